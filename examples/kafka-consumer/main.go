@@ -1,8 +1,10 @@
-// Command kafka-consumer follows Letterhead's ledger lane and keeps the credits of every account.
+// Command kafka-consumer follows Letterhead's ledger lane and tracks the
+// credits of every account.
 //
-// It shows what a consumer has to do: read in a group, recognise repeats, commit only what it has kept. It
-// imports nothing of Letterhead: copy it and begin. README.md says how to run it; docs/events.md of the
-// repository describes the lane.
+// It shows the duties of a consumer: read in a group, recognize repeats, commit
+// only processed messages. It imports nothing of Letterhead, so it can be
+// copied as a starting point. README.md explains how to run it; docs/events.md
+// of the repository describes the lane.
 package main
 
 import (
@@ -35,19 +37,21 @@ func main() {
 	}
 }
 
-// run follows a topic until ctx ends and prints the credits of an account whenever they change.
+// run follows a topic until ctx ends and prints the credits of an account when
+// they change.
 func run(ctx context.Context, brokers []string, topic, group string, out io.Writer) error {
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers: brokers, Topic: topic, GroupID: group,
-		StartOffset:           kafka.FirstOffset, // a new group begins with the first event ever
-		WatchPartitionChanges: true,              // else partitions that are added later are never read
+		StartOffset:           kafka.FirstOffset, // a new group begins with the first event
+		WatchPartitionChanges: true,              // otherwise partitions that are added later are never read
 		MaxBytes:              4 << 20,
 		MaxWait:               500 * time.Millisecond,
 	})
 	defer reader.Close()
 	books := newBooks()
 	for {
-		// FetchMessage, not ReadMessage: that one commits before the message was kept.
+		// FetchMessage, not ReadMessage, which commits before the message is
+		// processed.
 		m, err := reader.FetchMessage(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -62,30 +66,34 @@ func run(ctx context.Context, brokers []string, topic, group string, out io.Writ
 		if line != "" {
 			fmt.Fprintln(out, line)
 		}
-		// A consumer with a database writes its rows and the offset in one transaction instead, and seeks to
-		// that offset at the start: then nothing is ever counted twice. This one keeps its books in memory, so
-		// after a restart they hold what came since; use a new group to count from the beginning.
+		// A consumer with a database should write its rows and the offset in
+		// one transaction instead, and seek to that offset at the start, so
+		// that nothing is counted twice. This one keeps its books in memory, so
+		// after a restart they only contain later events; use a new group to
+		// count from the beginning.
 		if err := reader.CommitMessages(ctx, m); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("commit: %w", err)
 		}
 	}
 }
 
-// books are the credits of all accounts, and what is needed to count each event once.
+// books are the credits of all accounts, and the state that is needed to count
+// each event once.
 type books struct {
 	credits map[string]int64
-	next    map[string]uint64 // by stream: the revision that was not counted yet
-	offsets map[int]int64     // by partition: the offset behind the last message that was taken
+	next    map[string]uint64 // by stream: the next revision to count
+	offsets map[int]int64     // by partition: the offset after the last processed message
 }
 
 func newBooks() *books {
 	return &books{credits: map[string]int64{}, next: map[string]uint64{}, offsets: map[int]int64{}}
 }
 
-// take counts one message and returns what it changed, as a line. A repeat changes nothing.
+// take processes one message and returns its change as a line. A repeat changes
+// nothing.
 func (b *books) take(m kafka.Message) (string, error) {
-	// After a rebalance kafka-go may hand out messages that it had fetched before it and that are older than
-	// what was committed meanwhile.
+	// After a rebalance kafka-go may return messages that it had fetched before
+	// and that are older than the committed offset.
 	if m.Offset < b.offsets[m.Partition] {
 		return "", nil
 	}
@@ -97,14 +105,15 @@ func (b *books) take(m kafka.Message) (string, error) {
 	}
 	account, ours := strings.CutPrefix(head["stream"], "account-")
 	if !ours {
-		return "", nil // usage counts travel in this lane, too
+		return "", nil // this lane also carries usage counts
 	}
 	revision, err := strconv.ParseUint(head["revision"], 10, 64)
 	if err != nil {
 		return "", fmt.Errorf("event %s has no revision: %w", head["event_id"], err)
 	}
-	// The relay publishes at least once. Revisions of a stream are 0, 1, 2…, and first come in this order, so
-	// one number for each stream recognises every repeat; a set of event ids would do as well, and grow.
+	// The relay publishes at least once. Revisions of a stream are 0, 1, 2…,
+	// and their first deliveries are in this order, so one number per stream
+	// detects every repeat; a set of event ids would also work, but grow.
 	next := b.next[head["stream"]]
 	if revision < next {
 		return "", nil
@@ -122,10 +131,10 @@ func (b *books) take(m kafka.Message) (string, error) {
 	return fmt.Sprintf("%s %s %+d credits, %d in all", account, head["event_type"], change, b.credits[account]), nil
 }
 
-var errSchema = errors.New("the event is not what its schema says")
+var errSchema = errors.New("the event does not match its schema")
 
-// creditsOf is how an event changes an account's credits. Types that it does not know change none: new ones
-// may come with any release.
+// creditsOf returns an event's change of an account's credits. Unknown types
+// change nothing: any release may add new ones.
 func creditsOf(eventType string, data []byte) (int64, error) {
 	var sign int64
 	switch eventType {
@@ -134,7 +143,7 @@ func creditsOf(eventType string, data []byte) (int64, error) {
 	case "CreditsCharged", "PaymentRefunded":
 		sign = -1
 	default:
-		return 0, nil // CreditsHeld and HoldReleased set credits aside and give them back, ChargeKept moves none
+		return 0, nil // CreditsHeld and HoldReleased reserve and release credits, ChargeKept moves none
 	}
 	var e struct {
 		Credits *int64 `json:"credits"`

@@ -24,7 +24,8 @@ import (
 
 const patience = 30 * time.Second
 
-// history is an account's, as the log would hold it; half of it travels twice, as after a relay's restart.
+// history returns the events of an account as in the log; half of them are
+// repeated, as after a relay's restart.
 func history(t *testing.T, account string) []broker.Message {
 	t.Helper()
 	var out []broker.Message
@@ -47,7 +48,7 @@ func history(t *testing.T, account string) []broker.Message {
 	return append(out, out[2:]...)
 }
 
-func TestItKeepsTheCreditsOfEveryAccount(t *testing.T) {
+func TestBooks_CreditsOfEveryAccount(t *testing.T) {
 	t.Run("in process", func(t *testing.T) {
 		c, err := kfake.NewCluster(kfake.NumBrokers(1))
 		if err != nil {
@@ -117,8 +118,9 @@ func message(partition int, offset int64, stream string, revision int, eventType
 	return m
 }
 
-// After a rebalance kafka-go hands out messages that are older than what was taken.
-func TestAStaleMessageChangesNothing(t *testing.T) {
+// After a rebalance kafka-go may return messages that are older than the
+// processed ones.
+func TestTake_StaleMessage_ChangesNothing(t *testing.T) {
 	b := newBooks()
 	take := func(m kafka.Message) string {
 		t.Helper()

@@ -8,40 +8,45 @@ import (
 
 // Thresholds of the analysis.
 const (
-	// clearAlpha: below it a pixel shows what is behind it.
+	// clearAlpha is the alpha below which a pixel is clear.
 	clearAlpha = 8
-	// inkAlpha: from it on a pixel counts as ink, with its color.
+	// inkAlpha is the alpha from which a pixel counts as ink, with its color.
 	inkAlpha = 128
-	// minClearShare of the pixels must be clear for a background to be transparent. A rounded corner or
-	// two is not a background.
+	// minClearShare is the share of clear pixels from which a background is
+	// transparent. One or two rounded corners are not a background.
 	minClearShare = 0.02
-	// backgroundDeltaE: a pixel of an opaque picture this far from the color of its corners is ink.
+	// backgroundDeltaE is the distance from the corners' color at which a pixel
+	// of an opaque image is ink.
 	backgroundDeltaE = 10
-	// lightLuma: ink with a mean luma above it is light.
+	// lightLuma is the mean luma above which ink is light.
 	lightLuma = 128
 )
 
-// Analysis is what a picture shows.
+// Analysis describes the content of an image.
 type Analysis struct {
-	// Transparent: the background is. At least three corners are clear, and more than 2 % of all pixels.
+	// Transparent is set if the background is: at least three corners are
+	// clear, and more than 2 % of all pixels.
 	Transparent bool
-	// Blank: there is no ink; all is clear, or of one color.
+	// Blank is set if there is no ink: the image is clear, or of one color.
 	Blank bool
-	// Ink is the box around the ink: what is not clear, or, in a picture without clear parts, what differs
-	// from the color of the corners. Empty when the picture is blank.
+	// Ink is the bounding box of the ink: all pixels that are not clear, or, in
+	// an image without clear parts, those that differ from the color of the
+	// corners. It is empty if the image is blank.
 	Ink image.Rectangle
-	// Luma is the mean Rec. 709 luma of the opaque pixels, 0 to 255; of all that show, by their alpha, when
-	// none is opaque; 0 for a clear picture.
+	// Luma is the mean Rec. 709 luma of the opaque pixels, 0 to 255; if none is
+	// opaque, of all visible pixels, weighted by alpha; 0 for a clear image.
 	Luma float64
-	// Palette are the colors of the opaque pixels, largest share first, alike colors merged.
+	// Palette lists the colors of the opaque pixels, largest share first, with
+	// similar colors merged.
 	Palette []Swatch
-	// Hash is a perceptual hash: pictures that look the same differ in few bits (HashDistance), whatever
-	// their size. A light and a dark version of one logo do not look the same.
+	// Hash is a perceptual hash: similar images differ in few bits
+	// (HashDistance), whatever their size. A light and a dark version of one
+	// logo are not similar.
 	Hash uint64
 }
 
-// Theme names the ink: "light" or "dark", or "" when the background is not transparent and so decides
-// itself what it is seen on.
+// Theme names the tone of the ink: "light" or "dark", or "" if the background
+// is not transparent and the image brings its own.
 func (a Analysis) Theme() string {
 	switch {
 	case !a.Transparent || a.Blank:
@@ -52,14 +57,14 @@ func (a Analysis) Theme() string {
 	return "dark"
 }
 
-// Analyze looks at every pixel once or twice.
+// Analyze analyzes an image. It visits every pixel once or twice.
 func Analyze(img *image.NRGBA) Analysis {
 	cutOut := isCutOut(img)
 	a := Analysis{Transparent: cutOut && clearCorners(img) >= 3}
 	a.Luma, a.Palette = inkColors(img)
 	a.Ink = inkBox(img, cutOut, clearAlpha)
 	a.Blank = a.Ink.Empty()
-	// Faint rims, which scaling leaves, would shift the grid.
+	// Faint edges, an effect of scaling, would shift the grid.
 	a.Hash = differenceHash(img, inkBox(img, cutOut, inkAlpha), a.Luma)
 	return a
 }
@@ -75,7 +80,7 @@ func clearCorners(img *image.NRGBA) int {
 	return count
 }
 
-// isCutOut says that enough of a picture is clear for its shape to be told by that.
+// isCutOut reports whether enough of an image is clear to define its shape.
 func isCutOut(img *image.NRGBA) bool {
 	clear := 0
 	for i := 3; i < len(img.Pix); i += 4 {
@@ -86,7 +91,8 @@ func isCutOut(img *image.NRGBA) bool {
 	return float64(clear) > minClearShare*float64(len(img.Pix)/4)
 }
 
-// inkColors counts the opaque pixels in cells of 5 bits a channel, each with its own mean color.
+// inkColors counts the opaque pixels in cells of 5 bits per channel, each with
+// its own mean color.
 func inkColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
 	type cell struct{ r, g, b, n uint64 }
 	cells := make([]cell, 1<<15)
@@ -118,8 +124,8 @@ func inkColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
 	return 0.2126*float64(total.r)/n + 0.7152*float64(total.g)/n + 0.0722*float64(total.b)/n, mergePalette(colors)
 }
 
-// faintColors is inkColors for a picture without an opaque pixel, such as thin lines that were scaled down:
-// every pixel that shows at all counts, by its alpha.
+// faintColors is inkColors for an image without opaque pixels, such as thin
+// lines that were scaled down: every visible pixel counts, weighted by alpha.
 func faintColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
 	var colors []weighted
 	lumaSum, total := 0.0, 0.0
@@ -132,7 +138,8 @@ func faintColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
 		c := RGB{img.Pix[i], img.Pix[i+1], img.Pix[i+2]}
 		lumaSum += alpha * c.Luma()
 		total += alpha
-		// Colors of faint pixels are coarse: with little alpha few values are left of 255.
+		// Colors of faint pixels are coarse: a low alpha leaves few of the 255
+		// values.
 		cell := RGB{c.R | 0x0f, c.G | 0x0f, c.B | 0x0f}
 		at, known := index[cell]
 		if !known {
@@ -148,7 +155,7 @@ func faintColors(img *image.NRGBA) (meanLuma float64, palette []Swatch) {
 	return lumaSum / total, mergePalette(colors)
 }
 
-// inkBox is the smallest box around all ink of at least an alpha.
+// inkBox returns the bounding box of all ink of at least an alpha.
 func inkBox(img *image.NRGBA, cutOut bool, alpha uint8) image.Rectangle {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	isInk := func(i int) bool { return img.Pix[i+3] >= alpha }
@@ -174,7 +181,7 @@ func inkBox(img *image.NRGBA, cutOut bool, alpha uint8) image.Rectangle {
 	return box
 }
 
-// cornerColor is the color that most corners have.
+// cornerColor returns the most frequent color of the corners.
 func cornerColor(img *image.NRGBA) RGB {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	var colors []weighted
@@ -185,8 +192,9 @@ func cornerColor(img *image.NRGBA) RGB {
 	return mergePalette(colors)[0].Color
 }
 
-// differsFrom says of the pixel at an offset whether it differs visibly from a background color. The last
-// answer is kept: neighbors mostly have the same color.
+// differsFrom returns a function that reports whether the pixel at an offset
+// differs visibly from a background color. It caches the last result, because
+// neighbors usually have the same color.
 func differsFrom(img *image.NRGBA, background RGB) func(int) bool {
 	base := background.toLab()
 	last, lastDiffers := background, false
@@ -205,14 +213,16 @@ func differsFrom(img *image.NRGBA, background RGB) func(int) bool {
 const (
 	hashColumns = 9
 	hashRows    = 8
-	// hashStep is how much brighter a cell must be, of 255: flat areas, of which logos consist, would
-	// otherwise decide by rounding.
+	// hashStep is the minimum difference in brightness between cells, of 255:
+	// flat areas, which are common in logos, would otherwise depend on
+	// rounding.
 	hashStep = 5
 )
 
-// differenceHash compares neighbors of a 9×8 grid of mean grey values over the ink: a bit is set where it
-// gets brighter to the right. What is clear counts as white behind dark ink and black behind light, so
-// that the shape shows.
+// differenceHash compares neighbors in a 9×8 grid of mean grey values over the
+// ink: a bit is set where brightness increases to the right. Clear pixels count
+// as white behind dark ink and black behind light, so that the shape is
+// visible.
 func differenceHash(img *image.NRGBA, box image.Rectangle, luma float64) uint64 {
 	if box.Empty() {
 		return 0
@@ -238,8 +248,8 @@ func differenceHash(img *image.NRGBA, box image.Rectangle, luma float64) uint64 
 	return hash
 }
 
-// meanGrey is the mean over one cell of the grid. Pixels on its border count by how much of them is in it,
-// so that the size of the picture does not matter.
+// meanGrey returns the mean of one cell of the grid. Border pixels are weighted
+// by their part in the cell, so that the size of the image does not matter.
 func meanGrey(img *image.NRGBA, box image.Rectangle, column, row int, behind float64) float64 {
 	left, right := cellBounds(box.Min.X, box.Dx(), column, hashColumns)
 	top, bottom := cellBounds(box.Min.Y, box.Dy(), row, hashRows)
@@ -263,5 +273,6 @@ func cellBounds(from, length, i, count int) (float64, float64) {
 	return float64(from) + float64(i)*step, math.Min(float64(from)+float64(i+1)*step, float64(from+length))
 }
 
-// HashDistance is the number of bits in which two hashes differ, 0 to 64. Up to 4 is the same picture.
+// HashDistance returns the number of bits in which two hashes differ, 0 to 64.
+// Up to 4 means the same image.
 func HashDistance(a, b uint64) int { return bits.OnesCount64(a ^ b) }

@@ -16,7 +16,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// canvas is a picture of one color, on which tests draw.
+// canvas returns an image of one color to draw on.
 func canvas(w, h int, c color.NRGBA) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	fill(img, img.Rect, c)
@@ -97,7 +97,7 @@ func TestAnalyzeBackgroundRule(t *testing.T) {
 	} {
 		img := canvas(100, 50, navy)
 		for _, r := range c.corners {
-			fill(img, r, color.NRGBA{255, 255, 255, 7}) // alpha 7 is clear still
+			fill(img, r, color.NRGBA{255, 255, 255, 7}) // alpha 7 is still clear
 		}
 		if got := imaging.Analyze(img).Transparent; got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -120,14 +120,14 @@ func TestAnalyzeBlank(t *testing.T) {
 	}
 }
 
-func TestPaletteMergesWhatLooksAlike(t *testing.T) {
+func TestPalette_MergesSimilarColors(t *testing.T) {
 	img := canvas(100, 50, blank)
 	for y := range 50 {
 		for x := range 100 {
 			img.SetNRGBA(x, y, color.NRGBA{220, uint8(20 + x%5), uint8(30 + y%5), 255}) // noise
 		}
 	}
-	fill(img, image.Rect(0, 0, 100, 2), color.NRGBA{0, 0, 255, 100}) // too faint to be ink
+	fill(img, image.Rect(0, 0, 100, 2), color.NRGBA{0, 0, 255, 100}) // too faint for ink
 	img.SetNRGBA(50, 40, navy)                                       // one pixel of 5,000
 	a := imaging.Analyze(img)
 	if len(a.Palette) != 1 || imaging.DeltaE(a.Palette[0].Color, imaging.RGB{R: 220, G: 22, B: 32}) > 2 {
@@ -135,7 +135,7 @@ func TestPaletteMergesWhatLooksAlike(t *testing.T) {
 	}
 }
 
-func TestHashKnowsTheSamePicture(t *testing.T) {
+func TestHash_SameImage(t *testing.T) {
 	draw1 := func(scale int, ink color.NRGBA, margin int) *image.NRGBA {
 		img := canvas(60*scale+2*margin, 40*scale+2*margin, blank)
 		box := func(x1, y1, x2, y2 int) image.Rectangle {
@@ -179,8 +179,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// TestScaleKeepsColorsAtEdges is about premultiplied pixels: treated as plain ones, they leave a dark rim.
-func TestScaleKeepsColorsAtEdges(t *testing.T) {
+// Premultiplied pixels that are treated as straight ones leave a dark rim.
+func TestScale_KeepsColorsAtEdges(t *testing.T) {
 	img := canvas(200, 200, blank)
 	fill(img, image.Rect(33, 33, 167, 167), white)
 	small := imaging.Scale(img, 31)
@@ -194,7 +194,7 @@ func TestScaleKeepsColorsAtEdges(t *testing.T) {
 	}
 }
 
-func TestEncodersGiveBackWhatTheyGot(t *testing.T) {
+func TestEncoders_RoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(1, 24).Draw(t, "w"), rapid.IntRange(1, 24).Draw(t, "h")
 		img := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -257,7 +257,7 @@ func TestEncodeJPEGFlattens(t *testing.T) {
 
 func absDiff(a, b uint8) int { return int(math.Abs(float64(a) - float64(b))) }
 
-func TestEncodeWebPRefusesWhatTheFormatCannotHold(t *testing.T) {
+func TestEncodeWebP_TooLarge_Fails(t *testing.T) {
 	if _, err := imaging.EncodeWebP(image.NewNRGBA(image.Rect(0, 0, 16385, 1))); !errors.Is(err, imaging.ErrTooLarge) {
 		t.Errorf("16385 pixels: %v", err)
 	}
@@ -272,7 +272,7 @@ func TestParseColor(t *testing.T) {
 		"rgb(1,2,3)": "#010203", "rgb(1 2 3)": "#010203", "rgb(100%, 0%, 50%)": "#ff0080", "rgba(1,2,3,.5)": "#010203", "rgb(1 2 3 / 40%)": "#010203",
 		"rgb(300,-5,0)": "#ff0000", "hsl(120,100%,25%)": "#008000", "hsl(120deg 100% 25% / 1)": "#008000", "hsl(-120 100% 50%)": "#0000ff", "hsl(0.5turn 100% 50%)": "#00ffff",
 		"hwb(0 0% 0%)": "#ff0000", "hwb(90 40% 40%)": "#809966", "hwb(0 100% 100%)": "#808080", "color(srgb 1 .5 0)": "#ff8000",
-		// Examples of CSS Color 4, section 9 and 10.
+		// Examples of CSS Color 4, sections 9 and 10.
 		"lab(46.2775% -47.5621 48.5837)": "#008000", "lch(46.2775% 67.9892 134.3912)": "#008000",
 		"oklab(51.975% -0.1403 0.10768)": "#008000", "oklch(51.975% 0.17686 142.495)": "#008000", "lab(100% 0 0)": "#ffffff", "oklch(0 0 none)": "#000000",
 	} {
@@ -325,7 +325,8 @@ func TestBrightness(t *testing.T) {
 	}
 }
 
-// BenchmarkLogoStep is the path of a logo request that is not cached: a stored 512 px PNG to a 128 px WebP.
+// BenchmarkLogoStep measures an uncached logo request: a stored 512 px PNG to a
+// 128 px WebP.
 func BenchmarkLogoStep(b *testing.B) {
 	img := canvas(512, 512, blank)
 	for i := range 12 {
@@ -355,8 +356,8 @@ func BenchmarkAnalyze512(b *testing.B) {
 	}
 }
 
-// TestFaintInkHasATheme: lines thinner than a pixel leave no pixel opaque.
-func TestFaintInkHasATheme(t *testing.T) {
+// Lines thinner than a pixel leave no pixel opaque.
+func TestTheme_FaintInk(t *testing.T) {
 	for _, c := range []struct {
 		ink   color.NRGBA
 		theme string

@@ -13,7 +13,8 @@ import (
 	"letterhead/internal/imaging/imagingtest"
 )
 
-// leastLetThrough is the side of a square picture of each kind that is still decoded, in pixels.
+// leastLetThrough is the side, in pixels, of a square image of each kind that
+// is still decoded.
 var leastLetThrough = map[string]int{
 	"jpeg, gray":               4096,
 	"jpeg, half colors":        4096,
@@ -34,7 +35,8 @@ var leastLetThrough = map[string]int{
 	"webp, lossy, alpha":       1600,
 }
 
-// firstRefused is the side of the smallest square of each kind that is not decoded, in steps of 16 pixels.
+// firstRefused is the side of the smallest square of each kind that is
+// rejected, in steps of 16 pixels.
 var firstRefused = map[string]int{
 	"jpeg, gray":               4112,
 	"jpeg, half colors":        4112,
@@ -55,11 +57,13 @@ var firstRefused = map[string]int{
 	"webp, lossy, alpha":       1696,
 }
 
-// TestDecodeCost_HostileFilesAtTheLargestSize: of each format, a small file that claims the most pixels that are let
-// through allocates no more than its header said, garbage included; one that claims more is refused unread.
+// TestDecodeCost_HostileFilesAtTheLargestSize checks, for each format, that
+// decoding a small file that declares the largest accepted size allocates no
+// more than the predicted cost, garbage included, and that a larger one is
+// rejected by its header.
 func TestDecodeCost_HostileFilesAtTheLargestSize(t *testing.T) {
 	const (
-		slack = 4 << 20 // tables of the unpackers and copies of the file
+		slack = 4 << 20 // tables of the decompressors and copies of the file
 		step  = 64
 		most  = 4096
 	)
@@ -81,7 +85,7 @@ func TestDecodeCost_HostileFilesAtTheLargestSize(t *testing.T) {
 			data := claim(side, side, true)
 			cost, err := imaging.DecodeCost(data, imaging.Limits{}, 1200)
 			for ; errors.Is(err, imaging.ErrTooLarge) && side > step; cost, err = imaging.DecodeCost(data, imaging.Limits{}, 1200) {
-				side -= step // the body counts too
+				side -= step // the body also counts
 				data = claim(side, side, true)
 			}
 			if err != nil {
@@ -112,7 +116,7 @@ func TestDecodeCost_HostileFilesAtTheLargestSize(t *testing.T) {
 	}
 }
 
-// allocated is what a function allocates, garbage included, in bytes.
+// allocated returns the bytes that a function allocates, garbage included.
 func allocated(work func()) int64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -121,8 +125,9 @@ func allocated(work func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestDecodeCost_WebPTables: the tables of a lossless WebP may take many times its pixels and its file. They are in the
-// cost, whole or cut off, and refused where they may take the most.
+// The tables of a lossless WebP may be many times larger than its pixels and
+// its file. The cost includes them, for complete and truncated files, and
+// rejects files whose tables may be too large.
 func TestDecodeCost_WebPTables(t *testing.T) {
 	const most, letThrough = 2600, 900
 	if _, err := imaging.DecodeCost(imagingtest.WebPTables(most), imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrTooLarge) {
@@ -153,7 +158,7 @@ func TestDecodeCost_WebPTables(t *testing.T) {
 	}
 }
 
-// TestDecodeCost_WebPOfManyChunks: the cost is that of the picture that is decoded, wherever in its file it lies.
+// The cost is that of the decoded image, wherever it is in its file.
 func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
 	const side = 1024
 	want, err := imaging.DecodeCost(imagingtest.Claims()["webp, lossless"](side, side, true), imaging.Limits{}, 1200)
@@ -172,9 +177,10 @@ func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
 	}
 }
 
-// TestDecodeCost_WhatAdobeSays: a JPEG of Photoshop's costs as another one, unless it says that it is not of luma and two
-// colors. Each segment that says so counts, also behind the scan, where decoders read on.
-func TestDecodeCost_WhatAdobeSays(t *testing.T) {
+// The cost of a JPEG by Photoshop equals that of others, unless it declares
+// colors other than luma and two chroma. Every such segment counts, also after
+// the scan, because decoders continue reading there.
+func TestDecodeCost_AdobeSegments(t *testing.T) {
 	const side = 1000
 	claims := imagingtest.Claims()
 	cost := func(data []byte) int64 {
@@ -191,7 +197,8 @@ func TestDecodeCost_WhatAdobeSays(t *testing.T) {
 	const adobe = 2 + 2 + 12 // marker, length, content
 	segment := rgb[2 : 2+adobe]
 	behind := slices.Concat(plain[:len(plain)-2], segment, plain[len(plain)-2:])
-	// The decoder looks for the next restart and passes what looks like a segment on its way.
+	// The decoder searches for the next restart and skips bytes that look like
+	// a segment.
 	hidden := slices.Concat(plain[:len(plain)-2], []byte{0xff, 0xe1, 0xff, 0xff}, segment, plain[len(plain)-2:])
 	for name, data := range map[string][]byte{"before": rgb, "behind": behind, "hidden": hidden} {
 		if got, want := cost(data), cost(plain)+4*side*side; got != want {
@@ -200,16 +207,16 @@ func TestDecodeCost_WhatAdobeSays(t *testing.T) {
 	}
 }
 
-// TestDecodeCost_PixelsAndTablesHaveOneBound: a lossless WebP may take more than another picture, for its tables, but not
-// the most of pixels and the most of tables.
-func TestDecodeCost_PixelsAndTablesHaveOneBound(t *testing.T) {
+// A lossless WebP may take more than other images, for its tables, but not the
+// maximum of both pixels and tables.
+func TestDecodeCost_PixelsAndTablesShareLimit(t *testing.T) {
 	const most = 128 << 20
 	plain := imagingtest.Claims()["webp, lossless"](1600, 1600, true)
 	for _, length := range []int{64 << 10, 128 << 10, 192 << 10, 256 << 10} {
 		data := slices.Concat(plain, make([]byte, length))
 		data = data[:len(data)&^1]
 		binary.LittleEndian.PutUint32(data[4:], uint32(len(data)-8))
-		binary.LittleEndian.PutUint32(data[16:], uint32(len(data)-20)) // the one chunk
+		binary.LittleEndian.PutUint32(data[16:], uint32(len(data)-20)) // the only chunk
 		cost, err := imaging.DecodeCost(data, imaging.Limits{}, 1200)
 		t.Logf("%d bytes: cost %d MiB, %v", len(data), cost>>20, err)
 		if refused := errors.Is(err, imaging.ErrTooLarge); refused != (cost > most) {
@@ -218,8 +225,9 @@ func TestDecodeCost_PixelsAndTablesHaveOneBound(t *testing.T) {
 	}
 }
 
-// TestDecodeCost_FirstRefused: which squares are let through. There are holes: a picture is only reduced by a whole number
-// while it is decoded, so that the last one before the next number takes the most.
+// TestDecodeCost_FirstRefused checks which squares are accepted. There are
+// gaps: the factor of a reduction during decoding is an integer, so the last
+// size before the next factor takes the most.
 func TestDecodeCost_FirstRefused(t *testing.T) {
 	const step, most = 16, 4096
 	for name, claim := range imagingtest.Claims() {

@@ -9,24 +9,25 @@ import (
 // RGB is an sRGB color.
 type RGB struct{ R, G, B uint8 }
 
-// White and Black are what pictures are flattened on.
+// White and Black are backgrounds for flattening.
 var (
 	White = RGB{0xff, 0xff, 0xff}
 	Black = RGB{}
 )
 
-// Hex is the color as #rrggbb in lower case.
+// Hex returns the color as #rrggbb in lower case.
 func (c RGB) Hex() string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
 
-// Luma is the Rec. 709 luma of the sRGB bytes, 0 to 255.
+// Luma returns the Rec. 709 luma of the sRGB bytes, 0 to 255.
 func (c RGB) Luma() float64 {
 	return 0.2126*float64(c.R) + 0.7152*float64(c.G) + 0.0722*float64(c.B)
 }
 
-// Brightness is Luma, rounded.
+// Brightness returns Luma, rounded.
 func (c RGB) Brightness() int { return int(math.Round(c.Luma())) }
 
-// Chroma is the distance of the largest channel from the smallest, 0 for greys to 255.
+// Chroma returns the difference of the largest and the smallest channel, from 0
+// for greys to 255.
 func (c RGB) Chroma() int {
 	return int(max(c.R, c.G, c.B)) - int(min(c.R, c.G, c.B))
 }
@@ -55,7 +56,8 @@ func (c RGB) toLab() lab {
 	return lab{116*y - 16, 500 * (x - y), 200 * (y - z)}
 }
 
-// DeltaE is how different two colors look: CIEDE2000, where 1 is just visible and 100 is black to white.
+// DeltaE returns the perceptual difference of two colors: CIEDE2000, where 1 is
+// just visible and 100 is black to white.
 func DeltaE(a, b RGB) float64 { return ciede2000(a.toLab(), b.toLab()) }
 
 // ciede2000 follows Sharma, Wu, Dalal: The CIEDE2000 Color-Difference Formula, 2005, with all weights 1.
@@ -113,31 +115,33 @@ func hueAngle(a, b float64) float64 {
 
 func radians(degrees float64) float64 { return degrees * math.Pi / 180 }
 
-// Swatch is one color of a picture and how much of its ink it is.
+// Swatch is one color of an image and its share of the ink.
 type Swatch struct {
 	Color RGB
 	Share float64 // of all ink, 0 to 1
 }
 
 const (
-	// mergeDeltaE: colors nearer than this are one color of a brand.
+	// mergeDeltaE is the distance below which two colors count as one brand
+	// color.
 	mergeDeltaE = 8
-	// minShare drops what is left of anti-aliasing and JPEG noise.
+	// minShare drops remains of anti-aliasing and JPEG noise.
 	minShare = 0.005
-	// maxSwatches bounds a palette. A photo has thousands of colors, a brand does not.
+	// maxSwatches limits a palette. A photo has thousands of colors, a brand
+	// has few.
 	maxSwatches = 12
-	// maxMerged bounds the pairs that are compared: the heaviest colors have the say.
+	// maxMerged limits the colors that are compared: the heaviest ones decide.
 	maxMerged = 512
 )
 
-// weighted is a color on its way into a palette.
+// weighted is a color with its weight.
 type weighted struct {
 	color  RGB
 	weight float64
 }
 
-// mergePalette joins colors that look alike into the heaviest of them and returns the palette, largest
-// share first. The order of its input does not matter.
+// mergePalette merges similar colors into the heaviest of them and returns the
+// palette, largest share first. It does not depend on the order of its input.
 func mergePalette(colors []weighted) []Swatch {
 	total := 0.0
 	for _, c := range colors {
@@ -183,5 +187,6 @@ func mergePalette(colors []weighted) []Swatch {
 	return palette[:min(len(palette), maxSwatches)]
 }
 
-// rank orders colors of the same weight, so that a palette does not depend on map order.
+// rank orders colors of equal weight, so that a palette does not depend on map
+// order.
 func rank(c RGB) int { return int(c.R)<<16 | int(c.G)<<8 | int(c.B) }

@@ -7,22 +7,26 @@ import (
 	"image"
 )
 
-// MaxDecoded is the most that DecodeSmaller holds for one picture, in bytes, the file not counted, and for a lossless
-// WebP its tables of codes not counted either. It admits a photograph of 16 million pixels and most pictures of 3 million
-// in any other form.
+// MaxDecoded is the maximum memory of DecodeSmaller for one image, in bytes,
+// excluding the file and, for a lossless WebP, its Huffman tables. It admits a
+// photograph of 16 million pixels and most images of 3 million in any other
+// form.
 const MaxDecoded = 64 << 20
 
-// maxWithTables is the most that it holds with those tables: of them a bound is known, which few files come near, and not
-// their number. A small picture may have a file of some 300 kB, one of 2.5 million pixels some 170 kB.
+// maxWithTables is the maximum including those tables, of which only an upper
+// bound is known that few files approach. The file of a small image may have
+// about 300 kB, that of one with 2.5 million pixels about 170 kB.
 const maxWithTables = 128 << 20
 
-// reduceFrom is the number of pixels from which a picture is reduced while it is decoded. Smaller ones are scaled
-// by the better filter alone.
+// reduceFrom is the number of pixels from which an image is reduced during
+// decoding. Smaller ones are only scaled by the better filter.
 const reduceFrom = 4 << 20
 
-// DecodeCost returns how many bytes DecodeSmaller holds at most for a picture, its intermediate copies and the
-// result included, from what the header says. It reads no pixels. Errors: those of ProbeWithin, and ErrTooLarge
-// for more than MaxDecoded, and for a lossless WebP that may take more than 128 MiB with its tables.
+// DecodeCost returns the maximum memory, in bytes, of DecodeSmaller for an
+// image, including intermediate copies and the result, according to the header.
+// It does not read pixels. Errors: those of ProbeWithin, and ErrTooLarge for
+// more than MaxDecoded, and for a lossless WebP that may take more than 128 MiB
+// including its tables.
 func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 	info, err := ProbeWithin(data, limits)
 	if err != nil {
@@ -31,7 +35,7 @@ func DecodeCost(data []byte, limits Limits, longest int) (int64, error) {
 	var cost, tables int64
 	err = guarded(func() (err error) {
 		if info.Format == WebP {
-			if data, err = firstWebPFrame(data); err != nil { // what is decoded
+			if data, err = firstWebPFrame(data); err != nil { // the part that is decoded
 				return err
 			}
 			tables = webpTables(info, data)
@@ -49,8 +53,8 @@ func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
 	size := image.Pt(info.Width, info.Height)
 	pixels := int64(size.X) * int64(size.Y)
 	factor := factorOf(size, longest)
-	// The decoder's own picture, the same as 8-bit pixels with alpha unless it has that form, and what scaling
-	// that holds.
+	// The decoder's own image, its conversion to 8-bit pixels with alpha unless
+	// it has that form, and the memory for scaling that.
 	var decoded, converted int64
 	switch info.Format {
 	case PNG:
@@ -77,7 +81,7 @@ func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
 			converted *= 2
 		}
 	case WebP, GIF:
-		decoded, converted = 2*pixels, 4*pixels // GIF: indexes, and once more in their order
+		decoded, converted = 2*pixels, 4*pixels // GIF: indexes, and a copy in display order
 		if info.Format == WebP {
 			decoded = webpCost(info, data)
 		}
@@ -96,8 +100,9 @@ func decodeCost(info Info, data []byte, limits Limits, longest int) int64 {
 	return decoded + converted + scaleCost(size, longest)
 }
 
-// scaleCost is what scaling holds beside the picture that it is given: the shares of a picture of two colors, the
-// rows that have their width already, and the result in two forms.
+// scaleCost returns the memory of scaling, excluding the input: the shares of
+// an image of two colors, the rows with their final width, and the result in
+// two forms.
 func scaleCost(size image.Point, longest int) int64 {
 	to, ok := smaller(size, longest)
 	if !ok {
@@ -107,8 +112,9 @@ func scaleCost(size image.Point, longest int) int64 {
 	return int64(size.X)*int64(size.Y) + 4*w*int64(size.Y) + 8*w*h
 }
 
-// factorOf is how many pixels of a side become one while a picture is decoded: it keeps at least what it is scaled
-// to. 1 for one that is small enough to be decoded as it is.
+// factorOf returns how many pixels of a side become one during decoding, so
+// that the result is no smaller than the scaled size. It is 1 for an image that
+// is small enough to be decoded unreduced.
 func factorOf(size image.Point, longest int) int {
 	if size.X*size.Y <= reduceFrom {
 		return 1
@@ -125,23 +131,24 @@ func reduced(size image.Point, factor int) image.Point {
 	return image.Pt((size.X+factor-1)/factor, (size.Y+factor-1)/factor)
 }
 
-// reducedCost is what boxes hold.
+// reducedCost returns the memory of boxes.
 func reducedCost(size image.Point, factor int) int64 {
 	to := reduced(size, factor)
 	return 4*int64(to.X)*int64(to.Y) + 32*int64(to.X) + 4*int64(size.X)
 }
 
-// webpCost is what the decoder holds of a WebP, its tables not counted.
+// webpCost returns the decoder's memory for a WebP, excluding its tables.
 func webpCost(info Info, data []byte) int64 {
-	// Lossless: pixels, the same by their palette, and three images of up to a sixteenth of the pixels.
+	// Lossless: pixels, a copy by their palette, and three images of up to a
+	// sixteenth of the pixels.
 	const lossless = 9
 	pixels := int64(info.Width) * int64(info.Height)
-	cost := int64(2 * len(data)) // a frame as a file of its own, and the parts of a lossy one
+	cost := int64(2 * len(data)) // a frame as a separate file, and the parts of a lossy one
 	webpParts(data, func(id string, body []byte) {
 		switch {
 		case id == "VP8L":
 			cost += lossless * pixels
-		case id == "ALPH" && len(body) > 0 && body[0]&3 != 0: // and the one channel that counts
+		case id == "ALPH" && len(body) > 0 && body[0]&3 != 0: // and the only channel that is used
 			cost += (lossless + 1) * pixels
 		case id == "ALPH":
 			cost += pixels
@@ -152,14 +159,15 @@ func webpCost(info Info, data []byte) int64 {
 	return cost
 }
 
-// webpTables is what the tables of Huffman codes of a lossless picture take at most, or of a compressed alpha channel:
-// how many there are is not known before the picture is half decoded. A hostile file of 640 kB has 200 MiB of them.
+// webpTables returns the maximum size of the Huffman tables of a lossless
+// image, or of a compressed alpha channel: their number is unknown before the
+// image is half decoded. A hostile file of 640 kB has 200 MiB of them.
 func webpTables(info Info, data []byte) (cost int64) {
 	const (
 		maxGroups = 2600    // that golang.org/x/image/vp8l decodes
-		leastTile = 4       // pixels a side that share a group
+		leastTile = 4       // pixels per side that share a group
 		group     = 3 << 10 // of five tables without symbols
-		perByte   = 400     // of a file: half a bit for a symbol takes its nodes, its code and its length
+		perByte   = 400     // per byte of file: half a bit for a symbol takes its nodes, its code and its length
 		mostGroup = 88 << 10
 	)
 	tiles := int64((info.Width+leastTile-1)/leastTile) * int64((info.Height+leastTile-1)/leastTile)
@@ -173,8 +181,8 @@ func webpTables(info Info, data []byte) (cost int64) {
 	return cost
 }
 
-// webpParts calls visit with the chunks of a WebP that is not animated, up to its picture. The decoder reads one that is
-// cut off, too.
+// webpParts calls visit with the chunks of a WebP that is not animated, up to
+// its image. It includes a truncated one, as the decoder does.
 func webpParts(data []byte, visit func(id string, body []byte)) {
 	for rest := data[min(riffHeader, len(data)):]; len(rest) >= chunkHeader; {
 		id, body, after, ok := riffChunk(rest)
@@ -189,7 +197,8 @@ func webpParts(data []byte, visit func(id string, body []byte)) {
 	}
 }
 
-// jpegCost is what the decoder holds of a JPEG: its planes, and the coefficients of a progressive one.
+// jpegCost returns the decoder's memory for a JPEG: its planes, and the
+// coefficients of a progressive one.
 func jpegCost(data []byte, pixels int64) int64 {
 	const (
 		baseline, extended, progressive = 0xc0, 0xc1, 0xc2
@@ -197,7 +206,7 @@ func jpegCost(data []byte, pixels int64) int64 {
 		perComponent                    = 3
 	)
 	adobe := adobeUntransformed(data)
-	cost := 8 * pixels // what is not understood is not cheap
+	cost := 8 * pixels // unknown forms are assumed to be expensive
 	jpegSegments(data, func(marker byte, p []byte) bool {
 		if marker != baseline && marker != extended && marker != progressive {
 			return marker != markerSOS
@@ -217,7 +226,7 @@ func jpegCost(data []byte, pixels int64) int64 {
 		planes := pixels * samples / most
 		cost = planes
 		if p[5] == 4 || p[5] == 3 && (adobe || string([]byte{p[header], p[header+perComponent], p[header+2*perComponent]}) == "RGB") {
-			cost += 4 * pixels // inks, or red, green and blue, are put together
+			cost += 4 * pixels // inks, or red, green and blue, are combined
 		}
 		if marker == progressive {
 			cost += 4 * planes
@@ -227,9 +236,10 @@ func jpegCost(data []byte, pixels int64) int64 {
 	return cost
 }
 
-// adobeUntransformed reports whether a JPEG may have an APP14 segment of Adobe's that says that its colors are not
-// transformed. The decoder takes the last such segment, also behind a scan, and what it passes for a restart there only
-// it knows: so this looks at all bytes.
+// adobeUntransformed reports whether a JPEG may have an APP14 segment by Adobe
+// that declares untransformed colors. The decoder uses the last such segment,
+// even after a scan, and its detection of restarts cannot be predicted, so all
+// bytes are searched.
 func adobeUntransformed(data []byte) bool {
 	const (
 		name      = "Adobe"
@@ -249,7 +259,8 @@ func adobeUntransformed(data []byte) bool {
 	}
 }
 
-// pngHeader is what the first chunk of a PNG says, with whether a color is declared as clear.
+// pngHeader is the content of the first chunk of a PNG, and whether a color is
+// declared as clear.
 type pngHeader struct {
 	width, height int
 	depth, color  byte
@@ -266,9 +277,9 @@ const (
 	pngRGBA      = 6
 )
 
-// pngHeaderOf reads the header of a PNG that Probe has read.
+// pngHeaderOf parses the header of a PNG accepted by Probe.
 func pngHeaderOf(data []byte) (h pngHeader) {
-	const at = 16 // behind the signature, and the length and the name of the chunk
+	const at = 16 // after the signature, and the length and the name of the chunk
 	if len(data) < at+13 {
 		return h
 	}
@@ -283,7 +294,8 @@ func pngHeaderOf(data []byte) (h pngHeader) {
 	return h
 }
 
-// decodedCost is what image/png holds: the picture, of which an interlaced one is in memory up to once more.
+// decodedCost returns the memory of image/png: the image, of which an
+// interlaced one has up to one more copy.
 func (h pngHeader) decodedCost() int64 {
 	each := int64(4)
 	switch {
@@ -301,7 +313,8 @@ func (h pngHeader) decodedCost() int64 {
 	return cost
 }
 
-// streamCost is what reducing the rows holds: two rows, the unpacker's window, and the boxes.
+// streamCost returns the memory of reducing row by row: two rows, the
+// decompressor's window, and the boxes.
 func (h pngHeader) streamCost(factor int) int64 {
 	const window = 64 << 10
 	return window + 2*int64(h.rowBytes()) + reducedCost(image.Pt(h.width, h.height), factor)

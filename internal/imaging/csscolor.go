@@ -8,9 +8,10 @@ import (
 	"golang.org/x/image/colornames"
 )
 
-// ParseColor reads a CSS color: a name, hex, rgb(), hsl(), hwb(), lab(), lch(), oklab(), oklch(), or
-// color() in sRGB, with its alpha, 0 to 1. Colors outside sRGB are cut to it. currentcolor, none, var()
-// and the like are no colors.
+// ParseColor parses a CSS color: a name, hex, rgb(), hsl(), hwb(), lab(),
+// lch(), oklab(), oklch(), or color() in sRGB, with its alpha, 0 to 1. Colors
+// outside sRGB are clipped. currentcolor, none, var() and the like are not
+// colors.
 func ParseColor(css string) (c RGB, alpha float64, ok bool) {
 	const longest = 128
 	css = strings.ToLower(strings.TrimSpace(css))
@@ -55,7 +56,7 @@ func parseHex(hex string) (RGB, float64, bool) {
 	return RGB{uint8(v >> 24), uint8(v >> 16), uint8(v >> 8)}, float64(v&0xff) / 255, true
 }
 
-// colorFunction reads both syntaxes: with commas, and with spaces and a slash.
+// colorFunction parses both syntaxes: with commas, and with spaces and a slash.
 func colorFunction(name, inside string) (RGB, float64, bool) {
 	args := strings.FieldsFunc(inside, func(r rune) bool { return r == ',' || r == '/' || r == ' ' || r == '\t' || r == '\n' })
 	if name == "color" {
@@ -96,7 +97,7 @@ func colorFunction(name, inside string) (RGB, float64, bool) {
 
 const hueScale = -1
 
-// componentScales is what 100 % of each component is (CSS Color 4).
+// componentScales is the value of 100 % for each component (CSS Color 4).
 var componentScales = map[string][3]float64{
 	"rgb": {255, 255, 255}, "rgba": {255, 255, 255}, "color": {1, 1, 1},
 	"hsl": {hueScale, 100, 100}, "hsla": {hueScale, 100, 100}, "hwb": {hueScale, 100, 100},
@@ -132,7 +133,7 @@ func component(s string, whole float64) (float64, bool) {
 	return v, true
 }
 
-// hue is in degrees.
+// hue returns a hue in degrees.
 func hue(s string) (float64, bool) {
 	for _, u := range []struct {
 		suffix string
@@ -159,7 +160,7 @@ func fromUnit(r, g, b float64) RGB {
 // fromHSL follows CSS Color 4, section 7.1.
 func fromHSL(h, s, l float64) RGB {
 	if h = math.Mod(h, 360); h < 0 {
-		h += 360 // before anything is rounded, so that -20° is 340°
+		h += 360 // before rounding, so that -20° is 340°
 	}
 	s, l = math.Min(math.Max(s, 0), 1), math.Min(math.Max(l, 0), 1)
 	f := func(n float64) float64 {

@@ -6,8 +6,8 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// TestParseColorRounding is about components that lie between two bytes, where the order of the arithmetic
-// decides.
+// TestParseColorRounding checks components between two bytes, where the order
+// of the arithmetic matters.
 func TestParseColorRounding(t *testing.T) {
 	for css, want := range map[string]string{
 		"rgb(50%, 90%, 10%)":   "#80e61a",

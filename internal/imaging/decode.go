@@ -14,15 +14,17 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// Decode reads a raster, first frame only, upright, as 8-bit pixels with alpha that is not premultiplied.
-// The result starts at the origin and has the size that Probe tells. A vector is ErrUnsupported.
+// Decode decodes a raster, first frame only, upright, as 8-bit pixels with
+// straight alpha. The result starts at the origin and has the size returned by
+// Probe. For a vector it returns ErrUnsupported.
 func Decode(data []byte, limits Limits) (*image.NRGBA, Info, error) {
 	return decodeWith(data, limits, decode)
 }
 
-// DecodeSmaller is Decode and then Scale: the same pixels, in less time and memory. A PNG, JPEG, WebP or GIF of more than
-// reduceFrom pixels is reduced while it is decoded, to no less than the size that Scale then makes of it; the
-// pixels are nearly the same. What DecodeCost refuses is ErrTooLarge.
+// DecodeSmaller is Decode followed by Scale: the same pixels, in less time and
+// memory. A PNG, JPEG, WebP or GIF of more than reduceFrom pixels is reduced
+// during decoding, to no less than the final size of Scale; the pixels are
+// nearly the same. If DecodeCost rejects an image, the error is ErrTooLarge.
 func DecodeSmaller(data []byte, limits Limits, longest int) (*image.NRGBA, Info, error) {
 	if _, err := DecodeCost(data, limits, longest); err != nil {
 		return nil, Info{Format: Sniff(data)}, err
@@ -46,8 +48,9 @@ func DecodeSmaller(data []byte, limits Limits, longest int) (*image.NRGBA, Info,
 	})
 }
 
-// decodeReduced decodes a picture, and makes one pixel of factor by factor ones where the format allows that on
-// the way. A PNG comes as the decoder returns it: one with a palette is scaled in fewer bytes.
+// decodeReduced decodes an image, and combines squares of factor by factor
+// pixels if the format allows that during decoding. A PNG is returned in the
+// decoder's form, because one with a palette is scaled with fewer bytes.
 func decodeReduced(info Info, data []byte, limits Limits, factor int) (image.Image, error) {
 	switch {
 	case streams(info, data):
@@ -143,7 +146,7 @@ func decodeJPEG(data []byte) (*image.NRGBA, error) {
 	return jpegOrientation(data).apply(toNRGBA(img)), nil
 }
 
-// decodeGIF puts the first frame where it belongs on the canvas; what it leaves free is transparent.
+// decodeGIF places the first frame on the canvas; the rest is transparent.
 func decodeGIF(data []byte, info Info) (*image.NRGBA, error) {
 	frame, err := gif.Decode(bytes.NewReader(data))
 	if err != nil {
@@ -154,8 +157,8 @@ func decodeGIF(data []byte, info Info) (*image.NRGBA, error) {
 	return canvas, nil
 }
 
-// toNRGBA turns any picture into the one form that the rest of the package works on. The picture is given away: one
-// whose pixels take as much is turned in its place.
+// toNRGBA converts any image to the form used by the rest of the package. It
+// takes over the image: one with pixels of the same size is converted in place.
 func toNRGBA(img image.Image) *image.NRGBA {
 	if img == nil {
 		return nil
@@ -176,11 +179,11 @@ func toNRGBA(img image.Image) *image.NRGBA {
 	case *image.Paletted:
 		fromPaletted(out, src)
 	case *image.YCbCr:
-		// The generic path is right but slow; draw has a fast one into RGBA, and opaque pixels are the
-		// same in both.
+		// The generic path is correct but slow; draw has a fast one to RGBA,
+		// and opaque pixels are the same in both.
 		opaque := &image.RGBA{Pix: out.Pix, Stride: out.Stride, Rect: out.Rect}
 		draw.Draw(opaque, opaque.Rect, src, b.Min, draw.Src)
-	case image.RGBA64Image: // as the generic path, without two values in memory for each pixel
+	case image.RGBA64Image: // like the generic path, without two allocations per pixel
 		for y := range b.Dy() {
 			for x := range b.Dx() {
 				out.SetNRGBA(x, y, fromRGBA64(src.RGBA64At(b.Min.X+x, b.Min.Y+y)))
@@ -197,7 +200,7 @@ func toNRGBA(img image.Image) *image.NRGBA {
 	return out
 }
 
-// fromRGBA64 is color.NRGBAModel.
+// fromRGBA64 implements color.NRGBAModel.
 func fromRGBA64(c color.RGBA64) color.NRGBA {
 	if c.A == 0 {
 		return color.NRGBA{}
@@ -207,7 +210,8 @@ func fromRGBA64(c color.RGBA64) color.NRGBA {
 	return color.NRGBA{times(c.R), times(c.G), times(c.B), uint8(c.A >> 8)}
 }
 
-// fromRGBA takes the premultiplication back, in place. Rounded, so that opaque and full colors stay exact.
+// fromRGBA reverses the premultiplication in place. It rounds, so that opaque
+// and full colors are exact.
 func fromRGBA(img *image.RGBA) *image.NRGBA {
 	for i := 0; i+3 < len(img.Pix); i += 4 {
 		p := img.Pix[i : i+4 : i+4]
@@ -225,7 +229,7 @@ func fromRGBA(img *image.RGBA) *image.NRGBA {
 }
 
 func fromPaletted(out *image.NRGBA, src *image.Paletted) {
-	var table [256]color.NRGBA // an index past the palette is transparent
+	var table [256]color.NRGBA // an index beyond the palette is transparent
 	for i, c := range src.Palette {
 		table[i] = color.NRGBAModel.Convert(c).(color.NRGBA)
 	}
@@ -240,7 +244,7 @@ func fromPaletted(out *image.NRGBA, src *image.Paletted) {
 	}
 }
 
-// fromWebP converts what the WebP decoder returns.
+// fromWebP converts the result of the WebP decoder.
 func fromWebP(img image.Image) *image.NRGBA {
 	if lossless, ok := img.(*image.NRGBA); ok {
 		return toNRGBA(lossless)
@@ -254,9 +258,11 @@ func fromWebP(img image.Image) *image.NRGBA {
 	return out
 }
 
-// webpRows returns what writes a row of a picture that the WebP decoder returned, as 8-bit pixels with alpha. Lossy
-// WebP holds luma from 16 to 235 and chroma from 16 to 240 (ITU-R BT.601, as RFC 6386 section 9.2 has it), but the
-// decoder hands them out as a type that means 0 to 255: taken at its word, white would be a light grey.
+// webpRows returns a function that writes a row of an image from the WebP
+// decoder, as 8-bit pixels with alpha. Lossy WebP has luma from 16 to 235 and
+// chroma from 16 to 240 (ITU-R BT.601, as in RFC 6386 section 9.2), but the
+// decoder returns a type with a range of 0 to 255, in which white would be a
+// light grey.
 func webpRows(img image.Image) func(y int, row []byte) {
 	var yuv *image.YCbCr
 	var alpha func(x, y int) uint8
@@ -279,7 +285,7 @@ func webpRows(img image.Image) func(y int, row []byte) {
 	}
 }
 
-// studioRGB is BT.601 with studio swing, in 16 bits behind the point.
+// studioRGB converts BT.601 with studio swing, with 16 fractional bits.
 func studioRGB(y, cb, cr uint8) (r, g, b uint8) {
 	luma := 76309*(int32(y)-16) + 1<<15
 	u, v := int32(cb)-128, int32(cr)-128
@@ -290,19 +296,20 @@ func studioRGB(y, cb, cr uint8) (r, g, b uint8) {
 const (
 	riffHeader  = 12
 	chunkHeader = 8
-	// maxWebPChunks bounds the search for the first frame, and for the picture in it.
+	// maxWebPChunks limits the search for the first frame, and for the image in
+	// it.
 	maxWebPChunks = 1024
 )
 
-// firstWebPFrame returns a still picture: data itself, or the first frame of an animation as a file of
-// its own, since the decoder refuses animations. The frame stands for the picture whatever the size of
-// the canvas around it.
+// firstWebPFrame returns a still image: data itself, or the first frame of an
+// animation as a separate file, because the decoder rejects animations. The
+// frame represents the image whatever the size of its canvas.
 func firstWebPFrame(data []byte) ([]byte, error) {
 	rest := data[riffHeader:]
 	for range maxWebPChunks {
 		id, body, after, ok := riffChunk(rest)
 		if !ok {
-			return data, nil // no frame: the decoder will say what is wrong
+			return data, nil // no frame: the decoder will report the error
 		}
 		switch id {
 		case "VP8 ", "VP8L":
@@ -327,8 +334,8 @@ func riffChunk(data []byte) (id string, body, rest []byte, ok bool) {
 	return string(data[:4]), data[chunkHeader:end], data[min(end+int(length&1), len(data)):], true
 }
 
-// webpFromFrame makes a file of an ANMF chunk: its header has the frame's size at byte 6, and its chunks
-// from byte 16 on are those of a still picture.
+// webpFromFrame converts an ANMF chunk to a file: its header has the frame's
+// size at byte 6, and its chunks from byte 16 on are those of a still image.
 func webpFromFrame(frame []byte) ([]byte, error) {
 	const frameHeader = 16
 	if len(frame) < frameHeader {
@@ -336,13 +343,13 @@ func webpFromFrame(frame []byte) ([]byte, error) {
 	}
 	const alphaFlag = 1 << 4
 	extended := make([]byte, 10)
-	copy(extended[4:], frame[6:12]) // width and height less one, 24 bits each
+	copy(extended[4:], frame[6:12]) // width and height minus one, 24 bits each
 	var chunks []byte
 	rest := frame[frameHeader:]
 	for range maxWebPChunks {
 		id, body, after, ok := riffChunk(rest)
 		if !ok {
-			return nil, fmt.Errorf("%w: animation frame without a picture", ErrMalformed)
+			return nil, fmt.Errorf("%w: animation frame without an image", ErrMalformed)
 		}
 		if id == "ALPH" {
 			extended[0] |= alphaFlag

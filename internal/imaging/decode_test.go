@@ -150,7 +150,7 @@ func TestSniff(t *testing.T) {
 		"PDF":              {"%PDF-1.4", ""},
 		"SVG":              {" \n<svg viewBox='0 0 1 1'/>", imaging.SVG},
 		"SVG with a start": {"\xef\xbb\xbf<?xml version='1.0'?><!-- a > b --><!DOCTYPE svg [<!ENTITY a 'b>'>]><x:svg xmlns:x='http://www.w3.org/2000/svg'/>", imaging.SVG},
-		"SVG, upper case":  {"<SVG></SVG>", ""}, // XML knows case
+		"SVG, upper case":  {"<SVG></SVG>", ""}, // XML is case-sensitive
 		"svgfoo":           {"<svgfoo>", ""},
 		"AVIF":             {"\x00\x00\x00\x1cftypavif", imaging.AVIF},
 		"a BMP's letters":  {"BM and then something that is no bitmap", ""},
@@ -174,7 +174,8 @@ func TestSniff(t *testing.T) {
 	}
 }
 
-// TestBombs holds what costs a careless decoder gigabytes. Here it costs next to nothing.
+// TestBombs decodes files that cost a careless decoder gigabytes, at almost no
+// cost.
 func TestBombs(t *testing.T) {
 	bomb := imagingtest.PNGBomb()
 	if c, err := png.DecodeConfig(bytes.NewReader(bomb)); err != nil || c.Width != 30000 {
@@ -211,7 +212,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-func TestICOChoosesTheLargestThatFits(t *testing.T) {
+func TestICO_LargestWithinLimits(t *testing.T) {
 	bomb, small, large := imagingtest.PNGBomb(), readRaster(t, "rgba.png"), pngOf(t, 40, 40)
 	broken := append(imagingtest.DIBHeader(100, 100, 32), 1, 2, 3)
 	for name, c := range map[string]struct {
@@ -239,7 +240,8 @@ func TestICOChoosesTheLargestThatFits(t *testing.T) {
 	}
 }
 
-// overlapping is an icon whose entries all point at one picture, and one into its middle.
+// overlapping returns an icon whose entries all refer to one image, and one to
+// its middle.
 func overlapping(picture []byte) []byte {
 	file := imagingtest.ICO(picture, nil, nil)
 	for i := range 2 {
@@ -263,7 +265,7 @@ func TestIconBitmaps(t *testing.T) {
 	palette := []byte{0, 0, 0, 0, 0, 0, 255, 0} // black, red
 	for name, c := range map[string]struct {
 		data []byte
-		want [2]color.NRGBA // the two pixels of a 2×1 picture
+		want [2]color.NRGBA // the two pixels of a 2×1 image
 	}{
 		"1 bit with a mask":          {cat(imagingtest.DIBHeader(2, 1, 1), palette, []byte{0xc0, 0, 0, 0}, []byte{0x40, 0, 0, 0}), [2]color.NRGBA{red, clear}},
 		"4 bits with a mask":         {cat(imagingtest.DIBHeader(2, 1, 4), palette, make([]byte, 14*4), []byte{0x11, 0, 0, 0}, []byte{0x80, 0, 0, 0}), [2]color.NRGBA{clear, red}},
@@ -314,7 +316,7 @@ func TestTopDownBMPWithMasks(t *testing.T) {
 	}
 }
 
-func TestJPEGScansAreBounded(t *testing.T) {
+func TestJPEG_ScanLimit(t *testing.T) {
 	data := readRaster(t, "progressive.jpg")
 	at := bytes.LastIndex(data, []byte{0xff, 0xda})
 	scan := data[at : len(data)-2]
@@ -325,7 +327,7 @@ func TestJPEGScansAreBounded(t *testing.T) {
 	}
 }
 
-func TestTruncatedPicturesAreErrors(t *testing.T) {
+func TestDecode_Truncated_Fails(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "rasters", "*.*"))
 	if err != nil {
 		t.Fatal(err)
@@ -338,7 +340,7 @@ func TestTruncatedPicturesAreErrors(t *testing.T) {
 			}
 		}
 		if filepath.Ext(file) == ".ico" {
-			continue // a smaller picture may be whole
+			continue // a smaller image may be complete
 		}
 		if _, _, err := imaging.Decode(data[:len(data)/3], imaging.Limits{}); err == nil {
 			t.Errorf("a third of %s decodes", file)
@@ -364,7 +366,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestWholeMemoryOfADecode(t *testing.T) {
+func TestDecode_TotalMemory(t *testing.T) {
 	img := image.NewNRGBA(image.Rect(0, 0, 2000, 1000))
 	draw.Draw(img, img.Rect, image.NewUniform(color.NRGBA{10, 200, 30, 255}), image.Point{}, draw.Src)
 	var b bytes.Buffer
@@ -377,7 +379,7 @@ func TestWholeMemoryOfADecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
-	const perPixel = 16 // the doc comment promises some 250 MB at 16 million pixels
+	const perPixel = 16 // the doc comment says about 250 MB at 16 million pixels
 	if used := after.TotalAlloc - before.TotalAlloc; used > 2000*1000*perPixel {
 		t.Errorf("%d bytes a pixel", used/(2000*1000))
 	}
@@ -393,7 +395,7 @@ func rasterSeeds(f *testing.F) {
 	}
 }
 
-// fuzzLimits keep one run short.
+// fuzzLimits keep a single run short.
 var fuzzLimits = imaging.Limits{Pixels: 1 << 16, Bytes: 1 << 16}
 
 func FuzzDecode(f *testing.F) {

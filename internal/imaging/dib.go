@@ -8,13 +8,13 @@ import (
 	"math/bits"
 )
 
-// A DIB is a Windows bitmap without its file header. It is what a BMP holds after 14 bytes, and what an
-// ICO holds with a mask behind it.
+// A DIB is a Windows bitmap without its file header: the content of a BMP after
+// 14 bytes, and of an ICO entry, where a mask follows it.
 const (
 	bmpFileHeader = 14
 	dibCoreHeader = 12 // BITMAPCOREHEADER
-	dibInfoHeader = 40 // BITMAPINFOHEADER; the longer ones begin the same
-	dibV3Header   = 56 // the first one that holds an alpha mask
+	dibInfoHeader = 40 // BITMAPINFOHEADER; longer ones begin the same
+	dibV3Header   = 56 // the first one with an alpha mask
 	dibV5Header   = 124
 
 	compressionNone      = 0
@@ -30,7 +30,8 @@ func isDIBHeader(size uint32) bool {
 	return false
 }
 
-// dib is a bitmap whose header has been read and whose extent has been checked against its data.
+// dib is a bitmap whose header has been parsed and whose size has been checked
+// against its data.
 type dib struct {
 	width, height int
 	topDown       bool
@@ -38,11 +39,11 @@ type dib struct {
 	palette       []color.NRGBA
 	masks         [4]uint32 // red, green, blue, alpha; for 16 and 32 bits
 	pixels        []byte    // rows padded to 4 bytes
-	mask          []byte    // of an ICO: 1 bit a pixel, set = transparent; nil without
+	mask          []byte    // of an ICO: 1 bit per pixel, set = transparent; or nil
 	inIcon        bool
 }
 
-// parseBMP reads a BMP file.
+// parseBMP parses a BMP file.
 func parseBMP(data []byte) (dib, error) {
 	if len(data) < bmpFileHeader+4 {
 		return dib{}, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
@@ -53,7 +54,8 @@ func parseBMP(data []byte) (dib, error) {
 	if err != nil {
 		return dib{}, err
 	}
-	// The file header says where the pixels begin; one that points into the header is not believed.
+	// The file header gives the start of the pixels, unless it points into the
+	// header.
 	start := uint64(headEnd)
 	if o := uint64(offset); o >= bmpFileHeader+start {
 		start = o - bmpFileHeader
@@ -61,7 +63,8 @@ func parseBMP(data []byte) (dib, error) {
 	return d, d.attach(body, start)
 }
 
-// parseIconDIB reads the bitmap of an ICO entry, whose height counts the picture and the mask.
+// parseIconDIB parses the bitmap of an ICO entry, whose height includes the
+// mask.
 func parseIconDIB(data []byte) (dib, error) {
 	d, headEnd, err := parseDIB(data, true)
 	if err != nil {
@@ -70,7 +73,8 @@ func parseIconDIB(data []byte) (dib, error) {
 	return d, d.attach(data, uint64(headEnd))
 }
 
-// parseDIB reads header and palette and returns where they end. It allocates no pixels.
+// parseDIB parses header and palette and returns their end. It allocates no
+// pixels.
 func parseDIB(data []byte, inIcon bool) (dib, int, error) {
 	if len(data) < 4 {
 		return dib{}, 0, fmt.Errorf("%w: bitmap header is cut off", ErrMalformed)
@@ -111,7 +115,7 @@ func parseDIB(data []byte, inIcon bool) (dib, int, error) {
 	return d, end, err
 }
 
-// readMasks sets the channel masks and returns where header and masks end.
+// readMasks sets the channel masks and returns the end of header and masks.
 func (d *dib) readMasks(data []byte, size int, compression uint32) (int, error) {
 	switch d.bits {
 	case 1, 4, 8, 24:
@@ -158,7 +162,7 @@ func (d *dib) readMasks(data []byte, size int, compression uint32) (int, error) 
 
 func (d *dib) readPalette(data []byte, at, headerSize int, colors uint32) (int, error) {
 	if d.bits > 8 {
-		return at, nil // such pictures may carry a palette as a hint; the pixels' offset steps over it
+		return at, nil // such images may carry a palette as a hint; the offset of the pixels skips it
 	}
 	count := 1 << d.bits
 	if colors > 0 && colors < uint32(count) {
@@ -179,11 +183,11 @@ func (d *dib) readPalette(data []byte, at, headerSize int, colors uint32) (int, 
 	return at + count*entry, nil
 }
 
-// stride is the bytes of a row, padded to 4.
+// stride returns the bytes of a row, padded to 4.
 func stride(width, bits int) uint64 { return (uint64(width)*uint64(bits) + 31) / 32 * 4 }
 
-// attach checks that the data hold all pixels. It is what makes a header's claim cost nothing: a picture
-// cannot be larger than its file.
+// attach checks that the data contains all pixels, so that a large claim in a
+// header is free: an image cannot be larger than its file.
 func (d *dib) attach(data []byte, start uint64) error {
 	need := stride(d.width, d.bits) * uint64(d.height)
 	if start > uint64(len(data)) || need > uint64(len(data))-start {
@@ -193,7 +197,7 @@ func (d *dib) attach(data []byte, start uint64) error {
 	if !d.inIcon {
 		return nil
 	}
-	// Some icons of 32 bits come without the mask that the format asks for.
+	// Some icons of 32 bits lack the mask required by the format.
 	if rest := data[start+need:]; uint64(len(rest)) >= stride(d.width, 1)*uint64(d.height) {
 		d.mask = rest
 	}
@@ -216,7 +220,7 @@ func (d *dib) decode() (*image.NRGBA, error) {
 			to[4*x], to[4*x+1], to[4*x+2], to[4*x+3] = c.R, c.G, c.B, c.A
 		}
 	}
-	if !sawAlpha { // an alpha channel that was left empty is none
+	if !sawAlpha { // an empty alpha channel is ignored
 		for i := 3; i < len(img.Pix); i += 4 {
 			img.Pix[i] = 0xff
 		}
@@ -227,7 +231,7 @@ func (d *dib) decode() (*image.NRGBA, error) {
 	return img, nil
 }
 
-// target is the row of the picture that the stored row y is.
+// target returns the row of the image for the stored row y.
 func (d *dib) target(y int) int {
 	if d.topDown {
 		return y
@@ -261,7 +265,7 @@ func (d *dib) fromMasks(v uint32) color.NRGBA {
 	return c
 }
 
-// channel takes the bits of a mask and stretches them to 8.
+// channel extracts the bits of a mask and scales them to 8.
 func channel(v, mask uint32) uint8 {
 	if mask == 0 {
 		return 0

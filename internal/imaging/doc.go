@@ -1,11 +1,14 @@
-// Package imaging turns pictures that strangers made into pictures that are safe to serve, and says what
-// is in them.
+// Package imaging converts untrusted images to images that are safe to serve,
+// and analyzes their content.
 //
-// Nothing is believed: what a file is, its first bytes say (Probe), never its name or media type, and its
-// size is read from its header before memory is spent on it. Rasters are decoded within pixel limits,
-// first frame only, into one form (*image.NRGBA at the origin), and encoded anew. An SVG is not cleaned
-// but rebuilt: SanitizeSVG parses it and writes out only what an allow-list knows.
+// The format is determined from the first bytes (Probe), never from a name or
+// media type, and the size is read from the header before memory is allocated.
+// Rasters are decoded within pixel limits, first frame only, to one form
+// (*image.NRGBA at the origin), and re-encoded. An SVG is not cleaned but
+// rebuilt: SanitizeSVG parses it and writes only elements and attributes in an
+// allow-list.
 //
-// The package bounds the work of one call. How many calls run at once is for the caller to bound: DecodeCost returns
-// what one holds, from the header, and scaling uses every core.
+// The package limits the work of one call. The caller must limit concurrent
+// calls: DecodeCost returns the memory of one, from the header, and scaling
+// uses every core.
 package imaging

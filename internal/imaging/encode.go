@@ -11,23 +11,24 @@ import (
 	"letterhead/internal/vp8l"
 )
 
-// jpegQuality is where logos and photos show no blocks at a third of a PNG's size.
+// jpegQuality is the quality at which logos and photos show no blocks at a
+// third of a PNG's size.
 const jpegQuality = 85
 
-// pngEncoder keeps its buffers, some 800 kB each, for the next picture.
+// pngEncoder reuses its buffers of about 800 kB each.
 var pngEncoder = png.Encoder{BufferPool: new(pngBuffers)}
 
 type pngBuffers struct{ pool sync.Pool }
 
 func (p *pngBuffers) Get() *png.EncoderBuffer {
 	b, _ := p.pool.Get().(*png.EncoderBuffer)
-	return b // nil: the encoder makes one
+	return b // nil: the encoder allocates one
 }
 
 func (p *pngBuffers) Put(b *png.EncoderBuffer) { p.pool.Put(b) }
 
-// EncodePNG writes a PNG: with a palette when that holds all colors, else without an alpha channel when the
-// picture is opaque.
+// EncodePNG encodes a PNG: with a palette if that holds all colors, else
+// without an alpha channel if the image is opaque.
 func EncodePNG(img *image.NRGBA) ([]byte, error) {
 	var b bytes.Buffer
 	var what image.Image = img
@@ -40,8 +41,8 @@ func EncodePNG(img *image.NRGBA) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// EncodeWebP writes a lossless WebP, with a palette when that holds all colors. A picture that the format cannot hold
-// is ErrTooLarge.
+// EncodeWebP encodes a lossless WebP, with a palette if that holds all colors.
+// It returns ErrTooLarge if the format cannot hold the image.
 func EncodeWebP(img *image.NRGBA) ([]byte, error) {
 	var data []byte
 	var err error
@@ -56,7 +57,8 @@ func EncodeWebP(img *image.NRGBA) ([]byte, error) {
 	return data, nil
 }
 
-// EncodeJPEG writes a JPEG of the picture on a background, since the format has no alpha.
+// EncodeJPEG encodes a JPEG of the image on a background, because the format
+// has no alpha.
 func EncodeJPEG(img *image.NRGBA, background RGB) ([]byte, error) {
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, flatten(img, background), &jpeg.Options{Quality: jpegQuality}); err != nil {
@@ -65,7 +67,8 @@ func EncodeJPEG(img *image.NRGBA, background RGB) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// flatten lays a picture on a color. The result is opaque, for which RGBA and NRGBA are the same.
+// flatten draws an image on a color. The result is opaque, for which RGBA and
+// NRGBA are the same.
 func flatten(img *image.NRGBA, background RGB) *image.RGBA {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := image.NewRGBA(image.Rect(0, 0, w, h))

@@ -11,18 +11,20 @@ import (
 const (
 	icoHeader = 6
 	icoEntry  = 16
-	// maxEntries bounds how much of an ICO's directory is read. Real ones hold about ten pictures.
+	// maxEntries limits the entries of an ICO's directory that are read. Real
+	// ones have about ten images.
 	maxEntries = 64
 )
 
-// isICO knows the header of an icon or cursor file with at least one entry, and the zero byte that every
-// entry has, since four bytes alone are weak magic.
+// isICO recognizes the header of an icon or cursor file with at least one
+// entry, and the zero byte of every entry, because four bytes alone are weak
+// magic.
 func isICO(data []byte) bool {
 	return len(data) >= icoHeader+icoEntry && data[0] == 0 && data[1] == 0 && (data[2] == 1 || data[2] == 2) && data[3] == 0 &&
 		binary.LittleEndian.Uint16(data[4:]) > 0 && data[icoHeader+3] == 0
 }
 
-// entry is one picture of an ICO: a PNG, or a bitmap.
+// entry is one image of an ICO: a PNG, or a bitmap.
 type entry struct {
 	width, height int
 	depth         int // bits per pixel
@@ -30,9 +32,10 @@ type entry struct {
 	bitmap        dib
 }
 
-// largestEntry chooses the picture to decode: the most pixels within the limits, then the most bits. What
-// counts is what the pictures themselves say; the directory only says where they are. Entries may overlap
-// and lie: only headers are read here, and only one picture is ever decoded.
+// largestEntry returns the image to decode: the most pixels within the limits,
+// then the most bits, according to the images themselves; the directory is only
+// used for offsets. Entries may overlap and be wrong: only headers are read
+// here, and only one image is decoded.
 func largestEntry(data []byte, limits Limits) (entry, error) {
 	count := min(int(binary.LittleEndian.Uint16(data[4:])), maxEntries)
 	var best entry

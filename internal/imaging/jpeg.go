@@ -6,8 +6,9 @@ import (
 	"image"
 )
 
-// maxScans bounds the passes over a progressive JPEG. Encoders make about ten; each scan costs a pass over
-// all pixels, however little it says, so a small file could ask for hours.
+// maxScans limits the passes over a progressive JPEG. Encoders write about ten;
+// each scan takes a pass over all pixels, however short it is, so a small file
+// could take hours.
 const maxScans = 64
 
 // JPEG markers.
@@ -17,8 +18,9 @@ const (
 	markerAPP1 = 0xe1
 )
 
-// jpegSegments calls visit with each marker segment and its payload, until it returns false. It steps
-// over the coded data behind a scan header. Broken files just end early.
+// jpegSegments calls visit with each marker segment and its payload, until it
+// returns false. It skips the coded data after a scan header. Broken files end
+// early.
 func jpegSegments(data []byte, visit func(marker byte, payload []byte) bool) {
 	for at := 2; at+1 < len(data); {
 		if data[at] != 0xff {
@@ -116,7 +118,7 @@ func tiffOrientation(tiff []byte) orientation {
 	return 0
 }
 
-// apply turns a picture upright.
+// apply rotates an image upright.
 func (o orientation) apply(img *image.NRGBA) *image.NRGBA {
 	if o < 2 {
 		return img
@@ -136,7 +138,8 @@ func (o orientation) apply(img *image.NRGBA) *image.NRGBA {
 	return out
 }
 
-// target is where the stored pixel (x, y) of a w×h picture belongs (EXIF 2.3, Orientation).
+// target returns the position of the stored pixel (x, y) of a w×h image (EXIF
+// 2.3, Orientation).
 func (o orientation) target(x, y, w, h int) (int, int) {
 	switch o {
 	case 2:

@@ -5,29 +5,35 @@ import (
 	"math"
 )
 
-// DarkPage is the lightest of the grounds that dark pages have: they go from black over #0d1117 and #121212 to
-// #1c1c1c, which is about that of iOS's raised views. Ink that can be told from it is told from the darker ones too,
-// and better.
+// DarkPage is the lightest background of dark pages: they range from black over
+// #0d1117 and #121212 to #1c1c1c, which is about that of iOS's raised views.
+// Ink that is visible on it is even more visible on the darker ones.
 var DarkPage = RGB{0x1c, 0x1c, 0x1c}
 
 const (
-	// leastContrast with the page, as WCAG counts it, is what ink needs to be told from it at all. APCA, which has a
-	// bound for that where WCAG has none, calls Lc 15 the point of invisibility; of gray on white that is 1.31
-	// (#e1e1e1). Yellow like Python's (#ffd43b) has 1.4. On DarkPage 1.3 is #303030. There APCA would ask for more,
-	// 2.5 on #121212, and give up reds and blues (#8f0000, #003e95) that are plainly seen: of 120 marks of the starter
-	// index, laid on #121212 by their contrast, the eye loses those below 1.4 or so, which is this bound again.
+	// leastContrast is the minimum contrast with the page, according to WCAG,
+	// of visible ink. APCA, which defines a minimum where WCAG does not, calls
+	// Lc 15 the point of invisibility; for gray on white that is 1.31
+	// (#e1e1e1). Yellow like Python's (#ffd43b) has 1.4. On DarkPage 1.3 is
+	// #303030. There APCA would require more, 2.5 on #121212, and reject reds
+	// and blues (#8f0000, #003e95) that are clearly visible: of 120 marks of
+	// the starter index on #121212, sorted by contrast, those below about 1.4
+	// are hard to see, which is this limit again.
 	leastContrast = 1.3
-	// mostUnseen is the share of its ink that a logo may lose on a page. In the starter index the white rims of marks,
-	// and white letters that are open to the edge of their plate, take up to 0.36 on white, and those logos are plainly
-	// seen; white words beside a mark take 0.8 and more.
+	// mostUnseen is the share of its ink that a logo may lose on a page. In the
+	// starter index the white rims of marks, and white letters open to the edge
+	// of their plate, are up to 0.36 on white, and those logos are clearly
+	// visible; white words next to a mark are 0.8 and more.
 	mostUnseen = 0.4
 )
 
-// LostOn says whether a picture would hardly be seen on a page of one color: the page swallows too much of its ink.
+// LostOn reports whether an image is hardly visible on a page of one color
+// because too much of its ink is not.
 func LostOn(img *image.NRGBA, page RGB) bool { return unseenOn(img, page) > mostUnseen }
 
-// unseenOn is the share of a picture's ink that a page swallows: what has too little contrast with it, and is not
-// enclosed by ink that has enough. White within an outline or on a plate is seen on white.
+// unseenOn returns the share of an image's ink that is invisible on a page: ink
+// with too little contrast that is not enclosed by ink with enough. White
+// within an outline or on a plate is visible on white.
 func unseenOn(img *image.NRGBA, page RGB) float64 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	swallowed := make([]bool, w*h)
@@ -71,7 +77,8 @@ func unseenOn(img *image.NRGBA, page RGB) float64 {
 	return float64(unseen) / float64(ink)
 }
 
-// contrastWith is the contrast ratio of WCAG between a page and a pixel that lies on it.
+// contrastWith returns the WCAG contrast ratio between a page and a pixel on
+// it.
 func contrastWith(page RGB, pixel []uint8) float64 {
 	alpha := int(pixel[3])
 	over := func(v, ground uint8) uint8 {
@@ -81,12 +88,12 @@ func contrastWith(page RGB, pixel []uint8) float64 {
 	return max(a/b, b/a)
 }
 
-// luminance is the relative luminance of WCAG, 0 to 1.
+// luminance returns the relative luminance of WCAG, 0 to 1.
 func (c RGB) luminance() float64 {
 	return 0.2126*linearLight[c.R] + 0.7152*linearLight[c.G] + 0.0722*linearLight[c.B]
 }
 
-// linearLight is the linear light of sRGB's bytes.
+// linearLight maps the bytes of sRGB to linear light.
 var linearLight = func() (table [math.MaxUint8 + 1]float64) {
 	for i := range table {
 		if v := float64(i) / math.MaxUint8; v <= 0.04045 {

@@ -10,17 +10,17 @@ import (
 
 func gray(v uint8) color.NRGBA { return color.NRGBA{v, v, v, 0xff} }
 
-// TestInkThatAPageSwallows: what cannot be told from a page is lost on it, unless enough of the logo can, or ink that
-// can encloses it.
-func TestInkThatAPageSwallows(t *testing.T) {
+// Invisible ink is lost on a page, unless enough of the logo is visible, or
+// visible ink encloses it.
+func TestLostOn(t *testing.T) {
 	t.Parallel()
-	half := image.Rect(20, 10, 50, 40)  // of middle
-	tenth := image.Rect(20, 10, 26, 40) // of middle
+	half := image.Rect(20, 10, 50, 40)  // of the middle
+	tenth := image.Rect(20, 10, 26, 40) // of the middle
 	within := image.Rect(24, 14, 76, 36)
 	for _, c := range []struct {
 		why    string
 		ink    color.NRGBA
-		part   image.Rectangle // in other ink
+		part   image.Rectangle // in another color
 		other  color.NRGBA
 		white  bool
 		onDark bool

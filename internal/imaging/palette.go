@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// maxPalette is what a PNG or a WebP can index.
+	// maxPalette is the largest palette of a PNG or a WebP.
 	maxPalette = 256
-	// paletteSlots is the size of the hash table that colors are counted in: never more than a quarter full.
+	// paletteSlots is the size of the hash table of colors: never more than a
+	// quarter full.
 	paletteSlots = 4 * maxPalette
 )
 
-// colorTable numbers the colors of a picture.
+// colorTable numbers the colors of an image.
 type colorTable struct {
 	keys    [paletteSlots]uint32
 	numbers [paletteSlots]uint16 // number in order of appearance, plus 1; 0 is a free slot
 	colors  []uint32
 }
 
-// number returns the number of a color; ok is false when it is one too many.
+// number returns the number of a color; ok is false if there are too many.
 func (t *colorTable) number(key uint32) (n uint8, ok bool) {
 	slot := key * 0x9e3779b1 >> 22 // Fibonacci hashing, to ten bits
 	for t.numbers[slot] != 0 {
@@ -39,9 +40,10 @@ func (t *colorTable) number(key uint32) (n uint8, ok bool) {
 	return uint8(len(t.colors) - 1), true
 }
 
-// indexed returns the same picture with a palette, nil when it has too many colors. Most logos have few, edges
-// included: some 80 real ones of 128 pixels take 41 % less as PNG, which is then faster to write and to read too, and
-// 34 % less as WebP.
+// indexed returns the same image with a palette, or nil if it has too many
+// colors. Most logos have few, edges included: about 80 real ones of 128 pixels
+// take 41 % less as PNG, which is then also faster to write and to read, and 34
+// % less as WebP.
 func indexed(img *image.NRGBA) *image.Paletted {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := &image.Paletted{Pix: make([]uint8, w*h), Stride: w, Rect: image.Rect(0, 0, w, h)}
@@ -67,8 +69,8 @@ func indexed(img *image.NRGBA) *image.Paletted {
 	return out
 }
 
-// sort puts the clearest colors first, since a PNG lists alpha up to the last color that has any, and numbers the
-// pixels anew.
+// sort puts the clearest colors first, because a PNG lists alpha up to the last
+// color that has any, and renumbers the pixels.
 func (t *colorTable) sort(pixels []uint8) color.Palette {
 	order := make([]uint8, len(t.colors))
 	for i := range order {

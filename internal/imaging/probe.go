@@ -12,10 +12,10 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// Format is what a file is, by its first bytes.
+// Format is a file format, determined by the first bytes.
 type Format string
 
-// Formats that Probe knows.
+// Formats that Probe recognizes.
 const (
 	PNG  Format = "png"
 	JPEG Format = "jpeg"
@@ -25,21 +25,22 @@ const (
 	BMP  Format = "bmp"
 	SVG  Format = "svg"
 	SVGZ Format = "svgz" // SVG in gzip
-	AVIF Format = "avif" // known, but not supported
+	AVIF Format = "avif" // recognized, but not supported
 )
 
-// IsVector says whether the format has no pixels of its own.
+// IsVector reports whether the format has no pixels.
 func (f Format) IsVector() bool { return f == SVG || f == SVGZ }
 
-// Default limits of a picture.
+// Default limits of an image.
 const (
 	MaxBytes  = 5 << 20
 	MaxPixels = 16 << 20
-	// MaxSide bounds width and height each: a picture of 16 million by 1 is no picture.
+	// MaxSide limits width and height: an image of 16 million by 1 is not
+	// useful.
 	MaxSide = 16384
 )
 
-// Limits of a picture. A zero field is the default above.
+// Limits of an image. A zero field means the default above.
 type Limits struct {
 	Bytes  int // of the file
 	Pixels int // width times height
@@ -69,32 +70,34 @@ func (l Limits) check(width, height int) error {
 	return nil
 }
 
-// Errors of this package; they are wrapped with what was wrong.
+// Errors of this package; they are wrapped with the details.
 var (
-	// ErrUnknown: not a picture, or one of a kind that nobody here knows.
-	ErrUnknown = errors.New("not a known picture format")
-	// ErrUnsupported: a known kind of picture that is not supported, such as AVIF or a palette that is
-	// run-length encoded.
-	ErrUnsupported = errors.New("picture format is not supported")
-	// ErrTooLarge: past a limit of bytes, pixels, or complexity.
-	ErrTooLarge = errors.New("picture is too large")
-	// ErrMalformed: it says it is such a picture, and is broken.
-	ErrMalformed = errors.New("picture is malformed")
+	// ErrUnknown: not an image, or one of an unknown format.
+	ErrUnknown = errors.New("not a known image format")
+	// ErrUnsupported: a known format that is not supported, such as AVIF or a
+	// palette that is run-length encoded.
+	ErrUnsupported = errors.New("image format is not supported")
+	// ErrTooLarge: a limit of bytes, pixels, or complexity is exceeded.
+	ErrTooLarge = errors.New("image is too large")
+	// ErrMalformed: the file has the format's signature, but is broken.
+	ErrMalformed = errors.New("image is malformed")
 )
 
-// Info is what a picture's header says.
+// Info is the information in an image's header.
 type Info struct {
 	Format Format
-	// Width and Height are in pixels. For an ICO they are those of the entry that Decode would take, for a
-	// JPEG those after its orientation is applied, for an SVG its own idea of its size, or 0.
+	// Width and Height are in pixels. For an ICO they are those of the entry
+	// that Decode would take, for a JPEG those after its orientation is
+	// applied, for an SVG its declared size, or 0.
 	Width, Height int
 }
 
-// Probe reads what a file is and how large, within the default limits, at the cost of reading its header.
-// With ErrTooLarge and ErrUnsupported the format is told all the same.
+// Probe returns the format and size of a file within the default limits,
+// reading only its header. With ErrTooLarge and ErrUnsupported the format is
+// still returned.
 func Probe(data []byte) (Info, error) { return ProbeWithin(data, Limits{}) }
 
-// ProbeWithin is Probe within other limits.
+// ProbeWithin is Probe with other limits.
 func ProbeWithin(data []byte, limits Limits) (info Info, err error) {
 	limits = limits.withDefaults()
 	info.Format = Sniff(data)
@@ -117,8 +120,8 @@ func ProbeWithin(data []byte, limits Limits) (info Info, err error) {
 	return info, nil
 }
 
-// guarded turns a panic of a codec into ErrMalformed. Codecs meet hostile pictures here, and one panic must
-// not end the process.
+// guarded turns a panic of a codec into ErrMalformed. Codecs process hostile
+// images here, and a panic must not end the process.
 func guarded(work func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -128,7 +131,7 @@ func guarded(work func() error) (err error) {
 	return work()
 }
 
-// size reads a header. Decoders' own errors come out as ErrMalformed.
+// size parses a header. Decoders' own errors are returned as ErrMalformed.
 func size(format Format, data []byte, limits Limits) (width, height int, err error) {
 	r := bytes.NewReader(data)
 	switch format {
@@ -170,7 +173,7 @@ func malformed(err error) error {
 	return fmt.Errorf("%w: %w", ErrMalformed, err)
 }
 
-// Sniff tells a format by the first bytes, or "".
+// Sniff returns the format according to the first bytes, or "".
 func Sniff(data []byte) Format {
 	has := func(at int, magic string) bool {
 		return len(data) >= at+len(magic) && string(data[at:at+len(magic)]) == magic

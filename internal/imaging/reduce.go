@@ -14,15 +14,16 @@ import (
 	"io"
 )
 
-// boxes makes a picture smaller while its rows arrive: each pixel of the result is the mean of a square of pixels,
-// weighted by alpha, so that clear pixels do not darken the edges.
+// boxes reduces an image row by row: each pixel of the result is the mean of a
+// square of pixels, weighted by alpha, so that clear pixels do not darken the
+// edges.
 type boxes struct {
 	factor int
 	out    *image.NRGBA
 	sums   []uint64 // red, green, blue and alpha of each column, the colors times alpha
-	rows   int      // in the sums
-	y      int      // rows of out that are written
-	width  int      // of the rows that arrive
+	rows   int      // added to the sums
+	y      int      // rows of out that are complete
+	width  int      // of the input rows
 }
 
 func newBoxes(size image.Point, factor int) *boxes {
@@ -30,7 +31,7 @@ func newBoxes(size image.Point, factor int) *boxes {
 	return &boxes{factor: factor, out: image.NewNRGBA(image.Rectangle{Max: to}), sums: make([]uint64, 4*to.X), width: size.X}
 }
 
-// add takes the next row, as 8-bit pixels with alpha that is not premultiplied.
+// add adds the next row, as 8-bit pixels with straight alpha.
 func (b *boxes) add(row []byte) {
 	for x, column := 0, 0; x < b.width; column++ {
 		sum := b.sums[4*column : 4*column+4 : 4*column+4]
@@ -68,13 +69,14 @@ func (b *boxes) flush() {
 	b.y++
 }
 
-// result ends the picture.
+// result returns the finished image.
 func (b *boxes) result() *image.NRGBA {
 	b.flush()
 	return b.out
 }
 
-// reduceJPEG decodes a JPEG and reduces it, without the pixels of the whole in between.
+// reduceJPEG decodes a JPEG and reduces it, without converting all pixels in
+// between.
 func reduceJPEG(data []byte, factor int) (*image.NRGBA, error) {
 	if err := checkScans(data); err != nil {
 		return nil, err
@@ -86,7 +88,7 @@ func reduceJPEG(data []byte, factor int) (*image.NRGBA, error) {
 	return jpegOrientation(data).apply(reduceRows(img.Bounds().Size(), factor, rowsOf(img))), nil
 }
 
-// reduceRows makes a picture smaller whose rows come as 8-bit pixels with alpha.
+// reduceRows reduces an image given by rows of 8-bit pixels with alpha.
 func reduceRows(size image.Point, factor int, row func(y int, row []byte)) *image.NRGBA {
 	b := newBoxes(size, factor)
 	pixels := make([]byte, 4*size.X)
@@ -97,7 +99,8 @@ func reduceRows(size image.Point, factor int, row func(y int, row []byte)) *imag
 	return b.result()
 }
 
-// rowsOf returns what writes a row of a picture, as 8-bit pixels with alpha.
+// rowsOf returns a function that writes a row of an image, as 8-bit pixels with
+// alpha.
 func rowsOf(img image.Image) func(y int, row []byte) {
 	r := img.Bounds()
 	return func(line int, row []byte) {
@@ -125,7 +128,8 @@ func rowsOf(img image.Image) func(y int, row []byte) {
 	}
 }
 
-// gifRows returns what writes a row of the canvas on which a frame lies; what it leaves free is clear.
+// gifRows returns a function that writes a row of the canvas of a frame; pixels
+// outside of the frame are clear.
 func gifRows(frame image.Image) func(y int, row []byte) {
 	r := frame.Bounds()
 	return func(y int, row []byte) {
@@ -140,8 +144,8 @@ func gifRows(frame image.Image) func(y int, row []byte) {
 	}
 }
 
-// pngChunks calls visit with the name and the content of each chunk until it returns false. It reports whether
-// what it passed was whole.
+// pngChunks calls visit with the name and the content of each chunk until it
+// returns false. It returns an error if a visited chunk is incomplete.
 func pngChunks(data []byte, visit func(kind string, content []byte) bool) error {
 	const signature, frame = 8, 12 // a frame: length, name, checksum
 	for rest := data[min(signature, len(data)):]; len(rest) >= frame; {
@@ -161,17 +165,17 @@ func pngChunks(data []byte, visit func(kind string, content []byte) bool) error 
 	return nil
 }
 
-// rowBytes is how long a row is that is unpacked, its filter not counted.
+// rowBytes returns the length of a decompressed row, excluding its filter.
 func (h pngHeader) rowBytes() int { return (h.width*h.bits() + 7) / 8 }
 
-// bits of one pixel.
+// bits returns the bits per pixel.
 func (h pngHeader) bits() int {
 	channels := map[byte]int{pngGray: 1, pngRGB: 3, pngPalette: 1, pngGrayAlpha: 2, pngRGBA: 4}[h.color]
 	return channels * int(h.depth)
 }
 
-// reducePNG decodes a PNG that is not interlaced row by row and reduces it, so that no more than two rows of it are
-// in memory.
+// reducePNG decodes a PNG without interlacing row by row and reduces it, so
+// that at most two rows are in memory.
 func reducePNG(data []byte, factor int) (*image.NRGBA, error) {
 	h := pngHeaderOf(data)
 	var packed []io.Reader
@@ -209,15 +213,15 @@ func reducePNG(data []byte, factor int) (*image.NRGBA, error) {
 		b.add(pixels)
 		row, before = before, row
 	}
-	// The checksum behind the last row is looked at when the end is read.
+	// The checksum after the last row is verified at the end of the stream.
 	if _, err := io.ReadFull(unpacked, row[:1]); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: it does not end with its last row", ErrMalformed)
 	}
 	return b.result(), nil
 }
 
-// unfilter undoes the filter of a row (PNG specification, section 9.2), in place. step is the distance of a byte to
-// the one it may be predicted from, to its left.
+// unfilter reverses the filter of a row (PNG specification, section 9.2) in
+// place. step is the distance from a byte to its predictor on the left.
 func unfilter(kind byte, row, above []byte, step int) error {
 	first := min(step, len(row))
 	switch kind {
@@ -264,11 +268,11 @@ func paeth(left, above, corner int) byte {
 
 func abs(n int) int { return max(n, -n) }
 
-// expander turns rows of a PNG into 8-bit pixels with alpha.
+// expander converts rows of a PNG to 8-bit pixels with alpha.
 type expander struct {
 	pngHeader
-	palette [256]color.NRGBA // what the file leaves out is opaque black, as in image/png
-	clearAt [3]uint16        // the color that is clear, where the header says that there is one
+	palette [256]color.NRGBA // missing entries are opaque black, as in image/png
+	clearAt [3]uint16        // the clear color, if the header declares one
 }
 
 func (e *expander) setPalette(content []byte) {
@@ -314,14 +318,15 @@ func (e *expander) expand(row, out []byte) {
 	}
 }
 
-// sample is the x-th number of a row of numbers of at most eight bits.
+// sample returns the x-th number of a row of numbers of at most eight bits.
 func (e *expander) sample(row []byte, x int) int {
 	depth := int(e.depth)
 	at := x * depth
 	return int(row[at/8]) >> (8 - depth - at%8) & (1<<depth - 1)
 }
 
-// expandWhole expands channels of one or two bytes. Of two the first counts, as in image/png's own conversion.
+// expandWhole expands channels of one or two bytes. Of two bytes the first is
+// used, as in image/png's own conversion.
 func (e *expander) expandWhole(row, out []byte) {
 	bytes := int(e.depth) / 8
 	step := e.bits() / 8

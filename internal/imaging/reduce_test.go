@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// noisy are pictures in every form that image/png writes.
+// noisy returns images in every form that image/png writes.
 func noisy(w, h int) map[string]image.Image {
 	noise := rand.NewChaCha8([32]byte{1})
 	r := image.Rect(0, 0, w, h)
@@ -58,7 +58,7 @@ func encoded(t *testing.T, img image.Image) []byte {
 	return b.Bytes()
 }
 
-// boxed is the reference: the whole picture decoded, then made smaller.
+// boxed is the reference: it decodes the whole image, then reduces it.
 func boxed(t *testing.T, data []byte, factor int) *image.NRGBA {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(data))
@@ -73,7 +73,7 @@ func boxed(t *testing.T, data []byte, factor int) *image.NRGBA {
 	return b.result()
 }
 
-// alike allows for the rounding of 16 bits to 8, by way of premultiplied ones.
+// alike allows for rounding 16 bits to 8, through premultiplied values.
 func alike(a, b *image.NRGBA) bool {
 	if a.Rect != b.Rect {
 		return false
@@ -86,7 +86,7 @@ func alike(a, b *image.NRGBA) bool {
 	return true
 }
 
-// withChunk puts a chunk behind the header.
+// withChunk inserts a chunk after the header.
 func withChunk(data []byte, kind string, content []byte) []byte {
 	const header = 8 + 25
 	chunk := binary.BigEndian.AppendUint32(nil, uint32(len(content)))
@@ -96,7 +96,7 @@ func withChunk(data []byte, kind string, content []byte) []byte {
 	return slices.Concat(data[:header], chunk, data[header:])
 }
 
-func TestReducePNG_EveryForm_IsTheWholePictureMadeSmaller(t *testing.T) {
+func TestReducePNG_EveryForm_EqualsReference(t *testing.T) {
 	t.Parallel()
 	files := map[string][]byte{}
 	for name, img := range noisy(61, 43) {
@@ -128,7 +128,7 @@ func TestReducePNG_Broken_IsMalformed(t *testing.T) {
 	if _, err := reducePNG(whole, 2); err != nil {
 		t.Fatal(err)
 	}
-	for at := 8; at < len(whole)-12; at++ { // behind that are the end's chunk and nothing
+	for at := 8; at < len(whole)-12; at++ { // followed only by the chunk of the end
 		for name, broken := range map[string][]byte{"cut off": whole[:at], "changed": slices.Concat(whole[:at], []byte{whole[at] ^ 4}, whole[at+1:])} {
 			err := guarded(func() error {
 				_, err := reducePNG(broken, 2)
@@ -141,10 +141,10 @@ func TestReducePNG_Broken_IsMalformed(t *testing.T) {
 	}
 }
 
-// TestDecodeCost_HoldsWhatDecodingAllocates: all that is allocated on the way, garbage too, is within the cost that
-// the header told.
-func TestDecodeCost_HoldsWhatDecodingAllocates(t *testing.T) {
-	const slack = 2 << 20 // tables of the unpackers, which do not grow with the picture
+// TestDecodeCost_CoversAllocations checks that all allocations,
+// garbage included, are within the cost predicted from the header.
+func TestDecodeCost_CoversAllocations(t *testing.T) {
+	const slack = 2 << 20 // tables of the decompressors, which do not grow with the image
 	files := map[string][]byte{}
 	large := noisy(2100, 2000) // just above reduceFrom
 	for _, name := range []string{"alpha of 16 bits", "gray", "200 colors"} {
@@ -183,7 +183,8 @@ func TestDecodeCost_HoldsWhatDecodingAllocates(t *testing.T) {
 	}
 }
 
-// TestDecodeSmaller_LargePictures: what took hundreds of megabytes is reduced row by row, or refused by its header.
+// Images that took hundreds of megabytes are reduced row by row, or rejected by
+// their header.
 func TestDecodeSmaller_LargePictures(t *testing.T) {
 	const side = 4096
 	deep := image.NewNRGBA64(image.Rect(0, 0, side, side/4+1))

@@ -8,13 +8,16 @@ import (
 	"github.com/nfnt/resize"
 )
 
-// softRatio is how many times smaller a picture must become for the shorter filter to do as well. On 71 logos
-// drawn at 256 and 512 pixels and made smaller, compared with the same logos drawn small, Lanczos2 is from 0.1 dB
-// worse to 0.25 dB better than Lanczos3 there, and takes a third less time; at half the size it is 0.5 dB worse.
+// softRatio is the ratio of reduction from which the shorter filter is as good.
+// On 71 logos drawn at 256 and 512 pixels and reduced, compared with the same
+// logos drawn small, Lanczos2 is between 0.1 dB worse and 0.25 dB better than
+// Lanczos3 there, and takes a third less time; at half the size it is 0.5 dB
+// worse.
 const softRatio = 4
 
-// Scale makes a picture's longer side at most longest pixels, keeping its ratio (Lanczos). It never makes
-// a picture larger: one that fits is returned as it is, the same value. longest below 1 counts as 1.
+// Scale reduces an image's longer side to at most longest pixels, keeping its
+// aspect ratio (Lanczos). It never enlarges an image: if img fits, Scale
+// returns img itself. longest below 1 counts as 1.
 func Scale(img *image.NRGBA, longest int) *image.NRGBA {
 	to, ok := smaller(img.Rect.Size(), longest)
 	if !ok {
@@ -23,20 +26,21 @@ func Scale(img *image.NRGBA, longest int) *image.NRGBA {
 	return to.scale(img, false)
 }
 
-// reduction makes pictures of one size smaller.
+// reduction reduces images of one size.
 type reduction struct {
 	width, height uint
 	kernel        resize.InterpolationFunction
 }
 
-// smaller returns what makes the longer side of a picture longest pixels. ok is false for one that fits.
+// smaller returns the reduction of an image's longer side to longest pixels. ok
+// is false for an image that fits.
 func smaller(size image.Point, longest int) (to reduction, ok bool) {
 	longest = max(longest, 1)
 	w, h := size.X, size.Y
 	if max(w, h) <= longest {
 		return to, false
 	}
-	// Resize takes a size of 0 as "keep the ratio".
+	// For Resize, a size of 0 means "keep the aspect ratio".
 	width, height := longest, longest
 	if w >= h {
 		height = max(1, (h*longest+w/2)/w)
@@ -50,8 +54,9 @@ func smaller(size image.Point, longest int) (to reduction, ok bool) {
 	return to, true
 }
 
-// scale makes a picture smaller, and spoils it when it is given away. Colors are scaled premultiplied, or clear
-// pixels would darken the edges.
+// scale reduces an image; if given is set, it may overwrite the input. Colors
+// are scaled premultiplied, because clear pixels would otherwise darken the
+// edges.
 func (to reduction) scale(img *image.NRGBA, given bool) *image.NRGBA {
 	if mix, ok := twoColors(img); ok {
 		return to.mix(mix)
@@ -75,7 +80,7 @@ func (to reduction) scale(img *image.NRGBA, given bool) *image.NRGBA {
 	return to.premultiplied(pre)
 }
 
-// paletted makes a picture smaller that has a palette, and spoils it.
+// paletted reduces an image with a palette, and overwrites the input.
 func (to reduction) paletted(img *image.Paletted) *image.NRGBA {
 	var colors palette
 	for i, c := range img.Palette {
@@ -100,33 +105,37 @@ func (to reduction) mix(m twoColorMix) *image.NRGBA {
 	return m.paint(resize.Resize(to.width, to.height, m.shares, to.kernel).(*image.Gray))
 }
 
-// twoColorMix is a picture of two colors, one of which may be clear, and of what lies between them: most logos
-// are one. It has one channel, so it takes a third of the time to scale, and what comes out has the very colors
-// that went in.
+// twoColorMix is an image of two colors, one of which may be clear, and their
+// mixes, as most logos are. With only one channel, scaling takes a third of the
+// time, and preserves the exact colors.
 type twoColorMix struct {
 	shares *image.Gray             // of the second color, in 255ths
 	colors [256]premultipliedColor // for each share
 
-	channel int        // in which the two differ most
-	shareOf [256]uint8 // by the value of the channel; what is outside of the two colors is no mix of them
+	channel int        // with the largest difference
+	shareOf [256]uint8 // by the value of the channel; colors outside of the range are not mixes
 }
 
 type premultipliedColor [4]uint8
 
 const (
-	// minContrast is how far apart the two colors must be in one channel for 256 steps to be enough.
+	// minContrast is the minimum difference of the two colors in one channel
+	// for 256 steps to suffice.
 	minContrast = 64
-	// mixTolerance is how far, of 255, a channel may be from the line between them: rounding.
+	// mixTolerance is the largest deviation of a channel, of 255, from a mix:
+	// rounding.
 	mixTolerance = 1
-	// sampledRows is the distance of the rows that are looked through for the two colors.
+	// sampledRows is the distance of the rows that are searched for the two
+	// colors.
 	sampledRows = 8
 )
 
-// twoColors takes a picture apart. ok is false when it is not one of two colors.
+// twoColors decomposes an image. ok is false if it does not consist of two
+// colors.
 func twoColors(img *image.NRGBA) (m twoColorMix, ok bool) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	if img.Stride != 4*w {
-		return m, false // a part of another picture
+		return m, false // a part of another image
 	}
 	second := farthest(img, premultiply(img.Pix))
 	first := farthest(img, second)
@@ -134,7 +143,7 @@ func twoColors(img *image.NRGBA) (m twoColorMix, ok bool) {
 		return m, false
 	}
 	m.shares = &image.Gray{Pix: make([]uint8, w*h), Stride: w, Rect: image.Rect(0, 0, w, h)}
-	last, share := ^binary.NativeEndian.Uint32(img.Pix), uint8(0) // most pixels are like the one before them
+	last, share := ^binary.NativeEndian.Uint32(img.Pix), uint8(0) // most pixels equal their predecessor
 	for i := range m.shares.Pix {
 		pixel := img.Pix[4*i : 4*i+4 : 4*i+4]
 		if n := binary.NativeEndian.Uint32(pixel); n != last {
@@ -149,7 +158,8 @@ func twoColors(img *image.NRGBA) (m twoColorMix, ok bool) {
 	return m, true
 }
 
-// between makes the mixes of two colors. ok is false when they are too alike.
+// between computes the mixes of two colors. ok is false if they are too
+// similar.
 func (m *twoColorMix) between(first, second premultipliedColor) (ok bool) {
 	contrast := 0
 	for c := range 4 {
@@ -171,17 +181,19 @@ func (m *twoColorMix) between(first, second premultipliedColor) (ok bool) {
 	return true
 }
 
-// share returns how much of the second color is in a color. ok is false when it is no mix of the two.
+// share returns the share of the second color in a color. ok is false if the
+// color is not a mix.
 func (m *twoColorMix) share(p premultipliedColor) (share uint8, ok bool) {
 	share = m.shareOf[p[m.channel]]
 	want := &m.colors[share]
 	return share, !(far(p[0], want[0]) || far(p[1], want[1]) || far(p[2], want[2]) || far(p[3], want[3]))
 }
 
-// palette has the colors of a picture's indexes.
+// palette holds the colors of an image's indexes.
 type palette [maxPalette]premultipliedColor
 
-// twoColors takes a picture apart as the other does that has its pixels, and spoils it when ok.
+// twoColors decomposes an image like the function of that name for pixels, and
+// overwrites it if ok.
 func (colors *palette) twoColors(img *image.Paletted) (m twoColorMix, ok bool) {
 	second := colors.farthest(img, colors[img.Pix[0]])
 	first := colors.farthest(img, second)
@@ -232,7 +244,7 @@ func premultiply(pixel []uint8) premultipliedColor {
 	return premultipliedColor{times(pixel[0]), times(pixel[1]), times(pixel[2]), uint8(a)}
 }
 
-// distance is the square of how far apart two colors are.
+// distance returns the squared distance of two colors.
 func (p premultipliedColor) distance(q premultipliedColor) int {
 	d := 0
 	for c := range 4 {
@@ -244,7 +256,7 @@ func (p premultipliedColor) distance(q premultipliedColor) int {
 
 func far(a, b uint8) bool { return uint(int(a)-int(b)+mixTolerance) > 2*mixTolerance }
 
-// farthest returns the color that is farthest from another, of some rows.
+// farthest returns the color in the sampled rows that is farthest from another.
 func farthest(img *image.NRGBA, from premultipliedColor) premultipliedColor {
 	best, distance := from, 0
 	for y := 0; y < img.Rect.Dy(); y += sampledRows {
@@ -265,7 +277,7 @@ func farthest(img *image.NRGBA, from premultipliedColor) premultipliedColor {
 	return best
 }
 
-// paint turns scaled shares back into a picture.
+// paint converts scaled shares to an image.
 func (m *twoColorMix) paint(shares *image.Gray) *image.NRGBA {
 	colors := &image.RGBA{Pix: make([]uint8, 0, 4*256), Stride: 4 * 256, Rect: image.Rect(0, 0, 256, 1)}
 	for _, c := range m.colors {

@@ -14,8 +14,9 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// disc draws a disc with smooth edges on a ground, 8 samples to a side of each pixel. What is clear keeps the
-// color of the ground, as pictures from elsewhere do.
+// disc draws a disc with smooth edges on a background, with 8 samples per side
+// of each pixel. Clear pixels keep the color of the background, as in images of
+// other programs.
 func disc(side int, ink, ground color.NRGBA) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
 	const samples = 8
@@ -45,7 +46,8 @@ func disc(side int, ink, ground color.NRGBA) *image.NRGBA {
 	return img
 }
 
-// averaged is the reference: the mean, premultiplied, of the pixels that each new one covers.
+// averaged is the reference: the premultiplied mean of the pixels covered by
+// each new one.
 func averaged(img *image.NRGBA, factor int) *image.NRGBA {
 	w, h := img.Rect.Dx()/factor, img.Rect.Dy()/factor
 	out := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -67,18 +69,19 @@ func averaged(img *image.NRGBA, factor int) *image.NRGBA {
 	return out
 }
 
-// over is what a pixel looks like on a ground.
+// over returns the color of a pixel on a background.
 func over(p color.NRGBA, ground float64) [3]float64 {
 	a := float64(p.A) / 255
 	return [3]float64{float64(p.R)*a + ground*(1-a), float64(p.G)*a + ground*(1-a), float64(p.B)*a + ground*(1-a)}
 }
 
-// TestScaleLeavesNoHalo compares with the reference on grounds of black and of white. A filter that sharpens is
-// off by its overshoot on an edge, one that is not premultiplied by half of the contrast.
-func TestScaleLeavesNoHalo(t *testing.T) {
+// TestScale_NoHalo compares with the reference on black and white
+// backgrounds. A sharpening filter differs by its overshoot at an edge, one
+// without premultiplication by half of the contrast.
+func TestScale_NoHalo(t *testing.T) {
 	t.Parallel()
 	many := disc(256, red, color.NRGBA{})
-	for i := range 40 { // more than two colors: the other way through Scale
+	for i := range 40 { // more than two colors: the other path through Scale
 		fill(many, image.Rect(100+i, 100, 101+i, 150), color.NRGBA{uint8(200 - i), uint8(5 * i), uint8(3 * i), 255})
 	}
 	for name, img := range map[string]*image.NRGBA{
@@ -107,15 +110,15 @@ func TestScaleLeavesNoHalo(t *testing.T) {
 	}
 }
 
-// TestScaleKeepsTheInk: with one ink on a clear ground, every pixel that shows has its very color.
-func TestScaleKeepsTheInk(t *testing.T) {
+// With one ink on a clear background, every visible pixel has its exact color.
+func TestScale_KeepsInk(t *testing.T) {
 	t.Parallel()
 	ink := color.NRGBA{0x11, 0x93, 0xc8, 0xff}
 	small := imaging.Scale(disc(256, ink, color.NRGBA{}), 100)
 	for i := 0; i < len(small.Pix); i += 4 {
 		a := int(small.Pix[i+3])
 		for c, want := range [3]uint8{ink.R, ink.G, ink.B} {
-			// What 8 bits of a premultiplied color can tell.
+			// The precision of 8 bits of a premultiplied color.
 			if off := int(small.Pix[i+c]) - int(want); a > 0 && max(off, -off)*a > 255 {
 				t.Fatalf("pixel %d is %v", i/4, small.Pix[i:i+4])
 			}
@@ -123,8 +126,8 @@ func TestScaleKeepsTheInk(t *testing.T) {
 	}
 }
 
-// TestScaleTellsTwoColorsFromMore: a third color, however small its part, is not lost.
-func TestScaleTellsTwoColorsFromMore(t *testing.T) {
+// A third color, however small its area, is not lost.
+func TestScale_ThirdColor_IsKept(t *testing.T) {
 	t.Parallel()
 	for _, third := range []color.NRGBA{{0, 255, 0, 255}, {255, 0, 0, 255}, {0, 60, 0, 255}, {0, 0, 200, 128}, {255, 245, 255, 255}} {
 		img := disc(256, white, color.NRGBA{})
@@ -136,8 +139,8 @@ func TestScaleTellsTwoColorsFromMore(t *testing.T) {
 	}
 }
 
-// TestEncodersKeepFewColors: pictures of few colors take another way through both encoders.
-func TestEncodersKeepFewColors(t *testing.T) {
+// Images of few colors take another path through both encoders.
+func TestEncoders_FewColors(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{1, 2, 3, 15, 16, 17, 18, 100, 255, 256, 257}).Draw(t, "colors")
@@ -149,7 +152,7 @@ func TestEncodersKeepFewColors(t *testing.T) {
 			v := next()
 			colors[i] = color.NRGBA{uint8(v), uint8(v >> 8), uint8(v >> 16), uint8(next())}
 			if i%3 == 0 {
-				colors[i].A = uint8(i % 7) // faint ones lose most in other forms of color
+				colors[i].A = uint8(i % 7) // faint ones lose most in other color models
 			}
 		}
 		img := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -183,8 +186,8 @@ func TestEncodersKeepFewColors(t *testing.T) {
 	})
 }
 
-// TestFewColorsAreIndexed is about size: what has few colors is stored as such.
-func TestFewColorsAreIndexed(t *testing.T) {
+// TestEncoders_FewColors_AreIndexed checks the size of images of few colors.
+func TestEncoders_FewColors_AreIndexed(t *testing.T) {
 	t.Parallel()
 	data, err := imaging.EncodePNG(disc(128, red, color.NRGBA{}))
 	if err != nil {
@@ -199,8 +202,9 @@ func TestFewColorsAreIndexed(t *testing.T) {
 	}
 }
 
-// TestDecodeSmallerIsDecodeThenScale holds what takes the short way to the pixels of the long one.
-func TestDecodeSmallerIsDecodeThenScale(t *testing.T) {
+// TestDecodeSmaller_EqualsDecodeThenScale compares the pixels of the fast path with
+// those of the slow one.
+func TestDecodeSmaller_EqualsDecodeThenScale(t *testing.T) {
 	t.Parallel()
 	blue, clear := color.NRGBA{11, 95, 255, 255}, color.NRGBA{}
 	sources := map[string]image.Image{
@@ -218,7 +222,7 @@ func TestDecodeSmallerIsDecodeThenScale(t *testing.T) {
 		gray.Pix[i] = uint8(i * i >> 5)
 	}
 	sources["many colors"], sources["many, opaque"], sources["16 bits"], sources["gray"] = many, opaque, deep, gray
-	// A palette of two colors, their mixes and a third that no pixel has, or that some have.
+	// A palette of two colors, their mixes and a third one, unused or used.
 	unused := image.NewPaletted(image.Rect(0, 0, 130, 200), color.Palette{clear, color.NRGBA{11, 95, 255, 80}, blue, color.NRGBA{255, 0, 0, 255}})
 	for i := range unused.Pix {
 		unused.Pix[i] = uint8(i / 7 % 3)

@@ -5,28 +5,30 @@ import (
 	"math"
 )
 
-// MaxSVGBytes bounds an SVG, uncompressed, before and after it is rebuilt.
+// MaxSVGBytes limits an SVG, uncompressed, before and after it is rebuilt.
 const MaxSVGBytes = 512 << 10
 
-// SVGInfo describes an SVG by its elements, without drawing it. A renderer and Analyze say what it looks like.
+// SVGInfo describes an SVG by its elements, without drawing it. A renderer and
+// Analyze determine its appearance.
 type SVGInfo struct {
-	// Width and Height are its size in pixels, from width and height or else its viewBox; nil when it has
-	// none.
+	// Width and Height are its size in pixels, from width and height or else
+	// its viewBox; nil if it has none.
 	Width, Height *int
-	// Text: it is mostly text. Without its font it does not show what its maker saw, and a renderer without
-	// fonts draws little or nothing of it.
+	// Text is set if it is mostly text. Without its font it looks different
+	// from the original, and a renderer without fonts draws little of it.
 	Text bool
 }
 
-// SanitizeSVG rebuilds an SVG (also svgz) from what the allow-list knows: shapes, text, gradients,
-// patterns, masks, filters, styles, and rasters that are encoded anew. CSS variables are replaced by their
-// values. Whatever could run, load or refer
-// to something outside is not in the list and so not in the result, nor is what takes unreasonable time
-// to draw. The result is plain UTF-8 without a document type, the same for the same input, and sanitizing
-// it again changes nothing.
+// SanitizeSVG rebuilds an SVG (also svgz) from an allow-list: shapes, text,
+// gradients, patterns, masks, filters, styles, and re-encoded rasters. CSS
+// variables are replaced by their values. Scripts, external resources and
+// references are not in the list and so not in the result, nor is anything that
+// takes excessive time to draw. The result is plain UTF-8 without a document
+// type, deterministic, and sanitizing it again does not change it.
 //
-// Errors: ErrUnknown (no SVG), ErrUnsupported (an encoding that is not supported), ErrMalformed (no XML, or
-// nothing that would be drawn), ErrTooLarge (past a limit of size or complexity).
+// Errors: ErrUnknown (not SVG), ErrUnsupported (unsupported encoding),
+// ErrMalformed (not XML, or without visible content), ErrTooLarge (a limit of
+// size or complexity is exceeded).
 func SanitizeSVG(data []byte) (clean []byte, info SVGInfo, err error) {
 	if f := Sniff(data); !f.IsVector() {
 		return nil, SVGInfo{}, fmt.Errorf("sanitize svg: %w", ErrUnknown)
@@ -94,13 +96,13 @@ func rebuild(text []byte) ([]byte, SVGInfo, error) {
 type box struct{ x, y, w, h float64 }
 
 const (
-	// maxAspect: no picture is a hundred times as long as it is high.
+	// maxAspect is the largest aspect ratio of a real image.
 	maxAspect = 100
 	minExtent = 1e-3
 )
 
-// parseViewBox returns false for what a renderer would have to ignore, and for what it had better not
-// believe.
+// parseViewBox returns false for values that renderers must ignore, and for
+// implausible ones.
 func parseViewBox(s string) (box, bool) {
 	n, ok := parseNumbers(s, maxCoordinate)
 	if !ok || len(n) != 4 || n[2] < minExtent || n[3] < minExtent {
@@ -109,8 +111,8 @@ func parseViewBox(s string) (box, bool) {
 	return box{n[0], n[1], n[2], n[3]}, true
 }
 
-// fixRoot settles the size: width and height in pixels or not at all, and a viewBox whenever there is a
-// size, so that the picture scales.
+// fixRoot normalizes the size: width and height in pixels or not at all, and a
+// viewBox whenever there is a size, so that the image scales.
 func (d *document) fixRoot() error {
 	root := d.root
 	width, hasWidth := pixels(root.attr("width"))
@@ -134,7 +136,7 @@ func (d *document) fixRoot() error {
 	} else {
 		width, height = view.w, view.h
 	}
-	for _, name := range []string{"x", "y"} { // mean nothing on the root
+	for _, name := range []string{"x", "y"} { // meaningless on the root
 		root.drop(name)
 	}
 	if !hasView {
@@ -158,7 +160,8 @@ func wholePixels(v float64) *int {
 	return &n
 }
 
-// svgSize is Probe's answer for a vector, from the root element alone; 0 and 0 when it has no size.
+// svgSize is Probe for a vector, from the root element alone; 0 and 0 if it has
+// no size.
 func svgSize(data []byte) (width, height int, err error) {
 	text, err := svgText(data)
 	if err != nil {

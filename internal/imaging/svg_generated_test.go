@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// Words of which documents are put together, good and bad ones.
+// Parts of generated documents, valid and malicious ones.
 var (
 	elementWords = strings.Fields(`g g g svg defs symbol switch use image style path rect circle ellipse line polyline polygon text tspan textPath
 		linearGradient radialGradient stop pattern clipPath mask filter feGaussianBlur feOffset feImage feTurbulence a script SCRIPT
@@ -75,8 +75,8 @@ func drawChildren(t *rapid.T, b *strings.Builder, depth int) {
 	}
 }
 
-// TestGeneratedSVG puts documents together at random; rapid prints the seed and the smallest one that
-// fails.
+// TestGeneratedSVG generates random documents; rapid prints the seed and the
+// smallest failing one.
 func TestGeneratedSVG(t *testing.T) {
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -28,8 +28,9 @@ func TestHostileSVG(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			clean, _, err := imaging.SanitizeSVG([]byte(h.SVG))
 			runtime.ReadMemStats(&after)
-			// Of allocations in total, so of memory at any time. 21 MiB is the most that was seen; the race
-			// detector, which empties pools at random, makes it more.
+			// Total allocations, an upper bound of memory. The largest value
+			// seen was 21 MiB; the race detector, which empties pools at
+			// random, increases it.
 			const most = 256 << 20
 			if used := after.TotalAlloc - before.TotalAlloc; used > most {
 				t.Errorf("allocated %d MiB", used>>20)
@@ -57,8 +58,8 @@ func TestHostileSVG(t *testing.T) {
 	}
 }
 
-// TestResidueScanFindsResidue keeps the scan itself honest.
-func TestResidueScanFindsResidue(t *testing.T) {
+// TestResidue_FindsResidue tests the scan itself.
+func TestResidue_FindsResidue(t *testing.T) {
 	for _, svg := range []string{
 		`<script>alert(1)</script>`, `<SCRIPT/>`, `<foreignObject/>`, `<a href="#x"/>`, `<rect onclick="x"/>`, `<rect ONCLICK="x"/>`,
 		`<use href="http://x"/>`, `<use xlink:href="//x"/>`, `<use xlink:href="&#106;avascript:x"/>`, `<rect fill="url(http://x)"/>`,
@@ -75,7 +76,7 @@ func TestResidueScanFindsResidue(t *testing.T) {
 	}
 }
 
-func TestEmbeddedRasterIsEncodedAnew(t *testing.T) {
+func TestSanitizeSVG_ReencodesRasters(t *testing.T) {
 	img := image.NewNRGBA(image.Rect(0, 0, 2000, 20))
 	for i := range img.Pix {
 		img.Pix[i] = byte(i * 7)

@@ -55,7 +55,7 @@ var logos = []struct {
 	{"scheme.svg", 32, 32},
 }
 
-func TestRealLogosKeepTheirMeaning(t *testing.T) {
+func TestSanitizeSVG_RealLogos(t *testing.T) {
 	for _, l := range logos {
 		t.Run(l.file, func(t *testing.T) {
 			in := readLogo(t, l.file)
@@ -79,10 +79,11 @@ func TestRealLogosKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-// TestPlainLogosLoseNothing compares what is drawn, number by number, in files that hold nothing but
-// drawing. Pixels were compared, too, once, over the whole set of 2,302 files with librsvg at 96 px: one
-// differed, whose fill is not valid.
-func TestPlainLogosLoseNothing(t *testing.T) {
+// TestSanitizeSVG_PlainLogos_Unchanged compares the drawing instructions, number by
+// number, in files that contain nothing else. Pixels were also compared once,
+// over the whole set of 2,302 files with librsvg at 96 px: one differed, whose
+// fill is not valid.
+func TestSanitizeSVG_PlainLogos_Unchanged(t *testing.T) {
 	for _, file := range []string{"google-icon.svg", "slack-icon.svg", "firefox.svg", "gitlab.svg", "nextjs-icon.svg", "moon.svg", "titon.svg", "github-octocat.svg", "simple-github.svg"} {
 		in := readLogo(t, file)
 		clean, _ := sanitize(t, string(in))
@@ -108,7 +109,8 @@ var (
 	anySpace  = regexp.MustCompile(`[\s,]+`)
 )
 
-// drawing lists the elements with their attributes in order, numbers and spaces in one form.
+// drawing lists the elements with their attributes in order, with normalized
+// numbers and spaces.
 func drawing(t *testing.T, svg []byte) []string {
 	t.Helper()
 	var out []string
@@ -226,7 +228,8 @@ func TestSVGDetails(t *testing.T) {
 	}
 }
 
-// TestSVGCascade lets rules compete for a variable, whose value the sanitizer writes out.
+// TestSVGCascade checks which rule sets a variable, whose value the sanitizer
+// writes.
 func TestSVGCascade(t *testing.T) {
 	const shape = `<path class="b a" id="i" fill="var(--c)" d="M0 0h9v9z"/>`
 	for _, c := range []struct{ name, in, want string }{
@@ -246,8 +249,9 @@ func TestSVGCascade(t *testing.T) {
 	}
 }
 
-// TestSVGDrawsNothing refuses documents without ink, and no others.
-func TestSVGDrawsNothing(t *testing.T) {
+// TestSanitizeSVG_NoInk_Fails checks that documents without ink are rejected, and no
+// others.
+func TestSanitizeSVG_NoInk_Fails(t *testing.T) {
 	for body, draws := range map[string]bool{
 		`<rect width="9" height="9"/>`:                                             true,
 		`<rect width="9" height="9" fill="none"/>`:                                 false,
@@ -281,7 +285,8 @@ func TestSVGDrawsNothing(t *testing.T) {
 	}
 }
 
-// TestMostlyText_PlateBehindText_IsNotCounted: a shape is left out of the comparison if it fills the whole picture.
+// TestMostlyText_PlateBehindText_IsNotCounted: a shape that fills the whole
+// image is excluded from the comparison.
 func TestMostlyText_PlateBehindText_IsNotCounted(t *testing.T) {
 	for _, c := range []struct {
 		shape string
@@ -290,7 +295,7 @@ func TestMostlyText_PlateBehindText_IsNotCounted(t *testing.T) {
 		{`<rect width="100" height="40" fill="#eee"/>`, true},
 		{`<rect width="100%" height="100%" fill="#eee"/>`, true},
 		{`<path d="M-5-5h200v100H-5z" fill="#eee"/>`, true},
-		{`<rect width="100" height="40" rx="2" fill="#eee"/>`, true}, // its corners are less than 2 % of it
+		{`<rect width="100" height="40" rx="2" fill="#eee"/>`, true}, // its corners are less than 2 % of its area
 		{`<rect width="100" height="40" rx="18" fill="#eee"/>`, false},
 		{`<rect width="100" height="40" fill="none" stroke="red" stroke-width="9"/>`, false},
 		{`<rect width="90" height="40" fill="#eee"/>`, false},
@@ -415,7 +420,7 @@ func BenchmarkSanitizeSVG(b *testing.B) {
 	}
 }
 
-// TestMostlyText names drawings that a renderer without fonts would spoil.
+// TestMostlyText checks drawings that a renderer without fonts would spoil.
 func TestMostlyText(t *testing.T) {
 	for _, c := range []struct {
 		name, svg string
@@ -435,7 +440,8 @@ func TestMostlyText(t *testing.T) {
 	}
 }
 
-// TestVariableBombs end in bounded work: variables that double, and scopes that grow.
+// TestVariableBombs checks that variables that double, and scopes that grow,
+// take bounded work.
 func TestVariableBombs(t *testing.T) {
 	var doubling, growing strings.Builder
 	for i := range 100 {

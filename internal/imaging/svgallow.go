@@ -10,9 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// elements is the allow-list. What runs (script, handlers), moves (animate, set), links (a), brings in
-// other documents (foreignObject, feImage) or takes long to draw (feTurbulence, lighting, convolution) is
-// not in it, and neither is what is never seen (metadata, title, desc).
+// elements is the allow-list. It excludes scripts (script, handlers),
+// animations (animate, set), links (a), other documents (foreignObject,
+// feImage), elements that are slow to draw (feTurbulence, lighting,
+// convolution), and invisible ones (metadata, title, desc).
 var elements = setOf(
 	"svg", "g", "defs", "symbol", "switch", "use", "image", "style",
 	"path", "rect", "circle", "ellipse", "line", "polyline", "polygon",
@@ -25,21 +26,22 @@ var elements = setOf(
 // linking are the elements that may refer to another one by href.
 var linking = setOf("use", "textPath", "linearGradient", "radialGradient", "pattern", "filter", "image")
 
-// attributeKind says how a value is checked.
+// attributeKind is the type of a value, which determines its check.
 type attributeKind uint8
 
 const (
-	kindLengths   attributeKind = iota + 1 // numbers with units, a list of them
-	kindNumbers                            // plain numbers, a list of them
+	kindLengths   attributeKind = iota + 1 // numbers with units, or a list of them
+	kindNumbers                            // plain numbers, or a list of them
 	kindSmall                              // plain numbers up to maxSmall
-	kindWord                               // names of values, of filter results
+	kindWord                               // keywords, names of filter results
 	kindViewBox                            //
 	kindTransform                          //
 	kindPath                               // path data
 )
 
-// attributes is the allow-list of attributes that are no properties. Properties are also allowed as
-// attributes; id, class, style, href and xml:space are read by name.
+// attributes is the allow-list of attributes that are not properties.
+// Properties are also allowed as attributes; id, class, style, href and
+// xml:space are handled by name.
 var attributes = map[string]attributeKind{
 	"x": kindLengths, "y": kindLengths, "width": kindLengths, "height": kindLengths, "x1": kindLengths,
 	"y1": kindLengths, "x2": kindLengths, "y2": kindLengths, "cx": kindLengths, "cy": kindLengths,
@@ -69,8 +71,8 @@ func setOf(names ...string) map[string]bool {
 	return set
 }
 
-// readAttributes takes over what the allow-list knows. It returns false when the element is nothing
-// without what was left out: an image without a raster.
+// readAttributes copies the attributes in the allow-list. It returns false if
+// the element is useless without an omitted one: an image without a raster.
 func (d *document) readAttributes(n *node, attrs []xml.Attr) bool {
 	seen := make(map[string]bool, len(attrs))
 	var href, xlink string
@@ -86,7 +88,7 @@ func (d *document) readAttributes(n *node, attrs []xml.Attr) bool {
 				seen["xml:space"] = true
 			}
 		case a.Name.Space == "" && !seen[a.Name.Local]:
-			seen[a.Name.Local] = true // a second one with this name is not well-formed; the first one counts
+			seen[a.Name.Local] = true // a second one with this name is not well-formed; the first one is used
 			d.readAttribute(n, a.Name.Local, a.Value)
 		}
 	}
@@ -140,12 +142,13 @@ func (d *document) readAttribute(n *node, name, value string) {
 	}
 }
 
-// words is what a keyword attribute may hold, such as "xMidYMid meet" or "effect1_dropShadow".
+// words matches keyword attributes, such as "xMidYMid meet" or
+// "effect1_dropShadow".
 var words = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*(?: [A-Za-z][A-Za-z0-9_.-]*){0,3}$`)
 
 const (
 	maxWord = 128 // bytes of a keyword attribute, an id, or a class
-	// maxSmall bounds radii of blurs, in user units.
+	// maxSmall limits radii of blurs, in user units.
 	maxSmall = 1000
 )
 
@@ -178,7 +181,8 @@ func cleanAttribute(element, name, value string) (string, bool) {
 	return "", false
 }
 
-// isFilterExtent keeps the canvas of a filter near the picture: ten times its size is a lot already.
+// isFilterExtent keeps the canvas of a filter near the image: ten times its
+// size is already large.
 func isFilterExtent(value string) bool {
 	const maxPercent, maxUnits = 1000, 20_000
 	list, ok := parseLengths(value)
@@ -191,9 +195,9 @@ func isFilterExtent(value string) bool {
 	return math.Abs(list[0].value) <= maxUnits
 }
 
-// isID allows the characters that ids of drawing programs have and that need no escape anywhere. Nothing
-// that begins like a URL of a kind that runs is an id, though it would be harmless: not everybody who scans
-// our files reads as carefully.
+// isID allows the characters of ids by drawing programs that need no escape
+// anywhere. It rejects ids that begin like an executable URL, although they
+// would be harmless: other scanners may be less careful.
 func isID(s string) bool {
 	if s == "" || len(s) > maxWord || !utf8.ValidString(s) || urlScheme.MatchString(s) {
 		return false
@@ -213,10 +217,11 @@ var urlScheme = regexp.MustCompile(`(?i)(?:script|data|https?|file):`)
 
 var ident = regexp.MustCompile(`^-?[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// isIdent says whether s is a name in CSS that needs no escape.
+// isIdent reports whether s is a name in CSS that needs no escape.
 func isIdent(s string) bool { return len(s) <= maxWord && ident.MatchString(s) }
 
-// reference returns the id that a link inside the document leads to, or an image's data; else "".
+// reference returns the id of a link inside the document, or an image's data;
+// else "".
 func (d *document) reference(n *node, href string) string {
 	href = strings.TrimSpace(href)
 	if n.name == "image" {
@@ -231,12 +236,12 @@ func (d *document) reference(n *node, href string) string {
 // Limits of embedded rasters.
 const (
 	maxRasters      = 16
-	maxRasterPixels = 4 << 20 // of all of them
-	rasterSide      = 1024    // pixels of the longer side that are kept
+	maxRasterPixels = 4 << 20 // total
+	rasterSide      = 1024    // pixels of the longer side after encoding
 )
 
-// embedded decodes a data URL that holds a raster and encodes it anew as PNG, the only one that stays the
-// same when it is done again. Anything else is "".
+// embedded decodes a data URL of a raster and re-encodes it as PNG, the only
+// format that is stable under repetition. For anything else it returns "".
 func (d *document) embedded(href string) string {
 	media, payload, found := strings.Cut(href, ",")
 	media = strings.ToLower(media)

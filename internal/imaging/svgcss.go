@@ -13,7 +13,7 @@ import (
 
 // Limits of style sheets.
 const (
-	maxCSSTokens    = 100_000 // of all style elements together
+	maxCSSTokens    = 100_000 // total of all style elements
 	maxValueTokens  = 512
 	maxDeclarations = 128 // of one block
 	maxRules        = 4000
@@ -21,8 +21,9 @@ const (
 	maxSelectorPart = 4 // compounds of one selector
 )
 
-// properties is the allow-list of CSS properties, also as attributes. None of them can load anything: a
-// url() passes only as url(#id), and only where one makes sense.
+// properties is the allow-list of CSS properties, also as attributes. None of
+// them can load anything: a url() is only accepted as url(#id), and only where
+// it is meaningful.
 var properties = setOf(
 	"fill", "fill-opacity", "fill-rule", "stroke", "stroke-opacity", "stroke-width", "stroke-linecap",
 	"stroke-linejoin", "stroke-miterlimit", "stroke-dasharray", "stroke-dashoffset", "paint-order",
@@ -38,26 +39,26 @@ var properties = setOf(
 // urlProperties may refer to an element of the same document.
 var urlProperties = setOf("fill", "stroke", "clip-path", "mask", "filter")
 
-// functions are those that a value may call.
+// functions are the functions allowed in values.
 var functions = setOf(
 	"rgb", "rgba", "hsl", "hsla", "hwb", "lab", "lch", "oklab", "oklch", "color", "color-mix", "var", "calc",
 	"min", "max", "clamp", "matrix", "translate", "translatex", "translatey", "scale", "scalex", "scaley",
 	"rotate", "skew", "skewx", "skewy",
 )
 
-// declaration is one that passed the allow-list.
+// declaration is a declaration in the allow-list.
 type declaration struct {
 	name, value string
 	important   bool
 }
 
-// rule is a set of selectors and what holds for them.
+// rule is a set of selectors and their declarations.
 type rule struct {
 	selectors    []selector
 	declarations []declaration
 }
 
-// lexCSS splits CSS into tokens; past maxCSSTokens it ends.
+// lexCSS splits CSS into at most maxCSSTokens tokens.
 func lexCSS(text string) []css.Token {
 	lexer := css.NewLexer(parse.NewInputString(text))
 	var tokens []css.Token
@@ -73,10 +74,10 @@ func lexCSS(text string) []css.Token {
 	return tokens
 }
 
-// parseInline reads a style attribute.
+// parseInline parses a style attribute.
 func parseInline(text string) []declaration { return parseDeclarations(lexCSS(text)) }
 
-// readStyle reads a style element.
+// readStyle parses a style element.
 func (d *document) readStyle(n *node) {
 	text := n.text
 	n.text = ""
@@ -89,8 +90,8 @@ func (d *document) readStyle(n *node) {
 	}
 }
 
-// parseSheet reads rules. At-rules are left out, with all that is in them, except for media that always
-// apply.
+// parseSheet parses rules. At-rules are omitted, with their content, except for
+// media that always apply.
 func (d *document) parseSheet(tokens []css.Token, depth int) []rule {
 	var rules []rule
 	for len(tokens) > 0 && len(rules) < maxRules && depth < maxBlockDepth {
@@ -123,8 +124,8 @@ func (d *document) parseSheet(tokens []css.Token, depth int) []rule {
 	return rules[:min(len(rules), maxRules)]
 }
 
-// applies says whether a media query is one that holds for a logo in plain daylight: one that is chosen for a
-// background must not change with the viewer's settings.
+// applies reports whether a media query matches by default, whatever the
+// viewer's settings: a logo chosen for a background must not change with them.
 func applies(query string) bool {
 	query = strings.ToLower(strings.Join(strings.Fields(query), ""))
 	switch query {
@@ -134,7 +135,8 @@ func applies(query string) bool {
 	return false
 }
 
-// findDelimiter is the index of the "{" that ends a prelude, or of the ";" that ends an at-rule.
+// findDelimiter returns the index of the "{" that ends a prelude, or of the ";"
+// that ends an at-rule.
 func findDelimiter(tokens []css.Token, isAtRule bool) int {
 	for i, t := range tokens {
 		if t.TokenType == css.LeftBraceToken || isAtRule && t.TokenType == css.SemicolonToken {
@@ -144,7 +146,8 @@ func findDelimiter(tokens []css.Token, isAtRule bool) int {
 	return len(tokens)
 }
 
-// blockEnd is the index of the "}" that closes the "{" at open, or the end.
+// blockEnd returns the index of the "}" that closes the "{" at open, or the
+// end.
 func blockEnd(tokens []css.Token, open int) int {
 	depth := 0
 	for i := open; i < len(tokens); i++ {
@@ -168,7 +171,8 @@ func joinTokens(tokens []css.Token) string {
 	return b.String()
 }
 
-// parseDeclarations reads a block and keeps what the allow-list knows. Blocks within it are left out.
+// parseDeclarations parses a block and keeps the declarations in the
+// allow-list. Nested blocks are omitted.
 func parseDeclarations(tokens []css.Token) []declaration {
 	var out []declaration
 	for len(tokens) > 0 && len(out) < maxDeclarations {
@@ -246,8 +250,8 @@ var (
 	cssString = regexp.MustCompile(`^["']([\p{L}\p{N} _.,-]{0,128})["']$`)
 )
 
-// cleanValue writes a property's value anew from its tokens, or returns false when one of them is not
-// allowed there.
+// cleanValue rebuilds a property's value from its tokens, or returns false if
+// one of them is not allowed there.
 func cleanValue(name string, tokens []css.Token) (string, bool) {
 	tokens = trimSpace(withoutOutsidePaint(name, trimSpace(tokens)))
 	if len(tokens) == 0 || len(tokens) > maxValueTokens {
@@ -277,7 +281,7 @@ func cleanValue(name string, tokens []css.Token) (string, bool) {
 		value = plainColor(value)
 	}
 	if name == "stroke-dasharray" && value != "none" && value != "inherit" {
-		// Plain lengths only, so that checkRepeats sees what a renderer will see.
+		// Plain lengths only, so that checkRepeats sees the same as a renderer.
 		list, plain := parseLengths(strings.ReplaceAll(value, ",", " "))
 		if !plain || slices.ContainsFunc(list, func(l length) bool { return relativeUnits[l.unit] }) {
 			return "", false
@@ -286,9 +290,10 @@ func cleanValue(name string, tokens []css.Token) (string, bool) {
 	return value, depth == 0
 }
 
-// withoutOutsidePaint takes a reference to another file off a paint: what is given beside it holds in its
-// place. A paint that was nothing else is no value then, and a weaker declaration or what is inherited shows
-// the shape. SVG 2 (section 13.2) would have it unpainted, which it was not meant to be.
+// withoutOutsidePaint removes a reference to another file from a paint, whose
+// fallback applies instead. A paint without a fallback is invalid then, so that
+// a weaker declaration or the inherited value shows the shape. SVG 2 (section
+// 13.2) would leave it unpainted, which was not intended.
 func withoutOutsidePaint(name string, tokens []css.Token) []css.Token {
 	if name != "fill" && name != "stroke" || len(tokens) == 0 || tokens[0].TokenType != css.URLToken {
 		return tokens
@@ -338,7 +343,7 @@ func cleanToken(property string, t css.Token, depth int) (string, bool) {
 	return "", false
 }
 
-// localURL returns the id of url(#id), with or without quotes.
+// localURL returns the id in url(#id), with or without quotes.
 func localURL(token string) (string, bool) {
 	if len(token) < len("url()") || !strings.EqualFold(token[:4], "url(") || token[len(token)-1] != ')' {
 		return "", false

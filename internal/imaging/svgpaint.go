@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// opaqueShare of the picture must be filled by a shape that is a background: rounded corners are none.
+	// opaqueShare is the share of the image that a background shape must fill:
+	// rounded corners are less.
 	opaqueShare = 1 - minClearShare
-	// letterArea is the ink of a letter as a share of the font size squared, about.
+	// letterArea is the approximate ink of a letter as a share of the font size
+	// squared.
 	letterArea      = 0.3
 	defaultFontSize = 16
 )
 
-// pen is what is inherited on the way to a shape.
+// pen is the inherited state of a shape.
 type pen struct {
 	fill, stroke               string
 	fillOpacity, strokeOpacity float64
@@ -28,15 +30,15 @@ type pen struct {
 	m                          matrix
 }
 
-// painter walks what would be drawn and compares the area of the text with that of the rest. Areas are estimates:
-// the painter ignores which shape covers which.
+// painter walks the visible elements and compares the area of the text with
+// that of the rest. Areas are estimates: the painter ignores overlaps.
 type painter struct {
 	doc      *document
 	visits   int
 	hasText  bool
-	draws    bool    // anything at all
+	draws    bool    // anything
 	textSum  float64 // area of letters
-	shapeSum float64 // area of the rest, without shapes that fill the whole picture
+	shapeSum float64 // area of the rest, without shapes that fill the whole image
 }
 
 // paint reports whether the document draws anything, and whether it is mostly text.
@@ -105,7 +107,8 @@ func opacity(s string) float64 {
 	return math.Min(math.Max(v, 0), 1)
 }
 
-// draw measures an element and its children. It recurses no deeper than checkCost did.
+// draw measures an element and its children. Its recursion is no deeper than
+// that of checkCost.
 func (p *painter) draw(n *node, k pen) error {
 	if p.visits++; p.visits > maxCost {
 		return fmt.Errorf("%w: drawing it takes too long", ErrTooLarge)
@@ -117,7 +120,7 @@ func (p *painter) draw(n *node, k pen) error {
 	switch n.name {
 	case "svg", "g", "symbol":
 		k.m = k.m.times(p.viewport(n))
-	case "switch": // shows its first child only
+	case "switch": // shows only its first child
 		for _, c := range n.children {
 			if !unpainted[c.name] {
 				return p.draw(c, k)
@@ -163,7 +166,8 @@ func (p *painter) drawUse(n *node, k pen) error {
 	return p.draw(target, k)
 }
 
-// viewport is the transform of a nested svg or symbol: its place, and its viewBox fitted into its size.
+// viewport returns the transform of a nested svg or symbol: its position, and
+// its viewBox fitted into its size.
 func (p *painter) viewport(n *node) matrix {
 	if n == p.doc.root || n.name == "g" {
 		return identity
@@ -181,8 +185,8 @@ func (p *painter) viewport(n *node) matrix {
 	return m
 }
 
-// outlineOf measures a basic shape in its own coordinates; false for an element that is none, or that has
-// no extent.
+// outlineOf measures a basic shape in its own coordinates; it returns false for
+// other elements, and for shapes without extent.
 func outlineOf(n *node) (outline, bool) {
 	if n.shape == nil {
 		o := measure(n)
@@ -231,8 +235,8 @@ func measure(n *node) outline {
 	return o
 }
 
-// extent is what a percentage of a coordinate or a length is taken of: the sides of the next viewBox outside, or
-// for what has no direction their mean (SVG 2, section 8.9).
+// extent returns the reference length of a percentage: a side of the nearest
+// viewBox, or their mean for values without a direction (SVG 2, section 8.9).
 func (n *node) extent(name string) float64 {
 	for up := n.parent; up != nil; up = up.parent {
 		view, ok := parseViewBox(up.attr("viewBox"))
@@ -289,7 +293,7 @@ func ellipseOutline(cx, cy, rx, ry float64) outline {
 
 // shape measures the fill and the stroke of one shape.
 func (p *painter) shape(o outline, k pen) {
-	area := math.Min(math.Abs(o.area), o.width()*o.height()) // parts that overlap count once
+	area := math.Min(math.Abs(o.area), o.width()*o.height()) // overlapping parts count once
 	if k.opacity*k.fillOpacity > 0 && p.paints(k.fill, k) {
 		p.draws = true
 		if !p.covers(o, area, k) {
@@ -314,8 +318,8 @@ func (p *painter) text(n *node, k pen) {
 	p.textSum += float64(letters) * letterArea * k.fontSize * k.fontSize * k.m.area()
 }
 
-// paints reports whether a paint leaves any ink: a color does, a gradient with a stop, and a pattern with an element
-// that is filled.
+// paints reports whether a paint leaves any ink: a color, a gradient with a
+// stop, or a pattern with a filled element.
 func (p *painter) paints(paint string, k pen) bool {
 	paint = strings.TrimSpace(paint)
 	if m := urlReference.FindStringSubmatch(paint); m != nil {
@@ -358,7 +362,7 @@ func (p *painter) hasStops(gradient *node, depth int) bool {
 	return target != nil && depth < maxReferenceDepth && p.hasStops(target, depth+1)
 }
 
-// covers reports whether a shape fills the whole picture.
+// covers reports whether a shape fills the whole image.
 func (p *painter) covers(o outline, area float64, k pen) bool {
 	view := p.doc.view
 	if !p.doc.hasView || k.m.b != 0 || k.m.c != 0 {
@@ -367,7 +371,7 @@ func (p *painter) covers(o outline, area float64, k pen) bool {
 	slack := (1 - opaqueShare) * math.Min(view.w, view.h)
 	x1, x2 := k.m.a*o.minX+k.m.e, k.m.a*o.maxX+k.m.e
 	y1, y2 := k.m.d*o.minY+k.m.f, k.m.d*o.maxY+k.m.f
-	// Against its own box: a shape that is larger than the picture must be as full.
+	// Relative to its own box: a shape larger than the image must be as full.
 	return math.Min(x1, x2) <= view.x+slack && math.Max(x1, x2) >= view.x+view.w-slack &&
 		math.Min(y1, y2) <= view.y+slack && math.Max(y1, y2) >= view.y+view.h-slack &&
 		area >= opaqueShare*o.width()*o.height()

@@ -7,18 +7,20 @@ import (
 	"strings"
 )
 
-// maxCoordinate bounds every number of a document. Drawings in thousandths of an inch stay below it; what
-// is above asks a renderer to draw for ever.
+// maxCoordinate limits every number of a document. Drawings in thousandths of
+// an inch stay below it; larger ones could keep a renderer busy endlessly.
 const maxCoordinate = 1e6
 
-// maxFactor bounds the numbers of transforms, where drawing programs undo one large number by another.
+// maxFactor limits the numbers of transforms, where drawing programs compensate
+// one large number by another.
 const maxFactor = 1e12
 
-// scanner reads the numbers of SVG attributes, which need no separators where none is needed: "1-2.5.5".
+// scanner parses the numbers of SVG attributes, in which separators are
+// optional if unambiguous: "1-2.5.5".
 type scanner struct {
 	s    string
 	at   int
-	most float64 // largest number allowed, either sign; 0 is maxCoordinate
+	most float64 // largest absolute value allowed; 0 means maxCoordinate
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' }
@@ -46,7 +48,7 @@ func (s *scanner) digits() int {
 	return s.at - from
 }
 
-// number reads one number within the limit.
+// number parses one number within the limit.
 func (s *scanner) number() (float64, bool) {
 	from := s.at
 	if s.at < len(s.s) && (s.s[s.at] == '+' || s.s[s.at] == '-') {
@@ -70,7 +72,7 @@ func (s *scanner) number() (float64, bool) {
 	return v, true
 }
 
-// exponent reads e±digits, unless the e begins a unit (2em).
+// exponent parses e±digits, unless the e begins a unit (2em).
 func (s *scanner) exponent() {
 	from := s.at
 	if s.at >= len(s.s) || s.s[s.at] != 'e' && s.s[s.at] != 'E' {
@@ -85,7 +87,7 @@ func (s *scanner) exponent() {
 	}
 }
 
-// flag reads a 0 or 1 of an arc, which may stand right before the next number.
+// flag parses a 0 or 1 of an arc, which may directly precede the next number.
 func (s *scanner) flag() (bool, bool) {
 	if s.at < len(s.s) && (s.s[s.at] == '0' || s.s[s.at] == '1') {
 		s.at++
@@ -96,7 +98,7 @@ func (s *scanner) flag() (bool, bool) {
 
 func (s *scanner) done() bool { return s.at >= len(s.s) }
 
-// parseNumbers reads a list that is nothing but numbers, none past most.
+// parseNumbers parses a list of only numbers, none beyond most.
 func parseNumbers(text string, most float64) ([]float64, bool) {
 	s := &scanner{s: strings.TrimSpace(text), most: most}
 	var out []float64
@@ -111,8 +113,8 @@ func parseNumbers(text string, most float64) ([]float64, bool) {
 	return out, len(out) > 0
 }
 
-// formatNumber writes a number in the shortest form that reads back the same, without an exponent. What is
-// too small to see is 0.
+// formatNumber formats a number in the shortest form that parses to the same
+// value, without an exponent. Invisibly small values are 0.
 func formatNumber(v float64) string {
 	if math.Abs(v) < 1e-9 {
 		return "0"
@@ -133,7 +135,7 @@ func cleanNumbers(text string, most float64) (string, bool) {
 	return joinNumbers(n), ok
 }
 
-// cleanPoints keeps whole pairs up to the first mistake, as renderers do.
+// cleanPoints keeps complete pairs up to the first mistake, as renderers do.
 func cleanPoints(text string) (string, bool) {
 	n := parsePoints(text)
 	return joinNumbers(n), len(n) > 0
@@ -154,12 +156,13 @@ func parsePoints(text string) []float64 {
 	return n[:len(n)/2*2]
 }
 
-// units of lengths, in pixels each (CSS Values 4, absolute lengths).
+// units is the size of units of length in pixels (CSS Values 4, absolute
+// lengths).
 var units = map[string]float64{
 	"": 1, "px": 1, "pt": 4.0 / 3, "pc": 16, "in": 96, "cm": 96 / 2.54, "mm": 96 / 25.4, "Q": 96 / 101.6,
 }
 
-// relativeUnits depend on a font or on what is around.
+// relativeUnits depend on a font or on the context.
 var relativeUnits = setOf("%", "em", "ex", "rem", "ch")
 
 type length struct {
@@ -201,7 +204,8 @@ func cleanLengths(text string) (string, bool) {
 	return strings.Join(parts, " "), true
 }
 
-// pixels is a single length in pixels; false for none and for relative ones.
+// pixels returns a single length in pixels; it returns false for other values
+// and for relative ones.
 func pixels(text string) (float64, bool) {
 	list, ok := parseLengths(text)
 	if !ok || len(list) != 1 {
@@ -211,14 +215,14 @@ func pixels(text string) (float64, bool) {
 	return list[0].value * factor, absolute
 }
 
-// cleanPath keeps path data up to the first mistake, which is what renderers draw.
+// cleanPath keeps path data up to the first mistake, as renderers do.
 func cleanPath(text string) (string, bool) {
 	_, end := measurePath(text)
 	text = strings.Join(strings.Fields(text[:end]), " ")
 	return text, text != ""
 }
 
-// outline measures a shape: its signed area, its length, and the box around it.
+// outline measures a shape: its signed area, its length, and its bounding box.
 type outline struct {
 	area, length           float64
 	minX, minY, maxX, maxY float64
@@ -253,13 +257,13 @@ func (o *outline) line(x, y float64) {
 	o.x, o.y = x, y
 }
 
-// close adds the area of the closing line; its length counts too little to matter.
+// close adds the area of the closing line; its length is negligible.
 func (o *outline) close() {
 	o.area += (o.x*o.startY - o.startX*o.y) / 2
 	o.x, o.y = o.startX, o.startY
 }
 
-// Curves are measured as this many lines.
+// The number of lines that approximate a curve.
 const (
 	curveSteps = 6
 	arcSteps   = 8
@@ -310,7 +314,7 @@ func (o *outline) arc(rx, ry, degrees float64, large, sweep bool, x, y float64) 
 	o.line(x, y)
 }
 
-// pathState is what commands refer back to.
+// pathState is the state to which commands refer.
 type pathState struct {
 	outline
 	controlX, controlY float64 // of the last curve, for smooth ones
@@ -320,7 +324,8 @@ type pathState struct {
 // argumentCount of each command, in lower case.
 var argumentCount = map[byte]int{'m': 2, 'l': 2, 'h': 1, 'v': 1, 'c': 6, 's': 4, 'q': 4, 't': 2, 'a': 7, 'z': 0}
 
-// measurePath reads path data and returns the shape, and up to where the data are right.
+// measurePath parses path data and returns the shape, and the end of the valid
+// data.
 func measurePath(text string) (outline, int) {
 	s := &scanner{s: text}
 	p := &pathState{}
@@ -381,7 +386,7 @@ func readArguments(s *scanner, command byte) (args [7]float64, ok bool) {
 }
 
 func (p *pathState) do(command byte, a [7]float64) {
-	x, y := 0.0, 0.0 // what relative coordinates count from
+	x, y := 0.0, 0.0 // origin of relative coordinates
 	if command >= 'a' {
 		x, y = p.x, p.y
 	}
@@ -436,7 +441,7 @@ type matrix struct{ a, b, c, d, e, f float64 }
 
 var identity = matrix{a: 1, d: 1}
 
-// times is the transform that applies n first and then m.
+// times returns the transform that applies n first and then m.
 func (m matrix) times(n matrix) matrix {
 	return matrix{
 		m.a*n.a + m.c*n.b, m.b*n.a + m.d*n.b,
@@ -445,18 +450,19 @@ func (m matrix) times(n matrix) matrix {
 	}
 }
 
-// area is by how much areas grow.
+// area returns the factor by which areas grow.
 func (m matrix) area() float64 { return math.Abs(m.a*m.d - m.b*m.c) }
 
-// transformArguments says how many numbers a function takes; zero-terminated.
+// transformArguments lists the numbers of arguments of a function,
+// zero-terminated.
 var transformArguments = map[string][3]int{
 	"matrix": {6}, "translate": {1, 2}, "scale": {1, 2}, "rotate": {1, 3}, "skewX": {1}, "skewY": {1},
 }
 
-// maxTransforms bounds the functions of one list.
+// maxTransforms limits the functions of one list.
 const maxTransforms = 64
 
-// cleanTransform writes a list of transforms anew.
+// cleanTransform rebuilds a list of transforms.
 func cleanTransform(text string) (string, bool) {
 	_, clean, ok := parseTransform(text)
 	return clean, ok

@@ -6,15 +6,17 @@ import (
 	"strings"
 )
 
-// Renderers read less of CSS than browsers do, ours included. What they would read differently is written here
-// in the form that both read, once the cascade is known. Where that cannot be done the file stays as it is.
+// Renderers, including ours, support less of CSS than browsers. Values that
+// they would read differently are rewritten here in a common form, once the
+// cascade is known. If that is impossible the file is unchanged.
 
-// plain writes what each element comes to. It returns true when the cascade is to be worked out again.
+// plain rewrites the values of each element. It returns true if the cascade
+// must be computed again.
 func (d *document) plain() bool {
 	changed := false
 	for _, n := range d.order {
 		if kind, set := n.style["mask-type"]; set && n.name == "mask" && n.attr("mask-type") != kind {
-			n.set("mask-type", kind) // which is read as an attribute only
+			n.set("mask-type", kind) // supported only as an attribute
 			changed = true
 		}
 		changed = n.bearImportance() || changed
@@ -22,8 +24,8 @@ func (d *document) plain() bool {
 	return d.moveTransforms() || changed
 }
 
-// bearImportance writes important declarations into an element's own style, where they win also for those who
-// know no importance.
+// bearImportance copies important declarations to an element's own style, where
+// they also win in renderers without support for importance.
 func (n *node) bearImportance() bool {
 	changed := false
 	for _, name := range slices.Sorted(maps.Keys(n.strong)) {
@@ -40,7 +42,8 @@ func (n *node) bearImportance() bool {
 // transformed are the elements that have the attribute transform.
 var transformed = setOf("g", "switch", "use", "image", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text")
 
-// moveTransforms turns the property transform, whose numbers have units, into the attribute.
+// moveTransforms converts the property transform, whose numbers have units, to
+// the attribute.
 func (d *document) moveTransforms() bool {
 	isTransform := func(x declaration) bool { return x.name == "transform" }
 	declared := slices.ContainsFunc(d.order, func(n *node) bool { return slices.ContainsFunc(n.inline, isTransform) }) ||
@@ -78,7 +81,7 @@ func (d *document) moveTransforms() bool {
 
 var cssTransforms = strings.NewReplacer("px", "", "deg", "", "skewx(", "skewX(", "skewy(", "skewY(")
 
-// plainTransform is the attribute's value for a property's; "" for none.
+// plainTransform converts a property's value to the attribute's, or returns "".
 func plainTransform(value string) (string, bool) {
 	if value == "none" {
 		return "", true

@@ -10,8 +10,9 @@ import (
 
 var urlReference = regexp.MustCompile(`url\(#([^()]+)\)`)
 
-// tidyReferences leaves out styles without rules, references to what is not there, and names that nothing
-// refers to. After it every url() leads somewhere, and doing it again changes nothing.
+// tidyReferences removes styles without rules, references to missing elements,
+// and unreferenced names. Afterwards every url() has a target, and repeating it
+// changes nothing.
 func (d *document) tidyReferences() {
 	d.order = slices.DeleteFunc(d.order, func(n *node) bool {
 		if n.name != "style" || len(n.rules) > 0 {
@@ -52,10 +53,10 @@ func (d *document) tidyReferences() {
 	}
 }
 
-// maxClasses bounds the classes of one element.
+// maxClasses limits the classes of one element.
 const maxClasses = 16
 
-// tidyNode drops what refers to nothing from attributes and declarations.
+// tidyNode removes dangling references from attributes and declarations.
 func (d *document) tidyNode(n *node) {
 	n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool {
 		_, keep := d.resolved(a.name, a.value)
@@ -81,9 +82,9 @@ func (d *document) tidyDeclarations(ds []declaration) []declaration {
 	return kept
 }
 
-// resolved returns a value as it is when all it refers to is there. Otherwise a paint becomes what is given
-// beside the reference, or none, and anything else is left out: some renderers draw nothing at all for a
-// filter or clip that is missing.
+// resolved returns a value unchanged if all its references exist. Otherwise a
+// paint is replaced by its fallback, or none, and any other value is removed:
+// some renderers draw nothing for a missing filter or clip.
 func (d *document) resolved(name, value string) (string, bool) {
 	missing := false
 	for _, m := range urlReference.FindAllStringSubmatch(value, -1) {
@@ -114,7 +115,7 @@ func markSelectors(selectors []selector, ids, classes map[string]bool) {
 	}
 }
 
-// references lists the ids that an element refers to, its own rules included.
+// references lists the ids to which an element refers, including its own rules.
 func (n *node) references() []string {
 	var ids []string
 	collect := func(value string) {
@@ -139,36 +140,38 @@ func (n *node) references() []string {
 	return ids
 }
 
-// What drawing costs, in units of about one simple shape. The limit is far above real logos (the costliest
-// of 1,863 is below 10,000) and below what keeps a browser busy for a second.
+// The cost of drawing, in units of about one simple shape. The limit is far
+// above real logos (the most expensive of 1,863 is below 10,000) and below a
+// load of one second for a browser.
 const (
 	maxCost           = 200_000
 	maxReferenceDepth = 32
 	pathBytesPerUnit  = 64
-	stopsPerUnit      = 100 // of the square of a gradient's stops: 20,000 of them take two seconds
+	stopsPerUnit      = 100 // for the square of a gradient's stops: 20,000 of them take two seconds
 	maskCost          = 50
 	filterCost        = 200 // of each step of a filter
 	rasterCost        = 100
-	layerCost         = 10 // of a group with an opacity or blend mode of its own
+	layerCost         = 10 // of a group with its own opacity or blend mode
 )
 
-// unpainted are containers that draw nothing where they stand.
+// unpainted are containers that draw nothing in their place.
 var unpainted = setOf("defs", "symbol", "clipPath", "mask", "pattern", "linearGradient", "radialGradient", "filter", "style")
 
-// price is what drawing an element costs, and how many references deep it goes.
+// price is the cost of drawing an element, and the depth of its references.
 type price struct {
 	cost   float64
 	height int
 }
 
-// coster adds up what drawing costs, following every reference. It finds cycles, too.
+// coster adds up the cost of drawing, following every reference. It also
+// detects cycles.
 type coster struct {
 	doc   *document
 	known map[*node]price
 	open  map[*node]bool
 }
 
-// checkCost refuses documents that multiply themselves or run in circles.
+// checkCost rejects documents that expand exponentially or have cycles.
 func (d *document) checkCost() error {
 	c := &coster{doc: d, known: map[*node]price{}, open: map[*node]bool{}}
 	total, err := c.price(d.root, 0)
@@ -176,7 +179,7 @@ func (d *document) checkCost() error {
 		return err
 	}
 	most := total.cost
-	// What is not drawn is looked at by some renderers all the same.
+	// Some renderers also process invisible elements.
 	for _, n := range d.order {
 		if n.id != "" {
 			one, err := c.price(n, 0)
@@ -192,8 +195,9 @@ func (d *document) checkCost() error {
 	return nil
 }
 
-// price is that of drawing n with all in it. depth counts the references on the way here; elements nest
-// at most maxDepth deep between them, so the recursion is bounded by both.
+// price returns the cost of n and its content. depth counts the references on
+// the path to n; elements nest at most maxDepth deep between them, so both
+// limit the recursion.
 func (c *coster) price(n *node, depth int) (price, error) {
 	if known, ok := c.known[n]; ok {
 		return known, nil
@@ -235,7 +239,7 @@ func (c *coster) price(n *node, depth int) (price, error) {
 		total.cost += sub.cost
 		total.height = max(total.height, sub.height+1)
 	}
-	// A chain may have been met piece by piece, its end first.
+	// A chain may have been visited in parts, its end first.
 	if total.height > maxReferenceDepth {
 		return price{}, fmt.Errorf("%w: references deeper than %d", ErrTooLarge, maxReferenceDepth)
 	}
@@ -271,8 +275,8 @@ func ownCost(n *node) float64 {
 	return cost
 }
 
-// targets are the ids of what may be drawn, or looked up, when n is drawn: links first, since what they
-// bring inherits a pattern, too.
+// targets returns the ids of elements that may be drawn or looked up when n is
+// drawn: links first, because their targets also inherit a pattern.
 func (n *node) targets() []string {
 	if n.href == "" || n.name == "image" {
 		return n.urls
@@ -281,14 +285,15 @@ func (n *node) targets() []string {
 }
 
 const (
-	// maxTiles and maxDashes bound how often a pattern or a dash is repeated over one shape.
+	// maxTiles and maxDashes limit the repetitions of a pattern or a dash over
+	// one shape.
 	maxTiles  = 1_000_000
 	maxDashes = 200_000
 )
 
-// checkRepeats refuses patterns and dashes that would repeat almost without end. It takes any of them
-// together with the largest shape of the document, since which one is drawn on which shape is a question
-// on which renderers differ.
+// checkRepeats rejects patterns and dashes that would repeat almost endlessly.
+// It combines each of them with the largest shape of the document, because
+// renderers differ in which one applies to which shape.
 func (d *document) checkRepeats() error {
 	length, width, height := 0.0, 0.0, 0.0
 	for _, n := range d.order {
@@ -309,7 +314,7 @@ func (d *document) checkRepeats() error {
 	return nil
 }
 
-// dashes lists the mean length of a dash in each dash array that the element declares.
+// dashes returns the mean length of a dash in each dash array of the element.
 func (n *node) dashes() []float64 {
 	const name = "stroke-dasharray"
 	var means []float64
@@ -336,7 +341,7 @@ func (n *node) dashes() []float64 {
 	return means
 }
 
-// tiles is how often a pattern repeats over a shape of a size.
+// tiles returns how often a pattern repeats over a shape of a size.
 func (d *document) tiles(pattern *node, width, height float64) float64 {
 	attr := func(name string) string { return d.inheritedAttr(pattern, name, 0) }
 	w, hasWidth := fraction(attr("width"))
@@ -349,7 +354,7 @@ func (d *document) tiles(pattern *node, width, height float64) float64 {
 		h *= math.Hypot(m.c, m.d)
 	}
 	if attr("patternUnits") != "userSpaceOnUse" {
-		width, height = 1, 1 // the size is a share of the shape's
+		width, height = 1, 1 // the size is relative to the shape's
 	}
 	count := math.Max(width/w, 1) * math.Max(height/h, 1)
 	if math.IsNaN(count) {
@@ -358,7 +363,8 @@ func (d *document) tiles(pattern *node, width, height float64) float64 {
 	return count
 }
 
-// inheritedAttr is an attribute of a pattern, or of the one it refers to.
+// inheritedAttr returns an attribute of a pattern, or of the one to which it
+// refers.
 func (d *document) inheritedAttr(n *node, name string, depth int) string {
 	if v := n.attr(name); v != "" {
 		return v
@@ -369,7 +375,7 @@ func (d *document) inheritedAttr(n *node, name string, depth int) string {
 	return ""
 }
 
-// fraction is a length in pixels, or as a share of its box.
+// fraction returns a length in pixels, or relative to its box.
 func fraction(s string) (float64, bool) {
 	if number, percent := strings.CutSuffix(s, "%"); percent {
 		v, ok := component(number, 1)

@@ -11,14 +11,14 @@ import (
 
 // compound is one step of a selector, such as path.cls-1 or #logo.
 type compound struct {
-	tag     string // "" or "*" is any
+	tag     string // "" or "*" matches any
 	id      string
 	classes []string
 	root    bool
 }
 
-// selector is compounds from the outermost to the element itself, with what stands between them: ' ' for
-// within, '>' for directly within.
+// selector is a list of compounds from the outermost to the element itself,
+// with the combinators between them: ' ' for within, '>' for directly within.
 type selector struct {
 	parts       []compound
 	combinators []byte
@@ -49,8 +49,8 @@ func (s selector) String() string {
 	return b.String()
 }
 
-// specificity orders selectors as CSS does: ids, then classes, then names. There are few enough of each
-// (maxSelectorPart, maxClasses) for a byte.
+// specificity orders selectors as CSS does: ids, then classes, then names. Each
+// count (maxSelectorPart, maxClasses) fits into a byte.
 func (s selector) specificity() int {
 	ids, classes, tags := 0, 0, 0
 	for _, p := range s.parts {
@@ -68,7 +68,8 @@ func (s selector) specificity() int {
 	return ids<<16 | classes<<8 | tags
 }
 
-// parseSelectors reads a list and leaves out the selectors that say more than compound can.
+// parseSelectors parses a list and omits selectors that compound cannot
+// represent.
 func parseSelectors(tokens []css.Token) []selector {
 	var out []selector
 	for len(tokens) > 0 {
@@ -132,7 +133,7 @@ func combinator(t css.Token) (byte, bool) {
 	return 0, false
 }
 
-// add takes the next simple selector and returns of how many tokens it was.
+// add adds the next simple selector and returns its number of tokens.
 func (c *compound) add(tokens []css.Token) (used int, ok bool) {
 	first := string(tokens[0].Data)
 	empty := c.tag == "" && c.id == "" && len(c.classes) == 0 && !c.root
@@ -167,25 +168,28 @@ func (c compound) matches(n *node) bool {
 	return true
 }
 
-// maxMatchSteps bounds the comparisons of selectors with elements of one document.
+// maxMatchSteps limits the comparisons of selectors with elements of one
+// document.
 const maxMatchSteps = 1_000_000
 
-// matcher counts its work. found is used anew for each element.
+// matcher counts its work. found is reused for each element.
 type matcher struct {
 	steps int
 	index map[string][]*candidate // by id, class, or name of the last compound
 	found []*candidate
 }
 
-// matches says whether a selector holds for an element. It tries every ancestor that could stand for a
-// step, as browsers do: a rule that were missed here would be missed by checkCost, too.
+// matches reports whether a selector matches an element. It tries every
+// possible ancestor for a step, as browsers do: checkCost would miss a rule
+// that is missed here.
 func (m *matcher) matches(s selector, n *node) bool {
 	m.steps++
 	last := len(s.parts) - 1
 	return s.parts[last].matches(n) && m.outwards(s, last, n)
 }
 
-// outwards matches what stands before part i, which n has matched. It recurses maxSelectorPart deep.
+// outwards matches the compounds before part i, which n has matched. Its
+// recursion depth is at most maxSelectorPart.
 func (m *matcher) outwards(s selector, i int, n *node) bool {
 	if i == 0 {
 		return true
@@ -202,7 +206,7 @@ func (m *matcher) outwards(s selector, i int, n *node) bool {
 	return false
 }
 
-// candidate is a rule under one of its selectors.
+// candidate is a rule with one of its selectors.
 type candidate struct {
 	selector    selector
 	rule        *rule
@@ -210,7 +214,7 @@ type candidate struct {
 	order       int
 }
 
-// cascade works out for each element which declarations hold for it: attributes, then rules by
+// cascade computes the declarations of each element: attributes, then rules by
 // specificity and order, then its own style, important ones last.
 func (d *document) cascade() error {
 	m := &matcher{index: map[string][]*candidate{}}
@@ -255,7 +259,8 @@ func indexKey(c compound) string {
 	return "*"
 }
 
-// matching lists the rules for an element, the strongest last. The list is valid until the next call.
+// matching returns the rules for an element, the strongest last. The list is
+// valid until the next call.
 func (m *matcher) matching(n *node) []*candidate {
 	m.found = m.found[:0]
 	m.collect("*", n)
@@ -298,8 +303,9 @@ func (n *node) declare(ds []declaration, important bool) {
 	}
 }
 
-// noteURLs keeps what any declaration for the element refers to, not only the strongest: a browser drops
-// values that it finds invalid, and then a weaker one holds.
+// noteURLs records the references of all declarations for the element, not only
+// the strongest: a browser ignores values that it considers invalid, and then a
+// weaker one applies.
 func (n *node) noteURLs(value string) {
 	if strings.Contains(value, "url(") {
 		for _, m := range urlReference.FindAllStringSubmatch(value, -1) {

@@ -15,14 +15,16 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// sniffWindow is how far into a file the svg element may begin: comments and entity lists stand before it.
+// sniffWindow is how far into a file the svg element may begin: comments and
+// entity lists precede it.
 const sniffWindow = 16 << 10
 
-// isSVG says whether the first element of a text is svg, in any namespace prefix.
+// isSVG reports whether the first element of a text is svg, with any namespace
+// prefix.
 func isSVG(data []byte) bool {
 	head := data[:min(len(data), sniffWindow)]
 	if order := utf16Order(head); order != nil {
-		head = bytes.ReplaceAll(head, []byte{0}, nil) // good enough to read markup
+		head = bytes.ReplaceAll(head, []byte{0}, nil) // sufficient for markup
 		head = bytes.TrimLeft(head, "\xff\xfe")
 	}
 	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
@@ -45,7 +47,7 @@ func isSVG(data []byte) bool {
 	}
 }
 
-// afterDoctype steps over a document type and what it holds in brackets.
+// afterDoctype skips a document type and its content in brackets.
 func afterDoctype(head []byte) ([]byte, bool) {
 	end := bytes.IndexAny(head, "[>")
 	if end < 0 {
@@ -133,14 +135,15 @@ func utf16Order(data []byte) encoding.Encoding {
 
 var declaredEncoding = regexp.MustCompile(`^\s*<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
 
-// toUTF8 reads UTF-8, UTF-16, and the two single-byte encodings that drawing programs wrote. Any other
-// one, UTF-7 above all, is refused by name rather than guessed at.
+// toUTF8 decodes UTF-8, UTF-16, and the two single-byte encodings that drawing
+// programs used. Any other one, especially UTF-7, is rejected by name, not
+// guessed.
 func toUTF8(data []byte) ([]byte, error) {
 	order := utf16Order(data)
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if m := declaredEncoding.FindSubmatch(data); m != nil && order == nil {
 		switch name := strings.ToLower(string(m[1])); name {
-		case "utf-8", "utf8", "us-ascii", "ascii", "utf-16": // the last one is a converter's oversight here
+		case "utf-8", "utf8", "us-ascii", "ascii", "utf-16": // the last one is a converter's mistake here
 		case "iso-8859-1", "latin1", "windows-1252":
 			order = charmap.Windows1252
 		default:
@@ -161,8 +164,8 @@ func toUTF8(data []byte) ([]byte, error) {
 }
 
 const (
-	// maxEntities and maxExpansion bound what a document type may define. Illustrator defines about ten
-	// names for namespaces.
+	// maxEntities and maxExpansion limit the definitions of a document type.
+	// Illustrator defines about ten names for namespaces.
 	maxEntities  = 64
 	maxExpansion = 64 << 10
 )
@@ -171,8 +174,9 @@ var (
 	entityDeclaration = regexp.MustCompile(`<!ENTITY\s+([A-Za-z_][\w.-]*)\s+(?:"([^"]*)"|'([^']*)'|(?:SYSTEM|PUBLIC)\s)`)
 )
 
-// parseEntities reads the entities of a document type. Their text is put in as text, once, and is never
-// read again: one that refers to others, holds markup, or lies outside stands for nothing.
+// parseEntities parses the entities of a document type. Their text is inserted
+// literally, once, and never parsed again: an entity that refers to others,
+// contains markup, or is external is empty.
 func parseEntities(doctype, text []byte) (map[string]string, error) {
 	found := entityDeclaration.FindAllSubmatch(doctype, maxEntities+1)
 	if len(found) > maxEntities {
@@ -183,7 +187,7 @@ func parseEntities(doctype, text []byte) (map[string]string, error) {
 	for _, m := range found {
 		name, value := string(m[1]), string(m[2])+string(m[3])
 		if _, known := entities[name]; known {
-			continue // the first declaration counts
+			continue // the first declaration wins
 		}
 		if strings.ContainsAny(value, "&<%") {
 			value = ""

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Limits of a document. Real logos stay far below: the largest of 1,863 has 3,000 elements, 30 deep.
+// Limits of a document. Real logos stay far below: the largest of 1,863 has
+// 3,000 elements, with a depth of 30.
 const (
 	maxDepth      = 128
 	maxElements   = 20_000
@@ -22,10 +23,10 @@ const (
 	xmlNamespace   = "http://www.w3.org/XML/1998/namespace"
 )
 
-// attribute is one that passed the allow-list, in the form in which it is written.
+// attribute is an attribute in the allow-list, in its output form.
 type attribute struct{ name, value string }
 
-// node is an element of the new document, or a text when name is empty.
+// node is an element of the new document, or a text if name is empty.
 type node struct {
 	name     string
 	attrs    []attribute
@@ -35,13 +36,13 @@ type node struct {
 
 	id      string // unique in the document
 	classes []string
-	href    string        // id that it refers to, or a data URL for image
+	href    string        // id to which it refers, or a data URL for image
 	inline  []declaration // of its style attribute
 	rules   []rule        // of a style element
 	ignored bool          // a style element for another medium
 	style   map[string]string
-	strong  map[string]bool // which of style are important; nil for none
-	urls    []string        // ids that any declaration for it refers to
+	strong  map[string]bool // the important properties of style; nil for none
+	urls    []string        // ids in any declaration for it
 	shape   *outline        // measured once; see outlineOf
 }
 
@@ -68,7 +69,7 @@ func (n *node) drop(name string) {
 	n.attrs = slices.DeleteFunc(n.attrs, func(a attribute) bool { return a.name == name })
 }
 
-// document is an SVG on its way from the allow-list to the output.
+// document is an SVG between the allow-list and the output.
 type document struct {
 	root          *node
 	byID          map[string]*node
@@ -82,26 +83,27 @@ type document struct {
 	rules         []rule // of all style elements, in order
 }
 
-// parser builds a document from a token stream. It never recurses, so depth costs memory only.
+// parser builds a document from a token stream. It is not recursive, so depth
+// only takes memory.
 type parser struct {
 	doc      *document
 	text     []byte
 	decoder  *xml.Decoder
 	at       *node
 	depth    int
-	skipping int // depth inside an element that is left out; 0 outside
+	skipping int // depth within an omitted element; 0 outside
 	elements int
 }
 
 func newParser(text []byte) *parser {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	d.Strict = true
-	// The text is UTF-8 whatever a second declaration says.
+	// The text is UTF-8 regardless of a second declaration.
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
 	return &parser{doc: &document{byID: map[string]*node{}}, text: text, decoder: d}
 }
 
-// parseSVG reads a whole document through the allow-list.
+// parseSVG parses a whole document with the allow-list.
 func parseSVG(text []byte) (*document, error) {
 	p := newParser(text)
 	for {
@@ -127,7 +129,7 @@ func parseSVG(text []byte) (*document, error) {
 	return p.doc, nil
 }
 
-// parseRoot reads up to the first element.
+// parseRoot parses a document up to the first element.
 func parseRoot(text []byte) (*document, error) {
 	p := newParser(text)
 	for p.doc.root == nil {
@@ -159,7 +161,7 @@ func (p *parser) take(token xml.Token) error {
 			p.decoder.Entity = entities
 		}
 	}
-	return nil // comments and processing instructions are left out
+	return nil // comments and processing instructions are omitted
 }
 
 func (p *parser) start(t xml.StartElement) error {
@@ -209,7 +211,8 @@ func (p *parser) end() {
 	p.at = p.at.parent
 }
 
-// charData keeps text where it is drawn or is a style; elsewhere it is white space or means nothing.
+// charData keeps text that is visible or a style; elsewhere it is white space
+// or meaningless.
 func (p *parser) charData(s string) {
 	if p.skipping > 0 || p.at == nil {
 		return
@@ -229,7 +232,8 @@ func (p *parser) charData(s string) {
 	}
 }
 
-// plainText turns line ends and tabs into spaces, as SVG does, and drops what XML cannot hold.
+// plainText converts line ends and tabs to spaces, as SVG does, and drops
+// characters that XML does not allow.
 func plainText(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -242,11 +246,12 @@ func plainText(s string) string {
 	}, s)
 }
 
-// elementName returns the name an element has in the new document, and whether it has one. A link
-// becomes a group: its content is drawn, where it led is gone.
+// elementName returns the name of an element in the new document, and whether
+// it is kept. A link becomes a group: its content is drawn, but its target is
+// dropped.
 func elementName(name xml.Name) (string, bool) {
 	switch name.Space {
-	case svgNamespace, "", "svg": // no namespace: inline SVG that was cut out of a page
+	case svgNamespace, "", "svg": // no namespace: inline SVG cut from a page
 	default:
 		return "", false
 	}
@@ -256,7 +261,7 @@ func elementName(name xml.Name) (string, bool) {
 	return name.Local, elements[name.Local]
 }
 
-// write is the new document as text.
+// write returns the new document as text.
 func (d *document) write() []byte {
 	var b bytes.Buffer
 	d.root.write(&b, d.hasReferences())
@@ -267,7 +272,7 @@ func (d *document) hasReferences() bool {
 	return slices.ContainsFunc(d.order, func(n *node) bool { return n.href != "" })
 }
 
-// write recurses as deep as maxDepth.
+// write recurses at most maxDepth deep.
 func (n *node) write(b *bytes.Buffer, withXlink bool) {
 	if n.name == "" {
 		escapeTo(b, n.text)
@@ -276,7 +281,7 @@ func (n *node) write(b *bytes.Buffer, withXlink bool) {
 	b.WriteString("<" + n.name)
 	if n.parent == nil {
 		writeAttribute(b, "xmlns", svgNamespace)
-		if withXlink { // href alone is SVG 2; older viewers know only this one
+		if withXlink { // href alone is SVG 2; older viewers only support this one
 			writeAttribute(b, "xmlns:xlink", xlinkNamespace)
 		}
 	}

@@ -7,21 +7,23 @@ import (
 	"strings"
 )
 
-// Browsers know variables and color spaces that other renderers do not, ours included, and a variable that a
-// page defines is not there when the file stands alone. So the values are worked out here, once.
+// Browsers support variables and color spaces that other renderers, including
+// ours, do not, and a variable defined by a page is missing if the file is used
+// alone. Therefore the values are computed here, once.
 
 const (
-	// maxVariables is how many custom properties are in force for one element.
+	// maxVariables limits the custom properties that apply to one element.
 	maxVariables = 256
-	// maxVarDepth and maxVarSteps bound how deep variables refer to each other, and how many references are
-	// followed for one document.
+	// maxVarDepth and maxVarSteps limit the depth of references between
+	// variables, and the number of references that are followed for one
+	// document.
 	maxVarDepth = 8
 	maxVarSteps = 100_000
-	// maxVarBytes bounds a value with its variables filled in.
+	// maxVarBytes limits a value after substitution.
 	maxVarBytes = 4 << 10
 )
 
-// hasVariables says whether any value is, or refers to, a variable.
+// hasVariables reports whether any value is, or refers to, a variable.
 func (d *document) hasVariables() bool {
 	return slices.ContainsFunc(d.order, func(n *node) bool {
 		return slices.ContainsFunc(n.attrs, func(a attribute) bool { return isVariable(a.name, a.value) }) ||
@@ -36,10 +38,11 @@ func isVariable(name, value string) bool {
 
 func (d declaration) isVariable() bool { return isVariable(d.name, d.value) }
 
-// resolveVariables writes what each element's variables come to into its own style, and leaves out the
-// variables. It follows the cascade, and the cascade is to be worked out again after it. A variable that
-// nothing defines comes to its fallback. A declaration that comes to nothing the property can be has won all
-// the same: the property is as if nobody had set it (CSS Custom Properties 1, section 3.1).
+// resolveVariables writes the values of each element's variables to its own
+// style, and removes the variables. It follows the cascade, which must be
+// computed again afterwards. An undefined variable has the value of its
+// fallback. A declaration with an invalid result still wins: the property is
+// unset then (CSS Custom Properties 1, section 3.1).
 func (d *document) resolveVariables() error {
 	r := resolver{scopes: map[*node]map[string]string{}}
 	inRules := d.setByRules()
@@ -62,7 +65,7 @@ func (d *document) resolveVariables() error {
 			}
 			switch {
 			case ok && !strings.Contains(clean, "var(") && fits(name, clean):
-			case !inRules[name] && !n.setsItself(name): // nothing weaker would hold in its place
+			case !inRules[name] && !n.setsItself(name): // no weaker declaration would apply instead
 				continue
 			default:
 				clean = unset(name)
@@ -82,7 +85,7 @@ func (d *document) resolveVariables() error {
 	return nil
 }
 
-// setByRules is the set of properties that any rule sets without a variable.
+// setByRules returns the properties that any rule sets without a variable.
 func (d *document) setByRules() map[string]bool {
 	set := map[string]bool{}
 	for _, r := range d.rules {
@@ -95,14 +98,15 @@ func (d *document) setByRules() map[string]bool {
 	return set
 }
 
-// setsItself says whether an element's own attributes or style set a property without a variable.
+// setsItself reports whether an element's own attributes or style set a
+// property without a variable.
 func (n *node) setsItself(name string) bool {
 	return slices.ContainsFunc(n.attrs, func(a attribute) bool { return a.name == name && !isVariable(a.name, a.value) }) ||
 		slices.ContainsFunc(n.inline, func(x declaration) bool { return x.name == name && !x.isVariable() })
 }
 
-// initials are the initial values of the properties that are not inherited (SVG 2, property index, and the
-// modules of CSS that it refers to).
+// initials are the initial values of properties that are not inherited (SVG 2,
+// property index, and the modules of CSS to which it refers).
 var initials = map[string]string{
 	"opacity": "1", "stop-color": "black", "stop-opacity": "1", "flood-color": "black", "flood-opacity": "1",
 	"clip-path": "none", "mask": "none", "mask-type": "luminance", "filter": "none", "display": "inline",
@@ -111,7 +115,7 @@ var initials = map[string]string{
 	"alignment-baseline": "baseline", "baseline-shift": "0", "unicode-bidi": "normal",
 }
 
-// unset is the value that a property has when nobody sets it.
+// unset returns the value of a property that is not set.
 func unset(name string) string {
 	if value, ok := initials[name]; ok {
 		return value
@@ -119,10 +123,11 @@ func unset(name string) string {
 	return "inherit"
 }
 
-// paintWords are what a paint may be besides a color, a reference and a function.
+// paintWords are the keywords of a paint.
 var paintWords = setOf("none", "inherit", "initial", "currentcolor", "context-fill", "context-stroke")
 
-// fits says whether a value can be one of the property, as far as we look: a color or a paint is one.
+// fits reports whether a value is valid for a property, checking only colors
+// and paints.
 func fits(name, value string) bool {
 	if !colorProperties[name] || strings.Contains(value, "(") || paintWords[strings.ToLower(value)] {
 		return true
@@ -131,13 +136,14 @@ func fits(name, value string) bool {
 	return ok
 }
 
-// resolver knows which variables are in force where.
+// resolver computes the variables of elements.
 type resolver struct {
 	scopes map[*node]map[string]string
 	steps  int
 }
 
-// enter works out the variables of an element. Its parent has been entered before.
+// enter computes the variables of an element. Its parent must have been entered
+// before.
 func (r *resolver) enter(n *node) error {
 	scope := r.scopes[n.parent]
 	copied := false
@@ -162,7 +168,8 @@ func (r *resolver) enter(n *node) error {
 	return nil
 }
 
-// fill replaces each var() by its value, or its fallback. It returns false when one has neither.
+// fill replaces each var() by its value, or its fallback. It returns false if
+// one has neither.
 func (r *resolver) fill(value string, scope map[string]string, depth int) (string, bool) {
 	var b strings.Builder
 	for {
@@ -194,7 +201,8 @@ func (r *resolver) fill(value string, scope map[string]string, depth int) (strin
 	}
 }
 
-// closingParenthesis is the index of the one that closes what was opened before s, or -1.
+// closingParenthesis returns the index of the parenthesis that closes the one
+// before s, or -1.
 func closingParenthesis(s string) int {
 	depth := 0
 	for i := range len(s) {
@@ -210,13 +218,14 @@ func closingParenthesis(s string) int {
 	return -1
 }
 
-// colorProperties hold a color, or a paint.
+// colorProperties are the properties with a color, or a paint.
 var colorProperties = setOf("fill", "stroke", "color", "stop-color", "flood-color")
 
-// plainColor writes a color of a newer form (oklch(), rgb() with spaces, …) as every renderer reads it. What
-// is not a color by itself, or is of the old form with commas, stays.
+// plainColor rewrites a color of a newer form (oklch(), rgb() with spaces, …)
+// in a form that every renderer supports. Other values, and colors of the old
+// form with commas, are unchanged.
 func plainColor(value string) string {
-	switch strings.ToLower(value) { // names that not every renderer knows, or not in this form
+	switch strings.ToLower(value) { // names that not every renderer supports, or not in this form
 	case "currentcolor":
 		return "currentColor"
 	case "rebeccapurple":

@@ -12,34 +12,35 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// maxSVG bounds one stored drawing, in bytes. Above it stand a handful of pictures traced from bitmaps.
+// maxSVG limits one stored drawing, in bytes. Larger ones are a few images
+// traced from bitmaps.
 const maxSVG = 32 << 10
 
 // markSide is the side of the grid that simple-icons draws on.
 const markSide = 24
 
-// Shape rules, as a crawl has them.
+// Shape rules, the same as those of a crawl.
 const (
 	wideFrom    = 2.0  // width over height of the ink from which it is a wordmark or lockup
-	squareSlack = 0.1  // how far a square may be off
+	squareSlack = 0.1  // tolerance of the sides of a square
 	opaqueFrom  = 0.9  // share of its box that an opaque square covers, with round corners
 	clearBelow  = 8.0  // alpha of 255 below which a pixel is clear
-	clearShare  = 0.02 // share of clear pixels from which a picture has a background to see through
+	clearShare  = 0.02 // share of clear pixels from which the background is transparent
 )
 
-// art is a drawing with all that was learned about it.
+// art is a drawing with its analysis.
 type art struct {
 	svg     string
-	logo    eventschemas.Logo // its one format without id, as those follow from the bytes
+	logo    eventschemas.Logo // its only format has no id, because ids follow from the bytes
 	palette []share
 	tone    tone
 	mark    bool                 // in one color, from simple-icons
-	inks    int                  // colors of its ink that are told apart
-	lost    map[imaging.RGB]bool // on which pages it is lost
-	drawn   *image.NRGBA         // as the service draws it
+	inks    int                  // distinguishable colors of its ink
+	lost    map[imaging.RGB]bool // pages on which it is invisible
+	drawn   *image.NRGBA         // drawn like in the service
 }
 
-// tone is how bright a drawing is that has no filled square of its own behind it.
+// tone is the brightness of a drawing without its own filled square.
 type tone string
 
 const (
@@ -48,7 +49,7 @@ const (
 	dim     tone = "dim"
 )
 
-// look is what the pixels of a drawing say.
+// look is the result of analyzing the pixels of a drawing.
 type look struct {
 	aspect      float64 // width over height of the ink
 	opaque      bool    // a filled square
@@ -100,7 +101,8 @@ func (c *canvas) look() (look, error) {
 	return l, nil
 }
 
-// art looks at a drawing. wordmark is set for one that has an icon beside it.
+// art analyzes a drawing. wordmark is set for a drawing that has an icon
+// variant.
 func (e *easel) art(svg string, left, top, width, height float64, wordmark bool) (art, error) {
 	if len(svg) > maxSVG {
 		return art{}, fmt.Errorf("drawing of %d bytes, more than %d", len(svg), maxSVG)
@@ -129,9 +131,9 @@ func (e *easel) art(svg string, left, top, width, height float64, wordmark bool)
 	if err := e.lay(&a); err != nil {
 		return art{}, err
 	}
-	if !l.opaque || a.inks == 1 { // what brings its own ground may lie on any page; what is cut out of one ink has none
+	if !l.opaque || a.inks == 1 { // a drawing with its own background fits any page; one cut out of a single ink has none
 		theme := "dark"
-		if a.lost[imaging.White] && !a.lost[imaging.DarkPage] { // of what neither page suits, white pages are more
+		if a.lost[imaging.White] && !a.lost[imaging.DarkPage] { // white pages are more common, for a drawing that suits neither
 			theme = "light"
 		}
 		logo.Theme = &theme
@@ -148,7 +150,7 @@ func (e *easel) art(svg string, left, top, width, height float64, wordmark bool)
 	return a, nil
 }
 
-// mark is a mark of simple-icons, painted with its brand's color.
+// mark returns a mark of simple-icons in its brand's color.
 func (e *easel) mark(m *mark) (art, error) {
 	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d"><path fill="#%s" d="%s"/></svg>`,
 		markSide, markSide, m.Hex, m.Path)
@@ -161,7 +163,7 @@ func (e *easel) mark(m *mark) (art, error) {
 	return a, err
 }
 
-// drawing is a full-color drawing of iconify.
+// drawing returns a full-color drawing of iconify.
 func (e *easel) drawing(d drawing, siblings []drawing) (art, error) {
 	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="%s %s %s %s">%s</svg>`,
 		num(d.Left), num(d.Top), num(d.Width), num(d.Height), strings.ReplaceAll(shortIDs(d.Body), "xlink:href=", "href="))
@@ -172,7 +174,8 @@ func (e *easel) drawing(d drawing, siblings []drawing) (art, error) {
 	return e.art(svg, d.Left, d.Top, d.Width, d.Height, hasIcon(d.Name, siblings))
 }
 
-// hasIcon says whether a drawing's name appears with -icon beside it, so that it is the one with words.
+// hasIcon reports whether a drawing's name also exists with the suffix -icon,
+// so that the drawing includes words.
 func hasIcon(name string, siblings []drawing) bool {
 	for _, s := range siblings {
 		if s.Name == name+"-icon" {
@@ -200,8 +203,9 @@ func shortIDs(body string) string {
 	return strings.NewReplacer(pairs...).Replace(body)
 }
 
-// witnessed says whether a full-color drawing carries the color that the other source declares, which
-// tells two brands of one name apart. A gray proves nothing.
+// witnessed reports whether a full-color drawing contains the color declared by
+// the other source, which distinguishes two brands of one name. A gray is
+// inconclusive.
 func witnessed(hex rgb, palette []share) bool {
 	if !hex.chromatic() {
 		return false

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// tracer writes down where a pen was sent.
+// tracer records the movements of a pen.
 type tracer struct{ b strings.Builder }
 
 func (p *tracer) moveTo(x, y float64) { fmt.Fprintf(&p.b, "M%.4g,%.4g ", x, y) }
@@ -63,7 +63,7 @@ func near(a, b string) bool {
 	return true
 }
 
-// seen paints a drawing on a square of 64 and looks at it.
+// seen paints a drawing on a square of 64 pixels and analyzes it.
 func seen(t *testing.T, body string) look {
 	t.Helper()
 	c, err := paintSVG(`<svg xmlns="http://www.w3.org/2000/svg">`+body+`</svg>`, 0, 0, 64, 64)

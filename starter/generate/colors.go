@@ -8,33 +8,33 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// rgb is an sRGB color, read and measured as internal/imaging does.
+// rgb is an sRGB color, parsed and measured like in internal/imaging.
 type rgb imaging.RGB
 
 func (c rgb) hex() string { return imaging.RGB(c).Hex() }
 
-// luma is 0 to 255.
+// luma returns the luma, 0 to 255.
 func (c rgb) luma() float64 { return imaging.RGB(c).Luma() }
 
-// chromatic says whether a color is more than a shade of gray.
+// chromatic reports whether a color is not a shade of gray.
 func (c rgb) chromatic() bool { return imaging.RGB(c).Chroma() >= minChroma }
 
-// distance is CIEDE2000.
+// distance returns the CIEDE2000 distance.
 func distance(p, q rgb) float64 { return imaging.DeltaE(imaging.RGB(p), imaging.RGB(q)) }
 
-// Thresholds of the extraction rules that a crawl uses as well.
+// Thresholds of the extraction rules, shared with a crawl.
 const (
-	minChroma   = 40  // distance of the largest and smallest channel from which a color is chromatic
+	minChroma   = 40  // difference of the largest and smallest channel from which a color is chromatic
 	darkBelow   = 80  // luma
 	lightAbove  = 200 // luma
 	brightInk   = 128 // mean luma above which ink is more light than dark
-	mergeWithin = 8   // CIEDE2000 below which two colors are one
+	mergeWithin = 8   // CIEDE2000 below which two colors count as one
 	minShare    = 0.04
 	maxColors   = 6
 )
 
-// parseColor reads the colors of the drawings, which have no currentColor but black. Their alpha is left
-// out: a drawing is looked at for its colors.
+// parseColor parses the colors of the drawings, in which currentColor is always
+// black. It ignores alpha, because only the colors matter.
 func parseColor(s string) (rgb, bool) {
 	s = strings.TrimSpace(s)
 	if s == "currentColor" {
@@ -44,13 +44,13 @@ func parseColor(s string) (rgb, bool) {
 	return rgb(c), ok && alpha > 0
 }
 
-// share is a color and how much of the ink it covers, 0 to 1.
+// share is a color and its share of the ink, 0 to 1.
 type share struct {
 	color rgb
 	part  float64
 }
 
-// mainColors merges near colors and leaves out the small ones, the largest first.
+// mainColors merges similar colors and omits the small ones, the largest first.
 func mainColors(in []share) []share {
 	sorted := append([]share(nil), in...)
 	sort.Slice(sorted, func(i, j int) bool {
@@ -79,9 +79,10 @@ merging:
 	return out
 }
 
-// brandColors gives the colors of a record: one accent first, then at most one dark and one light, then
-// the rest. declared is the brand's own word on its color; without it the accent is the largest chromatic
-// color, and for a brand without one its ink.
+// brandColors returns the colors of a record: one accent first, then at most
+// one dark and one light, then the rest. declared is the color declared by the
+// brand; without it the accent is the largest chromatic color, and without one
+// the ink.
 func brandColors(declared *rgb, palette []share) []eventschemas.Color {
 	var accent rgb
 	switch {

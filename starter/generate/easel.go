@@ -8,10 +8,11 @@ import (
 	"letterhead/internal/resvg"
 )
 
-// lookSide is the size, in pixels, at which logos are laid on pages. It is that of the logo endpoint's own look.
+// lookSide is the size, in pixels, at which logos are checked on pages, the
+// same as in the logo endpoint.
 const lookSide = 128
 
-// easel draws as the service does, to see what is left of a logo on a page.
+// easel draws like the service, to check the visibility of a logo on a page.
 type easel struct {
 	ctx     context.Context
 	vectors *resvg.Renderer
@@ -25,7 +26,7 @@ func newEasel(ctx context.Context) (*easel, error) {
 	return &easel{ctx: ctx, vectors: vectors}, nil
 }
 
-// lay draws an art and lays it on both pages.
+// lay draws an art and checks it on both pages.
 func (e *easel) lay(a *art) error {
 	img, err := e.vectors.Render(e.ctx, []byte(a.svg), lookSide)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// sharedHosts are registrable domains, and public suffixes, where everybody has pages, files or profiles.
-// A link there says nothing about whose product it is; only the host's own brand may have the domain.
+// sharedHosts are registrable domains, and public suffixes, where anyone can
+// have pages, files or profiles. A link there does not identify the owner of a
+// product; only the host's own brand may own the domain.
 var sharedHosts = hostSet(`
 	bitbucket.org codeberg.org freedesktop.org gitbook.io gitcode.com gitea.com gitee.com githubassets.com
 	githubusercontent.com github.com gitlab.com gitlab.io gnome.org huggingface.co launchpad.net modelscope.cn
@@ -52,7 +53,7 @@ var sharedHosts = hostSet(`
 	uspto.gov wipo.int
 `)
 
-// hostBrands are the brands of shared hosts that are not spelled like their host.
+// hostBrands are the brands of shared hosts with a different spelling.
 var hostBrands = map[string]string{
 	"archive.org":      "internetarchive",
 	"steampowered.com": "steam",
@@ -66,14 +67,15 @@ func hostSet(list string) map[string]bool {
 	return set
 }
 
-// place is what a link says about where a product lives.
+// place is the information in a link about a product's site.
 type place struct {
 	Domain string // registrable domain
-	Shared bool   // everybody has pages there
+	Shared bool   // anyone can have pages there
 	Front  bool   // the link is the front page of the domain itself
 }
 
-// placeOf reads a link. It returns false for links that name no registrable domain.
+// placeOf parses a link. It returns false for links without a registrable
+// domain.
 func placeOf(link string) (place, bool) {
 	u, err := url.Parse(strings.TrimSpace(link))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
@@ -90,7 +92,7 @@ func placeOf(link string) (place, bool) {
 	}
 	suffix, icann := publicsuffix.PublicSuffix(host)
 	if sharedHosts[suffix] {
-		return place{}, false // a kit on notion.site is not even the project's own site
+		return place{}, false // a kit on notion.site is not the project's own site
 	}
 	p := place{
 		Domain: domain,
@@ -100,7 +102,7 @@ func placeOf(link string) (place, bool) {
 	return p, true
 }
 
-// ownsHost says whether a product that fits a shared host is that host's own brand.
+// ownsHost reports whether a product that fits a shared host is that host's own brand.
 func ownsHost(p *product, domain string, f fit) bool {
 	if f >= decorated {
 		return true
@@ -113,7 +115,7 @@ func ownsHost(p *product, domain string, f fit) bool {
 	return false
 }
 
-// frontPath says whether a path is a site's front page, in any language.
+// frontPath reports whether a path is a site's front page, in any language.
 func frontPath(u *url.URL) bool {
 	path := strings.Trim(strings.ToLower(u.Path), "/")
 	switch {

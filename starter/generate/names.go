@@ -8,14 +8,14 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// fit says how well a name goes with a domain; a larger fit is a better one.
+// fit is how well a name matches a domain; larger is better.
 type fit int
 
 const (
 	unlike    fit = iota // nothing in common
-	related              // one begins, ends or holds the other, or the name's first word is the label
+	related              // one begins, ends or contains the other, or the name's first word is the label
 	initialed            // the label is the initials of a name of several words
-	decorated            // the same but for words such as get-, -group, -js
+	decorated            // the same except for words such as get-, -group, -js
 	sameAlias            // another name of the product is the domain's label
 	sameName             // the product's own name is the domain's label
 )
@@ -24,15 +24,16 @@ func (f fit) String() string {
 	return [...]string{"unlike", "related", "initials", "decorated", "same alias", "same name"}[f]
 }
 
-// Shortest pieces that still say something when one name is found inside another.
+// Shortest parts that are significant if one name is found inside another.
 const (
 	minPrefix = 4
 	minInside = 6
 	minWord   = 3
 )
 
-// spellings returns the ways in which a name is written as one word of a domain: "AT&T" is att and
-// atandt, "Notepad++" is notepad and notepadplusplus, "Three.js" is threejs and threedotjs.
+// spellings returns the spellings of a name as one word of a domain: "AT&T" is
+// att and atandt, "Notepad++" is notepad and notepadplusplus, "Three.js" is
+// threejs and threedotjs.
 func spellings(name string) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -51,10 +52,10 @@ func spellings(name string) []string {
 	return out
 }
 
-// Words that a domain carries around a name without becoming somebody else's ("getbootstrap",
-// "expressjs", "redditinc"), and words that a company's name carries and its domain leaves out ("Etihad
-// Airways", "Khronos Group"). Product lines (-cloud, -music) stand in neither list: the cloud of a company
-// is not the company.
+// Words that a domain adds to a name without changing its owner
+// ("getbootstrap", "expressjs", "redditinc"), and words of company names that
+// domains omit ("Etihad Airways", "Khronos Group"). Product lines (-cloud,
+// -music) are in neither list: the cloud of a company is not the company.
 var (
 	domainLeading  = []string{"get", "use", "try", "join", "go", "my", "the", "with", "we", "team"}
 	domainTrailing = []string{
@@ -70,7 +71,8 @@ var (
 	}
 )
 
-// bare takes one leading and one trailing word of the lists off, never all of it.
+// bare removes one leading and one trailing word of the lists, but never
+// everything.
 func bare(s string, leading, trailing []string) string {
 	for _, l := range leading {
 		if rest, ok := strings.CutPrefix(s, l); ok && len(rest) >= minWord {
@@ -86,8 +88,8 @@ func bare(s string, leading, trailing []string) string {
 	return s
 }
 
-// labels returns the domain's own word, without its public suffix, and the whole domain written as one
-// word, because some names take the suffix in ("bit.ly").
+// labels returns the domain's label, without its public suffix, and the whole
+// domain as one word, because some names include the suffix ("bit.ly").
 func labels(domain string) (label, whole string) {
 	suffix, _ := publicsuffix.PublicSuffix(domain)
 	label = strings.TrimSuffix(domain, "."+suffix)
@@ -95,8 +97,8 @@ func labels(domain string) (label, whole string) {
 	return flat.Replace(label), flat.Replace(domain)
 }
 
-// fitOf compares one name with a domain. It never answers sameAlias: that is for the caller, who knows
-// whether the name is the product's own.
+// fitOf compares one name with a domain. It never returns sameAlias: only the
+// caller knows whether the name is the product's own.
 func fitOf(name, domain string) fit {
 	label, whole := labels(domain)
 	bareLabel := bare(label, domainLeading, domainTrailing)
@@ -121,7 +123,7 @@ func fitOf(name, domain string) fit {
 	return best
 }
 
-// overlaps says whether one of two words begins, ends or holds the other.
+// overlaps reports whether one of two words begins, ends or contains the other.
 func overlaps(a, b string) bool {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -148,7 +150,8 @@ func initials(name string) string {
 	return b.String()
 }
 
-// contraction says whether a short form keeps the first letter of a name and leaves out others ("bsky").
+// contraction reports whether a short form keeps the first letter of a name and
+// omits others ("bsky").
 func contraction(short, long string) bool {
 	if short == "" || !strings.HasPrefix(long, short[:1]) {
 		return false
@@ -163,19 +166,20 @@ func contraction(short, long string) bool {
 	return true
 }
 
-// firstWordIs says whether a name of several words begins with the label ("Hilton Hotels & Resorts").
+// firstWordIs reports whether a name of several words begins with the label ("Hilton Hotels & Resorts").
 func firstWordIs(name, label string) bool {
 	words := strings.Fields(searchindex.Fold(name))
 	return len(words) > 1 && words[0] == label && len(label) >= minWord
 }
 
-// kitWords mark a domain that holds a brand's guidelines or press kit and not the brand's own site.
+// kitWords mark a domain that contains a brand's guidelines or press kit, not
+// the brand's own site.
 var kitWords = []string{"brand", "guideline", "designsystem", "presskit", "logos", "media", "help", "sales", "assets"}
 
-// kitSuffixes are top-level domains used for the same.
+// kitSuffixes are top-level domains with the same use.
 var kitSuffixes = map[string]bool{"design": true, "brand": true, "media": true, "press": true}
 
-// isKit says whether a domain merely holds the guidelines of a name.
+// isKit reports whether a domain only contains the guidelines of a name.
 func isKit(name, domain string) bool {
 	label, _ := labels(domain)
 	suffix, _ := publicsuffix.PublicSuffix(domain)

@@ -7,7 +7,7 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-// claim is one product's tie to one domain.
+// claim is one product's relation to one domain.
 type claim struct {
 	Product *product
 	Domain  string
@@ -16,15 +16,16 @@ type claim struct {
 	Link    link
 }
 
-// owned is a domain with the products that speak for it: one, or the same brand from both sources.
+// owned is a domain with its products: one, or the same brand from both
+// sources.
 type owned struct {
 	Domain string
 	Claims []claim // the best first
 	Rule   string
 }
 
-// claimsOf returns the domains that a product's links point at, each once, the best first. A link to a
-// shared host counts only when the product is that host's own brand.
+// claimsOf returns the domains in a product's links, each once, the best first.
+// A link to a shared host counts only if the product is that host's own brand.
 func claimsOf(p *product) []claim {
 	var out []claim
 	at := map[string]int{}
@@ -60,7 +61,7 @@ func productFit(p *product, domain string) fit {
 	return f
 }
 
-// sameBrand says whether two products carry one name.
+// sameBrand reports whether two products have the same name.
 func sameBrand(a, b *product) bool {
 	for _, x := range allNames(a) {
 		for _, y := range allNames(b) {
@@ -72,7 +73,7 @@ func sameBrand(a, b *product) bool {
 	return false
 }
 
-// flat folds a name into one word.
+// flat folds a name to one word.
 func flat(name string) string { return strings.ReplaceAll(searchindex.Fold(name), " ", "") }
 
 func allNames(p *product) []string {
@@ -85,8 +86,8 @@ func allNames(p *product) []string {
 	return out
 }
 
-// findOwners decides who has which domain. All claims count against each other, also a product's second
-// best; but only its best one gives it a domain.
+// findOwners decides the owner of each domain. All claims compete, including a
+// product's second best; but only its best one can win a domain.
 func findOwners(products []product) []owned {
 	byDomain := map[string][]claim{}
 	best := map[*product]string{}
@@ -118,8 +119,8 @@ func findOwners(products []product) []owned {
 	return out
 }
 
-// abbreviated says whether the alias that fits a domain and the product's name are one name in a long and a
-// short form.
+// abbreviated reports whether the alias that matches a domain and the product's
+// name are a long and a short form of one name.
 func abbreviated(c claim) bool {
 	label, _ := labels(c.Domain)
 	if fitOf(c.Product.Name, c.Domain) > unlike || contraction(label, flat(c.Product.Name)) {
@@ -133,7 +134,7 @@ func abbreviated(c claim) bool {
 	return false
 }
 
-// ownerOf picks the brand of one domain, or nobody.
+// ownerOf returns the owner of one domain, if any.
 func ownerOf(domain string, claims []claim) (owned, bool) {
 	sort.SliceStable(claims, func(i, j int) bool {
 		if claims[i].Fit != claims[j].Fit {
@@ -150,14 +151,14 @@ func ownerOf(domain string, claims []claim) (owned, bool) {
 			o.Claims = append(o.Claims, c)
 			front = front || c.Front
 		case c.Fit == best.Fit:
-			return owned{}, false // two names that go equally well with it
+			return owned{}, false // two names with an equally good match
 		default:
 			others++
 		}
 	}
 	switch {
 	case best.Fit == sameAlias && !front && !abbreviated(best):
-		return owned{}, false // a maker's or sister's name among the product's other names
+		return owned{}, false // the product's other names include a maker or sister
 	case best.Fit >= decorated:
 		o.Rule = best.Fit.String()
 	case others > 0:
@@ -172,9 +173,9 @@ func ownerOf(domain string, claims []claim) (owned, bool) {
 	return o, true
 }
 
-// joinHomeless gives a product that found no domain to the brand of the other source that bears the same
-// name, when the color that one source declares is among the colors that the other one draws: many brands
-// share a name, few share a name and a color.
+// joinHomeless adds a product without a domain to the brand of the other source
+// with the same name, if one source declares a color that the other one draws:
+// many brands share a name, few share a name and a color.
 func (e *easel) joinHomeless(products []product, brands []owned) {
 	housed := map[*product]bool{}
 	byName := map[string][]int{}
@@ -203,7 +204,8 @@ func (e *easel) joinHomeless(products []product, brands []owned) {
 	}
 }
 
-// sameColor says whether of two products one declares a color that the other one draws.
+// sameColor reports whether one of two products declares a color that the other
+// one draws.
 func (e *easel) sameColor(a, b *product) bool {
 	if a.Mark == nil {
 		a, b = b, a

@@ -67,7 +67,7 @@ func TestPlaceOf(t *testing.T) {
 	}
 }
 
-func TestSharedHostsAreRegistrableOrSuffixes(t *testing.T) {
+func TestSharedHosts_RegistrableOrSuffixes(t *testing.T) {
 	for host := range sharedHosts {
 		domain, err := publicsuffix.EffectiveTLDPlusOne(host)
 		if suffix, _ := publicsuffix.PublicSuffix(host); err == nil && domain != host && suffix != host {
@@ -76,7 +76,7 @@ func TestSharedHostsAreRegistrableOrSuffixes(t *testing.T) {
 	}
 }
 
-// at makes a product with the links where it lives.
+// at returns a product with links to its site.
 func at(name string, links ...string) product {
 	p := product{Source: iconifyLogos, Name: name}
 	for _, l := range links {
@@ -89,7 +89,7 @@ func licensed(p product) product { p.Licensed = true; return p }
 
 func also(p product, aliases ...string) product { p.Aliases = aliases; return p }
 
-// owners returns "domain name" of everybody who got a domain.
+// owners returns "domain name" for every product that won a domain.
 func owners(products ...product) []string {
 	out := []string{}
 	for _, o := range findOwners(products) {
@@ -144,7 +144,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-func TestOneBrandFromBothSources(t *testing.T) {
+func TestOwners_SameBrandInBothSources(t *testing.T) {
 	declared := at("Acme", "https://acme.com")
 	declared.Source, declared.Mark = simpleIcons, &mark{Hex: "ff0000", Path: "M0 0h24v24z"}
 	drawn := at("acme", "http://www.acme.com/")
@@ -154,7 +154,7 @@ func TestOneBrandFromBothSources(t *testing.T) {
 	}
 }
 
-func TestAHomelessProductJoinsItsNameAndColor(t *testing.T) {
+func TestJoinHomeless_ByNameAndColor(t *testing.T) {
 	e := testEasel(t)
 	red := drawing{Name: "acme", Body: `<path fill="#f00" d="M0 0h64v64H0z"/>`, Width: 64, Height: 64}
 	for name, c := range map[string]struct {

@@ -9,20 +9,21 @@ import (
 	"strings"
 )
 
-// product is one entry of a source, before anybody knows whose domain it is.
+// product is one entry of a source, before the owners of domains are known.
 type product struct {
 	Source  string   // simple-icons or @iconify-json/logos
-	Name    string   // as the source writes it
+	Name    string   // as spelled in the source
 	Aliases []string // other names, such as the local one
 	Links   []link
 	Mark    *mark     // of simple-icons
 	Icons   []drawing // of iconify
-	// Licensed is set for an icon under terms of its own. It is never used, but the product still has its
-	// domain: what else points there does not get it.
+	// Licensed is set for an icon under separate terms. It is never used, but
+	// the product still owns its domain: other products with links to it do not
+	// get it.
 	Licensed bool
 }
 
-// link is where a source says that a product lives.
+// link is the URL of a product's site in a source.
 type link struct {
 	URL    string
 	Method string // name of the rule, for the evidence
@@ -34,14 +35,14 @@ type mark struct {
 	Path string
 }
 
-// drawing is a full-color picture.
+// drawing is a full-color image.
 type drawing struct {
 	Name                     string
 	Body                     string
 	Left, Top, Width, Height float64
 }
 
-// Names and versions of the sources, as evidence names them.
+// Names and versions of the sources in the evidence.
 const (
 	simpleIcons        = "simple-icons"
 	simpleIconsVersion = "16.37.0"
@@ -49,7 +50,7 @@ const (
 	iconifyVersion     = "1.2.19"
 )
 
-// maxSourceFile bounds a source's file; the largest has 9 MB.
+// maxSourceFile limits a source's file; the largest has 9 MB.
 const maxSourceFile = 64 << 20
 
 func readJSON(path string, into any) error {
@@ -70,14 +71,15 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// checkVersion refuses another release of a package: the data set's version says what it was made from.
+// checkVersion rejects another release of a package, because the data set's
+// version names its sources.
 func checkVersion(folder, name, version string) error {
 	var about struct{ Name, Version string }
 	if err := readJSON(filepath.Join(folder, "package.json"), &about); err != nil {
 		return err
 	}
 	if about.Name != name || about.Version != version {
-		return fmt.Errorf("%s holds %s %s, want %s %s", folder, about.Name, about.Version, name, version)
+		return fmt.Errorf("%s contains %s %s, want %s %s", folder, about.Name, about.Version, name, version)
 	}
 	return nil
 }
@@ -96,7 +98,7 @@ type simpleIcon struct {
 	}
 }
 
-// displayName takes explanations off a title: "R (Language)" is R.
+// displayName removes explanations from a title: "R (Language)" is R.
 func displayName(title string) string {
 	if i := strings.Index(title, " ("); i > 0 {
 		title = title[:i]
@@ -104,7 +106,8 @@ func displayName(title string) string {
 	return strings.TrimSpace(title)
 }
 
-// readSimpleIcons returns every entry; those that are not under the package's own CC0 come without icon.
+// readSimpleIcons returns every entry; those that are not under the package's
+// own CC0 have no icon.
 func readSimpleIcons(folder string) ([]product, error) {
 	if err := checkVersion(folder, simpleIcons, simpleIconsVersion); err != nil {
 		return nil, err
@@ -141,7 +144,7 @@ func readSimpleIcons(folder string) ([]product, error) {
 	return out, nil
 }
 
-// readMark takes the path out of an icon of simple-icons, which has exactly one.
+// readMark returns the path of an icon of simple-icons, which has exactly one.
 func readMark(file string) (string, error) {
 	svg, err := os.ReadFile(file)
 	if err != nil {
@@ -169,8 +172,8 @@ type iconifyIcon struct {
 	Hidden                   bool
 }
 
-// readIconify returns the companies of the link list with the icons of the package. Hidden icons are
-// those that the set's makers took back.
+// readIconify returns the companies of the link list with the icons of the
+// package. Hidden icons were withdrawn by the set's makers.
 func readIconify(folder, links string) ([]product, error) {
 	if err := checkVersion(folder, iconifyLogos, iconifyVersion); err != nil {
 		return nil, err

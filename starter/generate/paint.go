@@ -8,36 +8,37 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// grid is the longest side, in pixels, at which a drawing is looked at. It is painted to learn its colors
-// and shape, never to be shown, so gradients are flat, strokes and filters are left out, and masks cut by
-// their outline.
+// grid is the longest side, in pixels, of a drawing for analysis. It is painted
+// only to determine its colors and shape, so gradients are flat, strokes and
+// filters are omitted, and masks cut by their outline.
 const grid = 256
 
-// faint is the opacity up to which a shape tints what is below it rather than covering it.
+// faint is the opacity up to which a shape tints the shapes below it rather
+// than covering them.
 const faint = 0.2
 
-// paint is what a shape is filled with: one color, or the stops of a gradient.
+// paint is the fill of a shape: one color, or the stops of a gradient.
 type paint struct {
 	stops []rgb
 	alpha float64
 }
 
-// canvas remembers for each pixel which paint is on top.
+// canvas records the topmost paint of each pixel.
 type canvas struct {
 	w, h   int
-	top    []int16   // index into paints, -1 where nothing is
-	alpha  []float64 // coverage of all that was painted
+	top    []int16   // index into paints, or -1
+	alpha  []float64 // total coverage
 	paints []paint
 	ids    map[string]*node
-	drawn  *int // elements drawn so far, in masks too
+	drawn  *int // elements drawn so far, including masks
 }
 
-// style is what children inherit.
+// style is the inherited style.
 type style struct {
 	fill    string
 	opacity float64
 	m       matrix
-	mask    []float64 // nil or one factor for each pixel
+	mask    []float64 // nil or one factor per pixel
 }
 
 // paintSVG draws a whole drawing.
@@ -59,7 +60,7 @@ func paintSVG(svg string, left, top, width, height float64) (*canvas, error) {
 
 func (c *canvas) draw(n *node, s style, depth int) {
 	if *c.drawn++; depth > maxDepth || *c.drawn > maxNodes {
-		return // references that multiply or run in circles
+		return // references that expand exponentially or have cycles
 	}
 	switch n.name {
 	case "defs", "mask", "clipPath", "symbol", "pattern", "filter", "linearGradient", "radialGradient", "title", "style":
@@ -94,7 +95,7 @@ func (c *canvas) draw(n *node, s style, depth int) {
 	}
 }
 
-// cut paints a mask's or clip path's content alone and returns its coverage.
+// cut paints only the content of a mask or clip path and returns its coverage.
 func (c *canvas) cut(by *node, s style, depth int) []float64 {
 	under := &canvas{w: c.w, h: c.h, ids: c.ids, drawn: c.drawn, top: make([]int16, len(c.top)), alpha: make([]float64, len(c.alpha))}
 	inner := style{fill: "#fff", opacity: 1, m: s.m, mask: s.mask}
@@ -132,7 +133,7 @@ func (c *canvas) paintOf(fill string) paint {
 	return paint{}
 }
 
-// gradient returns the stops of a gradient, of its own or of the one it refers to.
+// gradient returns the stops of a gradient, or of the one to which it refers.
 func (c *canvas) gradient(n *node, depth int) paint {
 	if n == nil || depth > maxDepth {
 		return paint{}
@@ -159,7 +160,7 @@ func (c *canvas) gradient(n *node, depth int) paint {
 	return p
 }
 
-// outline returns a shape's coverage of each pixel, nil for what is no shape.
+// outline returns a shape's coverage of each pixel, or nil for other elements.
 func (c *canvas) outline(n *node, m matrix) []float64 {
 	r := &rasterPen{m: m, z: vector.NewRasterizer(c.w, c.h)}
 	switch n.name {
@@ -213,7 +214,7 @@ func roundRect(r pen, x, y, w, h, rx, ry float64) {
 	r.close()
 }
 
-// rasterPen draws under a matrix into a rasterizer.
+// rasterPen draws into a rasterizer with a matrix.
 type rasterPen struct {
 	m    matrix
 	z    *vector.Rasterizer

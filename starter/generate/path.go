@@ -32,7 +32,7 @@ type pen interface {
 	close()
 }
 
-// pathReader walks over path data.
+// pathReader parses path data.
 type pathReader struct {
 	d    string
 	pos  int
@@ -42,10 +42,10 @@ type pathReader struct {
 	sy   float64
 	cx   float64 // last control point, for S and T
 	cy   float64
-	last byte // command before, in upper case
+	last byte // previous command, in upper case
 }
 
-// drawPath sends path data to a pen. Curves of all kinds arrive as cubic ones.
+// drawPath sends path data to a pen. All curves are converted to cubic ones.
 func drawPath(d string, p pen) error {
 	r := &pathReader{d: d, pen: p}
 	var cmd byte
@@ -63,7 +63,7 @@ func drawPath(d string, p pen) error {
 		if err := r.step(cmd); err != nil {
 			return err
 		}
-		switch cmd { // what further numbers mean
+		switch cmd { // the command for further numbers
 		case 'M':
 			cmd = 'L'
 		case 'm':
@@ -121,7 +121,7 @@ func (r *pathReader) parse(start int) (float64, error) {
 	return v, nil
 }
 
-// flag reads one of the two flags of an arc, which may stand without a space behind it.
+// flag parses one of the two flags of an arc, which need no space after it.
 func (r *pathReader) flag() (bool, error) {
 	r.skip()
 	if r.pos < len(r.d) && (r.d[r.pos] == '0' || r.d[r.pos] == '1') {
@@ -197,7 +197,7 @@ func (r *pathReader) step(cmd byte) error {
 	return nil
 }
 
-// mirrored returns the control point that a smooth curve begins with.
+// mirrored returns the first control point of a smooth curve.
 func (r *pathReader) mirrored(a, b byte) (float64, float64) {
 	if r.last != a && r.last != b {
 		return r.x, r.y
@@ -266,11 +266,12 @@ func (r *pathReader) arcTo(rx, ry, turn float64, large, sweep bool, x, y float64
 	ellipse(r.pen, center, from, delta)
 }
 
-// ellipse draws a part of the unit circle under a matrix, in pieces of at most a quarter turn.
+// ellipse draws a part of the unit circle with a matrix, in pieces of at most a
+// quarter turn.
 func ellipse(p pen, m matrix, from, delta float64) {
 	n := int(math.Ceil(math.Abs(delta) / (math.Pi/2 + 1e-9)))
 	step := delta / float64(n)
-	h := 4.0 / 3 * math.Tan(step/4) // length of the handles of a cubic that stands for an arc
+	h := 4.0 / 3 * math.Tan(step/4) // length of the handles of a cubic that approximates an arc
 	for i := range n {
 		a := from + float64(i)*step
 		s0, c0 := math.Sincos(a)

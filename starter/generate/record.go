@@ -8,16 +8,17 @@ import (
 	"letterhead/starter"
 )
 
-// maxLogos bounds the logos of one brand, without reversed ones; the sources draw some brands a dozen times.
+// maxLogos limits the logos of one brand, without reversed ones; the sources
+// have a dozen drawings of some brands.
 const maxLogos = 6
 
-// Confidence of evidence, by the rule that tied a product to its domain.
+// Confidence of evidence, by the rule that assigned a product to its domain.
 var confidence = map[string]float64{
 	sameName.String(): 0.95, sameAlias.String(): 0.85, decorated.String(): 0.8, "alone, initials": 0.7, "alone, front page": 0.7,
 }
 
-// brandOf puts a record together from everything that speaks for a domain. It answers false when no
-// drawing of it can be used, and tells leftOut about each that cannot.
+// brandOf builds a record from all products of a domain. It returns false if
+// none of its drawings is usable, and calls leftOut for each unusable one.
 func brandOf(e *easel, o owned, leftOut func(name string, err error)) (starter.Brand, bool) {
 	b := starter.Brand{Domain: o.Domain}
 	var arts []art
@@ -48,7 +49,7 @@ func brandOf(e *easel, o owned, leftOut func(name string, err error)) (starter.B
 	}
 	sort.SliceStable(arts, func(i, j int) bool { return order(arts[i]) < order(arts[j]) })
 	arts = arts[:min(len(arts), maxLogos)]
-	// They come last: what is shown with nothing asked stays what it is.
+	// They come last, so that the default logo does not change.
 	arts = append(arts, e.reversals(arts, leftOut)...)
 	b.Record = eventschemas.Record{
 		Name: &name, Links: []eventschemas.Link{}, Logos: []eventschemas.Logo{}, Fonts: []eventschemas.Font{},
@@ -64,8 +65,9 @@ func brandOf(e *easel, o owned, leftOut func(name string, err error)) (starter.B
 	return b, true
 }
 
-// drawingsOf returns the usable drawings of a full-color product, a bright one and one that is not of each type and
-// theme: of a drawing in two colors, one may be for dark pages though both are seen on white.
+// drawingsOf returns the usable drawings of a full-color product, one bright
+// and one dim of each type and theme: of a drawing in two colors, one may be
+// for dark pages although both are visible on white.
 func (e *easel) drawingsOf(p *product, leftOut func(name string, err error)) []art {
 	type kind struct {
 		logo, theme string
@@ -109,10 +111,11 @@ func agreeing(o owned) int {
 	return len(sources)
 }
 
-// quality is the score of the extraction rules: 0.30 for a vector logo (half for an icon alone), 0.10 for
-// a second type, 0.08 for a bright and a dim one, 0.12 for a name two sources agree on (half for one), 0.10 for an
-// accent and one more color (half for the accent alone). A starter record has nothing of the rest:
-// description, fonts, links, banner, company. Reversed logos count for nothing.
+// quality returns the score of the extraction rules: 0.30 for a vector logo
+// (half for an icon alone), 0.10 for a second type, 0.08 for a bright and a dim
+// one, 0.12 for a name from two sources (half for one), 0.10 for an accent and
+// one more color (half for the accent alone). A starter record lacks the rest:
+// description, fonts, links, banner, company. Reversed logos do not count.
 func quality(r eventschemas.Record, arts []art, sources int) float64 {
 	types, tones := map[string]bool{}, map[tone]bool{}
 	for _, a := range arts {
@@ -136,7 +139,7 @@ func quality(r eventschemas.Record, arts []art, sources int) float64 {
 	return math.Round(score*100) / 100
 }
 
-// evidenceOf says where each field came from.
+// evidenceOf returns the source of each field.
 func evidenceOf(o owned, declared bool) []eventschemas.Evidence {
 	var out []eventschemas.Evidence
 	seen := map[eventschemas.Evidence]bool{}

@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// reversal is what stands in on a page for ink that it swallows.
+// reversal is the replacement for ink that is invisible on a page.
 type reversal struct {
 	page  imaging.RGB
 	ink   imaging.RGB
@@ -24,10 +24,12 @@ var reversedInks = []reversal{
 	{imaging.White, imaging.Black, "dark"},
 }
 
-// reversals are the stand-ins of a brand: where a page swallows the logo of a type that is for it, one of the type in
-// ink that is seen there, the first that has one ink. Marks of one ink are made to be colored, and printed in white or in black by
-// their owners; of a drawing in several inks nobody but its owner can say which of them turn. leftOut is told of
-// drawings that do not take another color.
+// reversals returns the replacements for a brand's logos. If a type's logo for
+// a page is invisible there, the first one of that type with a single ink is
+// redrawn in a visible ink. Marks of one ink are meant to be colored, and their
+// owners print them in white or black; for a drawing in several inks only its
+// owner can decide which of them change. leftOut is called for drawings that
+// cannot be recolored.
 func (e *easel) reversals(arts []art, leftOut func(name string, err error)) []art {
 	var out []art
 	for _, r := range reversedInks {
@@ -57,8 +59,9 @@ func (e *easel) reversals(arts []art, leftOut func(name string, err error)) []ar
 	return out
 }
 
-// shownFor is the logo that the endpoint shows, of those of a type, to who asks for an ink: the first in that ink, else
-// the first with a ground of its own, else the first.
+// shownFor returns the logo of a type that the endpoint shows for a requested
+// ink: the first in that ink, else the first with its own background, else the
+// first.
 func shownFor(all []art, theme string) art {
 	at := slices.IndexFunc(all, func(a art) bool { return a.logo.Theme != nil && *a.logo.Theme == theme })
 	if at < 0 {
@@ -67,14 +70,15 @@ func shownFor(all []art, theme string) art {
 	return all[max(at, 0)]
 }
 
-// isSeenOn says whether a logo is seen on a page. What has no theme brings a ground of its own; a page that is like
-// that ground leaves what stands on it.
+// isSeenOn reports whether a logo is visible on a page. A logo without a theme
+// has its own background; on a page of a similar color its content remains
+// visible.
 func (a art) isSeenOn(page imaging.RGB) bool { return a.logo.Theme == nil || !a.lost[page] }
 
-// painted are the attributes that give a color, other than none and references.
+// painted matches the attributes with a color, other than none and references.
 var painted = regexp.MustCompile(`\b(fill|stroke|stop-color)="(?:#[^"]*|[a-z]+\([^"#]*\)|[A-Za-z]+)"`)
 
-// reverse is the same drawing in another ink.
+// reverse returns the same drawing in another ink.
 func (e *easel) reverse(a art, r reversal) (art, error) {
 	ink := r.ink.Hex()
 	svg := painted.ReplaceAllStringFunc(a.svg, func(attr string) string {
@@ -84,7 +88,7 @@ func (e *easel) reverse(a art, r reversal) (art, error) {
 		}
 		return name + `="` + ink + `"`
 	})
-	// What names no color is black, but for what the root says.
+	// Elements without a color are black, unless the root sets one.
 	if root, _, _ := strings.Cut(svg, ">"); !strings.Contains(root, "fill=") && r.ink != imaging.Black {
 		svg = strings.Replace(svg, "<svg ", `<svg fill="`+ink+`" `, 1)
 	}
@@ -111,7 +115,7 @@ func (e *easel) reverse(a art, r reversal) (art, error) {
 	return turned, nil
 }
 
-// sameShape says whether two drawings cover the same.
+// sameShape reports whether two drawings cover the same area.
 func sameShape(a, b *image.NRGBA) bool {
 	if a.Rect != b.Rect {
 		return false

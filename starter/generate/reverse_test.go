@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// oneEasel is for all tests: the renderer takes its time to get ready.
+// oneEasel is shared by all tests, because the renderer starts slowly.
 var oneEasel = sync.OnceValues(func() (*easel, error) { return newEasel(context.Background()) })
 
 func testEasel(t *testing.T) *easel {
@@ -24,7 +24,7 @@ func testEasel(t *testing.T) *easel {
 	return e
 }
 
-// onGrid is a square drawing of 64.
+// onGrid returns a square drawing of 64 units.
 func onGrid(name, body string) drawing {
 	return drawing{Name: name, Body: body, Width: 64, Height: 64}
 }
@@ -41,15 +41,15 @@ func logosOf(b []eventschemas.Logo) string {
 	return strings.Join(out, ", ")
 }
 
-// TestReversedLogos: a brand gets another logo for a page that swallows the one that it has for it, and for no other
-// reason; its own come first, as they were.
-func TestReversedLogos(t *testing.T) {
+// A brand gets another logo only for a page on which its own one is invisible;
+// its own logos come first, unchanged.
+func TestReversals(t *testing.T) {
 	t.Parallel()
 	e := testEasel(t)
 	const disk, strip = `<circle cx="32" cy="32" r="30" fill="%s"/>`, `<path d="M2 20h60v9H2z" fill="%s"/>`
 	in := func(shape, ink string) string { return fmt.Sprintf(shape, ink) }
 	for why, c := range map[string]struct {
-		hex   string // of a mark, a diamond; "" for none
+		hex   string // of a mark, a diamond; "" for no mark
 		icons []drawing
 		want  string
 	}{
@@ -71,7 +71,7 @@ func TestReversedLogos(t *testing.T) {
 		"a plate of one ink":  {"", []drawing{onGrid("acme", `<path fill="#000" fill-rule="evenodd" d="M0 0h64v64H0zM24 24v16h16V24z"/>`)}, "icon dark, icon light reversed"},
 		"a plate of two inks": {"", []drawing{onGrid("acme", `<path fill="#000" d="M0 0h64v64H0z"/><path fill="#fff" d="M24 24h16v16H24z"/>`)}, "icon none"},
 		"a mask": {"", []drawing{onGrid("acme", `<mask id="m"><path fill="#fff" d="M0 0h64v64H0z"/><path fill="#000" d="M8 8h20v20H8z"/></mask><path mask="url(#m)" fill="#000" d="M2 2h40v60z"/>`)},
-			"symbol dark"}, // in white its mask would cut nothing
+			"symbol dark"}, // its mask would have no effect in white
 	} {
 		p := &product{Name: "Acme", Source: "test", Icons: c.icons}
 		if c.hex != "" {
@@ -93,8 +93,9 @@ func TestReversedLogos(t *testing.T) {
 	}
 }
 
-// TestAReversedLogoIsTheSameDrawing, pixel by pixel, and adds nothing to the score.
-func TestAReversedLogoIsTheSameDrawing(t *testing.T) {
+// A reversed logo equals the original pixel by pixel, and does not change the
+// score.
+func TestReverse_SameDrawing(t *testing.T) {
 	t.Parallel()
 	e := testEasel(t)
 	record := func(hex string) (eventschemas.Record, [][]byte) {

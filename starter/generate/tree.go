@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Limits of a drawing that is looked at.
+// Limits of a drawing for analysis.
 const (
 	maxNodes = 20_000
 	maxDepth = 64
@@ -23,7 +23,7 @@ type node struct {
 	kids  []*node
 }
 
-// parseTree reads a drawing into nodes and its ids.
+// parseTree parses a drawing to nodes and its ids.
 func parseTree(svg string) (*node, map[string]*node, error) {
 	dec := xml.NewDecoder(strings.NewReader(svg))
 	root := &node{}
@@ -63,7 +63,7 @@ func parseTree(svg string) (*node, map[string]*node, error) {
 	}
 }
 
-// number returns an attribute in user units, or otherwise.
+// number returns an attribute in user units, or a default.
 func (n *node) number(name string, otherwise float64) float64 {
 	s := strings.TrimSuffix(strings.TrimSpace(n.attrs[name]), "px")
 	if rest, ok := strings.CutSuffix(s, "%"); ok {
@@ -86,7 +86,7 @@ func target(ref string) string {
 	return strings.TrimPrefix(ref, "#")
 }
 
-// parseTransform reads a transform attribute. Unknown parts are left out.
+// parseTransform parses a transform attribute. Unknown parts are omitted.
 func parseTransform(s string) matrix {
 	m := identity
 	for {
@@ -111,7 +111,8 @@ func parseTransform(s string) matrix {
 	}
 }
 
-// oneTransform returns the matrix of one transform function, the identity when it is not one.
+// oneTransform returns the matrix of one transform function, or the identity
+// for other values.
 func oneTransform(name string, v []float64) matrix {
 	arg := func(i int, otherwise float64) float64 {
 		if i < len(v) {

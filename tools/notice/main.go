@@ -1,10 +1,12 @@
-// Command notice writes the licenses of everything that is linked into the binary to the end of NOTICE.
+// Command notice writes the licenses of all modules linked into the binary to
+// the end of NOTICE.
 //
 //	go run ./tools/notice          write them
-//	go run ./tools/notice -check   exit 1 when NOTICE should be written again
+//	go run ./tools/notice -check   exit 1 if NOTICE is out of date
 //
-// It asks the go command for the packages of the binary, and takes each license, copying, notice and patents
-// file between a package's folder and the root of its module. Files with the same text are written once.
+// It gets the packages of the binary from the go command, and includes each
+// license, copying, notice and patents file between a package's folder and the
+// root of its module. Files with the same text are written once.
 package main
 
 import (
@@ -26,13 +28,13 @@ import (
 // binary is the package whose dependencies are listed.
 const binary = "./cmd/letterhead"
 
-// begin is the line of NOTICE after which everything is written by this command.
+// begin is the line of NOTICE after which this command writes everything.
 const begin = "Linked modules (written by tools/notice; do not edit below)"
 
-// maxLicense bounds one license file, in bytes. The longest today has 35 KB.
+// maxLicense limits one license file, in bytes. The longest so far has 35 KB.
 const maxLicense = 256 << 10
 
-// legal matches the names of files that must travel with a module.
+// legal matches the names of files that must be distributed with a module.
 var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([-._].*)?$`)
 
 func main() {
@@ -72,7 +74,7 @@ func run(file string, check bool) error {
 	return os.WriteFile(file, after, 0o644)
 }
 
-// linkedPackage is one package of the binary, as the go command describes it.
+// linkedPackage is one package of the binary, as described by the go command.
 type linkedPackage struct {
 	Dir      string
 	Standard bool
@@ -83,8 +85,8 @@ type linkedPackage struct {
 	}
 }
 
-// linked lists the packages of the binary as it is built for linux/amd64, so that the result is the same on
-// every machine.
+// linked returns the packages of the binary for linux/amd64, so that the result
+// is the same on every machine.
 func linked() ([]linkedPackage, error) {
 	cmd := exec.Command("go", "list", "-deps", "-json=Dir,Standard,Root,Module", binary)
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
@@ -105,7 +107,8 @@ func linked() ([]linkedPackage, error) {
 	}
 }
 
-// collect returns, for each text, the modules that it belongs to. Errors: when a module has no license file.
+// collect returns, for each text, its modules. Errors: if a module has no
+// license file.
 func collect(packages []linkedPackage) (map[string][]string, error) {
 	texts := map[string][]string{}
 	seen := map[string]bool{} // module and folder

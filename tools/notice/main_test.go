@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// module makes a module folder with files, and returns one linked package of it, in the folder inside.
+// module creates a module folder with files, and returns one linked package of
+// it, in the folder inside.
 func module(t *testing.T, path, inside string, files map[string]string) linkedPackage {
 	t.Helper()
 	root := t.TempDir()

@@ -20,16 +20,16 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Limits of the record that keep its event, with evidence, within 64 KiB.
+// Limits that keep the record's event, including evidence, within 64 KiB.
 const (
 	maxKnownLogos  = 6   // the starter index has five at most
 	maxETag        = 200 // bytes
-	maxSourceBytes = 500 // of the address in one piece of evidence
+	maxSourceBytes = 500 // of the URL in one piece of evidence
 )
 
-// assemble stores the pictures and builds the record with its evidence.
+// assemble stores the images and builds the record with its evidence.
 //
-// Errors: *Failure when nothing was found; *StoreError.
+// Errors: *Failure if nothing was found; *StoreError.
 func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) {
 	out := &Result{FinalURL: cut(h.response.FinalURL.String(), page.MaxURLBytes), Candidates: f.candidates, Withheld: r.withheld.Load()}
 	if !h.indirect && r.ownAnswer(h.response) {
@@ -37,7 +37,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	}
 	if sign, isAdult := adult.Sign(f.input); isAdult {
 		out.Record = adult.Restricted()
-		out.Record.Complete = true // there is nothing more to find
+		out.Record.Complete = true // there is nothing else to find
 		out.Evidence = []eventschemas.Evidence{{Field: "restriction", Source: out.FinalURL, Method: sign.Method, Confidence: sign.Confidence}}
 		return out, nil
 	}
@@ -50,7 +50,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	palettes := logofinder.Palettes(selection.Chosen)
 	b.texts()
 	b.looks(palettes)
-	// What takes the most time comes last, and ends with it.
+	// The slowest step comes last and stops with the crawl's time.
 	whole, err := r.logos(ctx, b, assets, f, selection.Chosen)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,8 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	return out, nil
 }
 
-// validator is a header that a later crawl may send back; one that is too long to be kept whole is none.
+// validator returns a header for a later crawl's conditional request, or "" if
+// it is too long to keep.
 func validator(r *safehttp.Response, name string) string {
 	if v := r.Header.Get(name); len(v) <= maxETag {
 		return v
@@ -83,7 +84,7 @@ func validator(r *safehttp.Response, name string) string {
 	return ""
 }
 
-// pictures are those of the candidates that are pictures.
+// pictures returns the candidates that are images.
 func (f *found) pictures() []*logofinder.Picture {
 	var out []*logofinder.Picture
 	for _, p := range f.read {
@@ -108,10 +109,12 @@ func (b *builder) note(field, source, method string, confidence float64) {
 	b.evidence = append(b.evidence, eventschemas.Evidence{Field: field, Source: cut(source, maxSourceBytes), Method: method, Confidence: confidence})
 }
 
-// logos stores the chosen pictures, the primary one first; a data set's logos follow, which stay candidates
-// beside what the site shows itself. When the time allowed is over, what is stored by then is what there is,
-// and nothing but the primary one is begun. whole is false when that could not be stored in all its formats,
-// or candidates were let go for want of memory. Errors: *StoreError.
+// logos stores the chosen images, the primary one first, followed by a data
+// set's logos, which remain candidates in addition to those of the site. When
+// the allowed time is over, it keeps the logos stored so far, and starts only
+// the primary one. whole is false if the primary logo was not stored in all its
+// formats, or if candidates were dropped for lack of memory. Errors:
+// *StoreError.
 func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, chosen []*logofinder.Picture) (whole bool, err error) {
 	b.record.Logos = []eventschemas.Logo{}
 	have := map[string]bool{}
@@ -121,7 +124,7 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 			break
 		}
 		logo, err := r.logo(ctx, assets, f.until, p, i == 0)
-		p.Raster = nil // it is not needed again
+		p.Raster = nil // no longer needed
 		late := errors.Is(err, errLate)
 		if late && i == 0 {
 			whole = false
@@ -156,8 +159,9 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 	return whole, nil
 }
 
-// logo encodes and stores one logo, as many of its formats as there is time for. Errors: errLate, with the
-// formats that are stored; *StoreError; those of logofinder.Store.
+// logo encodes and stores one logo, in as many formats as time allows. Errors:
+// errLate, with the formats that are stored; *StoreError; those of
+// logofinder.Store.
 func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *logofinder.Picture, primary bool) (eventschemas.Logo, error) {
 	rank := rankStore
 	if primary {
@@ -167,7 +171,8 @@ func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *log
 	defer cancel()
 	files := &encoded{until: until}
 	logo, err := r.encode(ctx, rank, files, p)
-	// The renderer's own deadline says that the machine is busy, not that the logo is broken.
+	// The renderer's own deadline means that the machine is busy, not that the
+	// logo is broken.
 	if err != nil && (ctx.Err() != nil || errors.Is(err, errLate) || errors.Is(err, context.DeadlineExceeded)) {
 		err = errLate
 	}
@@ -185,7 +190,7 @@ func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *log
 	return logo, err
 }
 
-// encode makes the formats of a logo, when it is its turn.
+// encode encodes the formats of a logo when its turn comes.
 func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.Picture) (eventschemas.Logo, error) {
 	if !r.crawler.gate.enter(ctx, rank) {
 		return eventschemas.Logo{}, errLate
@@ -204,8 +209,8 @@ func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.P
 	defer func() { taken.Give() }()
 	making, stop := context.WithCancel(ctx)
 	defer stop()
-	to.yield = func() { // one form of every crawl's primary logo before the second of any
-		taken.Give() // those who wait at the gate hold nothing
+	to.yield = func() { // one format of every crawl's primary logo comes before the second of any
+		taken.Give() // hold nothing while waiting at the gate
 		taken = room.Part{}
 		if in = r.crawler.gate.yield(ctx, rankStore); !in || needed.Wait(ctx) != nil {
 			stop()
@@ -220,8 +225,8 @@ func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.P
 	return logo, err
 }
 
-// storeTime bounds storing one picture by the time allowed; what is begun for the primary logo may take
-// assembleTime more.
+// storeTime limits storing one image to the allowed time; the primary logo may
+// take assembleTime more.
 func storeTime(ctx context.Context, until time.Time, primary bool) (context.Context, context.CancelFunc) {
 	switch {
 	case until.IsZero():
@@ -235,10 +240,10 @@ func storeTime(ctx context.Context, until time.Time, primary bool) (context.Cont
 	return context.WithDeadline(ctx, until)
 }
 
-// confidence turns a candidate's score into one.
+// confidence converts a candidate's score to a confidence.
 func confidence(score float64) float64 { return min(0.99, max(0.05, float64(int(score))/100)) }
 
-// images stores the share image and pictures of the page, as long as the time allowed lasts.
+// images stores the share image and images of the page within the allowed time.
 func (r *run) images(ctx context.Context, b *builder, assets *storing, f *found) error {
 	b.record.Images = []eventschemas.Image{}
 	if u := f.share.Value; u != nil {
@@ -273,10 +278,11 @@ func (r *run) images(ctx context.Context, b *builder, assets *storing, f *found)
 	return nil
 }
 
-// pictureConfidence is how sure it is that a large picture of the page shows what the brand does.
+// pictureConfidence is the confidence that a large image of the page shows the
+// brand's activity.
 const pictureConfidence = 0.5
 
-// image adds a stored picture.
+// image adds a stored image.
 func (b *builder) image(image eventschemas.Image, source, method string, confidence float64) {
 	if len(image.Formats) == 0 {
 		return
@@ -285,7 +291,7 @@ func (b *builder) image(image eventschemas.Image, source, method string, confide
 	b.record.Images = append(b.record.Images, image)
 }
 
-// texts decides what is said about the brand.
+// texts decides the fields of text.
 func (b *builder) texts() {
 	name, agreed := extract.Name(b.input)
 	b.nameMethod, b.nameAgreed = name.Method, agreed
@@ -327,19 +333,19 @@ func (b *builder) looks(palettes []colors.Palette) {
 	}
 }
 
-// tells says whether the record says anything beyond the domain.
+// tells reports whether the record contains anything beyond the domain.
 func (b *builder) tells() bool {
 	return b.record.HasLogo() || b.record.Description != nil || b.record.Name != nil && b.nameMethod != extract.FromDomain
 }
 
-// finish grades the record and puts the evidence in order.
+// finish grades the record and sorts the evidence.
 func (b *builder) finish() {
 	b.record.Complete = extract.Complete(&b.record)
 	b.record.QualityScore = extract.Score(&b.record, b.nameAgreed)
 	slices.SortStableFunc(b.evidence, func(x, y eventschemas.Evidence) int { return cmp.Compare(x.Field, y.Field) })
 }
 
-// cut bounds a text in bytes without cutting a rune in two.
+// cut limits a text in bytes without splitting a rune.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -11,15 +11,16 @@ import (
 	"letterhead/workers/crawl/logofinder"
 )
 
-// StoreError says that the asset store failed: the fault is ours, not that of the site.
+// StoreError reports a failure of the asset store, which is not the site's
+// fault.
 type StoreError struct{ Err error }
 
 func (e *StoreError) Error() string { return "asset store: " + e.Err.Error() }
 
-// Unwrap returns what the store said.
+// Unwrap returns the error of the store.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// store is where the files of this crawl go.
+// store returns the store for the files of this crawl.
 func (r *run) store() *storing {
 	s := &storing{to: r.crawler.assets}
 	if r.explained {
@@ -28,10 +29,11 @@ func (r *run) store() *storing {
 	return s
 }
 
-// storing marks the store's errors as such, and keeps the files of a crawl that somebody looks at.
+// storing wraps the store's errors, and keeps the files of an interactive
+// crawl.
 type storing struct {
 	to    logofinder.Assets
-	files map[string][]byte // by id; nil when nobody looks
+	files map[string][]byte // by id; nil if they are not kept
 }
 
 // Put implements logofinder.Assets. Errors: *StoreError.
@@ -46,8 +48,8 @@ func (s *storing) Put(ctx context.Context, data []byte, ext string) (string, err
 	return id, nil
 }
 
-// all stores the files of a picture in their order. It returns the formats whose files are stored, which on
-// an error are the first ones. Errors: *StoreError.
+// all stores the files of an image in order. It returns the formats whose files
+// are stored; on an error those are the first ones. Errors: *StoreError.
 func (s *storing) all(ctx context.Context, files []file, formats []eventschemas.Asset) ([]eventschemas.Asset, error) {
 	for i, f := range files[:min(len(files), len(formats))] {
 		id, err := s.Put(ctx, f.data, f.ext)
@@ -59,22 +61,22 @@ func (s *storing) all(ctx context.Context, files []file, formats []eventschemas.
 	return formats, nil
 }
 
-// errLate: there was no time for another format of a picture.
+// errLate: there was no time for another format of an image.
 var errLate = errors.New("not encoded: the crawl's time is over")
 
-// file is one form of a picture.
+// file is one format of an image.
 type file struct {
 	data []byte
 	ext  string
 }
 
-// encoded takes the forms of one picture as they are made, so that the place at the gate is given up before
-// they go to the store.
+// encoded collects the formats of one image as they are encoded, so that the
+// place at the gate is released before they are stored.
 type encoded struct {
 	files []file
-	until time.Time // after this nothing but a first form is taken; zero: never
-	// yield lets others go first before another form is made; it cancels what makes them when there is no
-	// time for one. nil: nobody waits.
+	until time.Time // afterwards only a first format is accepted; zero: never
+	// yield lets others go first before another format is encoded; it cancels
+	// the encoding if there is no time. nil: no others can wait.
 	yield func()
 }
 
@@ -90,10 +92,10 @@ func (e *encoded) Put(_ context.Context, data []byte, ext string) (string, error
 	return nowhere{}.Put(context.Background(), data, ext)
 }
 
-// isOver says whether a moment has passed; zero never does.
+// isOver reports whether a moment has passed; zero never does.
 func isOver(until time.Time) bool { return !until.IsZero() && !time.Now().Before(until) }
 
-// nowhere names files by their content and keeps none.
+// nowhere names files by their content and discards them.
 type nowhere struct{}
 
 func (nowhere) Put(_ context.Context, data []byte, _ string) (string, error) {

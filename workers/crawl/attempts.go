@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// attemptKept is how long an attempt is remembered: longer than any crawl may take from its request.
+	// attemptKept is how long an attempt is remembered: longer than any crawl
+	// may take after its request.
 	attemptKept = 2 * time.Hour
 	// pruneEvery is the time between two deletions of older attempts by one process.
 	pruneEvery = 10 * time.Minute
@@ -28,8 +29,9 @@ CREATE TABLE IF NOT EXISTS crawl_attempts (
 	pruneAttempts = `DELETE FROM crawl_attempts WHERE begun < $1`
 )
 
-// Attempts is the table of crawls that were begun. The brand's stream counts requests, and this table makes sure that
-// each is worked on once. It is safe for concurrent use.
+// Attempts is the table of crawls that were begun. The brand's stream counts
+// requests, and this table ensures that each is worked on once. It is safe for
+// concurrent use.
 type Attempts struct {
 	store *sqlstore.Store
 	now   func() time.Time
@@ -67,7 +69,7 @@ func (a *Attempts) Begin(ctx context.Context, crawlID, attempt string) (bool, er
 		return tx.QueryRowContext(ctx, readAttempt, crawlID).Scan(&noted)
 	})
 	if err != nil {
-		return false, fmt.Errorf("note that crawl %s begins: %w", crawlID, err)
+		return false, fmt.Errorf("record that crawl %s begins: %w", crawlID, err)
 	}
 	return noted == attempt, nil
 }

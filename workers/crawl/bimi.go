@@ -9,15 +9,16 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// bimiTime bounds the look-up of a BIMI record, which runs beside the fetch of the home page.
+// bimiTime limits the look-up of a BIMI record, which runs concurrently with
+// the fetch of the home page.
 const bimiTime = 2 * time.Second
 
-// bimiPatience is how long a crawl waits for it when all else that the candidates depend on is there: few
-// domains have a record, and their sites show a logo as well.
+// bimiPatience is how long a crawl waits for it once everything else is ready:
+// few domains have a record, and their sites also show a logo.
 const bimiPatience = 300 * time.Millisecond
 
-// lookUpBIMI asks for the mark that the domain's BIMI record names. The answer comes on the channel: one
-// value, nil for none.
+// lookUpBIMI looks up the mark in the domain's BIMI record. The channel
+// receives one value, nil for none.
 func (r *run) lookUpBIMI(ctx context.Context) <-chan *url.URL {
 	out := make(chan *url.URL, 1)
 	go func() {
@@ -32,7 +33,8 @@ func (r *run) lookUpBIMI(ctx context.Context) <-chan *url.URL {
 	return out
 }
 
-// await waits for the one value of a channel, as long as ctx allows; the zero value then.
+// await receives the one value of a channel. It returns the zero value if ctx
+// ends first.
 func await[T any](ctx context.Context, from <-chan T) (value T) {
 	select {
 	case value = <-from:
@@ -41,9 +43,10 @@ func await[T any](ctx context.Context, from <-chan T) (value T) {
 	return value
 }
 
-// BIMILogo reads the address of the mark out of a domain's TXT records: the l= tag of the first that is a
-// BIMI assertion record. It is https or nothing; an empty one declines to have a mark.
-// Source: draft-brand-indicators-for-message-identification, section 4.2.
+// BIMILogo returns the URL of the mark in a domain's TXT records: the l= tag of
+// the first BIMI assertion record. It must be https; an empty one declines to
+// have a mark. Source: draft-brand-indicators-for-message-identification,
+// section 4.2.
 func BIMILogo(records []string) *url.URL {
 	for _, record := range records {
 		version, rest, _ := strings.Cut(record, ";")

@@ -21,8 +21,8 @@ import (
 	"letterhead/workers/crawl"
 )
 
-// watchMemory samples the live and dead objects of the heap until it is stopped, and gives the most above
-// what there was at the start.
+// watchMemory samples the live and dead objects of the heap. stop returns the
+// maximum above the initial value.
 func watchMemory() (stop func() uint64) {
 	runtime.GC()
 	read := func() uint64 {
@@ -52,7 +52,7 @@ func watchMemory() (stop func() uint64) {
 	}
 }
 
-// hugePNG says that it has 900 million pixels.
+// hugePNG returns a PNG whose header declares 900 million pixels.
 func hugePNG() []byte {
 	out := []byte("\x89PNG\r\n\x1a\n")
 	chunk := func(kind string, data []byte) {
@@ -84,7 +84,7 @@ func zeros10GB(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// many is a list of words that differ.
+// many returns a list of distinct words.
 func many(word string, count int) string {
 	var b strings.Builder
 	for i := range count {
@@ -93,7 +93,7 @@ func many(word string, count int) string {
 	return b.String()
 }
 
-func TestBombsCostLittle(t *testing.T) {
+func TestBombs_MemoryLimit(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector multiplies time and memory")
 	}

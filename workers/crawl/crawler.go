@@ -21,33 +21,36 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Limits of one crawl, beside those of package safehttp.
+// Limits of one crawl, in addition to those of package safehttp.
 const (
-	// DefaultAllowed is the time of a crawl whose caller sets none.
+	// DefaultAllowed is the time of a crawl without a deadline.
 	DefaultAllowed = 30 * time.Second
-	// assembleReserve is kept of the time allowed for judging and storing: fetches end before it. Encoding
-	// the sizes of eight logos takes most of it.
+	// assembleReserve is the part of the allowed time reserved for extracting
+	// and storing: fetches end before it. Encoding the sizes of eight logos
+	// takes most of it.
 	assembleReserve = 1200 * time.Millisecond
-	// assembleTime is how long the primary logo may be waited for and stored once the time allowed is over:
-	// what was found is not thrown away at the last moment. It is well within the worker's hurry.
+	// assembleTime is how long the primary logo may be waited for and stored
+	// once the allowed time is over, so that the result is not lost at the last
+	// moment. It is well within the worker's hurry.
 	assembleTime = 200 * time.Millisecond
-	// minAttempt is the time that another address of the home page is worth trying with.
+	// minAttempt is the minimum time for trying another URL of the home page.
 	minAttempt = 500 * time.Millisecond
-	// maxRetryAfter is how long a crawl waits when a site asks to come back later.
+	// maxRetryAfter is the longest Retry-After that a crawl waits for.
 	maxRetryAfter = time.Second
 )
 
 // Config configures a Crawler.
 type Config struct {
-	// Decoders bounds the pictures that all crawls together decode or encode at a time.
-	// Default: the number of processors, at least 2.
+	// Decoders limits the images that all crawls decode or encode at the same
+	// time. Default: the number of processors, at least 2.
 	Decoders int
-	// Room bounds the bytes that decoding and encoding hold, of all crawls together and of all else that shares it.
-	// nil: one of its own.
+	// Room limits the bytes for decoding and encoding, of all crawls and other
+	// users of the same Room. nil: a separate one.
 	Room *room.Room
 	// Renderer draws vectors; it must be set.
 	Renderer logofinder.Renderer
-	// Browser draws pages that are empty until their scripts have run; nil: they are read as they are.
+	// Browser renders pages that are empty until their scripts have run; nil:
+	// they are not rendered.
 	Browser Browser
 	Logger  *slog.Logger     // nil: none
 	Now     func() time.Time // nil: time.Now
@@ -70,7 +73,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors in the configuration.
 func (c Config) Validate() error {
 	if c.Decoders < 0 || c.Decoders > maxDecoders {
 		return fmt.Errorf("crawler: Decoders is %d, must be 1 to %d", c.Decoders, maxDecoders)
@@ -78,11 +81,11 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Browser runs the scripts of a page. It fetches nothing itself: every request of the page goes through
-// package safehttp. Package browser has one.
+// Browser runs the scripts of a page. It does not fetch: every request of the
+// page goes through package safehttp. Package browser implements it.
 type Browser interface {
-	// Render returns the document as it stands when the page has come to rest, or when ctx is about to
-	// end, and its address.
+	// Render returns the document once the page is idle, or shortly before ctx
+	// ends, and its URL.
 	Render(ctx context.Context, address *url.URL) (html []byte, at *url.URL, err error)
 }
 
@@ -92,13 +95,14 @@ type Crawler struct {
 	client *safehttp.Client
 	assets logofinder.Assets
 	gate   *gate
-	memory *semaphore.Weighted // bytes that all crawls hold beyond what each has for itself
-	spares *semaphore.Weighted // of them, those that they can do without
-	pages  *room.Room          // that home pages are parsed in
+	memory *semaphore.Weighted // bytes that all crawls hold beyond their own shares
+	spares *semaphore.Weighted // the part of memory for dispensable files
+	pages  *room.Room          // for parsing home pages
 	rules  *rulebook
 }
 
-// New returns a Crawler that fetches with a client and keeps pictures in a store.
+// New returns a Crawler that fetches with a client and stores images in a
+// store.
 func New(cfg Config, client *safehttp.Client, assets logofinder.Assets) (*Crawler, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -114,30 +118,32 @@ func New(cfg Config, client *safehttp.Client, assets logofinder.Assets) (*Crawle
 	return &Crawler{cfg: cfg, client: client, assets: assets, gate: newGate(cfg.Decoders), memory: semaphore.NewWeighted(commonBytes), spares: semaphore.NewWeighted(spareBytes), pages: room.New(pageBytes), rules: rules}, nil
 }
 
-// Target is what to crawl.
+// Target describes what to crawl.
 type Target struct {
-	Domain string // registrable; the record is kept under it
-	// Start is where to begin; nil is the domain's home page, at any of its addresses. Without a scheme
-	// https is tried first, then http.
+	Domain string // registrable; the key of the record
+	// Start is the first URL; nil is the domain's home page at any of its usual
+	// URLs. Without a scheme https is tried first, then http.
 	Start *url.URL
-	// Known is a record from a data set, whose logos stay candidates; nil for none.
+	// Known is a record from a data set, whose logos remain candidates; nil for
+	// none.
 	Known *eventschemas.Record
-	// ETag and LastModified are those that a crawl of this target gave before, of a record that is held and
-	// complete: when the home page has not changed since, nothing is fetched again. "" for none.
+	// ETag and LastModified are those of an earlier crawl of this target whose
+	// record is stored and complete: if the home page has not changed since,
+	// nothing else is fetched. "" for none.
 	ETag, LastModified string
-	// Scheduled: nobody waits for this crawl, and nobody asked for it. It goes by what robots.txt says to
-	// everybody.
+	// Scheduled is set for a crawl that no user requested. It obeys the rules
+	// of robots.txt for all agents.
 	Scheduled bool
 }
 
-// Result is what a crawl found.
+// Result is the result of a crawl.
 type Result struct {
-	// NotModified: the home page is the one that Target.ETag or Target.LastModified came with. There is no
-	// Record then, nor anything else but FinalURL.
+	// NotModified is set if the home page has not changed since Target.ETag or
+	// Target.LastModified. Only FinalURL is set then.
 	NotModified bool
 
-	// Withheld: robots.txt kept files from this crawl that the site declares, so that Record may hold less
-	// than one that somebody waited for.
+	// Withheld is set if robots.txt blocked files that the site declares, so
+	// that Record may contain less than that of a user's request.
 	Withheld bool
 
 	Record             eventschemas.Record
@@ -145,31 +151,34 @@ type Result struct {
 	FinalURL           string
 	ETag, LastModified string
 	Candidates         []logofinder.Candidate // for logos, best first
-	// Trials are what became of each candidate, in the order of Candidates.
+	// Trials are the results of the candidates, in the order of Candidates.
 	Trials []logofinder.Trial
-	// Weighed are the candidates for the other fields, best first in each, of a crawl that somebody looks at
-	// (Once, Read); else nil.
+	// Weighed are the candidates for the other fields, best first in each, for
+	// an interactive crawl (Once, Read); else nil.
 	Weighed []extract.Weighed
-	// Files are the stored files by their asset id, of a crawl that keeps them nowhere else (Once, Read); else nil.
+	// Files are the stored files by asset id, for a crawl without a store
+	// (Once, Read); else nil.
 	Files map[string][]byte
 }
 
-// Stats is what a crawl cost.
+// Stats is the cost of a crawl.
 type Stats struct {
 	Requests int
 	Bytes    int64 // of bodies, decompressed
-	Decoded  int   // files of pictures, each as often as it was decoded
+	Decoded  int   // image files, counted each time they were decoded
 }
 
-// Crawl crawls a site within ctx's deadline, or DefaultAllowed. When the deadline passes after the home
-// page was read, what was found by then is the result.
+// Crawl crawls a site within ctx's deadline, or DefaultAllowed. If the deadline
+// passes after the home page was read, the result contains everything found so
+// far.
 //
-// Errors: *Failure; ctx.Err() when ctx was canceled; *StoreError when the asset store failed.
+// Errors: *Failure; ctx.Err() if ctx was canceled; *StoreError if the asset
+// store failed.
 func (c *Crawler) Crawl(ctx context.Context, t Target) (*Result, Stats, error) {
 	return c.crawl(ctx, t, false)
 }
 
-// crawl is Crawl; explained also gives the candidates of all fields.
+// crawl is Crawl; explained also returns the candidates of all fields.
 func (c *Crawler) crawl(ctx context.Context, t Target, explained bool) (*Result, Stats, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -192,23 +201,23 @@ func (c *Crawler) crawl(ctx context.Context, t Target, explained bool) (*Result,
 type run struct {
 	crawler   *Crawler
 	target    Target
-	session   *safehttp.Session // nil of a saved page
+	session   *safehttp.Session // nil for a saved page
 	site      site.Site
 	explained bool
-	ruling    ruling       // the rules that were learned last: those of the home page's server
-	asking    asking       // the rules that were asked for last
+	ruling    ruling       // the rules that were received last: those of the home page's server
+	asking    asking       // the rules that were requested last
 	files     atomic.Int32 // fetched so far, of maxFiles
 	answers   answers
 	held      held
 	readings  readings
-	page      room.Part   // of the home page that was parsed last
-	withheld  atomic.Bool // robots.txt kept a file from this crawl
+	page      room.Part   // of the last parsed home page
+	withheld  atomic.Bool // robots.txt blocked a file
 }
 
 // do runs the stages.
 func (r *run) do(ctx context.Context) (*Result, error) {
 	fetching, cancel := context.WithCancel(ctx)
-	defer cancel() // what runs beside the stages
+	defer cancel() // for the concurrent lookups
 	bimi := r.lookUpBIMI(fetching)
 	home, err := r.fetch(fetching)
 	if err != nil {
@@ -221,11 +230,12 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	if err := r.lastWord(home.response.FinalURL); err != nil {
 		return nil, err
 	}
-	// What was found is worth keeping although the time allowed may be over by now: found knows when it is.
+	// The result is worth keeping even if the allowed time is over by now;
+	// found knows the deadline.
 	return r.assemble(context.WithoutCancel(ctx), home, found)
 }
 
-// unchanged is the result of a home page that is the one that is held.
+// unchanged returns the result for a home page that has not changed.
 func (r *run) unchanged(h *home) *Result {
 	return &Result{NotModified: true, FinalURL: cut(h.response.FinalURL.String(), page.MaxURLBytes)}
 }

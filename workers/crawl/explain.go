@@ -9,7 +9,7 @@ import (
 	"letterhead/workers/crawl/extract/fonts"
 )
 
-// weighed lists the candidates for all fields, for those who ask why the winner won.
+// weighed lists the candidates for all fields, to explain the decisions.
 func weighed(in extract.Input, palettes []colors.Palette) []extract.Weighed {
 	return slices.Concat(
 		extract.NamesWeighed(in),

@@ -8,22 +8,25 @@ import (
 )
 
 const (
-	// maxParallel bounds the fetches of one crawl at a time.
+	// maxParallel limits the concurrent fetches of one crawl.
 	maxParallel = 8
-	// maxPerHost bounds those of them that go to one host: a crawl is one visitor, as polite as a browser.
+	// maxPerHost limits the concurrent fetches from one host, to be as polite
+	// as a browser.
 	maxPerHost = 4
 )
 
-// errand is one thing to fetch and read.
+// errand is one unit of fetching and reading.
 type errand struct {
-	host string // "" needs no network
-	// run does it. It calls fetched as soon as the host is done with; what follows is work in here.
+	host string // "" if no network is needed
+	// run runs the errand. It calls fetched when it no longer uses the host;
+	// the rest is local work.
 	run func(fetched func())
 }
 
-// fanOut runs errands, the first ones first, a few at a time and never more than maxPerHost with one host.
-// When ctx ends, those that have not begun are left out; it returns when those under way are done. One that
-// panics is lost alone: a file that finds a fault in a parser must not stop everybody else's crawls.
+// fanOut runs errands in order, a few at a time and at most maxPerHost for one
+// host. When ctx ends, pending errands are dropped; it returns when the running
+// ones are done. A panic loses only its own errand: a file that triggers a bug
+// in a parser must not stop other crawls.
 func fanOut(ctx context.Context, logger *slog.Logger, errands []errand) {
 	q := &errandQueue{waiting: errands, busy: map[string]int{}}
 	q.freed = sync.NewCond(&q.mu)
@@ -51,15 +54,15 @@ func (q *errandQueue) do(logger *slog.Logger, e errand) {
 	e.run(fetched)
 }
 
-// errandQueue hands out errands whose host has a place.
+// errandQueue gives out errands whose host is below its limit.
 type errandQueue struct {
 	mu      sync.Mutex
 	freed   *sync.Cond
 	waiting []errand
-	busy    map[string]int // fetches under way by host
+	busy    map[string]int // running fetches by host
 }
 
-// next waits for an errand that may begin; false when none is left.
+// next waits for an errand that may start; it returns false when none is left.
 func (q *errandQueue) next() (errand, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,7 +87,7 @@ func (q *errandQueue) free(host string) {
 	q.freed.Broadcast()
 }
 
-// drop leaves out what has not begun.
+// drop drops the pending errands.
 func (q *errandQueue) drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -20,28 +20,31 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// home is the answer of a home page that is worth going on with.
+// home is a usable response for a home page.
 type home struct {
 	response *safehttp.Response
-	page     *page.Page // of the body; when bare, an empty page at the same address
-	// bare: the site did not show its page. Its declared icons and known paths are all there is to try.
+	page     *page.Page // of the body; if bare, an empty page at the same URL
+	// bare is set if the site did not show its page. Only its declared icons
+	// and known paths remain to be tried.
 	bare bool
-	// otherwise is the outcome of a bare home when no logo is found.
+	// otherwise is the outcome of a bare home if no logo is found.
 	otherwise *Failure
-	declared  *page.Page // of a bare home: the page as it was, for what it declares
-	// partial: what stands before the brand's page was shown, such as a log-in or an empty app shell.
+	declared  *page.Page // of a bare home: the original page, for its declarations
+	// partial is set if the page shown precedes the brand's page, such as a
+	// login or an empty app shell.
 	partial bool
-	// unchanged: the page is the one that is held; nothing came.
+	// unchanged is set if the page has not changed; there is no body.
 	unchanged bool
-	// indirect: it was not the answer of the first address, so its validators do not speak for that.
+	// indirect is set if the response is not that of the first URL, so its
+	// validators do not apply to that.
 	indirect bool
-	at       time.Time // when it came
+	at       time.Time // time of the response
 }
 
 var htmlHeader = safehttp.Header{Name: "Accept", Value: "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"}
 
-// fetch gets the home page and tells what kind of answer it is. The rules of robots.txt are asked for
-// beside it; a crawl on a schedule waits for them first.
+// fetch gets the home page and classifies the response. The rules of robots.txt
+// are requested concurrently; a scheduled crawl waits for them first.
 func (r *run) fetch(ctx context.Context) (*home, error) {
 	first := r.starts()[0]
 	if first.Scheme == "" || first.Host == "" {
@@ -58,13 +61,15 @@ func (r *run) fetch(ctx context.Context) (*home, error) {
 	return r.classified(ctx, response)
 }
 
-// classified tells what kind of answer a home page gave, and asks again where that may help.
+// classified classifies the response for a home page, and retries if that may
+// help.
 func (r *run) classified(ctx context.Context, response *safehttp.Response) (*home, error) {
 	if response.StatusCode == http.StatusNotModified && len(r.conditions()) > 0 {
 		if r.ownAnswer(response) {
 			return &home{response: response, unchanged: true}, nil
 		}
-		// Another site's page has not changed since: that says nothing of the one that is held.
+		// Another site's page is unchanged, which has no bearing on the stored
+		// one.
 		whole, err := r.get(ctx, response.FinalURL.String())
 		if whole == nil {
 			return nil, failed(response.FinalURL.Hostname(), err)
@@ -84,10 +89,10 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 		}
 	}
 	if verdict.Kind == classify.Usable && classify.TrivialRefresh(h.page) && r.site.Own(h.page.Refresh.URL) {
-		// Followed once: a page that does nothing but send its visitors on.
+		// Followed once: a page that only redirects its visitors.
 		next, err := r.another(ctx, h.page.Refresh.URL)
 		if err != nil {
-			return nil, err // the page has nothing else to say
+			return nil, err // the page has no other content
 		}
 		if next != nil && !next.Truncated {
 			h, verdict = r.read(ctx, next)
@@ -114,9 +119,9 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 	return r.judged(h, verdict)
 }
 
-// another fetches the page of the site that stands elsewhere than at its first address, if the rules there
-// allow it, and those of where it is found at last. It returns nil when nothing came. Errors: *Failure, of
-// the rules.
+// another fetches the page of the site at another URL, if the rules there and
+// at its final URL allow it. It returns nil if there was no response. Errors:
+// *Failure, of the rules.
 func (r *run) another(ctx context.Context, u *url.URL) (*safehttp.Response, error) {
 	if err := r.permitted(ctx, u); err != nil {
 		return nil, err
@@ -131,14 +136,16 @@ func (r *run) another(ctx context.Context, u *url.URL) (*safehttp.Response, erro
 	return next, nil
 }
 
-// ownAnswer says whether an answer came from the domain that is crawled, all the way.
+// ownAnswer reports whether all hops of a response belong to the crawled
+// domain.
 func (r *run) ownAnswer(response *safehttp.Response) bool {
 	own := site.New(r.target.Domain)
 	return own.Own(response.FinalURL) && !slices.ContainsFunc(response.Redirects, func(u *url.URL) bool { return !own.Own(u) })
 }
 
-// besides is where the site's page may be when the bare domain answers and has none: some servers know
-// their site under www alone, and show what they were installed with, or an error, for any other name.
+// besides returns another URL of the site's page if the bare domain responds
+// without one: some servers know their site only under www, and show their
+// default page, or an error, for any other name.
 func (r *run) besides(h *home, v classify.Verdict) *url.URL {
 	at := h.response.FinalURL
 	if r.target.Start != nil || at.Hostname() != r.target.Domain || v.Kind != classify.Missing && v.Kind != classify.Placeholder && v.Kind != classify.Failed {
@@ -147,8 +154,8 @@ func (r *run) besides(h *home, v classify.Verdict) *url.URL {
 	return &url.URL{Scheme: at.Scheme, Host: "www." + r.target.Domain, Path: "/"}
 }
 
-// drawn lets the browser run the scripts of an empty app shell. What is no better than the shell is not
-// taken.
+// drawn lets the browser run the scripts of an empty app shell. The result is
+// ignored if it is no better than the shell.
 func (r *run) drawn(ctx context.Context, shell *home, was classify.Verdict) (*home, classify.Verdict) {
 	ctx, cancel := r.fetching(ctx)
 	defer cancel()
@@ -158,7 +165,7 @@ func (r *run) drawn(ctx context.Context, shell *home, was classify.Verdict) (*ho
 		err = r.permitted(ctx, at)
 	}
 	if err != nil || !r.site.Own(at) {
-		r.crawler.cfg.Logger.Info("app shell could not be drawn", "domain", r.target.Domain, "error", err)
+		r.crawler.cfg.Logger.Info("rendering an app shell failed", "domain", r.target.Domain, "error", err)
 		r.ruling = here
 		return shell, was
 	}
@@ -194,10 +201,10 @@ func (r *run) judged(h *home, v classify.Verdict) (*home, error) {
 	default:
 		h.otherwise = &Failure{Outcome: brand.Blocked, Detail: "The site refused to be crawled: " + v.Sign + "."}
 	}
-	// A challenge's own words must not become the brand's.
+	// A challenge's own words must not be attributed to the brand.
 	at := h.response.FinalURL
 	h.bare, h.declared = true, h.page
-	if !r.site.Own(at) { // the page of a log-in service: what it declares is not the brand's
+	if !r.site.Own(at) { // the page of a login service: its declarations are not the brand's
 		at = &url.URL{Scheme: "https", Host: r.target.Domain, Path: "/"}
 		h.declared = page.Parse(nil, "", at, r.site)
 	}
@@ -205,7 +212,8 @@ func (r *run) judged(h *home, v classify.Verdict) (*home, error) {
 	return h, nil
 }
 
-// starts are the addresses of the home page, in the order in which they are tried.
+// starts returns the URLs of the home page, in the order in which they are
+// tried.
 func (r *run) starts() []*url.URL {
 	switch start := r.target.Start; {
 	case start == nil:
@@ -225,12 +233,13 @@ func (r *run) starts() []*url.URL {
 	}
 }
 
-// firstAnswer tries the addresses of the home page until a web server answers. The others than the first
-// are for connections that fail and names that do not exist; a server that answers has spoken.
+// firstAnswer tries the URLs of the home page until a web server responds.
+// Further URLs are tried only if a connection fails or a name does not exist;
+// any response of a server is final.
 func (r *run) firstAnswer(ctx context.Context) (*safehttp.Response, error) {
 	var worst *Failure
 	gone := map[string]bool{}
-	reached := map[string]bool{} // hosts with an address
+	reached := map[string]bool{} // hosts with an IP address
 	var tries []start
 	for i, u := range r.starts() {
 		tries = append(tries, start{u, i+1 < len(r.starts()) && u.Scheme == "https"})
@@ -246,14 +255,14 @@ func (r *run) firstAnswer(ctx context.Context) (*safehttp.Response, error) {
 		}
 		response, err := r.attempt(ctx, try)
 		if response != nil {
-			return response, nil // also one that was cut off: its head is there
+			return response, nil // also a truncated one, which has its head
 		}
 		var f *Failure
 		if errors.As(err, &f) {
 			return nil, f // the rules forbid it
 		}
 		if errors.Is(err, errSlowConnect) {
-			tries = append(tries, start{u, false}) // after the others, with all the time there is
+			tries = append(tries, start{u, false}) // after the others, with all remaining time
 		}
 		f = failed(u.Hostname(), err)
 		if f.Outcome == brand.DNS {
@@ -261,7 +270,8 @@ func (r *run) firstAnswer(ctx context.Context) (*safehttp.Response, error) {
 			continue
 		}
 		reached[u.Host] = true
-		// Out of time says more than what a later address did; otherwise the first failure counts.
+		// A timeout is more informative than the failure of a later URL;
+		// otherwise the first failure counts.
 		if worst == nil || f.Outcome == brand.Timeout {
 			worst = f
 		}
@@ -275,23 +285,26 @@ func (r *run) firstAnswer(ctx context.Context) (*safehttp.Response, error) {
 	return nil, worst
 }
 
-// start is one address of the home page.
+// start is one URL of the home page.
 type start struct {
 	at *url.URL
-	// hasty: others remain, so that no more than hastyConnect is spent on being connected.
+	// hasty is set if other URLs remain, so that connecting may take only
+	// hastyConnect.
 	hasty bool
 }
 
-// hastyConnect is how long a connection, with the look-up of its name and its encryption, may take as long
-// as another address of the home page remains: a firewall that drops what it does not want says nothing.
+// hastyConnect is how long a connection, including DNS and TLS, may take as
+// long as another URL of the home page remains: a firewall may drop packets
+// silently.
 const hastyConnect = 2 * time.Second
 
 // errSlowConnect: there was no connection within hastyConnect.
 var errSlowConnect = errors.New("no connection in time")
 
-// attempt asks one address for the home page. A crawl on a schedule looks at the rules there first; a server
-// that cannot be reached for them is one that cannot be reached. Errors: *Failure when the rules forbid it;
-// those of safehttp; errSlowConnect.
+// attempt requests the home page from one URL. A scheduled crawl checks the
+// rules there first; if the server is unreachable for them, it counts as
+// unreachable. Errors: *Failure if the rules forbid it; those of safehttp;
+// errSlowConnect.
 func (r *run) attempt(ctx context.Context, s start) (*safehttp.Response, error) {
 	if r.target.Scheduled {
 		if err := r.permitted(ctx, s.at); err != nil {
@@ -323,7 +336,7 @@ func (r *run) get(ctx context.Context, address string, more ...safehttp.Header) 
 	return r.session.Get(ctx, address, safehttp.Limits{Body: page.MaxBytes}, append(more, htmlHeader)...)
 }
 
-// conditions are the request headers that spare a page which has not changed.
+// conditions returns the headers of a conditional request.
 func (r *run) conditions() []safehttp.Header {
 	var out []safehttp.Header
 	if r.target.ETag != "" {
@@ -335,7 +348,7 @@ func (r *run) conditions() []safehttp.Header {
 	return out
 }
 
-// read parses an answer and classifies it.
+// read parses a response and classifies it.
 func (r *run) read(ctx context.Context, response *safehttp.Response) (*home, classify.Verdict) {
 	if r.onPlatform(response.FinalURL) {
 		h := &home{response: response, page: page.Parse(nil, "", response.FinalURL, r.site), at: time.Now()}
@@ -351,13 +364,13 @@ func (r *run) read(ctx context.Context, response *safehttp.Response) (*home, cla
 	return &home{response: response, page: p, at: time.Now()}, verdict
 }
 
-// comeBack asks a second time after the time that a 429 named, when that is short. It returns nil when the
-// time does not allow it or nothing came.
+// comeBack retries once after the delay in a 429, if that is short. It returns
+// nil if there is not enough time or no response.
 func (r *run) comeBack(ctx context.Context, limited *safehttp.Response) *safehttp.Response {
 	wait := maxRetryAfter
 	if seconds, err := strconv.Atoi(limited.Header.Get("Retry-After")); err == nil && seconds >= 0 {
 		if wait = time.Duration(seconds) * time.Second; wait > maxRetryAfter {
-			return nil // it will say the same until then
+			return nil // the response will not change until then
 		}
 	}
 	if delay.For(ctx, wait) != nil {

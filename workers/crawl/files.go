@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// maxFiles bounds the files that one crawl fetches beside its pages and the files at known paths.
+	// maxFiles limits the files that one crawl fetches in addition to its pages
+	// and the files at known paths.
 	maxFiles = 24
-	// fileTime bounds the fetch of one file.
+	// fileTime limits the fetch of one file.
 	fileTime = 5 * time.Second
 )
 
 // Errors of files; none of them ends a crawl.
 var (
 	errNotThere   = errors.New("not there")
-	errNotWhole   = errors.New("not whole")
+	errNotWhole   = errors.New("truncated")
 	errNotInTime  = errors.New("not read in time")
-	errTooMany    = errors.New("not fetched: the crawl's share of files is used up")
-	errDisallowed = errors.New("not fetched: robots.txt asks not to")
+	errTooMany    = errors.New("not fetched: the crawl reached its limit of files")
+	errDisallowed = errors.New("not fetched: robots.txt forbids it")
 )
 
-// file fetches one file of the maxFiles: all of it, or an error.
+// file fetches one of the maxFiles files completely, or fails.
 func (r *run) file(ctx context.Context, u *url.URL, limit int64) ([]byte, *url.URL, error) {
 	if r.files.Add(1) > maxFiles {
 		return nil, nil, errTooMany
@@ -48,29 +49,30 @@ func (r *run) probe(ctx context.Context, u *url.URL, limit int64) ([]byte, *url.
 	return response.Body, response.FinalURL, nil
 }
 
-// answer is what came for one address, fetched once.
+// answer is the response for one URL, fetched once.
 type answer struct {
-	wanted   int // how often it will be asked for yet; under the lock of answers
+	wanted   int // number of expected further requests; guarded by the lock of answers
 	once     sync.Once
 	response *safehttp.Response
 	err      error
 }
 
-// answers are those of one crawl: a share image that is also the logo is fetched once.
+// answers are the responses of one crawl: a share image that is also the logo
+// is fetched once.
 type answers struct {
 	mu sync.Mutex
 	of map[string]*answer
 }
 
-// expect says that an address will be asked for once more.
+// expect announces one more request for a URL.
 func (a *answers) expect(address string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.entry(address).wanted++
 }
 
-// at is the answer of an address. The last who was expected to ask for it leaves nothing behind: a body is
-// held no longer than it is read.
+// at returns the answer of a URL. After the last expected request the answer is
+// removed, so that a body is not kept longer than needed.
 func (a *answers) at(address string) (one *answer, done func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +105,7 @@ func (r *run) whatever(ctx context.Context, u *url.URL, limit int64) (*safehttp.
 	a, done := r.answers.at(u.String())
 	defer done()
 	a.once.Do(func() {
-		var kept int64 // counted while the body arrives; whoever reads it counts it then
+		var kept int64 // counted while the body arrives; afterwards its reader counts it
 		hold := func(bytes int64) bool {
 			if !r.held.take(bytes) {
 				return false
@@ -116,7 +118,7 @@ func (r *run) whatever(ctx context.Context, u *url.URL, limit int64) (*safehttp.
 	})
 	switch {
 	case a.response != nil && r.leftForPlatform(u, a.response.FinalURL):
-		return nil, fmt.Errorf("%w: it leads to another platform", errNotThere)
+		return nil, fmt.Errorf("%w: redirected to another platform", errNotThere)
 	case a.response == nil:
 		return nil, fmt.Errorf("%w: %s", errNotThere, safehttp.Reason(a.err))
 	case a.response.StatusCode != http.StatusOK:

@@ -6,36 +6,37 @@ import (
 	"sync"
 )
 
-// Ranks of the work on pictures: what has the lowest goes first. What ends a crawl goes before what others
-// have just begun, or a crawl whose time is nearly over waits behind every icon of all others; and the best
-// candidate of one crawl before the second best of another.
+// Ranks of the work on images: the lowest goes first. Work that ends a crawl
+// goes before work that others have just begun, so that a crawl near its
+// deadline does not wait behind every icon of all others; and the best
+// candidate of one crawl goes before the second best of another.
 const (
 	rankPrimary = -2  // storing the logo without which a record is partial
 	rankStore   = -1  // storing the other logos
 	rankRead    = 0   // reading the best candidate; the next one has 1
 	rankBanner  = 100 // converting the share image
-	rankPicture = 101 // converting a picture of the page
+	rankPicture = 101 // converting an image of the page
 )
 
-// gate bounds the pictures that are decoded and encoded at a time, of all crawls together.
+// gate limits the images that all crawls decode and encode at the same time.
 type gate struct {
 	mu      sync.Mutex
 	free    int
-	asked   int // so far; what has the same rank goes in this order
+	asked   int // so far; work of equal rank goes in this order
 	waiting visitors
 }
 
 func newGate(places int) *gate { return &gate{free: places} }
 
-// visitor waits for a place.
+// visitor is a waiter for a place.
 type visitor struct {
 	rank, asked int
-	at          int // its place in the heap; -1 when it has left it
+	at          int // its index in the heap; -1 after it has left
 	in          chan struct{}
 }
 
-// enter waits for a place; false when ctx ends before there is one. A place that is free is given even
-// when ctx has ended. Whoever entered leaves.
+// enter waits for a place; it returns false if ctx ends first. A free place is
+// given even if ctx has ended. A caller that entered must call leave.
 func (g *gate) enter(ctx context.Context, rank int) bool {
 	g.mu.Lock()
 	if g.free > 0 {
@@ -48,7 +49,7 @@ func (g *gate) enter(ctx context.Context, rank int) bool {
 	return g.await(ctx, v)
 }
 
-// queue wants the lock.
+// queue requires the lock.
 func (g *gate) queue(rank int) *visitor {
 	g.asked++
 	v := &visitor{rank: rank, asked: g.asked, in: make(chan struct{})}
@@ -65,27 +66,27 @@ func (g *gate) await(ctx context.Context, v *visitor) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if v.at < 0 {
-		return true // it was let in at the same moment
+		return true // it was admitted at the same moment
 	}
 	heap.Remove(&g.waiting, v.at)
 	return false
 }
 
-// yield lets those go first who wait with a lower rank. False when ctx ends before it is back in: the place
-// is left then.
+// yield lets visitors of lower rank go first. It returns false if ctx ends
+// before it is back in; the place is released then.
 func (g *gate) yield(ctx context.Context, rank int) bool {
 	g.mu.Lock()
 	if len(g.waiting) == 0 || g.waiting[0].rank >= rank {
 		g.mu.Unlock()
 		return true
 	}
-	v := g.queue(rank) // before the place is given up: those behind must not come between
+	v := g.queue(rank) // before the place is released, so that later ones do not overtake
 	g.next()
 	g.mu.Unlock()
 	return g.await(ctx, v)
 }
 
-// leave gives the place to who waits with the lowest rank.
+// leave gives the place to the waiting visitor with the lowest rank.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +97,7 @@ func (g *gate) leave() {
 	g.next()
 }
 
-// next lets the first of those who wait in. It wants the lock.
+// next admits the first waiting visitor. It requires the lock.
 func (g *gate) next() { close(heap.Pop(&g.waiting).(*visitor).in) }
 
 // visitors is a heap.

@@ -15,7 +15,7 @@ import (
 	"letterhead/workers/crawl/logofinder"
 )
 
-// waitFor lets visitors queue up one after the other.
+// waitFor waits until n visitors are queued.
 func (g *gate) waitFor(n int) {
 	for {
 		g.mu.Lock()
@@ -27,7 +27,7 @@ func (g *gate) waitFor(n int) {
 	}
 }
 
-func TestWhatEndsACrawlGoesFirst(t *testing.T) {
+func TestGate_LowestRankFirst(t *testing.T) {
 	g := newGate(1)
 	if !g.enter(t.Context(), rankRead) {
 		t.Fatal("an empty gate is closed")
@@ -61,7 +61,7 @@ func TestWhatEndsACrawlGoesFirst(t *testing.T) {
 	}
 }
 
-func TestWhatCrawlsHoldIsBounded(t *testing.T) {
+func TestHeld_Limits(t *testing.T) {
 	common := semaphore.NewWeighted(commonBytes)
 	greedy, modest := &held{common: common}, &held{common: common}
 	if !greedy.take(ownBytes) || !greedy.take(commonBytes) || greedy.take(1) || !greedy.wasShort() {
@@ -81,7 +81,8 @@ func TestWhatCrawlsHoldIsBounded(t *testing.T) {
 	}
 }
 
-// disc reads a picture of a disc, large enough that two of it are more than one crawl's share.
+// disc returns an image of a disc, large enough that two of them exceed one
+// crawl's share.
 func disc(t *testing.T, radius int) *logofinder.Picture {
 	t.Helper()
 	const side = 640
@@ -104,7 +105,7 @@ func disc(t *testing.T, radius int) *logofinder.Picture {
 	return p
 }
 
-func TestWithoutRoomTheWorseFormOfADrawingGoesFirst(t *testing.T) {
+func TestKeep_NoRoom_DropsWorseFormFirst(t *testing.T) {
 	full := semaphore.NewWeighted(1)
 	full.TryAcquire(1)
 	big := disc(t, 300)
@@ -134,7 +135,7 @@ func TestWithoutRoomTheWorseFormOfADrawingGoesFirst(t *testing.T) {
 	}
 }
 
-func TestWhoHasAPlaceYieldsToALowerRankOnly(t *testing.T) {
+func TestGate_YieldsToLowerRankOnly(t *testing.T) {
 	g := newGate(1)
 	g.enter(t.Context(), rankPrimary)
 	in := make(chan int, 2)

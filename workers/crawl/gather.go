@@ -18,33 +18,34 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// declaredShare is the share of the time left that stylesheets and manifests may take: what they declare
-// is fetched after them.
+// declaredShare is the proportion of the remaining time for stylesheets and
+// manifests: the files that they declare are fetched afterwards.
 const declaredShare = 0.4
 
-// found is what a site offers, read.
+// found is the data that a site offers.
 type found struct {
 	input      extract.Input
 	candidates []logofinder.Candidate
-	read       []*logofinder.Picture // by candidate; nil when it is no picture
-	refused    []error               // by candidate; why
+	read       []*logofinder.Picture // by candidate; nil if it is not an image
+	refused    []error               // by candidate: the reason
 	share      extract.Found[*url.URL]
-	banner     *converted   // the share image; nil when there is none that can be used
-	scenes     []*url.URL   // pictures of the page
-	pictured   []*converted // by scene; nil when it cannot be used
-	until      time.Time    // when the time allowed for the crawl is over; zero for none
+	banner     *converted   // the share image; nil if there is no usable one
+	scenes     []*url.URL   // images of the page
+	pictured   []*converted // by scene; nil if it is unusable
+	until      time.Time    // when the allowed time of the crawl ends; zero for none
 
-	mu sync.Mutex // of read and refused, while errands run
+	mu sync.Mutex // guards read and refused while errands run
 }
 
-// converted is a picture in the form that is stored. What came is forgotten.
+// converted is an image in its stored form. The original is discarded.
 type converted struct {
 	image eventschemas.Image
 	files []file
 }
 
-// gather fetches what the home page points at. It ends shortly before ctx does, with what it has; a file
-// that cannot be fetched or read is left out.
+// gather fetches the files that the home page refers to. It ends shortly before
+// ctx does, with the results so far; a file that cannot be fetched or read is
+// skipped.
 func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found {
 	until, _ := ctx.Deadline()
 	ctx, cancel := r.fetching(ctx)
@@ -65,7 +66,7 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 		f.scenes = logofinder.Pictures(f.input)
 	}
 	fanOut(ctx, r.crawler.cfg.Logger, r.errands(ctx, f, h))
-	for i := range f.candidates { // those that were left out when time was over
+	for i := range f.candidates { // those that were dropped when time was over
 		if f.read[i] == nil && f.refused[i] == nil {
 			f.refused[i] = errNotInTime
 		}
@@ -73,7 +74,7 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 	return f
 }
 
-// fetching bounds the fetches of a crawl: they end before its time does.
+// fetching limits the fetches of a crawl, which end before its time does.
 func (r *run) fetching(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -83,8 +84,9 @@ func (r *run) fetching(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithDeadline(ctx, deadline.Add(-reserve))
 }
 
-// declarations fetches the files in which the page says more of itself: manifest, browserconfig and
-// stylesheets with what they import; and takes in the domain's BIMI record.
+// declarations fetches the files with further declarations of the page:
+// manifest, browserconfig and stylesheets with their imports; and adds the
+// domain's BIMI record.
 func (r *run) declarations(ctx context.Context, f *found, bimi <-chan *url.URL, from *page.Page) {
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(time.Until(deadline))*declaredShare))
@@ -98,7 +100,7 @@ func (r *run) declarations(ctx context.Context, f *found, bimi <-chan *url.URL, 
 		f.input.Style = css.New(from.Root, from.Base, sheets.texts)
 	}
 	patience := bimiPatience
-	if from != f.input.Page { // there is little else to hope for
+	if from != f.input.Page { // there are few other sources
 		patience = bimiTime
 	}
 	waiting, stop := context.WithTimeout(ctx, patience)
@@ -106,7 +108,8 @@ func (r *run) declarations(ctx context.Context, f *found, bimi <-chan *url.URL, 
 	f.input.BIMI = await(waiting, bimi)
 }
 
-// manifests are the errands that fetch the web app manifest and the browserconfig.
+// manifests returns the errands that fetch the web app manifest and the
+// browserconfig.
 func (r *run) manifests(ctx context.Context, f *found, from *page.Page) []errand {
 	var out []errand
 	add := func(u *url.URL, parse func([]byte, *url.URL) (*manifest.Manifest, error), to **manifest.Manifest) {
@@ -128,11 +131,12 @@ func (r *run) manifests(ctx context.Context, f *found, from *page.Page) []errand
 	return out
 }
 
-// knownManifest is where a manifest lies that nobody declares.
+// knownManifest is the usual path of an undeclared manifest.
 const knownManifest = "/site.webmanifest"
 
-// bareDeclarations are those of a home page that was not shown: what it declares on the site itself, and a
-// manifest at its known path. Stylesheets of a refusal say nothing.
+// bareDeclarations returns the declarations of a home page that was not shown:
+// those about the site itself, and a manifest at its known path. Stylesheets of
+// a refusal are ignored.
 func bareDeclarations(h *home) *page.Page {
 	p := &page.Page{URL: h.declared.URL, Base: h.declared.Base}
 	if u := h.declared.Manifest; u != nil && u.Host == p.URL.Host {
@@ -143,7 +147,7 @@ func bareDeclarations(h *home) *page.Page {
 	return p
 }
 
-// withIcons is a page that declares the icons of a manifest as its own.
+// withIcons returns a page that declares the icons of a manifest as its own.
 func withIcons(p *page.Page, m *manifest.Manifest) *page.Page {
 	if m == nil {
 		return p
@@ -156,8 +160,8 @@ func withIcons(p *page.Page, m *manifest.Manifest) *page.Page {
 	return &more
 }
 
-// errands are the files to fetch, the most important ones first: candidates for logos, further pages, the
-// share image, pictures of the page.
+// errands returns the files to fetch, the most important ones first: candidates
+// for logos, further pages, the share image, images of the page.
 func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
 	f.read = make([]*logofinder.Picture, len(f.candidates))
 	f.refused = make([]error, len(f.candidates))
@@ -188,7 +192,8 @@ func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
 	return out
 }
 
-// hostOf is the host that a candidate is fetched from, "" when it is in the page itself.
+// hostOf returns the host from which a candidate is fetched, or "" if the page
+// contains it.
 func hostOf(c logofinder.Candidate) string {
 	if c.Data != nil || c.URL.Scheme == "data" {
 		return ""
@@ -196,7 +201,7 @@ func hostOf(c logofinder.Candidate) string {
 	return c.URL.Hostname()
 }
 
-// readInto fetches and reads one candidate of those that were found.
+// readInto fetches and reads one of the candidates.
 func (r *run) readInto(ctx context.Context, f *found, i int, fetched func()) {
 	p, err := r.candidate(ctx, f.candidates[i], i, fetched)
 	if err == nil {
@@ -208,7 +213,8 @@ func (r *run) readInto(ctx context.Context, f *found, i int, fetched func()) {
 	f.refused[i] = err
 }
 
-// convert fetches one picture and makes of it what is stored; nil when it cannot be used.
+// convert fetches one image and converts it to its stored form; it returns nil
+// if the image is unusable.
 func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*logofinder.File, context.Context, logofinder.Assets) (eventschemas.Image, error), fetched func()) *converted {
 	data, _, err := r.file(ctx, u, logofinder.MaxBytes)
 	fetched()
@@ -228,7 +234,8 @@ func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*log
 	return &converted{image: image, files: files.files}
 }
 
-// candidate fetches and reads one candidate, the i-th best. The error says why it is no logo.
+// candidate fetches and reads one candidate, the i-th best. The error is the
+// reason why it is not a logo.
 func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetched func()) (*logofinder.Picture, error) {
 	data, err := r.bytesOf(ctx, c)
 	fetched()
@@ -248,14 +255,14 @@ func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetc
 		return err
 	})
 	if err != nil {
-		r.crawler.cfg.Logger.Debug("candidate is no logo", "domain", r.target.Domain, "method", c.Method, "error", err)
+		r.crawler.cfg.Logger.Debug("candidate is not a logo", "domain", r.target.Domain, "method", c.Method, "error", err)
 		return nil, err
 	}
 	return p, nil
 }
 
-// work waits for a turn at the gate, and for room to hold so many bytes in. ok is false when ctx ends before. Whoever
-// got in calls leave.
+// work waits for a turn at the gate, and for room for the bytes. ok is false if
+// ctx ends first. If ok, the caller must call leave.
 func (r *run) work(ctx context.Context, rank int, bytes int64) (leave func(), ok bool) {
 	if !r.crawler.gate.enter(ctx, rank) {
 		return nil, false
@@ -271,7 +278,7 @@ func (r *run) work(ctx context.Context, rank int, bytes int64) (leave func(), ok
 	}, true
 }
 
-// bytesOf is a candidate's file, fetched unless the page holds it.
+// bytesOf returns a candidate's file, fetched unless the page contains it.
 func (r *run) bytesOf(ctx context.Context, c logofinder.Candidate) ([]byte, error) {
 	switch {
 	case c.Data != nil:
@@ -279,7 +286,7 @@ func (r *run) bytesOf(ctx context.Context, c logofinder.Candidate) ([]byte, erro
 	case c.URL.Scheme == "data":
 		return logofinder.DataURL(c.URL)
 	case r.session == nil: // a saved page
-		return nil, errors.New("not fetched: a saved page is read as it is")
+		return nil, errors.New("not fetched: a saved page is read without fetching")
 	case c.Probed:
 		data, _, err := r.probe(ctx, c.URL, logofinder.MaxBytes)
 		return data, err

@@ -16,7 +16,7 @@ import (
 	"letterhead/workers/crawl"
 )
 
-// wants reports the addresses that were not asked for.
+// wants fails for URLs that were not requested.
 func (n *internet) wants(t *testing.T, addresses ...string) {
 	t.Helper()
 	asked := n.requests()
@@ -27,7 +27,7 @@ func (n *internet) wants(t *testing.T, addresses ...string) {
 	}
 }
 
-// wantsNot reports addresses that should have been left alone.
+// wantsNot fails for URLs that were requested.
 func (n *internet) wantsNot(t *testing.T, addresses ...string) {
 	t.Helper()
 	for _, a := range n.requests() {
@@ -37,7 +37,7 @@ func (n *internet) wantsNot(t *testing.T, addresses ...string) {
 	}
 }
 
-func TestStylesheetsAreFetchedTheSitesOwnFirst(t *testing.T) {
+func TestStylesheets_OwnFirst(t *testing.T) {
 	n := newInternet(t)
 	head := `<title>Acme</title><link rel=stylesheet href="https://fonts.googleapis.com/css2?family=Inter"><link rel=stylesheet href="https://cdn.acme.net/a.css"><link rel=stylesheet href=/missing.css>`
 	for i := range 4 {
@@ -59,8 +59,8 @@ func TestStylesheetsAreFetchedTheSitesOwnFirst(t *testing.T) {
 	n.wantsNot(t, "acme.com/deeper.css", "fonts.googleapis.com/css2?family=Inter")
 }
 
-// TestOneFile_WhateverItIsNamedAs_IsDecodedOnce serves one file under many addresses: as icon, logo, part of a sprite,
-// share image and picture of the page.
+// TestOneFile_WhateverItIsNamedAs_IsDecodedOnce serves one file at many URLs:
+// as icon, logo, part of a sprite, share image and image of the page.
 func TestOneFile_WhateverItIsNamedAs_IsDecodedOnce(t *testing.T) {
 	const vector = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 100"><path d="M0 0h300v100L150 9z" fill="#0b5fff"/></svg>`
 	for name, c := range map[string]struct {
@@ -95,7 +95,7 @@ func TestOneFile_WhateverItIsNamedAs_IsDecodedOnce(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsTwoThingsIsFetchedOnce(t *testing.T) {
+func TestFile_TwoRoles_IsFetchedOnce(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{
 		"/":         html(`<title>Acme</title><meta property="og:image" content="/logo.png"><link rel=icon href="/logo.png"><header><a href="/"><img src="/logo.png" alt="Acme logo"></a></header>`),
@@ -116,7 +116,7 @@ func TestAFileThatIsTwoThingsIsFetchedOnce(t *testing.T) {
 	}
 }
 
-func TestABIMIRecordGivesAMark(t *testing.T) {
+func TestBIMIRecord_GivesMark(t *testing.T) {
 	n := newInternet(t)
 	mark := typed("image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><rect width="64" height="64" fill="#0b5fff"/><circle cx="32" cy="32" r="20" fill="#fff"/></svg>`)
 	n.serve("acme.com", files{"/": html(`<title>Acme</title><meta property="og:site_name" content="Acme"><h1>Acme</h1>`)})
@@ -129,7 +129,7 @@ func TestABIMIRecordGivesAMark(t *testing.T) {
 	if !result.Record.HasLogo() || sourceOf(result, "logos[0]") != "https://bimi.acme.net/mark.svg" {
 		t.Errorf("logos are %+v", result.Record.Logos)
 	}
-	// Before a refusal is believed, it is tried too.
+	// It is also tried after a refusal.
 	n.serve("blocked.com", everywhere(status(403, "")))
 	n.txt["default._bimi.blocked.com"] = n.txt["default._bimi.acme.com"]
 	result, err = n.crawl("blocked.com")
@@ -138,7 +138,7 @@ func TestABIMIRecordGivesAMark(t *testing.T) {
 	}
 }
 
-func TestAManifestIsTriedBeforeARefusalIsBelieved(t *testing.T) {
+func TestManifest_TriedAfterRefusal(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -159,7 +159,7 @@ func TestAManifestIsTriedBeforeARefusalIsBelieved(t *testing.T) {
 	}
 }
 
-func TestASecondPageIsReadWhenSomethingIsMissing(t *testing.T) {
+func TestSecondPage_ReadForMissingFields(t *testing.T) {
 	about := html(`<title>About us</title><meta name="description" content="Acme makes careful instruments for curious people, since 1978."><h1>About Acme</h1><p>` + strings.Repeat("We make careful instruments. ", 30) + `</p>`)
 	n := newInternet(t)
 	n.serve("acme.com", files{
@@ -174,7 +174,7 @@ func TestASecondPageIsReadWhenSomethingIsMissing(t *testing.T) {
 	n.wantsNot(t, "acme.com/press", "acme.com/blog/about-the-moon-and-other-things")
 }
 
-func TestFurtherPagesAreFoundInManyLanguages(t *testing.T) {
+func TestFurtherPages_ManyLanguages(t *testing.T) {
 	for name, c := range map[string]struct {
 		links string
 		want  string // "" is none
@@ -216,7 +216,7 @@ func TestFurtherPagesAreFoundInManyLanguages(t *testing.T) {
 	}
 }
 
-func TestPagesKeepAGap(t *testing.T) {
+func TestFurtherPages_KeepGap(t *testing.T) {
 	n := newInternet(t)
 	var times []time.Time
 	note := func(h http.HandlerFunc) http.HandlerFunc {
@@ -238,7 +238,8 @@ func TestPagesKeepAGap(t *testing.T) {
 	if len(times) != 3 {
 		t.Fatalf("%d pages were read, want 3", len(times))
 	}
-	// The crawl counts from where it asked, the test from where it was heard, which may be later on a busy machine.
+	// The crawl measures from its request, the test from its arrival, which may
+	// be later on a busy machine.
 	for i := 1; i < len(times); i++ {
 		if gap := times[i].Sub(times[i-1]); gap < 100*time.Millisecond {
 			t.Errorf("page %d came %s after the one before", i, gap)
@@ -246,7 +247,7 @@ func TestPagesKeepAGap(t *testing.T) {
 	}
 }
 
-func TestNoHostHasManyRequestsAtATimeAndTheBudgetHolds(t *testing.T) {
+func TestFetches_PerHostLimitAndBudget(t *testing.T) {
 	n := newInternet(t)
 	head := `<title>Acme</title><link rel=manifest href=/m.json><meta property="og:image" content="/share.png">`
 	for i := range 20 {
@@ -280,7 +281,7 @@ func TestNoHostHasManyRequestsAtATimeAndTheBudgetHolds(t *testing.T) {
 	}
 }
 
-func TestWhatEndsEarlyGivesWhatThereIs(t *testing.T) {
+func TestDeadline_ReturnsPartialResult(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	n := newInternet(t)
 	n.serve("acme.com", files{
@@ -296,7 +297,7 @@ func TestWhatEndsEarlyGivesWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestAnUnchangedPageIsNotFetchedAgain(t *testing.T) {
+func TestUnchangedPage_NotModified(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)
@@ -320,14 +321,14 @@ func TestAnUnchangedPageIsNotFetchedAgain(t *testing.T) {
 	if err != nil || result.NotModified || result.ETag != `"1"` {
 		t.Errorf("a page that has changed: %v, %+v", err, result)
 	}
-	// A server that says so without having been asked has no page.
+	// A 304 for an unconditional request has no page.
 	n.serve("odd.com", everywhere(status(http.StatusNotModified, "")))
 	if got := ending(n.crawl("odd.com")); got != brand.NoData {
 		t.Errorf("an answer that nobody asked for: %s", got)
 	}
 }
 
-func TestWhatStandsBeforeThePageIsPartial(t *testing.T) {
+func TestGatePage_RecordIsPartial(t *testing.T) {
 	whole := `<meta property="og:site_name" content="Acme"><meta name="description" content="Acme makes careful instruments for curious people."><meta name="theme-color" content="#0b5fff"><link rel="icon" href="/icon.png" sizes="128x128">`
 	n := newInternet(t)
 	n.serve("good.com", files{"/": html(`<title>Acme</title>` + whole + `<h1>Acme</h1><p>` + strings.Repeat("We make careful instruments. ", 20) + `</p>`), "/icon.png": icon(128, blue)})
@@ -345,7 +346,7 @@ func TestWhatStandsBeforeThePageIsPartial(t *testing.T) {
 	}
 }
 
-// drawing is a browser of a test.
+// drawingBrowser is a fake browser.
 type drawingBrowser struct {
 	html  string
 	at    string
@@ -359,7 +360,7 @@ func (d *drawingBrowser) Render(_ context.Context, u *url.URL) ([]byte, *url.URL
 	return []byte(d.html), at, errors.Join(d.err, err)
 }
 
-func TestAnAppShellIsDrawnWhereThereIsABrowser(t *testing.T) {
+func TestAppShell_WithBrowser_IsRendered(t *testing.T) {
 	shell := files{"/": html(`<title>loading</title><link rel=icon href=/icon.png sizes=128x128><div id=root></div><script src=/app.js></script>`), "/icon.png": icon(128, blue)}
 	drawn := `<title>Acme</title><meta property="og:site_name" content="Acme Instruments"><header><a href="/">Acme Instruments</a></header><h1>Careful instruments</h1>`
 	for name, c := range map[string]struct {
@@ -414,7 +415,7 @@ func (broken) Put(context.Context, []byte, string) (string, error) {
 	return "", errors.New("disk is full")
 }
 
-func TestAnAssetStoreThatFailsIsNotTheSitesFault(t *testing.T) {
+func TestAssetStoreFails_StoreError(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage), "/icon.png": icon(64, blue)})
 	crawler, err := crawl.New(config(t), n.client(), broken{})
@@ -429,7 +430,7 @@ func TestAnAssetStoreThatFailsIsNotTheSitesFault(t *testing.T) {
 	}
 }
 
-func TestOnceExplainsAndKeepsTheFiles(t *testing.T) {
+func TestOnce_ReturnsCandidatesAndFiles(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage + `<link rel=icon href=/missing.png sizes=256x256><script type="application/ld+json">{"@context":"https://schema.org","@type":"Restaurant","name":"Acme","url":"https://acme.com/"}</script>`), "/icon.png": icon(64, blue)})
 	result, _, err := crawl.Once(t.Context(), config(t), n.client(), "acme.com")
@@ -475,7 +476,7 @@ func mustURL(t testing.TB, address string) *url.URL {
 	return u
 }
 
-func TestASiteUnderWWWAlone(t *testing.T) {
+func TestSiteOnlyUnderWWW(t *testing.T) {
 	good := files{"/": html(acmePage), "/icon.png": icon(128, blue)}
 	for name, c := range map[string]struct {
 		bare http.Handler
@@ -498,12 +499,12 @@ func TestASiteUnderWWWAlone(t *testing.T) {
 	}
 }
 
-// faulty is a renderer with a fault.
+// faulty is a renderer that panics.
 type faulty struct{}
 
 func (faulty) Render(context.Context, []byte, int) (*image.NRGBA, error) { panic("a fault") }
 
-func TestAFileThatFindsAFaultCostsThatFile(t *testing.T) {
+func TestPanicInDecoder_LosesOneFile(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{
 		"/":         html(acmePage + `<link rel=icon href=/icon.svg>`),
@@ -520,7 +521,7 @@ func TestAFileThatFindsAFaultCostsThatFile(t *testing.T) {
 	}
 }
 
-func TestACrawlerNeedsItsParts(t *testing.T) {
+func TestNew_MissingParts_Fails(t *testing.T) {
 	n := newInternet(t)
 	for name, make := range map[string]func() (*crawl.Crawler, error){
 		"no renderer": func() (*crawl.Crawler, error) { return crawl.New(crawl.Config{}, n.client(), n.assets()) },

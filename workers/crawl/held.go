@@ -14,34 +14,38 @@ import (
 )
 
 const (
-	// ownBytes of files and pixels every crawl may hold, however many there are: enough for the files of most sites.
+	// ownBytes is the share of every crawl for files and pixels: enough for the
+	// files of most sites.
 	ownBytes = 2 << 20
-	// commonBytes is what all crawls together may hold beyond that.
+	// commonBytes is the limit for all crawls together beyond their shares.
 	commonBytes = 48 << 20
-	// spareBytes of that may be decoded files which are kept only in case the same file is named once more.
+	// spareBytes is the part of that for decoded files that are kept only in
+	// case the same file is referenced again.
 	spareBytes = 12 << 20
 )
 
-// Limits of the memory that home pages take.
+// Limits of the memory for home pages.
 const (
-	// pageBytes is what all of them together may take: 20 of a hundred thousand characters and some thousand elements,
-	// beside one of the largest.
+	// pageBytes is the limit for all of them together: 20 of a hundred thousand
+	// characters and some thousand elements, in addition to one of the largest.
 	pageBytes = 64 << 20
-	// perTag is what an element and the text behind it take, in bytes, and perByte the text itself.
+	// perTag is the size in bytes of an element with the text after it, and
+	// perByte that of a byte of text.
 	perTag, perByte = 160, 3
-	// pagePatience is how long a page waits for that.
+	// pagePatience is how long a page waits for room.
 	pagePatience = 2 * time.Second
-	// begunPage is how much is read of a page that waited in vain.
+	// begunPage is how much of a page is parsed if there is no room in time.
 	begunPage = 64 << 10
 )
 
-// pageCost is what a page takes at most when it is parsed, in bytes.
+// pageCost returns the largest size in bytes of a page when it is parsed.
 func pageCost(html []byte) int64 {
 	return perTag*int64(bytes.Count(html, []byte("<"))) + perByte*int64(len(html))
 }
 
-// parsed is as much of a home page as there is room to parse: all of it, or its beginning when others hold too much for
-// too long. The room is the crawl's until it ends, or reads another home page instead.
+// parsed returns as much of a home page as there is room to parse: all of it,
+// or its beginning if other crawls use the room for too long. The room is the
+// crawl's until it ends, or reads another home page.
 func (r *run) parsed(ctx context.Context, html []byte) []byte {
 	r.page.Give()
 	r.page = room.Part{}
@@ -56,22 +60,24 @@ func (r *run) parsed(ctx context.Context, html []byte) []byte {
 	return html[:min(len(html), begunPage)]
 }
 
-// errCrowded: a file was let go because all crawls together hold too much.
-var errCrowded = errors.New("not kept: too much is held by all crawls together")
+// errCrowded: a file was dropped because all crawls together reached their
+// limit.
+var errCrowded = errors.New("not kept: all crawls together reached their memory limit")
 
 // held counts the bytes of files and pixels that one crawl holds.
 type held struct {
-	common *semaphore.Weighted // of all crawls; nil: no bound
-	spares *semaphore.Weighted // of all crawls, within common; nil: no bound
+	common *semaphore.Weighted // of all crawls; nil: no limit
+	spares *semaphore.Weighted // of all crawls, within common; nil: no limit
 
 	mu     sync.Mutex
-	own    int64 // held out of ownBytes
-	beyond int64 // held out of common
-	spare  int64 // held out of common and spares
-	short  bool  // something was refused
+	own    int64 // taken from ownBytes
+	beyond int64 // taken from common
+	spare  int64 // taken from common and spares
+	short  bool  // a request was refused
 }
 
-// take is false when neither the crawl's own share nor the common one has room for n more bytes.
+// take reports whether the crawl's own share or the common one has room for n
+// more bytes, and takes them.
 func (h *held) take(n int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +93,8 @@ func (h *held) take(n int64) bool {
 	return true
 }
 
-// takeSpare takes n bytes for what the crawl can do without, until it ends, and reports whether there was room.
+// takeSpare takes n bytes for dispensable data until the crawl ends, and
+// reports whether there was room.
 func (h *held) takeSpare(n int64) bool {
 	if h.common == nil {
 		return true
@@ -105,7 +112,7 @@ func (h *held) takeSpare(n int64) bool {
 	return true
 }
 
-// give gives bytes back, the common ones first.
+// give releases bytes, the common ones first.
 func (h *held) give(n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,21 +124,21 @@ func (h *held) give(n int64) {
 	h.own = max(0, h.own-(n-beyond))
 }
 
-// fallShort notes that something was refused elsewhere.
+// fallShort records a refusal elsewhere.
 func (h *held) fallShort() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.short = true
 }
 
-// wasShort says whether something was refused.
+// wasShort reports whether a request was refused.
 func (h *held) wasShort() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.short
 }
 
-// end gives everything back.
+// end releases everything.
 func (h *held) end() {
 	h.give(h.own + h.beyond)
 	h.mu.Lock()
@@ -143,7 +150,7 @@ func (h *held) end() {
 	}
 }
 
-// weight is the memory of a picture that was read, in bytes.
+// weight returns the memory of an image in bytes.
 func weight(p *logofinder.Picture) int64 {
 	n := int64(len(p.SVG))
 	if p.Raster != nil {
@@ -152,9 +159,10 @@ func weight(p *logofinder.Picture) int64 {
 	return n
 }
 
-// keep keeps a picture that was read until the crawl chooses. When there is no room for it, those that
-// would not be chosen as things stand are let go first: otherwise all wait for the choice, since a better
-// picture of one drawing may bring back another.
+// keep keeps an image until the crawl chooses. If there is no room, it first
+// drops images that would not be chosen at this point; otherwise all of them
+// wait for the choice, because a better image of one drawing may make another
+// one eligible.
 func (f *found) keep(h *held, i int, p *logofinder.Picture) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

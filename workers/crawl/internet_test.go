@@ -18,8 +18,9 @@ import (
 	"letterhead/workers/crawl"
 )
 
-// internet is a closed little internet: names, addresses that look public, and web servers. It stands
-// beneath the guard of safehttp, at the seams meant for that.
+// internet is a closed test network: names, addresses that look public, and web
+// servers. It is connected below the guard of safehttp, at the interfaces
+// intended for that.
 type internet struct {
 	t         testing.TB
 	authority *testcert.Authority
@@ -33,10 +34,10 @@ type internet struct {
 	refusing map[string]bool // host or host:port
 	silent   map[string]bool // host or host:port
 	txt      map[string][]string
-	mute     chan struct{} // no TXT record is ever answered for; closed when the first question was given up
+	mute     chan struct{} // no TXT query is answered; closed when the first query is abandoned
 	asked    []string      // host and path of every request
 	busy     map[string]int
-	busiest  map[string]int // the most requests of a host at a time
+	busiest  map[string]int // the most concurrent requests of a host
 }
 
 func newInternet(t testing.TB) *internet {
@@ -50,7 +51,7 @@ func newInternet(t testing.TB) *internet {
 	if n.authority, err = testcert.NewAuthority(); err != nil {
 		t.Fatal(err)
 	}
-	quiet := log.New(discard{}, "", 0) // clients that give up are part of the tests
+	quiet := log.New(discard{}, "", 0) // some tests make clients give up
 	for _, at := range []*net.Listener{&n.plain, &n.secure} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -70,7 +71,7 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// serve puts a site on the net.
+// serve adds a site to the network.
 func (n *internet) serve(host string, h http.Handler) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,10 +83,11 @@ func (n *internet) serve(host string, h http.Handler) {
 	}
 }
 
-// refuse lets a host, or one port of it such as acme.com:443, refuse connections.
+// refuse makes a host, or one port of it such as acme.com:443, refuse
+// connections.
 func (n *internet) refuse(where string) { n.refusing[where] = true }
 
-// ServeHTTP hands a request to its site.
+// ServeHTTP passes a request to its site.
 func (n *internet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host := strings.ToLower(r.Host)
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -109,7 +111,7 @@ func (n *internet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	site.ServeHTTP(w, r)
 }
 
-// LookupNetIP is the resolver.
+// LookupNetIP implements the resolver.
 func (n *internet) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,7 +121,7 @@ func (n *internet) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr,
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
-// LookupTXT is the resolver's other half.
+// LookupTXT implements the resolver.
 func (n *internet) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	if n.mute != nil {
 		<-ctx.Done()
@@ -134,7 +136,7 @@ func (n *internet) LookupTXT(ctx context.Context, name string) ([]string, error)
 	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 }
 
-// dial connects to the listener that stands for an address.
+// dial connects to the listener for an address.
 func (n *internet) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -152,7 +154,7 @@ func (n *internet) dial(ctx context.Context, network, address string) (net.Conn,
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case refusing:
-		// A port where nobody listens, for the error that a real refusal gives.
+		// A port without a listener, for the error of a real refusal.
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
@@ -166,7 +168,7 @@ func (n *internet) dial(ctx context.Context, network, address string) (net.Conn,
 	return (&net.Dialer{}).DialContext(ctx, "tcp", n.plain.Addr().String())
 }
 
-// client is the product's own client, with its guard on.
+// client returns the production client, with its guard enabled.
 func (n *internet) client() *safehttp.Client {
 	n.t.Helper()
 	c, err := safehttp.New(safehttp.Config{

@@ -14,7 +14,8 @@ import (
 	"letterhead/workers/crawl/logofinder"
 )
 
-// wholePage has all that a complete record needs, and two logos: a drawing and an icon.
+// wholePage has everything for a complete record, and two logos: a drawing and
+// an icon.
 const wholePage = `<!doctype html><title>Acme</title><meta property="og:site_name" content="Acme"><meta name="description" content="Acme makes careful instruments for curious people."><meta name="theme-color" content="#0b5fff"><link rel="icon" href="/icon.png" sizes="128x128"><header><a href="/"><img class="logo" alt="Acme" src="/logo.svg"></a></header><h1>Acme</h1>`
 
 func wholeSite() files {
@@ -25,12 +26,13 @@ func wholeSite() files {
 	}
 }
 
-// slowStore is an asset store whose first file takes until a crawl's time is over.
+// slowStore is an asset store that blocks in its first Put until a crawl's time
+// is over.
 type slowStore struct {
 	logofinder.Assets
 	over  <-chan struct{}
-	fails bool // no file is ever stored
-	cut   bool // none but the first is
+	fails bool // every Put fails
+	cut   bool // every Put but the first fails
 
 	mu    sync.Mutex
 	begun int
@@ -51,7 +53,7 @@ func (s *slowStore) Put(ctx context.Context, data []byte, ext string) (string, e
 	return s.Assets.Put(ctx, data, ext)
 }
 
-func TestWhenTimeIsOverOnlyThePrimaryLogoIsStored(t *testing.T) {
+func TestDeadline_StoresPrimaryLogoOnly(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", wholeSite())
 	for name, c := range map[string]struct {
@@ -88,7 +90,8 @@ func TestWhenTimeIsOverOnlyThePrimaryLogoIsStored(t *testing.T) {
 	}
 }
 
-// countingRenderer notes whether two drawings are made at a time: each waits a little for another one.
+// countingRenderer detects concurrent drawings: each waits a little for another
+// one.
 type countingRenderer struct {
 	logofinder.Renderer
 	mu    sync.Mutex
@@ -118,7 +121,7 @@ func (c *countingRenderer) Render(ctx context.Context, svg []byte, side int) (*i
 	return c.Renderer.Render(ctx, svg, side)
 }
 
-func TestEncodingCountsAmongTheDecodersOfAllCrawls(t *testing.T) {
+func TestEncoding_CountsAsDecoder(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", wholeSite())
 	cfg := config(t)
@@ -143,7 +146,7 @@ func TestEncodingCountsAmongTheDecodersOfAllCrawls(t *testing.T) {
 	}
 }
 
-func TestASilentNameServerDelaysNothing(t *testing.T) {
+func TestSilentNameServer_NoDelay(t *testing.T) {
 	n := newInternet(t)
 	n.mute = make(chan struct{})
 	site := wholeSite()
@@ -166,7 +169,7 @@ func TestASilentNameServerDelaysNothing(t *testing.T) {
 	}
 }
 
-func TestAPageOnAPlatformIsNotTheBrands(t *testing.T) {
+func TestPageOnPlatform_IsNotBrands(t *testing.T) {
 	for _, host := range []string{"www.facebook.com", "m.facebook.com", "www.instagram.com", "linktr.ee", "www.yelp.com"} {
 		for name, path := range map[string]func(*http.Request) string{
 			"to a page": func(*http.Request) string { return "/joesdiner" },
@@ -189,7 +192,8 @@ func TestAPageOnAPlatformIsNotTheBrands(t *testing.T) {
 			}
 		}
 	}
-	// The platforms themselves are brands, and their other domains lead to their start pages.
+	// The platforms themselves are brands, and their other domains redirect to
+	// their start pages.
 	n := newInternet(t)
 	n.serve("facebook.com", everywhere(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://www.facebook.com/login/", http.StatusFound)
@@ -203,7 +207,7 @@ func TestAPageOnAPlatformIsNotTheBrands(t *testing.T) {
 			t.Errorf("%s: %v", domain, err)
 		}
 	}
-	// What else a domain has to show for itself still counts.
+	// Other content of a domain still counts.
 	n.serve("joesdiner.com", everywhere(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://www.facebook.com/joesdiner", http.StatusFound)
 	}))
@@ -215,7 +219,7 @@ func TestAPageOnAPlatformIsNotTheBrands(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsDroppedDoesNotHideTheSite(t *testing.T) {
+func TestDroppedPort_OtherURLIsTried(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", wholeSite())
 	n.serve("www.acme.com", wholeSite())
@@ -226,7 +230,7 @@ func TestAPortThatIsDroppedDoesNotHideTheSite(t *testing.T) {
 	}
 }
 
-func TestAnotherSitesPageIsNotTheOneThatIsHeld(t *testing.T) {
+func TestUnchangedPageOfOtherSite_IsFetched(t *testing.T) {
 	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	n := newInternet(t)
 	n.serve("acme.com", everywhere(func(w http.ResponseWriter, r *http.Request) {

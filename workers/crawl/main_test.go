@@ -14,7 +14,8 @@ import (
 
 type judgeWeighed = extract.Weighed
 
-// vectors is the one renderer of this test binary: its module takes a second to compile.
+// vectors is the only renderer of this test binary: its module takes a second
+// to compile.
 var vectors = sync.OnceValues(func() (*resvg.Renderer, error) {
 	return resvg.New(context.Background(), resvg.Config{CacheDir: vectorCache})
 })
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// config is the configuration of a crawler with the real renderer.
+// config returns the configuration of a crawler with the real renderer.
 func config(t testing.TB) crawl.Config {
 	t.Helper()
 	r, err := vectors()

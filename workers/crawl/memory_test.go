@@ -29,11 +29,12 @@ import (
 	"letterhead/workers/crawl"
 )
 
-// mostCrawlMemory is what a process may ever hold that crawls hostile sites and serves them to itself, in bytes: the
-// container that the README names. Go's collector is kept below eight tenths of it, as there.
+// mostCrawlMemory is the memory limit, in bytes, of a process that crawls
+// hostile sites and serves them to itself: the container size in the README.
+// GOMEMLIMIT is eight tenths of it, as there.
 const mostCrawlMemory = 512 << 20
 
-// hostileFiles are made before anything is measured.
+// hostileFiles are created before the measurement.
 var hostileFiles = map[string]func(*testing.T) []byte{
 	"deep.png":    deepPNG,
 	"tables.webp": func(*testing.T) []byte { return imagingtest.WebPTables(900) },
@@ -42,8 +43,8 @@ var hostileFiles = map[string]func(*testing.T) []byte{
 	"page.html":   func(*testing.T) []byte { return []byte(hostilePage()) },
 }
 
-// deepPNG is 16 million pixels of 16 bits a channel in some 140 kB. Decoded as it is, it takes 128 MiB, and as much
-// again for each form that it is turned into.
+// deepPNG returns 16 million pixels of 16 bits per channel in about 140 kB.
+// Decoded, it takes 128 MiB, and the same again for each converted form.
 func deepPNG(t *testing.T) []byte {
 	img := image.NewNRGBA64(image.Rect(0, 0, 4096, 4096))
 	for y := 1000; y < 3000; y++ {
@@ -68,7 +69,8 @@ func noiseJPEG(t *testing.T, side int) []byte {
 	return b.Bytes()
 }
 
-// hostilePage names many pictures that are large in many ways, and has as many elements as fit.
+// hostilePage refers to many images that are large in different ways, and has
+// as many elements as fit.
 func hostilePage() string {
 	var b strings.Builder
 	b.WriteString(`<!doctype html><title>Acme</title><meta property="og:site_name" content="Acme"><meta property="og:image" content="/deep.png?share">`)
@@ -93,8 +95,9 @@ func hostilePage() string {
 	return b.String()
 }
 
-// TestHostileSites_CrawlsStayWithinTheirMemory has sites crawled, all at once, each of which would take a gigabyte: the
-// process that crawls does nothing else, so the most memory that it ever held is what all of it takes.
+// TestHostileSites_CrawlsStayWithinTheirMemory crawls sites concurrently, each
+// of which would take a gigabyte. The crawling process does nothing else, so
+// its peak memory is that of the crawls.
 func TestHostileSites_CrawlsStayWithinTheirMemory(t *testing.T) {
 	const folderOf = "LETTERHEAD_TEST_CRAWLS_HOSTILE_SITES"
 	if folder := os.Getenv(folderOf); folder != "" {
@@ -128,7 +131,7 @@ func TestHostileSites_CrawlsStayWithinTheirMemory(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// crawlHostileSites crawls three sites, or 32 where make verify asks for it.
+// crawlHostileSites crawls three sites, or 32 if make verify requests it.
 func crawlHostileSites(t *testing.T, folder string) {
 	sites := 3
 	if os.Getenv("LETTERHEAD_VERIFY") != "" {
@@ -146,7 +149,7 @@ func crawlHostileSites(t *testing.T, folder string) {
 			fetched.Add(1)
 			w.Header().Set("Content-Type", kind)
 			w.Write(data)
-			io.WriteString(w, r.URL.RawQuery) // behind the end of the picture: no two files are the same
+			io.WriteString(w, r.URL.RawQuery) // after the end of the image, so that no two files are equal
 		}
 	}
 	site["/"] = site["/page.html"]
@@ -174,7 +177,8 @@ func crawlHostileSites(t *testing.T, folder string) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			// What is found depends on what there was time and room for, but a site with a title is a brand.
+			// The result depends on time and memory, but a site with a title is
+			// a brand.
 			result, _, err := crawler.Crawl(ctx, crawl.Target{Domain: fmt.Sprintf("acme%d.com", i)})
 			if err != nil || text(result.Record.Name) != "Acme" {
 				t.Errorf("%v", err)

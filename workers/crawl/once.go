@@ -18,8 +18,10 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Once crawls one address or host, outside of any stream. Pictures are read and named by their content, and
-// kept in Result.Files only. A host without a scheme is tried at all of its addresses. Errors: brand.ErrInvalidDomain, and those of Crawler.Crawl.
+// Once crawls one URL or host, outside of any stream. Images are read and named
+// by their content, and kept in Result.Files only. For a host without a scheme,
+// all usual URLs are tried. Errors: brand.ErrInvalidDomain, and those of
+// Crawler.Crawl.
 func Once(ctx context.Context, cfg Config, client *safehttp.Client, address string) (*Result, Stats, error) {
 	start, domain, err := startOf(address)
 	if err != nil {
@@ -27,7 +29,7 @@ func Once(ctx context.Context, cfg Config, client *safehttp.Client, address stri
 	}
 	if !strings.Contains(address, "://") {
 		if start.Scheme = ""; start.Host == domain && start.Path == "/" {
-			start = nil // the home page, wherever it answers
+			start = nil // the home page, at any of its URLs
 		}
 	}
 	c, err := New(cfg, client, nowhere{})
@@ -37,15 +39,15 @@ func Once(ctx context.Context, cfg Config, client *safehttp.Client, address stri
 	return c.crawl(ctx, Target{Domain: domain, Start: start}, true)
 }
 
-// SavedPage is a page that was kept, with the address it came from.
+// SavedPage is a saved page with its original URL.
 type SavedPage struct {
 	URL         string
 	Body        []byte
 	ContentType string // "" is HTML of unknown encoding
 }
 
-// Read extracts what one saved page says, without fetching anything: logos only when they are embedded in
-// it, no share image, no manifest. Errors: brand.ErrInvalidDomain, *Failure.
+// Read extracts the data of one saved page without fetching: only embedded
+// logos, no share image, no manifest. Errors: brand.ErrInvalidDomain, *Failure.
 func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	start, domain, err := startOf(saved.URL)
 	if err != nil {
@@ -80,14 +82,14 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	return r.assemble(ctx, h, f)
 }
 
-// startOf reads an address or a bare host.
+// startOf parses a URL or a bare host.
 func startOf(address string) (*url.URL, string, error) {
 	if !strings.Contains(address, "://") {
 		address = "https://" + address
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, "", fmt.Errorf("address %q: %w", cut(address, page.MaxURLBytes), errors.Join(err, brand.ErrInvalidDomain))
+		return nil, "", fmt.Errorf("URL %q: %w", cut(address, page.MaxURLBytes), errors.Join(err, brand.ErrInvalidDomain))
 	}
 	domain, err := brand.RegistrableDomain(u.Hostname())
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 	"letterhead/internal/safehttp"
 )
 
-// Failure is a crawl that found nothing. Outcome is one of the brand's failures.
+// Failure reports a crawl without a result. Outcome is one of the brand's
+// failures.
 type Failure struct {
 	Outcome string
-	Detail  string // one sentence for operators; never fetched content
+	Detail  string // one sentence for operators, without fetched content
 	Err     error  // the cause, or nil
 }
 
@@ -21,8 +22,9 @@ func (f *Failure) Error() string { return f.Outcome + ": " + f.Detail }
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// failed tells the outcome of a fetch of a home page that did not answer. asked is the host that was asked:
-// one that a redirect led to may not exist without the domain being gone.
+// failed returns the outcome of a home page that could not be fetched. asked is
+// the requested host: the target of a redirect may not exist although the
+// domain does.
 func failed(asked string, err error) *Failure {
 	var dns *safehttp.DNSError
 	detail := "The home page could not be fetched: " + safehttp.Reason(err) + "."
@@ -37,8 +39,8 @@ func failed(asked string, err error) *Failure {
 	return &Failure{Outcome: brand.FetchFailed, Detail: detail, Err: err}
 }
 
-// elsewhere says whether the site may answer under another of its addresses: nothing was told by a web
-// server yet.
+// elsewhere reports whether the site may respond at another of its URLs: no web
+// server has responded yet.
 func elsewhere(err error) bool {
 	var dns *safehttp.DNSError
 	if errors.As(err, &dns) {

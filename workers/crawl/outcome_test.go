@@ -21,7 +21,7 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// files is a site of fixed answers; any other path is 404.
+// files is a site of fixed responses; any other path is 404.
 type files map[string]http.HandlerFunc
 
 func (f files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func (f files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// everywhere answers each path in the same way.
+// everywhere serves every path with the same handler.
 func everywhere(h http.HandlerFunc) http.Handler { return h }
 
 func html(body string) http.HandlerFunc { return typed("text/html; charset=utf-8", body) }
@@ -54,7 +54,7 @@ func status(code int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// icon is a PNG with a ring in a color on a transparent ground.
+// icon returns a PNG with a colored ring on a transparent background.
 func icon(side int, c color.NRGBA) http.HandlerFunc {
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
 	for y := range side {
@@ -78,7 +78,7 @@ func TestOutcomesOfHomePages(t *testing.T) {
 	challenge := `<title>Just a moment...</title><script>window._cf_chl_opt={};</script><noscript>Enable JavaScript and cookies to continue</noscript>`
 	for name, c := range map[string]struct {
 		site http.Handler
-		want string // outcome, or a name when it succeeds
+		want string // outcome, or a name on success
 	}{
 		"a good page":      {files{"/": html(acmePage), "/icon.png": icon(128, blue)}, "Acme"},
 		"no logo":          {files{"/": html(acmePage)}, "Acme"},
@@ -139,7 +139,7 @@ func (blockedWithIcon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status(403, "<title>Attention Required! | Cloudflare</title>")(w, r)
 }
 
-// ending is the name of what a crawl found, or its outcome.
+// ending returns the name in a result, or the outcome of a failure.
 func ending(result *crawl.Result, err error) string {
 	var f *crawl.Failure
 	switch {
@@ -181,7 +181,7 @@ func TestOutcomesOfConnections(t *testing.T) {
 	}
 }
 
-func TestASlowPictureCostsThePictureOnly(t *testing.T) {
+func TestSlowImage_LosesOnlyImage(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{
 		"/":            html(acmePage),
@@ -197,7 +197,7 @@ func TestASlowPictureCostsThePictureOnly(t *testing.T) {
 	}
 }
 
-func TestARateLimitedSiteIsAskedOnceMore(t *testing.T) {
+func TestRateLimited_RetriesOnce(t *testing.T) {
 	n := newInternet(t)
 	asked := 0
 	n.serve("acme.com", files{"/": func(w http.ResponseWriter, r *http.Request) {
@@ -213,7 +213,7 @@ func TestARateLimitedSiteIsAskedOnceMore(t *testing.T) {
 	}
 }
 
-func TestRedirectsKeepTheDomainThatWasAskedFor(t *testing.T) {
+func TestRedirect_KeepsRequestedDomain(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", everywhere(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://www.buyer.net/acme/", http.StatusMovedPermanently)
@@ -231,7 +231,7 @@ func TestRedirectsKeepTheDomainThatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestATrivialRefreshIsFollowedAndOthersAreNot(t *testing.T) {
+func TestRefresh_FollowedOnlyIfTrivial(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(`<meta http-equiv=refresh content="0; url=/en/">`), "/en/": html(acmePage)})
 	if got := ending(n.crawl("acme.com")); got != "Acme" {
@@ -243,7 +243,7 @@ func TestATrivialRefreshIsFollowedAndOthersAreNot(t *testing.T) {
 	}
 }
 
-func TestHostilePagesAreCrawledWithinLimits(t *testing.T) {
+func TestHostilePages_WithinLimits(t *testing.T) {
 	long := strings.Repeat("<p>and on it goes</p>\n", 300_000) // 6 MB
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -290,7 +290,7 @@ func TestHostilePagesAreCrawledWithinLimits(t *testing.T) {
 	}
 }
 
-func TestNothingPrivateIsAskedFor(t *testing.T) {
+func TestPrivateAddresses_NotRequested(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage + `<link rel=icon href="http://10.0.0.1/icon.png"><link rel=icon href="http://[::1]/icon.png"><link rel="icon" href="http://localhost/icon.png">`), "/icon.png": icon(64, blue)})
 	if _, err := n.crawl("acme.com"); err != nil {
@@ -303,7 +303,7 @@ func TestNothingPrivateIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAdultSitesKeepNothing(t *testing.T) {
+func TestAdultSite_EmptyRecord(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage + `<meta name="rating" content="RTA-5042-1996-1400-1577-RTA">`), "/icon.png": icon(64, blue)})
 	result, err := n.crawl("acme.com")
@@ -319,7 +319,7 @@ func TestAdultSitesKeepNothing(t *testing.T) {
 	}
 }
 
-func TestLogosOfADataSetStayBesideWhatTheSiteShows(t *testing.T) {
+func TestDataSetLogos_AreKept(t *testing.T) {
 	known := &eventschemas.Record{
 		Name:   ptr("Acme"),
 		Logos:  []eventschemas.Logo{{Type: "symbol", Formats: []eventschemas.Asset{{ID: strings.Repeat("a", 64), Format: "svg", Size: 10}}, Tags: []string{}}},
@@ -346,7 +346,7 @@ func TestLogosOfADataSetStayBesideWhatTheSiteShows(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-func TestTheSamePageGivesTheSameRecord(t *testing.T) {
+func TestSamePage_SameRecord(t *testing.T) {
 	var first []byte
 	times := 5
 	if race.Enabled {
@@ -371,7 +371,7 @@ func TestTheSamePageGivesTheSameRecord(t *testing.T) {
 	}
 }
 
-func TestOnceCrawlsAnAddress(t *testing.T) {
+func TestOnce_URL(t *testing.T) {
 	n := newInternet(t)
 	n.serve("shop.acme.com", files{"/": html(acmePage), "/icon.png": icon(64, blue)})
 	result, stats, err := crawl.Once(t.Context(), config(t), n.client(), "shop.acme.com")
@@ -397,7 +397,7 @@ func TestOnceCrawlsAnAddress(t *testing.T) {
 	}
 }
 
-func TestASavedPageIsReadWithoutFetching(t *testing.T) {
+func TestRead_DoesNotFetch(t *testing.T) {
 	data := `<link rel="icon" href="data:image/svg+xml,` + url.PathEscape(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><circle cx="32" cy="32" r="30" fill="#0b5fff"/></svg>`) + `">`
 	result, err := crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: "https://acme.com/", Body: []byte(acmePage + data)})
 	if err != nil {

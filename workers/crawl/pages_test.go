@@ -14,12 +14,13 @@ import (
 	"letterhead/workers/crawl"
 )
 
-// expectedPage is what another extractor says of a saved page. Agreement shows parity, not truth.
+// expectedPage is the result of another extractor for a saved page. Agreement
+// shows parity, not truth.
 type expectedPage struct {
 	Page, URL, Publisher, Description, Image string
 }
 
-func TestSavedPagesAgreeWithAnotherExtractor(t *testing.T) {
+func TestSavedPages_AgreeWithOtherExtractor(t *testing.T) {
 	if race.Enabled {
 		t.Skip("reading a saved page is the work of one goroutine")
 	}
@@ -45,7 +46,8 @@ func TestSavedPagesAgreeWithAnotherExtractor(t *testing.T) {
 		r := result.Record
 		name.count(t, e.Page, "name", text(r.Name), e.Publisher, sameName)
 		description.count(t, e.Page, "description", text(r.Description), e.Description, sameText)
-		// The other extractor takes any picture of the page; ours is the page's own share image or none.
+		// The other extractor takes any image of the page; ours takes only the
+		// page's own share image.
 		if r.OGImage != nil {
 			image.count(t, e.Page, "image", *r.OGImage, e.Image, sameAddress)
 		}
@@ -59,7 +61,8 @@ func TestSavedPagesAgreeWithAnotherExtractor(t *testing.T) {
 	}
 }
 
-// agreement counts the pages on which both extractors say something, and on which they say the same.
+// agreement counts the pages for which both extractors have a value, and those
+// for which the values are the same.
 type agreement struct{ same, both int }
 
 func (a agreement) String() string {
@@ -89,7 +92,8 @@ func (a *agreement) count(t *testing.T, page, field, ours, theirs string, same f
 
 func sameName(a, b string) bool { return letters(a) == letters(b) }
 
-// letters is a text's letters and digits: the case of a brand is a matter of taste, its letters are not.
+// letters returns a text's letters and digits in one case, because the case of
+// a brand is a matter of taste.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -99,7 +103,8 @@ func letters(s string) string {
 	}, s)
 }
 
-// sameText compares the beginnings: the other extractor cuts descriptions elsewhere.
+// sameText compares the beginnings: the other extractor truncates descriptions
+// elsewhere.
 func sameText(a, b string) bool {
 	x, y := []rune(letters(a)), []rune(letters(b))
 	n := min(len(x), len(y), 80)

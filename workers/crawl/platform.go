@@ -8,9 +8,9 @@ import (
 	"letterhead/workers/crawl/extract"
 )
 
-// platforms are hosts beside the networks where many brands have one page each, which carries the
-// platform's name and icon: link lists, maps, reviews, markets, payments. Those that give each brand a
-// host of its own are not here.
+// platforms are hosts, other than the networks, where many brands have one page
+// each, with the platform's name and icon: link lists, maps, reviews, markets,
+// payments. Platforms with a separate host for each brand are not listed.
 var platforms = []string{
 	"linktr.ee", "beacons.ai", "bio.link", "lnk.bio", "campsite.bio", "taplink.cc", "linkin.bio", "about.me", "flow.page", "allmylinks.com", "solo.to",
 	"google.com", "maps.google.com", "business.google.com", "sites.google.com", "docs.google.com", "drive.google.com", "play.google.com", "g.page", "goo.gl", "maps.app.goo.gl", "forms.gle",
@@ -21,14 +21,15 @@ var platforms = []string{
 	"gitlab.com", "bitbucket.org", "npmjs.com", "pypi.org", "notion.so", "dropbox.com", "calendly.com", "behance.net", "dribbble.com", "quora.com", "goodreads.com", "imdb.com", "producthunt.com", "wellfound.com",
 }
 
-// onPlatform says whether a home page is the brand's page on a network or another platform: what it says of
-// itself is the platform's. A platform's own start page is where its other domains lead.
+// onPlatform reports whether a home page is the brand's page on a network or
+// another platform: its declarations are the platform's. A platform's own start
+// page is the target of its other domains.
 func (r *run) onPlatform(u *url.URL) bool {
 	return strings.Trim(u.Path, "/") != "" && !r.site.Own(u) && isPlatform(u.Hostname()) && !isPlatform(r.target.Domain)
 }
 
-// leftForPlatform says whether a file of the site was answered for by a platform: a domain whose every path
-// leads to facebook.com has its icon there too.
+// leftForPlatform reports whether a platform answered for a file of the site: a
+// domain that redirects every path to facebook.com also redirects its icon.
 func (r *run) leftForPlatform(asked, final *url.URL) bool {
 	return isPlatform(final.Hostname()) && !isPlatform(asked.Hostname()) && !isPlatform(r.target.Domain)
 }

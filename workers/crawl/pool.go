@@ -12,16 +12,16 @@ import (
 // job is one crawl request.
 type job struct {
 	request     eventschemas.CrawlRequested
-	received    time.Time // the time allowed counts from here: clocks of nodes differ
+	received    time.Time // the allowed time counts from here, because clocks of nodes differ
 	causation   string    // id of the event
 	correlation string
-	attempt     string // it is noted as
+	attempt     string // its id in Attempts
 
 	decided chan struct{} // closed when err is set
-	err     error         // nil: the crawl was begun, or need not be
+	err     error         // nil: the crawl was begun, or is not needed
 }
 
-// decision waits until it is decided whether the crawl is begun.
+// decision waits until the crawl is begun, skipped or returned.
 func (j *job) decision(ctx context.Context) error {
 	select {
 	case <-j.decided:
@@ -31,24 +31,24 @@ func (j *job) decision(ctx context.Context) error {
 	}
 }
 
-// pool runs the crawls of one lane, a bounded number at a time.
+// pool runs the crawls of one lane, with limited concurrency.
 type pool struct {
 	lane    string
 	workers int
-	free    chan *job // to the workers that are free
+	free    chan *job // to idle workers
 	metrics *metrics
 
 	mu       sync.Mutex
-	under    map[string]*job // crawls that wait or are under way, by id
-	returned map[string]*job // crawls that were handed back, by id: the next delivery goes on with their time and attempt
+	under    map[string]*job // waiting and running crawls, by id
+	returned map[string]*job // crawls returned to the broker, by id: the next delivery continues with their time and attempt
 }
 
 func newPool(lane string, workers int, m *metrics) *pool {
 	return &pool{lane: lane, workers: workers, free: make(chan *job), metrics: m, under: map[string]*job{}, returned: map[string]*job{}}
 }
 
-// accept returns nil when it is noted that the crawl is begun, or found that it need not be. A crawl that waits or is
-// under way already has the decision that is made of it.
+// accept returns nil when the crawl is recorded as begun, or is found to be
+// unnecessary. A crawl that is already waiting or running shares its decision.
 func (p *pool) accept(ctx context.Context, j *job) error {
 	id := j.request.CrawlID
 	p.mu.Lock()
@@ -81,13 +81,15 @@ func (p *pool) handOver(ctx context.Context, j *job) bool {
 	}
 }
 
-// decide records whether the crawl was begun or skipped, or why it is returned to the broker, and ends the waits for it.
+// decide records whether the crawl was begun or skipped, or why it is returned
+// to the broker, and wakes the waiting callers.
 func (p *pool) decide(j *job, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.returned, j.request.CrawlID)
 	if err != nil {
-		// Another crawler may take a crawl that was returned, so it is forgotten after attemptKept.
+		// Another crawler may take a returned crawl, so it is forgotten after
+		// attemptKept.
 		maps.DeleteFunc(p.returned, func(_ string, old *job) bool { return j.received.Sub(old.received) > attemptKept })
 		p.returned[j.request.CrawlID] = j
 	}
@@ -115,5 +117,6 @@ func (p *pool) start(wg *sync.WaitGroup, do func(*job)) {
 	}
 }
 
-// close lets the workers end with what they do. Nothing may be accepted any more.
+// close lets the workers finish their current jobs. accept must not be called
+// afterwards.
 func (p *pool) close() { close(p.free) }

@@ -11,8 +11,8 @@ import (
 	"letterhead/workers/crawl/logofinder"
 )
 
-// readings are the files of pictures that one crawl has decoded, by their content: a file is decoded once, whatever the
-// page names it as and however often.
+// readings are the decoded image files of one crawl, by content: a file is
+// decoded once, however many times and in whatever role the page refers to it.
 type readings struct {
 	sprites bool // rasters may be cut into pieces
 
@@ -25,12 +25,14 @@ type readings struct {
 type reading struct {
 	done chan struct{} // closed when the others are set
 	err  error
-	// file is there for as long as somebody uses it, and kept for as long as the crawl lasts when there is room for that.
+	// file remains while it is in use, and until the crawl ends if there is
+	// room.
 	file weak.Pointer[logofinder.File]
 	kept *logofinder.File
 }
 
-// at returns the reading of a file, and whether the caller is to do it: then it calls set and closes done.
+// at returns the reading of a file, and whether the caller must decode it: then
+// it calls set and closes done.
 func (r *readings) at(data []byte, part *inlinesvg.Sprite) (one *reading, first bool) {
 	key := sha256.Sum256(data)
 	if part != nil {
@@ -44,12 +46,13 @@ func (r *readings) at(data []byte, part *inlinesvg.Sprite) (one *reading, first 
 	if r.of == nil {
 		r.of = map[[sha256.Size]byte]*reading{}
 	}
-	one = &reading{done: make(chan struct{}), err: errNotInTime} // also when decoding panics
+	one = &reading{done: make(chan struct{}), err: errNotInTime} // also if decoding panics
 	r.of[key] = one
 	return one, true
 }
 
-// set notes what decoding gave. The caller is alone with the reading until done is closed.
+// set records the result of decoding. Only the caller may access the reading
+// until done is closed.
 func (one *reading) set(file *logofinder.File, err error, keep bool) {
 	if one.err = err; err != nil {
 		return
@@ -60,19 +63,21 @@ func (one *reading) set(file *logofinder.File, err error, keep bool) {
 	}
 }
 
-// get returns the decoded file; nil when it was let go for want of memory.
+// get returns the decoded file, or nil if it was dropped for lack of memory.
 func (one *reading) get() *logofinder.File { return one.file.Value() }
 
-// count counts a file that is decoded.
+// count counts a decoded file.
 func (r *readings) count() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.decoded++
 }
 
-// decode has a file decoded, unless that was done in this crawl already, and used, in a turn at the gate with room for
-// both. Those who ask for one file at the same time wait for one decoding. cost is what use holds, in bytes, beside the
-// file and its pixels. Errors: those of logofinder.Open and of use, errNotInTime.
+// decode decodes a file, unless this crawl has already done so, and calls use,
+// in a turn at the gate with room for both. Concurrent callers for one file
+// share one decoding. cost is the memory, in bytes, for use, in addition to the
+// file and its pixels. Errors: those of logofinder.Open and of use,
+// errNotInTime.
 func (r *run) decode(ctx context.Context, rank int, data []byte, part *inlinesvg.Sprite, cost int64, use func(*logofinder.File) error) error {
 	one, first := r.readings.at(data, part)
 	if !first {

@@ -26,7 +26,8 @@ func (inked) Render(_ context.Context, _ []byte, side int) (*image.NRGBA, error)
 	return img, nil
 }
 
-// What is made of a vector is counted as its pixels are, and let go with them when there is no room to keep it.
+// The rendering of a vector is counted like its pixels, and dropped with them
+// if there is no room.
 func TestReadings_VectorWithoutSpareRoom_IsNotHeld(t *testing.T) {
 	data := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><path d="M0 0h64v64z" fill="#0b5fff"/></svg>`)
 	for name, c := range map[string]struct {

@@ -12,7 +12,8 @@ import (
 	recorded "letterhead/workers/crawl/accuracy/internet"
 )
 
-// play puts every host of a recording on the net. It skips the test where the recordings are missing.
+// play serves every host of a recording. It skips the test if the recordings
+// are missing.
 func (n *internet) play(name string) {
 	n.t.Helper()
 	sites, err := recorded.Recorded(unzip(n.t, testData(n.t), "recordings/"+name+".vcr.gz"))
@@ -24,7 +25,7 @@ func (n *internet) play(name string) {
 	}
 }
 
-// serveFolder puts a site that was written for the accuracy command on the net, under its host name.
+// serveFolder serves a site of the accuracy command under its host name.
 func (n *internet) serveFolder(site, host string) {
 	n.t.Helper()
 	written, err := recorded.New(n.authority)
@@ -38,7 +39,8 @@ func (n *internet) serveFolder(site, host string) {
 	n.serve(host, written)
 }
 
-// testData returns the folder of saved pages and recordings. It skips the test where there is none.
+// testData returns the folder of saved pages and recordings. It skips the test
+// if it is missing.
 func testData(t testing.TB) fs.FS {
 	t.Helper()
 	data, err := recorded.Data(filepath.Join("..", ".."))

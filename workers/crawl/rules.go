@@ -19,32 +19,36 @@ import (
 )
 
 const (
-	// agent is the product token that robots.txt groups name this crawler by; safehttp.UserAgent sends it.
+	// agent is the product token of this crawler in robots.txt;
+	// safehttp.UserAgent sends it.
 	agent = "LetterheadBot"
-	// rulesTime bounds the fetch of a robots.txt.
+	// rulesTime limits the fetch of a robots.txt.
 	rulesTime = 2 * time.Second
-	// rulesPatience is how long a live crawl, whose home page has come, waits for the rules.
+	// rulesPatience is how long a live crawl that has its home page waits for
+	// the rules.
 	rulesPatience = 500 * time.Millisecond
-	// rulesFor is how long rules are believed (RFC 9309, section 2.4: at most a day).
+	// rulesFor is how long rules are cached (RFC 9309, section 2.4: at most a
+	// day).
 	rulesFor = 24 * time.Hour
-	// maxRulesBytes bounds the memory of the rules of all hosts.
+	// maxRulesBytes limits the memory of the rules of all hosts.
 	maxRulesBytes = 16 << 20
-	// rulesOverhead is the memory of one host's rules beside the rules themselves.
+	// rulesOverhead is the memory of one host's entry, excluding the rules.
 	rulesOverhead = 256
-	// pageGap is kept between two pages of one host, and maxCrawlDelay of what a robots.txt asks for: who
-	// asks for more gets one page.
+	// pageGap is the time between two pages of one host, and maxCrawlDelay the
+	// longest Crawl-delay that is obeyed: for a longer one only one page is
+	// fetched.
 	pageGap       = 200 * time.Millisecond
 	maxCrawlDelay = 10 * time.Second
 )
 
-// errRulesUnavailable: the server failed to answer for its robots.txt. Nobody may be crawled on a schedule
-// then (RFC 9309, section 2.3.1.4).
+// errRulesUnavailable: the server failed to serve its robots.txt. Scheduled
+// crawls are not allowed then (RFC 9309, section 2.3.1.4).
 var errRulesUnavailable = errors.New("robots.txt is unavailable")
 
 // rulesUnavailable is the detail of the failure of such a crawl.
 const rulesUnavailable = "The site's robots.txt is unavailable."
 
-// rulebook remembers the rules of servers.
+// rulebook caches the rules of servers.
 type rulebook struct {
 	entries *otter.Cache[string, heldRules] // by originOf
 	now     func() time.Time
@@ -61,22 +65,22 @@ func newRulebook(now func() time.Time) (*rulebook, error) {
 		Weigher:       func(origin string, h heldRules) uint32 { return uint32(len(origin) + h.rules.Size() + rulesOverhead) },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make cache of robots.txt: %w", err)
+		return nil, fmt.Errorf("create cache of robots.txt: %w", err)
 	}
 	return &rulebook{entries: entries, now: now}, nil
 }
 
-// originOf names the server that an address stands at: its rules hold for one scheme and host.
+// originOf returns the origin of a URL: rules apply to one scheme and host.
 func originOf(u *url.URL) string { return strings.ToLower(u.Scheme + "://" + u.Host) }
 
-// known returns the rules of a server that are remembered.
+// known returns the cached rules of a server.
 func (b *rulebook) known(u *url.URL) (*robots.Rules, bool) {
 	held, ok := b.entries.GetIfPresent(originOf(u))
 	return held.rules, ok && b.now().Sub(held.at) < rulesFor
 }
 
-// of returns the rules of the server that an address stands at. Errors: errRulesUnavailable, and those of
-// safehttp when nobody answered.
+// of returns the rules of a URL's server. Errors: errRulesUnavailable, and
+// those of safehttp if no server responded.
 func (b *rulebook) of(ctx context.Context, session *safehttp.Session, u *url.URL) (*robots.Rules, error) {
 	if rules, ok := b.known(u); ok {
 		return rules, nil
@@ -96,34 +100,35 @@ func (b *rulebook) of(ctx context.Context, session *safehttp.Session, u *url.URL
 	}
 	b.entries.Set(originOf(u), heldRules{rules, b.now()})
 	if response != nil && isRulesOf(&at, response.FinalURL) {
-		b.entries.Set(originOf(response.FinalURL), heldRules{rules, b.now()}) // acme.com sends on to www.acme.com for this as for all else
+		b.entries.Set(originOf(response.FinalURL), heldRules{rules, b.now()}) // acme.com redirects to www.acme.com for this file as for all others
 	}
 	return rules, nil
 }
 
 const rulesPath = "/robots.txt"
 
-// isRulesOf says whether the address that a robots.txt was finally found at is that of another server's own,
-// within the same domain. What a stranger sends on to is his, not that server's word.
+// isRulesOf reports whether the final URL of a robots.txt is a server's own
+// within the same domain. After a redirect to another domain, the rules are
+// those of its owner.
 func isRulesOf(asked, final *url.URL) bool {
 	return final.Path == rulesPath && final.RawQuery == "" && !final.ForceQuery && site.Registrable(final.Hostname()) == site.Registrable(asked.Hostname())
 }
 
-// ruling is what is known of the rules of a server.
+// ruling holds the known rules of a server.
 type ruling struct {
 	origin string
-	rules  *robots.Rules // nil when they are not known
+	rules  *robots.Rules // nil if they are unknown
 	err    error
 }
 
-// asking are rules that were asked for.
+// asking is a request for rules.
 type asking struct {
 	origin string
-	answer <-chan ruling // nil once it was taken
+	answer <-chan ruling // nil after it was received
 }
 
-// askRules fetches the rules of a server. Those that are on their way already are waited for first: they
-// may well be the same file, when both come from one redirect.
+// askRules fetches the rules of a server. It first waits for a pending request,
+// because both may be for the same file if one redirects to the other.
 func (r *run) askRules(ctx context.Context, u *url.URL) {
 	before, out := r.asking.answer, make(chan ruling, 1)
 	r.asking = asking{origin: originOf(u), answer: out}
@@ -136,16 +141,17 @@ func (r *run) askRules(ctx context.Context, u *url.URL) {
 	}()
 }
 
-// permitted says whether a page may be fetched or, when it came already, kept. It waits for the rules of its
-// server as long as they are worth waiting for. A crawl on a schedule goes by the rules for everybody; one
-// that somebody waits for only by those that name this crawler: it is a visit on a person's behalf.
+// permitted reports whether a page may be fetched or, if already fetched, kept.
+// It waits for the rules of its server for a limited time. A scheduled crawl
+// obeys the rules for all agents; a live crawl only those that name this
+// crawler, because it is a visit on behalf of a user.
 func (r *run) permitted(ctx context.Context, u *url.URL) error {
 	if origin := originOf(u); r.ruling.origin != origin {
 		if r.asking.origin != origin || r.asking.answer == nil {
 			r.askRules(ctx, u)
 		}
 		waiting, cancel := ctx, context.CancelFunc(func() {})
-		if !r.target.Scheduled { // else bounded by rulesTime
+		if !r.target.Scheduled { // otherwise limited by rulesTime
 			waiting, cancel = context.WithTimeout(ctx, rulesPatience)
 		}
 		defer cancel()
@@ -156,7 +162,7 @@ func (r *run) permitted(ctx context.Context, u *url.URL) error {
 	return r.allowed(u)
 }
 
-// lastWord looks once more at rules that were not there in time, before what was found is kept.
+// lastWord checks rules that arrived late before the result is kept.
 func (r *run) lastWord(page *url.URL) error {
 	if r.ruling.origin == originOf(page) {
 		return nil
@@ -169,8 +175,9 @@ func (r *run) lastWord(page *url.URL) error {
 	return r.allowed(page)
 }
 
-// allowed is nil unless the rules that are known forbid to crawl a page. Without rules, because the server
-// did not answer for them, no page of it is crawled on a schedule (RFC 9309, section 2.3.1.4).
+// allowed returns nil unless the known rules forbid crawling a page. Without
+// rules, because the server failed to serve them, no page of it is crawled on a
+// schedule (RFC 9309, section 2.3.1.4).
 func (r *run) allowed(page *url.URL) error {
 	known := r.ruling
 	if known.origin != originOf(page) {
@@ -189,7 +196,7 @@ func (r *run) allowed(page *url.URL) error {
 	return nil
 }
 
-// mayFetchFile says whether the rules allow a file that the site declares.
+// mayFetchFile reports whether the rules allow a file that the site declares.
 func (r *run) mayFetchFile(u *url.URL) bool {
 	rules := r.ruling.rules
 	if rules == nil || r.ruling.origin != originOf(u) || !rules.Named && !r.target.Scheduled {
@@ -198,14 +205,14 @@ func (r *run) mayFetchFile(u *url.URL) bool {
 	return rules.Allows(u.RequestURI())
 }
 
-// mayFetchPage says whether the rules allow a further page: those for everybody count here for a live crawl
-// as well, and unknown rules allow none.
+// mayFetchPage reports whether the rules allow a further page. The rules for
+// all agents also apply to a live crawl here, and unknown rules allow none.
 func (r *run) mayFetchPage(u *url.URL) bool {
 	rules := r.ruling.rules
 	return rules != nil && r.ruling.origin == originOf(u) && rules.Allows(u.RequestURI())
 }
 
-// gap is the time to keep between two pages of the site.
+// gap returns the time to keep between two pages of the site.
 func (r *run) gap() time.Duration {
 	if rules := r.ruling.rules; r.target.Scheduled && rules != nil {
 		return max(pageGap, rules.Delay)

@@ -11,7 +11,7 @@ import (
 	"letterhead/workers/crawl"
 )
 
-// ruled is a site with a robots.txt.
+// ruled returns a site with a robots.txt.
 func ruled(rules string) files {
 	return files{
 		"/":            html(acmePage + `<a href="/about">About</a><img src="/photo.png">`),
@@ -22,7 +22,7 @@ func ruled(rules string) files {
 	}
 }
 
-func TestRobotsAreObeyed(t *testing.T) {
+func TestRobots_Obeyed(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules     string
 		scheduled bool
@@ -59,7 +59,7 @@ func TestRobotsAreObeyed(t *testing.T) {
 	}
 }
 
-func TestADelayIsKeptBetweenPages(t *testing.T) {
+func TestRobots_CrawlDelay(t *testing.T) {
 	n := newInternet(t)
 	site := ruled("User-agent: *\nCrawl-delay: 1")
 	var home, about time.Time
@@ -80,7 +80,7 @@ func TestADelayIsKeptBetweenPages(t *testing.T) {
 	}
 }
 
-func TestRobotsOfTheHostThatARedirectLeadsTo(t *testing.T) {
+func TestRobots_OfRedirectTarget(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", everywhere(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
@@ -97,7 +97,7 @@ func TestRobotsOfTheHostThatARedirectLeadsTo(t *testing.T) {
 	n.wantsNot(t, "www.acme.com/icon.png")
 }
 
-func TestRobotsThatRedirectWithTheSiteAreFetchedOnce(t *testing.T) {
+func TestRobots_RedirectedWithSite_FetchedOnce(t *testing.T) {
 	for _, scheduled := range []bool{false, true} {
 		n := newInternet(t)
 		n.serve("acme.com", everywhere(func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +120,7 @@ func TestRobotsThatRedirectWithTheSiteAreFetchedOnce(t *testing.T) {
 	}
 }
 
-func TestRobotsThatCannotBeRead(t *testing.T) {
+func TestRobots_Unavailable(t *testing.T) {
 	for name, c := range map[string]struct {
 		robots    http.HandlerFunc
 		live      string
@@ -153,7 +153,7 @@ func TestRobotsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestRobotsAreRememberedForADay(t *testing.T) {
+func TestRobots_CachedForADay(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", ruled("User-agent: *\nDisallow: /x"))
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
@@ -185,17 +185,17 @@ func TestRobotsAreRememberedForADay(t *testing.T) {
 	}
 }
 
-func TestRulesThatComeLateStillCount(t *testing.T) {
+func TestRobots_LateRulesApply(t *testing.T) {
 	n := newInternet(t)
 	site := ruled("")
 	later := make(chan struct{})
 	site["/robots.txt"] = func(w http.ResponseWriter, r *http.Request) {
-		<-later // after the home page was believed to have none
+		<-later // after the wait for the rules of the home page is over
 		typed("text/plain", "User-agent: LetterheadBot\nDisallow: /")(w, r)
 	}
 	site["/icon.png"] = func(w http.ResponseWriter, r *http.Request) {
 		close(later)
-		<-r.Context().Done() // the crawl waits for this icon until its time is nearly over
+		<-r.Context().Done() // the crawl waits for this icon until shortly before its deadline
 	}
 	n.serve("acme.com", site)
 	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 3*time.Second)
@@ -204,10 +204,10 @@ func TestRulesThatComeLateStillCount(t *testing.T) {
 	}
 }
 
-// refusing is a server that asks us to stay away.
+// refusing returns a site that excludes this crawler.
 func refusing() files { return ruled("User-agent: LetterheadBot\nDisallow: /") }
 
-func TestRulesHoldForOneSchemeAndHost(t *testing.T) {
+func TestRobots_PerSchemeAndHost(t *testing.T) {
 	for _, scheduled := range []bool{false, true} {
 		n := newInternet(t)
 		n.serve("acme.com", refusing())
@@ -236,7 +236,7 @@ func TestRulesHoldForOneSchemeAndHost(t *testing.T) {
 	}
 }
 
-// crawler is one for several crawls of a test.
+// crawler returns a crawler for several crawls of a test.
 func (n *internet) crawler() *crawl.Crawler {
 	n.t.Helper()
 	c, err := crawl.New(config(n.t), n.client(), n.assets())
@@ -246,7 +246,7 @@ func (n *internet) crawler() *crawl.Crawler {
 	return c
 }
 
-func TestNobodySetsTheRulesOfOthers(t *testing.T) {
+func TestRobots_OtherDomainCannotSetRules(t *testing.T) {
 	for _, to := range []string{"https://acme.com/robots.txt?x=1", "https://acme.com/robots.txt", "https://acme.com/robots.txt?"} {
 		n := newInternet(t)
 		n.serve("evil.com", files{"/": html(acmePage), "/robots.txt": func(w http.ResponseWriter, r *http.Request) {
@@ -274,7 +274,7 @@ func TestNobodySetsTheRulesOfOthers(t *testing.T) {
 	}
 }
 
-func TestRulesAreAskedForWhereverThePageIs(t *testing.T) {
+func TestRobots_RequestedAtFinalURL(t *testing.T) {
 	for _, scheduled := range []bool{false, true} {
 		n := newInternet(t)
 		n.serve("acme.com", everywhere(status(404, "nothing")))
@@ -293,7 +293,7 @@ func TestRulesAreAskedForWhereverThePageIs(t *testing.T) {
 	}
 }
 
-func TestTheBrowsersAddressIsSubjectToTheRulesToo(t *testing.T) {
+func TestRobots_ApplyToBrowserURL(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(`<title>Acme</title><div id="root"></div><script src="/app.js"></script>`), "/icon.png": icon(128, blue)})
 	n.serve("app.acme.com", refusing())

@@ -18,26 +18,30 @@ import (
 )
 
 const (
-	// maxFurther bounds the pages beside the home page that are read, and maxTried those that are asked for.
+	// maxFurther limits the pages that are read in addition to the home page,
+	// and maxTried those that are requested.
 	maxFurther = 2
 	maxTried   = 3
-	// furtherTime is the time that must be left for one of them, and the longest that it may take.
+	// furtherTime is the minimum remaining time for one of them, and its
+	// timeout.
 	furtherTime = 1500 * time.Millisecond
 	maxPageTime = 4 * time.Second
-	// maxFurtherDepth bounds the parts of the path: /en/company/about-us, not an article about something.
+	// maxFurtherDepth limits the segments of the path: /en/company/about-us,
+	// not an article about something.
 	maxFurtherDepth = 4
-	// maxLinkWords bounds the text of a link that leads to such a page: more is a headline.
+	// maxLinkWords limits the text of a link to such a page: a longer one is a
+	// headline.
 	maxLinkWords = 5
 )
 
-// topic is what a further page is about.
+// topic is the topic of a further page.
 type topic int
 
 const (
 	about   topic = iota // who they are
-	imprint              // where they are and since when: required by law in several countries
-	contact              // where they are, where there is no imprint
-	press                // names and descriptions to copy
+	imprint              // where they are and since when; required by law in several countries
+	contact              // where they are, if there is no imprint
+	press                // names and descriptions for the press
 )
 
 // topics are the words of paths and link texts, in the languages of most home pages.
@@ -51,8 +55,8 @@ var topics = []struct {
 	{press, regexp.MustCompile(`(?i)^(brand([-_ ](assets|guidelines|resources|kit))?|press([-_ ](kit|room|center|centre))?|media[-_ ]kit|newsroom|presse|prensa|stampa|pers)$`)},
 }
 
-// further is the errand that reads other pages of the site, when the home page leaves something open: one
-// after the other, a gap apart.
+// further returns the errand that reads other pages of the site if the home
+// page leaves fields open: one after the other, with a gap between them.
 func (r *run) further(ctx context.Context, f *found, h *home) []errand {
 	wanted := missing(f.input)
 	if len(wanted) == 0 || h.at.IsZero() {
@@ -80,7 +84,8 @@ func (r *run) further(ctx context.Context, f *found, h *home) []errand {
 	}}}
 }
 
-// missing lists what further pages are wanted for, the most useful first; none when the home page says all.
+// missing lists the topics of further pages to read, the most useful first;
+// none if the home page is sufficient.
 func missing(in extract.Input) []topic {
 	_, described := extract.Description(in)
 	name, _ := extract.Name(in)
@@ -101,8 +106,8 @@ type furtherLink struct {
 	to    *url.URL
 }
 
-// furtherLinks lists the first link to a page of each topic, those that are wanted first: an imprint may well
-// say what an about page that is not there would have said.
+// furtherLinks lists the first link to a page of each topic, the wanted ones
+// first: an imprint may replace a missing about page.
 func (r *run) furtherLinks(p *page.Page, wanted []topic) []furtherLink {
 	best := map[topic]*url.URL{}
 	for _, a := range p.Anchors {
@@ -124,8 +129,8 @@ func (r *run) furtherLinks(p *page.Page, wanted []topic) []furtherLink {
 	return out
 }
 
-// isFurther says whether a link leads to another page of the very host that answered, whose rules are
-// known.
+// isFurther reports whether a link leads to another page of the same host,
+// whose rules are known.
 func (r *run) isFurther(p *page.Page, a page.Anchor) bool {
 	u := a.URL
 	if u == nil || p.URL == nil || u.Host != p.URL.Host || u.RawQuery != "" || strings.Trim(u.Path, "/") == "" || u.Path == p.URL.Path {
@@ -134,7 +139,8 @@ func (r *run) isFurther(p *page.Page, a page.Anchor) bool {
 	return strings.Count(strings.Trim(u.Path, "/"), "/") < maxFurtherDepth && r.mayFetchPage(u)
 }
 
-// topicOf tells by the last part of a link's path, or else by its text, what it leads to.
+// topicOf determines the topic of a link by the last segment of its path, or
+// else by its text.
 func topicOf(a page.Anchor) (topic, bool) {
 	last := strings.Trim(a.URL.Path, "/")
 	last = last[strings.LastIndexByte(last, '/')+1:]
@@ -157,7 +163,8 @@ func topicOf(a page.Anchor) (topic, bool) {
 	return 0, false
 }
 
-// waitUntil waits for a moment; false when there is not time enough for a page after it.
+// waitUntil waits until a moment. It returns false if there is not enough time
+// for a page after it.
 func (r *run) waitUntil(ctx context.Context, at time.Time) bool {
 	deadline, ok := ctx.Deadline()
 	if wait := time.Until(at); wait > maxCrawlDelay || ok && deadline.Sub(at) < furtherTime || ok && time.Until(deadline) < furtherTime {
@@ -166,20 +173,21 @@ func (r *run) waitUntil(ctx context.Context, at time.Time) bool {
 	return delay.For(ctx, time.Until(at)) == nil
 }
 
-// otherPage fetches one page, nil when it is none of the site's own.
+// otherPage fetches one page, or returns nil if it is not one of the site's
+// own.
 func (r *run) otherPage(ctx context.Context, u *url.URL) *page.Page {
 	if r.files.Add(1) > maxFiles {
 		return nil
 	}
 	response, _ := r.session.Get(ctx, u.String(), safehttp.Limits{Body: page.MaxBytes, Time: maxPageTime}, htmlHeader)
 	if response == nil || response.StatusCode != http.StatusOK || !r.site.Own(response.FinalURL) || strings.Trim(response.FinalURL.Path, "/") == "" || r.allowed(response.FinalURL) != nil {
-		return nil // led back to the home page, or away, or to where we may not be
+		return nil // redirected to the home page, to another site, or to a forbidden path
 	}
 	part := r.crawler.pages.Part(pageCost(response.Body))
 	if !part.Try() {
-		return nil // whoever waited here would hold the home page meanwhile
+		return nil // waiting here would keep the home page in memory
 	}
-	defer part.Give() // what is taken of it is little
+	defer part.Give() // little of it is used
 	p := page.Parse(response.Body, response.Header.Get("Content-Type"), response.FinalURL, r.site)
 	verdict := classify.Home(classify.Answer{Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body)})
 	switch verdict.Kind {

@@ -15,17 +15,19 @@ import (
 
 // Limits of stylesheets.
 const (
-	// maxSheets bounds the linked stylesheets that are fetched, and maxImports those that they import.
+	// maxSheets limits the linked stylesheets that are fetched, and maxImports
+	// those that they import.
 	maxSheets  = 6
 	maxImports = 4
-	// maxSheetsBytes bounds the text of all of them; one has at most safehttp.MaxCSSBytes.
+	// maxSheetsBytes limits the text of all of them; a single one has at most
+	// safehttp.MaxCSSBytes.
 	maxSheetsBytes = 3 << 20
 )
 
-// fontHosts serve stylesheets that say nothing but what their address says already.
+// fontHosts serve stylesheets that add nothing to their URLs.
 var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
 
-// sheets are the texts of a page's stylesheets, by absolute address.
+// sheets are the texts of a page's stylesheets, by absolute URL.
 type sheets struct {
 	run *run
 
@@ -34,15 +36,17 @@ type sheets struct {
 	bytes int
 }
 
-// linked are the errands that fetch the stylesheets of a page: those of the site itself first, then those
-// of its content hosts, those of font services last.
+// linked returns the errands that fetch the stylesheets of a page: those of the
+// site itself first, then those of its content hosts, those of font services
+// last.
 func (s *sheets) linked(ctx context.Context, p *page.Page) []errand {
 	list := slices.Clone(p.Styles)
 	slices.SortStableFunc(list, func(a, b *url.URL) int { return s.rank(a) - s.rank(b) })
 	return s.errands(ctx, list, maxSheets)
 }
 
-// imported are the errands that fetch what the fetched stylesheets import. What those import in turn is not.
+// imported returns the errands that fetch the imports of the fetched
+// stylesheets. Further nested imports are ignored.
 func (s *sheets) imported(ctx context.Context, p *page.Page) []errand {
 	var list []*url.URL
 	for _, u := range p.Styles { // in the order of the page
@@ -63,7 +67,7 @@ func (s *sheets) rank(u *url.URL) int {
 	return 1
 }
 
-// errands fetch the first few of a list, each address once.
+// errands returns errands for the first URLs of a list, each URL once.
 func (s *sheets) errands(ctx context.Context, list []*url.URL, limit int) []errand {
 	var out []errand
 	listed := map[string]bool{}
@@ -88,13 +92,13 @@ func (s *sheets) fetch(ctx context.Context, u *url.URL) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The beginning of a sheet that is too long is worth more than none of it.
+	// The beginning of a sheet that is too long is better than nothing.
 	text := response.Body[:min(len(response.Body), maxSheetsBytes-s.bytes)]
 	s.bytes += len(text)
 	s.texts[u.String()] = text
 }
 
-// isSheet tells a stylesheet from a web page that answers for a missing one.
+// isSheet distinguishes a stylesheet from a web page served for a missing one.
 func isSheet(r *safehttp.Response) bool {
 	if strings.Contains(strings.ToLower(r.Header.Get("Content-Type")), "html") {
 		return false

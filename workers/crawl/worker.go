@@ -26,23 +26,23 @@ const Group = "crawler"
 const (
 	DefaultLiveWorkers    = 32
 	DefaultRefreshWorkers = 4
-	// DefaultDrain bounds how long a shutdown waits for crawls under way.
+	// DefaultDrain limits how long a shutdown waits for running crawls.
 	DefaultDrain = 10 * time.Second
 
 	maxWorkers = 1000
-	// hurry is taken off the time allowed, so that the outcome is on the log before those who wait for it
-	// give up.
+	// hurry is subtracted from the allowed time, so that the outcome is in the
+	// log before waiting callers give up.
 	hurry = 500 * time.Millisecond
-	// recordTime bounds appending an outcome, with its repeats.
+	// recordTime limits appending an outcome, including retries.
 	recordTime = 10 * time.Second
-	// recordAttempts bounds the repeats.
+	// recordAttempts limits the attempts.
 	recordAttempts = 6
-	recordPause    = 100 * time.Millisecond // before the first repeat; doubled with each
-	// actor is who appends the outcomes of crawls.
+	recordPause    = 100 * time.Millisecond // before the first retry; doubled with each
+	// actor appends the outcomes of crawls.
 	actor = "system:crawler"
 )
 
-// Brands is what a Worker needs of the brand commands.
+// Brands are the brand commands that a Worker needs.
 type Brands interface {
 	State(ctx context.Context, domain string) (*brand.Brand, error)
 	SucceedCrawl(ctx context.Context, in commands.SucceedCrawl) error
@@ -50,23 +50,25 @@ type Brands interface {
 	FailCrawl(ctx context.Context, in commands.FailCrawl) error
 }
 
-// Noted remembers, for all processes that crawl, which crawls were begun; *Attempts.
+// Noted records, for all processes that crawl, which crawls were begun;
+// *Attempts implements it.
 type Noted interface {
-	// Begin notes durably that an attempt begins the work on a crawl. It reports false if another attempt has begun it
-	// before. A repeat by the same attempt reports true again.
+	// Begin durably records that an attempt begins a crawl. It reports false if
+	// another attempt has already begun it. A repeat by the same attempt
+	// reports true again.
 	Begin(ctx context.Context, crawlID, attempt string) (bool, error)
 }
 
-// Crawls does the work of one crawl; Crawler is the real one.
+// Crawls runs one crawl; Crawler implements it.
 type Crawls interface {
 	Crawl(ctx context.Context, t Target) (*Result, Stats, error)
 }
 
 // WorkerConfig configures a Worker.
 type WorkerConfig struct {
-	LiveWorkers    int                   // crawls of lane live at a time (DefaultLiveWorkers)
-	RefreshWorkers int                   // crawls of lane refresh at a time (DefaultRefreshWorkers)
-	Drain          time.Duration         // how long a shutdown waits for crawls under way (DefaultDrain)
+	LiveWorkers    int                   // concurrent crawls of lane live (DefaultLiveWorkers)
+	RefreshWorkers int                   // concurrent crawls of lane refresh (DefaultRefreshWorkers)
+	Drain          time.Duration         // how long a shutdown waits for running crawls (DefaultDrain)
 	Logger         *slog.Logger          // nil: none
 	Registerer     prometheus.Registerer // nil: none
 	Now            func() time.Time      // nil: time.Now
@@ -90,7 +92,7 @@ func (c *WorkerConfig) setDefaults() {
 	}
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors in the configuration.
 func (c WorkerConfig) Validate() error {
 	var errs []error
 	if c.LiveWorkers < 1 || c.LiveWorkers > maxWorkers {
@@ -105,13 +107,16 @@ func (c WorkerConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Worker takes crawl requests from the broker and runs them, in a pool of its own for each lane: live work
-// never waits behind bulk.
+// Worker takes crawl requests from the broker and runs them, in a separate pool
+// for each lane: live work never waits behind bulk.
 //
-// A message is acknowledged when a place in its pool has taken the crawl up and noted the attempt, so that a crawl that
-// waits is delivered again after a stop or a crash, and while what it needs is away. A crawl is begun once, whatever is
-// delivered again. One that took its process down is left to its deadline, which counts it as lost on the brand's stream. A
-// crawl that is under way here, has ended, or is past its time is not done again either.
+// A message is acknowledged when a worker of its pool has taken the crawl and
+// recorded the attempt. A waiting crawl is therefore redelivered after a stop
+// or a crash, and while a store that it needs is unavailable. A crawl is begun
+// once, however often it is delivered. A crawl that crashed its process is left
+// to its deadline, which counts it as lost in the brand's stream. A crawl that
+// is already running here, has ended, or is past its deadline is not repeated
+// either.
 type Worker struct {
 	cfg     WorkerConfig
 	from    broker.Port
@@ -142,10 +147,12 @@ func NewWorker(cfg WorkerConfig, from broker.Port, brands Brands, noted Noted, c
 	return w, nil
 }
 
-// Run works until ctx ends. Then it takes no more messages, finishes the crawls under way within the
-// configured time, and returns nil. Errors: those of the broker's Subscribe.
+// Run works until ctx ends. Then it takes no more messages, finishes the
+// running crawls within the configured time, and returns nil. Errors: those of
+// the broker's Subscribe.
 func (w *Worker) Run(ctx context.Context) error {
-	// Crawls under way outlive ctx by Drain, so that what was begun is not lost to a restart.
+	// Running crawls outlive ctx by Drain, so that a restart does not lose
+	// them.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	subscribed, cancel := context.WithCancel(ctx)
@@ -164,7 +171,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			})
 			if err != nil && ctx.Err() == nil {
 				errs <- fmt.Errorf("crawl worker, lane %s: %w", lane.topic, err)
-				cancel() // one lane alone is no worker
+				cancel() // a worker needs both lanes
 			}
 		})
 	}
@@ -182,8 +189,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// accept gives a request to its pool, and waits until the crawl is begun there or need not be. Errors: broker.ErrNotNow
-// when that could not be found out, ctx.Err(); any other says that the message is no crawl request.
+// accept gives a request to its pool, and waits until the crawl is begun there
+// or is unnecessary. Errors: broker.ErrNotNow if that could not be determined,
+// ctx.Err(); any other error means that the message is not a crawl request.
 func (w *Worker) accept(ctx context.Context, into *pool, m broker.Message) error {
 	eventType, version, err := broker.EventType(m)
 	if err != nil {
@@ -207,14 +215,15 @@ func (w *Worker) accept(ctx context.Context, into *pool, m broker.Message) error
 	})
 }
 
-// crawl does one job: it looks whether the crawl is still wanted, crawls, and appends the outcome.
+// crawl runs one job: it checks whether the crawl is still needed, crawls, and
+// appends the outcome.
 func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	lane, began := in.lane, w.cfg.Now()
 	logger := w.cfg.Logger.With("crawl_id", j.request.CrawlID, "domain", j.request.Domain, "lane", lane)
 	target, held, why, err := w.wanted(ctx, j)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", broker.ErrNotNow, err)
-		logger.Error("crawl cannot be begun now", "error", err)
+		logger.Error("crawl cannot begin now", "error", err)
 	}
 	in.decide(j, err)
 	if err != nil {
@@ -222,7 +231,7 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	}
 	if why != "" {
 		w.metrics.skipped.WithLabelValues(lane, why).Inc()
-		logger.Info("crawl is not done", "reason", why)
+		logger.Info("crawl skipped", "reason", why)
 		return
 	}
 	allowed := time.Duration(j.request.AllowedMS) * time.Millisecond
@@ -230,7 +239,7 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	defer cancel()
 	result, stats, err := w.safely(working, target)
 	if err == nil && result.Withheld && held != nil && held.HasLogo() && !result.Record.HasLogo() {
-		result = &Result{NotModified: true} // what a live look-up found is not lost to a politer crawl
+		result = &Result{NotModified: true} // a more restricted crawl must not lose the result of a live look-up
 	}
 	outcome := w.record(ctx, logger, j, result, err)
 	took := w.cfg.Now().Sub(began)
@@ -238,16 +247,17 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	logger.Info("crawl ended", "outcome", outcome, "duration", took, "requests", stats.Requests, "bytes", stats.Bytes)
 }
 
-// wanted folds the brand's state: a crawl that has ended, was superseded or is past its time is not done. What is to be
-// done is noted as begun, and not done if it was before.
-// It returns what is to be crawled, with what is known of it: the data set's record of the brand, and for a
-// scheduled crawl of a whole record what the home page had at the last one.
-// held is the record that the last crawl left, nil when there is none. Errors: those of the brand and of the attempts,
-// when one of them cannot be reached.
+// wanted folds the brand's state: a crawl that has ended, was superseded or is
+// past its deadline is skipped. Otherwise the crawl is recorded as begun, and
+// skipped if it already was. It returns the target and its known data: the data
+// set's record of the brand, and for a scheduled crawl of a complete record the
+// validators of the last home page. held is the record of the last crawl, or
+// nil. Errors: those of the brand and of the attempts if one of them is
+// unavailable.
 func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *eventschemas.Record, why string, err error) {
 	allowed := time.Duration(j.request.AllowedMS) * time.Millisecond
 	if !w.cfg.Now().Before(j.received.Add(allowed)) {
-		return target, nil, "overdue", nil // it waited too long, here or to be delivered again
+		return target, nil, "overdue", nil // it waited too long, here or for its delivery
 	}
 	var state *brand.Brand
 	err = repeat(ctx, func(ctx context.Context) (err error) {
@@ -273,7 +283,7 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 		return target, nil, "", err
 	}
 	if !first {
-		return target, nil, "begun", nil // the deadline ends it if its process is gone
+		return target, nil, "begun", nil // the deadline ends it if its process has crashed
 	}
 	target = Target{Domain: j.request.Domain, Known: state.Imported(), Scheduled: j.request.Cause == brand.CauseSchedule}
 	if target.Scheduled {
@@ -287,13 +297,13 @@ func (w *Worker) wanted(ctx context.Context, j *job) (target Target, held *event
 	return target, held, "", nil
 }
 
-// safely crawls, and turns a panic into a failure: a page that finds a fault in a parser must not stop
-// everybody else's crawls.
+// safely crawls, and turns a panic into a failure: a page that triggers a bug
+// in a parser must not stop other crawls.
 func (w *Worker) safely(ctx context.Context, t Target) (result *Result, stats Stats, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.cfg.Logger.Error("crawl panicked", "domain", t.Domain, "panic", p, "stack", string(debug.Stack()))
-			result, err = nil, &Failure{Outcome: brand.FetchFailed, Detail: "The page could not be read: a fault in the crawler."}
+			result, err = nil, &Failure{Outcome: brand.FetchFailed, Detail: "The page could not be read because of a bug in the crawler."}
 		}
 	}()
 	return w.crawls.Crawl(ctx, t)
@@ -309,7 +319,7 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 			return w.brands.ConfirmCrawl(ctx, commands.ConfirmCrawl{Request: request, Domain: j.request.Domain, CrawlID: j.request.CrawlID})
 		})
 		if err != nil {
-			logger.Error("confirmation could not be appended", "error", err)
+			logger.Error("appending the confirmation failed", "error", err)
 			return "lost" // the deadline ends the crawl
 		}
 		return brand.Confirmed
@@ -323,15 +333,15 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 		if err == nil {
 			return brand.Succeeded
 		}
-		logger.Error("record could not be appended", "error", err)
+		logger.Error("appending the record failed", "error", err)
 		if !errors.Is(err, brand.ErrRecordTooLarge) {
 			return "lost" // the deadline ends the crawl
 		}
-		failure = &Failure{Outcome: brand.NoData, Detail: "What was found is too large for a record."}
+		failure = &Failure{Outcome: brand.NoData, Detail: "The result is too large for a record."}
 	case errors.Is(crawlErr, context.Canceled):
 		return "interrupted"
 	case !errors.As(crawlErr, &failure):
-		// Not the site's fault: remembered for the shortest time there is.
+		// Not the site's fault: remembered for the shortest time.
 		logger.Error("crawl could not be completed", "error", crawlErr)
 		failure = &Failure{Outcome: brand.Timeout, Detail: "The crawl could not be completed here."}
 	}
@@ -341,14 +351,15 @@ func (w *Worker) record(ctx context.Context, logger *slog.Logger, j *job, result
 		})
 	})
 	if err != nil {
-		logger.Error("failure could not be appended", "outcome", failure.Outcome, "error", err)
+		logger.Error("appending the failure failed", "outcome", failure.Outcome, "error", err)
 		return "lost"
 	}
 	logger.Info("crawl failed", "outcome", failure.Outcome, "detail", failure.Detail, "error", failure.Err)
 	return failure.Outcome
 }
 
-// repeat tries something a few times within recordTime. Refusals that no repeat would change end it.
+// repeat retries a function within recordTime, unless it fails with a permanent
+// error.
 func repeat(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()

@@ -26,14 +26,15 @@ import (
 	"letterhead/workers/relay"
 )
 
-// patience bounds the wait for what should happen.
+// patience limits the wait for expected events.
 const patience = 30 * time.Second
 
-// place is what outlives a worker's process: the log and the database.
+// place is the state that outlives a worker's process: the log and the
+// database.
 type place struct {
 	log       eventlog.Log
 	attempts  crawl.Noted
-	reading   func(crawl.Brands) crawl.Brands // nil: the brands as they are
+	reading   func(crawl.Brands) crawl.Brands // nil: the brands unchanged
 	positions *sqlstore.Positions
 }
 
@@ -59,7 +60,8 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// office is a worker with the real broker and brand commands, and a crawler that does as the test says.
+// office is a worker with the real broker and brand commands, and a crawler
+// controlled by the test.
 type office struct {
 	*place
 	t      *testing.T
@@ -80,7 +82,7 @@ func newOffice(t *testing.T, cfg crawl.WorkerConfig) *office {
 	return newPlace(t).office(t, cfg)
 }
 
-// office starts a worker at a place where others may work, or have worked.
+// office starts a worker at a place that other workers may share.
 func (p *place) office(t *testing.T, cfg crawl.WorkerConfig) *office {
 	t.Helper()
 	o := &office{place: p, t: t, began: make(chan string, 1000), count: map[string]int{}, ended: make(chan error, 1)}
@@ -110,7 +112,7 @@ func (p *place) office(t *testing.T, cfg crawl.WorkerConfig) *office {
 	return o
 }
 
-// Crawl stands for the crawler.
+// Crawl implements crawl.Crawls.
 func (o *office) Crawl(ctx context.Context, t crawl.Target) (*crawl.Result, crawl.Stats, error) {
 	o.mu.Lock()
 	o.count[t.Domain]++
@@ -128,7 +130,8 @@ func named(name string) *crawl.Result {
 	return &crawl.Result{Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}, FinalURL: "https://" + name + "/"}
 }
 
-// request appends a crawl request and returns it as the relay would carry it.
+// request appends a crawl request and returns the message that the relay would
+// send.
 func (o *office) request(domain, lane string, allowed time.Duration) (commands.Crawl, broker.Message) {
 	o.t.Helper()
 	c, err := o.brands.RequestCrawl(o.t.Context(), commands.RequestCrawl{
@@ -151,7 +154,7 @@ func (o *office) publish(topic string, m ...broker.Message) {
 	}
 }
 
-// outcome waits for the end of a crawl on the log.
+// outcome waits for the end of a crawl in the log.
 func (o *office) outcome(domain, crawlID string) brand.Ended {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(o.t.Context(), patience)
@@ -188,7 +191,7 @@ func (o *office) begun() string {
 	return testwait.Receive(o.t, o.began, "a crawl to begin")
 }
 
-func TestOutcomesAreAppended(t *testing.T) {
+func TestWorker_AppendsOutcomes(t *testing.T) {
 	o := newOffice(t, crawl.WorkerConfig{})
 	for name, c := range map[string]struct {
 		result *crawl.Result
@@ -226,7 +229,7 @@ func TestOutcomesAreAppended(t *testing.T) {
 	})
 }
 
-func TestLiveWorkDoesNotWaitBehindBulk(t *testing.T) {
+func TestWorker_LiveDoesNotWaitBehindBulk(t *testing.T) {
 	o := newOffice(t, crawl.WorkerConfig{LiveWorkers: 1, RefreshWorkers: 1})
 	release := make(chan struct{})
 	o.do = func(_ context.Context, target crawl.Target) (*crawl.Result, error) {
@@ -235,7 +238,7 @@ func TestLiveWorkDoesNotWaitBehindBulk(t *testing.T) {
 		}
 		return named(target.Domain), nil
 	}
-	// More bulk than its pool takes in: the lane stands.
+	// More bulk than its pool accepts: the lane is blocked.
 	var bulk []broker.Message
 	for i := range 20 {
 		_, m := o.request(fmt.Sprintf("bulk%d.com", i), brand.LaneRefresh, time.Minute)
@@ -260,7 +263,7 @@ func TestLiveWorkDoesNotWaitBehindBulk(t *testing.T) {
 	}
 }
 
-func TestAMessageIsAcknowledgedOnAcceptance(t *testing.T) {
+func TestWorker_AcknowledgesOnAcceptance(t *testing.T) {
 	o := newOffice(t, crawl.WorkerConfig{})
 	release := make(chan struct{})
 	o.do = func(_ context.Context, target crawl.Target) (*crawl.Result, error) {
@@ -268,7 +271,7 @@ func TestAMessageIsAcknowledgedOnAcceptance(t *testing.T) {
 		return named(target.Domain), nil
 	}
 	asked, m := o.request("acme.com", brand.LaneLive, time.Minute)
-	o.publish(broker.CrawlLive, m) // returns when acknowledged, while the crawl goes on
+	o.publish(broker.CrawlLive, m) // returns when acknowledged, while the crawl is running
 	o.begun()
 	o.publish(broker.CrawlLive, m, m) // repeats
 	close(release)
@@ -284,7 +287,7 @@ func TestAMessageIsAcknowledgedOnAcceptance(t *testing.T) {
 	}
 }
 
-func TestOverdueAndEndedCrawlsAreNotDone(t *testing.T) {
+func TestWorker_SkipsOverdueAndEndedCrawls(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	o := newOffice(t, crawl.WorkerConfig{Registerer: registry})
 	present := o.brands
@@ -324,7 +327,7 @@ func TestOverdueAndEndedCrawlsAreNotDone(t *testing.T) {
 	}
 }
 
-func TestTheTimeAllowedCountsFromReceipt(t *testing.T) {
+func TestWorker_TimeCountsFromReceipt(t *testing.T) {
 	o := newOffice(t, crawl.WorkerConfig{})
 	left := make(chan time.Duration, 1)
 	o.do = func(ctx context.Context, target crawl.Target) (*crawl.Result, error) {
@@ -339,7 +342,7 @@ func TestTheTimeAllowedCountsFromReceipt(t *testing.T) {
 	}
 }
 
-func TestAShutdownFinishesWhatWasAccepted(t *testing.T) {
+func TestShutdown_FinishesAcceptedCrawls(t *testing.T) {
 	o := newOffice(t, crawl.WorkerConfig{})
 	release := make(chan struct{})
 	o.do = func(_ context.Context, target crawl.Target) (*crawl.Result, error) {
@@ -359,7 +362,7 @@ func TestAShutdownFinishesWhatWasAccepted(t *testing.T) {
 	}
 }
 
-func TestAShutdownDoesNotWaitForEver(t *testing.T) {
+func TestShutdown_HasTimeLimit(t *testing.T) {
 	o := newOffice(t, crawl.WorkerConfig{Drain: time.Millisecond})
 	o.do = func(ctx context.Context, target crawl.Target) (*crawl.Result, error) {
 		<-ctx.Done()
@@ -381,7 +384,7 @@ func TestAShutdownDoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRequestIsSetAside(t *testing.T) {
+func TestWorker_InvalidMessage_IsDeadLettered(t *testing.T) {
 	o := newOffice(t, crawl.WorkerConfig{})
 	_, good := o.request("acme.com", brand.LaneLive, time.Minute)
 	for i, m := range []broker.Message{
@@ -408,7 +411,7 @@ func TestWhatIsNoRequestIsSetAside(t *testing.T) {
 	}
 }
 
-func TestWorkerConfigurationIsChecked(t *testing.T) {
+func TestWorkerConfig_Validate(t *testing.T) {
 	_, err := crawl.NewWorker(crawl.WorkerConfig{LiveWorkers: -1, RefreshWorkers: -1, Drain: -1}, nil, nil, nil, nil)
 	for _, field := range []string{"LiveWorkers", "RefreshWorkers", "Drain"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
@@ -417,7 +420,7 @@ func TestWorkerConfigurationIsChecked(t *testing.T) {
 	}
 }
 
-func TestAScheduledCrawlAsksWhetherAnythingChanged(t *testing.T) {
+func TestScheduledCrawl_SendsValidators(t *testing.T) {
 	o := newOffice(t, crawl.WorkerConfig{})
 	var targets []crawl.Target
 	o.do = func(_ context.Context, target crawl.Target) (*crawl.Result, error) {
@@ -452,7 +455,7 @@ func TestAScheduledCrawlAsksWhetherAnythingChanged(t *testing.T) {
 	}
 }
 
-func TestAPoliteCrawlDoesNotTakeALogoAway(t *testing.T) {
+func TestScheduledCrawl_Withheld_KeepsLogo(t *testing.T) {
 	o := newOffice(t, crawl.WorkerConfig{})
 	logos := []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{{ID: "ab", Format: "png", Size: 3}}, Tags: []string{}}}
 	withheld := false
@@ -481,15 +484,16 @@ func TestAPoliteCrawlDoesNotTakeALogoAway(t *testing.T) {
 	}
 }
 
-// crawled is how often a domain was begun here.
+// crawled returns how often a crawl of a domain was begun here.
 func (o *office) crawled(domain string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.count[domain]
 }
 
-// A crawl that was begun is not begun again when its message is delivered once more, in the same process or in another
-// one: it may have taken the first one down. What was only requested before a process started is begun.
+// A crawl that was begun is not begun again on redelivery, in the same process
+// or in another one: it may have crashed the first one. A crawl that was only
+// requested before a process started is begun.
 func TestDeliveredAgain_CrawlThatWasBegun_IsLeftToItsDeadline(t *testing.T) {
 	p := newPlace(t)
 	registry := prometheus.NewRegistry()
@@ -537,7 +541,8 @@ func TestDeliveredAgain_CrawlThatWasBegun_IsLeftToItsDeadline(t *testing.T) {
 	}
 }
 
-// Crawls that wait for a worker at a clean stop are taken up by the next start: the relay has not passed them.
+// Crawls that wait for a worker at a clean stop are run after the next start:
+// the relay has not passed them.
 func TestCleanStop_CrawlsThatWait_AreTakenUpAfterTheNextStart(t *testing.T) {
 	p := newPlace(t)
 	first := p.office(t, crawl.WorkerConfig{LiveWorkers: 1, Drain: time.Millisecond})
@@ -588,7 +593,8 @@ func TestCleanStop_CrawlsThatWait_AreTakenUpAfterTheNextStart(t *testing.T) {
 	}
 }
 
-// An attempt is noted once, whatever happens to the answer, and forgotten when no message can come any more.
+// An attempt is recorded once, even if the response is lost, and forgotten when
+// no message can arrive any more.
 func TestAttempts(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	if err != nil {
@@ -607,7 +613,7 @@ func TestAttempts(t *testing.T) {
 		}
 	}
 	begin("c1", "first", true)
-	begin("c1", "first", true) // whose answer was lost
+	begin("c1", "first", true) // whose response was lost
 	begin("c1", "second", false)
 	begin("c2", "first", true)
 	now = now.Add(time.Hour)
@@ -620,11 +626,11 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// away is the database or the event store of a worker while it cannot be reached.
+// away is the database or the event store of a worker while it is unavailable.
 type away struct {
 	crawl.Noted
 	crawl.Brands
-	noted bool // before the answer is lost
+	noted bool // before the response is lost
 	gone  atomic.Bool
 	tried chan struct{}
 }
@@ -650,8 +656,9 @@ func (a *away) State(ctx context.Context, domain string) (*brand.Brand, error) {
 	return a.Brands.State(ctx, domain)
 }
 
-// A crawl that is delivered while a store it needs is away returns to the broker until the store is back or its time is over.
-func TestStoreAwayAtDelivery_CrawlIsHandedBackAndDoneLater(t *testing.T) {
+// A crawl that is delivered while a store is unavailable returns to the broker
+// until the store is back or its time is over.
+func TestStoreUnavailableAtDelivery_CrawlIsRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		attempts, noted bool
 		allowed         time.Duration
@@ -685,7 +692,7 @@ func TestStoreAwayAtDelivery_CrawlIsHandedBackAndDoneLater(t *testing.T) {
 				}
 				return
 			}
-			for range 7 { // once more than one delivery tries
+			for range 7 { // again, for more than one delivery
 				testwait.Receive(t, a.tried, "a try")
 			}
 			select {
@@ -718,7 +725,8 @@ func (h hand) Subscribe(ctx context.Context, lane, _ string, handle broker.Handl
 	return nil
 }
 
-// A crawl that waits is not acknowledged because it is delivered once more: the first delivery may be in vain.
+// A redelivery does not acknowledge a waiting crawl, because the first delivery
+// may fail.
 func TestDeliveredAgain_CrawlThatWaits_IsNotAcknowledged(t *testing.T) {
 	o := newOffice(t, crawl.WorkerConfig{})
 	never := make(chan struct{})

@@ -11,14 +11,15 @@ import (
 	"slices"
 )
 
-// Bomb is a raster that costs a careless decoder gigabytes or minutes, or that is none.
+// Bomb is a raster that takes a careless decoder gigabytes or minutes, or an
+// invalid one.
 type Bomb struct {
 	Name string
 	Data []byte
 }
 
-// RasterBombs are the rasters that a server of pictures must survive. None of them is a picture that anybody
-// has as a logo.
+// RasterBombs returns rasters that a server of images must survive. None of
+// them is a real logo.
 func RasterBombs() []Bomb {
 	small := picture(40, 20)
 	return []Bomb{
@@ -41,7 +42,7 @@ func RasterBombs() []Bomb {
 	}
 }
 
-// picture is a small PNG without fault.
+// picture returns a small valid PNG.
 func picture(w, h int) []byte {
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewNRGBA(image.Rect(0, 0, w, h))); err != nil {
@@ -50,7 +51,7 @@ func picture(w, h int) []byte {
 	return b.Bytes()
 }
 
-// claims is a small JPEG whose header says that it is large.
+// claims returns a small JPEG whose header declares a large size.
 func claims(side uint16) []byte {
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 16)), nil); err != nil {
@@ -63,7 +64,8 @@ func claims(side uint16) []byte {
 	return data
 }
 
-// LargestPNG is as large as a picture may be that is decoded at all: 4096×4096 pixels, clear in half.
+// LargestPNG returns an image of the maximum size that is decoded: 4096×4096
+// pixels, half of them clear.
 func LargestPNG() []byte {
 	const side = 4096
 	img := image.NewPaletted(image.Rect(0, 0, side, side), color.Palette{color.NRGBA{}, color.NRGBA{0x0b, 0x5f, 0xff, 0xff}})
@@ -77,7 +79,8 @@ func LargestPNG() []byte {
 	return b.Bytes()
 }
 
-// ICO is an icon file with these pictures, each described as 0×0 in the directory.
+// ICO returns an icon file with these images, each described as 0×0 in the
+// directory.
 func ICO(pictures ...[]byte) []byte {
 	out := binary.LittleEndian.AppendUint16([]byte{0, 0, 1, 0}, uint16(len(pictures)))
 	at := 6 + 16*len(pictures)
@@ -90,7 +93,8 @@ func ICO(pictures ...[]byte) []byte {
 	return append(out, bytes.Join(pictures, nil)...)
 }
 
-// DIBHeader is a BITMAPINFOHEADER for an icon: its height counts the mask.
+// DIBHeader returns a BITMAPINFOHEADER for an icon, whose height includes the
+// mask.
 func DIBHeader(width, height int32, bits uint16) []byte {
 	h := binary.LittleEndian.AppendUint32(nil, 40)
 	h = binary.LittleEndian.AppendUint32(h, uint32(width))
@@ -100,7 +104,8 @@ func DIBHeader(width, height int32, bits uint16) []byte {
 	return append(h, make([]byte, 24)...)
 }
 
-// NoisePNG is a square picture of noise in 256 colors, which nothing makes smaller.
+// NoisePNG returns a square image of noise in 256 colors, which is
+// incompressible.
 func NoisePNG(side int) []byte {
 	noise := rand.NewChaCha8([32]byte{})
 	colors := make(color.Palette, 256)

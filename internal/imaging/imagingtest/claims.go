@@ -8,11 +8,13 @@ import (
 	"slices"
 )
 
-// Claim is a small file that says it is large, as large as its sides say. Without its body only the header is true.
+// Claim returns a small file that declares a size of w×h pixels. Without its
+// body only the header is valid.
 type Claim func(w, h int, body bool) []byte
 
-// jpegClaim is a JPEG of one color: all its codes are zero bits. frame is the marker of its frame, extra what is before
-// it, sampling that of each component, in their order.
+// jpegClaim returns a JPEG of one color: all its codes are zero bits. frame is
+// the marker of its frame, extra the data before it, sampling that of each
+// component, in their order.
 func jpegClaim(frame byte, ids string, extra []byte, sampling ...byte) Claim {
 	return func(w, h int, body bool) []byte {
 		out := []byte{0xff, 0xd8}
@@ -45,12 +47,14 @@ func jpegClaim(frame byte, ids string, extra []byte, sampling ...byte) Claim {
 	}
 }
 
-// adobe is a segment of Adobe's with the transform of the colors: 0 for red, green and blue, or inks.
+// adobe returns a segment by Adobe with the transform of the colors: 0 for red,
+// green and blue, or inks.
 func adobe(transform byte) []byte {
 	return append([]byte("\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00"), transform)
 }
 
-// photoshop is what Photoshop writes before a picture of luma and two colors.
+// photoshop returns the segments that Photoshop writes before an image of luma
+// and two chroma.
 func photoshop() []byte {
 	const text = "http://ns.adobe.com/xap/1.0/\x00Adobe\x00\x00\x00\x00\x00\x00\x00 Photoshop"
 	return append(append([]byte{0xff, 0xe1, 0, 2 + byte(len(text))}, text...), adobe(1)...)
@@ -88,7 +92,7 @@ func bmpClaim(w, h int, _ bool) []byte {
 	return append(out, make([]byte, (w+31)/32*4*h)...)
 }
 
-// webpBits are written as WebP has them: the lowest first.
+// webpBits writes bits in the order of WebP: the lowest first.
 type webpBits struct {
 	out []byte
 	n   int
@@ -118,13 +122,14 @@ func (b *webpBits) only(tables int) {
 	}
 }
 
-// table writes a table in which a number of symbols have each of two lengths, and the rest of the alphabet has none.
+// table writes a table with two lengths, each for a number of symbols; the rest
+// of the alphabet is unused.
 func (b *webpBits) table(alphabet, short, shorts, long, longs int) {
 	b.put(0, 1)
 	b.put(19-4, 4)
 	lengths := map[int]int{16: 1, 0: 3, 18: 3, short: 3, long: 3} // of the codes below
 	codes := map[int]int{}
-	next := 4 // of three bits, behind the one of one bit
+	next := 4 // of three bits, after the one of one bit
 	for symbol := range 19 {
 		switch lengths[symbol] {
 		case 1:
@@ -172,7 +177,7 @@ func (b *webpBits) vp8lHeader(w, h int) {
 	b.put(0, 4)
 }
 
-// colorIndexed is a lossless picture of one color, by way of a palette.
+// colorIndexed writes a lossless image of one color with a palette.
 func (b *webpBits) colorIndexed() {
 	b.put(1, 1)
 	b.put(3, 2)
@@ -199,7 +204,8 @@ func losslessClaim(w, h int, _ bool) []byte {
 	return webpOf("VP8L", b.out)
 }
 
-// animatedClaim is losslessClaim as the first frame of an animation, with other chunks before the picture.
+// animatedClaim is losslessClaim as the first frame of an animation, with other
+// chunks before the image.
 func animatedClaim(before ...any) Claim {
 	return func(w, h int, _ bool) []byte {
 		var b webpBits
@@ -212,7 +218,8 @@ func animatedClaim(before ...any) Claim {
 	}
 }
 
-// WebPOfManyChunks is an animation whose first frame has so many empty chunks before its picture of w×h pixels.
+// WebPOfManyChunks returns an animation whose first frame has that many empty
+// chunks before its image of w×h pixels.
 func WebPOfManyChunks(w, h, chunks int) []byte {
 	var before []any
 	for range chunks {
@@ -221,7 +228,7 @@ func WebPOfManyChunks(w, h, chunks int) []byte {
 	return animatedClaim(before...)(w, h, true)
 }
 
-// vp8Claim is a lossy picture of zero bits.
+// vp8Claim returns a lossy image of zero bits.
 func vp8Claim(w, h int, body bool) []byte {
 	const first = 1<<19 - 1
 	tag := first<<5 | 1<<4
@@ -241,8 +248,10 @@ func lossyAlphaClaim(w, h int, body bool) []byte {
 	return webpOf("VP8X", []byte{1 << 4, 0, 0, 0, byte(w - 1), byte((w - 1) >> 8), 0, byte(h - 1), byte((h - 1) >> 8), 0}, "ALPH", b.out, "VP8 ", vp8Claim(w, h, body))
 }
 
-// WebPTables is a lossless WebP of 204×204 pixels in which the decoder has to build tables for so many groups of pixels,
-// each the largest that the format allows: 85 KiB for 250 bytes of the file. The decoder builds 2,600 at most.
+// WebPTables returns a lossless WebP of 204×204 pixels for which the decoder
+// must build tables for that many groups of pixels, each of the maximum size of
+// the format: 85 KiB for 250 bytes of the file. The decoder builds at most
+// 2,600.
 func WebPTables(groups int) []byte {
 	const tiles = 51
 	var b webpBits
@@ -271,7 +280,7 @@ func WebPTables(groups int) []byte {
 	return webpOf("VP8L", append(b.out, make([]byte, 64<<10)...))
 }
 
-// Claims are files of every format that is decoded whole.
+// Claims returns files of every format that is decoded as a whole.
 func Claims() map[string]Claim {
 	const (
 		gray, ycc, cmyk = "\x01", "\x01\x02\x03", "\x01\x02\x03\x04"

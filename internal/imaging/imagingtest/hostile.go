@@ -18,15 +18,16 @@ const (
 	Honest = `<rect width="90" height="30" fill="#0b5fff"/>`
 )
 
-// Hostile is an SVG that means harm, or that tools choke on.
+// Hostile is a malicious SVG, or one that is difficult for tools.
 type Hostile struct {
 	Name string
 	SVG  string
-	// Want is the error; nil means that the honest rectangle must come out, and nothing else that matters.
+	// Want is the error; nil means that the result must contain the honest
+	// rectangle, and nothing else of relevance.
 	Want error
 }
 
-// Around puts elements behind the honest rectangle.
+// Around adds elements after the honest rectangle.
 func Around(s string) string { return Open + Honest + s + "</svg>" }
 
 func chain(element string, n int, link string) string {
@@ -38,7 +39,7 @@ func chain(element string, n int, link string) string {
 	return b.String()
 }
 
-// UTF16 encodes a text, little end first, with a byte order mark.
+// UTF16 encodes a text in little endian with a byte order mark.
 func UTF16(s string) string {
 	b := []byte{0xff, 0xfe}
 	for _, u := range utf16.Encode([]rune(s)) {
@@ -47,7 +48,7 @@ func UTF16(s string) string {
 	return string(b)
 }
 
-// Packed is an svgz file.
+// Packed returns an svgz file.
 func Packed(r io.Reader) string {
 	var b strings.Builder
 	z := gzip.NewWriter(&b)
@@ -58,7 +59,7 @@ func Packed(r io.Reader) string {
 	return b.String()
 }
 
-// HostileSVGs are the files that a converter of SVG must survive.
+// HostileSVGs returns files that a converter of SVG must survive.
 func HostileSVGs() []Hostile {
 	laughs := `<!DOCTYPE svg [<!ENTITY a0 "lol">`
 	for i := range 10 {

@@ -1,4 +1,5 @@
-// Package imagingtest holds pictures that mean harm, and a scan for what a sanitized SVG must not have.
+// Package imagingtest contains malicious images, and a scan for content that a
+// sanitized SVG must not have.
 package imagingtest
 
 import (
@@ -11,8 +12,8 @@ import (
 	"sync"
 )
 
-// PNGBomb is 30000×30000 pixels of one bit in about 110 kB, and whole: a decoder that believed it would
-// get its 900 million pixels.
+// PNGBomb returns a valid image of 30000×30000 pixels of one bit in about 110
+// kB: a decoder without limits would allocate its 900 million pixels.
 var PNGBomb = sync.OnceValue(func() []byte {
 	const side = 30000
 	const size = side * (1 + side/8) // a filter byte before each row
@@ -25,7 +26,7 @@ var PNGBomb = sync.OnceValue(func() []byte {
 		z.Flush()
 		ends[i] = packed.Len()
 	}
-	// Zeros after zeros pack into the same bytes each time.
+	// Zeros after zeros compress to the same bytes each time.
 	first, next := packed.Bytes()[:ends[0]], packed.Bytes()[ends[0]:ends[1]]
 	data := slices.Concat([]byte{0x78, 0xda}, first, bytes.Repeat(next, size/segment-1), []byte{3, 0})
 	data = binary.BigEndian.AppendUint32(data, size%65521<<16|1) // Adler-32 of zeros
@@ -34,7 +35,7 @@ var PNGBomb = sync.OnceValue(func() []byte {
 	return pngFile(append(header, 1, 0, 0, 0, 0), data)
 })
 
-// Zeros reads as zeros without end.
+// Zeros reads as endless zeros.
 type Zeros struct{}
 
 // Read implements io.Reader.

@@ -13,9 +13,9 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// Residue looks for anything in a finished SVG that could run, load, or lead outside. It shares no code
-// with the sanitizer and reads the file as a browser's HTML parser would, which is the most forgiving
-// reader there is. The result is empty when nothing was found.
+// Residue searches a finished SVG for anything that could run, load, or refer
+// outside. It shares no code with the sanitizer and parses the file with an
+// HTML parser, the most tolerant one. The result is empty if nothing was found.
 func Residue(svg []byte) []string {
 	var found []string
 	report := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
@@ -60,7 +60,7 @@ var (
 	functionX = regexp.MustCompile(`url\(([^)]*)\)?`)
 )
 
-// entityFinder finds entities beyond the five that every parser knows.
+// entityFinder finds entities other than the five predefined ones.
 type entityFinder struct{ re *regexp.Regexp }
 
 func (f *entityFinder) Find(svg []byte) []byte {
@@ -101,7 +101,7 @@ func attributeResidue(element, name, value string) string {
 	return valueResidue(value)
 }
 
-// rasterResidue accepts PNG data only, and only what decodes within small limits.
+// rasterResidue accepts only PNG data that decodes within small limits.
 func rasterResidue(value string) string {
 	data, isPNG := strings.CutPrefix(value, "data:image/png;base64,")
 	raw, err := base64.StdEncoding.DecodeString(data)
@@ -114,7 +114,7 @@ func rasterResidue(value string) string {
 	return ""
 }
 
-// valueResidue undoes every escape it can think of first.
+// valueResidue first removes every known escape.
 func valueResidue(value string) string {
 	plain := value
 	for range 3 {

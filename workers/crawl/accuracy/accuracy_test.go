@@ -10,15 +10,16 @@ import (
 	"letterhead/internal/race"
 )
 
-// floors are the least shares of what is as it should be, by group and field. Those of the issue's targets
-// stand at the target, others at what was reached: they are raised when more is reached and never lowered.
-// Links and foreign logos are measured by what is given.
+// floors are the minimum shares of correct results, by group and field. Those
+// with a target in the issue are the target, others are the level that was
+// reached: they are raised with improvements and never lowered. Links and
+// foreign logos are measured among the results.
 var floors = map[string]map[string]float64{
 	allPages: {
 		"outcome": 1, "name": 0.97, "description": 0.97, "share image": 0.95, "logo": 0.95, "icon": 0.9, "foreign logo": 0.99,
 		"logo type": 0.96, "logo theme": 0.94, "links": 0.98, "accent": 0.9, "title font": 0.9, "body font": 0.9, "nsfw": 1,
-		// Facts that are stated and not found stay null: precision comes before recall
-		// there.
+		// Facts that are stated but not found remain null: precision goes
+		// before recall.
 		"founded": 0.7, "country": 0.6, "city": 0.65, "industry": 0.65,
 	},
 	saved:       {"name": 0.97, "description": 0.97, "share image": 0.95, "logo": 0.9, "foreign logo": 0.99, "links": 0.98},
@@ -32,7 +33,7 @@ var floors = map[string]map[string]float64{
 	themeFiles:  {"theme": 0.94},
 }
 
-func TestExtractionHoldsItsFloors(t *testing.T) {
+func TestExtraction_Floors(t *testing.T) {
 	if testing.Short() || race.Enabled {
 		t.Skip("crawls some two hundred pages")
 	}
@@ -43,7 +44,7 @@ func TestExtractionHoldsItsFloors(t *testing.T) {
 	}
 	left := slices.Clone(report.left)
 	if len(left) > 0 {
-		left = append(left, allPages) // its floors count on every group
+		left = append(left, allPages) // its floors require every group
 	}
 	judged := map[string]bool{}
 	for _, tally := range tally(report.verdicts, report.groups) {
@@ -83,8 +84,9 @@ func TestExtractionHoldsItsFloors(t *testing.T) {
 	}
 }
 
-// A few pages, some at a time, for the race detector; with all of them it takes minutes.
-func TestPagesAreScored(t *testing.T) {
+// A few pages, several concurrently, for the race detector; all of them would
+// take minutes.
+func TestPages_Scored(t *testing.T) {
 	const ids = "wp-elementor-physio,shopify-outfitters,webflow-saas,css-background-logo"
 	report, err := newTestSuite(t).run(t.Context(), options{jobs: 4, groups: built, ids: ids})
 	if err != nil {

@@ -1,19 +1,21 @@
-// Command accuracy scores the crawl on pages whose truth people wrote down.
+// Command accuracy scores the crawl on pages with known results.
 //
-// Every page is served on a closed internet inside this process and crawled by the real Crawler, with the
-// product's own client. labels/<group>/<id>.json says what is true of a page; labels/README.md explains the
+// Every page is served on a closed test network inside this process and crawled
+// by the real Crawler, with the production client. labels/<group>/<id>.json
+// contains the expected results of a page; labels/README.md explains the
 // fields. The groups:
 //
-//   - saved: real pages that were kept without their images, which are replaced by drawn ones
+//   - saved: real pages that were saved without their images, which are replaced by drawn ones
 //   - recorded: real sites with every byte
-//   - built: sites written here in the manner of site builders and frameworks (sites/<id>)
-//   - fresh: sites written by somebody who had not seen the rules, when they stood (sites/fresh-<id>)
-//   - nsfw, refused: answers that must be told apart from good pages, and good pages that look like them
-//   - accent, shape, theme: thousands of real logo files whose color, kind or ground is known
+//   - built: sites written here in the style of site builders and frameworks (sites/<id>)
+//   - fresh: sites whose author had not seen the rules, written after the rules (sites/fresh-<id>)
+//   - nsfw, refused: responses that must be distinguished from good pages, and good pages that look similar
+//   - accent, shape, theme: thousands of real logo files with a known color, kind or background
 //
-// The pages of saved and recorded belong to others and are not part of the repository; see internet.Data. Where
-// they are missing, the command says so and scores the other groups.
+// The pages of saved and recorded belong to others and are not part of the
+// repository; see internet.Data. If they are missing, the command reports that
+// and scores the other groups.
 //
-// It prints a table of fields for each group and every miss, and writes a contact sheet to look at. It is
-// run by make accuracy.
+// It prints a table of fields for each group and every miss, and writes a
+// contact sheet. It is run by make accuracy.
 package main

@@ -14,7 +14,8 @@ import (
 	"letterhead/domain/brand"
 )
 
-// Groups of labels that are pages. They are also the names of the folders below labels.
+// Groups of labels that are pages. They are also the names of the folders in
+// labels.
 const (
 	saved    = "saved"
 	recorded = "recorded"
@@ -26,30 +27,32 @@ const (
 
 var pageGroups = []string{saved, recorded, built, fresh, nsfw, refused}
 
-// dataGroups are the groups whose pages are other people's: they are read from internet.Data and are not
-// part of the repository.
+// dataGroups are the groups with third-party pages: they are read from
+// internet.Data and are not part of the repository.
 var dataGroups = []string{saved, recorded}
 
-// maxLabels bounds the labels of one group.
+// maxLabels limits the labels of one group.
 const maxLabels = 2000
 
-// Label is what is true of one page. A field that is left out is not scored.
+// Label contains the expected results of one page. An omitted field is not
+// scored.
 type Label struct {
 	ID      string `json:"id"`
 	Group   string `json:"group"`
-	URL     string `json:"url"`    // where the crawl starts; "" is the domain's home page
+	URL     string `json:"url"`    // first URL of the crawl; "" is the domain's home page
 	Domain  string `json:"domain"` // "" is the registrable domain of URL
 	Outcome string `json:"outcome"`
-	// Status, Headers and Body are the answer of a page of the groups nsfw and refused, written in the label
-	// itself. Files are other answers of the same host, by path.
+	// Status, Headers and Body are the response of a page of the groups nsfw
+	// and refused, written in the label itself. Files are other responses of
+	// the same host, by path.
 	Status  int               `json:"status,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body,omitempty"`
 	Files   map[string]string `json:"files,omitempty"`
 
-	Name        *[]string            `json:"name"`        // accepted spellings; empty: it has none
-	Description *[]string            `json:"description"` // accepted texts; empty: the page says none
-	ShareImage  *[]string            `json:"shareImage"`  // accepted addresses; empty: there must be none
+	Name        *[]string            `json:"name"`        // accepted spellings; empty: none
+	Description *[]string            `json:"description"` // accepted texts; empty: none
+	ShareImage  *[]string            `json:"shareImage"`  // accepted URLs; empty: none
 	Logo        *LogoLabel           `json:"logo"`
 	Links       *map[string]accepted `json:"links"` // by network
 	Fonts       *FontLabel           `json:"fonts"`
@@ -61,12 +64,12 @@ type Label struct {
 	Notes   string        `json:"notes"`
 }
 
-// LogoLabel says which pictures are the brand's. Entries are addresses, in which * stands for anything, or
-// inline: and a piece of the drawing.
+// LogoLabel lists the brand's images. Entries are URLs, in which * matches
+// anything, or inline: and a substring of the drawing.
 type LogoLabel struct {
 	Accept   []string `json:"accept"` // the primary logo
-	Other    []string `json:"other"`  // the brand's own, and not its primary logo
-	Wrong    []string `json:"wrong"`  // somebody else's
+	Other    []string `json:"other"`  // the brand's own, but not its primary logo
+	Wrong    []string `json:"wrong"`  // of other brands
 	Declared bool     `json:"declared"`
 	Type     accepted `json:"type"`
 	Theme    *string  `json:"theme"` // the ink; "null" for none
@@ -84,11 +87,12 @@ type FontName struct {
 	Origin string `json:"origin"`
 }
 
-// CompanyLabel holds the facts that the page states. What is not stated and given all the same is wrong.
+// CompanyLabel holds the facts that the page states. A result without a stated
+// fact is wrong.
 type CompanyLabel struct {
 	FoundedYear *int `json:"foundedYear"`
-	// CopyrightFrom is the first year of a copyright notice's range, which may be given as the year of the
-	// founding and need not.
+	// CopyrightFrom is the first year of a copyright notice's range, which is
+	// accepted but not required as the founding year.
 	CopyrightFrom int      `json:"copyrightFrom"`
 	Employees     *int     `json:"employees"`
 	CountryCode   accepted `json:"countryCode"`
@@ -96,7 +100,8 @@ type CompanyLabel struct {
 	State         accepted `json:"state"`
 	Kind          accepted `json:"kind"`
 	Ticker        accepted `json:"ticker"`
-	// Industries are accepted slugs: the first industry given must be one of them.
+	// Industries are the accepted slugs: the first industry of the result must
+	// be one of them.
 	Industries []string `json:"industries"`
 }
 
@@ -116,7 +121,7 @@ func (a *accepted) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(a))
 }
 
-// outcomeOK is the outcome of a crawl that gives a record.
+// outcomeOK is the outcome of a crawl with a record.
 const outcomeOK = "ok"
 
 // readLabels reads the labels of a group in the order of their names.
@@ -139,15 +144,15 @@ func readLabels(files fs.FS, group string) ([]Label, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if id := strings.TrimSuffix(path.Base(name), ".json"); l.ID != id || l.Group != group {
-			return nil, fmt.Errorf("%s: it says id %q and group %q", name, l.ID, l.Group)
+			return nil, fmt.Errorf("%s: the label has id %q and group %q", name, l.ID, l.Group)
 		}
 		out = append(out, l)
 	}
 	return out, nil
 }
 
-// parseLabel reads one label and refuses what it does not know, for a slip of the pen would else score
-// nothing.
+// parseLabel parses one label and rejects unknown fields, because a misspelled
+// one would not be scored.
 func parseLabel(data []byte) (Label, error) {
 	var l Label
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -161,7 +166,7 @@ func parseLabel(data []byte) (Label, error) {
 	return l, l.complete()
 }
 
-// complete fills in the domain and refuses contradictions.
+// complete sets the domain and rejects contradictions.
 func (l *Label) complete() error {
 	if l.Domain == "" {
 		u, err := url.Parse(l.URL)

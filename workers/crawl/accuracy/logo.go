@@ -13,15 +13,16 @@ import (
 // inlinePrefix marks an entry of a label that is a drawing in the page itself.
 const inlinePrefix = "inline:"
 
-// chosen is one logo of a record with where it comes from.
+// chosen is one logo of a record and its source.
 type chosen struct {
-	source string // its address; of a drawing in the page, the page's with a fragment
+	source string // its URL; for a drawing in the page, the page's with a fragment
 	data   string // of a drawing in the page, without white space
 	logo   eventschemas.Logo
 }
 
-// drawings finds the drawings in a page that an entry of a label names by a CSS selector, such as "header
-// svg", and returns their longest paths, without white space. An entry that is no selector names none.
+// drawings finds the drawings of a page for a CSS selector in a label, such as
+// "header svg", and returns their longest paths, without white space. An entry
+// that is not a selector has none.
 func drawings(root *html.Node, selector string) []string {
 	found, err := cascadia.ParseGroup(selector)
 	if root == nil || err != nil {
@@ -44,7 +45,8 @@ func drawings(root *html.Node, selector string) []string {
 	return out
 }
 
-// used are the elements that the use elements of a drawing point at in the same document.
+// used returns the elements that the use elements of a drawing refer to in the
+// same document.
 func used(root, drawing *html.Node) []*html.Node {
 	var out []*html.Node
 	for d := range drawing.Descendants() {
@@ -71,7 +73,7 @@ func attribute(n *html.Node, key string) string {
 	return ""
 }
 
-// chosenLogos are the logos of a record in their order.
+// chosenLogos returns the logos of a record in order.
 func (c *crawled) chosenLogos() []chosen {
 	if c.result == nil {
 		return nil
@@ -108,8 +110,9 @@ func number(text string) int {
 	return n
 }
 
-// is says whether a label's entry names this logo. An inline entry is a piece of the drawing, mostly of a
-// path, or a selector of drawings in the page; "inline:*" is any.
+// is reports whether a label's entry names this logo. An inline entry is a
+// substring of the drawing, usually of a path, or a selector of drawings in the
+// page; "inline:*" matches any.
 func (s *scorer) is(c chosen, entry string) bool {
 	piece, inline := strings.CutPrefix(entry, inlinePrefix)
 	if !inline {
@@ -124,14 +127,15 @@ func (s *scorer) is(c chosen, entry string) bool {
 	return slices.ContainsFunc(drawings(s.page, piece), func(path string) bool { return strings.Contains(c.data, path[:min(len(path), samePath)]) })
 }
 
-// samePath is how much of a path, in bytes, tells it from every other.
+// samePath is the length of a path, in bytes, that distinguishes it from all
+// others.
 const samePath = 60
 
 func (s *scorer) isAny(c chosen, entries []string) bool {
 	return slices.ContainsFunc(entries, func(entry string) bool { return s.is(c, entry) })
 }
 
-// name is what a report calls a logo.
+// name returns the name of a logo in a report.
 func (c chosen) name() string {
 	if c.data != "" {
 		return c.source + " (inline)"
@@ -139,7 +143,8 @@ func (c chosen) name() string {
 	return c.source
 }
 
-// squeezed is a text without white space and commas, which drawings may be written with or without.
+// squeezed returns a text without white space and commas, which are optional in
+// drawings.
 func squeezed(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r == '\n' || r == '\t' || r == '\r' || r == ',' {
@@ -149,7 +154,8 @@ func squeezed(text string) string {
 	}, text)
 }
 
-// logos judges the primary logo, its type and theme, and whether any of the logos is somebody else's.
+// logos judges the primary logo, its type and theme, and whether any of the
+// logos is another brand's.
 func (s *scorer) logos() {
 	truth := s.label.Logo
 	if truth == nil {
@@ -174,7 +180,7 @@ func (s *scorer) logos() {
 	s.foreign(all, truth)
 }
 
-// kinds judges what the right logo is called.
+// kinds judges the type and theme of the right logo.
 func (s *scorer) kinds(ours eventschemas.Logo, truth *LogoLabel) {
 	if len(truth.Type) > 0 {
 		s.equal("logo type", ours.Type, truth.Type)
@@ -188,8 +194,8 @@ func (s *scorer) kinds(ours eventschemas.Logo, truth *LogoLabel) {
 	}
 }
 
-// foreign judges whether one of the logos is not the brand's. An address that the label does not name is
-// taken for foreign, so that labels stay complete.
+// foreign judges whether one of the logos is not the brand's. A URL that is
+// missing in the label counts as foreign, so that labels stay complete.
 func (s *scorer) foreign(all []chosen, truth *LogoLabel) {
 	for _, c := range all {
 		if !s.isAny(c, truth.Accept) && !s.isAny(c, truth.Other) {

@@ -19,32 +19,33 @@ import (
 
 // Groups of single logo files.
 const (
-	accentFiles = "accent" // the brand's color is known from another source than the drawing
-	shapeFiles  = "shape"  // the file's name says whether it holds the symbol alone
-	themeFiles  = "theme"  // the file's name says for which ground it is drawn
+	accentFiles = "accent" // the brand's color is known from a source other than the drawing
+	shapeFiles  = "shape"  // the file's name shows whether it is only the symbol
+	themeFiles  = "theme"  // the file's name gives the background for which it is drawn
 )
 
 var fileGroups = []string{accentFiles, shapeFiles, themeFiles}
 
 const (
-	// maxLogoFiles bounds the data file's drawings.
+	// maxLogoFiles limits the drawings of the data file.
 	maxLogoFiles = 10000
-	// topColors is how many colors count as found, beside the first alone.
+	// topColors is the number of colors among which the brand's must be, in
+	// addition to the test of the first alone.
 	topColors = 5
-	// fileScore is a sure candidate's: these files are logos.
+	// fileScore is that of a certain candidate: these files are logos.
 	fileScore = 80
 )
 
-// logoFile is one drawing of testdata/logos.json.gz and what is known of it.
+// logoFile is one drawing of testdata/logos.json.gz and its known properties.
 type logoFile struct {
 	Name   string `json:"name"`
 	SVG    string `json:"svg"`
-	Accent string `json:"accent"` // the brand's color, #rrggbb; "" not known
-	Shape  string `json:"shape"`  // logo or symbol; "" not known
-	Theme  string `json:"theme"`  // of its ink: light or dark; "" not known
+	Accent string `json:"accent"` // the brand's color, #rrggbb; "" if unknown
+	Shape  string `json:"shape"`  // logo or symbol; "" if unknown
+	Theme  string `json:"theme"`  // of its ink: light or dark; "" if unknown
 }
 
-// in says whether a drawing belongs to a group.
+// in reports whether a drawing belongs to a group.
 func (l *logoFile) in(group string) bool {
 	switch group {
 	case accentFiles:
@@ -74,8 +75,9 @@ func readLogoFiles(files fs.FS) ([]logoFile, error) {
 	return out, nil
 }
 
-// scoreFiles reads the drawings of the groups, some at a time, as a crawl would read a header's, and judges
-// what is seen in each. every is 1 for all of them, n for each nth.
+// scoreFiles reads the drawings of the groups, several concurrently, as a crawl
+// reads those of a header, and judges the result. every is 1 for all of them, n
+// for every nth.
 func scoreFiles(ctx context.Context, draw logofinder.Renderer, all []logoFile, groups []string, jobs, every int) ([]Verdict, error) {
 	all = slices.DeleteFunc(slices.Clone(all), func(l logoFile) bool {
 		return !slices.ContainsFunc(groups, func(g string) bool { return l.in(g) })
@@ -97,10 +99,11 @@ func scoreFiles(ctx context.Context, draw logofinder.Renderer, all []logoFile, g
 	return slices.Concat(found...), ctx.Err()
 }
 
-// fileSite is where the drawings are said to be from. It says nothing about a brand.
+// fileSite is the nominal site of the drawings. It implies no brand.
 var fileSite = site.New("drawing.sample")
 
-// score reads one drawing and judges it. One that cannot be read is missing in every group.
+// score reads one drawing and judges it. A drawing that cannot be read is
+// missing in every group.
 func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups []string) []Verdict {
 	c := logofinder.Candidate{
 		URL: &url.URL{Scheme: "https", Host: fileSite.Domain, Path: "/drawing.svg"}, Method: "file", Kind: logofinder.Mark, Score: fileScore,
@@ -145,7 +148,8 @@ func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups [
 	return out
 }
 
-// colorsOf are the first colors of a brand of which nothing but one logo is known.
+// colorsOf returns the first colors of a brand with only one logo as its
+// source.
 func colorsOf(p *logofinder.Picture) []string {
 	in := extract.Input{Site: fileSite, Page: page.Parse(nil, "", p.URL, fileSite)}
 	var out []string

@@ -38,7 +38,7 @@ func main() {
 	flag.BoolVar(&o.json, "json", false, "print every verdict as a JSON object per line instead of tables")
 	flag.BoolVar(&o.misses, "misses", true, "print every miss; those of logo files only when -group names them")
 	flag.StringVar(&o.sheet, "sheet", "reports/accuracy.html", "file for the contact sheet; empty: none")
-	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "crawls at a time; with 1 their CPU time is told")
+	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "concurrent crawls; with 1 their CPU time is reported")
 	flag.IntVar(&o.every, "every", 1, "score each nth logo file only, to save time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -49,7 +49,8 @@ func main() {
 	}
 }
 
-// run scores what is asked for. Errors: when something cannot be run or read; a bad score is none.
+// run scores the selected groups. Errors: if something cannot be run or read; a
+// low score is not an error.
 func run(ctx context.Context, o options, w io.Writer) error {
 	root, err := checkout()
 	if err != nil {
@@ -91,7 +92,7 @@ func run(ctx context.Context, o options, w io.Writer) error {
 	return nil
 }
 
-// checkout finds the repository above the working folder.
+// checkout returns the repository that contains the working directory.
 func checkout() (string, error) {
 	folder, err := os.Getwd()
 	for err == nil {
@@ -107,12 +108,12 @@ func checkout() (string, error) {
 	return "", err
 }
 
-// suite is everything that can be scored.
+// suite is the set of labels and files to score.
 type suite struct {
 	files    fs.FS
 	stage    *stage
 	renderer *resvg.Renderer
-	missing  error // why the groups of dataGroups cannot be crawled here; nil where they can
+	missing  error // why the groups of dataGroups cannot be crawled here, or nil
 }
 
 func newSuite(ctx context.Context, root string) (*suite, error) {
@@ -137,17 +138,17 @@ func newSuite(ctx context.Context, root string) (*suite, error) {
 
 func (s *suite) close() { s.renderer.Close(context.Background()) }
 
-// report is what a run gave.
+// report is the result of a run.
 type report struct {
 	groups   []string
-	left     []string // groups whose pages are missing on this machine
+	left     []string // groups whose pages are missing here
 	pages    []crawled
 	verdicts []Verdict
 	files    []logoFile
 	alone    bool // the crawls ran one at a time
 }
 
-// run crawls and scores the groups that are asked for.
+// run crawls and scores the selected groups.
 func (s *suite) run(ctx context.Context, o options) (*report, error) {
 	wanted := func(list, name string) bool { return list == "" || slices.Contains(strings.Split(list, ","), name) }
 	out := &report{alone: o.jobs == 1}
@@ -188,7 +189,7 @@ func (s *suite) run(ctx context.Context, o options) (*report, error) {
 	return out, err
 }
 
-// crawlAll crawls labels, some at a time, and returns them in their order.
+// crawlAll crawls labels, several concurrently, and returns them in order.
 func (s *suite) crawlAll(ctx context.Context, labels []Label, jobs int) ([]crawled, error) {
 	out := make([]crawled, len(labels))
 	errs := make([]error, len(labels))

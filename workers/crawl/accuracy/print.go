@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// print writes the tables and what the crawls cost.
+// print writes the tables and the cost of the crawls.
 func (r *report) print(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	group := ""
@@ -26,7 +26,8 @@ func (r *report) print(w io.Writer) {
 	r.printCost(w)
 }
 
-// printMisses lists what is wrong or missing. Those of logo files are hundreds.
+// printMisses lists wrong and missing results. Those of logo files are
+// hundreds.
 func (r *report) printMisses(w io.Writer, files bool) {
 	list := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, v := range r.verdicts {
@@ -37,8 +38,9 @@ func (r *report) printMisses(w io.Writer, files bool) {
 	list.Flush()
 }
 
-// printCost says what the crawls of recorded and built sites took, whose files are all there. CPU time is
-// told of crawls that ran one at a time; it holds that of the servers, which is small.
+// printCost writes the cost of the crawls of recorded and built sites, whose
+// files are complete. CPU time is reported for sequential crawls; it includes
+// that of the servers, which is small.
 func (r *report) printCost(w io.Writer) {
 	var requests, kilobytes, wall, cpu []int
 	for _, c := range r.pages {

@@ -13,16 +13,17 @@ import (
 	"letterhead/workers/crawl/accuracy/match"
 )
 
-// sameAccent is the CIEDE2000 within which a color is the brand's. Source: the target in the figures.
+// sameAccent is the CIEDE2000 within which a color counts as the brand's.
+// Source: the target in the figures.
 const sameAccent = 10.0
 
-// scorer gathers the verdicts of one page.
+// scorer collects the verdicts of one page.
 type scorer struct {
 	crawled
 	out []Verdict
 }
 
-// score compares what a crawl gave with its label, field by field.
+// score compares the result of a crawl with its label, field by field.
 func score(c crawled) []Verdict {
 	s := &scorer{crawled: c}
 	l := c.label
@@ -53,7 +54,7 @@ func score(c crawled) []Verdict {
 	return s.out
 }
 
-// outcome reads the codes of the API as well as the crawl's own words.
+// outcome accepts the codes of the API as well as the crawl's own words.
 func outcome(written string) string {
 	switch written {
 	case "fetch_blocked":
@@ -86,7 +87,7 @@ func (s *scorer) one(field string, ours *string, truth []string, same func(ours,
 	}
 }
 
-// equal judges a value that must be one of the accepted ones to the letter.
+// equal judges a value that must equal one of the accepted ones exactly.
 func (s *scorer) equal(field, ours string, truth accepted) {
 	var given *string
 	if ours != "" {
@@ -109,7 +110,7 @@ func (s *scorer) nsfw(truth bool) {
 	}
 }
 
-// links judges each profile that was given, and each network that was not.
+// links judges each profile in the result, and each missing network.
 func (s *scorer) links(given []eventschemas.Link) {
 	if s.label.Links == nil {
 		return
@@ -177,14 +178,16 @@ func (s *scorer) looks(r eventschemas.Record) {
 	}
 }
 
-// sameFont compares a font with its origin in brackets; without an origin any will do.
+// sameFont compares a font with its origin in brackets; without an origin any
+// origin matches.
 func sameFont(ours, truth string) bool {
 	name, origin, _ := strings.Cut(truth, " (")
 	ourName, ourOrigin, _ := strings.Cut(ours, " (")
 	return match.Name(ourName, name) && (origin == ")" || origin == ourOrigin)
 }
 
-// company judges the facts. What a label with company facts does not name must not be given.
+// company judges the facts. A result that a label with company facts does not
+// contain is wrong.
 func (s *scorer) company(ours *eventschemas.Company) {
 	truth := s.label.Company
 	if truth == nil {
@@ -215,7 +218,8 @@ func (s *scorer) company(ours *eventschemas.Company) {
 	}
 }
 
-// fact judges one fact; one that nobody states and we do not give is no verdict.
+// fact judges one fact; a fact that is neither stated nor in the result has no
+// verdict.
 func (s *scorer) fact(field string, ours *string, truth []string, mustBeStated bool) {
 	if len(truth) == 0 && (ours == nil || !mustBeStated) {
 		return
@@ -245,7 +249,8 @@ func first(list []string, otherwise string) string {
 	return list[0]
 }
 
-// sameAddress compares host and path, and the query where the truth has one; * stands for anything.
+// sameAddress compares host and path, and the query if the truth has one; *
+// matches anything.
 func sameAddress(ours, truth string) bool {
 	if matches(truth, ours) {
 		return true
@@ -261,8 +266,8 @@ func sameColor(ours, truth string) bool {
 	return ok1 && ok2 && imaging.DeltaE(a, b) <= sameAccent
 }
 
-// matches compares an address with a pattern in which * stands for anything. How either is escaped does not
-// count.
+// matches compares a URL with a pattern in which * matches anything, regardless
+// of escapes.
 func matches(pattern, address string) bool {
 	pattern, address = plain(pattern), plain(address)
 	parts := strings.Split(pattern, "*")

@@ -31,7 +31,7 @@ func verdicts(t *testing.T, label string, r eventschemas.Record, evidence ...eve
 
 func some(text string) *string { return &text }
 
-func TestScoresAgainstTheLabel(t *testing.T) {
+func TestScore_AgainstLabel(t *testing.T) {
 	logo := func(source string) (eventschemas.Record, eventschemas.Evidence) {
 		return eventschemas.Record{Logos: []eventschemas.Logo{{Type: "logo", Theme: some("dark")}}}, eventschemas.Evidence{Field: "logos[0]", Source: source}
 	}
@@ -75,7 +75,7 @@ func TestScoresAgainstTheLabel(t *testing.T) {
 	}
 }
 
-func TestFailureIsRightWhenItIsTheTruth(t *testing.T) {
+func TestScore_ExpectedFailure_IsRight(t *testing.T) {
 	l, err := parseLabel([]byte(`{"domain":"acme.com","outcome":"fetch_blocked","name":["Acme"]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestFailureIsRightWhenItIsTheTruth(t *testing.T) {
 	}
 }
 
-func TestInlineEntriesNameADrawing(t *testing.T) {
+func TestScore_InlineEntries(t *testing.T) {
 	page, err := html.Parse(strings.NewReader(`<svg hidden><symbol id="mark"><path d="M 1 2 L 30,40 z"/></symbol></svg>
 		<header><svg class="logo"><use href="#mark"/></svg></header><footer><svg><path d="M9 9h9v9z"/></svg></footer>`))
 	if err != nil {
@@ -108,7 +108,7 @@ func TestInlineEntriesNameADrawing(t *testing.T) {
 	}
 }
 
-func TestTalliesAndSheetTellWhatWasJudged(t *testing.T) {
+func TestTallyAndSheet(t *testing.T) {
 	r := &report{groups: []string{saved}, verdicts: []Verdict{
 		{Group: saved, ID: "a", Field: "name", Kind: Right}, {Group: saved, ID: "b", Field: "name", Kind: Wrong, Ours: "Wix", Truth: "Acme"},
 		{Group: saved, ID: "c", Field: "name", Kind: Missing}, {Group: saved, ID: "d", Field: "name", Kind: None},

@@ -31,33 +31,34 @@ import (
 
 // Limits of one crawl here.
 const (
-	// crawlTime is generous, for a busy machine: what is found is measured here, not how fast.
+	// crawlTime is long, for a busy machine: quality is measured here, not
+	// speed.
 	crawlTime = time.Minute
-	// maxFile bounds a saved page or recording, unpacked.
+	// maxFile limits a saved page or recording, unpacked.
 	maxFile = 16 << 20
 )
 
-// crawled is what a crawl of one label's page gave.
+// crawled is the result of crawling one label's page.
 type crawled struct {
 	label   Label
-	result  *crawl.Result // nil when it failed
+	result  *crawl.Result // nil on failure
 	outcome string
 	stats   crawl.Stats
 	took    time.Duration
-	cpu     time.Duration // of the whole process meanwhile: of this crawl, when it ran alone
-	files   *shelf        // of the pictures that were kept
-	page    *html.Node    // what was served at the address where the crawl ended; nil when it failed
+	cpu     time.Duration // of the whole process meanwhile: of this crawl if it ran alone
+	files   *shelf        // of the stored images
+	page    *html.Node    // the document served at the final URL; nil on failure
 }
 
-// stage crawls labels, each on an internet of its own.
+// stage crawls labels, each on a separate internet.
 type stage struct {
 	files     fs.FS // the folder of this command
-	data      fs.FS // saved pages and recordings; nil where they are missing
+	data      fs.FS // saved pages and recordings; nil if they are missing
 	authority *testcert.Authority
 	renderer  logofinder.Renderer
 }
 
-// crawl serves a label's page and crawls it. Errors: when it cannot be served.
+// crawl serves a label's page and crawls it. Errors: if it cannot be served.
 func (s *stage) crawl(ctx context.Context, l Label) (crawled, error) {
 	out := crawled{label: l, files: &shelf{held: map[string][]byte{}}}
 	n, err := internet.New(s.authority)
@@ -103,7 +104,7 @@ func (s *stage) crawl(ctx context.Context, l Label) (crawled, error) {
 	return out, nil
 }
 
-// served is the document at an address, nil when there is none.
+// served returns the document at a URL, or nil.
 func served(n *internet.Internet, address string) *html.Node {
 	r, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {
@@ -121,7 +122,7 @@ func served(n *internet.Internet, address string) *html.Node {
 	return root
 }
 
-// serve puts a label's page on the net.
+// serve serves a label's page.
 func (s *stage) serve(n *internet.Internet, l Label, at *url.URL) error {
 	switch {
 	case l.Group == saved:
@@ -148,8 +149,8 @@ func (s *stage) serve(n *internet.Internet, l Label, at *url.URL) error {
 	return n.ServeFolder(folder)
 }
 
-// serveWritten serves what the label itself holds: its answer at its address, and its files by their path,
-// or by host and path for those of another host.
+// serveWritten serves the label's own content: its response at its URL, and its
+// files by path, or by host and path for those of another host.
 func (l *Label) serveWritten(n *internet.Internet, at *url.URL) {
 	host, home := l.Domain, "/"
 	if at != nil {
@@ -185,7 +186,7 @@ func (l *Label) serveWritten(n *internet.Internet, at *url.URL) {
 	}))
 }
 
-// isMark says whether the label names an address as somebody's logo.
+// isMark reports whether the label lists a URL as a logo.
 func (l *Label) isMark(address string) bool {
 	if l.Logo == nil {
 		return false
@@ -227,7 +228,7 @@ type shelf struct {
 	held map[string][]byte
 }
 
-// Put keeps a file under its content's hash.
+// Put stores a file under the hash of its content.
 func (s *shelf) Put(_ context.Context, data []byte, _ string) (string, error) {
 	sum := sha256.Sum256(data)
 	id := hex.EncodeToString(sum[:])

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxEmbedded bounds a picture in the contact sheet, in bytes.
+	// maxEmbedded limits an image in the contact sheet, in bytes.
 	maxEmbedded = 256 << 10
-	// maxTiles bounds the missed logo files of one group that are shown.
+	// maxTiles limits the missed logo files of one group that are shown.
 	maxTiles = 300
 )
 
-// sheetPage is one page as the contact sheet shows it.
+// sheetPage is one page on the contact sheet.
 type sheetPage struct {
 	Label   Label
 	Outcome string
@@ -32,7 +32,7 @@ type sheetPage struct {
 	Misses  []Verdict
 }
 
-// sheetFile is one logo file that was not read right.
+// sheetFile is one logo file with a wrong result.
 type sheetFile struct {
 	Verdict
 	Data   template.URL
@@ -40,11 +40,11 @@ type sheetFile struct {
 }
 
 type sheetLogo struct {
-	Data         template.URL // the picture itself
+	Data         template.URL // the image itself
 	Source, Kind string
 }
 
-// writeSheet writes a page on which a human sees in a second what each crawl made of its site.
+// writeSheet writes a page that shows the results of all crawls at a glance.
 func writeSheet(file string, r *report) error {
 	misses := map[string][]Verdict{}
 	for _, v := range r.verdicts {
@@ -70,7 +70,7 @@ func writeSheet(file string, r *report) error {
 	return f.Close()
 }
 
-// missedFiles are the logo files that were not read right, for the sheet.
+// missedFiles returns the logo files with wrong results, for the sheet.
 func (r *report) missedFiles() []sheetFile {
 	drawn := map[string]string{}
 	for _, l := range r.files {
@@ -122,7 +122,8 @@ func (c *crawled) sheet(misses []Verdict) sheetPage {
 	return p
 }
 
-// embedded is the first stored form of a logo that is small enough for the sheet.
+// embedded returns the first stored form of a logo that is small enough for the
+// sheet.
 func (c *crawled) embedded(l eventschemas.Logo) template.URL {
 	for _, f := range l.Formats {
 		if data := c.files.get(f.ID); len(data) > 0 && len(data) <= maxEmbedded {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Verdict is how one field of one page came out.
+// Verdict is the result of one field of one page.
 type Verdict struct {
 	Group string `json:"group"`
 	ID    string `json:"id"`
@@ -16,7 +16,7 @@ type Verdict struct {
 	Truth string `json:"truth,omitempty"`
 }
 
-// Kind is right, wrong, missing, or none: rightly nothing.
+// Kind is right, wrong, missing, or none: correctly empty.
 type Kind string
 
 // Kinds.
@@ -46,16 +46,17 @@ func (t *Tally) add(k Kind) {
 	}
 }
 
-// Total is how many were judged.
+// Total returns the number of verdicts.
 func (t Tally) Total() int { return t.Right + t.Wrong + t.Missing + t.None }
 
-// Precision is the share of what was given that is right.
+// Precision returns the share of the results that is right.
 func (t Tally) Precision() float64 { return share(t.Right, t.Right+t.Wrong) }
 
-// Recall is the share of what there is to find that was found.
+// Recall returns the share of the expected values that was found.
 func (t Tally) Recall() float64 { return share(t.Right, t.Right+t.Wrong+t.Missing) }
 
-// Share is the share of all that is as it should be, rightly nothing included.
+// Share returns the share of all verdicts that is right, including correctly
+// empty ones.
 func (t Tally) Share() float64 { return share(t.Right+t.None, t.Total()) }
 
 func share(part, whole int) float64 {
@@ -65,17 +66,17 @@ func share(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// fieldOrder is how tables list fields.
+// fieldOrder is the order of fields in tables.
 var fieldOrder = []string{
 	"outcome", "name", "description", "share image", "logo", "icon", "foreign logo", "logo type", "logo theme", "links",
 	"accent", "accent top 5", "title font", "body font", "nsfw", "founded", "employees", "country", "city", "state", "kind", "ticker", "industry", "shape", "theme",
 }
 
-// allPages is the group that sums up the pages of groups that are real home pages.
+// allPages is the sum of the groups of real home pages.
 const allPages = "all pages"
 
-// tally counts verdicts by group and field, in the order of groups and fieldOrder. The groups of whole
-// pages are also summed up.
+// tally counts verdicts by group and field, in the order of groups and
+// fieldOrder. The groups of whole pages are also added up.
 func tally(verdicts []Verdict, groups []string) []Tally {
 	type key struct{ group, field string }
 	at := map[key]*Tally{}

@@ -21,50 +21,54 @@ import (
 
 // Limits of one page.
 const (
-	// MaxTime bounds the drawing of one page, the start of the browser included (about 2 s when cold).
+	// MaxTime limits rendering one page, including the start of the browser
+	// (about 2 s if cold).
 	MaxTime = 15 * time.Second
-	// maxRequests and maxBytes bound what is fetched for it.
+	// maxRequests and maxBytes limit the fetches for one page.
 	maxRequests = 48
 	maxBytes    = 16 << 20
-	// maxPending bounds the requests that are held at a time; more fail at once.
+	// maxPending limits the requests that are held concurrently; further ones
+	// fail immediately.
 	maxPending = 64
-	// maxAsked bounds the requests that are answered at all, be it with a refusal: a page that asks for more
-	// never comes to rest.
+	// maxAsked limits the requests that are answered or rejected: a page with
+	// more never becomes idle.
 	maxAsked = 500
-	// quiet is how long nothing may happen before a page counts as drawn.
+	// quiet is how long a page must be idle to count as rendered.
 	quiet = 400 * time.Millisecond
-	// stuck is the same for a page whose load event does not come.
+	// stuck is the same for a page without a load event.
 	stuck = 2 * time.Second
-	// look is how often that is looked at.
+	// look is the interval of that check.
 	look = 50 * time.Millisecond
-	// reading is kept of the time for taking the document out.
+	// reading is the time reserved for extracting the document.
 	reading = 500 * time.Millisecond
-	// heapMegabytes bounds the memory of scripts.
+	// heapMegabytes limits the memory of scripts.
 	heapMegabytes = 256
-	// maxBrowsers bounds the browsers at a time: each takes some hundred megabytes.
+	// maxBrowsers limits the concurrent browsers: each takes some hundred
+	// megabytes.
 	maxBrowsers = 8
 )
 
-// ErrNoBrowser: no browser is installed where it was looked for.
+// ErrNoBrowser: no browser is installed at the expected path.
 var ErrNoBrowser = errors.New("no browser is installed")
 
-// ErrRoot: this process is root, for which Chromium has no sandbox, and the browser cannot be started as another
-// user.
-var ErrRoot = errors.New("no browser is started by root, for which Chromium has no sandbox, and the user nobody cannot be taken on; run as another user")
+// ErrRoot: this process runs as root, for which Chromium has no sandbox, and
+// cannot start the browser as another user.
+var ErrRoot = errors.New("the browser is not started as root, for which Chromium has no sandbox, and switching to the user nobody failed; run as another user")
 
-// names are the programs that are looked for, in this order.
+// names are the programs to search for, in this order.
 var names = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "headless-shell", "chrome"}
 
 // Config configures a Browser.
 type Config struct {
-	// Path is the program. Default: the first of Chromium's usual names that is installed.
+	// Path is the path of the program. Default: the first installed one of
+	// Chromium's usual names.
 	Path string
-	// Concurrent bounds the pages that are drawn at a time. Default 1.
+	// Concurrent limits the pages that are rendered concurrently. Default 1.
 	Concurrent int
 	Logger     *slog.Logger // nil: none
 }
 
-// Browser draws pages. It is safe for concurrent use.
+// Browser renders pages. It is safe for concurrent use.
 type Browser struct {
 	cfg    Config
 	client *safehttp.Client
@@ -73,8 +77,8 @@ type Browser struct {
 	confine func(*exec.Cmd)
 }
 
-// New returns a Browser whose pages fetch with a client. Errors: ErrNoBrowser, ErrRoot, and what is wrong
-// with the configuration.
+// New returns a Browser whose pages fetch with a client. Errors: ErrNoBrowser,
+// ErrRoot, and errors in the configuration.
 func New(cfg Config, client *safehttp.Client) (*Browser, error) {
 	if cfg.Concurrent == 0 {
 		cfg.Concurrent = 1
@@ -99,7 +103,8 @@ func New(cfg Config, client *safehttp.Client) (*Browser, error) {
 	return &Browser{cfg: cfg, client: client, places: make(chan struct{}, cfg.Concurrent), confine: confine}, nil
 }
 
-// find returns the path of a program, or of the first usual one.
+// find returns the path of a program, or of the first usual one that is
+// installed.
 func find(path string) (string, error) {
 	candidates := names
 	if path != "" {
@@ -113,8 +118,9 @@ func find(path string) (string, error) {
 	return "", fmt.Errorf("%w: looked for %s", ErrNoBrowser, strings.Join(candidates, ", "))
 }
 
-// Render draws a page and returns its document as it stands when nothing happens any more, or when the time
-// is nearly over, and the address that it is at by then. Errors: what the browser said, ctx.Err().
+// Render renders a page and returns its document once the page is idle, or when
+// the time is nearly over, and its URL at that point. Errors: those of the
+// browser, ctx.Err().
 func (b *Browser) Render(ctx context.Context, address *url.URL) ([]byte, *url.URL, error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
@@ -125,7 +131,7 @@ func (b *Browser) Render(ctx context.Context, address *url.URL) ([]byte, *url.UR
 		return nil, nil, ctx.Err()
 	}
 	ctx, stop := chromedp.NewExecAllocator(ctx, b.options()...)
-	defer stop() // waits for the end of the process and of its children
+	defer stop() // waits for the process and its children
 	ctx, closeTab := chromedp.NewContext(ctx, chromedp.WithErrorf(b.debugf), chromedp.WithLogf(b.debugf))
 	defer closeTab()
 	if err := chromedp.Do(ctx); err != nil {
@@ -134,18 +140,18 @@ func (b *Browser) Render(ctx context.Context, address *url.URL) ([]byte, *url.UR
 	held := newHolder(b.client.NewSessionWithin(maxRequests, maxBytes), b.cfg.Logger)
 	html, at, err := b.draw(ctx, held, address)
 	if err != nil {
-		return nil, nil, fmt.Errorf("draw the page: %w", err)
+		return nil, nil, fmt.Errorf("render the page: %w", err)
 	}
 	return html, at, nil
 }
 
-// debugf takes what the browser's driver says.
+// debugf receives the messages of the browser's driver.
 func (b *Browser) debugf(format string, args ...any) {
 	b.cfg.Logger.Debug("browser", "says", fmt.Sprintf(format, args...))
 }
 
-// options are the switches of the program. Those about the network let nothing out that is not held and
-// answered here; those about features spare time.
+// options returns the switches of the program. Those about the network block
+// everything that is not intercepted here; those about features save time.
 func (b *Browser) options() []chromedp.ExecAllocatorOption {
 	out := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(b.cfg.Path), chromedp.Headless, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.DisableGPU,
@@ -154,9 +160,10 @@ func (b *Browser) options() []chromedp.ExecAllocatorOption {
 		chromedp.WindowSize(1280, 900),
 	}
 	for name, value := range map[string]any{
-		// Said in so many words, for the driver takes the sandbox away from root unless it is.
+		// Explicit, because the driver otherwise disables the sandbox for root.
 		"no-sandbox": false,
-		// Nobody listens there; a request that is not held goes nowhere, loopback included.
+		// No server listens there: a request that is not intercepted goes
+		// nowhere, loopback included.
 		"proxy-server":                           "http://127.0.0.1:9",
 		"proxy-bypass-list":                      "<-loopback>",
 		"host-resolver-rules":                    "MAP * ~NOTFOUND",
@@ -187,8 +194,9 @@ func (b *Browser) options() []chromedp.ExecAllocatorOption {
 	return out
 }
 
-// disarm takes from pages what would open a connection that is not a request, or outlive the page. It is
-// the first line only: what it misses finds no network.
+// disarm removes from pages the features that open connections other than
+// requests, or that outlive the page. It is only the first line of defense:
+// anything that it misses has no network.
 const disarm = `(() => {
   for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebSocket", "WebTransport", "EventSource", "SharedWorker"]) {
     try { Object.defineProperty(window, name, {value: undefined, writable: false, configurable: false}); } catch (e) {}
@@ -197,7 +205,7 @@ const disarm = `(() => {
   try { Navigator.prototype.sendBeacon = () => true; } catch (e) {}
 })();`
 
-// draw opens the page and waits until it is drawn.
+// draw opens the page and waits until it is rendered.
 func (b *Browser) draw(ctx context.Context, held *holder, address *url.URL) ([]byte, *url.URL, error) {
 	target := chromedp.FromContext(ctx).Target
 	if err := chromedp.Listen(ctx, func(ev any) { held.event(ctx, target, ev) }); err != nil {
@@ -227,7 +235,7 @@ func deadlineOf(ctx context.Context) time.Time {
 	return deadline
 }
 
-// document takes the document out of the page.
+// document extracts the document from the page.
 func document(ctx context.Context) ([]byte, *url.URL, error) {
 	html, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`"<!doctype html>" + document.documentElement.outerHTML.slice(0, %d)`, safehttp.MaxHTMLBytes)))
 	if err != nil {

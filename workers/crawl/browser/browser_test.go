@@ -22,10 +22,10 @@ import (
 	"letterhead/workers/crawl/browser"
 )
 
-// patience bounds one page; a cold start takes some seconds when the machine is busy.
+// patience limits one page; a cold start takes some seconds on a busy machine.
 const patience = 14 * time.Second
 
-// net80 is an internet of plain sites, beneath the guard of safehttp.
+// net80 is a test network of plain sites, below the guard of safehttp.
 type net80 struct {
 	listener net.Listener
 	mu       sync.Mutex
@@ -77,7 +77,7 @@ func (n *net80) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", n.listener.Addr().String())
 }
 
-// newBrowser skips a test where no browser is installed.
+// newBrowser skips a test if no browser is installed.
 func newBrowser(t *testing.T, n *net80) *browser.Browser {
 	t.Helper()
 	if testing.Short() {
@@ -113,7 +113,7 @@ func render(t *testing.T, b *browser.Browser, address string, allowed time.Durat
 	return string(html), at.String(), nil
 }
 
-func TestAnAppDrawsItself(t *testing.T) {
+func TestRender_App(t *testing.T) {
 	n := newNet(t)
 	n.sites["acme.com"] = func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://www.acme.com/en/", http.StatusFound)
@@ -159,7 +159,7 @@ func TestAnAppDrawsItself(t *testing.T) {
 	}
 }
 
-func TestNothingGoesPastTheGuard(t *testing.T) {
+func TestRender_OnlyThroughGuard(t *testing.T) {
 	var reached atomic.Int32
 	private, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -226,7 +226,7 @@ func TestNothingGoesPastTheGuard(t *testing.T) {
 	}
 }
 
-func TestEndlessPagesEnd(t *testing.T) {
+func TestRender_EndlessPage_Ends(t *testing.T) {
 	n := newNet(t)
 	n.sites["busy.com"] = func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `<!doctype html><title>Busy</title><script>setInterval(() => fetch("/again?" + Math.random()), 5)</script>`)
@@ -234,7 +234,8 @@ func TestEndlessPagesEnd(t *testing.T) {
 	n.sites["hung.com"] = func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `<!doctype html><title>Hung</title><script>while (true) {}</script>`)
 	}
-	// The browser's profile, by which its processes are known, lies in the folder for temporary files.
+	// The browser's profile, which identifies its processes, is in the folder
+	// for temporary files.
 	dir := temporary(t)
 	b := newBrowser(t, n)
 	html, _, err := render(t, b, "http://busy.com/", 6*time.Second)
@@ -255,7 +256,8 @@ func TestEndlessPagesEnd(t *testing.T) {
 	}
 }
 
-// temporary makes a folder for temporary files that every user may enter, as the usual one is, and returns it.
+// temporary creates a folder for temporary files that every user may enter,
+// like the usual one, and returns it.
 func temporary(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "browser-test")
@@ -286,7 +288,7 @@ func processesNaming(t *testing.T, dir string) []string {
 	return out
 }
 
-func TestABrowserThatIsNotThere(t *testing.T) {
+func TestNew_NoBrowser_Fails(t *testing.T) {
 	client, err := safehttp.New(safehttp.Config{})
 	if err != nil {
 		t.Fatal(err)

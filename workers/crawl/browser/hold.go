@@ -27,17 +27,17 @@ type holder struct {
 	pending int
 	asked   int
 	loaded  bool
-	shown   bool                          // a document was given to the page's own frame
-	changed time.Time                     // when something happened last
-	main    cdp.FrameID                   // the frame of the page itself
-	moved   map[string]*safehttp.Response // answers of documents that redirected, by where they came from
+	shown   bool                          // the page's main frame received a document
+	changed time.Time                     // time of the last event
+	main    cdp.FrameID                   // the page's main frame
+	moved   map[string]*safehttp.Response // responses of redirected documents, by original URL
 }
 
 func newHolder(session *safehttp.Session, logger *slog.Logger) *holder {
 	return &holder{session: session, logger: logger, changed: time.Now(), moved: map[string]*safehttp.Response{}}
 }
 
-// event hears what happens in the tab. It must not wait.
+// event handles an event of the tab. It must not block.
 func (h *holder) event(ctx context.Context, target *chromedp.Target, ev any) {
 	switch ev := ev.(type) {
 	case *fetch.EventRequestPaused:
@@ -51,7 +51,7 @@ func (h *holder) event(ctx context.Context, target *chromedp.Target, ev any) {
 		}()
 	case *page.EventLoadEventFired:
 		h.note(func() { h.loaded = true })
-	case *page.EventJavascriptDialogOpening: // an alert stops everything until somebody answers
+	case *page.EventJavascriptDialogOpening: // an alert blocks the page until it is answered
 		go cdp.Call(ctx, target, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: false})
 	}
 }
@@ -63,7 +63,7 @@ func (h *holder) note(change func()) {
 	change()
 }
 
-// begin counts a request in; false when there are too many.
+// begin counts a request. It returns false if there are too many.
 func (h *holder) begin(ev *fetch.EventRequestPaused) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,8 +81,8 @@ func (h *holder) begin(ev *fetch.EventRequestPaused) bool {
 
 func (h *holder) end() { h.note(func() { h.pending-- }) }
 
-// rest waits until the page is loaded and nothing has happened for a while, until it has asked for too much,
-// or until ctx ends.
+// rest waits until the page is loaded and idle for a while, until it has made
+// too many requests, or until ctx ends.
 func (h *holder) rest(ctx context.Context) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -102,7 +102,8 @@ func (h *holder) rest(ctx context.Context) {
 	}
 }
 
-// pixel is a transparent GIF of one pixel: pages that hide what does not load must not hide their logo.
+// pixel is a transparent GIF of one pixel: pages that hide images that fail to
+// load must not hide their logo.
 const pixel = "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
 
 // answer answers one request.
@@ -116,7 +117,8 @@ func (h *holder) answer(ctx context.Context, target *chromedp.Target, ev *fetch.
 		response := h.fetch(ctx, ev)
 		switch {
 		case response == nil && h.shows(ev):
-			// Without an answer the page would give way to the browser's own page about errors.
+			// Without a response the browser's own error page would replace the
+			// page.
 			fulfill(ctx, target, ev, http.StatusNoContent, nil)
 			return
 		case response == nil:
@@ -124,7 +126,8 @@ func (h *holder) answer(ctx context.Context, target *chromedp.Target, ev *fetch.
 			return
 		}
 		if to := response.FinalURL.String(); ev.ResourceType == network.ResourceTypeDocument && to != ev.Request.URL {
-			// The browser must know where it is: what is relative in the page stands on that.
+			// The browser must know the final URL: it is the base of relative
+			// URLs in the page.
 			h.note(func() { h.moved[to] = response })
 			fulfill(ctx, target, ev, http.StatusFound, nil, "Location", to)
 			return
@@ -138,14 +141,14 @@ func (h *holder) answer(ctx context.Context, target *chromedp.Target, ev *fetch.
 	}
 }
 
-// shows says whether a request would replace a page that is there already.
+// shows reports whether a request would replace an existing page.
 func (h *holder) shows(ev *fetch.EventRequestPaused) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return ev.ResourceType == network.ResourceTypeDocument && ev.FrameID == h.main && h.shown
 }
 
-// fetch fetches what the page asks for, nil when it gets nothing.
+// fetch fetches a resource for the page, or returns nil if it is denied.
 func (h *holder) fetch(ctx context.Context, ev *fetch.EventRequestPaused) *safehttp.Response {
 	h.mu.Lock()
 	frame := ev.ResourceType == network.ResourceTypeDocument && ev.FrameID != h.main
@@ -157,19 +160,20 @@ func (h *holder) fetch(ctx context.Context, ev *fetch.EventRequestPaused) *safeh
 	if before != nil && ev.ResourceType == network.ResourceTypeDocument {
 		return before
 	}
-	limit := int64(safehttp.MaxImageBytes) // the largest there is: bundles of scripts are large
+	limit := int64(safehttp.MaxImageBytes) // the largest limit, because bundles of scripts are large
 	if ev.ResourceType == network.ResourceTypeDocument {
 		limit = safehttp.MaxHTMLBytes
 	}
 	response, err := h.session.Get(ctx, ev.Request.URL, safehttp.Limits{Body: limit}, asked(ev.Request.Headers)...)
 	if err != nil || response.Truncated {
-		h.logger.Debug("request of a page got nothing", "error", err)
+		h.logger.Debug("request of a page was denied", "error", err)
 		return nil
 	}
 	return response
 }
 
-// asked are the headers of a request that are sent on: what kind is wanted, and on whose behalf.
+// asked returns the headers of a request that are forwarded: the accepted
+// types, and the initiator.
 func asked(headers network.Headers) []safehttp.Header {
 	var out []safehttp.Header
 	for name, value := range headers {
@@ -180,7 +184,8 @@ func asked(headers network.Headers) []safehttp.Header {
 	return out
 }
 
-// passed are the headers of an answer that the page sees. Cookies stay in the session.
+// passed returns the headers of a response that the page sees. Cookies stay in
+// the session.
 func passed(header http.Header) []string {
 	var out []string
 	for _, name := range []string{
@@ -194,7 +199,8 @@ func passed(header http.Header) []string {
 	return out
 }
 
-// fulfill answers a request; headers are names and values by turns. A tab that is gone needs no answer.
+// fulfill answers a request; headers alternates names and values. A closed tab
+// needs no response.
 func fulfill(ctx context.Context, target *chromedp.Target, ev *fetch.EventRequestPaused, status int, body []byte, headers ...string) {
 	params := fetch.FulfillRequestParams{RequestID: ev.RequestID, ResponseCode: int64(status), Body: body}
 	for i := 0; i+1 < len(headers); i += 2 {

@@ -8,14 +8,17 @@ import (
 	"syscall"
 )
 
-// nobody is the user and group that the browser runs as when this process is root: those that own nothing.
+// nobody is the unprivileged user and group of the browser if this process is
+// root.
 const nobody = 65534
 
-// confinement returns what a browser is confined with before it starts. It dies with this process.
+// confinement returns a function that confines a browser before it starts. The
+// browser is killed with this process.
 //
-// Where this process is root, the browser runs as nobody, in a network namespace without a network as far as
-// that is permitted; it talks to us through a pipe and needs none. Chromium makes its sandbox itself, which it
-// does for every user but root. Errors: ErrRoot.
+// If this process is root, the browser runs as nobody, in a network namespace
+// without a network where permitted; it talks to us through a pipe and needs
+// none. Chromium creates its own sandbox, for every user but root. Errors:
+// ErrRoot.
 func confinement() (func(*exec.Cmd), error) {
 	if os.Geteuid() != 0 {
 		return func(cmd *exec.Cmd) {
@@ -32,23 +35,25 @@ func confinement() (func(*exec.Cmd), error) {
 	}
 	return func(cmd *exec.Cmd) {
 		if profile := settle(cmd); profile != "" {
-			// Where it cannot be given away, the browser cannot write into it, says so and ends.
+			// If Chown fails, the browser cannot write there, reports an error
+			// and exits.
 			_ = os.Chown(profile, nobody, nobody)
 		}
 		cmd.SysProcAttr = asNobody(namespaces)
 	}, nil
 }
 
-// asNobody are the attributes of a process that has given up everything that root has, in namespaces of its own.
+// asNobody returns the attributes of a process without root's privileges, in
+// separate namespaces.
 func asNobody(namespaces uintptr) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Pdeathsig:  syscall.SIGKILL,
 		Cloneflags: namespaces,
-		Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, // no further groups
+		Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, // no supplementary groups
 	}
 }
 
-// try starts a process as nobody in namespaces of its own.
+// try starts a process as nobody in separate namespaces.
 func try(namespaces uintptr) error {
 	probe := exec.Command("/bin/true")
 	probe.Dir = os.TempDir() // where its profile will be
@@ -56,8 +61,8 @@ func try(namespaces uintptr) error {
 	return probe.Run()
 }
 
-// settle makes the empty profile, which is made anew for each browser, the place of all its files, and returns
-// it.
+// settle makes the empty profile, which is new for each browser, the folder of
+// all its files, and returns it.
 func settle(cmd *exec.Cmd) string {
 	for _, arg := range cmd.Args {
 		if profile, ok := strings.CutPrefix(arg, "--user-data-dir="); ok {

@@ -18,16 +18,17 @@ import (
 	"letterhead/workers/crawl/browser"
 )
 
-// process is what the system says of one process.
+// process is the kernel's information about one process.
 type process struct {
 	args   []string
 	status map[string]string // of /proc/<id>/status
-	net    string            // its network namespace; "" when it may not be seen
-	home   string            // its working folder
+	net    string            // its network namespace; "" if it is not readable
+	home   string            // its working directory
 }
 
-// TestWhatTheBrowserMayDo looks at the processes of a browser in the middle of a page.
-func TestWhatTheBrowserMayDo(t *testing.T) {
+// TestRender_ProcessPrivileges inspects the processes of a browser while it renders
+// a page.
+func TestRender_ProcessPrivileges(t *testing.T) {
 	dir := temporary(t)
 	n := newNet(t)
 	var mu sync.Mutex
@@ -78,7 +79,8 @@ func TestWhatTheBrowserMayDo(t *testing.T) {
 	}
 }
 
-// mayHaveNoNetwork says whether a process may be started in a network namespace of its own.
+// mayHaveNoNetwork reports whether a process may be started in a separate
+// network namespace.
 func mayHaveNoNetwork() bool {
 	probe := exec.Command("/bin/true")
 	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
@@ -93,9 +95,10 @@ func processesOf(t *testing.T, dir string) []process {
 		line, err := os.ReadFile(file)
 		status, errStatus := os.ReadFile(filepath.Join(at, "status"))
 		if err != nil || errStatus != nil {
-			continue // it ended meanwhile
+			continue // it exited meanwhile
 		}
-		// A child of the zygote has one argument, which is its whole line.
+		// A child of the zygote has one argument, which is its whole command
+		// line.
 		args := strings.FieldsFunc(string(line), func(r rune) bool { return r == 0 || r == ' ' })
 		p := process{args: args, status: map[string]string{}}
 		for line := range strings.Lines(string(status)) {
@@ -110,10 +113,11 @@ func processesOf(t *testing.T, dir string) []process {
 	return out
 }
 
-// alone is set in the environment of a process that is root where no other user is known.
+// alone is set in the environment of a process that runs as root where no other
+// user exists.
 const alone = "LETTERHEAD_TEST_ROOT_ALONE"
 
-func TestRootWithoutAnotherUserGetsNoBrowser(t *testing.T) {
+func TestNew_RootWithoutOtherUser_Fails(t *testing.T) {
 	if os.Getenv(alone) != "" {
 		client, err := safehttp.New(safehttp.Config{OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }})
 		if err != nil {
@@ -126,7 +130,7 @@ func TestRootWithoutAnotherUserGetsNoBrowser(t *testing.T) {
 		}
 		return
 	}
-	again := exec.Command(os.Args[0], "-test.run=^TestRootWithoutAnotherUserGetsNoBrowser$", "-test.v")
+	again := exec.Command(os.Args[0], "-test.run=^TestNew_RootWithoutOtherUser_Fails$", "-test.v")
 	again.Env = append(os.Environ(), alone+"=1")
 	again.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,

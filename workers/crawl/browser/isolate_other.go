@@ -7,8 +7,10 @@ import (
 	"os/exec"
 )
 
-// confinement returns what a browser is confined with before it starts: nothing, namespaces are Linux's. Errors:
-// ErrRoot, for root cannot have Chromium's sandbox, and is given no other user here.
+// confinement returns a function that confines a browser before it starts. It
+// does nothing, because namespaces are specific to Linux. Errors: ErrRoot,
+// because Chromium has no sandbox for root, and no other user is available
+// here.
 func confinement() (func(*exec.Cmd), error) {
 	if os.Geteuid() == 0 {
 		return nil, ErrRoot

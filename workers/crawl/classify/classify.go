@@ -1,9 +1,10 @@
-// Package classify tells what kind of answer a home page is: the brand's own page, a refusal, a parking
-// page, a page nobody made yet, or nothing.
+// Package classify determines the kind of response for a home page: the brand's
+// own page, a refusal, a parking page, a page that is not set up, or nothing.
 //
-// A sign counts as much as it can be wrong. A refusing status or a header that only challenges carry
-// decides alone. Words and scripts that stand on good pages too (a captcha widget, a bot detector's
-// cookie) count only where the page says nothing of its own.
+// The weight of a sign depends on its reliability. A refusing status or a
+// header specific to challenges decides alone. Words and scripts that also
+// occur on good pages (a captcha widget, a bot detector's cookie) count only if
+// the page has no content of its owner.
 package classify
 
 import (
@@ -17,28 +18,31 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Kind is a kind of answer.
+// Kind is a kind of response.
 type Kind int
 
 // Kinds.
 const (
 	// Usable is the brand's own page.
 	Usable Kind = iota
-	// Blocked: the site answered and refused to be crawled.
+	// Blocked: the site responded and refused to be crawled.
 	Blocked
-	// Limited: the site asked to come back later (429). Twice is Blocked.
+	// Limited: the site asked to retry later (429). After a second one the site
+	// is Blocked.
 	Limited
-	// Failed: the server could not answer (5xx).
+	// Failed: the server failed (5xx).
 	Failed
-	// Parked: the domain is for sale, or carries advertisements only.
+	// Parked: the domain is for sale, or carries only advertisements.
 	Parked
-	// Placeholder: the page of a web server or a builder that nobody has set up, or "coming soon".
+	// Placeholder: the default page of a web server or a builder, or "coming
+	// soon".
 	Placeholder
-	// Missing: there is no page (404, an empty answer, something that is not HTML).
+	// Missing: there is no page (404, an empty response, or not HTML).
 	Missing
-	// Shell: an app that has yet to draw itself. Its head is the brand's own.
+	// Shell: an app that is not yet rendered. Its head is the brand's own.
 	Shell
-	// Gate: what stands before the brand's page and is the brand's own: a log-in, a question for the age.
+	// Gate: a page of the brand in front of its content: a login, a question
+	// for the age.
 	Gate
 )
 
@@ -46,29 +50,29 @@ func (k Kind) String() string {
 	return [...]string{"usable", "blocked", "limited", "failed", "parked", "placeholder", "missing", "shell", "gate"}[k]
 }
 
-// Answer is what a home page request gave.
+// Answer is the response for a home page.
 type Answer struct {
 	Status int
 	Header http.Header
-	Page   *page.Page // parsed from the body, whatever it was
+	Page   *page.Page // parsed from the body, whatever its type
 	Site   site.Site
 	Bytes  int // of the body
 }
 
-// Verdict is a kind and the sign that gave it away.
+// Verdict is a kind and the sign on which it is based.
 type Verdict struct {
 	Kind Kind
 	Sign string
 }
 
-// Limits of pages that say nothing of their own.
+// Limits of pages without content of their owner.
 const (
 	challengeWords   = 60  // a challenge page has fewer words
-	parkedWords      = 250 // so has a parking page, with its "related searches"
+	parkedWords      = 250 // a parking page has fewer, including its "related searches"
 	placeholderWords = 150
 )
 
-// Home tells what kind of answer a home page is.
+// Home classifies the response for a home page.
 func Home(a Answer) Verdict {
 	if sign := challengeHeader(a.Header); sign != "" {
 		return Verdict{Blocked, sign}
@@ -118,10 +122,11 @@ func status(code int) string {
 	return strings.TrimSpace(fmt.Sprintf("status %d %s", code, http.StatusText(code)))
 }
 
-// refusals are statuses by which a site refuses. 999 is LinkedIn's own.
+// refusals are statuses of refusals. 999 is specific to LinkedIn.
 var refusals = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusUnavailableForLegalReasons, 999}
 
-// isHTML says whether an answer can be read as a page: by its type, or without one by its content.
+// isHTML reports whether a response is a page: by its type, or without one by
+// its content.
 func isHTML(a Answer) bool {
 	kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err != nil || kind == "" || kind == "application/octet-stream" || kind == "text/plain" {

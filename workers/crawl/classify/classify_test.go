@@ -11,7 +11,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// own is what a real page says of itself.
+// own is typical content of a real page.
 const own = `<meta property="og:site_name" content="Acme"><nav><a href="/a">A</a><a href="/b">B</a><a href="/c">C</a><a href="/d">D</a></nav>`
 
 var words = "<p>" + strings.Repeat("We make careful instruments for curious people. ", 40) + "</p>"
@@ -21,7 +21,7 @@ func TestHomePages(t *testing.T) {
 		status int
 		header string // "Name: value"
 		body   string
-		at     string // final address
+		at     string // final URL
 		want   classify.Kind
 	}{
 		"good":                              {200, "", "<title>Acme</title>" + own + words, "", classify.Usable},
@@ -95,7 +95,7 @@ func TestHomePages(t *testing.T) {
 	}
 }
 
-// check classifies an answer of acme.com.
+// check classifies a response of acme.com.
 func check(t *testing.T, status int, line, body, address string, want classify.Kind) {
 	t.Helper()
 	header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}

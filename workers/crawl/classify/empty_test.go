@@ -6,7 +6,7 @@ import (
 	"letterhead/workers/crawl/classify"
 )
 
-// parked are pages in the manner of parking services, markets and registrars.
+// parked are imitations of pages of parking services, markets and registrars.
 var parked = map[string]string{
 	"sedo":                      `<html><head><title>acme.com - acme Resources and Information.</title><meta name="description" content="acme.com is your first and best source for all of the information you’re looking for."></head><body><script src="https://img.sedoparking.com/templates/bg/arrows.js"></script><div id="sedo_footer">The domain may be for sale. Buy this domain</div><h2>Related Searches</h2></body></html>`,
 	"adsense for domains":       `<html><head><title>acme.com</title></head><body><div id="rs"></div><script src="https://www.google.com/adsense/domains/caf.js?abp=1"></script></body></html>`,
@@ -43,7 +43,7 @@ func TestParkedPages(t *testing.T) {
 	}
 }
 
-// placeholders are pages that nobody made yet.
+// placeholders are pages that are not set up.
 var placeholders = map[string]string{
 	"nginx":               `<!DOCTYPE html><html><head><title>Welcome to nginx!</title><style>html { color-scheme: light dark; }</style></head><body><h1>Welcome to nginx!</h1><p>If you see this page, the nginx web server is successfully installed and working. Further configuration is required.</p><p>For online documentation and support please refer to <a href="http://nginx.org/">nginx.org</a>.</p><p><em>Thank you for using nginx.</em></p></body></html>`,
 	"apache it works":     `<html><body><h1>It works!</h1></body></html>`,
@@ -91,7 +91,7 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
-func TestWhatStandsBeforeTheBrandsPage(t *testing.T) {
+func TestGatePages(t *testing.T) {
 	for name, c := range map[string]struct {
 		at, body string
 		want     classify.Kind

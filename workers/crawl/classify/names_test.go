@@ -10,7 +10,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// checkAt classifies an answer with status 200 of a domain.
+// checkAt classifies a response with status 200 of a domain.
 func checkAt(t *testing.T, domain, body string, want classify.Kind) {
 	t.Helper()
 	header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
@@ -30,7 +30,7 @@ func mark(name string) string {
 	return `<header><a href="/"><img class="logo" src="/logo.png" alt="` + name + `"></a></header>`
 }
 
-// Good pages of people whose name, or trade, sounds like a refusal.
+// Good pages of owners whose name, or trade, sounds like a refusal.
 func TestNamesThatSoundLikeRefusals(t *testing.T) {
 	for name, c := range map[string]struct{ domain, body string }{
 		"an agency":                   {"seo.com", `<title>Rankwell</title><p>Your website is working against you. We mend it.</p>`},
@@ -94,7 +94,7 @@ func TestNamesThatSoundLikeRefusals(t *testing.T) {
 	}
 }
 
-// Refusals that have something of a good page: a brand's name, its logo, or an icon.
+// Refusals with parts of a good page: a brand's name, its logo, or an icon.
 func TestRefusalsWithSomethingOfTheBrand(t *testing.T) {
 	for name, c := range map[string]struct {
 		domain, body string

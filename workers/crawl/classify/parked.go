@@ -11,7 +11,7 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// parkingHosts serve the scripts and frames of parking pages, and nothing else.
+// parkingHosts serve only the scripts and frames of parking pages.
 var parkingHosts = []string{
 	"sedoparking.com", "parkingcrew.net", "bodis.com", "parklogic.com", "cashparking.com", "skenzo.com", "fastpark.net", "smartname.com",
 	"ztomy.com", "parked-content.godaddy.com", "rookdns.com", "voodoo.com", "domainsponsor.com", "parking.namesilo.com", "namebrightstatic.com",
@@ -19,7 +19,7 @@ var parkingHosts = []string{
 	"above.com", "parking.reg.ru", "parking-assets.dynadot.com", "cdn.dan.com", "cdn1.dan.com", "cdn2.dan.com", "parkweb.vip", "domaincntrol.com", "tracking.afternic.com",
 }
 
-// parkingSources are parts of addresses of scripts and frames of parking pages.
+// parkingSources are parts of URLs of scripts and frames of parking pages.
 var parkingSources = []string{"wsimg.com/parking-lander", "google.com/adsense/domains/caf.js", "/adsense/domains/", "parking.js?domain", "sedo.com/services/parking", "park.js?domain"}
 
 // parkingScripts are traces in inline scripts of parking pages.
@@ -32,7 +32,8 @@ var markets = []string{
 	"nicsell.com", "domaineasy.com", "sav.com", "park.io", "spaceship.com", "forsale.godaddy.com", "domains.atom.com", "nameshift.com", "uniregistry.com",
 }
 
-// offers are wordings of domains for sale and of parking pages, in the languages of registrars.
+// offers matches wordings of domains for sale and of parking pages, in the
+// languages of registrars.
 var offers = regexp.MustCompile(`(?i)\b(domain( name)?|website|site)\b(?:[^.!?]|\.\S){0,40}\b(is|may be|could be|might be)( now)? (still )?(for sale|available for (sale|purchase)|parked)|\b(buy|purchase|acquire|own|inquire about|get|make an offer (on|for)|bid on) (this|the) (premium )?domain\b|\b(premium )?domain (name )?(is )?for sale\b|\bthis domain( name)? (has been|is|was)( just| recently| already| newly)? (registered|purchased|reserved|parked|expired|pending|listed)|\b(recently|newly|just) registered (at|with|by|through) |\bregistered at namecheap|\bparked (free|domain|for free|page|by|at|courtesy)|\bdomain (parking|is parked)|\b(this|the) domain (name )?has (recently )?expired|\bthis (web ?page|page|site) is parked|isn'?t connected to a website yet|\bclaim this domain\b` +
 	`|\bdiese domain (steht|ist (zu|registriert|bereits|geparkt|reserviert)|kann (gekauft|erworben)|wurde (registriert|reserviert|soeben|erfolgreich))|\bdomain (steht zum verkauf|geparkt|zu verkaufen|kaufen)|\bdomain wurde (soeben )?(registriert|eingerichtet)` +
 	`|\b(ce (nom de )?domaine|ce site) (est|a été) (à vendre|a vendre|réservé(\.|,|!| par| chez| pour|$)|enregistré|déjà|parqué|en vente)|\b(nom de )?domaine (à|a) vendre|\bacheter ce (nom de )?domaine` +
@@ -43,16 +44,18 @@ var offers = regexp.MustCompile(`(?i)\b(domain( name)?|website|site)\b(?:[^.!?]|
 	`|\b(den här |denna )?domänen? är (till salu|parkerad|registrerad)|\bdomæne[nt]? er (til salg|parkeret|registreret)|\bdomenet er (til salgs|parkert|registrert)|\bverkkotunnus on (myytävänä|varattu|parkkeerattu)` +
 	`|\b(ta )?domena (jest )?(na sprzedaż|zaparkowana|zarejestrowana)|\b(tato )?dom[ée]na (je|byla) (na prodej|zaparkov[aá]na|zaregistrov[aá]na)|\bez a domain (eladó|parkolt|foglalt)|\bacest domeniu este (de v[âa]nzare|parcat|[îi]nregistrat)|\b(bu )?alan ad[ıi] (sat[ıi]l[ıi]k|park|tescil)`)
 
-// offersElsewhere are those of scripts whose words have no borders that a pattern sees.
+// offersElsewhere matches those in scripts without word boundaries that a
+// pattern recognizes.
 var offersElsewhere = regexp.MustCompile(`(?i)домен (?:[^.!?]|\.\S){0,40}(продается|продаётся|припаркован|зарегистрирован|выставлен на продажу)|купить (этот )?домен|このドメイン(は|を)[^。]{0,30}(取得|販売|登録|売り|購入)|ドメイン(販売中|パーキング)|(此|该|本)域名[^。]{0,20}(出售|转让|已注册|待售)|域名出售|이 도메인(은|을)[^.]{0,20}(판매|구매|등록)`)
 
 // namedOffer is an offer in a title that names the domain itself: "acme.com is for sale".
 var namedOffer = regexp.MustCompile(`(?i)^(the (domain )?(name )?)?[\w.-]+\.[a-z]{2,} (is|may be|-|–|\|)? ?(for sale|available for|parked|a premium domain|domain (name )?for sale|steht zum verkauf|zu verkaufen|à vendre|en venta|in vendita|te koop|is available$)`)
 
-// isOffer says whether a text has the wording of a domain offer.
+// isOffer reports whether a text contains a domain offer.
 func isOffer(text string) bool { return offers.MatchString(text) || offersElsewhere.MatchString(text) }
 
-// offersIn is isOffer, but for what somebody is called: "Parked by the Sea" on parkedbythesea.com.
+// offersIn is isOffer outside of the brand's name: "Parked by the Sea" on
+// parkedbythesea.com.
 func offersIn(a Answer, text string) bool {
 	return says(a, offers, text) || says(a, offersElsewhere, text)
 }
@@ -81,14 +84,15 @@ func parkedSign(a Answer) string {
 	if (namedInHead || offersIn(a, head)) && !speaks(p) {
 		return "wording of a domain offer"
 	}
-	// In running text the offer must be about this very domain, or be all there is.
+	// In running text the offer must be about this domain, or be the only
+	// content.
 	if offersIn(a, p.Text) && innerLinks(p) < ownLinks && (mentions(p.Text, a.Site.Domain) || p.Words < challengeWords*2 && !speaks(p)) {
 		return "wording of a domain offer"
 	}
 	return ""
 }
 
-// parkingTrace recognises what the services that fill parking pages leave in them.
+// parkingTrace recognizes traces of the services that provide parking pages.
 func parkingTrace(a Answer) string {
 	p := a.Page
 	for _, source := range p.Sources {
@@ -111,8 +115,8 @@ func parkingTrace(a Answer) string {
 	return ""
 }
 
-// hasAdBlockKey says whether the document carries the key with which parking services ask ad blockers to
-// let their advertisements pass.
+// hasAdBlockKey reports whether the document has the key with which parking
+// services ask ad blockers to allow their advertisements.
 func hasAdBlockKey(p *page.Page) bool {
 	if p.Root == nil {
 		return false

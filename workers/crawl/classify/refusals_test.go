@@ -6,7 +6,7 @@ import (
 	"letterhead/workers/crawl/classify"
 )
 
-// refusals are pages in the manner of those that walls against bots show, with status 200 unless said.
+// refusals are imitations of pages of bot walls, with status 200 by default.
 var refusals = map[string]struct {
 	status int
 	header string
@@ -65,13 +65,13 @@ var refusals = map[string]struct {
 	"geo block by region":          {200, "", `<html><head><title>Access restricted</title></head><body><h1>Access from your region is restricted</h1></body></html>`},
 }
 
-func TestRefusalsAreBlocked(t *testing.T) {
+func TestRefusals_Blocked(t *testing.T) {
 	for name, c := range refusals {
 		t.Run(name, func(t *testing.T) { check(t, c.status, c.header, c.body, "", classify.Blocked) })
 	}
 }
 
-func TestALogInServiceIsNotTheBrand(t *testing.T) {
+func TestLoginService_IsNotBrand(t *testing.T) {
 	body := `<html><head><title>Sign in to your account</title><link rel="shortcut icon" href="https://aadcdn.msftauth.net/favicon.ico"></head><body><form><input type="email"><input type="password"></form></body></html>`
 	check(t, 200, "", body, "https://login.microsoftonline.com/common/oauth2/authorize?client_id=1", classify.Blocked)
 	check(t, 200, "", body, "https://acme.okta.com/login", classify.Blocked)
@@ -79,7 +79,7 @@ func TestALogInServiceIsNotTheBrand(t *testing.T) {
 
 const shop = `<header><a href="/"><img src="/logo.svg" alt="Acme"></a><nav><a href="/tools">Tools</a><a href="/about">About</a><a href="/help">Help</a><a href="/contact">Contact</a></nav></header>`
 
-// good are brands' own pages with something on them that refusals have too.
+// good are brands' own pages with elements that refusals also have.
 var good = map[string]struct {
 	header string
 	body   string
@@ -129,7 +129,7 @@ var good = map[string]struct {
 	"non-latin":                      {"", `<title>株式会社アクメ</title>` + shop + `<p>` + "精密機器を作る会社です。" + `</p>`, classify.Usable},
 }
 
-func TestGoodPagesAreNeverRefused(t *testing.T) {
+func TestGoodPages_Usable(t *testing.T) {
 	for name, c := range good {
 		t.Run(name, func(t *testing.T) { check(t, 200, c.header, c.body, "", c.want) })
 	}

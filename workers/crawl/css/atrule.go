@@ -9,8 +9,8 @@ import (
 	"github.com/tdewolff/parse/v2/css"
 )
 
-// atRule reads an at-rule, whose keyword is the current token. ended says that it was ended by the brace of
-// the block that it stands in.
+// atRule reads an at-rule, whose keyword is the current token. ended reports
+// whether the closing brace of the surrounding block ended it.
 func (p *parser) atRule(in scope, depth int) (ended bool) {
 	name := strings.ToLower(p.text[p.start+1 : p.end])
 	start, nest := p.end, 0
@@ -43,7 +43,7 @@ func (p *parser) atRule(in scope, depth int) (ended bool) {
 	return true
 }
 
-// statementRule takes in an at-rule without a block.
+// statementRule adds an at-rule without a block.
 func (p *parser) statementRule(in scope, name, prelude string) {
 	switch name {
 	case "layer":
@@ -57,7 +57,8 @@ func (p *parser) statementRule(in scope, name, prelude string) {
 	}
 }
 
-// blockRule takes in an at-rule with a block, whose opening brace is the current token.
+// blockRule adds an at-rule with a block, whose opening brace is the current
+// token.
 func (p *parser) blockRule(in scope, name, prelude string, depth int) {
 	if depth >= maxNesting {
 		p.skip()
@@ -87,8 +88,8 @@ func (p *parser) blockRule(in scope, name, prelude string, depth int) {
 	p.block(in, depth+1)
 }
 
-// layer finds or makes a layer by its name within another; an unnamed one is always new. It is nil past
-// the limit.
+// layer finds or creates a layer by its name within another; an unnamed one is
+// always new. It returns nil beyond the limit.
 func (b *book) layer(within *layer, name string) *layer {
 	for part := range strings.SplitSeq(name, ".") {
 		part = strings.TrimSpace(part)
@@ -106,13 +107,14 @@ func (b *book) layer(within *layer, name string) *layer {
 	return within
 }
 
-// supported takes a browser to support whatever sheets ask for, except what only old ones did.
+// supported assumes that a browser supports all requested features, except
+// those that only old browsers had.
 func supported(condition string) bool {
 	condition = strings.ToLower(condition)
 	return !strings.HasPrefix(condition, "not ") && !strings.HasPrefix(condition, "not(") && !strings.Contains(condition, "(-ms-")
 }
 
-// imports reads the sheet that an @import names, when its text was given.
+// imports reads the sheet of an @import, if its text was given.
 func (p *parser) imports(in scope, prelude string) {
 	at, rest := importAddress(prelude, p.at)
 	if at == nil {
@@ -141,7 +143,7 @@ func (p *parser) imports(in scope, prelude string) {
 	b.sheet(string(text[:min(len(text), MaxSheetBytes)]), at, in, append(slices.Clone(p.path), key))
 }
 
-// cutFunction takes name(argument) off the beginning of a text.
+// cutFunction cuts name(argument) from the beginning of a text.
 func cutFunction(text, name string) (argument, rest string, ok bool) {
 	if len(text) <= len(name) || !strings.EqualFold(text[:len(name)], name) || text[len(name)] != '(' {
 		return "", text, false
@@ -150,7 +152,7 @@ func cutFunction(text, name string) (argument, rest string, ok bool) {
 	return strings.TrimSpace(text[len(name)+1 : end]), strings.TrimSpace(text[min(end+1, len(text)):]), true
 }
 
-// importAddress reads the address at the beginning of what follows @import.
+// importAddress reads the URL at the beginning of the text after @import.
 func importAddress(prelude string, at *url.URL) (*url.URL, string) {
 	if ref, rest, ok := cutFunction(prelude, "url"); ok {
 		return resolve(at, unquote(ref)), rest
@@ -162,8 +164,8 @@ func importAddress(prelude string, at *url.URL) (*url.URL, string) {
 	return resolve(at, unquote(prelude[:end])), strings.TrimSpace(prelude[end:])
 }
 
-// Imports lists the addresses of the sheets that a sheet imports, those for print or a dark scheme only
-// left out. Browsers heed an @import only before any rule.
+// Imports lists the URLs of the sheets that a sheet imports, without those only
+// for print or a dark scheme. Browsers obey an @import only before any rule.
 func Imports(sheet []byte, at *url.URL) []*url.URL {
 	var out []*url.URL
 	p := newParser(&book{layers: &layer{}}, string(sheet[:min(len(sheet), MaxSheetBytes)]), at, nil)
@@ -232,7 +234,7 @@ func (p *parser) fontFace() {
 	p.book.faces = append(p.book.faces, f)
 }
 
-// sources lists the addresses in a src.
+// sources lists the URLs in a src.
 func sources(value string, at *url.URL) []*url.URL {
 	var out []*url.URL
 	for len(out) < maxFaceSources {
@@ -249,7 +251,7 @@ func sources(value string, at *url.URL) []*url.URL {
 	return out
 }
 
-// weights reads the font-weight of a face: one, or both ends of a range.
+// weights parses the font-weight of a face: one value, or both ends of a range.
 func weights(value string) []int {
 	var out []int
 	for word := range strings.FieldsSeq(value) {

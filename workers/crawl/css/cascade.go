@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Cascade answers what a document's stylesheets say. It is safe for concurrent use as long as nobody changes
-// the document. A nil Cascade knows nothing and answers so.
+// Cascade evaluates a document's stylesheets. It is safe for concurrent use as
+// long as the document does not change. A nil Cascade is valid and empty.
 type Cascade struct {
 	*book
 
@@ -19,7 +19,7 @@ type Cascade struct {
 	siblings map[*html.Node]int
 	inline   map[*html.Node][]declaration
 	ready    map[int32]compiled
-	tests    map[string]*compound // compounds by their text
+	tests    map[string]*compound // compounds by text
 	names    map[int32]map[string]int
 }
 
@@ -33,9 +33,10 @@ type Face struct {
 // Variable is a custom property of the document's root.
 type Variable struct{ Name, Value string }
 
-// New reads the stylesheets of a document in the order of the document: its style elements, and of its
-// linked sheets those whose text is given, by absolute address. Sheets that a sheet imports are looked up in
-// the same way. It never fails: what cannot be read is passed over.
+// New reads the stylesheets of a document in document order: its style
+// elements, and the linked sheets whose text is given, by absolute URL.
+// Imported sheets are looked up in the same way. It never fails: invalid parts
+// are skipped.
 func New(root *html.Node, base *url.URL, sheets map[string][]byte) *Cascade {
 	return &Cascade{
 		book: read(root, base, sheets), work: maxWork,
@@ -49,11 +50,13 @@ func New(root *html.Node, base *url.URL, sheets map[string][]byte) *Cascade {
 	}
 }
 
-// Value is what wins for a property on the element itself, with variables resolved; "" when nothing is said.
-// The property is in lower case; a shorthand is taken apart for font-family, font-weight, font-size,
-// background-image, background-color, background-position, background-size, background-repeat and mask-image. Addresses in
-// url() are absolute and quoted, except such as lead into the document (url(#id)) or hold data. The keyword
-// inherit is followed; currentColor is left as it is.
+// Value returns the winning value of a property on the element itself, with
+// variables resolved, or "" if there is none. The property is in lower case. A
+// shorthand is expanded for font-family, font-weight, font-size,
+// background-image, background-color, background-position, background-size,
+// background-repeat and mask-image. URLs in url() are absolute and quoted,
+// except those that refer to the document (url(#id)) or contain data. The
+// keyword inherit is resolved; currentColor is kept.
 func (c *Cascade) Value(n *html.Node, property string) string {
 	if c == nil || n == nil {
 		return ""
@@ -63,7 +66,8 @@ func (c *Cascade) Value(n *html.Node, property string) string {
 	return c.value(n, ownElement, property)
 }
 
-// Generated is Value on what CSS puts before or after the content of an element: pseudo is "before" or "after".
+// Generated is Value for the content that CSS generates before or after an
+// element's content: pseudo is "before" or "after".
 func (c *Cascade) Generated(n *html.Node, pseudo, property string) string {
 	if c == nil || n == nil {
 		return ""
@@ -77,7 +81,7 @@ func (c *Cascade) Generated(n *html.Node, pseudo, property string) string {
 	return c.value(n, kind, property)
 }
 
-// Inherited is Value on the element or the nearest ancestor that has one.
+// Inherited is Value for the element or the nearest ancestor that has one.
 func (c *Cascade) Inherited(n *html.Node, property string) string {
 	if c == nil || n == nil {
 		return ""
@@ -87,8 +91,8 @@ func (c *Cascade) Inherited(n *html.Node, property string) string {
 	return c.inherited(n, property)
 }
 
-// Variables lists the custom properties of the root in the order of the sheets, resolved. Those of the body
-// follow, which many sheets treat as the root.
+// Variables lists the custom properties of the root in the order of the sheets,
+// resolved. Those of the body follow, which many sheets use like the root.
 func (c *Cascade) Variables() []Variable {
 	if c == nil {
 		return nil
@@ -106,7 +110,8 @@ func (c *Cascade) Faces() []Face {
 	return c.faces
 }
 
-// Imported lists the addresses that the sheets import, whether their text was given or not.
+// Imported lists the URLs that the sheets import, including those whose text
+// was not given.
 func (c *Cascade) Imported() []*url.URL {
 	if c == nil {
 		return nil
@@ -114,5 +119,5 @@ func (c *Cascade) Imported() []*url.URL {
 	return c.imported
 }
 
-// Empty says that no rule was read.
+// Empty reports whether no rule was read.
 func (c *Cascade) Empty() bool { return c == nil || len(c.rules) == 0 && len(c.faces) == 0 }

@@ -13,7 +13,7 @@ import (
 
 var base = &url.URL{Scheme: "https", Host: "acme.com", Path: "/en/"}
 
-// cascade reads a page whose stylesheets are in it.
+// cascade parses a page and its style elements.
 func cascade(t testing.TB, body string, sheets map[string]string) (*css.Cascade, *html.Node) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
@@ -169,7 +169,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-func TestTheSchemeIsLight(t *testing.T) {
+func TestValue_LightScheme(t *testing.T) {
 	c, root := cascade(t, `<style>:root { --c: red; color-scheme: light dark } @media (prefers-color-scheme: dark) { :root { --c: blue } } @media (prefers-color-scheme: light) { p { top: 0 } } p { color: var(--c); fill: light-dark(red, blue) }</style><p id=x>`, nil)
 	x := element(root)
 	for property, want := range map[string]string{"color": "red", "fill": "red", "top": "0"} {
@@ -230,7 +230,7 @@ func TestFaces(t *testing.T) {
 	}
 }
 
-func TestNoCascade(t *testing.T) {
+func TestNilCascade(t *testing.T) {
 	var c *css.Cascade
 	if c.Value(&html.Node{}, "color") != "" || c.Inherited(nil, "color") != "" || c.Variables() != nil || !c.Empty() {
 		t.Error("a cascade of nothing says something")
@@ -241,8 +241,8 @@ func TestNoCascade(t *testing.T) {
 	}
 }
 
-// TestHostileSheets reads sheets that are meant to hurt: without the limits on work, several of them would keep
-// this test until its time is over.
+// TestHostileSheets reads malicious sheets: without the limits on work, several
+// of them would run until the test times out.
 func TestHostileSheets(t *testing.T) {
 	vars := &strings.Builder{}
 	for i := range 40 {
@@ -301,7 +301,7 @@ func TestHostileSheets(t *testing.T) {
 	}
 }
 
-// TestImportLoop reads sheets that import each other without an end.
+// TestImportLoop reads sheets that import each other endlessly.
 func TestImportLoop(t *testing.T) {
 	sheets := map[string]string{}
 	for i := range 60 {
@@ -317,7 +317,7 @@ func TestImportLoop(t *testing.T) {
 	}
 }
 
-// TestManyStyleElements: page builders write one for every block.
+// Page builders write a style element for every block.
 func TestManyStyleElements(t *testing.T) {
 	c, root := cascade(t, strings.Repeat("<style>b{top:0}</style>", 300)+"<style>p{color:red}</style><p id=x>", nil)
 	if got := c.Value(element(root), "color"); got != "red" {

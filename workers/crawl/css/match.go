@@ -7,13 +7,14 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Limits of matching. A page that is not meant to hurt stays far below.
+// Limits of matching. Ordinary pages stay far below.
 const (
 	maxWork    = 2_000_000 // compound selectors tested for one cascade, about 100 ms
-	maxSteps   = 2000      // tested for one selector on one element: combinators try every ancestor
+	maxSteps   = 2000      // tests of one selector on one element: combinators try every ancestor
 	maxMatches = 3000      // rules of one element
-	maxCached  = 50_000    // elements whose rules are kept
-	// manyDeclarations of an element are looked up by name rather than one after the other.
+	maxCached  = 50_000    // elements whose rules are cached
+	// manyDeclarations is the number of an element's declarations from which
+	// they are indexed by name.
 	manyDeclarations = 64
 )
 
@@ -24,12 +25,12 @@ type match struct {
 	pseudo      pseudoElement
 }
 
-// compiled is a selector ready to be tested, its last compound first.
+// compiled is a selector ready for matching, its last compound first.
 type compiled []compound
 
 type compound struct {
-	names      *names       // when it asks for nothing but an element name, ids and classes, which most do
-	test       cascadia.Sel // else
+	names      *names       // if it is only an element name, ids and classes, as most are
+	test       cascadia.Sel // otherwise
 	combinator byte
 	positional bool // its test counts siblings
 }
@@ -40,7 +41,7 @@ type names struct {
 	ids, classes []string
 }
 
-// namesOf reads a compound; nil when it asks for more.
+// namesOf parses a compound; it returns nil if the compound has other parts.
 func namesOf(text string) *names {
 	out := &names{}
 	for i := 0; i < len(text); {
@@ -90,7 +91,7 @@ func (w *names) match(n *html.Node) bool {
 	return true
 }
 
-// hasWord says whether a list of words holds one.
+// hasWord reports whether a list of words contains a word.
 func hasWord(list, word string) bool {
 	for from := 0; ; {
 		i := strings.Index(list[from:], word)
@@ -113,7 +114,7 @@ func (c *compound) match(n *html.Node) bool {
 	return c.test.Match(n)
 }
 
-// compile prepares a selector; nil when cascadia does not know what it asks for.
+// compile prepares a selector; it returns nil if cascadia does not support it.
 func (c *Cascade) compile(at int32) compiled {
 	if out, ok := c.ready[at]; ok {
 		return out
@@ -136,7 +137,8 @@ func (c *Cascade) compile(at int32) compiled {
 	return out
 }
 
-// compound prepares one compound; nil when cascadia does not know what it asks for.
+// compound prepares one compound; it returns nil if cascadia does not support
+// it.
 func (c *Cascade) compound(text string) *compound {
 	if have, ok := c.tests[text]; ok {
 		return have
@@ -157,7 +159,7 @@ func (c *Cascade) compound(text string) *compound {
 	return one
 }
 
-// matched lists the rules that apply to an element.
+// matched returns the rules that apply to an element.
 func (c *Cascade) matched(n *html.Node) []match {
 	if out, ok := c.matches[n]; ok {
 		return out
@@ -166,7 +168,7 @@ func (c *Cascade) matched(n *html.Node) []match {
 	try := func(list []int32) {
 		for _, at := range list {
 			if c.work--; c.work < 0 || len(out) >= maxMatches {
-				return // also what cannot match costs a look
+				return // rules that cannot match also count as work
 			}
 			s := &c.selectors[at]
 			steps := maxSteps
@@ -196,7 +198,8 @@ func (c *Cascade) matched(n *html.Node) []match {
 	return out
 }
 
-// matchesFrom tests a selector from its end. It gives up, and says no, when the work is used up.
+// matchesFrom matches a selector from its end. It returns false when the work
+// is used up.
 func (c *Cascade) matchesFrom(sel compiled, n *html.Node, steps *int) bool {
 	cost := 1
 	if sel[0].positional {
@@ -236,8 +239,8 @@ func previousElement(n *html.Node) *html.Node {
 	return n
 }
 
-// siblingCount is how many nodes the parent of a node has, and its ancestors: what a test of its place may
-// have to look at.
+// siblingCount returns the number of child nodes of the node's parent and of
+// its ancestors: the nodes that a positional test may visit.
 func (c *Cascade) siblingCount(n *html.Node) int {
 	if n == nil || n.Parent == nil {
 		return 0
@@ -252,5 +255,5 @@ func (c *Cascade) siblingCount(n *html.Node) int {
 	return count / siblingsPerTest
 }
 
-// siblingsPerTest is how many siblings are passed in the time of one test.
+// siblingsPerTest is the number of siblings visited in the time of one test.
 const siblingsPerTest = 2

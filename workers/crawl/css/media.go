@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The screen that pages are seen on, in CSS pixels.
+// The screen of the page, in CSS pixels.
 const (
 	screenWidth  = 1280
 	screenHeight = 800
@@ -18,7 +18,8 @@ const (
 	maxMediaDepth = 8
 )
 
-// mediaApplies says whether a list of media queries holds on our screen. An empty list does.
+// mediaApplies reports whether a list of media queries matches our screen. An
+// empty list does.
 func mediaApplies(query string) bool {
 	query = strings.ToLower(strings.TrimSpace(query))
 	if query == "" {
@@ -35,7 +36,8 @@ func mediaApplies(query string) bool {
 	return false
 }
 
-// containerApplies takes a container to be as wide as the screen. Its name is passed over.
+// containerApplies evaluates a container query as if the container were as wide
+// as the screen. Its name is ignored.
 func containerApplies(query string) bool {
 	i := strings.IndexByte(query, '(')
 	if i < 0 || len(query) > maxMediaBytes {
@@ -44,7 +46,8 @@ func containerApplies(query string) bool {
 	return mediaQuery(strings.ToLower(query[i:]), 0)
 }
 
-// mediaQuery is one query: conditions joined by and or by or, of which one may be a media type.
+// mediaQuery evaluates one query: conditions joined by and or by or, one of
+// which may be a media type.
 func mediaQuery(query string, depth int) bool {
 	if depth > maxMediaDepth {
 		return false
@@ -60,7 +63,8 @@ func mediaQuery(query string, depth int) bool {
 		case "only":
 			continue
 		case "not":
-			// Before a media type it turns the whole query around, before a condition only that.
+			// Before a media type it negates the whole query, before a
+			// condition only that.
 			negate = true
 			negateAll = negateAll || i+1 < len(words) && !strings.HasPrefix(words[i+1], "(")
 			continue
@@ -79,7 +83,7 @@ func mediaQuery(query string, depth int) bool {
 	return result != negateAll
 }
 
-// mediaWords splits a query into words and what stands in parentheses.
+// mediaWords splits a query into words and parenthesized parts.
 func mediaWords(query string) []string {
 	var out []string
 	for query = strings.TrimSpace(query); query != ""; query = strings.TrimSpace(query) {
@@ -150,7 +154,8 @@ func mediaFeature(name, value string) bool {
 	return have == wanted
 }
 
-// measure is the size of our screen that a feature names and the one that a query wants of it.
+// measure returns the size of our screen for a feature and the value in a
+// query.
 func measure(name, value string) (have, wanted float64, ok bool) {
 	switch name {
 	case "width", "inline-size":
@@ -184,7 +189,7 @@ func measure(name, value string) (have, wanted float64, ok bool) {
 	return have, wanted, ok
 }
 
-// pixels reads a length of a media query.
+// pixels parses a length in a media query.
 func pixels(value string) (float64, bool) {
 	for _, unit := range []struct {
 		suffix string
@@ -198,7 +203,7 @@ func pixels(value string) (float64, bool) {
 	return 0, value == "0"
 }
 
-// mediaRange is a comparison: width >= 600px, or 600px <= width < 900px.
+// mediaRange evaluates a comparison: width >= 600px, or 600px <= width < 900px.
 func mediaRange(text string) bool {
 	var parts, signs []string
 	rest := text

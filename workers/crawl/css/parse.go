@@ -8,7 +8,8 @@ import (
 	"github.com/tdewolff/parse/v2/css"
 )
 
-// parser reads one sheet from its tokens, in the way of CSS Syntax 3, section 5, with nested rules.
+// parser reads one sheet from its tokens according to CSS Syntax 3, section 5,
+// with nested rules.
 type parser struct {
 	book *book
 	at   *url.URL
@@ -19,13 +20,13 @@ type parser struct {
 	kind    css.TokenType
 	start   int // of the token in text
 	end     int
-	comment bool // one was seen since mark
+	comment bool // seen since mark
 }
 
-// scope is what a block stands in.
+// scope is the context of a block.
 type scope struct {
 	layer *layer
-	// parents are the selectors of the style rule around; nil outside of one.
+	// parents are the selectors of the surrounding style rule, or nil.
 	parents []string
 }
 
@@ -42,21 +43,22 @@ func (p *parser) next() bool {
 	return kind != css.ErrorToken
 }
 
-// block reads rules, and within a style rule declarations, up to the brace that ends it.
+// block reads rules and, within a style rule, declarations, up to its closing
+// brace.
 func (p *parser) block(in scope, depth int) {
-	current := -1 // the rule that declarations go into
+	current := -1 // the rule that receives declarations
 	for p.next() {
 		switch p.kind {
 		case css.WhitespaceToken, css.CommentToken, css.CDOToken, css.CDCToken:
 		case css.SemicolonToken:
 			if in.parents == nil {
-				p.qualified(in, depth) // outside of a rule it spoils the one that follows
+				p.qualified(in, depth) // outside of a rule it invalidates the next one
 			}
 		case css.RightBraceToken:
 			if depth > 0 {
 				return
 			}
-			p.qualified(in, depth) // as does a brace too many
+			p.qualified(in, depth) // as does a surplus brace
 		case css.AtKeywordToken:
 			current = -1
 			if p.atRule(in, depth) {
@@ -80,7 +82,7 @@ func (p *parser) block(in scope, depth int) {
 	}
 }
 
-// declare puts a declaration into the block's rule, which the first one makes.
+// declare adds a declaration to the block's rule, which the first one creates.
 func (p *parser) declare(in scope, current int, d declaration) int {
 	b := p.book
 	if b.declarations >= maxDeclarations {
@@ -101,7 +103,8 @@ func (p *parser) declare(in scope, current int, d declaration) int {
 	return current
 }
 
-// qualified reads a style rule outside of any other. The current token is its first.
+// qualified reads a style rule outside of any other, beginning with the current
+// token.
 func (p *parser) qualified(in scope, depth int) {
 	start, nest := p.start, 0
 	p.comment = p.kind == css.CommentToken
@@ -142,14 +145,15 @@ func (p *parser) style(in scope, prelude string, depth int) {
 	p.block(in, depth+1)
 }
 
-// statement reads a declaration or a nested rule. ended says that it was ended by the brace of its block.
+// statement reads a declaration or a nested rule. ended reports whether the
+// closing brace of its block ended it.
 func (p *parser) statement(in scope, depth int) (d declaration, nested, ended bool) {
 	start := p.start
 	first, nameEnd, colon := p.kind, p.end, -1
 	custom := first == css.CustomPropertyNameToken
 	p.comment = false
 	nest := 0
-	named := true // nothing but the name was read
+	named := true // only the name was read
 	for {
 		switch p.kind {
 		case css.ColonToken:
@@ -184,11 +188,11 @@ func (p *parser) statement(in scope, depth int) (d declaration, nested, ended bo
 	}
 }
 
-// maxValue bounds a value in bytes: a picture in an address is what makes one long.
+// maxValue limits the bytes of a value: data URLs make values long.
 const maxValue = 512 << 10
 
-// declaration is what stands before the current token: a name, a colon and a value. The name is "" when it
-// is none.
+// declaration returns the declaration before the current token: a name, a colon
+// and a value. The name is "" if it is not one.
 func (p *parser) declaration(start, nameEnd, colon int, first css.TokenType) declaration {
 	if colon < 0 || first != css.IdentToken && first != css.CustomPropertyNameToken {
 		return declaration{}
@@ -204,7 +208,7 @@ func (p *parser) declaration(start, nameEnd, colon int, first css.TokenType) dec
 	return d
 }
 
-// cutImportant takes !important off a value.
+// cutImportant cuts !important from a value.
 func cutImportant(value string) (string, bool) {
 	const word = "important"
 	if len(value) <= len(word) || !strings.EqualFold(value[len(value)-len(word):], word) {
@@ -217,7 +221,7 @@ func cutImportant(value string) (string, bool) {
 	return strings.TrimSpace(rest), true
 }
 
-// slice is the text between two places, without comments when any was seen.
+// slice returns the text between two positions, without comments.
 func (p *parser) slice(from, to int) string {
 	text := p.text[from:to]
 	if !p.comment || !strings.Contains(text, "/*") {
@@ -237,7 +241,7 @@ func (p *parser) slice(from, to int) string {
 	}
 }
 
-// skip passes over the rest of a block whose opening brace is the current token.
+// skip skips the rest of a block whose opening brace is the current token.
 func (p *parser) skip() {
 	for nest := 1; nest > 0 && p.next(); {
 		switch p.kind {

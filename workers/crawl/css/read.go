@@ -11,16 +11,17 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Limits of what is read. They are far above what real pages hold; what lies past them is passed over.
+// Limits of the sheets that are read. They are far above real pages; anything
+// beyond is skipped.
 const (
-	// MaxSheetBytes bounds one sheet.
+	// MaxSheetBytes limits one sheet.
 	MaxSheetBytes = 1 << 20
-	// MaxBytes bounds all sheets of a document.
+	// MaxBytes limits all sheets of a document.
 	MaxBytes = 3 << 20
 
 	maxSheets       = 1000 // page builders write a style element for every block
 	maxImportDepth  = 3
-	maxImports      = 32 // addresses kept
+	maxImports      = 32 // URLs kept
 	maxRules        = 60_000
 	maxSelectors    = 120_000
 	maxDeclarations = 400_000
@@ -29,7 +30,7 @@ const (
 	maxLayers       = 1000
 )
 
-// book is what was read of a document's sheets. It does not change afterwards.
+// book holds the parsed sheets of a document. It does not change afterwards.
 type book struct {
 	root, body *html.Node
 	base       *url.URL
@@ -43,7 +44,7 @@ type book struct {
 
 	faces    []Face
 	imported []*url.URL
-	layers   *layer // the root, in which everything without a layer stands
+	layers   *layer // the root, which contains everything without a layer
 
 	sheets       map[string][]byte
 	left         int // bytes that may still be read
@@ -55,7 +56,7 @@ type book struct {
 // rule is a block of declarations. Its order is its index.
 type rule struct {
 	declarations []declaration
-	at           *url.URL // the address of the sheet
+	at           *url.URL // the URL of the sheet
 	layer        *layer
 }
 
@@ -70,7 +71,7 @@ type layer struct {
 	name     string
 	parent   *layer
 	children []*layer
-	rank     int // the higher, the stronger
+	rank     int // a higher rank is stronger
 }
 
 func read(root *html.Node, base *url.URL, sheets map[string][]byte) *book {
@@ -87,8 +88,9 @@ func read(root *html.Node, base *url.URL, sheets map[string][]byte) *book {
 	return b
 }
 
-// order numbers a layer and those within it: a layer is weaker than what follows it, and than what stands
-// in its parent outside of any layer (CSS Cascade 5, section 6.4.3).
+// order numbers a layer and those within it: a layer is weaker than the layers
+// after it, and than the unlayered rules of its parent (CSS Cascade 5, section
+// 6.4.3).
 func (l *layer) order(from int) int {
 	for _, child := range l.children {
 		from = child.order(from)
@@ -97,7 +99,8 @@ func (l *layer) order(from int) int {
 	return from + 1
 }
 
-// walk reads the sheets of a tree. Its depth is bounded by what builds the tree.
+// walk reads the sheets of a tree. The depth is limited by the builder of the
+// tree.
 func (b *book) walk(n *html.Node, seen map[string]bool, noscript bool) {
 	if n.Type == html.ElementNode {
 		switch n.Data {
@@ -110,7 +113,7 @@ func (b *book) walk(n *html.Node, seen map[string]bool, noscript bool) {
 				b.body = n
 			}
 		case "style":
-			if !noscript { // the page is seen as scripts leave it
+			if !noscript { // the page as seen with scripts enabled
 				b.styleElement(n)
 			}
 		case "link":
@@ -155,14 +158,14 @@ func (b *book) linkElement(n *html.Node, seen map[string]bool) {
 		return
 	}
 	seen[at.String()] = true
-	// media="print" onload="this.media='all'" is how sheets are loaded late.
+	// media="print" onload="this.media='all'" loads a sheet late.
 	if !mediaApplies(attr(n, "media")) && !strings.Contains(attr(n, "onload"), "media") {
 		return
 	}
 	b.sheet(string(text[:min(len(text), MaxSheetBytes)]), at, scope{layer: b.layers}, []string{at.String()})
 }
 
-// sheet reads one sheet. path holds the addresses of the sheets that led to it, itself last.
+// sheet reads one sheet. path holds the URLs of the sheets that led to it, itself last.
 func (b *book) sheet(text string, at *url.URL, in scope, path []string) {
 	if b.read >= maxSheets {
 		return
@@ -174,7 +177,8 @@ func (b *book) sheet(text string, at *url.URL, in scope, path []string) {
 	newParser(b, text, at, path).block(in, 0)
 }
 
-// resolve makes an address absolute. It is nil when it is not one of the web.
+// resolve makes a URL absolute. It returns nil if the scheme is not http or
+// https.
 func resolve(base *url.URL, ref string) *url.URL { return site.Absolute(base, site.Reference(ref)) }
 
 func attr(n *html.Node, name string) string {

@@ -9,8 +9,8 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// longhand takes one property out of a shorthand: of font, background or mask. What a shorthand leaves out
-// has its initial value.
+// longhand extracts one property from a shorthand: font, background or mask. An
+// omitted property has its initial value.
 func longhand(property, value string) (string, bool) {
 	switch property {
 	case "font-family", "font-weight", "font-size":
@@ -19,10 +19,10 @@ func longhand(property, value string) (string, bool) {
 	return backgroundPart(property, value)
 }
 
-// systemFonts are the values of font that stand for all of it.
+// systemFonts are the single keywords of font.
 var systemFonts = map[string]bool{"caption": true, "icon": true, "menu": true, "message-box": true, "small-caption": true, "status-bar": true, "-apple-system-body": true}
 
-// fontSizes are the sizes that have a name.
+// fontSizes are the named sizes.
 var fontSizes = map[string]bool{
 	"xx-small": true, "x-small": true, "small": true, "medium": true, "large": true, "x-large": true, "xx-large": true, "xxx-large": true,
 	"smaller": true, "larger": true, "math": true,
@@ -59,7 +59,8 @@ func fontPart(property, value string) (string, bool) {
 	return "", false
 }
 
-// isFontSize says that a word is a length, a percentage, a named size or a calculation.
+// isFontSize reports whether a word is a length, a percentage, a named size or
+// a calculation.
 func isFontSize(word string) bool {
 	if fontSizes[word] || strings.HasSuffix(word, ")") {
 		return true
@@ -126,7 +127,7 @@ func isImage(word string) bool {
 	return call && (name == "url" || strings.HasSuffix(name, "gradient") || strings.HasSuffix(name, "image-set") || name == "image" || name == "element" || name == "cross-fade")
 }
 
-// isLength says that a word is a length, a percentage or a calculation.
+// isLength reports whether a word is a length, a percentage or a calculation.
 func isLength(word string) bool {
 	if strings.HasPrefix(word, "calc(") || strings.HasPrefix(word, "min(") || strings.HasPrefix(word, "max(") || strings.HasPrefix(word, "clamp(") {
 		return true
@@ -149,8 +150,8 @@ func isColor(word string) bool {
 	return ok
 }
 
-// absolute makes the addresses in a value absolute. Those that lead into the document or hold data stay as
-// they are.
+// absolute makes the URLs in a value absolute. Those that refer to the document
+// or contain data are kept.
 func absolute(value string, at *url.URL) string {
 	i := indexURL(value)
 	if i < 0 {
@@ -172,10 +173,11 @@ func absolute(value string, at *url.URL) string {
 	return out.String()
 }
 
-// maxAddresses bounds the addresses of one value that are made absolute.
+// maxAddresses limits the URLs of one value that are made absolute.
 const maxAddresses = 64
 
-// urlEnd is where url( closes: unlike elsewhere brackets within do not count when it has no quotes.
+// urlEnd returns where url( closes: without quotes, brackets within it do not
+// count.
 func urlEnd(value string, at int) int {
 	i := at + len("url(")
 	for i < len(value) && isSpace(value[i]) {
@@ -195,7 +197,8 @@ func urlEnd(value string, at int) int {
 	return len(value)
 }
 
-// presentational are the attributes of drawings that are properties as well (SVG 2, section 6.6).
+// presentational are the attributes of drawings that are also properties (SVG
+// 2, section 6.6).
 var presentational = map[string]bool{
 	"fill": true, "stroke": true, "color": true, "opacity": true, "fill-opacity": true, "stroke-opacity": true, "stroke-width": true,
 	"fill-rule": true, "clip-rule": true, "clip-path": true, "mask": true, "filter": true, "display": true, "visibility": true,
@@ -203,7 +206,8 @@ var presentational = map[string]bool{
 	"font-family": true, "font-size": true, "font-weight": true, "text-anchor": true, "transform": true,
 }
 
-// presentation is what an attribute says of a property: of a drawing, or of a page in the old way.
+// presentation returns the value of a property from an attribute: of a drawing,
+// or of an old HTML page.
 func (c *Cascade) presentation(n *html.Node, property string) string {
 	if n.Type != html.ElementNode {
 		return ""
@@ -212,7 +216,7 @@ func (c *Cascade) presentation(n *html.Node, property string) string {
 		if !presentational[property] {
 			return ""
 		}
-		v, _ := c.substitute(n, strings.TrimSpace(attr(n, property)), 0) // browsers resolve var() there as well
+		v, _ := c.substitute(n, strings.TrimSpace(attr(n, property)), 0) // browsers also resolve var() there
 		return v
 	}
 	switch {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// closing is where the bracket that opens at a place of a text closes; the length of the text when it does
-// not. Strings are passed over.
+// closing returns the position at which the bracket at a position closes, or
+// the length of the text if it does not. Strings are skipped.
 func closing(text string, open int) int {
 	nest := 0
 	for i := open; i < len(text); i++ {
@@ -28,7 +28,7 @@ func closing(text string, open int) int {
 	return len(text)
 }
 
-// stringEnd is the place after the string that begins at a place of a text.
+// stringEnd returns the position after the string that begins at a position.
 func stringEnd(text string, start int) int {
 	quote := text[start]
 	for i := start + 1; i < len(text); i++ {
@@ -38,13 +38,14 @@ func stringEnd(text string, start int) int {
 		case quote:
 			return i + 1
 		case '\n':
-			return i // a string does not run over its line
+			return i // a string ends with its line
 		}
 	}
 	return len(text)
 }
 
-// splitTop yields the parts of a text between the separators that stand in no brackets and no string.
+// splitTop yields the parts of a text between separators outside of brackets
+// and strings.
 func splitTop(text string, separator byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start := 0
@@ -67,7 +68,8 @@ func splitTop(text string, separator byte) iter.Seq[string] {
 	}
 }
 
-// words splits a value at the white space that stands in no brackets and no string, and around slashes.
+// words splits a value at white space outside of brackets and strings, and
+// around slashes.
 func words(value string) []string {
 	var out []string
 	start := -1
@@ -105,7 +107,7 @@ func words(value string) []string {
 	return out
 }
 
-// unquote takes the quotes off a string, if it has any, and resolves escapes.
+// unquote removes the quotes of a string, if any, and resolves escapes.
 func unquote(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) > 0 && (text[0] == '"' || text[0] == '\'') {
@@ -142,7 +144,7 @@ func unescape(text string) string {
 			if end < len(text) && isSpace(text[end]) {
 				i++
 			}
-		case end < len(text) && text[end] == '\n': // a string goes on in the next line
+		case end < len(text) && text[end] == '\n': // a string continues on the next line
 			i = end
 		case end < len(text):
 			out.WriteByte(text[end])
@@ -158,12 +160,12 @@ func isHex(b byte) bool {
 
 func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\n' || b == '\r' || b == '\f' }
 
-// isName says whether a byte may stand in an identifier.
+// isName reports whether a byte is allowed in an identifier.
 func isName(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '-' || b == '_' || b >= 0x80
 }
 
-// nameEnd is where the identifier that begins at a place of a text ends.
+// nameEnd returns the end of the identifier that begins at a position.
 func nameEnd(text string, start int) int {
 	i := start
 	for i < len(text) {
@@ -188,8 +190,8 @@ func nameEnd(text string, start int) int {
 	return min(i, len(text))
 }
 
-// indexFunction is where a call of a function begins in a value, -1 when there is none. It is not found
-// within a longer name.
+// indexFunction returns the start of a function call in a value, or -1. It
+// ignores longer names with that suffix.
 func indexFunction(value, name string) int {
 	for from := 0; from < len(value); {
 		i := indexFold(value[from:], name)

@@ -12,10 +12,10 @@ import (
 // Limits of values.
 const (
 	maxVarDepth  = 24       // variables within variables
-	maxExpanded  = 64 << 10 // bytes of a value once its variables are in
-	maxVars      = 200_000  // variables of elements that are kept
-	maxTries     = 8        // declarations tried of one property of one element
-	maxVariables = 4000     // listed of the root
+	maxExpanded  = 64 << 10 // bytes of a value after substitution
+	maxVars      = 200_000  // variables of elements that are cached
+	maxTries     = 8        // declarations of one property of one element that are tried
+	maxVariables = 4000     // variables of the root that are listed
 	maxAncestors = 1000
 )
 
@@ -29,16 +29,16 @@ type resolved struct {
 	ok    bool
 }
 
-// answer is what an element says of a property.
+// answer is the kind of an element's answer for a property.
 type answer int
 
 const (
 	unsaid    answer = iota
-	said             // also "", when the initial value was asked for
-	inherited        // its parent is asked
+	said             // also "", if the initial value was requested
+	inherited        // the parent decides
 )
 
-// shorthands are what else sets a property.
+// shorthands maps a property to the shorthands that also set it.
 var shorthands = map[string][]string{
 	"font-family":         {"font"},
 	"font-weight":         {"font"},
@@ -51,7 +51,7 @@ var shorthands = map[string][]string{
 	"mask-image":          {"mask", "-webkit-mask", "-webkit-mask-image"},
 }
 
-// inheriting are the properties that an element takes from its parent.
+// inheriting are the properties that are inherited by default.
 var inheriting = map[string]bool{
 	"color": true, "fill": true, "stroke": true, "font-family": true, "font-weight": true, "font-size": true, "font-style": true,
 	"visibility": true, "stroke-width": true, "fill-rule": true, "clip-rule": true, "fill-opacity": true, "stroke-opacity": true,
@@ -92,12 +92,13 @@ func (c *Cascade) inherited(n *html.Node, property string) string {
 // candidate is a declaration of a property for an element.
 type candidate struct {
 	declaration *declaration
-	rule        *rule // nil for one of the element itself
+	rule        *rule // nil for the element's own declaration
 	specificity uint32
 	order       int
 }
 
-// beats is the order of the cascade (CSS Cascade 5, section 6.1) among what one author says.
+// beats implements the order of the cascade (CSS Cascade 5, section 6.1) among
+// author declarations.
 func (a candidate) beats(b candidate) bool {
 	important := a.declaration.important
 	switch {
@@ -113,8 +114,9 @@ func (a candidate) beats(b candidate) bool {
 	return a.order >= b.order
 }
 
-// lookup asks an element for a property. Of what it says the strongest counts whose variables are known: a
-// sheet that sets them may not have been read.
+// lookup returns an element's value for a property. The strongest declaration
+// with known variables wins, because the sheet that sets the others may not
+// have been read.
 func (c *Cascade) lookup(n *html.Node, pseudo pseudoElement, property string) (string, answer) {
 	list := c.candidates(n, pseudo, property)
 	for range maxTries {
@@ -140,7 +142,8 @@ func (c *Cascade) lookup(n *html.Node, pseudo pseudoElement, property string) (s
 	return "", unsaid
 }
 
-// candidates lists what an element's rules and its style attribute say of a property.
+// candidates lists the declarations of a property in an element's rules and
+// style attribute.
 func (c *Cascade) candidates(n *html.Node, pseudo pseudoElement, property string) []candidate {
 	var out []candidate
 	others := shorthands[property]
@@ -184,7 +187,8 @@ func (c *Cascade) candidates(n *html.Node, pseudo pseudoElement, property string
 	return out
 }
 
-// byName is an index of the custom properties of a long rule: the strongest of each name.
+// byName returns an index of the custom properties of a long rule: the
+// strongest of each name.
 func (c *Cascade) byName(at int32) map[string]int {
 	if names, ok := c.names[at]; ok {
 		return names
@@ -230,10 +234,10 @@ func (c *Cascade) styleAttribute(n *html.Node) []declaration {
 	return out
 }
 
-// maxInline bounds the declarations of one style attribute.
+// maxInline limits the declarations of one style attribute.
 const maxInline = 200
 
-// settle is the value that a declaration gives a property.
+// settle returns the value that a declaration gives a property.
 func (c *Cascade) settle(n *html.Node, from candidate, property string) (string, answer) {
 	at := c.base
 	if from.rule != nil {
@@ -262,7 +266,7 @@ func isKeyword(v string) bool {
 	return false
 }
 
-// keyword follows the values that every property has.
+// keyword resolves the CSS-wide keywords.
 func keyword(v, property string) (string, answer) {
 	switch strings.ToLower(v) {
 	case "inherit":
@@ -296,7 +300,8 @@ func pickLight(v string) string {
 	return v
 }
 
-// substitute puts variables into a value. ok is false when one is unknown and has no fallback.
+// substitute substitutes the variables in a value. ok is false if one is
+// unknown and has no fallback.
 func (c *Cascade) substitute(n *html.Node, value string, depth int) (string, bool) {
 	i := indexFunction(value, "var(")
 	if i < 0 {
@@ -325,8 +330,9 @@ func (c *Cascade) substitute(n *html.Node, value string, depth int) (string, boo
 	return out.String(), true
 }
 
-// variable is the value of a custom property on an element or the nearest ancestor that sets it. A cycle
-// makes all of its variables unknown, as does a value that grows too long.
+// variable returns the value of a custom property on an element or the nearest
+// ancestor that sets it. A cycle makes all of its variables unknown, as does a
+// value that grows too long.
 func (c *Cascade) variable(n *html.Node, name string, depth int) (string, bool) {
 	if !strings.HasPrefix(name, "--") || depth > maxVarDepth {
 		return "", false
@@ -342,7 +348,7 @@ func (c *Cascade) variable(n *html.Node, name string, depth int) (string, bool) 
 		if len(c.vars) >= maxVars {
 			return "", false
 		}
-		c.vars[key] = resolved{} // unknown while it is asked for: a cycle ends here
+		c.vars[key] = resolved{} // unknown during its own evaluation: a cycle ends here
 		passed = append(passed, key)
 		v, how := c.customProperty(p, name, depth)
 		if how == said {
@@ -356,7 +362,7 @@ func (c *Cascade) variable(n *html.Node, name string, depth int) (string, bool) 
 	return answered.value, answered.ok
 }
 
-// customProperty is what the element itself says of a variable.
+// customProperty returns the element's own value of a variable.
 func (c *Cascade) customProperty(n *html.Node, name string, depth int) (string, answer) {
 	list := c.candidates(n, ownElement, name)
 	best := -1

@@ -109,7 +109,7 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-func TestLongDescriptionSaysMoreOrNothing(t *testing.T) {
+func TestLongDescription_LongerOrEmpty(t *testing.T) {
 	const short = "Acme makes instruments."
 	for name, c := range map[string]struct{ description, want string }{
 		"more":     {"Acme makes instruments. It was founded by people who like to measure things twice.", "Acme makes instruments. It was founded by people who like to measure things twice."},

@@ -11,7 +11,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// How well a name fits a domain label, by how it does.
+// How well a name fits a domain label, by the kind of match.
 const (
 	exactFit   = 1.0
 	affixFit   = 0.9  // the label is the name with get, my, app, hq, …
@@ -19,16 +19,16 @@ const (
 	PieceFit   = 0.9  // the label is made of the beginnings of the name's words: latimes, sfchronicle
 	wordFit    = 0.75 // one word of the name is the label: Internet Archive
 	partFit    = 0.7  // the name is the beginning or end of the label
-	insideFit  = 0.6  // the label stands inside of the name's letters
-	commonFit  = 0.4  // they share a word of some length
-	shortFit   = 0.35 // the label is the name with letters left out: qz of Quartz
+	insideFit  = 0.6  // the label is inside the name's letters
+	commonFit  = 0.4  // they share a longer word
+	shortFit   = 0.35 // the label is the name with letters omitted: qz of Quartz
 	StrongFit  = partFit
-	MinPart    = 3 // letters that a part needs to be no accident
+	MinPart    = 3 // letters from which a shared part is not a coincidence
 	minCommon  = 4
 	MaxFitName = 200 // bytes of a name that are compared
 )
 
-// Folded is a name's letters and digits, lower case, without diacritics.
+// Folded returns a name's letters and digits in lower case, without diacritics.
 func Folded(text string) string {
 	plain := true
 	for i := 0; plain && i < len(text); i++ {
@@ -49,7 +49,7 @@ func FoldedSet(names ...string) map[string]bool {
 	return out
 }
 
-// asciiFold is Folded for one letter of plain text, which most is.
+// asciiFold is Folded for one ASCII character, the common case.
 func asciiFold(r rune) rune {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
@@ -61,10 +61,10 @@ func asciiFold(r rune) rune {
 }
 
 func foldedLetters(text string) string {
-	return norm.NFC.String(site.Letters(norm.NFKD.String(text))) // marks go: they stand apart from their letters here
+	return norm.NFC.String(site.Letters(norm.NFKD.String(text))) // drops the combining marks, which NFKD has separated
 }
 
-// FoldedWords are the folded words of a name; & and + read as and.
+// FoldedWords returns the folded words of a name; & and + read as and.
 func FoldedWords(name string) []string {
 	var out []string
 	for w := range strings.FieldsFuncSeq(name, func(r rune) bool {
@@ -80,8 +80,9 @@ func FoldedWords(name string) []string {
 	return out
 }
 
-// labelFit says how well a name fits a domain label, 0 to 1. Labels write umlauts as two letters and other
-// scripts in Latin letters; the best reading counts.
+// labelFit returns how well a name fits a domain label, from 0 to 1. Labels
+// write umlauts as two letters and other scripts in Latin letters; the best
+// reading counts.
 func labelFit(name, label string) float64 {
 	if len(name) > MaxFitName {
 		return 0
@@ -96,7 +97,8 @@ func labelFit(name, label string) float64 {
 	return best
 }
 
-// umlauts are letters that domains write as two, where dropping the mark is not the only custom.
+// umlauts are letters that domains often write as two, although some drop the
+// mark instead.
 var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "Ä", "Ae", "Ö", "Oe", "Ü", "Ue", "ß", "ss", "ø", "oe", "Ø", "Oe", "å", "aa", "Å", "Aa", "æ", "ae", "Æ", "Ae", "œ", "oe", "þ", "th", "ð", "d", "đ", "d", "ł", "l", "Ł", "L", "ı", "i")
 
 func plainFit(name, label string) float64 {
@@ -137,13 +139,14 @@ func plainFit(name, label string) float64 {
 	return 0
 }
 
-// affixes are what brands put before or behind their name when the name itself is taken.
+// affixes are additions that brands put before or after their name if the name
+// itself is taken.
 var (
 	prefixes = []string{"get", "try", "use", "go", "my", "the", "join", "hello", "weare", "we", "with", "meet", "shop", "visit", "buy", "team", "app", "i", "e"}
 	suffixes = []string{"app", "hq", "inc", "io", "online", "official", "group", "global", "shop", "store", "site", "web", "labs", "lab", "corp", "co", "company", "usa", "uk", "us", "eu", "world", "international", "ai", "tech", "software", "media", "digital", "studio", "team", "home", "now", "inter", "magazine", "mag", "news", "blog"}
 )
 
-// withAffix says whether a label is a name with one customary affix.
+// withAffix reports whether a label is a name with one customary affix.
 func withAffix(whole, label string) bool {
 	if len(whole) < MinPart {
 		return false
@@ -157,10 +160,11 @@ func withAffix(whole, label string) bool {
 	return false
 }
 
-// maxShort is the longest label that can be a word with letters left out.
+// maxShort is the longest label that can be a word with letters omitted.
 const maxShort = 4
 
-// shortOf says whether a label is a word with letters left out of its inside: qz of Quartz.
+// shortOf reports whether a label is a word with inner letters omitted: qz of
+// Quartz.
 func shortOf(label, word string) bool {
 	if len(label) < 2 || len(label) > maxShort || len(word) <= len(label) || label[0] != word[0] || label[len(label)-1] != word[len(word)-1] {
 		return false
@@ -174,14 +178,15 @@ func shortOf(label, word string) bool {
 	return at == len(label)
 }
 
-// fillers are words that a domain usually leaves out.
+// fillers are words that domains usually omit.
 var fillers = map[string]bool{"the": true, "of": true, "and": true, "a": true, "for": true, "de": true, "der": true, "die": true, "das": true, "la": true, "le": true, "el": true, "los": true, "und": true, "et": true, "y": true, "e": true, "di": true, "du": true, "des": true, "van": true, "von": true, "in": true, "at": true, "to": true}
 
-// maxPieces bounds the words that madeOfPieces looks at.
+// maxPieces limits the number of words that madeOfPieces looks at.
 const maxPieces = 8
 
-// madeOfPieces says whether a label is made of the beginnings of all words of a name, in order, fillers
-// optional: "la"+"times" of Los Angeles Times, "aws" of Amazon Web Services.
+// madeOfPieces reports whether a label consists of the beginnings of all words
+// of a name, in order, fillers optional: "la"+"times" of Los Angeles Times,
+// "aws" of Amazon Web Services.
 func madeOfPieces(words []string, label string) bool {
 	if len(words) < 2 || len(words) > maxPieces {
 		return false
@@ -203,8 +208,8 @@ func madeOfPieces(words []string, label string) bool {
 	return at[len(label)]
 }
 
-// fit is how well a name fits the site: one of its labels, or the whole of its host. Inc.com is inc.com, and
-// The Flip Africa theflip.africa.
+// fit returns how well a name fits the site: one of its labels, or its whole
+// host. Inc.com is inc.com, and The Flip Africa theflip.africa.
 func (in Input) fit(name string) float64 {
 	best := in.Fits(name)
 	if best >= affixFit || len(name) > MaxFitName {

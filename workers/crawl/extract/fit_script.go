@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// romanized are the letters of other scripts as domains usually write them. Where customs differ, sound
-// evens them out.
+// romanized maps the letters of other scripts to their usual spelling in
+// domains. Where customs differ, sound normalizes them.
 var romanized = map[rune]string{
 	'а': "a", 'б': "b", 'в': "v", 'г': "g", 'д': "d", 'е': "e", 'ё': "e", 'ж': "zh", 'з': "z", 'и': "i", 'й': "i", 'к': "k", 'л': "l", 'м': "m",
 	'н': "n", 'о': "o", 'п': "p", 'р': "r", 'с': "s", 'т': "t", 'у': "u", 'ф': "f", 'х': "h", 'ц': "c", 'ч': "ch", 'ш': "sh", 'щ': "sh", 'ъ': "", 'ы': "i",
@@ -20,8 +20,8 @@ var romanized = map[rune]string{
 // order 0x60 above.
 var kana = strings.Fields("a a i i u u e e o o ka ga ki gi ku gu ke ge ko go sa za shi ji su zu se ze so zo ta da chi di _ tsu du te de to do na ni nu ne no ha ba pa hi bi pi fu bu pu he be pe ho bo po ma mi mu me mo ya ya yu yu yo yo ra ri ru re ro wa wa i e o n vu")
 
-// latinized writes a name of Cyrillic, Greek or kana letters in Latin ones. ok is false when it has none of
-// them, or others besides.
+// latinized writes a name of Cyrillic, Greek or kana letters in Latin ones. ok
+// is false if it has none of them, or also letters of other scripts.
 func latinized(name string) (latin string, ok bool) {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -46,11 +46,12 @@ func latinized(name string) (latin string, ok bool) {
 	return b.String(), ok
 }
 
-// sound evens out what customs of writing a sound in Latin letters differ in: yandex and iandeks, habr and
-// khabr, merukari and mercari stay near each other.
+// sound normalizes the different ways of writing a sound in Latin letters:
+// yandex and iandeks, habr and khabr, merukari and mercari become similar.
 var sound = strings.NewReplacer("x", "ks", "kh", "h", "zh", "j", "sch", "sh", "shch", "sh", "ts", "c", "tz", "c", "ck", "k", "yo", "e", "yu", "u", "ju", "u", "ya", "ia", "ja", "ia", "ye", "e", "je", "e", "y", "i", "w", "v", "ph", "f", "q", "k", "l", "r", "c", "k")
 
-// soundFit compares a name in Latin letters with a label by sound: equal, or one letter in five apart.
+// soundFit compares a name in Latin letters with a label by sound: they must be
+// equal, or differ in one letter of five.
 func soundFit(latin, label string) float64 {
 	a, b := sound.Replace(Folded(latin)), sound.Replace(Folded(label))
 	if len(a) < MinPart || len(b) < MinPart || len(a) > MaxFitName || len(b) > MaxFitName {
@@ -67,7 +68,7 @@ func soundFit(latin, label string) float64 {
 	return 0
 }
 
-// distance is the number of letters to insert, drop or change.
+// distance returns the number of letters to insert, delete or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

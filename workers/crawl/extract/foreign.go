@@ -10,23 +10,24 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// foreignName is what blocks are called that others bring into a page: consent dialogs by their makers'
-// names, chats, share buttons, advertisements.
+// foreignName matches names of third-party blocks in a page: consent dialogs by
+// their vendors' names, chats, share buttons, advertisements.
 var foreignName = regexp.MustCompile(`(?i)cookie|consent|gdpr|onetrust|didomi|usercentrics|^klaro|borlabs|^cky|^cmplz|complianz|iubenda|quantcast|^qc-cmp|sp_message|truste|osano|termly|axeptio|tarteaucitron|evidon|` +
 	`wpadminbar|intercom-|^drift-|hubspot-messages|zendesk|tawk-|^crisp-|addtoany|addthis|sharethis|(^|[-_])(cmp|share|social|advert|ads)([-_]|$)`)
 
-// ForeignBlock reports whether an element and what is in it belong to others than the site.
+// ForeignBlock reports whether an element and its content belong to a third
+// party.
 func ForeignBlock(n *html.Node) bool {
 	if n.Data == "iframe" || n.Data == "template" {
 		return true
 	}
 	switch n.Data {
-	case "html", "body", "main", "article", "h1": // they hold the page, whatever state they are in
+	case "html", "body", "main", "article", "h1": // they contain the page, whatever their state
 		return false
 	}
 	foreign := func(name string) bool { return foreignName.MatchString(name) && !stateName.MatchString(name) }
 	return foreign(page.Attr(n, "id")) || slices.ContainsFunc(strings.Fields(page.Attr(n, "class")), foreign)
 }
 
-// stateName is the state of a block, not what it is: ads-loaded, no-cookies.
+// stateName matches the state of a block, not its kind: ads-loaded, no-cookies.
 var stateName = regexp.MustCompile(`(?i)^(has|no|not|with|without|is|js)[-_]|[-_](loaded|enabled|disabled|ready|free|allowed|accepted|set|active|on|off|open|closed|true|false)$`)

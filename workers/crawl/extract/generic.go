@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// genericNames are what pages are called that say nothing about their owner, folded.
+// genericNames are folded page names that do not identify the owner.
 var genericNames = FoldedSet(
 	"home", "home page", "homepage", "index", "index of", "welcome", "main", "main page", "front page", "website", "web site", "site", "untitled", "untitled document", "untitled page", "document", "page",
 	"default", "default page", "start", "start page", "title", "name", "null", "undefined", "none", "false", "true", "test", "demo", "example", "object object", "n/a",
@@ -33,23 +33,25 @@ var hostNames = FoldedSet(
 	"jimdo", "webnode", "strikingly", "duda", "site123", "yola", "tilda", "tilda publishing", "framer", "carrd", "notion", "linktree", "beacons", "bigcommerce", "big cartel", "prestashop", "woocommerce", "magento", "opencart", "shopware", "joomla", "drupal", "typo3", "contao", "elementor", "divi", "astra", "google sites", "google", "bitrix24", "hubspot", "unbounce", "leadpages", "clickfunnels", "kajabi", "teachable", "thinkific", "gumroad", "patreon", "etsy", "ecwid", "bubble", "softr", "glide", "replit", "firebase", "aws", "amazon web services", "azure", "microsoft azure", "sedo", "afternic", "dan.com", "hugedomains", "incapsula", "imperva", "datadome", "perimeterx", "akamai", "sucuri",
 )
 
-// packageName is what a developer calls the program that makes the site, which frameworks fill in where
-// nobody says better: acme-web, acme_frontend.
+// packageName matches a developer's name for the program that generates the
+// site, which frameworks use by default: acme-web, acme_frontend.
 var packageName = regexp.MustCompile(`^[a-z0-9]+(?:[-_][a-z0-9]+)*[-_](?:web|app|webapp|frontend|front|website|client|ui|www|site|spa|pwa|nuxt|next|react|vue|angular|svelte|storefront|theme|landing|portal|v\d+)$`)
 
 // statusName is the title of an error page.
 var statusName = regexp.MustCompile(`^(4|5)\d\d\b|^(http )?error \d+|^index of /|^(just a moment|attention required|checking your browser|verify(ing)? you|access denied|page not found|site not found|welcome to nginx|apache2? .*default page|are you (a )?(human|robot))\b`)
 
-// generic says whether a name is nobody's.
+// generic reports whether a name identifies no brand.
 func generic(name string) bool {
 	f := Folded(name)
 	return f == "" || genericNames[f] || statusName.MatchString(strings.ToLower(strings.TrimSpace(name)))
 }
 
-// hostedName says whether a name is that of a site builder, on a site that is not its own.
+// hostedName reports whether a name is that of a site builder, on a site of
+// somebody else.
 func hostedName(name string, in Input) bool {
 	return hostNames[Folded(name)] && in.fit(name) < StrongFit
 }
 
-// slogan is a name that speaks to the visitor: "Your partner for …", "Ihr Partner rund um …".
+// slogan matches a name that addresses the visitor: "Your partner for …", "Ihr
+// Partner rund um …".
 var slogan = regexp.MustCompile(`(?i)^(your|ihre?|dein|votre|su|tu|il (tuo|vostro)|la (tua|vostra)|uw|jouw|din|deres|tw[oó]j|wasz|váš|seu|sua|ваш)\s+\S+\s+\S+`)

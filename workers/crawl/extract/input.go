@@ -14,27 +14,30 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Input is what was gathered of one site.
+// Input is the gathered data of one site.
 type Input struct {
 	Site     site.Site
-	Page     *page.Page         // never nil; empty when there is none
-	Header   http.Header        // of the home page's answer; nil when there is none
-	Manifest *manifest.Manifest // nil when there is none
-	Config   *manifest.Manifest // the browserconfig; nil when there is none
-	// More are other pages of the site that were read because the home page left something open: about,
-	// imprint, press. Usually none.
+	Page     *page.Page         // never nil, but may be empty
+	Header   http.Header        // of the home page's response, or nil
+	Manifest *manifest.Manifest // nil if there is none
+	Config   *manifest.Manifest // the browserconfig, or nil
+	// More are other pages of the site that were read because the home page
+	// left a field open: about, imprint, press. Usually none.
 	More []*page.Page
-	// Style is the cascade of the home page's stylesheets; nil when none was read.
+	// Style is the cascade of the home page's stylesheets, or nil if none was
+	// read.
 	Style *css.Cascade
-	// BIMI is the address of the mark that the domain's BIMI record names; nil when there is none.
+	// BIMI is the URL of the mark in the domain's BIMI record, or nil.
 	BIMI *url.URL
-	// Known is a record from a data set, to compare with and to fall back on; nil when there is none.
+	// Known is a record from a data set, for comparison and as a fallback, or
+	// nil.
 	Known *eventschemas.Record
-	// Now is the time of the crawl, which bounds the years that are believed; zero when it is not known.
+	// Now is the time of the crawl, which bounds plausible years; zero if
+	// unknown.
 	Now time.Time
 }
 
-// Found is a decision and where it comes from.
+// Found is a decision and its source.
 type Found[T any] struct {
 	Value      T
 	Source     string  // the URL it was read from
@@ -42,7 +45,7 @@ type Found[T any] struct {
 	Confidence float64 // 0 to 1
 }
 
-// Weighed is one candidate for a field, for those who ask why the winner won.
+// Weighed is one candidate for a field, which explains the decision.
 type Weighed struct {
 	Field  string // name, description, colors …
 	Value  string
@@ -53,7 +56,7 @@ type Weighed struct {
 	Note   string // why it won or lost, in a few words
 }
 
-// PageURL returns the address of the page, "" when it is not known.
+// PageURL returns the URL of the page, or "" if it is unknown.
 func (in Input) PageURL() string {
 	if in.Page.URL == nil {
 		return ""
@@ -61,7 +64,8 @@ func (in Input) PageURL() string {
 	return in.Page.URL.String()
 }
 
-// ManifestURL returns the address of the web app manifest, or of the page when it names none.
+// ManifestURL returns the URL of the web app manifest, or of the page if it
+// names none.
 func (in Input) ManifestURL() string {
 	if in.Page.Manifest == nil {
 		return in.PageURL()
@@ -69,7 +73,8 @@ func (in Input) ManifestURL() string {
 	return in.Page.Manifest.String()
 }
 
-// owner is the organization that the page's linked data says owns the site, or nil.
+// owner returns the organization that owns the site according to the page's
+// linked data, or nil.
 func (in Input) owner() *linkeddata.Object {
 	if in.Page.Data == nil {
 		return nil
@@ -77,7 +82,8 @@ func (in Input) owner() *linkeddata.Object {
 	return in.Page.Data.Owner(in.Site, in.Fits)
 }
 
-// OwnerLogos lists the addresses of the owner's logo in the page's linked data, as written.
+// OwnerLogos lists the URLs of the owner's logo in the page's linked data,
+// unresolved.
 func OwnerLogos(in Input) []string {
 	owner := in.owner()
 	if owner == nil {
@@ -86,13 +92,14 @@ func OwnerLogos(in Input) []string {
 	return owner.URLs("logo")
 }
 
-// Fits returns how well a name fits the best of the site's domain labels, 0 to 1.
+// Fits returns how well a name fits the best of the site's domain labels, from
+// 0 to 1.
 func (in Input) Fits(name string) float64 {
 	best := 0.0
 	for i, label := range in.Site.Labels() {
 		fit := labelFit(name, label)
 		if i > 0 {
-			fit *= otherLabelFactor // the domain that was asked for comes first
+			fit *= otherLabelFactor // the requested domain comes first
 		}
 		best = max(best, fit)
 	}

@@ -23,36 +23,36 @@ type profile struct {
 	note                         string
 }
 
-// What tells the brand's own profile from others it links to.
+// Weights that separate the brand's own profile from others that it links to.
 const (
 	sameAsScore    = 40.0
 	publisherScore = 36.0 // article:publisher
 	siteTagScore   = 35.0
 	meScore        = 30.0
-	nameTagScore   = 10.0 // twitter:site where the brand's name stands in place of a handle
+	nameTagScore   = 10.0 // twitter:site with the brand's name instead of a handle
 	followScore    = 22.0 // "follow us on …"
 	edgeScore      = 20.0 // in header, navigation or footer
 	groupScore     = 20.0 // in a row of the brand's profiles
 	bodyScore      = 5.0
-	signScore      = 4.0  // more, where the network's sign or name is all that the link shows
+	signScore      = 4.0  // additional, if the link shows only the network's icon or name
 	handleWeight   = 30.0 // times the handle's fit to the domain or the name
 	nameFactor     = 0.9  // of the fit to the name
-	insideFactor   = 0.5  // what a link to something inside of a profile is worth: a repository, a tab
+	insideFactor   = 0.5  // factor of a link to a part of a profile: a repository, a tab
 	personPenalty  = 40.0 // linkedin.com/in on a company's site
-	selfPenalty    = 12.0 // linkedin.com/in of who the domain is named for: a company's page goes first
-	repeatScore    = 4.0  // for each further place, up to maxRepeats
+	selfPenalty    = 12.0 // linkedin.com/in of the person that the domain is named after: a company's page goes first
+	repeatScore    = 4.0  // for each additional place, up to maxRepeats
 	maxRepeats     = 3
-	minLinkScore   = 18.0 // a single link in running text with an unrelated handle stays below
-	crowdScore     = 24.0 // asked of a link beside many others of the same network: a list of people
-	// A site's tag that fits nothing is often the maker's or a leftover: it loses to a link at the edge. One
-	// that fits in part is often a section's.
+	minLinkScore   = 18.0 // a single link in running text with an unrelated handle scores less
+	crowdScore     = 24.0 // minimum for a link among many others of the same network: a list of people
+	// A site's tag that does not fit is often the site maker's or a leftover:
+	// it loses to a link at the edge. A partial fit is often a section's.
 	looseTagScore = 19.0
 	partTagScore  = 26.0
-	maxCrowd      = 4 // different profiles of one network in one part of the page that make a crowd
-	minGroup      = 3 // networks in a row that make it one of the brand's profiles
+	maxCrowd      = 4 // different profiles of one network in one part of the page that form a crowd
+	minGroup      = 3 // networks in a row from which it counts as the brand's profiles
 )
 
-// Links decides one profile a network, in the order of the specification.
+// Links decides one profile per network, in the order of the specification.
 func Links(in Input) Found[[]eventschemas.Link] {
 	out := Found[[]eventschemas.Link]{Value: []eventschemas.Link{}, Source: in.PageURL(), Method: "profile links", Confidence: 0.9}
 	for _, c := range weighLinks(in) {
@@ -123,24 +123,26 @@ func weighLinks(in Input) []profile {
 	return out
 }
 
-// linker gathers the mentions of profiles.
+// linker collects the mentions of profiles.
 type linker struct {
 	in   Input
 	name string // of the brand
-	// tenants are the names, folded, of publications that live on the site: their profiles are not its own.
+	// tenants are the folded names of publications hosted on the site: their
+	// profiles do not belong to the site.
 	tenants map[string]bool
 	// neighbors are the labels of other sites that the page links to.
 	neighbors []string
-	text      string // of the link at hand
-	around    around // the link at hand
-	grouped   bool   // the link at hand stands in a row of profiles
+	text      string // of the current link
+	around    around // of the current link
+	grouped   bool   // the current link is in a row of profiles
 	out       []profile
 }
 
-// minInside is the length of another site's label that is no accident inside of a handle, in bytes.
+// minInside is the length, in bytes, from which another site's label within a
+// handle is not a coincidence.
 const minInside = 8
 
-// maxNeighbors bounds the other sites that handles are compared with.
+// maxNeighbors limits the other sites that handles are compared with.
 const maxNeighbors = 200
 
 // profiles lists every mention of a profile.
@@ -180,7 +182,7 @@ func profiles(in Input) []profile {
 	return l.out
 }
 
-// look notes the other sites that the page links to and speaks of.
+// look records the other sites that the page links to and mentions.
 func (l *linker) look() {
 	add := func(u *url.URL) {
 		if u == nil || l.in.Site.Own(u) || len(l.neighbors) >= maxNeighbors || isNetwork(u) {
@@ -207,14 +209,15 @@ func (l *linker) look() {
 	}
 }
 
-// isNetwork says whether an address is one of a network's.
+// isNetwork reports whether a URL belongs to a network.
 func isNetwork(u *url.URL) bool {
 	host := strings.TrimPrefix(u.Hostname(), "www.")
 	return slices.ContainsFunc(networks, func(n network) bool { return n.serves(host) })
 }
 
-// others says whether a profile is somebody else's: its handle is that of another site that the page links
-// to, or the link's own words name somebody who is not the brand.
+// others reports whether a profile belongs to another party: its handle is that
+// of another site that the page links to, or the link's own words name another
+// party.
 func (l *linker) others(handle, text string) bool {
 	if l.fit(handle) >= commonFit {
 		return false
@@ -233,10 +236,10 @@ func (l *linker) others(handle, text string) bool {
 	return len(f) >= minCommon && len(strings.Fields(named)) <= shortWords && l.fit(named) < commonFit && plainFit(named, whole) >= partFit
 }
 
-// networkWords are what a link to a profile says beside whose it is.
+// networkWords are the words in a link to a profile that do not name its owner.
 var networkWords = regexp.MustCompile(`(?i)\b(?:twitter|x|facebook|fb|instagram|insta|linkedin|youtube|github|tiktok|pinterest|discord|threads|bluesky|medium|crunchbase|wikipedia|social|icon|logo|page|profile|channel|official|account|follow|like|join|visit|find|watch|us|our|the|on|at|via|to|see|auf|bei|sur|en|su|op|på|na|us on|opens in (?:a )?new (?:tab|window)|link|external|square|circle|alt|brand|brands|in|a|new)\b|[()|/.,:–—-]`)
 
-// follow are words of a link to one's own profile.
+// follow matches words of a link to one's own profile.
 var follow = regexp.MustCompile(`(?i)\b(?:(?:follow|like|join|find|visit|watch|subscribe to|connect with) (?:us|our)|our (?:twitter|x|facebook|instagram|linkedin|youtube|discord|github|tiktok|pinterest|medium|blog|page|channel|profile)|folgen? sie uns|folge uns|suivez[- ]nous|rejoignez[- ]nous|s[ií]guenos|siga-nos|seguici|volg ons|följ oss|følg oss|obserwuj nas|bizi takip)\b|подпис(?:ывайтесь|аться) на нас|フォローする|关注我们|關注我們`)
 
 // Limits of the links of one page.
@@ -245,7 +248,7 @@ const (
 	maxLinkWords = 80  // bytes of a link's text that are read
 )
 
-// anchors takes in the links of a page.
+// anchors adds the links of a page.
 func (l *linker) anchors(p *page.Page, factor float64) {
 	about := surroundings(p)
 	groups := l.groups(p, about)
@@ -256,7 +259,7 @@ func (l *linker) anchors(p *page.Page, factor float64) {
 		}
 		left--
 		if l.text = a.Text; len(l.text) > maxLinkWords {
-			l.text = "" // a sentence names more than whose profile it is
+			l.text = "" // a sentence contains more than the owner of the profile
 		}
 		l.around, l.grouped = about[a.URL.String()], groups[i]
 		switch {
@@ -279,15 +282,16 @@ func (l *linker) anchors(p *page.Page, factor float64) {
 	l.text, l.around, l.grouped = "", around{}, false
 }
 
-// groups finds the links that stand in a row of profiles, one a network: the brand's own row, wherever it
-// stands. One of them is the brand's by its handle, or nothing around them and in their words speaks of
-// somebody else: an author's row has neither.
+// groups finds the links in a row of profiles, one per network: the brand's own
+// row, at any place. Either one of them is the brand's by its handle, or
+// neither the links nor the text around them mention another party. An author's
+// row meets neither condition.
 func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 	out := map[int]bool{}
 	var row []int
 	networks := map[string]bool{}
 	own, somebody := false, false
-	owned := map[string]bool{} // networks of which the brand's profile stands on the page by its handle
+	owned := map[string]bool{} // networks whose profile of the brand is on the page, by its handle
 	for _, a := range p.Anchors {
 		if name, canonical, ok := Profile(a.URL); ok && l.fit(lastPart(canonical)) >= StrongFit {
 			owned[name] = true
@@ -321,7 +325,8 @@ func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 	return out
 }
 
-// ownWords are what a link says beside the network's name and the asking to follow, folded.
+// ownWords returns the words of a link without the network's name and the call
+// to follow, folded.
 func ownWords(text string) string {
 	if len(text) > maxLinkWords {
 		return ""
@@ -329,22 +334,24 @@ func ownWords(text string) string {
 	return Folded(networkWords.ReplaceAllString(follow.ReplaceAllString(text, " "), " "))
 }
 
-// loose says whether a link at the edge of the page has too little to do with the brand: its handle fits
-// nothing, and its words speak of something else than the network.
+// loose reports whether a link at the edge of the page is too unrelated to the
+// brand: its handle does not fit, and its words mention something other than
+// the network.
 func (l *linker) loose(fit float64) bool {
 	return fit == 0 && !l.grouped && !strings.Contains(l.text, "@") && ownWords(l.text) != "" && !networkName.MatchString(l.text) && l.fit(l.text) < commonFit
 }
 
-// networkName is the name of a network in a link's text.
+// networkName matches the name of a network in a link's text.
 var networkName = regexp.MustCompile(`(?i)twitter|facebook|\bfb\b|insta|linked\s?in|you\s?tube|github|tik\s?tok|pinterest|discord|threads|bluesky|medium|crunchbase|wikipedia|\bx\b|follow|folg|suiv|segu|sígu|volg|följ|subscribe|abonn|フォロー|关注|подпис`)
 
-// makers are words of the handles of those who make sites.
+// makers are words in the handles of companies that make sites.
 var makers = regexp.MustCompile(`(?i)software|agency|agentur|webdesign|themes?$|templates?$|plugins?$|hosting`)
 
-// countryEnd is what tells a handle from its sisters in other countries.
+// countryEnd is the suffix that distinguishes a handle from those for other
+// countries.
 var countryEnd = regexp.MustCompile(`(?i)[_.-](?:de|at|ch|uk|us|usa|fr|it|es|nl|be|pl|pt|se|dk|no|fi|ie|br|mx|ar|cl|co|in|jp|au|ca|eu|official|news|online|hq|tv)$`)
 
-// fit is how well a handle fits the domain or the brand's name.
+// fit returns how well a handle fits the domain or the brand's name.
 func (l *linker) fit(handle string) float64 {
 	handle = strings.TrimPrefix(handle, "@")
 	fit := l.in.fit(handle)
@@ -357,7 +364,7 @@ func (l *linker) fit(handle string) float64 {
 	return fit
 }
 
-// add takes one mention in.
+// add adds one mention.
 func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 	name, canonical, ok := Profile(u)
 	if !ok || l.in.Site.Own(u) && !l.ownProfile(canonical) {
@@ -408,7 +415,8 @@ func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 	l.out = append(l.out, c)
 }
 
-// insideProfile says whether an address leads further than to the profile: a repository, an article.
+// insideProfile reports whether a URL leads into a profile: a repository, an
+// article.
 func insideProfile(network string, u *url.URL) bool {
 	parts := 0
 	for part := range strings.SplitSeq(u.Path, "/") {
@@ -423,13 +431,13 @@ func insideProfile(network string, u *url.URL) bool {
 	return false
 }
 
-// ownProfile says whether a profile on the site's own network is its own profile there, as
+// ownProfile reports whether a profile on the site's own network is its own profile there, as
 // github.com/github is.
 func (l *linker) ownProfile(canonical string) bool {
 	return Folded(lastPart(canonical)) == Folded(l.in.Site.Label)
 }
 
-// lastPart is the handle of a profile's address.
+// lastPart returns the handle in a profile's URL.
 func lastPart(canonical string) string {
 	canonical = strings.TrimSuffix(canonical, "/")
 	if sub, ok := strings.CutSuffix(strings.TrimPrefix(canonical, "https://"), ".medium.com"); ok {

@@ -10,7 +10,8 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// credit is a text that says who made the site, its theme or its pictures: such a link is the maker's.
+// credit matches a text that names the maker of the site, its theme or its
+// images: such a link is the maker's.
 var credit = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:` +
 	`(?:site|web\s?site|page|homepage|theme|template|layout|design(?:ed)?(?: (?:&|and) \w+)?|web\s?design|developed|development|made|built|created|crafted|coded|powered|hosted|produced|photos?|photography|photographs?|pictures?|images?|illustrations?|videos?|film|art|branding|marketing|seo|content)\s+(?:by|with|from)\s` +
 	`|(?:webdesign|design|gestaltung|gestaltet|umsetzung|umgesetzt|realisierung|realisiert|programmierung|programmiert|entwickelt|erstellt|konzept|fotos?|fotografie|bilder|seite)\s+(?:von|durch|by)\s` +
@@ -25,7 +26,7 @@ var credit = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:` +
 	`|(?:photos?|photography|photographer|pictures?|images?|illustrations?|design|designer|web\s?design|theme|template|development|credits?|gestaltung|umsetzung|programmierung|konzept|fotos?|fotografie|bilder|bildnachweis|réalisation|conception|création|diseño|desarrollo|fotografía|realizzazione|grafica|ontwerp|realisatie|wykonanie|realizacja|projekt|tvorba|дизайн|разработка|фото)\s*[:©]` +
 	`)|^by\s|(?:制作|デザイン|撮影|设计|技术支持)\s*[:：]`)
 
-// Limits of the look around a link.
+// Limits of the search around a link.
 const (
 	maxBefore  = 60 // bytes of the text before a link
 	maxParents = 6  // elements above it
@@ -34,13 +35,13 @@ const (
 // personWords are words of class and id around an author's or a member's profiles.
 var personWords = []string{"author", "authors", "bio", "byline", "member", "members", "team", "person", "people", "speaker", "speakers", "contributor", "contributors", "staff", "artist", "guest", "testimonial", "testimonials", "autor", "autoren", "auteur", "comment", "comments", "embed", "share", "sharing", "sharedaddy", "addtoany"}
 
-// around is what stands around the links to one address.
+// around describes the text around the links to one URL.
 type around struct {
-	credited bool // all of them are somebody's credit
-	personal bool // one of them stands among a person's
+	credited bool // all of them are credits
+	personal bool // one of them is among a person's profiles
 }
 
-// surroundings looks around the links to profiles.
+// surroundings examines the text around the links to profiles.
 func surroundings(p *page.Page) map[string]around {
 	out := map[string]around{}
 	left := maxMentions
@@ -62,13 +63,13 @@ func surroundings(p *page.Page) map[string]around {
 	return out
 }
 
-// before is the end of the text that stands before a link in its paragraph.
+// before returns the end of the text before a link in its paragraph.
 func before(n *html.Node) string {
 	text := ""
 	for at := n; at.Parent != nil && (at == n || inlineElements[at.Data]); at = at.Parent {
 		for s := at.PrevSibling; s != nil && len(text) < maxBefore; s = s.PrevSibling {
 			if s.Type == html.ElementNode && (s.Data == "a" || s.Data == "br") {
-				return page.Clean(text, maxLinkWords) // another's
+				return page.Clean(text, maxLinkWords) // belongs to another link
 			}
 			text = innerText(s, maxBefore) + text
 		}
@@ -77,10 +78,11 @@ func before(n *html.Node) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-maxBefore):], "")
 }
 
-// inlineElements are those that a credit may wrap a link in.
+// inlineElements are elements that may wrap a link within a credit.
 var inlineElements = map[string]bool{"span": true, "strong": true, "b": true, "em": true, "i": true, "small": true}
 
-// amongPersons says whether a link stands among the profiles of an author, a member or a guest.
+// amongPersons reports whether a link is among the profiles of an author, a
+// member or a guest.
 func amongPersons(n *html.Node) bool {
 	left := maxParents
 	for at := n; at != nil && left > 0; at = at.Parent {
@@ -96,5 +98,6 @@ func amongPersons(n *html.Node) bool {
 	return false
 }
 
-// besides are hosts of networks that have no field of their own, and of what else stands in a row of profiles.
+// besides matches hosts of networks without a field, and other hosts that are
+// common in a row of profiles.
 var besides = regexp.MustCompile(`(?i)^(?:www\.)?(?:t\.me|telegram\.(?:me|org)|wa\.me|(?:api\.|chat\.)?whatsapp\.com|xing\.com|vk\.com|ok\.ru|flickr\.com|tumblr\.com|soundcloud\.com|open\.spotify\.com|spotify\.com|podcasts\.apple\.com|itunes\.apple\.com|mastodon\.[a-z]+|vimeo\.com|twitch\.tv|reddit\.com|snapchat\.com|news\.google\.com|flipboard\.com|feedly\.com|feeds\.feedburner\.com|plus\.google\.com|weibo\.com|line\.me|dailymotion\.com|gab\.com|bitchute\.com|odysee\.com|gettr\.com|rumble\.com|truthsocial\.com|deezer\.com|anchor\.fm|signal\.(?:me|group)|behance\.net|dribbble\.com|houzz\.[a-z]+|quora\.com|slideshare\.net|yelp\.com|tripadvisor\.[a-z]+|bloglovin\.com|kununu\.com|issuu\.com)$`)

@@ -7,22 +7,25 @@ import (
 	"strings"
 )
 
-// network is one place where brands have profiles.
+// network is one service where brands have profiles.
 type network struct {
 	name  string
 	hosts []string // registrable hosts
-	// subdomains says that profiles or languages of any length stand before the host.
+	// subdomains is set if profiles or languages of any length precede the
+	// host.
 	subdomains bool
-	// profile reads the path of a profile and returns its canonical URL, "" when the path is none.
+	// profile reads the path of a profile and returns its canonical URL, or ""
+	// if the path is not a profile.
 	profile func(host string, path []string) string
 }
 
 var handle = regexp.MustCompile(`^@?[\p{L}\p{N}_.\-]{1,100}$`)
 
-// machineFile is a script or document of the network itself.
+// machineFile matches scripts and documents of the network itself.
 var machineFile = regexp.MustCompile(`\.(php|html?|js|aspx?|xml|json|png|jpe?g|svg|pdf)$`)
 
-// at builds the profile function of networks whose profiles stand at https://host/handle.
+// at builds the profile function of networks with profiles at
+// https://host/handle.
 func at(host, prefix string, reserved ...string) func(string, []string) string {
 	return func(_ string, path []string) string {
 		if len(path) == 0 {
@@ -36,10 +39,10 @@ func at(host, prefix string, reserved ...string) func(string, []string) string {
 	}
 }
 
-// twitterName is what the network allows for a name.
+// twitterName matches the names that the network allows.
 var twitterName = regexp.MustCompile(`/[A-Za-z0-9_]{1,15}$`)
 
-// named refuses profiles whose name the network cannot have.
+// named rejects profiles with a name that the network does not allow.
 func named(allowed *regexp.Regexp, profile func(string, []string) string) func(string, []string) string {
 	return func(host string, path []string) string {
 		if u := profile(host, path); allowed.MatchString(u) {
@@ -49,7 +52,7 @@ func named(allowed *regexp.Regexp, profile func(string, []string) string) func(s
 	}
 }
 
-// slashed is at, for networks that end their profiles' addresses with a slash.
+// slashed is at, for networks that end their profiles' URLs with a slash.
 func slashed(host, prefix string, reserved ...string) func(string, []string) string {
 	plain := at(host, prefix, reserved...)
 	return func(host string, path []string) string {
@@ -78,10 +81,12 @@ var networks = []network{
 	{name: "wikipedia", hosts: []string{"wikipedia.org"}, profile: wikipedia, subdomains: true},
 }
 
-// pinterestHost recognises the country forms of pinterest, such as pinterest.de and pinterest.co.uk.
+// pinterestHost matches the country forms of pinterest, such as pinterest.de
+// and pinterest.co.uk.
 var pinterestHost = regexp.MustCompile(`^([a-z]{2,3}\.)?pinterest\.(com|[a-z]{2}|com?\.[a-z]{2})$`)
 
-// below builds the profile function of networks whose profiles stand at https://host/section/handle.
+// below builds the profile function of networks with profiles at
+// https://host/section/handle.
 func below(host string, sections ...string) func(string, []string) string {
 	return func(_ string, path []string) string {
 		if len(path) < 2 || !slices.Contains(sections, strings.ToLower(path[0])) || !handle.MatchString(path[1]) {
@@ -91,7 +96,7 @@ func below(host string, sections ...string) func(string, []string) string {
 	}
 }
 
-// github reads the address of an organization's settings as that of the organization.
+// github reads the URL of an organization's settings as that of the organization.
 func github(profile func(string, []string) string) func(string, []string) string {
 	return func(host string, path []string) string {
 		if len(path) > 1 && path[0] == "orgs" {
@@ -191,7 +196,7 @@ func bluesky(host string, path []string) string {
 // decentralID is the identifier of a profile without a name.
 var decentralID = regexp.MustCompile(`^did:plc:[a-z0-9]{10,40}$`)
 
-// mediumOwn are subdomains that the network keeps for itself.
+// mediumOwn are subdomains that the network reserves.
 var mediumOwn = []string{"www", "about", "help", "policy", "blog", "api", "cdn", "cdn-images-1", "miro", "link", "status", "support"}
 
 func medium(host string, path []string) string {
@@ -218,22 +223,23 @@ func wikipedia(host string, path []string) string {
 	return "https://" + host + "/wiki/" + url.PathEscape(path[1])
 }
 
-// sharePaths are parts of addresses of share dialogs, on any network; postPaths those of single posts, when
-// more follows: a profile has a tab of that name.
+// sharePaths are parts of URLs of share dialogs, on any network; postPaths are
+// those of single posts if more segments follow: a profile has a tab of that
+// name.
 var (
 	sharePaths = []string{"intent", "share-offsite", "sharer", "sharearticle", "share", "create"}
 	postPaths  = []string{"status", "statuses", "post", "posts", "video", "videos", "photo", "photos", "permalink", "stream-item", "moments", "p", "reel", "tv", "pin", "events", "lists", "live", "watch", "clip", "jobs"}
 )
 
-// vendors are handles of who made the site, not of whose it is.
+// vendors are handles of site builders and tools, not of the site's owner.
 var vendors = FoldedSet("wordpress", "wordpressdotcom", "automattic", "shopify", "wix", "squarespace", "google", "elementor", "webflow", "weebly", "godaddy", "themeforest", "envato", "wpengine", "jetpack", "facebook", "twitter", "x", "instagram", "youtube", "linkedin", "pinterest", "tiktok", "example", "username", "yourusername", "yourpage", "yourhandle", "user", "yourname", "yourprofile", "youraccount", "yourcompany", "company", "profile", "page", "handle", "account", "name", "test", "demo", "undefined", "null", "none", "true", "false", "#",
 	"wordpresscom", "wpbeginner", "wixcom", "shopifypartners", "squarespacehelp", "hubspot", "mailchimp", "envatomarket", "elegantthemes", "infortis", "codetipi", "divi", "themeisle", "studiopress", "generatepress", "wpastra", "astra", "avada", "themefusion", "qodeinteractive", "tagdiv", "mythemeshop", "colorlib", "bootstrap", "getbootstrap", "twbs", "html5up", "ajlkn", "templatemo", "themewagon", "creativetim", "jekyllrb", "gohugoio", "ghost", "tryghost", "nextjs", "vercel", "zeit", "netlify", "gatsbyjs", "drupal", "joomla", "prestashop", "magento", "woocommerce", "bigcommerce", "ecwid", "jimdo", "strikingly", "cargocollective", "tildapublishing", "framer", "typo3", "contao", "bluehost", "hostinger", "ionos", "godaddyhelp", "cloudflare", "tumblr", "medium", "github", "discord", "threads", "bluesky", "crunchbase", "wikipedia", "apple", "googleplay", "android", "meta", "snapchat", "whatsapp", "telegram", "paypal", "trustpilot", "cookiebot", "onetrust")
 
 // numericID is the number of a profile without a name.
 var numericID = regexp.MustCompile(`^\d{3,20}$`)
 
-// Profile reads the address of a profile: its network and its canonical URL; ok is false for anything
-// else, such as a share button or a single post.
+// Profile reads the URL of a profile: its network and its canonical URL. ok is
+// false for anything else, such as a share button or a single post.
 func Profile(u *url.URL) (name, canonical string, ok bool) {
 	if u == nil || u.Scheme != "http" && u.Scheme != "https" {
 		return "", "", false
@@ -269,8 +275,9 @@ func Profile(u *url.URL) (name, canonical string, ok bool) {
 	return "", "", false
 }
 
-// profileHost is what may stand before a network's host in the address of a profile: a device or a
-// language. What else stands there is the network's own: developers, help, docs.
+// profileHost matches the prefixes of a network's host in the URL of a profile:
+// a device or a language. Other prefixes belong to the network: developers,
+// help, docs.
 var profileHost = regexp.MustCompile(`^(?:www|m|mobile|web|touch|mbasic|[a-z]{2}|[a-z]{2}-[a-z]{2})$`)
 
 func (n network) serves(host string) bool {
@@ -283,8 +290,9 @@ func (n network) serves(host string) bool {
 	return n.name == "pinterest" && pinterestHost.MatchString(host)
 }
 
-// NetworkHost says whether a host is one where brands have profiles: what it shows is the network's own
-// page, with the network's own name and logo, whoever it is about.
+// NetworkHost reports whether a host is one where brands have profiles. Its
+// pages are the network's, with the network's name and logo, whoever they are
+// about.
 func NetworkHost(host string) bool {
 	host = strings.TrimPrefix(strings.ToLower(strings.TrimSuffix(host, ".")), "www.")
 	return slices.ContainsFunc(networks, func(n network) bool { return n.serves(host) })

@@ -76,7 +76,7 @@ func TestMoreProfiles(t *testing.T) {
 	}
 }
 
-func TestLinksAreTheBrandsOwn(t *testing.T) {
+func TestLinks_OwnProfilesOnly(t *testing.T) {
 	crowd := ""
 	for _, who := range strings.Fields("ann ben cem dan eve fay gus") {
 		crowd += `<a href="https://x.com/` + who + `">x</a>`

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxNameRunes bounds a name: what is longer is a sentence.
+// maxNameRunes limits a name: a longer text is a sentence.
 const maxNameRunes = 60
 
 // nameCandidate is one name that the site offers.
@@ -17,15 +17,16 @@ type nameCandidate struct {
 	text   string
 	method string
 	source string
-	base   float64 // what the place it stands in is worth
+	base   float64 // weight of the place
 	fit    float64 // to the domain
 	score  float64
-	agree  int // other places that say the same
+	agree  int // number of other places with the same name
 	note   string
 }
 
-// What a place is worth; the order is that of the rules, JSON-LD of the owner first. A name's fit to
-// the domain is worth more than one step of it: on home pages the title names the brand at either end.
+// Weights of the places; the order is that of the rules, JSON-LD of the owner
+// first. A name's fit to the domain counts more than one step: on home pages
+// the title has the brand at either end.
 const (
 	ownerBase     = 40.0
 	websiteBase   = 36.0
@@ -38,19 +39,23 @@ const (
 	homeTextBase  = 13.0
 	feedBase      = 15.0
 	titleBase     = 14.0
-	writtenBase   = 4.0 // the domain's words as the page writes them
+	writtenBase   = 4.0 // the domain's words as written in the page
 	copyrightBase = 12.0
 	headingBase   = 10.0
 	authorBase    = 10.0
 	handleBase    = 4.0
-	// shortBase is added for a title that is one short part: it is a name, not a sentence.
+	// shortBase is added for a title of one short part: it is a name, not a
+	// sentence.
 	shortBase  = 4.0
 	shortWords = 3
-	// endBase is added for the part of a title where sites put their name: the last on an inner page.
+	// endBase is added for the part of a title that usually has the site's
+	// name: the last on an inner page.
 	endBase = 2.0
-	// labelBase is more than that of a title that does not fit the domain at all.
+	// labelBase is more than that of a title that does not fit the domain at
+	// all.
 	labelBase = 16.0
-	// moreFactor is what a place on a second page is worth beside the same place on the home page.
+	// moreFactor is the weight of a place on a second page relative to the home
+	// page.
 	moreFactor = 0.6
 
 	fitWeight       = 30.0
@@ -59,21 +64,21 @@ const (
 	maxAgree        = 3
 	longPenalty     = 8.0 // more than four words, and again more than seven
 	domainPenalty   = 21.0
-	endingPenalty   = 6.0  // Acme.com, where another place says Acme
-	articlePenalty  = 12.0 // it is what the page is about
-	strangerPenalty = 10.0 // it has nothing of the domain, while another candidate is the domain
-	personPlace     = 10.0 // an owner that is a person too, where the site has a name of its own
-	lonePublisher   = 10.0 // a publisher that has nothing of the domain and that nobody else names
-	// mostAgree is how many other places must agree on a name that does not fit the domain for it to stand
-	// against the bare domain.
+	endingPenalty   = 6.0  // Acme.com, if another place has Acme
+	articlePenalty  = 12.0 // the name is the topic of the page
+	strangerPenalty = 10.0 // the name has nothing of the domain, while another candidate is the domain
+	personPlace     = 10.0 // an owner that is also a person, if the site has its own name
+	lonePublisher   = 10.0 // a publisher unrelated to the domain that no other place names
+	// mostAgree is how many other places must agree on a name that does not fit
+	// the domain for it to compete with the bare domain.
 	mostAgree = 2
 )
 
-// FromDomain is the method of a name that nothing but the domain gives.
+// FromDomain is the method of a name that only the domain gives.
 const FromDomain = "domain"
 
-// Name decides the brand's name. Its confidence is low when only the domain says it; agreed says whether
-// two places give it.
+// Name decides the brand's name. Its confidence is low if only the domain gives
+// it; agreed reports whether two places give it.
 func Name(in Input) (name Found[string], agreed bool) {
 	all := weighNames(in)
 	if len(all) == 0 {
@@ -96,12 +101,13 @@ func NamesWeighed(in Input) []Weighed {
 	return out
 }
 
-// weighNames scores every candidate and puts the best first, in the spelling that the brand uses.
+// weighNames scores every candidate and returns the best first, in the spelling
+// that the brand uses.
 func weighNames(in Input) []nameCandidate {
 	all := nameCandidates(in)
 	shorten(all)
 	isDomainGiven := slices.ContainsFunc(all, func(c nameCandidate) bool {
-		return c.method != FromDomain && c.fit >= affixFit && c.text != in.Site.Label // in small letters it may be a file's or a template's name
+		return c.method != FromDomain && c.fit >= affixFit && c.text != in.Site.Label // in lower case it may be the name of a file or template
 	})
 	for i := range all {
 		c := &all[i]
@@ -117,11 +123,11 @@ func weighNames(in Input) []nameCandidate {
 		}
 		if n := len(strings.Fields(c.text)); n > 7 {
 			less(3*longPenalty, "very long")
-		} else if n > 4 && c.method != "og:site_name" { // a long name there is on purpose
+		} else if n > 4 && c.method != "og:site_name" { // a long og:site_name is intentional
 			less(longPenalty, "long")
 		}
 		if c.fit < wordFit && slogan.MatchString(c.text) {
-			less(2*longPenalty+fitWeight*c.fit, "a slogan") // whose words fit by accident
+			less(2*longPenalty+fitWeight*c.fit, "a slogan") // its words match by coincidence
 		}
 		if isDomain(c.text, in) {
 			less(domainPenalty, "only the domain")
@@ -131,21 +137,21 @@ func weighNames(in Input) []nameCandidate {
 		switch {
 		case !in.Inner() || isDomain(c.text, in) || c.fit > 0 && namesSite(all, c) && c.agree > 1:
 		case ofHeadline(c.method) && in.isHeadline(c):
-			less(articlePenalty+fitWeight*c.fit, "part of the headline") // whose words fit by accident
+			less(articlePenalty+fitWeight*c.fit, "part of the headline") // its words match by coincidence
 		case c.fit < StrongFit && in.pageIsAbout(c.text):
-			less(articlePenalty, "what the page is about")
+			less(articlePenalty, "the topic of the page")
 		}
 		if isDomainGiven && c.fit == 0 && c.method != FromDomain {
 			less(strangerPenalty, "nothing of the domain")
 		}
 		if c.method == "publisher meta" && c.fit == 0 && c.agree == 0 && len(strings.Fields(c.text)) <= shortWords { // often a person
-			less(lonePublisher, "nobody else names it")
+			less(lonePublisher, "no other place names it")
 		}
 		c.note = strings.Join(notes, ", ")
 	}
 	yieldToDomain(all, in)
 	slices.SortStableFunc(all, func(a, b nameCandidate) int {
-		return cmp.Compare(b.score, a.score) // equal ones stay in the order of the rules
+		return cmp.Compare(b.score, a.score) // ties keep the order of the rules
 	})
 	if len(all) > 0 {
 		all[0].text = spelled(in, all)
@@ -153,7 +159,8 @@ func weighNames(in Input) []nameCandidate {
 	return all
 }
 
-// maxFrontPath is the longest path of one part that may be a front page's: /en, /de-de, /home.
+// maxFrontPath is the longest path of one segment that may be a front page's:
+// /en, /de-de, /home.
 const maxFrontPath = 6
 
 // Inner reports whether the page is not the site's front page.
@@ -165,7 +172,7 @@ func (in Input) Inner() bool {
 	return strings.ContainsRune(path, '/') || len(path) > maxFrontPath && !strings.HasPrefix(path, "index.") && !strings.HasPrefix(path, "default.")
 }
 
-// pageIsAbout says whether a text is the page's own headline.
+// pageIsAbout reports whether a text is the page's own headline.
 func (in Input) pageIsAbout(text string) bool {
 	f := Folded(text)
 	for _, h := range append(slices.Clone(in.Page.Headings), in.Page.Meta("og:title", "twitter:title")) {
@@ -176,7 +183,7 @@ func (in Input) pageIsAbout(text string) bool {
 	return false
 }
 
-// sameKey is what two spellings of one name have in common.
+// sameKey returns the part that two spellings of one name have in common.
 func sameKey(text string) string {
 	f := Folded(text)
 	if words := FoldedWords(text); len(words) > 1 && words[0] == "the" {
@@ -185,8 +192,8 @@ func sameKey(text string) string {
 	return f
 }
 
-// agreement counts the other places that give the same name. On an inner page title, shared title and
-// heading are one place: the headline.
+// agreement counts the other places that give the same name. On an inner page,
+// title, shared title and heading are one place: the headline.
 func agreement(all []nameCandidate, c *nameCandidate, inner bool) int {
 	place := func(method string) string {
 		if inner && (method == "og:title" || method == "heading") {
@@ -205,8 +212,9 @@ func agreement(all []nameCandidate, c *nameCandidate, inner bool) int {
 	return len(methods)
 }
 
-// spelled returns the spelling of the best name that the brand itself uses: with the diacritics, for an alt
-// text says Citta where the title says Città; and with the capitals, where other places write them.
+// spelled returns the best name as the brand itself spells it: with its
+// diacritics, because an alt text may have Citta and the title Città; and with
+// its capitals, if other places have them.
 func spelled(in Input, all []nameCandidate) string {
 	text, same := all[0].text, Folded(all[0].text)
 	for _, c := range all {
@@ -222,7 +230,7 @@ func spelled(in Input, all []nameCandidate) string {
 	}
 	if all[0].method != FromDomain {
 		capital, plain := "", 0.0
-		asked := map[string]bool{} // each place once, and each way it writes
+		asked := map[string]bool{} // each place once, and each of its spellings
 		for _, c := range all {
 			key := c.method + " " + c.text
 			switch {
@@ -247,7 +255,8 @@ func spelled(in Input, all []nameCandidate) string {
 	return text
 }
 
-// partOf returns the words of a text that a folded name is made of, "" when it does not hold them.
+// partOf returns the words of a text that a folded name consists of, or "" if
+// it does not contain them.
 func partOf(text, name string) string {
 	words := strings.Fields(text)
 	for i := range words {
@@ -271,8 +280,8 @@ func beyondASCII(text string) int {
 	return n
 }
 
-// nameFit is how well a candidate fits the site, with the benefit of the doubt for scripts that cannot be
-// compared with a domain.
+// nameFit returns how well a candidate fits the site, leniently for scripts
+// that cannot be compared with a domain.
 func (in Input) nameFit(text string) float64 {
 	if isDomain(text, in) {
 		return insideFit

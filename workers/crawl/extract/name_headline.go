@@ -7,16 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// ofHeadline says whether a place shows the page's headline as often as the site's name.
+// ofHeadline reports whether a place shows the page's headline as often as the
+// site's name.
 func ofHeadline(method string) bool {
 	return method == "title" || method == "og:title" || method == "heading" || method == "feed title"
 }
 
-// minHeadline is how many letters of a headline make a text that holds them a headline too.
+// minHeadline is how many letters of a headline make a text that contains them
+// a headline too.
 const minHeadline = 10
 
-// isHeadline says whether a candidate of title, heading or feed is a part of an inner page's headline: "Folge
-// 70" of "Folge 70: Star Trek", or a headline with more behind it.
+// isHeadline reports whether a candidate from a title, heading or feed is a
+// part of an inner page's headline: "Folge 70" of "Folge 70: Star Trek", or a
+// headline followed by more text.
 func (in Input) isHeadline(c *nameCandidate) bool {
 	if c.fit >= affixFit {
 		return false
@@ -34,21 +37,22 @@ func (in Input) isHeadline(c *nameCandidate) bool {
 			return true
 		}
 	}
-	// A title of one long part is all headline.
+	// A title of one long part is entirely headline.
 	return c.method == "title" && c.fit < StrongFit && c.agree == 0 && len(titleSegments(in.Page.Title)) == 1 && len(strings.Fields(c.text)) > shortWords
 }
 
-// atTheSite are places that name the site and not the page.
+// atTheSite are places that name the site, not the page.
 var atTheSite = []string{"og:site_name", "json-ld website", "json-ld organization", "json-ld publisher", "application-name", "home link text", "home link label", "logo alt", "copyright line"}
 
-// namesSite says whether a place that speaks of the site gives the same name.
+// namesSite reports whether a place about the site gives the same name.
 func namesSite(all []nameCandidate, c *nameCandidate) bool {
 	same := sameKey(c.text)
 	return slices.ContainsFunc(all, func(o nameCandidate) bool { return slices.Contains(atTheSite, o.method) && sameKey(o.text) == same })
 }
 
-// headlines lists the page's headings and its shared title, without the site's name behind it. A shared title
-// that is the title says nothing new, so it counts only when same is set.
+// headlines lists the page's headings and its shared title, without the site's
+// name at the end. A shared title equal to the title adds nothing, so it counts
+// only if same is set.
 func (in Input) headlines(same bool) []string {
 	out := slices.Clone(in.Page.Headings)
 	for _, h := range in.Page.Headings {
@@ -68,9 +72,10 @@ func (in Input) headlines(same bool) []string {
 	return append(out, strings.Join(shared, " "))
 }
 
-// yieldToDomain puts names that fit the domain badly, and those that are the domain and more, behind the bare
-// domain where the page calls itself by it. A name that several places give, or one in a script that no
-// domain is written in, stays.
+// yieldToDomain moves names that fit the domain badly, and those that are the
+// domain with additions, behind the bare domain if the page uses it as its
+// name. A name that several places give, or one in a script that domains do not
+// use, stays.
 func yieldToDomain(all []nameCandidate, in Input) {
 	bare := -1
 	for i := range all {
@@ -93,7 +98,7 @@ func yieldToDomain(all []nameCandidate, in Input) {
 				continue
 			}
 		case f != domain && strings.Contains(f, domain):
-		case c.base >= siteNameBase && c.fit >= commonFit && d.agree == 0 && d.base < appBase: // declared, against one picture's alt
+		case c.base >= siteNameBase && c.fit >= commonFit && d.agree == 0 && d.base < appBase: // declared, compared with one image's alt text
 			continue
 		case c.fit >= wordFit, c.agree >= mostAgree, c.fit >= partFit && c.agree > 0, beyondASCII(c.text) > 0 && !hasLatin(c.text):
 			continue
@@ -103,11 +108,11 @@ func yieldToDomain(all []nameCandidate, in Input) {
 	}
 }
 
-// countryTail is the code of a country behind a brand's name.
+// countryTail is the code of a country after a brand's name.
 var countryTail = regexp.MustCompile(`\s+\(?(?:DE|AT|CH|UK|GB|US|USA|FR|IT|ES|NL|BE|PL|PT|SE|DK|NO|FI|IE|CZ|HU|RO|GR|TR|RU|JP|CN|KR|IN|BR|MX|AR|CL|CO|PE|AU|NZ|CA|ZA|EU|ME|EMEA|DACH|LATAM)\)?$`)
 
-// shorten takes the company, or the country, off a declared name where another place gives the name alone:
-// Acme Media beside Acme.
+// shorten removes the company or the country from a declared name if another
+// place gives the name without it: Acme for Acme Media.
 func shorten(all []nameCandidate) {
 	for i := range all {
 		c := &all[i]

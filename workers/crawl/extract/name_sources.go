@@ -15,18 +15,19 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Limits of where names are looked for.
+// Limits of the search for names.
 const (
 	maxHomeTexts = 3 // texts of links to the front page
-	// maxHomePictures bounds the pictures in links to the front page that are asked for a name.
+	// maxHomePictures limits the images in links to the front page that are
+	// searched for a name.
 	maxHomePictures = 12
 	maxCopyrights   = 4      // copyright lines
 	maxLine         = 400    // bytes of a copyright line
 	maxWritten      = 60_000 // words that are compared with the domain
-	maxDenseName    = 6      // signs of a short name in a script without spaces
+	maxDenseName    = 6      // characters of a short name in a script without spaces
 )
 
-// collector gathers candidates of one page.
+// collector collects the candidates of one page.
 type collector struct {
 	in     Input
 	source string
@@ -37,7 +38,7 @@ type collector struct {
 func (c *collector) add(text, method string, base float64) {
 	fit := 0.0
 	if m := inBrackets.FindStringSubmatch(page.Clean(text, maxNameRunes)); m != nil && !hasLatin(m[1]) {
-		fit = c.in.fit(m[2]) // the domain stands behind a name in another script
+		fit = c.in.fit(m[2]) // the domain follows a name in another script
 	}
 	text = tidyName(fitting(text, c.in), c.in)
 	if text == "" || packageName.MatchString(text) && c.in.fit(text) < affixFit || generic(text) && c.in.fit(text) < exactFit || hostedName(text, c.in) {
@@ -72,7 +73,7 @@ func nameCandidates(in Input) []nameCandidate {
 	if strings.ContainsRune(written, ' ') {
 		c.add(written, "page text", writtenBase)
 	}
-	// The domain always says something, however little.
+	// The domain always gives a name, however weak.
 	if label := in.Site.Label; label != "" {
 		if written == "" || strings.ContainsRune(written, ' ') {
 			written = titleCase(label)
@@ -82,7 +83,7 @@ func nameCandidates(in Input) []nameCandidate {
 	return c.out
 }
 
-// page takes in what a page declares and shows, besides its title.
+// page adds the declarations and visible names of a page, except its title.
 func (c *collector) page(p *page.Page) {
 	in := c.in
 	if p.Data != nil {
@@ -107,7 +108,8 @@ func (c *collector) page(p *page.Page) {
 			}
 			c.add(o.Text("name"), "json-ld publisher", base)
 			if len(c.out) > n && slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.near(p.Resolve(text)) }) {
-				// Its own domain is named as the host asked is: as good as a name that fits.
+				// It names the requested host as its own domain: as good as a
+				// name that fits.
 				c.out[n].base, c.out[n].fit = ownerBase*c.factor, max(c.out[n].fit, affixFit)
 			}
 		}
@@ -140,7 +142,8 @@ func (c *collector) page(p *page.Page) {
 	}
 }
 
-// namedOtherwise says whether the site declares a name that is not its owner's: the owner is its author.
+// namedOtherwise reports whether the site declares a name that is not its
+// owner's: the owner is its author.
 func (c *collector) namedOtherwise(owner string, p *page.Page) bool {
 	names := []string{p.Meta("og:site_name")}
 	if w := p.Data.WebSite(c.in.Site); w != nil {
@@ -149,10 +152,11 @@ func (c *collector) namedOtherwise(owner string, p *page.Page) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return Folded(name) != "" && Folded(name) != Folded(owner) })
 }
 
-// feedWords are what the title of a feed says beside the site's name.
+// feedWords matches the words in the title of a feed that are not the site's
+// name.
 var feedWords = regexp.MustCompile(`(?i)^(?:(?:rss|atom|json)(?: ?2\.0)?[ -]?)?(?:news ?)?feeds?\s(?:for|of|von|de|di|du|da|from)\s|\s*(?:[»›|:–—-]\s*)?\b(?:(?:all |the )?(?:blog |posts |comments |news |latest |main |full )*(?:rss|atom|feeds?|newsfeed|flux|fil rss|json feed)\b.*|comments|канал|лента)\s*$`)
 
-// maxFeeds bounds the feeds whose titles are read.
+// maxFeeds limits the feeds whose titles are read.
 const maxFeeds = 3
 
 // feedTitles reads the titles of the site's feeds: "Acme » Feed".
@@ -175,7 +179,8 @@ func feedTitles(root *html.Node) []string {
 	return out
 }
 
-// homeLinks takes in what the links to the front page show: a picture's alt text, or words.
+// homeLinks adds the content of links to the front page: an image's alt text,
+// or words.
 func (c *collector) homeLinks(p *page.Page) {
 	pictures := maxHomePictures
 	for _, im := range p.Images {
@@ -197,7 +202,8 @@ func (c *collector) homeLinks(p *page.Page) {
 	}
 }
 
-// title takes in the parts of the title, the heading and the shared title of the home page.
+// title adds the parts of the title, the heading and the shared title of the
+// home page.
 func (c *collector) title(p *page.Page) {
 	segments := titleSegments(p.Title)
 	for i, segment := range segments {
@@ -221,8 +227,8 @@ func (c *collector) title(p *page.Page) {
 	}
 }
 
-// owners lists who the page's linked data says owns the site, and the publishers that have the host asked as
-// their own.
+// owners lists the owners of the site according to the page's linked data, and
+// the publishers that claim the requested host.
 func (in Input) owners() []*linkeddata.Object {
 	var out []*linkeddata.Object
 	if in.Page.Data != nil {
@@ -239,8 +245,9 @@ func (in Input) owners() []*linkeddata.Object {
 	return out
 }
 
-// near says whether an address belongs to the host that was asked, where a publication on a shared domain
-// has a domain of its own besides: map.acme.com beside acme.publisher.example.
+// near reports whether a URL belongs to the requested host, if a publication on
+// a shared domain also has its own domain: map.acme.com and
+// acme.publisher.example.
 func (in Input) near(u *url.URL) bool {
 	if in.Page.URL == nil || u == nil {
 		return false
@@ -249,7 +256,7 @@ func (in Input) near(u *url.URL) bool {
 	return Folded(sub) != "" && sub != in.Site.Label && !in.Site.Own(u) && Folded(sub) == Folded(site.New(site.Registrable(u.Hostname())).Label)
 }
 
-// handleOf reads a twitter:site value, which may be a whole address.
+// handleOf reads a twitter:site value, which may be a whole URL.
 func handleOf(value string) (string, bool) {
 	value = strings.TrimPrefix(strings.TrimSpace(value), "@")
 	if strings.Contains(value, "/") {
@@ -266,8 +273,9 @@ func handleOf(value string) (string, bool) {
 	return value, handle.MatchString(value)
 }
 
-// written returns how the page writes the words that a folded text is made of, in capitals where it ever
-// does: Business Today of businesstoday. It returns "" when it does not write them.
+// written returns the page's spelling of the words in a folded text, with
+// capitals if it ever uses them: Business Today for businesstoday. It returns
+// "" if the page does not contain them.
 func (in Input) written(label string) string {
 	if len(label) < minCommon || genericNames[label] {
 		return ""
@@ -319,27 +327,28 @@ func (in Input) written(label string) string {
 	if best == "" || count[strings.ToLower(best)] > count[best] && !strings.ContainsRune(best, ' ') {
 		return ""
 	}
-	if best == strings.ToUpper(best) && strings.ContainsRune(best, ' ') { // a menu's or a headline's capitals
+	if best == strings.ToUpper(best) && strings.ContainsRune(best, ' ') { // the capitals of a menu or headline
 		return ""
 	}
 	return best
 }
 
-// wrapping is what stands around a name in running text.
+// wrapping are the characters around a name in running text.
 const wrapping = " \"'“”‘’«»‹›|-–—·•∙:.,;!?()[]{}【】「」『』"
 
 var (
 	copyrightSign = regexp.MustCompile(`(?i)©|\(c\)\s*(?:19|20)\d\d|\bcopyright\b`)
-	// copyrightHead is what stands before the owner: signs, years, "by".
+	// copyrightHead matches the text before the owner: signs, years, "by".
 	copyrightHead = regexp.MustCompile(`(?i)^.*?(?:©|\(c\)|copyright)[\s©]*(?:copyright|\(c\)|©)?[\s,.:]*(?:(?:19|20)\d\d)?(?:\s*[-–—]\s*(?:(?:19|20)?\d\d|present|heute|today|now))?[\s,.:|•·–—-]*(?:by\s+|of\s+)?`)
-	// copyrightTail is where the owner ends.
+	// copyrightTail matches the end of the owner.
 	copyrightTail = regexp.MustCompile(`(?i)\s*(?:[|•·∙/;]|\.\s|\s[-–—]\s|\ball rights\b|\balle rechte\b|\btous droits\b|\btodos los\b|\btodos os\b|\btutti i\b|\bdesigned\b|\bpowered\b|\bprivacy\b|\bterms\b|\bis a (?:registered )?trademark|\b(?:19|20)\d\d\b|\bvat\b|\bp\.?\s?iva\b).*$`)
 )
 
-// holding is what the company behind a brand adds to its name.
+// holding matches the additions of the company behind a brand to its name.
 var holding = regexp.MustCompile(`(?i)(?:\s+(?:media|group|gruppe|holdings?|communications|publishing|publications|partners|verlag|medien|enterprises|brands|technologies|networks?|interactive|productions|entertainment|international|worldwide|global))+(?:[, ]+(?:inc|llc|ltd|gmbh|ag|plc|s\.?a)\.?)?$`)
 
-// copyrightOwner reads the owner out of a copyright line; a text that is none is returned as it is.
+// copyrightOwner returns the owner in a copyright line; it returns other texts
+// unchanged.
 func copyrightOwner(line string) string {
 	if copyrightSign.MatchString(line) {
 		line = copyrightHead.ReplaceAllString(line, "")
@@ -347,7 +356,7 @@ func copyrightOwner(line string) string {
 	return strings.Trim(copyrightTail.ReplaceAllString(line, ""), wrapping)
 }
 
-// copyrightLines finds the copyright lines of a document, those at its end first.
+// copyrightLines returns the copyright lines of a document, last first.
 func copyrightLines(root *html.Node) []string {
 	var lines []*html.Node
 	visit(root, func(n *html.Node) bool {
@@ -367,7 +376,7 @@ func copyrightLines(root *html.Node) []string {
 		if !copyrightSign.MatchString(line) {
 			continue
 		}
-		if Folded(copyrightOwner(line)) == "" && n.Parent != nil { // the owner stands in the next element
+		if Folded(copyrightOwner(line)) == "" && n.Parent != nil { // the owner is in the next element
 			line = page.Clean(innerText(n.Parent, maxLine), maxLine)
 		}
 		out = append(out, line)
@@ -375,7 +384,7 @@ func copyrightLines(root *html.Node) []string {
 	return out
 }
 
-// mayBeCopyright is a quick look, for most texts are not.
+// mayBeCopyright is a fast check that excludes most texts.
 func mayBeCopyright(text string) bool {
 	return strings.Contains(text, "©") || strings.Contains(text, "(c)") || strings.Contains(text, "(C)") || strings.Contains(text, "opyright") || strings.Contains(text, "OPYRIGHT")
 }

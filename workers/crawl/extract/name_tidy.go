@@ -11,8 +11,9 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// fitting returns the part of a name that fits the domain best, when the name is written as a title: "PR
-// Newswire: news distribution". When no part fits, it is the short one beside a sentence, or the whole.
+// fitting returns the part of a name that fits the domain best if the name is
+// written as a title: "PR Newswire: news distribution". If no part fits, it
+// returns the short part next to a sentence, or the whole.
 func fitting(text string, in Input) string {
 	text = poweredBy.ReplaceAllString(webHost.ReplaceAllString(text, "$1"), "")
 	if bare := slices.IndexFunc(titleSegments(text), func(s string) bool { return isDomain(strings.TrimSpace(s), in) }); bare >= 0 && !slices.ContainsFunc(titleSegments(text), func(s string) bool {
@@ -44,17 +45,18 @@ func fitting(text string, in Input) string {
 	return text
 }
 
-// webHost is a domain with its customary host.
+// webHost is the prefix www. of a domain.
 var webHost = regexp.MustCompile(`(?i)(^|\s)www\.`)
 
-// sentenceEnd parts a slogan of sentences: "Acme.com. Spend less. Smile more."
+// sentenceEnd separates the sentences of a slogan: "Acme.com. Spend less. Smile
+// more."
 var sentenceEnd = regexp.MustCompile(`[.,!?:]\s+|[，。！？、]`)
 
-// hostedOn is the end of a title that names the place last: "Say Why on Acme".
+// hostedOn is the end of a title that has the site last: "Say Why on Acme".
 var hostedOn = regexp.MustCompile(`(?i)^.+?\s(?:on|at|via|by|from|von|auf|bei|sur|chez|en|su|på|op|na|на|в)\s+(\S+(?:\s\S+){0,3})$`)
 
-// sentence returns the part of a slogan that is the domain, else the whole. Short texts are names in which
-// a stop is an abbreviation's: Dr. Oetker.
+// sentence returns the part of a slogan that is the domain, else the whole.
+// Short texts are names, where a period belongs to an abbreviation: Dr. Oetker.
 func sentence(text string, in Input) string {
 	if m := hostedOn.FindStringSubmatch(text); m != nil && in.fit(text) < exactFit && in.fit(m[1]) >= exactFit {
 		return m[1]
@@ -71,20 +73,22 @@ func sentence(text string, in Input) string {
 
 var (
 	marks = strings.NewReplacer("®", "", "™", "", "℠", "", "©", "")
-	// legalForm is a company's legal form at the end of its name, or before it where that is the custom.
+	// legalForm is a company's legal form at the end of its name, or at the
+	// beginning where that is the custom.
 	legalForm = regexp.MustCompile(`(?i)[,\s]+\(?(inc|incorporated|llc|l\.l\.c|llp|lp|ltd|limited|corp|corporation|co|company|gmbh(\s*&\s*co\.?\s*kga?)?|mbh|ug|ag|se|sa|s\.a|sas|s\.a\.s|sarl|s\.?à\.?\s?r\.?l|srl|s\.r\.l|spa|s\.p\.a|s\.?l\.?u?|b\.?v|n\.?v|plc|oy|oyj|ab|asa|a/s|aps|kg|kgaa|e\.\s?v|e\.\s?k|lda|ltda|s\.?a\.? de c\.?v|pty|pte|pvt|private limited|sdn\.? bhd|bhd|tbk|kk|k\.k|kft|zrt|s\.?r\.?o|s\.?\s?k\.?\s?a|sp\.\s?(?:k|j|p)|gbr|a\.\s?s|d\.\s?o\.\s?o|sp\.?\s?z\s?o\.?\s?o|ооо|оао|зао|пао|ао|株式会社|有限公司|股份有限公司|주식회사)\.?\)?$`)
 	legalHead = regexp.MustCompile(`(?i)^(?:株式会社|有限会社|\(株\)|㈱|주식회사|\(주\)|ооо|оао|зао|пао|ао|pt\.?)\s*`)
 	legalTail = regexp.MustCompile(`(?:株式会社|有限公司|股份有限公司|有限责任公司|集团|주식회사)$`)
-	// inBrackets is what stands in brackets behind a name: Amazon Web Services (AWS), X (formerly Twitter).
+	// inBrackets is the text in brackets after a name: Amazon Web Services
+	// (AWS), X (formerly Twitter).
 	inBrackets = regexp.MustCompile(`^(.+?)\s*[\(（\[]([^()（）\[\]]{2,})[\)）\]]$`)
-	// frontPage are words for the front page, or for being the real one, around a name: "ARD Startseite",
-	// "Acme Home Page", "Sito ufficiale Acme".
+	// frontPage matches words for a front or official page around a name: "ARD
+	// Startseite", "Acme Home Page", "Sito ufficiale Acme".
 	frontPage = regexp.MustCompile(`(?i)^(?:welcome to|welcome at|willkommen (?:bei|auf|beim?)|bienvenue (?:sur|chez|à)|bienvenido(?:s)? a|bem-vindo (?:à|ao|a)|benvenut[io] (?:su|in|a)|welkom bij|välkommen till|velkommen til|witamy w|добро пожаловать (?:в|на)|by|the official (?:web)?site (?:of|for)|official (?:web)?site (?:of|for)|site officiel (?:de|d')|sitio (?:web )?oficial de|sito ufficiale(?: di)?|site oficial d[aoe]|offizielle (?:web)?seite (?:von|der|des)|официальный сайт|欢迎来到)\s+` +
 		`|\s+(?:home\s?page|home|official (?:web\s?|home\s?)?(?:site|page|store|shop)|official|startseite|homepagina|accueil|inicio|início|web\s?site|website|online\s?shop|online\s?store|web\s?shop|tienda (?:online|oficial)|boutique en ligne|site officiel|sitio (?:web )?oficial|site oficial|web oficial|sito ufficiale|offizielle (?:web)?seite|strona główna|ana sayfa|resmi sitesi|главная|официальный сайт|trang chủ|beranda|embed|player)$` +
 		`|\s*(?:公式(?:サイト|ホームページ|ウェブサイト|通販|オンラインストア)?|オフィシャル(?:サイト|ホームページ)|ホームページ|トップページ|官方网站|官方網站|官方商城|官网|官網|首页|首頁|공식\s?(?:홈페이지|사이트|온라인\s?스토어)|홈페이지)$|^(?:【?公式】?)\s*`)
 )
 
-// tidyName makes a candidate fit to be a name, or "" when it cannot be one.
+// tidyName cleans a candidate for the name, or returns "" if it cannot be one.
 func tidyName(text string, in Input) string {
 	text = page.Clean(marks.Replace(text), page.MaxValueRunes)
 	text = strings.Trim(text, " \"'“”‘’«»‹›|-–—·•∙:,；，。、【】「」『』★☆►▶→←✓")
@@ -112,7 +116,7 @@ func tidyName(text string, in Input) string {
 	}
 	switch opened, closed := strings.Count(text, "("), strings.Count(text, ")"); {
 	case opened > closed:
-		text += ")" // trimmed off
+		text += ")" // trimmed above
 	case closed > opened:
 		text = strings.TrimRight(text, ")")
 	}
@@ -125,16 +129,19 @@ func tidyName(text string, in Input) string {
 	return text
 }
 
-// notName are texts that hold what no name does: a mail address, a template's variable or key.
+// notName matches text that no name contains: a mail address, a template's
+// variable or key.
 var notName = regexp.MustCompile(`[^\s@]@[^\s@]+\.[a-zA-Z]{2,}|\$\w|\b[a-z]+(?:\.[a-z_]+){3,}\b|\b[a-z]+_[a-z]+\.[a-z]+\.`)
 
-// poweredBy is what a name says of the platform under it.
+// poweredBy matches the mention of the platform in a name.
 var poweredBy = regexp.MustCompile(`(?i)\s+(?:powered|hosted) by\s.+$`)
 
-// numeral says whether a text has no letters: a post's number, a telephone number.
+// numeral reports whether a text has no letters: the number of a post or
+// telephone.
 func numeral(text string) bool { return !strings.ContainsFunc(text, unicode.IsLetter) }
 
-// said says whether another place of the page agrees with a name without its legal form.
+// said reports whether another place of the page agrees with a name without its
+// legal form.
 func said(short string, in Input) bool {
 	if in.fit(short) >= StrongFit {
 		return true
@@ -143,7 +150,7 @@ func said(short string, in Input) bool {
 	return f != "" && (strings.Contains(Folded(in.Page.Title), f) || strings.Contains(Folded(in.Page.Meta("og:title", "og:site_name")), f))
 }
 
-// initials says whether an abbreviation is made of a name's initials.
+// initials reports whether an abbreviation consists of a name's initials.
 func initials(name, short string) bool {
 	var b strings.Builder
 	for w := range strings.FieldsSeq(name) {
@@ -153,22 +160,22 @@ func initials(name, short string) bool {
 	return b.String() == strings.ToLower(short)
 }
 
-// isDomain says whether a name merely repeats the domain in lower case, as ard.de does. RANDOM.ORG and
-// Booking.com are names.
+// isDomain reports whether a name is only the domain in lower case, such as
+// ard.de. RANDOM.ORG and Booking.com are names.
 func isDomain(name string, in Input) bool {
 	lower := strings.ToLower(name)
 	return name == lower && (lower == in.Site.Domain || lower == "www."+in.Site.Domain || slices.Contains(in.Site.Others, lower))
 }
 
-// titleSeparators part a title: a bar, a dash or a colon with space around it, brackets of East Asian
-// titles, …
+// titleSeparators separate the parts of a title: a bar, a dash or a colon with
+// space around it, brackets of East Asian titles, …
 var titleSeparators = regexp.MustCompile(`\s+[-–—|·•∙:»«›~/⋆★]+\s+|\s*[|｜»«¦┃]\s*|:\s+|：|\s+[–—]|[–—-]\s+|\s+::\s+|[【】「」『』]`)
 
-// openCompound is a compound that its second word completes: Lesben- und Schwulenverband. Its hyphen parts
-// no title.
+// openCompound is a compound that its second word completes: Lesben- und
+// Schwulenverband. Its hyphen does not separate parts of a title.
 var openCompound = regexp.MustCompile(`(?i)(\pL)- ((?:und|oder|bzw\.|sowie|u\.|&|and|or|et|ou|y|e|o|en|of|och|og|eller)\s)`)
 
-// maxSegments bounds the parts of a title.
+// maxSegments limits the parts of a title.
 const maxSegments = 8
 
 // titleSegments splits a title.
@@ -180,11 +187,12 @@ func titleSegments(title string) []string {
 	for i := range parts {
 		parts[i] = strings.ReplaceAll(parts[i], "‑ ", "- ")
 	}
-	// Where nothing fits the domain the first part is the best guess, so order is kept.
+	// If nothing fits the domain the first part is the best guess, so the order
+	// is kept.
 	return slices.DeleteFunc(parts, func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
-// logoWords are what an alt text says beside the name.
+// logoWords are words of an alt text other than the name.
 var logoWords = regexp.MustCompile(`(?i)\b(the logo of|logo (?:of|von|vom|des?|der|dem|du|del|della|di|da|do|dos|das|van|av|af)(?: (?:the|der|des|la|las|los|het))?|logo(type|tipo)?|wordmark|icon|homepage|home page|home|(?:go|back|return|link|zurück|zur|vai|ir|volver|retour) (?:to|zu[mr]?|al?|à l'|alla|ao|startseite)(?: the)?|visit|the official|official site|startseite|accueil|inicio|brand|image|white|black|svg|png)\b|(?:ロゴ|标志|標誌|로고|логотип)`)
 
 func withoutLogoWords(alt string) string {

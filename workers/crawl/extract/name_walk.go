@@ -8,12 +8,12 @@ import (
 
 // Limits of a walk through a document.
 const (
-	maxNodes = 200_000 // elements and texts that are visited
+	maxNodes = 200_000 // visited elements and texts
 	maxWalk  = 1500    // depth
 )
 
-// visit shows the nodes of a document in order; what stands inside of one is passed over when enter says
-// false. A nil document has none.
+// visit calls enter for the nodes of a document in order, and skips the content
+// of a node for which enter returns false. A nil document has no nodes.
 func visit(root *html.Node, enter func(*html.Node) bool) {
 	left := maxNodes
 	var walk func(*html.Node, int)
@@ -30,7 +30,7 @@ func visit(root *html.Node, enter func(*html.Node) bool) {
 	}
 }
 
-// innerText is the visible text of an element, up to about a number of bytes.
+// innerText returns the visible text of an element, up to about limit bytes.
 func innerText(n *html.Node, limit int) string {
 	var b strings.Builder
 	visit(n, func(n *html.Node) bool {

@@ -6,9 +6,10 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Weights of the quality score, to be divided by their sum, 1.10. The score reads in thirds: below 1/3 a record
-// is poor (no logo, or hardly more than one), up to 2/3 it is fair (a name, a description and a picture), above
-// it is good (a proper logo and most of the rest).
+// Weights of the quality score, to be divided by their sum, 1.10. The score
+// reads in thirds: below 1/3 a record is poor (at most a logo), up to 2/3 it is
+// fair (a name, a description and an image), above that it is good (a proper
+// logo and most of the rest).
 const (
 	logoScore        = 0.30
 	secondTypeScore  = 0.10
@@ -24,10 +25,10 @@ const (
 	sumOfScores = logoScore + secondTypeScore + bothThemesScore + nameScore + descriptionScore + colorScore +
 		fontScore + linkScore + bannerScore + companyScore
 
-	fullLinks        = 3 // links that give the whole share
+	fullLinks        = 3 // links for the full weight
 	companyFields    = 5
 	noLogoCap        = 0.33
-	waitingFactor    = 0.6 // factor of a record that was made from a page that waits for its site
+	waitingFactor    = 0.6 // factor of a record from a page that announces a site
 	largeRaster      = 256 // pixels
 	smallRaster      = 64
 	vectorLogo       = 1.0
@@ -38,7 +39,8 @@ const (
 	lonelyNameSource = 1.0
 )
 
-// Score says how complete a record is, 0 to 1. NameAgreed says whether two sources gave the same name.
+// Score returns how complete a record is, from 0 to 1. nameAgreed reports
+// whether two sources gave the same name.
 func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 	if r.NSFW {
 		return 0
@@ -67,15 +69,16 @@ func Score(r *eventschemas.Record, nameAgreed bool) float64 {
 	return Round2(score)
 }
 
-// waiting are the descriptions of pages that stand where a site will be, or was.
+// waiting matches descriptions of pages that announce or replace a site.
 var waiting = regexp.MustCompile(`(?i)\b(coming soon|under construction|launching soon|domain (name )?is (for sale|parked)|website is being (built|prepared)|hier entsteht|im aufbau|en construction|bientôt (disponible|en ligne)|próximamente|en construcción|in costruzione|prossimamente|em construção|em breve|binnenkort online)\b`)
 
-// Complete says whether a record is ready: name, logo file, a color and a description.
+// Complete reports whether a record has a name, a logo file, a color and a
+// description.
 func Complete(r *eventschemas.Record) bool {
 	return r.Name != nil && r.HasLogo() && len(r.Colors) > 0 && r.Description != nil
 }
 
-// bestLogo grades the best logo: vector, large, an icon only, tiny.
+// bestLogo grades the best logo: vector, large, icon only, or tiny.
 func bestLogo(logos []eventschemas.Logo) float64 {
 	best := 0.0
 	for _, l := range logos {
@@ -109,7 +112,7 @@ func logoTypes(logos []eventschemas.Logo) int {
 	return len(types)
 }
 
-// bothThemes does not count reversed logos: they add nothing to what is known of the brand.
+// bothThemes ignores reversed logos: they add no information about the brand.
 func bothThemes(logos []eventschemas.Logo) bool {
 	var light, dark bool
 	for _, l := range logos {

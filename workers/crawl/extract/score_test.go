@@ -7,8 +7,7 @@ import (
 	"letterhead/workers/crawl/extract"
 )
 
-// The score reads in thirds.
-func TestScoreReadsInThirds(t *testing.T) {
+func TestScore_Thirds(t *testing.T) {
 	number := func(n int) *int { return &n }
 	name, description := "Acme", "Acme makes instruments of all kinds."
 	svg := eventschemas.Logo{Type: "logo", Formats: []eventschemas.Asset{{Format: "svg"}}}
@@ -31,7 +30,7 @@ func TestScoreReadsInThirds(t *testing.T) {
 	}
 }
 
-func TestAPageThatWaitsForItsSiteScoresLess(t *testing.T) {
+func TestScore_ComingSoonPage_IsLower(t *testing.T) {
 	name, usual, waiting := "Acme", "Acme makes instruments of all kinds.", "Our new website is coming soon. Stay tuned!"
 	svg := eventschemas.Logo{Type: "logo", Formats: []eventschemas.Asset{{Format: "svg"}}}
 	score := func(description string) float64 {
@@ -42,8 +41,9 @@ func TestAPageThatWaitsForItsSiteScoresLess(t *testing.T) {
 	}
 }
 
-// A logo that the index made of another one in white says nothing more about the brand; one that the brand drew does.
-func TestAReversedLogoAddsNothingToTheScore(t *testing.T) {
+// A logo that was derived from another one in white adds no information about
+// the brand; one drawn by the brand does.
+func TestScore_ReversedLogo_AddsNothing(t *testing.T) {
 	light, dark := "light", "dark"
 	score := func(more ...eventschemas.Logo) float64 {
 		logos := append([]eventschemas.Logo{{Type: "logo", Theme: &dark, Formats: []eventschemas.Asset{{Format: "svg"}}}}, more...)

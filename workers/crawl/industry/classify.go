@@ -11,11 +11,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Text is one text of a page and how much it counts.
+// Text is one text of a page and its weight.
 type Text struct {
 	Body   string
 	Weight float64
-	// Place names where the text stands; texts of one place are one witness.
+	// Place is the place of the text; texts of one place count as one witness.
 	Place string
 }
 
@@ -23,50 +23,54 @@ type Text struct {
 type Guess struct {
 	Class *Class
 	Score float64  // 0 to 1
-	Terms []string // the words that spoke for it, the strongest first
-	// Places is in how many places of the texts words spoke for it.
+	Terms []string // the words in favor of it, the strongest first
+	// Places is the number of places with words in favor of it.
 	Places int
 }
 
-// The model: each term has a weight, times the weight of the text it stands in. Where it stands in several
-// texts the highest counts, and of the others a share: a title that repeats the name is no second witness. The
-// evidence e of a class is the sum over its terms, and its probability is
+// The model: each term has a weight, multiplied by the weight of its text. If a
+// term is in several texts the highest product counts, and a fraction of the
+// others: a title that repeats the name is not a second witness. The evidence e
+// of a class is the sum over its terms, and its probability is
 //
 //	(1+e)^sharpness / (nothing^sharpness + Σ (1+e)^sharpness)
 //
-// a softmax over the logarithms, in which "no class of ours" takes part with an evidence that grows with the
-// number of words, since more words hit more terms by chance. The constants were fitted on one half of
+// a softmax over the logarithms, which includes "no class of ours" with an
+// evidence that grows with the number of words, because more words match more
+// terms by chance. The constants were fitted on one half of
 // testdata/labelled.txt; the other half measures them.
 const (
 	sharpness      = 3.0
 	nothing        = 2.8
 	nothingPerRoot = 0.17 // times the square root of the number of words
-	repetition     = 0.35 // the share of a term's further texts
-	alone          = 0.65 // of the evidence of a class that a single term speaks for
-	// shortText is the number of words up to which a text counts fully; terms of a longer one are diluted by
-	// the square root of how much longer it is, since more words hit more terms by chance.
+	repetition     = 0.35 // the fraction of a term's further texts
+	alone          = 0.65 // factor of the evidence of a class supported by a single term
+	// shortText is the number of words up to which a text counts fully; terms
+	// of a longer one are divided by the square root of the ratio, because more
+	// words match more terms by chance.
 	shortText = 30
-	// repeated is how much each further occurrence of a term in the same text adds, up to maxRepeats.
+	// repeated is the increment for each further occurrence of a term in the
+	// same text, up to maxRepeats.
 	repeated   = 0.25
 	maxRepeats = 4
-	// MinScore is the least score of a class that is kept.
+	// MinScore is the minimum score of a class.
 	MinScore = 0.15
-	// MaxClasses bounds the classes that are kept.
+	// MaxClasses limits the classes that are returned.
 	MaxClasses = 3
 
-	minPrefix    = 3 // letters of the shortest beginning that a vocabulary may hold
+	minPrefix    = 3 // letters of the shortest prefix in a vocabulary
 	maxWordBytes = 40
 	maxWords     = 3000 // of one text
 	maxPhrase    = 4
 	keptTerms    = 4 // in a guess
 )
 
-// Classify weighs the texts of a page. It returns at most MaxClasses classes, best first, none when nothing
-// is likely.
+// Classify weighs the texts of a page. It returns at most MaxClasses classes,
+// best first, or none if nothing is likely.
 func Classify(texts []Text) []Guess {
 	v := taxonomy()
 	heard := map[*term]*voice{}
-	var order []*term // maps have none, and sums of floats depend on it
+	var order []*term // sums of floats depend on the order, and maps have none
 	count := 0
 	for _, t := range texts {
 		count += v.weigh(t, func(x *term, weight float64) {
@@ -117,14 +121,14 @@ func Classify(texts []Text) []Guess {
 	return out[:min(len(out), MaxClasses)]
 }
 
-// voice is how strongly a term was heard, over all texts.
+// voice is the weight of a term over all texts.
 type voice struct {
 	most, sum float64
 	places    []string
 }
 
-// weigh finds the terms of a text and returns the number of its words. Each term counts once, and a little more
-// when it is repeated.
+// weigh finds the terms of a text and returns the number of its words. Each
+// term counts once, and a little more if it is repeated.
 func (v *vocabulary) weigh(t Text, add func(*term, float64)) int {
 	if t.Weight <= 0 {
 		return 0
@@ -168,7 +172,7 @@ func (v *vocabulary) match(all []string, i int, w string, see func(*term)) {
 			}
 		}
 	}
-	for n := len(w); n >= minPrefix; n-- { // the longest beginning only: more of it is more certain
+	for n := len(w); n >= minPrefix; n-- { // only the longest prefix, which is the most certain
 		if found := v.prefix[w[:n]]; found != nil {
 			for _, x := range found {
 				see(x)
@@ -188,7 +192,7 @@ func (v *vocabulary) match(all []string, i int, w string, see func(*term)) {
 	}
 }
 
-// fits says whether a phrase stands at the beginning of the words.
+// fits reports whether the words begin with a phrase.
 func (x *term) fits(all []string) bool {
 	if len(x.words) > len(all) || len(x.words) > maxPhrase {
 		return false
@@ -201,7 +205,7 @@ func (x *term) fits(all []string) bool {
 	return true
 }
 
-// placesOf counts the places in which terms were heard.
+// placesOf counts the places in which terms occurred.
 func placesOf(terms map[*term]float64, heard map[*term]*voice) int {
 	all := map[string]bool{}
 	for x := range terms {
@@ -231,7 +235,8 @@ func strongest(terms map[*term]float64) []string {
 	return out
 }
 
-// words are the words of a text: letters and digits, lower case, without diacritics.
+// words returns the words of a text: letters and digits, lower case, without
+// diacritics.
 func words(text string) []string {
 	var out []string
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) {
@@ -245,7 +250,7 @@ func words(text string) []string {
 	return out
 }
 
-// plain is a word in lower case without diacritics; ß is ss.
+// plain returns a word in lower case without diacritics; ß is ss.
 func plain(w string) string {
 	ascii := true
 	for i := range len(w) {

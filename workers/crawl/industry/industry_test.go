@@ -9,7 +9,7 @@ import (
 	"letterhead/workers/crawl/industry"
 )
 
-func TestTheTaxonomyIsWhole(t *testing.T) {
+func TestTaxonomy_Consistent(t *testing.T) {
 	slugs, ids, parents := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, c := range industry.All() {
 		i := c.Industry(0.5)
@@ -31,7 +31,7 @@ func TestTheTaxonomyIsWhole(t *testing.T) {
 	if len(parents) < 20 || len(slugs) < 120 {
 		t.Errorf("%d parents, %d children", len(parents), len(slugs))
 	}
-	// Ids stand in stored records: they must not change with the code.
+	// Stored records contain the ids: they must not change with the code.
 	if id := industry.BySlug("software").ID(); id != "51b4ca55626f20cf" || parents["technology"] != "e91fadf24f78c081" {
 		t.Errorf("the ids of software and technology are now %s and %s", id, parents["technology"])
 	}
@@ -79,13 +79,13 @@ func classify(e example) []industry.Guess {
 	return industry.Classify([]industry.Text{{Body: e.name, Weight: nameWeight}, {Body: e.text, Weight: descriptionWeight}})
 }
 
-// The weights that a page's name and description have.
+// The weights of a page's name and description.
 const (
 	nameWeight        = 2
 	descriptionWeight = 2
 )
 
-// measured is how the first guesses of a half did.
+// measured holds the results of the first guesses of a half.
 type measured struct {
 	examples, given, right int     // first guesses with a score of at least 0.5
 	anyRight               int     // with a right class among the guesses
@@ -119,8 +119,8 @@ func measure(t *testing.T, half string) measured {
 	return m
 }
 
-// The half that the model was not fitted on must keep what the scores promise.
-func TestScoresAreHonest(t *testing.T) {
+// The scores must hold for the half on which the model was not fitted.
+func TestClassify_ScoresMatchAccuracy(t *testing.T) {
 	for _, half := range []string{"fit", "check"} {
 		m := measure(t, half)
 		precision := float64(m.right) / float64(max(1, m.given))
@@ -134,7 +134,7 @@ func TestScoresAreHonest(t *testing.T) {
 	}
 }
 
-func TestNothingIsSaidAboutNothing(t *testing.T) {
+func TestClassify_NoEvidence_IsEmpty(t *testing.T) {
 	for _, text := range []string{"", "   ", "Welcome", "lorem ipsum dolor sit amet", "東京", strings.Repeat("we are the best ", 500)} {
 		if got := industry.Classify([]industry.Text{{Body: text, Weight: 3}}); len(got) != 0 {
 			t.Errorf("%.20q: %+v", text, got[0])
@@ -145,7 +145,7 @@ func TestNothingIsSaidAboutNothing(t *testing.T) {
 	}
 }
 
-func TestTheOrderIsAlwaysTheSame(t *testing.T) {
+func TestDeterministicOrder(t *testing.T) {
 	text := []industry.Text{{Body: "bank insurance hotel restaurant school software games music", Weight: 2}}
 	first := industry.Classify(text)
 	for range 20 {
@@ -186,7 +186,8 @@ func BenchmarkClassify(b *testing.B) {
 	}
 }
 
-// A term that may begin and end words keeps both halves, whatever the order of a map.
+// A term that may be a prefix and a suffix keeps both properties, whatever the
+// order of a map.
 func TestWordsWithinWords(t *testing.T) {
 	for _, text := range []string{"Versicherungsmakler Versicherung", "Krankenversicherung Hausratversicherung"} {
 		got := industry.Classify([]industry.Text{{Body: text, Weight: 2}})
@@ -196,7 +197,7 @@ func TestWordsWithinWords(t *testing.T) {
 	}
 }
 
-func TestWitnessesAreCounted(t *testing.T) {
+func TestClassify_CountsPlaces(t *testing.T) {
 	texts := []industry.Text{{Body: "bank loans mortgages", Weight: 2, Place: "menu"}, {Body: "bank and savings", Weight: 2, Place: "page"}, {Body: "bank", Weight: 1, Place: "page"}}
 	got := industry.Classify(texts)
 	if len(got) == 0 || got[0].Class.Slug != "banking" || got[0].Places != 2 {

@@ -12,13 +12,15 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Certainty of the two declared ways.
+// Certainty of the two declared sources.
 const (
-	// TypeScore is that of a schema.org type: the site's own word, but chosen from a list that is not ours.
+	// TypeScore is that of a schema.org type: declared by the site, but from
+	// another taxonomy.
 	TypeScore = 0.9
-	// SubIndustryScore is that of a GICS sub-industry: an analyst's word.
+	// SubIndustryScore is that of a GICS sub-industry, assigned by an analyst.
 	SubIndustryScore = 0.95
-	// BroadScore is that of a sub-industry that holds companies of several of our classes.
+	// BroadScore is that of a sub-industry with companies of several of our
+	// classes.
 	BroadScore = 0.7
 )
 
@@ -28,10 +30,12 @@ type Class struct {
 	parent            *Class // of the upper level
 }
 
-// idBytes are the bytes of the slug's hash that make an id: no two of a few hundred slugs meet in 64 bits.
+// idBytes is the length of the hash of a slug in an id: 64 bits avoid
+// collisions among a few hundred slugs.
 const idBytes = 8
 
-// ID is stable as long as the slug is: a hash of it, with the parent's.
+// ID returns a hash of the slug and the parent's slug, stable as long as they
+// are.
 func (c *Class) ID() string {
 	path := c.Slug
 	if c.parent != nil {
@@ -41,7 +45,7 @@ func (c *Class) ID() string {
 	return hex.EncodeToString(sum[:idBytes])
 }
 
-// Industry is the class as it stands in a record.
+// Industry returns the class in the form of a record.
 func (c *Class) Industry(score float64) eventschemas.Industry {
 	return eventschemas.Industry{
 		ID: c.ID(), Name: c.Name, Slug: c.Slug, Emoji: c.Emoji, Score: score,
@@ -49,14 +53,15 @@ func (c *Class) Industry(score float64) eventschemas.Industry {
 	}
 }
 
-// Weights of terms: one that tells a class nearly alone, a plain one, one that only adds to others.
+// Weights of terms: almost sufficient alone, ordinary, and only supporting
+// others.
 const (
 	tellingWeight = 3.0
 	plainWeight   = 1.5
 	weakWeight    = 0.5
 )
 
-// hit is what a term says about a class.
+// hit is the weight of a term for a class.
 type hit struct {
 	class  int // index in taxonomy.classes
 	weight float64
@@ -64,9 +69,9 @@ type hit struct {
 
 // term is one term of the vocabulary.
 type term struct {
-	words  []string // folded; more than one make a phrase
-	prefix bool     // the last word is the beginning of one
-	suffix bool     // a single word that may be the end of one: a German compound
+	words  []string // folded; several words form a phrase
+	prefix bool     // the last word is a prefix
+	suffix bool     // a single word that may be a suffix: a German compound
 	hits   []hit
 }
 
@@ -128,13 +133,14 @@ func newClass(text string, parent *Class) *Class {
 	return &Class{Name: name, Slug: slug, Emoji: text[i+1:], parent: parent}
 }
 
-// termList holds the terms in the order of the file: sums of floats depend on it.
+// termList holds the terms in the order of the file, on which sums of floats
+// depend.
 type termList struct {
 	all   []*term
 	byKey map[string]*term
 }
 
-// add reads a term as the taxonomy writes it.
+// add parses a term of the taxonomy.
 func (l *termList) add(text string, class int) {
 	weight := plainWeight
 	switch text[0] {
@@ -159,8 +165,9 @@ func (l *termList) add(text string, class int) {
 	t.hits = append(t.hits, hit{class, weight})
 }
 
-// index puts the terms where the matcher looks for them. A term of several classes says less about each:
-// its weight is multiplied by the inverse of their number on a logarithmic scale, 1 for a term of one class.
+// index builds the indexes of the matcher. A term of several classes is weaker
+// evidence for each: its weight is multiplied by the inverse of their number on
+// a logarithmic scale, 1 for a term of one class.
 func (v *vocabulary) index(terms []*term) {
 	all := float64(len(v.classes))
 	for _, t := range terms {
@@ -182,10 +189,12 @@ func (v *vocabulary) index(terms []*term) {
 	}
 }
 
-// ByType finds the class that a schema.org type names, nil for types that name none, such as Organization.
+// ByType returns the class of a schema.org type, or nil for types without one,
+// such as Organization.
 func ByType(name string) *Class { return taxonomy().byType[name] }
 
-// BySubIndustry finds the class of a GICS sub-industry and how certain it is; nil when it is not known.
+// BySubIndustry returns the class of a GICS sub-industry and its certainty, or
+// nil if it is unknown.
 func BySubIndustry(name string) (*Class, float64) {
 	v := taxonomy()
 	if v.broad[name] {

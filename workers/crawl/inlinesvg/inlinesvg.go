@@ -14,9 +14,9 @@ import (
 
 // Limits of one drawing. Logos stay far below them.
 const (
-	// MaxBytes bounds the result.
+	// MaxBytes limits the result.
 	MaxBytes = 256 << 10
-	// MaxSprite bounds a sprite that a symbol is cut out of.
+	// MaxSprite limits a sprite from which a symbol is cut.
 	MaxSprite = 2 << 20
 
 	maxElements = 3000   // written, use expanded
@@ -29,19 +29,20 @@ const (
 
 // Errors.
 var (
-	// ErrEmpty: nothing is drawn.
+	// ErrEmpty: the drawing has no visible content.
 	ErrEmpty = errors.New("drawing is empty")
-	// ErrText: it consists of text, which looks different wherever its font is not there.
+	// ErrText: the drawing consists of text, which looks different without its
+	// font.
 	ErrText = errors.New("drawing consists of text")
-	// ErrTooLarge: it is past a limit.
+	// ErrTooLarge: the drawing exceeds a limit.
 	ErrTooLarge = errors.New("drawing is too large")
-	// ErrNotFound: a sprite has no such part, or is none.
+	// ErrNotFound: the sprite has no such part, or is not a sprite.
 	ErrNotFound = errors.New("no such part in the sprite")
 )
 
-// Drawing is what an svg element shows.
+// Drawing is the content of an svg element.
 type Drawing struct {
-	// SVG is a file of its own; nil when Sprite says where the shapes are.
+	// SVG is a self-contained file; nil if Sprite refers to the shapes.
 	SVG    []byte
 	Sprite *Sprite
 	// Width and Height are CSS pixels on the page, 0 unknown.
@@ -53,7 +54,8 @@ type Drawing struct {
 type Sprite struct {
 	URL *url.URL // without the fragment
 	ID  string
-	// Color stands for currentColor, and Fill for what has no fill of its own; "" for the default.
+	// Color is the value of currentColor, and Fill the default fill; "" for the
+	// initial value.
 	Color, Fill string
 	ViewBox     string // of the svg element on the page; "" for none
 }
@@ -66,13 +68,14 @@ type Resolver struct {
 	ids     map[string]*html.Node
 }
 
-// NewResolver returns a resolver for a document at an address. cascade may be nil; colors are then those
-// that the elements say themselves.
+// NewResolver returns a resolver for a document at a URL. cascade may be nil;
+// then only the elements' own colors are known.
 func NewResolver(root *html.Node, base *url.URL, cascade *css.Cascade) *Resolver {
 	return &Resolver{root: root, base: base, cascade: cascade}
 }
 
-// Resolve makes a file of an svg element. Errors: ErrEmpty, ErrText, ErrTooLarge.
+// Resolve converts an svg element to a file. Errors: ErrEmpty, ErrText,
+// ErrTooLarge.
 func (r *Resolver) Resolve(svg *html.Node) (*Drawing, error) {
 	w := &writer{Resolver: r, written: map[string]bool{}}
 	at := context{color: w.inherited(svg, "color"), fill: w.inherited(svg, "fill")}
@@ -90,7 +93,7 @@ func (r *Resolver) Resolve(svg *html.Node) (*Drawing, error) {
 	box, from := attr(svg, "viewBox"), svg
 	if box == "" {
 		if use, target := w.onlyUse(svg); target != nil && attr(target, "viewBox") != "" {
-			// Drawn in the symbol's own coordinates, it keeps its own ratio of sides.
+			// Drawn in the symbol's own coordinates, it keeps its aspect ratio.
 			box, from, w.around = attr(target, "viewBox"), target, []*html.Node{use, target}
 		} else if d.Width > 0 && d.Height > 0 {
 			box = fmt.Sprintf("0 0 %g %g", d.Width, d.Height)
@@ -98,20 +101,22 @@ func (r *Resolver) Resolve(svg *html.Node) (*Drawing, error) {
 	}
 	w.document(svg, from, box, at)
 	if w.err == nil && w.shapes > 0 && !w.painted {
-		// Its colors come from where they cannot be seen here. Nobody draws an invisible logo.
+		// Its colors are defined where they are not visible here. A logo is not
+		// meant to be invisible.
 		w = &writer{Resolver: r, written: map[string]bool{}, repaint: true, around: w.around}
 		w.document(svg, from, box, at)
 	}
 	return d, w.finish(d)
 }
 
-// Cut makes a file of one part of a sprite: a symbol, a view, a group, a nested svg. Errors: ErrNotFound,
-// ErrEmpty, ErrText, ErrTooLarge.
+// Cut converts one part of a sprite to a file: a symbol, a view, a group, a
+// nested svg. Errors: ErrNotFound, ErrEmpty, ErrText, ErrTooLarge.
 func Cut(sprite []byte, part Sprite) ([]byte, error) {
 	if len(sprite) > MaxSprite {
 		return nil, fmt.Errorf("%w: a sprite of %d bytes", ErrTooLarge, len(sprite))
 	}
-	// SVG is near enough to HTML's foreign content for the parser, which forgives what XML would not.
+	// SVG is similar enough to HTML's foreign content for the HTML parser,
+	// which is more tolerant than XML.
 	root, err := html.Parse(bytes.NewReader(selfClosed(sprite)))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -136,7 +141,7 @@ func Cut(sprite []byte, part Sprite) ([]byte, error) {
 		from = enclosing(target)
 	case "symbol", "svg":
 	default:
-		// A group is drawn as it is, and so is a shape.
+		// A group or a shape is drawn unchanged.
 		from = &html.Node{Type: html.ElementNode, Data: "svg", Namespace: "svg"}
 		w.only = target
 		if outer := enclosing(target); box == "" && outer != nil {
@@ -154,7 +159,8 @@ func Cut(sprite []byte, part Sprite) ([]byte, error) {
 	return d.SVG, nil
 }
 
-// selfClosed drops what stands before the svg element, which an HTML parser takes for text.
+// selfClosed drops the text before the svg element, which an HTML parser would
+// treat as text.
 func selfClosed(svg []byte) []byte {
 	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
 		return svg[i:]
@@ -162,7 +168,7 @@ func selfClosed(svg []byte) []byte {
 	return svg
 }
 
-// enclosing is the nearest svg element around an element.
+// enclosing returns the nearest svg element around an element.
 func enclosing(n *html.Node) *html.Node {
 	for p := n.Parent; p != nil; p = p.Parent {
 		if p.Namespace == "svg" && name(p) == "svg" {
@@ -172,7 +178,8 @@ func enclosing(n *html.Node) *html.Node {
 	return nil
 }
 
-// sprite says where the shapes of an svg element are that only uses a part of a file.
+// sprite returns the reference of an svg element that only uses a part of
+// another file.
 func (w *writer) sprite(svg *html.Node, at context) *Sprite {
 	var use *html.Node
 	own := false
@@ -201,7 +208,7 @@ func (w *writer) sprite(svg *html.Node, at context) *Sprite {
 		return nil
 	}
 	if u.Path == w.base.Path && u.Host == w.base.Host && w.byID(id) != nil {
-		return nil // the page itself
+		return nil // refers to the page itself
 	}
 	s := &Sprite{URL: u, ID: id, Color: at.color, ViewBox: attr(svg, "viewBox")}
 	inside := w.enter(use, w.enter(svg, at))
@@ -216,7 +223,8 @@ func (w *writer) sprite(svg *html.Node, at context) *Sprite {
 	return s
 }
 
-// onlyUse is what an svg element is nothing but one use of, in its own place.
+// onlyUse returns the single use that is the content of an svg element, and its
+// target.
 func (w *writer) onlyUse(svg *html.Node) (only, target *html.Node) {
 	for c := svg.FirstChild; c != nil; c = c.NextSibling {
 		if c.Type != html.ElementNode || skipped[name(c)] || name(c) == "defs" || name(c) == "symbol" {

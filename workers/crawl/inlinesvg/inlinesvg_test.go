@@ -20,7 +20,8 @@ import (
 
 func home() *url.URL { return &url.URL{Scheme: "https", Host: "acme.com", Path: "/"} }
 
-// resolve resolves the first svg element of a page that has the id logo, or else the first.
+// resolve resolves the svg element with the id logo, or else the first one of a
+// page.
 func resolve(t testing.TB, body string) (*inlinesvg.Drawing, error) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
@@ -54,7 +55,7 @@ func find(root *html.Node) *html.Node {
 
 var renderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
 
-// pixel draws an SVG 100 pixels long and returns the color of a place in it.
+// pixel draws an SVG 100 pixels long and returns the color of one pixel.
 func pixel(t testing.TB, svg []byte, x, y int) string {
 	t.Helper()
 	clean, _, err := imaging.SanitizeSVG(svg)
@@ -78,7 +79,7 @@ func pixel(t testing.TB, svg []byte, x, y int) string {
 
 const triangle = `<path d="M0 0h100v50z"/>`
 
-func TestColorsComeFromWhereThePageSaysThem(t *testing.T) {
+func TestResolve_Colors(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"nothing said":           {`<svg viewBox="0 0 100 50">` + triangle + `</svg>`, "#000000"},
 		"an attribute":           {`<svg viewBox="0 0 100 50" fill="#0b5fff">` + triangle + `</svg>`, "#0b5fff"},
@@ -108,7 +109,7 @@ func TestColorsComeFromWhereThePageSaysThem(t *testing.T) {
 	}
 }
 
-func TestShapesComeFromWhereThePageKeepsThem(t *testing.T) {
+func TestResolve_Shapes(t *testing.T) {
 	const sprite = `<svg style="display:none"><symbol id="mark" viewBox="0 0 100 50"><path class="a" d="M0 0h100v50z"/></symbol><g id="part"><path d="M0 0h50v50z"/></g>
 		<linearGradient id="paint"><stop stop-color="#0b5fff"/><stop offset="1" stop-color="#0b5fff"/></linearGradient></svg>`
 	for name, c := range map[string]struct {
@@ -141,7 +142,7 @@ func TestShapesComeFromWhereThePageKeepsThem(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDrawingIsRefused(t *testing.T) {
+func TestResolve_NotDrawing_Fails(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		want error
@@ -166,7 +167,7 @@ func TestWhatIsNoDrawingIsRefused(t *testing.T) {
 	}
 }
 
-// laughs doubles a shape thirty times.
+// laughs returns a drawing that doubles a shape thirty times.
 func laughs() string {
 	var b strings.Builder
 	b.WriteString(`<svg viewBox="0 0 10 10"><g id="a0"><path d="M0 0h9v9z"/></g>`)
@@ -176,7 +177,7 @@ func laughs() string {
 	return b.String() + `<use href="#a30"/></svg>`
 }
 
-func TestNothingThatRunsIsTakenOver(t *testing.T) {
+func TestResolve_DropsActiveContent(t *testing.T) {
 	d, err := resolve(t, `<svg viewBox="0 0 100 50" onload="x()" class="a"><title>Acme</title><script>x()</script><foreignObject><iframe src="//evil"></iframe></foreignObject>
 		<a href="javascript:x()"><path onclick="x()" data-x="1" d="M0 0h100v50z"/></a><animate attributeName="href" to="javascript:x()"/></svg>`)
 	if err != nil {
@@ -189,7 +190,7 @@ func TestNothingThatRunsIsTakenOver(t *testing.T) {
 	}
 }
 
-func TestASpriteIsNamed(t *testing.T) {
+func TestResolve_SpriteReference(t *testing.T) {
 	d, err := resolve(t, `<style>header{color:#0b5fff}.logo{fill:currentColor}</style><header><svg class="logo" viewBox="0 0 100 50" width="200" height="100"><use xlink:href="/img/sprite.svg?v=2#mark"></use></svg></header>`)
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +206,7 @@ func TestASpriteIsNamed(t *testing.T) {
 	}
 }
 
-func TestPartsAreCutOutOfASprite(t *testing.T) {
+func TestCut_Parts(t *testing.T) {
 	const sprite = `<?xml version="1.0"?><!DOCTYPE svg><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 400"><defs><linearGradient id="paint"><stop stop-color="#0b5fff"/></linearGradient></defs>
 		<symbol id="mark" viewBox="0 0 100 50"><path d="M0 0h100v50z"/></symbol><symbol id="ink" viewBox="0 0 100 50"><path fill="currentColor" d="M0 0h100v50z"/></symbol>
 		<symbol id="shaded" viewBox="0 0 100 50"><path fill="url(#paint)" d="M0 0h100v50z"/></symbol><symbol id="boxless"><path d="M0 0h100v50z"/></symbol>
@@ -280,8 +281,8 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-// check says that a result is bounded and XML that a sanitizer can take on: whatever else is wrong with it
-// lies in what it draws.
+// check verifies that a result is bounded and well-formed XML for the
+// sanitizer.
 func check(t *testing.T, svg []byte) {
 	if len(svg) > inlinesvg.MaxBytes+4096 {
 		t.Errorf("%d bytes", len(svg))

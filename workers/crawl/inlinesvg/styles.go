@@ -7,10 +7,12 @@ import (
 	"golang.org/x/net/html"
 )
 
-// presentation are the attributes of an svg, symbol or use element that its drawing inherits.
+// presentation are the attributes of an svg, symbol or use element that its
+// content inherits.
 var presentation = set("fill", "stroke", "color", "opacity", "fill-opacity", "stroke-opacity", "stroke-width", "stroke-linecap", "stroke-linejoin", "stroke-miterlimit", "fill-rule", "clip-rule", "font-family", "font-size", "font-weight", "text-anchor")
 
-// value is what an element itself says of a property, in a stylesheet, its style attribute or an attribute.
+// value returns an element's own value of a property, from a stylesheet, its
+// style attribute or an attribute.
 func (w *writer) value(n *html.Node, property string) string {
 	if w.cascade != nil && w.lookups < maxStyled {
 		if v := w.cascade.Value(n, property); v != "" {
@@ -23,7 +25,8 @@ func (w *writer) value(n *html.Node, property string) string {
 	return attr(n, property)
 }
 
-// inherited is what an element or its nearest ancestor says of a property.
+// inherited returns the value of a property of an element or its nearest
+// ancestor that has one.
 func (w *writer) inherited(n *html.Node, property string) string {
 	if w.cascade != nil {
 		return w.cascade.Inherited(n, property)
@@ -39,7 +42,7 @@ func (w *writer) inherited(n *html.Node, property string) string {
 	return ""
 }
 
-// enter is the context of an element's children.
+// enter returns the context of an element's children.
 func (w *writer) enter(n *html.Node, at context) context {
 	v := inline(n, "color")
 	if v == "" && w.cascade != nil && w.lookups < maxStyled {
@@ -60,8 +63,8 @@ func (w *writer) enter(n *html.Node, at context) context {
 	return at
 }
 
-// declarations are the properties of an element that stylesheets and its style attribute decide, resolved.
-// Of the root only those count that its drawing inherits.
+// declarations returns the resolved properties of an element from stylesheets
+// and its style attribute. For the root, only inherited properties count.
 func (w *writer) declarations(n *html.Node, at context, root bool) []string {
 	text := attr(n, "style")
 	look := w.cascade != nil && w.lookups < maxStyled
@@ -72,7 +75,7 @@ func (w *writer) declarations(n *html.Node, at context, root bool) []string {
 	own := parse(text)
 	var out []string
 	for _, property := range styled {
-		if root && (property == "display" || property == "visibility" || property == "opacity") { // those of a moment
+		if root && (property == "display" || property == "visibility" || property == "opacity") { // temporary states
 			continue
 		}
 		v := own[property]
@@ -108,17 +111,18 @@ func (w *writer) declarations(n *html.Node, at context, root bool) []string {
 	return out
 }
 
-// kept are further properties that are taken over from a style attribute as they are.
+// kept are further properties that are copied from a style attribute.
 var kept = []string{"clip-path", "mask", "filter", "stroke-linecap", "stroke-linejoin", "stroke-dasharray", "clip-rule", "mask-type", "transform", "font-family", "font-size", "font-weight", "text-anchor"}
 
 const maxValue = 400 // bytes of a property's value
 
-// plainValue says whether a value needs nothing of its surroundings.
+// plainValue reports whether a value does not depend on its context.
 func plainValue(v string) bool {
 	return len(v) < 60 && !strings.ContainsAny(v, "(\"'") && v != "inherit" && v != "initial" && v != "unset" && v != "revert"
 }
 
-// paint resolves the value of a paint. ok is false for one that says nothing: what is inherited holds.
+// paint resolves the value of a paint. ok is false if the inherited value
+// applies.
 func (w *writer) paint(value string, at context) (string, bool) {
 	value = strings.TrimSpace(value)
 	lower := strings.ToLower(value)
@@ -132,7 +136,8 @@ func (w *writer) paint(value string, at context) (string, bool) {
 	case strings.HasPrefix(lower, "url("):
 		return localReference(value), true
 	case strings.HasPrefix(lower, "var("):
-		// Only what stands behind the comma can be known here; stylesheets were asked before.
+		// Only the fallback after the comma is known here; stylesheets were
+		// checked before.
 		inside := strings.TrimSuffix(value[4:], ")")
 		if _, fallback, ok := strings.Cut(inside, ","); ok && !strings.HasPrefix(strings.TrimSpace(fallback), "var(") {
 			return w.paint(fallback, at)
@@ -142,7 +147,8 @@ func (w *writer) paint(value string, at context) (string, bool) {
 	return plainColor(value)
 }
 
-// localReference drops what stands before the # of a reference: some pages write their own address there.
+// localReference drops the part before the # of a reference: some pages write
+// their own URL there.
 func localReference(value string) string {
 	m := reference.FindStringSubmatch(value)
 	if m == nil {
@@ -155,13 +161,14 @@ func localReference(value string) string {
 	return "url(#" + m[1] + ")"
 }
 
-// Inline is what a style attribute says of a property, "" for nothing.
+// Inline returns the value of a property in a style attribute, or "".
 func Inline(n *html.Node, property string) string { return inline(n, property) }
 
-// Length reads a CSS length in pixels, 0 when it is none or relative to something unknown.
+// Length parses a CSS length in pixels; it returns 0 if the length is invalid
+// or relative to an unknown size.
 func Length(v string) float64 { return length(v) }
 
-// inline is what a style attribute says of a property.
+// inline returns the value of a property in a style attribute.
 func inline(n *html.Node, property string) string {
 	text := attr(n, "style")
 	if text == "" || !strings.Contains(text, property) {
@@ -175,7 +182,8 @@ const (
 	maxDeclarations = 100
 )
 
-// parse reads a style attribute. Semicolons inside of brackets and quotes part nothing.
+// parse parses a style attribute. Semicolons inside brackets and quotes do not
+// separate declarations.
 func parse(text string) map[string]string {
 	out := map[string]string{}
 	text = text[:min(len(text), maxStyleBytes)]
@@ -207,8 +215,8 @@ func parse(text string) map[string]string {
 	return out
 }
 
-// size is an svg element's size on the page in CSS pixels, 0 unknown: what the style says holds, and else
-// the attributes.
+// size returns an svg element's size on the page in CSS pixels, 0 if unknown:
+// the style goes before the attributes.
 func (w *writer) size(svg *html.Node) (width, height float64) {
 	side := func(property string) float64 {
 		if w.cascade != nil {
@@ -224,10 +232,12 @@ func (w *writer) size(svg *html.Node) (width, height float64) {
 	return side("width"), side("height")
 }
 
-// pixelsPer are the CSS pixels of a unit; font sizes are taken to be the usual 16.
+// pixelsPer is the size of units in CSS pixels, assuming the usual font size of
+// 16.
 var pixelsPer = map[string]float64{"": 1, "px": 1, "rem": 16, "em": 16, "pt": 96.0 / 72, "pc": 16, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96}
 
-// length reads a CSS length in pixels, 0 when it is none or relative to something unknown.
+// length parses a CSS length in pixels; it returns 0 if the length is invalid
+// or relative to an unknown size.
 func length(v string) float64 {
 	v = strings.ToLower(strings.TrimSpace(v))
 	end := len(v)

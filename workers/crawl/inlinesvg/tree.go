@@ -6,8 +6,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// camel are the names of SVG that are not all lower case. The HTML parser restores them; the plain tree
-// that stands in where it refuses does not.
+// camel maps lower-case names of SVG to their correct case. The HTML parser
+// restores them; the simple tree builder does not.
 var camel = func() map[string]string {
 	out := map[string]string{}
 	for _, n := range strings.Fields(`viewBox preserveAspectRatio gradientUnits gradientTransform spreadMethod patternUnits
@@ -21,7 +21,7 @@ var camel = func() map[string]string {
 	return out
 }()
 
-// name is an element's name in the case that SVG wants.
+// name returns an element's name in the case of SVG.
 func name(n *html.Node) string {
 	if right, ok := camel[n.Data]; ok {
 		return right
@@ -46,10 +46,10 @@ func attr(n *html.Node, key string) string {
 	return ""
 }
 
-// href is what an element refers to, by either of the two attributes.
+// href returns the reference of an element, from either of the two attributes.
 func href(n *html.Node) string { return strings.TrimSpace(attr(n, "href")) }
 
-// each visits the elements below an element until visit says no.
+// each visits the descendants of an element until visit returns false.
 func each(n *html.Node, visit func(*html.Node) bool) {
 	left := maxElements
 	var walk func(*html.Node, int) bool
@@ -67,7 +67,7 @@ func each(n *html.Node, visit func(*html.Node) bool) {
 	walk(n, 0)
 }
 
-// target is what a use element of this document stands for, nil when it is not there.
+// target returns the target of a use element in this document, or nil.
 func (r *Resolver) target(use *html.Node) *html.Node {
 	file, id, ok := strings.Cut(href(use), "#")
 	if !ok || id == "" {
@@ -79,7 +79,7 @@ func (r *Resolver) target(use *html.Node) *html.Node {
 	return r.byID(id)
 }
 
-// byID finds an element of a drawing anywhere in the document.
+// byID finds an element anywhere in the document.
 func (r *Resolver) byID(id string) *html.Node {
 	if r.ids == nil {
 		r.ids = map[string]*html.Node{}

@@ -16,13 +16,14 @@ import (
 
 const black = "#000000"
 
-// skipped elements are never written: they run, move, or say what is not drawn.
+// skipped elements are never written: scripts, animations, and elements without
+// visible content.
 var skipped = set("script", "foreignObject", "title", "desc", "metadata", "animate", "animateTransform", "animateMotion", "animateColor", "set", "iframe", "audio", "video", "view")
 
-// shapes are the elements that draw; text is counted apart.
+// shapes are the visible elements; text is counted separately.
 var shapes = set("path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "image")
 
-// styled are the properties that are brought along from stylesheets.
+// styled are the properties that are copied from stylesheets.
 var styled = []string{"fill", "stroke", "color", "stop-color", "display", "opacity", "fill-opacity", "stroke-opacity", "stop-opacity", "stroke-width", "fill-rule", "visibility"}
 
 // paints are those of them that are colors.
@@ -36,35 +37,36 @@ func set(names ...string) map[string]bool {
 	return out
 }
 
-// context is what an element is drawn in.
+// context is the context of an element in the drawing.
 type context struct {
-	color string // of currentColor; "" inside of a pattern that is not resolved
+	color string // of currentColor; "" inside an unresolved pattern
 	fill  string // inherited from outside of the drawing
-	// unfilled and stroked: what a shape here inherits.
+	// unfilled and stroked are inherited by the shapes.
 	unfilled, stroked bool
 	depth             int
-	using             []*html.Node // targets of the uses around it
+	using             []*html.Node // targets of the enclosing uses
 }
 
 // writer writes one drawing.
 type writer struct {
 	*Resolver
 	out      bytes.Buffer
-	only     *html.Node   // drawn instead of an empty root's children
-	around   []*html.Node // elements between the root and its children whose paint holds
+	only     *html.Node   // drawn instead of the children of an empty root
+	around   []*html.Node // elements between the root and its children whose paint applies
 	elements int
 	uses     int
 	lookups  int
 	shapes   int
-	letters  int // of text
+	letters  int // characters of text
 	needed   []string
 	written  map[string]bool // ids
 	err      error
-	painted  bool // something is to be seen
-	repaint  bool // the root is filled whatever it says
+	painted  bool // something is visible
+	repaint  bool // the root is filled regardless of its declarations
 }
 
-// document writes the root with the children of from, and then what they refer to.
+// document writes the root with the children of from, followed by the elements
+// they refer to.
 func (w *writer) document(svg, from *html.Node, box string, at context) {
 	inside := w.enter(svg, at)
 	w.out.WriteString(`<svg xmlns="http://www.w3.org/2000/svg"`)
@@ -104,7 +106,8 @@ func (w *writer) document(svg, from *html.Node, box string, at context) {
 	w.out.WriteString("</svg>")
 }
 
-// wrapped writes the children of an element within groups that carry the paint of others.
+// wrapped writes the children of an element within groups that carry the paint
+// of other elements.
 func (w *writer) wrapped(around []*html.Node, from *html.Node, at context) {
 	if len(around) == 0 {
 		w.children(from, at)
@@ -120,7 +123,7 @@ func (w *writer) wrapped(around []*html.Node, from *html.Node, at context) {
 	w.out.WriteString("</g>")
 }
 
-// presented writes the attributes of an element that its drawing inherits.
+// presented writes the attributes of an element that its content inherits.
 func (w *writer) presented(n *html.Node, at context) {
 	for _, a := range n.Attr {
 		if key := attributeName(a.Key); presentation[key] || key == "class" {
@@ -140,7 +143,7 @@ func (w *writer) ownDefinitions(svg *html.Node, at context) {
 	}
 }
 
-// finish checks what was written.
+// finish checks the result.
 func (w *writer) finish(d *Drawing) error {
 	switch {
 	case w.err != nil:
@@ -156,7 +159,8 @@ func (w *writer) finish(d *Drawing) error {
 	return nil
 }
 
-// minShapesBesideText: a frame and a word in some font are no drawing of the word.
+// minShapesBesideText is the number of shapes from which a drawing does not
+// depend on its text.
 const minShapesBesideText = 2
 
 func (w *writer) children(n *html.Node, at context) {
@@ -188,7 +192,7 @@ func (w *writer) checkSize() {
 	}
 }
 
-// element writes an element and what it holds.
+// element writes an element and its content.
 func (w *writer) element(n *html.Node, at context) {
 	kind := name(n)
 	if skipped[kind] || n.Namespace != "svg" || w.err != nil {
@@ -215,7 +219,7 @@ func (w *writer) element(n *html.Node, at context) {
 		w.shapes++
 		w.painted = w.painted || !inside.unfilled || inside.stroked || kind == "image"
 	}
-	w.painted = w.painted || kind == "style" // which may do anything
+	w.painted = w.painted || kind == "style" // a style element may do anything
 	w.out.WriteString("<" + kind)
 	for _, a := range n.Attr {
 		w.keep(a, inside)
@@ -229,7 +233,7 @@ func (w *writer) element(n *html.Node, at context) {
 
 func isDisplay(declaration string) bool { return strings.HasPrefix(declaration, "display:") }
 
-// use writes what a use element stands for in its place.
+// use writes the target of a use element in its place.
 func (w *writer) use(n *html.Node, at context, declared []string) {
 	target := w.target(n)
 	if target == nil || slices.Contains(at.using, target) {
@@ -261,7 +265,7 @@ func (w *writer) use(n *html.Node, at context, declared []string) {
 	w.checkSize()
 }
 
-// symbol writes a symbol as a nested svg of the size that its use asks for.
+// symbol writes a symbol as a nested svg with the size in its use.
 func (w *writer) symbol(symbol, use *html.Node, at context) {
 	inside := w.enter(symbol, at)
 	w.out.WriteString("<svg")
@@ -285,9 +289,10 @@ func (w *writer) symbol(symbol, use *html.Node, at context) {
 	w.out.WriteString("</svg>")
 }
 
-// references writes what was referred to and stands elsewhere in the document: gradients, masks, clips.
+// references writes the referenced elements elsewhere in the document:
+// gradients, masks, clips.
 func (w *writer) references(at context) {
-	for i := 0; i < len(w.needed) && w.err == nil; i++ { // grows while it runs; written ids bound it
+	for i := 0; i < len(w.needed) && w.err == nil; i++ { // grows during the loop; limited by written ids
 		id := w.needed[i]
 		if w.written[id] {
 			continue
@@ -300,15 +305,15 @@ func (w *writer) references(at context) {
 		w.out.WriteString("<defs>")
 		before, letters := w.shapes, w.letters
 		w.element(target, context{color: at.color, depth: 1})
-		w.shapes, w.letters = before, letters // a clip's shapes draw nothing
+		w.shapes, w.letters = before, letters // the shapes of a clip are not visible
 		w.out.WriteString("</defs>")
 	}
 }
 
-// isEmbedded says whether an address holds a picture itself.
+// isEmbedded reports whether a URL contains an image itself.
 func isEmbedded(ref string) bool { return strings.HasPrefix(ref, "data:image/") }
 
-// keep writes an attribute of an element when it belongs to the drawing.
+// keep writes an attribute of an element if it belongs to the drawing.
 func (w *writer) keep(a html.Attribute, at context) {
 	key := attributeName(a.Key)
 	switch {
@@ -394,7 +399,7 @@ func cleanBox(box string) string {
 	return strings.Join(fields, " ")
 }
 
-// plainColor is a color in a form that every renderer knows.
+// plainColor converts a color to a form that every renderer supports.
 func plainColor(value string) (string, bool) {
 	c, alpha, ok := imaging.ParseColor(value)
 	switch {

@@ -24,7 +24,7 @@ func FuzzDepth(f *testing.F) {
 	})
 }
 
-// depth of a decoded value. An empty one counts as well.
+// depth returns the depth of a decoded value. An empty one also counts.
 func depth(v any) int {
 	most := 0
 	switch v := v.(type) {

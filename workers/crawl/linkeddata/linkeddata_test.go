@@ -18,7 +18,7 @@ func parse(texts ...string) *linkeddata.Graph {
 	return linkeddata.Parse(blobs)
 }
 
-func TestSloppyTextIsRead(t *testing.T) {
+func TestParse_SloppyText(t *testing.T) {
 	const want = "Acme"
 	for name, text := range map[string]string{
 		"plain":              `{"@type":"Organization","name":"Acme"}`,
@@ -55,7 +55,7 @@ func TestSloppyTextIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
+func TestParse_OmitsInvalidParts(t *testing.T) {
 	good := `{"@type":"Organization","name":"Acme"}`
 	for name, bad := range map[string]string{
 		"not JSON":       `var x = {}`,
@@ -86,7 +86,7 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestURLsAreFoundInEveryForm(t *testing.T) {
+func TestURLs_EveryForm(t *testing.T) {
 	for text, want := range map[string]string{
 		`"logo":"/l.png"`: "[/l.png]",
 		`"logo":{"@type":"ImageObject","url":"/l.png"}`:        "[/l.png]",
@@ -107,7 +107,7 @@ func TestURLsAreFoundInEveryForm(t *testing.T) {
 	}
 }
 
-func TestTheOwnerIsToldFromOthers(t *testing.T) {
+func TestOwner_AmongOthers(t *testing.T) {
 	acme := site.New("acme.com")
 	fit := func(name string) float64 {
 		if strings.Contains(name, "Acme") {
@@ -156,7 +156,7 @@ func TestTheOwnerIsToldFromOthers(t *testing.T) {
 	}
 }
 
-func TestOwnersJoinsWhatIsSaidTwice(t *testing.T) {
+func TestOwners_JoinsDescriptions(t *testing.T) {
 	g := parse(`[{"@type":"Organization","name":"Acme","url":"https://acme.com/","logo":"/l.png"},{"@type":"Organization","name":"Other","url":"https://other.example"},{"@type":"Corporation","name":"ACME","url":"https://www.acme.com"},{"@type":"Store","name":"Shop","url":"https://acme.com/"}]`)
 	var names []string
 	for _, o := range g.Owners(site.New("acme.com"), func(name string) float64 {
@@ -183,7 +183,7 @@ func TestPublishers(t *testing.T) {
 	}
 }
 
-func TestTheOrderIsAlwaysTheSame(t *testing.T) {
+func TestDeterministicOrder(t *testing.T) {
 	text := `{"@type":"A","z":{"@type":"Z"},"b":{"@type":"B"},"m":{"@type":"M"},"c":{"@type":"C"}}`
 	for range 20 {
 		var got []string
@@ -217,8 +217,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// One that is alone on a page belongs to it, unless its files lie at a home of its own.
-func TestALoneGuestIsNotTheOwner(t *testing.T) {
+// The only organization on a page owns it, unless its files are on its own
+// site.
+func TestOwner_LoneGuest_IsNotOwner(t *testing.T) {
 	none := func(string) float64 { return 0 }
 	for logo, owner := range map[string]bool{
 		"https://chezlouis.example/logo.png": false, "https://cdn.example/logo.png": true, "/logo.png": true, "https://img.acme.com/logo.png": true,

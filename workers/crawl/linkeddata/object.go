@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Is says whether the object has one of the types.
+// Is reports whether the object has one of the types.
 func (o *Object) Is(types ...string) bool {
 	for _, t := range o.Types {
 		if slices.Contains(types, t) {
@@ -18,8 +18,8 @@ func (o *Object) Is(types ...string) bool {
 	return false
 }
 
-// organizationTypes are the schema.org types of what can be a brand, besides those whose names end in
-// organizationEndings.
+// organizationTypes are the schema.org types of possible brands, in addition to
+// those whose names end in organizationEndings.
 var organizationTypes = []string{
 	"Airline", "Brand", "Consortium", "Corporation", "Cooperative", "NGO", "Library", "MusicGroup",
 	"SportsTeam", "Restaurant", "Hotel", "Hostel", "Resort", "Store", "School", "CollegeOrUniversity",
@@ -32,7 +32,7 @@ var organizationTypes = []string{
 
 var organizationEndings = []string{"Organization", "Business", "Store", "Company", "Agency"}
 
-// IsOrganization says whether the object can be a brand or a company.
+// IsOrganization reports whether the object can be a brand or a company.
 func (o *Object) IsOrganization() bool {
 	for _, t := range o.Types {
 		if slices.Contains(organizationTypes, t) {
@@ -47,8 +47,8 @@ func (o *Object) IsOrganization() bool {
 	return false
 }
 
-// Text returns the first text of a property, "" when there is none. Entities are decoded once, since
-// many pages write them inside of JSON too.
+// Text returns the first text of a property, or "" if there is none. Entities
+// are decoded once, because many pages also use them inside JSON.
 func (o *Object) Text(name string) string {
 	if all := o.Texts(name); len(all) > 0 {
 		return all[0]
@@ -104,8 +104,8 @@ func (o *Object) Linked(name string) []*Object {
 	return out
 }
 
-// resolve follows a reference: an object that holds an @id and nothing else. A reference to a
-// reference is not followed further, so there are no cycles here.
+// resolve follows a reference: an object with only an @id. A reference to a
+// reference is not followed further, so there are no cycles.
 func (o *Object) resolve(m map[string]any) *Object {
 	id, _ := m["@id"].(string)
 	if id != "" && o.graph != nil && len(m) <= 2 { // @id, perhaps @type
@@ -116,7 +116,7 @@ func (o *Object) resolve(m map[string]any) *Object {
 	return &Object{ID: id, Types: types(m["@type"]), graph: o.graph, values: m}
 }
 
-// each visits the values of a property, one level of lists opened.
+// each visits the values of a property, including those of one level of lists.
 func (o *Object) each(name string, visit func(any)) {
 	switch v := o.values[name].(type) {
 	case nil:

@@ -10,7 +10,8 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// strangers are the properties that lead to somebody else's organization, whatever it says of itself.
+// strangers are the properties that lead to another organization, whatever it
+// says about itself.
 var strangers = []string{
 	"review", "reviews", "reviewedBy", "contributor", "editor", "sponsor", "funder", "parentOrganization",
 	"subOrganization", "memberOf", "member", "members", "affiliation", "worksFor", "alumniOf", "client", "brand",
@@ -19,25 +20,27 @@ var strangers = []string{
 	"productionCompany", "recognizingAuthority", "owns", "department", "subjectOf", "competitor", "founder",
 }
 
-// doubtful are the properties that lead to the owner as often as to somebody else: an organization there
-// has to say that the site's home page is its own.
+// doubtful are the properties that lead to the owner or to another
+// organization: such an organization must declare the site's home page as its
+// own.
 var doubtful = []string{
 	"author", "creator", "about", "mainEntity", "mainEntityOfPage", "provider", "copyrightHolder", "sourceOrganization",
 	"hiringOrganization", "itemReviewed", "maintainer", "publishingPrinciples", "accountablePerson",
 }
 
-// How well a name must fit the site's domain, where no URL tells: on its own, and as the publisher.
+// How well a name must fit the site's domain without a URL: in general, and for
+// the publisher.
 const (
 	clearFit     = 0.7
 	publisherFit = 0.4
 )
 
-// What the signs of ownership are worth; 0 in all means that somebody else is meant.
+// Weights of the signs of ownership; a sum of 0 means another organization.
 const (
 	homeURL    = 4 // its url is the site's front
-	insideURL  = 2 // its url is a page of the site, as that of an entry in a directory is
+	insideURL  = 2 // its url is a page of the site, such as an entry of a directory
 	siblingURL = 2 // its url is the same name under another ending
-	homeID     = 3 // without a url: its @id lies on the site's front
+	homeID     = 3 // without a url: its @id is on the site's front page
 	publishes  = 3 // the site or the page
 	nameFits   = 3
 	nameMayFit = 2
@@ -48,12 +51,13 @@ const (
 // frontPath is the path of a front page: /, /en, /de-de, /index.html.
 var frontPath = regexp.MustCompile(`(?i)^/*([a-z]{2,3}([-_][a-z]{2,4})?(/[a-z]{2})?|home|index\.[a-z]{3,4}|default\.aspx?)?/*$`)
 
-// Owner returns the organization that the site belongs to, or nil. On a personal site that may be a
-// person. Fit says how well a name fits the site's domain, 0 to 1.
+// Owner returns the organization that owns the site, or nil. On a personal site
+// that may be a person. fit returns how well a name fits the site's domain,
+// from 0 to 1.
 //
-// A page also speaks of other organizations: reviewers, clients, parents. One counts as the owner when
-// its url leads to the site, or when it is the publisher of the WebSite, or when it stands at the top
-// with a fitting name or alone.
+// A page also mentions other organizations: reviewers, clients, parents. One
+// counts as the owner if its url leads to the site, if it is the publisher of
+// the WebSite, or if it is at the top level with a fitting name or alone.
 func (g *Graph) Owner(s site.Site, fit func(name string) float64) *Object {
 	if all := g.Owners(s, fit); len(all) > 0 {
 		return all[0]
@@ -61,8 +65,9 @@ func (g *Graph) Owner(s site.Site, fit func(name string) float64) *Object {
 	return nil
 }
 
-// Owners returns all objects that describe the owner, the surest first: pages describe it more than once,
-// each time with something else. Those behind the first count when their name is its name or fits as well.
+// Owners returns all objects that describe the owner, the most certain first:
+// pages describe it more than once, with different data. Those after the first
+// count if their name is its name or fits as well.
 func (g *Graph) Owners(s site.Site, fit func(name string) float64) []*Object {
 	type weighed struct {
 		object *Object
@@ -98,7 +103,8 @@ func (g *Graph) Owners(s site.Site, fit func(name string) float64) []*Object {
 	return out
 }
 
-// ownership weighs the signs that an organization owns the site; 0 means that it does not.
+// ownership adds up the signs that an organization owns the site; 0 means that
+// it does not.
 func (o *Object) ownership(s site.Site, fit func(string) float64, alone bool) int {
 	score, foreign := 0, false
 	urls := o.URLs("url")
@@ -118,7 +124,7 @@ func (o *Object) ownership(s site.Site, fit func(string) float64, alone bool) in
 		return 0
 	}
 	if score == insideURL && o.Role == "publisher" && fit(o.Text("name")) < publisherFit {
-		return 0 // a publication that lives on the site
+		return 0 // a publication hosted on the site
 	}
 	if len(urls) == 0 && whose(o.ID, s) == front {
 		score += homeID
@@ -142,8 +148,8 @@ func (o *Object) ownership(s site.Site, fit func(string) float64, alone bool) in
 	return score
 }
 
-// atHome says whether the object's files lie on another site that is called as the object is: a guest on this
-// page, at home there.
+// atHome reports whether the object's files are on another site that has the
+// object's name: it is a guest on this page.
 func (o *Object) atHome(s site.Site) bool {
 	for _, property := range []string{"logo", "image"} {
 		for _, text := range o.URLs(property) {
@@ -159,12 +165,12 @@ func (o *Object) atHome(s site.Site) bool {
 	return false
 }
 
-// belonging is where an address leads, seen from a site.
+// belonging is the relation of a URL to a site.
 type belonging int
 
 const (
 	unknown belonging = iota
-	front             // the site's front page, or a relative address
+	front             // the site's front page, or a relative URL
 	inside            // another page of the site
 	sibling           // the same name under another ending: acme.co.uk and acme.com
 	elsewhere
@@ -195,28 +201,29 @@ func whose(text string, s site.Site) belonging {
 	return elsewhere
 }
 
-// atFront says whether an object's own url, given in full, is the site's front page.
+// atFront reports whether an object's own url, given in full, is the site's front page.
 func (o *Object) atFront(s site.Site) bool {
 	return slices.ContainsFunc(o.URLs("url"), func(text string) bool {
 		return strings.Contains(text, "//") && whose(text, s) == front
 	})
 }
 
-// isReference says whether the object only points at another one.
+// isReference reports whether the object only refers to another one.
 func (o *Object) isReference() bool {
 	return o.ID != "" && len(o.values) <= 2 && o.values["name"] == nil
 }
 
-// pointedAt says whether a reference through one of the properties leads to the object. That of a
-// publisher counts on the site and its pages only: articles are bought from agencies.
+// pointedAt reports whether a reference through one of the properties leads to
+// the object. That of a publisher counts only on the site and its pages:
+// articles are bought from agencies.
 func (o *Object) pointedAt(roles ...string) bool {
 	return slices.ContainsFunc(o.pointers, func(p *Object) bool {
 		return slices.Contains(roles, p.Role) && (p.Role != "publisher" || p.Parent != nil && p.Parent.Is("WebSite", "WebPage"))
 	})
 }
 
-// WebSite returns the object that describes the site itself, or nil. One that gives its address is
-// preferred to one that gives none.
+// WebSite returns the object that describes the site itself, or nil. One with a
+// URL is preferred.
 func (g *Graph) WebSite(s site.Site) *Object {
 	var silent *Object
 	for _, o := range g.Objects {
@@ -236,8 +243,9 @@ func (g *Graph) WebSite(s site.Site) *Object {
 	return silent
 }
 
-// Publishers returns the organizations that the page's articles name as their publisher, except those
-// whose url leads to another site than near says. They may be agencies: what they say needs a second sign.
+// Publishers returns the organizations that the page's articles name as their
+// publisher, except those whose url leads to another site according to near.
+// They may be agencies: their data needs a second sign.
 func (g *Graph) Publishers(s site.Site, near func(*url.URL) bool) []*Object {
 	var out []*Object
 	for _, o := range g.Objects {

@@ -12,25 +12,25 @@ import (
 	"letterhead/workers/crawl/jsontext"
 )
 
-// Limits of what is read.
+// Limits of the data that is read.
 const (
-	// MaxBlobs bounds the script elements of one page.
+	// MaxBlobs limits the script elements of one page.
 	MaxBlobs = 32
-	// MaxBlobBytes bounds one script element.
+	// MaxBlobBytes limits one script element.
 	MaxBlobBytes = 512 << 10
-	// MaxTotalBytes bounds all script elements of one page.
+	// MaxTotalBytes limits all script elements of one page.
 	MaxTotalBytes = 1 << 20
-	// maxDepth bounds nesting; real pages stay below ten.
+	// maxDepth limits nesting; real pages stay below ten.
 	maxDepth = 48
-	// maxObjects bounds the objects of one page.
+	// maxObjects limits the objects of one page.
 	maxObjects = 4000
-	// maxTextBytes bounds one text value.
+	// maxTextBytes limits one text value.
 	maxTextBytes = 8 << 10
-	// maxValues bounds the values taken of one list.
+	// maxValues limits the values of one list.
 	maxValues = 200
 )
 
-// Graph is all objects of a page.
+// Graph holds all objects of a page.
 type Graph struct {
 	// Objects holds every object, in document order, parents before children; members of an object are
 	// ordered by name.
@@ -44,7 +44,7 @@ type Object struct {
 	Types []string // without the schema.org prefix
 	// Role is the property through which the object was reached: "" at the top, "publisher", "review" …
 	Role string
-	// Parent is the object that holds it, nil at the top.
+	// Parent is the object that contains it, or nil at the top.
 	Parent *Object
 
 	graph    *Graph
@@ -52,7 +52,7 @@ type Object struct {
 	pointers []*Object // the references that lead to it
 }
 
-// Parse reads the contents of a page's JSON-LD elements.
+// Parse parses the contents of a page's JSON-LD elements.
 func Parse(blobs [][]byte) *Graph {
 	g := &Graph{byID: map[string]*Object{}}
 	left := MaxTotalBytes
@@ -73,8 +73,9 @@ func Parse(blobs [][]byte) *Graph {
 	return g
 }
 
-// decode tries the text as it is, then with the usual faults mended. Some pages write several values one
-// after the other, and some a text that holds the value.
+// decode tries the text unchanged, then with common mistakes corrected. Some
+// pages write several values one after the other, and some a string that
+// contains the value.
 func decode(b []byte) []any {
 	b = trim(b)
 	if tooDeep(b) {
@@ -93,7 +94,8 @@ func decode(b []byte) []any {
 	return nil
 }
 
-// values reads values up to the end, nil when the text is not wholly such.
+// values decodes values up to the end; it returns nil if the text is not
+// entirely valid.
 func values(b []byte) []any {
 	var out []any
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -116,7 +118,8 @@ func values(b []byte) []any {
 	return out
 }
 
-// trim removes what pages put around the JSON: byte order marks, comments, CDATA, a semicolon.
+// trim removes additions around the JSON: byte order marks, comments, CDATA, a
+// semicolon.
 func trim(b []byte) []byte {
 	for {
 		before := len(b)
@@ -207,7 +210,7 @@ func (g *Graph) collect(v any, role string, parent *Object, depth int) {
 		for name := range v {
 			names = append(names, name)
 		}
-		slices.Sort(names) // map order would make results differ from run to run
+		slices.Sort(names) // map order would make results nondeterministic
 		for _, name := range names {
 			if name == "@graph" {
 				g.collect(v[name], role, parent, depth+1)

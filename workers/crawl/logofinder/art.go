@@ -15,13 +15,13 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Scores of what the page shows. Source: the table and the modifiers of the extraction notes; where they
-// leave a value open it was set on saved pages.
+// Scores of images on the page. Source: the table and the modifiers of the
+// extraction notes; values that they leave open were set on saved pages.
 const (
 	homeScore       = 50.0 // in a link to the home page
 	headerPlus      = 20.0 // … in the header
 	topPlus         = 10.0 // … at the top of a page without one
-	headerLogoScore = 40.0 // in the header, in something called logo, and not in a link home
+	headerLogoScore = 40.0 // in the header, in an element called logo, and not in a link home
 	headerScore     = 25.0
 	namedScore      = 25.0 // anywhere, called logo
 	unlinkedPenalty = 15.0
@@ -35,7 +35,7 @@ const (
 	partAltScore    = 12.0
 	brandFileScore  = 6.0
 	logoWordScore   = 8.0 // its own class or id
-	logoBoxScore    = 6.0 // that of what it stands in
+	logoBoxScore    = 6.0 // the class or id of an ancestor
 	logoFileScore   = 6.0
 	logoAltScore    = 5.0
 	firstScore      = 12.0
@@ -48,39 +48,44 @@ const (
 	photoPenalty    = 8.0
 	agreementScore  = 10.0
 	minMarkScore    = 45.0
-	// tinySide: declared pixels below which header art is a menu icon.
+	// tinySide is the declared size in pixels below which header art is a menu
+	// icon.
 	tinySide = 40
-	// largeArea is the declared square pixels of a share image or a stage picture.
+	// largeArea is the declared square pixels of a share image or a stage image.
 	largeArea = 200_000
 	minArea   = 1000
 )
 
 const (
-	// maxDrawings bounds the drawings of a page that are resolved.
+	// maxDrawings limits the drawings of a page that are resolved.
 	maxDrawings = 24
-	// maxGrounds bounds the elements whose backgrounds are looked up.
+	// maxGrounds limits the elements whose backgrounds are looked up.
 	maxGrounds = 24
-	// maxAncestors is how far up an element is looked for what hides it.
+	// maxAncestors limits the ancestors of an element that are checked for
+	// styles that hide it.
 	maxAncestors = 12
 )
 
 var (
-	// photoFile is a file in the form of photographs: logos have flat colors, and mostly no ground.
+	// photoFile matches the file format of photographs: logos have flat colors,
+	// and usually no background.
 	photoFile = regexp.MustCompile(`(?i)\.jpe?g$`)
-	// bannerFile is one that was cut or named to lie across the head of a page.
+	// bannerFile matches files cropped for or named after the head of a page.
 	bannerFile = regexp.MustCompile(`(?i)^cropped-|header|banner`)
-	// themeHeader is a picture that themes bring along for the head of a page.
+	// themeHeader matches images that themes provide for the head of a page.
 	themeHeader = regexp.MustCompile(`(?i)/themes/.*/headers?/`)
 )
 
 const (
-	// bannerWidth and bannerAspect are from where a photograph lies across the page.
+	// bannerWidth and bannerAspect are the minimum size of a photograph across
+	// the page.
 	bannerWidth  = 600 // CSS pixels
 	bannerAspect = 3.0
 )
 
-// banner says whether something is a picture across the head of a page, not a mark: a photograph that nothing
-// but the page's own title names, by its file or its shape.
+// banner reports whether something is an image across the head of a page, not a
+// mark: a photograph, by its file or shape, that is named only by the page's
+// own title.
 func (c *collector) banner(s sight) bool {
 	name := fileName(s.file)
 	if s.data == nil && themeHeader.MatchString(s.file.Path) {
@@ -93,7 +98,7 @@ func (c *collector) banner(s sight) bool {
 	return bannerFile.MatchString(name) && (across || !c.brand.inText(name)) || across && !c.brand.inText(name)
 }
 
-// sight is something that the page shows, with what is needed to make a candidate of it.
+// sight is something visible on the page, with the data for a candidate.
 type sight struct {
 	page.Image
 	file          *url.URL
@@ -104,7 +109,7 @@ type sight struct {
 	method        string
 }
 
-// art adds the pictures that the page shows as its logo.
+// art adds the images that the page shows as its logo.
 func (c *collector) art() {
 	var all []sight
 	for _, im := range c.in.Page.Images {
@@ -115,7 +120,7 @@ func (c *collector) art() {
 	all = append(all, c.drawings()...)
 	all = append(all, c.grounds()...)
 	slices.SortStableFunc(all, func(a, b sight) int { return a.Order - b.Order })
-	again := map[string]bool{} // what the footer shows too
+	again := map[string]bool{} // URLs that the footer also shows
 	for _, s := range all {
 		if s.Zone == page.Footer {
 			again[s.file.String()] = true
@@ -148,8 +153,9 @@ func (c *collector) art() {
 	c.list = append(c.list, c.plausible(found)...)
 }
 
-// plausible drops what may be somebody else's beside a clear logo: pictures that neither stand with the best
-// one nor say brand, nor lead home and say logo.
+// plausible drops images that may belong to others if there is a clear logo:
+// those that neither share a box with the best one nor name the brand, nor link
+// home and are called logo.
 func (c *collector) plausible(found []Candidate) []Candidate {
 	best := -1
 	for i := range found {
@@ -170,10 +176,10 @@ func (c *collector) plausible(found []Candidate) []Candidate {
 	return out
 }
 
-// methodHome begins the methods of what stands in a link to the home page.
+// methodHome is the prefix of the methods of images in a link to the home page.
 const methodHome = "home link "
 
-// ownSigns say that a picture is the brand's own.
+// ownSigns show that an image is the brand's own.
 var ownSigns = []string{signBrandAlt, signPartAlt, signBrandFile, signFooterToo}
 
 const (
@@ -187,8 +193,9 @@ const (
 	signFooterToo = "in the footer too"
 )
 
-// isSureSign is what a logo of the footer needs beside a better one: its alt may be the brand's all the same
-// when a theme or an owner put it there.
+// isSureSign reports whether a sign suffices for a logo in the footer if there
+// is a better one: its alt may name the brand even if a theme or an owner put
+// it there.
 func isSureSign(r Reason) bool { return r.Sign == signBrandFile || r.Sign == signDrawn }
 
 func isLogoSign(r Reason) bool { return r.Sign == signLogoOwn || r.Sign == signLogoBox }
@@ -205,7 +212,7 @@ func (c *collector) shareImages() map[string]bool {
 	return share
 }
 
-// picture makes a sight of an element that shows a file.
+// picture returns the sight of an element that shows a file.
 func (c *collector) picture(im page.Image) (sight, bool) {
 	s := sight{Image: im, file: im.URL, width: float64(im.Width), height: float64(im.Height), method: "picture"}
 	if im.Part != "" {
@@ -216,7 +223,7 @@ func (c *collector) picture(im page.Image) (sight, bool) {
 	return s, c.possible(im) && im.URL != nil
 }
 
-// possible says whether something on the page can be its logo at all.
+// possible reports whether something on the page can be its logo.
 func (c *collector) possible(im page.Image) bool {
 	if im.Foreign || im.Excluded && !c.brand.surely(im) {
 		return false
@@ -253,7 +260,8 @@ func (c *collector) drawings() []sight {
 	return out
 }
 
-// inPage is the address of a drawing in the page: the same drawing has the same one.
+// inPage returns the URL of a drawing in the page. Equal drawings have the same
+// one.
 func (c *collector) inPage(data []byte) *url.URL {
 	u := url.URL{Scheme: "https", Host: c.in.Site.Domain, Path: "/"}
 	if c.in.Page.URL != nil {
@@ -264,7 +272,7 @@ func (c *collector) inPage(data []byte) *url.URL {
 	return &u
 }
 
-// hidden says whether stylesheets hide an element.
+// hidden reports whether stylesheets hide an element.
 func (c *collector) hidden(n *html.Node) bool {
 	if c.in.Style == nil {
 		return false
@@ -277,7 +285,8 @@ func (c *collector) hidden(n *html.Node) bool {
 	return false
 }
 
-// weigh adds up the signs that something on the page is its logo. ok is false when it cannot be.
+// weigh adds up the signs that something on the page is its logo. ok is false
+// if it cannot be.
 func (c *collector) weigh(s sight) (x Candidate, ok bool) {
 	if c.banner(s) {
 		return x, false
@@ -312,7 +321,7 @@ func (c *collector) weigh(s sight) (x Candidate, ok bool) {
 			x.add("in no link", -unlinkedPenalty)
 		}
 	case !s.Top && fit == 0 && !c.brand.inText(fileName(s.URL)):
-		return x, false // anybody's logo may stand in a text
+		return x, false // text may contain anyone's logo
 	case inBox || inFile || strings.Contains(strings.ToLower(s.Alt), "logo"):
 		x.Method = s.method + " named logo"
 		x.add(x.Method, namedScore)
@@ -346,7 +355,7 @@ func (c *collector) weigh(s sight) (x Candidate, ok bool) {
 	return x, true
 }
 
-// weighWords counts what its words say.
+// weighWords scores its words.
 func (c *collector) weighWords(x *Candidate, s sight, fit float64, own, inBox, inFile bool) {
 	switch {
 	case fit >= fullFit:
@@ -373,7 +382,7 @@ func (c *collector) weighWords(x *Candidate, s sight, fit float64, own, inBox, i
 	}
 }
 
-// weighShape counts how it is shown.
+// weighShape scores how it is shown.
 func (c *collector) weighShape(x *Candidate, s sight, named bool) {
 	switch {
 	case s.Hidden || c.hidden(s.Node):

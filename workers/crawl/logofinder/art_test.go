@@ -17,14 +17,15 @@ import (
 	"letterhead/workers/crawl/logofinder"
 )
 
-// styled reads a page with its style elements.
+// styled parses a page with its style elements.
 func styled(body string) extract.Input {
 	in := read(body)
 	in.Style = css.New(in.Page.Root, in.Page.Base, nil)
 	return in
 }
 
-// marks lists the candidates that are no icons: path and fragment, or "drawing".
+// marks lists the candidates that are not icons: path and fragment, or
+// "drawing".
 func marks(in extract.Input) []string {
 	var out []string
 	for _, c := range logofinder.Candidates(in) {
@@ -48,7 +49,7 @@ const (
 	burger   = `<svg class="menu-icon" viewBox="0 0 24 24" width="24" height="24"><path d="M3 6h18v2H3z"/></svg>`
 )
 
-func TestLogosAreFoundWhereverTheyAreDrawn(t *testing.T) {
+func TestCandidates_FoundInAnyElement(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		want []string
@@ -92,7 +93,7 @@ func TestLogosAreFoundWhereverTheyAreDrawn(t *testing.T) {
 	}
 }
 
-func TestScoresAreTheSumOfTheirReasons(t *testing.T) {
+func TestCandidates_ScoreIsSumOfReasons(t *testing.T) {
 	in := styled(`<link rel="icon" href="/i.png" sizes="96x96"><link rel="apple-touch-icon" href="/t.png"><script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/own.svg"}</script>
 		<header><a href="/"><img class="logo" src="/own.svg" alt="Acme logo" width="120" height="30"></a></header><footer><a href="/"><img src="/own.svg"></a></footer>`)
 	in.BIMI, _ = url.Parse("https://bimi.acme.com/mark.svg")
@@ -114,7 +115,7 @@ func TestScoresAreTheSumOfTheirReasons(t *testing.T) {
 	}
 }
 
-func TestSpritesOfPixelsAreCut(t *testing.T) {
+func TestRead_RasterSprite_IsCropped(t *testing.T) {
 	in := styled(`<style>.logo{background:url(/sprite.png) -100px -20px;background-size:200px auto;width:80px;height:40px}</style><header><a class="logo" href="/">Acme</a></header>`)
 	c := logofinder.Candidates(in)[0]
 	if c.URL.Path != "/sprite.png" || c.Crop == nil || *c.Crop != (logofinder.Crop{X: 100, Y: 20, Width: 80, Height: 40, Across: 200}) {
@@ -143,7 +144,7 @@ func TestSpritesOfPixelsAreCut(t *testing.T) {
 	}
 }
 
-func TestPartsOfVectorSpritesAreCut(t *testing.T) {
+func TestRead_VectorSprite_IsCropped(t *testing.T) {
 	c := logofinder.Candidates(styled(`<style>header{color:#0b5fff}</style><header><a href="/"><svg fill="currentColor" viewBox="0 0 90 30"><use href="/sprite.svg#brand"/></svg></a></header>`))[0]
 	sprite := []byte(`<svg xmlns="http://www.w3.org/2000/svg"><symbol id="other" viewBox="0 0 9 9"><path d="M0 0h9v9z"/></symbol><symbol id="brand" viewBox="0 0 90 30"><path d="M0 0h90v30z"/></symbol></svg>`)
 	p, err := logofinder.Read(t.Context(), renderer(t), c, sprite)
@@ -158,7 +159,7 @@ func TestPartsOfVectorSpritesAreCut(t *testing.T) {
 	}
 }
 
-func TestAFrameworksIconIsNobodysButItsOwn(t *testing.T) {
+func TestRead_FrameworkIcon_OnlyOnOwnSite(t *testing.T) {
 	data, err := os.ReadFile("testdata/vite.svg")
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +174,7 @@ func TestAFrameworksIconIsNobodysButItsOwn(t *testing.T) {
 	}
 }
 
-func TestTheInkNamesTheTheme(t *testing.T) {
+func TestRead_ThemeFromInk(t *testing.T) {
 	svg := func(fill string) []byte {
 		return []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><path d="M0 0h200v50z" fill="` + fill + `"/></svg>`)
 	}
@@ -206,7 +207,7 @@ func TestTheInkNamesTheTheme(t *testing.T) {
 	}
 }
 
-func TestAVectorTakesThePlaceOfItsRaster(t *testing.T) {
+func TestSelect_VectorReplacesRaster(t *testing.T) {
 	vector, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 45), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><circle cx="50" cy="50" r="40" fill="#0b5fff"/></svg>`))
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +220,7 @@ func TestAVectorTakesThePlaceOfItsRaster(t *testing.T) {
 	}
 }
 
-func TestTrialsSayWhatBecameOfEachCandidate(t *testing.T) {
+func TestTrials_ResultOfEachCandidate(t *testing.T) {
 	kept := mustRead(t, candidate(logofinder.Mark, 90), drawing(300, 60, color.NRGBA{}, blue, word))
 	twin := mustRead(t, candidate(logofinder.Mark, 60), drawing(310, 62, color.NRGBA{}, blue, word))
 	s := logofinder.Select([]*logofinder.Picture{kept, twin})
@@ -236,7 +237,7 @@ func TestTrialsSayWhatBecameOfEachCandidate(t *testing.T) {
 	}
 }
 
-func TestPicturesOfThePage(t *testing.T) {
+func TestPictures_OfPage(t *testing.T) {
 	in := read(`<meta property="og:image" content="/share.jpg"><header><a href="/"><img src="/acme.jpg" width="800" height="400"></a></header><main>
 		<img src="/share.jpg" width="1200" height="600"><img src="/stage.jpg" width="1200" height="600"><img src="/stage.jpg?w=600" width="1200" height="600">
 		<img src="/small.jpg" srcset="/small.jpg 300w, /wide.jpg 1600w" width="300" height="150"><img src="/tiny.jpg" width="300" height="200"><img src="/stripe.jpg" width="1200" height="200">

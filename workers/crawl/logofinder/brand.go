@@ -12,17 +12,19 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// brand is what the site calls itself, to know its pictures by.
+// brand holds the names of the site, to identify its images.
 type brand struct {
 	in    extract.Input
 	names []string // folded
 }
 
-// Fits of a text with the brand: as extract.Input.Fits, from where it is the name and no accident.
+// Thresholds for the fit of a text with the brand, as returned by
+// extract.Input.Fits, from which it is the name and not a coincidence.
 const (
 	fullFit = 0.9
 	partFit = 0.6
-	// minName is the letters from which a name within a text is no accident.
+	// minName is the number of letters from which a name within a text is not a
+	// coincidence.
 	minName = 3
 )
 
@@ -43,14 +45,15 @@ func newBrand(in extract.Input) brand {
 		add(in.Manifest.Name)
 		add(in.Manifest.ShortName)
 	}
-	// A name that nothing but a picture says would prove that picture right.
+	// A name that only an image gives would prove that image right.
 	if name, agreed := extract.Name(in); name.Value != "" && (agreed || !strings.Contains(name.Method, "alt")) {
 		add(name.Value)
 	}
 	return b
 }
 
-// fit is how well a text names the brand: 1 when it is its name, 0 when it has nothing to do with it.
+// fit returns how well a text names the brand: 1 if it is its name, 0 if it is
+// unrelated.
 func (b brand) fit(text string) float64 {
 	f := site.Letters(text)
 	if f == "" {
@@ -71,41 +74,44 @@ func (b brand) fit(text string) float64 {
 	return best
 }
 
-// is says whether a text is one of the brand's names and nothing else.
+// is reports whether a text is exactly one of the brand's names.
 func (b brand) is(text string) bool {
 	f := site.Letters(text)
 	return len(f) >= minName && slices.Contains(b.names, f)
 }
 
-// inText says whether a file name holds one of the brand's names.
+// inText reports whether a file name contains one of the brand's names.
 func (b brand) inText(text string) bool {
 	f := site.Letters(text)
 	return slices.ContainsFunc(b.names, func(name string) bool { return len(name) >= minName && strings.Contains(f, name) })
 }
 
-// decoration are words that an alt text or a file name says beside a brand.
+// decoration matches words of an alt text or a file name other than the brand.
 var decoration = regexp.MustCompile(`(?i)\b(logo(s|type)?|icon|light|dark|white|black|small|large|home ?page|home|site|web ?site|brand|header|footer|main|mobile|desktop|the|by|image|svg|png|go to|back to|link to|return to|visit|official|our|start|startseite|zur|accueil|inicio|página de|page d|strona główna)\b`)
 
 func withoutWords(alt string) string {
 	return page.Clean(strings.Trim(decoration.ReplaceAllString(alt, " "), " -–|:·,.'’"), 80)
 }
 
-// fileTalk is what a file is called beside what it shows: its size, its kind, its colors.
+// fileTalk matches words of a file name other than the subject: size, kind,
+// colors.
 var fileTalk = regexp.MustCompile(`(?i)\b(\d+ ?[x×] ?\d+|\d+ ?px|svg|png|jpe?g|gif|webp|eps|rgba?|cmyk|web|retina|full|color|colou?red|farbig|bunt|neu|new|final|copy|kopie|clean|transparent|graphic|grafik|image|bild|picture|v?\d+)\b`)
 
-// maxStrangerWords: a longer text is a sentence, not a name.
+// maxStrangerWords is the maximum number of words of a name; a longer text is a
+// sentence.
 const maxStrangerWords = 3
 
-// surely says whether something is the brand's own wherever it stands: in a link home at the head of the page,
-// and called by the brand's full name.
+// surely reports whether an image is certainly the brand's own: in a link home
+// at the head of the page, with the brand's full name.
 func (b brand) surely(im page.Image) bool {
 	return im.Home && atHead(im) && b.fit(withoutWords(im.Alt)) >= fullFit
 }
 
 func atHead(im page.Image) bool { return im.Zone == page.Header || im.Zone == page.Nav || im.Top }
 
-// stranger says whether something on the page is told to be another thing than the brand's logo: "Visa logo"
-// on a page of Acme, a search icon, a network's button.
+// stranger reports whether an image on the page is marked as something other
+// than the brand's logo: "Visa logo" on a page of Acme, a search icon, a
+// network's button.
 func (b brand) stranger(im page.Image) bool {
 	file := fileName(im.URL)
 	fileWords := page.SplitWords(strings.TrimSuffix(file, path.Ext(file)))
@@ -123,60 +129,65 @@ func (b brand) stranger(im page.Image) bool {
 	if len(words) > 0 && len(words) <= maxStrangerWords && slices.ContainsFunc(words, func(w string) bool { return isTool(w) || slices.Contains(networks, w) }) {
 		return true
 	}
-	// Below the page's head and in no link home, a name is that of somebody else even when it does not say what
-	// it is the name of.
+	// Below the page's head and outside of links home, a name belongs to
+	// another party even without a word such as logo.
 	below := !im.Home && im.Zone != page.Header && im.Zone != page.Nav
 	if !below && !strings.Contains(strings.ToLower(im.Alt), "logo") || len(strings.Fields(rest)) > maxStrangerWords {
 		return false
 	}
 	if im.Home && atHead(im) {
-		return false // what a logo at the head of the page that leads home is called, the brand is
+		return false // the name of a logo at the head of the page that links home is the brand's
 	}
 	if rest = fileTalk.ReplaceAllString(rest, " "); !strings.ContainsFunc(rest, unicode.IsLetter) {
 		return false
 	}
-	// Another name than the domain's may still be the brand's own: the page says so elsewhere.
+	// A name different from the domain's may still be the brand's own: the page
+	// may give it elsewhere.
 	own := strings.ToLower(b.in.Page.Meta("og:site_name", "application-name") + " " + b.in.Page.Title)
 	return b.in.Fits(rest) == 0 && !strings.Contains(own, strings.ToLower(rest))
 }
 
-// foreignFolder is a folder of pictures that are not the site's own marks. One called client may be the source
-// of what runs in a browser, with all of the site's pictures somewhere below it.
+// foreignFolder matches folders of images that are not the site's own marks. A
+// folder called client may also be the source of the browser code, with all of
+// the site's images below it.
 var foreignFolder = regexp.MustCompile(`(?i)/(flags?|flag-icons?|payments?|partners?|clients|customers?|sponsors?|badges?|avatars?|emoji|awards?|testimonials?|languages?)/|/client/[^/]+$`)
 
-// pluginFolder holds what an extension of the content system brought along.
+// pluginFolder matches files of an extension of the content management system.
 var pluginFolder = regexp.MustCompile(`(?i)/wp-content/plugins/`)
 
-// isSign says whether words name a sign of a header: a tool, or the house of a link home.
+// isSign reports whether words name an icon of a header: a tool, or the house
+// of a link home.
 func isSign(words []string) bool {
 	return slices.ContainsFunc(words, isTool) || slices.Contains(words, "home") && slices.ContainsFunc(words, isToolWord)
 }
 
-// isSignFile says whether the words of a file's name are those of a sign and nothing else.
+// isSignFile reports whether the words of a file name are only those of an
+// icon.
 func isSignFile(words []string) bool {
 	return isSign(words) && !slices.ContainsFunc(words, func(w string) bool {
 		return !isTool(w) && !isToolWord(w) && w != "home" && !slices.Contains(lightInk, w) && !slices.Contains(darkInk, w)
 	})
 }
 
-// tools are pictures that headers hold beside a logo. networks are those of other sites.
+// tools are images in headers other than a logo. networks are those of other
+// sites.
 var (
 	tools = []string{
 		"search", "menu", "hamburger", "burger", "close", "toggle", "toggler", "cart", "basket", "bag", "wishlist", "account", "user", "login", "arrow", "chevron", "caret",
 		"flag", "avatar", "spinner", "loader", "loading", "play", "phone", "envelope", "bell", "badge", "globe", "magnifier", "favorite", "bookmark", "share", "rss", "weather", "suche", "recherche", "buscar", "cerca", "moon", "sun", "house", "breadcrumb", "breadcrumbs",
 	}
 	networks = []string{"facebook", "twitter", "instagram", "youtube", "linkedin", "pinterest", "tiktok", "whatsapp", "telegram", "snapchat", "reddit", "discord", "vimeo", "flickr", "tumblr", "mastodon", "threads", "bluesky", "vkontakte", "weibo", "visa", "mastercard", "paypal", "amex", "klarna", "stripe"}
-	// toolWords of its class say that a picture is a sign, not a mark.
+	// toolWords are words of a class that mark an image as an icon, not a mark.
 	toolWords = []string{"icon", "icons", "ico", "glyph", "btn", "button", "symbol"}
 )
 
 func isTool(w string) bool     { return slices.Contains(tools, w) }
 func isToolWord(w string) bool { return slices.Contains(toolWords, w) }
 
-// says is whether words name a logo.
+// says reports whether words name a logo.
 func says(words []string) bool { return slices.ContainsFunc(words, isLogoWord) }
 
-// notLogos are words that begin or end like logo.
+// notLogos are words that begin or end like logo but do not mean it.
 var notLogos = []string{"logout", "logon", "logoff", "catalogo", "dialogo", "analogo", "prologo", "epilogo", "blogo", "monologo", "logos", "logic"}
 
 func isLogoWord(w string) bool {

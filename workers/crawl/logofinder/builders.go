@@ -7,7 +7,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// builderIcons are icons that site builders and frameworks put where nobody chose one.
+// builderIcons are the default icons of site builders and frameworks.
 var builderIcons = []string{
 	"static.parastorage.com/client/pfavico.ico", "www.wix.com/favicon.ico", "static.wixstatic.com/media/wix", "assets.squarespace.com/universal/default-favicon.ico",
 	"cdn.shopify.com/shopifycloud/", "s.w.org/favicon.ico", "s.w.org/images/wmark.png", "s0.wp.com/i/", "s1.wp.com/i/", "s2.wp.com/i/", "wordpress.com/i/", "s.wordpress.com/i/", "/wp-includes/images/w-logo",
@@ -19,7 +19,7 @@ var builderIcons = []string{
 	"/templates/protostar/favicon.ico", "/media/templates/site/cassiopeia/images/", "/typo3conf/ext/introduction/", "/static/admin/img/",
 }
 
-// defaultIcon says whether an address is that of an icon nobody chose.
+// defaultIcon reports whether a URL is that of a default icon.
 func defaultIcon(u *url.URL, of site.Site) bool {
 	if u.Scheme == "data" {
 		return false

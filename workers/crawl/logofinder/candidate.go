@@ -14,13 +14,13 @@ import (
 
 // Limits of candidates.
 const (
-	// MaxCandidates bounds the files that are fetched for one brand.
+	// MaxCandidates limits the files that are fetched for one brand.
 	MaxCandidates = 12
-	// maxMarks bounds those of them that are no icons.
+	// maxMarks limits those of them that are not icons.
 	maxMarks = 5
 )
 
-// Kind is where a candidate comes from, which says what shape it has by convention.
+// Kind is the origin of a candidate, which implies its usual shape.
 type Kind int
 
 // Kinds.
@@ -29,7 +29,7 @@ const (
 	Icon Kind = iota
 	// Stencil: a mask icon, a vector in one color.
 	Stencil
-	// Mark: declared as the logo, or drawn on the page as one.
+	// Mark: declared as the logo, or shown on the page as one.
 	Mark
 )
 
@@ -37,40 +37,44 @@ func (k Kind) String() string { return [...]string{"icon", "stencil", "mark"}[k]
 
 // Candidate is a file that may be a logo.
 type Candidate struct {
-	// URL is the file's address. That of a drawing in the page's own text is the page's, with a fragment that
-	// names the drawing; that of a part of a sprite has the part's id as its fragment.
+	// URL is the file's URL. For a drawing inside the page it is the page's URL
+	// with a fragment for the drawing; for a part of a sprite the fragment is
+	// the part's id.
 	URL    *url.URL
 	Method string // the rule that found it
 	Kind   Kind
 	Score  float64
 	Side   int    // declared pixels of the longer side, 0 unknown
-	Scheme string // color scheme of the pages it is meant for: light, dark, ""
+	Scheme string // color scheme of its pages: light, dark, ""
 	Words  []string
 	Probed bool // at a known path, not declared
-	// Data is the file itself where the page holds it: a drawing in its HTML. Nothing is fetched then.
+	// Data is the file itself if the page contains it: a drawing in its HTML.
+	// Nothing is fetched then.
 	Data []byte
-	// Part is what Read takes of the file when that is a sprite of vectors; nil for all of it.
+	// Part is the part that Read uses of a sprite of vectors; nil for the whole
+	// file.
 	Part *inlinesvg.Sprite
-	// Crop is what Read takes of the file when that is a sprite of pixels; nil for all of it.
+	// Crop is the part that Read uses of a sprite of pixels; nil for the whole
+	// file.
 	Crop *Crop
-	// Reasons are what Score is the sum of.
+	// Reasons add up to Score.
 	Reasons []Reason
-	// box is what the variants of one logo share.
+	// box is shared by the variants of one logo.
 	box    any
-	footer bool // stands there
+	footer bool // is in the footer
 }
 
-// Crop is a part of a picture in CSS pixels. Across is the width that the whole picture is shown at, 0 when
-// that is its own.
+// Crop is a part of an image in CSS pixels. Across is the displayed width of
+// the whole image, or 0 for its natural width.
 type Crop struct{ X, Y, Width, Height, Across float64 }
 
-// Reason is one sign and what it counts.
+// Reason is one sign and its points.
 type Reason struct {
 	Sign   string
 	Points float64
 }
 
-// add counts a sign.
+// add adds a sign.
 func (c *Candidate) add(sign string, points float64) {
 	if points != 0 {
 		c.Score += points
@@ -78,7 +82,8 @@ func (c *Candidate) add(sign string, points float64) {
 	}
 }
 
-// Candidates lists what may be a logo, best first: at most maxMarks from the page itself, then icons.
+// Candidates lists the possible logos, best first: at most maxMarks from the
+// page itself, then icons.
 func Candidates(in extract.Input) []Candidate {
 	c := newCollector(in)
 	c.declared()
@@ -93,8 +98,8 @@ func Candidates(in extract.Input) []Candidate {
 	return append(marks, icons...)
 }
 
-// Declared lists the icons that a page declares on its own site and those at the known paths: what is left
-// to try where a site does not show its page.
+// Declared lists the icons that a page declares on its own site and those at
+// the known paths, for sites that refuse access to their page.
 func Declared(in extract.Input) []Candidate {
 	c := newCollector(in)
 	c.icons()
@@ -104,7 +109,7 @@ func Declared(in extract.Input) []Candidate {
 	return c.best(MaxCandidates)
 }
 
-// collector gathers candidates of one kind.
+// collector collects candidates of one kind.
 type collector struct {
 	in    extract.Input
 	brand brand
@@ -113,8 +118,8 @@ type collector struct {
 
 func newCollector(in extract.Input) *collector { return &collector{in: in, brand: newBrand(in)} }
 
-// best returns the best of the list, one per address, in an order that is the same for the same page. What is
-// declared and shown counts a little more than either.
+// best returns the best of the list, one per URL, in a deterministic order. A
+// URL that is both declared and shown counts a little more than either.
 func (c *collector) best(limit int) []Candidate {
 	at := map[string]int{}
 	var out []Candidate
@@ -149,7 +154,7 @@ const agreementSign = "found in two ways"
 
 func isAgreement(r Reason) bool { return r.Sign == agreementSign }
 
-// put takes a candidate with a base score in.
+// put adds a candidate with a base score.
 func (c *collector) put(x Candidate, base float64) {
 	if x.URL == nil {
 		return
@@ -163,7 +168,7 @@ func (c *collector) put(x Candidate, base float64) {
 	c.list = append(c.list, x)
 }
 
-// declared adds what is declared as the brand's logo.
+// declared adds the declared logos of the brand.
 func (c *collector) declared() {
 	p := c.in.Page
 	for _, ref := range extract.OwnerLogos(c.in) {
@@ -173,7 +178,7 @@ func (c *collector) declared() {
 		c.put(Candidate{URL: p.Resolve(p.Meta(key)), Method: key, Kind: Mark}, itempropScore)
 	}
 	for _, m := range p.Metas {
-		// An article's publisher and a list of customers have logos too.
+		// An article's publisher and listed customers also have logos.
 		if m.Kind == "itemprop" && m.Key == "logo" && m.Content != "" && !m.Other && (m.Of == "" || c.brand.fit(m.Of) > 0) {
 			c.put(Candidate{URL: p.Resolve(m.Content), Method: "itemprop logo", Kind: Mark}, itempropScore)
 			break
@@ -181,8 +186,8 @@ func (c *collector) declared() {
 	}
 }
 
-// fileName is the last part of an address's path; of an address that asks a server to scale another one, that
-// of the other.
+// fileName returns the last part of a URL's path. If the URL asks a server to
+// scale another one, it is that of the other.
 func fileName(u *url.URL) string {
 	if u == nil || u.Scheme == "data" {
 		return ""

@@ -20,7 +20,7 @@ func read(body string) extract.Input {
 	return extract.Input{Site: of, Page: page.Parse([]byte(body), "text/html", at, of)}
 }
 
-// best is the file name of the best mark, "" when there is none.
+// best returns the file name of the best mark, or "" if there is none.
 func best(in extract.Input) string {
 	for _, c := range logofinder.Candidates(in) {
 		if c.Kind == logofinder.Mark {
@@ -30,7 +30,7 @@ func best(in extract.Input) string {
 	return ""
 }
 
-func TestTheLogoIsToldFromOtherPictures(t *testing.T) {
+func TestCandidates_LogoBeforeOtherImages(t *testing.T) {
 	const header = `<header><a href="/"><img src="/own.svg" alt="Acme"></a></header>`
 	for name, c := range map[string]struct{ body, want string }{
 		"in the header, linked home":      {header, "/own.svg"},
@@ -51,7 +51,7 @@ func TestTheLogoIsToldFromOtherPictures(t *testing.T) {
 		"share image linked home":         {`<meta property="og:image" content="/own.png"><header><a href="/"><img src="/own.png" alt="Acme logo"></a></header>`, "/own.png"},
 		"hidden duplicate":                {`<header><a href="/" style="display: none"><img src="/mobile.svg" alt="Acme"></a><a href="/"><img src="/own.svg" alt="Acme"></a></header>`, "/own.svg"},
 		"a tiny menu icon before it":      {`<header><a href="/"><img src="/burger.svg" width=24 height=24></a><a href="/"><img class="logo" src="/own.svg" alt="Acme" width=160></a></header>`, "/own.svg"},
-		"og:logo":                         {`<meta property="og:logo" content="/og-logo.svg">`, ""}, // 43 points: not sure enough alone
+		"og:logo":                         {`<meta property="og:logo" content="/og-logo.svg">`, ""}, // 43 points: not enough on their own
 		"app store badge":                 {`<div class="app-store-badges"><a href="/"><img src="/appstore.svg" alt="App Store"></a></div>`, ""},
 		"header of a card is no header":   {`<div class="card-header"><img src="/person.png" alt="Jane"></div>`, ""},
 		"nothing":                         {`<p>Acme</p>`, ""},
@@ -97,7 +97,7 @@ func TestTheLogoIsToldFromOtherPictures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := best(read(c.body))
-			if name == "og:logo" { // declared marks are candidates whatever their score
+			if name == "og:logo" { // declared marks are candidates at any score
 				if got != "/og-logo.svg" {
 					t.Errorf("got %q", got)
 				}
@@ -110,7 +110,7 @@ func TestTheLogoIsToldFromOtherPictures(t *testing.T) {
 	}
 }
 
-func TestDeclaredIconsComeInOrderOfWorth(t *testing.T) {
+func TestDeclared_BestIconsFirst(t *testing.T) {
 	in := read(`<link rel="icon" href="/16.png" sizes="16x16"><link rel="icon" href="/96.png" sizes="96x96"><link rel="icon" type="image/svg+xml" href="/v.svg">
 		<link rel="apple-touch-icon" sizes="180x180" href="/t180.png"><link rel="apple-touch-icon" sizes="60x60" href="/t60.png"><link rel="mask-icon" href="/m.svg"><meta name="msapplication-TileImage" content="/tile.png">
 		<link rel="icon" href="/16.png" sizes="16x16">`)
@@ -126,7 +126,8 @@ func TestDeclaredIconsComeInOrderOfWorth(t *testing.T) {
 	}
 }
 
-// sameOrderOfTop checks what matters: large and vector icons before small ones, known paths last.
+// sameOrderOfTop checks the relevant order: large and vector icons before small
+// ones, known paths last.
 func sameOrderOfTop(got []string) bool {
 	at := func(path string) int { return slices.Index(got, path) }
 	return at("/512.png") == 0 && at("/t180.png") < at("/t60.png") && at("/v.svg") < at("/96.png") && at("/96.png") < at("/16.png") &&
@@ -138,7 +139,7 @@ func resolve(path string) *url.URL {
 	return u
 }
 
-func TestCandidatesAreBounded(t *testing.T) {
+func TestCandidates_Limits(t *testing.T) {
 	var b strings.Builder
 	for i := range 60 {
 		fmt.Fprintf(&b, `<link rel="icon" href="/i%d.png" sizes="%dx%d"><header><a href="/"><img src="/logo%d.svg" alt="Acme"></a></header>`, i, 16*(i+1), 16*(i+1), i)
@@ -158,7 +159,7 @@ func TestCandidatesAreBounded(t *testing.T) {
 	}
 }
 
-func TestBuildersIconsAreNobodys(t *testing.T) {
+func TestCandidates_IgnoresBuilderIcons(t *testing.T) {
 	in := read(`<link rel="icon" href="https://www.wix.com/favicon.ico"><link rel="icon" href="/vite.svg"><link rel="icon" href="https://s.w.org/favicon.ico"><link rel="apple-touch-icon" href="https://s2.wp.com/i/webclip.png"><link rel="icon" href="/own.png">`)
 	for _, c := range logofinder.Candidates(in) {
 		if c.Probed {
@@ -170,7 +171,7 @@ func TestBuildersIconsAreNobodys(t *testing.T) {
 	}
 }
 
-func TestARefusedPageOffersItsOwnIconsOnly(t *testing.T) {
+func TestDeclared_OwnIconsOnly(t *testing.T) {
 	in := read(`<link rel="icon" href="/own.png"><link rel="icon" href="https://challenge.example/vendor.png"><header><a href="/"><img src="/vendor-logo.svg" alt="Acme"></a></header>`)
 	var got []string
 	for _, c := range logofinder.Declared(in) {

@@ -1,9 +1,10 @@
-// Package logofinder finds a brand's logos: it lists what a page offers as one, reads the files, tells what
-// each shows, drops what shows the same twice or nothing, and stores the rest in the formats that are
-// served. It fetches nothing itself.
+// Package logofinder finds a brand's logos: it lists the candidates of a page,
+// reads the files, classifies the images, drops duplicates and blank images,
+// and stores the rest in the formats that are served. It does not fetch.
 //
-// Candidates weighs what is declared and what is drawn: icons, linked data, pictures and drawings of the
-// header, backgrounds, parts of sprites. Each has the reasons that its score is the sum of. Read looks at the
-// pixels, of a vector as a Renderer draws it. Select chooses; Trials says what became of every candidate.
-// Pictures lists what else of a page is worth keeping.
+// Candidates weighs declarations and visible images: icons, linked data, images
+// and drawings of the header, backgrounds, parts of sprites. Each has the
+// reasons that add up to its score. Read analyzes the pixels; a vector is drawn
+// by a Renderer. Select chooses; Trials reports the result of every candidate.
+// Pictures lists other images of a page that are worth keeping.
 package logofinder

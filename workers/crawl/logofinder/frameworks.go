@@ -6,10 +6,12 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// frameworkFiles are the SHA-256 of the icons and logos that the starters of frameworks put into a new site,
-// with the name of what they show. Source: the files in the npm packages create-vite 2.9.5, 5.2.3 and 9.3.0,
-// cra-template 1.3.0, create-next-app 12.3.4, 14.2.5 and 16.4.3, @schematics/angular 12.2.0, 16.2.0 and
-// 21.2.28, @vue/cli-service 5.0.9, create-vue 3.22.3, create-svelte 6.0.0, sv 0.17.1, create-docusaurus 3.10.2.
+// frameworkFiles maps the SHA-256 of the icons and logos in the project
+// templates of frameworks to the name of the framework. Source: the files in
+// the npm packages create-vite 2.9.5, 5.2.3 and 9.3.0, cra-template 1.3.0,
+// create-next-app 12.3.4, 14.2.5 and 16.4.3, @schematics/angular 12.2.0, 16.2.0
+// and 21.2.28, @vue/cli-service 5.0.9, create-vue 3.22.3, create-svelte 6.0.0,
+// sv 0.17.1, create-docusaurus 3.10.2.
 var frameworkFiles = map[string]string{
 	"4a748afd443918bb16591c834c401dae33e87861ab5dbad0811c3a3b4a9214fb": "vite",
 	"5be21acd42eb7b896e517f4e0f0f11eb5c5d9e54fbbcebe9453f033008fcca6f": "vite",
@@ -48,8 +50,8 @@ var frameworkFiles = map[string]string{
 	"c2ae4b0e5603791e869ed5bc34a60a709d1ec6343fc22f75d97937aaafafd7f7": "docusaurus",
 }
 
-// frameworkFile says whether a file is one that nobody chose, and of which framework. On the framework's own
-// site it is the logo.
+// frameworkFile reports whether a file is a framework's default, and of which
+// framework. On the framework's own site it is the logo.
 func (p *Picture) frameworkFile(sum string) (string, bool) {
 	name, ok := frameworkFiles[sum]
 	if !ok || strings.Contains(site.New(site.Registrable(p.URL.Hostname())).Label, name) {

@@ -12,10 +12,11 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// maxWithin bounds the elements below one that are looked at for a background.
+// maxWithin limits the descendants of an element that are checked for a
+// background.
 const maxWithin = 8
 
-// grounds finds logos that are drawn as backgrounds or masks of elements.
+// grounds finds logos shown as backgrounds or masks of elements.
 func (c *collector) grounds() []sight {
 	var out []sight
 	left := maxGrounds
@@ -43,7 +44,8 @@ func (c *collector) grounds() []sight {
 	return out
 }
 
-// ground looks at the background of one element, and of what CSS puts before and after its content.
+// ground checks the background of one element, and of its generated content
+// before and after.
 func (c *collector) ground(im page.Image, n *html.Node) (sight, bool) {
 	says := func(property string) string {
 		if v := c.in.Style.Value(n, property); v != "" {
@@ -75,8 +77,8 @@ func (c *collector) ground(im page.Image, n *html.Node) (sight, bool) {
 	return sight{}, false
 }
 
-// cut finds the part of a raster sprite that an element shows. It returns false for a sprite whose part
-// cannot be told.
+// cut finds the part of a raster sprite that an element shows. It returns false
+// if the part is unknown.
 func (s *sight) cut(says func(string) string) bool {
 	if isVector(s.file) && s.file.Scheme != "data" && !slices.Contains(page.SplitWords(fileName(s.file)), "sprite") || s.file.Scheme == "data" {
 		return true
@@ -99,7 +101,8 @@ func (s *sight) cut(says func(string) string) bool {
 	return true
 }
 
-// position reads a background-position in pixels. ok is false for percentages and words.
+// position parses a background-position in pixels. ok is false for percentages
+// and words.
 func position(v string) (x, y float64, ok bool) {
 	fields := strings.Fields(v)
 	if len(fields) == 0 || len(fields) > 2 {
@@ -121,7 +124,7 @@ func position(v string) (x, y float64, ok bool) {
 
 var cssAddress = regexp.MustCompile(`url\(\s*(?:"([^"]*)"|'([^']*)'|([^"')\s]*))\s*\)`)
 
-// address is the file that a value names, nil for none.
+// address returns the URL of the file in a value, or nil.
 func (c *collector) address(value string) *url.URL {
 	if !strings.Contains(value, "url(") || len(value) > page.MaxDataURLBytes {
 		return nil

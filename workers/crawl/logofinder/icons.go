@@ -7,8 +7,8 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Base scores of the places an icon comes from, and of declared logos. Source: the table of the extraction
-// notes.
+// Base scores of the sources of an icon, and of declared logos. Source: the
+// table of the extraction notes.
 const (
 	declaredScore    = 45.0 // JSON-LD
 	itempropScore    = 40.0 // og:logo, itemprop=logo
@@ -26,7 +26,7 @@ const (
 	otherSchemeMinus = 4.0
 )
 
-// Sides in pixels that an icon has by convention when it declares none.
+// Usual sides, in pixels, of icons that declare none.
 const (
 	touchSide = 180
 	fluidSide = 512
@@ -43,7 +43,7 @@ func (c *collector) icon(x Candidate, base float64, sizeShare float64) {
 	c.put(x, base)
 }
 
-// icons adds what the page declares as icons.
+// icons adds the icons that the page declares.
 func (c *collector) icons() {
 	for _, i := range c.in.Page.Icons {
 		x := Candidate{URL: i.URL, Method: "link " + i.Rel, Side: largestSide(i.Sizes), Scheme: page.ColorScheme(i.Media)}
@@ -93,12 +93,12 @@ func (c *collector) manifestIcons() {
 	}
 }
 
-// bimi adds the mark that the domain shows in mail programs: a square vector.
+// bimi adds the mark that mail programs show for the domain: a square vector.
 func (c *collector) bimi() {
 	c.put(Candidate{URL: c.in.BIMI, Method: methodBIMI}, bimiScore)
 }
 
-// knownPaths adds the files that browsers ask for without being told.
+// knownPaths adds the files that browsers request by default.
 func (c *collector) knownPaths() {
 	at := c.in.Page.URL
 	if at == nil {

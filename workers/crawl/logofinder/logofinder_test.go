@@ -29,7 +29,8 @@ var (
 	white = color.NRGBA{0xff, 0xff, 0xff, 0xff}
 )
 
-// drawing is a picture whose ink a function decides, in coordinates from 0 to 1.
+// drawing returns an image whose ink is decided by a function, in coordinates
+// from 0 to 1.
 func drawing(w, h int, ground color.NRGBA, ink color.NRGBA, inside func(x, y float64) bool) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -59,7 +60,7 @@ func encode(t testing.TB, img image.Image) []byte {
 
 var drawn = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
 
-// renderer is one for all tests.
+// renderer returns a renderer shared by all tests.
 func renderer(t testing.TB) *resvg.Renderer {
 	t.Helper()
 	r, err := drawn()
@@ -74,7 +75,7 @@ func candidate(kind logofinder.Kind, score float64) logofinder.Candidate {
 	return logofinder.Candidate{URL: u, Method: "test", Kind: kind, Score: score}
 }
 
-func TestReadingTellsWhatAPictureIs(t *testing.T) {
+func TestRead_TypeThemeClear(t *testing.T) {
 	none := color.NRGBA{}
 	for name, c := range map[string]struct {
 		kind logofinder.Kind
@@ -115,7 +116,7 @@ func TestReadingTellsWhatAPictureIs(t *testing.T) {
 	}
 }
 
-func TestAMastheadMayBeLong(t *testing.T) {
+func TestRead_LongMasthead_IsAllowed(t *testing.T) {
 	line := drawing(900, 50, color.NRGBA{}, blue, func(x, y float64) bool { return int(x*40)%2 == 0 })
 	for method, want := range map[string]error{"home link picture": nil, "header picture": logofinder.ErrNotLogo} {
 		c := candidate(logofinder.Mark, 80)
@@ -126,7 +127,7 @@ func TestAMastheadMayBeLong(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoLogoIsRefused(t *testing.T) {
+func TestRead_NotLogo_Fails(t *testing.T) {
 	photo := image.NewNRGBA(image.Rect(0, 0, 256, 256))
 	for y := range 256 {
 		for x := range 256 {
@@ -170,7 +171,7 @@ func TestWhatIsNoLogoIsRefused(t *testing.T) {
 	}
 }
 
-// pngBomb is a small PNG of 30000×30000 pixels.
+// pngBomb returns a small PNG of 30000×30000 pixels.
 func pngBomb(t *testing.T) []byte {
 	data := encode(t, drawing(8, 8, white, blue, disc))
 	binary.BigEndian.PutUint32(data[16:], 30000)
@@ -179,7 +180,8 @@ func pngBomb(t *testing.T) []byte {
 	return data
 }
 
-// icoBomb is an ICO whose only entry is a bitmap of 40000×40000 pixels without the pixels.
+// icoBomb returns an ICO whose only entry is a bitmap of 40000×40000 pixels
+// without the pixels.
 func icoBomb() []byte {
 	b := make([]byte, 62)
 	binary.LittleEndian.PutUint16(b[2:], 1)
@@ -203,7 +205,7 @@ func mustRead(t *testing.T, c logofinder.Candidate, img image.Image) *logofinder
 	return p
 }
 
-func TestEachDrawingIsKeptOnce(t *testing.T) {
+func TestSelect_EachDrawingOnce(t *testing.T) {
 	none := color.NRGBA{}
 	small := mustRead(t, candidate(logofinder.Icon, 30), drawing(48, 48, none, blue, disc))
 	large := mustRead(t, candidate(logofinder.Icon, 31), drawing(180, 180, none, blue, disc))
@@ -259,7 +261,7 @@ func (full) Put(context.Context, []byte, string) (string, error) {
 	return "", errors.New("disk is full")
 }
 
-func TestLogosAreStoredInEveryFormat(t *testing.T) {
+func TestStore_EveryFormat(t *testing.T) {
 	assets := shelf{}
 	p := mustRead(t, candidate(logofinder.Mark, 80), drawing(3000, 600, color.NRGBA{}, blue, word))
 	logo, err := p.Store(t.Context(), assets)
@@ -294,7 +296,7 @@ func formats(logo eventschemas.Logo) string {
 	return strings.Join(out, ", ")
 }
 
-func TestVectorsAreStoredWithALadderOfRasters(t *testing.T) {
+func TestStore_Vector_RasterSizes(t *testing.T) {
 	assets := shelf{}
 	p, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 80), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20" fill="#fff"/><path d="M60 5h130L125 45z" fill="#fff"/></svg>`))
 	if err != nil {
@@ -316,7 +318,7 @@ func TestVectorsAreStoredWithALadderOfRasters(t *testing.T) {
 	}
 }
 
-// frail refuses to draw larger than it can.
+// frail fails for drawings above a size.
 type frail struct {
 	logofinder.Renderer
 	most int
@@ -329,7 +331,7 @@ func (f frail) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 	return f.Renderer.Render(ctx, svg, side)
 }
 
-func TestAVectorThatTakesTooMuchInOneSizeIsKeptInTheOthers(t *testing.T) {
+func TestStore_VectorTooCostlyInOneSize_KeepsOthers(t *testing.T) {
 	svg := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20"/><path d="M60 5h130L125 45z"/></svg>`)
 	p, err := logofinder.Read(t.Context(), frail{renderer(t), 256}, candidate(logofinder.Mark, 80), svg)
 	if err != nil {
@@ -342,7 +344,7 @@ func TestAVectorThatTakesTooMuchInOneSizeIsKeptInTheOthers(t *testing.T) {
 	if got := formats(logo); got != "svg 200×50, png 256×64, webp 256×64" {
 		t.Errorf("formats are %s", got)
 	}
-	// What was never seen is not kept.
+	// A vector that could not be drawn for analysis is not kept.
 	if _, err := logofinder.Read(t.Context(), frail{renderer(t), 255}, candidate(logofinder.Mark, 80), svg); !errors.Is(err, imaging.ErrTooLarge) {
 		t.Errorf("unseen: %v", err)
 	}
@@ -367,7 +369,7 @@ func storePicture(t *testing.T, to logofinder.Assets, data []byte) (eventschemas
 	return f.StorePicture(t.Context(), to)
 }
 
-func TestBannersAreJPEG(t *testing.T) {
+func TestStoreBanner_JPEG(t *testing.T) {
 	assets := shelf{}
 	banner, err := storeBanner(t, assets, encode(t, drawing(2400, 1200, color.NRGBA{}, blue, disc)))
 	if err != nil {
@@ -389,7 +391,7 @@ func TestBannersAreJPEG(t *testing.T) {
 	}
 }
 
-func TestPalettesLeaveStencilsOut(t *testing.T) {
+func TestPalettes_ExcludeStencils(t *testing.T) {
 	icon := mustRead(t, candidate(logofinder.Icon, 80), drawing(64, 64, color.NRGBA{}, blue, disc))
 	stencil, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Stencil, 20), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle r="8" cx="8" cy="8"/></svg>`))
 	if err != nil {
@@ -401,7 +403,7 @@ func TestPalettesLeaveStencilsOut(t *testing.T) {
 	}
 }
 
-func TestDataAddressesAreDecoded(t *testing.T) {
+func TestDataURL_Decodes(t *testing.T) {
 	for text, want := range map[string]string{
 		"image/svg+xml,%3Csvg/%3E":               "<svg/>",
 		"image/svg+xml;utf8,<svg width='100%'/>": "<svg width='100%'/>",

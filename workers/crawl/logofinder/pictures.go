@@ -9,24 +9,27 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Limits of the pictures of a page that are kept beside its share image.
+// Limits of the images of a page that are kept in addition to its share image.
 const (
-	// MaxPictures bounds them.
+	// MaxPictures limits their number.
 	MaxPictures = 4
-	// minPictureWidth and minPicture are the declared pixels from which one is worth keeping; minPicture is
-	// also the shorter side that its file must have.
+	// minPictureWidth and minPicture are the minimum declared size in pixels;
+	// minPicture is also the minimum of the file's shorter side.
 	minPictureWidth = 600
 	minPicture      = 300
-	// minRatio and maxRatio bound width to height: beyond are stripes.
+	// minRatio and maxRatio limit width to height; beyond that an image is a
+	// stripe.
 	minRatio = 0.5
 	maxRatio = 3.0
 )
 
-// signWords of a picture's class, file or alt say that it is a sign or a face, not a scene.
+// signWords are words of an image's class, file or alt that mark it as an icon
+// or a face, not a scene.
 var signWords = []string{"icon", "icons", "sprite", "avatar", "badge", "flag", "thumb", "thumbnail", "placeholder", "spacer", "pixel", "tracking", "loader", "spinner", "gravatar", "emoji", "qr", "author", "ad", "ads", "banner", "captcha"}
 
-// Pictures lists the pictures of a page that show what the brand does, in the order of the page: large, in
-// the shape of a picture, and neither logos nor anybody else's.
+// Pictures lists the images of a page that show the brand's activity, in the
+// order of the page: large, of a usual aspect ratio, and neither logos nor
+// foreign.
 func Pictures(in extract.Input) []*url.URL {
 	var out []*url.URL
 	seen := map[string]bool{}
@@ -48,10 +51,12 @@ func Pictures(in extract.Input) []*url.URL {
 	return out
 }
 
-// pictureKey is the same for the sizes of one picture that differ in the query.
+// pictureKey returns the same key for sizes of one image that differ in the
+// query.
 func pictureKey(u *url.URL) string { return u.Host + u.Path }
 
-// scene is the best file of an element that shows a scene, nil when it shows something else.
+// scene returns the best file of an element that shows a scene, or nil if it
+// shows something else.
 func scene(im page.Image) *url.URL {
 	if im.Excluded || im.Hidden || im.Home || im.Zone == page.Footer || im.Zone == page.Nav || im.URL == nil {
 		return nil

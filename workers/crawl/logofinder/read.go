@@ -21,29 +21,32 @@ import (
 
 // Limits of files.
 const (
-	// MaxBytes bounds one file.
+	// MaxBytes limits one file.
 	MaxBytes = imaging.MaxBytes
-	// maxSpritePixels bounds those of a file that a logo is cut from.
+	// maxSpritePixels limits the pixels of a file from which a logo is cut.
 	maxSpritePixels = 2048 * 2048
-	// minSide is the longest side, in pixels, below which nothing is a logo; an icon may be minIconSide
-	// when there is nothing better.
+	// minSide is the minimum length, in pixels, of a logo's longer side; for an
+	// icon it is minIconSide if there is nothing better.
 	minSide     = 24
 	minIconSide = 16
-	// maxAspect is how much longer than high a logo may be; separators and banners are longer.
+	// maxAspect is the largest ratio of width to height of a logo; separators
+	// and banners exceed it.
 	maxAspect = 12.0
-	// maxMasthead is that of a picture that the page links home: the name of a newspaper or of an authority may
-	// be written in one long line.
+	// maxMasthead is the limit for an image that the page links home: a
+	// newspaper's or an authority's name may be one long line.
 	maxMasthead = 24.0
-	// photoPalette and photoShare tell a photograph: so many colors, and none with a larger share.
+	// photoPalette and photoShare identify a photograph: at least so many
+	// colors, and none with a larger share.
 	photoPalette = 12
 	photoShare   = 0.35
 )
 
 // Errors of Open and As.
 var (
-	// ErrNotLogo: the file is a picture, and no logo: blank, tiny, a stripe, a photograph.
+	// ErrNotLogo: the file is an image but not a logo: blank, tiny, a stripe, a
+	// photograph.
 	ErrNotLogo = errors.New("not a logo")
-	// ErrDefault: the file is what a framework or a site builder puts where nobody chose one.
+	// ErrDefault: the file is the default of a framework or a site builder.
 	ErrDefault = errors.New("a framework's own icon")
 )
 
@@ -54,26 +57,26 @@ type Picture struct {
 	Width, Height int // pixels; 0 for a vector without a size
 
 	SVG    []byte         // rebuilt; nil for a raster
-	Raster *image.NRGBA   // readSide pixels long at most; of a vector: drawn analysisSide pixels long
+	Raster *image.NRGBA   // at most readSide pixels long; a vector is drawn analysisSide pixels long
 	Colors colors.Palette // of its ink
-	Theme  string         // of its ink: light, dark, "" when its background decides
+	Theme  string         // of its ink: light, dark, or "" if its background decides
 	Clear  bool           // its background is transparent
 	Hash   uint64         // perceptual
-	Sum    [32]byte       // of the file as it came, or of the part of it
+	Sum    [32]byte       // of the original file, or of the part that is used
 	thumb  *thumb
 	aspect float64 // of its ink, width to height
 	draw   Renderer
 }
 
-// DataURL decodes an address that holds the picture itself.
+// DataURL decodes a URL that contains the image itself.
 func DataURL(u *url.URL) ([]byte, error) {
 	head, body, ok := strings.Cut(u.Opaque, ",")
 	if u.Scheme != "data" || !ok {
-		return nil, errors.New("not a data address")
+		return nil, errors.New("not a data URL")
 	}
 	text, err := url.PathUnescape(body)
 	if err != nil {
-		text = body // SVG in data addresses is often not escaped, percent signs included
+		text = body // SVG in data URLs is often not escaped, percent signs included
 	}
 	if !strings.HasSuffix(strings.ToLower(strings.TrimSpace(head)), ";base64") {
 		return []byte(text), nil
@@ -86,27 +89,30 @@ func DataURL(u *url.URL) ([]byte, error) {
 	}, text)
 	data, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, fmt.Errorf("decode data address: %w", err)
+		return nil, fmt.Errorf("decode data URL: %w", err)
 	}
 	return data, nil
 }
 
-// Renderer draws vectors. internal/resvg is the real one. It is safe for concurrent use.
+// Renderer draws vectors. internal/resvg implements it. It is safe for
+// concurrent use.
 type Renderer interface {
-	// Render draws a rebuilt SVG so that its longer side has that many pixels, on a transparent ground.
-	// Errors: imaging.ErrMalformed for what cannot be drawn, imaging.ErrTooLarge for what takes too many
-	// steps or too much memory, context.DeadlineExceeded for what took too long, ctx.Err().
+	// Render draws a rebuilt SVG on a transparent background, its longer side
+	// with that many pixels. Errors: imaging.ErrMalformed if it cannot be
+	// drawn, imaging.ErrTooLarge if it takes too many steps or too much memory,
+	// context.DeadlineExceeded if it takes too long, ctx.Err().
 	Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error)
 }
 
 // Home reports whether the candidate is shown in a link to the home page.
 func (c Candidate) Home() bool { return strings.HasPrefix(c.Method, methodHome) }
 
-// vectorCost is what rebuilding a vector holds, in bytes. What drawing it holds the renderer bounds by itself.
+// vectorCost is the memory, in bytes, for rebuilding a vector. The renderer
+// limits the memory for drawing.
 const vectorCost = 4 << 20
 
-// Cost is what Open holds at most of a file, and As of the picture that is in it, in bytes, the file not counted. It is
-// 0 for one that Open refuses by its header.
+// Cost returns the memory, in bytes, that Open and As need at most, excluding
+// the file. It is 0 for a file that Open rejects by its header.
 func Cost(data []byte, sprites bool) int64 {
 	if imaging.Sniff(data).IsVector() {
 		return vectorCost
@@ -122,14 +128,16 @@ func Cost(data []byte, sprites bool) int64 {
 	return cost
 }
 
-// limits of a file. A larger one is no picture of a home page.
+// limits apply to a file. Images of home pages are smaller.
 var limits = imaging.Limits{Bytes: MaxBytes, Pixels: imaging.MaxPixels}
 
-// readSide is the longest side, in pixels, that a raster is read at: the largest that any use of it needs, so that one
-// reading serves all of them, and in one way, so that what is made of it does not depend on who came first.
+// readSide is the longest side, in pixels, at which a raster is read: the
+// largest for any use, so that one reading serves all of them and the result
+// does not depend on which use comes first.
 const readSide = bannerSide
 
-// readAt is the longest side, in pixels, that a raster is read at. Sprites are cut from the whole.
+// readAt returns the longest side, in pixels, at which a raster is read.
+// Sprites are cut from the full size.
 func readAt(info imaging.Info, sprites bool) int {
 	if sprites && info.Width*info.Height <= maxSpritePixels {
 		return imaging.MaxSide
@@ -137,25 +145,28 @@ func readAt(info imaging.Info, sprites bool) int {
 	return readSide
 }
 
-// File is a file that was decoded, whatever the page names it as.
+// File is a decoded file, independent of the candidates that refer to it.
 type File struct {
 	format        imaging.Format
-	width, height int // pixels, as its header says; of a vector 0 without a size
+	width, height int // pixels, according to its header; 0 for a vector without a size
 	sum           [sha256.Size]byte
 	svg           []byte // rebuilt; nil for a raster
 	draw          Renderer
 
-	// Pixels are those of a raster, or of a vector that was drawn analysisSide pixels long.
+	// Pixels are those of a raster, or of a vector drawn analysisSide pixels
+	// long.
 	Pixels *image.NRGBA
 }
 
-// Bytes is what the file holds: its pixels and the rebuilt vector.
+// Bytes returns the size of the file's pixels and its rebuilt vector.
 func (f *File) Bytes() int64 { return int64(len(f.Pixels.Pix) + len(f.svg)) }
 
-// Open decodes a file: all of it, or the part of a sprite of vectors. sprites says that As may cut a raster into
-// pieces. What the file is, its bytes say: a web page that answers for a missing icon is refused here.
+// Open decodes a file, or the part of a sprite of vectors. sprites reports
+// whether As may cut a raster into pieces. The format is determined from the
+// bytes: a web page in place of a missing icon fails.
 //
-// Errors: those of imaging and of package inlinesvg, those of the renderer, ErrNotLogo for a vector of text, ctx.Err().
+// Errors: those of imaging and of package inlinesvg, those of the renderer,
+// ErrNotLogo for a vector of text, ctx.Err().
 func Open(ctx context.Context, draw Renderer, data []byte, part *inlinesvg.Sprite, sprites bool) (*File, error) {
 	if part != nil {
 		cut, err := inlinesvg.Cut(data, *part)
@@ -193,7 +204,8 @@ func (f *File) drawVector(ctx context.Context, data []byte) error {
 	return err
 }
 
-// As is the picture that a candidate names by the file. Errors: imaging.ErrTooLarge for a sprite, ErrNotLogo, ErrDefault.
+// As returns the image that a candidate refers to in the file. Errors:
+// imaging.ErrTooLarge for a sprite, ErrNotLogo, ErrDefault.
 func (f *File) As(c Candidate) (*Picture, error) {
 	p := &Picture{Candidate: c, Format: f.format, Width: f.width, Height: f.height, SVG: f.svg, Raster: f.Pixels, Sum: f.sum, draw: f.draw}
 	if c.Crop != nil {
@@ -210,7 +222,7 @@ func (f *File) As(c Candidate) (*Picture, error) {
 	return p, p.look(p.Raster)
 }
 
-// size brings a raster to the size that is looked at.
+// size scales a raster to the size for analysis.
 func (p *Picture) size() error {
 	least := minSide
 	if p.Kind != Mark {
@@ -232,7 +244,8 @@ func (p *Picture) size() error {
 	return nil
 }
 
-// Read opens a candidate's file and makes the picture of it. Errors: those of Open and As.
+// Read opens a candidate's file and returns its image. Errors: those of Open
+// and As.
 func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Picture, error) {
 	f, err := Open(ctx, draw, data, c.Part, c.Crop != nil)
 	if err != nil {
@@ -241,16 +254,18 @@ func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Pictur
 	return f.As(c)
 }
 
-// analysisSide is the longer side, in pixels, that a vector is drawn at to be looked at. It takes about 15 ms.
+// analysisSide is the longer side, in pixels, of a vector drawn for analysis.
+// Drawing takes about 15 ms.
 const analysisSide = 256
 
-// look tells what the pixels show.
+// look analyzes the pixels.
 func (p *Picture) look(img *image.NRGBA) error {
 	seen := imaging.Analyze(img)
 	if seen.Blank {
 		return fmt.Errorf("%w: blank", ErrNotLogo)
 	}
-	// The ink of a wordmark that is cut close reaches its corners; what lies between the letters is clear.
+	// The ink of a tightly cropped wordmark reaches its corners, but the space
+	// between the letters is clear.
 	seen.Transparent = seen.Transparent || p.Kind == Mark && clearShare(img) > cutClose
 	p.Clear, p.Hash, p.thumb = seen.Transparent, seen.Hash, newThumb(img)
 	p.Theme = p.theme(seen)
@@ -272,7 +287,7 @@ func (p *Picture) look(img *image.NRGBA) error {
 	return nil
 }
 
-// of cuts its part out of a sprite. Errors: ErrNotLogo when it lies outside.
+// of cuts its part out of a sprite. Errors: ErrNotLogo if the part is outside.
 func (c Crop) of(img *image.NRGBA) (*image.NRGBA, error) {
 	scale := 1.0
 	if c.Across > 0 {
@@ -291,13 +306,15 @@ func (c Crop) of(img *image.NRGBA) (*image.NRGBA, error) {
 const maxCrop = 1 << 15 // pixels
 
 const (
-	// plainShare of its box that ink of one color fills is a rectangle. A disc fills 79 %.
+	// plainShare is the share of its box from which ink of one color is a
+	// rectangle. A disc fills 79 %.
 	plainShare = 0.985
 	// plainColor is the share of that color in all ink.
 	plainColor = 0.99
 )
 
-// isPlain says whether all that is seen is one rectangle of one color: what stands where a logo is missing.
+// isPlain reports whether the visible part is one rectangle of one color: a
+// placeholder for a missing logo.
 func isPlain(img *image.NRGBA, seen imaging.Analysis) bool {
 	if len(seen.Palette) == 0 || seen.Palette[0].Share < plainColor {
 		return false
@@ -310,28 +327,31 @@ func isPlain(img *image.NRGBA, seen imaging.Analysis) bool {
 			}
 		}
 	}
-	// A picture without clear parts has its ground's color beside the ink's, or is blank.
+	// An opaque image has its background's color in addition to the ink's, or
+	// is blank.
 	return float64(ink) >= plainShare*float64(seen.Ink.Dx()*seen.Ink.Dy())
 }
 
 const (
-	// surelyLight and surelyDark are lumas beyond which the ink speaks for itself, whatever its file is called.
+	// surelyLight and surelyDark are the lumas beyond which the ink decides,
+	// whatever the file's name.
 	surelyLight = 190
 	surelyDark  = 70
 )
 
-// Words of a file or a class that tell the ink.
+// Words of a file or class that give the tone of the ink.
 var (
 	lightInk = []string{"white", "light", "inverse", "inverted", "reverse", "reversed", "negative", "neg", "blanc", "blanco", "bianco", "weiss", "weis", "branco", "ondark"}
 	darkInk  = []string{"black", "dark", "noir", "negro", "nero", "schwarz", "preto", "onlight"}
 )
 
-// theme names the ink. What pages and files say counts between light and dark, where the eye may differ from
-// the mean.
+// theme names the tone of the ink. The words of pages and files count between
+// light and dark, where perception may differ from the mean.
 func (p *Picture) theme(seen imaging.Analysis) string {
 	byEye := seen.Theme()
 	if byEye == "" && p.Kind == Mark && math.Abs(p.ratio()-1) >= square {
-		// A logo with its own ground is no icon: its ink is what the ground is not.
+		// A logo with its own background is not an icon: its ink contrasts with
+		// the background.
 		if groundLuma(p.Raster) > lightGround {
 			return "dark"
 		}
@@ -355,11 +375,11 @@ func (p *Picture) theme(seen imaging.Analysis) string {
 	return byEye
 }
 
-// cutClose is the share of clear pixels from which a logo has no ground. The corners of a rounded icon are
-// less than a tenth of it.
+// cutClose is the share of clear pixels from which a logo has no background.
+// The corners of a rounded icon are less than a tenth.
 const cutClose = 0.15
 
-// clearShare is the share of pixels that are clear.
+// clearShare returns the share of clear pixels.
 func clearShare(img *image.NRGBA) float64 {
 	clear := 0
 	for i := 3; i < len(img.Pix); i += 4 {
@@ -372,7 +392,7 @@ func clearShare(img *image.NRGBA) float64 {
 
 const lightGround = 128 // luma
 
-// groundLuma is the mean luma of a picture's corners.
+// groundLuma returns the mean luma of an image's corners.
 func groundLuma(img *image.NRGBA) float64 {
 	sum, w, h := 0.0, img.Rect.Dx(), img.Rect.Dy()
 	for _, at := range []image.Point{{}, {X: w - 1}, {Y: h - 1}, {X: w - 1, Y: h - 1}} {
@@ -382,12 +402,13 @@ func groundLuma(img *image.NRGBA) float64 {
 	return sum / 4
 }
 
-// isPhoto says whether an opaque picture has many colors and none that stands out, as no logo does.
+// isPhoto reports whether an opaque image has many colors and no dominant one,
+// unlike a logo.
 func isPhoto(a imaging.Analysis) bool {
 	return !a.Transparent && len(a.Palette) >= photoPalette && a.Palette[0].Share < photoShare
 }
 
-// source is the address for evidence; a picture inside of the page has none of its own.
+// source returns the URL for evidence; an image inside of the page has none.
 func (p *Picture) source() string {
 	if p.URL.Scheme == "data" {
 		return "data:"
@@ -395,7 +416,7 @@ func (p *Picture) source() string {
 	return p.URL.String()
 }
 
-// IsFileFault says whether an error lies in the file, not in what it was to be stored in.
+// IsFileFault reports whether an error is caused by the file, not by the store.
 func IsFileFault(err error) bool {
 	for _, fault := range []error{ErrNotLogo, ErrDefault, imaging.ErrUnknown, imaging.ErrUnsupported, imaging.ErrTooLarge, imaging.ErrMalformed} {
 		if errors.Is(err, fault) {

@@ -9,40 +9,44 @@ import (
 	"letterhead/workers/crawl/extract/colors"
 )
 
-// Limits of what is kept.
+// Limits of the selection.
 const (
-	// MaxLogos bounds the logos of one record.
+	// MaxLogos limits the logos of one record.
 	MaxLogos = 8
 	maxIcons = 3
-	// sameHash is the number of bits in which two perceptual hashes of one picture may differ.
+	// sameHash is the number of bits by which two perceptual hashes of one
+	// image may differ.
 	sameHash = 4
-	// sameInk is ΔE2000 of the main colors of two sizes of one drawing; scaling blends edges.
+	// sameInk is the largest ΔE2000 between the main colors of two sizes of one
+	// drawing; scaling blends edges.
 	sameInk = 20.0
-	// smallSide is the side below which a picture gives way to a larger one of the same drawing.
+	// smallSide is the side below which a larger image of the same drawing
+	// replaces an image.
 	smallSide = 128
-	// square is how far from 1 an icon's ratio of sides may be.
+	// square is the largest deviation from 1 of an icon's aspect ratio.
 	square = 0.1
-	// wordmark is the ratio of its ink's sides from which header art has words in it.
+	// wordmark is the aspect ratio of the ink from which header art contains
+	// words.
 	wordmark = 2.0
-	// sureScore is what a mark needs to be called the logo; less, and it stays "other". What is declared has
-	// that much.
+	// sureScore is the score from which a mark has the type logo; below, its
+	// type is "other". A declared logo reaches it.
 	sureScore = 40.0
 )
 
-// Selection is what became of the pictures that were read.
+// Selection is the result for the images that were read.
 type Selection struct {
 	Chosen  []*Picture // best first: the first is the primary logo
 	Dropped []Dropped
 }
 
-// Dropped is a picture that was not chosen.
+// Dropped is an image that was not chosen.
 type Dropped struct {
 	*Picture
 	Why string
 }
 
-// Select chooses the logos of a brand among the pictures that were read: each drawing once, in the best
-// form there is, marks first.
+// Select chooses the logos of a brand among the images that were read: each
+// drawing once, in the best available form, marks first.
 func Select(all []*Picture) Selection {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, better)
@@ -55,21 +59,22 @@ func Select(all []*Picture) Selection {
 			icons = s.keep(icons, p, maxIcons)
 		}
 	}
-	// A tiny icon is better than none, and worse than any other.
+	// A tiny icon is used only if there is nothing else.
 	if slices.ContainsFunc(append(marks[:len(marks):len(marks)], icons...), func(p *Picture) bool { return !p.tiny() }) {
 		icons = s.without(icons, (*Picture).tiny, "tiny, and there is a larger one")
 	}
-	// A picture that is declared as logo and as icon is kept once, unless the icon says more.
+	// An image declared both as logo and as icon is kept once, unless the icon
+	// has more signs.
 	icons = s.without(icons, func(p *Picture) bool { return sameFile(marks, p) }, "the same file as a chosen one")
 	return Selection{Chosen: append(marks, icons...), Dropped: s.dropped}
 }
 
-// selector notes what is dropped.
+// selector records the dropped images.
 type selector struct{ dropped []Dropped }
 
 func (s *selector) drop(p *Picture, why string) { s.dropped = append(s.dropped, Dropped{p, why}) }
 
-// without drops those of the chosen that a rule is true of.
+// without drops those of the chosen for which a rule is true.
 func (s *selector) without(chosen []*Picture, rule func(*Picture) bool, why string) []*Picture {
 	return slices.DeleteFunc(chosen, func(p *Picture) bool {
 		if !rule(p) {
@@ -80,13 +85,14 @@ func (s *selector) without(chosen []*Picture, rule func(*Picture) bool, why stri
 	})
 }
 
-// better orders pictures: by score, and what is worth the same by vector before raster and large before
+// better orders images by score; ties by vector before raster and large before
 // small.
 func better(a, b *Picture) int {
 	return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(b.grade(), a.grade()))
 }
 
-// grade is how good a form of its drawing a file is: any vector is better than pixels, and more are better.
+// grade returns the quality of a file's form: vectors are better than pixels,
+// and more pixels are better.
 func (p *Picture) grade() int {
 	if p.SVG != nil {
 		return math.MaxInt
@@ -94,8 +100,8 @@ func (p *Picture) grade() int {
 	return p.Width * p.Height
 }
 
-// rank is the candidate's score, corrected by what the file really is: a page says 180 pixels and serves
-// 32.
+// rank returns the candidate's score, corrected by the actual file: a page may
+// declare 180 pixels and serve 32.
 func (p *Picture) rank() float64 {
 	if p.SVG != nil || p.Side == 0 && p.Kind == Mark {
 		return p.Score
@@ -103,9 +109,10 @@ func (p *Picture) rank() float64 {
 	return p.Score - sized(p.Side) + sized(p.side())
 }
 
-// keep adds a picture that is none of the chosen ones in another size. One that is, and a vector, or much
-// larger than a small one, takes its place. A light and a dark version of one drawing are two, and so are one with a
-// background and one without, and one in another color.
+// keep adds an image unless it is another size of a chosen one. If it is, and
+// is a vector, or much larger than a small one, it replaces that one. A light
+// and a dark version of one drawing are different, as are versions with and
+// without a background, and versions in another color.
 func (s *selector) keep(chosen []*Picture, p *Picture, limit int) []*Picture {
 	i := slices.IndexFunc(chosen, func(have *Picture) bool { return have.Sum == p.Sum || have.alike(p) })
 	switch {
@@ -120,7 +127,7 @@ func (s *selector) keep(chosen []*Picture, p *Picture, limit int) []*Picture {
 			s.drop(p, "the same drawing as a chosen one")
 			return chosen
 		}
-		// It takes the place of the other, whose signs are its own.
+		// It replaces the other image and takes over its signs.
 		p.Score = max(p.Score, have.Score)
 		chosen[i] = p
 	case len(chosen) < limit:
@@ -131,7 +138,7 @@ func (s *selector) keep(chosen []*Picture, p *Picture, limit int) []*Picture {
 	return chosen
 }
 
-// alike says whether two pictures show one drawing, in whatever size and form.
+// alike reports whether two images show one drawing, in any size and form.
 func (p *Picture) alike(q *Picture) bool {
 	if p.Clear != q.Clear || p.Theme != q.Theme {
 		return false
@@ -148,7 +155,7 @@ func (p *Picture) alike(q *Picture) bool {
 
 func near(a, b float64) bool { return math.Abs(a-b) < square*max(a, b) }
 
-// ratio is width to height, 0 when unknown.
+// ratio returns width to height, or 0 if unknown.
 func (p *Picture) ratio() float64 {
 	if p.Width == 0 || p.Height == 0 {
 		return 0
@@ -158,14 +165,14 @@ func (p *Picture) ratio() float64 {
 
 func (p *Picture) tiny() bool { return p.SVG == nil && p.side() < minSide }
 
-// side is the longer side in pixels.
+// side returns the longer side in pixels.
 func (p *Picture) side() int { return max(p.Width, p.Height) }
 
 func sameFile(chosen []*Picture, p *Picture) bool {
 	return slices.ContainsFunc(chosen, func(have *Picture) bool { return have.Sum == p.Sum })
 }
 
-// Type names what a picture is for the record.
+// Type returns the image's type in the record.
 func (p *Picture) Type() string {
 	ratio := p.ratio()
 	isSquare := ratio == 0 || math.Abs(ratio-1) < square
@@ -184,8 +191,8 @@ func (p *Picture) Type() string {
 	return "logo"
 }
 
-// Palettes are the colors of the chosen logos. A stencil is drawn black by convention: its color is
-// declared beside it.
+// Palettes returns the colors of the chosen logos. A stencil is black by
+// convention; its color is declared separately.
 func Palettes(chosen []*Picture) []colors.Palette {
 	var out []colors.Palette
 	for _, p := range chosen {

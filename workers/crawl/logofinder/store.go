@@ -10,30 +10,34 @@ import (
 )
 
 const (
-	// storedSide is the longest side, in pixels, of a stored raster. Nothing is made larger.
+	// storedSide is the longest side, in pixels, of a stored raster. Nothing is
+	// enlarged.
 	storedSide = 1024
-	// bannerSide is that of a stored share image.
+	// bannerSide is the longest side of a stored share image.
 	bannerSide = 1200
-	// minBanner is the shorter side below which a share image is an icon.
+	// minBanner is the length of the shorter side below which a share image is
+	// an icon.
 	minBanner = 100
 )
 
-// Assets keeps files by their content and returns their ids.
+// Assets stores files by their content and returns their ids.
 type Assets interface {
 	Put(ctx context.Context, data []byte, ext string) (id string, err error)
 }
 
-// ladder is the longest sides, in pixels, of the rasters that are kept of a vector, largest first. 1024 would
-// take another 110 ms to draw and 55 ms to encode, for a file that its SVG does better.
+// ladder lists the longest sides, in pixels, of the stored rasters of a vector,
+// largest first. 1024 would take another 110 ms to draw and 55 ms to encode,
+// for a file that the SVG replaces.
 var ladder = []int{512, smallStored}
 
-// smallStored is the side of the small form of a larger raster.
+// smallStored is the longest side of the small form of a larger raster.
 const smallStored = 256
 
-// Store keeps a logo in every format that is served: a vector as it was rebuilt and as PNG and WebP in two
-// sizes, a raster as PNG and WebP in its own size and, when that is larger than smallStored, in that. SVG
-// comes first, then large before small. Errors: of the store, of the renderer, ctx.Err(); the logo then has the
-// formats that are kept.
+// Store stores a logo in every format that is served: a vector as the rebuilt
+// SVG and as PNG and WebP in two sizes, a raster as PNG and WebP in its own
+// size and, if that exceeds smallStored, in that size. SVG comes first, then
+// large before small. Errors: of the store, of the renderer, ctx.Err(); the
+// logo then has the formats stored so far.
 func (p *Picture) Store(ctx context.Context, to Assets) (eventschemas.Logo, error) {
 	logo := eventschemas.Logo{Type: p.Type(), Formats: []eventschemas.Asset{}, Tags: []string{}}
 	if p.Theme != "" {
@@ -66,7 +70,8 @@ func (p *Picture) Store(ctx context.Context, to Assets) (eventschemas.Logo, erro
 	return logo, nil
 }
 
-// rungs draws a vector in the sizes of the ladder. The size that it was looked at in is there already.
+// rungs draws a vector in the sizes of the ladder. The size for analysis exists
+// already.
 func (p *Picture) rungs(ctx context.Context) ([]*image.NRGBA, error) {
 	var out []*image.NRGBA
 	for _, side := range ladder {
@@ -81,13 +86,15 @@ func (p *Picture) rungs(ctx context.Context) ([]*image.NRGBA, error) {
 		case !IsFileFault(err):
 			return nil, err
 		}
-		// One that takes too much in this size is kept in the others: a wide blur may in 512 pixels, and not in
-		// the 256 that it was looked at in.
+		// A vector that takes too much in this size is kept in the others: a
+		// wide blur may exceed the limit at 512 pixels, but not at the 256 of
+		// the analysis.
 	}
 	return out, nil
 }
 
-// putRaster keeps a raster as PNG and WebP; on an error it returns what is kept by then.
+// putRaster stores a raster as PNG and WebP. On an error it returns the formats
+// stored so far.
 func putRaster(ctx context.Context, to Assets, img *image.NRGBA, clear bool) ([]eventschemas.Asset, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -114,13 +121,14 @@ func putRaster(ctx context.Context, to Assets, img *image.NRGBA, clear bool) ([]
 	return append(out, asset), nil
 }
 
-// What encoding holds at most, in bytes for each pixel.
+// Maximum memory for encoding, in bytes per pixel.
 const (
-	heldByLogo  = 28 // as WebP: pixels, what they differ by, the places they are found at, symbols
-	heldByImage = 12 // as JPEG: pixels, the same on a ground, the file
+	heldByLogo  = 28 // as WebP: pixels, residuals, match positions, symbols
+	heldByImage = 12 // as JPEG: pixels, a copy on a background, the file
 )
 
-// StoreCost is what Store holds at most beside the picture itself, in bytes.
+// StoreCost returns the memory, in bytes, that Store needs at most in addition
+// to the image itself.
 func (p *Picture) StoreCost() int64 {
 	if p.SVG != nil {
 		return heldByLogo * int64(ladder[0]) * int64(ladder[0])
@@ -130,25 +138,28 @@ func (p *Picture) StoreCost() int64 {
 	}
 	cost := int64(heldByLogo * len(p.Raster.Pix) / 4)
 	if p.side() > storedSide {
-		cost += int64(len(p.Raster.Pix)) // made smaller
+		cost += int64(len(p.Raster.Pix)) // scaled down
 	}
 	return cost
 }
 
-// CutCost is what As and storing hold at most beside the pixels of a file that was opened for its sprites, in bytes: a
-// piece, and what is made smaller of it.
+// CutCost is the memory, in bytes, that As and storing need at most in addition
+// to the pixels of a file that was opened for its sprites: a piece, and its
+// scaled copies.
 const CutCost = 2 * 4 * maxSpritePixels
 
-// ImageCost is what StoreBanner and StorePicture hold at most beside the file's pixels, in bytes.
+// ImageCost is the memory, in bytes, that StoreBanner and StorePicture need at
+// most in addition to the file's pixels.
 const ImageCost = heldByImage * bannerSide * bannerSide
 
-// StoreBanner keeps a share image as JPEG on white. Errors: those of imaging, of the store, ErrNotLogo for
-// what is too small to be a picture, and for a vector.
+// StoreBanner stores a share image as JPEG on white. Errors: those of imaging,
+// of the store, ErrNotLogo for an image that is too small, and for a vector.
 func (f *File) StoreBanner(ctx context.Context, to Assets) (eventschemas.Image, error) {
 	return f.storeImage(ctx, to, "banner", minBanner)
 }
 
-// StorePicture keeps a picture of the page as JPEG on white. Errors: those of StoreBanner.
+// StorePicture stores an image of the page as JPEG on white. Errors: those of
+// StoreBanner.
 func (f *File) StorePicture(ctx context.Context, to Assets) (eventschemas.Image, error) {
 	return f.storeImage(ctx, to, "other", minPicture)
 }
@@ -161,7 +172,7 @@ func (f *File) storeImage(ctx context.Context, to Assets, kind string, least int
 	img := imaging.Scale(f.Pixels, bannerSide)
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	if min(w, h) < least {
-		return out, fmt.Errorf("%w: a picture of %d×%d pixels", ErrNotLogo, w, h)
+		return out, fmt.Errorf("%w: an image of %d×%d pixels", ErrNotLogo, w, h)
 	}
 	jpeg, err := imaging.EncodeJPEG(img, imaging.White)
 	if err != nil {

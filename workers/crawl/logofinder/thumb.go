@@ -2,17 +2,19 @@ package logofinder
 
 import "image"
 
-// thumbSide is the side of the grid that two drawings are compared on.
+// thumbSide is the side of the grid on which two drawings are compared.
 const thumbSide = 16
 
-// sameDrawing is the mean difference per channel, 0 to 255, below which two grids show one drawing in two
-// sizes. Perceptual hashes alone miss that: in flat areas their bits follow the noise of scaling.
+// sameDrawing is the mean difference per channel, 0 to 255, below which two
+// grids show one drawing in two sizes. Perceptual hashes alone do not suffice:
+// in flat areas their bits follow the noise of scaling.
 const sameDrawing = 10.0
 
-// thumb is a picture as a grid of mean colors, premultiplied, with alpha.
+// thumb is an image as a grid of mean colors, premultiplied, with alpha.
 type thumb [thumbSide * thumbSide * 4]float32
 
-// newThumb averages the pixels of each cell. A picture smaller than the grid gives its nearest pixels.
+// newThumb averages the pixels of each cell. For an image smaller than the grid
+// it uses the nearest pixels.
 func newThumb(img *image.NRGBA) *thumb {
 	var t thumb
 	w, h := img.Rect.Dx(), img.Rect.Dy()
@@ -40,14 +42,14 @@ func newThumb(img *image.NRGBA) *thumb {
 	return &t
 }
 
-// span is the pixels of one cell of the grid.
+// span returns the pixels of one cell of the grid.
 func span(cell, length int) (from, to int) {
 	from = cell * length / thumbSide
 	to = max(from+1, (cell+1)*length/thumbSide)
 	return from, to
 }
 
-// difference is the mean difference of two grids per channel.
+// difference returns the mean difference of two grids per channel.
 func (t *thumb) difference(u *thumb) float64 {
 	sum := 0.0
 	for i := range t {

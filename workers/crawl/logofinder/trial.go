@@ -2,30 +2,32 @@ package logofinder
 
 import "letterhead/eventschemas"
 
-// Trial is what became of one candidate.
+// Trial is the result of one candidate.
 type Trial struct {
 	Candidate
-	// Refused says why it is no logo: not there, not a picture, a photograph, the same drawing as a better
-	// one. "" when it was chosen.
+	// Refused is the reason why it is not a logo: missing, not an image, a
+	// photograph, the same drawing as a better one. It is "" if it was chosen.
 	Refused string
-	Chosen  int    // its place among the record's logos, -1 when it is none of them
-	Type    string // icon, symbol, logo, other; "" when no picture was read
+	Chosen  int    // its index among the record's logos, or -1
+	Type    string // icon, symbol, logo, other; "" when no image was read
 	Theme   string // of its ink; "" when its background decides, or unknown
 	Format  string // of the file; "" when none was read
 	// Width and Height are pixels, 0 unknown.
 	Width, Height int
-	// AssetID names a stored form of it that browsers show; "" when it was not chosen.
+	// AssetID is a stored form of it that browsers can show; "" if it was not
+	// chosen.
 	AssetID string
 }
 
-// Stored says what became of a chosen picture in a record.
+// Stored is the result of a chosen image in a record.
 type Stored struct {
 	Place int // among the record's logos
 	Logo  eventschemas.Logo
 }
 
-// Trials says what became of each candidate, in the order of the candidates. read and refused go with the
-// candidates by place: a picture, or why there is none. stored are the chosen ones that were kept.
+// Trials returns the result of each candidate, in the order of the candidates.
+// read and refused are parallel to the candidates: an image, or the reason why
+// there is none. stored are the chosen ones that were kept.
 func Trials(candidates []Candidate, read []*Picture, refused []error, s Selection, stored map[*Picture]Stored) []Trial {
 	why := map[*Picture]string{}
 	for _, d := range s.Dropped {

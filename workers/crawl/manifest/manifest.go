@@ -1,6 +1,6 @@
-// Package manifest reads the two files a page may point at for its icons and colors: the web app
-// manifest (JSON) and Microsoft's browserconfig (XML). Both are bounded and never trusted: what does
-// not fit its type is left out.
+// Package manifest parses the two files with a page's icons and colors: the web
+// app manifest (JSON) and Microsoft's browserconfig (XML). Both are bounded and
+// untrusted: values of the wrong type are omitted.
 package manifest
 
 import (
@@ -22,9 +22,9 @@ import (
 
 // Limits.
 const (
-	// MaxBytes bounds either file.
+	// MaxBytes limits either file.
 	MaxBytes = 128 << 10
-	// MaxIcons bounds the icons taken of a file.
+	// MaxIcons limits the icons of a file.
 	MaxIcons = 64
 
 	maxName        = 200  // runes
@@ -33,10 +33,10 @@ const (
 	maxTokens      = 5000 // of the XML
 )
 
-// ErrUnreadable: the file is not what it should be.
+// ErrUnreadable: the file is not in the expected format.
 var ErrUnreadable = errors.New("unreadable manifest")
 
-// Manifest is what a web app manifest or a browserconfig says.
+// Manifest is the content of a web app manifest or a browserconfig.
 type Manifest struct {
 	Name, ShortName, Description string
 	ThemeColor, BackgroundColor  string // CSS colors, as written
@@ -50,10 +50,10 @@ type Icon struct {
 	Type     string
 	Sizes    []page.Size
 	Any      bool // sizes=any: a vector
-	Maskable bool // drawn to be cut to a shape
+	Maskable bool // may be cropped to a shape
 }
 
-// Parse reads a web app manifest that was found at an address. Errors: ErrUnreadable.
+// Parse parses the web app manifest at a URL. Errors: ErrUnreadable.
 func Parse(data []byte, at *url.URL) (*Manifest, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrUnreadable, MaxBytes)
@@ -62,7 +62,8 @@ func Parse(data []byte, at *url.URL) (*Manifest, error) {
 	if jsontext.Depth(data, maxDepth) > maxDepth {
 		return nil, fmt.Errorf("%w: nested deeper than %d", ErrUnreadable, maxDepth)
 	}
-	// Each field on its own, so that one of the wrong type does not cost the others.
+	// Each field is decoded separately, so that a wrong type does not affect
+	// the others.
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
@@ -103,7 +104,7 @@ func parseIcon(raw json.RawMessage, at *url.URL) (Icon, bool) {
 	return icon, icon.URL != nil
 }
 
-// text reads a JSON string, "" when it is none.
+// text decodes a JSON string; it returns "" for other values.
 func text(raw json.RawMessage, limit int) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -112,8 +113,8 @@ func text(raw json.RawMessage, limit int) string {
 	return page.Clean(s, limit)
 }
 
-// ParseBrowserConfig reads a browserconfig that was found at an address: its tile pictures, the largest
-// first, and the tile color. Errors: ErrUnreadable.
+// ParseBrowserConfig parses the browserconfig at a URL: its tile images, the
+// largest first, and the tile color. Errors: ErrUnreadable.
 func ParseBrowserConfig(data []byte, at *url.URL) (*Manifest, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrUnreadable, MaxBytes)
@@ -151,7 +152,7 @@ func ParseBrowserConfig(data []byte, at *url.URL) (*Manifest, error) {
 	return m, nil
 }
 
-// tileSizes are the square tiles; the wide one is a picture, not a mark.
+// tileSizes are the square tiles; the wide one is an image, not a mark.
 var tileSizes = map[string]int{"square70x70logo": 70, "square150x150logo": 150, "square310x310logo": 310, "tileimage": 144}
 
 func (m *Manifest) tile(element, src string, at *url.URL) {

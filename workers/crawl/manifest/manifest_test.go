@@ -12,7 +12,7 @@ import (
 
 var at, _ = url.Parse("https://acme.com/app/site.webmanifest")
 
-func TestManifestIsRead(t *testing.T) {
+func TestParse_Manifest(t *testing.T) {
 	m, err := manifest.Parse([]byte("\xef\xbb\xbf"+`{"name":"Acme Instruments","short_name":"Acme","description":"Careful instruments","theme_color":"#0b5fff","background_color":"#fff",
 		"icons":[{"src":"icon-192.png","sizes":"192x192","type":"image/png"},{"src":"/m.png","sizes":"512x512","purpose":"maskable"},
 		{"src":"/any.svg","sizes":"any","purpose":"any maskable"},{"src":"/mono.svg","purpose":"monochrome"},{"src":"javascript:x"},{"sizes":"1x1"},5,null]}`), at)
@@ -32,14 +32,14 @@ func TestManifestIsRead(t *testing.T) {
 	}
 }
 
-func TestOneBadFieldDoesNotCostTheOthers(t *testing.T) {
+func TestParse_BadField_KeepsOthers(t *testing.T) {
 	m, err := manifest.Parse([]byte(`{"name":{"en":"x"},"short_name":"Acme","icons":"none","theme_color":5}`), at)
 	if err != nil || m.ShortName != "Acme" || m.Name != "" || len(m.Icons) != 0 {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
 
-func TestWhatIsNoManifestIsRefused(t *testing.T) {
+func TestParse_NotManifest_Fails(t *testing.T) {
 	for name, text := range map[string]string{
 		"web page":  "<!doctype html><title>404</title>",
 		"list":      "[]",
@@ -57,7 +57,7 @@ func TestWhatIsNoManifestIsRefused(t *testing.T) {
 	}
 }
 
-func TestBrowserConfigIsRead(t *testing.T) {
+func TestParseBrowserConfig(t *testing.T) {
 	m, err := manifest.ParseBrowserConfig([]byte(`<?xml version="1.0" encoding="utf-8"?><browserconfig><msapplication><tile>
 		<square150x150logo src="/t150.png"/><square310x310logo src="t310.png"/><wide310x150logo src="/wide.png"/><TileColor> #da532c </TileColor></tile></msapplication></browserconfig>`), at)
 	if err != nil {

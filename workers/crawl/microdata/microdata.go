@@ -1,6 +1,7 @@
-// Package microdata reads the items that a page marks up with itemscope, itemtype and itemprop (HTML
-// microdata), or with typeof and property (RDFa Lite), into the same graph that JSON-LD is read into: what
-// asks "who owns this site" need not know how the answer was written.
+// Package microdata reads the items that a page marks up with itemscope,
+// itemtype and itemprop (HTML microdata), or with typeof and property (RDFa
+// Lite), into the same graph as JSON-LD, so that queries for the site's owner
+// do not depend on the syntax.
 package microdata
 
 import (
@@ -15,7 +16,7 @@ import (
 	"letterhead/workers/crawl/linkeddata"
 )
 
-// Limits of what is read of one page.
+// Limits of one page.
 const (
 	maxItems      = 500
 	maxProperties = 3000 // of all items
@@ -28,8 +29,8 @@ const (
 	maxTypes      = 8 // of one item
 )
 
-// Parse reads the items of a document. Base resolves addresses; nil leaves them as written. The graph is
-// never nil; it is empty for a page without items.
+// Parse reads the items of a document. base resolves URLs; nil leaves them
+// unresolved. The graph is never nil; it is empty for a page without items.
 func Parse(root *html.Node, base *url.URL) *linkeddata.Graph {
 	r := &reader{base: base, left: maxNodes}
 	if root != nil {
@@ -52,16 +53,17 @@ type item map[string]any
 type reader struct {
 	base       *url.URL
 	root       *html.Node
-	ids        map[string]*html.Node // built when the first itemref is met
+	ids        map[string]*html.Node // built on the first itemref
 	top        []item
 	items      int
 	properties int
 	left       int // nodes
-	// references are the elements that are being read by way of an itemref, so that circles end.
+	// references are the elements that are being read through an itemref, to
+	// detect cycles.
 	references []*html.Node
 }
 
-// scope is the item that the walk stands in.
+// scope is the current item of the walk.
 type scope struct {
 	item    item // nil outside of items
 	nesting int
@@ -87,7 +89,7 @@ func (r *reader) walk(n *html.Node, at scope, depth int) {
 	}
 }
 
-// element takes in what an element says, and returns the scope of its children.
+// element adds the data of an element, and returns the scope of its children.
 func (r *reader) element(n *html.Node, at scope, depth int) scope {
 	var kind, id, references, properties string
 	isItem := false
@@ -137,7 +139,8 @@ func (r *reader) element(n *html.Node, at scope, depth int) scope {
 	return inner
 }
 
-// referenced reads the elements elsewhere in the document that an item claims by their ids.
+// referenced reads the elements elsewhere in the document that an item
+// references by id.
 func (r *reader) referenced(references string, at scope, depth int) {
 	if references == "" || r.root == nil {
 		return
@@ -178,7 +181,7 @@ func (r *reader) set(x item, names string, value any) {
 		return
 	}
 	for name := range strings.FieldsSeq(names) {
-		name = name[strings.LastIndexByte(name, '/')+1:] // some write the property's whole address
+		name = name[strings.LastIndexByte(name, '/')+1:] // some write the property's complete URL
 		if name == "" || strings.HasPrefix(name, "@") || r.properties >= maxProperties {
 			continue
 		}
@@ -188,7 +191,7 @@ func (r *reader) set(x item, names string, value any) {
 	}
 }
 
-// types are the last parts of the types' addresses.
+// types returns the last segments of the types' URLs.
 func types(text string) []string {
 	out := []string{}
 	for t := range strings.FieldsSeq(text) {
@@ -199,8 +202,9 @@ func types(text string) []string {
 	return out
 }
 
-// value is what an element says as a property: by its kind an address, a declared value, or its text. A
-// content attribute counts on every element, since search engines read it so.
+// value returns the value of an element as a property: depending on its kind a
+// URL, a declared value, or its text. A content attribute counts on every
+// element, as search engines treat it.
 func (r *reader) value(n *html.Node) string {
 	if v := attribute(n, "content"); v != "" || n.DataAtom == atom.Meta {
 		return bounded(v)
@@ -257,7 +261,7 @@ func (r *reader) text(n *html.Node, to *strings.Builder, depth int) {
 	}
 }
 
-// bounded cuts a value and makes its spaces single.
+// bounded truncates a value and collapses its spaces.
 func bounded(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > maxValueBytes {

@@ -22,7 +22,7 @@ func parse(t testing.TB, text string) *linkeddata.Graph {
 	return microdata.Parse(root, &url.URL{Scheme: "https", Host: "acme.com", Path: "/about/"})
 }
 
-// first is the first object of a type.
+// first returns the first object of a type.
 func first(g *linkeddata.Graph, kind string) *linkeddata.Object {
 	for _, o := range g.Objects {
 		if o.Is(kind) {
@@ -38,7 +38,7 @@ const shop = `<div itemscope itemtype="https://schema.org/Store http://schema.or
 	<span itemprop="addressLocality">Lisbon</span><meta itemprop="addressCountry" content="PT"></div>
 	<time itemprop="foundingDate" datetime="1999-05-01">long ago</time><data itemprop="numberOfEmployees" value="12">a dozen</data></div>`
 
-func TestItemsAreReadLikeLinkedData(t *testing.T) {
+func TestParse_ItemsAsLinkedData(t *testing.T) {
 	g := parse(t, shop)
 	store := first(g, "Store")
 	if store == nil || !store.Is("Organization") || store.Text("name") != "Acme Shop" || store.Text("foundingDate") != "1999-05-01" || store.Text("numberOfEmployees") != "12" {
@@ -80,7 +80,7 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
-func TestHostilePagesAreBounded(t *testing.T) {
+func TestParse_HostilePages_Limits(t *testing.T) {
 	var ids strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&ids, `<div id=i%d itemscope itemprop=x itemref="i%d i%d i%d"></div>`, i, (i+1)%200, (i+2)%200, (i+3)%200)

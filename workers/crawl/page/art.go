@@ -10,10 +10,11 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// sight describes something that is drawn at a place.
+// sight describes an image shown at a place.
 func (g *gatherer) sight(n *html.Node, words []string, at place) Image {
 	g.images++
-	// A logo leads home in the same window; what opens another one is a bar of the house's other sites.
+	// A logo leads home in the same window; a link that opens another window is
+	// in a bar of the company's other sites.
 	home := at.home && (!at.window || at.logoNode != nil || has(words, logoWords))
 	im := Image{
 		Node:      n,
@@ -38,11 +39,12 @@ func (g *gatherer) sight(n *html.Node, words []string, at place) Image {
 	return im
 }
 
-// topWords are the visible words of a page within which something stands at its top, on pages that do not
-// say where their header is: a menu has fewer.
+// topWords is the number of visible words within which an element is at the top
+// of a page without a marked header: a menu has fewer.
 const topWords = 60
 
-// box is what the pictures of one logo share: the link around them, or what says logo, or the parent.
+// box returns the element shared by the images of one logo: the link around
+// them, the element named logo, or the parent.
 func (at place) box(n *html.Node) *html.Node {
 	switch {
 	case at.linkNode != nil:
@@ -53,7 +55,7 @@ func (at place) box(n *html.Node) *html.Node {
 	return n.Parent
 }
 
-// image takes an img element in, or another one that shows a file.
+// image adds an img element, or another one that shows a file.
 func (g *gatherer) image(n *html.Node, words []string, at place) {
 	if len(g.page.Images) >= MaxImages {
 		return
@@ -78,7 +80,7 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 	g.variants(im, at.picture)
 }
 
-// part is the part of a drawing that an address asks for: logo in /sprite.svg#logo.
+// part returns the part of a drawing in a URL: logo in /sprite.svg#logo.
 func part(ref string) string {
 	ref = strings.TrimSpace(ref)
 	file, id, _ := strings.Cut(ref[:min(len(ref), MaxURLBytes)], "#")
@@ -90,11 +92,12 @@ func part(ref string) string {
 
 const maxPart = 100 // bytes
 
-// maxSources bounds the children of a picture element that are asked for files, white space among them.
+// maxSources limits the children of a picture element that are searched for
+// files, including white space.
 const maxSources = 48
 
-// largeSource is the largest file that an img and the sources of its picture element offer, and its width in
-// pixels, 0 unknown.
+// largeSource returns the largest file in an img and the sources of its picture
+// element, and its width in pixels, 0 if unknown.
 func largeSource(p *Page, n *html.Node) Source {
 	var out Source
 	take := func(srcset string) {
@@ -111,7 +114,7 @@ func largeSource(p *Page, n *html.Node) Source {
 		return out
 	}
 	for c, left := n.Parent.FirstChild, maxSources; c != nil && left > 0; c, left = c.NextSibling, left-1 {
-		// Formats that are not read here are passed over.
+		// Unsupported formats are skipped.
 		if c.DataAtom == atom.Source && !strings.Contains(Attr(c, "type"), "avif") && ColorScheme(Attr(c, "media")) == "" {
 			take(Attr(c, "srcset"))
 			take(Attr(c, "data-srcset"))
@@ -120,7 +123,7 @@ func largeSource(p *Page, n *html.Node) Source {
 	return out
 }
 
-// variants adds what a picture element offers for dark and light pages.
+// variants adds the variants of a picture element for dark and light pages.
 func (g *gatherer) variants(im Image, picture *html.Node) {
 	if picture == nil {
 		return
@@ -141,10 +144,10 @@ func (g *gatherer) variants(im Image, picture *html.Node) {
 	}
 }
 
-// maxDrawingParts bounds the parts of a drawing that are asked for its name, which is the first of them.
+// maxDrawingParts limits the parts of a drawing that are searched for its name.
 const maxDrawingParts = 100
 
-// drawing takes an svg element in.
+// drawing adds an svg element.
 func (g *gatherer) drawing(n *html.Node, words []string, at place) {
 	if len(g.page.Drawings) >= MaxDrawings {
 		return
@@ -156,7 +159,7 @@ func (g *gatherer) drawing(n *html.Node, words []string, at place) {
 		case c.Type != html.ElementNode:
 		case c.Data == "title" && alt == "":
 			alt = inner(c)
-		case c.Data == "use" && !named: // the name of what it draws
+		case c.Data == "use" && !named: // the name of the drawing it uses
 			named = true
 			_, id, _ := strings.Cut(Attr(c, "href")+namespaced(c, "xlink", "href"), "#")
 			words = append(slices.Clone(words), SplitWords(id[:min(len(id), maxPart)])...)
@@ -173,11 +176,12 @@ func (g *gatherer) drawing(n *html.Node, words []string, at place) {
 	}
 }
 
-// maxFramedNodes bounds the elements of a drawing that is but a frame around a file.
+// maxFramedNodes limits the elements of a drawing that only wraps a file.
 const maxFramedNodes = 12
 
-// framed is the file that a drawing shows and nothing else beside it: pages put a picture into an svg so that
-// old browsers show another one. It is nil for every other drawing.
+// framed returns the file that is the only content of a drawing: pages wrap an
+// image in an svg so that old browsers show another one. It returns nil for
+// every other drawing.
 func (g *gatherer) framed(svg *html.Node) *url.URL {
 	var file *url.URL
 	left := maxFramedNodes
@@ -215,8 +219,8 @@ func (g *gatherer) framed(svg *html.Node) *url.URL {
 	return file
 }
 
-// ground takes an element in that may show a logo as its background: one that says logo, or a link home,
-// with no picture in it.
+// ground adds an element that may have a logo as its background: one named
+// logo, or a link home, that contains no image.
 func (g *gatherer) ground(n *html.Node, words []string, at place) {
 	if len(g.page.Grounds) >= MaxGrounds || n.DataAtom == atom.Img || n.DataAtom == atom.Picture {
 		return
@@ -230,15 +234,17 @@ func (g *gatherer) ground(n *html.Node, words []string, at place) {
 		im.Alt = clean(inner(n), maxLinkText)
 	}
 	if at.logoNode == nil && at.inner && isHomeEntry(im.Alt) {
-		return // an entry of a menu, whose background is that of them all
+		return // an entry of a menu, which shares its background with the others
 	}
 	g.page.Grounds = append(g.page.Grounds, im)
 }
 
-// maxGroundNodes bounds the nodes of an element that is a logo; a larger one is a part of the page.
+// maxGroundNodes limits the nodes of an element that is a logo; a larger one is
+// a section of the page.
 const maxGroundNodes = 30
 
-// holdsPicture says whether an element holds a picture of its own, or too much to be a logo.
+// holdsPicture reports whether an element contains an image, or too much to be
+// a logo.
 func holdsPicture(n *html.Node) bool {
 	left := maxGroundNodes
 	var walk func(*html.Node) bool
@@ -275,10 +281,11 @@ func ColorScheme(media string) string {
 	return ""
 }
 
-// maxSrcset bounds the candidates read of a srcset.
+// maxSrcset limits the candidates of a srcset.
 const maxSrcset = 40
 
-// largest returns the address with the largest descriptor of a srcset, and that: pixels, or a density.
+// largest returns the URL with the largest descriptor of a srcset, and that
+// descriptor: pixels, or a density.
 func largest(srcset string) (best string, bestSize float64) {
 	bestSize = -1
 	for i, part := range strings.Split(srcset, ", ") {
@@ -302,7 +309,8 @@ func largest(srcset string) (best string, bestSize float64) {
 	return best, bestSize
 }
 
-// pixels reads a width or height attribute, 0 when it is none.
+// pixels parses a width or height attribute; it returns 0 if the attribute is
+// invalid.
 func pixels(text string) int {
 	n, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(text), "px"), 64)
 	if err != nil || n < 1 || n > 100_000 {

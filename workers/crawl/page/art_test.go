@@ -10,7 +10,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// shown describes where the first drawing of a page stands.
+// shown describes the place of the first drawing of a page.
 func shown(im page.Image) string {
 	out := im.Zone.String()
 	for _, f := range []struct {
@@ -24,7 +24,7 @@ func shown(im page.Image) string {
 	return out
 }
 
-func TestDrawingsKnowWhereTheyStand(t *testing.T) {
+func TestDrawings_Place(t *testing.T) {
 	const svg = `<svg viewBox="0 0 9 9"><path d="M0 0h9v9z"/></svg>`
 	filler := "<p>" + strings.Repeat("word ", 100) + "</p>"
 	for name, c := range map[string]struct{ body, want string }{
@@ -38,7 +38,7 @@ func TestDrawingsKnowWhereTheyStand(t *testing.T) {
 		"footer":                         {`<footer><a href="/">` + svg + `</a></footer>`, "footer home"},
 		"tracked home":                   {`<header><a href="/?source=nav&utm_x=1">` + svg + `</a></header>`, "header home"},
 		"another page by query":          {`<header><a href="/?p=12">` + svg + `</a></header>`, "header"},
-		"the name under another suffix":  {`<header><a href="https://www.acmecorp.co.uk/">` + svg + `</a></header>`, "header foreign"}, // acme is too short to be sure
+		"the name under another suffix":  {`<header><a href="https://www.acmecorp.co.uk/">` + svg + `</a></header>`, "header foreign"}, // acme is too short to be conclusive
 		"another site":                   {`<header><a href="https://other.example/">` + svg + `</a></header>`, "header foreign"},
 		"a search box":                   {`<header><div class="search-box">` + svg + `</div></header>`, "header excluded"},
 		"a logo in a search bar":         {`<header><div class="search-bar"><a class="logo" href="/">` + svg + `</a></div></header>`, "header home"},
@@ -67,7 +67,7 @@ func TestDrawingsKnowWhereTheyStand(t *testing.T) {
 	}
 }
 
-func TestASitesOwnNameIsNoStranger(t *testing.T) {
+func TestImages_OwnNameIsNotExcluded(t *testing.T) {
 	body := `<div class="review-site"><a href="/"><svg></svg></a></div>`
 	at, _ := url.Parse("https://metalreview.com/")
 	if p := page.Parse([]byte(body), "text/html", at, site.New("metalreview.com")); p.Drawings[0].Excluded {
@@ -78,7 +78,7 @@ func TestASitesOwnNameIsNoStranger(t *testing.T) {
 	}
 }
 
-func TestConsentLayersAreNotThePage(t *testing.T) {
+func TestConsentLayer_IsIgnored(t *testing.T) {
 	for _, class := range []string{"cookie-banner", "onetrust-banner-sdk", "qc-cmp2-container", "cmpbox", "CybotCookiebotDialog cookiebot"} {
 		if p := parse(t, `<div class="`+class+`"><a href="/"><svg></svg></a></div>`, "text/html"); len(p.Drawings) != 0 {
 			t.Errorf("%s: its drawing is taken for the page's", class)
@@ -86,7 +86,7 @@ func TestConsentLayersAreNotThePage(t *testing.T) {
 	}
 }
 
-func TestDrawingsHaveNames(t *testing.T) {
+func TestDrawings_Names(t *testing.T) {
 	p := parse(t, `<svg aria-label="Acme"><path/></svg><svg><title>Acme home</title><path/></svg><a data-framer-name="Logo"><svg data-testid="brandLogo"></svg></a>`, "text/html")
 	if len(p.Drawings) != 3 || p.Drawings[0].Alt != "Acme" || p.Drawings[1].Alt != "Acme home" || fmt.Sprint(p.Drawings[2].Own) != "[brand logo]" || fmt.Sprint(p.Drawings[2].Tokens) != "[brand logo logo]" {
 		t.Errorf("drawings are %+v", p.Drawings)
@@ -100,7 +100,7 @@ func TestDrawingsHaveNames(t *testing.T) {
 	}
 }
 
-func TestVariantsOfOneLogoShareABox(t *testing.T) {
+func TestVariants_ShareBox(t *testing.T) {
 	p := parse(t, `<header><a href="/"><img src="/a.svg"><img src="/b.svg"></a><div class="logo"><span><img src="/c.svg"></span><img src="/d.svg"></div><img src="/e.svg"></header>`, "text/html")
 	im := p.Images
 	if len(im) != 5 || im[0].Box != im[1].Box || im[2].Box != im[3].Box || im[0].Box == im[2].Box || im[4].Box == im[2].Box {
@@ -108,7 +108,7 @@ func TestVariantsOfOneLogoShareABox(t *testing.T) {
 	}
 }
 
-func TestAddressesOfPictures(t *testing.T) {
+func TestImages_URLs(t *testing.T) {
 	for body, want := range map[string]string{
 		`<img src="/blank.gif" data-src="/own.png">`:                          "/own.png",
 		`<img src="/blank.gif" data-srcset="/small.png 100w, /large.png 2x">`: "/small.png",
@@ -134,7 +134,7 @@ func TestAddressesOfPictures(t *testing.T) {
 	}
 }
 
-func TestElementsThatMayShowALogoAsBackground(t *testing.T) {
+func TestGrounds_Candidates(t *testing.T) {
 	p := parse(t, `<header><a class="brand" href="/">Acme</a><a href="/">Home</a><a href="/x">Other</a><div class="logo"><img src="/own.svg"></div><h1 class="logo"><a href="/"><span>Acme</span></a></h1></header>`, "text/html")
 	var got []string
 	for _, im := range p.Grounds {
@@ -157,7 +157,7 @@ func TestAppShells(t *testing.T) {
 	}
 }
 
-func TestDrawingsAreBounded(t *testing.T) {
+func TestDrawings_Limits(t *testing.T) {
 	p := parse(t, strings.Repeat(`<a class="logo" href="/"><svg></svg></a><a class="logo" href="/">x</a>`, 1000), "text/html")
 	if len(p.Drawings) != page.MaxDrawings || len(p.Grounds) != page.MaxGrounds {
 		t.Errorf("%d drawings, %d grounds", len(p.Drawings), len(p.Grounds))

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// anchor takes a link in and returns the place of its children.
+// anchor adds a link and returns the place of its children.
 func (g *gatherer) anchor(n *html.Node, at place) place {
 	href := strings.TrimSpace(Attr(n, "href"))
 	rels := strings.Fields(strings.ToLower(Attr(n, "rel")))
@@ -21,7 +21,8 @@ func (g *gatherer) anchor(n *html.Node, at place) place {
 		at.label = clean(Attr(n, "title"), maxLinkText)
 	}
 	at.home = g.home(u, rels) || g.told(at, at.label)
-	// Nothing but the site's own stands in a link that is declared to lead home, or is called logo and leads there.
+	// A link that is declared to lead home, or is named logo and leads there,
+	// contains only the site's own images.
 	if slices.Contains(rels, "home") && !at.foreign || at.home && at.named {
 		at.excluded = false
 	}

@@ -14,20 +14,25 @@ import (
 )
 
 const (
-	// sniffBytes is how far a declared encoding is looked for; browsers stop at 1024, pages do not.
+	// sniffBytes is how far a declared encoding is searched for; browsers stop
+	// at 1024, but pages do not.
 	sniffBytes = 8 << 10
-	// nulShare of sniffed bytes being zero means UTF-16 without a byte order mark: Latin text has half.
+	// nulShare is the proportion of zero bytes that means UTF-16 without a byte
+	// order mark: Latin text has half.
 	nulShare = 0.2
-	// strayShare is how many of the bytes above 127 may be no UTF-8 in a page that still is UTF-8.
+	// strayShare is the proportion of the bytes above 127 that may be invalid
+	// in a page that is still UTF-8.
 	strayShare = 0.1
 )
 
 var declaredCharset = regexp.MustCompile(`(?i)<meta[^>]{0,200}charset\s*=\s*["']?\s*([a-z0-9_:.-]{2,40})`)
 
-// decode returns a page's text as valid UTF-8 and the name of the encoding it was in.
+// decode returns a page's text as valid UTF-8 and the name of its original
+// encoding.
 //
-// What a server or a page declares is believed as browsers do, except when the bytes plainly say
-// otherwise: text that is declared as UTF-8 and is not is tried in the other encodings it names.
+// Like browsers, it trusts the declaration of the server or the page, unless
+// the bytes clearly contradict it: text declared as UTF-8 that is not is
+// decoded with the other encodings it names.
 func decode(body []byte, contentType string) ([]byte, string) {
 	if enc, name := markless(body); enc != nil {
 		return convert(enc, body), name
@@ -45,7 +50,7 @@ func decode(body []byte, contentType string) ([]byte, string) {
 	case name == "utf-8":
 		return decodeBrokenUTF8(body)
 	case certain && name == "windows-1252":
-		// Web servers add Latin-1 to everything by default; the page knows better.
+		// Web servers declare Latin-1 by default; the page is more reliable.
 		if utf8.Valid(body) {
 			return body, "utf-8"
 		}
@@ -66,7 +71,7 @@ func decode(body []byte, contentType string) ([]byte, string) {
 	return convert(enc, body), name
 }
 
-// markless recognises UTF-16 by its zero bytes when no byte order mark tells.
+// markless recognizes UTF-16 without a byte order mark by its zero bytes.
 func markless(body []byte) (encoding.Encoding, string) {
 	head := body[:min(len(body), 512)]
 	if len(head) < 16 || bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
@@ -88,7 +93,7 @@ func markless(body []byte) (encoding.Encoding, string) {
 	return nil, ""
 }
 
-// declared looks for a meta charset further down than browsers do.
+// declared searches for a meta charset further than browsers do.
 func declared(body []byte) (encoding.Encoding, string) {
 	m := declaredCharset.FindSubmatch(body[:min(len(body), sniffBytes)])
 	if m == nil {
@@ -99,15 +104,16 @@ func declared(body []byte) (encoding.Encoding, string) {
 		return nil, ""
 	}
 	name, err := htmlindex.Name(enc)
-	if err != nil || strings.HasPrefix(name, "utf-16") { // a page whose meta can be read is not UTF-16
+	if err != nil || strings.HasPrefix(name, "utf-16") { // a page with a readable meta element is not UTF-16
 		return nil, ""
 	}
 	return enc, name
 }
 
-// decodeBrokenUTF8 reads text that says it is UTF-8 and is not valid. A few stray bytes are read as
-// windows-1252, which is what they nearly always are; when much is wrong, the page's own declaration
-// and then the encodings of its language are tried.
+// decodeBrokenUTF8 decodes invalid text that is declared as UTF-8. A few stray
+// bytes are decoded as windows-1252, which they nearly always are; if many
+// bytes are invalid, the page's own declaration and then the encodings of its
+// language are tried.
 func decodeBrokenUTF8(body []byte) ([]byte, string) {
 	if !looksUTF8(body) {
 		if enc, name := declared(body); enc != nil && name != "utf-8" {
@@ -136,7 +142,7 @@ func decodeBrokenUTF8(body []byte) ([]byte, string) {
 	return out, "utf-8"
 }
 
-// looksUTF8 says whether nearly all bytes above 127 belong to well-formed UTF-8.
+// looksUTF8 reports whether nearly all bytes above 127 belong to well-formed UTF-8.
 func looksUTF8(body []byte) bool {
 	stray, high := 0, 0
 	for len(body) > 0 {
@@ -150,7 +156,8 @@ func looksUTF8(body []byte) bool {
 		}
 		body = body[n:]
 	}
-	// Very few bytes prove nothing: one stray byte in a short Latin page is a stray byte.
+	// A few bytes are inconclusive: one invalid byte in a short Latin page is a
+	// stray byte.
 	return stray <= 8 && high <= 8 || float64(stray) <= strayShare*float64(high)
 }
 

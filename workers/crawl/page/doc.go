@@ -1,5 +1,6 @@
-// Package page gathers what an HTML page says about its owner: declared names, pictures, links, data.
-// It judges nothing. Any bytes give a page, perhaps an empty one, in bounded time and memory: the text
-// is decoded from whatever encoding it is really in, and where the parser refuses (it does so past 512
-// open elements) a plain tree builder takes its place.
+// Package page collects the declarations and content of an HTML page about its
+// owner: names, images, links, data. It does not judge them. Any bytes give a
+// page, possibly an empty one, in bounded time and memory: the text is decoded
+// from its actual encoding, and if the parser fails (beyond 512 open elements)
+// a simple tree builder replaces it.
 package page

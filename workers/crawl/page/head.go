@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// meta takes a meta element in.
+// meta adds a meta element.
 func (g *gatherer) meta(n *html.Node) {
 	content := Attr(n, "content")
 	for _, kind := range []string{"property", "name", "itemprop", "http-equiv"} {
@@ -32,13 +32,15 @@ func (g *gatherer) declare(kind, key, content string) {
 }
 
 const (
-	// maxItemDepth is how far above a value its item is looked for.
+	// maxItemDepth is the number of ancestors of a value that are searched for
+	// its item.
 	maxItemDepth = 20
-	// maxItemNodes bounds the elements of an item that are asked for its name.
+	// maxItemNodes limits the elements of an item that are searched for its
+	// name.
 	maxItemNodes = 200
 )
 
-// owned notes whose the logos among the values declared from an index on are.
+// owned records the owners of the logos among the values from an index on.
 func (g *gatherer) owned(n *html.Node, from int, at place) {
 	for i := from; i < len(g.page.Metas); i++ {
 		if m := &g.page.Metas[i]; m.Kind == "itemprop" && m.Key == "logo" {
@@ -47,7 +49,7 @@ func (g *gatherer) owned(n *html.Node, from int, at place) {
 	}
 }
 
-// itemName is the name of the microdata item that an element is a value of.
+// itemName returns the name of the microdata item to which an element belongs.
 func itemName(n *html.Node) string {
 	var scope *html.Node
 	for i, p := 0, n.Parent; scope == nil; i, p = i+1, p.Parent {
@@ -84,7 +86,7 @@ func itemName(n *html.Node) string {
 	return find(scope)
 }
 
-// microdata takes an itemprop of another element than meta in.
+// microdata adds an itemprop of an element other than meta.
 func (g *gatherer) microdata(n *html.Node) {
 	props := Attr(n, "itemprop")
 	if props == "" || n.Data == "meta" {
@@ -108,7 +110,7 @@ func (g *gatherer) microdata(n *html.Node) {
 	}
 }
 
-// refresh reads "5; url=/next".
+// refresh parses "5; url=/next".
 func (g *gatherer) refresh(content string) *Refresh {
 	number, rest, _ := strings.Cut(content, ";")
 	if number == content {
@@ -129,7 +131,7 @@ func (g *gatherer) refresh(content string) *Refresh {
 	return &Refresh{Seconds: int(seconds), URL: u}
 }
 
-// link takes a link element in.
+// link adds a link element.
 func (g *gatherer) link(n *html.Node) {
 	rels := strings.Fields(strings.ToLower(Attr(n, "rel")))
 	href := Attr(n, "href")
@@ -156,7 +158,7 @@ func (g *gatherer) link(n *html.Node) {
 	}
 }
 
-// iconRel names the kind of icon that a rel declares, "" for none.
+// iconRel returns the kind of icon that a rel declares, or "".
 func iconRel(rels []string) string {
 	switch {
 	case slices.Contains(rels, "apple-touch-icon"), slices.Contains(rels, "apple-touch-icon-precomposed"):
@@ -179,7 +181,7 @@ func (g *gatherer) icon(n *html.Node, rel, href string) {
 	if u == nil {
 		return
 	}
-	if _, mask := lookup(n, "mask"); mask && rel == "icon" { // the form before rel=mask-icon
+	if _, mask := lookup(n, "mask"); mask && rel == "icon" { // the predecessor of rel=mask-icon
 		rel = "mask-icon"
 	}
 	icon := Icon{
@@ -193,10 +195,11 @@ func (g *gatherer) icon(n *html.Node, rel, href string) {
 	g.page.Icons = append(g.page.Icons, icon)
 }
 
-// maxSize bounds a declared size in pixels: larger ones are jokes.
+// maxSize limits a declared size in pixels: larger ones are not serious.
 const maxSize = 8192
 
-// ParseSizes reads a sizes attribute, such as "16x16 32x32 any". Malformed parts are passed over.
+// ParseSizes parses a sizes attribute, such as "16x16 32x32 any". Malformed
+// parts are skipped.
 func ParseSizes(text string) (sizes []Size, any bool) {
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		if word == "any" {
@@ -219,12 +222,12 @@ func ParseSizes(text string) (sizes []Size, any bool) {
 	return sizes, any
 }
 
-// scriptElement takes a script in: linked data, or traces for signatures.
+// scriptElement adds a script: linked data, or traces for signatures.
 func (g *gatherer) scriptElement(n *html.Node) {
 	g.page.Scripts++
 	kind, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(Attr(n, "type"))), ";")
 	if kind == "application/ld+json" {
-		g.blobs = append(g.blobs, []byte(inner(n))) // linkeddata bounds number and size
+		g.blobs = append(g.blobs, []byte(inner(n))) // linkeddata limits number and size
 		return
 	}
 	g.source(Attr(n, "src"))

@@ -10,22 +10,25 @@ import (
 )
 
 var (
-	// homeWords are what content systems call a home page in its address, in several languages.
+	// homeWords are the names of home pages in the URLs of content management
+	// systems, in several languages.
 	homeWords = []string{
 		"index", "home", "homepage", "start", "startseite", "startpage", "default", "main", "welcome", "accueil", "inicio", "inici", "portada", "capa",
 		"forside", "forsiden", "hjem", "hem", "startsida", "etusivu", "homepagina", "strona-glowna", "strona_glowna", "pagina-principal", "anasayfa",
 	}
-	// homeFolders stand before it in the addresses of portals.
+	// homeFolders precede them in the URLs of portals.
 	homeFolders = []string{"web", "guest", "portal"}
 	pageFile    = regexp.MustCompile(`^(html?|php[0-9]?|aspx?|jsp|jsf|shtml|xhtml|cfm|do)$`)
 	language    = regexp.MustCompile(`^[a-z]{2}([-_][a-z]{2})?$`)
 )
 
-// maxHomePath is the parts that the path of a home page has at most: /web/guest/de/home.
+// maxHomePath is the maximum number of segments in the path of a home page:
+// /web/guest/de/home.
 const maxHomePath = 4
 
-// homePath says whether a path is that of a home page, in whatever language and by whatever content system:
-// empty, /en, /de-de/, /home, /index.php, /DE/Home/home_node.html, /web/de/start.
+// homePath reports whether a path is that of a home page, in any language and
+// content management system: empty, /en, /de-de/, /home, /index.php,
+// /DE/Home/home_node.html, /web/de/start.
 func homePath(path string) bool {
 	parts := strings.Split(strings.Trim(strings.ToLower(path), "/"), "/")
 	if len(parts) > maxHomePath {
@@ -40,7 +43,8 @@ func homePath(path string) bool {
 	return true
 }
 
-// homePart says whether a part of a path names a home page or a language. The last one may be a file.
+// homePart reports whether a segment of a path names a home page or a language.
+// The last one may be a file.
 func homePart(part string, last bool) bool {
 	part, _, _ = strings.Cut(part, ";") // a session
 	if stem, ext, ok := strings.Cut(part, "."); ok {
@@ -52,7 +56,7 @@ func homePart(part string, last bool) bool {
 	return part == "" || language.MatchString(part) || slices.Contains(homeWords, strings.TrimSuffix(part, "_node"))
 }
 
-// home says whether a link leads to the site's home page.
+// home reports whether a link leads to the site's home page.
 func (g *gatherer) home(u *url.URL, rels []string) bool {
 	if slices.Contains(rels, "home") {
 		return true
@@ -63,9 +67,10 @@ func (g *gatherer) home(u *url.URL, rels []string) bool {
 	return homePath(u.EscapedPath()) || g.itself(u) && g.front()
 }
 
-// homeHost says whether the root of a link's host is the site's home: the host of the page and those above it,
-// the domain itself, its www and its languages, or the same name under another public suffix. Another host of the
-// site is another part of it: classifieds.acme.com.
+// homeHost reports whether the root of a link's host is the site's home: the
+// host of the page and its parents, the domain itself, its www and its
+// languages, or the same name under another public suffix. Another host of the
+// site is another section: classifieds.acme.com.
 func (g *gatherer) homeHost(u *url.URL) bool {
 	if u == nil || !g.own(u) {
 		return false
@@ -79,17 +84,18 @@ func (g *gatherer) homeHost(u *url.URL) bool {
 	return whole && (sub == "" || sub == "www" || language.MatchString(sub))
 }
 
-// itself says whether a link leads to the page that it stands on.
+// itself reports whether a link leads to its own page.
 func (g *gatherer) itself(u *url.URL) bool {
 	at := g.page.URL
 	return at != nil && u.Hostname() == at.Hostname() && u.EscapedPath() == at.EscapedPath() && u.Fragment == ""
 }
 
-// maxFrontName is the letters of a path that a home page is redirected to: /store, /personal.
+// maxFrontName is the maximum number of letters in a path to which a home page
+// is redirected: /store, /personal.
 const maxFrontName = 12
 
-// front says whether the page itself may be the home page, which a site may keep anywhere: articles say what they
-// are, or have an address of many words.
+// front reports whether the page itself may be the home page, which may be at
+// any path: articles are marked as such, or have a URL of many words.
 func (g *gatherer) front() bool {
 	at := g.page.URL
 	if at == nil || strings.EqualFold(g.page.Meta("og:type"), "article") {
@@ -103,7 +109,8 @@ func (g *gatherer) front() bool {
 }
 
 var (
-	// homeLabels are whole texts of the entry of a menu that leads home; homePhrases say so within a few words.
+	// homeLabels are the complete texts of menu entries that lead home;
+	// homePhrases are phrases with that meaning.
 	homeLabels  = []string{"home", "start", "accueil", "inicio", "início", "hem", "hjem", "forside", "index", "главная", "ホーム", "首页"}
 	homePhrases = []string{
 		"homepage", "home page", "startseite", "startpagina", "startsida", "accueil", "página principal", "pagina principal", "página de inicio",
@@ -112,30 +119,34 @@ var (
 	}
 )
 
-// maxHomeLabel is the words of a text that says where a link leads; a longer one tells of something else.
+// maxHomeLabel is the maximum number of words in a text about the target of a
+// link; a longer one is about something else.
 const maxHomeLabel = 7
 
-// saysHome says whether a text tells that a link leads to the home page. A word such as "Start" alone may be the
-// button of anything.
+// saysHome reports whether a text says that a link leads to the home page. A
+// word such as "Start" alone may be any button.
 func saysHome(text string) bool {
 	text = strings.ToLower(text)
 	return len(strings.Fields(text)) <= maxHomeLabel && slices.ContainsFunc(homePhrases, func(p string) bool { return strings.Contains(text, p) })
 }
 
-// isHomeEntry says whether a text is that of a menu's entry for the home page.
+// isHomeEntry reports whether a text is that of a menu entry for the home page.
 func isHomeEntry(text string) bool {
 	return slices.Contains(homeLabels, strings.ToLower(text)) || saysHome(text)
 }
 
-// told says whether a link of the page's head is told to lead home, by a text of its own or of what it shows.
+// told reports whether a link in the page's head is described as leading home,
+// by its own text or that of its content.
 func (g *gatherer) told(at place, text string) bool {
 	return at.link != nil && (at.zone == Header || at.zone == Nav) && g.homeHost(at.link.URL) && onlyTracks(at.link.URL) && saysHome(text)
 }
 
-// tracks are keys of a query that say where a visitor comes from, or in what language to answer.
+// tracks are query keys for the origin of a visitor, or the language of the
+// response.
 var tracks = []string{"source", "src", "ref", "referrer", "from", "cid", "icid", "intcmp", "nav", "lang", "locale", "language", "hl", "l", "ui", "cmp", "campaign", "link", "via", "ncid", "mod", "lid"}
 
-// onlyTracks says whether a query leads to no other page than the address without it.
+// onlyTracks reports whether a query leads to the same page as the URL without
+// it.
 func onlyTracks(u *url.URL) bool {
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
 		key, _, _ := strings.Cut(strings.ToLower(pair), "=")
@@ -146,10 +157,11 @@ func onlyTracks(u *url.URL) bool {
 	return true
 }
 
-// minLabel is the letters from which two domains with the same label are no accident.
+// minLabel is the number of letters from which the same label of two domains is
+// not a coincidence.
 const minLabel = 5
 
-// own says whether a link leads to the site, or to the same name under another public suffix: acme.co.uk links
+// own reports whether a link leads to the site, or to the same name under another public suffix: acme.co.uk links
 // its logo to acme.com.
 func (g *gatherer) own(u *url.URL) bool {
 	if g.site.Own(u) {
@@ -159,7 +171,8 @@ func (g *gatherer) own(u *url.URL) bool {
 	return len(label) >= minLabel && slices.Contains(g.site.Labels(), label)
 }
 
-// sister says whether a link leads to another host of the site than that of the page and the domain's own.
+// sister reports whether a link leads to a host of the site other than that of
+// the page and the domain's own.
 func (g *gatherer) sister(u *url.URL) bool {
 	if u == nil || g.page.URL == nil || !g.site.Own(u) {
 		return false

@@ -10,7 +10,8 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// leadsHome says whether the one picture of a page, which stands in its header, leads home.
+// leadsHome reports whether the only image of a page, in its header, leads
+// home.
 func leadsHome(t *testing.T, address, head, link string) bool {
 	t.Helper()
 	at, err := url.Parse(address)
@@ -24,7 +25,7 @@ func leadsHome(t *testing.T, address, head, link string) bool {
 	return p.Images[0].Home
 }
 
-func TestHomeIsKnownByItsAddress(t *testing.T) {
+func TestHomeLink_ByURL(t *testing.T) {
 	const at = "https://www.acme-widgets.com/news/2024/a-story-of-many-words"
 	for href, want := range map[string]bool{
 		"/": true, "https://www.acme-widgets.com": true, "https://acme-widgets.com": true, "https://www.acme-widgets.com?utm_source=x": true,
@@ -35,7 +36,7 @@ func TestHomeIsKnownByItsAddress(t *testing.T) {
 		"/news": false, "/web": false, "/home/garden": false, "/en/products": false, "/index.html?id=3": false, "/?p=7": false, "/home.pdf": false,
 		"/a/b/c/d/home": false, "/de/en/fr/it/home": false, "https://shop.acme-widgets.com/": false, "https://shop.acme-widgets.de": false,
 		"https://other.example/": false, "mailto:home@acme-widgets.com": false,
-		"/news/2024/a-story-of-many-words": false, // itself, and no home page
+		"/news/2024/a-story-of-many-words": false, // itself, but not a home page
 	} {
 		if got := leadsHome(t, at, "", `<a href="`+href+`">`); got != want {
 			t.Errorf("%s: home is %t", href, got)
@@ -43,7 +44,7 @@ func TestHomeIsKnownByItsAddress(t *testing.T) {
 	}
 }
 
-func TestAFrontPageIsItsOwnHome(t *testing.T) {
+func TestHomeLink_FrontPageItself(t *testing.T) {
 	for _, c := range []struct {
 		at, head, href string
 		want           bool
@@ -52,7 +53,7 @@ func TestAFrontPageIsItsOwnHome(t *testing.T) {
 		{"https://www.acme-widgets.com/content/acme/de/de.html", "", "/content/acme/de/de.html", true},
 		{"https://www.acme-widgets.com/store", `<meta property="og:type" content="article">`, "/store", false},
 		{"https://www.acme-widgets.com/article4711", "", "/article4711", false},
-		{"https://www.acme-widgets.com/store", "", "/store#top", true}, // an address is kept without what it points to
+		{"https://www.acme-widgets.com/store", "", "/store#top", true}, // URLs are stored without their fragment
 		{"https://www.acme-widgets.com/", "", "#main", false},
 		{"https://blog.acme-widgets.com/a-story", "", "https://blog.acme-widgets.com", true},
 		{"https://en.blog.acme-widgets.com/a-story", "", "https://blog.acme-widgets.com", true},
@@ -64,7 +65,7 @@ func TestAFrontPageIsItsOwnHome(t *testing.T) {
 	}
 }
 
-func TestHomeIsKnownByWhatALinkSays(t *testing.T) {
+func TestHomeLink_ByText(t *testing.T) {
 	const at = "https://www.acme-widgets.com/news/a-story-of-many-words"
 	for link, want := range map[string]bool{
 		`<a href="/x" rel="home">`:                                                         true,
@@ -82,7 +83,7 @@ func TestHomeIsKnownByWhatALinkSays(t *testing.T) {
 	}
 }
 
-func TestPlaceholdersAreNoPictures(t *testing.T) {
+func TestImages_IgnorePlaceholders(t *testing.T) {
 	for body, want := range map[string]string{
 		`<img src="/lazy.svg">`:                                                          "",
 		`<img src="/img/clear.gif">`:                                                     "",
@@ -113,7 +114,7 @@ func TestPlaceholdersAreNoPictures(t *testing.T) {
 	}
 }
 
-func TestADrawingAroundAFileIsThatFile(t *testing.T) {
+func TestDrawing_AroundFile_IsFile(t *testing.T) {
 	for body, want := range map[string]string{
 		`<svg width="90" height="30"><image xlink:href="/own.svg" src="/own.png"/></svg>`: "/own.svg",
 		`<svg><title>Acme</title><g><image href="/own.png"></image></g></svg>`:            "/own.png",
@@ -133,14 +134,14 @@ func TestADrawingAroundAFileIsThatFile(t *testing.T) {
 	}
 }
 
-func TestTheNameOfADrawingIsThatOfItsFirstUse(t *testing.T) {
+func TestDrawing_NameOfFirstUse(t *testing.T) {
 	p := parse(t, `<svg><use href="#own-logo"/>`+strings.Repeat(`<use href="#other-sign"/>`, 5000)+`</svg>`, "text/html")
 	if own := p.Drawings[0].Own; fmt.Sprint(own) != "[own logo]" {
 		t.Errorf("%d words: %.60v", len(own), own)
 	}
 }
 
-func TestFewSourcesOfAPictureAreAsked(t *testing.T) {
+func TestPictureElement_SourceLimit(t *testing.T) {
 	var b strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&b, `<source media="(prefers-color-scheme: dark)" srcset="/%d.png"><source srcset="/%d.webp %dw">`, i, i, i+2)

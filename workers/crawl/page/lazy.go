@@ -11,23 +11,26 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// lazySources are the attributes that lazily loaded pictures keep their address in.
+// lazySources are the attributes with the URL of lazily loaded images.
 var lazySources = []string{"data-src", "data-lazy-src", "data-original", "data-lazy", "data-image", "data-srcset", "data-lazy-srcset"}
 
 var (
-	// stands are words of a file that stands for one to come, whatever else its name says.
+	// stands are words in the name of a placeholder file, whatever the rest of
+	// its name.
 	stands = []string{"placeholder", "spacer", "lazyload", "lazyloading", "lazyloader"}
-	// blanks are words of such a file when its name says nothing else but fillers.
+	// blanks are words in the name of such a file if the rest of the name is
+	// filler.
 	blanks  = []string{"lazy", "blank", "clear", "pixel", "transparent", "transparency", "trans", "loading", "loader", "empty", "dot", "shim", "t", "px"}
 	fillers = []string{"image", "img", "gif", "png", "x", "white", "gray", "grey", "black", "default", "data", "ph", "bg", "one", "by"}
-	// pictureFile is a path of a picture.
+	// pictureFile matches paths of images.
 	pictureFile = regexp.MustCompile(`(?i)\.(svg|png|jpe?g|gif|webp)$`)
 )
 
-// minPicture is the bytes below which a picture in an address is a placeholder: a pixel, an empty drawing.
+// minPicture is the size in bytes below which an image in a data URL is a
+// placeholder: a pixel, an empty drawing.
 const minPicture = 150
 
-// placeholder says whether an address is that of a picture that stands for one to come.
+// placeholder reports whether a URL is that of a placeholder image.
 func (g *gatherer) placeholder(u *url.URL) bool {
 	if u.Scheme == "data" {
 		return len(u.Opaque) < minPicture
@@ -43,8 +46,9 @@ func (g *gatherer) placeholder(u *url.URL) bool {
 	return has(words, blanks) && !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(blanks, w) && !slices.Contains(fillers, w) })
 }
 
-// imageURL prefers a real address over an embedded placeholder. An address for later beats the one for now,
-// which is of a placeholder then. It returns nil when there is nothing but a placeholder.
+// imageURL returns the URL of an image, preferring a real URL to an embedded
+// placeholder. A URL for lazy loading goes before src, which is a placeholder
+// then. It returns nil if there are only placeholders.
 func (g *gatherer) imageURL(n *html.Node) *url.URL {
 	real := func(u *url.URL) bool { return u != nil && !g.placeholder(u) }
 	for _, name := range lazySources {
@@ -78,8 +82,8 @@ func (g *gatherer) imageURL(n *html.Node) *url.URL {
 	return g.lazyFile(n)
 }
 
-// lazyFile is the picture that any attribute of an element without one is kept in until a script of the page's
-// own shows it.
+// lazyFile returns the image in any attribute of an element without src, from
+// which the page's own script will load it.
 func (g *gatherer) lazyFile(n *html.Node) *url.URL {
 	for _, a := range n.Attr {
 		if a.Namespace != "" || !strings.HasPrefix(a.Key, "data-") {

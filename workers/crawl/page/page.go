@@ -9,31 +9,32 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Limits of what is gathered from one page. They are far above what real home pages hold.
+// Limits of one page. They are far above real home pages.
 const (
-	// MaxBytes bounds the HTML that is read, after decompression.
+	// MaxBytes limits the HTML that is read, after decompression.
 	MaxBytes = 3 << 20
-	// MaxMetas bounds the meta elements and microdata values.
+	// MaxMetas limits the meta elements and microdata values.
 	MaxMetas = 600
-	// MaxIcons bounds the declared icons.
+	// MaxIcons limits the declared icons.
 	MaxIcons = 128
-	// MaxAnchors bounds the links.
+	// MaxAnchors limits the links.
 	MaxAnchors = 3000
-	// MaxImages bounds the img elements.
+	// MaxImages limits the img elements.
 	MaxImages = 400
-	// MaxDrawings bounds the svg elements.
+	// MaxDrawings limits the svg elements.
 	MaxDrawings = 300
-	// MaxGrounds bounds the elements that may show a logo as their background.
+	// MaxGrounds limits the elements that may show a logo as their background.
 	MaxGrounds = 60
-	// MaxStyles bounds the stylesheets that are linked.
+	// MaxStyles limits the linked stylesheets.
 	MaxStyles = 64
-	// MaxTextBytes bounds the visible text that is kept; words are counted past it.
+	// MaxTextBytes limits the visible text that is kept; words are counted
+	// beyond it.
 	MaxTextBytes = 16 << 10
-	// MaxValueRunes bounds one text value.
+	// MaxValueRunes limits one text value.
 	MaxValueRunes = 4000
-	// MaxURLBytes bounds an address.
+	// MaxURLBytes limits a URL.
 	MaxURLBytes = site.MaxURLBytes
-	// MaxDataURLBytes bounds a data: address, which is a picture in the page itself.
+	// MaxDataURLBytes limits a data: URL, which is an image in the page itself.
 	MaxDataURLBytes = 512 << 10
 
 	maxHeadings    = 20
@@ -42,14 +43,15 @@ const (
 	maxScriptHosts = 200
 )
 
-// Page is what one HTML page says.
+// Page is the content of one HTML page.
 type Page struct {
-	URL     *url.URL // where it was found, after redirects
-	Base    *url.URL // what relative addresses stand on
-	Charset string   // WHATWG name of the encoding it was decoded from
-	// Root is the document, for what matches selectors against it or reads items out of it. Nobody changes it.
+	URL     *url.URL // final URL, after redirects
+	Base    *url.URL // base of relative URLs
+	Charset string   // WHATWG name of its original encoding
+	// Root is the document, for selectors and for items. It must not be
+	// modified.
 	Root *html.Node
-	// Nested says that the parser refused the page and the plain tree builder was used.
+	// Nested is set if the parser failed and the simple tree builder was used.
 	Nested bool
 
 	Lang     string
@@ -73,9 +75,9 @@ type Page struct {
 	Scripts   int
 	Sources   []*url.URL // of scripts and frames
 	Script    string     // inline script text, the first maxRawBytes, for signatures
-	Password  bool       // asks for one
+	Password  bool       // has a password input
 	Forms     int
-	ElementID map[string]bool // ids of elements that signatures ask for
+	ElementID map[string]bool // ids of elements that are used by signatures
 }
 
 // Meta is one declared value.
@@ -83,8 +85,8 @@ type Meta struct {
 	Kind    string // name, property, itemprop, http-equiv
 	Key     string // lower case
 	Content string
-	// Of is the name of the item that a logo belongs to, "" when it does not say; Other that it stands among
-	// other people's pictures.
+	// Of is the name of the item that a logo belongs to, or "". Other is set if
+	// it is among images of others.
 	Of    string
 	Other bool
 }
@@ -103,7 +105,7 @@ type Icon struct {
 // Size is a declared size in pixels.
 type Size struct{ Width, Height int }
 
-// Zone is the part of a page that something stands in.
+// Zone is a part of a page.
 type Zone int
 
 // Zones.
@@ -124,37 +126,37 @@ type Anchor struct {
 	Zone Zone
 }
 
-// Image is something drawn on the page: a file that an element shows, a drawing in the page's own text, or
-// an element whose background the stylesheets know.
+// Image is an image on the page: a file that an element shows, an inline
+// drawing, or an element with a background in the stylesheets.
 type Image struct {
 	URL  *url.URL   // of an img, object, embed or input; nil for the others
-	Part string     // the id of a part of that file, when only it is shown
+	Part string     // the id of the part of that file that is shown
 	Node *html.Node // the element
-	Box  *html.Node // what the variants of one logo share: the link around it, what says logo, or its parent
-	// Alt is its text for those who do not see it: alt, aria-label, title.
+	Box  *html.Node // shared by the variants of one logo: the link around it, the element named logo, or its parent
+	// Alt is its alternative text: alt, aria-label, title.
 	Alt           string
 	Tokens        []string // lower-case words of its class and id, and of those of its nearest ancestors
-	Own           []string // its own of them
+	Own           []string // only those of the element itself
 	Width, Height int      // declared, 0 unknown
 	Large         Source   // the largest file of its srcset
 	Zone          Zone
-	Top           bool   // stands at the top of a page, in no header
-	Home          bool   // stands in a link to the home page
-	Sister        bool   // that of another part of the site: shop.acme.com, seen from www.acme.com
-	Linked        bool   // stands in a link
+	Top           bool   // is at the top of a page without a header
+	Home          bool   // is in a link to the home page
+	Sister        bool   // whose target is another section of the site: shop.acme.com, seen from www.acme.com
+	Linked        bool   // is in a link
 	Foreign       bool   // that leads to another site
 	LinkLabel     string // aria-label or title of that link
-	Excluded      bool   // stands among customers, partners, payments, languages …
+	Excluded      bool   // is among customers, partners, payments, languages …
 	Hidden        bool   // not shown
 	Narrow        bool   // shown on small screens only
-	Scheme        string // prefers-color-scheme it is meant for: light, dark, or ""
-	Order         int    // among all that the page draws
+	Scheme        string // prefers-color-scheme: light, dark, or ""
+	Order         int    // among all images of the page
 }
 
 // Source is one file of a srcset.
 type Source struct {
 	URL   *url.URL
-	Width int // pixels, or a density when it is below 10
+	Width int // pixels, or a density if it is below 10
 }
 
 // Refresh is a meta refresh.
@@ -185,12 +187,12 @@ func (p *Page) Itemprop(key string) string {
 	return ""
 }
 
-// Resolve makes an address of the page absolute. It returns nil when it is none, not http or https, too
-// long, or holds credentials.
+// Resolve makes a URL of the page absolute. It returns nil if the URL is
+// invalid, not http or https, too long, or contains credentials.
 func (p *Page) Resolve(ref string) *url.URL { return resolve(p.Base, ref) }
 
-// ResolvePicture is Resolve for pictures: a data: address of one is allowed, and a fragment kept, which names
-// a part of it.
+// ResolvePicture is Resolve for images: it allows a data: URL, and keeps a
+// fragment, which names a part of the image.
 func (p *Page) ResolvePicture(ref string) *url.URL {
 	u := resolvePicture(p.Base, ref)
 	if u == nil || u.Scheme == "data" {
@@ -200,9 +202,10 @@ func (p *Page) ResolvePicture(ref string) *url.URL {
 	return u
 }
 
-// shellText is the visible text, in bytes, below which a page with scripts is an app that has yet to draw
-// itself.
+// shellText is the visible text, in bytes, below which a page with scripts is
+// an app that is not yet rendered.
 const shellText = 200
 
-// Shell says whether the page is an empty app shell: scripts, and next to no text.
+// Shell reports whether the page is an empty app shell: scripts, and almost no
+// text.
 func (p *Page) Shell() bool { return p.Scripts > 0 && len(p.Text) < shellText }

@@ -38,7 +38,7 @@ func encoded(t *testing.T, e encoding.Encoding, s string) string {
 	return out
 }
 
-func TestTextIsDecodedFromWhateverItIs(t *testing.T) {
+func TestParse_Encodings(t *testing.T) {
 	const japaneseText = "<title>株式会社アクメ</title><body>私たちは東京で精密な測定器を作っています。長い歴史があります。"
 	const chineseText = "<title>北京实验室</title><body>我们制造精密仪器，服务于科学家和工程师。"
 	utf16 := func(e unicode.Endianness, b unicode.BOMPolicy) encoding.Encoding { return unicode.UTF16(e, b) }
@@ -75,7 +75,7 @@ func TestTextIsDecodedFromWhateverItIs(t *testing.T) {
 
 const declared = `<title>Nested Lab</title><meta property=og:site_name content='Nested Lab'><link rel=icon href=/i.png sizes=32x32>`
 
-func TestNestingPastTheParserStillYieldsTheDeclarations(t *testing.T) {
+func TestParse_DeepNesting_KeepsDeclarations(t *testing.T) {
 	for _, depth := range []int{513, 600, 20_000} {
 		t.Run(fmt.Sprint(depth), func(t *testing.T) {
 			p := parse(t, "<!doctype html>"+declared+strings.Repeat("<div>", depth)+`<h1>Deep</h1><a href="/about">About us</a>`+strings.Repeat("</div>", depth)+`<a href="https://x.com/acme">x</a>`, "text/html")
@@ -98,7 +98,7 @@ func TestNestingPastTheParserStillYieldsTheDeclarations(t *testing.T) {
 	})
 }
 
-func TestHostilePagesAreBounded(t *testing.T) {
+func TestParse_HostilePages_Limits(t *testing.T) {
 	attributes := func(distinct bool) string {
 		var b strings.Builder
 		b.WriteString("<div ")
@@ -154,14 +154,14 @@ func TestHostilePagesAreBounded(t *testing.T) {
 	}
 }
 
-func TestAddressesAreResolvedAndChecked(t *testing.T) {
+func TestResolve_URLs(t *testing.T) {
 	for name, c := range map[string]struct{ base, href, want string }{
 		"relative":                {"", "/i.png", "https://www.acme.com/i.png"},
 		"scheme-relative":         {"", "//cdn.acme.com/i.png", "https://cdn.acme.com/i.png"},
 		"fragment dropped":        {"", "/i.svg#mark", "https://www.acme.com/i.svg"},
 		"newlines inside":         {"", "/i\n\t.png", "https://www.acme.com/i.png"},
 		"base elsewhere":          {`<base href="https://cdn.acme.com/a/">`, "i.png", "https://cdn.acme.com/a/i.png"},
-		"base without scheme":     {`<base href="//evil.example/">`, "i.png", "https://evil.example/i.png"}, // what a browser does; the fetcher guards addresses
+		"base without scheme":     {`<base href="//evil.example/">`, "i.png", "https://evil.example/i.png"}, // like in browsers; the fetcher guards URLs
 		"relative base":           {`<base href="/sub/">`, "i.png", "https://www.acme.com/sub/i.png"},
 		"first base counts":       {`<base href="/one/"><base href="/two/">`, "i.png", "https://www.acme.com/one/i.png"},
 		"unusable base":           {`<base href="javascript:alert(1)"><base href="/two/">`, "i.png", "https://www.acme.com/two/i.png"},
@@ -194,7 +194,7 @@ func TestAddressesAreResolvedAndChecked(t *testing.T) {
 	}
 }
 
-func TestIconsAreGathered(t *testing.T) {
+func TestParse_Icons(t *testing.T) {
 	p := parse(t, `
 		<LINK REL="SHORTCUT ICON" HREF="/fav.ico">
 		<link rel="apple-touch-icon-precomposed" sizes="114x114" href="/a.png">
@@ -221,7 +221,7 @@ func TestIconsAreGathered(t *testing.T) {
 	}
 }
 
-func TestImagesKnowWhereTheyStand(t *testing.T) {
+func TestImages_Place(t *testing.T) {
 	p := parse(t, `<body class="search cookie-notice-shown">
 		<div class="onetrust-consent-sdk"><img src="/vendor.svg" alt="Consent vendor logo"></div>
 		<div id="page" class="has-partners-menu"><header><a href="/" aria-label="Acme home"><img class="siteLogo" src="/logo.svg" alt="Acme"></a></header></div>
@@ -268,7 +268,7 @@ func TestImagesKnowWhereTheyStand(t *testing.T) {
 	}
 }
 
-func TestTextLeavesOutWhatIsNotThePage(t *testing.T) {
+func TestText_PageContentOnly(t *testing.T) {
 	p := parse(t, `<h1>Acme</h1><script>var words = "hidden words";</script><style>a{}</style><template>templated</template>
 		<noscript>Enable JavaScript</noscript><div id="CookieBanner">We use cookies</div><p>Careful   instruments</p><svg><text>drawn</text></svg>`, "text/html")
 	if p.Text != "Acme Careful instruments" || p.Words != 3 {
@@ -279,7 +279,7 @@ func TestTextLeavesOutWhatIsNotThePage(t *testing.T) {
 	}
 }
 
-func TestRefreshIsRead(t *testing.T) {
+func TestParse_Refresh(t *testing.T) {
 	for content, want := range map[string]string{
 		"0; url=/en/":                     "0 https://www.acme.com/en/",
 		"5;URL='https://other.example/x'": "5 https://other.example/x",
@@ -301,7 +301,7 @@ func TestRefreshIsRead(t *testing.T) {
 	}
 }
 
-func TestMicrodataIsRead(t *testing.T) {
+func TestParse_Microdata(t *testing.T) {
 	p := parse(t, `<div itemscope><span itemprop="name">Acme</span><img itemprop="logo image" src="/l.svg"><a itemprop="sameAs" href="https://x.com/acme">x</a><meta itemprop="description" content="Instruments"></div>`, "text/html")
 	if p.Itemprop("name") != "Acme" || p.Itemprop("logo") != "/l.svg" || p.Itemprop("sameas") != "https://x.com/acme" || p.Itemprop("description") != "Instruments" {
 		t.Errorf("microdata: %+v", p.Metas)

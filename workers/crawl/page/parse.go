@@ -11,10 +11,11 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// maxWalkDepth bounds the recursion over a tree; the parser keeps trees shallower than this.
+// maxWalkDepth limits the recursion over a tree; the parser keeps trees
+// shallower than this.
 const maxWalkDepth = 1500
 
-// Parse gathers what a page says. Body beyond MaxBytes is not looked at. It never fails.
+// Parse parses a page. It ignores the body beyond MaxBytes. It never fails.
 func Parse(body []byte, contentType string, at *url.URL, of site.Site) *Page {
 	text, charset := decode(body[:min(len(body), MaxBytes)], contentType)
 	root, nested := tree(text)
@@ -37,34 +38,36 @@ type gatherer struct {
 	blobs   [][]byte
 	images  int
 	banners bool // a header was seen
-	// strangers and tools are the words of containers that hold no logo of the site.
+	// strangers and tools are the words of containers without logos of the
+	// site.
 	strangers, tools []string
 	baseSet          bool
 }
 
-// place is where in the page the walk stands.
+// place is the current place in the page.
 type place struct {
 	zone     Zone
-	link     *Anchor // the enclosing link, to which text is added
+	link     *Anchor // the enclosing link, which collects text
 	home     bool    // which leads to the home page
 	foreign  bool    // or to another site
 	window   bool    // in another window
 	label    string  // its aria-label or title
 	excluded bool
 	hidden   bool
-	soft     bool       // stands in a search, a menu of languages, a cart
+	soft     bool       // in a search, a menu of languages, a cart
 	crowd    bool       // among the logos of several
 	narrow   bool       // shown on small screens only
-	inner    bool       // stands in an article, a list, an aside: a header there is that of a part
+	inner    bool       // in an article, a list, an aside: a header there is that of a part
 	scheme   string     // color scheme it is shown in
 	picture  *html.Node // the enclosing picture element
 	linkNode *html.Node // the enclosing link
-	logoNode *html.Node // the nearest ancestor that says logo
-	named    bool       // it is not farther than what excluded the place
+	logoNode *html.Node // the nearest ancestor named logo
+	named    bool       // it is no farther away than the reason for excluded
 	silent   bool       // text is not visible: noscript
 }
 
-// base finds the first base element that has a usable href, before anything is resolved against it.
+// base finds the first base element with a valid href, before any URL is
+// resolved against it.
 func (g *gatherer) base(n *html.Node, depth int) {
 	if g.baseSet || depth > maxWalkDepth {
 		return
@@ -80,17 +83,17 @@ func (g *gatherer) base(n *html.Node, depth int) {
 	}
 }
 
-// maxFrameNodes bounds the search for the page's frame inside of an overlay.
+// maxFrameNodes limits the search for the page's frame within an overlay.
 const maxFrameNodes = 2000
 
-// framesPage says whether an element holds the page itself, so that its class, such as
-// "cookie-notice-visible", speaks of the page's state.
+// framesPage reports whether an element contains the page itself, so that its
+// class, such as "cookie-notice-visible", is a state of the page.
 func framesPage(n *html.Node) bool {
 	left := maxFrameNodes
 	var found func(*html.Node, int) bool
 	found = func(n *html.Node, depth int) bool {
 		if left--; left < 0 || depth > maxWalkDepth {
-			return left < 0 // nothing that large is a notice
+			return left < 0 // an element of that size is not a notice
 		}
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
 			if c.Type != html.ElementNode {
@@ -130,7 +133,7 @@ func (g *gatherer) walk(n *html.Node, at place, depth int) {
 	}
 }
 
-// visible takes a piece of text in.
+// visible adds a piece of text.
 func (g *gatherer) visible(text string, at place) {
 	if at.silent {
 		return
@@ -147,20 +150,21 @@ func (g *gatherer) visible(text string, at place) {
 	}
 }
 
-// maxLinkText bounds the text of a link, in bytes.
+// maxLinkText limits the text of a link, in bytes.
 const maxLinkText = 300
 
-// element looks at an element and says where its children stand, and whether to go to them.
+// element processes an element and returns the place of its children, and
+// whether to visit them.
 func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	words := tokens(n)
-	if n.Namespace != "" { // svg and math: their titles and links are not the page's
+	if n.Namespace != "" { // svg and math: their titles and links do not belong to the page
 		if n.DataAtom == atom.Svg {
 			g.drawing(n, words, g.within(at, n, words))
 		}
 		return at, false
 	}
 	if isOverlay(words) && !framesPage(n) {
-		return at, false // cookie walls are not the page
+		return at, false // cookie walls do not belong to the page
 	}
 	g.identify(n)
 	at = g.within(at, n, words)
@@ -188,7 +192,7 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 		g.image(n, words, at)
 		return at, false
 	case atom.Template:
-		// Drawn where it stands only when it is the root of a shadow tree.
+		// Rendered in place only if it is the root of a shadow tree.
 		_, shadow := lookup(n, "shadowrootmode")
 		return at, shadow
 	case atom.Style, atom.Svg, atom.Math, atom.Textarea, atom.Select:
@@ -225,7 +229,7 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	return at, true
 }
 
-// identify keeps the ids that signatures of challenge pages look for.
+// identify records the ids that are used by signatures of challenge pages.
 func (g *gatherer) identify(n *html.Node) {
 	if id := Attr(n, "id"); id != "" && len(id) <= 64 && len(g.page.ElementID) < 500 {
 		g.page.ElementID[id] = true

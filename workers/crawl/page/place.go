@@ -10,35 +10,37 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// Words of class and id that tell what a container is.
+// Words of class and id that identify containers.
 var (
 	headerWords = []string{"header", "masthead", "topbar", "navbar", "sitehead", "topnav", "appbar", "siteheader", "pageheader", "mainheader", "globalheader", "globalnav", "mastheader"}
 	footerWords = []string{"footer", "sitefooter", "pagefooter", "colophon"}
-	// logoWords say that an element is a logo or holds one.
+	// logoWords mark an element that is or contains a logo.
 	logoWords = []string{"logo", "logos", "logotype", "logomark", "wordmark", "brand", "branding", "brandmark", "sitelogo", "logolink", "logoimg", "logoimage", "logowrapper", "logocontainer"}
-	// strangerWords are containers of other people's pictures.
+	// strangerWords are containers of images of others.
 	strangerWords = []string{
 		"client", "clients", "customer", "customers", "partner", "partners", "sponsor", "sponsors", "testimonial", "testimonials",
 		"casestudy", "casestudies", "award", "awards", "payment", "payments", "badge", "badges", "appstore", "googleplay", "trusted", "trust", "avatar", "avatars",
 		"advert", "advertisement", "advertising", "ad", "ads", "adslot", "adunit", "sponsored", "integration", "integrations", "investor", "investors", "backers", "press", "marquee", "publisher", "publishers",
 		"teaser", "teasers", "naviteaser", "review", "reviews", "rating", "ratings", "gravatar", "certification", "certifications", "accreditation", "members",
 	}
-	// toolWords are parts of a header that hold pictures of their own. A logo among them says so.
+	// toolWords are parts of a header with their own images. A logo among them
+	// is named as such.
 	toolWords = []string{"language", "languages", "lang", "locale", "flag", "flags", "country", "search", "cart", "basket", "social", "socials", "share", "modal", "popup", "login", "account", "weather", "currency", "dropdown", "submenu", "megamenu", "promo", "breadcrumb", "breadcrumbs"}
-	// partWords say that a header is that of a part of the page.
+	// partWords mark a header as that of a part of the page.
 	partWords = []string{"section", "card", "article", "post", "content", "widget", "entry", "block", "list", "item", "modal", "table"}
-	// overlayWords are layers over the page that belong to somebody else.
+	// overlayWords are third-party layers over the page.
 	overlayWords = []string{"cookie", "cookies", "consent", "gdpr", "onetrust", "cookiebot", "usercentrics", "didomi", "cookiebar", "cookiebanner", "cookieconsent", "cmpbox", "cmpwrapper", "cmpbanner"}
 )
 
-// isOverlay says whether words name a layer over the page that belongs to somebody else. Content systems use
-// "cmp" for any component, consent platforms together with a name of their own.
+// isOverlay reports whether words name a third-party layer over the page.
+// Content management systems use "cmp" for any component, consent platforms
+// together with their own name.
 func isOverlay(words []string) bool {
 	return has(words, overlayWords) || slices.Contains(words, "cmp") && slices.Contains(words, "qc")
 }
 
-// foreignTo leaves out of a list of words those that the site's own name is made of: a review site's header
-// may well say review.
+// foreignTo removes from a list the words of the site's own name: a review
+// site's header may be named review.
 func foreignTo(of site.Site, list []string) []string {
 	const minWord = 4
 	return slices.DeleteFunc(slices.Clone(list), func(w string) bool {
@@ -46,25 +48,26 @@ func foreignTo(of site.Site, list []string) []string {
 	})
 }
 
-// crowdWords are arrangements of many things, of logos when the word stands beside.
+// crowdWords are arrangements of many items: of logos if that word is adjacent.
 var crowdWords = []string{"cloud", "wall", "strip", "grid", "carousel", "slider", "ticker", "marquee", "parade"}
 
-// isCrowd says whether words name a place where the logos of several stand.
+// isCrowd reports whether words name a place with the logos of several brands.
 func isCrowd(words []string) bool {
 	return slices.Contains(words, "logos") || slices.Contains(words, "brands") || slices.Contains(words, "logo") && has(words, crowdWords)
 }
 
-// within narrows a place by an element's name, role and words.
+// within updates a place for an element's name, role and words.
 func (g *gatherer) within(at place, n *html.Node, words []string) place {
-	// The page's own header would have begun before: one in an article or a list is that of a part then.
+	// The page's own header would have come before: a header in an article or a
+	// list belongs to that part.
 	late := g.banners || g.page.Words >= topWords
 	role := strings.ToLower(Attr(n, "role"))
-	own := false // it is the page's header: its words are of its form and its state
+	own := false // it is the page's header: its words describe its form and state
 	switch {
 	case n.DataAtom == atom.Header || role == "banner" || has(words, headerWords) && !has(words, partWords):
 		if at.zone == Body && !(at.inner && late) {
 			at.zone = Header
-			at.excluded = false // what wraps the whole page says nothing about its header
+			at.excluded = false // an element around the whole page does not classify its header
 			at.soft = false
 			own = true
 		}
@@ -103,7 +106,7 @@ func (g *gatherer) within(at place, n *html.Node, words []string) place {
 	return at.shown(n)
 }
 
-// shown reads what an element's attributes say of when it is seen.
+// shown updates a place for the attributes that control visibility.
 func (at place) shown(n *html.Node) place {
 	if _, hidden := lookup(n, "hidden"); hidden || strings.Contains(strings.ReplaceAll(strings.ToLower(Attr(n, "style")), " ", ""), "display:none") {
 		at.hidden = true
@@ -146,7 +149,8 @@ const (
 	maxClasses    = 80
 )
 
-// Class names of the widely used style frameworks (Tailwind, Bootstrap, Foundation, WordPress, Bulma).
+// Class names of common style frameworks (Tailwind, Bootstrap, Foundation,
+// WordPress, Bulma).
 var (
 	hiddenClasses = []string{"hidden", "d-none", "hide", "is-hidden", "sr-only", "visually-hidden", "screen-reader-text", "invisible", "visuallyhidden"}
 	narrowClasses = []string{"mobile-only", "only-mobile", "show-mobile", "show-for-small-only", "hidden-desktop", "hide-desktop", "desktop-hidden", "visible-xs", "is-hidden-desktop", "hide-for-large", "mobile-logo", "logo-mobile", "elementor-hidden-desktop"}
@@ -154,13 +158,13 @@ var (
 	wideScreens   = []string{"sm", "md", "lg", "xl", "2xl", "tablet", "desktop", "laptop", "tablet-and-up"}
 )
 
-// bootstrapShow says whether a class shows an element again on wider screens: d-md-block.
+// bootstrapShow reports whether a class shows an element again on wider screens: d-md-block.
 func bootstrapShow(class string) bool {
 	parts := strings.Split(class, "-")
 	return len(parts) >= 3 && parts[0] == "d" && slices.Contains(wideScreens, parts[1]) && slices.Contains(displays, strings.Join(parts[2:], "-"))
 }
 
-// bootstrapNarrow says whether a class hides an element on wider screens: d-md-none.
+// bootstrapNarrow reports whether a class hides an element on wider screens: d-md-none.
 func bootstrapNarrow(class string) bool {
 	parts := strings.Split(class, "-")
 	return len(parts) == 3 && parts[0] == "d" && slices.Contains(wideScreens, parts[1]) && parts[2] == "none"

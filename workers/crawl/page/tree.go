@@ -8,17 +8,20 @@ import (
 )
 
 const (
-	// maxTreeDepth bounds the tree that plainTree builds; deeper elements become siblings.
+	// maxTreeDepth limits the tree that plainTree builds; deeper elements
+	// become siblings.
 	maxTreeDepth = 200
-	// maxTreeNodes bounds its nodes: a page of MaxBytes has fewer unless it is meant to hurt.
+	// maxTreeNodes limits its nodes: an ordinary page of MaxBytes has fewer.
 	maxTreeNodes = 400_000
-	// maxTokenBytes bounds one token; more ends the tree there.
+	// maxTokenBytes limits one token; a longer one ends the tree.
 	maxTokenBytes = MaxBytes
 )
 
-// tree parses HTML. nested is true when the parser refused and the plain builder was used.
+// tree parses HTML. nested is true if the parser failed and the simple builder
+// was used.
 func tree(text []byte) (root *html.Node, nested bool) {
-	// With scripting off the content of noscript is parsed: lazily loaded pictures stand there.
+	// With scripting off the content of noscript is parsed, which contains
+	// lazily loaded images.
 	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
 	if err == nil {
 		return root, false
@@ -44,8 +47,9 @@ var void = map[atom.Atom]bool{
 	atom.Source: true, atom.Track: true, atom.Wbr: true,
 }
 
-// plainTree builds a tree from tokens, without the repairs of the HTML standard and never deeper than
-// maxTreeDepth: elements below that become children of the last one above it, whatever they stand in.
+// plainTree builds a tree from tokens, without the error recovery of the HTML
+// standard and never deeper than maxTreeDepth: deeper elements become children
+// of the last one above it.
 func plainTree(text []byte) *html.Node {
 	z := html.NewTokenizer(bytes.NewReader(text))
 	z.SetMaxBuf(maxTokenBytes)
@@ -70,7 +74,7 @@ func plainTree(text []byte) *html.Node {
 	return b.open[0]
 }
 
-// treeBuilder holds the elements that are open, the document first.
+// treeBuilder holds the open elements, the document first.
 type treeBuilder struct{ open []*html.Node }
 
 func (b *treeBuilder) top() *html.Node { return b.open[len(b.open)-1] }
@@ -91,8 +95,8 @@ func (b *treeBuilder) start(t html.Token, closed bool) {
 	}
 }
 
-// maxEndScan bounds the search for the element that an end tag ends: each tag of a page of nothing but
-// wrong end tags would otherwise walk over everything that is open.
+// maxEndScan limits the search for the start of an end tag: otherwise each tag
+// of a page of only mismatched end tags would search all open elements.
 const maxEndScan = 256
 
 func (b *treeBuilder) end(name string) {

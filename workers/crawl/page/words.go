@@ -14,7 +14,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// has says whether any word is in the list.
+// has reports whether any word is in the list.
 func has(words, list []string) bool {
 	for _, w := range words {
 		if slices.Contains(list, w) {
@@ -24,17 +24,20 @@ func has(words, list []string) bool {
 	return false
 }
 
-// namedBy are the attributes besides class and id that builders and frameworks name parts in.
+// namedBy are attributes, in addition to class and id, in which builders and
+// frameworks name parts.
 var namedBy = []string{"data-testid", "data-framer-name", "data-component", "data-name", "data-qa"}
 
-// maxNameBytes bounds what is read of class and id.
+// maxNameBytes limits the class and id that are read.
 const maxNameBytes = 1000
 
-// stateName is the state of a block, not what it is: has-badge, with-press-bar, popup-enabled, modal-host.
+// stateName matches the state of a block, not its kind: has-badge,
+// with-press-bar, popup-enabled, modal-host.
 var stateName = regexp.MustCompile(`(?i)^(has|no|not|with|without)[-_]|[-_](loaded|enabled|disabled|ready|host)$`)
 
-// tokens splits class, id and what else names an element into lower-case words: at white space, punctuation and
-// where a lower-case letter meets an upper-case one. The document's own elements say nothing.
+// tokens splits class, id and other names of an element into lower-case words:
+// at white space, punctuation and before an upper-case letter after a
+// lower-case one. The html and body elements have none.
 func tokens(n *html.Node) []string {
 	if n.DataAtom == atom.Html || n.DataAtom == atom.Body {
 		return nil
@@ -84,10 +87,11 @@ func SplitWords(text string) []string {
 	return out
 }
 
-// maxAncestors is how far up an image's own words are looked for.
+// maxAncestors is the number of ancestors whose words are added to an image's
+// own.
 const maxAncestors = 3
 
-// ancestorTokens are the words of the nearest containers.
+// ancestorTokens returns the words of the nearest containers.
 func ancestorTokens(n *html.Node) []string {
 	var out []string
 	for i, p := 0, n.Parent; i < maxAncestors && p != nil && p.Type == html.ElementNode; i, p = i+1, p.Parent {
@@ -105,7 +109,7 @@ func lookup(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// namespaced is an attribute of a foreign element.
+// namespaced returns an attribute of a foreign element.
 func namespaced(n *html.Node, namespace, name string) string {
 	for _, a := range n.Attr {
 		if a.Namespace == namespace && a.Key == name {
@@ -115,13 +119,14 @@ func namespaced(n *html.Node, namespace, name string) string {
 	return ""
 }
 
-// Attr returns the value of an attribute that is in no namespace, "" when the element does not have it.
+// Attr returns the value of an attribute without a namespace, or "" if the
+// element does not have it.
 func Attr(n *html.Node, name string) string {
 	v, _ := lookup(n, name)
 	return v
 }
 
-// maxInner bounds the text taken from inside of one element, in bytes. Linked data may be long.
+// maxInner limits the text of one element, in bytes. Linked data may be long.
 const maxInner = 1 << 20
 
 // inner returns the text of an element.
@@ -149,8 +154,8 @@ func inner(n *html.Node) string {
 	return b.String()
 }
 
-// clean makes a text fit to be shown: white space collapsed, control, zero-width and direction
-// characters dropped, cut to a number of runes.
+// clean prepares a text for display: it collapses white space, drops control,
+// zero-width and direction characters, and truncates to a number of runes.
 func clean(text string, limit int) string {
 	var b strings.Builder
 	space, count := false, 0
@@ -175,22 +180,23 @@ func clean(text string, limit int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Clean makes a text fit to be shown, cut to a number of runes.
+// Clean prepares a text for display and truncates it to a number of runes.
 func Clean(text string, limit int) string { return clean(text, limit) }
 
-// resolve makes an address absolute: http or https, without fragment and credentials, or nil.
+// resolve makes a URL absolute. It returns nil unless it is http or https; it
+// drops the fragment and rejects credentials.
 func resolve(base *url.URL, ref string) *url.URL {
 	ref = site.Reference(ref)
 	if strings.HasPrefix(ref, "#") {
 		return nil
 	}
 	if strings.Contains(ref, "{{") || strings.Contains(ref, "${") || strings.Contains(ref, "<%") {
-		return nil // a template that a script has yet to fill
+		return nil // a template that a script has not filled yet
 	}
 	return site.Absolute(base, ref)
 }
 
-// resolvePicture allows a picture that is embedded in the page as well.
+// resolvePicture also allows an image that is embedded in the page.
 func resolvePicture(base *url.URL, ref string) *url.URL {
 	ref = strings.TrimSpace(ref)
 	if len(ref) >= 5 && strings.EqualFold(ref[:5], "data:") {

@@ -8,25 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// Address is a postal address that was found in text.
+// Address is a postal address in a text.
 type Address struct {
 	Street, PostalCode, City string
-	State                    string  // name, "" when none is written
-	Country                  Country // always known
-	// Named says that the country is written or follows from the form of the address alone; else it was
-	// taken from where the text was found.
+	State                    string  // name, or ""
+	Country                  Country // never zero
+	// Named is set if the country is written or implied by the form of the
+	// address alone; otherwise it is derived from the place of the text.
 	Named bool
-	// Line is the line that holds the postal code.
+	// Line is the index of the line with the postal code.
 	Line int
 }
 
-// Limits of one line and of what is looked for in it.
+// Limits of one line and of the search in it.
 const (
-	maxAddressLine  = 300 // bytes; addresses stand in short lines
+	maxAddressLine  = 300 // bytes; lines of addresses are short
 	maxTokens       = 60
 	maxCityWords    = 4
 	maxAddresses    = 20
-	countryDistance = 2 // lines below the postal code in which the country may stand
+	countryDistance = 2 // lines below the postal code that may contain the country
 	minCityRunes    = 2
 	maxCityRunes    = 40
 	maxStreetTokens = 8 // before a postal code
@@ -36,15 +36,15 @@ const (
 
 // token is one word of a line.
 type token struct {
-	text  string // without punctuation around it
-	comma bool   // a comma, semicolon, bar or dash stands behind it
+	text  string // without surrounding punctuation
+	comma bool   // followed by a comma, semicolon, bar or dash
 	shape string // digits as 9, capitals as A, other letters as a
 }
 
-// Addresses finds postal addresses in lines of text. Near is the country that the place of finding speaks
-// for, such as the domain's ending; it decides where the form of an address fits several countries. An
-// address whose country remains open is not reported, and neither is a number and a word that have no
-// street near them.
+// Addresses finds postal addresses in lines of text. near is the country
+// implied by the source, such as the domain's ending; it decides if the form of
+// an address matches several countries. Addresses with an ambiguous country are
+// omitted, as are a number and a word without a street near them.
 func Addresses(lines []string, near Country) []Address {
 	var out []Address
 	for i, line := range lines {
@@ -69,23 +69,26 @@ func Addresses(lines []string, near Country) []Address {
 	return out
 }
 
-// clock is a time of day, which stands before a number in comments and lists of news, and in no address.
+// clock matches a time of day, which precedes a number in comments and lists of
+// news, but not in addresses.
 var clock = regexp.MustCompile(`(?:^|\D)\d{1,2}:\d{2}(?:\D|$)`)
 
-// isCopyright says whether a line is a copyright notice, whose number is a year and whose words are its holder. An
-// address in it is believed when its code can be no year, and it has a street or names its country.
+// isCopyright reports whether a line is a copyright notice, with a year as its
+// number and the holder as its words. An address in it counts if its code
+// cannot be a year, and it has a street or names its country.
 func isCopyright(line string) bool {
 	lower := strings.ToLower(line)
 	return strings.ContainsRune(line, '©') || strings.Contains(lower, "(c)") || strings.Contains(lower, "copyright") || strings.Contains(lower, "all rights reserved") || strings.Contains(lower, "alle rechte vorbehalten")
 }
 
-// isYear says whether a postal code may be a year of our time.
+// isYear reports whether a postal code may be a recent year.
 func isYear(code string) bool {
 	return len(code) == len("2000") && (strings.HasPrefix(code, "19") || strings.HasPrefix(code, "20"))
 }
 
-// cityless are words that no city begins with: units and things that are counted, days, and the phrases of
-// footers. As the last word of a city they belong to what follows it.
+// cityless are words with which no city begins: units and countable things,
+// days, and phrases of footers. As the last word of a city they belong to the
+// text after it.
 var cityless = map[string]bool{
 	"euro": true, "eur": true, "chf": true, "usd": true, "dollar": true, "dollars": true, "watt": true, "kwh": true, "meter": true, "liter": true, "prozent": true, "percent": true, "kredit": true,
 	"uhr": true, "mal": true, "jahre": true, "years": true, "stunden": true, "seiten": true, "artikel": true, "produkte": true, "kunden": true, "customers": true, "mitglieder": true, "members": true,
@@ -95,14 +98,14 @@ var cityless = map[string]bool{
 	"january": true, "januar": true, "februar": true, "märz": true, "april": true, "mai": true, "juni": true, "juli": true, "august": true, "september": true, "oktober": true, "november": true, "dezember": true,
 }
 
-// companyEnds are the last words of companies' names, which no city ends with.
+// companyEnds are the last words of company names, with which no city ends.
 var companyEnds = map[string]bool{
 	"gmbh": true, "ag": true, "kg": true, "ohg": true, "gbr": true, "e.v": true, "e.v.": true, "inc": true, "inc.": true, "ltd": true, "ltd.": true, "llc": true, "plc": true, "corp": true, "limited": true,
 	"s.a": true, "s.a.": true, "sarl": true, "sas": true, "s.r.l": true, "srl": true, "s.p.a": true, "spa": true, "b.v": true, "bv": true, "n.v": true, "nv": true, "aps": true, "oy": true, "a/s": true, "verlag": true, "media": true,
 	"group": true, "holding": true, "verein": true, "stiftung": true,
 }
 
-// notCity says whether words in the place of a city are something else.
+// notCity reports whether words at the position of a city are something else.
 func notCity(words []string) bool {
 	return cityless[strings.ToLower(words[0])] || companyEnds[strings.ToLower(words[len(words)-1])]
 }
@@ -115,7 +118,7 @@ func tokens(line string) []token {
 		}
 		bare := strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '(' && r != ')' })
 		if bare == "" {
-			if len(out) > 0 { // a dash or a bar on its own
+			if len(out) > 0 { // a separate dash or bar
 				out[len(out)-1].comma = true
 			}
 			continue
@@ -127,7 +130,7 @@ func tokens(line string) []token {
 	return out
 }
 
-// maxShape bounds the tokens that have a shape; longer ones are words.
+// maxShape limits the tokens that have a shape; longer ones are words.
 const maxShape = 10
 
 func shape(text string) string {
@@ -155,7 +158,8 @@ type reader struct {
 	near   Country
 }
 
-// read tries each word of the line as the beginning of a postal code. The first address counts.
+// read tries each word of the line as the beginning of a postal code. It
+// returns the first address.
 func (r *reader) read() (Address, bool) {
 	for i, t := range r.tokens {
 		if t.shape == "" || !strings.ContainsRune(t.shape, '9') {
@@ -170,7 +174,7 @@ func (r *reader) read() (Address, bool) {
 	return Address{}, false
 }
 
-// after is the shape of the token behind i, "" when there is none.
+// after returns the shape of the token after i, or "".
 func (r *reader) after(i int) string {
 	if i+1 < len(r.tokens) {
 		return r.tokens[i+1].shape
@@ -178,7 +182,7 @@ func (r *reader) after(i int) string {
 	return ""
 }
 
-// prefixes are the country letters that stand before postal codes on the continent.
+// prefixes are the country letters before postal codes on the continent.
 var prefixes = map[string]string{
 	"D": "DE", "DE": "DE", "A": "AT", "AT": "AT", "CH": "CH", "F": "FR", "FR": "FR", "I": "IT", "IT": "IT", "E": "ES", "ES": "ES",
 	"B": "BE", "BE": "BE", "L": "LU", "LU": "LU", "NL": "NL", "DK": "DK", "N": "NO", "NO": "NO", "S": "SE", "SE": "SE", "FI": "FI",
@@ -186,7 +190,7 @@ var prefixes = map[string]string{
 	"GR": "GR", "RO": "RO", "BG": "BG", "P": "PT", "PT": "PT", "EE": "EE", "MC": "MC", "SRB": "RS", "IS": "IS",
 }
 
-// codeFirst reads what the continent of Europe writes: postal code, then city.
+// codeFirst reads the continental European form: postal code, then city.
 func (r *reader) codeFirst(i int) (Address, bool) {
 	code, form := r.tokens[i].text, r.tokens[i].shape
 	a := Address{}
@@ -261,14 +265,14 @@ func (r *reader) codeFirst(i int) (Address, bool) {
 	return a, true
 }
 
-// particles are the small words inside of names of cities.
+// particles are the small words within names of cities.
 var particles = map[string]bool{
 	"am": true, "an": true, "der": true, "im": true, "in": true, "ob": true, "bei": true, "a.d.": true, "sur": true, "sous": true, "de": true, "du": true,
 	"la": true, "le": true, "les": true, "del": true, "di": true, "da": true, "den": true, "aan": true, "en": true, "do": true, "dos": true, "el": true, "nad": true, "v": true, "i": true,
 	"upon": true, "on": true, "under": true, "of": true,
 }
 
-// labels are words that follow an address without a comma.
+// labels are words after an address without a comma.
 var labels = map[string]bool{
 	"tel": true, "telefon": true, "phone": true, "fon": true, "fax": true, "email": true, "e-mail": true, "mail": true, "t": true, "f": true, "m": true, "p": true,
 	"mobile": true, "mobil": true, "téléphone": true, "teléfono": true, "telefono": true, "telefoon": true, "siret": true, "siren": true, "rcs": true, "cif": true,
@@ -277,7 +281,7 @@ var labels = map[string]bool{
 	"geschäftsführer": true, "vertreten": true, "kontakt": true, "contact": true, "google": true, "maps": true, "route": true, "directions": true, "map": true,
 }
 
-// cityFrom reads the words of a city from token i on, and says where they end.
+// cityFrom reads the words of a city from token i on, and returns their end.
 func (r *reader) cityFrom(i int) (city string, end int) {
 	var words []string
 	for end = i; end < len(r.tokens) && len(words) < maxCityWords; end++ {
@@ -323,7 +327,7 @@ func (r *reader) cityFrom(i int) (city string, end int) {
 	return titled(city), end
 }
 
-// isName says whether a word can begin a name: a capital, then letters, hyphens, dots or apostrophes.
+// isName reports whether a word can begin a name: a capital, then letters, hyphens, dots or apostrophes.
 func isName(word string) bool {
 	first, _ := utf8.DecodeRuneInString(word)
 	if !unicode.IsUpper(first) && !unicode.Is(unicode.Lo, first) {
@@ -334,7 +338,7 @@ func isName(word string) bool {
 	}) < 0
 }
 
-// titled writes a city that is all in capitals as names are written.
+// titled capitalizes a city written in all capitals.
 func titled(city string) string {
 	if len(city) <= 3 || city != strings.ToUpper(city) {
 		return city
@@ -350,8 +354,8 @@ func titled(city string) string {
 	}, city)
 }
 
-// country reads the name of a country from the rest of the line behind token end, or from one of the next
-// lines.
+// country reads the name of a country in the rest of the line after token end,
+// or in one of the next lines.
 func (r *reader) country(end int) (Country, bool) {
 	var words []string
 	for i := end; i < len(r.tokens) && i < end+2*maxCityWords; i++ {
@@ -369,7 +373,7 @@ func (r *reader) country(end int) (Country, bool) {
 			return c, true
 		}
 		if strings.ContainsAny(line, "0123456789@:") {
-			break // telephone, mail: the address is over
+			break // telephone, mail: the address ends
 		}
 	}
 	return Country{}, false
@@ -377,14 +381,16 @@ func (r *reader) country(end int) (Country, bool) {
 
 func hasDigits(word string) bool { return strings.ContainsFunc(word, unicode.IsDigit) }
 
-// What a line of an address may hold of words in small letters, besides those within names.
+// The lower-case words allowed in a line of an address, except those within
+// names.
 const (
 	maxSmallWords   = 1
-	maxAbbreviation = 4 // runes of "ul." and the like, with the stop
+	maxAbbreviation = 4 // runes of "ul." and similar, with the period
 )
 
-// IsAddressLine says whether a line can be a part of an address rather than a sentence that mentions one: it is
-// short, and its words begin with capitals or digits.
+// IsAddressLine reports whether a line can be part of an address rather than a
+// sentence that mentions one: it is short, and its words begin with capitals or
+// digits.
 func IsAddressLine(line string) bool {
 	if len(line) > maxAddressLine/2 {
 		return false
@@ -400,7 +406,7 @@ func IsAddressLine(line string) bool {
 	return small <= maxSmallWords
 }
 
-// countryName finds a country by its name or by the few codes that people write for names.
+// countryName finds a country by its name or by the few codes used as names.
 func countryName(text string) (Country, bool) {
 	switch text {
 	case "USA", "US", "U.S.A.", "U.S.A", "U.S.", "UK", "U.K.", "UAE", "GB":
@@ -412,7 +418,8 @@ func countryName(text string) (Country, bool) {
 	return byName(text)
 }
 
-// streetBefore is what stands before token i in the line, or the line above, when that can be a street.
+// streetBefore returns the text before token i in the line, or the line above,
+// if that can be a street.
 func (r *reader) streetBefore(i int) string {
 	if i > 0 {
 		var words []string
@@ -435,7 +442,8 @@ func (r *reader) streetBefore(i int) string {
 	return ""
 }
 
-// streetWords tell streets, and some of them the countries whose language they are of.
+// streetWords identify streets, and some of them the countries of their
+// language.
 var streetWords = []struct{ part, country string }{
 	{"straße", "DE"}, {"strasse", "DE"}, {"str. ", "DE"}, {"str ", "DE"}, {"platz ", "DE"}, {"allee ", "DE"}, {"weg ", "DE"}, {"ufer ", "DE"}, {"gasse ", "DE"}, {"postfach", "DE"}, {"markt ", "DE"},
 	{" rue ", "FR"}, {" avenue d", "FR"}, {" boulevard d", "FR"}, {" bd ", "FR"}, {" place d", "FR"}, {" chemin ", "FR"}, {" quai ", "FR"}, {" impasse ", "FR"}, {" allée", "FR"}, {" cours d", "FR"},
@@ -445,10 +453,10 @@ var streetWords = []struct{ part, country string }{
 	{"gatan ", "SE"}, {"vägen ", "SE"}, {"vej ", "DK"}, {"gade ", "DK"}, {"veien ", "NO"}, {"náměstí", "CZ"}, {" ul. ", "PL"}, {" ул. ", "RU"}, {" ул ", "RU"}, {" utca ", "HU"}, {"straat ", "NL"}, {"laan ", "NL"}, {"kade ", "NL"}, {"plein ", "NL"},
 }
 
-// maxHouseNumber bounds the digits of a house number.
+// maxHouseNumber limits the digits of a house number.
 const maxHouseNumber = 4
 
-// isStreet says whether a text can be a street with a house number: one of its parts begins or ends with the
+// isStreet reports whether a text can be a street with a house number: one of its parts begins or ends with the
 // number, or it names a kind of street.
 func isStreet(text string) bool {
 	if strings.ContainsAny(text, "@©") || strings.Contains(text, "://") {
@@ -480,7 +488,8 @@ func isHouseNumber(word string) bool {
 	return digits >= 1 && digits <= maxHouseNumber && unicode.IsDigit(rune(word[0])) && len(word) <= digits+4
 }
 
-// streetCountry is the country whose language a street is written in, "" when that is open.
+// streetCountry returns the country of the language of a street, or "" if that
+// is ambiguous.
 func streetCountry(street string) string {
 	lower := " " + strings.ToLower(street) + " "
 	for _, w := range streetWords {

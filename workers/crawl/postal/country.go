@@ -17,15 +17,16 @@ import (
 type Country struct {
 	Code string // alpha-2
 	Name string // English, as in common use
-	// Region and Subregion are those of UN M49, "" for Antarctica, which has none.
+	// Region and Subregion are those of UN M49; "" for Antarctica, which has
+	// none.
 	Region, Subregion string
 }
 
 //go:embed countries.txt
 var countriesText string
 
-// subregions are the sub-regions of UN M49 and the regions they belong to. Taiwan, which M49 does not list,
-// stands with its neighbors.
+// subregions maps the sub-regions of UN M49 to their regions. Taiwan, which M49
+// does not list, is grouped with its neighbors.
 var subregions = map[string][2]string{
 	"000": {"", ""},
 	"015": {"Africa", "Northern Africa"},
@@ -47,18 +48,18 @@ var subregions = map[string][2]string{
 	"061": {"Oceania", "Polynesia"},
 }
 
-// gazetteer finds countries.
+// gazetteer is an index of countries.
 type gazetteer struct {
 	all    []Country
 	byCode map[string]Country // alpha-2 and alpha-3
 	byName map[string]Country // folded, in several languages
 }
 
-// nameLanguages are the languages that countries are found in, the likelier first: where two languages mean
-// different countries by one word, the earlier one wins.
+// nameLanguages are the languages of country names, the likelier first: if a
+// word means different countries in two languages, the earlier one wins.
 var nameLanguages = []string{"en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "nb", "fi", "pl", "cs", "tr", "hu", "ro", "el", "ru", "uk", "ja", "zh", "ko"}
 
-// otherNames are names in use that the tables of languages lack.
+// otherNames are common names that are missing in the tables of languages.
 var otherNames = map[string]string{
 	"united states of america": "US", "usa": "US", "u.s.a.": "US", "u.s.": "US", "america": "US", "uk": "GB", "u.k.": "GB",
 	"great britain": "GB", "england": "GB", "scotland": "GB", "wales": "GB", "northern ireland": "GB", "großbritannien": "GB", "grossbritannien": "GB",
@@ -84,7 +85,7 @@ var gazette = sync.OnceValue(func() *gazetteer {
 		g.byCode[c.Code], g.byCode[fields[1]] = c, c
 		g.byName[folded(c.Name)] = c
 	}
-	g.byCode["UK"] = g.byCode["GB"] // not ISO's code, but what Britons write; .uk is its domain too
+	g.byCode["UK"] = g.byCode["GB"] // not ISO's code, but used by the British; .uk is also its domain
 	for name, code := range otherNames {
 		g.byName[folded(name)] = g.byCode[code]
 	}
@@ -101,13 +102,15 @@ var gazette = sync.OnceValue(func() *gazetteer {
 	return g
 })
 
-// ByCode finds a country by its two- or three-letter code, in any case; UK counts as GB.
+// ByCode returns the country with a two- or three-letter code, in any case; UK
+// counts as GB.
 func ByCode(code string) (Country, bool) {
 	c, ok := gazette().byCode[strings.ToUpper(code)]
 	return c, ok
 }
 
-// Find finds a country by its code or by its name in one of some twenty languages.
+// Find returns the country with a code or a name in one of some twenty
+// languages.
 func Find(text string) (Country, bool) {
 	text = strings.Trim(strings.TrimSpace(text), ".,;")
 	if len(text) <= 3 {
@@ -126,10 +129,11 @@ func byName(text string) (Country, bool) {
 	return c, ok
 }
 
-// maxNameBytes bounds what is looked up as a country's name.
+// maxNameBytes limits the names that are looked up.
 const maxNameBytes = 100
 
-// soldEndings are country domains that are mostly used for what their letters say.
+// soldEndings are country domains that are mostly used for the meaning of their
+// letters.
 var soldEndings = map[string]bool{
 	"io": true, "co": true, "ai": true, "tv": true, "me": true, "cc": true, "ws": true, "fm": true, "ly": true, "gg": true,
 	"to": true, "so": true, "sh": true, "la": true, "ac": true, "vc": true, "im": true, "is": true, "st": true, "tk": true, "ml": true,
@@ -137,7 +141,8 @@ var soldEndings = map[string]bool{
 	"vg": true, "ag": true, "am": true, "as": true, "cx": true, "dj": true, "fo": true, "gs": true, "hn": true, "ms": true, "tc": true, "tl": true,
 }
 
-// OfDomain is the country that a domain's ending speaks of; none for endings that are sold to everybody.
+// OfDomain returns the country of a domain's ending; none for endings that are
+// sold worldwide.
 func OfDomain(domain string) (Country, bool) {
 	ending := domain[strings.LastIndexByte(domain, '.')+1:]
 	if len(ending) != 2 || soldEndings[ending] {
@@ -146,15 +151,17 @@ func OfDomain(domain string) (Country, bool) {
 	return ByCode(ending)
 }
 
-// languageCountries are the countries of languages that are official in hardly more than one; where a postal
-// code's form excludes the others, German, French and Spanish tell theirs too.
+// languageCountries are the countries of languages that are official in hardly
+// more than one; German, French and Spanish also imply theirs if the form of a
+// postal code excludes the others.
 var languageCountries = map[string]string{
 	"pl": "PL", "ja": "JP", "cs": "CZ", "hu": "HU", "fi": "FI", "da": "DK", "nb": "NO", "no": "NO", "nn": "NO", "sv": "SE", "it": "IT", "tr": "TR", "ro": "RO", "el": "GR",
 	"uk": "UA", "ru": "RU", "ko": "KR", "he": "IL", "et": "EE", "lv": "LV", "lt": "LT", "sk": "SK", "sl": "SI", "hr": "HR", "bg": "BG", "is": "IS", "de": "DE", "fr": "FR", "es": "ES",
 }
 
-// OfLanguage is the country that a page's language speaks for: its region, as in pt-BR, or that of a language
-// of hardly more than one country. It is a hint, to decide between countries that an address could be in.
+// OfLanguage returns the country implied by a page's language: its region, as
+// in pt-BR, or that of a language of hardly more than one country. It is a hint
+// for an ambiguous address.
 func OfLanguage(tag string) (Country, bool) {
 	code, region, _ := strings.Cut(strings.ReplaceAll(tag, "_", "-"), "-")
 	if len(region) == 2 {
@@ -163,7 +170,7 @@ func OfLanguage(tag string) (Country, bool) {
 	return ByCode(languageCountries[strings.ToLower(code)])
 }
 
-// folded is a text's letters and digits, lower case, without diacritics.
+// folded returns a text's letters and digits, lower case, without diacritics.
 func folded(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return r >= unicode.MaxASCII }) < 0 {
 		return strings.Map(func(r rune) rune {

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// codeLast reads what English-speaking and some other countries write: city, state, then postal code.
+// codeLast reads the form of English-speaking and some other countries: city,
+// state, then postal code.
 func (r *reader) codeLast(i int) (Address, bool) {
 	code, form := r.tokens[i].text, r.tokens[i].shape
 	next := ""
@@ -40,7 +41,7 @@ func (r *reader) codeLast(i int) (Address, bool) {
 	return Address{}, false
 }
 
-// isOutward says whether a shape is that of the first half of a British postal code.
+// isOutward reports whether a shape is that of the first half of a British postal code.
 func isOutward(form string) bool {
 	switch form {
 	case "A9", "A99", "AA9", "AA99", "A9A", "AA9A":
@@ -88,8 +89,8 @@ func (r *reader) withState(i, end int, country, code string) (Address, bool) {
 	return Address{}, false
 }
 
-// postcodeOf says whether a postal code is one of an Australian state whose letters mean other things elsewhere;
-// those of three letters mean nothing else.
+// postcodeOf reports whether a postal code belongs to an Australian state whose
+// letters mean other things elsewhere; those of three letters are unambiguous.
 func postcodeOf(state, code string) bool {
 	switch strings.ToUpper(strings.ReplaceAll(state, ".", "")) {
 	case "SA":
@@ -102,21 +103,23 @@ func postcodeOf(state, code string) bool {
 	return true
 }
 
-// speaksFor says whether a country is written behind token end, or is where the text was found.
+// speaksFor reports whether a country is written after token end, or is that of
+// the source.
 func (r *reader) speaksFor(code string, end int) bool {
 	named, ok := r.country(end)
 	return ok && named.Code == code || r.near.Code == code
 }
 
-// streetEnds are words behind which a city may follow without a comma.
+// streetEnds are words after which a city may follow without a comma.
 var streetEnds = map[string]bool{
 	"street": true, "st": true, "avenue": true, "ave": true, "road": true, "rd": true, "boulevard": true, "blvd": true, "drive": true, "dr": true,
 	"lane": true, "ln": true, "way": true, "place": true, "pl": true, "court": true, "ct": true, "parkway": true, "pkwy": true, "highway": true, "hwy": true,
 	"floor": true, "square": true, "sq": true, "plaza": true, "broadway": true, "circle": true, "terrace": true, "fl": true, "nw": true, "ne": true, "sw": true, "se": true,
 }
 
-// cityBefore reads the city that ends before token i: back to the comma before it, or else to the end of the
-// street. At the beginning of a line it is the end of the line above.
+// cityBefore reads the city that ends before token i: back to the previous
+// comma, or else to the end of the street. At the beginning of a line it reads
+// the end of the line above.
 func (r *reader) cityBefore(i int) string {
 	words := r.tokens[:i]
 	if i == 0 {
@@ -130,7 +133,7 @@ func (r *reader) cityBefore(i int) string {
 		begin--
 	}
 	words = words[begin:]
-	for k := len(words) - 1; k >= 0; k-- { // without a comma the street stands before it
+	for k := len(words) - 1; k >= 0; k-- { // without a comma the street precedes it
 		w := strings.ToLower(strings.TrimRight(words[k].text, "."))
 		if k < len(words)-1 && (streetEnds[w] || strings.ContainsFunc(w, unicode.IsDigit)) {
 			words = words[k+1:]
@@ -154,7 +157,8 @@ func (r *reader) cityBefore(i int) string {
 	return titled(city)
 }
 
-// counties stand between a British city and its postal code, and are not the city.
+// counties may be between a British city and its postal code, and are not the
+// city.
 var counties = map[string]bool{
 	"avon": true, "bedfordshire": true, "berkshire": true, "buckinghamshire": true, "cambridgeshire": true, "cheshire": true, "cornwall": true, "cumbria": true, "derbyshire": true,
 	"devon": true, "dorset": true, "east sussex": true, "essex": true, "gloucestershire": true, "greater manchester": true, "hampshire": true, "herefordshire": true, "hertfordshire": true,
@@ -179,7 +183,7 @@ func (r *reader) british(i int, code string) (Address, bool) {
 	return Address{PostalCode: code, City: city, Country: c, Named: true, Street: r.streetBefore(i)}, true
 }
 
-// cityPastCounties is cityBefore, further back where a county or a part of the kingdom stands.
+// cityPastCounties is cityBefore, but skips a county or a part of the kingdom.
 func (r *reader) cityPastCounties(i int) string {
 	at := *r
 	for range maxCounties {
@@ -193,7 +197,7 @@ func (r *reader) cityPastCounties(i int) string {
 			i -= words
 		case i == words && at.at > 0:
 			i = 0
-		case at.at > 1: // the county has a line of its own
+		case at.at > 1: // the county is on a separate line
 			at.at--
 			at.tokens = tokens(at.lines[at.at])
 			i = max(0, len(at.tokens)-words)
@@ -220,7 +224,8 @@ func (r *reader) irish(i int, code string) (Address, bool) {
 	return Address{PostalCode: code, City: city, Country: c, Named: true, Street: r.streetBefore(i)}, true
 }
 
-// behindCity reads a code behind the city where the country must be named, or be that of the place of finding.
+// behindCity reads a code after the city for countries that must be named, or
+// be that of the source.
 func (r *reader) behindCity(i, end int, countries []string, code string) (Address, bool) {
 	c, named := r.country(end)
 	if !named {

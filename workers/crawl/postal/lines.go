@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Limits of the lines that are read of one document.
+// Limits of the lines of one document.
 const (
 	maxLines     = 4000
 	maxLineBytes = 600
@@ -15,17 +15,17 @@ const (
 	maxDepth     = 1500
 )
 
-// Line is one line of a document as its reader sees it: what stands between two breaks or borders of
-// blocks. Addresses are written in lines.
+// Line is one line of a document as it is displayed: the text between two
+// breaks or borders of blocks. Addresses are written in lines.
 type Line struct {
 	Text string
-	// Address says whether it stands in an address element.
+	// Address reports whether it is in an address element.
 	Address bool
-	// Footer says whether it stands in the page's footer.
+	// Footer reports whether it is in the page's footer.
 	Footer bool
-	// Header says whether it stands in the page's header.
+	// Header reports whether it is in the page's header.
 	Header bool
-	// Heading says whether it stands in a heading, h1 to h4.
+	// Heading reports whether it is in a heading, h1 to h4.
 	Heading bool
 }
 
@@ -37,14 +37,14 @@ var inline = map[atom.Atom]bool{
 	atom.Img: true, atom.Wbr: true,
 }
 
-// silent are the elements whose text nobody sees.
+// silent are the elements whose text is not visible.
 var silent = map[atom.Atom]bool{
 	atom.Script: true, atom.Style: true, atom.Template: true, atom.Noscript: true, atom.Svg: true, atom.Math: true, atom.Head: true,
 	atom.Select: true, atom.Textarea: true, atom.Iframe: true, atom.Object: true, atom.Button: true,
 }
 
-// Lines reads the lines of a document, in its order; nil for no document. Its limits cut it off, so that no
-// document costs more than a few milliseconds.
+// Lines returns the lines of a document in order; nil for no document. Its
+// limits truncate it, so that no document takes more than a few milliseconds.
 func Lines(root *html.Node) []Line {
 	if root == nil {
 		return nil
@@ -58,7 +58,7 @@ func Lines(root *html.Node) []Line {
 type lineReader struct {
 	lines []Line
 	text  strings.Builder
-	open  Line // what the line that is being read stands in
+	open  Line // context of the current line
 	left  int
 }
 
@@ -110,7 +110,7 @@ func (r *lineReader) walk(n *html.Node, at Line, depth int) {
 	}
 }
 
-// end closes the line that is being read.
+// end closes the current line.
 func (r *lineReader) end() {
 	if r.text.Len() == 0 {
 		return

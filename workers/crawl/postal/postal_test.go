@@ -11,9 +11,10 @@ import (
 	"letterhead/workers/crawl/postal"
 )
 
-// The known members of each region and sub-region are checked one by one where a table could go wrong, and
-// the table as a whole against the containment data of CLDR, which follows UN M49 with the exceptions named.
-func TestAllCountriesHaveTheirRegions(t *testing.T) {
+// The known members of each region and sub-region are checked individually
+// where a table could be wrong, and the whole table against the containment
+// data of CLDR, which follows UN M49 with the exceptions listed.
+func TestCountries_Regions(t *testing.T) {
 	regions := map[string]string{"Africa": "002", "Americas": "019", "Asia": "142", "Europe": "150", "Oceania": "009"}
 	parts := map[string][]string{
 		"Northern Africa": {"015"}, "Sub-Saharan Africa": {"202"}, "Northern America": {"021"}, "Latin America and the Caribbean": {"419"},
@@ -21,7 +22,8 @@ func TestAllCountriesHaveTheirRegions(t *testing.T) {
 		"Southern Europe": {"039"}, "Eastern Europe": {"151"}, "Northern Europe": {"154"}, "Western Europe": {"155"},
 		"Australia and New Zealand": {"053"}, "Melanesia": {"054"}, "Micronesia": {"057"}, "Polynesia": {"061"},
 	}
-	// CLDR keeps uninhabited and remote places apart as "outlying Oceania"; M49 does not.
+	// CLDR classifies uninhabited and remote places as "outlying Oceania"; M49
+	// does not.
 	outlying := map[string]string{
 		"BV": "Latin America and the Caribbean", "GS": "Latin America and the Caribbean", "IO": "Sub-Saharan Africa", "TF": "Sub-Saharan Africa",
 		"HM": "Australia and New Zealand", "CC": "Australia and New Zealand", "CX": "Australia and New Zealand", "UM": "Micronesia", "AQ": "",
@@ -74,7 +76,7 @@ func TestAllCountriesHaveTheirRegions(t *testing.T) {
 	}
 }
 
-func TestCountriesAreFoundByManyNames(t *testing.T) {
+func TestFind_Names(t *testing.T) {
 	for text, want := range map[string]string{
 		"USA": "US", "United States of America": "US", "Estados Unidos": "US", "Vereinigte Staaten": "US", "UK": "GB", "England": "GB", "Royaume-Uni": "GB", "Großbritannien": "GB",
 		"Deutschland": "DE", "Allemagne": "DE", "Alemania": "DE", "Österreich": "AT", "Schweiz": "CH", "Suisse": "CH", "Svizzera": "CH", "España": "ES", "Italia": "IT", "Nederland": "NL",

@@ -2,8 +2,9 @@ package postal
 
 import "strings"
 
-// Seat reads "city, state" or "city, country" or both from the beginning of a text, such as what follows
-// "headquartered in". It reports nothing when neither a known state nor a country follows the city.
+// Seat reads "city, state" or "city, country" or both at the beginning of a
+// text, such as the text after "headquartered in". ok is false if neither a
+// known state nor a country follows the city.
 func Seat(text string) (city, state string, country Country, ok bool) {
 	if len(text) > maxAddressLine {
 		text = strings.ToValidUTF8(text[:maxAddressLine], "")
@@ -41,7 +42,7 @@ func Seat(text string) (city, state string, country Country, ok bool) {
 			}
 		}
 		if c, found := countryName(name); found {
-			if state != "" && c.Code != country.Code { // Tbilisi, Georgia is no state of America's
+			if state != "" && c.Code != country.Code { // Tbilisi, Georgia is not in an American state
 				state = ""
 			}
 			return city, state, c, true
@@ -50,7 +51,8 @@ func Seat(text string) (city, state string, country Country, ok bool) {
 	return city, state, country, state != ""
 }
 
-// beginning is the capitalized words that a text begins with: what follows them is the rest of a sentence.
+// beginning returns the capitalized words at the beginning of a text, without
+// the rest of the sentence.
 func beginning(text string) string {
 	var words []string
 	for w := range strings.FieldsSeq(text) {
@@ -70,8 +72,9 @@ func beginning(text string) string {
 	return strings.Join(words, " ")
 }
 
-// Tail reads the city and the country that a line such as a footer's ends with, "Acme Ltd, West Harbour, Leeds,
-// United Kingdom". Parts of the United Kingdom between them are passed over.
+// Tail reads the city and the country at the end of a line such as a footer's,
+// "Acme Ltd, West Harbour, Leeds, United Kingdom". It skips parts of the United
+// Kingdom between them.
 func Tail(line string) (city string, country Country, ok bool) {
 	segments := strings.Split(strings.TrimRight(line, " ."), ",")
 	if len(line) > maxAddressLine || len(segments) < 3 {

@@ -2,7 +2,8 @@ package postal
 
 import "strings"
 
-// states are the names of states and provinces whose codes stand in addresses.
+// states are the names of states and provinces whose codes are used in
+// addresses.
 var states = map[string]map[string]string{
 	"US": {
 		"AL": "Alabama", "AK": "Alaska", "AZ": "Arizona", "AR": "Arkansas", "CA": "California", "CO": "Colorado", "CT": "Connecticut",
@@ -25,8 +26,8 @@ var states = map[string]map[string]string{
 	},
 }
 
-// State is the name of a country's state by its code, or by its name in any case; "" when the country's
-// states are not known or it has none of that name.
+// State returns the name of a country's state by its code, or by its name in
+// any case; "" if the country's states are unknown or it has none of that name.
 func State(country, text string) string {
 	text = strings.Trim(text, " .,")
 	if name := states[country][strings.ToUpper(strings.ReplaceAll(text, ".", ""))]; name != "" {
@@ -40,8 +41,9 @@ func State(country, text string) string {
 	return ""
 }
 
-// zips are the first digits of the postal codes of the states of the United States, as its postal service gives
-// them out. Delaware's, whose code is Germany's too, stands with two.
+// zips are the first digits of the postal codes of the states of the United
+// States, as assigned by its postal service. Delaware, whose code is also
+// Germany's, has two digits.
 var zips = map[string]string{
 	"CT": "0", "MA": "0", "ME": "0", "NH": "0", "NJ": "0", "RI": "0", "VT": "0", "DE": "19", "NY": "1", "PA": "1", "DC": "2", "MD": "2", "NC": "2",
 	"SC": "2", "VA": "2", "WV": "2", "AL": "3", "FL": "3", "GA": "3", "MS": "3", "TN": "3", "IN": "4", "KY": "4", "MI": "4", "OH": "4", "IA": "5",
@@ -49,8 +51,9 @@ var zips = map[string]string{
 	"AZ": "8", "CO": "8", "ID": "8", "NM": "8", "NV": "8", "UT": "8", "WY": "8", "AK": "9", "CA": "9", "HI": "9", "OR": "9", "WA": "9",
 }
 
-// ZIPOf says whether a postal code can be one of a state of the United States, given by its code or name. The
-// codes of the states mean other things elsewhere: with a postal code of theirs they mean the states.
+// ZIPOf reports whether a postal code can belong to a state of the United
+// States, given by its code or name. The codes of the states mean other things
+// elsewhere, but with a matching postal code they mean the states.
 func ZIPOf(state, code string) bool {
 	name := State("US", state)
 	for short, digits := range zips {

@@ -1,3 +1,4 @@
-// Package report shows why a crawl decided as it did: every candidate with its score and what it is made of,
-// and why the winner won. As text for a terminal, and as one HTML file with the pictures in it.
+// Package report explains the decisions of a crawl: every candidate with its
+// score and the parts of the score. It writes text for a terminal, or one HTML
+// file that includes the images.
 package report

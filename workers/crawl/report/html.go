@@ -15,7 +15,8 @@ import (
 //go:embed report.tmpl
 var source string
 
-// maxPictureBytes bounds one picture inside of the report; larger ones are named only.
+// maxPictureBytes limits one image within the report; larger ones are only
+// named.
 const maxPictureBytes = 2 << 20
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
@@ -33,8 +34,8 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	},
 }).Parse(source))
 
-// HTML writes the report as one file that needs nothing else: pictures are inside, scripts there are none.
-// Errors: those of w.
+// HTML writes the report as one self-contained file: images are embedded, and
+// there are no scripts. Errors: those of w.
 func HTML(w io.Writer, c Crawl) error {
 	trials, more := c.trials()
 	return page.Execute(w, map[string]any{
@@ -44,7 +45,8 @@ func HTML(w io.Writer, c Crawl) error {
 	})
 }
 
-// picture returns a chosen candidate's picture as a data address, "" for one that was not kept.
+// picture returns a chosen candidate's image as a data URL, or "" if it was not
+// stored.
 func (c Crawl) picture(t logofinder.Trial) template.URL { return c.file(t.AssetID) }
 
 // logo returns the first stored form of a logo or an image.
@@ -55,8 +57,8 @@ func (c Crawl) logo(formats []eventschemas.Asset) template.URL {
 	return c.file(formats[0].ID)
 }
 
-// mediaTypes are those of the stored formats. A vector was rebuilt from an allow-list, and a browser runs
-// nothing of what an img element shows.
+// mediaTypes are those of the stored formats. A vector was rebuilt from an
+// allow-list, and browsers do not run scripts in img elements.
 var mediaTypes = map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"}
 
 func (c Crawl) file(id string) template.URL {
@@ -67,7 +69,7 @@ func (c Crawl) file(id string) template.URL {
 	return template.URL(fmt.Sprintf("data:%s;base64,%s", mediaTypes[c.format(id)], base64.StdEncoding.EncodeToString(data))) //nolint:gosec // our own files
 }
 
-// format looks up what a stored file is.
+// format returns the format of a stored file.
 func (c Crawl) format(id string) string {
 	for _, l := range c.Result.Record.Logos {
 		for _, f := range l.Formats {

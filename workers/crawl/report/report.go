@@ -13,7 +13,7 @@ import (
 	"letterhead/workers/crawl/logofinder"
 )
 
-// Crawl is one crawl to be shown.
+// Crawl is the crawl to report.
 type Crawl struct {
 	Domain string
 	Status string // ready, partial
@@ -23,11 +23,11 @@ type Crawl struct {
 	Result *crawl.Result
 }
 
-// Limits of what is shown of one crawl. More candidates than that are no help to anybody.
+// Limits of the report. More candidates would not help.
 const (
 	maxTrials     = 60
 	maxFieldRows  = 12  // of one field
-	maxShownRunes = 160 // of one value or address
+	maxShownRunes = 160 // of one value or URL
 )
 
 // field is the candidates for one field, best first.
@@ -37,7 +37,7 @@ type field struct {
 	More int // that are not shown
 }
 
-// fields groups what was weighed, in the order in which the crawl tells it.
+// fields groups the weighed candidates by field, in the order of the crawl.
 func (c Crawl) fields() []field {
 	var out []field
 	for _, w := range c.Result.Weighed {
@@ -77,7 +77,7 @@ func (c Crawl) trials() (shown []logofinder.Trial, more int) {
 	return shown, more
 }
 
-// address is where a candidate came from, for people.
+// address returns the source of a candidate, for people.
 func address(t logofinder.Trial) string {
 	if t.URL == nil {
 		return ""
@@ -88,7 +88,7 @@ func address(t logofinder.Trial) string {
 	return short(t.URL.String())
 }
 
-// fate is what became of a candidate, in a few words.
+// fate returns the result of a candidate, in a few words.
 func fate(t logofinder.Trial) string {
 	if t.Chosen < 0 {
 		return "no: " + t.Refused
@@ -100,7 +100,7 @@ func fate(t logofinder.Trial) string {
 	return strings.Join(parts, ", ")
 }
 
-// size is a candidate's file, in a few words.
+// size describes a candidate's file, in a few words.
 func size(t logofinder.Trial) string {
 	switch {
 	case t.Format == "":
@@ -111,7 +111,7 @@ func size(t logofinder.Trial) string {
 	return fmt.Sprintf("%s %d×%d", t.Format, t.Width, t.Height)
 }
 
-// sum writes what a score is made of.
+// sum writes the parts of a score.
 func sum(reasons []logofinder.Reason) string {
 	parts := make([]string, 0, len(reasons))
 	for _, r := range reasons {
@@ -135,7 +135,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// cost says what the crawl cost the site and the clock.
+// cost describes the requests and the time of the crawl.
 func (c Crawl) cost() string {
 	if c.Stats.Requests == 0 {
 		return "a saved page, nothing fetched"
@@ -143,7 +143,7 @@ func (c Crawl) cost() string {
 	return fmt.Sprintf("%d requests, %d kB, %s", c.Stats.Requests, (c.Stats.Bytes+999)/1000, c.Took.Round(time.Millisecond))
 }
 
-// evidence returns the evidence that does not stand among the logos.
+// evidence returns the evidence other than that of logos.
 func (c Crawl) evidence() []eventschemas.Evidence {
 	return slices.DeleteFunc(slices.Clone(c.Result.Evidence), func(e eventschemas.Evidence) bool { return strings.HasPrefix(e.Field, "logos[") })
 }

@@ -1,8 +1,8 @@
-// Package robots reads robots.txt as RFC 9309 has it, for one crawler.
+// Package robots parses robots.txt according to RFC 9309, for one crawler.
 //
-// The libraries looked at give up a whole file for one line that they do not understand, join a group
-// whose rule is empty with the next one, and match wildcards anywhere in a path; each of these turns an
-// owner's "no" into a "yes" or the other way round.
+// The libraries that were considered reject a whole file because of one unknown
+// line, join a group whose rule is empty with the next one, and match wildcards
+// anywhere in a path; each of these reverses an owner's decision.
 package robots
 
 import (
@@ -14,22 +14,25 @@ import (
 
 // Limits.
 const (
-	// MaxBytes is how much of a file is read (RFC 9309, section 2.5: at least 500 KiB).
+	// MaxBytes is the part of a file that is read (RFC 9309, section 2.5: at
+	// least 500 KiB).
 	MaxBytes = 500 << 10
-	// MaxDelay bounds a Crawl-delay: a longer one is taken for this.
+	// MaxDelay limits a Crawl-delay: a longer one is reduced to it.
 	MaxDelay = 24 * time.Hour
 
-	// maxPatternBytes bounds one rule: nothing that is fetched has a longer path.
+	// maxPatternBytes limits one rule: no requested path is longer.
 	maxPatternBytes = 2 << 10
-	// maxRules bounds the rules of the group that counts; the rest of it is not read.
+	// maxRules limits the rules of the applicable group; the rest is ignored.
 	maxRules = 10_000
 )
 
-// Rules are what a file says to one crawler.
+// Rules are the rules of a file for one crawler.
 type Rules struct {
-	// Named says that the file has a group for this very crawler; otherwise the rules are those for all.
+	// Named is set if the file has a group for this crawler; otherwise the
+	// rules are those for all.
 	Named bool
-	// Delay is the pause between pages that the group asks for (Crawl-delay), 0 for none.
+	// Delay is the pause between pages that the group requests (Crawl-delay), 0
+	// for none.
 	Delay time.Duration
 
 	rules []rule
@@ -39,18 +42,19 @@ type Rules struct {
 // rule is one Allow or Disallow.
 type rule struct {
 	allow  bool
-	length int      // of the pattern as written: the longest that matches decides
+	length int      // of the pattern as written: the longest match decides
 	parts  []string // between the wildcards
 	exact  bool     // ends with $
 }
 
-// Parse reads a file for the crawler with a product token, such as LetterheadBot. It never fails: lines that
-// are no rules, such as those of a web page that is given for a missing file, are passed over.
+// Parse parses a file for the crawler with a product token, such as
+// LetterheadBot. It never fails: lines that are not rules, such as those of a
+// web page served for a missing file, are skipped.
 func Parse(data []byte, agent string) *Rules {
 	data = bytes.TrimPrefix(data[:min(len(data), MaxBytes)], []byte("\xef\xbb\xbf"))
 	var own, all Rules
-	var current []*Rules // groups that the lines belong to
-	ended := true        // a rule stood since the last user-agent line
+	var current []*Rules // groups to which the lines belong
+	ended := true        // a rule followed the last user-agent line
 	for line := range strings.FieldsFuncSeq(string(data), func(r rune) bool { return r == '\n' || r == '\r' }) {
 		key, value, ok := directive(line)
 		if !ok {
@@ -93,11 +97,12 @@ func directive(line string) (key, value string, ok bool) {
 	return strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value), ok
 }
 
-// everybody is the name of the group for those that no other group names.
+// everybody names the group for all other crawlers.
 const everybody = "*"
 
-// token is what a user-agent line names: the product token at its beginning (RFC 9309, section 2.2.1), which
-// is LetterheadBot of LetterheadBot/1.0, or everybody, also where words follow it.
+// token returns the name in a user-agent line: the product token at its
+// beginning (RFC 9309, section 2.2.1), which is LetterheadBot for
+// LetterheadBot/1.0, or everybody, even if words follow it.
 func token(value string) string {
 	if rest, ok := strings.CutPrefix(value, everybody); ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t') {
 		return everybody
@@ -112,7 +117,8 @@ func token(value string) string {
 }
 
 func (r *Rules) add(allow bool, pattern string) {
-	// An empty rule says nothing; one that does not begin with / or * is written by mistake, and meant.
+	// An empty rule has no effect. A rule that does not begin with / or * is a
+	// mistake, but still applies.
 	if pattern == "" || len(pattern) > maxPatternBytes || len(r.rules) >= maxRules {
 		return
 	}
@@ -137,8 +143,8 @@ func (r *Rules) delay(value string) {
 	}
 }
 
-// Allows says whether a path, with its query, may be fetched. Of the rules that match the longest decides,
-// and of two that are as long the one that allows.
+// Allows reports whether a path, with its query, may be fetched. The longest
+// matching rule decides; of two with equal length, the one that allows.
 func (r *Rules) Allows(path string) bool {
 	if path == "" {
 		path = "/"
@@ -156,11 +162,11 @@ func (r *Rules) Allows(path string) bool {
 	return allowed
 }
 
-// Size is about how many bytes of memory the rules take.
+// Size returns the approximate size of the rules in bytes.
 func (r *Rules) Size() int { return 64*len(r.rules) + r.bytes }
 
-// matches says whether the pattern stands at the beginning of a path. Each part is looked for once, behind
-// the one before it, so that the time is linear whatever the pattern.
+// matches reports whether a path begins with the pattern. Each part is searched
+// once, after the previous one, so that the time is linear for any pattern.
 func (x rule) matches(path string) bool {
 	first := x.parts[0]
 	if !strings.HasPrefix(path, first) {
@@ -186,8 +192,8 @@ func (x rule) matches(path string) bool {
 
 const upperHex = "0123456789ABCDEF"
 
-// normal writes a path in one way: what RFC 3986 leaves unreserved plain, octets outside of ASCII in
-// percent notation, its digits in upper case.
+// normal normalizes a path: characters unreserved in RFC 3986 are plain, octets
+// outside of ASCII are percent-encoded, with digits in upper case.
 func normal(path string) string {
 	plain := true
 	for i := range len(path) {
@@ -197,7 +203,7 @@ func normal(path string) string {
 		}
 	}
 	if plain {
-		return strings.Clone(path) // not a piece of the whole file
+		return strings.Clone(path) // does not keep the whole file in memory
 	}
 	var b strings.Builder
 	for i := 0; i < len(path); i++ {
@@ -221,7 +227,8 @@ func normal(path string) string {
 	return b.String()
 }
 
-// unreserved characters of RFC 3986, section 2.3.
+// unreserved reports whether a character is unreserved in RFC 3986, section
+// 2.3.
 func unreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }

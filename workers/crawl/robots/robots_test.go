@@ -84,9 +84,9 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// A file that is meant to hurt: as many rules with as many wildcards as fit. A matcher that tries all ways
-// would not come back from it.
-func TestHostileFilesTakeLittleMemory(t *testing.T) {
+// A malicious file: as many rules with as many wildcards as fit. A backtracking
+// matcher would not terminate.
+func TestParse_HostileFile_MemoryLimit(t *testing.T) {
 	file := "User-agent: *\n" + strings.Repeat("Disallow: /*a*a*a*a*a*a*a*a*b\n", robots.MaxBytes/30)
 	r := robots.Parse([]byte(file), agent)
 	if !r.Allows("/" + strings.Repeat("a", 2000)) {
@@ -104,7 +104,7 @@ func FuzzRobots(f *testing.F) {
 		f.Add(seed, "/a/b?c=%41")
 	}
 	f.Fuzz(func(t *testing.T, file, path string) {
-		path = path[:min(len(path), 2048)] // no longer one is fetched
+		path = path[:min(len(path), 2048)] // longer ones are not fetched
 		r := robots.Parse([]byte(file), agent)
 		if r.Delay < 0 || r.Delay > robots.MaxDelay || r.Size() < 0 {
 			t.Fatalf("delay %s, size %d", r.Delay, r.Size())
@@ -115,7 +115,8 @@ func FuzzRobots(f *testing.F) {
 		if again := robots.Parse([]byte(file), agent); again.Allows(path) != r.Allows(path) || again.Named != r.Named || again.Delay != r.Delay {
 			t.Fatalf("read twice, it says two things about %q", path)
 		}
-		// What everybody is forbidden, nobody may fetch; and more rules for others change nothing.
+		// A path forbidden to all is not fetched; and more rules for others
+		// change nothing.
 		more := robots.Parse([]byte("User-agent: somebody-else\nDisallow: /\n\n"+file), agent)
 		if strings.HasPrefix(strings.ToLower(strings.TrimSpace(file)), "user-agent:") && more.Allows(path) != r.Allows(path) {
 			t.Fatalf("a group for others changes %q", path)

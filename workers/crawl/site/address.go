@@ -6,10 +6,11 @@ import (
 	"unicode"
 )
 
-// MaxURLBytes bounds an address.
+// MaxURLBytes limits a URL.
 const MaxURLBytes = 2048
 
-// Reference is a reference of a page or a style sheet without what browsers drop from it.
+// Reference returns a reference of a page or a style sheet without the
+// characters that browsers ignore.
 func Reference(ref string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' || r == '\t' || r == 0 {
@@ -19,8 +20,8 @@ func Reference(ref string) string {
 	}, strings.TrimSpace(ref))
 }
 
-// Absolute makes a Reference an address of the web: http or https, without fragment, or nil when it is none or
-// has credentials.
+// Absolute resolves a Reference to an http or https URL without fragment, or
+// returns nil if it is not one or has credentials.
 func Absolute(base *url.URL, ref string) *url.URL {
 	if ref == "" || len(ref) > MaxURLBytes {
 		return nil
@@ -40,7 +41,8 @@ func Absolute(base *url.URL, ref string) *url.URL {
 	return u
 }
 
-// Letters is a text as the label of a domain has it: its letters and digits, in lower case.
+// Letters returns a text in the form of a domain label: its letters and digits,
+// in lower case.
 func Letters(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

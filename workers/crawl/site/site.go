@@ -1,4 +1,4 @@
-// Package site knows which addresses belong to the brand that is being crawled.
+// Package site determines which URLs belong to the crawled brand.
 package site
 
 import (
@@ -9,13 +9,13 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// Site is one brand's place on the web.
+// Site identifies the site of one brand.
 type Site struct {
-	// Domain is the registrable domain that was asked for; the record is kept under it.
+	// Domain is the requested registrable domain, and the key of the record.
 	Domain string
 	// Label is the domain without its public suffix, in Unicode: acme of acme.co.uk.
 	Label string
-	// Others are further domains of the brand: where its home page redirected to.
+	// Others are other domains of the brand, to which its home page redirected.
 	Others []string
 }
 
@@ -25,7 +25,7 @@ func New(domain string) Site {
 	return Site{Domain: domain, Label: label(domain)}
 }
 
-// Redirected returns the site with the domain its home page was finally found at.
+// Redirected returns the site with the domain of its home page's final URL.
 func (s Site) Redirected(final *url.URL) Site {
 	if final == nil || s.OwnHost(final.Hostname()) {
 		return s
@@ -34,7 +34,8 @@ func (s Site) Redirected(final *url.URL) Site {
 	return s
 }
 
-// Registrable returns the registrable domain of a host, or the host itself when it has none.
+// Registrable returns the registrable domain of a host, or the host itself if
+// it has none.
 func Registrable(host string) string {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if d, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
@@ -43,7 +44,7 @@ func Registrable(host string) string {
 	return host
 }
 
-// OwnHost says whether a host belongs to the site.
+// OwnHost reports whether a host belongs to the site.
 func (s Site) OwnHost(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if within(host, s.Domain) {
@@ -57,10 +58,11 @@ func (s Site) OwnHost(host string) bool {
 	return false
 }
 
-// Own says whether a URL leads to the site.
+// Own reports whether a URL leads to the site.
 func (s Site) Own(u *url.URL) bool { return u != nil && s.OwnHost(u.Hostname()) }
 
-// Labels returns the labels of all domains of the site, that of the domain asked for first.
+// Labels returns the labels of all domains of the site, that of the requested
+// domain first.
 func (s Site) Labels() []string {
 	out := []string{s.Label}
 	for _, d := range s.Others {

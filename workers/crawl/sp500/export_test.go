@@ -1,6 +1,6 @@
 package sp500
 
-// Domains lists all domains that facts are known of, in no order.
+// Domains returns all domains of the data set, in no particular order.
 func Domains() []string {
 	out := make([]string, 0, len(byDomain()))
 	for d := range byDomain() {

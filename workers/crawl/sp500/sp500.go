@@ -1,5 +1,6 @@
-// Package sp500 knows the companies of the S&P 500 index by the domains of their sites, from an open data set that is
-// part of the program. README.md says where it comes from.
+// Package sp500 contains facts about the companies of the S&P 500 index by the
+// domains of their sites, from an embedded open data set. README.md names its
+// source.
 package sp500
 
 import (
@@ -12,7 +13,7 @@ import (
 // Source names the data set, for evidence.
 const Source = "S&P 500 constituents, datahub.io, PDDL 1.0, as of 2024"
 
-// Fact is what is known about one listed company. Fields that are not known are zero.
+// Fact is an entry about one listed company. Unknown fields are zero.
 type Fact struct {
 	Name        string
 	Exchange    string   // NASDAQ, NYSE, CBOE
@@ -25,7 +26,8 @@ type Fact struct {
 	SubIndustry string
 }
 
-// Ticker is the main symbol qualified by its exchange, such as NASDAQ:AAPL; "" when either is not known.
+// Ticker returns the main symbol qualified by its exchange, such as
+// NASDAQ:AAPL, or "" if either is unknown.
 func (f Fact) Ticker() string {
 	if f.Exchange == "" || len(f.Symbols) == 0 {
 		return ""
@@ -47,7 +49,7 @@ var byDomain = sync.OnceValue(func() map[string]Fact {
 			continue
 		}
 		f := Fact{Name: fields[3], Exchange: fields[1], City: fields[5], State: fields[6], Country: fields[7], SubIndustry: fields[8]}
-		f.FoundedYear, _ = strconv.Atoi(fields[4]) // empty is not known
+		f.FoundedYear, _ = strconv.Atoi(fields[4]) // empty means unknown
 		if fields[2] != "" {
 			f.Symbols = strings.Split(fields[2], ",")
 		}
@@ -58,7 +60,7 @@ var byDomain = sync.OnceValue(func() map[string]Fact {
 	return out
 })
 
-// Of returns the facts about the company whose registrable domain is given.
+// Of returns the facts about the company with a registrable domain.
 func Of(domain string) (Fact, bool) {
 	f, ok := byDomain()[strings.ToLower(domain)]
 	return f, ok

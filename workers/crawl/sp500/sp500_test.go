@@ -42,7 +42,7 @@ func TestKnownCompanies(t *testing.T) {
 	}
 }
 
-func TestAllRowsAreWellFormed(t *testing.T) {
+func TestRows_WellFormed(t *testing.T) {
 	text, err := os.ReadFile("sp500.tsv")
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestAllRowsAreWellFormed(t *testing.T) {
 	}
 }
 
-func TestEverySubIndustryOfTheFactsHasAClass(t *testing.T) {
+func TestSubIndustries_HaveClasses(t *testing.T) {
 	for _, d := range sp500.Domains() {
 		f, _ := sp500.Of(d)
 		if c, score := industry.BySubIndustry(f.SubIndustry); c == nil || score < industry.BroadScore {

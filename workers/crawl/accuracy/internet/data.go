@@ -9,17 +9,20 @@ import (
 	"path/filepath"
 )
 
-// DataVariable names the folder with saved pages (pages/*.html.gz) and recorded sessions
-// (recordings/*.vcr.gz). By default it is the folder shared/data beside the checkout.
+// DataVariable names the folder with saved pages (pages/*.html.gz) and recorded
+// sessions (recordings/*.vcr.gz). By default it is the folder shared/data next
+// to the checkout.
 const DataVariable = "LETTERHEAD_TEST_DATA"
 
-// ErrNoData reports that the folder of saved pages and recordings is not on this machine. They are other
-// people's pages, so they are not part of the repository.
+// ErrNoData reports that the folder of saved pages and recordings is missing on
+// this machine. They are third-party pages, so they are not part of the
+// repository.
 var ErrNoData = errors.New("no saved pages and recordings here")
 
-// Data returns the folder of saved pages and recordings for a checkout whose root folder is given.
+// Data returns the folder of saved pages and recordings for a checkout with the
+// given root folder.
 //
-// Errors: ErrNoData when there is no such folder.
+// Errors: ErrNoData if there is no such folder.
 func Data(root string) (fs.FS, error) {
 	folder := cmp.Or(os.Getenv(DataVariable), filepath.Join(root, "..", "shared", "data"))
 	for _, part := range []string{"pages", "recordings"} {

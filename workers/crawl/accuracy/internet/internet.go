@@ -1,6 +1,8 @@
-// Package internet is a closed little internet inside one process: names, addresses that look public, and
-// web servers, beneath the guard of package safehttp and at the seams that it has for that. Saved pages,
-// recordings and folders of files are served on it, so that the whole crawl runs without a network.
+// Package internet is a closed test network inside one process: names,
+// addresses that look public, and web servers, connected below the guard of
+// package safehttp at the interfaces intended for that. It serves saved pages,
+// recordings and folders of files, so that the whole crawl runs without a
+// network.
 package internet
 
 import (
@@ -23,9 +25,10 @@ import (
 
 // Limits of one internet.
 const (
-	// maxHosts bounds the names that were asked for, each of which gets an address.
+	// maxHosts limits the names that were looked up, each of which gets an
+	// address.
 	maxHosts = 4000
-	// headerTime bounds how long a server waits for a request.
+	// headerTime limits how long a server waits for a request.
 	headerTime = time.Minute
 )
 
@@ -37,14 +40,14 @@ type Internet struct {
 
 	mu    sync.Mutex
 	sites map[string]http.Handler
-	rest  http.Handler // of hosts that have no site; nil: they do not exist
+	rest  http.Handler // of hosts without a site; nil: they do not exist
 	addrs map[string]netip.Addr
 	hosts map[netip.Addr]string
 	txt   map[string][]string
 }
 
-// New starts an internet that is empty. The certificates of its hosts are signed by the authority. Close
-// ends it. Errors: when this machine does not let it listen.
+// New starts an empty internet. The certificates of its hosts are signed by the
+// authority. The caller must call Close. Errors: if listening fails.
 func New(authority *testcert.Authority) (*Internet, error) {
 	n := &Internet{
 		authority: authority, sites: map[string]http.Handler{}, addrs: map[string]netip.Addr{},
@@ -58,7 +61,7 @@ func New(authority *testcert.Authority) (*Internet, error) {
 		}
 		*at = l
 	}
-	quiet := log.New(io.Discard, "", 0) // a crawl that has enough hangs up
+	quiet := log.New(io.Discard, "", 0) // crawls close connections early
 	for _, l := range []net.Listener{n.plain, tls.NewListener(n.secure, &tls.Config{GetCertificate: authority.Certificate})} {
 		server := &http.Server{Handler: n, ErrorLog: quiet, ReadHeaderTimeout: headerTime}
 		n.servers = append(n.servers, server)
@@ -67,7 +70,7 @@ func New(authority *testcert.Authority) (*Internet, error) {
 	return n, nil
 }
 
-// Close ends every server.
+// Close stops every server.
 func (n *Internet) Close() {
 	for _, s := range n.servers {
 		s.Close()
@@ -79,14 +82,14 @@ func (n *Internet) Close() {
 	}
 }
 
-// Serve puts a site on the net.
+// Serve adds a site.
 func (n *Internet) Serve(host string, h http.Handler) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sites[strings.ToLower(host)] = h
 }
 
-// ServeRest answers for every host that has no site of its own; from then on every name exists.
+// ServeRest serves every host without a site; from then on every name exists.
 func (n *Internet) ServeRest(h http.Handler) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -101,14 +104,15 @@ func (n *Internet) Announce(name, text string) {
 	n.txt[name] = append(n.txt[name], text)
 }
 
-// Client is the product's own client, with its guard on. The caller closes it.
+// Client returns the production client, with its guard enabled. The caller
+// closes it.
 func (n *Internet) Client() (*safehttp.Client, error) {
 	return safehttp.New(safehttp.Config{
 		Resolver: n, Dial: n.dial, RootCAs: n.authority.Pool(), OwnAddrs: func() ([]netip.Addr, error) { return nil, nil },
 	})
 }
 
-// ServeHTTP hands a request to its site.
+// ServeHTTP passes a request to its site.
 func (n *Internet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host := strings.ToLower(r.Host)
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -127,7 +131,7 @@ func (n *Internet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	site.ServeHTTP(w, r)
 }
 
-// LookupNetIP gives a host its address, one of 45.90.0.0/16.
+// LookupNetIP returns the address of a host, one of 45.90.0.0/16.
 func (n *Internet) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	n.mu.Lock()
@@ -144,7 +148,7 @@ func (n *Internet) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr,
 	return []netip.Addr{addr}, nil
 }
 
-// LookupTXT gives the text records of a name.
+// LookupTXT returns the text records of a name.
 func (n *Internet) LookupTXT(_ context.Context, name string) ([]string, error) {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	n.mu.Lock()
@@ -155,7 +159,7 @@ func (n *Internet) LookupTXT(_ context.Context, name string) ([]string, error) {
 	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 }
 
-// dial connects to the listener that stands for an address.
+// dial connects to the listener for an address.
 func (n *Internet) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -165,7 +169,7 @@ func (n *Internet) dial(ctx context.Context, _, address string) (net.Conn, error
 	_, known := n.hosts[to.Addr()]
 	n.mu.Unlock()
 	if !known {
-		return nil, errors.New("nobody lives at " + address)
+		return nil, errors.New("no host at " + address)
 	}
 	if to.Port() == 443 {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", n.secure.Addr().String())

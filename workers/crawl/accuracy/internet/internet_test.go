@@ -14,7 +14,7 @@ import (
 	"letterhead/workers/crawl/accuracy/internet"
 )
 
-// browser is the product's client on an internet of a test.
+// browser is the production client on a test network.
 type browser struct {
 	t       *testing.T
 	net     *internet.Internet
@@ -60,7 +60,7 @@ const page = `<!doctype html><link rel="icon" sizes="48x48" href="/favicon-48.pn
 <img src="https://cdn.acme.com/logo.png?v=2&amp;w=300"><img src="/pictures/team%20photo.jpg" width="300" height="200">
 <script type="application/ld+json">{"logo":"https:\/\/img.acme.com\/mark.svg"}</script>`
 
-func TestSavedPageHasAPictureOfItsOwnForEachAddressThatItNames(t *testing.T) {
+func TestSavedPage_DistinctImagePerURL(t *testing.T) {
 	b := newBrowser(t)
 	at, _ := url.Parse("https://www.acme.com/start?lang=en")
 	b.net.ServeSaved(internet.Saved{URL: at, Body: []byte(page)})
@@ -87,7 +87,7 @@ func TestSavedPageHasAPictureOfItsOwnForEachAddressThatItNames(t *testing.T) {
 	}
 }
 
-func TestFolderServesRoutesFilesAndRedirects(t *testing.T) {
+func TestFolder_RoutesFilesRedirects(t *testing.T) {
 	b := newBrowser(t)
 	folder := fstest.MapFS{
 		"site.json": {Data: []byte(`{"hosts":["acme.com"],"routes":{"/":{"file":"home.html","headers":{"X-Made-By":"us"}},"/gone":{"body":"away","status":410}},
@@ -119,7 +119,7 @@ func TestFolderServesRoutesFilesAndRedirects(t *testing.T) {
 	}
 }
 
-func TestRecordingAnswersAsRecorded(t *testing.T) {
+func TestRecording_Responses(t *testing.T) {
 	b := newBrowser(t)
 	recording := "GET / HTTP/1.1\r\nHost: acme.com\r\n\r\nHTTP/1.1 301 Moved\r\nLocation: https://www.acme.com/\r\nContent-Length: 0\r\n\r\n" +
 		"\n*************vcr*************\nGET / HTTP/1.1\r\nHost: www.acme.com\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n<h1>A\r\n0\r\n\r\n"

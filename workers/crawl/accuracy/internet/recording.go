@@ -13,22 +13,24 @@ import (
 	"strings"
 )
 
-// A recording is raw requests and responses by turns, with a line of this between the pairs.
+// A recording alternates raw requests and responses, with this line between the
+// pairs.
 const pairEnd = "*************vcr*************"
 
-// maxExchanges bounds the pairs of one recording.
+// maxExchanges limits the pairs of one recording.
 const maxExchanges = 1000
 
-// exchange is one recorded request with its answer.
+// exchange is one recorded request and its response.
 type exchange struct {
 	host, uri string
-	scheme    string // of the request, as far as a redirect to it told; "" unknown
+	scheme    string // of the request, if known from a redirect to it; otherwise ""
 	status    int
 	header    http.Header
 	body      []byte
 }
 
-// Play puts every host of a recording on the net. Errors: when the recording cannot be read.
+// Play serves every host of a recording. Errors: if the recording cannot be
+// read.
 func (n *Internet) Play(recording []byte) error {
 	sites, err := Recorded(recording)
 	if err != nil {
@@ -40,7 +42,8 @@ func (n *Internet) Play(recording []byte) error {
 	return nil
 }
 
-// Recorded reads a recording: each host of it answers as it did then. Errors: when it cannot be read.
+// Recorded reads a recording: each host responds as recorded. Errors: if it
+// cannot be read.
 func Recorded(recording []byte) (map[string]http.Handler, error) {
 	exchanges, err := readRecording(recording)
 	if err != nil {
@@ -57,11 +60,11 @@ func Recorded(recording []byte) (map[string]http.Handler, error) {
 	return out, nil
 }
 
-// recordedSite answers as one recorded host did.
+// recordedSite responds like one recorded host.
 type recordedSite []exchange
 
-// ServeHTTP prefers an answer that was recorded for the request's scheme, and passes over redirects of a
-// page to itself, which the recorder got for something that was not written down.
+// ServeHTTP prefers a response recorded for the request's scheme, and skips
+// redirects of a page to itself, whose cause was not recorded.
 func (s recordedSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	scheme := "http"
 	if r.TLS != nil {
@@ -131,8 +134,9 @@ func blankLine(data []byte) []byte {
 	return []byte("\n\n")
 }
 
-// readAnswer reads one response and returns what follows it. Its body ends where its length says, when a
-// pair really ends there, or else at the next separator or request.
+// readAnswer reads one response and returns the data after it. Its body ends
+// after its declared length, if a pair actually ends there, or else at the next
+// separator or request.
 func (x *exchange) readAnswer(data []byte) (rest []byte, err error) {
 	head, after, _ := bytes.Cut(data, blankLine(data))
 	lines := strings.Split(strings.ReplaceAll(string(head), "\r\n", "\n"), "\n")

@@ -8,25 +8,26 @@ import (
 	"strings"
 )
 
-// Saved is a page that was kept without the files that it points at.
+// Saved is a page that was saved without the files to which it refers.
 type Saved struct {
 	URL  *url.URL
 	Body []byte
-	// Marks are addresses of pictures that are known to be somebody's logo. The page's other JPEGs are
-	// taken for photographs.
+	// Marks reports whether a URL is a known logo. The page's other JPEGs are
+	// treated as photographs.
 	Marks func(address string) bool
 }
 
-// ServeSaved answers at the page's address with the page, and at the addresses of pictures that the page
-// names with drawn pictures in their place: each address has its own, so that what a crawl chose can be
-// told. Everything else, such as stylesheets, is not there. It answers for every host.
+// ServeSaved serves the page at its URL, and drawn images at the URLs of the
+// images in the page: each URL has its own, so that the choice of a crawl is
+// identifiable. Everything else, such as stylesheets, is missing. It responds
+// for every host.
 func (n *Internet) ServeSaved(s Saved) {
 	n.ServeRest(&savedSite{Saved: s, named: unescaped(s.Body), sizes: declaredSizes(s.Body, s.URL)})
 }
 
 type savedSite struct {
 	Saved
-	named string // the page's text with the ways to write an address undone
+	named string // the page's text with unescaped URLs
 	sizes map[string]size
 }
 
@@ -47,17 +48,19 @@ func (s *savedSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notPictures are endings of files that the page may name and that are no pictures.
+// notPictures are extensions of files in the page that are not images.
 var notPictures = map[string]bool{
 	".css": true, ".js": true, ".mjs": true, ".json": true, ".webmanifest": true, ".xml": true, ".txt": true, ".html": true, ".htm": true,
 	".php": true, ".mp4": true, ".webm": true, ".mp3": true, ".woff": true, ".woff2": true, ".ttf": true,
 }
 
-// minNamed is the length from which the last part of an address is unlikely to stand on the page by chance.
+// minNamed is the length from which the last part of a URL is unlikely to be in
+// the page by chance.
 const minNamed = 6
 
-// names says whether a picture's address stands on the page: whole, from its host on, or from its root on
-// when it is on the page's own host; or, for relative addresses, its file name.
+// names reports whether the page contains an image's URL: complete, from its
+// host on, or from its root on if it is on the page's own host; or, for
+// relative URLs, its file name.
 func (s *savedSite) names(u *url.URL) bool {
 	if notPictures[strings.ToLower(path.Ext(u.Path))] || u.Path == "/" || u.Path == "" {
 		return false
@@ -80,14 +83,14 @@ func (s *savedSite) names(u *url.URL) bool {
 	return strings.EqualFold(u.Host, s.URL.Host) && len(name) >= minNamed && strings.Contains(s.named, name)
 }
 
-// unescaped undoes what HTML, JSON and addresses do to an address.
+// unescaped removes the escapes of HTML, JSON and URLs.
 func unescaped(body []byte) string {
 	text := html.UnescapeString(string(body))
 	text = strings.NewReplacer(`\/`, "/", `\u002F`, "/", `\u0026`, "&").Replace(text)
 	if plain, err := url.PathUnescape(text); err == nil {
 		return plain
 	}
-	var b strings.Builder // some % of the page escapes nothing: undo what does
+	var b strings.Builder // some % of the page are not escapes: decode only valid ones
 	for i := 0; i < len(text); i++ {
 		if text[i] == '%' && i+2 < len(text) {
 			if c, err := url.PathUnescape(text[i : i+3]); err == nil {

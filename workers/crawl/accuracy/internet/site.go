@@ -35,8 +35,8 @@ type route struct {
 	DelayMS int `json:"delay_ms"`
 }
 
-// ServeFolder puts the site that a folder describes in its site.json on the net. Errors: those of reading
-// the folder, or a description that makes no sense.
+// ServeFolder serves the site that a folder describes in its site.json. Errors:
+// those of reading the folder, or an invalid description.
 func (n *Internet) ServeFolder(folder fs.FS) error {
 	data, err := fs.ReadFile(folder, "site.json")
 	if err != nil {
@@ -69,7 +69,7 @@ func (n *Internet) ServeFolder(folder fs.FS) error {
 	return nil
 }
 
-// folderSite answers with routes and files of a folder.
+// folderSite serves routes and files of a folder.
 type folderSite struct {
 	files fs.FS
 	about siteFile
@@ -132,7 +132,8 @@ func (s *folderSite) answer(w http.ResponseWriter, r *http.Request, at route) {
 	w.Write(body)
 }
 
-// contentType is what web servers answer for a file's ending; the machine's own tables differ.
+// contentType returns the usual type of web servers for a file's extension; the
+// machine's own tables differ.
 func contentType(file string) string {
 	switch path.Ext(file) {
 	case ".svg":

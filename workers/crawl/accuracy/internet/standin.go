@@ -20,21 +20,22 @@ import (
 // size is pixels.
 type size struct{ width, height int }
 
-// Sizes of pictures for which the page declares none.
+// Sizes of images for which the page declares none.
 var (
 	wideSize  = size{400, 100}  // header art
-	iconSize  = size{180, 180}  // what touch icons have by convention
-	smallSize = size{32, 32}    // what favicons have
-	photoSize = size{1200, 630} // what share images have
+	iconSize  = size{180, 180}  // the usual size of touch icons
+	smallSize = size{32, 32}    // of favicons
+	photoSize = size{1200, 630} // of share images
 )
 
-// maxStandInSide keeps drawing cheap, whatever a page declares; minStandInSide keeps it visible.
+// maxStandInSide keeps drawing cheap, whatever a page declares; minStandInSide
+// keeps the image visible.
 const (
 	maxStandInSide = 1200
 	minStandInSide = 8
 )
 
-// picture answers with a drawing that nobody mistakes for that of another address.
+// picture serves a drawing that differs from that of any other URL.
 func (s *savedSite) picture(w http.ResponseWriter, u *url.URL) {
 	address := u.String()
 	seed := fnv.New64a()
@@ -71,7 +72,7 @@ func (s *savedSite) picture(w http.ResponseWriter, u *url.URL) {
 // blockRows is the height of a drawing in blocks.
 const blockRows = 7
 
-// pattern is a drawing of blocks on nothing, with a gap around.
+// pattern returns a drawing of blocks on a clear background, with a margin.
 func pattern(random *rand.Rand, at size) (columns int, on func(x, y int) bool) {
 	columns = max(blockRows, blockRows*at.width/max(at.height, 1))
 	columns = min(columns, 8*blockRows)
@@ -81,7 +82,7 @@ func pattern(random *rand.Rand, at size) (columns int, on func(x, y int) bool) {
 			cells[y*columns+x] = random.IntN(2) == 0
 		}
 	}
-	for x := 1; x < columns-1; x++ { // a bar from side to side, so that the ink has the picture's shape
+	for x := 1; x < columns-1; x++ { // a bar from side to side, so that the ink has the image's aspect ratio
 		cells[(1+blockRows/2)*columns+x] = true
 	}
 	cells[columns+1], cells[(blockRows-1)*columns-2] = true, true
@@ -124,7 +125,7 @@ func blocksSVG(random *rand.Rand, at size) []byte {
 	return b.Bytes()
 }
 
-// noise is what a photograph is to a program: many colors, none of which stands out.
+// noise imitates a photograph: many colors without a dominant one.
 func noise(random *rand.Rand, at size) *image.NRGBA {
 	const patch = 24 // pixels
 	img := image.NewNRGBA(image.Rect(0, 0, at.width, at.height))
@@ -141,7 +142,8 @@ func noise(random *rand.Rand, at size) *image.NRGBA {
 	return img
 }
 
-// declaredSizes reads the sizes that a page gives its pictures and icons, by address.
+// declaredSizes returns the sizes that a page declares for its images and
+// icons, by URL.
 func declaredSizes(body []byte, base *url.URL) map[string]size {
 	out := map[string]size{}
 	root, err := html.Parse(bytes.NewReader(body))
@@ -169,7 +171,8 @@ func declaredSizes(body []byte, base *url.URL) map[string]size {
 	return out
 }
 
-// declaredIcon is the largest of an icon's sizes, or what such icons have by convention.
+// declaredIcon returns the largest of an icon's sizes, or the usual size of
+// such icons.
 func declaredIcon(n *html.Node) size {
 	best := smallSize
 	if !strings.EqualFold(attribute(n, "rel"), "icon") && !strings.EqualFold(attribute(n, "rel"), "shortcut icon") {

@@ -1,5 +1,5 @@
-// Package match says when what was found counts as what a label calls true. The measure of extraction and the
-// tests in the lab judge alike by it.
+// Package match decides when a result matches a label. The accuracy command and
+// the tests in the lab share its rules.
 package match
 
 import (
@@ -8,13 +8,15 @@ import (
 	"unicode"
 )
 
-// sameBeginning is how many letters two texts must share when one is cut.
+// sameBeginning is how many letters two texts must share if one is truncated.
 const sameBeginning = 40
 
-// Name compares letters and digits: the case of a brand is a matter of taste, its letters are not.
+// Name compares letters and digits, because the case of a brand is a matter of
+// taste.
 func Name(ours, truth string) bool { return letters(ours) == letters(truth) }
 
-// Text accepts a text that is the same but for its signs, or one that is the beginning of the other.
+// Text accepts a text that is equal except for punctuation, or that is a prefix
+// of the other.
 func Text(ours, truth string) bool {
 	a, b := []rune(letters(ours)), []rune(letters(truth))
 	if n := min(len(a), len(b)); n >= sameBeginning {
@@ -23,7 +25,7 @@ func Text(ours, truth string) bool {
 	return string(a) == string(b)
 }
 
-// Profile compares host and path without the signs that networks ignore.
+// Profile compares host and path without the characters that networks ignore.
 func Profile(ours, truth string) bool { return profile(ours) == profile(truth) }
 
 func letters(s string) string {

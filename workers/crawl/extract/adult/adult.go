@@ -1,4 +1,5 @@
-// Package adult decides whether a site is adult content, by what it says of itself (adult.go) or by its words (words.go).
+// Package adult decides whether a site is adult content, by explicit
+// declarations (adult.go) or by its words (words.go).
 package adult
 
 import (
@@ -12,26 +13,27 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Certain signs: the site says itself that it is adult content.
+// Certain signs: explicit declarations of adult content.
 
-// rtaLabel is the label of rtalabel.org, which adult sites put on themselves.
+// rtaLabel is the label of rtalabel.org with which adult sites mark themselves.
 const rtaLabel = "rta-5042-1996-1400-1577-rta"
 
 // rtaHost is the host of the label's own page, to which its badge links.
 const rtaHost = "rtalabel.org"
 
-// endings are top-level domains that are for adult content only.
+// endings are top-level domains for adult content only.
 var endings = []string{"xxx", "porn", "adult", "sex", "sexy"}
 
-// How sure the signs are.
+// Confidences of the signs.
 const (
 	certain  = 1.0
 	badge    = 0.95
 	probable = 0.8
 )
 
-// Sign reports whether the site is adult content, by a certain sign or by what its words say. Method names
-// the sign. Words of one kind only, as those of health, fashion or wine are, never suffice.
+// Sign reports whether the site is adult content, by a certain sign or by its
+// words. Method names the sign. Words of a single kind, as on pages about
+// health, fashion or wine, never suffice.
 func Sign(in extract.Input) (extract.Found[bool], bool) {
 	if method, confidence := certainSign(in); method != "" {
 		return extract.Found[bool]{Value: true, Source: in.PageURL(), Method: method, Confidence: confidence}, true
@@ -42,7 +44,7 @@ func Sign(in extract.Input) (extract.Found[bool], bool) {
 	return extract.Found[bool]{Source: in.PageURL()}, false
 }
 
-// certainSign finds a certain sign, "" when there is none.
+// certainSign returns a certain sign, or "" if there is none.
 func certainSign(in extract.Input) (method string, confidence float64) {
 	for _, domain := range append([]string{in.Site.Domain}, in.Site.Others...) {
 		if slices.Contains(endings, domain[strings.LastIndexByte(domain, '.')+1:]) {
@@ -67,8 +69,8 @@ func certainSign(in extract.Input) (method string, confidence float64) {
 			return "2257 notice", certain
 		}
 		host := strings.TrimPrefix(a.URL.Hostname(), "www.")
-		// A badge is a picture, and stands at the edge of the page. Parents' pages link to the label in
-		// running text.
+		// A badge is an image, or at the edge of the page. Parents' pages link
+		// to the label in running text.
 		if host == rtaHost && (a.Text == "" || a.Zone != page.Body || strings.EqualFold(a.Text, "RTA")) {
 			return "RTA link", badge
 		}
@@ -94,11 +96,12 @@ func ratedAdult(value string) bool {
 	})
 }
 
-// recordNotice is the notice that United States law asks of who shows sexual acts: 18 U.S.C. § 2257. A text
-// about the law has no statement of compliance.
+// recordNotice matches the notice that United States law (18 U.S.C. § 2257)
+// requires of producers of sexual content. A text about the law has no
+// statement of compliance.
 var recordNotice = regexp.MustCompile(`(?i)(?:18\s*u\.?\s?s\.?\s?c\.?\s*(?:§|sec(?:tion|\.)?)?\s*2257(?:\(?[a-h]\)?)?[^.]{0,40}(?:compliance|statement|record[- ]?keeping|exempt)|(?:in compliance with|records? required (?:to be \w+ )?(?:by|under|pursuant to))(?: the)?.{0,60}\b2257\b|custodian of records.{0,120}\b2257\b|\b2257 (?:compliance|statement|exemption|notice)\b)`)
 
-// recordLink is the text of a link to such a notice, recordPath its address.
+// recordLink matches the text of a link to such a notice, recordPath its URL.
 var (
 	recordLink = regexp.MustCompile(`(?i)^(?:18\s*u\.?\s?s\.?\s?c\.?\s*(?:§|sec(?:tion|\.)?)?\s*)?§?2257(?:[ -](?:compliance|statement|exemption|notice|record.{0,20}|info(?:rmation)?|policy|regulations?))*(?: statement)?$`)
 	recordPath = regexp.MustCompile(`(?i)(?:^|[/_-])(?:usc-?)?2257(?:[/_.-]|$)`)
@@ -109,7 +112,7 @@ func keepsRecords(u *url.URL, text string, in extract.Input) bool {
 	return recordLink.MatchString(text) || in.Site.Own(u) && recordPath.MatchString(u.Path) && (recordNotice.MatchString(text) || strings.Contains(text, "2257"))
 }
 
-// Restricted is the record of a site that carries no data on purpose.
+// Restricted returns the record of a site that intentionally carries no data.
 func Restricted() eventschemas.Record {
 	return eventschemas.Record{
 		Links: []eventschemas.Link{}, Logos: []eventschemas.Logo{}, Colors: []eventschemas.Color{},

@@ -8,7 +8,7 @@ import (
 	"letterhead/workers/crawl/extract/extracttest"
 )
 
-func TestAdultBySigns(t *testing.T) {
+func TestSign_Certain(t *testing.T) {
 	for name, c := range map[string]struct{ domain, body, header string }{
 		"a list of ratings":        {"acme.com", `<meta name="rating" content="adult, RTA-5042-1996-1400-1577-RTA">`, ""},
 		"mature":                   {"acme.com", `<meta name="Rating" content="Mature">`, ""},
@@ -51,7 +51,7 @@ func TestAdultBySigns(t *testing.T) {
 	}
 }
 
-func TestNoFalseAlarm(t *testing.T) {
+func TestSign_NoFalsePositives(t *testing.T) {
 	for name, c := range map[string]struct{ domain, body string }{
 		"Essex":                       {"essex.ac.uk", `<title>University of Essex</title><h1>Sex, gender and society: a course</h1>`},
 		"Sussex and Middlesex":        {"sussexcc.co.uk", `<title>Sussex Cricket v Middlesex</title><p>18+ in the bar. Essex next week.</p>`},

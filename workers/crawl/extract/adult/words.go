@@ -10,9 +10,9 @@ import (
 	"letterhead/workers/crawl/extract"
 )
 
-// Probable signs: what the words say.
+// Probable signs: the words of the site.
 
-// kind is a group of words that mean one thing: two of them count once.
+// kind is a group of words with one meaning: two of them count once.
 type kind struct {
 	name   string
 	weight int
@@ -20,17 +20,18 @@ type kind struct {
 	text   *regexp.Regexp
 }
 
-// What the kinds weigh. Words that fashion, art, birds, cars and rugby share are weak; those that a health
-// page or a shop shares weigh nothing in a title.
+// Weights of the kinds. Words shared with fashion, art, birds, cars and rugby
+// are weak; those shared with health pages or shops have no weight in a title.
 const (
 	strongTerm = 2
 	weakTerm   = 1
 	softTerm   = 0
-	// enoughTerms is two kinds, one of them strong.
+	// enoughTerms is the weight of two kinds, one of them strong.
 	enoughTerms = 3
-	// enoughGuarded is asked of a page that speaks of health, help or research.
+	// enoughGuarded is required of a page about health, help or research.
 	enoughGuarded = 6
-	// enoughText is asked of the running text, beside a strong word in title, description or heading.
+	// enoughText is required of the running text, in addition to a strong word
+	// in title, description or heading.
 	enoughText = 7
 )
 
@@ -46,19 +47,20 @@ var kinds = []kind{
 	{"escort", strongTerm, true, termPattern(`escort (?:girls?|ladies|agency|models?)`, `call ?girls?`, `nutten`, `bordell?e?`, `erotic massages?`, `erotische massagen?`, `massages? érotiques?`, `masajes? eróticos?`, `happy ending massage`, `putas`, `acompanhantes de luxo`, `проститутк(?:и|а)`, `индивидуалки`, `шлюхи`, `援交`)},
 	{"nude", weakTerm, false, termPattern(`nude (?:girls?|women|teens?|models?|celebs?|celebrities|pics|photos|pictures|selfies|videos?)`, `naked (?:girls?|women|teens?|ladies|pics|celebs?|babes|guys)`, `nudes`, `nackte (?:frauen|girls|mädchen|weiber)`, `femmes nues`, `filles nues`, `mujeres desnudas`, `ragazze nude`, `donne nude`, `naakte vrouwen`, `голые (?:девушки|женщины|бабы)`, `裸体`, `ヌード`)},
 	{"slang", weakTerm, false, termPattern(`pussy`, `pussies`, `big (?:tits|boobs|cock|cocks|dick|dicks)`, `tits`, `titties`, `cocks`, `boobs`, `shemales?`, `ladyboys?`, `titten`, `fotzen?`, `muschi`, `tetonas`, `сиськи`, `巨乳`, `cum`, `escorts`, `escort services?`, `hookers?`, `threesomes?`, `orgy`, `orgies`, `upskirt`, `エロ`)},
-	// Words that mean something else in another language or trade: to rent in Dutch, prepaid in Spanish, a golf
-	// club, etching.
+	// Words with another meaning in another language or trade: to rent in
+	// Dutch, prepaid in Spanish, a golf club, etching.
 	{"ambiguous", weakTerm, false, termPattern(`huren`, `prepagos`, `swingers? (?:club|party|parties)`, `mamadas?`, `エッチ`, `變態`)},
 	{"toys", softTerm, false, termPattern(`sex ?toys?`, `sex ?shops?`, `erotic(?:a| stories| videos?| literature)`, `erotik ?shop`, `dildos?`, `vibrators?`, `butt ?plugs?`, `masturbators?`, `sexspielzeug`, `jouets sexuels`, `juguetes (?:sexuales|eróticos)`, `giocattoli sessuali`, `секс[- ]?шоп`, `アダルトグッズ`)},
 }
 
-// termPattern matches whole words: a letter before or behind makes another word, as in Essex and Scunthorpe.
+// termPattern matches whole words: an adjacent letter makes another word, as in
+// Essex and Scunthorpe.
 func termPattern(words ...string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(?:^|[^\p{L}\p{N}])(?:` + strings.Join(words, "|") + `)(?:$|[^\p{L}\p{N}])|` + unspaced(words))
 }
 
-// unspaced matches the words of scripts that put no space between words, where they are no piece of a longer
-// one: フェラ and not フェラーリ.
+// unspaced matches the words of scripts without spaces, unless they are part of
+// a longer word: フェラ but not フェラーリ.
 func unspaced(words []string) string {
 	var out []string
 	for _, w := range words {
@@ -67,20 +69,22 @@ func unspaced(words []string) string {
 		}
 	}
 	if len(out) == 0 {
-		return `[^\x{0}-\x{10FFFF}]` // nothing
+		return `[^\x{0}-\x{10FFFF}]` // matches nothing
 	}
 	return "(?:" + strings.Join(out, "|") + ")"
 }
 
-// What may stand before or behind a term of a script without spaces and leave it a word of its own.
+// Characters next to which a term of a script without spaces is still a whole
+// word.
 const (
 	katakanaTails = `(?:サイト|ビデオ|ムービー)?`
 	hangulHeads   = `(?:무료|국산|일본|한국|서양)?`
 	hangulTails   = `(?:사이트|을|를|은|는|이|가|의)?`
 )
 
-// beside lists, for terms of Chinese signs, the signs before and behind with which they are the end of one
-// word and the beginning of another: 进出口交易 is trade, 特色情况 a special circumstance.
+// beside lists, for Chinese terms, the adjacent characters with which they are
+// the end of one word and the beginning of another: 进出口交易 is trade, 特色情况 a
+// special circumstance.
 var beside = map[string][2]string{
 	"口交":  {"出进進入港路窗门門接渡关關", "易通流接换換货貨付界叉汇匯割"},
 	"色情":  {"特绿綠景红紅蓝藍金黄黑白本角彩音夜货貨出各行脸臉气氣国國古", "况況怀懷景感调調趣节節缘緣绪緒侣侶境形报報"},
@@ -90,7 +94,7 @@ var beside = map[string][2]string{
 	"裸体":  {"", ""},
 }
 
-// standing is the pattern of one such term.
+// standing returns the pattern of one such term.
 func standing(w string) string {
 	if signs, ok := beside[w]; ok {
 		if signs[0] != "" {
@@ -118,17 +122,19 @@ func standing(w string) string {
 	return w
 }
 
-// ageGate is what stands before adult content, and before wine and tobacco: it proves nothing by itself.
+// ageGate matches the prompt before adult content, and before wine and tobacco:
+// it is no proof on its own.
 var ageGate = regexp.MustCompile(`(?i)\b(?:(?:i am|i'm|you (?:must be|are|have to be)|must be|be) (?:at least |over |above )?(?:18|21|eighteen)(?: years)?|(?:18|21)\s?\+|over (?:18|21)\b|(?:18|21) (?:years (?:of age )?)?(?:or|and) (?:older|over|above)|adults only|enter(?: here)?(?: if)?[^.]{0,30}\b18|(?:ab|über|mindestens) 18|18 jahre|plus de 18 ans|avez (?:plus de )?18 ans|majeure?s? (?:et|de)|mayor(?:es)? de (?:18|edad)|18 años|maggiorenn[ei]|18 anni|maior(?:es)? de (?:18|idade)|18 anos|ouder dan 18|18 jaar|ukończone 18|18 lat)|мне (?:уже )?(?:есть )?18|18 лет|старше 18|18歳以上|18歳未満|満18|年满18|未滿18|18禁|만 ?18|19세`)
 
-// adultGuards are words of pages that speak about such things: health, help, law, research, protection.
+// adultGuards are words of pages about such topics: health, help, law,
+// research, protection.
 var adultGuards = regexp.MustCompile(`(?i)\b(?:sexual health|sex(?:ual)?(?:ity)? education|sex ed|sexualkunde|sexualpädagog\w*|santé sexuelle|salud sexual|salute sessuale|saúde sexual|sexual wellbeing|reproductive|family planning|contracepti\w+|hiv|stds?|stis?|clinics?|hospitals?|nhs|therap(?:y|ies|ists?)|counsel\w+|addict\w+|recovery|rehab|sobriety|nofap|anti-?porn\w*|against (?:porn|pornography|sexual)|quit(?:ting)? porn\w*|stop watching|parental controls?|block(?:s|er|ers|ing)? (?:porn|adult|explicit)|(?:porn|adult|web|content) filter\w*|content moderation|safe ?search|trafficking|exploitation|sexual (?:abuse|assault|violence)|survivors?|victims?|charit(?:y|ies)|cancer|midwi\w+|museum|universit(?:y|ies)|researche?r?s?|attorneys?|lawyers?|law firm|legislation|newspaper|magazine|encyclopedia|dictionary|wikipedia|adult (?:education|learning|literacy|social care)|beratung|aufklärung|prévention|prevenci[oó]n|prevenzione)\b|профилактик|здоровь|性教育|健康|医院|성교육`)
 
-// hostWords are terms that a domain label holds and that are no part of ordinary words.
+// hostWords are terms of domain labels that are not part of ordinary words.
 var hostWords = []string{"porn", "xxx", "hentai", "xvideo", "xnxx", "camgirl", "milf", "blowjob", "sexcam", "sexvideo", "sextube", "sexchat", "livesex", "freesex", "pussy", "gangbang", "bdsm", "fuck", "порно"}
 
-// wordSign weighs the words of title, description, headings and the domain, and says which suffice; "" when
-// none do.
+// wordSign weighs the words of title, description, headings and the domain. It
+// returns the sign that suffices, or "".
 func wordSign(in extract.Input) string {
 	p := in.Page
 	title := strings.Join([]string{begin(p.Title), begin(p.Meta("og:title")), begin(p.Meta("og:site_name"))}, " \n ")
@@ -165,15 +171,15 @@ func wordSign(in extract.Input) string {
 	return ""
 }
 
-// numeral30 is XXX as a number: that of games, a book's chapter, a regiment.
+// numeral30 matches XXX as a number: of games, a book's chapter, a regiment.
 var numeral30 = regexp.MustCompile(`(?i)\b(?:games|jeux|spiele|juegos|chapter|part|volume|vol|book|canto|bowl|wrestlemania|louis|pope|legio|legion|no)(?: of| de| der)?(?: the| la| les)? xxx\b|\bxxx\.?(?:th|st|e)? ?(?:olymp\w+|summer|winter|games|corps|congress|century|edition|anniversary|lutz|gold|bitter|lager|world)`)
 
-// maxHeadBytes bounds each text of the head that is looked at.
+// maxHeadBytes limits each text of the head that is checked.
 const maxHeadBytes = 2000
 
 func begin(text string) string { return text[:min(len(text), maxHeadBytes)] }
 
-// weighTerms lists the kinds of terms that a text holds, and what they weigh together.
+// weighTerms returns the kinds of terms in a text, and their total weight.
 func weighTerms(text string) (found []kind, weight int) {
 	text = numeral30.ReplaceAllString(text, " ")
 	for _, k := range kinds {

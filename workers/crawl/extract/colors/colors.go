@@ -1,5 +1,5 @@
-// Package colors decides a brand's colors, from its logos, from what the page declares (pool.go) and from its style
-// sheets (css.go).
+// Package colors decides a brand's colors, from its logos, from the page's
+// declarations (pool.go) and from its style sheets (css.go).
 package colors
 
 import (
@@ -13,21 +13,22 @@ import (
 	"letterhead/workers/crawl/extract"
 )
 
-// What a color is called, and how the accent is chosen. The thresholds of the accent were fitted on 703
-// logos whose brand's color is known (gilbarbara/logos against simple-icons): 68 % right. Fitted on one half,
-// such thresholds were right on 63 and 69 % of the other.
+// Limits for naming colors and choosing the accent. The thresholds of the
+// accent were fitted on 703 logos of brands with a known color
+// (gilbarbara/logos against simple-icons): 68 % correct. Thresholds fitted on
+// one half were correct on 63 and 69 % of the other.
 const (
-	sameColor    = 8.0 // ΔE2000 below which two colors are one
+	sameColor    = 8.0 // ΔE2000 below which two colors count as one
 	minChromatic = 40  // channel distance of a color that is not grey
 	darkBelow    = 80  // brightness
 	lightAbove   = 200
-	nearlyWhite  = 245 // brightness above which a color is white to the eye
+	nearlyWhite  = 245 // brightness above which a color looks white
 
 	sameHue       = 15.0 // degrees of OKLCH hue within which colors are shades of one
-	fullChroma    = 0.25 // OKLCH chroma from which a color is as vivid as any
-	greyShare     = 0.35 // of its weight that a color without any chroma would keep
-	glaring       = 180  // brightness above which a color, mostly a yellow, is less likely to stand for a brand
-	glareLoss     = 0.01 // of its weight for each step above
+	fullChroma    = 0.25 // OKLCH chroma from which a color counts as fully vivid
+	greyShare     = 0.35 // proportion of its weight that a color without chroma keeps
+	glaring       = 180  // brightness above which a color, usually a yellow, is less likely a brand's
+	glareLoss     = 0.01 // loss of weight for each step above
 	maxGlareLoss  = 0.8
 	maxColors     = 8
 	minConfidence = 0.4
@@ -35,18 +36,19 @@ const (
 
 // Palette is the colors of one logo.
 type Palette struct {
-	Source string // the address of the logo
+	Source string // the URL of the logo
 	Inks   []imaging.Swatch
 }
 
-// chosenColors says what the colors of a pool are called, by their places in it; -1 for none.
+// chosenColors holds the indexes of the chosen colors in a pool; -1 for none.
 type chosenColors struct {
 	accent, dark, light int
 	rest                []int
 }
 
-// Decide decides the brand's colors: the accent first, then at most one dark and one light, then others. There
-// is no accent when nothing was found but white and pale greys: white is what a brand is shown on.
+// Decide decides the brand's colors: the accent first, then at most one dark
+// and one light, then others. There is no accent if only white and pale greys
+// were found: white is the usual background of a brand.
 func Decide(in extract.Input, palettes []Palette) extract.Found[[]eventschemas.Color] {
 	pool := poolColors(in, palettes)
 	out := extract.Found[[]eventschemas.Color]{Value: []eventschemas.Color{}}
@@ -63,7 +65,8 @@ func Decide(in extract.Input, palettes []Palette) extract.Found[[]eventschemas.C
 	return out
 }
 
-// Weighed lists all colors that were found, the accent first and then by what speaks for them as one.
+// Weighed lists all colors that were found, the accent first, the others by
+// their strength as the accent.
 func Weighed(in extract.Input, palettes []Palette) []extract.Weighed {
 	pool := poolColors(in, palettes)
 	if len(pool) == 0 {
@@ -99,7 +102,7 @@ func Weighed(in extract.Input, palettes []Palette) []extract.Weighed {
 	return out
 }
 
-// choose names the colors of a pool that is not empty.
+// choose assigns roles to the colors of a pool that is not empty.
 func choose(pool []pooled) chosenColors {
 	out := chosenColors{accent: -1, dark: -1, light: -1}
 	best := 0.0
@@ -136,7 +139,7 @@ type kindOf struct {
 	kind  string
 }
 
-// list is what the record holds, in its order. It is never empty.
+// list returns the colors of the record, in its order. It is never empty.
 func (c chosenColors) list() []kindOf {
 	var out []kindOf
 	if c.accent >= 0 {
@@ -154,17 +157,18 @@ func (c chosenColors) list() []kindOf {
 	return out
 }
 
-// chromatic says that a color is neither grey nor white.
+// chromatic reports whether a color is neither grey nor white.
 func (p pooled) chromatic() bool {
 	return p.color.Chroma() >= minChromatic && p.color.Brightness() <= nearlyWhite
 }
 
-// inked says that a color can be seen on white.
+// inked reports whether a color is visible on white.
 func (p pooled) inked() bool { return p.color.Brightness() <= lightAbove }
 
-// strength is what speaks for a color of the pool as the accent: the weight of all shades of its hue, the
-// greyer and the more glaring the less. Of a logo's red and its shadow, the red is the brand's; of a
-// gradient's many steps, the most vivid one stands for all.
+// strength returns how likely a color of the pool is the accent: the total
+// weight of all shades of its hue, reduced for grey and glaring ones. Of a
+// logo's red and its shadow, the red is the brand's; a gradient is represented
+// by its most vivid step.
 func strength(pool []pooled, at int) float64 {
 	p := pool[at]
 	chroma, hue := oklch(p.color)
@@ -181,8 +185,8 @@ func strength(pool []pooled, at int) float64 {
 	return weight * vivid * (1 - glare)
 }
 
-// oklch is the chroma, 0 to about 0.32, and the hue in degrees (Ottosson, A perceptual color space for image
-// processing, 2020).
+// oklch returns the chroma, 0 to about 0.32, and the hue in degrees (Ottosson,
+// A perceptual color space for image processing, 2020).
 func oklch(c imaging.RGB) (chroma, hue float64) {
 	linear := func(v uint8) float64 {
 		f := float64(v) / 255
@@ -200,7 +204,7 @@ func oklch(c imaging.RGB) (chroma, hue float64) {
 	return math.Hypot(x, y), math.Mod(math.Atan2(y, x)*180/math.Pi+360, 360)
 }
 
-// hueDistance is the shorter way around the circle, in degrees.
+// hueDistance returns the shorter way around the circle, in degrees.
 func hueDistance(a, b float64) float64 {
 	d := math.Abs(a - b)
 	return min(d, 360-d)

@@ -44,7 +44,7 @@ func swatches(t *testing.T, text string) []imaging.Swatch {
 	return out
 }
 
-// TestAccentOfLogos is about which of a logo's inks stands for the brand.
+// TestAccentOfLogos checks which of a logo's colors becomes the accent.
 func TestAccentOfLogos(t *testing.T) {
 	for name, c := range map[string]struct{ inks, want string }{
 		"the color among black letters": {"#000000 0.9, #e50914 0.1", "#e50914"},
@@ -66,7 +66,7 @@ func TestAccentOfLogos(t *testing.T) {
 	}
 }
 
-func TestFirstLogoWeighsMost(t *testing.T) {
+func TestDecide_FirstLogoWeighsMost(t *testing.T) {
 	red, blue := swatches(t, "#e50914 1"), swatches(t, "#0b5fff 1")
 	for want, palettes := range map[string][]colors.Palette{
 		"#e50914": {{Source: "a", Inks: red}, {Source: "b", Inks: blue}},
@@ -78,8 +78,8 @@ func TestFirstLogoWeighsMost(t *testing.T) {
 	}
 }
 
-// TestWhiteIsNoAccent: white, and what is white to the eye, is what a brand is shown on.
-func TestWhiteIsNoAccent(t *testing.T) {
+// White and almost white are the usual background of a brand.
+func TestDecide_WhiteIsNotAccent(t *testing.T) {
 	mask := `<link rel=mask-icon href=/m.svg color=`
 	for name, c := range map[string]struct{ page, inks, want string }{
 		"white ink alone":                {"", "#ffffff 1", "light #ffffff"},
@@ -114,8 +114,8 @@ func TestWhiteIsNoAccent(t *testing.T) {
 	}
 }
 
-// TestTilePalette: a color of Microsoft's palette for tiles speaks for a brand only when something else says
-// it, or when it stands elsewhere.
+// A color of Microsoft's palette for tiles counts only if another source
+// agrees, or if it is declared elsewhere.
 func TestTilePalette(t *testing.T) {
 	for _, hex := range []string{"#2b5797", "#603cba", "#00aba9", "#b91d47", "#ffc40d", "#2d89ef", "#9f00a7", "#00a300", "#1e7145", "#99b433", "#e3a21a", "#7e3878", "#ee1111", "#da532c", "#ffffff"} {
 		tile := `<meta name=msapplication-TileColor content="` + hex + `">`
@@ -177,15 +177,15 @@ func TestColorsOfSheets(t *testing.T) {
 	}
 }
 
-func TestForeignBlocksHaveNoSay(t *testing.T) {
+func TestDecide_IgnoresForeignBlocks(t *testing.T) {
 	page := `<style>button{background:#00aa55}</style><div id=onetrust-consent-sdk><button>Accept</button></div><div class="cookie-banner"><p><a style="color:#00aa55" href=/c>more</a></p></div>`
 	if got := colorsOf(extracttest.Styled(page, "")); got != "" {
 		t.Errorf("got %q", got)
 	}
 }
 
-// TestFrameworkColorsNeedAWitness: a brand may have the blue that a framework has as well.
-func TestFrameworkColorsNeedAWitness(t *testing.T) {
+// A brand may have the same blue as a framework.
+func TestDecide_FrameworkColor_NeedsSecondSource(t *testing.T) {
 	page := `<style>:root{--primary:#0d6efd}</style>`
 	if got := colorsOf(extracttest.Styled(page, ""), swatches(t, "#0d6efd 1")...); got != "accent #0d6efd" {
 		t.Errorf("with a logo: %q", got)

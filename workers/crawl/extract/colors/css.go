@@ -13,7 +13,7 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Limits of what is asked of the style sheets.
+// Limits for reading the style sheets.
 const (
 	maxNamed        = 6      // colors taken from custom properties
 	maxButtons      = 40     // buttons looked at
@@ -21,10 +21,11 @@ const (
 	maxColorNodes   = 60_000 // nodes walked for them
 	maxVariableName = 60     // bytes of a name in the evidence
 	maxCSSColor     = 200    // bytes of a color
-	minButtons      = 0.2    // of all colored buttons that a color needs
+	minButtons      = 0.2    // of all colored buttons that must have a color
 )
 
-// sheets adds what the style sheets say: variables that a brand's colors are kept in, buttons and links.
+// sheets adds the colors of the style sheets: variables for brand colors,
+// buttons and links.
 func (p *colorPool) sheets() {
 	if p.in.Style == nil {
 		return
@@ -33,8 +34,8 @@ func (p *colorPool) sheets() {
 	p.surfaces()
 }
 
-// addSheet adds a color of a sheet: less of a grey one, and none that frameworks bring along unless somebody
-// else says it too.
+// addSheet adds a color of a sheet. A grey one counts less, and a framework's
+// default counts only if another source agrees.
 func (p *colorPool) addSheet(c imaging.RGB, weight float64, method string) {
 	one := pooled{color: c, weight: weight, method: method, source: p.in.PageURL(), framework: frameworkColors[c]}
 	if c.Chroma() < minChromatic {
@@ -44,7 +45,8 @@ func (p *colorPool) addSheet(c imaging.RGB, weight float64, method string) {
 }
 
 var (
-	// brandVariable is what a variable that holds a brand's color is called, most telling first.
+	// brandVariable lists names of variables for a brand's color, the most
+	// specific first.
 	brandVariable = []struct {
 		word   *regexp.Regexp
 		weight float64
@@ -54,24 +56,27 @@ var (
 		{regexp.MustCompile(`(^|[-_])(accent|theme|main|corporate)([-_]|$)`), 0.75},
 		{regexp.MustCompile(`(^|[-_])cta([-_]|$)`), 0.75},
 	}
-	// paletteVariable is the first color of the palettes that themes let their owners choose.
+	// paletteVariable is the first color of the palettes that owners choose in
+	// their themes.
 	paletteVariable = regexp.MustCompile(`^(global-palette1|ast-global-color-0|theme-palette-color-1|palette-color1|nv-primary-accent|color-base-accent-1)$`)
-	// otherVariable is what makes it another one: a state, a shade, a text on the color, another meaning.
+	// otherVariable matches names of other variables: a state, a shade, a text
+	// on the color, another meaning.
 	otherVariable = regexp.MustCompile(`(^|[-_])(error|danger|success|warning|warn|alert|info|invalid|valid|critical|positive|negative|notice|` +
 		`hover|active|focus|focused|visited|disabled|pressed|selected|inverse|inverted|` +
 		`fg|foreground|text|on|contrast|border|shadow|outline|ring|bg|background|surface|overlay|opacity|alpha|placeholder|` +
 		`secondary|tertiary|neutral|light|lighter|lightest|dark|darker|darkest|darken|lighten|faded|subtle|muted|soft|tint|shade|transparent|` +
 		`font|size|width|height|radius|family|weight|icon|gradient|facebook|twitter|instagram|linkedin|pinterest|youtube|whatsapp)([-_]|\d*$)`)
-	// camel is where a word begins in the middle of a name.
+	// camel matches the beginning of a word within a name.
 	camel = regexp.MustCompile(`([a-z])([A-Z])`)
-	// shadeVariable is a step of a scale; its middle is the color itself.
+	// shadeVariable matches a step of a scale; its middle is the color itself.
 	shadeVariable   = regexp.MustCompile(`[-_]?(\d{1,4})$`)
 	middleOfScale   = extract.FoldedSet("500", "600", "5", "6", "9", "1", "01", "base", "default", "main")
 	foreignVariable = regexp.MustCompile(`^--(wp-admin|swiper|plyr|ot-|onetrust|toastify|fa-|tw-|cc-|cky-|cmplz|fancybox|f-|pswp|adyen|sb-|video|vjs|media-|docsearch|ifm-color-(success|info|warning|danger)|` +
 		`wp--preset--color--(black|white|cyan-bluish-gray|pale-pink|vivid-red|luminous-vivid-(orange|amber)|light-green-cyan|vivid-green-cyan|pale-cyan-blue|vivid-cyan-blue|vivid-purple)$)`)
 )
 
-// variables adds the custom properties of the root whose names say that they hold the brand's color.
+// variables adds the custom properties of the root that are named as the
+// brand's color.
 func (p *colorPool) variables() {
 	type named struct {
 		color  imaging.RGB
@@ -92,12 +97,13 @@ func (p *colorPool) variables() {
 		return int(100*b.weight) - int(100*a.weight)
 	})
 	for i, f := range found[:min(len(found), maxNamed)] {
-		// A sheet with many such names has many colors, of which the first is meant most.
+		// A sheet with many such names has many colors; the first counts most.
 		p.addSheet(f.color, variableWeight*f.weight/float64(1+i/2), "css variable "+f.name[:min(len(f.name), maxVariableName)])
 	}
 }
 
-// brandVariableWeight is how much the name of a custom property says that it holds the brand's color, 0 to 1.
+// brandVariableWeight returns how likely a custom property holds the brand's
+// color, by its name, from 0 to 1.
 func brandVariableWeight(name string) float64 {
 	if foreignVariable.MatchString(name) {
 		return 0
@@ -121,7 +127,8 @@ func brandVariableWeight(name string) float64 {
 	return 0
 }
 
-// surfaces adds the backgrounds of buttons and the color of links, and notes the ground of a dark page.
+// surfaces adds the backgrounds of buttons and the color of links, and records
+// the background of a dark page.
 func (p *colorPool) surfaces() {
 	buttons, links := map[imaging.RGB]int{}, map[imaging.RGB]int{}
 	buttonCount, linkCount, nodes := 0, 0, 0
@@ -173,7 +180,7 @@ func (p *colorPool) surfaces() {
 	}
 }
 
-// buttonName is what the class of a button says.
+// buttonName matches the class of a button.
 var buttonName = regexp.MustCompile(`(^|[-_])(btn|button|cta)([-_]|$)`)
 
 func isButton(n *html.Node) bool {
@@ -188,9 +195,9 @@ func isButton(n *html.Node) bool {
 	return false
 }
 
-// cssColor reads a color as style sheets write it: all that CSS has, mixed ones, and the bare channels that
-// sheets keep in variables: "59 130 246" or "222.2 47.4% 11.2%". ok is false for what is more than half
-// transparent.
+// cssColor parses a color of a style sheet: all of CSS, including mixed colors,
+// and bare channels as kept in variables: "59 130 246" or "222.2 47.4% 11.2%".
+// ok is false for a color that is more than half transparent.
 func cssColor(text string) (imaging.RGB, bool) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" || len(text) > maxCSSColor {
@@ -205,8 +212,8 @@ func cssColor(text string) (imaging.RGB, bool) {
 	return channels(text)
 }
 
-// wideGamut takes the channels of display-p3 for those of sRGB, of which it is the vivid cousin: what is
-// declared in it is meant to look like its sRGB fallback.
+// wideGamut treats the channels of display-p3 as those of sRGB: a color
+// declared in display-p3 is meant to look like its sRGB fallback.
 func wideGamut(text string) string {
 	if rest, ok := strings.CutPrefix(text, "color(display-p3"); ok {
 		return "color(srgb" + rest
@@ -214,7 +221,8 @@ func wideGamut(text string) string {
 	return text
 }
 
-// channels reads three bare numbers: with percentages hue, saturation and lightness, else red, green and blue.
+// channels parses three bare numbers: with percentages hue, saturation and
+// lightness, else red, green and blue.
 func channels(text string) (imaging.RGB, bool) {
 	text, _, _ = strings.Cut(text, "/")
 	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' })
@@ -235,8 +243,9 @@ func channels(text string) (imaging.RGB, bool) {
 	return c, ok
 }
 
-// mixed reads what is within color-mix(): "in srgb, red 40%, blue". All spaces are mixed as sRGB, which is
-// near enough to tell a brand's color. A part that is transparent makes the mix so.
+// mixed parses the arguments of color-mix(): "in srgb, red 40%, blue". All
+// spaces are mixed as sRGB, which is close enough for a brand's color. A
+// transparent part makes the mix transparent.
 func mixed(inside string) (imaging.RGB, bool) {
 	_, rest, ok := strings.Cut(inside, ",")
 	if !ok {
@@ -270,7 +279,7 @@ func mixed(inside string) (imaging.RGB, bool) {
 	return imaging.RGB{R: mix(ca.R, cb.R), G: mix(ca.G, cb.G), B: mix(ca.B, cb.B)}, true
 }
 
-// topComma is the first comma that stands in no brackets, -1 for none.
+// topComma returns the index of the first comma outside of brackets, or -1.
 func topComma(text string) int {
 	nest := 0
 	for i := range len(text) {
@@ -288,7 +297,7 @@ func topComma(text string) int {
 	return -1
 }
 
-// mixPart splits a color from its percentage; the share is -1 when there is none.
+// mixPart splits a color from its percentage; the share is -1 if there is none.
 func mixPart(text string) (string, float64) {
 	text = strings.TrimSpace(text)
 	for _, at := range []int{strings.LastIndexByte(text, ' '), strings.IndexByte(text, ' ')} {
@@ -305,7 +314,7 @@ func mixPart(text string) (string, float64) {
 	return text, -1
 }
 
-// frameworkColors are the colors that frameworks, builders and widgets bring along.
+// frameworkColors are the default colors of frameworks, builders and widgets.
 var frameworkColors = hexes(
 	"0d6efd 007bff 6610f2 6f42c1 d63384 e83e8c dc3545 fd7e14 ffc107 198754 28a745 20c997 0dcaf0 17a2b8 0a58ca 0056b3 337ab7 5cb85c 5bc0de f0ad4e d9534f 428bca", // Bootstrap
 	"3b82f6 2563eb 1d4ed8 6366f1 4f46e5 4338ca 8b5cf6 7c3aed ef4444 dc2626 10b981 059669 22c55e 16a34a f59e0b 0ea5e9 0284c7 14b8a6",                             // Tailwind
@@ -316,14 +325,15 @@ var frameworkColors = hexes(
 	"3f51b5 1976d2 6200ee 6750a4 2196f3 ff4081 007aff 00b3ff 00b2ff 0000ee 0000ff 551a8b 0070f3 4c9aff 409eff", // Material, Swiper, Plyr, user agents, Element
 )
 
-// templateColors are what generators of icons and new projects declare unless somebody changes it.
+// templateColors are the defaults of generators for icons and new projects.
 var templateColors = hexes(
 	"1976d2 4dba87 663399", // new projects of Angular, Vue, Gatsby
 	"5bbad5",               // RealFaviconGenerator's mask icon
 )
 
-// tileColors are the palette that Microsoft's guide to tiles gave, from which RealFaviconGenerator lets its
-// users take one. As the color of a tile, and nothing else, each says that somebody had to choose something.
+// tileColors are the palette in Microsoft's guide to tiles, from which users of
+// RealFaviconGenerator choose. As the color of a tile alone, each of them only
+// shows that a choice was required.
 var tileColors = hexes("99b433 00a300 1e7145 ff0097 9f00a7 7e3878 603cba 1d1d1d 00aba9 eff4ff 2d89ef 2b5797 ffc40d e3a21a da532c ee1111 b91d47")
 
 func hexes(lists ...string) map[imaging.RGB]bool {

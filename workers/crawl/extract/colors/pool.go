@@ -8,7 +8,8 @@ import (
 	"letterhead/workers/crawl/extract"
 )
 
-// Weights of what declares a color. Source: the extraction notes' pool, tuned on nothing but them.
+// Weights of the sources of a color, from the pool in the extraction notes and
+// not tuned further.
 const (
 	paletteWeight    = 3.0
 	themeWeight      = 2.0
@@ -16,42 +17,45 @@ const (
 	tileWeight       = 1.0
 	manifestWeight   = 2.0
 	backgroundWeight = 0.5
-	groundWeight     = 0.1 // the page's own ground counts when there is nothing but white
+	groundWeight     = 0.1 // the page's background counts if everything else is white
 	variableWeight   = 2.0
 	buttonWeight     = 1.0
 	linkWeight       = 1.0
-	knownWeight      = 3.0 // a data set's accent was chosen by people
+	knownWeight      = 3.0 // people chose the accents of the data set
 
-	// neutralShare is what counts of a grey that only a sheet says: it is the page's, not the brand's.
+	// neutralShare is the weight factor of a grey found only in a sheet: it
+	// belongs to the page, not the brand.
 	neutralShare = 0.2
-	minShare     = 0.02 // of a picture's ink that a color needs
+	minShare     = 0.02 // share of an image's area that a color needs
 	maxOthers    = 6    // further methods kept of one color
 )
 
-// pooled is one color of the pool with all that speaks for it.
+// pooled is one color of the pool and its sources.
 type pooled struct {
 	color  imaging.RGB
 	weight float64
-	method string // of the largest single weight, whose color it keeps
+	method string // of the largest single weight, which also gives the color
 	source string
 	others []string // further methods
-	// framework says that nothing speaks for it but what a framework or a generator brings along.
+	// framework is set if only defaults of a framework or a generator support
+	// the color.
 	framework bool
 }
 
-// colorPool gathers everything that declares or shows a color.
+// colorPool collects all declared and visible colors.
 type colorPool struct {
 	in      extract.Input
 	list    []pooled
-	grounds []pooled // dark ones that count only when nothing else is dark
+	grounds []pooled // dark ones that count only if nothing else is dark
 }
 
 func (p *colorPool) add(c imaging.RGB, weight float64, method, source string) {
 	p.list = append(p.list, pooled{color: c, weight: weight, method: method, source: source})
 }
 
-// declared adds what a page declares. White and black are the page's, not the brand's, unless extremes says
-// otherwise; what is black all the same is noted as its ground.
+// declared adds the declarations of a page. White and black belong to the page,
+// not the brand, unless extremes is set; a black one is still recorded as the
+// page's background.
 func (p *colorPool) declared(text string, weight float64, method, source string, extremes bool) {
 	c, ok := Parse(text)
 	switch {
@@ -63,7 +67,7 @@ func (p *colorPool) declared(text string, weight float64, method, source string,
 	}
 }
 
-// tile adds the color of a tile, unless it is one of those that generators choose.
+// tile adds the color of a tile, unless it is a generator's default.
 func (p *colorPool) tile(text string) {
 	if c, ok := Parse(text); ok && tileColors[c] {
 		p.list = append(p.list, pooled{color: c, weight: tileWeight, method: "tile color", source: p.in.PageURL(), framework: true})
@@ -72,19 +76,21 @@ func (p *colorPool) tile(text string) {
 	p.declared(text, tileWeight, "tile color", p.in.PageURL(), false)
 }
 
-// poolColors gathers the colors of a site and merges what looks the same. The strongest come first.
+// poolColors collects the colors of a site and merges those that look the same.
+// The strongest come first.
 func poolColors(in extract.Input, palettes []Palette) []pooled {
 	p := &colorPool{in: in}
 	p.logos(palettes)
 	for _, m := range in.Page.Metas {
 		if m.Key == "theme-color" {
 			p.declared(m.Content, themeWeight, "theme-color", in.PageURL(), false)
-			break // the first is meant for light pages
+			break // the first is for light pages
 		}
 	}
 	for _, icon := range in.Page.Icons {
 		if icon.Rel == "mask-icon" {
-			// A black one is the brand's ink: browsers show it on a ground of their own.
+			// A black one is the brand's ink: browsers show it on their own
+			// background.
 			if c, _ := Parse(icon.Color); c.Brightness() <= nearlyWhite {
 				p.declared(icon.Color, maskWeight, "mask-icon color", in.PageURL(), true)
 			}
@@ -109,7 +115,8 @@ func poolColors(in extract.Input, palettes []Palette) []pooled {
 	return p.withGround(slices.DeleteFunc(merge(p.list), func(c pooled) bool { return c.framework }))
 }
 
-// withGround adds the first dark ground to a pool of white and pale greys alone: the brand is shown on it.
+// withGround adds the first dark background to a pool of only white and pale
+// greys: the brand is shown on it.
 func (p *colorPool) withGround(pool []pooled) []pooled {
 	if len(pool) == 0 || len(p.grounds) == 0 || slices.ContainsFunc(pool, func(c pooled) bool { return c.chromatic() || c.inked() }) {
 		return pool
@@ -117,8 +124,8 @@ func (p *colorPool) withGround(pool []pooled) []pooled {
 	return append(pool, p.grounds[0])
 }
 
-// logos adds the inks of the logos. All logos together weigh the same, however many there are; the first is
-// the primary one, and each further one counts for less.
+// logos adds the colors of the logos. The total weight of the logos is
+// constant; the first is the primary one, and each further one counts less.
 func (p *colorPool) logos(palettes []Palette) {
 	total := 0.0
 	for i := range palettes {
@@ -134,7 +141,7 @@ func (p *colorPool) logos(palettes []Palette) {
 	}
 }
 
-// merge joins colors that look the same into the one that weighs most.
+// merge joins colors that look the same into the one with the largest weight.
 func merge(pool []pooled) []pooled {
 	strongest := func(a, b pooled) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.color.Hex(), b.color.Hex()))

@@ -1,5 +1,5 @@
-// Package company decides what a record says of the company behind a site: founding year, employees, kind, location,
-// ticker and industries.
+// Package company decides the fields about the company behind a site: founding
+// year, employees, kind, location, ticker and industries.
 package company
 
 import (
@@ -18,19 +18,19 @@ import (
 	"letterhead/workers/crawl/sp500"
 )
 
-// How sure a fact is, by where it stands. What the site declares comes before the data set, and that before
-// what is read out of prose.
+// Confidences of the facts, by source. The site's declarations come before the
+// data set, and the data set before prose.
 const (
 	fromJSONLD    = 0.9
 	fromMicrodata = 0.85
-	fromMorePage  = 0.05 // less when the declaration stands on another page than the home page
+	fromMorePage  = 0.05 // less if the declaration is not on the home page
 	fromDataSet   = 0.75
-	tickerDataSet = 0.95 // a site hardly ever declares its ticker, and the data set is about nothing else
+	tickerDataSet = 0.95 // sites rarely declare their ticker, and the data set is specific to tickers
 	fromEnding    = 0.9
 	fromType      = 0.8
 )
 
-// claim is a fact and where it comes from.
+// claim is a fact and its source.
 type claim[T any] struct {
 	value      T
 	source     string // URL or data set
@@ -38,7 +38,8 @@ type claim[T any] struct {
 	confidence float64
 }
 
-// surest is the surest claim, the first of equals; nil when there is none.
+// surest returns the claim with the highest confidence, the first of equals, or
+// nil if there is none.
 func surest[T any](claims []claim[T]) *claim[T] {
 	var out *claim[T]
 	for i := range claims {
@@ -49,7 +50,7 @@ func surest[T any](claims []claim[T]) *claim[T] {
 	return out
 }
 
-// dossier is all that is claimed about a company.
+// dossier holds all claims about a company.
 type dossier struct {
 	in        input
 	name      string // the brand's
@@ -58,15 +59,16 @@ type dossier struct {
 	employees []claim[int]
 	places    []claim[*eventschemas.Location]
 	tickers   []claim[[]string] // qualified or bare
-	bare      []claim[int]      // founding years of the page that is being read, that name nobody
+	bare      []claim[int]      // founding years without a subject on the current page
 }
 
-// input is what was gathered of one site, with what the company's facts ask of it.
+// input is the gathered data of one site, with queries for facts about the
+// company.
 type input struct{ extract.Input }
 
-// Decide decides the facts about the company: what its own site declares or says of itself, what a data set
-// knows about its domain, and nothing more. Domain endings that only one kind of organization gets tell its
-// kind.
+// Decide decides the facts about the company: the declarations and statements
+// of its own site, and the data set's entry for its domain. Domain endings that
+// are reserved for one kind of organization decide its kind.
 func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventschemas.Evidence) {
 	in := input{of}
 	d := &dossier{in: in, name: in.ownName()}
@@ -81,7 +83,7 @@ func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventsc
 	note := func(field, source, method string, confidence float64) {
 		evidence = append(evidence, eventschemas.Evidence{Field: "company." + field, Source: source, Method: method, Confidence: extract.Round2(confidence)})
 	}
-	slices.SortStableFunc(d.founded, func(a, b claim[int]) int { return cmp.Compare(a.value, b.value) }) // of equals the earliest
+	slices.SortStableFunc(d.founded, func(a, b claim[int]) int { return cmp.Compare(a.value, b.value) }) // the earliest of equals
 	if c := surest(d.founded); c != nil {
 		company.FoundedYear = &c.value
 		note("founded_year", c.source, c.method, c.confidence)
@@ -112,7 +114,7 @@ func Decide(of extract.Input) (company *eventschemas.Company, evidence []eventsc
 	return company, evidence
 }
 
-// known takes in what the data set knows about the domain.
+// known adds the data set's entry for the domain.
 func (d *dossier) known() {
 	f, ok := sp500.Of(d.in.Site.Domain)
 	if !ok {
@@ -147,10 +149,11 @@ func (d *dossier) ending() {
 	}
 }
 
-// goCountries are the domains whose registries give go to the government.
+// goCountries are the domains whose registries reserve go for the government.
 var goCountries = []string{"jp", "kr", "th", "id", "ke", "tz", "ug"}
 
-// kindOfDomain knows the endings that registries give to one kind of organization only.
+// kindOfDomain returns the kind for endings that registries reserve for one
+// kind of organization.
 func kindOfDomain(domain string) string {
 	labels := strings.Split(domain, ".")
 	last := labels[len(labels)-1]
@@ -175,7 +178,8 @@ type ownObject struct {
 	confidence float64
 }
 
-// declared lists the objects in which the pages declare the owner, the surest first.
+// declared lists the objects in which the pages declare the owner, the most
+// certain first.
 func (in input) declared() []ownObject {
 	var out []ownObject
 	add := func(g *linkeddata.Graph, p *page.Page, how string, confidence float64) {
@@ -205,8 +209,9 @@ func (in input) declared() []ownObject {
 	return out
 }
 
-// claims says whether an object itself says that it is the brand: by a name that fits, or by the address of the
-// site's front page. A lone organization in microdata is as often a partner's or a branch's.
+// claims reports whether an object identifies itself as the brand: by a name
+// that fits, or by the URL of the site's front page. A single organization in
+// microdata is often a partner or a branch.
 func (in input) claims(o *linkeddata.Object) bool {
 	for _, key := range []string{"name", "legalName", "alternateName"} {
 		if in.Fits(o.Text(key)) >= extract.StrongFit {
@@ -216,7 +221,7 @@ func (in input) claims(o *linkeddata.Object) bool {
 	return slices.ContainsFunc(o.URLs("url"), func(text string) bool { return in.isFront(in.Page.Resolve(text)) })
 }
 
-// isFront says whether an address is that of the site's front page.
+// isFront reports whether a URL is that of the site's front page.
 func (in input) isFront(u *url.URL) bool {
 	if u == nil || !in.Site.Own(u) {
 		return false
@@ -224,8 +229,9 @@ func (in input) isFront(u *url.URL) bool {
 	return !extract.Input{Page: &page.Page{URL: u}}.Inner()
 }
 
-// ownPlace finds the object of a place that is the brand's: a type of our taxonomy, or something with an address,
-// whose address or name is the brand's. Schema.org has many kinds of places that are not called organizations.
+// ownPlace returns the object of a place that is the brand's: of a type in our
+// taxonomy, or with a postal address, whose URL or name is the brand's.
+// Schema.org has many kinds of places that are not organizations.
 func (in input) ownPlace(g *linkeddata.Graph) *linkeddata.Object {
 	for _, o := range g.Objects {
 		if o.Parent != nil || !in.claims(o) {
@@ -238,18 +244,18 @@ func (in input) ownPlace(g *linkeddata.Graph) *linkeddata.Object {
 	return nil
 }
 
-// ownName is the brand's name.
+// ownName returns the brand's name.
 func (in input) ownName() string {
 	name, _ := extract.Name(in.Input)
 	return name.Value
 }
 
-// pages are the home page and those read besides it.
+// pages returns the home page and the other pages that were read.
 func (in input) pages() []*page.Page {
 	return append([]*page.Page{in.Page}, in.More...)
 }
 
-// pageAddress is where a page was found, "" when that is not known.
+// pageAddress returns the URL of a page, or "" if it is unknown.
 func pageAddress(p *page.Page) string {
 	if p == nil || p.URL == nil {
 		return ""
@@ -257,7 +263,8 @@ func pageAddress(p *page.Page) string {
 	return p.URL.String()
 }
 
-// locationIn is a location in a known country, with its region and sub-region.
+// locationIn returns a location in a known country, with its region and
+// sub-region.
 func locationIn(city, state string, country postal.Country) *eventschemas.Location {
 	return &eventschemas.Location{
 		City: optional(city), State: optional(state), Country: optional(country.Name), CountryCode: optional(country.Code),
@@ -265,7 +272,7 @@ func locationIn(city, state string, country postal.Country) *eventschemas.Locati
 	}
 }
 
-// optional is nil for an empty text.
+// optional returns nil for an empty text.
 func optional(text string) *string {
 	if text == "" {
 		return nil

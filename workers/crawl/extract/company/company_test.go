@@ -14,7 +14,8 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// pages reads a home page and further pages of a domain, each given as its path and its body.
+// pages returns the input for a home page and further pages of a domain, each
+// given as path and body.
 func pages(domain, home string, more ...[2]string) extract.Input {
 	s := site.New(domain)
 	at := func(path string) *url.URL { return &url.URL{Scheme: "https", Host: domain, Path: path} }
@@ -25,7 +26,8 @@ func pages(domain, home string, more ...[2]string) extract.Input {
 	return in
 }
 
-// told is a company in short: founded, employees, kind, city, state, country code, ticker.
+// told summarizes a company: founded, employees, kind, city, state, country
+// code, ticker.
 func told(c *eventschemas.Company) string {
 	text := func(s *string) string {
 		if s == nil {
@@ -50,7 +52,7 @@ func told(c *eventschemas.Company) string {
 
 const acmeTitle = `<title>Acme</title><meta property="og:site_name" content="Acme">`
 
-func TestFoundedYearIsReadWhereItIsTold(t *testing.T) {
+func TestFounded_ReadFromProse(t *testing.T) {
 	for text, want := range map[string]string{
 		"Acme was founded in 1998 by two students.":                    "1998",
 		"Acme, founded in Lisbon in 1998, makes anvils.":               "1998",
@@ -86,7 +88,7 @@ func TestFoundedYearIsReadWhereItIsTold(t *testing.T) {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
-	// The home page speaks of others too: there the brand must be named.
+	// The home page also mentions others: there the brand must be named.
 	for text, want := range map[string]string{
 		"<p>Acme was founded in 1998.</p>": "1998", "<p>We were founded in 1998.</p>": "1998", "<p>And so, she said, we were founded in 1998.</p>": "-",
 		`<meta name="description" content="Acme makes anvils. Established in Leeds in 1902.">`: "1902", "<p>创立于2002年</p>": "2002", "<p>Est. 1898</p>": "1898", "<article>Beta was founded in 1998, Acme reports.</article>": "-", "<header>Since 1898</header>": "1898",
@@ -102,7 +104,7 @@ func TestFoundedYearIsReadWhereItIsTold(t *testing.T) {
 	}
 }
 
-func TestEmployeesAreReadOnAboutPages(t *testing.T) {
+func TestEmployees_AboutPage(t *testing.T) {
 	for text, want := range map[string]string{
 		"Acme has over 500 employees in 12 countries.":                       "201",
 		"Our team: 1,200+ employees":                                         "1001",
@@ -132,7 +134,7 @@ func TestEmployeesAreReadOnAboutPages(t *testing.T) {
 	}
 }
 
-func TestKindIsToldByLegalFormsThatTellIt(t *testing.T) {
+func TestKind_FromLegalForm(t *testing.T) {
 	for _, x := range []struct{ domain, path, text, want string }{
 		{"acme.de", "/impressum", "Acme GmbH", "PRIVATELY_HELD"},
 		{"acme.de", "/impressum", "Acme GmbH & Co. KG", "PRIVATELY_HELD"},
@@ -172,7 +174,7 @@ func TestKindIsToldByLegalFormsThatTellIt(t *testing.T) {
 	}
 }
 
-func TestLocationIsReadFromImprintsAndFooters(t *testing.T) {
+func TestLocation_ImprintAndFooter(t *testing.T) {
 	for name, x := range map[string]struct {
 		in   extract.Input
 		want string
@@ -222,7 +224,8 @@ func TestDataSetAndSite(t *testing.T) {
 	if len(c.Industries) == 0 || c.Industries[0].Slug != "semiconductors" || c.Industries[0].Score != 0.95 {
 		t.Errorf("industries %+v", c.Industries)
 	}
-	// What the site declares wins over the data set, and that over prose.
+	// The site's declarations go before the data set, and the data set before
+	// prose.
 	c, _ = company.Decide(pages("nvidia.com", `<title>NVIDIA</title>`+extracttest.Organization(`"url":"/","name":"NVIDIA","foundingDate":"1992"`), [2]string{"/about", "<p>NVIDIA was founded in 1990.</p>"}))
 	if *c.FoundedYear != 1992 {
 		t.Errorf("founded %d", *c.FoundedYear)
@@ -248,7 +251,7 @@ func TestTickersAreQualified(t *testing.T) {
 	}
 }
 
-func TestNothingIsInvented(t *testing.T) {
+func TestDecide_NoEvidence_IsEmpty(t *testing.T) {
 	c, evidence := company.Decide(pages("acme.com", acmeTitle+`<p>Welcome to Acme, where 500 people in 1998 met at 12 Main Street.</p>`))
 	if got := told(c); got != "- - - nowhere -" || len(evidence) != 0 || len(c.Industries) != 0 {
 		t.Errorf("%q, %v, %v", got, evidence, c.Industries)

@@ -25,7 +25,7 @@ var (
 	symbol   = regexp.MustCompile(`^[A-Z0-9.\-]{1,10}$`)
 )
 
-// declared takes in what the owner's object says.
+// declared adds the fields of the owner's object.
 func (d *dossier) declared(o ownObject) {
 	if m := year.FindString(o.Text("foundingDate")); m != "" {
 		if y, err := strconv.Atoi(m); err == nil && d.in.believed(y) {
@@ -55,7 +55,8 @@ func (d *dossier) declared(o ownObject) {
 	}
 }
 
-// headcount is the floor of the bucket that the declared number of employees falls into.
+// headcount returns the floor of the bucket of the declared number of
+// employees.
 func headcount(owner *linkeddata.Object) (int, bool) {
 	text := owner.Text("numberOfEmployees")
 	for _, v := range owner.Linked("numberOfEmployees") {
@@ -69,7 +70,8 @@ func headcount(owner *linkeddata.Object) (int, bool) {
 }
 
 var (
-	// amount is a number with separators of thousands, with a fraction, and with a word that multiplies it.
+	// amount matches a number with thousands separators, a fraction, and a word
+	// that multiplies it.
 	amount = regexp.MustCompile(`(?i)(\d{1,3}(?:[.,'’\x{00a0}\x{202f} ]\d{3})+|\d+)(?:[.,](\d{1,2}))?(?:\D|$)`)
 	scaled = regexp.MustCompile(`(?i)^\s?(?:(k|tsd|tausend|thousand|mil|mille)|(mio|mn|million\p{L}*|millones|millions|m))(?:[^\p{L}]|$)`)
 )
@@ -77,11 +79,12 @@ var (
 const (
 	thousand     = 1_000
 	million      = 1_000_000
-	mostEmployed = 20_000_000 // more are counted in no company's name
+	mostEmployed = 20_000_000 // no company declares more
 )
 
-// bucket is the floor of the bucket of the first number in a text: 1.500, 1,500 and 1 500 are thousands, 250.5 has
-// a fraction, 1,5 Mio is one and a half million.
+// bucket returns the floor of the bucket of the first number in a text: 1.500,
+// 1,500 and 1 500 are thousands, 250.5 has a fraction, 1,5 Mio is one and a
+// half million.
 func bucket(text string) (int, bool) {
 	m := amount.FindStringSubmatchIndex(text)
 	if m == nil {
@@ -118,7 +121,7 @@ func bucket(text string) (int, bool) {
 	return floor, true
 }
 
-// location reads the first address that names at least a city or a country.
+// location returns the first address that has at least a city or a country.
 func (d *dossier) location(owner *linkeddata.Object) *eventschemas.Location {
 	for _, a := range owner.Linked("address") {
 		country := a.Text("addressCountry")
@@ -129,7 +132,7 @@ func (d *dossier) location(owner *linkeddata.Object) *eventschemas.Location {
 		near, ok := postal.OfDomain(d.in.Site.Domain)
 		switch {
 		case country != "":
-		case ok && strings.EqualFold(state, near.Code): // the country's code in the place of a region's
+		case ok && strings.EqualFold(state, near.Code): // the country's code instead of a region's
 			country, state = near.Code, ""
 		default:
 			country = countryOfState(state, a.Text("postalCode"))
@@ -153,8 +156,8 @@ var (
 	canadianCode = regexp.MustCompile(`^[A-Z]\d[A-Z] ?\d[A-Z]\d$`)
 )
 
-// countryOfState is the country of an address that names none, where a state of North America and a postal code
-// of its form stand together.
+// countryOfState returns the country of an address that names none, if it has a
+// state of North America and a matching postal code.
 func countryOfState(state, code string) string {
 	switch {
 	case zipCode.MatchString(code) && postal.ZIPOf(state, code):
@@ -165,8 +168,9 @@ func countryOfState(state, code string) string {
 	return ""
 }
 
-// located is a location out of declared parts; nil when they hold neither a city nor a known country. A
-// country that is not known is kept by its name.
+// located returns a location made of declared parts, or nil if they contain
+// neither a city nor a known country. An unknown country keeps its declared
+// name.
 func located(city, state, country string) *eventschemas.Location {
 	city, state, country = page.Clean(city, maxPlace), page.Clean(state, maxPlace), page.Clean(country, maxPlace)
 	if name, rest, found := strings.Cut(city, ","); found { // "Weßling, Germany" as the city
@@ -190,7 +194,7 @@ func located(city, state, country string) *eventschemas.Location {
 	return locationIn(city, state, c)
 }
 
-// exchanges are the names of stock exchanges as they are written, and ours.
+// exchanges maps the spellings of stock exchanges to ours.
 var exchanges = map[string]string{
 	"NASDAQ": "NASDAQ", "NASDAQGS": "NASDAQ", "NASDAQGM": "NASDAQ", "NASDAQCM": "NASDAQ", "XNAS": "NASDAQ", "NYSE": "NYSE", "XNYS": "NYSE",
 	"NYSEAMERICAN": "NYSEAMERICAN", "AMEX": "NYSEAMERICAN", "LSE": "LSE", "LON": "LSE", "XLON": "LSE", "AIM": "LSE", "ETR": "XETRA", "XETRA": "XETRA", "XETR": "XETRA", "FRA": "FRA", "FWB": "FRA",
@@ -199,7 +203,7 @@ var exchanges = map[string]string{
 	"KRX": "KRX", "SGX": "SGX", "JSE": "JSE", "TASE": "TASE", "CBOE": "CBOE", "BATS": "CBOE", "WSE": "WSE", "B3": "B3", "BMV": "BMV", "SSE": "SSE", "SZSE": "SZSE", "TWSE": "TWSE",
 }
 
-// tickers reads stock tickers, qualified by their exchange or bare.
+// tickers parses stock tickers, with or without their exchange.
 func tickers(texts []string) []string {
 	var out []string
 	for _, text := range texts {
@@ -231,7 +235,8 @@ func listed(all []string) (ticker *string, symbols []string) {
 	return ticker, symbols
 }
 
-// kindOfType knows the schema.org types that tell a kind. A corporation may be private as well as public.
+// kindOfType returns the kind for schema.org types that imply one. A
+// corporation may be private or public.
 func kindOfType(owner *linkeddata.Object) string {
 	switch {
 	case owner.Is("NGO"):

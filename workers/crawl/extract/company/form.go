@@ -9,10 +9,11 @@ import (
 	"letterhead/workers/crawl/postal"
 )
 
-// legalForms are the endings of company names: those that tell the kind, since their shares cannot be listed, or
-// since they are partnerships, sole traders or may make no profit; and those that may be public or private.
+// legalForms are the endings of company names: those that imply the kind,
+// because their shares cannot be listed, or because they are partnerships, sole
+// traders or non-profits; and those that may be public or private.
 var legalForms = []struct {
-	kind    string // "" for forms that tell none
+	kind    string // "" for forms that imply none
 	pattern string
 }{
 	{"NON_PROFIT", `e\. ?V\.|gGmbH|gemeinnützige GmbH|gUG|ONLUS|501\(c\)\(3\)`},
@@ -22,23 +23,24 @@ var legalForms = []struct {
 	{"", `Inc\.?|Incorporated|Corp\.?|Corporation|plc|PLC|AG|SE|KGaA|S\.A\.S?\.?|SAS?|S\.p\.A\.|SpA|N\.?V\.?|AB|A/S|AS|Oyj?|` + limited},
 }
 
-// limited is the form that is private by law in the United Kingdom and Ireland, and only there.
+// limited is the form that is private by law in the United Kingdom and Ireland
+// only.
 const limited = `Ltd\.?|Limited`
 
-// formMarks are the pieces of text without which no expression of this file matches.
+// formMarks are substrings without which no expression of this file matches.
 var formMarks = []string{
 	"GmbH", "UG (", "gUG", "LLC", "L.L.C", "Ltd", "Limited", "S.r.l", "Srl", "srl", "SRL", "S.R.L", "SARL", "S.A.R.L", "SASU", "B.V", "BV", "Sp.", "ApS", ". r", ".r.", ". o", ".o.", "Kft", "OÜ", "S.L",
 	"Ltda", "Lda", "Bhd", "SPRL", "LLP", "GbR", "OHG", "PartG", "PartnerschaftsG", "e. V", "e.V", "e. K", "e.K", "ONLUS", "501", "harity", "HARITY", "rofit", "asoc", "lucr", "erein", "gemein", "loi", "non lucrativa", "sin ánimo", "ANBI",
 	"nternehme", "ndividu", "entrepreneur", "entreprise", "trader", "autónomo", "eenmanszaak", "Eenmanszaak",
 }
 
-// formPattern finds one of some forms behind a name.
+// formPattern returns an expression for some forms after a name.
 func formPattern(forms string) *regexp.Regexp {
 	return regexp.MustCompile(`[\s,](?:` + forms + `)(?:[\s,.;:)|–-]|$)`)
 }
 
-// formPatterns are those of the table's rows, anyForm is that of the whole table and commercial that of the forms
-// that are not for those who make no profit.
+// formPatterns are those of the table's rows, anyForm is that of the whole
+// table, and commercial that of the forms not available to non-profits.
 var formPatterns, anyForm, commercial = func() ([]*regexp.Regexp, *regexp.Regexp, *regexp.Regexp) {
 	var rows []*regexp.Regexp
 	var all, trading []string
@@ -56,7 +58,8 @@ var limitedPattern = formPattern(limited)
 // maxLegalName is the number of words of a company's name before its legal form.
 const maxLegalName = 5
 
-// kindOfForm is the kind that a text's legal form tells, when the name before it is the brand's.
+// kindOfForm returns the kind implied by a text's legal form, if the name
+// before it is the brand's.
 func (d *dossier) kindOfForm(text string) string {
 	for i, f := range legalForms {
 		if f.kind == "" {
@@ -74,7 +77,7 @@ func (d *dossier) kindOfForm(text string) string {
 	return ""
 }
 
-// isOwn says whether the words that a text ends with are the brand's name.
+// isOwn reports whether the words that a text ends with are the brand's name.
 func (d *dossier) isOwn(before string) bool {
 	words := strings.FieldsFunc(before, func(r rune) bool {
 		return unicode.IsSpace(r) || r == ',' || r == '|' || r == '©' || r == ':' || r == ';' || r == '(' || r == ')'
@@ -94,7 +97,7 @@ var (
 	supported  = regexp.MustCompile(`(?i)(donat(e|ed|ion|ions) to|support(s|ed|ing)?|partner(s|ed|ing)? with|proceeds|benefit(s|ing)?|discount|spende(n)? an|unterstütz\p{L}*)`)
 )
 
-// formIn reads the kind of organization out of a line of an imprint or a footer.
+// formIn reads the kind of organization in a line of an imprint or a footer.
 func (d *dossier) formIn(line string, x prose, brand []string) {
 	if len(line) > maxFooterLegal && x.role == atHome {
 		return
@@ -118,11 +121,12 @@ func (d *dossier) formIn(line string, x prose, brand []string) {
 	}
 }
 
-// charityWords link a name and what says that it is a charity.
+// charityWords are words between a name and the statement that it is a charity.
 var charityWords = wordSet("is are was a an the as registered charity non profit nonprofit not for company limited by guarantee and in england wales scotland ireland number no our small independent organization organisation us federal tax exempt ist sind ein eine eingetragener gemeinnütziger est une es una")
 
-// isOwnCharity says whether a sentence says of the brand, of us or of nobody else that it is a charity. A page
-// names its friends' numbers too.
+// isOwnCharity reports whether a sentence states that the brand, we, or an
+// unnamed subject is a charity. A page may also list numbers of other
+// charities.
 func (d *dossier) isOwnCharity(sentence string, pattern *regexp.Regexp, x prose, brand []string) bool {
 	at := pattern.FindStringIndex(sentence)
 	if at == nil {
@@ -134,7 +138,7 @@ func (d *dossier) isOwnCharity(sentence string, pattern *regexp.Regexp, x prose,
 	for end > 0 && charityWords[words[end-1].folded] && !we[words[end-1].folded] {
 		end--
 	}
-	if end == 0 { // "Registered charity number 123456" names nobody
+	if end == 0 { // "Registered charity number 123456" has no subject
 		return pattern == charity && x.role != atAbout
 	}
 	return d.endsWith(before, words[:end], brand, true) != aboutOthers

@@ -12,24 +12,26 @@ import (
 	"letterhead/workers/crawl/postal"
 )
 
-// How sure a founding year is that was read out of prose. A range in a copyright notice tells the age of a web
-// site, and gives none.
+// Confidences of a founding year in prose. A range in a copyright notice is the
+// age of a web site, and is ignored.
 const (
 	fromFounded     = 0.65 // "Acme was founded in 1998"
-	fromFoundedHome = 0.55 // the same on the home page, where others are spoken of too
+	fromFoundedHome = 0.55 // the same on the home page, which also mentions others
 	fromSince       = 0.45 // "since 1998"
-	fromSinceAlone  = 0.40 // the same in a header or a footer that does not name the brand
+	fromSinceAlone  = 0.40 // the same in a header or footer without the brand's name
 )
 
-// Years that are believed.
+// Plausible years.
 const (
 	earliestYear = 1000
-	// newestYear is the latest that is believed where the time of the crawl is not known: that of this code.
+	// newestYear is the latest plausible year if the time of the crawl is
+	// unknown: that of this code.
 	newestYear = 2026
 )
 
-// Verbs of founding in a dozen languages, the nouns that stand in tables, the verbs that tell a founding only
-// when nothing stands between them and "in 1998", and the words that say since when.
+// Verbs of founding in a dozen languages, the nouns used in tables, the verbs
+// that express a founding only directly before "in 1998", and the words for
+// since.
 const (
 	foundingVerbs  = `founded|formed|established|incorporated|gegründet|gegr\.|fondée?|fundad[ao]|fondat[ao]|opgericht|grundat|grundades|grundlagt|stiftet|założon[ay]|założono|perustettu|kuruldu|založen[ay]?|основан[аоы]?|تأسست|تأسس`
 	foundingNouns  = `founded|established|year founded|year of foundation|founding year|gegründet|gründung|gründungsjahr|année de création|date de création|año de fundación|anno di fondazione|opgericht|oprichtingsjahr|oprichtingsjaar|grundat|rok założenia|год основания|創業|設立|創立|成立时间|成立日期|成立年份`
@@ -40,7 +42,7 @@ const (
 )
 
 var (
-	// The verb, a few words that hold no digit, and the year.
+	// The verb, a few words without digits, and the year.
 	foundedYear = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(` + foundingVerbs + `|gründung|gründungsjahr)((?:[^\p{L}\d][^\d.!?;]{0,60})?[^\p{L}\d.!?;])` + yearPattern + `(?:\D|$)`)
 	beganYear   = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(` + beginningVerbs + `)\s(?:back\s)?` + inWords + `\s` + yearPattern + `(?:\D|$)`)
 	// German and Dutch put the verb last.
@@ -48,34 +50,41 @@ var (
 	sinceYear   = regexp.MustCompile(`(?:^|[^\p{L}\d])(` + sinceWords + `)\s*(?:the year\s|dem Jahre?\s|el año\s|in\s|en\s)?` + yearPattern + `(?:\D|$)`)
 	// Chinese and Japanese write no spaces.
 	foundedHan = regexp.MustCompile(`(?:成立于|成立於|创立于|创办于|始建于|创建于|建立于|創業|設立|創立)\D{0,8}` + yearPattern + `|` + yearPattern + `年\D{0,12}(?:創業|設立|創立|成立|创立|创办|建立|创建)`)
-	// foundingLabel is a cell of a table whose neighbor holds the year.
+	// foundingLabel matches a table cell whose neighbor holds the year.
 	foundingLabel = regexp.MustCompile(`(?i)^(?:` + foundingNouns + `)\s?[:：]?$`)
 	leadingYear   = regexp.MustCompile(`^(?:` + inWords + `\s)?` + yearPattern + `(?:\D|$)`)
-	// behindVerb begins what may stand between "founded" and the year when the subject is passive: a place, a
-	// founder, a manner. Anything else is an object: somebody founded it.
+	// behindVerb matches the beginning of the words between "founded" and the
+	// year if the subject is passive: a place, a founder, a manner. Anything
+	// else is an object: somebody founded it.
 	behindVerb = regexp.MustCompile(`(?i)^[\s,:(–—-]*(?:$|(?:in|by|back|as|at|on|near|around|im|von|durch|als|am|anno|en|à|au|aux|par|dans|comme|el|por|como|a|nel|nell|nella|da|di|come|em|no|na|door|te|av|af|i|år|w|przez|v|roku|roce|в|году|the year|under)[\s'’])`)
-	// whoElse are words of a clause about somebody else.
+	// whoElse matches words of a clause about another party.
 	whoElse = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:who|which|where|whose|when|that|und hat|whom)(?:[^\p{L}]|$)`)
-	// sheWas is the passive's verb, before or behind the year.
+	// sheWas matches the auxiliary of the passive, before or after the year.
 	sheWas = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:wurden?|worden|werd|werden|ist|sind|is|zijn|are|was)\s(?:` + inWords + `\s|anno\s)?$`)
 	yearIs = regexp.MustCompile(`(?i)^\s(?:wurden?|werd|werden)\s(.*)$`)
-	// aCompany is the subject of a phrase without a verb: "a family business founded in 1976".
+	// aCompany matches the subject of a phrase without a verb: "a family
+	// business founded in 1976".
 	aCompany = regexp.MustCompile(`(?i)^\W{0,3}(?:(?:the|a|an|ein|une|la|le|una|un)\s)?(?:family business|family company|company|firm|maison|entreprise|entreprise familiale|société|firma|unternehmen|familienunternehmen|familienbetrieb|empresa|azienda|azienda familiare|компания)[\s,]{1,3}(?:est\s|è\s)?$`)
 
-	// otherFoundings are words of sentences that tell the founding of something else.
+	// otherFoundings matches words of sentences about the founding of something
+	// else.
 	otherFoundings = regexp.MustCompile(`(?i)(^|[^\p{L}])(foundation|stiftung|fondation|fundación|fondazione|subsidiary|tochter\p{L}*|filiale|partner\p{L}*|customer\p{L}*|client\p{L}*|kunde\p{L}*|certified|zertifiziert|member of|mitglied|iso|office in|competitor\p{L}*|city|stadt|was born|geboren|né en|née en|album|magazine about|joint venture|prize|award|preis|stadium|shop|store|career|karriere|carrière)([^\p{L}]|$)`)
-	// otherSince are words of sentences that tell since when something else holds.
+	// otherSince matches words of sentences about something else that began at
+	// a time.
 	otherSince = regexp.MustCompile(`(?i)(^|[^\p{L}])(users?|using|used|customers?|clients?|members?|fans?|readers?|subscribers?|kund\p{L}*|nutze\p{L}*|verwende\p{L}*|mitglied\p{L}*|partner\p{L}*|unchanged|unverändert|prices?|preise?|neutral|klimaneutral|co2\p{L}*|certified|zertifiziert|listed|börsennotiert|public|office|im amt|ceo|president\p{L}*|präsident\p{L}*|kanzler\p{L}*|chair\p{L}*|director|minister\p{L}*|editor|(?-i:owned by \p{Lu})\p{L}*|gehört|part of|teil|iso|online|lived?|lebt|leads?|leitet|with us|bei uns|supports?|supported|unterstütz\p{L}*|available|erhältlich|verfügbar|banned|closed|geschlossen|married|verheiratet|record|highest|lowest|höchst\p{L}*|niedrigst\p{L}*)([^\p{L}]|$)`)
-	// existed is "the service has existed", which is told of the site that says it.
+	// existed matches "the service has existed", which refers to the site
+	// itself.
 	existed = regexp.MustCompile(`(?i)^\W{0,3}(?:the|this|our|das|die|der|unser|unsere|le|la|notre|el|nuestra|nuestro)\s(?:company|firm|service|site|website|project|unternehmen|firma|dienst|projekt|verein|entreprise|société|empresa)\s(?:has (?:existed|been in (?:business|operation))|besteht|existiert|existe)\s*$`)
-	// firstPerson is a verb at the beginning whose ending says "we", in languages that leave out the word.
+	// firstPerson matches a verb at the beginning in the first person plural,
+	// in languages that omit the pronoun.
 	firstPerson = regexp.MustCompile(`(?i)^\W{0,3}\p{L}{2,}(?:ем|ём|им|amos|emos|imos|iamo)\s`)
-	// openingWe is the beginning of a sentence in which a company speaks of itself.
+	// openingWe matches the beginning of a sentence in which a company
+	// describes itself.
 	openingWe  = regexp.MustCompile(`(?i)^\W{0,3}(we|wir|nous|our (company|story|firm|family)|unser (unternehmen|betrieb)|noi|siamo|компания|мы)([^\p{L}]|$)`)
 	hanCompany = regexp.MustCompile(`^\P{L}*(?:我们|我們|(?:我|本|该|該)?公司|当社|弊社|本社|わが社)?\P{L}*$`)
 )
 
-// latestYear is the newest year that is believed.
+// latestYear returns the newest plausible year.
 func (in input) latestYear() int {
 	if in.Now.IsZero() {
 		return newestYear
@@ -83,10 +92,11 @@ func (in input) latestYear() int {
 	return in.Now.Year()
 }
 
-// believed says whether a company can have been founded in a year.
+// believed reports whether a year is plausible for the founding of a company.
 func (in input) believed(year int) bool { return year >= earliestYear && year <= in.latestYear() }
 
-// yearIn reads the four digits that a text begins with, 0 for no year that is believed.
+// yearIn parses four digits at the beginning of a text; it returns 0 if they
+// are not a plausible year.
 func (d *dossier) yearIn(text string) int {
 	if len(text) < 4 {
 		return 0
@@ -98,15 +108,16 @@ func (d *dossier) yearIn(text string) int {
 	return y
 }
 
-// founding is a year that a sentence tells, and who it tells it of.
+// founding is the year in a sentence, and its subject.
 type founding struct {
 	year int
 	who  topic
-	bare bool // the sentence names nobody: "Founded 1998"
+	bare bool // the sentence has no subject: "Founded 1998"
 	verb string
 }
 
-// foundingIn reads the founding year out of one sentence. Whole says whether "the company" is the brand.
+// foundingIn reads the founding year in one sentence. whole reports whether
+// "the company" is the brand.
 func (d *dossier) foundingIn(sentence string, brand []string, whole bool) (founding, bool) {
 	for _, read := range []func(string, []string, bool) (founding, bool){d.verbThenYear, d.yearThenVerb, d.beganIn, d.hanFounding} {
 		f, ok := read(sentence, brand, whole)
@@ -129,14 +140,15 @@ func (d *dossier) verbThenYear(sentence string, brand []string, whole bool) (fou
 	if whoElse.MatchString(between) {
 		return f, false
 	}
-	if !behindVerb.MatchString(between) { // an object: it has to be the brand
+	if !behindVerb.MatchString(between) { // an object: it must be the brand
 		f.who = d.object(between, brand)
 		return f, f.who != aboutOthers
 	}
 	return d.passive(f, before, after, brand, whole)
 }
 
-// passive finds the subject of a verb before it, or behind the year where nothing stands before it.
+// passive finds the subject of a verb before it, or after the year if nothing
+// precedes the verb.
 func (d *dossier) passive(f founding, before, after string, brand []string, whole bool) (founding, bool) {
 	if !isLabel(before) {
 		f.who = d.subject(before, brand, whole)
@@ -161,10 +173,12 @@ func (d *dossier) passive(f founding, before, after string, brand []string, whol
 	return f, false
 }
 
-// maxPlaceWords bounds what follows "Founded in 1998" where it names nobody: a place, a founder.
+// maxPlaceWords limits the words after "Founded in 1998" without a subject: a
+// place, a founder.
 const maxPlaceWords = 6
 
-// object says whether the words between a verb and its year are the brand and nothing else.
+// object reports whether the words between a verb and its year are only the
+// brand.
 func (d *dossier) object(between string, brand []string) topic {
 	words := spokenWords(between)
 	for len(words) > 0 && links[words[len(words)-1].folded] {
@@ -213,7 +227,8 @@ func (d *dossier) beganIn(sentence string, brand []string, whole bool) (founding
 	return f, f.who != aboutOthers
 }
 
-// hanFounding reads Chinese and Japanese, where the subject stands in the same clause.
+// hanFounding reads Chinese and Japanese, where the subject is in the same
+// clause.
 func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding, bool) {
 	for clause := range strings.FieldsFuncSeq(sentence, func(r rune) bool { return strings.ContainsRune("，。；、,;", r) }) {
 		m := foundedHan.FindStringSubmatchIndex(clause)
@@ -235,7 +250,8 @@ func (d *dossier) hanFounding(sentence string, brand []string, _ bool) (founding
 	return founding{}, false
 }
 
-// withoutBrand is a sentence without the brand's own name, whose words say nothing of others.
+// withoutBrand returns a sentence without the brand's name, whose words could
+// look like those of others.
 func (d *dossier) withoutBrand(sentence string) string {
 	if d.name == "" {
 		return sentence
@@ -243,7 +259,8 @@ func (d *dossier) withoutBrand(sentence string) string {
 	return strings.ReplaceAll(sentence, d.name, " ")
 }
 
-// sinceIn reads "Acme has made anvils since 1898", where nothing follows the year, and "Since 1898" itself.
+// sinceIn reads "Acme has made anvils since 1898", if nothing follows the year,
+// and "Since 1898" itself.
 func (d *dossier) sinceIn(sentence string, brand []string) (founding, bool) {
 	m := sinceYear.FindStringSubmatchIndex(sentence)
 	if m == nil || otherSince.MatchString(d.withoutBrand(sentence)) || otherFoundings.MatchString(d.withoutBrand(sentence)) {
@@ -272,11 +289,11 @@ func (d *dossier) sinceIn(sentence string, brand []string) (founding, bool) {
 	return f, f.year != 0
 }
 
-// foundedIn reads a founding year out of one line.
+// foundedIn reads a founding year in one line.
 func (d *dossier) foundedIn(line string, at postal.Line, x prose, brand []string) {
 	atHome := x.role == atHome
 	framed := at.Footer || at.Header
-	if atHome && d.in.isArticle() && !framed { // it tells of its subject
+	if atHome && d.in.isArticle() && !framed { // it is about its topic
 		return
 	}
 	front := !atHome || !d.in.Inner()
@@ -320,12 +337,13 @@ func (d *dossier) startsWithBrand(line string, brand []string) bool {
 	return d.mentionLength(line, spokenWords(line), brand) > 0
 }
 
-// tells takes in a year.
+// tells adds a year.
 func (d *dossier) tells(f founding, x prose, confidence float64) {
 	d.founded = append(d.founded, claim[int]{f.year, x.source, f.verb, confidence})
 }
 
-// tellsAlone takes in a year that stands with no name. Where a page has several it lists companies.
+// tellsAlone adds a year without a name. A page with several of them lists
+// companies.
 func (d *dossier) tellsAlone(f founding, x prose, confidence float64, weak bool) {
 	if weak {
 		confidence = fromSince
@@ -333,7 +351,8 @@ func (d *dossier) tellsAlone(f founding, x prose, confidence float64, weak bool)
 	d.bare = append(d.bare, claim[int]{f.year, x.source, f.verb, confidence})
 }
 
-// bareYears takes in the years of one page that stand with no name, when they are the same year.
+// bareYears adds the years of one page without a name, if they are the same
+// year.
 func (d *dossier) bareYears() {
 	for _, c := range d.bare {
 		if c.value != d.bare[0].value {
@@ -345,7 +364,7 @@ func (d *dossier) bareYears() {
 	d.bare = nil
 }
 
-// tabled reads the cell behind one that says "Founded".
+// tabled reads the cell after one with the label "Founded".
 func (d *dossier) tabled(label, value postal.Line, x prose) {
 	if x.role == atHome && (d.in.isArticle() || d.in.Inner()) || !foundingLabel.MatchString(label.Text) || utf8.RuneCountInString(value.Text) > maxSlogan {
 		return
@@ -357,8 +376,8 @@ func (d *dossier) tabled(label, value postal.Line, x prose) {
 	}
 }
 
-// slogans read "making anvils since 1987" in the title and the description of the front page, which are about the
-// brand.
+// slogans reads "making anvils since 1987" in the title and the description of
+// the front page, which are about the brand.
 func (d *dossier) slogans(x prose, brand []string) {
 	if d.in.isArticle() || d.in.Inner() {
 		return
@@ -386,12 +405,14 @@ func (d *dossier) slogans(x prose, brand []string) {
 	}
 }
 
-// isLabel says whether what stands before a word leaves it at the beginning: nothing, or marks.
+// isLabel reports whether a word is at the beginning: only punctuation precedes
+// it.
 func isLabel(before string) bool {
 	return strings.IndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) < 0
 }
 
-// sentencesOf splits a line behind full stops that a space and a capital follow, or behind a year's.
+// sentencesOf splits a line after full stops that are followed by a space and a
+// capital, or that follow a year.
 func sentencesOf(line string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		start := 0
@@ -409,8 +430,9 @@ func sentencesOf(line string) func(func(string) bool) {
 	}
 }
 
-// endsInYear says whether a text ends with four digits.
+// endsInYear reports whether a text ends with four digits.
 func endsInYear(text string) bool { return len(text) >= 4 && hasYear(text[len(text)-4:]) }
 
-// minSentence are the bytes of the shortest sentence: what is shorter ends with the stop of an abbreviation.
+// minSentence is the length in bytes of the shortest sentence: a shorter text
+// ends with an abbreviation.
 const minSentence = 4

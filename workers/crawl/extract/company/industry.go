@@ -14,8 +14,9 @@ import (
 	"letterhead/workers/crawl/sp500"
 )
 
-// How much the texts of a site count for its industry. What it says about itself counts for more than what
-// stands on its pages: a publisher writes about airlines and is none.
+// Weights of a site's texts for its industry. Its self-description counts more
+// than the content of its pages: a publisher that writes about airlines is not
+// one.
 const (
 	nameCounts        = 1.5
 	titleCounts       = 1.5
@@ -32,20 +33,24 @@ const (
 	maxMenuItems    = 60
 	maxMenuItem     = 40 // bytes; longer ones are headlines
 
-	// softwareScore is that of a page that describes a program of the brand's name.
+	// softwareScore is the score of a page that describes a program with the
+	// brand's name.
 	softwareScore = 0.6
-	// newsScore is that of a page with news articles: some companies mark their press releases so.
+	// newsScore is the score of a page with news articles: some companies mark
+	// their press releases as such.
 	newsScore = 0.6
-	// besidesDeclared is what a guess is worth beside a class that is declared or known: it may be a second
-	// trade, and it may be a mistake that the declaration shows.
+	// besidesDeclared is the factor of a guess if a class is declared or known:
+	// the guess may be a second trade, or a mistake.
 	besidesDeclared = 0.5
-	// loneWitness caps what is guessed from one place of an inner page, whose words are about its topic.
+	// loneWitness limits a guess from one place of an inner page, whose words
+	// are about its topic.
 	loneWitness = 0.45
-	// pressScore is that of a name that says newspaper or magazine.
+	// pressScore is the score of a name that contains newspaper or magazine.
 	pressScore = 0.6
 )
 
-// Places of the texts. What one page says of its topic is one witness, whatever part of it says so.
+// Places of the texts. All parts of one page about its topic count as one
+// witness.
 const (
 	inName  = "name"
 	inOwner = "owner"
@@ -54,7 +59,7 @@ const (
 	inPage  = "page"
 )
 
-// weighedIndustry is a class with its score and where that comes from.
+// weighedIndustry is a class with its score and source.
 type weighedIndustry struct {
 	class  *industry.Class
 	score  float64
@@ -63,8 +68,8 @@ type weighedIndustry struct {
 	note   string
 }
 
-// IndustriesWeighed lists the industries that were considered, best first. All that stand in the record have
-// won.
+// IndustriesWeighed lists the industries that were considered, best first.
+// Those in the record have won.
 func IndustriesWeighed(of extract.Input) []extract.Weighed {
 	in := input{of}
 	var out []extract.Weighed
@@ -76,14 +81,14 @@ func IndustriesWeighed(of extract.Input) []extract.Weighed {
 	return out
 }
 
-// industries are those that stand in the record.
+// industries returns the classes for the record.
 func (in input) industries(name string, owners []ownObject) []weighedIndustry {
 	all := in.weighIndustries(name, owners)
 	return all[:min(len(all), industry.MaxClasses)]
 }
 
-// weighIndustries lists the classes that something speaks for, best first. Name is the brand's; owners
-// are the objects in which the pages declare the owner.
+// weighIndustries lists the classes with any evidence, best first. name is the
+// brand's; owners are the objects in which the pages declare the owner.
 func (in input) weighIndustries(name string, owners []ownObject) []weighedIndustry {
 	var all []weighedIndustry
 	add := func(w weighedIndustry) {
@@ -140,7 +145,7 @@ func (in input) weighIndustries(name string, owners []ownObject) []weighedIndust
 	return all
 }
 
-// industryTexts are the texts by which the industry is guessed.
+// industryTexts returns the texts from which the industry is guessed.
 func (in input) industryTexts(name string, owners []ownObject) []industry.Text {
 	var out []industry.Text
 	seen := map[string]bool{}
@@ -168,7 +173,7 @@ func (in input) industryTexts(name string, owners []ownObject) []industry.Text {
 			add(inAbout, p.Title+" . "+p.Text, aboutCounts)
 		}
 	}
-	if in.isArticle() { // it speaks of its subject, not of the site
+	if in.isArticle() { // it is about its topic, not the site
 		return out
 	}
 	add(inPage, in.Page.Title, titleCounts)
@@ -182,17 +187,19 @@ func (in input) industryTexts(name string, owners []ownObject) []industry.Text {
 	return out
 }
 
-// pressName is a name that says newspaper, magazine or news.
+// pressName matches a name that contains newspaper, magazine or news.
 var pressName = regexp.MustCompile(`(?i)(?:^|[^\p{L}])\p{L}*?(zeitung|nachrichten|tageblatt|wochenblatt|magazin|magazine|rundschau|anzeiger|news|newspaper|gazette|herald|tribune|diario|periódico|gazzetta|gazeta|noticias|-presse)(?:[^\p{L}]|$)`)
 
-// isPress says whether both the name and the domain say newspaper or magazine: many a shop has a magazine.
+// isPress reports whether both the name and the domain contain newspaper or
+// magazine: many shops have a magazine.
 func (in input) isPress(name string) bool {
 	m := pressName.FindStringSubmatch(name)
 	return m != nil && slices.ContainsFunc(in.Site.Labels(), func(label string) bool { return strings.Contains(extract.Folded(label), extract.Folded(m[1])) })
 }
 
-// nameAlone finds the brand's name of one word in a text, nil for names of several. Half of such a word says little:
-// a site for cooks may begin with cyber.
+// nameAlone returns an expression for a brand's name of one word, or nil for a
+// name of several. Part of such a word is weak evidence: a site for cooks may
+// begin with cyber.
 func (in input) nameAlone(name string) *regexp.Regexp {
 	words := extract.FoldedWords(name)
 	if len(words) != 1 || len(name) > extract.MaxFitName || in.Fits(name) < extract.StrongFit {
@@ -201,13 +208,15 @@ func (in input) nameAlone(name string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(^|[^\p{L}\d])` + regexp.QuoteMeta(strings.TrimSpace(name)) + `([^\p{L}\d]|$)`)
 }
 
-// articles are the schema.org types of single articles, and newsArticles those that only news media use.
+// articles are the schema.org types of single articles, and newsArticles those
+// used only by news media.
 var (
 	articles     = []string{"Article", "BlogPosting", "NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle", "LiveBlogPosting", "TechArticle", "PodcastEpisode", "VideoObject", "Product"}
 	newsArticles = []string{"NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle", "OpinionNewsArticle"}
 )
 
-// isArticle says whether the page is one article and not the site's front.
+// isArticle reports whether the page is a single article, not the site's front
+// page.
 func (in input) isArticle() bool {
 	if in.Page.URL == nil || in.Page.URL.Path == "" || in.Page.URL.Path == "/" {
 		return false
@@ -219,12 +228,14 @@ func (in input) isArticle() bool {
 	return in.hasObject(articles)
 }
 
-// hasObject says whether the page's linked data holds an object of one of the types.
+// hasObject reports whether the page's linked data has an object of one of the
+// types.
 func (in input) hasObject(types []string) bool {
 	return in.Page.Data != nil && slices.ContainsFunc(in.Page.Data.Objects, func(o *linkeddata.Object) bool { return o.Is(types...) })
 }
 
-// menuText is the text of the short links of a page's header and navigation: what the site is made of.
+// menuText returns the text of the short links in a page's header and
+// navigation: the sections of the site.
 func menuText(p *page.Page) string {
 	var items []string
 	for _, a := range p.Anchors {
@@ -235,7 +246,7 @@ func menuText(p *page.Page) string {
 	return strings.Join(items, " . ")
 }
 
-// subheadings are the headings of a page, without the first level.
+// subheadings returns the headings of a page below the first level.
 func subheadings(p *page.Page) string {
 	var all []string
 	for _, l := range postal.Lines(p.Root) {

@@ -53,7 +53,7 @@ func TestIndustries(t *testing.T) {
 }
 
 // A newspaper writes about airlines, hotels and banks all day.
-func TestAPublisherIsNoAirline(t *testing.T) {
+func TestIndustries_PublisherIsNotItsTopic(t *testing.T) {
 	story := `<h2>Airline cancels flights after strike</h2><h2>Low-cost carrier orders new aircraft</h2><p>The airline said that flights from the airport would resume. Passengers of the airline wait.</p>`
 	front := `<title>The Acme Herald - news, sport and opinion</title><meta name="description" content="News, politics and opinion from our reporters.">
 		<nav><a href=/p>Politics</a><a href=/s>Sport</a><a href=/o>Opinion</a></nav>` + strings.Repeat(story, 10)
@@ -94,8 +94,9 @@ func TestIndustriesWeighed(t *testing.T) {
 	}
 }
 
-// An inner page is about its topic, and half of a brand's name says nothing.
-func TestInnerPagesAndNamesSayLittle(t *testing.T) {
+// An inner page is about its topic, and part of a brand's name is weak
+// evidence.
+func TestIndustries_InnerPageAndPartialName_AreWeak(t *testing.T) {
 	about := `<title>Acme - Hotels</title><meta name="description" content="Our hotel and resort by the sea, with hotel rooms."><h1>The hotel</h1>`
 	s := site.New("acme.com")
 	at := func(path, html string) extract.Input {

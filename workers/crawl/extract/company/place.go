@@ -11,17 +11,17 @@ import (
 	"letterhead/workers/crawl/postal"
 )
 
-// strangersAddress are words over an address that is somebody else's: the host's, the web agency's, an
-// authority's, a court's, a processor's.
+// strangersAddress matches words above an address of another party: the host,
+// the web agency, an authority, a court, a processor.
 var strangersAddress = regexp.MustCompile(`(?i)(hosting|hébergeur|hébergement|hébergé|hosted by|webdesign|web design|webhost|umsetzung|realisierung|programmierung|conception|réalisation|aufsichtsbehörde|schlichtung|streitbeilegung|datenschutzbeauftragt\p{L}*|landesbeauftragte\p{L}*|data protection (?:officer|authority|commissioner)|supervisory authority|berufshaftpflicht|haftpflichtversicherung|versicherer|kammer|bildnachweis|ombuds\p{L}*|regulated by|authori[sz]ed by|registrar|registergericht|amtsgericht|handelsregister|tribunal|processors?(?:[^\p{L}]|$)|auftragsverarbeit\p{L}*|sous-traitant|arbitration|provider:|realizzazione|desarrollo web|corresponding author|author address|referenzen|our (?:partner|customer|client)s?(?:[^\p{L}]|$))`)
 
 const (
-	linesAbove   = 4 // in which such a word makes an address a stranger's
-	maxAddressed = 5 // addresses of one page that are looked at
+	linesAbove   = 4 // in which such a word assigns an address to another party
+	maxAddressed = 5 // addresses of one page that are checked
 )
 
-// addresses reads the company's own postal address: the first of an imprint, else that in an address element or
-// a footer, else the first of a contact page.
+// addresses reads the company's own postal address: the first of an imprint,
+// else one in an address element or a footer, else the first of a contact page.
 func (d *dossier) addresses(x prose, brand []string) {
 	near, ok := postal.OfDomain(d.in.Site.Domain)
 	if !ok {
@@ -40,7 +40,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 			return
 		}
 		above := slices.Clone(texts[max(0, a.Line-linesAbove):a.Line])
-		line, _, _ := strings.Cut(texts[a.Line], a.PostalCode) // what stands behind an address is not about it
+		line, _, _ := strings.Cut(texts[a.Line], a.PostalCode) // the text after an address is not about it
 		if strangersAddress.MatchString(strings.Join(append(above, line), " \n")) {
 			continue
 		}
@@ -51,7 +51,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 		switch {
 		case x.role == atHome && !from[a.Line].Footer && !from[a.Line].Address:
 			if !a.Named || d.in.Inner() && !d.speaksOf(strings.Join(texts[max(0, a.Line-linesOfName):a.Line+1], " \n"), brand) {
-				continue // a number and a word in the middle of a page, or an address that its topic has
+				continue // a number and a word in the middle of a page, or an address of its topic
 			}
 			confidence -= fromMorePage
 		case x.role == atImprint:
@@ -59,7 +59,7 @@ func (d *dossier) addresses(x prose, brand []string) {
 		case from[a.Line].Address:
 			method, confidence = "address element", fromAddressTag
 		}
-		if !a.Named { // the country is only that of the domain
+		if !a.Named { // the country is derived from the domain
 			confidence -= fromMorePage
 		}
 		d.places = append(d.places, claim[*eventschemas.Location]{locationIn(a.City, a.State, a.Country), x.source, method, confidence})
@@ -70,7 +70,8 @@ func (d *dossier) addresses(x prose, brand []string) {
 	}
 }
 
-// isBrandName says whether what was read as a city is the brand. A town's own site has a street as well.
+// isBrandName reports whether the city that was read is the brand. A town's own
+// site also has a street.
 func (d *dossier) isBrandName(a postal.Address, brand []string) bool {
 	return a.Street == "" && slices.Contains(brand, extract.Folded(a.City))
 }
@@ -88,14 +89,17 @@ func (d *dossier) tails(x prose, brand []string) {
 	}
 }
 
-// linesOfName is how far above the line of the city the addressee's name stands.
+// linesOfName is the number of lines above the city in which the addressee's
+// name may be.
 const linesOfName = 3
 
-// another says whether an address is headed by a company of another name: a publisher's in the footer of its
-// magazine, a processor's. Associations call themselves by their initials and are taken for the owner.
+// another reports whether an address is headed by a company of another name: a
+// publisher in the footer of its magazine, a processor. Associations use their
+// initials and count as the owner.
 func (d *dossier) another(lines []string, brand []string) bool {
 	for _, l := range slices.Backward(lines) { // the nearest counts
-		// "Levee Street SE", "Las Vegas, NV 89101" and "Adelaide SA 5000" are no companies.
+		// "Levee Street SE", "Las Vegas, NV 89101" and "Adelaide SA 5000" are
+		// not companies.
 		if at := commercial.FindStringIndex(l); at != nil && !isQuarter(l, at) {
 			return !d.isOwn(l[:at[0]]) && !d.speaksOf(l, brand) && !d.halfOfLabel(l[:at[0]])
 		}
@@ -103,17 +107,18 @@ func (d *dossier) another(lines []string, brand []string) bool {
 	return false
 }
 
-// minHalf are the letters of a name that is half of the domain's label and no accident.
+// minHalf is the number of letters from which a name that is half of the
+// domain's label is not a coincidence.
 const minHalf = 6
 
-// halfOfLabel says whether the word before a legal form is the beginning or the end of the domain's label.
+// halfOfLabel reports whether the word before a legal form is the beginning or the end of the domain's label.
 func (d *dossier) halfOfLabel(before string) bool {
 	words := spokenWords(before)
 	return len(words) > 0 && utf8.RuneCountInString(words[len(words)-1].text) >= minHalf && d.in.Fits(words[len(words)-1].text) >= extract.StrongFit
 }
 
-// isQuarter says whether two capitals that look like a legal form are a part of a city or a state: a number stands
-// before them, or a postal code behind.
+// isQuarter reports whether two capitals that look like a legal form are part
+// of a city or state: a number precedes them, or a postal code follows.
 func isQuarter(line string, at []int) bool {
 	if len(strings.Trim(line[at[0]:at[1]], " ,.;:)|–-")) != len("SE") {
 		return false
@@ -123,12 +128,13 @@ func isQuarter(line string, at []int) bool {
 
 var leadingCode = regexp.MustCompile(`^[\s,]*\d{4,5}(?:\D|$)`)
 
-// seatMarks are the pieces of text without which the expression does not match.
+// seatMarks are substrings without which the expression does not match.
 var seatMarks = []string{"quarter", "QUARTER", "office", "Office", "sitz", "Sitz", "siège", "Siège", "sede", "Sede", "gevestigd", "Gevestigd", "kontor"}
 
 var seat = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:headquartered in|head office (?:is )?in|headquarters (?:is |are )?in|(?:haupt)?sitz in|hauptsitz:|siège (?:social )?à|con sede en|con sede a|sede em|gevestigd in|huvudkontor i|headquarters:)\s+`)
 
-// seatIn reads "headquartered in Berlin, Germany" where the company is the subject of the sentence.
+// seatIn reads "headquartered in Berlin, Germany" if the company is the subject
+// of the sentence.
 func (d *dossier) seatIn(line string, x prose, brand []string) {
 	for sentence := range sentencesOf(line) {
 		at := seat.FindStringIndex(sentence)
@@ -141,10 +147,11 @@ func (d *dossier) seatIn(line string, x prose, brand []string) {
 	}
 }
 
-// seatOf ends what stands before "headquarters": its owner.
+// seatOf ends the text before "headquarters": its owner.
 var seatOf = wordSet("its their our unser unsere unseren ihren seinen mit con su with notre votre sua hun zijn sitt")
 
-// ownSeat says whether what stands before "headquartered in" or "headquarters are in" makes it the company's.
+// ownSeat reports whether the text before "headquartered in" or "headquarters
+// are in" refers to the company.
 func (d *dossier) ownSeat(before string, brand []string) bool {
 	if isLabel(before) {
 		return true

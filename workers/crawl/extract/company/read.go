@@ -9,9 +9,9 @@ import (
 	"letterhead/workers/crawl/postal"
 )
 
-// How sure a fact is that was read out of prose.
+// Confidences of facts read in prose.
 const (
-	fromLegalName   = 0.6  // the kind that a legal form tells
+	fromLegalName   = 0.6  // the kind implied by a legal form
 	fromCharity     = 0.65 // a registration as a charity
 	fromHeadcount   = 0.5  // "over 500 employees"
 	fromBoilerplate = 0.7  // "Acme Inc. (NASDAQ: ACME)"
@@ -22,19 +22,19 @@ const (
 	fromSoleTrader  = 0.5
 )
 
-// Limits of what is read as prose.
+// Limits for reading prose.
 const (
 	maxHomeLines   = 1500
 	maxOtherLines  = 800
 	maxProse       = 600 // bytes of a line that is read as prose
 	maxSlogan      = 45  // runes of a line such as "Since 1898"
 	maxReadPages   = 4
-	maxYearLines   = 80  // lines with a year or a number that are read closely, of one page
-	maxFooterLegal = 200 // bytes of a line in which a legal form is looked for
+	maxYearLines   = 80  // lines of one page with a year or a number that are parsed
+	maxFooterLegal = 200 // bytes of a line that is searched for a legal form
 	maxAside       = 12  // words between a subject and the number of its employees
 )
 
-// pageRole is what a page of the site is for.
+// pageRole is the purpose of a page of the site.
 type pageRole int
 
 const (
@@ -42,10 +42,10 @@ const (
 	atAbout
 	atImprint
 	atContact
-	atPolicy // privacy, terms, cookies: it speaks of processors and authorities
+	atPolicy // privacy, terms, cookies: it mentions processors and authorities
 )
 
-// roleWords are parts of paths, in several languages. The first that fits wins.
+// roleWords are parts of paths, in several languages. The first match wins.
 var roleWords = []struct {
 	word string
 	role pageRole
@@ -69,14 +69,14 @@ func roleOf(p *page.Page) pageRole {
 	return atAbout
 }
 
-// prose is one page as it is read.
+// prose is one page in lines.
 type prose struct {
 	role   pageRole
 	source string
 	lines  []postal.Line
 }
 
-// read takes in what the pages say in their text.
+// read adds the facts in the text of the pages.
 func (d *dossier) read() {
 	brand := d.brandWords()
 	for i, p := range d.in.pages() {
@@ -91,7 +91,7 @@ func (d *dossier) read() {
 		if x.role == atPolicy {
 			continue
 		}
-		if len(x.lines) > limit { // the footer stands at the end
+		if len(x.lines) > limit { // the footer is at the end
 			x.lines = append(x.lines[:limit/2:limit/2], x.lines[len(x.lines)-limit/2:]...)
 		}
 		if i == 0 {
@@ -134,7 +134,8 @@ func (d *dossier) prose(x prose, brand []string) {
 	d.bareYears()
 }
 
-// hasAny says whether a text holds one of the marks: cheap, before an expression that is not.
+// hasAny reports whether a text contains one of the marks: a cheap check before
+// an expensive expression.
 func hasAny(text string, marks []string) bool {
 	for _, m := range marks {
 		if strings.Contains(text, m) {
@@ -146,7 +147,7 @@ func hasAny(text string, marks []string) bool {
 
 func hasDigit(text string) bool { return strings.ContainsAny(text, "0123456789") }
 
-// hasYear says whether four digits stand together, as a year's do.
+// hasYear reports whether a text has four consecutive digits, as a year does.
 func hasYear(text string) bool {
 	run := 0
 	for i := range len(text) {
@@ -163,15 +164,16 @@ func hasYear(text string) bool {
 
 var (
 	headcountWords = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d.,])(\d{1,3}(?:[,.'’  ]\d{3})+|\d+)\s?(k|\+)?\+?\s(?:[\p{L}-]+\s){0,2}?(employees|team members|staff members|colleagues|people work|mitarbeiter\p{L}*|mitarbeitende\p{L}*|beschäftigte\p{L}*|salariés|collaborateurs|collaboratrices|empleados|trabajadores|dipendenti|collaboratori|medewerkers|anställda|medarbetare|medarbejdere|ansatte|funcionários|colaboradores|pracowników|työntekijää)(?:[^\p{L}]|$)`)
-	// theirs are the employees of customers.
+	// theirs matches the employees of customers.
 	theirs = regexp.MustCompile(`(?i)(companies|businesses|organi[sz]ations|teams|employers|customers|clients|firms|unternehmen|firmen|betriebe|entreprises|empresas|aziende|imprese|bedrijven)\s(\p{L}+\s)?(with|from|of|mit|ab|von|de|con|met|avec|between|up to)|(^|\s)(up to|bis zu|jusqu'à|hasta|fino a|per employee|pro mitarbeiter|for every|laid off|layoffs|entlassen)(\s|$)`)
 )
 
-// counts are the words that may stand between a company and the number of its employees.
+// counts are the words allowed between a company and the number of its
+// employees.
 var counts = wordSet("employ employs employed employing have has had with is are now today a an the team of over more than about around some approximately nearly almost currently to up roughly people staff count headcount employees and family workforce beschäftigt beschäftigen hat haben sind mit mehr als über rund etwa ca circa derzeit heute insgesamt weltweit zählt aktuell knapp sommes compte emploie employons avons une équipe de plus environ aujourd hui más cuenta cuentan con contamos tiene tenemos emplea somos un equipo unos conta ha abbiamo impiega impieghiamo oltre squadra di telt heeft hebben ruim meer dan ongeveer har över over mer än mere end cerca temos mais do que en")
 
-// headcountIn reads the number of employees out of one line of an about page: that of the sentence whose subject
-// is the company, or that of a short line that holds nothing else.
+// headcountIn reads the number of employees in one line of an about page: in a
+// sentence whose subject is the company, or in a short line with nothing else.
 func (d *dossier) headcountIn(line string, x prose, brand []string) {
 	if theirs.MatchString(line) {
 		return
@@ -191,7 +193,8 @@ func (d *dossier) headcountIn(line string, x prose, brand []string) {
 	}
 }
 
-// ownHeadcount says whether what stands before a number of employees makes it the company's.
+// ownHeadcount reports whether the text around a number of employees refers to
+// the company.
 func (d *dossier) ownHeadcount(before, after string, short bool, brand []string) bool {
 	words := spokenWords(before)
 	end := len(words)
@@ -199,7 +202,7 @@ func (d *dossier) ownHeadcount(before, after string, short bool, brand []string)
 		end--
 	}
 	switch {
-	case end == 0 && verbOfOurs[firstFolded(words)]: // "Nous sommes", "Somos más de": the verb says who
+	case end == 0 && verbOfOurs[firstFolded(words)]: // "Nous sommes", "Somos más de": the verb implies the subject
 		return true
 	case end == 0 && short && isLabel(after):
 		return true
@@ -214,7 +217,7 @@ func (d *dossier) ownHeadcount(before, after string, short bool, brand []string)
 }
 
 var (
-	// verbOfOurs are verbs of the first person in languages that leave out "we".
+	// verbOfOurs are verbs of the first person in languages that omit "we".
 	verbOfOurs = wordSet("somos contamos tenemos abbiamo siamo impieghiamo temos employons")
 	teams      = wordSet("team staff workforce équipe equipo squadra")
 )
@@ -228,7 +231,8 @@ func firstFolded(words []spoken) string {
 
 var tickerText = regexp.MustCompile(`(?:^|[^\p{L}])(NASDAQ|Nasdaq|NYSE|NYSE American|LSE|AIM|XETRA|TSX|ASX|HKEX|SEHK|TSE|NSE|BSE|SIX|STO|OSE|EPA|Euronext Paris)\s?:\s?([A-Z][A-Z0-9.]{0,5}|\d{3,6})(?:[^\p{L}\d]|$)`)
 
-// tickerIn reads "Acme Inc. (NASDAQ: ACME)", where the name stands directly before.
+// tickerIn reads "Acme Inc. (NASDAQ: ACME)", with the name directly before the
+// ticker.
 func (d *dossier) tickerIn(line string, x prose, brand []string) {
 	m := tickerText.FindStringSubmatchIndex(line)
 	if m == nil {
@@ -247,10 +251,12 @@ func (d *dossier) tickerIn(line string, x prose, brand []string) {
 	}
 }
 
-// maxTickerDistance is how far before its ticker a company is named, in bytes.
+// maxTickerDistance is the largest distance, in bytes, between a company's name
+// and its ticker.
 const maxTickerDistance = 60
 
-// named says whether a text ends with the brand's name, with its legal form or without.
+// named reports whether a text ends with the brand's name, with or without its
+// legal form.
 func (d *dossier) named(text string, brand []string) bool {
 	words := spokenWords(text)
 	for end := len(words); end > 0; end-- {

@@ -10,13 +10,14 @@ import (
 	"letterhead/workers/crawl/extract"
 )
 
-// A page speaks of its owner and of partners, customers and people. What a sentence tells is believed only when
-// the brand, or "we", is its subject: what stands directly before the verb, or before the words that only link.
+// A page mentions its owner as well as partners, customers and people. A
+// sentence counts only if its subject is the brand or "we": the words directly
+// before the verb, or before words that only link.
 
 const (
-	maxBrandWords = 6  // words of a text that may be one spelling of the brand
-	maxLinking    = 24 // linking words that are passed over on the way from a verb to its subject
-	minBrand      = 2  // runes of the shortest brand that is looked for, as a whole word
+	maxBrandWords = 6  // words of a text that may form one spelling of the brand
+	maxLinking    = 24 // linking words between a verb and its subject
+	minBrand      = 2  // runes of the shortest brand that is searched for, as a whole word
 )
 
 // spoken is one word of a text.
@@ -26,8 +27,8 @@ type spoken struct {
 	at, end int
 }
 
-// spokenWords are the words of a text: runs of letters and digits. What follows an apostrophe is a word of its
-// own, as the s of a possessive is.
+// spokenWords returns the words of a text: runs of letters and digits. The part
+// after an apostrophe is a separate word, such as the s of a possessive.
 func spokenWords(text string) []spoken {
 	var out []spoken
 	start := -1
@@ -50,7 +51,8 @@ func spokenWords(text string) []spoken {
 	return out
 }
 
-// brandWords are the folded forms of the brand by which a sentence speaks of it: its name, and the site's labels.
+// brandWords returns the folded forms of the brand in sentences: its name, and
+// the site's labels.
 func (d *dossier) brandWords() []string {
 	var out []string
 	add := func(text string) {
@@ -70,8 +72,9 @@ func (d *dossier) brandWords() []string {
 	return out
 }
 
-// mentionAt is the number of words that name the brand from word i on, 0 for none. The words are whole ones, so
-// that "marketing" is no mention of ING, and a brand that is written with a capital is no common word.
+// mentionAt returns the number of words that name the brand from word i on, or
+// 0. Only whole words count, so that "marketing" does not mention ING, and a
+// capitalized brand does not match a common word.
 func (d *dossier) mentionAt(text string, words []spoken, i int, brand []string) int {
 	if first, _ := utf8.DecodeRuneInString(words[i].text); unicode.IsLower(first) {
 		capital, _ := utf8.DecodeRuneInString(d.name)
@@ -90,8 +93,8 @@ func (d *dossier) mentionAt(text string, words []spoken, i int, brand []string) 
 	return 0
 }
 
-// speaksOf says whether a text names the brand, as whole words. Where words are not parted by spaces a part of
-// the text will do.
+// speaksOf reports whether a text names the brand in whole words, or in any
+// part of a text without spaces.
 func (d *dossier) speaksOf(text string, brand []string) bool {
 	words := spokenWords(text)
 	for i := range words {
@@ -102,7 +105,7 @@ func (d *dossier) speaksOf(text string, brand []string) bool {
 	return slices.ContainsFunc(brand, func(b string) bool { return withoutSpaces(b) && strings.Contains(extract.Folded(text), b) })
 }
 
-// withoutSpaces says whether a text is written without spaces between its words, as Chinese and Japanese are.
+// withoutSpaces reports whether a text is written without spaces between its words, as Chinese and Japanese are.
 func withoutSpaces(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai) })
 }
@@ -118,27 +121,27 @@ func wordSet(text string) map[string]bool {
 var (
 	// we are the words for us as a subject, in a dozen languages.
 	we = wordSet("we wir nous nosotros noi wij vi мы nós")
-	// ours, with one of companies behind it, is the company itself.
+	// ours, followed by one of companies, is the company itself.
 	ours      = wordSet("our unser unsere unserer notre nuestra nuestro nostra nostro ons onze vår vårt vores nossa nosso наша наше")
 	companies = wordSet("company firm business agency organization organisation charity association club family-business brand group unternehmen familienunternehmen firma betrieb familienbetrieb verein verband agentur kanzlei marke gruppe entreprise société agence association maison empresa compañía agencia asociación azienda società impresa bedrijf företag virksomhed компания фирма")
 	definite  = wordSet("the das die der dem la le l el het de")
-	// links stand between a subject and its verb and change neither.
+	// links are words between a subject and its verb that change neither.
 	links = wordSet("was were is are been being has have had originally first officially initially formally legally itself then who wurde wurden worden ist sind war bereits ursprünglich erst offiziell hat haben a été est fut ont sommes avons fue sido fueron ha han es somos è stata stato siamo foi werd werden zijn is heeft blev bleve är er har został została jest był была было был im in em en am jahr jahre year the l an année année anno año ano jaar roku roce году")
-	// forms that stand behind a name, legal or not.
+	// nameTails are words after a name, legal forms or others.
 	nameTails = wordSet("inc incorporated ltd limited llc llp plc corp corporation company co gmbh mbh ag se kg ohg gbr ug ev kgaa sa sas sarl srl spa bv nv ab as aps oy oyj sl ltda lda pty pte group gruppe groupe grupo holding holdings e v & s l p b r")
-	// behind these words a name is not the subject.
+	// After prepositions a name is not the subject.
 	prepositions = wordSet("of by with from for at to in on near than unlike like or and via under behind inside about von mit bei für an zu aus nach durch wie als und oder seit neben gegen de des du par avec chez pour et dans sur con para por del della di da e y su van voor door met bij op en av af til med och og och w z od do с в у для из и")
-	// relatives begin a clause about something else than the sentence.
+	// relatives begin a clause with another subject.
 	relatives = wordSet("which who that whose where when whom welche welcher welches deren dessen qui dont que cui quale cuya")
 	conjoined = wordSet("and und et y e ed en och og i и")
-	// leading words stand before a name.
+	// leading words precede a name.
 	leading = wordSet("the die der das le la l el il lo het de a an")
 )
 
 // parenthesis is an aside at the end of a text.
 var parenthesis = regexp.MustCompile(`\s*[(\[][^()\[\]]{0,80}[)\]]\s*$`)
 
-// topic is who a sentence is about.
+// topic is the subject of a sentence.
 type topic int
 
 const (
@@ -147,8 +150,8 @@ const (
 	aboutBrand        // the brand's name
 )
 
-// subject says who the text before a verb makes its subject. Whole says whether "the company" counts as well,
-// as it does where the site presents itself.
+// subject returns the subject in the text before a verb. whole reports whether
+// "the company" also counts, as it does where the site presents itself.
 func (d *dossier) subject(before string, brand []string, whole bool) topic {
 	words, text := d.linked(before)
 	if who := d.endsWith(text, words, brand, whole); who != aboutOthers {
@@ -177,7 +180,8 @@ func (d *dossier) subject(before string, brand []string, whole bool) topic {
 // apposition begins with an article.
 var apposition = wordSet("a an the ein eine der die das un une le la una uno el il en ett et")
 
-// linked are the words of a text without the links at its end, and the text.
+// linked returns the words of a text without the links at its end, and the
+// text.
 func (d *dossier) linked(before string) ([]spoken, string) {
 	before = parenthesis.ReplaceAllString(before, "")
 	words := spokenWords(before)
@@ -187,7 +191,7 @@ func (d *dossier) linked(before string) ([]spoken, string) {
 	return words, before
 }
 
-// endsWith says whether the brand, we or our company is what the words end with.
+// endsWith reports whether the words end with the brand, we or our company.
 func (d *dossier) endsWith(text string, words []spoken, brand []string, whole bool) topic {
 	if len(words) == 0 {
 		return aboutOthers
@@ -222,7 +226,7 @@ func (d *dossier) endsWith(text string, words []spoken, brand []string, whole bo
 	return aboutOthers
 }
 
-// beginsWith says whether the brand or we is what the words begin with.
+// beginsWith reports whether the words begin with the brand or we.
 func (d *dossier) beginsWith(text string, words []spoken, brand []string) topic {
 	if len(words) > 0 && we[words[0].folded] {
 		return aboutUs
@@ -236,8 +240,8 @@ func (d *dossier) beginsWith(text string, words []spoken, brand []string) topic 
 	return aboutOthers
 }
 
-// mentionLength is the number of words at the beginning that name the brand, with an article before and the legal
-// form behind; 0 when they do not name it.
+// mentionLength returns the number of words at the beginning that name the
+// brand, including an article and the legal form, or 0.
 func (d *dossier) mentionLength(text string, words []spoken, brand []string) int {
 	for i := 0; i < min(2, len(words)); i++ {
 		if n := d.mentionAt(text, words, i, brand); n > 0 {

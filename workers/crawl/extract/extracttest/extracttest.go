@@ -1,4 +1,5 @@
-// Package extracttest makes input for the tests of extract and the packages in it.
+// Package extracttest creates input for the tests of extract and its
+// subpackages.
 package extracttest
 
 import (
@@ -17,7 +18,8 @@ func Read(domain, body string) extract.Input {
 	return extract.Input{Site: of, Page: page.Parse([]byte(body), "text/html", at, of)}
 }
 
-// Styled reads a page whose stylesheets are in it, and one that it links as /a.css.
+// Styled parses a page with style elements, and a stylesheet that it links as
+// /a.css.
 func Styled(body, sheet string) extract.Input {
 	in := Read("acme.com", body)
 	in.Style = css.New(in.Page.Root, in.Page.Base, map[string][]byte{in.Page.Base.JoinPath("/a.css").String(): []byte(sheet)})

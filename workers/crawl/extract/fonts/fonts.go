@@ -1,5 +1,5 @@
-// Package fonts decides a brand's fonts: which typefaces the page's titles and text are set in (fonts.go), and where they
-// are loaded from (sources.go, url.go).
+// Package fonts decides a brand's fonts: the typefaces of the page's titles and
+// text (fonts.go), and their sources (sources.go, url.go).
 package fonts
 
 import (
@@ -16,33 +16,33 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// How sure a font is, by what says it.
+// Confidences of a font, by evidence.
 const (
-	shownConfidence   = 0.9 // a sheet says it of the text, and where it is loaded from
-	systemConfidence  = 0.8 // a sheet says it, and every computer has it
-	namedConfidence   = 0.6 // a sheet says it, but nobody loads it
-	onlyConfidence    = 0.7 // one family is asked of a font service
-	guessedConfidence = 0.4 // of several, one was guessed
+	shownConfidence   = 0.9 // used by a sheet for the text, and with a known source
+	systemConfidence  = 0.8 // used by a sheet, and installed on every computer
+	namedConfidence   = 0.6 // used by a sheet, but not loaded
+	onlyConfidence    = 0.7 // the only family requested from a font service
+	guessedConfidence = 0.4 // guessed among several
 )
 
-// Limits of what is looked at of a page's text.
+// Limits for reading a page's text.
 const (
 	maxTitles     = 60  // pieces of headings
 	maxTexts      = 250 // pieces of other text
 	maxFontNodes  = 60_000
 	minTextRunes  = 20  // of a piece of running text
-	titleRunes    = 20  // that every heading counts for, however short
-	maxTitleRunes = 60  // counted of one heading: a long one is no more typical
-	maxTextRunes  = 300 // counted of one piece of text
-	unseenRunes   = 5   // what a heading counts that the page does not have, but its sheets describe
-	maxStacks     = 40  // families told apart of one kind of text
-	chromeShare   = 0.2 // of a heading that is the name of the site, or of a column of links
+	titleRunes    = 20  // minimum for each heading, however short
+	maxTitleRunes = 60  // maximum for one heading: a long one is not more typical
+	maxTextRunes  = 300 // maximum for one piece of text
+	unseenRunes   = 5   // for a heading that the page lacks but its sheets describe
+	maxStacks     = 40  // different families of one kind of text
+	chromeShare   = 0.2 // factor of a heading that is the name of the site, or of a column of links
 )
 
-// typeface is a font with what speaks for it.
+// typeface is a font and its evidence.
 type typeface struct {
 	font       eventschemas.Font
-	runes      float64 // of the page's text that it covers; for a guess, its place in the order
+	runes      float64 // amount of the page's text; for a guess, its place in the order
 	source     string
 	method     string
 	confidence float64
@@ -87,8 +87,8 @@ func Weighed(in extract.Input) []extract.Weighed {
 	return out
 }
 
-// typefaces lists the candidates for headings and for text, best first. What the sheets say counts; what the
-// page asks of font services fills in where they say nothing.
+// typefaces lists the candidates for headings and for text, best first. The
+// sheets decide; requests to font services fill gaps.
 func typefaces(in extract.Input) (titles, texts []typeface) {
 	sources := newFontSources(in)
 	if !in.Style.Empty() || hasFontElement(in) {
@@ -104,7 +104,8 @@ func typefaces(in extract.Input) (titles, texts []typeface) {
 	return titles, texts
 }
 
-// without leaves out of a guess what is known to be used for something else, unless it is all there is.
+// without removes from a guess the families known to be used for something
+// else, unless nothing else remains.
 func without(guess, known []typeface) []typeface {
 	if len(known) == 0 {
 		return guess
@@ -116,8 +117,9 @@ func without(guess, known []typeface) []typeface {
 	return rest
 }
 
-// shownFonts asks the sheets what the page's own headings and text look like. It is how much text a family
-// covers that counts, not how often sheets name it.
+// shownFonts determines from the sheets the fonts of the page's own headings
+// and text. The amount of text in a family counts, not how often sheets name
+// it.
 func shownFonts(in extract.Input, sources *fontSources) (titles, texts []typeface) {
 	w := &textWalk{in: in, families: map[*html.Node]string{}, titles: map[string]float64{}, texts: map[string]float64{}}
 	if in.Page.Root != nil {
@@ -127,27 +129,28 @@ func shownFonts(in extract.Input, sources *fontSources) (titles, texts []typefac
 	return sources.typefaces(w.titles, "title", in), sources.typefaces(w.texts, "body", in)
 }
 
-// textWalk gathers how much text stands in which families, as sheets write them.
+// textWalk measures the amount of text in each stack of families, as written in
+// the sheets.
 type textWalk struct {
 	in       extract.Input
 	body     *html.Node
-	families map[*html.Node]string // as inherited
+	families map[*html.Node]string // including inherited ones
 	titles   map[string]float64
 	texts    map[string]float64
 	nodes    int
 	seen     [2]int // pieces of headings and of text
 }
 
-// textPlace is where in a page a text stands.
+// textPlace is the place of a text in a page.
 type textPlace struct {
-	heading float64 // how much a heading counts; 0 outside of one
+	heading float64 // weight of a heading; 0 outside of one
 	chrome  bool    // navigation, footer, a button: neither title nor text
 }
 
-// headingWeight is how much a heading of each level is worth, as the title of the page.
+// headingWeight is the weight of each level of heading.
 var headingWeight = map[string]float64{"h1": 3, "h2": 2, "h3": 1}
 
-// notText are the elements whose text is not shown, or not as running text.
+// notText are the elements whose text is hidden, or is not running text.
 var notText = extract.FoldedSet("script", "style", "noscript", "template", "svg", "math", "title", "head", "textarea", "select", "option", "code", "pre", "iframe", "object", "video", "audio")
 
 // chromeText are the elements around a page's text.
@@ -178,7 +181,7 @@ func (w *textWalk) walk(n *html.Node, at textPlace) {
 	}
 }
 
-// unseenName is what blocks are called that only screen readers get.
+// unseenName matches names of blocks for screen readers only.
 var unseenName = regexp.MustCompile(`(?i)^(sr-only|visually-?hidden|screen-reader-text|screenreader|assistive-text|a11y-hidden|hidden-visually|element-invisible)$`)
 
 func unseenBlock(n *html.Node) bool {
@@ -216,7 +219,7 @@ func (w *textWalk) count(into map[string]float64, n *html.Node, weight float64) 
 	return true
 }
 
-// family is the font-family that an element has or inherits.
+// family returns the font-family that an element has or inherits.
 func (w *textWalk) family(n *html.Node) string {
 	if n == nil || n.Type != html.ElementNode {
 		return ""
@@ -235,20 +238,21 @@ func (w *textWalk) family(n *html.Node) string {
 	return family
 }
 
-// unseen asks for the headings and the paragraph that a page might have: an app shell has no text of its
-// own, but its sheets are written for some. They count for little.
+// unseen looks up the headings and the paragraph that a page might have: an app
+// shell has no text, but its sheets style some. They have a low weight.
 func (w *textWalk) unseen() {
 	if w.body == nil {
 		return
 	}
 	for name, weight := range headingWeight {
-		n := &html.Node{Type: html.ElementNode, Data: name, Parent: w.body} // the tree does not know of it
+		n := &html.Node{Type: html.ElementNode, Data: name, Parent: w.body} // not part of the tree
 		w.count(w.titles, n, weight*unseenRunes)
 	}
 	w.count(w.texts, &html.Node{Type: html.ElementNode, Data: "p", Parent: w.body}, unseenRunes)
 }
 
-// hasFontElement says that a page without sheets names fonts in the old way.
+// hasFontElement reports whether a page without sheets names fonts in font
+// elements.
 func hasFontElement(in extract.Input) bool {
 	nodes := 0
 	var find func(n *html.Node) bool
@@ -269,7 +273,8 @@ func hasFontElement(in extract.Input) bool {
 	return in.Page.Root != nil && find(in.Page.Root)
 }
 
-// typefaces turns stacks of families into fonts, what covers most first.
+// typefaces turns stacks of families into fonts, by amount of text, largest
+// first.
 func (s *fontSources) typefaces(stacks map[string]float64, kind string, in extract.Input) []typeface {
 	var out []typeface
 	for stack, runes := range stacks {
@@ -293,11 +298,12 @@ func (s *fontSources) typefaces(stacks map[string]float64, kind string, in extra
 	return out
 }
 
-// titleWords are what display faces are called.
+// titleWords are words in the names of display faces.
 var titleWords = []string{"condensed", "slab", "display", "headline", "oswald", "playfair", "bebas", "anton", "narrow", "caps", "bevan", "lobster", "abril"}
 
-// guessedFonts tells titles from text by what is asked of the font services: running text needs an italic
-// and a regular weight, titles a bold one. One family is used for everything.
+// guessedFonts distinguishes titles from text by the requests to font services:
+// running text needs an italic and a regular weight, titles a bold one. A
+// single family is used for everything.
 func guessedFonts(in extract.Input, sources *fontSources) (titles, texts []typeface) {
 	families := slices.DeleteFunc(slices.Clone(sources.asked), func(f askedFamily) bool { return special(f.Name) })
 	if len(families) == 0 {
@@ -314,13 +320,13 @@ func guessedFonts(in extract.Input, sources *fontSources) (titles, texts []typef
 		return typeface{font: f.font(kind), runes: score, source: f.source, method: "google fonts link", confidence: confidence, note: "guessed from what is asked for"}
 	}
 	for i, f := range families {
-		order := float64(len(families)-i) / float64(len(families)) // what is asked for first is used most
+		order := float64(len(families)-i) / float64(len(families)) // the first requested is used most
 		titles = append(titles, guess(f, "title", order-textual(f.Family)))
 		texts = append(texts, guess(f, "body", -order/2+textual(f.Family)))
 	}
 	if len(families) == 1 {
 		if textual(families[0].Family) < 0 {
-			texts = nil // nobody sets running text in it
+			texts = nil // unsuitable for running text
 		}
 		return titles, texts
 	}
@@ -330,7 +336,7 @@ func guessedFonts(in extract.Input, sources *fontSources) (titles, texts []typef
 	return titles, texts
 }
 
-// textual is how much a family looks like one for running text, -1 to 1.
+// textual returns how suitable a family looks for running text, from -1 to 1.
 func textual(f Family) float64 {
 	score := 0.0
 	if f.Italic {

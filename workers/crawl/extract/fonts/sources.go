@@ -13,7 +13,7 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Limits of where fonts come from.
+// Limits for the sources of fonts.
 const (
 	maxFontFaces    = 600
 	maxFontLinks    = 100
@@ -22,20 +22,20 @@ const (
 	maxScriptConfig = 4000
 )
 
-// fontSources is where a page's fonts are loaded from.
+// fontSources holds the sources of a page's fonts.
 type fontSources struct {
 	asked []askedFamily         // of font services, in the order of the page
 	faces map[string]loadedFace // by folded name
-	adobe bool                  // a kit of Adobe Fonts is asked for
+	adobe bool                  // a kit of Adobe Fonts is requested
 }
 
-// askedFamily is a family that a font service is asked for.
+// askedFamily is a family requested from a font service.
 type askedFamily struct {
 	Family
 	source string
 }
 
-// loadedFace is what the @font-face rules of one family say.
+// loadedFace is the content of the @font-face rules of one family.
 type loadedFace struct {
 	name    string
 	origin  string
@@ -64,7 +64,8 @@ func newFontSources(in extract.Input) *fontSources {
 	return s
 }
 
-// lateStyles are the sheets that a page loads late: as a preload, or with a script.
+// lateStyles returns the sheets that a page loads late: as a preload, or with a
+// script.
 func lateStyles(in extract.Input) []*url.URL {
 	var out []*url.URL
 	nodes := 0
@@ -90,12 +91,12 @@ func lateStyles(in extract.Input) []*url.URL {
 	return out
 }
 
-// serves says that an address is one of a font service.
+// serves reports whether a URL belongs to a font service.
 func serves(u *url.URL) bool {
 	return slices.Contains(fontHosts, strings.ToLower(u.Hostname())) || strings.EqualFold(u.Hostname(), adobeHost)
 }
 
-// ask takes in the address of a font service's sheet.
+// ask adds the URL of a font service's sheet.
 func (s *fontSources) ask(u *url.URL) {
 	if u == nil {
 		return
@@ -118,7 +119,8 @@ func (s *fontSources) askFamily(f Family, source string) {
 	}
 }
 
-// loaderFamilies finds the families that a web font loader is told to ask Google for.
+// loaderFamilies matches the families in the configuration of a web font loader
+// for Google.
 var loaderFamilies = regexp.MustCompile(`google\s*:\s*\{\s*["']?families["']?\s*:\s*\[([^\]]{1,1000})\]`)
 
 // askScript reads the configuration of a web font loader.
@@ -137,7 +139,7 @@ func (s *fontSources) askScript(in extract.Input) {
 	}
 }
 
-// face takes in an @font-face.
+// face adds an @font-face.
 func (s *fontSources) face(family string, sources []*url.URL, weights []int) {
 	name, ok := plainFamily(family)
 	if !ok || isIconFont(name) {
@@ -155,7 +157,7 @@ func (s *fontSources) face(family string, sources []*url.URL, weights []int) {
 			f.source = u.Scheme + "://" + u.Host + "/"
 		}
 	}
-	if len(weights) == 2 { // both ends of a range: the steps between them can be had
+	if len(weights) == 2 { // both ends of a range, which includes the steps between them
 		for w := (weights[0]/weightStep + 1) * weightStep; w < weights[1]; w += weightStep {
 			weights = append(slices.Clone(weights), w)
 		}
@@ -172,7 +174,7 @@ func (s *fontSources) face(family string, sources []*url.URL, weights []int) {
 }
 
 func mergedWeights(a, b []int) []int {
-	out := append(append(make([]int, 0, len(a)+len(b)), a...), b...) // never nil: a record's list is not
+	out := append(append(make([]int, 0, len(a)+len(b)), a...), b...) // never nil, because a record's list must not be
 	slices.Sort(out)
 	out = slices.Compact(out)
 	return out[:min(len(out), maxWeights)]
@@ -183,13 +185,14 @@ func (f Family) font(kind string) eventschemas.Font {
 	return eventschemas.Font{Name: f.Name, Type: kind, Origin: "google", OriginID: &id, Weights: mergedWeights(f.Weights, nil)}
 }
 
-// systemNames are what stands for the font of the computer itself.
+// systemNames are aliases for the font of the computer itself.
 var systemNames = extract.FoldedSet("system-ui", "-apple-system", "BlinkMacSystemFont", "ui-sans-serif", "-apple-system-body", "-apple-system-font", ".SFNSText-Regular", "San Francisco", "SF Pro", "SF Pro Text", "SF Pro Display")
 
-// genericFonts are families that the browser chooses for.
+// genericFonts are families for which the browser chooses a font.
 var genericFonts = extract.FoldedSet("serif", "sans-serif", "monospace", "cursive", "fantasy", "ui-serif", "ui-monospace", "ui-rounded", "math", "emoji", "fangsong")
 
-// systemFonts are on computers and need not be loaded: their own spelling by the folded one.
+// systemFonts are installed on computers and need not be loaded: spelling by
+// folded name.
 var systemFonts = spellings(
 	"Arial", "Arial Black", "Arial Narrow", "Helvetica", "Helvetica Neue", "Segoe UI", "Georgia", "Times", "Times New Roman", "Verdana",
 	"Tahoma", "Trebuchet MS", "Geneva", "Lucida Grande", "Lucida Sans Unicode", "Lucida Sans", "Courier", "Courier New", "Consolas", "Menlo", "Monaco", "Impact", "Palatino",
@@ -210,8 +213,8 @@ func spellings(names ...string) map[string]string {
 	return out
 }
 
-// resolve finds the font that a stack of families shows: the first that is loaded from somewhere before a
-// system's own; without one, the first that is named.
+// resolve returns the font that a stack of families shows: the first that is
+// loaded before a system font; failing that, the first that is named.
 func (s *fontSources) resolve(stack string) (typeface, bool) {
 	if len(stack) > maxStackBytes {
 		return typeface{}, false
@@ -230,7 +233,7 @@ func (s *fontSources) resolve(stack string) (typeface, bool) {
 				return s.named(unknown), true
 			}
 			if genericFonts[key] {
-				return typeface{}, false // the browser's own choice is not the brand's
+				return typeface{}, false // the browser's choice is not the brand's
 			}
 			return systemFont(key), true
 		case unknown == "":
@@ -252,7 +255,7 @@ func (s *fontSources) askedFor(key string) int {
 	return slices.IndexFunc(s.asked, func(f askedFamily) bool { return extract.Folded(f.Name) == key })
 }
 
-// load is a font that is loaded from somewhere.
+// load returns a font that is loaded.
 func (s *fontSources) load(key, instead string) typeface {
 	out := typeface{confidence: shownConfidence}
 	if instead != "" {
@@ -279,11 +282,11 @@ func (s *fontSources) load(key, instead string) typeface {
 	return out
 }
 
-// kitName is what families are called in a kit of Adobe Fonts.
+// kitName matches names of families in a kit of Adobe Fonts.
 var kitName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// named is a font that sheets name but that nobody is seen to load. A kit that scripts load has its own way
-// of writing names.
+// named returns a font that sheets name but that is not visibly loaded. A kit
+// loaded by scripts has a different spelling of names.
 func (s *fontSources) named(name string) typeface {
 	out := typeface{font: eventschemas.Font{Name: name, Origin: "custom", Weights: []int{}}, confidence: namedConfidence, note: "where it is loaded from is unknown"}
 	if s.adobe && kitName.MatchString(name) {
@@ -294,7 +297,7 @@ func (s *fontSources) named(name string) typeface {
 	return out
 }
 
-// systemFont is the one of a folded name that a computer has, in its own spelling.
+// systemFont returns the system font with a folded name, in its usual spelling.
 func systemFont(key string) typeface {
 	name := systemFonts[key]
 	if systemNames[key] {
@@ -303,7 +306,7 @@ func systemFont(key string) typeface {
 	return typeface{font: eventschemas.Font{Name: name, Origin: "system", Weights: []int{}}, confidence: systemConfidence}
 }
 
-// familiesOf splits a font-family value; quotes are taken off.
+// familiesOf splits a font-family value and removes quotes.
 func familiesOf(stack string) []string {
 	var out []string
 	quote := byte(0)
@@ -331,16 +334,19 @@ func familiesOf(stack string) []string {
 }
 
 var (
-	// builtName is what Next.js makes of a family: __Inter_a1b2c3, __Inter_Fallback_a1b2c3.
+	// builtName matches the names that Next.js generates for a family:
+	// __Inter_a1b2c3, __Inter_Fallback_a1b2c3.
 	builtName = regexp.MustCompile(`^__(.+?)_([0-9a-f]{6})$`)
-	// variableName is what Fontsource and others add to the name of a variable font.
+	// variableName matches the suffixes of variable fonts by Fontsource and
+	// others.
 	variableName = regexp.MustCompile(`(?i)[ -]?(variable|var|vf)$`)
-	// fontStandIn is a system's font under another name, made as wide as the one that is still being loaded.
+	// fontStandIn matches a system font under another name, adjusted to the
+	// width of the font that replaces it.
 	fontStandIn = regexp.MustCompile(`(?i)[ _-](fallback|fallback[ :-].*|placeholder|adjusted|override)$`)
 )
 
-// plainFamily is the name of a family without what tools make of it. ok is false when it is none, or only
-// stands in for one that is loaded.
+// plainFamily returns the name of a family without the additions of tools. ok
+// is false if the name is not a family, or only a placeholder for one.
 func plainFamily(name string) (string, bool) {
 	if built := builtName.FindStringSubmatch(name); built != nil {
 		name = strings.ReplaceAll(built[1], "_", " ")
@@ -362,15 +368,17 @@ func plainFamily(name string) (string, bool) {
 	return name, true
 }
 
-// iconWords are what typefaces of pictures are called.
+// iconWords matches names of icon fonts.
 var iconWords = regexp.MustCompile(`(?i)(^|[^a-z])(icons?|icomoon|eicons?|fontello|glyphicons?|dashicons?|ionicons?|fontawesome|font ?awesome.*|fa-(solid|brands|regular)(-\d+)?|material (icons?|symbols?).*|` +
 	`google symbols|etmodules|eleganticons|themify|linearicons|simple-line-icons|genericons|swiper-icons?|slick|flexslider-icon|revicons|wpforms|flaticon|feather|typicons|octicons|bootstrap-icons|` +
 	`remixicon|boxicons|phosphor.*|lineicons|elementskit|etline|cardo-icons|star|woocommerce|webfont-medical-icons|noto color emoji|apple color emoji|segoe ui (emoji|symbol)|twemoji.*|emoji)($|[^a-z])|icons?$|^fa[bsrl]?$`)
 
 func isIconFont(name string) bool { return iconWords.MatchString(name) }
 
-// subsetName is a family for one script, which pages load beside the one for their own.
+// subsetName matches a family for one script, which pages load in addition to
+// the one for their own.
 var subsetName = regexp.MustCompile(`(?i)^(noto (sans|serif|naskh|nastaliq|kufi) .*(jp|kr|sc|tc|hk|thai|arabic|urdu|hebrew|devanagari|bengali|tamil|telugu|khmer|lao|armenian|georgian|display)|nanum.*|.*\b(mono|code)\b.*)$`)
 
-// special says that a family is for one script or for code, and so comes after the others in a guess.
+// special reports whether a family is for one script or for code, and so goes
+// last in a guess.
 func special(name string) bool { return subsetName.MatchString(name) }

@@ -10,9 +10,9 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Limits of font addresses.
+// Limits of font URLs.
 const (
-	maxFamilies = 20 // read of one address
+	maxFamilies = 20 // maximum in one URL
 	maxWeights  = 20 // of one family
 	maxFontName = 60 // runes
 	minWeight   = 1
@@ -20,17 +20,17 @@ const (
 	weightStep  = 100
 )
 
-// Family is one typeface that a font service is asked for.
+// Family is one typeface requested from a font service.
 type Family struct {
 	Name    string
-	Weights []int // sorted, unique; empty when the address names none
-	Italic  bool  // asked for as well: running text needs it
+	Weights []int // sorted, unique; empty when the URL names none
+	Italic  bool  // also requested: running text needs it
 }
 
-// fontHosts serve Google's families under Google's addresses.
+// fontHosts serve Google's families under Google's URLs.
 var fontHosts = []string{"fonts.googleapis.com", "fonts.bunny.net"}
 
-// ParseURL reads the families out of the address of a font service's stylesheet, in both of its forms:
+// ParseURL reads the families out of the URL of a font service's stylesheet, in both of its forms:
 // /css?family=A:400,700|B and /css2?family=A:ital,wght@0,400;1,700&family=B:wght@200..900. Anything else
 // has none.
 func ParseURL(u *url.URL) []Family {
@@ -38,7 +38,7 @@ func ParseURL(u *url.URL) []Family {
 		return nil
 	}
 	var out []Family
-	for pair := range strings.SplitSeq(u.RawQuery, "&") { // not url.ParseQuery: it refuses the semicolons of css2
+	for pair := range strings.SplitSeq(u.RawQuery, "&") { // not url.ParseQuery, which rejects the semicolons of css2
 		key, value, _ := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(value)
 		if key != "family" || err != nil {
@@ -80,11 +80,12 @@ func parseFamily(text string) (Family, bool) {
 	return f, true
 }
 
-// hasLetter says that a text can be the name of a family: "." and "4" are slips of a hand.
+// hasLetter reports whether a text can be the name of a family: "." and "4" are
+// mistakes.
 func hasLetter(name string) bool { return strings.ContainsFunc(name, unicode.IsLetter) }
 
-// axisWeights reads the weights of "ital,wght@0,400;1,700" and of the range "wght@200..900", whose steps
-// of a hundred count.
+// axisWeights parses the weights of "ital,wght@0,400;1,700" and of the range
+// "wght@200..900", which includes each multiple of a hundred.
 func axisWeights(names, values string) []int {
 	at := slices.Index(strings.Split(names, ","), "wght")
 	if at < 0 {

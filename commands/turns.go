@@ -130,11 +130,12 @@ func (t *turns) gathering(answered int) (pause, most time.Duration) {
 	return most / 4, most
 }
 
-// gathered notes how many were queued before and after a pause: those who came meanwhile are saved an append's time, the
-// others have waited for them, and the next append of all comes sooner, which counts as much.
+// gathered notes how many were queued before and after a pause. Those before came while the append was under way: so many
+// come in that time anyway, and as many more in the pause without it. A pause is of use only if callers came at more than
+// twice that rate: each of the others is saved an append's time, and each who was there has waited.
 func (t *turns) gathered(before, after int, waited time.Duration) {
-	if 2*time.Duration(after-before)*t.took >= time.Duration(before)*waited && after > before {
-		t.fruitless = 0
+	if after > before && time.Duration(after-before)*t.took >= 2*time.Duration(before)*waited {
+		t.fruitless /= 2
 		return
 	}
 	t.fruitless = min(max(2*t.fruitless, 1), maxFruitless)

@@ -55,7 +55,7 @@ func (m *Model) before(ctx context.Context, at time.Time) (eventlog.Position, er
 		}
 	}
 	// An entry from that moment on may be before one that is too early, in a log that was copied.
-	back, err := m.read(ctx, fmt.Sprintf(`WHERE e.position <= $1 ORDER BY e.position DESC LIMIT 1 OFFSET %d`, moved), low)
+	back, err := m.read(ctx, fmt.Sprintf(`WHERE e.position <= $1 ORDER BY e.position DESC LIMIT 1 OFFSET %d`, m.moved), low)
 	if err != nil || len(back) == 0 {
 		return 0, err
 	}

@@ -37,7 +37,7 @@ func (m *Model) Event(domain string, at eventlog.Position) {
 	}
 }
 
-// Followed says that Event was called for all events of brands after one position, up to and with another. What the
+// Followed says that Event was called for all events that change brands after one position, up to and with another. What the
 // reader has not seen, because it is behind or cut off, the Model reads from the database.
 func (m *Model) Followed(after, upTo eventlog.Position) {
 	if m.shared {

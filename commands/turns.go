@@ -134,12 +134,12 @@ func (t *turns) gathering(answered int) (pause, most time.Duration) {
 	return most / 4, most
 }
 
-// gathered records how many tasks were queued before and after a pause: the callers who came meanwhile
-// are saved an append's duration, the others have waited for them, and the next append of all comes
-// sooner, which counts as much.
+// gathered records how many tasks were queued before and after a pause. Those before came while the append was under way;
+// without the pause, tasks keep coming at that rate. A pause is useful only if they came at more than twice that rate: each
+// task above it saves an append's duration, and each one queued before has waited.
 func (t *turns) gathered(before, after int, waited time.Duration) {
-	if 2*time.Duration(after-before)*t.took >= time.Duration(before)*waited && after > before {
-		t.fruitless = 0
+	if after > before && time.Duration(after-before)*t.took >= 2*time.Duration(before)*waited {
+		t.fruitless /= 2
 		return
 	}
 	t.fruitless = min(max(2*t.fruitless, 1), maxFruitless)

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,8 +15,13 @@ import (
 	"letterhead/domain/plan"
 )
 
+// How long the calls of a wire take besides the commit.
+const wireTravel, wirePerEvent = 150 * time.Microsecond, 10 * time.Microsecond
+
 // race is the result of closed-loop callers on nodes that share one account, in virtual time.
 type race struct {
+	owned bool // the store is one node's alone, which leaves no turns to others
+
 	charges    int
 	least      int // of one node
 	worst      time.Duration
@@ -32,9 +38,9 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 		wires := make([]*wire, nodes)
 		desks := make([]*Desk, nodes)
 		for i := range desks {
-			wires[i] = &wire{store: store, travel: 150 * time.Microsecond, perEvent: 10 * time.Microsecond}
+			wires[i] = &wire{store: store, travel: wireTravel, perEvent: wirePerEvent}
 			var err error
-			if desks[i], err = NewDesk(DeskConfig{Shared: true}, wires[i], nil); err != nil {
+			if desks[i], err = NewDesk(DeskConfig{Shared: !r.owned}, wires[i], nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -195,14 +201,70 @@ func TestBusyAccount_SlowAppends_CarryNearlyAllCallers(t *testing.T) {
 	}
 }
 
-// Callers who do not come back are not awaited: of many callers who each call once, and call again now
-// and then, none waits much longer than without pauses.
+// Callers who do not come back soon are not waited for: none waits for more than an append under way, a pause and an
+// append, and together they are served nearly as often as without pauses.
 func TestBusyAccount_CallersWhoStayAway_AreNotAwaited(t *testing.T) {
-	const callers = 64
-	var r race
-	r.run(t, 1, callers, 8*time.Millisecond, 200*time.Millisecond, 5*time.Second)
+	const callers, think, lasts, commit = 64, 50 * time.Millisecond, 5 * time.Second, 8 * time.Millisecond
+	const took = commit + 2*wireTravel + callers*wirePerEvent
+	r := race{owned: true}
+	r.run(t, 1, callers, commit, think, lasts)
 	t.Logf("%d charges, %d appends, worst wait %s", r.charges, r.appends, r.worst)
-	if least := 5 * callers * 5 * 8 / 10; r.charges < least {
+	if most := 3*took + took/4; r.worst > most {
+		t.Errorf("a caller waited %s, want %s at most", r.worst, most)
+	}
+	// Without pauses a caller waits for half of an append and for a whole one.
+	if least := int(callers * lasts / (think + took*3/2) * 97 / 100); r.charges < least {
 		t.Errorf("%d charges, want %d", r.charges, least)
+	}
+}
+
+// comeAnyway lets callers who come on their own time, at a rate per second, each charge one account once, and returns how long
+// they wait in the mean.
+func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &wire{store: newWireStore(commit), travel: wireTravel, perEvent: wirePerEvent}
+		desk, err := NewDesk(DeskConfig{}, store, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{TB: t}
+		id := uuid.NewString()
+		if err := desk.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
+			t.Fatal(err)
+		}
+		w.grant(desk, id, 1<<40)
+		random := rand.New(rand.NewPCG(1, uint64(rate)))
+		var waited, callers atomic.Int64
+		var wg sync.WaitGroup
+		for end := time.Now().Add(lasts); time.Now().Before(end); {
+			time.Sleep(time.Duration(random.ExpFloat64() / rate * float64(time.Second)))
+			wg.Go(func() {
+				asked := time.Now()
+				if _, err := desk.ChargeLookup(t.Context(), w.lookup(id)); err != nil {
+					t.Error(err)
+				}
+				waited.Add(int64(time.Since(asked)))
+				callers.Add(1)
+			})
+		}
+		wg.Wait()
+		mean = time.Duration(waited.Load() / callers.Load())
+		t.Logf("%.0f callers/s, appends of %s: %d charges in %d appends, mean wait %s", rate, commit, callers.Load(), store.appends, mean)
+		w.drain(desk)
+	})
+	return mean
+}
+
+// Callers whose number does not depend on how soon they are answered gain nothing from a pause: their mean wait is near
+// that without one, which is the rest of the append under way and all of the next.
+func TestBusyAccount_CallersWhoComeAnyway_AreNotAwaited(t *testing.T) {
+	for _, commit := range []time.Duration{8 * time.Millisecond, 25 * time.Millisecond} {
+		for _, rate := range []float64{300, 1000, 3000} {
+			mean := comeAnyway(t, rate, commit, 5*time.Second)
+			took := time.Duration(float64(commit+2*wireTravel) / (1 - rate*wirePerEvent.Seconds())) // with all who come meanwhile
+			if most := took * 3 / 2 * 105 / 100; mean > most {
+				t.Errorf("%.0f callers/s, appends of %s: the mean wait is %s, want %s at most", rate, commit, mean, most)
+			}
+		}
 	}
 }

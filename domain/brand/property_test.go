@@ -101,8 +101,14 @@ func (h *history) step(t *rapid.T) {
 	for _, ev := range events {
 		ev = stored(t, ev)
 		h.checkEvent(t, ev)
+		known, view := h.brand.Known(), h.brand.View()
 		h.brand.Apply(ev, uint64(len(h.events)), h.now)
 		h.events = append(h.events, at{ev, h.now})
+		// Caches of answers pass over the requests of crawls.
+		_, request := ev.(eventschemas.CrawlRequested)
+		if request && (h.brand.Known() != known || known && !reflect.DeepEqual(h.brand.View(), view)) {
+			t.Fatalf("the request of a crawl changed what is answered from\n%+v to\n%+v", view, h.brand.View())
+		}
 	}
 	if again, err := c(h.brand, h.now); len(again) > 0 {
 		t.Fatalf("a repeat appended %v (%v) after %v", again, err, events)

@@ -25,6 +25,9 @@ const (
 	idOverhead = 200
 	// cacheShards is the number of locks of the guard.
 	cacheShards = 256
+	// maxRecent bounds the domains, of some 100 bytes, whose last events a shard knows one by one; it has twice as many
+	// at most. 400 ms, after which events are folded, bring seldom more.
+	maxRecent = 32
 )
 
 // cache stores entries by domain. Its guard prevents this sequence:
@@ -36,8 +39,9 @@ const (
 // Each shard counts its invalidations. A reader notes the count before it reads the tables and may put
 // only while it is unchanged.
 //
-// If the log is followed (see Event), an event is known before it is folded. Each shard has the
-// position of the last event of its brands, and accepts only rows of tables at or after that position.
+// If the log is followed (see Event), an event is known before it is folded. Each shard has the positions of the last
+// events of its brands, and accepts only rows of tables that are folded up to there. It keeps a position when such a row
+// is put, because a reader of older tables may still be under way.
 //
 // Otherwise the invalidation comes a moment after the commit of another node: until then the older
 // answer is given (see Invalidate), and a row that was read before the commit has an outdated ticket
@@ -52,7 +56,29 @@ type cache struct {
 type shard struct {
 	mu            sync.Mutex
 	invalidations uint64
-	changed       eventlog.Position
+	// recent has the last events by domain, older those of before recent was full, and no event of any other domain is
+	// past oldest.
+	recent, older map[string]eventlog.Position
+	oldest        eventlog.Position
+}
+
+// note notes an event of a domain's brand.
+func (s *shard) note(domain string, at eventlog.Position) {
+	if _, known := s.recent[domain]; !known && len(s.recent) == maxRecent {
+		for _, before := range s.older {
+			s.oldest = max(s.oldest, before)
+		}
+		s.older, s.recent = s.recent, nil
+	}
+	if s.recent == nil {
+		s.recent = make(map[string]eventlog.Position, maxRecent)
+	}
+	s.recent[domain] = max(s.recent[domain], at)
+}
+
+// changed returns a position that no known event of a domain's brand is past.
+func (s *shard) changed(domain string) eventlog.Position {
+	return max(s.oldest, s.older[domain], s.recent[domain])
 }
 
 // cached is an entry and the position of the tables from which it was read.
@@ -114,7 +140,7 @@ func (c *cache) begin(domain string) ticket {
 func (c *cache) put(t ticket, e *Entry, at eventlog.Position) {
 	t.shard.mu.Lock()
 	defer t.shard.mu.Unlock()
-	if t.shard.invalidations == t.count && at >= t.shard.changed {
+	if t.shard.invalidations == t.count && at >= t.shard.changed(e.Domain) {
 		c.entries.Set(e.Domain, cached{entry: e, at: at})
 	}
 }
@@ -124,7 +150,7 @@ func (c *cache) event(domain string, at eventlog.Position) {
 	s := c.shard(domain)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changed = max(s.changed, at)
+	s.note(domain, at)
 	if kept, ok := c.entries.GetEntryQuietly(domain); ok && kept.Value.at < at {
 		c.entries.Invalidate(domain)
 	}

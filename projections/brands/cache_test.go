@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 	"letterhead/projections"
 	"letterhead/projections/projectionstest"
 )
@@ -141,4 +144,56 @@ func testHitsDoNotReadTheTables(t *testing.T, e *projectionstest.Env) {
 	if loads != 1 {
 		t.Errorf("ten lookups read the tables %d times", loads)
 	}
+}
+
+// Rows of a brand without an event are kept while another brand of the shard waits for its event to be folded.
+func TestEventOfAnotherBrandInTheShard_RowIsKept(t *testing.T) {
+	c, err := newCache(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	other := ""
+	for i := 0; other == ""; i++ {
+		if d := fmt.Sprintf("b%d.com", i); c.shard(d) == c.shard("acme.com") {
+			other = d
+		}
+	}
+	c.event(other, 11)
+	for domain, want := range map[string]bool{"acme.com": true, other: false} {
+		c.put(c.begin(domain), &Entry{Domain: domain}, 10)
+		if _, kept := c.get(domain); kept != want {
+			t.Errorf("a row of tables that are folded up to 10 is kept: %t; an event at 11 is of %s, the row of %s", kept, other, domain)
+		}
+	}
+	c.put(c.begin(other), &Entry{Domain: other}, 11)
+	if _, kept := c.get(other); !kept {
+		t.Error("the row with the event is not kept")
+	}
+}
+
+// However many brands have events, a shard never takes a row that is older than an event of its brand, forgets no more
+// than it must, and holds only so many domains.
+func TestShard_ManyBrandsHaveEvents_OldRowsAreRefused(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s shard
+		last, order := map[string]eventlog.Position{}, []eventlog.Position{}
+		for range rapid.IntRange(1, 6*maxRecent).Draw(t, "events") {
+			domain := fmt.Sprint(rapid.IntRange(0, 4*maxRecent).Draw(t, "domain"))
+			at := eventlog.Position(7 * (len(order) + 1))
+			s.note(domain, at)
+			last[domain], order = at, append(order, at)
+		}
+		for domain, at := range last {
+			if got := s.changed(domain); got < at {
+				t.Fatalf("a row folded up to %d is taken, the last event is at %d", got, at)
+			}
+		}
+		if n := max(len(order)-maxRecent, 0); n == 0 && s.oldest > 0 || n > 0 && s.oldest > order[n-1] {
+			t.Fatalf("after %d events rows of other brands are refused up to %d", len(order), s.oldest)
+		}
+		if len(s.recent) > maxRecent || len(s.older) > maxRecent {
+			t.Fatalf("%d and %d domains are known", len(s.recent), len(s.older))
+		}
+	})
 }

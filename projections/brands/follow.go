@@ -39,9 +39,9 @@ func (m *Model) Event(domain string, at eventlog.Position) {
 	}
 }
 
-// Followed reports that Event was called for all brand events after one position, up to and including
-// another. Changes that the reader has not seen, because it is behind or disconnected, are read by the
-// Model from the database.
+// Followed reports that Event was called for all events that change brands after one position, up to and including
+// another. Changes that the reader has not seen, because it is behind or disconnected, are read by the Model from the
+// database.
 func (m *Model) Followed(after, upTo eventlog.Position) {
 	if m.shared {
 		m.followed.extend(after, upTo)

@@ -58,10 +58,10 @@ type Config struct {
 
 // Follower keeps data up to date that depends on the brand streams.
 type Follower interface {
-	// Event is called for each event of a brand's stream, in order, with the brand's domain.
+	// Event is called for each event of a brand's stream that may change what is answered of the brand, in order, with
+	// the brand's domain. The request of a crawl changes nothing of that.
 	Event(domain string, at eventlog.Position)
-	// Followed is called after Event was called for all events after one position, up to and including
-	// another.
+	// Followed is called after Event was called for all such events after one position, up to and including another.
 	Followed(after, upTo eventlog.Position)
 }
 
@@ -211,11 +211,14 @@ var ends = map[string]bool{
 	withdrawal:                                true,
 }
 
-var withdrawal = eventschemas.BrandWithdrawn{}.EventType()
+var (
+	withdrawal = eventschemas.BrandWithdrawn{}.EventType()
+	request    = eventschemas.CrawlRequested{}.EventType()
+)
 
 func (t *Tail) deliver(ctx context.Context, rec *eventlog.Recorded) {
 	domain := strings.TrimPrefix(rec.Stream, brand.StreamPrefix)
-	if t.cfg.Follower != nil {
+	if t.cfg.Follower != nil && rec.Type != request {
 		t.cfg.Follower.Event(domain, rec.Position)
 	}
 	if !ends[rec.Type] {

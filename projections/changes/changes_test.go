@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 	"letterhead/projections/changes"
 	"letterhead/projections/projectionstest"
 )
@@ -193,5 +195,31 @@ func TestWithdrawnBrandsAreKnown(t *testing.T) {
 	}
 	if !tail.Withdrawn("acme.com") || tail.Withdrawn("other.com") {
 		t.Errorf("withdrawn %v, the other %v", tail.Withdrawn("acme.com"), tail.Withdrawn("other.com"))
+	}
+}
+
+// told is a Follower that keeps what it hears of.
+type told struct {
+	events   []eventlog.Position
+	followed chan eventlog.Position
+}
+
+func (f *told) Event(_ string, at eventlog.Position)                 { f.events = append(f.events, at) }
+func (f *told) Followed(_ eventlog.Position, upTo eventlog.Position) { f.followed <- upTo }
+
+// The request of a crawl changes nothing that is answered, so that a hot brand stays in the cache while it is crawled.
+func TestFollower_CrawlRequest_IsPassedOver(t *testing.T) {
+	f := &told{followed: make(chan eventlog.Position, 100)}
+	e, _ := open(t, changes.Config{Follower: f})
+	e.Events("brand-acme.com", at, eventschemas.CrawlRequested{CrawlID: "1", Domain: "acme.com"})
+	outcome := e.Events("brand-acme.com", at, failed("1"))
+	last := e.Events("brand-acme.com", at, eventschemas.CrawlRequested{CrawlID: "2", Domain: "acme.com"})
+	for upTo := range f.followed {
+		if upTo >= last {
+			break
+		}
+	}
+	if !slices.Equal(f.events, []eventlog.Position{outcome}) {
+		t.Errorf("the follower heard of events at %d, want only the outcome at %d", f.events, outcome)
 	}
 }

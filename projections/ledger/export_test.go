@@ -7,6 +7,9 @@ import (
 	"letterhead/projections"
 )
 
+// SetMoved sets how many entries a copy of the log may have between two that changed places.
+func (m *Model) SetMoved(entries int) { m.moved = entries }
+
 // Explain returns the database's plan for reading a page of entries.
 func (m *Model) Explain(ctx context.Context, accountID string, f Filter) string {
 	where, args := page(accountID, f, f.FromRevision, pageRows)

@@ -145,11 +145,14 @@ type Filter struct {
 }
 
 // Model is the read model.
-type Model struct{ handle *projections.Handle }
+type Model struct {
+	handle *projections.Handle
+	moved  int // as the constant, unless a test sets it
+}
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{handle: projections.NewHandle(Name, store)}
+	return &Model{handle: projections.NewHandle(Name, store), moved: moved}
 }
 
 // Name implements projections.Projection.

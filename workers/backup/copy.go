@@ -37,7 +37,7 @@ type copier struct {
 }
 
 func newCopier(cfg Config, from origin, to eventlog.Log) *copier {
-	return &copier{cfg: cfg, from: from, to: to, missing: newWindow(cfg.windowEvents), accounts: map[string]struct{}{}}
+	return &copier{cfg: cfg, from: from, to: to, missing: newWindow(cfg), accounts: map[string]struct{}{}}
 }
 
 // compare goes through the target behind what was compared before, and wants each event to be the next one that the

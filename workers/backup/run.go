@@ -42,7 +42,7 @@ type Config struct {
 	// Now is the clock of the manifest. Default: time.Now.
 	Now func() time.Time
 
-	windowEvents int // tests make windows smaller; default: windowEvents
+	windowEvents, windowBytes int // tests make windows smaller; default: the constants
 }
 
 func (c Config) withDefaults() Config {
@@ -51,6 +51,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.windowEvents == 0 {
 		c.windowEvents = windowEvents
+	}
+	if c.windowBytes == 0 {
+		c.windowBytes = windowBytes
 	}
 	if c.LongStream == 0 {
 		c.LongStream = commands.LongStream

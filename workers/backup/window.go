@@ -31,20 +31,20 @@ const writers = 64
 // The accounts of a window are whole before its other streams begin: read models take what an account's stream says of a
 // key before the ticks of usage that name the key.
 type window struct {
-	limit   int // events
-	streams map[string][]eventlog.Recorded
-	count   int
-	bytes   int
+	maxEvents, maxBytes int
+	streams             map[string][]eventlog.Recorded
+	count               int
+	bytes               int
 }
 
-func newWindow(limit int) *window {
-	return &window{limit: limit, streams: map[string][]eventlog.Recorded{}}
+func newWindow(cfg Config) *window {
+	return &window{maxEvents: cfg.windowEvents, maxBytes: cfg.windowBytes, streams: map[string][]eventlog.Recorded{}}
 }
 
 // add reports false if the window is full.
 func (w *window) add(e eventlog.Recorded) bool {
 	size := eventlog.Size(&e.Proposed)
-	if w.count == w.limit || w.count > 0 && w.bytes+size > windowBytes {
+	if w.count == w.maxEvents || w.count > 0 && w.bytes+size > w.maxBytes {
 		return false
 	}
 	w.streams[e.Stream] = append(w.streams[e.Stream], e)
@@ -76,14 +76,14 @@ func (c *copier) appendWindows(ctx context.Context, written func(events int, upT
 	if err := c.appendWindow(ctx, c.missing); err != nil {
 		return err
 	}
-	at, w := c.source, newWindow(c.cfg.windowEvents)
+	at, w := c.source, newWindow(c.cfg)
 	written(c.missing.count, at)
 	put := func() error {
 		if err := c.appendWindow(ctx, w); err != nil {
 			return err
 		}
 		written(w.count, at)
-		w = newWindow(c.cfg.windowEvents)
+		w = newWindow(c.cfg)
 		return nil
 	}
 	from := readAhead(ctx, c.from.behind(c.source))

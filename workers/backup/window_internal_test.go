@@ -25,13 +25,14 @@ type memoryLog struct {
 	events  []eventlog.Recorded
 	streams map[string][]uuid.UUID
 
+	most int      // bytes of an append of several events
 	left int      // appends until the process ends
 	fate []string // of the appends after that: "lands", "late" or "lost", in turns
 	late []func() // appends that land during a later run
 }
 
 func newMemoryLog() *memoryLog {
-	return &memoryLog{streams: map[string][]uuid.UUID{}, left: 1 << 30}
+	return &memoryLog{streams: map[string][]uuid.UUID{}, most: 1 << 30, left: 1 << 30}
 }
 
 func (m *memoryLog) Append(_ context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
@@ -57,6 +58,13 @@ func (m *memoryLog) Append(_ context.Context, stream string, expected eventlog.E
 
 // add keeps the promises of eventlog.Log.Append.
 func (m *memoryLog) add(stream string, expected eventlog.Expected, events []eventlog.Proposed) error {
+	size := 0
+	for i := range events {
+		size += eventlog.Size(&events[i])
+	}
+	if len(events) > 1 && size > m.most {
+		return eventlog.ErrTooLarge
+	}
 	held := m.streams[stream]
 	next, _ := expected.Next()
 	if next < uint64(len(held)) {
@@ -104,13 +112,17 @@ func (m *memoryLog) Head(context.Context) (eventlog.Position, error) {
 }
 
 // inWindows fails unless every stream of the copy is the beginning of the origin's, unless at each of its events the copy
-// holds the beginning of the origin and some of the events of one window, and if an event of another stream is in the copy
+// holds the beginning of the origin and some of the events of one window, of so many events and bytes, and if an event of another stream is in the copy
 // before an account's event that came before it.
-func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window int) {
+func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window, bytes int) {
 	t.Helper()
 	place := map[uuid.UUID]int{}
 	for i, e := range origin {
 		place[e.ID] = i
+	}
+	before := make([]int, len(origin)+1) // bytes of the events before
+	for i := range origin {
+		before[i+1] = before[i] + eventlog.Size(&origin[i].Proposed)
 	}
 	there, whole := make([]bool, len(origin)), 0
 	next := map[string]uint64{}
@@ -127,6 +139,9 @@ func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window int) {
 				}
 			}
 		}
+		if size := before[at+1] - before[whole]; at > whole && size > bytes {
+			t.Fatalf("event %d was copied while event %d was missing, %d bytes before its end, with windows of %d", at, whole, size, bytes)
+		}
 		if at >= whole+window {
 			t.Fatalf("event %d was copied while event %d was missing, with windows of %d", at, whole, window)
 		}
@@ -140,13 +155,18 @@ func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window int) {
 func TestWindows_InterruptedAnywhere_GoOn(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		window := rapid.IntRange(1, 12).Draw(r, "window")
+		bytes := rapid.SampledFrom([]int{1, 300, 1 << 30}).Draw(r, "window bytes")
 		from, to := newMemoryLog(), newMemoryLog()
+		to.most = rapid.SampledFrom([]int{1, 200, 400, 1 << 30}).Draw(r, "append bytes")
 		chains := map[string]eventschemas.Hash{}
 		write := func(n int) {
 			for range n {
 				stream := fmt.Sprint(rapid.SampledFrom([]string{AccountPrefix, "usage-"}).Draw(r, "kind"), rapid.IntRange(0, 3).Draw(r, "stream"))
 				i := len(from.events)
 				e := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)), Type: "T", OccurredAt: time.UnixMicro(int64(i)).UTC(), Data: fmt.Append(nil, i)}
+				if rapid.IntRange(0, 3).Draw(r, "large") == 0 {
+					e.Data = slices.Repeat(e.Data, 150)
+				}
 				revision := uint64(len(from.streams[stream]))
 				if strings.HasPrefix(stream, AccountPrefix) {
 					chains[stream] = eventschemas.ChainLink{
@@ -163,7 +183,7 @@ func TestWindows_InterruptedAnywhere_GoOn(t *testing.T) {
 		relay := eventlog.Position(7 * rapid.IntRange(0, len(from.events)).Draw(r, "relay"))
 		at := remember{}
 		migrate := func(final bool) error {
-			_, err := Migrate(t.Context(), Config{RetryAfter: time.Nanosecond, windowEvents: window}, final,
+			_, err := Migrate(t.Context(), Config{RetryAfter: time.Nanosecond, windowEvents: window, windowBytes: bytes}, final,
 				Source{Log: from, Places: map[string]eventlog.Position{"relay": relay}}, Target{Log: to, Positions: at, Done: []string{"relay"}})
 			return err
 		}
@@ -174,14 +194,14 @@ func TestWindows_InterruptedAnywhere_GoOn(t *testing.T) {
 			if err := migrate(false); err != nil && !errors.Is(err, errCut) {
 				r.Fatalf("a pass that was cut off: %v", err)
 			}
-			inWindows(r, to.events, from.events, window)
+			inWindows(r, to.events, from.events, window, bytes)
 			write(rapid.IntRange(0, 5).Draw(r, "meanwhile"))
 		}
 		to.left = 1 << 30
 		if err := migrate(true); err != nil {
 			r.Fatal(err)
 		}
-		inWindows(r, to.events, from.events, window)
+		inWindows(r, to.events, from.events, window, bytes)
 		if len(to.events) != len(from.events) {
 			r.Fatalf("%d events, want %d", len(to.events), len(from.events))
 		}

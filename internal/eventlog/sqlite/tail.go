@@ -6,7 +6,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// tailBytes bounds the data of the events that are kept in memory.
+// tailBytes bounds the data of the events that are kept in memory. What readers decoded of them is kept with them, and
+// takes some three times the data.
 const tailBytes = 8 << 20
 
 // tail is the end of the log in memory. Everybody who follows the log live reads the same few events;

@@ -144,3 +144,18 @@ func TestAdmit_AnotherStore_OpenFails(t *testing.T) {
 		t.Errorf("open: %v", err)
 	}
 }
+
+// Comparing a store takes longer than finding it: it has a time of its own.
+func TestAdmit_LastsLongerThanConnectTimeout_OpenSucceeds(t *testing.T) {
+	server := esdbtest.Start(t)
+	const connectTimeout = time.Second
+	admit := func(ctx context.Context, _ eventlog.Prober, _ kurrent.Seen) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(connectTimeout + connectTimeout/10):
+			return nil
+		}
+	}
+	connectTo(t, kurrent.Config{ConnectionString: server.ConnectionString(), ConnectTimeout: connectTimeout, Admit: admit})
+}

@@ -38,7 +38,7 @@ type Config struct {
 	// for and how long a call may take is said here and not there: discoveryInterval, maxDiscoverAttempts
 	// and defaultDeadline are refused.
 	ConnectionString string
-	// ConnectTimeout bounds the first contact in Open.
+	// ConnectTimeout bounds the first contact in Open, without Admit.
 	ConnectTimeout time.Duration
 	// ConnectWait bounds how long a call waits for the connection while there is none. It outlasts a
 	// change of leader and leaves time for an answer inside the caller's deadline.

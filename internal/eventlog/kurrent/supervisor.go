@@ -125,7 +125,7 @@ func (s *supervisor) start(ctx context.Context) error {
 	defer cancel()
 	var why error
 	for wait := firstRebuild; ; wait = min(2*wait, lastRebuild) {
-		m, err := s.connectAdmitted(patience)
+		m, err := s.connectAdmitted(ctx, patience)
 		if err == nil {
 			s.share(m)
 			return nil
@@ -136,7 +136,7 @@ func (s *supervisor) start(ctx context.Context) error {
 		if errors.Is(err, eventlog.ErrLoss) || errors.Is(err, ErrUnsupported) {
 			return err
 		}
-		if why == nil || patience.Err() == nil { // a try that was cut off does not know what the one before it learnt
+		if why == nil || patience.Err() == nil || !isTimeout(err) { // a try that was cut off does not know what the one before it learnt
 			why = err
 		}
 		if isDenied(err) || delay.For(patience, wait) != nil {
@@ -212,9 +212,9 @@ func ping(ctx context.Context, client *esdb.Client) (err error) {
 	return err
 }
 
-// connectAdmitted is connect for a store that Config.Admit lets in.
-func (s *supervisor) connectAdmitted(ctx context.Context) (*member, error) {
-	m, err := s.connect(ctx)
+// connectAdmitted is connect for a store that Config.Admit lets in. Patience bounds the connection, and not Admit.
+func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, error) {
+	m, err := s.connect(patience)
 	if err != nil || s.cfg.Admit == nil {
 		return m, err
 	}
@@ -317,7 +317,7 @@ func (s *supervisor) drain(m *member) {
 // rebuild tries until there is a member again or the log closes.
 func (s *supervisor) rebuild() {
 	for wait := firstRebuild; s.ctx.Err() == nil; wait = min(2*wait, lastRebuild) {
-		m, err := s.connectAdmitted(s.ctx)
+		m, err := s.connectAdmitted(s.ctx, s.ctx)
 		if err == nil {
 			s.metrics.reconnects.Inc()
 			s.cfg.Logger.Info("EventStoreDB: connected again")

@@ -159,3 +159,49 @@ func TestAdmit_LastsLongerThanConnectTimeout_OpenSucceeds(t *testing.T) {
 	}
 	connectTo(t, kurrent.Config{ConnectionString: server.ConnectionString(), ConnectTimeout: connectTimeout, Admit: admit})
 }
+
+// A server may answer reads and leave subscriptions without an answer: a connection to it is given up.
+func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
+	server := esdbtest.Start(t)
+	admitted := func(context.Context, eventlog.Prober, kurrent.Seen) error { return nil }
+	cfg := kurrent.Config{ConnectionString: server.ConnectionString(), ConnectWait: 100 * time.Millisecond, Admit: admitted}
+	l := connectTo(t, cfg)
+	eventually(t, l, 0)
+	// reaches waits until the server has got so many subscriptions.
+	reaches := func(n int64) {
+		t.Helper()
+		for patience := time.After(time.Minute); server.Counts().Subscriptions < n; {
+			select {
+			case <-patience:
+				t.Fatalf("the server got %d subscriptions, want %d", server.Counts().Subscriptions, n)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	release := server.WithholdConfirmations()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	opened := make(chan error, 1)
+	go func() {
+		_, err := kurrent.Open(ctx, cfg)
+		opened <- err
+	}()
+	reaches(2)
+	cancel()
+	if err := <-opened; !errors.Is(err, context.Canceled) {
+		t.Errorf("open: %v", err)
+	}
+
+	server.BreakConnections()
+	reaches(4) // the second one after the first was given up
+	release()
+	eventually(t, l, 1)
+
+	defer server.WithholdConfirmations()()
+	before := server.Counts().Subscriptions
+	server.BreakConnections()
+	reaches(before + 1)
+	if err := l.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}

@@ -218,7 +218,7 @@ func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, er
 	if err != nil || s.cfg.Admit == nil {
 		return m, err
 	}
-	if m.wire, err = stretch(m); err == nil {
+	if err = stretch(ctx, m); err == nil {
 		admitting, cancel := context.WithTimeout(ctx, s.cfg.AdmitTimeout)
 		defer cancel()
 		err = s.cfg.Admit(admitting, newcomer{m.client}, s.seen())
@@ -226,7 +226,11 @@ func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, er
 	if err != nil {
 		m.retire()
 		m.tether.end()
-		return nil, errors.Join(err, m.client.Close())
+		go func() { // stretch may still be inside
+			m.users.Wait()
+			_ = m.client.Close() // nobody is left to hear
+		}()
+		return nil, err
 	}
 	return m, nil
 }
@@ -234,10 +238,32 @@ func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, er
 // wireStream is a stream that never has events.
 const wireStream = "letterhead-connection"
 
-// stretch begins a subscription that lasts as long as the connection of a member, at most until that is retired.
-func stretch(m *member) (wire *esdb.Subscription, err error) {
-	defer recovered(&err)
-	return m.client.SubscribeToStream(m.retired, wireStream, esdb.SubscribeToStreamOptions{From: esdb.End{}})
+// stretch begins a subscription that lasts as long as the connection of a member, at most until that is retired. It
+// retires a member whose server does not confirm the subscription within probeTimeout or before ctx ends.
+func stretch(ctx context.Context, m *member) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	type answer struct {
+		wire *esdb.Subscription
+		err  error
+	}
+	answered := make(chan answer, 1)
+	m.users.Add(1)
+	go func() {
+		defer m.release()
+		var a answer
+		defer func() { answered <- a }()
+		defer recovered(&a.err)
+		a.wire, a.err = m.client.SubscribeToStream(m.retired, wireStream, esdb.SubscribeToStreamOptions{From: esdb.End{}})
+	}()
+	select {
+	case a := <-answered:
+		m.wire = a.wire
+		return a.err
+	case <-ctx.Done():
+		m.retire()
+		return fmt.Errorf("the server does not confirm a subscription: %w", ctx.Err())
+	}
 }
 
 // guard gives a member up when its wire breaks: the next connection is compared again.

@@ -16,6 +16,7 @@ package loss
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -92,10 +93,10 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 		return err
 	}
 	first, found, err := log.First(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, eventlog.ErrCorrupt) {
 		return err
 	}
-	if found {
+	if found { // also one that another program has written
 		worst.HeldFirst = first.ID
 	}
 	if memory.First.ID != uuid.Max { // it can be read

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -162,6 +164,32 @@ func TestSurvey_PositionsDiffer_SkipsSnapshots(t *testing.T) {
 	if err != nil || len(losses) != 1 || losses[0].Remembered != 9 || len(log.asked) > 0 {
 		t.Errorf("found %v, %v, looked up %v", losses, err, log.asked)
 	}
+}
+
+// foreignLog is a store that another program has filled.
+type foreignLog struct {
+	eventlog.Prober
+	id uuid.UUID
+}
+
+func (l foreignLog) First(context.Context) (eventlog.Recorded, bool, error) {
+	return eventlog.Recorded{Proposed: eventlog.Proposed{ID: l.id}, Position: 1}, true, fmt.Errorf("test: %w", eventlog.ErrCorrupt)
+}
+
+func (l foreignLog) At(context.Context, string, uint64) (eventlog.Recorded, bool, error) {
+	return eventlog.Recorded{}, false, nil
+}
+
+// A store that another program has filled is another log, and not one that cannot be read.
+func TestVerify_StoreOfAnotherProgram_IsLoss(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		other := foreignLog{Prober: eventlog.Probe(w.Log), id: uuid.New()}
+		err := loss.Verify(t.Context(), w.Store, other)
+		var lost *eventlog.LossError
+		if !errors.As(err, &lost) || !lost.Other || lost.HeldFirst != other.id {
+			t.Errorf("verify: %v", err)
+		}
+	})
 }
 
 var errCut = errors.New("cut off here")

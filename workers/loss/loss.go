@@ -251,11 +251,11 @@ type pending struct {
 
 const createPending = `CREATE TABLE IF NOT EXISTS log_work (name TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL)`
 
-// The rows: the work under way, one command at a time, and the id of the last acceptance.
+// The rows: the work under way, one command at a time, and the id of the last acceptance or filling.
 const pendingName, acceptedName = "pending", "accepted"
 
-// LastAccepted returns the id of the last acceptance that came to its end, empty without one. Whoever has read the log
-// before it must forget what they know. Errors: those of the database, ctx.Err().
+// LastAccepted returns the id of the last acceptance, restore or migration that came to its end, empty without one.
+// Whoever has read the log before it must forget what they know. Errors: those of the database, ctx.Err().
 func LastAccepted(ctx context.Context, store *sqlstore.Store) (string, error) {
 	return readWork(ctx, store, acceptedName)
 }

@@ -108,15 +108,20 @@ func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testi
 	first.Store(&held)
 	server.Leave()
 	var other *esdbtest.Server
-	for other == nil { // until the address is free
-		if other, err = esdbtest.New(esdbtest.Config{Listen: server.Addresses()}); err != nil && t.Context().Err() != nil {
+	for patience := time.After(20 * time.Second); other == nil; { // until the address is free
+		if other, err = esdbtest.New(esdbtest.Config{Listen: server.Addresses()}); err == nil {
+			break
+		}
+		select {
+		case <-patience:
 			t.Fatal(err)
+		case <-time.After(time.Millisecond):
 		}
 	}
 	defer other.Close()
 	for at := uint64(0); ; at++ {
 		_, err := l.Append(t.Context(), "account-2", eventlog.NoStream(), batch(7+at, 1))
-		if err == nil || other.Counts().Appends > 0 {
+		if other.Counts().Appends > 0 { // the first one may have taken some, until its client heard that it leaves
 			t.Fatal("the other store was used")
 		}
 		if got, err := l.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1); err == nil && len(got) == 0 {

@@ -24,6 +24,9 @@ const (
 	// A new client is tried again after a time that doubles from the first to the last.
 	firstRebuild = 20 * time.Millisecond
 	lastRebuild  = time.Second
+	// settledAfter is how long a member must have worked for the next one to be made at once. A server that lives and
+	// refuses calls would be connected to and compared over and over.
+	settledAfter = 5 * time.Second
 	// probeTimeout bounds each try of a client. A client that answers later than this is of no use to
 	// anybody who has a deadline.
 	probeTimeout = 3 * time.Second
@@ -71,6 +74,8 @@ type supervisor struct {
 
 	mu       sync.Mutex
 	current  *member       // nil while there is none
+	shared   time.Time     // when there was the last one
+	pause    time.Duration // before the next one is made
 	changed  chan struct{} // closed when there is one again
 	lastErr  error         // why there is none
 	checking bool
@@ -290,7 +295,7 @@ func (s *supervisor) share(m *member) {
 		_ = m.client.Close() // which says nothing
 		return
 	}
-	s.current, s.lastErr = m, nil
+	s.current, s.lastErr, s.shared = m, nil, time.Now()
 	close(s.changed)
 	s.work.Go(func() { s.watch(m) })
 	s.work.Go(func() {
@@ -326,8 +331,22 @@ func (s *supervisor) giveUp(m *member, why error) {
 	}
 	s.current, s.lastErr, s.changed = nil, why, make(chan struct{})
 	s.cfg.Logger.Info("EventStoreDB: the connection is given up", "error", why)
+	s.pause = pauseAfter(time.Since(s.shared), s.pause)
+	pause := s.pause
 	s.work.Go(func() { s.drain(m) })
-	s.work.Go(s.rebuild)
+	s.work.Go(func() {
+		if delay.For(s.ctx, pause) == nil {
+			s.rebuild()
+		}
+	})
+}
+
+// pauseAfter returns the pause after a member that lived so long, when the one before it had the given pause.
+func pauseAfter(lived, before time.Duration) time.Duration {
+	if lived >= settledAfter {
+		return 0
+	}
+	return min(max(firstRebuild, 2*before), lastRebuild)
 }
 
 // drain closes a member when the last user has left.

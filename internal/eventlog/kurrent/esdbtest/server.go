@@ -281,6 +281,17 @@ func (s *Server) Counts() Counts {
 	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load(), Refused: s.store.refused.Load(), Dropped: s.drops.Load()}
 }
 
+// Connections says how many connections are open.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, node := range s.nodes {
+		n += len(node.conns)
+	}
+	return n
+}
+
 // Addresses are where the nodes listen (host:port).
 func (s *Server) Addresses() []string {
 	addresses := make([]string, len(s.nodes))

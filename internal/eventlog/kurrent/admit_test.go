@@ -210,3 +210,35 @@ func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 }
+
+// A server that refuses an append names the leader. What has that address gets nothing before it was compared.
+func TestAdmit_AnotherStoreIsNamedAsLeader_GetsNoAppend(t *testing.T) {
+	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}, FollowersRefuse: true})
+	var first atomic.Pointer[eventlog.Recorded]
+	var count atomic.Uint64
+	l := connectTo(t, kurrent.Config{ConnectionString: "esdb://" + server.Addresses()[0] + "?tls=false", Admit: asRemembered(&first, &count)})
+	eventually(t, l, 0)
+	held, _, err := l.First(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Store(&held)
+	server.StopNode(1)
+	other := esdbtest.StartWith(t, esdbtest.Config{Listen: server.Addresses()[1:]})
+	server.Lead(1)
+	for range 3 {
+		if _, err := l.Append(t.Context(), stream, eventlog.After(1), batch(1, 1)); !errors.Is(err, eventlog.ErrUnavailable) {
+			t.Errorf("append while another store has the leader's address: %v", err)
+		}
+	}
+	if n := other.Counts().Appends; n != 0 {
+		t.Errorf("the other store got %d appends", n)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.RestartNode(1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, l, 1) // on the leader, which gossip names
+}

@@ -79,6 +79,8 @@ type supervisor struct {
 	changed  chan struct{} // closed when there is one again
 	lastErr  error         // why there is none
 	checking bool
+
+	leader atomic.Bool // the next server must be the leader: the last one refused an append because it is not
 }
 
 func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics, seen func() Seen) *supervisor {
@@ -331,6 +333,9 @@ func (s *supervisor) giveUp(m *member, why error) {
 	}
 	s.current, s.lastErr, s.changed = nil, why, make(chan struct{})
 	s.cfg.Logger.Info("EventStoreDB: the connection is given up", "error", why)
+	if isNotLeader(why) {
+		s.leader.Store(true)
+	}
 	s.pause = pauseAfter(time.Since(s.shared), s.pause)
 	pause := s.pause
 	s.work.Go(func() { s.drain(m) })
@@ -452,9 +457,10 @@ func (s *supervisor) close(ctx context.Context) bool {
 	}
 }
 
-// isLost says whether an error means that the client has lost its server.
+// isLost says whether an error means that the client has lost its server. After "not leader" it goes elsewhere by
+// itself.
 func isLost(err error) bool {
-	if err != nil && strings.Contains(err.Error(), textEnded) {
+	if err != nil && strings.Contains(err.Error(), textEnded) || isNotLeader(err) {
 		return true
 	}
 	var e *esdb.Error

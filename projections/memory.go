@@ -170,6 +170,7 @@ func (r *Runner) remembered(ctx context.Context) error {
 		return err
 	}
 	if len(losses) > 0 {
+		losses[0].Shared = r.store.Shared()
 		return losses[0]
 	}
 	return nil

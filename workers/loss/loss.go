@@ -88,6 +88,7 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 		return err
 	}
 	worst := Worst(losses)
+	worst.Shared = store.Shared()
 	memory, err := projections.ReadMemory(ctx, store)
 	if err != nil {
 		return err

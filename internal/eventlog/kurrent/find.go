@@ -102,7 +102,8 @@ var (
 	}
 )
 
-// choose returns one of the servers that answer, of those that are preferred if there are any.
+// choose returns one of the servers that answer, of those that are preferred if there are any. Whoever prefers the leader
+// gets no other: while there is none, for the seconds of an election, it is looked for again.
 func choose(members []*gossip.MemberInfo, preference esdb.NodePreference) (server string, found bool) {
 	first := ""
 	for _, i := range rand.Perm(len(members)) {
@@ -114,7 +115,7 @@ func choose(members []*gossip.MemberInfo, preference esdb.NodePreference) (serve
 		if slices.Contains(preferred[preference], m.GetState()) {
 			return server, true
 		}
-		if first == "" {
+		if first == "" && preference != esdb.NodePreferenceLeader {
 			first = server
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -197,6 +198,19 @@ func TestTether_ClientForgetsConnection_EndClosesIt(t *testing.T) {
 		case <-patience:
 			t.Fatalf("%d connections are open, want 1", server.Connections())
 		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestChoose_NoLeader_OnlyOtherPreferencesTakeFollower(t *testing.T) {
+	members := []*gossip.MemberInfo{{
+		State: gossip.MemberInfo_Follower, IsAlive: true, HttpEndPoint: &gossip.EndPoint{Address: "host", Port: 1},
+	}}
+	for preference, want := range map[esdb.NodePreference]bool{
+		esdb.NodePreferenceLeader: false, esdb.NodePreferenceFollower: true, esdb.NodePreferenceRandom: true, esdb.NodePreferenceReadOnlyReplica: true,
+	} {
+		if server, found := choose(members, preference); found != want {
+			t.Errorf("preference %s: %q, %t", preference, server, found)
 		}
 	}
 }

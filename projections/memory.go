@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -144,12 +145,17 @@ func remember(ctx context.Context, store *sqlstore.Store, note func(*sqlstore.Tx
 	})
 }
 
-// find returns the event in the place of a mark.
-func (m Mark) find(ctx context.Context, log eventlog.Prober) (eventlog.Recorded, bool, error) {
+// find returns the event in the place of a mark, which may be one that another program has written.
+func (m Mark) find(ctx context.Context, log eventlog.Prober) (held eventlog.Recorded, found bool, err error) {
 	if m.Stream == "" {
-		return log.First(ctx)
+		held, found, err = log.First(ctx)
+	} else {
+		held, found, err = log.At(ctx, m.Stream, m.Revision)
 	}
-	return log.At(ctx, m.Stream, m.Revision)
+	if errors.Is(err, eventlog.ErrCorrupt) && held.ID != uuid.Nil && held.ID != m.ID {
+		return held, true, nil
+	}
+	return held, found, err
 }
 
 // remembered returns a *eventlog.LossError when the registry remembers what the log does not hold. Nothing is
@@ -164,6 +170,7 @@ func (r *Runner) remembered(ctx context.Context) error {
 		return err
 	}
 	if len(losses) > 0 {
+		losses[0].Shared = r.store.Shared()
 		return losses[0]
 	}
 	return nil

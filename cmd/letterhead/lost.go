@@ -17,8 +17,8 @@ import (
 )
 
 // errForget ends what a node does with a log: events that it keeps in memory are gone from the store and the database,
-// because an operator accepted their loss. The node begins again with nothing in memory.
-var errForget = errors.New("events that this node has seen are gone, and their loss was accepted: the node begins again")
+// because an operator accepted their loss or filled the log. The node begins again with nothing in memory.
+var errForget = errors.New("events that this node has seen are gone, and their loss was accepted, or the log was filled by a restore or a migration: the node begins again")
 
 // admit compares a shared event store with what is remembered, in the database and in this node, before this node uses
 // a new connection to it. A node that runs already is not ready while the store is refused, and appends nothing. What
@@ -41,9 +41,7 @@ func (s *service) admit(ctx context.Context, store eventlog.Prober, seen kurrent
 }
 
 func (s *service) compare(ctx context.Context, store eventlog.Prober, seen projections.Mark) error {
-	if err := loss.Verify(ctx, s.store, store); err != nil {
-		return err
-	}
+	// First of all: a node of an earlier log must not write what it has seen into the database.
 	accepted, err := loss.LastAccepted(ctx, s.store)
 	if err != nil {
 		return err
@@ -53,6 +51,9 @@ func (s *service) compare(ctx context.Context, store eventlog.Prober, seen proje
 		s.accepted.Store(&accepted)
 	case *first != accepted:
 		return errForget
+	}
+	if err := loss.Verify(ctx, s.store, store); err != nil {
+		return err
 	}
 	if seen != (projections.Mark{}) {
 		return s.compareSeen(ctx, store, seen)

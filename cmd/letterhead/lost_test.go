@@ -121,3 +121,28 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 		t.Errorf("a node that begins after that: %v", err)
 	}
 }
+
+// A node that was not stopped while the store and the database were restored has seen events of the log before. It
+// forgets them, and the database does not learn of them.
+func TestAdmit_LogWasRestoredMeanwhile_NodeForgets(t *testing.T) {
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	before, restored := logOf(t, uuid.New(), uuid.New(), uuid.New()), logOf(t, uuid.New(), uuid.New())
+	s := nodeOn(t, store)
+	if err := s.admit(t.Context(), eventlog.Probe(before), kurrent.Seen{}); err != nil {
+		t.Fatal(err)
+	}
+	filling := loss.NewFilling(store, loss.Restore, time.Now, nil)
+	if err := errors.Join(filling.Begin(t.Context()), filling.End(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.admit(t.Context(), eventlog.Probe(restored), seenIn(t, before)); !errors.Is(err, errForget) {
+		t.Errorf("the node that has seen the log before: %v", err)
+	}
+	if err := nodeOn(t, store).admit(t.Context(), eventlog.Probe(restored), kurrent.Seen{}); err != nil {
+		t.Errorf("a node that begins after that: %v", err)
+	}
+}

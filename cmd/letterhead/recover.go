@@ -38,7 +38,8 @@ func acceptLossCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "accept-loss", Short: "Go on without events that the log has lost", Args: exactArgs(),
 		Long: `Go on with an event log that does not hold every event that was acknowledged: it is
 shorter than it was, it is another log, or a part of it cannot be read. Until then
-every command and every start refuses it, with exit code 3.
+every command refuses it with exit code 3, and so does the start on a data folder;
+nodes that share an event store wait, not ready.
 
 Restore a backup instead if you can (docs/backup.md). What is missing stays lost:
 charges, grants and keys of the missing events. Accounts may have more or fewer
@@ -137,8 +138,12 @@ func (e *environment) acceptLossIn(ctx context.Context, s *service, o acceptOpti
 			loss.Accepted
 		}{true, out})
 	}
-	_, err = fmt.Fprintf(e.stdout, "accepted: the log ended at position %d; event %s at position %d records the loss\nstart the service: it rebuilds the read models from what is left\n",
-		out.Head, out.EventID, out.Position)
+	next := "start the service: it rebuilds"
+	if s.config.Shared() {
+		next = "nodes that run begin again by themselves, and rebuild"
+	}
+	_, err = fmt.Fprintf(e.stdout, "accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from what is left\n",
+		out.Head, out.EventID, out.Position, next)
 	return err
 }
 

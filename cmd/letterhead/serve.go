@@ -110,9 +110,7 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 			return errors.Join(err, server.Close(), metrics.Close())
 		}
 		logger.Warn("the node begins again", "because", err)
-		if lock, err = awaitFolder(ctx, cfg.Data, folderTimeout, logger); err != nil {
-			return errors.Join(err, server.Close(), metrics.Close())
-		}
+		lock = nil // which was released
 	}
 }
 

@@ -28,26 +28,37 @@ const (
 var errAway = errors.New("a service that nodes share is away")
 
 // startNode opens and wires everything and lets requests in. A node whose shared services are away waits for
-// them: ending would only have it started again, and nothing could be asked of it meanwhile.
+// them: ending would only have it started again, and nothing could be asked of it meanwhile. Without a lock it takes
+// the folder itself.
 func startNode(ctx context.Context, e *environment, cfg config.Config, lock *folderLock, front *door, logger *slog.Logger) (*service, *adminServer, error) {
-	pause := firstStartPause
-	for {
-		s, admin, err := startOnce(ctx, e, cfg, lock, front)
-		if err == nil || !cfg.Shared() || !away(err) || ctx.Err() != nil {
-			return s, admin, err
+	for pause := firstStartPause; ; pause = min(2*pause, lastStartPause) {
+		var err error
+		if lock == nil {
+			lock, err = awaitFolder(ctx, cfg.Data, folderTimeout, logger)
+		}
+		if err == nil {
+			var s *service
+			var admin *adminServer
+			if s, admin, err = startOnce(ctx, e, cfg, lock, front); err == nil {
+				return s, admin, nil
+			}
+			lock = nil // the attempt released it
+		}
+		// A command that waits for the services may hold the folder for as long as they are away.
+		inUse := errors.Is(err, errFolderInUse)
+		if !cfg.Shared() || !away(err) && !inUse || ctx.Err() != nil {
+			return nil, nil, err
 		}
 		logger.Warn("the node cannot start yet", "error", err, "again_in", pause)
-		if err := front.explain(cfg, err); err != nil {
-			return nil, nil, err
+		if !inUse {
+			if err := front.explain(cfg, err); err != nil {
+				return nil, nil, err
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return nil, nil, ctx.Err()
 		case <-time.After(pause):
-		}
-		pause = min(2*pause, lastStartPause)
-		if lock, err = awaitFolder(ctx, cfg.Data, folderTimeout, logger); err != nil { // the attempt released it
-			return nil, nil, err
 		}
 	}
 }

@@ -258,10 +258,12 @@ func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 	for _, n := range []*node{one, two} {
 		lives[n], _ = n.life()
 	}
-	for name, log := range map[string]string{
-		"shorter": older, "without events": empty, "another one and longer": p.dir + "-other",
-		"the same at its beginning, with the same first event, and longer": fork,
+	for _, other := range []struct{ name, log string }{
+		{"shorter", older}, {"without events", empty}, {"another one and longer", p.dir + "-other"},
+		// The last one: node three, which starts here, runs from then on.
+		{"the same at its beginning, with the same first event, and longer", fork},
 	} {
+		name, log := other.name, other.log
 		p.store.kill()
 		if err := os.RemoveAll(newer); err != nil {
 			t.Fatal(err)

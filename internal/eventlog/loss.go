@@ -28,6 +28,8 @@ type LossError struct {
 	// Other reports that the log is not a prefix of the one that is remembered: what the witness remembers of
 	// earlier positions says nothing about it either.
 	Other bool
+	// Shared reports that the log is in an event store, whose positions are no counts of events, and not in files.
+	Shared bool
 	// Detail says what differs, as a clause: "its events from position 5 on have another digest".
 	Detail string
 	// Cause is what made a part of the log unreadable, nil when nothing is.
@@ -39,10 +41,13 @@ func (e *LossError) Error() string {
 	var b strings.Builder
 	b.WriteString(ErrLoss.Error())
 	b.WriteString(": ")
-	if e.Remembered > e.Head {
+	switch {
+	case e.Remembered > e.Head && e.Shared:
+		fmt.Fprintf(&b, "the %s remembers position %d, and the log ends at position %d: ", e.Witness, e.Remembered, e.Head)
+	case e.Remembered > e.Head:
 		fmt.Fprintf(&b, "the %s remembers position %d, and the log can be read up to position %d, so positions %d to %d (%d) are missing: ",
 			e.Witness, e.Remembered, e.Head, e.Head+1, e.Remembered, e.Remembered-e.Head)
-	} else {
+	default:
 		fmt.Fprintf(&b, "the %s differs from the log, which can be read up to position %d: ", e.Witness, e.Head)
 	}
 	b.WriteString(e.Detail)
@@ -53,8 +58,13 @@ func (e *LossError) Error() string {
 		}
 		fmt.Fprintf(&b, "; found is a log that %s and ends at position %d", beginning(e.HeldFirst, "has no event that can be read"), e.Head)
 	}
-	b.WriteString(". Nothing was changed. Keep a copy of the damaged files and restore the data folder from a backup " +
-		"(letterhead restore BACKUP --data NEW), or go on with what is left: letterhead recover accept-loss")
+	if e.Shared {
+		b.WriteString(". Nothing was changed. Bring back the event store that holds the events, or restore a backup of it, " +
+			"or go on with what this one holds: letterhead recover accept-loss")
+	} else {
+		b.WriteString(". Nothing was changed. Keep a copy of the damaged files and restore the data folder from a backup " +
+			"(letterhead restore BACKUP --data NEW), or go on with what is left: letterhead recover accept-loss")
+	}
 	return b.String()
 }
 

@@ -2,7 +2,8 @@ package eventlog
 
 import "context"
 
-// Prober answers what tells whether a log is still the one that somebody has read before.
+// Prober answers what tells whether a log is still the one that somebody has read before. An event that was written
+// by another program is returned with ErrCorrupt, as far as it can be read.
 type Prober interface {
 	// First returns the first event of the log, and false for a log without events. Errors: as Log.ReadAll.
 	First(ctx context.Context) (Recorded, bool, error)

@@ -152,7 +152,11 @@ func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting)
 	if out, err = a.record(ctx, log); err != nil {
 		return out, err
 	}
-	lost, err := lostSnapshots(ctx, a.store, probe, math.MaxInt32)
+	snapshots, err := readSnapshots(ctx, a.store, math.MaxInt32)
+	if err != nil {
+		return out, err
+	}
+	lost, err := lostSnapshots(ctx, probe, snapshots)
 	if err != nil {
 		return out, err
 	}

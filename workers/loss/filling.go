@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -64,9 +66,15 @@ func (f *Filling) Begin(ctx context.Context) error {
 	return err
 }
 
-// End lets nodes use the log. Errors: those of the database, ctx.Err().
+// End lets nodes use the log. A node that has read an earlier one, and was not stopped, must forget what it knows, as
+// after an acceptance (LastAccepted). Errors: those of the database, ctx.Err().
 func (f *Filling) End(ctx context.Context) error {
-	return f.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error { return endPending(ctx, f.store, tx) })
+	return f.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
+		if err := writeWork(ctx, f.store, tx, acceptedName, uuid.NewString()); err != nil {
+			return err
+		}
+		return endPending(ctx, f.store, tx)
+	})
 }
 
 // Renew prepares for the replacement of the log by another from which events are omitted on purpose.

@@ -18,12 +18,15 @@ package loss
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"letterhead/eventschemas"
 	"letterhead/internal/delay"
@@ -37,6 +40,8 @@ const (
 	// longest streams. A look-up takes about ten microseconds in a log file, and about a hundred in an
 	// event store.
 	MaxSnapshots = 2048
+	// lookups is how many snapshots are looked up at the same time.
+	lookups = 32
 	// looks is how often a shared store is compared before a loss is reported: a replica may lag for a
 	// moment.
 	looks = 5
@@ -82,20 +87,21 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 	if p != nil {
 		return &UnfinishedError{Work: p.Work, Since: p.Since}
 	}
-	losses, err := Survey(ctx, store, log)
+	losses, err := survey(ctx, store, log, false, looksAt(store))
 	if err != nil || len(losses) == 0 {
 		return err
 	}
 	worst := Worst(losses)
+	worst.Shared = store.Shared()
 	memory, err := projections.ReadMemory(ctx, store)
 	if err != nil {
 		return err
 	}
 	first, found, err := log.First(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, eventlog.ErrCorrupt) {
 		return err
 	}
-	if found {
+	if found { // also one that another program has written
 		worst.HeldFirst = first.ID
 	}
 	if memory.First.ID != uuid.Max { // otherwise it could not be read
@@ -126,10 +132,42 @@ func Worst(losses []*eventlog.LossError) *eventlog.LossError {
 // Survey returns one loss for each witness in the database that remembers more than the log contains.
 // Errors: those of the log and of the database, ctx.Err().
 func Survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]*eventlog.LossError, error) {
+	return survey(ctx, store, log, true, looksAt(store))
+}
+
+// looksAt returns how often a log is compared with a database.
+func looksAt(store *sqlstore.Store) int {
+	if store.Shared() {
+		return looks
+	}
+	return 1
+}
+
+// survey looks at the log until nothing is missing, at most as often as said. It looks up each snapshot once, and
+// again only if its revision was missing. Without all, snapshots are not looked up while another witness remembers
+// more than the log holds.
+func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober, all bool, looks int) ([]*eventlog.LossError, error) {
+	var missing map[string]uint64 // nil before the first look at snapshots
 	for look := 1; ; look++ {
-		losses, err := survey(ctx, store, log)
-		if err != nil || len(losses) == 0 || !store.Shared() || look == looks {
-			return losses, err
+		losses, err := lostPositions(ctx, store, log)
+		if err != nil {
+			return nil, err
+		}
+		if all || len(losses) == 0 {
+			if missing == nil {
+				if missing, err = readSnapshots(ctx, store, MaxSnapshots); err != nil {
+					return nil, err
+				}
+			}
+			lost, err := lostSnapshots(ctx, log, missing)
+			if err != nil {
+				return nil, err
+			}
+			maps.DeleteFunc(missing, func(stream string, _ uint64) bool { return lost[stream] == nil })
+			losses = slices.AppendSeq(losses, maps.Values(lost))
+		}
+		if len(losses) == 0 || look == looks {
+			return losses, nil
 		}
 		if err := delay.For(ctx, lookPause); err != nil {
 			return nil, err
@@ -137,7 +175,8 @@ func Survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]
 	}
 }
 
-func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]*eventlog.LossError, error) {
+// lostPositions compares the marks of the registry and all positions with the log.
+func lostPositions(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]*eventlog.LossError, error) {
 	memory, err := projections.ReadMemory(ctx, store)
 	if err != nil {
 		return nil, err
@@ -161,35 +200,32 @@ func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]
 				Detail: "it has read events that the log does not hold"})
 		}
 	}
-	lost, err := lostSnapshots(ctx, store, log, MaxSnapshots)
-	if err != nil {
-		return nil, err
-	}
-	return slices.AppendSeq(losses, maps.Values(lost)), nil
+	return losses, nil
 }
 
-// lostSnapshots returns the loss for each stream with a snapshot of a revision that it does not have.
-// It looks up the limit longest streams.
-func lostSnapshots(ctx context.Context, store *sqlstore.Store, log eventlog.Prober, limit int) (map[string]*eventlog.LossError, error) {
-	snapshots, err := readSnapshots(ctx, store, limit)
-	if err != nil {
-		return nil, err
-	}
+// lostSnapshots returns the loss for each stream with a snapshot of a revision that it does not have. Snapshots are
+// the revisions by stream.
+func lostSnapshots(ctx context.Context, log eventlog.Prober, snapshots map[string]uint64) (map[string]*eventlog.LossError, error) {
 	end, err := log.End(ctx)
 	if err != nil {
 		return nil, err
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(lookups)
+	var mu sync.Mutex
 	lost := map[string]*eventlog.LossError{}
 	for stream, revision := range snapshots {
-		loss, err := lostUnder(ctx, log, stream, revision, end)
-		if err != nil {
-			return nil, err
-		}
-		if loss != nil {
-			lost[stream] = loss
-		}
+		group.Go(func() error {
+			loss, err := lostUnder(ctx, log, stream, revision, end)
+			if loss != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				lost[stream] = loss
+			}
+			return err
+		})
 	}
-	return lost, nil
+	return lost, group.Wait()
 }
 
 // lostUnder compares one snapshot with its stream.
@@ -221,11 +257,11 @@ type pending struct {
 
 const createPending = `CREATE TABLE IF NOT EXISTS log_work (name TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL)`
 
-// The rows: the work in progress, one command at a time, and the id of the last acceptance.
+// The rows: the work in progress, one command at a time, and the id of the last acceptance or filling.
 const pendingName, acceptedName = "pending", "accepted"
 
-// LastAccepted returns the id of the last completed acceptance, "" if there was none. A process that
-// has read the log before it must forget what it read. Errors: those of the database, ctx.Err().
+// LastAccepted returns the id of the last completed acceptance, restore or migration, "" if there was none. A process
+// that has read the log before it must forget what it read. Errors: those of the database, ctx.Err().
 func LastAccepted(ctx context.Context, store *sqlstore.Store) (string, error) {
 	return readWork(ctx, store, acceptedName)
 }

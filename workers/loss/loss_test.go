@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -94,6 +97,99 @@ func TestVerify_AnyWitnessPastLog_Refuses(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowLog is a log in which look-ups of account-n wait until enough of them are under way.
+type slowLog struct {
+	eventlog.Prober
+	together int // look-ups that must be under way before one of them has its answer
+
+	mu     sync.Mutex
+	inside int
+	asked  map[string]int // look-ups by stream
+	full   chan struct{}
+}
+
+func (l *slowLog) At(ctx context.Context, stream string, revision uint64) (eventlog.Recorded, bool, error) {
+	l.mu.Lock()
+	l.asked[stream]++
+	if l.inside++; l.inside == l.together {
+		close(l.full)
+	}
+	l.mu.Unlock()
+	select {
+	case <-l.full:
+	case <-ctx.Done():
+		return eventlog.Recorded{}, false, ctx.Err()
+	}
+	return l.Prober.At(ctx, stream, revision)
+}
+
+// The comparison has a time, and an event store takes a millisecond or more for each answer.
+func TestSurvey_ManySnapshots_AreLookedUpSideBySideAndOnce(t *testing.T) {
+	w := &world{Env: projectionstest.Open(t), t: t}
+	var err error
+	w.snapshots, err = sqlstore.NewSnapshots(t.Context(), w.Store)
+	w.must(err)
+	for i := range loss.Lookups {
+		stream := fmt.Sprintf("account-%d", i)
+		w.Events(stream, moment, grant(i))
+		w.must(w.snapshots.Save(t.Context(), stream, 1, 0, nil))
+	}
+	w.must(w.snapshots.Save(t.Context(), "account-0", 1, 5, nil)) // which is missing
+	log := &slowLog{Prober: eventlog.Probe(w.Log), together: loss.Lookups, asked: map[string]int{}, full: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	losses, err := loss.SurveyShared(ctx, w.Store, log)
+	if err != nil || len(losses) != 1 {
+		t.Fatalf("the survey found %v, %v", losses, err)
+	}
+	if log.asked["account-0"] != 5 || log.asked["account-1"] != 1 {
+		t.Errorf("the missing revision was looked up %d times, another one %d times", log.asked["account-0"], log.asked["account-1"])
+	}
+}
+
+// A log that differs already from what the registry remembers is not compared with each snapshot.
+func TestSurvey_PositionsDiffer_SkipsSnapshots(t *testing.T) {
+	w := &world{Env: projectionstest.Open(t), t: t}
+	snapshots, err := sqlstore.NewSnapshots(t.Context(), w.Store)
+	w.must(err)
+	positions, err := sqlstore.NewPositions(t.Context(), w.Store)
+	w.must(err)
+	w.must(snapshots.Save(t.Context(), "account-a", 1, 7, nil))
+	w.must(positions.Save(t.Context(), "relay ledger", 9))
+	log := &slowLog{Prober: eventlog.Probe(w.Log), asked: map[string]int{}, full: make(chan struct{})}
+	close(log.full)
+	losses, err := loss.SurveyShared(t.Context(), w.Store, log)
+	if err != nil || len(losses) != 1 || losses[0].Remembered != 9 || len(log.asked) > 0 {
+		t.Errorf("found %v, %v, looked up %v", losses, err, log.asked)
+	}
+}
+
+// foreignLog is a store that another program has filled.
+type foreignLog struct {
+	eventlog.Prober
+	id uuid.UUID
+}
+
+func (l foreignLog) First(context.Context) (eventlog.Recorded, bool, error) {
+	return eventlog.Recorded{Proposed: eventlog.Proposed{ID: l.id}, Position: 1}, true, fmt.Errorf("test: %w", eventlog.ErrCorrupt)
+}
+
+func (l foreignLog) At(context.Context, string, uint64) (eventlog.Recorded, bool, error) {
+	return eventlog.Recorded{}, false, nil
+}
+
+// A store that another program has filled is another log, and not one that cannot be read.
+func TestVerify_StoreOfAnotherProgram_IsLoss(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		other := foreignLog{Prober: eventlog.Probe(w.Log), id: uuid.New()}
+		err := loss.Verify(t.Context(), w.Store, other)
+		var lost *eventlog.LossError
+		if !errors.As(err, &lost) || !lost.Other || lost.HeldFirst != other.id {
+			t.Errorf("verify: %v", err)
+		}
+	})
 }
 
 var errCut = errors.New("cut off here")

@@ -108,15 +108,20 @@ func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testi
 	first.Store(&held)
 	server.Leave()
 	var other *esdbtest.Server
-	for other == nil { // until the address is free
-		if other, err = esdbtest.New(esdbtest.Config{Listen: server.Addresses()}); err != nil && t.Context().Err() != nil {
+	for patience := time.After(20 * time.Second); other == nil; { // until the address is free
+		if other, err = esdbtest.New(esdbtest.Config{Listen: server.Addresses()}); err == nil {
+			break
+		}
+		select {
+		case <-patience:
 			t.Fatal(err)
+		case <-time.After(time.Millisecond):
 		}
 	}
 	defer other.Close()
 	for at := uint64(0); ; at++ {
 		_, err := l.Append(t.Context(), "account-2", eventlog.NoStream(), batch(7+at, 1))
-		if err == nil || other.Counts().Appends > 0 {
+		if other.Counts().Appends > 0 { // the first one may have taken some, until its client heard that it leaves
 			t.Fatal("the other store was used")
 		}
 		if got, err := l.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1); err == nil && len(got) == 0 {
@@ -143,4 +148,97 @@ func TestAdmit_AnotherStore_OpenFails(t *testing.T) {
 	if _, err := kurrent.Open(t.Context(), kurrent.Config{ConnectionString: server.ConnectionString(), Admit: refuse}); !errors.Is(err, eventlog.ErrLoss) {
 		t.Errorf("open: %v", err)
 	}
+}
+
+// Comparing a store takes longer than finding it: it has a time of its own.
+func TestAdmit_LastsLongerThanConnectTimeout_OpenSucceeds(t *testing.T) {
+	server := esdbtest.Start(t)
+	const connectTimeout = time.Second
+	admit := func(ctx context.Context, _ eventlog.Prober, _ kurrent.Seen) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(connectTimeout + connectTimeout/10):
+			return nil
+		}
+	}
+	connectTo(t, kurrent.Config{ConnectionString: server.ConnectionString(), ConnectTimeout: connectTimeout, Admit: admit})
+}
+
+// A server may answer reads and leave subscriptions without an answer: a connection to it is given up.
+func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
+	server := esdbtest.Start(t)
+	admitted := func(context.Context, eventlog.Prober, kurrent.Seen) error { return nil }
+	cfg := kurrent.Config{ConnectionString: server.ConnectionString(), ConnectWait: 100 * time.Millisecond, Admit: admitted}
+	l := connectTo(t, cfg)
+	eventually(t, l, 0)
+	// reaches waits until the server has got so many subscriptions.
+	reaches := func(n int64) {
+		t.Helper()
+		for patience := time.After(time.Minute); server.Counts().Subscriptions < n; {
+			select {
+			case <-patience:
+				t.Fatalf("the server got %d subscriptions, want %d", server.Counts().Subscriptions, n)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	release := server.WithholdConfirmations()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	opened := make(chan error, 1)
+	go func() {
+		_, err := kurrent.Open(ctx, cfg)
+		opened <- err
+	}()
+	reaches(2)
+	cancel()
+	if err := <-opened; !errors.Is(err, context.Canceled) {
+		t.Errorf("open: %v", err)
+	}
+
+	server.BreakConnections()
+	reaches(4) // the second one after the first was given up
+	release()
+	eventually(t, l, 1)
+
+	defer server.WithholdConfirmations()()
+	before := server.Counts().Subscriptions
+	server.BreakConnections()
+	reaches(before + 1)
+	if err := l.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// A server that refuses an append names the leader. What has that address gets nothing before it was compared.
+func TestAdmit_AnotherStoreIsNamedAsLeader_GetsNoAppend(t *testing.T) {
+	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}, FollowersRefuse: true})
+	var first atomic.Pointer[eventlog.Recorded]
+	var count atomic.Uint64
+	l := connectTo(t, kurrent.Config{ConnectionString: "esdb://" + server.Addresses()[0] + "?tls=false", Admit: asRemembered(&first, &count)})
+	eventually(t, l, 0)
+	held, _, err := l.First(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Store(&held)
+	server.StopNode(1)
+	other := esdbtest.StartWith(t, esdbtest.Config{Listen: server.Addresses()[1:]})
+	server.Lead(1)
+	for range 3 {
+		if _, err := l.Append(t.Context(), stream, eventlog.After(1), batch(1, 1)); !errors.Is(err, eventlog.ErrUnavailable) {
+			t.Errorf("append while another store has the leader's address: %v", err)
+		}
+	}
+	if n := other.Counts().Appends; n != 0 {
+		t.Errorf("the other store got %d appends", n)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.RestartNode(1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, l, 1) // on the leader, which gossip names
 }

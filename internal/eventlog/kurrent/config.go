@@ -38,7 +38,7 @@ type Config struct {
 	// for and how long a call may take is said here and not there: discoveryInterval, maxDiscoverAttempts
 	// and defaultDeadline are refused.
 	ConnectionString string
-	// ConnectTimeout bounds the first contact in Open.
+	// ConnectTimeout bounds the first contact in Open, without Admit.
 	ConnectTimeout time.Duration
 	// ConnectWait bounds how long a call waits for the connection while there is none. It outlasts a
 	// change of leader and leaves time for an answer inside the caller's deadline.
@@ -53,7 +53,8 @@ type Config struct {
 	Calls int
 	// Admit is called with each new connection before anything else uses it, also in Open, and with the last event
 	// that the log has seen. Every call is then carried by a connection that was admitted: the client's own ways to
-	// connect again are barred, except that a server which is not its cluster's leader may name the one that is. It fails with
+	// connect again are barred, except that calls which are under way while a server names another one as its leader may
+	// still go there. It fails with
 	// eventlog.ErrLoss when the store is not the one that it was: Open then returns that error, and a log that is
 	// open already stays without a connection, tries again and says why. Any other error is a failed attempt to
 	// connect. It has AdmitTimeout. nil admits every store.

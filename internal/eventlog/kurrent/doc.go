@@ -21,7 +21,9 @@
 //   - It does not hear the context while it looks for a server. Every call runs beside its caller, who
 //     leaves when its context ends; a bound on the calls keeps those that are stuck from adding up.
 //   - It panics on messages it does not know: every call recovers.
-//   - Its setting for the leader does nothing: appends follow the hints of nodes that do not lead.
+//   - It connects again by itself, to whatever has the address by then. Each client gets an address that leads to one
+//     connection (tether.go), to a server that the supervisor has found, by gossip in a cluster (find.go). A server that
+//     does not lead is given up, and the next connection goes to the leader.
 //   - Its subscriptions never reconnect: ours open another one where they were.
 //
 // And about not believing too much of the server. Reads know no filter; subscriptions do, so those go

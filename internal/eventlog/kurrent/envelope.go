@@ -174,8 +174,8 @@ func encodeEvents(events []eventlog.Proposed, serversNames bool) ([]esdb.EventDa
 	return out, nil
 }
 
-// errNotOurs marks an event that was written by somebody else.
-var errNotOurs = errors.New("not an event of this log")
+// errNotOurs marks an event that was written by another program.
+var errNotOurs = fmt.Errorf("%w: not an event of this log", eventlog.ErrCorrupt)
 
 // fromClient makes an event of the client's. ours is false for system events and links. The error says
 // what is wrong with an event that should be ours.

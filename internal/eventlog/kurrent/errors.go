@@ -114,8 +114,7 @@ func readError(ctx context.Context, attempt string, err error) error {
 	case errors.Is(err, eventlog.ErrClosed), errors.Is(err, eventlog.ErrUnavailable):
 		return fmt.Errorf("%s: %w", attempt, err)
 	case errors.Is(err, errNotOurs):
-		return fmt.Errorf("%s: %w: %w; another program writes into this store, or the data is damaged",
-			attempt, eventlog.ErrCorrupt, err)
+		return fmt.Errorf("%s: %w; another program writes into this store, or the data is damaged", attempt, err)
 	}
 	return fmt.Errorf("%s: %w: %v", attempt, eventlog.ErrUnavailable, err)
 }

@@ -282,8 +282,9 @@ func TestForeignEventsAreCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
+	id := uuid.New()
 	if _, err := other.AppendToStream(t.Context(), stream, esdb.AppendToStreamOptions{}, esdb.EventData{
-		EventID: uuid.New(), EventType: "Foreign", Data: []byte("x"), Metadata: []byte(`{"occurred_at":"yesterday"}`),
+		EventID: id, EventType: "Foreign", Data: []byte("x"), Metadata: []byte(`{"occurred_at":"yesterday"}`),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -297,6 +298,11 @@ func TestForeignEventsAreCorrupt(t *testing.T) {
 	corrupt("ReadStream", err)
 	_, err = l.ReadAll(t.Context(), 0, eventlog.Filter{}, 10)
 	corrupt("ReadAll", err)
+	held, found, err := l.At(t.Context(), stream, 1)
+	corrupt("At", err)
+	if !found || held.ID != id { // by which a store is recognized as another one
+		t.Errorf("the event of the other program is %s (%t), want %s", held.ID, found, id)
+	}
 	for range 2 { // it stays so
 		for err = nil; err == nil; {
 			_, err = sub.Next(t.Context())

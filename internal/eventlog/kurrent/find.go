@@ -18,8 +18,13 @@ import (
 )
 
 // find returns the address (host:port) of the server to connect to: the only one that is configured, or the one that
-// the servers of a cluster name as what the configuration prefers.
+// the servers of a cluster name as what the configuration prefers. After a server that does not lead it is the leader, if
+// one is named.
 func (s *supervisor) find(ctx context.Context) (string, error) {
+	preference, leader := s.conf.NodePreference, s.leader.Swap(false)
+	if leader {
+		preference = esdb.NodePreferenceLeader
+	}
 	seeds := []string{s.conf.Address}
 	switch {
 	case len(s.conf.GossipSeeds) > 0:
@@ -28,13 +33,20 @@ func (s *supervisor) find(ctx context.Context) (string, error) {
 			seeds = append(seeds, seed.String())
 		}
 	case !s.conf.DnsDiscover:
+		if !leader {
+			return s.conf.Address, nil
+		}
+		members, err := s.members(ctx, s.conf.Address)
+		if server, found := choose(members, preference); found && err == nil {
+			return server, nil
+		}
 		return s.conf.Address, nil
 	}
 	var errs []error
 	for _, i := range rand.Perm(len(seeds)) {
 		members, err := s.members(ctx, seeds[i])
 		if err == nil {
-			if server, found := choose(members, s.conf.NodePreference); found {
+			if server, found := choose(members, preference); found {
 				return server, nil
 			}
 			err = errors.New("it names no server that is ready")
@@ -90,7 +102,8 @@ var (
 	}
 )
 
-// choose returns one of the servers that answer, of those that are preferred if there are any.
+// choose returns one of the servers that answer, of those that are preferred if there are any. Whoever prefers the leader
+// gets no other: while there is none, for the seconds of an election, it is looked for again.
 func choose(members []*gossip.MemberInfo, preference esdb.NodePreference) (server string, found bool) {
 	first := ""
 	for _, i := range rand.Perm(len(members)) {
@@ -102,7 +115,7 @@ func choose(members []*gossip.MemberInfo, preference esdb.NodePreference) (serve
 		if slices.Contains(preferred[preference], m.GetState()) {
 			return server, true
 		}
-		if first == "" {
+		if first == "" && preference != esdb.NodePreferenceLeader {
 			first = server
 		}
 	}

@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/kurrent/esdbtest"
 )
 
 // An append that waited for a free call until the call's own time was over was not sent: its caller has time left, and
@@ -153,5 +156,61 @@ func TestToClient_LargeIDs_FitWithoutTheServersNames(t *testing.T) {
 	out, err = toClient(events[:1])
 	if err != nil || !strings.Contains(string(out[0].Metadata), "$correlationId") {
 		t.Errorf("one event alone: %v", err)
+	}
+}
+
+func TestPauseAfter(t *testing.T) {
+	pause, want := time.Duration(0), firstRebuild
+	for range 8 {
+		if pause = pauseAfter(settledAfter-1, pause); pause != want {
+			t.Errorf("the pause is %s, want %s", pause, want)
+		}
+		want = min(2*want, lastRebuild)
+	}
+	if pause = pauseAfter(settledAfter, pause); pause != 0 {
+		t.Errorf("after a member that lived long the pause is %s", pause)
+	}
+}
+
+// A client that a living server refuses forgets its connection without closing it, when it is called again.
+func TestTether_ClientForgetsConnection_EndClosesIt(t *testing.T) {
+	server := esdbtest.Start(t)
+	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	m, err := l.supervisor.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Faults.Append(esdbtest.NotReady)
+	_, err = m.client.AppendToStream(t.Context(), "account-1", esdb.AppendToStreamOptions{}, esdb.EventData{EventID: uuid.New(), EventType: "Counted"})
+	if again := ping(t.Context(), m.client); !isLost(err) || again == nil {
+		t.Fatalf("append %v, then a read %v", err, again)
+	}
+	m.tether.end()
+	if err := m.client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for patience := time.After(5 * time.Second); server.Connections() > 1; { // the log's
+		select {
+		case <-patience:
+			t.Fatalf("%d connections are open, want 1", server.Connections())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestChoose_NoLeader_OnlyOtherPreferencesTakeFollower(t *testing.T) {
+	members := []*gossip.MemberInfo{{
+		State: gossip.MemberInfo_Follower, IsAlive: true, HttpEndPoint: &gossip.EndPoint{Address: "host", Port: 1},
+	}}
+	for preference, want := range map[esdb.NodePreference]bool{
+		esdb.NodePreferenceLeader: false, esdb.NodePreferenceFollower: true, esdb.NodePreferenceRandom: true, esdb.NodePreferenceReadOnlyReplica: true,
+	} {
+		if server, found := choose(members, preference); found != want {
+			t.Errorf("preference %s: %q, %t", preference, server, found)
+		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// closeTimeout bounds how long Close waits for calls that are under way.
 	closeTimeout = 10 * time.Second
-	// leaderAttempts bounds how often an append follows the servers' hints to their leader.
+	// leaderAttempts bounds to how many servers an append is sent that say that they do not lead.
 	leaderAttempts = 3
 )
 

@@ -127,7 +127,7 @@ func probe(ctx context.Context, l *Log, attempt string, ask func(newcomer, conte
 		return a, err
 	})
 	if err != nil {
-		return eventlog.Recorded{}, false, readError(ctx, attempt, err)
+		return a.event, a.found, readError(ctx, attempt, err)
 	}
 	return a.event, a.found, nil
 }

@@ -29,13 +29,18 @@ type request struct {
 
 // settle appends. The server drops a repeat of an append that it has written and not indexed, without an answer,
 // and says Aborted when its own timeout is over. The same append is sent again then, until one of them has a
-// result or ctx or CallTimeout ends.
+// result or ctx or CallTimeout ends. An append that a server refused because it does not lead is sent to the next one.
 //
 // Errors: as call's. After an attempt whose outcome is unknown no other error than a wrong revision is returned
 // but that one.
 func (l *Log) settle(ctx context.Context, r request) (eventlog.Appended, error) {
 	over := time.Now().Add(l.cfg.CallTimeout)
 	landed, dropped := l.send(ctx, r)
+	// The client has gone to the server that was named as the leader, which was not compared: the next member is
+	// made for the repeat.
+	for attempt := 1; isNotLeader(dropped) && attempt < leaderAttempts; attempt++ {
+		landed, dropped = l.send(ctx, r)
+	}
 	if !isAborted(dropped) || r.expected.IsAny() {
 		return landed, dropped
 	}
@@ -78,12 +83,7 @@ func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
 				}
 			}()
 		}
-		for attempt := 1; ; attempt++ {
-			result, err := m.client.AppendToStream(ctx, r.stream, options, r.events...)
-			if !isNotLeader(err) || attempt == leaderAttempts {
-				return result, err
-			}
-		}
+		return m.client.AppendToStream(ctx, r.stream, options, r.events...)
 	})
 	select {
 	case landed := <-found:

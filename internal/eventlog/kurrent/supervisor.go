@@ -24,6 +24,9 @@ const (
 	// A new client is tried again after a time that doubles from the first to the last.
 	firstRebuild = 20 * time.Millisecond
 	lastRebuild  = time.Second
+	// settledAfter is how long a member must have worked for the next one to be made at once. A server that lives and
+	// refuses calls would be connected to and compared over and over.
+	settledAfter = 5 * time.Second
 	// probeTimeout bounds each try of a client. A client that answers later than this is of no use to
 	// anybody who has a deadline.
 	probeTimeout = 3 * time.Second
@@ -71,9 +74,13 @@ type supervisor struct {
 
 	mu       sync.Mutex
 	current  *member       // nil while there is none
+	shared   time.Time     // when there was the last one
+	pause    time.Duration // before the next one is made
 	changed  chan struct{} // closed when there is one again
 	lastErr  error         // why there is none
 	checking bool
+
+	leader atomic.Bool // the next server must be the leader: the last one refused an append because it is not
 }
 
 func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics, seen func() Seen) *supervisor {
@@ -125,7 +132,7 @@ func (s *supervisor) start(ctx context.Context) error {
 	defer cancel()
 	var why error
 	for wait := firstRebuild; ; wait = min(2*wait, lastRebuild) {
-		m, err := s.connectAdmitted(patience)
+		m, err := s.connectAdmitted(ctx, patience)
 		if err == nil {
 			s.share(m)
 			return nil
@@ -136,7 +143,7 @@ func (s *supervisor) start(ctx context.Context) error {
 		if errors.Is(err, eventlog.ErrLoss) || errors.Is(err, ErrUnsupported) {
 			return err
 		}
-		if why == nil || patience.Err() == nil { // a try that was cut off does not know what the one before it learnt
+		if why == nil || patience.Err() == nil || !isTimeout(err) { // a try that was cut off does not know what the one before it learnt
 			why = err
 		}
 		if isDenied(err) || delay.For(patience, wait) != nil {
@@ -212,13 +219,13 @@ func ping(ctx context.Context, client *esdb.Client) (err error) {
 	return err
 }
 
-// connectAdmitted is connect for a store that Config.Admit lets in.
-func (s *supervisor) connectAdmitted(ctx context.Context) (*member, error) {
-	m, err := s.connect(ctx)
+// connectAdmitted is connect for a store that Config.Admit lets in. Patience bounds the connection, and not Admit.
+func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, error) {
+	m, err := s.connect(patience)
 	if err != nil || s.cfg.Admit == nil {
 		return m, err
 	}
-	if m.wire, err = stretch(m); err == nil {
+	if err = stretch(ctx, m); err == nil {
 		admitting, cancel := context.WithTimeout(ctx, s.cfg.AdmitTimeout)
 		defer cancel()
 		err = s.cfg.Admit(admitting, newcomer{m.client}, s.seen())
@@ -226,7 +233,11 @@ func (s *supervisor) connectAdmitted(ctx context.Context) (*member, error) {
 	if err != nil {
 		m.retire()
 		m.tether.end()
-		return nil, errors.Join(err, m.client.Close())
+		go func() { // stretch may still be inside
+			m.users.Wait()
+			_ = m.client.Close() // nobody is left to hear
+		}()
+		return nil, err
 	}
 	return m, nil
 }
@@ -234,10 +245,32 @@ func (s *supervisor) connectAdmitted(ctx context.Context) (*member, error) {
 // wireStream is a stream that never has events.
 const wireStream = "letterhead-connection"
 
-// stretch begins a subscription that lasts as long as the connection of a member, at most until that is retired.
-func stretch(m *member) (wire *esdb.Subscription, err error) {
-	defer recovered(&err)
-	return m.client.SubscribeToStream(m.retired, wireStream, esdb.SubscribeToStreamOptions{From: esdb.End{}})
+// stretch begins a subscription that lasts as long as the connection of a member, at most until that is retired. It
+// retires a member whose server does not confirm the subscription within probeTimeout or before ctx ends.
+func stretch(ctx context.Context, m *member) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	type answer struct {
+		wire *esdb.Subscription
+		err  error
+	}
+	answered := make(chan answer, 1)
+	m.users.Add(1)
+	go func() {
+		defer m.release()
+		var a answer
+		defer func() { answered <- a }()
+		defer recovered(&a.err)
+		a.wire, a.err = m.client.SubscribeToStream(m.retired, wireStream, esdb.SubscribeToStreamOptions{From: esdb.End{}})
+	}()
+	select {
+	case a := <-answered:
+		m.wire = a.wire
+		return a.err
+	case <-ctx.Done():
+		m.retire()
+		return fmt.Errorf("the server does not confirm a subscription: %w", ctx.Err())
+	}
 }
 
 // guard gives a member up when its wire breaks: the next connection is compared again.
@@ -264,7 +297,7 @@ func (s *supervisor) share(m *member) {
 		_ = m.client.Close() // which says nothing
 		return
 	}
-	s.current, s.lastErr = m, nil
+	s.current, s.lastErr, s.shared = m, nil, time.Now()
 	close(s.changed)
 	s.work.Go(func() { s.watch(m) })
 	s.work.Go(func() {
@@ -300,8 +333,25 @@ func (s *supervisor) giveUp(m *member, why error) {
 	}
 	s.current, s.lastErr, s.changed = nil, why, make(chan struct{})
 	s.cfg.Logger.Info("EventStoreDB: the connection is given up", "error", why)
+	if isNotLeader(why) {
+		s.leader.Store(true)
+	}
+	s.pause = pauseAfter(time.Since(s.shared), s.pause)
+	pause := s.pause
 	s.work.Go(func() { s.drain(m) })
-	s.work.Go(s.rebuild)
+	s.work.Go(func() {
+		if delay.For(s.ctx, pause) == nil {
+			s.rebuild()
+		}
+	})
+}
+
+// pauseAfter returns the pause after a member that lived so long, when the one before it had the given pause.
+func pauseAfter(lived, before time.Duration) time.Duration {
+	if lived >= settledAfter {
+		return 0
+	}
+	return min(max(firstRebuild, 2*before), lastRebuild)
 }
 
 // drain closes a member when the last user has left.
@@ -317,7 +367,7 @@ func (s *supervisor) drain(m *member) {
 // rebuild tries until there is a member again or the log closes.
 func (s *supervisor) rebuild() {
 	for wait := firstRebuild; s.ctx.Err() == nil; wait = min(2*wait, lastRebuild) {
-		m, err := s.connectAdmitted(s.ctx)
+		m, err := s.connectAdmitted(s.ctx, s.ctx)
 		if err == nil {
 			s.metrics.reconnects.Inc()
 			s.cfg.Logger.Info("EventStoreDB: connected again")
@@ -407,9 +457,10 @@ func (s *supervisor) close(ctx context.Context) bool {
 	}
 }
 
-// isLost says whether an error means that the client has lost its server.
+// isLost says whether an error means that the client has lost its server. After "not leader" it goes elsewhere by
+// itself.
 func isLost(err error) bool {
-	if err != nil && strings.Contains(err.Error(), textEnded) {
+	if err != nil && strings.Contains(err.Error(), textEnded) || isNotLeader(err) {
 		return true
 	}
 	var e *esdb.Error

@@ -46,9 +46,10 @@ type tether struct {
 	name  string
 	ended chan struct{} // closed when the connection has ended or may not be made any more
 
-	mu   sync.Mutex
-	used bool
-	over bool
+	mu    sync.Mutex
+	used  bool
+	over  bool
+	conns []balancer.SubConn
 }
 
 // newTether returns one that the caller must end.
@@ -61,6 +62,19 @@ func newTether() *tether {
 // address leads a client to a server (host:port) by this tether.
 func (t *tether) address(server string) string {
 	return (&url.URL{Scheme: tetherName, Host: t.name, Path: "/" + server}).String()
+}
+
+// hold has end shut a connection, which the client may forget without closing it.
+func (t *tether) hold(conn balancer.SubConn) {
+	t.mu.Lock()
+	over := t.over
+	if !over {
+		t.conns = append(t.conns, conn)
+	}
+	t.mu.Unlock()
+	if over {
+		conn.Shutdown()
+	}
 }
 
 // take reports whether a connection that was made is the one; any other must not be used.
@@ -79,14 +93,19 @@ func (t *tether) spent() bool {
 	return t.used || t.over
 }
 
-// end may be called more than once.
+// end may be called more than once. Calls that are under way may come to their end.
 func (t *tether) end() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	conns := t.conns
+	t.conns = nil
 	if !t.over {
 		t.over = true
 		tethers.Delete(t.name)
 		close(t.ended)
+	}
+	t.mu.Unlock()
+	for _, conn := range conns {
+		conn.Shutdown()
 	}
 }
 
@@ -146,6 +165,7 @@ func (t *tethered) UpdateClientConnState(s balancer.ClientConnState) error {
 	if t.conn, err = t.cc.NewSubConn(s.ResolverState.Addresses, balancer.NewSubConnOptions{StateListener: t.changed}); err != nil {
 		return err
 	}
+	t.tether.hold(t.conn)
 	t.cc.UpdateState(balancer.State{ConnectivityState: connectivity.Connecting, Picker: base.NewErrPicker(balancer.ErrNoSubConnAvailable)})
 	t.conn.Connect()
 	return nil
@@ -156,6 +176,7 @@ func (t *tethered) changed(s balancer.SubConnState) {
 	case connectivity.Ready:
 		if t.up = t.tether.take(); !t.up {
 			t.refuse(errNoSecond)
+			t.conn.Shutdown()
 			return
 		}
 		t.cc.UpdateState(balancer.State{ConnectivityState: connectivity.Ready, Picker: carried{balancer.PickResult{SubConn: t.conn}}})

@@ -51,8 +51,10 @@ type Server struct {
 	version string
 	noisy   bool
 	dropped chan struct{} // closed to drop the subscriptions
-	once    sync.Once
-	closed  error
+	// withheld is closed when subscriptions are confirmed again, nil while they are.
+	withheld chan struct{}
+	once     sync.Once
+	closed   error
 }
 
 // node is one address of the server.
@@ -279,6 +281,17 @@ func (s *Server) Counts() Counts {
 	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load(), Refused: s.store.refused.Load(), Dropped: s.drops.Load()}
 }
 
+// Connections says how many connections are open.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, node := range s.nodes {
+		n += len(node.conns)
+	}
+	return n
+}
+
 // Addresses are where the nodes listen (host:port).
 func (s *Server) Addresses() []string {
 	addresses := make([]string, len(s.nodes))
@@ -327,6 +340,21 @@ func (s *Server) LoseConnections() {
 // HoldIndex delays the indexing of new events until release is called: the events are written, but cannot be
 // read, and their appends have no answer. The caller must release before the server is closed.
 func (s *Server) HoldIndex() (release func()) { return s.store.hold() }
+
+// WithholdConfirmations leaves new subscriptions without any answer until release is called, as a server does whose
+// queue of reads stalls.
+func (s *Server) WithholdConfirmations() (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	withheld := make(chan struct{})
+	s.withheld = withheld
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.withheld = nil
+		close(withheld)
+	}
+}
 
 // DropSubscriptions ends all subscriptions as servers before 24.2 end those of slow consumers.
 func (s *Server) DropSubscriptions() {

@@ -110,7 +110,18 @@ func before(p [2]uint64, r *record) bool {
 	return p[0] < r.position || p[0] == r.position && p[1] < r.position
 }
 
+// confirm tells the subscriber that the subscription has begun, unless confirmations are withheld.
 func (f *follower) confirm() error {
+	f.server.mu.Lock()
+	withheld := f.server.withheld
+	f.server.mu.Unlock()
+	if withheld != nil {
+		select {
+		case <-withheld:
+		case <-f.out.Context().Done():
+			return f.out.Context().Err()
+		}
+	}
 	return f.send(&streams.ReadResp{Content: &streams.ReadResp_Confirmation{
 		Confirmation: &streams.ReadResp_SubscriptionConfirmation{SubscriptionId: uuid.NewString()},
 	}})

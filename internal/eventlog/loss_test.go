@@ -1,0 +1,26 @@
+package eventlog_test
+
+import (
+	"strings"
+	"testing"
+
+	"letterhead/internal/eventlog"
+)
+
+// In an event store positions are bytes, and there are no files of the installation to copy.
+func TestLossError_SentenceFitsWhereTheLogIs(t *testing.T) {
+	lost := eventlog.LossError{Witness: "head marker", Remembered: 90, Head: 7, Detail: "test"}
+	folder := lost.Error()
+	lost.Shared = true
+	shared := lost.Error()
+	for _, part := range []string{"positions 8 to 90 (83) are missing", "damaged files", "--data NEW"} {
+		if !strings.Contains(folder, part) || strings.Contains(shared, part) {
+			t.Errorf("%q is said of files and of nothing else, but the sentences are\n%s\n%s", part, folder, shared)
+		}
+	}
+	for _, part := range []string{eventlog.ErrLoss.Error(), "position 90", "ends at position 7", "recover accept-loss"} {
+		if !strings.Contains(shared, part) {
+			t.Errorf("%q is missing in %s", part, shared)
+		}
+	}
+}

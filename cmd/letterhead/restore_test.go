@@ -1,16 +1,20 @@
 package main
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testservices"
 )
 
 // A restore would take the read models away from the nodes that are connected.
 func TestRestore_NodesAreConnected_IsRefused(t *testing.T) {
-	cfg := sqlstoretest.Postgres(t)
+	cfg := ownDatabase(t)
 	open := func(node string) *sqlstore.Store {
 		t.Helper()
 		cfg.Format, cfg.Node = 2, node
@@ -32,4 +36,19 @@ func TestRestore_NodesAreConnected_IsRefused(t *testing.T) {
 	if err := node.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// ownDatabase is a new database on the server: connections of other tests, to the one that they share, would count.
+func ownDatabase(t *testing.T) sqlstore.Config {
+	t.Helper()
+	server := testservices.Postgres(t)
+	at, err := url.Parse(server)
+	if err != nil {
+		t.Fatal("the URL of the test's PostgreSQL is not well formed")
+	}
+	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	sqlstoretest.Exec(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { sqlstoretest.Exec(t, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+	at.Path = "/" + name
+	return sqlstore.Config{URL: at.String()}
 }

@@ -249,10 +249,11 @@ func TestOnlyImportedBrandsThatSomebodyLookedUpAreCrawled(t *testing.T) {
 
 func TestARestartDoesNotBeginAnew(t *testing.T) {
 	w := newWorld(t)
-	w.imported("one.com", "two.com")
-	w.charge("one.com")
+	w.imported("one.com", "marker.com", "two.com")
+	w.charge("one.com", "marker.com")
 	stop := w.run(refresh.Config{})
 	w.next()
+	w.next() // the first charge is dealt with
 	stop()
 	before := w.saved()
 	w.charge("two.com")

@@ -3,6 +3,8 @@ package config
 import (
 	"regexp"
 	"strings"
+
+	"letterhead/internal/levenshtein"
 )
 
 const (
@@ -63,30 +65,9 @@ func UnknownSettings(environ []string) []Unknown {
 func nearest(name string, names []string) string {
 	best, least := "", (len(name)-len(prefix))/lettersPerTypo+1
 	for _, candidate := range names {
-		if d := distance(name, candidate); d < least {
+		if d := levenshtein.Distance(name, candidate); d < least {
 			best, least = candidate, d
 		}
 	}
 	return best
-}
-
-// distance is the Levenshtein distance of two names, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			edit := diagonal
-			if a[i] != b[j] {
-				edit++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(edit, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"letterhead/internal/levenshtein"
 )
 
 // romanized maps the letters of other scripts to their usual spelling in
@@ -57,7 +59,7 @@ func soundFit(latin, label string) float64 {
 	if len(a) < MinPart || len(b) < MinPart || len(a) > MaxFitName || len(b) > MaxFitName {
 		return 0
 	}
-	switch d := distance(a, b); {
+	switch d := levenshtein.Distance(a, b); {
 	case d == 0:
 		return soundsFit
 	case d*5 <= max(len(a), len(b)):
@@ -66,24 +68,4 @@ func soundFit(latin, label string) float64 {
 		return insideFit
 	}
 	return 0
-}
-
-// distance returns the number of letters to insert, delete or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			before, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, before+cost)
-		}
-	}
-	return row[len(b)]
 }

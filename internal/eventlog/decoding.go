@@ -21,7 +21,7 @@ func Share(events []Recorded) {
 }
 
 // Decode returns what decode makes of an event's type, schema version and data. It calls decode once for all who were
-// given the same event, and they get the same value or error: nobody may change it.
+// given the same event, and they get the same value or error, which no role may change.
 func Decode[T any](r *Recorded, decode func(eventType string, version int, data []byte) (T, error)) (T, error) {
 	d := r.Decoding
 	if d == nil {

@@ -38,7 +38,7 @@ type block struct {
 	end     *time.Timer // gives back what is left
 }
 
-// lasts compares both clocks of the machine: the monotonic one stands still while some machines are suspended.
+// lasts compares both clocks of the machine: the monotonic one does not advance while some machines are suspended.
 func (b *block) lasts(now time.Time) bool {
 	return now.Before(b.until) && now.Round(0).Before(b.until.Round(0))
 }

@@ -2,7 +2,7 @@ package ratelimit
 
 import "context"
 
-// GiveBlocks gives back what this process has taken ahead, as it does by itself when nobody asks for it.
+// GiveBlocks gives back what this process has taken ahead, as it does automatically when no request takes it.
 func (s *Shared) GiveBlocks(ctx context.Context) { s.giveBlocks(ctx) }
 
 // Blocks is the number of counters of which this process has a block.

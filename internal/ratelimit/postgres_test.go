@@ -227,7 +227,7 @@ func TestBlocks_MachineWasSuspended_NothingOfAnEarlierMinuteIsHandedOut(t *testi
 	}
 }
 
-// A node for which nobody asks any more gives back what it has, so that others are not refused.
+// A node without requests gives back what it has, so that others are not refused.
 func TestBlocks_NobodyAsks_AreGivenBack(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, _ := counting(t, store, c)

@@ -206,7 +206,7 @@ func (s *supervisor) try(ctx context.Context, address string) (*esdb.Client, err
 	case <-deadline.Done():
 		go func() {
 			<-tried
-			_ = client.Close() // nobody is left to hear
+			_ = client.Close() // no caller is left to report the error to
 		}()
 		return nil, fmt.Errorf("no answer within %s: %w", probeTimeout, deadline.Err())
 	}
@@ -235,7 +235,7 @@ func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, er
 		m.tether.end()
 		go func() { // stretch may still be inside
 			m.users.Wait()
-			_ = m.client.Close() // nobody is left to hear
+			_ = m.client.Close() // no caller is left to report the error to
 		}()
 		return nil, err
 	}
@@ -457,7 +457,7 @@ func (s *supervisor) close(ctx context.Context) bool {
 	}
 }
 
-// isLost says whether an error means that the client has lost its server. After "not leader" it goes elsewhere by
+// isLost reports whether an error means that the client has lost its server. After "not leader" it goes elsewhere by
 // itself.
 func isLost(err error) bool {
 	if err != nil && strings.Contains(err.Error(), textEnded) || isNotLeader(err) {

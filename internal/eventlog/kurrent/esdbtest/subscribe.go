@@ -110,7 +110,7 @@ func before(p [2]uint64, r *record) bool {
 	return p[0] < r.position || p[0] == r.position && p[1] < r.position
 }
 
-// confirm tells the subscriber that the subscription has begun, unless confirmations are withheld.
+// confirm sends the subscriber the confirmation of its subscription, unless confirmations are withheld.
 func (f *follower) confirm() error {
 	f.server.mu.Lock()
 	withheld := f.server.withheld

@@ -39,7 +39,7 @@ test: build ## Run every test that needs nothing but this repository
 # run-tests FLAGS,PACKAGES: what fails does not keep the others from running.
 run-tests = $(if $(2),echo go test $(1) $(TEST_FLAGS); $(if $(findstring -race,$(1)),CGO_ENABLED=1) go test $(1) $(TEST_FLAGS) $(2) || code=1;)
 
-# One test for each rule that takes several nodes to break (the table in docs/architecture.md).
+# One test for each rule that takes several nodes to break (docs/rules.md).
 CLUSTER_SMOKE = SixtyFourClientsOverThreeNodes|ANodeKilledUnderLoad|ANodeKilledWhileItHoldsCredits|AHundredLookUpsOfOneUnknownDomain|TakesOverFromARelay|ABalanceReadOnAnyNode|ReadModelsAreRebuilt|ASuspensionHolds|SixtyOneRequestsOverThreeNodes
 test-cluster: build ## Run the tests in CLUSTER_SMOKE against the services in LETTERHEAD_TEST_*
 	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services $(TEST_FLAGS) -run '$(CLUSTER_SMOKE)' ./e2e/cluster

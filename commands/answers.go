@@ -22,7 +22,7 @@ const (
 // belongs to the actor's goroutine. A nil answers remembers nothing. Notes of a round that was rolled
 // back stay: the record exists nevertheless.
 //
-// It remembers the maxAnswers domains that were charged last, limited to events that this desk has
+// It remembers the maxAnswers domains that were charged last, limited to events that this writer has
 // folded: for an account loaded from a snapshot, the events after the snapshot.
 type answers struct {
 	domains map[string]*list.Element

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/eventschemas"
 )
 
 // However often one domain is charged, it uses one entry and evicts no other.
 func TestABusyDomainPushesNoAnswerOut(t *testing.T) {
 	w := newWorld(t)
-	a, b := w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})
+	a, b := w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
 	id := w.opened(a, 2*maxAnswers)
 	at := func(domain string, revision uint64) ChargeLookup {
 		in := w.lookup(id)

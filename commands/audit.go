@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -31,11 +32,11 @@ type Claim struct {
 	Differs func(a *account.Account) string
 }
 
-// SnapshotClaims returns the claims of an account's snapshots. Snapshots of the previous release are
+// SnapshotClaims returns the claims of an account's snapshots. streamwriter.Snapshots of the previous release are
 // only checked for damage, because this release folds differently.
 //
-// Errors: *AuditError for a damaged snapshot, along with the other claims; those of Snapshots.Load.
-func SnapshotClaims(ctx context.Context, snapshots Snapshots, accountID string) (claims []Claim, err error) {
+// Errors: *AuditError for a damaged snapshot, along with the other claims; those of streamwriter.Snapshots.Load.
+func SnapshotClaims(ctx context.Context, snapshots streamwriter.Snapshots, accountID string) (claims []Claim, err error) {
 	for version := account.OldestFoldVersion; version <= account.FoldVersion; version++ {
 		revision, state, found, loadErr := snapshots.Load(ctx, account.Stream(accountID), version)
 		switch {
@@ -75,7 +76,7 @@ func differsFrom(state []byte) func(a *account.Account) string {
 // that only refunds take the balance below zero, and each claim at its revision. progress, which may
 // be nil, is called with the number of events of each page.
 //
-// It returns the number of valid events and all inconsistencies: *AuditError, *ChainError, and errors
+// It returns the number of valid events and all inconsistencies: *AuditError, *streamwriter.ChainError, and errors
 // of reading or decoding the stream. The errors of ctx and eventlog.ErrUnavailable end the audit and
 // are in err.
 func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claims []Claim, progress func(events int)) (events uint64, wrong []error, err error) {
@@ -83,7 +84,7 @@ func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claim
 	complain := func(revision uint64, problem string) {
 		wrong = append(wrong, &AuditError{AccountID: accountID, Revision: revision, Problem: problem})
 	}
-	err = eachEvent(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
+	err = streamwriter.ReadChain(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
 		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
 		if err != nil {
 			return fmt.Errorf("revision %d of %s: %w", rec.Revision, rec.Stream, err)
@@ -122,43 +123,16 @@ func AuditAccount(ctx context.Context, log eventlog.Log, accountID string, claim
 	return events, wrong, nil
 }
 
-// eachEvent reads a stream from its beginning in pages, checks every link of its hash chain, and calls f for
-// each event with the chain's head. Errors: *ChainError, those of ReadStream and of f.
-func eachEvent(ctx context.Context, log eventlog.Log, stream string, f func(rec *eventlog.Recorded, head eventschemas.Hash) error, progress func(events int)) error {
-	var head eventschemas.Hash
-	for revision := uint64(0); ; {
-		page, err := log.ReadStream(ctx, stream, revision, eventlog.Forward, verifyPage)
-		if err != nil {
-			return fmt.Errorf("verify %s from revision %d: %w", stream, revision, err)
-		}
-		for i := range page {
-			if head, err = nextHead(head, stream, revision, &page[i]); err != nil {
-				return err
-			}
-			if err := f(&page[i], head); err != nil {
-				return err
-			}
-			revision++
-		}
-		if progress != nil {
-			progress(len(page))
-		}
-		if len(page) < verifyPage {
-			return nil
-		}
-	}
-}
-
 // LongStream is the number of events from which a stream should have a snapshot before it is served:
 // folding as many takes some tenths of a second.
 const LongStream = 1 << 16
 
 // LeaveSnapshot folds an account's stream and saves its snapshot, so that the account is served
 // without delay although its stream is long. Errors: as AuditAccount finds them, and those of
-// Snapshots.Save.
-func LeaveSnapshot(ctx context.Context, log eventlog.Log, snapshots Snapshots, accountID string, progress func(events int)) error {
+// streamwriter.Snapshots.Save.
+func LeaveSnapshot(ctx context.Context, log eventlog.Log, snapshots streamwriter.Snapshots, accountID string, progress func(events int)) error {
 	a := account.New(accountID)
-	err := eachEvent(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
+	err := streamwriter.ReadChain(ctx, log, account.Stream(accountID), func(rec *eventlog.Recorded, head eventschemas.Hash) error {
 		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
 		if err != nil {
 			return fmt.Errorf("revision %d of %s: %w", rec.Revision, rec.Stream, err)

@@ -1,11 +1,13 @@
 package commands
 
 import (
+	"encoding/hex"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -17,7 +19,7 @@ func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
 	w.Helper()
 	recs, _ := w.events(id)
 	a := account.New(id)
-	err := eachEvent(w.Context(), w.log.Log, account.Stream(id), func(_ *eventlog.Recorded, head eventschemas.Hash) error {
+	err := streamwriter.ReadChain(w.Context(), w.log.Log, account.Stream(id), func(_ *eventlog.Recorded, head eventschemas.Hash) error {
 		a.Link(head)
 		return nil
 	}, nil)
@@ -27,17 +29,32 @@ func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
 	var proposed []eventlog.Proposed
 	head := a.Head()
 	for i, ev := range events {
-		p, err := proposal(eventschemas.Encoder{}, account.Stream(id), authored{event: ev, request: w.request()}, eventlog.Proposed{OccurredAt: recs[len(recs)-1].OccurredAt})
-		if err != nil {
-			w.Fatal(err)
-		}
-		head = chainLink(account.Stream(id), uint64(len(recs)+i), &p).Next(head)
-		p.Metadata.Hash = hexOf(head)
+		var p eventlog.Proposed
+		p, head = linked(w, account.Stream(id), uint64(len(recs)+i), head, ev, w.request(), recs[len(recs)-1].OccurredAt)
 		proposed = append(proposed, p)
 	}
 	if _, err := w.log.Log.Append(w.Context(), account.Stream(id), eventlog.After(uint64(len(recs))), proposed); err != nil {
 		w.Fatal(err)
 	}
+}
+
+// linked returns an event as it follows the head of a hash chain, and the new head.
+func linked(t testing.TB, stream string, revision uint64, head eventschemas.Hash, ev eventschemas.Event, request Request, at time.Time) (eventlog.Proposed, eventschemas.Hash) {
+	t.Helper()
+	enc, err := eventschemas.Encode(ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := eventlog.Proposed{
+		ID: eventschemas.EventID(stream, request.ID, enc.Type, ""), Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: at, Data: enc.Data,
+		Metadata: eventlog.Metadata{RequestID: request.ID, Actor: request.Actor},
+	}
+	head = eventschemas.ChainLink{
+		Stream: stream, Revision: revision, EventID: p.ID, Type: p.Type, SchemaVersion: p.SchemaVersion, OccurredAt: at,
+		Actor: request.Actor, RequestID: request.ID, Data: p.Data,
+	}.Next(head)
+	p.Metadata.Hash = hex.EncodeToString(head[:])
+	return p, head
 }
 
 func (w *world) audit(id string, claims ...Claim) (problems []string) {
@@ -61,7 +78,7 @@ func wantProblem(t *testing.T, problems []string, want string) {
 
 func TestAudit_NegativeBalance_NeedsARefund(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	refunded, overspent := w.opened(d, 100), w.opened(d, 0)
 	for range 60 {
 		w.charge(d, refunded)
@@ -130,7 +147,7 @@ func TestAudit_Snapshots(t *testing.T) {
 func TestAudit_SnapshotWithAChangedHoldOrKey_IsFound(t *testing.T) {
 	kept := newMemorySnapshots()
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 100)
 	if _, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: time.Minute}); err != nil {
 		t.Fatal(err)
@@ -180,7 +197,7 @@ func TestAudit_SnapshotsOfABusyDesk_Agree(t *testing.T) {
 	w := newWorld(t)
 	for range 3 {
 		kept := newMemorySnapshots()
-		d := w.desk(DeskConfig{SnapshotEvery: 1}, kept)
+		d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 1}}, kept)
 		id := w.opened(d, 1000)
 		w.together(d, id, 200, func(i int) {
 			in := w.lookup(id)
@@ -214,7 +231,7 @@ func TestAudit_SnapshotsOfABusyDesk_Agree(t *testing.T) {
 // A stream that is damaged or cannot be decoded is a finding; an unavailable log ends the audit.
 func TestAudit_StreamThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
 	w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
 	wantProblem(t, w.audit(id), "corrupt")

@@ -29,7 +29,7 @@ const (
 
 // BrandsConfig configures the brand commands.
 type BrandsConfig struct {
-	// Events is as in DeskConfig.
+	// Events is as in AccountWriterConfig.
 	Events eventschemas.Encoder
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time

@@ -16,9 +16,9 @@ type ChangePlan struct {
 }
 
 // ChangePlan moves an account to another plan immediately; its credits are kept. Errors:
-// account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and those of Desk.
-func (d *Desk) ChangePlan(ctx context.Context, in ChangePlan) (Done, error) {
-	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
-		return a.ChangePlan(in.Plan)
+// account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) ChangePlan(ctx context.Context, in ChangePlan) (Done, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.ChangePlan(in.Plan)
 	})
 }

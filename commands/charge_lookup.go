@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 )
@@ -54,37 +55,37 @@ type Receipt struct {
 // account.HoldMemory, while the charge is among the account's latest account.MaxRecentCharges; a hold
 // passed with such a repeat stays open and is the caller's to release.
 //
-// If ctx ends before the charge was sent, it is skipped; if ctx ends later, the desk reverses the
+// If ctx ends before the charge was sent, it is skipped; if ctx ends later, the writer reverses the
 // charge unless a repeat on any node has kept it in the meantime. Either way ctx.Err() is returned.
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed,
 // account.ErrUnknownHold, account.ErrIdempotencyMismatch, account.ErrChargeReversed,
-// account.ErrInvalid, ErrReservationSpent, ErrInvalidRequest, ErrKeysUnknown, with DeskConfig.Shared
-// ErrOlderRecord, and those of Desk.
-func (d *Desk) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, error) {
+// account.ErrInvalid, ErrReservationSpent, ErrInvalidRequest, ErrKeysUnknown, with AccountWriterConfig.Shared
+// ErrOlderRecord, and those of AccountWriter.
+func (d *AccountWriter) ChargeLookup(ctx context.Context, in ChargeLookup) (Receipt, error) {
 	if err := in.Request.Validate(); err != nil {
 		in.Reservation.Drop()
 		return Receipt{}, err
 	}
 	started := time.Now()
-	j := &chargeJob{fromStream: in.FromStream, in: account.Charge{
+	c := &chargeCommand{fromStream: in.FromStream, in: account.Charge{
 		RequestID: in.Request.ID, Credits: lookupCredits, BrandID: in.BrandID, Domain: in.Domain,
 		RecordRevision: in.RecordRevision, HoldID: in.HoldID, Item: in.Item, KeyID: in.KeyID,
 	}}
-	j.in.IdempotencyKeyHash, j.in.RequestHash = in.Once.hashes()
+	c.in.IdempotencyKeyHash, c.in.RequestHash = in.Once.hashes()
 	var err error
-	if j.in.Older, err = d.olderKeys(ctx, in.AccountID, j.in.IdempotencyKeyHash); err != nil {
+	if c.in.Older, err = d.olderKeys(ctx, in.AccountID, c.in.IdempotencyKeyHash); err != nil {
 		in.Reservation.Drop()
 		return Receipt{}, err
 	}
-	if err := d.spend(ctx, in.AccountID, &task[*ledger]{request: in.Request, job: j}, &j.spending, in.Reservation); err != nil {
+	if err := d.spend(ctx, in.AccountID, in.Request, c, &c.spending, in.Reservation); err != nil {
 		return Receipt{}, keysUnknown(err)
 	}
-	d.metrics.charge.Observe(time.Since(started).Seconds())
-	return j.receipt, nil
+	d.accounts.Observe(time.Since(started))
+	return c.receipt, nil
 }
 
-type chargeJob struct {
+type chargeCommand struct {
 	spending
 	in         account.Charge
 	fromStream bool
@@ -93,63 +94,54 @@ type chargeJob struct {
 	receipt    Receipt
 }
 
-func (j *chargeJob) decide(l *ledger, now time.Time) (verdict, error) {
-	out, fact, err := l.Charge(j.in, j.others(l), now)
+func (c *chargeCommand) Decide(s *accountState, now time.Time) (streamwriter.Decision, error) {
+	out, fact, err := s.Charge(c.in, c.others(s), now)
 	if err != nil {
-		return verdict{}, err
+		return streamwriter.Decision{}, err
 	}
-	if !out.Repeated && !j.fromStream && l.answers.newer(j.in.Domain, j.in.RecordRevision, now) {
-		return verdict{}, fmt.Errorf("%s at revision %d: %w", j.in.Domain, j.in.RecordRevision, ErrOlderRecord)
+	if !out.Repeated && !c.fromStream && s.answers.newer(c.in.Domain, c.in.RecordRevision, now) {
+		return streamwriter.Decision{}, fmt.Errorf("%s at revision %d: %w", c.in.Domain, c.in.RecordRevision, ErrOlderRecord)
 	}
-	j.fact, j.repeated = fact, out.Repeated
-	return verdict{events: out.Events}, nil
+	c.fact, c.repeated = fact, out.Repeated
+	return streamwriter.Decision{Events: out.Events}, nil
 }
 
-func (j *chargeJob) applied(l *ledger) {
-	if !j.repeated {
-		j.take(l)
+func (c *chargeCommand) Applied(s *accountState) {
+	if !c.repeated {
+		c.take(s)
 	}
-	j.receipt = receiptOf(l, j.fact, j.repeated)
+	c.receipt = receiptOf(s, c.fact, c.repeated)
 }
 
-func receiptOf(l *ledger, c account.ChargeFact, repeated bool) Receipt {
+func receiptOf(s *accountState, c account.ChargeFact, repeated bool) Receipt {
 	return Receipt{
-		ChargeID: c.ChargeID, Credits: c.Credits, Balance: l.Balance(), Remaining: l.Remaining(), Revision: c.Revision,
+		ChargeID: c.ChargeID, Credits: c.Credits, Balance: s.Balance(), Remaining: s.Remaining(), Revision: c.Revision,
 		At: c.At, Repeated: repeated, BrandID: c.BrandID, Domain: c.Domain, RecordRevision: c.RecordRevision,
 	}
 }
 
-func (j *chargeJob) undone(l *ledger) { j.giveBack(l) }
+func (c *chargeCommand) Undone(s *accountState) { c.giveBack(s) }
 
-func (j *chargeJob) finished(a *actor[*ledger], _ error, position eventlog.Position) {
-	j.end(a.state)
-	j.receipt.Position = position
+func (c *chargeCommand) Finished(a *accountActor, _ error, position eventlog.Position) {
+	c.end(a.State())
+	c.receipt.Position = position
 }
 
-// orphaned reverses the charge because its caller never got the outcome.
-func (j *chargeJob) orphaned() *task[*ledger] {
-	if j.repeated {
+// Compensation reverses the charge because its caller never got the outcome.
+func (c *chargeCommand) Compensation() *compensation {
+	if c.repeated {
 		return nil
 	}
-	return reversal(account.Reverse{
-		ChargeID: j.fact.ChargeID, Credits: j.fact.Credits, ChargedAt: j.fact.At,
-		RequestID: j.in.RequestID, Reason: account.ReasonClientGone,
+	request := Request{ID: c.in.RequestID, Actor: actorAccountWriter}
+	return reversal(request, account.Reverse{
+		ChargeID: c.fact.ChargeID, Credits: c.fact.Credits, ChargedAt: c.fact.At,
+		RequestID: c.in.RequestID, Reason: account.ReasonClientGone,
 	})
 }
 
-// reversal returns the task of an actor that reverses a charge.
-func reversal(in account.Reverse) *task[*ledger] {
-	return owedTask(in.RequestID, func(l *ledger, now time.Time) (account.Outcome, error) {
-		return l.Reverse(in, now)
+// reversal returns the compensation that reverses a charge.
+func reversal(request Request, in account.Reverse) *compensation {
+	return compensate(request, func(s *accountState, now time.Time) (account.Outcome, error) {
+		return s.Reverse(in, now)
 	})
-}
-
-// owedTask returns a compensation: a task without a caller, under the id of the request that it
-// concerns.
-func owedTask(requestID string, decide func(*ledger, time.Time) (account.Outcome, error)) *task[*ledger] {
-	return &task[*ledger]{
-		ctx:     context.Background(), // belongs to no request; the actor limits its attempts
-		request: Request{ID: requestID, Actor: actorDesk},
-		job:     &plainJob{now: decide},
-	}
 }

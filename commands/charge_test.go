@@ -3,7 +3,6 @@ package commands
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -20,7 +20,7 @@ import (
 
 func TestAChargeIsOneAppendAndNoRead(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
 	appends, reads := w.log.appends.Load(), w.log.reads.Load()
 	for i := range int64(10) {
@@ -50,7 +50,7 @@ func TestAChargeIsOneAppendAndNoRead(t *testing.T) {
 
 func TestAChargesEventSaysWhoAndWhat(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{Now: func() time.Time { return time.Date(2026, 11, 3, 4, 5, 6, 7_999, time.FixedZone("x", 3600)) }})
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Now: func() time.Time { return time.Date(2026, 11, 3, 4, 5, 6, 7_999, time.FixedZone("x", 3600)) }}})
 	id := w.opened(d, 0)
 	receipt, err := d.ChargeLookup(t.Context(), ChargeLookup{
 		Request:   Request{ID: "req-1", Actor: "account:" + id, CorrelationID: "corr", CausationID: "cause"},
@@ -63,7 +63,7 @@ func TestAChargesEventSaysWhoAndWhat(t *testing.T) {
 	recs, events := w.events(id)
 	want := eventschemas.CreditsCharged{
 		ChargeID: receipt.ChargeID, Credits: 1, RequestID: "req-1", BrandID: testBrand, Domain: "acme.com", RecordRevision: 9,
-		IdempotencyKeyHash: strings.Repeat("a", 32) + hexOf(sha256.Sum256([]byte("acme.com")))[:32], RequestHash: strings.Repeat("b", 64),
+		IdempotencyKeyHash: strings.Repeat("a", 32) + hashHex("acme.com")[:32], RequestHash: strings.Repeat("b", 64),
 		KeyID: "key-1",
 	}
 	if events[2] != want || recs[2].Revision != receipt.Revision {
@@ -81,12 +81,12 @@ func TestAChargesEventSaysWhoAndWhat(t *testing.T) {
 func TestTimeNeverGoesBackInAStream(t *testing.T) {
 	w := newWorld(t)
 	now := time.Date(2026, 11, 3, 4, 5, 6, 0, time.UTC)
-	d := w.desk(DeskConfig{Now: func() time.Time { return now }})
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Now: func() time.Time { return now }}})
 	id := w.opened(d, 0)
 	now = now.Add(-time.Hour) // the clock was set back; openLog checks the stream
 	w.charge(d, id)
 	w.drain(d)
-	later := w.desk(DeskConfig{Now: func() time.Time { return now.Add(-time.Hour) }})
+	later := w.writer(AccountWriterConfig{Config: streamwriter.Config{Now: func() time.Time { return now.Add(-time.Hour) }}})
 	w.charge(later, id)
 	if recs, _ := w.events(id); !recs[3].OccurredAt.Equal(now.Add(time.Hour)) {
 		t.Fatalf("the last event is of %s", recs[3].OccurredAt)
@@ -95,7 +95,7 @@ func TestTimeNeverGoesBackInAStream(t *testing.T) {
 
 func TestOpeningAnAccountIsOneAppend(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := uuid.NewString()
 	in := OpenAccount{Request: w.request(), AccountID: id, Holder: "h1", Plan: plan.Growth}
 	for range 2 {
@@ -119,7 +119,7 @@ func TestOpeningAnAccountIsOneAppend(t *testing.T) {
 
 func TestUnknownAccounts(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	for _, id := range []string{uuid.NewString(), "", "nope", "../x", strings.ToUpper(uuid.NewString()), "{" + uuid.NewString() + "}"} {
 		if _, err := d.Reserve(t.Context(), id); !errors.Is(err, account.ErrNotFound) {
 			t.Errorf("reserve on %q: %v", id, err)
@@ -141,7 +141,7 @@ func TestUnknownAccounts(t *testing.T) {
 
 func TestMalformedRequestsAreRefusedBeforeAnything(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
 	appends := w.log.appends.Load()
 	for name, request := range map[string]Request{
@@ -177,7 +177,7 @@ func TestMalformedRequestsAreRefusedBeforeAnything(t *testing.T) {
 
 func TestTheSixtyFourCallersOfTwoDesksNeverOverspend(t *testing.T) {
 	w := newWorld(t)
-	desks := []*Desk{w.desk(DeskConfig{}), w.desk(DeskConfig{})}
+	desks := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
 	const credits, callers, tries = 300, 64, 8 // 512 attempts for 300 credits
 	id := w.opened(desks[0], credits-plan.FreeCredits)
 	var mu sync.Mutex
@@ -224,7 +224,7 @@ func TestTheSixtyFourCallersOfTwoDesksNeverOverspend(t *testing.T) {
 
 func TestAGrantOnOneDeskIsSpentOnAnotherThatHadJustRefused(t *testing.T) {
 	w := newWorld(t)
-	here, there := w.desk(DeskConfig{}), w.desk(DeskConfig{})
+	here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.openedWith(here, 0)
 	for range 3 {
 		// there may overestimate the balance, but must never overcharge.
@@ -249,7 +249,7 @@ func TestAGrantOnOneDeskIsSpentOnAnotherThatHadJustRefused(t *testing.T) {
 
 func TestARefusalIsFinalOnlyAfterTheTailWasRead(t *testing.T) {
 	w := newWorld(t)
-	here, there := w.desk(DeskConfig{}), w.desk(DeskConfig{})
+	here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.opened(here, 0)
 	w.charge(there, id) // there knows the account as active
 	if _, err := here.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "x"}); err != nil {
@@ -285,7 +285,7 @@ func TestARefusalIsFinalOnlyAfterTheTailWasRead(t *testing.T) {
 
 func TestIdempotencyKeys(t *testing.T) {
 	w := newWorld(t)
-	desks := []*Desk{w.desk(DeskConfig{}), w.desk(DeskConfig{})}
+	desks := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
 	id := w.opened(desks[0], 0)
 	keyed := func(request byte) ChargeLookup {
 		in := w.lookup(id)
@@ -329,7 +329,7 @@ func TestIdempotencyKeys(t *testing.T) {
 
 func TestRacingRequestsWithOneIdempotencyKeyChargeOnce(t *testing.T) {
 	w := newWorld(t)
-	desks := []*Desk{w.desk(DeskConfig{}), w.desk(DeskConfig{})}
+	desks := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
 	id := w.opened(desks[0], 0)
 	var mu sync.Mutex
 	charges := map[string]int{}
@@ -359,7 +359,7 @@ func TestRacingRequestsWithOneIdempotencyKeyChargeOnce(t *testing.T) {
 
 func TestReverseCharge(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
 	receipt := w.charge(d, id)
 	in := ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonClientGone}
@@ -396,11 +396,11 @@ func TestStanding(t *testing.T) {
 	w := newWorld(t)
 	now := time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)
 	var clock sync.Mutex
-	d := w.desk(DeskConfig{Now: func() time.Time {
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Now: func() time.Time {
 		clock.Lock()
 		defer clock.Unlock()
 		return now
-	}})
+	}}})
 	id := w.opened(d, 0)
 	w.charge(d, id)
 	w.charge(d, id)
@@ -412,7 +412,7 @@ func TestStanding(t *testing.T) {
 	}
 	// A desk that has to load the account returns the same, except for what it does not know about.
 	want.Available = 47
-	if s := w.standing(w.desk(DeskConfig{Now: func() time.Time { return now }}), id); s != want {
+	if s := w.standing(w.writer(AccountWriterConfig{Config: streamwriter.Config{Now: func() time.Time { return now }}}), id); s != want {
 		t.Fatalf("standing %+v, want %+v", s, want)
 	}
 	r.Drop()
@@ -427,7 +427,7 @@ func TestStanding(t *testing.T) {
 
 func TestStandingBelowZero(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 0)
 	if _, err := d.GrantCredits(t.Context(), GrantCredits{Request: w.request(), AccountID: id, Kind: account.KindTopup, Credits: 3, PaymentID: "p1"}); err != nil {
 		t.Fatal(err)
@@ -455,7 +455,7 @@ func TestStandingBelowZero(t *testing.T) {
 // With several nodes the standing reads the tail, so it reflects the answers of other nodes.
 func TestStandingOfASharedDesk(t *testing.T) {
 	w := newWorld(t)
-	here, there := w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})
+	here, there := w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
 	id := w.opened(here, 0)
 	for i := range int64(3) {
 		if s := w.standing(there, id); s.Balance != 50-i {
@@ -467,7 +467,7 @@ func TestStandingOfASharedDesk(t *testing.T) {
 
 func TestEveryAccountCommand(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
 	key := testKey(t)
 	ctx := t.Context()
@@ -507,19 +507,19 @@ func TestEveryAccountCommand(t *testing.T) {
 
 func TestVerifyChain(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
 	for range 5 {
 		w.charge(d, id)
 	}
-	if n, err := VerifyChain(t.Context(), w.log, account.Stream(id)); n != 7 || err != nil {
+	if n, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(id)); n != 7 || err != nil {
 		t.Fatalf("%d events, %v", n, err)
 	}
-	if n, err := VerifyChain(t.Context(), w.log, account.Stream(uuid.NewString())); n != 0 || err != nil {
+	if n, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(uuid.NewString())); n != 0 || err != nil {
 		t.Fatalf("no stream: %d events, %v", n, err)
 	}
 	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
-	if _, err := VerifyChain(t.Context(), w.log, account.Stream(id)); !errors.Is(err, eventlog.ErrUnavailable) {
+	if _, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(id)); !errors.Is(err, eventlog.ErrUnavailable) {
 		t.Fatalf("unreadable: %v", err)
 	}
 	w.log.set(func(f *faults) { f.reading = nil })

@@ -15,9 +15,9 @@ type CloseAccount struct {
 }
 
 // Close permanently closes an account and ends its open holds. Errors: account.ErrInvalid,
-// ErrInvalidRequest, and those of Desk.
-func (d *Desk) Close(ctx context.Context, in CloseAccount) (Done, error) {
-	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
-		return a.Close(in.Reason)
+// ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) Close(ctx context.Context, in CloseAccount) (Done, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.Close(in.Reason)
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/commands/streamwriter"
 )
 
 // told is a logger whose lines a test can read.
@@ -66,17 +68,17 @@ func counted(t testing.TB, from prometheus.Gatherer, name string) float64 {
 }
 
 // watched starts a desk whose log and metrics the test reads.
-func (w *world) watched(cfg DeskConfig) (*Desk, *told, *prometheus.Registry) {
+func (w *world) watched(cfg AccountWriterConfig) (*AccountWriter, *told, *prometheus.Registry) {
 	lines, metrics := new(told), prometheus.NewRegistry()
 	cfg.Logger, cfg.Registerer = lines.logger(), metrics
-	return w.desk(cfg), lines, metrics
+	return w.writer(cfg), lines, metrics
 }
 
-const gaveUp = "could not hand back what its caller never heard of"
+const gaveUp = "could not compensate a command whose caller got no answer"
 
 // inDoubt makes a charge that lands although its caller gets an unknown outcome, after which the
 // stream cannot be read.
-func (w *world) inDoubt(d *Desk, id string) (requestID string) {
+func (w *world) inDoubt(d *AccountWriter, id string) (requestID string) {
 	w.Helper()
 	w.log.set(func(f *faults) {
 		f.after = func(sentAppend, error) error {
@@ -100,7 +102,7 @@ func (w *world) readable() { w.log.set(func(f *faults) { f.reading = nil }) }
 func TestADoubtAtTheShutdownIsLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d, lines, metrics := w.watched(DeskConfig{KnowWithin: time.Millisecond})
+		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
 		id := w.opened(d, 0)
 		request := w.inDoubt(d, id)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -123,7 +125,7 @@ func TestADoubtAtTheShutdownIsLeftToAnOperator(t *testing.T) {
 func TestTheLastLookWaitsForTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d, lines, metrics := w.watched(DeskConfig{KnowWithin: time.Millisecond})
+		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
 		id := w.opened(d, 0)
 		request := w.inDoubt(d, id)
 		time.AfterFunc(20*time.Second, w.readable)
@@ -137,23 +139,23 @@ func TestTheLastLookWaitsForTheStream(t *testing.T) {
 	})
 }
 
-// While a desk runs, a stream that cannot be read for doubtUnread leaves the charge to an operator,
+// While a desk runs, a stream that cannot be read for streamwriter.AmbiguousUnreadFor leaves the charge to an operator,
 // too. That it cannot be read is logged once, not with every look.
 func TestADoubtThatCannotBeReadIsLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d, lines, metrics := w.watched(DeskConfig{KnowWithin: time.Millisecond})
+		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
 		id := w.opened(d, 0)
 		request := w.inDoubt(d, id)
-		time.Sleep(doubtUnread - 2*doubtPause)
+		time.Sleep(streamwriter.AmbiguousUnreadFor - 2*streamwriter.CheckAmbiguousEvery)
 		synctest.Wait()
 		if left := lines.of(t, slog.LevelError, gaveUp); len(left) != 0 {
 			t.Fatalf("too early: %v", left)
 		}
-		if warned := lines.of(t, slog.LevelWarn, "stream with an append in doubt cannot be read"); len(warned) != 1 {
+		if warned := lines.of(t, slog.LevelWarn, "stream with an ambiguous append cannot be read"); len(warned) != 1 {
 			t.Errorf("%d warnings of one stream", len(warned))
 		}
-		time.Sleep(4 * doubtPause)
+		time.Sleep(4 * streamwriter.CheckAmbiguousEvery)
 		synctest.Wait()
 		left := lines.of(t, slog.LevelError, gaveUp)
 		if len(left) != 1 || left[0]["request_id"] != request || counted(t, metrics, "letterhead_desk_not_handed_back_total") != 1 {
@@ -167,7 +169,7 @@ func TestADoubtThatCannotBeReadIsLeftToAnOperator(t *testing.T) {
 func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d, lines, metrics := w.watched(DeskConfig{KnowWithin: time.Millisecond})
+		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
 		id := w.opened(d, 0)
 		w.log.set(func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } })
 		in := w.lookup(id)
@@ -176,7 +178,7 @@ func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
 		}
 		w.log.set(func(f *faults) { f.before = nil })
 		w.drain(d)
-		lost := lines.of(t, slog.LevelWarn, "an append in doubt is taken as lost")
+		lost := lines.of(t, slog.LevelWarn, "an ambiguous append is treated as lost")
 		if n := counted(t, metrics, "letterhead_desk_not_handed_back_total"); n != 0 || len(lost) != 1 {
 			t.Errorf("%v not handed back, told %v", n, lost)
 		}
@@ -191,7 +193,7 @@ func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
 func TestWhatIsOwedAtTheEndIsLeftToAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d, lines, metrics := w.watched(DeskConfig{})
+		d, lines, metrics := w.watched(AccountWriterConfig{})
 		id := w.opened(d, 0)
 		in := w.lookup(id)
 		receipt, err := d.ChargeLookup(t.Context(), in)
@@ -200,7 +202,7 @@ func TestWhatIsOwedAtTheEndIsLeftToAnOperator(t *testing.T) {
 		}
 		w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
 		back := func() {
-			if err := d.HandBack(HandBack{Request: in.Request, AccountID: id, Receipt: receipt}); err != nil {
+			if err := d.ReverseUndelivered(UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: receipt}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -2,22 +2,22 @@ package commands
 
 import (
 	"errors"
-	"fmt"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/usage"
 )
 
 // Errors of this package. Commands also return the refusals of the domain packages and the errors of
 // the event log, wrapped with the attempted operation.
 var (
-	// ErrBusy: the queue is full, a conflict could not be settled in time, or the desk is shutting
+	// ErrBusy: the queue is full, a conflict could not be settled in time, or the writer is shutting
 	// down. Nothing was written. Retry after a second, or after LoadingError.RetryAfter.
-	ErrBusy = errors.New("busy, try again")
+	ErrBusy = streamwriter.ErrBusy
 	// ErrUnknownOutcome: the log did not report in time whether the append landed. It is an ErrBusy.
-	// If a charge or hold did land, the desk reverses or releases it.
-	ErrUnknownOutcome = fmt.Errorf("%w: the outcome of the append is not known", ErrBusy)
+	// If a charge or hold did land, it is reversed or released.
+	ErrUnknownOutcome = streamwriter.ErrUnknownOutcome
 	// ErrInvalidRequest: the command lacks its request id or actor.
-	ErrInvalidRequest = errors.New("invalid request")
+	ErrInvalidRequest = streamwriter.ErrInvalidRequest
 	// ErrReservationSpent: the reservation was used or dropped before, or belongs to another account.
 	ErrReservationSpent = errors.New("reservation is not open")
 	// ErrUnknownCharge: the account's stream has no such charge at that revision.

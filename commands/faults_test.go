@@ -8,20 +8,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 )
 
 // together queues n commands behind one that is blocked in its append, so that they form one group,
 // and returns when all have run.
-func (w *world) together(d *Desk, id string, n int, run func(i int)) {
+func (w *world) together(d *AccountWriter, id string, n int, run func(i int)) {
 	w.Helper()
 	w.togetherAnd(d, id, n, func(*faults) {}, run)
 }
 
 func TestARefusedMemberDoesNotSinkItsGroup(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 4)
 	held := w.hold(d, id, time.Minute) // 3 left, one for the command that blocks the group
 	appends := w.log.appends.Load()
@@ -58,7 +59,7 @@ func TestARefusedMemberDoesNotSinkItsGroup(t *testing.T) {
 
 func TestOneReadServesAllWhoWait(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
 	reads := w.log.reads.Load()
 	const callers = 100
@@ -78,7 +79,7 @@ func TestOneReadServesAllWhoWait(t *testing.T) {
 
 func TestConflictsAreDecidedAgain(t *testing.T) {
 	w := newWorld(t)
-	d, other := w.desk(DeskConfig{}), w.desk(DeskConfig{})
+	d, other := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
 	// Before each of the desk's first three appends the other desk takes a credit.
 	conflicts := 3
@@ -110,7 +111,7 @@ func TestConflictsAreDecidedAgain(t *testing.T) {
 
 func TestAConflictWithoutEndIsBusy(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{SettleWithin: 5 * time.Millisecond})
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SettleWithin: 5 * time.Millisecond}})
 	id := w.opened(d, 0)
 	w.log.set(func(f *faults) {
 		f.before = func(a sentAppend) error { return &eventlog.WrongRevisionError{Stream: a.stream, Expected: a.expected} }
@@ -129,7 +130,7 @@ func TestAConflictWithoutEndIsBusy(t *testing.T) {
 
 func TestAnUnavailableLogChargesNothing(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
 	w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
 	r := w.reserve(d, id)
@@ -152,11 +153,11 @@ func TestAnUnavailableLogChargesNothing(t *testing.T) {
 
 func TestAnUnreadableLogDecidesNothing(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 0)
-	fresh := w.desk(DeskConfig{})
+	fresh := w.writer(AccountWriterConfig{})
 	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
-	for _, desk := range []*Desk{d, fresh} {
+	for _, desk := range []*AccountWriter{d, fresh} {
 		if _, err := desk.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrUnavailable) {
 			t.Fatalf("reserve: %v", err)
 		}
@@ -171,7 +172,7 @@ func TestAnAmbiguousAppendIsRepeatedAsItIs(t *testing.T) {
 	for name, landed := range map[string]bool{"the reply was lost": true, "the request was lost": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			d := w.desk(DeskConfig{})
+			d := w.writer(AccountWriterConfig{})
 			id := w.openedWith(d, 6)
 			lost := 3
 			var sent []sentAppend
@@ -220,7 +221,7 @@ func TestAnAmbiguousAppendIsRepeatedAsItIs(t *testing.T) {
 }
 
 // togetherAnd is together with faults that start with the group.
-func (w *world) togetherAnd(d *Desk, id string, n int, begin func(f *faults), run func(i int)) {
+func (w *world) togetherAnd(d *AccountWriter, id string, n int, begin func(f *faults), run func(i int)) {
 	w.Helper()
 	g := w.holdUp()
 	var wg sync.WaitGroup
@@ -241,7 +242,7 @@ func (w *world) togetherAnd(d *Desk, id string, n int, begin func(f *faults), ru
 
 func TestAnotherWriterTakesThePlaceOfAnAmbiguousAppend(t *testing.T) {
 	w := newWorld(t)
-	d, other := w.desk(DeskConfig{}), w.desk(DeskConfig{})
+	d, other := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 2)
 	first := true
 	w.log.set(func(f *faults) {
@@ -279,7 +280,7 @@ func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			d := w.desk(DeskConfig{KnowWithin: 3 * time.Millisecond})
+			d := w.writer(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: 3 * time.Millisecond}})
 			id := w.openedWith(d, 3)
 			var lost sentAppend
 			w.log.set(func(f *faults) {
@@ -307,7 +308,7 @@ func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 			}
 			if c.shutdown {
 				w.drain(d)
-				d = w.desk(DeskConfig{})
+				d = w.writer(AccountWriterConfig{})
 			}
 			w.charge(d, id) // the next command makes the actor look
 			w.drain(d)
@@ -326,7 +327,7 @@ func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 func TestADoubtIsSettledWithoutTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d := w.desk(DeskConfig{KnowWithin: time.Millisecond})
+		d := w.writer(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
 		id := w.openedWith(d, 3)
 		w.log.set(func(f *faults) {
 			f.after = func(a sentAppend, err error) error {
@@ -342,7 +343,7 @@ func TestADoubtIsSettledWithoutTraffic(t *testing.T) {
 		if l := w.ledger(id); l.balance != 2 {
 			t.Fatalf("it should have landed: %+v", l)
 		}
-		time.Sleep(2 * doubtPause)
+		time.Sleep(2 * streamwriter.CheckAmbiguousEvery)
 		synctest.Wait()
 		if l := w.ledger(id); l.balance != 3 {
 			t.Fatalf("ledger %+v", l)
@@ -356,7 +357,7 @@ func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		kept := newMemorySnapshots()
-		d, other := w.desk(DeskConfig{KnowWithin: time.Millisecond}, kept), w.desk(DeskConfig{SnapshotEvery: 1}, kept)
+		d, other := w.writer(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}}, kept), w.writer(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 1}}, kept)
 		id := w.openedWith(d, 5)
 		w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
 		if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
@@ -371,7 +372,7 @@ func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.log.set(func(f *faults) { f.reading = nil })
-		time.Sleep(distrustFor)
+		time.Sleep(streamwriter.DistrustFor)
 		w.reserve(d, id).Drop()
 		w.drain(d)
 		if l := w.ledger(id); l.balance != 4 || len(l.reversed) != 1 {
@@ -384,8 +385,8 @@ func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
 func TestACorruptStreamIsNotFoldedByEveryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d := w.desk(DeskConfig{})
-		id := w.opened(w.desk(DeskConfig{}), 0)
+		d := w.writer(AccountWriterConfig{})
+		id := w.opened(w.writer(AccountWriterConfig{}), 0)
 		w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
 		refused := func(times int, reads int64) {
 			t.Helper()
@@ -400,10 +401,10 @@ func TestACorruptStreamIsNotFoldedByEveryRequest(t *testing.T) {
 			}
 		}
 		refused(20, 1)
-		time.Sleep(distrustFor)
+		time.Sleep(streamwriter.DistrustFor)
 		refused(20, 1)
 		w.log.set(func(f *faults) { f.reading = nil })
-		time.Sleep(distrustFor)
+		time.Sleep(streamwriter.DistrustFor)
 		w.charge(d, id)
 	})
 }
@@ -415,27 +416,27 @@ func TestADoubtThatNeverLandsLetsTheAccountGo(t *testing.T) {
 		reading error
 		within  time.Duration
 	}{
-		"nothing landed":           {nil, doubtWithin},
-		"the stream is unreadable": {unavailable(), doubtUnread},
+		"nothing landed":           {nil, streamwriter.AmbiguousFor},
+		"the stream is unreadable": {unavailable(), streamwriter.AmbiguousUnreadFor},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				d := w.desk(DeskConfig{KnowWithin: time.Millisecond, IdleAfter: time.Second})
+				d := w.writer(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond, IdleAfter: time.Second}})
 				id := w.openedWith(d, 3)
 				w.log.set(func(f *faults) { f.before = func(sentAppend) error { return ambiguous() } })
 				if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrUnknownOutcome) {
 					t.Fatal(err)
 				}
 				w.log.set(func(f *faults) { f.before, f.reading = nil, func(string) error { return c.reading } })
-				time.Sleep(c.within - 2*doubtPause)
+				time.Sleep(c.within - 2*streamwriter.CheckAmbiguousEvery)
 				synctest.Wait()
-				if n := d.liveAccounts(); n != 1 {
+				if n := d.accounts.Live(); n != 1 {
 					t.Fatalf("%d accounts in memory while an append is in doubt", n)
 				}
-				time.Sleep(4*doubtPause + 3*time.Second)
+				time.Sleep(4*streamwriter.CheckAmbiguousEvery + 3*time.Second)
 				synctest.Wait()
-				if n := d.liveAccounts(); n != 0 {
+				if n := d.accounts.Live(); n != 0 {
 					t.Fatalf("%d accounts in memory", n)
 				}
 				w.log.set(func(f *faults) { f.reading = nil })
@@ -453,7 +454,7 @@ func TestADoubtThatNeverLandsLetsTheAccountGo(t *testing.T) {
 // with the idempotency key does not charge again.
 func TestADeskThatDiesInTheMiddleOfAnAmbiguousGroup(t *testing.T) {
 	w := newWorld(t)
-	dying, err := NewDesk(DeskConfig{KnowWithin: time.Hour}, w.log, nil)
+	dying, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Hour}}, w.log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -492,7 +493,7 @@ func TestADeskThatDiesInTheMiddleOfAnAmbiguousGroup(t *testing.T) {
 	answers.Wait()
 	w.log.set(func(f *faults) { f.after = nil })
 
-	next := w.desk(DeskConfig{})
+	next := w.writer(AccountWriterConfig{})
 	for _, in := range requests {
 		if l := w.ledger(id); l.charges[in.Request.ID] != 1 {
 			t.Fatalf("request %s is not found on the ledger", in.Request.ID)
@@ -512,9 +513,9 @@ func TestADeskThatDiesInTheMiddleOfAnAmbiguousGroup(t *testing.T) {
 func TestOverdueHoldsAgainstCaptures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		here, there := w.desk(DeskConfig{}), w.desk(DeskConfig{})
+		here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 		id := w.openedWith(here, 1)
-		capture := func(d *Desk, h Hold) error {
+		capture := func(d *AccountWriter, h Hold) error {
 			in := w.lookup(id)
 			in.HoldID = h.ID
 			_, err := d.ChargeLookup(t.Context(), in)
@@ -574,7 +575,7 @@ func TestOverdueHoldsAgainstCaptures(t *testing.T) {
 		}
 		recs, _ := w.events(id)
 		for i, rec := range recs {
-			if rec.Type == "HoldReleased" && (rec.Metadata.Actor != actorDesk || rec.Metadata.RequestID == "") {
+			if rec.Type == "HoldReleased" && (rec.Metadata.Actor != actorAccountWriter || rec.Metadata.RequestID == "") {
 				t.Errorf("revision %d was released by %+v", i, rec.Metadata)
 			}
 		}
@@ -585,7 +586,7 @@ func TestOverdueHoldsAgainstCaptures(t *testing.T) {
 // log, the second would continue from a hash that was never stored.
 func TestRacingReleasesKeepTheChain(t *testing.T) {
 	w := newWorld(t)
-	desks := []*Desk{w.desk(DeskConfig{}), w.desk(DeskConfig{})}
+	desks := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
 	id := w.opened(desks[0], 0)
 	for range 20 {
 		h := w.hold(desks[0], id, time.Minute)

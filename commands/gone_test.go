@@ -14,7 +14,7 @@ import (
 
 func TestACallerWhoLeftBeforeTheAppendIsSkipped(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
 	g := w.holdUp()
 	var wg sync.WaitGroup
@@ -51,7 +51,7 @@ func TestAChargeWhoseCallerHasGoneIsReversed(t *testing.T) {
 	for name, fault := range map[string]error{"after a plain append": nil, "after an ambiguous one that landed": ambiguous()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			d := w.desk(DeskConfig{})
+			d := w.writer(AccountWriterConfig{})
 			id := w.openedWith(d, 5)
 			ctx, cancel := context.WithCancel(t.Context())
 			lost := 2
@@ -80,7 +80,7 @@ func TestAChargeWhoseCallerHasGoneIsReversed(t *testing.T) {
 				t.Fatalf("last event %+v, want %+v", last, want)
 			}
 			meta := recs[len(recs)-1].Metadata
-			if meta.Actor != actorDesk || meta.RequestID != in.Request.ID || l.balance != 5 {
+			if meta.Actor != actorAccountWriter || meta.RequestID != in.Request.ID || l.balance != 5 {
 				t.Fatalf("metadata %+v, balance %d", meta, l.balance)
 			}
 		})
@@ -90,7 +90,7 @@ func TestAChargeWhoseCallerHasGoneIsReversed(t *testing.T) {
 // The log fails just when a charge is to be reversed: the reversal is retried until it works.
 func TestHandingBackIsTriedUntilItWorks(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	failures := []error{unavailable(), &eventlog.WrongRevisionError{}, unavailable(), ambiguous()}
@@ -119,7 +119,7 @@ func TestHandingBackIsTriedUntilItWorks(t *testing.T) {
 
 func TestAHoldWhoseCallerHasGoneIsReleased(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	w.log.set(func(f *faults) {
@@ -140,7 +140,7 @@ func TestAHoldWhoseCallerHasGoneIsReleased(t *testing.T) {
 // A repeat whose caller leaves charged nothing: the first charge remains.
 func TestARepeatWhoseCallerHasGoneReversesNothing(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
 	in := w.lookup(id)
 	in.Once = onceOf(1, 2)

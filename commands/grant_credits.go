@@ -22,13 +22,13 @@ type GrantCredits struct {
 
 // GrantCredits adds credits. A payment that was already granted is a repeat. Errors:
 // *account.PaymentMismatchError, account.ErrClosed, account.ErrCreditLimit, account.ErrInvalid,
-// ErrInvalidRequest, and those of Desk.
-func (d *Desk) GrantCredits(ctx context.Context, in GrantCredits) (Done, error) {
+// ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) GrantCredits(ctx context.Context, in GrantCredits) (Done, error) {
 	if in.GrantID == "" && in.PaymentID == "" {
 		in.GrantID = in.Request.ID
 	}
-	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
-		return a.Grant(account.Grant{
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.Grant(account.Grant{
 			GrantID: in.GrantID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: in.Money, Reason: in.Reason,
 		})
 	})

@@ -2,6 +2,8 @@ package commands
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -66,7 +69,7 @@ func checkLog(t testing.TB, log eventlog.Log) {
 		if !strings.HasPrefix(stream, account.StreamPrefix) {
 			continue
 		}
-		if _, err := VerifyChain(ctx, log, stream); err != nil {
+		if _, err := streamwriter.VerifyChain(ctx, log, stream); err != nil {
 			t.Error(err)
 		}
 	}
@@ -155,13 +158,13 @@ func newWorld(t testing.TB) *world {
 }
 
 // desk starts a desk on the world's log; it is drained before the log is checked.
-func (w *world) desk(cfg DeskConfig, snapshots ...Snapshots) *Desk {
+func (w *world) writer(cfg AccountWriterConfig, snapshots ...streamwriter.Snapshots) *AccountWriter {
 	w.Helper()
-	var s Snapshots
+	var s streamwriter.Snapshots
 	if len(snapshots) > 0 {
 		s = snapshots[0]
 	}
-	d, err := NewDesk(cfg, w.log, s)
+	d, err := NewAccountWriter(cfg, w.log, s)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -169,7 +172,7 @@ func (w *world) desk(cfg DeskConfig, snapshots ...Snapshots) *Desk {
 	return d
 }
 
-func (w *world) drain(d *Desk) {
+func (w *world) drain(d *AccountWriter) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -183,7 +186,7 @@ func (w *world) request() Request {
 }
 
 // opened opens an account with plan.FreeCredits and more on top.
-func (w *world) opened(d *Desk, more int64) string {
+func (w *world) opened(d *AccountWriter, more int64) string {
 	w.Helper()
 	id := uuid.NewString()
 	if err := d.OpenAccount(context.Background(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
@@ -196,7 +199,7 @@ func (w *world) opened(d *Desk, more int64) string {
 }
 
 // openedWith opens an account that can spend exactly this many credits.
-func (w *world) openedWith(d *Desk, credits int64) string {
+func (w *world) openedWith(d *AccountWriter, credits int64) string {
 	w.Helper()
 	id := w.opened(d, max(credits-plan.FreeCredits, 0))
 	for range plan.FreeCredits - credits {
@@ -205,7 +208,7 @@ func (w *world) openedWith(d *Desk, credits int64) string {
 	return id
 }
 
-func (w *world) grant(d *Desk, id string, credits int64) Done {
+func (w *world) grant(d *AccountWriter, id string, credits int64) Done {
 	w.Helper()
 	done, err := d.GrantCredits(context.Background(), GrantCredits{Request: w.request(), AccountID: id, Kind: account.KindTopup, Credits: credits, PaymentID: uuid.NewString()})
 	if err != nil {
@@ -218,12 +221,18 @@ func (w *world) lookup(id string) ChargeLookup {
 	return ChargeLookup{Request: w.request(), AccountID: id, BrandID: testBrand, Domain: "acme.com", RecordRevision: 3}
 }
 
+// hashHex returns the SHA-256 of a text in hex.
+func hashHex(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
 // onceOf returns an idempotency key and a request.
 func onceOf(key, request byte) *Once {
 	return &Once{Key: [32]byte{key}, Request: [32]byte{request}}
 }
 
-func (w *world) charge(d *Desk, id string) Receipt {
+func (w *world) charge(d *AccountWriter, id string) Receipt {
 	w.Helper()
 	receipt, err := d.ChargeLookup(context.Background(), w.lookup(id))
 	if err != nil {
@@ -232,7 +241,7 @@ func (w *world) charge(d *Desk, id string) Receipt {
 	return receipt
 }
 
-func (w *world) hold(d *Desk, id string, work time.Duration) Hold {
+func (w *world) hold(d *AccountWriter, id string, work time.Duration) Hold {
 	w.Helper()
 	h, err := d.HoldCredits(context.Background(), HoldCredits{Request: w.request(), AccountID: id, Domain: "acme.com", Work: work})
 	if err != nil {
@@ -241,7 +250,7 @@ func (w *world) hold(d *Desk, id string, work time.Duration) Hold {
 	return h
 }
 
-func (w *world) reserve(d *Desk, id string) *Reservation {
+func (w *world) reserve(d *AccountWriter, id string) *Reservation {
 	w.Helper()
 	r, err := d.Reserve(context.Background(), id)
 	if err != nil {
@@ -250,7 +259,7 @@ func (w *world) reserve(d *Desk, id string) *Reservation {
 	return r
 }
 
-func (w *world) standing(d *Desk, id string) Standing {
+func (w *world) standing(d *AccountWriter, id string) Standing {
 	w.Helper()
 	s, err := d.Standing(context.Background(), id)
 	if err != nil {
@@ -336,11 +345,11 @@ func (l ledgerOf) standingCharges() (n int) {
 const patienceOfTests = time.Minute
 
 // parked waits until n commands are queued at the account's actor, which must be working.
-func (w *world) parked(d *Desk, id string, n int) {
+func (w *world) parked(d *AccountWriter, id string, n int) {
 	w.Helper()
 	w.waitFor(func() bool {
 		queued := 0
-		err := d.accounts.with(id, func(a *actor[*ledger]) { queued = len(a.queue) })
+		err := d.accounts.With(id, func(a *accountActor) { queued = a.Queued() })
 		return err == nil && queued >= n
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -35,7 +36,7 @@ type Hold struct {
 // overdue. The same request for the same domain is a repeat and returns the same hold.
 //
 // Errors: as ChargeLookup, and account.ErrTooManyHolds.
-func (d *Desk) HoldCredits(ctx context.Context, in HoldCredits) (Hold, error) {
+func (d *AccountWriter) HoldCredits(ctx context.Context, in HoldCredits) (Hold, error) {
 	err := in.Request.Validate()
 	if err == nil && (in.Work < 0 || in.Work > maxWork) {
 		err = &account.InvalidError{Field: "work", Reason: "must be from 0 to an hour"}
@@ -45,49 +46,51 @@ func (d *Desk) HoldCredits(ctx context.Context, in HoldCredits) (Hold, error) {
 		return Hold{}, err
 	}
 	stream := account.Stream(in.AccountID)
-	j := &holdJob{work: in.Work, in: account.Hold{
+	c := &holdCommand{work: in.Work, in: account.Hold{
 		HoldID:  eventschemas.EventID(stream, in.Request.ID, eventschemas.CreditsHeld{}.EventType(), in.Domain).String(),
 		Credits: lookupCredits, RequestID: in.Request.ID, Domain: in.Domain,
 	}}
-	if err := d.spend(ctx, in.AccountID, &task[*ledger]{request: in.Request, job: j}, &j.spending, in.Reservation); err != nil {
+	if err := d.spend(ctx, in.AccountID, in.Request, c, &c.spending, in.Reservation); err != nil {
 		return Hold{}, err
 	}
-	return Hold{ID: j.in.HoldID, Deadline: j.in.Deadline}, nil
+	return Hold{ID: c.in.HoldID, Deadline: c.in.Deadline}, nil
 }
 
-type holdJob struct {
+type holdCommand struct {
 	spending
 	work     time.Duration
 	in       account.Hold
 	repeated bool
 }
 
-func (j *holdJob) decide(l *ledger, now time.Time) (verdict, error) {
-	j.in.Deadline = now.Add(j.work + HoldGrace)
-	out, err := l.Hold(j.in, j.others(l), now)
-	j.repeated = out.Repeated
-	return verdict{events: out.Events}, err
+func (c *holdCommand) Decide(s *accountState, now time.Time) (streamwriter.Decision, error) {
+	c.in.Deadline = now.Add(c.work + HoldGrace)
+	out, err := s.Hold(c.in, c.others(s), now)
+	c.repeated = out.Repeated
+	return streamwriter.Decision{Events: out.Events}, err
 }
 
-func (j *holdJob) applied(l *ledger) {
-	if !j.repeated {
-		j.take(l)
+func (c *holdCommand) Applied(s *accountState) {
+	if !c.repeated {
+		c.take(s)
 		return
 	}
-	if deadline, ok := l.HoldDeadline(j.in.HoldID); ok {
-		j.in.Deadline = deadline
+	if deadline, ok := s.HoldDeadline(c.in.HoldID); ok {
+		c.in.Deadline = deadline
 	}
 }
 
-func (j *holdJob) undone(l *ledger) { j.giveBack(l) }
+func (c *holdCommand) Undone(s *accountState) { c.giveBack(s) }
 
-func (j *holdJob) finished(a *actor[*ledger], _ error, _ eventlog.Position) { j.end(a.state) }
+func (c *holdCommand) Finished(a *accountActor, _ error, _ eventlog.Position) { c.end(a.State()) }
 
-// orphaned releases the hold, since its caller will not capture it.
-func (j *holdJob) orphaned() *task[*ledger] {
-	if j.repeated {
+// Compensation releases the hold, since its caller will not capture it.
+func (c *holdCommand) Compensation() *compensation {
+	if c.repeated {
 		return nil
 	}
-	id := j.in.HoldID
-	return owedTask(j.in.RequestID, func(l *ledger, now time.Time) (account.Outcome, error) { return l.Release(id, now) })
+	id := c.in.HoldID
+	return compensate(Request{ID: c.in.RequestID, Actor: actorAccountWriter}, func(s *accountState, now time.Time) (account.Outcome, error) {
+		return s.Release(id, now)
+	})
 }

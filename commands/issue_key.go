@@ -19,9 +19,9 @@ type IssueKey struct {
 
 // IssueKey makes a key valid. The same key under the same id is a repeat.
 // Errors: account.ErrKeyExists, account.ErrTooManyKeys, account.ErrClosed, account.ErrInvalid,
-// ErrInvalidRequest, and those of Desk.
-func (d *Desk) IssueKey(ctx context.Context, in IssueKey) (Done, error) {
-	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
-		return a.IssueKey(account.IssueKey{KeyID: in.KeyID, Hash: in.Key.HashHex(), Last4: in.Key.Last4, Kind: string(in.Key.Kind)})
+// ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) IssueKey(ctx context.Context, in IssueKey) (Done, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.IssueKey(account.IssueKey{KeyID: in.KeyID, Hash: in.Key.HashHex(), Last4: in.Key.Last4, Kind: string(in.Key.Kind)})
 	})
 }

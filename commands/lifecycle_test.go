@@ -14,20 +14,15 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
-func (d *Desk) liveAccounts() int {
-	d.accounts.mu.Lock()
-	defer d.accounts.mu.Unlock()
-	return len(d.accounts.live)
-}
-
 func TestAFullQueueIsBusyAtOnce(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{MaxQueue: 3})
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 3}})
 	id := w.openedWith(d, 10)
 	g := w.holdUp()
 	var wg sync.WaitGroup
@@ -51,10 +46,10 @@ func TestAFullQueueIsBusyAtOnce(t *testing.T) {
 
 func TestALongQueueIsSplitIntoGroups(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 3000)
 	before := w.log.appends.Load()
-	const n = 2*maxGroup + 7
+	const n = 2*streamwriter.MaxGroup + 7
 	var mu sync.Mutex
 	sizes := 0
 	w.togetherAnd(d, id, n, func(f *faults) {
@@ -65,7 +60,7 @@ func TestALongQueueIsSplitIntoGroups(t *testing.T) {
 			return nil
 		}
 	}, func(int) { w.charge(d, id) })
-	if got := w.log.appends.Load() - before; got != 4 || sizes != maxGroup {
+	if got := w.log.appends.Load() - before; got != 4 || sizes != streamwriter.MaxGroup {
 		t.Fatalf("%d appends for one and %d charges, the largest of %d", got, n, sizes)
 	}
 	if l := w.ledger(id); l.standingCharges() != n+1 {
@@ -77,9 +72,9 @@ func TestALongQueueIsSplitIntoGroups(t *testing.T) {
 // limits.
 func TestAGroupStaysBelowTheLogsLimits(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 2000)
-	long := strings.Repeat("x", maxRequestText)
+	long := strings.Repeat("x", streamwriter.MaxRequestText)
 	const n = 500
 	w.together(d, id, n, func(i int) {
 		in := GrantCredits{AccountID: id, Kind: "adjustment", Credits: 1, PaymentID: fmt.Sprint(strings.Repeat("p", 500), i), GrantID: strings.Repeat("g", account.MaxTextBytes), Reason: strings.Repeat("y", account.MaxTextBytes)}
@@ -104,7 +99,7 @@ func TestAGroupStaysBelowTheLogsLimits(t *testing.T) {
 
 func TestDrainFinishesWhatIsQueued(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 10)
 	g := w.holdUp()
 	var wg sync.WaitGroup
@@ -116,7 +111,7 @@ func TestDrainFinishesWhatIsQueued(t *testing.T) {
 	}
 	drained := make(chan error)
 	go func() { drained <- d.Drain(context.Background()) }()
-	<-d.accounts.stopping
+	w.waitFor(func() bool { return errors.Is(d.accounts.With(id, func(*accountActor) {}), ErrBusy) })
 	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrBusy) {
 		t.Errorf("new work while draining: %v", err)
 	}
@@ -131,7 +126,7 @@ func TestDrainFinishesWhatIsQueued(t *testing.T) {
 	if l := w.ledger(id); l.balance != 4 {
 		t.Fatalf("balance %d", l.balance)
 	}
-	if n := d.liveAccounts(); n != 0 {
+	if n := d.accounts.Live(); n != 0 {
 		t.Fatalf("%d accounts live on", n)
 	}
 }
@@ -140,14 +135,14 @@ func TestIdleAccountsLeaveMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		kept := newMemorySnapshots()
-		d := w.desk(DeskConfig{IdleAfter: time.Minute}, kept)
+		d := w.writer(AccountWriterConfig{Config: streamwriter.Config{IdleAfter: time.Minute}}, kept)
 		busy, idle := w.openedWith(d, 5), w.openedWith(d, 5)
 		r := w.reserve(d, busy)
 		for range 5 {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 		}
-		if n := d.liveAccounts(); n != 1 {
+		if n := d.accounts.Live(); n != 1 {
 			t.Fatalf("%d accounts in memory, want the one with a reservation", n)
 		}
 		if s := w.standing(d, busy); s.Available != 4 {
@@ -163,12 +158,12 @@ func TestIdleAccountsLeaveMemory(t *testing.T) {
 			w.reserve(d, busy).Drop()
 			synctest.Wait()
 		}
-		if n := d.liveAccounts(); n != 1 {
+		if n := d.accounts.Live(); n != 1 {
 			t.Fatalf("%d accounts in memory, want the one in use", n)
 		}
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
-		if n := d.liveAccounts(); n != 0 {
+		if n := d.accounts.Live(); n != 0 {
 			t.Fatalf("%d accounts in memory after use", n)
 		}
 		w.charge(d, idle) // and is loaded again
@@ -178,7 +173,7 @@ func TestIdleAccountsLeaveMemory(t *testing.T) {
 
 func TestLiveAccountsAreBounded(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{MaxLive: 3})
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxLive: 3}})
 	ids := w.manyOpened(d, 3, 10)
 	reserved := []*Reservation{w.reserve(d, ids[0]), w.reserve(d, ids[1])}
 	for range 20 { // each one is evicted for the next; those with reservations are kept
@@ -187,7 +182,7 @@ func TestLiveAccountsAreBounded(t *testing.T) {
 			return d.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "h", Plan: "free"})
 		})
 		w.charge(d, id)
-		if n := d.liveAccounts(); n > 3 {
+		if n := d.accounts.Live(); n > 3 {
 			t.Fatalf("%d accounts in memory", n)
 		}
 	}
@@ -231,8 +226,8 @@ func (w *world) whenThereIsRoom(try func() error) {
 
 func TestManyAccountsThroughALittleMemory(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{MaxLive: 4})
-	ids := w.manyOpened(w.desk(DeskConfig{}), 12, 1000)
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxLive: 4}})
+	ids := w.manyOpened(w.writer(AccountWriterConfig{}), 12, 1000)
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
@@ -264,7 +259,7 @@ func TestManyAccountsThroughALittleMemory(t *testing.T) {
 // snapshotWorld charges n times on a desk that saves a snapshot every 16 events, and ends it.
 func snapshotWorld(t *testing.T, kept *memorySnapshots, n int) (*world, string) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{SnapshotEvery: 16}, kept)
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 16}}, kept)
 	id := w.opened(d, int64(n))
 	for range n {
 		w.charge(d, id)
@@ -274,10 +269,10 @@ func snapshotWorld(t *testing.T, kept *memorySnapshots, n int) (*world, string) 
 }
 
 // readsOf counts the events that are read to load an account into memory.
-func (w *world) readsOf(id string, snapshots Snapshots) (events int, balance int64) {
+func (w *world) readsOf(id string, snapshots streamwriter.Snapshots) (events int, balance int64) {
 	w.Helper()
 	counting := &countingLog{Log: w.log.Log}
-	d, err := NewDesk(DeskConfig{}, counting, snapshots)
+	d, err := NewAccountWriter(AccountWriterConfig{}, counting, snapshots)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -378,7 +373,7 @@ func TestSnapshotsThatCannotBeSavedHurtNobody(t *testing.T) {
 // An account whose stream was tampered with is refused, and the error has the revision.
 func TestATamperedStreamIsRefused(t *testing.T) {
 	good := newWorld(t)
-	d := good.desk(DeskConfig{})
+	d := good.writer(AccountWriterConfig{})
 	id := good.opened(d, 0)
 	for range 3 {
 		good.charge(d, id)
@@ -400,13 +395,13 @@ func TestATamperedStreamIsRefused(t *testing.T) {
 			}
 			tamper(events)
 			w.log.Log = &plainLog{stream: account.Stream(id), events: events}
-			n, err := VerifyChain(t.Context(), w.log, account.Stream(id))
-			var broken *ChainError
-			if !errors.Is(err, ErrChainBroken) || !errors.Is(err, eventlog.ErrCorrupt) || !errors.As(err, &broken) || broken.Revision != uint64(n) {
+			n, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(id))
+			var broken *streamwriter.ChainError
+			if !errors.Is(err, streamwriter.ErrChainBroken) || !errors.Is(err, eventlog.ErrCorrupt) || !errors.As(err, &broken) || broken.Revision != uint64(n) {
 				t.Fatalf("verify: %d events, %v", n, err)
 			}
-			desk := w.desk(DeskConfig{})
-			if _, err := desk.Reserve(t.Context(), id); !errors.Is(err, ErrChainBroken) {
+			desk := w.writer(AccountWriterConfig{})
+			if _, err := desk.Reserve(t.Context(), id); !errors.Is(err, streamwriter.ErrChainBroken) {
 				t.Fatalf("reserve: %v", err)
 			}
 			if _, err := desk.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, eventlog.ErrCorrupt) {
@@ -437,7 +432,7 @@ func (p *plainLog) ReadStream(_ context.Context, _ string, from uint64, directio
 func TestDeskMetrics(t *testing.T) {
 	w := newWorld(t)
 	registry := prometheus.NewRegistry()
-	d := w.desk(DeskConfig{Registerer: registry, SnapshotEvery: 4}, newMemorySnapshots())
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Registerer: registry, SnapshotEvery: 4}}, newMemorySnapshots())
 	id := w.openedWith(d, 45)
 	for name, want := range map[string]float64{
 		"letterhead_desk_events_total":         7,
@@ -471,10 +466,10 @@ func TestDeskMetrics(t *testing.T) {
 	if got := metric(t, registry, "letterhead_desk_handed_back_total"); got != 1 {
 		t.Errorf("%v handed back", got)
 	}
-	if _, err := NewDesk(DeskConfig{Registerer: registry}, w.log, nil); err == nil {
+	if _, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Registerer: registry}}, w.log, nil); err == nil {
 		t.Error("two account desks share their metrics")
 	}
-	if _, err := NewUsageDesk(UsageConfig{Registerer: registry}, w.log); err != nil {
+	if _, err := NewQuotaWriter(streamwriter.Config{Registerer: registry}, w.log, nil); err != nil {
 		t.Errorf("a usage desk beside it: %v", err)
 	}
 }
@@ -500,7 +495,7 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) (sum float
 }
 
 func TestConfigurations(t *testing.T) {
-	err := DeskConfig{MaxQueue: -1, IdleAfter: -1, LoadWithin: -1}.Validate()
+	err := AccountWriterConfig{Config: streamwriter.Config{MaxQueue: -1, IdleAfter: -1, LoadWithin: -1}}.Validate()
 	for _, field := range []string{"MaxQueue", "IdleAfter", "LoadWithin"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s is not in %v", field, err)
@@ -508,10 +503,13 @@ func TestConfigurations(t *testing.T) {
 	}
 	w := newWorld(t)
 	for name, make := range map[string]func() error{
-		"desk":              func() error { _, err := NewDesk(DeskConfig{MaxLive: -1}, w.log, nil); return err },
-		"desk, no log":      func() error { _, err := NewDesk(DeskConfig{}, nil, nil); return err },
-		"usage":             func() error { _, err := NewUsageDesk(UsageConfig{SnapshotEvery: -1}, w.log); return err },
-		"usage, no log":     func() error { _, err := NewUsageDesk(UsageConfig{}, nil); return err },
+		"desk": func() error {
+			_, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{MaxLive: -1}}, w.log, nil)
+			return err
+		},
+		"desk, no log":      func() error { _, err := NewAccountWriter(AccountWriterConfig{}, nil, nil); return err },
+		"usage":             func() error { _, err := NewQuotaWriter(streamwriter.Config{SnapshotEvery: -1}, w.log, nil); return err },
+		"usage, no log":     func() error { _, err := NewQuotaWriter(streamwriter.Config{}, nil, nil); return err },
 		"recorder":          func() error { _, err := NewUsageRecorder(RecorderConfig{FlushEvery: -1}, w.log, "n"); return err },
 		"recorder, no node": func() error { _, err := NewUsageRecorder(RecorderConfig{}, w.log, ""); return err },
 	} {
@@ -519,7 +517,7 @@ func TestConfigurations(t *testing.T) {
 			t.Errorf("%s was made", name)
 		}
 	}
-	if err := (DeskConfig{}).Validate(); err != nil {
+	if err := (AccountWriterConfig{}).Validate(); err != nil {
 		t.Errorf("the zero configuration: %v", err)
 	}
 }

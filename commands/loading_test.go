@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -49,12 +50,8 @@ func longHistory(t testing.TB, id string, n int, do func(eventlog.Recorded)) {
 	var head eventschemas.Hash
 	r := uint64(0)
 	add := func(ev eventschemas.Event) {
-		p, err := proposal(eventschemas.Encoder{}, stream, authored{event: ev, request: Request{ID: fmt.Sprint("r", r), Actor: "account:test"}}, eventlog.Proposed{OccurredAt: at.Add(time.Duration(r) * time.Millisecond)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		head = chainLink(stream, r, &p).Next(head)
-		p.Metadata.Hash = hexOf(head)
+		var p eventlog.Proposed
+		p, head = linked(t, stream, r, head, ev, Request{ID: fmt.Sprint("r", r), Actor: "account:test"}, at.Add(time.Duration(r)*time.Millisecond))
 		do(eventlog.Recorded{Proposed: p, Stream: stream, Revision: r, Position: eventlog.Position(r + 1)})
 		r++
 	}
@@ -86,16 +83,16 @@ func (l *longStream) ReadStream(ctx context.Context, stream string, from uint64,
 	return l.events[from:min(from+uint64(limit), uint64(len(l.events)))], nil
 }
 
-func (l *longStream) desk(t testing.TB, cfg DeskConfig, snapshots Snapshots) *Desk {
+func (l *longStream) desk(t testing.TB, cfg AccountWriterConfig, snapshots streamwriter.Snapshots) *AccountWriter {
 	t.Helper()
-	d, err := NewDesk(cfg, l, snapshots)
+	d, err := NewAccountWriter(cfg, l, snapshots)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-func drained(t testing.TB, d *Desk) {
+func drained(t testing.TB, d *AccountWriter) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -107,22 +104,22 @@ func drained(t testing.TB, d *Desk) {
 func TestLoading_LongStream_GoesOnInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
-		l, kept := newLongStream(t, pages*tailPage-1), newMemorySnapshots()
+		l, kept := newLongStream(t, pages*streamwriter.TailPage-1), newMemorySnapshots()
 		l.pause = time.Second
-		d := l.desk(t, DeskConfig{SnapshotEvery: 2 * tailPage / loadSnapshots}, kept)
+		d := l.desk(t, AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 2 * streamwriter.TailPage / streamwriter.LoadSnapshots}}, kept)
 		defer drained(t, d)
-		var loading *LoadingError
+		var loading *streamwriter.LoadingError
 		if _, err := d.Standing(t.Context(), l.id); !errors.As(err, &loading) || !errors.Is(err, ErrBusy) {
 			t.Fatalf("the first command: %v", err)
 		}
-		if loading.Loaded == 0 || loading.Loaded > 6*tailPage || loading.Events != pages*tailPage-1 {
+		if loading.Loaded == 0 || loading.Loaded > 6*streamwriter.TailPage || loading.Events != pages*streamwriter.TailPage-1 {
 			t.Errorf("%d of %d events are loaded", loading.Loaded, loading.Events)
 		}
 		if loading.RetryAfter < 10*time.Second || loading.RetryAfter > 20*time.Second {
 			t.Errorf("Retry-After is %s; 17 s are left", loading.RetryAfter)
 		}
 		began := time.Now()
-		if _, err := d.Reserve(t.Context(), l.id); !errors.As(err, new(*LoadingError)) {
+		if _, err := d.Reserve(t.Context(), l.id); !errors.As(err, new(*streamwriter.LoadingError)) {
 			t.Errorf("a command meanwhile: %v", err)
 		}
 		if took := time.Since(began); took > 2*l.pause {
@@ -146,16 +143,16 @@ func TestLoading_LongStream_GoesOnInTheBackground(t *testing.T) {
 
 func TestLoading_PatientCommand_WaitsForTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLongStream(t, 20*tailPage)
+		l := newLongStream(t, 20*streamwriter.TailPage)
 		l.pause = time.Second
-		d := l.desk(t, DeskConfig{}, nil)
+		d := l.desk(t, AccountWriterConfig{}, nil)
 		defer drained(t, d)
-		if s, err := d.Standing(WaitForLoading(t.Context()), l.id); err != nil || s.Balance != longBalance {
+		if s, err := d.Standing(streamwriter.WaitForLoading(t.Context()), l.id); err != nil || s.Balance != longBalance {
 			t.Fatalf("%+v, %v", s, err)
 		}
-		ctx, cancel := context.WithTimeout(WaitForLoading(t.Context()), time.Second)
+		ctx, cancel := context.WithTimeout(streamwriter.WaitForLoading(t.Context()), time.Second)
 		defer cancel()
-		other := l.desk(t, DeskConfig{}, nil)
+		other := l.desk(t, AccountWriterConfig{}, nil)
 		defer drained(t, other)
 		if _, err := other.Standing(ctx, l.id); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("past its deadline: %v", err)
@@ -167,9 +164,9 @@ func TestLoading_PatientCommand_WaitsForTheStream(t *testing.T) {
 func TestLoading_KeepsItsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
-		l := newLongStream(t, pages*tailPage-1)
+		l := newLongStream(t, pages*streamwriter.TailPage-1)
 		l.pause = time.Second
-		d := l.desk(t, DeskConfig{LoadWithin: time.Hour}, nil)
+		d := l.desk(t, AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Hour}}, nil)
 		defer drained(t, d)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -196,11 +193,11 @@ func TestLoading_KeepsItsProgress(t *testing.T) {
 func TestLoading_LogFailsInTheBackground_NextCommandGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
-		l := newLongStream(t, pages*tailPage-1)
+		l := newLongStream(t, pages*streamwriter.TailPage-1)
 		l.pause = time.Second
-		d := l.desk(t, DeskConfig{}, nil)
+		d := l.desk(t, AccountWriterConfig{}, nil)
 		defer drained(t, d)
-		if _, err := d.Standing(t.Context(), l.id); !errors.As(err, new(*LoadingError)) {
+		if _, err := d.Standing(t.Context(), l.id); !errors.As(err, new(*streamwriter.LoadingError)) {
 			t.Fatal(err)
 		}
 		l.failures.Store(1)
@@ -209,7 +206,7 @@ func TestLoading_LogFailsInTheBackground_NextCommandGoesOn(t *testing.T) {
 		if read > 8 {
 			t.Errorf("%d pages were read although the log had failed", read)
 		}
-		if s, err := d.Standing(WaitForLoading(t.Context()), l.id); err != nil || s.Balance != longBalance {
+		if s, err := d.Standing(streamwriter.WaitForLoading(t.Context()), l.id); err != nil || s.Balance != longBalance {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		if n := l.pages.Load(); n != pages+1 { // one failed
@@ -221,10 +218,10 @@ func TestLoading_LogFailsInTheBackground_NextCommandGoesOn(t *testing.T) {
 func TestLoading_Drain_KeepsWhatWasLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
-		l, kept := newLongStream(t, pages*tailPage-1), newMemorySnapshots()
+		l, kept := newLongStream(t, pages*streamwriter.TailPage-1), newMemorySnapshots()
 		l.pause = time.Second
 		for i := range 10 {
-			d := l.desk(t, DeskConfig{}, kept)
+			d := l.desk(t, AccountWriterConfig{}, kept)
 			_, err := d.Standing(t.Context(), l.id)
 			drained(t, d)
 			if err == nil {
@@ -233,7 +230,7 @@ func TestLoading_Drain_KeepsWhatWasLoaded(t *testing.T) {
 				}
 				return
 			}
-			if !errors.As(err, new(*LoadingError)) {
+			if !errors.As(err, new(*streamwriter.LoadingError)) {
 				t.Fatal(err)
 			}
 		}
@@ -243,17 +240,24 @@ func TestLoading_Drain_KeepsWhatWasLoaded(t *testing.T) {
 
 func TestLoading_ManyLongStreams_TakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLongStream(t, 20*tailPage)
+		l := newLongStream(t, 20*streamwriter.TailPage)
 		l.pause = time.Second
-		d := l.desk(t, DeskConfig{}, nil)
+		d := l.desk(t, AccountWriterConfig{}, nil)
 		defer drained(t, d)
 		// The same stream under the names of several accounts.
-		d.accounts.kind.open = func(string) (string, *ledger, error) { return account.Stream(l.id), newLedger(l.id, false), nil }
+		kind := accountStreams(false)
+		kind.Open = func(string) (string, *accountState, error) {
+			return account.Stream(l.id), newAccountState(l.id, false), nil
+		}
+		var err error
+		if d.accounts, err = streamwriter.New(streamwriter.Config{}, kind, l, nil); err != nil {
+			t.Fatal(err)
+		}
 		const accounts = 5
 		var all sync.WaitGroup
 		for i := range accounts {
 			all.Go(func() {
-				if _, err := d.Standing(t.Context(), fmt.Sprint(i)); !errors.As(err, new(*LoadingError)) {
+				if _, err := d.Standing(t.Context(), fmt.Sprint(i)); !errors.As(err, new(*streamwriter.LoadingError)) {
 					t.Error(err)
 				}
 			})
@@ -262,13 +266,13 @@ func TestLoading_ManyLongStreams_TakeTurns(t *testing.T) {
 		l.most.Store(0)
 		for i := range accounts {
 			all.Go(func() {
-				if s, err := d.Standing(WaitForLoading(t.Context()), fmt.Sprint(i)); err != nil || s.Balance != longBalance {
+				if s, err := d.Standing(streamwriter.WaitForLoading(t.Context()), fmt.Sprint(i)); err != nil || s.Balance != longBalance {
 					t.Errorf("%+v, %v", s, err)
 				}
 			})
 		}
 		all.Wait()
-		if most := l.most.Load(); most > maxLoads {
+		if most := l.most.Load(); most > streamwriter.MaxLoads {
 			t.Errorf("%d streams were loaded at a time", most)
 		}
 	})
@@ -286,7 +290,7 @@ func TestASnapshotThatIsDamagedIsReplaced(t *testing.T) {
 	if events, balance := w.readsOf(id, kept); balance != 50 || events != 1003 || kept.discards != 1 {
 		t.Fatalf("balance %d after reading %d events, %d discarded", balance, events, kept.discards)
 	}
-	if events, balance := w.readsOf(id, kept); balance != 50 || events > 1+finalSnapshot || kept.discards != 1 {
+	if events, balance := w.readsOf(id, kept); balance != 50 || events > 1+streamwriter.FinalSnapshot || kept.discards != 1 {
 		t.Fatalf("the next load: balance %d after reading %d events, %d discarded", balance, events, kept.discards)
 	}
 }
@@ -317,13 +321,13 @@ func BenchmarkLoadLongStream(b *testing.B) {
 		}
 	})
 	put()
-	d, err := NewDesk(DeskConfig{}, log, newMemorySnapshots())
+	d, err := NewAccountWriter(AccountWriterConfig{}, log, newMemorySnapshots())
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer drained(b, d)
 	b.ResetTimer()
-	if s, err := d.Standing(WaitForLoading(context.Background()), id); err != nil || s.Balance != longBalance {
+	if s, err := d.Standing(streamwriter.WaitForLoading(context.Background()), id); err != nil || s.Balance != longBalance {
 		b.Fatalf("%+v, %v", s, err)
 	}
 	b.StopTimer()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/internal/delay"
@@ -49,7 +50,7 @@ type patientLog struct{ eventlog.Log }
 
 func patiently[T any](read func() (T, error)) (out T, err error) {
 	for started := time.Now(); ; {
-		if out, err = read(); err == nil || !temporary(err) || time.Since(started) > patienceOfTests {
+		if out, err = read(); err == nil || !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, eventlog.ErrAmbiguous) || time.Since(started) > patienceOfTests {
 			return out, err
 		}
 	}
@@ -67,7 +68,7 @@ func (l patientLog) ReadAll(ctx context.Context, after eventlog.Position, filter
 type nodes struct {
 	*world
 	logs  []*faults
-	desks []*Desk
+	desks []*AccountWriter
 }
 
 func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *nodes {
@@ -93,7 +94,7 @@ func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *n
 			out.log = &faults{Log: patientLog{log}}
 			t.Cleanup(func() { checkLog(t, patientLog{log}) })
 		}
-		d, err := NewDesk(DeskConfig{Shared: true}, f, nil)
+		d, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, f, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := &stormer{paid: map[string]bool{}, notPaid: map[string]bool{}}
-	spend := func(d *Desk) error {
+	spend := func(d *AccountWriter) error {
 		in := n.lookup(id)
 		_, err := d.ChargeLookup(ctx, in)
 		told.mu.Lock()
@@ -171,7 +172,7 @@ func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
 		n.drain(d) // and finish pending compensations
 	}
 	// A credit that was freed after its last caller had been refused is spent by a fresh desk.
-	last, err := NewDesk(DeskConfig{Shared: true}, n.log, nil)
+	last, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, n.log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func TestRoundTripsOfACharge(t *testing.T) {
 			t.Errorf("%s: %d appends and %d reads, want %d and %d", what, a2-a, r2-r, appends, reads)
 		}
 	}
-	charge := func(d *Desk) func() {
+	charge := func(d *AccountWriter) func() {
 		return func() {
 			in := n.lookup(id)
 			in.Reservation = n.reserve(d, id)
@@ -248,7 +249,7 @@ func TestRoundTripsOfACharge(t *testing.T) {
 // answered before.
 func TestNoNodeSellsARecordOlderThanAnAnswerBefore(t *testing.T) {
 	w := newWorld(t)
-	a, b := w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})
+	a, b := w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
 	id := w.opened(a, 0)
 	at := func(revision uint64) ChargeLookup {
 		in := w.lookup(id)

@@ -26,13 +26,13 @@ var ErrKeysUnknown = errors.New("older idempotency keys cannot be looked up now"
 // sufficient.
 //
 // Errors: ErrKeysUnknown, ErrBusy, account.ErrNotFound, ctx.Err().
-func (d *Desk) olderKeys(ctx context.Context, accountID, keyHash string) (*account.Older, error) {
+func (d *AccountWriter) olderKeys(ctx context.Context, accountID, keyHash string) (*account.Older, error) {
 	if keyHash == "" {
 		return nil, nil
 	}
 	forgot := false
-	err := d.accounts.with(accountID, func(a *actor[*ledger]) {
-		forgot = a.state.shown.ready && d.accounts.cfg.Now().Before(a.state.shown.forgotKeysUntil)
+	err := d.accounts.With(accountID, func(a *accountActor) {
+		forgot = a.State().shown.ready && d.accounts.Now().Before(a.State().shown.forgotKeysUntil)
 	})
 	if err != nil || !forgot {
 		return nil, err

@@ -17,10 +17,10 @@ type OpenAccount struct {
 }
 
 // OpenAccount opens an account and grants plan.FreeCredits, in one append. Opening it again for the same
-// holder is a repeat. Errors: account.ErrExists, account.ErrInvalid, ErrInvalidRequest, and those of Desk.
-func (d *Desk) OpenAccount(ctx context.Context, in OpenAccount) error {
-	_, err := d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
-		return a.Open(account.Open{Holder: in.Holder, Plan: in.Plan, Free: plan.FreeCredits})
+// holder is a repeat. Errors: account.ErrExists, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) OpenAccount(ctx context.Context, in OpenAccount) error {
+	_, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.Open(account.Open{Holder: in.Holder, Plan: in.Plan, Free: plan.FreeCredits})
 	})
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 )
@@ -42,8 +43,8 @@ type Recall struct {
 // reverses them any more because their first client has gone.
 //
 // Errors: account.ErrIdempotencyMismatch (the key came with another request), account.ErrClosed,
-// ErrInvalidRequest, ErrKeysUnknown, and those of Desk.
-func (d *Desk) Recall(ctx context.Context, in Recall) ([]Receipt, error) {
+// ErrInvalidRequest, ErrKeysUnknown, and those of AccountWriter.
+func (d *AccountWriter) Recall(ctx context.Context, in Recall) ([]Receipt, error) {
 	if err := in.Request.Validate(); err != nil {
 		return nil, err
 	}
@@ -54,47 +55,48 @@ func (d *Desk) Recall(ctx context.Context, in Recall) ([]Receipt, error) {
 	return receipts, keysUnknown(err)
 }
 
-func (d *Desk) recall(ctx context.Context, in Recall) ([]Receipt, error) {
-	j := &recallJob{in: account.Recall{RequestID: in.Request.ID}}
-	j.in.IdempotencyKeyHash, j.in.RequestHash = in.Once.hashes()
+func (d *AccountWriter) recall(ctx context.Context, in Recall) ([]Receipt, error) {
+	c := &recallCommand{final: !d.shared, in: account.Recall{RequestID: in.Request.ID}}
+	c.in.IdempotencyKeyHash, c.in.RequestHash = in.Once.hashes()
 	var err error
-	if j.in.Older, err = d.olderKeys(ctx, in.AccountID, j.in.IdempotencyKeyHash); err != nil {
+	if c.in.Older, err = d.olderKeys(ctx, in.AccountID, c.in.IdempotencyKeyHash); err != nil {
 		return nil, err
 	}
-	if err := d.accounts.do(ctx, in.AccountID, &task[*ledger]{request: in.Request, job: j, loose: !d.shared}); err != nil {
+	if err := d.accounts.Do(ctx, in.AccountID, in.Request, c); err != nil {
 		return nil, err
 	}
-	return j.receipts, nil
+	return c.receipts, nil
 }
 
-type recallJob struct {
+type recallCommand struct {
+	final    bool // without reading the stream's tail
 	in       account.Recall
 	facts    []account.ChargeFact
 	receipts []Receipt
 }
 
-func (j *recallJob) decide(l *ledger, now time.Time) (verdict, error) {
-	out, facts, err := l.Recall(j.in, now)
+func (c *recallCommand) Decide(s *accountState, now time.Time) (streamwriter.Decision, error) {
+	out, facts, err := s.Recall(c.in, now)
 	if err != nil {
-		return verdict{}, err
+		return streamwriter.Decision{}, err
 	}
-	j.facts = facts
-	return verdict{events: out.Events}, nil
+	c.facts = facts
+	return streamwriter.Decision{Events: out.Events, Final: c.final}, nil
 }
 
-func (j *recallJob) applied(l *ledger) {
-	j.receipts = nil
-	for _, f := range j.facts {
-		j.receipts = append(j.receipts, receiptOf(l, f, true))
-	}
-}
-
-func (j *recallJob) undone(*ledger) {}
-
-func (j *recallJob) finished(_ *actor[*ledger], _ error, position eventlog.Position) {
-	for i := range j.receipts {
-		j.receipts[i].Position = position
+func (c *recallCommand) Applied(s *accountState) {
+	c.receipts = nil
+	for _, f := range c.facts {
+		c.receipts = append(c.receipts, receiptOf(s, f, true))
 	}
 }
 
-func (j *recallJob) orphaned() *task[*ledger] { return nil }
+func (c *recallCommand) Undone(*accountState) {}
+
+func (c *recallCommand) Finished(_ *accountActor, _ error, position eventlog.Position) {
+	for i := range c.receipts {
+		c.receipts[i].Position = position
+	}
+}
+
+func (c *recallCommand) Compensation() *compensation { return nil }

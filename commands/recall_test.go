@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -19,9 +20,9 @@ import (
 )
 
 // twoNodes are desks of two nodes on one log.
-func twoNodes(w *world) (here, there *Desk) {
+func twoNodes(w *world) (here, there *AccountWriter) {
 	w.Helper()
-	return w.desk(DeskConfig{Shared: true}), w.desk(DeskConfig{Shared: true})
+	return w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
 }
 
 // batched returns a charge for one domain of a batch.
@@ -32,7 +33,7 @@ func (w *world) batched(id, domain string, key, request byte) ChargeLookup {
 	return in
 }
 
-func (w *world) recall(d *Desk, id string, once *Once) []Receipt {
+func (w *world) recall(d *AccountWriter, id string, once *Once) []Receipt {
 	w.Helper()
 	got, err := d.Recall(context.Background(), Recall{Request: w.request(), AccountID: id, Once: *once})
 	if err != nil {
@@ -55,21 +56,21 @@ func (w *world) kept(id string) map[string]int {
 }
 
 // handedBack reverses a charge and waits until that is decided.
-func (w *world) handedBack(d *Desk, id string, request Request, receipt Receipt) {
+func (w *world) handedBack(d *AccountWriter, id string, request Request, receipt Receipt) {
 	w.Helper()
-	if err := d.HandBack(HandBack{Request: request, AccountID: id, Receipt: receipt}); err != nil {
+	if err := d.ReverseUndelivered(UndeliveredCharge{Request: request, AccountID: id, Receipt: receipt}); err != nil {
 		w.Error(err)
 	}
 	w.waitFor(func() bool {
 		rests := false
-		err := d.accounts.with(id, func(a *actor[*ledger]) { rests = a.restsLocked() })
+		err := d.accounts.With(id, func(a *accountActor) { rests = a.Idle() })
 		return err == nil && rests
 	})
 }
 
 func TestRecallReturnsWhatStandsUnderAKey(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
 	once := onceOf(1, 2)
 	if got := w.recall(d, id, once); got != nil {
@@ -127,7 +128,7 @@ func TestRecallReturnsWhatStandsUnderAKey(t *testing.T) {
 // Everything that a key can cover is kept by one append, under the longest request.
 func TestARecallOfAllItemsIsOneAppend(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 2*account.MaxKeyItems)
 	var wg sync.WaitGroup
 	for i := range account.MaxKeyItems {
@@ -141,7 +142,7 @@ func TestARecallOfAllItemsIsOneAppend(t *testing.T) {
 	if _, err := d.ChargeLookup(t.Context(), w.batched(id, "another.com", 1, 2)); !errors.Is(err, account.ErrInvalid) {
 		t.Errorf("one more: %v", err)
 	}
-	long := strings.Repeat("x", maxRequestText)
+	long := strings.Repeat("x", streamwriter.MaxRequestText)
 	appends := w.log.appends.Load()
 	got, err := d.Recall(t.Context(), Recall{Request: Request{ID: long, Actor: long, CorrelationID: long, CausationID: long}, AccountID: id, Once: *onceOf(1, 2)})
 	if err != nil || len(got) != account.MaxKeyItems {
@@ -150,9 +151,9 @@ func TestARecallOfAllItemsIsOneAppend(t *testing.T) {
 	recs, _ := w.events(id)
 	size := 0
 	for _, rec := range recs[len(recs)-account.MaxKeyItems:] {
-		size += len(rec.Data) + 4*maxRequestText + len(rec.Metadata.Hash)
+		size += len(rec.Data) + 4*streamwriter.MaxRequestText + len(rec.Metadata.Hash)
 	}
-	if n := w.log.appends.Load() - appends; n != 1 || maxGroupBytes+size > eventlog.MaxAppendBytes {
+	if n := w.log.appends.Load() - appends; n != 1 || streamwriter.MaxGroupBytes+size > eventlog.MaxAppendBytes {
 		t.Errorf("%d appends of %d bytes", n, size)
 	}
 }
@@ -164,7 +165,7 @@ func TestWhatAKeyIsStoredAs(t *testing.T) {
 		h, _ := (&Once{Key: sha256.Sum256([]byte(key)), Item: item}).hashes()
 		return h
 	}
-	if h := hash("k", ""); h != hexOf(sha256.Sum256([]byte("k")))[:32]+hexOf(sha256.Sum256(nil))[:32] {
+	if h := hash("k", ""); h != hashHex("k")[:32]+hashHex("")[:32] {
 		t.Errorf("hash %s", h)
 	}
 	if hash("k", "a.com")[:32] != hash("k", "b.com")[:32] || hash("k", "a.com") == hash("k", "b.com") || hash("k", "a.com")[:32] == hash("l", "a.com")[:32] {
@@ -205,8 +206,8 @@ func TestRecallSeesWhatAnotherNodeHasJustCharged(t *testing.T) {
 // A repeat on one node against the reversal of its first charge on the other: whichever is on the
 // stream first wins, even if the other was decided before. Recall is a repeat, too.
 func TestARepeatAndAHandBackOnTwoNodes(t *testing.T) {
-	repeats := map[string]func(w *world, d *Desk, id string, in ChargeLookup) (answered []Receipt){
-		"charge": func(w *world, d *Desk, id string, in ChargeLookup) []Receipt {
+	repeats := map[string]func(w *world, d *AccountWriter, id string, in ChargeLookup) (answered []Receipt){
+		"charge": func(w *world, d *AccountWriter, id string, in ChargeLookup) []Receipt {
 			in.Request = w.request()
 			receipt, err := d.ChargeLookup(context.Background(), in)
 			if err != nil {
@@ -214,7 +215,7 @@ func TestARepeatAndAHandBackOnTwoNodes(t *testing.T) {
 			}
 			return []Receipt{receipt}
 		},
-		"recall": func(w *world, d *Desk, id string, in ChargeLookup) []Receipt {
+		"recall": func(w *world, d *AccountWriter, id string, in ChargeLookup) []Receipt {
 			got, err := d.Recall(context.Background(), Recall{Request: w.request(), AccountID: id, Once: *in.Once})
 			if err != nil {
 				w.Error(err)
@@ -328,7 +329,7 @@ func TestRacingRepeatsAndHandBacks(t *testing.T) {
 		var recalled []Receipt
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := here.HandBack(HandBack{Request: in.Request, AccountID: id, Receipt: first}); err != nil {
+			if err := here.ReverseUndelivered(UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: first}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -340,7 +341,7 @@ func TestRacingRepeatsAndHandBacks(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		wg.Go(func() { recalled = w.recall([]*Desk{here, there}[round%2], id, in.Once) })
+		wg.Go(func() { recalled = w.recall([]*AccountWriter{here, there}[round%2], id, in.Once) })
 		wg.Wait()
 		w.handedBack(here, id, in.Request, first)
 		l := w.ledger(id)
@@ -365,13 +366,13 @@ func TestKeptChargesOutliveTheDesk(t *testing.T) {
 	for name, kept := range map[string]*memorySnapshots{"snapshot": newMemorySnapshots(), "stream": nil} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			open := func(cfg DeskConfig) *Desk {
+			open := func(cfg AccountWriterConfig) *AccountWriter {
 				if kept == nil {
-					return w.desk(cfg)
+					return w.writer(cfg)
 				}
-				return w.desk(cfg, kept)
+				return w.writer(cfg, kept)
 			}
-			d := open(DeskConfig{SnapshotEvery: 1})
+			d := open(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 1}})
 			id := w.opened(d, 0)
 			var ins [2]ChargeLookup
 			var receipts [2]Receipt
@@ -399,7 +400,7 @@ func TestKeptChargesOutliveTheDesk(t *testing.T) {
 			if kept != nil && kept.kept[account.Stream(id)].revision < keptAt {
 				t.Fatalf("the snapshot is of revision %d, the charge was kept at %d", kept.kept[account.Stream(id)].revision, keptAt)
 			}
-			next := open(DeskConfig{})
+			next := open(AccountWriterConfig{})
 			if _, err := next.ChargeLookup(t.Context(), w.batched(id, "three.com", 1, 3)); !errors.Is(err, account.ErrIdempotencyMismatch) {
 				t.Errorf("another request: %v", err)
 			}
@@ -422,11 +423,11 @@ func TestAHandBackThatComesTooLateIsLeftToAnOperator(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
 	registry := prometheus.NewRegistry()
-	d := w.desk(DeskConfig{Registerer: registry, Now: func() time.Time {
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Registerer: registry, Now: func() time.Time {
 		mu.Lock()
 		defer mu.Unlock()
 		return now
-	}})
+	}}})
 	id := w.opened(d, 0)
 	in := w.lookup(id)
 	receipt, err := d.ChargeLookup(t.Context(), in)
@@ -446,7 +447,7 @@ func TestAHandBackThatComesTooLateIsLeftToAnOperator(t *testing.T) {
 	}
 	// The desk's own compensations and ambiguous appends come within the window, with a minute for
 	// clocks that differ.
-	if late := doubtUnread + owedWithin + doubtWithin; late > account.HandBackWindow {
+	if late := streamwriter.AmbiguousUnreadFor + streamwriter.CompensateWithin + streamwriter.AmbiguousFor; late > account.HandBackWindow {
 		t.Errorf("the desk may come with it after %s", late)
 	}
 }

@@ -21,12 +21,12 @@ type RefundPayment struct {
 // RefundPayment removes credits, even below zero, but never more than the payment granted. The same
 // refund, or a full refund when nothing is left, is a repeat. Errors: account.ErrUnknownPayment,
 // account.ErrRefundTooLarge, *account.PaymentMismatchError, account.ErrCreditLimit,
-// account.ErrInvalid, ErrInvalidRequest, and those of Desk.
-func (d *Desk) RefundPayment(ctx context.Context, in RefundPayment) (Done, error) {
+// account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) RefundPayment(ctx context.Context, in RefundPayment) (Done, error) {
 	if in.RefundID == "" {
 		in.RefundID = in.Request.ID
 	}
-	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
-		return a.RefundPayment(account.Refund{RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: in.Money})
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.RefundPayment(account.Refund{RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: in.Money})
 	})
 }

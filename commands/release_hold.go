@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 )
@@ -16,60 +17,56 @@ type ReleaseHold struct {
 }
 
 // ReleaseHold releases the rest of a hold. A hold that has ended is a repeat. Errors:
-// account.ErrUnknownHold, account.ErrInvalid, ErrInvalidRequest, and those of Desk.
-func (d *Desk) ReleaseHold(ctx context.Context, in ReleaseHold) error {
-	_, err := d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, now time.Time) (account.Outcome, error) {
-		return a.Release(in.HoldID, now)
+// account.ErrUnknownHold, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) ReleaseHold(ctx context.Context, in ReleaseHold) error {
+	_, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
+		return s.Release(in.HoldID, now)
 	})
 	return err
 }
 
-// HandBackHold releases a hold as a task of the desk, for a caller who cannot wait for ReleaseHold, as
-// HandBack reverses a charge. Errors: as HandBack.
-func (d *Desk) HandBackHold(in ReleaseHold) error {
+// ReleaseUndelivered releases a hold as a compensation, for a caller who cannot wait for ReleaseHold, as
+// ReverseUndelivered reverses a charge. Errors: as ReverseUndelivered.
+func (d *AccountWriter) ReleaseUndelivered(in ReleaseHold) error {
 	if err := in.Request.Validate(); err != nil {
 		return err
 	}
-	t := owedTask(in.Request.ID, func(l *ledger, now time.Time) (account.Outcome, error) { return l.Release(in.HoldID, now) })
-	t.request = in.Request
-	err := d.accounts.handIn(in.AccountID, t)
-	if err != nil {
-		d.metrics.notHandedBack.Inc()
-	}
-	return err
+	return d.accounts.Compensate(in.AccountID, *compensate(in.Request, func(s *accountState, now time.Time) (account.Outcome, error) {
+		return s.Release(in.HoldID, now)
+	}))
 }
 
 // ReleaseOverdue releases the holds of an account whose deadline has passed, at most
 // account.MaxReleases of them, and returns how many. Every command on the account does so as well;
-// this is for unused accounts. Errors: those of Desk.
-func (d *Desk) ReleaseOverdue(ctx context.Context, accountID string) (int, error) {
-	j := &overdueJob{}
-	err := d.accounts.do(ctx, accountID, &task[*ledger]{request: Request{Actor: actorDesk}, job: j})
-	return j.released(err), err
+// this is for unused accounts. Errors: those of AccountWriter.
+func (d *AccountWriter) ReleaseOverdue(ctx context.Context, accountID string) (int, error) {
+	c := &overdueCommand{}
+	err := d.accounts.Do(ctx, accountID, Request{Actor: actorAccountWriter}, c)
+	return c.released(err), err
 }
 
-// overdueJob counts the holds that the prelude of its round releases.
-type overdueJob struct{ n int }
+// overdueCommand counts the holds that its group releases.
+type overdueCommand struct{ n int }
 
-func (j *overdueJob) released(err error) int {
+func (c *overdueCommand) released(err error) int {
 	if err != nil {
 		return 0
 	}
-	return j.n
+	return c.n
 }
 
-func (j *overdueJob) decide(l *ledger, _ time.Time) (verdict, error) {
-	if l.Status() == "" {
-		return verdict{}, account.ErrNotFound
+func (c *overdueCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
+	if s.Status() == "" {
+		return streamwriter.Decision{}, account.ErrNotFound
 	}
-	j.n = l.expired
-	return verdict{joined: l.expired > 0}, nil
+	c.n = s.expired
+	return streamwriter.Decision{Joined: s.expired > 0}, nil
 }
 
-func (j *overdueJob) applied(*ledger) {}
+func (c *overdueCommand) Applied(*accountState) {}
 
-func (j *overdueJob) undone(*ledger) {}
+func (c *overdueCommand) Undone(*accountState) {}
 
-func (j *overdueJob) finished(*actor[*ledger], error, eventlog.Position) {}
+func (c *overdueCommand) Finished(*accountActor, error, eventlog.Position) {}
 
-func (j *overdueJob) orphaned() *task[*ledger] { return nil }
+func (c *overdueCommand) Compensation() *compensation { return nil }

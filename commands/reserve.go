@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/internal/eventlog"
 )
 
@@ -12,7 +13,7 @@ import (
 // twice during a lookup. It lasts until it is used by ChargeLookup or HoldCredits, or dropped; a
 // reservation that is never dropped keeps its credit until the process ends.
 type Reservation struct {
-	actor *actor[*ledger]
+	actor *accountActor
 	state atomic.Int32
 }
 
@@ -28,9 +29,7 @@ func (r *Reservation) Drop() {
 	if r == nil || !r.state.CompareAndSwap(reservationOpen, reservationDropped) {
 		return
 	}
-	r.actor.mu.Lock()
-	defer r.actor.mu.Unlock()
-	r.actor.state.reserved--
+	r.actor.Update(func(s *accountState) { s.reserved-- })
 }
 
 // use takes the reservation for a command on the account; from then on the command frees it.
@@ -38,7 +37,7 @@ func (r *Reservation) use(accountID string) error {
 	if r == nil {
 		return nil
 	}
-	if r.actor.key != accountID || !r.state.CompareAndSwap(reservationOpen, reservationUsed) {
+	if r.actor.Key() != accountID || !r.state.CompareAndSwap(reservationOpen, reservationUsed) {
 		return ErrReservationSpent
 	}
 	return nil
@@ -49,26 +48,26 @@ func (r *Reservation) use(accountID string) error {
 // all waiting callers.
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed, and those of
-// Desk.
-func (d *Desk) Reserve(ctx context.Context, accountID string) (*Reservation, error) {
+// AccountWriter.
+func (d *AccountWriter) Reserve(ctx context.Context, accountID string) (*Reservation, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	var out *Reservation
-	err := d.accounts.with(accountID, func(a *actor[*ledger]) {
-		if a.state.canReserve() {
-			a.state.reserved++
+	err := d.accounts.With(accountID, func(a *accountActor) {
+		if s := a.State(); s.canReserve() {
+			s.reserved++
 			out = &Reservation{actor: a}
 		}
 	})
 	if err != nil || out != nil {
 		return out, err
 	}
-	j := &reserveJob{}
-	if err := d.accounts.do(ctx, accountID, &task[*ledger]{job: j, loose: true}); err != nil {
+	c := &reserveCommand{}
+	if err := d.accounts.Do(ctx, accountID, Request{}, c); err != nil {
 		return nil, err
 	}
-	return j.reservation, nil
+	return c.reservation, nil
 }
 
 // Confirm checks that the account really has the reserved credit. If other nodes spend the same
@@ -76,47 +75,47 @@ func (d *Desk) Reserve(ctx context.Context, accountID string) (*Reservation, err
 // that leads to neither but depends on a credit. It reads the stream's tail if there are other nodes.
 //
 // Errors: as Reserve.
-func (d *Desk) Confirm(ctx context.Context, r *Reservation) error {
+func (d *AccountWriter) Confirm(ctx context.Context, r *Reservation) error {
 	if !d.shared || r == nil {
 		return nil
 	}
-	return d.accounts.do(ctx, r.actor.key, &task[*ledger]{job: &confirmJob{}})
+	return d.accounts.Do(ctx, r.actor.Key(), Request{}, &confirmCommand{})
 }
 
-type confirmJob struct{}
+type confirmCommand struct{}
 
-func (*confirmJob) decide(l *ledger, _ time.Time) (verdict, error) {
-	return verdict{}, l.CanSpend(lookupCredits, l.besideOne())
+func (*confirmCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
+	return streamwriter.Decision{}, s.CanSpend(lookupCredits, s.besideOne())
 }
 
-func (*confirmJob) applied(*ledger) {}
+func (*confirmCommand) Applied(*accountState) {}
 
-func (*confirmJob) undone(*ledger) {}
+func (*confirmCommand) Undone(*accountState) {}
 
-func (*confirmJob) finished(*actor[*ledger], error, eventlog.Position) {}
+func (*confirmCommand) Finished(*accountActor, error, eventlog.Position) {}
 
-func (*confirmJob) orphaned() *task[*ledger] { return nil }
+func (*confirmCommand) Compensation() *compensation { return nil }
 
-// reserveJob reserves on the actor's own state, after it was loaded or read again if necessary.
-type reserveJob struct{ reservation *Reservation }
+// reserveCommand reserves on the actor's own state, after it was loaded or read again if necessary.
+type reserveCommand struct{ reservation *Reservation }
 
-func (j *reserveJob) decide(l *ledger, _ time.Time) (verdict, error) {
-	return verdict{}, l.CanSpend(1, l.reserved)
+func (c *reserveCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
+	return streamwriter.Decision{Final: true}, s.CanSpend(1, s.reserved)
 }
 
-func (j *reserveJob) applied(l *ledger) { l.reserved++ }
+func (c *reserveCommand) Applied(s *accountState) { s.reserved++ }
 
-func (j *reserveJob) undone(l *ledger) { l.reserved-- }
+func (c *reserveCommand) Undone(s *accountState) { s.reserved-- }
 
-func (j *reserveJob) finished(a *actor[*ledger], err error, _ eventlog.Position) {
+func (c *reserveCommand) Finished(a *accountActor, err error, _ eventlog.Position) {
 	if err == nil {
-		j.reservation = &Reservation{actor: a}
+		c.reservation = &Reservation{actor: a}
 	}
 }
 
-// orphaned frees the credit because its caller has left.
-func (j *reserveJob) orphaned() *task[*ledger] {
-	j.reservation.Drop()
+// Compensation frees the credit because its caller has left.
+func (c *reserveCommand) Compensation() *compensation {
+	c.reservation.Drop()
 	return nil
 }
 
@@ -127,48 +126,47 @@ type spending struct {
 }
 
 // others returns the credits reserved by other commands.
-func (s *spending) others(l *ledger) int64 {
-	if s.reservation == nil {
-		return l.reserved
+func (p *spending) others(s *accountState) int64 {
+	if p.reservation == nil {
+		return s.reserved
 	}
-	return l.besideOne()
+	return s.besideOne()
 }
 
-func (s *spending) take(l *ledger) {
-	if s.reservation != nil {
-		l.reserved--
-		s.spent = true
+func (p *spending) take(s *accountState) {
+	if p.reservation != nil {
+		s.reserved--
+		p.spent = true
 	}
 }
 
-func (s *spending) giveBack(l *ledger) {
-	if s.spent {
-		l.reserved++
-		s.spent = false
+func (p *spending) giveBack(s *accountState) {
+	if p.spent {
+		s.reserved++
+		p.spent = false
 	}
 }
 
 // end consumes the reservation: its credit was spent, or is free again.
-func (s *spending) end(l *ledger) {
-	if s.reservation != nil && !s.spent {
-		l.reserved--
+func (p *spending) end(s *accountState) {
+	if p.reservation != nil && !p.spent {
+		s.reserved--
 	}
-	s.reservation = nil
+	p.reservation = nil
 }
 
-// spend runs a job with a reservation, which is consumed whatever the outcome.
-func (d *Desk) spend(ctx context.Context, accountID string, t *task[*ledger], s *spending, r *Reservation) error {
+// spend runs a command with a reservation, which is consumed whatever the outcome.
+func (d *AccountWriter) spend(ctx context.Context, accountID string, request Request, c streamwriter.Command[*accountState], p *spending, r *Reservation) error {
 	if err := r.use(accountID); err != nil {
 		return err
 	}
-	s.reservation = r
-	if err := d.accounts.enqueue(ctx, accountID, t); err != nil {
-		if r != nil { // the job never reached the actor, which would have ended it
-			r.actor.mu.Lock()
-			defer r.actor.mu.Unlock()
-			s.end(r.actor.state)
+	p.reservation = r
+	w, err := d.accounts.Enqueue(ctx, accountID, request, c)
+	if err != nil {
+		if r != nil { // the command never reached the actor, which would have ended it
+			r.actor.Update(p.end)
 		}
 		return err
 	}
-	return t.wait()
+	return w.Wait()
 }

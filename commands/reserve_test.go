@@ -11,7 +11,7 @@ import (
 
 func TestReservationsAreInMemoryAndCountOnce(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 3)
 	appends, reads := w.log.appends.Load(), w.log.reads.Load()
 	held := []*Reservation{w.reserve(d, id), w.reserve(d, id), w.reserve(d, id)}
@@ -55,7 +55,7 @@ func TestReservationsAreInMemoryAndCountOnce(t *testing.T) {
 
 func TestASpentReservationIsNotTakenAgain(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id, other := w.openedWith(d, 5), w.openedWith(d, 5)
 	used, dropped, foreign := w.reserve(d, id), w.reserve(d, id), w.reserve(d, other)
 	in := w.lookup(id)
@@ -86,7 +86,7 @@ func TestASpentReservationIsNotTakenAgain(t *testing.T) {
 
 func TestAReservationIsUsedUpWhateverTheOutcome(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
 	in := w.lookup(id)
 	in.HoldID, in.Reservation = "unknown", w.reserve(d, id)
@@ -114,7 +114,7 @@ func TestAReservationIsUsedUpWhateverTheOutcome(t *testing.T) {
 // lack of credits unless another node spends them.
 func TestWhoHasReservedCanPay(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	const credits = 50
 	id := w.openedWith(d, credits)
 	var wg sync.WaitGroup
@@ -164,7 +164,7 @@ func TestWhoHasReservedCanPay(t *testing.T) {
 // promise a credit that never existed.
 func TestATentativeGrantCannotBeReserved(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
 	g := newGate()
 	w.log.set(func(f *faults) {
@@ -203,7 +203,7 @@ func TestATentativeGrantCannotBeReserved(t *testing.T) {
 // A charge that is not durable yet has already taken its credit.
 func TestATentativeChargeCannotBeReservedAgain(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
 	g := w.holdUp()
 	charged := make(chan error)
@@ -229,9 +229,9 @@ func TestATentativeChargeCannotBeReservedAgain(t *testing.T) {
 
 func TestACallerWhoLeftWhileReservingKeepsNothing(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
-	fresh := w.desk(DeskConfig{}) // must load first
+	fresh := w.writer(AccountWriterConfig{}) // must load first
 	g := newGate()
 	w.log.set(func(f *faults) {
 		f.reading = func(string) error {
@@ -262,14 +262,14 @@ func TestACallerWhoLeftWhileReservingKeepsNothing(t *testing.T) {
 // to the first to pay, because counted against each other both would be refused despite a credit on
 // the account.
 func TestWhatAnotherNodeLeftGoesToWhoeverPaysFirst(t *testing.T) {
-	for name, pay := range map[string]func(w *world, d *Desk, id string, r *Reservation) error{
-		"by a charge": func(w *world, d *Desk, id string, r *Reservation) error {
+	for name, pay := range map[string]func(w *world, d *AccountWriter, id string, r *Reservation) error{
+		"by a charge": func(w *world, d *AccountWriter, id string, r *Reservation) error {
 			in := w.lookup(id)
 			in.Reservation = r
 			_, err := d.ChargeLookup(t.Context(), in)
 			return err
 		},
-		"by a hold": func(w *world, d *Desk, id string, r *Reservation) error {
+		"by a hold": func(w *world, d *AccountWriter, id string, r *Reservation) error {
 			_, err := d.HoldCredits(t.Context(), HoldCredits{Request: w.request(), AccountID: id, Reservation: r, Domain: "acme.com"})
 			return err
 		},

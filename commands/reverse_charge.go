@@ -2,9 +2,12 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 )
 
 // ReverseCharge is the command to reverse a charge.
@@ -17,11 +20,11 @@ type ReverseCharge struct {
 }
 
 // ReverseCharge reverses a charge, once, within account.ReversalWindow. Reversing it again is a
-// repeat. It is for operators; for a client that has left use HandBack.
+// repeat. It is for operators; for a client that has left use ReverseUndelivered.
 //
 // Errors: ErrUnknownCharge, account.ErrTooLate, account.ErrInvalid, account.ErrCreditLimit,
-// ErrInvalidRequest, and those of Desk.
-func (d *Desk) ReverseCharge(ctx context.Context, in ReverseCharge) error {
+// ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) ReverseCharge(ctx context.Context, in ReverseCharge) error {
 	if err := in.Request.Validate(); err != nil {
 		return err
 	}
@@ -32,10 +35,29 @@ func (d *Desk) ReverseCharge(ctx context.Context, in ReverseCharge) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, now time.Time) (account.Outcome, error) {
-		return a.Reverse(account.Reverse{
+	_, err = d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
+		return s.Reverse(account.Reverse{
 			ChargeID: charge.ChargeID, Credits: charge.Credits, ChargedAt: at, RequestID: charge.RequestID, Reason: in.Reason,
 		}, now)
 	})
 	return err
+}
+
+// chargeAt reads a charge's event, which has the amount to reverse.
+func (d *AccountWriter) chargeAt(ctx context.Context, accountID, chargeID string, revision uint64) (eventschemas.CreditsCharged, time.Time, error) {
+	stream := account.Stream(accountID)
+	found, err := d.log.ReadStream(ctx, stream, revision, eventlog.Forward, 1)
+	if err != nil {
+		return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("read revision %d of %s: %w", revision, stream, err)
+	}
+	if len(found) == 1 && found[0].Revision == revision {
+		ev, err := eventschemas.Decode(found[0].Type, found[0].SchemaVersion, found[0].Data)
+		if err != nil {
+			return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("revision %d of %s: %w", revision, stream, err)
+		}
+		if charge, ok := ev.(eventschemas.CreditsCharged); ok && charge.ChargeID == chargeID {
+			return charge, found[0].OccurredAt, nil
+		}
+	}
+	return eventschemas.CreditsCharged{}, time.Time{}, fmt.Errorf("charge %s at revision %d of %s: %w", chargeID, revision, stream, ErrUnknownCharge)
 }

@@ -16,9 +16,9 @@ type RevokeKey struct {
 
 // RevokeKey permanently revokes a key. It takes effect where keys are looked up: wait there for the
 // returned position. Errors: account.ErrUnknownKey, account.ErrInvalid, ErrInvalidRequest, and those
-// of Desk.
-func (d *Desk) RevokeKey(ctx context.Context, in RevokeKey) (Done, error) {
-	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
-		return a.RevokeKey(in.KeyID)
+// of AccountWriter.
+func (d *AccountWriter) RevokeKey(ctx context.Context, in RevokeKey) (Done, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.RevokeKey(in.KeyID)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/domain/usage"
@@ -25,67 +26,68 @@ type Standing struct {
 }
 
 // Standing returns the state of an account after every answer that was sent: by this node, and with
-// Shared set by every node. Errors: those of Desk.
-func (d *Desk) Standing(ctx context.Context, accountID string) (Standing, error) {
+// Shared set by every node. Errors: those of AccountWriter.
+func (d *AccountWriter) Standing(ctx context.Context, accountID string) (Standing, error) {
 	if err := ctx.Err(); err != nil {
 		return Standing{}, err
 	}
-	now := d.accounts.cfg.Now()
+	now := d.accounts.Now()
 	if !d.shared {
 		var out Standing
 		ready := false
-		err := d.accounts.with(accountID, func(a *actor[*ledger]) {
-			ready = a.state.shown.ready && a.state.shown.status != ""
-			out = a.state.standing(now)
+		err := d.accounts.With(accountID, func(a *accountActor) {
+			ready = a.State().shown.ready && a.State().shown.status != ""
+			out = a.State().standing(now)
 		})
 		if err != nil || ready {
 			return out, err
 		}
 	}
-	j := &standingJob{now: now}
-	if err := d.accounts.do(ctx, accountID, &task[*ledger]{job: j, loose: !d.shared}); err != nil {
+	c := &standingCommand{now: now, final: !d.shared}
+	if err := d.accounts.Do(ctx, accountID, Request{}, c); err != nil {
 		return Standing{}, err
 	}
-	return j.out, nil
+	return c.out, nil
 }
 
 // standing returns the published state. The lock is held.
-func (l *ledger) standing(now time.Time) Standing {
-	s := &l.shown
+func (s *accountState) standing(now time.Time) Standing {
+	p := &s.shown
 	out := Standing{
-		Plan: s.plan, Status: string(s.status), Balance: s.balance, Remaining: max(s.balance, 0),
-		Available: s.balance, OpenHolds: s.openHolds, Month: usage.MonthOf(now).String(),
+		Plan: p.plan, Status: string(p.status), Balance: p.balance, Remaining: max(p.balance, 0),
+		Available: p.balance, OpenHolds: p.openHolds, Month: usage.MonthOf(now).String(),
 	}
-	if s.balance >= 0 {
-		out.Available = max(s.balance-s.held-l.reserved, 0)
+	if p.balance >= 0 {
+		out.Available = max(p.balance-p.held-s.reserved, 0)
 	}
-	if usage.MonthOf(s.month) == usage.MonthOf(now) {
-		out.Lookups = s.lookups
+	if usage.MonthOf(p.month) == usage.MonthOf(now) {
+		out.Lookups = p.lookups
 	}
 	return out
 }
 
-type standingJob struct {
-	now time.Time
-	out Standing
+type standingCommand struct {
+	now   time.Time
+	final bool // without reading the stream's tail
+	out   Standing
 }
 
-func (j *standingJob) decide(l *ledger, _ time.Time) (verdict, error) {
-	if l.Status() == "" {
-		return verdict{}, account.ErrNotFound
+func (c *standingCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
+	if s.Status() == "" {
+		return streamwriter.Decision{}, account.ErrNotFound
 	}
-	return verdict{}, nil
+	return streamwriter.Decision{Final: c.final}, nil
 }
 
-func (j *standingJob) applied(*ledger) {}
+func (c *standingCommand) Applied(*accountState) {}
 
-func (j *standingJob) undone(*ledger) {}
+func (c *standingCommand) Undone(*accountState) {}
 
 // finished reads the state once all of the round is durable.
-func (j *standingJob) finished(a *actor[*ledger], err error, _ eventlog.Position) {
+func (c *standingCommand) Finished(a *accountActor, err error, _ eventlog.Position) {
 	if err == nil {
-		j.out = a.state.standing(j.now)
+		c.out = a.State().standing(c.now)
 	}
 }
 
-func (j *standingJob) orphaned() *task[*ledger] { return nil }
+func (c *standingCommand) Compensation() *compensation { return nil }

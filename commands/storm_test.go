@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -80,11 +81,11 @@ func TestStorm(t *testing.T) {
 	}
 	t.Logf("repeat with -storm.seed=%d", seed)
 	w := newWorld(t)
-	cfg := DeskConfig{KnowWithin: 2 * time.Millisecond, SettleWithin: 50 * time.Millisecond, SnapshotEvery: 8}
+	cfg := AccountWriterConfig{Config: streamwriter.Config{KnowWithin: 2 * time.Millisecond, SettleWithin: 50 * time.Millisecond, SnapshotEvery: 8}}
 	kept := newMemorySnapshots()
-	desks := []*Desk{w.desk(cfg, kept), w.desk(cfg, kept)}
+	desks := []*AccountWriter{w.writer(cfg, kept), w.writer(cfg, kept)}
 	id := w.opened(desks[0], 250)
-	meddler := w.desk(DeskConfig{})
+	meddler := w.writer(AccountWriterConfig{})
 	var meeting sync.Mutex
 	s := &storm{seed: seed, seen: map[string]uint64{}, meet: func(a sentAppend) {
 		if !meeting.TryLock() {
@@ -115,7 +116,7 @@ func TestStorm(t *testing.T) {
 	w.checkStorm(id, told)
 }
 
-func (w *world) reserveCalmly(d *Desk, id string) {
+func (w *world) reserveCalmly(d *AccountWriter, id string) {
 	r, err := d.Reserve(context.Background(), id)
 	if err != nil && !errors.Is(err, account.ErrInsufficientCredits) {
 		w.Fatal(err)
@@ -128,7 +129,7 @@ func (w *world) reserveCalmly(d *Desk, id string) {
 
 // act is one lookup: reserve, perhaps hold first, charge; sometimes the caller leaves, sometimes it
 // asks for a reversal.
-func (s *stormer) act(w *world, d *Desk, id string, rng *rand.Rand) {
+func (s *stormer) act(w *world, d *AccountWriter, id string, rng *rand.Rand) {
 	ctx := context.Background()
 	if rng.IntN(6) == 0 {
 		var cancel context.CancelFunc

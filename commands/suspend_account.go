@@ -15,10 +15,10 @@ type SuspendAccount struct {
 }
 
 // Suspend refuses all new spending of an account; holds whose work was accepted before may still be
-// captured. Errors: account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and those of Desk.
-func (d *Desk) Suspend(ctx context.Context, in SuspendAccount) (Done, error) {
-	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
-		return a.Suspend(in.Reason)
+// captured. Errors: account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) Suspend(ctx context.Context, in SuspendAccount) (Done, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.Suspend(in.Reason)
 	})
 }
 
@@ -28,9 +28,9 @@ type ReinstateAccount struct {
 	AccountID string
 }
 
-// Reinstate ends a suspension. Errors: account.ErrClosed, ErrInvalidRequest, and those of Desk.
-func (d *Desk) Reinstate(ctx context.Context, in ReinstateAccount) (Done, error) {
-	return d.decideAccount(ctx, in.Request, in.AccountID, func(a *ledger, _ time.Time) (account.Outcome, error) {
-		return a.Reinstate()
+// Reinstate ends a suspension. Errors: account.ErrClosed, ErrInvalidRequest, and those of AccountWriter.
+func (d *AccountWriter) Reinstate(ctx context.Context, in ReinstateAccount) (Done, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.Reinstate()
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/plan"
 )
 
@@ -36,11 +37,11 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 	synctest.Test(t, func(t *testing.T) {
 		store := newWireStore(commit)
 		wires := make([]*wire, nodes)
-		desks := make([]*Desk, nodes)
+		desks := make([]*AccountWriter, nodes)
 		for i := range desks {
 			wires[i] = &wire{store: store, travel: wireTravel, perEvent: wirePerEvent}
 			var err error
-			if desks[i], err = NewDesk(DeskConfig{Shared: !r.owned}, wires[i], nil); err != nil {
+			if desks[i], err = NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: !r.owned}}, wires[i], nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -114,13 +115,13 @@ func TestNodesTakeTurns(t *testing.T) {
 			if one.busy+three.busy > 0 {
 				t.Errorf("%d charges were refused as busy", one.busy+three.busy)
 			}
-			if one.reads > 8*int(lasts/aloneFor) || one.lost > 0 {
+			if one.reads > 8*int(lasts/streamwriter.AloneFor) || one.lost > 0 {
 				t.Errorf("a node alone read %d times and lost %d appends", one.reads, one.lost)
 			}
 			if ratio < c.ratio {
 				t.Errorf("three nodes charge %.2f of what one does, want %.2f", ratio, c.ratio)
 			}
-			if three.worst > DefaultSettleWithin/2 {
+			if three.worst > streamwriter.DefaultSettleWithin/2 {
 				t.Errorf("a caller waited %s", three.worst)
 			}
 			if 9*three.least < three.charges {
@@ -159,9 +160,9 @@ func TestNodesTakeTurns_SlowStore_NoNodeStarves(t *testing.T) {
 func TestConflictAfterAnOutage_IsDecidedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d, other := w.desk(DeskConfig{}), w.desk(DeskConfig{})
+		d, other := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 		id := w.openedWith(d, 5)
-		back := time.Now().Add(DefaultKnowWithin - time.Second)
+		back := time.Now().Add(streamwriter.DefaultKnowWithin - time.Second)
 		lost := false
 		w.log.set(func(f *faults) {
 			f.before = func(a sentAppend) error {
@@ -223,7 +224,7 @@ func TestBusyAccount_CallersWhoStayAway_AreNotAwaited(t *testing.T) {
 func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &wire{store: newWireStore(commit), travel: wireTravel, perEvent: wirePerEvent}
-		desk, err := NewDesk(DeskConfig{}, store, nil)
+		desk, err := NewAccountWriter(AccountWriterConfig{}, store, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package commands
 import (
 	"testing"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/eventschemas"
 )
 
@@ -13,9 +14,9 @@ func TestChargesOfTwoVersions_ShareOneChain(t *testing.T) {
 	w := newWorld(t)
 	format := eventschemas.Format - 1
 	events := eventschemas.NewEncoder(func() int { return format })
-	d := w.desk(DeskConfig{Events: events})
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Encoder: events}})
 	id := w.opened(d, 0)
-	charge := func(d *Desk) {
+	charge := func(d *AccountWriter) {
 		t.Helper()
 		in := w.lookup(id)
 		in.KeyID = "key-1"
@@ -27,7 +28,7 @@ func TestChargesOfTwoVersions_ShareOneChain(t *testing.T) {
 	format = eventschemas.Format
 	charge(d)
 	w.drain(d)
-	charge(w.desk(DeskConfig{Events: events}))
+	charge(w.writer(AccountWriterConfig{Config: streamwriter.Config{Encoder: events}}))
 	records, decoded := w.events(id)
 	for i, want := range []struct {
 		version int
@@ -41,7 +42,7 @@ func TestChargesOfTwoVersions_ShareOneChain(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n, err := VerifyChain(t.Context(), w.log, "account-"+id); n != len(records) || err != nil {
+	if n, err := streamwriter.VerifyChain(t.Context(), w.log, "account-"+id); n != len(records) || err != nil {
 		t.Errorf("%d of %d events hold: %v", n, len(records), err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/domain/usage"
@@ -41,7 +42,7 @@ func usedUp(t testing.TB, err error, limit int64) {
 
 func TestLogosAreServedUpToTheLimitOfTheMonth(t *testing.T) {
 	w := newWorld(t)
-	d := w.usageDesk(UsageConfig{})
+	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
 	ask := func(n int, limit int64) {
 		t.Helper()
@@ -76,7 +77,7 @@ func TestLogosAreServedUpToTheLimitOfTheMonth(t *testing.T) {
 // Far from the limit most requests need no append, and once the limit is reached none needs a read.
 func TestFarFromTheLimitAnAppendAllotsManyLogos(t *testing.T) {
 	w := newWorld(t)
-	d := w.usageDesk(UsageConfig{Shared: true})
+	d := w.quota(streamwriter.Config{Shared: true})
 	id := uuid.NewString()
 	for range 1000 {
 		if err := d.CountLogo(t.Context(), id, november, 500_000); err != nil {
@@ -106,7 +107,7 @@ func TestFarFromTheLimitAnAppendAllotsManyLogos(t *testing.T) {
 
 func TestLogosAtOnceUseUpExactlyWhatIsLeft(t *testing.T) {
 	w := newWorld(t)
-	desks := []*UsageDesk{w.usageDesk(UsageConfig{Shared: true}), w.usageDesk(UsageConfig{Shared: true})}
+	desks := []*QuotaWriter{w.quota(streamwriter.Config{Shared: true}), w.quota(streamwriter.Config{Shared: true})}
 	id := uuid.NewString()
 	const limit = 99 // below a hundred all are single, so no desk has any left
 	var served, refused atomic.Int64
@@ -139,15 +140,15 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		id := uuid.NewString()
 		limit := rapid.SampledFrom([]int64{0, 1, 5, 120, 700, 1500}).Draw(r, "limit")
-		desks := make([]*UsageDesk, 3)
-		open := func() *UsageDesk {
-			d, err := NewUsageDesk(UsageConfig{Shared: true, KnowWithin: time.Millisecond}, w.log)
+		desks := make([]*QuotaWriter, 3)
+		open := func() *QuotaWriter {
+			d, err := NewQuotaWriter(streamwriter.Config{Shared: true, KnowWithin: time.Millisecond}, w.log, nil)
 			if err != nil {
 				r.Fatal(err)
 			}
 			return d
 		}
-		end := func(d *UsageDesk) {
+		end := func(d *QuotaWriter) {
 			if err := d.Drain(context.Background()); err != nil {
 				r.Fatal(err)
 			}
@@ -156,7 +157,7 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 			desks[i] = open()
 		}
 		var served atomic.Int64
-		ask := func(ctx context.Context, d *UsageDesk) error {
+		ask := func(ctx context.Context, d *QuotaWriter) error {
 			err := d.CountLogo(ctx, id, november, limit)
 			if err == nil {
 				served.Add(1)
@@ -169,7 +170,7 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 			case "hand back":
 				for range rapid.IntRange(1, 60).Draw(r, "n") {
 					if ask(context.Background(), desks[i]) == nil {
-						desks[i].HandBackLogo(id, november)
+						desks[i].ReturnLogo(id, november)
 						served.Add(-1)
 					}
 				}
@@ -241,7 +242,7 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 // A request whose caller has left leaves its allotment to the next.
 func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
 	w := newWorld(t)
-	d := w.usageDesk(UsageConfig{Shared: true})
+	d := w.quota(streamwriter.Config{Shared: true})
 	id := uuid.NewString()
 	ctx, cancel := context.WithCancel(t.Context())
 	w.log.set(func(f *faults) { f.after = func(_ sentAppend, err error) error { cancel(); return err } })
@@ -262,24 +263,24 @@ func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
 // needs no append.
 func TestALogoThatIsHandedBackIsTheNextOnes(t *testing.T) {
 	w := newWorld(t)
-	d := w.usageDesk(UsageConfig{})
+	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
-	d.HandBackLogo(id, november) // of an account unknown to the desk
+	d.ReturnLogo(id, november) // of an account unknown to the desk
 	for range 5 {
 		if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
 			t.Fatal(err)
 		}
 	}
 	usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
-	d.HandBackLogo(id, november)
-	d.HandBackLogo(id, november)
+	d.ReturnLogo(id, november)
+	d.ReturnLogo(id, november)
 	for range 2 {
 		if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
 			t.Fatal(err)
 		}
 	}
 	usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
-	d.HandBackLogo(id, november)
+	d.ReturnLogo(id, november)
 	usedUp(t, d.CountLogo(t.Context(), id, november, 4), 4) // the limit was lowered
 	if requests, events := w.allotted(id); requests != 5 || events != 5 {
 		t.Errorf("%d allotted by %d events", requests, events)
@@ -299,7 +300,7 @@ func TestADeskForgetsAllotmentsPastItsBound(t *testing.T) {
 
 func TestLogosOfWhatIsNoAccountAreNotAllotted(t *testing.T) {
 	w := newWorld(t)
-	d := w.usageDesk(UsageConfig{})
+	d := w.quota(streamwriter.Config{})
 	for _, id := range []string{"", "node-1", "../" + uuid.NewString()} {
 		if err := d.CountLogo(t.Context(), id, november, plan.Unlimited); !errors.Is(err, account.ErrNotFound) && !errors.Is(err, account.ErrInvalid) {
 			t.Errorf("%q: %v", id, err)
@@ -312,7 +313,7 @@ func TestLogosOfWhatIsNoAccountAreNotAllotted(t *testing.T) {
 func TestLogosInADoubtThatIsGivenUpAreNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d := w.usageDesk(UsageConfig{KnowWithin: time.Millisecond})
+		d := w.quota(streamwriter.Config{KnowWithin: time.Millisecond})
 		id := uuid.NewString()
 		w.log.set(func(f *faults) {
 			f.before = func(sentAppend) error { // it never lands, and from now on the stream cannot be read
@@ -323,7 +324,7 @@ func TestLogosInADoubtThatIsGivenUpAreNotServed(t *testing.T) {
 		if err := d.CountLogo(t.Context(), id, november, 5); !errors.Is(err, ErrUnknownOutcome) {
 			t.Fatal(err)
 		}
-		time.Sleep(doubtUnread + time.Minute)
+		time.Sleep(streamwriter.AmbiguousUnreadFor + time.Minute)
 		w.log.set(func(f *faults) { f.before, f.reading = nil, nil })
 		for range 5 {
 			if err := d.CountLogo(t.Context(), id, november, 5); err != nil {

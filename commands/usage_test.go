@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/domain/usage"
@@ -21,9 +22,13 @@ import (
 
 var november = time.Date(2026, 11, 30, 23, 59, 59, 0, time.UTC)
 
-func (w *world) usageDesk(cfg UsageConfig) *UsageDesk {
+func (w *world) quota(cfg streamwriter.Config, snapshots ...streamwriter.Snapshots) *QuotaWriter {
 	w.Helper()
-	d, err := NewUsageDesk(cfg, w.log)
+	var s streamwriter.Snapshots
+	if len(snapshots) > 0 {
+		s = snapshots[0]
+	}
+	d, err := NewQuotaWriter(cfg, w.log, s)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -70,7 +75,7 @@ func (w *world) ticks(stream string) (events int, entries []eventschemas.UsageEn
 
 func TestSearchesAreCountedByMonthUpToTheLimit(t *testing.T) {
 	w := newWorld(t)
-	d := w.usageDesk(UsageConfig{})
+	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
 	for want := int64(1); want <= 3; want++ {
 		if used, err := d.CountSearch(t.Context(), id, november, 3); used != want || err != nil {
@@ -91,8 +96,8 @@ func TestSearchesAreCountedByMonthUpToTheLimit(t *testing.T) {
 	if used, err := d.CountSearch(t.Context(), id, november.Add(time.Second), 3); used != 1 || err != nil {
 		t.Fatalf("next month: %d, %v", used, err)
 	}
-	other := w.usageDesk(UsageConfig{})
-	for _, desk := range []*UsageDesk{d, other} {
+	other := w.quota(streamwriter.Config{})
+	for _, desk := range []*QuotaWriter{d, other} {
 		if n, err := desk.Searches(t.Context(), id, "2026-11"); n != 5 || err != nil {
 			t.Fatalf("November: %d, %v", n, err)
 		}
@@ -107,7 +112,7 @@ func TestSearchesAreCountedByMonthUpToTheLimit(t *testing.T) {
 
 func TestSearchesTogetherAreOneEvent(t *testing.T) {
 	w := newWorld(t)
-	d := w.usageDesk(UsageConfig{})
+	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
 	g := w.holdUp()
 	var mu sync.Mutex
@@ -133,7 +138,7 @@ func TestSearchesTogetherAreOneEvent(t *testing.T) {
 		wg.Go(count)
 		w.waitFor(func() bool {
 			queued := 0
-			err := d.months.with(tallyKey(id, usage.MonthOf(november)), func(a *actor[*tally]) { queued = len(a.queue) })
+			err := d.months.With(quotaKey(id, usage.MonthOf(november)), func(a *quotaActor) { queued = a.Queued() })
 			return err == nil && queued == i+1
 		})
 	}
@@ -151,7 +156,7 @@ func TestSearchesTogetherAreOneEvent(t *testing.T) {
 // Two desks that count at the same time keep the limit together, and no count is lost to the other.
 func TestTwoUsageDesksNeverPassTheLimit(t *testing.T) {
 	w := newWorld(t)
-	desks := []*UsageDesk{w.usageDesk(UsageConfig{Shared: true}), w.usageDesk(UsageConfig{Shared: true})}
+	desks := []*QuotaWriter{w.quota(streamwriter.Config{Shared: true}), w.quota(streamwriter.Config{Shared: true})}
 	id := uuid.NewString()
 	const limit = 200
 	var mu sync.Mutex
@@ -188,7 +193,7 @@ func TestTwoUsageDesksNeverPassTheLimit(t *testing.T) {
 func TestUsageUnderFaults(t *testing.T) {
 	w := newWorld(t)
 	kept := newMemorySnapshots()
-	d := w.usageDesk(UsageConfig{KnowWithin: time.Second, SnapshotEvery: 2, Snapshots: kept})
+	d := w.quota(streamwriter.Config{KnowWithin: time.Second, SnapshotEvery: 2}, kept)
 	id := uuid.NewString()
 	count := func() (int64, error) { return d.CountSearch(t.Context(), id, november, 100) }
 	if _, err := count(); err != nil {
@@ -229,7 +234,7 @@ func TestUsageUnderFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	counting := &countingLog{Log: w.log.Log}
-	next, err := NewUsageDesk(UsageConfig{Snapshots: kept}, counting)
+	next, err := NewQuotaWriter(streamwriter.Config{}, counting, kept)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +254,7 @@ func FuzzTallySnapshot(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		tally := newTally(uuid.NewString(), usage.MonthOf(november), nil)
+		tally := newQuotaState(uuid.NewString(), usage.MonthOf(november), nil)
 		if err := tally.UnmarshalBinary(data); err != nil {
 			if tally.Revisions() != 0 || tally.counter.Searches() != 0 {
 				t.Fatal("a refused snapshot changed the tally")
@@ -260,7 +265,7 @@ func FuzzTallySnapshot(f *testing.F) {
 		if err != nil {
 			return // a year after 9999
 		}
-		again := newTally(tally.accountID, tally.month, nil)
+		again := newQuotaState(tally.accountID, tally.month, nil)
 		if err := again.UnmarshalBinary(written); err != nil || again.Revisions() != tally.Revisions() || again.counter.Searches() != tally.counter.Searches() {
 			t.Fatalf("%s comes back as %+v, %v", written, again.counter, err)
 		}
@@ -269,7 +274,7 @@ func FuzzTallySnapshot(f *testing.F) {
 
 func TestWhatIsNoAccountOrMonthIsNotCounted(t *testing.T) {
 	w := newWorld(t)
-	d := w.usageDesk(UsageConfig{})
+	d := w.quota(streamwriter.Config{})
 	for _, id := range []string{"", "node-1", "../" + uuid.NewString(), uuid.NewString() + "/2026-11"} {
 		if _, err := d.CountSearch(t.Context(), id, november, 5); !errors.Is(err, account.ErrNotFound) && !errors.Is(err, account.ErrInvalid) {
 			t.Errorf("%q: %v", id, err)
@@ -448,9 +453,9 @@ func TestTheLastFlushTriesAgain(t *testing.T) {
 // needs one.
 func TestSearchesOfAnotherNode(t *testing.T) {
 	w := newWorld(t)
-	var desks [2]*UsageDesk
+	var desks [2]*QuotaWriter
 	for i := range desks {
-		d, err := NewUsageDesk(UsageConfig{Shared: true}, w.log)
+		d, err := NewQuotaWriter(streamwriter.Config{Shared: true}, w.log, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

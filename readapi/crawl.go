@@ -314,7 +314,7 @@ func (h *openHold) release(ctx context.Context) {
 		err = h.lookup.desk.ReleaseHold(within, release)
 	}
 	if err != nil {
-		err = h.lookup.desk.HandBackHold(release)
+		err = h.lookup.desk.ReleaseUndelivered(release)
 	}
 	if err != nil {
 		h.lookup.log.WarnContext(ctx, "hold is not released before its deadline", "request_id", h.query.Request.ID,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
@@ -291,7 +292,7 @@ func TestAFullQueueIs503AndNever429(t *testing.T) {
 	slow := &slowLog{armed: &atomic.Bool{}, before: sync.OnceFunc(func() { close(blocked); <-release })}
 	s := start(t, func(set *setup) {
 		set.log = func(l eventlog.Log) eventlog.Log { slow.Log = l; return slow }
-		set.desk = commands.DeskConfig{MaxQueue: 1}
+		set.desk = commands.AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 1}}
 	})
 	c := s.account(plan.Growth, 500)
 	s.known("acme.com", record("acme"))

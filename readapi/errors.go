@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
 	"letterhead/domain/usage"
@@ -170,7 +171,7 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		remembered *brand.RememberedError
 		limit      *LimitError
 		domain     *brand.InvalidDomainError
-		loading    *commands.LoadingError
+		loading    *streamwriter.LoadingError
 	)
 	switch {
 	case errors.As(err, &problem):

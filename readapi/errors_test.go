@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -18,7 +19,7 @@ import (
 // promises that nothing was charged, and each says that a charge is reversed.
 func TestAnAnswerOfUnknownOutcomePromisesOnlyWhatIsTrue(t *testing.T) {
 	for _, err := range []error{
-		context.DeadlineExceeded, eventlog.ErrAmbiguous, eventlog.ErrUnavailable, commands.ErrUnknownOutcome, commands.ErrBusy, &commands.LoadingError{RetryAfter: time.Second},
+		context.DeadlineExceeded, eventlog.ErrAmbiguous, eventlog.ErrUnavailable, commands.ErrUnknownOutcome, commands.ErrBusy, &streamwriter.LoadingError{RetryAfter: time.Second},
 		sqlstore.ErrUnavailable, projections.ErrNotReady, http.ErrNotSupported,
 	} {
 		p := problemOf(fmt.Errorf("test: %w", err), time.Now(), "")

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
@@ -85,8 +86,8 @@ type service struct {
 	logoHost    string
 	clock       *clock
 	log         eventlog.Log
-	desk        *commands.Desk
-	usageDesk   *commands.UsageDesk
+	desk        *commands.AccountWriter
+	usageDesk   *commands.QuotaWriter
 	brands      *commands.Brands
 	runner      *projections.Runner
 	keys        *keys.Directory
@@ -109,7 +110,7 @@ type setup struct {
 	deps   func(*readapi.Deps)
 	// log is put between the desk and the real log.
 	log  func(eventlog.Log) eventlog.Log
-	desk commands.DeskConfig
+	desk commands.AccountWriterConfig
 	// Set by inBubble.
 	bubble     bool
 	flushEvery time.Duration // of the usage recorder; 0 = its default
@@ -188,9 +189,9 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	must(err)
 	keyed := idempotency.New(store)
 	set.desk.Keys = keyed
-	s.desk, err = commands.NewDesk(set.desk, s.log, snapshots)
+	s.desk, err = commands.NewAccountWriter(set.desk, s.log, snapshots)
 	must(err)
-	s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Now: s.clock.now}, s.log)
+	s.usageDesk, err = commands.NewQuotaWriter(streamwriter.Config{Now: s.clock.now}, s.log, nil)
 	must(err)
 	s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Now: s.clock.now, FlushEvery: set.flushEvery}, s.log, "test")
 	must(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -87,7 +88,7 @@ func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
 				must(err)
 				t.Cleanup(func() { must(stored.Close()) })
 				log := hangsAfter{&remoteLog{Log: stored}, from}
-				desk, err := commands.NewDesk(commands.DeskConfig{Shared: true}, log, nil)
+				desk, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, log, nil)
 				must(err)
 				b, err := commands.NewBrands(commands.BrandsConfig{}, log)
 				must(err)

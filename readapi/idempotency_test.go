@@ -256,8 +256,8 @@ func (d *steppingDesk) HoldCredits(ctx context.Context, in commands.HoldCredits)
 	return d.Desk.HoldCredits(ctx, in)
 }
 
-func (d *steppingDesk) HandBack(in commands.HandBack) error {
-	err := d.Desk.HandBack(in)
+func (d *steppingDesk) ReverseUndelivered(in commands.UndeliveredCharge) error {
+	err := d.Desk.ReverseUndelivered(in)
 	if d.handedBack != nil {
 		d.handedBack()
 	}

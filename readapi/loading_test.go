@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/plan"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/testwait"
@@ -45,7 +46,7 @@ func TestWhileAnAccountIsLoaded_RequestsAre503WithRetryAfter(t *testing.T) {
 			return log
 		}
 		set.deps = func(d *readapi.Deps) {
-			desk, err := commands.NewDesk(commands.DeskConfig{LoadWithin: time.Nanosecond, Now: set.desk.Now}, half, nil)
+			desk, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Nanosecond, Now: set.desk.Now}}, half, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

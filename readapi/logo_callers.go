@@ -157,7 +157,7 @@ func (x *exchange) handBackLogo(who logoCaller, fault error) {
 		return
 	}
 	if problemOf(fault, x.api.now(), x.api.billingURL).Status >= http.StatusInternalServerError {
-		x.api.usageDesk.HandBackLogo(who.Caller.AccountID, who.Counted)
+		x.api.usageDesk.ReturnLogo(who.Caller.AccountID, who.Counted)
 	}
 }
 

@@ -184,7 +184,7 @@ func (l *Lookup) HandBack(ctx context.Context, q Query, answer Answer) {
 	if answer.Charge == nil || answer.Charge.Repeated {
 		return
 	}
-	err := l.desk.HandBack(commands.HandBack{Request: q.Request, AccountID: q.Caller.AccountID, Receipt: *answer.Charge})
+	err := l.desk.ReverseUndelivered(commands.UndeliveredCharge{Request: q.Request, AccountID: q.Caller.AccountID, Receipt: *answer.Charge})
 	if err != nil {
 		// Support finds the charge in the ledger by the request's id.
 		l.log.ErrorContext(ctx, "charge of a caller who left is not reversed", "request_id", q.Request.ID,

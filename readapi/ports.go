@@ -20,7 +20,7 @@ import (
 // Interfaces of the other parts, reduced to the methods used here. Their own packages document each
 // method and its errors.
 type (
-	// Desk decides about credits; *commands.Desk.
+	// Desk decides about credits; *commands.AccountWriter.
 	Desk interface {
 		Reserve(ctx context.Context, accountID string) (*commands.Reservation, error)
 		Confirm(ctx context.Context, r *commands.Reservation) error
@@ -28,16 +28,16 @@ type (
 		ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error)
 		Recall(ctx context.Context, in commands.Recall) ([]commands.Receipt, error)
 		ReleaseHold(ctx context.Context, in commands.ReleaseHold) error
-		HandBackHold(in commands.ReleaseHold) error
-		HandBack(in commands.HandBack) error
+		ReleaseUndelivered(in commands.ReleaseHold) error
+		ReverseUndelivered(in commands.UndeliveredCharge) error
 		Standing(ctx context.Context, accountID string) (commands.Standing, error)
 	}
 
-	// UsageDesk counts searches and logos durably; *commands.UsageDesk.
+	// UsageDesk counts searches and logos durably; *commands.QuotaWriter.
 	UsageDesk interface {
 		CountSearch(ctx context.Context, accountID string, at time.Time, limit int64) (used int64, err error)
 		CountLogo(ctx context.Context, accountID string, at time.Time, limit int64) error
-		HandBackLogo(accountID string, at time.Time)
+		ReturnLogo(accountID string, at time.Time)
 		Searches(ctx context.Context, accountID, month string) (int64, error)
 		SearchesSeen(ctx context.Context, accountID, month string) (int64, error)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/kurrent/esdbtest"
@@ -203,9 +204,9 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	n := &service{t: t, log: log, metrics: prometheus.NewRegistry(), logs: &logs{}, crawler: s.crawler}
 	snapshots, err := sqlstore.NewSnapshots(ctx, store)
 	s.must(err)
-	n.desk, err = commands.NewDesk(commands.DeskConfig{Shared: true}, log, snapshots)
+	n.desk, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, log, snapshots)
 	s.must(err)
-	usageDesk, err := commands.NewUsageDesk(commands.UsageConfig{Shared: true, Snapshots: snapshots}, log)
+	usageDesk, err := commands.NewQuotaWriter(streamwriter.Config{Shared: true}, log, snapshots)
 	s.must(err)
 	t.Cleanup(func() {
 		ended()

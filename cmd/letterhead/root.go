@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/internal/config"
 	"letterhead/projections"
 )
@@ -136,7 +136,7 @@ func (e *environment) looksAt(run folderRun) func(*cobra.Command, []string) erro
 
 func (e *environment) withFolder(use folderUse, run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		ctx := commands.WaitForLoading(cmd.Context())
+		ctx := streamwriter.WaitForLoading(cmd.Context())
 		return e.onService(ctx, e.args, e.openOwn(ctx, use), func(s *service) error { return run(ctx, s, cmd, args) })
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
@@ -59,8 +60,8 @@ type service struct {
 	positions   *sqlstore.Positions
 	snapshots   *sqlstore.Snapshots
 	assets      *assets.Store
-	desk        *commands.Desk
-	usageDesk   *commands.UsageDesk
+	desk        *commands.AccountWriter
+	usageDesk   *commands.QuotaWriter
 	recorder    *commands.UsageRecorder
 	brands      *commands.Brands
 	runner      *projections.Runner
@@ -213,7 +214,8 @@ func (s *service) openReadModels(ctx context.Context) error {
 func (s *service) openCommands(context.Context) error {
 	var err error
 	events := eventschemas.NewEncoder(s.runner.Format)
-	if s.desk, err = commands.NewDesk(commands.DeskConfig{Shared: s.config.Shared(), Events: events, Keys: s.idempotency, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.log, s.snapshots); err != nil {
+	writers := streamwriter.Config{Shared: s.config.Shared(), Encoder: events, Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}
+	if s.desk, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: writers, Keys: s.idempotency}, s.log, s.snapshots); err != nil {
 		return err
 	}
 	s.closing(s.endRun)
@@ -226,7 +228,7 @@ func (s *service) openCommands(context.Context) error {
 		}
 		return err
 	})
-	if s.usageDesk, err = commands.NewUsageDesk(commands.UsageConfig{Shared: s.config.Shared(), Events: events, Now: s.clock.Now, Snapshots: s.snapshots, Logger: s.logger, Registerer: s.metrics}, s.log); err != nil {
+	if s.usageDesk, err = commands.NewQuotaWriter(writers, s.log, s.snapshots); err != nil {
 		return err
 	}
 	s.closing(func() error {

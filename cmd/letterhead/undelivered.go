@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/runs"
@@ -114,7 +115,7 @@ func (e *environment) undelivered(ctx context.Context, o undeliveredOptions, sin
 	if e.service != nil && o.reverse && !o.yes {
 		return usageError{errors.New("a server holds this folder, and it cannot ask you; add --yes")}
 	}
-	ctx = commands.WaitForLoading(ctx)
+	ctx = streamwriter.WaitForLoading(ctx)
 	if !o.reverse || o.yes {
 		use := toRead
 		if o.reverse {

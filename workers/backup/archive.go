@@ -132,7 +132,7 @@ type Rest struct {
 // verifies the hash chain of every account. Positions are new; streams, revisions, ids and times are not. Places are how
 // far readers have come in the log, by name: Rest has the same in the new one.
 //
-// Errors: ErrForeignWriter, ErrDiffers, *commands.ChainError, those of both logs, ctx.Err().
+// Errors: ErrForeignWriter, ErrDiffers, *streamwriter.ChainError, those of both logs, ctx.Err().
 func (f *Failures) CopyRest(ctx context.Context, to eventlog.Log, places map[string]eventlog.Position) (out Rest, err error) {
 	c := newCopier(f.cfg, logOrigin{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: f.others()}, to)
 	c.places = placesOf(places)

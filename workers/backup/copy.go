@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/internal/eventlog"
 )
 
@@ -292,7 +292,7 @@ func together(events []eventlog.Recorded) int {
 // verifyChains checks the hash chain of every account in the target. It returns the events that hold,
 // and notes which streams are long.
 //
-// Errors: *commands.ChainError of each chain that is broken.
+// Errors: *streamwriter.ChainError of each chain that is broken.
 func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
 	streams := make([]string, 0, len(c.accounts))
 	for s := range c.accounts {
@@ -312,7 +312,7 @@ func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
 			group.Go(func() error {
 				var n int
 				err := retry(inner, c.cfg.RetryAfter, func() (err error) {
-					n, err = commands.VerifyChain(inner, c.to, s)
+					n, err = streamwriter.VerifyChain(inner, c.to, s)
 					return err
 				})
 				results <- checked{s, n, err}

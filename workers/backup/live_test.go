@@ -55,7 +55,7 @@ func live(t *testing.T, s side) *liveService {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk, err := commands.NewDesk(commands.DeskConfig{}, s.log, snapshots)
+	desk, err := commands.NewAccountWriter(commands.AccountWriterConfig{}, s.log, snapshots)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ type Migrated struct {
 // hash chain, copies the names and saves the positions of work that is done.
 //
 // Errors: ErrNotEmpty (nothing was written by this pass), ErrForeignWriter, ErrDiffers,
-// *commands.ChainError, those of both sides, ctx.Err(). After any of them but ErrNotEmpty a later pass goes
+// *streamwriter.ChainError, those of both sides, ctx.Err(). After any of them but ErrNotEmpty a later pass goes
 // on.
 func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target) (out Migrated, err error) {
 	if err := cfg.Validate(); err != nil {

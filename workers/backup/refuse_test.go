@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/internal/eventlog"
 	"letterhead/workers/backup"
 )
@@ -318,12 +318,12 @@ func TestABrokenChainIsTold(t *testing.T) {
 	w.append("account-a1", forged)
 	run(t, tiny(), from, folder)
 	_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(embedded(t).target()))
-	var broken *commands.ChainError
+	var broken *streamwriter.ChainError
 	if !errors.As(err, &broken) || broken.Stream != "account-a1" {
 		t.Errorf("restore: %v, want the broken chain of account-a1", err)
 	}
 	_, err = backup.Migrate(t.Context(), tiny(), true, from.source(), embedded(t).target())
-	if !errors.Is(err, commands.ErrChainBroken) {
+	if !errors.Is(err, streamwriter.ErrChainBroken) {
 		t.Errorf("migrate: %v, want ErrChainBroken", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 )
@@ -25,7 +25,7 @@ type Target struct {
 	Positions Positions
 	Done      []string
 	// Snapshots get the state of accounts with long streams; nil: none is left.
-	Snapshots commands.Snapshots
+	Snapshots streamwriter.Snapshots
 	// State, if it is not nil, keeps the database of the target from being served before the copy is whole.
 	State State
 }
@@ -90,7 +90,7 @@ func Inspect(ctx context.Context, from string) (*Manifest, error) {
 // the target. Of a target that holds the whole log already it only renews pictures and names.
 //
 // Errors: ErrNotBackup, ErrUnfinished, ErrNewer, ErrDamaged, ErrNotEmpty (nothing was written);
-// ErrForeignWriter, ErrDiffers, *commands.ChainError, those of the target, ctx.Err() (run it again to go on).
+// ErrForeignWriter, ErrDiffers, *streamwriter.ChainError, those of the target, ctx.Err() (run it again to go on).
 func Restore(ctx context.Context, cfg RestoreConfig, from string, open func(context.Context, *Manifest) (Target, error)) (out Restored, err error) {
 	if err := cfg.Validate(); err != nil {
 		return out, err

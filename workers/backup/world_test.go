@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
@@ -330,7 +330,7 @@ func chains(t tb, log eventlog.Log) {
 	for _, e := range all(t, log) {
 		if len(e.Stream) > 8 && e.Stream[:8] == backup.AccountPrefix && !seen[e.Stream] {
 			seen[e.Stream] = true
-			if _, err := commands.VerifyChain(t.Context(), log, e.Stream); err != nil {
+			if _, err := streamwriter.VerifyChain(t.Context(), log, e.Stream); err != nil {
 				t.Error(err)
 			}
 		}

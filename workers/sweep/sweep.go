@@ -45,7 +45,7 @@ const (
 	sweepBatch = 1000
 )
 
-// Desk releases holds; *commands.Desk. Its clock must be the sweeper's.
+// Desk releases holds; *commands.AccountWriter. Its clock must be the sweeper's.
 type Desk interface {
 	ReleaseOverdue(ctx context.Context, accountID string) (int, error)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
@@ -42,7 +43,7 @@ type world struct {
 	log       eventlog.Log
 	snapshots *sqlstore.Snapshots
 	brands    *commands.Brands
-	desk      *commands.Desk // for the test itself; each sweeper has its own
+	desk      *commands.AccountWriter // for the test itself; each sweeper has its own
 	requests  atomic.Int64
 	unchained []string // streams whose chain is invalid, on purpose
 	damaged   []string // streams whose events do not match their schemas, on purpose
@@ -84,9 +85,9 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) newDesk() *commands.Desk {
+func (w *world) newDesk() *commands.AccountWriter {
 	w.Helper()
-	desk, err := commands.NewDesk(commands.DeskConfig{Now: w.clock}, w.log, w.snapshots)
+	desk, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Now: w.clock}}, w.log, w.snapshots)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -334,7 +335,7 @@ func (w *world) check() {
 	}
 	for stream := range streams {
 		if strings.HasPrefix(stream, account.StreamPrefix) && !slices.Contains(w.unchained, stream) {
-			if _, err := commands.VerifyChain(ctx, w.log, stream); err != nil {
+			if _, err := streamwriter.VerifyChain(ctx, w.log, stream); err != nil {
 				w.Error(err)
 			}
 		}

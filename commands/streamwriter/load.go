@@ -1,4 +1,4 @@
-package commands
+package streamwriter
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // refresh brings the state up to date with the stream: the first time from a snapshot and the events
 // after it, later by reading the tail. A stream that is too long to be loaded within LoadWithin
 // continues to load in the background: the error is then a *LoadingError.
-func (a *actor[S]) refresh() error {
+func (a *Actor[S]) refresh() error {
 	if a.corrupt != nil && time.Now().Before(a.corruptUntil) {
 		return a.corrupt
 	}
@@ -22,29 +22,29 @@ func (a *actor[S]) refresh() error {
 	// ones.
 	before, began := a.state.Revisions(), time.Now()
 	if !a.loaded {
-		err := a.load(a.reg.ctx, began.Add(a.reg.cfg.LoadWithin))
+		err := a.load(a.all.ctx, began.Add(a.all.cfg.LoadWithin))
 		if errors.Is(err, errMoreToLoad) {
 			return a.loadLater(began, before)
 		}
 		return a.refreshed(err)
 	}
-	ctx, cancel := context.WithTimeout(a.reg.ctx, a.reg.cfg.LoadWithin)
+	ctx, cancel := context.WithTimeout(a.all.ctx, a.all.cfg.LoadWithin)
 	defer cancel()
 	err := a.readTail(ctx, time.Time{})
 	now := time.Now()
-	a.turns.seen(now, a.state.Revisions() > before, now.Sub(began))
+	a.fairness.seen(now, a.state.Revisions() > before, now.Sub(began))
 	return a.refreshed(err)
 }
 
 // refreshed records whether the state matches the stream.
-func (a *actor[S]) refreshed(err error) error {
+func (a *Actor[S]) refreshed(err error) error {
 	a.corrupt = nil
 	if err != nil {
 		err = storeError(fmt.Errorf("load %s: %w", a.stream, err))
 		a.distrust(err)
 		return err
 	}
-	a.dropDoubts(doubtWithin)
+	a.dropAmbiguous(AmbiguousFor)
 	a.loaded, a.stale = true, false
 	a.mu.Lock()
 	a.state.Publish(true)
@@ -55,7 +55,7 @@ func (a *actor[S]) refreshed(err error) error {
 // distrust closes the fast path. If only the store failed, the folded events are kept for the next
 // attempt; if the stream is corrupt, they are dropped. State that is only in memory, such as
 // reservations, is kept.
-func (a *actor[S]) distrust(err error) {
+func (a *Actor[S]) distrust(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state.Withdraw()
@@ -63,17 +63,17 @@ func (a *actor[S]) distrust(err error) {
 	if temporary(err) {
 		return
 	}
-	a.corrupt, a.corruptUntil = err, time.Now().Add(distrustFor)
+	a.corrupt, a.corruptUntil = err, time.Now().Add(DistrustFor)
 	a.resetLocked()
 }
 
 // resetLocked returns to the state before the first event.
-func (a *actor[S]) resetLocked() {
+func (a *Actor[S]) resetLocked() {
 	a.state.Reset()
 	a.loaded, a.snapshot = false, 0
 }
 
-func (a *actor[S]) reset() {
+func (a *Actor[S]) reset() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.resetLocked()
@@ -83,7 +83,7 @@ func (a *actor[S]) reset() {
 // has not grown by more than a page since, one read of the log. Events that were folded before an
 // error are kept, and the next call continues after them. It returns errMoreToLoad after the first
 // page that ends later than until; each page has its own deadline.
-func (a *actor[S]) load(ctx context.Context, until time.Time) error {
+func (a *Actor[S]) load(ctx context.Context, until time.Time) error {
 	if a.state.Revisions() == 0 && a.restore(ctx) {
 		end, err := a.readFromSnapshot(ctx)
 		switch {
@@ -96,8 +96,8 @@ func (a *actor[S]) load(ctx context.Context, until time.Time) error {
 			return errors.Join(err, ctx.Err())
 		}
 		// The snapshot is of another stream, for example if a backup replaced the log.
-		a.reg.metrics.snapshots.WithLabelValues("unfit").Inc()
-		a.reg.cfg.Logger.Error("snapshot does not fit its stream, folding from the beginning", "stream", a.stream, "error", err)
+		a.all.metrics.snapshots.WithLabelValues("unfit").Inc()
+		a.all.cfg.Logger.Error("snapshot does not fit its stream, folding from the beginning", "stream", a.stream, "error", err)
 		a.reset()
 	}
 	return a.readTail(ctx, until)
@@ -105,9 +105,9 @@ func (a *actor[S]) load(ctx context.Context, until time.Time) error {
 
 // readFromSnapshot reads the snapshot's last event, which shows whether the snapshot belongs to this
 // stream, and the rest of its page. It reports whether that was the end of the stream.
-func (a *actor[S]) readFromSnapshot(ctx context.Context) (end bool, err error) {
+func (a *Actor[S]) readFromSnapshot(ctx context.Context) (end bool, err error) {
 	last := a.state.Revisions() - 1
-	page, err := a.read(ctx, last, eventlog.Forward, tailPage)
+	page, err := a.read(ctx, last, eventlog.Forward, TailPage)
 	if err != nil {
 		return false, err
 	}
@@ -123,26 +123,26 @@ func (a *actor[S]) readFromSnapshot(ctx context.Context) (end bool, err error) {
 			return false, err
 		}
 	}
-	return len(page) < tailPage, nil
+	return len(page) < TailPage, nil
 }
 
 // restore takes the state from a snapshot. Any failure counts as no snapshot.
-func (a *actor[S]) restore(ctx context.Context) bool {
-	if a.reg.snapshots == nil {
+func (a *Actor[S]) restore(ctx context.Context) bool {
+	if a.all.snapshots == nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, snapshotWithin)
 	defer cancel()
-	revision, data, found, err := a.reg.snapshots.Load(ctx, a.stream, a.reg.kind.foldVersion)
+	revision, data, found, err := a.all.snapshots.Load(ctx, a.stream, a.all.kind.FoldVersion)
 	if err != nil && !errors.Is(err, sqlstore.ErrSnapshotDamaged) {
-		a.reg.cfg.Logger.Warn("snapshot could not be read", "stream", a.stream, "error", err)
+		a.all.cfg.Logger.Warn("snapshot could not be read", "stream", a.stream, "error", err)
 		return false
 	}
 	if err == nil && !found {
 		return false
 	}
 	// While an append is ambiguous every event from its revision on must be examined.
-	for _, d := range a.doubts {
+	for _, d := range a.ambiguous {
 		if err == nil && d.revision <= revision {
 			return false
 		}
@@ -153,16 +153,16 @@ func (a *actor[S]) restore(ctx context.Context) bool {
 	if err == nil {
 		return true
 	}
-	a.reg.metrics.snapshots.WithLabelValues("damaged").Inc()
-	a.reg.cfg.Logger.Error("snapshot is not usable, folding the stream from its beginning", "stream", a.stream, "error", err)
-	if err := a.reg.snapshots.Discard(ctx, a.stream, a.reg.kind.foldVersion); err != nil {
-		a.reg.cfg.Logger.Warn("snapshot could not be discarded", "stream", a.stream, "error", err)
+	a.all.metrics.snapshots.WithLabelValues("damaged").Inc()
+	a.all.cfg.Logger.Error("snapshot is not usable, folding the stream from its beginning", "stream", a.stream, "error", err)
+	if err := a.all.snapshots.Discard(ctx, a.stream, a.all.kind.FoldVersion); err != nil {
+		a.all.cfg.Logger.Warn("snapshot could not be discarded", "stream", a.stream, "error", err)
 	}
 	return false
 }
 
 // adopt makes a snapshot the state, or resets the state to before the first event.
-func (a *actor[S]) adopt(revision uint64, data []byte) error {
+func (a *Actor[S]) adopt(revision uint64, data []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err := a.state.UnmarshalBinary(data)
@@ -181,9 +181,9 @@ func (a *actor[S]) adopt(revision uint64, data []byte) error {
 var errMoreToLoad = fmt.Errorf("%w: the stream is longer than could be read in time", ErrBusy)
 
 // readTail folds the events of the stream that follow the state.
-func (a *actor[S]) readTail(ctx context.Context, until time.Time) error {
+func (a *Actor[S]) readTail(ctx context.Context, until time.Time) error {
 	for {
-		page, err := a.read(ctx, a.state.Revisions(), eventlog.Forward, tailPage)
+		page, err := a.read(ctx, a.state.Revisions(), eventlog.Forward, TailPage)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (a *actor[S]) readTail(ctx context.Context, until time.Time) error {
 				return err
 			}
 		}
-		if len(page) < tailPage {
+		if len(page) < TailPage {
 			return nil
 		}
 		if !a.loaded {
@@ -205,11 +205,11 @@ func (a *actor[S]) readTail(ctx context.Context, until time.Time) error {
 }
 
 // read reads one page. Its deadline keeps a call that hangs from using up all the time for loading.
-func (a *actor[S]) read(ctx context.Context, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
-	a.reg.metrics.reads.Inc()
-	ctx, cancel := context.WithTimeout(ctx, a.reg.cfg.AppendWithin)
+func (a *Actor[S]) read(ctx context.Context, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	a.all.metrics.reads.Inc()
+	ctx, cancel := context.WithTimeout(ctx, a.all.cfg.AppendWithin)
 	defer cancel()
-	page, err := a.reg.log.ReadStream(ctx, a.stream, from, direction, limit)
+	page, err := a.all.log.ReadStream(ctx, a.stream, from, direction, limit)
 	if err != nil {
 		return nil, storeError(err)
 	}
@@ -217,7 +217,7 @@ func (a *actor[S]) read(ctx context.Context, from uint64, direction eventlog.Dir
 }
 
 // fold checks one stored event and applies it.
-func (a *actor[S]) fold(rec *eventlog.Recorded) error {
+func (a *Actor[S]) fold(rec *eventlog.Recorded) error {
 	revision := a.state.Revisions()
 	if rec.Revision != revision {
 		return fmt.Errorf("%w: %s has revision %d where %d is due", eventlog.ErrCorrupt, a.stream, rec.Revision, revision)
@@ -238,7 +238,7 @@ func (a *actor[S]) fold(rec *eventlog.Recorded) error {
 		a.chain.Link(head)
 	}
 	a.position = rec.Position
-	a.settleDoubts(rec)
+	a.settleAmbiguous(rec)
 	return nil
 }
 
@@ -246,27 +246,27 @@ func (a *actor[S]) fold(rec *eventlog.Recorded) error {
 // often while the stream is loaded, but no more often than the state has entries, so that the cost per
 // event stays the same however much is remembered. An actor that ends saves earlier; otherwise an
 // occasionally used stream would always be folded whole.
-func (a *actor[S]) saveSnapshot(ends bool) {
+func (a *Actor[S]) saveSnapshot(ends bool) {
 	revisions := a.state.Revisions()
-	if a.reg.snapshots == nil || a.loaded && a.stale || revisions <= a.snapshot {
+	if a.all.snapshots == nil || a.loaded && a.stale || revisions <= a.snapshot {
 		return
 	}
-	every := a.reg.cfg.SnapshotEvery
+	every := a.all.cfg.SnapshotEvery
 	if !a.loaded {
-		every *= loadSnapshots
+		every *= LoadSnapshots
 	}
 	due := max(every, a.state.Remembered())
 	if ends {
-		due = min(due, finalSnapshot)
+		due = min(due, FinalSnapshot)
 	}
 	if revisions-a.snapshot < uint64(due) {
 		return
 	}
 	data, err := a.state.MarshalBinary()
 	if err != nil {
-		a.reg.cfg.Logger.Warn("snapshot could not be written", "stream", a.stream, "error", err)
+		a.all.cfg.Logger.Warn("snapshot could not be written", "stream", a.stream, "error", err)
 		return
 	}
 	a.snapshot = revisions // even if the saver has no room: the next one will do
-	a.reg.saver.offer(savedState{stream: a.stream, revision: revisions - 1, state: data})
+	a.all.saver.offer(savedState{stream: a.stream, revision: revisions - 1, state: data})
 }

@@ -1,4 +1,4 @@
-package commands
+package streamwriter
 
 import (
 	"context"
@@ -13,23 +13,23 @@ const (
 	maxPause   = 5 * time.Millisecond
 )
 
-// patience is a retry budget: pauses double, each drawn from the upper half so that colliding writers
+// retryBudget is a retry budget: pauses double, each drawn from the upper half so that colliding writers
 // separate, within a limit on the total time.
-type patience struct {
+type retryBudget struct {
 	end   time.Time
 	pause time.Duration
 }
 
-func newPatience(within time.Duration) patience {
-	return patience{end: time.Now().Add(within), pause: firstPause}
+func newRetryBudget(within time.Duration) retryBudget {
+	return retryBudget{end: time.Now().Add(within), pause: firstPause}
 }
 
 // left reports whether the limit leaves time for a pause.
-func (p *patience) left(pause time.Duration) bool { return !time.Now().Add(pause).After(p.end) }
+func (p *retryBudget) left(pause time.Duration) bool { return !time.Now().Add(pause).After(p.end) }
 
 // wait pauses before the next attempt. It returns false immediately if the limit would be exceeded or
 // ctx has ended.
-func (p *patience) wait(ctx context.Context) bool {
+func (p *retryBudget) wait(ctx context.Context) bool {
 	pause := delay.Jittered(p.pause)
 	p.pause = min(2*p.pause, maxPause)
 	return p.left(pause) && delay.For(ctx, pause) == nil

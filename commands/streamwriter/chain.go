@@ -1,4 +1,4 @@
-package commands
+package streamwriter
 
 import (
 	"context"
@@ -38,11 +38,39 @@ const verifyPage = 2048
 //
 // Errors: *ChainError, those of eventlog.Log.ReadStream.
 func VerifyChain(ctx context.Context, log eventlog.Log, stream string) (events int, err error) {
-	err = eachEvent(ctx, log, stream, func(*eventlog.Recorded, eventschemas.Hash) error {
+	err = ReadChain(ctx, log, stream, func(*eventlog.Recorded, eventschemas.Hash) error {
 		events++
 		return nil
 	}, nil)
 	return events, err
+}
+
+// ReadChain reads a stream from its beginning in pages, checks every link of its hash chain, and calls f
+// for each event with the chain's head. progress, which may be nil, is called with the number of events
+// of each page. Errors: *ChainError, those of ReadStream and of f.
+func ReadChain(ctx context.Context, log eventlog.Log, stream string, f func(rec *eventlog.Recorded, head eventschemas.Hash) error, progress func(events int)) error {
+	var head eventschemas.Hash
+	for revision := uint64(0); ; {
+		page, err := log.ReadStream(ctx, stream, revision, eventlog.Forward, verifyPage)
+		if err != nil {
+			return fmt.Errorf("verify %s from revision %d: %w", stream, revision, err)
+		}
+		for i := range page {
+			if head, err = nextHead(head, stream, revision, &page[i]); err != nil {
+				return err
+			}
+			if err := f(&page[i], head); err != nil {
+				return err
+			}
+			revision++
+		}
+		if progress != nil {
+			progress(len(page))
+		}
+		if len(page) < verifyPage {
+			return nil
+		}
+	}
 }
 
 // nextHead checks one stored event against the chain and returns its hash.

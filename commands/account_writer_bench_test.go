@@ -5,10 +5,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"letterhead/commands/streamwriter"
 )
 
 // chargers runs b.N reserved charges from callers goroutines over the accounts, round robin.
-func (w *world) chargers(b *testing.B, d *Desk, accounts []string, callers int) {
+func (w *world) chargers(b *testing.B, d *AccountWriter, accounts []string, callers int) {
 	appends, reads, events := w.log.appends.Load(), w.log.reads.Load(), w.eventCount()
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -53,7 +55,7 @@ func (w *world) eventCount() uint64 {
 	return uint64(head)
 }
 
-func (w *world) manyOpened(d *Desk, n int, credits int64) []string {
+func (w *world) manyOpened(d *AccountWriter, n int, credits int64) []string {
 	ids := make([]string, n)
 	var wg sync.WaitGroup
 	for i := range ids {
@@ -65,20 +67,20 @@ func (w *world) manyOpened(d *Desk, n int, credits int64) []string {
 
 func BenchmarkDeskOneAccount64(b *testing.B) {
 	w := newWorld(b)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	w.chargers(b, d, w.manyOpened(d, 1, 1<<40), 64)
 }
 
 func BenchmarkDesk1000Accounts(b *testing.B) {
 	w := newWorld(b)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	w.chargers(b, d, w.manyOpened(d, 1000, 1<<40), 64)
 }
 
 // Three desks on one account represent three nodes; see the ratio to BenchmarkDeskOneAccount64.
 func BenchmarkThreeDesksOneAccount64(b *testing.B) {
 	w := newWorld(b)
-	desks := []*Desk{w.desk(DeskConfig{}), w.desk(DeskConfig{}), w.desk(DeskConfig{})}
+	desks := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
 	id := w.opened(desks[0], 1<<40)
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -101,7 +103,7 @@ func BenchmarkThreeDesksOneAccount64(b *testing.B) {
 
 func BenchmarkReserve(b *testing.B) {
 	w := newWorld(b)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 1<<40)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
@@ -120,7 +122,7 @@ func BenchmarkReserve(b *testing.B) {
 func BenchmarkLoadWithSnapshot(b *testing.B) {
 	w := newWorld(b)
 	kept := newMemorySnapshots()
-	d := w.desk(DeskConfig{}, kept)
+	d := w.writer(AccountWriterConfig{}, kept)
 	id := w.opened(d, 1<<40)
 	var wg sync.WaitGroup
 	for range 512 {
@@ -132,10 +134,10 @@ func BenchmarkLoadWithSnapshot(b *testing.B) {
 	}
 	wg.Wait()
 	w.drain(d)
-	for name, snapshots := range map[string]Snapshots{"snapshot": kept, "whole": nil} {
+	for name, snapshots := range map[string]streamwriter.Snapshots{"snapshot": kept, "whole": nil} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				fresh, err := NewDesk(DeskConfig{}, w.log, snapshots)
+				fresh, err := NewAccountWriter(AccountWriterConfig{}, w.log, snapshots)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -3,21 +3,22 @@ package commands
 import (
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 )
 
-// ledger is an account and the part of it that the desk reads without queueing. The account belongs to
+// accountState is an account and the part of it that is read without queueing. The account belongs to
 // the actor's goroutine; shown and reserved are guarded by the actor's lock.
-type ledger struct {
+type accountState struct {
 	*account.Account
 
 	shown    shown
-	reserved int64    // credits of all reservations of this desk, in memory
+	reserved int64    // credits of all reservations of this account writer, in memory
 	answers  *answers // nil unless other nodes answer, too
 
-	expired int // holds that the prelude of the current round released
+	expired int // overdue holds that the current group released
 }
 
 // shown is the account as of its last durable event.
@@ -41,64 +42,64 @@ type shown struct {
 	running int64
 }
 
-func newLedger(id string, shared bool) *ledger {
-	l := &ledger{Account: account.New(id)}
+func newAccountState(id string, shared bool) *accountState {
+	s := &accountState{Account: account.New(id)}
 	if shared {
-		l.answers = newAnswers()
+		s.answers = newAnswers()
 	}
-	return l
+	return s
 }
 
 // Apply applies an event that is on the stream or about to be appended.
-func (l *ledger) Apply(ev eventschemas.Event, at time.Time) {
-	l.Account.Apply(ev, at)
-	l.answers.note(ev, at)
+func (s *accountState) Apply(ev eventschemas.Event, at time.Time) {
+	s.Account.Apply(ev, at)
+	s.answers.note(ev, at)
 }
 
 // Reset returns to the state before the first event. Reservations are kept, because they are in use.
-func (l *ledger) Reset() { l.Account = account.New(l.Account.ID()) }
+func (s *accountState) Reset() { s.Account = account.New(s.Account.ID()) }
 
-// Prelude releases overdue holds.
-func (l *ledger) Prelude(now time.Time) []authored {
-	out := l.ReleaseOverdue(now)
-	l.expired = len(out.Events)
-	var events []authored
+// BeforeGroup releases overdue holds.
+func (s *accountState) BeforeGroup(now time.Time) []streamwriter.Event {
+	out := s.ReleaseOverdue(now)
+	s.expired = len(out.Events)
+	var events []streamwriter.Event
 	for _, ev := range out.Events {
 		released, ok := ev.(eventschemas.HoldReleased)
 		if !ok {
 			continue
 		}
 		// The hold's request id is used, so that its ledger lines are found together.
-		events = append(events, authored{event: ev, request: Request{ID: l.HoldRequest(released.HoldID), Actor: actorDesk}})
+		events = append(events, streamwriter.Event{Event: ev, Request: Request{ID: s.HoldRequest(released.HoldID), Actor: actorAccountWriter}})
 	}
 	return events
 }
 
-// Finale returns nothing.
-func (l *ledger) Finale() []authored { return nil }
+// AfterGroup returns nothing.
+func (s *accountState) AfterGroup() []streamwriter.Event { return nil }
 
 // Publish publishes the account.
-func (l *ledger) Publish(durable bool) {
-	unheld := l.Unheld()
+func (s *accountState) Publish(durable bool) {
+	unheld := s.Unheld()
 	if !durable {
-		if spent := l.shown.running - unheld; spent > 0 {
-			l.shown.unheld -= spent
+		if spent := s.shown.running - unheld; spent > 0 {
+			s.shown.unheld -= spent
 		}
-		l.shown.running = unheld
+		s.shown.running = unheld
 		return
 	}
-	month := l.LastAt()
-	l.shown = shown{
+	month := s.LastAt()
+	s.shown = shown{
 		ready:     true,
-		status:    l.Status(),
-		plan:      l.Plan(),
-		balance:   l.Balance(),
-		held:      l.Held(),
-		openHolds: l.OpenHolds(),
+		status:    s.Status(),
+		plan:      s.Plan(),
+		balance:   s.Balance(),
+		held:      s.Held(),
+		openHolds: s.OpenHolds(),
 		month:     month,
-		lookups:   l.Lookups(month),
+		lookups:   s.Lookups(month),
 
-		forgotKeysUntil: askForKeysUntil(l.Account),
+		forgotKeysUntil: askForKeysUntil(s.Account),
 
 		unheld:  unheld,
 		running: unheld,
@@ -109,7 +110,7 @@ func (l *ledger) Publish(durable bool) {
 // charges. The period begins before the account forgets its first key, so that no command in progress
 // at that moment is decided without them.
 func askForKeysUntil(a *account.Account) time.Time {
-	const margin = DefaultMaxQueue
+	const margin = streamwriter.DefaultMaxQueue
 	if a.KeysRemembered() > account.MaxIdempotencyKeys-margin {
 		return a.LastAt().Add(account.IdempotencyWindow)
 	}
@@ -117,19 +118,19 @@ func askForKeysUntil(a *account.Account) time.Time {
 }
 
 // Withdraw marks the published account as unknown.
-func (l *ledger) Withdraw() { l.shown = shown{} }
+func (s *accountState) Withdraw() { s.shown = shown{} }
 
 // Idle reports whether no credit is reserved.
-func (l *ledger) Idle() bool { return l.reserved == 0 }
+func (s *accountState) Idle() bool { return s.reserved == 0 }
 
 // canReserve reports whether the published state allows a reservation.
-func (l *ledger) canReserve() bool {
-	return l.shown.ready && l.shown.status == account.Active && l.shown.unheld-l.reserved >= 1
+func (s *accountState) canReserve() bool {
+	return s.shown.ready && s.shown.status == account.Active && s.shown.unheld-s.reserved >= 1
 }
 
 // besideOne returns the credits that the other reservations deny to the owner of one. It is less than
 // their number if reserved credits are gone, spent by another node or refunded: the remaining credits
 // then go to the first to pay, because counted against each other all owners would be refused.
-func (l *ledger) besideOne() int64 {
-	return max(min(l.reserved, l.Unheld())-lookupCredits, 0)
+func (s *accountState) besideOne() int64 {
+	return max(min(s.reserved, s.Unheld())-lookupCredits, 0)
 }

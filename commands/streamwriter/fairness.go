@@ -1,4 +1,4 @@
-package commands
+package streamwriter
 
 import (
 	"fmt"
@@ -23,11 +23,11 @@ const (
 	// turns are left to a rival that has gone. From lookFirst on the stream is read before an append,
 	// which is cheaper than losing.
 	maxMoved, lookFirst = 8, 2
-	// aloneFor is how long a desk on a shared store appends in a row before it leaves a turn to
+	// AloneFor is how long an actor on a shared store appends in a row before it leaves a turn to
 	// possible unknown rivals: a rival that never succeeds leaves no trace. With one append's time in
 	// 200 ms that costs a busy account half a percent.
-	aloneFor = 100 * time.Millisecond
-	// aloneTurns, multiplied by the duration of a turn, replaces aloneFor on a slow store, up to
+	AloneFor = 100 * time.Millisecond
+	// aloneTurns, multiplied by the duration of a turn, replaces AloneFor on a slow store, up to
 	// aloneAtMost: less than SettleWithin, after which a node that never succeeded gives up. The pause
 	// is three turns, or one if that is more than maxAlonePause.
 	aloneTurns    = 20
@@ -44,34 +44,34 @@ const (
 	quickLosses = 3
 )
 
-// turns is an actor's knowledge about its rivals for the stream: desks of other nodes.
+// fairness is an actor's knowledge about its rivals for the stream: actors of other nodes.
 //
-// The store processes the appends to a stream one after the other, and a desk that lost has to read
+// The store processes the appends to a stream one after the other, and an actor that lost has to read
 // before it can retry. Without further rules the winner, which need not read, would be the first to
-// append again and would win every time if its callers are quick; the other desks' callers would wait
-// until they get ErrBusy. Therefore a desk that has appended and has rivals leaves the next turn to
+// append again and would win every time if its callers are quick; the other nodes' callers would wait
+// until they get ErrBusy. Therefore an actor that has appended and has rivals leaves the next turn to
 // them: it pauses for the duration of one append, while its callers send new commands, and the losers
-// retry immediately. The desks alternate, and each append contains all commands that a desk's callers
+// retry immediately. The nodes alternate, and each append contains all commands that a node's callers
 // have sent in the meantime.
 //
 // It belongs to the actor's goroutine.
-type turns struct {
+type fairness struct {
 	took      time.Duration // duration of an append call, a moving average
 	looked    time.Duration // duration of a read of the tail that found events, likewise
 	last      time.Time     // of the last append that landed
-	since     time.Time     // since when no other desk could have appended
+	since     time.Time     // since when no other node could have appended
 	rivalAt   time.Time     // when a rival was last seen
 	moved     int           // 0 to maxMoved: how often, recently, others were found to have appended
 	skip      int           // groups still to process without gathering
 	fruitless int           // the last such number
 }
 
-// turn is the time that a desk that lost needs to read and append.
-func (t *turns) turn() time.Duration {
-	if t.took == 0 {
+// turn is the time that an actor that lost needs to read and append.
+func (f *fairness) turn() time.Duration {
+	if f.took == 0 {
 		return firstTurn
 	}
-	return min(max(t.took+t.looked, shortestTurn), longestTurn)
+	return min(max(f.took+f.looked, shortestTurn), longestTurn)
 }
 
 // average is a moving average. It adapts quickly: up when the store becomes slow, because a node that
@@ -85,36 +85,36 @@ func average(before, now time.Duration) time.Duration {
 }
 
 // won records an append that landed.
-func (t *turns) won(now time.Time, took time.Duration) {
-	t.took = average(t.took, took)
-	t.last = now
+func (f *fairness) won(now time.Time, took time.Duration) {
+	f.took = average(f.took, took)
+	f.last = now
 }
 
 // seen records the result of a read of the stream's tail.
-func (t *turns) seen(now time.Time, foreign bool, took time.Duration) {
+func (f *fairness) seen(now time.Time, foreign bool, took time.Duration) {
 	if !foreign {
-		t.moved = max(t.moved-1, 0)
+		f.moved = max(f.moved-1, 0)
 		return
 	}
-	t.looked = average(t.looked, took)
-	t.moved = min(t.moved+1, maxMoved)
-	t.rivalAt, t.since = now, now
+	f.looked = average(f.looked, took)
+	f.moved = min(f.moved+1, maxMoved)
+	f.rivalAt, f.since = now, now
 }
 
-// leave returns how long the next append waits for other desks; usually 0.
-func (t *turns) leave(now time.Time, shared bool) time.Duration {
-	turn := t.turn()
-	idle := now.Sub(t.last)
+// leave returns how long the next append waits for other nodes; usually 0.
+func (f *fairness) leave(now time.Time, shared bool) time.Duration {
+	turn := f.turn()
+	idle := now.Sub(f.last)
 	if idle >= 2*turn {
-		t.since = now // other desks had time to append
+		f.since = now // other nodes had time to append
 		return 0
 	}
-	rivals := t.moved > 0 && now.Sub(t.rivalAt) < rivalryFor
+	rivals := f.moved > 0 && now.Sub(f.rivalAt) < rivalryFor
 	switch {
-	case rivals && t.last.After(t.rivalAt):
+	case rivals && f.last.After(f.rivalAt):
 		return max(turn+rand.N(turn/4)-idle, 0)
-	case !rivals && shared && now.Sub(t.since) >= max(aloneFor, min(aloneTurns*turn, aloneAtMost)):
-		t.since = now
+	case !rivals && shared && now.Sub(f.since) >= max(AloneFor, min(aloneTurns*turn, aloneAtMost)):
+		f.since = now
 		return max(turn, min(3*turn, maxAlonePause))
 	}
 	return 0
@@ -122,61 +122,61 @@ func (t *turns) leave(now time.Time, shared bool) time.Duration {
 
 // gathering returns how long to wait for the next of the answered callers, and the limit for all of
 // them; 0 for no wait.
-func (t *turns) gathering(answered int) (pause, most time.Duration) {
-	most = min(t.took, gatherAtMost)
+func (f *fairness) gathering(answered int) (pause, most time.Duration) {
+	most = min(f.took, gatherAtMost)
 	switch {
-	case answered < 2, most < gatherFrom, time.Since(t.rivalAt) < rivalryFor: // leave returns the pauses for rivals
+	case answered < 2, most < gatherFrom, time.Since(f.rivalAt) < rivalryFor: // leave returns the pauses for rivals
 		return 0, 0
-	case t.skip > 0:
-		t.skip--
+	case f.skip > 0:
+		f.skip--
 		return 0, 0
 	}
 	return most / 4, most
 }
 
-// gathered records how many tasks were queued before and after a pause. Those before came while the append was under way;
-// without the pause, tasks keep coming at that rate. A pause is useful only if they came at more than twice that rate: each
-// task above it saves an append's duration, and each one queued before has waited.
-func (t *turns) gathered(before, after int, waited time.Duration) {
-	if after > before && time.Duration(after-before)*t.took >= 2*time.Duration(before)*waited {
-		t.fruitless /= 2
+// gathered records how many commands were queued before and after a pause. Those before came while the append was under way;
+// without the pause, commands keep coming at that rate. A pause is useful only if they came at more than twice that rate: each
+// command above it saves an append's duration, and each one queued before has waited.
+func (f *fairness) gathered(before, after int, waited time.Duration) {
+	if after > before && time.Duration(after-before)*f.took >= 2*time.Duration(before)*waited {
+		f.fruitless /= 2
 		return
 	}
-	t.fruitless = min(max(2*t.fruitless, 1), maxFruitless)
-	t.skip = t.fruitless
+	f.fruitless = min(max(2*f.fruitless, 1), maxFruitless)
+	f.skip = f.fruitless
 }
 
 // stale reports whether the stream has probably moved on.
-func (t *turns) stale() bool { return t.moved >= lookFirst }
+func (f *fairness) stale() bool { return f.moved >= lookFirst }
 
-// prepare brings the state up to date for a decision, after rivals had their turn. It adds tasks
+// prepare brings the state up to date for a decision, after rivals had their turn. It adds commands
 // queued in the meantime to the group, and reports whether the tail was read after the whole group was
 // taken.
-func (a *actor[S]) prepare(group []*task[S]) (_ []*task[S], fresh bool, err error) {
-	if pause := a.turns.leave(time.Now(), a.reg.cfg.Shared); pause > 0 {
-		a.reg.metrics.yields.Inc()
-		_ = delay.For(a.reg.ctx, pause) // a canceled context is detected below
+func (a *Actor[S]) prepare(group []*queued[S]) (_ []*queued[S], fresh bool, err error) {
+	if pause := a.fairness.leave(time.Now(), a.all.cfg.Shared); pause > 0 {
+		a.all.metrics.yields.Inc()
+		_ = delay.For(a.all.ctx, pause) // a canceled context is detected below
 		group = a.join(group)
 	}
-	if !a.loaded || a.stale || a.turns.stale() {
+	if !a.loaded || a.stale || a.fairness.stale() {
 		return group, true, a.refresh()
 	}
 	return group, false, nil
 }
 
-// afterLoss reads the winner's events, and adds tasks queued in the meantime to the group. Errors:
+// afterLoss reads the winner's events, and adds commands queued in the meantime to the group. Errors:
 // ErrBusy when the retry budget is exhausted, and those of reading.
-func (a *actor[S]) afterLoss(settle *patience, lost int, group []*task[S]) ([]*task[S], error) {
+func (a *Actor[S]) afterLoss(settle *retryBudget, lost int, group []*queued[S]) ([]*queued[S], error) {
 	if lost == 1 { // the previous append may have waited for an unavailable store
-		*settle = newPatience(a.reg.cfg.SettleWithin)
+		*settle = newRetryBudget(a.all.cfg.SettleWithin)
 	}
 	pause := time.Duration(0)
 	if lost > quickLosses {
-		pause = rand.N(min(time.Duration(lost), maxLossPause) * a.turns.turn() / 2)
+		pause = rand.N(min(time.Duration(lost), maxLossPause) * a.fairness.turn() / 2)
 	}
-	if !settle.left(pause) || pause > 0 && delay.For(a.reg.ctx, pause) != nil {
+	if !settle.left(pause) || pause > 0 && delay.For(a.all.ctx, pause) != nil {
 		a.stale = true
-		return group, fmt.Errorf("conflicts on %s could not be settled within %s: %w", a.stream, a.reg.cfg.SettleWithin, ErrBusy)
+		return group, fmt.Errorf("conflicts on %s could not be settled within %s: %w", a.stream, a.all.cfg.SettleWithin, ErrBusy)
 	}
 	group = a.join(group)
 	return group, a.refresh()

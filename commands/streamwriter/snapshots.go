@@ -1,4 +1,4 @@
-package commands
+package streamwriter
 
 import (
 	"context"
@@ -10,15 +10,15 @@ import (
 
 // Limits of saving and loading snapshots.
 const (
-	// finalSnapshot is the number of new events from which an ending actor saves a last snapshot.
-	finalSnapshot = 256
+	// FinalSnapshot is the number of new events from which an ending actor saves a last snapshot.
+	FinalSnapshot = 256
 	// maxSavesWaiting and maxSaveBytes limit the states that wait to be saved; further ones are
 	// skipped, but a state larger than maxSaveBytes is accepted if no other is waiting.
 	maxSavesWaiting = 64
 	maxSaveBytes    = 64 << 20
-	// loadSnapshots multiplies SnapshotEvery while a stream is loaded: 262,144 events by default, some
+	// LoadSnapshots multiplies SnapshotEvery while a stream is loaded: 262,144 events by default, some
 	// seconds of work.
-	loadSnapshots = 64
+	LoadSnapshots = 64
 	// snapshotWithin limits the read of a snapshot; without one the stream is folded.
 	snapshotWithin = 5 * time.Second
 	// saveWithin limits one save.
@@ -52,7 +52,7 @@ type saver struct {
 	once    sync.Once
 }
 
-func newSaver(to Snapshots, foldVersion int, logger *slog.Logger, m *deskMetrics) *saver {
+func newSaver(to Snapshots, foldVersion int, logger *slog.Logger, m *metrics) *saver {
 	s := &saver{queue: make(chan savedState, maxSavesWaiting), done: make(chan struct{})}
 	go func() {
 		defer close(s.done)

@@ -1,4 +1,4 @@
-package commands
+package streamwriter
 
 import (
 	"time"
@@ -8,29 +8,29 @@ import (
 	"letterhead/internal/telemetry"
 )
 
-// deskMetrics are the metrics of one desk. They are labeled with the desk's name, so that several
-// desks can share a registry.
-type deskMetrics struct {
-	charge        prometheus.Observer
-	group         prometheus.Histogram
-	appendTime    prometheus.Histogram
-	events        prometheus.Counter
-	reads         prometheus.Counter
-	conflicts     prometheus.Counter
-	yields        prometheus.Counter
-	retries       prometheus.Counter
-	refused       *prometheus.CounterVec
-	snapshots     *prometheus.CounterVec
-	live          prometheus.Gauge
-	loading       prometheus.Gauge
-	evicted       prometheus.Counter
-	handedBack    prometheus.Counter
-	notHandedBack prometheus.Counter
+// metrics are the metrics of one kind of stream. They carry its label, so that several kinds can share
+// a registerer.
+type metrics struct {
+	command        prometheus.Observer
+	group          prometheus.Histogram
+	appendTime     prometheus.Histogram
+	events         prometheus.Counter
+	reads          prometheus.Counter
+	conflicts      prometheus.Counter
+	yields         prometheus.Counter
+	retries        prometheus.Counter
+	refused        *prometheus.CounterVec
+	snapshots      *prometheus.CounterVec
+	live           prometheus.Gauge
+	loading        prometheus.Gauge
+	evicted        prometheus.Counter
+	compensated    prometheus.Counter
+	notCompensated prometheus.Counter
 }
 
-// newDeskMetrics creates and registers the metrics of the desk; a nil registerer registers nothing.
-func newDeskMetrics(desk string, registerer prometheus.Registerer) (*deskMetrics, error) {
-	labels := prometheus.Labels{"desk": desk}
+// newMetrics creates and registers the metrics; a nil registerer registers nothing.
+func newMetrics(label string, registerer prometheus.Registerer) (*metrics, error) {
+	labels := prometheus.Labels{"desk": label}
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels})
 	}
@@ -41,9 +41,9 @@ func newDeskMetrics(desk string, registerer prometheus.Registerer) (*deskMetrics
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: labels, Buckets: buckets})
 	}
 	latency := prometheus.ExponentialBuckets(0.0001, 2.5, 12) // 0.1 ms to 2.4 s
-	charge := histogram("letterhead_desk_command_seconds", "Time from asking for a charge or count to its durable answer.", latency)
-	m := &deskMetrics{
-		charge:     charge,
+	command := histogram("letterhead_desk_command_seconds", "Time from asking for a charge or count to its durable answer.", latency)
+	m := &metrics{
+		command:    command,
 		group:      histogram("letterhead_desk_group_commands", "Commands that were decided for one append.", prometheus.ExponentialBuckets(1, 2, 10)),
 		appendTime: histogram("letterhead_desk_append_seconds", "Time of one append with its repeats.", latency),
 		events:     counter("letterhead_desk_events_total", "Events appended."),
@@ -59,15 +59,15 @@ func newDeskMetrics(desk string, registerer prometheus.Registerer) (*deskMetrics
 		loading: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "letterhead_desk_loading_streams", Help: "Streams that are loaded in the background; their commands are refused meanwhile.", ConstLabels: labels,
 		}),
-		evicted:       counter("letterhead_desk_evicted_total", "Streams dropped from memory to make room."),
-		handedBack:    counter("letterhead_desk_handed_back_total", "Charges and holds handed back because their caller had gone."),
-		notHandedBack: counter("letterhead_desk_not_handed_back_total", "Charges and holds that could not be handed back and are left to an operator."),
+		evicted:        counter("letterhead_desk_evicted_total", "Streams dropped from memory to make room."),
+		compensated:    counter("letterhead_desk_handed_back_total", "Charges and holds submitted back because their caller had gone."),
+		notCompensated: counter("letterhead_desk_not_handed_back_total", "Charges and holds that could not be submitted back and are left to an operator."),
 	}
-	return m, telemetry.Register(registerer, charge, m.group, m.appendTime, m.events, m.reads, m.conflicts, m.yields, m.retries, m.refused,
-		m.snapshots, m.live, m.loading, m.evicted, m.handedBack, m.notHandedBack)
+	return m, telemetry.Register(registerer, command, m.group, m.appendTime, m.events, m.reads, m.conflicts, m.yields, m.retries, m.refused,
+		m.snapshots, m.live, m.loading, m.evicted, m.compensated, m.notCompensated)
 }
 
-func (m *deskMetrics) appended(commands, events int, took time.Duration) {
+func (m *metrics) appended(commands, events int, took time.Duration) {
 	m.group.Observe(float64(commands))
 	m.events.Add(float64(events))
 	m.appendTime.Observe(took.Seconds())

@@ -6,12 +6,13 @@ import (
 	"sync"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/domain/plan"
 	"letterhead/domain/usage"
 	"letterhead/internal/eventlog"
 )
 
-// maxAllotments limits the accounts whose allotments a desk remembers: about 20 MB. Beyond it an
+// maxAllotments limits the accounts whose allotments a quota writer remembers: about 20 MB. Beyond it an
 // arbitrary one is forgotten, and its remaining allotted requests are lost to that account.
 const maxAllotments = 100_000
 
@@ -21,14 +22,14 @@ const maxAllotments = 100_000
 //
 // Requests are allotted ahead, durably, and most calls take one of those without reading the log.
 // Fewer are allotted ahead the nearer the limit is, and finally each is allotted singly. However many
-// desks there are, and whichever are killed, no more calls return nil in a month than the limit: each
-// corresponds to a request that is allotted on the stream, and the unused allotments of a killed desk
+// writers there are, and whichever are killed, no more calls return nil in a month than the limit: each
+// corresponds to a request that is allotted on the stream, and the unused allotments of a killed writer
 // are never served. If the limit of a month is known to be reached, requests are refused without
 // reading the log, because the allotted number never decreases.
 //
 // Errors: ErrQuotaExceeded (a *usage.QuotaExceededError; final), ErrBusy, ErrUnknownOutcome,
 // account.ErrNotFound for an invalid account id, eventlog.ErrUnavailable, ctx.Err().
-func (d *UsageDesk) CountLogo(ctx context.Context, accountID string, at time.Time, limit int64) error {
+func (d *QuotaWriter) CountLogo(ctx context.Context, accountID string, at time.Time, limit int64) error {
 	limit = max(limit, plan.Unlimited)
 	of := allotmentOf{account: accountID, month: usage.MonthOf(at)}
 	taken, ahead, err := d.logos.take(of, limit)
@@ -36,20 +37,20 @@ func (d *UsageDesk) CountLogo(ctx context.Context, accountID string, at time.Tim
 		return err
 	}
 	started := time.Now()
-	j := &logoJob{of: of, limit: limit, want: ahead, held: &d.logos}
-	if err := d.months.do(ctx, tallyKey(accountID, of.month), &task[*tally]{job: j}); err != nil {
+	c := &logoCommand{of: of, limit: limit, want: ahead, held: &d.logos}
+	if err := d.months.Do(ctx, quotaKey(accountID, of.month), Request{}, c); err != nil {
 		return err
 	}
-	d.metrics.charge.Observe(time.Since(started).Seconds())
+	d.months.Observe(time.Since(started))
 	return nil
 }
 
-// HandBackLogo returns the allotted request that CountLogo took for a request that was not served
+// ReturnLogo returns the allotted request that CountLogo took for a request that was not served
 // after all, so that the account's next request can use it. at is the argument of that CountLogo call;
 // call it at most once for each nil of CountLogo. The request is allotted already, so nothing is
-// appended, and a desk that has forgotten the account or is killed loses it.
-func (d *UsageDesk) HandBackLogo(accountID string, at time.Time) {
-	d.logos.handBack(allotmentOf{account: accountID, month: usage.MonthOf(at)})
+// appended, and a writer that has forgotten the account or is killed loses it.
+func (d *QuotaWriter) ReturnLogo(accountID string, at time.Time) {
+	d.logos.putBack(allotmentOf{account: accountID, month: usage.MonthOf(at)})
 }
 
 // allotmentOf identifies an account's month.
@@ -58,15 +59,15 @@ type allotmentOf struct {
 	month   usage.Month
 }
 
-// allotment is a desk's knowledge about one month. Requests of a month are numbered in the order in
+// allotment is a quota writer's knowledge about one month. Requests of a month are numbered in the order in
 // which they are allotted.
 type allotment struct {
-	last int64 // the last number known to be allotted, to any desk
-	held int64 // how many this desk may still use; they are assumed to be the last ones, which is never too low
-	size int64 // the most that this desk was allotted in one event, for the request and ahead
+	last int64 // the last number known to be allotted, to any quota writer
+	held int64 // how many this writer may still use; they are assumed to be the last ones, which is never too low
+	size int64 // the most that this writer was allotted in one event, for the request and ahead
 }
 
-// allotments are the months that a desk remembers. They are separate from the tallies, which are
+// allotments are the months that a quota writer remembers. They are separate from the states, which are
 // evicted when unused.
 type allotments struct {
 	mu sync.Mutex
@@ -92,8 +93,8 @@ func (h *allotments) take(of allotmentOf, limit int64) (taken bool, ahead int64,
 	return true, 0, nil
 }
 
-// learn records that numbers up to last are allotted, and that held of them belong to this desk; size
-// is 0 if they were not allotted to this desk just now.
+// learn records that numbers up to last are allotted, and that held of them belong to this writer; size
+// is 0 if they were not allotted to this writer just now.
 func (h *allotments) learn(of allotmentOf, last, held, size int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,8 +114,8 @@ func (h *allotments) learn(of allotmentOf, last, held, size int64) {
 	h.of[of] = a
 }
 
-// handBack returns a taken request.
-func (h *allotments) handBack(of allotmentOf) {
+// putBack returns a taken request.
+func (h *allotments) putBack(of allotmentOf) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if a, known := h.of[of]; known {
@@ -123,8 +124,8 @@ func (h *allotments) handBack(of allotmentOf) {
 	}
 }
 
-// logoJob allots one logo request, and some ahead.
-type logoJob struct {
+// logoCommand allots one logo request, and some ahead.
+type logoCommand struct {
 	of    allotmentOf
 	limit int64
 	want  int64 // ahead
@@ -135,47 +136,47 @@ type logoJob struct {
 	known bool  // whether they are known to be allotted
 }
 
-func (j *logoJob) decide(t *tally, _ time.Time) (verdict, error) {
+func (c *logoCommand) Decide(t *quotaState, _ time.Time) (streamwriter.Decision, error) {
 	want := t.joined.logos + 1
-	allotted, _, err := t.counter.AllotLogos(want, j.limit)
+	allotted, _, err := t.counter.AllotLogos(want, c.limit)
 	if err != nil {
-		return verdict{}, err
+		return streamwriter.Decision{}, err
 	}
 	if allotted < want {
-		return verdict{}, &usage.QuotaExceededError{What: "logos", Month: t.month, Used: t.counter.Logos() + t.joined.logos, Limit: j.limit}
+		return streamwriter.Decision{}, &usage.QuotaExceededError{What: "logos", Month: t.month, Used: t.counter.Logos() + t.joined.logos, Limit: c.limit}
 	}
-	j.ahead = 0
+	c.ahead = 0
 	if !t.joined.ahead { // once for all waiting requests
-		j.ahead = min(j.want, t.counter.LogosAhead(want, j.limit))
+		c.ahead = min(c.want, t.counter.LogosAhead(want, c.limit))
 	}
-	return verdict{joined: true}, nil
+	return streamwriter.Decision{Joined: true}, nil
 }
 
-func (j *logoJob) applied(t *tally) {
-	t.joined.logos += 1 + j.ahead
-	t.joined.ahead = t.joined.ahead || j.ahead > 0
-	j.last = t.counter.Logos() + t.joined.logos
+func (c *logoCommand) Applied(t *quotaState) {
+	t.joined.logos += 1 + c.ahead
+	t.joined.ahead = t.joined.ahead || c.ahead > 0
+	c.last = t.counter.Logos() + t.joined.logos
 }
 
-func (j *logoJob) undone(*tally) {} // Rollback reverts all of them
+func (c *logoCommand) Undone(*quotaState) {} // Rollback reverts all of them
 
-func (j *logoJob) finished(_ *actor[*tally], err error, _ eventlog.Position) {
+func (c *logoCommand) Finished(_ *quotaActor, err error, _ eventlog.Position) {
 	var quota *usage.QuotaExceededError
 	switch {
 	case err == nil:
-		j.known = true
-		j.held.learn(j.of, j.last, j.ahead, 1+j.ahead)
+		c.known = true
+		c.held.learn(c.of, c.last, c.ahead, 1+c.ahead)
 	case errors.As(err, &quota):
-		j.held.learn(j.of, quota.Used, 0, 0)
+		c.held.learn(c.of, quota.Used, 0, 0)
 	}
 }
 
-// orphaned passes the allotted request of a caller who left to another request. Requests of an
+// Compensation passes the allotted request of a caller who left to another request. Requests of an
 // ambiguous append stay unused, even if the append landed: ambiguous appends that were abandoned end
 // here, too.
-func (j *logoJob) orphaned() *task[*tally] {
-	if j.known {
-		j.held.learn(j.of, j.last, 1, 0)
+func (c *logoCommand) Compensation() *streamwriter.Compensation[*quotaState] {
+	if c.known {
+		c.held.learn(c.of, c.last, 1, 0)
 	}
 	return nil
 }

@@ -8,13 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"letterhead/commands/streamwriter"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
 // leaves charges for a caller who leaves as soon as the charge is durable; from then on the log is
 // down.
-func (w *world) leaves(d *Desk, id string) (request string) {
+func (w *world) leaves(d *AccountWriter, id string) (request string) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -40,7 +41,7 @@ func (w *world) logIsBack() { w.log.set(func(f *faults) { f.before, f.after = ni
 func TestWhatIsOwedOutlivesAnOutageUnderTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d := w.desk(DeskConfig{})
+		d := w.writer(AccountWriterConfig{})
 		id := w.opened(d, 0)
 		gone := w.leaves(d, id)
 		for range 200 {
@@ -49,9 +50,9 @@ func TestWhatIsOwedOutlivesAnOutageUnderTraffic(t *testing.T) {
 			}
 			time.Sleep(10 * time.Microsecond)
 		}
-		time.Sleep(owedWithin - 5*time.Second)
+		time.Sleep(streamwriter.CompensateWithin - 5*time.Second)
 		w.logIsBack()
-		time.Sleep(2 * maxOwedPause)
+		time.Sleep(2 * streamwriter.MaxCompensationPause)
 		synctest.Wait()
 		if l := w.ledger(id); l.balance != 50 || l.reversed[gone] != 1 {
 			t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
@@ -64,16 +65,16 @@ func TestWhatIsOwedOutlivesAnOutageUnderTraffic(t *testing.T) {
 func TestWhatIsOwedIsLeftToAnOperatorAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d := w.desk(DeskConfig{IdleAfter: time.Second})
+		d := w.writer(AccountWriterConfig{Config: streamwriter.Config{IdleAfter: time.Second}})
 		id := w.opened(d, 0)
 		before := w.log.appends.Load()
 		gone := w.leaves(d, id)
-		time.Sleep(owedWithin + 10*time.Second)
+		time.Sleep(streamwriter.CompensateWithin + 10*time.Second)
 		synctest.Wait()
 		if n := w.log.appends.Load() - before; n < 60 || n > 200 {
 			t.Errorf("%d attempts in a minute", n)
 		}
-		if n := d.liveAccounts(); n != 0 {
+		if n := d.accounts.Live(); n != 0 {
 			t.Errorf("%d accounts in memory", n)
 		}
 		w.logIsBack()
@@ -87,7 +88,7 @@ func TestWhatIsOwedIsLeftToAnOperatorAfterAWhile(t *testing.T) {
 // then does not lose them either.
 func TestHandBackPastAFullQueue(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{MaxQueue: 2})
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 2}})
 	id := w.opened(d, 0)
 	in := w.lookup(id)
 	receipt, err := d.ChargeLookup(t.Context(), in)
@@ -117,9 +118,9 @@ func TestHandBackPastAFullQueue(t *testing.T) {
 	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrBusy) {
 		t.Fatalf("the queue is not full: %v", err)
 	}
-	back := HandBack{Request: in.Request, AccountID: id, Receipt: receipt}
+	back := UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: receipt}
 	for range 3 { // more than the queue accepts; repeating it changes nothing
-		if err := d.HandBack(back); err != nil {
+		if err := d.ReverseUndelivered(back); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,34 +130,34 @@ func TestHandBackPastAFullQueue(t *testing.T) {
 	if l := w.ledger(id); l.reversed[in.Request.ID] != 1 || failures != 0 {
 		t.Fatalf("reversed %v, %d failures left", l.reversed, failures)
 	}
-	if err := d.HandBack(back); !errors.Is(err, ErrBusy) {
+	if err := d.ReverseUndelivered(back); !errors.Is(err, ErrBusy) {
 		t.Errorf("after the desk has shut down: %v", err)
 	}
 }
 
 func TestHandBackHasALimit(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
 	in := w.lookup(id)
 	receipt, err := d.ChargeLookup(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back := HandBack{Request: in.Request, AccountID: id, Receipt: receipt}
-	if err := d.HandBack(HandBack{AccountID: id, Receipt: receipt}); !errors.Is(err, ErrInvalidRequest) {
+	back := UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: receipt}
+	if err := d.ReverseUndelivered(UndeliveredCharge{AccountID: id, Receipt: receipt}); !errors.Is(err, ErrInvalidRequest) {
 		t.Errorf("without a request: %v", err)
 	}
 	g := w.holdUp()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
-	for range maxHandedIn {
-		if err := d.HandBack(back); err != nil {
+	for range streamwriter.MaxSubmitted {
+		if err := d.ReverseUndelivered(back); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := d.HandBack(back); !errors.Is(err, ErrBusy) {
+	if err := d.ReverseUndelivered(back); !errors.Is(err, ErrBusy) {
 		t.Errorf("past the limit: %v", err)
 	}
 	close(g.open)
@@ -174,7 +175,7 @@ func TestARepeatKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
 	for name, bothLeave := range map[string]bool{"the repeat is answered": false, "both leave": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			d := w.desk(DeskConfig{})
+			d := w.writer(AccountWriterConfig{})
 			id := w.opened(d, 0)
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := w.lookup(id), w.lookup(id)
@@ -217,7 +218,7 @@ func TestARepeatKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
 // repeat's own receipt reverses nothing.
 func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
 	w := newWorld(t)
-	d := w.desk(DeskConfig{})
+	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
 	in := w.lookup(id)
 	in.Once = onceOf(1, 2)
@@ -232,7 +233,7 @@ func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
 		t.Fatalf("second %+v, %v", second, err)
 	}
 	for request, receipt := range map[Request]Receipt{again.Request: second, in.Request: first} {
-		if err := d.HandBack(HandBack{Request: request, AccountID: id, Receipt: receipt}); err != nil {
+		if err := d.ReverseUndelivered(UndeliveredCharge{Request: request, AccountID: id, Receipt: receipt}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,7 +248,7 @@ func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
 func TestTheSameRequestIsChargedOnce(t *testing.T) {
 	w := newWorld(t)
 	kept := newMemorySnapshots()
-	d := w.desk(DeskConfig{SnapshotEvery: 1}, kept)
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 1}}, kept)
 	id := w.opened(d, 0)
 	in := w.lookup(id)
 	first, err := d.ChargeLookup(t.Context(), in)
@@ -255,12 +256,12 @@ func TestTheSameRequestIsChargedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.drain(d)
-	next := w.desk(DeskConfig{}, kept)
+	next := w.writer(AccountWriterConfig{}, kept)
 	again, err := next.ChargeLookup(t.Context(), in)
 	if err != nil || !again.Repeated || again.ChargeID != first.ChargeID || again.Revision != first.Revision || again.Balance != 49 {
 		t.Fatalf("again %+v, %v", again, err)
 	}
-	if err := next.HandBack(HandBack{Request: in.Request, AccountID: id, Receipt: first}); err != nil {
+	if err := next.ReverseUndelivered(UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: first}); err != nil {
 		t.Fatal(err)
 	}
 	w.drain(next)

@@ -1,4 +1,4 @@
-package commands
+package streamwriter
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 
 // Limits of loading in the background.
 const (
-	// maxLoads limits the streams of one desk that are loaded in the background at a time: each uses
+	// MaxLoads limits the streams of one set of actors that are loaded in the background at a time: each uses
 	// most of a processor. Others wait.
-	maxLoads = 2
+	MaxLoads = 2
 	// loadSlice is how long a stream is loaded before commands that arrived in the meantime are
 	// answered.
 	loadSlice = 100 * time.Millisecond
@@ -60,29 +60,29 @@ type loading struct {
 	since time.Time
 	first uint64 // revisions at since
 	end   uint64 // revisions of the stream at the beginning; 0 if unknown
-	turn  bool   // holds one of the maxLoads slots
+	turn  bool   // holds one of the MaxLoads slots
 }
 
 // loadLater begins loading in the background, continuing from the folded state.
-func (a *actor[S]) loadLater(since time.Time, first uint64) error {
+func (a *Actor[S]) loadLater(since time.Time, first uint64) error {
 	l := &loading{since: since, first: first}
-	ctx, cancel := context.WithTimeout(a.reg.ctx, endWithin)
+	ctx, cancel := context.WithTimeout(a.all.ctx, endWithin)
 	defer cancel()
 	if last, err := a.read(ctx, eventlog.End, eventlog.Backward, 1); err == nil && len(last) == 1 {
 		l.end = last[0].Revision + 1
 	}
 	select {
-	case <-a.reg.stopping: // only time left to save the loaded state
+	case <-a.all.stopping: // only time left to save the loaded state
 	default:
 		a.loading = l
-		a.reg.metrics.loading.Inc()
-		a.reg.cfg.Logger.Info("a long stream is loaded in the background", "stream", a.stream, "events", l.end, "loaded", a.state.Revisions())
+		a.all.metrics.loading.Inc()
+		a.all.cfg.Logger.Info("a long stream is loaded in the background", "stream", a.stream, "events", l.end, "loaded", a.state.Revisions())
 	}
 	return a.stillLoading(l)
 }
 
 // stillLoading returns the error for commands on a stream that is loaded in the background.
-func (a *actor[S]) stillLoading(l *loading) error {
+func (a *Actor[S]) stillLoading(l *loading) error {
 	loaded := a.state.Revisions()
 	out := &LoadingError{Stream: a.stream, Loaded: loaded, Events: l.end, RetryAfter: unknownLoadRetry}
 	if l.end > loaded && loaded > l.first {
@@ -94,49 +94,49 @@ func (a *actor[S]) stillLoading(l *loading) error {
 }
 
 // loadOn answers waiting commands and loads another slice of the stream.
-func (a *actor[S]) loadOn(group []*task[S]) {
+func (a *Actor[S]) loadOn(group []*queued[S]) {
 	l := a.loading
 	a.putBack(a.keepPatient(group, a.stillLoading(l)))
 	clear(group)
 	if !l.turn {
 		select {
-		case a.reg.loads <- struct{}{}:
+		case a.all.loads <- struct{}{}:
 			l.turn = true
 		case <-a.wake:
 			return
-		case <-a.reg.stopping:
+		case <-a.all.stopping:
 		}
 	}
 	select {
-	case <-a.reg.stopping:
+	case <-a.all.stopping:
 		a.endLoading()
 		return
 	default:
 	}
-	err := a.load(a.reg.ctx, time.Now().Add(loadSlice))
+	err := a.load(a.all.ctx, time.Now().Add(loadSlice))
 	if errors.Is(err, errMoreToLoad) {
 		return
 	}
 	a.endLoading()
 	if err = a.refreshed(err); err != nil {
-		a.reg.cfg.Logger.Warn("a long stream could not be loaded; the next command goes on", "stream", a.stream, "loaded", a.state.Revisions(), "error", err)
+		a.all.cfg.Logger.Warn("a long stream could not be loaded; the next command goes on", "stream", a.stream, "loaded", a.state.Revisions(), "error", err)
 		return
 	}
-	a.reg.cfg.Logger.Info("a long stream was loaded", "stream", a.stream, "events", a.state.Revisions(), "took", time.Since(l.since))
+	a.all.cfg.Logger.Info("a long stream was loaded", "stream", a.stream, "events", a.state.Revisions(), "took", time.Since(l.since))
 	a.saveSnapshot(false)
 }
 
-func (a *actor[S]) endLoading() {
+func (a *Actor[S]) endLoading() {
 	if a.loading.turn {
-		<-a.reg.loads
+		<-a.all.loads
 	}
 	a.loading = nil
-	a.reg.metrics.loading.Dec()
+	a.all.metrics.loading.Dec()
 }
 
-// keepPatient refuses the tasks that do not wait for loading, and returns the others.
-func (a *actor[S]) keepPatient(group []*task[S], err error) (patient []*task[S]) {
-	var others []*task[S]
+// keepPatient refuses the commands that do not wait for loading, and returns the others.
+func (a *Actor[S]) keepPatient(group []*queued[S], err error) (patient []*queued[S]) {
+	var others []*queued[S]
 	for _, t := range group {
 		if t.patient && t.ctx.Err() == nil {
 			patient = append(patient, t)
@@ -144,7 +144,7 @@ func (a *actor[S]) keepPatient(group []*task[S], err error) (patient []*task[S])
 			others = append(others, t)
 		}
 	}
-	a.reg.metrics.refused.WithLabelValues("loading").Add(float64(len(others)))
+	a.all.metrics.refused.WithLabelValues("loading").Add(float64(len(others)))
 	a.fail(others, err)
 	return patient
 }

@@ -1,0 +1,49 @@
+package streamwriter
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// propose encodes an event for storage, complete except for the hash of the chain.
+//
+// The id is derived from the decision, as the design says, and a digest of the data that the chain
+// covers. Without the digest two actors that race to make the same decision would use the same id at
+// the same revision; the log would take the second event for a repeat of the first, and the second
+// actor would continue from a hash that was never stored. With it, equal ids mean equal events: a retry
+// is the same event, and a lost race is a conflict.
+func (a *Actor[S]) propose(ev eventschemas.Event, request Request, at time.Time) (eventlog.Proposed, error) {
+	enc, err := a.all.cfg.Encoder.Encode(ev)
+	if err != nil {
+		return eventlog.Proposed{}, fmt.Errorf("encode %s for %s: %w", ev.EventType(), a.stream, err)
+	}
+	key, subject, err := a.all.kind.Identify(ev, request)
+	if err != nil {
+		return eventlog.Proposed{}, fmt.Errorf("identify %s for %s: %w", enc.Type, a.stream, err)
+	}
+	p := eventlog.Proposed{Type: enc.Type, SchemaVersion: enc.SchemaVersion, OccurredAt: at, Data: enc.Data, Metadata: request.metadata()}
+	p.ID = eventschemas.EventID(a.stream, key, enc.Type, subject+"/"+digest(&p))
+	return p, nil
+}
+
+// digest returns 96 bits of a hash of the data that the chain covers and the id does not contain.
+func digest(p *eventlog.Proposed) string {
+	h := sha256.New()
+	var n [8]byte
+	for _, part := range []string{p.Metadata.Actor, p.Metadata.RequestID} {
+		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
+		h.Write(n[:])
+		h.Write([]byte(part))
+	}
+	binary.BigEndian.PutUint64(n[:], uint64(p.OccurredAt.UnixMicro()))
+	h.Write(n[:])
+	h.Write(p.Data)
+	var sum [sha256.Size]byte
+	return base64.RawURLEncoding.EncodeToString(h.Sum(sum[:0])[:12])
+}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
 // BenchmarkNodesOneAccount measures one account on desks of one node and of three, each with its own

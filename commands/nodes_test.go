@@ -15,8 +15,8 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent"
-	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
 // slowCommit is a log whose commits take time, one after the other, before they are visible, like
@@ -77,7 +77,7 @@ func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *n
 	out := &nodes{world: &world{TB: t}}
 	shared := &disk{takes: commit, next: map[string]uint64{}}
 	for range n {
-		log, err := kurrent.Open(context.Background(), kurrent.Config{ConnectionString: server.ConnectionString()})
+		log, err := esdb.Open(context.Background(), esdb.Config{ConnectionString: server.ConnectionString()})
 		if err != nil {
 			t.Fatal(err)
 		}

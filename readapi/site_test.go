@@ -14,8 +14,8 @@ import (
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent"
-	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
@@ -151,7 +151,7 @@ func startSiteAt(t testing.TB, now func() time.Time, nodes int, change ...func(*
 	}
 	ended := sync.OnceFunc(func() { stop(); running.Wait() })
 	connect := func() eventlog.Log {
-		log, err := kurrent.Open(ctx, kurrent.Config{ConnectionString: server.ConnectionString()})
+		log, err := esdb.Open(ctx, esdb.Config{ConnectionString: server.ConnectionString()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/sqlstore"
 )
 

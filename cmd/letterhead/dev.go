@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
 func devCommand(e *environment) *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/esdb"
 )
 
 // runDev runs "dev ARGS" until it has ended.
@@ -40,7 +40,7 @@ func TestDevEventStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := kurrent.Open(t.Context(), kurrent.Config{ConnectionString: strings.TrimSpace(string(line[:n]))})
+		l, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: strings.TrimSpace(string(line[:n]))})
 		if err != nil {
 			t.Fatal(err)
 		}

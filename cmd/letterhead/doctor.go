@@ -17,7 +17,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/searchindex/elastic"
 	"letterhead/internal/sqlstore"
@@ -237,7 +237,7 @@ func reachable(cfg config.Config) []check {
 	}
 	return []check{
 		{"event store", within(func(ctx context.Context) (string, error) {
-			log, err := kurrent.Open(ctx, kurrent.Config{ConnectionString: cfg.EventStore, Logger: quiet, ConnectTimeout: reachTimeout})
+			log, err := esdb.Open(ctx, esdb.Config{ConnectionString: cfg.EventStore, Logger: quiet, ConnectTimeout: reachTimeout})
 			if err != nil {
 				return "", err
 			}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"letterhead/internal/config"
-	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
 func TestDoctor_ShowsTheEventStoresVersion(t *testing.T) {

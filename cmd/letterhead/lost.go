@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/projections"
 	"letterhead/workers/loss"
@@ -23,7 +23,7 @@ var errForget = errors.New("events that this node has seen are gone, and their l
 // admit compares a shared event store with what is remembered, in the database and in this node, before this node uses
 // a new connection to it. A node that runs already is not ready while the store is refused, and appends nothing. What
 // it keeps in memory is right when the store holds the last event that the node has seen; so it goes on.
-func (s *service) admit(ctx context.Context, store eventlog.Prober, seen kurrent.Seen) error {
+func (s *service) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
 	err := s.compare(ctx, store, projections.Mark(seen))
 	switch before := s.lost.Load(); {
 	case errors.Is(err, eventlog.ErrLoss):

@@ -13,7 +13,7 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -45,13 +45,13 @@ func nodeOn(t *testing.T, store *sqlstore.Store) *service {
 	return s
 }
 
-func seenIn(t *testing.T, log eventlog.Log) kurrent.Seen {
+func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
 	t.Helper()
 	last, found, err := eventlog.Probe(log).Last(t.Context())
 	if err != nil || !found {
 		t.Fatal(found, err)
 	}
-	return kurrent.Seen(projections.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
+	return esdb.Seen(projections.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
 }
 
 // Events that only one node has seen are remembered as well: the node refuses a store without them, lets the others
@@ -65,13 +65,13 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New()}
 	right, shorter := logOf(t, ids[:3]...), logOf(t, ids[:2]...)
 	fork := logOf(t, ids[0], ids[1], uuid.New(), uuid.New())
-	admit := func(s *service, log eventlog.Log, seen kurrent.Seen) error {
+	admit := func(s *service, log eventlog.Log, seen esdb.Seen) error {
 		return s.admit(t.Context(), eventlog.Probe(log), seen)
 	}
 
 	s, other := nodeOn(t, store), nodeOn(t, store)
 	for _, node := range []*service{s, other} {
-		if err := admit(node, right, kurrent.Seen{}); err != nil {
+		if err := admit(node, right, esdb.Seen{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 		t.Fatalf("after the first node the database remembers %+v, %v", memory, err)
 	}
 	stranger := logOf(t, uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New())
-	if err := admit(other, stranger, kurrent.Seen{}); !errors.Is(err, eventlog.ErrLoss) || !strings.Contains(err.Error(), ids[0].String()) {
+	if err := admit(other, stranger, esdb.Seen{}); !errors.Is(err, eventlog.ErrLoss) || !strings.Contains(err.Error(), ids[0].String()) {
 		t.Errorf("another log, of which the database remembers the first event only: %v", err)
 	}
 	seen := seenIn(t, right)
@@ -87,11 +87,11 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 		if err := admit(s, log, seen); !errors.Is(err, eventlog.ErrLoss) || s.lost.Load() == nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := admit(other, log, kurrent.Seen{}); !errors.Is(err, eventlog.ErrLoss) {
+		if err := admit(other, log, esdb.Seen{}); !errors.Is(err, eventlog.ErrLoss) {
 			t.Errorf("%s, a node that has not seen the event: %v", name, err)
 		}
 		for _, node := range []*service{s, other} {
-			if err := admit(node, right, kurrent.Seen{}); err != nil || node.lost.Load() != nil || node.alive.Err() != nil {
+			if err := admit(node, right, esdb.Seen{}); err != nil || node.lost.Load() != nil || node.alive.Err() != nil {
 				t.Errorf("%s, then the right one: %v", name, err)
 			}
 		}
@@ -117,7 +117,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 			t.Errorf("after the loss was accepted: %v", err)
 		}
 	}
-	if err := admit(nodeOn(t, store), shorter, kurrent.Seen{}); err != nil {
+	if err := admit(nodeOn(t, store), shorter, esdb.Seen{}); err != nil {
 		t.Errorf("a node that begins after that: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestAdmit_LogWasRestoredMeanwhile_NodeForgets(t *testing.T) {
 	defer store.Close()
 	before, restored := logOf(t, uuid.New(), uuid.New(), uuid.New()), logOf(t, uuid.New(), uuid.New())
 	s := nodeOn(t, store)
-	if err := s.admit(t.Context(), eventlog.Probe(before), kurrent.Seen{}); err != nil {
+	if err := s.admit(t.Context(), eventlog.Probe(before), esdb.Seen{}); err != nil {
 		t.Fatal(err)
 	}
 	filling := loss.NewFilling(store, loss.Restore, time.Now, nil)
@@ -142,7 +142,7 @@ func TestAdmit_LogWasRestoredMeanwhile_NodeForgets(t *testing.T) {
 	if err := s.admit(t.Context(), eventlog.Probe(restored), seenIn(t, before)); !errors.Is(err, errForget) {
 		t.Errorf("the node that has seen the log before: %v", err)
 	}
-	if err := nodeOn(t, store).admit(t.Context(), eventlog.Probe(restored), kurrent.Seen{}); err != nil {
+	if err := nodeOn(t, store).admit(t.Context(), eventlog.Probe(restored), esdb.Seen{}); err != nil {
 		t.Errorf("a node that begins after that: %v", err)
 	}
 }

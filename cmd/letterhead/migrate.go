@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/internal/assets"
-	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/sqlstore"
 	"letterhead/workers/backup"
 	"letterhead/workers/loss"
@@ -175,7 +175,7 @@ func openMigrationTarget(ctx context.Context, s *service, o migrateOptions) (to 
 		}
 		return errors.Join(errs...)
 	}
-	log, err := kurrent.Open(ctx, kurrent.Config{ConnectionString: o.log, Logger: s.logger})
+	log, err := esdb.Open(ctx, esdb.Config{ConnectionString: o.log, Logger: s.logger})
 	if err != nil {
 		return to, closeAll, err
 	}

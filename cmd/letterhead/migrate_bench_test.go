@@ -13,8 +13,8 @@ import (
 
 	"letterhead/commands"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent"
-	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/starter"
 	"letterhead/workers/backup"
 )
@@ -75,7 +75,7 @@ func benchmarkMigrate(b *testing.B, from *service) {
 			var took time.Duration
 			for range b.N {
 				server := esdbtest.StartWith(b, esdbtest.Config{FlushTime: 2 * time.Millisecond})
-				to, err := kurrent.Open(b.Context(), kurrent.Config{ConnectionString: server.ConnectionString()})
+				to, err := esdb.Open(b.Context(), esdb.Config{ConnectionString: server.ConnectionString()})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -20,7 +20,7 @@ import (
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/roles"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
@@ -51,8 +51,8 @@ type service struct {
 
 	log         eventlog.Log
 	roles       *roles.Meter
-	logFile     *sqlite.Log  // the same when it is a file in the data folder, else nil
-	eventStore  *kurrent.Log // what it reads and writes when nodes share it, else nil
+	logFile     *sqlite.Log // the same when it is a file in the data folder, else nil
+	eventStore  *esdb.Log   // what it reads and writes when nodes share it, else nil
 	store       *sqlstore.Store
 	clock       *sqlstore.Clock
 	holders     *holders.Holders

@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/fanout"
-	"letterhead/internal/eventlog/kurrent"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/holders"
 	"letterhead/internal/runs"
@@ -54,9 +54,9 @@ func (s *service) openUnverified(ctx context.Context) error {
 }
 
 // openLog opens the log. Admit, if it is not nil, compares a shared event store with the database at each connection.
-func (s *service) openLog(ctx context.Context, admit func(context.Context, eventlog.Prober, kurrent.Seen) error) error {
+func (s *service) openLog(ctx context.Context, admit func(context.Context, eventlog.Prober, esdb.Seen) error) error {
 	if s.config.Shared() {
-		log, err := kurrent.Open(ctx, kurrent.Config{ConnectionString: s.config.EventStore, Admit: admit, Logger: s.logger, Registerer: s.metrics})
+		log, err := esdb.Open(ctx, esdb.Config{ConnectionString: s.config.EventStore, Admit: admit, Logger: s.logger, Registerer: s.metrics})
 		if err != nil {
 			return err
 		}

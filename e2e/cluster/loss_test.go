@@ -25,7 +25,7 @@ import (
 
 	"letterhead/e2e/program"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent"
+	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/testservices"
 )
 
@@ -137,7 +137,7 @@ func (p *pair) unanswered(t *testing.T, from, to string, events int) {
 	if err := store.start(); err != nil {
 		t.Fatal(err)
 	}
-	log, err := kurrent.Open(t.Context(), kurrent.Config{ConnectionString: "esdb://" + at + "?tls=false"})
+	log, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: "esdb://" + at + "?tls=false"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package eventlog is the port to the event store: the only source of truth. Streams are append-only
 // and numbered from revision 0; one global order, the position, runs through all of them.
 //
-// Adapters: sqlite (the default, one file) and kurrent (EventStoreDB). eventlogtest holds the suite of
+// Adapters: sqlite (the default, one file) and esdb (EventStoreDB). eventlogtest holds the suite of
 // promises that each of them keeps. A Log may also be an Importer; sqlite is.
 package eventlog
 

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/holders"
 	"letterhead/workers/backup"
 )

@@ -18,8 +18,8 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/kurrent"
-	"letterhead/internal/eventlog/kurrent/esdbtest"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
 	"letterhead/workers/backup"
@@ -109,7 +109,7 @@ func eventStore(t testing.TB) (*esdbtest.Server, eventlog.Log) {
 
 func connect(t testing.TB, server *esdbtest.Server) eventlog.Log {
 	t.Helper()
-	log, err := kurrent.Open(t.Context(), kurrent.Config{ConnectionString: server.ConnectionString()})
+	log, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,10 +15,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/eventlog/eventlogtest"
 	"letterhead/internal/eventlog/fanout"
-	"letterhead/internal/eventlog/kurrent"
-	"letterhead/internal/eventlog/kurrent/esdbtest"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/testwait"
 )
@@ -54,7 +54,7 @@ func folder(t testing.TB) eventlog.Log {
 
 func store(t testing.TB, server *esdbtest.Server) eventlog.Log {
 	t.Helper()
-	log, err := kurrent.Open(t.Context(), kurrent.Config{ConnectionString: server.ConnectionString()})
+	log, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,187 @@
+package esdb
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"letterhead/internal/eventlog"
+)
+
+// answer is what a call came back with.
+type answer[T any] struct {
+	value T
+	err   error
+}
+
+// notSent marks errors of calls that never reached the client.
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }
+
+// lastWords is how long an append may still wait for its answer when its member is given up: those that
+// are under way on a connection that works have it within milliseconds, and need not be repeated.
+const lastWords = time.Second
+
+// read runs a read within CallTimeout, once more when its connection is lost or given up.
+func read[T any](ctx context.Context, l *Log, do func(context.Context, *member) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	defer context.AfterFunc(l.closing, cancel)()
+	value, err := call(ctx, l, 0, do)
+	if errors.Is(err, errReplaced) || isLost(err) {
+		value, err = call(ctx, l, 0, do)
+	}
+	if err != nil && l.closing.Err() != nil {
+		return value, eventlog.ErrClosed
+	}
+	return value, err
+}
+
+// write runs an append within CallTimeout. Close does not end it.
+func write[T any](ctx context.Context, l *Log, do func(context.Context, *member) (T, error)) (T, error) {
+	return call(ctx, l, lastWords, do)
+}
+
+// call runs do beside the caller, who leaves when ctx or CallTimeout ends, or when the member has been
+// given up for as long as grace: the client itself waits for a connection without looking at the context,
+// and on a lost connection for an answer that does not come. do must not touch anything of the caller's
+// but copies.
+//
+// Errors: notSent, errReplaced, ctx.Err(), do's.
+func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(context.Context, *member) (T, error)) (T, error) {
+	var none T
+	m, err := l.enter(ctx)
+	if err != nil {
+		return none, notSent{err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	began := time.Now()
+	done := make(chan answer[T], 1)
+	l.workers.run(func() {
+		defer func() { <-l.calls }()
+		defer m.release()
+		defer cancel()
+		var a answer[T]
+		func() {
+			defer recovered(&a.err)
+			a.value, a.err = do(ctx, m)
+		}()
+		if a.err == nil {
+			m.heard()
+		}
+		l.supervisor.judge(m, a.err, time.Since(began))
+		done <- a
+	})
+	var why error
+	for retired, last := m.retired.Done(), (<-chan time.Time)(nil); why == nil; {
+		select {
+		case a := <-done:
+			return a.value, a.err
+		case <-ctx.Done():
+			why = ctx.Err()
+		case <-retired:
+			timer := time.NewTimer(grace)
+			defer timer.Stop()
+			retired, last = nil, timer.C
+		case <-last:
+			why = errReplaced
+		}
+	}
+	select {
+	case a := <-done: // just through
+		return a.value, a.err
+	default:
+	}
+	cancel() // nobody waits for it any more
+	l.supervisor.judge(m, why, time.Since(began))
+	return none, why
+}
+
+// maxIdleWorkers bounds the goroutines that are kept for the next call.
+const maxIdleWorkers = 64
+
+// workers are goroutines that run calls, and are kept for the next one: the client goes deep, and the stack of a new
+// goroutine would have to grow for each call.
+type workers struct {
+	jobs chan func()
+	idle atomic.Int64
+	end  <-chan struct{} // closed when none is to be kept
+}
+
+// run runs do beside the caller.
+func (w *workers) run(do func()) {
+	select {
+	case w.jobs <- do:
+	default:
+		go w.work(do)
+	}
+}
+
+func (w *workers) work(do func()) {
+	for {
+		do()
+		if w.idle.Add(1) > maxIdleWorkers {
+			w.idle.Add(-1)
+			return
+		}
+		select {
+		case do = <-w.jobs:
+			w.idle.Add(-1)
+		case <-w.end:
+			return
+		}
+	}
+}
+
+// enter takes a place among the calls under way and a client. Whatever error it returns, nothing was sent.
+func (l *Log) enter(ctx context.Context) (*member, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if l.closing.Err() != nil {
+		return nil, eventlog.ErrClosed
+	}
+	select {
+	case l.calls <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-l.closing.Done():
+		return nil, eventlog.ErrClosed
+	}
+	m, err := l.supervisor.acquire(ctx)
+	if err != nil {
+		<-l.calls
+	}
+	return m, err
+}
+
+// beside runs do on a member that the caller holds, in a goroutine that the caller leaves when ctx ends,
+// after CallTimeout, or when the member is given up.
+func beside[T any](ctx context.Context, l *Log, m *member, do func(context.Context) (T, error)) (T, error) {
+	var none T
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	m.users.Add(1)
+	l.pumps.Add(1)
+	done := make(chan answer[T], 1)
+	go func() {
+		defer l.pumps.Done()
+		defer m.release()
+		var a answer[T]
+		func() {
+			defer recovered(&a.err)
+			a.value, a.err = do(ctx)
+		}()
+		done <- a
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-m.retired.Done():
+		return none, errReplaced
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}

@@ -1,0 +1,260 @@
+package esdb
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/eventlog"
+)
+
+// Defaults of Config.
+const (
+	defaultConnectTimeout = 10 * time.Second
+	defaultConnectWait    = 2 * time.Second
+	defaultCallTimeout    = 30 * time.Second
+	defaultSilentFor      = 5 * time.Second
+	defaultAdmitTimeout   = 30 * time.Second
+	defaultCalls          = 512
+)
+
+// Config says where the store is. Zero values take the defaults.
+type Config struct {
+	// ConnectionString is esdb://user:password@host:2113?tls=true or esdb+discover://…, as EventStoreDB
+	// documents it, with these settings: gossipTimeout (s), keepAliveInterval and keepAliveTimeout (ms),
+	// nodePreference, tls, tlsCAFile, tlsVerifyCert, userCertFile, userKeyFile. How often a server is looked
+	// for and how long a call may take is said here and not there: discoveryInterval, maxDiscoverAttempts
+	// and defaultDeadline are refused.
+	ConnectionString string
+	// ConnectTimeout bounds the first contact in Open, without Admit.
+	ConnectTimeout time.Duration
+	// ConnectWait bounds how long a call waits for the connection while there is none. It outlasts a
+	// change of leader and leaves time for an answer inside the caller's deadline.
+	ConnectWait time.Duration
+	// CallTimeout bounds each append and each page that is read, if the context does not end earlier.
+	CallTimeout time.Duration
+	// SilentFor is after how long without a word from the server the connection is tried, whatever the
+	// keepalive of the connection string: one read of one event. A lost connection is noticed within twice
+	// this time and the three seconds that such a read may take.
+	SilentFor time.Duration
+	// Calls bounds the calls under way; the next one waits.
+	Calls int
+	// Admit is called with each new connection before anything else uses it, also in Open, and with the last event
+	// that the log has seen. Every call is then carried by a connection that was admitted: the client's own ways to
+	// connect again are barred, except that calls which are under way while a server names another one as its leader may
+	// still go there. It fails with
+	// eventlog.ErrLoss when the store is not the one that it was: Open then returns that error, and a log that is
+	// open already stays without a connection, tries again and says why. Any other error is a failed attempt to
+	// connect. It has AdmitTimeout. nil admits every store.
+	Admit func(ctx context.Context, store eventlog.Prober, seen Seen) error
+	// AdmitTimeout bounds one call of Admit.
+	AdmitTimeout time.Duration
+	// Logger is told about faults of the store; nil discards.
+	Logger *slog.Logger
+	// Registerer gets the metrics; nil means none.
+	Registerer prometheus.Registerer
+}
+
+// Validate reports all that is wrong with the configuration at once.
+func (c Config) Validate() error {
+	problems := []error{checkConnectionString(c.ConnectionString)}
+	if min(c.ConnectTimeout, c.ConnectWait, c.CallTimeout, c.SilentFor, c.AdmitTimeout) < 0 {
+		problems = append(problems, errors.New("EventStoreDB: a timeout is negative"))
+	}
+	if c.Calls < 0 {
+		problems = append(problems, fmt.Errorf("EventStoreDB: Calls is %d, it must not be negative", c.Calls))
+	}
+	return errors.Join(problems...)
+}
+
+func (c Config) withDefaults() Config {
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = defaultConnectTimeout
+	}
+	if c.ConnectWait == 0 {
+		c.ConnectWait = defaultConnectWait
+	}
+	if c.CallTimeout == 0 {
+		c.CallTimeout = defaultCallTimeout
+	}
+	if c.SilentFor == 0 {
+		c.SilentFor = defaultSilentFor
+	}
+	if c.AdmitTimeout == 0 {
+		c.AdmitTimeout = defaultAdmitTimeout
+	}
+	if c.Calls == 0 {
+		c.Calls = defaultCalls
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// settings are the query keys that are taken, in lower case.
+var settings = []string{
+	"gossiptimeout", "keepaliveinterval", "keepalivetimeout", "nodepreference", "tls", "tlscafile",
+	"tlsverifycert", "usercertfile", "userkeyfile",
+}
+
+// overruled are query keys that the client knows and that would have no effect.
+var overruled = []string{"defaultdeadline", "discoveryinterval", "maxdiscoverattempts"}
+
+// leastKeepAlive is the interval below which the client complains, in milliseconds.
+const leastKeepAlive = 10_000
+
+// What is wrong with a connection string. The sentences never hold a part of it: there is a password in
+// it, and where the password ends nobody can tell in a string that is wrong.
+var (
+	errScheme    = errors.New("EventStoreDB: the connection string must begin with esdb:// or esdb+discover://")
+	errEscape    = errors.New("EventStoreDB: the user name or the password in the connection string holds one of / ? # , which must be written %2F %3F %23 %2C there (and an @ in a setting is written %40)")
+	errFragment  = errors.New("EventStoreDB: there is a # in the connection string, it must be written %23")
+	errQuery     = errors.New("EventStoreDB: the settings after ? in the connection string cannot be read")
+	errUnknown   = fmt.Errorf("EventStoreDB: there is an unknown setting in the connection string, known are: %s", strings.Join(settings, ", "))
+	errOverruled = fmt.Errorf("EventStoreDB: leave these settings out of the connection string, they have no effect here: %s", strings.Join(overruled, ", "))
+	errKeepAlive = fmt.Errorf("EventStoreDB: keepAliveInterval is not a number of milliseconds, %d at least, or -1 for none", leastKeepAlive)
+	errKeepWait  = errors.New("EventStoreDB: keepAliveTimeout is not a number of milliseconds, 1 at least")
+	errGossip    = errors.New("EventStoreDB: gossipTimeout is not a number of seconds, 1 at least")
+	errParse     = errors.New("EventStoreDB: the connection string cannot be read")
+	errPair      = errors.New("EventStoreDB: userCertFile and userKeyFile go together")
+)
+
+// checkConnectionString refuses what the client's own parser would only complain about, because it does
+// so on the console, before a logger can be set.
+func checkConnectionString(s string) error {
+	scheme, rest, found := strings.Cut(s, "://")
+	if !found || scheme != "esdb" && scheme != "esdb+discover" {
+		return errScheme
+	}
+	authority := rest
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority = rest[:i]
+	}
+	// Behind an @ that comes too late stands the host: what came before was the password.
+	if strings.Contains(rest[len(authority):], "@") {
+		return errEscape
+	}
+	// With several hosts the client may take a comma in the password for one between them.
+	user := authority[:max(strings.LastIndexByte(authority, '@'), 0)]
+	if _, err := url.Parse(s); err != nil && strings.Contains(user, ",") {
+		return errEscape
+	}
+	if strings.Contains(rest, "#") {
+		return errFragment
+	}
+	_, query, _ := strings.Cut(rest, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return errQuery
+	}
+	var problems []error
+	for key, value := range values {
+		if err := checkSetting(strings.ToLower(key), value[0]); err != nil && !slices.Contains(problems, err) {
+			problems = append(problems, err)
+		}
+	}
+	if (setting(values, "usercertfile") == "") != (setting(values, "userkeyfile") == "") {
+		problems = append(problems, errPair)
+	}
+	return errors.Join(problems...)
+}
+
+// setting gives a setting's value, whatever the case of its name.
+func setting(values url.Values, name string) string {
+	for key, value := range values {
+		if strings.ToLower(key) == name {
+			return value[0]
+		}
+	}
+	return ""
+}
+
+// checkSetting looks at a setting, whose name is in lower case.
+func checkSetting(name, value string) error {
+	n, err := strconv.Atoi(value)
+	number := err == nil
+	switch {
+	case slices.Contains(overruled, name):
+		return errOverruled
+	case !slices.Contains(settings, name):
+		return errUnknown
+	case name == "keepaliveinterval" && (!number || n < leastKeepAlive && n != -1):
+		return errKeepAlive
+	case name == "keepalivetimeout" && (!number || n < 1):
+		return errKeepWait
+	case name == "gossiptimeout" && (!number || n < 1):
+		return errGossip
+	}
+	return nil
+}
+
+// clientConfig makes the client's configuration of a checked connection string.
+func (c Config) clientConfig() (*esdb.Configuration, error) {
+	if err := c.checkFiles(); err != nil {
+		return nil, err
+	}
+	conf, err := esdb.ParseConnectionString(c.ConnectionString)
+	if err != nil {
+		return nil, errParse // the client's error may quote the string
+	}
+	conf.Logger = clientLogger(c.Logger)
+	conf.DiscoveryInterval = discoveryInterval
+	if len(conf.GossipSeeds) > 0 {
+		// With esdb+discover:// and several seeds the client would ask an empty address and none of them.
+		conf.DnsDiscover = false
+	}
+	if conf.Username != "" && conf.DisableTLS {
+		c.Logger.Warn("EventStoreDB: credentials are not sent without TLS")
+	}
+	return conf, nil
+}
+
+// checkFiles reads the certificates that the connection string names, to say which of them is wrong: the
+// client's error cannot be shown, and a bad user certificate it meets only when it connects.
+func (c Config) checkFiles() error {
+	_, query, _ := strings.Cut(c.ConnectionString, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return errQuery
+	}
+	var problems []error
+	if file := setting(values, "tlscafile"); file != "" {
+		if pem, err := os.ReadFile(file); err != nil {
+			problems = append(problems, fmt.Errorf("EventStoreDB: tlsCAFile: %w", err))
+		} else if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			problems = append(problems, fmt.Errorf("EventStoreDB: tlsCAFile: there is no certificate in %s", file))
+		}
+	}
+	if file := setting(values, "usercertfile"); file != "" {
+		if _, err := tls.LoadX509KeyPair(file, setting(values, "userkeyfile")); err != nil {
+			problems = append(problems, fmt.Errorf("EventStoreDB: userCertFile and userKeyFile: %w", err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// clientLogger leads the client's messages into ours, for debugging: it calls every refused append and every
+// subscription that goes on elsewhere an error. What matters of them is logged or counted here.
+func clientLogger(log *slog.Logger) esdb.LoggingFunc {
+	return func(_ esdb.LogLevel, format string, args ...any) {
+		if len(args) == 1 {
+			if inner, ok := args[0].([]any); ok { // one of its two ways to log forgets to unpack
+				args = inner
+			}
+		}
+		log.Debug("EventStoreDB client", "message", fmt.Sprintf(format, args...))
+	}
+}

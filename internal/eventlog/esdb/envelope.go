@@ -1,0 +1,208 @@
+package esdb
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+)
+
+// maxServerAppend is what a server takes in one append by default: data, user metadata and twice the
+// type's name of all events (Event.SizeOnDisk in the server's source).
+const maxServerAppend = 1 << 20
+
+// userMetadata is what goes into EventStoreDB's user metadata, as JSON.
+type userMetadata struct {
+	SchemaVersion int    `json:"schema_version"`
+	OccurredAt    string `json:"occurred_at"` // RFC 3339, UTC, microseconds
+	eventlog.Metadata
+	// The names that EventStoreDB's own tools follow; they are written and never read back.
+	ServersCorrelationID string `json:"$correlationId,omitempty"`
+	ServersCausationID   string `json:"$causationId,omitempty"`
+}
+
+// timeFormat keeps all six digits, so that equal times are equal strings.
+const timeFormat = "2006-01-02T15:04:05.000000Z"
+
+// encodeMetadata also writes correlation and causation under the server's names, if those are wanted.
+func encodeMetadata(e *eventlog.Proposed, serversNames bool) ([]byte, error) {
+	m := userMetadata{
+		SchemaVersion: e.SchemaVersion,
+		OccurredAt:    e.OccurredAt.UTC().Format(timeFormat),
+		Metadata:      e.Metadata,
+	}
+	if serversNames {
+		m.ServersCorrelationID, m.ServersCausationID = e.Metadata.CorrelationID, e.Metadata.CausationID
+	}
+	if b, plain := m.appendPlain(nil); plain {
+		return b, nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(m)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// appendPlain writes what encoding/json does, at a fraction of its cost. It returns false when a value holds anything
+// that JSON may escape.
+func (m *userMetadata) appendPlain(b []byte) ([]byte, bool) {
+	b = slices.Grow(b, 512)
+	b = append(b, `{"schema_version":`...)
+	b = strconv.AppendInt(b, int64(m.SchemaVersion), 10)
+	b = append(b, `,"occurred_at":"`...)
+	b = append(b, m.OccurredAt...)
+	b = append(b, '"')
+	for _, field := range m.optional() {
+		if *field.value == "" {
+			continue
+		}
+		for i := range len(*field.value) {
+			if c := (*field.value)[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+				return nil, false
+			}
+		}
+		b = append(b, field.begins...)
+		b = append(b, *field.value...)
+		b = append(b, '"')
+	}
+	return append(b, '}'), true
+}
+
+// optional are the fields that are left out when they are empty, in the order in which they are written.
+func (m *userMetadata) optional() [7]plainField {
+	return [...]plainField{
+		{`,"request_id":"`, &m.RequestID}, {`,"actor":"`, &m.Actor}, {`,"correlation_id":"`, &m.CorrelationID},
+		{`,"causation_id":"`, &m.CausationID}, {`,"hash":"`, &m.Hash},
+		{`,"$correlationId":"`, &m.ServersCorrelationID}, {`,"$causationId":"`, &m.ServersCausationID},
+	}
+}
+
+// plainField is a field of the metadata's JSON, up to its value's quotation mark.
+type plainField struct {
+	begins string
+	value  *string
+}
+
+// decodeMetadata is the way back.
+func decodeMetadata(b []byte, e *eventlog.Proposed) error {
+	m, plain := plainMetadata(string(b))
+	if !plain {
+		m = userMetadata{}
+		if err := json.Unmarshal(b, &m); err != nil {
+			return fmt.Errorf("its metadata: %w", err)
+		}
+	}
+	at, err := time.Parse(timeFormat, m.OccurredAt)
+	if err != nil {
+		return fmt.Errorf("its time: %w", err)
+	}
+	if m.SchemaVersion < 0 {
+		return fmt.Errorf("its schema version is %d", m.SchemaVersion)
+	}
+	e.SchemaVersion, e.OccurredAt, e.Metadata = m.SchemaVersion, at.UTC(), m.Metadata
+	return nil
+}
+
+// plainMetadata reads metadata that looks just as encodeMetadata writes it, with nothing escaped: nearly
+// all, and the general way is a fifth of what a replay costs. It returns false for all other, also broken.
+func plainMetadata(s string) (m userMetadata, plain bool) {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] == '\\' {
+			return m, false
+		}
+	}
+	rest, ok := strings.CutPrefix(s, `{"schema_version":`)
+	number, rest, ok2 := strings.Cut(rest, `,"occurred_at":"`)
+	n, err := strconv.Atoi(number)
+	if !ok || !ok2 || err != nil || strconv.Itoa(n) != number || !utf8.ValidString(s) {
+		return m, false
+	}
+	m.SchemaVersion = n
+	if m.OccurredAt, rest, ok = strings.Cut(rest, `"`); !ok {
+		return m, false
+	}
+	for _, field := range m.optional() {
+		after, there := strings.CutPrefix(rest, field.begins)
+		if !there {
+			continue
+		}
+		if *field.value, rest, ok = strings.Cut(after, `"`); !ok {
+			return m, false
+		}
+	}
+	return m, rest == "}"
+}
+
+// toClient makes the client's events. An append that keeps the limits of the port and is too large for the server
+// with some ids under two names carries them under ours alone. Errors: eventlog.ErrTooLarge, ErrInvalid.
+func toClient(events []eventlog.Proposed) ([]esdb.EventData, error) {
+	out, err := encodeEvents(events, true)
+	if errors.Is(err, eventlog.ErrTooLarge) {
+		out, err = encodeEvents(events, false)
+	}
+	return out, err
+}
+
+func encodeEvents(events []eventlog.Proposed, serversNames bool) ([]esdb.EventData, error) {
+	out := make([]esdb.EventData, len(events))
+	total := 0
+	for i := range events {
+		e := &events[i]
+		metadata, err := encodeMetadata(e, serversNames)
+		if err != nil {
+			return nil, fmt.Errorf("%w: metadata of event %d: %w", eventlog.ErrInvalid, i, err)
+		}
+		total += len(e.Data) + len(metadata) + 2*len(e.Type)
+		out[i] = esdb.EventData{
+			EventID: e.ID, EventType: e.Type, ContentType: esdb.ContentTypeJson, Data: e.Data, Metadata: metadata,
+		}
+	}
+	if total > maxServerAppend {
+		return nil, fmt.Errorf("%w: %d bytes with metadata, at most %d", eventlog.ErrTooLarge, total, maxServerAppend)
+	}
+	return out, nil
+}
+
+// errNotOurs marks an event that was written by another program.
+var errNotOurs = fmt.Errorf("%w: not an event of this log", eventlog.ErrCorrupt)
+
+// fromClient makes an event of the client's. ours is false for system events and links. The error says
+// what is wrong with an event that should be ours.
+func fromClient(in *esdb.ResolvedEvent) (e eventlog.Recorded, ours bool, err error) {
+	r := in.Event
+	if r == nil || in.Link != nil || isSystem(r.StreamID) || isSystem(r.EventType) {
+		return e, false, nil
+	}
+	e.ID, e.Type, e.Data = r.EventID, r.EventType, r.Data
+	e.Stream, e.Revision, e.Position = r.StreamID, r.EventNumber, eventlog.Position(r.Position.Commit)
+	err = decodeMetadata(r.UserMetadata, &e.Proposed)
+	if err == nil && e.ID == uuid.Nil {
+		err = errors.New("it has no id")
+	}
+	if err != nil {
+		return e, true, fmt.Errorf("%w: %s, revision %d, position %d: %w", errNotOurs, e.Stream, e.Revision, e.Position, err)
+	}
+	return e, true, nil
+}
+
+func isSystem(name string) bool { return strings.HasPrefix(name, "$") }
+
+// position is where an event of the client's stands, also one of the system's. A link stands where itself
+// is, not where it points.
+func position(in *esdb.ResolvedEvent) eventlog.Position {
+	if r := in.OriginalEvent(); r != nil {
+		return eventlog.Position(r.Position.Commit)
+	}
+	return 0
+}

@@ -1,0 +1,63 @@
+package esdbtest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+
+	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testwait"
+)
+
+// A subscriber takes nothing while the server sends the last page of the past, and more is appended meanwhile than the
+// server keeps for it. Before 24.2 it is dropped, later it falls behind and goes on.
+func TestSubscriber_TooSlow(t *testing.T) {
+	const page, late = 30, 40
+	for version, dropped := range map[string]bool{"23.10.8": true, "24.2.0": false} {
+		t.Run(version, func(t *testing.T) {
+			server := esdbtest.StartWith(t, esdbtest.Config{Version: version})
+			client := connect(t, server)
+			for range page {
+				large := event()
+				large.Data = make([]byte, 600<<10) // together more than gRPC takes before anybody reads: 16 MiB
+				if _, err := appendTo(t, client, esdb.Any{}, large); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sub, err := client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: esdb.Start{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer sub.Close()
+			if _, ok := testwait.Until(testwait.Patience, func() bool { return server.Counts().Sent > 0 }); !ok {
+				t.Fatal("the server sends nothing")
+			}
+			events := make([]esdb.EventData, late)
+			for i := range events {
+				events[i] = event()
+			}
+			if _, err := appendTo(t, client, esdb.Any{}, events...); err != nil {
+				t.Fatal(err)
+			}
+			ours, fell := 0, 0
+			for ours < page+late {
+				e := sub.Recv()
+				switch {
+				case e.SubscriptionDropped != nil:
+					if err := e.SubscriptionDropped.Error; !dropped || !strings.Contains(err.Error(), "while transitioning to live. Client resubscription required.") {
+						t.Errorf("dropped after %d events: %v", ours, err)
+					}
+					return
+				case e.FellBehind != nil:
+					fell++
+				case e.EventAppeared != nil && e.EventAppeared.Event.EventType == event().EventType:
+					ours++
+				}
+			}
+			if dropped || fell != 1 {
+				t.Errorf("all events came; it fell behind %d times", fell)
+			}
+		})
+	}
+}

@@ -1,0 +1,359 @@
+package esdb_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	client "github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/race"
+)
+
+const stream = "account-1"
+
+// batch makes events whose ids come from their revisions.
+func batch(from, count uint64) []eventlog.Proposed {
+	out := make([]eventlog.Proposed, count)
+	for i := range out {
+		n := from + uint64(i)
+		out[i] = eventlog.Proposed{
+			ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "%d", n)), Type: "Counted", SchemaVersion: 1,
+			OccurredAt: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Data: fmt.Appendf(nil, `{"n":%d}`, n),
+		}
+	}
+	return out
+}
+
+// holds checks that the stream consists of the first count events.
+func holds(t *testing.T, l eventlog.Log, count uint64) {
+	t.Helper()
+	got, err := l.ReadStream(t.Context(), stream, 0, eventlog.Forward, eventlog.MaxPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uint64(len(got)) != count {
+		t.Errorf("the stream holds %d events, want %d", len(got), count)
+	}
+	for i, e := range got {
+		if e.ID != batch(uint64(i), 1)[0].ID {
+			t.Errorf("event %d is not the one appended there", i)
+		}
+	}
+}
+
+// shortCall is the CallTimeout of tests in which answers stay away. The client looks at an append's trailers
+// unsynchronized when the append's time ends while it is still sending; on a loaded machine, under the race
+// detector, sending may take longer than the time that the tests allow otherwise.
+func shortCall() time.Duration {
+	if race.Enabled {
+		return 3 * time.Second
+	}
+	return time.Second
+}
+
+// What a broken append says, and that the repeat of the same append settles it.
+func TestBrokenAppends(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault   esdbtest.Fault
+		want    error
+		written bool
+	}{
+		"the answer is lost":           {esdbtest.LoseReply, eventlog.ErrAmbiguous, true},
+		"the request is lost":          {esdbtest.LoseRequest, eventlog.ErrAmbiguous, false},
+		"the server ends it early":     {esdbtest.EndEarly, eventlog.ErrAmbiguous, false},
+		"the server times out":         {esdbtest.TimeOut, nil, true},
+		"no answer comes":              {esdbtest.Hang, eventlog.ErrAmbiguous, false},
+		"no answer comes, written":     {esdbtest.CommitAndHang, nil, true},
+		"the server is not ready":      {esdbtest.NotReady, eventlog.ErrUnavailable, false},
+		"the answer has no position":   {esdbtest.NoPosition, nil, true},
+		"nothing is wrong, to compare": {esdbtest.None, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := esdbtest.Start(t)
+			cfg := esdb.Config{}
+			if c.fault == esdbtest.Hang || c.fault == esdbtest.CommitAndHang {
+				cfg.CallTimeout = shortCall() // so long the test waits; the others' answers come when they come
+			}
+			l := open(t, server, cfg)
+			if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 2)); err != nil {
+				t.Fatal(err)
+			}
+			const many = 200 // enough that the client is still sending when the server has ended the call
+			server.Faults.Append(c.fault)
+			landed, err := l.Append(t.Context(), stream, eventlog.Exact(1), batch(2, many))
+			if !errors.Is(err, c.want) {
+				t.Errorf("the broken append said %v, want %v", err, c.want)
+			}
+			if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+				t.Errorf("%v reads as if nothing was sent", err)
+			}
+			if c.written {
+				holds(t, l, 2+many)
+			} else {
+				holds(t, l, 2)
+			}
+			again, err := l.Append(t.Context(), stream, eventlog.Exact(1), batch(2, many))
+			if err != nil || again.FirstRevision != 2 || again.LastRevision != 1+many {
+				t.Errorf("the repeat landed at %+v, %v", again, err)
+			}
+			if c.want == nil && again != landed {
+				t.Errorf("the repeat says %+v, the first said %+v", again, landed)
+			}
+			holds(t, l, 2+many)
+		})
+	}
+}
+
+func TestBrokenReads(t *testing.T) {
+	server := esdbtest.Start(t)
+	patient, impatient := open(t, server, esdb.Config{}), open(t, server, esdb.Config{CallTimeout: shortCall()})
+	if _, err := patient.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 5)); err != nil {
+		t.Fatal(err)
+	}
+	reads := map[string]func(eventlog.Log) error{
+		"ReadStream": func(l eventlog.Log) error {
+			_, err := l.ReadStream(t.Context(), stream, 0, eventlog.Forward, 10)
+			return err
+		},
+		"ReadAll": func(l eventlog.Log) error {
+			_, err := l.ReadAll(t.Context(), 0, eventlog.Filter{}, 10)
+			return err
+		},
+		"Head": func(l eventlog.Log) error {
+			_, err := l.Head(t.Context())
+			return err
+		},
+	}
+	for name, read := range reads {
+		for what, c := range map[string]struct {
+			faults []esdbtest.Fault
+			want   error
+		}{
+			"the connection breaks":       {[]esdbtest.Fault{esdbtest.BreakRead}, nil}, // it is read again
+			"the connection breaks twice": {[]esdbtest.Fault{esdbtest.BreakRead, esdbtest.BreakRead}, eventlog.ErrUnavailable},
+			"the client panics":           {[]esdbtest.Fault{esdbtest.Surprise}, eventlog.ErrUnavailable},
+			"nothing comes":               {[]esdbtest.Fault{esdbtest.HangRead}, eventlog.ErrUnavailable},
+		} {
+			l := patient
+			if slices.Contains(c.faults, esdbtest.HangRead) {
+				l = impatient
+			}
+			server.Faults.Read(c.faults...)
+			if err := read(l); !errors.Is(err, c.want) {
+				t.Errorf("%s, %s: %v, want %v", name, what, err, c.want)
+			}
+			if err := read(l); err != nil {
+				t.Errorf("%s after %s: %v", name, what, err)
+			}
+		}
+	}
+	holds(t, patient, 5)
+}
+
+// While the server is away callers get away by their contexts, and when it is back all goes on.
+func TestServerAway(t *testing.T) {
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{Calls: 8})
+	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	var callers sync.WaitGroup
+	for range 20 { // more than there are places
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err := l.Append(ctx, stream, eventlog.Exact(0), batch(1, 1))
+			if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("append without a server: %v", err)
+			}
+			if _, err := l.Head(ctx); err == nil {
+				t.Error("the head was read without a server")
+			}
+		})
+	}
+	callers.Wait()
+	restart(t, server)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		_, err := l.Append(ctx, stream, eventlog.Exact(0), batch(1, 1))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrUnavailable) {
+			t.Fatalf("append to a server that is back: %v", err)
+		}
+	}
+	holds(t, l, 2)
+}
+
+// A subscription outlives drops, resets and restarts, without a gap or a repeat.
+func TestSubscriptionGoesOn(t *testing.T) {
+	server := esdbtest.Start(t)
+	server.Noise()
+	l := open(t, server, esdb.Config{})
+	sub, err := l.Subscribe(t.Context(), 0, eventlog.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	next := uint64(0)
+	follow := func(count uint64) {
+		t.Helper()
+		for next < count {
+			b, err := sub.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range b.Events {
+				if e.Revision != next {
+					t.Fatalf("revision %d came where %d should", e.Revision, next)
+				}
+				next++
+			}
+		}
+	}
+	written := uint64(0)
+	write := func() {
+		t.Helper()
+		for range 5 {
+			for {
+				_, err := l.Append(ctx, stream, eventlog.After(written), batch(written, 3))
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrUnavailable) {
+					t.Fatal(err)
+				}
+			}
+			written += 3
+		}
+	}
+	for _, trouble := range []func(){
+		func() {}, server.DropSubscriptions, server.BreakConnections, server.DropSubscriptions,
+		func() { server.Stop(); restart(t, server) },
+	} {
+		write()
+		trouble()
+		write()
+		follow(written)
+	}
+	if err := sub.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestForeignEventsAreCorrupt(t *testing.T) {
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{})
+	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := l.Subscribe(t.Context(), 0, eventlog.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := sub.Next(t.Context()); err != nil || len(b.Events) != 1 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+
+	conf, err := client.ParseConnectionString(server.ConnectionString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf.Logger = client.NoopLogging()
+	other, err := client.NewClient(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	id := uuid.New()
+	if _, err := other.AppendToStream(t.Context(), stream, client.AppendToStreamOptions{}, client.EventData{
+		EventID: id, EventType: "Foreign", Data: []byte("x"), Metadata: []byte(`{"occurred_at":"yesterday"}`),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.ReadStream(t.Context(), stream, 0, eventlog.Forward, 10)
+	corrupt := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, eventlog.ErrCorrupt) || !strings.Contains(err.Error(), stream) {
+			t.Errorf("%s: %v, want %q and the place", what, err, eventlog.ErrCorrupt)
+		}
+	}
+	corrupt("ReadStream", err)
+	_, err = l.ReadAll(t.Context(), 0, eventlog.Filter{}, 10)
+	corrupt("ReadAll", err)
+	held, found, err := l.At(t.Context(), stream, 1)
+	corrupt("At", err)
+	if !found || held.ID != id { // by which a store is recognized as another one
+		t.Errorf("the event of the other program is %s (%t), want %s", held.ID, found, id)
+	}
+	for range 2 { // it stays so
+		for err = nil; err == nil; {
+			_, err = sub.Next(t.Context())
+		}
+		corrupt("Next", err)
+	}
+}
+
+func TestOpenWithoutServer(t *testing.T) {
+	server := esdbtest.Start(t)
+	server.Stop()
+	cfg := esdb.Config{ConnectionString: server.ConnectionString(), ConnectTimeout: 300 * time.Millisecond}
+	if _, err := esdb.Open(t.Context(), cfg); !errors.Is(err, eventlog.ErrUnavailable) {
+		t.Errorf("open without a server: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := esdb.Open(ended, cfg); !errors.Is(err, context.Canceled) {
+		t.Errorf("open with an ended context: %v", err)
+	}
+}
+
+// Nothing of the client's talk reaches the console, and metrics are freed.
+func TestQuiet(t *testing.T) {
+	var console bytes.Buffer
+	before := log.Writer()
+	log.SetOutput(&console)
+	defer log.SetOutput(before)
+	registry := prometheus.NewRegistry()
+	server := esdbtest.Start(t)
+	for range 2 {
+		l, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString(), Registerer: registry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Faults.Append(esdbtest.LoseReply)
+		if _, err := l.Append(t.Context(), uuid.NewString(), eventlog.NoStream(), batch(0, 1)); !errors.Is(err, eventlog.ErrAmbiguous) {
+			t.Errorf("append: %v", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if console.Len() > 0 {
+		t.Errorf("on the console: %s", console.String())
+	}
+}
+
+func restart(t *testing.T, server *esdbtest.Server) {
+	t.Helper()
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,134 @@
+package esdb_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
+)
+
+// fill appends so many events of each of two kinds, in turns.
+func fill(t *testing.T, l eventlog.Log, count int) {
+	t.Helper()
+	const perAppend = 500
+	for i := 0; i < count; i += perAppend {
+		for _, stream := range []string{"account-1", "brand-1"} {
+			batch := make([]eventlog.Proposed, min(perAppend, count-i))
+			for j := range batch {
+				batch[j] = charge(uint64(i + j))
+				batch[j].ID = uuid.NewSHA1(batch[j].ID, []byte(stream))
+			}
+			if _, err := l.Append(t.Context(), stream, eventlog.After(uint64(i)), batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// What is not chosen does not travel: neither while catching up nor live nor in reads from far back.
+func TestTheServerFilters(t *testing.T) {
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{})
+	const count = 6000
+	fill(t, l, count)
+	chosen := eventlog.Filter{StreamPrefixes: []string{"brand-"}}
+	before := server.Counts().Sent
+	sub, err := l.Subscribe(t.Context(), 0, chosen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	seen := 0
+	until := func(p eventlog.Position) {
+		for at := eventlog.Position(0); at < p; {
+			b, err := sub.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen, at = seen+len(b.Events), b.Position
+		}
+	}
+	head, err := l.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(head)
+	landed, err := l.Append(t.Context(), "account-1", eventlog.Exact(count-1), batch(0, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(landed.Position)
+	const looks = 50 // at the head
+	if sent := server.Counts().Sent - before; seen != count || sent > count+looks {
+		t.Errorf("%d events were sent for %d that were chosen, want %d", sent, seen, count)
+	}
+
+	before = server.Counts().Sent
+	page, err := l.ReadAll(t.Context(), 0, chosen, 1000)
+	if err != nil || len(page.Events) != 1000 {
+		t.Fatalf("%d events, %v", len(page.Events), err)
+	}
+	if sent := server.Counts().Sent - before; sent > 3000 {
+		t.Errorf("%d events were sent for a page of 1000 from far back", sent)
+	}
+}
+
+// A server of version 24.10 that finds a full page at the end of the log sends a checkpoint behind it,
+// where the next event will stand. Taken for that event's position, it would lose the event.
+func TestCheckpointsBeforeAnEvent(t *testing.T) {
+	const page = 32 // the server's
+	for count := uint64(page - 1); count <= page+1; count++ {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			server := esdbtest.Start(t)
+			l := open(t, server, esdb.Config{})
+			if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, count)); err != nil {
+				t.Fatal(err)
+			}
+			chosen := eventlog.Filter{StreamPrefixes: []string{stream}}
+			sub, err := l.Subscribe(t.Context(), 0, chosen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := followTo(t, sub, count)
+			if err := sub.Close(); err != nil {
+				t.Fatal(err)
+			}
+			// Another one begins where this one says it was, and so does a read.
+			if sub, err = l.Subscribe(t.Context(), at, chosen); err != nil {
+				t.Fatal(err)
+			}
+			defer sub.Close()
+			if _, err := l.Append(t.Context(), stream, eventlog.Exact(count-1), batch(count, 1)); err != nil {
+				t.Fatal(err)
+			}
+			followTo(t, sub, 1)
+			got, err := l.ReadAll(t.Context(), at, chosen, 10)
+			if err != nil || len(got.Events) != 1 || got.Events[0].Revision != count {
+				t.Errorf("after %d: %+v, %v", at, got.Events, err)
+			}
+		})
+	}
+}
+
+// followTo takes events until there were so many and the subscription is live, and returns where it is.
+func followTo(t *testing.T, sub eventlog.Subscription, count uint64) eventlog.Position {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	seen := uint64(0)
+	for {
+		b, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatalf("after %d of %d events: %v", seen, count, err)
+		}
+		if seen += uint64(len(b.Events)); seen >= count && b.Live {
+			return b.Position
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package esdb
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// find returns the address (host:port) of the server to connect to: the only one that is configured, or the one that
+// the servers of a cluster name as what the configuration prefers. After a server that does not lead it is the leader, if
+// one is named.
+func (s *supervisor) find(ctx context.Context) (string, error) {
+	preference, leader := s.conf.NodePreference, s.leader.Swap(false)
+	if leader {
+		preference = esdb.NodePreferenceLeader
+	}
+	seeds := []string{s.conf.Address}
+	switch {
+	case len(s.conf.GossipSeeds) > 0:
+		seeds = nil
+		for _, seed := range s.conf.GossipSeeds {
+			seeds = append(seeds, seed.String())
+		}
+	case !s.conf.DnsDiscover:
+		if !leader {
+			return s.conf.Address, nil
+		}
+		members, err := s.members(ctx, s.conf.Address)
+		if server, found := choose(members, preference); found && err == nil {
+			return server, nil
+		}
+		return s.conf.Address, nil
+	}
+	var errs []error
+	for _, i := range rand.Perm(len(seeds)) {
+		members, err := s.members(ctx, seeds[i])
+		if err == nil {
+			if server, found := choose(members, preference); found {
+				return server, nil
+			}
+			err = errors.New("it names no server that is ready")
+		}
+		errs = append(errs, fmt.Errorf("ask %s for the servers of the cluster: %w", seeds[i], err))
+	}
+	return "", errors.Join(errs...)
+}
+
+// members asks a server for all of its cluster.
+func (s *supervisor) members(ctx context.Context, server string) ([]*gossip.MemberInfo, error) {
+	transport, err := transportOf(s.conf)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient(server, grpc.WithTransportCredentials(transport))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, min(probeTimeout, time.Duration(s.conf.GossipTimeout)*time.Second))
+	defer cancel()
+	cluster, err := gossip.NewGossipClient(conn).Read(ctx, &shared.Empty{})
+	return cluster.GetMembers(), err
+}
+
+// transportOf returns what the client itself would make of the configuration.
+func transportOf(conf *esdb.Configuration) (credentials.TransportCredentials, error) {
+	if conf.DisableTLS {
+		return insecure.NewCredentials(), nil
+	}
+	cfg := &tls.Config{InsecureSkipVerify: conf.SkipCertificateVerification, RootCAs: conf.RootCAs} // the operator's tlsVerifyCert=false
+	if conf.UserCertFile != "" {
+		own, err := tls.LoadX509KeyPair(conf.UserCertFile, conf.UserKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("userCertFile and userKeyFile: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{own}
+	}
+	return credentials.NewTLS(cfg), nil
+}
+
+// ready are the states in which a server answers, and preferred those that a preference puts first.
+var (
+	ready = []gossip.MemberInfo_VNodeState{
+		gossip.MemberInfo_Leader, gossip.MemberInfo_Follower, gossip.MemberInfo_ReadOnlyReplica,
+		gossip.MemberInfo_PreReadOnlyReplica, gossip.MemberInfo_ReadOnlyLeaderless,
+	}
+	preferred = map[esdb.NodePreference][]gossip.MemberInfo_VNodeState{
+		esdb.NodePreferenceLeader:          {gossip.MemberInfo_Leader},
+		esdb.NodePreferenceFollower:        {gossip.MemberInfo_Follower},
+		esdb.NodePreferenceReadOnlyReplica: ready[2:],
+	}
+)
+
+// choose returns one of the servers that answer, of those that are preferred if there are any. Whoever prefers the leader
+// gets no other: while there is none, for the seconds of an election, it is looked for again.
+func choose(members []*gossip.MemberInfo, preference esdb.NodePreference) (server string, found bool) {
+	first := ""
+	for _, i := range rand.Perm(len(members)) {
+		m := members[i]
+		if !m.GetIsAlive() || !slices.Contains(ready, m.GetState()) {
+			continue
+		}
+		server = fmt.Sprintf("%s:%d", m.GetHttpEndPoint().GetAddress(), m.GetHttpEndPoint().GetPort())
+		if slices.Contains(preferred[preference], m.GetState()) {
+			return server, true
+		}
+		if first == "" && preference != esdb.NodePreferenceLeader {
+			first = server
+		}
+	}
+	return first, first != ""
+}

@@ -1,0 +1,238 @@
+package esdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+
+	"letterhead/internal/eventlog"
+)
+
+// mode is how a subscription is to be served.
+type mode int
+
+const (
+	// catchingUp: the server filters, and looks far at a time.
+	catchingUp mode = iota
+	// live: the server filters, and tells of every event that it passes over.
+	live
+	// unfiltered: for servers whose filters cannot be relied on.
+	unfiltered
+)
+
+const (
+	// searchWindow is how many events the server looks at in one of its reads while it filters the past.
+	// More make it answer less often, fewer cost it a read each.
+	searchWindow = 4096
+	// Live, a window of 1 with a checkpoint for each gives a position for every event that is left out. Who
+	// waits for a position would otherwise wait for events that never come: with a window of 32 an idle
+	// subscription is up to 31 events behind for as long as nothing is chosen.
+	liveWindow = 1
+	// checkpointEvery is the checkpoint interval in windows; the window is what is chosen above.
+	checkpointEvery = 1
+	// exactEvery is how often a checkpoint that is no event's position is looked up, to say how far a long
+	// search has come.
+	exactEvery = time.Second
+	// received bounds what was received and not yet looked at, in messages.
+	received = 512
+	// excludeSystem chooses events whose type does not begin with $.
+	excludeSystem = `^[^\$].*`
+)
+
+// errFellBehind ends a subscription that the server has put back to catching up.
+var errFellBehind = errors.New("the subscription fell behind")
+
+// errReplaced ends what goes through a client that has been given up.
+var errReplaced = errors.New("the connection was given up")
+
+// follower is one of the client's subscriptions. It receives beside the one who takes, so that messages
+// are decoded on two cores.
+type follower struct {
+	log      *Log
+	member   *member
+	filter   eventlog.Filter
+	mode     mode
+	messages chan *esdb.SubscriptionEvent
+	held     *esdb.SubscriptionEvent // received and not yet looked at
+
+	at     eventlog.Position // all chosen events up to here were taken
+	head   eventlog.Position // where the log ended before the subscription began
+	caught bool
+	exact  time.Time // of the last look-up
+}
+
+// options are the client's. The server filters by one thing only: by stream when there are prefixes, else
+// by type. take looks at both again.
+func (f *follower) options() esdb.SubscribeToAllOptions {
+	o := esdb.SubscribeToAllOptions{From: startAt(f.at), MaxSearchWindow: searchWindow, CheckpointInterval: checkpointEvery}
+	if f.mode == live {
+		o.MaxSearchWindow = liveWindow
+	}
+	switch {
+	case f.mode == unfiltered:
+	case len(f.filter.StreamPrefixes) > 0:
+		o.Filter = &esdb.SubscriptionFilter{Type: esdb.StreamFilterType, Prefixes: f.filter.StreamPrefixes}
+	case len(f.filter.EventTypes) > 0:
+		o.Filter = &esdb.SubscriptionFilter{Type: esdb.EventFilterType, Prefixes: f.filter.EventTypes}
+	case f.mode == catchingUp:
+		o.Filter = &esdb.SubscriptionFilter{Type: esdb.EventFilterType, Regex: excludeSystem}
+	}
+	return o
+}
+
+// follow subscribes on a member, which the caller holds. ctx ends the subscription, and the caller must end
+// it also after an error.
+func (l *Log) follow(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter, mode mode) (*follower, error) {
+	f := &follower{log: l, member: m, filter: filter, mode: mode, at: after, messages: make(chan *esdb.SubscriptionEvent, received), exact: time.Now()}
+	if mode != unfiltered {
+		// Whatever stands here now, the subscription has looked at when it says that it has caught up: on
+		// the same server, which is why the member must not have been replaced by then.
+		var err error
+		if f.head, err = l.lastPosition(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	opened := make(chan error, 1)
+	m.users.Add(1)
+	l.pumps.Add(1)
+	go func() {
+		defer l.pumps.Done()
+		defer m.release()
+		f.receive(ctx, opened)
+	}()
+	timer := time.NewTimer(l.cfg.CallTimeout)
+	defer timer.Stop()
+	select {
+	case err := <-opened:
+		return f, err
+	case <-timer.C:
+		return nil, context.DeadlineExceeded
+	case <-m.retired.Done():
+		return nil, errReplaced
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// receive subscribes and receives until the subscription has ended.
+func (f *follower) receive(ctx context.Context, opened chan<- error) {
+	in, err := f.subscribe(ctx)
+	opened <- err
+	if err != nil {
+		return
+	}
+	for {
+		event, err := receiveOne(in)
+		if err != nil {
+			event = &esdb.SubscriptionEvent{SubscriptionDropped: &esdb.SubscriptionDropped{Error: err}}
+		} else {
+			f.member.heard()
+		}
+		select {
+		case f.messages <- event:
+		case <-ctx.Done():
+			_ = in.Close() // which says nothing
+			return
+		}
+		if event.SubscriptionDropped != nil {
+			return
+		}
+	}
+}
+
+func (f *follower) subscribe(ctx context.Context) (in *esdb.Subscription, err error) {
+	defer recovered(&err)
+	return f.member.client.SubscribeToAll(ctx, f.options())
+}
+
+// receiveOne waits for the next message of a subscription.
+func receiveOne(in *esdb.Subscription) (event *esdb.SubscriptionEvent, err error) {
+	defer recovered(&err)
+	return in.Recv(), nil
+}
+
+// next waits for a message.
+func (f *follower) next(ctx context.Context) (*esdb.SubscriptionEvent, error) {
+	if event := f.held; event != nil {
+		f.held = nil
+		return event, nil
+	}
+	select {
+	case event := <-f.messages:
+		return event, nil
+	case <-f.member.retired.Done():
+		return nil, errReplaced
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// peek gives a message that is there, or nil; with wait it waits for one.
+func (f *follower) peek(ctx context.Context, wait bool) (*esdb.SubscriptionEvent, error) {
+	if wait || f.held != nil {
+		return f.next(ctx)
+	}
+	select {
+	case event := <-f.messages:
+		return event, nil
+	default:
+		return nil, nil
+	}
+}
+
+// take looks at a message and moves on. It returns the event in it, if it is a chosen one. A live subscription
+// that fell behind is better opened again when it has a filter: the server would catch up with a window of one event.
+func (f *follower) take(ctx context.Context, event *esdb.SubscriptionEvent) (e eventlog.Recorded, chosen bool, err error) {
+	switch {
+	case event.SubscriptionDropped != nil:
+		return e, false, fmt.Errorf("the subscription was dropped: %w", event.SubscriptionDropped.Error)
+	case event.FellBehind != nil && f.mode == live && !isAll(f.filter):
+		return e, false, errFellBehind
+	case event.FellBehind != nil:
+		f.log.metrics.resumes.Inc()
+	case event.CheckPointReached != nil:
+		return e, false, f.checkpoint(ctx, event.CheckPointReached)
+	case event.CaughtUp != nil:
+		if f.member.retired.Err() != nil {
+			return e, false, errReplaced
+		}
+		f.caught = true
+		f.at = max(f.at, f.head)
+	case event.EventAppeared != nil:
+		at := position(event.EventAppeared)
+		if at <= f.at {
+			return e, false, nil
+		}
+		e, ours, err := fromClient(event.EventAppeared)
+		if err != nil {
+			return e, false, err
+		}
+		f.at = at
+		return e, ours && f.filter.Match(e.Stream, e.Type), nil
+	}
+	return e, false, nil
+}
+
+// checkpoint takes over how far the server has looked. Only the position of an event says it: its commit
+// and prepare are the same. Others stand before an event that was perhaps not looked at (the server sends
+// such a one when a page was full at the end of the log), and who begins behind them loses it. There is
+// also one beyond all events, sent by servers that had found nothing.
+func (f *follower) checkpoint(ctx context.Context, p *esdb.Position) error {
+	at := eventlog.Position(p.Commit)
+	switch {
+	case at <= f.at || p.Commit >= 1<<63:
+	case p.Prepare == p.Commit:
+		f.at = at
+	case time.Since(f.exact) >= exactEvery:
+		// The event before that place has been looked at.
+		exact, err := f.log.positionBefore(ctx, f.member, startAt(at))
+		if err != nil {
+			return err
+		}
+		f.at, f.exact = max(f.at, exact), time.Now()
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package esdb
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb/esdbtest"
+)
+
+// What a checkpoint says of how far was looked: an event's position is taken, a place before an event
+// means the event before it, once in a while, and one past everything means nothing.
+func TestCheckpoints(t *testing.T) {
+	l, err := Open(t.Context(), Config{ConnectionString: esdbtest.Start(t).ConnectionString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var at []uint64
+	for n := range uint64(3) {
+		landed, err := l.Append(t.Context(), "s", eventlog.After(n), []eventlog.Proposed{{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, uint64(landed.Position))
+	}
+	m, err := l.supervisor.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.release()
+	for name, c := range map[string]struct {
+		position esdb.Position
+		looked   time.Time // up a place before
+		from     uint64
+		want     uint64
+	}{
+		"an event":                        {esdb.Position{Commit: at[1], Prepare: at[1]}, time.Now(), 0, at[1]},
+		"before an event, not yet":        {esdb.Position{Commit: at[2]}, time.Now(), at[0], at[0]},
+		"before an event, at last":        {esdb.Position{Commit: at[2]}, time.Time{}, at[0], at[1]},
+		"before the one we are at":        {esdb.Position{Commit: at[1]}, time.Time{}, at[1], at[1]},
+		"earlier than we are":             {esdb.Position{Commit: at[0], Prepare: at[0]}, time.Time{}, at[1], at[1]},
+		"past everything, as servers did": {esdb.Position{Commit: math.MaxUint64, Prepare: math.MaxUint64}, time.Time{}, at[0], at[0]},
+	} {
+		f := &follower{log: l, member: m, at: eventlog.Position(c.from), exact: c.looked}
+		if err := f.checkpoint(t.Context(), &c.position); err != nil || f.at != eventlog.Position(c.want) {
+			t.Errorf("%s: at %d, %v, want %d of %v", name, f.at, err, c.want, at)
+		}
+	}
+}

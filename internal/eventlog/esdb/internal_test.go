@@ -1,0 +1,216 @@
+package esdb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb/esdbtest"
+)
+
+// An append that waited for a free call until the call's own time was over was not sent: its caller has time left, and
+// may try again.
+func TestAppendError_TimeOfTheCallIsOver_IsUnavailable(t *testing.T) {
+	err := appendError(t.Context(), "s", eventlog.NoStream(), notSent{context.DeadlineExceeded})
+	if !errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want %q", err, eventlog.ErrUnavailable)
+	}
+}
+
+// FuzzDecodeMetadata reads user metadata as any program may have written it: never a panic, and what is
+// accepted survives another round.
+func FuzzDecodeMetadata(f *testing.F) {
+	good, err := encodeMetadata(&eventlog.Proposed{
+		SchemaVersion: 2, OccurredAt: time.Date(2026, 11, 1, 2, 3, 4, 5000, time.UTC),
+		Metadata: eventlog.Metadata{RequestID: "r", Actor: "operator:<é>", CorrelationID: "x", CausationID: "y", Hash: "00ff"},
+	}, true)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	for _, s := range []string{
+		``, `null`, `{}`, `[]`, `{"schema_version":1}`, `{"schema_version":-1,"occurred_at":"2026-11-01T02:03:04.000005Z"}`,
+		`{"schema_version":1e99,"occurred_at":"2026-11-01T02:03:04.000005Z"}`, `{"occurred_at":"0000-00-00T00:00:00.000000Z"}`,
+		`{"occurred_at":"2026-11-01T02:03:04.000005Z","actor":"\ud800"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Add([]byte(`{"schema_version":1,"occurred_at":"2026-11-01T02:03:04.000005Z","request_id":"r","request_id":"s"}`))
+	f.Add([]byte(`{"schema_version":01,"occurred_at":"2026-11-01T02:03:04.000005Z","hash":"\xff"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if m, plain := plainMetadata(string(b)); plain { // the short way says what the general one does
+			var general userMetadata
+			if err := json.Unmarshal(b, &general); err != nil || m != general {
+				t.Fatalf("%q is %+v in short and %+v, %v in general", b, m, general, err)
+			}
+		}
+		var e eventlog.Proposed
+		if err := decodeMetadata(b, &e); err != nil {
+			return
+		}
+		again, err := encodeMetadata(&e, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e2 eventlog.Proposed
+		if err := decodeMetadata(again, &e2); err != nil {
+			t.Fatalf("%+v does not survive: %v", e, err)
+		}
+		if !e.OccurredAt.Equal(e2.OccurredAt) || e.SchemaVersion != e2.SchemaVersion || e.Metadata != e2.Metadata {
+			t.Fatalf("%+v became %+v", e, e2)
+		}
+	})
+}
+
+// What is written every day takes the short way.
+func TestPlainMetadata(t *testing.T) {
+	const names = true
+	for _, metadata := range []eventlog.Metadata{
+		{}, {RequestID: "r"}, {Hash: "00ff"}, {Actor: "operator:é <x>", CausationID: "c"},
+		{RequestID: "r", Actor: "a", CorrelationID: "b", CausationID: "c", Hash: "d"},
+	} {
+		b, err := encodeMetadata(&eventlog.Proposed{SchemaVersion: 3, OccurredAt: time.Unix(1, 0), Metadata: metadata}, names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, plain := plainMetadata(string(b)); !plain || m.Metadata != metadata || m.SchemaVersion != 3 {
+			t.Errorf("%s: %+v, %t", b, m, plain)
+		}
+	}
+}
+
+// The short way writes what encoding/json does, or leaves it to that.
+func TestAppendPlain_WritesWhatJSONDoes(t *testing.T) {
+	text := rapid.OneOf(rapid.StringMatching(`[ -~]{0,40}`), rapid.StringMatching(`[a-z0-9:-]{0,40}`), rapid.String())
+	rapid.Check(t, func(t *rapid.T) {
+		m := userMetadata{
+			SchemaVersion: rapid.Int().Draw(t, "version"), OccurredAt: "2026-11-01T02:03:04.000005Z",
+			Metadata: eventlog.Metadata{
+				RequestID: text.Draw(t, "request"), Actor: text.Draw(t, "actor"), CorrelationID: text.Draw(t, "correlation"),
+				CausationID: text.Draw(t, "causation"), Hash: text.Draw(t, "hash"),
+			},
+			ServersCorrelationID: text.Draw(t, "servers correlation"), ServersCausationID: text.Draw(t, "servers causation"),
+		}
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(m); err != nil {
+			t.Fatal(err)
+		}
+		if got, plain := m.appendPlain(nil); plain && string(got) != strings.TrimSuffix(want.String(), "\n") {
+			t.Errorf("%s, want %s", got, &want)
+		}
+	})
+}
+
+// Events that were written before they carried the server's names are read as they were.
+func TestDecodeMetadata_EventsOfOlderReleases(t *testing.T) {
+	const old = `{"schema_version":2,"occurred_at":"2026-11-01T02:03:04.000005Z","request_id":"r","actor":"a","correlation_id":"b","causation_id":"c","hash":"d"}`
+	want := eventlog.Proposed{
+		SchemaVersion: 2, OccurredAt: time.Date(2026, 11, 1, 2, 3, 4, 5000, time.UTC),
+		Metadata: eventlog.Metadata{RequestID: "r", Actor: "a", CorrelationID: "b", CausationID: "c", Hash: "d"},
+	}
+	var e eventlog.Proposed
+	if err := decodeMetadata([]byte(old), &e); err != nil || !reflect.DeepEqual(e, want) {
+		t.Errorf("%+v, %v; want %+v", e, err, want)
+	}
+	now, err := encodeMetadata(&e, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.TrimSuffix(old, "}") + `,"$correlationId":"b","$causationId":"c"}`; string(now) != want {
+		t.Errorf("written as %s, want %s", now, want)
+	}
+	e = eventlog.Proposed{}
+	if err := decodeMetadata(now, &e); err != nil || !reflect.DeepEqual(e, want) {
+		t.Errorf("%+v, %v; want %+v", e, err, want)
+	}
+}
+
+// Ids that would be too much twice are carried once.
+func TestToClient_LargeIDs_FitWithoutTheServersNames(t *testing.T) {
+	large := eventlog.Proposed{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`),
+		Metadata: eventlog.Metadata{CorrelationID: strings.Repeat("x", eventlog.MaxEventBytes-2)}}
+	events := make([]eventlog.Proposed, eventlog.MaxAppendBytes/eventlog.MaxEventBytes)
+	for i := range events {
+		events[i] = large
+	}
+	if err := eventlog.CheckAppend("s", events); err != nil {
+		t.Fatal(err)
+	}
+	out, err := toClient(events)
+	if err != nil || len(out) != len(events) || strings.Contains(string(out[0].Metadata), "$correlationId") {
+		t.Errorf("%d events, %v", len(out), err)
+	}
+	out, err = toClient(events[:1])
+	if err != nil || !strings.Contains(string(out[0].Metadata), "$correlationId") {
+		t.Errorf("one event alone: %v", err)
+	}
+}
+
+func TestPauseAfter(t *testing.T) {
+	pause, want := time.Duration(0), firstRebuild
+	for range 8 {
+		if pause = pauseAfter(settledAfter-1, pause); pause != want {
+			t.Errorf("the pause is %s, want %s", pause, want)
+		}
+		want = min(2*want, lastRebuild)
+	}
+	if pause = pauseAfter(settledAfter, pause); pause != 0 {
+		t.Errorf("after a member that lived long the pause is %s", pause)
+	}
+}
+
+// A client that a living server refuses forgets its connection without closing it, when it is called again.
+func TestTether_ClientForgetsConnection_EndClosesIt(t *testing.T) {
+	server := esdbtest.Start(t)
+	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	m, err := l.supervisor.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Faults.Append(esdbtest.NotReady)
+	_, err = m.client.AppendToStream(t.Context(), "account-1", esdb.AppendToStreamOptions{}, esdb.EventData{EventID: uuid.New(), EventType: "Counted"})
+	if again := ping(t.Context(), m.client); !isLost(err) || again == nil {
+		t.Fatalf("append %v, then a read %v", err, again)
+	}
+	m.tether.end()
+	if err := m.client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for patience := time.After(5 * time.Second); server.Connections() > 1; { // the log's
+		select {
+		case <-patience:
+			t.Fatalf("%d connections are open, want 1", server.Connections())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestChoose_NoLeader_OnlyOtherPreferencesTakeFollower(t *testing.T) {
+	members := []*gossip.MemberInfo{{
+		State: gossip.MemberInfo_Follower, IsAlive: true, HttpEndPoint: &gossip.EndPoint{Address: "host", Port: 1},
+	}}
+	for preference, want := range map[esdb.NodePreference]bool{
+		esdb.NodePreferenceLeader: false, esdb.NodePreferenceFollower: true, esdb.NodePreferenceRandom: true, esdb.NodePreferenceReadOnlyReplica: true,
+	} {
+		if server, found := choose(members, preference); found != want {
+			t.Errorf("preference %s: %q, %t", preference, server, found)
+		}
+	}
+}

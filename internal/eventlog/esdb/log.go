@@ -1,0 +1,186 @@
+package esdb
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// closeTimeout bounds how long Close waits for calls that are under way.
+	closeTimeout = 10 * time.Second
+	// leaderAttempts bounds to how many servers an append is sent that say that they do not lead.
+	leaderAttempts = 3
+)
+
+// Log is an event log in EventStoreDB. It implements eventlog.Log; all methods are safe for concurrent use.
+type Log struct {
+	cfg        Config
+	supervisor *supervisor
+	metrics    *metrics
+
+	workers workers
+	calls   chan struct{}   // one element for each call under way
+	closing context.Context // ends when Close begins
+	close   context.CancelFunc
+	gate    sync.RWMutex   // held for reading while a subscription begins
+	pumps   sync.WaitGroup // subscriptions
+	once    sync.Once
+
+	seen  atomic.Pointer[Seen] // nil before the first event
+	heads headReads
+}
+
+var _ eventlog.Log = (*Log)(nil)
+
+// Open connects to the store and makes sure that it answers.
+//
+// Errors: the configuration's, eventlog.ErrUnavailable, eventlog.ErrLoss (see Config.Admit), ErrUnsupported,
+// ctx.Err().
+func Open(ctx context.Context, cfg Config) (*Log, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	conf, err := cfg.clientConfig()
+	if err != nil {
+		return nil, err
+	}
+	closing, cancel := context.WithCancel(context.Background())
+	l := &Log{cfg: cfg, closing: closing, close: cancel, calls: make(chan struct{}, cfg.Calls),
+		workers: workers{jobs: make(chan func()), end: closing.Done()}}
+	if l.metrics, err = newMetrics(cfg.Registerer, func() int { return len(l.calls) }); err != nil {
+		cancel()
+		return nil, fmt.Errorf("open EventStoreDB: %w", err)
+	}
+	l.supervisor = newSupervisor(closing, cfg, conf, l.metrics, l.lastSeen)
+	if err := l.supervisor.start(ctx); err != nil {
+		cancel()
+		l.metrics.unregister()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("open EventStoreDB: %w", err)
+	}
+	return l, nil
+}
+
+// Append implements eventlog.Log.
+func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	if err := eventlog.CheckAppend(stream, events); err != nil {
+		return eventlog.Appended{}, err
+	}
+	data, err := toClient(events)
+	if err != nil {
+		return eventlog.Appended{}, fmt.Errorf("append to %s: %w", stream, err)
+	}
+	start := time.Now()
+	landed, err := l.settle(ctx, request{stream: stream, expected: expected, events: data})
+	if err != nil {
+		return eventlog.Appended{}, appendError(ctx, stream, expected, err)
+	}
+	l.metrics.latency.Observe(time.Since(start).Seconds())
+	l.saw(Seen{ID: events[len(events)-1].ID, Stream: stream, Revision: landed.LastRevision, Position: landed.Position})
+	return landed, nil
+}
+
+// landed reads the server's answer. NextExpectedVersion is, despite its name, the last event's revision. After
+// an error the outcome is unknown.
+func (l *Log) landed(ctx context.Context, stream string, result *esdb.WriteResult, n int) (eventlog.Appended, error) {
+	last := result.NextExpectedVersion
+	if last+1 < uint64(n) {
+		return eventlog.Appended{}, fmt.Errorf("the store says that %d events end at revision %d", n, last)
+	}
+	landed := eventlog.Appended{
+		FirstRevision: last + 1 - uint64(n), LastRevision: last, Position: eventlog.Position(result.CommitPosition),
+	}
+	if landed.Position != 0 {
+		return landed, nil
+	}
+	// For a repeat the server may leave the position out.
+	events, err := l.ReadStream(ctx, stream, last, eventlog.Forward, 1)
+	if err != nil || len(events) == 0 {
+		return eventlog.Appended{}, fmt.Errorf("it is written, its position cannot be read: %v", err)
+	}
+	landed.Position = events[0].Position
+	return landed, nil
+}
+
+func toExpected(e eventlog.Expected) esdb.ExpectedRevision {
+	next, exact := e.Next()
+	switch {
+	case !exact:
+		return esdb.Any{}
+	case next == 0:
+		return esdb.NoStream{}
+	default:
+		return esdb.Revision(next - 1)
+	}
+}
+
+// Seen names the event of ours with the highest position that a log has seen: appended, read or followed. Looking for
+// the head may stop there, and a store that does not hold it is not the one that was used. The zero Seen is none.
+type Seen struct {
+	ID       uuid.UUID
+	Stream   string
+	Revision uint64
+	Position eventlog.Position
+}
+
+func seenOf(e *eventlog.Recorded) Seen {
+	return Seen{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position}
+}
+
+// saw notes an event of ours.
+func (l *Log) saw(e Seen) {
+	for old := l.seen.Load(); (old == nil || e.Position > old.Position) && !l.seen.CompareAndSwap(old, &e); {
+		old = l.seen.Load()
+	}
+}
+
+// lastSeen returns the zero Seen before the first event.
+func (l *Log) lastSeen() Seen {
+	if seen := l.seen.Load(); seen != nil {
+		return *seen
+	}
+	return Seen{}
+}
+
+// Close implements eventlog.Log. When calls are stuck in the client it leaves the client to them.
+func (l *Log) Close() error {
+	l.once.Do(func() {
+		l.gate.Lock()
+		l.close()
+		l.gate.Unlock()
+		l.metrics.unregister()
+		// Not the caller's context: closing must come to an end, and not before its time.
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		ended := make(chan struct{})
+		go func() {
+			for range cap(l.calls) {
+				l.calls <- struct{}{} // every place, once those who hold one are through
+			}
+			l.pumps.Wait()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		if !l.supervisor.close(ctx) {
+			l.cfg.Logger.Warn("EventStoreDB: calls are stuck in the client, it is not closed")
+		}
+	})
+	return nil
+}

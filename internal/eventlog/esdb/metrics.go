@@ -1,0 +1,45 @@
+package esdb
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
+)
+
+type metrics struct {
+	latency    prometheus.Histogram
+	reconnects prometheus.Counter
+	resumes    prometheus.Counter
+	calls      prometheus.GaugeFunc
+
+	unregister func()
+}
+
+// newMetrics makes the metrics; underWay counts the calls. The name of the first is that of every adapter.
+func newMetrics(r prometheus.Registerer, underWay func() int) (*metrics, error) {
+	m := &metrics{
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "letterhead_eventlog_append_duration_seconds",
+			Help:    "Time from the call of an append until it was durable.",
+			Buckets: prometheus.ExponentialBuckets(50e-6, 2, 16), // 50 µs to 1.6 s
+		}),
+		reconnects: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_eventlog_reconnects_total",
+			Help: "How often the connection to the event store was made anew.",
+		}),
+		resumes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "letterhead_eventlog_subscription_resumes_total",
+			Help: "How often a subscription fell behind or was ended by the event store or the connection, and went on where it was.",
+		}),
+		calls: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "letterhead_eventlog_calls",
+			Help: "Calls to the event store that are under way.",
+		}, func() float64 { return float64(underWay()) }),
+	}
+	all := []prometheus.Collector{m.latency, m.reconnects, m.resumes, m.calls}
+	m.unregister = func() { telemetry.Unregister(r, all...) }
+	if err := telemetry.Register(r, all...); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

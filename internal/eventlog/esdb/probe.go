@@ -1,0 +1,133 @@
+package esdb
+
+import (
+	"context"
+	"math"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+
+	"letterhead/internal/eventlog"
+)
+
+// probeEvents is how many records one look for the first event takes. The server begins its log with a few of its
+// own.
+const probeEvents = 64
+
+// newcomer is a client that nobody shares yet, as an eventlog.Prober.
+type newcomer struct{ client *esdb.Client }
+
+var _ eventlog.Prober = newcomer{}
+
+// First implements eventlog.Prober.
+func (n newcomer) First(ctx context.Context) (first eventlog.Recorded, found bool, err error) {
+	defer recovered(&err)
+	var from esdb.AllPosition = esdb.Start{}
+	for {
+		in, err := n.client.ReadAll(ctx, esdb.ReadAllOptions{From: from, Direction: esdb.Forwards}, probeEvents)
+		if err != nil {
+			return first, false, err
+		}
+		looked := 0
+		err = receive(in, func(event *esdb.ResolvedEvent) (bool, error) {
+			looked++
+			from = startAt(position(event))
+			first, found, err = fromClient(event)
+			return !found, err
+		})
+		if err != nil || found || looked < probeEvents {
+			return first, found, err
+		}
+	}
+}
+
+// Last implements eventlog.Prober.
+func (n newcomer) Last(ctx context.Context) (last eventlog.Recorded, found bool, err error) {
+	defer recovered(&err)
+	var from esdb.AllPosition = esdb.End{}
+	for {
+		events, err := readBack(ctx, n.client, from, probeEvents)
+		if err != nil {
+			return last, false, err
+		}
+		for _, event := range events {
+			if e, ours, err := fromClient(event); ours || err != nil {
+				return e, ours, err
+			}
+			from = startAt(position(event))
+		}
+		if len(events) < probeEvents {
+			return last, false, nil
+		}
+	}
+}
+
+// At implements eventlog.Prober.
+func (n newcomer) At(ctx context.Context, stream string, revision uint64) (held eventlog.Recorded, found bool, err error) {
+	defer recovered(&err)
+	if revision > math.MaxInt64 { // more than the server can count
+		return held, false, nil
+	}
+	in, err := n.client.ReadStream(ctx, stream, esdb.ReadStreamOptions{From: esdb.Revision(revision), Direction: esdb.Forwards}, 1)
+	if err != nil {
+		return held, false, err
+	}
+	err = receive(in, func(event *esdb.ResolvedEvent) (bool, error) {
+		held, found, err = fromClient(event)
+		return false, err
+	})
+	return held, found && held.Revision == revision, err
+}
+
+// End implements eventlog.Prober: the position of the last record, whoever wrote it.
+func (n newcomer) End(ctx context.Context) (end eventlog.Position, err error) {
+	defer recovered(&err)
+	events, err := readBack(ctx, n.client, esdb.End{}, 1)
+	if err != nil || len(events) == 0 {
+		return 0, err
+	}
+	return position(events[0]), nil
+}
+
+// Log is an eventlog.Prober too.
+var _ eventlog.Prober = (*Log)(nil)
+
+// First implements eventlog.Prober.
+func (l *Log) First(ctx context.Context) (eventlog.Recorded, bool, error) {
+	return probe(ctx, l, "read the first event", newcomer.First)
+}
+
+// Last implements eventlog.Prober.
+func (l *Log) Last(ctx context.Context) (eventlog.Recorded, bool, error) {
+	return probe(ctx, l, "read the last event", newcomer.Last)
+}
+
+// At implements eventlog.Prober.
+func (l *Log) At(ctx context.Context, stream string, revision uint64) (eventlog.Recorded, bool, error) {
+	return probe(ctx, l, "read "+stream, func(n newcomer, ctx context.Context) (eventlog.Recorded, bool, error) {
+		return n.At(ctx, stream, revision)
+	})
+}
+
+// End implements eventlog.Prober.
+func (l *Log) End(ctx context.Context) (eventlog.Position, error) {
+	end, err := read(ctx, l, func(ctx context.Context, m *member) (eventlog.Position, error) { return newcomer{m.client}.End(ctx) })
+	if err != nil {
+		return 0, readError(ctx, "read the end of the log", err)
+	}
+	return end, nil
+}
+
+func probe(ctx context.Context, l *Log, attempt string, ask func(newcomer, context.Context) (eventlog.Recorded, bool, error)) (eventlog.Recorded, bool, error) {
+	type answer struct {
+		event eventlog.Recorded
+		found bool
+	}
+	a, err := read(ctx, l, func(ctx context.Context, m *member) (a answer, err error) {
+		a.event, a.found, err = ask(newcomer{m.client}, ctx)
+		return a, err
+	})
+	if err != nil {
+		return a.event, a.found, readError(ctx, attempt, err)
+	}
+	return a.event, a.found, nil
+}

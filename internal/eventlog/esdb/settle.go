@@ -1,0 +1,137 @@
+package esdb
+
+import (
+	"context"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+
+	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// An append without an answer is looked for in its stream after a time that doubles from the first to the
+	// last. The first is several times what an append takes (10 to 25 ms).
+	firstLook = 100 * time.Millisecond
+	lastLook  = 800 * time.Millisecond
+	// An append that the server dropped is sent again after a time that doubles from the first to the last.
+	firstRepeat = 20 * time.Millisecond
+	lastRepeat  = 500 * time.Millisecond
+)
+
+// request is an append as it is sent, and sent again.
+type request struct {
+	stream   string
+	expected eventlog.Expected
+	events   []esdb.EventData
+}
+
+// settle appends. The server drops a repeat of an append that it has written and not indexed, without an answer,
+// and says Aborted when its own timeout is over. The same append is sent again then, until one of them has a
+// result or ctx or CallTimeout ends. An append that a server refused because it does not lead is sent to the next one.
+//
+// Errors: as call's. After an attempt whose outcome is unknown no other error than a wrong revision is returned
+// but that one.
+func (l *Log) settle(ctx context.Context, r request) (eventlog.Appended, error) {
+	over := time.Now().Add(l.cfg.CallTimeout)
+	landed, dropped := l.send(ctx, r)
+	// The client has gone to the server that was named as the leader, which was not compared: the next member is
+	// made for the repeat.
+	for attempt := 1; isNotLeader(dropped) && attempt < leaderAttempts; attempt++ {
+		landed, dropped = l.send(ctx, r)
+	}
+	if !isAborted(dropped) || r.expected.IsAny() {
+		return landed, dropped
+	}
+	ctx, cancel := context.WithDeadline(ctx, over)
+	defer cancel()
+	for pause := firstRepeat; ; pause = min(2*pause, lastRepeat) {
+		if delay.For(ctx, pause) != nil || l.closing.Err() != nil {
+			return eventlog.Appended{}, dropped
+		}
+		landed, err := l.send(ctx, r)
+		if err == nil || outcomeOf(err) == wrongRevision {
+			return landed, err
+		}
+	}
+}
+
+// send sends an append once. While it has no answer the stream is looked at from time to time: when it holds the
+// events where they should be, the append has landed, whatever becomes of this one.
+func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	found := make(chan eventlog.Appended, 1)
+	options := esdb.AppendToStreamOptions{ExpectedRevision: toExpected(r.expected), Deadline: &l.cfg.CallTimeout}
+	result, err := write(ctx, l, func(ctx context.Context, m *member) (*esdb.WriteResult, error) {
+		if next, exact := r.expected.Next(); exact {
+			looking, stop := context.WithCancel(ctx)
+			looked := make(chan struct{})
+			// Most appends have their answer before: nothing waits beside them.
+			first := time.AfterFunc(firstLook, func() {
+				defer close(looked)
+				if landed, ok := l.look(looking, m, r, next); ok {
+					found <- landed
+					cancel()
+				}
+			})
+			defer func() {
+				stop()
+				if !first.Stop() {
+					<-looked // it uses the member
+				}
+			}()
+		}
+		return m.client.AppendToStream(ctx, r.stream, options, r.events...)
+	})
+	select {
+	case landed := <-found:
+		return landed, nil
+	default:
+	}
+	if err != nil {
+		return eventlog.Appended{}, err
+	}
+	return l.landed(ctx, r.stream, result, len(r.events))
+}
+
+// look looks for a request's events at the revisions where they should be, until they are there or ctx ends. A
+// look that fails is not the last one: the append may still have its answer.
+func (l *Log) look(ctx context.Context, m *member, r request, next uint64) (eventlog.Appended, bool) {
+	for pause := 2 * firstLook; ctx.Err() == nil; pause = min(2*pause, lastLook) {
+		landed, err := beside(ctx, l, m, func(ctx context.Context) (eventlog.Appended, error) {
+			return held(ctx, m, r, next)
+		})
+		if err == nil && landed.Position != 0 {
+			return landed, true
+		}
+		if delay.For(ctx, pause) != nil {
+			break
+		}
+	}
+	return eventlog.Appended{}, false
+}
+
+// held says where a request's events are held; its Position is 0 unless all of them are at their revisions.
+func held(ctx context.Context, m *member, r request, next uint64) (eventlog.Appended, error) {
+	count := uint64(len(r.events))
+	in, err := m.client.ReadStream(ctx, r.stream, esdb.ReadStreamOptions{From: esdb.Revision(next), Direction: esdb.Forwards}, count)
+	if err != nil {
+		return eventlog.Appended{}, err
+	}
+	landed := eventlog.Appended{FirstRevision: next, LastRevision: next + count - 1}
+	same, last := uint64(0), eventlog.Position(0)
+	err = receive(in, func(event *esdb.ResolvedEvent) (bool, error) {
+		e := event.OriginalEvent()
+		if e == nil || same == count || e.EventNumber != next+same || e.EventID != r.events[same].EventID {
+			return false, nil
+		}
+		same, last = same+1, position(event)
+		return true, nil
+	})
+	if same == count {
+		landed.Position = last
+	}
+	return landed, err
+}

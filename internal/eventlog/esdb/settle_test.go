@@ -1,0 +1,133 @@
+package esdb_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/eventlog/eventlogtest"
+	"letterhead/internal/testwait"
+)
+
+// silent is a server that never answers a repeat whose first is still under way: nothing but reading the stream
+// settles it within the time of a test.
+func silent(t *testing.T, flushTime time.Duration) *esdbtest.Server {
+	return esdbtest.StartWith(t, esdbtest.Config{FlushTime: flushTime, PhaseTimeout: time.Hour})
+}
+
+func TestContract_RepeatsInFlightAreDropped(t *testing.T) {
+	const flushTime = 2 * time.Millisecond
+	eventlogtest.RunRepeats(t, func(t *testing.T) eventlog.Log { return open(t, silent(t, flushTime), esdb.Config{}) })
+	eventlogtest.RunNodeRepeats(t, func(t *testing.T) (_, _ eventlog.Log) {
+		server := silent(t, flushTime)
+		return open(t, server, esdb.Config{}), open(t, server, esdb.Config{})
+	})
+}
+
+// The server drops 119 of 120 simultaneous repeats. All of them say where the first landed.
+func TestAppend_RepeatsInFlight_GiveTheFirstResult(t *testing.T) {
+	const callers = 120
+	server := silent(t, 0)
+	cfg := esdb.Config{CallTimeout: 4 * time.Second}
+	nodes := []eventlog.Log{open(t, server, cfg), open(t, server, cfg)}
+	if _, err := nodes[0].Append(t.Context(), stream, eventlog.NoStream(), batch(0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	before := server.Counts()
+	release := server.HoldIndex()
+	defer release()
+	results := make([]eventlog.Appended, callers)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			var err error
+			if results[i], err = nodes[i%2].Append(t.Context(), stream, eventlog.Exact(1), batch(2, 3)); err != nil {
+				t.Errorf("caller %d: %v", i, err)
+			}
+		})
+	}
+	await(t, "all but one to be dropped", func() bool { return server.Counts().Dropped-before.Dropped == callers-1 })
+	release()
+	all.Wait()
+	for i, r := range results {
+		if r != results[0] || r.FirstRevision != 2 || r.LastRevision != 4 || r.Position == 0 {
+			t.Fatalf("caller %d was told %+v, the first %+v", i, r, results[0])
+		}
+	}
+	if sent := server.Counts().Appends - before.Appends; sent != callers {
+		t.Errorf("%d appends were sent for %d calls", sent, callers)
+	}
+	holds(t, nodes[0], 5)
+}
+
+// What the server dropped and did not write is repeated until it is written.
+func TestAppend_DroppedUnwritten_IsRepeated(t *testing.T) {
+	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Millisecond})
+	l := open(t, server, esdb.Config{})
+	server.Faults.Append(esdbtest.Drop, esdbtest.Drop, esdbtest.NotReady, esdbtest.TimeOut)
+	landed, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 3))
+	if err != nil || landed.FirstRevision != 0 || landed.LastRevision != 2 {
+		t.Errorf("landed at %+v, %v", landed, err)
+	}
+	holds(t, l, 3)
+	// Another event at the revision settles it as well.
+	server.Faults.Append(esdbtest.Drop)
+	if _, err := l.Append(t.Context(), stream, eventlog.Exact(0), batch(7, 1)); !errors.Is(err, eventlog.ErrWrongRevision) {
+		t.Errorf("an append behind the end: %v, want %q", err, eventlog.ErrWrongRevision)
+	}
+	// Repeats at any revision are not recognised, so there are none.
+	server.Faults.Append(esdbtest.Drop)
+	if _, err := l.Append(t.Context(), stream, eventlog.Any(), batch(3, 1)); !errors.Is(err, eventlog.ErrAmbiguous) {
+		t.Errorf("an append at any revision: %v, want %q", err, eventlog.ErrAmbiguous)
+	}
+	holds(t, l, 3)
+}
+
+// After one attempt whose outcome is unknown no later refusal says that nothing was written.
+func TestAppend_DroppedAndThenRefused_IsAmbiguous(t *testing.T) {
+	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Millisecond})
+	l := open(t, server, esdb.Config{})
+	refused := make([]esdbtest.Fault, 1000)
+	for i := range refused {
+		refused[i] = esdbtest.NotReady
+	}
+	server.Faults.Append(append([]esdbtest.Fault{esdbtest.Drop}, refused...)...)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := l.Append(ctx, stream, eventlog.NoStream(), batch(0, 1)); !errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrUnavailable) {
+		t.Errorf("%v, want %q alone", err, eventlog.ErrAmbiguous)
+	}
+}
+
+// An append that is under way is settled neither by another writer's event at its revision nor by a part of its own.
+func TestAppend_UnderWay_WaitsForTheServer(t *testing.T) {
+	server := silent(t, 0)
+	l := open(t, server, esdb.Config{})
+	release := server.HoldIndex()
+	defer release()
+	reads := server.Counts().Reads
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 2))
+		done <- err
+	}()
+	await(t, "two looks at the stream", func() bool { return server.Counts().Reads-reads >= 2 })
+	release()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	holds(t, l, 2)
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	if took, ok := testwait.Until(testwait.Patience, so); !ok {
+		t.Fatalf("waited %s for %s", took, what)
+	}
+}

@@ -1,0 +1,80 @@
+package esdb_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/eventlog/eventlogtest"
+	"letterhead/internal/testwait"
+)
+
+// serversOfBothWays are what servers do with a slow reader, by their version: the one drops it, the other puts it back
+// to catching up.
+var serversOfBothWays = []string{"23.10.8", "24.10.0"}
+
+func TestContract_SlowReadersFallBehind(t *testing.T) {
+	for _, version := range serversOfBothWays {
+		t.Run(version, func(t *testing.T) {
+			start := func(t *testing.T) *esdbtest.Server {
+				return esdbtest.StartWith(t, esdbtest.Config{Version: version, LiveBuffer: 1})
+			}
+			eventlogtest.RunSubscribe(t, func(t *testing.T) eventlog.Log { return open(t, start(t), esdb.Config{}) })
+			eventlogtest.RunNodes(t, func(t *testing.T) (_, _ eventlog.Log) {
+				server := start(t)
+				return open(t, server, esdb.Config{}), open(t, server, esdb.Config{})
+			})
+		})
+	}
+}
+
+// Each append is more than the server keeps for a live reader: all arrives, in order, and only the counter says that
+// it was not in one go.
+func TestSubscription_TooSlow_GoesOn(t *testing.T) {
+	const perAppend, most = 20, 1000
+	for _, version := range serversOfBothWays {
+		for name, filter := range map[string]eventlog.Filter{"all": {}, "filtered": {StreamPrefixes: []string{"account-"}}} {
+			t.Run(version+" "+name, func(t *testing.T) {
+				server := esdbtest.StartWith(t, esdbtest.Config{Version: version, LiveBuffer: perAppend - 1})
+				registry, lines := prometheus.NewRegistry(), testwait.NewLines()
+				l := open(t, server, esdb.Config{Registerer: registry, Logger: lines.Logger()})
+				sub, err := l.Subscribe(t.Context(), 0, filter)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer sub.Close()
+				resumes := func() float64 { return metric(t, registry, "letterhead_eventlog_subscription_resumes_total") }
+				next := uint64(0)
+				for i := uint64(0); resumes() < 3; i++ {
+					if i == most {
+						t.Fatalf("the counter says %v after %d appends, each of which is too much", resumes(), most)
+					}
+					if _, err := l.Append(t.Context(), stream, eventlog.After(i*perAppend), batch(i*perAppend, perAppend)); err != nil {
+						t.Fatal(err)
+					}
+					for next < (i+1)*perAppend {
+						b, err := sub.Next(t.Context())
+						if err != nil {
+							t.Fatal(err)
+						}
+						for _, e := range b.Events {
+							if e.Revision != next {
+								t.Fatalf("revision %d came where %d should", e.Revision, next)
+							}
+							next++
+						}
+					}
+				}
+				for len(lines) > 0 {
+					if line := <-lines; strings.Contains(line, "ubscription") {
+						t.Errorf("logged above debug: %s", line)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package esdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// subscriptionPage bounds the events of one batch.
+	subscriptionPage = 4096
+	// deliveryEvents and deliveryBytes bound what the pump hands over at a time.
+	deliveryEvents = 512
+	deliveryBytes  = 4 << 20
+	// subscriptionBuffer is how many deliveries may wait for Next. While it is full nothing is received,
+	// and the server waits or lets the subscription fall behind.
+	subscriptionBuffer = 4
+	// A subscription that failed tries again after a time that doubles from the first to the last.
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = time.Second
+	// failedRetry is the pause at which a subscription that gets nowhere is worth a line in the log: one line for
+	// each time that the store is away.
+	failedRetry = 32 * firstRetry
+	// settleGrace is how long nothing may come before a subscription that has just gone live and is behind
+	// the log's end begins anew.
+	settleGrace = 250 * time.Millisecond
+)
+
+// subscription follows the log for ever: the client's subscriptions never reconnect, so when one ends
+// another one is opened where it was. Each goes through the past with a wide search window, then follows
+// what comes with a narrow one.
+type subscription struct {
+	log    *Log
+	filter eventlog.Filter
+	ch     chan delivery
+	ctx    context.Context // ends with Close of the subscription or of the log
+	cancel context.CancelFunc
+
+	// What the last delivery said; they belong to the pump.
+	at   eventlog.Position
+	live bool
+
+	pending *delivery // taken from ch, not yet delivered; belongs to Next
+	failed  error     // what Next says from now on
+}
+
+// delivery is a batch, or the end.
+type delivery struct {
+	eventlog.Batch
+	err error
+}
+
+// Subscribe implements eventlog.Log.
+func (l *Log) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	if err := l.usable(ctx, "subscribe"); err != nil {
+		return nil, err
+	}
+	life, cancel := context.WithCancel(l.closing)
+	s := &subscription{log: l, filter: filter, ch: make(chan delivery, subscriptionBuffer), ctx: life, cancel: cancel, at: after}
+	l.pumps.Add(1)
+	go func() {
+		defer l.pumps.Done()
+		s.pump()
+	}()
+	return s, nil
+}
+
+// Next implements eventlog.Subscription.
+func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
+	if err := s.usable(ctx); err != nil {
+		return eventlog.Batch{}, err
+	}
+	batch, err := s.first(ctx)
+	if err != nil {
+		return eventlog.Batch{}, err
+	}
+	for len(batch.Events) < subscriptionPage {
+		select {
+		case d := <-s.ch:
+			if d.err != nil {
+				s.pending = &d
+				return batch, nil
+			}
+			batch.Events = append(batch.Events, d.Events...)
+			batch.Position, batch.Live = d.Position, d.Live
+		default:
+			return batch, nil
+		}
+	}
+	return batch, nil
+}
+
+func (s *subscription) usable(ctx context.Context) error {
+	switch {
+	case s.ctx.Err() != nil:
+		return fmt.Errorf("subscription: %w", eventlog.ErrClosed)
+	case s.failed != nil:
+		return s.failed
+	}
+	return ctx.Err()
+}
+
+// first waits for a delivery.
+func (s *subscription) first(ctx context.Context) (eventlog.Batch, error) {
+	var d delivery
+	switch {
+	case s.pending != nil:
+		d, s.pending = *s.pending, nil
+	default:
+		select {
+		case d = <-s.ch:
+		case <-ctx.Done():
+			return eventlog.Batch{}, ctx.Err()
+		case <-s.ctx.Done():
+			return eventlog.Batch{}, fmt.Errorf("subscription: %w", eventlog.ErrClosed)
+		}
+	}
+	s.failed = d.err
+	return d.Batch, d.err
+}
+
+// Close implements eventlog.Subscription.
+func (s *subscription) Close() error {
+	s.cancel()
+	return nil
+}
+
+// pump fills the channel until the subscription ends or an event cannot be read.
+func (s *subscription) pump() {
+	retry := firstRetry
+	for s.ctx.Err() == nil {
+		began, opened := s.at, time.Now()
+		err := s.run()
+		switch {
+		case s.ctx.Err() != nil:
+			return
+		case errors.Is(err, errNotOurs):
+			s.deliver(delivery{err: readError(s.ctx, "follow the log", err)})
+			return
+		case errors.Is(err, errUnsettled):
+			continue
+		}
+		s.log.metrics.resumes.Inc()
+		s.log.cfg.Logger.Debug("EventStoreDB subscription goes on", "position", s.at, "after", err)
+		if errors.Is(err, errFellBehind) {
+			continue
+		}
+		if s.at > began || time.Since(opened) > lastRetry {
+			retry = firstRetry
+		}
+		if retry == failedRetry {
+			s.log.cfg.Logger.Warn("EventStoreDB subscription does not go on; it is tried again until it does", "position", s.at, "error", err)
+		}
+		_ = delay.For(s.ctx, retry)
+		retry = min(2*retry, lastRetry)
+	}
+}
+
+// deliver returns false when the subscription has ended.
+func (s *subscription) deliver(d delivery) bool {
+	select {
+	case s.ch <- d:
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+// errUnsettled ends a live subscription that may wait for events that were passed over while it was opened.
+var errUnsettled = errors.New("behind the end of the log when nothing comes")
+
+// run follows the log on one member until something breaks.
+func (s *subscription) run() error {
+	m, err := s.log.supervisor.acquire(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer m.release()
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	began := time.Now()
+	if !m.filters {
+		err = s.follow(ctx, m, unfiltered)
+	} else if err = s.follow(ctx, m, catchingUp); err == nil {
+		err = s.follow(ctx, m, live)
+	}
+	s.log.supervisor.judge(m, err, time.Since(began))
+	return err
+}
+
+// follow delivers what a subscription of the client's brings: while catching up, until it has caught up.
+func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f, err := s.log.follow(ctx, m, s.at, s.filter, mode)
+	if err != nil {
+		return err
+	}
+	settle := settling{}
+	for {
+		if err := settle.wait(ctx, f); err != nil {
+			return err
+		}
+		d, broken := s.gather(ctx, f)
+		if broken != nil && !errors.Is(broken, errNotOurs) && !errors.Is(broken, errFellBehind) {
+			return broken
+		}
+		if f.caught && mode == live && !settle.begun {
+			if err := settle.begin(ctx, s.log, m); err != nil {
+				return err
+			}
+		}
+		if !s.advance(d, f) {
+			return ctx.Err()
+		}
+		if broken != nil || f.caught && mode == catchingUp {
+			return broken
+		}
+	}
+}
+
+// advance delivers, if there is anything new to say. It returns false when the subscription has ended.
+func (s *subscription) advance(d delivery, f *follower) bool {
+	d.Position, d.Live = f.at, f.caught
+	n := len(d.Events)
+	if n == 0 && d.Position == s.at && d.Live == s.live {
+		return true
+	}
+	var last Seen // taken before the events are the reader's
+	if n > 0 {
+		last = seenOf(&d.Events[n-1])
+	}
+	if !s.deliver(d) {
+		return false
+	}
+	s.at, s.live = d.Position, d.Live
+	if n > 0 {
+		s.log.saw(last)
+	}
+	return true
+}
+
+// gather takes what is there, at least one message, and no more once it has caught up. What was taken
+// before a connection's error is not delivered: it comes again. What came before errNotOurs and errFellBehind is.
+func (s *subscription) gather(ctx context.Context, f *follower) (delivery, error) {
+	var d delivery
+	bytes := 0
+	for wait := true; ; wait = false {
+		event, err := f.peek(ctx, wait)
+		if err != nil || event == nil {
+			return d, err
+		}
+		e, chosen, err := f.take(ctx, event)
+		if err != nil {
+			return d, err
+		}
+		if chosen {
+			d.Events = append(d.Events, e)
+			bytes += len(e.Data)
+		}
+		if len(d.Events) >= deliveryEvents || bytes >= deliveryBytes || event.CaughtUp != nil {
+			return d, nil
+		}
+	}
+}
+
+// settling is what a live subscription does about events that were appended between the last look at the
+// log's end and its beginning: the server passes over those that are not chosen without a word. If the end
+// does not come in sight by what follows, the subscription begins anew.
+type settling struct {
+	begun bool
+	until eventlog.Position
+}
+
+// begin notes where the log ends now that the subscription listens.
+func (s *settling) begin(ctx context.Context, l *Log, m *member) error {
+	s.begun = true
+	var err error
+	s.until, err = l.lastPosition(ctx, m)
+	return err
+}
+
+// wait waits for a message, and not for ever while the subscription is not settled.
+func (s *settling) wait(ctx context.Context, f *follower) error {
+	if !s.begun || f.at >= s.until {
+		s.until = 0
+		return nil
+	}
+	timer := time.NewTimer(settleGrace)
+	defer timer.Stop()
+	select {
+	case event := <-f.messages:
+		f.held = event
+		return nil
+	case <-timer.C:
+		return errUnsettled
+	case <-f.member.retired.Done():
+		return errReplaced
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var _ eventlog.Subscription = (*subscription)(nil)

@@ -1,0 +1,488 @@
+package esdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// discoveryInterval is how often the client looks for a server, in milliseconds.
+	discoveryInterval = 100
+	// A new client is tried again after a time that doubles from the first to the last.
+	firstRebuild = 20 * time.Millisecond
+	lastRebuild  = time.Second
+	// settledAfter is how long a member must have worked for the next one to be made at once. A server that lives and
+	// refuses calls would be connected to and compared over and over.
+	settledAfter = 5 * time.Second
+	// probeTimeout bounds each try of a client. A client that answers later than this is of no use to
+	// anybody who has a deadline.
+	probeTimeout = 3 * time.Second
+	// stallAfter is how long a call must have run for its end by the clock to throw suspicion on the
+	// client and not on the caller's short deadline. The store answers within milliseconds, and suspicion
+	// costs one read.
+	stallAfter = 250 * time.Millisecond
+)
+
+// member is a client that has proved that it works. Many use it at once; it is closed when it is retired
+// and the last one has left, because its Close makes those panic who are inside.
+type member struct {
+	client  *esdb.Client
+	tether  *tether
+	version Version
+	// filters says that the server's filtered subscriptions can be relied on.
+	filters bool
+	users   sync.WaitGroup
+	// wire is a subscription to nothing, nil without Config.Admit. It also breaks when a proxy between keeps the
+	// connection and leads it to another server.
+	wire *esdb.Subscription
+	// alive says that something came from the server since the watch looked last.
+	alive atomic.Bool
+	// retired ends when the member is not to be used any more.
+	retired context.Context
+	retire  context.CancelFunc
+}
+
+// heard notes that something came from the server.
+func (m *member) heard() {
+	if !m.alive.Load() { // which many do at once, on their own cores
+		m.alive.Store(true)
+	}
+}
+
+// supervisor keeps one working client. A new one is tried apart before anybody shares it, and it is given up at the
+// first sign that it has lost its server.
+type supervisor struct {
+	cfg     Config
+	conf    *esdb.Configuration
+	metrics *metrics
+	seen    func() Seen
+	ctx     context.Context // ends when the log closes
+	work    sync.WaitGroup  // rebuilding, and clients whose users have not left yet
+
+	mu       sync.Mutex
+	current  *member       // nil while there is none
+	shared   time.Time     // when there was the last one
+	pause    time.Duration // before the next one is made
+	changed  chan struct{} // closed when there is one again
+	lastErr  error         // why there is none
+	checking bool
+
+	leader atomic.Bool // the next server must be the leader: the last one refused an append because it is not
+}
+
+func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics, seen func() Seen) *supervisor {
+	return &supervisor{cfg: cfg, conf: conf, metrics: m, seen: seen, ctx: ctx, changed: make(chan struct{})}
+}
+
+// acquire gives a member, which must be released. It waits for one for ConnectWait at most.
+//
+// Errors: ctx.Err(), eventlog.ErrUnavailable, eventlog.ErrClosed.
+func (s *supervisor) acquire(ctx context.Context) (*member, error) {
+	var patience <-chan time.Time
+	for {
+		s.mu.Lock()
+		m, changed, lastErr := s.current, s.changed, s.lastErr
+		if m != nil {
+			m.users.Add(1)
+		}
+		s.mu.Unlock()
+		if m != nil {
+			return m, nil
+		}
+		if patience == nil {
+			timer := time.NewTimer(s.cfg.ConnectWait)
+			defer timer.Stop()
+			patience = timer.C
+		}
+		select {
+		case <-changed:
+		case <-patience:
+			if errors.Is(lastErr, eventlog.ErrLoss) {
+				return nil, fmt.Errorf("%w: %w", eventlog.ErrUnavailable, lastErr)
+			}
+			return nil, fmt.Errorf("%w: no connection: %v", eventlog.ErrUnavailable, lastErr)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-s.ctx.Done():
+			return nil, eventlog.ErrClosed
+		}
+	}
+}
+
+func (m *member) release() { m.users.Done() }
+
+// start makes the first member.
+//
+// Errors: ctx.Err(), eventlog.ErrUnavailable, eventlog.ErrLoss, ErrUnsupported.
+func (s *supervisor) start(ctx context.Context) error {
+	patience, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
+	defer cancel()
+	var why error
+	for wait := firstRebuild; ; wait = min(2*wait, lastRebuild) {
+		m, err := s.connectAdmitted(ctx, patience)
+		if err == nil {
+			s.share(m)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if errors.Is(err, eventlog.ErrLoss) || errors.Is(err, ErrUnsupported) {
+			return err
+		}
+		if why == nil || patience.Err() == nil || !isTimeout(err) { // a try that was cut off does not know what the one before it learnt
+			why = err
+		}
+		if isDenied(err) || delay.For(patience, wait) != nil {
+			return fmt.Errorf("%w: it does not answer: %v", eventlog.ErrUnavailable, why)
+		}
+	}
+}
+
+// connect makes a member.
+func (s *supervisor) connect(ctx context.Context) (*member, error) {
+	server, err := s.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tether := newTether()
+	client, err := s.try(ctx, tether.address(server))
+	if err != nil {
+		tether.end()
+		return nil, err
+	}
+	version, err := versionOf(client)
+	select {
+	case <-tether.ended: // the client does not know the version then
+		err = errEnded
+	default:
+	}
+	if err != nil {
+		tether.end()
+		return nil, errors.Join(err, client.Close())
+	}
+	// Before 24.2 a filtered subscription that began at a position whose event the filter leaves out could skip the
+	// next event.
+	m := &member{client: client, tether: tether, version: version, filters: version.since(24, 2)}
+	m.retired, m.retire = context.WithCancel(context.Background())
+	return m, nil
+}
+
+// try makes a client for a server and has it read something. The client is looked at from another goroutine, because
+// it does not hear the context while it connects; one that hangs is closed when it is through.
+func (s *supervisor) try(ctx context.Context, address string) (*esdb.Client, error) {
+	conf := *s.conf
+	conf.Address, conf.GossipSeeds, conf.DnsDiscover = address, nil, false
+	// Whoever asks a client that has given up waits for ever. It looks for a server again only when the tether has
+	// ended, and believes then to have found one.
+	conf.MaxDiscoverAttempts = 1
+	client, err := esdb.NewClient(&conf)
+	if err != nil {
+		return nil, err
+	}
+	deadline, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel() // not by who tries: what it found and the end of its time would come at once
+	tried := make(chan error, 1)
+	go func() { tried <- ping(deadline, client) }()
+	select {
+	case err := <-tried:
+		if err != nil {
+			return nil, errors.Join(err, client.Close())
+		}
+		return client, nil
+	case <-deadline.Done():
+		go func() {
+			<-tried
+			_ = client.Close() // no caller is left to report the error to
+		}()
+		return nil, fmt.Errorf("no answer within %s: %w", probeTimeout, deadline.Err())
+	}
+}
+
+// ping reads the last event.
+func ping(ctx context.Context, client *esdb.Client) (err error) {
+	defer recovered(&err)
+	_, err = readBack(ctx, client, esdb.End{}, 1)
+	return err
+}
+
+// connectAdmitted is connect for a store that Config.Admit lets in. Patience bounds the connection, and not Admit.
+func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, error) {
+	m, err := s.connect(patience)
+	if err != nil || s.cfg.Admit == nil {
+		return m, err
+	}
+	if err = stretch(ctx, m); err == nil {
+		admitting, cancel := context.WithTimeout(ctx, s.cfg.AdmitTimeout)
+		defer cancel()
+		err = s.cfg.Admit(admitting, newcomer{m.client}, s.seen())
+	}
+	if err != nil {
+		m.retire()
+		m.tether.end()
+		go func() { // stretch may still be inside
+			m.users.Wait()
+			_ = m.client.Close() // no caller is left to report the error to
+		}()
+		return nil, err
+	}
+	return m, nil
+}
+
+// wireStream is a stream that never has events.
+const wireStream = "letterhead-connection"
+
+// stretch begins a subscription that lasts as long as the connection of a member, at most until that is retired. It
+// retires a member whose server does not confirm the subscription within probeTimeout or before ctx ends.
+func stretch(ctx context.Context, m *member) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	type answer struct {
+		wire *esdb.Subscription
+		err  error
+	}
+	answered := make(chan answer, 1)
+	m.users.Add(1)
+	go func() {
+		defer m.release()
+		var a answer
+		defer func() { answered <- a }()
+		defer recovered(&a.err)
+		a.wire, a.err = m.client.SubscribeToStream(m.retired, wireStream, esdb.SubscribeToStreamOptions{From: esdb.End{}})
+	}()
+	select {
+	case a := <-answered:
+		m.wire = a.wire
+		return a.err
+	case <-ctx.Done():
+		m.retire()
+		return fmt.Errorf("the server does not confirm a subscription: %w", ctx.Err())
+	}
+}
+
+// guard gives a member up when its wire breaks: the next connection is compared again.
+func (s *supervisor) guard(m *member) {
+	defer m.release()
+	for m.retired.Err() == nil {
+		event, err := receiveOne(m.wire)
+		if err == nil && event.SubscriptionDropped != nil {
+			err = event.SubscriptionDropped.Error
+		}
+		if err != nil {
+			s.giveUp(m, fmt.Errorf("the connection broke: %w", err))
+			return
+		}
+	}
+}
+
+// share makes a member everybody's, unless the log has closed meanwhile: then it is nobody's.
+func (s *supervisor) share(m *member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		m.tether.end()
+		_ = m.client.Close() // which says nothing
+		return
+	}
+	s.current, s.lastErr, s.shared = m, nil, time.Now()
+	close(s.changed)
+	s.work.Go(func() { s.watch(m) })
+	s.work.Go(func() {
+		select {
+		case <-m.tether.ended:
+			s.giveUp(m, errEnded)
+		case <-m.retired.Done():
+		}
+	})
+	if m.wire != nil {
+		m.users.Add(1)
+		s.work.Go(func() { s.guard(m) })
+	}
+}
+
+// watch tries a member from which nothing came for SilentFor: who waits for events on a connection that
+// was lost without a word would wait for ever, or for as long as the keepalive of the connection string
+// takes.
+func (s *supervisor) watch(m *member) {
+	for delay.For(m.retired, s.cfg.SilentFor) == nil {
+		if !m.alive.Swap(false) {
+			s.suspect(m)
+		}
+	}
+}
+
+// giveUp retires a member, if it is still in use, and begins to make another one.
+func (s *supervisor) giveUp(m *member, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != m || s.ctx.Err() != nil {
+		return
+	}
+	s.current, s.lastErr, s.changed = nil, why, make(chan struct{})
+	s.cfg.Logger.Info("EventStoreDB: the connection is given up", "error", why)
+	if isNotLeader(why) {
+		s.leader.Store(true)
+	}
+	s.pause = pauseAfter(time.Since(s.shared), s.pause)
+	pause := s.pause
+	s.work.Go(func() { s.drain(m) })
+	s.work.Go(func() {
+		if delay.For(s.ctx, pause) == nil {
+			s.rebuild()
+		}
+	})
+}
+
+// pauseAfter returns the pause after a member that lived so long, when the one before it had the given pause.
+func pauseAfter(lived, before time.Duration) time.Duration {
+	if lived >= settledAfter {
+		return 0
+	}
+	return min(max(firstRebuild, 2*before), lastRebuild)
+}
+
+// drain closes a member when the last user has left.
+func (s *supervisor) drain(m *member) {
+	m.retire()
+	m.users.Wait()
+	m.tether.end()
+	if err := m.client.Close(); err != nil {
+		s.cfg.Logger.Info("EventStoreDB: closing a client", "error", err)
+	}
+}
+
+// rebuild tries until there is a member again or the log closes.
+func (s *supervisor) rebuild() {
+	for wait := firstRebuild; s.ctx.Err() == nil; wait = min(2*wait, lastRebuild) {
+		m, err := s.connectAdmitted(s.ctx, s.ctx)
+		if err == nil {
+			s.metrics.reconnects.Inc()
+			s.cfg.Logger.Info("EventStoreDB: connected again")
+			s.share(m)
+			return
+		}
+		s.mu.Lock()
+		s.lastErr = err
+		s.mu.Unlock()
+		s.cfg.Logger.Debug("EventStoreDB: no connection yet", "error", err)
+		_ = delay.For(s.ctx, wait/2+rand.N(wait)) // nodes that lost it together do not come back together
+	}
+}
+
+// judge looks at how a call ended.
+func (s *supervisor) judge(m *member, err error, took time.Duration) {
+	switch {
+	case err == nil:
+	case isLost(err):
+		s.giveUp(m, err)
+	case took >= stallAfter && isTimeout(err):
+		s.suspect(m)
+	}
+}
+
+// judgeCurrent is judge for those who cannot say which member they waited for.
+func (s *supervisor) judgeCurrent(err error, took time.Duration) {
+	s.mu.Lock()
+	m := s.current
+	s.mu.Unlock()
+	if m != nil {
+		s.judge(m, err, took)
+	}
+}
+
+// suspect tries a member that did not answer somebody in time, and gives it up when it does not answer now.
+func (s *supervisor) suspect(m *member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.checking || s.current != m || s.ctx.Err() != nil {
+		return
+	}
+	s.checking = true
+	m.users.Add(1)
+	s.work.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, probeTimeout)
+		defer cancel()
+		tried := make(chan error, 1)
+		go func() {
+			defer m.release()
+			tried <- ping(ctx, m.client)
+		}()
+		var err error
+		select {
+		case err = <-tried:
+		case <-ctx.Done():
+			err = fmt.Errorf("no answer within %s", probeTimeout)
+		}
+		s.mu.Lock()
+		s.checking = false
+		s.mu.Unlock()
+		if err != nil {
+			s.giveUp(m, err)
+		}
+	})
+}
+
+// close retires the current member and waits for everybody to leave. It returns false when ctx ended
+// first: then clients are left to those who are stuck in them.
+func (s *supervisor) close(ctx context.Context) bool {
+	s.mu.Lock()
+	if m := s.current; m != nil {
+		s.current = nil
+		s.work.Go(func() { s.drain(m) })
+	}
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// isLost reports whether an error means that the client has lost its server. After "not leader" it goes elsewhere by
+// itself.
+func isLost(err error) bool {
+	if err != nil && strings.Contains(err.Error(), textEnded) || isNotLeader(err) {
+		return true
+	}
+	var e *esdb.Error
+	if errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorCodeConnectionClosed) || e.IsErrorCode(esdb.ErrorUnavailable)) {
+		return true
+	}
+	return status.Code(err) == codes.Unavailable
+}
+
+// isDenied says whether the server knows us and does not want us: trying again changes nothing.
+func isDenied(err error) bool {
+	var e *esdb.Error
+	return errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorCodeAccessDenied) || e.IsErrorCode(esdb.ErrorCodeUnauthenticated))
+}
+
+func isTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+}
+
+// recovered turns a panic of the client into an error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the EventStoreDB client panicked: %v", p)
+	}
+}

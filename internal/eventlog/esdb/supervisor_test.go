@@ -1,0 +1,273 @@
+package esdb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/internal/testlink"
+)
+
+// metric reads one number of a registry.
+func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			m := f.GetMetric()[0]
+			return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+// eventually repeats an append until it is through; what it says meanwhile must leave that open.
+func eventually(t *testing.T, l eventlog.Log, at uint64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	for {
+		_, err := l.Append(ctx, stream, eventlog.After(at), batch(at, 1))
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrUnavailable) {
+			t.Fatalf("append %d: %v", at, err)
+		}
+	}
+}
+
+// callersGetAway makes many calls, none of which can succeed, and checks that all leave by their contexts.
+func callersGetAway(t *testing.T, l eventlog.Log, at uint64) {
+	t.Helper()
+	var callers sync.WaitGroup
+	for range 20 {
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err := l.Append(ctx, stream, eventlog.After(at), batch(at, 1))
+			if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("append without a server: %v", err)
+			}
+			if _, err := l.Head(ctx); err == nil {
+				t.Error("the head was read without a server")
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// The server goes away and comes back, again and again: the client itself would be dead after the first
+// time, and those who called meanwhile would hang for ever.
+func TestServerComesAndGoes(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	var warnings strings.Builder
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{
+		Calls: 8, ConnectWait: 100 * time.Millisecond, Registerer: registry,
+		Logger: slog.New(slog.NewTextHandler(&warnings, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	const rounds = 3
+	for round := range uint64(rounds) {
+		eventually(t, l, round)
+		server.Stop()
+		callersGetAway(t, l, round+1)
+		restart(t, server)
+	}
+	eventually(t, l, rounds)
+	holds(t, l, rounds+1)
+	if n := metric(t, registry, "letterhead_eventlog_reconnects_total"); n < rounds {
+		t.Errorf("%v reconnects, want one for each time at least", n)
+	}
+	if n := metric(t, registry, "letterhead_eventlog_append_duration_seconds"); n < rounds+1 {
+		t.Errorf("%v appends were timed, want %d at least", n, rounds+1)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if warnings.Len() > 0 { // such as that calls are stuck
+		t.Error(warnings.String())
+	}
+}
+
+// The server accepts and says nothing: calls end by their contexts, the log does not open, and when the
+// server has come to itself all goes on.
+func TestServerHangs(t *testing.T) {
+	server := esdbtest.Start(t)
+	p := testlink.Through(t, server.Addresses()[0])
+	cfg := esdb.Config{ConnectionString: strings.Replace(server.ConnectionString(), server.Addresses()[0], p.Address(), 1), ConnectWait: 100 * time.Millisecond}
+	l := connectTo(t, cfg)
+	eventually(t, l, 0)
+	sub, err := l.Subscribe(t.Context(), 0, eventlog.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Hang()
+	callersGetAway(t, l, 1)
+	cfg.ConnectTimeout = 400 * time.Millisecond // so long the test waits
+	if _, err := esdb.Open(t.Context(), cfg); !errors.Is(err, eventlog.ErrUnavailable) {
+		t.Errorf("open on a server that hangs: %v", err)
+	}
+	// Long enough for the client to be suspected, tried and given up.
+	ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+	defer cancel()
+	if _, err := l.Append(ctx, stream, eventlog.Exact(0), batch(1, 1)); err == nil {
+		t.Error("an append went through a server that hangs")
+	}
+	p.Cut()
+	callersGetAway(t, l, 1)
+	p.Resume()
+	eventually(t, l, 1)
+	holds(t, l, 2)
+	for next := uint64(0); next < 2; {
+		b, err := sub.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range b.Events {
+			if e.Revision != next {
+				t.Fatalf("revision %d came where %d should", e.Revision, next)
+			}
+			next++
+		}
+	}
+}
+
+// While there is no server, who asks is told so soon, and not only when their deadline ends.
+func TestNoServerIsSaidSoon(t *testing.T) {
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{ConnectWait: 50 * time.Millisecond})
+	eventually(t, l, 0)
+	server.Stop()
+	for err := error(nil); !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "no connection"); {
+		_, err = l.Append(t.Context(), stream, eventlog.Exact(0), batch(1, 1))
+	}
+	if _, err := l.Head(t.Context()); !errors.Is(err, eventlog.ErrUnavailable) {
+		t.Errorf("head: %v", err)
+	}
+	restart(t, server)
+	eventually(t, l, 1)
+}
+
+// Appends find the leader by the followers' hints, and again when another one leads. The client's own
+// setting for it does nothing.
+func TestLeaderChanges(t *testing.T) {
+	server := esdbtest.StartWith(t, esdbtest.Config{
+		Listen: []string{"127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"}, FollowersRefuse: true,
+	})
+	l := connectTo(t, esdb.Config{ConnectionString: server.ConnectionString() + "&nodePreference=follower"})
+	for i := range uint64(6) {
+		server.Lead(int(i) % 3)
+		if _, err := l.Append(t.Context(), stream, eventlog.After(i), batch(i, 1)); err != nil {
+			t.Fatalf("append %d: %v", i, err)
+		}
+	}
+	holds(t, l, 6)
+	server.Faults.Append(esdbtest.NotLeader, esdbtest.NotLeader, esdbtest.NotLeader)
+	if _, err := l.Append(t.Context(), stream, eventlog.Exact(5), batch(6, 1)); !errors.Is(err, eventlog.ErrUnavailable) {
+		t.Errorf("nobody leads: %v", err)
+	}
+	holds(t, l, 6)
+	eventually(t, l, 6)
+}
+
+// With several seeds it is enough that one answers, whatever the scheme; and a cluster goes on without
+// the node that one was connected to.
+func TestSeeds(t *testing.T) {
+	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}})
+	for i, format := range []string{
+		"esdb+discover://127.0.0.1:1,%s,%s?tls=false", "esdb://127.0.0.1:1,%s,%s?tls=false", "esdb+discover://%[2]s?tls=false",
+	} {
+		addresses := server.Addresses()
+		l := connectTo(t, esdb.Config{ConnectionString: strings.Split(fmt.Sprintf(format, addresses[0], addresses[1]), "%!")[0]})
+		if _, err := l.Append(t.Context(), fmt.Sprintf("s-%d", i), eventlog.NoStream(), batch(0, 1)); err != nil {
+			t.Errorf("%s: %v", format, err)
+		}
+	}
+	l := connectTo(t, esdb.Config{ConnectionString: server.ConnectionString()})
+	eventually(t, l, 0)
+	server.StopNode(0)
+	server.Lead(1)
+	eventually(t, l, 1)
+	if err := server.RestartNode(0); err != nil {
+		t.Fatal(err)
+	}
+	server.Lead(0)
+	server.StopNode(1)
+	eventually(t, l, 2)
+	holds(t, l, 3)
+}
+
+// However many ask for the head at once, the server is asked a few times; alone, once.
+func TestHeadIsCheap(t *testing.T) {
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{SilentFor: time.Hour}) // no reads of the watch
+	eventually(t, l, 0)
+	head := func() { // also checks it
+		got, err := l.Head(t.Context())
+		if err != nil || got == 0 {
+			t.Errorf("head %d, %v", got, err)
+		}
+	}
+	before := server.Counts()
+	const alone = 20
+	for range alone {
+		head()
+	}
+	after := server.Counts()
+	if n := after.Reads - before.Reads; n != alone {
+		t.Errorf("%d reads for %d heads", n, alone)
+	}
+	if n := after.Sent - before.Sent; n > 4*alone {
+		t.Errorf("%d events were sent for %d heads", n, alone)
+	}
+	// All who come while one look hangs wait for one more.
+	l = open(t, server, esdb.Config{CallTimeout: 500 * time.Millisecond})
+	before = server.Counts()
+	server.Faults.Read(esdbtest.HangRead)
+	const many = 200
+	var hung sync.WaitGroup
+	for range many {
+		hung.Go(func() {
+			if _, err := l.Head(t.Context()); err != nil && !errors.Is(err, eventlog.ErrUnavailable) {
+				t.Errorf("head: %v", err)
+			}
+		})
+	}
+	hung.Wait()
+	// One of the open, one hung, one for all others, and some for stragglers.
+	if n := server.Counts().Reads - before.Reads; n > many/10 {
+		t.Errorf("%d reads for %d heads at once", n, many)
+	}
+}
+
+// What is too large is not sent.
+func TestTooLargeIsNotSent(t *testing.T) {
+	server := esdbtest.Start(t)
+	l := open(t, server, esdb.Config{})
+	events := batch(0, eventlog.MaxAppendEvents+1)
+	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), events); !errors.Is(err, eventlog.ErrTooLarge) {
+		t.Errorf("%v", err)
+	}
+	if n := server.Counts().Appends; n != 0 {
+		t.Errorf("%d appends reached the server", n)
+	}
+	server.Faults.Append(esdbtest.Deleted)
+	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1)); !errors.Is(err, eventlog.ErrInvalid) {
+		t.Errorf("append to a deleted stream: %v", err)
+	}
+}

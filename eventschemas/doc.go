@@ -7,6 +7,6 @@
 //
 // Events are facts and are never rewritten. A change of shape is a new version: a new schema file
 // under schemas/, a Change with an upcaster from the previous version, and a golden file that is kept
-// forever. No event holds personal data (names and e-mail addresses are in internal/holders) and no
+// forever. No event holds personal data (names and e-mail addresses are in internal/accountnames) and no
 // event holds a map, so that encoding a value twice gives the same bytes.
 package eventschemas

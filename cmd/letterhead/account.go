@@ -91,7 +91,7 @@ func accountCreate(e *environment) *cobra.Command {
 func (s *service) createAccount(ctx context.Context, name string, id plan.ID) (createdJSON, error) {
 	var out createdJSON
 	accountID, holder := uuid.NewString(), uuid.NewString()
-	if err := s.holders.Put(ctx, holder, name); err != nil {
+	if err := s.names.Put(ctx, holder, name); err != nil {
 		return out, err
 	}
 	if err := s.desk.OpenAccount(ctx, commands.OpenAccount{Request: s.operator(), AccountID: accountID, Holder: holder, Plan: id}); err != nil {
@@ -133,7 +133,7 @@ func accountShow(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		names, err := s.holders.Names(ctx, row.Holder)
+		names, err := s.names.Names(ctx, row.Holder)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func accountList(e *environment) *cobra.Command {
 				return err
 			}
 			for _, r := range rows {
-				names, err := s.holders.Names(ctx, r.Holder)
+				names, err := s.names.Names(ctx, r.Holder)
 				if err != nil {
 					return err
 				}
@@ -240,11 +240,11 @@ func (s *service) closeAccount(ctx context.Context, id string) (commands.Done, e
 	if err != nil {
 		return done, err
 	}
-	if err := s.holders.Erase(ctx, row.Holder); err != nil {
+	if err := s.names.Erase(ctx, row.Holder); err != nil {
 		return done, err
 	}
 	for _, k := range issued {
-		if err := s.holders.Erase(ctx, k.ID); err != nil {
+		if err := s.names.Erase(ctx, k.ID); err != nil {
 			return done, err
 		}
 	}

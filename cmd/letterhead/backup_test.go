@@ -56,7 +56,7 @@ func oneCrawl(t *testing.T) (folder string) {
 		{ID: uuid.New(), Type: "BrandDiscovered", SchemaVersion: 1, OccurredAt: time.Unix(1, 0).UTC(), Data: []byte(`{}`)},
 		{ID: uuid.New(), Type: "CrawlRequested", SchemaVersion: 1, OccurredAt: time.Unix(2, 0).UTC(), Data: []byte(`{}`)},
 	})
-	if err := errors.Join(err, s.holders.Put(t.Context(), "holder-1", "Ada"), s.close()); err != nil {
+	if err := errors.Join(err, s.names.Put(t.Context(), "holder-1", "Ada"), s.close()); err != nil {
 		t.Fatal(err)
 	}
 	return folder
@@ -86,7 +86,7 @@ func TestBackupAndRestoreFromTheCommandLine(t *testing.T) {
 			t.Errorf("%s begins at %d (%v), want %d", name, done, err, head)
 		}
 	}
-	if names, err := s.holders.Names(t.Context(), "holder-1"); err != nil || names["holder-1"] != "Ada" {
+	if names, err := s.names.Names(t.Context(), "holder-1"); err != nil || names["holder-1"] != "Ada" {
 		t.Errorf("names %v, %v", names, err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "in use") {
@@ -109,7 +109,7 @@ func TestRestoreLeavesOutErasedNames(t *testing.T) {
 		}
 	}
 	s := openFolder(t, to)
-	if names, err := s.holders.Names(t.Context(), "holder-1"); err != nil || len(names) > 0 {
+	if names, err := s.names.Names(t.Context(), "holder-1"); err != nil || len(names) > 0 {
 		t.Errorf("names %v, %v", names, err)
 	}
 	if err := s.close(); err != nil {

@@ -65,7 +65,7 @@ func (s *service) issueKey(ctx context.Context, accountID string, kind apikey.Ki
 	}
 	id := uuid.NewString()
 	if name != "" {
-		if err := s.holders.Put(ctx, id, name); err != nil {
+		if err := s.names.Put(ctx, id, name); err != nil {
 			return keyJSON{}, err
 		}
 	}
@@ -101,7 +101,7 @@ func keyList(e *environment) *cobra.Command {
 		for i, r := range rows {
 			ids[i] = r.ID
 		}
-		names, err := s.holders.Names(ctx, ids...)
+		names, err := s.names.Names(ctx, ids...)
 		if err != nil {
 			return err
 		}

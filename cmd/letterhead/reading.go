@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/internal/accountnames"
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
-	"letterhead/internal/holders"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 	"letterhead/workers/loss"
@@ -191,7 +191,7 @@ func openReading(ctx context.Context, cfg config.Config, logs io.Writer) (_ *ser
 	if s.clock, err = sqlstore.NewClock(ctx, s.store, sqlstore.ClockConfig{Local: s.machineClock, Logger: s.logger}); err != nil {
 		return nil, err
 	}
-	if s.holders, err = holders.New(ctx, s.store); err != nil {
+	if s.names, err = accountnames.New(ctx, s.store); err != nil {
 		return nil, err
 	}
 	if s.positions, err = sqlstore.NewPositions(ctx, s.store); err != nil {

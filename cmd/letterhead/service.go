@@ -15,6 +15,7 @@ import (
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/assets"
 	"letterhead/internal/broker"
 	"letterhead/internal/broker/kafka"
@@ -23,7 +24,6 @@ import (
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/roles"
 	"letterhead/internal/eventlog/sqlite"
-	"letterhead/internal/holders"
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/room"
 	"letterhead/internal/runs"
@@ -55,7 +55,7 @@ type service struct {
 	eventStore  *esdb.Log   // what it reads and writes when nodes share it, else nil
 	store       *sqlstore.Store
 	clock       *sqlstore.Clock
-	holders     *holders.Holders
+	names       *accountnames.Table
 	runs        *runs.Runs
 	positions   *sqlstore.Positions
 	snapshots   *sqlstore.Snapshots

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/assets"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/fanout"
 	"letterhead/internal/eventlog/sqlite"
-	"letterhead/internal/holders"
 	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
 	"letterhead/workers/loss"
@@ -97,7 +97,7 @@ func (s *service) openDatabase(ctx context.Context) error {
 	if s.clock, err = sqlstore.NewClock(ctx, s.store, sqlstore.ClockConfig{Local: s.machineClock, Logger: s.logger}); err != nil {
 		return err
 	}
-	if s.holders, err = holders.New(ctx, s.store); err != nil {
+	if s.names, err = accountnames.New(ctx, s.store); err != nil {
 		return err
 	}
 	if s.runs, err = runs.New(ctx, s.store); err != nil {

@@ -1,5 +1,5 @@
 // Package backup copies everything that cannot be computed again: the events of the log, the names beside
-// it (internal/holders) and the pictures that records refer to (internal/assets). Read models, snapshots,
+// it (internal/accountnames) and the pictures that records refer to (internal/assets). Read models, snapshots,
 // search index, caches and the positions of workers are not in a backup: they come back from the log.
 //
 // Everything goes through the ports, so a backup of the embedded shape can be restored into the distributed

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"strings"
 
-	"letterhead/internal/holders"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/sqlstore"
 )
 
 const (
 	// namesPage is how many names are read or written at a time.
-	namesPage = holders.MaxPage
+	namesPage = accountnames.MaxPage
 	// maxNamesRaw is the size at which a file of names is closed, before compression.
 	maxNamesRaw = 4 << 20
 )
@@ -32,32 +32,32 @@ type Names interface {
 	Put(ctx context.Context, names []Name) error
 }
 
-// NamesIn is the table of internal/holders in a database.
+// NamesIn is the table of internal/accountnames in a database.
 func NamesIn(ctx context.Context, store *sqlstore.Store) (Names, error) {
-	h, err := holders.New(ctx, store)
+	rows, err := accountnames.New(ctx, store)
 	if err != nil {
 		return nil, err
 	}
-	return table{h}, nil
+	return table{rows}, nil
 }
 
-type table struct{ holders *holders.Holders }
+type table struct{ rows *accountnames.Table }
 
 func (t table) Page(ctx context.Context, after string, limit int) ([]Name, error) {
-	page, err := t.holders.Page(ctx, after, limit)
+	page, err := t.rows.Page(ctx, after, limit)
 	names := make([]Name, len(page))
-	for i, h := range page {
-		names[i] = Name(h)
+	for i, e := range page {
+		names[i] = Name(e)
 	}
 	return names, err
 }
 
 func (t table) Put(ctx context.Context, names []Name) error {
-	all := make([]holders.Holder, len(names))
+	all := make([]accountnames.Entry, len(names))
 	for i, n := range names {
-		all[i] = holders.Holder(n)
+		all[i] = accountnames.Entry(n)
 	}
-	return t.holders.PutAll(ctx, all)
+	return t.rows.PutAll(ctx, all)
 }
 
 // eachPage hands all names to do, some at a time.

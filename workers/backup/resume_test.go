@@ -12,9 +12,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"letterhead/internal/accountnames"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb/esdbtest"
-	"letterhead/internal/holders"
 	"letterhead/workers/backup"
 )
 
@@ -242,7 +242,7 @@ func TestAnErasedNameLeavesTheNextBackup(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, folder)
-	table, err := holders.New(t.Context(), from.store)
+	table, err := accountnames.New(t.Context(), from.store)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package holders_test
+package accountnames_test
 
 import (
 	"bytes"
@@ -10,29 +10,29 @@ import (
 	"strings"
 	"testing"
 
-	"letterhead/internal/holders"
+	"letterhead/internal/accountnames"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 )
 
-func open(t *testing.T, cfg sqlstore.Config) (*holders.Holders, *sqlstore.Store) {
+func open(t *testing.T, cfg sqlstore.Config) (*accountnames.Table, *sqlstore.Store) {
 	t.Helper()
 	store := sqlstoretest.Open(t, cfg)
-	h, err := holders.New(t.Context(), store)
+	h, err := accountnames.New(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h, store
 }
 
-func put(t *testing.T, h *holders.Holders, id, name string) {
+func put(t *testing.T, h *accountnames.Table, id, name string) {
 	t.Helper()
 	if err := h.Put(t.Context(), id, name); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func wantNames(t *testing.T, h *holders.Holders, want map[string]string, ids ...string) {
+func wantNames(t *testing.T, h *accountnames.Table, want map[string]string, ids ...string) {
 	t.Helper()
 	got, err := h.Names(t.Context(), ids...)
 	if err != nil || !maps.Equal(got, want) {
@@ -79,21 +79,21 @@ func TestPage_ReturnsEveryHolderOnce(t *testing.T) {
 			t.Errorf("a page of nothing: %v, %v", page, err)
 		}
 		want := map[string]string{}
-		var all []holders.Holder
-		for i := range holders.MaxPage {
+		var all []accountnames.Entry
+		for i := range accountnames.MaxPage {
 			// Capitals, signs and letters that databases sort differently.
-			one := holders.Holder{ID: fmt.Sprintf("%s%d", []string{"a", "B", "å", "-", "z:", "Z"}[i%6], i*7), Name: fmt.Sprint("Näme ", i)}
+			one := accountnames.Entry{ID: fmt.Sprintf("%s%d", []string{"a", "B", "å", "-", "z:", "Z"}[i%6], i*7), Name: fmt.Sprint("Näme ", i)}
 			all = append(all, one)
 			want[one.ID] = one.Name
 		}
 		if err := h.PutAll(t.Context(), all); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.PutAll(t.Context(), []holders.Holder{{ID: "a0", Name: "changed"}, {ID: "new", Name: "New"}}); err != nil {
+		if err := h.PutAll(t.Context(), []accountnames.Entry{{ID: "a0", Name: "changed"}, {ID: "new", Name: "New"}}); err != nil {
 			t.Fatal(err)
 		}
 		want["a0"], want["new"] = "changed", "New"
-		for _, limit := range []int{13, holders.MaxPage} {
+		for _, limit := range []int{13, accountnames.MaxPage} {
 			got := map[string]string{}
 			for after := ""; ; {
 				page, err := h.Page(t.Context(), after, limit)
@@ -121,20 +121,20 @@ func TestPage_ReturnsEveryHolderOnce(t *testing.T) {
 func TestPutAllWritesAllOrNothing(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		h, _ := open(t, cfg)
-		good := holders.Holder{ID: "1", Name: "Acme"}
-		for what, all := range map[string][]holders.Holder{
+		good := accountnames.Entry{ID: "1", Name: "Acme"}
+		for what, all := range map[string][]accountnames.Entry{
 			"an empty name": {good, {ID: "2"}},
 			"an empty id":   {good, {Name: "x"}},
 			"NUL":           {good, {ID: "2", Name: "a\x00"}},
 			"an id twice":   {good, {ID: "1", Name: "Other"}},
-			"too many":      make([]holders.Holder, holders.MaxPage+1),
+			"too many":      make([]accountnames.Entry, accountnames.MaxPage+1),
 		} {
-			if err := h.PutAll(t.Context(), all); !errors.Is(err, holders.ErrInvalid) {
+			if err := h.PutAll(t.Context(), all); !errors.Is(err, accountnames.ErrInvalid) {
 				t.Errorf("%s: %v, want ErrInvalid", what, err)
 			}
 		}
-		for _, limit := range []int{0, -1, holders.MaxPage + 1} {
-			if _, err := h.Page(t.Context(), "", limit); !errors.Is(err, holders.ErrInvalid) {
+		for _, limit := range []int{0, -1, accountnames.MaxPage + 1} {
+			if _, err := h.Page(t.Context(), "", limit); !errors.Is(err, accountnames.ErrInvalid) {
 				t.Errorf("a page of %d: %v, want ErrInvalid", limit, err)
 			}
 		}
@@ -204,10 +204,10 @@ func TestInvalidHoldersAreRefused(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		h, _ := open(t, cfg)
 		for _, in := range []struct{ id, name string }{
-			{"", "a"}, {"1", ""}, {"1", " \t"}, {strings.Repeat("i", holders.MaxIDBytes+1), "a"},
-			{"1", strings.Repeat("n", holders.MaxNameBytes+1)}, {"1", "\xff"}, {"1", "a\x00"}, {"\x00", "a"},
+			{"", "a"}, {"1", ""}, {"1", " \t"}, {strings.Repeat("i", accountnames.MaxIDBytes+1), "a"},
+			{"1", strings.Repeat("n", accountnames.MaxNameBytes+1)}, {"1", "\xff"}, {"1", "a\x00"}, {"\x00", "a"},
 		} {
-			if err := h.Put(t.Context(), in.id, in.name); !errors.Is(err, holders.ErrInvalid) {
+			if err := h.Put(t.Context(), in.id, in.name); !errors.Is(err, accountnames.ErrInvalid) {
 				t.Errorf("%.20q %.20q: %v", in.id, in.name, err)
 			}
 		}

@@ -1,10 +1,10 @@
-// Package holders stores the names of account holders and of keys: the only personal data in the
+// Package accountnames stores the names of account holders and of keys: the only personal data in the
 // service. It is separate from the event log because events are never rewritten, while a person's data
 // must be erasable. Events carry an opaque id, and this table maps it to the name until it is erased.
 //
 // The table is not a read model: it cannot be rebuilt from a log, so it is written durably, belongs in
 // backups, and no rebuild touches it.
-package holders
+package accountnames
 
 import (
 	"context"
@@ -40,18 +40,18 @@ const (
 	page    = `SELECT id, name FROM holders WHERE id > $1 ORDER BY id LIMIT $2`
 )
 
-// Holder is one row: a name and its id in events.
-type Holder struct{ ID, Name string }
+// Entry is one row: a name and its id in events.
+type Entry struct{ ID, Name string }
 
-func (h Holder) validate() error {
-	return errors.Join(validate("id", h.ID, MaxIDBytes), validate("name", h.Name, MaxNameBytes))
+func (e Entry) validate() error {
+	return errors.Join(validate("id", e.ID, MaxIDBytes), validate("name", e.Name, MaxNameBytes))
 }
 
-// Holders is the table. It is safe for concurrent use.
-type Holders struct{ store *sqlstore.Store }
+// Table stores the entries. It is safe for concurrent use.
+type Table struct{ store *sqlstore.Store }
 
 // New creates the table if it is missing.
-func New(ctx context.Context, store *sqlstore.Store) (*Holders, error) {
+func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
 	err := store.Setup(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, store.DDL(create))
 		return err
@@ -59,16 +59,16 @@ func New(ctx context.Context, store *sqlstore.Store) (*Holders, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create table of holders: %w", err)
 	}
-	return &Holders{store: store}, nil
+	return &Table{store: store}, nil
 }
 
 // Put sets the name for an id, durably. Errors: ErrInvalid, sqlstore.ErrUnavailable,
 // sqlstore.ErrClosed, ctx.Err().
-func (h *Holders) Put(ctx context.Context, id, name string) error {
-	if err := (Holder{id, name}).validate(); err != nil {
+func (t *Table) Put(ctx context.Context, id, name string) error {
+	if err := (Entry{id, name}).validate(); err != nil {
 		return fmt.Errorf("put holder: %w", err)
 	}
-	err := h.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
+	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, put, id, name)
 		return err
 	})
@@ -79,7 +79,7 @@ func (h *Holders) Put(ctx context.Context, id, name string) error {
 }
 
 // PutAll is Put for at most MaxPage holders with distinct ids: all of them, or none. Errors: as Put.
-func (h *Holders) PutAll(ctx context.Context, all []Holder) error {
+func (t *Table) PutAll(ctx context.Context, all []Entry) error {
 	if len(all) > MaxPage {
 		return fmt.Errorf("put %d holders: %w: at most %d", len(all), ErrInvalid, MaxPage)
 	}
@@ -95,7 +95,7 @@ func (h *Holders) PutAll(ctx context.Context, all []Holder) error {
 	if len(seen) < len(all) {
 		return fmt.Errorf("put %d holders: %w: an id is repeated", len(all), ErrInvalid)
 	}
-	err := h.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
+	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		return sqlstore.Insert(ctx, tx, columns, 2, replace, values)
 	})
 	if err != nil {
@@ -108,26 +108,26 @@ func (h *Holders) PutAll(ctx context.Context, all []Holder) error {
 // previous page; "" starts. The last page is empty. Every holder that exists from the first page to
 // the last is returned exactly once. Errors: ErrInvalid (a limit that is not between 1 and MaxPage),
 // sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
-func (h *Holders) Page(ctx context.Context, after string, limit int) ([]Holder, error) {
+func (t *Table) Page(ctx context.Context, after string, limit int) ([]Entry, error) {
 	if limit < 1 || limit > MaxPage {
 		return nil, fmt.Errorf("list holders: %w: limit %d is not between 1 and %d", ErrInvalid, limit, MaxPage)
 	}
-	found, err := h.page(ctx, after, limit)
+	found, err := t.page(ctx, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list holders: %w", sqlstore.Classify(err))
 	}
 	return found, nil
 }
 
-func (h *Holders) page(ctx context.Context, after string, limit int) ([]Holder, error) {
-	rows, err := h.store.Read().QueryContext(ctx, page, after, limit)
+func (t *Table) page(ctx context.Context, after string, limit int) ([]Entry, error) {
+	rows, err := t.store.Read().QueryContext(ctx, page, after, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var found []Holder
+	var found []Entry
 	for rows.Next() {
-		var one Holder
+		var one Entry
 		if err := rows.Scan(&one.ID, &one.Name); err != nil {
 			return nil, err
 		}
@@ -150,24 +150,24 @@ func validate(what, value string, limit int) error {
 
 // Names returns the names for the ids; ids that were never put, or were erased, are not in the map.
 // Errors: sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
-func (h *Holders) Names(ctx context.Context, ids ...string) (map[string]string, error) {
+func (t *Table) Names(ctx context.Context, ids ...string) (map[string]string, error) {
 	names := make(map[string]string, len(ids))
 	for len(ids) > 0 {
 		part := ids[:min(namesPerQuery, len(ids))]
 		ids = ids[len(part):]
-		if err := h.names(ctx, part, names); err != nil {
+		if err := t.names(ctx, part, names); err != nil {
 			return nil, fmt.Errorf("read names of holders: %w", sqlstore.Classify(err))
 		}
 	}
 	return names, nil
 }
 
-func (h *Holders) names(ctx context.Context, ids []string, into map[string]string) error {
+func (t *Table) names(ctx context.Context, ids []string, into map[string]string) error {
 	args := make([]any, len(ids))
 	for i, id := range ids {
 		args[i] = id
 	}
-	rows, err := h.store.Read().QueryContext(ctx, "SELECT id, name FROM holders WHERE id IN "+sqlstore.In(1, len(ids)), args...)
+	rows, err := t.store.Read().QueryContext(ctx, "SELECT id, name FROM holders WHERE id IN "+sqlstore.In(1, len(ids)), args...)
 	if err != nil {
 		return err
 	}
@@ -192,15 +192,15 @@ func (h *Holders) names(ctx context.Context, ids []string, into map[string]strin
 //
 // Errors: sqlstore.ErrUnavailable (also if the row is deleted but a reader prevented the truncation of
 // SQLite's log; repeat it then), sqlstore.ErrClosed, ctx.Err().
-func (h *Holders) Erase(ctx context.Context, id string) error {
-	err := h.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
+func (t *Table) Erase(ctx context.Context, id string) error {
+	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM holders WHERE id = $1", id)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("erase holder %s: %w", id, err)
 	}
-	if err := h.store.Truncate(ctx); err != nil {
+	if err := t.store.Truncate(ctx); err != nil {
 		return fmt.Errorf("erase holder %s: no reader sees the name any more, its old bytes are still in the file: %w", id, err)
 	}
 	return nil

@@ -181,7 +181,7 @@ bench: ## Measure: look-ups over HTTP, alone and on services, the desk, replay, 
 	go test ./internal/eventlog/... -run '^$$' -bench . -benchtime 1s
 	go test ./cmd/letterhead -run '^$$' -bench MigrateStarter -benchtime 3x -timeout 20m
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
-	go test ./internal/imaging ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
+	go test ./internal/imaging ./internal/svg ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' \
 	  go test -tags services ./e2e/cluster -run '^$$' -bench ChargedLookups -benchtime 1x -timeout 20m; \
 	else echo "$(SERVICES) is not there: look-ups on services were not measured"; fi

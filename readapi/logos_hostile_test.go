@@ -26,6 +26,8 @@ import (
 	"letterhead/internal/process"
 	"letterhead/internal/race"
 	"letterhead/internal/resvg"
+	"letterhead/internal/svg"
+	"letterhead/internal/svg/svgtest"
 	"letterhead/internal/variants"
 	"letterhead/readapi"
 	"letterhead/readapi/logo"
@@ -276,11 +278,11 @@ func (g *hostileGallery) picture(t *testing.T, domain string, size int, format i
 
 var rasterFormats = []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG}
 
-// sanitized stores SanitizeSVG's result for each file. A refused file never becomes a logo.
+// sanitized stores svg.Sanitize's result for each file. A refused file never becomes a logo.
 func (g *hostileGallery) sanitized(t *testing.T) {
 	stored, refused := map[string]string{}, 0
-	for i, h := range imagingtest.HostileSVGs() {
-		clean, _, err := imaging.SanitizeSVG([]byte(h.SVG))
+	for i, h := range svgtest.Hostile() {
+		clean, _, err := svg.Sanitize([]byte(h.SVG))
 		if !errors.Is(err, h.Want) {
 			t.Errorf("%s: %v, want %v", h.Name, err, h.Want)
 		}
@@ -306,7 +308,7 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 			if a.status != http.StatusOK || a.header.Get("Content-Type") != "image/svg+xml" || !bytes.Contains(a.body, []byte(`fill="#0b5fff"`)) {
 				t.Errorf("%s: %s: %d %s %.200s", name, path, a.status, a.header.Get("Content-Type"), a.body)
 			}
-			for _, found := range imagingtest.Residue(a.body) {
+			for _, found := range svgtest.Residue(a.body) {
 				t.Errorf("%s: %s: residue: %s", name, path, found)
 			}
 		}
@@ -336,7 +338,7 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 func (g *hostileGallery) raw(t *testing.T) {
 	type file struct{ name, domain, id string }
 	var stored []file
-	for i, h := range imagingtest.HostileSVGs() {
+	for i, h := range svgtest.Hostile() {
 		domain := fmt.Sprintf("raw-%d.com", i)
 		stored = append(stored, file{h.Name, domain, g.store(t, domain, "svg", []byte(h.SVG))})
 	}
@@ -352,7 +354,7 @@ func (g *hostileGallery) raw(t *testing.T) {
 			// store, because its name is their hash; there the headers, which ask checks, must
 			// suffice.
 			if a.header.Get("Content-Type") == "image/svg+xml" && strings.HasPrefix(path, "/logo/") {
-				for _, found := range imagingtest.Residue(a.body) {
+				for _, found := range svgtest.Residue(a.body) {
 					t.Errorf("%s: %s: residue: %s", f.name, path, found)
 				}
 			}

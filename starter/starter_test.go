@@ -18,8 +18,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"letterhead/eventschemas"
-	"letterhead/internal/imaging"
 	"letterhead/internal/searchindex/searchindextest"
+	"letterhead/internal/svg"
 	"letterhead/starter"
 )
 
@@ -178,7 +178,7 @@ func TestLogosAreSanitisedVectors(t *testing.T) {
 			if len(l.Formats) != 1 || file.Format != "svg" || !idPattern.MatchString(file.ID) || file.Size != int64(len(b.SVG[i])) {
 				t.Errorf("%s: logo %d is %+v", b.Domain, i, l)
 			}
-			clean, _, err := imaging.SanitizeSVG(b.SVG[i])
+			clean, _, err := svg.Sanitize(b.SVG[i])
 			if err != nil || !bytes.Equal(clean, b.SVG[i]) {
 				t.Errorf("%s: the sanitizer changes logo %d (%v); run the generator again", b.Domain, i, err)
 			}

@@ -88,12 +88,13 @@ type Info struct {
 	Format Format
 	// Width and Height are in pixels. For an ICO they are those of the entry
 	// that Decode would take, for a JPEG those after its orientation is
-	// applied, for an SVG its declared size, or 0.
+	// applied, for a vector 0.
 	Width, Height int
 }
 
 // Probe returns the format and size of a file within the default limits,
-// reading only its header. With ErrTooLarge and ErrUnsupported the format is
+// reading only its header. Of a vector it returns the format; package svg reads
+// the rest. With ErrTooLarge and ErrUnsupported the format is
 // still returned.
 func Probe(data []byte) (Info, error) { return ProbeWithin(data, Limits{}) }
 
@@ -161,7 +162,7 @@ func size(format Format, data []byte, limits Limits) (width, height int, err err
 		best, err := largestEntry(data, limits)
 		return best.width, best.height, err
 	case SVG, SVGZ:
-		return svgSize(data)
+		return 0, 0, nil
 	}
 	return 0, 0, ErrUnsupported
 }

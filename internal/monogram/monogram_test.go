@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"letterhead/internal/imaging"
 	"letterhead/internal/monogram"
 	"letterhead/internal/resvg"
+	"letterhead/internal/svg"
 )
 
 func TestDraw(t *testing.T) {
@@ -123,19 +123,19 @@ var various = func() []monogram.Monogram {
 func TestSVGIsCleanAndSmall(t *testing.T) {
 	t.Parallel()
 	for _, m := range various {
-		svg := m.SVG()
-		clean, _, err := imaging.SanitizeSVG(svg)
+		drawn := m.SVG()
+		clean, _, err := svg.Sanitize(drawn)
 		if err != nil {
-			t.Fatalf("%+v: %v\n%s", m, err, svg)
+			t.Fatalf("%+v: %v\n%s", m, err, drawn)
 		}
-		if !bytes.Equal(clean, svg) {
-			t.Errorf("%+v: the sanitizer changes\n%s\ninto\n%s", m, svg, clean)
+		if !bytes.Equal(clean, drawn) {
+			t.Errorf("%+v: the sanitizer changes\n%s\ninto\n%s", m, drawn, clean)
 		}
-		if bytes.Contains(svg, []byte("<text")) || bytes.Contains(svg, []byte("<image")) || bytes.Count(svg, []byte("<rect"))+bytes.Count(svg, []byte("<path")) != 2 {
-			t.Errorf("%+v: other than a plate and a path of letters: %s", m, svg)
+		if bytes.Contains(drawn, []byte("<text")) || bytes.Contains(drawn, []byte("<image")) || bytes.Count(drawn, []byte("<rect"))+bytes.Count(drawn, []byte("<path")) != 2 {
+			t.Errorf("%+v: other than a plate and a path of letters: %s", m, drawn)
 		}
-		if len(svg) > 2500 {
-			t.Errorf("%+v: an SVG of %d bytes", m, len(svg))
+		if len(drawn) > 2500 {
+			t.Errorf("%+v: an SVG of %d bytes", m, len(drawn))
 		}
 	}
 }
@@ -238,10 +238,10 @@ func FuzzMonogram(f *testing.F) {
 		if !bytes.Equal(img.Pix, m.Draw(side).Pix) {
 			t.Errorf("%+v at %d pixels is another picture the second time", m, side)
 		}
-		svg := m.SVG()
-		clean, _, err := imaging.SanitizeSVG(svg)
-		if err != nil || !bytes.Equal(clean, svg) {
-			t.Errorf("%+v: the SVG is not clean (%v):\n%s", m, err, svg)
+		drawn := m.SVG()
+		clean, _, err := svg.Sanitize(drawn)
+		if err != nil || !bytes.Equal(clean, drawn) {
+			t.Errorf("%+v: the SVG is not clean (%v):\n%s", m, err, drawn)
 		}
 	})
 }

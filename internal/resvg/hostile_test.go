@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"letterhead/internal/imaging"
-	"letterhead/internal/imaging/imagingtest"
 	"letterhead/internal/process"
 	"letterhead/internal/race"
 	"letterhead/internal/resvg"
+	"letterhead/internal/svg"
+	"letterhead/internal/svg/svgtest"
 )
 
 // TestHostileSVG passes every hostile file through the sanitizer and then the renderer: nothing that
@@ -26,9 +27,9 @@ func TestHostileSVG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range imagingtest.HostileSVGs() {
+	for _, h := range svgtest.Hostile() {
 		t.Run(h.Name, func(t *testing.T) {
-			clean, _, err := imaging.SanitizeSVG([]byte(h.SVG))
+			clean, _, err := svg.Sanitize([]byte(h.SVG))
 			if h.Want != nil {
 				if !errors.Is(err, h.Want) {
 					t.Errorf("%v, want %v", err, h.Want)
@@ -38,7 +39,7 @@ func TestHostileSVG(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if found := imagingtest.Residue(clean); len(found) > 0 {
+			if found := svgtest.Residue(clean); len(found) > 0 {
 				t.Errorf("residue: %v", found)
 			}
 			img, err := r.Render(t.Context(), clean, 256)
@@ -92,7 +93,7 @@ func drawHostile(t *testing.T, dir string) {
 	}
 	defer r.Close(context.Background())
 	tooLarge := 0
-	for _, h := range imagingtest.HostileSVGs() {
+	for _, h := range svgtest.Hostile() {
 		img, err := r.Render(t.Context(), []byte(h.SVG), 256)
 		switch {
 		case err == nil:
@@ -148,7 +149,7 @@ func TestLimits(t *testing.T) {
 		{"time", resvg.Config{Steps: 1 << 60, Timeout: 1}, hostile(t, "use bomb"), 64, context.DeadlineExceeded},
 		{"side", resvg.Config{}, plain, resvg.MaxSide + 1, imaging.ErrTooLarge},
 		{"no side", resvg.Config{}, plain, 0, imaging.ErrTooLarge},
-		{"bytes", resvg.Config{}, string(make([]byte, imaging.MaxSVGBytes+1)), 64, imaging.ErrTooLarge},
+		{"bytes", resvg.Config{}, string(make([]byte, svg.MaxBytes+1)), 64, imaging.ErrTooLarge},
 		{"nothing", resvg.Config{}, "", 64, imaging.ErrMalformed},
 		{"no XML", resvg.Config{}, "\x89PNG", 64, imaging.ErrMalformed},
 		{"no svg", resvg.Config{}, "<html/>", 64, imaging.ErrMalformed},
@@ -315,7 +316,7 @@ func (b begun) Value(key any) any {
 // hostile returns one of the hostile files.
 func hostile(t testing.TB, name string) string {
 	t.Helper()
-	for _, h := range imagingtest.HostileSVGs() {
+	for _, h := range svgtest.Hostile() {
 		if h.Name == name {
 			return h.SVG
 		}
@@ -325,7 +326,7 @@ func hostile(t testing.TB, name string) string {
 }
 
 func FuzzRender(f *testing.F) {
-	for _, h := range imagingtest.HostileSVGs() {
+	for _, h := range svgtest.Hostile() {
 		if len(h.SVG) < 4<<10 {
 			f.Add([]byte(h.SVG))
 		}
@@ -334,7 +335,7 @@ func FuzzRender(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, svg []byte) {
+	f.Fuzz(func(t *testing.T, data []byte) {
 		const side = 48
 		check := func(img *image.NRGBA, err error) {
 			switch {
@@ -344,8 +345,8 @@ func FuzzRender(f *testing.F) {
 				t.Error(err)
 			}
 		}
-		check(r.Render(t.Context(), svg, side))
-		if clean, _, err := imaging.SanitizeSVG(svg); err == nil {
+		check(r.Render(t.Context(), data, side))
+		if clean, _, err := svg.Sanitize(data); err == nil {
 			check(r.Render(t.Context(), clean, side))
 		}
 	})

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/svg"
 )
 
 //go:embed resvg.wasm
@@ -191,12 +192,12 @@ func (r *Renderer) Close(ctx context.Context) error {
 // if it needs more steps or memory than the limits or if side is not between 1 and MaxSide,
 // context.DeadlineExceeded if it takes longer than Config.Timeout, which does not concern the file,
 // ErrBusy, ErrClosed, ctx.Err().
-func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
+func (r *Renderer) Render(ctx context.Context, data []byte, side int) (*image.NRGBA, error) {
 	switch {
 	case side < 1 || side > MaxSide:
 		return nil, fmt.Errorf("draw svg of %d pixels: %w", side, imaging.ErrTooLarge)
-	case len(svg) > imaging.MaxSVGBytes:
-		return nil, fmt.Errorf("draw svg of %d bytes: %w", len(svg), imaging.ErrTooLarge)
+	case len(data) > svg.MaxBytes:
+		return nil, fmt.Errorf("draw svg of %d bytes: %w", len(data), imaging.ErrTooLarge)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -219,7 +220,7 @@ func (r *Renderer) Render(ctx context.Context, svg []byte, side int) (*image.NRG
 	defer t.stop()
 	mem := r.takeMemory(t)
 	defer r.keepMemory(mem)
-	img, err := r.engine.draw(t.ctx, mem, svg, side, r.cfg.Steps/quantum)
+	img, err := r.engine.draw(t.ctx, mem, data, side, r.cfg.Steps/quantum)
 	if err == nil && !mem.crowded { // without the memory that it requested, the module may draw something else
 		return img, nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/process"
+	"letterhead/internal/svg"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 	"letterhead/starter"
@@ -27,7 +28,7 @@ func drawings(b *testing.B) [][]byte {
 	}); err != nil {
 		b.Fatal(err)
 	}
-	const colored = "../../internal/imaging/testdata/logos"
+	const colored = "../../internal/svg/testdata/logos"
 	entries, err := os.ReadDir(colored)
 	if err != nil {
 		b.Fatal(err)
@@ -40,7 +41,7 @@ func drawings(b *testing.B) [][]byte {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if data, _, err = imaging.SanitizeSVG(data); err != nil {
+		if data, _, err = svg.Sanitize(data); err != nil {
 			b.Fatal(err)
 		}
 		out = append(out, data)

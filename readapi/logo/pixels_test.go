@@ -19,6 +19,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
+	"letterhead/internal/svg"
 	"letterhead/readapi/logo"
 )
 
@@ -158,9 +159,9 @@ func TestPixels(t *testing.T) {
 }
 
 // intake stores a vector as a crawl does, without the rasters that a crawl adds.
-func (w *world) intake(t testing.TB, svg []byte) logo.Brand {
+func (w *world) intake(t testing.TB, data []byte) logo.Brand {
 	t.Helper()
-	clean, info, err := imaging.SanitizeSVG(svg)
+	clean, info, err := svg.Sanitize(data)
 	if err != nil {
 		t.Fatal(err)
 	}

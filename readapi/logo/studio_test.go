@@ -25,6 +25,7 @@ import (
 	"letterhead/internal/imaging"
 	"letterhead/internal/monogram"
 	"letterhead/internal/resvg"
+	"letterhead/internal/svg"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 )
@@ -185,7 +186,7 @@ func bar(width, height int, ink color.NRGBA) *image.NRGBA {
 // barSVG returns the same as a vector, as stored by intake.
 func barSVG(t testing.TB, fill string) []byte {
 	t.Helper()
-	data, _, err := imaging.SanitizeSVG([]byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 40"><path fill="` + fill + `" d="M0 10h80v20H0z"/></svg>`))
+	data, _, err := svg.Sanitize([]byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 40"><path fill="` + fill + `" d="M0 10h80v20H0z"/></svg>`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +342,7 @@ func TestFallbacks(t *testing.T) {
 						t.Fatalf("%s %s %s: fallback %t, %s", name, fallback, format, p.Fallback, p.ContentType)
 					}
 					if format == imaging.SVG {
-						if _, _, err := imaging.SanitizeSVG(p.Body); fallback == logo.Monogram && (err != nil || bytes.Contains(p.Body, []byte("<text"))) || p.ContentType != logo.ContentTypeSVG {
+						if _, _, err := svg.Sanitize(p.Body); fallback == logo.Monogram && (err != nil || bytes.Contains(p.Body, []byte("<text"))) || p.ContentType != logo.ContentTypeSVG {
 							t.Errorf("%s %s: %s %v", name, fallback, p.ContentType, err)
 						}
 						if fallback != logo.Monogram {

@@ -14,6 +14,7 @@ import (
 	"letterhead/internal/assets"
 	"letterhead/internal/imaging"
 	"letterhead/internal/monogram"
+	"letterhead/internal/svg"
 	"letterhead/internal/variants"
 )
 
@@ -168,7 +169,7 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 	case v.format == imaging.SVG:
 		// Every stored SVG was sanitized on intake, and sanitizing one again changes nothing. It is
 		// repeated once per variant so that a stricter release also applies to stored files.
-		data, _, err := imaging.SanitizeSVG(data)
+		data, _, err := svg.Sanitize(data)
 		return data, err
 	case v.source.Format == imaging.SVG:
 		img, err := s.drawVector(ctx, v, data)

@@ -1,10 +1,10 @@
 package main
 
-import "letterhead/internal/imaging"
+import "letterhead/internal/svg"
 
 // canonical converts a drawing to the sanitizer's form, in which it is stored
 // and served.
-func canonical(svg string) (string, error) {
-	clean, _, err := imaging.SanitizeSVG([]byte(svg))
+func canonical(drawing string) (string, error) {
+	clean, _, err := svg.Sanitize([]byte(drawing))
 	return string(clean), err
 }

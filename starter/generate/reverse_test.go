@@ -10,6 +10,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
+	"letterhead/internal/svg"
 )
 
 // oneEasel is shared by all tests, because the renderer starts slowly.
@@ -85,7 +86,7 @@ func TestReversals(t *testing.T) {
 			if !l.IsReversed() {
 				continue
 			}
-			clean, _, err := imaging.SanitizeSVG(b.SVG[i])
+			clean, _, err := svg.Sanitize(b.SVG[i])
 			if err != nil || string(clean) != string(b.SVG[i]) || l.Formats[0].Size != int64(len(clean)) {
 				t.Errorf("%s: what is stored is not clean (%v): %s", why, err, b.SVG[i])
 			}

@@ -26,6 +26,7 @@ import (
 	"letterhead/internal/process"
 	"letterhead/internal/race"
 	"letterhead/internal/resvg"
+	"letterhead/internal/svg/svgtest"
 	"letterhead/workers/crawl"
 )
 
@@ -153,13 +154,13 @@ func crawlHostileSites(t *testing.T, folder string) {
 		}
 	}
 	site["/"] = site["/page.html"]
-	var svg string
-	for _, h := range imagingtest.HostileSVGs() {
+	var hostile string
+	for _, h := range svgtest.Hostile() {
 		if h.Name == "many masks in each other" {
-			svg = h.SVG
+			hostile = h.SVG
 		}
 	}
-	site["/hostile.svg"] = typed("image/svg+xml", svg)
+	site["/hostile.svg"] = typed("image/svg+xml", hostile)
 	for i := range sites {
 		n.serve(fmt.Sprintf("acme%d.com", i), site)
 	}

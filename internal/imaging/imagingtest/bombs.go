@@ -36,7 +36,7 @@ func RasterBombs() []Bomb {
 		{"cut off", small[:len(small)/2]},
 		{"empty", nil},
 		{"HTML", []byte("<!doctype html><script>alert(1)</script>")},
-		{"SVG with a script", []byte(Around("<script>alert(1)</script>"))},
+		{"SVG with a script", []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><path d="M0 0h9v9z"/><script>alert(1)</script></svg>`)},
 		{"GIF that is a script too", []byte("GIF89a/*" + string(make([]byte, 8)) + "*/=1;alert(1)")},
 		{"AVIF", []byte("\x00\x00\x00\x1cftypavif\x00\x00\x00\x00avifmif1miaf")},
 	}

@@ -1,5 +1,4 @@
-// Package imagingtest contains malicious images, and a scan for content that a
-// sanitized SVG must not have.
+// Package imagingtest contains malicious rasters.
 package imagingtest
 
 import (

@@ -14,6 +14,7 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/resvg"
+	"letterhead/internal/svg"
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/inlinesvg"
 )
@@ -56,11 +57,11 @@ func find(root *html.Node) *html.Node {
 var renderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
 
 // pixel draws an SVG 100 pixels long and returns the color of one pixel.
-func pixel(t testing.TB, svg []byte, x, y int) string {
+func pixel(t testing.TB, data []byte, x, y int) string {
 	t.Helper()
-	clean, _, err := imaging.SanitizeSVG(svg)
+	clean, _, err := svg.Sanitize(data)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, svg)
+		t.Fatalf("%v\n%s", err, data)
 	}
 	r, err := renderer()
 	if err != nil {
@@ -283,11 +284,11 @@ func FuzzCut(f *testing.F) {
 
 // check verifies that a result is bounded and well-formed XML for the
 // sanitizer.
-func check(t *testing.T, svg []byte) {
-	if len(svg) > inlinesvg.MaxBytes+4096 {
-		t.Errorf("%d bytes", len(svg))
+func check(t *testing.T, data []byte) {
+	if len(data) > inlinesvg.MaxBytes+4096 {
+		t.Errorf("%d bytes", len(data))
 	}
-	if _, _, err := imaging.SanitizeSVG(svg); errors.Is(err, imaging.ErrUnknown) {
-		t.Errorf("%v: %.500s", err, svg)
+	if _, _, err := svg.Sanitize(data); errors.Is(err, imaging.ErrUnknown) {
+		t.Errorf("%v: %.500s", err, data)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/svg"
 	"letterhead/workers/crawl/extract/colors"
 	"letterhead/workers/crawl/inlinesvg"
 )
@@ -189,7 +190,7 @@ func Open(ctx context.Context, draw Renderer, data []byte, part *inlinesvg.Sprit
 
 // drawVector rebuilds the vector and draws it.
 func (f *File) drawVector(ctx context.Context, data []byte) error {
-	clean, info, err := imaging.SanitizeSVG(data)
+	clean, info, err := svg.Sanitize(data)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package imaging
+package svg
 
 import (
 	"encoding/base64"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"letterhead/internal/imaging"
 )
 
 // elements is the allow-list. It excludes scripts (script, handlers),
@@ -253,21 +255,21 @@ func (d *document) embedded(href string) string {
 	if err != nil {
 		return ""
 	}
-	limits := Limits{Pixels: maxRasterPixels - d.rasterPixels, Bytes: MaxSVGBytes}
+	limits := imaging.Limits{Pixels: maxRasterPixels - d.rasterPixels, Bytes: MaxBytes}
 	if limits.Pixels <= 0 {
 		return ""
 	}
-	switch Sniff(raw) {
-	case PNG, JPEG, GIF, WebP:
+	switch imaging.Sniff(raw) {
+	case imaging.PNG, imaging.JPEG, imaging.GIF, imaging.WebP:
 	default:
 		return ""
 	}
-	img, info, err := Decode(raw, limits)
+	img, info, err := imaging.Decode(raw, limits)
 	if err != nil {
 		return ""
 	}
 	d.rasterPixels += info.Width * info.Height
-	clean, err := EncodePNG(Scale(img, rasterSide))
+	clean, err := imaging.EncodePNG(imaging.Scale(img, rasterSide))
 	if err != nil {
 		return ""
 	}

@@ -1,10 +1,12 @@
-package imaging
+package svg
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"letterhead/internal/imaging"
 )
 
 // Browsers support variables and color spaces that other renderers, including
@@ -57,7 +59,7 @@ func (d *document) resolveVariables() error {
 			}
 			text, ok := r.fill(value, r.scopes[n], 0)
 			if r.steps > maxVarSteps {
-				return fmt.Errorf("%w: variables refer to each other too often", ErrTooLarge)
+				return fmt.Errorf("%w: variables refer to each other too often", imaging.ErrTooLarge)
 			}
 			clean := ""
 			if ok {
@@ -132,7 +134,7 @@ func fits(name, value string) bool {
 	if !colorProperties[name] || strings.Contains(value, "(") || paintWords[strings.ToLower(value)] {
 		return true
 	}
-	_, _, ok := ParseColor(value)
+	_, _, ok := imaging.ParseColor(value)
 	return ok
 }
 
@@ -162,7 +164,7 @@ func (r *resolver) enter(n *node) error {
 		scope[name] = value
 	}
 	if len(scope) > maxVariables || r.steps > maxVarSteps {
-		return fmt.Errorf("%w: more than %d variables", ErrTooLarge, maxVariables)
+		return fmt.Errorf("%w: more than %d variables", imaging.ErrTooLarge, maxVariables)
 	}
 	r.scopes[n] = scope
 	return nil
@@ -235,7 +237,7 @@ func plainColor(value string) string {
 	if !isFunction || strings.Contains(value, ",") || name == "url" {
 		return value
 	}
-	c, alpha, ok := ParseColor(value)
+	c, alpha, ok := imaging.ParseColor(value)
 	switch {
 	case !ok:
 		return value

@@ -1,16 +1,18 @@
-package imaging
+package svg
 
 import (
 	"fmt"
 	"math"
+
+	"letterhead/internal/imaging"
 )
 
-// MaxSVGBytes limits an SVG, uncompressed, before and after it is rebuilt.
-const MaxSVGBytes = 512 << 10
+// MaxBytes limits an SVG, uncompressed, before and after it is rebuilt.
+const MaxBytes = 512 << 10
 
-// SVGInfo describes an SVG by its elements, without drawing it. A renderer and
+// Info describes an SVG by its elements, without drawing it. A renderer and
 // Analyze determine its appearance.
-type SVGInfo struct {
+type Info struct {
 	// Width and Height are its size in pixels, from width and height or else
 	// its viewBox; nil if it has none.
 	Width, Height *int
@@ -19,21 +21,21 @@ type SVGInfo struct {
 	Text bool
 }
 
-// SanitizeSVG rebuilds an SVG (also svgz) from an allow-list: shapes, text,
+// Sanitize rebuilds an SVG (also svgz) from an allow-list: shapes, text,
 // gradients, patterns, masks, filters, styles, and re-encoded rasters. CSS
 // variables are replaced by their values. Scripts, external resources and
 // references are not in the list and so not in the result, nor is anything that
 // takes excessive time to draw. The result is plain UTF-8 without a document
 // type, deterministic, and sanitizing it again does not change it.
 //
-// Errors: ErrUnknown (not SVG), ErrUnsupported (unsupported encoding),
-// ErrMalformed (not XML, or without visible content), ErrTooLarge (a limit of
+// Errors: imaging.ErrUnknown (not SVG), imaging.ErrUnsupported (unsupported encoding),
+// imaging.ErrMalformed (not XML, or without visible content), imaging.ErrTooLarge (a limit of
 // size or complexity is exceeded).
-func SanitizeSVG(data []byte) (clean []byte, info SVGInfo, err error) {
-	if f := Sniff(data); !f.IsVector() {
-		return nil, SVGInfo{}, fmt.Errorf("sanitize svg: %w", ErrUnknown)
+func Sanitize(data []byte) (clean []byte, info Info, err error) {
+	if f := imaging.Sniff(data); !f.IsVector() {
+		return nil, Info{}, fmt.Errorf("sanitize svg: %w", imaging.ErrUnknown)
 	}
-	text, err := svgText(data)
+	text, err := readText(data)
 	if err == nil {
 		err = guarded(func() (err error) {
 			clean, info, err = rebuild(text)
@@ -41,55 +43,65 @@ func SanitizeSVG(data []byte) (clean []byte, info SVGInfo, err error) {
 		})
 	}
 	if err != nil {
-		return nil, SVGInfo{}, fmt.Errorf("sanitize svg: %w", err)
+		return nil, Info{}, fmt.Errorf("sanitize svg: %w", err)
 	}
 	return clean, info, nil
 }
 
-func rebuild(text []byte) ([]byte, SVGInfo, error) {
-	doc, err := parseSVG(text)
+// guarded turns a panic of a parser into ErrMalformed: a hostile file must not end the process.
+func guarded(work func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: parser failed: %v", imaging.ErrMalformed, p)
+		}
+	}()
+	return work()
+}
+
+func rebuild(text []byte) ([]byte, Info, error) {
+	doc, err := parseDocument(text)
 	if err != nil {
-		return nil, SVGInfo{}, err
+		return nil, Info{}, err
 	}
 	if err := doc.fixRoot(); err != nil {
-		return nil, SVGInfo{}, err
+		return nil, Info{}, err
 	}
 	doc.tidyReferences()
 	if err := doc.cascade(); err != nil {
-		return nil, SVGInfo{}, err
+		return nil, Info{}, err
 	}
 	if doc.hasVariables() {
 		if err := doc.resolveVariables(); err != nil {
-			return nil, SVGInfo{}, err
+			return nil, Info{}, err
 		}
 		doc.tidyReferences()
 		if err := doc.cascade(); err != nil {
-			return nil, SVGInfo{}, err
+			return nil, Info{}, err
 		}
 	}
 	if doc.plain() {
 		if err := doc.cascade(); err != nil {
-			return nil, SVGInfo{}, err
+			return nil, Info{}, err
 		}
 	}
 	if err := doc.checkCost(); err != nil {
-		return nil, SVGInfo{}, err
+		return nil, Info{}, err
 	}
 	if err := doc.checkRepeats(); err != nil {
-		return nil, SVGInfo{}, err
+		return nil, Info{}, err
 	}
 	draws, isText, err := doc.paint()
 	if err != nil {
-		return nil, SVGInfo{}, err
+		return nil, Info{}, err
 	}
 	if !draws {
-		return nil, SVGInfo{}, fmt.Errorf("%w: it draws nothing", ErrMalformed)
+		return nil, Info{}, fmt.Errorf("%w: it draws nothing", imaging.ErrMalformed)
 	}
 	clean := doc.write()
-	if len(clean) > MaxSVGBytes {
-		return nil, SVGInfo{}, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(clean))
+	if len(clean) > MaxBytes {
+		return nil, Info{}, fmt.Errorf("%w: %d bytes", imaging.ErrTooLarge, len(clean))
 	}
-	return clean, SVGInfo{Width: doc.width, Height: doc.height, Text: isText}, nil
+	return clean, Info{Width: doc.width, Height: doc.height, Text: isText}, nil
 }
 
 // box is a viewBox.
@@ -117,7 +129,7 @@ func (d *document) fixRoot() error {
 	root := d.root
 	width, hasWidth := pixels(root.attr("width"))
 	height, hasHeight := pixels(root.attr("height"))
-	if !hasWidth || !hasHeight || width > MaxSide || height > MaxSide || width < minExtent || height < minExtent {
+	if !hasWidth || !hasHeight || width > imaging.MaxSide || height > imaging.MaxSide || width < minExtent || height < minExtent {
 		hasWidth, hasHeight = false, false
 		root.drop("width")
 		root.drop("height")
@@ -144,7 +156,7 @@ func (d *document) fixRoot() error {
 	}
 	for _, ratio := range []float64{width / height, view.w / view.h} {
 		if ratio > maxAspect || ratio < 1.0/maxAspect {
-			return fmt.Errorf("%w: sides of 1:%.0f", ErrTooLarge, math.Max(ratio, 1/ratio))
+			return fmt.Errorf("%w: sides of 1:%.0f", imaging.ErrTooLarge, math.Max(ratio, 1/ratio))
 		}
 	}
 	d.view, d.hasView = view, true
@@ -154,28 +166,8 @@ func (d *document) fixRoot() error {
 
 func wholePixels(v float64) *int {
 	n := max(1, int(math.Round(v)))
-	if n > MaxSide {
+	if n > imaging.MaxSide {
 		return nil
 	}
 	return &n
-}
-
-// svgSize is Probe for a vector, from the root element alone; 0 and 0 if it has
-// no size.
-func svgSize(data []byte) (width, height int, err error) {
-	text, err := svgText(data)
-	if err != nil {
-		return 0, 0, err
-	}
-	doc, err := parseRoot(text)
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := doc.fixRoot(); err != nil {
-		return 0, 0, err
-	}
-	if doc.width == nil || doc.height == nil {
-		return 0, 0, nil
-	}
-	return *doc.width, *doc.height, nil
 }

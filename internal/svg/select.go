@@ -1,4 +1,4 @@
-package imaging
+package svg
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tdewolff/parse/v2/css"
+
+	"letterhead/internal/imaging"
 )
 
 // compound is one step of a selector, such as path.cls-1 or #logo.
@@ -227,7 +229,7 @@ func (d *document) cascade() error {
 	for _, n := range d.order {
 		found := m.matching(n)
 		if m.steps > maxMatchSteps {
-			return fmt.Errorf("%w: style rules take too long to match", ErrTooLarge)
+			return fmt.Errorf("%w: style rules take too long to match", imaging.ErrTooLarge)
 		}
 		n.style, n.strong = map[string]string{}, nil
 		n.urls = n.urls[:0]

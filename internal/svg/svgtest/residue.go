@@ -1,4 +1,4 @@
-package imagingtest
+package svgtest
 
 import (
 	"bytes"

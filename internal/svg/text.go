@@ -1,9 +1,8 @@
-package imaging
+package svg
 
 import (
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -13,78 +12,14 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
+
+	"letterhead/internal/imaging"
 )
 
-// sniffWindow is how far into a file the svg element may begin: comments and
-// entity lists precede it.
-const sniffWindow = 16 << 10
-
-// isSVG reports whether the first element of a text is svg, with any namespace
-// prefix.
-func isSVG(data []byte) bool {
-	head := data[:min(len(data), sniffWindow)]
-	if order := utf16Order(head); order != nil {
-		head = bytes.ReplaceAll(head, []byte{0}, nil) // sufficient for markup
-		head = bytes.TrimLeft(head, "\xff\xfe")
-	}
-	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
-	for {
-		head = bytes.TrimLeft(head, " \t\r\n\f")
-		var found bool
-		switch {
-		case bytes.HasPrefix(head, []byte("<?")):
-			_, head, found = bytes.Cut(head, []byte("?>"))
-		case bytes.HasPrefix(head, []byte("<!--")):
-			_, head, found = bytes.Cut(head[4:], []byte("-->"))
-		case bytes.HasPrefix(head, []byte("<!")):
-			head, found = afterDoctype(head)
-		default:
-			return isSVGTag(head)
-		}
-		if !found {
-			return false
-		}
-	}
-}
-
-// afterDoctype skips a document type and its content in brackets.
-func afterDoctype(head []byte) ([]byte, bool) {
-	end := bytes.IndexAny(head, "[>")
-	if end < 0 {
-		return nil, false
-	}
-	if head[end] == '[' {
-		_, rest, found := bytes.Cut(head, []byte("]"))
-		if !found {
-			return nil, false
-		}
-		_, rest, found = bytes.Cut(rest, []byte(">"))
-		return rest, found
-	}
-	return head[end+1:], true
-}
-
-var svgTag = regexp.MustCompile(`^<(?:[A-Za-z_][\w.-]*:)?svg[\s/>]`)
-
-func isSVGTag(head []byte) bool { return svgTag.Match(head) }
-
-func isSVGZ(data []byte) bool {
-	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return false
-	}
-	head := make([]byte, sniffWindow)
-	n, err := io.ReadFull(z, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && n == 0 {
-		return false
-	}
-	return isSVG(head[:n])
-}
-
-// svgText returns a file's markup as UTF-8 without byte order mark and XML declaration.
-func svgText(data []byte) ([]byte, error) {
-	if len(data) > MaxSVGBytes {
-		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(data))
+// readText returns a file's markup as UTF-8 without byte order mark and XML declaration.
+func readText(data []byte) ([]byte, error) {
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("%w: %d bytes", imaging.ErrTooLarge, len(data))
 	}
 	if bytes.HasPrefix(data, []byte("\x1f\x8b")) {
 		var err error
@@ -100,8 +35,8 @@ func svgText(data []byte) ([]byte, error) {
 	if bytes.HasPrefix(text, []byte("<?xml ")) {
 		_, text, _ = bytes.Cut(text, []byte("?>"))
 	}
-	if len(text) > MaxSVGBytes {
-		return nil, fmt.Errorf("%w: %d bytes as UTF-8", ErrTooLarge, len(text))
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("%w: %d bytes as UTF-8", imaging.ErrTooLarge, len(text))
 	}
 	return text, nil
 }
@@ -109,14 +44,14 @@ func svgText(data []byte) ([]byte, error) {
 func gunzip(data []byte) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		return nil, malformed(err)
+		return nil, fmt.Errorf("%w: %w", imaging.ErrMalformed, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(z, MaxSVGBytes+1))
+	text, err := io.ReadAll(io.LimitReader(z, MaxBytes+1))
 	if err != nil {
-		return nil, malformed(err)
+		return nil, fmt.Errorf("%w: %w", imaging.ErrMalformed, err)
 	}
-	if len(text) > MaxSVGBytes {
-		return nil, fmt.Errorf("%w: more than %d bytes unpacked", ErrTooLarge, MaxSVGBytes)
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("%w: more than %d bytes unpacked", imaging.ErrTooLarge, MaxBytes)
 	}
 	return text, nil
 }
@@ -147,18 +82,18 @@ func toUTF8(data []byte) ([]byte, error) {
 		case "iso-8859-1", "latin1", "windows-1252":
 			order = charmap.Windows1252
 		default:
-			return nil, fmt.Errorf("%w: encoding %s", ErrUnsupported, name)
+			return nil, fmt.Errorf("%w: encoding %s", imaging.ErrUnsupported, name)
 		}
 	}
 	if order != nil {
 		decoded, err := order.NewDecoder().Bytes(data)
 		if err != nil {
-			return nil, malformed(err)
+			return nil, fmt.Errorf("%w: %w", imaging.ErrMalformed, err)
 		}
 		data = decoded
 	}
 	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
-		return nil, fmt.Errorf("%w: not valid UTF-8", ErrMalformed)
+		return nil, fmt.Errorf("%w: not valid UTF-8", imaging.ErrMalformed)
 	}
 	return data, nil
 }
@@ -180,7 +115,7 @@ var (
 func parseEntities(doctype, text []byte) (map[string]string, error) {
 	found := entityDeclaration.FindAllSubmatch(doctype, maxEntities+1)
 	if len(found) > maxEntities {
-		return nil, fmt.Errorf("%w: more than %d entities", ErrTooLarge, maxEntities)
+		return nil, fmt.Errorf("%w: more than %d entities", imaging.ErrTooLarge, maxEntities)
 	}
 	entities := make(map[string]string, len(found))
 	expansion := 0
@@ -194,7 +129,7 @@ func parseEntities(doctype, text []byte) (map[string]string, error) {
 		}
 		entities[name] = value
 		if expansion += bytes.Count(text, []byte("&"+name+";")) * len(value); expansion > maxExpansion {
-			return nil, fmt.Errorf("%w: entities expand past %d bytes", ErrTooLarge, maxExpansion)
+			return nil, fmt.Errorf("%w: entities expand past %d bytes", imaging.ErrTooLarge, maxExpansion)
 		}
 	}
 	return entities, nil

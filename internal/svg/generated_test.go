@@ -1,4 +1,4 @@
-package imaging_test
+package svg_test
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"letterhead/internal/imaging"
+	"letterhead/internal/svg"
 )
 
 // Parts of generated documents, valid and malicious ones.
@@ -81,7 +81,7 @@ func TestGeneratedSVG(t *testing.T) {
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawSVG(t)
-		clean, info, err := imaging.SanitizeSVG([]byte(in))
+		clean, info, err := svg.Sanitize([]byte(in))
 		if err != nil {
 			return
 		}
@@ -89,7 +89,7 @@ func TestGeneratedSVG(t *testing.T) {
 		if found := residue(clean); len(found) > 0 {
 			t.Fatalf("residue %v\n%s\n%s", found, in, clean)
 		}
-		again, same, err := imaging.SanitizeSVG(clean)
+		again, same, err := svg.Sanitize(clean)
 		if err != nil || !bytes.Equal(again, clean) {
 			t.Fatalf("a second time: %v\n%s\n%s\n%s", err, in, clean, again)
 		}

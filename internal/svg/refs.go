@@ -1,4 +1,4 @@
-package imaging
+package svg
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"letterhead/internal/imaging"
 )
 
 var urlReference = regexp.MustCompile(`url\(#([^()]+)\)`)
@@ -190,7 +192,7 @@ func (d *document) checkCost() error {
 		}
 	}
 	if most > maxCost {
-		return fmt.Errorf("%w: drawing it takes too long", ErrTooLarge)
+		return fmt.Errorf("%w: drawing it takes too long", imaging.ErrTooLarge)
 	}
 	return nil
 }
@@ -203,10 +205,10 @@ func (c *coster) price(n *node, depth int) (price, error) {
 		return known, nil
 	}
 	if c.open[n] {
-		return price{}, fmt.Errorf("%w: an element refers to itself", ErrTooLarge)
+		return price{}, fmt.Errorf("%w: an element refers to itself", imaging.ErrTooLarge)
 	}
 	if depth > maxReferenceDepth {
-		return price{}, fmt.Errorf("%w: references deeper than %d", ErrTooLarge, maxReferenceDepth)
+		return price{}, fmt.Errorf("%w: references deeper than %d", imaging.ErrTooLarge, maxReferenceDepth)
 	}
 	c.open[n] = true
 	defer delete(c.open, n)
@@ -241,7 +243,7 @@ func (c *coster) price(n *node, depth int) (price, error) {
 	}
 	// A chain may have been visited in parts, its end first.
 	if total.height > maxReferenceDepth {
-		return price{}, fmt.Errorf("%w: references deeper than %d", ErrTooLarge, maxReferenceDepth)
+		return price{}, fmt.Errorf("%w: references deeper than %d", imaging.ErrTooLarge, maxReferenceDepth)
 	}
 	total.cost = math.Min(total.cost, 10*maxCost)
 	c.known[n] = total
@@ -304,11 +306,11 @@ func (d *document) checkRepeats() error {
 	for _, n := range d.order {
 		for _, dashes := range n.dashes() {
 			if length/dashes > maxDashes {
-				return fmt.Errorf("%w: more than %d dashes", ErrTooLarge, maxDashes)
+				return fmt.Errorf("%w: more than %d dashes", imaging.ErrTooLarge, maxDashes)
 			}
 		}
 		if n.name == "pattern" && n.id != "" && d.tiles(n, width, height) > maxTiles {
-			return fmt.Errorf("%w: a pattern of more than %d tiles", ErrTooLarge, maxTiles)
+			return fmt.Errorf("%w: a pattern of more than %d tiles", imaging.ErrTooLarge, maxTiles)
 		}
 	}
 	return nil
@@ -377,9 +379,8 @@ func (d *document) inheritedAttr(n *node, name string, depth int) string {
 
 // fraction returns a length in pixels, or relative to its box.
 func fraction(s string) (float64, bool) {
-	if number, percent := strings.CutSuffix(s, "%"); percent {
-		v, ok := component(number, 1)
-		return v / 100, ok
+	if strings.HasSuffix(s, "%") {
+		return proportion(s)
 	}
 	return pixels(s)
 }

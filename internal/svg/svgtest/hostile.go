@@ -1,4 +1,6 @@
-package imagingtest
+// Package svgtest contains malicious SVG files, and a scan for content that a sanitized one must not have.
+// Package svgtest contains malicious SVG files, and a scan for content that a sanitized one must not have.
+package svgtest
 
 import (
 	"compress/gzip"
@@ -10,6 +12,8 @@ import (
 	"unicode/utf16"
 
 	"letterhead/internal/imaging"
+	"letterhead/internal/imaging/imagingtest"
+	"letterhead/internal/svg"
 )
 
 const (
@@ -18,8 +22,8 @@ const (
 	Honest = `<rect width="90" height="30" fill="#0b5fff"/>`
 )
 
-// Hostile is a malicious SVG, or one that is difficult for tools.
-type Hostile struct {
+// Case is a malicious SVG, or one that is difficult for tools.
+type Case struct {
 	Name string
 	SVG  string
 	// Want is the error; nil means that the result must contain the honest
@@ -59,8 +63,8 @@ func Packed(r io.Reader) string {
 	return b.String()
 }
 
-// HostileSVGs returns files that a converter of SVG must survive.
-func HostileSVGs() []Hostile {
+// Hostile returns files that a converter of SVG must survive.
+func Hostile() []Case {
 	laughs := `<!DOCTYPE svg [<!ENTITY a0 "lol">`
 	for i := range 10 {
 		laughs += fmt.Sprintf(`<!ENTITY a%d "%s">`, i+1, strings.Repeat(fmt.Sprintf("&a%d;", i), 10))
@@ -85,9 +89,9 @@ func HostileSVGs() []Hostile {
 		return b + fmt.Sprintf(`<rect width="9" height="9" %s="url(#l9)"/>`, link)
 	}
 	svgInside := base64.StdEncoding.EncodeToString([]byte(Open + `<script>alert(1)</script></svg>`))
-	bomb := base64.StdEncoding.EncodeToString(PNGBomb())
+	bomb := base64.StdEncoding.EncodeToString(imagingtest.PNGBomb())
 	big := imaging.ErrTooLarge
-	return []Hostile{
+	return []Case{
 		{"billion laughs in text", laughs + Around("<text>&a10;</text>"), nil},
 		{"billion laughs as elements", strings.ReplaceAll(laughs, `"lol"`, `"<rect/>"`) + Around("&a10;"), nil},
 		{"many entities", manyEntities + Around(""), big},
@@ -176,7 +180,7 @@ func HostileSVGs() []Hostile {
 		{"markup in attributes", Around(`<rect width="9" height="9" fill='"&gt;&lt;script&gt;alert(1)&lt;/script&gt;' class="&quot;&gt;&lt;script&gt;" id="&lt;x" preserveAspectRatio="&quot; onload=&quot;alert(1)"/>`), nil},
 		{"UTF-7", `<?xml version="1.0" encoding="UTF-7"?>` + Around(`+ADw-script+AD4-alert(1)+ADw-/script+AD4-`), imaging.ErrUnsupported},
 		{"packed with a script", Packed(strings.NewReader(Around(`<script>alert(1)</script><rect width="9" height="9" onload="x()"/>`))), nil},
-		{"packed bomb", Packed(io.MultiReader(strings.NewReader(Around("")), io.LimitReader(Zeros{}, 100<<20))), big},
+		{"packed bomb", Packed(io.MultiReader(strings.NewReader(Around("")), io.LimitReader(imagingtest.Zeros{}, 100<<20))), big},
 		{"UTF-16", UTF16(`<?xml version="1.0" encoding="UTF-16"?>` + Around(`<script>alert(1)</script>`)), nil},
 		{"entity that is markup", `<!DOCTYPE svg [<!ENTITY s "&#60;script>alert(1)&#60;/script>">]>` + Around("<text>&s;</text>&s;"), nil},
 		{"entity-defined namespace", `<!DOCTYPE svg [<!ENTITY ns "http://www.w3.org/2000/svg"><!ENTITY xl "http://www.w3.org/1999/xlink">]><svg xmlns="&ns;" xmlns:k="&xl;" viewBox="0 0 100 40">` + Honest + `<use k:href="http://10.0.0.1/"/></svg>`, nil},
@@ -200,7 +204,7 @@ func HostileSVGs() []Hostile {
 		{"HTML", `<!doctype html><html><body>` + Around("") + `</body></html>`, imaging.ErrUnknown},
 		{"nothing drawn", Open + `<g fill="none"/><rect width="9" height="9" fill="none"/></svg>`, imaging.ErrMalformed},
 		{"only clear ink", Open + `<rect width="9" height="9" opacity="0"/><rect width="9" height="9" fill="transparent"/></svg>`, imaging.ErrMalformed},
-		{"past the limit of bytes", Around(strings.Repeat(" ", imaging.MaxSVGBytes)), big},
+		{"past the limit of bytes", Around(strings.Repeat(" ", svg.MaxBytes)), big},
 		{"cdata in a value", Around(`<text>]]&gt;<tspan>&lt;script&gt;</tspan></text>`), nil},
 	}
 }

@@ -1,4 +1,4 @@
-package imaging
+package svg
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"letterhead/internal/imaging"
 )
 
 // Limits of a document. Real logos stay far below: the largest of 1,863 has
@@ -103,8 +105,8 @@ func newParser(text []byte) *parser {
 	return &parser{doc: &document{byID: map[string]*node{}}, text: text, decoder: d}
 }
 
-// parseSVG parses a whole document with the allow-list.
-func parseSVG(text []byte) (*document, error) {
+// parseDocument parses a document with the allow-list.
+func parseDocument(text []byte) (*document, error) {
 	p := newParser(text)
 	for {
 		token, err := p.decoder.Token()
@@ -112,33 +114,18 @@ func parseSVG(text []byte) (*document, error) {
 			break
 		}
 		if err != nil {
-			return nil, malformed(err)
+			return nil, fmt.Errorf("%w: %w", imaging.ErrMalformed, err)
 		}
 		if err := p.take(token); err != nil {
 			return nil, err
 		}
 	}
 	if p.doc.root == nil {
-		return nil, fmt.Errorf("%w: no svg element", ErrMalformed)
+		return nil, fmt.Errorf("%w: no svg element", imaging.ErrMalformed)
 	}
 	for _, n := range p.doc.order {
 		if n.name == "style" {
 			p.doc.readStyle(n)
-		}
-	}
-	return p.doc, nil
-}
-
-// parseRoot parses a document up to the first element.
-func parseRoot(text []byte) (*document, error) {
-	p := newParser(text)
-	for p.doc.root == nil {
-		token, err := p.decoder.Token()
-		if err != nil {
-			return nil, malformed(err)
-		}
-		if err := p.take(token); err != nil {
-			return nil, err
 		}
 	}
 	return p.doc, nil
@@ -169,11 +156,11 @@ func (p *parser) start(t xml.StartElement) error {
 	p.elements++
 	switch {
 	case p.depth > maxDepth:
-		return fmt.Errorf("%w: elements nested deeper than %d", ErrTooLarge, maxDepth)
+		return fmt.Errorf("%w: elements nested deeper than %d", imaging.ErrTooLarge, maxDepth)
 	case p.elements > maxElements:
-		return fmt.Errorf("%w: more than %d elements", ErrTooLarge, maxElements)
+		return fmt.Errorf("%w: more than %d elements", imaging.ErrTooLarge, maxElements)
 	case len(t.Attr) > maxAttributes:
-		return fmt.Errorf("%w: more than %d attributes", ErrTooLarge, maxAttributes)
+		return fmt.Errorf("%w: more than %d attributes", imaging.ErrTooLarge, maxAttributes)
 	}
 	if p.skipping > 0 {
 		p.skipping++
@@ -182,7 +169,7 @@ func (p *parser) start(t xml.StartElement) error {
 	name, ok := elementName(t.Name)
 	switch {
 	case p.at == nil && (name != "svg" || p.doc.root != nil):
-		return fmt.Errorf("%w: the root is %.40q", ErrMalformed, t.Name.Local)
+		return fmt.Errorf("%w: the root is %.40q", imaging.ErrMalformed, t.Name.Local)
 	case !ok || p.at != nil && p.at.name == "style":
 		p.skipping = 1
 		return nil

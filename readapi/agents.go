@@ -45,7 +45,7 @@ func (a *API) routeAgents(r *mux.Router) {
 // serveMCP answers POST /mcp.
 func (x *exchange) serveMCP() error {
 	if !x.api.agents.AllowsHost(x.request) {
-		return forbidden("This address is served under another host name. Send requests to the configured base URL, or to localhost.")
+		return forbidden("The host name of this request is not allowed. Send requests to the configured base URL or to localhost.")
 	}
 	if x.request.ContentLength > mcp.MaxBody {
 		return agentBodyTooLarge()
@@ -73,7 +73,7 @@ func (x *exchange) serveMCP() error {
 	}
 	x.notes = append(x.notes, slog.String("rpc_method", strings.Join(post.Methods(), ",")))
 	calls := agentCalls{x: x}
-	defer calls.handBack()
+	defer calls.reverse()
 	reply := x.api.agents.Answer(ctx, post, x.denyCalls(post), calls.run)
 	if reply.Code != 0 {
 		x.notes = append(x.notes, slog.Int("rpc_error", reply.Code))
@@ -136,8 +136,8 @@ type chargedCall struct {
 	answer Answer
 }
 
-// handBack reverses every charge of a POST whose answer was never sent, even after a panic.
-func (c *agentCalls) handBack() {
+// reverse reverses every charge of a POST whose answer was never sent, even after a panic.
+func (c *agentCalls) reverse() {
 	if c.sent {
 		return
 	}
@@ -166,8 +166,8 @@ func (c *agentCalls) run(ctx context.Context, in mcp.Call) (result json.RawMessa
 	}
 	defer func() {
 		var problem *Problem
-		if thrown := recover(); thrown != nil { // concurrent calls have no recover above them
-			problem = problemOf(&panicError{thrown: thrown, stack: debug.Stack()}, x.api.now(), x.api.billingURL)
+		if value := recover(); value != nil { // concurrent calls have no recover above them
+			problem = problemOf(&panicError{thrown: value, stack: debug.Stack()}, x.api.now(), x.api.billingURL)
 			result, err = nil, problem // -32603: not an outcome of the tool
 		} else if err != nil {
 			problem = problemOf(err, x.api.now(), x.api.billingURL)
@@ -187,14 +187,14 @@ func (c *agentCalls) run(ctx context.Context, in mcp.Call) (result json.RawMessa
 
 func (c *agentCalls) getBrand(ctx context.Context, call *toolCall) (json.RawMessage, error) {
 	x := c.x
-	identifier, err := brand.ParseIdentifier(call.Arguments.Text("identifier"))
+	identifier, err := brand.ParseIdentifier(call.Arguments.String("identifier"))
 	if err != nil {
 		return nil, err
 	}
 	request := x.command()
 	request.ID = call.id
-	q := Query{Request: request, Caller: x.caller, Identifier: identifier, Refresh: call.Arguments.Truth("refresh")}
-	if key := call.Arguments.Text("idempotency_key"); key != "" {
+	q := Query{Request: request, Caller: x.caller, Identifier: identifier, Refresh: call.Arguments.Bool("refresh")}
+	if key := call.Arguments.String("idempotency_key"); key != "" {
 		q.Once = onceOf(sha256.Sum256([]byte(key)), q)
 	}
 	answer, err := x.api.lookup.Do(ctx, q)
@@ -210,8 +210,8 @@ func (c *agentCalls) getBrand(ctx context.Context, call *toolCall) (json.RawMess
 }
 
 func (c *agentCalls) searchBrands(arguments mcp.Arguments) (json.RawMessage, error) {
-	query := arguments.Text("query")
-	results, err := c.x.searchBrands(query, arguments.Whole("limit", defaultSearchLimit))
+	query := arguments.String("query")
+	results, err := c.x.searchBrands(query, arguments.Int("limit", defaultSearchLimit))
 	if err != nil {
 		return nil, err
 	}
@@ -226,12 +226,12 @@ type logoURL struct {
 
 // logoURL builds the URL of a logo. It looks nothing up and costs nothing.
 func (c *agentCalls) logoURL(call *toolCall) (json.RawMessage, error) {
-	identifier, err := brand.ParseIdentifier(call.Arguments.Text("domain"))
+	identifier, err := brand.ParseIdentifier(call.Arguments.String("domain"))
 	if err != nil {
 		return nil, err
 	}
 	if identifier.Kind != brand.Domain {
-		return nil, &Problem{Status: http.StatusBadRequest, Code: CodeInvalidDomain, Message: "A logo is addressed by its domain. get_brand tells the domain of a brand id."}
+		return nil, &Problem{Status: http.StatusBadRequest, Code: CodeInvalidDomain, Message: "get_logo_url needs a domain. get_brand returns the domain of a brand id."}
 	}
 	call.domain = identifier.Domain
 	options := url.Values{}
@@ -240,16 +240,16 @@ func (c *agentCalls) logoURL(call *toolCall) (json.RawMessage, error) {
 			options.Set(name, value)
 		}
 	}
-	set("type", call.Arguments.Text("type"))
-	set("theme", call.Arguments.Text("theme"))
+	set("type", call.Arguments.String("type"))
+	set("theme", call.Arguments.String("theme"))
 	if !options.Has("theme") { // the logo endpoint would ignore it if there is a theme
-		set("background", call.Arguments.Text("background"))
+		set("background", call.Arguments.String("background"))
 	}
-	if size := call.Arguments.Whole("size", 0); size > 0 {
+	if size := call.Arguments.Int("size", 0); size > 0 {
 		options.Set("size", strconv.Itoa(min(max(size, logo.MinSize), logo.MaxSize)))
 	}
-	set("format", call.Arguments.Text("format"))
-	set("fallback", call.Arguments.Text("fallback"))
+	set("format", call.Arguments.String("format"))
+	set("fallback", call.Arguments.String("fallback"))
 	result := logoURL{URL: c.x.api.iconURL(identifier.Domain), Domain: identifier.Domain}
 	if len(options) > 0 {
 		result.URL += "?" + options.Encode()

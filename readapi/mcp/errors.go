@@ -51,11 +51,11 @@ type response struct {
 	Error   *Error `json:"error,omitempty"`
 }
 
-func answered(id, result any) *response {
+func successResponse(id, result any) *response {
 	return &response{Version: jsonrpcVersion, ID: id, Result: result}
 }
 
-func failed(id any, e *Error) *response {
+func errorResponse(id any, e *Error) *response {
 	return &response{Version: jsonrpcVersion, ID: id, Error: e}
 }
 
@@ -69,11 +69,11 @@ type Reply struct {
 // Refuse returns the reply to a POST that is rejected before its messages are read.
 func Refuse(status int, e *Error) Reply {
 	e.status = status
-	return alone(failed(nil, e))
+	return singleReply(errorResponse(nil, e))
 }
 
-// alone returns the reply to a POST with one message.
-func alone(r *response) Reply {
+// singleReply returns the reply to a POST with one message.
+func singleReply(r *response) Reply {
 	reply := Reply{Status: http.StatusOK, Body: encode(r)}
 	if r.Error != nil {
 		reply.Code = r.Error.Code
@@ -90,7 +90,7 @@ func encode(value any) []byte {
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false) // keep & readable in URLs
 	if err := encoder.Encode(value); err != nil {
-		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The answer could not be written."}}`)
+		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The response could not be encoded."}}`)
 	}
 	return buffer.Bytes()
 }

@@ -64,9 +64,9 @@ func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 				return json.RawMessage(`{"index":` + strconv.Itoa(c.Index) + `}`), nil
 			})
 		}()
-		for ended := range MaxBatch - maxSideBySide {
+		for ended := range MaxBatch - maxConcurrentCalls {
 			synctest.Wait()
-			if n := begun.Load(); n != int64(maxSideBySide+ended) {
+			if n := begun.Load(); n != int64(maxConcurrentCalls+ended) {
 				t.Fatalf("%d calls have begun after %d ended", n, ended)
 			}
 			turn <- struct{}{}
@@ -128,10 +128,10 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		reply := s.Answer(t.Context(), post, nil, func(_ context.Context, c Call) (json.RawMessage, error) {
-			if err := s.tools[c.Tool].check(c.Arguments); err != nil {
+			if err := checkArguments(s.inputs[c.Tool], c.Arguments); err != nil {
 				t.Fatalf("%s runs with %v: %v", c.Tool, c.Arguments, err)
 			}
-			if n := c.Arguments.Whole("limit", 10); n < 1 || n > 20 {
+			if n := c.Arguments.Int("limit", 10); n < 1 || n > 20 {
 				t.Fatalf("limit %d of %v", n, c.Arguments)
 			}
 			return json.RawMessage(`{}`), nil

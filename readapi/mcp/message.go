@@ -74,21 +74,21 @@ func (s *Server) Read(h http.Header, body []byte) (*Post, *Reply) {
 }
 
 func refuse(id any, e *Error) *Reply {
-	reply := alone(failed(id, e))
+	reply := singleReply(errorResponse(id, e))
 	return &reply
 }
 
 func readBatch(h http.Header, version string, batch []any) (*Post, *Reply) {
-	not := func(format string, args ...any) (*Post, *Reply) {
+	reject := func(format string, args ...any) (*Post, *Reply) {
 		return nil, refuse(nil, &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest})
 	}
 	switch {
 	case !hasBatches(version):
-		return not("Version %s has no batches. Send one message in a POST.", version)
+		return reject("Version %s has no batches. Send one message in a POST.", version)
 	case len(batch) == 0:
-		return not("The batch is empty.")
+		return reject("The batch is empty.")
 	case len(batch) > MaxBatch:
-		return not("The batch has %d messages; at most %d are taken.", len(batch), MaxBatch)
+		return reject("The batch has %d messages; the limit is %d.", len(batch), MaxBatch)
 	}
 	p := &Post{batch: true}
 	for _, value := range batch {
@@ -97,7 +97,7 @@ func readBatch(h http.Header, version string, batch []any) (*Post, *Reply) {
 			_, m.refusal = checkModern(h, version, &m)
 		}
 		if m.kind == request && m.refusal == nil && m.method == methodInitialize {
-			m.refusal = &Error{Code: CodeInvalidRequest, Message: "initialize may not be part of a batch."}
+			m.refusal = &Error{Code: CodeInvalidRequest, Message: "initialize must not be part of a batch."}
 		}
 		p.messages = append(p.messages, m)
 	}
@@ -114,10 +114,10 @@ func readMessage(value any) message {
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		return invalid("a message is a JSON object.")
+		return invalid("a message must be a JSON object.")
 	}
 	if object["jsonrpc"] != jsonrpcVersion {
-		return invalid(`jsonrpc is "2.0".`)
+		return invalid(`jsonrpc must be "2.0".`)
 	}
 	_, hasID := object["id"]
 	method, hasMethod := object["method"]
@@ -125,16 +125,16 @@ func readMessage(value any) message {
 	_, hasError := object["error"]
 	if !hasMethod {
 		if hasResult == hasError {
-			return invalid("it has no method, nor is it a response.")
+			return invalid("it is neither a request nor a response.")
 		}
 		m.kind = clientResponse
 		return m
 	}
 	if m.method, ok = method.(string); !ok || hasResult || hasError {
-		return invalid("method is a string, without a result or error beside it.")
+		return invalid("method must be a string, without result or error.")
 	}
 	if hasID && m.id == nil {
-		return invalid("id is a string or a whole number.")
+		return invalid("id must be a string or a whole number.")
 	}
 	m.kind = notification
 	if hasID {
@@ -142,7 +142,7 @@ func readMessage(value any) message {
 	}
 	if params := object["params"]; params != nil {
 		if m.params, ok = params.(map[string]any); !ok {
-			m.refusal = &Error{Code: CodeInvalidParams, Message: "params is an object."}
+			m.refusal = &Error{Code: CodeInvalidParams, Message: "params must be an object."}
 		}
 	}
 	return m

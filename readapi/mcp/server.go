@@ -8,11 +8,12 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/sync/errgroup"
 )
 
-// maxSideBySide limits the concurrent tool calls of one batch, like the lookups of the REST batch.
-const maxSideBySide = 5
+// maxConcurrentCalls limits the concurrent tool calls of one batch, like the lookups of the REST batch.
+const maxConcurrentCalls = 5
 
 // listTTL is how long clients may cache the list of tools: it changes with a release only.
 const listTTL = 60 * 60 * 1000 // milliseconds
@@ -28,8 +29,8 @@ type Config struct {
 type Server struct {
 	info         map[string]any
 	instructions string
-	host         string // of the base URL
-	tools        map[string]*tool
+	host         string                        // of the base URL
+	inputs       map[string]*jsonschema.Schema // of arguments, by tool
 	listed       []json.RawMessage
 }
 
@@ -43,7 +44,7 @@ func New(cfg Config) (*Server, error) {
 		info:         map[string]any{"name": cfg.Name, "title": cfg.Title, "version": cfg.Version},
 		instructions: cfg.Instructions, host: base.Hostname(),
 	}
-	if s.tools, s.listed, err = readTools(); err != nil {
+	if s.inputs, s.listed, err = readTools(); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -66,7 +67,7 @@ type Handler func(ctx context.Context, c Call) (json.RawMessage, error)
 func (s *Server) Answer(ctx context.Context, p *Post, denied *Failure, handle Handler) Reply {
 	responses := make([]*response, len(p.messages))
 	var calls errgroup.Group // without a context: a failed call must not affect the others
-	calls.SetLimit(maxSideBySide)
+	calls.SetLimit(maxConcurrentCalls)
 	for i := range p.messages {
 		m := &p.messages[i]
 		answer := func() { responses[i] = s.answer(ctx, m, Call{Index: i, Batch: p.batch}, denied, handle) }
@@ -89,7 +90,7 @@ func (s *Server) Answer(ctx context.Context, p *Post, denied *Failure, handle Ha
 	case p.batch:
 		return Reply{Status: http.StatusOK, Body: encode(given)}
 	default:
-		return alone(given[0])
+		return singleReply(given[0])
 	}
 }
 
@@ -98,21 +99,21 @@ func (s *Server) Answer(ctx context.Context, p *Post, denied *Failure, handle Ha
 func (s *Server) answer(ctx context.Context, m *message, c Call, denied *Failure, handle Handler) *response {
 	switch {
 	case m.kind == noMessage:
-		return failed(m.id, m.refusal)
+		return errorResponse(m.id, m.refusal)
 	case m.kind != request:
 		return nil
 	case m.refusal != nil:
-		return failed(m.id, m.refusal)
+		return errorResponse(m.id, m.refusal)
 	}
 	result, err := s.dispatch(ctx, m, c, denied, handle)
 	if err == nil {
-		return answered(m.id, result)
+		return successResponse(m.id, result)
 	}
 	var refused *Error
 	if !errors.As(err, &refused) {
 		refused = &Error{Code: CodeInternalError, Message: "Something failed on our side."}
 	}
-	return failed(m.id, refused)
+	return errorResponse(m.id, refused)
 }
 
 func (s *Server) dispatch(ctx context.Context, m *message, c Call, denied *Failure, handle Handler) (any, error) {
@@ -123,7 +124,7 @@ func (s *Server) dispatch(ctx context.Context, m *message, c Call, denied *Failu
 		return struct{}{}, nil
 	case m.method == methodDiscover && m.modern:
 		return discoverResult{
-			head: s.head(m), cached: forAll, SupportedVersions: Versions, Capabilities: toolsOnly, Instructions: s.instructions,
+			head: s.head(m), cached: cacheable, SupportedVersions: Versions, Capabilities: toolsOnly, Instructions: s.instructions,
 		}, nil
 	case m.method == methodList:
 		if cursor := m.params["cursor"]; cursor != nil {
@@ -131,7 +132,7 @@ func (s *Server) dispatch(ctx context.Context, m *message, c Call, denied *Failu
 		}
 		list := listResult{head: s.head(m), Tools: s.listed}
 		if m.modern {
-			list.cached = forAll
+			list.cached = cacheable
 		}
 		return list, nil
 	case m.method == methodCall:
@@ -148,7 +149,7 @@ func (s *Server) initialize(params map[string]any) (any, error) {
 	// The client's identity and capabilities are ignored, so they are not required.
 	asked, ok := params["protocolVersion"].(string)
 	if !ok {
-		return nil, InvalidArguments("params.protocolVersion is a string.", nil)
+		return nil, InvalidArguments("params.protocolVersion must be a string.", nil)
 	}
 	return initializeResult{
 		ProtocolVersion: negotiate(asked), Capabilities: toolsOnly, ServerInfo: s.info, Instructions: s.instructions,
@@ -161,19 +162,19 @@ func (s *Server) call(ctx context.Context, m *message, c Call, denied *Failure, 
 	}
 	name, ok := m.params["name"].(string)
 	if !ok {
-		return nil, InvalidArguments("params.name is a string.", nil)
+		return nil, InvalidArguments("params.name must be a string.", nil)
 	}
-	t, ok := s.tools[name]
+	input, ok := s.inputs[name]
 	if !ok {
-		return nil, InvalidArguments("There is no such tool. tools/list names those there are.", nil)
+		return nil, InvalidArguments("There is no such tool. tools/list returns the available tools.", nil)
 	}
 	arguments := map[string]any{}
 	if sent := m.params["arguments"]; sent != nil {
 		if arguments, ok = sent.(map[string]any); !ok {
-			return nil, InvalidArguments("params.arguments is an object.", nil)
+			return nil, InvalidArguments("params.arguments must be an object.", nil)
 		}
 	}
-	if err := t.check(arguments); err != nil {
+	if err := checkArguments(input, arguments); err != nil {
 		return nil, err
 	}
 	c.Tool, c.Arguments = name, arguments
@@ -249,7 +250,7 @@ type (
 
 var (
 	toolsOnly capabilities
-	forAll    = cached{TTL: listTTL, Scope: "public"}
+	cacheable = cached{TTL: listTTL, Scope: "public"}
 )
 
 func text(b []byte) []textContent { return []textContent{{Type: "text", Text: string(b)}} }

@@ -27,48 +27,37 @@ const (
 //go:embed tools.json
 var toolsFile []byte
 
-type tool struct{ input *jsonschema.Schema }
-
-func readTools() (map[string]*tool, []json.RawMessage, error) {
+// readTools returns the argument schemas of the tools by name, and the list as sent.
+func readTools() (map[string]*jsonschema.Schema, []json.RawMessage, error) {
+	var list []struct {
+		Name  string `json:"name"`
+		Input any    `json:"inputSchema"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(toolsFile))
+	decoder.UseNumber() // for the schemas
+	var flat bytes.Buffer
 	var listed []json.RawMessage
-	if err := json.Unmarshal(toolsFile, &listed); err != nil {
+	if err := errors.Join(decoder.Decode(&list), json.Compact(&flat, toolsFile), json.Unmarshal(flat.Bytes(), &listed)); err != nil {
 		return nil, nil, fmt.Errorf("MCP: tools.json: %w", err)
 	}
-	tools := map[string]*tool{}
-	for i, raw := range listed {
-		var head struct {
-			Name  string          `json:"name"`
-			Input json.RawMessage `json:"inputSchema"`
+	inputs := map[string]*jsonschema.Schema{}
+	compiler := jsonschema.NewCompiler() // 2020-12, the protocol's own default
+	for _, tool := range list {
+		where := "mcp:" + tool.Name
+		err := compiler.AddResource(where, tool.Input)
+		if err == nil {
+			inputs[tool.Name], err = compiler.Compile(where)
 		}
-		if err := json.Unmarshal(raw, &head); err != nil {
-			return nil, nil, fmt.Errorf("MCP: tools.json: %w", err)
-		}
-		var flat bytes.Buffer
-		if err := json.Compact(&flat, raw); err != nil {
-			return nil, nil, fmt.Errorf("MCP: tools.json: %w", err)
-		}
-		listed[i] = flat.Bytes()
-		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(head.Input))
 		if err != nil {
-			return nil, nil, fmt.Errorf("MCP: input of %s: %w", head.Name, err)
+			return nil, nil, fmt.Errorf("MCP: input of %s: %w", tool.Name, err)
 		}
-		compiler := jsonschema.NewCompiler() // 2020-12, the protocol's own default
-		where := "mcp:" + head.Name
-		if err := compiler.AddResource(where, document); err != nil {
-			return nil, nil, fmt.Errorf("MCP: input of %s: %w", head.Name, err)
-		}
-		schema, err := compiler.Compile(where)
-		if err != nil {
-			return nil, nil, fmt.Errorf("MCP: input of %s: %w", head.Name, err)
-		}
-		tools[head.Name] = &tool{input: schema}
 	}
-	return tools, listed, nil
+	return inputs, listed, nil
 }
 
-// check validates arguments against the tool's inputSchema. The message names each invalid argument.
-func (t *tool) check(arguments map[string]any) error {
-	err := t.input.Validate(arguments)
+// checkArguments validates arguments against a tool's inputSchema. The message names each invalid one.
+func checkArguments(input *jsonschema.Schema, arguments map[string]any) error {
+	err := input.Validate(arguments)
 	if err == nil {
 		return nil
 	}
@@ -77,7 +66,7 @@ func (t *tool) check(arguments map[string]any) error {
 		return fmt.Errorf("validate arguments: %w", err)
 	}
 	english := printing.NewPrinter(language.English)
-	var wrong []string
+	var reasons []string
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
 		for _, cause := range e.Causes {
@@ -86,35 +75,35 @@ func (t *tool) check(arguments map[string]any) error {
 		if len(e.Causes) > 0 {
 			return
 		}
-		said := e.ErrorKind.LocalizedString(english)
+		reason := e.ErrorKind.LocalizedString(english)
 		if len(e.InstanceLocation) > 0 {
-			said = strings.Join(e.InstanceLocation, ".") + ": " + said
+			reason = strings.Join(e.InstanceLocation, ".") + ": " + reason
 		}
-		wrong = append(wrong, said)
+		reasons = append(reasons, reason)
 	}
 	walk(invalid)
-	return InvalidArguments("Invalid arguments: "+strings.Join(wrong, "; ")+".", nil)
+	return InvalidArguments("Invalid arguments: "+strings.Join(reasons, "; ")+".", nil)
 }
 
 // Arguments are the arguments of a call, valid according to the inputSchema; each accessor is for an
 // argument of that type.
 type Arguments map[string]any
 
-// Text returns a string, or "" if it is missing.
-func (a Arguments) Text(name string) string {
+// String returns a string, or "" if it is missing.
+func (a Arguments) String(name string) string {
 	s, _ := a[name].(string)
 	return s
 }
 
-// Truth returns a boolean, or false if it is missing.
-func (a Arguments) Truth(name string) bool {
+// Bool returns a boolean, or false if it is missing.
+func (a Arguments) Bool(name string) bool {
 	b, _ := a[name].(bool)
 	return b
 }
 
-// Whole returns an integer, or the fallback if it is missing. Values are clamped to 32 bits. In JSON
+// Int returns an integer, or the fallback if it is missing. Values are clamped to 32 bits. In JSON
 // Schema 10.0 and 1e1 are also integers.
-func (a Arguments) Whole(name string, fallback int) int {
+func (a Arguments) Int(name string, fallback int) int {
 	n, ok := a[name].(json.Number)
 	if !ok {
 		return fallback

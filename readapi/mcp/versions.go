@@ -79,20 +79,19 @@ func checkVersion(h http.Header, body any) (version string, refusal *Error) {
 	}
 	refusal = &Error{
 		Code: CodeInvalidRequest, status: http.StatusBadRequest, Data: supported{Versions, version},
-		Message: fmt.Sprintf("%s is none of %s.", headerVersion, strings.Join(Versions, ", ")),
+		Message: fmt.Sprintf("%s must be one of %s.", headerVersion, strings.Join(Versions, ", ")),
 	}
-	if object, isObject := body.(map[string]any); isObject {
-		if declared, has := declaredVersion(object["params"]); has && declared == version {
-			refusal.Code = CodeUnsupportedVersion
-		}
+	object, _ := body.(map[string]any)
+	params, _ := object["params"].(map[string]any)
+	if declared, has := declaredVersion(params); has && declared == version {
+		refusal.Code = CodeUnsupportedVersion
 	}
 	return version, refusal
 }
 
 // declaredVersion returns the version in params._meta, from 2026-07-28 on.
-func declaredVersion(params any) (string, bool) {
-	object, _ := params.(map[string]any)
-	meta, _ := object["_meta"].(map[string]any)
+func declaredVersion(params map[string]any) (string, bool) {
+	meta, _ := params["_meta"].(map[string]any)
 	version, ok := meta[metaVersion].(string)
 	return version, ok
 }
@@ -100,16 +99,16 @@ func declaredVersion(params any) (string, bool) {
 // checkModern reports whether a request is of 2026-07-28, which contains all metadata, and rejects it
 // if something is missing or headers and body differ: an intermediary may have acted on the headers.
 func checkModern(h http.Header, version string, m *message) (modern bool, refusal *Error) {
-	declared, has := declaredVersion(anyObject(m.params))
+	declared, has := declaredVersion(m.params)
 	switch {
 	case !has && (version != v20260728 || m.method == methodInitialize):
 		return false, nil
 	case !has:
-		return false, malformed("params._meta lacks %q, which every request of %s carries.", metaVersion, v20260728)
+		return false, malformed("params._meta lacks %q, which every request of %s must contain.", metaVersion, v20260728)
 	case declared != version && declared != v20260728 && version != v20260728 && slices.Contains(Versions, declared):
 		return false, nil // earlier versions had no such key, so it has no meaning
 	case declared != version:
-		return false, mismatch("%s does not name the version that the body does.", headerVersion)
+		return false, mismatch("%s differs from the version in the body.", headerVersion)
 	case version != v20260728:
 		return false, nil
 	}
@@ -123,12 +122,12 @@ func checkModern(h http.Header, version string, m *message) (modern bool, refusa
 		}
 	}
 	if method, present, ok := headerValue(h, headerMethod); !present || !ok || method != m.method {
-		return false, mismatch("%s does not name the method that the body does.", headerMethod)
+		return false, mismatch("%s differs from the method in the body.", headerMethod)
 	}
 	if name, isText := m.params["name"].(string); isText && m.method == methodCall {
 		sent, present, ok := headerValue(h, headerName)
 		if decoded, valid := decodeHeader(sent); !present || !ok || !valid || decoded != name {
-			return false, mismatch("%s does not name the tool that the body does.", headerName)
+			return false, mismatch("%s differs from the tool in the body.", headerName)
 		}
 	}
 	return true, nil
@@ -153,12 +152,4 @@ func malformed(format string, args ...any) *Error {
 
 func mismatch(format string, args ...any) *Error {
 	return &Error{Code: CodeHeaderMismatch, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest}
-}
-
-// anyObject distinguishes a missing object from an empty one.
-func anyObject(object map[string]any) any {
-	if object == nil {
-		return nil
-	}
-	return object
 }

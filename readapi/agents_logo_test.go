@@ -11,9 +11,34 @@ import (
 	"letterhead/domain/plan"
 )
 
-// TestTheLogoEndpointAnswersWhatTheToolBuilds covers every value that the tool declares, on either
+func TestMCPLogoURL_Arguments_BecomeTheQuery(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := s.account(plan.Free, 0)
+	for arguments, want := range map[string]string{
+		`{"domain":"acme.com"}`:                                           "/logo/acme.com",
+		`{"domain":"https://shop.acme.co.uk/x"}`:                          "/logo/acme.co.uk",
+		`{"domain":"jane@acme.com"}`:                                      "/logo/acme.com",
+		`{"domain":"bücher.de","theme":"dark"}`:                           "/logo/xn--bcher-kva.de?theme=dark",
+		`{"domain":"acme.com","background":"dark","fallback":"404"}`:      "/logo/acme.com?background=dark&fallback=404",
+		`{"domain":"acme.com","background":"dark","theme":"light"}`:       "/logo/acme.com?theme=light",
+		`{"domain":"acme.com","size":1}`:                                  "/logo/acme.com?size=16",
+		`{"domain":"acme.com","size":1e300}`:                              "/logo/acme.com?size=1024",
+		`{"domain":"acme.com","size":256.0,"format":"svg","type":"logo"}`: "/logo/acme.com?format=svg&size=256&type=logo",
+	} {
+		got := decodeExactly[struct {
+			URL    string `json:"url"`
+			Domain string `json:"domain"`
+		}](t, c.agent(toolCall(1, "get_logo_url", arguments)).one(t, 200).found(t))
+		if got.URL != baseURL+want {
+			t.Errorf("%s: %s", arguments, got.URL)
+		}
+	}
+}
+
+// TestMCPLogoURL_EveryValue_LogoEndpointAccepts covers every value that the tool declares, on either
 // host.
-func TestTheLogoEndpointAnswersWhatTheToolBuilds(t *testing.T) {
+func TestMCPLogoURL_EveryValue_LogoEndpointAccepts(t *testing.T) {
 	t.Parallel()
 	for _, site := range []struct {
 		host  string
@@ -92,7 +117,7 @@ func logoToolArguments(t *testing.T, c *customer) (arguments []logoToolArgument)
 				argument.Enum = []any{1, 64, 5000}
 			}
 			if name != "domain" && len(argument.Enum) == 0 {
-				t.Errorf("no value of %s is known", name)
+				t.Errorf("the test has no value for %s", name)
 			}
 			arguments = append(arguments, argument)
 		}

@@ -1,6 +1,7 @@
 package readapi_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 	"letterhead/readapi"
 )
 
-func TestToolCallsAreMeteredAsTheirRESTRequests(t *testing.T) {
+func TestMCPToolCall_EachTool_IsMeteredLikeREST(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Starter, 50)
@@ -46,19 +47,19 @@ func TestToolCallsAreMeteredAsTheirRESTRequests(t *testing.T) {
 		t.Errorf("charge %+v of request %s", last, a.header.Get("X-Request-Id"))
 	}
 	if got, want := string(a.one(t, 200).found(t)), string(c.get("/v1/brands/acme.com").body); got != want {
-		t.Errorf("the brand is\n%s\nby REST\n%s", got, want)
+		t.Errorf("the brand is\n%s\nthe REST API returns\n%s", got, want)
 	}
 	call("a brand without a logo", getBrand(1, "plain.com"), 0, 0)
 	call("a crawled brand", getBrand(1, "fresh.com"), 1, 0)
 	call("a refreshed brand", toolCall(1, "get_brand", `{"identifier":"acme.com","refresh":true}`), 1, 0)
 	if n := len(s.crawler.of("acme.com")); n != 1 {
-		t.Errorf("%d crawls of the refreshed brand", n)
+		t.Errorf("%d crawls of the refreshed brand, want 1", n)
 	}
 	call("a search", toolCall(1, "search_brands", `{"query":"acme"}`), 0, 1)
 	call("a logo's URL", toolCall(1, "get_logo_url", `{"domain":"acme.com"}`), 0, 0)
 }
 
-func TestWhatFailsIsToldToTheModel(t *testing.T) {
+func TestMCPToolCall_LookupFails_IsErrorWithCode(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c, broke := s.account(plan.Free, 50), s.account(plan.Free, 0)
@@ -90,7 +91,7 @@ func TestWhatFailsIsToldToTheModel(t *testing.T) {
 	}
 }
 
-func TestPastTheMinuteEachToolCallIsRefused(t *testing.T) {
+func TestMCPBatch_MinuteUsedUp_RejectsEachToolCall(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -115,11 +116,11 @@ func TestPastTheMinuteEachToolCallIsRefused(t *testing.T) {
 	}
 	s.clock.add(time.Minute)
 	if a := c.agent(getBrand(1, "acme.com")); a.header.Get("X-RateLimit-Remaining") != "59" {
-		t.Errorf("a minute later: %v %s", a.header, a.body)
+		t.Errorf("after a minute: %v %s", a.header, a.body)
 	}
 }
 
-func TestAKeyThatCannotBeCheckedIs503OnMCP(t *testing.T) {
+func TestMCP_KeyCannotBeChecked_Is503(t *testing.T) {
 	t.Parallel()
 	var directory *keys.Directory
 	s := start(t, func(set *setup) {
@@ -136,8 +137,8 @@ func TestAKeyThatCannotBeCheckedIs503OnMCP(t *testing.T) {
 	}
 }
 
-// TestAnAgentWhoLeavesGetsEveryCreditBack: both look-ups of a batch were charged when the caller left.
-func TestAnAgentWhoLeavesGetsEveryCreditBack(t *testing.T) {
+// TestMCP_ClientLeaves_ReversesEveryCharge: both look-ups of a batch were charged when the caller left.
+func TestMCP_ClientLeaves_ReversesEveryCharge(t *testing.T) {
 	t.Parallel()
 	both := make(chan struct{}, 2)
 	s := start(t, func(set *setup) {
@@ -161,7 +162,7 @@ func TestAnAgentWhoLeavesGetsEveryCreditBack(t *testing.T) {
 	<-both
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the client's own error is %v", err)
+		t.Fatalf("error %v, want context.Canceled", err)
 	}
 	b := c.until("both charges are reversed", func(b books) bool { return len(b.reversals) == 2 })
 	if b.balance() != 50 || len(b.charges) != 2 {
@@ -169,9 +170,9 @@ func TestAnAgentWhoLeavesGetsEveryCreditBack(t *testing.T) {
 	}
 }
 
-// TestLookupsOfABatchWaitTogether: no crawl ends before five are running, so sequential calls would
-// never be answered.
-func TestLookupsOfABatchWaitTogether(t *testing.T) {
+// TestMCPBatch_UnknownDomains_CrawledConcurrently: no crawl ends before five are running, so
+// sequential calls would never be answered.
+func TestMCPBatch_UnknownDomains_CrawledConcurrently(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Starter, 50)
@@ -192,7 +193,7 @@ func TestLookupsOfABatchWaitTogether(t *testing.T) {
 	}
 	for i, r := range c.agent(rpcBatch(messages...)).several(t) {
 		if got := decodeBrand(t, r.found(t)).Domain; got != fmt.Sprintf("side%d.com", i) {
-			t.Errorf("answer %d is of %s", i, got)
+			t.Errorf("answer %d is the brand %s", i, got)
 		}
 	}
 	if b := c.books(); len(b.charges) != 7 || len(b.openHolds) != 0 {
@@ -200,30 +201,50 @@ func TestLookupsOfABatchWaitTogether(t *testing.T) {
 	}
 }
 
-// tripping panics in a look-up.
-type tripping struct{ readapi.BrandIndex }
+// TestMCPGetBrand_IdempotencyKey_ChargedOnce: a key has the same meaning over MCP and over REST.
+func TestMCPGetBrand_IdempotencyKey_ChargedOnce(t *testing.T) {
+	s := start(t)
+	s.known("acme.com", record("Acme"))
+	c := s.account(plan.Free, 50)
+	call := func(arguments string) rpc { return c.agent(toolCall(1, "get_brand", arguments)).one(t, http.StatusOK) }
+	first := call(`{"identifier":"acme.com","idempotency_key":"one"}`).found(t)
+	if again := call(`{"identifier":"https://acme.com/","idempotency_key":"one"}`).found(t); !bytes.Equal(again, first) {
+		t.Errorf("the repeat returns %s", again)
+	}
+	if a := c.once("/v1/brands/acme.com", "one"); a.status != http.StatusOK || a.header.Get("X-Credits-Remaining") != "49" {
+		t.Errorf("the repeat over REST returns %d with %s credits left", a.status, a.header.Get("X-Credits-Remaining"))
+	}
+	call(`{"identifier":"other.com","idempotency_key":"one"}`).failed(t, -32602)
+	call(`{"identifier":"acme.com","idempotency_key":"two words"}`).failed(t, -32602)
+	if b := c.books(); len(b.charges) != 1 {
+		t.Errorf("%d charges", len(b.charges))
+	}
+}
 
-func (tripping) Get(context.Context, string) (*brands.Entry, error) { panic("index trips") }
+// panickingIndex panics in a look-up.
+type panickingIndex struct{ readapi.BrandIndex }
 
-func TestAPanicInAToolEndsOnlyItsCall(t *testing.T) {
+func (panickingIndex) Get(context.Context, string) (*brands.Entry, error) { panic("index panics") }
+
+func TestMCPBatch_ToolPanics_FailsOnlyThatCall(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(set *setup) { set.deps = func(d *readapi.Deps) { d.Index = tripping{d.Index} } })
+	s := start(t, func(set *setup) { set.deps = func(d *readapi.Deps) { d.Index = panickingIndex{d.Index} } })
 	c := s.account(plan.Free, 50)
 	a := c.agent(rpcBatch(getBrand(1, "acme.com"), ping))
 	all := a.several(t)
 	all[0].failed(t, -32603)
-	if strings.Contains(string(a.body), "trips") || string(all[1].Result) != "{}" {
+	if strings.Contains(string(a.body), "panics") || string(all[1].Result) != "{}" {
 		t.Errorf("%s", a.body)
 	}
 	if b := c.books(); b.balance() != 50 || len(b.openHolds) != 0 {
 		t.Errorf("%+v", b)
 	}
-	if !strings.Contains(s.logs.all(), "index trips") {
-		t.Error("the log says nothing of it")
+	if !strings.Contains(s.logs.all(), "index panics") {
+		t.Error("the log lacks the panic")
 	}
 }
 
-func TestLogsOfToolCallsHoldNoArguments(t *testing.T) {
+func TestMCPLog_ToolCall_OmitsArguments(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -232,16 +253,16 @@ func TestLogsOfToolCallsHoldNoArguments(t *testing.T) {
 	a.several(t)
 	id := a.header.Get("X-Request-Id")
 	c.agent(ping) // on the same connection, so the previous request is logged
-	said := map[string]string{}
+	logged := map[string]string{}
 	for _, line := range s.logs.of(id) {
-		said[fmt.Sprintf("%v %v %v", line["msg"], line["tool"], line["call_id"])] = fmt.Sprintf("%v %v %v %v", line["domain"], line["code"], line["rpc_method"], line["route"])
+		logged[fmt.Sprintf("%v %v %v", line["msg"], line["tool"], line["call_id"])] = fmt.Sprintf("%v %v %v %v", line["domain"], line["code"], line["rpc_method"], line["route"])
 	}
 	for what, want := range map[string]string{
 		"tool call get_brand " + id + "-0": "acme.com <nil> <nil> mcp", "tool call search_brands " + id + "-1": "<nil> <nil> <nil> mcp",
 		"tool call get_brand " + id + "-2": "<nil> invalid_domain <nil> mcp", "request <nil> <nil>": "<nil> <nil> tools/call,other mcp",
 	} {
-		if said[what] != want {
-			t.Errorf("%s: %q, want %q in %v", what, said[what], want, said)
+		if logged[what] != want {
+			t.Errorf("%s: %q, want %q in %v", what, logged[what], want, logged)
 		}
 	}
 	if strings.Contains(strings.ToLower(s.logs.all()), "jane") {

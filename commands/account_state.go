@@ -123,14 +123,14 @@ func (s *accountState) Withdraw() { s.shown = shown{} }
 // Idle reports whether no credit is reserved.
 func (s *accountState) Idle() bool { return s.reserved == 0 }
 
-// canReserve reports whether the published state allows a reservation.
-func (s *accountState) canReserve() bool {
-	return s.shown.ready && s.shown.status == account.Active && s.shown.unheld-s.reserved >= 1
+// canReserve reports whether the published state allows a reservation of these credits.
+func (s *accountState) canReserve(credits int64) bool {
+	return s.shown.ready && s.shown.status == account.Active && s.shown.unheld-s.reserved >= credits
 }
 
-// besideOne returns the credits that the other reservations deny to the owner of one. It is less than
-// their number if reserved credits are gone, spent by another node or refunded: the remaining credits
-// then go to the first to pay, because counted against each other all owners would be refused.
-func (s *accountState) besideOne() int64 {
-	return max(min(s.reserved, s.Unheld())-lookupCredits, 0)
+// beside returns the credits that the other reservations deny to the owner of these reserved ones. It
+// is less than their sum if reserved credits are gone, spent by another node or refunded: the remaining
+// credits then go to the first to pay, because counted against each other all owners would be refused.
+func (s *accountState) beside(own int64) int64 {
+	return max(min(s.reserved, s.Unheld())-own, 0)
 }

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
+	"letterhead/domain/plan"
 	"letterhead/internal/eventlog"
 )
 
@@ -21,6 +23,17 @@ type AccountWriterConfig struct {
 	// Keys finds charges under older idempotency keys. If nil, requests with a key are refused with
 	// ErrKeysUnknown while the account has forgotten keys that are still valid.
 	Keys KeyIndex
+	// LookupCredits is the price of a look-up; plan.LookupCredits when zero.
+	LookupCredits int64
+}
+
+// Validate reports all errors of the configuration.
+func (c AccountWriterConfig) Validate() error {
+	err := c.Config.Validate()
+	if c.LookupCredits < 0 {
+		err = errors.Join(err, errors.New("LookupCredits is negative"))
+	}
+	return err
 }
 
 // AccountWriter decides every command on an account, for all accounts. It is safe for concurrent use.
@@ -35,6 +48,7 @@ type AccountWriter struct {
 	log      eventlog.Log
 	shared   bool
 	keys     KeyIndex
+	price    int64 // of a look-up, in credits
 }
 
 type accountActor = streamwriter.Actor[*accountState]
@@ -42,11 +56,15 @@ type accountActor = streamwriter.Actor[*accountState]
 // NewAccountWriter returns the account writer for a log. Snapshots may be nil: then every account is
 // folded from its beginning.
 func NewAccountWriter(cfg AccountWriterConfig, log eventlog.Log, snapshots streamwriter.Snapshots) (*AccountWriter, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("account writer: %w", err)
+	}
 	accounts, err := streamwriter.New(cfg.Config, accountStreams(cfg.Shared), log, snapshots)
 	if err != nil {
 		return nil, fmt.Errorf("account writer: %w", err)
 	}
-	return &AccountWriter{accounts: accounts, log: log, shared: cfg.Shared, keys: cfg.Keys}, nil
+	price := cmp.Or(cfg.LookupCredits, plan.LookupCredits)
+	return &AccountWriter{accounts: accounts, log: log, shared: cfg.Shared, keys: cfg.Keys, price: price}, nil
 }
 
 // accountStreams describes the streams of accounts. An id that no account can have is refused, so that

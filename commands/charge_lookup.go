@@ -10,10 +10,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// lookupCredits is the price of one answered lookup.
-const lookupCredits = 1
-
-// ChargeLookup is the command to spend one credit for a brand that was found with a logo.
+// ChargeLookup is the command to spend the price of a look-up for a brand that was found with a logo.
 type ChargeLookup struct {
 	Request        Request
 	AccountID      string
@@ -49,7 +46,7 @@ type Receipt struct {
 	RecordRevision uint64
 }
 
-// ChargeLookup spends one credit, durably before it returns. With a hold it captures it; a hold that
+// ChargeLookup spends the price of a look-up, durably before it returns. With a hold it captures it; a hold that
 // has ended makes it an ordinary charge. The same idempotency key with the same request returns the
 // first receipt of the item for 24 h. So does the same request id for the same item for
 // account.HoldMemory, while the charge is among the account's latest account.MaxRecentCharges; a hold
@@ -69,7 +66,7 @@ func (d *AccountWriter) ChargeLookup(ctx context.Context, in ChargeLookup) (Rece
 	}
 	started := time.Now()
 	c := &chargeCommand{fromStream: in.FromStream, in: account.Charge{
-		RequestID: in.Request.ID, Credits: lookupCredits, BrandID: in.BrandID, Domain: in.Domain,
+		RequestID: in.Request.ID, Credits: d.price, BrandID: in.BrandID, Domain: in.Domain,
 		RecordRevision: in.RecordRevision, HoldID: in.HoldID, Item: in.Item, KeyID: in.KeyID,
 	}}
 	c.in.IdempotencyKeyHash, c.in.RequestHash = in.Once.hashes()

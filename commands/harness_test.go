@@ -294,7 +294,7 @@ type ledgerOf struct {
 	charges   map[string]int // by request id
 	reversed  map[string]int // by the charge's request id
 	balance   int64
-	open      map[string]bool
+	open      map[string]int64 // credits of the open holds
 	released  int
 	minimum   int64 // the lowest balance
 	available int64 // the lowest balance minus holds
@@ -302,7 +302,7 @@ type ledgerOf struct {
 
 func (w *world) ledger(id string) ledgerOf {
 	w.Helper()
-	l := ledgerOf{charges: map[string]int{}, reversed: map[string]int{}, open: map[string]bool{}}
+	l := ledgerOf{charges: map[string]int{}, reversed: map[string]int{}, open: map[string]int64{}}
 	_, events := w.events(id)
 	for i, ev := range events {
 		switch ev := ev.(type) {
@@ -318,7 +318,7 @@ func (w *world) ledger(id string) ledgerOf {
 		case eventschemas.PaymentRefunded:
 			l.balance -= ev.Credits
 		case eventschemas.CreditsHeld:
-			l.open[ev.HoldID] = true
+			l.open[ev.HoldID] = ev.Credits
 		case eventschemas.HoldReleased:
 			delete(l.open, ev.HoldID)
 			l.released++
@@ -326,8 +326,12 @@ func (w *world) ledger(id string) ledgerOf {
 		if i == 0 || l.balance < l.minimum {
 			l.minimum = l.balance
 		}
-		if a := l.balance - int64(len(l.open)); i == 0 || a < l.available {
-			l.available = a
+		available := l.balance
+		for _, credits := range l.open {
+			available -= credits
+		}
+		if i == 0 || available < l.available {
+			l.available = available
 		}
 	}
 	return l

@@ -17,7 +17,7 @@ const HoldGrace = 60 * time.Second
 // maxWork limits the duration of the work that a hold is placed for.
 const maxWork = time.Hour
 
-// HoldCredits is the command to reserve one credit for work whose outcome is not known yet.
+// HoldCredits is the command to hold the price of a look-up for work whose outcome is not known yet.
 type HoldCredits struct {
 	Request     Request
 	AccountID   string
@@ -26,13 +26,13 @@ type HoldCredits struct {
 	Work        time.Duration // how long the work may take
 }
 
-// Hold is a durably reserved credit.
+// Hold is the durably reserved price of a look-up.
 type Hold struct {
 	ID       string
 	Deadline time.Time // HoldGrace after the deadline of the work
 }
 
-// HoldCredits reserves one credit by an event. The hold ends by ChargeLookup, by ReleaseHold, or as
+// HoldCredits reserves the price of a look-up by an event. The hold ends by ChargeLookup, by ReleaseHold, or as
 // overdue. The same request for the same domain is a repeat and returns the same hold.
 //
 // Errors: as ChargeLookup, and account.ErrTooManyHolds.
@@ -48,7 +48,7 @@ func (d *AccountWriter) HoldCredits(ctx context.Context, in HoldCredits) (Hold, 
 	stream := account.Stream(in.AccountID)
 	c := &holdCommand{work: in.Work, in: account.Hold{
 		HoldID:  eventschemas.EventID(stream, in.Request.ID, eventschemas.CreditsHeld{}.EventType(), in.Domain).String(),
-		Credits: lookupCredits, RequestID: in.Request.ID, Domain: in.Domain,
+		Credits: d.price, RequestID: in.Request.ID, Domain: in.Domain,
 	}}
 	if err := d.spend(ctx, in.AccountID, in.Request, c, &c.spending, in.Reservation); err != nil {
 		return Hold{}, err

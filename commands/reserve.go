@@ -9,12 +9,13 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Reservation is one credit of an account that is reserved in memory, so that it cannot be promised
-// twice during a lookup. It lasts until it is used by ChargeLookup or HoldCredits, or dropped; a
-// reservation that is never dropped keeps its credit until the process ends.
+// Reservation is the price of a look-up, reserved in memory, so that the credits cannot be promised
+// twice during the look-up. It lasts until it is used by ChargeLookup or HoldCredits, or dropped; a
+// reservation that is never dropped keeps its credits until the process ends.
 type Reservation struct {
-	actor *accountActor
-	state atomic.Int32
+	actor   *accountActor
+	credits int64
+	state   atomic.Int32
 }
 
 // States of a reservation.
@@ -24,12 +25,12 @@ const (
 	reservationDropped
 )
 
-// Drop frees the credit. Dropping again, after use, or dropping nil does nothing.
+// Drop frees the credits. Dropping again, after use, or dropping nil does nothing.
 func (r *Reservation) Drop() {
 	if r == nil || !r.state.CompareAndSwap(reservationOpen, reservationDropped) {
 		return
 	}
-	r.actor.Update(func(s *accountState) { s.reserved-- })
+	r.actor.Update(func(s *accountState) { s.reserved -= r.credits })
 }
 
 // use takes the reservation for a command on the account; from then on the command frees it.
@@ -43,7 +44,7 @@ func (r *Reservation) use(accountID string) error {
 	return nil
 }
 
-// Reserve reserves one credit in memory. If the account clearly has the credits, it uses neither the
+// Reserve reserves the price of a look-up in memory. If the account clearly has the credits, it uses neither the
 // log nor the queue. A refusal is final: the stream's tail was read after the call, with one read for
 // all waiting callers.
 //
@@ -55,37 +56,37 @@ func (d *AccountWriter) Reserve(ctx context.Context, accountID string) (*Reserva
 	}
 	var out *Reservation
 	err := d.accounts.With(accountID, func(a *accountActor) {
-		if s := a.State(); s.canReserve() {
-			s.reserved++
-			out = &Reservation{actor: a}
+		if s := a.State(); s.canReserve(d.price) {
+			s.reserved += d.price
+			out = &Reservation{actor: a, credits: d.price}
 		}
 	})
 	if err != nil || out != nil {
 		return out, err
 	}
-	c := &reserveCommand{}
+	c := &reserveCommand{credits: d.price}
 	if err := d.accounts.Do(ctx, accountID, Request{}, c); err != nil {
 		return nil, err
 	}
 	return c.reservation, nil
 }
 
-// Confirm checks that the account really has the reserved credit. If other nodes spend the same
-// credits, the reserved credit may be gone: a charge or a hold detects that, and so must an answer
-// that leads to neither but depends on a credit. It reads the stream's tail if there are other nodes.
+// Confirm checks that the account really has the reserved credits. If other nodes spend the same
+// credits, the reserved ones may be gone: a charge or a hold detects that, and so must an answer that
+// leads to neither but depends on credits. It reads the stream's tail if there are other nodes.
 //
 // Errors: as Reserve.
 func (d *AccountWriter) Confirm(ctx context.Context, r *Reservation) error {
 	if !d.shared || r == nil {
 		return nil
 	}
-	return d.accounts.Do(ctx, r.actor.Key(), Request{}, &confirmCommand{})
+	return d.accounts.Do(ctx, r.actor.Key(), Request{}, &confirmCommand{credits: r.credits})
 }
 
-type confirmCommand struct{}
+type confirmCommand struct{ credits int64 }
 
-func (*confirmCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
-	return streamwriter.Decision{}, s.CanSpend(lookupCredits, s.besideOne())
+func (c *confirmCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
+	return streamwriter.Decision{}, s.CanSpend(c.credits, s.beside(c.credits))
 }
 
 func (*confirmCommand) Applied(*accountState) {}
@@ -97,23 +98,26 @@ func (*confirmCommand) Finished(*accountActor, error, eventlog.Position) {}
 func (*confirmCommand) Compensation() *compensation { return nil }
 
 // reserveCommand reserves on the actor's own state, after it was loaded or read again if necessary.
-type reserveCommand struct{ reservation *Reservation }
-
-func (c *reserveCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
-	return streamwriter.Decision{Final: true}, s.CanSpend(1, s.reserved)
+type reserveCommand struct {
+	credits     int64
+	reservation *Reservation
 }
 
-func (c *reserveCommand) Applied(s *accountState) { s.reserved++ }
+func (c *reserveCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
+	return streamwriter.Decision{Final: true}, s.CanSpend(c.credits, s.reserved)
+}
 
-func (c *reserveCommand) Undone(s *accountState) { s.reserved-- }
+func (c *reserveCommand) Applied(s *accountState) { s.reserved += c.credits }
+
+func (c *reserveCommand) Undone(s *accountState) { s.reserved -= c.credits }
 
 func (c *reserveCommand) Finished(a *accountActor, err error, _ eventlog.Position) {
 	if err == nil {
-		c.reservation = &Reservation{actor: a}
+		c.reservation = &Reservation{actor: a, credits: c.credits}
 	}
 }
 
-// Compensation frees the credit because its caller has left.
+// Compensation frees the credits because its caller has left.
 func (c *reserveCommand) Compensation() *compensation {
 	c.reservation.Drop()
 	return nil
@@ -122,7 +126,7 @@ func (c *reserveCommand) Compensation() *compensation {
 // spending tracks the use of a reservation by a command. It is guarded by the actor's lock.
 type spending struct {
 	reservation *Reservation // nil for a command without one
-	spent       bool         // the reserved credit became a charge or hold, tentatively or finally
+	spent       bool         // the reserved credits became a charge or hold, tentatively or finally
 }
 
 // others returns the credits reserved by other commands.
@@ -130,27 +134,27 @@ func (p *spending) others(s *accountState) int64 {
 	if p.reservation == nil {
 		return s.reserved
 	}
-	return s.besideOne()
+	return s.beside(p.reservation.credits)
 }
 
 func (p *spending) take(s *accountState) {
 	if p.reservation != nil {
-		s.reserved--
+		s.reserved -= p.reservation.credits
 		p.spent = true
 	}
 }
 
 func (p *spending) giveBack(s *accountState) {
 	if p.spent {
-		s.reserved++
+		s.reserved += p.reservation.credits
 		p.spent = false
 	}
 }
 
-// end consumes the reservation: its credit was spent, or is free again.
+// end consumes the reservation: its credits were spent, or are free again.
 func (p *spending) end(s *accountState) {
 	if p.reservation != nil && !p.spent {
-		s.reserved--
+		s.reserved -= p.reservation.credits
 	}
 	p.reservation = nil
 }

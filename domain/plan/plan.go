@@ -17,6 +17,9 @@ const (
 // FreeCredits are granted once, when an account is opened.
 const FreeCredits = 50
 
+// LookupCredits is the price of a look-up that answers a brand with a logo.
+const LookupCredits int64 = 1
+
 // Unlimited is a monthly allowance without a limit.
 const Unlimited int64 = -1
 

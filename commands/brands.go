@@ -174,6 +174,9 @@ func propose(encoder eventschemas.Encoder, stream string, events []eventschemas.
 	}
 	proposed := make([]eventlog.Proposed, len(events))
 	for i, ev := range events {
+		if err := onBrandStream(ev); err != nil {
+			return nil, fmt.Errorf("identify %s for %s: %w", ev.EventType(), stream, err)
+		}
 		enc, err := encoder.Encode(ev)
 		if err != nil {
 			return nil, fmt.Errorf("encode %s for %s: %w", ev.EventType(), stream, err)

@@ -1,8 +1,12 @@
 package commands
 
-import "letterhead/eventschemas"
+import (
+	"fmt"
 
-// accountDecision returns the identity of the decision behind an event of an account or usage stream.
+	"letterhead/eventschemas"
+)
+
+// accountDecision returns the identity of the decision behind an event of an account's stream.
 func accountDecision(ev eventschemas.Event, request Request) (key, subject string, err error) {
 	switch ev := ev.(type) {
 	case eventschemas.CreditsCharged:
@@ -29,7 +33,34 @@ func accountDecision(ev eventschemas.Event, request Request) (key, subject strin
 		return ev.KeyID, "", nil
 	case eventschemas.KeyRevoked:
 		return ev.KeyID, "", nil
-	default:
+	case eventschemas.AccountOpened, eventschemas.PlanChanged, eventschemas.AccountSuspended,
+		eventschemas.AccountReinstated, eventschemas.AccountClosed:
 		return request.ID, "", nil
 	}
+	return "", "", noDecision(ev, "account")
+}
+
+// usageDecision returns the identity of the decision behind an event of a usage stream.
+func usageDecision(ev eventschemas.Event, request Request) (key, subject string, err error) {
+	switch ev.(type) {
+	case eventschemas.UsageTicked, eventschemas.LogosAllotted:
+		return request.ID, "", nil // each group has a request of its own
+	}
+	return "", "", noDecision(ev, "usage")
+}
+
+// onBrandStream returns an error for an event that brand streams do not hold. Each command on a brand
+// has the key of its decision.
+func onBrandStream(ev eventschemas.Event) error {
+	switch ev.(type) {
+	case eventschemas.BrandDiscovered, eventschemas.BrandImported, eventschemas.BrandClaimed, eventschemas.BrandWithdrawn,
+		eventschemas.CrawlRequested, eventschemas.CrawlSucceeded, eventschemas.CrawlConfirmed, eventschemas.CrawlFailed,
+		eventschemas.FieldOverridden, eventschemas.OverrideRemoved:
+		return nil
+	}
+	return noDecision(ev, "brand")
+}
+
+func noDecision(ev eventschemas.Event, kind string) error {
+	return fmt.Errorf("no decision on %s streams appends %s", kind, ev.EventType())
 }

@@ -42,7 +42,7 @@ func quotaStreams() streamwriter.Kind[*quotaState] {
 		Label:         "usage",
 		FoldVersion:   usage.FoldVersion,
 		Open:          openQuota(tickRequests()),
-		Identify:      accountDecision,
+		Identify:      usageDecision,
 		Final:         func(err error) bool { return errors.Is(err, account.ErrInvalid) },
 		NeedsOperator: func(error) bool { return false }, // counts are never compensated
 	}

@@ -1,0 +1,68 @@
+package commands
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"letterhead/eventschemas"
+)
+
+// logTypes are the events of the log itself, which no command appends: workers/loss has their ids.
+var logTypes = []string{eventschemas.LossAccepted{}.EventType()}
+
+// A new event type fails here until a kind of stream identifies its decisions.
+func TestDecisions_EveryEventType_HasAnIdentityOnOneKindOfStream(t *testing.T) {
+	request := Request{ID: "r", Actor: "account:test"}
+	kinds := map[string]func(ev eventschemas.Event) error{
+		"account": func(ev eventschemas.Event) error {
+			_, _, err := accountDecision(ev, request)
+			return err
+		},
+		"usage": func(ev eventschemas.Event) error {
+			_, _, err := usageDecision(ev, request)
+			return err
+		},
+		"brand": func(ev eventschemas.Event) error { return onBrandStream(ev) },
+	}
+	for _, name := range eventschemas.Types() {
+		version := eventschemas.Current().Version(name)
+		ev, err := eventschemas.Decode(name, version, []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var on []string
+		for kind, identify := range kinds {
+			if identify(ev) == nil {
+				on = append(on, kind)
+			}
+		}
+		want := 1
+		if slices.Contains(logTypes, name) {
+			want = 0
+		}
+		if slices.Sort(on); len(on) != want {
+			t.Errorf("%s has a decision on %d kinds of stream (%s), want %d", name, len(on), strings.Join(on, ", "), want)
+		}
+	}
+}
+
+// The same event type with the same ids is the same decision, and with other ids another one.
+func TestAccountDecision_KeyOfEachType_IsItsOwnID(t *testing.T) {
+	request := Request{ID: "r", Actor: "account:test"}
+	for want, ev := range map[string]eventschemas.Event{
+		"r":   eventschemas.AccountSuspended{},
+		"k":   eventschemas.CreditsCharged{RequestID: "q", IdempotencyKeyHash: "k", ChargeID: "c"},
+		"q":   eventschemas.CreditsCharged{RequestID: "q", ChargeID: "c"},
+		"h":   eventschemas.HoldReleased{HoldID: "h"},
+		"c":   eventschemas.ChargeReversed{ChargeID: "c", RequestID: "q"},
+		"pay": eventschemas.CreditsGranted{PaymentID: "pay", GrantID: "g"},
+		"g":   eventschemas.CreditsGranted{GrantID: "g"},
+		"ref": eventschemas.PaymentRefunded{RefundID: "ref", PaymentID: "pay"},
+		"key": eventschemas.KeyIssued{KeyID: "key"},
+	} {
+		if key, _, err := accountDecision(ev, request); key != want || err != nil {
+			t.Errorf("%s is identified by %q, want %q: %v", ev.EventType(), key, want, err)
+		}
+	}
+}

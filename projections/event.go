@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"letterhead/domain/account"
+	"letterhead/domain/brand"
+	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
@@ -21,7 +24,7 @@ const (
 var prefixes = [...]struct {
 	prefix string
 	family Family
-}{{"account-", Accounts}, {"usage-", Usage}, {"brand-", Brands}}
+}{{account.StreamPrefix, Accounts}, {usage.StreamPrefix, Usage}, {brand.StreamPrefix, Brands}}
 
 // Event is a recorded event, decoded once for all folds. Folds share it and must not change it.
 type Event struct {

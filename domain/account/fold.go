@@ -15,6 +15,7 @@ func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
 	if at = at.UTC(); at.After(a.core.lastAt) {
 		a.core.lastAt = at
 	}
+	a.core.balance += Delta(ev)
 	switch ev := ev.(type) {
 	case eventschemas.CreditsCharged:
 		a.applyCharged(ev, revision, at)
@@ -62,7 +63,6 @@ func (a *Account) applyLife(ev eventschemas.Event) {
 }
 
 func (a *Account) applyCharged(ev eventschemas.CreditsCharged, revision uint64, at time.Time) {
-	a.core.balance -= ev.Credits
 	a.countLookup(at)
 	a.remember(recentCharge{
 		chargeID: ev.ChargeID, credits: ev.Credits, brandID: ev.BrandID, domain: ev.Domain,
@@ -151,7 +151,6 @@ func (a *Account) endHold(id string, h hold, revision uint64, at time.Time) {
 }
 
 func (a *Account) applyReversed(ev eventschemas.ChargeReversed, at time.Time) {
-	a.core.balance += ev.Credits
 	if a.chargedThisMonth(ev.ChargeID, a.core.lastAt) {
 		a.core.lookups--
 	}
@@ -170,7 +169,6 @@ func (a *Account) countLookup(at time.Time) {
 }
 
 func (a *Account) applyGranted(ev eventschemas.CreditsGranted) {
-	a.core.balance += ev.Credits
 	if ev.PaymentID == "" {
 		put(a, a.grants, ev.GrantID, ev.Credits)
 		return
@@ -181,7 +179,6 @@ func (a *Account) applyGranted(ev eventschemas.CreditsGranted) {
 }
 
 func (a *Account) applyRefunded(ev eventschemas.PaymentRefunded) {
-	a.core.balance -= ev.Credits
 	p := a.payments[ev.PaymentID]
 	p.refunded += ev.Credits
 	put(a, a.payments, ev.PaymentID, p)

@@ -188,6 +188,7 @@ func (f *fold) Reset() { f.rows.Reset() }
 
 func apply(a *Account, e *projections.Event) {
 	a.Revision = e.Revision
+	a.Balance += account.Delta(e.Body)
 	switch ev := e.Body.(type) {
 	case eventschemas.AccountOpened:
 		a.Holder, a.Plan, a.Status, a.OpenedAt = ev.Holder, plan.ID(ev.Plan), account.Active, e.OccurredAt
@@ -199,13 +200,5 @@ func apply(a *Account, e *projections.Event) {
 		a.Status = account.Active
 	case eventschemas.AccountClosed:
 		a.Status = account.Closed
-	case eventschemas.CreditsGranted:
-		a.Balance += ev.Credits
-	case eventschemas.CreditsCharged:
-		a.Balance -= ev.Credits
-	case eventschemas.ChargeReversed:
-		a.Balance += ev.Credits
-	case eventschemas.PaymentRefunded:
-		a.Balance -= ev.Credits
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"strings"
 
+	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -123,27 +124,27 @@ type details struct {
 }
 
 func describe(e *projections.Event) details {
-	d := details{requestID: e.Metadata.RequestID}
+	d := details{requestID: e.Metadata.RequestID, amount: account.Delta(e.Body)}
 	switch ev := e.Body.(type) {
 	case eventschemas.CreditsGranted:
-		d.amount, d.paymentID = ev.Credits, ev.PaymentID
+		d.paymentID = ev.PaymentID
 	case eventschemas.CreditsHeld:
 		d.held, d.holdID, d.domain = ev.Credits, ev.HoldID, ev.Domain
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
 	case eventschemas.CreditsCharged:
-		d.amount, d.chargeID, d.holdID, d.domain = -ev.Credits, ev.ChargeID, ev.HoldID, ev.Domain
+		d.chargeID, d.holdID, d.domain = ev.ChargeID, ev.HoldID, ev.Domain
 		d.keyID = ev.KeyID
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
 	case eventschemas.HoldReleased:
 		d.held, d.holdID = -ev.Credits, ev.HoldID
 	case eventschemas.ChargeReversed:
-		d.amount, d.chargeID = ev.Credits, ev.ChargeID
+		d.chargeID = ev.ChargeID
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
 	case eventschemas.ChargeKept:
 		d.chargeID = ev.ChargeID
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
 	case eventschemas.PaymentRefunded:
-		d.amount, d.paymentID = -ev.Credits, ev.PaymentID
+		d.paymentID = ev.PaymentID
 	}
 	return d
 }

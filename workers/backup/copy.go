@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"letterhead/commands/streamwriter"
+	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 )
 
@@ -149,7 +150,7 @@ func (p places) inTarget() map[string]eventlog.Position {
 
 // know notes a stream that has a chain.
 func (c *copier) know(stream string) {
-	if strings.HasPrefix(stream, AccountPrefix) {
+	if strings.HasPrefix(stream, account.StreamPrefix) {
 		if _, known := c.accounts[stream]; !known {
 			c.accounts[strings.Clone(stream)] = struct{}{} // without the page that it is a part of
 		}

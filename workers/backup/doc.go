@@ -55,9 +55,6 @@ var (
 	ErrDiffers = errors.New("the target differs from the source")
 )
 
-// AccountPrefix begins the names of the streams that carry a hash chain.
-const AccountPrefix = "account-"
-
 // Stage says what is being done.
 type Stage string
 

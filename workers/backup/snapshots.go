@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"letterhead/commands"
+	"letterhead/domain/account"
 )
 
 // leaveSnapshots saves a snapshot for each account whose stream is long, so that its first request is answered
@@ -15,7 +16,7 @@ func leaveSnapshots(ctx context.Context, cfg Config, to Target, long []string) (
 		return 0, nil
 	}
 	for i, stream := range long {
-		err := commands.LeaveSnapshot(ctx, to.Log, to.Snapshots, strings.TrimPrefix(stream, AccountPrefix), nil)
+		err := commands.LeaveSnapshot(ctx, to.Log, to.Snapshots, strings.TrimPrefix(stream, account.StreamPrefix), nil)
 		if ctx.Err() != nil {
 			return saved, ctx.Err()
 		}

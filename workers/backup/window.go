@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"letterhead/domain/account"
 	"letterhead/internal/eventlog"
 )
 
@@ -113,7 +114,7 @@ func (c *copier) appendWindows(ctx context.Context, written func(events int, upT
 func (c *copier) appendWindow(ctx context.Context, w *window) error {
 	var accounts, others [][]eventlog.Recorded
 	for stream, events := range w.streams {
-		if strings.HasPrefix(stream, AccountPrefix) {
+		if strings.HasPrefix(stream, account.StreamPrefix) {
 			accounts = append(accounts, events)
 		} else {
 			others = append(others, events)

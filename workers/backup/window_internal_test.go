@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"letterhead/domain/account"
+	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
@@ -132,9 +134,9 @@ func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window, bytes int
 			t.Fatalf("revision %d of %s is not the origin's next one", e.Revision, e.Stream)
 		}
 		next[e.Stream]++
-		if !strings.HasPrefix(e.Stream, AccountPrefix) {
+		if !strings.HasPrefix(e.Stream, account.StreamPrefix) {
 			for i := range at {
-				if !there[i] && strings.HasPrefix(origin[i].Stream, AccountPrefix) {
+				if !there[i] && strings.HasPrefix(origin[i].Stream, account.StreamPrefix) {
 					t.Fatalf("event %d was copied before event %d of an account, which came before it", at, i)
 				}
 			}
@@ -161,14 +163,14 @@ func TestWindows_InterruptedAnywhere_GoOn(t *testing.T) {
 		chains := map[string]eventschemas.Hash{}
 		write := func(n int) {
 			for range n {
-				stream := fmt.Sprint(rapid.SampledFrom([]string{AccountPrefix, "usage-"}).Draw(r, "kind"), rapid.IntRange(0, 3).Draw(r, "stream"))
+				stream := fmt.Sprint(rapid.SampledFrom([]string{account.StreamPrefix, usage.StreamPrefix}).Draw(r, "kind"), rapid.IntRange(0, 3).Draw(r, "stream"))
 				i := len(from.events)
 				e := eventlog.Proposed{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)), Type: "T", OccurredAt: time.UnixMicro(int64(i)).UTC(), Data: fmt.Append(nil, i)}
 				if rapid.IntRange(0, 3).Draw(r, "large") == 0 {
 					e.Data = slices.Repeat(e.Data, 150)
 				}
 				revision := uint64(len(from.streams[stream]))
-				if strings.HasPrefix(stream, AccountPrefix) {
+				if strings.HasPrefix(stream, account.StreamPrefix) {
 					chains[stream] = eventschemas.ChainLink{
 						Stream: stream, Revision: revision, EventID: e.ID, Type: e.Type, OccurredAt: e.OccurredAt, Data: e.Data,
 					}.Next(chains[stream])

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands/streamwriter"
+	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
@@ -140,7 +141,7 @@ func (w *writer) event(stream, typ string, version int, data []byte) eventlog.Pr
 		OccurredAt: birth.Add(time.Duration(w.n) * 1001 * time.Microsecond), Data: data,
 		Metadata: eventlog.Metadata{RequestID: fmt.Sprint("r-", w.n), Actor: "account:" + stream, CorrelationID: "c", CausationID: "ü"},
 	}
-	if len(stream) > len(backup.AccountPrefix) && stream[:len(backup.AccountPrefix)] == backup.AccountPrefix {
+	if len(stream) > len(account.StreamPrefix) && stream[:len(account.StreamPrefix)] == account.StreamPrefix {
 		head := eventschemas.ChainLink{
 			Stream: stream, Revision: w.next[stream], EventID: e.ID, Type: e.Type, SchemaVersion: e.SchemaVersion,
 			OccurredAt: e.OccurredAt, Actor: e.Metadata.Actor, RequestID: e.Metadata.RequestID, Data: e.Data,
@@ -160,9 +161,9 @@ func (w *writer) append(stream string, events ...eventlog.Proposed) {
 }
 
 // charge appends n events to an account's stream, in one append.
-func (w *writer) charge(account string, n int) {
+func (w *writer) charge(accountID string, n int) {
 	w.t.Helper()
-	stream := backup.AccountPrefix + account
+	stream := account.Stream(accountID)
 	var events []eventlog.Proposed
 	for range n {
 		events = append(events, w.event(stream, "CreditsCharged", 1, fmt.Appendf(nil, `{"charge_id":"c-%d","credits":1,"domain":"example.com"}`, w.n)))
@@ -328,7 +329,7 @@ func chains(t tb, log eventlog.Log) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, e := range all(t, log) {
-		if len(e.Stream) > 8 && e.Stream[:8] == backup.AccountPrefix && !seen[e.Stream] {
+		if len(e.Stream) > 8 && e.Stream[:8] == account.StreamPrefix && !seen[e.Stream] {
 			seen[e.Stream] = true
 			if _, err := streamwriter.VerifyChain(t.Context(), log, e.Stream); err != nil {
 				t.Error(err)

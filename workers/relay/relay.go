@@ -19,7 +19,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/domain/account"
 	"letterhead/domain/brand"
+	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/eventlog"
@@ -133,10 +135,10 @@ func RecordLanes(to Publisher) []Lane {
 }
 
 // LedgerStreams returns the prefixes of the streams whose events are in the ledger lane.
-func LedgerStreams() []string { return []string{"account-", "usage-"} }
+func LedgerStreams() []string { return []string{account.StreamPrefix, usage.StreamPrefix} }
 
 // BrandStreams returns the prefixes of the streams whose events are in the brands lane.
-func BrandStreams() []string { return []string{"brand-"} }
+func BrandStreams() []string { return []string{brand.StreamPrefix} }
 
 // Lead runs do while this process is the leader for the name, and again whenever it becomes the leader
 // again, until ctx ends (returning nil) or do returns before its context ended (returning its error).

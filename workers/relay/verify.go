@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
 	"letterhead/internal/eventlog"
@@ -143,7 +144,7 @@ func (v *verifier) event(r *eventlog.Recorded) {
 		v.streams[strings.Clone(r.Stream)] = h
 		v.found.Streams++
 	}
-	if strings.HasPrefix(r.Stream, "account-") && !h.broken {
+	if strings.HasPrefix(r.Stream, account.StreamPrefix) && !h.broken {
 		h.chain = eventschemas.ChainLink{
 			Stream: r.Stream, Revision: r.Revision, EventID: r.ID, Type: r.Type, SchemaVersion: r.SchemaVersion,
 			OccurredAt: r.OccurredAt, Actor: r.Metadata.Actor, RequestID: r.Metadata.RequestID, Data: r.Data,

@@ -18,6 +18,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/readapi/logo"
+	"letterhead/readapi/lookup"
 	"letterhead/readapi/mcp"
 )
 
@@ -132,8 +133,8 @@ type agentCalls struct {
 }
 
 type chargedCall struct {
-	query  Query
-	answer Answer
+	query  lookup.Query
+	answer lookup.Answer
 }
 
 // reverse reverses every charge of a POST whose answer was never sent, even after a panic.
@@ -142,7 +143,7 @@ func (c *agentCalls) reverse() {
 		return
 	}
 	for _, call := range c.charged {
-		c.x.api.lookup.HandBack(c.x.context(), call.query, call.answer)
+		c.x.api.lookup.Reverse(c.x.context(), call.query, call.answer)
 	}
 }
 
@@ -152,7 +153,7 @@ type toolCall struct {
 	mcp.Call
 	id     string // id of the charge
 	domain string
-	cache  Cache
+	cache  lookup.Cache
 }
 
 // run runs one tool call, concurrently with others.
@@ -167,7 +168,7 @@ func (c *agentCalls) run(ctx context.Context, in mcp.Call) (result json.RawMessa
 	defer func() {
 		var problem *Problem
 		if value := recover(); value != nil { // concurrent calls have no recover above them
-			problem = problemOf(&panicError{thrown: value, stack: debug.Stack()}, x.api.now(), x.api.billingURL)
+			problem = problemOf(&lookup.PanicError{Value: value, Stack: debug.Stack()}, x.api.now(), x.api.billingURL)
 			result, err = nil, problem // -32603: not an outcome of the tool
 		} else if err != nil {
 			problem = problemOf(err, x.api.now(), x.api.billingURL)
@@ -193,9 +194,9 @@ func (c *agentCalls) getBrand(ctx context.Context, call *toolCall) (json.RawMess
 	}
 	request := x.command()
 	request.ID = call.id
-	q := Query{Request: request, Caller: x.caller, Identifier: identifier, Refresh: call.Arguments.Bool("refresh")}
+	q := lookup.Query{Request: request, Caller: x.caller.Caller, Identifier: identifier, Refresh: call.Arguments.Bool("refresh")}
 	if key := call.Arguments.String("idempotency_key"); key != "" {
-		q.Once = onceOf(sha256.Sum256([]byte(key)), q)
+		q.Once = lookup.OnceFor(sha256.Sum256([]byte(key)), q)
 	}
 	answer, err := x.api.lookup.Do(ctx, q)
 	call.domain = answer.Domain
@@ -325,9 +326,9 @@ func (x *exchange) logCall(call *toolCall, problem *Problem) {
 		if problem.cause != nil {
 			attrs = append(attrs, slog.String("error", problem.cause.Error()))
 		}
-		var p *panicError
+		var p *lookup.PanicError
 		if errors.As(problem, &p) {
-			attrs = append(attrs, slog.String("stack", string(p.stack)))
+			attrs = append(attrs, slog.String("stack", string(p.Stack)))
 		}
 	}
 	x.api.log.LogAttrs(ctx, level, "tool call", attrs...)

@@ -17,6 +17,7 @@ import (
 	"letterhead/projections/brands"
 	"letterhead/projections/keys"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 func TestMCPToolCall_EachTool_IsMeteredLikeREST(t *testing.T) {
@@ -143,7 +144,7 @@ func TestMCP_ClientLeaves_ReversesEveryCharge(t *testing.T) {
 	both := make(chan struct{}, 2)
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Desk = &desk{Desk: d.Desk, charged: func(ctx context.Context) {
+			d.Credits = &desk{Credits: d.Credits, charged: func(ctx context.Context) {
 				both <- struct{}{}
 				<-ctx.Done()
 			}}
@@ -222,7 +223,7 @@ func TestMCPGetBrand_IdempotencyKey_ChargedOnce(t *testing.T) {
 }
 
 // panickingIndex panics in a look-up.
-type panickingIndex struct{ readapi.BrandIndex }
+type panickingIndex struct{ lookup.Index }
 
 func (panickingIndex) Get(context.Context, string) (*brands.Entry, error) { panic("index panics") }
 

@@ -14,9 +14,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"letterhead/domain/plan"
 	"letterhead/internal/ratelimit"
+	"letterhead/readapi/lookup"
 	"letterhead/readapi/mcp"
 )
 
@@ -147,18 +149,18 @@ func (c Config) withDefaults() Config {
 
 // Deps are the parts that the API uses. All except CaughtUp and Filled are required.
 type Deps struct {
-	Desk      Desk
-	UsageDesk UsageDesk
-	Recorder  UsageRecorder
-	Brands    BrandCommands
-	Index     BrandIndex
-	Keys      KeyDirectory
-	Usage     UsageCounts
-	Search    Searcher
-	Assets    AssetStore
-	Logos     LogoStudio
-	Changes   Changes
-	Counters  ratelimit.Counters
+	Credits  lookup.Credits
+	Quotas   Quotas
+	Recorder UsageRecorder
+	Brands   lookup.Brands
+	Index    lookup.Index
+	Keys     KeyDirectory
+	Usage    UsageCounts
+	Search   Searcher
+	Assets   AssetStore
+	Logos    LogoStudio
+	Changes  lookup.Changes
+	Counters ratelimit.Counters
 	// CaughtUp waits until the Index has every event that the log had at the time of the call. It is
 	// called before an id is reported as unknown, because another node may just have answered it.
 	// Optional: nil if there are no other nodes.
@@ -173,7 +175,7 @@ type Deps struct {
 func (d Deps) Validate() error {
 	var errs []error
 	for name, part := range map[string]any{
-		"Desk": d.Desk, "UsageDesk": d.UsageDesk, "Recorder": d.Recorder, "Brands": d.Brands, "Index": d.Index, "Keys": d.Keys,
+		"Credits": d.Credits, "Quotas": d.Quotas, "Recorder": d.Recorder, "Brands": d.Brands, "Index": d.Index, "Keys": d.Keys,
 		"Usage": d.Usage, "Search": d.Search, "Assets": d.Assets, "Logos": d.Logos, "Changes": d.Changes, "Counters": d.Counters,
 	} {
 		if part == nil {
@@ -190,8 +192,8 @@ type API struct {
 	plans      plan.Table
 	keys       KeyDirectory
 	recorder   UsageRecorder
-	usageDesk  UsageDesk
-	desk       Desk
+	quotas     Quotas
+	credits    lookup.Credits
 	usage      UsageCounts
 	search     Searcher
 	assets     AssetStore
@@ -200,12 +202,14 @@ type API struct {
 	filled     func() bool
 	logoURLs   string // prefix of a logo's URL before the domain
 	counters   ratelimit.Counters
-	trusted    []netip.Prefix // proxies whose X-Forwarded-For identifies the visitor of a logo request
-	timeout    time.Duration  // of a request that may wait for a crawl
-	quick      time.Duration  // of any other, and of everything except the crawl
-	batch      time.Duration  // in which a batch starts items
-	checks     bulkhead
-	lookup     *Lookup
+	trusted    []netip.Prefix      // proxies whose X-Forwarded-For identifies the visitor of a logo request
+	timeout    time.Duration       // of a request that may wait for a crawl
+	logoWait   time.Duration       // of a logo request for a crawl
+	quick      time.Duration       // of any other, and of everything except the crawl
+	batch      time.Duration       // in which a batch starts items
+	checks     *semaphore.Weighted // requests that are being checked
+	batches    shares              // by account, until the answer is sent
+	lookup     *lookup.Service
 	pages      pages
 	agents     *mcp.Server
 	router     *mux.Router
@@ -227,12 +231,18 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if deps.Filled == nil {
 		deps.Filled = func() bool { return true }
 	}
-	lookup := newLookup(cfg, deps)
+	quick := min(cfg.RequestTimeout, quickWithin)
 	a := &API{
 		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
-		keys: deps.Keys, recorder: deps.Recorder, usageDesk: deps.UsageDesk, desk: deps.Desk, usage: deps.Usage,
-		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, lookup: lookup,
-		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: lookup.quick, batch: cfg.BatchTimeout, checks: bulkhead{limit: maxChecks},
+		keys: deps.Keys, recorder: deps.Recorder, quotas: deps.Quotas, credits: deps.Credits, usage: deps.Usage,
+		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, logoWait: cfg.LogoTimeout,
+		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: quick, batch: cfg.BatchTimeout,
+		checks: semaphore.NewWeighted(maxChecks), batches: shares{limit: maxAccountBatches},
+		lookup: lookup.New(lookup.Config{
+			CrawlTimeout: cfg.CrawlTimeout, LogoTimeout: cfg.LogoTimeout, Quick: quick, CrawlsPerMinute: cfg.CrawlsPerMinute, Logger: cfg.Logger, Now: cfg.Now,
+		}, lookup.Parts{
+			Credits: deps.Credits, Brands: deps.Brands, Index: deps.Index, Changes: deps.Changes, Counters: deps.Counters, CaughtUp: deps.CaughtUp,
+		}),
 		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}
 	var err error
@@ -249,12 +259,9 @@ func New(cfg Config, deps Deps) (*API, error) {
 	return a, nil
 }
 
-// Lookup returns the metered use case, for other entry points that sell it.
-func (a *API) Lookup() *Lookup { return a.lookup }
-
 // Stop announces that the server is about to stop: batches start no further items, so that the running
 // ones end within the time of a single look-up.
-func (a *API) Stop() { a.lookup.stop() }
+func (a *API) Stop() { a.lookup.Stop() }
 
 // Handler returns the handler to serve.
 func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }

@@ -8,17 +8,15 @@ import (
 	"time"
 
 	"letterhead/domain/account"
-	"letterhead/domain/plan"
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
+	"letterhead/readapi/lookup"
 )
 
 // Caller is an account that sends a request with one of its keys.
 type Caller struct {
-	AccountID string
-	KeyID     string
+	lookup.Caller
 	Kind      apikey.Kind
-	Plan      plan.Plan
 	Suspended bool
 }
 
@@ -152,7 +150,10 @@ func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 		return Caller{}, internalError(err)
 	}
 	a.recorder.KeyUsed(found.AccountID, found.ID, a.now())
-	return Caller{AccountID: found.AccountID, KeyID: found.ID, Kind: parsed.Kind, Plan: row, Suspended: found.AccountStatus == string(account.Suspended)}, nil
+	return Caller{
+		Caller: lookup.Caller{AccountID: found.AccountID, KeyID: found.ID, Plan: row},
+		Kind:   parsed.Kind, Suspended: found.AccountStatus == string(account.Suspended),
+	}, nil
 }
 
 // admit admits an authenticated request: right account, right kind of key, within the minute window.

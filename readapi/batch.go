@@ -10,16 +10,51 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
 
 	"letterhead/commands"
+	"letterhead/readapi/lookup"
 )
 
 // batchSendWithin is the time that a client has to read the answer to a batch: a hundred records of 64
 // KiB take 52 s over 1 Mbit/s.
 const batchSendWithin = 60 * time.Second
+
+// maxAccountBatches limits the batches of one account, including those that wait for another batch
+// with the same key, and answers of up to 6 MiB that a slow client is still reading.
+const maxAccountBatches = lookup.MaxBatches / 8
+
+// shares limits the callers inside per key, so that no key uses up the capacity of all.
+type shares struct {
+	limit  int
+	mu     sync.Mutex
+	inside map[string]int
+}
+
+// enter returns the function that leaves again, or nil and false if the key's share is used up.
+func (s *shares) enter(key string) (leave func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inside[key] >= s.limit {
+		return nil, false
+	}
+	if s.inside == nil {
+		s.inside = map[string]int{}
+	}
+	s.inside[key]++
+	return func() { s.leave(key) }, true
+}
+
+func (s *shares) leave(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inside[key]--; s.inside[key] == 0 {
+		delete(s.inside, key)
+	}
+}
 
 // routeBatch adds the paths of batch look-ups. They precede the paths with an identifier, which would
 // match "batch".
@@ -48,14 +83,14 @@ func (x *exchange) serveBatch() error {
 	if problem != nil {
 		return problem
 	}
-	leave, ok := x.api.lookup.accounts.enter(x.caller.AccountID) // until the answer, which is in memory, is sent
+	leave, ok := x.api.batches.enter(x.caller.AccountID) // until the answer, which is in memory, is sent
 	if !ok {
 		return fmt.Errorf("%w: the account has %d batches under way", commands.ErrBusy, maxAccountBatches)
 	}
 	defer leave()
-	q := BatchQuery{
+	q := lookup.BatchQuery{
 		Once:    once,
-		Request: x.command(), Caller: x.caller, Identifiers: identifiers,
+		Request: x.command(), Caller: x.caller.Caller, Identifiers: identifiers,
 		StartWithin: x.api.batch, ItemWithin: x.api.timeout,
 	}
 	answer, err := x.api.lookup.Batch(ctx, q)
@@ -65,7 +100,7 @@ func (x *exchange) serveBatch() error {
 	sent := false
 	defer func() {
 		if !sent { // even after a panic below
-			x.api.lookup.HandBackBatch(ctx, q, answer)
+			x.api.lookup.ReverseBatch(ctx, q, answer)
 		}
 	}()
 	x.logBatch(&answer)
@@ -97,7 +132,7 @@ func (x *exchange) batchOnce(identifiers []string) (*commands.Once, *Problem) {
 	if problem != nil || !present {
 		return nil, problem
 	}
-	return &commands.Once{Key: key, Request: hashRequest(kindBatch, identifiers...)}, nil
+	return lookup.OnceForBatch(key, identifiers), nil
 }
 
 // readBatchBody reads the identifiers, whatever content type the client declares.
@@ -132,35 +167,28 @@ func (x *exchange) bodyProblem(err error) error {
 }
 
 // logBatch logs internal faults, as for single look-ups: an answer of 200 would hide them.
-func (x *exchange) logBatch(answer *BatchAnswer) {
-	for _, d := range answer.domains {
-		if d.err == nil {
+func (x *exchange) logBatch(answer *lookup.BatchAnswer) {
+	logged := map[string]bool{} // domains: items of one domain share its error
+	for _, item := range answer.Items {
+		if item.Err == nil || logged[item.Domain] {
 			continue
 		}
-		p := x.itemProblem(d.err, x.api.now())
+		logged[item.Domain] = true
+		p := problemOf(item.Err, x.api.now(), x.api.billingURL)
 		level := levelOf(p.Status, p)
 		if level < slog.LevelWarn || p.cause == nil {
 			continue
 		}
 		attrs := []slog.Attr{
-			slog.String("request_id", x.id), slog.String("account", x.caller.AccountID), slog.String("domain", d.domain),
+			slog.String("request_id", x.id), slog.String("account", x.caller.AccountID), slog.String("domain", item.Domain),
 			slog.Int("status", p.Status), slog.String("code", string(p.Code)), slog.String("error", p.cause.Error()),
 		}
-		var thrown *panicError
-		if errors.As(p, &thrown) {
-			attrs = append(attrs, slog.String("stack", string(thrown.stack)))
+		var panicked *lookup.PanicError
+		if errors.As(p, &panicked) {
+			attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 		}
 		x.api.log.LogAttrs(context.WithoutCancel(x.context()), level, "item of a batch", attrs...)
 	}
-}
-
-// itemProblem returns why an item has no brand, as a single look-up would.
-func (x *exchange) itemProblem(err error, now time.Time) *Problem {
-	if errors.Is(err, errNotStarted) {
-		return &Problem{Status: http.StatusGatewayTimeout, Code: CodeTimeout,
-			Message: "The batch ran out of time before this item was tried. Send it again."}
-	}
-	return problemOf(err, now, x.api.billingURL)
 }
 
 // batchItem is the BatchItem of the specification without the brand, which is JSON already.
@@ -181,7 +209,7 @@ type itemError struct {
 // megabytes, and its records are in memory already.
 type batchBody struct {
 	exchange *exchange
-	answer   *BatchAnswer
+	answer   *lookup.BatchAnswer
 	now      time.Time // for waits, which must not change between counting and writing
 }
 
@@ -220,13 +248,13 @@ func (b *batchBody) each(write func(piece []byte)) error {
 	return nil
 }
 
-func (b *batchBody) appendItem(dst []byte, item *BatchItem) ([]byte, error) {
+func (b *batchBody) appendItem(dst []byte, item *lookup.BatchItem) ([]byte, error) {
 	out := batchItem{Identifier: item.Identifier, Status: http.StatusOK}
 	if item.Domain != "" {
 		out.Domain = &item.Domain
 	}
 	if item.Err != nil {
-		p := b.exchange.itemProblem(item.Err, b.now)
+		p := problemOf(item.Err, b.now, b.exchange.api.billingURL)
 		out.Status, out.Error = p.Status, &itemError{Code: p.Code, Message: p.Message}
 		// Only a remembered crawl has a time for a retry; the specification has no other use of the
 		// field.

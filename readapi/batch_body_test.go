@@ -1,16 +1,12 @@
 package readapi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"letterhead/commands"
 )
 
 func TestABodyThatIsNoBatchSaysWhatIsWrong(t *testing.T) {
@@ -97,20 +93,4 @@ func FuzzBatchBody(f *testing.F) {
 			t.Fatalf("%q: read as %q, by others as %q (%v)", body, got, want, err)
 		}
 	})
-}
-
-func TestABatchTooManyIsRefusedBeforeAnything(t *testing.T) {
-	l := &Lookup{batches: bulkhead{limit: 1}} // it has no other parts
-	leave, ok := l.batches.enter()
-	if !ok {
-		t.Fatal("there is no room for one")
-	}
-	defer leave()
-	_, err := l.Batch(context.Background(), BatchQuery{Identifiers: []string{"acme.com"}})
-	if p := problemOf(err, time.Now(), ""); !errors.Is(err, commands.ErrBusy) || p.Status != http.StatusServiceUnavailable || p.RetryAfter != retryBusy {
-		t.Errorf("%v: %+v", err, p)
-	}
-	if batchLanes*maxBatches > maxLookups/2 {
-		t.Errorf("the lanes of %d batches leave no room for single look-ups", maxBatches)
-	}
 }

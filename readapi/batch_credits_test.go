@@ -15,6 +15,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 func TestTheCreditOfALookupThatFailsGoesToTheNextDomain(t *testing.T) {
@@ -88,7 +89,7 @@ func TestAnItemWithoutACreditWaitsForAnothers(t *testing.T) {
 // refusesCharges refuses charges of a domain as if another node had been faster: the reserved credit
 // is gone, but the other credits of this batch may be freed.
 type refusesCharges struct {
-	readapi.Desk
+	lookup.Credits
 	domain  string
 	left    atomic.Int64
 	refused chan struct{} // receives one value per refusal
@@ -100,7 +101,7 @@ func (d *refusesCharges) ChargeLookup(ctx context.Context, in commands.ChargeLoo
 		d.refused <- struct{}{}
 		return commands.Receipt{}, &account.InsufficientCreditsError{Required: 1}
 	}
-	return d.Desk.ChargeLookup(ctx, in)
+	return d.Credits.ChargeLookup(ctx, in)
 }
 
 func TestAnItemWhoseCreditAnotherNodeSpentIsTriedAgain(t *testing.T) {
@@ -118,7 +119,7 @@ func TestAnItemWhoseCreditAnotherNodeSpentIsTriedAgain(t *testing.T) {
 			d := &refusesCharges{domain: "acme.com", refused: make(chan struct{}, 100)}
 			d.left.Store(c.refusals)
 			s := start(t, func(set *setup) {
-				set.deps = func(deps *readapi.Deps) { d.Desk, deps.Desk = deps.Desk, d }
+				set.deps = func(deps *readapi.Deps) { d.Credits, deps.Credits = deps.Credits, d }
 			})
 			customer := s.account(plan.Custom, 2)
 			s.known("acme.com", record("acme"))
@@ -185,7 +186,7 @@ func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
 	var charges atomic.Int64
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Desk = &desk{Desk: d.Desk, charged: func(ctx context.Context) {
+			d.Credits = &desk{Credits: d.Credits, charged: func(ctx context.Context) {
 				switch n := charges.Add(1); {
 				case n == 3:
 					close(third)
@@ -230,12 +231,12 @@ func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
 // standing lets a test intervene after the desk has reported the remaining credits, the last call of a
 // batch.
 type standing struct {
-	readapi.Desk
+	lookup.Credits
 	told func(context.Context)
 }
 
 func (d *standing) Standing(ctx context.Context, accountID string) (commands.Standing, error) {
-	s, err := d.Desk.Standing(ctx, accountID)
+	s, err := d.Credits.Standing(ctx, accountID)
 	d.told(ctx)
 	return s, err
 }
@@ -244,7 +245,7 @@ func TestAClientWhoLeavesBeforeTheFirstByteOfABatchGetsAllBack(t *testing.T) {
 	worked := make(chan struct{})
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Desk = &standing{Desk: d.Desk, told: func(ctx context.Context) {
+			d.Credits = &standing{Credits: d.Credits, told: func(ctx context.Context) {
 				close(worked)
 				<-ctx.Done() // the server has noticed that the client has left
 			}}

@@ -17,6 +17,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 // asksFor sends a batch under an idempotency key with a context.
@@ -38,9 +39,9 @@ func TestABatchAnswersWhatAnotherNodePaidMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var desks []*steppingDesk
 			s := startSite(t, 2, func(d *readapi.Deps) {
-				desk := &steppingDesk{Desk: d.Desk}
+				desk := &steppingDesk{Credits: d.Credits}
 				desks = append(desks, desk)
-				d.Desk = desk
+				d.Credits = desk
 			})
 			s.known("acme.com")
 			s.crawler.finds("fresh.com", record("Fresh"))
@@ -169,7 +170,7 @@ func TestAnAccountHasItsShareOfTheBatches(t *testing.T) {
 	all, release := make(chan struct{}), make(chan struct{})
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Desk = &steppingDesk{Desk: d.Desk, held: func() {
+			d.Credits = &steppingDesk{Credits: d.Credits, held: func() {
 				if holds.Add(1) == most {
 					close(all)
 				}
@@ -205,7 +206,7 @@ func TestABatchThatPanicsAtItsEndIsHandedBack(t *testing.T) {
 	var once sync.Once
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Desk = &standing{Desk: d.Desk, told: func(context.Context) { once.Do(func() { panic("at the end") }) }}
+			d.Credits = &standing{Credits: d.Credits, told: func(context.Context) { once.Do(func() { panic("at the end") }) }}
 		}
 	})
 	s.known("acme.com", record("acme"))
@@ -218,7 +219,7 @@ func TestABatchThatPanicsAtItsEndIsHandedBack(t *testing.T) {
 
 // inStep returns a brand's state only once enough callers ask concurrently.
 type inStep struct {
-	readapi.BrandCommands
+	lookup.Brands
 	mu     sync.Mutex
 	still  int // callers still to come
 	gather chan struct{}
@@ -234,7 +235,7 @@ func (b *inStep) State(ctx context.Context, domain string) (*brand.Brand, error)
 	b.mu.Unlock()
 	select {
 	case <-b.gather:
-		return b.BrandCommands.State(ctx, domain)
+		return b.Brands.State(ctx, domain)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -245,7 +246,7 @@ func (b *inStep) State(ctx context.Context, domain string) (*brand.Brand, error)
 func TestABatchIsRepeatedFiveAtATime(t *testing.T) {
 	step := &inStep{gather: make(chan struct{})}
 	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { step.BrandCommands, d.Brands = d.Brands, step }
+		set.deps = func(d *readapi.Deps) { step.Brands, d.Brands = d.Brands, step }
 	})
 	identifiers := numbered("known-%d.com", 7)
 	for _, domain := range identifiers {

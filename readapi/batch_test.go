@@ -24,6 +24,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/projections/brands"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 const batchPath = "/v1/brands/batch"
@@ -479,7 +480,7 @@ func TestAPanicIsTheOutcomeOfItsItemAlone(t *testing.T) {
 
 // panicsFor panics when a crawl of a domain is requested, which is after its credit was held.
 type panicsFor struct {
-	readapi.BrandCommands
+	lookup.Brands
 	domain string
 }
 
@@ -487,7 +488,7 @@ func (p *panicsFor) RequestCrawl(ctx context.Context, in commands.RequestCrawl) 
 	if in.Domain == p.domain {
 		panic("secret detail: requesting")
 	}
-	return p.BrandCommands.RequestCrawl(ctx, in)
+	return p.Brands.RequestCrawl(ctx, in)
 }
 
 func TestABatchThatReachesNothingIs503(t *testing.T) {
@@ -562,7 +563,7 @@ func (i *stuckCounting) Get(ctx context.Context, domain string) (*brands.Entry, 
 }
 
 // noIDs is an index that cannot look ids up.
-type noIDs struct{ readapi.BrandIndex }
+type noIDs struct{ lookup.Index }
 
 func (noIDs) ByID(context.Context, uuid.UUID) (*brands.Entry, error) {
 	return nil, fmt.Errorf("find: %w", eventlog.ErrUnavailable)

@@ -24,6 +24,7 @@ import (
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 const (
@@ -97,7 +98,7 @@ func (g generous) Take(ctx context.Context, key ratelimit.Key, units, limit int6
 }
 
 // chargeless is the desk without its charge.
-type chargeless struct{ readapi.Desk }
+type chargeless struct{ lookup.Credits }
 
 func (d chargeless) ChargeLookup(_ context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
 	in.Reservation.Drop()
@@ -116,7 +117,7 @@ type bench struct {
 // charge over our listener, and over a plain one.
 func BenchmarkOneWrite(b *testing.B) {
 	s, config, deps, requests := benchService(b, 1)
-	deps.Desk = chargeless{deps.Desk}
+	deps.Credits = chargeless{deps.Credits}
 	one := openDoor(b, s, config, deps, readapi.NewPlainListener, requests)
 	several := openDoor(b, s, config, deps, func(l net.Listener) net.Listener { return l }, requests)
 	for b.Loop() {
@@ -133,7 +134,7 @@ func lookupServices(b *testing.B, accounts int) (metered, unmetered *bench) {
 	b.Helper()
 	s, config, deps, requests := benchService(b, accounts)
 	metered = openDoor(b, s, config, deps, readapi.NewPlainListener, requests)
-	deps.Desk = chargeless{deps.Desk}
+	deps.Credits = chargeless{deps.Credits}
 	return metered, openDoor(b, s, config, deps, readapi.NewPlainListener, requests)
 }
 

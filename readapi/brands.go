@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"letterhead/domain/brand"
+	"letterhead/readapi/lookup"
 )
 
 // serveBrand answers GET and HEAD /v1/brands/{identifier}, and the same below /v2.
@@ -28,21 +29,23 @@ func (x *exchange) serveBrandBy(parse func(string) (brand.Identifier, error)) er
 	if err != nil {
 		return err
 	}
-	return x.answerLookup(Query{
-		Request: x.command(), Caller: x.caller, Identifier: identifier,
+	return x.answerLookup(lookup.Query{
+		Request: x.command(), Caller: x.caller.Caller, Identifier: identifier,
 		Refresh: refresh, Peek: x.request.Method == http.MethodHead,
 	})
 }
 
 // answerLookup runs a look-up and sends the answer.
-func (x *exchange) answerLookup(q Query) error {
+func (x *exchange) answerLookup(q lookup.Query) error {
 	ctx := x.context()
 	if !q.Peek { // HEAD costs nothing, so there is nothing to charge once
-		once, problem := x.once(q)
+		key, present, problem := x.idempotencyKey()
 		if problem != nil {
 			return problem
 		}
-		q.Once = once
+		if present {
+			q.Once = lookup.OnceFor(key, q)
+		}
 	}
 	answer, err := x.api.lookup.Do(ctx, q)
 	x.domain = answer.Domain
@@ -52,7 +55,7 @@ func (x *exchange) answerLookup(q Query) error {
 	sent := false
 	defer func() {
 		if !sent { // even after a panic below
-			x.api.lookup.HandBack(ctx, q, answer)
+			x.api.lookup.Reverse(ctx, q, answer)
 		}
 	}()
 	buffer := bodies.Get().(*[]byte)
@@ -80,8 +83,8 @@ func (x *exchange) answerLookup(q Query) error {
 // bodies are buffers for rendering records.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-func cacheHeader(c Cache) []string {
-	if c == Hit {
+func cacheHeader(c lookup.Cache) []string {
+	if c == lookup.Hit {
 		return cacheHit
 	}
 	return cacheMiss

@@ -19,6 +19,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/projections/brands"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 func TestAKnownBrandWithALogoCostsOneCredit(t *testing.T) {
@@ -375,7 +376,7 @@ func (s *service) withdraw(domain string) {
 func TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { index.BrandIndex, d.Index = d.Index, index }
+		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
 	})
 	c := s.account(plan.Growth, 50)
 	id := s.known("acme.com", record("acme"))
@@ -491,7 +492,7 @@ func TestA402TellsWhatIsNotSetAside(t *testing.T) {
 }
 
 // trailing is an index that has not processed anything yet.
-type trailing struct{ readapi.BrandIndex }
+type trailing struct{ lookup.Index }
 
 func (trailing) Get(_ context.Context, domain string) (*brands.Entry, error) {
 	return nil, fmt.Errorf("%s: %w", domain, brands.ErrNotFound)
@@ -533,7 +534,7 @@ func TestWhatWasAnsweredIsHeldAlsoWhenTheIndexTrails(t *testing.T) {
 
 // stale is an index that keeps returning the brand that it had when it was stopped.
 type stale struct {
-	readapi.BrandIndex
+	lookup.Index
 	held atomic.Pointer[brands.Entry]
 }
 
@@ -541,14 +542,14 @@ func (s *stale) Get(ctx context.Context, domain string) (*brands.Entry, error) {
 	if e := s.held.Load(); e != nil && e.Domain == domain {
 		return e, nil
 	}
-	return s.BrandIndex.Get(ctx, domain)
+	return s.Index.Get(ctx, domain)
 }
 
 func (s *stale) ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
 	if e := s.held.Load(); e != nil && e.ID == id.String() {
 		return e, nil
 	}
-	return s.BrandIndex.ByID(ctx, id)
+	return s.Index.ByID(ctx, id)
 }
 
 // TestNobodyPaysForARecordOlderThanTheLastAnswer: the index lags behind a refresh that was answered,
@@ -556,7 +557,7 @@ func (s *stale) ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
 func TestNobodyPaysForARecordOlderThanTheLastAnswer(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { index.BrandIndex, d.Index = d.Index, index }
+		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
 	})
 	c := s.account(plan.Growth, 50)
 	id := s.known("acme.com", record("old"))

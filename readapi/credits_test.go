@@ -20,6 +20,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/projections/brands"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 func TestAHundredLookupsOfOneUnknownDomainShareOneCrawl(t *testing.T) {
@@ -116,12 +117,12 @@ func TestManyClientsNeverOverspendFewCredits(t *testing.T) {
 
 // desk lets a test intervene in calls of the desk. All calls still reach the real desk.
 type desk struct {
-	readapi.Desk
+	lookup.Credits
 	charged func(context.Context) // called after a charge is durable, before the API gets the result
 }
 
 func (d *desk) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
-	receipt, err := d.Desk.ChargeLookup(ctx, in)
+	receipt, err := d.Credits.ChargeLookup(ctx, in)
 	if err == nil {
 		d.charged(ctx)
 	}
@@ -132,7 +133,7 @@ func TestAClientWhoLeavesBeforeTheFirstByteGetsTheCreditBack(t *testing.T) {
 	charged := make(chan struct{})
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Desk = &desk{Desk: d.Desk, charged: func(ctx context.Context) {
+			d.Credits = &desk{Credits: d.Credits, charged: func(ctx context.Context) {
 				charged <- struct{}{}
 				<-ctx.Done() // the server has noticed that the client has left
 			}}
@@ -196,7 +197,7 @@ func TestAPanicAnswers500AndHandsEverythingBack(t *testing.T) {
 	var armed atomic.Bool
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Brands = &panicking{BrandCommands: d.Brands, trips: armed.Load, lateOnly: true}
+			d.Brands = &panicking{Brands: d.Brands, trips: armed.Load, lateOnly: true}
 		}
 	})
 	c := s.account(plan.Free, 50)
@@ -228,7 +229,7 @@ func TestAPanicAnswers500AndHandsEverythingBack(t *testing.T) {
 
 // panicking panics when a brand's stream is read or a crawl is requested.
 type panicking struct {
-	readapi.BrandCommands
+	lookup.Brands
 	trips    func() bool
 	lateOnly bool // only once a credit is held
 }
@@ -237,14 +238,14 @@ func (p *panicking) State(ctx context.Context, domain string) (*brand.Brand, err
 	if !p.lateOnly && p.trips() {
 		panic("secret detail: folding")
 	}
-	return p.BrandCommands.State(ctx, domain)
+	return p.Brands.State(ctx, domain)
 }
 
 func (p *panicking) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (commands.Crawl, error) {
 	if p.trips() {
 		panic("secret detail: requesting")
 	}
-	return p.BrandCommands.RequestCrawl(ctx, in)
+	return p.Brands.RequestCrawl(ctx, in)
 }
 
 // faultyLog refuses appends to streams with a prefix, as a full disk does.
@@ -352,7 +353,7 @@ func TestWhateverHappensTheLedgerAddsUp(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.config.CrawlsPerMinute = 1_000_000
 		set.deps = func(d *readapi.Deps) {
-			d.Brands = &panicking{BrandCommands: d.Brands, trips: func() bool { return armed.Load() && dice.one(20) }}
+			d.Brands = &panicking{Brands: d.Brands, trips: func() bool { return armed.Load() && dice.one(20) }}
 		}
 	})
 	s.known("acme.com", record("acme"))
@@ -440,7 +441,7 @@ func (d *dice) client(parent context.Context) (ctx context.Context, leaves, canc
 }
 
 // stuck is an index that does not answer.
-type stuck struct{ readapi.BrandIndex }
+type stuck struct{ lookup.Index }
 
 func (stuck) Get(ctx context.Context, domain string) (*brands.Entry, error) {
 	<-ctx.Done()

@@ -17,10 +17,7 @@
 // The MCP endpoint (agents.go) has its own order, described in package mcp, and uses the same look-up
 // and search.
 //
-// Lookup is the metered use case itself, free of HTTP, so that every entry point that sells a look-up
-// runs the same code. Its rule: every reservation, hold and unit taken on the way is returned on every
-// path that does not end in a charged answer, even if the caller has left or the handler panics. A
-// batch is a set of concurrent look-ups (Lookup.Batch), each with its own credit.
+// The look-up itself, single and batch, is package lookup, which knows no HTTP.
 //
 // errors.go is the one table between errors of other parts and answers of this API.
 package readapi

@@ -133,7 +133,7 @@ func TestWhatIsCountedIsAnswered(t *testing.T) {
 }
 
 // unsureUsage cannot report whether a search was counted.
-type unsureUsage struct{ readapi.UsageDesk }
+type unsureUsage struct{ readapi.Quotas }
 
 func (unsureUsage) CountSearch(context.Context, string, time.Time, int64) (int64, error) {
 	return 0, fmt.Errorf("count: %w", commands.ErrUnknownOutcome)
@@ -141,7 +141,7 @@ func (unsureUsage) CountSearch(context.Context, string, time.Time, int64) (int64
 
 func TestASearchWhoseCountIsNotKnownIs503(t *testing.T) {
 	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { d.UsageDesk = unsureUsage{d.UsageDesk} }
+		set.deps = func(d *readapi.Deps) { d.Quotas = unsureUsage{d.Quotas} }
 	})
 	s.account(plan.Free, 50).get("/v1/search?q=acme").refused(t, http.StatusServiceUnavailable, "upstream_failed")
 }

@@ -1,7 +1,6 @@
 package readapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,13 +14,11 @@ import (
 	"letterhead/domain/usage"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/ratelimit"
 	"letterhead/internal/searchindex"
-	"letterhead/internal/sqlstore"
 	"letterhead/internal/variants"
-	"letterhead/projections"
 	"letterhead/projections/changes"
 	"letterhead/readapi/logo"
+	"letterhead/readapi/lookup"
 )
 
 // Code is the machine-readable name of an error. The codes are part of the service's contract.
@@ -72,6 +69,9 @@ const statusClientGone = 499
 // errClientGone: the caller left before the first byte of the answer.
 var errClientGone = errors.New("client has gone")
 
+// errOverloaded is the reason of a refusal before a request runs.
+var errOverloaded = errors.New("too many requests are waiting for another part")
+
 // Details accompany some errors.
 type Details struct {
 	Balance    *int64 `json:"balance,omitempty"`     // credits left to spend; negative after a refund of spent credits
@@ -99,44 +99,6 @@ func (p *Problem) Error() string {
 }
 
 func (p *Problem) Unwrap() error { return p.cause }
-
-// Errors that only Lookup returns.
-var (
-	// ErrNoSuchBrand: no brand has this id. A withdrawn brand is reported like this, too, because the
-	// index no longer finds it by its id: by id the answer is not_found, by domain, which leads to the
-	// brand's stream, no_brand_data (brand.ErrWithdrawn). Both are a 404 without charge or crawl. Only
-	// for a short time after an answer does the id still lead to the domain, and to its answer.
-	ErrNoSuchBrand = errors.New("no brand with that id")
-	// ErrNotHeld: the index does not have the domain, and the caller did not want a crawl.
-	ErrNotHeld = errors.New("the index does not hold that domain")
-)
-
-// CrawlError is the error of a look-up that ended with a failed crawl: its own, a joined one, or a
-// remembered one.
-type CrawlError struct {
-	Outcome string    // timeout, blocked, fetch_failed, dns, no_data
-	Until   time.Time // of a remembered failure: when the domain may be crawled again; otherwise zero
-}
-
-func (e *CrawlError) Error() string {
-	if e.Until.IsZero() {
-		return "crawl ended with " + e.Outcome
-	}
-	return fmt.Sprintf("last crawl ended with %s, remembered until %s", e.Outcome, e.Until.Format(time.RFC3339))
-}
-
-// LimitError is the error of a look-up beyond a live-crawl limit.
-type LimitError struct {
-	Service  bool // the limit of the whole service, not the account's own
-	Decision ratelimit.Decision
-}
-
-func (e *LimitError) Error() string {
-	if e.Service {
-		return fmt.Sprintf("service-wide ceiling of %d live crawls a minute", e.Decision.Limit)
-	}
-	return fmt.Sprintf("account's limit of %d live crawls a minute", e.Decision.Limit)
-}
 
 // invalidRequest returns a 400 whose message names the required change.
 func invalidRequest(format string, args ...any) *Problem {
@@ -167,11 +129,12 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 	var (
 		problem    *Problem
 		credits    *account.InsufficientCreditsError
-		crawl      *CrawlError
+		crawl      *lookup.CrawlError
 		remembered *brand.RememberedError
-		limit      *LimitError
+		limit      *lookup.LimitError
 		domain     *brand.InvalidDomainError
 		loading    *streamwriter.LoadingError
+		size       *lookup.BatchSizeError
 	)
 	switch {
 	case errors.As(err, &problem):
@@ -181,15 +144,20 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 	case errors.As(err, &crawl):
 		return crawlProblem(crawl, now)
 	case errors.As(err, &remembered):
-		return crawlProblem(&CrawlError{Outcome: remembered.Outcome, Until: remembered.Until}, now)
+		return crawlProblem(&lookup.CrawlError{Outcome: remembered.Outcome, Until: remembered.Until}, now)
 	case errors.As(err, &limit):
 		return limitProblem(limit, now)
 	case errors.As(err, &domain):
 		// No cause: the log must not repeat identifiers, which may be e-mail addresses.
 		return &Problem{Status: http.StatusBadRequest, Code: CodeInvalidDomain, Message: domain.Sentence}
-	case errors.Is(err, ErrNoSuchBrand):
+	case errors.As(err, &size):
+		return invalidRequest("The identifiers name %d different domains; the plan looks up at most %d in one batch. Send fewer.", size.Domains, size.Limit)
+	case errors.Is(err, lookup.ErrNotStarted):
+		return &Problem{Status: http.StatusGatewayTimeout, Code: CodeTimeout,
+			Message: "The batch ran out of time before this item was tried. Send it again."}
+	case errors.Is(err, lookup.ErrNoSuchBrand):
 		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "No brand has that id. Look the brand up by its domain.", cause: err}
-	case errors.Is(err, ErrNotHeld):
+	case errors.Is(err, lookup.ErrNotIndexed):
 		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "The index does not hold that domain. GET crawls it.", cause: err}
 	case errors.Is(err, brand.ErrWithdrawn):
 		return &Problem{Status: http.StatusNotFound, Code: CodeNoBrandData, Message: "The owner of that brand had it taken out of the index.", cause: err}
@@ -211,11 +179,7 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		return unavailable(messageLoading, loading.RetryAfter, err)
 	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, changes.ErrTooMany):
 		return unavailable(messageBusy, retryBusy, err)
-	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed),
-		errors.Is(err, ratelimit.ErrUnavailable), errors.Is(err, sqlstore.ErrUnavailable), errors.Is(err, projections.ErrNotReady),
-		errors.Is(err, projections.ErrRetired), errors.Is(err, projections.ErrNewerRelease), errors.Is(err, sqlstore.ErrClosed), errors.Is(err, errBehind),
-		errors.Is(err, commands.ErrKeysUnknown), errors.Is(err, searchindex.ErrUnavailable), errors.Is(err, searchindex.ErrClosed),
-		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // of a part; a client that left is detected earlier
+	case lookup.Unavailable(err), errors.Is(err, searchindex.ErrUnavailable), errors.Is(err, searchindex.ErrClosed):
 		return unavailable(messageUnavailable, retryUnavailable, err)
 	default:
 		return internalError(err)
@@ -228,9 +192,6 @@ func isOfTheLog(err error) bool {
 	return errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrClosed) ||
 		errors.Is(err, commands.ErrUnknownOutcome)
 }
-
-// errBehind: the index lags behind the log, so it is unknown whether a brand exists.
-var errBehind = errors.New("the index of brands is behind the log")
 
 // withoutCredits removes the sentence about credits, for requests that are always free.
 func (p *Problem) withoutCredits() *Problem {
@@ -261,7 +222,7 @@ func insufficientCredits(e *account.InsufficientCreditsError, billingURL string)
 
 // crawlProblem reports a failed crawl. A remembered failure answers 503 if trying again later may
 // help, and otherwise repeats its first answer.
-func crawlProblem(e *CrawlError, now time.Time) *Problem {
+func crawlProblem(e *lookup.CrawlError, now time.Time) *Problem {
 	p := &Problem{cause: e}
 	switch e.Outcome {
 	case brand.DNS:
@@ -286,7 +247,7 @@ func crawlProblem(e *CrawlError, now time.Time) *Problem {
 	return p
 }
 
-func limitProblem(e *LimitError, now time.Time) *Problem {
+func limitProblem(e *lookup.LimitError, now time.Time) *Problem {
 	wait := e.Decision.RetryAfter(now)
 	if e.Service {
 		return unavailable("The service is crawling as many new domains as it may in this minute. Send the request again after Retry-After; domains in the index are served as usual.", wait, e)

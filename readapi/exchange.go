@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/readapi/lookup"
 )
 
 // exchange is one request and its answer, from the router to the log line. It is the ResponseWriter of
@@ -87,8 +88,8 @@ var (
 	noSniff      = []string{"nosniff"}
 	anyOrigin    = []string{"*"}
 	exposed      = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, Retry-After, X-Cache, X-Api-Key-Status"}
-	cacheHit     = []string{string(Hit)}
-	cacheMiss    = []string{string(Miss)}
+	cacheHit     = []string{string(lookup.Hit)}
+	cacheMiss    = []string{string(lookup.Miss)}
 	bearer       = []string{"Bearer"}
 
 	connectionClose = []string{"close"}

@@ -227,7 +227,7 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	run("recorder", s.recorder.Run)
 	must(s.runner.CatchUp(ctx))
 	return readapi.Deps{
-		Desk: s.desk, UsageDesk: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: brandIndex, Keys: directory,
+		Credits: s.desk, Quotas: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: brandIndex, Keys: directory,
 		Usage: used, Search: found, Assets: s.assets, Logos: newStudio(t, s.assets), Changes: s.tail, Counters: counters,
 	}
 }

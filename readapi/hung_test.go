@@ -26,6 +26,7 @@ import (
 	"letterhead/projections/changes"
 	"letterhead/projections/keys"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 // Fake parts of a node whose clock a test can stop: one key, an empty index, and a log that can hang.
@@ -34,7 +35,7 @@ type (
 	emptyIndex  struct{}
 	noRecorder  struct{}
 	noUsage     struct{ readapi.UsageCounts }
-	noUsageDesk struct{ readapi.UsageDesk }
+	noUsageDesk struct{ readapi.Quotas }
 	noAssets    struct{ readapi.AssetStore }
 )
 
@@ -101,7 +102,7 @@ func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
 				_, err = desk.GrantCredits(ctx, commands.GrantCredits{Request: operator(), AccountID: id, Kind: account.KindTopup, Credits: 10, PaymentID: "p"})
 				must(err)
 				api, err := readapi.New(readapi.Config{BaseURL: baseURL}, readapi.Deps{
-					Desk: desk, UsageDesk: noUsageDesk{}, Recorder: noRecorder{}, Brands: b, Index: emptyIndex{},
+					Credits: desk, Quotas: noUsageDesk{}, Recorder: noRecorder{}, Brands: b, Index: emptyIndex{},
 					Keys:  oneKey{keys.Key{ID: "k", AccountID: id, Plan: plan.Growth, AccountStatus: string(account.Active)}},
 					Usage: noUsage{}, Search: noSearch{}, Assets: noAssets{}, Logos: newStudio(t, openAssets(t, ctx, t.TempDir())), Changes: tail, Counters: counters,
 				})
@@ -180,7 +181,7 @@ func TestUnitsAreGivenBackWithinABound(t *testing.T) {
 
 // deskWithoutLog cannot charge, and counts the requests for an account's standing.
 type deskWithoutLog struct {
-	readapi.Desk
+	lookup.Credits
 	asked atomic.Int64
 }
 
@@ -191,14 +192,14 @@ func (d *deskWithoutLog) ChargeLookup(ctx context.Context, in commands.ChargeLoo
 
 func (d *deskWithoutLog) Standing(ctx context.Context, accountID string) (commands.Standing, error) {
 	d.asked.Add(1)
-	return d.Desk.Standing(ctx, accountID)
+	return d.Credits.Standing(ctx, accountID)
 }
 
 // After the log has failed, the answer does not wait for it again to report the credits.
 func TestADeskWhoseLogHasFailedIsNotAskedForTheCredits(t *testing.T) {
 	desk := &deskWithoutLog{}
 	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { desk.Desk, d.Desk = d.Desk, desk }
+		set.deps = func(d *readapi.Deps) { desk.Credits, d.Credits = d.Credits, desk }
 	})
 	c := s.account(plan.Growth, 10)
 	s.known("acme.com", record("acme"))

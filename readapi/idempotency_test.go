@@ -21,6 +21,7 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 // keyed returns a request of the customer's with an idempotency key.
@@ -226,7 +227,7 @@ func (c *customer) unreserved(credits int64) {
 
 // steppingDesk lets a test intervene between earlier charges and current ones.
 type steppingDesk struct {
-	readapi.Desk
+	lookup.Credits
 	recalled   func() // called after nothing was found under a key
 	held       func() // called before a credit is held
 	charged    func(context.Context, commands.ChargeLookup)
@@ -234,7 +235,7 @@ type steppingDesk struct {
 }
 
 func (d *steppingDesk) Recall(ctx context.Context, in commands.Recall) ([]commands.Receipt, error) {
-	receipts, err := d.Desk.Recall(ctx, in)
+	receipts, err := d.Credits.Recall(ctx, in)
 	if err == nil && len(receipts) == 0 && d.recalled != nil {
 		d.recalled()
 	}
@@ -242,7 +243,7 @@ func (d *steppingDesk) Recall(ctx context.Context, in commands.Recall) ([]comman
 }
 
 func (d *steppingDesk) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
-	receipt, err := d.Desk.ChargeLookup(ctx, in)
+	receipt, err := d.Credits.ChargeLookup(ctx, in)
 	if err == nil && d.charged != nil {
 		d.charged(ctx, in)
 	}
@@ -253,11 +254,11 @@ func (d *steppingDesk) HoldCredits(ctx context.Context, in commands.HoldCredits)
 	if d.held != nil {
 		d.held()
 	}
-	return d.Desk.HoldCredits(ctx, in)
+	return d.Credits.HoldCredits(ctx, in)
 }
 
 func (d *steppingDesk) ReverseUndelivered(in commands.UndeliveredCharge) error {
-	err := d.Desk.ReverseUndelivered(in)
+	err := d.Credits.ReverseUndelivered(in)
 	if d.handedBack != nil {
 		d.handedBack()
 	}
@@ -270,7 +271,7 @@ func TestAKeyUsedForTwoRequestsAtOnceIs400ForOneOfThem(t *testing.T) {
 	var both sync.WaitGroup
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Desk = &steppingDesk{Desk: d.Desk, recalled: func() { both.Done(); both.Wait() }}
+			d.Credits = &steppingDesk{Credits: d.Credits, recalled: func() { both.Done(); both.Wait() }}
 		}
 	})
 	s.known("acme.com", record("acme"))
@@ -304,7 +305,7 @@ func TestAClientWhoLeftAndAsksAgainUnderItsKeyPaysOnce(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
 			var second atomic.Bool
-			d.Desk = &steppingDesk{Desk: d.Desk,
+			d.Credits = &steppingDesk{Credits: d.Credits,
 				charged: func(context.Context, commands.ChargeLookup) {
 					if !second.Swap(true) {
 						close(charged)
@@ -344,7 +345,7 @@ func TestAKeyWhoseChargeWasHandedBackChargesAgain(t *testing.T) {
 	var second atomic.Bool
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Desk = &desk{Desk: d.Desk, charged: func(ctx context.Context) {
+			d.Credits = &desk{Credits: d.Credits, charged: func(ctx context.Context) {
 				if !second.Swap(true) {
 					charged <- struct{}{}
 					<-ctx.Done()
@@ -485,7 +486,9 @@ func (a *audience) charged(ctx context.Context, in commands.ChargeLookup) {
 }
 
 // desk reports every charge to the audience.
-func (a *audience) desk(d *readapi.Deps) { d.Desk = &steppingDesk{Desk: d.Desk, charged: a.charged} }
+func (a *audience) desk(d *readapi.Deps) {
+	d.Credits = &steppingDesk{Credits: d.Credits, charged: a.charged}
+}
 
 // everyKeyIsPaidOnce sends look-ups of every kind under few keys from many clients, most of whom
 // leave. All answers under a key are the same, with one charge; a key without an answer has at most

@@ -57,7 +57,7 @@ func TestWhileAnAccountIsLoaded_RequestsAre503WithRetryAfter(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			d.Desk = desk
+			d.Credits = desk
 		}
 	})
 	const charges = 2500 // more than the page of a stream that a desk reads at a time

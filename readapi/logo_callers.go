@@ -138,7 +138,7 @@ func (x *exchange) withinAllowance(ctx context.Context, caller Caller, out *logo
 	ctx, cancel := context.WithTimeout(ctx, allowanceWithin)
 	defer cancel()
 	at := x.api.now()
-	err := x.api.usageDesk.CountLogo(ctx, caller.AccountID, at, caller.Plan.LogosPerMonth)
+	err := x.api.quotas.CountLogo(ctx, caller.AccountID, at, caller.Plan.LogosPerMonth)
 	if err == nil {
 		out.Counted = at
 		return true
@@ -157,7 +157,7 @@ func (x *exchange) handBackLogo(who logoCaller, fault error) {
 		return
 	}
 	if problemOf(fault, x.api.now(), x.api.billingURL).Status >= http.StatusInternalServerError {
-		x.api.usageDesk.ReturnLogo(who.Caller.AccountID, who.Counted)
+		x.api.quotas.ReturnLogo(who.Caller.AccountID, who.Counted)
 	}
 }
 

@@ -486,7 +486,7 @@ func TestAKeyThatCannotBeCheckedIsNotUsed(t *testing.T) {
 
 // awayUsage is a usage desk whose log is unavailable or hangs.
 type awayUsage struct {
-	readapi.UsageDesk
+	readapi.Quotas
 	hung atomic.Bool
 }
 
@@ -519,7 +519,7 @@ func TestALogoWhoseAllowanceCannotBeCheckedIsShown(t *testing.T) {
 			s.t.Error("nothing in the log")
 		}
 	}, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { desk.UsageDesk = d.UsageDesk; d.UsageDesk = desk }
+		set.deps = func(d *readapi.Deps) { desk.Quotas = d.Quotas; d.Quotas = desk }
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 	"letterhead/projections/brands"
 	"letterhead/readapi"
 	"letterhead/readapi/logo"
+	"letterhead/readapi/lookup"
 )
 
 // logoOf requests a logo as PNG with the customer's publishable key.
@@ -190,7 +191,7 @@ func TestAWithdrawnBrandShowsNoLogo(t *testing.T) {
 	t.Parallel()
 	index := &stale{}
 	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { index.BrandIndex, d.Index = d.Index, index }
+		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
 	})
 	c := s.account(plan.Growth, 50)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
@@ -211,7 +212,7 @@ func TestAWithdrawnBrandShowsNoLogo(t *testing.T) {
 }
 
 // behind is an index that never sees anything new.
-type behind struct{ readapi.BrandIndex }
+type behind struct{ lookup.Index }
 
 func (behind) Get(context.Context, string) (*brands.Entry, error) { return nil, brands.ErrNotFound }
 
@@ -364,7 +365,7 @@ func TestACrawlForALogoOutlivesItsClient(t *testing.T) {
 
 // downLog is BrandCommands with an unavailable log.
 type downLog struct {
-	readapi.BrandCommands
+	lookup.Brands
 	hangs bool
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/readapi/logo"
+	"letterhead/readapi/lookup"
 )
 
 const logoPath = "/logo/"
@@ -40,7 +41,7 @@ var (
 //
 // The whole request has the time of quick, plus the wait for a crawl if there is one.
 func (x *exchange) serveLogo() error {
-	whole, cancel := context.WithTimeout(x.request.Context(), x.api.quick+x.api.lookup.patience)
+	whole, cancel := context.WithTimeout(x.request.Context(), x.api.quick+x.api.logoWait)
 	defer cancel()
 	x.ctx = whole
 	quick, cancel := context.WithTimeout(whole, x.api.quick)
@@ -62,23 +63,33 @@ func (x *exchange) serveLogo() error {
 	return nil
 }
 
+// logoBrand is the brand that a logo is drawn for, as far as it is known.
+type logoBrand struct {
+	logo.Brand
+	crawl lookup.LogoCrawl
+	early bool // found before the index was filled at the start
+}
+
 // drawLogo answers an admitted request. quick limits the quick parts, within whole.
 func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, options logo.Options) error {
-	q := logoQuery{domain: x.domain, address: who.Address}
+	q := lookup.LogoQuery{Domain: x.domain, Address: who.Address}
 	if who.Keyed {
-		q.account, q.request = who.Caller.AccountID, x.command()
+		q.AccountID, q.Request = who.Caller.AccountID, x.command()
 	}
 	filled := x.api.filled() // before the index is read: events between the two would be missed
-	found, err := x.api.lookup.likeness(whole, quick, q)
+	answer, err := x.api.lookup.Logo(whole, quick, q)
 	if err != nil {
 		return err
 	}
-	found.early = !filled
+	found := logoBrand{Brand: logo.Brand{Domain: x.domain}, crawl: answer.Crawl, early: !filled}
+	if !answer.Looks.Restricted { // a restricted brand is drawn like an unknown one
+		found.Name, found.Logos = answer.Looks.Name, answer.Looks.Logos
+	}
 	drawing := quick
-	if found.crawl != crawlNone {
+	if found.crawl != lookup.NoCrawl {
 		drawing = whole
 	}
-	picture, err := x.api.logos.Draw(drawing, found.brand, options)
+	picture, err := x.api.logos.Draw(drawing, found.Brand, options)
 	if err != nil {
 		return err
 	}
@@ -104,7 +115,7 @@ func (x *exchange) parseLogo() (domain string, o logo.Options, err error) {
 
 // sendPicture answers with an image, or with 304 if the caller has it. A condition applies to answers
 // that would be 200 (RFC 9110, section 13.2.1): an image with status 404 stays a 404.
-func (x *exchange) sendPicture(p logo.Picture, found likeness, o logo.Options, who logoCaller) error {
+func (x *exchange) sendPicture(p logo.Picture, found logoBrand, o logo.Options, who logoCaller) error {
 	h := x.Header()
 	h[headerETag] = []string{p.ETag}
 	h["Cross-Origin-Resource-Policy"] = assetResource
@@ -113,7 +124,7 @@ func (x *exchange) sendPicture(p logo.Picture, found likeness, o logo.Options, w
 		h["Vary"] = varyAccept
 	}
 	switch {
-	case found.crawl.passing(), found.early && p.Fallback:
+	case found.crawl.Temporary(), found.early && p.Fallback:
 		h["Cache-Control"] = cacheNever
 	case who.KeyStatus != "":
 		h["Cache-Control"] = cacheBesideStatus
@@ -137,13 +148,13 @@ func (x *exchange) sendPicture(p logo.Picture, found likeness, o logo.Options, w
 }
 
 // noteLogo adds the kind of answer to the log.
-func (x *exchange) noteLogo(p logo.Picture, found likeness, who logoCaller) {
+func (x *exchange) noteLogo(p logo.Picture, found logoBrand, who logoCaller) {
 	shown := "brand"
 	if p.Fallback {
 		shown = "fallback"
 	}
 	x.notes = append(x.notes, slog.String("logo", shown))
-	if found.crawl != crawlNone {
+	if found.crawl != lookup.NoCrawl {
 		x.notes = append(x.notes, slog.String("crawl", string(found.crawl)))
 	}
 	if who.KeyStatus != "" {

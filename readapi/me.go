@@ -42,7 +42,7 @@ type accountKey struct {
 // read model, so that it reflects every answer sent before it.
 func (x *exchange) serveMe() error {
 	ctx, caller := x.context(), x.caller
-	standing, err := x.api.desk.Standing(ctx, caller.AccountID)
+	standing, err := x.api.credits.Standing(ctx, caller.AccountID)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (x *exchange) serveMe() error {
 	if err != nil {
 		return err
 	}
-	searches, err := x.api.usageDesk.Searches(ctx, caller.AccountID, standing.Month)
+	searches, err := x.api.quotas.Searches(ctx, caller.AccountID, standing.Month)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package readapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -13,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/internal/telemetry"
+	"letterhead/readapi/lookup"
 )
 
 // maxLoggedClientID limits the logged length of a client's own request id.
@@ -30,7 +30,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 				x.finish()
 				panic(thrown) // net/http's own way to cut a connection, without a log line
 			}
-			x.fail(&panicError{thrown: thrown, stack: debug.Stack()})
+			x.fail(&lookup.PanicError{Value: thrown, Stack: debug.Stack()})
 		}
 		x.finish()
 		if x.status == statusClientGone {
@@ -46,7 +46,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	operators := a.extra[r.URL.Path] != nil
 	if c := connOf(r.Context()); c != nil && !operators && !c.among.mayServe(c) {
 		x.Header()["Connection"] = connectionClose
-		x.fail(unavailable("Too many requests are under way. Send this one again.", retryBusy, errStuck))
+		x.fail(unavailable("Too many requests are under way. Send this one again.", retryBusy, errOverloaded))
 		return
 	}
 	if isPreflight(r) && !operators {
@@ -74,14 +74,6 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 func framingInDoubt(r *http.Request) bool {
 	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1)
 }
-
-// panicError is the value that a handler panicked with. It is never sent to the client.
-type panicError struct {
-	thrown any
-	stack  []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.thrown) }
 
 // finish counts and logs the answer. Neither path nor query are logged: identifiers may be e-mail
 // addresses, and keys may be anywhere.
@@ -117,9 +109,9 @@ func (x *exchange) finish() {
 		if x.problem.cause != nil {
 			optional("error", x.problem.cause.Error())
 		}
-		var p *panicError
+		var p *lookup.PanicError
 		if errors.As(x.problem, &p) {
-			optional("stack", string(p.stack))
+			optional("stack", string(p.Stack))
 		}
 	}
 	x.api.log.LogAttrs(ctx, level, "request", attrs...)

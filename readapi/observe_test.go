@@ -113,7 +113,7 @@ func TestEverythingThatIsWrongWithTheConfigurationIsReportedAtOnce(t *testing.T)
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, part := range []string{"BaseURL", "CrawlTimeout", "CrawlsPerMinute", "extra handler", "Desk", "Counters", "Assets", "Search"} {
+	for _, part := range []string{"BaseURL", "CrawlTimeout", "CrawlsPerMinute", "extra handler", "Credits", "Counters", "Assets", "Search"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not reported in: %v", part, err)
 		}

@@ -12,11 +12,12 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
 // outrun calls by between a look-up's decision to crawl and its request, like another node.
 type outrun struct {
-	readapi.BrandCommands
+	lookup.Brands
 	by func(domain string)
 	// asked is closed when the look-up has requested its crawl.
 	asked chan struct{}
@@ -26,7 +27,7 @@ type outrun struct {
 func (o *outrun) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (commands.Crawl, error) {
 	o.by(in.Domain)
 	defer o.once.Do(func() { close(o.asked) })
-	return o.BrandCommands.RequestCrawl(ctx, in)
+	return o.Brands.RequestCrawl(ctx, in)
 }
 
 // TestLosingTheRaceToAnotherNode: a look-up that decided to crawl but was slower than another answers
@@ -76,7 +77,7 @@ func TestLosingTheRaceToAnotherNode(t *testing.T) {
 				set.config.CrawlsPerMinute = 1
 				set.deps = func(d *readapi.Deps) {
 					var once sync.Once
-					d.Brands = &outrun{BrandCommands: d.Brands, asked: asked, by: func(domain string) { once.Do(func() { c.before(s, domain) }) }}
+					d.Brands = &outrun{Brands: d.Brands, asked: asked, by: func(domain string) { once.Do(func() { c.before(s, domain) }) }}
 				}
 			})
 			c.script(s.crawler, asked)

@@ -169,11 +169,10 @@ func (e *endpoint) letIn(x *exchange) *Problem {
 func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
 	ctx, cancel := context.WithTimeout(x.context(), checksWithin)
 	defer cancel()
-	leave, ok := x.api.checks.enter()
-	if !ok {
-		return unavailable("Too many requests wait for their keys to be checked. Send this one again.", retryBusy, errStuck)
+	if !x.api.checks.TryAcquire(1) {
+		return unavailable("Too many requests wait for their keys to be checked. Send this one again.", retryBusy, errOverloaded)
 	}
-	defer leave()
+	defer x.api.checks.Release(1)
 	return check(ctx)
 }
 

@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"context"
 	"errors"
 
 	"letterhead/commands"
@@ -52,7 +53,7 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 	allowed := x.caller.Plan.SearchesPerMonth
 	if allowed != plan.Unlimited {
 		// The count that this node has seen is enough: counts only grow, and CountSearch decides.
-		used, err := x.api.usageDesk.SearchesSeen(ctx, x.caller.AccountID, usage.MonthOf(now).String())
+		used, err := x.api.quotas.SearchesSeen(ctx, x.caller.AccountID, usage.MonthOf(now).String())
 		if err != nil {
 			return nil, err
 		}
@@ -67,9 +68,9 @@ func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err // the caller has left, so nothing counts
 	}
-	counting, cancel := afterwards(ctx, afterwardsWithin)
+	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwardsWithin)
 	defer cancel()
-	if _, err := x.api.usageDesk.CountSearch(counting, x.caller.AccountID, now, allowed); errors.Is(err, commands.ErrQuotaExceeded) {
+	if _, err := x.api.quotas.CountSearch(counting, x.caller.AccountID, now, allowed); errors.Is(err, commands.ErrQuotaExceeded) {
 		return nil, quotaExceeded(allowed, now, x.api.billingURL)
 	} else if err != nil {
 		return nil, err

@@ -244,7 +244,7 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	s.must(n.runner.CatchUp(ctx))
 	n.assets = openAssets(t, ctx, s.assets)
 	deps := readapi.Deps{
-		Desk: n.desk, UsageDesk: usageDesk, Recorder: n.recorder, Brands: n.brands, Index: index, Keys: directory,
+		Credits: n.desk, Quotas: usageDesk, Recorder: n.recorder, Brands: n.brands, Index: index, Keys: directory,
 		Usage: used, Search: noSearch{}, Assets: n.assets, Logos: newStudio(t, n.assets), Changes: n.tail, Counters: window,
 		CaughtUp: func(ctx context.Context) error {
 			head, err := log.Head(ctx)

@@ -49,7 +49,7 @@ func (s *service) handler() (http.Handler, error) {
 		return operatorsMux(operators), nil
 	}
 	deps := readapi.Deps{
-		Desk: s.desk, UsageDesk: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: s.brandReader, Keys: s.keys,
+		Credits: s.desk, Quotas: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: s.brandReader, Keys: s.keys,
 		Usage: s.usage, Search: s.search, Assets: s.assets, Logos: s.logos, Changes: s.changes, Counters: s.counters,
 		Filled: s.filled,
 	}

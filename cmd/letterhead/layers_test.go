@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +22,9 @@ var layers = map[string][]string{
 	"projections":  {"projections", "domain", "eventschemas", "internal"},
 	"starter":      {"starter", "eventschemas", "internal"},
 	"readapi":      {"readapi", "commands", "projections", "domain", "eventschemas", "internal"},
-	"workers":      {"commands", "projections", "domain", "eventschemas", "internal"},
+	// The metered look-up, which knows nothing of HTTP and of the other parts of the API.
+	"readapi/lookup": {"readapi/lookup", "commands", "projections", "domain", "eventschemas", "internal"},
+	"workers":        {"commands", "projections", "domain", "eventschemas", "internal"},
 	// What others would write: they know the events and nothing of the insides, and tests know the binary.
 	"examples": {"examples", "eventschemas"},
 	"e2e":      {"e2e"},
@@ -29,6 +32,11 @@ var layers = map[string][]string{
 	"tools": {"tools", "eventschemas", "internal"},
 	// The engine below the commands knows streams and decisions, and no use case and no credits.
 	"commands/streamwriter": {"eventschemas", "internal"},
+}
+
+// forbidden lists packages of others that a layer may not import, with the packages below them.
+var forbidden = map[string][]string{
+	"readapi/lookup": {"net/http", "github.com/gorilla/mux"},
 }
 
 func TestLayersImportOnlyWhatStandsBelow(t *testing.T) {
@@ -76,7 +84,7 @@ func TestLayersImportOnlyWhatStandsBelow(t *testing.T) {
 				return err
 			}
 			inner, ours := strings.CutPrefix(imported, "letterhead/")
-			if ours && !mayImport(folder, inner, allowed) {
+			if ours && !mayImport(folder, inner, allowed) || below(imported, forbidden[layer]) {
 				t.Errorf("%s imports %s, which its layer may not", filepath.ToSlash(file[len(root)+1:]), inner)
 			}
 		}
@@ -94,11 +102,14 @@ func TestLayersImportOnlyWhatStandsBelow(t *testing.T) {
 
 // mayImport also lets a worker use the packages below its own folder, and never another worker.
 func mayImport(folder, inner string, allowed []string) bool {
-	for _, prefix := range allowed {
-		if inner == prefix || strings.HasPrefix(inner, prefix+"/") {
-			return true
-		}
+	if below(inner, allowed) {
+		return true
 	}
 	parts := strings.SplitN(folder, "/", 3)
-	return len(parts) >= 2 && parts[0] == "workers" && strings.HasPrefix(inner+"/", "workers/"+parts[1]+"/")
+	return len(parts) >= 2 && parts[0] == "workers" && below(inner, []string{"workers/" + parts[1]})
+}
+
+// below reports whether a path is one of the prefixes, or below one.
+func below(path string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") })
 }

@@ -1,4 +1,4 @@
-package readapi
+package lookup
 
 import (
 	"context"
@@ -8,33 +8,25 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
+	"letterhead/domain/plan"
 	"letterhead/internal/ratelimit"
 	"letterhead/projections/brands"
 )
 
+// Limits of look-ups.
 const (
-	// maxCrawlTimeout limits the setting, so that a server's write timeout always covers it.
-	maxCrawlTimeout = 60 * time.Second
-	// outcomeGrace is the time for a crawl's outcome from the crawler's own deadline to the log and
+	// OutcomeGrace is the time for a crawl's outcome from the crawler's own deadline to the log and
 	// back.
-	outcomeGrace = 500 * time.Millisecond
-	// clientsGiveUp is when clients stop waiting for an answer (readings, "Crawl outcomes"). Every
-	// answer is sent before it, whatever hangs: the sum of a crawl and the work around it, giveWithin
-	// and creditsWithin is less, and so is that of quickWithin, afterwardsWithin and creditsWithin.
-	clientsGiveUp = 10 * time.Second
-	// quickWithin limits the whole of a request without a crawl, and each part before and after a
-	// crawl. A store that hangs for so long is unavailable.
-	quickWithin = 5 * time.Second
-	// afterwardsWithin limits work after a request's end that must not be left half done.
-	afterwardsWithin = 4 * time.Second
-	// giveWithin limits the return of units of the live-crawl limits, also after a request's end. A
+	OutcomeGrace = 500 * time.Millisecond
+	// ReturnWithin limits the return of units of the live-crawl limits, also after a request's end. A
 	// unit that is not returned by then stays taken until its minute is over.
-	giveWithin = 200 * time.Millisecond
+	ReturnWithin = 200 * time.Millisecond
 	// releaseWithin limits how long an answer waits for a hold to be released, within the request's
-	// time; after that the desk does it in the background.
+	// time; after that the release continues in the background.
 	releaseWithin = 500 * time.Millisecond
 	// caughtUpWithin limits the wait for the index before an id is reported as unknown.
 	caughtUpWithin = 2 * time.Second
@@ -54,6 +46,13 @@ const (
 	Hit  Cache = "HIT"  // from the index
 	Miss Cache = "MISS" // from a live crawl
 )
+
+// Caller is the account that pays for a look-up.
+type Caller struct {
+	AccountID string
+	KeyID     string
+	Plan      plan.Plan
+}
 
 // Query is the request for one look-up.
 type Query struct {
@@ -79,115 +78,125 @@ type Answer struct {
 	Remaining int64             // credits left after the look-up, never below zero
 }
 
-// Lookup is the metered use case: reserve a credit, find the brand or have it crawled, charge for it.
-type Lookup struct {
-	desk     Desk
-	brands   BrandCommands
-	index    BrandIndex
+// Config configures a Service. All fields are required.
+type Config struct {
+	CrawlTimeout    time.Duration // of a live crawl
+	LogoTimeout     time.Duration // how long a logo waits for a live crawl
+	Quick           time.Duration // limits everything but the crawl
+	CrawlsPerMinute int           // limit of live crawls of the whole service
+	Logger          *slog.Logger
+	Now             func() time.Time
+}
+
+// Service sells look-ups: it reserves a credit, finds the brand or has it crawled, and charges for it.
+type Service struct {
+	credits  Credits
+	brands   Brands
+	index    Index
 	changes  Changes
 	counters ratelimit.Counters
 	caughtUp func(ctx context.Context) error // nil if there are no other nodes
-	gates    gates
-	flights  flights
+
+	domains  keyLocks // domains whose crawl is being decided
+	keys     keyLocks // idempotency keys of running batches
+	overlaps overlaps
 	recent   recent
-	underway bulkhead
-	logos    bulkhead // logo requests that wait for a crawl
-	batches  bulkhead
-	accounts shares          // running batches, by account
-	keyed    gates           // running batches, by idempotency key
+	running  *semaphore.Weighted // look-ups
+	batches  *semaphore.Weighted
+	logos    *semaphore.Weighted // logo requests that wait for a crawl
+
 	stopping context.Context // canceled when the server begins to stop
 	stop     context.CancelFunc
-	timeout  time.Duration // of a crawl
-	patience time.Duration // of a logo request for a crawl
-	quick    time.Duration // of everything but the crawl
-	ceiling  int64
-	log      *slog.Logger
-	now      func() time.Time
+	config   Config
 }
 
-// newLookup requires a Config with its defaults filled in.
-func newLookup(cfg Config, deps Deps) *Lookup {
-	l := &Lookup{
-		desk: deps.Desk, brands: deps.Brands, index: deps.Index, changes: deps.Changes, counters: deps.Counters,
-		caughtUp: deps.CaughtUp, underway: bulkhead{limit: maxLookups}, logos: bulkhead{limit: maxLogoCrawls}, batches: bulkhead{limit: maxBatches}, accounts: shares{limit: maxAccountBatches},
-		timeout: cfg.CrawlTimeout, patience: cfg.LogoTimeout, quick: min(cfg.RequestTimeout, quickWithin), ceiling: int64(cfg.CrawlsPerMinute), log: cfg.Logger, now: cfg.Now,
+// New returns a Service.
+func New(cfg Config, parts Parts) *Service {
+	s := &Service{
+		credits: parts.Credits, brands: parts.Brands, index: parts.Index, changes: parts.Changes,
+		counters: parts.Counters, caughtUp: parts.CaughtUp,
+		running: semaphore.NewWeighted(maxLookups), batches: semaphore.NewWeighted(MaxBatches), logos: semaphore.NewWeighted(maxLogoCrawls),
+		config: cfg,
 	}
-	l.stopping, l.stop = context.WithCancel(context.Background()) // of the server, not of a request
-	return l
+	s.stopping, s.stop = context.WithCancel(context.Background()) // of the server, not of a request
+	return s
 }
+
+// Stop announces that the server is about to stop: batches start no further items, so that the running
+// ones end within the time of a single look-up.
+func (s *Service) Stop() { s.stop() }
 
 // Do looks up a brand. The answer may be sent to the caller: its charge is durable. If it can no
-// longer be sent, reverse it with HandBack.
+// longer be sent, reverse it with Reverse.
 //
 // Errors, all of them free of charge: *account.InsufficientCreditsError;
 // account.ErrIdempotencyMismatch, ErrSuspended, ErrClosed, ErrNotFound; commands.ErrBusy;
-// ErrNoSuchBrand; ErrNotHeld; brand.ErrWithdrawn; *LimitError; *CrawlError; eventlog.ErrUnavailable
-// and ratelimit.ErrUnavailable; ctx.Err(). problemOf maps them all.
-func (l *Lookup) Do(ctx context.Context, q Query) (Answer, error) {
+// ErrNoSuchBrand; ErrNotIndexed; brand.ErrWithdrawn; *LimitError; *CrawlError; eventlog.ErrUnavailable
+// and ratelimit.ErrUnavailable; ctx.Err().
+func (s *Service) Do(ctx context.Context, q Query) (Answer, error) {
 	defer q.Reservation.Drop() // no effect once a charge or a hold has used it
-	leave, ok := l.underway.enter()
-	if !ok {
-		return Answer{Domain: q.Identifier.Domain}, fmt.Errorf("%w: %w", commands.ErrBusy, errStuck)
+	if !s.running.TryAcquire(1) {
+		return Answer{Domain: q.Identifier.Domain}, fmt.Errorf("%w: %d look-ups are running", commands.ErrBusy, maxLookups)
 	}
-	defer leave()
+	defer s.running.Release(1)
 	if q.Once != nil && q.Reservation == nil && !q.Peek {
-		return l.doOnce(ctx, q)
+		return s.doOnce(ctx, q)
 	}
-	quick, cancel := context.WithTimeout(ctx, l.quick)
+	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
 	defer cancel()
 	if q.Peek {
-		return l.peek(quick, q)
+		return s.peek(quick, q)
 	}
-	return l.answer(ctx, quick, q)
+	return s.answer(ctx, quick, q)
 }
 
 // answer produces an answer and charges for it. quick limits everything but the crawl.
-func (l *Lookup) answer(ctx, quick context.Context, q Query) (Answer, error) {
+func (s *Service) answer(ctx, quick context.Context, q Query) (Answer, error) {
 	reservation := q.Reservation
 	defer func() { reservation.Drop() }()
 	var err error
 	if reservation == nil {
-		if reservation, err = l.desk.Reserve(quick, q.Caller.AccountID); err != nil {
+		if reservation, err = s.credits.Reserve(quick, q.Caller.AccountID); err != nil {
 			return Answer{Domain: q.Identifier.Domain}, err
 		}
 	}
-	entry, domain, err := l.find(quick, q.Identifier)
+	entry, domain, err := s.find(quick, q.Identifier)
 	if err != nil {
-		return Answer{Domain: domain}, l.refuse(quick, reservation, err)
+		return Answer{Domain: domain}, s.refuse(quick, reservation, err)
 	}
 	refresh := q.Refresh && q.Caller.Plan.Refresh
 	if entry != nil && !refresh {
-		answer, err := l.settle(quick, q, foundAt(entry), reservation, nil)
+		answer, err := s.settle(quick, q, foundAt(entry), reservation, nil)
 		if !errors.Is(err, commands.ErrOlderRecord) {
 			return answer, err
 		}
 		// Another node answered this account from the brand's stream, and the index lags.
-		if reservation, err = l.desk.Reserve(quick, q.Caller.AccountID); err != nil {
+		if reservation, err = s.credits.Reserve(quick, q.Caller.AccountID); err != nil {
 			return Answer{Domain: domain}, err
 		}
 	}
-	return l.live(ctx, quick, q, domain, refresh, reservation)
+	return s.live(ctx, quick, q, domain, refresh, reservation)
 }
 
 // refuse returns why a look-up is refused: lack of credits, which has precedence, or the given reason.
-func (l *Lookup) refuse(ctx context.Context, reservation *commands.Reservation, reason error) error {
-	if err := l.desk.Confirm(ctx, reservation); err != nil {
+func (s *Service) refuse(ctx context.Context, reservation *commands.Reservation, reason error) error {
+	if err := s.credits.Confirm(ctx, reservation); err != nil {
 		return err
 	}
 	return reason
 }
 
-// HandBack reverses the charge of an answer that was never sent, because its caller left before the
-// first byte. The desk continues after the request's end. A repeat charged nothing, so there is
+// Reverse reverses the charge of an answer that was never sent, because its caller left before the
+// first byte. The reversal continues after the request's end. A repeat charged nothing, so there is
 // nothing to reverse.
-func (l *Lookup) HandBack(ctx context.Context, q Query, answer Answer) {
+func (s *Service) Reverse(ctx context.Context, q Query, answer Answer) {
 	if answer.Charge == nil || answer.Charge.Repeated {
 		return
 	}
-	err := l.desk.ReverseUndelivered(commands.UndeliveredCharge{Request: q.Request, AccountID: q.Caller.AccountID, Receipt: *answer.Charge})
+	err := s.credits.ReverseUndelivered(commands.UndeliveredCharge{Request: q.Request, AccountID: q.Caller.AccountID, Receipt: *answer.Charge})
 	if err != nil {
 		// Support finds the charge in the ledger by the request's id.
-		l.log.ErrorContext(ctx, "charge of a caller who left is not reversed", "request_id", q.Request.ID,
+		s.config.Logger.ErrorContext(ctx, "charge of a caller who left is not reversed", "request_id", q.Request.ID,
 			"account", q.Caller.AccountID, "charge", answer.Charge.ChargeID, "error", err)
 	}
 }
@@ -195,22 +204,22 @@ func (l *Lookup) HandBack(ctx context.Context, q Query, answer Answer) {
 // find asks the index. It returns the entry if the index has one that is as new as the last answer and
 // that was not withdrawn since, the domain in any case, and ErrNoSuchBrand for an unknown id. Without
 // an entry the brand's own stream decides.
-func (l *Lookup) find(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
-	entry, domain, err := l.ask(ctx, id)
-	if entry != nil && (entry.Revision < l.recent.revision(domain) || l.changes.Withdrawn(domain)) {
+func (s *Service) find(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
+	entry, domain, err := s.ask(ctx, id)
+	if entry != nil && (entry.Revision < s.recent.revision(domain) || s.changes.Withdrawn(domain)) {
 		return nil, domain, nil // the index lags: no caller may pay for a record older than the last answer
 	}
 	return entry, domain, err
 }
 
-func (l *Lookup) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
+func (s *Service) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, string, error) {
 	if id.Kind == brand.BrandID {
-		entry, err := l.index.ByID(ctx, id.BrandID)
+		entry, err := s.index.ByID(ctx, id.BrandID)
 		if errors.Is(err, brands.ErrNotFound) {
-			if domain, ok := l.recent.domain(id.BrandID.String()); ok {
+			if domain, ok := s.recent.domain(id.BrandID.String()); ok {
 				return nil, domain, nil
 			}
-			entry, err = l.askAgain(ctx, id.BrandID)
+			entry, err = s.askAgain(ctx, id.BrandID)
 		}
 		if errors.Is(err, brands.ErrNotFound) {
 			return nil, "", ErrNoSuchBrand
@@ -220,7 +229,7 @@ func (l *Lookup) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, s
 		}
 		return entry, entry.Domain, nil
 	}
-	entry, err := l.index.Get(ctx, id.Domain)
+	entry, err := s.index.Get(ctx, id.Domain)
 	if errors.Is(err, brands.ErrNotFound) {
 		return nil, id.Domain, nil
 	}
@@ -231,29 +240,29 @@ func (l *Lookup) ask(ctx context.Context, id brand.Identifier) (*brands.Entry, s
 }
 
 // askAgain asks for an id once the index has the brands that other nodes may have answered already.
-func (l *Lookup) askAgain(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
-	if l.caughtUp == nil {
+func (s *Service) askAgain(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
+	if s.caughtUp == nil {
 		return nil, brands.ErrNotFound
 	}
-	if err := l.catchUp(ctx); err != nil {
+	if err := s.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	return l.index.ByID(ctx, id)
+	return s.index.ByID(ctx, id)
 }
 
 // catchUp waits until the index has the brands that other nodes may have answered already.
-func (l *Lookup) catchUp(ctx context.Context) error {
+func (s *Service) catchUp(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, caughtUpWithin)
 	defer cancel()
-	if err := l.caughtUp(waiting); err != nil {
+	if err := s.caughtUp(waiting); err != nil {
 		return fmt.Errorf("the index has not caught up: %w", errors.Join(errBehind, err))
 	}
 	return nil
 }
 
 // peek reports whether the index has a brand, with its record.
-func (l *Lookup) peek(ctx context.Context, q Query) (Answer, error) {
-	entry, domain, err := l.find(ctx, q.Identifier)
+func (s *Service) peek(ctx context.Context, q Query) (Answer, error) {
+	entry, domain, err := s.find(ctx, q.Identifier)
 	if err != nil {
 		return Answer{Domain: domain}, err
 	}
@@ -262,26 +271,26 @@ func (l *Lookup) peek(ctx context.Context, q Query) (Answer, error) {
 		answer.Body = entry.Body
 	} else {
 		// The index may lag behind the log: a brand that was just answered is known.
-		state, err := l.brands.State(ctx, domain)
+		state, err := s.brands.State(ctx, domain)
 		switch {
 		case err != nil:
 			return Answer{Domain: domain}, err
 		case state.Withdrawn():
 			return Answer{Domain: domain}, brand.ErrWithdrawn
 		case !state.Known():
-			return Answer{Domain: domain}, ErrNotHeld
+			return Answer{Domain: domain}, ErrNotIndexed
 		}
 		answer.Body = brands.Render(state.View())
 	}
-	if answer.Remaining, err = l.Credits(ctx, q.Caller.AccountID); err != nil {
+	if answer.Remaining, err = s.Credits(ctx, q.Caller.AccountID); err != nil {
 		return Answer{Domain: domain}, err
 	}
 	return answer, nil
 }
 
 // Credits returns the value of X-Credits-Remaining: the balance, never below zero.
-func (l *Lookup) Credits(ctx context.Context, accountID string) (int64, error) {
-	standing, err := l.desk.Standing(ctx, accountID)
+func (s *Service) Credits(ctx context.Context, accountID string) (int64, error) {
+	standing, err := s.credits.Standing(ctx, accountID)
 	if err != nil {
 		return 0, err
 	}
@@ -308,9 +317,9 @@ func foundAt(entry *brands.Entry) found {
 }
 
 // foundIn takes the record from the brand's own stream, which the index may not have processed yet.
-func (l *Lookup) foundIn(state *brand.Brand, cache Cache) found {
+func (s *Service) foundIn(state *brand.Brand, cache Cache) found {
 	view := state.View()
-	l.recent.note(view)
+	s.recent.note(view)
 	return found{
 		cache: cache, id: view.ID, domain: view.Domain, revision: view.Revision,
 		logo: view.Record.HasLogo(), looks: brands.LooksOf(view), body: brands.Render(view), stream: true,
@@ -319,40 +328,34 @@ func (l *Lookup) foundIn(state *brand.Brand, cache Cache) found {
 
 // settle charges for the record, if it has a logo: from the reservation, or from the hold if there was
 // a crawl. Without a logo the answer is free.
-func (l *Lookup) settle(ctx context.Context, q Query, f found, reservation *commands.Reservation, hold *openHold) (Answer, error) {
+func (s *Service) settle(ctx context.Context, q Query, f found, reservation *commands.Reservation, hold *openHold) (Answer, error) {
 	answer := Answer{Domain: f.domain, Body: f.body, Cache: f.cache}
 	if !f.logo {
-		err := l.refuse(ctx, reservation, nil)
+		err := s.refuse(ctx, reservation, nil)
 		if err != nil {
 			return Answer{Domain: f.domain}, err
 		}
 		reservation.Drop()
 		hold.release(ctx)
-		answer.Remaining, err = l.Credits(ctx, q.Caller.AccountID)
+		answer.Remaining, err = s.Credits(ctx, q.Caller.AccountID)
 		return answer, err
 	}
 	charge := commands.ChargeLookup{
 		Request: q.Request, AccountID: q.Caller.AccountID, Reservation: reservation,
 		BrandID: f.id, Domain: f.domain, RecordRevision: f.revision, FromStream: f.stream, HoldID: hold.holdID(), KeyID: q.Caller.KeyID, Once: q.Once,
 	}
-	receipt, err := l.desk.ChargeLookup(ctx, charge)
+	receipt, err := s.credits.ChargeLookup(ctx, charge)
 	if err != nil {
 		return Answer{Domain: f.domain}, err
 	}
 	if receipt.Repeated && q.Once != nil {
 		// Another look-up with the key was faster, and its charged record is the answer of both. The
 		// hold is still open, and live releases it.
-		answer, err = l.Repeat(ctx, receipt)
+		answer, err = s.Repeat(ctx, receipt)
 		answer.Cache = f.cache
 		return answer, err
 	}
 	hold.captured()
 	answer.Charge, answer.Remaining = &receipt, max(0, receipt.Remaining)
 	return answer, nil
-}
-
-// afterwards returns a context for work that must happen even if the request is over: it ignores the
-// request's end and has its own deadline.
-func afterwards(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), within)
 }

@@ -1,17 +1,21 @@
 package readapi
 
-import "testing"
+import (
+	"testing"
+
+	"letterhead/readapi/lookup"
+)
 
 // Whatever hangs, an answer is sent before its client gives up: the limits along the way are added up.
 func TestEveryAnswerLeavesBeforeItsClientGivesUp(t *testing.T) {
 	cfg := Config{}.withDefaults()
-	crawls := cfg.RequestTimeout + giveWithin + creditsWithin
+	crawls := cfg.RequestTimeout + lookup.ReturnWithin + creditsWithin
 	searches := min(cfg.RequestTimeout, quickWithin) + afterwardsWithin + creditsWithin
 	if crawls >= clientsGiveUp || searches >= clientsGiveUp {
 		t.Errorf("a look-up may take %s and a search %s, and clients wait %s", crawls, searches, clientsGiveUp)
 	}
 	// Within the time of the request.
-	if besides := cfg.RequestTimeout - cfg.CrawlTimeout; outcomeGrace >= besides || checksWithin >= quickWithin {
-		t.Errorf("%s beside a crawl for the grace of its outcome of %s", besides, outcomeGrace)
+	if besides := cfg.RequestTimeout - cfg.CrawlTimeout; lookup.OutcomeGrace >= besides || checksWithin >= quickWithin {
+		t.Errorf("%s beside a crawl for the grace of its outcome of %s", besides, lookup.OutcomeGrace)
 	}
 }

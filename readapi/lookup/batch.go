@@ -1,4 +1,4 @@
-package readapi
+package lookup
 
 import (
 	"context"
@@ -18,21 +18,15 @@ import (
 )
 
 const (
-	// batchLanes limits how many items of a batch are looked up, and how many credits are reserved for
+	// batchParallelism limits how many items of a batch are looked up, and how many credits are reserved for
 	// it, at a time (readings, "Batch deadline").
-	batchLanes = 5
-	// maxBatches limits the running batches in this process: their items take less than a third of
+	batchParallelism = 5
+	// MaxBatches limits the running batches in this process: their items take less than a third of
 	// maxLookups, so that single look-ups continue.
-	maxBatches = 512
-	// maxAccountBatches limits the batches of one account, including those that wait for another batch
-	// with the same key, and answers of up to 6 MiB that a slow client is still reading.
-	maxAccountBatches = maxBatches / 8
+	MaxBatches = 512
 	// maxItemTries limits how often an item is restarted because another node spent its credit first.
 	maxItemTries = 10
 )
-
-// errNotStarted: the batch ran out of time before the item was tried.
-var errNotStarted = errors.New("the batch ran out of time before the item was tried")
 
 // BatchQuery is a set of look-ups that are requested together.
 type BatchQuery struct {
@@ -63,8 +57,8 @@ type BatchAnswer struct {
 	domains   []*batchDomain
 }
 
-// BatchItem is the outcome of one identifier. Err is an error of Lookup.Do, a
-// *brand.InvalidDomainError, or reports that the item was not tried in time.
+// BatchItem is the outcome of one identifier. Err is an error of Service.Do,
+// *brand.InvalidDomainError, ErrNotStarted, or *PanicError.
 type BatchItem struct {
 	Identifier string // as sent
 	Domain     string // parsed; empty for an invalid domain or an unknown id
@@ -85,7 +79,7 @@ type batchDomain struct {
 func (d *batchDomain) become(look func() (Answer, error)) {
 	defer func() {
 		if thrown := recover(); thrown != nil { // nothing above this goroutine recovers, and the process would end
-			d.err = &panicError{thrown: thrown, stack: debug.Stack()}
+			d.err = &PanicError{Value: thrown, Stack: debug.Stack()}
 		}
 	}()
 	d.answer, d.err = look()
@@ -97,49 +91,48 @@ func (d *batchDomain) become(look func() (Answer, error)) {
 // has one. A panic affects only its own item.
 //
 // The answer may be sent to the caller: its charges are durable. If it can no longer be sent, reverse
-// them with HandBackBatch. Charges of a caller who leaves earlier are reversed here.
+// them with ReverseBatch. Charges of a caller who leaves earlier are reversed here.
 //
 // Under an idempotency key, items that were charged before are answered again, and the others are
 // looked up.
 //
-// Errors concern the whole batch, and are free of charge: a *Problem if there are more domains than
+// Errors concern the whole batch, and are free of charge: *BatchSizeError if there are more domains than
 // the plan allows; account.ErrIdempotencyMismatch; *account.InsufficientCreditsError if there is no
 // credit at all; account.ErrSuspended, ErrClosed, ErrNotFound; commands.ErrBusy;
 // eventlog.ErrUnavailable and those of the index, if they kept every domain from being looked up;
 // ctx.Err().
-func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
-	leave, ok := l.batches.enter()
-	if !ok {
-		return BatchAnswer{}, fmt.Errorf("%w: %w", commands.ErrBusy, errStuck)
+func (s *Service) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
+	if !s.batches.TryAcquire(1) {
+		return BatchAnswer{}, fmt.Errorf("%w: %d batches are running", commands.ErrBusy, MaxBatches)
 	}
-	defer leave()
+	defer s.batches.Release(1)
 	starting, cancel := context.WithTimeout(ctx, q.StartWithin)
 	defer cancel()
-	defer context.AfterFunc(l.stopping, cancel)() // a stopping server waits only for started items
+	defer context.AfterFunc(s.stopping, cancel)() // a stopping server waits only for started items
 	if q.Once != nil {
 		// Sequentially within this process, so that the second batch answers from the charges of the
 		// first. Between nodes each charge detects that.
-		leave, err := l.keyed.enter(starting, q.Caller.AccountID+string(q.Once.Key[:]))
+		unlock, err := s.keys.lock(starting, q.Caller.AccountID+string(q.Once.Key[:]))
 		if err != nil {
 			return BatchAnswer{}, err
 		}
-		defer leave()
+		defer unlock()
 	}
-	quick, cancel := context.WithTimeout(ctx, l.quick)
+	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
 	defer cancel()
-	answer, indexed, err := l.readBatch(quick, q.Identifiers)
+	answer, indexed, err := s.readBatch(quick, q.Identifiers)
 	if err != nil {
 		return BatchAnswer{}, err
 	}
 	if n := len(answer.domains); n > q.Caller.Plan.BatchSize {
-		return BatchAnswer{}, invalidRequest("The identifiers name %d different domains; the plan looks up at most %d in one batch. Send fewer.", n, q.Caller.Plan.BatchSize)
+		return BatchAnswer{}, &BatchSizeError{Domains: n, Limit: q.Caller.Plan.BatchSize}
 	}
-	waiting, err := l.recallBatch(quick, &q, answer.domains)
+	waiting, err := s.recallBatch(quick, &q, answer.domains)
 	if err != nil {
 		return BatchAnswer{}, err
 	}
 	if len(waiting) > 0 || len(answer.domains) == 0 {
-		first, err := l.firstCredit(quick, &q)
+		first, err := s.firstCredit(quick, &q)
 		switch {
 		case err == nil:
 			defer first.Drop() // no effect once an item has it
@@ -147,7 +140,7 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 			for _, d := range waiting {
 				d.err = err
 			}
-			if l.recallRefused(ctx, &q, answer.domains); allRefused(answer.domains) {
+			if s.recallRefused(ctx, &q, answer.domains); allRefused(answer.domains) {
 				return BatchAnswer{}, err
 			}
 			waiting = nil // paid items are answered all the same
@@ -156,24 +149,24 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 		}
 		if !indexed && len(waiting) > 0 {
 			// An unreachable index is detected once, not by every item.
-			if _, _, err := l.ask(quick, q.item(waiting[0].domain, nil).Identifier); err != nil {
+			if _, _, err := s.ask(quick, q.item(waiting[0].domain, nil).Identifier); err != nil {
 				return BatchAnswer{}, err
 			}
 		}
-		l.runBatch(ctx, starting, &q, waiting, first)
+		s.runBatch(ctx, starting, &q, waiting, first)
 	}
 	done := false
 	defer func() {
 		if !done { // even after a panic below
-			l.HandBackBatch(ctx, q, answer)
+			s.ReverseBatch(ctx, q, answer)
 		}
 	}()
-	l.recallRefused(ctx, &q, waiting)
+	s.recallRefused(ctx, &q, waiting)
 	if err = ctx.Err(); err == nil {
 		err = unreachable(answer.domains)
 	}
 	if err == nil {
-		answer.Remaining, err = l.batchCredits(ctx, &q, answer.domains)
+		answer.Remaining, err = s.batchCredits(ctx, &q, answer.domains)
 	}
 	if err != nil {
 		return BatchAnswer{}, err
@@ -184,12 +177,12 @@ func (l *Lookup) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) {
 }
 
 // firstCredit reserves the first item's credit, and confirms that it exists.
-func (l *Lookup) firstCredit(ctx context.Context, q *BatchQuery) (*commands.Reservation, error) {
-	first, err := l.desk.Reserve(ctx, q.Caller.AccountID)
+func (s *Service) firstCredit(ctx context.Context, q *BatchQuery) (*commands.Reservation, error) {
+	first, err := s.credits.Reserve(ctx, q.Caller.AccountID)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.desk.Confirm(ctx, first); err != nil {
+	if err := s.credits.Confirm(ctx, first); err != nil {
 		first.Drop()
 		return nil, err
 	}
@@ -198,11 +191,11 @@ func (l *Lookup) firstCredit(ctx context.Context, q *BatchQuery) (*commands.Rese
 
 // recallBatch answers again the domains that were charged under the batch's key, and returns the
 // others.
-func (l *Lookup) recallBatch(ctx context.Context, q *BatchQuery, domains []*batchDomain) (waiting []*batchDomain, err error) {
+func (s *Service) recallBatch(ctx context.Context, q *BatchQuery, domains []*batchDomain) (waiting []*batchDomain, err error) {
 	if q.Once == nil {
 		return domains, nil
 	}
-	receipts, err := l.Recall(ctx, q.Request, q.Caller, *q.Once)
+	receipts, err := s.Recall(ctx, q.Request, q.Caller, *q.Once)
 	if err != nil {
 		return nil, err
 	}
@@ -212,17 +205,17 @@ func (l *Lookup) recallBatch(ctx context.Context, q *BatchQuery, domains []*batc
 	}
 	var repeats sync.WaitGroup
 	defer repeats.Wait()
-	lanes := make(chan struct{}, batchLanes)
+	slots := make(chan struct{}, batchParallelism)
 	for _, d := range domains {
 		receipt, ok := charged[d.domain]
 		if !ok {
 			waiting = append(waiting, d)
 			continue
 		}
-		lanes <- struct{}{}
+		slots <- struct{}{}
 		repeats.Go(func() {
-			defer func() { <-lanes }()
-			d.become(func() (Answer, error) { return l.Repeat(ctx, receipt) })
+			defer func() { <-slots }()
+			d.become(func() (Answer, error) { return s.Repeat(ctx, receipt) })
 		})
 	}
 	return waiting, nil
@@ -230,7 +223,7 @@ func (l *Lookup) recallBatch(ctx context.Context, q *BatchQuery, domains []*batc
 
 // recallRefused answers domains that were refused for lack of credits but charged under the batch's
 // key in the meantime, by another node.
-func (l *Lookup) recallRefused(ctx context.Context, q *BatchQuery, domains []*batchDomain) {
+func (s *Service) recallRefused(ctx context.Context, q *BatchQuery, domains []*batchDomain) {
 	var refused []*batchDomain
 	for _, d := range domains {
 		if errors.Is(d.err, account.ErrInsufficientCredits) {
@@ -240,9 +233,9 @@ func (l *Lookup) recallRefused(ctx context.Context, q *BatchQuery, domains []*ba
 	if q.Once == nil || len(refused) == 0 {
 		return
 	}
-	quick, cancel := context.WithTimeout(ctx, l.quick)
+	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
 	defer cancel()
-	if _, err := l.recallBatch(quick, q, refused); err != nil {
+	if _, err := s.recallBatch(quick, q, refused); err != nil {
 		for _, d := range refused {
 			d.err = err // it is not known whether they were paid
 		}
@@ -254,10 +247,10 @@ func allRefused(domains []*batchDomain) bool {
 	return !slices.ContainsFunc(domains, func(d *batchDomain) bool { return !errors.Is(d.err, account.ErrInsufficientCredits) })
 }
 
-// HandBackBatch reverses the charges of an answer that was never sent, as HandBack does.
-func (l *Lookup) HandBackBatch(ctx context.Context, q BatchQuery, answer BatchAnswer) {
+// ReverseBatch reverses the charges of an answer that was never sent, as Reverse does.
+func (s *Service) ReverseBatch(ctx context.Context, q BatchQuery, answer BatchAnswer) {
 	for _, d := range answer.domains {
-		l.HandBack(ctx, q.item(d.domain, nil), d.answer)
+		s.Reverse(ctx, q.item(d.domain, nil), d.answer)
 	}
 }
 
@@ -276,7 +269,7 @@ func (a *BatchAnswer) fill() {
 
 // readBatch parses the identifiers, ids first, so that an id and its domain are one. indexed reports
 // that the index was asked for ids, and answered.
-func (l *Lookup) readBatch(ctx context.Context, identifiers []string) (answer BatchAnswer, indexed bool, err error) {
+func (s *Service) readBatch(ctx context.Context, identifiers []string) (answer BatchAnswer, indexed bool, err error) {
 	answer.Items = make([]BatchItem, len(identifiers))
 	parsed := make([]brand.Identifier, len(identifiers))
 	var ids []uuid.UUID
@@ -287,7 +280,7 @@ func (l *Lookup) readBatch(ctx context.Context, identifiers []string) (answer Ba
 			ids = append(ids, parsed[i].BrandID)
 		}
 	}
-	named, err := l.domainsOf(ctx, ids)
+	named, err := s.domainsOf(ctx, ids)
 	if err != nil {
 		return BatchAnswer{}, false, err
 	}
@@ -314,17 +307,17 @@ func (l *Lookup) readBatch(ctx context.Context, identifiers []string) (answer Ba
 
 // domainsOf returns the domains of brands by their ids; unknown ids are missing. If other nodes may
 // just have answered an id, it waits for the index once, for all of them.
-func (l *Lookup) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+func (s *Service) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
 	domains := make(map[uuid.UUID]string, len(ids))
 	find := func() (missing int, err error) {
 		for _, id := range ids {
 			if domains[id] != "" {
 				continue
 			}
-			entry, err := l.index.ByID(ctx, id)
+			entry, err := s.index.ByID(ctx, id)
 			switch {
 			case errors.Is(err, brands.ErrNotFound):
-				if domain, ok := l.recent.domain(id.String()); ok {
+				if domain, ok := s.recent.domain(id.String()); ok {
 					domains[id] = domain
 				} else {
 					missing++
@@ -338,10 +331,10 @@ func (l *Lookup) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]
 		return missing, nil
 	}
 	missing, err := find()
-	if err != nil || missing == 0 || l.caughtUp == nil {
+	if err != nil || missing == 0 || s.caughtUp == nil {
 		return domains, err
 	}
-	if err := l.catchUp(ctx); err != nil {
+	if err := s.catchUp(ctx); err != nil {
 		return nil, err
 	}
 	_, err = find()
@@ -354,9 +347,9 @@ func (l *Lookup) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]
 // One goroutine reserves credits and starts items, so that the credit of a failed look-up goes to the
 // next domain in order, and no other item can intervene between a refusal and the check whether an
 // item still has a credit.
-func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains []*batchDomain, first *commands.Reservation) {
+func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains []*batchDomain, first *commands.Reservation) {
 	waiting := slices.Clone(domains)
-	ended := make(chan *batchDomain, batchLanes)
+	ended := make(chan *batchDomain, batchParallelism)
 	refuse := func(err error) bool { // reports whether the error refuses all waiting items
 		if !errors.Is(err, account.ErrSuspended) && !errors.Is(err, account.ErrClosed) {
 			return false
@@ -367,36 +360,36 @@ func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains 
 		waiting = nil
 		return true
 	}
-	for underway := 0; ; {
-		if len(waiting) > 0 && underway < batchLanes && starting.Err() == nil {
+	for running := 0; ; {
+		if len(waiting) > 0 && running < batchParallelism && starting.Err() == nil {
 			next := waiting[0]
 			reservation, err := first, error(nil)
 			if first = nil; reservation == nil {
-				reservation, err = l.reserveNext(starting, q.Caller.AccountID)
+				reservation, err = s.reserveNext(starting, q.Caller.AccountID)
 			}
 			switch {
 			case err == nil:
 				waiting = waiting[1:]
 				next.tries++
-				underway++
+				running++
 				go func() {
-					l.runItem(ctx, q, next, reservation)
+					s.runItem(ctx, q, next, reservation)
 					ended <- next
 				}()
 				continue
 			case starting.Err() != nil, refuse(err):
 				continue
-			case underway == 0 || !errors.Is(err, account.ErrInsufficientCredits):
+			case running == 0 || !errors.Is(err, account.ErrInsufficientCredits):
 				next.err, waiting = err, waiting[1:]
 				continue
 			}
 			// Running items may free a credit.
 		}
-		if underway == 0 {
+		if running == 0 {
 			break
 		}
 		done := <-ended
-		underway--
+		running--
 		if !refuse(done.err) && errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
 			// Its credit was gone when it was to pay: another node spent it. It waits like all items
 			// without a credit.
@@ -406,32 +399,32 @@ func (l *Lookup) runBatch(ctx, starting context.Context, q *BatchQuery, domains 
 	}
 	for _, d := range waiting {
 		if d.err == nil {
-			d.err = errNotStarted
+			d.err = ErrNotStarted
 		}
 	}
 }
 
-func (l *Lookup) reserveNext(ctx context.Context, accountID string) (*commands.Reservation, error) {
-	quick, cancel := context.WithTimeout(ctx, l.quick)
+func (s *Service) reserveNext(ctx context.Context, accountID string) (*commands.Reservation, error) {
+	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
 	defer cancel()
-	return l.desk.Reserve(quick, accountID)
+	return s.credits.Reserve(quick, accountID)
 }
 
 // runItem looks up one domain.
-func (l *Lookup) runItem(ctx context.Context, q *BatchQuery, d *batchDomain, reservation *commands.Reservation) {
+func (s *Service) runItem(ctx context.Context, q *BatchQuery, d *batchDomain, reservation *commands.Reservation) {
 	ctx, cancel := context.WithTimeout(ctx, q.ItemWithin)
 	defer cancel()
-	d.become(func() (Answer, error) { return l.Do(ctx, q.item(d.domain, reservation)) })
+	d.become(func() (Answer, error) { return s.Do(ctx, q.item(d.domain, reservation)) })
 }
 
 // unreachable returns why not a single domain could be looked up, if an unavailable part of the
 // service is the reason for all that were tried.
 func unreachable(domains []*batchDomain) (reason error) {
 	for _, d := range domains {
-		if errors.Is(d.err, errNotStarted) {
+		if errors.Is(d.err, ErrNotStarted) {
 			continue
 		}
-		if d.err == nil || errors.As(d.err, new(*LimitError)) || problemOf(d.err, time.Time{}, "").Code != CodeUpstreamFailed {
+		if !Unavailable(d.err) {
 			return nil
 		}
 		if reason == nil {
@@ -443,10 +436,10 @@ func unreachable(domains []*batchDomain) (reason error) {
 
 // batchCredits returns the credits left after the batch. If the desk fails, it takes them from the
 // last charge.
-func (l *Lookup) batchCredits(ctx context.Context, q *BatchQuery, domains []*batchDomain) (int64, error) {
-	quick, cancel := context.WithTimeout(ctx, l.quick)
+func (s *Service) batchCredits(ctx context.Context, q *BatchQuery, domains []*batchDomain) (int64, error) {
+	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
 	defer cancel()
-	remaining, err := l.Credits(quick, q.Caller.AccountID)
+	remaining, err := s.Credits(quick, q.Caller.AccountID)
 	if err == nil || ctx.Err() != nil {
 		return remaining, err
 	}

@@ -1,4 +1,4 @@
-package readapi
+package lookup
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ func numbered(i int, revision uint64) brand.View {
 	return brand.View{ID: fmt.Sprint("id-", i), Domain: fmt.Sprint("domain-", i), Revision: revision}
 }
 
-func TestOnlyTheLatestAnswersAreRemembered(t *testing.T) {
+func TestRecent_PastItsLimit_ForgetsTheOldest(t *testing.T) {
 	var r recent
 	if _, ok := r.domain("id-0"); ok || r.revision("domain-0") != 0 {
 		t.Fatal("an empty memory remembers")
@@ -37,7 +37,7 @@ func TestOnlyTheLatestAnswersAreRemembered(t *testing.T) {
 
 // A repeatedly answered brand is remembered at its highest revision, wherever its earlier answers are
 // in the ring.
-func TestANewerAnswerTakesThePlaceOfTheOneBefore(t *testing.T) {
+func TestRecent_NewerAnswer_ReplacesTheOlderOne(t *testing.T) {
 	var r recent
 	for revision := uint64(1); revision <= 3; revision++ {
 		r.note(numbered(0, revision))

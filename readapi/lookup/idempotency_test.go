@@ -1,8 +1,8 @@
-package readapi
+package lookup
 
 import "testing"
 
-func TestDifferentRequestsHashDifferently(t *testing.T) {
+func TestHashRequest_DifferentParts_DifferentHashes(t *testing.T) {
 	seen := map[[32]byte][]string{}
 	for _, parts := range [][]string{
 		{"lookup"}, {"lookup", ""}, {"lookup", "", ""}, {"lookup", "a", "bc"}, {"lookup", "ab", "c"}, {"lookup", "abc"}, {"lookup", "c", "ab"}, {"lookupa", "bc"},

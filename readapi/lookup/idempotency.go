@@ -1,0 +1,170 @@
+package lookup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"sync"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/brand"
+	"letterhead/projections/brands"
+)
+
+// Kinds of requests that may have an idempotency key.
+const (
+	kindLookup = "lookup"
+	kindBatch  = "batch"
+)
+
+// OnceFor returns an idempotency key, given its hash, with the hash of a look-up.
+func OnceFor(key [sha256.Size]byte, q Query) *commands.Once {
+	// As parsed, not as sent: acme.com and https://acme.com/ are the same request, on /v1 and on /v2.
+	// An id is another request than its domain, because only the index could tell that they are the
+	// same.
+	identifier := q.Identifier.Domain
+	if q.Identifier.Kind == brand.BrandID {
+		identifier = q.Identifier.BrandID.URN()
+	}
+	return &commands.Once{Key: key, Request: hashRequest(kindLookup, identifier, strconv.FormatBool(q.Refresh))}
+}
+
+// OnceForBatch returns an idempotency key, given its hash, with the hash of a batch: the identifiers as
+// sent.
+func OnceForBatch(key [sha256.Size]byte, identifiers []string) *commands.Once {
+	return &commands.Once{Key: key, Request: hashRequest(kindBatch, identifiers...)}
+}
+
+// hashRequest hashes the inputs that determine the answer to a request. The API key is not one of
+// them: the account has its own stream, and all its keys may repeat a request. Each part is preceded
+// by its length, so that different lists of parts never give the same bytes.
+func hashRequest(kind string, parts ...string) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	write := func(part string) {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		h.Write(length[:])
+		h.Write([]byte(part))
+	}
+	write(kind)
+	for _, part := range parts {
+		write(part)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// doOnce looks up under an idempotency key. Lack of credits does not prevent a repeat: a look-up
+// without credits waits for the running look-ups of this process with the same key, one of which may
+// have the last credit, and then retries.
+func (s *Service) doOnce(ctx context.Context, q Query) (Answer, error) {
+	key := q.Caller.AccountID + string(q.Once.Key[:])
+	for {
+		o := s.overlaps.join(key)
+		answer, err := s.doOverlapping(ctx, q, key, o)
+		if !errors.Is(err, account.ErrInsufficientCredits) {
+			return answer, err
+		}
+		select {
+		case <-o.over:
+		case <-ctx.Done():
+			return answer, ctx.Err()
+		}
+		if !o.answered { // so that every round but the last follows an answer that some caller got
+			return s.recallOr(ctx, q, func(context.Context) (Answer, error) { return answer, err })
+		}
+	}
+}
+
+// doOverlapping looks up as part of an overlap.
+func (s *Service) doOverlapping(ctx context.Context, q Query, key string, o *overlap) (answer Answer, err error) {
+	defer func() { s.overlaps.leave(key, o, !errors.Is(err, account.ErrInsufficientCredits)) }()
+	return s.recallOr(ctx, q, func(quick context.Context) (Answer, error) { return s.answer(ctx, quick, q) })
+}
+
+// recallOr repeats the answer that was charged under the query's key, or else calls other.
+func (s *Service) recallOr(ctx context.Context, q Query, other func(quick context.Context) (Answer, error)) (Answer, error) {
+	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
+	defer cancel()
+	receipts, err := s.Recall(quick, q.Request, q.Caller, *q.Once)
+	if err != nil {
+		return Answer{Domain: q.Identifier.Domain}, err
+	}
+	if len(receipts) > 0 { // a single request was charged at most once
+		return s.Repeat(quick, receipts[0])
+	}
+	return other(quick)
+}
+
+// Recall returns the charges under an idempotency key, none for a key that is new or whose answers
+// cost nothing. The returned charges are no longer reversed: answer them with Repeat. A batch recalls
+// before it reserves credits, and passes Query.Once for each domain that was not charged.
+//
+// Errors: account.ErrIdempotencyMismatch if the key came with another request, and those of Do.
+func (s *Service) Recall(ctx context.Context, request commands.Request, caller Caller, once commands.Once) ([]commands.Receipt, error) {
+	return s.credits.Recall(ctx, commands.Recall{Request: request, AccountID: caller.AccountID, Once: once})
+}
+
+// Repeat answers from a receipt of Recall: the charged record, as it was then. It charges nothing, and
+// its Cache is Hit. A brand that its owner withdrew is not repeated.
+//
+// Errors: brand.ErrWithdrawn, eventlog.ErrUnavailable, ctx.Err().
+func (s *Service) Repeat(ctx context.Context, receipt commands.Receipt) (Answer, error) {
+	answer := Answer{Domain: receipt.Domain}
+	state, err := s.brands.State(ctx, receipt.Domain)
+	if err != nil {
+		return answer, err
+	}
+	if state.Withdrawn() {
+		return answer, brand.ErrWithdrawn
+	}
+	if state.View().Revision != receipt.RecordRevision {
+		if state, err = s.brands.StateAt(ctx, receipt.Domain, receipt.RecordRevision); err != nil {
+			return answer, err
+		}
+	}
+	answer.Body, answer.Cache = brands.Render(state.View()), Hit
+	answer.Charge, answer.Remaining = &receipt, max(0, receipt.Remaining)
+	return answer, nil
+}
+
+// overlaps are the running look-ups of this process with an idempotency key, by key.
+type overlaps struct {
+	mu      sync.Mutex
+	running map[string]*overlap
+}
+
+// overlap is a set of look-ups with one key that run at the same time.
+type overlap struct {
+	size     int
+	answered bool          // one of them has ended, and not for lack of credits
+	over     chan struct{} // closed when the last one has left; answered no longer changes then
+}
+
+func (all *overlaps) join(key string) *overlap {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.running == nil {
+		all.running = map[string]*overlap{}
+	}
+	o := all.running[key]
+	if o == nil {
+		o = &overlap{over: make(chan struct{})}
+		all.running[key] = o
+	}
+	o.size++
+	return o
+}
+
+func (all *overlaps) leave(key string, o *overlap, answered bool) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	o.answered = o.answered || answered
+	if o.size--; o.size == 0 {
+		delete(all.running, key)
+		close(o.over)
+	}
+}

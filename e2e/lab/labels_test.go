@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"letterhead/workers/crawl/accuracy/match"
+	"letterhead/tools/accuracy/match"
 )
 
 // Targets on labeled pages, as shares of what is judged.

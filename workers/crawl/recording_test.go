@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	recorded "letterhead/workers/crawl/accuracy/internet"
+	"letterhead/internal/testnet"
 )
 
 // play serves every host of a recording. It skips the test if the recordings
 // are missing.
 func (n *internet) play(name string) {
 	n.t.Helper()
-	sites, err := recorded.Recorded(unzip(n.t, testData(n.t), "recordings/"+name+".vcr.gz"))
+	sites, err := testnet.Recorded(unzip(n.t, testData(n.t), "recordings/"+name+".vcr.gz"))
 	if err != nil {
 		n.t.Fatalf("%s: %v", name, err)
 	}
@@ -25,15 +25,15 @@ func (n *internet) play(name string) {
 	}
 }
 
-// serveFolder serves a site of the accuracy command under its host name.
+// serveFolder serves a site of tools/accuracy under its host name.
 func (n *internet) serveFolder(site, host string) {
 	n.t.Helper()
-	written, err := recorded.New(n.authority)
+	written, err := testnet.New(n.authority)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(written.Close)
-	if err := written.ServeFolder(os.DirFS(filepath.Join("accuracy", "sites", site))); err != nil {
+	if err := written.ServeFolder(os.DirFS(filepath.Join("..", "..", "tools", "accuracy", "sites", site))); err != nil {
 		n.t.Fatalf("%s: %v", site, err)
 	}
 	n.serve(host, written)
@@ -43,8 +43,8 @@ func (n *internet) serveFolder(site, host string) {
 // if it is missing.
 func testData(t testing.TB) fs.FS {
 	t.Helper()
-	data, err := recorded.Data(filepath.Join("..", ".."))
-	if errors.Is(err, recorded.ErrNoData) {
+	data, err := testnet.Data(filepath.Join("..", ".."))
+	if errors.Is(err, testnet.ErrNoData) {
 		t.Skip(err)
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 	"letterhead/internal/resvg"
 	"letterhead/internal/testcert"
-	"letterhead/workers/crawl/accuracy/internet"
+	"letterhead/internal/testnet"
 )
 
 // options are the command's flags.
@@ -125,9 +125,9 @@ func newSuite(ctx context.Context, root string) (*suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &suite{files: os.DirFS(filepath.Join(root, "workers", "crawl", "accuracy")), renderer: renderer}
-	data, err := internet.Data(root)
-	if errors.Is(err, internet.ErrNoData) {
+	s := &suite{files: os.DirFS(filepath.Join(root, "tools", "accuracy")), renderer: renderer}
+	data, err := testnet.Data(root)
+	if errors.Is(err, testnet.ErrNoData) {
 		data, s.missing = nil, err
 	} else if err != nil {
 		return nil, err

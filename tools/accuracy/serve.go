@@ -24,8 +24,8 @@ import (
 
 	"letterhead/internal/process"
 	"letterhead/internal/testcert"
+	"letterhead/internal/testnet"
 	"letterhead/workers/crawl"
-	"letterhead/workers/crawl/accuracy/internet"
 	"letterhead/workers/crawl/logofinder"
 )
 
@@ -61,7 +61,7 @@ type stage struct {
 // crawl serves a label's page and crawls it. Errors: if it cannot be served.
 func (s *stage) crawl(ctx context.Context, l Label) (crawled, error) {
 	out := crawled{label: l, files: &shelf{held: map[string][]byte{}}}
-	n, err := internet.New(s.authority)
+	n, err := testnet.New(s.authority)
 	if err != nil {
 		return out, err
 	}
@@ -105,7 +105,7 @@ func (s *stage) crawl(ctx context.Context, l Label) (crawled, error) {
 }
 
 // served returns the document at a URL, or nil.
-func served(n *internet.Internet, address string) *html.Node {
+func served(n *testnet.Internet, address string) *html.Node {
 	r, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {
 		return nil
@@ -123,14 +123,14 @@ func served(n *internet.Internet, address string) *html.Node {
 }
 
 // serve serves a label's page.
-func (s *stage) serve(n *internet.Internet, l Label, at *url.URL) error {
+func (s *stage) serve(n *testnet.Internet, l Label, at *url.URL) error {
 	switch {
 	case l.Group == saved:
 		body, err := s.unzip(path.Join("pages", l.ID+".html.gz"))
 		if err != nil {
 			return err
 		}
-		n.ServeSaved(internet.Saved{URL: at, Body: body, Marks: l.isMark})
+		n.ServeSaved(testnet.Saved{URL: at, Body: body, Marks: l.isMark})
 		return nil
 	case l.Group == recorded:
 		recording, err := s.unzip(path.Join("recordings", l.ID+".vcr.gz"))
@@ -151,7 +151,7 @@ func (s *stage) serve(n *internet.Internet, l Label, at *url.URL) error {
 
 // serveWritten serves the label's own content: its response at its URL, and its
 // files by path, or by host and path for those of another host.
-func (l *Label) serveWritten(n *internet.Internet, at *url.URL) {
+func (l *Label) serveWritten(n *testnet.Internet, at *url.URL) {
 	host, home := l.Domain, "/"
 	if at != nil {
 		host, home = at.Host, at.RequestURI()

@@ -13,7 +13,7 @@
 //   - accent, shape, theme: thousands of real logo files with a known color, kind or background
 //
 // The pages of saved and recorded belong to others and are not part of the
-// repository; see internet.Data. If they are missing, the command reports that
+// repository; see testnet.Data. If they are missing, the command reports that
 // and scores the other groups.
 //
 // It prints a table of fields for each group and every miss, and writes a

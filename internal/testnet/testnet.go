@@ -1,9 +1,9 @@
-// Package internet is a closed test network inside one process: names,
+// Package testnet is a closed test network inside one process: names,
 // addresses that look public, and web servers, connected below the guard of
 // package safehttp at the interfaces intended for that. It serves saved pages,
 // recordings and folders of files, so that the whole crawl runs without a
 // network.
-package internet
+package testnet
 
 import (
 	"context"

@@ -10,7 +10,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
-	"letterhead/workers/crawl/accuracy/match"
+	"letterhead/tools/accuracy/match"
 )
 
 // sameAccent is the CIEDE2000 within which a color counts as the brand's.

@@ -1,4 +1,4 @@
-package internet_test
+package testnet_test
 
 import (
 	"bytes"
@@ -11,13 +11,13 @@ import (
 
 	"letterhead/internal/safehttp"
 	"letterhead/internal/testcert"
-	"letterhead/workers/crawl/accuracy/internet"
+	"letterhead/internal/testnet"
 )
 
 // browser is the production client on a test network.
 type browser struct {
 	t       *testing.T
-	net     *internet.Internet
+	net     *testnet.Internet
 	session *safehttp.Session
 }
 
@@ -27,7 +27,7 @@ func newBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := internet.New(authority)
+	n, err := testnet.New(authority)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ const page = `<!doctype html><link rel="icon" sizes="48x48" href="/favicon-48.pn
 func TestSavedPage_DistinctImagePerURL(t *testing.T) {
 	b := newBrowser(t)
 	at, _ := url.Parse("https://www.acme.com/start?lang=en")
-	b.net.ServeSaved(internet.Saved{URL: at, Body: []byte(page)})
+	b.net.ServeSaved(testnet.Saved{URL: at, Body: []byte(page)})
 	if r := b.get(at.String()); string(r.Body) != page {
 		t.Errorf("the page came as %.60q", r.Body)
 	}
@@ -144,7 +144,7 @@ func FuzzRecording(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	n, err := internet.New(authority)
+	n, err := testnet.New(authority)
 	if err != nil {
 		f.Fatal(err)
 	}

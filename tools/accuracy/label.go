@@ -28,7 +28,7 @@ const (
 var pageGroups = []string{saved, recorded, built, fresh, nsfw, refused}
 
 // dataGroups are the groups with third-party pages: they are read from
-// internet.Data and are not part of the repository.
+// testnet.Data and are not part of the repository.
 var dataGroups = []string{saved, recorded}
 
 // maxLabels limits the labels of one group.

@@ -135,8 +135,8 @@ conformance: build ## Ask MCP's official scenarios and its inspector about /mcp 
 notice: ## Write the licenses of all linked modules to NOTICE
 	go run ./tools/notice
 
-starter: ## Build the starter index anew from the unpacked npm packages (see starter/generate)
-	go run ./starter/generate -h
+starter: ## Build the starter index anew from the unpacked npm packages (see tools/starter)
+	go run ./tools/starter -h
 
 clean: ## Remove what was built; ./data stays
 	rm -rf bin reports $(DIST)
@@ -149,8 +149,8 @@ lab: build ## Crawl a closed little internet with the built binary (needs $(LAB_
 	@mkdir -p bin
 	go build -C $(LAB_SOURCE) -o "$(CURDIR)/bin/lab" .
 	go test -tags lab -c -o bin/lab.test ./e2e/lab
-	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LETTERHEAD_LAB="$(CURDIR)/bin/lab" LETTERHEAD_LABELS="$(CURDIR)/workers/crawl/accuracy/labels" \
-	  LAB_SITES="$(abspath $(LAB_SOURCE)/../data):$(CURDIR)/workers/crawl/accuracy/sites:$(CURDIR)/e2e/lab/testdata/sites" \
+	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LETTERHEAD_LAB="$(CURDIR)/bin/lab" LETTERHEAD_LABELS="$(CURDIR)/tools/accuracy/labels" \
+	  LAB_SITES="$(abspath $(LAB_SOURCE)/../data):$(CURDIR)/tools/accuracy/sites:$(CURDIR)/e2e/lab/testdata/sites" \
 	  bin/lab run -- bin/lab.test -test.timeout 8m -test.parallel 8 -test.run '$(LAB_RUN)' $(patsubst -v,-test.v,$(LAB_FLAGS)); \
 	  code=$$?; if [ $$code = 77 ]; then echo "this machine permits no namespaces: lab tests not run"; exit 0; fi; exit $$code
 
@@ -169,7 +169,7 @@ lab-cluster: build ## Crawl with a whole cluster in the closed little internet (
 
 ACCURACY_FLAGS ?=
 accuracy: ## Score extraction on labelled pages and logos; the contact sheet is reports/accuracy.html
-	go run ./workers/crawl/accuracy $(ACCURACY_FLAGS)
+	go run ./tools/accuracy $(ACCURACY_FLAGS)
 
 logo-sheet: ## Draw contact sheets of logos and monograms to reports/logos-*.png
 	go test ./readapi/logo -run TestStarterLogosOnPages -count 1 -sheet "$(CURDIR)/reports"

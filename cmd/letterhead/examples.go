@@ -32,7 +32,6 @@ var examples = map[string][]string{
 	},
 	"credits refund":     {"credits refund --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --payment-id pi_1"},
 	"credits reverse":    {"credits reverse --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --request-id 01f3a2c4"},
-	"dev eventstore":     {"dev eventstore --dir ./eventstore", "dev eventstore --fault lose-reply=0.01 --fault reset=30s --fault down=60s/5s"},
 	"doctor":             {"doctor", "doctor --json"},
 	"events tail":        {"events tail --stream account-", "events tail --from 0 --type CreditsCharged --no-follow"},
 	"events replay":      {"events replay --stream brand-github.com", "events replay --from-kafka --from-beginning --no-follow", "events replay --from-kafka --verify"},

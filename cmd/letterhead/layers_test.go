@@ -29,7 +29,7 @@ var layers = map[string][]string{
 	"examples": {"examples", "eventschemas"},
 	"e2e":      {"e2e"},
 	// Development tools, which are not part of the product binary.
-	"tools": {"tools", "eventschemas", "internal"},
+	"tools": {"tools", "starter", "workers", "domain", "eventschemas", "internal"},
 	// The engine below the commands knows streams and decisions, and no use case and no credits.
 	"commands/streamwriter": {"eventschemas", "internal"},
 }

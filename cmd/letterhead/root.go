@@ -65,7 +65,6 @@ same data folder, also while it serves.`,
 		upgradeCommand(e),
 		archiveCommand(e),
 		recoverCommand(e),
-		devCommand(e),
 		versionCommand(e),
 	)
 	addExamples(root, "")

@@ -131,7 +131,7 @@ func newServices(name string, at addresses) (*cluster, error) {
 	if c.storeAt, err = program.FreeAddress(); err != nil {
 		return nil, err
 	}
-	c.store = newProcess(name+"-eventstore", nil, "dev", "eventstore", "--listen", c.storeAt, "--dir", filepath.Join(scratch, name+"-eventstore"))
+	c.store = newEventStore(name+"-eventstore", c.storeAt, "--dir", filepath.Join(scratch, name+"-eventstore"))
 	return c, nil
 }
 

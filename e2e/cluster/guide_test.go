@@ -50,7 +50,7 @@ func TestTheGuideToTheDistributedShape_FollowedWordByWord(t *testing.T) {
 		}
 	}
 	for i, store := range addresses[3:] {
-		p := newProcess(name+"-events"+[]string{"1", "2"}[i], nil, "dev", "eventstore", "--listen", store)
+		p := newEventStore(name+"-events"+[]string{"1", "2"}[i], store)
 		if err := p.start(); err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func newPair(t *testing.T) *pair {
 	if p.storeAt, err = program.FreeAddress(); err != nil {
 		t.Fatal(err)
 	}
-	p.store = newProcess(p.name+"-eventstore", nil, "dev", "eventstore", "--listen", p.storeAt, "--dir", p.dir)
+	p.store = newEventStore(p.name+"-eventstore", p.storeAt, "--dir", p.dir)
 	t.Cleanup(p.store.kill)
 	p.startStore(t)
 	for _, name := range []string{"one", "two", "three"} {
@@ -132,7 +132,7 @@ func (p *pair) unanswered(t *testing.T, from, to string, events int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := newProcess(filepath.Base(to), nil, "dev", "eventstore", "--listen", at, "--dir", to)
+	store := newEventStore(filepath.Base(to), at, "--dir", to)
 	defer store.kill()
 	if err := store.start(); err != nil {
 		t.Fatal(err)

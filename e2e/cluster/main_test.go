@@ -29,7 +29,8 @@ const (
 var figures = flag.Bool("figures", false, "measure, and print the figures")
 
 var (
-	binary string // the program under test
+	binary  string // the program under test
+	standin string // tools/esdb-standin, built
 	// scratch holds everything that the tests write: data folders, logs, the binary. Its path is short,
 	// because sockets lie in data folders.
 	scratch string
@@ -55,6 +56,9 @@ func run(m *testing.M) (int, error) {
 		if binary, err = program.Build(scratch); err != nil {
 			return 1, err
 		}
+	}
+	if standin, err = program.BuildStandin(scratch); err != nil {
+		return 1, err
 	}
 	code := m.Run()
 	return code, endShared()

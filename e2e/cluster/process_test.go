@@ -39,7 +39,7 @@ type process struct {
 	args    []string
 	env     []string
 	log     string // file that all its lives write to
-	release string // the binary, when it is not the one under test
+	release string // the program, when it is not the binary under test
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -48,6 +48,13 @@ type process struct {
 
 func newProcess(name string, env []string, args ...string) *process {
 	return &process{name: name, args: args, env: env, log: filepath.Join(scratch, name+".log")}
+}
+
+// newEventStore prepares a stand-in for an EventStoreDB server.
+func newEventStore(name, listen string, args ...string) *process {
+	p := newProcess(name, nil, append([]string{"--listen", listen}, args...)...)
+	p.release = standin
+	return p
 }
 
 // start begins a life.

@@ -19,12 +19,17 @@ import (
 )
 
 // Build builds the binary into a folder and returns its path.
-func Build(folder string) (path string, err error) {
-	path = filepath.Join(folder, "letterhead")
-	build := exec.Command("go", "build", "-o", path, "letterhead/cmd/letterhead")
+func Build(folder string) (path string, err error) { return build(folder, "cmd/letterhead") }
+
+// BuildStandin builds the stand-in for an EventStoreDB server into a folder and returns its path.
+func BuildStandin(folder string) (path string, err error) { return build(folder, "tools/esdb-standin") }
+
+func build(folder, command string) (path string, err error) {
+	path = filepath.Join(folder, filepath.Base(command))
+	build := exec.Command("go", "build", "-o", path, "letterhead/"+command)
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
-		return "", fmt.Errorf("build the binary under test: %w", err)
+		return "", fmt.Errorf("build %s: %w", command, err)
 	}
 	return path, nil
 }

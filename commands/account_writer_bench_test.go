@@ -65,30 +65,30 @@ func (w *world) manyOpened(d *AccountWriter, n int, credits int64) []string {
 	return ids
 }
 
-func BenchmarkDeskOneAccount64(b *testing.B) {
+func BenchmarkAccountWriterOneAccount64(b *testing.B) {
 	w := newWorld(b)
 	d := w.writer(AccountWriterConfig{})
 	w.chargers(b, d, w.manyOpened(d, 1, 1<<40), 64)
 }
 
-func BenchmarkDesk1000Accounts(b *testing.B) {
+func BenchmarkAccountWriter1000Accounts(b *testing.B) {
 	w := newWorld(b)
 	d := w.writer(AccountWriterConfig{})
 	w.chargers(b, d, w.manyOpened(d, 1000, 1<<40), 64)
 }
 
-// Three desks on one account represent three nodes; see the ratio to BenchmarkDeskOneAccount64.
-func BenchmarkThreeDesksOneAccount64(b *testing.B) {
+// Three writers on one account represent three nodes; see the ratio to BenchmarkAccountWriterOneAccount64.
+func BenchmarkThreeWritersOneAccount64(b *testing.B) {
 	w := newWorld(b)
-	desks := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
-	id := w.opened(desks[0], 1<<40)
+	writers := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
+	id := w.opened(writers[0], 1<<40)
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	b.ResetTimer()
 	for i := range 64 {
 		wg.Go(func() {
 			for next.Add(1) <= int64(b.N) {
-				if _, err := desks[i%3].ChargeLookup(context.Background(), w.lookup(id)); err != nil {
+				if _, err := writers[i%3].ChargeLookup(context.Background(), w.lookup(id)); err != nil {
 					b.Error(err)
 					return
 				}

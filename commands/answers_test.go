@@ -11,7 +11,7 @@ import (
 )
 
 // However often one domain is charged, it uses one entry and evicts no other.
-func TestABusyDomainPushesNoAnswerOut(t *testing.T) {
+func TestAnswers_BusyDomain_EvictsNoOther(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
 	id := w.opened(a, 2*maxAnswers)
@@ -35,7 +35,7 @@ func TestABusyDomainPushesNoAnswerOut(t *testing.T) {
 
 // If there are too many, the least recently charged is dropped, whenever it was first charged; after
 // answersFor all are.
-func TestTheAnswerThatWasChargedLongestAgoGoesFirst(t *testing.T) {
+func TestAnswers_Full_ForgetsLeastRecentlyCharged(t *testing.T) {
 	s, now := newAnswers(), time.Now()
 	charged := func(domain string, revision uint64) {
 		s.note(eventschemas.CreditsCharged{Domain: domain, RecordRevision: revision}, now)

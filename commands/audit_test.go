@@ -191,9 +191,9 @@ func TestAudit_SnapshotWithAChangedHoldOrKey_IsFound(t *testing.T) {
 	}
 }
 
-// However a desk reached a state, from events one by one or in groups, from the beginning or from a
+// However a writer reached a state, from events one by one or in groups, from the beginning or from a
 // snapshot, its snapshot equals the result of the audit's fold.
-func TestAudit_SnapshotsOfABusyDesk_Agree(t *testing.T) {
+func TestAudit_SnapshotsOfBusyAccount_Agree(t *testing.T) {
 	w := newWorld(t)
 	for range 3 {
 		kept := newMemorySnapshots()
@@ -241,7 +241,7 @@ func TestAudit_StreamThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestLeaveSnapshot_SavesWhatADeskLoads(t *testing.T) {
+func TestLeaveSnapshot_SavesWhatWriterLoads(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 1000)
 	left := newMemorySnapshots()

@@ -35,7 +35,7 @@ func lookupOf(domain string) RequestCrawl {
 
 // Of many callers that request one unknown domain, one starts a crawl and all others join it, even
 // through different nodes.
-func TestOneOfManyStartsTheCrawl(t *testing.T) {
+func TestRequestCrawl_ConcurrentCallers_StartOneCrawl(t *testing.T) {
 	here, log := brandsOnFile(t)
 	there, err := NewBrands(BrandsConfig{}, log)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestOneOfManyStartsTheCrawl(t *testing.T) {
 	}
 }
 
-func TestAFailureIsAnsweredWithoutACrawlUntilItIsForgottenOrForced(t *testing.T) {
+func TestRequestCrawl_RememberedFailure_NeedsForceOrTime(t *testing.T) {
 	b, _ := brandsOnFile(t)
 	crawl, err := b.RequestCrawl(t.Context(), lookupOf("acme.com"))
 	if err != nil {
@@ -113,7 +113,7 @@ func TestAFailureIsAnsweredWithoutACrawlUntilItIsForgottenOrForced(t *testing.T)
 	}
 }
 
-func TestAnImportIsTakenOnce(t *testing.T) {
+func TestImportBrand_SameSource_ImportsOnce(t *testing.T) {
 	b, _ := brandsOnFile(t)
 	name := "Acme"
 	in := ImportBrand{Request: Request{ID: "i", Actor: "system:starter"}, Domain: "acme.com", Source: "set@1", Record: eventschemas.Record{Name: &name}}
@@ -143,7 +143,7 @@ func (l *lossy) Append(ctx context.Context, stream string, expected eventlog.Exp
 	return landed, err
 }
 
-func TestALostReplyIsNotASecondCrawl(t *testing.T) {
+func TestRequestCrawl_LostReply_StartsOneCrawl(t *testing.T) {
 	_, log := brandsOnFile(t)
 	b, err := NewBrands(BrandsConfig{}, &lossy{Log: log})
 	if err != nil {
@@ -160,7 +160,7 @@ func TestALostReplyIsNotASecondCrawl(t *testing.T) {
 
 // An answer is repeated unchanged, whatever has happened to the brand since, even beyond the page of a
 // read.
-func TestStateAtIsTheBrandAsItWas(t *testing.T) {
+func TestStateAt_ReturnsBrandAtRevision(t *testing.T) {
 	b, log := brandsOnFile(t)
 	var proposed []eventlog.Proposed
 	for i := range brandPage + 2 {

@@ -18,7 +18,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-func TestAChargeIsOneAppendAndNoRead(t *testing.T) {
+func TestChargeLookup_IsOneAppendAndNoRead(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
@@ -48,7 +48,7 @@ func TestAChargeIsOneAppendAndNoRead(t *testing.T) {
 	}
 }
 
-func TestAChargesEventSaysWhoAndWhat(t *testing.T) {
+func TestChargeLookup_Event_NamesRequestAndBrand(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Now: func() time.Time { return time.Date(2026, 11, 3, 4, 5, 6, 7_999, time.FixedZone("x", 3600)) }}})
 	id := w.opened(d, 0)
@@ -78,7 +78,7 @@ func TestAChargesEventSaysWhoAndWhat(t *testing.T) {
 	}
 }
 
-func TestTimeNeverGoesBackInAStream(t *testing.T) {
+func TestEvents_ClockGoesBack_TimeDoesNot(t *testing.T) {
 	w := newWorld(t)
 	now := time.Date(2026, 11, 3, 4, 5, 6, 0, time.UTC)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Now: func() time.Time { return now }}})
@@ -93,7 +93,7 @@ func TestTimeNeverGoesBackInAStream(t *testing.T) {
 	}
 }
 
-func TestOpeningAnAccountIsOneAppend(t *testing.T) {
+func TestOpenAccount_IsOneAppend(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := uuid.NewString()
@@ -117,7 +117,7 @@ func TestOpeningAnAccountIsOneAppend(t *testing.T) {
 	}
 }
 
-func TestUnknownAccounts(t *testing.T) {
+func TestUnknownAccount_EveryCommand_IsNotFound(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	for _, id := range []string{uuid.NewString(), "", "nope", "../x", strings.ToUpper(uuid.NewString()), "{" + uuid.NewString() + "}"} {
@@ -139,7 +139,7 @@ func TestUnknownAccounts(t *testing.T) {
 	}
 }
 
-func TestMalformedRequestsAreRefusedBeforeAnything(t *testing.T) {
+func TestMalformedRequest_AppendsNothing(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
@@ -175,17 +175,17 @@ func TestMalformedRequestsAreRefusedBeforeAnything(t *testing.T) {
 	w.reserve(d, id)
 }
 
-func TestTheSixtyFourCallersOfTwoDesksNeverOverspend(t *testing.T) {
+func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) {
 	w := newWorld(t)
-	desks := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
+	writers := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
 	const credits, callers, tries = 300, 64, 8 // 512 attempts for 300 credits
-	id := w.opened(desks[0], credits-plan.FreeCredits)
+	id := w.opened(writers[0], credits-plan.FreeCredits)
 	var mu sync.Mutex
 	paid := map[string]bool{}
 	refused := 0
 	var wg sync.WaitGroup
 	for caller := range callers {
-		d := desks[caller%2]
+		d := writers[caller%2]
 		wg.Go(func() {
 			for range tries {
 				in := w.lookup(id)
@@ -214,7 +214,7 @@ func TestTheSixtyFourCallersOfTwoDesksNeverOverspend(t *testing.T) {
 	}
 	for request := range paid {
 		if l.charges[request] != 1 {
-			t.Errorf("request %s stands %d times on the ledger", request, l.charges[request])
+			t.Errorf("request %s has %d unreversed charges", request, l.charges[request])
 		}
 	}
 	if len(l.charges) != credits {
@@ -222,7 +222,7 @@ func TestTheSixtyFourCallersOfTwoDesksNeverOverspend(t *testing.T) {
 	}
 }
 
-func TestAGrantOnOneDeskIsSpentOnAnotherThatHadJustRefused(t *testing.T) {
+func TestGrant_OtherWriterHadRefused_IsSpendable(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.openedWith(here, 0)
@@ -247,7 +247,7 @@ func TestAGrantOnOneDeskIsSpentOnAnotherThatHadJustRefused(t *testing.T) {
 	}
 }
 
-func TestARefusalIsFinalOnlyAfterTheTailWasRead(t *testing.T) {
+func TestRefusal_IsFinalOnlyAfterReadingTail(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.opened(here, 0)
@@ -255,7 +255,7 @@ func TestARefusalIsFinalOnlyAfterTheTailWasRead(t *testing.T) {
 	if _, err := here.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	// A charge of the desk that does not know about it yet meets a conflict, and is then refused.
+	// A charge of the writer that does not know about it yet meets a conflict, and is then refused.
 	if _, err := there.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrSuspended) {
 		t.Fatalf("charge on a suspended account: %v", err)
 	}
@@ -264,7 +264,7 @@ func TestARefusalIsFinalOnlyAfterTheTailWasRead(t *testing.T) {
 	}
 	// Now there believes that it is suspended: its refusal must not be final.
 	w.charge(there, id)
-	// A hold of one desk can be captured and released by the other, which has never seen it.
+	// A hold of one writer can be captured and released by the other, which has never seen it.
 	h := w.hold(here, id, time.Second)
 	in := w.lookup(id)
 	in.HoldID = h.ID
@@ -283,21 +283,21 @@ func TestARefusalIsFinalOnlyAfterTheTailWasRead(t *testing.T) {
 	}
 }
 
-func TestIdempotencyKeys(t *testing.T) {
+func TestIdempotencyKey_SameRequest_ReturnsFirstReceipt(t *testing.T) {
 	w := newWorld(t)
-	desks := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
-	id := w.opened(desks[0], 0)
+	writers := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
+	id := w.opened(writers[0], 0)
 	keyed := func(request byte) ChargeLookup {
 		in := w.lookup(id)
 		in.Once = onceOf(7, request)
 		return in
 	}
-	first, err := desks[0].ChargeLookup(t.Context(), keyed(1))
+	first, err := writers[0].ChargeLookup(t.Context(), keyed(1))
 	if err != nil || first.Repeated {
 		t.Fatalf("first: %+v, %v", first, err)
 	}
-	w.charge(desks[0], id)
-	for _, d := range desks {
+	w.charge(writers[0], id)
+	for _, d := range writers {
 		in := keyed(1)
 		in.RecordRevision, in.Reservation = 77, w.reserve(d, id)
 		again, err := d.ChargeLookup(t.Context(), in)
@@ -314,11 +314,11 @@ func TestIdempotencyKeys(t *testing.T) {
 			t.Fatalf("another request: %v", err)
 		}
 	}
-	// Reversed by one desk, it is charged again by the other, whose memory has the charge.
-	if err := desks[0].ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: first.ChargeID, Revision: first.Revision, Reason: account.ReasonOperator}); err != nil {
+	// Reversed by one writer, it is charged again by the other, whose memory has the charge.
+	if err := writers[0].ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: first.ChargeID, Revision: first.Revision, Reason: account.ReasonOperator}); err != nil {
 		t.Fatal(err)
 	}
-	second, err := desks[1].ChargeLookup(t.Context(), keyed(1))
+	second, err := writers[1].ChargeLookup(t.Context(), keyed(1))
 	if err != nil || second.Repeated || second.ChargeID == first.ChargeID {
 		t.Fatalf("second: %+v, %v", second, err)
 	}
@@ -327,10 +327,10 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
-func TestRacingRequestsWithOneIdempotencyKeyChargeOnce(t *testing.T) {
+func TestIdempotencyKey_RacingRequests_ChargeOnce(t *testing.T) {
 	w := newWorld(t)
-	desks := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
-	id := w.opened(desks[0], 0)
+	writers := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
+	id := w.opened(writers[0], 0)
 	var mu sync.Mutex
 	charges := map[string]int{}
 	first := 0
@@ -339,7 +339,7 @@ func TestRacingRequestsWithOneIdempotencyKeyChargeOnce(t *testing.T) {
 		wg.Go(func() {
 			in := w.lookup(id)
 			in.Once = onceOf(7, 1)
-			receipt, err := desks[i%2].ChargeLookup(context.Background(), in)
+			receipt, err := writers[i%2].ChargeLookup(context.Background(), in)
 			if err != nil {
 				t.Error(err)
 			}
@@ -357,7 +357,7 @@ func TestRacingRequestsWithOneIdempotencyKeyChargeOnce(t *testing.T) {
 	}
 }
 
-func TestReverseCharge(t *testing.T) {
+func TestReverseCharge_ReversesOnce(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
@@ -410,7 +410,7 @@ func TestStanding(t *testing.T) {
 	if s := w.standing(d, id); s != want {
 		t.Fatalf("standing %+v, want %+v", s, want)
 	}
-	// A desk that has to load the account returns the same, except for what it does not know about.
+	// A writer that has to load the account returns the same, except for what it does not know about.
 	want.Available = 47
 	if s := w.standing(w.writer(AccountWriterConfig{Config: streamwriter.Config{Now: func() time.Time { return now }}}), id); s != want {
 		t.Fatalf("standing %+v, want %+v", s, want)
@@ -425,7 +425,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-func TestStandingBelowZero(t *testing.T) {
+func TestStanding_BelowZero(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 0)
@@ -453,7 +453,7 @@ func TestStandingBelowZero(t *testing.T) {
 }
 
 // With several nodes the standing reads the tail, so it reflects the answers of other nodes.
-func TestStandingOfASharedDesk(t *testing.T) {
+func TestStanding_Shared_ReadsTail(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
 	id := w.opened(here, 0)
@@ -465,7 +465,7 @@ func TestStandingOfASharedDesk(t *testing.T) {
 	}
 }
 
-func TestEveryAccountCommand(t *testing.T) {
+func TestAccountCommands_Repeats_AppendNothing(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)

@@ -20,7 +20,7 @@ func (w *world) together(d *AccountWriter, id string, n int, run func(i int)) {
 	w.togetherAnd(d, id, n, func(*faults) {}, run)
 }
 
-func TestARefusedMemberDoesNotSinkItsGroup(t *testing.T) {
+func TestGroup_RefusedCommand_OthersSucceed(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 4)
@@ -57,7 +57,7 @@ func TestARefusedMemberDoesNotSinkItsGroup(t *testing.T) {
 	}
 }
 
-func TestOneReadServesAllWhoWait(t *testing.T) {
+func TestRefusal_ManyWaiting_ShareOneRead(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
@@ -77,11 +77,11 @@ func TestOneReadServesAllWhoWait(t *testing.T) {
 	}
 }
 
-func TestConflictsAreDecidedAgain(t *testing.T) {
+func TestConflict_IsDecidedAgain(t *testing.T) {
 	w := newWorld(t)
 	d, other := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
-	// Before each of the desk's first three appends the other desk takes a credit.
+	// Before each of the writer's first three appends the other writer takes a credit.
 	conflicts := 3
 	w.log.set(func(f *faults) {
 		f.before = func(a sentAppend) error {
@@ -109,7 +109,7 @@ func TestConflictsAreDecidedAgain(t *testing.T) {
 	}
 }
 
-func TestAConflictWithoutEndIsBusy(t *testing.T) {
+func TestConflict_WithoutEnd_IsBusy(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SettleWithin: 5 * time.Millisecond}})
 	id := w.opened(d, 0)
@@ -128,7 +128,7 @@ func TestAConflictWithoutEndIsBusy(t *testing.T) {
 	w.charge(d, id)
 }
 
-func TestAnUnavailableLogChargesNothing(t *testing.T) {
+func TestAppend_UnavailableLog_ChargesNothing(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
@@ -151,14 +151,14 @@ func TestAnUnavailableLogChargesNothing(t *testing.T) {
 	w.charge(d, id)
 }
 
-func TestAnUnreadableLogDecidesNothing(t *testing.T) {
+func TestLoad_UnreadableLog_DecidesNothing(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 0)
 	fresh := w.writer(AccountWriterConfig{})
 	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
-	for _, desk := range []*AccountWriter{d, fresh} {
-		if _, err := desk.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrUnavailable) {
+	for _, writer := range []*AccountWriter{d, fresh} {
+		if _, err := writer.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrUnavailable) {
 			t.Fatalf("reserve: %v", err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestAnUnreadableLogDecidesNothing(t *testing.T) {
 	w.charge(d, id)
 }
 
-func TestAnAmbiguousAppendIsRepeatedAsItIs(t *testing.T) {
+func TestAmbiguousAppend_IsRepeatedUnchanged(t *testing.T) {
 	for name, landed := range map[string]bool{"the reply was lost": true, "the request was lost": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -201,7 +201,7 @@ func TestAnAmbiguousAppendIsRepeatedAsItIs(t *testing.T) {
 				}
 			})
 			if n := w.log.appends.Load() - before; n != 5 {
-				t.Errorf("%d appends, want the first, one in doubt and its three repeats", n)
+				t.Errorf("%d appends, want the first, an ambiguous one and its three repeats", n)
 			}
 			for _, again := range sent[1:] {
 				if again.expected != sent[0].expected || len(again.events) != len(sent[0].events) {
@@ -240,7 +240,7 @@ func (w *world) togetherAnd(d *AccountWriter, id string, n int, begin func(f *fa
 	w.log.set(func(f *faults) { f.before, f.after = nil, nil })
 }
 
-func TestAnotherWriterTakesThePlaceOfAnAmbiguousAppend(t *testing.T) {
+func TestAmbiguousAppend_OtherWriterTookRevision_IsDecidedAgain(t *testing.T) {
 	w := newWorld(t)
 	d, other := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 2)
@@ -268,7 +268,7 @@ func TestAnotherWriterTakesThePlaceOfAnAmbiguousAppend(t *testing.T) {
 
 // The outcome stays unknown beyond the limit. Whatever happened, the caller got an unknown outcome, so
 // a charge that did land, immediately or late, is reversed, and one that did not land is not.
-func TestAnOutcomeThatStaysUnknown(t *testing.T) {
+func TestAmbiguousAppend_OutcomeStaysUnknown_IsCompensated(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
 		landed, zombie, shutdown bool
@@ -276,7 +276,7 @@ func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 		{name: "it had landed", landed: true},
 		{name: "it never landed"},
 		{name: "it lands late", zombie: true},
-		{name: "it had landed, and nobody comes before the shutdown", landed: true, shutdown: true},
+		{name: "it had landed, and no command before the shutdown", landed: true, shutdown: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -314,7 +314,7 @@ func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 			w.drain(d)
 			l := w.ledger(id)
 			if l.balance != 2 || l.standingCharges() != 48 || l.charges[in.Request.ID] != l.reversed[in.Request.ID] {
-				t.Fatalf("ledger: balance %d, %d charges stand, in doubt %d charged and %d reversed", l.balance, l.standingCharges(), l.charges[in.Request.ID], l.reversed[in.Request.ID])
+				t.Fatalf("ledger: balance %d, %d charges remain, of the ambiguous %d charged and %d reversed", l.balance, l.standingCharges(), l.charges[in.Request.ID], l.reversed[in.Request.ID])
 			}
 			if landed := c.landed || c.zombie; landed != (l.charges[in.Request.ID] == 1) {
 				t.Fatalf("charges %d", l.charges[in.Request.ID])
@@ -324,7 +324,7 @@ func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 }
 
 // Without further commands the actor looks again and reverses the charge that landed.
-func TestADoubtIsSettledWithoutTraffic(t *testing.T) {
+func TestAmbiguousAppend_NoTraffic_IsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.writer(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
@@ -351,9 +351,9 @@ func TestADoubtIsSettledWithoutTraffic(t *testing.T) {
 	})
 }
 
-// While an append is ambiguous every event must be examined, so a snapshot that another desk saved
+// While an append is ambiguous every event must be examined, so a snapshot that another writer saved
 // beyond it must not be used to load the account again.
-func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
+func TestAmbiguousAppend_NewerSnapshot_IsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		kept := newMemorySnapshots()
@@ -366,7 +366,7 @@ func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
 		w.log.set(func(f *faults) { f.after = nil })
 		w.charge(other, id)
 		<-kept.saved
-		// The desk has to load the account again.
+		// The writer has to load the account again.
 		w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
 		if _, err := d.Reserve(t.Context(), id); !errors.Is(err, eventlog.ErrCorrupt) {
 			t.Fatal(err)
@@ -382,7 +382,7 @@ func TestADoubtIsSettledAlthoughASnapshotIsNewer(t *testing.T) {
 }
 
 // A corrupt stream is not folded again by every request, and is checked again later.
-func TestACorruptStreamIsNotFoldedByEveryRequest(t *testing.T) {
+func TestLoad_CorruptStream_IsNotFoldedByEveryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.writer(AccountWriterConfig{})
@@ -411,7 +411,7 @@ func TestACorruptStreamIsNotFoldedByEveryRequest(t *testing.T) {
 
 // An ambiguous append that never lands, or whose stream cannot be read, does not keep the account in
 // memory forever: the stream is checked for a limited time, and then the append is treated as lost.
-func TestADoubtThatNeverLandsLetsTheAccountGo(t *testing.T) {
+func TestAmbiguousAppend_NeverLanded_AccountLeavesMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		reading error
 		within  time.Duration
@@ -432,7 +432,7 @@ func TestADoubtThatNeverLandsLetsTheAccountGo(t *testing.T) {
 				time.Sleep(c.within - 2*streamwriter.CheckAmbiguousEvery)
 				synctest.Wait()
 				if n := d.accounts.Live(); n != 1 {
-					t.Fatalf("%d accounts in memory while an append is in doubt", n)
+					t.Fatalf("%d accounts in memory while an append is ambiguous", n)
 				}
 				time.Sleep(4*streamwriter.CheckAmbiguousEvery + 3*time.Second)
 				synctest.Wait()
@@ -449,10 +449,10 @@ func TestADoubtThatNeverLandsLetsTheAccountGo(t *testing.T) {
 	}
 }
 
-// A desk dies in the middle of a group whose outcome it does not know. The next one, on the same log,
+// A writer dies in the middle of a group whose outcome it does not know. The next one, on the same log,
 // continues from the stream; a charge without an answer is found by its request id, and repeating it
 // with the idempotency key does not charge again.
-func TestADeskThatDiesInTheMiddleOfAnAmbiguousGroup(t *testing.T) {
+func TestAmbiguousAppend_Killed_NextWriterChargesOnce(t *testing.T) {
 	w := newWorld(t)
 	dying, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Hour}}, w.log, nil)
 	if err != nil {
@@ -479,11 +479,11 @@ func TestADeskThatDiesInTheMiddleOfAnAmbiguousGroup(t *testing.T) {
 	}, func(i int) {
 		defer answers.Done()
 		if _, err := dying.ChargeLookup(context.Background(), requests[i]); !errors.Is(err, ErrUnknownOutcome) {
-			t.Errorf("a dead desk answered %v", err)
+			t.Errorf("a killed writer answered %v", err)
 		}
 	})
 	<-landed.reached
-	// The kill: from here on nothing that the desk does reaches the log.
+	// The kill: from here on nothing that the writer does reaches the log.
 	cut, cancel := context.WithCancel(context.Background())
 	cancel()
 	go func() { landed.open <- struct{}{} }()
@@ -510,7 +510,7 @@ func TestADeskThatDiesInTheMiddleOfAnAmbiguousGroup(t *testing.T) {
 	}
 }
 
-func TestOverdueHoldsAgainstCaptures(t *testing.T) {
+func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
@@ -522,7 +522,7 @@ func TestOverdueHoldsAgainstCaptures(t *testing.T) {
 			return err
 		}
 
-		// In time: the hold is captured, even by the desk that did not place it.
+		// In time: the hold is captured, even by the writer that did not place it.
 		h := w.hold(here, id, 8*time.Second)
 		if want := time.Now().Add(68 * time.Second).UTC(); !h.Deadline.Equal(want) {
 			t.Fatalf("deadline %s, want %s", h.Deadline, want)
@@ -582,16 +582,16 @@ func TestOverdueHoldsAgainstCaptures(t *testing.T) {
 	})
 }
 
-// Two desks race to release the same hold at the same revision. If their events were identical to the
+// Two writers race to release the same hold at the same revision. If their events were identical to the
 // log, the second would continue from a hash that was never stored.
-func TestRacingReleasesKeepTheChain(t *testing.T) {
+func TestReleaseOverdue_RacingNodes_KeepTheChain(t *testing.T) {
 	w := newWorld(t)
-	desks := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
-	id := w.opened(desks[0], 0)
+	writers := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}
+	id := w.opened(writers[0], 0)
 	for range 20 {
-		h := w.hold(desks[0], id, time.Minute)
+		h := w.hold(writers[0], id, time.Minute)
 		var wg sync.WaitGroup
-		for _, d := range desks {
+		for _, d := range writers {
 			wg.Go(func() {
 				if err := d.ReleaseHold(context.Background(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}); err != nil {
 					t.Error(err)
@@ -605,7 +605,7 @@ func TestRacingReleasesKeepTheChain(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		w.charge(desks[1], id)
+		w.charge(writers[1], id)
 	}
 	if l := w.ledger(id); l.released != 20 || l.balance != 50 { // 20 granted, 20 charged
 		t.Fatalf("%d released, balance %d", l.released, l.balance)

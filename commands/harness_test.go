@@ -157,7 +157,7 @@ func newWorld(t testing.TB) *world {
 	return &world{TB: t, log: &faults{Log: openLog(t)}}
 }
 
-// desk starts a desk on the world's log; it is drained before the log is checked.
+// writer starts a writer on the world's log; it is drained before the log is checked.
 func (w *world) writer(cfg AccountWriterConfig, snapshots ...streamwriter.Snapshots) *AccountWriter {
 	w.Helper()
 	var s streamwriter.Snapshots
@@ -345,8 +345,8 @@ func (l ledgerOf) standingCharges() (n int) {
 	return n
 }
 
-// patienceOfTests limits a wait for other goroutines; a test that gets near it hangs.
-const patienceOfTests = time.Minute
+// waitLimit limits a wait for other goroutines; a test that gets near it hangs.
+const waitLimit = time.Minute
 
 // parked waits until n commands are queued at the account's actor, which must be working.
 func (w *world) parked(d *AccountWriter, id string, n int) {
@@ -361,12 +361,12 @@ func (w *world) parked(d *AccountWriter, id string, n int) {
 // waitFor lets other goroutines run until so returns true.
 func (w *world) waitFor(so func() bool) {
 	w.Helper()
-	for started := time.Now(); time.Since(started) < patienceOfTests; runtime.Gosched() {
+	for started := time.Now(); time.Since(started) < waitLimit; runtime.Gosched() {
 		if so() {
 			return
 		}
 	}
-	w.Fatal("it never was so")
+	w.Fatal("the condition was not met within a minute")
 }
 
 // gate blocks every passing goroutine until it is opened.

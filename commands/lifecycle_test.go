@@ -20,7 +20,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-func TestAFullQueueIsBusyAtOnce(t *testing.T) {
+func TestQueue_Full_IsBusyImmediately(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 3}})
 	id := w.openedWith(d, 10)
@@ -44,7 +44,7 @@ func TestAFullQueueIsBusyAtOnce(t *testing.T) {
 	}
 }
 
-func TestALongQueueIsSplitIntoGroups(t *testing.T) {
+func TestQueue_Long_IsSplitIntoGroups(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 3000)
@@ -70,7 +70,7 @@ func TestALongQueueIsSplitIntoGroups(t *testing.T) {
 
 // Many events of one command and large ones: the group closes before the append would exceed the log's
 // limits.
-func TestAGroupStaysBelowTheLogsLimits(t *testing.T) {
+func TestGroup_LargeCommands_StaysBelowLogLimits(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 2000)
@@ -97,7 +97,7 @@ func TestAGroupStaysBelowTheLogsLimits(t *testing.T) {
 	}
 }
 
-func TestDrainFinishesWhatIsQueued(t *testing.T) {
+func TestDrain_QueuedCommands_AreFinished(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 10)
@@ -131,7 +131,7 @@ func TestDrainFinishesWhatIsQueued(t *testing.T) {
 	}
 }
 
-func TestIdleAccountsLeaveMemory(t *testing.T) {
+func TestIdleAccounts_LeaveMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		kept := newMemorySnapshots()
@@ -171,7 +171,7 @@ func TestIdleAccountsLeaveMemory(t *testing.T) {
 	})
 }
 
-func TestLiveAccountsAreBounded(t *testing.T) {
+func TestLiveAccounts_AreLimited(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxLive: 3}})
 	ids := w.manyOpened(d, 3, 10)
@@ -215,7 +215,7 @@ func TestLiveAccountsAreBounded(t *testing.T) {
 func (w *world) whenThereIsRoom(try func() error) {
 	w.Helper()
 	err := ErrBusy
-	for started := time.Now(); errors.Is(err, ErrBusy) && time.Since(started) < patienceOfTests; {
+	for started := time.Now(); errors.Is(err, ErrBusy) && time.Since(started) < waitLimit; {
 		runtime.Gosched()
 		err = try()
 	}
@@ -224,7 +224,7 @@ func (w *world) whenThereIsRoom(try func() error) {
 	}
 }
 
-func TestManyAccountsThroughALittleMemory(t *testing.T) {
+func TestLiveAccounts_ManyMoreThanLimit_ChargeOnce(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxLive: 4}})
 	ids := w.manyOpened(w.writer(AccountWriterConfig{}), 12, 1000)
@@ -256,7 +256,7 @@ func TestManyAccountsThroughALittleMemory(t *testing.T) {
 	}
 }
 
-// snapshotWorld charges n times on a desk that saves a snapshot every 16 events, and ends it.
+// snapshotWorld charges n times on a writer that saves a snapshot every 16 events, and ends it.
 func snapshotWorld(t *testing.T, kept *memorySnapshots, n int) (*world, string) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 16}}, kept)
@@ -292,7 +292,7 @@ func (c *countingLog) ReadStream(ctx context.Context, stream string, from uint64
 	return events, err
 }
 
-func TestAnAccountLoadsFromItsSnapshot(t *testing.T) {
+func TestLoad_Snapshot_ReadsOnlyTheTail(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 1000)
 	events, balance := w.readsOf(id, kept)
@@ -305,7 +305,7 @@ func TestAnAccountLoadsFromItsSnapshot(t *testing.T) {
 	}
 }
 
-func TestUnusableSnapshotsAreIgnored(t *testing.T) {
+func TestLoad_UnusableSnapshots_AreIgnored(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 100)
 	_, other := snapshotWorld(t, newMemorySnapshots(), 3)
@@ -343,7 +343,7 @@ func TestUnusableSnapshotsAreIgnored(t *testing.T) {
 
 // A snapshot exactly at the stream's end has no tail that would show that it belongs to another
 // history.
-func TestASnapshotAtTheEndOfAnotherHistory(t *testing.T) {
+func TestLoad_SnapshotOfOtherHistory_IsIgnored(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 20)
 	recs, _ := w.events(id)
@@ -361,7 +361,7 @@ func TestASnapshotAtTheEndOfAnotherHistory(t *testing.T) {
 	}
 }
 
-func TestSnapshotsThatCannotBeSavedHurtNobody(t *testing.T) {
+func TestSnapshots_SaveFails_CommandsSucceed(t *testing.T) {
 	kept := newMemorySnapshots()
 	kept.err = errTest
 	w, id := snapshotWorld(t, kept, 40)
@@ -371,7 +371,7 @@ func TestSnapshotsThatCannotBeSavedHurtNobody(t *testing.T) {
 }
 
 // An account whose stream was tampered with is refused, and the error has the revision.
-func TestATamperedStreamIsRefused(t *testing.T) {
+func TestLoad_TamperedStream_IsRefused(t *testing.T) {
 	good := newWorld(t)
 	d := good.writer(AccountWriterConfig{})
 	id := good.opened(d, 0)
@@ -400,11 +400,11 @@ func TestATamperedStreamIsRefused(t *testing.T) {
 			if !errors.Is(err, streamwriter.ErrChainBroken) || !errors.Is(err, eventlog.ErrCorrupt) || !errors.As(err, &broken) || broken.Revision != uint64(n) {
 				t.Fatalf("verify: %d events, %v", n, err)
 			}
-			desk := w.writer(AccountWriterConfig{})
-			if _, err := desk.Reserve(t.Context(), id); !errors.Is(err, streamwriter.ErrChainBroken) {
+			writer := w.writer(AccountWriterConfig{})
+			if _, err := writer.Reserve(t.Context(), id); !errors.Is(err, streamwriter.ErrChainBroken) {
 				t.Fatalf("reserve: %v", err)
 			}
-			if _, err := desk.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, eventlog.ErrCorrupt) {
+			if _, err := writer.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, eventlog.ErrCorrupt) {
 				t.Fatalf("charge: %v", err)
 			}
 		})
@@ -429,7 +429,7 @@ func (p *plainLog) ReadStream(_ context.Context, _ string, from uint64, directio
 	return out, nil
 }
 
-func TestDeskMetrics(t *testing.T) {
+func TestWriters_Metrics(t *testing.T) {
 	w := newWorld(t)
 	registry := prometheus.NewRegistry()
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{Registerer: registry, SnapshotEvery: 4}}, newMemorySnapshots())
@@ -464,13 +464,13 @@ func TestDeskMetrics(t *testing.T) {
 	}
 	w.drain(d)
 	if got := metric(t, registry, "letterhead_desk_handed_back_total"); got != 1 {
-		t.Errorf("%v handed back", got)
+		t.Errorf("%v compensated", got)
 	}
 	if _, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Registerer: registry}}, w.log, nil); err == nil {
-		t.Error("two account desks share their metrics")
+		t.Error("two account writers share their metrics")
 	}
 	if _, err := NewQuotaWriter(streamwriter.Config{Registerer: registry}, w.log, nil); err != nil {
-		t.Errorf("a usage desk beside it: %v", err)
+		t.Errorf("a quota writer beside it: %v", err)
 	}
 }
 
@@ -494,7 +494,7 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) (sum float
 	return 0
 }
 
-func TestConfigurations(t *testing.T) {
+func TestConfig_NegativeValues_AreReported(t *testing.T) {
 	err := AccountWriterConfig{Config: streamwriter.Config{MaxQueue: -1, IdleAfter: -1, LoadWithin: -1}}.Validate()
 	for _, field := range []string{"MaxQueue", "IdleAfter", "LoadWithin"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
@@ -503,11 +503,11 @@ func TestConfigurations(t *testing.T) {
 	}
 	w := newWorld(t)
 	for name, make := range map[string]func() error{
-		"desk": func() error {
+		"account": func() error {
 			_, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{MaxLive: -1}}, w.log, nil)
 			return err
 		},
-		"desk, no log":      func() error { _, err := NewAccountWriter(AccountWriterConfig{}, nil, nil); return err },
+		"account, no log":   func() error { _, err := NewAccountWriter(AccountWriterConfig{}, nil, nil); return err },
 		"usage":             func() error { _, err := NewQuotaWriter(streamwriter.Config{SnapshotEvery: -1}, w.log, nil); return err },
 		"usage, no log":     func() error { _, err := NewQuotaWriter(streamwriter.Config{}, nil, nil); return err },
 		"recorder":          func() error { _, err := NewUsageRecorder(RecorderConfig{FlushEvery: -1}, w.log, "n"); return err },
@@ -523,7 +523,7 @@ func TestConfigurations(t *testing.T) {
 }
 
 // The log was replaced by an older backup; the database with the snapshots was not.
-func TestASnapshotPastTheEndOfTheStream(t *testing.T) {
+func TestLoad_SnapshotPastTheEnd_IsIgnored(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 20)
 	recs, events := w.events(id)

@@ -83,7 +83,7 @@ func (l *longStream) ReadStream(ctx context.Context, stream string, from uint64,
 	return l.events[from:min(from+uint64(limit), uint64(len(l.events)))], nil
 }
 
-func (l *longStream) desk(t testing.TB, cfg AccountWriterConfig, snapshots streamwriter.Snapshots) *AccountWriter {
+func (l *longStream) writer(t testing.TB, cfg AccountWriterConfig, snapshots streamwriter.Snapshots) *AccountWriter {
 	t.Helper()
 	d, err := NewAccountWriter(cfg, l, snapshots)
 	if err != nil {
@@ -106,7 +106,7 @@ func TestLoading_LongStream_GoesOnInTheBackground(t *testing.T) {
 		const pages = 20
 		l, kept := newLongStream(t, pages*streamwriter.TailPage-1), newMemorySnapshots()
 		l.pause = time.Second
-		d := l.desk(t, AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 2 * streamwriter.TailPage / streamwriter.LoadSnapshots}}, kept)
+		d := l.writer(t, AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 2 * streamwriter.TailPage / streamwriter.LoadSnapshots}}, kept)
 		defer drained(t, d)
 		var loading *streamwriter.LoadingError
 		if _, err := d.Standing(t.Context(), l.id); !errors.As(err, &loading) || !errors.Is(err, ErrBusy) {
@@ -145,14 +145,14 @@ func TestLoading_PatientCommand_WaitsForTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLongStream(t, 20*streamwriter.TailPage)
 		l.pause = time.Second
-		d := l.desk(t, AccountWriterConfig{}, nil)
+		d := l.writer(t, AccountWriterConfig{}, nil)
 		defer drained(t, d)
 		if s, err := d.Standing(streamwriter.WaitForLoading(t.Context()), l.id); err != nil || s.Balance != longBalance {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		ctx, cancel := context.WithTimeout(streamwriter.WaitForLoading(t.Context()), time.Second)
 		defer cancel()
-		other := l.desk(t, AccountWriterConfig{}, nil)
+		other := l.writer(t, AccountWriterConfig{}, nil)
 		defer drained(t, other)
 		if _, err := other.Standing(ctx, l.id); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("past its deadline: %v", err)
@@ -166,7 +166,7 @@ func TestLoading_KeepsItsProgress(t *testing.T) {
 		const pages = 20
 		l := newLongStream(t, pages*streamwriter.TailPage-1)
 		l.pause = time.Second
-		d := l.desk(t, AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Hour}}, nil)
+		d := l.writer(t, AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Hour}}, nil)
 		defer drained(t, d)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -195,7 +195,7 @@ func TestLoading_LogFailsInTheBackground_NextCommandGoesOn(t *testing.T) {
 		const pages = 20
 		l := newLongStream(t, pages*streamwriter.TailPage-1)
 		l.pause = time.Second
-		d := l.desk(t, AccountWriterConfig{}, nil)
+		d := l.writer(t, AccountWriterConfig{}, nil)
 		defer drained(t, d)
 		if _, err := d.Standing(t.Context(), l.id); !errors.As(err, new(*streamwriter.LoadingError)) {
 			t.Fatal(err)
@@ -221,7 +221,7 @@ func TestLoading_Drain_KeepsWhatWasLoaded(t *testing.T) {
 		l, kept := newLongStream(t, pages*streamwriter.TailPage-1), newMemorySnapshots()
 		l.pause = time.Second
 		for i := range 10 {
-			d := l.desk(t, AccountWriterConfig{}, kept)
+			d := l.writer(t, AccountWriterConfig{}, kept)
 			_, err := d.Standing(t.Context(), l.id)
 			drained(t, d)
 			if err == nil {
@@ -238,11 +238,11 @@ func TestLoading_Drain_KeepsWhatWasLoaded(t *testing.T) {
 	})
 }
 
-func TestLoading_ManyLongStreams_TakeTurns(t *testing.T) {
+func TestLoading_ManyLongStreams_AreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLongStream(t, 20*streamwriter.TailPage)
 		l.pause = time.Second
-		d := l.desk(t, AccountWriterConfig{}, nil)
+		d := l.writer(t, AccountWriterConfig{}, nil)
 		defer drained(t, d)
 		// The same stream under the names of several accounts.
 		kind := accountStreams(false)
@@ -279,7 +279,7 @@ func TestLoading_ManyLongStreams_TakeTurns(t *testing.T) {
 }
 
 // A damaged snapshot is not used, is logged, and is replaced.
-func TestASnapshotThatIsDamagedIsReplaced(t *testing.T) {
+func TestLoad_DamagedSnapshot_IsReplaced(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 1000)
 	stream := account.Stream(id)

@@ -50,7 +50,7 @@ type patientLog struct{ eventlog.Log }
 
 func patiently[T any](read func() (T, error)) (out T, err error) {
 	for started := time.Now(); ; {
-		if out, err = read(); err == nil || !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, eventlog.ErrAmbiguous) || time.Since(started) > patienceOfTests {
+		if out, err = read(); err == nil || !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, eventlog.ErrAmbiguous) || time.Since(started) > waitLimit {
 			return out, err
 		}
 	}
@@ -64,11 +64,11 @@ func (l patientLog) ReadAll(ctx context.Context, after eventlog.Position, filter
 	return patiently(func() (eventlog.Page, error) { return l.Log.ReadAll(ctx, after, filter, limit) })
 }
 
-// nodes are desks of several nodes on one store, each with its own connection.
+// nodes are writers of several nodes on one store, each with its own connection.
 type nodes struct {
 	*world
-	logs  []*faults
-	desks []*AccountWriter
+	logs    []*faults
+	writers []*AccountWriter
 }
 
 func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *nodes {
@@ -99,7 +99,7 @@ func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *n
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { out.drain(d) })
-		out.logs, out.desks = append(out.logs, f), append(out.desks, d)
+		out.logs, out.writers = append(out.logs, f), append(out.writers, d)
 	}
 	return out
 }
@@ -115,7 +115,7 @@ func (n *nodes) calls() (appends, reads int64) {
 // Three nodes, each with its own connection to a store that loses requests and replies, delivers
 // twice, is late and breaks connections: an account's credits are spent to the last one, each by a
 // request that was told so, and every other request pays nothing in the end.
-func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
+func TestNodes_Storm_SpendExactlyWhatThereIs(t *testing.T) {
 	const credits, callers = 1000, 64
 	seed := *stormSeed
 	if seed == 0 {
@@ -128,27 +128,27 @@ func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
 	}})
 	id, ctx := uuid.NewString(), context.Background()
 	_, err := patiently(func() (Done, error) {
-		return Done{}, n.desks[0].OpenAccount(ctx, OpenAccount{Request: n.request(), AccountID: id, Holder: "holder", Plan: plan.Free})
+		return Done{}, n.writers[0].OpenAccount(ctx, OpenAccount{Request: n.request(), AccountID: id, Holder: "holder", Plan: plan.Free})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = patiently(func() (Done, error) {
-		return n.desks[1].GrantCredits(ctx, GrantCredits{Request: n.request(), AccountID: id, Kind: account.KindTopup, Credits: credits - plan.FreeCredits, PaymentID: "p"})
+		return n.writers[1].GrantCredits(ctx, GrantCredits{Request: n.request(), AccountID: id, Kind: account.KindTopup, Credits: credits - plan.FreeCredits, PaymentID: "p"})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := &stormer{paid: map[string]bool{}, notPaid: map[string]bool{}}
+	seen := &stormer{paid: map[string]bool{}, notPaid: map[string]bool{}}
 	spend := func(d *AccountWriter) error {
 		in := n.lookup(id)
 		_, err := d.ChargeLookup(ctx, in)
-		told.mu.Lock()
-		defer told.mu.Unlock()
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
 		if err == nil {
-			told.paid[in.Request.ID] = true
+			seen.paid[in.Request.ID] = true
 		} else {
-			told.notPaid[in.Request.ID] = true
+			seen.notPaid[in.Request.ID] = true
 		}
 		return err
 	}
@@ -156,7 +156,7 @@ func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
 	for i := range callers {
 		wg.Go(func() {
 			for {
-				err := spend(n.desks[i%len(n.desks)])
+				err := spend(n.writers[i%len(n.writers)])
 				switch {
 				case errors.Is(err, account.ErrInsufficientCredits):
 					return
@@ -168,10 +168,10 @@ func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for _, d := range n.desks {
+	for _, d := range n.writers {
 		n.drain(d) // and finish pending compensations
 	}
-	// A credit that was freed after its last caller had been refused is spent by a fresh desk.
+	// A credit that was freed after its last caller had been refused is spent by a fresh writer.
 	last, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, n.log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -185,18 +185,18 @@ func TestNodesInAStormSpendExactlyWhatThereIs(t *testing.T) {
 		t.Fatal(refused)
 	}
 	l := n.ledger(id)
-	if l.balance != 0 || l.minimum < 0 || l.available < 0 || len(told.paid) != credits {
-		t.Errorf("%d requests paid, balance %d, at the lowest %d, available %d", len(told.paid), l.balance, l.minimum, l.available)
+	if l.balance != 0 || l.minimum < 0 || l.available < 0 || len(seen.paid) != credits {
+		t.Errorf("%d requests paid, balance %d, at the lowest %d, available %d", len(seen.paid), l.balance, l.minimum, l.available)
 	}
-	n.checkStorm(id, told)
+	n.checkStorm(id, seen)
 }
 
 // A grant on one node is immediately spendable on another that has just refused.
-func TestAGrantOnOneNodeIsSpendableOnAnotherThatRefused(t *testing.T) {
+func TestNodes_GrantAfterRefusal_IsSpendableEverywhere(t *testing.T) {
 	n := newNodes(t, 3, 0, esdbtest.Config{})
-	id := n.openedWith(n.desks[0], 0)
+	id := n.openedWith(n.writers[0], 0)
 	for round := range 20 {
-		from, to := n.desks[round%3], n.desks[(round+1)%3]
+		from, to := n.writers[round%3], n.writers[(round+1)%3]
 		r, err := to.Reserve(t.Context(), id)
 		if err == nil { // of a credit that the other node has spent in the meantime
 			err = to.Confirm(t.Context(), r)
@@ -216,9 +216,9 @@ func TestAGrantOnOneNodeIsSpendableOnAnotherThatRefused(t *testing.T) {
 
 // One append per charge and no read while an account stays on one node; one read on a node that takes
 // over.
-func TestRoundTripsOfACharge(t *testing.T) {
+func TestNodes_Charge_RoundTrips(t *testing.T) {
 	n := newNodes(t, 2, 0, esdbtest.Config{})
-	id := n.opened(n.desks[0], 1000)
+	id := n.opened(n.writers[0], 1000)
 	count := func(what string, appends, reads int64, run func()) {
 		t.Helper()
 		a, r := n.calls()
@@ -237,17 +237,17 @@ func TestRoundTripsOfACharge(t *testing.T) {
 			}
 		}
 	}
-	count("the first on another node", 1, 1, charge(n.desks[1]))
+	count("the first on another node", 1, 1, charge(n.writers[1]))
 	for range 50 {
-		count("the next ones there", 1, 0, charge(n.desks[1]))
+		count("the next ones there", 1, 0, charge(n.writers[1]))
 	}
-	count("back on the first node", 2, 1, charge(n.desks[0])) // it could not know
-	count("and again", 1, 0, charge(n.desks[0]))
+	count("back on the first node", 2, 1, charge(n.writers[0])) // it could not know
+	count("and again", 1, 0, charge(n.writers[0]))
 }
 
 // A node whose table of brands lags must not sell an account a record older than the one it was
 // answered before.
-func TestNoNodeSellsARecordOlderThanAnAnswerBefore(t *testing.T) {
+func TestNodes_OlderRecordThanAnswered_IsRefused(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
 	id := w.opened(a, 0)

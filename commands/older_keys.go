@@ -12,9 +12,9 @@ import (
 // remembers account.MaxIdempotencyKeys, and a key is valid for account.IdempotencyWindow. It is
 // implemented by projections/idempotency.
 type KeyIndex interface {
-	// ByKey returns the charges of an account under the keys of a family (account.KeyFamily), and how
+	// ByKey returns the charges of an account under the keys of a group (account.KeyGroup), and how
 	// far the index has read the account's stream.
-	ByKey(ctx context.Context, accountID, family string) (account.Older, error)
+	ByKey(ctx context.Context, accountID, keyGroup string) (account.Older, error)
 }
 
 // ErrKeysUnknown: the charges under older idempotency keys could not be looked up. Nothing was
@@ -40,7 +40,7 @@ func (d *AccountWriter) olderKeys(ctx context.Context, accountID, keyHash string
 	if d.keys == nil {
 		return nil, fmt.Errorf("%w: this process has no index of them", ErrKeysUnknown)
 	}
-	older, err := d.keys.ByKey(ctx, accountID, account.KeyFamily(keyHash))
+	older, err := d.keys.ByKey(ctx, accountID, account.KeyGroup(keyHash))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

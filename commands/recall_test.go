@@ -19,7 +19,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// twoNodes are desks of two nodes on one log.
+// twoNodes are writers of two nodes on one log.
 func twoNodes(w *world) (here, there *AccountWriter) {
 	w.Helper()
 	return w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
@@ -55,8 +55,8 @@ func (w *world) kept(id string) map[string]int {
 	return out
 }
 
-// handedBack reverses a charge and waits until that is decided.
-func (w *world) handedBack(d *AccountWriter, id string, request Request, receipt Receipt) {
+// reverse reverses a charge and waits until that is decided.
+func (w *world) reverse(d *AccountWriter, id string, request Request, receipt Receipt) {
 	w.Helper()
 	if err := d.ReverseUndelivered(UndeliveredCharge{Request: request, AccountID: id, Receipt: receipt}); err != nil {
 		w.Error(err)
@@ -68,13 +68,13 @@ func (w *world) handedBack(d *AccountWriter, id string, request Request, receipt
 	})
 }
 
-func TestRecallReturnsWhatStandsUnderAKey(t *testing.T) {
+func TestRecall_ReturnsUnreversedChargesOfKey(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
 	once := onceOf(1, 2)
 	if got := w.recall(d, id, once); got != nil {
-		t.Fatalf("recalled %+v of a key that nobody used", got)
+		t.Fatalf("recalled %+v of an unused key", got)
 	}
 	var first []Receipt
 	for _, domain := range []string{"one.com", "two.com", "three.com"} {
@@ -85,7 +85,7 @@ func TestRecallReturnsWhatStandsUnderAKey(t *testing.T) {
 		first = append(first, receipt)
 	}
 	w.charge(d, id)
-	w.handedBack(d, id, w.request(), first[1])
+	w.reverse(d, id, w.request(), first[1])
 	appends, reads := w.log.appends.Load(), w.log.reads.Load()
 	for range 2 { // the second time there is nothing left to keep
 		got := w.recall(d, id, once)
@@ -106,7 +106,7 @@ func TestRecallReturnsWhatStandsUnderAKey(t *testing.T) {
 	if kept := w.kept(id); len(kept) != 2 || kept[first[0].ChargeID] != 1 || kept[first[2].ChargeID] != 1 {
 		t.Errorf("kept %v", kept)
 	}
-	w.handedBack(d, id, w.request(), first[0])
+	w.reverse(d, id, w.request(), first[0])
 	if l := w.ledger(id); l.balance != 47 {
 		t.Errorf("balance %d", l.balance)
 	}
@@ -126,7 +126,7 @@ func TestRecallReturnsWhatStandsUnderAKey(t *testing.T) {
 }
 
 // Everything that a key can cover is kept by one append, under the longest request.
-func TestARecallOfAllItemsIsOneAppend(t *testing.T) {
+func TestRecall_AllItems_IsOneAppend(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 2*account.MaxKeyItems)
@@ -160,7 +160,7 @@ func TestARecallOfAllItemsIsOneAppend(t *testing.T) {
 
 // A charge stores half a hash of the key and half of the item: keys and items are distinct, and all
 // items of a key share a prefix.
-func TestWhatAKeyIsStoredAs(t *testing.T) {
+func TestOnce_Hashes_KeepHalfForTheKey(t *testing.T) {
 	hash := func(key, item string) string {
 		h, _ := (&Once{Key: sha256.Sum256([]byte(key)), Item: item}).hashes()
 		return h
@@ -169,7 +169,7 @@ func TestWhatAKeyIsStoredAs(t *testing.T) {
 		t.Errorf("hash %s", h)
 	}
 	if hash("k", "a.com")[:32] != hash("k", "b.com")[:32] || hash("k", "a.com") == hash("k", "b.com") || hash("k", "a.com")[:32] == hash("l", "a.com")[:32] {
-		t.Error("keys or items are not told apart")
+		t.Error("keys or items share a hash")
 	}
 	if key, request := (*Once)(nil).hashes(); key != "" || request != "" {
 		t.Errorf("without a key: %q, %q", key, request)
@@ -177,7 +177,7 @@ func TestWhatAKeyIsStoredAs(t *testing.T) {
 }
 
 // A charge of one node is immediately recalled on another, whatever that remembers of the account.
-func TestRecallSeesWhatAnotherNodeHasJustCharged(t *testing.T) {
+func TestRecall_ChargeOfOtherNode_IsSeen(t *testing.T) {
 	w := newWorld(t)
 	here, there := twoNodes(w)
 	id := w.opened(here, 0)
@@ -193,7 +193,7 @@ func TestRecallSeesWhatAnotherNodeHasJustCharged(t *testing.T) {
 		if len(got) != len(before)+1 || got[len(before)].ChargeID != receipt.ChargeID || got[len(before)].Domain != domain {
 			t.Fatalf("recalled %+v after %+v", got, before)
 		}
-		w.handedBack(here, id, in.Request, receipt)
+		w.reverse(here, id, in.Request, receipt)
 		if _, err := there.Recall(t.Context(), Recall{Request: w.request(), AccountID: id, Once: *onceOf(1, 9)}); !errors.Is(err, account.ErrIdempotencyMismatch) {
 			t.Fatalf("another request: %v", err)
 		}
@@ -205,7 +205,7 @@ func TestRecallSeesWhatAnotherNodeHasJustCharged(t *testing.T) {
 
 // A repeat on one node against the reversal of its first charge on the other: whichever is on the
 // stream first wins, even if the other was decided before. Recall is a repeat, too.
-func TestARepeatAndAHandBackOnTwoNodes(t *testing.T) {
+func TestReverseUndelivered_RepeatOnOtherNode_FirstEventDecides(t *testing.T) {
 	repeats := map[string]func(w *world, d *AccountWriter, id string, in ChargeLookup) (answered []Receipt){
 		"charge": func(w *world, d *AccountWriter, id string, in ChargeLookup) []Receipt {
 			in.Request = w.request()
@@ -240,13 +240,13 @@ func TestARepeatAndAHandBackOnTwoNodes(t *testing.T) {
 			kept bool
 			run  func(w *world, again func(), back func())
 		}{
-			"repeat, then hand-back": {true, func(_ *world, again, back func()) { again(); back() }},
-			"hand-back, then repeat": {false, func(_ *world, again, back func()) { back(); again() }},
-			"repeat while the hand-back is sent": {true, func(w *world, again, back func()) {
+			"repeat, then reversal": {true, func(_ *world, again, back func()) { again(); back() }},
+			"reversal, then repeat": {false, func(_ *world, again, back func()) { back(); again() }},
+			"repeat while the reversal is sent": {true, func(w *world, again, back func()) {
 				before(w, eventschemas.ChargeReversed{}.EventType(), again)
 				back()
 			}},
-			"hand-back while the repeat is sent": {false, func(w *world, again, back func()) {
+			"reversal while the repeat is sent": {false, func(w *world, again, back func()) {
 				before(w, eventschemas.ChargeKept{}.EventType(), back)
 				again()
 			}},
@@ -264,7 +264,7 @@ func TestARepeatAndAHandBackOnTwoNodes(t *testing.T) {
 					t.Fatal(err)
 				}
 				var answered []Receipt
-				c.run(w, func() { answered = repeat(w, there, id, in) }, func() { w.handedBack(here, id, in.Request, receipt) })
+				c.run(w, func() { answered = repeat(w, there, id, in) }, func() { w.reverse(here, id, in.Request, receipt) })
 				w.logIsBack()
 				l := w.ledger(id)
 				if l.reversed[in.Request.ID] == 1 == c.kept {
@@ -275,15 +275,15 @@ func TestARepeatAndAHandBackOnTwoNodes(t *testing.T) {
 					t.Errorf("answered %+v from %+v", answered, receipt)
 				}
 				if want := int64(50 - l.standingCharges()); l.balance != want || l.standingCharges() > 1 || name == "charge" && l.standingCharges() != 1 {
-					t.Errorf("balance %d, %d charges stand", l.balance, l.standingCharges())
+					t.Errorf("balance %d, %d charges remain", l.balance, l.standingCharges())
 				}
 			})
 		}
 	}
 }
 
-// The same, but the desk detects that its caller has left.
-func TestARepeatOnAnotherNodeKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
+// The same, but the writer detects that its caller has left.
+func TestRepeat_OnOtherNode_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 	w := newWorld(t)
 	here, there := twoNodes(w)
 	id := w.opened(here, 0)
@@ -314,7 +314,7 @@ func TestARepeatOnAnotherNodeKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
 
 // Repeats, recalls and reversals of one key race on two nodes. Answered charges remain, reversed ones
 // were answered to no other caller, and at most one charge is in force at any time.
-func TestRacingRepeatsAndHandBacks(t *testing.T) {
+func TestReverseUndelivered_RacingRepeats_NeverBothSucceed(t *testing.T) {
 	w := newWorld(t)
 	here, there := twoNodes(w)
 	id := w.opened(here, 0)
@@ -343,15 +343,15 @@ func TestRacingRepeatsAndHandBacks(t *testing.T) {
 		})
 		wg.Go(func() { recalled = w.recall([]*AccountWriter{here, there}[round%2], id, in.Once) })
 		wg.Wait()
-		w.handedBack(here, id, in.Request, first)
+		w.reverse(here, id, in.Request, first)
 		l := w.ledger(id)
 		for _, r := range append(recalled, repeated) {
 			if reversed := l.reversed[in.Request.ID] > 0; r.ChargeID == first.ChargeID && reversed {
-				t.Fatalf("round %d: %+v was answered and handed back", round, r)
+				t.Fatalf("round %d: %+v was answered and reversed", round, r)
 			}
 		}
 		if l.standingCharges() != round+1 || l.balance != int64(50-l.standingCharges()) {
-			t.Fatalf("round %d: %d charges stand, balance %d", round, l.standingCharges(), l.balance)
+			t.Fatalf("round %d: %d charges remain, balance %d", round, l.standingCharges(), l.balance)
 		}
 	}
 	for id, n := range w.kept(id) {
@@ -361,8 +361,8 @@ func TestRacingRepeatsAndHandBacks(t *testing.T) {
 	}
 }
 
-// Kept charges and the request of a key outlive the desk, through a snapshot or the stream alone.
-func TestKeptChargesOutliveTheDesk(t *testing.T) {
+// Kept charges and the request of a key outlive the writer, through a snapshot or the stream alone.
+func TestKeptCharge_Restart_IsStillKept(t *testing.T) {
 	for name, kept := range map[string]*memorySnapshots{"snapshot": newMemorySnapshots(), "stream": nil} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -405,7 +405,7 @@ func TestKeptChargesOutliveTheDesk(t *testing.T) {
 				t.Errorf("another request: %v", err)
 			}
 			for i := range ins {
-				w.handedBack(next, id, ins[i].Request, receipts[i])
+				w.reverse(next, id, ins[i].Request, receipts[i])
 			}
 			if l := w.ledger(id); l.reversed[ins[0].Request.ID] != 0 || l.reversed[ins[1].Request.ID] != 1 {
 				t.Errorf("reversed %v", l.reversed)
@@ -418,7 +418,7 @@ func TestKeptChargesOutliveTheDesk(t *testing.T) {
 }
 
 // A reversal after its window is left to an operator: it is counted, not silently dropped.
-func TestAHandBackThatComesTooLateIsLeftToAnOperator(t *testing.T) {
+func TestReverseUndelivered_TooLate_IsLeftToOperator(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex
 	now := time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
@@ -435,19 +435,19 @@ func TestAHandBackThatComesTooLateIsLeftToAnOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	mu.Lock()
-	now = now.Add(account.HandBackWindow)
+	now = now.Add(account.UndeliveredWindow)
 	mu.Unlock()
-	w.handedBack(d, id, in.Request, receipt)
+	w.reverse(d, id, in.Request, receipt)
 	if l, n := w.ledger(id), counted(t, registry, "letterhead_desk_not_handed_back_total"); l.balance != 49 || n != 1 {
-		t.Errorf("balance %d, %v not handed back", l.balance, n)
+		t.Errorf("balance %d, %v not compensated", l.balance, n)
 	}
 	err = d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonOperator})
 	if l := w.ledger(id); err != nil || l.balance != 50 {
-		t.Errorf("an operator: %v, balance %d", err, l.balance)
+		t.Errorf("a reversal by an operator: %v, balance %d", err, l.balance)
 	}
-	// The desk's own compensations and ambiguous appends come within the window, with a minute for
+	// The writer's own compensations and ambiguous appends come within the window, with a minute for
 	// clocks that differ.
-	if late := streamwriter.AmbiguousUnreadFor + streamwriter.CompensateWithin + streamwriter.AmbiguousFor; late > account.HandBackWindow {
-		t.Errorf("the desk may come with it after %s", late)
+	if late := streamwriter.AmbiguousUnreadFor + streamwriter.CompensateWithin + streamwriter.AmbiguousFor; late > account.UndeliveredWindow {
+		t.Errorf("a late compensation may come after %s", late)
 	}
 }

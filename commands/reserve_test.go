@@ -9,7 +9,7 @@ import (
 	"letterhead/domain/account"
 )
 
-func TestReservationsAreInMemoryAndCountOnce(t *testing.T) {
+func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 3)
@@ -53,7 +53,7 @@ func TestReservationsAreInMemoryAndCountOnce(t *testing.T) {
 	}
 }
 
-func TestASpentReservationIsNotTakenAgain(t *testing.T) {
+func TestReservation_Spent_IsRefused(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id, other := w.openedWith(d, 5), w.openedWith(d, 5)
@@ -77,14 +77,14 @@ func TestASpentReservationIsNotTakenAgain(t *testing.T) {
 	foreign.Drop()
 	for _, account := range []string{id, other} {
 		if s := w.standing(d, account); s.Available != s.Balance {
-			t.Errorf("something is still reserved: %+v", s)
+			t.Errorf("credits are still reserved: %+v", s)
 		}
 	}
 	var none *Reservation
 	none.Drop()
 }
 
-func TestAReservationIsUsedUpWhateverTheOutcome(t *testing.T) {
+func TestReservation_AnyOutcome_IsConsumed(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
@@ -112,7 +112,7 @@ func TestAReservationIsUsedUpWhateverTheOutcome(t *testing.T) {
 
 // A reservation is kept through everything that happens on the account: its owner is never refused for
 // lack of credits unless another node spends them.
-func TestWhoHasReservedCanPay(t *testing.T) {
+func TestReservation_ConcurrentGrantsAndCharges_CanAlwaysPay(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	const credits = 50
@@ -162,7 +162,7 @@ func TestWhoHasReservedCanPay(t *testing.T) {
 
 // A grant that is not durable yet cannot be reserved: if its append fails, the reservation would
 // promise a credit that never existed.
-func TestATentativeGrantCannotBeReserved(t *testing.T) {
+func TestReserve_TentativeGrant_IsNotAvailable(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
@@ -201,7 +201,7 @@ func TestATentativeGrantCannotBeReserved(t *testing.T) {
 }
 
 // A charge that is not durable yet has already taken its credit.
-func TestATentativeChargeCannotBeReservedAgain(t *testing.T) {
+func TestReserve_TentativeCharge_IsNotAvailable(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
@@ -227,7 +227,7 @@ func TestATentativeChargeCannotBeReservedAgain(t *testing.T) {
 	}
 }
 
-func TestACallerWhoLeftWhileReservingKeepsNothing(t *testing.T) {
+func TestReserve_CallerLeft_FreesCredits(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
@@ -261,7 +261,7 @@ func TestACallerWhoLeftWhileReservingKeepsNothing(t *testing.T) {
 // Another node has spent reserved credits: of three credits one is left for two reservations. It goes
 // to the first to pay, because counted against each other both would be refused despite a credit on
 // the account.
-func TestWhatAnotherNodeLeftGoesToWhoeverPaysFirst(t *testing.T) {
+func TestReservations_CreditsSpentElsewhere_FirstToPayGetsTheRest(t *testing.T) {
 	for name, pay := range map[string]func(w *world, d *AccountWriter, id string, r *Reservation) error{
 		"by a charge": func(w *world, d *AccountWriter, id string, r *Reservation) error {
 			in := w.lookup(id)

@@ -15,7 +15,7 @@ type UndeliveredCharge struct {
 // logged and counted, and left to an operator (ReverseCharge).
 //
 // Repeats, which charged nothing, and charges that a repeat on any node has kept are not reversed, and
-// neither are charges older than account.HandBackWindow. It needs no context: it neither reads nor
+// neither are charges older than account.UndeliveredWindow. It needs no context: it neither reads nor
 // waits.
 //
 // Errors: ErrInvalidRequest, account.ErrNotFound, ErrBusy (the account has too many pending

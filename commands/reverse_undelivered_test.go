@@ -38,7 +38,7 @@ func (w *world) leaves(d *AccountWriter, id string) (request string) {
 func (w *world) logIsBack() { w.log.set(func(f *faults) { f.before, f.after = nil, nil }) }
 
 // Compensations are retried by the clock, not by the number of other requests.
-func TestWhatIsOwedOutlivesAnOutageUnderTraffic(t *testing.T) {
+func TestCompensation_OutageUnderTraffic_IsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.writer(AccountWriterConfig{})
@@ -62,7 +62,7 @@ func TestWhatIsOwedOutlivesAnOutageUnderTraffic(t *testing.T) {
 
 // After a limited number of attempts in an endless outage the compensation is left to an operator, and
 // the actor may rest.
-func TestWhatIsOwedIsLeftToAnOperatorAfterAWhile(t *testing.T) {
+func TestCompensation_RetriesExhausted_IsLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.writer(AccountWriterConfig{Config: streamwriter.Config{IdleAfter: time.Second}})
@@ -86,7 +86,7 @@ func TestWhatIsOwedIsLeftToAnOperatorAfterAWhile(t *testing.T) {
 
 // Clients give up when the queue is full, so compensations must bypass it; and a log that is down just
 // then does not lose them either.
-func TestHandBackPastAFullQueue(t *testing.T) {
+func TestReverseUndelivered_FullQueue_IsAccepted(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 2}})
 	id := w.opened(d, 0)
@@ -131,11 +131,11 @@ func TestHandBackPastAFullQueue(t *testing.T) {
 		t.Fatalf("reversed %v, %d failures left", l.reversed, failures)
 	}
 	if err := d.ReverseUndelivered(back); !errors.Is(err, ErrBusy) {
-		t.Errorf("after the desk has shut down: %v", err)
+		t.Errorf("after the writer has shut down: %v", err)
 	}
 }
 
-func TestHandBackHasALimit(t *testing.T) {
+func TestReverseUndelivered_TooMany_IsBusy(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
@@ -171,7 +171,7 @@ func TestHandBackHasALimit(t *testing.T) {
 // Two requests with one idempotency key share a group, and callers leave. The repeat keeps the charge
 // in the same append, before it is known which callers will take the answer: if none does, the key has
 // it.
-func TestARepeatKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
+func TestRepeat_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 	for name, bothLeave := range map[string]bool{"the repeat is answered": false, "both leave": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -216,7 +216,7 @@ func TestARepeatKeepsTheChargeOfACallerWhoLeft(t *testing.T) {
 
 // The same if the first answer is found to be unsendable only after the repeat was answered; the
 // repeat's own receipt reverses nothing.
-func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
+func TestReverseUndelivered_AnsweredRepeat_KeepsCharge(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.opened(d, 0)
@@ -243,9 +243,9 @@ func TestHandBackAfterARepeatWasAnswered(t *testing.T) {
 	}
 }
 
-// A request that is repeated without a key or a hold is charged once, even by a desk that loads a
+// A request that is repeated without a key or a hold is charged once, even by a writer that loads a
 // snapshot, and one that was reversed is not answered again.
-func TestTheSameRequestIsChargedOnce(t *testing.T) {
+func TestChargeLookup_SameRequest_ChargesOnce(t *testing.T) {
 	w := newWorld(t)
 	kept := newMemorySnapshots()
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 1}}, kept)

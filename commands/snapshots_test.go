@@ -67,7 +67,7 @@ func (m *memorySnapshots) Save(_ context.Context, stream string, foldVersion int
 
 // The largest snapshot that the limits allow, with the longest domains, fits into the store, with room
 // for permanent entries.
-func TestAFullSnapshotFitsItsStore(t *testing.T) {
+func TestSnapshot_FullAccount_FitsStore(t *testing.T) {
 	const room = 1 << 20
 	id := uuid.NewString()
 	a := account.New(id)

@@ -83,8 +83,8 @@ func TestStorm(t *testing.T) {
 	w := newWorld(t)
 	cfg := AccountWriterConfig{Config: streamwriter.Config{KnowWithin: 2 * time.Millisecond, SettleWithin: 50 * time.Millisecond, SnapshotEvery: 8}}
 	kept := newMemorySnapshots()
-	desks := []*AccountWriter{w.writer(cfg, kept), w.writer(cfg, kept)}
-	id := w.opened(desks[0], 250)
+	writers := []*AccountWriter{w.writer(cfg, kept), w.writer(cfg, kept)}
+	id := w.opened(writers[0], 250)
 	meddler := w.writer(AccountWriterConfig{})
 	var meeting sync.Mutex
 	s := &storm{seed: seed, seen: map[string]uint64{}, meet: func(a sentAppend) {
@@ -96,24 +96,24 @@ func TestStorm(t *testing.T) {
 	}}
 	w.log.set(func(f *faults) { f.before, f.after, f.reading = s.before, s.after, s.reading })
 
-	told := &stormer{paid: map[string]bool{}, notPaid: map[string]bool{}, reversed: map[string]bool{}}
+	seen := &stormer{paid: map[string]bool{}, notPaid: map[string]bool{}, reversed: map[string]bool{}}
 	var wg sync.WaitGroup
 	for caller := range 24 {
 		rng := rand.New(rand.NewPCG(seed, uint64(caller)))
 		wg.Go(func() {
 			for range 25 {
-				told.act(w, desks[rng.IntN(2)], id, rng)
+				seen.act(w, writers[rng.IntN(2)], id, rng)
 			}
 		})
 	}
 	wg.Wait()
 	w.log.set(func(f *faults) { f.before, f.after, f.reading = nil, nil, nil })
-	// After the storm every desk reads the stream once more, then ends.
-	for _, d := range append(desks, meddler) {
+	// After the storm every writer reads the stream once more, then ends.
+	for _, d := range append(writers, meddler) {
 		w.reserveCalmly(d, id)
 		w.drain(d)
 	}
-	w.checkStorm(id, told)
+	w.checkStorm(id, seen)
 }
 
 func (w *world) reserveCalmly(d *AccountWriter, id string) {
@@ -178,7 +178,7 @@ func expectedInStorm(err error) bool {
 	return false
 }
 
-func (w *world) checkStorm(id string, told *stormer) {
+func (w *world) checkStorm(id string, seen *stormer) {
 	w.Helper()
 	l := w.ledger(id)
 	if l.minimum < 0 {
@@ -187,25 +187,25 @@ func (w *world) checkStorm(id string, told *stormer) {
 	if l.available < 0 {
 		w.Errorf("available fell to %d", l.available)
 	}
-	for request := range told.paid {
+	for request := range seen.paid {
 		// A requested reversal that failed with an unknown outcome may have landed.
 		if l.charges[request] != 1 {
-			w.Errorf("request %s paid, and stands %d times on the ledger", request, l.charges[request])
+			w.Errorf("request %s paid, and has %d unreversed charges", request, l.charges[request])
 		}
 	}
-	for request := range told.reversed {
+	for request := range seen.reversed {
 		if l.charges[request] != 1 || l.reversed[request] != 1 {
 			w.Errorf("request %s was reversed: %d charges, %d reversals", request, l.charges[request], l.reversed[request])
 		}
 	}
-	for request := range told.notPaid {
+	for request := range seen.notPaid {
 		if l.charges[request] != l.reversed[request] {
-			w.Errorf("request %s was not told that it paid: %d charges, %d reversals", request, l.charges[request], l.reversed[request])
+			w.Errorf("request %s failed, but: %d charges, %d reversals", request, l.charges[request], l.reversed[request])
 		}
 	}
-	w.Logf("%d paid, %d reversed on demand, %d not paid, of which %d were charged and handed back; %d appends",
-		len(told.paid), len(told.reversed), len(told.notPaid), func() (n int) {
-			for request := range told.notPaid {
+	w.Logf("%d paid, %d reversed on demand, %d not paid, of which %d were charged and reversed; %d appends",
+		len(seen.paid), len(seen.reversed), len(seen.notPaid), func() (n int) {
+			for request := range seen.notPaid {
 				n += l.charges[request]
 			}
 			return n

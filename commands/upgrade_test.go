@@ -8,7 +8,7 @@ import (
 )
 
 // Until an upgrade is finished charges are written in the version of the previous release. The hash
-// chain covers the stored data, so it is valid across events of both versions, for the desk that wrote
+// chain covers the stored data, so it is valid across events of both versions, for the writer that wrote
 // them and for one that reads them.
 func TestChargesOfTwoVersions_ShareOneChain(t *testing.T) {
 	w := newWorld(t)

@@ -70,7 +70,7 @@ func (s *wireStore) events(stream string) []eventlog.Recorded {
 	return s.streams[stream]
 }
 
-// ReadStream reads forward, the only direction that desks use.
+// ReadStream reads forward, the only direction that writers use.
 func (w *wire) ReadStream(_ context.Context, stream string, from uint64, _ eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
 	w.reads++
 	time.Sleep(w.travel)

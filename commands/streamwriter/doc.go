@@ -8,7 +8,7 @@
 // state. It takes the queued commands as a group, decides each one separately against the running
 // state (group.go), appends all accepted events in one append at the exact revision, and then answers.
 // So a busy stream costs one append per group and no read, a refused command never fails its group,
-// and no caller is told of a decision that is not durable.
+// and callers learn only of durable decisions.
 //
 // # Conflicts
 //

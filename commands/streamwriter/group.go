@@ -129,8 +129,8 @@ func (a *Actor[S]) final(d Decision, refusal error) bool {
 	return a.all.kind.Final(refusal)
 }
 
-// decideOne decides and applies in one step, so that no function passed to Actors.With in between acts
-// on what was just decided differently.
+// decideOne decides and applies in one step, so that a function passed to Actors.With never sees a
+// decision without its effect.
 func (a *Actor[S]) decideOne(t *queued[S], now time.Time) (Decision, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

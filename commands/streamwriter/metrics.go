@@ -49,7 +49,7 @@ func newMetrics(label string, registerer prometheus.Registerer) (*metrics, error
 		events:     counter("letterhead_desk_events_total", "Events appended."),
 		reads:      counter("letterhead_desk_reads_total", "Reads of streams, for loading and for tails."),
 		conflicts:  counter("letterhead_desk_conflicts_total", "Appends that lost the race for their revision."),
-		yields:     counter("letterhead_desk_yields_total", "Pauses in which a desk of another node could append to the stream."),
+		yields:     counter("letterhead_desk_yields_total", "Pauses in which another node could append to the stream."),
 		retries:    counter("letterhead_desk_append_retries_total", "Repeats of appends whose outcome was unknown."),
 		refused:    counters("letterhead_desk_busy_total", "Commands refused because of load, by reason.", "reason"),
 		snapshots:  counters("letterhead_desk_snapshots_total", "Snapshots by result: saved, failed (to be saved), damaged, unfit (not of the stream).", "result"),
@@ -60,8 +60,8 @@ func newMetrics(label string, registerer prometheus.Registerer) (*metrics, error
 			Name: "letterhead_desk_loading_streams", Help: "Streams that are loaded in the background; their commands are refused meanwhile.", ConstLabels: labels,
 		}),
 		evicted:        counter("letterhead_desk_evicted_total", "Streams dropped from memory to make room."),
-		compensated:    counter("letterhead_desk_handed_back_total", "Charges and holds submitted back because their caller had gone."),
-		notCompensated: counter("letterhead_desk_not_handed_back_total", "Charges and holds that could not be submitted back and are left to an operator."),
+		compensated:    counter("letterhead_desk_handed_back_total", "Charges reversed and holds released because their caller had left."),
+		notCompensated: counter("letterhead_desk_not_handed_back_total", "Charges and holds that could not be reversed or released and are left to an operator."),
 	}
 	return m, telemetry.Register(registerer, command, m.group, m.appendTime, m.events, m.reads, m.conflicts, m.yields, m.retries, m.refused,
 		m.snapshots, m.live, m.loading, m.evicted, m.compensated, m.notCompensated)

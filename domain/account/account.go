@@ -42,11 +42,11 @@ const (
 	// HoldMemory is how long an ended hold and a charge are remembered. A capture or a repeat arrives
 	// within the request, which ends in seconds.
 	HoldMemory = 15 * time.Minute
-	// HandBackWindow is how long a charge can be reversed because its client disconnected. This
+	// UndeliveredWindow is how long a charge can be reversed because its client disconnected. This
 	// happens within seconds or, after an outage of the log, about ten minutes. It is one minute
 	// shorter than HoldMemory, during which a repeat keeps the charge, because the clocks of nodes
 	// differ.
-	HandBackWindow = HoldMemory - time.Minute
+	UndeliveredWindow = HoldMemory - time.Minute
 	// IdempotencyWindow is how long a charged answer is repeated for its key.
 	IdempotencyWindow = 24 * time.Hour
 	// ReversalWindow is how long an operator can reverse a charge.
@@ -83,7 +83,7 @@ type Account struct {
 	keys       map[string]key      // by key id, forever
 	charged    map[string]keyed    // unreversed charges with an idempotency key, by key hash
 	chargeKey  map[string]string   // key hash by charge id, for the entries of charged
-	families   map[string][]string // the key hashes in charged of one idempotency key, in stream order
+	keyGroups  map[string][]string // the key hashes in charged of one idempotency key, in stream order
 	kept       map[string]struct{} // charges that can no longer be reversed because a client disconnected, by charge id
 	reversed   map[reversalKey]struct{}
 	recent     []recentCharge    // the latest charges in order; the first recentGone are forgotten
@@ -210,7 +210,7 @@ func New(id string) *Account {
 		keys:      map[string]key{},
 		charged:   map[string]keyed{},
 		chargeKey: map[string]string{},
-		families:  map[string][]string{},
+		keyGroups: map[string][]string{},
 		kept:      map[string]struct{}{},
 		reversed:  map[reversalKey]struct{}{},
 		recentAt:  map[string]uint64{},

@@ -171,7 +171,7 @@ var (
 )
 
 // itemOf returns the hash of another item of a key.
-func itemOf(keyHash string, n int) string { return fmt.Sprintf("%s%032x", keyHash[:familyDigits], n) }
+func itemOf(keyHash string, n int) string { return fmt.Sprintf("%s%032x", keyHash[:keyDigits], n) }
 
 // Commands.
 

@@ -23,7 +23,7 @@ type Charge struct {
 	Item           string // distinguishes charges of one request or captures of one hold; the domain when empty
 
 	// IdempotencyKeyHash is 64 hex digits; it and RequestHash are both set or both empty. The first
-	// half is the family, which all items of one key share.
+	// half is the key group, which all items of one key share.
 	IdempotencyKeyHash string
 	RequestHash        string // hex SHA-256
 	Older              *Older // charges of the key; needed before ForgotKeysUntil
@@ -184,7 +184,7 @@ type Reverse struct {
 
 // Reverse returns the credits of a whole charge, once, even if the account is suspended or closed.
 // Reversing it again is a repeat. An operator may reverse within ReversalWindow. A charge whose client
-// disconnected can be reversed within HandBackWindow unless another request was answered from it.
+// disconnected can be reversed within UndeliveredWindow unless another request was answered from it.
 // Errors: ErrInvalid, ErrNotFound, ErrTooLate, ErrChargeKept, ErrCreditLimit.
 func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
 	err := firstError(text("charge id", in.ChargeID, true), text("request id", in.RequestID, true), amount(in.Credits), a.exists())
@@ -194,7 +194,7 @@ func (a *Account) Reverse(in Reverse, now time.Time) (Outcome, error) {
 	var window time.Duration
 	switch in.Reason {
 	case ReasonClientGone:
-		window = HandBackWindow
+		window = UndeliveredWindow
 	case ReasonOperator:
 		window = ReversalWindow
 	default:

@@ -46,7 +46,7 @@ var (
 	// ErrChargeKept means that another request was answered from the charge, so it is not reversed
 	// although its first client disconnected.
 	ErrChargeKept = errors.New("charge is kept: another answer was given from it")
-	// ErrTooLate means that the charge is older than ReversalWindow, or than HandBackWindow when its
+	// ErrTooLate means that the charge is older than ReversalWindow, or than UndeliveredWindow when its
 	// client disconnected.
 	ErrTooLate = errors.New("charge is too old to be reversed")
 	// ErrUnknownKey means that no key with this id was ever issued.

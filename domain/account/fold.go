@@ -111,7 +111,7 @@ func (a *Account) applyKeyed(ev eventschemas.CreditsCharged, revision uint64, at
 		at:             at,
 	})
 	put(a, a.chargeKey, ev.ChargeID, ev.IdempotencyKeyHash)
-	a.joinFamily(ev.IdempotencyKeyHash)
+	a.joinKey(ev.IdempotencyKeyHash)
 	a.chargedOrder = append(a.chargedOrder, remembered{id: ev.IdempotencyKeyHash, revision: revision, at: at})
 }
 

@@ -10,8 +10,8 @@ import (
 
 // Causes of a release.
 const (
-	causeHandedBack = "handed_back"
-	causeExpired    = "expired"
+	causeReleased = "handed_back"
+	causeExpired  = "expired"
 )
 
 // Hold is the command to hold credits.
@@ -85,7 +85,7 @@ func (a *Account) Release(holdID string, now time.Time) (Outcome, error) {
 	if !isOpen {
 		return repeated(), nil
 	}
-	return decided(eventschemas.HoldReleased{HoldID: holdID, Credits: known.left, Cause: causeHandedBack}), nil
+	return decided(eventschemas.HoldReleased{HoldID: holdID, Credits: known.left, Cause: causeReleased}), nil
 }
 
 // ReleaseOverdue releases the open holds whose deadline has passed, earliest deadline first, at most

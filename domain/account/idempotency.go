@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// familyDigits is the number of leading hex digits that the hashes of all items of an idempotency key
+// keyDigits is the number of leading hex digits that the hashes of all items of an idempotency key
 // share.
-const familyDigits = 32
+const keyDigits = 32
 
-// family returns the part of an item's hash that identifies the idempotency key.
-func family(keyHash string) string { return keyHash[:min(familyDigits, len(keyHash))] }
+// keyGroup returns the part of an item's hash that identifies the idempotency key.
+func keyGroup(keyHash string) string { return keyHash[:min(keyDigits, len(keyHash))] }
 
-// joinFamily appends the hash of a charge that was just folded to those of its key.
-func (a *Account) joinFamily(keyHash string) {
-	name := family(keyHash)
-	hashes := a.families[name]
+// joinKey appends the hash of a charge that was just folded to those of its key.
+func (a *Account) joinKey(keyHash string) {
+	name := keyGroup(keyHash)
+	hashes := a.keyGroups[name]
 	if slices.Contains(hashes, keyHash) { // charged again after a day
 		hashes = without(hashes, keyHash)
 	}
-	put(a, a.families, name, append(hashes, keyHash))
+	put(a, a.keyGroups, name, append(hashes, keyHash))
 }
 
-func (a *Account) leaveFamily(keyHash string) {
-	name := family(keyHash)
-	if hashes := without(a.families[name], keyHash); len(hashes) > 0 {
-		put(a, a.families, name, hashes)
+func (a *Account) leaveKey(keyHash string) {
+	name := keyGroup(keyHash)
+	if hashes := without(a.keyGroups[name], keyHash); len(hashes) > 0 {
+		put(a, a.keyGroups, name, hashes)
 		return
 	}
-	remove(a, a.families, name)
+	remove(a, a.keyGroups, name)
 }
 
 // dropKey removes a key whose charge was reversed or forgotten.
@@ -37,7 +37,7 @@ func (a *Account) dropKey(keyHash string) {
 		remove(a, a.chargeKey, chargeID)
 	}
 	remove(a, a.charged, keyHash)
-	a.leaveFamily(keyHash)
+	a.leaveKey(keyHash)
 }
 
 // without returns a copy, because a step of the journal may refer to the old hashes.
@@ -60,8 +60,8 @@ type OlderCharge struct {
 	RequestHash string
 }
 
-// KeyFamily returns the part of an idempotency key's hash that all items of the key share.
-func KeyFamily(keyHash string) string { return family(keyHash) }
+// KeyGroup returns the part of an idempotency key's hash that all items of the key share.
+func KeyGroup(keyHash string) string { return keyGroup(keyHash) }
 
 // ForgotKeysUntil returns the time until which the fold lacks idempotency keys that are still valid,
 // so that a decision about a key needs Older. It is the zero time when the fold remembers all of them.
@@ -92,12 +92,12 @@ func (a *Account) standing(keyHash, requestHash string, older *Older, now time.T
 			return nil, ErrKeysForgotten
 		}
 		for _, c := range older.Charges {
-			if c.Revision < a.core.keysPast && !a.isReversed(c.ChargeID) && family(c.KeyHash) == family(keyHash) && now.Sub(c.At) < IdempotencyWindow {
+			if c.Revision < a.core.keysPast && !a.isReversed(c.ChargeID) && keyGroup(c.KeyHash) == keyGroup(keyHash) && now.Sub(c.At) < IdempotencyWindow {
 				out = append(out, standingCharge{c.KeyHash, c.RequestHash, c.ChargeFact})
 			}
 		}
 	}
-	for _, hash := range a.families[family(keyHash)] {
+	for _, hash := range a.keyGroups[keyGroup(keyHash)] {
 		if k := a.charged[hash]; k.known(now) {
 			out = append(out, standingCharge{hash, k.requestHash, k.fact()})
 		}

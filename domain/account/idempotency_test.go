@@ -109,10 +109,10 @@ func TestCharge_OldRepeat_IsNotMarkedKept(t *testing.T) {
 	at := s.now
 	s.now = at.Add(HoldMemory)
 	s.when(withKey("r2", keyA, requestA)).isRepeated()
-	s.now = at.Add(HandBackWindow)
+	s.now = at.Add(UndeliveredWindow)
 	s.when(reversing(c, at, ReasonClientGone)).refused(ErrTooLate).
 		when(withKey("r2", keyA, requestA)).keeps("r2", c)
-	if HandBackWindow+time.Minute > HoldMemory {
+	if UndeliveredWindow+time.Minute > HoldMemory {
 		t.Fatal("a repeat would answer from a charge without keeping it while another node may hand it back")
 	}
 }
@@ -153,16 +153,16 @@ func TestKeptCharges_AreLimited(t *testing.T) {
 }
 
 // The index by key matches the remembered charges after reversals, a rollback, a snapshot and expiry.
-func TestFamilies_MatchRememberedCharges(t *testing.T) {
+func TestKeyGroups_MatchRememberedCharges(t *testing.T) {
 	s := given(t, opened, granted(50))
 	check := func(what string, a *Account) {
 		t.Helper()
 		n := 0
-		for name, hashes := range a.families {
+		for name, hashes := range a.keyGroups {
 			n += len(hashes)
 			for i, h := range hashes {
 				k, ok := a.charged[h]
-				if !ok || family(h) != name || a.chargeKey[k.chargeID] != h || i > 0 && a.charged[hashes[i-1]].revision >= k.revision {
+				if !ok || keyGroup(h) != name || a.chargeKey[k.chargeID] != h || i > 0 && a.charged[hashes[i-1]].revision >= k.revision {
 					t.Fatalf("%s: %s of %s is %+v", what, h, name, k)
 				}
 			}
@@ -171,7 +171,7 @@ func TestFamilies_MatchRememberedCharges(t *testing.T) {
 			}
 		}
 		if n != len(a.charged) || n != len(a.chargeKey) {
-			t.Fatalf("%s: %d in families, %d charges by key, %d keys by charge", what, n, len(a.charged), len(a.chargeKey))
+			t.Fatalf("%s: %d in groups, %d charges by key, %d keys by charge", what, n, len(a.charged), len(a.chargeKey))
 		}
 	}
 	for i := range 6 {

@@ -103,7 +103,7 @@ func (a *Account) Close(reason string) (Outcome, error) {
 	var out Outcome
 	ids := a.openByDeadline()
 	for _, id := range ids[:min(len(ids), MaxReleases)] {
-		out.Events = append(out.Events, eventschemas.HoldReleased{HoldID: id, Credits: a.open[id].left, Cause: causeHandedBack})
+		out.Events = append(out.Events, eventschemas.HoldReleased{HoldID: id, Credits: a.open[id].left, Cause: causeReleased})
 	}
 	out.Events = append(out.Events, eventschemas.AccountClosed{Reason: reason})
 	return out, nil

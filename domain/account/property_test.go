@@ -20,7 +20,7 @@ type book struct {
 	endedBy                             map[string]int   // number of events that ended each hold
 	payments                            map[string]int64 // granted minus refunded
 	keyed                               []keyedLine      // charges with an idempotency key
-	kept, handedBack                    map[string]bool  // by charge id
+	kept, reversed                      map[string]bool  // by charge id
 }
 
 type keyedLine struct {
@@ -31,7 +31,7 @@ type keyedLine struct {
 func newBook() book {
 	return book{
 		open: map[string]int64{}, endedBy: map[string]int{}, payments: map[string]int64{},
-		kept: map[string]bool{}, handedBack: map[string]bool{},
+		kept: map[string]bool{}, reversed: map[string]bool{},
 	}
 }
 
@@ -39,7 +39,7 @@ func newBook() book {
 // time.
 func (b *book) under(keyHash string, at time.Time) (standing []eventschemas.CreditsCharged) {
 	for _, l := range b.keyed {
-		if l.charge.IdempotencyKeyHash[:32] == keyHash[:32] && at.Sub(l.at) < IdempotencyWindow && !b.handedBack[l.charge.ChargeID] {
+		if l.charge.IdempotencyKeyHash[:32] == keyHash[:32] && at.Sub(l.at) < IdempotencyWindow && !b.reversed[l.charge.ChargeID] {
 			standing = append(standing, l.charge)
 		}
 	}
@@ -78,13 +78,13 @@ func (b *book) add(t *rapid.T, ev eventschemas.Event, at time.Time) {
 		}
 	case eventschemas.ChargeReversed:
 		b.reversals += ev.Credits
-		if b.handedBack[ev.ChargeID] || ev.Reason == ReasonClientGone && b.kept[ev.ChargeID] {
+		if b.reversed[ev.ChargeID] || ev.Reason == ReasonClientGone && b.kept[ev.ChargeID] {
 			t.Fatalf("%+v of a charge that was kept (%t) or handed back", ev, b.kept[ev.ChargeID])
 		}
-		b.handedBack[ev.ChargeID] = true
+		b.reversed[ev.ChargeID] = true
 	case eventschemas.ChargeKept:
-		if b.handedBack[ev.ChargeID] || b.kept[ev.ChargeID] {
-			t.Fatalf("kept %s, which was handed back (%t) or is kept", ev.ChargeID, b.handedBack[ev.ChargeID])
+		if b.reversed[ev.ChargeID] || b.kept[ev.ChargeID] {
+			t.Fatalf("kept %s, which was reversed (%t) or is kept", ev.ChargeID, b.reversed[ev.ChargeID])
 		}
 		b.kept[ev.ChargeID] = true
 	case eventschemas.PaymentRefunded:
@@ -374,7 +374,7 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 // undone applies a random group of events tentatively, rolls it back and checks that nothing is left
 // of it.
 func (w *walk) undone(t *rapid.T) {
-	before, families := marshal(t, w.account), familiesOf(w.account)
+	before, groups := marshal(t, w.account), keyGroupsOf(w.account)
 	keep, book := *w, w.book
 	w.book = newWalk().book
 	w.account.Begin()
@@ -394,14 +394,14 @@ func (w *walk) undone(t *rapid.T) {
 	if after := marshal(t, w.account); !bytes.Equal(before, after) {
 		t.Fatalf("rollback left\n%s\nof\n%s", after, before)
 	}
-	if after := familiesOf(w.account); after != families {
-		t.Fatalf("rollback left the families %s of %s", after, families)
+	if after := keyGroupsOf(w.account); after != groups {
+		t.Fatalf("rollback left the groups %s of %s", after, groups)
 	}
 	w.check(t, "rollback", w.account.Balance(), nil)
 }
 
-// familiesOf formats the state that a snapshot derives.
-func familiesOf(a *Account) string { return fmt.Sprint(a.families) }
+// keyGroupsOf formats the state that a snapshot derives.
+func keyGroupsOf(a *Account) string { return fmt.Sprint(a.keyGroups) }
 
 // randomEvent draws any account event, including events that no decision produces.
 func randomEvent(t *rapid.T) eventschemas.Event {
@@ -547,7 +547,7 @@ func TestDecidedEvents_FollowSchemas(t *testing.T) {
 	})
 }
 
-func TestRollbackOutsideAGroupDoesNothing(t *testing.T) {
+func TestRollback_OutsideGroup_DoesNothing(t *testing.T) {
 	s := given(t, opened, granted(3))
 	before := marshal(t, s.account)
 	s.account.Rollback()

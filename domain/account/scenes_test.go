@@ -12,7 +12,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-func TestOpeningGrantsFreeCreditsOnce(t *testing.T) {
+func TestOpen_GrantsFreeCreditsOnce(t *testing.T) {
 	given(t).
 		when(open("holder-1")).
 		then(opened, eventschemas.CreditsGranted{GrantID: "free", Kind: "free", Credits: 50}).
@@ -54,13 +54,13 @@ func TestChargeID_DiffersByItem(t *testing.T) {
 	}
 }
 
-func TestHoldCountsAgainstWhatIsAvailable(t *testing.T) {
+func TestHold_CountsAgainstAvailable(t *testing.T) {
 	given(t, opened, granted(1), held("h1", 1)).
 		when(charge("r2")).refused(ErrInsufficientCredits).
 		when(hold1("h2")).refused(ErrInsufficientCredits)
 }
 
-func TestReservationsCountAgainstWhatIsAvailable(t *testing.T) {
+func TestReservations_CountAgainstAvailable(t *testing.T) {
 	given(t, opened, granted(2)).reserving(2).
 		when(charge("r1")).refused(ErrInsufficientCredits).
 		reserving(1).
@@ -226,11 +226,11 @@ func TestReverse_ReturnsCreditsOnce(t *testing.T) {
 func TestReverse_OnlyWithinWindow(t *testing.T) {
 	s := given(t, opened, granted(1), charged("r1", "", ""))
 	at := s.now
-	s.now = at.Add(HandBackWindow - time.Microsecond)
+	s.now = at.Add(UndeliveredWindow - time.Microsecond)
 	if s.when(clientGone("r1", at)); s.err != nil {
 		t.Fatal(s.err)
 	}
-	s.now = at.Add(HandBackWindow)
+	s.now = at.Add(UndeliveredWindow)
 	s.when(clientGone("r1", at)).refused(ErrTooLate)
 	s.now = at.Add(ReversalWindow - time.Microsecond)
 	if s.when(reverse("r1", at)); s.err != nil {
@@ -392,7 +392,7 @@ func TestValidKeys_AreLimited(t *testing.T) {
 	}
 }
 
-func TestAmountsStayWithinTheirLimit(t *testing.T) {
+func TestAmounts_BeyondLimit_AreRefused(t *testing.T) {
 	given(t, opened, granted(MaxCredits)).when(grant("p1", 1)).refused(ErrCreditLimit)
 	given(t, opened).when(grant("p1", MaxCredits+1)).refused(ErrInvalid)
 	given(t, opened).when(grant("p1", 0)).refused(ErrInvalid)
@@ -405,7 +405,7 @@ func TestAmountsStayWithinTheirLimit(t *testing.T) {
 		when(refundOf("f2", "p2", 1)).refused(ErrCreditLimit)
 }
 
-func TestMalformedCommands(t *testing.T) {
+func TestMalformedCommand_IsRefused(t *testing.T) {
 	long := strings.Repeat("x", MaxTextBytes+1)
 	for name, c := range map[string]command{
 		"no request":            charging(Charge{Credits: 1}),
@@ -454,7 +454,7 @@ func TestMalformedCommands(t *testing.T) {
 	}
 }
 
-func TestLookupsOfTheMonth(t *testing.T) {
+func TestLookups_CountsMonth(t *testing.T) {
 	s := given(t, opened, granted(10))
 	if n := s.account.Lookups(s.now); n != 0 {
 		t.Fatalf("%d lookups before the first", n)

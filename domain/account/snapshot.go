@@ -346,7 +346,7 @@ func (a *Account) restoreCharges(s snapshot) {
 			recordRevision: c.RecordRevision, revision: c.Revision, at: c.At.UTC(),
 		}
 		a.chargeKey[c.Charge] = c.Key
-		a.joinFamily(c.Key)
+		a.joinKey(c.Key)
 		a.chargedOrder = append(a.chargedOrder, remembered{id: c.Key, revision: c.Revision, at: c.At.UTC()})
 	}
 	for _, r := range s.Kept {

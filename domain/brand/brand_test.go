@@ -152,7 +152,7 @@ func TestSucceedCrawl_WithOverrides_NothingNewConfirms(t *testing.T) {
 		shows(brand.StatusReady, "ACME Inc.")
 }
 
-func TestOutcomesOfUnknownCrawlsAreNoOps(t *testing.T) {
+func TestOutcome_UnknownCrawl_IsNoOp(t *testing.T) {
 	for _, c := range []command{succeed("x", record("X")), fail("x", brand.DNS), expire("x")} {
 		given(t).when(c).nothing()
 		given(t, discovered(), requested("c1")).when(c).nothing().shows(brand.StatusPending, "")
@@ -196,7 +196,7 @@ func TestExpireCrawl_AtDeadline(t *testing.T) {
 
 // Remembered outcomes.
 
-func TestFailuresAreRemembered(t *testing.T) {
+func TestFailCrawl_IsRemembered(t *testing.T) {
 	for outcome, d := range map[string]time.Duration{
 		brand.Timeout:     5 * time.Minute,
 		brand.Blocked:     24 * time.Hour,
@@ -503,7 +503,7 @@ func TestEvidence_TruncatedToFit(t *testing.T) {
 	}
 }
 
-func TestEvidenceIsSortedByField(t *testing.T) {
+func TestEvidence_IsSortedByField(t *testing.T) {
 	events, err := given(t).brand.Import(brand.Import{Source: "s", Record: record("Acme"), Evidence: []eventschemas.Evidence{
 		{Field: "name", Source: "b", Method: "m", Confidence: 1}, {Field: "colors", Source: "z", Method: "m"}, {Field: "name", Source: "a", Method: "m"},
 	}})

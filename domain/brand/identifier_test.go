@@ -10,7 +10,7 @@ import (
 
 const someID = "e47e08be-bc9e-5ca0-8646-c9f699b4b754"
 
-func TestParseIdentifierReadsTheDomain(t *testing.T) {
+func TestParseIdentifier_Domain_IsRead(t *testing.T) {
 	for _, c := range []struct{ in, domain string }{
 		// plain
 		{"acme.com", "acme.com"},
@@ -66,7 +66,7 @@ func TestParseIdentifierReadsTheDomain(t *testing.T) {
 	}
 }
 
-func TestParseIdentifierReadsBrandIDs(t *testing.T) {
+func TestParseIdentifier_BrandID_IsRead(t *testing.T) {
 	for _, in := range []string{
 		someID, strings.ToUpper(someID), "urn:letterhead:brand:" + someID, "URN:Letterhead:BRAND:" + someID,
 	} {
@@ -77,7 +77,7 @@ func TestParseIdentifierReadsBrandIDs(t *testing.T) {
 	}
 }
 
-func TestParseIdentifierRefuses(t *testing.T) {
+func TestParseIdentifier_Invalid_IsRefused(t *testing.T) {
 	for _, c := range []struct{ in, says string }{
 		{"", "empty"},
 		{"   ", "empty"},
@@ -215,7 +215,7 @@ func TestParseIdentifierRefuses(t *testing.T) {
 	}
 }
 
-func TestRegistrableDomainTakesHostsOnly(t *testing.T) {
+func TestRegistrableDomain_TakesHostsOnly(t *testing.T) {
 	for _, in := range []string{"https://acme.com", "acme.com:80", "joe@acme.com", "acme.com/", someID} {
 		if got, err := brand.RegistrableDomain(in); !errors.Is(err, brand.ErrInvalidDomain) {
 			t.Errorf("%q: got %q, %v", in, got, err)
@@ -223,7 +223,7 @@ func TestRegistrableDomainTakesHostsOnly(t *testing.T) {
 	}
 }
 
-func TestIDIsFixed(t *testing.T) {
+func TestID_IsFixed(t *testing.T) {
 	// UUIDv5 of the domain in the namespace of UUIDv5(URL, "urn:letterhead:brand"), computed with
 	// another program.
 	if got, want := brand.ID("acme.com").String(), "12864c63-ac45-5d92-8400-971f92fe7d18"; got != want {

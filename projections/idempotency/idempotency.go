@@ -152,7 +152,7 @@ func (f *fold) Fold(_ context.Context, _ projections.Queryer, events []*projecti
 	for _, k := range order {
 		e := latest[k]
 		ev := e.Body.(eventschemas.CreditsCharged)
-		family := account.KeyFamily(k.hash)
+		family := account.KeyGroup(k.hash)
 		values = append(values, k.account, family, k.hash[len(family):], int64(e.Revision), e.OccurredAt.UnixMicro(),
 			ev.RequestHash, ev.ChargeID, ev.Credits, ev.BrandID, ev.Domain, int64(ev.RecordRevision))
 	}

@@ -16,20 +16,20 @@ import (
 	"letterhead/commands/streamwriter"
 )
 
-// told is a logger whose lines a test can read.
-type told struct {
+// logLines is a logger whose lines a test can read.
+type logLines struct {
 	mu  sync.Mutex
 	out bytes.Buffer
 }
 
-func (l *told) Write(b []byte) (int, error) {
+func (l *logLines) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.out.Write(b)
 }
 
 // of returns the lines with a message at a level or above.
-func (l *told) of(t testing.TB, least slog.Level, message string) (lines []map[string]any) {
+func (l *logLines) of(t testing.TB, least slog.Level, message string) (lines []map[string]any) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,16 +49,16 @@ func (l *told) of(t testing.TB, least slog.Level, message string) (lines []map[s
 	return lines
 }
 
-func (l *told) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
+func (l *logLines) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
 
 // counted returns the value of a counter without labels.
 func counted(t testing.TB, from prometheus.Gatherer, name string) float64 {
 	t.Helper()
-	families, err := from.Gather()
+	groups, err := from.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range families {
+	for _, f := range groups {
 		if f.GetName() == name {
 			return f.GetMetric()[0].GetCounter().GetValue()
 		}
@@ -67,9 +67,9 @@ func counted(t testing.TB, from prometheus.Gatherer, name string) float64 {
 	return 0
 }
 
-// watched starts a desk whose log and metrics the test reads.
-func (w *world) watched(cfg AccountWriterConfig) (*AccountWriter, *told, *prometheus.Registry) {
-	lines, metrics := new(told), prometheus.NewRegistry()
+// watched starts a writer whose log and metrics the test reads.
+func (w *world) watched(cfg AccountWriterConfig) (*AccountWriter, *logLines, *prometheus.Registry) {
+	lines, metrics := new(logLines), prometheus.NewRegistry()
 	cfg.Logger, cfg.Registerer = lines.logger(), metrics
 	return w.writer(cfg), lines, metrics
 }
@@ -96,10 +96,10 @@ func (w *world) inDoubt(d *AccountWriter, id string) (requestID string) {
 
 func (w *world) readable() { w.log.set(func(f *faults) { f.reading = nil }) }
 
-// A desk that shuts down with an ambiguous charge, and cannot read the stream until its deadline,
+// A writer that shuts down with an ambiguous charge, and cannot read the stream until its deadline,
 // leaves the charge to an operator by its request id. Other requests, and those with nothing to
 // compensate, are not reported to the operator.
-func TestADoubtAtTheShutdownIsLeftToAnOperator(t *testing.T) {
+func TestDrain_AmbiguousAppend_IsLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
@@ -112,7 +112,7 @@ func TestADoubtAtTheShutdownIsLeftToAnOperator(t *testing.T) {
 		}
 		left := lines.of(t, slog.LevelError, gaveUp)
 		if len(left) != 1 || left[0]["request_id"] != request || counted(t, metrics, "letterhead_desk_not_handed_back_total") != 1 {
-			t.Errorf("an operator is told %v", left)
+			t.Errorf("the log for the operator has %v", left)
 		}
 		w.readable()
 		if l := w.ledger(id); l.charges[request] != 1 || len(l.reversed) != 0 {
@@ -122,7 +122,7 @@ func TestADoubtAtTheShutdownIsLeftToAnOperator(t *testing.T) {
 }
 
 // The last look is repeated until the stream can be read, and charges that it finds are reversed.
-func TestTheLastLookWaitsForTheStream(t *testing.T) {
+func TestDrain_AmbiguousAppend_WaitsForStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
@@ -134,14 +134,14 @@ func TestTheLastLookWaitsForTheStream(t *testing.T) {
 			t.Errorf("ledger %+v", l)
 		}
 		if n := counted(t, metrics, "letterhead_desk_not_handed_back_total"); n != 0 || len(lines.of(t, slog.LevelError, gaveUp)) != 0 {
-			t.Errorf("%v not handed back", n)
+			t.Errorf("%v not compensated", n)
 		}
 	})
 }
 
-// While a desk runs, a stream that cannot be read for streamwriter.AmbiguousUnreadFor leaves the charge to an operator,
+// While a writer runs, a stream that cannot be read for streamwriter.AmbiguousUnreadFor leaves the charge to an operator,
 // too. That it cannot be read is logged once, not with every look.
-func TestADoubtThatCannotBeReadIsLeftToAnOperator(t *testing.T) {
+func TestAmbiguousAppend_UnreadableStream_IsLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
@@ -159,14 +159,14 @@ func TestADoubtThatCannotBeReadIsLeftToAnOperator(t *testing.T) {
 		synctest.Wait()
 		left := lines.of(t, slog.LevelError, gaveUp)
 		if len(left) != 1 || left[0]["request_id"] != request || counted(t, metrics, "letterhead_desk_not_handed_back_total") != 1 {
-			t.Errorf("an operator is told %v", left)
+			t.Errorf("the log for the operator has %v", left)
 		}
 		w.readable()
 	})
 }
 
 // An append that never landed is not left to an operator.
-func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
+func TestAmbiguousAppend_NeverLanded_IsNotLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
@@ -180,7 +180,7 @@ func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
 		w.drain(d)
 		lost := lines.of(t, slog.LevelWarn, "an ambiguous append is treated as lost")
 		if n := counted(t, metrics, "letterhead_desk_not_handed_back_total"); n != 0 || len(lost) != 1 {
-			t.Errorf("%v not handed back, told %v", n, lost)
+			t.Errorf("%v not compensated, logged %v", n, lost)
 		}
 		if ids := lost[0]["request_ids"].([]any); len(ids) != 1 || ids[0] != in.Request.ID {
 			t.Errorf("requests %v", ids)
@@ -188,9 +188,9 @@ func TestADoubtThatNeverLandedIsNotLeftToAnOperator(t *testing.T) {
 	})
 }
 
-// Compensations pending when a desk runs out of time are logged, too, including those that come while
+// Compensations pending when a writer runs out of time are logged, too, including those that come while
 // it waits for the next attempt.
-func TestWhatIsOwedAtTheEndIsLeftToAnOperator(t *testing.T) {
+func TestDrain_PendingCompensations_AreLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d, lines, metrics := w.watched(AccountWriterConfig{})
@@ -218,7 +218,7 @@ func TestWhatIsOwedAtTheEndIsLeftToAnOperator(t *testing.T) {
 			t.Fatalf("drain: %v", err)
 		}
 		if n := counted(t, metrics, "letterhead_desk_not_handed_back_total"); n != 2 || len(lines.of(t, slog.LevelError, gaveUp)) != 2 {
-			t.Errorf("%v of 2 told", n)
+			t.Errorf("%v of 2 logged", n)
 		}
 		w.log.set(func(f *faults) { f.before = nil })
 	})

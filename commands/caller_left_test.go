@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-func TestACallerWhoLeftBeforeTheAppendIsSkipped(t *testing.T) {
+func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
@@ -47,7 +47,7 @@ func TestACallerWhoLeftBeforeTheAppendIsSkipped(t *testing.T) {
 	}
 }
 
-func TestAChargeWhoseCallerHasGoneIsReversed(t *testing.T) {
+func TestCallerLeft_Charge_IsReversed(t *testing.T) {
 	for name, fault := range map[string]error{"after a plain append": nil, "after an ambiguous one that landed": ambiguous()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -88,7 +88,7 @@ func TestAChargeWhoseCallerHasGoneIsReversed(t *testing.T) {
 }
 
 // The log fails just when a charge is to be reversed: the reversal is retried until it works.
-func TestHandingBackIsTriedUntilItWorks(t *testing.T) {
+func TestCallerLeft_LogFails_ReversalIsRetried(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
@@ -117,7 +117,7 @@ func TestHandingBackIsTriedUntilItWorks(t *testing.T) {
 	}
 }
 
-func TestAHoldWhoseCallerHasGoneIsReleased(t *testing.T) {
+func TestCallerLeft_Hold_IsReleased(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
@@ -138,7 +138,7 @@ func TestAHoldWhoseCallerHasGoneIsReleased(t *testing.T) {
 }
 
 // A repeat whose caller leaves charged nothing: the first charge remains.
-func TestARepeatWhoseCallerHasGoneReversesNothing(t *testing.T) {
+func TestCallerLeft_Repeat_ReversesNothing(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)

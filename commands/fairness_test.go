@@ -37,21 +37,21 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 	synctest.Test(t, func(t *testing.T) {
 		store := newWireStore(commit)
 		wires := make([]*wire, nodes)
-		desks := make([]*AccountWriter, nodes)
-		for i := range desks {
+		writers := make([]*AccountWriter, nodes)
+		for i := range writers {
 			wires[i] = &wire{store: store, travel: wireTravel, perEvent: wirePerEvent}
 			var err error
-			if desks[i], err = NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: !r.owned}}, wires[i], nil); err != nil {
+			if writers[i], err = NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: !r.owned}}, wires[i], nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		w := &world{TB: t}
 		id := uuid.NewString()
 		ctx := context.Background()
-		if err := desks[0].OpenAccount(ctx, OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
+		if err := writers[0].OpenAccount(ctx, OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
 			t.Fatal(err)
 		}
-		w.grant(desks[0], id, 1<<40)
+		w.grant(writers[0], id, 1<<40)
 		end := time.Now().Add(lasts)
 		served := make([]int, callers)
 		worst := make([]time.Duration, callers)
@@ -61,7 +61,7 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 			wg.Go(func() {
 				for time.Now().Before(end) {
 					asked := time.Now()
-					if _, err := desks[i%nodes].ChargeLookup(ctx, w.lookup(id)); err != nil {
+					if _, err := writers[i%nodes].ChargeLookup(ctx, w.lookup(id)); err != nil {
 						busy.Add(1)
 						return
 					}
@@ -82,7 +82,7 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 		for _, n := range of {
 			r.least = min(r.least, n)
 		}
-		for i, d := range desks {
+		for i, d := range writers {
 			w.drain(d)
 			r.appends, r.reads, r.lost = r.appends+wires[i].appends, r.reads+wires[i].reads, r.lost+wires[i].lost
 		}
@@ -92,7 +92,7 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 // Three nodes whose callers all use one account share it: none of them waits long, and together they
 // charge at least half as much as one node, unless its callers are so few and so quick that all of
 // them fit into one append anyway. Time is virtual: the test measures how often an append fails.
-func TestNodesTakeTurns(t *testing.T) {
+func TestNodes_OneAccount_Alternate(t *testing.T) {
 	const lasts = time.Second
 	for _, c := range []struct {
 		commit, think time.Duration
@@ -131,10 +131,10 @@ func TestNodesTakeTurns(t *testing.T) {
 	}
 }
 
-// A store with slow appends, or a busy machine, lets no node starve: a desk that has appended leaves
+// A store with slow appends, or a busy machine, lets no node starve: a writer that has appended leaves
 // the others the time that an append takes, however long that is. A single node does not charge less
 // than three.
-func TestNodesTakeTurns_SlowStore_NoNodeStarves(t *testing.T) {
+func TestNodes_SlowStore_NoNodeStarves(t *testing.T) {
 	const lasts, callers = 20 * time.Second, 12
 	for _, commit := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
 		t.Run(commit.String(), func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestBusyAccount_SlowAppends_CarryNearlyAllCallers(t *testing.T) {
 
 // Callers who do not come back soon are not waited for: none waits for more than an append under way, a pause and an
 // append, and together they are served nearly as often as without pauses.
-func TestBusyAccount_CallersWhoStayAway_AreNotAwaited(t *testing.T) {
+func TestBusyAccount_CallersStayAway_AreNotAwaited(t *testing.T) {
 	const callers, think, lasts, commit = 64, 50 * time.Millisecond, 5 * time.Second, 8 * time.Millisecond
 	const took = commit + 2*wireTravel + callers*wirePerEvent
 	r := race{owned: true}
@@ -224,16 +224,16 @@ func TestBusyAccount_CallersWhoStayAway_AreNotAwaited(t *testing.T) {
 func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &wire{store: newWireStore(commit), travel: wireTravel, perEvent: wirePerEvent}
-		desk, err := NewAccountWriter(AccountWriterConfig{}, store, nil)
+		writer, err := NewAccountWriter(AccountWriterConfig{}, store, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := &world{TB: t}
 		id := uuid.NewString()
-		if err := desk.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
+		if err := writer.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
 			t.Fatal(err)
 		}
-		w.grant(desk, id, 1<<40)
+		w.grant(writer, id, 1<<40)
 		random := rand.New(rand.NewPCG(1, uint64(rate)))
 		var waited, callers atomic.Int64
 		var wg sync.WaitGroup
@@ -241,7 +241,7 @@ func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean t
 			time.Sleep(time.Duration(random.ExpFloat64() / rate * float64(time.Second)))
 			wg.Go(func() {
 				asked := time.Now()
-				if _, err := desk.ChargeLookup(t.Context(), w.lookup(id)); err != nil {
+				if _, err := writer.ChargeLookup(t.Context(), w.lookup(id)); err != nil {
 					t.Error(err)
 				}
 				waited.Add(int64(time.Since(asked)))
@@ -251,14 +251,14 @@ func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean t
 		wg.Wait()
 		mean = time.Duration(waited.Load() / callers.Load())
 		t.Logf("%.0f callers/s, appends of %s: %d charges in %d appends, mean wait %s", rate, commit, callers.Load(), store.appends, mean)
-		w.drain(desk)
+		w.drain(writer)
 	})
 	return mean
 }
 
 // Callers whose number does not depend on how soon they are answered gain nothing from a pause: their mean wait is near
 // that without one, which is the rest of the append under way and all of the next.
-func TestBusyAccount_CallersWhoComeAnyway_AreNotAwaited(t *testing.T) {
+func TestBusyAccount_CallersComeAnyway_AreNotAwaited(t *testing.T) {
 	for _, commit := range []time.Duration{8 * time.Millisecond, 25 * time.Millisecond} {
 		for _, rate := range []float64{300, 1000, 3000} {
 			mean := comeAnyway(t, rate, commit, 5*time.Second)

@@ -40,7 +40,7 @@ func usedUp(t testing.TB, err error, limit int64) {
 	}
 }
 
-func TestLogosAreServedUpToTheLimitOfTheMonth(t *testing.T) {
+func TestCountLogo_LimitOfTheMonth_IsServedExactly(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
@@ -75,7 +75,7 @@ func TestLogosAreServedUpToTheLimitOfTheMonth(t *testing.T) {
 }
 
 // Far from the limit most requests need no append, and once the limit is reached none needs a read.
-func TestFarFromTheLimitAnAppendAllotsManyLogos(t *testing.T) {
+func TestCountLogo_FarFromLimit_AllotsManyPerAppend(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{Shared: true})
 	id := uuid.NewString()
@@ -105,17 +105,17 @@ func TestFarFromTheLimitAnAppendAllotsManyLogos(t *testing.T) {
 	w.log.set(func(f *faults) { f.before, f.reading = nil, nil })
 }
 
-func TestLogosAtOnceUseUpExactlyWhatIsLeft(t *testing.T) {
+func TestCountLogo_ConcurrentNearLimit_ServesExactlyTheRest(t *testing.T) {
 	w := newWorld(t)
-	desks := []*QuotaWriter{w.quota(streamwriter.Config{Shared: true}), w.quota(streamwriter.Config{Shared: true})}
+	writers := []*QuotaWriter{w.quota(streamwriter.Config{Shared: true}), w.quota(streamwriter.Config{Shared: true})}
 	id := uuid.NewString()
-	const limit = 99 // below a hundred all are single, so no desk has any left
+	const limit = 99 // below a hundred all are single, so no writer has any left
 	var served, refused atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
 			for range 10 {
-				switch err := desks[i%2].CountLogo(context.Background(), id, november, limit); {
+				switch err := writers[i%2].CountLogo(context.Background(), id, november, limit); {
 				case err == nil:
 					served.Add(1)
 				case errors.Is(err, ErrQuotaExceeded):
@@ -132,15 +132,15 @@ func TestLogosAtOnceUseUpExactlyWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestKillsAndNodesNeverServeMoreThanTheLimit: several desks on one log, sequential and concurrent
+// TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit: several writers on one log, sequential and concurrent
 // requests, callers who leave, requests that are returned, appends that fail or whose outcome is
-// unknown, desks that are killed with their allotments, and limits that are raised.
-func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
+// unknown, writers that are killed with their allotments, and limits that are raised.
+func TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit(t *testing.T) {
 	w := newWorld(t)
 	rapid.Check(t, func(r *rapid.T) {
 		id := uuid.NewString()
 		limit := rapid.SampledFrom([]int64{0, 1, 5, 120, 700, 1500}).Draw(r, "limit")
-		desks := make([]*QuotaWriter, 3)
+		writers := make([]*QuotaWriter, 3)
 		open := func() *QuotaWriter {
 			d, err := NewQuotaWriter(streamwriter.Config{Shared: true, KnowWithin: time.Millisecond}, w.log, nil)
 			if err != nil {
@@ -153,8 +153,8 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 				r.Fatal(err)
 			}
 		}
-		for i := range desks {
-			desks[i] = open()
+		for i := range writers {
+			writers[i] = open()
 		}
 		var served atomic.Int64
 		ask := func(ctx context.Context, d *QuotaWriter) error {
@@ -165,25 +165,25 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 			return err
 		}
 		for range rapid.IntRange(1, 10).Draw(r, "steps") {
-			i := rapid.IntRange(0, 2).Draw(r, "desk")
-			switch rapid.SampledFrom([]string{"one by one", "one by one", "at once", "leave", "kill", "lost", "ambiguous", "upgrade", "hand back"}).Draw(r, "step") {
-			case "hand back":
+			i := rapid.IntRange(0, 2).Draw(r, "writer")
+			switch rapid.SampledFrom([]string{"one by one", "one by one", "at once", "leave", "kill", "lost", "ambiguous", "upgrade", "return"}).Draw(r, "step") {
+			case "return":
 				for range rapid.IntRange(1, 60).Draw(r, "n") {
-					if ask(context.Background(), desks[i]) == nil {
-						desks[i].ReturnLogo(id, november)
+					if ask(context.Background(), writers[i]) == nil {
+						writers[i].ReturnLogo(id, november)
 						served.Add(-1)
 					}
 				}
 			case "one by one":
 				for range rapid.IntRange(1, 20).Draw(r, "n") {
-					if err := ask(context.Background(), desks[i]); err != nil && !errors.Is(err, ErrQuotaExceeded) {
+					if err := ask(context.Background(), writers[i]); err != nil && !errors.Is(err, ErrQuotaExceeded) {
 						r.Fatal(err)
 					}
 				}
 			case "at once":
 				var wg sync.WaitGroup
 				for n := range rapid.IntRange(1, 150).Draw(r, "n") {
-					wg.Go(func() { _ = ask(context.Background(), desks[n%3]) }) // a conflict that cannot be settled is ErrBusy
+					wg.Go(func() { _ = ask(context.Background(), writers[n%3]) }) // a conflict that cannot be settled is ErrBusy
 				}
 				wg.Wait()
 			case "leave":
@@ -191,21 +191,21 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				w.log.set(func(f *faults) { f.after = func(_ sentAppend, err error) error { cancel(); return err } })
 				for range 5 {
-					wg.Go(func() { _ = ask(ctx, desks[i]) })
+					wg.Go(func() { _ = ask(ctx, writers[i]) })
 				}
 				wg.Wait()
 				cancel()
 				w.log.set(func(f *faults) { f.after = nil })
 			case "kill": // its allotments are lost
-				end(desks[i])
-				desks[i] = open()
+				end(writers[i])
+				writers[i] = open()
 			case "lost":
 				w.log.set(func(f *faults) { f.before = func(sentAppend) error { return unavailable() } })
-				_ = ask(context.Background(), desks[i])
+				_ = ask(context.Background(), writers[i])
 				w.log.set(func(f *faults) { f.before = nil })
 			case "ambiguous":
 				w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
-				_ = ask(context.Background(), desks[i])
+				_ = ask(context.Background(), writers[i])
 				w.log.set(func(f *faults) { f.after = nil })
 			case "upgrade":
 				limit += rapid.Int64Range(0, 500).Draw(r, "by")
@@ -214,7 +214,7 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 				r.Fatalf("%d served, %d allotted, limit %d", served.Load(), requests, limit)
 			}
 		}
-		for _, d := range desks { // each uses its allotments, and then all that remain
+		for _, d := range writers { // each uses its allotments, and then all that remain
 			var wg sync.WaitGroup
 			for range 100 {
 				wg.Go(func() {
@@ -240,7 +240,7 @@ func TestKillsAndNodesNeverServeMoreThanTheLimit(t *testing.T) {
 }
 
 // A request whose caller has left leaves its allotment to the next.
-func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
+func TestCountLogo_CallerLeft_NextRequestUsesIt(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{Shared: true})
 	id := uuid.NewString()
@@ -250,7 +250,7 @@ func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.log.set(func(f *faults) { f.after = nil })
-	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil { // queued behind it, because the desk is shared
+	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil { // queued behind it, because the writer is shared
 		t.Fatal(n, err)
 	}
 	if err := d.CountLogo(t.Context(), id, november, 1); err != nil {
@@ -261,11 +261,11 @@ func TestALogoNobodyWaitsForIsLeftToTheNext(t *testing.T) {
 
 // An allotment that was not served is used by the next request, even after the last of the month, and
 // needs no append.
-func TestALogoThatIsHandedBackIsTheNextOnes(t *testing.T) {
+func TestReturnLogo_NextRequestUsesIt(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
-	d.ReturnLogo(id, november) // of an account unknown to the desk
+	d.ReturnLogo(id, november) // of an account unknown to the writer
 	for range 5 {
 		if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
 			t.Fatal(err)
@@ -287,7 +287,7 @@ func TestALogoThatIsHandedBackIsTheNextOnes(t *testing.T) {
 	}
 }
 
-func TestADeskForgetsAllotmentsPastItsBound(t *testing.T) {
+func TestAllotments_TooManyAccounts_ForgetOne(t *testing.T) {
 	var h allotments
 	month := usage.MonthOf(november)
 	for range maxAllotments + 10 {
@@ -298,7 +298,7 @@ func TestADeskForgetsAllotmentsPastItsBound(t *testing.T) {
 	}
 }
 
-func TestLogosOfWhatIsNoAccountAreNotAllotted(t *testing.T) {
+func TestCountLogo_InvalidAccount_AllotsNothing(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{})
 	for _, id := range []string{"", "node-1", "../" + uuid.NewString()} {
@@ -310,7 +310,7 @@ func TestLogosOfWhatIsNoAccountAreNotAllotted(t *testing.T) {
 
 // An ambiguous append that is given up without an answer leaves nothing to serve: it may never have
 // landed.
-func TestLogosInADoubtThatIsGivenUpAreNotServed(t *testing.T) {
+func TestCountLogo_AbandonedAmbiguousAppend_ServesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.quota(streamwriter.Config{KnowWithin: time.Millisecond})

@@ -73,7 +73,7 @@ func (w *world) ticks(stream string) (events int, entries []eventschemas.UsageEn
 	return len(all), entries
 }
 
-func TestSearchesAreCountedByMonthUpToTheLimit(t *testing.T) {
+func TestCountSearch_CountsByMonthUpToLimit(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
@@ -97,11 +97,11 @@ func TestSearchesAreCountedByMonthUpToTheLimit(t *testing.T) {
 		t.Fatalf("next month: %d, %v", used, err)
 	}
 	other := w.quota(streamwriter.Config{})
-	for _, desk := range []*QuotaWriter{d, other} {
-		if n, err := desk.Searches(t.Context(), id, "2026-11"); n != 5 || err != nil {
+	for _, writer := range []*QuotaWriter{d, other} {
+		if n, err := writer.Searches(t.Context(), id, "2026-11"); n != 5 || err != nil {
 			t.Fatalf("November: %d, %v", n, err)
 		}
-		if n, err := desk.Searches(t.Context(), id, "2026-10"); n != 0 || err != nil {
+		if n, err := writer.Searches(t.Context(), id, "2026-10"); n != 0 || err != nil {
 			t.Fatalf("October: %d, %v", n, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestSearchesAreCountedByMonthUpToTheLimit(t *testing.T) {
 	}
 }
 
-func TestSearchesTogetherAreOneEvent(t *testing.T) {
+func TestCountSearch_Concurrent_IsOneEvent(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
@@ -153,10 +153,10 @@ func TestSearchesTogetherAreOneEvent(t *testing.T) {
 	}
 }
 
-// Two desks that count at the same time keep the limit together, and no count is lost to the other.
-func TestTwoUsageDesksNeverPassTheLimit(t *testing.T) {
+// Two writers that count at the same time keep the limit together, and no count is lost to the other.
+func TestCountSearch_TwoWriters_NeverPassTheLimit(t *testing.T) {
 	w := newWorld(t)
-	desks := []*QuotaWriter{w.quota(streamwriter.Config{Shared: true}), w.quota(streamwriter.Config{Shared: true})}
+	writers := []*QuotaWriter{w.quota(streamwriter.Config{Shared: true}), w.quota(streamwriter.Config{Shared: true})}
 	id := uuid.NewString()
 	const limit = 200
 	var mu sync.Mutex
@@ -165,7 +165,7 @@ func TestTwoUsageDesksNeverPassTheLimit(t *testing.T) {
 	for i := range 32 {
 		wg.Go(func() {
 			for range 10 {
-				_, err := desks[i%2].CountSearch(context.Background(), id, november, limit)
+				_, err := writers[i%2].CountSearch(context.Background(), id, november, limit)
 				mu.Lock()
 				switch {
 				case err == nil:
@@ -180,7 +180,7 @@ func TestTwoUsageDesksNeverPassTheLimit(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for _, d := range desks {
+	for _, d := range writers {
 		if n, err := d.Searches(t.Context(), id, "2026-11"); n != limit || err != nil {
 			t.Errorf("%d searches, %v", n, err)
 		}
@@ -190,7 +190,7 @@ func TestTwoUsageDesksNeverPassTheLimit(t *testing.T) {
 	}
 }
 
-func TestUsageUnderFaults(t *testing.T) {
+func TestCountSearch_Faults_CountEachOnce(t *testing.T) {
 	w := newWorld(t)
 	kept := newMemorySnapshots()
 	d := w.quota(streamwriter.Config{KnowWithin: time.Second, SnapshotEvery: 2}, kept)
@@ -223,7 +223,7 @@ func TestUsageUnderFaults(t *testing.T) {
 	}
 	w.log.set(func(f *faults) { f.after = nil })
 	if used, err := count(); used != 4 || err != nil { // the ambiguous one landed and remains counted
-		t.Fatalf("after a doubt: %d, %v", used, err)
+		t.Fatalf("after an ambiguous append: %d, %v", used, err)
 	}
 	for range 300 {
 		if _, err := d.CountSearch(t.Context(), id, november, -7); err != nil {
@@ -246,7 +246,7 @@ func TestUsageUnderFaults(t *testing.T) {
 	}
 }
 
-func FuzzTallySnapshot(f *testing.F) {
+func FuzzQuotaSnapshot(f *testing.F) {
 	for _, seed := range []string{
 		`{"counter":{"events":3,"searches":7},"last_at":"2026-11-30T23:59:59Z"}`, "", "{}", "null", `{"counter":null}`,
 		`{"counter":{"searches":-1}}`, `{"counter":[]}`, `{"counter":{"events":1}}x`,
@@ -254,25 +254,25 @@ func FuzzTallySnapshot(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		tally := newQuotaState(uuid.NewString(), usage.MonthOf(november), nil)
-		if err := tally.UnmarshalBinary(data); err != nil {
-			if tally.Revisions() != 0 || tally.counter.Searches() != 0 {
-				t.Fatal("a refused snapshot changed the tally")
+		state := newQuotaState(uuid.NewString(), usage.MonthOf(november), nil)
+		if err := state.UnmarshalBinary(data); err != nil {
+			if state.Revisions() != 0 || state.counter.Searches() != 0 {
+				t.Fatal("a refused snapshot changed the state")
 			}
 			return
 		}
-		written, err := tally.MarshalBinary()
+		written, err := state.MarshalBinary()
 		if err != nil {
 			return // a year after 9999
 		}
-		again := newQuotaState(tally.accountID, tally.month, nil)
-		if err := again.UnmarshalBinary(written); err != nil || again.Revisions() != tally.Revisions() || again.counter.Searches() != tally.counter.Searches() {
+		again := newQuotaState(state.accountID, state.month, nil)
+		if err := again.UnmarshalBinary(written); err != nil || again.Revisions() != state.Revisions() || again.counter.Searches() != state.counter.Searches() {
 			t.Fatalf("%s comes back as %+v, %v", written, again.counter, err)
 		}
 	})
 }
 
-func TestWhatIsNoAccountOrMonthIsNotCounted(t *testing.T) {
+func TestCountSearch_InvalidAccountOrMonth_CountsNothing(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{})
 	for _, id := range []string{"", "node-1", "../" + uuid.NewString(), uuid.NewString() + "/2026-11"} {
@@ -299,7 +299,7 @@ func (w *world) recorder(node string) *UsageRecorder {
 	return r
 }
 
-func TestTheRecorderAddsUpASecond(t *testing.T) {
+func TestRecorder_SumsUpBetweenFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		r := w.recorder("n1")
@@ -351,7 +351,7 @@ func equalEntries(a, b []eventschemas.UsageEntry) bool {
 }
 
 // Whatever the log does, each count is on the stream exactly once in the end.
-func TestTheRecorderNeitherLosesNorRepeats(t *testing.T) {
+func TestRecorder_Faults_LoseAndRepeatNothing(t *testing.T) {
 	w := newWorld(t)
 	id := uuid.NewString()
 	first := w.recorder("n1")
@@ -395,7 +395,7 @@ func TestTheRecorderNeitherLosesNorRepeats(t *testing.T) {
 }
 
 // Two processes with one node name, by mistake, at the same time.
-func TestRecordersUnderOneNameLoseNothing(t *testing.T) {
+func TestRecorder_SharedName_LosesNothing(t *testing.T) {
 	const flushes = 40
 	w := newWorld(t)
 	id := uuid.NewString()
@@ -424,7 +424,7 @@ func TestRecordersUnderOneNameLoseNothing(t *testing.T) {
 }
 
 // The last flush survives a short outage of the log.
-func TestTheLastFlushTriesAgain(t *testing.T) {
+func TestRecorder_LastFlush_IsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		r := w.recorder("n1")
@@ -449,12 +449,12 @@ func TestTheLastFlushTriesAgain(t *testing.T) {
 	})
 }
 
-// The count that a desk has seen is a lower bound that needs no read; the exact count of all nodes
+// The count that a writer has seen is a lower bound that needs no read; the exact count of all nodes
 // needs one.
-func TestSearchesOfAnotherNode(t *testing.T) {
+func TestSearches_OfOtherNode_AreCounted(t *testing.T) {
 	w := newWorld(t)
-	var desks [2]*QuotaWriter
-	for i := range desks {
+	var writers [2]*QuotaWriter
+	for i := range writers {
 		d, err := NewQuotaWriter(streamwriter.Config{Shared: true}, w.log, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -464,30 +464,30 @@ func TestSearchesOfAnotherNode(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		desks[i] = d
+		writers[i] = d
 	}
 	id, month := uuid.NewString(), "2026-11"
 	for i := range 6 {
-		if used, err := desks[i%2].CountSearch(t.Context(), id, november, 6); err != nil || used != int64(i+1) {
+		if used, err := writers[i%2].CountSearch(t.Context(), id, november, 6); err != nil || used != int64(i+1) {
 			t.Fatal(used, err)
 		}
 		reads := w.log.reads.Load()
-		seen, err := desks[(i+1)%2].SearchesSeen(t.Context(), id, month)
+		seen, err := writers[(i+1)%2].SearchesSeen(t.Context(), id, month)
 		if err != nil || seen > int64(i+1) || i > 0 && (seen < int64(i) || w.log.reads.Load() != reads) {
-			t.Fatalf("after %d searches the other desk has seen %d, with %d reads: %v", i+1, seen, w.log.reads.Load()-reads, err)
+			t.Fatalf("after %d searches the other writer has seen %d, with %d reads: %v", i+1, seen, w.log.reads.Load()-reads, err)
 		}
-		if all, err := desks[(i+1)%2].Searches(t.Context(), id, month); err != nil || all != int64(i+1) {
+		if all, err := writers[(i+1)%2].Searches(t.Context(), id, month); err != nil || all != int64(i+1) {
 			t.Fatal(all, err)
 		}
 	}
-	for _, d := range desks {
+	for _, d := range writers {
 		if _, err := d.CountSearch(t.Context(), id, november, 6); !errors.Is(err, ErrQuotaExceeded) {
 			t.Errorf("the seventh of six: %v", err)
 		}
 	}
 }
 
-func TestTheRecorderSplitsWhatIsTooMuchForOneEvent(t *testing.T) {
+func TestRecorder_ManyCounts_AreSplitIntoEvents(t *testing.T) {
 	w := newWorld(t)
 	r := w.recorder("n1")
 	const accounts = 5*maxTickEntries + 3
@@ -511,7 +511,7 @@ func TestTheRecorderSplitsWhatIsTooMuchForOneEvent(t *testing.T) {
 	}
 }
 
-func TestTheRecordersMemoryIsBounded(t *testing.T) {
+func TestRecorder_TooManyCounts_AreDropped(t *testing.T) {
 	w := newWorld(t)
 	r := w.recorder("n1")
 	id := uuid.NewString()

@@ -51,7 +51,7 @@ func exampleOf(t *testing.T, o *openapi.Operation, r *openapi.Response, c *opena
 	return a
 }
 
-// TestDocument_ExamplesAreValid: both validators accept every example of the document.
+// TestDocument_ExamplesAreValid: every example of the document is valid.
 func TestDocument_ExamplesAreValid(t *testing.T) {
 	c := checker(t)
 	checked := 0
@@ -110,41 +110,39 @@ func TestChecker_FindsFaults(t *testing.T) {
 	head.Method = http.MethodHead
 	for name, test := range map[string]struct {
 		answer openapitest.Answer
-		found  []string // which validator finds what
+		found  string // part of the error
 	}{
-		"status":               {status, []string{"does not have the status"}},
-		"method":               {method, []string{"does not have the method"}},
-		"path":                 {unknown, []string{"does not have the path"}},
-		"body on HEAD":         {head, []string{"there is a body"}},
-		"unknown field":        {change(200, `"urn"`, `"surprise": 1, "urn"`), []string{"kin-openapi", "libopenapi"}},
-		"missing field":        {change(200, `"claimed": false,`, ``), []string{"kin-openapi", "libopenapi"}},
-		"wrong type":           {change(200, `"claimed": false`, `"claimed": "no"`), []string{"kin-openapi", "libopenapi"}},
-		"outside its range":    {change(200, `"qualityScore": 0.83`, `"qualityScore": 1.5`), []string{"kin-openapi", "libopenapi"}},
-		"outside its list":     {change(200, `"ready"`, `"done"`), []string{"kin-openapi", "libopenapi"}},
-		"against its pattern":  {change(200, `#0b57d0`, `#0B57D0`), []string{"kin-openapi", "libopenapi"}},
-		"null where none is":   {change(200, `"tags": []`, `"tags": null`), []string{"kin-openapi", "libopenapi"}},
-		"code of another":      {change(402, `"insufficient_credits"`, `"timeout"`), []string{"kin-openapi", "libopenapi"}},
-		"without its details":  {change(402, `"required": 1,`, ``), []string{"kin-openapi", "libopenapi"}},
-		"message at the top":   {change(402, `"error"`, `"message": "x", "error"`), []string{"kin-openapi", "libopenapi"}},
-		"no JSON":              {change(200, `{`, `[`), []string{"kin-openapi", "libopenapi"}},
-		"content type":         {header(200, "Content-Type", "text/html; charset=utf-8"), []string{"Content-Type is"}},
-		"header missing":       {header(200, "X-Cache", ""), []string{"header X-Cache is missing"}},
-		"header of no number":  {header(200, "X-Credits-Remaining", "many"), []string{"no whole number"}},
-		"header below zero":    {header(200, "X-Credits-Remaining", "-1"), []string{"below 0"}},
-		"header not in a list": {header(200, "X-Cache", "MAYBE"), []string{"none of"}},
-		"header not described": {header(402, "X-Cache", "HIT"), []string{"X-Cache is not in the document"}},
-		"no request id":        {header(200, "X-Request-Id", ""), []string{"header X-Request-Id is missing"}},
-		"no CORS":              {header(200, "Access-Control-Allow-Origin", ""), []string{"Access-Control-Allow-Origin"}},
+		"status":               {status, "does not have the status"},
+		"method":               {method, "does not have the method"},
+		"path":                 {unknown, "does not have the path"},
+		"body on HEAD":         {head, "there is a body"},
+		"unknown field":        {change(200, `"urn"`, `"surprise": 1, "urn"`), "kin-openapi"},
+		"missing field":        {change(200, `"claimed": false,`, ``), "kin-openapi"},
+		"wrong type":           {change(200, `"claimed": false`, `"claimed": "no"`), "kin-openapi"},
+		"outside its range":    {change(200, `"qualityScore": 0.83`, `"qualityScore": 1.5`), "kin-openapi"},
+		"outside its list":     {change(200, `"ready"`, `"done"`), "kin-openapi"},
+		"against its pattern":  {change(200, `#0b57d0`, `#0B57D0`), "kin-openapi"},
+		"null where none is":   {change(200, `"tags": []`, `"tags": null`), "kin-openapi"},
+		"code of another":      {change(402, `"insufficient_credits"`, `"timeout"`), "kin-openapi"},
+		"without its details":  {change(402, `"required": 1,`, ``), "kin-openapi"},
+		"message at the top":   {change(402, `"error"`, `"message": "x", "error"`), "kin-openapi"},
+		"no JSON":              {change(200, `{`, `[`), "kin-openapi"},
+		"content type":         {header(200, "Content-Type", "text/html; charset=utf-8"), "Content-Type is"},
+		"header missing":       {header(200, "X-Cache", ""), "header X-Cache is missing"},
+		"header of no number":  {header(200, "X-Credits-Remaining", "many"), "no whole number"},
+		"header below zero":    {header(200, "X-Credits-Remaining", "-1"), "below 0"},
+		"header not in a list": {header(200, "X-Cache", "MAYBE"), "none of"},
+		"header not described": {header(402, "X-Cache", "HIT"), "X-Cache is not in the document"},
+		"no request id":        {header(200, "X-Request-Id", ""), "header X-Request-Id is missing"},
+		"no CORS":              {header(200, "Access-Control-Allow-Origin", ""), "Access-Control-Allow-Origin"},
 	} {
 		_, _, err := c.Check(test.answer)
 		if err == nil {
-			t.Errorf("%s: nothing is found", name)
+			t.Errorf("%s: no error", name)
 			continue
 		}
-		for _, part := range test.found {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: %q is not in %v", name, part, err)
-			}
+		if !strings.Contains(err.Error(), test.found) {
+			t.Errorf("%s: the error does not contain %q: %v", name, test.found, err)
 		}
 	}
 }
@@ -162,7 +160,7 @@ func TestBatchItem_HasBrandOrError(t *testing.T) {
 		bad := good
 		bad.Body = []byte(strings.Replace(string(good.Body), from, to, 1))
 		if _, _, err := c.Check(bad); err == nil {
-			t.Errorf("nothing is found where %s stands for %s", to, from)
+			t.Errorf("no error for %s in place of %s", to, from)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 func TestMCP_NotificationOrResponse_Is202WithoutBody(t *testing.T) {
 	t.Parallel()
 	s := start(t)
+	s.shows("POST /mcp", 202)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	for _, body := range []string{
@@ -39,6 +40,7 @@ func TestMCP_NotificationOrResponse_Is202WithoutBody(t *testing.T) {
 func TestMCPBatch_MixedMessages_AnsweredInOrder(t *testing.T) {
 	t.Parallel()
 	s := start(t)
+	s.shows("POST /mcp", 200)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	body := rpcBatch(

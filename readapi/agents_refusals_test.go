@@ -108,6 +108,7 @@ func TestMCP_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 func TestMCP_BodyOfExactly64KB_IsAccepted(t *testing.T) {
 	t.Parallel()
 	s := start(t)
+	s.shows("POST /mcp", 413)
 	c := s.account(plan.Free, 50)
 	full := ping + strings.Repeat(" ", 65536-len(ping))
 	if r := c.agent(full).one(t, http.StatusOK); string(r.Result) != "{}" {

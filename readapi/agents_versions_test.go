@@ -44,6 +44,8 @@ func TestMCPInitialize_AnyVersion_IsNegotiated(t *testing.T) {
 func TestMCP_RequestOf20260728_MustBeComplete(t *testing.T) {
 	t.Parallel()
 	s := start(t)
+	s.shows("POST /mcp", 400)
+	s.shows("POST /mcp", 404)
 	c := s.account(plan.Free, 50)
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	headers := func(more ...string) http.Header {

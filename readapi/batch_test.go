@@ -146,6 +146,7 @@ func (c *customer) chargedDomains() []string {
 
 func TestABatchAnswersEachItemAsALookupWould(t *testing.T) {
 	s := start(t)
+	s.shows("POST /v1/brands/batch", 200)
 	c := s.account(plan.Growth, 100)
 	acme := s.known("acme.com", record("acme"))
 	other := s.known("other.com", record("other"))
@@ -320,6 +321,10 @@ func TestDifferentDomainsCountAgainstThePlansBatch(t *testing.T) {
 
 func TestTheOrderOfABatchsChecks(t *testing.T) {
 	s := start(t)
+	for _, endpoint := range []string{"POST /v1/brands/batch", "POST /v2/brands/batch"} {
+		s.shows(endpoint, 400, "invalid_request")
+		s.shows(endpoint, 402, "insufficient_credits")
+	}
 	s.known("acme.com", record("acme"))
 	const good, bad = `{"identifiers":["acme.com"]}`, `{"identifiers":[]}`
 	secret := func(c *customer) string { return c.secret }
@@ -388,6 +393,7 @@ func numbered(format string, n int) []string {
 
 func TestOnlyPostAsksForABatch(t *testing.T) {
 	s := start(t)
+	s.shows("POST /v2/brands/batch", 200)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	for _, path := range []string{batchPath, "/v2/brands/batch", "/v2/brands/batch/"} {

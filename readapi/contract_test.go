@@ -6,9 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,35 +20,98 @@ import (
 	"letterhead/readapi/openapi/openapitest"
 )
 
-// contractFile is the table of every endpoint and status with the test that shows it, generated from
-// the observations of this package's tests:
+// contractFile is the page of every endpoint and status with the test that shows it. Tests declare what
+// they show with service.shows, and a run of all tests writes the page:
 //
 //	go test ./readapi -update-contract
-//
-// Of several tests that show a row, the first by name is listed.
 const contractFile = "../docs/contract.md"
 
-var updateContract = flag.Bool("update-contract", false, "write "+contractFile+" from this run")
+var updateContract = flag.Bool("update-contract", false, "write "+contractFile+" from the declarations of this run")
 
 // checkAnswers returns the checker of all tests, which reads the document once.
 var checkAnswers = sync.OnceValues(func() (*openapitest.Checker, error) { return openapitest.New(baseURL) })
 
-// contract collects the observations of a run.
-var contract = observations{seen: map[openapitest.Row]map[string]bool{}}
+// contract collects the observations and the declarations of a run.
+var contract = observations{
+	seen: map[openapitest.Row]map[string]bool{}, declared: map[openapitest.Row]string{}, passed: map[string]bool{},
+}
 
 type observations struct {
-	mu   sync.Mutex
-	seen map[openapitest.Row]map[string]bool // names of the tests
+	mu       sync.Mutex
+	seen     map[openapitest.Row]map[string]bool // names of the tests that got such an answer
+	declared map[openapitest.Row]string          // name of the test
+	passed   map[string]bool                     // tests, by name
+}
+
+// shows declares that this test is the one that shows an endpoint's status, with each of the codes if
+// there are any. The test fails if the OpenAPI document does not have them, if the test does not get
+// such an answer, or if the page names another test.
+func (s *service) shows(endpoint string, status int, codes ...string) {
+	s.t.Helper()
+	checker, err := checkAnswers()
+	s.must(err)
+	method, path, _ := strings.Cut(endpoint, " ")
+	o := checker.Document().Operation(method, path)
+	if o == nil || o.Response(status) == nil {
+		s.t.Fatalf("the OpenAPI document does not have %s with status %d", endpoint, status)
+	}
+	if len(codes) == 0 || method == http.MethodHead || len(o.Response(status).Codes()) == 0 {
+		codes = []string{""} // there is no body with a code
+	}
+	name, _, _ := strings.Cut(s.t.Name(), "/")
+	for _, code := range codes {
+		row := openapitest.Row{Method: method, Path: path, Status: status, Code: code}
+		contract.declare(s.t, row, name)
+		s.t.Cleanup(func() {
+			if !s.t.Failed() && !contract.saw(row, name) {
+				s.t.Errorf("%s declares %s but did not get such an answer", name, row)
+			}
+		})
+	}
+}
+
+func (c *observations) declare(t testing.TB, row openapitest.Row, name string) {
+	t.Helper()
+	page, err := contractPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !*updateContract && page[row] != name {
+		t.Errorf("%s declares %s, for which %s names %q; run go test ./readapi -update-contract", name, row, contractFile, page[row])
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.declared[row]; other != "" && other != name {
+		t.Errorf("both %s and %s declare %s", other, name, row)
+	}
+	c.declared[row] = name
+}
+
+func (c *observations) saw(row openapitest.Row, name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.seen[row][name]
+}
+
+// note records that a test has ended, unless it failed or was skipped.
+func (c *observations) note(t testing.TB) {
+	if t.Failed() || t.Skipped() {
+		return
+	}
+	name, _, _ := strings.Cut(t.Name(), "/")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.passed[name] = true
 }
 
 // witness is a transport that checks every completely read answer against the OpenAPI document, and
 // records its row.
 type witness struct {
 	http.RoundTripper
-	s       *service
-	checker *openapitest.Checker
-	mu      sync.Mutex
-	told    map[string]bool // findings that were already reported
+	s        *service
+	checker  *openapitest.Checker
+	mu       sync.Mutex
+	reported map[string]bool // findings
 }
 
 // witnessed wraps a transport in a witness, except in benchmarks.
@@ -57,7 +121,8 @@ func (s *service) witnessed(transport http.RoundTripper) http.RoundTripper {
 	}
 	checker, err := checkAnswers()
 	s.must(err)
-	return &witness{RoundTripper: transport, s: s, checker: checker, told: map[string]bool{}}
+	s.t.Cleanup(func() { contract.note(s.t) })
+	return &witness{RoundTripper: transport, s: s, checker: checker, reported: map[string]bool{}}
 }
 
 func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -99,7 +164,7 @@ func (w *witness) pathOf(r *http.Request) string {
 func (w *witness) check(a openapitest.Answer) {
 	row, ok, err := w.checker.Check(a)
 	if err != nil {
-		w.tell(err)
+		w.report(err)
 		return
 	}
 	if !ok || w.s.clock == nil {
@@ -114,21 +179,21 @@ func (w *witness) check(a openapitest.Answer) {
 	contract.seen[row][name] = true
 }
 
-// tell reports each finding once per service: a test may see it in thousands of answers.
-func (w *witness) tell(err error) {
+// report reports each finding once per service: a test may see it in thousands of answers.
+func (w *witness) report(err error) {
 	finding, _, _ := strings.Cut(err.Error(), "\nheader ")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.told[finding] {
-		w.told[finding] = true
+	if !w.reported[finding] {
+		w.reported[finding] = true
 		w.s.t.Errorf("contract: %v", err)
 	}
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if code == 0 && ranEverything() {
-		if err := settleContract(); err != nil {
+	if code == 0 {
+		if err := contract.settle(); err != nil {
 			fmt.Fprintln(os.Stderr, "contract:", err)
 			code = 1
 		}
@@ -136,41 +201,122 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// ranEverything reports whether no flag excluded tests.
-func ranEverything() bool {
-	for _, name := range []string{"run", "skip", "list", "fuzz"} {
-		if f := flag.Lookup("test." + name); f != nil && f.Value.String() != "" {
-			return false
+// settle compares the page with the declarations of the tests that ran, or writes it.
+func (c *observations) settle() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *updateContract {
+		return c.write()
+	}
+	if strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+		return nil // a part of a test may leave declarations out
+	}
+	page, err := contractPage()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for row, name := range page {
+		if c.passed[name] && c.declared[row] != name {
+			errs = append(errs, fmt.Errorf("%s names %s for %s, which the test does not declare; run go test ./readapi -update-contract", contractFile, name, row))
 		}
 	}
-	return !testing.Short()
+	return errors.Join(errs...)
 }
 
-// settleContract compares a run of all tests with the document and with the table, or writes the
-// table. Additional rows are not an error, because the answers to concurrent requests depend on
-// timing.
-func settleContract() error {
+// write writes the page. It fails if a status of the document has no declaration.
+func (c *observations) write() error {
 	checker, err := checkAnswers()
 	if err != nil {
 		return err
 	}
-	contract.mu.Lock()
-	defer contract.mu.Unlock()
 	var errs []error
-	rows := documented(checker.Document())
-	for _, row := range rows {
-		if len(contract.seen[row]) == 0 {
-			errs = append(errs, fmt.Errorf("no test shows %s", row))
+	var b bytes.Buffer
+	b.WriteString(tableHead)
+	for _, row := range documented(checker.Document()) {
+		if c.declared[row] == "" {
+			errs = append(errs, fmt.Errorf("no test declares %s", row))
 		}
+		fmt.Fprintf(&b, "| `%s %s` | %d | %s | `%s` |\n", row.Method, row.Path, row.Status, row.Code, c.declared[row])
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	if *updateContract {
-		return os.WriteFile(contractFile, table(rows), 0o644)
-	}
-	return errors.Join(compareTable(rows)...)
+	return os.WriteFile(contractFile, b.Bytes(), 0o644)
 }
+
+// contractPage returns the tests that the page names, by row.
+var contractPage = sync.OnceValues(func() (map[openapitest.Row]string, error) {
+	file, err := os.ReadFile(contractFile)
+	if err != nil {
+		return nil, err
+	}
+	page := map[openapitest.Row]string{}
+	for line := range strings.Lines(string(file)) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if len(cells) != 4 || !strings.HasPrefix(cells[0], "`") {
+			continue
+		}
+		method, path, _ := strings.Cut(strings.Trim(cells[0], "`"), " ")
+		status, err := strconv.Atoi(cells[1])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", contractFile, line, err)
+		}
+		row := openapitest.Row{Method: method, Path: path, Status: status, Code: strings.TrimSpace(cells[2])}
+		page[row] = strings.Trim(cells[3], "`")
+	}
+	return page, nil
+})
+
+// TestContractPage_EveryDocumentedStatus_NamesATest compares the page with the document. Whether a named
+// test declares and gets the answer is checked when that test runs.
+func TestContractPage_EveryDocumentedStatus_NamesATest(t *testing.T) {
+	if *updateContract {
+		return // the page is written at the end of this run
+	}
+	checker, err := checkAnswers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := contractPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := testNames(t)
+	rows := documented(checker.Document())
+	for _, row := range rows {
+		if !tests[page[row]] {
+			t.Errorf("%s names %q for %s, which is no test", contractFile, page[row], row)
+		}
+	}
+	for row := range page {
+		if !slices.Contains(rows, row) {
+			t.Errorf("%s has %s, which the OpenAPI document does not have", contractFile, row)
+		}
+	}
+}
+
+// testNames returns the names of this package's tests, from its files.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range testFunction.FindAllSubmatch(source, -1) {
+			names[string(found[1])] = true
+		}
+	}
+	return names
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 
 // documented returns the rows that the document promises, in its order; on HEAD, where no body has a
 // code, one per status.
@@ -192,52 +338,11 @@ func documented(d *openapi.Document) []openapitest.Row {
 
 const tableHead = `# Endpoints, statuses and the tests that show them
 
-Made by ` + "`go test ./readapi -update-contract`" + `; a run of all tests fails when a test named here does not show its row any
-more, and when the interface description promises something that no test shows. A 405 stands beside the first method
-that the path answers.
+Each test declares the statuses that it shows, and ` + "`go test ./readapi -update-contract`" + ` writes this page from the
+declarations. A test fails if the API description lacks what it declares, if it does not get such an answer, or if this
+page names another test; and a status of the description without a test fails, too. A 405 is listed with the first
+method of its path.
 
 | Endpoint | Status | Code | Shown by |
 |---|---|---|---|
 `
-
-func table(rows []openapitest.Row) []byte {
-	var b bytes.Buffer
-	b.WriteString(tableHead)
-	for _, row := range rows {
-		by := slices.Min(slices.Collect(maps.Keys(contract.seen[row])))
-		fmt.Fprintf(&b, "| `%s %s` | %d | %s | `%s` |\n", row.Method, row.Path, row.Status, row.Code, by)
-	}
-	return b.Bytes()
-}
-
-// compareTable reports the rows of the table whose test did not show them, and the promises that are
-// missing from it.
-func compareTable(rows []openapitest.Row) []error {
-	file, err := os.ReadFile(contractFile)
-	if err != nil {
-		return []error{err}
-	}
-	var errs []error
-	listed := map[openapitest.Row]bool{}
-	lines := strings.Split(strings.TrimPrefix(string(file), tableHead), "\n")
-	for _, line := range lines {
-		cells := strings.Split(strings.Trim(line, "| "), " | ")
-		if len(cells) != 4 {
-			continue
-		}
-		method, path, _ := strings.Cut(strings.Trim(cells[0], "`"), " ")
-		status, _ := strconv.Atoi(cells[1])
-		row := openapitest.Row{Method: method, Path: path, Status: status, Code: strings.TrimSpace(cells[2])}
-		name := strings.Trim(cells[3], "`")
-		listed[row] = true
-		if !contract.seen[row][name] {
-			errs = append(errs, fmt.Errorf("%s: %s names %s, which does not show it; run go test ./readapi -update-contract", row, contractFile, name))
-		}
-	}
-	for _, row := range rows {
-		if !listed[row] {
-			errs = append(errs, fmt.Errorf("%s is not in %s; run go test ./readapi -update-contract", row, contractFile))
-		}
-	}
-	return errs
-}

@@ -27,6 +27,7 @@ import (
 
 func TestSearch(t *testing.T) {
 	s := start(t)
+	s.shows("GET /v1/search", 200)
 	c := s.account(plan.Free, 50)
 	id := s.known("acme.com", record("Acme"))
 	a := s.send(request{path: "/v1/search?q=acme", header: bearer(c.publishable)})
@@ -177,6 +178,7 @@ func TestThePlansSearchesOfAMonth(t *testing.T) {
 
 func TestMe(t *testing.T) {
 	s := start(t)
+	s.shows("GET /v1/me", 200)
 	s.known("acme.com", record("acme"))
 	for _, c := range []struct {
 		plan            plan.ID
@@ -254,6 +256,11 @@ func (s *service) keysUsed(c *customer, n int) map[string]time.Time {
 
 func TestStoredAssets(t *testing.T) {
 	s := start(t)
+	s.shows("GET /cdn/{file}", 200)
+	s.shows("GET /cdn/{file}", 304)
+	s.shows("GET /cdn/{file}", 404)
+	s.shows("HEAD /cdn/{file}", 200)
+	s.shows("HEAD /cdn/{file}", 404)
 	for ext, contentType := range map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"} {
 		data := []byte("bytes of the " + ext)
 		id, err := s.assets.Put(t.Context(), data, ext)
@@ -300,6 +307,9 @@ func TestStoredAssets(t *testing.T) {
 
 func TestAssetsWithoutTheirStorageAre503(t *testing.T) {
 	s := start(t)
+	s.shows("GET /cdn/{file}", 503)
+	s.shows("HEAD /cdn/{file}", 503)
+	s.shows("HEAD /cdn/{file}", 304)
 	id, err := s.assets.Put(t.Context(), []byte("<svg/>"), "svg")
 	s.must(err)
 	s.must(os.Rename(s.assetFolder, filepath.Join(filepath.Dir(s.assetFolder), "elsewhere")))

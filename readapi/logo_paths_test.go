@@ -19,6 +19,8 @@ func TestBothFormsOfALogoPathAnswerAlike(t *testing.T) {
 	both := func(status int, domain, query string, header http.Header) {
 		t.Helper()
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			s.shows(method+" /logo/{domain}", status)
+			s.shows(method+" /logo/{domain}/{type}", status)
 			first := s.send(request{method: method, path: "/logo/" + domain + "?type=icon&" + query, header: header})
 			second := s.send(request{method: method, path: "/logo/" + domain + "/icon?" + query, header: header})
 			for _, a := range []answer{first, second} {

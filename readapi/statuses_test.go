@@ -100,27 +100,30 @@ func TestEveryEndpointRefusesAlike(t *testing.T) {
 		busy.get("/v1/search?q=acme")
 	}
 	for _, o := range described(t) {
-		check := func(what string, a answer, status int) {
+		check := func(what string, a answer, status int, code string) {
 			t.Helper()
 			if a.status != status {
 				t.Errorf("%s %s, %s: %d, want %d: %s", o.Method, o.Path, what, a.status, status, a.body)
 			}
+			if o.Response(status) != nil { // a 405 is described with the first method of its path
+				s.shows(o.Method+" "+o.Path, status, code)
+			}
 		}
 		if len(o.Keys) > 0 {
-			check("no key", s.ask(o, "", nil), 401)
-			check("a suspended account", s.ask(o, suspended.secret, nil), 403)
+			check("no key", s.ask(o, "", nil), 401, "unauthorized")
+			check("a suspended account", s.ask(o, suspended.secret, nil), 403, "forbidden")
 			if !slices.Contains(o.Keys, "publishable") {
-				check("a publishable key", s.ask(o, c.publishable, nil), 403)
+				check("a publishable key", s.ask(o, c.publishable, nil), 403, "forbidden")
 			}
 			if o.Response(http.StatusTooManyRequests) != nil { // MCP reports it in the result of a tool
-				check("too many requests", s.ask(o, busy.secret, nil), 429)
+				check("too many requests", s.ask(o, busy.secret, nil), 429, "rate_limited")
 			}
-			check("keys that cannot be checked", s.ask(o, awayKey, nil), 503)
-			check("a fault of ours", s.ask(o, unheardKey, nil), 500)
+			check("a key that cannot be checked", s.ask(o, awayKey, nil), 503, "upstream_failed")
+			check("an internal fault", s.ask(o, unheardKey, nil), 500, "internal_error")
 		}
 		other := *o
 		other.Method = http.MethodDelete
-		check("another method", s.ask(&other, c.secret, nil), 405)
+		check("another method", s.ask(&other, c.secret, nil), 405, "invalid_request")
 	}
 }
 
@@ -142,11 +145,12 @@ func TestEveryLookUpPathAnswersAlike(t *testing.T) {
 			}
 			return map[string]string{name: brand.ID(domain).String(), "refresh": "true"}
 		}
-		check := func(what string, a answer, status int) {
+		check := func(what string, a answer, status int, code ...string) {
 			t.Helper()
 			if a.status != status {
 				t.Errorf("%s %s, %s: %d, want %d: %s", o.Method, o.Path, what, a.status, status, a.body)
 			}
+			s.shows(o.Method+" "+o.Path, status, code...)
 		}
 		prefix := strings.ToLower(o.ID)
 		s.known("held.com", record("held"))
@@ -154,34 +158,39 @@ func TestEveryLookUpPathAnswersAlike(t *testing.T) {
 		delete(held, "refresh")
 		check("held", s.ask(o, c.secret, held), 200)
 		held["refresh"] = "perhaps"
-		check("refresh=perhaps", s.ask(o, c.secret, held), 400)
+		check("refresh=perhaps", s.ask(o, c.secret, held), 400, "invalid_request")
 		if byID {
-			check("no uuid", s.ask(o, c.secret, map[string]string{name: "held.com"}), 400)
+			check("no uuid", s.ask(o, c.secret, map[string]string{name: "held.com"}), 400, "invalid_request")
 		} else {
-			check("a single label", s.ask(o, c.secret, map[string]string{name: "localhost"}), 400)
+			check("a single label", s.ask(o, c.secret, map[string]string{name: "localhost"}), 400, "invalid_domain")
 		}
 		if name != "domain" {
-			check("an unknown id", s.ask(o, c.secret, map[string]string{name: brand.ID(prefix + "-nobody.com").String()}), 404)
+			check("an unknown id", s.ask(o, c.secret, map[string]string{name: brand.ID(prefix + "-nobody.com").String()}), 404, "not_found")
 		}
 		if o.Method == http.MethodHead {
+			if !byID {
+				check("an unknown domain", s.ask(o, c.secret, value(prefix+"-unknown.com")), 404)
+			}
 			continue
 		}
 		delete(held, "refresh")
-		check("no credits", s.ask(o, poor.secret, held), 402)
+		check("no credits", s.ask(o, poor.secret, held), 402, "insufficient_credits")
 		for _, outcome := range []struct {
 			of           string
 			first, again int
+			code         string
 		}{
-			{brand.DNS, 404, 404}, {brand.NoData, 404, 404}, {brand.Blocked, 422, 422}, {brand.FetchFailed, 502, 503}, {brand.Timeout, 504, 503},
+			{brand.DNS, 404, 404, "domain_not_found"}, {brand.NoData, 404, 404, "no_brand_data"}, {brand.Blocked, 422, 422, "fetch_blocked"},
+			{brand.FetchFailed, 502, 503, "fetch_failed"}, {brand.Timeout, 504, 503, "timeout"},
 		} {
 			domain := prefix + "-" + strings.ReplaceAll(outcome.of, "_", "-") + ".com"
 			if byID {
 				s.known(domain, record("held"))
 			}
 			s.crawler.fails(domain, outcome.of)
-			check(outcome.of, s.ask(o, c.secret, value(domain)), outcome.first)
+			check(outcome.of, s.ask(o, c.secret, value(domain)), outcome.first, outcome.code)
 			if !byID { // an id finds the known brand, even after its refresh failed
-				check(outcome.of+" remembered", s.ask(o, c.secret, value(domain)), outcome.again)
+				check(outcome.of+" remembered", s.ask(o, c.secret, value(domain)), outcome.again, outcome.code)
 			}
 		}
 	}
@@ -202,6 +211,8 @@ func TestSearchPathsRefuseAlike(t *testing.T) {
 		if a := s.ask(o, c.publishable, nil); a.status != 429 || !strings.Contains(string(a.body), "quota_exceeded") {
 			t.Errorf("%s past the allowance: %d %s", o.Path, a.status, a.body)
 		}
+		s.shows("GET "+o.Path, 400, "invalid_request")
+		s.shows("GET "+o.Path, 429, "quota_exceeded")
 	}
 }
 
@@ -209,6 +220,10 @@ func TestSearchPathsRefuseAlike(t *testing.T) {
 // client that has it.
 func TestTheDescriptionIsServed(t *testing.T) {
 	s := start(t)
+	for _, endpoint := range []string{"GET /v1/openapi.json", "HEAD /v1/openapi.json"} {
+		s.shows(endpoint, 200)
+		s.shows(endpoint, 304)
+	}
 	a := s.send(request{path: "/v1/openapi.json"})
 	tag := a.ok(t).Get("ETag")
 	want, err := openapi.JSON(baseURL)

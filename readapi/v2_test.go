@@ -338,6 +338,7 @@ func TestV2WrongMethods(t *testing.T) {
 func TestV2SearchIsTheBareArrayOfV1(t *testing.T) {
 	t.Parallel()
 	s := start(t)
+	s.shows("GET /v2/search/{name}", 200)
 	c := s.account(plan.Growth, 50)
 	s.known("acme.com", record("Acme"))
 	s.known("acme-tools.com", record("Acme Tools"))

@@ -172,7 +172,7 @@ accuracy: ## Score extraction on labelled pages and logos; the contact sheet is 
 	go run ./tools/accuracy $(ACCURACY_FLAGS)
 
 logo-sheet: ## Draw contact sheets of logos and monograms to reports/logos-*.png
-	go test ./readapi/logo -run TestStarterLogosOnPages -count 1 -sheet "$(CURDIR)/reports"
+	go test ./readapi/logo -run TestStarterLogos_OnPages_SuitTheirBackground -count 1 -sheet "$(CURDIR)/reports"
 
 bench: ## Measure: look-ups over HTTP, alone and on services, the desk, replay, start-up, imaging, logos, crawl
 	go test ./readapi -run '^$$' -bench . -benchtime 3s

@@ -246,14 +246,14 @@ func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 	return r.Render(ctx, svg, side)
 }
 
-func newStudio(t testing.TB, files logo.Files) *logo.Studio {
+func newStudio(t testing.TB, files logo.Files) *logo.Renderer {
 	t.Helper()
 	drawn, err := variants.New(variants.Config{MakeTimeout: patience}) // requests have their own limit
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(drawn.Close)
-	studio, err := logo.NewStudio(files, vectors{}, drawn)
+	studio, err := logo.NewRenderer(files, vectors{}, drawn)
 	if err != nil {
 		t.Fatal(err)
 	}

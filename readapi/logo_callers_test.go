@@ -527,17 +527,17 @@ func TestALogoWhoseAllowanceCannotBeCheckedIsShown(t *testing.T) {
 // is not.
 func TestALogoThatFailsTakesNothingOfTheMonth(t *testing.T) {
 	t.Parallel()
-	type drawing = func(context.Context) (logo.Picture, error)
+	type drawing = func(context.Context) (logo.Image, error)
 	var next atomic.Pointer[drawing]
 	inBubble(t, func(s *service) {
 		s.plain()
 		c := s.account(plan.Free, 50)
 		c.logosServed(499_998)
-		drawn := drawing(func(context.Context) (logo.Picture, error) {
-			return logo.Picture{Body: []byte("a picture"), ContentType: "image/png", ETag: `"a"`}, nil
+		drawn := drawing(func(context.Context) (logo.Image, error) {
+			return logo.Image{Body: []byte("a picture"), ContentType: "image/png", ETag: `"a"`}, nil
 		})
 		for status, fault := range map[int]error{http.StatusServiceUnavailable: variants.ErrBusy, http.StatusInternalServerError: logo.ErrNotDrawn} {
-			failing := drawing(func(context.Context) (logo.Picture, error) { return logo.Picture{}, fmt.Errorf("draw: %w", fault) })
+			failing := drawing(func(context.Context) (logo.Image, error) { return logo.Image{}, fmt.Errorf("draw: %w", fault) })
 			next.Store(&failing)
 			for range 5 {
 				if a := c.get(logoPath); a.status != status || a.header.Get("X-Api-Key-Status") != "" {
@@ -545,7 +545,7 @@ func TestALogoThatFailsTakesNothingOfTheMonth(t *testing.T) {
 				}
 			}
 		}
-		hanging := drawing(func(ctx context.Context) (logo.Picture, error) { <-ctx.Done(); return logo.Picture{}, ctx.Err() })
+		hanging := drawing(func(ctx context.Context) (logo.Image, error) { <-ctx.Done(); return logo.Image{}, ctx.Err() })
 		next.Store(&hanging)
 		if a := c.get(logoPath); a.status != http.StatusServiceUnavailable {
 			s.t.Errorf("past its time: %d", a.status)
@@ -564,7 +564,7 @@ func TestALogoThatFailsTakesNothingOfTheMonth(t *testing.T) {
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Logos = studioWith(func(ctx context.Context) (logo.Picture, error) { return (*next.Load())(ctx) })
+			d.Logos = studioWith(func(ctx context.Context) (logo.Image, error) { return (*next.Load())(ctx) })
 		}
 	})
 }

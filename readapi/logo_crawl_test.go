@@ -435,12 +435,12 @@ func TestALogoThatHasWaitedIsStillDrawn(t *testing.T) {
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Logos = studioWith(func(ctx context.Context) (logo.Picture, error) {
+			d.Logos = studioWith(func(ctx context.Context) (logo.Image, error) {
 				select {
 				case <-time.After(3 * time.Second):
-					return logo.Picture{Body: []byte("a picture"), ContentType: "image/png", ETag: `"a"`, Fallback: true}, nil
+					return logo.Image{Body: []byte("a picture"), ContentType: "image/png", ETag: `"a"`, Fallback: true}, nil
 				case <-ctx.Done():
-					return logo.Picture{}, ctx.Err()
+					return logo.Image{}, ctx.Err()
 				}
 			})
 		}

@@ -115,7 +115,7 @@ func (x *exchange) parseLogo() (domain string, o logo.Options, err error) {
 
 // sendPicture answers with an image, or with 304 if the caller has it. A condition applies to answers
 // that would be 200 (RFC 9110, section 13.2.1): an image with status 404 stays a 404.
-func (x *exchange) sendPicture(p logo.Picture, found logoBrand, o logo.Options, who logoCaller) error {
+func (x *exchange) sendPicture(p logo.Image, found logoBrand, o logo.Options, who logoCaller) error {
 	h := x.Header()
 	h[headerETag] = []string{p.ETag}
 	h["Cross-Origin-Resource-Policy"] = assetResource
@@ -148,7 +148,7 @@ func (x *exchange) sendPicture(p logo.Picture, found logoBrand, o logo.Options, 
 }
 
 // noteLogo adds the kind of answer to the log.
-func (x *exchange) noteLogo(p logo.Picture, found logoBrand, who logoCaller) {
+func (x *exchange) noteLogo(p logo.Image, found logoBrand, who logoCaller) {
 	shown := "brand"
 	if p.Fallback {
 		shown = "fallback"

@@ -84,7 +84,7 @@ func TestHostileLogosOverHTTP(t *testing.T) {
 // hostileGallery is a service whose brands have hostile logos.
 type hostileGallery struct {
 	*service
-	studio  *logo.Studio
+	studio  *logo.Renderer
 	client  *http.Client // without the checks of a service's own client, which take as much memory as the measured part
 	asked   int
 	busy    int           // requests answered with 503
@@ -114,7 +114,7 @@ func serveHostile(t *testing.T, cache string, steps int64) *hostileGallery {
 				t.Fatal(err)
 			}
 			t.Cleanup(drawn.Close)
-			if g.studio, err = logo.NewStudio(d.Assets.(logo.Files), vectors, drawn); err != nil {
+			if g.studio, err = logo.NewRenderer(d.Assets.(logo.Files), vectors, drawn); err != nil {
 				t.Fatal(err)
 			}
 			d.Logos = g.studio

@@ -251,9 +251,9 @@ func TestLogosThatCannotBeDrawn(t *testing.T) {
 }
 
 // studioWith replaces the studio with a function.
-type studioWith func(ctx context.Context) (logo.Picture, error)
+type studioWith func(ctx context.Context) (logo.Image, error)
 
-func (f studioWith) Draw(ctx context.Context, _ logo.Brand, _ logo.Options) (logo.Picture, error) {
+func (f studioWith) Draw(ctx context.Context, _ logo.Brand, _ logo.Options) (logo.Image, error) {
 	return f(ctx)
 }
 
@@ -274,12 +274,12 @@ func TestLogosOfAStudioThatIsBusyOrHangs(t *testing.T) {
 	}, func(set *setup) {
 		drawings := 0
 		set.deps = func(d *readapi.Deps) {
-			d.Logos = studioWith(func(ctx context.Context) (logo.Picture, error) {
+			d.Logos = studioWith(func(ctx context.Context) (logo.Image, error) {
 				if drawings++; drawings > 1 {
-					return logo.Picture{}, fmt.Errorf("draw: %w", variants.ErrBusy)
+					return logo.Image{}, fmt.Errorf("draw: %w", variants.ErrBusy)
 				}
 				<-ctx.Done()
-				return logo.Picture{}, ctx.Err()
+				return logo.Image{}, ctx.Err()
 			})
 		}
 	})
@@ -385,7 +385,7 @@ type seenBrands struct {
 	all *[]logo.Brand
 }
 
-func (s seenBrands) Draw(ctx context.Context, b logo.Brand, o logo.Options) (logo.Picture, error) {
+func (s seenBrands) Draw(ctx context.Context, b logo.Brand, o logo.Options) (logo.Image, error) {
 	*s.all = append(*s.all, b)
 	return s.LogoStudio.Draw(ctx, b, o)
 }

@@ -50,8 +50,8 @@ type (
 		Open(ctx context.Context, id, ext string) (*assets.Reader, error)
 	}
 
-	// LogoStudio draws logos; *logo.Studio.
+	// LogoStudio draws logos; *logo.Renderer.
 	LogoStudio interface {
-		Draw(ctx context.Context, b logo.Brand, o logo.Options) (logo.Picture, error)
+		Draw(ctx context.Context, b logo.Brand, o logo.Options) (logo.Image, error)
 	}
 )

@@ -76,7 +76,7 @@ type service struct {
 	counters    ratelimit.Counters // nil without role api
 	room        *room.Room         // that crawled pictures and drawn logos are decoded in
 	vectors     *vectors           // nil until somebody draws
-	logos       *logo.Studio       // nil until somebody draws logos
+	logos       *logo.Renderer     // nil until somebody draws logos
 	pulse       *pulse             // nil when everything is in this process
 	bus         *broker.Bus        // nil without a role that uses it
 	kafka       *kafka.Transport   // what the bus stands on, nil when that is in this process

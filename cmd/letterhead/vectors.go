@@ -37,7 +37,7 @@ func (s *service) openRenderer() {
 }
 
 // openLogos opens what draws logos, once for all who do.
-func (s *service) openLogos() (*logo.Studio, error) {
+func (s *service) openLogos() (*logo.Renderer, error) {
 	s.drawing.Lock()
 	defer s.drawing.Unlock()
 	if s.logos != nil {
@@ -52,7 +52,7 @@ func (s *service) openLogos() (*logo.Studio, error) {
 		return nil, err
 	}
 	s.closing(func() error { drawn.Close(); return nil })
-	s.logos, err = logo.NewStudio(s.assets, s.vectors, drawn)
+	s.logos, err = logo.NewRenderer(s.assets, s.vectors, drawn)
 	return s.logos, err
 }
 

@@ -9,7 +9,7 @@ import (
 	"letterhead/readapi/logo"
 )
 
-func TestNegotiate_WebPOnlyIfNamed(t *testing.T) {
+func TestNegotiate_Accept_WebPOnlyIfNamed(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]imaging.Format{
 		"":                                          imaging.PNG,

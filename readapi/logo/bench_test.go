@@ -71,7 +71,7 @@ func (w *world) brands(b *testing.B, svgs [][]byte, asRaster bool) []logo.Brand 
 // that each one is in memory.
 func BenchmarkDraw(b *testing.B) {
 	svgs := drawings(b)
-	o := asked(128, imaging.WebP)
+	o := request(128, imaging.WebP)
 	for _, from := range []struct {
 		name   string
 		raster bool
@@ -91,7 +91,7 @@ func BenchmarkDraw(b *testing.B) {
 						b.Fatal(err)
 					}
 					defer drawn.Close()
-					if w.Studio, err = logo.NewStudio(w.files, w.vectors, drawn); err != nil {
+					if w.Renderer, err = logo.NewRenderer(w.files, w.vectors, drawn); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -122,7 +122,7 @@ func BenchmarkDrawOfTwoInks(b *testing.B) {
 		file := w.put(svg, "svg")
 		brands = append(brands, brandOf(iconOf("light", file), iconOf("dark", file)))
 	}
-	o := asked(128, imaging.WebP)
+	o := request(128, imaging.WebP)
 	for _, brand := range brands {
 		w.draw(brand, o)
 	}
@@ -147,11 +147,11 @@ func BenchmarkBytes(b *testing.B) {
 			total, n := 0, 0
 			for b.Loop() {
 				for _, brand := range brands {
-					total += len(w.draw(brand, asked(128, format)).Body)
+					total += len(w.draw(brand, request(128, format)).Body)
 					n++
 				}
 			}
-			b.ReportMetric(float64(total)/float64(n), "bytes/picture")
+			b.ReportMetric(float64(total)/float64(n), "bytes/image")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -24,7 +24,7 @@ type Pale func(Source) bool
 // Choose returns the stored files from which a logo can be drawn, the best first. The others are used
 // if the best is missing or cannot be drawn. Nil means that the brand has no logo.
 //
-// The logo's type decides first, then its ink, then how well its files serve the size: a vector, else
+// The logo's type decides first, then its ink, then how well its files fit the size: a vector, else
 // a raster that is large enough, else the largest. Equal logos stay in the order of the record. Among
 // the logo's files a vector comes first, then the smallest raster that is large enough, then the other
 // large ones, then the small ones from the largest down.
@@ -40,8 +40,8 @@ func Choose(logos []eventschemas.Logo, o Options, pale Pale) []Source {
 	var order []ranked
 	for i := range logos {
 		if _, rank, ok := bestOf(&logos[i], o); ok {
-			if isPassedOver(logos, i, o, pale) {
-				rank.theme = inkOfLast
+			if isDemoted(logos, i, o, pale) {
+				rank.theme = worstTheme
 			}
 			order = append(order, ranked{&logos[i], rank})
 		}
@@ -68,8 +68,8 @@ func first(logos []eventschemas.Logo, o Options, pale Pale) (best Source, ok boo
 		if !drawable || ok && rank.compare(bestRank) >= 0 {
 			continue
 		}
-		if isPassedOver(logos, i, o, pale) {
-			if rank.theme = inkOfLast; ok && rank.compare(bestRank) >= 0 {
+		if isDemoted(logos, i, o, pale) {
+			if rank.theme = worstTheme; ok && rank.compare(bestRank) >= 0 {
 				continue
 			}
 		}
@@ -78,23 +78,23 @@ func first(logos []eventschemas.Logo, o Options, pale Pale) (best Source, ok boo
 	return best, ok
 }
 
-// lookSide is the size at which a logo is inspected, in pixels: large enough that antialiased edges
+// inspectedSide is the size at which a logo is inspected, in pixels: large enough that antialiased edges
 // hardly count. It does not depend on the requested size, so a brand has the same logo in all sizes.
-const lookSide = 128
+const inspectedSide = 128
 
-// isPassedOver reports whether other logos of its type take precedence over the logo at i, because it
+// isDemoted reports whether other logos of its type take precedence over the logo at i, because it
 // is pale and no ink was requested.
-func isPassedOver(logos []eventschemas.Logo, i int, o Options, pale Pale) bool {
+func isDemoted(logos []eventschemas.Logo, i int, o Options, pale Pale) bool {
 	if o.Theme != Any || inkOf(&logos[i]) != Light {
 		return false
 	}
-	look := Options{Size: lookSide}
+	inspected := Options{Size: inspectedSide}
 	for j := range logos {
 		if j == i || typeRank(o.Type, logos[j].Type) != typeRank(o.Type, logos[i].Type) {
 			continue
 		}
-		if _, _, ok := bestOf(&logos[j], look); ok {
-			file, _, drawable := bestOf(&logos[i], look)
+		if _, _, ok := bestOf(&logos[j], inspected); ok {
+			file, _, drawable := bestOf(&logos[i], inspected)
 			return drawable && (pale == nil || pale(file))
 		}
 	}
@@ -113,7 +113,7 @@ func bestOf(l *eventschemas.Logo, o Options) (best Source, rank logoRank, ok boo
 			best, bestRank, ok = s, r, true
 		}
 	}
-	return best, logoRank{typeRank(o.Type, l.Type), themeRank(o.Theme, inkOf(l)), bestRank.serves, bestRank.missing()}, ok
+	return best, logoRank{typeRank(o.Type, l.Type), themeRank(o.Theme, inkOf(l)), bestRank.fit, bestRank.missing()}, ok
 }
 
 // sourceOf parses a stored file's entry. ok is false if no image can be drawn from the file.
@@ -140,11 +140,11 @@ func inkOf(l *eventschemas.Logo) Theme {
 }
 
 // logoRank orders logos, the smallest first.
-type logoRank struct{ typ, theme, serves, missing int }
+type logoRank struct{ typ, theme, fit, missing int }
 
 func (r logoRank) compare(other logoRank) int {
 	return cmp.Or(cmp.Compare(r.typ, other.typ), cmp.Compare(r.theme, other.theme),
-		cmp.Compare(r.serves, other.serves), cmp.Compare(r.missing, other.missing))
+		cmp.Compare(r.fit, other.fit), cmp.Compare(r.missing, other.missing))
 }
 
 // The types that may replace a requested type, starting with the type itself. Types that are not
@@ -155,16 +155,16 @@ var (
 	fullOrder   = [...]Type{Full, Symbol, Icon}
 )
 
-func typeRank(asked Type, has string) int {
+func typeRank(requested Type, actual string) int {
 	order := &iconOrder
-	switch asked {
+	switch requested {
 	case Symbol:
 		order = &symbolOrder
 	case Full:
 		order = &fullOrder
 	}
 	for i, t := range order {
-		if string(t) == has {
+		if string(t) == actual {
 			return i
 		}
 	}
@@ -174,20 +174,20 @@ func typeRank(asked Type, has string) int {
 // themeRank prefers the requested ink. A logo without a theme precedes one of the other theme: mostly
 // it is opaque, so its own background makes it visible on any page, and if its ink is unknown it may
 // be the right one, while the other theme was made for the opposite background.
-func themeRank(asked, ink Theme) int {
+func themeRank(requested, ink Theme) int {
 	switch {
-	case asked == Any, asked == ink:
+	case requested == Any, requested == ink:
 		return 0
 	case ink == Any:
 		return 1
 	}
-	return inkOfLast
+	return worstTheme
 }
 
-// inkOfLast is the rank of the least suitable ink.
-const inkOfLast = 2
+// worstTheme is the rank of the least suitable ink.
+const worstTheme = 2
 
-// Ranks of how a file serves a size, best first.
+// Ranks of how well a file fits a size, best first.
 const (
 	isVector = iota
 	isLargeEnough
@@ -196,18 +196,18 @@ const (
 
 // fileRank orders the files of one logo, the smallest first.
 type fileRank struct {
-	serves int
+	fit    int
 	side   int // among files that are large enough the smallest first, among the others the largest
 	format int
 }
 
 func (r fileRank) compare(other fileRank) int {
-	return cmp.Or(cmp.Compare(r.serves, other.serves), cmp.Compare(r.side, other.side), cmp.Compare(r.format, other.format))
+	return cmp.Or(cmp.Compare(r.fit, other.fit), cmp.Compare(r.side, other.side), cmp.Compare(r.format, other.format))
 }
 
 // missing is by how much a file is too small. Files that are large enough are equal.
 func (r fileRank) missing() int {
-	if r.serves == isTooSmall {
+	if r.fit == isTooSmall {
 		return r.side
 	}
 	return 0
@@ -216,7 +216,7 @@ func (r fileRank) missing() int {
 func (s Source) rank(o Options) fileRank {
 	switch {
 	case s.Format == imaging.SVG:
-		return fileRank{serves: isVector}
+		return fileRank{fit: isVector}
 	case s.Side >= o.Size:
 		return fileRank{isLargeEnough, s.Side, s.formatRank(o)}
 	}
@@ -228,7 +228,7 @@ func (s Source) rank(o Options) fileRank {
 // of the time of lossless WebP (measured on logos of 256 pixels). JPEG is lossy.
 func (s Source) formatRank(o Options) int {
 	switch {
-	case s.isServedBy(o):
+	case s.isUnchangedFor(o):
 		return 0
 	case s.Format == imaging.PNG:
 		return 1
@@ -238,10 +238,10 @@ func (s Source) formatRank(o Options) int {
 	return 3
 }
 
-// isServedBy reports whether the file itself is the requested image: the vector, or a raster in its
+// isUnchangedFor reports whether the file itself is the requested image: the vector, or a raster in its
 // format that need not be made smaller. JPEG never is, because some are rotated and others have a
 // different background.
-func (s Source) isServedBy(o Options) bool {
+func (s Source) isUnchangedFor(o Options) bool {
 	switch s.Format {
 	case imaging.SVG:
 		return o.Format == imaging.SVG

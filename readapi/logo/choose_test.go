@@ -49,7 +49,7 @@ func ids(sources []logo.Source) string {
 	return strings.Join(out, " ")
 }
 
-func TestChoose(t *testing.T) {
+func TestChoose_Record_OrdersSources(t *testing.T) {
 	t.Parallel()
 	icon := logo.Options{Type: logo.Icon, Size: 128, Format: imaging.WebP}
 	with := func(change func(*logo.Options)) logo.Options { o := icon; change(&o); return o }
@@ -69,17 +69,17 @@ func TestChoose(t *testing.T) {
 		{"icon, symbol, logo, other", "other svg, logo svg, symbol svg, icon svg", icon, "3.0 2.0 1.0 0.0"},
 		{"symbol, icon, logo, other", "other svg, logo svg, symbol svg, icon svg", symbol, "2.0 3.0 1.0 0.0"},
 		{"logo, symbol, icon, other", "other svg, icon svg, symbol svg, logo svg", full, "3.0 2.0 1.0 0.0"},
-		{"a type nobody knows is other", "banner svg, icon svg, other svg", icon, "1.0 0.0 2.0"},
+		{"an unknown type is other", "banner svg, icon svg, other svg", icon, "1.0 0.0 2.0"},
 		{"the type before the ink", "symbol/light svg, icon/dark svg", light, "1.0 0.0"},
 		{"the type before the quality", "symbol svg, icon png16", icon, "1.0 0.0"},
-		{"the asked ink", "icon/dark svg, icon/light svg", light, "1.0 0.0"},
+		{"the requested ink", "icon/dark svg, icon/light svg", light, "1.0 0.0"},
 		{"the ink before the quality", "icon/dark svg, icon/light png16", light, "1.0 0.0"},
-		{"its own ground before the other ink", "icon/dark svg, icon png64", light, "1.0 0.0"},
+		{"its own background before the other ink", "icon/dark svg, icon png64", light, "1.0 0.0"},
 		{"the other ink rather than none", "icon/dark svg", light, "0.0"},
-		{"a theme nobody knows is none", "icon/dark svg, icon/blue svg, icon/light svg", light, "2.0 1.0 0.0"},
+		{"an unknown theme is none", "icon/dark svg, icon/blue svg, icon/light svg", light, "2.0 1.0 0.0"},
 		{"dark for dark", "icon/light svg, icon svg, icon/dark svg", dark, "2.0 1.0 0.0"},
-		{"nothing asked: light last", "icon/light svg, icon/dark png16, icon svg", icon, "2.0 1.0 0.0"},
-		{"nothing asked: dark and none are alike", "icon svg, icon/dark svg", icon, "0.0 1.0"},
+		{"nothing requested: light last", "icon/light svg, icon/dark png16, icon svg", icon, "2.0 1.0 0.0"},
+		{"nothing requested: dark and none are equal", "icon svg, icon/dark svg", icon, "0.0 1.0"},
 		{"a vector", "icon png512, icon svg", icon, "1.0 0.0"},
 		{"large enough", "icon png64, icon webp128", icon, "1.0 0.0"},
 		{"of large ones the record's first", "icon png512, icon png128", icon, "0.0 1.0"},
@@ -90,68 +90,68 @@ func TestChoose(t *testing.T) {
 		{"exactly large enough", "icon png512 png128 png127", icon, "0.1 0.0 0.2"},
 		{"larger than all", "icon png256 png512", big, "0.1 0.0"},
 		{"png decodes faster", "icon jpeg256 webp256 png256", icon, "0.2 0.1 0.0"},
-		{"what is served as it is", "icon png256 webp256", exact, "0.1 0.0"},
-		{"what is served as it is, png", "icon webp256 png256", exactPNG, "0.1 0.0"},
-		{"larger than all, as it is", "icon png512 webp512", big, "0.1 0.0"},
+		{"the unchanged file", "icon png256 webp256", exact, "0.1 0.0"},
+		{"the unchanged file, png", "icon webp256 png256", exactPNG, "0.1 0.0"},
+		{"larger than all, unchanged", "icon png512 webp512", big, "0.1 0.0"},
 		{"svg wants the vector", "icon png256 svg", svg, "0.1 0.0"},
 		{"svg without a vector", "icon webp256 png256", svg, "0.1 0.0"},
 		{"svg keeps to the type", "icon png256, logo svg", svg, "0.0 1.0"},
-		{"formats that nobody draws from", "icon, icon gif64 svgz ico16, icon png16", icon, "2.0"},
-		{"nothing to draw from", "icon, logo avif512", icon, ""},
+		{"unsupported formats", "icon, icon gif64 svgz ico16, icon png16", icon, "2.0"},
+		{"no usable file", "icon, logo avif512", icon, ""},
 	} {
 		if got := ids(logo.Choose(record(c.logos), c.o, nil)); got != c.want {
 			t.Errorf("%s: of %q chose %q, want %q", c.why, c.logos, got, c.want)
 		}
 	}
 	if got := logo.Choose(nil, icon, nil); got != nil {
-		t.Errorf("of nothing: %v", got)
+		t.Errorf("Choose(nil) = %v", got)
 	}
 }
 
-// TestChoose_PaleInk: entries in asked are a logo by its position in the record, with the inspected
+// TestChoose_PaleInk_IsLast: entries in inspected are a logo by its position in the record, with the inspected
 // file.
-func TestChoose_PaleInk(t *testing.T) {
+func TestChoose_PaleInk_IsLast(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		why, logos string
 		o          logo.Options
 		pale       string // pale logos
 		want       string
-		asked      string // inspected files
+		inspected  string // files
 	}{
 		{"the record's first", "icon/light svg, icon/dark svg", logo.Options{}, "", "0.0 1.0", "0.0"},
 		{"but not a pale one", "icon/light svg, icon/dark svg", logo.Options{}, "0", "1.0 0.0", "0.0"},
 		{"nor before one without a theme", "icon/light svg, icon svg", logo.Options{}, "0", "1.0 0.0", "0.0"},
 		{"a dark one that is first", "icon/dark svg, icon/light svg", logo.Options{}, "", "0.0 1.0", "1.0"},
-		{"of two light ones the one that is seen", "icon/light svg, icon/light svg", logo.Options{}, "0", "1.0 0.0", "0.0 1.0"},
+		{"of two light ones the visible one", "icon/light svg, icon/light svg", logo.Options{}, "0", "1.0 0.0", "0.0 1.0"},
 		{"of pale ones the first", "icon/light svg, icon/light svg", logo.Options{}, "0 1", "0.0 1.0", "0.0 1.0"},
-		{"pale in the asked type before another type", "icon/light svg, symbol/dark svg", logo.Options{}, "0", "0.0 1.0", ""},
-		{"another that is no logo of the type", "icon/light svg, icon/dark gif16, symbol svg", logo.Options{}, "0", "0.0 2.0", ""},
-		{"light is asked for", "icon/dark svg, icon/light svg", logo.Options{Theme: logo.Light}, "1", "1.0 0.0", ""},
-		{"dark is asked for", "icon/light svg, icon/dark svg", logo.Options{Theme: logo.Dark}, "", "1.0 0.0", ""},
-		{"alike in ink, the vector", "icon/light png512, icon/dark svg", logo.Options{}, "", "1.0 0.0", "0.0"},
+		{"pale in the requested type before another type", "icon/light svg, symbol/dark svg", logo.Options{}, "0", "0.0 1.0", ""},
+		{"no other logo of the type", "icon/light svg, icon/dark gif16, symbol svg", logo.Options{}, "0", "0.0 2.0", ""},
+		{"light is requested", "icon/dark svg, icon/light svg", logo.Options{Theme: logo.Light}, "1", "1.0 0.0", ""},
+		{"dark is requested", "icon/light svg, icon/dark svg", logo.Options{Theme: logo.Dark}, "", "1.0 0.0", ""},
+		{"equal ink, the vector", "icon/light png512, icon/dark svg", logo.Options{}, "", "1.0 0.0", "0.0"},
 		{"a vector before a raster that is too small", "icon/dark png32, icon/light svg", logo.Options{}, "", "1.0 0.0", "1.0"},
 		{"a pale vector", "icon/dark png32, icon/light svg", logo.Options{}, "1", "0.0 1.0", "1.0"},
-		{"looked at in the same file for any size", "icon/light png16 png512 png128 webp200, icon", logo.Options{Size: 512}, "", "0.1 0.3 0.2 0.0", ""},
-		{"looked at in the same file for any size", "icon/light png16 png512 png128 webp200, icon png16", logo.Options{Size: 512}, "", "0.1 0.3 0.2 0.0 1.0", "0.2"},
-		{"other types, when it comes to them", "icon svg, logo/light svg, logo/dark svg", logo.Options{}, "1", "0.0 2.0 1.0", "1.0"},
+		{"inspects the same file for any size", "icon/light png16 png512 png128 webp200, icon", logo.Options{Size: 512}, "", "0.1 0.3 0.2 0.0", ""},
+		{"inspects the same file for any size", "icon/light png16 png512 png128 webp200, icon png16", logo.Options{Size: 512}, "", "0.1 0.3 0.2 0.0 1.0", "0.2"},
+		{"other types", "icon svg, logo/light svg, logo/dark svg", logo.Options{}, "1", "0.0 2.0 1.0", "1.0"},
 	} {
 		if c.o.Type = logo.Icon; c.o.Size == 0 {
 			c.o.Size = 128
 		}
-		var asked []string
+		var inspected []string
 		got := logo.Choose(record(c.logos), c.o, func(s logo.Source) bool {
-			asked = append(asked, s.ID)
+			inspected = append(inspected, s.ID)
 			place, _, _ := strings.Cut(s.ID, ".")
 			return slices.Contains(strings.Fields(c.pale), place)
 		})
-		if ids(got) != c.want || strings.Join(asked, " ") != c.asked {
-			t.Errorf("%s: of %q chose %q, want %q; asked about %q, want %q", c.why, c.logos, ids(got), c.want, asked, c.asked)
+		if ids(got) != c.want || strings.Join(inspected, " ") != c.inspected {
+			t.Errorf("%s: of %q chose %q, want %q; inspected %q, want %q", c.why, c.logos, ids(got), c.want, inspected, c.inspected)
 		}
 	}
 }
 
-func TestChoose_DescribesSources(t *testing.T) {
+func TestChoose_Record_DescribesSources(t *testing.T) {
 	t.Parallel()
 	got := logo.Choose(record("icon/light png16 svg, icon/dark webp64, icon jpeg200"), logo.Options{Type: logo.Icon, Size: 100, Theme: logo.Light, Format: imaging.PNG}, nil)
 	want := []logo.Source{{ID: "0.1", Format: imaging.SVG, Ink: logo.Light}, {ID: "0.0", Format: imaging.PNG, Side: 16, Ink: logo.Light}, {ID: "2.0", Format: imaging.JPEG, Side: 200}, {ID: "1.0", Format: imaging.WebP, Side: 64, Ink: logo.Dark}}

@@ -9,39 +9,39 @@ import (
 
 // Stored results of inspecting a file.
 const (
-	looksPale = "pale"
-	looksWell = "seen"
+	resultPale    = "pale"
+	resultVisible = "seen"
 )
 
 func paleness(img *image.NRGBA) []byte {
 	if imaging.LostOn(img, imaging.White) {
-		return []byte(looksPale)
+		return []byte(resultPale)
 	}
-	return []byte(looksWell)
+	return []byte(resultVisible)
 }
 
 // pale reports whether a file would be hardly visible on white. It inspects a file once and caches the
 // result with the images. Errors: those of Draw, and those of isFault.
-func (s *Studio) pale(ctx context.Context, from Source) (bool, error) {
-	look, err := s.made(ctx, lookAt(from))
-	return err == nil && string(look.Body) == looksPale, err
+func (r *Renderer) pale(ctx context.Context, from Source) (bool, error) {
+	result, err := r.get(ctx, inspectionOf(from))
+	return err == nil && string(result.Body) == resultPale, err
 }
 
-// eye inspects files for Choose, and remembers the error that prevented it.
-type eye struct {
-	studio *Studio
-	ctx    context.Context
-	err    error
+// inspector inspects files for Choose, and remembers the error that prevented it.
+type inspector struct {
+	renderer *Renderer
+	ctx      context.Context
+	err      error
 }
 
-func (e *eye) pale(s Source) bool {
-	if e.err != nil {
+func (i *inspector) pale(s Source) bool {
+	if i.err != nil {
 		return true
 	}
-	pale, err := e.studio.pale(e.ctx, s)
+	pale, err := i.renderer.pale(i.ctx, s)
 	if isFault(err) {
 		return true // a file that cannot be drawn is not visible
 	}
-	e.err = err
+	i.err = err
 	return pale
 }

@@ -37,9 +37,9 @@ func sideBySide(share int, left, right color.NRGBA) *image.NRGBA {
 	return img
 }
 
-// TestDraw_FirstLogoVisibleOnWhite: without a requested theme the record's first logo is shown although
+// TestDraw_LightLogoFirst_ShownIfVisibleOnWhite: without a requested theme the record's first logo is shown although
 // its theme is light, if it is visible on a white page.
-func TestDraw_FirstLogoVisibleOnWhite(t *testing.T) {
+func TestDraw_LightLogoFirst_ShownIfVisibleOnWhite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dark := iconOf("dark", w.raster(bar(90, 90, black))) // smaller, so that only the ink can decide for it
@@ -51,14 +51,14 @@ func TestDraw_FirstLogoVisibleOnWhite(t *testing.T) {
 		{"white", w.raster(bar(100, 40, white)), false},
 		{"nearly white", w.raster(bar(100, 40, faint)), false},
 		{"a white vector", w.put(barSVG(t, "#ffffff"), "svg"), false},
-		{"nothing at all", w.raster(image.NewNRGBA(image.Rect(0, 0, 64, 64))), false},
-		{"white that is half clear", w.raster(bar(100, 40, color.NRGBA{0xff, 0xff, 0xff, 0x80})), false},
-		{"black that is nearly clear", w.raster(bar(100, 40, color.NRGBA{0, 0, 0, 0x10})), false},
+		{"an empty image", w.raster(image.NewNRGBA(image.Rect(0, 0, 64, 64))), false},
+		{"half transparent white", w.raster(bar(100, 40, color.NRGBA{0xff, 0xff, 0xff, 0x80})), false},
+		{"nearly transparent black", w.raster(bar(100, 40, color.NRGBA{0, 0, 0, 0x10})), false},
 		{"yellow", w.raster(bar(100, 40, yellow)), true},
 		{"a yellow vector", w.put(barSVG(t, "#ffd43b"), "svg"), true},
 		{"white with a thin yellow rim", w.raster(framed(yellow, white)), true},
 		{"yellow with a white rim", w.raster(framed(white, yellow)), false},
-		{"words in white beside a mark", w.raster(sideBySide(60, white, yellow)), false},
+		{"white words beside a mark", w.raster(sideBySide(60, white, yellow)), false},
 		{"a white part of a mark", w.raster(sideBySide(20, white, yellow)), true},
 	} {
 		want := dark.Formats[0]
@@ -67,7 +67,7 @@ func TestDraw_FirstLogoVisibleOnWhite(t *testing.T) {
 		}
 		b := brandOf(iconOf("light", c.file), dark)
 		for _, size := range []int{16, 128, 1024} {
-			o := asked(size, imaging.PNG)
+			o := request(size, imaging.PNG)
 			if c.file.Format == "svg" { // which would come first for its format
 				b.Logos[1] = iconOf("dark", w.put(barSVG(t, "#000000"), "svg"))
 				if !c.shown {
@@ -79,22 +79,22 @@ func TestDraw_FirstLogoVisibleOnWhite(t *testing.T) {
 			}
 		}
 		// A request that names the ink or the background gets the logo with that theme.
-		o := asked(64, imaging.PNG)
+		o := request(64, imaging.PNG)
 		if o.Theme = logo.Light; w.draw(b, o).From.ID != c.file.ID {
-			t.Errorf("%s: another for light ink", c.why)
+			t.Errorf("%s: wrong logo for light ink", c.why)
 		}
 		if o.Theme = logo.Dark; w.draw(b, o).From.ID != b.Logos[1].Formats[0].ID {
-			t.Errorf("%s: another for dark ink", c.why)
+			t.Errorf("%s: wrong logo for dark ink", c.why)
 		}
 		// A brand's only logo is always shown.
-		if got := w.draw(brandOf(iconOf("light", c.file)), asked(64, imaging.PNG)); got.From.ID != c.file.ID {
-			t.Errorf("%s: not shown alone", c.why)
+		if got := w.draw(brandOf(iconOf("light", c.file)), request(64, imaging.PNG)); got.From.ID != c.file.ID {
+			t.Errorf("%s: not shown as the only logo", c.why)
 		}
 	}
 }
 
-// TestInspections_AreCached counts draws and reads: a file is inspected once, even across a restart.
-func TestInspections_AreCached(t *testing.T) {
+// TestDraw_Inspections_AreCached counts draws and reads: a file is inspected once, even across a restart.
+func TestDraw_Inspections_AreCached(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	cache := t.TempDir()
@@ -104,13 +104,13 @@ func TestInspections_AreCached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w.Studio, err = logo.NewStudio(w.files, w.vectors, drawn); err != nil {
+		if w.Renderer, err = logo.NewRenderer(w.files, w.vectors, drawn); err != nil {
 			t.Fatal(err)
 		}
 		before := w.vectors.drawn.Load()
 		for _, size := range []int{64, 32, 64} {
-			if got := w.draw(b, asked(size, imaging.WebP)); got.From.ID != b.Logos[1].Formats[0].ID {
-				t.Error("the pale one was shown")
+			if got := w.draw(b, request(size, imaging.WebP)); got.From.ID != b.Logos[1].Formats[0].ID {
+				t.Error("the pale logo was drawn")
 			}
 		}
 		if got := w.vectors.drawn.Load() - before; got != want {
@@ -120,26 +120,26 @@ func TestInspections_AreCached(t *testing.T) {
 	}
 }
 
-// TestDraw_FirstLogoUnreadable: the logo is skipped if there is another; unavailable storage is
+// TestDraw_FirstLogoUnreadable_UsesNext: the logo is skipped if there is another; unavailable storage is
 // no reason to show another logo for a week.
-func TestDraw_FirstLogoUnreadable(t *testing.T) {
+func TestDraw_FirstLogoUnreadable_UsesNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	yellowIcon, dark := iconOf("light", w.raster(bar(64, 64, yellow))), iconOf("dark", w.raster(bar(64, 64, black)))
 	for why, file := range map[string]eventschemas.Asset{"damaged": w.put([]byte("\x89PNG\r\n\x1a\nno"), "png"), "missing": {ID: yellowIcon.Formats[0].ID[1:] + "0", Format: "png"}} {
-		if got := w.draw(brandOf(iconOf("light", file), dark), asked(64, imaging.PNG)); got.From.ID != dark.Formats[0].ID {
+		if got := w.draw(brandOf(iconOf("light", file), dark), request(64, imaging.PNG)); got.From.ID != dark.Formats[0].ID {
 			t.Errorf("%s: %+v", why, got.From)
 		}
 	}
 	if err := os.Remove(w.path(yellowIcon.Formats[0])); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.draw(brandOf(yellowIcon, dark), asked(64, imaging.PNG)); got.From.ID != dark.Formats[0].ID {
+	if got := w.draw(brandOf(yellowIcon, dark), request(64, imaging.PNG)); got.From.ID != dark.Formats[0].ID {
 		t.Errorf("removed: %+v", got.From)
 	}
-	away := newStudio(t, filesAway{}, w.vectors)
-	if _, err := away.Draw(t.Context(), brandOf(yellowIcon, dark), asked(64, imaging.PNG)); !errors.Is(err, assets.ErrUnavailable) {
-		t.Errorf("storage away: %v", err)
+	away := newRenderer(t, filesAway{}, w.vectors)
+	if _, err := away.Draw(t.Context(), brandOf(yellowIcon, dark), request(64, imaging.PNG)); !errors.Is(err, assets.ErrUnavailable) {
+		t.Errorf("storage unavailable: %v", err)
 	}
 }
 
@@ -150,16 +150,16 @@ func (filesAway) Read(context.Context, string, string) ([]byte, error) {
 	return nil, assets.ErrUnavailable
 }
 
-// mostLost is the share of its ink that a logo may lose on white.
-const mostLost = 0.4
+// maxLost is the share of its ink that a logo may lose on white.
+const maxLost = 0.4
 
 // lost returns the share of an image's ink that is invisible on a page, computed in the simplest way:
 // the page flows in from the border, repeatedly, until nothing changes.
-func lost(img image.Image, ground color.NRGBA) float64 {
+func lost(img image.Image, background color.NRGBA) float64 {
 	const least = 1.3 // contrast
 	box := img.Bounds()
 	page := image.NewNRGBA(box)
-	draw.Draw(page, box, image.NewUniform(ground), image.Point{}, draw.Src)
+	draw.Draw(page, box, image.NewUniform(background), image.Point{}, draw.Src)
 	draw.Draw(page, box, img, box.Min, draw.Over)
 	// A frame around the image belongs to the page from the start.
 	wide, high := box.Dx()+2, box.Dy()+2
@@ -168,7 +168,7 @@ func lost(img image.Image, ground color.NRGBA) float64 {
 		x, y := i%wide, i/wide
 		gone[i] = x == 0 || y == 0 || x == wide-1 || y == high-1
 	}
-	paper := contrastLight(ground)
+	paper := contrastLight(background)
 	ink, swallowed := 0.0, 0.0
 	for changed := true; changed; {
 		changed = false
@@ -193,8 +193,8 @@ func lost(img image.Image, ground color.NRGBA) float64 {
 	return swallowed / max(ink, 1)
 }
 
-// starterBrands returns brands of the starter index, selected by is, and a studio for them.
-func starterBrands(t *testing.T, is func(n int, b starter.Brand) bool) ([]logo.Brand, *logo.Studio) {
+// starterBrands returns brands of the starter index, selected by is, and a renderer for them.
+func starterBrands(t *testing.T, is func(n int, b starter.Brand) bool) ([]logo.Brand, *logo.Renderer) {
 	t.Helper()
 	files := starterFiles{}
 	var brands []logo.Brand
@@ -211,86 +211,86 @@ func starterBrands(t *testing.T, is func(n int, b starter.Brand) bool) ([]logo.B
 	}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := renderer()
+	r, err := resvgRenderer()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return brands, newStudio(t, files, r)
+	return brands, newRenderer(t, files, r)
 }
 
-// TestStarterLogos_VisibleOnTheirPage: for a sample of the starter index, and some well-known brands,
+// TestStarterLogos_ChosenForPage_AreVisible: for a sample of the starter index, and some well-known brands,
 // the logo chosen for a page is visible there. A few are not: logos of several inks, which only their
 // owners can reverse.
-func TestStarterLogos_VisibleOnTheirPage(t *testing.T) {
+func TestStarterLogos_ChosenForPage_AreVisible(t *testing.T) {
 	t.Parallel()
 	named := []string{"github.com", "apple.com", "ibm.com", "google.com", "snapchat.com", "unity.com", "notion.so"}
-	brands, studio := starterBrands(t, func(n int, b starter.Brand) bool { return n%30 == 0 || slices.Contains(named, b.Domain) })
+	brands, renderer := starterBrands(t, func(n int, b starter.Brand) bool { return n%30 == 0 || slices.Contains(named, b.Domain) })
 	for _, page := range []struct {
-		ground color.NRGBA
-		ink    logo.Theme
-		most   int // number of invisible logos in the sample
+		background color.NRGBA
+		ink        logo.Theme
+		most       int // number of invisible logos in the sample
 	}{{white, logo.Dark, len(brands) / 100}, {color.NRGBA{0x12, 0x12, 0x12, 0xff}, logo.Light, len(brands) / 25}} {
-		o := asked(64, imaging.PNG)
+		o := request(64, imaging.PNG)
 		o.Theme = page.ink
 		var unseen []string
 		for _, b := range brands {
-			got, err := studio.Draw(t.Context(), b, o)
+			got, err := renderer.Draw(t.Context(), b, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.From.Ink == logo.Any || lost(pixels(t, got), page.ground) <= mostLost {
+			if got.From.Ink == logo.Any || lost(pixels(t, got), page.background) <= maxLost {
 				continue
 			}
 			if unseen = append(unseen, b.Domain); slices.Contains(named, b.Domain) {
-				t.Errorf("%s is not seen on %v", b.Domain, page.ground)
+				t.Errorf("%s is not visible on %v", b.Domain, page.background)
 			}
 		}
 		if len(unseen) > page.most {
-			t.Errorf("%d of %d brands are not seen on %v: %v", len(unseen), len(brands), page.ground, unseen)
+			t.Errorf("%d of %d brands are not visible on %v: %v", len(unseen), len(brands), page.background, unseen)
 		}
 	}
 }
 
-// TestStarterLogos_WithoutTheme: no logo of the starter index that is shown without a requested
-// theme loses more of its ink on a white page than mostLost and more than another of its type, and the
+// TestStarterLogos_WithoutTheme_AreVisibleOnWhite: no logo of the starter index that is shown without a requested
+// theme loses more of its ink on a white page than maxLost and more than another of its type, and the
 // first of a type is skipped only for that reason. The test computes visibility differently, so there
 // is a small tolerance.
-func TestStarterLogos_WithoutTheme(t *testing.T) {
+func TestStarterLogos_WithoutTheme_AreVisibleOnWhite(t *testing.T) {
 	t.Parallel()
 	// Brands with light ink, and some of the others.
-	brands, studio := starterBrands(t, func(n int, b starter.Brand) bool {
+	brands, renderer := starterBrands(t, func(n int, b starter.Brand) bool {
 		return len(b.Record.Logos) > 1 && (n%10 == 0 || slices.ContainsFunc(b.Record.Logos, func(l eventschemas.Logo) bool {
 			return l.Theme != nil && *l.Theme == "light" && !l.IsReversed()
 		}) || slices.ContainsFunc(b.Record.Logos, func(l eventschemas.Logo) bool {
 			return l.Theme != nil && *l.Theme == "dark" && l.IsReversed()
 		}))
 	})
-	o := asked(64, imaging.PNG)
+	o := request(64, imaging.PNG)
 	for _, b := range brands {
-		got, err := studio.Draw(t.Context(), b, o)
+		got, err := renderer.Draw(t.Context(), b, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		at := slices.IndexFunc(b.Logos, func(l eventschemas.Logo) bool { return l.Formats[0].ID == got.From.ID })
 		first := slices.IndexFunc(b.Logos, func(l eventschemas.Logo) bool { return l.Type == b.Logos[at].Type })
 		loses := lost(pixels(t, got), white)
-		if loses <= mostLost && first == at {
+		if loses <= maxLost && first == at {
 			continue
 		}
 		for i, l := range b.Logos {
 			if i == at || l.Type != b.Logos[at].Type {
 				continue
 			}
-			other, err := studio.Draw(t.Context(), logo.Brand{Domain: b.Domain, Logos: []eventschemas.Logo{l}}, o)
+			other, err := renderer.Draw(t.Context(), logo.Brand{Domain: b.Domain, Logos: []eventschemas.Logo{l}}, o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			otherLoses := lost(pixels(t, other), white)
-			if loses > max(otherLoses, mostLost) {
+			if loses > max(otherLoses, maxLost) {
 				t.Errorf("%s: logo %d loses %.2f of its ink on white, logo %d %.2f", b.Domain, at, loses, i, otherLoses)
 			}
-			if i == first && otherLoses <= mostLost {
-				t.Errorf("%s: logo %d is shown though logo %d comes before it and loses %.2f only", b.Domain, at, i, otherLoses)
+			if i == first && otherLoses <= maxLost {
+				t.Errorf("%s: logo %d is chosen before logo %d, which loses only %.2f", b.Domain, at, i, otherLoses)
 			}
 		}
 	}

@@ -40,8 +40,8 @@ var (
 // third-party URLs.
 const lettermark Fallback = "lettermark"
 
-// wishes are the options in a path or a query; missing ones are zero.
-type wishes struct {
+// requestedOptions are the options in a path or a query; missing ones are zero.
+type requestedOptions struct {
 	kind       Type
 	size       int // clamped
 	format     imaging.Format
@@ -88,19 +88,19 @@ func Parse(path, rawQuery string, accept []string) (domain string, o Options, er
 var pathOptions = map[string]string{"w": "256", "h": "256", "theme": "dark", "type": "icon", "fallback": "lettermark"}
 
 // parsePath parses the options of a path, segment by segment.
-func parsePath(path string) (domain string, w wishes, err error) {
+func parsePath(path string) (domain string, w requestedOptions, err error) {
 	if len(path) > maxPath {
-		return "", wishes{}, invalid("The path is longer than %d bytes.", maxPath)
+		return "", requestedOptions{}, invalid("The path is longer than %d bytes.", maxPath)
 	}
 	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	for i, sent := range segments {
 		if segments[i], err = url.PathUnescape(sent); err != nil {
-			return "", wishes{}, invalid("The path is not percent-encoded correctly.")
+			return "", requestedOptions{}, invalid("The path is not percent-encoded correctly.")
 		}
 	}
 	domain, rest := segments[0], segments[1:]
 	if domain == "" {
-		return "", wishes{}, invalid("The path has no domain. It goes first, as in /logo/github.com.")
+		return "", requestedOptions{}, invalid("The path lacks a domain. Put it first, as in /logo/github.com.")
 	}
 	var seen []string
 	for len(rest) > 0 {
@@ -111,16 +111,16 @@ func parsePath(path string) (domain string, w wishes, err error) {
 			name, err = "type", w.takeBare(name)
 			rest = rest[1:]
 		case len(rest) == 1 || rest[1] == "":
-			return "", wishes{}, invalid("The path option %s has no value. It goes behind it, as in /logo/github.com/%s/%s.", name, name, example)
+			return "", requestedOptions{}, invalid("The path option %s has no value. Put the value after it, as in /logo/github.com/%s/%s.", name, name, example)
 		default:
 			err = w.takeOption(name, rest[1])
 			rest = rest[2:]
 		}
 		if err != nil {
-			return "", wishes{}, err
+			return "", requestedOptions{}, err
 		}
 		if slices.Contains(seen, name) {
-			return "", wishes{}, invalid("The path gives the option %s more than once. Send it once.", name)
+			return "", requestedOptions{}, invalid("The path gives the option %s more than once. Send it once.", name)
 		}
 		seen = append(seen, name)
 	}
@@ -128,13 +128,13 @@ func parsePath(path string) (domain string, w wishes, err error) {
 }
 
 // takeBare parses the one segment without a name: a type, whose extension is the format.
-func (w *wishes) takeBare(segment string) (err error) {
+func (w *requestedOptions) takeBare(segment string) (err error) {
 	name, ending, ended := strings.Cut(segment, ".")
 	switch {
 	case segment == "":
-		return invalid("The path has an empty segment. Take out the slash that is too many.")
+		return invalid("The path has an empty segment. Remove the extra slash.")
 	case !slices.Contains(types, Type(name)):
-		return invalid("The path has %s, which is no option of a logo. Options are /w/{pixels}, /h/{pixels}, /theme/{light|dark}, "+
+		return invalid("The path has %s, which is not a logo option. Options are /w/{pixels}, /h/{pixels}, /theme/{light|dark}, "+
 			"/type/{icon|symbol|logo}, /fallback/{lettermark|transparent|404}, and icon, symbol or logo by itself.", shown(segment))
 	}
 	w.kind = Type(name)
@@ -145,7 +145,7 @@ func (w *wishes) takeBare(segment string) (err error) {
 }
 
 // takeOption parses an option with its value. The larger of two sizes is the longest side.
-func (w *wishes) takeOption(name, value string) (err error) {
+func (w *requestedOptions) takeOption(name, value string) (err error) {
 	what := "The path option " + name
 	switch name {
 	case "w", "h":
@@ -167,14 +167,14 @@ func (w *wishes) takeOption(name, value string) (err error) {
 
 // parseQuery parses the parameters of a query, including those that the path overrides, so that errors
 // in them are reported.
-func parseQuery(rawQuery string) (wishes, error) {
+func parseQuery(rawQuery string) (requestedOptions, error) {
 	p := &parameters{raw: rawQuery}
 	size, w, width := p.pixels("size"), p.pixels("w"), p.pixels("width")
-	asked := wishes{
+	requested := requestedOptions{
 		kind: chosen(p, "type", types), size: cmp.Or(size, w, width), format: chosen(p, "format", formats),
 		theme: chosen(p, "theme", themes), background: chosen(p, "background", themes), fallback: chosen(p, "fallback", fallbacks),
 	}
-	return asked, p.err
+	return requested, p.err
 }
 
 // parameters are parsed one by one; err is the first error.
@@ -210,8 +210,8 @@ func chosen[T ~string](p *parameters, name string, list []T) (choice T) {
 }
 
 // agree returns an error if path and query contain different values for the same option.
-func agree(path, query wishes) error {
-	for _, wish := range []struct {
+func agree(path, query requestedOptions) error {
+	for _, option := range []struct {
 		name    string
 		differs bool
 	}{
@@ -221,8 +221,8 @@ func agree(path, query wishes) error {
 		{"theme", differ(path.theme, query.theme)},
 		{"fallback", differ(path.fallback, query.fallback)},
 	} {
-		if wish.differs {
-			return invalid("The path asks for another %s than the query. Leave one of them out.", wish.name)
+		if option.differs {
+			return invalid("The path and the query contain different values of %s. Remove one of them.", option.name)
 		}
 	}
 	return nil
@@ -243,14 +243,14 @@ func oneOf[T ~string](what, value string, list []T) (T, error) {
 	for i := range names {
 		names[i] = string(list[i])
 	}
-	return "", invalid("%s is %s or %s, not %s.", what, strings.Join(names, ", "), list[last], shown(value))
+	return "", invalid("%s must be %s or %s, not %s.", what, strings.Join(names, ", "), list[last], shown(value))
 }
 
 // pixels parses a length, digits only, and clamps it. The number may be arbitrarily large.
 func pixels(what, value string) (int, error) {
 	digits := strings.TrimLeft(value, "0")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return 0, invalid("%s is a whole number of at least 1, not %s.", what, shown(value))
+		return 0, invalid("%s must be a whole number of at least 1, not %s.", what, shown(value))
 	}
 	side, err := strconv.Atoi(digits)
 	if err != nil { // too large for an int

@@ -33,7 +33,7 @@ func format(f imaging.Format) func(*logo.Options) {
 	return func(o *logo.Options) { o.Format, o.Negotiated = f, false }
 }
 
-func TestParse_ValidRequests(t *testing.T) {
+func TestParse_ValidRequest_ReturnsOptions(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]logo.Options{
 		"acme.com":                                  plain,
@@ -104,46 +104,46 @@ func TestParse_ValidRequests(t *testing.T) {
 	}
 }
 
-// TestParse_InvalidRequests: each with words of the expected error.
-func TestParse_InvalidRequests(t *testing.T) {
+// TestParse_InvalidRequest_ExplainsError: each with words of the expected error.
+func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{
-		"":                                        "has no domain",
-		"/":                                       "has no domain",
-		"/icon":                                   "has no domain",
-		"?size=64":                                "has no domain",
+		"":                                        "lacks a domain",
+		"/":                                       "lacks a domain",
+		"/icon":                                   "lacks a domain",
+		"?size=64":                                "lacks a domain",
 		"%zz":                                     "path is not percent-encoded",
 		"acme.com/%zz":                            "path is not percent-encoded",
 		"acme.com//":                              "empty segment",
 		"acme.com//icon":                          "empty segment",
 		"acme.com/icon//":                         "empty segment",
-		"acme.com/x":                              `has "x", which is no option`,
-		"acme.com/Icon":                           "no option",
-		"acme.com/icons":                          "no option",
-		"acme.com/.png":                           "no option",
-		"acme.com/other":                          "no option",
-		"acme.com/..":                             "no option",
-		"acme.com/size/64":                        "no option",
-		"acme.com/background/dark":                "no option",
-		"acme.com/theme%2Fdark":                   "no option",
-		"acme.com/icon/x":                         "no option",
-		"acme.com/" + strings.Repeat("x", 999):    "no option",
-		"acme.com/icon.":                          "The ending of icon is webp, png, svg or jpeg",
+		"acme.com/x":                              `has "x", which is not a logo option`,
+		"acme.com/Icon":                           "not a logo option",
+		"acme.com/icons":                          "not a logo option",
+		"acme.com/.png":                           "not a logo option",
+		"acme.com/other":                          "not a logo option",
+		"acme.com/..":                             "not a logo option",
+		"acme.com/size/64":                        "not a logo option",
+		"acme.com/background/dark":                "not a logo option",
+		"acme.com/theme%2Fdark":                   "not a logo option",
+		"acme.com/icon/x":                         "not a logo option",
+		"acme.com/" + strings.Repeat("x", 999):    "not a logo option",
+		"acme.com/icon.":                          "The ending of icon must be webp, png, svg or jpeg",
 		"acme.com/icon.jpg":                       "The ending of icon",
 		"acme.com/icon.PNG":                       "The ending of icon",
 		"acme.com/icon.png.png":                   "The ending of icon",
 		"acme.com/w":                              "The path option w has no value",
 		"acme.com/w/":                             "The path option w has no value",
 		"acme.com/w//icon":                        "The path option w has no value",
-		"acme.com/icon/fallback":                  "The path option fallback has no value. It goes behind it, as in /logo/github.com/fallback/lettermark.",
-		"acme.com/w/0":                            "The path option w is a whole number",
-		"acme.com/h/auto":                         "The path option h is a whole number",
-		"acme.com/w/64/h/-1":                      "The path option h is a whole number",
-		"acme.com/w/h/64":                         "The path option w is a whole number",
-		"acme.com/theme/icon":                     `The path option theme is light or dark, not "icon"`,
+		"acme.com/icon/fallback":                  "The path option fallback has no value. Put the value after it, as in /logo/github.com/fallback/lettermark.",
+		"acme.com/w/0":                            "The path option w must be a whole number",
+		"acme.com/h/auto":                         "The path option h must be a whole number",
+		"acme.com/w/64/h/-1":                      "The path option h must be a whole number",
+		"acme.com/w/h/64":                         "The path option w must be a whole number",
+		"acme.com/theme/icon":                     `The path option theme must be light or dark, not "icon"`,
 		"acme.com/theme/DARK":                     "The path option theme",
-		"acme.com/type/icon.png":                  "The path option type is icon, symbol or logo",
-		"acme.com/fallback/monogram":              "The path option fallback is lettermark, transparent or 404",
+		"acme.com/type/icon.png":                  "The path option type must be icon, symbol or logo",
+		"acme.com/fallback/monogram":              "The path option fallback must be lettermark, transparent or 404",
 		"acme.com/fallback/none":                  "The path option fallback",
 		"acme.com/w/64/w/64":                      "the option w more than once",
 		"acme.com/icon/icon":                      "the option type more than once",
@@ -151,14 +151,14 @@ func TestParse_InvalidRequests(t *testing.T) {
 		"acme.com/icon/type/icon":                 "the option type more than once",
 		"acme.com/type/icon/w/64/icon.png":        "the option type more than once",
 		"acme.com/theme/dark/theme/light":         "the option theme more than once",
-		"acme.com/icon?type=symbol":               "The path asks for another type than the query",
-		"acme.com/type/logo?type=icon":            "another type",
-		"acme.com/icon?type=":                     "The parameter type is icon, symbol or logo",
-		"acme.com/w/64?size=65":                   "another size",
-		"acme.com/icon.png?format=webp":           "another format",
-		"acme.com/theme/dark?theme=light":         "another theme",
-		"acme.com/fallback/404?fallback=monogram": "another fallback",
-		"acme.com?size=":                          "The parameter size is a whole number of at least 1",
+		"acme.com/icon?type=symbol":               "The path and the query contain different values of type",
+		"acme.com/type/logo?type=icon":            "different values of type",
+		"acme.com/icon?type=":                     "The parameter type must be icon, symbol or logo",
+		"acme.com/w/64?size=65":                   "different values of size",
+		"acme.com/icon.png?format=webp":           "different values of format",
+		"acme.com/theme/dark?theme=light":         "different values of theme",
+		"acme.com/fallback/404?fallback=monogram": "different values of fallback",
+		"acme.com?size=":                          "The parameter size must be a whole number of at least 1",
 		"acme.com?size":                           "The parameter size",
 		"acme.com?size=0":                         "The parameter size",
 		"acme.com?size=000":                       "The parameter size",
@@ -173,16 +173,16 @@ func TestParse_InvalidRequests(t *testing.T) {
 		"acme.com?size=６４":                        "The parameter size",
 		"acme.com?size=64&size=64":                "The parameter size is given more than once",
 		"acme.com?size=%zz":                       "The parameter size is not percent-encoded",
-		"acme.com?size=64&w=x":                    "The parameter w is a whole number",
-		"acme.com?size=64&width=0":                "The parameter width is a whole number",
-		"acme.com?type=other":                     "The parameter type is icon, symbol or logo",
+		"acme.com?size=64&w=x":                    "The parameter w must be a whole number",
+		"acme.com?size=64&width=0":                "The parameter width must be a whole number",
+		"acme.com?type=other":                     "The parameter type must be icon, symbol or logo",
 		"acme.com?type=Icon":                      "The parameter type",
-		"acme.com?format=jpg":                     "The parameter format is webp, png, svg or jpeg",
+		"acme.com?format=jpg":                     "The parameter format must be webp, png, svg or jpeg",
 		"acme.com?format=gif":                     "The parameter format",
 		"acme.com?format=":                        "The parameter format",
-		"acme.com?theme=":                         "The parameter theme is light or dark",
-		"acme.com?theme=dark&background=x":        "The parameter background is light or dark",
-		"acme.com?fallback=lettermark":            "The parameter fallback is monogram, transparent or 404",
+		"acme.com?theme=":                         "The parameter theme must be light or dark",
+		"acme.com?theme=dark&background=x":        "The parameter background must be light or dark",
+		"acme.com?fallback=lettermark":            "The parameter fallback must be monogram, transparent or 404",
 		"acme.com?fallback=":                      "The parameter fallback",
 		"acme.com/" + strings.Repeat("/", 5000):   "longer than 4096 bytes",
 	} {
@@ -197,8 +197,8 @@ func TestParse_InvalidRequests(t *testing.T) {
 	}
 }
 
-// TestParse_PathOptionsInAnyOrder: every order of five options gives the same.
-func TestParse_PathOptionsInAnyOrder(t *testing.T) {
+// TestParse_PathOptions_InAnyOrder: every order of five options gives the same.
+func TestParse_PathOptions_InAnyOrder(t *testing.T) {
 	t.Parallel()
 	options := []string{"w/300", "h/256", "theme/light", "fallback/transparent", "symbol.jpeg"}
 	want := with(kind(logo.Symbol), size(300), theme(logo.Light), fallback(logo.Transparent), format(imaging.JPEG))
@@ -226,7 +226,7 @@ func TestParse_PathOptionsInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestParse_DomainDecodedOnce(t *testing.T) {
+func TestParse_Domain_DecodedOnce(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{
 		"acme.com": "acme.com", "ACME.com": "ACME.com", "%61cme.com/icon": "acme.com", "b%C3%BCcher.de": "bücher.de", "a%2Fb/icon": "a/b",

@@ -26,11 +26,11 @@ import (
 // testdata/pixels contains SVG files of one feature each, with Chromium's rendering next to each. To
 // render the references again, with Chromium 156 or later as `chromium`:
 //
-//	go test ./readapi/logo -run TestPixels -update-pixels
+//	go test ./readapi/logo -run TestDraw_Vectors_MatchReferences -update-pixels
 //
 // To see them next to the current output:
 //
-//	go test ./readapi/logo -run TestPixels -pixel-sheet ../../reports/pixels.png
+//	go test ./readapi/logo -run TestDraw_Vectors_MatchReferences -pixel-sheet ../../reports/pixels.png
 var (
 	updatePixels = flag.Bool("update-pixels", false, "draw the references of the pixel tests anew, with Chromium")
 	pixelSheet   = flag.String("pixel-sheet", "", "write references and drawings side by side to this PNG")
@@ -114,10 +114,10 @@ func pixelDrawings(t *testing.T) []pixelDrawing {
 	return out
 }
 
-// TestPixels processes each drawing like a crawled logo: through the sanitizer into the store, and
-// from there through the studio. The PNG and the WebP are compared with Chromium's rendering of the
+// TestDraw_Vectors_MatchReferences processes each drawing like a crawled logo: through the sanitizer into the store, and
+// from there through the renderer. The PNG and the WebP are compared with Chromium's rendering of the
 // original file.
-func TestPixels(t *testing.T) {
+func TestDraw_Vectors_MatchReferences(t *testing.T) {
 	drawings := pixelDrawings(t)
 	if *updatePixels {
 		drawReferences(t, drawings)
@@ -150,7 +150,7 @@ func TestPixels(t *testing.T) {
 				}
 				webp := w.decoded(t, icon, logo.Options{Type: logo.Icon, Size: size, Format: imaging.WebP})
 				if !slices.Equal(premultiplied(webp), premultiplied(drawn)) {
-					t.Errorf("%d pixels: WebP and PNG show different pictures", size)
+					t.Errorf("%d pixels: WebP and PNG show different images", size)
 				}
 				sheet.add(d.name, size, drawn, want)
 			}
@@ -172,7 +172,7 @@ func (w *world) intake(t testing.TB, data []byte) logo.Brand {
 	return brandOf(iconOf("", eventschemas.Asset{ID: id, Format: "svg", Width: info.Width, Height: info.Height, Size: int64(len(clean))}))
 }
 
-// decoded draws a logo with the studio and decodes it.
+// decoded draws a logo with the renderer and decodes it.
 func (w *world) decoded(t testing.TB, b logo.Brand, o logo.Options) *image.NRGBA {
 	t.Helper()
 	made, err := w.Draw(t.Context(), b, o)
@@ -184,7 +184,7 @@ func (w *world) decoded(t testing.TB, b logo.Brand, o logo.Options) *image.NRGBA
 		t.Fatal(err)
 	}
 	if info.Format != o.Format || made.Fallback {
-		t.Fatalf("asked for %s, got %s; a fallback: %t", o.Format, info.Format, made.Fallback)
+		t.Fatalf("requested %s, got %s; fallback %t", o.Format, info.Format, made.Fallback)
 	}
 	return img
 }
@@ -244,7 +244,7 @@ func wrongCells(t testing.TB, got, want *image.NRGBA) float64 {
 		}
 	}
 	if inked == 0 {
-		t.Fatal("neither picture has ink")
+		t.Fatal("neither image has ink")
 	}
 	return float64(wrong) / float64(inked)
 }
@@ -281,9 +281,9 @@ func drawReferences(t *testing.T, drawings []pixelDrawing) {
 		if !place.In(all.Rect) {
 			t.Fatalf("the screenshot is %v; %s was to be at %v", all.Rect, path, place)
 		}
-		picture := image.NewNRGBA(image.Rectangle{Max: place.Size()})
-		draw.Draw(picture, picture.Rect, all, place.Min, draw.Src)
-		data, err := imaging.EncodePNG(picture)
+		cell := image.NewNRGBA(image.Rectangle{Max: place.Size()})
+		draw.Draw(cell, cell.Rect, all, place.Min, draw.Src)
+		data, err := imaging.EncodePNG(cell)
 		if err != nil {
 			t.Fatal(err)
 		}

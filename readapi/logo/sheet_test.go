@@ -44,19 +44,19 @@ var wellKnown = strings.Fields(`
 
 const sheetBrands = 60
 
-// ground is the background of a page.
-type ground struct {
+// background is the background of a page.
+type background struct {
 	color color.NRGBA
 	theme logo.Theme // theme requested for it
 }
 
-var grounds = []ground{
+var backgrounds = []background{
 	{color.NRGBA{0xff, 0xff, 0xff, 0xff}, logo.Dark},
 	{color.NRGBA{0x11, 0x11, 0x11, 0xff}, logo.Light},
 }
 
-// sheetGrounds adds the case without a requested theme.
-var sheetGrounds = append(slices.Clone(grounds), ground{grounds[0].color, logo.Any})
+// sheetBackgrounds adds the case without a requested theme.
+var sheetBackgrounds = append(slices.Clone(backgrounds), background{backgrounds[0].color, logo.Any})
 
 // starterFiles are the vectors of the starter index by their ids, without writing them to a store on
 // disk.
@@ -69,8 +69,8 @@ func (f starterFiles) Read(_ context.Context, id, ext string) ([]byte, error) {
 	return nil, assets.ErrNotFound
 }
 
-// openSheet returns 60 brands of the starter index and a studio with their files.
-func openSheet(t *testing.T) ([]logo.Brand, *logo.Studio) {
+// openSheet returns 60 brands of the starter index and a renderer with their files.
+func openSheet(t *testing.T) ([]logo.Brand, *logo.Renderer) {
 	t.Helper()
 	ctx := t.Context()
 	files := starterFiles{}
@@ -99,9 +99,9 @@ func openSheet(t *testing.T) ([]logo.Brand, *logo.Studio) {
 		t.Fatal(err)
 	}
 	if len(brands) != sheetBrands {
-		t.Fatalf("the sheet has %d brands, not %d", len(brands), sheetBrands)
+		t.Fatalf("the sheet has %d brands, want %d", len(brands), sheetBrands)
 	}
-	renderer, err := resvg.New(ctx, resvg.Config{CacheDir: t.TempDir()})
+	vectors, err := resvg.New(ctx, resvg.Config{CacheDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,50 +111,50 @@ func openSheet(t *testing.T) ([]logo.Brand, *logo.Studio) {
 	}
 	t.Cleanup(func() {
 		drawn.Close()
-		if err := renderer.Close(context.Background()); err != nil {
+		if err := vectors.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	studio, err := logo.NewStudio(files, renderer, drawn)
+	renderer, err := logo.NewRenderer(files, vectors, drawn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return brands, studio
+	return brands, renderer
 }
 
 // drawnFor draws an icon for a background.
-func drawnFor(t *testing.T, studio *logo.Studio, b logo.Brand, g ground, size int) image.Image {
+func drawnFor(t *testing.T, renderer *logo.Renderer, b logo.Brand, g background, size int) image.Image {
 	t.Helper()
-	picture, err := studio.Draw(t.Context(), b, logo.Options{Type: logo.Icon, Size: size, Format: imaging.PNG, Theme: g.theme, Fallback: logo.Monogram})
+	drawn, err := renderer.Draw(t.Context(), b, logo.Options{Type: logo.Icon, Size: size, Format: imaging.PNG, Theme: g.theme, Fallback: logo.Monogram})
 	if err != nil {
 		t.Fatalf("%s at %d pixels: %v", b.Domain, size, err)
 	}
-	img, err := png.Decode(bytes.NewReader(picture.Body))
+	img, err := png.Decode(bytes.NewReader(drawn.Body))
 	if err != nil {
 		t.Fatalf("%s at %d pixels: %v", b.Domain, size, err)
 	}
 	return img
 }
 
-// TestStarterLogosOnPages draws 60 brands of the starter index for light and dark pages: none is
+// TestStarterLogos_OnPages_SuitTheirBackground draws 60 brands of the starter index for light and dark pages: none is
 // smaller than requested, and the logo for a page is no less visible there than the logo for the other
 // page.
-func TestStarterLogosOnPages(t *testing.T) {
+func TestStarterLogos_OnPages_SuitTheirBackground(t *testing.T) {
 	t.Parallel()
-	brands, studio := openSheet(t)
+	brands, renderer := openSheet(t)
 	better := 0
 	for _, b := range brands {
-		for i, g := range grounds {
+		for i, g := range backgrounds {
 			const size = 32
-			img := drawnFor(t, studio, b, g, size)
+			img := drawnFor(t, renderer, b, g, size)
 			if longest := max(img.Bounds().Dx(), img.Bounds().Dy()); longest != size {
-				t.Errorf("%s asked for with %d pixels has %d", b.Domain, size, longest)
+				t.Errorf("%s requested with %d pixels has %d", b.Domain, size, longest)
 			}
-			asked, other := seenOn(img, g.color), seenOn(drawnFor(t, studio, b, grounds[1-i], size), g.color)
-			if asked < min(other, plainlySeen) {
-				t.Errorf("%s asked for with %s ink has a contrast of %.2f with its page, and with the other ink %.2f", b.Domain, g.theme, asked, other)
+			contrast, other := contrastOn(img, g.color), contrastOn(drawnFor(t, renderer, b, backgrounds[1-i], size), g.color)
+			if contrast < min(other, plainlyVisible) {
+				t.Errorf("%s requested with %s ink has a contrast of %.2f with its page, and with the other ink %.2f", b.Domain, g.theme, contrast, other)
 			}
-			if asked > other {
+			if contrast > other {
 				better++
 			}
 		}
@@ -163,15 +163,15 @@ func TestStarterLogosOnPages(t *testing.T) {
 		t.Error("no brand has another logo for another page")
 	}
 	if *sheetFolder != "" {
-		if err := drawSheets(t, brands, studio); err != nil {
+		if err := drawSheets(t, brands, renderer); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// plainlySeen is the contrast that WCAG 2.2 requires of graphics (1.4.11). More contrast does not make
+// plainlyVisible is the contrast that WCAG 2.2 requires of graphics (1.4.11). More contrast does not make
 // a better logo.
-const plainlySeen = 3
+const plainlyVisible = 3
 
 // contrastLight returns the luminance term of WCAG's contrast ratio.
 func contrastLight(c color.NRGBA) float64 {
@@ -181,13 +181,13 @@ func contrastLight(c color.NRGBA) float64 {
 
 // seenOn returns the contrast of an image with its background: the mean over the tenth of its pixels
 // with the highest contrast.
-func seenOn(img image.Image, ground color.NRGBA) float64 {
+func contrastOn(img image.Image, background color.NRGBA) float64 {
 	page := image.NewNRGBA(image.Rect(0, 0, img.Bounds().Dx(), img.Bounds().Dy()))
-	draw.Draw(page, page.Rect, image.NewUniform(ground), image.Point{}, draw.Src)
+	draw.Draw(page, page.Rect, image.NewUniform(background), image.Point{}, draw.Src)
 	draw.Draw(page, page.Rect, img, img.Bounds().Min, draw.Over)
 	var all []float64
 	for i := 0; i < len(page.Pix); i += 4 {
-		a, b := contrastLight(color.NRGBA{page.Pix[i], page.Pix[i+1], page.Pix[i+2], 0xff}), contrastLight(ground)
+		a, b := contrastLight(color.NRGBA{page.Pix[i], page.Pix[i+1], page.Pix[i+2], 0xff}), contrastLight(background)
 		all = append(all, max(a/b, b/a))
 	}
 	slices.Sort(all)
@@ -213,7 +213,7 @@ var scripts = []struct{ label, domain, name string }{
 }
 
 // drawSheets writes the sheets: small sizes of all brands, 512 pixels of each, and monograms.
-func drawSheets(t *testing.T, brands []logo.Brand, studio *logo.Studio) error {
+func drawSheets(t *testing.T, brands []logo.Brand, renderer *logo.Renderer) error {
 	face, err := labelFace()
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func drawSheets(t *testing.T, brands []logo.Brand, studio *logo.Studio) error {
 	for _, s := range scripts {
 		unknown = append(unknown, entry{s.label + ": " + s.domain, logo.Brand{Domain: s.domain, Name: s.name}})
 	}
-	drawOne := func(b logo.Brand, g ground, size int) image.Image { return drawnFor(t, studio, b, g, size) }
+	drawOne := func(b logo.Brand, g background, size int) image.Image { return drawnFor(t, renderer, b, g, size) }
 	small, large := []int{16, 32, 64, 128}, []int{512}
 	return errors.Join(
 		page{face, drawOne, small, 3, 30}.write("logos-small", known),
@@ -252,7 +252,7 @@ type entry struct {
 // page is the layout of entries: each on all backgrounds in a row, with all sizes on each.
 type page struct {
 	face    font.Face
-	draw    func(logo.Brand, ground, int) image.Image
+	draw    func(logo.Brand, background, int) image.Image
 	sizes   []int
 	columns int
 	entries int // per file
@@ -285,10 +285,10 @@ func (p page) lay(entries []entry) image.Image {
 	}
 	height := label + tallest + 2*gap
 	rows := (len(entries) + p.columns - 1) / p.columns
-	sheet := image.NewNRGBA(image.Rect(0, 0, p.columns*len(sheetGrounds)*width, rows*height))
+	sheet := image.NewNRGBA(image.Rect(0, 0, p.columns*len(sheetBackgrounds)*width, rows*height))
 	for i, e := range entries {
-		for j, g := range sheetGrounds {
-			corner := image.Pt((i%p.columns*len(sheetGrounds)+j)*width, i/p.columns*height)
+		for j, g := range sheetBackgrounds {
+			corner := image.Pt((i%p.columns*len(sheetBackgrounds)+j)*width, i/p.columns*height)
 			draw.Draw(sheet, image.Rectangle{corner, corner.Add(image.Pt(width, height))}, image.NewUniform(g.color), image.Point{}, draw.Src)
 			text := font.Drawer{Dst: sheet, Src: image.NewUniform(color.Gray{0x80}), Face: p.face, Dot: fixed.P(corner.X+gap, corner.Y+label-5)}
 			text.DrawString(e.label)

@@ -47,16 +47,16 @@ func TestDraw_LargeRasterAlone_EqualsCrawledForms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			studio, err := logo.NewStudio(w.files, w.vectors, drawn)
+			renderer, err := logo.NewRenderer(w.files, w.vectors, drawn)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, size := range sizes {
 				for _, format := range []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG} {
-					want := w.draw(brandOf(crawled), asked(size, format))
-					got, err := studio.Draw(t.Context(), brandOf(iconOf("", file)), asked(size, format))
+					want := w.draw(brandOf(crawled), request(size, format))
+					got, err := renderer.Draw(t.Context(), brandOf(iconOf("", file)), request(size, format))
 					if err != nil || !bytes.Equal(got.Body, want.Body) || got.From.ID != file.ID {
-						t.Errorf("%s as %s of %d pixels differs from what a crawl's forms give: %v", name, format, size, err)
+						t.Errorf("%s as %s of %d pixels differs from the image drawn from a crawl's forms: %v", name, format, size, err)
 					}
 				}
 			}
@@ -70,19 +70,19 @@ func TestDraw_LargeRaster_IsReadOnceForSmallSizes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := brandOf(iconOf("", w.raster(gradient(600, 600))))
-	w.draw(b, asked(64, imaging.WebP))
+	w.draw(b, request(64, imaging.WebP))
 	before := w.files.read.Load()
 	var all sync.WaitGroup
 	for size := 65; size < 80; size++ {
-		all.Go(func() { w.draw(b, asked(size, imaging.WebP)) })
+		all.Go(func() { w.draw(b, request(size, imaging.WebP)) })
 	}
 	all.Wait()
 	if n := w.files.read.Load() - before; n != 0 {
-		t.Errorf("the large file was read %d times more", n)
+		t.Errorf("the large file was read another %d times, want 0", n)
 	}
-	w.draw(b, asked(257, imaging.WebP))
+	w.draw(b, request(257, imaging.WebP))
 	if n := w.files.read.Load() - before; n != 1 {
-		t.Errorf("it was read %d times for a picture that needs more than the small form", n)
+		t.Errorf("the file was read %d times for an image larger than the small form", n)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestDraw_LargeRastersWaitingForRoom_AreAllDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(drawn.Close)
-	studio, err := logo.NewStudio(w.files, w.vectors, drawn)
+	renderer, err := logo.NewRenderer(w.files, w.vectors, drawn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestDraw_LargeRastersWaitingForRoom_AreAllDrawn(t *testing.T) {
 	var all sync.WaitGroup
 	for _, b := range brands {
 		all.Go(func() {
-			if p, err := studio.Draw(t.Context(), b, asked(16, imaging.PNG)); err != nil || p.Fallback {
+			if p, err := renderer.Draw(t.Context(), b, request(16, imaging.PNG)); err != nil || p.Fallback {
 				t.Errorf("%+v, %v", p, err)
 			}
 		})

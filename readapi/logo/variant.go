@@ -29,16 +29,16 @@ const maxStoredPixels = 4 * 1024 * 1024
 // errFault means that the file itself is faulty, so a retry fails, too.
 var errFault = errors.New("the file cannot be drawn")
 
-// what is the kind of an image in keys.
-type what byte
+// kind is the kind of an image in keys.
+type kind byte
 
 const (
-	drawnLogo what = 'l'
-	drawnMark what = 'm'
-	drawnNone what = 't'
-	lookedAt  what = 'p' // not an image: whether a file is pale
-	smallForm what = 's' // a large raster's small form, from which later sizes are drawn
-	tooMuch   what = 'x' // not an image: records that a vector takes too much at a size
+	kindLogo         kind = 'l'
+	kindMonogram     kind = 'm'
+	kindTransparent  kind = 't'
+	kindPaleness     kind = 'p' // not an image: whether a file is pale
+	kindSmall        kind = 's' // a large raster's small form, from which later sizes are drawn
+	kindTooExpensive kind = 'x' // not an image: records that a vector takes too much at a size
 )
 
 // smallSide is the longest side, in pixels, of the small form that a crawl keeps of a larger raster.
@@ -48,35 +48,35 @@ const smallSide = 256
 
 // form determines the bytes of an image, apart from its content.
 type form struct {
-	format imaging.Format
-	size   int         // maximum of the longest side; 0 if irrelevant
-	ground imaging.RGB // background of a JPEG; otherwise zero
+	format     imaging.Format
+	size       int         // maximum of the longest side; 0 if irrelevant
+	background imaging.RGB // background of a JPEG; otherwise zero
 }
 
 // appendTo adds the form to a key.
 func (f form) appendTo(key []byte) []byte {
 	key = append(key, f.format...)
-	key = append(key, 0, f.ground.R, f.ground.G, f.ground.B)
+	key = append(key, 0, f.background.R, f.background.G, f.background.B)
 	return binary.BigEndian.AppendUint16(key, uint16(f.size))
 }
 
 func (f form) encode(img *image.NRGBA) ([]byte, error) {
 	switch f.format {
 	case imaging.JPEG:
-		return imaging.EncodeJPEG(img, f.ground)
+		return imaging.EncodeJPEG(img, f.background)
 	case imaging.WebP:
 		return imaging.EncodeWebP(img)
 	}
 	return imaging.EncodePNG(img)
 }
 
-// groundOf returns the background of a JPEG: that of the requested theme; otherwise white, or black
+// backgroundOf returns the background of a JPEG: that of the requested theme; otherwise white, or black
 // for a logo that would be hardly visible on white.
-func groundOf(format imaging.Format, asked Theme, pale bool) imaging.RGB {
+func backgroundOf(format imaging.Format, requested Theme, pale bool) imaging.RGB {
 	switch {
 	case format != imaging.JPEG:
 		return imaging.RGB{}
-	case asked == Light, asked == Any && pale:
+	case requested == Light, requested == Any && pale:
 		return imaging.Black
 	}
 	return imaging.White
@@ -86,18 +86,18 @@ func groundOf(format imaging.Format, asked Theme, pale bool) imaging.RGB {
 type variant struct {
 	form
 	source Source
-	what   what
+	kind   kind
 }
 
-// asksPaleness reports whether the background of a file's image depends on whether the file is pale.
-func asksPaleness(s Source, o Options) bool {
+// dependsOnPaleness reports whether the background of a file's image depends on whether the file is pale.
+func dependsOnPaleness(s Source, o Options) bool {
 	return o.Format == imaging.JPEG && o.Theme == Any && s.Ink == Light
 }
 
-// variantOf drops options that do not affect the bytes, including paleness unless asksPaleness reports
+// variantOf drops options that do not affect the bytes, including paleness unless dependsOnPaleness reports
 // that it matters.
 func variantOf(s Source, o Options, pale bool) variant {
-	f := form{format: o.Format, size: o.Size, ground: groundOf(o.Format, o.Theme, pale)}
+	f := form{format: o.Format, size: o.Size, background: backgroundOf(o.Format, o.Theme, pale)}
 	switch {
 	case s.Format == imaging.SVG && o.Format == imaging.SVG:
 		f.size = 0
@@ -107,24 +107,26 @@ func variantOf(s Source, o Options, pale bool) variant {
 	if s.Side > 0 && f.size > s.Side {
 		f.size = s.Side
 	}
-	return variant{form: f, source: s, what: drawnLogo}
+	return variant{form: f, source: s, kind: kindLogo}
 }
 
-func lookAt(s Source) variant { return variant{form: form{size: lookSide}, source: s, what: lookedAt} }
+func inspectionOf(s Source) variant {
+	return variant{form: form{size: inspectedSide}, source: s, kind: kindPaleness}
+}
 
 // fitsSmall reports whether the small form of a raster is sufficient for the variant.
 func (v variant) fitsSmall() bool {
-	return v.source.Format != imaging.SVG && v.format != imaging.SVG && v.size <= smallSide && v.what != smallForm
+	return v.source.Format != imaging.SVG && v.format != imaging.SVG && v.size <= smallSide && v.kind != kindSmall
 }
 
 // small returns the small form of the variant's source.
 func (v variant) small() variant {
-	return variant{form: form{format: imaging.PNG, size: smallSide}, source: v.source, what: smallForm}
+	return variant{form: form{format: imaging.PNG, size: smallSide}, source: v.source, kind: kindSmall}
 }
 
 func (v variant) key() variants.Key {
 	var space [128]byte
-	key := append(space[:0], drawingVersion, byte(v.what))
+	key := append(space[:0], drawingVersion, byte(v.kind))
 	key = v.appendTo(key)
 	key = append(key, v.source.Format...)
 	key = append(key, v.source.ID...)
@@ -132,31 +134,31 @@ func (v variant) key() variants.Key {
 }
 
 // draw makes the variant. Errors: errFault, those of Files and of Vectors, that of variants.Need.
-func (s *Studio) draw(ctx context.Context, v variant) ([]byte, error) {
+func (r *Renderer) draw(ctx context.Context, v variant) ([]byte, error) {
 	if v.fitsSmall() && (v.source.Side == 0 || v.source.Side > smallSide) {
-		if small, ok := s.drawn.Kept(ctx, v.small().key()); ok {
-			return s.drawRaster(ctx, small.Body, v)
+		if small, ok := r.drawn.Kept(ctx, v.small().key()); ok {
+			return r.drawRaster(ctx, small.Body, v)
 		}
 	}
-	room := v.source.Bytes
+	cost := v.source.Bytes
 	if v.source.Format == imaging.SVG {
-		room += v.need(v.largest())
+		cost += v.cost(v.largest())
 	}
-	if err := variants.Need(ctx, room); err != nil {
+	if err := variants.Need(ctx, cost); err != nil {
 		return nil, err
 	}
-	data, err := s.files.Read(ctx, v.source.ID, string(v.source.Format))
+	data, err := r.files.Read(ctx, v.source.ID, string(v.source.Format))
 	if err != nil {
 		return nil, err
 	}
 	if err := assets.Verify(v.source.ID, data); err != nil {
 		return nil, err
 	}
-	made, err := s.drawFrom(ctx, data, v)
+	drawn, err := r.drawFrom(ctx, data, v)
 	if err != nil && isFileFault(err) {
 		return nil, fmt.Errorf("%s %s: %w: %w", v.source.Format, v.source.ID, errFault, err)
 	}
-	return made, err
+	return drawn, err
 }
 
 func isFileFault(err error) bool {
@@ -164,7 +166,7 @@ func isFileFault(err error) bool {
 		errors.Is(err, imaging.ErrUnsupported) || errors.Is(err, imaging.ErrUnknown)
 }
 
-func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, error) {
+func (r *Renderer) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, error) {
 	switch {
 	case v.format == imaging.SVG:
 		// Every stored SVG was sanitized on intake, and sanitizing one again changes nothing. It is
@@ -172,18 +174,18 @@ func (s *Studio) drawFrom(ctx context.Context, data []byte, v variant) ([]byte, 
 		data, _, err := svg.Sanitize(data)
 		return data, err
 	case v.source.Format == imaging.SVG:
-		img, err := s.drawVector(ctx, v, data)
+		img, err := r.drawVector(ctx, v, data)
 		if err != nil {
 			return nil, err
 		}
-		return v.made(imaging.Scale(img, v.size))
+		return v.output(imaging.Scale(img, v.size))
 	}
-	return s.drawRaster(ctx, data, v)
+	return r.drawRaster(ctx, data, v)
 }
 
-// leastHalved is the smallest size, in pixels, that is tried for a vector that takes too much at the
+// minHalvedSize is the smallest size, in pixels, that is tried for a vector that takes too much at the
 // requested one. A file that takes too much at 256 is not a legitimate logo.
-const leastHalved = 256
+const minHalvedSize = 256
 
 // drawVector draws at the requested size, or at a half or a quarter of it if the vector takes too many
 // steps or too much memory there: the cost of blurs and other filters grows with the pixels, and a
@@ -193,39 +195,39 @@ const leastHalved = 256
 //
 // A size that took too much is remembered for a while: a request that ran out of time does not repeat
 // it.
-func (s *Studio) drawVector(ctx context.Context, v variant, data []byte) (*image.NRGBA, error) {
+func (r *Renderer) drawVector(ctx context.Context, v variant, data []byte) (*image.NRGBA, error) {
 	for size := v.size; ; size /= 2 {
-		last := size/2 < leastHalved
-		tried := variant{form: form{size: size}, source: v.source, what: tooMuch}.key()
-		if !last && s.isFaulty(tried) {
+		last := size/2 < minHalvedSize
+		tried := variant{form: form{size: size}, source: v.source, kind: kindTooExpensive}.key()
+		if !last && r.isFaulty(tried) {
 			continue
 		}
-		img, err := s.vectors.Render(ctx, data, size)
+		img, err := r.vectors.Render(ctx, data, size)
 		if last || !errors.Is(err, imaging.ErrTooLarge) {
 			return img, err
 		}
-		s.faulty.Set(tried, time.Now())
+		r.faulty.Set(tried, time.Now())
 	}
 }
 
 // drawRaster makes the variant from a stored raster, or from its small form.
-func (s *Studio) drawRaster(ctx context.Context, data []byte, v variant) ([]byte, error) {
+func (r *Renderer) drawRaster(ctx context.Context, data []byte, v variant) ([]byte, error) {
 	within := imaging.Limits{Pixels: maxStoredPixels}
 	info, err := imaging.ProbeWithin(data, within)
 	if err != nil {
 		return nil, err
 	}
-	need, err := v.needOf(data, info, within)
+	cost, err := v.costOf(data, info, within)
 	if err != nil {
 		return nil, err
 	}
-	if err := variants.Need(ctx, need); err != nil {
+	if err := variants.Need(ctx, cost); err != nil {
 		return nil, err
 	}
 	if v.fitsSmall() && max(info.Width, info.Height) > smallSide {
 		small := v.small()
-		kept, err := s.drawn.GetWithin(ctx, small.key(), func(ctx context.Context) ([]byte, error) {
-			return s.drawRaster(ctx, data, small)
+		kept, err := r.drawn.GetWithin(ctx, small.key(), func(ctx context.Context) ([]byte, error) {
+			return r.drawRaster(ctx, data, small)
 		})
 		if err != nil {
 			return nil, err
@@ -236,37 +238,37 @@ func (s *Studio) drawRaster(ctx context.Context, data []byte, v variant) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	if v.is(info) {
+	if v.matches(info) {
 		return data, nil // it was decoded first: not even our own encoder is trusted
 	}
-	return v.made(img)
+	return v.output(img)
 }
 
-// made encodes an image of the variant's size.
-func (v variant) made(img *image.NRGBA) ([]byte, error) {
-	if v.what == lookedAt {
+// output encodes an image of the variant's size.
+func (v variant) output(img *image.NRGBA) ([]byte, error) {
+	if v.kind == kindPaleness {
 		return paleness(img), nil
 	}
 	return v.encode(img)
 }
 
-// is reports whether a stored raster is the variant: it was encoded on intake as it would be now.
-func (v variant) is(stored imaging.Info) bool {
+// matches reports whether a stored raster is the variant: it was encoded on intake as it would be now.
+func (v variant) matches(stored imaging.Info) bool {
 	// A rotated JPEG is upright only after decoding.
 	return v.format != imaging.JPEG && stored.Format == v.format && max(stored.Width, stored.Height) <= v.size
 }
 
-// standIn is an image that replaces a missing logo.
-type standIn struct {
+// placeholder is an image that replaces a missing logo.
+type placeholder struct {
 	form
-	what what
-	mark monogram.Monogram // for drawnMark
+	kind kind
+	mark monogram.Monogram // for kindMonogram
 }
 
-func fallbackOf(b Brand, o Options) standIn {
-	f := standIn{form: form{format: o.Format, size: o.Size, ground: groundOf(o.Format, o.Theme, false)}, what: drawnNone}
+func fallbackOf(b Brand, o Options) placeholder {
+	f := placeholder{form: form{format: o.Format, size: o.Size, background: backgroundOf(o.Format, o.Theme, false)}, kind: kindTransparent}
 	if o.Fallback != Transparent && o.Fallback != NotFound {
-		f.what, f.mark = drawnMark, monogram.Monogram{Domain: b.Domain, Name: b.Name}
+		f.kind, f.mark = kindMonogram, monogram.Monogram{Domain: b.Domain, Name: b.Name}
 		if f.format == imaging.SVG {
 			f.size = 0
 		}
@@ -274,9 +276,9 @@ func fallbackOf(b Brand, o Options) standIn {
 	return f
 }
 
-func (f standIn) key() variants.Key {
+func (f placeholder) key() variants.Key {
 	var space [128]byte
-	key := append(space[:0], drawingVersion, byte(f.what))
+	key := append(space[:0], drawingVersion, byte(f.kind))
 	key = f.appendTo(key)
 	key = append(key, f.mark.Domain...)
 	key = append(key, 0)
@@ -284,9 +286,9 @@ func (f standIn) key() variants.Key {
 	return sha256.Sum256(key)
 }
 
-func (f standIn) draw() ([]byte, error) {
+func (f placeholder) draw() ([]byte, error) {
 	if f.format == imaging.SVG {
-		if f.what == drawnMark {
+		if f.kind == kindMonogram {
 			return f.mark.SVG(), nil
 		}
 		var b bytes.Buffer
@@ -294,7 +296,7 @@ func (f standIn) draw() ([]byte, error) {
 		b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" width="` + n + `" height="` + n + `" viewBox="0 0 ` + n + ` ` + n + `"/>`)
 		return b.Bytes(), nil
 	}
-	if f.what == drawnMark {
+	if f.kind == kindMonogram {
 		return f.encode(f.mark.Draw(f.size))
 	}
 	return f.encode(image.NewNRGBA(image.Rect(0, 0, f.size, f.size)))

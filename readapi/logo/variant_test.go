@@ -10,9 +10,9 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// TestVariantsAreShared counts reads: requests of one group use one variant, those of two groups use
+// TestDraw_EqualRequests_ShareVariant counts reads: requests of one group use one variant, those of two groups use
 // two.
-func TestVariantsAreShared(t *testing.T) {
+func TestDraw_EqualRequests_ShareVariant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	vector := iconOf("dark", w.put(barSVG(t, "#118899"), "svg"))
@@ -20,10 +20,10 @@ func TestVariantsAreShared(t *testing.T) {
 	light := iconOf("light", raster.Formats...)
 	pale := iconOf("light", w.raster(bar(200, 100, white)))
 	for _, looked := range []eventschemas.Logo{light, pale} { // an inspection reads the file too, once
-		w.draw(brandOf(looked), asked(16, imaging.JPEG))
+		w.draw(brandOf(looked), request(16, imaging.JPEG))
 	}
 	with := func(size int, format imaging.Format, change func(*logo.Options)) logo.Options {
-		o := asked(size, format)
+		o := request(size, format)
 		if change != nil {
 			change(&o)
 		}
@@ -63,7 +63,7 @@ func TestVariantsAreShared(t *testing.T) {
 		}
 		for _, r := range group[1:] {
 			if got := w.draw(r.of, r.o).ETag; got != tag {
-				t.Errorf("%s: %+v has another tag", name, r.o)
+				t.Errorf("%s: %+v has a different ETag", name, r.o)
 			}
 		}
 		if got := w.files.read.Load() - before; got != 1 {
@@ -81,7 +81,7 @@ func TestDraw_ConcurrentRequests_DrawOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range tags {
 		all.Go(func() {
-			p, err := w.Draw(context.Background(), b, asked(64, imaging.WebP))
+			p, err := w.Draw(context.Background(), b, request(64, imaging.WebP))
 			if err != nil {
 				t.Error(err)
 			}
@@ -91,11 +91,11 @@ func TestDraw_ConcurrentRequests_DrawOnce(t *testing.T) {
 	all.Wait()
 	for _, tag := range tags {
 		if tag != tags[0] {
-			t.Fatalf("tags differ: %q", tags)
+			t.Fatalf("ETags differ: %q", tags)
 		}
 	}
 	if got := w.vectors.drawn.Load(); got != 1 {
-		t.Errorf("drawn %d times", got)
+		t.Errorf("drawn %d times, want 1", got)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestDraw_ConcurrentRequests_DrawOnce(t *testing.T) {
 func TestDraw_CachedVariant_AllocatesLittle(t *testing.T) {
 	w := newWorld(t)
 	b := brandOf(iconOf("light", w.raster(bar(300, 300, teal))), iconOf("dark", w.raster(bar(200, 100, teal)), w.raster(bar(256, 128, teal))))
-	o := asked(128, imaging.WebP)
+	o := request(128, imaging.WebP)
 	w.draw(b, o)
 	if got := testing.AllocsPerRun(100, func() {
 		if _, err := w.Draw(t.Context(), b, o); err != nil {

@@ -26,8 +26,8 @@ type Brand struct {
 	Logos  []eventschemas.Logo
 }
 
-// Picture is the image that answers a request. Its bytes are shared and must not be modified.
-type Picture struct {
+// Image is the image that answers a request. Its bytes are shared and must not be modified.
+type Image struct {
 	Body        []byte
 	ContentType string // one of the constants below; the type of Body, which may differ from the requested one
 	ETag        string // strong, quoted: a digest of the bytes
@@ -58,34 +58,34 @@ type (
 )
 
 const (
-	// maxTries limits the files that are tried for one image. A crawl keeps at most five of a logo.
-	maxTries = 10
-	// maxVectorTries limits the vectors among them: each may take as many steps as the renderer
+	// maxFiles limits the files that are tried for one image. A crawl keeps at most five of a logo.
+	maxFiles = 10
+	// maxVectors limits the vectors among them: each may take as many steps as the renderer
 	// allows.
-	maxVectorTries = 2
+	maxVectors = 2
 	// faultyTime is how long a file that cannot be drawn is skipped.
 	faultyTime = 10 * time.Minute
 	// maxFaulty limits the number of such files that are remembered, about 150 bytes each.
 	maxFaulty = 4096
 )
 
-// Studio draws and caches logos. It is safe for concurrent use.
-type Studio struct {
+// Renderer draws and caches logos. It is safe for concurrent use.
+type Renderer struct {
 	files   Files
 	vectors Vectors
 	drawn   *variants.Store
 	faulty  *otter.Cache[variants.Key, time.Time] // variants that could not be drawn, and when
 }
 
-func NewStudio(files Files, vectors Vectors, drawn *variants.Store) (*Studio, error) {
+func NewRenderer(files Files, vectors Vectors, drawn *variants.Store) (*Renderer, error) {
 	if files == nil || vectors == nil || drawn == nil {
-		return nil, errors.New("logo studio: files, vectors or variants are missing")
+		return nil, errors.New("logo renderer: files, vectors or variants are missing")
 	}
 	faulty, err := otter.New(&otter.Options[variants.Key, time.Time]{MaximumSize: maxFaulty})
 	if err != nil {
-		return nil, fmt.Errorf("logo studio: %w", err)
+		return nil, fmt.Errorf("logo renderer: %w", err)
 	}
-	return &Studio{files: files, vectors: vectors, drawn: drawn, faulty: faulty}, nil
+	return &Renderer{files: files, vectors: vectors, drawn: drawn, faulty: faulty}, nil
 }
 
 // Draw returns the image for the options. The same brand and options give the same bytes.
@@ -94,40 +94,40 @@ func NewStudio(files Files, vectors Vectors, drawn *variants.Store) (*Studio, er
 // answer is the next one's variant, and the next request tries the best file again.
 //
 // Errors: ErrNotDrawn, variants.ErrBusy, assets.ErrUnavailable, ctx.Err().
-func (s *Studio) Draw(ctx context.Context, b Brand, o Options) (Picture, error) {
-	look := eye{studio: s, ctx: ctx}
-	best, ok := first(b.Logos, o, look.pale)
-	if look.err != nil {
-		return Picture{}, look.err
+func (r *Renderer) Draw(ctx context.Context, b Brand, o Options) (Image, error) {
+	inspector := inspector{renderer: r, ctx: ctx}
+	best, ok := first(b.Logos, o, inspector.pale)
+	if inspector.err != nil {
+		return Image{}, inspector.err
 	}
 	if !ok {
-		return s.fallback(ctx, b, o)
+		return r.fallback(ctx, b, o)
 	}
-	picture, err := s.variant(ctx, best, o)
+	img, err := r.variant(ctx, best, o)
 	if err == nil || !isFault(err) {
-		return picture, err
+		return img, err
 	}
 	faults := []error{err}
 	vectors := 0
 	if best.Format == imaging.SVG {
 		vectors++
 	}
-	sources := Choose(b.Logos, o, look.pale)
-	if look.err != nil {
-		return Picture{}, look.err
+	sources := Choose(b.Logos, o, inspector.pale)
+	if inspector.err != nil {
+		return Image{}, inspector.err
 	}
-	for _, next := range sources[1:min(len(sources), maxTries)] {
+	for _, next := range sources[1:min(len(sources), maxFiles)] {
 		if next.Format == imaging.SVG {
-			if vectors++; vectors > maxVectorTries {
+			if vectors++; vectors > maxVectors {
 				continue
 			}
 		}
-		if picture, err = s.variant(ctx, next, o); err == nil || !isFault(err) {
-			return picture, err
+		if img, err = r.variant(ctx, next, o); err == nil || !isFault(err) {
+			return img, err
 		}
 		faults = append(faults, err)
 	}
-	return Picture{}, fmt.Errorf("%w: %s: %w", ErrNotDrawn, b.Domain, errors.Join(faults...))
+	return Image{}, fmt.Errorf("%w: %s: %w", ErrNotDrawn, b.Domain, errors.Join(faults...))
 }
 
 // isFault reports whether an error concerns one file only, so that another may be used.
@@ -136,83 +136,83 @@ func isFault(err error) bool {
 }
 
 // variant returns the image drawn from one file. Errors: those of Draw, and those of isFault.
-func (s *Studio) variant(ctx context.Context, from Source, o Options) (Picture, error) {
+func (r *Renderer) variant(ctx context.Context, from Source, o Options) (Image, error) {
 	pale := false
-	if asksPaleness(from, o) {
+	if dependsOnPaleness(from, o) {
 		var err error
-		if pale, err = s.pale(ctx, from); err != nil {
-			return Picture{}, err
+		if pale, err = r.pale(ctx, from); err != nil {
+			return Image{}, err
 		}
 	}
-	made, err := s.made(ctx, variantOf(from, o, pale))
+	made, err := r.get(ctx, variantOf(from, o, pale))
 	if err != nil {
-		return Picture{}, err
+		return Image{}, err
 	}
-	picture := pictureOf(made)
-	picture.From = from
-	return picture, nil
+	img := imageOf(made)
+	img.From = from
+	return img, nil
 }
 
-// made returns a variant, and makes it if it is not cached. Errors: those of Draw, and those of
+// get returns a variant, which it draws if it is not cached. Errors: those of Draw, and those of
 // isFault.
-func (s *Studio) made(ctx context.Context, v variant) (variants.Picture, error) {
+func (r *Renderer) get(ctx context.Context, v variant) (variants.Picture, error) {
 	key := v.key()
-	made, err := s.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
-		if s.isFaulty(key) {
+	made, err := r.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
+		if r.isFaulty(key) {
 			return nil, fmt.Errorf("%s %s: %w", v.source.Format, v.source.ID, errFault)
 		}
-		data, err := s.draw(ctx, v)
+		data, err := r.draw(ctx, v)
 		if errors.Is(err, errFault) {
-			s.faulty.Set(key, time.Now())
+			r.faulty.Set(key, time.Now())
 		}
 		return data, err
 	})
 	if err != nil {
-		return variants.Picture{}, failed(ctx, err)
+		return variants.Picture{}, drawError(ctx, err)
 	}
 	return made, nil
 }
 
 // isFaulty reports whether a variant could not be drawn recently.
-func (s *Studio) isFaulty(key variants.Key) bool {
-	seen, is := s.faulty.GetIfPresent(key)
-	return is && time.Since(seen) < faultyTime
+func (r *Renderer) isFaulty(key variants.Key) bool {
+	since, ok := r.faulty.GetIfPresent(key)
+	return ok && time.Since(since) < faultyTime
 }
 
 // fallback returns the replacement for a missing logo.
-func (s *Studio) fallback(ctx context.Context, b Brand, o Options) (Picture, error) {
+func (r *Renderer) fallback(ctx context.Context, b Brand, o Options) (Image, error) {
 	f := fallbackOf(b, o)
-	made, err := s.drawn.GetUnwritten(ctx, f.key(), func(ctx context.Context) ([]byte, error) {
-		if err := variants.Need(ctx, f.need(f.largest())); err != nil {
+	made, err := r.drawn.GetUnwritten(ctx, f.key(), func(ctx context.Context) ([]byte, error) {
+		if err := variants.Need(ctx, f.cost(f.largest())); err != nil {
 			return nil, err
 		}
 		return f.draw()
 	})
 	if err != nil {
-		return Picture{}, failed(ctx, err)
+		return Image{}, drawError(ctx, err)
 	}
-	picture := pictureOf(made)
-	picture.Fallback = true
-	return picture, nil
+	img := imageOf(made)
+	img.Fallback = true
+	return img, nil
 }
 
-// failed converts errors to those of Draw, except the ones that isFault recognizes.
-func failed(ctx context.Context, err error) error {
+// drawError converts errors to those of Draw, except the ones that isFault recognizes.
+func drawError(ctx context.Context, err error) error {
 	switch {
 	case isFault(err), errors.Is(err, variants.ErrBusy), errors.Is(err, assets.ErrUnavailable), ctx.Err() != nil:
 		return err
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return fmt.Errorf("%w: %w", variants.ErrBusy, err) // the time limit of the making was exceeded, not the caller's
+		return fmt.Errorf("%w: %w", variants.ErrBusy, err) // the time limit of drawing was exceeded, not the caller's
 	}
 	return fmt.Errorf("%w: %w", ErrNotDrawn, err)
 }
 
-func pictureOf(made variants.Picture) Picture {
+func imageOf(made variants.Picture) Image {
 	const digest = 16 // bytes used: equal by accident less often than a disk returns wrong data
 	var tag [2 + 2*digest]byte
 	tag[0], tag[len(tag)-1] = '"', '"'
 	hex.Encode(tag[1:], made.Sum[:digest])
-	return Picture{Body: made.Body, ContentType: contentType(made.Body), ETag: string(tag[:])}
+	return Image{Body: made.Body, ContentType: contentType(made.Body), ETag: string(tag[:])}
 }
 
 // contentType returns the media type of an image that was made here.

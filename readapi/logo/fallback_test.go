@@ -30,10 +30,8 @@ func TestDraw_NoLogo_ReturnsFallback(t *testing.T) {
 						if _, _, err := svg.Sanitize(p.Body); fallback == logo.Monogram && (err != nil || bytes.Contains(p.Body, []byte("<text"))) || p.ContentType != logo.ContentTypeSVG {
 							t.Errorf("%s %s: %s %v", name, fallback, p.ContentType, err)
 						}
-						if fallback != logo.Monogram {
-							if info, err := imaging.Probe(p.Body); err != nil || info.Width != 48 || info.Height != 48 {
-								t.Errorf("%s %s: %+v, %v", name, fallback, info, err)
-							}
+						if fallback != logo.Monogram && !bytes.Contains(p.Body, []byte(`width="48" height="48"`)) {
+							t.Errorf("%s %s: %s", name, fallback, p.Body)
 						}
 						continue
 					}

@@ -131,7 +131,7 @@ func (f *replayFlags) replayKafka(ctx context.Context, e *environment, cfg kafka
 	came := map[string]revisions{} // by stream: about 100 bytes each
 	prefixes := f.prefixes()
 	options := kafka.ReadOptions{FromBeginning: f.fromBeginning, Follow: !f.noFollow}
-	return kafka.ReadLane(ctx, cfg, f.lane, options, func(m kafka.Read) error {
+	return kafka.ReadTopic(ctx, cfg, f.lane, options, func(m kafka.Read) error {
 		r, err := broker.Recorded(m.Message)
 		if err != nil {
 			_, err = fmt.Fprintf(e.stderr, "partition %d, offset %d: %s\n", m.Partition, m.Offset, err)
@@ -158,12 +158,12 @@ func (f *replayFlags) verifyLane(ctx context.Context, e *environment, s *service
 		return usageError{fmt.Errorf("lane %s carries no stream that begins with %q", f.lane, f.streams)}
 	}
 	// Before the lane is looked at: what the relay has passed is there.
-	checkpoint, _, err := s.positions.Load(ctx, relay.Lane{Topic: f.lane}.Checkpoint())
+	checkpoint, _, err := s.positions.Load(ctx, relay.Topic{Name: f.lane}.Checkpoint())
 	if err != nil {
 		return err
 	}
 	source := func(ctx context.Context, do func(int, broker.Message) error) error {
-		return kafka.ReadLane(ctx, cfg, f.lane, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error { return do(m.Partition, m.Message) })
+		return kafka.ReadTopic(ctx, cfg, f.lane, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error { return do(m.Partition, m.Message) })
 	}
 	shown := 0
 	found, err := relay.Verify(ctx, s.log, prefixes, checkpoint, source, func(fault relay.Fault) {

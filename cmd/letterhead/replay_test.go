@@ -88,8 +88,8 @@ func copyLog(t *testing.T, ctx context.Context, s *service, cfg kafka.Config) {
 		t.Fatal(err)
 	}
 	saved := reached{s.positions, head, make(chan struct{})}
-	lanes := relay.RecordLanes(transport.Records())[:1]
-	r, err := relay.New(relay.Config{Lanes: lanes, SaveEvery: time.Nanosecond}, s.log, transport.Records(), saved)
+	lanes := relay.RecordTopics(transport.Records())[:1]
+	r, err := relay.New(relay.Config{Topics: lanes, SaveEvery: time.Nanosecond}, s.log, transport.Records(), saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestReplay(t *testing.T) {
 
 	// Somebody else writes into the lane.
 	client := &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...)}
-	if _, err := client.Produce(ctx, &kafkago.ProduceRequest{Topic: cfg.Topic(broker.Ledger), RequiredAcks: kafkago.RequireAll,
+	if _, err := client.Produce(ctx, &kafkago.ProduceRequest{Topic: cfg.KafkaTopic(broker.Ledger), RequiredAcks: kafkago.RequireAll,
 		Records: kafkago.NewRecordReader(kafkago.Record{Value: kafkago.NewBytes([]byte("{}"))})}); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.positions.Save(ctx, relay.Lane{Topic: broker.Ledger}.Checkpoint(), head); err != nil {
+	if err := s.positions.Save(ctx, relay.Topic{Name: broker.Ledger}.Checkpoint(), head); err != nil {
 		t.Fatal(err)
 	}
 	if _, faults, err := inService(ctx, s, "replay", "--from-kafka", "--verify"); !errors.Is(err, errLaneDiffers) || !strings.Contains(faults, relay.FaultMissing) {

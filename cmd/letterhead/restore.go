@@ -198,7 +198,7 @@ func refuseHalfRestored(folder string) error {
 // anew, so that their consumers get everything, by the event ids that they know.
 func crawlCheckpoints() []string {
 	var names []string
-	for _, lane := range relay.CrawlLanes() {
+	for _, lane := range relay.CrawlTopics() {
 		names = append(names, lane.Checkpoint())
 	}
 	return names

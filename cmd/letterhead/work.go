@@ -232,9 +232,9 @@ func (s *service) openCrawler(ctx context.Context) ([]part, error) {
 }
 
 func (s *service) openRelay(context.Context) ([]part, error) {
-	cfg := relay.Config{Lanes: relay.CrawlLanes(), Lead: s.store.Lead, Logger: s.logger, Registerer: s.metrics}
+	cfg := relay.Config{Topics: relay.CrawlTopics(), Lead: s.store.Lead, Logger: s.logger, Registerer: s.metrics}
 	if s.kafka != nil { // in one process nobody reads the lanes of record: the log is there
-		cfg.Lanes = append(cfg.Lanes, relay.RecordLanes(s.kafka.Records())...)
+		cfg.Topics = append(cfg.Topics, relay.RecordTopics(s.kafka.Records())...)
 	}
 	carrier, err := relay.New(cfg, s.roles.Log("relay"), s.bus, s.positions)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Command kafka-consumer follows Letterhead's ledger lane and tracks the
+// Command kafka-consumer follows Letterhead's ledger topic and tracks the
 // credits of every account.
 //
 // It shows the duties of a consumer: read in a group, recognize repeats, commit
 // only processed messages. It imports nothing of Letterhead, so it can be
 // copied as a starting point. README.md explains how to run it; docs/events.md
-// of the repository describes the lane.
+// of the repository describes the topic.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 
 func main() {
 	brokers := flag.String("brokers", "127.0.0.1:9092", "brokers, separated by commas")
-	topic := flag.String("topic", "letterhead.ledger", "topic of the ledger lane")
+	topic := flag.String("topic", "letterhead.ledger", "name of the ledger topic")
 	group := flag.String("group", "credits-example", "consumer group")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -105,7 +105,7 @@ func (b *books) take(m kafka.Message) (string, error) {
 	}
 	account, ours := strings.CutPrefix(head["stream"], "account-")
 	if !ours {
-		return "", nil // this lane also carries usage counts
+		return "", nil // this topic also carries usage counts
 	}
 	revision, err := strconv.ParseUint(head["revision"], 10, 64)
 	if err != nil {

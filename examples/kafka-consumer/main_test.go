@@ -17,7 +17,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/broker"
-	lanes "letterhead/internal/broker/kafka"
+	letterhead "letterhead/internal/broker/kafka"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/testservices"
 )
@@ -64,15 +64,15 @@ func follow(t *testing.T, brokers []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	prefix := "test-" + strings.ToLower(rand.Text()[:10]) + "."
-	cfg := lanes.Config{Brokers: brokers, TopicPrefix: prefix, Replication: 1, Lanes: []lanes.Lane{{Name: broker.Ledger, Partitions: 4, Record: true}}}
-	transport, err := lanes.New(ctx, cfg)
+	cfg := letterhead.Config{Brokers: brokers, TopicPrefix: prefix, Replication: 1, Topics: []letterhead.Topic{{Name: broker.Ledger, Partitions: 4, Record: true}}}
+	transport, err := letterhead.New(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer transport.Close()
 	defer func() {
 		client := &kafka.Client{Addr: kafka.TCP(brokers...)}
-		client.DeleteTopics(context.WithoutCancel(ctx), &kafka.DeleteTopicsRequest{Topics: []string{cfg.Topic(broker.Ledger)}})
+		client.DeleteTopics(context.WithoutCancel(ctx), &kafka.DeleteTopicsRequest{Topics: []string{cfg.KafkaTopic(broker.Ledger)}})
 	}()
 	accounts := []string{"one", "two", "three"}
 	for _, account := range accounts {
@@ -84,7 +84,7 @@ func follow(t *testing.T, brokers []string) {
 	lines, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(reading, brokers, cfg.Topic(broker.Ledger), prefix+"example", out)
+		ended <- run(reading, brokers, cfg.KafkaTopic(broker.Ledger), prefix+"example", out)
 		out.Close()
 	}()
 	want := map[string][]string{}

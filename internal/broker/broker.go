@@ -22,19 +22,19 @@ var (
 	// be delivered.
 	ErrClosed = errors.New("broker is closed")
 	// ErrNotNow is what a Handler returns if the message is fine but a dependency is unavailable. The
-	// message returns to its lane and is redelivered, without a limit.
+	// message returns to its topic and is redelivered, without a limit.
 	ErrNotNow = errors.New("cannot be handled now")
 	// ErrInvalid means that the message lacks an id or a key, or exceeds a limit. Nothing was
 	// published.
 	ErrInvalid = errors.New("invalid message")
 )
 
-// Metadata keys that are added to a poison message.
+// Metadata keys that are added to a dead letter.
 const (
 	// MetaReason is the error of the last attempt.
 	MetaReason = "set_aside_reason"
-	// MetaLane is the lane that the message was taken from.
-	MetaLane = "set_aside_lane"
+	// MetaTopic is the topic that the message was taken from.
+	MetaTopic = "set_aside_lane"
 	// MetaGroup is the group that could not handle the message.
 	MetaGroup = "set_aside_group"
 )
@@ -70,23 +70,23 @@ type Handler func(ctx context.Context, m Message) error
 
 // Port is a broker.
 type Port interface {
-	// Publish sends messages to a lane, in order, and returns when all of them are safe. It waits
-	// while the lane is full. After an error other than ErrInvalid some of the messages, from the
+	// Publish sends messages to a topic, in order, and returns when all of them are safe. It waits
+	// while the topic is full. After an error other than ErrInvalid some of the messages, from the
 	// first on, may have been published: publish all of them again.
 	//
 	// Errors: ErrInvalid (nothing was published), ErrClosed, ctx.Err(), or an error of the transport.
-	Publish(ctx context.Context, lane string, messages ...Message) error
+	Publish(ctx context.Context, topic string, messages ...Message) error
 
-	// Subscribe handles a lane's messages as a member of a group until ctx ends, then waits for
+	// Subscribe handles a topic's messages as a member of a group until ctx ends, then waits for
 	// running handlers and returns nil. Errors: ErrClosed, or an error of the transport.
-	Subscribe(ctx context.Context, lane, group string, handle Handler) error
+	Subscribe(ctx context.Context, topic, group string, handle Handler) error
 
 	// Close rejects new messages, ends all subscriptions, waits for running handlers and releases the
 	// transport.
 	Close() error
 }
 
-// PoisonLane returns the name of the lane for messages of a lane that could not be handled.
-func PoisonLane(lane string) string { return lane + poisonSuffix }
+// DeadLetterTopic returns the name of the topic for messages of a topic that could not be handled.
+func DeadLetterTopic(topic string) string { return topic + deadLetterSuffix }
 
-const poisonSuffix = ".poison"
+const deadLetterSuffix = ".poison"

@@ -17,7 +17,7 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultRetries is how often a message is retried before it is quarantined.
+	// DefaultRetries is how often a message is retried before it is dead-lettered.
 	DefaultRetries = 3
 	// DefaultRetryAfter is the wait before the first retry; each further wait is retryGrowth times
 	// longer.
@@ -29,10 +29,10 @@ const (
 
 const (
 	retryGrowth = 3.0
-	// maxConfigRetries limits Config.Retries: one message must not block a lane for minutes.
+	// maxConfigRetries limits Config.Retries: one message must not block a topic for minutes.
 	maxConfigRetries = 20
-	// maxReasonBytes limits the recorded reason of a poison message: the message must fit into its
-	// lane.
+	// maxReasonBytes limits the recorded reason of a dead letter: the message must fit into its
+	// topic.
 	maxReasonBytes = 2 << 10
 	// metaKey carries a message's key through transports that support metadata only.
 	metaKey = "letterhead_key"
@@ -55,7 +55,7 @@ func KeyOf(m *message.Message) string { return m.Metadata.Get(metaKey) }
 
 // Config configures a Bus.
 type Config struct {
-	// Retries is how often a message is retried before it is quarantined (DefaultRetries).
+	// Retries is how often a message is retried before it is dead-lettered (DefaultRetries).
 	Retries int
 	// RetryAfter is the wait before the first retry (DefaultRetryAfter).
 	RetryAfter time.Duration
@@ -119,7 +119,7 @@ func New(cfg Config, transport Transport) (*Bus, error) {
 	}
 	b := &Bus{cfg: cfg, transport: transport, handled: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "letterhead_broker_messages_total",
-		Help: "Messages handled, by lane, group and result: acknowledged, retried, set_aside, returned.",
+		Help: "Messages handled, by topic (label lane), group and result: acknowledged, retried, set_aside, returned.",
 	}, []string{"lane", "group", "result"})}
 	// Subscriptions outlive this call; Close ends them.
 	b.ending, b.end = context.WithCancel(context.Background())
@@ -130,11 +130,11 @@ func New(cfg Config, transport Transport) (*Bus, error) {
 }
 
 // Publish implements Port.
-func (b *Bus) Publish(ctx context.Context, lane string, messages ...Message) error {
+func (b *Bus) Publish(ctx context.Context, topic string, messages ...Message) error {
 	out := make([]*message.Message, len(messages))
 	for i, m := range messages {
 		if err := m.Validate(); err != nil {
-			return fmt.Errorf("publish to %s: %w", lane, err)
+			return fmt.Errorf("publish to %s: %w", topic, err)
 		}
 		w := message.NewMessageWithContext(ctx, m.ID, m.Payload)
 		for k, v := range m.Metadata {
@@ -144,19 +144,19 @@ func (b *Bus) Publish(ctx context.Context, lane string, messages ...Message) err
 		out[i] = w
 	}
 	if err := b.enter(); err != nil {
-		return fmt.Errorf("publish to %s: %w", lane, err)
+		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
 	defer b.running.Done()
-	if err := b.transport.Publish(lane, out...); err != nil {
-		return fmt.Errorf("publish to %s: %w", lane, err)
+	if err := b.transport.Publish(topic, out...); err != nil {
+		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
 	return nil
 }
 
 // Subscribe implements Port.
-func (b *Bus) Subscribe(ctx context.Context, lane, group string, handle Handler) error {
+func (b *Bus) Subscribe(ctx context.Context, topic, group string, handle Handler) error {
 	if err := b.enter(); err != nil {
-		return fmt.Errorf("subscribe to %s: %w", lane, err)
+		return fmt.Errorf("subscribe to %s: %w", topic, err)
 	}
 	defer b.running.Done()
 	ctx, cancel := context.WithCancel(ctx)
@@ -165,20 +165,20 @@ func (b *Bus) Subscribe(ctx context.Context, lane, group string, handle Handler)
 
 	subscriber, err := b.transport.Group(group)
 	if err != nil {
-		return fmt.Errorf("subscribe %s to %s: %w", group, lane, err)
+		return fmt.Errorf("subscribe %s to %s: %w", group, topic, err)
 	}
-	in, err := subscriber.Subscribe(ctx, lane)
+	in, err := subscriber.Subscribe(ctx, topic)
 	if err != nil {
-		return fmt.Errorf("subscribe %s to %s: %w", group, lane, err)
+		return fmt.Errorf("subscribe %s to %s: %w", group, topic, err)
 	}
-	process, err := b.chain(ctx, lane, group, handle)
+	process, err := b.chain(ctx, topic, group, handle)
 	if err != nil {
-		return fmt.Errorf("subscribe %s to %s: %w", group, lane, err)
+		return fmt.Errorf("subscribe %s to %s: %w", group, topic, err)
 	}
 	// The transport delivers one message per key at a time, which limits the number of handlers.
 	var handlers sync.WaitGroup
 	for m := range in {
-		handlers.Go(func() { b.settle(m, lane, group, process) })
+		handlers.Go(func() { b.settle(m, topic, group, process) })
 	}
 	handlers.Wait()
 	return nil
@@ -186,13 +186,13 @@ func (b *Bus) Subscribe(ctx context.Context, lane, group string, handle Handler)
 
 // chain wraps the middleware around a handler. The poison middleware is outside the retries: the other
 // way round nothing would ever be retried.
-func (b *Bus) chain(ctx context.Context, lane, group string, handle Handler) (message.HandlerFunc, error) {
+func (b *Bus) chain(ctx context.Context, topic, group string, handle Handler) (message.HandlerFunc, error) {
 	// An error because the subscription ended, or because a dependency is unavailable, does not make a
 	// message bad.
 	bad := func(err error) bool {
 		return ctx.Err() == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrNotNow)
 	}
-	setAside, err := middleware.PoisonQueueWithFilter(poisoner{b, lane, group}, PoisonLane(lane), bad)
+	deadLetter, err := middleware.PoisonQueueWithFilter(deadLetterer{b, topic, group}, DeadLetterTopic(topic), bad)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (b *Bus) chain(ctx context.Context, lane, group string, handle Handler) (me
 		ShouldRetry: func(p middleware.RetryParams) bool {
 			again := bad(p.Err) && !errors.Is(p.Err, ErrUnreadable)
 			if again && p.RetryNum < b.cfg.Retries {
-				b.handled.WithLabelValues(lane, group, "retried").Inc()
+				b.handled.WithLabelValues(topic, group, "retried").Inc()
 			}
 			return again
 		},
@@ -217,19 +217,19 @@ func (b *Bus) chain(ctx context.Context, lane, group string, handle Handler) (me
 		}
 		return nil, handle(m.Context(), received(m))
 	}
-	return setAside(retry.Middleware(middleware.Recoverer(h))), nil
+	return deadLetter(retry.Middleware(middleware.Recoverer(h))), nil
 }
 
 // settle handles one message and acks or nacks it.
-func (b *Bus) settle(m *message.Message, lane, group string, process message.HandlerFunc) {
+func (b *Bus) settle(m *message.Message, topic, group string, process message.HandlerFunc) {
 	_, err := process(m)
 	if err != nil {
-		b.handled.WithLabelValues(lane, group, "returned").Inc()
-		b.cfg.Logger.Info("message returned to its lane", "lane", lane, "group", group, "message_id", m.UUID, "error", err)
+		b.handled.WithLabelValues(topic, group, "returned").Inc()
+		b.cfg.Logger.Info("message returned to its topic", "topic", topic, "group", group, "message_id", m.UUID, "error", err)
 		m.Nack()
 		return
 	}
-	b.handled.WithLabelValues(lane, group, "acknowledged").Inc()
+	b.handled.WithLabelValues(topic, group, "acknowledged").Inc()
 	m.Ack()
 }
 
@@ -258,14 +258,14 @@ func (b *Bus) enter() error {
 	return nil
 }
 
-// poisoner publishes a message that could not be handled to its poison lane. The middleware's own
+// deadLetterer publishes a message that could not be handled to its dead-letter topic. The middleware's own
 // metadata needs watermill's router; ours contains the same.
-type poisoner struct {
-	bus         *Bus
-	lane, group string
+type deadLetterer struct {
+	bus          *Bus
+	topic, group string
 }
 
-func (p poisoner) Publish(topic string, messages ...*message.Message) error {
+func (p deadLetterer) Publish(to string, messages ...*message.Message) error {
 	for _, m := range messages {
 		reason := m.Metadata.Get(middleware.ReasonForPoisonedKey)
 		out := message.NewMessageWithContext(m.Context(), m.UUID, m.Payload)
@@ -274,18 +274,18 @@ func (p poisoner) Publish(topic string, messages ...*message.Message) error {
 		}
 		out.Metadata.Set(metaKey, KeyOf(m))
 		out.Metadata.Set(MetaReason, clip(reason, maxReasonBytes))
-		out.Metadata.Set(MetaLane, p.lane)
+		out.Metadata.Set(MetaTopic, p.topic)
 		out.Metadata.Set(MetaGroup, p.group)
-		if err := p.bus.transport.Publish(topic, out); err != nil {
+		if err := p.bus.transport.Publish(to, out); err != nil {
 			return err
 		}
-		p.bus.handled.WithLabelValues(p.lane, p.group, "set_aside").Inc()
-		p.bus.cfg.Logger.Error("message is set aside", "lane", p.lane, "group", p.group, "message_id", m.UUID, "error", reason)
+		p.bus.handled.WithLabelValues(p.topic, p.group, "set_aside").Inc()
+		p.bus.cfg.Logger.Error("message is dead-lettered", "topic", p.topic, "group", p.group, "message_id", m.UUID, "error", reason)
 	}
 	return nil
 }
 
-func (poisoner) Close() error { return nil }
+func (deadLetterer) Close() error { return nil }
 
 // received converts a delivered message to a Message, without the internal metadata keys.
 func received(m *message.Message) Message {
@@ -301,4 +301,4 @@ func received(m *message.Message) Message {
 	return out
 }
 
-var _ message.Publisher = poisoner{}
+var _ message.Publisher = deadLetterer{}

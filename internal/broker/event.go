@@ -7,14 +7,14 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Lanes of work. A separate relay reads each from the log, so that live work never queues behind bulk
+// Topics of work. A separate relay reads each from the log, so that live work never queues behind bulk
 // work.
 const (
 	CrawlLive    = "crawl.live"
 	CrawlRefresh = "crawl.refresh"
 )
 
-// Lanes of record: copies of events for external consumers, on a broker that retains them.
+// Topics of record: copies of events for external consumers, on a broker that retains them.
 const (
 	// Ledger carries the events of account and usage streams.
 	Ledger = "ledger"

@@ -156,7 +156,7 @@ func FuzzEventType(f *testing.F) {
 	})
 }
 
-// A lane of record carries the whole event.
+// A topic of record carries the whole event.
 func TestRecord_CarriesWholeEvent(t *testing.T) {
 	r := recorded(t)
 	r.Metadata.CausationID, r.Metadata.Hash = "caused", strings.Repeat("ab", 32)

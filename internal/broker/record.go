@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Additional metadata of a message of a lane of record. With the metadata of every event message and
+// Additional metadata of a message of a topic of record. With the metadata of every event message and
 // the payload it contains the whole event: it can be compared with the log's, and the hash chain of an
 // account can be recomputed. Empty values are omitted. docs/events.md describes each of them.
 const (
@@ -46,7 +46,7 @@ func Record(r eventlog.Recorded) Message {
 	return Message{ID: r.ID.String(), Key: r.Stream, Payload: r.Data, Metadata: meta}
 }
 
-// Recorded returns the event that a message of a lane of record carries. Errors: ErrInvalid, with the
+// Recorded returns the event that a message of a topic of record carries. Errors: ErrInvalid, with the
 // reason.
 func Recorded(m Message) (eventlog.Recorded, error) {
 	var r eventlog.Recorded

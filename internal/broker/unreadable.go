@@ -7,7 +7,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 )
 
-// ErrUnreadable means that no Bus published the message. It is quarantined immediately; no handler
+// ErrUnreadable means that no Bus published the message. It is dead-lettered immediately; no handler
 // sees it.
 var ErrUnreadable = errors.New("not a message of this broker")
 
@@ -17,9 +17,9 @@ const MetaBytes = "set_aside_bytes"
 // metaUnreadable marks a message that a transport could not read, with the reason.
 const metaUnreadable = "letterhead_unreadable"
 
-// Unreadable returns the message that a transport delivers in place of one in a lane that no Bus
-// published. The Bus quarantines it with the reason. id and key must not be empty; the payload is
-// truncated to MaxPayloadBytes, so that it always fits into the poison lane.
+// Unreadable returns the message that a transport delivers in place of one in a topic that no Bus
+// published. The Bus dead-letters it with the reason. id and key must not be empty; the payload is
+// truncated to MaxPayloadBytes, so that it always fits into the dead-letter topic.
 func Unreadable(id, key string, payload []byte, reason string) *message.Message {
 	m := message.NewMessage(id, payload)
 	m.Metadata.Set(metaKey, clip(key, MaxKeyBytes))

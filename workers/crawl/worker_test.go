@@ -398,7 +398,7 @@ func TestWorker_InvalidMessage_IsDeadLettered(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error, 1)
 		go func() {
-			gone <- o.bus.Subscribe(ctx, broker.PoisonLane(broker.CrawlLive), "inspection", func(_ context.Context, m broker.Message) error {
+			gone <- o.bus.Subscribe(ctx, broker.DeadLetterTopic(broker.CrawlLive), "inspection", func(_ context.Context, m broker.Message) error {
 				aside <- m
 				return nil
 			})

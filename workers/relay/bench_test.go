@@ -28,8 +28,8 @@ type counting struct {
 	all  chan struct{}
 }
 
-func (c *counting) Publish(ctx context.Context, lane string, m ...broker.Message) error {
-	err := c.Publisher.Publish(ctx, lane, m...)
+func (c *counting) Publish(ctx context.Context, topic string, m ...broker.Message) error {
+	err := c.Publisher.Publish(ctx, topic, m...)
 	if err == nil {
 		if c.left -= len(m); c.left == 0 {
 			close(c.all)
@@ -38,7 +38,7 @@ func (c *counting) Publish(ctx context.Context, lane string, m ...broker.Message
 	return err
 }
 
-// BenchmarkRelayToKafka copies a log of charges (SQLite) to the ledger lane of a real Kafka.
+// BenchmarkRelayToKafka copies a log of charges (SQLite) to the ledger topic of a real Kafka.
 func BenchmarkRelayToKafka(b *testing.B) {
 	const appends, each = 100, 1000
 	folder := b.TempDir()
@@ -73,15 +73,15 @@ func BenchmarkRelayToKafka(b *testing.B) {
 	var took time.Duration
 	runs := 0
 	for b.Loop() {
-		cfg := kafka.Config{Brokers: brokers, TopicPrefix: "test-" + strings.ToLower(rand.Text()[:10]) + ".", Lanes: []kafka.Lane{{Name: broker.Ledger, Record: true}}}
+		cfg := kafka.Config{Brokers: brokers, TopicPrefix: "test-" + strings.ToLower(rand.Text()[:10]) + ".", Topics: []kafka.Topic{{Name: broker.Ledger, Record: true}}}
 		transport, err := kafka.New(b.Context(), cfg)
 		if err != nil {
 			b.Fatal(err)
 		}
 		to := &counting{transport.Records(), appends * each, make(chan struct{})}
-		lane := relay.RecordLanes(to)[0]
-		lane.Topic = broker.Ledger
-		r, err := relay.New(relay.Config{Lanes: []relay.Lane{lane}}, log, to, unsaved{positions})
+		topic := relay.RecordTopics(to)[0]
+		topic.Name = broker.Ledger
+		r, err := relay.New(relay.Config{Topics: []relay.Topic{topic}}, log, to, unsaved{positions})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func BenchmarkRelayToKafka(b *testing.B) {
 		stop()
 		<-ended
 		transport.Close()
-		(&kafkago.Client{Addr: kafkago.TCP(brokers...)}).DeleteTopics(b.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{cfg.Topic(broker.Ledger)}})
+		(&kafkago.Client{Addr: kafkago.TCP(brokers...)}).DeleteTopics(b.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{cfg.KafkaTopic(broker.Ledger)}})
 	}
 	b.ReportMetric(float64(runs*appends*each)/took.Seconds(), "events/s")
 }

@@ -53,8 +53,8 @@ func TestAFailingBrokerStopsNothingForGood(t *testing.T) {
 	request(t, log, brand.LaneLive, all...)
 	request(t, log, brand.LaneRefresh, "other.com")
 	failures := 0
-	to.failing(func(lane string, m []broker.Message) error {
-		if lane == broker.CrawlLive && failures < 3 {
+	to.failing(func(topic string, m []broker.Message) error {
+		if topic == broker.CrawlLive && failures < 3 {
 			failures++
 			return errors.New("broker is away")
 		}
@@ -62,10 +62,10 @@ func TestAFailingBrokerStopsNothingForGood(t *testing.T) {
 	})
 	run(t, log, to, newPositions(t), relay.Config{RetryAfter: time.Millisecond})
 	if got := to.keys(broker.CrawlLive, 40); !slices.Equal(got, streams(all...)) {
-		t.Errorf("live lane after failures: %v", got)
+		t.Errorf("live topic after failures: %v", got)
 	}
 	if got := to.keys(broker.CrawlRefresh, 1); !slices.Equal(got, streams("other.com")) {
-		t.Errorf("refresh lane: %v", got)
+		t.Errorf("refresh topic: %v", got)
 	}
 }
 
@@ -76,10 +76,10 @@ func TestWhatCannotBeSavedIsNotRepeated(t *testing.T) {
 	stop := run(t, log, to, positions, relay.Config{SaveEvery: time.Nanosecond, RetryAfter: time.Millisecond, Logger: output.Logger()})
 	all := domains("d", 30)
 	for i, d := range all {
-		if i == len(all)/2 { // nor is it repeated when the lane restarts
+		if i == len(all)/2 { // nor is it repeated when the topic restarts
 			refused := false
-			to.failing(func(lane string, _ []broker.Message) error {
-				if refused || lane != broker.CrawlLive {
+			to.failing(func(topic string, _ []broker.Message) error {
+				if refused || topic != broker.CrawlLive {
 					return nil
 				}
 				refused = true
@@ -112,28 +112,28 @@ func TestLiveWorkIsTriedAgainSoon(t *testing.T) {
 		var mu sync.Mutex
 		tries := map[string][]time.Time{}
 		left := map[string]int{broker.CrawlLive: 12, broker.CrawlRefresh: 12}
-		to.failing(func(lane string, _ []broker.Message) error {
+		to.failing(func(topic string, _ []broker.Message) error {
 			mu.Lock()
 			defer mu.Unlock()
-			tries[lane] = append(tries[lane], time.Now())
-			if left[lane]--; left[lane] >= 0 {
+			tries[topic] = append(tries[topic], time.Now())
+			if left[topic]--; left[topic] >= 0 {
 				return errors.New("broker is away")
 			}
 			return nil
 		})
-		longest := func(lane string) (most time.Duration) {
+		longest := func(topic string) (most time.Duration) {
 			mu.Lock()
 			defer mu.Unlock()
-			for i, at := range tries[lane][1:] {
-				most = max(most, at.Sub(tries[lane][i]))
+			for i, at := range tries[topic][1:] {
+				most = max(most, at.Sub(tries[topic][i]))
 			}
 			return most
 		}
 		stop := run(t, log, to, newPositions(t), relay.Config{})
 		request(t, log, brand.LaneLive, "live.com")
 		request(t, log, brand.LaneRefresh, "refresh.com")
-		for _, lane := range []string{broker.CrawlLive, broker.CrawlRefresh} {
-			for len(to.published(lane)) == 0 {
+		for _, topic := range []string{broker.CrawlLive, broker.CrawlRefresh} {
+			for len(to.published(topic)) == 0 {
 				<-to.arrive
 			}
 		}
@@ -167,12 +167,12 @@ func TestADamagedRequestIsSkipped(t *testing.T) {
 	registry, output := prometheus.NewPedanticRegistry(), testwait.NewLines()
 	run(t, log, to, newPositions(t), relay.Config{Registerer: registry, Logger: output.Logger()})
 	if got := to.keys(broker.CrawlLive, 2); !slices.Equal(got, streams("first.com", "second.com")) {
-		t.Errorf("live lane: %v", got)
+		t.Errorf("live topic: %v", got)
 	}
 	to.keys(broker.CrawlRefresh, 1)
-	output.Wait(t, 2, "stream=brand-bad.com") // in each lane: it is unknown which one it belongs to
+	output.Wait(t, 2, "stream=brand-bad.com") // in each topic: it is unknown which one it belongs to
 	if n := total(t, registry, "letterhead_relay_skipped_total"); n != 2 {
-		t.Errorf("%v events were counted as skipped, want one in each lane", n)
+		t.Errorf("%v events were counted as skipped, want one in each topic", n)
 	}
 }
 
@@ -202,8 +202,8 @@ func TestARequestOfANewerReleaseEndsTheRelay(t *testing.T) {
 	}
 	raw(t, log, "newer.com", 1000, `{}`)
 	request(t, log, brand.LaneLive, "second.com")
-	only := relay.CrawlLanes()[:1]
-	ended, _ := start(t, log, to, positions, relay.Config{Lanes: only})
+	only := relay.CrawlTopics()[:1]
+	ended, _ := start(t, log, to, positions, relay.Config{Topics: only})
 	if err := testwait.Receive(t, ended, "the end of Run"); !errors.Is(err, eventschemas.ErrUnknownVersion) || !strings.Contains(err.Error(), "CrawlRequested") {
 		t.Errorf("Run: %v, want eventschemas.ErrUnknownVersion of a CrawlRequested", err)
 	}
@@ -220,9 +220,9 @@ func TestWhatFailsForNowIsNotPassedOver(t *testing.T) {
 	log, to := openLog(t), newTap(t)
 	request(t, log, brand.LaneLive, "first.com", "second.com", "third.com")
 	broken := make(chan struct{})
-	lane := relay.CrawlLanes()[0]
-	plain := lane.Message
-	lane.Message = func(r eventlog.Recorded) (broker.Message, bool, error) {
+	topic := relay.CrawlTopics()[0]
+	plain := topic.Message
+	topic.Message = func(r eventlog.Recorded) (broker.Message, bool, error) {
 		select {
 		case <-broken:
 		default:
@@ -232,7 +232,7 @@ func TestWhatFailsForNowIsNotPassedOver(t *testing.T) {
 		}
 		return plain(r)
 	}
-	run(t, log, to, newPositions(t), relay.Config{Lanes: []relay.Lane{lane}, RetryAfter: time.Millisecond})
+	run(t, log, to, newPositions(t), relay.Config{Topics: []relay.Topic{topic}, RetryAfter: time.Millisecond})
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("first.com")) {
 		t.Fatalf("before the event that failed: %v", got)
 	}
@@ -244,8 +244,8 @@ func TestWhatFailsForNowIsNotPassedOver(t *testing.T) {
 
 func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 	log, to, positions := openLog(t), newTap(t), newPositions(t)
-	for _, lane := range relay.CrawlLanes() {
-		if err := positions.Save(t.Context(), lane.Checkpoint(), 1<<40); err != nil {
+	for _, topic := range relay.CrawlTopics() {
+		if err := positions.Save(t.Context(), topic.Checkpoint(), 1<<40); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -261,17 +261,17 @@ func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 
 // The new log is shorter, so Save would have no effect for a long time.
 func TestACheckpointPastTheLogIsPutBackForTheNextLeader(t *testing.T) {
-	log, positions, lane := openLog(t), newPositions(t), relay.CrawlLanes()[0]
-	if err := positions.Save(t.Context(), lane.Checkpoint(), 1<<40); err != nil {
+	log, positions, topic := openLog(t), newPositions(t), relay.CrawlTopics()[0]
+	if err := positions.Save(t.Context(), topic.Checkpoint(), 1<<40); err != nil {
 		t.Fatal(err)
 	}
 	request(t, log, brand.LaneLive, "old.com")
 	first := newTap(t)
-	stop := run(t, log, first, positions, relay.Config{Lanes: []relay.Lane{lane}})
+	stop := run(t, log, first, positions, relay.Config{Topics: []relay.Topic{topic}})
 	bound, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for { // until it has begun: before that, the end of the log is not recorded
-		at, _, err := positions.Load(bound, lane.Checkpoint())
+		at, _, err := positions.Load(bound, topic.Checkpoint())
 		if err != nil {
 			t.Fatal("the checkpoint stays past the log: ", err)
 		}
@@ -284,7 +284,7 @@ func TestACheckpointPastTheLogIsPutBackForTheNextLeader(t *testing.T) {
 	stop()
 	request(t, log, brand.LaneLive, "between.com") // no node leads
 	second := newTap(t)
-	run(t, log, second, positions, relay.Config{Lanes: []relay.Lane{lane}})
+	run(t, log, second, positions, relay.Config{Topics: []relay.Topic{topic}})
 	if got := second.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("between.com")) {
 		t.Errorf("the next leader published %v", got)
 	}
@@ -292,9 +292,9 @@ func TestACheckpointPastTheLogIsPutBackForTheNextLeader(t *testing.T) {
 
 func TestNothingIsPassedOverWhileTheCheckpointCannotBePutBack(t *testing.T) {
 	log, to := openLog(t), newTap(t)
-	lanes := relay.CrawlLanes()[:1]
+	topics := relay.CrawlTopics()[:1]
 	saved := newPositions(t)
-	if err := saved.Save(t.Context(), lanes[0].Checkpoint(), 1<<40); err != nil {
+	if err := saved.Save(t.Context(), topics[0].Checkpoint(), 1<<40); err != nil {
 		t.Fatal(err)
 	}
 	tried, failures := make(chan struct{}, 1), 3
@@ -307,7 +307,7 @@ func TestNothingIsPassedOverWhileTheCheckpointCannotBePutBack(t *testing.T) {
 		return failures >= 0
 	}
 	request(t, log, brand.LaneLive, "old.com")
-	run(t, log, to, positions, relay.Config{Lanes: lanes, RetryAfter: 100 * time.Millisecond})
+	run(t, log, to, positions, relay.Config{Topics: topics, RetryAfter: 100 * time.Millisecond})
 	testwait.Receive(t, tried, "the checkpoint to be put back")
 	request(t, log, brand.LaneLive, "new.com")
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
@@ -319,7 +319,7 @@ func TestAClosedBrokerEndsTheRelay(t *testing.T) {
 	log, to := openLog(t), newBus(t)
 	to.Close()
 	ended, _ := start(t, log, to, newPositions(t), relay.Config{})
-	request(t, log, brand.LaneLive, "acme.com") // the refresh lane has nothing to publish
+	request(t, log, brand.LaneLive, "acme.com") // the refresh topic has nothing to publish
 	if err := testwait.Receive(t, ended, "the end of Run"); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("Run: %v, want broker.ErrClosed", err)
 	}

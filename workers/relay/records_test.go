@@ -20,27 +20,27 @@ import (
 	"letterhead/workers/relay"
 )
 
-// shelf is a publisher of record lanes that stores everything in memory, as one partition.
+// shelf is a publisher of record topics that stores everything in memory, as one partition.
 type shelf struct {
 	mu     sync.Mutex
-	lanes  map[string][]broker.Message
+	topics map[string][]broker.Message
 	arrive chan struct{}
-	fail   func(lane string, m []broker.Message) error
+	fail   func(topic string, m []broker.Message) error
 }
 
 func newShelf() *shelf {
-	return &shelf{lanes: map[string][]broker.Message{}, arrive: make(chan struct{}, 1)}
+	return &shelf{topics: map[string][]broker.Message{}, arrive: make(chan struct{}, 1)}
 }
 
-func (s *shelf) Publish(_ context.Context, lane string, m ...broker.Message) error {
+func (s *shelf) Publish(_ context.Context, topic string, m ...broker.Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
-		if err := s.fail(lane, m); err != nil {
+		if err := s.fail(topic, m); err != nil {
 			return err
 		}
 	}
-	s.lanes[lane] = append(s.lanes[lane], m...)
+	s.topics[topic] = append(s.topics[topic], m...)
 	select {
 	case s.arrive <- struct{}{}:
 	default:
@@ -48,18 +48,18 @@ func (s *shelf) Publish(_ context.Context, lane string, m ...broker.Message) err
 	return nil
 }
 
-func (s *shelf) held(lane string) []broker.Message {
+func (s *shelf) held(topic string) []broker.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.lanes[lane])
+	return slices.Clone(s.topics[topic])
 }
 
-// wait waits until a lane has n different messages and returns all of it.
-func (s *shelf) wait(t *testing.T, lane string, n int) []broker.Message {
+// wait waits until a topic has n different messages and returns all of it.
+func (s *shelf) wait(t *testing.T, topic string, n int) []broker.Message {
 	t.Helper()
 	deadline := time.After(patience)
 	for {
-		held, ids := s.held(lane), map[string]bool{}
+		held, ids := s.held(topic), map[string]bool{}
 		for _, m := range held {
 			ids[m.ID] = true
 		}
@@ -69,7 +69,7 @@ func (s *shelf) wait(t *testing.T, lane string, n int) []broker.Message {
 		select {
 		case <-s.arrive:
 		case <-deadline:
-			t.Fatalf("lane %s holds %d messages after %s, want %d", lane, len(ids), patience, n)
+			t.Fatalf("topic %s holds %d messages after %s, want %d", topic, len(ids), patience, n)
 		}
 	}
 }
@@ -107,40 +107,40 @@ func usage(t *testing.T, log eventlog.Log, stream string) {
 	}
 }
 
-func TestLanesOfRecordCarryWholeEvents(t *testing.T) {
+func TestRecordTopics_CarryWholeEvents(t *testing.T) {
 	log, to := openLog(t), newShelf()
 	account(t, log, "a", 5)
 	usage(t, log, "usage-a-202611")
 	request(t, log, brand.LaneLive, "acme.com")
 	account(t, log, "b", 5)
-	run(t, log, newTap(t), newPositions(t), relay.Config{Lanes: relay.RecordLanes(to)})
+	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})
 	page, err := log.ReadAll(t.Context(), 0, eventlog.Filter{}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want = map[string][]eventlog.Recorded{}
 	for _, r := range page.Events {
-		lane := broker.Ledger
+		topic := broker.Ledger
 		if strings.HasPrefix(r.Stream, "brand-") {
-			lane = broker.Brands
+			topic = broker.Brands
 		}
-		want[lane] = append(want[lane], r)
+		want[topic] = append(want[topic], r)
 	}
 	if len(want[broker.Ledger]) != 11 || len(want[broker.Brands]) == 0 {
 		t.Fatalf("the log holds %d and %d events", len(want[broker.Ledger]), len(want[broker.Brands]))
 	}
-	for lane, events := range want {
-		for i, m := range to.wait(t, lane, len(events)) {
+	for topic, events := range want {
+		for i, m := range to.wait(t, topic, len(events)) {
 			got, err := broker.Recorded(m)
 			if err != nil || fmt.Sprint(got) != fmt.Sprint(events[i]) || m.Key != events[i].Stream {
-				t.Errorf("%s: event %d is %v, want %v (%v)", lane, i, got, events[i], err)
+				t.Errorf("%s: event %d is %v, want %v (%v)", topic, i, got, events[i], err)
 			}
 		}
 	}
 }
 
-// With several nodes each lane is copied by its leader, which continues where the last one ended.
-func TestALaneIsCopiedByItsLeader(t *testing.T) {
+// With several nodes each topic is copied by its leader, which continues where the last one ended.
+func TestTopic_SeveralNodes_IsCopiedByItsLeader(t *testing.T) {
 	log, to, positions := openLog(t), newShelf(), newPositions(t)
 	account(t, log, "a", 10)
 	type turn struct {
@@ -170,8 +170,8 @@ func TestALaneIsCopiedByItsLeader(t *testing.T) {
 			}
 		}
 	}
-	run(t, log, newTap(t), positions, relay.Config{Lanes: relay.RecordLanes(to), Lead: lead})
-	run(t, log, newTap(t), positions, relay.Config{Lanes: relay.RecordLanes(to), Lead: lead})
+	run(t, log, newTap(t), positions, relay.Config{Topics: relay.RecordTopics(to), Lead: lead})
+	run(t, log, newTap(t), positions, relay.Config{Topics: relay.RecordTopics(to), Lead: lead})
 	for n := 10; n <= 30; n += 10 {
 		ctx, stop := context.WithCancel(t.Context())
 		now := turn{ctx, make(chan struct{})}
@@ -189,11 +189,11 @@ func TestALaneIsCopiedByItsLeader(t *testing.T) {
 }
 
 // verify compares the contents of a shelf with a log.
-func verify(t *testing.T, log eventlog.Log, checkpoint eventlog.Position, lane []broker.Message) (relay.Verified, []relay.Fault) {
+func verify(t *testing.T, log eventlog.Log, checkpoint eventlog.Position, topic []broker.Message) (relay.Verified, []relay.Fault) {
 	t.Helper()
 	var faults []relay.Fault
 	source := func(_ context.Context, do func(int, broker.Message) error) error {
-		for _, m := range lane {
+		for _, m := range topic {
 			if err := do(0, m); err != nil {
 				return err
 			}
@@ -221,10 +221,10 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := newShelf()
-	run(t, log, newTap(t), newPositions(t), relay.Config{Lanes: relay.RecordLanes(to)})
+	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})
 	sound := to.wait(t, broker.Ledger, 211)
 	if found, faults := verify(t, log, head, sound); len(faults) > 0 || found.Equal != 211 || found.Events != 211 || found.Streams != 4 {
-		t.Fatalf("a sound lane: %+v, %v", found, faults)
+		t.Fatalf("a sound topic: %+v, %v", found, faults)
 	}
 	repeated := append(slices.Clone(sound[:150]), sound[100:]...)
 	if found, faults := verify(t, log, head, repeated); len(faults) > 0 || found.Repeats != 50 {
@@ -248,11 +248,11 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	swapped := slices.Clone(sound)
 	swapped[75], swapped[76] = swapped[76], swapped[75]
 	for name, c := range map[string]struct {
-		lane []broker.Message
-		kind string
+		topic []broker.Message
+		kind  string
 	}{
 		"one is gone":        {slices.Delete(slices.Clone(sound), 75, 76), relay.FaultMissing},
-		"the lane is empty":  {nil, relay.FaultMissing},
+		"the topic is empty": {nil, relay.FaultMissing},
 		"two changed places": {swapped, relay.FaultOrder},
 		"other data":         {altered(func(m *broker.Message) { m.Payload[3] ^= 1 }), relay.FaultDifferent},
 		"another id":         {altered(func(m *broker.Message) { m.ID = uuid.NewString() }), relay.FaultDifferent},
@@ -263,7 +263,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 		"no event at all":    {altered(func(m *broker.Message) { delete(m.Metadata, broker.MetaType) }), relay.FaultForeign},
 		"another key":        {altered(func(m *broker.Message) { m.Key = "account-x" }), relay.FaultDifferent},
 	} {
-		_, faults := verify(t, log, head, c.lane)
+		_, faults := verify(t, log, head, c.topic)
 		if !slices.ContainsFunc(faults, func(f relay.Fault) bool { return f.Kind == c.kind }) {
 			t.Errorf("%s: %v, want one that is %s", name, faults, c.kind)
 		}
@@ -271,9 +271,9 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 }
 
 // sound99 returns the position of the hundredth event.
-func sound99(t *testing.T, lane []broker.Message) eventlog.Position {
+func sound99(t *testing.T, topic []broker.Message) eventlog.Position {
 	t.Helper()
-	r, err := broker.Recorded(lane[99])
+	r, err := broker.Recorded(topic[99])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,11 +294,11 @@ func TestVerifyFindsABrokenChain(t *testing.T) {
 	}
 }
 
-// Events that are appended and copied while the lane is read are not faults.
+// Events that are appended and copied while the topic is read are not faults.
 func TestVerifyRunsWhileTheRelayWorks(t *testing.T) {
 	log, to := openLog(t), newShelf()
 	account(t, log, "a", 10)
-	run(t, log, newTap(t), newPositions(t), relay.Config{Lanes: relay.RecordLanes(to)})
+	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})
 	to.wait(t, broker.Ledger, 10)
 	source := func(_ context.Context, do func(int, broker.Message) error) error {
 		account(t, log, "late", 5)

@@ -1,8 +1,8 @@
 // Package relay copies work from the event log to the broker.
 //
 // The log is the outbox: appending a crawl request also publishes it, in one step that cannot fail
-// halfway. A relay reads the log once per lane, publishes the lane's messages in the log's order, and
-// remembers its position. An unavailable broker or log delays a lane until it is back; a full lane
+// halfway. A relay reads the log once per topic, publishes the topic's messages in the log's order, and
+// remembers its position. An unavailable broker or log delays a topic until it is back; a full topic
 // does not delay the others. After a restart a relay begins after the last position it saved, so some
 // messages are published twice; consumers detect them.
 //
@@ -30,14 +30,14 @@ import (
 
 // Limits and defaults.
 const (
-	// maxBatch limits the messages of one Publish, and DefaultRecordBatch those to the record lanes,
+	// maxBatch limits the messages of one Publish, and DefaultRecordBatch those to the record topics,
 	// where a batch costs about as much as a message: large enough to fill a request to each
 	// partition, and limited in memory by maxBytes, because brand records may have 64 KiB.
 	maxBatch           = 256
 	DefaultRecordBatch = 4096
 	// maxBytes limits the payloads of one Publish.
-	maxBytes     = 8 << 20
-	maxLaneBatch = 1 << 16
+	maxBytes      = 8 << 20
+	maxTopicBatch = 1 << 16
 	// DefaultSaveEvery is the minimum interval between saves of a position while events flow.
 	DefaultSaveEvery = time.Second
 	// DefaultRetryAfter is the wait after a failure; it doubles up to maxRetryAfter.
@@ -46,7 +46,7 @@ const (
 	// maxLiveRetryAfter is the longest wait of live work, for which a client waits some seconds at
 	// most.
 	maxLiveRetryAfter = time.Second
-	// saveTime limits one save, including the last, which comes after the end of Run's context. A lane
+	// saveTime limits one save, including the last, which comes after the end of Run's context. A topic
 	// is blocked during a save; saveAgainAfter is the time until the next one if it failed.
 	saveTime       = time.Second
 	saveAgainAfter = 10 * time.Second
@@ -60,10 +60,10 @@ type Log interface {
 
 // Publisher is the part of the broker that a relay uses.
 type Publisher interface {
-	Publish(ctx context.Context, lane string, messages ...broker.Message) error
+	Publish(ctx context.Context, topic string, messages ...broker.Message) error
 }
 
-// Checkpoints remember the position up to which a lane was read, by name.
+// Checkpoints remember the position up to which a topic was read, by name.
 type Checkpoints interface {
 	// Load returns the saved position; found is false if there is none.
 	Load(ctx context.Context, name string) (position eventlog.Position, found bool, err error)
@@ -73,32 +73,32 @@ type Checkpoints interface {
 	Reset(ctx context.Context, name string, position eventlog.Position) error
 }
 
-// Lane is one topic of the broker and the part of the log that belongs to it.
-type Lane struct {
-	Topic string
+// Topic is one topic of the broker and the part of the log that belongs to it.
+type Topic struct {
+	Name string
 	// Filter selects the events that Message gets.
 	Filter eventlog.Filter
-	// Message converts an event to a message; ok is false if it belongs to another lane. After
+	// Message converts an event to a message; ok is false if it belongs to another topic. After
 	// eventschemas.ErrDamaged the event is skipped, after ErrUnknownType and ErrUnknownVersion the
 	// relay ends; after any other error the event is retried.
 	Message func(r eventlog.Recorded) (m broker.Message, ok bool, err error)
 	// MaxRetryAfter is the longest wait after a failure; 30 s when 0.
 	MaxRetryAfter time.Duration
-	// To is the publisher of the lane's messages; nil is the Relay's broker.
+	// To is the publisher of the topic's messages; nil is the Relay's broker.
 	To Publisher
 	// Batch is the maximum number of messages per publish; 256 when 0.
 	Batch int
 }
 
-// Checkpoint is the name under which a lane's position is saved.
-func (l Lane) Checkpoint() string { return "relay " + l.Topic }
+// Checkpoint is the name under which a topic's position is saved.
+func (t Topic) Checkpoint() string { return "relay " + t.Name }
 
-// CrawlLanes returns the two lanes of crawl work: by the lane of the request, keyed by the brand's
+// CrawlTopics returns the two topics of crawl work: by the priority of the request, keyed by the brand's
 // stream.
-func CrawlLanes() []Lane {
-	lane := func(topic, name string, maxRetryAfter time.Duration) Lane {
-		return Lane{
-			Topic:         topic,
+func CrawlTopics() []Topic {
+	of := func(topic, priority string, maxRetryAfter time.Duration) Topic {
+		return Topic{
+			Name:          topic,
 			MaxRetryAfter: maxRetryAfter,
 			Filter:        eventlog.Filter{EventTypes: []string{eventschemas.CrawlRequested{}.EventType()}},
 			Message: func(r eventlog.Recorded) (broker.Message, bool, error) {
@@ -107,7 +107,7 @@ func CrawlLanes() []Lane {
 					return broker.Message{}, false, err
 				}
 				request, ok := ev.(eventschemas.CrawlRequested)
-				if !ok || request.Lane != name {
+				if !ok || request.Lane != priority {
 					return broker.Message{}, false, nil
 				}
 				// The stream's name is never empty, whatever the event's body contains; without a key
@@ -116,28 +116,28 @@ func CrawlLanes() []Lane {
 			},
 		}
 	}
-	return []Lane{lane(broker.CrawlLive, brand.LaneLive, maxLiveRetryAfter), lane(broker.CrawlRefresh, brand.LaneRefresh, maxRetryAfter)}
+	return []Topic{of(broker.CrawlLive, brand.LaneLive, maxLiveRetryAfter), of(broker.CrawlRefresh, brand.LaneRefresh, maxRetryAfter)}
 }
 
-// RecordLanes returns the two record lanes: all events of account and usage streams (ledger), and all
+// RecordTopics returns the two record topics: all events of account and usage streams (ledger), and all
 // events of brand streams (brands), keyed by their streams. They have their own publisher. Events are
 // copied unchanged, including those unknown to this release. No personal data is copied, because
 // events contain none.
-func RecordLanes(to Publisher) []Lane {
-	lane := func(topic string, prefixes ...string) Lane {
-		return Lane{
-			Topic: topic, To: to, Batch: DefaultRecordBatch,
+func RecordTopics(to Publisher) []Topic {
+	of := func(topic string, prefixes ...string) Topic {
+		return Topic{
+			Name: topic, To: to, Batch: DefaultRecordBatch,
 			Filter:  eventlog.Filter{StreamPrefixes: prefixes},
 			Message: func(r eventlog.Recorded) (broker.Message, bool, error) { return broker.Record(r), true, nil },
 		}
 	}
-	return []Lane{lane(broker.Ledger, LedgerStreams()...), lane(broker.Brands, BrandStreams()...)}
+	return []Topic{of(broker.Ledger, LedgerStreams()...), of(broker.Brands, BrandStreams()...)}
 }
 
-// LedgerStreams returns the prefixes of the streams whose events are in the ledger lane.
+// LedgerStreams returns the prefixes of the streams whose events are in the ledger topic.
 func LedgerStreams() []string { return []string{account.StreamPrefix, usage.StreamPrefix} }
 
-// BrandStreams returns the prefixes of the streams whose events are in the brands lane.
+// BrandStreams returns the prefixes of the streams whose events are in the brands topic.
 func BrandStreams() []string { return []string{brand.StreamPrefix} }
 
 // Lead runs do while this process is the leader for the name, and again whenever it becomes the leader
@@ -147,9 +147,9 @@ type Lead func(ctx context.Context, name string, do func(ctx context.Context) er
 
 // Config configures a Relay.
 type Config struct {
-	Lanes []Lane // CrawlLanes when nil
-	// Lead ensures that one node copies a lane at a time, by the name of its checkpoint; nil: this one
-	// always does. It only avoids repeats: two nodes that copy the same lane for a while publish some
+	Topics []Topic // CrawlTopics when nil
+	// Lead ensures that one node copies a topic at a time, by the name of its checkpoint; nil: this one
+	// always does. It only avoids repeats: two nodes that copy the same topic for a while publish some
 	// messages twice.
 	Lead       Lead
 	SaveEvery  time.Duration // DefaultSaveEvery
@@ -160,8 +160,8 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.Lanes == nil {
-		c.Lanes = CrawlLanes()
+	if c.Topics == nil {
+		c.Topics = CrawlTopics()
 	}
 	if c.SaveEvery == 0 {
 		c.SaveEvery = DefaultSaveEvery
@@ -181,19 +181,19 @@ func (c *Config) setDefaults() {
 func (c Config) Validate() error {
 	var errs []error
 	seen := map[string]bool{}
-	for _, l := range c.Lanes {
-		if l.Topic == "" || l.Message == nil {
-			errs = append(errs, errors.New("relay: Lanes: a lane needs a Topic and a Message"))
+	for _, t := range c.Topics {
+		if t.Name == "" || t.Message == nil {
+			errs = append(errs, errors.New("relay: Topics: a topic needs a Name and a Message"))
 		}
-		if seen[l.Topic] {
-			errs = append(errs, fmt.Errorf("relay: Lanes: %s is there twice", l.Topic))
+		if seen[t.Name] {
+			errs = append(errs, fmt.Errorf("relay: Topics: %s is listed twice", t.Name))
 		}
-		seen[l.Topic] = true
-		if l.Batch < 0 || l.Batch > maxLaneBatch {
-			errs = append(errs, fmt.Errorf("relay: Lanes: Batch of %s is %d, must be 0 to %d", l.Topic, l.Batch, maxLaneBatch))
+		seen[t.Name] = true
+		if t.Batch < 0 || t.Batch > maxTopicBatch {
+			errs = append(errs, fmt.Errorf("relay: Topics: Batch of %s is %d, must be 0 to %d", t.Name, t.Batch, maxTopicBatch))
 		}
-		if l.MaxRetryAfter < 0 {
-			errs = append(errs, fmt.Errorf("relay: Lanes: MaxRetryAfter of %s is %s, must not be negative", l.Topic, l.MaxRetryAfter))
+		if t.MaxRetryAfter < 0 {
+			errs = append(errs, fmt.Errorf("relay: Topics: MaxRetryAfter of %s is %s, must not be negative", t.Name, t.MaxRetryAfter))
 		}
 	}
 	if c.SaveEvery < 0 {
@@ -205,7 +205,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Relay copies the lanes of its configuration.
+// Relay copies the topics of its configuration.
 type Relay struct {
 	cfg         Config
 	log         Log
@@ -229,16 +229,16 @@ func New(cfg Config, log Log, to Publisher, checkpoints Checkpoints) (*Relay, er
 	r := &Relay{
 		cfg: cfg, log: log, to: to, checkpoints: checkpoints,
 		published: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_relay_messages_total", Help: "Messages published, by lane.",
+			Name: "letterhead_relay_messages_total", Help: "Messages published, by topic.",
 		}, []string{"lane"}),
 		position: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "letterhead_relay_position", Help: "Position of the log up to which a lane was published.",
+			Name: "letterhead_relay_position", Help: "Position of the log up to which a topic was published.",
 		}, []string{"lane"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_relay_failures_total", Help: "Times that a lane had to be taken up again after a failure.",
+			Name: "letterhead_relay_failures_total", Help: "Times that a topic had to be taken up again after a failure.",
 		}, []string{"lane"}),
 		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_relay_skipped_total", Help: "Damaged events that were skipped, by the lane that read them.",
+			Name: "letterhead_relay_skipped_total", Help: "Damaged events that were skipped, by the topic that read them.",
 		}, []string{"lane"}),
 	}
 	if err := telemetry.Register(cfg.Registerer, r.published, r.position, r.failures, r.skipped); err != nil {

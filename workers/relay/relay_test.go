@@ -16,7 +16,7 @@ import (
 	"letterhead/workers/relay"
 )
 
-func TestLanesGetTheirRequestsInOrder(t *testing.T) {
+func TestTopics_GetTheirRequestsInOrder(t *testing.T) {
 	log := openLog(t)
 	live, refresh := domains("live", 30), domains("refresh", 30)
 	for i := range live {
@@ -26,10 +26,10 @@ func TestLanesGetTheirRequestsInOrder(t *testing.T) {
 	to := newTap(t)
 	run(t, log, to, newPositions(t), relay.Config{})
 	if got := to.keys(broker.CrawlLive, 30); !slices.Equal(got, streams(live...)) {
-		t.Errorf("live lane: %v", got)
+		t.Errorf("live topic: %v", got)
 	}
 	if got := to.keys(broker.CrawlRefresh, 30); !slices.Equal(got, streams(refresh...)) {
-		t.Errorf("refresh lane: %v", got)
+		t.Errorf("refresh topic: %v", got)
 	}
 	more := domains("later", 5)
 	request(t, log, brand.LaneLive, more...)
@@ -53,7 +53,7 @@ func TestAMessageIsKeyedByItsStream(t *testing.T) {
 	}
 }
 
-func TestLiveWorkFlowsWhileTheRefreshLaneStands(t *testing.T) {
+func TestLiveTopic_BlockedRefreshTopic_Flows(t *testing.T) {
 	log, bus := openLog(t), newBus(t)
 	stuck, live := make(chan struct{}, 1), make(chan string, 100)
 	handle(t, t.Context(), bus, broker.CrawlRefresh, func(ctx context.Context, _ broker.Message) error {
@@ -156,9 +156,9 @@ func cutOff(t *testing.T, random *rand.Rand) {
 }
 
 func TestConfigurationIsChecked(t *testing.T) {
-	lanes := []relay.Lane{{Topic: "x", MaxRetryAfter: -1}}
-	_, err := relay.New(relay.Config{Lanes: lanes, SaveEvery: -1, RetryAfter: -1}, openLog(t), newBus(t), newPositions(t))
-	for _, fault := range []string{"needs a Topic and a Message", "MaxRetryAfter of x", "SaveEvery is -1ns", "relay: RetryAfter is -1ns"} {
+	topics := []relay.Topic{{Name: "x", MaxRetryAfter: -1}}
+	_, err := relay.New(relay.Config{Topics: topics, SaveEvery: -1, RetryAfter: -1}, openLog(t), newBus(t), newPositions(t))
+	for _, fault := range []string{"needs a Name and a Message", "MaxRetryAfter of x", "SaveEvery is -1ns", "relay: RetryAfter is -1ns"} {
 		if err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%v does not say %q", err, fault)
 		}

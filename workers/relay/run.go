@@ -14,27 +14,27 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Run copies all lanes until ctx ends, then returns nil. A lane that fails continues where it was,
-// after a growing wait. An error that waiting cannot cure ends all lanes.
+// Run copies all topics until ctx ends, then returns nil. A topic that fails continues where it was,
+// after a growing wait. An error that waiting cannot cure ends all topics.
 //
 // Errors: eventlog.ErrClosed, broker.ErrClosed; eventschemas.ErrUnknownType and ErrUnknownVersion if
 // the log was written by a newer release.
 func (r *Relay) Run(ctx context.Context) error {
-	// Half a relay would look healthy, so the first lane that ends stops the others.
+	// Half a relay would look healthy, so the first topic that ends stops the others.
 	group, ctx := errgroup.WithContext(ctx)
-	for _, lane := range r.cfg.Lanes {
+	for _, topic := range r.cfg.Topics {
 		group.Go(func() error {
 			// A new reader each time: another leader may have moved the checkpoint.
-			return r.cfg.Lead(ctx, lane.Checkpoint(), func(ctx context.Context) error { return r.newReader(lane).keep(ctx) })
+			return r.cfg.Lead(ctx, topic.Checkpoint(), func(ctx context.Context) error { return r.newReader(topic).keep(ctx) })
 		})
 	}
 	return group.Wait()
 }
 
-// reader copies one lane.
+// reader copies one topic.
 type reader struct {
 	*Relay
-	lane  Lane
+	topic Topic
 	begun bool              // at and saved are known
 	at    eventlog.Position // everything up to it is safely in the broker
 	saved eventlog.Position // position of the checkpoint
@@ -42,23 +42,23 @@ type reader struct {
 	due   time.Time         // of the next save
 }
 
-func (r *Relay) newReader(lane Lane) *reader {
-	if lane.MaxRetryAfter == 0 {
-		lane.MaxRetryAfter = maxRetryAfter
+func (r *Relay) newReader(topic Topic) *reader {
+	if topic.MaxRetryAfter == 0 {
+		topic.MaxRetryAfter = maxRetryAfter
 	}
-	if lane.To == nil {
-		lane.To = r.to
+	if topic.To == nil {
+		topic.To = r.to
 	}
-	if lane.Batch == 0 {
-		lane.Batch = maxBatch
+	if topic.Batch == 0 {
+		topic.Batch = maxBatch
 	}
-	return &reader{Relay: r, lane: lane}
+	return &reader{Relay: r, topic: topic}
 }
 
-// keep copies the lane, retrying after failures.
+// keep copies the topic, retrying after failures.
 func (r *reader) keep(ctx context.Context) error {
 	defer r.saveAtLast(ctx)
-	first := min(r.cfg.RetryAfter, r.lane.MaxRetryAfter)
+	first := min(r.cfg.RetryAfter, r.topic.MaxRetryAfter)
 	wait := first
 	for {
 		before := r.at
@@ -67,17 +67,17 @@ func (r *reader) keep(ctx context.Context) error {
 			return nil
 		}
 		if hopeless(err) {
-			return fmt.Errorf("relay %s: %w", r.lane.Topic, err)
+			return fmt.Errorf("relay %s: %w", r.topic.Name, err)
 		}
-		r.failures.WithLabelValues(r.lane.Topic).Inc()
+		r.failures.WithLabelValues(r.topic.Name).Inc()
 		if r.at > before {
 			wait = first // progress was made in the meantime
 		}
-		r.cfg.Logger.Error("relay starts again", "lane", r.lane.Topic, "wait", wait, "error", err)
+		r.cfg.Logger.Error("relay starts again", "topic", r.topic.Name, "wait", wait, "error", err)
 		if delay.For(ctx, delay.Jittered(wait)) != nil {
 			return nil
 		}
-		wait = min(2*wait, r.lane.MaxRetryAfter)
+		wait = min(2*wait, r.topic.MaxRetryAfter)
 	}
 }
 
@@ -90,7 +90,7 @@ func hopeless(err error) bool {
 // begin determines from where to read. Later failures do not load the checkpoint again, because it may
 // be older than the published position.
 func (r *reader) begin(ctx context.Context) error {
-	saved, _, err := r.checkpoints.Load(ctx, r.lane.Checkpoint())
+	saved, _, err := r.checkpoints.Load(ctx, r.topic.Checkpoint())
 	if err != nil {
 		return fmt.Errorf("load checkpoint: %w", err)
 	}
@@ -101,7 +101,7 @@ func (r *reader) begin(ctx context.Context) error {
 	if saved > head {
 		// The log was replaced by an older one. Waiting until it is as long would lose the events
 		// until then.
-		r.cfg.Logger.Warn("the checkpoint is past the log; the relay begins at the log's head", "lane", r.lane.Topic, "checkpoint", saved, "head", head)
+		r.cfg.Logger.Warn("the checkpoint is past the log; the relay begins at the log's head", "topic", r.topic.Name, "checkpoint", saved, "head", head)
 		saved, r.past = head, true
 	}
 	r.begun, r.at, r.saved, r.due = true, saved, saved, time.Now().Add(r.cfg.SaveEvery)
@@ -116,7 +116,7 @@ func (r *reader) settle(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveTime)
 	defer cancel()
-	if err := r.checkpoints.Reset(ctx, r.lane.Checkpoint(), r.saved); err != nil {
+	if err := r.checkpoints.Reset(ctx, r.topic.Checkpoint(), r.saved); err != nil {
 		return fmt.Errorf("reset checkpoint to position %d: %w", r.saved, err)
 	}
 	r.past = false
@@ -133,7 +133,7 @@ func (r *reader) copy(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return err
 	}
-	subscription, err := r.log.Subscribe(ctx, r.at, r.lane.Filter)
+	subscription, err := r.log.Subscribe(ctx, r.at, r.topic.Filter)
 	if err != nil {
 		return fmt.Errorf("subscribe after position %d: %w", r.at, err)
 	}
@@ -147,7 +147,7 @@ func (r *reader) copy(ctx context.Context) error {
 			return err
 		}
 		r.at = max(r.at, batch.Position)
-		r.position.WithLabelValues(r.lane.Topic).Set(float64(r.at))
+		r.position.WithLabelValues(r.topic.Name).Set(float64(r.at))
 		if !time.Now().Before(r.due) {
 			r.save(ctx)
 		}
@@ -162,9 +162,9 @@ func (r *reader) save(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveTime)
 	defer cancel()
-	if err := r.checkpoints.Save(ctx, r.lane.Checkpoint(), r.at); err != nil {
+	if err := r.checkpoints.Save(ctx, r.topic.Checkpoint(), r.at); err != nil {
 		r.due = time.Now().Add(max(r.cfg.SaveEvery, saveAgainAfter))
-		r.cfg.Logger.Warn("the position of a relay could not be saved", "lane", r.lane.Topic, "position", r.at, "error", err)
+		r.cfg.Logger.Warn("the position of a relay could not be saved", "topic", r.topic.Name, "position", r.at, "error", err)
 		return
 	}
 	r.saved, r.due = r.at, time.Now().Add(r.cfg.SaveEvery)
@@ -180,10 +180,10 @@ func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error 
 	bytes := 0
 	flush := func(upTo eventlog.Position) error {
 		if len(part) > 0 {
-			if err := r.lane.To.Publish(ctx, r.lane.Topic, part...); err != nil {
+			if err := r.topic.To.Publish(ctx, r.topic.Name, part...); err != nil {
 				return fmt.Errorf("publish up to position %d: %w", upTo, err)
 			}
-			r.published.WithLabelValues(r.lane.Topic).Add(float64(len(part)))
+			r.published.WithLabelValues(r.topic.Name).Add(float64(len(part)))
 			part, bytes = part[:0], 0
 		}
 		r.at = upTo
@@ -191,7 +191,7 @@ func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error 
 	}
 	looked := r.at
 	for _, ev := range events {
-		m, ok, err := r.lane.Message(ev)
+		m, ok, err := r.topic.Message(ev)
 		if err != nil {
 			if err := flush(looked); err != nil { // earlier messages need not wait
 				return err
@@ -207,7 +207,7 @@ func (r *reader) publish(ctx context.Context, events []eventlog.Recorded) error 
 			part = append(part, m)
 			bytes += len(m.Payload)
 		}
-		if len(part) == r.lane.Batch || bytes >= maxBytes {
+		if len(part) == r.topic.Batch || bytes >= maxBytes {
 			if err := flush(looked); err != nil {
 				return err
 			}
@@ -221,8 +221,8 @@ func (r *reader) skip(ev eventlog.Recorded, err error) error {
 	if !errors.Is(err, eventschemas.ErrDamaged) {
 		return fmt.Errorf("%s at position %d: %w", ev.Type, ev.Position, err)
 	}
-	r.cfg.Logger.Error("a damaged event is skipped", "lane", r.lane.Topic, "stream", ev.Stream, "revision", ev.Revision, "error", err)
-	r.skipped.WithLabelValues(r.lane.Topic).Inc()
+	r.cfg.Logger.Error("a damaged event is skipped", "topic", r.topic.Name, "stream", ev.Stream, "revision", ev.Revision, "error", err)
+	r.skipped.WithLabelValues(r.topic.Name).Inc()
 	r.at = ev.Position
 	return nil
 }

@@ -21,7 +21,7 @@ type VerifyLog interface {
 	ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error)
 }
 
-// Source calls do with every message that a record lane contains at the time of the call, those of
+// Source calls do with every message that a record topic contains at the time of the call, those of
 // each partition in order.
 type Source func(ctx context.Context, do func(partition int, m broker.Message) error) error
 
@@ -35,9 +35,9 @@ type Fault struct {
 
 // Kinds of a Fault.
 const (
-	FaultMissing   = "missing"      // in the log and already passed by the relay, but not in the lane
-	FaultDifferent = "different"    // the lane has other content than the log
-	FaultForeign   = "foreign"      // in the lane, but not in the log
+	FaultMissing   = "missing"      // in the log and already passed by the relay, but not in the topic
+	FaultDifferent = "different"    // the topic has other content than the log
+	FaultForeign   = "foreign"      // in the topic, but not in the log
 	FaultOrder     = "out of order" // it came before an earlier event of its stream
 	FaultChain     = "broken chain" // an account's hash chain is invalid
 )
@@ -46,9 +46,9 @@ const (
 type Verified struct {
 	Events  int `json:"events"`  // of the log, up to the checkpoint
 	Streams int `json:"streams"` // of these events
-	Equal   int `json:"equal"`   // of the log's, found unchanged in the lane
-	Repeats int `json:"repeats"` // repeated messages of the lane; these are allowed
-	Newer   int `json:"newer"`   // events of the lane after the checkpoint; these are allowed
+	Equal   int `json:"equal"`   // of the log's, found unchanged in the topic
+	Repeats int `json:"repeats"` // repeated messages of the topic; these are allowed
+	Newer   int `json:"newer"`   // events of the topic after the checkpoint; these are allowed
 	Faults  int `json:"faults"`
 }
 
@@ -58,9 +58,9 @@ const (
 	maxNewer = 1 << 20
 )
 
-// Verify compares a lane with the log: every event of the streams up to the checkpoint must be in the
-// lane with the same id, revision and bytes, first occurrences in the order of its stream, and the
-// hash chains of accounts must be valid. prefixes select the streams. It reads the log, then the lane,
+// Verify compares a topic with the log: every event of the streams up to the checkpoint must be in the
+// topic with the same id, revision and bytes, first occurrences in the order of its stream, and the
+// hash chains of accounts must be valid. prefixes select the streams. It reads the log, then the topic,
 // then the events added to the log in the meantime.
 //
 // It uses 8 bytes and a bit of memory per event, and about 200 bytes per stream.
@@ -103,12 +103,12 @@ type newer struct {
 // history is the state of one stream.
 type history struct {
 	digests  []uint64 // of the log's events, by revision
-	seen     []uint64 // bits: which of them are in the lane
-	required int      // this many, from the first on, must be in the lane
+	seen     []uint64 // bits: which of them are in the topic
+	required int      // this many, from the first on, must be in the topic
 	chain    eventschemas.Hash
 	broken   bool
 
-	next      uint64 // the next revision to occur first in the lane
+	next      uint64 // the next revision to occur first in the topic
 	partition int    // of its last message
 	split     bool   // it is in several partitions: their number was increased, and order is lost
 	early     bool
@@ -161,7 +161,7 @@ func (v *verifier) event(r *eventlog.Recorded) {
 	}
 }
 
-// message compares one message of the lane.
+// message compares one message of the topic.
 func (v *verifier) message(partition int, m broker.Message) error {
 	r, err := broker.Recorded(m)
 	if err != nil {
@@ -177,7 +177,7 @@ func (v *verifier) message(partition int, m broker.Message) error {
 	h := v.streams[r.Stream]
 	if h == nil || r.Revision >= uint64(len(h.digests)) {
 		if len(v.newer) == maxNewer {
-			return fmt.Errorf("more than %d messages of the lane are not in the log: it is not the log that this lane was copied from", maxNewer)
+			return fmt.Errorf("more than %d messages of the topic are not in the log: it is not the log that this topic was copied from", maxNewer)
 		}
 		v.newer = append(v.newer, newer{strings.Clone(r.Stream), r.Revision, digest(&r)})
 		return nil
@@ -187,7 +187,7 @@ func (v *verifier) message(partition int, m broker.Message) error {
 	return nil
 }
 
-// compare counts an event of the lane whose revision exists in the log.
+// compare counts an event of the topic whose revision exists in the log.
 func (v *verifier) compare(h *history, stream string, revision, sum uint64) {
 	word, bit := revision/64, uint64(1)<<(revision%64)
 	for uint64(len(h.seen)) <= word {
@@ -222,7 +222,7 @@ func (h *history) order(partition int, revision uint64) {
 	}
 }
 
-// settleNewer compares the messages that arrived in the lane while it was read, which the log has by
+// settleNewer compares the messages that arrived in the topic while it was read, which the log has by
 // now.
 func (v *verifier) settleNewer(ctx context.Context) error {
 	if len(v.newer) == 0 {

@@ -62,11 +62,11 @@ func newBus(t *testing.T) *broker.Bus {
 	return bus
 }
 
-// handle lets a group of one consume a lane's messages until the test or ctx ends.
-func handle(t *testing.T, ctx context.Context, bus *broker.Bus, lane string, do broker.Handler) {
+// handle lets a group of one consume a topic's messages until the test or ctx ends.
+func handle(t *testing.T, ctx context.Context, bus *broker.Bus, topic string, do broker.Handler) {
 	ctx, cancel := context.WithCancel(ctx)
 	var ended sync.WaitGroup
-	ended.Go(func() { bus.Subscribe(ctx, lane, "test", do) })
+	ended.Go(func() { bus.Subscribe(ctx, topic, "test", do) })
 	t.Cleanup(func() {
 		cancel()
 		ended.Wait()
@@ -81,34 +81,34 @@ type tap struct {
 
 	mu   sync.Mutex
 	got  map[string][]broker.Message
-	fail func(lane string, m []broker.Message) error
+	fail func(topic string, m []broker.Message) error
 }
 
 // newTap returns a tap for a broker whose messages are all consumed.
 func newTap(t *testing.T) *tap {
 	t.Helper()
 	bus := newBus(t)
-	for _, lane := range []string{broker.CrawlLive, broker.CrawlRefresh} {
-		handle(t, t.Context(), bus, lane, func(context.Context, broker.Message) error { return nil })
+	for _, topic := range []string{broker.CrawlLive, broker.CrawlRefresh} {
+		handle(t, t.Context(), bus, topic, func(context.Context, broker.Message) error { return nil })
 	}
 	return &tap{Bus: bus, t: t, arrive: make(chan struct{}, 1), got: map[string][]broker.Message{}}
 }
 
-func (p *tap) Publish(ctx context.Context, lane string, m ...broker.Message) error {
+func (p *tap) Publish(ctx context.Context, topic string, m ...broker.Message) error {
 	p.mu.Lock()
 	fail := p.fail
 	p.mu.Unlock()
 	if fail != nil {
-		if err := fail(lane, m); err != nil {
+		if err := fail(topic, m); err != nil {
 			return err
 		}
 	}
-	if err := p.Bus.Publish(ctx, lane, m...); err != nil {
+	if err := p.Bus.Publish(ctx, topic, m...); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.got[lane] = append(p.got[lane], m...)
+	p.got[topic] = append(p.got[topic], m...)
 	select {
 	case p.arrive <- struct{}{}:
 	default:
@@ -117,33 +117,33 @@ func (p *tap) Publish(ctx context.Context, lane string, m ...broker.Message) err
 }
 
 // failing sets the function that refuses messages from now on; nil refuses none.
-func (p *tap) failing(fail func(lane string, m []broker.Message) error) {
+func (p *tap) failing(fail func(topic string, m []broker.Message) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fail = fail
 }
 
-// published returns the messages of a lane, including repeats.
-func (p *tap) published(lane string) []broker.Message {
+// published returns the messages of a topic, including repeats.
+func (p *tap) published(topic string) []broker.Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]broker.Message(nil), p.got[lane]...)
+	return append([]broker.Message(nil), p.got[topic]...)
 }
 
-// keys waits until a lane has messages of n keys and returns the keys in the order of their first
+// keys waits until a topic has messages of n keys and returns the keys in the order of their first
 // occurrence.
-func (p *tap) keys(lane string, n int) []string {
+func (p *tap) keys(topic string, n int) []string {
 	p.t.Helper()
 	deadline := time.After(patience)
 	for {
-		out := firsts(p.published(lane))
+		out := firsts(p.published(topic))
 		if len(out) >= n {
 			return out
 		}
 		select {
 		case <-p.arrive:
 		case <-deadline:
-			p.t.Fatalf("lane %s has %d messages after %s, want %d", lane, len(out), patience, n)
+			p.t.Fatalf("topic %s has %d messages after %s, want %d", topic, len(out), patience, n)
 		}
 	}
 }
@@ -160,8 +160,8 @@ func firsts(messages []broker.Message) []string {
 	return out
 }
 
-// request appends crawl requests for domains in a lane.
-func request(t *testing.T, log eventlog.Log, lane string, domains ...string) {
+// request appends crawl requests of a priority for domains.
+func request(t *testing.T, log eventlog.Log, priority string, domains ...string) {
 	t.Helper()
 	brands, err := commands.NewBrands(commands.BrandsConfig{}, log)
 	if err != nil {
@@ -169,7 +169,7 @@ func request(t *testing.T, log eventlog.Log, lane string, domains ...string) {
 	}
 	for _, d := range domains {
 		_, err := brands.RequestCrawl(t.Context(), commands.RequestCrawl{
-			Request: commands.Request{ID: "r-" + d, Actor: "operator:test"}, Domain: d, Cause: brand.CauseSchedule, Lane: lane, Allowed: time.Minute,
+			Request: commands.Request{ID: "r-" + d, Actor: "operator:test"}, Domain: d, Cause: brand.CauseSchedule, Lane: priority, Allowed: time.Minute,
 		})
 		if err != nil {
 			t.Fatal(err)

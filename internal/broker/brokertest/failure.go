@@ -16,7 +16,7 @@ func retries(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	var attempts atomic.Int32
 	got := make(chan int32, 1)
-	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+	b.subscribe(topic, "workers", func(_ context.Context, m broker.Message) error {
 		if n := attempts.Add(1); n <= int32(fast.Retries) {
 			return errors.New("not yet")
 		}
@@ -32,11 +32,11 @@ func retries(t *testing.T, open Open) {
 	}
 }
 
-func setsAside(t *testing.T, open Open) {
+func deadLetters(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	var attempts atomic.Int32
 	got := make(chan string, 4)
-	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+	b.subscribe(topic, "workers", func(_ context.Context, m broker.Message) error {
 		if m.ID == "a-0" {
 			attempts.Add(1)
 			return errors.New("cannot be done")
@@ -55,17 +55,17 @@ func setsAside(t *testing.T, open Open) {
 		t.Errorf("the bad message was tried %d times, want %d", n, fast.Retries+1)
 	}
 	aside := make(chan broker.Message, 4)
-	b.subscribe(broker.PoisonLane(lane), "inspection", func(_ context.Context, m broker.Message) error {
+	b.subscribe(broker.DeadLetterTopic(topic), "inspection", func(_ context.Context, m broker.Message) error {
 		aside <- m
 		return nil
 	})
-	m := testwait.Receive(t, aside, "the message that was set aside")
+	m := testwait.Receive(t, aside, "the dead letter")
 	if m.ID != "a-0" || m.Key != "a" || string(m.Payload) != "0" {
-		t.Errorf("set aside is %+v, want message a-0", m)
+		t.Errorf("the dead letter is %+v, want message a-0", m)
 	}
 	if !strings.Contains(m.Metadata[broker.MetaReason], "cannot be done") ||
-		m.Metadata[broker.MetaLane] != lane || m.Metadata[broker.MetaGroup] != "workers" {
-		t.Errorf("its metadata is %v, want reason, lane and group", m.Metadata)
+		m.Metadata[broker.MetaTopic] != topic || m.Metadata[broker.MetaGroup] != "workers" {
+		t.Errorf("its metadata is %v, want reason, topic and group", m.Metadata)
 	}
 }
 
@@ -73,7 +73,7 @@ func survivesPanic(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	var attempts atomic.Int32
 	got := make(chan string, 1)
-	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+	b.subscribe(topic, "workers", func(_ context.Context, m broker.Message) error {
 		if attempts.Add(1) == 1 {
 			panic("a fault in a handler")
 		}
@@ -92,7 +92,7 @@ func redeliversNotNow(t *testing.T, open Open) {
 	const refused = 20 // more than the number of retries
 	var deliveries atomic.Int32
 	got := make(chan int32, 1)
-	b.subscribe(lane, "workers", func(context.Context, broker.Message) error {
+	b.subscribe(topic, "workers", func(context.Context, broker.Message) error {
 		n := deliveries.Add(1)
 		if n <= refused {
 			return fmt.Errorf("store is away: %w", broker.ErrNotNow)
@@ -112,7 +112,7 @@ func redeliversNotNow(t *testing.T, open Open) {
 func redeliversInterrupted(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	began := make(chan struct{})
-	stop := b.subscribe(lane, "workers", func(ctx context.Context, m broker.Message) error {
+	stop := b.subscribe(topic, "workers", func(ctx context.Context, m broker.Message) error {
 		close(began)
 		<-ctx.Done()
 		return ctx.Err()
@@ -121,7 +121,7 @@ func redeliversInterrupted(t *testing.T, open Open) {
 	testwait.Receive(t, began, "the first delivery")
 	stop()
 	got := make(chan string, 4)
-	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+	b.subscribe(topic, "workers", func(_ context.Context, m broker.Message) error {
 		got <- m.ID
 		return nil
 	})
@@ -131,16 +131,16 @@ func redeliversInterrupted(t *testing.T, open Open) {
 	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
-	// The handler was interrupted; the message is not bad and must not be quarantined. A message
-	// published directly to the poison lane comes first there only if nothing precedes it.
-	other := b.publishTo(broker.PoisonLane(lane), numbered("marker", 0))
+	// The handler was interrupted; the message is not bad and must not be dead-lettered. A message
+	// published directly to the dead-letter topic comes first there only if nothing precedes it.
+	other := b.publishTo(broker.DeadLetterTopic(topic), numbered("marker", 0))
 	aside := make(chan string, 4)
-	b.subscribe(broker.PoisonLane(lane), "inspection", func(_ context.Context, m broker.Message) error {
+	b.subscribe(broker.DeadLetterTopic(topic), "inspection", func(_ context.Context, m broker.Message) error {
 		aside <- m.ID
 		return nil
 	})
 	if id := testwait.Receive(t, aside, "the marker"); id != "marker-0" {
-		t.Errorf("%s was set aside, though it was only interrupted", id)
+		t.Errorf("%s was dead-lettered, though it was only interrupted", id)
 	}
 	if err := testwait.Receive(t, other, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
@@ -156,7 +156,7 @@ func (b *bench) publishTo(to string, messages ...broker.Message) <-chan error {
 func closes(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	began, finished := make(chan struct{}), make(chan struct{})
-	b.subscribe(lane, "workers", func(ctx context.Context, m broker.Message) error {
+	b.subscribe(topic, "workers", func(ctx context.Context, m broker.Message) error {
 		close(began)
 		<-ctx.Done() // the subscription is ending
 		close(finished)
@@ -175,10 +175,10 @@ func closes(t *testing.T, open Open) {
 	if err := testwait.Receive(t, published, "Publish"); err != nil && !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("Publish under way: %v, want nil or ErrClosed", err)
 	}
-	if err := b.broker.Publish(t.Context(), lane, numbered("a", 1)); !errors.Is(err, broker.ErrClosed) {
+	if err := b.broker.Publish(t.Context(), topic, numbered("a", 1)); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("Publish after Close: %v, want ErrClosed", err)
 	}
-	err := b.broker.Subscribe(t.Context(), lane, "workers", func(context.Context, broker.Message) error { return nil })
+	err := b.broker.Subscribe(t.Context(), topic, "workers", func(context.Context, broker.Message) error { return nil })
 	if !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("Subscribe after Close: %v, want ErrClosed", err)
 	}

@@ -15,8 +15,8 @@ import (
 // patience limits the wait for an expected event; a broker behind a network needs some time.
 const patience = 30 * time.Second
 
-// lane is the lane used by the suite. Each case opens a separate broker.
-const lane = "contract.live"
+// topic is the topic used by the suite. Each case opens a separate broker.
+const topic = "contract.live"
 
 // Open returns a new, empty broker with the given configuration. The suite closes it.
 type Open func(t *testing.T, cfg broker.Config) broker.Port
@@ -34,7 +34,7 @@ func Run(t *testing.T, open Open) {
 		{"gives every group each message", groupsEachGetAll},
 		{"shares a group's messages among its members", membersShare},
 		{"tries a failed message again", retries},
-		{"sets a poison message aside and goes on", setsAside},
+		{"dead-letters a message that fails and continues", deadLetters},
 		{"takes a panic for a failure", survivesPanic},
 		{"delivers again what cannot be handled now", redeliversNotNow},
 		{"gives an interrupted message to the next member", redeliversInterrupted},
@@ -71,7 +71,7 @@ func start(t *testing.T, open Open, cfg broker.Config) *bench {
 // publish publishes in the background, because Publish may wait for acknowledgements.
 func (b *bench) publish(messages ...broker.Message) <-chan error {
 	done := make(chan error, 1)
-	b.wg.Go(func() { done <- b.broker.Publish(context.Background(), lane, messages...) })
+	b.wg.Go(func() { done <- b.broker.Publish(context.Background(), topic, messages...) })
 	return done
 }
 
@@ -98,7 +98,7 @@ func numbered(key string, n int) broker.Message {
 func deliversIntact(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	got := make(chan broker.Message, 1)
-	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+	b.subscribe(topic, "workers", func(_ context.Context, m broker.Message) error {
 		got <- m
 		return nil
 	})
@@ -120,7 +120,7 @@ func keepsUntilSubscribed(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	published := b.publish(numbered("a", 0), numbered("a", 1))
 	got := make(chan string, 2)
-	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+	b.subscribe(topic, "workers", func(_ context.Context, m broker.Message) error {
 		got <- m.ID
 		return nil
 	})
@@ -144,7 +144,7 @@ func keepsOrder(t *testing.T, open Open) {
 		handled int
 		all     = make(chan struct{})
 	)
-	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+	b.subscribe(topic, "workers", func(_ context.Context, m broker.Message) error {
 		mu.Lock()
 		defer mu.Unlock()
 		var n int
@@ -183,7 +183,7 @@ func keysAreIndependent(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	stuck := make(chan struct{})
 	free := make(chan string, others)
-	b.subscribe(lane, "workers", func(ctx context.Context, m broker.Message) error {
+	b.subscribe(topic, "workers", func(ctx context.Context, m broker.Message) error {
 		if m.Key == "stuck" {
 			select {
 			case <-stuck:
@@ -217,7 +217,7 @@ func groupsEachGetAll(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	collect := func(group string) <-chan string {
 		got := make(chan string, messages*2)
-		b.subscribe(lane, group, func(_ context.Context, m broker.Message) error {
+		b.subscribe(topic, group, func(_ context.Context, m broker.Message) error {
 			got <- m.ID
 			return nil
 		})
@@ -262,7 +262,7 @@ func membersShare(t *testing.T, open Open) {
 	var ready [2]chan struct{}
 	for i := range ready {
 		ready[i] = make(chan struct{}, 1)
-		b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+		b.subscribe(topic, "workers", func(_ context.Context, m broker.Message) error {
 			if m.Metadata["hello"] == "" {
 				got <- m.ID
 				return nil
@@ -317,7 +317,7 @@ func publishObeysContext(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := b.broker.Publish(ctx, lane, numbered("a", 0)); !errors.Is(err, context.Canceled) {
+	if err := b.broker.Publish(ctx, topic, numbered("a", 0)); !errors.Is(err, context.Canceled) {
 		t.Errorf("Publish with an ended context: %v, want context.Canceled", err)
 	}
 }
@@ -325,7 +325,7 @@ func publishObeysContext(t *testing.T, open Open) {
 func refusesInvalid(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	got := make(chan string, 8)
-	b.subscribe(lane, "workers", func(_ context.Context, m broker.Message) error {
+	b.subscribe(topic, "workers", func(_ context.Context, m broker.Message) error {
 		got <- m.ID
 		return nil
 	})
@@ -341,7 +341,7 @@ func refusesInvalid(t *testing.T, open Open) {
 		"too much metadata": {ID: "1", Key: "a", Metadata: tooMany},
 	} {
 		// The valid message before the invalid one must not be published either.
-		if err := b.broker.Publish(t.Context(), lane, numbered("good", 0), m); !errors.Is(err, broker.ErrInvalid) {
+		if err := b.broker.Publish(t.Context(), topic, numbered("good", 0), m); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"letterhead/internal/broker"
 )
 
-// topic is one lane: its groups, and the messages published before the first of them.
+// topic holds the groups of a topic, and the messages published before the first of them.
 type topic struct {
 	transport *Transport
 	name      string
-	kept      bool          // a poison lane: Publish does not wait, the oldest messages are dropped
+	kept      bool          // a dead-letter topic: Publish does not wait, the oldest messages are dropped
 	places    chan struct{} // one taken per unsettled message
 
 	mu      sync.Mutex
@@ -84,7 +84,7 @@ func (to *topic) join(ctx context.Context, name string) (<-chan *message.Message
 	g, ok := to.groups[name]
 	if !ok {
 		if len(to.groups) >= maxGroups {
-			return nil, fmt.Errorf("no more than %d groups of lane %s", maxGroups, to.name)
+			return nil, fmt.Errorf("no more than %d groups of topic %s", maxGroups, to.name)
 		}
 		g = newGroup(to)
 		for _, e := range to.backlog {

@@ -16,15 +16,15 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultPartitions is how many messages of one lane a group handles concurrently.
+	// DefaultPartitions is how many messages of one topic a group handles concurrently.
 	DefaultPartitions = 16
-	// DefaultQueue limits the messages in a lane.
+	// DefaultQueue limits the messages in a topic.
 	DefaultQueue = 1024
 	// DefaultRedeliverAfter is the wait before a nacked message is redelivered.
 	DefaultRedeliverAfter = 100 * time.Millisecond
 	// DefaultCloseTimeout limits how long Close waits for handlers.
 	DefaultCloseTimeout = 10 * time.Second
-	// DefaultKeep limits the messages that a poison lane keeps; the oldest are dropped first.
+	// DefaultKeep limits the messages that a dead-letter topic keeps; the oldest are dropped first.
 	DefaultKeep = 1000
 )
 
@@ -37,16 +37,16 @@ const (
 
 // Config configures a Transport.
 type Config struct {
-	// Partitions is how many messages of one lane a group handles concurrently (DefaultPartitions).
+	// Partitions is how many messages of one topic a group handles concurrently (DefaultPartitions).
 	Partitions int
-	// Queue limits the messages in a lane; Publish waits while it is full (DefaultQueue).
+	// Queue limits the messages in a topic; Publish waits while it is full (DefaultQueue).
 	Queue int
 	// RedeliverAfter is the wait before a nacked message is redelivered.
 	RedeliverAfter time.Duration
 	// CloseTimeout limits how long Close waits for handlers, and how long a message of an ended
 	// subscription waits for its acknowledgement before another member gets it.
 	CloseTimeout time.Duration
-	// Keep limits the messages of lanes that need no acknowledgement: those named by broker.PoisonLane
+	// Keep limits the messages of topics that need no acknowledgement: those named by broker.DeadLetterTopic
 	// (DefaultKeep).
 	Keep int
 }
@@ -118,7 +118,7 @@ func New(cfg Config) (*Transport, error) {
 }
 
 // Publish sends messages to a topic and returns when every group has acknowledged all of them; for a
-// poison lane, as soon as they are kept. It returns early when the context of a message ends.
+// dead-letter topic, as soon as they are kept. It returns early when the context of a message ends.
 func (t *Transport) Publish(name string, messages ...*message.Message) error {
 	to, err := t.topic(name)
 	if err != nil {
@@ -224,9 +224,9 @@ func (t *Transport) topic(name string) (*topic, error) {
 		return to, nil
 	}
 	if len(t.topics) >= maxTopics {
-		return nil, fmt.Errorf("no more than %d lanes", maxTopics)
+		return nil, fmt.Errorf("no more than %d topics", maxTopics)
 	}
-	to := &topic{transport: t, name: name, kept: strings.HasSuffix(name, broker.PoisonLane("")), groups: map[string]*group{}}
+	to := &topic{transport: t, name: name, kept: strings.HasSuffix(name, broker.DeadLetterTopic("")), groups: map[string]*group{}}
 	to.places = make(chan struct{}, t.cfg.Queue)
 	t.topics[name] = to
 	return to, nil

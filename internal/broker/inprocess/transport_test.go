@@ -39,31 +39,31 @@ func message(key string, n int) broker.Message {
 	return broker.Message{ID: fmt.Sprintf("%s-%d", key, n), Key: key}
 }
 
-func TestPublish_FullLane_Waits(t *testing.T) {
+func TestPublish_FullTopic_Waits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const queue = 4
 		b := open(t, broker.Config{}, inprocess.Config{Queue: queue})
 		var published atomic.Int32
 		for i := range queue + 3 {
 			go func() {
-				if b.Publish(t.Context(), "lane", message("k", i)) == nil {
+				if b.Publish(t.Context(), "topic", message("k", i)) == nil {
 					published.Add(1)
 				}
 			}()
 		}
 		synctest.Wait()
 		// There is no subscriber. A publisher that does not even get a place gives up when its context
-		// ends, and its message is not in the lane.
+		// ends, and its message is not in the topic.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := b.Publish(ctx, "lane", message("late", 0)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Publish to a full lane: %v, want context.DeadlineExceeded", err)
+		if err := b.Publish(ctx, "topic", message("late", 0)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Publish to a full topic: %v, want context.DeadlineExceeded", err)
 		}
 		var got atomic.Int32
 		subscribed, stop := context.WithCancel(t.Context())
-		go b.Subscribe(subscribed, "lane", "g", func(_ context.Context, m broker.Message) error {
+		go b.Subscribe(subscribed, "topic", "g", func(_ context.Context, m broker.Message) error {
 			if m.Key == "late" {
-				t.Error("a message is in the lane though it never had a place")
+				t.Error("a message is in the topic though it never had a place")
 			}
 			got.Add(1)
 			return nil
@@ -83,12 +83,12 @@ func TestPublish_ReturnsWhenAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, broker.Config{}, inprocess.Config{})
 		release := make(chan struct{})
-		go b.Subscribe(t.Context(), "lane", "g", func(context.Context, broker.Message) error {
+		go b.Subscribe(t.Context(), "topic", "g", func(context.Context, broker.Message) error {
 			<-release
 			return nil
 		})
 		done := make(chan error, 1)
-		go func() { done <- b.Publish(t.Context(), "lane", message("k", 0)) }()
+		go func() { done <- b.Publish(t.Context(), "topic", message("k", 0)) }()
 		synctest.Wait()
 		select {
 		case err := <-done:
@@ -115,7 +115,7 @@ func TestClose_HandlerNeverEnds_ReturnsAfterTimeout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in, err := g.Subscribe(t.Context(), "lane")
+		in, err := g.Subscribe(t.Context(), "topic")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestClose_HandlerNeverEnds_ReturnsAfterTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		published := make(chan error, 1)
-		go func() { published <- b.Publish(t.Context(), "lane", message("k", 0)) }()
+		go func() { published <- b.Publish(t.Context(), "topic", message("k", 0)) }()
 		<-in // taken, never acknowledged
 		began := time.Now()
 		if err := tr.Close(); err != nil {
@@ -139,19 +139,19 @@ func TestClose_HandlerNeverEnds_ReturnsAfterTimeout(t *testing.T) {
 	})
 }
 
-func TestPoisonLane_KeepsLatest(t *testing.T) {
+func TestDeadLetterTopic_KeepsLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const keep = 3
 		b := open(t, broker.Config{}, inprocess.Config{Keep: keep})
-		lane := broker.PoisonLane("lane")
+		topic := broker.DeadLetterTopic("topic")
 		for i := range 10 {
-			if err := b.Publish(t.Context(), lane, message("k", i)); err != nil {
+			if err := b.Publish(t.Context(), topic, message("k", i)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var got []string
 		ctx, stop := context.WithCancel(t.Context())
-		go b.Subscribe(ctx, lane, "inspection", func(_ context.Context, m broker.Message) error {
+		go b.Subscribe(ctx, topic, "inspection", func(_ context.Context, m broker.Message) error {
 			got = append(got, m.ID) // one key: one message at a time
 			return nil
 		})
@@ -194,7 +194,7 @@ func TestClose_WhileSubscriptionsStart(t *testing.T) {
 		var subscribers sync.WaitGroup
 		for i := range 4 {
 			subscribers.Go(func() {
-				err := bus.Subscribe(ctx, fmt.Sprintf("lane-%d", i), "group", func(context.Context, broker.Message) error { return nil })
+				err := bus.Subscribe(ctx, fmt.Sprintf("topic-%d", i), "group", func(context.Context, broker.Message) error { return nil })
 				if err != nil && !errors.Is(err, broker.ErrClosed) {
 					t.Error(err)
 				}

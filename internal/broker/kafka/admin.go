@@ -39,8 +39,8 @@ func newAdmin(cfg Config) (*admin, error) {
 		return nil, err
 	}
 	var names []string
-	for _, l := range cfg.topics() {
-		names = append(names, cfg.Topic(l.Name))
+	for _, each := range cfg.topics() {
+		names = append(names, cfg.KafkaTopic(each.Name))
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	transport := &kafkago.Transport{
@@ -137,23 +137,23 @@ func (a *admin) states(ctx context.Context, names []string) (map[string]*topicSt
 	return out, nil
 }
 
-// wanted returns the settings for creating a lane's topic.
-func (c Config) wanted(l Lane) map[string]string {
+// wanted returns the settings for creating a topic.
+func (c Config) wanted(topic Topic) map[string]string {
 	out := map[string]string{settingMaxMessage: strconv.Itoa(maxMessageBytes)}
 	if c.MinInsync > 0 {
 		out[settingMinInsync] = strconv.Itoa(c.MinInsync)
 	}
 	switch {
-	case l.Retention == Forever:
+	case topic.Retention == Forever:
 		out[settingRetention] = "-1"
-	case l.Retention > 0:
-		out[settingRetention] = strconv.FormatInt(l.Retention.Milliseconds(), 10)
+	case topic.Retention > 0:
+		out[settingRetention] = strconv.FormatInt(topic.Retention.Milliseconds(), 10)
 	}
 	return out
 }
 
-// differences describes how a topic differs from a lane's configuration.
-func (c Config) differences(l Lane, s *topicState) []string {
+// differences describes how a topic of the cluster differs from its configuration.
+func (c Config) differences(topic Topic, s *topicState) []string {
 	if !s.exists {
 		return []string{"it is missing"}
 	}
@@ -161,13 +161,13 @@ func (c Config) differences(l Lane, s *topicState) []string {
 	if s.offline > 0 {
 		out = append(out, fmt.Sprintf("%d of %d partitions have no leader", s.offline, s.partitions))
 	}
-	if s.partitions != l.Partitions {
-		out = append(out, fmt.Sprintf("it has %d partitions, configured are %d", s.partitions, l.Partitions))
+	if s.partitions != topic.Partitions {
+		out = append(out, fmt.Sprintf("it has %d partitions, configured are %d", s.partitions, topic.Partitions))
 	}
 	if c.Replication > 0 && s.replication != c.Replication {
 		out = append(out, fmt.Sprintf("it is kept by %d brokers, configured are %d", s.replication, c.Replication))
 	}
-	want := c.wanted(l)
+	want := c.wanted(topic)
 	for _, name := range []string{settingMinInsync, settingRetention, settingMaxMessage} {
 		have, known := s.configs[name]
 		if want[name] == "" || !known || have == want[name] {
@@ -190,23 +190,23 @@ func atLeast(have, want string) bool {
 // ensureTopics creates missing topics, waits until all exist, and logs warnings about topics that
 // differ from the configuration.
 func (a *admin) ensureTopics(ctx context.Context) error {
-	lanes := a.cfg.topics()
-	names := make([]string, len(lanes))
-	for i, l := range lanes {
-		names[i] = a.cfg.Topic(l.Name)
+	topics := a.cfg.topics()
+	names := make([]string, len(topics))
+	for i, each := range topics {
+		names[i] = a.cfg.KafkaTopic(each.Name)
 	}
 	states, err := a.states(ctx, names)
 	if err != nil {
 		return err
 	}
-	var missing []Lane
-	for i, l := range lanes {
+	var missing []Topic
+	for i, each := range topics {
 		state := states[names[i]]
 		if !state.exists {
-			missing = append(missing, l)
+			missing = append(missing, each)
 			continue
 		}
-		if diff := a.cfg.differences(l, state); len(diff) > 0 {
+		if diff := a.cfg.differences(each, state); len(diff) > 0 {
 			a.cfg.Logger.Warn("topic differs from its configuration and is used as it is", "topic", names[i], "differences", strings.Join(diff, "; "))
 		}
 	}
@@ -219,14 +219,14 @@ func (a *admin) ensureTopics(ctx context.Context) error {
 	return a.awaitTopics(ctx, names)
 }
 
-func (a *admin) create(ctx context.Context, lanes []Lane) error {
+func (a *admin) create(ctx context.Context, topics []Topic) error {
 	request := &kafkago.CreateTopicsRequest{}
-	for _, l := range lanes {
-		topic := kafkago.TopicConfig{Topic: a.cfg.Topic(l.Name), NumPartitions: l.Partitions, ReplicationFactor: -1}
+	for _, each := range topics {
+		topic := kafkago.TopicConfig{Topic: a.cfg.KafkaTopic(each.Name), NumPartitions: each.Partitions, ReplicationFactor: -1}
 		if a.cfg.Replication > 0 {
 			topic.ReplicationFactor = a.cfg.Replication
 		}
-		for name, value := range a.cfg.wanted(l) {
+		for name, value := range a.cfg.wanted(each) {
 			topic.ConfigEntries = append(topic.ConfigEntries, kafkago.ConfigEntry{ConfigName: name, ConfigValue: value})
 		}
 		request.Topics = append(request.Topics, topic)

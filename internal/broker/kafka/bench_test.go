@@ -19,7 +19,7 @@ import (
 
 func benchConfig(b *testing.B) kafka.Config {
 	b.Helper()
-	return kafka.Config{Brokers: strings.Split(testservices.Kafka(b), ","), TopicPrefix: prefix(), Lanes: testLanes()}
+	return kafka.Config{Brokers: strings.Split(testservices.Kafka(b), ","), TopicPrefix: prefix(), Topics: testTopics()}
 }
 
 func openBench(b *testing.B, cfg kafka.Config) *kafka.Transport {
@@ -43,13 +43,13 @@ func BenchmarkPublishToHandle(b *testing.B) {
 	}
 	defer bus.Close()
 	got := make(chan string, 1)
-	go bus.Subscribe(b.Context(), testLane, "workers", func(_ context.Context, m broker.Message) error {
+	go bus.Subscribe(b.Context(), testTopic, "workers", func(_ context.Context, m broker.Message) error {
 		got <- m.ID
 		return nil
 	})
 	once := func(n int) time.Duration {
 		begun := time.Now()
-		if err := bus.Publish(b.Context(), testLane, numbered("warm"+strconv.Itoa(n), n)); err != nil {
+		if err := bus.Publish(b.Context(), testTopic, numbered("warm"+strconv.Itoa(n), n)); err != nil {
 			b.Fatal(err)
 		}
 		<-got
@@ -80,7 +80,7 @@ func BenchmarkPublishMany(b *testing.B) {
 	defer bus.Close()
 	n := 0
 	for b.Loop() {
-		if err := bus.Publish(b.Context(), testLane, spread(256, 1)...); err != nil {
+		if err := bus.Publish(b.Context(), testTopic, spread(256, 1)...); err != nil {
 			b.Fatal(err)
 		}
 		n += 256

@@ -20,12 +20,12 @@ const (
 	// DefaultTopicPrefix precedes the names of topics and consumer groups, so that installations can
 	// share a cluster.
 	DefaultTopicPrefix = "letterhead."
-	// DefaultPartitions limits how many messages of a lane all members of a group handle concurrently.
+	// DefaultPartitions limits how many messages of a topic all members of a group handle concurrently.
 	DefaultPartitions = 12
 	// DefaultCrawlRetention is how long work is kept: older work has long been given up.
 	DefaultCrawlRetention = 24 * time.Hour
-	// DefaultPoisonRetention gives operators two weeks to inspect poison messages.
-	DefaultPoisonRetention = 14 * 24 * time.Hour
+	// DefaultDeadLetterRetention gives operators two weeks to inspect dead letters.
+	DefaultDeadLetterRetention = 14 * 24 * time.Hour
 	// DefaultSessionTimeout is how long a dead member keeps its partitions. Brokers reject less than
 	// their group.min.session.timeout.ms, which is 6 s by default.
 	DefaultSessionTimeout = 6 * time.Second
@@ -48,7 +48,7 @@ const (
 	maxBrokers      = 64
 	maxPartitions   = 1024
 	maxReplication  = 15
-	maxLanes        = 64
+	maxTopics       = 64
 	maxPrefixBytes  = 100
 	maxSession      = 5 * time.Minute
 	minSession      = time.Second
@@ -81,22 +81,22 @@ func (Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
 // MarshalText implements encoding.TextMarshaler.
 func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// Lane is a topic that Letterhead creates and uses.
-type Lane struct {
+// Topic is a topic that Letterhead creates and uses.
+type Topic struct {
 	Name string
 	// Partitions is the number of partitions (Config.Partitions).
 	Partitions int
 	// Retention is how long messages are kept; Forever keeps all of them. 0 is the cluster's default.
 	Retention time.Duration
-	// Record means that the lane holds copies of events for external consumers, and has no poison
-	// lane.
+	// Record means that the topic holds copies of events for external consumers, and has no
+	// dead-letter topic.
 	Record bool
 }
 
-// DefaultLanes returns all lanes of Letterhead. The lanes of record are kept forever: new consumers
+// DefaultTopics returns all topics of Letterhead. The topics of record are kept forever: new consumers
 // read them from the beginning.
-func DefaultLanes() []Lane {
-	return []Lane{
+func DefaultTopics() []Topic {
+	return []Topic{
 		{Name: broker.CrawlLive, Retention: DefaultCrawlRetention},
 		{Name: broker.CrawlRefresh, Retention: DefaultCrawlRetention},
 		{Name: broker.Ledger, Retention: Forever, Record: true},
@@ -119,8 +119,8 @@ type Config struct {
 	User     string
 	Password Secret
 
-	Lanes      []Lane // DefaultLanes
-	Partitions int    // DefaultPartitions
+	Topics     []Topic // DefaultTopics
+	Partitions int     // DefaultPartitions
 	// Replication is the replication factor of created topics; 0 leaves it to the cluster's
 	// default.replication.factor.
 	Replication int
@@ -150,12 +150,12 @@ func (c *Config) setDefaults() {
 	if c.MinInsync == 0 && c.Replication > 0 {
 		c.MinInsync = max(1, c.Replication-1)
 	}
-	if c.Lanes == nil {
-		c.Lanes = DefaultLanes()
+	if c.Topics == nil {
+		c.Topics = DefaultTopics()
 	}
-	c.Lanes = slices.Clone(c.Lanes)
-	for i := range c.Lanes {
-		setDefault(&c.Lanes[i].Partitions, c.Partitions)
+	c.Topics = slices.Clone(c.Topics)
+	for i := range c.Topics {
+		setDefault(&c.Topics[i].Partitions, c.Partitions)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -172,7 +172,7 @@ func setDefault[T comparable](of *T, value T) {
 // namePattern matches the topic names that Kafka accepts; the length limit is 249 bytes.
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 
-const maxLaneName = 100
+const maxTopicName = 100
 
 // Validate reports all errors of the configuration.
 func (c Config) Validate() error {
@@ -209,7 +209,7 @@ func (c Config) Validate() error {
 		}
 	}
 	errs = append(errs, c.validateSecurity()...)
-	return errors.Join(append(errs, c.validateLanes()...)...)
+	return errors.Join(append(errs, c.validateTopics()...)...)
 }
 
 func (c Config) validateSecurity() []error {
@@ -235,24 +235,24 @@ func (c Config) validateSecurity() []error {
 	return errs
 }
 
-func (c Config) validateLanes() []error {
+func (c Config) validateTopics() []error {
 	var errs []error
-	if len(c.Lanes) > maxLanes {
-		errs = append(errs, fmt.Errorf("kafka: there are %d lanes, at most %d", len(c.Lanes), maxLanes))
+	if len(c.Topics) > maxTopics {
+		errs = append(errs, fmt.Errorf("kafka: there are %d topics, at most %d", len(c.Topics), maxTopics))
 	}
 	seen := map[string]bool{}
-	for _, l := range c.Lanes {
+	for _, each := range c.Topics {
 		switch {
-		case !namePattern.MatchString(l.Name) || len(l.Name) > maxLaneName:
-			errs = append(errs, fmt.Errorf("kafka: %.120q is no name for a lane", l.Name))
-		case seen[l.Name]:
-			errs = append(errs, fmt.Errorf("kafka: lane %s is listed twice", l.Name))
-		case l.Partitions < 1 || l.Partitions > maxPartitions:
-			errs = append(errs, fmt.Errorf("kafka: lane %s has %d partitions, must be 1 to %d", l.Name, l.Partitions, maxPartitions))
-		case l.Retention < 0 && l.Retention != Forever:
-			errs = append(errs, fmt.Errorf("kafka: retention of lane %s is %s, must be positive or Forever", l.Name, l.Retention))
+		case !namePattern.MatchString(each.Name) || len(each.Name) > maxTopicName:
+			errs = append(errs, fmt.Errorf("kafka: %.120q is not a valid topic name", each.Name))
+		case seen[each.Name]:
+			errs = append(errs, fmt.Errorf("kafka: topic %s is listed twice", each.Name))
+		case each.Partitions < 1 || each.Partitions > maxPartitions:
+			errs = append(errs, fmt.Errorf("kafka: topic %s has %d partitions, must be 1 to %d", each.Name, each.Partitions, maxPartitions))
+		case each.Retention < 0 && each.Retention != Forever:
+			errs = append(errs, fmt.Errorf("kafka: retention of topic %s is %s, must be positive or Forever", each.Name, each.Retention))
 		}
-		seen[l.Name] = true
+		seen[each.Name] = true
 	}
 	return errs
 }
@@ -266,23 +266,23 @@ func validAddress(address string) bool {
 // hostPattern matches names and IP addresses, including IPv6 with a zone.
 var hostPattern = regexp.MustCompile(`^[a-zA-Z0-9._:%-]{1,253}$`)
 
-// topics returns all topics of the configuration: the lanes, and the poison lane of each lane of work.
-func (c Config) topics() []Lane {
-	var all []Lane
-	for _, l := range c.Lanes {
-		all = append(all, l)
-		if !l.Record {
+// topics returns the configured topics and the dead-letter topic of each topic of work.
+func (c Config) topics() []Topic {
+	var all []Topic
+	for _, each := range c.Topics {
+		all = append(all, each)
+		if !each.Record {
 			// Few messages, read by people: one partition keeps them in order.
-			all = append(all, Lane{Name: broker.PoisonLane(l.Name), Partitions: 1, Retention: DefaultPoisonRetention})
+			all = append(all, Topic{Name: broker.DeadLetterTopic(each.Name), Partitions: 1, Retention: DefaultDeadLetterRetention})
 		}
 	}
 	return all
 }
 
-// Topic returns the name of a lane's topic.
-func (c Config) Topic(lane string) string {
+// KafkaTopic returns the name of a topic with its prefix.
+func (c Config) KafkaTopic(topic string) string {
 	if c.TopicPrefix == "" && !c.NoPrefix {
-		return DefaultTopicPrefix + lane
+		return DefaultTopicPrefix + topic
 	}
-	return c.TopicPrefix + lane
+	return c.TopicPrefix + topic
 }

@@ -2,12 +2,12 @@
 //
 // Two clients share one configuration, one set of topics and one partitioner:
 //
-//   - The crawl lanes use watermill-kafka (sarama), as a broker.Transport of a broker.Bus: idempotent
+//   - The crawl topics use watermill-kafka (sarama), as a broker.Transport of a broker.Bus: idempotent
 //     producer, acknowledged by all in-sync replicas, consumer groups.
-//   - The lanes of record (ledger, brands) use kafka-go, in batches (Records): a data warehouse or another
+//   - The topics of record (ledger, brands) use kafka-go, in batches (Records): a data warehouse or another
 //     team consumes them. The format of their messages is described in docs/events.md.
 //
-// A topic's name is a prefix and the lane. Missing topics are created. An existing topic with other
+// In Kafka a topic has a prefix before its name. Missing topics are created. An existing topic with other
 // settings is used as it is, with a warning: raising the number of partitions moves keys to other
 // partitions, which breaks their order, so only an operator may decide it.
 //
@@ -19,5 +19,5 @@
 //     at most a few seconds of them. When healthy members join or leave, a message whose handler was
 //     running may be handled twice.
 //   - A message that no Bus published (no id, no key, too large) is delivered as broker.Unreadable, which
-//     quarantines it. No content of a topic can stop a partition.
+//     dead-letters it. No content of a topic can stop a partition.
 package kafka

@@ -45,13 +45,13 @@ func wired(t *testing.T) (*testlink.Link, *kfake.Cluster) {
 	return link, c
 }
 
-// all reads a lane from its beginning to its end.
-func all(t *testing.T, cfg kafka.Config, lane string) []kafka.Read {
+// all reads a topic from its beginning to its end.
+func all(t *testing.T, cfg kafka.Config, topic string) []kafka.Read {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out []kafka.Read
-	err := kafka.ReadLane(ctx, cfg, lane, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error {
+	err := kafka.ReadTopic(ctx, cfg, topic, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error {
 		out = append(out, m)
 		return nil
 	})
@@ -78,9 +78,9 @@ func TestPublish_LostAcknowledgement_RepeatsNothing(t *testing.T) {
 	})
 	publish(t, bus, numbered("a", 1))
 	publish(t, bus, numbered("a", 2))
-	got := all(t, cfg, testLane)
+	got := all(t, cfg, testTopic)
 	if len(got) != 3 || lost != 1 {
-		t.Fatalf("the lane holds %d messages after %d lost acknowledgement(s), want 3 after 1", len(got), lost)
+		t.Fatalf("the topic holds %d messages after %d lost acknowledgement(s), want 3 after 1", len(got), lost)
 	}
 	for i, m := range got {
 		if want := string(numbered("a", i).Payload); string(m.Payload) != want {
@@ -99,20 +99,20 @@ func TestPublish_HungBroker_EndsWithContext(t *testing.T) {
 	defer bus.Close()
 	publish(t, bus, numbered("a", 0))
 	link.Hang()
-	for lane, publish := range map[string]func(context.Context, string, ...broker.Message) error{
-		testLane: bus.Publish, broker.Ledger: transport.Records().Publish,
+	for topic, publish := range map[string]func(context.Context, string, ...broker.Message) error{
+		testTopic: bus.Publish, broker.Ledger: transport.Records().Publish,
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		done := make(chan error, 1)
-		go func() { done <- publish(ctx, lane, numbered("a", 1), numbered("b", 1)) }()
+		go func() { done <- publish(ctx, topic, numbered("a", 1), numbered("b", 1)) }()
 		if err := testwait.Receive(t, done, "Publish"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v, want context.DeadlineExceeded", lane, err)
+			t.Errorf("%s: %v, want context.DeadlineExceeded", topic, err)
 		}
 		cancel()
 	}
 	link.Resume()
 	got := make(chan string, 8)
-	subscribe(t, bus, testLane, "workers", func(_ context.Context, m broker.Message) error {
+	subscribe(t, bus, testTopic, "workers", func(_ context.Context, m broker.Message) error {
 		got <- m.ID
 		return nil
 	})
@@ -127,7 +127,7 @@ func TestSubscribe_BrokerDown_Reconnects(t *testing.T) {
 	publish(t, bus, numbered("a", 0))
 	got := make(chan string, 8)
 	link.Refuse()
-	subscribe(t, bus, testLane, "workers", func(_ context.Context, m broker.Message) error {
+	subscribe(t, bus, testTopic, "workers", func(_ context.Context, m broker.Message) error {
 		got <- m.ID
 		return nil
 	})
@@ -142,9 +142,9 @@ func TestSubscribe_BrokerDown_Reconnects(t *testing.T) {
 	}
 }
 
-// Any unexpected content of a topic is quarantined with its reason, and the messages behind it are
+// Any unexpected content of a topic is dead-lettered with its reason, and the messages behind it are
 // handled.
-func TestForeignMessages_AreQuarantined(t *testing.T) {
+func TestForeignMessages_AreDeadLettered(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
 		bus := openBus(t, cfg)
@@ -152,7 +152,7 @@ func TestForeignMessages_AreQuarantined(t *testing.T) {
 		defer client.Transport.(*kafkago.Transport).CloseIdleConnections()
 		large := make([]byte, broker.MaxPayloadBytes+1)
 		answer, err := client.Produce(t.Context(), &kafkago.ProduceRequest{
-			Topic: cfg.Topic(testLane), Partition: 0, RequiredAcks: kafkago.RequireAll,
+			Topic: cfg.KafkaTopic(testTopic), Partition: 0, RequiredAcks: kafkago.RequireAll,
 			Records: kafkago.NewRecordReader(
 				kafkago.Record{}, // empty
 				kafkago.Record{Key: kafkago.NewBytes([]byte("k")), Value: kafkago.NewBytes([]byte("{}"))},
@@ -169,7 +169,7 @@ func TestForeignMessages_AreQuarantined(t *testing.T) {
 		}
 		publish(t, bus, good...)
 		got := make(chan string, 64)
-		subscribe(t, bus, testLane, "workers", func(_ context.Context, m broker.Message) error {
+		subscribe(t, bus, testTopic, "workers", func(_ context.Context, m broker.Message) error {
 			got <- m.ID
 			return nil
 		})
@@ -181,14 +181,14 @@ func TestForeignMessages_AreQuarantined(t *testing.T) {
 			seen[id] = true
 		}
 		aside := make(chan broker.Message, 8)
-		subscribe(t, bus, broker.PoisonLane(testLane), "inspection", func(_ context.Context, m broker.Message) error {
+		subscribe(t, bus, broker.DeadLetterTopic(testTopic), "inspection", func(_ context.Context, m broker.Message) error {
 			aside <- m
 			return nil
 		})
 		for _, want := range []string{"no message id", "no message id", "too large"} {
-			m := testwait.Receive(t, aside, "what was set aside")
+			m := testwait.Receive(t, aside, "a dead letter")
 			if !strings.Contains(m.Metadata[broker.MetaReason], want) || m.ID == "" || m.Key == "" || len(m.Payload) > broker.MaxPayloadBytes {
-				t.Errorf("set aside is %.40q for %q with %d bytes, want %q", m.ID, m.Metadata[broker.MetaReason], len(m.Payload), want)
+				t.Errorf("the dead letter is %.40q for %q with %d bytes, want %q", m.ID, m.Metadata[broker.MetaReason], len(m.Payload), want)
 			}
 			if want == "too large" && m.Metadata[broker.MetaBytes] == "" {
 				t.Error("the payload was cut, and nothing says so")

@@ -24,7 +24,7 @@ func TestSubscribe_NewGroup_SeesHistory(t *testing.T) {
 		publish(t, bus, sent...)
 		for _, group := range []string{"first", "second"} {
 			got := make(chan string, 64)
-			subscribe(t, bus, testLane, group, func(_ context.Context, m broker.Message) error {
+			subscribe(t, bus, testTopic, group, func(_ context.Context, m broker.Message) error {
 				got <- m.ID
 				return nil
 			})
@@ -73,7 +73,7 @@ func TestRebalance_KeepsOrderPerKey(t *testing.T) {
 		y := newTally(t, keys*each)
 		handled := make(chan struct{}, keys*each*8)
 		member := func() (stop func()) {
-			return subscribe(t, bus, testLane, "workers", func(_ context.Context, m broker.Message) error {
+			return subscribe(t, bus, testTopic, "workers", func(_ context.Context, m broker.Message) error {
 				y.handle(m)
 				select {
 				case handled <- struct{}{}:
@@ -83,7 +83,7 @@ func TestRebalance_KeepsOrderPerKey(t *testing.T) {
 			})
 		}
 		published := make(chan error, 1)
-		go func() { published <- bus.Publish(t.Context(), testLane, spread(keys, each)...) }()
+		go func() { published <- bus.Publish(t.Context(), testTopic, spread(keys, each)...) }()
 		member()
 		for range rounds {
 			select {
@@ -101,8 +101,8 @@ func TestRebalance_KeepsOrderPerKey(t *testing.T) {
 }
 
 // A node is stopped repeatedly while its handlers work. Interrupted handlers are not failures: no
-// message may be quarantined or lost.
-func TestShutdownUnderLoad_LosesAndPoisonsNothing(t *testing.T) {
+// message may be dead-lettered or lost.
+func TestShutdownUnderLoad_LosesAndDeadLettersNothing(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		const keys, each = 10, 20
 		cfg := config(t)
@@ -123,7 +123,7 @@ func TestShutdownUnderLoad_LosesAndPoisonsNothing(t *testing.T) {
 			n := 0
 			var mu sync.Mutex
 			members.Go(func() {
-				err := bus.Subscribe(context.Background(), testLane, "workers", func(ctx context.Context, m broker.Message) error {
+				err := bus.Subscribe(context.Background(), testTopic, "workers", func(ctx context.Context, m broker.Message) error {
 					mu.Lock()
 					n++
 					interrupted := n > each
@@ -146,13 +146,13 @@ func TestShutdownUnderLoad_LosesAndPoisonsNothing(t *testing.T) {
 			}
 			members.Wait()
 		}
-		subscribe(t, openBus(t, cfg), testLane, "workers", func(_ context.Context, m broker.Message) error {
+		subscribe(t, openBus(t, cfg), testTopic, "workers", func(_ context.Context, m broker.Message) error {
 			y.handle(m)
 			return nil
 		})
 		testwait.Receive(t, y.done, "all messages")
-		if aside := all(t, cfg, broker.PoisonLane(testLane)); len(aside) > 0 {
-			t.Errorf("%d messages were set aside: %v", len(aside), aside[0].Metadata)
+		if aside := all(t, cfg, broker.DeadLetterTopic(testTopic)); len(aside) > 0 {
+			t.Errorf("%d messages were dead-lettered: %v", len(aside), aside[0].Metadata)
 		}
 	})
 }
@@ -172,7 +172,7 @@ func TestMain(m *testing.M) {
 	if raw == "" {
 		os.Exit(m.Run())
 	}
-	cfg := kafka.Config{Lanes: testLanes(), Partitions: 8}
+	cfg := kafka.Config{Topics: testTopics(), Partitions: 8}
 	var at crashCluster
 	if err := json.Unmarshal([]byte(raw), &at); err != nil {
 		panic(err)
@@ -186,7 +186,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	panic(bus.Subscribe(context.Background(), testLane, "workers", func(_ context.Context, m broker.Message) error {
+	panic(bus.Subscribe(context.Background(), testTopic, "workers", func(_ context.Context, m broker.Message) error {
 		fmt.Println(m.ID) // a pipe: the parent has the line before the message is acknowledged
 		return nil
 	}))
@@ -202,7 +202,7 @@ func TestCrash_RepeatsButLosesNothing(t *testing.T) {
 			crash(t, cfg, kill, handled)
 		}
 		got := make(chan string, 1000)
-		subscribe(t, openBus(t, cfg), testLane, "workers", func(_ context.Context, m broker.Message) error {
+		subscribe(t, openBus(t, cfg), testTopic, "workers", func(_ context.Context, m broker.Message) error {
 			got <- m.ID
 			return nil
 		})

@@ -29,10 +29,10 @@ type BrokerReport struct {
 	Problem string `json:"problem,omitempty"` // empty if a connection could be made
 }
 
-// TopicReport describes the topic of one lane.
+// TopicReport describes the topic of one topic.
 type TopicReport struct {
-	Lane        string `json:"lane"`
-	Topic       string `json:"topic"`
+	Name        string `json:"lane"`
+	KafkaTopic  string `json:"topic"`
 	Partitions  int    `json:"partitions"`
 	Replication int    `json:"replication"`
 	// MinInsync, Retention (ms, -1 for unlimited) and MaxMessage (bytes) as the cluster reports them;
@@ -40,16 +40,16 @@ type TopicReport struct {
 	MinInsync  string `json:"min_insync_replicas"`
 	Retention  string `json:"retention_ms"`
 	MaxMessage string `json:"max_message_bytes"`
-	// Messages is the number of messages in the topic. In a poison lane each of them waits for an
+	// Messages is the number of messages in the topic. In a dead-letter topic each of them waits for an
 	// operator.
 	Messages int64    `json:"messages"`
 	Problems []string `json:"problems,omitempty"`
 }
 
-// GroupLag is the lag of a consumer group in a lane.
+// GroupLag is the lag of a consumer group in a topic.
 type GroupLag struct {
 	Group    string `json:"group"`
-	Lane     string `json:"lane"`
+	Topic    string `json:"lane"`
 	Messages int64  `json:"messages_behind"`
 }
 
@@ -63,7 +63,7 @@ func (r Report) Problems() []string {
 	}
 	for _, t := range r.Topics {
 		for _, p := range t.Problems {
-			out = append(out, fmt.Sprintf("topic %s: %s", t.Topic, p))
+			out = append(out, fmt.Sprintf("topic %s: %s", t.KafkaTopic, p))
 		}
 	}
 	return out
@@ -84,8 +84,8 @@ func Inspect(ctx context.Context, cfg Config) (Report, error) {
 	}
 	defer a.close()
 	var names []string
-	for _, l := range cfg.topics() {
-		names = append(names, cfg.Topic(l.Name))
+	for _, each := range cfg.topics() {
+		names = append(names, cfg.KafkaTopic(each.Name))
 	}
 	states, err := a.states(ctx, names)
 	if err != nil {
@@ -101,8 +101,8 @@ func Inspect(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil {
 		return report, fmt.Errorf("inspect kafka: %w", err)
 	}
-	for _, l := range cfg.topics() {
-		report.Topics = append(report.Topics, a.topicReport(l, states[cfg.Topic(l.Name)], extents[cfg.Topic(l.Name)]))
+	for _, each := range cfg.topics() {
+		report.Topics = append(report.Topics, a.topicReport(each, states[cfg.KafkaTopic(each.Name)], extents[cfg.KafkaTopic(each.Name)]))
 	}
 	if report.Groups, err = a.lags(ctx, extents, nil); err != nil {
 		return report, fmt.Errorf("inspect kafka: %w", err)
@@ -110,17 +110,17 @@ func Inspect(ctx context.Context, cfg Config) (Report, error) {
 	return report, nil
 }
 
-func (a *admin) topicReport(l Lane, s *topicState, e []extent) TopicReport {
+func (a *admin) topicReport(topic Topic, s *topicState, e []extent) TopicReport {
 	out := TopicReport{
-		Lane: l.Name, Topic: a.cfg.Topic(l.Name), Partitions: s.partitions, Replication: s.replication,
+		Name: topic.Name, KafkaTopic: a.cfg.KafkaTopic(topic.Name), Partitions: s.partitions, Replication: s.replication,
 		MinInsync: s.configs[settingMinInsync], Retention: s.configs[settingRetention], MaxMessage: s.configs[settingMaxMessage],
-		Problems: a.cfg.differences(l, s),
+		Problems: a.cfg.differences(topic, s),
 	}
 	for _, p := range e {
 		out.Messages += p.end - p.first
 	}
-	if out.Messages > 0 && strings.HasSuffix(l.Name, broker.PoisonLane("")) {
-		out.Problems = append(out.Problems, fmt.Sprintf("%d messages could not be handled and were set aside", out.Messages))
+	if out.Messages > 0 && strings.HasSuffix(topic.Name, broker.DeadLetterTopic("")) {
+		out.Problems = append(out.Problems, fmt.Sprintf("%d messages could not be handled and were dead-lettered", out.Messages))
 	}
 	return out
 }
@@ -185,11 +185,11 @@ func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string]
 // maxGroups limits the groups that are inspected.
 const maxGroups = 256
 
-// subscription is a group of this process on a lane.
-type subscription struct{ lane, group string }
+// subscription is a group of this process on a topic.
+type subscription struct{ topic, group string }
 
 // lags measures the lag of the groups whose names have our prefix, by their committed offsets. also
-// lists groups that count from the beginning of a lane if they have committed nothing yet.
+// lists groups that count from the beginning of a topic if they have committed nothing yet.
 func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []subscription) ([]GroupLag, error) {
 	groups, err := a.groups(ctx, also)
 	if err != nil {
@@ -212,11 +212,11 @@ func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []su
 		if err != nil {
 			return nil, fmt.Errorf("request the offsets of group %s: %w", group, err)
 		}
-		for _, l := range a.cfg.topics() {
-			name := a.cfg.Topic(l.Name)
+		for _, each := range a.cfg.topics() {
+			name := a.cfg.KafkaTopic(each.Name)
 			behind, known := lag(extents[name], answer.Topics[name])
-			if known || slices.Contains(also, subscription{l.Name, group}) {
-				out = append(out, GroupLag{Group: group, Lane: l.Name, Messages: behind})
+			if known || slices.Contains(also, subscription{each.Name, group}) {
+				out = append(out, GroupLag{Group: group, Topic: each.Name, Messages: behind})
 			}
 		}
 	}
@@ -269,8 +269,8 @@ func (a *admin) groups(ctx context.Context, also []subscription) ([]string, erro
 // currentLags measures the lag of all groups now.
 func (a *admin) currentLags(ctx context.Context, also []subscription) ([]GroupLag, error) {
 	var names []string
-	for _, l := range a.cfg.topics() {
-		names = append(names, a.cfg.Topic(l.Name))
+	for _, each := range a.cfg.topics() {
+		names = append(names, a.cfg.KafkaTopic(each.Name))
 	}
 	topics, err := a.partitions(ctx, names)
 	if err != nil {

@@ -21,7 +21,7 @@ var _ prometheus.Collector = (*lagGauge)(nil)
 
 func newLagGauge() *lagGauge {
 	return &lagGauge{description: prometheus.NewDesc("letterhead_broker_lag",
-		"Messages of a lane that a group has still to handle. Absent while it cannot be measured.", []string{"lane", "group"}, nil)}
+		"Messages of a topic that a group has still to handle. Absent while it cannot be measured.", []string{"lane", "group"}, nil)}
 }
 
 // Describe implements prometheus.Collector.
@@ -32,14 +32,14 @@ func (g *lagGauge) Collect(to chan<- prometheus.Metric) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, l := range g.lags {
-		to <- prometheus.MustNewConstMetric(g.description, prometheus.GaugeValue, float64(l.Messages), l.Lane, l.Group)
+		to <- prometheus.MustNewConstMetric(g.description, prometheus.GaugeValue, float64(l.Messages), l.Topic, l.Group)
 	}
 }
 
-func (g *lagGauge) follow(lane, group string) {
+func (g *lagGauge) follow(topic, group string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := (subscription{lane, group}); !slices.Contains(g.followed, s) {
+	if s := (subscription{topic, group}); !slices.Contains(g.followed, s) {
 		g.followed = append(g.followed, s)
 	}
 }

@@ -27,7 +27,7 @@ func (format) Marshal(topic string, m *message.Message) (*sarama.ProducerMessage
 
 // Unmarshal implements wkafka.Unmarshaler. It never fails: watermill would leave the group and read
 // the same message again, forever. A message that no Bus published becomes one that the Bus
-// quarantines.
+// dead-letters.
 func (format) Unmarshal(in *sarama.ConsumerMessage) (*message.Message, error) {
 	var id string
 	meta := map[string]string{}

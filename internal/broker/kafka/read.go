@@ -14,15 +14,15 @@ import (
 	"letterhead/internal/delay"
 )
 
-// ReadOptions are the options of ReadLane.
+// ReadOptions are the options of ReadTopic.
 type ReadOptions struct {
-	// FromBeginning reads all messages in the lane; otherwise only new ones.
+	// FromBeginning reads all messages in the topic; otherwise only new ones.
 	FromBeginning bool
-	// Follow continues until ctx ends; otherwise reading stops where the lane ended when it began.
+	// Follow continues until ctx ends; otherwise reading stops where the topic ended when it began.
 	Follow bool
 }
 
-// Read is a message of a lane with its position.
+// Read is a message of a topic with its position.
 type Read struct {
 	broker.Message
 	Partition int
@@ -40,12 +40,12 @@ const (
 	readAhead = 64
 )
 
-// ReadLane reads a lane outside of any group and passes its messages to do, one at a time: the
+// ReadTopic reads a topic outside of any group and passes its messages to do, one at a time: the
 // messages of one partition, and so of one key, in order and with repeats. It commits nothing. It
-// returns nil at the end of the lane, or when ctx ends while following.
+// returns nil at the end of the topic, or when ctx ends while following.
 //
-// Errors: ErrUnknownLane, errors of do, ctx.Err(), or the reason why the brokers could not be read.
-func ReadLane(ctx context.Context, cfg Config, lane string, options ReadOptions, do func(Read) error) error {
+// Errors: ErrUnknownTopic, errors of do, ctx.Err(), or the reason why the brokers could not be read.
+func ReadTopic(ctx context.Context, cfg Config, topic string, options ReadOptions, do func(Read) error) error {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("broker configuration: %w", err)
@@ -55,13 +55,13 @@ func ReadLane(ctx context.Context, cfg Config, lane string, options ReadOptions,
 		return err
 	}
 	defer a.close()
-	topic := cfg.Topic(lane)
-	topics, err := a.partitions(ctx, []string{topic})
+	name := cfg.KafkaTopic(topic)
+	topics, err := a.partitions(ctx, []string{name})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
-	if topics[topic] == 0 {
-		return fmt.Errorf("%w: topic %s does not exist", ErrUnknownLane, topic)
+	if topics[name] == 0 {
+		return fmt.Errorf("%w: topic %s does not exist", ErrUnknownTopic, name)
 	}
 	extents, err := a.extents(ctx, topics)
 	if err != nil {
@@ -71,8 +71,8 @@ func ReadLane(ctx context.Context, cfg Config, lane string, options ReadOptions,
 	group, ctx := errgroup.WithContext(ctx)
 	messages := make(chan Read, readAhead)
 	var readers errgroup.Group
-	for _, e := range extents[topic] {
-		r := &partitionReader{admin: a, topic: topic, partition: e.partition, at: e.end, end: e.end, follow: options.Follow}
+	for _, e := range extents[name] {
+		r := &partitionReader{admin: a, topic: name, partition: e.partition, at: e.end, end: e.end, follow: options.Follow}
 		if options.FromBeginning {
 			r.at = e.first
 		}

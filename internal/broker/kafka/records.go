@@ -16,7 +16,7 @@ import (
 	"letterhead/internal/delay"
 )
 
-// HeaderID is the header with the event's id in the lanes of record; the other headers have the names
+// HeaderID is the header with the event's id in the topics of record; the other headers have the names
 // of the message's metadata.
 const HeaderID = "event_id"
 
@@ -34,7 +34,7 @@ const (
 	maxRecordPartitions = 64 // written concurrently by one Publish
 )
 
-// Records publishes to the lanes of record, in batches. It implements the Publisher of package relay.
+// Records publishes to the topics of record, in batches. It implements the Publisher of package relay.
 //
 // It sends to the partitions' leaders directly instead of using a kafka-go Writer. A Writer queues
 // several batches for a partition and sends the next one even if one was lost, so that a retry of the
@@ -67,37 +67,37 @@ func (e *PublishError) Error() string {
 
 func (e *PublishError) Unwrap() error { return e.Err }
 
-// Publish sends messages to a lane and returns when all in-sync replicas have them. Messages of one
+// Publish sends messages to a topic and returns when all in-sync replicas have them. Messages of one
 // key keep their order. A failed batch is retried a few times before anything behind it is sent, so a
 // lost acknowledgement causes repeats, never a gap.
 //
-// Errors: broker.ErrInvalid and ErrUnknownLane (nothing was sent), broker.ErrClosed, ctx.Err(), or a
+// Errors: broker.ErrInvalid and ErrUnknownTopic (nothing was sent), broker.ErrClosed, ctx.Err(), or a
 // *PublishError.
-func (r *Records) Publish(ctx context.Context, lane string, messages ...broker.Message) error {
+func (r *Records) Publish(ctx context.Context, topic string, messages ...broker.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(r.cfg.Lanes, func(l Lane) bool { return l.Name == lane && l.Record }) {
-		return fmt.Errorf("%w of record: %.120q", ErrUnknownLane, lane)
+	if !slices.ContainsFunc(r.cfg.Topics, func(t Topic) bool { return t.Name == topic && t.Record }) {
+		return fmt.Errorf("%w of record: %.120q", ErrUnknownTopic, topic)
 	}
 	for _, m := range messages {
 		if err := m.Validate(); err != nil {
-			return fmt.Errorf("publish to %s: %w", lane, err)
+			return fmt.Errorf("publish to %s: %w", topic, err)
 		}
 	}
 	if err := r.enter(); err != nil {
 		return err
 	}
 	defer r.active.Done()
-	topic := r.cfg.Topic(lane)
-	topics, err := r.admin.partitions(ctx, []string{topic})
-	if err == nil && topics[topic] == 0 {
+	name := r.cfg.KafkaTopic(topic)
+	topics, err := r.admin.partitions(ctx, []string{name})
+	if err == nil && topics[name] == 0 {
 		err = errors.New("the topic does not exist")
 	}
 	if err != nil {
-		return fmt.Errorf("publish to %s: %w", lane, err)
+		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
-	return r.publish(ctx, topic, topics[topic], messages)
+	return r.publish(ctx, name, topics[name], messages)
 }
 
 func (r *Records) publish(ctx context.Context, topic string, partitions int, messages []broker.Message) error {

@@ -73,13 +73,13 @@ func TestRecords_RoundTrip(t *testing.T) {
 		}
 		got := all(t, cfg, broker.Ledger)
 		if len(got) != 21 {
-			t.Fatalf("the lane holds %d records, want 21", len(got))
+			t.Fatalf("the topic holds %d records, want 21", len(got))
 		}
 		if m := got[0]; m.ID != sent.ID || m.Key != sent.Key || string(m.Payload) != string(sent.Payload) || fmt.Sprint(m.Metadata) != fmt.Sprint(sent.Metadata) {
 			t.Errorf("got %+v, want %+v", m.Message, sent)
 		}
-		if err := to.Publish(t.Context(), testLane, sent); !errors.Is(err, kafka.ErrUnknownLane) {
-			t.Errorf("a lane of work took a record: %v", err)
+		if err := to.Publish(t.Context(), testTopic, sent); !errors.Is(err, kafka.ErrUnknownTopic) {
+			t.Errorf("a topic of work took a record: %v", err)
 		}
 		if err := record(t, to, sent, broker.Message{ID: "no key"}); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("an invalid message was taken: %v", err)
@@ -104,7 +104,7 @@ func TestRecords_FailedBatch_IsResentInOrder(t *testing.T) {
 			c := cluster(t)
 			cfg := fakeConfig(c)
 			to := open(t, cfg).Records()
-			hit := c.Fault(produceFault(cfg.Topic(broker.Ledger), []int32{0}, fault.err, 2))
+			hit := c.Fault(produceFault(cfg.KafkaTopic(broker.Ledger), []int32{0}, fault.err, 2))
 			sent := spread(40, 5)
 			if err := record(t, to, sent...); err != nil {
 				t.Fatal(err)
@@ -121,7 +121,7 @@ func TestPublish_PartialFailure_ReportsUnsafeMessages(t *testing.T) {
 	c := cluster(t)
 	cfg := fakeConfig(c)
 	to := open(t, cfg).Records()
-	hit := c.Fault(produceFault(cfg.Topic(broker.Ledger), []int32{3}, kerr.TopicAuthorizationFailed, -1))
+	hit := c.Fault(produceFault(cfg.KafkaTopic(broker.Ledger), []int32{3}, kerr.TopicAuthorizationFailed, -1))
 	sent := spread(40, 5)
 	err := record(t, to, sent...)
 	var partial *kafka.PublishError
@@ -168,7 +168,7 @@ func TestRecords_RandomFaults_LoseNothing(t *testing.T) {
 		for n := range rapid.IntRange(1, 4).Draw(r, "batches") {
 			for range rapid.IntRange(0, 3).Draw(r, "faults") {
 				kind := rapid.SampledFrom([]*kerr.Error{kerr.NotLeaderForPartition, kerr.NotEnoughReplicasAfterAppend, kerr.TopicAuthorizationFailed}).Draw(r, "kind")
-				c.Fault(produceFault(cfg.Topic(broker.Ledger), []int32{rapid.Int32Range(0, 7).Draw(r, "partition")}, kind, 1))
+				c.Fault(produceFault(cfg.KafkaTopic(broker.Ledger), []int32{rapid.Int32Range(0, 7).Draw(r, "partition")}, kind, 1))
 			}
 			sent = sent[:0]
 			for k := range keys {
@@ -187,7 +187,7 @@ func TestRecords_RandomFaults_LoseNothing(t *testing.T) {
 	})
 }
 
-// A consumer of both kinds of lanes finds a key in the same partition.
+// A consumer of both kinds of topics finds a key in the same partition.
 func TestPartition_SameInBothClients(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
@@ -203,12 +203,12 @@ func TestPartition_SameInBothClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		at, used := map[string]int{}, map[int]bool{}
-		for _, m := range all(t, cfg, testLane) {
+		for _, m := range all(t, cfg, testTopic) {
 			at[m.Key], used[m.Partition] = m.Partition, true
 		}
 		for _, m := range all(t, cfg, broker.Ledger) {
 			if p, known := at[m.Key]; !known || p != m.Partition {
-				t.Errorf("%s is in partition %d of one lane and %d of the other", m.Key, p, m.Partition)
+				t.Errorf("%s is in partition %d of one topic and %d of the other", m.Key, p, m.Partition)
 			}
 		}
 		if len(used) != 8 {

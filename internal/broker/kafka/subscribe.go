@@ -43,9 +43,9 @@ func (groupSubscriber) Close() error { return nil }
 
 // Subscribe implements message.Subscriber. It returns immediately and continues until ctx ends,
 // whether the brokers are reachable or not.
-func (s groupSubscriber) Subscribe(ctx context.Context, lane string) (<-chan *message.Message, error) {
+func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	t := s.transport
-	topic, err := t.topic(lane)
+	name, err := t.topicName(topic)
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +67,14 @@ func (s groupSubscriber) Subscribe(ctx context.Context, lane string) (<-chan *me
 		cancel()
 		return nil, fmt.Errorf("subscribe to kafka: %w", err)
 	}
-	t.lag.follow(lane, s.group)
+	t.lag.follow(topic, s.group)
 	stop := context.AfterFunc(t.ending, cancel)
 	out := make(chan *message.Message)
 	t.subscriptions.Go(func() {
 		defer cancel()
 		defer stop()
 		defer close(out)
-		d := &delivery{topic: topic, out: out, patience: t.cfg.CloseTimeout, logger: t.cfg.Logger}
+		d := &delivery{topic: name, out: out, patience: t.cfg.CloseTimeout, logger: t.cfg.Logger}
 		d.run(ctx, from)
 	})
 	return out, nil

@@ -26,7 +26,7 @@ func TestNew_CreatesConfiguredTopics(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
 		cfg.Replication = 1
-		cfg.Lanes = []kafka.Lane{{Name: testLane, Partitions: 3, Retention: time.Hour}, {Name: broker.Ledger, Record: true, Retention: kafka.Forever}}
+		cfg.Topics = []kafka.Topic{{Name: testTopic, Partitions: 3, Retention: time.Hour}, {Name: broker.Ledger, Record: true, Retention: kafka.Forever}}
 		report := inspect(t, cfg)
 		if problems := report.Problems(); len(problems) != 3 || !strings.Contains(problems[0], "missing") {
 			t.Errorf("before the first start: %q", problems)
@@ -38,17 +38,17 @@ func TestNew_CreatesConfiguredTopics(t *testing.T) {
 			t.Errorf("after the start: %q", problems)
 		}
 		want := map[string]kafka.TopicReport{
-			testLane:                    {Partitions: 3, Retention: "3600000"},
-			broker.PoisonLane(testLane): {Partitions: 1, Retention: "1209600000"},
-			broker.Ledger:               {Partitions: 8, Retention: "-1"},
+			testTopic:                         {Partitions: 3, Retention: "3600000"},
+			broker.DeadLetterTopic(testTopic): {Partitions: 1, Retention: "1209600000"},
+			broker.Ledger:                     {Partitions: 8, Retention: "-1"},
 		}
 		for _, topic := range report.Topics {
-			w, known := want[topic.Lane]
-			if !known || topic.Topic != cfg.Topic(topic.Lane) || topic.Partitions != w.Partitions || topic.Replication != 1 ||
+			w, known := want[topic.Name]
+			if !known || topic.KafkaTopic != cfg.KafkaTopic(topic.Name) || topic.Partitions != w.Partitions || topic.Replication != 1 ||
 				topic.MinInsync != "1" || topic.Retention != w.Retention || topic.MaxMessage != "1048576" {
 				t.Errorf("topic %+v", topic)
 			}
-			delete(want, topic.Lane)
+			delete(want, topic.Name)
 		}
 		if len(want) > 0 {
 			t.Errorf("nothing is said about %v", want)
@@ -70,21 +70,21 @@ func inspect(t *testing.T, cfg kafka.Config) kafka.Report {
 func TestNew_DifferentTopic_IsUsedWithWarning(t *testing.T) {
 	c := cluster(t)
 	cfg := fakeConfig(c)
-	topic := cfg.Topic(testLane)
-	if err := c.CreateTopic(topic, 3, map[string]string{"retention.ms": "1000", "max.message.bytes": "1000"}); err != nil {
+	name := cfg.KafkaTopic(testTopic)
+	if err := c.CreateTopic(name, 3, map[string]string{"retention.ms": "1000", "max.message.bytes": "1000"}); err != nil {
 		t.Fatal(err)
 	}
 	var output bytes.Buffer
 	cfg.Logger = slog.New(slog.NewTextHandler(&output, nil))
-	cfg.Lanes[0].Retention = time.Hour
+	cfg.Topics[0].Retention = time.Hour
 	open(t, cfg)
-	for _, told := range []string{topic, "3 partitions, configured are 8", "retention.ms is 1000, configured is 3600000", "max.message.bytes is 1000"} {
+	for _, told := range []string{name, "3 partitions, configured are 8", "retention.ms is 1000, configured is 3600000", "max.message.bytes is 1000"} {
 		if !strings.Contains(output.String(), told) {
 			t.Errorf("the log does not say %q: %s", told, &output)
 		}
 	}
 	report := inspect(t, cfg)
-	if i := slices.IndexFunc(report.Topics, func(r kafka.TopicReport) bool { return r.Lane == testLane }); report.Topics[i].Partitions != 3 || report.Topics[i].Retention != "1000" {
+	if i := slices.IndexFunc(report.Topics, func(r kafka.TopicReport) bool { return r.Name == testTopic }); report.Topics[i].Partitions != 3 || report.Topics[i].Retention != "1000" {
 		t.Errorf("it was altered: %+v", report.Topics[i])
 	}
 	if len(report.Problems()) != 3 {
@@ -121,7 +121,7 @@ func TestLag_CountsUnhandledMessages(t *testing.T) {
 		bus := openBus(t, cfg)
 		publish(t, bus, spread(10, 2)...)
 		release, got := make(chan struct{}), make(chan string, 64)
-		subscribe(t, bus, testLane, "workers", func(ctx context.Context, m broker.Message) error {
+		subscribe(t, bus, testTopic, "workers", func(ctx context.Context, m broker.Message) error {
 			select {
 			case <-release:
 			case <-ctx.Done():
@@ -136,7 +136,7 @@ func TestLag_CountsUnhandledMessages(t *testing.T) {
 			testwait.Receive(t, got, "all messages")
 		}
 		awaitLag(t, registry, 0)
-		if groups := inspect(t, cfg).Groups; len(groups) != 1 || groups[0] != (kafka.GroupLag{Group: "workers", Lane: testLane}) {
+		if groups := inspect(t, cfg).Groups; len(groups) != 1 || groups[0] != (kafka.GroupLag{Group: "workers", Topic: testTopic}) {
 			t.Errorf("groups are %+v", groups)
 		}
 	})
@@ -159,7 +159,7 @@ func awaitLag(t *testing.T, registry *prometheus.Registry, want float64) {
 				continue
 			}
 			for _, m := range f.GetMetric() {
-				if last = m.GetGauge().GetValue(); last == want && m.GetLabel()[0].GetValue() == "workers" && m.GetLabel()[1].GetValue() == testLane {
+				if last = m.GetGauge().GetValue(); last == want && m.GetLabel()[0].GetValue() == "workers" && m.GetLabel()[1].GetValue() == testTopic {
 					return
 				}
 			}
@@ -182,7 +182,7 @@ func TestLoginAndEncryption(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.Lanes = testLanes()
+			cfg.Topics = testTopics()
 			transport := open(t, cfg)
 			bus, err := broker.New(fast, transport)
 			if err != nil {
@@ -190,7 +190,7 @@ func TestLoginAndEncryption(t *testing.T) {
 			}
 			defer bus.Close()
 			got := make(chan string, 1)
-			subscribe(t, bus, testLane, "workers", func(_ context.Context, m broker.Message) error {
+			subscribe(t, bus, testTopic, "workers", func(_ context.Context, m broker.Message) error {
 				got <- m.ID
 				return nil
 			})

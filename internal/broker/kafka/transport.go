@@ -51,8 +51,8 @@ const (
 // protocolVersion is the oldest supported broker version. Kafka 4 rejects clients older than this.
 var protocolVersion = sarama.V2_1_0_0
 
-// ErrUnknownLane means that the lane is not in the configuration, so it has no topic.
-var ErrUnknownLane = errors.New("no such lane")
+// ErrUnknownTopic means that the topic is not in the configuration, so it has no topic.
+var ErrUnknownTopic = errors.New("no such topic")
 
 // Transport is the transport of a broker.Bus.
 type Transport struct {
@@ -187,11 +187,11 @@ func (c Config) consumerConfig() (*sarama.Config, error) {
 }
 
 // Publish implements broker.Transport. It returns when the context of a message ends.
-func (t *Transport) Publish(lane string, messages ...*message.Message) error {
+func (t *Transport) Publish(topic string, messages ...*message.Message) error {
 	if len(messages) == 0 {
 		return nil
 	}
-	topic, err := t.topic(lane)
+	name, err := t.topicName(topic)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (t *Transport) Publish(lane string, messages ...*message.Message) error {
 	results := make(chan error, len(messages))
 	keys := byKey(messages)
 	for _, of := range keys {
-		go func() { results <- t.send(ctx, topic, of) }()
+		go func() { results <- t.send(ctx, name, of) }()
 	}
 	var errs []error
 	for range keys {
@@ -278,17 +278,17 @@ func byKey(messages []*message.Message) map[string][]*message.Message {
 	return out
 }
 
-// Records returns the publisher of the lanes of record. It closes with the transport.
+// Records returns the publisher of the topics of record. It closes with the transport.
 func (t *Transport) Records() *Records { return t.records }
 
-// topic returns the name of a lane's topic. Errors: ErrUnknownLane.
-func (t *Transport) topic(lane string) (string, error) {
-	for _, l := range t.cfg.topics() {
-		if l.Name == lane {
-			return t.cfg.Topic(lane), nil
+// topicName returns the name of a topic with its prefix. Errors: ErrUnknownTopic.
+func (t *Transport) topicName(topic string) (string, error) {
+	for _, each := range t.cfg.topics() {
+		if each.Name == topic {
+			return t.cfg.KafkaTopic(topic), nil
 		}
 	}
-	return "", fmt.Errorf("%w: %.120q", ErrUnknownLane, lane)
+	return "", fmt.Errorf("%w: %.120q", ErrUnknownTopic, topic)
 }
 
 // enter adds the caller to those that Close waits for, unless new messages are rejected.
@@ -303,7 +303,7 @@ func (t *Transport) enter() error {
 }
 
 // Close ends all subscriptions and waits for running work, up to a limit: a hanging broker delays it
-// by Config.CloseTimeout. Until the last handler has ended messages may still be quarantined.
+// by Config.CloseTimeout. Until the last handler has ended messages may still be dead-lettered.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	again := t.closing

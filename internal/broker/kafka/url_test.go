@@ -26,11 +26,11 @@ func TestURL_IsParsed(t *testing.T) {
 	if c.TopicPrefix != "acme." || c.Replication != 3 || c.MinInsync != 2 || c.Partitions != 24 {
 		t.Errorf("topics are %q, %d, %d, %d", c.TopicPrefix, c.Replication, c.MinInsync, c.Partitions)
 	}
-	if c, err = kafka.ParseURL("kafka://host"); err != nil || c.Topic("ledger") != kafka.DefaultTopicPrefix+"ledger" {
-		t.Errorf("the plainest URL gives topic %s: %v", c.Topic("ledger"), err)
+	if c, err = kafka.ParseURL("kafka://host"); err != nil || c.KafkaTopic("ledger") != kafka.DefaultTopicPrefix+"ledger" {
+		t.Errorf("the plainest URL gives topic %s: %v", c.KafkaTopic("ledger"), err)
 	}
-	if c, err = kafka.ParseURL("kafka://host/?prefix="); err != nil || c.Topic("ledger") != "ledger" {
-		t.Errorf("an empty prefix gives topic %s: %v", c.Topic("ledger"), err)
+	if c, err = kafka.ParseURL("kafka://host/?prefix="); err != nil || c.KafkaTopic("ledger") != "ledger" {
+		t.Errorf("an empty prefix gives topic %s: %v", c.KafkaTopic("ledger"), err)
 	}
 }
 
@@ -87,9 +87,9 @@ func TestConfig_HidesPassword(t *testing.T) {
 func TestConfig_ReportsEveryFault(t *testing.T) {
 	err := kafka.Config{
 		TopicPrefix: "no blanks", Partitions: -1, Replication: 99, SASL: "kerberos", CertFile: "x",
-		SessionTimeout: 1, CloseTimeout: -1, Lanes: []kafka.Lane{{Name: ""}, {Name: "a", Partitions: 1}, {Name: "a", Partitions: 1}, {Name: "b", Partitions: 1, Retention: -7}},
+		SessionTimeout: 1, CloseTimeout: -1, Topics: []kafka.Topic{{Name: ""}, {Name: "a", Partitions: 1}, {Name: "a", Partitions: 1}, {Name: "b", Partitions: 1, Retention: -7}},
 	}.Validate()
-	for _, fault := range []string{"brokers", "prefix", "Partitions", "Replication", "SASL", "TLS is off", "needs its key", "SessionTimeout", "CloseTimeout", "no name", "twice", "retention"} {
+	for _, fault := range []string{"brokers", "prefix", "Partitions", "Replication", "SASL", "TLS is off", "needs its key", "SessionTimeout", "CloseTimeout", "is not a valid topic name", "twice", "retention"} {
 		if err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("nothing is said about %s: %v", fault, err)
 		}

@@ -36,17 +36,17 @@ func cluster(t *testing.T, more ...kfake.Opt) *kfake.Cluster {
 	return c
 }
 
-// testLane is an additional lane of work for tests.
-const testLane = "contract.live"
+// testTopic is an additional topic of work for tests.
+const testTopic = "contract.live"
 
-func testLanes() []kafka.Lane {
-	return []kafka.Lane{{Name: testLane}, {Name: broker.Ledger, Record: true}}
+func testTopics() []kafka.Topic {
+	return []kafka.Topic{{Name: testTopic}, {Name: broker.Ledger, Record: true}}
 }
 
 // fakeConfig returns the configuration for a cluster in this process.
 func fakeConfig(c *kfake.Cluster) kafka.Config {
 	return kafka.Config{
-		Brokers: c.ListenAddrs(), TopicPrefix: prefix(), Lanes: testLanes(), Partitions: 8,
+		Brokers: c.ListenAddrs(), TopicPrefix: prefix(), Topics: testTopics(), Partitions: 8,
 		RedeliverAfter: time.Millisecond, SessionTimeout: 2 * time.Second,
 	}
 }
@@ -55,7 +55,7 @@ func fakeConfig(c *kfake.Cluster) kafka.Config {
 func realConfig(t *testing.T) kafka.Config {
 	t.Helper()
 	cfg := kafka.Config{
-		Brokers: strings.Split(testservices.Kafka(t), ","), TopicPrefix: prefix(), Lanes: testLanes(), Partitions: 8,
+		Brokers: strings.Split(testservices.Kafka(t), ","), TopicPrefix: prefix(), Topics: testTopics(), Partitions: 8,
 		RedeliverAfter: time.Millisecond,
 	}
 	removeTopics(t, cfg)
@@ -128,14 +128,14 @@ func openBus(t *testing.T, cfg kafka.Config) *broker.Bus {
 	return bus
 }
 
-// subscribe handles messages of the test lane in the background; stop ends it and waits.
-func subscribe(t *testing.T, bus *broker.Bus, lane, group string, handle broker.Handler) (stop func()) {
+// subscribe handles messages of the test topic in the background; stop ends it and waits.
+func subscribe(t *testing.T, bus *broker.Bus, topic, group string, handle broker.Handler) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := bus.Subscribe(ctx, lane, group, handle); err != nil {
-			t.Errorf("subscribe %s to %s: %v", group, lane, err)
+		if err := bus.Subscribe(ctx, topic, group, handle); err != nil {
+			t.Errorf("subscribe %s to %s: %v", group, topic, err)
 		}
 	}()
 	stop = func() {
@@ -154,7 +154,7 @@ func publish(t *testing.T, bus broker.Port, messages ...broker.Message) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := bus.Publish(ctx, testLane, messages...); err != nil {
+	if err := bus.Publish(ctx, testTopic, messages...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// MaxTypeName bounds an event type's name, in bytes. EventStoreDB counts it twice: with this, an append of
-// MaxAppendEvents events and MaxAppendBytes stays under its limit of 1 MiB, the names of the metadata
-// fields included.
+// MaxTypeName bounds an event type's name, in bytes. EventStoreDB counts the name twice: with this limit,
+// an append of MaxAppendEvents events and MaxAppendBytes stays under its limit of 1 MiB, including the
+// names of the metadata fields.
 const MaxTypeName = 48
 
-// CheckAppend says whether an append keeps the limits and is well formed. Every adapter calls it before
-// anything is sent or stored, so that all of them refuse the same.
+// CheckAppend checks the limits and the form of an append. Every adapter calls it before it sends or stores
+// anything, so that all of them reject the same appends.
 //
 // Errors: ErrInvalid (all reasons joined), ErrTooLarge.
 func CheckAppend(stream string, events []Proposed) error {
@@ -42,7 +42,7 @@ func CheckAppend(stream string, events []Proposed) error {
 	return nil
 }
 
-// CheckImport says whether an import keeps the limits and is well formed. Every Importer calls it first.
+// CheckImport checks the limits and the form of an import. Every Importer calls it first.
 //
 // Errors: ErrInvalid, ErrTooLarge.
 func CheckImport(runs []Run) error {
@@ -69,13 +69,14 @@ func CheckImport(runs []Run) error {
 	return nil
 }
 
-// Size is what an event counts against MaxEventBytes and MaxAppendBytes: its data and its metadata values.
+// Size returns the bytes of an event that count against MaxEventBytes and MaxAppendBytes: its data and its
+// metadata values.
 func Size(e *Proposed) int {
 	m := &e.Metadata
 	return len(e.Data) + len(m.RequestID) + len(m.Actor) + len(m.CorrelationID) + len(m.CausationID) + len(m.Hash)
 }
 
-// CheckStream says whether a stream name may be used. Names that begin with $ belong to EventStoreDB.
+// CheckStream checks a stream name. Names that begin with $ belong to EventStoreDB.
 //
 // Errors: ErrInvalid, ErrTooLarge.
 func CheckStream(stream string) error {
@@ -92,7 +93,7 @@ func CheckStream(stream string) error {
 	return nil
 }
 
-// CheckLimit says whether a read may ask for that many events.
+// CheckLimit checks the limit of a read.
 //
 // Errors: ErrInvalid.
 func CheckLimit(limit int) error {
@@ -130,7 +131,7 @@ func checkEvent(e *Proposed) error {
 	return nil
 }
 
-// isText refuses NUL as well, because stores and tools written in C end a name there.
+// isText rejects NUL as well, because stores and tools written in C end a name there.
 func isText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
 }

@@ -2,8 +2,8 @@ package eventlog
 
 import "sync"
 
-// Decoding keeps the value that an event was decoded to, so that the roles of a process decode each event once. It is
-// ready for use without initialisation, and safe for concurrent use.
+// Decoding holds the decoded value of an event, so that the roles of a process decode each event once. The
+// zero value is ready to use; it is safe for concurrent use.
 type Decoding struct {
 	mu    sync.Mutex
 	done  bool
@@ -11,8 +11,8 @@ type Decoding struct {
 	err   error
 }
 
-// Share gives each event a Decoding. A log calls it once for events that it hands to several subscriptions, before the
-// first of them sees the events.
+// Share gives each event a Decoding. A log calls it once for events that several subscriptions deliver,
+// before the first of them sees the events.
 func Share(events []Recorded) {
 	shared := make([]Decoding, len(events))
 	for i := range events {
@@ -20,8 +20,8 @@ func Share(events []Recorded) {
 	}
 }
 
-// Decode returns what decode makes of an event's type, schema version and data. It calls decode once for all who were
-// given the same event, and they get the same value or error, which no role may change.
+// Decode decodes an event by its type, schema version and data. It calls decode once per shared event; all
+// callers get the same value or error, which they must not change.
 func Decode[T any](r *Recorded, decode func(eventType string, version int, data []byte) (T, error)) (T, error) {
 	d := r.Decoding
 	if d == nil {
@@ -40,5 +40,5 @@ func Decode[T any](r *Recorded, decode func(eventType string, version int, data 
 		var none T
 		return none, d.err
 	}
-	return decode(r.Type, r.SchemaVersion, r.Data) // the others decode to something else
+	return decode(r.Type, r.SchemaVersion, r.Data) // the other callers decode to another type
 }

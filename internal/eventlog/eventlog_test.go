@@ -49,7 +49,7 @@ func TestFilterMatch(t *testing.T) {
 	}
 }
 
-// One answer names all that is wrong with an event, and which event it is.
+// The error names all problems of an event, and the event.
 func TestCheckAppendReportsAll(t *testing.T) {
 	good := eventlog.Proposed{ID: uuid.Max, Type: "Counted", Data: []byte(`{}`)}
 	err := eventlog.CheckAppend("account-1", []eventlog.Proposed{good, {SchemaVersion: -1}})

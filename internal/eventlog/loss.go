@@ -8,35 +8,36 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrLoss reports that the log has lost events that were acknowledged: it is shorter than it was, it is
-// another log, or a damaged part of it cannot be read. The error is a *LossError.
+// ErrLoss means that acknowledged events are missing: the log is shorter than it was, it is another log, or
+// a damaged part of it cannot be read. The error is a *LossError.
 var ErrLoss = errors.New("acknowledged events are missing from the event log")
 
-// LossError compares a log with a witness: something outside the log that remembers an earlier state of it.
+// LossError compares a log with a witness: a record, outside the log, of an earlier state of it.
 type LossError struct {
-	// Witness names what remembers more than the log holds: the head marker, a read model, a snapshot, a
-	// relay checkpoint.
+	// Witness names the record that knows more than the log holds: the head marker, a read model, a
+	// snapshot, a relay checkpoint.
 	Witness string
-	// Remembered is the last position that the witness knows. It is 0 when the witness remembers something
+	// Remembered is the last position that the witness knows. It is 0 if the witness records something
 	// other than a position.
 	Remembered Position
-	// Head is the position of the last event that the log still holds and can read.
+	// Head is the position of the last readable event of the log.
 	Head Position
-	// RememberedFirst and HeldFirst are the ids of the first events of the log that is remembered and of the one that
-	// was found; uuid.Nil where there is none, or it is not known.
+	// RememberedFirst and HeldFirst are the ids of the first events of the recorded log and of the log that
+	// was found; uuid.Nil if there is none or it is unknown.
 	RememberedFirst, HeldFirst uuid.UUID
-	// Other reports that the log is not a prefix of the one that is remembered: what the witness remembers of
-	// earlier positions says nothing about it either.
+	// Other means that the log is not a prefix of the recorded one, so the witness proves nothing about
+	// earlier positions either.
 	Other bool
-	// Shared reports that the log is in an event store, whose positions are no counts of events, and not in files.
+	// Shared means that the log is in an event store, whose positions are not event counts, instead of
+	// files.
 	Shared bool
-	// Detail says what differs, as a clause: "its events from position 5 on have another digest".
+	// Detail describes the difference, as a clause: "its events from position 5 on have another digest".
 	Detail string
-	// Cause is what made a part of the log unreadable, nil when nothing is.
+	// Cause is the reason why a part of the log cannot be read; nil if all of it can.
 	Cause error
 }
 
-// Error returns the whole sentence for an operator: what is missing, what is left, and what to do.
+// Error returns a message for an operator: the missing events, the remaining ones, and the remedies.
 func (e *LossError) Error() string {
 	var b strings.Builder
 	b.WriteString(ErrLoss.Error())

@@ -7,7 +7,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// In an event store positions are bytes, and there are no files of the installation to copy.
+// In an event store positions are byte offsets, and the installation has no files to copy.
 func TestLossError_SentenceFitsWhereTheLogIs(t *testing.T) {
 	lost := eventlog.LossError{Witness: "head marker", Remembered: 90, Head: 7, Detail: "test"}
 	folder := lost.Error()

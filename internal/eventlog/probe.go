@@ -2,23 +2,23 @@ package eventlog
 
 import "context"
 
-// Prober answers what tells whether a log is still the one that somebody has read before. An event that was written
-// by another program is returned with ErrCorrupt, as far as it can be read.
+// Prober reads the events that identify a log, to recognize a log that was read before. It returns an event
+// written by another program with ErrCorrupt, as far as it can be read.
 type Prober interface {
-	// First returns the first event of the log, and false for a log without events. Errors: as Log.ReadAll.
+	// First returns the first event of the log, or false if the log is empty. Errors: as Log.ReadAll.
 	First(ctx context.Context) (Recorded, bool, error)
-	// Last returns the last event of the log, and false for a log without events. Errors: as Log.ReadAll.
+	// Last returns the last event of the log, or false if the log is empty. Errors: as Log.ReadAll.
 	Last(ctx context.Context) (Recorded, bool, error)
-	// At returns the event of a stream at a revision, and false when the stream is shorter. Errors: as
+	// At returns the event of a stream at a revision, or false if the stream is shorter. Errors: as
 	// Log.ReadStream.
 	At(ctx context.Context, stream string, revision uint64) (Recorded, bool, error)
-	// End returns a position at or past the last event and before anything that is appended later. A store that
-	// writes records of its own may answer with the position of one of those. Errors: as Log.Head.
+	// End returns a position at or after the last event and before any event appended later. A store that
+	// writes its own records may return the position of one of those. Errors: as Log.Head.
 	End(ctx context.Context) (Position, error)
 }
 
-// Probe returns a Prober that reads a log. A log whose Head may lie before positions that its subscriptions
-// deliver, or that cannot read from any position, is a Prober itself and is returned as it is.
+// Probe returns a Prober for a log. A log whose Head may be before positions that its subscriptions
+// deliver, or that cannot read from any position, must be a Prober itself, and Probe returns it unchanged.
 func Probe(log Log) Prober {
 	if p, ok := log.(Prober); ok {
 		return p

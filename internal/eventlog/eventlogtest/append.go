@@ -13,7 +13,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// RunAppend tests what Append promises to one caller.
+// RunAppend tests Append with a single caller.
 func RunAppend(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"gives back what was appended":              appendRoundTrip,
@@ -37,7 +37,8 @@ func appendRoundTrip(f *fixture) {
 	full := eventlog.Proposed{
 		ID: uuid.MustParse("7f0c4a52-6f0e-5c35-9a55-1d1c2d3e4f50"), Type: "CreditsCharged", SchemaVersion: 3,
 		OccurredAt: time.Date(2026, 2, 28, 23, 59, 59, 999_999_000, time.UTC),
-		// Bytes count: the hash chain covers them. Spaces, order, escapes and big numbers must survive.
+		// The bytes matter, because the hash chain covers them: spaces, order, escapes and big numbers must
+		// survive.
 		Data: []byte("{ \"z\":1, \"a\": \"\\u00e9é\\n\", \"big\":12345678901234567890.10 }"),
 		Metadata: eventlog.Metadata{
 			RequestID: "req-1", Actor: "operator:Zoë \"Z\" <z>", CorrelationID: "cor", CausationID: "cau",
@@ -144,7 +145,8 @@ func appendRepeat(f *fixture) {
 	f.holds("s", 1, 2, 3, 4, 5)
 }
 
-// reaches checks that an append's position is at or past its last event, so that waiting for it is enough.
+// reaches checks that the position of an append is at or after its last event, so that it is enough to wait
+// for it.
 func (f *fixture) reaches(stream string, got eventlog.Appended) {
 	f.t.Helper()
 	for _, e := range f.stream(stream) {
@@ -167,7 +169,7 @@ func appendOtherRepeat(f *fixture) {
 	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(1, 9, 3))
 	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(1, 2, 9))
 	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(2, 1, 3))
-	// The right events, looked for at the wrong place.
+	// The right events at the wrong revision.
 	f.refused(eventlog.ErrWrongRevision, "s", eventlog.Exact(0), events(1))
 	f.refused(eventlog.ErrWrongRevision, "t", eventlog.Exact(0), events(2, 3))
 	f.holds("s", 1, 2, 3)
@@ -186,7 +188,7 @@ func appendAny(f *fixture) {
 	f.holds("s", 1, 2, 3, 4)
 }
 
-// sized makes an event whose data takes that many bytes and which has no metadata.
+// sized returns an event with that many bytes of data and no metadata.
 func sized(n uint64, bytes int) eventlog.Proposed {
 	e := event(n)
 	e.Metadata = eventlog.Metadata{}
@@ -210,7 +212,7 @@ func appendLimits(f *fixture) {
 	f.refused(eventlog.ErrTooLarge, "s", eventlog.NoStream(), heavy)
 	f.refused(eventlog.ErrTooLarge, "s", eventlog.NoStream(), []eventlog.Proposed{sized(1, eventlog.MaxEventBytes+1)})
 
-	// Metadata counts.
+	// Metadata counts as well.
 	wordy := sized(1, eventlog.MaxEventBytes-9)
 	wordy.Metadata.CorrelationID = "0123456789"
 	f.refused(eventlog.ErrTooLarge, "s", eventlog.NoStream(), []eventlog.Proposed{wordy})

@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// RunConcurrency tests the log under many writers, and against a model.
+// RunConcurrency tests the log with many writers, and against a model.
 func RunConcurrency(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"one winner at each revision":         raceForRevision,
@@ -27,7 +27,7 @@ func RunConcurrency(t *testing.T, open Open) {
 	RunRepeats(t, open)
 }
 
-// RunRepeats tests appends that are repeated while the first may be under way. It is a part of RunConcurrency.
+// RunRepeats tests repeats of appends while the first may be in progress. It is a part of RunConcurrency.
 func RunRepeats(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"the same append many times at once": repeatAtOnce,
@@ -64,7 +64,7 @@ func raceForRevision(f *fixture) {
 
 func writeSideBySide(f *fixture) {
 	const writers, perWriter = 16, 60
-	// Whatever was acknowledged before an append began stands before it.
+	// Every append acknowledged before another one began must precede it.
 	var acknowledged atomic.Uint64
 	var all sync.WaitGroup
 	for w := range uint64(writers) {
@@ -139,8 +139,8 @@ func repeatAtOnce(f *fixture) {
 	}
 }
 
-// cancelDuringAppends ends contexts at arbitrary moments. Whatever the answer, the repeat of the same
-// append settles it, and nothing is there twice.
+// cancelDuringAppends ends contexts at arbitrary moments. Whatever the result, repeating the append must
+// settle it without duplicates.
 func cancelDuringAppends(f *fixture) {
 	const writers, rounds = 8, 40
 	var all sync.WaitGroup
@@ -181,8 +181,8 @@ func cancelDuringAppends(f *fixture) {
 	}
 }
 
-// cancelDuringReads ends contexts at arbitrary moments of reads: the answer is whole, or says why there is
-// none.
+// cancelDuringReads ends contexts at arbitrary moments of reads: a read must return the whole result or an
+// error.
 func cancelDuringReads(f *fixture) {
 	const count = 2000
 	for n := uint64(0); n < count; n += 500 {
@@ -219,7 +219,7 @@ func cancelDuringReads(f *fixture) {
 	}
 }
 
-// readWholeAppends reads while appends of three land: a stream is never seen with a part of one.
+// readWholeAppends reads during appends of three events: no read may see a part of an append.
 func readWholeAppends(f *fixture) {
 	const rounds, size = 80, 3
 	done := make(chan struct{})

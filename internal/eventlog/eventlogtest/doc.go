@@ -1,15 +1,14 @@
-// Package eventlogtest is the contract of eventlog.Log as tests. Every adapter runs it:
+// Package eventlogtest is the contract suite of eventlog.Log. Every adapter runs it:
 //
 //	func TestContract(t *testing.T) {
 //		eventlogtest.Run(t, func(t *testing.T) eventlog.Log { … })
 //	}
 //
-// RunNodes is for what two nodes on one store see of each other, RunImport for an adapter that is an
-// eventlog.Importer.
+// RunNodes tests two nodes on one store, RunImport an adapter that is an eventlog.Importer.
 //
-// The groups can be run apart, for an adapter that is still being built. The suite assumes of positions
-// only what the port promises: they grow, with gaps, and only those that the log gave may be handed back.
-// It wants an empty log for each test; Scope makes one of a log that others have used.
+// The groups can be run separately, for an adapter under construction. The suite assumes of positions only
+// what the port promises: they grow, with gaps, and only positions returned by the log may be passed to it.
+// It needs an empty log for each test; Scope makes one from a log in use.
 package eventlogtest
 
 import (
@@ -18,7 +17,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Open makes an empty log for one test and closes it when the test ends. Closing it twice must be allowed.
+// Open makes an empty log for one test and closes it at the end of the test. Closing it twice must be
+// allowed.
 type Open func(t *testing.T) eventlog.Log
 
 // Run runs all groups.

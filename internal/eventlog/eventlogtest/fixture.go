@@ -16,10 +16,10 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// patience bounds every wait of the suite; a test that comes near it hangs.
+// patience bounds every wait of the suite; only a hanging test reaches it.
 const patience = 60 * time.Second
 
-// reporter is what *testing.T and *rapid.T have in common here.
+// reporter is the common part of *testing.T and *rapid.T.
 type reporter interface {
 	Helper()
 	Error(args ...any)
@@ -28,7 +28,7 @@ type reporter interface {
 	Fatalf(format string, args ...any)
 }
 
-// fixture is a log under test with the words to talk about it.
+// fixture is a log under test with helpers for tests.
 type fixture struct {
 	t   reporter
 	ctx context.Context
@@ -42,8 +42,9 @@ func start(t *testing.T, open Open) *fixture {
 	return &fixture{t: t, ctx: ctx, log: &uniqueIDs{Log: open(t), t: t, streams: &sync.Map{}}}
 }
 
-// uniqueIDs is a log that fails the test when an event id is appended to two streams. EventStoreDB finds repeats by
-// id across streams, and the product's ids are unique: a suite whose ids are not would test what never happens.
+// uniqueIDs is a log that fails the test if an event id is appended to two streams. EventStoreDB finds
+// repeats by id across streams, and production ids are unique: a suite with duplicate ids would test cases
+// that never occur.
 type uniqueIDs struct {
 	eventlog.Log
 	t       reporter
@@ -64,7 +65,7 @@ func (u *uniqueIDs) Append(ctx context.Context, stream string, expected eventlog
 	return got, nil
 }
 
-// id makes an event id from a number.
+// id returns an event id for a number.
 func id(n uint64) uuid.UUID {
 	var u uuid.UUID
 	binary.BigEndian.PutUint64(u[8:], n)
@@ -72,7 +73,7 @@ func id(n uint64) uuid.UUID {
 	return u
 }
 
-// event makes a plain event whose id, data and time come from a number.
+// event returns an event whose id, data and time derive from a number.
 func event(n uint64) eventlog.Proposed {
 	return eventlog.Proposed{
 		ID: id(n), Type: "Counted", SchemaVersion: 1,
@@ -82,7 +83,7 @@ func event(n uint64) eventlog.Proposed {
 	}
 }
 
-// events makes several, one for each number.
+// events returns one event for each number.
 func events(numbers ...uint64) []eventlog.Proposed {
 	out := make([]eventlog.Proposed, len(numbers))
 	for i, n := range numbers {
@@ -100,7 +101,7 @@ func (f *fixture) append(stream string, expected eventlog.Expected, numbers ...u
 	return got
 }
 
-// refused appends and wants an error.
+// refused appends and expects an error.
 func (f *fixture) refused(want error, stream string, expected eventlog.Expected, events []eventlog.Proposed) {
 	f.t.Helper()
 	if got, err := f.log.Append(f.ctx, stream, expected, events); !errors.Is(err, want) {
@@ -118,7 +119,7 @@ func (f *fixture) stream(name string) []eventlog.Recorded {
 	return got
 }
 
-// all walks the global order from a position to the end, in pages of at most limit.
+// all reads the global order from a position to the end, in pages of at most limit.
 func (f *fixture) all(after eventlog.Position, filter eventlog.Filter, limit int) []eventlog.Recorded {
 	f.t.Helper()
 	var out []eventlog.Recorded
@@ -155,7 +156,7 @@ func (f *fixture) head() eventlog.Position {
 	return head
 }
 
-// holds checks that a stream consists of these events, in order, from revision 0.
+// holds checks that a stream consists of exactly these events, in order, from revision 0.
 func (f *fixture) holds(stream string, numbers ...uint64) {
 	f.t.Helper()
 	got := f.stream(stream)
@@ -185,7 +186,7 @@ func idsOf(events []eventlog.Recorded) []uuid.UUID {
 	return out
 }
 
-// same compares events whole.
+// same compares all fields of events.
 func same(t reporter, what string, got, want []eventlog.Recorded) {
 	t.Helper()
 	if len(got) != len(want) {

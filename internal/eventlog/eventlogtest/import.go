@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// RunImport tests what an eventlog.Importer promises; the log that is opened must be one.
+// RunImport tests an eventlog.Importer; the opened log must be one.
 func RunImport(t *testing.T, open Open) {
 	for name, test := range map[string]func(*importing){
 		"exactly the given order":                    (*importing).order,
@@ -54,7 +54,7 @@ func importer(f *fixture) *importing {
 	return &importing{f, to}
 }
 
-// run makes a run of events, one for each number.
+// run returns a run with one event for each number.
 func run(stream string, after uint64, numbers ...uint64) eventlog.Run {
 	return eventlog.Run{Stream: stream, Expected: eventlog.After(after), Events: events(numbers...)}
 }
@@ -118,7 +118,7 @@ func (f *importing) repeat() {
 	f.append("a", eventlog.Exact(2), 5)
 	f.done(runs...)
 	f.ordered(1, 2, 3, 4, 5)
-	// One that was appended, and one that is appended again.
+	// One run was appended before and one repeats an append.
 	f.done(run("a", 3, 5))
 	f.append("b", eventlog.NoStream(), 3)
 	f.ordered(1, 2, 3, 4, 5)
@@ -128,7 +128,7 @@ func (f *importing) repeatInPart() {
 	f.done(run("a", 0, 1, 2), run("b", 0, 3))
 	f.done(run("a", 0, 1, 2), run("b", 0, 3), run("a", 2, 4), run("b", 1, 5))
 	f.ordered(1, 2, 3, 4, 5)
-	// The same ids within one import are a repeat as well.
+	// The same ids within one import are also a repeat.
 	f.done(run("c", 0, 6), run("c", 0, 6), run("c", 1, 7))
 	f.ordered(1, 2, 3, 4, 5, 6, 7)
 }
@@ -151,7 +151,7 @@ func (f *importing) refusedWhole() {
 	if !errors.As(err, &wrong) || wrong.Stream != "a" || wrong.Expected != eventlog.After(7) {
 		f.t.Errorf("the error %#v does not name the first run that is refused", err)
 	}
-	// What was refused has left nothing behind that would stand in the way.
+	// A refused import leaves nothing behind that could prevent later ones.
 	f.done(run("b", 0, 3), run("new", 0, 4), run("a", 2, 5))
 	f.ordered(1, 2, 3, 4, 5)
 }
@@ -174,7 +174,7 @@ func (f *importing) limits() {
 	f.ordered()
 }
 
-// manyRuns are runs of one event each.
+// manyRuns returns runs of one event each.
 func manyRuns(n int) []eventlog.Run {
 	runs := make([]eventlog.Run, n)
 	for i := range runs {
@@ -183,7 +183,7 @@ func manyRuns(n int) []eventlog.Run {
 	return runs
 }
 
-// heavyRuns are exactly as many bytes as an import may have.
+// heavyRuns returns runs with exactly the maximum number of bytes of an import.
 func heavyRuns() (runs []eventlog.Run) {
 	left := eventlog.MaxImportBytes
 	for n := uint64(1); left > 0; n++ {
@@ -249,7 +249,7 @@ func (f *importing) followed() {
 	same(f.t, some.what, some.got, choose(eventlog.Filter{StreamPrefixes: []string{"b"}}, whole))
 }
 
-// whole reads beside imports of two runs: where one is seen, so is the other.
+// whole reads during imports of two runs: readers must see both or neither.
 func (f *importing) whole() {
 	const rounds = 60
 	var work sync.WaitGroup
@@ -296,7 +296,7 @@ func (f *importing) beside() {
 	if len(order) != writers*perWriter+3*imports {
 		f.t.Errorf("the log holds %d events, want %d", len(order), writers*perWriter+3*imports)
 	}
-	// Nothing stands between the events of an import.
+	// Nothing comes between the events of an import.
 	for i := range order {
 		if order[i].Stream == "j" && (i == 0 || i+1 == len(order) || order[i-1].Stream != "i" || order[i+1].Stream != "i") {
 			f.t.Errorf("the import around position %d is torn", order[i].Position)
@@ -304,7 +304,7 @@ func (f *importing) beside() {
 	}
 }
 
-// cancel ends contexts in the middle. Whatever the answer was, the repeat makes it whole.
+// cancel ends contexts during imports. Whatever the result, a repeat must complete the import.
 func (f *importing) cancel() {
 	for i := range uint64(60) {
 		runs := []eventlog.Run{run("a", 2*i, 3*i+1), run("b", i, 3*i+2), run("a", 2*i+1, 3*i+3)}

@@ -12,14 +12,13 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// model is the log as the port describes it, in the simplest words: a list for each stream, and a list of
-// all.
+// model is a simple model of the port: a list for each stream, and a list of all events.
 type model struct {
 	streams map[string][]uuid.UUID
 	order   []uuid.UUID
 }
 
-// append says what the log must answer.
+// append returns the expected answer of the log.
 func (m *model) append(stream string, expected eventlog.Expected, ids []uuid.UUID) (first uint64, ok bool) {
 	held := m.streams[stream]
 	next, exact := expected.Next()
@@ -32,8 +31,8 @@ func (m *model) append(stream string, expected eventlog.Expected, ids []uuid.UUI
 	return next, end <= uint64(len(held)) && slices.Equal(held[next:end], ids)
 }
 
-// agreeWithModel runs random sequences of appends and reads. All runs share one log: each has streams of
-// its own and looks at the global order from where it began.
+// agreeWithModel runs random sequences of appends and reads. All runs share one log: each has its own
+// streams and reads the global order from its own beginning.
 func agreeWithModel(t *testing.T, f *fixture) {
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -63,7 +62,7 @@ type modelRun struct {
 	model  model
 }
 
-// numbers makes numbers of events that only this run uses, and only in this stream.
+// numbers returns numbers of events that only this run uses, and only in this stream.
 func (r *modelRun) numbers(stream string, drawn ...uint64) []uint64 {
 	for i := range drawn {
 		drawn[i] |= r.number<<32 | uint64(stream[len(stream)-1])<<24
@@ -78,7 +77,7 @@ func (r *modelRun) stream(t *rapid.T) string {
 func (r *modelRun) append(t *rapid.T) {
 	stream := r.stream(t)
 	count := uint64(len(r.model.streams[stream]))
-	// Ids from a small range, so that repeats, whole and in part, come up by themselves.
+	// Ids from a small range produce whole and partial repeats.
 	numbers := r.numbers(stream, rapid.SliceOfN(rapid.Uint64Range(1, 6), 1, 3).Draw(t, "events")...)
 	expected := rapid.OneOf(
 		rapid.Just(eventlog.Any()), rapid.Just(eventlog.NoStream()), rapid.Just(eventlog.After(count)),
@@ -87,7 +86,7 @@ func (r *modelRun) append(t *rapid.T) {
 		}),
 	).Draw(t, "expected")
 	if expected.IsAny() {
-		// EventStoreDB remembers recent ids and may recognise a repeat; the port promises nothing.
+		// EventStoreDB remembers recent ids and may recognize a repeat; the port promises nothing.
 		numbers = r.numbers(stream, 1000+uint64(len(r.model.order)))
 	}
 	first, ok := r.model.append(stream, expected, ids(numbers))

@@ -10,11 +10,11 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// OpenNodes makes an empty store for one test and two logs on it, as two nodes have them, and closes them
-// when the test ends. For a store that only one process may open, both are the same log.
+// OpenNodes makes an empty store for one test and opens two logs on it, like two nodes, and closes them at
+// the end of the test. For a store that only one process may open, both are the same log.
 type OpenNodes func(t *testing.T) (one, other eventlog.Log)
 
-// RunNodes tests what two nodes on one store see of each other.
+// RunNodes tests two nodes on one store.
 func RunNodes(t *testing.T, open OpenNodes) {
 	for name, test := range map[string]func(*nodes){
 		"one winner at each revision":                    (*nodes).race,
@@ -199,7 +199,7 @@ func (n *nodes) idle() {
 	if s.at <= begun || len(s.got) > 0 {
 		n.one.t.Errorf("it stands at %d with %d events", s.at, len(s.got))
 	}
-	// Who begins anew from there misses nothing.
+	// A subscription from there misses nothing.
 	late := n.other.follow("from an idle position", s.at, eventlog.Filter{})
 	defer late.close()
 	landed = n.one.append("late", eventlog.NoStream(), 5000)
@@ -207,8 +207,8 @@ func (n *nodes) idle() {
 	same(late.t, late.what, late.got, n.one.stream("late"))
 }
 
-// smallSteps waits for each event that is not chosen by itself: nothing that comes later may be needed to
-// bring its position.
+// smallSteps waits for each event that the filter excludes: its position must arrive without any later
+// event.
 func (n *nodes) smallSteps() {
 	chosen := eventlog.Filter{EventTypes: []string{"Never"}}
 	for round := range uint64(5) {

@@ -11,7 +11,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// RunRead tests the reads of a log that nobody writes to meanwhile.
+// RunRead tests reads of a log without concurrent writers.
 func RunRead(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"stream from every revision both ways": readStreamBothWays,
@@ -29,7 +29,7 @@ func RunRead(t *testing.T, open Open) {
 	}
 }
 
-// mixed appends events of three kinds of streams in turns and returns how many.
+// mixed appends events of three kinds of streams alternately and returns their number.
 func (f *fixture) mixed() uint64 {
 	revisions := map[string]uint64{}
 	n := uint64(0)
@@ -134,8 +134,8 @@ var filters = []eventlog.Filter{
 	{EventTypes: []string{"Tallied", "Counted"}},
 	{StreamPrefixes: []string{"usage-", "brand-"}, EventTypes: []string{"Tallied"}},
 	{EventTypes: []string{"Tall"}},             // a prefix of a type is not the type
-	{StreamPrefixes: []string{"account-10"}},   // longer than a stream that exists
-	{StreamPrefixes: []string{"ccount-", "_"}}, // within a name is not at its start
+	{StreamPrefixes: []string{"account-10"}},   // longer than an existing stream
+	{StreamPrefixes: []string{"ccount-", "_"}}, // inside a name, not at its start
 }
 
 func choose(filter eventlog.Filter, from []eventlog.Recorded) []eventlog.Recorded {
@@ -163,7 +163,7 @@ func readAllFiltered(f *fixture) {
 			}
 		}
 	}
-	// Who follows a filter that chooses nothing must still get on, or its lag grows for ever.
+	// A subscription whose filter selects nothing must still advance, or its lag would grow forever.
 	var at eventlog.Position
 	for end := false; !end; {
 		page, err := f.log.ReadAll(f.ctx, at, eventlog.Filter{EventTypes: []string{"Never"}}, 10)
@@ -251,7 +251,7 @@ func readMalformed(f *fixture) {
 	}
 }
 
-// readers calls every read and hands on its error.
+// readers calls every read and passes its error on.
 func (f *fixture) readers(ctx context.Context, check func(what string, err error)) {
 	_, err := f.log.ReadStream(ctx, "s", 0, eventlog.Forward, 1)
 	check("ReadStream", err)

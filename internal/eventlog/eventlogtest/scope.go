@@ -14,12 +14,12 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Scope makes a part of a log that others have used look like an empty one: streams whose names begin with
-// a prefix that nobody else uses, after where the log ends now. So the suite runs on a server that cannot
-// be emptied. Head is the log's own: nobody else may write meanwhile.
+// Scope makes a part of a log in use look like an empty log: streams whose names begin with an unused
+// prefix, after the current end of the log. With it the suite can run on a server that cannot be emptied.
+// Head is that of the log: there must be no other writers.
 //
-// An unfiltered read becomes one that is filtered by the prefix. Event ids are changed by the prefix as well:
-// others have used the same ones.
+// An unfiltered read becomes a read filtered by the prefix. The prefix also changes event ids, because earlier
+// runs have used the same ones.
 func Scope(t testing.TB, log eventlog.Log, prefix string) eventlog.Log {
 	t.Helper()
 	base, err := log.Head(t.Context())
@@ -33,14 +33,14 @@ type scope struct {
 	eventlog.Log
 	prefix string
 	base   eventlog.Position
-	mask   [sha1.Size]byte // of event ids
+	mask   [sha1.Size]byte // for event ids
 
 	mu sync.Mutex
-	// cut are the names that were too long with the prefix, by what they became.
+	// cut maps names that became too long with the prefix to the original ones.
 	cut map[string]string
 }
 
-// name gives a stream its prefix. Names that the log must refuse stay as they are.
+// name adds the prefix to a stream's name. Names that the log must reject stay unchanged.
 func (s *scope) name(stream string) string {
 	if eventlog.CheckStream(stream) != nil {
 		return stream
@@ -55,9 +55,9 @@ func (s *scope) name(stream string) string {
 	return name
 }
 
-// id changes an event's id to what it is in the log, and back.
+// id converts an event's id to its id in the log, and back.
 func (s *scope) id(id uuid.UUID) uuid.UUID {
-	if id == uuid.Nil { // which the log must refuse
+	if id == uuid.Nil { // which the log must reject
 		return id
 	}
 	for i := range id {

@@ -11,7 +11,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// RunSubscribe tests that a subscription delivers all, once, in order: what was there, then what comes.
+// RunSubscribe tests that a subscription delivers every event once and in order: first existing events,
+// then new ones.
 func RunSubscribe(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"an empty log is live at once":             subscribeEmpty,
@@ -28,7 +29,7 @@ func RunSubscribe(t *testing.T, open Open) {
 	}
 }
 
-// follower collects what a subscription delivers and checks each batch.
+// follower collects the batches of a subscription and checks each of them.
 type follower struct {
 	*fixture
 	what string
@@ -54,8 +55,8 @@ func (f *follower) close() {
 	}
 }
 
-// next takes one batch. It reports and returns false instead of ending the test, because followers run
-// in goroutines.
+// next takes one batch. It reports a failure and returns false instead of ending the test, because
+// followers run in goroutines.
 func (f *follower) next() bool {
 	f.t.Helper()
 	batch, err := f.sub.Next(f.ctx)
@@ -80,7 +81,7 @@ func (f *follower) next() bool {
 	return true
 }
 
-// until takes batches until the subscription has looked at a position.
+// until takes batches until the subscription has reached a position.
 func (f *follower) until(position eventlog.Position) bool {
 	f.t.Helper()
 	for f.at < position {
@@ -91,7 +92,7 @@ func (f *follower) until(position eventlog.Position) bool {
 	return true
 }
 
-// untilLive takes batches until the subscription says that it has reached the end.
+// untilLive takes batches until the subscription reports that it has reached the end.
 func (f *follower) untilLive() bool {
 	f.t.Helper()
 	for {
@@ -148,7 +149,7 @@ func subscribeFiltered(f *fixture) {
 	landed := f.append("account-1", eventlog.Any(), 1002)
 	whole := f.all(0, eventlog.Filter{}, eventlog.MaxPage)
 	for i, s := range all {
-		// Also a filter that chooses nothing gets there.
+		// A subscription whose filter selects nothing also gets there.
 		s.until(landed.Position)
 		same(f.t, s.what, s.got, choose(filters[i], whole))
 	}
@@ -160,8 +161,8 @@ func subscribeWithWriters(f *fixture) {
 	for w := range writers {
 		work.Go(func() { f.writeMany(w, perWriter) })
 	}
-	// Followers begin at the start, somewhere, and at the end, while writers are at work; each must see
-	// everything behind its beginning, up to an event that is appended when all writers have ended.
+	// Followers begin at the start, in the middle, and at the end, while writers append; each must see
+	// every later event, up to one that is appended after all writers have ended.
 	followed := make([]*follower, followers)
 	begins := make([]eventlog.Position, followers)
 	var reading sync.WaitGroup
@@ -208,7 +209,7 @@ func (f *follower) sawLast() bool {
 	return len(f.got) > 0 && f.got[len(f.got)-1].Type == lastType
 }
 
-// writeMany appends that many events to a stream of its own, in appends of one to three.
+// writeMany appends that many events to its own stream, in appends of one to three.
 func (f *fixture) writeMany(w, count int) {
 	stream := fmt.Sprintf("writer-%d", w)
 	at := uint64(0)
@@ -258,7 +259,7 @@ func subscribeClosed(f *fixture) {
 		f.t.Errorf("next on a closed subscription: %v", err)
 	}
 	s.close()
-	f.append("s", eventlog.Exact(0), 2) // the log goes on
+	f.append("s", eventlog.Exact(0), 2) // the log continues
 }
 
 func subscribeClosedWaiting(f *fixture) {

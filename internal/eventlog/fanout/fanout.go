@@ -1,10 +1,10 @@
-// Package fanout makes all subscriptions of a process share one reader of the end of the event log.
+// Package fanout lets all subscriptions of a process share one reader of the end of the event log.
 //
-// Each subscription of its own costs the store: a server without usable filters sends the whole log to every one of
-// them, and each process decodes the same events once for each role. Here one reader follows the whole log and keeps
-// its last events in memory. A subscription that begins in the past, or that falls behind what is kept, reads with a
-// subscription of its own until it has caught up, and then joins the others. Nothing waits for a slow subscription:
-// the memory is bounded, and what leaves it is read from the store.
+// Separate subscriptions burden the store: a server without usable filters sends the whole log to each of
+// them, and each process decodes the same events once per role. Here one reader follows the whole log and
+// keeps its last events in memory. A subscription that begins in the past, or falls behind the kept events,
+// first reads through its own subscription until it has caught up, and then joins the others. Nothing waits
+// for a slow subscription: the memory is bounded, and dropped events are read from the store.
 package fanout
 
 import (
@@ -24,14 +24,15 @@ import (
 )
 
 const (
-	// keptEvents and keptBytes bound the events that the reader keeps in memory, keptBytes by their data. What the roles
-	// decoded of them is kept with them, and takes some three times the data. At either bound the older half goes.
-	// A batch of a subscription has at most 4,096 events, so those who keep up find all of it.
+	// keptEvents and keptBytes bound the events that the reader keeps in memory, keptBytes by their data.
+	// Values that the roles decoded from them are kept too, and take about three times as much. At either
+	// bound the older half is dropped. A batch of a subscription has at most 4,096 events, so subscriptions
+	// that keep up miss none.
 	keptEvents = 16384
 	keptBytes  = 16 << 20
 	// page bounds the events of one batch.
 	page = 4096
-	// The reader tries to find the log's end again after a time that doubles from the first to the last.
+	// The reader retries to find the end of the log after a delay that doubles from the first to the last.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
 )
@@ -42,7 +43,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Log is an event log whose subscriptions share a reader. Everything else is the log's that it wraps.
+// Log is an event log whose subscriptions share a reader. All other methods are those of the wrapped log.
 type Log struct {
 	eventlog.Log
 	eventlog.Prober
@@ -50,7 +51,7 @@ type Log struct {
 	logger     *slog.Logger
 	open       prometheus.Gauge
 	unregister func()
-	beginning  sync.Mutex // held while the reader is started, and while Close ends life
+	beginning  sync.Mutex // held while the reader starts, and while Close ends life
 	begun      bool
 	running    sync.WaitGroup
 	life       context.Context // ends with Close
@@ -59,7 +60,7 @@ type Log struct {
 	recent recent
 }
 
-// New wraps a log. The reader begins with the first subscription. Close closes the log, too.
+// New wraps a log. The reader starts with the first subscription. Close also closes the wrapped log.
 func New(log eventlog.Log, cfg Config) (*Log, error) {
 	l := &Log{Log: log, Prober: eventlog.Probe(log), logger: cfg.Logger, recent: recent{changed: make(chan struct{})}}
 	if l.logger == nil {
@@ -93,7 +94,7 @@ func (l *Log) Subscribe(ctx context.Context, after eventlog.Position, filter eve
 	return s, nil
 }
 
-// begin starts the reader unless it runs or the log is closed.
+// begin starts the reader unless it is running or the log is closed.
 func (l *Log) begin() {
 	l.beginning.Lock()
 	defer l.beginning.Unlock()
@@ -114,8 +115,8 @@ func (l *Log) Close() error {
 	return err
 }
 
-// read follows the log until Close, or until an event cannot be read: then every subscription goes on by itself, and
-// those that choose that event end with the error.
+// read follows the log until Close, or until an event cannot be read: then every subscription continues on
+// its own, and those that select that event end with the error.
 func (l *Log) read() {
 	sub, head, err := l.follow()
 	if err == nil {
@@ -157,14 +158,14 @@ func (l *Log) follow() (eventlog.Subscription, eventlog.Position, error) {
 	}
 }
 
-// recent is the end of the log, as far as the reader has come.
+// recent holds the last events that the reader has read.
 type recent struct {
 	mu      sync.Mutex
 	reading bool
 	base    eventlog.Position // all events after it, up to head, are kept
 	head    eventlog.Position
 	live    bool
-	events  []eventlog.Recorded // never overwritten: subscriptions hold parts of it
+	events  []eventlog.Recorded // never overwritten: subscriptions hold slices of it
 	bytes   int
 	changed chan struct{} // closed at the next change
 }
@@ -204,14 +205,15 @@ func (r *recent) add(batch eventlog.Batch) {
 	r.wake()
 }
 
-// wake ends the wait of all subscriptions. The caller holds the lock.
+// wake ends the wait of all subscriptions. The caller must hold the lock.
 func (r *recent) wake() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-// after returns the kept events after a position, at most a page, how far the reader has come with them, and a
-// channel that is closed at the next change. It returns false if events after the position may be missing.
+// after returns the kept events after a position, at most a page, the position of the reader after them,
+// and a channel that is closed at the next change. It returns false if events after the position may be
+// missing.
 func (r *recent) after(at eventlog.Position) (batch eventlog.Batch, changed <-chan struct{}, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -79,7 +79,7 @@ func wrap(t testing.TB, log eventlog.Log, metrics *prometheus.Registry) *fanout.
 	return l
 }
 
-// subscriptions is the metric that counts those that are open.
+// subscriptions returns the metric of open subscriptions.
 func subscriptions(t testing.TB, metrics *prometheus.Registry) float64 {
 	t.Helper()
 	families, err := metrics.Gather()
@@ -107,7 +107,7 @@ func eventually(t testing.TB, what string, so func() bool) {
 
 func first(f *dto.MetricFamily) *dto.Metric { return f.GetMetric()[0] }
 
-// role follows the log and remembers what it was given.
+// role follows the log and records the delivered events.
 type role struct {
 	sub  eventlog.Subscription
 	mu   sync.Mutex
@@ -172,7 +172,8 @@ func grow(t testing.TB, log eventlog.Log, stream string, from, n, size int) {
 	}
 }
 
-// TestRolesThatHaveCaughtUp_ShareOneSubscription begins roles in the past, with and without filters, and at the end.
+// TestRolesThatHaveCaughtUp_ShareOneSubscription starts roles in the past, with and without filters, and at
+// the end.
 func TestRolesThatHaveCaughtUp_ShareOneSubscription(t *testing.T) {
 	server := esdbtest.Start(t)
 	metrics := prometheus.NewRegistry()
@@ -204,7 +205,7 @@ func TestRolesThatHaveCaughtUp_ShareOneSubscription(t *testing.T) {
 	}
 }
 
-// TestSlowRole_ReadsForItselfAndJoinsAgain lets a role stop until the reader no longer keeps what it needs.
+// TestSlowRole_ReadsForItselfAndJoinsAgain blocks a role until the reader has dropped events that it needs.
 func TestSlowRole_ReadsForItselfAndJoinsAgain(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	log := wrap(t, folder(t), metrics)
@@ -220,7 +221,7 @@ func TestSlowRole_ReadsForItselfAndJoinsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const events, size = 300, 100_000 // more than is kept
+	const events, size = 300, 100_000 // more than the reader keeps
 	grow(t, log, "account-a", 1, events, size)
 	eventually(t, "the quick role has all", func() bool { return quick.has(1 + events) })
 	running.Go(func() { slow.run(ctx, t) })
@@ -251,7 +252,7 @@ func TestRoles_SameEvent_IsDecodedOnce(t *testing.T) {
 					}
 				}
 			}
-			// The roles join the common reader with the first event, each when it asks for it.
+			// Each role joins the shared reader when it asks for the first event.
 			grow(t, log, "account-a", 0, 1, 10)
 			for _, r := range roles {
 				for !r.has(1) {
@@ -295,8 +296,8 @@ func TestRoles_SameEvent_IsDecodedOnce(t *testing.T) {
 	}
 }
 
-// TestCrashedRole_OthersGoOn has a role that panics in the middle of a batch and begins again where it was, and one that
-// never asks for more; a third is given all events meanwhile.
+// TestCrashedRole_OthersGoOn has a role that panics in the middle of a batch and restarts there, and a role
+// that never asks for more; a third role gets all events meanwhile.
 func TestCrashedRole_OthersGoOn(t *testing.T) {
 	const events = 400
 	metrics := prometheus.NewRegistry()
@@ -358,7 +359,7 @@ func TestCrashedRole_OthersGoOn(t *testing.T) {
 	eventually(t, "one subscription", func() bool { return subscriptions(t, metrics) == 1 })
 }
 
-// unreadable is a log of which one stream cannot be read.
+// unreadable is a log with one unreadable stream.
 type unreadable struct {
 	eventlog.Log
 	stream string
@@ -384,7 +385,7 @@ func (s unreadableSubscription) Next(ctx context.Context) (eventlog.Batch, error
 	return batch, err
 }
 
-// TestUnreadableEvent_EndsOnlyRolesThatChooseIt appends an event that cannot be read.
+// TestUnreadableEvent_EndsOnlyRolesThatChooseIt appends an unreadable event.
 func TestUnreadableEvent_EndsOnlyRolesThatChooseIt(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	log := wrap(t, unreadable{folder(t), "brand-bad"}, metrics)
@@ -414,8 +415,8 @@ func TestUnreadableEvent_EndsOnlyRolesThatChooseIt(t *testing.T) {
 	eventually(t, "the other role has all its events", func() bool { return others.has(20) })
 }
 
-// TestRoles_ServerFails_MissAndRepeatNothing drops subscriptions, connections and the server itself between appends,
-// while roles join, leave and come back.
+// TestRoles_ServerFails_MissAndRepeatNothing drops subscriptions, connections and the server itself between
+// appends, while roles join, leave and return.
 func TestRoles_ServerFails_MissAndRepeatNothing(t *testing.T) {
 	server := esdbtest.Start(t)
 	metrics := prometheus.NewRegistry()
@@ -456,8 +457,8 @@ func TestRoles_ServerFails_MissAndRepeatNothing(t *testing.T) {
 	eventually(t, "one subscription", func() bool { return subscriptions(t, metrics) == 1 })
 }
 
-// BenchmarkAppendBesideRoles measures appends to a server in the same process while the six roles of an idle node
-// follow the log, each with a subscription of its own and with one for all.
+// BenchmarkAppendBesideRoles measures appends to a server in the same process while the six roles of an
+// idle node follow the log, with separate subscriptions and with a shared one.
 func BenchmarkAppendBesideRoles(b *testing.B) {
 	for _, version := range []string{"23.10.8", "24.2.0"} {
 		for _, shared := range []bool{false, true} {

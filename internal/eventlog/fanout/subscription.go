@@ -8,19 +8,19 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// subscription reads with a subscription of its own until that is live, and what the common reader keeps from then on.
+// subscription reads through its own subscription until that is live, and then from the shared reader.
 type subscription struct {
 	log    *Log
 	filter eventlog.Filter
-	life   context.Context // ends with Close of the subscription or of the log
+	life   context.Context // canceled by Close of the subscription or of the log
 	end    context.CancelFunc
 
-	// These belong to Next.
+	// Used only by Next.
 	at   eventlog.Position
 	live bool
 
 	mu  sync.Mutex
-	own eventlog.Subscription // nil once it has joined
+	own eventlog.Subscription // nil after it has joined
 }
 
 // Next implements eventlog.Subscription.
@@ -60,8 +60,8 @@ func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 	}
 }
 
-// read takes a batch of the subscription's own reader. Once that reader is live, read also returns when the common reader
-// moves, because the two may have met; it then reports done as false.
+// read takes a batch from the subscription's own reader. Once that is live, read also returns when the
+// shared reader advances, because the two may have met; it then reports done as false.
 func (s *subscription) read(ctx context.Context, own eventlog.Subscription, changed <-chan struct{}) (batch eventlog.Batch, done bool, err error) {
 	waiting := ctx
 	if s.live {
@@ -88,7 +88,7 @@ func (s *subscription) read(ctx context.Context, own eventlog.Subscription, chan
 	return batch, true, err
 }
 
-// choose returns the events that the filter chooses.
+// choose returns the events that the filter selects.
 func (s *subscription) choose(events []eventlog.Recorded) []eventlog.Recorded {
 	if len(s.filter.StreamPrefixes) == 0 && len(s.filter.EventTypes) == 0 {
 		return events
@@ -108,18 +108,19 @@ func (s *subscription) reader() eventlog.Subscription {
 	return s.own
 }
 
-// leave ends the own subscription.
+// leave closes the own subscription.
 func (s *subscription) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.own != nil {
-		_ = s.own.Close() // a subscription's Close has nothing to report
+		_ = s.own.Close() // Close of a subscription always returns nil
 		s.own = nil
 		s.log.open.Dec()
 	}
 }
 
-// fallBack subscribes where the subscription is: the common reader no longer keeps what comes next.
+// fallBack opens an own subscription at the current position, because the shared reader has dropped the
+// next events.
 func (s *subscription) fallBack(ctx context.Context) error {
 	own, err := s.log.Log.Subscribe(ctx, s.at, s.filter)
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *subscription) fallBack(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Err() != nil { // closed meanwhile
-		_ = own.Close() // a subscription's Close has nothing to report
+		_ = own.Close() // Close of a subscription always returns nil
 		return fmt.Errorf("subscription: %w", eventlog.ErrClosed)
 	}
 	s.own, s.live = own, false

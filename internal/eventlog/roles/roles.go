@@ -1,4 +1,4 @@
-// Package roles measures how far each role of a process is behind the end of the event log.
+// Package roles measures the lag of each role of a process behind the end of the event log.
 package roles
 
 import (
@@ -29,10 +29,10 @@ var (
 type Config struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-	Now        func() time.Time // of the clock that events are stamped with
+	Now        func() time.Time // the clock that stamps events
 }
 
-// Meter watches the subscriptions of the roles of a process. It is safe for concurrent use.
+// Meter tracks the subscriptions of the roles of a process. It is safe for concurrent use.
 type Meter struct {
 	log    eventlog.Log
 	logger *slog.Logger
@@ -43,7 +43,7 @@ type Meter struct {
 	watching map[string]func() (eventlog.Position, bool)
 }
 
-// New returns a Meter of a log.
+// New returns a Meter for a log.
 func New(log eventlog.Log, cfg Config) (*Meter, error) {
 	m := &Meter{
 		log: log, logger: cfg.Logger, now: cfg.Now,
@@ -61,14 +61,14 @@ func New(log eventlog.Log, cfg Config) (*Meter, error) {
 	return m, nil
 }
 
-// Log returns the log for a role. A role with several subscriptions is as far as the hindmost of them; one without a
-// subscription, which another node leads, has no lag.
+// Log returns the log for a role. The position of a role with several subscriptions is that of the slowest;
+// a role without a subscription, which another node leads, has no lag.
 func (m *Meter) Log(role string) eventlog.Log {
 	return &log{Log: m.log, Prober: eventlog.Probe(m.log), meter: m, role: role}
 }
 
-// Watch adds a role that does not read the log itself. Position returns how far it has come, and false while another
-// node does its work.
+// Watch adds a role that does not read the log itself. Position returns its position, or false while
+// another node leads it.
 func (m *Meter) Watch(role string, position func() (eventlog.Position, bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,11 +100,11 @@ func (m *Meter) Describe(ch chan<- *prometheus.Desc) {
 	ch <- secondsDesc
 }
 
-// Collect implements prometheus.Collector. It reads the log, and reports nothing that it cannot read.
+// Collect implements prometheus.Collector. It reads the log, and omits metrics that it cannot read.
 func (m *Meter) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) // a scrape brings no context
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) // a scrape has no context
 	defer cancel()
-	at := m.positions() // before the head: a role that moves on meanwhile is not behind
+	at := m.positions() // before the head, so that a role that advances meanwhile does not appear to lag
 	head, err := m.log.Head(ctx)
 	if err != nil {
 		m.logger.Warn("the lag of the roles is not known", "error", err)
@@ -155,11 +155,12 @@ func (l *log) Subscribe(ctx context.Context, after eventlog.Position, filter eve
 	return s, nil
 }
 
-// subscription remembers how far its role has come. A role that asks for the next batch has dealt with the one before.
+// subscription records the position of its role. A role that requests the next batch has processed the
+// previous one.
 type subscription struct {
 	eventlog.Subscription
 	meter *Meter
-	given eventlog.Position // of the last batch; belongs to Next
+	given eventlog.Position // of the last batch; used only by Next
 	done  atomic.Uint64
 }
 

@@ -38,7 +38,7 @@ func TestContract(t *testing.T) {
 	eventlogtest.Run(t, func(t *testing.T) eventlog.Log { return meter(t, open(t), roles.Config{}).Log("role") })
 }
 
-// gauges returns a family of gauges by role.
+// gauges returns the gauges of a metric by role.
 func gauges(t *testing.T, from *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -57,8 +57,8 @@ func gauges(t *testing.T, from *prometheus.Registry, name string) map[string]flo
 	return found
 }
 
-// TestLag_EachRole_IsItsOwn has a role that deals with all, one that deals with nothing, one that stops in between, and
-// one that ends.
+// TestLag_EachRole_IsItsOwn has a role that processes everything, one that processes nothing, one that
+// stops in between, and one that ends.
 func TestLag_EachRole_IsItsOwn(t *testing.T) {
 	metrics, log := prometheus.NewRegistry(), open(t)
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
@@ -99,12 +99,12 @@ func TestLag_EachRole_IsItsOwn(t *testing.T) {
 	if err := gone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next(slow) // and does not come back for more
+	next(slow) // and requests no more
 	next(quick)
 	write(1)
 	next(quick)
 	asking := make(chan error, 1)
-	go func() { // asking for more says that the batch before was dealt with
+	go func() { // the request for more means that the previous batch was processed
 		_, err := quick.Next(t.Context())
 		asking <- err
 	}()

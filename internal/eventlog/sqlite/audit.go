@@ -12,31 +12,32 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// auditPage bounds the events, or entries of the index, of one step of an audit.
+// auditPage bounds the events or index entries of one step of an audit.
 const auditPage = 1024
 
-// audit verifies a log event by event: rows in the order of positions, with checksums, gaps, digest and the index entry
-// of each; then the index in its own order, with gaps in revisions and the names of streams. It has a connection
-// of its own, read-only, which changes nothing when it closes, not even the write-ahead log.
+// audit verifies a log event by event: first the rows by position, with checksums, gaps, digest and index
+// entry of each; then the index in its own order, with revision gaps and stream names. It has its own
+// read-only connection, which changes nothing when it closes, not even the write-ahead log.
 type audit struct {
 	r             *reader
 	rows, entries *statement
 	streams       *statement
 	chainer       *chainer
 
-	// chain is that of the last event looked at, anchor one anchorEvery to twice as many events before it.
+	// chain is at the last verified event, anchor between anchorEvery and twice as many events before it.
 	chain, anchor, next chain
-	// want is a place where the digest is known; the zero chain: none is.
+	// want is a place with a known digest; the zero chain if there is none.
 	want chain
-	// tolerate decides about a damaged event: nil goes on without the digest. nil: stop.
+	// tolerate handles a damaged event: if it returns nil, the audit continues without the digest. If
+	// tolerate is nil, the audit stops.
 	tolerate func(at int64, err error) error
-	broken   bool // the digest means nothing any more
+	broken   bool // the digest can no longer be compared
 	read     int  // bytes of events so far
 
-	stream, revision, indexed int64 // where the walk of the index is, and the entries up to there
+	stream, revision, indexed int64 // place of the walk in the index, and entries up to it
 }
 
-// openAudit opens the log at path. alone ignores the write-ahead log, whatever is in it.
+// openAudit opens the log at path. alone ignores the write-ahead log, whatever it contains.
 func openAudit(path string, alone bool) (*audit, error) {
 	mode := "ro"
 	if alone {
@@ -46,7 +47,7 @@ func openAudit(path string, alone bool) (*audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := prepareReader(conn, newNames()) // names that were read before could hide that they are damaged
+	r, err := prepareReader(conn, newNames()) // cached names could hide damage
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func openAudit(path string, alone bool) (*audit, error) {
 
 func (a *audit) close() error { return a.r.conn.close() }
 
-// start begins at a place of the chain that is known, and expects the digest of another.
+// start begins at a known place of the chain and expects the digest of another place.
 func (a *audit) start(from, want chain) {
 	a.chain, a.anchor, a.next, a.want = from, from, from, want
 }
@@ -82,7 +83,7 @@ func (a *audit) last() (last int64, err error) {
 	return last, a.r.conn.queryInts("SELECT coalesce(max(position), 0) FROM events", &last)
 }
 
-// first returns the id of the first event, Nil when there is none.
+// first returns the id of the first event, or Nil if there is none.
 func (a *audit) first() (id uuid.UUID, err error) {
 	return id, a.r.conn.once("SELECT envelope FROM events WHERE position = 1", 1, func(row []driver.Value) error {
 		if envelope, _ := row[0].([]byte); len(envelope) >= envelopeTime {
@@ -109,7 +110,7 @@ func (a *audit) step(ctx context.Context, until int64) (done bool, err error) {
 		if a.tolerate == nil {
 			return false, err
 		}
-		for at := begun + 1; at <= until; at++ { // the same for each, as far as the caller counts
+		for at := begun + 1; at <= until; at++ { // a nominal size, the same for each
 			if err := a.tolerate(at, err); err != nil {
 				return false, err
 			}
@@ -119,8 +120,8 @@ func (a *audit) step(ctx context.Context, until int64) (done bool, err error) {
 	return a.chain.position >= until, nil
 }
 
-// intact reads the longest intact beginning of the log without the help of the index, and hands its events to take.
-// why is what ends it, nil at the end of the table.
+// intact reads the longest intact beginning of the log without using the index, and passes its events to
+// take. why is the reason for the end, nil at the end of the table.
 func (a *audit) intact(ctx context.Context, take func(*eventlog.Recorded) error) (head chain, why, err error) {
 	a.start(chain{}, chain{})
 	revisions := make(map[int64]int64)
@@ -199,8 +200,8 @@ func (a *audit) row(row []driver.Value) error {
 	return nil
 }
 
-// stepIndex verifies the next entries of the index by stream; those of events behind until are left out. After the last
-// it compares their number.
+// stepIndex verifies the next index entries by stream, skipping those of events after until. After the last
+// entry it compares their number.
 func (a *audit) stepIndex(ctx context.Context, until int64) (done bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -252,7 +253,7 @@ func (a *audit) name(stream int64) error {
 	return err
 }
 
-// all verifies everything up to a position and the file's structure. progress may be nil.
+// all verifies everything up to a position and the structure of the file. progress may be nil.
 func (a *audit) all(ctx context.Context, until int64, progress func(done int64)) error {
 	for _, step := range []func(context.Context, int64) (bool, error){a.step, a.stepIndex} {
 		for done := false; !done; {
@@ -268,7 +269,8 @@ func (a *audit) all(ctx context.Context, until int64, progress func(done int64))
 	return a.structure()
 }
 
-// structure asks SQLite about its pages. It takes about a second for each gigabyte and cannot be interrupted.
+// structure runs SQLite's check of its pages. It takes about a second per gigabyte and cannot be
+// interrupted.
 func (a *audit) structure() error {
 	var verdict string
 	if err := a.r.conn.once("PRAGMA quick_check(1)", 1, func(row []driver.Value) error {

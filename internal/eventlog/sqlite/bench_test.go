@@ -31,7 +31,7 @@ func openBench(b *testing.B) *sqlite.Log {
 	return l
 }
 
-// charge is an event of the usual size: about 300 bytes of data and metadata.
+// charge returns an event of the usual size: about 300 bytes of data and metadata.
 func charge(n uint64) eventlog.Proposed {
 	e := eventlog.Proposed{
 		Type: "CreditsCharged", SchemaVersion: 1, OccurredAt: time.UnixMicro(1_760_000_000_000_000 + int64(n)).UTC(),
@@ -46,7 +46,7 @@ func charge(n uint64) eventlog.Proposed {
 	return e
 }
 
-// One durable append after the other: the cost of one flush.
+// Sequential durable appends: the cost of one flush.
 func BenchmarkAppendOneByOne(b *testing.B) {
 	l := openBench(b)
 	n := uint64(0)
@@ -63,7 +63,7 @@ func BenchmarkAppendOneByOne(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
-// 64 writers, each with a stream of its own: what group commit makes of it.
+// 64 writers, each with its own stream: the effect of group commit.
 func BenchmarkAppend64Writers(b *testing.B) {
 	l := openBench(b)
 	var next atomic.Int64
@@ -88,7 +88,7 @@ func BenchmarkAppend64Writers(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
-// Raw replay of 200,000 events of 1,000 streams, without decoding their data.
+// Replay of 200,000 events of 1,000 streams, without decoding their data.
 func BenchmarkReplay(b *testing.B) {
 	l := openBench(b)
 	events := fillBench(b, l)
@@ -114,7 +114,8 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.N*events)/b.Elapsed().Seconds(), "events/s")
 }
 
-// What a start does with a log without a marker, or one that is small, and what doctor does: 200,000 events of 1,000 streams.
+// The verification of a log at a start without a marker or with a small log, and by doctor: 200,000 events
+// of 1,000 streams.
 func BenchmarkCheck(b *testing.B) {
 	l := openBench(b)
 	events := fillBench(b, l)
@@ -152,7 +153,7 @@ func reportLatency(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
 
-// What the disk itself takes for a flush of one page, to compare with.
+// The disk's own time for flushing a page, for comparison.
 func BenchmarkFlush(b *testing.B) {
 	f, err := os.Create(filepath.Join(b.TempDir(), "flush"))
 	if err != nil {
@@ -160,7 +161,7 @@ func BenchmarkFlush(b *testing.B) {
 	}
 	defer f.Close()
 	page := make([]byte, 4096)
-	// Rewrite of allocated space, as the WAL does after its first round.
+	// Rewriting allocated space, as the WAL does after its first round.
 	if _, err := f.Write(make([]byte, 64*4096)); err != nil {
 		b.Fatal(err)
 	}

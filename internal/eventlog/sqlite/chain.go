@@ -8,9 +8,10 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// chain is a running digest over the events of a log: that of an empty log is zero, and each event hashes
-// the digest before it, its place and all it holds. It names streams and types, not their numbers in the
-// file, and leaves the row's checksum out, so that a copy of the events has the same digests.
+// chain is a running digest over the events of a log. The digest of an empty log is zero; each event hashes
+// the previous digest, its place and its whole content. It uses the names of streams and types instead of
+// their numbers in the file, and omits the row's checksum, so that a copy of the events has the same
+// digests.
 type chain struct {
 	position int64
 	digest   [sha256.Size]byte
@@ -24,7 +25,7 @@ type chainer struct {
 
 func newChainer() *chainer { return &chainer{hash: sha256.New()} }
 
-// add extends the chain by the event that follows. Every part is prefixed by its length.
+// add extends the chain by the next event. Each part is prefixed with its length.
 func (h *chainer) add(c *chain, e *eventlog.Recorded, envelope []byte) {
 	c.position = int64(e.Position)
 	b := append(h.buf[:0], c.digest[:]...)

@@ -6,22 +6,23 @@ import (
 )
 
 const (
-	// pageBytes is the size of the file's pages, SQLite's default.
+	// pageBytes is the page size of the file, SQLite's default.
 	pageBytes = 4096
-	// finishPages is how much of a checkpoint the writer itself does, between two groups. The other
-	// connection can only move what was there when it began, and the WAL starts anew only when all of it
-	// is moved: somebody has to do the last piece while nothing is written. At this size that takes about
-	// as long as a few commits.
+	// finishPages is how much of a checkpoint the writer itself does between two groups. The other
+	// connection can only move the pages that existed when it began, and the WAL is restarted only when all
+	// of it has been moved, so the last part must be moved while nothing is written. At this size that
+	// takes about as long as a few commits.
 	finishPages = 256
-	// walPages is the length from which the writer finishes a checkpoint however much is left, because
-	// writes outrun the other connection: 64 MiB, which a start after a crash reads in well under a
-	// second.
+	// walPages is the length at which the writer finishes a checkpoint regardless of the remaining length,
+	// because writes outpace the other connection: 64 MiB, which a start after a crash reads in well under
+	// a second.
 	walPages = 16384
-	// retryPages is how much later the writer tries again when a reader stood in the way.
+	// retryPages is the number of pages after which the writer retries if a reader prevented the
+	// checkpoint.
 	retryPages = 1024
 )
 
-// checkpointer moves the WAL into the file, on a connection and a goroutine of its own.
+// checkpointer moves the WAL into the file, on its own connection and goroutine.
 type checkpointer struct {
 	conn  *connection
 	every int // pages
@@ -31,7 +32,8 @@ type checkpointer struct {
 	running atomic.Bool
 	moved   atomic.Int64 // pages of the WAL that are in the file
 
-	// The writer's own: how long the WAL is, in pages, and the length before which it does not step in.
+	// Used only by the writer: the length of the WAL in pages, and the length below which the writer does
+	// not checkpoint.
 	length, notBefore int64
 }
 
@@ -43,7 +45,7 @@ func newCheckpointer(path string, every int, log *slog.Logger) (*checkpointer, e
 	return &checkpointer{conn: conn, every: every, log: log, kick: make(chan struct{}, 1)}, nil
 }
 
-// run checkpoints when told until kick is closed.
+// run makes a checkpoint for each kick, until kick is closed.
 func (c *checkpointer) run() {
 	for range c.kick {
 		if _, moved, err := passiveCheckpoint(c.conn); err != nil {
@@ -55,21 +57,21 @@ func (c *checkpointer) run() {
 	}
 }
 
-// failed notes a checkpoint that did not work. Nothing is lost, the WAL has it all, and a later one tries
-// again; on a full disk the appends themselves will be refused.
+// failed logs a failed checkpoint. Nothing is lost, because the WAL still has all pages, and a later
+// checkpoint retries; on a full disk the appends themselves fail.
 func (c *checkpointer) failed(err error) {
 	c.log.Warn("event log checkpoint failed", "error", err)
 }
 
-// passiveCheckpoint moves what can be moved without waiting for anybody. It returns the WAL's length and
-// how much of it is in the file, in pages.
+// passiveCheckpoint moves the pages that can be moved without waiting. It returns the length of the WAL and
+// the number of pages that are in the file.
 func passiveCheckpoint(conn *connection) (length, moved int64, err error) {
 	var busy int64
 	err = conn.queryInts("PRAGMA wal_checkpoint(PASSIVE)", &busy, &length, &moved)
 	return length, moved, err
 }
 
-// written is called by the writer after each commit, with the pages it put into the WAL.
+// written must be called by the writer after each commit, with the number of pages written to the WAL.
 func (c *checkpointer) written(pages int, w *writer) {
 	c.length += int64(pages)
 	if c.length < max(int64(c.every), c.notBefore) || c.running.Load() {
@@ -89,8 +91,8 @@ func (c *checkpointer) written(pages int, w *writer) {
 		c.length, c.notBefore = length, length+retryPages
 		c.moved.Store(moved)
 	default:
-		// The next write begins the WAL anew, unless a reader is still in the old one; then the next
-		// checkpoint finds it longer.
+		// The next write restarts the WAL, unless a reader still uses the old one; then the next checkpoint
+		// finds it longer.
 		c.length, c.notBefore = 0, 0
 		c.moved.Store(0)
 	}

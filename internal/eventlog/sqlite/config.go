@@ -23,7 +23,7 @@ const (
 	defaultScrubEvery      = 6 * time.Hour
 )
 
-// Config says where the log lives and how much it may use. Zero values take the defaults.
+// Config configures a Log. Zero values take the defaults.
 type Config struct {
 	// Path of the database file; its folder must exist. The files Path-wal, Path-shm, Path.lock and
 	// MarkerPath appear beside it.
@@ -32,31 +32,31 @@ type Config struct {
 	QueueLength int
 	// GroupEvents bounds the events of one commit.
 	GroupEvents int
-	// HeadCache bounds the streams whose last revision is kept in memory.
+	// HeadCache bounds the streams whose last revision is cached.
 	HeadCache int
 	// Readers is the number of connections that read.
 	Readers int
-	// TailEvents bounds the last events that are kept in memory for those who follow the log live.
+	// TailEvents bounds the last events that are kept in memory for live subscriptions.
 	TailEvents int
 	// CheckpointPages is how many pages (of 4 KiB) may be written to the WAL before a checkpoint begins.
 	CheckpointPages int
-	// VerifyBytes is the size of the files up to which Open verifies every event. Of a larger log Open verifies the end,
-	// and Scrub the rest.
+	// VerifyBytes is the log size up to which Open verifies every event. Of a larger log Open verifies only
+	// the end, and Scrub verifies the rest.
 	VerifyBytes int
-	// ScrubBytes bounds the bytes of events that Scrub reads in a second.
+	// ScrubBytes bounds the bytes of events that Scrub reads per second.
 	ScrubBytes int
 	// ScrubEvery is the pause between two passes of Scrub.
 	ScrubEvery time.Duration
-	// AcceptLoss makes Open go on with the intact beginning of a log that has lost events; see Log.Loss. What
-	// was there before is kept in files beside it.
+	// AcceptLoss makes Open continue with the intact beginning of a log that has lost events; see Log.Loss.
+	// The previous files are kept beside it.
 	AcceptLoss bool
-	// Logger is told about faults of the store; nil discards.
+	// Logger receives faults of the store; nil discards them.
 	Logger *slog.Logger
-	// Registerer gets the metrics; nil means none.
+	// Registerer receives the metrics; nil means none.
 	Registerer prometheus.Registerer
 }
 
-// Validate reports all that is wrong with the configuration at once.
+// Validate reports all problems of the configuration at once.
 func (c Config) Validate() error {
 	var problems []error
 	if c.Path == "" {

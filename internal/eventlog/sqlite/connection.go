@@ -13,11 +13,11 @@ import (
 	moderncsqlite "modernc.org/sqlite"
 )
 
-// busyTimeout bounds how long SQLite waits for a lock of another connection of ours, in milliseconds.
-// Only recovery and WAL restarts ever hold one.
+// busyTimeout bounds how long SQLite waits for a lock of another of our connections, in milliseconds. Only
+// recovery and WAL restarts hold one.
 const busyTimeout = 10_000
 
-// connection is one SQLite connection, for one goroutine at a time. It stands on the driver and not on
+// connection is one SQLite connection, for one goroutine at a time. It uses the driver without
 // database/sql, whose pool, scanning and watcher goroutine per statement cost more than the statements.
 type connection struct {
 	conn       driver.Conn
@@ -52,7 +52,7 @@ func connect(path, mode string, pragmas ...string) (*connection, error) {
 	return &connection{conn: conn}, nil
 }
 
-// prepare makes a statement that lives as long as the connection.
+// prepare prepares a statement that lives as long as the connection.
 func (c *connection) prepare(sql string) (*statement, error) {
 	s, err := c.newStatement(sql)
 	if err == nil {
@@ -74,7 +74,7 @@ func (c *connection) newStatement(sql string) (*statement, error) {
 	return &statement{stmt: stmt, execer: execer, querier: querier}, nil
 }
 
-// exec runs SQL that is not worth preparing.
+// exec runs a statement once, without keeping it.
 func (c *connection) exec(sql string) error {
 	execer, ok := c.conn.(driver.ExecerContext)
 	if !ok {
@@ -84,7 +84,7 @@ func (c *connection) exec(sql string) error {
 	return err
 }
 
-// once queries with SQL that is not worth keeping.
+// once runs a query once, without keeping it.
 func (c *connection) once(sql string, columns int, do func(row []driver.Value) error) error {
 	s, err := c.newStatement(sql)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *connection) once(sql string, columns int, do func(row []driver.Value) e
 	return errors.Join(s.each(columns, do), s.stmt.Close())
 }
 
-// queryInts runs SQL that gives one row of integers.
+// queryInts runs a query that returns one row of integers.
 func (c *connection) queryInts(sql string, into ...*int64) error {
 	rows := 0
 	err := c.once(sql, len(into), func(row []driver.Value) error {
@@ -121,8 +121,8 @@ func (c *connection) close() error {
 	return errors.Join(append(errs, c.conn.Close())...)
 }
 
-// statement is a prepared statement. Contexts are not passed down: each statement is short (a page at
-// most), and a driver that may be interrupted starts a goroutine for every call.
+// statement is a prepared statement. It takes no context: each statement is short (a page at most), and an
+// interruptible call costs the driver a goroutine.
 type statement struct {
 	stmt    driver.Stmt
 	execer  driver.StmtExecContext
@@ -147,15 +147,15 @@ func (s *statement) exec(args ...driver.Value) error {
 // errStop ends each without an error.
 var errStop = errors.New("stop")
 
-// each calls do with every row of that many columns. The row is valid during the call, the blobs in it
-// for ever.
+// each calls do with every row, which must have the given number of columns. The row is valid only during
+// the call; its blobs stay valid.
 func (s *statement) each(columns int, do func(row []driver.Value) error, args ...driver.Value) (err error) {
 	rows, err := s.querier.QueryContext(context.Background(), s.bind(args))
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if closing := rows.Close(); err == nil { // else it is the same again
+		if closing := rows.Close(); err == nil { // otherwise the driver reuses it
 			err = closing
 		}
 	}()
@@ -178,7 +178,7 @@ func (s *statement) each(columns int, do func(row []driver.Value) error, args ..
 	}
 }
 
-// row is each for at most one row.
+// row calls do with the first row, if there is one.
 func (s *statement) row(columns int, do func(row []driver.Value) error, args ...driver.Value) (found bool, err error) {
 	err = s.each(columns, func(row []driver.Value) error {
 		found = true

@@ -15,8 +15,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// The same with everything as small as it may be, so that queues fill up, groups are cut, forgotten heads
-// are read again, followers read the file and checkpoints run all the time.
+// The same with minimal limits, so that queues fill up, groups are split, dropped heads are read again,
+// followers read the file, and checkpoints run all the time.
 func TestContractWithSmallLimits(t *testing.T) {
 	eventlogtest.Run(t, func(t *testing.T) eventlog.Log {
 		return open(t, sqlite.Config{
@@ -26,7 +26,7 @@ func TestContractWithSmallLimits(t *testing.T) {
 	})
 }
 
-// open opens a log and closes it when the test ends.
+// open opens a log and closes it at the end of the test.
 func open(t *testing.T, cfg sqlite.Config) *sqlite.Log {
 	t.Helper()
 	l, err := sqlite.Open(t.Context(), cfg)
@@ -56,7 +56,7 @@ func TestContractOfImportsWithSmallLimits(t *testing.T) {
 	})
 }
 
-// Two processes cannot have one file: both nodes are one log.
+// Two processes cannot open one file: both nodes share a log.
 func TestContractOfNodes(t *testing.T) {
 	eventlogtest.RunNodes(t, func(t *testing.T) (_, _ eventlog.Log) {
 		l := open(t, sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})

@@ -17,8 +17,8 @@ const (
 	importEvents  = importRounds * crashWriters * 2
 )
 
-// crashImport is import number n: runs of two events, of each writer's stream in turn, beginning with another
-// one each time.
+// crashImport returns import number n: runs of two events for each writer's stream, each time beginning
+// with another stream.
 func crashImport(n uint64) (runs []eventlog.Run) {
 	for i := range uint64(importRounds * crashWriters) {
 		w := int((i + n) % crashWriters)
@@ -31,8 +31,8 @@ func crashImport(n uint64) (runs []eventlog.Run) {
 	return runs
 }
 
-// crashImportChild imports until it is killed, as a restore does that is run again: it begins with the last
-// import that is there, once more.
+// crashImportChild imports until it is killed, like a restore that is run again: it begins by repeating the
+// last existing import.
 func crashImportChild(path string) error {
 	ctx := context.Background()
 	l, err := sqlite.Open(ctx, sqlite.Config{Path: path, CheckpointPages: 4})

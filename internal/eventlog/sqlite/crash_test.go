@@ -18,9 +18,9 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 )
 
-// The test binary starts itself again as the process that is to die.
+// The test binary starts itself again as the process to be killed.
 const (
-	childEnv     = "EVENTLOG_TEST_CHILD" // what the child does
+	childEnv     = "EVENTLOG_TEST_CHILD" // the child's task
 	childPathEnv = "EVENTLOG_TEST_PATH"  // path of the log
 )
 
@@ -49,7 +49,7 @@ func exitWith(err error) {
 	os.Exit(0)
 }
 
-// child prepares a run of the test binary as a child.
+// child prepares a run of the test binary as a child process.
 func child(t *testing.T, what, path string) *exec.Cmd {
 	t.Helper()
 	binary, err := os.Executable()
@@ -68,7 +68,7 @@ const (
 	crashBatch   = 3 // events of one append
 )
 
-// crashEvent is event number revision of a writer's stream; its id says so.
+// crashEvent returns the event of a writer's stream at a revision; its id contains the revision.
 func crashEvent(w int, revision uint64) eventlog.Proposed {
 	e := charge(revision)
 	e.ID = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "%d/%d", w, revision))
@@ -78,10 +78,10 @@ func crashEvent(w int, revision uint64) eventlog.Proposed {
 func crashStream(w int) string { return fmt.Sprintf("crash-%d", w) }
 
 // crashChild appends from several goroutines until it is killed, and prints the stream and the last
-// revision of each append that was acknowledged.
+// revision of each acknowledged append.
 func crashChild(path string) error {
 	ctx := context.Background()
-	// Checkpoints as often as possible: they are where a crash finds the file half written.
+	// Checkpoints as often as possible, because a crash during one leaves a partly written file.
 	l, err := sqlite.Open(ctx, sqlite.Config{Path: path, CheckpointPages: 4})
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func crashWriter(ctx context.Context, l *sqlite.Log, w int) error {
 		if err != nil {
 			return fmt.Errorf("writer %d: %w", w, err)
 		}
-		// One write system call for a line: what arrived in the pipe had been acknowledged.
+		// One write system call per line: every line in the pipe belongs to an acknowledged append.
 		if _, err := os.Stdout.WriteString(fmt.Sprintf("ack %d %d\n", w, landed.LastRevision)); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func crashWriter(ctx context.Context, l *sqlite.Log, w int) error {
 	}
 }
 
-// kills returns how many processes of a crash test are killed: a fifth with -short.
+// kills returns the number of processes that a crash test kills: a fifth with -short.
 func kills(all int) int {
 	if testing.Short() {
 		return all / 5
@@ -148,7 +148,7 @@ func TestAcknowledgedEventsSurviveKills(t *testing.T) {
 	}
 }
 
-// crashOnce starts a child, kills it at some moment, and notes what it acknowledged.
+// crashOnce starts a child, kills it at some moment, and records its acknowledged appends.
 func crashOnce(t *testing.T, what, path string, acknowledged []uint64) (acks int) {
 	cmd := child(t, what, path)
 	out, err := cmd.StdoutPipe()
@@ -188,8 +188,8 @@ func crashOnce(t *testing.T, what, path string, acknowledged []uint64) (acks int
 	return acks
 }
 
-// checkCrashStream reads a writer's stream: each event once, in order, whole appends, and at least those
-// that were acknowledged.
+// checkCrashStream reads a writer's stream: each event once, in order, whole appends, and at least the
+// acknowledged ones.
 func checkCrashStream(t *testing.T, l *sqlite.Log, w int, acknowledged uint64) {
 	t.Helper()
 	next, position := uint64(0), eventlog.Position(0)
@@ -216,7 +216,7 @@ func checkCrashStream(t *testing.T, l *sqlite.Log, w int, acknowledged uint64) {
 	}
 }
 
-// holdChild opens the log, says so, and waits for its end.
+// holdChild opens the log, reports it, and waits to be killed.
 func holdChild(path string) error {
 	l, err := sqlite.Open(context.Background(), sqlite.Config{Path: path})
 	if err != nil {

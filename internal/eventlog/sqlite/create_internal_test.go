@@ -25,7 +25,7 @@ func appendOne(t *testing.T, l *Log, revision uint64) {
 	}
 }
 
-// A file is in WAL mode when it comes into place, so nothing writes a rollback journal there.
+// A file is in WAL mode before it is moved into place, so nothing writes a rollback journal there.
 func TestCreate_FileInPlace_IsInWALMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	if err := create(path); err != nil {
@@ -41,8 +41,8 @@ func TestCreate_FileInPlace_IsInWALMode(t *testing.T) {
 	}
 }
 
-// cutSwitch makes what a kill leaves in the middle of turning WAL mode on: a journal with the first page as it was, and
-// that page changed, or half changed.
+// cutSwitch produces the files of a process killed while it enabled WAL mode: a journal with the original
+// first page, and that page fully or partly changed.
 func cutSwitch(t *testing.T, path string, events uint64) {
 	t.Helper()
 	l, err := Open(t.Context(), Config{Path: path})
@@ -79,8 +79,8 @@ func cutSwitch(t *testing.T, path string, events uint64) {
 	}
 }
 
-// Releases before this one turned WAL mode on when the file was in place. A kill in the middle of it must not refuse a
-// folder for ever.
+// Earlier releases enabled WAL mode after the file was in place. A kill during that must not make the
+// folder unusable.
 func TestOpen_CreationCutOffInItsSwitchToWAL_IsFinished(t *testing.T) {
 	for _, marked := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "events.db")
@@ -104,7 +104,7 @@ func TestOpen_CreationCutOffInItsSwitchToWAL_IsFinished(t *testing.T) {
 	}
 }
 
-// Rolling a journal back that is not the log's own would change events.
+// Rolling back a journal that is not the log's own would change events.
 func TestOpen_JournalBesideEvents_RefusesAndChangesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	cutSwitch(t, path, 3)
@@ -121,7 +121,8 @@ func TestOpen_JournalBesideEvents_RefusesAndChangesNothing(t *testing.T) {
 	}
 }
 
-// A log without a marker goes on where none can be made, says so once, and gets one that is right as soon as it can.
+// A log continues without a marker if none can be created, logs that once, and creates a correct one as
+// soon as possible.
 func TestMarkerThatCannotBeMade_LogGoesOnAndMakesItLater(t *testing.T) {
 	var logged bytes.Buffer
 	path := filepath.Join(t.TempDir(), "events.db")
@@ -136,7 +137,7 @@ func TestMarkerThatCannotBeMade_LogGoesOnAndMakesItLater(t *testing.T) {
 	if err := os.Remove(MarkerPath(path)); err != nil {
 		t.Fatal(err)
 	}
-	inTheWay := MarkerPath(path) + ".new" // as a full disk would be
+	inTheWay := MarkerPath(path) + ".new" // like a full disk
 	if err := os.Mkdir(inTheWay, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func TestMarkerThatCannotBeMade_LogGoesOnAndMakesItLater(t *testing.T) {
 	if m, err := ReadMarker(path); m != nil || err != nil {
 		t.Errorf("there is a marker %+v, %v", m, err)
 	}
-	if err := l.Close(); err != nil { // of an unmarked log is no failure
+	if err := l.Close(); err != nil { // closing an unmarked log is no failure
 		t.Error(err)
 	}
 	if n := strings.Count(logged.String(), "could not be written"); n != 1 {
@@ -168,7 +169,7 @@ func TestMarkerThatCannotBeMade_LogGoesOnAndMakesItLater(t *testing.T) {
 	if err := os.RemoveAll(inTheWay); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.head.make(); err != nil { // as flushHead does each second
+	if err := l.head.make(); err != nil { // flushHead does this every second
 		t.Fatal(err)
 	}
 	if m, both, err := readMark(path); err != nil || !both || m.chain() != l.head.current().chain() || m.Position != 3 {

@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 )
 
-// closedLog makes a log of that many events, closes it and returns the file's bytes.
+// closedLog makes a log with that many events, closes it and returns the bytes of the file.
 func closedLog(t *testing.T, events int) []byte {
 	t.Helper()
 	path := logPath(t)
@@ -37,7 +37,7 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// wantCorrupt checks an error and that it tells what to do.
+// wantCorrupt checks for ErrCorrupt and that the message contains a remedy.
 func wantCorrupt(t *testing.T, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, eventlog.ErrCorrupt) {
@@ -101,8 +101,8 @@ func TestInterruptedCreationIsDoneAgain(t *testing.T) {
 	fill(t, open(t, sqlite.Config{Path: path}), 25)
 }
 
-// damaged opens a damaged file, checks it and reads all of it. Where nothing is found wrong, the events
-// must be those of the sound file: the damage was in bytes that nothing uses any more.
+// damaged opens a damaged file, checks it and reads all of it. If no damage is found, the events must be
+// those of the intact file: the damage was in unused bytes.
 func damaged(t *testing.T, path string, sound []eventlog.Recorded) error {
 	t.Helper()
 	l, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
@@ -123,7 +123,7 @@ func damaged(t *testing.T, path string, sound []eventlog.Recorded) error {
 	return nil
 }
 
-// soundLog makes a log of 1000 events and returns its file and what it holds.
+// soundLog makes a log of 1000 events and returns its file and events.
 func soundLog(t *testing.T) ([]byte, []eventlog.Recorded) {
 	t.Helper()
 	file := closedLog(t, 1000)
@@ -132,10 +132,10 @@ func soundLog(t *testing.T) ([]byte, []eventlog.Recorded) {
 	return file, readAll(t, open(t, sqlite.Config{Path: path}))
 }
 
-// A single flipped bit in an event's bytes: SQLite does not see it, the checksum does.
+// SQLite does not detect a flipped bit in an event's bytes, but the checksum does.
 func TestFlippedBitsAreFound(t *testing.T) {
 	file, sound := soundLog(t)
-	// The data of events is easily found by its text; splits of pages leave some dead copies.
+	// The data of events can be found by its text; splits of pages leave some stale copies.
 	var starts []int
 	for at := 0; ; {
 		i := bytes.Index(file[at:], []byte(`"charge_id":"c-`))
@@ -166,8 +166,8 @@ func TestFlippedBitsAreFound(t *testing.T) {
 	}
 }
 
-// Whole pages of nonsense anywhere: found, or harmless because nothing used them; never another content,
-// never a crash.
+// Whole pages of random bytes anywhere are detected, or harmless because the page was unused; they never
+// change the content or cause a panic.
 func TestDamagedPages(t *testing.T) {
 	file, sound := soundLog(t)
 	const page = 4096

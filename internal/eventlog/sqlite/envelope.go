@@ -27,7 +27,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// place is where an event stands in the file; the checksum covers it so that a row cannot pass for another.
+// place identifies an event's row; the checksum covers it so that a row cannot pass for another.
 type place struct {
 	position, stream, revision, typ int64
 }
@@ -41,8 +41,8 @@ func (p place) checksum(crc uint32) uint32 {
 	return crc32.Update(crc, castagnoli, b[:])
 }
 
-// encodeEnvelope returns the envelope, whose checksum is still open, a copy of the data, and the sum so
-// far, to be sealed once the place is known.
+// encodeEnvelope returns the envelope without its checksum, a copy of the data, and the checksum so far,
+// which seal completes once the place is known.
 func encodeEnvelope(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
 	m := &e.Metadata
 	b := make([]byte, envelopeVersion, envelopeOverhead+eventlog.Size(e)) // room for both
@@ -58,12 +58,12 @@ func encodeEnvelope(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
 	return b[:end:end], b[end:], checksum(b[:end], b[end:])
 }
 
-// checksum is the part of an event's sum that does not depend on its place.
+// checksum returns the part of an event's checksum that does not depend on its place.
 func checksum(envelope, data []byte) uint32 {
 	return crc32.Update(crc32.Update(0, castagnoli, envelope[envelopeID:]), castagnoli, data)
 }
 
-// microseconds cuts a time to what is stored.
+// microseconds truncates a time to the stored precision.
 func microseconds(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
 // seal completes the checksum.
@@ -82,8 +82,8 @@ func verifyEnvelope(envelope, data []byte, at place) error {
 	return nil
 }
 
-// decodeEnvelope fills in an event from its columns. The data is kept, the envelope is not. It returns an
-// error, without more context, when the columns are not what was written.
+// decodeEnvelope decodes an event from its columns. It keeps data but not envelope. It returns an error,
+// without more context, if the columns are invalid.
 func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at place) error {
 	if err := verifyEnvelope(envelope, data, at); err != nil {
 		return err
@@ -96,14 +96,14 @@ func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at place) error
 	}
 	e.SchemaVersion = int(version)
 	e.Data = data
-	if data == nil { // how the driver gives an empty blob
+	if data == nil { // the driver returns nil for an empty blob
 		e.Data = []byte{}
 	}
 	return decodeMetadata(&e.Metadata, envelope[envelopeVersion+n:])
 }
 
-// decodeMetadata makes one string of all and cuts it, because five small allocations per event would be
-// a third of a replay.
+// decodeMetadata converts all values to one string and slices it, because five small allocations per event
+// would take a third of the time of a replay.
 func decodeMetadata(m *eventlog.Metadata, b []byte) error {
 	all := string(b)
 	at := 0

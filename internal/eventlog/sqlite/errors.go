@@ -10,13 +10,13 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// ErrInUse means that another process (or another Log of this one) has the file open.
+// ErrInUse means that another process (or another Log of this process) has the file open.
 var ErrInUse = errors.New("the event log file is in use")
 
-// errDamaged marks what this package itself found wrong in stored data.
+// errDamaged marks damage that this package detected, rather than SQLite.
 var errDamaged = errors.New("damaged data")
 
-// resultCode returns SQLite's extended result code, 0 when the error is not SQLite's.
+// resultCode returns SQLite's extended result code, or 0 for other errors.
 func resultCode(err error) int {
 	var e *moderncsqlite.Error
 	if errors.As(err, &e) {
@@ -25,8 +25,8 @@ func resultCode(err error) int {
 	return 0
 }
 
-// classify wraps an error of the store as the port's: damage is ErrCorrupt, all else (full disk, I/O
-// error, locks, memory) ErrUnavailable. attempt says what was being done.
+// classify wraps an error of the store as an error of the port: damage is ErrCorrupt, everything else (full
+// disk, I/O error, locks, memory) ErrUnavailable. attempt describes the operation.
 func classify(attempt string, err error) error {
 	if err == nil {
 		return nil
@@ -37,8 +37,8 @@ func classify(attempt string, err error) error {
 	code := resultCode(err)
 	switch code & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT,
-		// A missing table, a constraint that stored rows break, or a value of another type: the file is
-		// not what this package wrote.
+		// A missing table, a violated constraint, or a value of another type: this package did not write
+		// the file as it is.
 		sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH:
 		return corrupt(attempt, err)
 	case sqlite3.SQLITE_IOERR:
@@ -54,9 +54,9 @@ func corrupt(attempt string, err error) error {
 		attempt, eventlog.ErrCorrupt, err)
 }
 
-// classifyCommit is classify for a failed COMMIT. SQLite has rolled it back as far as this process can
-// see. But when the flush failed after the commit record had been written, a crash before the next commit
-// overwrites it would bring it back: nobody knows.
+// classifyCommit is classify for a failed COMMIT. As far as this process can see, SQLite has rolled it
+// back. But if the flush failed after the commit record was written, a crash before the next commit
+// overwrites the record would restore the group, so the outcome is unknown.
 func classifyCommit(attempt string, err error) error {
 	if surelyNotCommitted(resultCode(err)) {
 		return classify(attempt, err)
@@ -64,8 +64,8 @@ func classifyCommit(attempt string, err error) error {
 	return fmt.Errorf("%s: %w: %w", attempt, eventlog.ErrAmbiguous, err)
 }
 
-// surelyNotCommitted says whether a COMMIT that ended with this code has not written its commit record: it
-// is the last thing written before the flush.
+// surelyNotCommitted reports whether a COMMIT that failed with this code has certainly not written its
+// commit record, which is the last write before the flush.
 func surelyNotCommitted(code int) bool {
 	switch {
 	case code&0xff == sqlite3.SQLITE_FULL,

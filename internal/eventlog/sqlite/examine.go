@@ -15,32 +15,34 @@ import (
 
 const witnessMarker = "head marker"
 
-// state is what an examination found.
+// state is the result of an examination.
 type state struct {
-	absent       bool  // there is no log, and none was there
-	mark         *mark // nil: there is none, or none that can be read
-	head, anchor chain // of what can be read
+	absent       bool  // there is no log, and there never was
+	mark         *mark // nil if there is none or it cannot be read
+	head, anchor chain // of the readable part
 	logID        uuid.UUID
 	loss         *eventlog.LossError
-	// rewrite is set when what is left of a damaged log must be copied into a new file; alone, when more of it can be
+	// rewrite is set if the rest of a damaged log must be copied to a new file, alone if more of it can be
 	// read without the write-ahead log.
 	rewrite, alone bool
 }
 
 // Report describes a log that is not open.
 type Report struct {
-	// Marker is nil when the log has none, or none that can be read.
+	// Marker is nil if the log has none or it cannot be read.
 	Marker *Marker
 	// Head is the last position of the intact beginning: everything up to it can be read.
 	Head eventlog.Position
-	// Loss is nil when the log is intact and not shorter than its marker says.
+	// Loss is nil if the log is intact and not shorter than its marker.
 	Loss *eventlog.LossError
 }
 
-// Inspect describes the log at path and changes no file of it. Of a large log that looks intact it reads the end only.
+// Inspect describes the log at path without changing any of its files. Of a large log that looks intact it
+// reads only the end.
 //
-// Errors: ErrInUse, eventlog.ErrUnavailable, those of the file system (fs.ErrNotExist: there is no log), ctx.Err(), and
-// eventlog.ErrCorrupt for what never was a log that has a marker. Other damage is in the report.
+// Errors: ErrInUse, eventlog.ErrUnavailable, those of the file system (fs.ErrNotExist if there is no log),
+// ctx.Err(), and eventlog.ErrCorrupt for a file that never was a log with a marker. The report contains
+// other damage.
 func Inspect(ctx context.Context, path string) (Report, error) {
 	lock, err := takeLock(path)
 	if err != nil {
@@ -60,8 +62,8 @@ func Inspect(ctx context.Context, path string) (Report, error) {
 	return r, nil
 }
 
-// examine compares a log that is not open with its marker, and verifies all of it, or its end. It changes nothing, so
-// that a start that is refused leaves everything for another look. No connection may be open.
+// examine compares a closed log with its marker and verifies all of it, or its end. It changes nothing, so
+// that a refused start can be examined again. No connection may be open.
 func examine(ctx context.Context, path string, verifyBytes int) (s state, err error) {
 	var both bool
 	var problem error
@@ -106,7 +108,7 @@ func examine(ctx context.Context, path string, verifyBytes int) (s state, err er
 	return s, s.assess(ctx, path, wal.there, problem)
 }
 
-// missing decides about a log without its file.
+// missing handles a log whose file is missing.
 func (s *state) missing(path string, wal bool, unreadable error) error {
 	switch {
 	case unreadable != nil || s.mark != nil && s.mark.Position > 0:
@@ -125,7 +127,7 @@ func (s *state) missing(path string, wal bool, unreadable error) error {
 // errShort marks a log that ends before its marker.
 var errShort = fmt.Errorf("%w: the log ends there", errDamaged)
 
-// verify reads the log from its beginning, or from the marker's anchor on, and compares it with the marker.
+// verify reads the log from its beginning, or from the marker's anchor, and compares it with the marker.
 func (s *state) verify(ctx context.Context, path string, whole, alone bool) (err error) {
 	if alone {
 		if err := checkFileLength(path); err != nil {
@@ -169,7 +171,7 @@ func (s *state) verify(ctx context.Context, path string, whole, alone bool) (err
 	return err
 }
 
-// assess finds out what is left of a log that has a problem.
+// assess determines the readable part of a log that has a problem.
 func (s *state) assess(ctx context.Context, path string, wal bool, problem error) error {
 	var last int64
 	var why error
@@ -189,7 +191,7 @@ func (s *state) assess(ctx context.Context, path string, wal bool, problem error
 			break
 		}
 	}
-	// What is intact throughout and was not read past a damaged write-ahead log can stay where it is.
+	// A completely intact log that was not read past a damaged write-ahead log can stay in place.
 	s.rewrite = s.rewrite || s.alone || why != nil
 	s.loss = &eventlog.LossError{
 		Witness: "table of events", Remembered: eventlog.Position(last), Head: eventlog.Position(max(s.head.position, 0)),
@@ -212,7 +214,7 @@ func (s *state) assess(ctx context.Context, path string, wal bool, problem error
 type view struct {
 	head chain
 	last int64
-	why  error // what is wrong with it, nil: nothing
+	why  error // its problem, nil if there is none
 }
 
 func lookAt(ctx context.Context, path string, alone bool) (v view, err error) {
@@ -234,7 +236,7 @@ func lookAt(ctx context.Context, path string, alone bool) (v view, err error) {
 	return v, err
 }
 
-// unlessDamage returns errors that are not about what is stored.
+// unlessDamage returns errors that are not about stored data.
 func unlessDamage(err error) error {
 	if err == nil || errors.Is(classify("", err), eventlog.ErrCorrupt) {
 		return nil
@@ -256,7 +258,7 @@ func sizeOf(paths ...string) (size int64, err error) {
 	return size, nil
 }
 
-// checkFileLength is checkLength for a log that is not open and has no write-ahead log.
+// checkFileLength is checkLength for a closed log without a write-ahead log.
 func checkFileLength(path string) error {
 	header, err := readHeader(path)
 	if err != nil {
@@ -265,8 +267,8 @@ func checkFileLength(path string) error {
 	return checkLength(path, int64(binary.BigEndian.Uint32(header[headerPages:])))
 }
 
-// checkLength compares the file's length with what it should be, once the write-ahead log is moved into it. SQLite
-// itself notices a cut file only when it comes to a missing page.
+// checkLength compares the length of the file with the expected length after the write-ahead log was moved
+// into it. SQLite itself notices a truncated file only when it reads a missing page.
 func checkLength(path string, pages int64) error {
 	info, err := os.Stat(path)
 	if err != nil {

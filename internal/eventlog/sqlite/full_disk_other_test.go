@@ -4,5 +4,5 @@ package sqlite_test
 
 import "errors"
 
-// The limit on file sizes that TestFullDisk uses is set in another way on each system.
+// Each system sets the limit on file sizes that TestFullDisk uses in its own way.
 func fullDiskChild(string) error { return errors.New("only on Linux") }

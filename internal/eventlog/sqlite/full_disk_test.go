@@ -19,13 +19,13 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 )
 
-// fullDiskBytes is how large the child's files may grow.
+// fullDiskBytes limits the size of the child's files.
 const fullDiskBytes = 400 << 10
 
 const fullDiskStream = "full"
 
-// TestFullDisk has a child whose files may not grow past a limit: to SQLite that is a disk that takes no
-// more. It needs no privileges, and the limit can be lifted while the log is open.
+// TestFullDisk runs a child with a file size limit, which SQLite sees as a full disk. This needs no
+// privileges, and the limit can be lifted while the log is open.
 func TestFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	cmd := child(t, "full disk", path)
@@ -62,7 +62,7 @@ func TestFullDisk(t *testing.T) {
 
 func fullDiskChild(path string) error {
 	ctx := context.Background()
-	signal.Ignore(syscall.SIGXFSZ) // else the first refused write kills the process
+	signal.Ignore(syscall.SIGXFSZ) // otherwise the first refused write kills the process
 	l, err := sqlite.Open(ctx, sqlite.Config{Path: path})
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func fullDiskChild(path string) error {
 	if err != nil {
 		return err
 	}
-	// Still full: refused again and again, and everything can be read.
+	// Still full: every append fails, and everything can be read.
 	for range 20 {
 		if _, err := l.Append(ctx, fullDiskStream, eventlog.After(next), batchFrom(next, 40)); !errors.Is(err, eventlog.ErrUnavailable) {
 			return fmt.Errorf("append to a full disk: %w", err)
@@ -104,7 +104,7 @@ func fullDiskChild(path string) error {
 	return l.Close()
 }
 
-// appendUntilRefused fills the disk. It returns how many events were acknowledged.
+// appendUntilRefused fills the disk. It returns the number of acknowledged events.
 func appendUntilRefused(ctx context.Context, l *sqlite.Log, next uint64) (uint64, error) {
 	const enough = 100_000
 	for next < enough {
@@ -131,7 +131,7 @@ func batchFrom(next uint64, n int) []eventlog.Proposed {
 	return batch
 }
 
-// fullDiskHolds checks that the stream consists of the first count events, and the log of nothing else.
+// fullDiskHolds checks that the log contains exactly the first count events of the stream.
 func fullDiskHolds(ctx context.Context, l *sqlite.Log, count uint64) error {
 	next := uint64(0)
 	for {
@@ -156,7 +156,7 @@ func fullDiskHolds(ctx context.Context, l *sqlite.Log, count uint64) error {
 	return nil
 }
 
-// limitFiles sets how large a file this process may write.
+// limitFiles sets the maximum file size of this process.
 func limitFiles(bytes uint64) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {

@@ -7,11 +7,11 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// importQueue bounds the imports that wait for the writer. Their order is their callers' business, so there
+// importQueue bounds the imports that wait for the writer. Callers order their imports themselves, so there
 // is rarely more than one.
 const importQueue = 1
 
-// Import implements eventlog.Importer: the runs are one transaction of their own.
+// Import implements eventlog.Importer: the runs form one transaction.
 func (l *Log) Import(ctx context.Context, runs []eventlog.Run) error {
 	if err := eventlog.CheckImport(runs); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (l *Log) Import(ctx context.Context, runs []eventlog.Run) error {
 	return b.err
 }
 
-// importRuns does an import that the writer has taken.
+// importRuns commits an import and answers it.
 func (l *Log) importRuns(b *bulk) {
 	events, err := l.writer.commit(b.runs, true)
 	if events > 0 {

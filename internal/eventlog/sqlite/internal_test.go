@@ -10,8 +10,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// FuzzDecodeEnvelope gives arbitrary bytes a right checksum, as a faulty writer might have, and decodes
-// them: never a panic, and what is accepted survives another round.
+// FuzzDecodeEnvelope decodes arbitrary bytes with a valid checksum, as a faulty writer could produce:
+// decoding must not panic, and every accepted envelope must survive another round.
 func FuzzDecodeEnvelope(f *testing.F) {
 	for _, m := range []eventlog.Metadata{
 		{}, {RequestID: "r", Actor: "account:1", CorrelationID: "c", CausationID: "d", Hash: "00ff"},
@@ -52,7 +52,7 @@ func FuzzDecodeEnvelope(f *testing.F) {
 	})
 }
 
-// After a failed commit only these say for certain that nothing was written.
+// After a failed commit only these codes prove that nothing was written.
 func TestFailedCommits(t *testing.T) {
 	for code, certain := range map[int]bool{
 		sqlite3.SQLITE_FULL:               true,

@@ -13,8 +13,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Log is an event log in a SQLite file. It implements eventlog.Importer; all methods are safe for concurrent
-// use.
+// Log is an event log in a SQLite file. It implements eventlog.Importer; its methods are safe for
+// concurrent use.
 type Log struct {
 	cfg     Config
 	metrics *metrics
@@ -28,7 +28,7 @@ type Log struct {
 	names      *names
 
 	head *headFile
-	loss *eventlog.LossError // what Open accepted
+	loss *eventlog.LossError // the loss that Open accepted
 	// unmarked is set while the marker cannot be written.
 	unmarked atomic.Bool
 	scrubbed atomic.Pointer[ScrubReport]
@@ -37,21 +37,21 @@ type Log struct {
 	news signal
 
 	closing chan struct{} // closed when Close begins
-	gate    sync.RWMutex  // held for reading while something is put into a queue
+	gate    sync.RWMutex  // read-locked while work is put into a queue
 	shut    bool          // the queues are closed; guarded by gate
 	loops   sync.WaitGroup
-	audits  sync.WaitGroup // reads of the whole log, which have connections of their own
+	audits  sync.WaitGroup // reads of the whole log, which have their own connections
 	once    sync.Once
 	closed  error
 }
 
 var _ eventlog.Importer = (*Log)(nil)
 
-// Open opens the log at cfg.Path, or makes an empty one when there is no file. After a crash it recovers
-// what was acknowledged. When something of that is missing it changes nothing and fails, unless cfg.AcceptLoss is set.
+// Open opens the log at cfg.Path, or creates an empty one if there is no file. After a crash it recovers
+// all acknowledged events. If some are missing, it changes nothing and fails, unless cfg.AcceptLoss is set.
 //
-// Errors: the configuration's, ErrInUse, eventlog.ErrLoss (an *eventlog.LossError), eventlog.ErrCorrupt,
-// eventlog.ErrUnavailable, ctx.Err().
+// Errors: those of the configuration, ErrInUse, eventlog.ErrLoss (an *eventlog.LossError),
+// eventlog.ErrCorrupt, eventlog.ErrUnavailable, ctx.Err().
 func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func takeLock(path string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// open makes everything ready; release takes back what a failure left.
+// open opens all parts; after an error the caller must call release.
 func (l *Log) open(ctx context.Context) (err error) {
 	attempt := "open the event log " + l.cfg.Path
 	s, err := l.examine(ctx)
@@ -137,7 +137,7 @@ func (l *Log) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// examine makes an empty log when there is none, and otherwise compares the log with what is remembered of it.
+// examine creates an empty log if there is none; otherwise it compares the log with its marker.
 func (l *Log) examine(ctx context.Context) (state, error) {
 	path := l.cfg.Path
 	if err := finishReplace(path); err != nil {
@@ -166,7 +166,7 @@ func (l *Log) examine(ctx context.Context) (state, error) {
 	return s, err
 }
 
-// moveWAL moves what a crash left in the write-ahead log into the file, as far as nothing keeps it from that.
+// moveWAL moves the write-ahead log that a crash left into the file, if no other process prevents it.
 func (l *Log) moveWAL() error {
 	length, moved, err := passiveCheckpoint(l.writer.conn)
 	if err != nil {
@@ -176,7 +176,7 @@ func (l *Log) moveWAL() error {
 		l.cfg.Logger.Warn("event log checkpoint failed", "error", err)
 		return nil
 	}
-	if length < 0 || moved != length { // another process reads, and the file may be shorter until it ends
+	if length < 0 || moved != length { // another process is reading, and until it ends the file may be shorter
 		return nil
 	}
 	var pages int64
@@ -186,7 +186,7 @@ func (l *Log) moveWAL() error {
 	return checkLength(l.cfg.Path, pages)
 }
 
-// release closes whatever is open.
+// release closes all open parts.
 func (l *Log) release() error {
 	var errs []error
 	for range len(l.readers) {
@@ -218,7 +218,7 @@ func (l *Log) Close() error {
 		l.gate.Unlock()
 		l.loops.Wait()
 		l.audits.Wait()
-		for range l.cfg.Readers { // reads under way end first
+		for range l.cfg.Readers { // reads in progress end first
 			r := <-l.readers
 			l.closed = errors.Join(l.closed, r.conn.close())
 		}
@@ -229,16 +229,16 @@ func (l *Log) Close() error {
 	return l.closed
 }
 
-// Marker returns what the marker file says now.
+// Marker returns the current marker.
 func (l *Log) Marker() Marker { return l.head.current().Marker }
 
-// Loss returns what Config.AcceptLoss made Open accept, nil when nothing was missing.
+// Loss returns the loss that Open accepted because of Config.AcceptLoss; nil if nothing was missing.
 func (l *Log) Loss() *eventlog.LossError { return l.loss }
 
-// flushEvery is how old the marker on the disk may be.
+// flushEvery bounds the age of the marker on the disk.
 const flushEvery = time.Second
 
-// flushHead makes the marker durable now and then until the log closes.
+// flushHead flushes the marker periodically until the log closes.
 func (l *Log) flushHead() {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
@@ -256,8 +256,8 @@ func (l *Log) flushHead() {
 	}
 }
 
-// headWritten notes whether the marker could be written. Appends go on without: what is acknowledged is durable, and
-// only the comparison at the next start has less to go by.
+// headWritten records whether the marker could be written. Appends continue without it: acknowledged events
+// are durable, but the next start has less to compare the log with.
 func (l *Log) headWritten(err error) {
 	if err == nil {
 		if l.unmarked.Load() && l.unmarked.Swap(false) {
@@ -294,7 +294,7 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 	return r.result, nil
 }
 
-// put hands work to the writer. Errors: ctx.Err(), eventlog.ErrClosed.
+// put queues work for the writer. Errors: ctx.Err(), eventlog.ErrClosed.
 func put[W any](ctx context.Context, l *Log, queue chan<- W, work W) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -318,9 +318,9 @@ func put[W any](ctx context.Context, l *Log, queue chan<- W, work W) error {
 	return eventlog.ErrClosed
 }
 
-// write is the writer's loop: it commits what is queued, and what comes in during a commit is the next
-// group. Nothing waits for a group to fill. When both queues have something they take turns by chance, so
-// neither starves.
+// write is the writer's loop: it commits the queued work; work that arrives during a commit forms the next
+// group. It never waits for a group to fill. If both queues have work, a random choice keeps either from
+// starving.
 func (l *Log) write() {
 	defer close(l.checkpoint.kick)
 	var group []*request
@@ -342,7 +342,7 @@ func (l *Log) write() {
 	}
 }
 
-// appendGroup commits appends together and answers each.
+// appendGroup commits appends together and answers each of them.
 func (l *Log) appendGroup(group []*request) {
 	events, err := l.writer.commit(group, false)
 	if events > 0 {
@@ -350,7 +350,8 @@ func (l *Log) appendGroup(group []*request) {
 	}
 	for _, r := range group {
 		if err != nil {
-			// Also those that were refused: perhaps for the sake of what is not there now.
+			// This includes the refused ones: the refusal may be due to events of the group that were not
+			// written.
 			r.answer(fmt.Errorf("append to %s at %s: %w", r.stream, r.expected, err))
 		} else {
 			r.answer(r.refused)
@@ -359,7 +360,7 @@ func (l *Log) appendGroup(group []*request) {
 	l.wrote(events)
 }
 
-// wrote keeps the house after a commit.
+// wrote updates the metrics after a commit and starts a checkpoint when it is due.
 func (l *Log) wrote(events int) {
 	if events == 0 {
 		return
@@ -369,14 +370,15 @@ func (l *Log) wrote(events int) {
 	l.checkpoint.written(l.writer.pagesWritten(), l.writer)
 }
 
-// committed notes the new head and shows readers what is new, before anybody is told that their append is through.
+// committed advances the marker and publishes the new events to readers, before any of the appends is
+// acknowledged.
 func (l *Log) committed(requests []*request) {
 	l.headWritten(l.head.advance(requests))
 	l.tail.push(requests)
 	l.news.give()
 }
 
-// collect takes the first request and those behind it that are there, within the limits of a group.
+// collect takes the first request and the queued ones after it, within the limits of a group.
 func (l *Log) collect(group []*request, r *request) []*request {
 	events, bytes := 0, 0
 	for {

@@ -24,7 +24,7 @@ func logPath(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "events.db")
 }
 
-// fill appends count events, 25 at a time, to a few streams in turns.
+// fill appends count events, 25 at a time, alternating between a few streams.
 func fill(t *testing.T, l *sqlite.Log, count int) {
 	t.Helper()
 	const streams, batch = 5, 25
@@ -78,7 +78,7 @@ func TestReopenedLogIsTheSame(t *testing.T) {
 			t.Fatalf("event %d stands at position %d: positions here have no gaps", i, after[i].Position)
 		}
 	}
-	// It goes on where it was: revisions, repeats, types, streams.
+	// It continues where it was: revisions, repeats, types, streams.
 	last := after[len(after)-1]
 	if _, err := l.Append(t.Context(), last.Stream, eventlog.Exact(last.Revision-1), []eventlog.Proposed{last.Proposed}); err != nil {
 		t.Errorf("the repeat after a reopening: %v", err)
@@ -103,7 +103,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
-	bufio.NewScanner(out).Scan() // it has the log open
+	bufio.NewScanner(out).Scan() // this process has the log open
 	_, err = sqlite.Open(t.Context(), sqlite.Config{Path: path})
 	if !errors.Is(err, sqlite.ErrInUse) || !strings.Contains(err.Error(), path) {
 		t.Errorf("opening a log that another process has open: %v", err)
@@ -205,7 +205,7 @@ func TestMetricsAreFreedByClose(t *testing.T) {
 	}
 }
 
-// The write-ahead log must not grow for ever while writes go on without a pause and readers come and go.
+// The write-ahead log must not grow without bound under continuous writes and changing readers.
 func TestWriteAheadLogStaysBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 250 MB")
@@ -246,8 +246,8 @@ func TestWriteAheadLogStaysBounded(t *testing.T) {
 	}
 }
 
-// The end of the log is served from memory, by count and by bytes; who is further behind reads the file.
-// Followers who change over again and again must not see the seam.
+// The end of the log is served from memory, bounded by count and bytes; slower followers read the file.
+// Followers that switch between the two must see no difference.
 func TestFollowersCrossFromFileToMemory(t *testing.T) {
 	l := open(t, sqlite.Config{Path: logPath(t)})
 	const appends, perAppend, followers = 120, 250, 4
@@ -288,7 +288,7 @@ func TestFollowersCrossFromFileToMemory(t *testing.T) {
 	var revisions [3]uint64
 	for n := range appends {
 		batch := batchFrom(uint64(n*perAppend+1), perAppend)
-		if n%10 == 0 { // large ones push others out of memory
+		if n%10 == 0 { // large events push others out of memory
 			batch[0].Data = []byte(`"` + strings.Repeat("x", 120<<10) + `"`)
 		}
 		at := &revisions[n%len(revisions)]
@@ -300,12 +300,12 @@ func TestFollowersCrossFromFileToMemory(t *testing.T) {
 	all.Wait()
 }
 
-// followedStream is where the test above puts the event that gets a position.
+// followedStream names the stream of the event that gets a position in the test above.
 func followedStream(p eventlog.Position) string {
 	return fmt.Sprintf("account-%d", (p-1)/250%3)
 }
 
-// Open looks at the last events, however large they are.
+// Open reads the last events, however large they are.
 func TestReopenAfterLargeEvents(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
@@ -344,7 +344,7 @@ func TestEmptyDataStaysEmpty(t *testing.T) {
 	}
 }
 
-// What a caller does with its events after Append must not reach the log.
+// Changes that a caller makes to its events after Append must not affect the log.
 func TestAppendKeepsCopies(t *testing.T) {
 	l := open(t, sqlite.Config{Path: logPath(t)})
 	batch := batchFrom(1, 1)

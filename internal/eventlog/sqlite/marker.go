@@ -18,18 +18,18 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Marker is what a log remembers of its head outside its file, in the file MarkerPath. The writer renews it
-// after every group is durable and before anybody learns that it is, so a log whose head is before the
-// marker's has lost events that were acknowledged.
+// Marker records the head of a log outside the log, in the file MarkerPath. The writer updates it after
+// each group is durable and before any append is acknowledged, so a log whose head is before the marker's
+// has lost acknowledged events.
 //
-// The marker is in the page cache with every group, which is all that the kill of a process needs, and is
-// flushed once a second, because a flush with every group would cost as much as the group. After a loss of
-// power it may thus be a second old, never younger than the log: the events it does not know of were flushed
-// themselves before they were acknowledged.
+// The marker is written to the page cache with every group, which survives the death of the process, and
+// flushed once a second, because a flush per group would cost as much as the group. After a power failure it
+// may therefore be a second old, but never newer than the log, because events are flushed before they are
+// acknowledged.
 type Marker struct {
-	// LogID is the id of the log's first event, which tells one log from another; Nil without events.
+	// LogID is the id of the log's first event, which identifies the log; Nil without events.
 	LogID uuid.UUID
-	// Position is that of the last event, and Count how many events there are up to it.
+	// Position is the position of the last event, and Count the number of events up to it.
 	Position eventlog.Position
 	Count    uint64
 	// Digest is a running SHA-256 over all events up to Position.
@@ -37,13 +37,13 @@ type Marker struct {
 	WrittenAt time.Time
 }
 
-// mark is a Marker and what only this package needs of it.
+// mark is a Marker with the fields that only this package needs.
 type mark struct {
 	Marker
 	sequence uint64
-	// anchor is an earlier place of the chain, so that a start has to read only the events behind it.
+	// anchor is an earlier place of the chain, so that a start only has to read the events after it.
 	anchor chain
-	// salts identify the write-ahead log that was in use (its header's two salts); 0: none was.
+	// salts identify the current write-ahead log (the two salts of its header); 0 if there was none.
 	salts uint64
 }
 
@@ -74,9 +74,9 @@ const (
 // MarkerPath returns where the marker of the log at path is: events.head for events.db.
 func MarkerPath(path string) string { return strings.TrimSuffix(path, ".db") + ".head" }
 
-// ReadMarker reads the marker of the log at path, nil when it has none.
+// ReadMarker reads the marker of the log at path, nil if there is none.
 //
-// Errors: eventlog.ErrCorrupt when the file is not a marker; those of the file system.
+// Errors: eventlog.ErrCorrupt if the file is not a marker; those of the file system.
 func ReadMarker(path string) (*Marker, error) {
 	m, _, err := readMark(path)
 	if m == nil {
@@ -88,7 +88,7 @@ func ReadMarker(path string) (*Marker, error) {
 // errNoMarker marks a marker file without a marker.
 var errNoMarker = errors.New("the head marker cannot be read")
 
-// readMark returns the younger of the two slots, and whether both could be read.
+// readMark returns the younger slot, and whether both slots were readable.
 func readMark(path string) (m *mark, both bool, err error) {
 	name := MarkerPath(path)
 	f, err := os.Open(name)
@@ -113,7 +113,7 @@ func readMark(path string) (m *mark, both bool, err error) {
 	return m, both, nil
 }
 
-// decodeMarker returns nil when neither slot is whole.
+// decodeMarker returns nil if neither slot is valid.
 func decodeMarker(raw []byte) (m *mark, both bool) {
 	both = true
 	for at := 0; at < markerBytes; at += markSpacing {
@@ -142,7 +142,7 @@ func (m *mark) encode(b []byte) {
 	binary.BigEndian.PutUint32(b[markSum:], crc32.Checksum(b[:markSum], castagnoli))
 }
 
-// decode reports whether the bytes are a slot that makes sense.
+// decode reports whether the bytes are a valid slot.
 func (m *mark) decode(b []byte) bool {
 	if string(b[:len(markMagic)]) != markMagic || binary.BigEndian.Uint32(b[markSum:]) != crc32.Checksum(b[:markSum], castagnoli) {
 		return false
@@ -160,14 +160,14 @@ func (m *mark) decode(b []byte) bool {
 	return m.Count == uint64(m.Position) && int64(m.Position) >= m.anchor.position && m.anchor.position >= 0
 }
 
-// anchorEvery is how many events at least are between two anchors. A start reads and compares twice as many
-// at most, and a group more.
+// anchorEvery is the minimum number of events between two anchors. A start reads and compares at most twice
+// as many, plus one group.
 const anchorEvery = 256
 
 // headFile keeps the marker file of an open log.
 type headFile struct {
 	path    string
-	f       *os.File // nil while the file cannot be made; mu guards the field
+	f       *os.File // nil until the file could be made; mu guards the field
 	walPath string
 	wal     *os.File // opened with the first group
 	chainer *chainer // the writer's
@@ -179,11 +179,11 @@ type headFile struct {
 	dirty bool
 }
 
-// openHead writes the marker of a log that is at m, and keeps the file open. A file that is there is written in
-// place, which needs no room on a full disk. One that is not is made.
+// openHead writes the marker of a log that is at m and keeps the file open. It writes an existing file in
+// place, which needs no space on a full disk, and creates a missing one.
 //
-// What openHead returns keeps the marker also beside an error: the log goes on, with less to compare it with later, as it
-// does when a write fails, and make tries again.
+// The headFile is valid even if there is an error: the log continues without a current marker, as after any
+// failed write, and make retries.
 func openHead(path string, m mark) (h *headFile, err error) {
 	h = &headFile{path: MarkerPath(path), walPath: path + "-wal", chainer: newChainer(), mark: m, next: m.chain()}
 	h.mark.salts = h.salts()
@@ -194,7 +194,7 @@ func openHead(path string, m mark) (h *headFile, err error) {
 		}
 		return h, err
 	}
-	for range 2 { // both slots: one of them may have been torn
+	for range 2 { // write both slots: one of them may be torn
 		if err == nil {
 			err = h.write()
 		}
@@ -202,18 +202,18 @@ func openHead(path string, m mark) (h *headFile, err error) {
 	return h, err
 }
 
-// errNoFile is why a marker is not written that has no file yet.
+// errNoFile is returned while there is no marker file to write to.
 var errNoFile = errors.New("write the head marker: the file could not be made")
 
-// missing reports whether make should be tried.
+// missing reports whether make should be called.
 func (h *headFile) missing() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.f == nil
 }
 
-// make makes the file, durable and in one step, because a file without a whole slot counts as damaged. Groups wait for
-// it, so that the marker says no more than what is durable.
+// make creates the file durably and in one step, because a file without a valid slot counts as damaged.
+// Groups wait for it, so that the marker never covers events that are not durable.
 func (h *headFile) make() (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -223,7 +223,7 @@ func (h *headFile) make() (err error) {
 	}
 	attempt := h.path + ".new"
 	if err = writeNew(attempt, raw); err != nil {
-		err = errors.Join(err, removeIfThere(attempt)) // it takes room
+		err = errors.Join(err, removeIfThere(attempt)) // it needs space
 	} else if err = os.Rename(attempt, h.path); err == nil {
 		if err = syncFolder(filepath.Dir(h.path)); err == nil {
 			h.f, err = os.OpenFile(h.path, os.O_RDWR, 0)
@@ -246,8 +246,8 @@ func writeNew(name string, data []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// advance moves the marker over the events of a group that is durable. The error is what keeps the file from
-// being written; the log goes on, with less to compare it with after a crash.
+// advance moves the marker past the events of a durable group. It returns an error if the file cannot be
+// written; the log continues, but detects less after a crash.
 func (h *headFile) advance(requests []*request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -273,7 +273,7 @@ func (h *headFile) advance(requests []*request) error {
 	return h.write()
 }
 
-// write puts the marker into the slot whose turn it is.
+// write writes the marker to the next slot.
 func (h *headFile) write() error {
 	if h.f == nil {
 		return errNoFile
@@ -286,7 +286,7 @@ func (h *headFile) write() error {
 	return nil
 }
 
-// turn encodes the marker and returns where the slot is whose turn it is.
+// turn encodes the marker and returns the offset of the next slot.
 func (h *headFile) turn(into []byte) (at int64) {
 	h.mark.sequence++
 	h.mark.WrittenAt = time.Now()
@@ -294,8 +294,8 @@ func (h *headFile) turn(into []byte) (at int64) {
 	return int64(h.mark.sequence%2) * markSpacing
 }
 
-// salts reads those of the write-ahead log. 0, when it has none or cannot be read, only means that a start
-// cannot compare them.
+// salts reads the salts of the write-ahead log. 0, if there is none or it cannot be read, only means that a
+// start cannot compare them.
 func (h *headFile) salts() uint64 {
 	if h.wal == nil {
 		var err error
@@ -310,7 +310,7 @@ func (h *headFile) salts() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// flush makes the marker durable when it changed.
+// flush makes a changed marker durable.
 func (h *headFile) flush() error {
 	h.mu.Lock()
 	dirty := h.dirty && h.f != nil
@@ -319,7 +319,7 @@ func (h *headFile) flush() error {
 	if !dirty {
 		return nil
 	}
-	if err := h.f.Sync(); err != nil { // beside the writer, which goes on
+	if err := h.f.Sync(); err != nil { // while the writer continues
 		h.mu.Lock()
 		h.dirty = true
 		h.mu.Unlock()
@@ -334,8 +334,8 @@ func (h *headFile) current() mark {
 	return h.mark
 }
 
-// close writes the marker a last time, when the write-ahead log is gone, and makes it durable. One that could not be
-// made has been reported, and is made by the next start.
+// close writes the marker a last time, after the write-ahead log was removed, and makes it durable. If the
+// file could not be created, that has been reported, and the next start creates it.
 func (h *headFile) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -76,7 +76,7 @@ func FuzzDecodeMarker(f *testing.F) {
 	})
 }
 
-// The file says after every append what the log holds, before the append returns.
+// After every append the file describes the log, before the append returns.
 func TestMarkerFile_FollowsEveryAppend(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	l, err := Open(t.Context(), Config{Path: path})
@@ -108,7 +108,7 @@ func TestMarkerFile_FollowsEveryAppend(t *testing.T) {
 	if err := l.Check(t.Context(), nil); err != nil { // recomputes the digest
 		t.Error(err)
 	}
-	// A repeat and a refusal change nothing.
+	// A repeat or a refusal changes nothing.
 	before := l.Marker()
 	if _, err := l.Append(t.Context(), "stream", eventlog.NoStream(), []eventlog.Proposed{{ID: first, Type: "Tested", SchemaVersion: 1, OccurredAt: time.Now(), Data: []byte(`{}`)}}); err != nil {
 		t.Error(err)
@@ -128,7 +128,7 @@ func TestMarkerFile_FollowsEveryAppend(t *testing.T) {
 	}
 }
 
-// A crash anywhere in a replacement leaves one log, whole: the new one, once the note of it is there.
+// A crash at any point of a replacement leaves one complete log: the new one, once its record exists.
 func TestReplace_CutOffAnywhere_IsFinishedAtTheNextStart(t *testing.T) {
 	events := func(path string, n uint64) {
 		l, err := Open(t.Context(), Config{Path: path})
@@ -195,7 +195,7 @@ func TestReplace_CutOffAnywhere_IsFinishedAtTheNextStart(t *testing.T) {
 	}
 }
 
-// What the marker adds to a group of appends: 64 callers' events, of the usual size, and one's.
+// The marker's share of a group of appends: events of the usual size from 64 callers, and from one.
 func BenchmarkMarker(b *testing.B) {
 	for _, events := range []int{1, 64} {
 		b.Run(fmt.Sprintf("%d events", events), func(b *testing.B) {
@@ -228,7 +228,8 @@ func BenchmarkMarker(b *testing.B) {
 	}
 }
 
-// A marker that cannot be written is reported, and refuses no append: what is acknowledged is durable without it.
+// A marker that cannot be written is reported but fails no append: acknowledged events are durable without
+// it.
 func TestMarkerThatCannotBeWritten_IsCountedAndRefusesNothing(t *testing.T) {
 	var logged bytes.Buffer
 	path := filepath.Join(t.TempDir(), "events.db")
@@ -254,7 +255,7 @@ func TestMarkerThatCannotBeWritten_IsCountedAndRefusesNothing(t *testing.T) {
 	if n := strings.Count(logged.String(), "could not be written"); n != 1 {
 		t.Errorf("it was logged %d times: %s", n, logged.String())
 	}
-	// The log is ahead of the marker: no reason to refuse.
+	// A log ahead of its marker is accepted.
 	if l, err = Open(t.Context(), Config{Path: path}); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestMarkerThatCannotBeWritten_IsCountedAndRefusesNothing(t *testing.T) {
 	}
 }
 
-// A scrub waits for the time that its bytes may take, and then for appends that wait, but not for ever.
+// A scrub waits for the time that its bytes may take, and then, for a bounded time, for waiting appends.
 func TestScrubPace_YieldsToAppends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Log{cfg: Config{ScrubBytes: 1000}, queue: make(chan *request, 1), imports: make(chan *bulk, 1)}

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// names turns the integers of the file back into stream and type names, for all readers. Names never
-// change, so that an entry which was forgotten is simply read again.
+// names maps the integers of the file to stream and type names, for all readers. Names never change, so a
+// dropped entry is simply read again.
 type names struct {
 	mu      sync.Mutex
 	streams *recent[int64, string]
-	types   map[int64]string // as many as there are event types, at most maxTypes
+	types   map[int64]string // at most maxTypes
 }
 
 func newNames() *names {
@@ -29,7 +29,7 @@ func (n *names) known(stream, typ int64) (streamName, typeName string, ok bool) 
 	return streamName, typeName, ok
 }
 
-// resolve reads the names that are not known, within the transaction of the reader that saw the ids.
+// resolve reads unknown names within the transaction of the reader that saw the ids.
 func (n *names) resolve(r *reader, stream, typ int64) (streamName, typeName string, err error) {
 	if streamName, err = nameOf(r.streamName, stream); err != nil {
 		return "", "", err

@@ -8,7 +8,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// usable says whether a read may begin.
+// usable reports why a read cannot begin.
 func (l *Log) usable(ctx context.Context, attempt string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (l *Log) usable(ctx context.Context, attempt string) error {
 	}
 }
 
-// borrow gives do a reader and takes it back.
+// borrow calls do with a reader from the pool.
 func (l *Log) borrow(ctx context.Context, attempt string, do func(*reader) error) error {
 	if err := l.usable(ctx, attempt); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter event
 	return page, err
 }
 
-// page is ReadAll with the Decoding of events that subscriptions share.
+// page is ReadAll, keeping the Decoding of events that subscriptions share.
 func (l *Log) page(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
 	const attempt = "read all streams"
 	if err := eventlog.CheckLimit(limit); err != nil {

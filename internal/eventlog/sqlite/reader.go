@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// contextRows is how many rows are read between two looks at the context.
+	// contextRows is the number of rows read between two checks of the context.
 	contextRows = 256
-	// maxPageBytes ends a page of the global order early, so that large events do not add up.
+	// maxPageBytes ends a page of the global order early, so that large events do not fill the memory.
 	maxPageBytes = 16 << 20
 
 	eventColumns = 6
 	selectEvents = `SELECT position, stream, revision, type, envelope, data FROM events `
 )
 
-// reader is a connection with the prepared statements of all reads. One goroutine at a time has it.
+// reader is a connection with the prepared statements of all reads. One goroutine uses it at a time.
 type reader struct {
 	conn  *connection
 	names *names
@@ -56,7 +56,7 @@ func prepareReader(conn *connection, names *names) (_ *reader, err error) {
 	return r, nil
 }
 
-// decode makes an event of a row.
+// decode decodes a row into an event.
 func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (place, error) {
 	at, err := placeOf(row)
 	if err != nil {
@@ -96,7 +96,7 @@ func contentOf(row []driver.Value) (envelope, data []byte) {
 	return envelope, data
 }
 
-// verifyRow is decode for the writer, who needs no more than this.
+// verifyRow is decode for the writer, which only needs the check.
 func verifyRow(row []driver.Value) (at place, envelope []byte, err error) {
 	if at, err = placeOf(row); err != nil {
 		return at, nil, err
@@ -108,8 +108,8 @@ func verifyRow(row []driver.Value) (at place, envelope []byte, err error) {
 	return at, envelope, nil
 }
 
-// all reads a page of the global order. head is where the log ends, as far as is known: positions have no
-// gaps, so it says how many events there will be.
+// all reads a page of the global order. head is the last known position; because positions have no gaps, it
+// gives the number of events to expect.
 func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int, head eventlog.Position) (eventlog.Page, error) {
 	page := eventlog.Page{Next: after}
 	everything := len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0
@@ -184,7 +184,7 @@ func (r *reader) stream(ctx context.Context, name string, from uint64, direction
 	return events, nil
 }
 
-// storable cuts a number to what SQLite's integers hold; no position or revision comes near it.
+// storable limits a number to the range of SQLite's integers, which no position or revision approaches.
 func storable(n uint64) int64 {
 	return int64(min(n, math.MaxInt64))
 }

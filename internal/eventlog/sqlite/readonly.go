@@ -13,8 +13,8 @@ import (
 // ErrReadOnly means that the log was opened by OpenReadOnly.
 var ErrReadOnly = errors.New("the event log was opened for reading only")
 
-// ReadOnly reads a log and writes nothing, neither to the file nor beside it. It is for a folder that cannot be
-// written, and for a process beside the one that has the log open. It implements eventlog.Log; Append and
+// ReadOnly reads a log and writes nothing, neither to the file nor beside it. It serves folders that cannot
+// be written, and processes beside the one that has the log open. It implements eventlog.Log; Append and
 // Subscribe return ErrReadOnly.
 type ReadOnly struct {
 	*Log
@@ -25,8 +25,8 @@ var _ eventlog.Log = ReadOnly{}
 
 // OpenReadOnly opens the log at cfg.Path. It takes no lock and recovers nothing.
 //
-// Errors: the configuration's, eventlog.ErrCorrupt, eventlog.ErrUnavailable when the file cannot be read, or when
-// it has a write-ahead log that cannot be read without writing; ctx.Err().
+// Errors: those of the configuration, eventlog.ErrCorrupt, eventlog.ErrUnavailable if the file cannot be
+// read or has a write-ahead log that cannot be read without writing; ctx.Err().
 func OpenReadOnly(ctx context.Context, cfg Config) (ReadOnly, error) {
 	if err := cfg.Validate(); err != nil {
 		return ReadOnly{}, err
@@ -71,17 +71,17 @@ func (l *Log) openReaders() (mode string, err error) {
 	return mode, nil
 }
 
-// Alone reports whether the log was opened without its write-ahead log, because there was none or it was empty. Such a
-// log must not be written while it is read: what is read then may be of different moments.
+// Alone reports whether the log was opened without its write-ahead log, because there was none or it was
+// empty. Such a log must not be written while it is read, or the reads would mix different states.
 func (r ReadOnly) Alone() bool { return r.alone }
 
-// Check is Log.Check, with the marker that is beside the file. Errors: as Log.Check.
+// Check is Log.Check, with the marker beside the file. Errors: as Log.Check.
 func (r ReadOnly) Check(ctx context.Context, progress func(done, last eventlog.Position)) error {
 	const attempt = "check the event log"
 	if err := r.usable(ctx, attempt); err != nil {
 		return err
 	}
-	m, _, err := readMark(r.cfg.Path) // before the log's end: the marker of an open log is never past it
+	m, _, err := readMark(r.cfg.Path) // read before the log's end: the marker of an open log is never past it
 	if err != nil {
 		return fmt.Errorf("%s: %w", attempt, err)
 	}
@@ -99,7 +99,7 @@ func (r ReadOnly) Check(ctx context.Context, progress func(done, last eventlog.P
 	return nil
 }
 
-// compare verifies all that the log has, and that it is what the marker says, when there is one.
+// compare verifies the whole log and compares it with the marker, if there is one.
 func (a *audit) compare(ctx context.Context, m *mark, progress func(done, last eventlog.Position)) error {
 	last, err := a.last()
 	if err != nil {
@@ -126,9 +126,9 @@ func (a *audit) compare(ctx context.Context, m *mark, progress func(done, last e
 	})
 }
 
-// readingMode returns how a file is opened without writing: by itself when there is no write-ahead log, because
-// SQLite would make an empty one, and together with it otherwise, which needs the index beside it. An empty log
-// with an index belongs to a process that has the file open and may append at any time.
+// readingMode returns the mode for opening a file without writing: without the write-ahead log if there is
+// none, because SQLite would create an empty one; otherwise with it, which requires its index. An empty
+// write-ahead log with an index belongs to a process that has the file open and may append at any time.
 func readingMode(path string) (mode string, err error) {
 	info, err := os.Stat(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +154,7 @@ func (l *Log) closeReaders() error {
 	return errors.Join(errs...)
 }
 
-// Head implements eventlog.Log: it is read from the file, which another process may append to.
+// Head implements eventlog.Log. It reads the file, because another process may append to it.
 func (r ReadOnly) Head(ctx context.Context) (head eventlog.Position, err error) {
 	const attempt = "read the head"
 	err = r.borrow(ctx, attempt, func(rd *reader) error {
@@ -195,7 +195,7 @@ func (r ReadOnly) Subscribe(context.Context, eventlog.Position, eventlog.Filter)
 func (r ReadOnly) Close() error {
 	r.once.Do(func() {
 		close(r.closing)
-		for range r.cfg.Readers { // reads under way end first
+		for range r.cfg.Readers { // reads in progress end first
 			rd := <-r.readers
 			r.closed = errors.Join(r.closed, rd.conn.close())
 		}

@@ -75,7 +75,7 @@ func TestOpenReadOnly_BesideTheWriter_SeesWhatIsAppended(t *testing.T) {
 	}
 }
 
-// What a folder that is only read has lost is noticed, too.
+// A read-only folder that has lost events is detected as well.
 func TestCheck_ReadOnlyLogShorterThanItsMarker_Fails(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
@@ -102,7 +102,8 @@ func TestCheck_ReadOnlyLogShorterThanItsMarker_Fails(t *testing.T) {
 	}
 }
 
-// Without its index, a write-ahead log could be read only by writing one: leaving it out would lose events.
+// Without its index, a write-ahead log could only be read by writing one; ignoring the log would lose
+// events.
 func TestOpenReadOnly_WriteAheadLogWithoutIndex_Refuses(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
@@ -141,7 +142,7 @@ func files(t *testing.T, folder string) map[string]int64 {
 	return sizes
 }
 
-// A server that was started and has appended nothing has an empty write-ahead log.
+// A server that has started but appended nothing has an empty write-ahead log.
 func TestOpenReadOnly_EmptyWriteAheadLog_SeesWhatIsAppended(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
@@ -165,7 +166,7 @@ func TestOpenReadOnly_EmptyWriteAheadLog_SeesWhatIsAppended(t *testing.T) {
 	}
 }
 
-// A process that reads keeps what was written since from being moved into the file; that is no damage.
+// A process that reads prevents later writes from being moved into the file; that is not damage.
 func TestOpen_WhileAnotherReads_IsNotDamage(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})

@@ -1,7 +1,7 @@
 package sqlite
 
-// recent is a map that forgets what was not used lately: two generations, of which the older is dropped
-// when the younger is full. It holds between limit/2 and limit entries and is for one goroutine.
+// recent is a map that drops entries not used recently. It has two generations, and drops the older when
+// the younger is full. It holds between limit/2 and limit entries and belongs to one goroutine.
 type recent[K comparable, V any] struct {
 	half       int
 	young, old map[K]V

@@ -8,23 +8,23 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// States of a ticket. Whoever moves it out of queued decides: the writer takes it, or the caller, whose
-// context ended, withdraws it.
+// States of a ticket. Either the writer takes a queued ticket, or its caller withdraws it because the
+// context ended.
 const (
 	queued int32 = iota
 	taken
 	withdrawn
 )
 
-// ticket is what a caller waits on while its work is on the way to the writer. A run of an import has one
-// that nobody waits on.
+// ticket is the handle on which a caller waits for the writer. A run of an import has one without a waiting
+// caller.
 type ticket struct {
 	state atomic.Int32
-	done  chan struct{} // closed when err, and the result, are set
+	done  chan struct{} // closed after err and the result are set
 	err   error
 }
 
-// take says whether the writer may have it.
+// take reports whether the writer may process the work.
 func (t *ticket) take() bool { return t.state.CompareAndSwap(queued, taken) }
 
 // answer ends the wait.
@@ -33,8 +33,8 @@ func (t *ticket) answer(err error) {
 	close(t.done)
 }
 
-// wait waits for the answer, which is in err then. Errors: ctx.Err() when ctx ended first and the work was
-// withdrawn, eventlog.ErrAmbiguous when the writer has it.
+// wait waits for the answer and leaves it in err. Errors: ctx.Err() if the caller withdrew the work,
+// eventlog.ErrAmbiguous if the writer already has it.
 func (t *ticket) wait(ctx context.Context) error {
 	select {
 	case <-t.done:
@@ -52,8 +52,8 @@ func (t *ticket) wait(ctx context.Context) error {
 	}
 }
 
-// request is an append on its way to the writer, or one run of an import. It holds copies: a caller who went
-// away may change what it passed.
+// request is an append, or one run of an import, for the writer. It holds copies: a caller that left may
+// change its arguments.
 type request struct {
 	ticket
 	stream   string
@@ -61,17 +61,17 @@ type request struct {
 	events   []prepared
 	bytes    int
 	result   eventlog.Appended
-	refused  error // what the writer has against it
+	refused  error // why the writer rejected it
 }
 
-// bulk is an import on its way to the writer.
+// bulk is an import for the writer.
 type bulk struct {
 	ticket
 	runs []*request
 }
 
-// prepared is an event encoded as far as its caller can, so that the one writer does not have to. The
-// writer fills in the place.
+// prepared is an event that its caller has encoded as far as possible, to save work in the single writer.
+// The writer adds the place.
 type prepared struct {
 	recorded eventlog.Recorded
 	envelope []byte

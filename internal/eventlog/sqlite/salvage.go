@@ -13,21 +13,21 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Suffixes of the files that a loss leaves, beside the log.
+// Suffixes of the files beside the log after a loss.
 const (
-	suffixSalvaged = ".salvaged" // the copy of what is left, while it is made
-	suffixReplace  = ".replace"  // the note of a replacement under way
-	suffixLost     = ".lost-"    // and a time: what was there before
+	suffixSalvaged = ".salvaged" // the copy of the intact part while it is written
+	suffixReplace  = ".replace"  // the record of a replacement in progress
+	suffixLost     = ".lost-"    // plus a time: the previous files
 )
 
-// acceptLoss makes the intact beginning of a log the whole log. What was there is kept under other names.
+// acceptLoss replaces a log by its intact beginning. The previous files are renamed and kept.
 func acceptLoss(ctx context.Context, cfg Config, s state) error {
 	attempt := "accept the loss of " + cfg.Path
 	if s.head.position <= 0 && s.loss.Remembered > 0 {
 		return fmt.Errorf("%s: no event can be read, so nothing would be left to go on with: %w", attempt, s.loss)
 	}
 	if !s.rewrite {
-		err := setAside(MarkerPath(cfg.Path), lostSuffix())
+		err := moveAway(MarkerPath(cfg.Path), lostSuffix())
 		if err == nil {
 			err = syncFolder(filepath.Dir(cfg.Path))
 		}
@@ -44,7 +44,7 @@ func acceptLoss(ctx context.Context, cfg Config, s state) error {
 		}
 	}
 	if err == nil {
-		err = replace(cfg.Path, copied, lostSuffix()) // from here on the copy may be all that is in place
+		err = replace(cfg.Path, copied, lostSuffix()) // from here on, only the copy may be in place
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", attempt, err)
@@ -52,7 +52,7 @@ func acceptLoss(ctx context.Context, cfg Config, s state) error {
 	return nil
 }
 
-// copyIntact writes the intact beginning of a log into a new one.
+// copyIntact writes the intact beginning of a log to a new log.
 func copyIntact(ctx context.Context, cfg Config, into string, alone bool) (err error) {
 	from, err := openAudit(cfg.Path, alone)
 	if err != nil {
@@ -71,7 +71,7 @@ func copyIntact(ctx context.Context, cfg Config, into string, alone bool) (err e
 	return errors.Join(err, to.Close())
 }
 
-// copier imports events in their order.
+// copier imports events in order.
 type copier struct {
 	ctx    context.Context
 	to     *Log
@@ -107,8 +107,8 @@ func (c *copier) write() error {
 	return err
 }
 
-// Replace puts a closed log, with its marker, in place of another in the same folder, which must not be open either. A
-// crash in between is made good by the next Open. The files that were there are kept, with the suffix behind their names.
+// Replace replaces a log by another log in the same folder, together with their markers. Neither may be
+// open. After a crash the next Open finishes the replacement. The previous files are kept, with a suffix.
 //
 // Errors: ErrInUse, those of the file system.
 func Replace(path, with, suffix string) (err error) {
@@ -125,8 +125,8 @@ func Replace(path, with, suffix string) (err error) {
 	return nil
 }
 
-// Replacing reports whether a Replace of the log at path was interrupted, so that its file may be missing until the next
-// Open.
+// Replacing reports whether a Replace of the log at path was interrupted, so that its file may be missing
+// until the next Open.
 func Replacing(path string) (bool, error) {
 	_, err := os.Stat(path + suffixReplace)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,10 +135,11 @@ func Replacing(path string) (bool, error) {
 	return err == nil, err
 }
 
-// replacement is the note of one: once it is there, the replacement is done, now or at the next start.
+// replacement is the record of a replacement. Once it is on the disk, the replacement will be finished, now
+// or at the next start.
 type replacement struct {
-	With string `json:"with"` // the new log's name in the folder
-	Lost string `json:"lost"` // suffix of what was there
+	With string `json:"with"` // file name of the new log
+	Lost string `json:"lost"` // suffix of the previous files
 }
 
 func lostSuffix() string { return suffixLost + time.Now().UTC().Format("20060102T150405.000Z") }
@@ -163,7 +164,7 @@ func replace(path, with, suffix string) error {
 	return finishReplace(path)
 }
 
-// finishReplace does what a note says, as far as it is not done.
+// finishReplace finishes the replacement that the record describes.
 func finishReplace(path string) error {
 	raw, err := os.ReadFile(path + suffixReplace)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -178,16 +179,16 @@ func finishReplace(path string) error {
 	}
 	folder := filepath.Dir(path)
 	with := filepath.Join(folder, n.With)
-	if err := syncFolder(folder); err != nil { // the note, before anything that it describes
+	if err := syncFolder(folder); err != nil { // first the record, before any of the steps that it describes
 		return err
 	}
-	if _, err := os.Stat(with); err == nil { // so what is at path is still the old log
+	if _, err := os.Stat(with); err == nil { // so the file at path is still the old log
 		for _, old := range []string{path + "-wal", MarkerPath(path), path} {
-			if err := setAside(old, n.Lost); err != nil {
+			if err := moveAway(old, n.Lost); err != nil {
 				return err
 			}
 		}
-		// The old log's index of its write-ahead log would be taken for the new one's.
+		// SQLite would mistake the old log's WAL index for the new log's.
 		if err := removeIfThere(path + "-shm"); err != nil {
 			return err
 		}
@@ -204,22 +205,23 @@ func finishReplace(path string) error {
 		if err := removeIfThere(rest); err != nil {
 			return err
 		}
-		if err := syncFolder(folder); err != nil { // the note goes last
+		if err := syncFolder(folder); err != nil { // the record is removed last
 			return err
 		}
 	}
 	return nil
 }
 
-// setAside renames a file, when it is there and has not been renamed.
-func setAside(name, suffix string) error {
+// moveAway renames a file, if it exists and has not been renamed yet.
+func moveAway(name, suffix string) error {
 	if err := os.Rename(name, name+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// Remove removes a closed log with its marker, and what an interrupted writer of it left. Removing none is no error.
+// Remove removes a closed log with its marker and the remains of interrupted operations. Removing a missing
+// log is not an error.
 func Remove(path string) error {
 	if err := removeLog(path); err != nil {
 		return fmt.Errorf("remove the event log %s: %w", path, err)

@@ -16,7 +16,7 @@ import (
 const (
 	// applicationID marks the file as ours: "LHev" in ASCII.
 	applicationID = 0x4c486576
-	// formatVersion is raised when an older binary could no longer read or write the file.
+	// formatVersion increases when older binaries can no longer read or write the file.
 	formatVersion = 1
 
 	schema = `
@@ -40,7 +40,7 @@ const (
 	`
 )
 
-// Fields of SQLite's file header, https://www.sqlite.org/fileformat.html#the_database_header.
+// Fields of SQLite's file header; see https://www.sqlite.org/fileformat.html#the_database_header.
 const (
 	headerBytes        = 100
 	headerMagic        = "SQLite format 3\x00"
@@ -52,9 +52,9 @@ const (
 	headerApplication  = 68
 )
 
-// create makes an empty log under another name and moves it in place, so that a file which is there but
-// empty or half made can only be damage and is never taken for a new log. It is in WAL mode before that: turning the mode
-// on takes a rollback journal, which a crash would leave and an examination, which writes nothing, could not use.
+// create makes an empty log under another name and renames it, so that an empty or incomplete file at the
+// log's path is always damage and never mistaken for a new log. It enables WAL mode before that: enabling
+// it uses a rollback journal, which a crash would leave behind and a read-only examination could not use.
 func create(path string) error {
 	half := path + ".new"
 	for _, leftover := range []string{half, half + "-journal", half + "-wal", half + "-shm"} {
@@ -75,14 +75,15 @@ func create(path string) error {
 	if err := errors.Join(err, conn.close()); err != nil {
 		return classify(attempt, err)
 	}
-	// The WAL and its index get the file's mode from SQLite.
+	// SQLite gives the WAL and its index the file's mode.
 	if err := errors.Join(os.Chmod(half, 0o600), os.Rename(half, path)); err != nil {
 		return fmt.Errorf("%s: %w", attempt, err)
 	}
 	return syncFolder(filepath.Dir(path))
 }
 
-// turnWALOn fails when the file cannot be in WAL mode; SQLite itself answers with the mode that it left.
+// turnWALOn fails if the file does not support WAL mode; SQLite itself then answers with the unchanged
+// mode.
 func (c *connection) turnWALOn() error {
 	return c.once("PRAGMA journal_mode = WAL", 1, func(row []driver.Value) error {
 		if mode, _ := row[0].(string); mode != "wal" {
@@ -92,8 +93,9 @@ func (c *connection) turnWALOn() error {
 	})
 }
 
-// finishCreate ends a creation that a crash cut off after the file was in place: releases before this one turned WAL
-// mode on there. The rollback journal of that is rolled back, if the log holds no event: no other one is ever written.
+// finishCreate finishes a creation that a crash interrupted after the file was in place: earlier releases
+// enabled WAL mode there. It rolls back the rollback journal if the log holds no event; the log never
+// writes another one.
 func finishCreate(path string) error {
 	if journal, err := sizeOf(path + "-journal"); err != nil || journal == 0 {
 		return err
@@ -101,7 +103,7 @@ func finishCreate(path string) error {
 	attempt := "roll back the journal " + path + "-journal"
 	a, err := openAudit(path, true)
 	if err != nil {
-		return unlessDamage(err) // which the examination describes
+		return unlessDamage(err) // the examination describes it
 	}
 	last, err := a.last()
 	if err = errors.Join(err, a.close()); err != nil {
@@ -129,8 +131,8 @@ func syncFolder(folder string) error {
 	return nil
 }
 
-// checkHeader reads what SQLite has not opened yet: whether the file is a log of ours that this binary
-// can read. No connection may be open, because closing any descriptor of the file drops SQLite's locks.
+// checkHeader checks, before SQLite opens the file, whether it is a log that this binary can read. No
+// connection may be open, because closing any descriptor of the file releases SQLite's locks.
 func checkHeader(path string) error {
 	const attempt = "read its header"
 	header, err := readHeader(path)

@@ -11,23 +11,24 @@ import (
 )
 
 const (
-	// scrubYield is the pause of a scrub while appends wait for the writer, and scrubPatience the longest that it yields
-	// to them at a time: under lasting load it goes on slowly.
+	// scrubYield is how long a scrub pauses while appends wait for the writer; scrubPatience bounds one
+	// such wait, so that a scrub continues slowly under constant load.
 	scrubYield    = 50 * time.Millisecond
 	scrubPatience = 2 * time.Second
 )
 
-// ScrubReport says what Scrub has found.
+// ScrubReport holds the results of Scrub.
 type ScrubReport struct {
-	// Finished is when the last whole pass ended, zero before the first. The fields below describe that pass.
+	// Finished is the end of the last complete pass, zero before the first. The fields below describe that
+	// pass.
 	Finished time.Time
-	// Events is how many were looked at.
+	// Events is the number of verified events.
 	Events uint64
-	// Damaged is how many of them cannot be read as what was written, and First the first one. Damage of the index,
-	// or a digest that differs, counts as one event at position 0.
+	// Damaged is the number of unreadable events, and First the position of the first. Damage of the index,
+	// or a different digest, counts as one event at position 0.
 	Damaged uint64
 	First   eventlog.Position
-	// Problem describes the first damage, nil: there was none. It is an eventlog.ErrCorrupt.
+	// Problem describes the first damage, an eventlog.ErrCorrupt; nil if there was none.
 	Problem error
 }
 
@@ -37,10 +38,10 @@ func (r *ScrubReport) note(at int64, err error) {
 	}
 }
 
-// Scrub verifies the whole log, as Check does without SQLite's own check, again and again until ctx ends or the log is
-// closed, and returns nil then. It reads at most Config.ScrubBytes a second, yields to appends, and begins a pass
-// Config.ScrubEvery after the last. What it finds is in the metrics, in the log of the process, and in LastScrub.
-// Pages that the system has in memory are not read from the disk.
+// Scrub repeatedly verifies the whole log, as Check does without SQLite's own check, until ctx ends or the
+// log is closed; then it returns nil. It reads at most Config.ScrubBytes per second, yields to appends, and
+// begins a pass Config.ScrubEvery after the last one. It reports results in the metrics, the log of the
+// process, and LastScrub. Pages in the system's page cache are not read from the disk.
 func (l *Log) Scrub(ctx context.Context) error {
 	const attempt = "scrub the event log"
 	end, err := l.beginAudit(attempt)
@@ -79,7 +80,7 @@ func (l *Log) Scrub(ctx context.Context) error {
 	return nil
 }
 
-// LastScrub returns what the last whole pass of Scrub found in this process.
+// LastScrub returns the result of the last complete pass of Scrub in this process.
 func (l *Log) LastScrub() ScrubReport {
 	if r := l.scrubbed.Load(); r != nil {
 		return *r
@@ -119,7 +120,7 @@ func (l *Log) scrubOnce(ctx context.Context) (r ScrubReport, err error) {
 	return r, nil
 }
 
-// pace waits as long as so many bytes may take, and while appends wait.
+// pace waits for the time that this many bytes may take, and while appends wait.
 func (l *Log) pace(ctx context.Context, bytes int) error {
 	if err := delay.For(ctx, time.Duration(bytes)*time.Second/time.Duration(l.cfg.ScrubBytes)); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (l *Log) pace(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// String is a clause for operators.
+// String returns a clause for operators.
 func (r ScrubReport) String() string {
 	switch {
 	case r.Finished.IsZero():

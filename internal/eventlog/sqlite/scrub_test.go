@@ -21,7 +21,7 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 )
 
-// damagedRow is a closed log with its marker in which the data of the event at a position is changed.
+// damagedRow makes a closed log with its marker and changes the data of the event at a position.
 func damagedRow(t *testing.T, events int, position uint64) (path string) {
 	t.Helper()
 	path = logPath(t)
@@ -40,7 +40,7 @@ func damagedRow(t *testing.T, events int, position uint64) (path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := 0; ; at++ { // also in the copies that splits of pages left
+	for at := 0; ; at++ { // also in the copies that page splits leave
 		i := bytes.Index(file[at:], data)
 		if i < 0 {
 			break
@@ -52,7 +52,7 @@ func damagedRow(t *testing.T, events int, position uint64) (path string) {
 	return path
 }
 
-// A large log is not read as a whole at the start: the scrub finds what is in its middle.
+// A start does not read a large log completely: the scrub finds damage in its middle.
 func TestScrub_ReportsDamage(t *testing.T) {
 	path := damagedRow(t, 2000, 700)
 	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: path}); !errors.Is(err, eventlog.ErrLoss) || !strings.Contains(err.Error(), "positions 700 to 2000 (1301) are missing") {
@@ -60,7 +60,7 @@ func TestScrub_ReportsDamage(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		metrics := prometheus.NewRegistry()
-		const rate, pause = 10_000, time.Hour // bytes a second
+		const rate, pause = 10_000, time.Hour // bytes per second
 		l, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, VerifyBytes: 1, ScrubBytes: rate, ScrubEvery: pause, Registerer: metrics})
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestScrub_OfASoundLog_RepeatsAndFollowsIt(t *testing.T) {
 	})
 }
 
-// grow appends count events of their own to a stream.
+// grow appends count events to their own stream.
 func grow(t *testing.T, l *sqlite.Log, count uint64) {
 	t.Helper()
 	last, err := l.ReadStream(t.Context(), "grown", eventlog.End, eventlog.Backward, 1)
@@ -153,7 +153,7 @@ func grow(t *testing.T, l *sqlite.Log, count uint64) {
 	}
 }
 
-// copyLog copies the files of an open log that nobody writes to: what kill -9 would leave.
+// copyLog copies the files of an idle open log: the state after a kill -9.
 func copyLog(t *testing.T, path string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -174,7 +174,7 @@ func writeLog(t *testing.T, path string, files map[string][]byte) {
 	}
 }
 
-// No change of bytes anywhere in the files of a log, nor a cut, loses an event without a word.
+// Changed bytes anywhere in the files of a log, or a truncation, never lose an event silently.
 func TestChangedBytes_NeverLoseAnEventSilently(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
@@ -210,7 +210,7 @@ func TestChangedBytes_NeverLoseAnEventSilently(t *testing.T) {
 	})
 }
 
-// A log that ends where an older copy of it did, or that is another one, is not served, whatever its size.
+// A log that ends like an older copy of it, or another log, is not served, whatever its size.
 func TestOlderAndOtherLogs_AreRefusedWithoutReadingThem(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
@@ -242,7 +242,7 @@ func TestOlderAndOtherLogs_AreRefusedWithoutReadingThem(t *testing.T) {
 	}
 }
 
-// An older release takes no notice of the marker and may have written behind it.
+// An older release ignores the marker and may have appended after it.
 func TestLogThatWentOnWithoutItsMarker_Opens(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})

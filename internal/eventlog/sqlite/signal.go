@@ -2,14 +2,14 @@ package sqlite
 
 import "sync"
 
-// signal wakes everybody who waits for news.
+// signal wakes all goroutines that wait for new events.
 type signal struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
-// wait returns a channel that the next give closes. Take it before looking whether there is news, or
-// what comes in between is missed.
+// wait returns a channel that the next give closes. Call it before checking for new events, or events that
+// arrive in between are missed.
 func (s *signal) wait() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 const (
 	// subscriptionPage bounds the events of one batch.
 	subscriptionPage = 4096
-	// A subscription whose read failed tries again after a time that doubles from the first to the last.
+	// A subscription retries a failed read after a delay that doubles from the first to the last.
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = 2 * time.Second
 )
@@ -22,8 +22,8 @@ type subscription struct {
 	log    *Log
 	filter eventlog.Filter
 	at     eventlog.Position
-	live   bool // what the last batch said
-	told   bool // whether there was a batch at all
+	live   bool // those of the last batch
+	told   bool // whether there was a batch
 
 	once   sync.Once
 	closed chan struct{}

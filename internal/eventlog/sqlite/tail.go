@@ -6,19 +6,19 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// tailBytes bounds the data of the events that are kept in memory. What readers decoded of them is kept with them, and
-// takes some three times the data.
+// tailBytes bounds the data of the events kept in memory. The values that readers decode from them are kept
+// too, and take about three times as much.
 const tailBytes = 8 << 20
 
-// tail is the end of the log in memory. Everybody who follows the log live reads the same few events;
-// without it each of them would read and decode its own copy from the file at every commit, and those
-// who filter would throw most of them away.
+// tail keeps the end of the log in memory. All live subscriptions read the same few events; without it each
+// of them would read and decode its own copy from the file at every commit, and those with a filter would
+// drop most of them.
 type tail struct {
 	mu    sync.RWMutex
-	ring  []eventlog.Recorded // event p stands in slot p % len(ring)
-	first eventlog.Position   // the oldest event that is here
+	ring  []eventlog.Recorded // event p is in slot p % len(ring)
+	first eventlog.Position   // the oldest event in the ring
 	last  eventlog.Position   // the log's head
-	bytes int                 // of the data held
+	bytes int                 // of the data in the ring
 }
 
 func newTail(head eventlog.Position, events int) *tail {
@@ -61,7 +61,7 @@ func (t *tail) drop() {
 	t.first++
 }
 
-// read is a page of the global order, and false when it begins before what is here.
+// read returns a page of the global order, and false if it begins before the oldest event in memory.
 func (t *tail) read(after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -83,7 +83,7 @@ func (t *tail) read(after eventlog.Position, filter eventlog.Filter, limit int) 
 	return page, true
 }
 
-// head is the position of the log's last event.
+// head returns the position of the log's last event.
 func (t *tail) head() eventlog.Position {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -8,10 +8,10 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Check reads the whole log and says what is wrong with it: the file's structure, checksums, gaps in positions and
-// revisions, the index, and the digest that the writer has kept. progress is called now and then with the position
-// reached and the last one; nil is allowed. Appends go on meanwhile. The context is not looked at during the last
-// step, SQLite's own check, which takes about a second for each gigabyte.
+// Check reads the whole log and reports all damage: the file's structure, checksums, gaps in positions and
+// revisions, the index, and the digest of the writer. It calls progress, which may be nil, now and then
+// with the current and the last position. Appends continue meanwhile. The last step, SQLite's own check,
+// ignores the context and takes about a second per gigabyte.
 //
 // Errors: eventlog.ErrCorrupt, ErrUnavailable, ErrClosed, ctx.Err().
 func (l *Log) Check(ctx context.Context, progress func(done, last eventlog.Position)) error {
@@ -44,7 +44,7 @@ func (l *Log) Check(ctx context.Context, progress func(done, last eventlog.Posit
 	return nil
 }
 
-// beginAudit keeps Close waiting until end is called.
+// beginAudit makes Close wait until end is called.
 func (l *Log) beginAudit(attempt string) (end func(), err error) {
 	l.gate.RLock()
 	defer l.gate.RUnlock()

@@ -11,9 +11,9 @@ import (
 	"slices"
 )
 
-// The write-ahead log's format, https://www.sqlite.org/fileformat.html#the_write_ahead_log.
+// The write-ahead log's format; see https://www.sqlite.org/fileformat.html#the_write_ahead_log.
 const (
-	walMagic        = 0x377f0682 // the lowest bit says that checksums read words as big endian
+	walMagic        = 0x377f0682 // the lowest bit means that checksums read words as big endian
 	walHeaderBytes  = 32
 	walHeaderPage   = 8
 	walHeaderSalts  = 16
@@ -26,18 +26,18 @@ const (
 	walSmallestPage = 512
 )
 
-// walScan is what a look through a write-ahead log found, before SQLite sees it. SQLite takes the frames up to
-// the first that does not fit and forgets the rest, which is right for a write that was cut off and wrong for
-// a frame that was damaged later.
+// walScan is the result of scanning a write-ahead log before SQLite sees it. SQLite uses the frames up to
+// the first invalid one and drops the rest, which is right for an interrupted write and wrong for a frame
+// that was damaged later.
 type walScan struct {
 	there  bool
 	salts  uint64
 	frames int // of the intact beginning
-	// damage is nil or says why frames behind the intact beginning were acknowledged once.
+	// damage explains why frames after the intact beginning were once acknowledged; nil if none were.
 	damage error
 }
 
-// scanWAL looks through the write-ahead log of the log at path.
+// scanWAL scans the write-ahead log of the log at path.
 func scanWAL(path string) (walScan, error) {
 	f, err := os.Open(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,13 +53,13 @@ func scanWAL(path string) (walScan, error) {
 	return s, nil
 }
 
-// scanFrames tells a torn end from damage. Every group is flushed before the next one begins, so at most the
-// last group of frames may be incomplete: when its frames do not fit, and an intact frame of a later group is
-// there, what does not fit was acknowledged and damaged afterwards. Whether the last group itself was
-// acknowledged only the marker knows.
+// scanFrames distinguishes a torn end from damage. Every group is flushed before the next one begins, so at
+// most the last group of frames may be incomplete: if a frame is invalid and an intact frame of a later
+// group follows, the invalid frame was acknowledged and damaged afterwards. Only the marker knows whether
+// the last group itself was acknowledged.
 //
-// A frame is intact when its checksum continues the one that is stored in the frame before it. The frames of an
-// earlier use of the file are not: the salts in the header change whenever it is begun again.
+// A frame is intact if its checksum continues the one stored in the frame before it. Frames of an earlier use
+// of the file are not: the salts in the header change whenever the file is restarted.
 func scanFrames(from io.Reader) (walScan, error) {
 	in := bufio.NewReaderSize(from, 1<<20)
 	s := walScan{there: true}
@@ -67,7 +67,7 @@ func scanFrames(from io.Reader) (walScan, error) {
 	switch n, err := io.ReadFull(in, header); {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		s.there = n > 0
-		return s, nil // cut off before the first frame: nothing was written behind it
+		return s, nil // cut off before the first frame: nothing was written after it
 	case err != nil:
 		return s, err
 	}
@@ -80,7 +80,7 @@ func scanFrames(from io.Reader) (walScan, error) {
 		s.salts = salts
 	}
 	orders := []binary.ByteOrder{walOrder(header)}
-	if !headerIntact { // the bit that names the order may be what is damaged
+	if !headerIntact { // the bit with the byte order may itself be damaged
 		orders = []binary.ByteOrder{binary.LittleEndian, binary.BigEndian}
 	}
 
@@ -88,9 +88,9 @@ func scanFrames(from io.Reader) (walScan, error) {
 		frame     = make([]byte, walFrameBytes+page)
 		before    = sum // as stored in the frame before
 		intact    = headerIntact
-		bad       = 0 // the first frame that does not fit
+		bad       = 0 // the first invalid frame
 		badCommit bool
-		commits   int // intact commit frames behind it
+		commits   int // intact commit frames after it
 	)
 	for number := 1; ; number++ {
 		switch _, err := io.ReadFull(in, frame); {
@@ -101,7 +101,7 @@ func scanFrames(from io.Reader) (walScan, error) {
 		}
 		mine := binary.BigEndian.Uint64(frame[walFrameSalts:])
 		if !headerIntact && number == 1 {
-			salts = mine // the header cannot say; an intact frame shows that there was one
+			salts = mine // the header is no evidence; an intact frame shows that there was one
 		}
 		stored := walPair(frame[walFrameSum:])
 		fits := mine == salts && binary.BigEndian.Uint32(frame) != 0 && slices.ContainsFunc(orders, func(order binary.ByteOrder) bool {
@@ -126,7 +126,7 @@ func scanFrames(from io.Reader) (walScan, error) {
 	}
 }
 
-// walHeader returns the header's checksum and reports whether it is right.
+// walHeader returns the header's checksum and reports whether it is valid.
 func walHeader(h []byte) (sum [2]uint32, intact bool) {
 	page := binary.BigEndian.Uint32(h[walHeaderPage:])
 	sum = walPair(h[walHeaderSum:])
@@ -149,7 +149,7 @@ func walPair(b []byte) [2]uint32 {
 // walSum continues a checksum over b, whose length is a multiple of 8.
 func walSum(order binary.ByteOrder, s [2]uint32, b []byte) [2]uint32 {
 	s0, s1 := s[0], s[1]
-	if order == binary.LittleEndian { // nearly every machine's, without a call for each word
+	if order == binary.LittleEndian { // the order of nearly every machine, without a call for each word
 		for ; len(b) >= 8; b = b[8:] {
 			s0 += binary.LittleEndian.Uint32(b) + s1
 			s1 += binary.LittleEndian.Uint32(b[4:]) + s0

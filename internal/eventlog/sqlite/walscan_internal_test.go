@@ -32,7 +32,7 @@ func putPair(b []byte, sum [2]uint32) {
 	binary.BigEndian.PutUint32(b[4:], sum[1])
 }
 
-// write appends a transaction, one frame for each page, the last of which commits.
+// write appends a transaction, one frame per page, the last of which commits.
 func (w *walWriter) write(pages ...byte) {
 	for i, content := range pages {
 		frame := make([]byte, walFrameBytes+testPage)
@@ -60,7 +60,7 @@ func scanBytes(t interface{ Fatal(...any) }, raw []byte) walScan {
 	return s
 }
 
-// A loss of power may leave any part of the last write; a change in an earlier one is damage, however it looks.
+// A power failure may leave any part of the last write; a change in an earlier one is always damage.
 func TestScan_TellsATornEndFromDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWAL(rapid.Uint64().Draw(t, "salts"))
@@ -85,7 +85,8 @@ func TestScan_TellsATornEndFromDamage(t *testing.T) {
 			t.Fatalf("with a torn end: %+v", s)
 		}
 
-		// Damage with two whole writes behind it: also a commit frame whose commit field is gone is behind it then.
+		// Damage followed by two whole writes, so that it is detected even if a commit frame has lost its
+		// commit field.
 		damaged := bytes.Clone(w.bytes)
 		at := rapid.IntRange(0, frameAt(ends[len(ends)-3])-1).Draw(t, "at")
 		damaged[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
@@ -95,7 +96,7 @@ func TestScan_TellsATornEndFromDamage(t *testing.T) {
 	})
 }
 
-// What an earlier, longer write that was cut off left behind a shorter one was never acknowledged.
+// The rest of an earlier, longer, interrupted write after a shorter one was never acknowledged.
 func TestScan_RestOfAWriteThatWasOverwritten_IsNoDamage(t *testing.T) {
 	cutOff := newWAL(7)
 	cutOff.write(1, 2)

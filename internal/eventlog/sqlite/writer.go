@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxGroupBytes bounds what one commit writes, so that one flush stays short.
+	// maxGroupBytes bounds the bytes of one commit, so that its flush stays short.
 	maxGroupBytes = 4 << 20
-	// writerCache bounds the pages that the writer keeps, in KiB. An import goes round all streams, and each of
-	// them is in another page of the index: with SQLite's 2 MiB a thousand streams of 600 events push each other
-	// out, and twice as much is written (6.7 KB an event, 3.1 KB with this).
+	// writerCache is the size of the writer's page cache, in KiB. An import visits all streams in turn, and
+	// each has its own page of the index: with SQLite's default of 2 MiB, a thousand streams of 600 events
+	// evict each other and twice as much is written (6.7 KB per event instead of 3.1 KB).
 	writerCache = 32 << 10
-	// maxTypes bounds the event types a log may hold; all of them are kept in memory.
+	// maxTypes bounds the event types of a log; all of them are kept in memory.
 	maxTypes = 4096
 )
 
-// writer is the only one that changes the file. It belongs to one goroutine.
+// writer is the only component that changes the file. It belongs to one goroutine.
 type writer struct {
 	conn   *connection
 	status moderncsqlite.DBStatus
@@ -32,18 +32,18 @@ type writer struct {
 	heads *recent[string, head]
 	types map[string]int64
 
-	// position, stream and typ are the last ones given out, by committed groups.
+	// position, stream and typ are the last numbers assigned by committed groups.
 	position, stream, typ int64
 	group                 group
 }
 
-// head is what the writer knows of a stream: its number in the file and how many events it has.
+// head is a stream's number in the file and the number of its events.
 type head struct {
 	id, events int64
 }
 
-// group is the state of the commit under way; it replaces the writer's when the commit is through and is
-// forgotten when not.
+// group is the state of the commit in progress. It replaces the writer's state after the commit and is
+// dropped if the commit fails.
 type group struct {
 	position, stream, typ int64
 	heads                 map[string]head
@@ -51,7 +51,7 @@ type group struct {
 }
 
 func newWriter(path string, headCache int) (*writer, error) {
-	// The WAL file is cut back to this size when it is started anew after it had to grow.
+	// SQLite truncates the WAL to this size when it restarts the file after it had grown.
 	conn, err := connect(path, "rw", "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(0)",
 		fmt.Sprintf("cache_size(-%d)", writerCache), fmt.Sprintf("journal_size_limit(%d)", walPages*pageBytes))
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *writer) prepare() (err error) {
 	return nil
 }
 
-// load reads where the file's numbers stand.
+// load reads the last assigned numbers from the file.
 func (w *writer) load() error {
 	if err := w.conn.queryInts(`SELECT
 		coalesce((SELECT max(position) FROM events), 0),
@@ -112,9 +112,9 @@ func (w *writer) load() error {
 	})
 }
 
-// commit decides and writes requests as one group. It returns how many events it wrote, and what the store
-// had against all of them; refused says what is wrong with a single one. Of a whole group either all requests
-// are accepted or nothing is written and the first refusal is the error.
+// commit decides and writes requests as one group. It returns the number of events written, and an error of
+// the store, which applies to all requests; the field refused holds the error of a single request. If whole
+// is set, either all requests are accepted, or nothing is written and the first refusal is the error.
 func (w *writer) commit(requests []*request, whole bool) (events int, err error) {
 	w.group.position, w.group.stream, w.group.typ = w.position, w.stream, w.typ
 	clear(w.group.heads)
@@ -147,7 +147,7 @@ func (w *writer) commit(requests []*request, whole bool) (events int, err error)
 	return events, nil
 }
 
-// rollback ends the transaction, unless SQLite has done so already, as it does after some errors.
+// rollback ends the transaction, unless SQLite has already done so, as it does after some errors.
 func (w *writer) rollback() error {
 	err := w.conn.exec("ROLLBACK")
 	if err != nil && !errors.As(err, new(*moderncsqlite.Error)) {
@@ -156,8 +156,8 @@ func (w *writer) rollback() error {
 	return nil
 }
 
-// decide appends one request, or sets why it is refused, or its first result. It returns an error when the
-// store failed and the whole group with it.
+// decide appends one request, or sets its refusal or its first result. It returns an error if the store
+// failed, and the whole group with it.
 func (w *writer) decide(r *request) error {
 	h, err := w.headOf(r.stream)
 	if err != nil {
@@ -173,8 +173,8 @@ func (w *writer) decide(r *request) error {
 	return w.write(r, h)
 }
 
-// repeated says whether the stream already holds the request's events where it wants them, and sets the
-// first result. Only ids are compared, as EventStoreDB does.
+// repeated reports whether the stream already holds the request's events at the expected revisions, and
+// sets the first result. It compares only ids, as EventStoreDB does.
 func (w *writer) repeated(r *request, h head, next uint64) (bool, error) {
 	n := int64(len(r.events))
 	if next > uint64(h.events) || int64(next)+n > h.events {
@@ -243,7 +243,7 @@ func (w *writer) write(r *request, h head) error {
 	return nil
 }
 
-// headOf finds where a stream stands; the zero head is a stream that does not exist.
+// headOf returns the head of a stream, which is zero for a stream that does not exist.
 func (w *writer) headOf(stream string) (head, error) {
 	if h, ok := w.group.heads[stream]; ok {
 		return h, nil
@@ -274,7 +274,7 @@ func (w *writer) headOf(stream string) (head, error) {
 	return h, nil
 }
 
-// knowType refuses a type that would be one too many, before anything of its append is written.
+// knowType rejects a type beyond the limit before anything of its append is written.
 func (w *writer) knowType(name string) error {
 	if _, ok := w.types[name]; ok {
 		return nil
@@ -297,7 +297,7 @@ func (w *writer) typeID(name string) (int64, error) {
 	return w.group.typ, w.insertType.exec(w.group.typ, name)
 }
 
-// pagesWritten returns the pages that went to the WAL since it was called last.
+// pagesWritten returns the number of pages written to the WAL since the last call.
 func (w *writer) pagesWritten() int {
 	pages, _, err := w.status.Status(moderncsqlite.DBStatusCacheWrite, true)
 	if err != nil {

@@ -198,8 +198,8 @@ func (n *node) refuses(t *testing.T, what string) {
 		return status == http.StatusServiceUnavailable && strings.Contains(text, missing)
 	})
 	t.Logf("%s: %s", n.name, text)
-	if !strings.Contains(text, "letterhead recover accept-loss") || !strings.Contains(text, "Remembered is a log that begins with event ") ||
-		!strings.Contains(text, " and reaches position ") || !strings.Contains(text, "; found is a log that ") {
+	if !strings.Contains(text, "letterhead recover accept-loss") || !strings.Contains(text, "The recorded log begins with event ") ||
+		!strings.Contains(text, " and reaches position ") || !strings.Contains(text, "; the log that was found ") {
 		t.Errorf("%s does not name both logs: %s", n.name, text)
 	}
 	if v, ok := n.metric("letterhead_log_lost"); !ok || v != 1 {

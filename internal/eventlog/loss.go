@@ -53,18 +53,18 @@ func (e *LossError) Error() string {
 	}
 	b.WriteString(e.Detail)
 	if e.RememberedFirst != uuid.Nil || e.HeldFirst != uuid.Nil {
-		fmt.Fprintf(&b, ". Remembered is a log that %s", beginning(e.RememberedFirst, "begins with an event that is not remembered"))
+		fmt.Fprintf(&b, ". The recorded log %s", beginning(e.RememberedFirst, "begins with an unknown event"))
 		if e.Remembered > 0 {
 			fmt.Fprintf(&b, " and reaches position %d", e.Remembered)
 		}
-		fmt.Fprintf(&b, "; found is a log that %s and ends at position %d", beginning(e.HeldFirst, "has no event that can be read"), e.Head)
+		fmt.Fprintf(&b, "; the log that was found %s and ends at position %d", beginning(e.HeldFirst, "has no readable event"), e.Head)
 	}
 	if e.Shared {
 		b.WriteString(". Nothing was changed. Bring back the event store that holds the events, or restore a backup of it, " +
-			"or go on with what this one holds: letterhead recover accept-loss")
+			"or continue with the events that this one holds: letterhead recover accept-loss")
 	} else {
 		b.WriteString(". Nothing was changed. Keep a copy of the damaged files and restore the data folder from a backup " +
-			"(letterhead restore BACKUP --data NEW), or go on with what is left: letterhead recover accept-loss")
+			"(letterhead restore BACKUP --data NEW), or continue with the remaining events: letterhead recover accept-loss")
 	}
 	return b.String()
 }

@@ -15,7 +15,7 @@ func TestLossError_SentenceFitsWhereTheLogIs(t *testing.T) {
 	shared := lost.Error()
 	for _, part := range []string{"positions 8 to 90 (83) are missing", "damaged files", "--data NEW"} {
 		if !strings.Contains(folder, part) || strings.Contains(shared, part) {
-			t.Errorf("%q is said of files and of nothing else, but the sentences are\n%s\n%s", part, folder, shared)
+			t.Errorf("%q must be only in the message about files, but the messages are\n%s\n%s", part, folder, shared)
 		}
 	}
 	for _, part := range []string{eventlog.ErrLoss.Error(), "position 90", "ends at position 7", "recover accept-loss"} {

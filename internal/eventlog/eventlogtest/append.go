@@ -16,17 +16,17 @@ import (
 // RunAppend tests Append with a single caller.
 func RunAppend(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
-		"gives back what was appended":              appendRoundTrip,
-		"says where it landed":                      appendResult,
+		"returns the appended events":              appendRoundTrip,
+		"returns the place of the events":                      appendResult,
 		"expected revisions":                        appendExpected,
 		"a repeat returns the first result":         appendRepeat,
-		"a repeat that overlaps in part is refused": appendPartialRepeat,
+		"a partly overlapping repeat is refused": appendPartialRepeat,
 		"a repeat with another event is refused":    appendOtherRepeat,
 		"any revision":                              appendAny,
 		"limits":                                    appendLimits,
 		"at the limits":                             appendAtLimits,
 		"malformed":                                 appendMalformed,
-		"context that has ended":                    appendContext,
+		"canceled context":                    appendContext,
 		"closed":                                    appendClosed,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
@@ -86,7 +86,7 @@ func appendResult(f *fixture) {
 	}
 	within := func(what string, p eventlog.Position, last, next int) {
 		if p < order[last].Position || next < len(order) && p >= order[next].Position {
-			f.t.Errorf("%s append: position %d is not from its last event on and before the next", what, p)
+			f.t.Errorf("%s append: position %d is not between its last event and the next one", what, p)
 		}
 	}
 	within("first", first.Position, 2, 3)
@@ -107,7 +107,7 @@ func appendExpected(f *fixture) {
 	_, err := f.log.Append(f.ctx, "s", eventlog.Exact(7), events(9))
 	var wrong *eventlog.WrongRevisionError
 	if !errors.As(err, &wrong) || wrong.Stream != "s" || wrong.Expected != eventlog.Exact(7) {
-		f.t.Errorf("the error %#v does not say stream s at revision 7", err)
+		f.t.Errorf("the error is %#v, want stream s at revision 7", err)
 	}
 	f.append("s", eventlog.After(3), 4)
 	f.append("t", eventlog.After(0), 5)
@@ -288,7 +288,7 @@ func appendContext(f *fixture) {
 	for ctx, want := range map[context.Context]error{canceled: context.Canceled, late: context.DeadlineExceeded} {
 		_, err := f.log.Append(ctx, "s", eventlog.Exact(0), events(2))
 		if !errors.Is(err, want) || errors.Is(err, eventlog.ErrAmbiguous) {
-			f.t.Errorf("append with an ended context: %v, want %v", err, want)
+			f.t.Errorf("append with a canceled context: %v, want %v", err, want)
 		}
 	}
 	f.holds("s", 1)

@@ -16,9 +16,9 @@ import (
 func RunConcurrency(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"one winner at each revision":         raceForRevision,
-		"streams of their own":                writeSideBySide,
-		"contexts that end during reads":      cancelDuringReads,
-		"readers see whole appends only":      readWholeAppends,
+		"separate streams":                writeSideBySide,
+		"contexts canceled during reads":      cancelDuringReads,
+		"readers see only whole appends":      readWholeAppends,
 		"close waits for appends and refuses": closeDuringAppends,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
@@ -30,8 +30,8 @@ func RunConcurrency(t *testing.T, open Open) {
 // RunRepeats tests repeats of appends while the first may be in progress. It is a part of RunConcurrency.
 func RunRepeats(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
-		"the same append many times at once": repeatAtOnce,
-		"contexts that end during appends":   cancelDuringAppends,
+		"the same append many times concurrently": repeatAtOnce,
+		"contexts canceled during appends":   cancelDuringAppends,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
 	}
@@ -97,7 +97,7 @@ func writeSideBySide(f *fixture) {
 	next := map[string]uint64{}
 	for _, e := range order {
 		if e.Revision != next[e.Stream] {
-			f.t.Fatalf("in the global order revision %d of %s stands where %d should", e.Revision, e.Stream, next[e.Stream])
+			f.t.Fatalf("in the global order revision %d of %s is in the place of revision %d", e.Revision, e.Stream, next[e.Stream])
 		}
 		next[e.Stream]++
 	}
@@ -158,12 +158,12 @@ func cancelDuringAppends(f *fixture) {
 				case readErr != nil:
 					f.t.Errorf("%s: %v", stream, readErr)
 				case err == nil && len(read) != 1:
-					f.t.Errorf("%s: append %d was acknowledged and is not there", stream, n)
+					f.t.Errorf("%s: append %d was acknowledged but is missing", stream, n)
 				case err == nil || errors.Is(err, eventlog.ErrAmbiguous):
 				case !errors.Is(err, context.Canceled):
 					f.t.Errorf("%s: %v", stream, err)
 				case len(read) != 0:
-					f.t.Errorf("%s: append %d was not sent and is there", stream, n)
+					f.t.Errorf("%s: append %d was not sent but was written", stream, n)
 				}
 				if _, err := f.log.Append(f.ctx, stream, eventlog.After(n), batch); err != nil {
 					f.t.Errorf("%s: the repeat of append %d: %v", stream, n, err)
@@ -283,6 +283,6 @@ func closeDuringAppends(f *fixture) {
 	}
 	all.Wait()
 	if slices.Min(acknowledged) < enough {
-		f.t.Errorf("appends before the close were not all acknowledged: %v", acknowledged)
+		f.t.Errorf("not all appends before the close were acknowledged: %v", acknowledged)
 	}
 }

@@ -132,7 +132,7 @@ func (f *fixture) all(after eventlog.Position, filter eventlog.Filter, limit int
 			f.t.Fatalf("read all after %d gave %d events, limit %d", at, len(page.Events), limit)
 		}
 		if n := len(page.Events); n > 0 && (page.Next < page.Events[n-1].Position || page.Events[0].Position <= at) {
-			f.t.Fatalf("read all after %d gave positions %d to %d and goes on after %d",
+			f.t.Fatalf("read all after %d gave positions %d to %d and continues after %d",
 				at, page.Events[0].Position, page.Events[n-1].Position, page.Next)
 		}
 		out = append(out, page.Events...)
@@ -140,7 +140,7 @@ func (f *fixture) all(after eventlog.Position, filter eventlog.Filter, limit int
 			return out
 		}
 		if page.Next <= at {
-			f.t.Fatalf("read all after %d does not go on: next %d, not the end", at, page.Next)
+			f.t.Fatalf("read all after %d does not advance: next %d, not the end", at, page.Next)
 		}
 		at = page.Next
 	}

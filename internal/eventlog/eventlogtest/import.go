@@ -19,20 +19,20 @@ import (
 func RunImport(t *testing.T, open Open) {
 	for name, test := range map[string]func(*importing){
 		"exactly the given order":                    (*importing).order,
-		"a run goes on where an earlier one ended":   (*importing).goesOn,
+		"a run continues an earlier one":   (*importing).goesOn,
 		"a repeat changes nothing":                   (*importing).repeat,
-		"a repeat in part writes the rest":           (*importing).repeatInPart,
+		"a partial repeat writes the rest":           (*importing).repeatInPart,
 		"one refused run refuses all":                (*importing).refusedWhole,
 		"limits":                                     (*importing).limits,
 		"at the limits":                              (*importing).atLimits,
-		"context that has ended":                     (*importing).context,
+		"canceled context":                     (*importing).context,
 		"closed":                                     (*importing).closed,
-		"followers see it as after appends":          (*importing).followed,
-		"readers see whole imports only":             (*importing).whole,
+		"followers see imports like appends":          (*importing).followed,
+		"readers see only whole imports":             (*importing).whole,
 		"beside appends":                             (*importing).beside,
-		"contexts that end during imports":           (*importing).cancel,
-		"the same import many times at once":         (*importing).repeatAtOnce,
-		"what was imported is appended to as always": (*importing).appendAfter,
+		"contexts canceled during imports":           (*importing).cancel,
+		"the same import many times concurrently":         (*importing).repeatAtOnce,
+		"imported streams accept appends": (*importing).appendAfter,
 	} {
 		t.Run(name, func(t *testing.T) { test(importer(start(t, open))) })
 	}
@@ -49,7 +49,7 @@ func importer(f *fixture) *importing {
 	log := f.log.(*uniqueIDs).Log
 	to, ok := log.(eventlog.Importer)
 	if !ok {
-		f.t.Fatalf("%T is no eventlog.Importer", log)
+		f.t.Fatalf("%T is not an eventlog.Importer", log)
 	}
 	return &importing{f, to}
 }
@@ -149,7 +149,7 @@ func (f *importing) refusedWhole() {
 	err := f.to.Import(f.ctx, []eventlog.Run{run("b", 0, 3), run("a", 7, 9), run("a", 8, 9)})
 	var wrong *eventlog.WrongRevisionError
 	if !errors.As(err, &wrong) || wrong.Stream != "a" || wrong.Expected != eventlog.After(7) {
-		f.t.Errorf("the error %#v does not name the first run that is refused", err)
+		f.t.Errorf("the error %#v does not name the first refused run", err)
 	}
 	// A refused import leaves nothing behind that could prevent later ones.
 	f.done(run("b", 0, 3), run("new", 0, 4), run("a", 2, 5))
@@ -215,7 +215,7 @@ func (f *importing) context() {
 	ended, cancel := context.WithCancel(f.ctx)
 	cancel()
 	if err := f.to.Import(ended, []eventlog.Run{run("a", 0, 1)}); !errors.Is(err, context.Canceled) || errors.Is(err, eventlog.ErrAmbiguous) {
-		f.t.Errorf("import with an ended context: %v", err)
+		f.t.Errorf("import with a canceled context: %v", err)
 	}
 	f.ordered()
 }
@@ -264,7 +264,7 @@ func (f *importing) whole() {
 	for seen := 0; seen < 2*rounds; {
 		order := f.all(0, eventlog.Filter{}, 1000)
 		if len(order)%2 != 0 || len(order) < seen {
-			f.t.Fatalf("%d events are seen after %d: a part of an import", len(order), seen)
+			f.t.Fatalf("a read saw %d events after %d: a part of an import", len(order), seen)
 		}
 		seen = len(order)
 	}
@@ -313,9 +313,9 @@ func (f *importing) cancel() {
 		cancel()
 		switch held := uint64(len(f.stream("b"))); {
 		case err == nil && held != i+1:
-			f.t.Fatalf("import %d was acknowledged and is not there", i)
+			f.t.Fatalf("import %d was acknowledged but is missing", i)
 		case err != nil && !errors.Is(err, eventlog.ErrAmbiguous) && (!errors.Is(err, context.DeadlineExceeded) || held != i):
-			f.t.Fatalf("import %d: %v, and %d are there", i, err, held)
+			f.t.Fatalf("import %d: %v, but %d were written", i, err, held)
 		}
 		f.done(runs...)
 	}

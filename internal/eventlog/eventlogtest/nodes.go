@@ -19,11 +19,11 @@ func RunNodes(t *testing.T, open OpenNodes) {
 	for name, test := range map[string]func(*nodes){
 		"one winner at each revision":                    (*nodes).race,
 		"a repeat on the other node":                     (*nodes).repeat,
-		"what one wrote the other reads":                 (*nodes).readOther,
+		"each reads the other's writes":                 (*nodes).readOther,
 		"each follows the other":                         (*nodes).follow,
 		"a filter of many prefixes":                      (*nodes).manyPrefixes,
-		"a filter that chooses nothing gets on":          (*nodes).idle,
-		"a filtered subscription gets on in small steps": (*nodes).smallSteps,
+		"a filter that selects nothing advances":          (*nodes).idle,
+		"a filtered subscription advances in small steps": (*nodes).smallSteps,
 	} {
 		t.Run(name, func(t *testing.T) { test(startNodes(t, open)) })
 	}
@@ -32,7 +32,7 @@ func RunNodes(t *testing.T, open OpenNodes) {
 
 // RunNodeRepeats is RunRepeats for two nodes. It is a part of RunNodes.
 func RunNodeRepeats(t *testing.T, open OpenNodes) {
-	t.Run("the same append on both at once", func(t *testing.T) { startNodes(t, open).repeatAtOnce() })
+	t.Run("the same append on both concurrently", func(t *testing.T) { startNodes(t, open).repeatAtOnce() })
 }
 
 func startNodes(t *testing.T, open OpenNodes) *nodes {
@@ -129,10 +129,10 @@ func (n *nodes) readOther() {
 			reader.t.Fatalf("the other node reads %+v, %v as the last event, want number %d", last, err, i+1)
 		}
 		if head := reader.head(); head < last[0].Position {
-			reader.t.Fatalf("the other node says that the head is %d, the event is at %d", head, last[0].Position)
+			reader.t.Fatalf("the other node's head is %d, but the event is at %d", head, last[0].Position)
 		}
 		if landed.Position < last[0].Position {
-			reader.t.Fatalf("the append said %d, the event is at %d", landed.Position, last[0].Position)
+			reader.t.Fatalf("the append returned position %d, but the event is at %d", landed.Position, last[0].Position)
 		}
 	}
 	same(n.one.t, "the global order on both", n.other.all(0, eventlog.Filter{}, 7), n.one.all(0, eventlog.Filter{}, 500))
@@ -197,7 +197,7 @@ func (n *nodes) idle() {
 	}
 	s.until(landed.Position)
 	if s.at <= begun || len(s.got) > 0 {
-		n.one.t.Errorf("it stands at %d with %d events", s.at, len(s.got))
+		n.one.t.Errorf("the subscription is at %d with %d events", s.at, len(s.got))
 	}
 	// A subscription from there misses nothing.
 	late := n.other.follow("from an idle position", s.at, eventlog.Filter{})

@@ -14,15 +14,15 @@ import (
 // RunRead tests reads of a log without concurrent writers.
 func RunRead(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
-		"stream from every revision both ways": readStreamBothWays,
+		"stream from every revision in both directions": readStreamBothWays,
 		"stream that does not exist":           readNothing,
 		"all from every position":              readAllFromEverywhere,
 		"all with filters":                     readAllFiltered,
 		"pages of large events":                readLarge,
 		"head":                                 readHead,
-		"own writes at once":                   readOwnWrites,
+		"own writes immediately":                   readOwnWrites,
 		"malformed":                            readMalformed,
-		"context that has ended":               readContext,
+		"canceled context":               readContext,
 		"closed":                               readClosed,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
@@ -107,10 +107,10 @@ func readAllFromEverywhere(f *fixture) {
 	}
 	for i := range whole {
 		if i > 0 && whole[i].Position <= whole[i-1].Position {
-			f.t.Fatalf("position %d follows on %d", whole[i].Position, whole[i-1].Position)
+			f.t.Fatalf("position %d comes after position %d", whole[i].Position, whole[i-1].Position)
 		}
 		if whole[i].ID != id(uint64(i)+1) {
-			f.t.Fatalf("event %d of the global order is not the one appended as number %d", i, i+1)
+			f.t.Fatalf("event %d of the global order differs from append number %d", i, i+1)
 		}
 	}
 	for _, limit := range []int{1, 3, 1000} {
@@ -173,7 +173,7 @@ func readAllFiltered(f *fixture) {
 		at, end = page.Next, page.End
 	}
 	if last := whole[len(whole)-1].Position; at < last {
-		f.t.Errorf("a filter that chooses nothing stops at %d, the last event is at %d", at, last)
+		f.t.Errorf("a filter that selects nothing stops at %d, but the last event is at %d", at, last)
 	}
 }
 
@@ -194,7 +194,7 @@ func readLarge(f *fixture) {
 	}
 	for i, e := range got {
 		if e.ID != id(uint64(i)+1) || len(e.Data) != 64<<10 {
-			f.t.Fatalf("event %d is not the one appended there", i)
+			f.t.Fatalf("event %d differs from the one appended there", i)
 		}
 	}
 }
@@ -206,7 +206,7 @@ func readHead(f *fixture) {
 	f.append("s", eventlog.NoStream(), 1, 2)
 	read := f.stream("s")
 	if head := f.head(); head != read[1].Position {
-		f.t.Errorf("the head is %d, the last event is at %d", head, read[1].Position)
+		f.t.Errorf("the head is %d, but the last event is at %d", head, read[1].Position)
 	}
 	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(9))
 	if head := f.head(); head != read[1].Position {
@@ -229,7 +229,7 @@ func readOwnWrites(f *fixture) {
 			f.t.Fatalf("after %d the global order holds %+v, want the event just appended", before, new)
 		}
 		if got.Position < last[0].Position {
-			f.t.Fatalf("the append said position %d, the event is at %d", got.Position, last[0].Position)
+			f.t.Fatalf("the append returned position %d, but the event is at %d", got.Position, last[0].Position)
 		}
 		before = got.Position
 	}
@@ -269,7 +269,7 @@ func readContext(f *fixture) {
 	cancel()
 	f.readers(ended, func(what string, err error) {
 		if !errors.Is(err, context.Canceled) {
-			f.t.Errorf("%s with an ended context: %v", what, err)
+			f.t.Errorf("%s with a canceled context: %v", what, err)
 		}
 	})
 }

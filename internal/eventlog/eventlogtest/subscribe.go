@@ -15,15 +15,15 @@ import (
 // then new ones.
 func RunSubscribe(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
-		"an empty log is live at once":             subscribeEmpty,
+		"an empty log is live immediately":             subscribeEmpty,
 		"from every position":                      subscribeFromEverywhere,
-		"filters, and positions that get on":       subscribeFiltered,
+		"filters, and advancing positions":       subscribeFiltered,
 		"from every position with writers":         subscribeWithWriters,
-		"goes on after a context has ended":        subscribeContext,
+		"continues after a canceled context":        subscribeContext,
 		"closed":                                   subscribeClosed,
-		"closed while it waits":                    subscribeClosedWaiting,
-		"closing the log ends those who wait":      subscribeLogClosed,
-		"starts behind the end and waits for more": subscribeBeyond,
+		"closed while waiting":                    subscribeClosedWaiting,
+		"closing the log ends waiting subscriptions":      subscribeLogClosed,
+		"starts after the end and waits for more": subscribeBeyond,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
 	}
@@ -73,7 +73,7 @@ func (f *follower) next() bool {
 		at = e.Position
 	}
 	if batch.Position < at {
-		f.t.Errorf("%s: a batch up to %d says it has looked up to %d", f.what, at, batch.Position)
+		f.t.Errorf("%s: a batch with events up to %d has position %d", f.what, at, batch.Position)
 		return false
 	}
 	f.at, f.live = batch.Position, batch.Live
@@ -234,7 +234,7 @@ func subscribeContext(f *fixture) {
 	ended, cancel := context.WithCancel(f.ctx)
 	cancel()
 	if _, err := s.sub.Next(ended); !errors.Is(err, context.Canceled) {
-		f.t.Errorf("next with an ended context: %v", err)
+		f.t.Errorf("next with a canceled context: %v", err)
 	}
 	waiting, stop := context.WithCancel(f.ctx)
 	failed := make(chan error, 1)
@@ -263,7 +263,7 @@ func subscribeClosed(f *fixture) {
 }
 
 func subscribeClosedWaiting(f *fixture) {
-	s := f.follow("closed while it waits", 0, eventlog.Filter{})
+	s := f.follow("closed while waiting", 0, eventlog.Filter{})
 	s.untilLive()
 	ended := make(chan error, 1)
 	go func() {

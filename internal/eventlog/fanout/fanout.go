@@ -134,7 +134,7 @@ func (l *Log) read() {
 		l.recent.stop()
 	}
 	if l.life.Err() == nil {
-		l.logger.Error("the event log has no common reader: every role reads for itself", "error", err)
+		l.logger.Error("the event log has no shared reader: every role reads separately", "error", err)
 	}
 }
 

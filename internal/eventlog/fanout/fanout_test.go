@@ -223,9 +223,9 @@ func TestSlowRole_ReadsForItselfAndJoinsAgain(t *testing.T) {
 	}
 	const events, size = 300, 100_000 // more than the reader keeps
 	grow(t, log, "account-a", 1, events, size)
-	eventually(t, "the quick role has all", func() bool { return quick.has(1 + events) })
+	eventually(t, "the fast role has all events", func() bool { return quick.has(1 + events) })
 	running.Go(func() { slow.run(ctx, t) })
-	eventually(t, "the slow role has all", func() bool { return slow.has(1 + events) })
+	eventually(t, "the slow role has all events", func() bool { return slow.has(1 + events) })
 	eventually(t, "one subscription", func() bool { return subscriptions(t, metrics) == 1 })
 	for i := range quick.seen {
 		if quick.seen[i] != slow.seen[i] {
@@ -328,7 +328,7 @@ func TestCrashedRole_OthersGoOn(t *testing.T) {
 			for _, e := range batch.Events {
 				if len(seen)%50 == 49 && crashes <= len(seen)/50 {
 					crashes++
-					panic("the role's own mistake")
+					panic("a bug of the role")
 				}
 				seen, dealt = append(seen, e.Revision), e.Position
 				if len(seen) == events {
@@ -355,7 +355,7 @@ func TestCrashedRole_OthersGoOn(t *testing.T) {
 		t.Errorf("the crashed role has %d of %d events after %d crashes", len(seen), events, crashes)
 	}
 	running.Go(func() { asleep.run(ctx, t) })
-	eventually(t, "the role that slept has all events", func() bool { return asleep.has(events) })
+	eventually(t, "the waiting role has all events", func() bool { return asleep.has(events) })
 	eventually(t, "one subscription", func() bool { return subscriptions(t, metrics) == 1 })
 }
 
@@ -409,7 +409,7 @@ func TestUnreadableEvent_EndsOnlyRolesThatChooseIt(t *testing.T) {
 	eventually(t, "one subscription", func() bool { return subscriptions(t, metrics) == 1 })
 	grow(t, log, "brand-bad", 0, 1, 10)
 	if err := <-ended; !errors.Is(err, eventlog.ErrCorrupt) {
-		t.Errorf("the role that chooses the event ends with %v", err)
+		t.Errorf("the role that selects the event ended with %v", err)
 	}
 	grow(t, log, "account-a", 10, 10, 10)
 	eventually(t, "the other role has all its events", func() bool { return others.has(20) })

@@ -20,9 +20,9 @@ const scrapeTimeout = time.Second
 
 var (
 	positionsDesc = prometheus.NewDesc("letterhead_role_lag_positions",
-		"Positions between the last event that a role of this process has dealt with and the end of the event log.", []string{"role"}, nil)
+		"Positions between the last event that a role of this process has processed and the end of the event log.", []string{"role"}, nil)
 	secondsDesc = prometheus.NewDesc("letterhead_role_lag_seconds",
-		"Age of the oldest event that a role of this process has not dealt with.", []string{"role"}, nil)
+		"Age of the oldest event that a role of this process has not processed.", []string{"role"}, nil)
 )
 
 // Config of a Meter. The zero Config works.
@@ -107,7 +107,7 @@ func (m *Meter) Collect(ch chan<- prometheus.Metric) {
 	at := m.positions() // before the head, so that a role that advances meanwhile does not appear to lag
 	head, err := m.log.Head(ctx)
 	if err != nil {
-		m.logger.Warn("the lag of the roles is not known", "error", err)
+		m.logger.Warn("the lag of the roles is unknown", "error", err)
 		return
 	}
 	ages := make(map[eventlog.Position]time.Duration)
@@ -121,7 +121,7 @@ func (m *Meter) Collect(ch chan<- prometheus.Metric) {
 		if !known && lag > 0 {
 			page, err := m.log.ReadAll(ctx, position, eventlog.Filter{}, 1)
 			if err != nil {
-				m.logger.Warn("the lag of a role is not known in seconds", "role", role, "error", err)
+				m.logger.Warn("the lag of a role is unknown in seconds", "role", role, "error", err)
 				continue
 			}
 			if len(page.Events) > 0 {

@@ -110,13 +110,13 @@ func TestLag_EachRole_IsItsOwn(t *testing.T) {
 	}()
 	for gauges(t, metrics, "letterhead_role_lag_positions")["quick"] != 0 {
 		if t.Context().Err() != nil {
-			t.Fatal("the quick role never catches up")
+			t.Fatal("the fast role never catches up")
 		}
 	}
 	got := gauges(t, metrics, "letterhead_role_lag_positions")
 	want := map[string]float64{"quick": 0, "slow": 11, "idle": 11, "watched": 7}
 	if len(got) != len(want) {
-		t.Errorf("lag is known of %v", got)
+		t.Errorf("there are lags for %v", got)
 	}
 	for role, lag := range want {
 		if got[role] != lag {
@@ -133,9 +133,9 @@ func TestLag_EachRole_IsItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-asking; !errors.Is(err, eventlog.ErrClosed) {
-		t.Errorf("a role that waits while the log closes gets %v", err)
+		t.Errorf("a role that waits while the log closes got %v", err)
 	}
 	if got := gauges(t, metrics, "letterhead_role_lag_positions"); len(got) != 0 {
-		t.Errorf("a log that cannot be read has lags %v", got)
+		t.Errorf("an unreadable log has lags %v", got)
 	}
 }

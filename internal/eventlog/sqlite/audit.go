@@ -135,9 +135,9 @@ func (a *audit) intact(ctx context.Context, take func(*eventlog.Recorded) error)
 			case err != nil:
 				return err
 			case at.position != a.chain.position+1:
-				return fmt.Errorf("%w: position %d follows on %d", errDamaged, at.position, a.chain.position)
+				return fmt.Errorf("%w: position %d comes after position %d", errDamaged, at.position, a.chain.position)
 			case at.revision != revisions[at.stream]:
-				return fmt.Errorf("%w: event at position %d is revision %d of %s, where revision %d belongs",
+				return fmt.Errorf("%w: event at position %d is revision %d of %s instead of revision %d",
 					errDamaged, at.position, at.revision, e.Stream, revisions[at.stream])
 			}
 			if take != nil {
@@ -172,7 +172,7 @@ func (a *audit) row(row []driver.Value) error {
 		}
 	}
 	for missing := a.chain.position + 1; missing < at.position; missing++ {
-		gap := fmt.Errorf("%w: position %d follows on %d", errDamaged, at.position, a.chain.position)
+		gap := fmt.Errorf("%w: position %d comes after position %d", errDamaged, at.position, a.chain.position)
 		if a.tolerate == nil {
 			return gap
 		}
@@ -195,7 +195,7 @@ func (a *audit) row(row []driver.Value) error {
 		a.anchor, a.next = a.next, a.chain
 	}
 	if a.want.position == a.chain.position && !a.broken && !bytes.Equal(a.want.digest[:], a.chain.digest[:]) {
-		return fmt.Errorf("%w: the digest over the events up to position %d is not that of the events that were written", errDamaged, at.position)
+		return fmt.Errorf("%w: the digest of the events up to position %d differs from that of the written events", errDamaged, at.position)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (a *audit) stepIndex(ctx context.Context, until int64) (done bool, err erro
 			expected = 0
 		}
 		if revision != expected {
-			return fmt.Errorf("%w: stream %d has revision %d where revision %d belongs", errDamaged, stream, revision, expected)
+			return fmt.Errorf("%w: stream %d has revision %d instead of revision %d", errDamaged, stream, revision, expected)
 		}
 		a.stream, a.revision = stream, revision
 		if position <= until {

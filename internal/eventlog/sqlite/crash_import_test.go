@@ -64,7 +64,7 @@ func TestImportsSurviveKillsWholeAndInOrder(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d imports were acknowledged by %d processes before they were killed", total, kills(importCrashes))
+	t.Logf("%d killed processes acknowledged %d imports", kills(importCrashes), total)
 	l := open(t, sqlite.Config{Path: path})
 	if err := l.Check(t.Context(), nil); err != nil {
 		t.Error(err)
@@ -75,7 +75,7 @@ func TestImportsSurviveKillsWholeAndInOrder(t *testing.T) {
 	}
 	imports := uint64(head) / importEvents
 	if uint64(head)%importEvents != 0 || imports < acknowledged[0] {
-		t.Errorf("%d events are there, %d imports of %d were acknowledged", head, acknowledged[0], importEvents)
+		t.Errorf("found %d events, want those of %d acknowledged imports of %d", head, acknowledged[0], importEvents)
 	}
 	at := eventlog.Position(0)
 	for n := range imports {
@@ -88,7 +88,7 @@ func TestImportsSurviveKillsWholeAndInOrder(t *testing.T) {
 			first, _ := r.Expected.Next()
 			for j, e := range r.Events {
 				if i >= len(page.Events) || page.Events[i].ID != e.ID || page.Events[i].Stream != r.Stream || page.Events[i].Revision != first+uint64(j) {
-					t.Fatalf("event %d of import %d is not the one that was given", i, n)
+					t.Fatalf("event %d of import %d differs from the imported one", i, n)
 				}
 				i++
 			}

@@ -138,7 +138,7 @@ func TestAcknowledgedEventsSurviveKills(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d appends were acknowledged by %d processes before they were killed", total, kills(crashes))
+	t.Logf("%d killed processes acknowledged %d appends", kills(crashes), total)
 	l := open(t, sqlite.Config{Path: path})
 	if err := l.Check(t.Context(), nil); err != nil {
 		t.Error(err)
@@ -178,12 +178,12 @@ func crashOnce(t *testing.T, what, path string, acknowledged []uint64) (acks int
 			acks++
 			acknowledged[w] = max(acknowledged[w], revision+1)
 		} else if in.Text() != "open" {
-			t.Errorf("the child said %q", in.Text())
+			t.Errorf("the child wrote %q", in.Text())
 		}
 	}
 	kill()
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
-		t.Errorf("the child ended by itself: %v", err)
+		t.Errorf("the child ended before it was killed: %v", err)
 	}
 	return acks
 }
@@ -209,10 +209,10 @@ func checkCrashStream(t *testing.T, l *sqlite.Log, w int, acknowledged uint64) {
 		}
 	}
 	if next < acknowledged {
-		t.Errorf("%s: %d events are there, %d were acknowledged", crashStream(w), next, acknowledged)
+		t.Errorf("%s: found %d events, want at least the %d acknowledged ones", crashStream(w), next, acknowledged)
 	}
 	if next%crashBatch != 0 {
-		t.Errorf("%s: %d events are there: an append of %d landed in part", crashStream(w), next, crashBatch)
+		t.Errorf("%s: found %d events: an append of %d was written partly", crashStream(w), next, crashBatch)
 	}
 }
 

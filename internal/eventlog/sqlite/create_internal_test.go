@@ -33,11 +33,11 @@ func TestCreate_FileInPlace_IsInWALMode(t *testing.T) {
 	}
 	header, err := readHeader(path)
 	if err != nil || header[headerWriteVersion] != 2 || header[headerReadVersion] != 2 {
-		t.Errorf("the header says versions %v (%v), want 2 and 2, which is WAL mode", header[headerWriteVersion:headerReadVersion+1], err)
+		t.Errorf("the header has the versions %v (%v), want 2 and 2, which mean WAL mode", header[headerWriteVersion:headerReadVersion+1], err)
 	}
 	there, err := filepath.Glob(path + "*")
 	if err != nil || len(there) != 1 {
-		t.Errorf("beside it are %v (%v)", there, err)
+		t.Errorf("there are other files: %v (%v)", there, err)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestOpen_CreationCutOffInItsSwitchToWAL_IsFinished(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(path + "-journal"); err == nil {
-			t.Error("the journal is still there")
+			t.Error("the journal still exists")
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestMarkerThatCannotBeMade_LogGoesOnAndMakesItLater(t *testing.T) {
 	}
 	appendOne(t, l, 1)
 	if err := l.head.make(); err == nil {
-		t.Fatal("a marker was made")
+		t.Fatal("a marker was created")
 	}
 	appendOne(t, l, 2)
 	if m, err := ReadMarker(path); m != nil || err != nil {
@@ -159,7 +159,7 @@ func TestMarkerThatCannotBeMade_LogGoesOnAndMakesItLater(t *testing.T) {
 		t.Error(err)
 	}
 	if n := strings.Count(logged.String(), "could not be written"); n != 1 {
-		t.Errorf("it was logged %d times: %s", n, logged.String())
+		t.Errorf("the failure was logged %d times: %s", n, logged.String())
 	}
 
 	if l, err = Open(t.Context(), Config{Path: path}); err != nil {

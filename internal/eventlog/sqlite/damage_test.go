@@ -45,7 +45,7 @@ func wantCorrupt(t *testing.T, what string, err error) {
 		return
 	}
 	if !strings.Contains(err.Error(), "restore the data folder from a backup") {
-		t.Errorf("%s: the error does not say what to do: %v", what, err)
+		t.Errorf("%s: the error names no remedy: %v", what, err)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestLostFileWithItsWriteAheadLogIsRefused(t *testing.T) {
 	path := logPath(t)
 	write(t, path+"-wal", []byte("anything"))
 	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
-	wantCorrupt(t, "the database is gone, its write-ahead log is there", err)
+	wantCorrupt(t, "a write-ahead log without its database", err)
 }
 
 func TestInterruptedCreationIsDoneAgain(t *testing.T) {
@@ -118,7 +118,7 @@ func damaged(t *testing.T, path string, sound []eventlog.Recorded) error {
 		return err
 	}
 	if !reflect.DeepEqual(readAll(t, l), sound) {
-		t.Errorf("%s: the events changed and nobody noticed", path)
+		t.Errorf("%s: the events changed undetected", path)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func TestFlippedBitsAreFound(t *testing.T) {
 		}
 	}
 	if found < flips/2 {
-		t.Errorf("%d of %d flipped bits were found", found, flips)
+		t.Errorf("%d of %d flipped bits were detected", found, flips)
 	}
 }
 
@@ -192,6 +192,6 @@ func TestDamagedPages(t *testing.T) {
 		}
 	}
 	if pages := len(file)/page - 1; found < pages-1 {
-		t.Errorf("%d of %d damaged pages were found", found, pages)
+		t.Errorf("%d of %d damaged pages were detected", found, pages)
 	}
 }

@@ -74,7 +74,7 @@ func seal(envelope []byte, crc uint32, at place) {
 // verifyEnvelope compares an event with its checksum.
 func verifyEnvelope(envelope, data []byte, at place) error {
 	if len(envelope) < envelopeVersion+1 {
-		return fmt.Errorf("an envelope of %d bytes", len(envelope))
+		return fmt.Errorf("its envelope has only %d bytes", len(envelope))
 	}
 	if at.checksum(checksum(envelope, data)) != binary.BigEndian.Uint32(envelope) {
 		return fmt.Errorf("its checksum does not match")
@@ -92,7 +92,7 @@ func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at place) error
 	e.OccurredAt = time.UnixMicro(int64(binary.BigEndian.Uint64(envelope[envelopeTime:]))).UTC()
 	version, n := binary.Uvarint(envelope[envelopeVersion:])
 	if n <= 0 {
-		return fmt.Errorf("its schema version does not end")
+		return fmt.Errorf("its schema version is malformed")
 	}
 	e.SchemaVersion = int(version)
 	e.Data = data
@@ -117,7 +117,7 @@ func decodeMetadata(m *eventlog.Metadata, b []byte) error {
 		at += int(length)
 	}
 	if at != len(b) {
-		return fmt.Errorf("its metadata has %d bytes too many", len(b)-at)
+		return fmt.Errorf("its metadata has %d extra bytes", len(b)-at)
 	}
 	return nil
 }

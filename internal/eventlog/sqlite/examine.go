@@ -154,7 +154,7 @@ func (s *state) verify(ctx context.Context, path string, whole, alone bool) (err
 		}
 		switch {
 		case want.position > 0 && last > 0 && s.logID != s.mark.LogID:
-			return fmt.Errorf("%w: this is another log, whose first event is %s and not %s", errDamaged, s.logID, s.mark.LogID)
+			return fmt.Errorf("%w: this is another log, whose first event is %s instead of %s", errDamaged, s.logID, s.mark.LogID)
 		case last < want.position:
 			return errShort
 		}

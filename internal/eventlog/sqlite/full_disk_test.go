@@ -41,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 		var what string
 		var count uint64
 		if n, _ := fmt.Sscanf(in.Text(), "%s %d", &what, &count); n != 2 {
-			t.Errorf("the child said %q", in.Text())
+			t.Errorf("the child wrote %q", in.Text())
 		}
 		said[what] = count
 	}
@@ -111,7 +111,7 @@ func appendUntilRefused(ctx context.Context, l *sqlite.Log, next uint64) (uint64
 		_, err := l.Append(ctx, fullDiskStream, eventlog.After(next), batchFrom(next, 7))
 		if errors.Is(err, eventlog.ErrUnavailable) {
 			if !strings.Contains(err.Error(), fullDiskStream) {
-				return 0, fmt.Errorf("the error does not say what was attempted: %w", err)
+				return 0, fmt.Errorf("the error does not name the attempted operation: %w", err)
 			}
 			return next, nil
 		}
@@ -120,7 +120,7 @@ func appendUntilRefused(ctx context.Context, l *sqlite.Log, next uint64) (uint64
 		}
 		next += 7
 	}
-	return 0, errors.New("the disk never was full")
+	return 0, errors.New("the disk was never full")
 }
 
 func batchFrom(next uint64, n int) []eventlog.Proposed {

@@ -47,7 +47,7 @@ func FuzzDecodeEnvelope(f *testing.F) {
 		elsewhere := at
 		elsewhere.revision++
 		if err := decodeEnvelope(&e2, again, copied, elsewhere); err == nil {
-			t.Fatal("an event was accepted at another revision than its own")
+			t.Fatal("an event was accepted at the wrong revision")
 		}
 	})
 }
@@ -77,7 +77,7 @@ func TestRecentForgetsTheOldest(t *testing.T) {
 	for i := range 1000 {
 		r.put(i, i*i)
 		if got, ok := r.get(0); i < 200 && (!ok || got != 0) {
-			t.Fatalf("an entry in constant use was forgotten after %d others", i)
+			t.Fatalf("an entry in constant use was dropped after %d others", i)
 		}
 		if n := len(r.young) + len(r.old); n > limit {
 			t.Fatalf("%d entries, limit %d", n, limit)
@@ -89,6 +89,6 @@ func TestRecentForgetsTheOldest(t *testing.T) {
 		}
 	}
 	if _, ok := r.get(500); ok {
-		t.Error("an entry not used for long is still there")
+		t.Error("an entry unused for long was not dropped")
 	}
 }

@@ -87,7 +87,7 @@ func takeLock(path string) (*flock.Flock, error) {
 		return nil, fmt.Errorf("lock the event log %s: %w", path, err)
 	}
 	if !locked {
-		return nil, fmt.Errorf("open the event log %s: %w by another process: stop that one first, or use another data folder",
+		return nil, fmt.Errorf("open the event log %s: %w by another process: stop it first, or use another data folder",
 			path, errors.Join(ErrInUse, lock.Close()))
 	}
 	return lock, nil
@@ -123,7 +123,7 @@ func (l *Log) open(ctx context.Context) (err error) {
 		return classify(attempt, err)
 	}
 	if l.writer.position != s.head.position {
-		return corrupt(attempt, fmt.Errorf("%w: it ends at position %d, and a moment ago it ended at position %d", errDamaged, l.writer.position, s.head.position))
+		return corrupt(attempt, fmt.Errorf("%w: it ends at position %d, but ended at position %d a moment ago", errDamaged, l.writer.position, s.head.position))
 	}
 	m := mark{Marker: Marker{LogID: s.logID, Position: eventlog.Position(s.head.position), Count: uint64(s.head.position), Digest: s.head.digest}, anchor: s.anchor}
 	if s.mark != nil {
@@ -141,7 +141,7 @@ func (l *Log) open(ctx context.Context) (err error) {
 func (l *Log) examine(ctx context.Context) (state, error) {
 	path := l.cfg.Path
 	if err := finishReplace(path); err != nil {
-		return state{}, fmt.Errorf("replace it as %s%s says: %w", path, suffixReplace, err)
+		return state{}, fmt.Errorf("finish the replacement that %s%s describes: %w", path, suffixReplace, err)
 	}
 	if err := finishCreate(path); err != nil {
 		return state{}, err
@@ -269,7 +269,7 @@ func (l *Log) headWritten(err error) {
 	if l.unmarked.Swap(true) {
 		return // once is enough
 	}
-	l.cfg.Logger.Error("the head marker of the event log could not be written; events that are lost later may go unnoticed", "error", err)
+	l.cfg.Logger.Error("the head marker of the event log could not be written; a later loss of events may go undetected", "error", err)
 }
 
 // Append implements eventlog.Log.

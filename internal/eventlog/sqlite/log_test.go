@@ -62,7 +62,7 @@ func TestReopenedLogIsTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a clean close leaves the write-ahead log behind: %v", err)
+		t.Errorf("a clean close left the write-ahead log behind: %v", err)
 	}
 
 	l = open(t, sqlite.Config{Path: path})
@@ -75,7 +75,7 @@ func TestReopenedLogIsTheSame(t *testing.T) {
 			t.Fatalf("event %d changed from %+v to %+v", i, before[i], after[i])
 		}
 		if after[i].Position != eventlog.Position(i+1) {
-			t.Fatalf("event %d stands at position %d: positions here have no gaps", i, after[i].Position)
+			t.Fatalf("event %d is at position %d, but positions must have no gaps", i, after[i].Position)
 		}
 	}
 	// It continues where it was: revisions, repeats, types, streams.
@@ -135,7 +135,7 @@ func TestConfigIsCheckedWhole(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := sqlite.Open(ended, sqlite.Config{Path: logPath(t)}); !errors.Is(err, context.Canceled) {
-		t.Errorf("open with an ended context: %v", err)
+		t.Errorf("open with a canceled context: %v", err)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestPathMayHoldAnyCharacter(t *testing.T) {
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 25)
 	if _, err := os.Stat(path); err != nil {
-		t.Errorf("the log is not where it should be: %v", err)
+		t.Errorf("the log is not at its path: %v", err)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestGroupsFormUnderLoad(t *testing.T) {
 		t.Errorf("groups of %v events together, want %d", sum, events)
 	}
 	if n := groups.GetSampleCount(); n > events/4 {
-		t.Errorf("%d commits for %d appends of %d writers: they do not share flushes", n, events, writers)
+		t.Errorf("%d commits for %d appends of %d writers: they must share flushes", n, events, writers)
 	}
 	if head := found["letterhead_eventlog_head_position"].GetGauge().GetValue(); head != events {
 		t.Errorf("head position %v, want %d", head, events)
@@ -242,7 +242,7 @@ func TestWriteAheadLogStaysBounded(t *testing.T) {
 	all.Wait()
 	t.Logf("the write-ahead log grew to %d MiB", largest>>20)
 	if largest > limit {
-		t.Errorf("the write-ahead log grew to %d bytes, at most %d wanted", largest, limit)
+		t.Errorf("the write-ahead log grew to %d bytes, want at most %d", largest, limit)
 	}
 }
 

@@ -108,7 +108,7 @@ func readMark(path string) (m *mark, both bool, err error) {
 	}
 	m, both = decodeMarker(raw[:n])
 	if m == nil {
-		return nil, false, fmt.Errorf("%w: %w: neither half of %s is what was written", eventlog.ErrCorrupt, errNoMarker, name)
+		return nil, false, fmt.Errorf("%w: %w: neither half of %s is valid", eventlog.ErrCorrupt, errNoMarker, name)
 	}
 	return m, both, nil
 }

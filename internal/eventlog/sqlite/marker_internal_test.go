@@ -180,7 +180,7 @@ func TestReplace_CutOffAnywhere_IsFinishedAtTheNextStart(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(path + suffixReplace); err == nil {
-			t.Errorf("after %d steps the note is still there", done)
+			t.Errorf("after %d steps the record still exists", done)
 		}
 	}
 	folder := t.TempDir()
@@ -250,10 +250,10 @@ func TestMarkerThatCannotBeWritten_IsCountedAndRefusesNothing(t *testing.T) {
 		t.Errorf("%v failures were counted (%v)", m.GetCounter().GetValue(), err)
 	}
 	if err := l.Close(); err == nil {
-		t.Error("Close says nothing of the marker")
+		t.Error("Close reports no error of the marker")
 	}
 	if n := strings.Count(logged.String(), "could not be written"); n != 1 {
-		t.Errorf("it was logged %d times: %s", n, logged.String())
+		t.Errorf("the failure was logged %d times: %s", n, logged.String())
 	}
 	// A log ahead of its marker is accepted.
 	if l, err = Open(t.Context(), Config{Path: path}); err != nil {

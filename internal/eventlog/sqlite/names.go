@@ -50,7 +50,7 @@ func nameOf(s *statement, id int64) (name string, err error) {
 		return nil
 	}, id)
 	if err == nil && (!found || name == "") {
-		err = fmt.Errorf("%w: nothing is named %d", errDamaged, id)
+		err = fmt.Errorf("%w: number %d has no name", errDamaged, id)
 	}
 	return name, err
 }

@@ -129,7 +129,7 @@ func (r *reader) all(ctx context.Context, after eventlog.Position, filter eventl
 			return err
 		}
 		if at.position != int64(page.Next)+1 {
-			return fmt.Errorf("%w: position %d follows on %d", errDamaged, at.position, page.Next)
+			return fmt.Errorf("%w: position %d comes after position %d", errDamaged, at.position, page.Next)
 		}
 		page.Next = e.Position
 		if everything || filter.Match(e.Stream, e.Type) {
@@ -172,7 +172,7 @@ func (r *reader) stream(ctx context.Context, name string, from uint64, direction
 			return err
 		}
 		if len(events) > 0 && at.revision != last+step {
-			return fmt.Errorf("%w: %s: revision %d follows on %d", errDamaged, name, at.revision, last)
+			return fmt.Errorf("%w: %s: revision %d comes after revision %d", errDamaged, name, at.revision, last)
 		}
 		last = at.revision
 		events = append(events, e)

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrReadOnly means that the log was opened by OpenReadOnly.
-var ErrReadOnly = errors.New("the event log was opened for reading only")
+var ErrReadOnly = errors.New("the event log is open read-only")
 
 // ReadOnly reads a log and writes nothing, neither to the file nor beside it. It serves folders that cannot
 // be written, and processes beside the one that has the log open. It implements eventlog.Log; Append and
@@ -113,9 +113,9 @@ func (a *audit) compare(ctx context.Context, m *mark, progress func(done, last e
 		case err != nil:
 			return err
 		case last < want.position:
-			return fmt.Errorf("%w: it ends at position %d, and its marker says that it had %d", errDamaged, last, want.position)
+			return fmt.Errorf("%w: it ends at position %d, but its marker is at position %d", errDamaged, last, want.position)
 		case want.position > 0 && first != m.LogID:
-			return fmt.Errorf("%w: this is another log, whose first event is %s and not %s", errDamaged, first, m.LogID)
+			return fmt.Errorf("%w: this is another log, whose first event is %s instead of %s", errDamaged, first, m.LogID)
 		}
 	}
 	a.start(chain{}, want)
@@ -141,7 +141,7 @@ func readingMode(path string) (mode string, err error) {
 		if info.Size() == 0 {
 			return modeAlone, nil
 		}
-		return "", fmt.Errorf("%w: it has a write-ahead log that can be read only where it can be recovered: copy the data folder to a place that can be written", eventlog.ErrUnavailable)
+		return "", fmt.Errorf("%w: its write-ahead log must be recovered before it can be read: copy the data folder to a place that can be written", eventlog.ErrUnavailable)
 	}
 	return "ro", err
 }

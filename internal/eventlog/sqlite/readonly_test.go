@@ -43,7 +43,7 @@ func TestOpenReadOnly_ClosedLog_ReadsAllAndWritesNothing(t *testing.T) {
 	before := files(t, filepath.Dir(path))
 	r := openReadOnly(t, path)
 	if got := allOf(t, r); !reflect.DeepEqual(got, want) {
-		t.Errorf("%d events were read, not the %d that are there", len(got), len(want))
+		t.Errorf("read %d events, want %d", len(got), len(want))
 	}
 	if err := r.Check(t.Context(), nil); err != nil {
 		t.Error(err)
@@ -55,7 +55,7 @@ func TestOpenReadOnly_ClosedLog_ReadsAllAndWritesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	if after := files(t, filepath.Dir(path)); !reflect.DeepEqual(before, after) {
-		t.Errorf("the folder had %v and has %v", before, after)
+		t.Errorf("the folder changed from %v to %v", before, after)
 	}
 }
 

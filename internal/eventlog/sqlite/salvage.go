@@ -24,7 +24,7 @@ const (
 func acceptLoss(ctx context.Context, cfg Config, s state) error {
 	attempt := "accept the loss of " + cfg.Path
 	if s.head.position <= 0 && s.loss.Remembered > 0 {
-		return fmt.Errorf("%s: no event can be read, so nothing would be left to go on with: %w", attempt, s.loss)
+		return fmt.Errorf("%s: no event can be read, so no log would remain: %w", attempt, s.loss)
 	}
 	if !s.rewrite {
 		err := moveAway(MarkerPath(cfg.Path), lostSuffix())
@@ -175,7 +175,7 @@ func finishReplace(path string) error {
 	}
 	var n replacement
 	if err := json.Unmarshal(raw, &n); err != nil || n.With == "" || n.With != filepath.Base(n.With) || n.Lost == "" {
-		return fmt.Errorf("%s is not what was written there", path+suffixReplace)
+		return fmt.Errorf("%s is damaged", path+suffixReplace)
 	}
 	folder := filepath.Dir(path)
 	with := filepath.Join(folder, n.With)

@@ -87,7 +87,7 @@ func create(path string) error {
 func (c *connection) turnWALOn() error {
 	return c.once("PRAGMA journal_mode = WAL", 1, func(row []driver.Value) error {
 		if mode, _ := row[0].(string); mode != "wal" {
-			return fmt.Errorf("the file has journal mode %q and not wal", row[0])
+			return fmt.Errorf("the file has journal mode %q instead of wal", row[0])
 		}
 		return nil
 	})
@@ -110,7 +110,7 @@ func finishCreate(path string) error {
 		return unlessDamage(err)
 	}
 	if last > 0 {
-		return fmt.Errorf("%s: %w: the log holds events, and nothing that writes them leaves such a file: move it away if it is not the log's", attempt, eventlog.ErrUnavailable)
+		return fmt.Errorf("%s: %w: the log holds events, and no writer of the log leaves such a file: move it away if it does not belong to the log", attempt, eventlog.ErrUnavailable)
 	}
 	conn, err := connect(path, "rw")
 	if err != nil {

@@ -56,7 +56,7 @@ func damagedRow(t *testing.T, events int, position uint64) (path string) {
 func TestScrub_ReportsDamage(t *testing.T) {
 	path := damagedRow(t, 2000, 700)
 	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: path}); !errors.Is(err, eventlog.ErrLoss) || !strings.Contains(err.Error(), "positions 700 to 2000 (1301) are missing") {
-		t.Errorf("a log that is small enough to be read as a whole: %v", err)
+		t.Errorf("a log small enough to be read completely: %v", err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		metrics := prometheus.NewRegistry()
@@ -89,7 +89,7 @@ func TestScrub_ReportsDamage(t *testing.T) {
 			"letterhead_eventlog_scrub_last_complete_timestamp_seconds": float64(report.Finished.UnixMicro()) / 1e6,
 		} {
 			if values[name] != want {
-				t.Errorf("%s is %v, not %v", name, values[name], want)
+				t.Errorf("%s is %v, want %v", name, values[name], want)
 			}
 		}
 		wantCorrupt(t, "check", l.Check(t.Context(), nil))
@@ -202,7 +202,7 @@ func TestChangedBytes_NeverLoseAnEventSilently(t *testing.T) {
 			return
 		}
 		if err := l.Check(t.Context(), nil); err == nil && !reflect.DeepEqual(readAll(t, l), sound) {
-			r.Error("events are missing or others, and neither the start nor the check noticed")
+			r.Error("events are missing or changed, and neither the start nor the check detected it")
 		}
 		if err := l.Close(); err != nil {
 			r.Log(err)
@@ -229,7 +229,7 @@ func TestOlderAndOtherLogs_AreRefusedWithoutReadingThem(t *testing.T) {
 	grow(t, open(t, sqlite.Config{Path: o}), 3000)
 	other := copyLog(t, o)
 
-	for name, files := range map[string]map[string][]byte{"an older copy": older, "a copy that went another way": forked, "another log": other} {
+	for name, files := range map[string]map[string][]byte{"an older copy": older, "a copy that diverged": forked, "another log": other} {
 		folder := logPath(t)
 		mixed := maps.Clone(files)
 		mixed[".head"] = now[".head"]
@@ -277,7 +277,7 @@ func TestAcceptLoss_OfEverything_IsRefused(t *testing.T) {
 			t.Errorf("accept %v: %v", accept, err)
 		}
 		if _, err := os.Stat(path); err == nil {
-			t.Error("a new log was made")
+			t.Error("a new log was created")
 		}
 	}
 }
@@ -302,7 +302,7 @@ func TestAcceptLoss_OfAnOlderCopy_KeepsAllOfIt(t *testing.T) {
 		t.Errorf("accepted %+v", loss)
 	}
 	if !reflect.DeepEqual(readAll(t, l), kept) {
-		t.Error("not all that was left is there")
+		t.Error("some of the remaining files are missing")
 	}
 	grow(t, l, 10)
 	if err := errors.Join(l.Check(t.Context(), nil), l.Close()); err != nil {

@@ -115,10 +115,10 @@ func scanFrames(from io.Reader) (walScan, error) {
 		case intact:
 			intact, bad, badCommit = false, number, mine == salts && commit
 		case fits && !headerIntact:
-			s.damage = fmt.Errorf("%w: the write-ahead log's header is not what was written, and frame %d behind it is", errDamaged, number)
+			s.damage = fmt.Errorf("%w: the write-ahead log's header is damaged, but frame %d after it is intact", errDamaged, number)
 			return s, nil
 		case fits && (badCommit || commits > 0):
-			s.damage = fmt.Errorf("%w: frame %d of the write-ahead log is not what was written, and frame %d, of a later write, is", errDamaged, bad, number)
+			s.damage = fmt.Errorf("%w: frame %d of the write-ahead log is damaged, but frame %d, of a later write, is intact", errDamaged, bad, number)
 			return s, nil
 		case fits && commit:
 			commits++

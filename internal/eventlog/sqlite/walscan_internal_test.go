@@ -71,7 +71,7 @@ func TestScan_TellsATornEndFromDamage(t *testing.T) {
 		}
 		last := ends[len(ends)-1]
 		if s := scanBytes(t, w.bytes); s.damage != nil || s.frames != last {
-			t.Fatalf("as written: %+v, not %d frames", s, last)
+			t.Fatalf("as written: %+v, want %d frames", s, last)
 		}
 
 		torn := bytes.Clone(w.bytes)

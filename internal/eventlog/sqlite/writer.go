@@ -199,7 +199,7 @@ func (w *writer) repeated(r *request, h head, next uint64) (bool, error) {
 		return false, err
 	}
 	if i != len(r.events) {
-		return false, fmt.Errorf("%w: %s has fewer events than its last revision says", errDamaged, r.stream)
+		return false, fmt.Errorf("%w: %s has fewer events than its last revision implies", errDamaged, r.stream)
 	}
 	r.result = eventlog.Appended{
 		FirstRevision: next, LastRevision: next + uint64(n) - 1, Position: eventlog.Position(position),

@@ -26,7 +26,7 @@ func generate(t testing.TB, kind Kind) string {
 	return key
 }
 
-func TestGeneratedKeysParse(t *testing.T) {
+func TestGenerate_KeysParse(t *testing.T) {
 	shapes := map[Kind]*regexp.Regexp{
 		Secret:      regexp.MustCompile(`^lh_sk_[0-9A-Za-z]{38}$`),
 		Publishable: regexp.MustCompile(`^lh_pk_[0-9A-Za-z]{38}$`),
@@ -54,7 +54,7 @@ func TestGeneratedKeysParse(t *testing.T) {
 
 // The format must fit every key ever issued: the text below was computed by a second implementation
 // (zlib in Python).
-func TestFormatIsFixed(t *testing.T) {
+func TestKey_FormatIsStable(t *testing.T) {
 	key, err := Generate(Secret, bytes.NewReader(make([]byte, randomLength)))
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestParse_SwappedNeighbors_IsMalformed(t *testing.T) {
 	}
 }
 
-func TestMalformed(t *testing.T) {
+func TestParse_Malformed_Refused(t *testing.T) {
 	key := generate(t, Secret)
 	for name, s := range map[string]string{
 		"empty":           "",
@@ -174,7 +174,7 @@ func (c *constant) Read(p []byte) (int, error) {
 // Every character must be equally likely. With 62 classes and a fixed seed the statistic is one number;
 // 120 is past the 99.9th percentile of chi-squared with 61 degrees of freedom (100.9), and a plain
 // byte % 62 gives over 2,000 here.
-func TestCharactersAreUnbiased(t *testing.T) {
+func TestGenerate_CharactersAreUnbiased(t *testing.T) {
 	seed := [32]byte{1}
 	source := mathrand.NewChaCha8(seed)
 	counts := map[byte]int{}

@@ -134,7 +134,7 @@ func TestOpen_InvalidURL_Fails(t *testing.T) {
 	}
 }
 
-func TestContentTypes(t *testing.T) {
+func TestContentType_ByFormat(t *testing.T) {
 	for ext, want := range map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"} {
 		if got, ok := assets.ContentType(ext); got != want || !ok {
 			t.Errorf("%s: %s, %v", ext, got, ok)

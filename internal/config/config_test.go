@@ -16,7 +16,7 @@ func env(pairs ...string) func(string) (string, bool) {
 	return func(k string) (string, bool) { v, ok := m[k]; return v, ok }
 }
 
-func TestDefaultsAreUsable(t *testing.T) {
+func TestLoad_NothingSet_DefaultsAreUsable(t *testing.T) {
 	c, err := Load(env(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestMetricsListen_DefaultsByShape(t *testing.T) {
 	}
 }
 
-func TestOneProcessHasAllRoles(t *testing.T) {
+func TestLoad_NothingSet_HasAllRoles(t *testing.T) {
 	c, err := Load(env(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestLoad_ContradictingSettings_AreReported(t *testing.T) {
 }
 
 // Commands such as restore serve no clients and run before there is a base URL.
-func TestOnlyServeNeedsABaseURL(t *testing.T) {
+func TestCheckServe_SharedLog_NeedsBaseURL(t *testing.T) {
 	without := slices.Clone(distributed)
 	i := slices.Index(without, "LETTERHEAD_BASE_URL")
 	c, err := Load(env(slices.Delete(without, i, i+2)...), nil)

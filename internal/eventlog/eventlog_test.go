@@ -9,7 +9,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-func TestExpected(t *testing.T) {
+func TestExpected_TextAndNextRevision(t *testing.T) {
 	for _, c := range []struct {
 		expected eventlog.Expected
 		text     string
@@ -29,7 +29,7 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-func TestFilterMatch(t *testing.T) {
+func TestFilter_Match(t *testing.T) {
 	for _, c := range []struct {
 		filter eventlog.Filter
 		want   bool
@@ -50,7 +50,7 @@ func TestFilterMatch(t *testing.T) {
 }
 
 // The error names all problems of an event, and the event.
-func TestCheckAppendReportsAll(t *testing.T) {
+func TestCheckAppend_SeveralProblems_ReportsAll(t *testing.T) {
 	good := eventlog.Proposed{ID: uuid.Max, Type: "Counted", Data: []byte(`{}`)}
 	err := eventlog.CheckAppend("account-1", []eventlog.Proposed{good, {SchemaVersion: -1}})
 	if !errors.Is(err, eventlog.ErrInvalid) {

@@ -89,7 +89,7 @@ func take(t testing.TB, m ratelimit.Counters, key ratelimit.Key, units, limit in
 	return d
 }
 
-func TestTheSixtyFirstRequestOfAMinuteIsRefused(t *testing.T) {
+func TestTake_SixtyFirstRequestOfAMinute_Refused(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		c.set(noon.Add(20 * time.Second))
 		for i := int64(1); i <= 60; i++ {
@@ -111,7 +111,7 @@ func TestTheSixtyFirstRequestOfAMinuteIsRefused(t *testing.T) {
 	})
 }
 
-func TestAWindowEndsOnTheWholeMinute(t *testing.T) {
+func TestWindow_EndsOnTheWholeMinute(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		c.set(noon.Add(59*time.Second + 999*time.Millisecond))
 		take(t, m, acme, 1, 1)
@@ -125,7 +125,7 @@ func TestAWindowEndsOnTheWholeMinute(t *testing.T) {
 	})
 }
 
-func TestAHigherLimitCountsAtOnce(t *testing.T) {
+func TestTake_HigherLimit_CountsImmediately(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, _ *clock) {
 		take(t, m, acme, 1, 1)
 		if d := take(t, m, acme, 1, 1); d.Allowed {
@@ -140,7 +140,7 @@ func TestAHigherLimitCountsAtOnce(t *testing.T) {
 	})
 }
 
-func TestUnitsAreTakenWholeOrNotAtAll(t *testing.T) {
+func TestTake_SeveralUnits_AllOrNone(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, _ *clock) {
 		take(t, m, acme, 7, 10)
 		if d := take(t, m, acme, 4, 10); d.Allowed || d.Remaining != 3 {
@@ -152,7 +152,7 @@ func TestUnitsAreTakenWholeOrNotAtAll(t *testing.T) {
 	})
 }
 
-func TestUnitsHandedBackMayBeTakenAgainInTheirWindowOnly(t *testing.T) {
+func TestGive_ReturnedUnits_CountInTheirWindowOnly(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		d := take(t, m, acme, 1, 1)
 		if err := m.Give(t.Context(), acme, 1, d); err != nil {
@@ -180,7 +180,7 @@ func TestUnitsHandedBackMayBeTakenAgainInTheirWindowOnly(t *testing.T) {
 	})
 }
 
-func TestAClockThatStepsBackOpensNoSecondWindow(t *testing.T) {
+func TestTake_ClockStepsBack_OpensNoSecondWindow(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		take(t, m, acme, 1, 1)
 		c.add(-30 * time.Second)
@@ -194,7 +194,7 @@ func TestAClockThatStepsBackOpensNoSecondWindow(t *testing.T) {
 	})
 }
 
-func TestAClockThatWasWrongByYearsDoesNotFreezeAccounts(t *testing.T) {
+func TestTake_ClockWasYearsAhead_CountsAfterCorrection(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		c.set(noon.AddDate(10, 0, 0))
 		take(t, m, acme, 1, 1)
@@ -205,7 +205,7 @@ func TestAClockThatWasWrongByYearsDoesNotFreezeAccounts(t *testing.T) {
 	})
 }
 
-func TestBadCallsTakeNothing(t *testing.T) {
+func TestTake_InvalidCall_TakesNothing(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, _ *clock) {
 		for _, c := range []struct{ units, limit int64 }{{0, 1}, {-1, 1}, {1, -1}} {
 			if _, err := m.Take(t.Context(), acme, c.units, c.limit); !errors.Is(err, ratelimit.ErrInvalid) {
@@ -226,7 +226,7 @@ func TestBadCallsTakeNothing(t *testing.T) {
 	})
 }
 
-func TestCallersAtTheSameTimeGetExactlyTheLimit(t *testing.T) {
+func TestTake_ConcurrentCallers_GetExactlyTheLimit(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, _ *clock) {
 		const callers, each, limit = 16, 500, 777
 		var allowed atomic.Int64
@@ -247,9 +247,9 @@ func TestCallersAtTheSameTimeGetExactlyTheLimit(t *testing.T) {
 	})
 }
 
-// TestCountersAgreeWithAPlainModel drives any sequence of takes, returns and clock moves against a model
+// TestTake_AnySequence_AgreesWithTheModel drives any sequence of takes, returns and clock moves against a model
 // that keeps every window apart.
-func TestCountersAgreeWithAPlainModel(t *testing.T) {
+func TestTake_AnySequence_AgreesWithTheModel(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		round := 0
 		rapid.Check(t, func(t *rapid.T) {

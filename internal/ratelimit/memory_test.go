@@ -20,7 +20,7 @@ func newMemory(t testing.TB, cfg ratelimit.Config) *ratelimit.Memory {
 	return m
 }
 
-func TestWindowsFollowTheClockOfTheProcess(t *testing.T) {
+func TestMemory_Windows_FollowTheProcessClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t, ratelimit.Config{})
 		d := take(t, m, acme, 1, 1)
@@ -31,7 +31,7 @@ func TestWindowsFollowTheClockOfTheProcess(t *testing.T) {
 	})
 }
 
-func TestRetryAfterIsWholeSecondsRoundedUpAndAtLeastOne(t *testing.T) {
+func TestRetryAfter_RoundsUpToWholeSeconds(t *testing.T) {
 	d := ratelimit.Decision{Reset: noon}
 	for _, c := range []struct{ before, want time.Duration }{
 		{40 * time.Second, 40 * time.Second},
@@ -48,7 +48,7 @@ func TestRetryAfterIsWholeSecondsRoundedUpAndAtLeastOne(t *testing.T) {
 	}
 }
 
-func TestKeysOfOldWindowsAreDropped(t *testing.T) {
+func TestMemory_OldWindows_AreDropped(t *testing.T) {
 	c := newClock(noon)
 	m := newMemory(t, ratelimit.Config{Now: c.now})
 	const keys = 20000
@@ -66,7 +66,7 @@ func TestKeysOfOldWindowsAreDropped(t *testing.T) {
 	}
 }
 
-func TestPastTheBoundNewKeysAreRefusedAndKnownOnesGoOn(t *testing.T) {
+func TestMemory_TooManyKeys_RefusesNewOnes(t *testing.T) {
 	m := newMemory(t, ratelimit.Config{Now: newClock(noon).now, MaxKeys: 64})
 	take(t, m, acme, 1, 1000)
 	var refused int
@@ -87,7 +87,7 @@ func TestPastTheBoundNewKeysAreRefusedAndKnownOnesGoOn(t *testing.T) {
 }
 
 // Addresses are anybody's to have many of; accounts are not to suffer for it.
-func TestAFloodOfOneScopeLeavesTheOthersTheirKeys(t *testing.T) {
+func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 	c := newClock(noon)
 	m := newMemory(t, ratelimit.Config{Now: c.now, MaxKeys: 64})
 	flood := func() (refused int) {
@@ -125,7 +125,7 @@ func TestAFloodOfOneScopeLeavesTheOthersTheirKeys(t *testing.T) {
 	}
 }
 
-func TestABoundBelowOneKeyAShardIsRefused(t *testing.T) {
+func TestNew_LessThanOneKeyPerShard_Refused(t *testing.T) {
 	if _, err := ratelimit.NewMemory(ratelimit.Config{MaxKeys: 3}); err == nil {
 		t.Error("it was accepted")
 	}

@@ -26,7 +26,7 @@ func openNode(t *testing.T, cfg sqlstore.Config, c *clock) *ratelimit.Shared {
 	return newShared(t, sqlstoretest.Open(t, cfg), c)
 }
 
-func TestSixtyOneRequestsOverThreeNodesGiveExactlyOneRefusal(t *testing.T) {
+func TestShared_SixtyOneRequestsOverThreeNodes_RefusesOne(t *testing.T) {
 	cfg, _, c := newDatabase(t)
 	nodes := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
 	var refused, failed atomic.Int64
@@ -49,7 +49,7 @@ func TestSixtyOneRequestsOverThreeNodesGiveExactlyOneRefusal(t *testing.T) {
 
 // However the demand is spread over nodes and time, the limit is let through when as many ask, and everybody otherwise:
 // exactly, but for what nodes have taken ahead and not given back yet.
-func TestNodesTogetherLetExactlyTheLimitThrough(t *testing.T) {
+func TestNodes_TogetherAllowExactlyTheLimit(t *testing.T) {
 	cfg, _, c := newDatabase(t)
 	nodes := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
 	round := 0
@@ -246,7 +246,7 @@ func TestBlocks_NobodyAsks_AreGivenBack(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesTakesNothing(t *testing.T) {
+func TestTake_CallerLeaves_TakesNothing(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	direct := openNode(t, cfg, nil)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
@@ -271,7 +271,7 @@ func TestACallerThatLeavesTakesNothing(t *testing.T) {
 	}
 }
 
-func TestWithoutTheDatabaseNothingRuns(t *testing.T) {
+func TestTake_DatabaseAway_Unavailable(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = url
@@ -501,7 +501,7 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 }
 
 // What crash loses is what a crash loses: the tables with the counts are UNLOGGED, the one with the ceilings is not.
-func TestOnlyCeilingsOutliveACrash(t *testing.T) {
+func TestCrashOfTheServer_OnlyCeilingsSurvive(t *testing.T) {
 	_, store, c := newDatabase(t)
 	newShared(t, store, c)
 	for table, want := range map[string]string{"ratelimit_counters": "u", "ratelimit_epoch": "u", "ratelimit_ceilings": "p"} {
@@ -555,7 +555,7 @@ func TestTablesOfTheReleaseBefore_AreTakenOver_AndItsNodesGoOn(t *testing.T) {
 	}
 }
 
-func TestANewInstallationCountsAtOnceAndARestartGoesOn(t *testing.T) {
+func TestShared_NewInstallation_CountsImmediately(t *testing.T) {
 	cfg, _, c := newDatabase(t)
 	take(t, openNode(t, cfg, c), acme, 1, 1)
 	if d := take(t, openNode(t, cfg, c), acme, 1, 1); d.Allowed {
@@ -563,7 +563,7 @@ func TestANewInstallationCountsAtOnceAndARestartGoesOn(t *testing.T) {
 	}
 }
 
-func TestOldCountersAreDeletedAndLivingOnesAreNot(t *testing.T) {
+func TestCleanup_DeletesOnlyOldCounters(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m := newShared(t, store, c)
 	const old = 2500 // more than one statement deletes
@@ -591,7 +591,7 @@ func TestOldCountersAreDeletedAndLivingOnesAreNot(t *testing.T) {
 	}
 }
 
-func TestSharedNeedsASharedDatabase(t *testing.T) {
+func TestNewShared_EmbeddedDatabase_Refused(t *testing.T) {
 	store := sqlstoretest.Open(t, sqlstoretest.SQLite(t))
 	if _, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{}, store); err == nil {
 		t.Error("a file of one process was accepted")
@@ -615,7 +615,7 @@ func (r *fullRegistry) Register(c prometheus.Collector) error {
 }
 
 // A process that tries again after a failure has one registry.
-func TestAFailedStartLeavesNoMetricsBehind(t *testing.T) {
+func TestNewShared_Fails_UnregistersMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	cfg := sqlstoretest.Postgres(t)
 	dead := sqlstoretest.Open(t, cfg)

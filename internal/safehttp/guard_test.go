@@ -30,7 +30,7 @@ var refusedAddrs = []string{
 
 var allowedAddrs = []string{"93.184.216.34", "1.1.1.1", "172.32.0.1", "100.128.0.1", "192.0.1.1", "198.20.0.1", "2606:4700:4700::1111", "2a0e:8f02::1"}
 
-func TestResolvedAddresses(t *testing.T) {
+func TestFetch_PrivateResolvedAddress_Blocked(t *testing.T) {
 	for _, addr := range refusedAddrs {
 		t.Run(addr, func(t *testing.T) {
 			n := newInternet(t)
@@ -102,7 +102,7 @@ func TestResolve_MixedAddresses_UsesPublicOnly(t *testing.T) {
 	}
 }
 
-func TestRebinding(t *testing.T) {
+func TestFetch_DNSRebinding_Blocked(t *testing.T) {
 	n := newInternet(t)
 	n.names["rebind.example"] = func(asked int) ([]netip.Addr, error) {
 		if asked == 1 {
@@ -139,7 +139,7 @@ var badTargets = []string{
 	"http://" + strings.Repeat("a", 64) + ".com/", "http://" + strings.Repeat("a.", 130) + "com/", "http://example.com/" + strings.Repeat("a", 9000),
 }
 
-func TestBadTargetsDirectly(t *testing.T) {
+func TestFetch_BadTarget_Blocked(t *testing.T) {
 	n := newInternet(t)
 	c := n.client(nil)
 	for _, u := range badTargets {
@@ -157,10 +157,10 @@ func TestBadTargetsDirectly(t *testing.T) {
 	}
 }
 
-func TestBadTargetsByRedirect(t *testing.T) {
+func TestRedirect_BadTarget_Blocked(t *testing.T) {
 	for _, target := range badTargets {
 		if strings.ContainsAny(target, "\r\n\x00\x01\x7f") || len(target) > 8500 {
-			continue // cannot be sent as a header; TestMalformedRedirects sends such bytes directly
+			continue // cannot be sent as a header; TestRedirect_Malformed_Fails sends such bytes directly
 		}
 		n := newInternet(t)
 		n.site("start.example", redirectTo(target))
@@ -174,7 +174,7 @@ func TestBadTargetsByRedirect(t *testing.T) {
 	}
 }
 
-func TestRedirectsToNamesOfPrivateAddresses(t *testing.T) {
+func TestRedirect_NameOfPrivateAddress_Blocked(t *testing.T) {
 	for _, addr := range refusedAddrs {
 		for _, target := range []string{"http://inner.example/", "//inner.example/x", "https://inner.example/"} {
 			n := newInternet(t)
@@ -188,7 +188,7 @@ func TestRedirectsToNamesOfPrivateAddresses(t *testing.T) {
 	}
 }
 
-func TestMalformedRedirects(t *testing.T) {
+func TestRedirect_Malformed_Fails(t *testing.T) {
 	for location, want := range map[string]error{
 		"http://good.example/\x01":          safehttp.ErrMalformed, // not a valid header
 		"http://good.example/\x00x":         safehttp.ErrMalformed,
@@ -222,7 +222,7 @@ func TestDeniedNetworks(t *testing.T) {
 	get(t, c, "http://own6.example/", safehttp.ErrBlockedAddress)
 }
 
-func TestUnknownOwnAddressesFailClosed(t *testing.T) {
+func TestSocketGuard_OwnAddressesUnknown_FailsClosed(t *testing.T) {
 	n := newInternet(t)
 	n.site("good.example", text("hi"))
 	c := n.client(func(cfg *safehttp.Config) {
@@ -231,7 +231,7 @@ func TestUnknownOwnAddressesFailClosed(t *testing.T) {
 	get(t, c, "http://good.example/", safehttp.ErrBlockedAddress)
 }
 
-func TestCheckURLForms(t *testing.T) {
+func TestCheckURL_Normalizes(t *testing.T) {
 	for in, want := range map[string]string{
 		"http://Example.COM":                     "http://example.com/",
 		" https://example.com./a?b#c ":           "https://example.com/a?b",

@@ -26,7 +26,7 @@ import (
 	"letterhead/internal/safehttp"
 )
 
-func TestPlainAnswer(t *testing.T) {
+func TestGet_PlainAnswer(t *testing.T) {
 	n := newInternet(t)
 	var seen *http.Request
 	n.site("good.example", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -151,7 +151,7 @@ func TestRedirect_WithoutTarget_IsResponse(t *testing.T) {
 	}
 }
 
-func TestRedirectLimits(t *testing.T) {
+func TestRedirect_TooMany_Fails(t *testing.T) {
 	for name, target := range map[string]func(*http.Request) string{
 		"loop":                    func(*http.Request) string { return "/" },
 		"circle":                  func(r *http.Request) string { return map[bool]string{true: "/b", false: "/a"}[r.URL.Path == "/a"] },
@@ -308,8 +308,8 @@ func TestBinaryGzip_IsUnchanged(t *testing.T) {
 	}
 }
 
-// TestBombs serves endless bodies and measures the memory used.
-func TestBombs(t *testing.T) {
+// TestBody_DecompressionBomb_EndsAtLimit serves endless bodies and measures the memory used.
+func TestBody_DecompressionBomb_EndsAtLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		header string
 		body   func(io.Writer)
@@ -366,7 +366,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestBodyAtItsLimit(t *testing.T) {
+func TestBody_AtItsLimit_IsComplete(t *testing.T) {
 	n := newInternet(t)
 	n.site("good.example", text(strings.Repeat("x", 1000)))
 	c := n.client(nil)
@@ -382,7 +382,7 @@ func TestBodyAtItsLimit(t *testing.T) {
 	}
 }
 
-func TestHugeHeader(t *testing.T) {
+func TestHeader_Huge_Fails(t *testing.T) {
 	n := newInternet(t)
 	n.name("header.example", public)
 	n.serve(public+":80", read(func(conn net.Conn) {

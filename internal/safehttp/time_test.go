@@ -33,7 +33,7 @@ func drip(conn net.Conn, text string) {
 // silence reads until the other side disconnects.
 func silence(conn net.Conn) { io.Copy(io.Discard, conn) }
 
-func TestTimeouts(t *testing.T) {
+func TestTimeouts_EndEveryPhase(t *testing.T) {
 	hang := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -95,7 +95,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-func TestDeadlineOfTheCaller(t *testing.T) {
+func TestDeadline_OfTheCaller_EndsTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInternet(t)
 		n.pipes = true
@@ -115,8 +115,8 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	})
 }
 
-// TestSlowRedirects: the time limit is for all hops together.
-func TestSlowRedirects(t *testing.T) {
+// TestRedirects_Slow_ShareOneDeadline: the time limit is for all hops together.
+func TestRedirects_Slow_ShareOneDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInternet(t)
 		n.pipes = true
@@ -157,8 +157,8 @@ func TestDial_SlowAddress_DoesNotBlockNext(t *testing.T) {
 	})
 }
 
-// TestConnectionsPerHost: five slow fetches of one host use four connections.
-func TestConnectionsPerHost(t *testing.T) {
+// TestConnections_PerHost_AreBounded: five slow fetches of one host use four connections.
+func TestConnections_PerHost_AreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInternet(t)
 		n.pipes = true

@@ -14,7 +14,7 @@ import (
 	"letterhead/workers/backup"
 )
 
-func TestRoundTripEmbedded(t *testing.T) {
+func TestRoundTrip_Embedded(t *testing.T) {
 	from, to, folder := embedded(t), embedded(t), filepath.Join(t.TempDir(), "new", "backup")
 	small(t, from)
 	events := len(all(t, from.log))
@@ -33,7 +33,7 @@ func TestRoundTripEmbedded(t *testing.T) {
 	}
 }
 
-func TestRoundTripThroughEventStoreDB(t *testing.T) {
+func TestRoundTrip_ThroughEventStoreDB(t *testing.T) {
 	from := embedded(t)
 	small(t, from)
 	first, second := t.TempDir(), t.TempDir()
@@ -49,7 +49,7 @@ func TestRoundTripThroughEventStoreDB(t *testing.T) {
 	same(t, back, there)
 }
 
-func TestMigrate(t *testing.T) {
+func TestMigrate_CopiesEverything(t *testing.T) {
 	from := embedded(t)
 	w := small(t, from)
 	_, log := eventStore(t)
@@ -135,7 +135,7 @@ func TestEventsOfOneStream_ShareAnAppend(t *testing.T) {
 }
 
 // One page of the backup is more than one import may be, in events and in bytes.
-func TestImportsKeepTheirLimits(t *testing.T) {
+func TestImport_KeepsLimits(t *testing.T) {
 	from, to, folder := embedded(t), embedded(t), t.TempDir()
 	w := newWriter(t, from)
 	for i := range 6 {

@@ -87,7 +87,7 @@ func brandEvents(t testing.TB, to Source, from, n int) {
 }
 
 // A run that ends after any of its writes leaves the old backup whole, and the next run makes the new one.
-func TestARunMayEndAfterAnyWrite(t *testing.T) {
+func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 	from := internalSource(t)
 	brandEvents(t, from, 0, 8)
 	if err := from.Names.Put(t.Context(), []Name{{"1", "One"}}); err != nil {
@@ -216,7 +216,7 @@ func event(i int) eventlog.Recorded {
 	}}
 }
 
-func TestSegmentsReadBack(t *testing.T) {
+func TestSegment_ReadsBack(t *testing.T) {
 	b := newBuilder(3, 9, 1<<10)
 	var want []eventlog.Recorded
 	for i := range 5 {

@@ -51,7 +51,7 @@ func restoreChild(from, into string) error {
 	return errors.Join(err, log.Close())
 }
 
-func TestAKilledRestoreGoesOn(t *testing.T) {
+func TestRestore_Killed_Continues(t *testing.T) {
 	const kills = 12
 	from, folder, into := embedded(t), t.TempDir(), t.TempDir()
 	fill(t, from, 240)

@@ -115,7 +115,7 @@ func prefix(t *testing.T, copied, log []eventlog.Recorded) {
 	equal(t, copied, log[:len(copied)])
 }
 
-func TestBackupWhile64ClientsCharge(t *testing.T) {
+func TestBackup_While64ClientsCharge_IsConsistent(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	service := live(t, from)
@@ -154,7 +154,7 @@ func TestBackupWhile64ClientsCharge(t *testing.T) {
 	}
 }
 
-func TestAFirstPassOfAMigrationWhile64ClientsCharge(t *testing.T) {
+func TestMigrate_FirstPassWhile64ClientsCharge_CanBeFinished(t *testing.T) {
 	from := embedded(t)
 	service := live(t, from)
 	_, log := eventStore(t)
@@ -178,7 +178,7 @@ func TestAFirstPassOfAMigrationWhile64ClientsCharge(t *testing.T) {
 }
 
 // A final pass must not call a copy whole while the source goes on.
-func TestAFinalPassWantsTheSourceToStandStill(t *testing.T) {
+func TestMigrate_FinalPassOfChangingSource_Fails(t *testing.T) {
 	from, to := embedded(t), embedded(t)
 	w := small(t, from)
 	cfg := tiny()
@@ -194,7 +194,7 @@ func TestAFinalPassWantsTheSourceToStandStill(t *testing.T) {
 	}
 }
 
-func TestBackupInABucket(t *testing.T) {
+func TestBackup_Bucket_RoundTrip(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -260,7 +260,7 @@ func schema(t *testing.T, server string) string {
 }
 
 // The disaster drill: the embedded shape's backup becomes the distributed shape, and the other way round.
-func TestRoundTripThroughEventStoreDBAndPostgres(t *testing.T) {
+func TestRoundTrip_ThroughEventStoreDBAndPostgres(t *testing.T) {
 	server := testservices.Postgres(t)
 	from, first, second := embedded(t), t.TempDir(), t.TempDir()
 	w := small(t, from)
@@ -324,7 +324,7 @@ func fewChecks(t *testing.T, n int) {
 }
 
 // For any history the copy is the source but for positions.
-func TestAnyHistoryComesBack(t *testing.T) {
+func TestRestore_AnyHistory_ComesBack(t *testing.T) {
 	fewChecks(t, 25)
 	text := rapid.StringN(0, 40, 120)
 	rapid.Check(t, func(r *rapid.T) {

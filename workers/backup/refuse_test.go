@@ -67,7 +67,7 @@ func untouched(t *testing.T, s side) {
 	}
 }
 
-func TestDamageIsFoundBeforeAnythingIsWritten(t *testing.T) {
+func TestRestore_DamagedBackup_WritesNothing(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, folder)
@@ -148,7 +148,7 @@ func TestDamageIsFoundBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
-func TestTargetsThatHoldOtherThingsAreRefused(t *testing.T) {
+func TestRestore_TargetNotEmpty_Refused(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, folder)
@@ -210,7 +210,7 @@ func TestTargetsThatHoldOtherThingsAreRefused(t *testing.T) {
 	})
 }
 
-func TestABackupIsOfOneLog(t *testing.T) {
+func TestBackup_AnotherLog_Refused(t *testing.T) {
 	one, two, folder := embedded(t), embedded(t), t.TempDir()
 	small(t, one)
 	w := newWriter(t, two)
@@ -229,7 +229,7 @@ func TestABackupIsOfOneLog(t *testing.T) {
 	}
 }
 
-func TestAFolderOfOtherThingsIsLeftAlone(t *testing.T) {
+func TestBackup_FolderOfOtherFiles_Refused(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	if err := os.WriteFile(filepath.Join(folder, "thesis.txt"), []byte("x"), 0o600); err != nil {
@@ -258,7 +258,7 @@ func (b busy) ReadAll(ctx context.Context, after eventlog.Position, f eventlog.F
 	return b.Log.ReadAll(ctx, after, f, limit)
 }
 
-func TestTwoBackupsIntoOneFolderDoNotMix(t *testing.T) {
+func TestBackup_TwoIntoOneFolder_OneFails(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	var second error
@@ -289,7 +289,7 @@ func (i *intruder) Append(ctx context.Context, stream string, expected eventlog.
 	return i.Log.Append(ctx, stream, expected, events)
 }
 
-func TestSomebodyElseWritingToTheTargetIsNoticed(t *testing.T) {
+func TestRestore_OtherWriterInTarget_Fails(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, folder)
@@ -310,7 +310,7 @@ func TestSomebodyElseWritingToTheTargetIsNoticed(t *testing.T) {
 	}
 }
 
-func TestABrokenChainIsTold(t *testing.T) {
+func TestRestore_BrokenChain_IsReported(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	w := small(t, from)
 	forged := w.event("account-a1", "CreditsCharged", 1, []byte(`{"credits":1}`))
@@ -328,7 +328,7 @@ func TestABrokenChainIsTold(t *testing.T) {
 	}
 }
 
-func TestALogOfANewerReleaseIsNotBackedUpByHalf(t *testing.T) {
+func TestBackup_LogOfNewerRelease_Refused(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	w := small(t, from)
 	w.append("brand-new.com", w.event("brand-new.com", "CrawlSucceeded", 1000, []byte(`{}`)))
@@ -340,7 +340,7 @@ func TestALogOfANewerReleaseIsNotBackedUpByHalf(t *testing.T) {
 	}
 }
 
-func TestConfigurationsAreChecked(t *testing.T) {
+func TestConfig_Invalid_Refused(t *testing.T) {
 	bad := backup.Config{SegmentBytes: 7, RetryAfter: -1}
 	err := bad.Validate()
 	for _, want := range []string{"SegmentBytes", "RetryAfter"} {

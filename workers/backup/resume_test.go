@@ -83,7 +83,7 @@ func (m mortalNames) Put(ctx context.Context, names []backup.Name) error {
 	return m.Names.Put(ctx, names)
 }
 
-func TestAnInterruptedRestoreGoesOn(t *testing.T) {
+func TestRestore_Interrupted_Continues(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	fill(t, from, 8)
 	run(t, tiny(), from, folder)
@@ -126,7 +126,7 @@ func freshFolder(t *testing.T, r *rapid.T) string {
 	return folder
 }
 
-func TestAnInterruptedMigrationGoesOn(t *testing.T) {
+func TestMigrate_Interrupted_Continues(t *testing.T) {
 	from := embedded(t)
 	w := fill(t, from, 8)
 	rapid.Check(t, func(r *rapid.T) {
@@ -166,7 +166,7 @@ func (e *ended) ReadAll(ctx context.Context, after eventlog.Position, f eventlog
 	return e.Log.ReadAll(ctx, after, f, min(limit, 20))
 }
 
-func TestAnInterruptedBackupGoesOn(t *testing.T) {
+func TestBackup_Interrupted_Continues(t *testing.T) {
 	from := embedded(t)
 	small(t, from)
 	whole := t.TempDir()
@@ -197,7 +197,7 @@ func TestAnInterruptedBackupGoesOn(t *testing.T) {
 	}
 }
 
-func TestASecondBackupAddsWhatIsNew(t *testing.T) {
+func TestBackup_Again_AddsNewEvents(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	w := small(t, from)
 	first := run(t, tiny(), from, folder)
@@ -238,7 +238,7 @@ func TestASecondBackupAddsWhatIsNew(t *testing.T) {
 	same(t, standby, from)
 }
 
-func TestAnErasedNameLeavesTheNextBackup(t *testing.T) {
+func TestBackup_ErasedName_IsRemoved(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, folder)
@@ -266,7 +266,7 @@ func TestAnErasedNameLeavesTheNextBackup(t *testing.T) {
 	}
 }
 
-func TestNamesCanBeLeftOut(t *testing.T) {
+func TestBackup_WithoutNames_OmitsThem(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, folder)
@@ -289,7 +289,7 @@ func TestNamesCanBeLeftOut(t *testing.T) {
 	}
 }
 
-func TestPicturesThatAreGoneDoNotStopABackup(t *testing.T) {
+func TestBackup_MissingImages_Continues(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	w := newWriter(t, from)
 	kept := w.brand("kept.com", "<svg>kept</svg>")
@@ -326,7 +326,7 @@ func TestPicturesThatAreGoneDoNotStopABackup(t *testing.T) {
 	}
 }
 
-func TestOnlyTheOwnerMayReadABackup(t *testing.T) {
+func TestBackup_OnlyOwnerMayRead(t *testing.T) {
 	from, folder := embedded(t), filepath.Join(t.TempDir(), "backup")
 	small(t, from)
 	run(t, tiny(), from, folder)
@@ -367,7 +367,7 @@ func (d *doubtful) Import(ctx context.Context, runs []eventlog.Run) error {
 	return d.Importer.Import(ctx, runs)
 }
 
-func TestImportsWhoseOutcomeIsNotKnownAreRepeated(t *testing.T) {
+func TestRestore_AmbiguousImport_IsRepeated(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, folder)
@@ -385,7 +385,7 @@ func TestImportsWhoseOutcomeIsNotKnownAreRepeated(t *testing.T) {
 }
 
 // Every fault of the stand-in on the way, and the copy is the same.
-func TestMigrationThroughFaults(t *testing.T) {
+func TestMigrate_FaultyStore_CopiesEverything(t *testing.T) {
 	from := embedded(t)
 	small(t, from)
 	server, log := eventStore(t)
@@ -405,7 +405,7 @@ func TestMigrationThroughFaults(t *testing.T) {
 	equal(t, byStream(all(t, log)), byStream(want))
 }
 
-func TestInterruptionsEndTheWork(t *testing.T) {
+func TestInterruption_EndsTheWork(t *testing.T) {
 	from, folder, finished := embedded(t), t.TempDir(), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, finished)
@@ -446,7 +446,7 @@ func (a *away) ReadAll(ctx context.Context, after eventlog.Position, f eventlog.
 	return a.Log.ReadAll(ctx, after, f, limit)
 }
 
-func TestAStoreThatIsAwayIsAskedAgain(t *testing.T) {
+func TestStoreAway_IsRetried(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	source := from.source()
@@ -469,7 +469,7 @@ func TestAStoreThatIsAwayIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestProgressComesToItsEnd(t *testing.T) {
+func TestProgress_ReachesItsEnd(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	last := map[backup.Stage]backup.Progress{}

@@ -13,7 +13,7 @@ import (
 
 // Accounts with long streams have a snapshot of their last event after a restore and after a migration, so that
 // their first request need not wait until the stream is folded.
-func TestSnapshotsAreLeftForLongStreams(t *testing.T) {
+func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	w := newWriter(t, from)
 	w.charge("long", 400)

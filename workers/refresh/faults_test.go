@@ -14,7 +14,7 @@ import (
 	"letterhead/workers/refresh"
 )
 
-func TestWhatCannotBeReadIsSkipped(t *testing.T) {
+func TestUnreadableEvent_IsSkipped(t *testing.T) {
 	long := strings.Repeat("a", eventlog.MaxStreamName) + ".com" // too long for a stream name
 	for name, c := range map[string]struct {
 		broken func(w *world)
@@ -47,7 +47,7 @@ func TestWhatCannotBeReadIsSkipped(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsRefusedForGoodIsSkipped(t *testing.T) {
+func TestRequestRefusedForGood_IsSkipped(t *testing.T) {
 	w := newWorld(t)
 	w.imported("odd.com", "fine.com")
 	w.fail = func(domain string) error {
@@ -63,7 +63,7 @@ func TestARequestThatIsRefusedForGoodIsSkipped(t *testing.T) {
 	}
 }
 
-func TestAChargeOfANewerReleaseEndsTheRefresher(t *testing.T) {
+func TestChargeOfNewerRelease_EndsTheRefresher(t *testing.T) {
 	w := newWorld(t)
 	w.raw("account-a", eventschemas.CreditsCharged{}, 1000, `{}`)
 	r, err := refresh.New(refresh.Config{}, w.log, w, w, w)
@@ -75,7 +75,7 @@ func TestAChargeOfANewerReleaseEndsTheRefresher(t *testing.T) {
 	}
 }
 
-func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
+func TestCheckpointPastTheLog_BeginsAtHead(t *testing.T) {
 	w, output := newWorld(t), testwait.NewLines()
 	if err := w.positions.Save(t.Context(), checkpoint, 1<<40); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 	}
 }
 
-func TestAFailedSaveHoldsUpNothing(t *testing.T) {
+func TestSaveFails_RefresherContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, output := newWorld(t), testwait.NewLines()
 		w.unsaved = errors.New("disk is full")

@@ -30,7 +30,7 @@ func (w *world) exactly(n int, when string) []asked {
 	return got
 }
 
-func TestCrawlsThatAreOpenAreBounded(t *testing.T) {
+func TestOpenCrawls_AreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var all []string
@@ -62,7 +62,7 @@ func TestCrawlsThatAreOpenAreBounded(t *testing.T) {
 	})
 }
 
-func TestByDefaultAsManyAreOpenAsThereAreWorkers(t *testing.T) {
+func TestOpenCrawls_ByDefault_AsManyAsWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		all := []string{"a.com", "b.com", "c.com", "d.com", "e.com", "f.com"}
@@ -75,7 +75,7 @@ func TestByDefaultAsManyAreOpenAsThereAreWorkers(t *testing.T) {
 	})
 }
 
-func TestABrandThatWasCrawledWhileItWaitedIsLeftAlone(t *testing.T) {
+func TestBrandCrawledMeanwhile_IsNotRequested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.imported("first.com", "waits.com", "last.com")

@@ -228,7 +228,7 @@ func (w *world) next() asked {
 	return testwait.Receive(w.t, w.requested, "a crawl to be requested")
 }
 
-func TestOnlyImportedBrandsThatSomebodyLookedUpAreCrawled(t *testing.T) {
+func TestImportedBrands_OnlyLookedUpOnesAreCrawled(t *testing.T) {
 	w := newWorld(t)
 	w.imported("wanted.com", "unwanted.com", "withdrawn.com", "crawled.com", "running.com", "marker.com")
 	if err := w.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: who, Domain: "withdrawn.com", Reason: "owner"}); err != nil {
@@ -247,7 +247,7 @@ func TestOnlyImportedBrandsThatSomebodyLookedUpAreCrawled(t *testing.T) {
 	}
 }
 
-func TestARestartDoesNotBeginAnew(t *testing.T) {
+func TestRestart_ContinuesAtItsCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	w.imported("one.com", "marker.com", "two.com")
 	w.charge("one.com", "marker.com")
@@ -266,7 +266,7 @@ func TestARestartDoesNotBeginAnew(t *testing.T) {
 	}
 }
 
-func TestAFaultIsTriedAgain(t *testing.T) {
+func TestFault_IsRetried(t *testing.T) {
 	w := newWorld(t)
 	w.imported("acme.com")
 	failures := 2
@@ -284,7 +284,7 @@ func TestAFaultIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestARefusalIsNoFault(t *testing.T) {
+func TestRefusal_IsNotRetried(t *testing.T) {
 	w := newWorld(t)
 	w.imported("refused.com", "next.com")
 	w.fail = func(domain string) error {
@@ -300,7 +300,7 @@ func TestARefusalIsNoFault(t *testing.T) {
 	}
 }
 
-func TestOffDoesNothing(t *testing.T) {
+func TestOff_DoesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.imported("acme.com")
 	w.charge("acme.com")
@@ -320,7 +320,7 @@ func TestOffDoesNothing(t *testing.T) {
 	}
 }
 
-func TestAClosedLogEndsTheRefresher(t *testing.T) {
+func TestClosedLog_EndsTheRefresher(t *testing.T) {
 	w := newWorld(t)
 	r, err := refresh.New(refresh.Config{}, w.log, w.positions, w, w)
 	if err != nil {
@@ -334,7 +334,7 @@ func TestAClosedLogEndsTheRefresher(t *testing.T) {
 	}
 }
 
-func TestConfigurationIsChecked(t *testing.T) {
+func TestNew_InvalidConfig_Refused(t *testing.T) {
 	w := newWorld(t)
 	_, err := refresh.New(refresh.Config{Every: -1, Allowed: time.Millisecond, MaxOutstanding: -1, Poll: -1}, w.log, w.positions, w, w)
 	for _, field := range []string{"Every", "Allowed", "MaxOutstanding", "Poll"} {

@@ -41,7 +41,7 @@ func (w *world) finds(domain, crawlID string, complete bool) {
 	}
 }
 
-func TestRecordsAreCrawledAgainWhenTheyAreDue(t *testing.T) {
+func TestSchedule_DueRecords_AreCrawled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.crawled(true, "ready.com")
@@ -65,7 +65,7 @@ func TestRecordsAreCrawledAgainWhenTheyAreDue(t *testing.T) {
 	})
 }
 
-func TestAFailureOfTheScheduleIsTriedAgainLater(t *testing.T) {
+func TestSchedule_CrawlFails_IsRetriedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.crawled(true, "acme.com")
@@ -80,7 +80,7 @@ func TestAFailureOfTheScheduleIsTriedAgainLater(t *testing.T) {
 	})
 }
 
-func TestABacklogIsWorkedOffAtTheRate(t *testing.T) {
+func TestSchedule_Backlog_IsCrawledAtTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 30 {
@@ -96,7 +96,7 @@ func TestABacklogIsWorkedOffAtTheRate(t *testing.T) {
 	})
 }
 
-func TestBothKindsShareTheRoom(t *testing.T) {
+func TestOpenCrawls_BothKindsShareTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.crawled(false, "old1.com", "old2.com", "old3.com")
@@ -113,7 +113,7 @@ func TestBothKindsShareTheRoom(t *testing.T) {
 	})
 }
 
-func TestAScheduleThatCannotBeReadIsTriedAgain(t *testing.T) {
+func TestSchedule_Unreadable_IsRetried(t *testing.T) {
 	for _, fault := range []error{errors.New("disk on fire"), projections.ErrNotReady} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -131,7 +131,7 @@ func TestAScheduleThatCannotBeReadIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestABrandOfTheScheduleThatCannotBeReadIsSkipped(t *testing.T) {
+func TestSchedule_UnreadableBrand_IsSkipped(t *testing.T) {
 	w := newWorld(t)
 	w.crawled(false, "bad.com", "good.com")
 	w.kept = nil
@@ -165,7 +165,7 @@ func (l listed) Due(_ context.Context, now time.Time, after brands.Due, _ int) (
 }
 
 // The whole path: events, the read model's list, the request.
-func TestTheReadModelIsTheSchedule(t *testing.T) {
+func TestSchedule_ReadModel_DeliversDueBrands(t *testing.T) {
 	w := newWorld(t)
 	w.crawled(false, "acme.com")
 	e := projectionstest.Open(t)

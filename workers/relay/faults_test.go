@@ -47,7 +47,7 @@ func (f *flaky) Reset(ctx context.Context, name string, p eventlog.Position) err
 	return f.Checkpoints.Reset(ctx, name, p)
 }
 
-func TestAFailingBrokerStopsNothingForGood(t *testing.T) {
+func TestBrokerFails_RelayContinues(t *testing.T) {
 	log, to := openLog(t), newTap(t)
 	all := domains("d", 40)
 	request(t, log, brand.LaneLive, all...)
@@ -69,7 +69,7 @@ func TestAFailingBrokerStopsNothingForGood(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSavedIsNotRepeated(t *testing.T) {
+func TestSaveFails_MessagesAreNotRepeated(t *testing.T) {
 	log, to, full := openLog(t), newTap(t), true
 	positions := &flaky{Checkpoints: newPositions(t), fail: func() bool { return full }}
 	output := testwait.NewLines()
@@ -106,7 +106,7 @@ func TestWhatCannotBeSavedIsNotRepeated(t *testing.T) {
 }
 
 // A client that looks up a brand waits some seconds for its crawl.
-func TestLiveWorkIsTriedAgainSoon(t *testing.T) {
+func TestLiveTopic_BrokerFails_RetriesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, to := openLog(t), newTap(t)
 		var mu sync.Mutex
@@ -158,7 +158,7 @@ func TestLiveWorkIsTriedAgainSoon(t *testing.T) {
 	})
 }
 
-func TestADamagedRequestIsSkipped(t *testing.T) {
+func TestDamagedRequest_IsSkipped(t *testing.T) {
 	log, to := openLog(t), newTap(t)
 	request(t, log, brand.LaneLive, "first.com")
 	raw(t, log, "bad.com", 1, `{"crawl_id":7}`)
@@ -193,7 +193,7 @@ func total(t *testing.T, registry *prometheus.Registry, name string) (sum float6
 	return sum
 }
 
-func TestARequestOfANewerReleaseEndsTheRelay(t *testing.T) {
+func TestRequestOfNewerRelease_EndsTheRelay(t *testing.T) {
 	log, to, positions := openLog(t), newTap(t), newPositions(t)
 	request(t, log, brand.LaneLive, "first.com")
 	before, err := log.Head(t.Context())
@@ -216,7 +216,7 @@ func TestARequestOfANewerReleaseEndsTheRelay(t *testing.T) {
 	}
 }
 
-func TestWhatFailsForNowIsNotPassedOver(t *testing.T) {
+func TestTemporaryFailure_IsNotSkipped(t *testing.T) {
 	log, to := openLog(t), newTap(t)
 	request(t, log, brand.LaneLive, "first.com", "second.com", "third.com")
 	broken := make(chan struct{})
@@ -242,7 +242,7 @@ func TestWhatFailsForNowIsNotPassedOver(t *testing.T) {
 	}
 }
 
-func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
+func TestCheckpointPastTheLog_BeginsAtHead(t *testing.T) {
 	log, to, positions := openLog(t), newTap(t), newPositions(t)
 	for _, topic := range relay.CrawlTopics() {
 		if err := positions.Save(t.Context(), topic.Checkpoint(), 1<<40); err != nil {
@@ -260,7 +260,7 @@ func TestACheckpointPastTheLogBeginsAtItsHead(t *testing.T) {
 }
 
 // The new log is shorter, so Save would have no effect for a long time.
-func TestACheckpointPastTheLogIsPutBackForTheNextLeader(t *testing.T) {
+func TestCheckpointPastTheLog_IsResetForTheNextLeader(t *testing.T) {
 	log, positions, topic := openLog(t), newPositions(t), relay.CrawlTopics()[0]
 	if err := positions.Save(t.Context(), topic.Checkpoint(), 1<<40); err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func TestACheckpointPastTheLogIsPutBackForTheNextLeader(t *testing.T) {
 	}
 }
 
-func TestNothingIsPassedOverWhileTheCheckpointCannotBePutBack(t *testing.T) {
+func TestCheckpointPastTheLog_ResetFails_SkipsNothing(t *testing.T) {
 	log, to := openLog(t), newTap(t)
 	topics := relay.CrawlTopics()[:1]
 	saved := newPositions(t)
@@ -315,7 +315,7 @@ func TestNothingIsPassedOverWhileTheCheckpointCannotBePutBack(t *testing.T) {
 	}
 }
 
-func TestAClosedBrokerEndsTheRelay(t *testing.T) {
+func TestClosedBroker_EndsTheRelay(t *testing.T) {
 	log, to := openLog(t), newBus(t)
 	to.Close()
 	ended, _ := start(t, log, to, newPositions(t), relay.Config{})
@@ -325,7 +325,7 @@ func TestAClosedBrokerEndsTheRelay(t *testing.T) {
 	}
 }
 
-func TestAClosedLogEndsTheRelay(t *testing.T) {
+func TestClosedLog_EndsTheRelay(t *testing.T) {
 	log := openLog(t)
 	ended, _ := start(t, log, newTap(t), newPositions(t), relay.Config{})
 	if err := log.Close(); err != nil {

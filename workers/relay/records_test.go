@@ -210,7 +210,7 @@ func verify(t *testing.T, log eventlog.Log, checkpoint eventlog.Position, topic 
 	return found, faults
 }
 
-func TestVerifyFindsWhatIsWrong(t *testing.T) {
+func TestVerify_DifferentTopic_ReportsFaults(t *testing.T) {
 	log := openLog(t)
 	for _, id := range []string{"a", "b", "c"} {
 		account(t, log, id, 70) // more than one word of bits
@@ -280,7 +280,7 @@ func sound99(t *testing.T, topic []broker.Message) eventlog.Position {
 	return r.Position
 }
 
-func TestVerifyFindsABrokenChain(t *testing.T) {
+func TestVerify_BrokenChain_IsReported(t *testing.T) {
 	log := openLog(t)
 	account(t, log, "a", 3)
 	_, err := log.Append(t.Context(), "account-a", eventlog.Exact(2), []eventlog.Proposed{{
@@ -295,7 +295,7 @@ func TestVerifyFindsABrokenChain(t *testing.T) {
 }
 
 // Events that are appended and copied while the topic is read are not faults.
-func TestVerifyRunsWhileTheRelayWorks(t *testing.T) {
+func TestVerify_RelayRuns_NoFaults(t *testing.T) {
 	log, to := openLog(t), newShelf()
 	account(t, log, "a", 10)
 	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})

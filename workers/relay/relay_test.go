@@ -44,7 +44,7 @@ func TestTopics_GetTheirRequestsInOrder(t *testing.T) {
 }
 
 // The domain in a request's body must not decide whether the broker accepts the message.
-func TestAMessageIsKeyedByItsStream(t *testing.T) {
+func TestMessage_IsKeyedByItsStream(t *testing.T) {
 	log, to := openLog(t), newTap(t)
 	raw(t, log, "acme.com", 1, `{"crawl_id":"c1","domain":"","cause":"lookup","lane":"live","allowed_ms":1000}`)
 	run(t, log, to, newPositions(t), relay.Config{})
@@ -79,7 +79,7 @@ func TestLiveTopic_BlockedRefreshTopic_Flows(t *testing.T) {
 	}
 }
 
-func TestARestartGoesOnWithoutAGap(t *testing.T) {
+func TestRestart_ContinuesWithoutGap(t *testing.T) {
 	log, positions := openLog(t), newPositions(t)
 	all := domains("d", 60)
 	request(t, log, brand.LaneLive, all[:20]...)
@@ -96,7 +96,7 @@ func TestARestartGoesOnWithoutAGap(t *testing.T) {
 }
 
 // Runs that are interrupted in the middle of a batch, half of whose saves fail, lose nothing.
-func TestRunsCutOffAnywhereLoseNothing(t *testing.T) {
+func TestRun_CutOffAnywhere_LosesNothing(t *testing.T) {
 	for range 8 {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { cutOff(t, rand.New(rand.NewPCG(seed, 0))) })
@@ -155,7 +155,7 @@ func cutOff(t *testing.T, random *rand.Rand) {
 	}
 }
 
-func TestConfigurationIsChecked(t *testing.T) {
+func TestNew_InvalidConfig_Refused(t *testing.T) {
 	topics := []relay.Topic{{Name: "x", MaxRetryAfter: -1}}
 	_, err := relay.New(relay.Config{Topics: topics, SaveEvery: -1, RetryAfter: -1}, openLog(t), newBus(t), newPositions(t))
 	for _, fault := range []string{"needs a Name and a Message", "MaxRetryAfter of x", "SaveEvery is -1ns", "relay: RetryAfter is -1ns"} {

@@ -19,7 +19,7 @@ func (w *world) timedOut(domain string) eventschemas.CrawlFailed {
 	return await(w, brand.Stream(domain), func(ev eventschemas.CrawlFailed) bool { return ev.Outcome == brand.Timeout })
 }
 
-func TestAnOverdueCrawlTimesOutAndALateSuccessStillCounts(t *testing.T) {
+func TestOverdueCrawl_TimesOut_LateSuccessStillCounts(t *testing.T) {
 	w := newWorld(t)
 	crawl := w.crawled("acme.com", brand.LaneLive)
 	w.sweeper(sweep.Config{}, parts{})
@@ -43,7 +43,7 @@ func TestAnOverdueCrawlTimesOutAndALateSuccessStillCounts(t *testing.T) {
 	}
 }
 
-func TestACrawlThatEndedInTimeIsNeverAskedFor(t *testing.T) {
+func TestCrawl_EndedInTime_IsNotSwept(t *testing.T) {
 	w := newWorld(t)
 	succeeded, failed := w.crawled("succeeded.com", brand.LaneLive), w.crawled("failed.com", brand.LaneLive)
 	w.succeed("succeeded.com", succeeded.ID)
@@ -73,7 +73,7 @@ func TestACrawlThatEndedInTimeIsNeverAskedFor(t *testing.T) {
 	}
 }
 
-func TestOfTwoCrawlsTheNewerOneTimesOut(t *testing.T) {
+func TestTwoCrawls_NewerOneTimesOut(t *testing.T) {
 	w := newWorld(t)
 	older := w.crawled("acme.com", brand.LaneRefresh)
 	w.sweeper(sweep.Config{}, parts{})
@@ -94,7 +94,7 @@ func TestOfTwoCrawlsTheNewerOneTimesOut(t *testing.T) {
 	}
 }
 
-func TestALateEndOfAnOlderCrawlLeavesTheNewerOneToItsDeadline(t *testing.T) {
+func TestLateEndOfOlderCrawl_NewerOneKeepsItsDeadline(t *testing.T) {
 	w := newWorld(t)
 	older := w.crawled("acme.com", brand.LaneRefresh)
 	newer := w.crawled("acme.com", brand.LaneLive)
@@ -107,7 +107,7 @@ func TestALateEndOfAnOlderCrawlLeavesTheNewerOneToItsDeadline(t *testing.T) {
 	}
 }
 
-func TestAWaiterAndTheSweeperEndACrawlOnce(t *testing.T) {
+func TestCrawl_WaiterAndSweeper_EndItOnce(t *testing.T) {
 	w := newWorld(t)
 	crawl := w.crawled("acme.com", brand.LaneLive)
 	w.pass(time.Hour)

@@ -13,7 +13,7 @@ import (
 	"letterhead/workers/sweep"
 )
 
-func TestOverdueHoldsOfAccountsThatNobodyTouchesAreReleasedOnce(t *testing.T) {
+func TestOverdueHolds_IdleAccounts_AreReleasedOnce(t *testing.T) {
 	w := newWorld(t)
 	const accounts = 25
 	var ids []string
@@ -46,7 +46,7 @@ func TestOverdueHoldsOfAccountsThatNobodyTouchesAreReleasedOnce(t *testing.T) {
 	}
 }
 
-func TestAHoldIsLeftAloneUntilItsDeadlineHasPassed(t *testing.T) {
+func TestHold_BeforeItsDeadline_IsKept(t *testing.T) {
 	w := newWorld(t)
 	id := w.opened()
 	w.held(id)
@@ -60,7 +60,7 @@ func TestAHoldIsLeftAloneUntilItsDeadlineHasPassed(t *testing.T) {
 	w.releasedOf(id)
 }
 
-func TestAHoldThatEndedInTimeIsNeverAskedFor(t *testing.T) {
+func TestHold_EndedInTime_IsNotSwept(t *testing.T) {
 	w := newWorld(t)
 	before, after, handedBack := w.opened(), w.opened(), w.opened()
 	w.capture(before, w.held(before).ID)
@@ -85,7 +85,7 @@ func TestAHoldThatEndedInTimeIsNeverAskedFor(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOfAPartlyCapturedHoldIsReleased(t *testing.T) {
+func TestHold_PartlyCaptured_RestIsReleased(t *testing.T) {
 	w := newWorld(t)
 	partly := w.holding(3, captured(1, "a"))
 	whole := w.holding(3, captured(1, "a"), captured(2, "b"))
@@ -106,7 +106,7 @@ func TestWhatIsLeftOfAPartlyCapturedHoldIsReleased(t *testing.T) {
 	}
 }
 
-func TestMoreHoldsThanOneCommandReleases(t *testing.T) {
+func TestOverdueHolds_MoreThanOneCommandReleases_AllAreReleased(t *testing.T) {
 	w := newWorld(t)
 	events := []eventschemas.Event{}
 	const holds = 300 // of one account; a command releases 128

@@ -70,7 +70,7 @@ func (h *history) step() {
 }
 
 // After any history overdue holds and crawls are ended, once, and others are unchanged.
-func TestAnyHistory(t *testing.T) {
+func TestSweep_AnyHistory_EndsEverythingOverdue(t *testing.T) {
 	for range 12 {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -52,7 +52,7 @@ func (f *following) begun() []eventlog.Position {
 	return append([]eventlog.Position{}, f.from...)
 }
 
-func TestWhatWasLeftBehindBeforeTheStartIsEnded(t *testing.T) {
+func TestStart_OverdueWorkExists_IsEnded(t *testing.T) {
 	overwritten := func(state string, revision uint64) func(*world) {
 		return func(w *world) {
 			if err := w.snapshots.Save(w.Context(), stateName, foldVersion, revision, []byte(state)); err != nil {
@@ -128,7 +128,7 @@ func (brokenMemory) Save(context.Context, string, int, uint64, []byte) error {
 	return errors.New("the database is away")
 }
 
-func TestARestartReadsOnlyWhatIsNew(t *testing.T) {
+func TestRestart_ReadsOnlyNewEvents(t *testing.T) {
 	w := newWorld(t)
 	ended, open := w.opened(), w.opened()
 	w.capture(ended, w.held(ended).ID)
@@ -167,7 +167,7 @@ func (m savedMemory) Save(ctx context.Context, stream string, foldVersion int, r
 	return err
 }
 
-func TestTheMemoryIsSavedWhileTheSweeperRuns(t *testing.T) {
+func TestMemory_IsSavedWhileRunning(t *testing.T) {
 	w := newWorld(t)
 	id := w.opened()
 	w.held(id)
@@ -189,7 +189,7 @@ func TestTheMemoryIsSavedWhileTheSweeperRuns(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBoundedAndNothingIsForgotten(t *testing.T) {
+func TestMemory_IsBounded_NothingIsForgotten(t *testing.T) {
 	w := newWorld(t)
 	const maxOpen, each = 4, 30
 	var accounts, domains []string
@@ -217,7 +217,7 @@ func TestMemoryIsBoundedAndNothingIsForgotten(t *testing.T) {
 	}
 }
 
-func TestAMemoryThatIsFullOfTheYoungWaitsForThem(t *testing.T) {
+func TestMemory_FullOfYoungWork_WaitsForIt(t *testing.T) {
 	w := newWorld(t)
 	young, late := w.opened(), w.opened()
 	for range 3 {
@@ -230,7 +230,7 @@ func TestAMemoryThatIsFullOfTheYoungWaitsForThem(t *testing.T) {
 	await(w, account.Stream(young), func(eventschemas.HoldReleased) bool { return len(w.releases(young)) == 3 })
 }
 
-func TestAFailureIsTriedAgainAtTheNextSweep(t *testing.T) {
+func TestFailure_IsRetriedAtTheNextSweep(t *testing.T) {
 	for name, fault := range map[string]error{
 		"one stream is busy": errors.New("busy"),
 		"the log is away":    fmt.Errorf("append: %w", eventlog.ErrUnavailable),
@@ -254,7 +254,7 @@ func TestAFailureIsTriedAgainAtTheNextSweep(t *testing.T) {
 	}
 }
 
-func TestOneStreamInTroubleDoesNotHoldUpTheOthers(t *testing.T) {
+func TestOneStreamFails_OthersContinue(t *testing.T) {
 	w := newWorld(t)
 	// Neither can be decided on, however often it is retried.
 	w.written(account.StreamPrefix+"nobody", eventschemas.CreditsHeld{
@@ -317,7 +317,7 @@ func (w *world) damage(stream string, version int, data string) {
 	}
 }
 
-func TestADamagedEventIsSkipped(t *testing.T) {
+func TestDamagedEvent_IsSkipped(t *testing.T) {
 	w := newWorld(t)
 	w.damage(brand.Stream("unreadable.com"), 1, `{"crawl_id":7}`)
 	w.damage(brand.StreamPrefix, 1, `{"crawl_id":"x","domain":"","cause":"lookup","lane":"live","allowed_ms":1}`)
@@ -327,7 +327,7 @@ func TestADamagedEventIsSkipped(t *testing.T) {
 	w.timedOut("acme.com")
 }
 
-func TestAnEventOfANewerReleaseEndsTheSweeper(t *testing.T) {
+func TestEventOfNewerRelease_EndsTheSweeper(t *testing.T) {
 	w := newWorld(t)
 	w.damage(brand.Stream("unreadable.com"), 99, `{}`)
 	err := w.newSweeper(sweep.Config{}, parts{}).Run(t.Context())
@@ -336,7 +336,7 @@ func TestAnEventOfANewerReleaseEndsTheSweeper(t *testing.T) {
 	}
 }
 
-func TestTheSweeperWaitsForALogThatIsAway(t *testing.T) {
+func TestLogAway_SweeperWaits(t *testing.T) {
 	w := newWorld(t)
 	id := w.holding(1)
 	log := &following{Log: w.log, refuse: 3}
@@ -347,7 +347,7 @@ func TestTheSweeperWaitsForALogThatIsAway(t *testing.T) {
 	}
 }
 
-func TestRunEndsWithItsContextAndWithTheLog(t *testing.T) {
+func TestRun_EndsWithContextOrLog(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -372,7 +372,7 @@ func (l closedLog) Subscribe(ctx context.Context, after eventlog.Position, filte
 	return sub, sub.Close()
 }
 
-func TestConfigurationIsChecked(t *testing.T) {
+func TestNew_InvalidConfig_Refused(t *testing.T) {
 	w := newWorld(t)
 	_, err := sweep.New(sweep.Config{Every: -1, SaveEvery: -1, MaxOpen: -1}, w.log, w.desk, w.brands, w.snapshots)
 	for _, field := range []string{"Every", "SaveEvery", "MaxOpen"} {

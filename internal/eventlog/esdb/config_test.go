@@ -40,7 +40,7 @@ func onlySentences(t *testing.T, s string, err error) {
 	}
 }
 
-func TestConnectionStrings(t *testing.T) {
+func TestParse_ConnectionStrings(t *testing.T) {
 	for s, want := range map[string]error{
 		"":                               errScheme,
 		"localhost:2113":                 errScheme,

@@ -24,9 +24,9 @@ func TestContract(t *testing.T) {
 
 // The same while the server writes events and links of its own between ours, for those who see them, with
 // few calls at a time.
-func TestContractOnANoisyServer(t *testing.T) {
+func TestContract_NoisyServer(t *testing.T) {
 	if testing.Short() {
-		t.Skip("TestContractOnAUsedServer has the same noise")
+		t.Skip("TestContract_UsedServer has the same noise")
 	}
 	noisy := func(t *testing.T) *esdbtest.Server { return esdbtest.StartWith(t, esdbtest.Config{Noise: true}) }
 	one := func(t *testing.T) eventlog.Log { return open(t, noisy(t), esdb.Config{Calls: 4}) }
@@ -41,7 +41,7 @@ func TestContractOnANoisyServer(t *testing.T) {
 	})
 }
 
-func TestContractOnADurableServer(t *testing.T) {
+func TestContract_DurableServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("shows more of the stand-in than of the client; the other contracts run")
 	}
@@ -51,7 +51,7 @@ func TestContractOnADurableServer(t *testing.T) {
 }
 
 // A cluster with TLS and passwords, found by gossip, whose followers hand appends on.
-func TestContractOverTLS(t *testing.T) {
+func TestContract_OverTLS(t *testing.T) {
 	authority := newAuthority(t)
 	certificate := authority.issue(t, "127.0.0.1")
 	eventlogtest.RunNodes(t, func(t *testing.T) (_, _ eventlog.Log) {
@@ -66,7 +66,7 @@ func TestContractOverTLS(t *testing.T) {
 }
 
 // A server whose filters cannot be relied on.
-func TestContractOnAnOldServer(t *testing.T) {
+func TestContract_OldServer(t *testing.T) {
 	old := func(t *testing.T) *esdbtest.Server {
 		server := esdbtest.Start(t)
 		server.SetVersion("23.10.2")
@@ -80,14 +80,14 @@ func TestContractOnAnOldServer(t *testing.T) {
 }
 
 // One server for all tests, as a real one is: its log is never empty.
-func TestContractOnAUsedServer(t *testing.T) {
+func TestContract_UsedServer(t *testing.T) {
 	server := esdbtest.Start(t)
 	server.Noise()
 	runOnUsed(t, server.ConnectionString())
 }
 
 // A real server, if there is one. It is not emptied; nothing else may write to it meanwhile.
-func TestContractOnARealServer(t *testing.T) {
+func TestContract_RealServer(t *testing.T) {
 	runOnUsed(t, testservices.EventStore(t))
 }
 

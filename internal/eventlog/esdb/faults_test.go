@@ -65,7 +65,7 @@ func shortCall() time.Duration {
 }
 
 // What a broken append says, and that the repeat of the same append settles it.
-func TestBrokenAppends(t *testing.T) {
+func TestAppend_Broken_IsAmbiguousOrRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault   esdbtest.Fault
 		want    error
@@ -117,7 +117,7 @@ func TestBrokenAppends(t *testing.T) {
 	}
 }
 
-func TestBrokenReads(t *testing.T) {
+func TestRead_Broken_IsRetried(t *testing.T) {
 	server := esdbtest.Start(t)
 	patient, impatient := open(t, server, esdb.Config{}), open(t, server, esdb.Config{CallTimeout: shortCall()})
 	if _, err := patient.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 5)); err != nil {
@@ -164,7 +164,7 @@ func TestBrokenReads(t *testing.T) {
 }
 
 // While the server is away callers get away by their contexts, and when it is back all goes on.
-func TestServerAway(t *testing.T) {
+func TestServerAway_CallsEndByTheirContexts(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{Calls: 8})
 	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1)); err != nil {
@@ -202,7 +202,7 @@ func TestServerAway(t *testing.T) {
 }
 
 // A subscription outlives drops, resets and restarts, without a gap or a repeat.
-func TestSubscriptionGoesOn(t *testing.T) {
+func TestSubscription_ServerFails_Continues(t *testing.T) {
 	server := esdbtest.Start(t)
 	server.Noise()
 	l := open(t, server, esdb.Config{})
@@ -258,7 +258,7 @@ func TestSubscriptionGoesOn(t *testing.T) {
 	}
 }
 
-func TestForeignEventsAreCorrupt(t *testing.T) {
+func TestRead_ForeignEvents_AreCorrupt(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{})
 	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1)); err != nil {
@@ -311,7 +311,7 @@ func TestForeignEventsAreCorrupt(t *testing.T) {
 	}
 }
 
-func TestOpenWithoutServer(t *testing.T) {
+func TestOpen_WithoutServer_Fails(t *testing.T) {
 	server := esdbtest.Start(t)
 	server.Stop()
 	cfg := esdb.Config{ConnectionString: server.ConnectionString(), ConnectTimeout: 300 * time.Millisecond}
@@ -326,7 +326,7 @@ func TestOpenWithoutServer(t *testing.T) {
 }
 
 // Nothing of the client's talk reaches the console, and metrics are freed.
-func TestQuiet(t *testing.T) {
+func TestClient_WritesNothingToTheConsole(t *testing.T) {
 	var console bytes.Buffer
 	before := log.Writer()
 	log.SetOutput(&console)

@@ -32,7 +32,7 @@ func fill(t *testing.T, l eventlog.Log, count int) {
 }
 
 // What is not chosen does not travel: neither while catching up nor live nor in reads from far back.
-func TestTheServerFilters(t *testing.T) {
+func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{})
 	const count = 6000
@@ -81,7 +81,7 @@ func TestTheServerFilters(t *testing.T) {
 
 // A server of version 24.10 that finds a full page at the end of the log sends a checkpoint behind it,
 // where the next event will stand. Taken for that event's position, it would lose the event.
-func TestCheckpointsBeforeAnEvent(t *testing.T) {
+func TestCheckpoints_BeforeAnEvent_AdvancePosition(t *testing.T) {
 	const page = 32 // the server's
 	for count := uint64(page - 1); count <= page+1; count++ {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 // What a checkpoint says of how far was looked: an event's position is taken, a place before an event
 // means the event before it, once in a while, and one past everything means nothing.
-func TestCheckpoints(t *testing.T) {
+func TestCheckpoints_AdvancePosition(t *testing.T) {
 	l, err := Open(t.Context(), Config{ConnectionString: esdbtest.Start(t).ConnectionString()})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 // An append that is under way when its connection is given up for somebody else's trouble has its answer
 // still, and need not be repeated.
-func TestAnswersOnAConnectionThatIsGivenUp(t *testing.T) {
+func TestAppend_ConnectionAbandoned_GetsItsAnswer(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Chaos: esdbtest.Chaos{Delay: 100 * time.Millisecond, Delayed: 1}})
 	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})
 	if err != nil {

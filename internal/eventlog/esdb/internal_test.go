@@ -74,7 +74,7 @@ func FuzzDecodeMetadata(f *testing.F) {
 }
 
 // What is written every day takes the short way.
-func TestPlainMetadata(t *testing.T) {
+func TestPlainMetadata_UsualMetadata_IsPlain(t *testing.T) {
 	const names = true
 	for _, metadata := range []eventlog.Metadata{
 		{}, {RequestID: "r"}, {Hash: "00ff"}, {Actor: "operator:é <x>", CausationID: "c"},
@@ -159,7 +159,7 @@ func TestToClient_LargeIDs_FitWithoutTheServersNames(t *testing.T) {
 	}
 }
 
-func TestPauseAfter(t *testing.T) {
+func TestPauseAfter_DoublesUntilSettled(t *testing.T) {
 	pause, want := time.Duration(0), firstRebuild
 	for range 8 {
 		if pause = pauseAfter(settledAfter-1, pause); pause != want {

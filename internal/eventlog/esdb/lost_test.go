@@ -27,7 +27,7 @@ func unaided(t *testing.T, server *esdbtest.Server, silentFor time.Duration) *es
 
 // The network loses the connection without a word, and takes new ones. Whoever is on it is told or goes on
 // elsewhere: reads and the head are read again, an append is ambiguous, a subscription goes on.
-func TestTheConnectionIsLostInSilence(t *testing.T) {
+func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 	const silentFor = 100 * time.Millisecond
 	for name, check := range map[string]func(context.Context, *esdb.Log) error{
 		"Head": func(ctx context.Context, l *esdb.Log) error {
@@ -94,7 +94,7 @@ func TestTheConnectionIsLostInSilence(t *testing.T) {
 
 // Who waits for the head leaves by their own deadline, whatever the shared look waits for, and leaving
 // throws suspicion on the connection: the next one is read on a new one.
-func TestHeadOnALostConnection(t *testing.T) {
+func TestHead_LostConnection_CallersKeepTheirDeadlines(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := unaided(t, server, time.Hour)
 	eventually(t, l, 0)

@@ -73,7 +73,7 @@ func callersGetAway(t *testing.T, l eventlog.Log, at uint64) {
 
 // The server goes away and comes back, again and again: the client itself would be dead after the first
 // time, and those who called meanwhile would hang for ever.
-func TestServerComesAndGoes(t *testing.T) {
+func TestServerRestarts_LogReconnects(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	var warnings strings.Builder
 	server := esdbtest.Start(t)
@@ -106,7 +106,7 @@ func TestServerComesAndGoes(t *testing.T) {
 
 // The server accepts and says nothing: calls end by their contexts, the log does not open, and when the
 // server has come to itself all goes on.
-func TestServerHangs(t *testing.T) {
+func TestServerHangs_CallsEndByTheirContexts(t *testing.T) {
 	server := esdbtest.Start(t)
 	p := testlink.Through(t, server.Addresses()[0])
 	cfg := esdb.Config{ConnectionString: strings.Replace(server.ConnectionString(), server.Addresses()[0], p.Address(), 1), ConnectWait: 100 * time.Millisecond}
@@ -148,7 +148,7 @@ func TestServerHangs(t *testing.T) {
 }
 
 // While there is no server, who asks is told so soon, and not only when their deadline ends.
-func TestNoServerIsSaidSoon(t *testing.T) {
+func TestCalls_NoServer_FailSoon(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{ConnectWait: 50 * time.Millisecond})
 	eventually(t, l, 0)
@@ -165,7 +165,7 @@ func TestNoServerIsSaidSoon(t *testing.T) {
 
 // Appends find the leader by the followers' hints, and again when another one leads. The client's own
 // setting for it does nothing.
-func TestLeaderChanges(t *testing.T) {
+func TestLeaderChanges_AppendsFindIt(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{
 		Listen: []string{"127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"}, FollowersRefuse: true,
 	})
@@ -187,7 +187,7 @@ func TestLeaderChanges(t *testing.T) {
 
 // With several seeds it is enough that one answers, whatever the scheme; and a cluster goes on without
 // the node that one was connected to.
-func TestSeeds(t *testing.T) {
+func TestSeeds_OneAnswers_Connects(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}})
 	for i, format := range []string{
 		"esdb+discover://127.0.0.1:1,%s,%s?tls=false", "esdb://127.0.0.1:1,%s,%s?tls=false", "esdb+discover://%[2]s?tls=false",
@@ -213,7 +213,7 @@ func TestSeeds(t *testing.T) {
 }
 
 // However many ask for the head at once, the server is asked a few times; alone, once.
-func TestHeadIsCheap(t *testing.T) {
+func TestHead_ConcurrentCallers_ShareReads(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{SilentFor: time.Hour}) // no reads of the watch
 	eventually(t, l, 0)
@@ -256,7 +256,7 @@ func TestHeadIsCheap(t *testing.T) {
 }
 
 // What is too large is not sent.
-func TestTooLargeIsNotSent(t *testing.T) {
+func TestAppend_TooLarge_IsNotSent(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{})
 	events := batch(0, eventlog.MaxAppendEvents+1)

@@ -76,7 +76,7 @@ func withUser(connection, name, password string) string {
 }
 
 // Who may connect, and that the password is in no error and no log line.
-func TestAccess(t *testing.T) {
+func TestOpen_Credentials_AreCheckedAndNeverPrinted(t *testing.T) {
 	const password = "hunter2-hunter2"
 	authority := newAuthority(t)
 	certificate := authority.issue(t, "127.0.0.1")
@@ -137,7 +137,7 @@ func TestAccess(t *testing.T) {
 }
 
 // What a try has learnt is told, also when the last one is cut off by the end of the time.
-func TestWhyThereIsNoConnectionIsToldAlthoughTheLastTryHangs(t *testing.T) {
+func TestOpen_HangingServer_ReportsFirstError(t *testing.T) {
 	t.Parallel()
 	certificate := newAuthority(t).issue(t, "127.0.0.1")
 	server := esdbtest.StartWith(t, esdbtest.Config{Certificate: &certificate})

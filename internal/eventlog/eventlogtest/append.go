@@ -16,18 +16,18 @@ import (
 // RunAppend tests Append with a single caller.
 func RunAppend(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
-		"returns the appended events":              appendRoundTrip,
-		"returns the place of the events":                      appendResult,
-		"expected revisions":                        appendExpected,
-		"a repeat returns the first result":         appendRepeat,
+		"returns the appended events":            appendRoundTrip,
+		"returns the place of the events":        appendResult,
+		"expected revisions":                     appendExpected,
+		"a repeat returns the first result":      appendRepeat,
 		"a partly overlapping repeat is refused": appendPartialRepeat,
-		"a repeat with another event is refused":    appendOtherRepeat,
-		"any revision":                              appendAny,
-		"limits":                                    appendLimits,
-		"at the limits":                             appendAtLimits,
-		"malformed":                                 appendMalformed,
-		"canceled context":                    appendContext,
-		"closed":                                    appendClosed,
+		"a repeat with another event is refused": appendOtherRepeat,
+		"any revision":                           appendAny,
+		"limits":                                 appendLimits,
+		"at the limits":                          appendAtLimits,
+		"malformed":                              appendMalformed,
+		"canceled context":                       appendContext,
+		"closed":                                 appendClosed,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
 	}

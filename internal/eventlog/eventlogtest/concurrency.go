@@ -16,7 +16,7 @@ import (
 func RunConcurrency(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"one winner at each revision":         raceForRevision,
-		"separate streams":                writeSideBySide,
+		"separate streams":                    writeSideBySide,
 		"contexts canceled during reads":      cancelDuringReads,
 		"readers see only whole appends":      readWholeAppends,
 		"close waits for appends and refuses": closeDuringAppends,
@@ -31,7 +31,7 @@ func RunConcurrency(t *testing.T, open Open) {
 func RunRepeats(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"the same append many times concurrently": repeatAtOnce,
-		"contexts canceled during appends":   cancelDuringAppends,
+		"contexts canceled during appends":        cancelDuringAppends,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
 	}

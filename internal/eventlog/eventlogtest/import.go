@@ -18,21 +18,21 @@ import (
 // RunImport tests an eventlog.Importer; the opened log must be one.
 func RunImport(t *testing.T, open Open) {
 	for name, test := range map[string]func(*importing){
-		"exactly the given order":                    (*importing).order,
-		"a run continues an earlier one":   (*importing).goesOn,
-		"a repeat changes nothing":                   (*importing).repeat,
-		"a partial repeat writes the rest":           (*importing).repeatInPart,
-		"one refused run refuses all":                (*importing).refusedWhole,
-		"limits":                                     (*importing).limits,
-		"at the limits":                              (*importing).atLimits,
-		"canceled context":                     (*importing).context,
-		"closed":                                     (*importing).closed,
-		"followers see imports like appends":          (*importing).followed,
-		"readers see only whole imports":             (*importing).whole,
-		"beside appends":                             (*importing).beside,
-		"contexts canceled during imports":           (*importing).cancel,
-		"the same import many times concurrently":         (*importing).repeatAtOnce,
-		"imported streams accept appends": (*importing).appendAfter,
+		"exactly the given order":                 (*importing).order,
+		"a run continues an earlier one":          (*importing).goesOn,
+		"a repeat changes nothing":                (*importing).repeat,
+		"a partial repeat writes the rest":        (*importing).repeatInPart,
+		"one refused run refuses all":             (*importing).refusedWhole,
+		"limits":                                  (*importing).limits,
+		"at the limits":                           (*importing).atLimits,
+		"canceled context":                        (*importing).context,
+		"closed":                                  (*importing).closed,
+		"followers see imports like appends":      (*importing).followed,
+		"readers see only whole imports":          (*importing).whole,
+		"beside appends":                          (*importing).beside,
+		"contexts canceled during imports":        (*importing).cancel,
+		"the same import many times concurrently": (*importing).repeatAtOnce,
+		"imported streams accept appends":         (*importing).appendAfter,
 	} {
 		t.Run(name, func(t *testing.T) { test(importer(start(t, open))) })
 	}

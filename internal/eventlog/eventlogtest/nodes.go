@@ -17,11 +17,11 @@ type OpenNodes func(t *testing.T) (one, other eventlog.Log)
 // RunNodes tests two nodes on one store.
 func RunNodes(t *testing.T, open OpenNodes) {
 	for name, test := range map[string]func(*nodes){
-		"one winner at each revision":                    (*nodes).race,
-		"a repeat on the other node":                     (*nodes).repeat,
-		"each reads the other's writes":                 (*nodes).readOther,
-		"each follows the other":                         (*nodes).follow,
-		"a filter of many prefixes":                      (*nodes).manyPrefixes,
+		"one winner at each revision":                     (*nodes).race,
+		"a repeat on the other node":                      (*nodes).repeat,
+		"each reads the other's writes":                   (*nodes).readOther,
+		"each follows the other":                          (*nodes).follow,
+		"a filter of many prefixes":                       (*nodes).manyPrefixes,
 		"a filter that selects nothing advances":          (*nodes).idle,
 		"a filtered subscription advances in small steps": (*nodes).smallSteps,
 	} {

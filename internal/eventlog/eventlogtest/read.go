@@ -15,15 +15,15 @@ import (
 func RunRead(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
 		"stream from every revision in both directions": readStreamBothWays,
-		"stream that does not exist":           readNothing,
-		"all from every position":              readAllFromEverywhere,
-		"all with filters":                     readAllFiltered,
-		"pages of large events":                readLarge,
-		"head":                                 readHead,
-		"own writes immediately":                   readOwnWrites,
-		"malformed":                            readMalformed,
-		"canceled context":               readContext,
-		"closed":                               readClosed,
+		"stream that does not exist":                    readNothing,
+		"all from every position":                       readAllFromEverywhere,
+		"all with filters":                              readAllFiltered,
+		"pages of large events":                         readLarge,
+		"head":                                          readHead,
+		"own writes immediately":                        readOwnWrites,
+		"malformed":                                     readMalformed,
+		"canceled context":                              readContext,
+		"closed":                                        readClosed,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
 	}

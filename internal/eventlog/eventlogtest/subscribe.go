@@ -15,15 +15,15 @@ import (
 // then new ones.
 func RunSubscribe(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
-		"an empty log is live immediately":             subscribeEmpty,
-		"from every position":                      subscribeFromEverywhere,
-		"filters, and advancing positions":       subscribeFiltered,
-		"from every position with writers":         subscribeWithWriters,
-		"continues after a canceled context":        subscribeContext,
-		"closed":                                   subscribeClosed,
-		"closed while waiting":                    subscribeClosedWaiting,
-		"closing the log ends waiting subscriptions":      subscribeLogClosed,
-		"starts after the end and waits for more": subscribeBeyond,
+		"an empty log is live immediately":           subscribeEmpty,
+		"from every position":                        subscribeFromEverywhere,
+		"filters, and advancing positions":           subscribeFiltered,
+		"from every position with writers":           subscribeWithWriters,
+		"continues after a canceled context":         subscribeContext,
+		"closed":                                     subscribeClosed,
+		"closed while waiting":                       subscribeClosedWaiting,
+		"closing the log ends waiting subscriptions": subscribeLogClosed,
+		"starts after the end and waits for more":    subscribeBeyond,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
 	}

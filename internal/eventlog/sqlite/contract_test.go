@@ -17,7 +17,7 @@ func TestContract(t *testing.T) {
 
 // The same with minimal limits, so that queues fill up, groups are split, dropped heads are read again,
 // followers read the file, and checkpoints run all the time.
-func TestContractWithSmallLimits(t *testing.T) {
+func TestContract_SmallLimits(t *testing.T) {
 	eventlogtest.Run(t, func(t *testing.T) eventlog.Log {
 		return open(t, sqlite.Config{
 			Path:        filepath.Join(t.TempDir(), "events.db"),
@@ -41,13 +41,13 @@ func open(t *testing.T, cfg sqlite.Config) *sqlite.Log {
 	return l
 }
 
-func TestContractOfImports(t *testing.T) {
+func TestContract_Imports(t *testing.T) {
 	eventlogtest.RunImport(t, func(t *testing.T) eventlog.Log {
 		return open(t, sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
 	})
 }
 
-func TestContractOfImportsWithSmallLimits(t *testing.T) {
+func TestContract_ImportsSmallLimits(t *testing.T) {
 	eventlogtest.RunImport(t, func(t *testing.T) eventlog.Log {
 		return open(t, sqlite.Config{
 			Path:        filepath.Join(t.TempDir(), "events.db"),
@@ -57,7 +57,7 @@ func TestContractOfImportsWithSmallLimits(t *testing.T) {
 }
 
 // Two processes cannot open one file: both nodes share a log.
-func TestContractOfNodes(t *testing.T) {
+func TestContract_Nodes(t *testing.T) {
 	eventlogtest.RunNodes(t, func(t *testing.T) (_, _ eventlog.Log) {
 		l := open(t, sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
 		return l, l

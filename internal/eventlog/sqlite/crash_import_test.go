@@ -54,7 +54,7 @@ func crashImportChild(path string) error {
 	}
 }
 
-func TestImportsSurviveKillsWholeAndInOrder(t *testing.T) {
+func TestImports_SurviveKillsWholeAndInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	acknowledged := make([]uint64, 1) // imports
 	total := 0

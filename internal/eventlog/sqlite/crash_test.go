@@ -128,7 +128,7 @@ func kills(all int) int {
 	return all
 }
 
-func TestAcknowledgedEventsSurviveKills(t *testing.T) {
+func TestAcknowledgedEvents_SurviveKills(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	acknowledged := make([]uint64, crashWriters) // events of each writer
 	total := 0

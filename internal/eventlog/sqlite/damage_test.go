@@ -49,7 +49,7 @@ func wantCorrupt(t *testing.T, what string, err error) {
 	}
 }
 
-func TestTruncatedFileIsRefused(t *testing.T) {
+func TestOpen_TruncatedFile_Refused(t *testing.T) {
 	file := closedLog(t, 1000)
 	lengths := []int{0, 1, 15, 16, 99, 100, 511, 512, 4095, 4096, len(file) - 4096, len(file) - 4095, len(file) - 1}
 	for i := 2; i < 20; i++ {
@@ -66,7 +66,7 @@ func TestTruncatedFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestForeignFilesAreRefused(t *testing.T) {
+func TestOpen_ForeignFile_Refused(t *testing.T) {
 	path := logPath(t)
 	write(t, path, []byte(strings.Repeat("this is not a database, but it is long enough. ", 100)))
 	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
@@ -88,14 +88,14 @@ func TestForeignFilesAreRefused(t *testing.T) {
 	}
 }
 
-func TestLostFileWithItsWriteAheadLogIsRefused(t *testing.T) {
+func TestOpen_OnlyWriteAheadLogExists_Refused(t *testing.T) {
 	path := logPath(t)
 	write(t, path+"-wal", []byte("anything"))
 	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
 	wantCorrupt(t, "a write-ahead log without its database", err)
 }
 
-func TestInterruptedCreationIsDoneAgain(t *testing.T) {
+func TestOpen_InterruptedCreation_CreatesAgain(t *testing.T) {
 	path := logPath(t)
 	write(t, path+".new", []byte("half a file"))
 	fill(t, open(t, sqlite.Config{Path: path}), 25)
@@ -133,7 +133,7 @@ func soundLog(t *testing.T) ([]byte, []eventlog.Recorded) {
 }
 
 // SQLite does not detect a flipped bit in an event's bytes, but the checksum does.
-func TestFlippedBitsAreFound(t *testing.T) {
+func TestFlippedBits_AreDetected(t *testing.T) {
 	file, sound := soundLog(t)
 	// The data of events can be found by its text; splits of pages leave some stale copies.
 	var starts []int
@@ -168,7 +168,7 @@ func TestFlippedBitsAreFound(t *testing.T) {
 
 // Whole pages of random bytes anywhere are detected, or harmless because the page was unused; they never
 // change the content or cause a panic.
-func TestDamagedPages(t *testing.T) {
+func TestDamagedPages_AreDetectedOrHarmless(t *testing.T) {
 	file, sound := soundLog(t)
 	const page = 4096
 	found := 0

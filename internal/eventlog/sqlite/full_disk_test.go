@@ -24,9 +24,9 @@ const fullDiskBytes = 400 << 10
 
 const fullDiskStream = "full"
 
-// TestFullDisk runs a child with a file size limit, which SQLite sees as a full disk. This needs no
+// TestFullDisk_RefusesAppendsUntilRoom runs a child with a file size limit, which SQLite sees as a full disk. This needs no
 // privileges, and the limit can be lifted while the log is open.
-func TestFullDisk(t *testing.T) {
+func TestFullDisk_RefusesAppendsUntilRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	cmd := child(t, "full disk", path)
 	out, err := cmd.StdoutPipe()

@@ -53,7 +53,7 @@ func FuzzDecodeEnvelope(f *testing.F) {
 }
 
 // After a failed commit only these codes prove that nothing was written.
-func TestFailedCommits(t *testing.T) {
+func TestClassifyCommit_FailedCommit_IsAmbiguousUnlessCertain(t *testing.T) {
 	for code, certain := range map[int]bool{
 		sqlite3.SQLITE_FULL:               true,
 		sqlite3.SQLITE_IOERR_WRITE:        true,
@@ -71,7 +71,7 @@ func TestFailedCommits(t *testing.T) {
 	}
 }
 
-func TestRecentForgetsTheOldest(t *testing.T) {
+func TestRecent_DropsOldest(t *testing.T) {
 	const limit = 10
 	r := newRecent[int, int](limit)
 	for i := range 1000 {

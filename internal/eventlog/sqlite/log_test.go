@@ -53,7 +53,7 @@ func readAll(t *testing.T, l *sqlite.Log) []eventlog.Recorded {
 	}
 }
 
-func TestReopenedLogIsTheSame(t *testing.T) {
+func TestOpen_Reopened_SameEvents(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 1000)
@@ -89,7 +89,7 @@ func TestReopenedLogIsTheSame(t *testing.T) {
 	}
 }
 
-func TestOneProcessAtATime(t *testing.T) {
+func TestOpen_FileInUse_Refused(t *testing.T) {
 	path := logPath(t)
 	holder := child(t, "hold", path)
 	in, err := holder.StdinPipe()
@@ -119,7 +119,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	fill(t, l, 25)
 }
 
-func TestConfigIsCheckedWhole(t *testing.T) {
+func TestOpen_BadConfig_ReportsAllProblems(t *testing.T) {
 	_, err := sqlite.Open(t.Context(), sqlite.Config{QueueLength: -1, Readers: -2})
 	if err == nil {
 		t.Fatal("a bad configuration was accepted")
@@ -139,7 +139,7 @@ func TestConfigIsCheckedWhole(t *testing.T) {
 	}
 }
 
-func TestPathMayHoldAnyCharacter(t *testing.T) {
+func TestOpen_PathWithSpecialCharacters_Works(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "100% of a?b#c&d=é 1;2")
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestPathMayHoldAnyCharacter(t *testing.T) {
 	}
 }
 
-func TestGroupsFormUnderLoad(t *testing.T) {
+func TestAppend_UnderLoad_SharesCommits(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	l := open(t, sqlite.Config{Path: logPath(t), Registerer: registry})
 	const writers, perWriter = 64, 40
@@ -192,7 +192,7 @@ func TestGroupsFormUnderLoad(t *testing.T) {
 	}
 }
 
-func TestMetricsAreFreedByClose(t *testing.T) {
+func TestClose_UnregistersMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	for range 2 {
 		l, err := sqlite.Open(t.Context(), sqlite.Config{Path: logPath(t), Registerer: registry})
@@ -206,7 +206,7 @@ func TestMetricsAreFreedByClose(t *testing.T) {
 }
 
 // The write-ahead log must not grow without bound under continuous writes and changing readers.
-func TestWriteAheadLogStaysBounded(t *testing.T) {
+func TestWriteAheadLog_ContinuousWrites_StaysBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 250 MB")
 	}
@@ -248,7 +248,7 @@ func TestWriteAheadLogStaysBounded(t *testing.T) {
 
 // The end of the log is served from memory, bounded by count and bytes; slower followers read the file.
 // Followers that switch between the two must see no difference.
-func TestFollowersCrossFromFileToMemory(t *testing.T) {
+func TestSubscription_SwitchesBetweenFileAndMemory(t *testing.T) {
 	l := open(t, sqlite.Config{Path: logPath(t)})
 	const appends, perAppend, followers = 120, 250, 4
 	const total = appends * perAppend
@@ -306,7 +306,7 @@ func followedStream(p eventlog.Position) string {
 }
 
 // Open reads the last events, however large they are.
-func TestReopenAfterLargeEvents(t *testing.T) {
+func TestOpen_LargeLastEvents_Works(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	for n := uint64(0); n < 200; n += 5 {
@@ -326,7 +326,7 @@ func TestReopenAfterLargeEvents(t *testing.T) {
 	}
 }
 
-func TestEmptyDataStaysEmpty(t *testing.T) {
+func TestAppend_EmptyData_StaysEmpty(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	batch := batchFrom(1, 2)
@@ -345,7 +345,7 @@ func TestEmptyDataStaysEmpty(t *testing.T) {
 }
 
 // Changes that a caller makes to its events after Append must not affect the log.
-func TestAppendKeepsCopies(t *testing.T) {
+func TestAppend_CallerChangesEvents_KeepsCopies(t *testing.T) {
 	l := open(t, sqlite.Config{Path: logPath(t)})
 	batch := batchFrom(1, 1)
 	want := string(batch[0].Data)
@@ -359,7 +359,7 @@ func TestAppendKeepsCopies(t *testing.T) {
 	}
 }
 
-func TestFirstUseOfManyTypes(t *testing.T) {
+func TestAppend_NewTypes_AreBounded(t *testing.T) {
 	l := open(t, sqlite.Config{Path: logPath(t)})
 	const known = 4096
 	next := uint64(0)

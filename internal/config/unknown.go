@@ -9,15 +9,15 @@ import (
 
 const (
 	prefix = "LETTERHEAD_"
-	// lettersPerTypo says how alike a name and the setting suggested for it are: at most one edit for so many
-	// letters of the name.
+	// lettersPerTypo is the number of letters of a name for which a suggested setting may differ by one
+	// edit.
 	lettersPerTypo = 3
 )
 
-// Unknown is a variable whose name begins like a setting's and is none.
+// Unknown is a variable that looks like a setting but is not one.
 type Unknown struct {
 	Name    string
-	Nearest string // the setting that was probably meant; "" = none comes close
+	Nearest string // the setting that was probably meant; "" if none is similar
 }
 
 // LogAttrs returns the variable and, if there is one, the nearest setting, for slog.
@@ -29,18 +29,17 @@ func (u Unknown) LogAttrs() []any {
 	return attrs
 }
 
-// Kubernetes gives a pod variables for each Service of its namespace. Those of a Service named letterhead, or
-// letterhead-…, begin like settings.
+// Kubernetes gives a pod variables for each Service of its namespace. Those of a Service named letterhead,
+// or letterhead-…, look like settings.
 var (
 	serviceName  = regexp.MustCompile(`_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
 	servicePort  = regexp.MustCompile(`_PORT$`)
 	serviceValue = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 )
 
-// UnknownSettings returns the variables of an environment (as os.Environ gives it) that look like settings and
-// are none, in its order.
-// Variables of tests (LETTERHEAD_TEST_…), of the command migrate (LETTERHEAD_MIGRATE_…) and of Kubernetes'
-// Services are left out.
+// UnknownSettings returns the variables of an environment (in the form of os.Environ) that look like
+// settings but are not, in the same order. It omits variables of tests (LETTERHEAD_TEST_…), of the command
+// migrate (LETTERHEAD_MIGRATE_…) and of Kubernetes Services.
 func UnknownSettings(environ []string) []Unknown {
 	var names []string
 	known := map[string]bool{}
@@ -61,7 +60,7 @@ func UnknownSettings(environ []string) []Unknown {
 	return out
 }
 
-// nearest returns the setting with the fewest edits, or "" when none is alike.
+// nearest returns the setting with the fewest edits, or "" if none is similar.
 func nearest(name string, names []string) string {
 	best, least := "", (len(name)-len(prefix))/lettersPerTypo+1
 	for _, candidate := range names {

@@ -5,45 +5,48 @@ import (
 	"time"
 )
 
-// A node takes units of a busy counter ahead, in a block, and hands them out without a statement. The units are counted
-// when they are taken, so blocks let nothing more through than the limit. What another node may be refused too early
-// for is what lies idle in blocks, so blocks are small, short, and given back: at most blockPart of what is left, for at
-// most blockLasts, to a node that used as much in that time, and none when fewer than blockFrom are left.
+// A node can take units of a busy counter in advance, as a block, and hand them out without a statement.
+// The units count from the moment they are taken, so blocks never exceed the limit. Units that lie idle in
+// blocks can make another node refuse too early; blocks are therefore small, short, and returned: at most
+// blockPart of the remaining units, for at most blockLasts, to a node that used as many in that time, and
+// none if fewer than blockFrom remain.
 const (
-	// blockPart is the part of the units left that a block may have.
+	// blockPart is the share of the remaining units that a block may take.
 	blockPart = 32
-	// blockFrom is how many units must be left for a block: below, and with small limits, each is taken singly.
+	// blockFrom is the minimum number of remaining units for a block: below it, and with small limits, each
+	// unit is taken singly.
 	blockFrom = 128
-	// blockLasts is how long after its statement a block is handed out. What is left is given back when no caller came
-	// for as long.
+	// blockLasts is how long a block lasts after its statement. If no caller comes for that long, the rest
+	// is returned.
 	blockLasts = 3 * time.Second
-	// blockWorth is how many callers of a counter a node must have had in blockLasts to take a block.
+	// blockWorth is the number of callers of a counter within blockLasts from which a node takes blocks.
 	blockWorth = 4
-	// blockMargin is the time before the end of the window in which a node hands nothing out of its block: more than
-	// what clocks differ in rate over blockLasts.
+	// blockMargin is the time before the end of the window in which a node does not use its block: more
+	// than the clocks can drift apart within blockLasts.
 	blockMargin = 100 * time.Millisecond
-	// maxBlocks bounds the counters of which a process has blocks.
+	// maxBlocks bounds the counters with a block in this process.
 	maxBlocks = 10_000
 )
 
-// block is what this process has of one counter, and how much it needed lately.
+// block is the block of one counter in this process, and its recent demand.
 type block struct {
 	minute  int64
-	left    int64       // units that were taken and not handed out
-	counted int64       // units used in the minute, those left included
+	left    int64       // units taken but not handed out
+	counted int64       // units used in the minute, including left
 	until   time.Time   // from then on nothing is handed out
-	since   time.Time   // begin of what callers counts
-	callers int64       // that were let through
+	since   time.Time   // start of the count of callers
+	callers int64       // allowed callers
 	last    time.Time   // when the last of them came
-	end     *time.Timer // gives back what is left
+	end     *time.Timer // returns the rest
 }
 
-// lasts compares both clocks of the machine: the monotonic one does not advance while some machines are suspended.
+// lasts compares both clocks of the machine, because the monotonic clock does not advance while some
+// machines are suspended.
 func (b *block) lasts(now time.Time) bool {
 	return now.Before(b.until) && now.Round(0).Before(b.until.Round(0))
 }
 
-// fromBlock answers a caller out of the block. The caller holds Shared.mu.
+// fromBlock answers a caller from the block. The caller must hold Shared.mu.
 func (s *Shared) fromBlock(q question) (Decision, bool) {
 	b := s.blocks[q]
 	if b == nil || b.left < q.units || !b.lasts(s.now()) {
@@ -55,7 +58,7 @@ func (s *Shared) fromBlock(q question) (Decision, bool) {
 	return Decision{Allowed: true, Limit: q.limit, Remaining: max(0, q.limit-(b.counted-b.left)), Reset: windowEnd(b.minute)}, true
 }
 
-// ahead returns how many units more than those of its callers a statement should take.
+// ahead returns how many extra units a statement should take.
 func (s *Shared) ahead(q question, now time.Time) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +66,7 @@ func (s *Shared) ahead(q question, now time.Time) int64 {
 	if b == nil || s.closed {
 		return 0
 	}
-	if age := now.Sub(b.since); age > blockLasts { // as many as there were in blockLasts
+	if age := now.Sub(b.since); age > blockLasts { // as many as in blockLasts
 		b.callers = int64(float64(b.callers) * float64(blockLasts) / float64(age))
 		b.since = now.Add(-blockLasts)
 	}
@@ -74,8 +77,8 @@ func (s *Shared) ahead(q question, now time.Time) int64 {
 	return max(0, wanted-b.left)
 }
 
-// refill keeps what a statement that was sent at asked has taken beyond the units of its callers, and returns what it
-// cannot keep. The caller holds Shared.mu.
+// refill keeps the units that a statement sent at asked has taken beyond those of its callers, and returns
+// those that it cannot keep. The caller must hold Shared.mu.
 func (s *Shared) refill(q question, asked time.Time, t taken, left, callers int64) (unused int64) {
 	b := s.blocks[q]
 	if s.closed || q.limit < blockFrom || b == nil && len(s.blocks) >= maxBlocks {
@@ -87,7 +90,7 @@ func (s *Shared) refill(q question, asked time.Time, t taken, left, callers int6
 		b.end = time.AfterFunc(blockLasts, func() { s.giveBlock(q, b) })
 	}
 	if b.minute != t.minute {
-		b.left = 0 // that window is over
+		b.left = 0 // that window has ended
 	}
 	b.minute, b.counted, b.left = t.minute, t.used, b.left+left
 	b.until = asked.Add(min(blockLasts, t.rest-blockMargin))
@@ -96,7 +99,7 @@ func (s *Shared) refill(q question, asked time.Time, t taken, left, callers int6
 	return 0
 }
 
-// giveBlock ends a block for which no caller came in blockLasts, and gives back what is left of it.
+// giveBlock ends a block without callers for blockLasts, and returns the rest of it.
 func (s *Shared) giveBlock(q question, b *block) {
 	s.mu.Lock()
 	idle := time.Since(b.last)
@@ -129,7 +132,7 @@ func (s *Shared) giveBlocks(ctx context.Context) {
 	for q, b := range blocks {
 		b.end.Stop()
 		if b.left > 0 && s.give(ctx, q.key, b.left, b.minute) != nil && ctx.Err() != nil {
-			return // they stay counted until the window ends
+			return // they count until the window ends
 		}
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"letterhead/internal/sqlstore/sqlstoretest"
 )
 
-// What every Counters must do. The clock of each is a hand that the test moves.
+// The contract of every Counters. The test sets the clock of each.
 
-// clock is a hand that a test moves.
+// clock is a clock that a test sets.
 type clock struct {
 	at    atomic.Int64
-	moved func(time.Time) // tells the database
+	moved func(time.Time) // sets the database's clock
 }
 
 func newClock(t time.Time) *clock {
@@ -43,7 +43,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 var acme = ratelimit.Key{Scope: "requests", ID: "acme"}
 
-// each runs a test with every kind of counters; the clock stands at noon.
+// each runs a test with every kind of Counters; the clock shows noon.
 func each(t *testing.T, test func(t *testing.T, m ratelimit.Counters, c *clock)) {
 	t.Run("memory", func(t *testing.T) {
 		c := newClock(noon)
@@ -55,7 +55,8 @@ func each(t *testing.T, test func(t *testing.T, m ratelimit.Counters, c *clock))
 	})
 }
 
-// newDatabase returns a database whose clock is the test's hand, and what other nodes open it with.
+// newDatabase returns a database with the test's clock, and the configuration with which other nodes open
+// it.
 func newDatabase(t testing.TB) (sqlstore.Config, *sqlstore.Store, *clock) {
 	t.Helper()
 	cfg := sqlstoretest.WithHand(t, sqlstoretest.Postgres(t))
@@ -65,7 +66,7 @@ func newDatabase(t testing.TB) (sqlstore.Config, *sqlstore.Store, *clock) {
 	return cfg, store, c
 }
 
-// newShared follows the hand of the database, or with nil the time.
+// newShared uses the clock of the database, or real time if it is nil.
 func newShared(t testing.TB, store *sqlstore.Store, c *clock) *ratelimit.Shared {
 	t.Helper()
 	var cfg ratelimit.SharedConfig
@@ -116,7 +117,7 @@ func TestWindow_EndsOnTheWholeMinute(t *testing.T) {
 		c.set(noon.Add(59*time.Second + 999*time.Millisecond))
 		take(t, m, acme, 1, 1)
 		if d := take(t, m, acme, 1, 1); d.Allowed {
-			t.Fatal("a second unit of one was let through in one window")
+			t.Fatal("a second unit was allowed in one window with a limit of one")
 		}
 		c.add(time.Millisecond)
 		if d := take(t, m, acme, 1, 1); !d.Allowed || !d.Reset.Equal(noon.Add(2*time.Minute)) {
@@ -129,7 +130,7 @@ func TestTake_HigherLimit_CountsImmediately(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, _ *clock) {
 		take(t, m, acme, 1, 1)
 		if d := take(t, m, acme, 1, 1); d.Allowed {
-			t.Fatal("the limit of one let two through")
+			t.Fatal("two units were allowed with a limit of one")
 		}
 		if d := take(t, m, acme, 1, 3); !d.Allowed || d.Remaining != 1 {
 			t.Fatalf("after the upgrade: %+v", d)
@@ -160,7 +161,7 @@ func TestGive_ReturnedUnits_CountInTheirWindowOnly(t *testing.T) {
 		}
 		d = take(t, m, acme, 1, 1)
 		if !d.Allowed {
-			t.Fatal("the unit that was handed back is gone")
+			t.Fatal("the returned unit is missing")
 		}
 		c.add(time.Minute)
 		take(t, m, acme, 1, 1)
@@ -168,14 +169,14 @@ func TestGive_ReturnedUnits_CountInTheirWindowOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again := take(t, m, acme, 1, 1); again.Allowed {
-			t.Fatal("a unit of the window before made room in this one")
+			t.Fatal("a returned unit of the previous window counted in this one")
 		}
 		refused := take(t, m, acme, 1, 1)
 		if err := m.Give(t.Context(), acme, 1, refused); err != nil {
 			t.Fatal(err)
 		}
 		if again := take(t, m, acme, 1, 1); again.Allowed {
-			t.Fatal("a refused take was handed back")
+			t.Fatal("a refused take was returned")
 		}
 	})
 }
@@ -185,11 +186,11 @@ func TestTake_ClockStepsBack_OpensNoSecondWindow(t *testing.T) {
 		take(t, m, acme, 1, 1)
 		c.add(-30 * time.Second)
 		if d := take(t, m, acme, 1, 1); d.Allowed {
-			t.Fatal("stepping back into the minute before let another unit through")
+			t.Fatal("stepping back into the previous minute allowed another unit")
 		}
 		c.add(40 * time.Second)
 		if d := take(t, m, acme, 1, 1); d.Allowed {
-			t.Fatal("coming forward again opened the same minute twice")
+			t.Fatal("stepping forward again opened the same minute twice")
 		}
 	})
 }
@@ -200,7 +201,7 @@ func TestTake_ClockWasYearsAhead_CountsAfterCorrection(t *testing.T) {
 		take(t, m, acme, 1, 1)
 		c.set(noon)
 		if d := take(t, m, acme, 1, 1); !d.Allowed || !d.Reset.Equal(noon.Add(time.Minute)) {
-			t.Fatalf("after the clock was set right: %+v", d)
+			t.Fatalf("after the clock was corrected: %+v", d)
 		}
 	})
 }
@@ -218,10 +219,10 @@ func TestTake_InvalidCall_TakesNothing(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := m.Take(ended, acme, 1, 1); !errors.Is(err, context.Canceled) {
-			t.Errorf("take with an ended context: %v", err)
+			t.Errorf("take with a canceled context: %v", err)
 		}
 		if d := take(t, m, acme, 1, 1); !d.Allowed {
-			t.Error("a bad call took the only unit")
+			t.Error("an invalid call took the only unit")
 		}
 	})
 }
@@ -242,13 +243,13 @@ func TestTake_ConcurrentCallers_GetExactlyTheLimit(t *testing.T) {
 		}
 		wg.Wait()
 		if n := allowed.Load(); n != limit {
-			t.Fatalf("%d units were let through, want exactly %d", n, limit)
+			t.Fatalf("%d units were allowed, want exactly %d", n, limit)
 		}
 	})
 }
 
-// TestTake_AnySequence_AgreesWithTheModel drives any sequence of takes, returns and clock moves against a model
-// that keeps every window apart.
+// TestTake_AnySequence_AgreesWithTheModel runs random sequences of takes, returns and clock changes against
+// a model that keeps every window separately.
 func TestTake_AnySequence_AgreesWithTheModel(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		round := 0

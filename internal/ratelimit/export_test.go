@@ -2,17 +2,18 @@ package ratelimit
 
 import "context"
 
-// GiveBlocks gives back what this process has taken ahead, as it does automatically when no request takes it.
+// GiveBlocks returns the units that this process has taken in advance, as happens automatically without
+// requests.
 func (s *Shared) GiveBlocks(ctx context.Context) { s.giveBlocks(ctx) }
 
-// Blocks is the number of counters of which this process has a block.
+// Blocks returns the number of counters with a block in this process.
 func (s *Shared) Blocks() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.blocks)
 }
 
-// Idle bounds the units that one node may have taken ahead below a limit.
+// Idle bounds the units that one node may have taken in advance below a limit.
 func Idle(limit int64) int64 {
 	if limit < blockFrom {
 		return 0

@@ -10,30 +10,30 @@ import (
 )
 
 const (
-	// shards bounds how many callers wait for each other; a power of two.
+	// shards limits lock contention between callers; a power of two.
 	shards = 64
-	// defaultMaxKeys is some 30 MB of counters of a scope at the very worst, in one minute.
+	// defaultMaxKeys limits the counters of a scope to about 30 MB within a minute in the worst case.
 	defaultMaxKeys = 1 << 18
-	// minKeys is one key for each shard.
+	// minKeys is one key per shard.
 	minKeys = shards
-	// maxStepBack is how far a clock may run back and still be taken for an adjustment, in which case the
-	// newer window stays in force and no unit is let through twice. A clock that was further off has been
-	// wrong, and its window is dropped, because it could last for years.
+	// maxStepBack is how far a clock may step back and still count as adjusted: the newer window then stays
+	// in force, and no unit is allowed twice. If the clock steps back further, it was wrong before, and its
+	// window is dropped, because it could last for years.
 	maxStepBack = 5 * time.Minute
-	// keptCapacity is the size up to which a shard's table is emptied and used again for the next window.
+	// keptCapacity is the maximum size of a shard's table that is cleared and reused for the next window.
 	keptCapacity = 4096
 )
 
-// Config sets up a Memory. The zero Config is usable.
+// Config configures a Memory. The zero Config is usable.
 type Config struct {
 	Now func() time.Time // nil = time.Now
-	// MaxKeys bounds the keys of one scope that are counted in one minute; past it new keys of that scope are refused.
-	// Scopes have a bound each, because anybody can come from many addresses, and accounts are to be counted all the
-	// same. They are a handful, named in code. 0 = 262,144.
+	// MaxKeys bounds the keys of one scope that are counted within one minute; beyond it new keys of that
+	// scope are refused. Each scope has its own bound, because anyone can use many addresses, which must
+	// not affect the counting of accounts. The scopes are few and named in code. 0 = 262,144.
 	MaxKeys int
 }
 
-// Validate reports everything that is wrong at once.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.MaxKeys < 0 || (c.MaxKeys > 0 && c.MaxKeys < minKeys) {
@@ -52,7 +52,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Memory is Counters of one process. Its windows start anew with the process.
+// Memory is Counters of one process. A restart begins new windows.
 type Memory struct {
 	now          func() time.Time
 	keysPerShard int
@@ -67,10 +67,10 @@ type shard struct {
 	window int64 // minutes since 1970
 	used   map[Key]int64
 	keys   map[string]int // in used, by scope
-	_      [64]byte       // a cache line of its own: neighbours are locked by other cores
+	_      [64]byte       // one cache line each: other cores lock the neighbors
 }
 
-// NewMemory returns empty counters, or what is wrong with the Config.
+// NewMemory returns empty counters, or the errors of the Config.
 func NewMemory(cfg Config) (*Memory, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func NewMemory(cfg Config) (*Memory, error) {
 	return m, nil
 }
 
-// Take implements Counters. It answers ErrUnavailable when MaxKeys different keys of the scope were seen
-// in this minute and the key is another one.
+// Take implements Counters. It returns ErrUnavailable for a new key if MaxKeys different keys of the scope
+// were used in this minute.
 func (m *Memory) Take(ctx context.Context, key Key, units, limit int64) (Decision, error) {
 	if units < 1 || limit < 0 {
 		return Decision{}, fmt.Errorf("take %d units of %s below %d: %w", units, key.Scope, limit, ErrInvalid)
@@ -95,11 +95,11 @@ func (m *Memory) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 	s := m.shardOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The clock is read under the lock, so that the order of the windows is the order of the callers.
+	// The clock is read under the lock, so that windows advance in the order of the callers.
 	s.advance(m.now())
 	used, seen := s.used[key]
 	decision := Decision{Limit: limit, Reset: windowEnd(s.window)}
-	// Written so that no sum can overflow: units and limit come from the caller.
+	// No sum can overflow, although units and limit come from the caller.
 	if units <= limit && used <= limit-units {
 		if !seen {
 			if s.keys[key.Scope] >= m.keysPerShard {
@@ -118,7 +118,7 @@ func (m *Memory) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 // Give implements Counters.
 func (m *Memory) Give(ctx context.Context, key Key, units int64, taken Decision) error {
 	if units < 1 {
-		return fmt.Errorf("give %d units of %s back: %w", units, key.Scope, ErrInvalid)
+		return fmt.Errorf("return %d units of %s: %w", units, key.Scope, ErrInvalid)
 	}
 	s := m.shardOf(key)
 	s.mu.Lock()
@@ -138,7 +138,7 @@ func (m *Memory) Give(ctx context.Context, key Key, units int64, taken Decision)
 	return nil
 }
 
-// Keys returns how many keys are held, of whatever window. It is for metrics and tests.
+// Keys returns the number of stored keys, in any window, for metrics and tests.
 func (m *Memory) Keys() int {
 	n := 0
 	for i := range m.shards {
@@ -154,7 +154,7 @@ func (m *Memory) shardOf(key Key) *shard {
 	return &m.shards[maphash.Comparable(m.seed, key)&(shards-1)]
 }
 
-// advance moves the shard to the window of now and drops the counts of the window before.
+// advance moves the shard to the current window and drops the counts of the previous one.
 func (s *shard) advance(now time.Time) {
 	window := windowOf(now)
 	if window == s.window || (window < s.window && s.window-window <= int64(maxStepBack/Window)) {
@@ -171,7 +171,7 @@ func (s *shard) advance(now time.Time) {
 
 func windowOf(t time.Time) int64 {
 	seconds := t.Unix()
-	if seconds < 0 { // before 1970 a division would round toward the window after
+	if seconds < 0 { // before 1970 a division would round up
 		return (seconds - 59) / 60
 	}
 	return seconds / 60

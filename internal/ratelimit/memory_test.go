@@ -26,7 +26,7 @@ func TestMemory_Windows_FollowTheProcessClock(t *testing.T) {
 		d := take(t, m, acme, 1, 1)
 		time.Sleep(d.RetryAfter(time.Now()))
 		if again := take(t, m, acme, 1, 1); !again.Allowed {
-			t.Fatalf("after the told wait: %+v", again)
+			t.Fatalf("after RetryAfter: %+v", again)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestMemory_OldWindows_AreDropped(t *testing.T) {
 		c.add(time.Minute)
 	}
 	if n := m.Keys(); n != keys {
-		t.Fatalf("%d keys are held after three minutes of %d different keys each", n, keys)
+		t.Fatalf("%d keys are kept after three minutes of %d different keys each", n, keys)
 	}
 }
 
@@ -79,14 +79,14 @@ func TestMemory_TooManyKeys_RefusesNewOnes(t *testing.T) {
 		}
 	}
 	if n := m.Keys(); n > 64 || refused < 1000-64 {
-		t.Fatalf("%d keys held, %d refused, with a bound of 64", n, refused)
+		t.Fatalf("%d keys kept, %d refused, with a bound of 64", n, refused)
 	}
 	if d := take(t, m, acme, 1, 1000); !d.Allowed {
-		t.Fatal("a key that was there already was refused")
+		t.Fatal("an existing key was refused")
 	}
 }
 
-// Addresses are anybody's to have many of; accounts are not to suffer for it.
+// Anyone can use many addresses, which must not affect accounts.
 func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 	c := newClock(noon)
 	m := newMemory(t, ratelimit.Config{Now: c.now, MaxKeys: 64})
@@ -101,12 +101,12 @@ func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 	if n := flood(); n < 1000-64 {
 		t.Fatalf("%d of 1000 addresses refused, with a bound of 64", n)
 	}
-	// One key a scope and shard is sure to find room.
+	// One key per scope and shard always fits.
 	if d := take(t, m, acme, 1, 1); !d.Allowed {
-		t.Fatal("an account was refused for the addresses")
+		t.Fatal("an account was refused because of the addresses")
 	}
 	given := ratelimit.Key{Scope: "addresses", ID: "given back"}
-	for range 1000 { // a key that goes makes room for another, and no more than one
+	for range 1000 { // a dropped key makes room for exactly one other
 		if d, err := m.Take(t.Context(), given, 1, 1); err == nil {
 			if err := m.Give(t.Context(), given, 1, d); err != nil {
 				t.Fatal(err)
@@ -121,13 +121,13 @@ func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 	}
 	c.add(time.Minute)
 	if n := flood(); n < 1000-64 || m.Keys() > 65 {
-		t.Fatalf("in the next minute %d were refused and %d keys are held", n, m.Keys())
+		t.Fatalf("in the next minute %d were refused and %d keys are kept", n, m.Keys())
 	}
 }
 
 func TestNew_LessThanOneKeyPerShard_Refused(t *testing.T) {
 	if _, err := ratelimit.NewMemory(ratelimit.Config{MaxKeys: 3}); err == nil {
-		t.Error("it was accepted")
+		t.Error("the bound was accepted")
 	}
 }
 

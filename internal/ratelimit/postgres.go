@@ -17,43 +17,43 @@ import (
 )
 
 const (
-	// DefaultTakeTimeout bounds one question to the database, for callers without a deadline.
+	// DefaultTakeTimeout bounds one query, for callers without a deadline.
 	DefaultTakeTimeout = 5 * time.Second
-	// maxWaiting bounds the callers of one counter that wait in this process.
+	// maxWaiting bounds the waiting callers of one counter in this process.
 	maxWaiting = 10_000
-	// giveTimeout bounds handing back the units of callers that went away.
+	// giveTimeout bounds the return of units whose callers have left.
 	giveTimeout = 5 * time.Second
-	// sweepEvery is the pause between two deletions of what is over, sweepRows what one statement deletes.
+	// sweepEvery is the pause between two deletions of old rows, sweepRows the maximum of one statement.
 	sweepEvery = time.Minute
 	sweepRows  = 1000
 	// maxSweeps bounds the statements of one sweep: a million counters.
 	maxSweeps = 1000
-	// unrecorded is how many units of a counter are let through in a minute before the first ceiling is
-	// recorded, so that counters of which little is asked write nothing to the disk. After a crash each counter
-	// starts with so many units used.
+	// unrecorded is the number of units of a counter that are allowed in a minute before the first ceiling
+	// is recorded, so that counters with little demand cause no disk writes. After a crash each counter
+	// starts with as many units used.
 	unrecorded = 4
-	// ceilingPart is the part of the units left that a ceiling is raised by: an eighth, and so by none when
-	// fewer than eight are left and each is recorded singly.
+	// ceilingPart is the share of the remaining units by which a ceiling is raised: an eighth. If fewer
+	// than eight remain, each unit is recorded singly.
 	ceilingPart = 8
-	// crashMinutes is how many minutes after the one in which a crash was noticed are taken for minutes whose
-	// counts were lost: the clock of a server that took over may be behind.
+	// crashMinutes is the number of minutes after the detection of a crash whose counts are also considered
+	// lost, because the clock of a server that took over may be behind.
 	crashMinutes = 1
-	// keptMinutes is how long a counter stays after its minute: longer than maxStepBack, so that a clock that
-	// is set back finds it.
+	// keptMinutes is how long a counter is kept after its minute: longer than maxStepBack, so that it still
+	// exists after a clock was set back.
 	keptMinutes = int64(maxStepBack/Window) + 5
 )
 
-// SharedConfig sets up a Shared. The zero SharedConfig is usable.
+// SharedConfig configures a Shared. The zero SharedConfig is usable.
 type SharedConfig struct {
-	// TakeTimeout bounds one question to the database, beside the caller's context. 0 = DefaultTakeTimeout.
+	// TakeTimeout bounds one query, in addition to the caller's context. 0 = DefaultTakeTimeout.
 	TakeTimeout time.Duration
-	// Now is the clock that blocks are timed with; nil = time.Now. Windows follow the database's.
+	// Now is the clock for the duration of blocks; nil = time.Now. Windows follow the database's clock.
 	Now        func() time.Time
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Validate reports everything that is wrong at once.
+// Validate reports all errors of the configuration.
 func (c SharedConfig) Validate() error {
 	if c.TakeTimeout < 0 {
 		return fmt.Errorf("rate-limit counters: TakeTimeout is %s; it cannot be negative", c.TakeTimeout)
@@ -61,36 +61,37 @@ func (c SharedConfig) Validate() error {
 	return nil
 }
 
-// Shared is Counters of all processes that share a database (PostgreSQL). Its windows are those of the
-// database's clock.
+// Shared is Counters of all processes that share a database (PostgreSQL). Its windows follow the database's
+// clock.
 //
-// Callers of one process that ask the same (key, units and limit) are asked for together: while a statement
-// for some of them is under way the others wait, and the next statement is for all of these. So a busy counter
-// costs one statement for many requests. Callers of one key with other units or another limit have statements
-// of their own beside it, and so has each Give.
+// Callers in one process with the same key, units and limit are combined: while a statement for some of them
+// is running the others wait, and the next statement is for all of these. A busy counter thus needs one
+// statement for many requests. Callers of the same key with other units or another limit, and calls of Give,
+// have separate statements.
 //
-// Far from the limit a statement takes more units than its callers need, when many came lately, and the callers after
-// them need no statement; see blockPart. A window's end is the database's in this, too: a block ends so long after its
-// statement was sent as the window had left when it was answered.
+// Far from the limit, and with many recent callers, a statement takes more units than its callers need, and
+// the next callers need no statement; see blockPart. This also respects the window of the database: a block
+// ends after the time that was left of the window when its statement was answered, counted from when the
+// statement was sent.
 //
-// Units of a caller that left while its statement was under way, and of a block that was not used up, are handed back;
-// until then, or until the window ends when that fails, they count, and another may be refused for them. When there are
-// none, exactly the limit is let through when as many ask.
+// Units of a caller that left during its statement, and of an unused block, are returned. Until then, or until
+// the window ends if returning fails, they count, and other callers may be refused because of them. If there
+// are none and enough callers ask, exactly the limit is allowed.
 //
-// Counts are kept in an UNLOGGED table, which a crash of the server empties. Beside it a logged table keeps a
-// ceiling for each counter: no unit above it is let through before a higher one is durable. The statement that
-// needs a higher ceiling raises it by an eighth of the units left, so a counter writes to the disk a few times a
-// minute, a counter of which at most four units a minute are asked never does, and near its limit each unit is
-// recorded singly. After a crash a counter goes on at its ceiling (at four, if none was recorded): requests are
-// answered at once, what was used is never counted twice, and a crash takes at most an eighth of the units left, or
-// four, from a counter. A limit of four units or fewer lets nothing through until the minute after the next begins.
-// A clean restart keeps the counts.
+// Counts are in an UNLOGGED table, which a crash of the server empties. In addition, a logged table has a
+// ceiling for each counter: no unit above it is allowed before a higher ceiling is durable. The statement that
+// needs a higher ceiling raises it by an eighth of the remaining units, so a counter writes to the disk a few
+// times a minute; a counter with at most four units a minute never does; and near its limit each unit is
+// recorded singly. After a crash a counter continues at its ceiling (at four, if none was recorded): requests
+// are answered immediately, no unit is allowed twice, and a crash costs a counter at most an eighth of the
+// remaining units, or four. A limit of four units or fewer allows nothing until the minute after the next
+// begins. A clean restart keeps the counts.
 //
-// Ceilings are as durable as the server's synchronous_commit makes them: a fail-over to a standby that is replicated
-// asynchronously loses those of the last moments.
+// Ceilings are as durable as the server's synchronous_commit makes them: a failover to an asynchronous standby
+// loses the most recent ones.
 //
-// When the outcome of a Take is not known (the connection was lost), its units may stay counted until the
-// window ends; more than the limit is never let through.
+// If the outcome of a Take is unknown (because the connection was lost), its units may count until the window
+// ends; more than the limit is never allowed.
 type Shared struct {
 	store   *sqlstore.Store
 	timeout time.Duration
@@ -108,13 +109,13 @@ type Shared struct {
 
 var _ Counters = (*Shared)(nil)
 
-// question is what callers must have in common to be asked for together.
+// question identifies callers that can be combined.
 type question struct {
 	key          Key
 	units, limit int64
 }
 
-// queue holds the callers of one question, while one of their groups is under way.
+// queue holds the callers of one question while one of their groups is running.
 type queue struct{ waiting []*caller }
 
 type caller struct {
@@ -128,7 +129,7 @@ type answer struct {
 	err      error
 }
 
-// tell answers the caller, which may have gone. Whoever calls it holds Shared.mu.
+// tell answers the caller, which may have left. The caller of tell must hold Shared.mu.
 func (c *caller) tell(a answer) {
 	c.told = true
 	c.answer <- a
@@ -142,17 +143,17 @@ CREATE UNLOGGED TABLE IF NOT EXISTS ratelimit_counters (
 	used    BIGINT NOT NULL,
 	granted BIGINT NOT NULL, -- to the statement that wrote the row last
 	PRIMARY KEY (scope, id)
-) WITH (fillfactor = 50)` // updated in place: the new version of a row finds room beside the old
+) WITH (fillfactor = 50)` // updated in place: the new version of a row fits beside the old one
 
-// addCeiling: the release before has no such columns, and leaves them as they are. So a ceiling counts only with
-// the minute that it was recorded for.
+// addCeiling: the previous release does not know these columns and leaves them unchanged. A ceiling
+// therefore counts only together with the minute for which it was recorded.
 const addCeiling = `
 ALTER TABLE ratelimit_counters
 	ADD COLUMN IF NOT EXISTS ceiling BIGINT NOT NULL DEFAULT 0,
 	ADD COLUMN IF NOT EXISTS ceiling_minute BIGINT NOT NULL DEFAULT -1,
-	ADD COLUMN IF NOT EXISTS raised BOOLEAN NOT NULL DEFAULT false` // by the statement that wrote the row last
+	ADD COLUMN IF NOT EXISTS raised BOOLEAN NOT NULL DEFAULT false` // the last statement that wrote the row
 
-// ratelimit_ceilings is logged: no counter has let more units through in a minute than its row says.
+// ratelimit_ceilings is logged: no counter has allowed more units in a minute than its row says.
 const createCeilings = `
 CREATE TABLE IF NOT EXISTS ratelimit_ceilings (
 	scope  TEXT   NOT NULL,
@@ -162,8 +163,8 @@ CREATE TABLE IF NOT EXISTS ratelimit_ceilings (
 	PRIMARY KEY (scope, id)
 ) WITH (fillfactor = 50)`
 
-// ratelimit_epoch has one row while no crash has emptied the unlogged tables: the counts of minutes up to this one,
-// and of crashMinutes more, are those of the ceilings.
+// ratelimit_epoch has one row as long as no crash has emptied the unlogged tables: for minutes up to that
+// row's, and crashMinutes more, the ceilings are used as counts.
 const createEpoch = `
 CREATE UNLOGGED TABLE IF NOT EXISTS ratelimit_epoch (
 	one        BIGINT NOT NULL PRIMARY KEY,
@@ -172,12 +173,13 @@ CREATE UNLOGGED TABLE IF NOT EXISTS ratelimit_epoch (
 
 const thisMinute = `floor(extract(epoch FROM clock_timestamp()) / 60)::bigint`
 
-// takeUnits grants as many of the wanted units ($3, a multiple of the units of one caller $5) as fit below the
-// limit ($4), when all of them fit and many are left also some of those wanted ahead ($6), and records a higher ceiling when they pass the one that is recorded. A row of an older minute begins
-// as {begun}; so does one more than maxStepBack ahead, whose clock was wrong. A row a little ahead stays in force: the
+// takeUnits grants as many of the requested units ($3, a multiple of the units of one caller $5) as fit
+// below the limit ($4). If all of them fit and many remain, it also grants some of the extra units ($6). It
+// records a higher ceiling if they exceed the recorded one. A row of an older minute is reset to {begun};
+// so is a row more than maxStepBack ahead, whose clock was wrong. A row slightly ahead stays in force: the
 // clock stepped back, or this statement waited for the row while the minute ended.
 //
-// The counter's row is locked until the ceiling is durable, so no other statement sees one that is not.
+// The counter's row is locked until the ceiling is durable, so no other statement sees a count above it.
 func takeUnits(begun string) string {
 	const (
 		inForce = "c.minute BETWEEN excluded.minute AND excluded.minute + {step}"
@@ -221,7 +223,8 @@ SELECT minute, used, granted, (((minute + 1) * 60 - extract(epoch FROM clock_tim
 }
 
 var (
-	// takeCounted returns no row in a minute whose counts were lost, takeRecorded while no epoch has begun.
+	// takeCounted returns no row in a minute whose counts were lost, takeRecorded none before an epoch has
+	// begun.
 	takeCounted = takeUnits(`
 	SELECT minute, 0 AS used FROM now WHERE incomplete + {after} < minute`)
 	takeRecorded = takeUnits(`
@@ -235,7 +238,8 @@ UPDATE ratelimit_counters SET used = greatest(used - $4, 0)
 WHERE scope = $1 AND id = $2 AND minute = $3
 RETURNING used`
 
-// beginEpoch says after a crash that the counts of this minute are not whole. The first node to notice says it.
+// beginEpoch records after a crash that the counts of this minute are incomplete. The first node that
+// detects the crash runs it.
 const beginEpoch = `
 INSERT INTO ratelimit_epoch (one, incomplete) VALUES (1, ` + thisMinute + `)
 ON CONFLICT (one) DO UPDATE SET incomplete = ratelimit_epoch.incomplete
@@ -254,14 +258,14 @@ SELECT count(*) FROM gone`
 
 var sweepCounters, sweepCeilings = sweepOf("ratelimit_counters"), sweepOf("ratelimit_ceilings")
 
-// NewShared makes the tables when they are missing. Errors: ErrUnavailable, ctx.Err(), or what is wrong with
-// the configuration; the store must be Shared.
+// NewShared creates missing tables. Errors: ErrUnavailable, ctx.Err(), or those of the configuration; the
+// store must be Shared.
 func NewShared(ctx context.Context, cfg SharedConfig, store *sqlstore.Store) (*Shared, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if !store.Shared() {
-		return nil, errors.New("rate-limit counters: the database is of this process alone; use Memory")
+		return nil, errors.New("rate-limit counters: the database belongs to this process alone; use Memory")
 	}
 	s := &Shared{
 		store: store, timeout: cfg.TakeTimeout, now: cfg.Now, logger: cfg.Logger,
@@ -278,16 +282,16 @@ func NewShared(ctx context.Context, cfg SharedConfig, store *sqlstore.Store) (*S
 	}
 	s.asked = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "letterhead_ratelimit_statements_total",
-		Help: "Statements that asked the shared rate-limit counters.",
+		Help: "Statements that queried the shared rate-limit counters.",
 	})
 	s.taken = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "letterhead_ratelimit_takes_total",
-		Help: "Callers that asked the shared rate-limit counters.",
+		Help: "Callers that queried the shared rate-limit counters.",
 	})
 	if err := s.setup(ctx); err != nil {
 		return nil, fmt.Errorf("create tables of the rate-limit counters: %w", unavailable(err))
 	}
-	if err := telemetry.Register(cfg.Registerer, s.asked, s.taken); err != nil { // at last: whoever tries again finds them free
+	if err := telemetry.Register(cfg.Registerer, s.asked, s.taken); err != nil { // last, so that a retry can register them again
 		return nil, fmt.Errorf("register metrics of the rate-limit counters: %w", err)
 	}
 	return s, nil
@@ -313,7 +317,7 @@ func (s *Shared) setup(ctx context.Context) error {
 	})
 }
 
-// unavailable puts ErrUnavailable in front of the database's.
+// unavailable wraps an error of the database in ErrUnavailable.
 func unavailable(err error) error {
 	if errors.Is(err, sqlstore.ErrUnavailable) || errors.Is(err, sqlstore.ErrClosed) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -321,8 +325,8 @@ func unavailable(err error) error {
 	return err
 }
 
-// Take implements Counters. When the database cannot be reached or does not answer before the caller's
-// deadline, it answers ErrUnavailable.
+// Take implements Counters. If the database cannot be reached or does not answer before the caller's
+// deadline, it returns ErrUnavailable.
 func (s *Shared) Take(ctx context.Context, key Key, units, limit int64) (Decision, error) {
 	if units < 1 || limit < 0 {
 		return Decision{}, fmt.Errorf("take %d units of %s below %d: %w", units, key.Scope, limit, ErrInvalid)
@@ -361,7 +365,7 @@ func (s *Shared) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 	return Decision{}, fmt.Errorf("take of %s: %w", key.Scope, ctx.Err())
 }
 
-// join queues a caller, and starts asking when nobody does.
+// join queues a caller, and starts serve if it is not running.
 func (s *Shared) join(q question, me *caller) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -378,7 +382,7 @@ func (s *Shared) join(q question, me *caller) bool {
 	return true
 }
 
-// serve asks for one group after the other until nobody waits.
+// serve runs one group after the other until no caller waits.
 func (s *Shared) serve(q question, at *queue) {
 	for {
 		s.mu.Lock()
@@ -387,7 +391,7 @@ func (s *Shared) serve(q question, at *queue) {
 			if c.gone {
 				continue
 			}
-			if d, ok := s.fromBlock(q); ok { // that the last statement filled
+			if d, ok := s.fromBlock(q); ok { // filled by the last statement
 				c.tell(answer{decision: d})
 				continue
 			}
@@ -404,18 +408,18 @@ func (s *Shared) serve(q question, at *queue) {
 	}
 }
 
-// ask takes units for a group and hands them out, first come, first served.
+// ask takes units for a group and hands them out in order of arrival.
 func (s *Shared) ask(q question, group []*caller) {
-	// The group outlives each of its callers; its own bound ends it.
+	// The group outlives each of its callers, so it has its own timeout.
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
-	asked := s.now() // before the statement: a block ends no later than its window
+	asked := s.now() // before the statement, so that a block ends no later than its window
 	t, err := s.take(ctx, q, int64(len(group)), s.ahead(q, asked))
 	if err != nil {
 		err = fmt.Errorf("take of %s: %w", q.key.Scope, err)
 	}
 	granted := t.granted
-	before := t.used - granted // what was used before each caller in turn
+	before := t.used - granted // the used units before each caller in turn
 	var unclaimed, let int64
 	s.mu.Lock()
 	if b := s.blocks[q]; b != nil && b.minute == t.minute {
@@ -446,18 +450,18 @@ func (s *Shared) ask(q question, group []*caller) {
 	}
 }
 
-// taken is the answer of a statement.
+// taken is the result of a statement.
 type taken struct {
 	minute  int64
-	used    int64 // of the counter, those granted included
+	used    int64 // of the counter, including the granted ones
 	granted int64
 	rest    time.Duration // until the window ends, by the database's clock
 }
 
-// take is one statement, and two in the minutes whose counts a crash of the server has lost; the node that notices
-// the crash needs four.
+// take runs one statement, or two in minutes whose counts were lost in a crash of the server; the node that
+// detects the crash needs four.
 func (s *Shared) take(ctx context.Context, q question, callers, ahead int64) (t taken, err error) {
-	wanted := q.limit / q.units // no product of the caller's numbers that could overflow
+	wanted := q.limit / q.units // no product of the caller's numbers can overflow
 	wanted = min(wanted, callers) * q.units
 	ask := func(statement string) error {
 		s.asked.Inc()
@@ -472,7 +476,7 @@ func (s *Shared) take(ctx context.Context, q question, callers, ahead int64) (t 
 	if errors.Is(err, sql.ErrNoRows) {
 		var incomplete int64
 		if err = s.store.One(ctx, beginEpoch, nil, &incomplete); err == nil {
-			s.logger.WarnContext(ctx, "the database crashed or failed over; minute counters go on from what was recorded of them",
+			s.logger.WarnContext(ctx, "the database crashed or failed over; minute counters continue at their recorded ceilings",
 				slog.Time("until", windowEnd(incomplete+crashMinutes)))
 			err = ask(takeRecorded)
 		}
@@ -484,7 +488,7 @@ func (s *Shared) giveUnused(key Key, units, minute int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveTimeout)
 	defer cancel()
 	if err := s.give(ctx, key, units, minute); err != nil {
-		s.logger.Warn("units that were not used stay counted until the window ends",
+		s.logger.Warn("unused units could not be returned; they count until the window ends",
 			slog.String("scope", key.Scope), slog.Int64("units", units), slog.Any("error", err))
 	}
 }
@@ -492,13 +496,13 @@ func (s *Shared) giveUnused(key Key, units, minute int64) {
 // Give implements Counters.
 func (s *Shared) Give(ctx context.Context, key Key, units int64, taken Decision) error {
 	if units < 1 {
-		return fmt.Errorf("give %d units of %s back: %w", units, key.Scope, ErrInvalid)
+		return fmt.Errorf("return %d units of %s: %w", units, key.Scope, ErrInvalid)
 	}
 	if !taken.Allowed {
 		return nil
 	}
 	if err := s.give(ctx, key, units, windowOf(taken.Reset)-1); err != nil {
-		return fmt.Errorf("give %d units of %s back: %w", units, key.Scope, err)
+		return fmt.Errorf("return %d units of %s: %w", units, key.Scope, err)
 	}
 	return nil
 }
@@ -506,14 +510,14 @@ func (s *Shared) Give(ctx context.Context, key Key, units int64, taken Decision)
 func (s *Shared) give(ctx context.Context, key Key, units, minute int64) error {
 	var used int64
 	err := s.store.One(ctx, giveUnits, []any{key.Scope, key.ID, minute, units}, &used)
-	if errors.Is(err, sql.ErrNoRows) { // the window is over
+	if errors.Is(err, sql.ErrNoRows) { // the window has ended
 		return nil
 	}
 	return unavailable(err)
 }
 
-// Run deletes counters and ceilings whose minute is long over, a bounded number at a time, until ctx ends (nil). One
-// process is enough; several do no harm.
+// Run deletes old counters and ceilings, a bounded number at a time, until ctx ends; then it returns nil.
+// One process suffices; several do no harm.
 func (s *Shared) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -529,7 +533,7 @@ func (s *Shared) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep deletes counters and ceilings whose minute is long over and returns how many counters. Errors:
+// Sweep deletes old counters and ceilings and returns the number of deleted counters. Errors:
 // ErrUnavailable, ctx.Err().
 func (s *Shared) Sweep(ctx context.Context) (deleted int64, err error) {
 	for _, statement := range []string{sweepCeilings, sweepCounters} {
@@ -547,8 +551,8 @@ func (s *Shared) Sweep(ctx context.Context) (deleted int64, err error) {
 	return deleted, nil
 }
 
-// Close gives blocks back, for a bounded time, and waits for the questions under way, each at most TakeTimeout long.
-// Nobody may Take meanwhile.
+// Close returns blocks, for a bounded time, and waits for running statements, at most TakeTimeout each. No
+// other call may be running.
 func (s *Shared) Close() {
 	s.mu.Lock()
 	s.closed = true

@@ -47,8 +47,8 @@ func TestShared_SixtyOneRequestsOverThreeNodes_RefusesOne(t *testing.T) {
 	}
 }
 
-// However the demand is spread over nodes and time, the limit is let through when as many ask, and everybody otherwise:
-// exactly, but for what nodes have taken ahead and not given back yet.
+// However the demand is spread over nodes and time, all requests are allowed up to the limit: exactly,
+// except for units that nodes have taken in advance and not returned yet.
 func TestNodes_TogetherAllowExactlyTheLimit(t *testing.T) {
 	cfg, _, c := newDatabase(t)
 	nodes := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
@@ -85,19 +85,19 @@ func TestNodes_TogetherAllowExactlyTheLimit(t *testing.T) {
 		wg.Wait()
 		allowed = min(total, limit/units) * units
 		if got.Load() > allowed || got.Load() < allowed-int64(len(nodes))*ratelimit.Idle(limit) {
-			t.Fatalf("%d units let through below %d, %d were asked for in units of %d: want %d", got.Load(), limit, total*units, units, allowed)
+			t.Fatalf("%d units allowed below %d, %d were requested in units of %d: want %d", got.Load(), limit, total*units, units, allowed)
 		}
 		for _, node := range nodes {
 			node.GiveBlocks(context.Background())
 		}
-		for range total - got.Load()/units { // those that were refused ask again
+		for range total - got.Load()/units { // refused callers ask again
 			if d, err := nodes[0].Take(context.Background(), key, units, limit); err != nil || !d.Allowed {
 				break
 			}
 			got.Add(units)
 		}
 		if got.Load() != allowed {
-			t.Fatalf("%d units let through below %d, %d were asked for in units of %d: want %d", got.Load(), limit, total*units, units, allowed)
+			t.Fatalf("%d units allowed below %d, %d were requested in units of %d: want %d", got.Load(), limit, total*units, units, allowed)
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestBlocks_BusyCounterFarFromItsLimit_FewStatements(t *testing.T) {
 	}
 	m.GiveBlocks(t.Context())
 	if d := take(t, openNode(t, cfg, c), acme, 1, limit); d.Remaining != limit-requests-1 {
-		t.Errorf("after the block was given back: %+v", d)
+		t.Errorf("after the block was returned: %+v", d)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestBlocks_SmallLimitOrFewUnitsLeft_EachUnitIsTakenSingly(t *testing.T) {
 		t.Errorf("60 requests of a limit of 60 took %d statements", n)
 	}
 	if n := m.Blocks(); n != 0 {
-		t.Errorf("a limit of 60 takes up %d of the blocks", n)
+		t.Errorf("a limit of 60 uses %d of the blocks", n)
 	}
 	near := ratelimit.Key{Scope: "requests", ID: "near"}
 	take(t, m, near, 2870, 3000)
@@ -161,7 +161,7 @@ func TestBlocks_SmallLimitOrFewUnitsLeft_EachUnitIsTakenSingly(t *testing.T) {
 	for range 130 {
 		take(t, m, near, 1, 3000)
 	}
-	if n := statements() - before; n < 126 { // of the first two, some were taken ahead
+	if n := statements() - before; n < 126 { // of the first two, some were taken in advance
 		t.Errorf("the last 130 units took %d statements", n)
 	}
 }
@@ -179,7 +179,7 @@ func TestBlocks_WindowEnds_NothingOfItIsHandedOut(t *testing.T) {
 		remaining, atMost int64
 	}{
 		{1850 * time.Millisecond, limit - 21, 0}, // from the block
-		{60 * time.Millisecond, limit - 22, 1},   // the end is too near
+		{60 * time.Millisecond, limit - 22, 1},   // too close to the end
 		{90 * time.Millisecond, limit - 1, 1},    // the next window
 	} {
 		c.add(step.by)
@@ -191,8 +191,8 @@ func TestBlocks_WindowEnds_NothingOfItIsHandedOut(t *testing.T) {
 	}
 }
 
-// afterSuspension is a reading of the machine's clocks when the machine was suspended for d since another reading: only
-// the wall clock has moved. The time package makes no such Time.
+// afterSuspension returns a clock reading after the machine was suspended for d: only the wall clock has
+// moved. The time package cannot produce such a Time.
 func afterSuspension(t *testing.T, before time.Time, d time.Duration) time.Time {
 	t.Helper()
 	after := before.Add(d)
@@ -227,7 +227,7 @@ func TestBlocks_MachineWasSuspended_NothingOfAnEarlierMinuteIsHandedOut(t *testi
 	}
 }
 
-// A node without requests gives back what it has, so that others are not refused.
+// A node without requests returns its units, so that other nodes are not refused.
 func TestBlocks_NobodyAsks_AreGivenBack(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, _ := counting(t, store, c)
@@ -265,9 +265,9 @@ func TestTake_CallerLeaves_TakesNothing(t *testing.T) {
 		t.Errorf("take of a caller that left: %v", err)
 	}
 	proxy.Resume()
-	m.Close()                                               // the question came to its end
-	if d := take(t, direct, acme, 1, 10); d.Remaining < 8 { // 9 when a minute began meanwhile
-		t.Errorf("after one unit and one that was left behind: %+v", d)
+	m.Close()                                               // the statement completed
+	if d := take(t, direct, acme, 1, 10); d.Remaining < 8 { // 9 if a minute began meanwhile
+		t.Errorf("after one unit and one whose caller left: %+v", d)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestTake_DatabaseAway_Unavailable(t *testing.T) {
 		cancel()
 		proxy.Resume()
 		var err error
-		if _, ok := testwait.Until(testwait.Patience, func() bool { // the pool recovers by itself
+		if _, ok := testwait.Until(testwait.Patience, func() bool { // the pool recovers on its own
 			_, err = m.Take(t.Context(), acme, 1, 10)
 			return err == nil
 		}); !ok {
@@ -298,7 +298,8 @@ func TestTake_DatabaseAway_Unavailable(t *testing.T) {
 	}
 }
 
-// crash does to the tables what a crash of the server, or a fail-over to its standby, does: UNLOGGED ones are empty.
+// crash changes the tables like a crash of the server, or a failover to its standby: UNLOGGED tables become
+// empty.
 func crash(t rapid.TB, store *sqlstore.Store) {
 	t.Helper()
 	var n int64
@@ -318,20 +319,20 @@ func TestCrashOfTheServer_RequestsOfTheSameMinute_AreServedBelowTheLimit(t *test
 	crash(t, store)
 	served := int64(20)
 	for i := 0; ; i++ {
-		m := []*ratelimit.Shared{a, openNode(t, cfg, c)}[i%2] // also a node that starts after the crash
+		m := []*ratelimit.Shared{a, openNode(t, cfg, c)}[i%2] // including a node that starts after the crash
 		d := take(t, m, acme, 1, limit)
 		if !d.Allowed {
 			break
 		}
 		served++
 	}
-	// At most an eighth of what was left is lost.
+	// At most an eighth of the remaining units is lost.
 	if served > limit || served < limit-(limit-20)/8 {
-		t.Errorf("%d of %d units were let through in the minute of the crash", served, limit)
+		t.Errorf("%d of %d units were allowed in the minute of the crash", served, limit)
 	}
 	quiet := ratelimit.Key{Scope: "requests", ID: "quiet"}
 	if d := take(t, a, quiet, 1, limit); !d.Allowed || d.Remaining != limit-4-1 {
-		t.Errorf("counter of which nothing was recorded: %+v", d)
+		t.Errorf("a counter without a recorded ceiling: %+v", d)
 	}
 	c.add(2 * time.Minute)
 	for _, key := range []ratelimit.Key{acme, quiet} {
@@ -348,7 +349,7 @@ func TestCrashOfTheServer_NearTheLimit_EachUnitWasRecorded(t *testing.T) {
 	for range 9 {
 		take(t, m, acme, 1, limit)
 		crash(t, store)
-		take(t, m, ratelimit.Key{Scope: "requests", ID: "other"}, 1, 1) // notices the crash
+		take(t, m, ratelimit.Key{Scope: "requests", ID: "other"}, 1, 1) // detects the crash
 	}
 	allowed := 0
 	for range 3 {
@@ -356,13 +357,13 @@ func TestCrashOfTheServer_NearTheLimit_EachUnitWasRecorded(t *testing.T) {
 			allowed++
 		}
 	}
-	// The first crash counted four units for one that was let through. Nothing else was lost by nine crashes.
+	// The first crash counted four units for one that was allowed. The nine crashes lost nothing else.
 	if allowed != 0 {
 		t.Errorf("%d more units after nine below %d", allowed, limit)
 	}
 }
 
-// A standby whose clock is behind takes over: the minute after the one of the crash has begun before.
+// A standby whose clock is behind takes over: the minute after that of the crash has already begun.
 func TestCrashOfTheServer_ClockOfTheNextOneBehind_CountsTheMinuteOnce(t *testing.T) {
 	cfg, store, c := newDatabase(t)
 	m := openNode(t, cfg, c)
@@ -373,7 +374,7 @@ func TestCrashOfTheServer_ClockOfTheNextOneBehind_CountsTheMinuteOnce(t *testing
 	}
 	crash(t, store)
 	c.add(-10 * time.Second)
-	take(t, m, ratelimit.Key{Scope: "requests", ID: "other"}, 1, limit) // notices the crash
+	take(t, m, ratelimit.Key{Scope: "requests", ID: "other"}, 1, limit) // detects the crash
 	c.add(10 * time.Second)
 	allowed := 3
 	for range limit {
@@ -386,9 +387,9 @@ func TestCrashOfTheServer_ClockOfTheNextOneBehind_CountsTheMinuteOnce(t *testing
 	}
 }
 
-// Nodes take and give units, die and start, the clock goes on and back, and the server crashes at any time. In no
-// minute more is let through than the limit of the call that asked, and a unit is refused only if the crashes of that
-// minute explain it.
+// Nodes take and return units, die and start, the clock moves forward and back, and the server crashes at
+// any time. No minute allows more than the limit of the call, and a unit is refused only if the crashes of
+// that minute explain it.
 func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 	cfg, store, c := newDatabase(t)
 	shared := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
@@ -400,20 +401,20 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 		}
 		round++
 		c.set(noon.Add(time.Duration(round) * time.Hour))
-		if _, err := shared[0].Take(context.Background(), ratelimit.Key{}, 1, 1); err != nil { // notices a crash of the round before
+		if _, err := shared[0].Take(context.Background(), ratelimit.Key{}, 1, 1); err != nil { // detects a crash of the previous round
 			t.Fatal(err)
 		}
 		c.add(10 * time.Minute)
-		var crashes []bool          // of this round: whether there may have been blocks
-		used := map[cell]int64{}    // let through
-		counted := map[cell]int64{} // the most that the counter may hold but for blocks: what crashes added comes on top
-		charged := map[cell]int{}   // crashes that are in counted
-		highest := map[cell]int64{} // limit that was asked with
+		var crashes []bool          // of this round: whether blocks were possible
+		used := map[cell]int64{}    // allowed
+		counted := map[cell]int64{} // the maximum of the counter without blocks; crashes add to it
+		charged := map[cell]int{}   // crashes included in counted
+		highest := map[cell]int64{} // limit of the call
 		given := map[cell][]ratelimit.Decision{}
 		key := rapid.Custom(func(t *rapid.T) ratelimit.Key {
 			return ratelimit.Key{Scope: "requests", ID: fmt.Sprint(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"), round)}
 		})
-		const questions = 4 * 7 // units and limits that are drawn below; a node may have a block for each
+		const questions = 4 * 7 // units and limits used below; a node may have a block for each
 		giveBlocks := func() {
 			for _, m := range shared {
 				m.GiveBlocks(context.Background())
@@ -437,7 +438,7 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 					}
 					at := cell{k, d.Reset.Unix()/60 - 1}
 					if at.window < c.now().Unix()/60 || at.window > window {
-						t.Fatalf("a unit of minute %d in minute %d", at.window, c.now().Unix()/60)
+						t.Fatalf("a unit of minute %d was taken in minute %d", at.window, c.now().Unix()/60)
 					}
 					for ; charged[at] < len(crashes); charged[at]++ {
 						counted[at] += max(4, max(highest[at]-counted[at], 0)/8)
@@ -452,7 +453,7 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 						given[at] = append(given[at], d)
 					}
 					if d.Allowed && used[at] > limit {
-						t.Fatalf("%d units let through below %d", used[at], limit)
+						t.Fatalf("%d units allowed below %d", used[at], limit)
 					}
 					if !d.Allowed && counted[at]+units <= limit {
 						giveBlocks()
@@ -466,7 +467,7 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 						}
 					}
 					if !d.Allowed && counted[at]+units <= limit {
-						t.Fatalf("refused %d of %d units, of which at most %d are counted", units, limit, counted[at])
+						t.Fatalf("refused %d with a limit of %d, although at most %d are counted", units, limit, counted[at])
 					}
 				}
 			},
@@ -481,7 +482,7 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 				given[at] = given[at][1:]
 				used[at]--
 			},
-			"blocks are given back": func(t *rapid.T) {
+			"blocks are returned": func(t *rapid.T) {
 				shared[rapid.IntRange(0, len(shared)-1).Draw(t, "node")].GiveBlocks(context.Background())
 			},
 			"time passes": func(t *rapid.T) {
@@ -500,7 +501,8 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 	})
 }
 
-// What crash loses is what a crash loses: the tables with the counts are UNLOGGED, the one with the ceilings is not.
+// The test's crash matches a real one: the tables with the counts are UNLOGGED, the one with the ceilings
+// is not.
 func TestCrashOfTheServer_OnlyCeilingsSurvive(t *testing.T) {
 	_, store, c := newDatabase(t)
 	newShared(t, store, c)
@@ -514,7 +516,7 @@ func TestCrashOfTheServer_OnlyCeilingsSurvive(t *testing.T) {
 
 func TestTablesOfTheReleaseBefore_AreTakenOver_AndItsNodesGoOn(t *testing.T) {
 	cfg, store, c := newDatabase(t)
-	// The tables, and a statement that counts, of the release before.
+	// The tables, and a counting statement, of the previous release.
 	if err := store.Setup(t.Context(), func(tx *sqlstore.Tx) error {
 		for _, statement := range []string{
 			`CREATE UNLOGGED TABLE ratelimit_counters (scope TEXT COLLATE "C" NOT NULL, id TEXT COLLATE "C" NOT NULL, minute BIGINT NOT NULL,
@@ -547,7 +549,7 @@ func TestTablesOfTheReleaseBefore_AreTakenOver_AndItsNodesGoOn(t *testing.T) {
 	}
 	before(14)
 	if d := take(t, m, acme, 1, 60); d.Remaining != 60-21 {
-		t.Errorf("a unit after a node of the release before: %+v", d)
+		t.Errorf("a unit after a node of the previous release: %+v", d)
 	}
 	crash(t, store)
 	if d := take(t, m, acme, 1, 60); d.Remaining > 60-22 || d.Remaining < 60-22-39/8 {
@@ -559,7 +561,7 @@ func TestShared_NewInstallation_CountsImmediately(t *testing.T) {
 	cfg, _, c := newDatabase(t)
 	take(t, openNode(t, cfg, c), acme, 1, 1)
 	if d := take(t, openNode(t, cfg, c), acme, 1, 1); d.Allowed {
-		t.Errorf("a node that started later counted anew: %+v", d)
+		t.Errorf("a node that started later began a new count: %+v", d)
 	}
 }
 
@@ -584,24 +586,24 @@ func TestCleanup_DeletesOnlyOldCounters(t *testing.T) {
 	}
 	var ceilings int64
 	if err := store.One(t.Context(), `SELECT count(*) FROM ratelimit_ceilings`, nil, &ceilings); err != nil || ceilings != 0 {
-		t.Errorf("%d ceilings are left, %v", ceilings, err)
+		t.Errorf("%d ceilings remain, %v", ceilings, err)
 	}
 	if d := take(t, m, acme, 1, 1); d.Allowed {
-		t.Error("a living counter was deleted")
+		t.Error("a current counter was deleted")
 	}
 }
 
 func TestNewShared_EmbeddedDatabase_Refused(t *testing.T) {
 	store := sqlstoretest.Open(t, sqlstoretest.SQLite(t))
 	if _, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{}, store); err == nil {
-		t.Error("a file of one process was accepted")
+		t.Error("an embedded database was accepted")
 	}
 	if _, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{TakeTimeout: -1}, store); err == nil {
-		t.Error("a negative time-out was accepted")
+		t.Error("a negative timeout was accepted")
 	}
 }
 
-// fullRegistry takes some metrics and refuses the others.
+// fullRegistry accepts some metrics and refuses the others.
 type fullRegistry struct {
 	*prometheus.Registry
 	takes int
@@ -614,7 +616,7 @@ func (r *fullRegistry) Register(c prometheus.Collector) error {
 	return r.Registry.Register(c)
 }
 
-// A process that tries again after a failure has one registry.
+// A process that retries after a failure uses the same registry.
 func TestNewShared_Fails_UnregistersMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	cfg := sqlstoretest.Postgres(t)
@@ -627,15 +629,15 @@ func TestNewShared_Fails_UnregistersMetrics(t *testing.T) {
 	}
 	store := sqlstoretest.Open(t, cfg)
 	if _, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{Registerer: &fullRegistry{registry, 1}}, store); err == nil {
-		t.Fatal("metrics that were refused were not missed")
+		t.Fatal("NewShared ignored refused metrics")
 	}
 	if _, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{Registerer: registry}, store); err != nil {
 		t.Error(err)
 	}
 }
 
-// BenchmarkSharedTake is 64 callers: of one counter, of 300 that each get three requests a second, and of a thousand
-// without a pause. It reports statements and the processor time of the server for each request.
+// BenchmarkSharedTake runs 64 callers: of one counter, of 300 with three requests per second each, and of a
+// thousand without a pause. It reports statements and processor time of the server per request.
 func BenchmarkSharedTake(b *testing.B) {
 	for _, load := range []struct {
 		keys  int

@@ -467,7 +467,7 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 						}
 					}
 					if !d.Allowed && counted[at]+units <= limit {
-						t.Fatalf("refused %d with a limit of %d, although at most %d are counted", units, limit, counted[at])
+						t.Fatalf("refused %d units with a limit of %d, although at most %d are counted", units, limit, counted[at])
 					}
 				}
 			},

@@ -11,11 +11,12 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// maxFailures bounds the streams that one archive step takes, some 150 bytes of memory each. The next step takes more.
+// maxFailures bounds the streams that one archive step removes, at some 150 bytes of memory each. The next
+// step removes more.
 const maxFailures = 4 << 20
 
-// Failures are the streams of domains that never were brands: crawls were requested, the last one failed, and nothing
-// else happened.
+// Failures are the streams of domains that never became brands: crawls were requested, the last one failed,
+// and nothing else happened.
 type Failures struct {
 	Streams, Events uint64
 
@@ -31,8 +32,8 @@ type failure struct {
 	last   time.Time
 }
 
-// FindFailures reads a log for the streams of failures whose last event is older than a time. Nothing may append
-// meanwhile, nor until CopyRest or Migrate has returned. Errors: those of the log, ctx.Err().
+// FindFailures finds the streams of failures whose last event is older than a time. Nothing may be appended
+// until CopyRest or Migrate has returned. Errors: those of the log, ctx.Err().
 func FindFailures(ctx context.Context, cfg Config, log eventlog.Log, before time.Time) (*Failures, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -60,14 +61,14 @@ func FindFailures(ctx context.Context, cfg Config, log eventlog.Log, before time
 	return f, nil
 }
 
-// consider keeps the stream of an event among the failures, or removes it.
+// consider adds the stream of an event to the failures, or removes it.
 func (f *Failures) consider(e *eventlog.Recorded) {
 	if !strings.HasPrefix(e.Stream, brand.StreamPrefix) {
 		return
 	}
 	s, known := f.names[e.Stream]
 	if !known && (e.Revision > 0 || len(f.names) == maxFailures) {
-		return // it was removed, or there are too many
+		return // already removed, or there are too many
 	}
 	switch e.Type {
 	case eventschemas.CrawlFailed{}.EventType():
@@ -83,7 +84,8 @@ func (f *Failures) consider(e *eventlog.Recorded) {
 	f.names[strings.Clone(e.Stream)] = s
 }
 
-// others returns what chooses the events of all other streams; nil, for all events, when f is nil.
+// others returns a function that selects the events of all other streams; nil, which selects all events, if
+// f is nil.
 func (f *Failures) others() func(*eventlog.Recorded) bool {
 	if f == nil {
 		return nil
@@ -118,21 +120,22 @@ func (f *Failures) each(ctx context.Context, keep func(*eventlog.Recorded) bool,
 	}
 }
 
-// Rest is what CopyRest copied.
+// Rest is the result of CopyRest.
 type Rest struct {
 	Events      uint64            `json:"events"`
 	Accounts    uint64            `json:"accounts"`
-	ChainEvents uint64            `json:"chain_events"` // every chain holds
+	ChainEvents uint64            `json:"chain_events"` // every chain is valid
 	Position    eventlog.Position `json:"position"`     // the new log's head
-	// Places are how far readers have come in the new log.
+	// Places are the positions of readers in the new log.
 	Places map[string]eventlog.Position `json:"-"`
 }
 
-// CopyRest copies every event but the failures to an empty log, reads them back, compares each with its original and
-// verifies the hash chain of every account. Positions are new; streams, revisions, ids and times are not. Places are how
-// far readers have come in the log, by name: Rest has the same in the new one.
+// CopyRest copies all events except the failures to an empty log, reads them back, compares each with its
+// original and verifies the hash chain of every account. Positions change; streams, revisions, ids and
+// times do not. Places are the positions of readers in the log, by name; Rest has the corresponding
+// positions in the new log.
 //
-// Errors: ErrForeignWriter, ErrDiffers, *streamwriter.ChainError, those of both logs, ctx.Err().
+// Errors: ErrForeignWriter, ErrDiffers, *commands.ChainError, those of both logs, ctx.Err().
 func (f *Failures) CopyRest(ctx context.Context, to eventlog.Log, places map[string]eventlog.Position) (out Rest, err error) {
 	c := newCopier(f.cfg, logOrigin{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: f.others()}, to)
 	c.places = placesOf(places)

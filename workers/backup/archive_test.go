@@ -13,8 +13,8 @@ import (
 	"letterhead/workers/backup"
 )
 
-// Only streams of domains that never were brands, and whose last outcome is old enough, are left out. All others are
-// copied as they are, accounts with their hash chains.
+// Only streams of domains that never became brands, with an old enough last outcome, are omitted. All
+// others are copied unchanged, including accounts with their hash chains.
 func TestFailures_OnlyOldFailedBrandsAreLeftOut(t *testing.T) {
 	from, to := embedded(t), embedded(t)
 	w := newWriter(t, from)
@@ -77,15 +77,15 @@ func TestFailures_OnlyOldFailedBrandsAreLeftOut(t *testing.T) {
 		t.Errorf("rest %+v", rest)
 	}
 	if !maps.Equal(rest.Places, wantPlaces) {
-		t.Errorf("readers have come to %v, want %v", rest.Places, wantPlaces)
+		t.Errorf("readers are at %v, want %v", rest.Places, wantPlaces)
 	}
 	if again, err := backup.FindFailures(t.Context(), tiny(), to.log, before); err != nil || again.Events != 0 {
 		t.Errorf("again %+v, %v", again, err)
 	}
 }
 
-// A migration leaves old failures out of an event store, goes on where it was interrupted, and takes along how far
-// readers have come. Where the server goes on, nothing is left out.
+// A migration omits old failures from an event store, continues after an interruption, and keeps the
+// positions of readers. If the server continues to run, nothing is omitted.
 func TestMigrate_WithoutOldFailures(t *testing.T) {
 	from := embedded(t)
 	w := newWriter(t, from)
@@ -113,7 +113,7 @@ func TestMigrate_WithoutOldFailures(t *testing.T) {
 	_, to := eventStore(t)
 	target := backup.Target{Log: to, Positions: remembered{}, Done: []string{"relay", "other"}}
 	if _, err := backup.Migrate(t.Context(), tiny(), false, source, target); err == nil {
-		t.Error("a first pass left streams out")
+		t.Error("a first pass omitted streams")
 	}
 	cut := &mortal{Log: to}
 	cut.left.Store(1)
@@ -147,7 +147,7 @@ func TestMigrate_WithoutOldFailures(t *testing.T) {
 
 	w.charge("a", 1)
 	if _, err := backup.Migrate(t.Context(), tiny(), true, source, target); !errors.Is(err, backup.ErrDiffers) {
-		t.Errorf("the source went on: %v", err)
+		t.Errorf("the source changed: %v", err)
 	}
 }
 

@@ -27,7 +27,8 @@ func TestRoundTrip_Embedded(t *testing.T) {
 		t.Errorf("restored %+v", out)
 	}
 	same(t, to, from)
-	// Positions of the embedded log have no gaps, so a restored one is backed up further into the same place.
+	// Positions of the embedded log have no gaps, so a restored log can be backed up further into the same
+	// folder.
 	if sum := run(t, tiny(), to, folder); sum.NewEvents != 0 || sum.Events != uint64(events) {
 		t.Errorf("backup of the restored log: %+v", sum)
 	}
@@ -67,9 +68,9 @@ func TestMigrate_CopiesEverything(t *testing.T) {
 		t.Fatalf("first pass: %+v, %v", out, err)
 	}
 	if _, found, err := positions.Load(t.Context(), "relay crawl.live"); found || err != nil {
-		t.Errorf("a pass that is not the last has saved positions (%v)", err)
+		t.Errorf("a pass that is not final has saved positions (%v)", err)
 	}
-	if err := positions.Save(t.Context(), "relay crawl.live", 1<<40); err != nil { // of a longer log that was there before
+	if err := positions.Save(t.Context(), "relay crawl.live", 1<<40); err != nil { // of an earlier, longer log
 		t.Fatal(err)
 	}
 	w.charge("a1", 3)
@@ -86,7 +87,7 @@ func TestMigrate_CopiesEverything(t *testing.T) {
 	if at, _, err := positions.Load(t.Context(), "relay crawl.live"); at != head || err != nil {
 		t.Errorf("the relay begins at %d (%v), want the head %d", at, err, head)
 	}
-	// Once more changes nothing.
+	// Another pass changes nothing.
 	again, err := backup.Migrate(t.Context(), tiny(), true, from.source(), target)
 	if err != nil || again.Present != before+4 || again.NewAssets != 0 {
 		t.Errorf("once more: %+v, %v", again, err)
@@ -94,7 +95,7 @@ func TestMigrate_CopiesEverything(t *testing.T) {
 	sameStreams(t, to, from)
 }
 
-// counting counts the writes to a log, which does not import.
+// counting counts the writes to a log that is not an importer.
 type counting struct {
 	eventlog.Log
 	writes atomic.Int64
@@ -105,7 +106,7 @@ func (c *counting) Append(ctx context.Context, stream string, expected eventlog.
 	return c.Log.Append(ctx, stream, expected, events)
 }
 
-// countingImporter imports.
+// countingImporter counts imports.
 type countingImporter struct{ counting }
 
 func (c *countingImporter) Import(ctx context.Context, runs []eventlog.Run) error {
@@ -113,7 +114,7 @@ func (c *countingImporter) Import(ctx context.Context, runs []eventlog.Run) erro
 	return c.Log.(eventlog.Importer).Import(ctx, runs)
 }
 
-// Every append to EventStoreDB is a round trip and a flush.
+// Every append to EventStoreDB costs a round trip and a flush.
 func TestEventsOfOneStream_ShareAnAppend(t *testing.T) {
 	from, to := embedded(t), embedded(t)
 	w := newWriter(t, from)
@@ -134,7 +135,7 @@ func TestEventsOfOneStream_ShareAnAppend(t *testing.T) {
 	}
 }
 
-// One page of the backup is more than one import may be, in events and in bytes.
+// One page of the backup exceeds the limits of an import, in events and in bytes.
 func TestImport_KeepsLimits(t *testing.T) {
 	from, to, folder := embedded(t), embedded(t), t.TempDir()
 	w := newWriter(t, from)
@@ -155,13 +156,13 @@ func TestImport_KeepsLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, to, from)
-	if n := log.writes.Load(); n != 3 { // 4096 events, then the rest with large ones up to the bytes, then the rest of these
+	if n := log.writes.Load(); n != 3 { // 4096 events, then the rest with large events up to the byte limit, then the rest of these
 		t.Errorf("%d imports, want 3", n)
 	}
 }
 
-// The format in force is read after the end of the log is known, so that no event of a newer one is in a backup with an
-// older mark.
+// Run reads the format in force after the end of the log, so that a backup with an older format contains no
+// event of a newer one.
 func TestRun_UpgradeIsFinishedMeanwhile_BearsTheNewFormat(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)

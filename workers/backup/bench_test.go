@@ -12,7 +12,8 @@ import (
 	"letterhead/workers/backup"
 )
 
-// benchEvents is how many events the benchmarks copy: BENCH_EVENTS, or a number that suits a short run.
+// benchEvents returns the number of events that the benchmarks copy: BENCH_EVENTS, or a number for a short
+// run.
 func benchEvents(b *testing.B) int {
 	if n, err := strconv.Atoi(os.Getenv("BENCH_EVENTS")); err == nil && n > 0 {
 		return n
@@ -20,7 +21,7 @@ func benchEvents(b *testing.B) int {
 	return 20_000
 }
 
-// filled is a log like that of a service: most events are single charges of a thousand accounts.
+// filled is a log like that of a service: mostly single charges of a thousand accounts.
 func filled(b *testing.B, events int) side {
 	b.Helper()
 	s := embedded(b)
@@ -71,7 +72,7 @@ func BenchmarkRestore(b *testing.B) {
 	benchmarkRestore(b, func(log eventlog.Log) eventlog.Log { return log })
 }
 
-// The same into a log that does not import, and takes windows of appends: what the import saves.
+// The same into a log that is not an importer and takes windows of appends, to measure the gain of imports.
 func BenchmarkRestoreWindows(b *testing.B) {
 	benchmarkRestore(b, func(log eventlog.Log) eventlog.Log { return struct{ eventlog.Log }{log} })
 }
@@ -91,7 +92,7 @@ func benchmarkRestore(b *testing.B, into func(eventlog.Log) eventlog.Log) {
 		}
 	}
 	rate(b, sum.Events, sum.RawBytes)
-	for stage, at := range stages { // of the last round: when the stage ended
+	for stage, at := range stages { // of the last round: end of the stage
 		b.ReportMetric(at.Seconds(), "s-until-"+string(stage))
 	}
 }
@@ -109,7 +110,7 @@ func BenchmarkMigrate(b *testing.B) {
 	rate(b, out.Events, 0)
 }
 
-// The final pass after a first one that has copied nearly everything: how long the service is away.
+// The final pass after a first one that has copied nearly everything: the downtime of the service.
 func BenchmarkFinalPass(b *testing.B) {
 	from := filled(b, benchEvents(b))
 	_, log := eventStore(b)

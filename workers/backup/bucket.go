@@ -17,11 +17,11 @@ import (
 	"letterhead/internal/assets"
 )
 
-// bucketTimeout bounds one request: an object has a few MiB, and the client of S3 waits for an answer for
-// ever.
+// bucketTimeout bounds one request: an object has a few MiB, and the S3 client would wait for a response
+// forever.
 const bucketTimeout = 2 * time.Minute
 
-// bucket is a place in an object store. It knows no lock: one backup at a time is the caller's business.
+// bucket is a place in an object store. It has no lock: the caller must ensure that only one backup runs.
 type bucket struct {
 	bucket *blob.Bucket
 	name   string
@@ -32,7 +32,7 @@ func openBucket(ctx context.Context, at string) (place, error) {
 	if err != nil {
 		var parse *url.Error
 		if errors.As(err, &parse) {
-			err = parse.Err // without the URL, which may hold a password
+			err = parse.Err // without the URL, which may contain a password
 		}
 		return nil, fmt.Errorf("open the backup: the URL cannot be read: %w", err)
 	}

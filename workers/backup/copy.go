@@ -15,35 +15,35 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// verifiers is how many hash chains are checked at the same time.
+// verifiers is the number of hash chains that are verified concurrently.
 const verifiers = 4
 
-// copier brings a log to where it holds the events of an origin: every stream the same, at the same revisions. A log
-// that imports takes some thousand events at a time, in exactly the origin's order. To others, which take one stream an
-// append, the events go in windows; see window.
+// copier makes a log contain the events of an origin: all streams, with the same revisions. An importing
+// log takes some thousand events at a time, in exactly the origin's order. Other logs, which take one
+// stream per append, get the events in windows; see window.
 type copier struct {
 	cfg  Config
 	from origin
 	to   eventlog.Log
 
-	// at and source are how far both logs have been read to compare them: the target's position and the origin's.
+	// at and source are the positions up to which the logs have been compared: the target's and the
+	// origin's.
 	at, source eventlog.Position
-	// missing are the events up to source that the target was not found to hold: those that an interrupted window
-	// lacks.
+	// missing are the events up to source that are not in the target, because a window was interrupted.
 	missing  *window
 	compared uint64 // events
 	places   places
 	accounts map[string]struct{} // streams with a chain
-	long     []string            // of these, those of at least Config.LongStream events
+	long     []string            // of these, those with at least Config.LongStream events
 }
 
 func newCopier(cfg Config, from origin, to eventlog.Log) *copier {
 	return &copier{cfg: cfg, from: from, to: to, missing: newWindow(cfg), accounts: map[string]struct{}{}}
 }
 
-// compare goes through the target behind what was compared before, and wants each event to be the next one that the
-// origin has of that stream. A target that imports has the events in the origin's order. Any other one may have them in
-// another order within a window; it may have been filled by a release that kept the origin's.
+// compare reads the rest of the target and expects each event to be the origin's next one of that stream.
+// An importing target has the events in the origin's order. Other targets may have them in another order
+// within a window, or in the origin's order if an earlier release filled them.
 //
 // It writes nothing. Errors: ErrNotEmpty.
 func (c *copier) compare(ctx context.Context, stage Stage) error {
@@ -60,7 +60,7 @@ func (c *copier) compare(ctx context.Context, stage Stage) error {
 	from := readAhead(ctx, c.from.behind(c.source))
 	defer from.stop()
 	_, ordered := c.to.(eventlog.Importer)
-	var page []eventlog.Recorded // of the origin, behind source
+	var page []eventlog.Recorded // of the origin, after source
 	for {
 		held, err := target.next(ctx)
 		if err != nil {
@@ -78,18 +78,18 @@ func (c *copier) compare(ctx context.Context, stage Stage) error {
 					}
 				}
 				if len(page) == 0 {
-					return fmt.Errorf("%w: it goes on where the source ends, with revision %d of %s", ErrNotEmpty, held[i].Revision, held[i].Stream)
+					return fmt.Errorf("%w: it continues after the end of the source, with revision %d of %s", ErrNotEmpty, held[i].Revision, held[i].Stream)
 				}
 				if found = ordered || page[0].Stream == held[i].Stream; found {
 					expected = page[0]
 				} else if !c.missing.add(page[0]) {
-					return fmt.Errorf("%w: its revision %d of %s does not follow within %d events in the source, which goes on with revision %d of %s",
+					return fmt.Errorf("%w: its revision %d of %s is not among the next %d events of the source, which continues with revision %d of %s",
 						ErrNotEmpty, held[i].Revision, held[i].Stream, c.cfg.windowEvents, page[0].Revision, page[0].Stream)
 				}
 				c.source, page = page[0].Position, page[1:]
 			}
 			if what := difference(&expected, &held[i]); what != "" {
-				return fmt.Errorf("%w: where the source has revision %d of %s it has revision %d of %s (another %s)",
+				return fmt.Errorf("%w: in the place of the source's revision %d of %s it has revision %d of %s (another %s)",
 					ErrNotEmpty, expected.Revision, expected.Stream, held[i].Revision, held[i].Stream, what)
 			}
 			c.know(held[i].Stream)
@@ -101,12 +101,12 @@ func (c *copier) compare(ctx context.Context, stage Stage) error {
 	}
 }
 
-// places are how far readers have come, by name, in both logs.
+// places are the positions of readers, by name, in both logs.
 type places map[string]*readerPlace
 
 type readerPlace struct {
 	source, target eventlog.Position
-	passed         bool // the target has an event behind target that the reader has not read
+	passed         bool // the target has an event after target that the reader has not read
 }
 
 func placesOf(source map[string]eventlog.Position) places {
@@ -117,8 +117,9 @@ func placesOf(source map[string]eventlog.Position) places {
 	return p
 }
 
-// pass notes that two events are the same. It is called in the target's order. A reader goes on in the target in front
-// of the first event that it has not read in the source: it may meet events of that window again, and misses none.
+// pass records that two events are equal. It is called in the target's order. In the target a reader
+// continues before the first event that it has not read in the source: it may read events of that window
+// again, but misses none.
 func (p places) pass(source, target eventlog.Position) {
 	for _, at := range p {
 		if source > at.source {
@@ -130,7 +131,7 @@ func (p places) pass(source, target eventlog.Position) {
 	}
 }
 
-// between reports whether a reader has read the first event and not the second.
+// between reports whether a reader has read the first event but not the second.
 func (p places) between(first, second eventlog.Position) bool {
 	for _, at := range p {
 		if first <= at.source && at.source < second {
@@ -148,11 +149,11 @@ func (p places) inTarget() map[string]eventlog.Position {
 	return out
 }
 
-// know notes a stream that has a chain.
+// know records a stream that has a chain.
 func (c *copier) know(stream string) {
 	if strings.HasPrefix(stream, account.StreamPrefix) {
 		if _, known := c.accounts[stream]; !known {
-			c.accounts[strings.Clone(stream)] = struct{}{} // without the page that it is a part of
+			c.accounts[strings.Clone(stream)] = struct{}{} // cloned, to release its page
 		}
 	}
 }
@@ -165,7 +166,7 @@ func (c *copier) progress(stage Stage, done uint64, upTo eventlog.Position) {
 	c.cfg.Progress(p)
 }
 
-// difference names what is not the same in two events, positions aside.
+// difference names the first field that differs between two events, apart from positions.
 func difference(a, b *eventlog.Recorded) string {
 	switch {
 	case a.Stream != b.Stream:
@@ -188,11 +189,11 @@ func difference(a, b *eventlog.Recorded) string {
 	return ""
 }
 
-// appendRest appends what the target lacks, then reads it back and compares it.
+// appendRest appends the missing events to the target, then reads them back and compares them.
 //
 // Errors: ErrForeignWriter, ErrDiffers.
 func (c *copier) appendRest(ctx context.Context) (err error) {
-	want := c.compared // with what is appended here
+	want := c.compared // including the events appended here
 	written := func(events int, upTo eventlog.Position) {
 		want += uint64(events)
 		c.progress(StageEvents, want, upTo)
@@ -212,12 +213,12 @@ func (c *copier) appendRest(ctx context.Context) (err error) {
 		return err
 	}
 	if c.compared != want || c.missing.count > 0 {
-		return fmt.Errorf("%w: %d events were written and %d can be read", ErrDiffers, want, c.compared)
+		return fmt.Errorf("%w: %d events were written, but %d can be read", ErrDiffers, want, c.compared)
 	}
 	return nil
 }
 
-// importRest imports the events behind source, in their order. It calls written after each import.
+// importRest imports the events after source, in order. It calls written after each import.
 func (c *copier) importRest(ctx context.Context, to eventlog.Importer, written func(events int, upTo eventlog.Position)) error {
 	from := readAhead(ctx, c.from.behind(c.source))
 	defer from.stop()
@@ -240,7 +241,8 @@ func (c *copier) importRest(ctx context.Context, to eventlog.Importer, written f
 	}
 }
 
-// runsOf makes as many events, from the first one on, as fit into one import, and says how many that are.
+// runsOf returns runs with as many of the first events as fit into one import, and the number of these
+// events.
 func runsOf(events []eventlog.Recorded) (runs []eventlog.Run, n int) {
 	size := 0
 	for n < len(events) && n < eventlog.MaxImportEvents {
@@ -258,7 +260,7 @@ func runsOf(events []eventlog.Recorded) (runs []eventlog.Run, n int) {
 	return runs, n
 }
 
-// importRuns is repeated as it was when its outcome is not known, so that nothing lands twice.
+// importRuns repeats an import whose outcome is unknown, unchanged, so that nothing is written twice.
 func (c *copier) importRuns(ctx context.Context, to eventlog.Importer, runs []eventlog.Run) error {
 	err := retry(ctx, c.cfg.RetryAfter, func() error { return to.Import(ctx, runs) })
 	switch {
@@ -278,7 +280,7 @@ func proposals(events []eventlog.Recorded) []eventlog.Proposed {
 	return proposed
 }
 
-// together is how many events from the first on may share an append.
+// together returns the number of events, from the first one on, that may share an append.
 func together(events []eventlog.Recorded) int {
 	n, size := 1, eventlog.Size(&events[0].Proposed)
 	for n < len(events) && n < eventlog.MaxAppendEvents && events[n].Stream == events[0].Stream {
@@ -290,10 +292,10 @@ func together(events []eventlog.Recorded) int {
 	return n
 }
 
-// verifyChains checks the hash chain of every account in the target. It returns the events that hold,
-// and notes which streams are long.
+// verifyChains verifies the hash chain of every account in the target. It returns the number of verified
+// events, and records the long streams.
 //
-// Errors: *streamwriter.ChainError of each chain that is broken.
+// Errors: *commands.ChainError of each broken chain.
 func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
 	streams := make([]string, 0, len(c.accounts))
 	for s := range c.accounts {
@@ -320,7 +322,7 @@ func (c *copier) verifyChains(ctx context.Context) (events uint64, err error) {
 				return nil
 			})
 		}
-		_ = group.Wait() // its functions give their errors to results
+		_ = group.Wait() // its functions pass their errors to results
 		close(results)
 	}()
 	var errs []error

@@ -21,7 +21,7 @@ import (
 
 var errCut = errors.New("the process ends here")
 
-// mortalPlace ends the process after so many writes and removals. Pictures are written side by side.
+// mortalPlace ends the process after a number of writes and removals. Images are written concurrently.
 type mortalPlace struct {
 	place
 	left atomic.Int64
@@ -68,7 +68,7 @@ func internalSource(t testing.TB) Source {
 	return Source{Log: log, Names: names, Assets: pictures}
 }
 
-// brandEvents appends imports that refer to a picture each.
+// brandEvents appends imports, each of which refers to an image.
 func brandEvents(t testing.TB, to Source, from, n int) {
 	t.Helper()
 	for i := from; i < from+n; i++ {
@@ -86,7 +86,8 @@ func brandEvents(t testing.TB, to Source, from, n int) {
 	}
 }
 
-// A run that ends after any of its writes leaves the old backup whole, and the next run makes the new one.
+// A run that ends after any of its writes leaves the old backup complete, and the next run completes the
+// new one.
 func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 	from := internalSource(t)
 	brandEvents(t, from, 0, 8)
@@ -133,7 +134,7 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 		}
 		checkWhole(t, at, m)
 		if m.Position != old.Position && m.Events != 14 {
-			t.Errorf("after %d writes the manifest says %d events", writes, m.Events)
+			t.Errorf("after %d writes the manifest has %d events", writes, m.Events)
 		}
 		if err := at.close(); err != nil {
 			t.Fatal(err)
@@ -255,11 +256,11 @@ func FuzzDecodeSegment(f *testing.F) {
 		s, err := decodeSegment(raw)
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewer) {
-				t.Errorf("%v is none of the errors", err)
+				t.Errorf("unexpected error %v", err)
 			}
 			return
 		}
-		// What can be read can be written, and is then read as the same.
+		// Everything that can be read can be written, and reads the same again.
 		b := newBuilder(s.number, s.after, 0)
 		for i := range s.events {
 			b.add(&s.events[i])
@@ -286,7 +287,7 @@ func FuzzDecodeManifest(f *testing.F) {
 		case err == nil && (m.Format > Format || m.Product != product):
 			t.Errorf("took %+v", m)
 		case err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewer) && !errors.Is(err, ErrNotBackup):
-			t.Errorf("%v is none of the errors", err)
+			t.Errorf("unexpected error %v", err)
 		}
 	})
 }

@@ -10,16 +10,16 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// feed gives events in the order of the source, some at a time, and none at its end.
+// feed returns events in the order of the source, some at a time, and none at its end.
 type feed interface {
 	next(ctx context.Context) ([]eventlog.Recorded, error)
 }
 
-// origin is where a copy comes from.
+// origin is the source of a copy.
 type origin interface {
-	// behind reads the events behind a position of the source.
+	// behind reads the events after a position of the source.
 	behind(after eventlog.Position) feed
-	// size is how many events there are, 0 when that is not known.
+	// size returns the number of events, 0 if it is unknown.
 	size() uint64
 }
 
@@ -46,7 +46,7 @@ func (f *logFeed) next(ctx context.Context) ([]eventlog.Recorded, error) {
 			events = events[:len(events)-1]
 		}
 		if page.End && page.Next < f.until && len(events) == 0 {
-			return nil, fmt.Errorf("%w: its head is %d and it ends at %d", eventlog.ErrCorrupt, f.until, page.Next)
+			return nil, fmt.Errorf("%w: its head is %d, but it ends at %d", eventlog.ErrCorrupt, f.until, page.Next)
 		}
 		f.at = page.Next
 		if len(events) > 0 {
@@ -86,7 +86,7 @@ func (o logOrigin) behind(after eventlog.Position) feed {
 
 func (o logOrigin) size() uint64 { return 0 }
 
-// backupOrigin is the events of a backup.
+// backupOrigin contains the events of a backup.
 type backupOrigin struct {
 	place place
 	codec *codec
@@ -97,10 +97,10 @@ func (o backupOrigin) behind(after eventlog.Position) feed { return &segmentFeed
 
 func (o backupOrigin) size() uint64 { return o.m.Events }
 
-// segmentFeed reads the segments behind a position.
+// segmentFeed reads the segments after a position.
 type segmentFeed struct {
 	backupOrigin
-	segment int // to be read next
+	segment int // the next to be read
 	after   eventlog.Position
 }
 
@@ -123,7 +123,7 @@ func (f *segmentFeed) next(ctx context.Context) ([]eventlog.Recorded, error) {
 	return nil, nil
 }
 
-// readChecked reads a file, compares it with its checksum and expands it. Errors: ErrDamaged.
+// readChecked reads a file, verifies its checksum and decompresses it. Errors: ErrDamaged.
 func readChecked(ctx context.Context, from place, c *codec, name, sum string) ([]byte, error) {
 	data, err := from.get(ctx, name, maxSegmentBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +133,7 @@ func readChecked(ctx context.Context, from place, c *codec, name, sum string) ([
 		return nil, err
 	}
 	if hexSum(data) != sum {
-		return nil, fmt.Errorf("%w: %s is not what was written (its checksum does not match)", ErrDamaged, name)
+		return nil, fmt.Errorf("%w: %s is damaged (its checksum does not match)", ErrDamaged, name)
 	}
 	raw, err := c.expand(data)
 	if err != nil {
@@ -142,7 +142,7 @@ func readChecked(ctx context.Context, from place, c *codec, name, sum string) ([
 	return raw, nil
 }
 
-// readSegment reads segment i of a backup and holds it against the manifest. Errors: ErrDamaged, ErrNewer.
+// readSegment reads segment i of a backup and compares it with the manifest. Errors: ErrDamaged, ErrNewer.
 func readSegment(ctx context.Context, from place, c *codec, m *Manifest, i int) (segment, error) {
 	f := m.Segments[i]
 	raw, err := readChecked(ctx, from, c, f.Name, f.SHA256)
@@ -159,10 +159,10 @@ func readSegment(ctx context.Context, from place, c *codec, m *Manifest, i int) 
 	return s, nil
 }
 
-// ahead reads one page ahead of whoever takes them.
+// ahead reads one page in advance.
 type ahead struct {
 	pages  chan []eventlog.Recorded
-	err    error // once pages is closed
+	err    error // set before pages is closed
 	cancel context.CancelFunc
 }
 
@@ -200,7 +200,7 @@ func (a *ahead) next(ctx context.Context) ([]eventlog.Recorded, error) {
 	}
 }
 
-// stop ends the reading and waits for it.
+// stop ends the reading and waits for its end.
 func (a *ahead) stop() {
 	a.cancel()
 	for range a.pages { //nolint:revive // to the end

@@ -16,7 +16,7 @@ import (
 	"letterhead/workers/backup"
 )
 
-// The test binary starts itself again as the restore that is to be killed.
+// The test binary starts itself again as the restore to be killed.
 const (
 	killFromEnv = "BACKUP_TEST_KILL_FROM" // the backup
 	killIntoEnv = "BACKUP_TEST_KILL_INTO" // the folder of the log
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// restoreChild restores, and says how far it is, one write system call for a line.
+// restoreChild restores and prints its progress, with one write system call per line.
 func restoreChild(from, into string) error {
 	ctx := context.Background()
 	log, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(into, "events.db")})
@@ -72,7 +72,7 @@ func TestRestore_Killed_Continues(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		kill := sync.OnceFunc(func() { _ = cmd.Process.Kill() }) // it may have come to its end
+		kill := sync.OnceFunc(func() { _ = cmd.Process.Kill() }) // it may have finished
 		last := rand.IntN(8)
 		if last == 0 {
 			kill()
@@ -83,19 +83,19 @@ func TestRestore_Killed_Continues(t *testing.T) {
 			}
 		}
 		if err := cmd.Wait(); err != nil && cmd.ProcessState.Exited() {
-			t.Fatalf("the restore ended by itself: %v", err)
+			t.Fatalf("the restore ended before it was killed: %v", err)
 		} else if err != nil {
 			killed++
 		}
 	}
 	to := embeddedIn(t, into)
 	present := uint64(len(all(t, to.log)))
-	t.Logf("%d of %d restores were killed; %d events are there", killed, kills, present)
+	t.Logf("%d of %d restores were killed; there are %d events", killed, kills, present)
 	if killed == 0 {
 		t.Error("no restore was killed")
 	}
 	if out := restore(t, folder, to); out.Present != present {
-		t.Errorf("%d events were there, it says %d", present, out.Present)
+		t.Errorf("%d events existed, but the restore reports %d", present, out.Present)
 	}
 	same(t, to, from)
 }

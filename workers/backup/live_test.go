@@ -28,17 +28,17 @@ import (
 	"letterhead/workers/backup"
 )
 
-// clients are how many charge at the same time.
+// clients is the number of concurrent clients.
 const clients = 64
 
-// liveService charges accounts, as often as it is allowed to, until it is stopped.
+// liveService charges accounts, as often as allowed, until it is stopped.
 type liveService struct {
 	charged atomic.Int64
 	allowed chan struct{}
 	stop    func()
 }
 
-// allow lets n charges be made; when it returns all but the last of each client are through.
+// allow permits n charges; when it returns, all but the last charge of each client are complete.
 func (l *liveService) allow(t *testing.T, n int) {
 	for range n {
 		select {
@@ -105,12 +105,12 @@ func live(t *testing.T, s side) *liveService {
 	return l
 }
 
-// prefix wants every stream of a copy to be the beginning of the live one, and the copy's order to be that of
+// prefix checks that every stream of a copy is a prefix of the live one, and that the copy has the order of
 // the log.
 func prefix(t *testing.T, copied, log []eventlog.Recorded) {
 	t.Helper()
 	if len(copied) > len(log) {
-		t.Fatalf("%d events are copied of %d", len(copied), len(log))
+		t.Fatalf("%d of %d events are copied", len(copied), len(log))
 	}
 	equal(t, copied, log[:len(copied)])
 }
@@ -122,7 +122,7 @@ func TestBackup_While64ClientsCharge_IsConsistent(t *testing.T) {
 	var last backup.Summary
 	for round := range 4 {
 		cfg := tiny()
-		// The work goes on in the middle of each backup, beside the reading of every page.
+		// The clients continue during each backup, alongside the reading of every page.
 		cfg.Progress = func(backup.Progress) { service.allow(t, clients) }
 		var beside sync.WaitGroup
 		beside.Go(func() { service.allow(t, 10*clients) })
@@ -134,7 +134,7 @@ func TestBackup_While64ClientsCharge_IsConsistent(t *testing.T) {
 		last = sum
 		beside.Wait()
 		to := embedded(t)
-		restore(t, folder, to) // which checks every chain
+		restore(t, folder, to) // which verifies every chain
 		prefix(t, all(t, to.log), all(t, from.log))
 	}
 	service.stop()
@@ -142,7 +142,7 @@ func TestBackup_While64ClientsCharge_IsConsistent(t *testing.T) {
 	to := embedded(t)
 	restore(t, folder, to)
 	same(t, to, from)
-	// No charge that was answered is lost, and none is there twice.
+	// No acknowledged charge is lost or duplicated.
 	charges := 0
 	for _, e := range all(t, to.log) {
 		if e.Type == "CreditsCharged" && e.Metadata.Actor == "system:test" {
@@ -150,7 +150,7 @@ func TestBackup_While64ClientsCharge_IsConsistent(t *testing.T) {
 		}
 	}
 	if int64(charges) != service.charged.Load() {
-		t.Errorf("%d charges are restored, %d were answered", charges, service.charged.Load())
+		t.Errorf("%d charges are restored, but %d were acknowledged", charges, service.charged.Load())
 	}
 }
 
@@ -177,7 +177,7 @@ func TestMigrate_FirstPassWhile64ClientsCharge_CanBeFinished(t *testing.T) {
 	equal(t, byStream(all(t, log)), byStream(all(t, from.log)))
 }
 
-// A final pass must not call a copy whole while the source goes on.
+// A final pass must fail if the source still changes.
 func TestMigrate_FinalPassOfChangingSource_Fails(t *testing.T) {
 	from, to := embedded(t), embedded(t)
 	w := small(t, from)
@@ -223,7 +223,7 @@ func TestBackup_Bucket_RoundTrip(t *testing.T) {
 	}
 }
 
-// schema makes an empty schema on a PostgreSQL and returns the URL of a database that begins there.
+// schema creates an empty schema on a PostgreSQL server and returns a URL that uses it.
 func schema(t *testing.T, server string) string {
 	t.Helper()
 	var random [6]byte
@@ -259,7 +259,8 @@ func schema(t *testing.T, server string) string {
 	return u.String()
 }
 
-// The disaster drill: the embedded shape's backup becomes the distributed shape, and the other way round.
+// The disaster drill: a backup of the embedded shape is restored into the distributed shape, and vice
+// versa.
 func TestRoundTrip_ThroughEventStoreDBAndPostgres(t *testing.T) {
 	server := testservices.Postgres(t)
 	from, first, second := embedded(t), t.TempDir(), t.TempDir()
@@ -305,8 +306,8 @@ func TestRoundTrip_ThroughEventStoreDBAndPostgres(t *testing.T) {
 	}
 }
 
-// fewChecks sets how many checks rapid makes in a test that waits for many flushes, unless the command line
-// names a number.
+// fewChecks reduces the checks of rapid in a test that waits for many flushes, unless the command line sets
+// a number.
 func fewChecks(t *testing.T, n int) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
@@ -323,7 +324,7 @@ func fewChecks(t *testing.T, n int) {
 	})
 }
 
-// For any history the copy is the source but for positions.
+// For any history the copy equals the source, apart from positions.
 func TestRestore_AnyHistory_ComesBack(t *testing.T) {
 	fewChecks(t, 25)
 	text := rapid.StringN(0, 40, 120)

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// Format is the newest format of a backup that this release reads. Format 2 has the layout of format 1, and may
-	// hold events of data format 2, which a release that knows only format 1 must not restore.
+	// Format is the newest backup format that this release reads. Format 2 has the layout of format 1, but
+	// may contain events of data format 2, which a release that only knows format 1 must not restore.
 	Format = 2
 
 	product      = "letterhead"
 	begunName    = "begun.json"
 	manifestName = "manifest.json"
-	// maxManifestBytes bounds both files. A segment takes about 300 bytes of it.
+	// maxManifestBytes bounds both files. A segment takes about 300 bytes of the manifest.
 	maxManifestBytes = 64 << 20
 )
 
-// Manifest is what belongs to a backup.
+// Manifest lists the parts of a backup.
 type Manifest struct {
 	Format   int       `json:"format"`
 	Product  string    `json:"product"`
 	Version  string    `json:"version"` // of letterhead, of the last run
 	Finished time.Time `json:"finished_at"`
-	// Position is P: all events of the source up to it are here, and none behind it.
+	// Position is P: the backup contains exactly the events of the source up to it.
 	Position eventlog.Position `json:"position"`
 	Events   uint64            `json:"events"`
 	Last     *EventRef         `json:"last,omitempty"` // nil for an empty log
@@ -41,7 +41,7 @@ type Manifest struct {
 	Checksum string            `json:"checksum"` // SHA-256 of this object with an empty checksum
 }
 
-// SegmentFile is one segment as the manifest has it.
+// SegmentFile describes one segment.
 type SegmentFile struct {
 	Name     string            `json:"name"`
 	SHA256   string            `json:"sha256"` // of the file
@@ -51,7 +51,7 @@ type SegmentFile struct {
 	After    eventlog.Position `json:"after"`
 	Through  eventlog.Position `json:"through"`
 	Assets   int               `json:"assets"`  // referred to and in the backup
-	Missing  int               `json:"missing"` // referred to and not in the asset store when it was looked for
+	Missing  int               `json:"missing"` // referred to, but not in the asset store at the time
 }
 
 // NamesFile is one file of names.
@@ -70,7 +70,7 @@ func (m *Manifest) RawBytes() (n int64) {
 	return n
 }
 
-// NameCount is how many names the backup holds.
+// NameCount returns the number of names in the backup.
 func (m *Manifest) NameCount() (n uint64) {
 	for _, f := range m.Names {
 		n += f.Count
@@ -78,7 +78,7 @@ func (m *Manifest) NameCount() (n uint64) {
 	return n
 }
 
-// begun is the file that says what a folder is, before there is a manifest.
+// begun is the file that marks a folder as a backup before it has a manifest.
 type begun struct {
 	Format  int       `json:"format"`
 	Product string    `json:"product"`
@@ -101,7 +101,7 @@ func hexSum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// writeManifest ends a backup: everything that it lists is durable before it is.
+// writeManifest finishes a backup: everything that the manifest lists is already durable.
 func writeManifest(ctx context.Context, to place, m *Manifest) (err error) {
 	if m.Checksum, err = m.sum(); err != nil {
 		return fmt.Errorf("write the manifest: %w", err)
@@ -119,7 +119,7 @@ func writeManifest(ctx context.Context, to place, m *Manifest) (err error) {
 	return to.settle(ctx)
 }
 
-// readManifest returns a finished backup's manifest. Errors: ErrNotBackup, ErrUnfinished, ErrNewer,
+// readManifest returns the manifest of a finished backup. Errors: ErrNotBackup, ErrUnfinished, ErrNewer,
 // ErrDamaged.
 func readManifest(ctx context.Context, from place) (*Manifest, error) {
 	raw, err := from.get(ctx, manifestName, maxManifestBytes)
@@ -145,7 +145,7 @@ func decodeManifest(raw []byte) (*Manifest, error) {
 	if err := json.Unmarshal(raw, &head); err != nil {
 		return nil, fmt.Errorf("%w: the manifest cannot be read: %w", ErrDamaged, err)
 	}
-	// Before anything else: a newer release may count its checksum differently.
+	// This check comes first: a newer release may compute its checksum differently.
 	if head.Format > Format && head.Product == product {
 		return nil, fmt.Errorf("backup of format %d, written by letterhead %s: %w", head.Format, head.Version, ErrNewer)
 	}
@@ -163,18 +163,18 @@ func decodeManifest(raw []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: the manifest's checksum does not match", ErrDamaged)
 	}
 	if m.Product != product || m.Format < 1 {
-		return nil, fmt.Errorf("%w: the manifest is another program's", ErrNotBackup)
+		return nil, fmt.Errorf("%w: the manifest belongs to another program", ErrNotBackup)
 	}
 	return &m, m.check()
 }
 
-// check says whether the parts make a whole.
+// check verifies that the parts are consistent.
 func (m *Manifest) check() error {
 	var events uint64
 	var at eventlog.Position
 	for i, s := range m.Segments {
 		if s.After != at || s.Through <= s.After || s.Name != segmentName(uint64(i+1)) {
-			return fmt.Errorf("%w: %s does not follow on the one before it", ErrDamaged, s.Name)
+			return fmt.Errorf("%w: %s does not follow the previous segment", ErrDamaged, s.Name)
 		}
 		at = s.Through
 		events += s.Events
@@ -185,7 +185,7 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// readBegun says whether a place is a backup. Errors: ErrNotBackup, ErrNewer.
+// readBegun checks that a place is a backup. Errors: ErrNotBackup, ErrNewer.
 func readBegun(ctx context.Context, from place) (begun, error) {
 	var b begun
 	raw, err := from.get(ctx, begunName, maxManifestBytes)
@@ -196,7 +196,7 @@ func readBegun(ctx context.Context, from place) (begun, error) {
 		return b, fmt.Errorf("open the backup at %s: %w", from, err)
 	}
 	if err := json.Unmarshal(raw, &b); err != nil || b.Product != product || b.Format < 1 {
-		return b, fmt.Errorf("%s: %w: %s is not what letterhead writes there", from, ErrNotBackup, begunName)
+		return b, fmt.Errorf("%s: %w: %s was not written by letterhead", from, ErrNotBackup, begunName)
 	}
 	if b.Format > Format {
 		return b, fmt.Errorf("backup of format %d, written by letterhead %s: %w", b.Format, b.Version, ErrNewer)

@@ -12,32 +12,31 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// maxRounds bounds how often a pass beside a running server looks for what came meanwhile.
+// maxRounds bounds how often a pass during the operation of a server looks for new events.
 const maxRounds = 8
 
-// Migrated is what a pass of a migration did.
+// Migrated is the result of one pass of a migration.
 type Migrated struct {
 	Final       bool              `json:"final"`
 	Events      uint64            `json:"events"`  // in the target
 	Present     uint64            `json:"present"` // of these, copied by an earlier pass
 	Accounts    uint64            `json:"accounts"`
-	ChainEvents uint64            `json:"chain_events"` // of a final pass; every chain holds
+	ChainEvents uint64            `json:"chain_events"` // of a final pass; every chain is valid
 	Source      eventlog.Position `json:"source_position"`
 	Position    eventlog.Position `json:"position"` // the target's head
 	Names       uint64            `json:"names"`
 	Assets      uint64            `json:"assets"`     // in the source
 	NewAssets   uint64            `json:"new_assets"` // copied by this pass
-	Snapshots   uint64            `json:"snapshots"`  // left by a final pass for accounts with long streams
+	Snapshots   uint64            `json:"snapshots"`  // saved by a final pass for accounts with long streams
 }
 
 // Migrate copies a log, with the names and the assets beside it, to another one that is empty or was filled
-// by an earlier pass. A pass that is not final may run while the source is in use: it copies what is there,
-// so that the final one, for which the source must stand still, is short. A final pass also checks every
-// hash chain, copies the names and saves the positions of work that is done.
+// by an earlier pass. A pass that is not final may run while the source is in use: it copies the existing
+// events, so that the final pass, during which the source must not change, is short. A final pass also
+// verifies every hash chain, copies the names and saves the positions of completed work.
 //
-// Errors: ErrNotEmpty (nothing was written by this pass), ErrForeignWriter, ErrDiffers,
-// *streamwriter.ChainError, those of both sides, ctx.Err(). After any of them but ErrNotEmpty a later pass goes
-// on.
+// Errors: ErrNotEmpty (this pass wrote nothing), ErrForeignWriter, ErrDiffers, *commands.ChainError, those of
+// both sides, ctx.Err(). After any of them except ErrNotEmpty a later pass continues.
 func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target) (out Migrated, err error) {
 	if err := cfg.Validate(); err != nil {
 		return out, err
@@ -45,7 +44,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 	cfg = cfg.withDefaults()
 	out.Final = final
 	if from.Without != nil && !final {
-		return out, errors.New("streams can be left out of a final pass only: while the source is in use, one of them may become a brand")
+		return out, errors.New("streams can be omitted only in a final pass: while the source is in use, one of them may become a brand")
 	}
 	c := newCopier(cfg, logOrigin{log: from.Log, retryAfter: cfg.RetryAfter, keep: from.Without.others()}, to.Log)
 	c.places = placesOf(from.Places)
@@ -97,7 +96,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 	return out, err
 }
 
-// until moves the end of the origin to the log's head.
+// until sets the end of the origin to the log's head.
 func (c *copier) until(ctx context.Context, from Source) error {
 	var head eventlog.Position
 	err := retry(ctx, c.cfg.RetryAfter, func() (err error) {
@@ -129,8 +128,8 @@ func copyNames(ctx context.Context, cfg Config, from, to Names) (n uint64, err e
 	return n, err
 }
 
-// copyStore copies the assets that the other store lacks, several at a time. One that is damaged is left out,
-// as nobody can be served it.
+// copyStore copies the assets that the other store lacks, several at a time. It omits damaged assets, which
+// cannot be served either.
 func copyStore(ctx context.Context, cfg Config, from, to *assets.Store) (all, copied uint64, err error) {
 	var mu sync.Mutex // of the numbers, and of Progress
 	group, ctx := errgroup.WithContext(ctx)
@@ -166,7 +165,7 @@ func copyOne(ctx context.Context, from, to *assets.Store, o assets.Object) (copi
 		return false, err
 	}
 	data, err := from.Read(ctx, o.ID, o.Ext)
-	if errors.Is(err, assets.ErrNotFound) { // deleted since it was listed
+	if errors.Is(err, assets.ErrNotFound) { // deleted after it was listed
 		return false, nil
 	}
 	if err != nil {

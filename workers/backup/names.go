@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// namesPage is how many names are read or written at a time.
-	namesPage = accountnames.MaxPage
-	// maxNamesRaw is the size at which a file of names is closed, before compression.
+	// namesPage is the number of names that are read or written at a time.
+	namesPage = holders.MaxPage
+	// maxNamesRaw is the size at which a file of names is finished, before compression.
 	maxNamesRaw = 4 << 20
 )
 
-// Name is a personal name and the id that events know it by.
+// Name is a personal name and the id that events use for it.
 type Name struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -26,13 +26,14 @@ type Name struct {
 
 // Names is the table of personal names beside a log.
 type Names interface {
-	// Page returns at most limit names in the order of the table, behind the one with that id; "" begins.
+	// Page returns at most limit names in the order of the table, after the one with that id; "" starts at
+	// the beginning.
 	Page(ctx context.Context, after string, limit int) ([]Name, error)
-	// Put writes names durably, over those that are there.
+	// Put writes names durably, replacing existing ones.
 	Put(ctx context.Context, names []Name) error
 }
 
-// NamesIn is the table of internal/accountnames in a database.
+// NamesIn returns the table of internal/accountnames in a database.
 func NamesIn(ctx context.Context, store *sqlstore.Store) (Names, error) {
 	rows, err := accountnames.New(ctx, store)
 	if err != nil {
@@ -60,7 +61,7 @@ func (t table) Put(ctx context.Context, names []Name) error {
 	return t.rows.PutAll(ctx, all)
 }
 
-// eachPage hands all names to do, some at a time.
+// eachPage calls do with all names, some at a time.
 func eachPage(ctx context.Context, from Names, do func([]Name) error) error {
 	for after := ""; ; {
 		page, err := from.Page(ctx, after, namesPage)
@@ -77,7 +78,7 @@ func eachPage(ctx context.Context, from Names, do func([]Name) error) error {
 	}
 }
 
-// writeNames copies the table into files that are named after their content.
+// writeNames copies the table to files that are named after their content.
 func writeNames(ctx context.Context, from Names, to place, c *codec) ([]NamesFile, error) {
 	files := []NamesFile{}
 	var raw bytes.Buffer
@@ -93,7 +94,7 @@ func writeNames(ctx context.Context, from Names, to place, c *codec) ([]NamesFil
 		raw.Reset()
 		count = 0
 		if len(files) > 0 && files[len(files)-1].Name == f.Name {
-			return fmt.Errorf("%w: the table of names repeats itself", ErrDamaged)
+			return fmt.Errorf("%w: the table of names has duplicates", ErrDamaged)
 		}
 		files = append(files, f)
 		return to.put(ctx, f.Name, data)
@@ -119,7 +120,7 @@ func writeNames(ctx context.Context, from Names, to place, c *codec) ([]NamesFil
 	return files, nil
 }
 
-// removeOldNames deletes the files of earlier runs: they may hold names that were erased since.
+// removeOldNames deletes the files of earlier runs, which may contain erased names.
 func removeOldNames(ctx context.Context, at place, keep []NamesFile) error {
 	listed := map[string]bool{}
 	for _, f := range keep {
@@ -149,12 +150,12 @@ func readNames(ctx context.Context, from place, c *codec, f NamesFile) ([]Name, 
 	for line := range strings.Lines(string(raw)) {
 		var n Name
 		if err := json.Unmarshal([]byte(line), &n); err != nil || n.ID == "" || n.Name == "" {
-			return nil, fmt.Errorf("%w: %s holds something else than names", ErrDamaged, f.Name)
+			return nil, fmt.Errorf("%w: %s does not contain names", ErrDamaged, f.Name)
 		}
 		names = append(names, n)
 	}
 	if uint64(len(names)) != f.Count {
-		return nil, fmt.Errorf("%w: %s holds %d names, the manifest says %d", ErrDamaged, f.Name, len(names), f.Count)
+		return nil, fmt.Errorf("%w: %s contains %d names, but the manifest says %d", ErrDamaged, f.Name, len(names), f.Count)
 	}
 	return names, nil
 }

@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/assets"
 )
 
-// copyAssets brings the assets of a segment into the backup, and says of each whether it is there.
+// copyAssets copies the assets of a segment to the backup, and records for each whether it exists.
 func (r *run) copyAssets(ctx context.Context, refs []assetRef) error {
 	if len(r.remembered)+len(refs) > maxRemembered {
 		clear(r.remembered)
@@ -51,7 +51,7 @@ func (r *run) copyAssets(ctx context.Context, refs []assetRef) error {
 	return nil
 }
 
-// found is what became of an asset.
+// found is the result of copying an asset.
 type found struct {
 	known, damaged bool
 	copied         int64 // bytes
@@ -90,7 +90,7 @@ func (r *run) copyAsset(ctx context.Context, ref *assetRef) (f found, err error)
 		err = assets.Verify(ref.hex(), data)
 	}
 	if errors.Is(err, assets.ErrDamaged) {
-		f.damaged = true // the ledger is saved all the same
+		f.damaged = true // the ledger is backed up anyway
 		return f, nil
 	}
 	if err != nil {
@@ -100,8 +100,8 @@ func (r *run) copyAsset(ctx context.Context, ref *assetRef) (f found, err error)
 	return f, r.to.put(ctx, ref.name(), data)
 }
 
-// eachAsset reads every asset of the backup, most of them once, and checks its bytes. Several are handed to
-// do at the same time. Errors: ErrDamaged.
+// eachAsset reads every asset of the backup, most of them once, and verifies its bytes. It calls do
+// concurrently. Errors: ErrDamaged.
 func (r *restore) eachAsset(ctx context.Context, do func(assetRef, []byte) error) error {
 	seen := map[assetKey]struct{}{}
 	return r.eachSegment(ctx, func(s *segment) error {
@@ -122,7 +122,7 @@ func (r *restore) eachAsset(ctx context.Context, do func(assetRef, []byte) error
 					return fmt.Errorf("%w: %s is missing", ErrDamaged, ref.name())
 				}
 				if err == nil && assets.Verify(ref.hex(), data) != nil {
-					err = fmt.Errorf("%w: %s is not what was written", ErrDamaged, ref.name())
+					err = fmt.Errorf("%w: %s is damaged", ErrDamaged, ref.name())
 				}
 				if err != nil {
 					return err
@@ -134,8 +134,8 @@ func (r *restore) eachAsset(ctx context.Context, do func(assetRef, []byte) error
 	})
 }
 
-// putAssets stores the pictures first: whoever starts a half restored server by mistake serves no record
-// without its logo.
+// putAssets stores the images first, so that a server started by mistake after half a restore serves no
+// record without its logo.
 func (r *restore) putAssets(ctx context.Context) error {
 	for _, s := range r.m.Segments {
 		r.out.Missing += uint64(s.Missing)

@@ -14,11 +14,11 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// place is where a backup lies. Names are like assets/ab/cd/x.png. An object is there whole or not at all.
+// place is the storage of a backup. Names look like assets/ab/cd/x.png. Objects are written atomically.
 type place interface {
-	// lock keeps other processes from writing, until close. Errors: ErrBusy.
+	// lock prevents other processes from writing, until close. Errors: ErrBusy.
 	lock() error
-	// put writes an object, over the one that may be there. It survives a crash of the machine after settle.
+	// put writes an object, replacing an existing one. It is durable after settle.
 	put(ctx context.Context, name string, data []byte) error
 	settle(ctx context.Context) error
 	// get returns an object of at most limit bytes. Errors: fs.ErrNotExist.
@@ -26,13 +26,13 @@ type place interface {
 	has(ctx context.Context, name string) (bool, error)
 	// list returns the names directly below a prefix that ends in / or is empty.
 	list(ctx context.Context, prefix string) ([]string, error)
-	// remove deletes an object; one that is not there is no error.
+	// remove deletes an object; a missing one is not an error.
 	remove(ctx context.Context, name string) error
 	close() error
 	String() string // without secrets
 }
 
-// openPlace opens a folder, or a bucket when the name is a URL. A folder is made when create is set.
+// openPlace opens a folder, or a bucket if the name is a URL. With create it creates a missing folder.
 func openPlace(ctx context.Context, at string, create bool) (place, error) {
 	if scheme, _, isURL := strings.Cut(at, "://"); isURL && scheme != "file" {
 		return openBucket(ctx, at)
@@ -64,17 +64,17 @@ func openPlace(ctx context.Context, at string, create bool) (place, error) {
 
 const (
 	lockName = "lock"
-	// halfName is the folder of files that are being written. They are moved when they are whole.
+	// halfName is the folder of incomplete files, which are moved when they are complete.
 	halfName = "half"
 )
 
-// folder is a place on a disk. It holds names and hashes of keys: nobody else may read it.
+// folder is a place on a disk. It contains names and hashes of keys, so only its owner may read it.
 type folder struct {
 	path  string
 	flock *flock.Flock
 
 	mu    sync.Mutex
-	dirty map[string]struct{} // folders whose entries are not on the disk yet
+	dirty map[string]struct{} // folders whose entries are not durable yet
 }
 
 func (f *folder) String() string { return f.path }
@@ -88,7 +88,7 @@ func (f *folder) lock() error {
 	if !ok {
 		return fmt.Errorf("%s: %w", f.path, ErrBusy)
 	}
-	// What a killed process left half written.
+	// Incomplete files of a killed process.
 	if err := os.RemoveAll(filepath.Join(f.path, halfName)); err != nil {
 		return fmt.Errorf("tidy up %s: %w", f.path, err)
 	}
@@ -121,7 +121,7 @@ func (f *folder) put(ctx context.Context, name string, data []byte) (err error) 
 	return nil
 }
 
-// makeParents makes the folders down to one, and notes those that got a new entry.
+// makeParents creates the parent folders, and records those that got a new entry.
 func (f *folder) makeParents(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,7 +172,7 @@ func (f *folder) get(ctx context.Context, name string, limit int64) ([]byte, err
 	return readAtMost(file, name, limit)
 }
 
-// readAtMost reads everything, and refuses what is longer than it can be.
+// readAtMost reads everything, and fails if it is too long.
 func readAtMost(from io.Reader, name string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(from, limit+1))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// references calls found for every asset that an event refers to. An event whose body is damaged refers to
-// nothing: nobody can serve it either.
+// references calls found for every asset that an event refers to. A damaged event refers to nothing,
+// because it cannot be served either.
 //
 // Errors: ErrNewer.
 func references(e *eventlog.Recorded, found func(assetKey)) error {
@@ -39,7 +39,7 @@ func references(e *eventlog.Recorded, found func(assetKey)) error {
 	return nil
 }
 
-// ofOverride looks into a value as the record will: one of another shape is left out there as well.
+// ofOverride reads a value as the record will, which also ignores values of another type.
 func ofOverride(ev eventschemas.FieldOverridden, found func(assetKey)) {
 	var logos []eventschemas.Logo
 	var images []eventschemas.Image
@@ -62,7 +62,7 @@ func ofRecord(logos []eventschemas.Logo, images []eventschemas.Image, found func
 			_, known := assets.ContentType(a.Format)
 			id, err := hex.DecodeString(a.ID)
 			if err != nil || !known || !assets.ValidID(a.ID) {
-				continue // no store can have it
+				continue // no store can hold it
 			}
 			found(assetKey{id: [32]byte(id), ext: a.Format})
 		}

@@ -37,7 +37,7 @@ func files(t *testing.T, folder string) map[string]string {
 	return found
 }
 
-// copyOf writes files into a folder of its own.
+// copyOf writes files to a new folder.
 func copyOf(t *testing.T, all map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -53,7 +53,7 @@ func copyOf(t *testing.T, all map[string]string) string {
 	return folder
 }
 
-// untouched wants a side that nothing was written to.
+// untouched checks that nothing was written to a side.
 func untouched(t *testing.T, s side) {
 	t.Helper()
 	if n := len(all(t, s.log)); n > 0 {
@@ -63,7 +63,7 @@ func untouched(t *testing.T, s side) {
 		t.Errorf("%d names were written", n)
 	}
 	if n := len(pictures(t, s)); n > 0 {
-		t.Errorf("%d pictures were written", n)
+		t.Errorf("%d images were written", n)
 	}
 }
 
@@ -114,14 +114,14 @@ func TestRestore_DamagedBackup_WritesNothing(t *testing.T) {
 		{"a segment's first byte", change("segments/0000000002.lhb", flip(0)), backup.ErrDamaged, "0000000002"},
 		{"a segment's middle", change("segments/0000000002.lhb", flip(.5)), backup.ErrDamaged, "0000000002"},
 		{"a segment's last byte", change("segments/0000000001.lhb", flip(1)), backup.ErrDamaged, "0000000001"},
-		{"a segment that is cut", change("segments/0000000003.lhb", cut), backup.ErrDamaged, "0000000003"},
-		{"a segment that is empty", change("segments/0000000003.lhb", func([]byte) []byte { return nil }), backup.ErrDamaged, "0000000003"},
+		{"a truncated segment", change("segments/0000000003.lhb", cut), backup.ErrDamaged, "0000000003"},
+		{"an empty segment", change("segments/0000000003.lhb", func([]byte) []byte { return nil }), backup.ErrDamaged, "0000000003"},
 		{"a missing segment", func(m map[string]string) { delete(m, "segments/0000000001.lhb") }, backup.ErrDamaged, "missing"},
 		{"another segment in its place", func(m map[string]string) { m["segments/0000000001.lhb"] = m["segments/0000000002.lhb"] }, backup.ErrDamaged, "0000000001"},
 		{"names", change(pick("names/", 0), flip(.5)), backup.ErrDamaged, "names/"},
 		{"missing names", func(m map[string]string) { delete(m, pick("names/", 0)) }, backup.ErrDamaged, "missing"},
 		{"a picture", change(pick("assets/", 3), flip(.5)), backup.ErrDamaged, "assets/"},
-		{"a missing picture", func(m map[string]string) { delete(m, pick("assets/", 3)) }, backup.ErrDamaged, "missing"},
+		{"a missing image", func(m map[string]string) { delete(m, pick("assets/", 3)) }, backup.ErrDamaged, "missing"},
 		{"the manifest's position", manifest(func(m map[string]any) { m["position"] = 7 }), backup.ErrDamaged, "checksum"},
 		{"the manifest's checksum", manifest(func(m map[string]any) { m["checksum"] = "00" }), backup.ErrDamaged, "checksum"},
 		{"fewer segments", manifest(func(m map[string]any) { m["segments"] = m["segments"].([]any)[1:] }), backup.ErrDamaged, "checksum"},
@@ -138,7 +138,7 @@ func TestRestore_DamagedBackup_WritesNothing(t *testing.T) {
 			to := embedded(t)
 			_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, copyOf(t, changed), opened(to.target()))
 			if !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
-				t.Errorf("restore: %v, want %v that says %q", err, c.want, c.says)
+				t.Errorf("restore: %v, want %v with the text %q", err, c.want, c.says)
 			}
 			untouched(t, to)
 		})
@@ -167,7 +167,7 @@ func TestRestore_TargetNotEmpty_Refused(t *testing.T) {
 			equal(t, all(t, to.log), before)
 		}
 		if len(before) > 0 && (fmt.Sprint(namesOf(t, to)) != fmt.Sprint(names) || len(pictures(t, to)) > 0) {
-			t.Error("names or pictures were written")
+			t.Error("names or images were written")
 		}
 	}
 	t.Run("other events", func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestBackup_FolderOfOtherFiles_Refused(t *testing.T) {
 	}
 	_, err := backup.Run(t.Context(), tiny(), from.source(), folder)
 	if !errors.Is(err, backup.ErrNotBackup) || !strings.Contains(err.Error(), "thesis.txt") {
-		t.Errorf("run: %v, want ErrNotBackup that names what is there", err)
+		t.Errorf("run: %v, want ErrNotBackup with the existing file", err)
 	}
 	if left := files(t, folder); len(left) > 2 || left["thesis.txt"] != "x" { // and the lock
 		t.Errorf("it holds %v", left)
@@ -247,7 +247,7 @@ func TestBackup_FolderOfOtherFiles_Refused(t *testing.T) {
 	}
 }
 
-// busy is a log in which something happens while it is read.
+// busy is a log that changes while it is read.
 type busy struct {
 	eventlog.Log
 	onRead func()
@@ -336,7 +336,7 @@ func TestBackup_LogOfNewerRelease_Refused(t *testing.T) {
 		t.Errorf("run: %v, want ErrNewer", err)
 	}
 	if _, err := backup.Inspect(t.Context(), folder); !errors.Is(err, backup.ErrUnfinished) {
-		t.Errorf("what it left: %v, want ErrUnfinished", err)
+		t.Errorf("the rest: %v, want ErrUnfinished", err)
 	}
 }
 

@@ -10,34 +10,36 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Positions remember how far workers have read a log.
+// Positions records the positions of workers in a log.
 type Positions interface {
-	Reset(ctx context.Context, name string, position eventlog.Position) error // also to an earlier one
+	Reset(ctx context.Context, name string, position eventlog.Position) error // even to an earlier one
 }
 
-// Target is what a restore or a migration fills. Nobody else may use it until it has returned.
+// Target is filled by a restore or a migration. Nothing else may use it until then.
 type Target struct {
 	Log    eventlog.Log
-	Names  Names         // nil: names are left out
-	Assets *assets.Store // nil: assets are left out
-	// Positions and Done: under each of these names the end of the target is saved, or its place of Source.Places.
-	// They are those of workers that must not do old work again: the relays of the crawl lanes.
+	Names  Names         // nil: names are omitted
+	Assets *assets.Store // nil: assets are omitted
+	// Positions and Done: under each of these names the end of the target is saved, or its place of
+	// Source.Places. They belong to workers that must not repeat old work: the relays of the crawl topics.
 	Positions Positions
 	Done      []string
-	// Snapshots get the state of accounts with long streams; nil: none is left.
+	// Snapshots receives the state of accounts with long streams; nil: none is saved.
 	Snapshots streamwriter.Snapshots
-	// State, if it is not nil, keeps the database of the target from being served before the copy is whole.
+	// State, if it is not nil, prevents nodes from using the database of the target before the copy is
+	// complete.
 	State State
 }
 
-// State is what a target's database says of its log; *loss.Filling.
+// State is the knowledge of a target's database about its log; *loss.Filling.
 type State interface {
-	// Done reports whether the database knows the log that the target has: no work on it is unfinished, and relays or
-	// workers have read it, or a restore has ended.
+	// Done reports whether the database belongs to the target's log: no work on it is unfinished, and
+	// relays or workers have read it, or a restore has ended.
 	Done(ctx context.Context) (bool, error)
-	// Begin is called before the first event is written. It discards what the database remembers of an earlier log.
+	// Begin is called before the first event is written. It discards the database's data about an earlier
+	// log.
 	Begin(ctx context.Context) error
-	// End is called when everything is written and compared.
+	// End is called after everything is written and compared.
 	End(ctx context.Context) error
 }
 
@@ -51,31 +53,31 @@ func (t Target) begin(ctx context.Context) error {
 	return nil
 }
 
-// RestoreConfig says what to restore.
+// RestoreConfig configures a restore.
 type RestoreConfig struct {
 	Config
-	// WithoutAssets leaves all pictures out; crawls bring them back.
+	// WithoutAssets omits all images; crawls fetch them again.
 	WithoutAssets bool
-	// WithoutNames leaves all names out; the accounts and keys are then known by their ids.
+	// WithoutNames omits all names; accounts and keys are then only known by their ids.
 	WithoutNames bool
-	// Erased are ids whose names are left out, because they were erased after the backup.
+	// Erased are ids whose names are omitted, because they were erased after the backup.
 	Erased map[string]bool
 }
 
-// Restored is what a restore did.
+// Restored is the result of a restore.
 type Restored struct {
 	Events      uint64            `json:"events"`  // in the target
 	Present     uint64            `json:"present"` // of these, restored by an earlier run
 	Accounts    uint64            `json:"accounts"`
-	ChainEvents uint64            `json:"chain_events"` // of accounts; every chain holds
+	ChainEvents uint64            `json:"chain_events"` // of accounts; every chain is valid
 	Position    eventlog.Position `json:"position"`     // the target's head
 	Names       uint64            `json:"names"`
 	Assets      uint64            `json:"assets"`
 	Missing     uint64            `json:"missing_assets"` // that were missing when the backup was made
-	Snapshots   uint64            `json:"snapshots"`      // left for accounts with long streams
+	Snapshots   uint64            `json:"snapshots"`      // saved for accounts with long streams
 }
 
-// Inspect reads a finished backup's manifest. Errors: as Restore's about the backup.
+// Inspect reads a finished backup's manifest. Errors: those of Restore about the backup.
 func Inspect(ctx context.Context, from string) (*Manifest, error) {
 	at, err := openPlace(ctx, from, false)
 	if err != nil {
@@ -85,12 +87,13 @@ func Inspect(ctx context.Context, from string) (*Manifest, error) {
 	return m, errors.Join(err, at.close())
 }
 
-// Restore fills an empty target from a backup, or goes on with one that it has begun to fill. Before it opens the
-// target it has read the whole backup once and found it sound, and before it writes anything it has compared what is in
-// the target. Of a target that holds the whole log already it only renews pictures and names.
+// Restore fills an empty target from a backup, or continues to fill one. Before it opens the target, it
+// reads and verifies the whole backup; before it writes anything, it compares the existing content of the
+// target. If the target already holds the whole log, it only renews images and names.
 //
 // Errors: ErrNotBackup, ErrUnfinished, ErrNewer, ErrDamaged, ErrNotEmpty (nothing was written);
-// ErrForeignWriter, ErrDiffers, *streamwriter.ChainError, those of the target, ctx.Err() (run it again to go on).
+// ErrForeignWriter, ErrDiffers, *commands.ChainError, those of the target, ctx.Err() (run it again to
+// continue).
 func Restore(ctx context.Context, cfg RestoreConfig, from string, open func(context.Context, *Manifest) (Target, error)) (out Restored, err error) {
 	if err := cfg.Validate(); err != nil {
 		return out, err
@@ -121,7 +124,7 @@ func Restore(ctx context.Context, cfg RestoreConfig, from string, open func(cont
 	if err := r.checkTarget(ctx); err != nil {
 		return r.out, err
 	}
-	// A service may work with a log that is there as a whole, so nothing is forgotten for its sake.
+	// A service may be using a complete log, so its data is not discarded.
 	done := r.to.State != nil && m.Events > 0 && r.out.Present == m.Events
 	if done {
 		if done, err = r.to.State.Done(ctx); err != nil {
@@ -175,7 +178,7 @@ func (r *restore) checkBackup(ctx context.Context) error {
 		return fmt.Errorf("check the backup: %w", err)
 	}
 	if r.m.Last != nil && *last != *r.m.Last {
-		return fmt.Errorf("check the backup: %w: its last event is not the one that the manifest names", ErrDamaged)
+		return fmt.Errorf("check the backup: %w: its last event differs from the one in the manifest", ErrDamaged)
 	}
 	for _, f := range r.m.Names {
 		if _, err := readNames(ctx, r.from, r.codec, f); err != nil {
@@ -201,7 +204,7 @@ func (r *restore) eachSegment(ctx context.Context, do func(*segment) error) erro
 	return nil
 }
 
-// checkTarget wants the target empty, or filled by an earlier run.
+// checkTarget checks that the target is empty or was filled by an earlier run.
 func (r *restore) checkTarget(ctx context.Context) error {
 	if err := r.copier.compare(ctx, StageCheck); err != nil {
 		return err
@@ -215,7 +218,7 @@ func (r *restore) checkTarget(ctx context.Context) error {
 		return err
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("%w: its log is empty and its database has names of holders", ErrNotEmpty)
+		return fmt.Errorf("%w: its log is empty, but its database has names of account holders", ErrNotEmpty)
 	}
 	return nil
 }
@@ -225,7 +228,7 @@ func (r *restore) putEvents(ctx context.Context) (err error) {
 		return err
 	}
 	if r.copier.compared != r.m.Events {
-		return fmt.Errorf("%w: it has %d events and the backup has %d", ErrDiffers, r.copier.compared, r.m.Events)
+		return fmt.Errorf("%w: it has %d events, but the backup has %d", ErrDiffers, r.copier.compared, r.m.Events)
 	}
 	r.out.Events, r.out.Accounts = r.copier.compared, uint64(len(r.copier.accounts))
 	r.out.ChainEvents, err = r.copier.verifyChains(ctx)
@@ -260,8 +263,8 @@ func (r *restore) putNames(ctx context.Context) error {
 	return nil
 }
 
-// finishTarget saves the positions of work that is done and returns the target's head. A name without a place has done
-// everything.
+// finishTarget saves the positions of completed work and returns the target's head. A name without a place
+// has completed everything.
 func finishTarget(ctx context.Context, cfg Config, to Target, at map[string]eventlog.Position) (head eventlog.Position, err error) {
 	err = retry(ctx, cfg.RetryAfter, func() (err error) {
 		head, err = to.Log.Head(ctx)

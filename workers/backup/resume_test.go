@@ -18,10 +18,11 @@ import (
 	"letterhead/workers/backup"
 )
 
-// errKilled stands for the end of the process: nobody tries again after it.
+// errKilled simulates the end of the process: nothing retries after it.
 var errKilled = errors.New("killed")
 
-// mortal is a log whose process ends after so many writes, before or after the last one landed. It does not import.
+// mortal is a log whose process ends after a number of writes, before or after the last one is written. It
+// is not an importer.
 type mortal struct {
 	eventlog.Log
 	left   atomic.Int64
@@ -42,21 +43,21 @@ func (m *mortal) write(do func() error) error {
 
 func (m *mortal) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (landed eventlog.Appended, err error) {
 	err = m.write(func() (err error) {
-		// What is under way when another append fails has an end before the next run begins.
+		// Appends in progress when another one fails must end before the next run begins.
 		landed, err = m.Log.Append(context.WithoutCancel(ctx), stream, expected, events)
 		return err
 	})
 	return landed, err
 }
 
-// mortalImporter also imports.
+// mortalImporter is mortal, and an importer.
 type mortalImporter struct{ mortal }
 
 func (m *mortalImporter) Import(ctx context.Context, runs []eventlog.Run) error {
 	return m.write(func() error { return m.Log.(eventlog.Importer).Import(ctx, runs) })
 }
 
-// drawMortal draws after how many writes the process ends.
+// drawMortal draws the number of writes after which the process ends.
 func drawMortal(r *rapid.T, log eventlog.Log, imports bool) eventlog.Log {
 	m := &mortalImporter{mortal{Log: log, landed: rapid.Bool().Draw(r, "landed")}}
 	if imports {
@@ -67,10 +68,10 @@ func drawMortal(r *rapid.T, log eventlog.Log, imports bool) eventlog.Log {
 	return &m.mortal
 }
 
-// plain is a log that does not import.
+// plain is a log that is not an importer.
 type plain struct{ eventlog.Log }
 
-// mortalNames is the same for the table of names.
+// mortalNames is mortal for the table of names.
 type mortalNames struct {
 	backup.Names
 	dead bool
@@ -102,7 +103,7 @@ func TestRestore_Interrupted_Continues(t *testing.T) {
 			to.log = plain{to.log}
 		}
 		if out := restore(r, folder, to); out.Present != present {
-			r.Errorf("%d events were there, it says %d", present, out.Present)
+			r.Errorf("%d events existed, but the restore reports %d", present, out.Present)
 		}
 		sameStreams(r, to, from)
 		if imports {
@@ -111,7 +112,7 @@ func TestRestore_Interrupted_Continues(t *testing.T) {
 	})
 }
 
-// freshFolder is a folder that goes when one check of rapid ends.
+// freshFolder is a folder that is removed at the end of a check of rapid.
 func freshFolder(t *testing.T, r *rapid.T) string {
 	r.Helper()
 	folder, err := os.MkdirTemp(t.TempDir(), "side")
@@ -138,7 +139,7 @@ func TestMigrate_Interrupted_Continues(t *testing.T) {
 			if _, err := backup.Migrate(t.Context(), tiny(), rapid.Bool().Draw(r, "final"), from.source(), target); err != nil && !errors.Is(err, errKilled) {
 				r.Fatal(err)
 			}
-			w.charge("a1", 1) // the server goes on between the passes
+			w.charge("a1", 1) // the server continues between the passes
 		}
 		if !imports {
 			to.log = plain{to.log}
@@ -153,7 +154,7 @@ func TestMigrate_Interrupted_Continues(t *testing.T) {
 	})
 }
 
-// ended is a log that cannot be read any more after so many pages.
+// ended is a log that cannot be read after a number of pages.
 type ended struct {
 	eventlog.Log
 	pages int
@@ -179,7 +180,7 @@ func TestBackup_Interrupted_Continues(t *testing.T) {
 			t.Fatalf("after %d pages: %v, want to be killed", pages, err)
 		}
 		if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, folder, opened(embedded(t).target())); !errors.Is(err, backup.ErrUnfinished) {
-			t.Errorf("what is left after %d pages: %v, want ErrUnfinished", pages, err)
+			t.Errorf("the backup after %d pages: %v, want ErrUnfinished", pages, err)
 		}
 		left := files(t, folder)
 		again := run(t, tiny(), from, folder)
@@ -204,7 +205,7 @@ func TestBackup_Again_AddsNewEvents(t *testing.T) {
 	before := files(t, folder)
 	w.charge("a0", 2)
 	w.brand("new.com", "<svg>new</svg>")
-	w.brand("other.com", "<svg>brand0.com</svg>") // a picture that is in the backup
+	w.brand("other.com", "<svg>brand0.com</svg>") // an image that is in the backup
 	w.name("holder-3", "Katherine Johnson")
 	second := run(t, tiny(), from, folder)
 	if second.NewEvents != 4 || second.Events != first.Events+4 || second.NewAssets != 1 || second.KnownAssets != 1 || second.Adopted != 0 {
@@ -222,14 +223,14 @@ func TestBackup_Again_AddsNewEvents(t *testing.T) {
 			written++
 		}
 	}
-	if written != 2 { // a segment and a picture
+	if written != 2 { // a segment and an image
 		t.Errorf("%d files are new, want 2", written)
 	}
 	to := embedded(t)
 	restore(t, folder, to)
 	same(t, to, from)
 
-	// A target that was filled from the first backup takes the second as well: a standby.
+	// A target filled from the first backup also accepts the second one: a standby.
 	standby := embedded(t)
 	restore(t, copyOf(t, before), standby)
 	if out := restore(t, folder, standby); out.Present != first.Events || out.Events != second.Events {
@@ -257,7 +258,7 @@ func TestBackup_ErasedName_IsRemoved(t *testing.T) {
 		}
 	}
 	if named != 1 {
-		t.Errorf("%d files of names, want the new one only", named)
+		t.Errorf("%d files of names, want only the new one", named)
 	}
 	to := embedded(t)
 	restore(t, folder, to)
@@ -345,7 +346,7 @@ func TestBackup_OnlyOwnerMayRead(t *testing.T) {
 	}
 }
 
-// doubtful is an importer whose answers get lost: of some imports that landed, and of some that did not.
+// doubtful is an importer that loses answers: of some imports that were written, and of some that were not.
 type doubtful struct {
 	eventlog.Importer
 	calls int
@@ -379,12 +380,12 @@ func TestRestore_AmbiguousImport_IsRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if log.calls < 8 {
-		t.Errorf("%d imports, the test wants more", log.calls)
+		t.Errorf("%d imports, but the test needs more", log.calls)
 	}
 	same(t, to, from)
 }
 
-// Every fault of the stand-in on the way, and the copy is the same.
+// Despite every fault of the stand-in the copy is the same.
 func TestMigrate_FaultyStore_CopiesEverything(t *testing.T) {
 	from := embedded(t)
 	small(t, from)
@@ -433,7 +434,7 @@ func TestInterruption_EndsTheWork(t *testing.T) {
 	}
 }
 
-// away is a log that cannot be reached for some calls.
+// away is a log that is unavailable for some calls.
 type away struct {
 	eventlog.Log
 	calls int
@@ -452,7 +453,7 @@ func TestStoreAway_IsRetried(t *testing.T) {
 	source := from.source()
 	source.Log = &away{from.log, 3}
 	if _, err := backup.Run(t.Context(), tiny(), source, folder); err != nil {
-		t.Errorf("away for a while: %v", err)
+		t.Errorf("temporarily unavailable: %v", err)
 	}
 	source.Log = &away{from.log, 1000}
 	newWriter(t, from).name("n", "N")
@@ -460,10 +461,10 @@ func TestStoreAway_IsRetried(t *testing.T) {
 	w.n = 9000
 	w.charge("late", 1)
 	if _, err := backup.Run(t.Context(), tiny(), source, folder); !errors.Is(err, eventlog.ErrUnavailable) {
-		t.Errorf("away for good: %v, want ErrUnavailable", err)
+		t.Errorf("permanently unavailable: %v, want ErrUnavailable", err)
 	}
 	to := embedded(t)
-	out := restore(t, folder, to) // the first backup still holds
+	out := restore(t, folder, to) // the first backup is still valid
 	if out.Events == 0 || namesOf(t, to)["n"] != "" {
 		t.Errorf("restored %+v with %v", out, namesOf(t, to))
 	}

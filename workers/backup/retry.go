@@ -16,18 +16,18 @@ const (
 	// defaultRetryAfter is the wait after the first failure of one step; it doubles up to maxRetryAfter.
 	defaultRetryAfter = 200 * time.Millisecond
 	maxRetryAfter     = 5 * time.Second
-	// maxTries bounds the tries of one step: with the waits above, half a minute. Whoever runs the command
-	// again goes on where it stood.
+	// maxTries bounds the tries of one step: with the waits above, half a minute. Running the command again
+	// continues the work.
 	maxTries = 10
 )
 
-// passing says that a later try may do better.
+// passing reports whether a later try may succeed.
 func passing(err error) bool {
 	return errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
 		errors.Is(err, assets.ErrUnavailable) || errors.Is(err, sqlstore.ErrUnavailable)
 }
 
-// retry does one step until it works, fails for good, was tried often enough, or ctx ends.
+// retry repeats one step until it succeeds, fails permanently, exhausts its tries, or ctx ends.
 func retry(ctx context.Context, first time.Duration, step func() error) error {
 	wait := first
 	for try := 1; ; try++ {

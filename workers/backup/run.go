@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// pageEvents is how many events are read at a time. Both logs end a page early at 16 MiB.
+	// pageEvents is the number of events that are read at a time. Both logs end a page early at 16 MiB.
 	pageEvents = 4096
-	// copiers is how many assets are copied at the same time.
+	// copiers is the number of assets that are copied concurrently.
 	copiers = 8
-	// maxRemembered bounds the assets that a run remembers to have seen; about 50 MiB. When it is full the
-	// run forgets all of them and looks again.
+	// maxRemembered bounds the assets that a run remembers as copied, to about 50 MiB. At the limit the run
+	// forgets all of them and checks again.
 	maxRemembered = 1 << 20
 	// minSegmentBytes and the largest size keep a segment useful and its reader within maxSegmentBytes.
 	minSegmentBytes, largestSegmentBytes = 1 << 10, 32 << 20
 )
 
-// Config of a backup.
+// Config configures a backup, restore or migration.
 type Config struct {
 	// Version is that of the running letterhead, for the manifest.
 	Version string
@@ -34,10 +34,10 @@ type Config struct {
 	SegmentBytes int
 	// RetryAfter is the wait after a first failure of the log or the asset store. Default: 200 ms.
 	RetryAfter time.Duration
-	// LongStream is from how many events on a restore or a migration leaves a snapshot of an account. Default:
-	// commands.LongStream.
+	// LongStream is the number of events from which a restore or a migration saves a snapshot of an
+	// account. Default: commands.LongStream.
 	LongStream int
-	// Progress is told how far it is, from one goroutine at a time; nil for none.
+	// Progress is called by one goroutine at a time; nil for none.
 	Progress func(Progress)
 	// Now is the clock of the manifest. Default: time.Now.
 	Now func() time.Time
@@ -70,7 +70,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.SegmentBytes != 0 && (c.SegmentBytes < minSegmentBytes || c.SegmentBytes > largestSegmentBytes) {
@@ -85,18 +85,19 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Source is what is backed up, while it is in use.
+// Source is the live service to be backed up.
 type Source struct {
 	Log    eventlog.Log
 	Names  Names
 	Assets *assets.Store
-	// Format returns the data format that is in force for the log, see eventschemas.Format; nil: it is Format. Run marks
-	// the backup with what it returns after the end of the log was read: events of a newer format are written only once
-	// that is in force, so none of them is in a backup with an older mark.
+	// Format returns the data format in force for the log, see eventschemas.Format; nil means Format. Run
+	// calls it after it has read the end of the log and records the result in the backup: events of a newer
+	// format are written only while that is in force, so a backup with an older format contains none of
+	// them.
 	Format func(context.Context) (int, error)
-	// Places are how far readers have come in the log, by the names in Target.Done. Only Migrate looks at them.
+	// Places are the positions of readers in the log, by the names in Target.Done. Only Migrate uses them.
 	Places map[string]eventlog.Position
-	// Without are streams that a migration leaves out; nil: none.
+	// Without are streams that a migration omits; nil: none.
 	Without *Failures
 }
 
@@ -111,7 +112,7 @@ func (s Source) format(ctx context.Context) (int, error) {
 	return format, nil
 }
 
-// Summary is what a run did.
+// Summary is the result of a run.
 type Summary struct {
 	Place    string            `json:"place"`
 	Position eventlog.Position `json:"position"`
@@ -121,24 +122,24 @@ type Summary struct {
 	RawBytes int64             `json:"raw_bytes"` // of all segments, before compression
 
 	NewEvents   uint64 `json:"new_events"` // copied by this run
-	Adopted     uint64 `json:"adopted"`    // events that an interrupted run had copied
+	Adopted     uint64 `json:"adopted"`    // events copied by an interrupted run
 	NewAssets   int    `json:"new_assets"`
 	AssetBytes  int64  `json:"new_asset_bytes"`
-	KnownAssets int    `json:"known_assets"` // referred to by new events, in the backup before
-	// MissingAssets were referred to by new events and are not in the asset store, which is what becomes of
-	// pictures of old records; DamagedAssets are there with other bytes than their id says.
+	KnownAssets int    `json:"known_assets"` // referred to by new events, already in the backup
+	// MissingAssets were referred to by new events but are not in the asset store, as happens to images of
+	// old records; DamagedAssets do not match their ids.
 	MissingAssets int      `json:"missing_assets"`
 	DamagedAssets []string `json:"damaged_assets,omitempty"` // at most maxListed
 }
 
-// maxListed bounds lists that are printed.
+// maxListed bounds printed lists.
 const maxListed = 20
 
-// Run backs up a source to a folder, or to a bucket when the name is a URL. It may run beside anything that
-// uses the source. An interrupted run leaves what it has done, for the next one.
+// Run backs up a source to a folder, or to a bucket if the name is a URL. The source may be in use. The
+// next run continues an interrupted one.
 //
-// Errors: ErrNotBackup (the place holds other things), ErrOtherLog, ErrBusy, ErrNewer, ErrDamaged (the
-// manifest that is there), those of the log, the database and the asset store, ctx.Err().
+// Errors: ErrNotBackup (the place holds something else), ErrOtherLog, ErrBusy, ErrNewer, ErrDamaged (the
+// existing manifest), those of the log, the database and the asset store, ctx.Err().
 func Run(ctx context.Context, cfg Config, from Source, to string) (Summary, error) {
 	if err := cfg.Validate(); err != nil {
 		return Summary{}, err
@@ -183,7 +184,7 @@ type run struct {
 	remembered map[assetKey]struct{}
 }
 
-// begin finds out where the backup stands, and whether it is one of this log.
+// begin determines the state of the backup, and whether it is of this log.
 func (r *run) begin(ctx context.Context) error {
 	m, err := readManifest(ctx, r.to)
 	switch {
@@ -217,7 +218,7 @@ func (r *run) begin(ctx context.Context) error {
 	return nil
 }
 
-// claim makes an empty place a backup.
+// claim turns an empty place into a backup.
 func (r *run) claim(ctx context.Context, notBackup error) error {
 	if _, err := r.to.get(ctx, begunName, maxManifestBytes); !errors.Is(err, fs.ErrNotExist) {
 		return notBackup
@@ -227,7 +228,7 @@ func (r *run) claim(ctx context.Context, notBackup error) error {
 		return err
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("%w; it holds %s: name an empty folder, or one that is not there yet", notBackup, names[0])
+		return fmt.Errorf("%w; it holds %s: name an empty folder, or one that does not exist yet", notBackup, names[0])
 	}
 	format, err := r.from.format(ctx)
 	if err != nil {
@@ -240,8 +241,8 @@ func (r *run) claim(ctx context.Context, notBackup error) error {
 	return r.to.settle(ctx)
 }
 
-// adopt takes in the segments that an interrupted run has left. The first one that is missing or not whole
-// ends it; from there on the events are read again.
+// adopt takes over the segments of an interrupted run, up to the first missing or incomplete one; the
+// events from there on are read again.
 func (r *run) adopt(ctx context.Context) error {
 	for {
 		name := segmentName(uint64(len(r.m.Segments) + 1))
@@ -254,7 +255,7 @@ func (r *run) adopt(ctx context.Context) error {
 		}
 		raw, err := r.codec.expand(data)
 		if err != nil {
-			return nil // it is written again
+			return nil // it will be written again
 		}
 		s, err := decodeSegment(raw)
 		if errors.Is(err, ErrNewer) {
@@ -286,8 +287,8 @@ func (r *run) note(f SegmentFile, refs []assetRef, last EventRef) {
 	r.m.Last = &last
 }
 
-// copyEvents copies everything up to the log's head. One goroutine reads and packs, another compresses and
-// writes, with one segment between them.
+// copyEvents copies everything up to the log's head. One goroutine reads and packs, another one compresses
+// and writes, with one segment in between.
 func (r *run) copyEvents(ctx context.Context) error {
 	var head eventlog.Position
 	err := retry(ctx, r.cfg.RetryAfter, func() (err error) {
@@ -315,7 +316,7 @@ func (r *run) copyEvents(ctx context.Context) error {
 	return group.Wait()
 }
 
-// pack makes segments of the events behind a position; done events are in the backup already.
+// pack makes segments of the events after a position; done events are already in the backup.
 func (r *run) pack(ctx context.Context, number uint64, after, head eventlog.Position, done uint64, packed chan<- *builder) error {
 	from := logFeed{log: r.from.Log, at: after, until: head, retryAfter: r.cfg.RetryAfter}
 	b := newBuilder(number, after, r.cfg.SegmentBytes)

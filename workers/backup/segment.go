@@ -34,9 +34,9 @@ const (
 )
 
 const (
-	// defaultSegmentBytes is the size at which a segment is closed, before compression.
+	// defaultSegmentBytes is the size at which a segment is finished, before compression.
 	defaultSegmentBytes = 8 << 20
-	// maxSegmentBytes bounds a segment, before and after compression: what a reader gives memory to.
+	// maxSegmentBytes bounds a segment, before and after compression, and so the memory of its reader.
 	maxSegmentBytes = 64 << 20
 	// maxExtension bounds an asset's extension, in bytes.
 	maxExtension = 16
@@ -51,13 +51,13 @@ type assetRef struct {
 
 func (a assetRef) hex() string { return hex.EncodeToString(a.id[:]) }
 
-// name is where the asset lies in a backup.
+// name returns the asset's name in a backup.
 func (a assetRef) name() string {
 	id := a.hex()
 	return "assets/" + id[:2] + "/" + id[2:4] + "/" + id + "." + a.ext
 }
 
-// segment is a decoded one.
+// segment is a decoded segment.
 type segment struct {
 	number  uint64
 	after   eventlog.Position
@@ -66,7 +66,7 @@ type segment struct {
 	assets  []assetRef
 }
 
-// builder gathers the events of one segment.
+// builder collects the events of one segment.
 type builder struct {
 	number  uint64
 	after   eventlog.Position
@@ -112,7 +112,7 @@ func (b *builder) add(e *eventlog.Recorded) {
 	b.events++
 }
 
-// refer notes an asset.
+// refer records an asset.
 func (b *builder) refer(a assetKey) {
 	if _, known := b.seen[a]; !known {
 		b.seen[a] = struct{}{}
@@ -120,7 +120,7 @@ func (b *builder) refer(a assetKey) {
 	}
 }
 
-// end closes the segment and returns its bytes before compression.
+// end finishes the segment and returns its bytes before compression.
 func (b *builder) end() []byte {
 	for _, a := range b.refs {
 		b.raw = append(b.raw, tagAsset)
@@ -143,11 +143,11 @@ func appendText(b []byte, s string) []byte {
 
 func segmentName(number uint64) string { return fmt.Sprintf("segments/%010d.lhb", number) }
 
-// decodeSegment reads what end has returned. Errors: ErrDamaged, ErrNewer.
+// decodeSegment decodes the bytes returned by end. Errors: ErrDamaged, ErrNewer.
 func decodeSegment(raw []byte) (segment, error) {
 	var s segment
 	if len(raw) < len(segmentMagic)+1 || string(raw[:len(segmentMagic)]) != segmentMagic {
-		return s, fmt.Errorf("%w: it does not begin like a segment", ErrDamaged)
+		return s, fmt.Errorf("%w: it is not a segment", ErrDamaged)
 	}
 	if format := raw[len(segmentMagic)]; format > segmentFormat {
 		return s, fmt.Errorf("segment of format %d: %w", format, ErrNewer)
@@ -166,17 +166,17 @@ func decodeSegment(raw []byte) (segment, error) {
 		case tag == tagEnd:
 			events, through := in.uvarint(), in.uvarint()
 			if in.err == nil && (events != uint64(len(s.events)) || through != uint64(s.through) || len(in.rest) > 0) {
-				in.fail("its end does not fit its events")
+				in.fail("its end does not match its events")
 			}
 			return s, in.err
 		default:
-			in.fail("it holds something unknown")
+			in.fail("it contains an unknown entry")
 		}
 	}
 	return s, in.err
 }
 
-// cursor reads a segment. After the first error everything it returns is zero.
+// cursor reads a segment. After the first error it returns only zero values.
 type cursor struct {
 	rest []byte
 	err  error
@@ -191,7 +191,7 @@ func (c *cursor) fail(why string) {
 
 func (c *cursor) take(n uint64) []byte {
 	if n > uint64(len(c.rest)) {
-		c.fail("it is cut off")
+		c.fail("it is truncated")
 		return nil
 	}
 	b := c.rest[:n:n]
@@ -209,7 +209,7 @@ func (c *cursor) byte() byte {
 func (c *cursor) uvarint() uint64 {
 	v, n := binary.Uvarint(c.rest)
 	if n <= 0 {
-		c.fail("a number does not end")
+		c.fail("a number is malformed")
 		return 0
 	}
 	c.rest = c.rest[n:]
@@ -219,18 +219,18 @@ func (c *cursor) uvarint() uint64 {
 func (c *cursor) varint() int64 {
 	v, n := binary.Varint(c.rest)
 	if n <= 0 {
-		c.fail("a number does not end")
+		c.fail("a number is malformed")
 		return 0
 	}
 	c.rest = c.rest[n:]
 	return v
 }
 
-// bytes reads at most limit bytes with their length before them.
+// bytes reads at most limit bytes, prefixed with their length.
 func (c *cursor) bytes(limit uint64) []byte {
 	n := c.uvarint()
 	if n > limit {
-		c.fail("a length is past its limit")
+		c.fail("a length exceeds its limit")
 		return nil
 	}
 	return c.take(n)
@@ -245,7 +245,7 @@ func (c *cursor) event(s *segment) {
 	step := c.uvarint()
 	e.Position = s.through + eventlog.Position(step)
 	if e.Position <= s.through {
-		c.fail("positions do not grow")
+		c.fail("positions do not increase")
 	}
 	copy(e.ID[:], c.take(uint64(len(e.ID))))
 	e.Type = c.text(eventlog.MaxTypeName)
@@ -257,7 +257,7 @@ func (c *cursor) event(s *segment) {
 	}
 	e.Data = c.bytes(eventlog.MaxEventBytes)
 	if c.err == nil && (e.ID == uuid.Nil || version > maxSchemaVersion) {
-		c.fail("an event is none")
+		c.fail("an event is invalid")
 	}
 	if c.err == nil {
 		s.events = append(s.events, e)
@@ -277,17 +277,17 @@ func (c *cursor) asset(s *segment) {
 	case 1:
 		a.present = true
 	default:
-		c.fail("an asset is neither here nor there")
+		c.fail("an asset is neither present nor missing")
 	}
 	if _, known := assets.ContentType(a.ext); !known {
-		c.fail("an asset has no known format")
+		c.fail("an asset has an unknown format")
 	}
 	if c.err == nil {
 		s.assets = append(s.assets, a)
 	}
 }
 
-// codec compresses and expands. It is safe for concurrent use.
+// codec compresses and decompresses. It is safe for concurrent use.
 type codec struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
@@ -307,7 +307,7 @@ func newCodec() (*codec, error) {
 
 func (c *codec) compress(raw []byte) []byte { return c.enc.EncodeAll(raw, make([]byte, 0, len(raw)/4)) }
 
-// expand is the way back; it refuses what would grow past maxSegmentBytes. Errors: ErrDamaged.
+// expand decompresses; it fails if the result would exceed maxSegmentBytes. Errors: ErrDamaged.
 func (c *codec) expand(data []byte) ([]byte, error) {
 	raw, err := c.dec.DecodeAll(data, nil)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"letterhead/domain/account"
 )
 
-// leaveSnapshots saves a snapshot for each account whose stream is long, so that its first request is answered
-// at once. It returns how many. A snapshot is disposable: what keeps one from being saved ends nothing, and the
+// leaveSnapshots saves a snapshot of each account with a long stream, so that its first request is answered
+// quickly. It returns their number. Snapshots are disposable: a failure to save one is ignored, and the
 // account is folded when it is used.
 func leaveSnapshots(ctx context.Context, cfg Config, to Target, long []string) (saved uint64, err error) {
 	if to.Snapshots == nil {

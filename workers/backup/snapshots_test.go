@@ -11,8 +11,8 @@ import (
 	"letterhead/workers/backup"
 )
 
-// Accounts with long streams have a snapshot of their last event after a restore and after a migration, so that
-// their first request need not wait until the stream is folded.
+// After a restore or a migration, accounts with long streams have a snapshot of their last event, so that
+// the first request need not wait until the stream is folded.
 func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	w := newWriter(t, from)
@@ -24,7 +24,7 @@ func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 	wantLeft := func(t *testing.T, snapshots *sqlstore.Snapshots, saved uint64) {
 		t.Helper()
 		if saved != 1 {
-			t.Errorf("%d snapshots were left", saved)
+			t.Errorf("%d snapshots were saved", saved)
 		}
 		revision, state, found, err := snapshots.Load(t.Context(), account.Stream("long"), account.FoldVersion)
 		if err != nil || !found || revision != 399 {
@@ -35,7 +35,7 @@ func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 			t.Errorf("balance %d after %d events, %v", a.Balance(), a.Revisions(), err)
 		}
 		if _, _, found, err := snapshots.Load(t.Context(), account.Stream("short"), account.FoldVersion); found || err != nil {
-			t.Errorf("a short stream has one (%v)", err)
+			t.Errorf("a short stream has a snapshot (%v)", err)
 		}
 	}
 	open := func(t *testing.T, s side) (backup.Target, *sqlstore.Snapshots) {
@@ -72,12 +72,12 @@ func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 		to.Snapshots = noSnapshots{}
 		out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to))
 		if err != nil || out.Snapshots != 0 {
-			t.Errorf("%d, %v; the restore is whole without them", out.Snapshots, err)
+			t.Errorf("%d, %v; the restore must succeed without them", out.Snapshots, err)
 		}
 	})
 }
 
-// noSnapshots is a database that is away.
+// noSnapshots is an unavailable database.
 type noSnapshots struct{ *sqlstore.Snapshots }
 
 func (noSnapshots) Save(context.Context, string, int, uint64, []byte) error {

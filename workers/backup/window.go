@@ -14,23 +14,24 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Limits of a window. A later release must not lower them: it would refuse a target whose copy was interrupted in a
-// larger window.
+// Limits of a window. A later release must not lower them, or it would refuse a target whose copy was
+// interrupted in a larger window.
 const (
 	windowEvents = eventlog.MaxDisorder
 	windowBytes  = 4 << 20
 )
 
-// writers is how many streams of a window are appended to at the same time.
+// writers is the number of streams of a window that are appended to concurrently.
 const writers = 64
 
-// window is events that follow each other in an origin, by stream. Several streams of a window are appended to at a
-// time, so its events may change places with those of other streams of the window. A window is whole before the next one
-// begins. Hence the target holds, at any moment, the beginning of the origin and, behind that, some events of the
-// windowEvents that follow; and so does a run that goes on after an interruption, whose windows begin elsewhere.
+// window is a sequence of events of an origin, by stream. Several streams of a window are appended to
+// concurrently, so its events may be swapped with those of other streams of the window. Each window is
+// completed before the next one begins. At any moment the target therefore holds the beginning of the
+// origin and some of the next windowEvents events; the same is true for a run that continues after an
+// interruption, although its windows begin elsewhere.
 //
-// The accounts of a window are whole before its other streams begin: read models take what an account's stream says of a
-// key before the ticks of usage that name the key.
+// The accounts of a window are completed before its other streams begin: read models use the account stream's
+// data about a key before the usage ticks that name the key.
 type window struct {
 	maxEvents, maxBytes int
 	streams             map[string][]eventlog.Recorded
@@ -54,7 +55,7 @@ func (w *window) add(e eventlog.Recorded) bool {
 	return true
 }
 
-// take removes the first event of a stream. It reports false if there is none.
+// take removes and returns the first event of a stream. It returns false if there is none.
 func (w *window) take(stream string) (eventlog.Recorded, bool) {
 	events := w.streams[stream]
 	if len(events) == 0 {
@@ -70,10 +71,10 @@ func (w *window) take(stream string) (eventlog.Recorded, bool) {
 	return events[0], true
 }
 
-// appendWindows appends what an interrupted run left out, and then the events behind source. It calls written after each
-// window.
+// appendWindows appends the events missing after an interruption, and then the events after source. It
+// calls written after each window.
 func (c *copier) appendWindows(ctx context.Context, written func(events int, upTo eventlog.Position)) error {
-	// What is missing is whole before the next window begins.
+	// The missing events are completed before the next window begins.
 	if err := c.appendWindow(ctx, c.missing); err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (c *copier) appendWindows(ctx context.Context, written func(events int, upT
 			return put()
 		}
 		for i := range events {
-			// A window that ends where a reader is gives the reader an exact place in the target.
+			// A window that ends at a reader's position gives the reader an exact place in the target.
 			if w.count > 0 && c.places.between(at, events[i].Position) || !w.add(events[i]) {
 				if err := put(); err != nil {
 					return err
@@ -110,7 +111,7 @@ func (c *copier) appendWindows(ctx context.Context, written func(events int, upT
 	}
 }
 
-// appendWindow returns when every event of the window is in the target, or one failed for good.
+// appendWindow returns when every event of the window is in the target, or one has failed permanently.
 func (c *copier) appendWindow(ctx context.Context, w *window) error {
 	var accounts, others [][]eventlog.Recorded
 	for stream, events := range w.streams {
@@ -150,11 +151,11 @@ func (c *copier) appendStreams(ctx context.Context, streams [][]eventlog.Recorde
 	return err
 }
 
-// byPosition orders the streams of a window by their first events.
+// byPosition sorts the streams of a window by their first events.
 func byPosition(a, b []eventlog.Recorded) int { return cmp.Compare(a[0].Position, b[0].Position) }
 
-// appendEvents appends events that follow each other in one stream. An append whose outcome is not known is repeated as
-// it was, so that nothing lands twice.
+// appendEvents appends consecutive events of one stream. It repeats an append whose outcome is unknown,
+// unchanged, so that nothing is written twice.
 func (c *copier) appendEvents(ctx context.Context, events []eventlog.Recorded) error {
 	stream, expected := events[0].Stream, eventlog.After(events[0].Revision)
 	proposed := proposals(events)
@@ -167,8 +168,9 @@ func (c *copier) appendEvents(ctx context.Context, events []eventlog.Recorded) e
 	case err == nil:
 		return nil
 	case (wrong || errors.Is(err, eventlog.ErrTooLarge)) && len(events) > 1:
-		// A store may count what it adds itself. And an append that a killed run sent may have landed since the target was
-		// compared: the first of these events are there, and appending only them again succeeds.
+		// A store may also count what it adds itself. An append of a killed run may have been written after
+		// the target was compared: then the first of these events exist, and appending only them again
+		// succeeds.
 		half := len(events) / 2
 		if err := c.appendEvents(ctx, events[:half]); err != nil {
 			return err

@@ -19,8 +19,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// memoryLog is a log that does not import. Its process may end: after some appends none succeeds, and those that were
-// sent before land at once, later, or never.
+// memoryLog is a log that is not an importer. Its process may end: after a number of appends none succeeds,
+// and those already sent are written immediately, later, or never.
 type memoryLog struct {
 	eventlog.Log
 	mu      sync.Mutex
@@ -29,8 +29,8 @@ type memoryLog struct {
 
 	most int      // bytes of an append of several events
 	left int      // appends until the process ends
-	fate []string // of the appends after that: "lands", "late" or "lost", in turns
-	late []func() // appends that land during a later run
+	fate []string // of the appends after that: "lands", "late" or "lost", in turn
+	late []func() // appends that are written during a later run
 }
 
 func newMemoryLog() *memoryLog {
@@ -44,7 +44,7 @@ func (m *memoryLog) Append(_ context.Context, stream string, expected eventlog.E
 		if n := -m.left - 1; n < len(m.fate) {
 			switch m.fate[n] {
 			case "lands":
-				_ = m.add(stream, expected, events) // the process is gone and hears no answer
+				_ = m.add(stream, expected, events) // the process is gone and gets no answer
 			case "late":
 				m.late = append(m.late, func() { _ = m.add(stream, expected, events) })
 			}
@@ -58,7 +58,7 @@ func (m *memoryLog) Append(_ context.Context, stream string, expected eventlog.E
 	return eventlog.Appended{}, m.add(stream, expected, events)
 }
 
-// add keeps the promises of eventlog.Log.Append.
+// add implements the promises of eventlog.Log.Append.
 func (m *memoryLog) add(stream string, expected eventlog.Expected, events []eventlog.Proposed) error {
 	size := 0
 	for i := range events {
@@ -113,9 +113,9 @@ func (m *memoryLog) Head(context.Context) (eventlog.Position, error) {
 	return eventlog.Position(7 * len(m.events)), nil
 }
 
-// inWindows fails unless every stream of the copy is the beginning of the origin's, unless at each of its events the copy
-// holds the beginning of the origin and some of the events of one window, of so many events and bytes, and if an event of another stream is in the copy
-// before an account's event that came before it.
+// inWindows checks that every stream of the copy is the beginning of the origin's, that at each of its
+// events the copy holds the beginning of the origin and some of the events of one window with at most that
+// many events and bytes, and that no event of another stream precedes an earlier account event.
 func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window, bytes int) {
 	t.Helper()
 	place := map[uuid.UUID]int{}
@@ -131,13 +131,13 @@ func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window, bytes int
 	for _, e := range copied {
 		at, known := place[e.ID]
 		if !known || there[at] || e.Revision != next[e.Stream] || difference(&e, &origin[at]) != "" {
-			t.Fatalf("revision %d of %s is not the origin's next one", e.Revision, e.Stream)
+			t.Fatalf("revision %d of %s is not the next one of the origin", e.Revision, e.Stream)
 		}
 		next[e.Stream]++
 		if !strings.HasPrefix(e.Stream, account.StreamPrefix) {
 			for i := range at {
 				if !there[i] && strings.HasPrefix(origin[i].Stream, account.StreamPrefix) {
-					t.Fatalf("event %d was copied before event %d of an account, which came before it", at, i)
+					t.Fatalf("event %d was copied before the earlier event %d of an account", at, i)
 				}
 			}
 		}
@@ -152,8 +152,8 @@ func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window, bytes int
 	}
 }
 
-// A migration to a log that does not import may end at any append, any number of times, and what it sent may land when
-// the next run is under way. Each run goes on, and the copy has every stream as it was.
+// A migration to a log that is not an importer may end at any append, any number of times, and its appends
+// may be written during the next run. Each run continues, and the copy has every stream unchanged.
 func TestWindows_InterruptedAnywhere_GoOn(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		window := rapid.IntRange(1, 12).Draw(r, "window")
@@ -194,7 +194,7 @@ func TestWindows_InterruptedAnywhere_GoOn(t *testing.T) {
 			to.left = rapid.IntRange(0, 20).Draw(r, "appends")
 			to.fate = rapid.SliceOfN(rapid.SampledFrom([]string{"lands", "late", "lost"}), 0, 6).Draw(r, "fate")
 			if err := migrate(false); err != nil && !errors.Is(err, errCut) {
-				r.Fatalf("a pass that was cut off: %v", err)
+				r.Fatalf("an interrupted pass: %v", err)
 			}
 			inWindows(r, to.events, from.events, window, bytes)
 			write(rapid.IntRange(0, 5).Draw(r, "meanwhile"))
@@ -207,7 +207,8 @@ func TestWindows_InterruptedAnywhere_GoOn(t *testing.T) {
 		if len(to.events) != len(from.events) {
 			r.Fatalf("%d events, want %d", len(to.events), len(from.events))
 		}
-		// The relay goes on in front of all that it has not read; without an interruption exactly there.
+		// The relay continues before all events that it has not read; without an interruption exactly
+		// there.
 		again := 0
 		for i := range to.events {
 			e := &to.events[i]
@@ -233,7 +234,7 @@ func (r remember) Reset(_ context.Context, name string, at eventlog.Position) er
 	return nil
 }
 
-// A target whose events lie further apart than a window is of another log.
+// A target whose events are further apart than a window belongs to another log.
 func TestCompare_FurtherApartThanAWindow_IsRefused(t *testing.T) {
 	const window = 8
 	for _, apart := range []int{window, window + 1} {
@@ -254,7 +255,7 @@ func TestCompare_FurtherApartThanAWindow_IsRefused(t *testing.T) {
 			t.Errorf("%d events apart: %v", apart, err)
 		}
 		if apart > window && len(to.events) != 1 {
-			t.Errorf("%d events were written to a target that was refused", len(to.events)-1)
+			t.Errorf("%d events were written to a refused target", len(to.events)-1)
 		}
 	}
 }

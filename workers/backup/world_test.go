@@ -26,7 +26,7 @@ import (
 	"letterhead/workers/backup"
 )
 
-// side is one shape's storage: what is backed up, or what is filled.
+// side is the storage of one shape, to be backed up or filled.
 type side struct {
 	log    eventlog.Log
 	store  *sqlstore.Store
@@ -42,12 +42,12 @@ func (s side) target() backup.Target {
 	return backup.Target{Log: s.log, Names: s.names, Assets: s.assets}
 }
 
-// opened is what opens a target that is open already.
+// opened returns a function that opens an already open target.
 func opened(to backup.Target) func(context.Context, *backup.Manifest) (backup.Target, error) {
 	return func(context.Context, *backup.Manifest) (backup.Target, error) { return to, nil }
 }
 
-// tb is what tests, benchmarks, fuzz targets and the checks of rapid share.
+// tb is the common part of tests, benchmarks, fuzz targets and checks of rapid.
 type tb interface {
 	Helper()
 	Error(args ...any)
@@ -58,7 +58,7 @@ type tb interface {
 	Context() context.Context
 }
 
-// embedded opens a folder of its own.
+// embedded opens a new folder.
 func embedded(t testing.TB) side { return embeddedIn(t, t.TempDir()) }
 
 func embeddedIn(t tb, folder string) side {
@@ -101,7 +101,7 @@ func withDatabase(t tb, log eventlog.Log, cfg sqlstore.Config) side {
 	return side{log: log, store: store, names: names}
 }
 
-// eventStore connects to a stand-in of its own.
+// eventStore connects to a new stand-in.
 func eventStore(t testing.TB) (*esdbtest.Server, eventlog.Log) {
 	t.Helper()
 	server := esdbtest.Start(t)
@@ -118,7 +118,7 @@ func connect(t testing.TB, server *esdbtest.Server) eventlog.Log {
 	return log
 }
 
-// writer appends events as the service would: chains on account streams, assets in the store.
+// writer appends events like the service: chains on account streams, assets in the store.
 type writer struct {
 	t     tb
 	to    side
@@ -133,7 +133,7 @@ func newWriter(t tb, to side) *writer {
 
 var birth = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// event makes the next event, of any type and body.
+// event returns the next event, of any type and body.
 func (w *writer) event(stream, typ string, version int, data []byte) eventlog.Proposed {
 	w.n++
 	e := eventlog.Proposed{
@@ -171,7 +171,7 @@ func (w *writer) charge(accountID string, n int) {
 	w.append(stream, events...)
 }
 
-// brand appends an import with a logo, whose picture it stores unless missing.
+// brand appends an import with a logo, whose image it stores unless missing.
 func (w *writer) brand(domain string, picture string) assets.Object {
 	w.t.Helper()
 	id, err := w.to.assets.Put(w.t.Context(), []byte(picture), "svg")
@@ -207,7 +207,7 @@ func (w *writer) override(domain, picture string) string {
 	return id
 }
 
-// name puts a name beside the log.
+// name adds a name.
 func (w *writer) name(id, name string) {
 	w.t.Helper()
 	if err := w.to.names.Put(w.t.Context(), []backup.Name{{ID: id, Name: name}}); err != nil {
@@ -215,7 +215,7 @@ func (w *writer) name(id, name string) {
 	}
 }
 
-// small fills a side with a bit of everything: 3 accounts, 5 brands with 2 pictures each, 3 names.
+// small fills a side with a bit of everything: 3 accounts, 5 brands with 2 images each, 3 names.
 func small(t tb, to side) *writer { return fill(t, to, 60) }
 
 func fill(t tb, to side, rounds int) *writer {
@@ -252,7 +252,7 @@ func all(t tb, log eventlog.Log) []eventlog.Recorded {
 	}
 }
 
-// equal compares two logs, positions aside.
+// equal compares two logs, apart from positions.
 func equal(t tb, got, want []eventlog.Recorded) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -268,7 +268,7 @@ func equal(t tb, got, want []eventlog.Recorded) {
 	}
 }
 
-// byStream puts the events of each stream together, in their order, and the streams by name.
+// byStream groups the events by stream, in order, sorted by the streams' names.
 func byStream(events []eventlog.Recorded) []eventlog.Recorded {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b eventlog.Recorded) int { return strings.Compare(a.Stream, b.Stream) })
@@ -304,14 +304,14 @@ func pictures(t tb, s side) map[string]string {
 	return found
 }
 
-// same wants everything that a backup carries to be the same on both sides, and the chains to hold.
+// same checks that both sides have the same data of a backup, and valid chains.
 func same(t tb, got, want side) {
 	t.Helper()
 	equal(t, all(t, got.log), all(t, want.log))
 	sameStreams(t, got, want)
 }
 
-// sameStreams is same but for the order of events of different streams.
+// sameStreams is same, regardless of the order of events of different streams.
 func sameStreams(t tb, got, want side) {
 	t.Helper()
 	equal(t, byStream(all(t, got.log)), byStream(all(t, want.log)))
@@ -319,12 +319,12 @@ func sameStreams(t tb, got, want side) {
 		t.Errorf("names %v, want %v", g, w)
 	}
 	if g, w := pictures(t, got), pictures(t, want); fmt.Sprint(g) != fmt.Sprint(w) {
-		t.Errorf("%d pictures, want %d", len(g), len(w))
+		t.Errorf("%d images, want %d", len(g), len(w))
 	}
 	chains(t, got.log)
 }
 
-// chains wants the chain of every account to hold.
+// chains checks that the chain of every account is valid.
 func chains(t tb, log eventlog.Log) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -338,7 +338,7 @@ func chains(t tb, log eventlog.Log) {
 	}
 }
 
-// tiny makes many segments of few events.
+// tiny returns a configuration with many segments of few events.
 func tiny() backup.Config {
 	return backup.Config{Version: "test", SegmentBytes: 2 << 10, RetryAfter: time.Millisecond}
 }

@@ -13,7 +13,7 @@ import (
 
 const (
 	// namesPage is the number of names that are read or written at a time.
-	namesPage = holders.MaxPage
+	namesPage = accountnames.MaxPage
 	// maxNamesRaw is the size at which a file of names is finished, before compression.
 	maxNamesRaw = 4 << 20
 )

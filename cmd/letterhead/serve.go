@@ -63,7 +63,7 @@ func serveHelp() string {
 Settings, from the environment:
 `)
 	for _, s := range config.Settings() {
-		fmt.Fprintf(&b, "  %-29s %s\n  %-29s default: %s\n", s.Name, s.Help, "", s.Default)
+		fmt.Fprintf(&b, "  %-29s %s\n  %-29s default: %s\n", s.Name, s.Help, "", s.ShownDefault())
 	}
 	return b.String()
 }

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -69,28 +70,33 @@ const MetricsWithAPI = "api"
 // Setting is one row of the table of settings.
 type Setting struct {
 	Name    string
-	Default string
-	Help    string
-	apply   func(*Config, string) error
+	Default string // "" if the default depends on other settings
+	// DefaultText describes a default that depends on other settings.
+	DefaultText string
+	Help        string
+	apply       func(*Config, string) error // gets "" where the default depends on other settings
 }
+
+// ShownDefault returns the default as documented.
+func (s Setting) ShownDefault() string { return cmp.Or(s.Default, s.DefaultText) }
 
 // Settings returns the table, in the documented order.
 func Settings() []Setting {
 	return []Setting{
-		{"LETTERHEAD_DATA", "./data", "folder that holds everything of the one-binary shape", func(c *Config, v string) error {
+		{"LETTERHEAD_DATA", "./data", "", "folder for all data of the embedded shape", func(c *Config, v string) error {
 			abs, err := filepath.Abs(v)
 			c.Data = abs
 			return err
 		}},
-		{"LETTERHEAD_LISTEN", "127.0.0.1:8080", "address to serve HTTP on", func(c *Config, v string) error {
+		{"LETTERHEAD_LISTEN", "127.0.0.1:8080", "", "address to serve HTTP on", func(c *Config, v string) error {
 			if _, _, err := net.SplitHostPort(v); err != nil {
 				return fmt.Errorf("%q is not host:port", v)
 			}
 			c.Listen = v
 			return nil
 		}},
-		{"LETTERHEAD_BASE_URL", "http:// + listen", "how clients reach this service; used in asset, docs and logo URLs", func(c *Config, v string) error {
-			if v == "http:// + listen" {
+		{"LETTERHEAD_BASE_URL", "", "http:// + listen", "URL under which clients reach this service; used in asset, docs and logo URLs", func(c *Config, v string) error {
+			if v == "" {
 				c.BaseURL = baseURLOf(c.Listen)
 				return nil
 			}
@@ -102,50 +108,44 @@ func Settings() []Setting {
 			c.BaseURL = strings.TrimRight(v, "/")
 			return nil
 		}},
-		{"LETTERHEAD_BILLING_URL", "base URL + /docs/errors#insufficient_credits", "where 402 and quota answers send people to add credits", func(c *Config, v string) error {
-			if strings.HasPrefix(v, "base URL") {
-				v = c.BaseURL + "/docs/errors#insufficient_credits"
-			}
-			c.BillingURL = v
+		{"LETTERHEAD_BILLING_URL", "", "base URL + /docs/errors#insufficient_credits", "URL for adding credits, in 402 and quota answers", func(c *Config, v string) error {
+			c.BillingURL = cmp.Or(v, c.BaseURL+"/docs/errors#insufficient_credits")
 			return nil
 		}},
-		{"LETTERHEAD_EVENTSTORE", "sqlite", "event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://", embeddedOr("sqlite", func(c *Config) *string { return &c.EventStore }, "esdb", "esdb+discover")},
-		{"LETTERHEAD_DATABASE", "sqlite", "database of the read models: sqlite (a file in the data folder), or a PostgreSQL as postgres://", embeddedOr("sqlite", func(c *Config) *string { return &c.Database }, "postgres", "postgresql")},
-		{"LETTERHEAD_SEARCH", "bleve", "search index: bleve (a folder in the data folder), or an Elasticsearch as http:// or https://", embeddedOr("bleve", func(c *Config) *string { return &c.Search }, "http", "https")},
-		{"LETTERHEAD_BROKER", "inprocess", "broker of crawl work: inprocess, or a Kafka as kafka://", embeddedOr("inprocess", func(c *Config) *string { return &c.Broker }, "kafka")},
-		{"LETTERHEAD_ASSETS", "file:// + data folder + /assets", "bucket for logos and images, as a file:/// or s3:// URL", func(c *Config, v string) error {
-			if strings.HasPrefix(v, "file:// + ") {
-				return nil
-			}
-			if !strings.HasPrefix(v, "file:///") && !strings.HasPrefix(v, "s3://") {
+		{"LETTERHEAD_EVENTSTORE", "sqlite", "", "event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://", embeddedOr("sqlite", func(c *Config) *string { return &c.EventStore }, "esdb", "esdb+discover")},
+		{"LETTERHEAD_DATABASE", "sqlite", "", "database of the read models: sqlite (a file in the data folder), or a PostgreSQL as postgres://", embeddedOr("sqlite", func(c *Config) *string { return &c.Database }, "postgres", "postgresql")},
+		{"LETTERHEAD_SEARCH", "bleve", "", "search index: bleve (a folder in the data folder), or an Elasticsearch as http:// or https://", embeddedOr("bleve", func(c *Config) *string { return &c.Search }, "http", "https")},
+		{"LETTERHEAD_BROKER", "inprocess", "", "broker of crawl work: inprocess, or a Kafka as kafka://", embeddedOr("inprocess", func(c *Config) *string { return &c.Broker }, "kafka")},
+		{"LETTERHEAD_ASSETS", "", "file:// + data folder + /assets", "bucket for logos and images, as a file:/// or s3:// URL", func(c *Config, v string) error {
+			if v != "" && !strings.HasPrefix(v, "file:///") && !strings.HasPrefix(v, "s3://") {
 				return errors.New("a bucket is a file:/// or an s3:// URL")
 			}
 			c.Assets = v
 			return nil
 		}},
-		{"LETTERHEAD_ROLES", "all", "what this process does: all, or some of api, crawler, projector, relay, sweeper, refresher", func(c *Config, v string) error {
+		{"LETTERHEAD_ROLES", "all", "", "roles of this process: all, or some of api, crawler, projector, relay, sweeper, refresher", func(c *Config, v string) error {
 			var err error
 			c.Roles, err = parseRoles(v)
 			return err
 		}},
-		{"LETTERHEAD_NODE", "main; the host name with a shared event store", "name of this node (letters, digits, dashes), another one for each process; it names the node's usage stream", func(c *Config, v string) error {
-			if strings.HasPrefix(v, "main;") {
+		{"LETTERHEAD_NODE", "", "main; the host name with a shared event store", "name of this node (letters, digits, dashes), unique per process; it names the node's usage stream", func(c *Config, v string) error {
+			if v == "" {
 				v = "main"
 				if c.Shared() {
 					v = hostName()
 				}
 			}
-			if v == "" || len(v) > maxNode || strings.Trim(v, nodeLetters) != "" {
+			if len(v) > maxNode || strings.Trim(v, nodeLetters) != "" {
 				return fmt.Errorf("%q is not a name of 1 to 63 letters, digits and dashes", v)
 			}
 			c.Node = v
 			return nil
 		}},
-		{"LETTERHEAD_METRICS_LISTEN", "with the API; off with a shared event store", "address to serve /metrics on (with /healthz and /readyz): host:port, api for LETTERHEAD_LISTEN, or off", func(c *Config, v string) error {
+		{"LETTERHEAD_METRICS_LISTEN", "", "with the API; off with a shared event store", "address to serve /metrics on (with /healthz and /readyz): host:port, api for LETTERHEAD_LISTEN, or off", func(c *Config, v string) error {
 			switch {
-			case strings.HasPrefix(v, "with the API;") && !c.Shared(), v == MetricsWithAPI:
+			case v == "" && !c.Shared(), v == MetricsWithAPI:
 				c.MetricsListen = MetricsWithAPI
-			case strings.HasPrefix(v, "with the API;"), v == "off":
+			case v == "", v == "off":
 				c.MetricsListen = ""
 			default:
 				if _, _, err := net.SplitHostPort(v); err != nil {
@@ -155,15 +155,15 @@ func Settings() []Setting {
 			}
 			return nil
 		}},
-		{"LETTERHEAD_PPROF", "off", "serve profiles of the process under /debug/pprof/ at LETTERHEAD_METRICS_LISTEN, which must be an address of its own: on or off", onOff(func(c *Config) *bool { return &c.Pprof })},
-		{"LETTERHEAD_STARTER", "on", "load the embedded starter index at a start that finds it not loaded, or of an older release: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
-		{"LETTERHEAD_REFRESH", "on", "crawl in the background: records that are due, and imported brands once somebody has looked them up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
-		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
-		{"LETTERHEAD_BATCH_TIMEOUT", "25s", "how long a batch starts items; those it has started by then still end", duration(time.Second, 40*time.Second, func(c *Config) *time.Duration { return &c.BatchTimeout })},
-		{"LETTERHEAD_CRAWL_WORKERS", "32", "live crawls at the same time", number(1, 1000, func(c *Config) *int { return &c.CrawlWorkers })},
-		{"LETTERHEAD_REFRESH_WORKERS", "4", "background crawls at the same time", number(1, 1000, func(c *Config) *int { return &c.RefreshWorkers })},
-		{"LETTERHEAD_CRAWLS_PER_MINUTE", "240", "ceiling of live crawls a minute, of the whole service", number(1, 1_000_000, func(c *Config) *int { return &c.CrawlsPerMinute })},
-		{"LETTERHEAD_PLAN_CRAWLS", "free=10,starter=30,growth=60,custom=300", "live crawls a minute, by plan", func(c *Config, v string) error {
+		{"LETTERHEAD_PPROF", "off", "", "serve profiles of the process under /debug/pprof/ at LETTERHEAD_METRICS_LISTEN, which must be a separate address: on or off", onOff(func(c *Config) *bool { return &c.Pprof })},
+		{"LETTERHEAD_STARTER", "on", "", "load the embedded starter index at the start if it is missing or of an older release: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
+		{"LETTERHEAD_REFRESH", "on", "", "crawl in the background: due records, and imported brands after their first look-up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
+		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
+		{"LETTERHEAD_BATCH_TIMEOUT", "25s", "", "how long a batch starts items; started items still finish", duration(time.Second, 40*time.Second, func(c *Config) *time.Duration { return &c.BatchTimeout })},
+		{"LETTERHEAD_CRAWL_WORKERS", "32", "", "concurrent live crawls", number(1, 1000, func(c *Config) *int { return &c.CrawlWorkers })},
+		{"LETTERHEAD_REFRESH_WORKERS", "4", "", "concurrent background crawls", number(1, 1000, func(c *Config) *int { return &c.RefreshWorkers })},
+		{"LETTERHEAD_CRAWLS_PER_MINUTE", "240", "", "maximum of live crawls per minute, for the whole service", number(1, 1_000_000, func(c *Config) *int { return &c.CrawlsPerMinute })},
+		{"LETTERHEAD_PLAN_CRAWLS", "free=10,starter=30,growth=60,custom=300", "", "live crawls per minute, by plan", func(c *Config, v string) error {
 			c.PlanCrawls = map[string]int{}
 			for _, part := range strings.Split(v, ",") {
 				name, n, ok := strings.Cut(strings.TrimSpace(part), "=")
@@ -175,8 +175,8 @@ func Settings() []Setting {
 			}
 			return nil
 		}},
-		{"LETTERHEAD_BRAND_CACHE_BYTES", "67108864", "memory for rendered brand records", byteCount(func(c *Config) *int64 { return &c.BrandCacheBytes })},
-		{"LETTERHEAD_LOGO_HOST", "none", "second host name, which serves logos at its root: https://logos.example.com/acme.com", func(c *Config, v string) error {
+		{"LETTERHEAD_BRAND_CACHE_BYTES", "67108864", "", "memory for rendered brand records", byteCount(func(c *Config) *int64 { return &c.BrandCacheBytes })},
+		{"LETTERHEAD_LOGO_HOST", "none", "", "second host name that serves logos at its root: https://logos.example.com/acme.com", func(c *Config, v string) error {
 			if v == "none" {
 				return nil
 			}
@@ -187,19 +187,19 @@ func Settings() []Setting {
 			c.LogoHost = strings.ToLower(v)
 			return nil
 		}},
-		{"LETTERHEAD_LOGO_TIMEOUT", "4s", "how long a logo request with a key waits for the crawl of a new domain before it gets the fallback", duration(100*time.Millisecond, 60*time.Second, func(c *Config) *time.Duration { return &c.LogoTimeout })},
-		{"LETTERHEAD_LOGO_CACHE_BYTES", "67108864", "memory for drawn logos", byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
-		{"LETTERHEAD_LOGO_DISK_BYTES", "1073741824", "disk for drawn logos, in the data folder; they can be drawn again", byteCount(func(c *Config) *int64 { return &c.LogoDiskBytes })},
-		{"LETTERHEAD_TRUSTED_PROXIES", "none", "addresses or networks, separated by commas, whose X-Forwarded-For says who asks for a logo, and whose connections are not bounded by address", networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
-		{"LETTERHEAD_CRAWL_DENY", "none", "addresses or networks, separated by commas, that crawls must not connect to, beside all that are not public: this site's own public addresses, or a local NAT64 prefix", networks(func(c *Config) *[]netip.Prefix { return &c.CrawlDeny })},
-		{"LETTERHEAD_USER_AGENT", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)", "how the crawler introduces itself", func(c *Config, v string) error {
-			c.UserAgent = strings.Replace(v, "+base URL/", "+"+c.BaseURL+"/", 1)
+		{"LETTERHEAD_LOGO_TIMEOUT", "4s", "", "how long a logo request with a key waits for the crawl of a new domain before it gets the fallback", duration(100*time.Millisecond, 60*time.Second, func(c *Config) *time.Duration { return &c.LogoTimeout })},
+		{"LETTERHEAD_LOGO_CACHE_BYTES", "67108864", "", "memory for drawn logos", byteCount(func(c *Config) *int64 { return &c.LogoCacheBytes })},
+		{"LETTERHEAD_LOGO_DISK_BYTES", "1073741824", "", "disk space for drawn logos, in the data folder; they can be drawn again", byteCount(func(c *Config) *int64 { return &c.LogoDiskBytes })},
+		{"LETTERHEAD_TRUSTED_PROXIES", "none", "", "comma-separated addresses or networks of proxies whose X-Forwarded-For identifies the client of a logo request, and whose connections are not limited by address", networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
+		{"LETTERHEAD_CRAWL_DENY", "none", "", "comma-separated addresses or networks that crawls must not connect to, in addition to all that are not public: this site's own public addresses, or a local NAT64 prefix", networks(func(c *Config) *[]netip.Prefix { return &c.CrawlDeny })},
+		{"LETTERHEAD_USER_AGENT", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +base URL/bot)", "User-Agent header of the crawler", func(c *Config, v string) error {
+			c.UserAgent = cmp.Or(v, "Mozilla/5.0 (compatible; LetterheadBot/1.0; +"+c.BaseURL+"/bot)")
 			return nil
 		}},
-		{"LETTERHEAD_RENDERER", "off", "browser for pages that are empty without their scripts: off, or chromium (installed on the machine; crawler role only)", oneOf([]string{"off", "chromium"}, func(c *Config) *string { return &c.Renderer })},
-		{"LETTERHEAD_CLOCK_SKEW", "0s", "added to this machine's clock before the database's corrects it; for tests of nodes whose clocks are wrong", duration(-time.Hour, time.Hour, func(c *Config) *time.Duration { return &c.ClockSkew })},
-		{"LETTERHEAD_LOG_LEVEL", "info", "debug, info, warn or error", oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel })},
-		{"LETTERHEAD_LOG_FORMAT", "text", "text or json", oneOf([]string{"text", "json"}, func(c *Config) *string { return &c.LogFormat })},
+		{"LETTERHEAD_RENDERER", "off", "", "browser for pages that are empty without their scripts: off, or chromium (installed on the machine; crawler role only)", oneOf([]string{"off", "chromium"}, func(c *Config) *string { return &c.Renderer })},
+		{"LETTERHEAD_CLOCK_SKEW", "0s", "", "added to this machine's clock before the database corrects it; for tests of nodes with wrong clocks", duration(-time.Hour, time.Hour, func(c *Config) *time.Duration { return &c.ClockSkew })},
+		{"LETTERHEAD_LOG_LEVEL", "info", "", "debug, info, warn or error", oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel })},
+		{"LETTERHEAD_LOG_FORMAT", "text", "", "text or json", oneOf([]string{"text", "json"}, func(c *Config) *string { return &c.LogFormat })},
 	}
 }
 

@@ -194,3 +194,15 @@ func TestNetworks_CommaSeparated_MaskedAndChecked(t *testing.T) {
 		t.Errorf("a host name gave %v", err)
 	}
 }
+
+// The documentation must show a default for every setting, and only derived ones have a description of it.
+func TestSettings_EveryDefaultIsShown(t *testing.T) {
+	for _, s := range Settings() {
+		if (s.Default == "") == (s.DefaultText == "") {
+			t.Errorf("%s has the default %q and the description %q, want one of them", s.Name, s.Default, s.DefaultText)
+		}
+		if _, err := Load(env(s.Name, s.DefaultText), nil); s.DefaultText != "" && err == nil && s.Name != "LETTERHEAD_USER_AGENT" && s.Name != "LETTERHEAD_BILLING_URL" {
+			t.Errorf("%s accepts the description of its default as a value", s.Name)
+		}
+	}
+}

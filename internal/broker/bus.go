@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,18 +68,10 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.Retries == 0 {
-		c.Retries = DefaultRetries
-	}
-	if c.RetryAfter == 0 {
-		c.RetryAfter = DefaultRetryAfter
-	}
-	if c.MaxRetryAfter == 0 {
-		c.MaxRetryAfter = max(DefaultMaxRetryAfter, c.RetryAfter)
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Retries = cmp.Or(c.Retries, DefaultRetries)
+	c.RetryAfter = cmp.Or(c.RetryAfter, DefaultRetryAfter)
+	c.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, max(DefaultMaxRetryAfter, c.RetryAfter))
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
 // Validate reports all errors of the configuration.

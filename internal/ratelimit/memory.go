@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,9 +47,7 @@ func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.MaxKeys == 0 {
-		c.MaxKeys = defaultMaxKeys
-	}
+	c.MaxKeys = cmp.Or(c.MaxKeys, defaultMaxKeys)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package safehttp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -106,15 +107,9 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.UserAgent == "" {
-		c.UserAgent = UserAgent("")
-	}
-	if c.SessionFetches == 0 {
-		c.SessionFetches = DefaultSessionFetches
-	}
-	if c.SessionBytes == 0 {
-		c.SessionBytes = DefaultSessionBytes
-	}
+	c.UserAgent = cmp.Or(c.UserAgent, UserAgent(""))
+	c.SessionFetches = cmp.Or(c.SessionFetches, DefaultSessionFetches)
+	c.SessionBytes = cmp.Or(c.SessionBytes, DefaultSessionBytes)
 	if c.Resolver == nil {
 		// PreferGo: use only the DNS and the hosts file.
 		c.Resolver = rootedResolver{&net.Resolver{PreferGo: true}}
@@ -122,9 +117,7 @@ func (c Config) withDefaults() Config {
 	if c.OwnAddrs == nil {
 		c.OwnAddrs = interfaceAddrs
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
 	}

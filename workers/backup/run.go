@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,21 +47,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.SegmentBytes == 0 {
-		c.SegmentBytes = defaultSegmentBytes
-	}
-	if c.windowEvents == 0 {
-		c.windowEvents = windowEvents
-	}
-	if c.windowBytes == 0 {
-		c.windowBytes = windowBytes
-	}
-	if c.LongStream == 0 {
-		c.LongStream = commands.LongStream
-	}
-	if c.RetryAfter == 0 {
-		c.RetryAfter = defaultRetryAfter
-	}
+	c.SegmentBytes = cmp.Or(c.SegmentBytes, defaultSegmentBytes)
+	c.windowEvents = cmp.Or(c.windowEvents, windowEvents)
+	c.windowBytes = cmp.Or(c.windowBytes, windowBytes)
+	c.LongStream = cmp.Or(c.LongStream, commands.LongStream)
+	c.RetryAfter = cmp.Or(c.RetryAfter, defaultRetryAfter)
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}
 	}

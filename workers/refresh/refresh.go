@@ -14,6 +14,7 @@
 package refresh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,21 +102,11 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.Every == 0 {
-		c.Every = DefaultEvery
-	}
-	if c.Allowed == 0 {
-		c.Allowed = DefaultAllowed
-	}
-	if c.MaxOutstanding == 0 {
-		c.MaxOutstanding = DefaultMaxOutstanding
-	}
-	if c.Poll == 0 {
-		c.Poll = DefaultPoll
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Every = cmp.Or(c.Every, DefaultEvery)
+	c.Allowed = cmp.Or(c.Allowed, DefaultAllowed)
+	c.MaxOutstanding = cmp.Or(c.MaxOutstanding, DefaultMaxOutstanding)
+	c.Poll = cmp.Or(c.Poll, DefaultPoll)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -11,6 +11,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,18 +164,12 @@ func (c *Config) setDefaults() {
 	if c.Topics == nil {
 		c.Topics = CrawlTopics()
 	}
-	if c.SaveEvery == 0 {
-		c.SaveEvery = DefaultSaveEvery
-	}
-	if c.RetryAfter == 0 {
-		c.RetryAfter = DefaultRetryAfter
-	}
+	c.SaveEvery = cmp.Or(c.SaveEvery, DefaultSaveEvery)
+	c.RetryAfter = cmp.Or(c.RetryAfter, DefaultRetryAfter)
 	if c.Lead == nil {
 		c.Lead = func(ctx context.Context, _ string, do func(context.Context) error) error { return do(ctx) }
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
 // Validate reports all errors of the configuration.

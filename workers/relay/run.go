@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,15 +44,11 @@ type reader struct {
 }
 
 func (r *Relay) newReader(topic Topic) *reader {
-	if topic.MaxRetryAfter == 0 {
-		topic.MaxRetryAfter = maxRetryAfter
-	}
+	topic.MaxRetryAfter = cmp.Or(topic.MaxRetryAfter, maxRetryAfter)
 	if topic.To == nil {
 		topic.To = r.to
 	}
-	if topic.Batch == 0 {
-		topic.Batch = maxBatch
-	}
+	topic.Batch = cmp.Or(topic.Batch, maxBatch)
 	return &reader{Relay: r, topic: topic}
 }
 

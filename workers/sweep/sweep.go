@@ -11,6 +11,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,21 +75,13 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.Every == 0 {
-		c.Every = DefaultEvery
-	}
-	if c.SaveEvery == 0 {
-		c.SaveEvery = DefaultSaveEvery
-	}
-	if c.MaxOpen == 0 {
-		c.MaxOpen = DefaultMaxOpen
-	}
+	c.Every = cmp.Or(c.Every, DefaultEvery)
+	c.SaveEvery = cmp.Or(c.SaveEvery, DefaultSaveEvery)
+	c.MaxOpen = cmp.Or(c.MaxOpen, DefaultMaxOpen)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
 // Validate reports all errors of the configuration.

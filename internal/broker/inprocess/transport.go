@@ -1,6 +1,7 @@
 package inprocess
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,21 +53,11 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.Partitions == 0 {
-		c.Partitions = DefaultPartitions
-	}
-	if c.Queue == 0 {
-		c.Queue = DefaultQueue
-	}
-	if c.RedeliverAfter == 0 {
-		c.RedeliverAfter = DefaultRedeliverAfter
-	}
-	if c.CloseTimeout == 0 {
-		c.CloseTimeout = DefaultCloseTimeout
-	}
-	if c.Keep == 0 {
-		c.Keep = DefaultKeep
-	}
+	c.Partitions = cmp.Or(c.Partitions, DefaultPartitions)
+	c.Queue = cmp.Or(c.Queue, DefaultQueue)
+	c.RedeliverAfter = cmp.Or(c.RedeliverAfter, DefaultRedeliverAfter)
+	c.CloseTimeout = cmp.Or(c.CloseTimeout, DefaultCloseTimeout)
+	c.Keep = cmp.Or(c.Keep, DefaultKeep)
 }
 
 // Validate reports all errors of the configuration.

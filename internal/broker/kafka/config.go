@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -142,11 +143,11 @@ func (c *Config) setDefaults() {
 	if c.TopicPrefix == "" && !c.NoPrefix {
 		c.TopicPrefix = DefaultTopicPrefix
 	}
-	setDefault(&c.Partitions, DefaultPartitions)
-	setDefault(&c.SessionTimeout, DefaultSessionTimeout)
-	setDefault(&c.CloseTimeout, DefaultCloseTimeout)
-	setDefault(&c.RedeliverAfter, DefaultRedeliverAfter)
-	setDefault(&c.LagEvery, DefaultLagEvery)
+	c.Partitions = cmp.Or(c.Partitions, DefaultPartitions)
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
+	c.CloseTimeout = cmp.Or(c.CloseTimeout, DefaultCloseTimeout)
+	c.RedeliverAfter = cmp.Or(c.RedeliverAfter, DefaultRedeliverAfter)
+	c.LagEvery = cmp.Or(c.LagEvery, DefaultLagEvery)
 	if c.MinInsync == 0 && c.Replication > 0 {
 		c.MinInsync = max(1, c.Replication-1)
 	}
@@ -155,18 +156,9 @@ func (c *Config) setDefaults() {
 	}
 	c.Topics = slices.Clone(c.Topics)
 	for i := range c.Topics {
-		setDefault(&c.Topics[i].Partitions, c.Partitions)
+		c.Topics[i].Partitions = cmp.Or(c.Topics[i].Partitions, c.Partitions)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-}
-
-func setDefault[T comparable](of *T, value T) {
-	var zero T
-	if *of == zero {
-		*of = value
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
 // namePattern matches the topic names that Kafka accepts; the length limit is 249 bytes.

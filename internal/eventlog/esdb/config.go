@@ -1,6 +1,7 @@
 package esdb
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -80,27 +81,13 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = defaultConnectTimeout
-	}
-	if c.ConnectWait == 0 {
-		c.ConnectWait = defaultConnectWait
-	}
-	if c.CallTimeout == 0 {
-		c.CallTimeout = defaultCallTimeout
-	}
-	if c.SilentFor == 0 {
-		c.SilentFor = defaultSilentFor
-	}
-	if c.AdmitTimeout == 0 {
-		c.AdmitTimeout = defaultAdmitTimeout
-	}
-	if c.Calls == 0 {
-		c.Calls = defaultCalls
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, defaultConnectTimeout)
+	c.ConnectWait = cmp.Or(c.ConnectWait, defaultConnectWait)
+	c.CallTimeout = cmp.Or(c.CallTimeout, defaultCallTimeout)
+	c.SilentFor = cmp.Or(c.SilentFor, defaultSilentFor)
+	c.AdmitTimeout = cmp.Or(c.AdmitTimeout, defaultAdmitTimeout)
+	c.Calls = cmp.Or(c.Calls, defaultCalls)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

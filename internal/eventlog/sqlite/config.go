@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -84,28 +85,15 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	for _, field := range []struct {
-		value *int
-		usual int
-	}{
-		{&c.QueueLength, defaultQueueLength},
-		{&c.GroupEvents, defaultGroupEvents},
-		{&c.HeadCache, defaultHeadCache},
-		{&c.Readers, defaultReaders},
-		{&c.TailEvents, defaultTailEvents},
-		{&c.CheckpointPages, defaultCheckpointPages},
-		{&c.VerifyBytes, defaultVerifyBytes},
-		{&c.ScrubBytes, defaultScrubBytes},
-	} {
-		if *field.value == 0 {
-			*field.value = field.usual
-		}
-	}
-	if c.ScrubEvery == 0 {
-		c.ScrubEvery = defaultScrubEvery
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.QueueLength = cmp.Or(c.QueueLength, defaultQueueLength)
+	c.GroupEvents = cmp.Or(c.GroupEvents, defaultGroupEvents)
+	c.HeadCache = cmp.Or(c.HeadCache, defaultHeadCache)
+	c.Readers = cmp.Or(c.Readers, defaultReaders)
+	c.TailEvents = cmp.Or(c.TailEvents, defaultTailEvents)
+	c.CheckpointPages = cmp.Or(c.CheckpointPages, defaultCheckpointPages)
+	c.VerifyBytes = cmp.Or(c.VerifyBytes, defaultVerifyBytes)
+	c.ScrubBytes = cmp.Or(c.ScrubBytes, defaultScrubBytes)
+	c.ScrubEvery = cmp.Or(c.ScrubEvery, defaultScrubEvery)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }

@@ -2,11 +2,7 @@ package projections
 
 import (
 	"fmt"
-	"strings"
 
-	"letterhead/domain/account"
-	"letterhead/domain/brand"
-	"letterhead/domain/usage"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
@@ -21,11 +17,6 @@ const (
 	Brands                      // brand-<registrable domain>
 )
 
-var prefixes = [...]struct {
-	prefix string
-	family Family
-}{{account.StreamPrefix, Accounts}, {usage.StreamPrefix, Usage}, {brand.StreamPrefix, Brands}}
-
 // Event is a recorded event, decoded once for all folds. Folds share it and must not change it.
 type Event struct {
 	*eventlog.Recorded
@@ -37,23 +28,6 @@ type Event struct {
 	// Err says why the event could not be decoded. The Runner sets every read model aside that asked for
 	// the stream: an event that cannot be read may have changed anything.
 	Err error
-}
-
-func decode(rec *eventlog.Recorded, into *Event) {
-	into.Recorded = rec
-	for _, p := range prefixes {
-		if subject, ok := strings.CutPrefix(rec.Stream, p.prefix); ok {
-			into.Family, into.Subject = p.family, subject
-			break
-		}
-	}
-	if into.Family == 0 {
-		return // nobody asks for it
-	}
-	into.Body, into.Err = eventlog.Decode(rec, eventschemas.Decode)
-	if into.Err == nil && into.Body == nil {
-		into.Err = fmt.Errorf("decode %s: no event", rec.Type)
-	}
 }
 
 // Errorf is a fold's complaint about an event, with the event's place in it.

@@ -3,12 +3,6 @@ package projections
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
-	"regexp"
-	"strconv"
-	"strings"
-	"sync"
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -105,85 +99,4 @@ type Changes struct {
 type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// Tables knows the physical names of one generation's tables.
-type Tables struct {
-	Version    int
-	Generation int
-
-	names    map[string]string
-	replacer *strings.Replacer
-	texts    sync.Map // SQL with names in the place of {name}
-}
-
-func newTables(projection string, v *Version, generation int) *Tables {
-	t := &Tables{Version: v.Number, Generation: generation, names: make(map[string]string, len(v.Tables))}
-	pairs := []string{positionWord, positionSQL(projection, generation)}
-	for _, table := range v.Tables {
-		name := projection + "_v" + strconv.Itoa(v.Number) + "_g" + strconv.Itoa(generation) + "_" + table.Name
-		t.names[table.Name] = name
-		pairs = append(pairs, "{"+table.Name+"}", name)
-	}
-	t.replacer = strings.NewReplacer(pairs...)
-	return t
-}
-
-// positionWord is NULL when the tables are not live in the state of the database that the statement sees,
-// else how far they are folded there.
-const positionWord = "{position}"
-
-func positionSQL(projection string, generation int) string {
-	return fmt.Sprintf("(SELECT position FROM projections_registry WHERE name = '%s' AND generation = %d AND state = '%s')",
-		projection, generation, stateLive) // a name is a word: see validate
-}
-
-// SQL returns the text with the physical name of each table in the place of {name}. The text must be a
-// constant: each different one is kept.
-func (t *Tables) SQL(text string) string {
-	if sql, ok := t.texts.Load(text); ok {
-		return sql.(string)
-	}
-	sql := t.replacer.Replace(text)
-	t.texts.Store(text, sql)
-	return sql
-}
-
-// maxVersions bounds what one release carries: the current version and the one before.
-const maxVersions = 2
-
-var word = regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`)
-
-func validate(p Projection, format int) error {
-	var errs []error
-	if !word.MatchString(p.Name()) {
-		errs = append(errs, fmt.Errorf("name %q is not a short lower-case word", p.Name()))
-	}
-	if p.Handle() == nil {
-		errs = append(errs, errors.New("no handle"))
-	}
-	versions := p.Versions()
-	if len(versions) == 0 || len(versions) > maxVersions {
-		errs = append(errs, fmt.Errorf("%d versions; a release carries 1 to %d", len(versions), maxVersions))
-	}
-	for i, v := range versions {
-		if v.Number < 1 || i > 0 && (v.Number >= versions[i-1].Number || v.Format > versions[i-1].Format) {
-			errs = append(errs, fmt.Errorf("version %d is out of order", v.Number))
-		}
-		if v.Format > format {
-			errs = append(errs, fmt.Errorf("version %d begins with data format %d, this release has format %d", v.Number, v.Format, format))
-		}
-		if v.Families == 0 || v.NewFold == nil || len(v.Tables) == 0 {
-			errs = append(errs, fmt.Errorf("version %d has no streams, no fold or no tables", v.Number))
-		}
-		for _, t := range v.Tables {
-			if !word.MatchString(t.Name) || "{"+t.Name+"}" == positionWord || t.Create == "" || len(t.Key) == 0 {
-				errs = append(errs, fmt.Errorf("version %d: table %q has a bad name, no CREATE or no key", v.Number, t.Name))
-			}
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("projection %q: %w", p.Name(), err)
-	}
-	return nil
 }

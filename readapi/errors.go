@@ -16,7 +16,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/variants"
-	"letterhead/projections/changes"
+	"letterhead/projections/brandwatch"
 	"letterhead/readapi/logo"
 	"letterhead/readapi/lookup"
 )
@@ -177,7 +177,7 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		return unavailable("The asset storage cannot be reached. Try again later.", retryUnavailable, err)
 	case errors.As(err, &loading):
 		return unavailable(messageLoading, loading.RetryAfter, err)
-	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, changes.ErrTooMany):
+	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, brandwatch.ErrTooMany):
 		return unavailable(messageBusy, retryBusy, err)
 	case lookup.Unavailable(err), errors.Is(err, searchindex.ErrUnavailable), errors.Is(err, searchindex.ErrClosed):
 		return unavailable(messageUnavailable, retryUnavailable, err)

@@ -34,10 +34,10 @@ import (
 	"letterhead/internal/resvg"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/variants"
-	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
-	"letterhead/projections/changes"
+	"letterhead/projections/brandwatch"
+	"letterhead/projections/engine"
 	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
@@ -89,14 +89,14 @@ type service struct {
 	desk        *commands.AccountWriter
 	usageDesk   *commands.QuotaWriter
 	brands      *commands.Brands
-	runner      *projections.Runner
+	runner      *engine.Runner
 	keys        *keys.Directory
 	assets      *assets.Store
 	assetFolder string
 	index       *search.Projection
 	metrics     *prometheus.Registry
 	logs        *logs
-	tail        *changes.Tail
+	tail        *brandwatch.Tail
 	crawler     *scriptedCrawler
 	api         *readapi.API
 	recorder    *commands.UsageRecorder
@@ -201,7 +201,7 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	must(err)
 	t.Cleanup(brandIndex.Close)
 	directory, used := keys.New(keys.Config{}, store), usage.New(store, log)
-	s.runner, err = projections.New(projections.Config{Now: s.clock.now}, log, store, accounts.New(store), directory, used, ledger.New(store), keyed, brandIndex)
+	s.runner, err = engine.New(engine.Config{Now: s.clock.now}, log, store, accounts.New(store), directory, used, ledger.New(store), keyed, brandIndex)
 	must(err)
 	must(s.runner.Start(ctx))
 	head, err := log.Head(ctx)
@@ -210,7 +210,7 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	s.keys = directory
 	s.assetFolder = filepath.Join(folder, "assets")
 	s.assets = openAssets(t, ctx, s.assetFolder)
-	s.tail, err = changes.New(ctx, changes.Config{}, log)
+	s.tail, err = brandwatch.New(ctx, brandwatch.Config{}, log)
 	must(err)
 	counters, err := ratelimit.NewMemory(ratelimit.Config{Now: s.clock.now})
 	must(err)

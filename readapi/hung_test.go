@@ -23,7 +23,7 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/ratelimit"
 	"letterhead/projections/brands"
-	"letterhead/projections/changes"
+	"letterhead/projections/brandwatch"
 	"letterhead/projections/keys"
 	"letterhead/readapi"
 	"letterhead/readapi/lookup"
@@ -93,7 +93,7 @@ func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
 				must(err)
 				b, err := commands.NewBrands(commands.BrandsConfig{}, log)
 				must(err)
-				tail, err := changes.New(ctx, changes.Config{}, log)
+				tail, err := brandwatch.New(ctx, brandwatch.Config{}, log)
 				must(err)
 				counters, err := ratelimit.NewMemory(ratelimit.Config{})
 				must(err)

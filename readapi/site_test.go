@@ -21,10 +21,10 @@ import (
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/internal/testlink"
 	"letterhead/internal/testservices"
-	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
-	"letterhead/projections/changes"
+	"letterhead/projections/brandwatch"
+	"letterhead/projections/engine"
 	"letterhead/projections/keys"
 	"letterhead/projections/search"
 	"letterhead/projections/usage"
@@ -184,7 +184,7 @@ func (s *site) project(ctx context.Context, run func(string, func(context.Contex
 	s.t.Cleanup(index.Close)
 	directory := keys.New(keys.Config{}, store)
 	s.must(directory.Setup(ctx))
-	runner, err := projections.New(projections.Config{}, log, store, accounts.New(store), directory, usage.New(store, log), index)
+	runner, err := engine.New(engine.Config{}, log, store, accounts.New(store), directory, usage.New(store, log), index)
 	s.must(err)
 	s.must(runner.Start(ctx))
 	run("projector", runner.Run)
@@ -224,11 +224,11 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	s.must(err)
 	t.Cleanup(index.Close)
 	directory, used := keys.New(keys.Config{Now: s.now}, store), usage.New(store, log)
-	n.runner, err = projections.New(projections.Config{FollowOnly: true}, log, store, directory, used, index)
+	n.runner, err = engine.New(engine.Config{FollowOnly: true}, log, store, directory, used, index)
 	s.must(err)
 	s.must(n.runner.Start(ctx))
 	directory.Open(0, n.runner)
-	n.tail, err = changes.New(ctx, changes.Config{Follower: index}, log)
+	n.tail, err = brandwatch.New(ctx, brandwatch.Config{Follower: index}, log)
 	s.must(err)
 	counters, err := ratelimit.NewShared(ctx, ratelimit.SharedConfig{Registerer: n.metrics}, store)
 	s.must(err)

@@ -15,7 +15,7 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/telemetry"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/workers/backup"
 )
 
@@ -88,7 +88,7 @@ func (e *environment) onStorage(ctx context.Context, args []string, run func(ctx
 func (s *service) dataFormat(ctx context.Context) (int, error) {
 	switch {
 	case s.config.Shared():
-		return projections.ReadFormat(ctx, s.store)
+		return engine.ReadFormat(ctx, s.store)
 	case s.lock != nil:
 		return s.lock.format, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/workers/loss"
 )
 
@@ -24,7 +24,7 @@ var errForget = errors.New("events that this node has seen are gone, and their l
 // a new connection to it. A node that runs already is not ready while the store is refused, and appends nothing. What
 // it keeps in memory is right when the store holds the last event that the node has seen; so it goes on.
 func (s *service) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
-	err := s.compare(ctx, store, projections.Mark(seen))
+	err := s.compare(ctx, store, engine.Mark(seen))
 	switch before := s.lost.Load(); {
 	case errors.Is(err, eventlog.ErrLoss):
 		s.lost.Store(&err)
@@ -40,7 +40,7 @@ func (s *service) admit(ctx context.Context, store eventlog.Prober, seen esdb.Se
 	return err
 }
 
-func (s *service) compare(ctx context.Context, store eventlog.Prober, seen projections.Mark) error {
+func (s *service) compare(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
 	// First of all: a node of an earlier log must not write what it has seen into the database.
 	accepted, err := loss.LastAccepted(ctx, s.store)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *service) compare(ctx context.Context, store eventlog.Prober, seen proje
 	if err := loss.Verify(ctx, s.store, store); err != nil {
 		return err
 	}
-	if seen != (projections.Mark{}) {
+	if seen != (engine.Mark{}) {
 		return s.compareSeen(ctx, store, seen)
 	}
 	return s.rememberFirst(ctx, store)
@@ -63,12 +63,12 @@ func (s *service) compare(ctx context.Context, store eventlog.Prober, seen proje
 
 // compareSeen compares a store with the last event that this node has seen. When the store does not hold it, the
 // database learns of it, so that all nodes refuse the store and its loss can be accepted.
-func (s *service) compareSeen(ctx context.Context, store eventlog.Prober, seen projections.Mark) error {
+func (s *service) compareSeen(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
 	held, err := seen.Held(ctx, store)
 	if err != nil || held {
 		return err
 	}
-	if err := projections.Remember(ctx, s.store, seen); err != nil {
+	if err := engine.Remember(ctx, s.store, seen); err != nil {
 		return err
 	}
 	if err := loss.Verify(ctx, s.store, store); err != nil {
@@ -82,15 +82,15 @@ func (s *service) compareSeen(ctx context.Context, store eventlog.Prober, seen p
 
 // rememberFirst has the database remember which log is used also where no read model was folded yet.
 func (s *service) rememberFirst(ctx context.Context, store eventlog.Prober) error {
-	memory, err := projections.ReadMemory(ctx, s.store)
-	if err != nil || memory.First != (projections.Mark{}) || len(s.config.Roles) == 0 {
+	memory, err := engine.ReadMemory(ctx, s.store)
+	if err != nil || memory.First != (engine.Mark{}) || len(s.config.Roles) == 0 {
 		return err
 	}
 	first, found, err := store.First(ctx)
 	if err != nil || !found {
 		return err
 	}
-	return projections.RememberFirst(ctx, s.store, projections.MarkOf(&first))
+	return engine.RememberFirst(ctx, s.store, engine.MarkOf(&first))
 }
 
 // watchLoss registers the metric that an alert looks at.

@@ -16,7 +16,7 @@ import (
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/sqlstore"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/workers/loss"
 )
 
@@ -51,7 +51,7 @@ func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
 	if err != nil || !found {
 		t.Fatal(found, err)
 	}
-	return esdb.Seen(projections.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
+	return esdb.Seen(engine.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
 }
 
 // Events that only one node has seen are remembered as well: the node refuses a store without them, lets the others
@@ -75,7 +75,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if memory, err := projections.ReadMemory(t.Context(), store); err != nil || memory.First.ID != ids[0] {
+	if memory, err := engine.ReadMemory(t.Context(), store); err != nil || memory.First.ID != ids[0] {
 		t.Fatalf("after the first node the database remembers %+v, %v", memory, err)
 	}
 	stranger := logOf(t, uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New())

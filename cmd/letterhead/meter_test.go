@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/workers/backup"
 )
 
@@ -43,15 +43,15 @@ backup: assets: 17 files, 5/s
 
 func TestProgress_PrintsWhatIsKnown(t *testing.T) {
 	for what, c := range map[string]struct {
-		shown []projections.Progress
+		shown []engine.Progress
 		want  string
 	}{
 		"folded here": {
-			[]projections.Progress{{Events: 100, Position: 1000, Target: 10_000}, {Events: 300, Position: 3000, Target: 10_000}},
+			[]engine.Progress{{Events: 100, Position: 1000, Target: 10_000}, {Events: 300, Position: 3000, Target: 10_000}},
 			"rebuild: 300 events, 30 % of the log, 100/s, about 7s left\n",
 		},
 		"folded by another node": {
-			[]projections.Progress{{Position: 0, Target: 10_000}, {Position: 2000, Target: 10_000}, {Position: 10_000, Target: 10_000}},
+			[]engine.Progress{{Position: 0, Target: 10_000}, {Position: 2000, Target: 10_000}, {Position: 10_000, Target: 10_000}},
 			"rebuild: 20 % of the log, about 8s left\nrebuild: 100 % of the log\n",
 		},
 	} {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/projections/search"
 )
 
@@ -73,7 +73,7 @@ func projectionsRebuild(e *environment) *cobra.Command {
 		}
 		if *all || len(models) > 0 {
 			err := s.runner.Rebuild(ctx, models, progress(e.stderr, "rebuild"))
-			if errors.Is(err, projections.ErrUnknown) {
+			if errors.Is(err, engine.ErrUnknown) {
 				return usageError{err}
 			}
 			if err != nil {
@@ -180,9 +180,9 @@ const progressEvery = time.Second
 
 // progress shows a bar on a terminal, and a line now and then elsewhere. Events that another node folds are not
 // counted here.
-func progress(w io.Writer, what string) func(projections.Progress) {
+func progress(w io.Writer, what string) func(engine.Progress) {
 	var m *meter
-	text := func(p projections.Progress) string {
+	text := func(p engine.Progress) string {
 		g := gauge{done: uint64(p.Events), unit: "events", at: uint64(p.Position), end: uint64(p.Target)}
 		if m == nil {
 			m = newMeter(g)
@@ -191,7 +191,7 @@ func progress(w io.Writer, what string) func(projections.Progress) {
 	}
 	if f, isFile := w.(*os.File); isFile && isTerminal(f) {
 		bar := progressbar.NewOptions64(1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
-		return func(p projections.Progress) {
+		return func(p engine.Progress) {
 			bar.ChangeMax64(max(int64(p.Target), 1))
 			bar.Describe(what + ": " + text(p))
 			if err := bar.Set64(int64(p.Position)); err != nil {
@@ -199,8 +199,8 @@ func progress(w io.Writer, what string) func(projections.Progress) {
 			}
 		}
 	}
-	last, printed := time.Now(), projections.Progress{}
-	return func(p projections.Progress) {
+	last, printed := time.Now(), engine.Progress{}
+	return func(p engine.Progress) {
 		line := text(p)
 		if now := time.Now(); p != printed && (now.Sub(last) >= progressEvery || p.Position >= p.Target) {
 			last, printed = now, p

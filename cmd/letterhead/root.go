@@ -12,7 +12,7 @@ import (
 
 	"letterhead/commands/streamwriter"
 	"letterhead/internal/config"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 )
 
 // environment is what a command line runs in: a terminal's process, or a server that answers on its
@@ -175,7 +175,7 @@ func (s *service) current(ctx context.Context, e *environment) error {
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, new(*projections.SetAsideError)), errors.Is(err, errBehind):
+	case errors.As(err, new(*engine.SetAsideError)), errors.Is(err, errBehind):
 		fmt.Fprintf(e.stderr, "warning: %v\n", err)
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"letterhead/internal/searchindex"
 	"letterhead/internal/searchindex/bleveindex"
 	"letterhead/internal/searchindex/elastic"
-	"letterhead/projections"
 	"letterhead/projections/brands"
+	"letterhead/projections/engine"
 	"letterhead/projections/search"
 )
 
@@ -133,16 +133,16 @@ func (s *service) openIndex(ctx context.Context, a searchindex.Analyzer, registe
 }
 
 // searchStatus says how the search index is doing, in the words of the other read models.
-func (s *service) searchStatus(ctx context.Context) (projections.Status, error) {
+func (s *service) searchStatus(ctx context.Context) (engine.Status, error) {
 	head, err := s.log.Head(ctx)
 	if err != nil {
-		return projections.Status{}, err
+		return engine.Status{}, err
 	}
 	at, err := s.search.now().Current(ctx)
 	if err != nil {
-		return projections.Status{}, err
+		return engine.Status{}, err
 	}
-	status := projections.Status{Name: search.Name, State: "live", Position: at}
+	status := engine.Status{Name: search.Name, State: "live", Position: at}
 	if head > status.Position {
 		status.Lag = uint64(head - status.Position)
 	}

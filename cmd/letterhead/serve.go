@@ -18,9 +18,9 @@ import (
 	"letterhead/domain/plan"
 	"letterhead/internal/config"
 	"letterhead/internal/telemetry"
-	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
+	"letterhead/projections/engine"
 	"letterhead/projections/keys"
 	"letterhead/readapi"
 	"letterhead/starter"
@@ -192,7 +192,7 @@ func (s *service) begin(ctx context.Context, e *environment) error {
 	}
 	if err := s.catchUp(ctx); err != nil {
 		// A read model that stands still keeps nobody from the others, nor from rebuilding it.
-		if !errors.As(err, new(*projections.SetAsideError)) {
+		if !errors.As(err, new(*engine.SetAsideError)) {
 			return err
 		}
 		s.logger.Error("serving without all read models", "error", err)

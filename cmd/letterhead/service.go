@@ -29,10 +29,10 @@ import (
 	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
-	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
-	"letterhead/projections/changes"
+	"letterhead/projections/brandwatch"
+	"letterhead/projections/engine"
 	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
@@ -64,14 +64,14 @@ type service struct {
 	usageDesk   *commands.QuotaWriter
 	recorder    *commands.UsageRecorder
 	brands      *commands.Brands
-	runner      *projections.Runner
+	runner      *engine.Runner
 	accounts    *accounts.Model
 	keys        *keys.Directory
 	usage       *usage.Model
 	idempotency *idempotency.Model
 	ledger      *ledger.Model
 	brandReader *brands.Model
-	changes     *changes.Tail
+	changes     *brandwatch.Tail
 	search      *searches
 	counters    ratelimit.Counters // nil without role api
 	room        *room.Room         // that crawled pictures and drawn logos are decoded in
@@ -140,7 +140,7 @@ func openService(ctx context.Context, cfg config.Config, lock *folderLock, optio
 		return nil, err
 	}
 	if scratch := s.scratchPath(); scratch != "" {
-		if err := projections.RemoveScratch(scratch); err != nil { // before anything needs its space
+		if err := engine.RemoveScratch(scratch); err != nil { // before anything needs its space
 			return nil, err
 		}
 	}
@@ -186,7 +186,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.closing(func() error { s.brandReader.Close(); return nil })
-	s.runner, err = projections.New(projections.Config{FollowOnly: !s.config.Has(config.RoleProjector), InForce: s.format, ReadOnly: s.reading, BatchEvents: s.batchEvents(), ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.roles.Log("projector"), s.store,
+	s.runner, err = engine.New(engine.Config{FollowOnly: !s.config.Has(config.RoleProjector), InForce: s.format, ReadOnly: s.reading, BatchEvents: s.batchEvents(), ScratchFolder: s.scratchPath(), Now: s.clock.Now, Logger: s.logger, Registerer: s.metrics}, s.roles.Log("projector"), s.store,
 		s.accounts, s.keys, s.usage, s.ledger, s.idempotency, s.brandReader)
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (s *service) openReadModels(ctx context.Context) error {
 		return err
 	}
 	s.keys.Open(head, s.runner)
-	if s.changes, err = changes.New(ctx, changes.Config{Follower: s.brandReader, Logger: s.logger, Registerer: s.metrics}, s.roles.Log("api")); err != nil {
+	if s.changes, err = brandwatch.New(ctx, brandwatch.Config{Follower: s.brandReader, Logger: s.logger, Registerer: s.metrics}, s.roles.Log("api")); err != nil {
 		return err
 	}
 	return s.openSearch(ctx)
@@ -287,7 +287,7 @@ var errBehind = errors.New("the read models are behind the event log; does a nod
 
 // catchUp waits until the named read models (all of them without names) and the search index hold what the
 // log holds now. One that stands still does not keep the others waiting; the error then names it and is a
-// *projections.SetAsideError. Where another node folds, the wait is bounded, and its end is errBehind.
+// *engine.SetAsideError. Where another node folds, the wait is bounded, and its end is errBehind.
 func (s *service) catchUp(ctx context.Context, names ...string) error {
 	ctx, stop := s.whileAlive(ctx)
 	defer stop()
@@ -328,7 +328,7 @@ func (s *service) foldedTo(ctx context.Context, names ...string) error {
 	var aside error
 	for _, name := range names {
 		err := s.runner.WaitFor(ctx, name, head)
-		if errors.As(err, new(*projections.SetAsideError)) {
+		if errors.As(err, new(*engine.SetAsideError)) {
 			aside = errors.Join(aside, err)
 			continue
 		}

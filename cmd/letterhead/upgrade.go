@@ -10,7 +10,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 )
 
 func upgradeCommand(e *environment) *cobra.Command {
@@ -19,7 +19,7 @@ func upgradeCommand(e *environment) *cobra.Command {
 
 // upgradeState is what "upgrade status" prints.
 type upgradeState struct {
-	projections.Upgrade
+	engine.Upgrade
 	Search   eventlog.Position  `json:"search"` // how far the search index of this release is fed
 	Finished bool               `json:"finished"`
 	Level    bool               `json:"level"` // what this release reads after the end is built
@@ -146,7 +146,7 @@ it leaves the upgrade unfinished.`}
 			return err
 		}
 		if err := s.runner.FinishUpgrade(ctx, progress(e.stderr, "upgrade")); err != nil {
-			if errors.Is(err, projections.ErrNotFolded) {
+			if errors.Is(err, engine.ErrNotFolded) {
 				err = fmt.Errorf("%w; does a node with role projector run this release? \"letterhead upgrade status\" lists the nodes", err)
 			}
 			return err

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
-	"letterhead/projections"
 	"letterhead/projections/accounts"
+	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
 
@@ -18,7 +18,7 @@ func TestAccountFollowsItsStream(t *testing.T) { projectionstest.Each(t, testAcc
 
 func testAccountFollowsItsStream(t *testing.T, e *projectionstest.Env) {
 	m := accounts.New(e.Store)
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	e.CatchUp(r)
 	if _, err := m.Get(t.Context(), "a"); !errors.Is(err, accounts.ErrNotFound) {
 		t.Errorf("unknown account: %v", err)
@@ -59,7 +59,7 @@ func TestListGoesThroughAllInPages(t *testing.T) {
 
 func testListGoesThroughAllInPages(t *testing.T, e *projectionstest.Env) {
 	m := accounts.New(e.Store)
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	const n = 23
 	for i := range n {
 		id := fmt.Sprintf("a%02d", (i*5)%n)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
 
@@ -15,7 +15,7 @@ func benchmarkGet(b *testing.B, cold bool) {
 		b.Fatal(err)
 	}
 	b.Cleanup(m.Close)
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	const brands = 100
 	for i := range brands {
 		domain := fmt.Sprintf("b%d.com", i)

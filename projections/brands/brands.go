@@ -247,7 +247,7 @@ func (m *Model) Get(ctx context.Context, domain string) (*Entry, error) {
 }
 
 // current reports whether the cache is up to date.
-func (m *Model) current() bool { return !m.shared || m.now().Sub(m.handle.Looked()) < maxUnseen }
+func (m *Model) current() bool { return !m.shared || m.now().Sub(m.handle.Refreshed()) < maxUnseen }
 
 func (m *Model) load(ctx context.Context, domain string) (*Entry, error) {
 	begun := m.cache.begin(domain)

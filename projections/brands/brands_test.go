@@ -13,21 +13,21 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
-	"letterhead/projections"
 	"letterhead/projections/brands"
+	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
 
 var at = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-func open(t *testing.T, e *projectionstest.Env) (*brands.Model, *projections.Runner) {
+func open(t *testing.T, e *projectionstest.Env) (*brands.Model, *engine.Runner) {
 	t.Helper()
 	m, err := brands.New(brands.Config{}, e.Store)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	return m, r
 }
 

@@ -12,7 +12,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
 
@@ -47,7 +47,7 @@ func TestOldRowIsNotPutIntoTheCacheAfterItsInvalidation(t *testing.T) {
 
 func testOldRowIsNotPutIntoTheCacheAfterItsInvalidation(t *testing.T, e *projectionstest.Env) {
 	m := newModel(t, e, Config{})
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
 	e.CatchUp(r)
 	m.loaded = func() {
@@ -78,7 +78,7 @@ func TestOldRowIsNotPutIntoTheCacheAfterASwap(t *testing.T) {
 
 func testOldRowIsNotPutIntoTheCacheAfterASwap(t *testing.T, e *projectionstest.Env) {
 	m := newModel(t, e, Config{})
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	e.Events("brand-acme.com", at, imported("acme.com", "Acme"))
 	e.CatchUp(r)
 	tampered := `CAST('{"tampered":true}' AS BLOB)`
@@ -105,7 +105,7 @@ func TestCacheIsBoundedByBytes(t *testing.T) {
 	const bound = 1 << 20
 	e := projectionstest.Open(t)
 	m := newModel(t, e, Config{CacheBytes: bound})
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	long := strings.Repeat("x", 20_000)
 	const brands = 150 // about 3 MB
 	for i := range brands {
@@ -131,7 +131,7 @@ func TestHitsDoNotReadTheTables(t *testing.T) { projectionstest.Each(t, testHits
 
 func testHitsDoNotReadTheTables(t *testing.T, e *projectionstest.Env) {
 	m := newModel(t, e, Config{})
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	e.Events("brand-acme.com", at, imported("acme.com", "Acme"))
 	e.CatchUp(r)
 	loads := 0

@@ -12,8 +12,8 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
-	"letterhead/projections"
-	"letterhead/projections/changes"
+	"letterhead/projections/brandwatch"
+	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
 
@@ -23,17 +23,17 @@ type follower struct {
 	e      *projectionstest.Env // of the folding node
 	n      *projectionstest.Env
 	m      *Model
-	runner *projections.Runner
+	runner *engine.Runner
 }
 
 func newFollower(t *testing.T) *follower {
 	e := projectionstest.OpenPostgres(t)
-	r, _ := e.Start(projections.Config{}, newModel(t, e, Config{}))
+	r, _ := e.Start(engine.Config{}, newModel(t, e, Config{}))
 	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
 	e.CatchUp(r)
 	n := e.Node()
 	f := &follower{t: t, e: e, n: n, m: newModel(t, n, Config{})}
-	f.runner, _ = n.Start(projections.Config{FollowOnly: true}, f.m)
+	f.runner, _ = n.Start(engine.Config{FollowOnly: true}, f.m)
 	n.CatchUp(f.runner)
 	f.answers("Old")
 	return f
@@ -165,7 +165,7 @@ func TestNodeCannotLook_RowIsRead(t *testing.T) {
 // answers the last folded state, and a withdrawn brand is gone.
 func TestTailKeepsTheCacheTrue(t *testing.T) {
 	f := newFollower(t)
-	tail, err := changes.New(t.Context(), changes.Config{Follower: f.m}, f.n.Log)
+	tail, err := brandwatch.New(t.Context(), brandwatch.Config{Follower: f.m}, f.n.Log)
 	if err != nil {
 		t.Fatal(err)
 	}

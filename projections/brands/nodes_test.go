@@ -7,7 +7,7 @@ import (
 
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
 
@@ -27,13 +27,13 @@ func nameOf(t *testing.T, m *Model, domain string) string {
 func TestCachesOfOtherNodesFollow(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
-	r, _ := e.Start(projections.Config{}, leading)
+	r, _ := e.Start(engine.Config{}, leading)
 	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
 	e.Events("brand-still.com", at, imported("still.com", "Still"))
 	e.CatchUp(r)
 	n := e.Node()
 	m := newModel(t, n, Config{})
-	follows, _ := n.Start(projections.Config{FollowOnly: true}, m)
+	follows, _ := n.Start(engine.Config{FollowOnly: true}, m)
 	n.CatchUp(follows)
 	loads := 0
 	m.loaded = func() { loads++ }
@@ -85,12 +85,12 @@ func TestCachesOfOtherNodesFollow(t *testing.T) {
 func TestOldRowIsNotPutIntoTheCacheOfAnotherNode(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
-	r, _ := e.Start(projections.Config{}, leading)
+	r, _ := e.Start(engine.Config{}, leading)
 	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
 	e.CatchUp(r)
 	n := e.Node()
 	m := newModel(t, n, Config{})
-	follows, _ := n.Start(projections.Config{FollowOnly: true}, m)
+	follows, _ := n.Start(engine.Config{FollowOnly: true}, m)
 	n.CatchUp(follows)
 	m.loaded = func() {
 		m.loaded = nil
@@ -111,12 +111,12 @@ func TestOldRowIsNotPutIntoTheCacheOfAnotherNode(t *testing.T) {
 func TestRetiredTablesAreNotAnsweredFrom(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
-	r, _ := e.Start(projections.Config{}, leading)
+	r, _ := e.Start(engine.Config{}, leading)
 	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
 	e.CatchUp(r)
 	n := e.Node()
 	m := newModel(t, n, Config{})
-	deaf := n.New(projections.Config{FollowOnly: true}, m) // it looks at the registry once, and does not run
+	deaf := n.New(engine.Config{FollowOnly: true}, m) // it looks at the registry once, and does not run
 	if err := deaf.Start(n.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestRetiredTablesAreNotAnsweredFrom(t *testing.T) {
 		t.Errorf("by the domain: %s", got)
 	}
 	again := newModel(t, n, Config{})
-	if err := n.New(projections.Config{FollowOnly: true}, again).Start(n.Context()); err != nil {
+	if err := n.New(engine.Config{FollowOnly: true}, again).Start(n.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Rebuild(e.Context(), nil, nil); err != nil {

@@ -8,17 +8,17 @@ import (
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/projections/idempotency"
 	"letterhead/projections/projectionstest"
 )
 
 var start = time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)
 
-func open(t *testing.T, e *projectionstest.Env) (*idempotency.Model, *projections.Runner) {
+func open(t *testing.T, e *projectionstest.Env) (*idempotency.Model, *engine.Runner) {
 	t.Helper()
 	m := idempotency.New(e.Store)
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	return m, r
 }
 

@@ -97,7 +97,7 @@ func newContents() contents {
 	return contents{byHash: map[hash]*known{}, byID: map[string]*known{}, accounts: map[string]*standing{}}
 }
 
-// Follower reports the progress of a read model; *projections.Runner.
+// Follower reports the progress of a read model; *engine.Runner.
 type Follower interface {
 	// Await waits until readers of the read model see everything up to a position. With an ended
 	// context it only reports whether they do: nil if so.
@@ -156,7 +156,7 @@ func (d *Directory) Register(to prometheus.Registerer) error {
 }
 
 // Hold keeps this node's lease in a shared database until ctx ends, then returns nil; during that time
-// Lookup may answer from memory. format returns the current data format (projections.Runner.Format);
+// Lookup may answer from memory. format returns the current data format (engine.Runner.Format);
 // while it is older than the leases, there is none.
 func (d *Directory) Hold(ctx context.Context, format func() int) error {
 	if !d.shared {
@@ -195,7 +195,7 @@ var ended = func() context.Context {
 }()
 
 // Ready returns nil once Lookup answers. Errors: projections.ErrNotReady, joined with the
-// *projections.SetAsideError if the read model stopped before it got there.
+// *engine.SetAsideError if the read model stopped before it got there.
 func (d *Directory) Ready() error {
 	o := d.opening.Load()
 	if o == nil {

@@ -14,6 +14,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/projections/keys"
 	"letterhead/projections/projectionstest"
 )
@@ -27,10 +28,10 @@ func issued(id, key, kind string) eventschemas.Event {
 	return eventschemas.KeyIssued{KeyID: id, Hash: hex.EncodeToString(h[:]), Last4: key[len(key)-4:], Kind: kind}
 }
 
-func open(t *testing.T, e *projectionstest.Env) (*keys.Directory, *projections.Runner, func()) {
+func open(t *testing.T, e *projectionstest.Env) (*keys.Directory, *engine.Runner, func()) {
 	t.Helper()
 	d := setup(t, e)
-	r, stop := e.Start(projections.Config{}, d)
+	r, stop := e.Start(engine.Config{}, d)
 	d.Open(0, r)
 	return d, r, stop
 }
@@ -44,7 +45,7 @@ func setup(t testing.TB, e *projectionstest.Env) *keys.Directory {
 	return d
 }
 
-func wait(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventlog.Position) {
+func wait(t *testing.T, e *projectionstest.Env, r *engine.Runner, at eventlog.Position) {
 	t.Helper()
 	if err := r.WaitFor(e.Context(), keys.Name, at); err != nil {
 		t.Fatal(err)
@@ -118,7 +119,7 @@ func testDirectoryIsThereAfterARestartAndARebuild(t *testing.T, e *projectionste
 	check("after a rebuild")
 	stop()
 	d = setup(t, e)
-	r, _ = e.Start(projections.Config{}, d)
+	r, _ = e.Start(engine.Config{}, d)
 	head, err := e.Log.Head(e.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -180,9 +181,9 @@ func TestNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T) {
 
 func testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T, e *projectionstest.Env) {
 	e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret"))
-	begin := func(d *keys.Directory) *projections.Runner {
+	begin := func(d *keys.Directory) *engine.Runner {
 		t.Helper()
-		r, err := projections.New(projections.Config{}, e.Log, e.Store, d)
+		r, err := engine.New(engine.Config{}, e.Log, e.Store, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +192,7 @@ func testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T, e *projec
 		}
 		return r
 	}
-	run := func(r *projections.Runner) (stop func()) {
+	run := func(r *engine.Runner) (stop func()) {
 		ctx, cancel := context.WithCancel(e.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
@@ -302,7 +303,7 @@ func testHashThatIsNoHash(t *testing.T, e *projectionstest.Env, hash string) {
 	}
 	// A start now: the directory never reaches the position of the log, and reports why.
 	d.Open(last, r)
-	var aside *projections.SetAsideError
+	var aside *engine.SetAsideError
 	if _, _, err := d.Lookup(t.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) || !errors.As(err, &aside) {
 		t.Errorf("hash %q: a key is looked up: %v", hash, err)
 	}
@@ -311,7 +312,7 @@ func testHashThatIsNoHash(t *testing.T, e *projectionstest.Env, hash string) {
 func BenchmarkLookup(b *testing.B) {
 	e := projectionstest.Open(b)
 	d := keys.New(keys.Config{}, e.Store)
-	r, _ := e.Start(projections.Config{}, d)
+	r, _ := e.Start(engine.Config{}, d)
 	for i := range 200 {
 		id := fmt.Sprint("a", i)
 		e.Events("account-"+id, at, eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: "free"}, issued("k"+id, "lh_sk_"+id, "secret"))

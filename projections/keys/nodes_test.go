@@ -17,7 +17,7 @@ import (
 	"letterhead/internal/testlink"
 	"letterhead/internal/testservices"
 	"letterhead/internal/testwait"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/projections/keys"
 	"letterhead/projections/projectionstest"
 )
@@ -26,11 +26,11 @@ import (
 const patienceWithAHungDatabase = 300 * time.Millisecond
 
 // follower starts another node, which never folds, and remembers keys.
-func follower(t *testing.T, e *projectionstest.Env) (*projectionstest.Env, *keys.Directory, *projections.Runner) {
+func follower(t *testing.T, e *projectionstest.Env) (*projectionstest.Env, *keys.Directory, *engine.Runner) {
 	t.Helper()
 	n := e.Node()
 	d := setup(t, n)
-	r, _ := n.Start(projections.Config{FollowOnly: true}, d)
+	r, _ := n.Start(engine.Config{FollowOnly: true}, d)
 	d.Open(0, r)
 	n.CatchUp(r) // a node that has just started may not know yet that there is something to read
 	hold(t, d, r.Format)
@@ -51,7 +51,7 @@ func hold(t testing.TB, d *keys.Directory, format func() int) {
 }
 
 // decided waits like a command.
-func decided(t *testing.T, e *projectionstest.Env, r *projections.Runner, at eventlog.Position) {
+func decided(t *testing.T, e *projectionstest.Env, r *engine.Runner, at eventlog.Position) {
 	t.Helper()
 	folded := func(context.Context) error { wait(t, e, r, at); return nil }
 	if err := keys.New(keys.Config{}, e.Store).AwaitNodes(e.Context(), folded); err != nil {
@@ -186,7 +186,7 @@ func TestWhileTheFormatBeforeIsInForce_EachLookupReadsTheRow(t *testing.T) {
 		eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret")))
 	n := e.Node()
 	d := setup(t, n)
-	follower, _ := n.Start(projections.Config{FollowOnly: true}, d)
+	follower, _ := n.Start(engine.Config{FollowOnly: true}, d)
 	d.Open(0, follower)
 	n.CatchUp(follower)
 	asked := make(chan struct{})
@@ -328,7 +328,7 @@ func BenchmarkLookupOnANode(b *testing.B) {
 		b.Run(from, func(b *testing.B) {
 			e := projectionstest.OpenPostgres(b)
 			d := setup(b, e)
-			r, _ := e.Start(projections.Config{}, d)
+			r, _ := e.Start(engine.Config{}, d)
 			d.Open(0, r)
 			const known = 300
 			for i := range known {

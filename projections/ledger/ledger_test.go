@@ -10,17 +10,17 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/projections/ledger"
 	"letterhead/projections/projectionstest"
 )
 
 var at = time.Date(2026, 11, 21, 9, 0, 0, 123_456_000, time.UTC)
 
-func open(t *testing.T, e *projectionstest.Env) (*ledger.Model, *projections.Runner) {
+func open(t *testing.T, e *projectionstest.Env) (*ledger.Model, *engine.Runner) {
 	t.Helper()
 	m := ledger.New(e.Store)
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	return m, r
 }
 

@@ -19,6 +19,7 @@ import (
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/projections"
+	"letterhead/projections/engine"
 )
 
 // patience is how long a test waits for something that must happen; it only ends tests that hang.
@@ -191,19 +192,19 @@ func (e *Env) Context() context.Context {
 }
 
 // Start makes a Runner, starts it and runs it until stop is called or the test ends.
-func (e *Env) Start(cfg projections.Config, models ...projections.Projection) (r *projections.Runner, stop func()) {
+func (e *Env) Start(cfg engine.Config, models ...projections.Projection) (r *engine.Runner, stop func()) {
 	e.t.Helper()
 	r = e.New(cfg, models...)
 	return r, e.Run(r)
 }
 
 // New makes a Runner that logs to the Env.
-func (e *Env) New(cfg projections.Config, models ...projections.Projection) *projections.Runner {
+func (e *Env) New(cfg engine.Config, models ...projections.Projection) *engine.Runner {
 	e.t.Helper()
 	if cfg.Logger == nil {
 		cfg.Logger = e.Logger()
 	}
-	r, err := projections.New(cfg, e.Log, e.Store, models...)
+	r, err := engine.New(cfg, e.Log, e.Store, models...)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func (e *Env) New(cfg projections.Config, models ...projections.Projection) *pro
 }
 
 // Run starts a Runner and runs it until stop is called or the test ends.
-func (e *Env) Run(r *projections.Runner) (stop func()) {
+func (e *Env) Run(r *engine.Runner) (stop func()) {
 	e.t.Helper()
 	if err := r.Start(e.t.Context()); err != nil {
 		e.t.Fatal(err)
@@ -233,7 +234,7 @@ func (e *Env) Run(r *projections.Runner) (stop func()) {
 }
 
 // CatchUp waits until everything is folded.
-func (e *Env) CatchUp(r *projections.Runner) {
+func (e *Env) CatchUp(r *engine.Runner) {
 	e.t.Helper()
 	if err := r.CatchUp(e.Context()); err != nil {
 		e.t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/searchindex/bleveindex"
-	"letterhead/projections"
 	"letterhead/projections/brands"
+	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 	"letterhead/projections/search"
 )
@@ -33,7 +33,7 @@ type world struct {
 	*projectionstest.Env
 	t      *testing.T
 	model  *brands.Model
-	runner *projections.Runner
+	runner *engine.Runner
 	path   string
 	index  *bleveindex.Index
 	search *search.Projection
@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.model.Close)
-	w.runner, _ = w.Start(projections.Config{}, w.model)
+	w.runner, _ = w.Start(engine.Config{}, w.model)
 	w.open()
 	t.Cleanup(w.close)
 	return w

@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 	"letterhead/projections/usage"
 )
 
-func open(t *testing.T, e *projectionstest.Env) (*usage.Model, *projections.Runner) {
+func open(t *testing.T, e *projectionstest.Env) (*usage.Model, *engine.Runner) {
 	t.Helper()
 	m := usage.New(e.Store, e.Log)
-	r, _ := e.Start(projections.Config{}, m)
+	r, _ := e.Start(engine.Config{}, m)
 	return m, r
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
-	"letterhead/projections/changes"
+	"letterhead/projections/brandwatch"
 )
 
 // live answers for a domain that the index cannot answer, or whose caller pays for a new crawl: from
@@ -139,7 +139,7 @@ func (s *Service) request(ctx context.Context, request commands.Request, domain,
 
 // await waits for a crawl's outcome. It returns *CrawlError if the crawl failed or did not end in
 // time, brand.ErrWithdrawn, and the errors of the log.
-func (s *Service) await(ctx context.Context, watch *changes.Watch, domain string, crawl commands.Crawl) (found, error) {
+func (s *Service) await(ctx context.Context, watch *brandwatch.Watch, domain string, crawl commands.Crawl) (found, error) {
 	waitCtx, cancel := context.WithTimeout(ctx, s.timeLeft(crawl)+OutcomeGrace)
 	_, _, err := watch.Wait(waitCtx, crawl.ID)
 	cancel()

@@ -13,7 +13,7 @@ import (
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
-	"letterhead/projections/changes"
+	"letterhead/projections/brandwatch"
 )
 
 var (
@@ -77,7 +77,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 // reached in time, so that the same look-up may succeed later.
 func Unavailable(err error) bool {
 	for _, target := range []error{
-		commands.ErrBusy, account.ErrTooManyHolds, changes.ErrTooMany,
+		commands.ErrBusy, account.ErrTooManyHolds, brandwatch.ErrTooMany,
 		eventlog.ErrUnavailable, eventlog.ErrAmbiguous, eventlog.ErrClosed, ratelimit.ErrUnavailable,
 		sqlstore.ErrUnavailable, sqlstore.ErrClosed, commands.ErrKeysUnknown,
 		projections.ErrNotReady, projections.ErrRetired, projections.ErrNewerRelease, errBehind,

@@ -9,7 +9,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/internal/ratelimit"
 	"letterhead/projections/brands"
-	"letterhead/projections/changes"
+	"letterhead/projections/brandwatch"
 )
 
 // Parts are the parts that look-ups use. All except CaughtUp are required.
@@ -55,9 +55,9 @@ type (
 		ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error)
 	}
 
-	// Changes reports live changes of brand streams; projections/changes.
+	// Changes reports live changes of brand streams; projections/brandwatch.
 	Changes interface {
-		Watch(domain string) *changes.Watch
+		Watch(domain string) *brandwatch.Watch
 		Withdrawn(domain string) bool
 	}
 )

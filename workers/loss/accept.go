@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 )
 
 // appendPause is the pause before repeating an append whose outcome is unknown.
@@ -170,7 +170,7 @@ func (a *Acceptance) Finish(ctx context.Context, log eventlog.Log, by Accepting)
 		return out, err
 	}
 	err = a.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		if err := projections.Forget(ctx, a.store, tx); err != nil {
+		if err := engine.Forget(ctx, a.store, tx); err != nil {
 			return err
 		}
 		if a.state.Other {

@@ -9,7 +9,7 @@ import (
 
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
-	"letterhead/projections"
+	"letterhead/projections/engine"
 )
 
 // Filling marks a database whose log is being written by a restore or a migration. Verify fails
@@ -52,7 +52,7 @@ func (f *Filling) Begin(ctx context.Context) error {
 		return err
 	}
 	err = f.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		if err := projections.Forget(ctx, f.store, tx); err != nil {
+		if err := engine.Forget(ctx, f.store, tx); err != nil {
 			return err
 		}
 		if err := forget(ctx, tx, allSnapshots); err != nil {
@@ -86,7 +86,7 @@ func (f *Filling) End(ctx context.Context) error {
 // Errors: those of the database, ctx.Err(). Repeat an interrupted call.
 func Renew(ctx context.Context, store *sqlstore.Store, places map[string]eventlog.Position) error {
 	return store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
-		errs := []error{projections.Forget(ctx, store, tx), forget(ctx, tx, notOfAccounts)}
+		errs := []error{engine.Forget(ctx, store, tx), forget(ctx, tx, notOfAccounts)}
 		for name, at := range places {
 			errs = append(errs, setPositions(ctx, tx, []string{name}, at))
 		}

@@ -13,6 +13,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/projections"
 	"letterhead/projections/brands"
+	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 	"letterhead/workers/refresh"
 )
@@ -178,7 +179,7 @@ func TestSchedule_ReadModel_DeliversDueBrands(t *testing.T) {
 	e.Events("brand-acme.com", time.Now().UTC(), eventschemas.BrandDiscovered{BrandID: brand.ID("acme.com").String(), Domain: "acme.com"},
 		eventschemas.CrawlRequested{CrawlID: "1", Domain: "acme.com", Cause: brand.CauseLookup, Lane: brand.LaneLive, AllowedMS: 8500},
 		eventschemas.CrawlSucceeded{CrawlID: "1", FinalURL: "https://acme.com/", Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}})
-	runner, _ := e.Start(projections.Config{}, model)
+	runner, _ := e.Start(engine.Config{}, model)
 	e.CatchUp(runner)
 	r, err := refresh.New(refresh.Config{Now: func() time.Time { return time.Now().Add(day) }}, w.log, w, w, model)
 	if err != nil {

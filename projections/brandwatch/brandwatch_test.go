@@ -1,0 +1,225 @@
+package brandwatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/projections/brandwatch"
+	"letterhead/projections/projectionstest"
+)
+
+var at = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+func open(t *testing.T, cfg brandwatch.Config) (*projectionstest.Env, *brandwatch.Tail) {
+	t.Helper()
+	e := projectionstest.Open(t)
+	tail, err := brandwatch.New(t.Context(), cfg, e.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- tail.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return e, tail
+}
+
+func failed(crawl string) eventschemas.Event {
+	return eventschemas.CrawlFailed{CrawlID: crawl, Outcome: "timeout", RememberSeconds: 300, Detail: "d"}
+}
+
+func TestWaiterSeesTheOutcomeOfItsCrawl(t *testing.T) {
+	e, tail := open(t, brandwatch.Config{})
+	for _, outcome := range []eventschemas.Event{
+		eventschemas.CrawlSucceeded{CrawlID: "mine", FinalURL: "https://acme.com/"}, eventschemas.CrawlConfirmed{CrawlID: "mine"}, failed("mine"),
+		eventschemas.BrandWithdrawn{Reason: "owner"},
+	} {
+		w := tail.Watch("acme.com")
+		e.Events("brand-acme.com", at, eventschemas.CrawlRequested{CrawlID: "mine", Domain: "acme.com"}, failed("another's"))
+		e.Events("brand-other.com", at, failed("mine")) // the same id on another brand is another crawl
+		last := e.Events("brand-acme.com", at, outcome)
+		ev, rec, err := w.Wait(e.Context(), "mine")
+		if err != nil || ev.EventType() != outcome.EventType() || rec.Position != last || rec.Stream != "brand-acme.com" {
+			t.Errorf("%s: %v at %d, %v", outcome.EventType(), ev, rec.Position, err)
+		}
+		if ev, _, err := w.Wait(e.Context(), "another's"); err != nil || ev != failed("another's") {
+			t.Errorf("the other crawl: %v, %v", ev, err)
+		}
+		w.Close()
+	}
+	if n := tail.Open(); n != 0 {
+		t.Errorf("%d watches are open", n)
+	}
+}
+
+func TestWaitEndsWithItsContextAndWithClose(t *testing.T) {
+	_, tail := open(t, brandwatch.Config{})
+	w := tail.Watch("acme.com")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := w.Wait(ctx, "1"); !errors.Is(err, context.Canceled) {
+		t.Errorf("wait: %v", err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, _, err := w.Wait(context.Background(), "1")
+		ended <- err
+	}()
+	w.Close()
+	w.Close()
+	if err := <-ended; !errors.Is(err, brandwatch.ErrClosed) {
+		t.Errorf("wait when closed: %v", err)
+	}
+}
+
+func TestWatchesAreBounded(t *testing.T) {
+	e, tail := open(t, brandwatch.Config{MaxWatches: 2})
+	a, b, c := tail.Watch("a.com"), tail.Watch("a.com"), tail.Watch("b.com")
+	if _, _, err := c.Wait(t.Context(), "1"); !errors.Is(err, brandwatch.ErrTooMany) {
+		t.Errorf("third watch: %v", err)
+	}
+	c.Close()
+	if tail.Open() != 2 {
+		t.Errorf("%d are open", tail.Open())
+	}
+	// A watch keeps only the last outcomes.
+	for i := range 100 {
+		e.Events("brand-a.com", at, failed(fmt.Sprint(i)))
+	}
+	for _, w := range []*brandwatch.Watch{a, b} {
+		if ev, _, err := w.Wait(e.Context(), "99"); err != nil || ev != failed("99") {
+			t.Errorf("the last outcome: %v, %v", ev, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := a.Wait(ctx, "0"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the first of a hundred outcomes is still held: %v", err)
+	}
+	a.Close()
+	b.Close()
+	d := tail.Watch("b.com")
+	defer d.Close()
+	e.Events("brand-b.com", at, failed("1"))
+	if _, _, err := d.Wait(e.Context(), "1"); err != nil {
+		t.Errorf("a watch after others were closed: %v", err)
+	}
+}
+
+// A watch that is registered before the outcome is appended sees it, however many come and go in the
+// meantime.
+func TestNoOutcomeIsMissed(t *testing.T) {
+	e, tail := open(t, brandwatch.Config{})
+	const brands, waiters, rounds = 5, 4, 10
+	var group sync.WaitGroup
+	for b := range brands {
+		domain := fmt.Sprintf("b%d.com", b)
+		group.Go(func() {
+			for round := range rounds {
+				crawl := fmt.Sprint(round)
+				var waiting sync.WaitGroup
+				for range waiters {
+					w := tail.Watch(domain)
+					waiting.Go(func() {
+						defer w.Close()
+						if ev, _, err := w.Wait(e.Context(), crawl); err != nil || ev != failed(crawl) {
+							t.Errorf("%s crawl %s: %v, %v", domain, crawl, ev, err)
+						}
+					})
+				}
+				e.Events("brand-"+domain, at, failed(crawl))
+				waiting.Wait()
+			}
+		})
+	}
+	group.Wait()
+	if n := tail.Open(); n != 0 {
+		t.Errorf("%d watches are open", n)
+	}
+}
+
+// Events appended between New and Run are delivered.
+func TestTailBeginsWhereTheLogStoodWhenItWasMade(t *testing.T) {
+	e := projectionstest.Open(t)
+	e.Events("brand-a.com", at, failed("old"))
+	tail, err := brandwatch.New(t.Context(), brandwatch.Config{}, e.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tail.Watch("a.com")
+	defer w.Close()
+	e.Events("brand-a.com", at, failed("new"))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- tail.Run(ctx) }()
+	if ev, _, err := w.Wait(e.Context(), "new"); err != nil || ev != failed("new") {
+		t.Errorf("%v, %v", ev, err)
+	}
+	short, stop := context.WithCancel(t.Context())
+	stop()
+	if _, _, err := w.Wait(short, "old"); !errors.Is(err, context.Canceled) {
+		t.Errorf("an outcome from before: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// The tail knows the withdrawals that it has seen, whatever is appended to the brand's stream
+// afterwards.
+func TestWithdrawnBrandsAreKnown(t *testing.T) {
+	e, tail := open(t, brandwatch.Config{})
+	w, other := tail.Watch("acme.com"), tail.Watch("other.com")
+	defer w.Close()
+	defer other.Close()
+	if tail.Withdrawn("acme.com") {
+		t.Error("known before it happened")
+	}
+	e.Events("brand-acme.com", at, eventschemas.BrandWithdrawn{Reason: "owner"}, failed("1"))
+	e.Events("brand-other.com", at, failed("1"))
+	if _, _, err := other.Wait(e.Context(), "1"); err != nil {
+		t.Fatal(err)
+	}
+	if !tail.Withdrawn("acme.com") || tail.Withdrawn("other.com") {
+		t.Errorf("withdrawn %v, the other %v", tail.Withdrawn("acme.com"), tail.Withdrawn("other.com"))
+	}
+}
+
+// told is a Follower that keeps what it hears of.
+type told struct {
+	events   []eventlog.Position
+	followed chan eventlog.Position
+}
+
+func (f *told) Event(_ string, at eventlog.Position)                 { f.events = append(f.events, at) }
+func (f *told) Followed(_ eventlog.Position, upTo eventlog.Position) { f.followed <- upTo }
+
+// The request of a crawl changes nothing that is answered, so that a hot brand stays in the cache while it is crawled.
+func TestFollower_CrawlRequest_IsPassedOver(t *testing.T) {
+	f := &told{followed: make(chan eventlog.Position, 100)}
+	e, _ := open(t, brandwatch.Config{Follower: f})
+	e.Events("brand-acme.com", at, eventschemas.CrawlRequested{CrawlID: "1", Domain: "acme.com"})
+	outcome := e.Events("brand-acme.com", at, failed("1"))
+	last := e.Events("brand-acme.com", at, eventschemas.CrawlRequested{CrawlID: "2", Domain: "acme.com"})
+	for upTo := range f.followed {
+		if upTo >= last {
+			break
+		}
+	}
+	if !slices.Equal(f.events, []eventlog.Position{outcome}) {
+		t.Errorf("the follower heard of events at %d, want only the outcome at %d", f.events, outcome)
+	}
+}

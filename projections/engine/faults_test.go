@@ -1,0 +1,198 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+	"letterhead/projections/engine"
+	"letterhead/projections/projectionstest"
+)
+
+// pair is two toys over a log of 200 charges, of which the second will be told to fail.
+func pair(t *testing.T, e *projectionstest.Env) (r *engine.Runner, good, bad *toy) {
+	t.Helper()
+	good, bad = newToy("good", e.Store, 1), newToy("bad", e.Store, 1)
+	cfg := quick
+	cfg.BatchEvents = 20
+	r, _ = e.Start(cfg, good, bad)
+	for i := range 200 {
+		e.Events("account-a", start, charge(i))
+	}
+	e.CatchUp(r)
+	return r, good, bad
+}
+
+// While one batch is written the next is folded already, on top of it. When the writing fails, what was
+// folded on top is void.
+func TestWriteThatFailsOnceInAReplayIsMadeUpFor(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		r, good, bad := pair(t, e)
+		for _, last := range []uint64{19, 119, 199} { // the first batch, one in the middle, the last
+			var failed atomic.Bool
+			bad.breakWrite(func(l uint64) error {
+				if l == last && failed.CompareAndSwap(false, true) {
+					return errors.New("this once")
+				}
+				return nil
+			})
+			if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+				t.Errorf("failing at %d: %v", last, err)
+			}
+			if !failed.Load() {
+				t.Errorf("no batch ended with revision %d", last)
+			}
+			wantCount(t, good, "a", 200)
+			wantCount(t, bad, "a", 200)
+		}
+	})
+}
+
+func TestWriteThatAlwaysFailsInAReplayNamesItsEvent(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		r, good, bad := pair(t, e)
+		bad.breakWrite(func(last uint64) error {
+			if last >= 57 {
+				return fmt.Errorf("no row after %d", last)
+			}
+			return nil
+		})
+		err := r.Rebuild(e.Context(), nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "rebuild bad") || !strings.Contains(err.Error(), "no row after 57") {
+			t.Errorf("rebuild: %v", err)
+		}
+		wantCount(t, good, "a", 200)
+		wantCount(t, bad, "a", 200) // the old tables
+	})
+}
+
+// Trouble of the database is nobody's fault: nobody is set aside, and all try again.
+func TestDatabaseTroubleSetsNobodyAside(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		r, good, bad := pair(t, e)
+		trouble := fmt.Errorf("disk is full: %w", sqlstore.ErrUnavailable)
+		var folds, writes atomic.Int32
+		folds.Store(3)
+		writes.Store(3)
+		bad.breakAt(func(ev *projections.Event) error {
+			if ev.Revision%50 == 30 && folds.Add(-1) >= 0 {
+				return trouble
+			}
+			return nil
+		})
+		bad.breakWrite(func(last uint64) error {
+			if last%50 == 19 && writes.Add(-1) >= 0 {
+				return trouble
+			}
+			return nil
+		})
+		if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+			t.Errorf("rebuild: %v", err)
+		}
+		wantCount(t, bad, "a", 200)
+		folds.Store(2)
+		writes.Store(0)
+		for i := range 51 {
+			e.Events("account-a", start, charge(200+i))
+		}
+		e.CatchUp(r)
+		if e.Heard("set aside") {
+			t.Error("a read model was set aside")
+		}
+		wantCount(t, good, "a", 251)
+		wantCount(t, bad, "a", 251)
+		if folds.Load() > 0 || writes.Load() > 0 {
+			t.Errorf("%d folds and %d writes did not meet their trouble", folds.Load(), writes.Load())
+		}
+	})
+}
+
+// What the database could not do is tried again soon, however long the pauses are for what cannot be folded.
+func TestDatabaseTroubleIsTriedAgainSoon(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		p := newToy("toy", e.Store, 1)
+		r, _ := e.Start(engine.Config{RetryFirst: time.Hour, RetryLast: time.Hour}, p)
+		e.Events("account-a", start, charge(0))
+		e.CatchUp(r)
+		var folds, writes atomic.Int32
+		folds.Store(1)
+		writes.Store(1)
+		p.breakAt(func(*projections.Event) error {
+			if folds.Add(-1) >= 0 {
+				return fmt.Errorf("away: %w", sqlstore.ErrUnavailable)
+			}
+			return nil
+		})
+		p.breakWrite(func(uint64) error {
+			if writes.Add(-1) >= 0 {
+				return fmt.Errorf("locked: %w", sqlstore.ErrUnavailable)
+			}
+			return nil
+		})
+		e.Events("account-a", start, charge(1))
+		e.CatchUp(r)
+		wantCount(t, p, "a", 2)
+		if folds.Load() >= 0 || writes.Load() >= 0 {
+			t.Error("it did not meet its trouble")
+		}
+	})
+}
+
+func TestRebuildOfWhatIsBeingBuiltIsRefused(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		r, _, bad := pair(t, e)
+		gate := make(chan struct{})
+		bad.mu.Lock()
+		bad.gates = map[int]chan struct{}{1: gate}
+		bad.mu.Unlock()
+		ended := make(chan error, 1)
+		go func() { ended <- r.Rebuild(e.Context(), []string{"bad"}, nil) }()
+		for begun := false; !begun; {
+			all, err := r.List(e.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun = slices.ContainsFunc(all, func(s engine.Status) bool { return s.Name == "bad" && s.Building != nil })
+		}
+		err := r.Rebuild(e.Context(), []string{"good", "bad"}, nil)
+		if !errors.Is(err, engine.ErrBuilding) {
+			t.Errorf("second rebuild: %v", err)
+		}
+		close(gate)
+		if err := <-ended; err != nil {
+			t.Errorf("first rebuild: %v", err)
+		}
+		wantCount(t, bad, "a", 200)
+	})
+}
+
+// Rows that are not kept are read again, but never while their last change is still on its way.
+func TestReplayOfMoreRowsThanAreKept(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		p := newToy("toy", e.Store, 1) // keeps three rows
+		cfg := quick
+		cfg.BatchEvents = 10
+		r, _ := e.Start(cfg, p)
+		want := map[string]int64{}
+		for i := range 1000 {
+			account := fmt.Sprint((i*i*7 + i/3) % 13)
+			want[account]++
+			e.Events("account-"+account, start, charge(i))
+		}
+		e.CatchUp(r)
+		for range 3 {
+			if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			for account, n := range want {
+				wantCount(t, p, account, n)
+			}
+		}
+	})
+}

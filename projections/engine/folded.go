@@ -1,0 +1,260 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+)
+
+const (
+	// firstName and lastName are the rows of the registry that name events of the log that was folded: its first
+	// one, and one of the last that were folded. No read model can have these names.
+	firstName = "@log"
+	lastName  = "@head"
+	// stateMark is the state of both rows.
+	stateMark = "origin"
+	// markEvery is the shortest time between two writes of the last mark.
+	markEvery = time.Second
+)
+
+// Mark names an event of the log. The zero Mark names none; one without a stream is the log's first event.
+type Mark struct {
+	ID       uuid.UUID         `json:"event_id"`
+	Stream   string            `json:"stream,omitempty"`
+	Revision uint64            `json:"revision"`
+	Position eventlog.Position `json:"position"`
+}
+
+// MarkOf names an event.
+func MarkOf(e *eventlog.Recorded) Mark {
+	return Mark{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position}
+}
+
+// Memory is what the registry of the read models remembers of the log that they were folded from.
+type Memory struct {
+	First Mark // the log's first event
+	Last  Mark // an event that was folded about a second or less before the last one
+	// Positions says up to where each read model is folded.
+	Positions map[string]eventlog.Position
+}
+
+// ReadMemory reads what the registry remembers; nothing when no read model was ever folded. Errors:
+// sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
+func ReadMemory(ctx context.Context, store *sqlstore.Store) (Memory, error) {
+	entries, err := readRegistry(ctx, store.Read())
+	if sqlstore.IsUndefinedTable(err) { // the table is not there yet
+		return Memory{}, nil
+	}
+	if err != nil {
+		return Memory{}, sqlstore.Classify(err)
+	}
+	return memoryOf(entries), nil
+}
+
+func memoryOf(entries []entry) Memory {
+	m := Memory{Positions: map[string]eventlog.Position{}}
+	for _, e := range entries {
+		switch {
+		case e.name == firstName:
+			m.First.Position = e.position
+			if m.First.ID, _ = uuid.Parse(e.failure); m.First.ID == uuid.Nil {
+				m.First.ID = uuid.Max // unreadable: no log begins with it
+			}
+		case e.name == lastName:
+			if json.Unmarshal([]byte(e.failure), &m.Last) != nil {
+				m.Last = Mark{ID: uuid.Max}
+			}
+			m.Last.Position = e.position
+		case e.state == stateLive || e.state == stateBuilding:
+			m.Positions[e.name] = max(m.Positions[e.name], e.position)
+		}
+	}
+	return m
+}
+
+// Losses compares the memory with a log. Each difference is an error of its own; a log that holds everything
+// that is remembered has none. Whoever reads the memory must have done so before: the log grows meanwhile.
+// Errors: those of the log.
+func (m Memory) Losses(ctx context.Context, log eventlog.Prober) (losses []*eventlog.LossError, err error) {
+	end, err := log.End(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("compare the read models with the event log: %w", err)
+	}
+	for name, at := range m.Positions {
+		if at > end {
+			losses = append(losses, &eventlog.LossError{
+				Witness: "read model " + name, Remembered: at, Head: end, Detail: "it was folded from events that the log does not hold",
+			})
+		}
+	}
+	for _, mark := range []Mark{m.First, m.Last} {
+		if mark == (Mark{}) {
+			continue
+		}
+		held, found, err := mark.find(ctx, log)
+		if err != nil {
+			return nil, fmt.Errorf("compare the read models with the event log: %w", err)
+		}
+		switch {
+		case !found && mark.Position > end:
+			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models", Remembered: mark.Position, Head: end,
+				Detail: fmt.Sprintf("event %s is not in it", mark.ID)})
+		case !found:
+			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models", Remembered: mark.Position, Head: end, Other: true,
+				Detail: fmt.Sprintf("event %s is not in it: it is another log, or one that went on from an older copy", mark.ID)})
+		case held.ID != mark.ID || held.Position != mark.Position:
+			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models", Remembered: mark.Position, Head: end, Other: true,
+				Detail: fmt.Sprintf("it holds event %s at position %d where event %s was at position %d: it is another log, or one that went on from an older copy",
+					held.ID, held.Position, mark.ID, mark.Position)})
+		}
+	}
+	return losses, nil
+}
+
+// Held reports whether a log holds the event of a mark in its place. Errors: those of the log.
+func (m Mark) Held(ctx context.Context, log eventlog.Prober) (bool, error) {
+	held, found, err := m.find(ctx, log)
+	return found && held.ID == m.ID && held.Position == m.Position, err
+}
+
+// RememberFirst notes the first event of the log, unless one is noted. Errors: sqlstore.ErrUnavailable, ctx.Err().
+func RememberFirst(ctx context.Context, store *sqlstore.Store, first Mark) error {
+	return remember(ctx, store, func(tx *sqlstore.Tx) error { return noteFirst(ctx, tx, first) })
+}
+
+// Remember notes an event that was read or appended, unless a later one is noted. Errors: as RememberFirst.
+func Remember(ctx context.Context, store *sqlstore.Store, seen Mark) error {
+	return remember(ctx, store, func(tx *sqlstore.Tx) error { return noteLast(ctx, tx, seen) })
+}
+
+func remember(ctx context.Context, store *sqlstore.Store, note func(*sqlstore.Tx) error) error {
+	return store.Setup(ctx, func(tx *sqlstore.Tx) error {
+		if _, err := tx.ExecContext(ctx, store.DDL(createRegistry)); err != nil {
+			return fmt.Errorf("create the registry of projections: %w", err)
+		}
+		return note(tx)
+	})
+}
+
+// find returns the event in the place of a mark, which may be one that another program has written.
+func (m Mark) find(ctx context.Context, log eventlog.Prober) (held eventlog.Recorded, found bool, err error) {
+	if m.Stream == "" {
+		held, found, err = log.First(ctx)
+	} else {
+		held, found, err = log.At(ctx, m.Stream, m.Revision)
+	}
+	if errors.Is(err, eventlog.ErrCorrupt) && held.ID != uuid.Nil && held.ID != m.ID {
+		return held, true, nil
+	}
+	return held, found, err
+}
+
+// remembered returns a *eventlog.LossError when the registry remembers what the log does not hold. Nothing is
+// folded then: the read models are evidence, and an operator decides what becomes of it.
+func (r *Runner) remembered(ctx context.Context) error {
+	entries, err := r.registry(ctx)
+	if err != nil {
+		return err
+	}
+	losses, err := memoryOf(entries).Losses(ctx, eventlog.Probe(r.log))
+	if err != nil {
+		return err
+	}
+	if len(losses) > 0 {
+		losses[0].Shared = r.store.Shared()
+		return losses[0]
+	}
+	return nil
+}
+
+// mark notes which log is folded, and an event of the batch that was just folded. The caller holds step. What
+// cannot be noted is noted with a later batch.
+func (r *Runner) mark(ctx context.Context, b batch) {
+	now := r.cfg.Now()
+	if len(b.events) == 0 || r.identified && now.Sub(r.marked).Abs() < markEvery {
+		return
+	}
+	err := r.noteFirst(ctx)
+	if err == nil {
+		last := MarkOf(b.events[len(b.events)-1].Recorded)
+		err = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return noteLast(ctx, tx, last) })
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			r.cfg.Logger.WarnContext(ctx, "the marks of the event log could not be noted and will be with the next events", slog.Any("error", err))
+		}
+		return
+	}
+	r.marked = now
+}
+
+// noteFirst notes the first event of the log once it has one. The caller holds step, or nothing runs yet.
+func (r *Runner) noteFirst(ctx context.Context) error {
+	if r.identified {
+		return nil
+	}
+	first, found, err := eventlog.Probe(r.log).First(ctx)
+	if err != nil || !found {
+		return err
+	}
+	err = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return noteFirst(ctx, tx, MarkOf(&first)) })
+	r.identified = err == nil
+	return err
+}
+
+const noteMark = `
+INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
+VALUES ($1, 0, 0, $2, $3, $4) ON CONFLICT (name, generation) DO `
+
+func noteFirst(ctx context.Context, tx *sqlstore.Tx, m Mark) error {
+	return m.note(ctx, tx, firstName, m.ID.String(), `NOTHING`)
+}
+
+func noteLast(ctx context.Context, tx *sqlstore.Tx, m Mark) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return m.note(ctx, tx, lastName, string(text), `UPDATE SET position = excluded.position, failure = excluded.failure
+WHERE projections_registry.position < excluded.position`)
+}
+
+func (m Mark) note(ctx context.Context, tx *sqlstore.Tx, name, text, conflict string) error {
+	if m.Position > math.MaxInt64 {
+		return fmt.Errorf("note an event of the log: position %d is past what the database can hold", m.Position)
+	}
+	if _, err := tx.ExecContext(ctx, noteMark+conflict, name, stateMark, int64(m.Position), text); err != nil {
+		return fmt.Errorf("note an event of the log: %w", err)
+	}
+	return nil
+}
+
+// Forget drops all read models with everything that the registry remembers of their log, also those of other
+// releases. They are built again by whoever folds next. No Runner may be at work on the database.
+func Forget(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
+	if _, err := tx.ExecContext(ctx, store.DDL(createRegistry)); err != nil {
+		return fmt.Errorf("create the registry of projections: %w", err)
+	}
+	entries, err := readRegistry(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := dropTables(ctx, tx, e); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name <> $1", formatName); err != nil {
+		return fmt.Errorf("forget the read models: %w", err)
+	}
+	return nil
+}

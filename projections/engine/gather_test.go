@@ -1,0 +1,20 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"letterhead/projections/engine"
+)
+
+// A quiet log is folded as it comes; under load the pause, and with it the next batch, grows up to a limit.
+func TestPauseAfterABatch_GrowsWithItsEvents(t *testing.T) {
+	for events, want := range map[int]time.Duration{
+		0: 100 * time.Millisecond, 1: 100 * time.Millisecond, 64: 100 * time.Millisecond,
+		128: 200 * time.Millisecond, 256: 400 * time.Millisecond, 4000: 400 * time.Millisecond,
+	} {
+		if got := engine.GatherAfter(events); got != want {
+			t.Errorf("after %d events the pause is %s, want %s", events, got, want)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package engine_test
+
+import (
+	"testing"
+
+	"letterhead/projections"
+	"letterhead/projections/accounts"
+	"letterhead/projections/brands"
+	"letterhead/projections/idempotency"
+	"letterhead/projections/keys"
+	"letterhead/projections/ledger"
+	"letterhead/projections/projectionstest"
+	"letterhead/projections/usage"
+)
+
+// models are all read models of one Env.
+type models struct {
+	accounts    *accounts.Model
+	keys        *keys.Directory
+	usage       *usage.Model
+	ledger      *ledger.Model
+	idempotency *idempotency.Model
+	brands      *brands.Model
+}
+
+func newModels(t testing.TB, e *projectionstest.Env) models {
+	t.Helper()
+	b, err := brands.New(brands.Config{}, e.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	k := keys.New(keys.Config{}, e.Store)
+	if err := k.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return models{
+		accounts: accounts.New(e.Store), keys: k, usage: usage.New(e.Store, e.Log),
+		ledger: ledger.New(e.Store), idempotency: idempotency.New(e.Store), brands: b,
+	}
+}
+
+func (m models) all() []projections.Projection {
+	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.idempotency, m.brands}
+}

@@ -1,0 +1,635 @@
+package engine_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+	"letterhead/projections/engine"
+	"letterhead/projections/projectionstest"
+)
+
+// nodes makes Runners on one database. On PostgreSQL they lead as the database says, on SQLite as a lock of
+// the test does.
+type nodes struct {
+	t    *testing.T
+	root *projectionstest.Env
+	lock chan struct{}
+}
+
+func eachNodes(t *testing.T, test func(t *testing.T, n *nodes)) {
+	t.Helper()
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		test(t, &nodes{t: t, root: e, lock: make(chan struct{}, 1)})
+	})
+}
+
+// node is one process.
+type node struct {
+	*projectionstest.Env
+	r    *engine.Runner
+	toy  *toy
+	stop func()
+}
+
+// lead is Store.Lead for SQLite.
+func (n *nodes) lead(ctx context.Context, _ string, do func(context.Context) error) error {
+	select {
+	case n.lock <- struct{}{}:
+	case <-ctx.Done():
+		return nil
+	}
+	defer func() { <-n.lock }()
+	return do(ctx)
+}
+
+func (n *nodes) prepare(cfg engine.Config, versions ...int) *node {
+	n.t.Helper()
+	e := n.root.Node()
+	p := newToy("toy", e.Store, versions...)
+	x := &node{Env: e, toy: p, r: e.New(cfg, p)}
+	if !e.Shared() {
+		x.r.Share(n.lead)
+	}
+	return x
+}
+
+func (n *nodes) start(cfg engine.Config, versions ...int) *node {
+	n.t.Helper()
+	x := n.prepare(cfg, versions...)
+	x.stop = x.Run(x.r)
+	return x
+}
+
+const (
+	leads = "this node folds the read models"
+	drops = "tables are dropped"
+)
+
+// leading waits until a node leads.
+func (x *node) leading(t *testing.T) {
+	t.Helper()
+	eventually(t, x.Env, func() bool { return x.Heard(leads) })
+}
+
+var (
+	folding   = quick
+	following = engine.Config{FollowOnly: true, RetryFirst: time.Millisecond, RetryLast: 5 * time.Millisecond}
+)
+
+func (n *nodes) charges(from, to int) (last eventlog.Position) {
+	for i := from; i < to; i++ {
+		last = n.root.Events("account-a", start, charge(i))
+	}
+	return last
+}
+
+func TestFollowersSeeWhatTheLeaderFolds(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		b := n.start(following, 1)
+		if err := b.r.Ready(); !errors.Is(err, projections.ErrNotReady) {
+			t.Errorf("ready before anybody has folded: %v", err)
+		}
+		if _, _, err := b.toy.count("a"); !errors.Is(err, projections.ErrNotReady) {
+			t.Errorf("read before anybody has folded: %v", err)
+		}
+		a := n.start(folding, 1)
+		for i := range 20 {
+			last := n.charges(i, i+1)
+			if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
+				t.Fatal(err)
+			}
+			wantCount(t, b.toy, "a", int64(i+1))
+		}
+		b.CatchUp(b.r)
+		if err := b.r.Ready(); err != nil {
+			t.Error(err)
+		}
+		for _, x := range []*node{a, b} {
+			all, err := x.r.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := all[0]; s.State != "live" || s.Position != 20 || s.Lag != 0 || s.Generation != 1 {
+				t.Errorf("list: %+v", s)
+			}
+		}
+		b.toy.mu.Lock()
+		defer b.toy.mu.Unlock()
+		if b.toy.folds > 0 {
+			t.Error("a node that only follows has folded")
+		}
+	})
+}
+
+func TestFollowersLearnThatAModelStandsStill(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		a, b := n.start(folding, 1), n.start(following, 1)
+		n.charges(0, 5)
+		b.CatchUp(b.r)
+		a.toy.breakAt(func(e *projections.Event) error {
+			if e.Revision == 7 {
+				return errors.New("not this one")
+			}
+			return nil
+		})
+		last := n.charges(5, 10)
+		var aside *engine.SetAsideError
+		if err := b.r.WaitFor(b.Context(), "toy", last); !errors.As(err, &aside) || !strings.Contains(err.Error(), "not this one") {
+			t.Errorf("waiting on another node: %v", err)
+		}
+		status(t, b.Env, b.r, "toy", func(s engine.Status) bool {
+			return s.State == "set_aside" && strings.Contains(s.Error, "not this one")
+		})
+		a.toy.breakAt(nil)
+		status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.State == "live" })
+		if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
+			t.Error(err)
+		}
+		wantCount(t, b.toy, "a", 10)
+
+		// It stands still when its node dies, and goes on with the next one.
+		a.toy.breakAt(func(e *projections.Event) error { return errors.New("nothing any more") })
+		last = n.charges(10, 11)
+		if err := b.r.WaitFor(b.Context(), "toy", last); !errors.As(err, &aside) {
+			t.Errorf("waiting on another node: %v", err)
+		}
+		a.stop()
+		n.start(folding, 1)
+		status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.State == "live" })
+		if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
+			t.Error(err)
+		}
+		wantCount(t, b.toy, "a", 11)
+	})
+}
+
+func TestFollowersLearnThatAModelCannotBeBuilt(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		n.charges(0, 5)
+		b := n.start(following, 1)
+		a := n.prepare(folding, 1)
+		a.toy.breakAt(func(e *projections.Event) error {
+			if e.Revision == 3 {
+				return errors.New("not this one")
+			}
+			return nil
+		})
+		a.stop = a.Run(a.r)
+		var aside *engine.SetAsideError
+		if err := b.r.WaitFor(b.Context(), "toy", 5); !errors.As(err, &aside) || !strings.Contains(err.Error(), "not this one") {
+			t.Errorf("waiting on another node: %v", err)
+		}
+		a.toy.breakAt(nil)
+		s := status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.State == "live" })
+		if s.Error != "" {
+			t.Errorf("after it was built: %+v", s)
+		}
+		wantCount(t, b.toy, "a", 5)
+	})
+}
+
+// lagging is a log whose head comes from a replica that is behind, the first few times.
+type lagging struct {
+	eventlog.Log
+	times atomic.Int32
+}
+
+func (l *lagging) Head(ctx context.Context) (eventlog.Position, error) {
+	head, err := l.Log.Head(ctx)
+	if l.times.Add(-1) >= 0 {
+		return head / 2, err
+	}
+	return head, err
+}
+
+// Tables that stand past what one answer says is the end of the log are not thrown away for it.
+func TestHeadOfAReplicaIsNotBelieved(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		a := n.start(folding, 1)
+		n.charges(0, 10)
+		a.CatchUp(a.r)
+		a.stop()
+		e := n.root.Node()
+		behind := &lagging{Log: e.Log}
+		behind.times.Store(3)
+		cfg := folding
+		cfg.Logger = e.Logger()
+		p := newToy("toy", e.Store, 1)
+		r, err := engine.New(cfg, behind, e.Store, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !e.Shared() {
+			r.Share(n.lead)
+		}
+		e.Run(r)
+		eventually(t, e, func() bool { return e.Heard(leads) })
+		if e.Heard("ahead of the event log") {
+			t.Error("the first answer was believed")
+		}
+		all, err := r.List(t.Context())
+		if err != nil || all[0].Generation != 1 || all[0].State != "live" {
+			t.Errorf("list: %+v, %v", all, err)
+		}
+		wantCount(t, p, "a", 10)
+	})
+}
+
+func TestAnotherNodeTakesOver(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		a := n.start(folding, 1)
+		a.leading(t)
+		b, c := n.start(folding, 1), n.start(following, 1)
+		for round := range 6 {
+			last := n.charges(round*10, round*10+10)
+			if round%2 == 0 {
+				if err := c.r.WaitFor(c.Context(), "toy", last); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.stop() // in the middle of catching up in the odd rounds
+			b.leading(t)
+			a, b = b, n.start(folding, 1)
+		}
+		c.CatchUp(c.r)
+		wantCount(t, c.toy, "a", 60)
+		found, err := c.r.Verify(c.Context(), nil, nil)
+		if err != nil || len(found) != 1 || !found[0].OK() {
+			t.Errorf("verify: %+v, %v", found, err)
+		}
+	})
+}
+
+// Two nodes that both believe to lead, all the time. What one has written the other finds out before it
+// writes a row.
+func TestTwoLeadersAreFenced(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		always := func(ctx context.Context, _ string, do func(context.Context) error) error { return do(ctx) }
+		var pair [2]*projectionstest.Env
+		var runners [2]*engine.Runner
+		var stops [2]func()
+		cfg := engine.Config{BatchEvents: 20, RetryFirst: time.Millisecond, RetryLast: 5 * time.Millisecond}
+		for i := range pair {
+			pair[i] = e.Node()
+			runners[i] = pair[i].New(cfg, newModels(t, pair[i]).all()...)
+			runners[i].Share(always)
+		}
+		w := projectionstest.NewWorld(7, 10, 10, time.Minute)
+		e.Fill(w, 200)
+		for i := range pair {
+			stops[i] = pair[i].Run(runners[i])
+		}
+		for i := range 30 {
+			e.Fill(w, 20)
+			if i%10 == 9 {
+				e.CatchUp(runners[i%2])
+			}
+		}
+		e.CatchUp(runners[0])
+		e.CatchUp(runners[1])
+		if !pair[0].Heard("ceased to fold") && !pair[1].Heard("ceased to fold") {
+			t.Error("neither found out about the other: nothing was tested")
+		}
+		stops[0]()
+		found, err := runners[1].Verify(e.Context(), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range found {
+			if !v.OK() {
+				t.Errorf("%s at %d: %v %v", v.Name, v.Position, v.Difference, v.Err)
+			}
+		}
+		live := dumps(e)
+		if err := runners[1].Rebuild(e.Context(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		compareDumps(t, live, dumps(e))
+	})
+}
+
+// A reader on a node whose Runner has not looked since finds the live tables by itself.
+func TestReaderFindsTheLiveTables(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		cfg := folding
+		cfg.DropAfter = time.Nanosecond
+		a := n.start(cfg, 1)
+		n.charges(0, 10)
+		a.CatchUp(a.r)
+		b := n.prepare(following, 1) // and is never run
+		if err := b.r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, b.toy, "a", 10)
+		if err := a.r.Rebuild(a.Context(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		n.charges(10, 12)
+		a.CatchUp(a.r)
+		eventually(t, a.Env, func() bool { return a.Heard(drops) })
+		if left := a.Tables("toy_v1_g1_"); len(left) > 0 {
+			t.Fatalf("the old tables are still there: %v", left)
+		}
+		wantCount(t, b.toy, "a", 12)
+
+		if err := a.r.Rebuild(a.Context(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		n.charges(12, 13)
+		a.CatchUp(a.r)
+		err := b.toy.handle.Snapshot(t.Context(), func(q projections.Queryer, tables *projections.Tables, at eventlog.Position) error {
+			if tables.Generation != 3 || at != 13 {
+				t.Errorf("snapshot of generation %d at %d", tables.Generation, at)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// proven reads a count with the proof that the tables are live.
+func (p *toy) proven(account string) (n, at int64, err error) {
+	err = p.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		var position, count sql.NullInt64
+		err := q.QueryRowContext(context.Background(), t.SQL(`
+SELECT {position}, c.v1 FROM (SELECT 1) AS one LEFT JOIN {counts1} AS c ON c.account = $1`), account).Scan(&position, &count)
+		if err == nil && !position.Valid {
+			return projections.ErrRetired
+		}
+		n, at = count.Int64, position.Int64
+		return err
+	})
+	return n, at, err
+}
+
+// Readers of another node see no error over swaps and drops, and with the proof nothing that is behind what
+// was acknowledged anywhere.
+func TestSwapsUnderReadersOfAnotherNode(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		cfg := folding
+		cfg.DropAfter = time.Nanosecond
+		a, b := n.start(cfg, 1), n.start(following, 1)
+		n.charges(0, 50)
+		a.CatchUp(a.r)
+		b.CatchUp(b.r)
+		var told atomic.Int64 // charges that were waited for on the leader
+		told.Store(50)
+		ctx, done := context.WithCancel(b.Context())
+		var readers sync.WaitGroup
+		for range 2 {
+			readers.Go(func() {
+				for ctx.Err() == nil {
+					least := told.Load()
+					if n, at, err := b.toy.proven("a"); err != nil || n < least || at < least {
+						t.Errorf("read %d charges at %d, at least %d were acknowledged; %v", n, at, least, err)
+						return
+					}
+					if _, _, err := b.toy.count("a"); err != nil {
+						t.Errorf("plain read: %v", err)
+						return
+					}
+				}
+			})
+		}
+		for round := range 5 {
+			if err := a.r.Rebuild(a.Context(), nil, nil); err != nil {
+				t.Error(err)
+				break
+			}
+			last := n.charges(50+round, 51+round)
+			if err := a.r.WaitFor(a.Context(), "toy", last); err != nil {
+				t.Error(err)
+				break
+			}
+			told.Store(int64(51 + round))
+		}
+		done()
+		readers.Wait()
+	})
+}
+
+func TestRebuildAskedOfAFollower(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		cfg := folding
+		cfg.BatchEvents = 10
+		a, b := n.start(cfg, 1), n.start(following, 1)
+		n.charges(0, 100)
+		b.CatchUp(b.r)
+		var last engine.Progress
+		if err := b.r.Rebuild(b.Context(), nil, func(p engine.Progress) { last = p }); err != nil {
+			t.Fatal(err)
+		}
+		if last.Position != 100 || last.Target != 100 {
+			t.Errorf("last progress: %+v", last)
+		}
+		wantCount(t, b.toy, "a", 100)
+		s := status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.Building == nil })
+		if s.Generation != 2 || s.State != "live" {
+			t.Errorf("after the rebuild: %+v", s)
+		}
+
+		a.toy.breakAt(func(e *projections.Event) error {
+			if e.Revision == 44 {
+				return errors.New("not this one")
+			}
+			return nil
+		})
+		err := b.r.Rebuild(b.Context(), nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "rebuild toy") || !strings.Contains(err.Error(), "account-a@44") {
+			t.Errorf("rebuild that fails: %v", err)
+		}
+		wantCount(t, b.toy, "a", 100)
+		if left := a.Tables("toy_v1_g3_"); len(left) > 0 {
+			t.Errorf("tables of the failed rebuild are left: %v", left)
+		}
+
+		a.toy.breakAt(func(e *projections.Event) error {
+			if e.Revision == 44 {
+				return fmt.Errorf("away: %w", sqlstore.ErrUnavailable) // tried again for ever
+			}
+			return nil
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- b.r.Rebuild(b.Context(), nil, nil) }()
+		status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.Building != nil })
+		if err := b.r.Rebuild(b.Context(), nil, nil); !errors.Is(err, engine.ErrBuilding) {
+			t.Errorf("second rebuild: %v", err)
+		}
+		a.toy.breakAt(nil)
+		if err := <-ended; err != nil {
+			t.Errorf("first rebuild: %v", err)
+		}
+	})
+}
+
+func TestRebuildGoesOnWhenItsLeaderDies(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		cfg := folding
+		cfg.BatchEvents = 10
+		a := n.start(cfg, 1)
+		a.leading(t)
+		b := n.start(cfg, 1)
+		n.charges(0, 100)
+		b.CatchUp(b.r)
+		var reached atomic.Bool
+		halfway := make(chan struct{})
+		a.toy.breakAt(func(e *projections.Event) error {
+			if e.Revision >= 50 {
+				if reached.CompareAndSwap(false, true) {
+					close(halfway)
+				}
+				return fmt.Errorf("away: %w", sqlstore.ErrUnavailable)
+			}
+			return nil
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- b.r.Rebuild(b.Context(), nil, nil) }()
+		<-halfway
+		a.stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, b.toy, "a", 100)
+		b.toy.mu.Lock()
+		defer b.toy.mu.Unlock()
+		if b.toy.folds == 0 || b.toy.folds > 8 { // 60 events in tens at most, and a batch or two
+			t.Errorf("it took %d batches: it did not go on where the other was", b.toy.folds)
+		}
+	})
+}
+
+func TestVerifyOnAFollower(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		n.start(folding, 1)
+		b := n.start(following, 1)
+		n.charges(0, 30)
+		b.CatchUp(b.r)
+		stop := make(chan struct{})
+		var more sync.WaitGroup
+		more.Go(func() { // the leader goes on meanwhile
+			for i := 30; i < 500; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					n.charges(i, i+1)
+				}
+			}
+		})
+		found, err := b.r.Verify(b.Context(), nil, nil)
+		close(stop)
+		more.Wait()
+		if err != nil || len(found) != 1 || !found[0].OK() || found[0].Rows != 1 || found[0].Position < 30 {
+			t.Errorf("verify: %+v, %v", found, err)
+		}
+		b.CatchUp(b.r) // what is folded later writes the row anew
+		b.Exec(`UPDATE toy_v1_g1_counts1 SET v1 = v1 + 1`)
+		found, err = b.r.Verify(b.Context(), nil, nil)
+		if err != nil || len(found) != 1 || found[0].Difference == nil || found[0].Difference.Column != "v1" {
+			t.Errorf("verify of what was tampered with: %+v, %v", found, err)
+		}
+		if left := b.Tables("toy_v1_g2"); len(left) > 0 {
+			t.Errorf("scratch tables are left: %v", left)
+		}
+	})
+}
+
+// clock stands still until it runs, and then an hour passes between two looks at it.
+type clock struct {
+	runs  atomic.Bool
+	hours atomic.Int64
+}
+
+func (c *clock) now() time.Time {
+	if c.runs.Load() {
+		c.hours.Add(1)
+	}
+	return start.Add(time.Duration(c.hours.Load()) * time.Hour)
+}
+
+// Scratch tables whose node died are dropped when they have not moved for long.
+func TestOrphanedScratchIsDropped(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		var clock clock
+		cfg := folding
+		cfg.Now = clock.now
+		a := n.start(cfg, 1)
+		n.charges(0, 3)
+		a.CatchUp(a.r)
+		a.Exec(`CREATE TABLE toy_v1_g7_counts1 (account TEXT NOT NULL PRIMARY KEY, v1 BIGINT NOT NULL)`)
+		a.Exec(`INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
+VALUES ('toy', 1, 7, 'scratch', 2, ''), ('other', 1, 8, 'scratch', 2, '')`)
+		for range 3 { // each look of the leader sees it, and the time has not come
+			last := n.charges(3, 4)
+			if err := a.r.WaitFor(a.Context(), "toy", last); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a.Heard(drops) {
+			t.Error("it was dropped at once")
+		}
+		if _, err := a.r.Verify(a.Context(), nil, nil); err != nil { // others come and go
+			t.Error(err)
+		}
+		clock.runs.Store(true)
+		eventually(t, a.Env, func() bool { return len(a.Tables("toy_v1_g7_")) == 0 })
+		var others int
+		if err := a.Store.Read().QueryRow(`SELECT count(*) FROM projections_registry WHERE name = 'other'`).Scan(&others); err != nil || others != 1 {
+			t.Errorf("%d of another model are left, %v", others, err)
+		}
+	})
+}
+
+// During an update the old release's node goes on reading until the new tables are live, and then says why
+// it cannot.
+func TestNewReleaseBesideAnOldOne(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		old := n.start(following, 1)
+		leader := n.start(folding, 1)
+		n.charges(0, 10)
+		old.CatchUp(old.r)
+		next := n.prepare(folding, 2, 1)
+		gate := make(chan struct{})
+		next.toy.gates = map[int]chan struct{}{2: gate}
+		next.stop = next.Run(next.r)
+		if count, v, err := next.toy.count("a"); count != 10 || v != 1 || err != nil {
+			t.Errorf("new release beside the old tables: %d of version %d, %v", count, v, err)
+		}
+		leader.stop()
+		next.leading(t)
+		last := n.charges(10, 12)
+		if err := old.r.WaitFor(old.Context(), "toy", last); err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, old.toy, "a", 12)
+		close(gate)
+		status(t, next.Env, next.r, "toy", func(s engine.Status) bool { return s.Version == 2 })
+		last = n.charges(12, 13)
+		if err := next.r.WaitFor(next.Context(), "toy", last); err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, next.toy, "a", 13)
+		if err := old.r.WaitFor(old.Context(), "toy", last); !errors.Is(err, projections.ErrNewerRelease) {
+			t.Errorf("old release waits: %v", err)
+		}
+		if _, _, err := old.toy.count("a"); !errors.Is(err, projections.ErrNewerRelease) {
+			t.Errorf("old release reads: %v", err)
+		}
+		late := n.prepare(folding, 1)
+		if err := late.r.Start(t.Context()); !errors.Is(err, projections.ErrNewerRelease) {
+			t.Errorf("start of an old release: %v", err)
+		}
+	})
+}

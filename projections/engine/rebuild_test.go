@@ -1,0 +1,302 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"letterhead/internal/eventlog"
+	"letterhead/projections"
+	"letterhead/projections/engine"
+	"letterhead/projections/projectionstest"
+)
+
+var names = []string{"accounts", "brands", "idempotency", "keys", "ledger", "usage"}
+
+func dumps(e *projectionstest.Env) map[string]string {
+	out := make(map[string]string, len(names))
+	for _, name := range names {
+		out[name] = e.Dump(name)
+	}
+	return out
+}
+
+func compareDumps(t interface {
+	Helper()
+	Errorf(string, ...any)
+}, want, got map[string]string) {
+	t.Helper()
+	for _, name := range names {
+		if want[name] == got[name] {
+			continue
+		}
+		w, g := strings.Split(want[name], "\n"), strings.Split(got[name], "\n")
+		for i := range w {
+			if i >= len(g) || w[i] != g[i] {
+				t.Errorf("%s: line %d was\n%s\nand is\n%s", name, i, w[i], append(g, "missing")[min(i, len(g))])
+				break
+			}
+		}
+		if len(g) > len(w) {
+			t.Errorf("%s: %d lines more", name, len(g)-len(w))
+		}
+	}
+}
+
+// countingLog counts how its reader reads.
+type countingLog struct {
+	eventlog.Log
+	subscriptions, reads atomic.Int64
+}
+
+func (l *countingLog) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
+	l.subscriptions.Add(1)
+	return l.Log.Subscribe(ctx, after, filter)
+}
+
+func (l *countingLog) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+	l.reads.Add(1)
+	return l.Log.ReadAll(ctx, after, filter, limit)
+}
+
+// A rebuild reads the log for itself while the main lane goes on with its subscription, and then joins the main lane:
+// what comes later is read once for both.
+func TestRebuild_ReadsForItselfAndJoinsTheMainLane(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		log := &countingLog{Log: e.Log}
+		r, err := engine.New(engine.Config{}, log, e.Store, newModels(t, e).all()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Run(r)
+		w := projectionstest.NewWorld(1, 20, 30, time.Hour)
+		e.Fill(w, 200)
+		e.CatchUp(r)
+		subscriptions, reads := log.subscriptions.Load(), log.reads.Load()
+		if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if s := log.subscriptions.Load(); s != subscriptions {
+			t.Errorf("the rebuild made %d subscriptions", s-subscriptions)
+		}
+		rebuilding := log.reads.Load()
+		if rebuilding == reads {
+			t.Error("the rebuild did not read for itself")
+		}
+		e.Fill(w, 200)
+		e.CatchUp(r)
+		if s, n := log.subscriptions.Load(), log.reads.Load(); s != subscriptions || n != rebuilding {
+			t.Errorf("after the rebuild there were %d subscriptions and %d reads", s-subscriptions, n-rebuilding)
+		}
+	})
+}
+
+func TestRebuildGivesTheSameRows(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		r, _ := e.Start(engine.Config{}, newModels(t, e).all()...)
+		w := projectionstest.NewWorld(1, 20, 30, time.Hour)
+		for range 40 { // small live batches
+			e.Fill(w, 25)
+			e.CatchUp(r)
+		}
+		live := dumps(e)
+		for _, name := range names {
+			if strings.Count(live[name], "\n") < 10 {
+				t.Errorf("%s has hardly any rows:\n%s", name, live[name])
+			}
+		}
+		var last engine.Progress
+		if err := r.Rebuild(e.Context(), nil, func(p engine.Progress) { last = p }); err != nil {
+			t.Fatal(err)
+		}
+		compareDumps(t, live, dumps(e))
+		head, err := e.Log.Head(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last.Position != head || last.Target != head || last.Events < 1000 && !e.Shared() {
+			t.Errorf("last progress was %+v, head is %d", last, head)
+		}
+		list, err := r.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list {
+			if s.State != "live" || s.Generation != 2 || s.Lag != 0 || s.Building != nil || s.Error != "" {
+				t.Errorf("after the rebuild: %+v", s)
+			}
+		}
+	})
+}
+
+func TestRebuildAndVerifyWhileEventsGoOn(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := newModels(t, e)
+		r, _ := e.Start(engine.Config{BatchEvents: 500}, m.all()...)
+		w := projectionstest.NewWorld(2, 20, 30, time.Minute)
+		e.Fill(w, 1000)
+
+		ctx, stop := context.WithCancel(e.Context())
+		tokens := make(chan struct{}, 2000) // what each round may append while it runs
+		var busy sync.WaitGroup
+		busy.Go(func() { // charges and imports
+			for range tokens {
+				e.Append(w.Next())
+			}
+		})
+		busy.Go(func() { // readers
+			for ctx.Err() == nil {
+				if _, err := m.accounts.List(context.Background(), "", 100); err != nil && !errors.Is(err, projections.ErrNotReady) {
+					t.Errorf("read during rebuilds: %v", err)
+					return
+				}
+			}
+		})
+		for round := range 2 {
+			for range 400 {
+				tokens <- struct{}{}
+			}
+			if err := r.Rebuild(e.Context(), nil, nil); err != nil && !(round == 0 && errors.Is(err, engine.ErrBuilding)) {
+				t.Error(err)
+			}
+			found, err := r.Verify(e.Context(), nil, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, v := range found {
+				if !v.OK() && !(round == 0 && errors.Is(v.Err, projections.ErrNotReady)) {
+					t.Errorf("%s at %d: %v %v", v.Name, v.Position, v.Difference, v.Err)
+				}
+			}
+		}
+		stop()
+		close(tokens)
+		busy.Wait()
+		e.CatchUp(r)
+		live := dumps(e)
+		if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		compareDumps(t, live, dumps(e))
+	})
+}
+
+// piecemeal is a way of folding a world: in batches, in pieces that are waited for or not, over restarts.
+type piecemeal struct {
+	seed   uint64
+	batch  int
+	step   time.Duration
+	pieces []piece
+}
+
+type piece struct {
+	events        int
+	wait, restart bool
+}
+
+// Folding in whatever batches gives what one replay gives.
+func TestBatchesDoNotMatter(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) {
+			p := piecemeal{
+				seed:  rapid.Uint64().Draw(rt, "seed"),
+				batch: rapid.SampledFrom([]int{1, 2, 7, 50, 1000}).Draw(rt, "batch"),
+				step:  rapid.SampledFrom([]time.Duration{time.Second, time.Hour, 12 * time.Hour}).Draw(rt, "step"),
+			}
+			for _, n := range rapid.SliceOfN(rapid.IntRange(1, 40), 1, 5).Draw(rt, "pieces") {
+				p.pieces = append(p.pieces, piece{
+					events: n, wait: rapid.Bool().Draw(rt, "wait"), restart: rapid.IntRange(0, 4).Draw(rt, "restart") == 0,
+				})
+			}
+			e := projectionstest.Open(t)
+			defer e.Close()
+			p.check(t, rt, e)
+		})
+	})
+	t.Run("postgres", func(t *testing.T) { // a schema for each case is too slow for a property
+		for _, p := range []piecemeal{
+			{seed: 1, batch: 1, step: time.Second, pieces: []piece{{30, false, true}, {1, true, false}, {25, false, false}}},
+			{seed: 2, batch: 7, step: 12 * time.Hour, pieces: []piece{{40, true, true}, {40, false, true}, {13, true, false}}},
+			{seed: 3, batch: 1000, step: time.Hour, pieces: []piece{{200, false, true}, {3, true, false}, {300, true, true}, {1, true, false}}},
+		} {
+			p.check(t, t, projectionstest.OpenPostgres(t))
+		}
+	})
+}
+
+func (p piecemeal) check(t *testing.T, report interface {
+	Helper()
+	Errorf(string, ...any)
+}, e *projectionstest.Env) {
+	t.Helper()
+	w := projectionstest.NewWorld(p.seed, 5, 5, p.step)
+	r, stop := e.Start(engine.Config{BatchEvents: p.batch}, newModels(t, e).all()...)
+	for _, piece := range p.pieces {
+		e.Fill(w, piece.events)
+		if piece.wait {
+			e.CatchUp(r)
+		}
+		if piece.restart {
+			stop()
+			r, stop = e.Start(engine.Config{BatchEvents: p.batch}, newModels(t, e).all()...)
+		}
+	}
+	e.CatchUp(r)
+	live := dumps(e)
+	stop()
+	r, stop = e.Start(engine.Config{}, newModels(t, e).all()...)
+	defer stop()
+	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+		report.Errorf("rebuild: %v", err)
+		return
+	}
+	compareDumps(report, live, dumps(e))
+}
+
+func TestVerifyFindsTheFirstDifference(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		r, _ := e.Start(engine.Config{}, newModels(t, e).all()...)
+		w := projectionstest.NewWorld(3, 10, 10, time.Minute)
+		e.Fill(w, 800)
+		e.CatchUp(r)
+		tampered := map[string]string{
+			"accounts": `UPDATE accounts_v1_g1_accounts SET balance = balance + 1 WHERE id = (SELECT max(id) FROM accounts_v1_g1_accounts)`,
+			"ledger":   `DELETE FROM ledger_v3_g1_entries WHERE position = (SELECT max(position) FROM ledger_v3_g1_entries)`,
+			"usage":    `INSERT INTO usage_v1_g1_months VALUES ('zzz', '2026-01', 1, 2, 3)`,
+		}
+		for _, sql := range tampered {
+			e.Exec(sql)
+		}
+		found, err := r.Verify(e.Context(), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) != len(names) {
+			t.Fatalf("%d read models were verified, not %d", len(found), len(names))
+		}
+		for _, v := range found {
+			d := v.Difference
+			switch {
+			case tampered[v.Name] == "":
+				if !v.OK() || v.Rows == 0 {
+					t.Errorf("%s: %v %v, %d rows", v.Name, d, v.Err, v.Rows)
+				}
+			case d == nil:
+				t.Errorf("%s: nothing found", v.Name)
+			case v.Name == "accounts" && d.Column != "balance",
+				v.Name == "ledger" && (d.Column != "" || !strings.Contains(d.Live, "no more")),
+				v.Name == "usage" && !strings.Contains(d.Key, "zzz"):
+				t.Errorf("%s: %v", v.Name, d)
+			}
+		}
+		if left := e.Tables("accounts_v1_g2"); len(left) > 0 {
+			t.Errorf("scratch tables are left: %v", left)
+		}
+	})
+}

@@ -1,0 +1,377 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"letterhead/internal/delay"
+	"letterhead/internal/disk"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+// Errors of a Runner. Use errors.Is.
+var (
+	// ErrUnknown: there is no read model of that name.
+	ErrUnknown = errors.New("there is no such read model")
+	// ErrNotStarted: Start has not been called.
+	ErrNotStarted = errors.New("projections have not been started")
+	// ErrBuilding: the read model is being built already.
+	ErrBuilding = errors.New("read model is being built already")
+)
+
+// Runner keeps read models. Make it with New, call Start once, then Run.
+type Runner struct {
+	cfg    Config
+	log    eventlog.Log
+	store  *sqlstore.Store
+	models []*model // in the order they were given
+	shared bool     // other processes may fold into the same tables
+	// lead runs its argument while this node leads; Store.Lead but in a test.
+	lead func(ctx context.Context, name string, do func(context.Context) error) error
+
+	// step is held while the main lane folds a batch, by a lane that becomes level with it, and by whoever
+	// looks at a shared registry. It guards main, each main unit, and which generation of a model is live.
+	step gate
+	main []*generation
+	// leading is not nil while this node folds into shared tables; step guards it. Leads says so to who only
+	// wants to know how often to look.
+	leading *leadership
+	leads   atomic.Bool
+	// looks counts the looks at a shared registry that were begun; seen is the last that went well.
+	looks, seen atomic.Uint64
+	looked      atomic.Pointer[time.Time] // when the last look that went well began
+	// failing is not nil while looks fail; see Stale.
+	failing atomic.Pointer[stale]
+	metrics *metrics
+	// space is disk.At but in a test.
+	space func(folder string) (disk.Space, error)
+
+	// identified reports that the registry names the first event of the log; marked is when it was last given a
+	// later one. step guards both.
+	identified bool
+	marked     time.Time
+
+	// look ends the pause before the next one; it has room for one word. Waiting is how many are in WaitFor.
+	look    chan struct{}
+	waiting atomic.Int64
+	// level is the position of the main lane.
+	level atomic.Uint64
+
+	// hurry ends the pause between two batches; it has room for one word. While wanted, the highest position
+	// that WaitFor was asked for, is not reached, there is none.
+	hurry  chan struct{}
+	wanted atomic.Uint64
+
+	// format is the data format in force.
+	format atomic.Int64
+
+	started atomic.Bool
+	// lanes are the goroutines of Run besides the main lane; spawn is guarded by step.
+	lanes sync.WaitGroup
+	spawn func(func(context.Context)) // nil while Run is not running
+}
+
+// model is a read model as the Runner sees it.
+type model struct {
+	r        *Runner
+	p        projections.Projection
+	name     string
+	versions []projections.Version
+	mark     watermark         // of the live generation
+	told     eventlog.Position // up to where what is kept in memory is right; guarded by step
+	next     *generation       // of a version that is not live before the upgrade is finished; guarded by step
+
+	// reading is live, as readers get it.
+	reading atomic.Pointer[generation]
+
+	mu       sync.Mutex
+	refused  error       // why the live tables must not be read: ErrNewerRelease
+	stale    bool        // what is kept in memory of the live tables must be read anew
+	live     *generation // what is folded and read
+	building *generation // beside it
+	busy     bool        // a lane is at work on building
+	failure  *failure    // of the live generation
+	buildErr error       // why building does not go on
+	lastGen  int         // the highest generation seen in the registry
+}
+
+func (m *model) version(number int) *projections.Version {
+	for i := range m.versions {
+		if m.versions[i].Number == number {
+			return &m.versions[i]
+		}
+	}
+	return nil
+}
+
+func (m *model) current() *projections.Version { return &m.versions[0] }
+
+func (m *model) liveGeneration() *generation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.live
+}
+
+func (m *model) buildingGeneration() *generation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.building
+}
+
+// New checks the configuration and the read models. Errors say everything that is wrong.
+func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...projections.Projection) (*Runner, error) {
+	errs := []error{cfg.Validate()}
+	r := &Runner{
+		cfg: cfg.withDefaults(), log: log, store: store, shared: store.Shared(), lead: store.Lead, space: disk.At,
+		metrics: newMetrics(), step: make(gate, 1), hurry: make(chan struct{}, 1), look: make(chan struct{}, 1),
+	}
+	for _, p := range models {
+		if err := validate(p, r.cfg.Format); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if r.model(p.Name()) != nil {
+			errs = append(errs, fmt.Errorf("projection %q is given twice", p.Name()))
+			continue
+		}
+		r.models = append(r.models, &model{r: r, p: p, name: p.Name(), versions: p.Versions()})
+	}
+	r.format.Store(int64(cmp.Or(r.cfg.InForce, r.cfg.Format)))
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("configuration of the projections: %w", err)
+	}
+	if err := r.register(cfg.Registerer); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Runner) model(name string) *model {
+	for _, m := range r.models {
+		if m.name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// Start lets readers in where there is a live generation. On a database of this process alone it finds or
+// makes the tables for that; on a shared one it only reads the registry, because another node may be at work.
+// Nothing is folded before Run. On a database of this process alone it fails with a *eventlog.LossError when the
+// tables remember events that the log does not hold; on a shared one no node folds over such tables. Errors:
+// projections.ErrNewerRelease, eventlog.ErrLoss, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, those of the log, ctx.Err().
+func (r *Runner) Start(ctx context.Context) error {
+	if r.started.Load() {
+		return errors.New("projections were started before")
+	}
+	begin := r.takeOver
+	switch {
+	case r.cfg.ReadOnly:
+		begin = r.open
+	case r.shared:
+		begin = r.join
+	}
+	if err := begin(ctx); err != nil {
+		return fmt.Errorf("start projections: %w", err)
+	}
+	for _, m := range r.models {
+		m.p.Handle().Bind(m)
+	}
+	r.started.Store(true)
+	return nil
+}
+
+// reload reads what a model keeps in memory from a generation's tables; see Reloader.
+func (r *Runner) reload(ctx context.Context, g *generation) (apply func(), err error) {
+	reloader, ok := g.model.p.(projections.Reloader)
+	if !ok {
+		return func() {}, nil
+	}
+	apply, err = reloader.Reload(ctx, r.store.Read(), g.tables)
+	if err != nil {
+		return nil, fmt.Errorf("reload %s: %w", g.model.name, sqlstore.Classify(err))
+	}
+	return apply, nil
+}
+
+// publish makes a generation the one that is read. The caller holds step, or nothing runs yet.
+func (g *generation) publish(apply func()) {
+	m := g.model
+	m.mu.Lock()
+	if before := m.reading.Load(); before != nil && before.number == g.number {
+		g.readers = before.readers // the tables are the same
+	}
+	m.live, m.refused, m.stale = g, nil, false
+	m.reading.Store(g)
+	apply()
+	m.mu.Unlock()
+	m.told = g.position()
+	m.mark.reach(g.position())
+}
+
+// Run folds events until ctx ends, and then returns nil when the batch under way is committed. On a shared
+// database it folds while this node leads, unless Config.FollowOnly says never, and follows the leader
+// otherwise. Errors: ErrNotStarted, eventlog.ErrCorrupt, eventlog.ErrClosed, and ErrNewerRelease when an operator
+// has finished the upgrade to a newer release.
+func (r *Runner) Run(ctx context.Context) error {
+	if !r.started.Load() {
+		return ErrNotStarted
+	}
+	err := r.run(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (r *Runner) run(ctx context.Context) error {
+	if r.shared {
+		return r.runNode(ctx)
+	}
+	return r.runLanes(ctx)
+}
+
+// runLanes folds until ctx ends, another node turns out to lead, or the log cannot be read any more. All
+// lanes have ended when it returns.
+func (r *Runner) runLanes(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer r.lanes.Wait()
+	defer stop()
+	r.step.Lock()
+	r.spawn = func(lane func(context.Context)) { r.lanes.Go(func() { lane(ctx) }) }
+	r.startLanes()
+	r.step.Unlock()
+	defer func() {
+		r.step.Lock()
+		r.spawn = nil
+		r.step.Unlock()
+	}()
+	return r.runMain(ctx)
+}
+
+// startLanes begins what the last process left: generations that are being built, and live ones that were
+// set aside. The caller holds step.
+func (r *Runner) startLanes() {
+	var builds []*model
+	for _, m := range r.models {
+		m.mu.Lock()
+		if m.building != nil && !m.busy {
+			m.busy = true
+			builds = append(builds, m)
+		}
+		live := m.live
+		m.mu.Unlock()
+		if live != nil && !slices.Contains(r.main, live) {
+			r.spawnRetry(live)
+		}
+	}
+	if len(builds) > 0 {
+		r.spawn(func(ctx context.Context) { r.buildUntilDone(ctx, builds) })
+	}
+	behind := slices.DeleteFunc(r.nextUnits(), func(g *generation) bool { return slices.Contains(r.main, g) })
+	if len(behind) > 0 {
+		r.spawn(func(ctx context.Context) { r.catchUpNext(ctx, behind) })
+	}
+}
+
+// runMain is the main lane.
+func (r *Runner) runMain(ctx context.Context) error {
+	pause := r.cfg.backoff()
+	for {
+		before := r.level.Load()
+		err := r.follow(ctx)
+		if r.level.Load() > before {
+			pause = r.cfg.backoff()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, eventlog.ErrCorrupt), errors.Is(err, eventlog.ErrClosed):
+			return fmt.Errorf("follow the event log: %w", err)
+		case r.shared && errors.Is(err, errDeposed):
+			return err
+		}
+		r.cfg.Logger.ErrorContext(ctx, "projections stopped following the event log and will try again", slog.Any("error", err))
+		if err := delay.For(ctx, pause.pause()); err != nil {
+			return err
+		}
+	}
+}
+
+// follow folds from the main lane's position on until something fails.
+func (r *Runner) follow(ctx context.Context) error {
+	f := r.subscribe(ctx, eventlog.Position(r.level.Load()))
+	defer f.stop()
+	for {
+		batch, more, err := f.next(ctx, r.cfg.BatchEvents)
+		if err != nil || !more {
+			return err
+		}
+		if err := r.stepMain(ctx, batch); err != nil {
+			return err
+		}
+		// A full batch means that more is there already.
+		small := len(batch.events) < min(pageEvents, r.cfg.BatchEvents)
+		if small && r.wanted.Load() <= uint64(batch.upTo) {
+			if err := r.gather(ctx, len(batch.events)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// gatherAfter is the pause after a small batch.
+func gatherAfter(events int) time.Duration {
+	return min(max(liveGather, liveGather*time.Duration(events)/gatherEvents), liveGatherMost)
+}
+
+// gather lets events come for the next batch, unless somebody waits to see them.
+func (r *Runner) gather(ctx context.Context, before int) error {
+	pause := time.NewTimer(gatherAfter(before))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-r.hurry:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *Runner) stepMain(ctx context.Context, batch batch) error {
+	r.step.Lock()
+	defer r.step.Unlock()
+	failed, err := r.foldAndWrite(ctx, r.main, batch)
+	if err != nil {
+		return err
+	}
+	r.level.Store(uint64(batch.upTo))
+	r.mark(ctx, batch)
+	for _, g := range r.main {
+		err, bad := failed[g]
+		switch {
+		case g.state == stateNext && !bad:
+			continue // nobody reads it
+		case g.state == stateNext:
+			r.nextFailed(ctx, g, err)
+			r.spawn(func(ctx context.Context) { r.catchUpNext(ctx, []*generation{g}) })
+			continue
+		case bad:
+			r.setAside(ctx, g, err)
+			continue
+		}
+		g.model.mark.reach(batch.upTo)
+	}
+	r.main = slices.DeleteFunc(r.main, func(g *generation) bool { return failed[g] != nil })
+	return nil
+}

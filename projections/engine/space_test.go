@@ -1,0 +1,207 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"letterhead/internal/disk"
+	"letterhead/projections/engine"
+	"letterhead/projections/projectionstest"
+)
+
+const (
+	gibibyte = 1 << 30
+	// fewPages of a live database may be unused at any moment.
+	fewPages = 4 * 4096
+)
+
+// filling is a disk of a gibibyte that is as good as empty for so many questions, and has nothing but its reserve
+// afterwards.
+func filling(questions int64) func(string) (disk.Space, error) {
+	var asked atomic.Int64
+	return func(string) (disk.Space, error) {
+		s := disk.Space{Free: gibibyte, Size: gibibyte}
+		if asked.Add(1) > questions {
+			s.Free = s.Reserve()
+		}
+		return s, nil
+	}
+}
+
+// filled is a Runner with live tables of every model, and the folder of its scratch files.
+func filled(t *testing.T, e *projectionstest.Env) (r *engine.Runner, scratch string) {
+	t.Helper()
+	scratch = filepath.Join(t.TempDir(), "scratch")
+	r, _ = e.Start(engine.Config{ScratchFolder: scratch, BatchEvents: 100}, newModels(t, e).all()...)
+	e.Fill(projectionstest.NewWorld(5, 10, 10, time.Minute), 1000)
+	e.CatchUp(r)
+	return r, scratch
+}
+
+// nothingLeft checks that no tables but the first ones are there, that the scratch folder is empty, and that the
+// database has hardly any unused pages.
+func nothingLeft(t *testing.T, e *projectionstest.Env, scratch string) {
+	t.Helper()
+	for _, name := range names {
+		for _, table := range e.Tables(name + "_v") {
+			if !strings.Contains(table, "_g1_") {
+				t.Errorf("the table %s is left", table)
+			}
+		}
+	}
+	left, err := os.ReadDir(scratch)
+	if err != nil && !os.IsNotExist(err) || len(left) > 0 {
+		t.Errorf("in the scratch folder there are %v, %v", left, err)
+	}
+	size, err := e.Store.Size(t.Context(), nil)
+	if err != nil || size.Unused > fewPages {
+		t.Errorf("%d bytes of the database are unused, %v", size.Unused, err)
+	}
+}
+
+func TestVerify_WritesNothingIntoTheDatabase(t *testing.T) {
+	e := projectionstest.Open(t)
+	r, scratch := filled(t, e)
+	pages := func() (n int64) {
+		if err := e.Store.Read().QueryRowContext(t.Context(), "SELECT page_count FROM pragma_page_count").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := pages()
+	var last engine.Progress
+	found, err := r.Verify(t.Context(), nil, func(p engine.Progress) {
+		last = p
+		if here := e.Tables("accounts_v"); len(here) == 0 || strings.Contains(strings.Join(here, " "), "_g2_") {
+			t.Errorf("the database has %v meanwhile", here)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range found {
+		if !v.OK() {
+			t.Errorf("%+v", v)
+		}
+	}
+	head, err := e.Log.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last.Events != int64(head) || last.Position != head {
+		t.Errorf("the last progress was %+v of %d events", last, head)
+	}
+	if after := pages(); after != before {
+		t.Errorf("the database had %d pages and has %d", before, after)
+	}
+	nothingLeft(t, e, scratch)
+}
+
+func TestMaintenance_NoSpace_RefusesBeforeItBegins(t *testing.T) {
+	e := projectionstest.Open(t)
+	r, scratch := filled(t, e)
+	r.OnDisk(filling(0))
+	began := func(engine.Progress) { t.Error("it began") }
+	_, verr := r.Verify(t.Context(), nil, began)
+	for name, err := range map[string]error{"verify": verr, "rebuild": r.Rebuild(t.Context(), nil, began)} {
+		if !errors.Is(err, engine.ErrNoRoom) || !strings.Contains(err.Error(), "for charges") {
+			t.Errorf("%s ended with %v", name, err)
+		}
+	}
+	nothingLeft(t, e, scratch)
+}
+
+func TestMaintenance_SpaceRunsOut_StopsAndLeavesNothing(t *testing.T) {
+	e := projectionstest.Open(t)
+	r, scratch := filled(t, e)
+	for name, run := range map[string]func(func(engine.Progress)) error{
+		"verify": func(p func(engine.Progress)) error {
+			_, err := r.Verify(t.Context(), nil, p)
+			return err
+		},
+		"rebuild": func(p func(engine.Progress)) error { return r.Rebuild(t.Context(), nil, p) },
+	} {
+		r.OnDisk(filling(4)) // the estimate and three batches
+		batches := 0
+		err := run(func(engine.Progress) { batches++ })
+		if !errors.Is(err, engine.ErrNoRoom) || batches != 3 {
+			t.Errorf("%s ended after %d batches with %v", name, batches, err)
+		}
+		nothingLeft(t, e, scratch)
+	}
+	r.OnDisk(disk.At)
+	if err := r.Rebuild(t.Context(), nil, nil); err != nil { // nothing is in the way of the next one
+		t.Fatal(err)
+	}
+}
+
+func TestVerify_Cancelled_LeavesNothing(t *testing.T) {
+	e := projectionstest.Open(t)
+	r, scratch := filled(t, e)
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := r.Verify(ctx, nil, func(engine.Progress) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	nothingLeft(t, e, scratch)
+}
+
+// What a killed process leaves is deleted by the next; what another is at work with stays.
+func TestVerify_LeftoverOfAKill_IsDeleted(t *testing.T) {
+	e := projectionstest.Open(t)
+	r, scratch := filled(t, e)
+	leftover := filepath.Join(scratch, "letterhead-verify-1234")
+	if err := os.MkdirAll(leftover, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(leftover, "tables.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var beside error
+	_, err := r.Verify(t.Context(), nil, func(engine.Progress) {
+		if _, err := os.Stat(leftover); !os.IsNotExist(err) {
+			t.Errorf("the leftover: %v", err)
+		}
+		beside = errors.Join(beside, engine.RemoveScratch(scratch))
+		if left, err := os.ReadDir(scratch); err != nil || len(left) != 1 {
+			t.Errorf("beside a verify there are %v, %v", left, err)
+		}
+	})
+	if err := errors.Join(err, beside); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t, e, scratch)
+}
+
+// The old tables' space is given back after a swap.
+func TestRebuild_GivesTheSpaceBack(t *testing.T) {
+	e := projectionstest.Open(t)
+	r, _ := filled(t, e)
+	pages := func() (n int64) {
+		if err := e.Store.Read().QueryRowContext(t.Context(), "SELECT page_count FROM pragma_page_count").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := pages()
+	for range 3 {
+		if err := r.Rebuild(t.Context(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for { // until the last reader of the old tables has left
+		said := e.Said()
+		after := pages()
+		if after <= before+before/2 {
+			return
+		}
+		if err := e.Hear(e.Context(), said); err != nil {
+			t.Fatalf("the database had %d pages and has %d after three rebuilds", before, after)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"letterhead/internal/eventlog"
+	"letterhead/projections"
+)
+
+// SetAsideError: a read model stands still because its fold failed; it is being tried again.
+type SetAsideError struct {
+	Name     string
+	Position eventlog.Position // up to here it is folded
+	Err      error
+}
+
+func (e *SetAsideError) Error() string {
+	return fmt.Sprintf("read model %s stands still at position %d: %v", e.Name, e.Position, e.Err)
+}
+
+func (e *SetAsideError) Unwrap() error { return e.Err }
+
+// watermark is a position that others wait for.
+type watermark struct {
+	mu      sync.Mutex
+	known   bool // there are live tables, at the position
+	at      eventlog.Position
+	err     error         // why it stands still
+	changed chan struct{} // closed at the next change; nil while nobody waits
+}
+
+// reach says that the live tables are at a position.
+func (w *watermark) reach(at eventlog.Position) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known, w.at, w.err = true, at, nil
+	w.tell()
+}
+
+// fail says that nothing comes before somebody helps.
+func (w *watermark) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+	w.tell()
+}
+
+// stand says where live tables of another node's fold are, and why they stand still, if they do.
+func (w *watermark) stand(at eventlog.Position, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known, w.at, w.err = true, at, err
+	w.tell()
+}
+
+// vanish says that there are no live tables any more.
+func (w *watermark) vanish() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known, w.err = false, nil
+	w.tell()
+}
+
+func (w *watermark) tell() {
+	if w.changed != nil {
+		close(w.changed)
+		w.changed = nil
+	}
+}
+
+func (w *watermark) wait(ctx context.Context, at eventlog.Position) error {
+	for {
+		w.mu.Lock()
+		if w.known && w.at >= at {
+			w.mu.Unlock()
+			return nil
+		}
+		if w.err != nil {
+			defer w.mu.Unlock()
+			return w.err
+		}
+		if w.changed == nil {
+			w.changed = make(chan struct{})
+		}
+		changed := w.changed
+		w.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// WaitFor waits until a read model has live tables and its readers, also those of what it keeps in memory,
+// see everything up to a position. On a node that follows it looks at the registry often, and sees an event
+// at most liveGatherMost later than it would on the one that folds, which it cannot hurry. Errors: ErrUnknown,
+// ErrNewerRelease, a *SetAsideError when the read model stands still before the position, ctx.Err().
+func (r *Runner) WaitFor(ctx context.Context, name string, position eventlog.Position) error {
+	r.want(position)
+	if r.shared && !r.leads.Load() {
+		r.waiting.Add(1)
+		defer r.waiting.Add(-1)
+		r.wake()
+	}
+	return r.Await(ctx, name, position)
+}
+
+func (r *Runner) want(position eventlog.Position) {
+	for {
+		now := r.wanted.Load()
+		if uint64(position) <= now {
+			return // reached, or on its way without a pause
+		}
+		if r.wanted.CompareAndSwap(now, uint64(position)) {
+			break
+		}
+	}
+	select {
+	case r.hurry <- struct{}{}:
+	default: // has been said
+	}
+}
+
+// Await is WaitFor for those who follow a read model all the time: it leaves the events the time to gather
+// that makes folding them cheap. Errors: as WaitFor.
+func (r *Runner) Await(ctx context.Context, name string, position eventlog.Position) error {
+	m := r.model(name)
+	if m == nil {
+		return fmt.Errorf("%w: %q", ErrUnknown, name)
+	}
+	if err := m.mark.wait(ctx, position); err != nil {
+		return fmt.Errorf("wait for %s at position %d: %w", name, position, err)
+	}
+	return nil
+}
+
+// CatchUp waits until every read model has folded what the log holds now. Errors: as WaitFor and of the log.
+func (r *Runner) CatchUp(ctx context.Context) error {
+	head, err := r.log.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("catch up: %w", err)
+	}
+	for _, m := range r.models {
+		if err := r.WaitFor(ctx, m.name, head); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ready returns nil when every read model has live tables, else ErrNotReady with the names of those that
+// have none.
+func (r *Runner) Ready() error {
+	var missing []string
+	for _, m := range r.models {
+		if m.liveGeneration() == nil && !r.isNew(m) {
+			missing = append(missing, m.name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s: %w", strings.Join(missing, ", "), projections.ErrNotReady)
+	}
+	return nil
+}
+
+// Status is what List says of a read model.
+type Status struct {
+	Name string `json:"name"`
+	// State is live, building (there are no live tables yet) or set_aside.
+	State string `json:"state"`
+	// Version and Generation are those of the live tables, 0 without.
+	Version    int               `json:"version"`
+	Generation int               `json:"generation"`
+	Position   eventlog.Position `json:"position"`
+	// Lag is the positions between Position and the head of the log.
+	Lag uint64 `json:"lag"`
+	// Behind is the age of the oldest event that is not folded.
+	Behind time.Duration `json:"behind_ns"`
+	// Error is why it was set aside or cannot be built.
+	Error    string    `json:"error,omitempty"`
+	Attempts int       `json:"attempts,omitempty"`
+	RetryAt  time.Time `json:"retry_at,omitzero"`
+	// Building is the generation that will be live next.
+	Building *Building `json:"building,omitempty"`
+}
+
+// Building is a generation that is being filled.
+type Building struct {
+	Version    int               `json:"version"`
+	Generation int               `json:"generation"`
+	Position   eventlog.Position `json:"position"`
+}
+
+const stateSetAside = "set_aside"
+
+// List says how every read model is doing, by name. Errors: those of the log.
+func (r *Runner) List(ctx context.Context) ([]Status, error) {
+	head, err := r.log.Head(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list projections: %w", err)
+	}
+	all := make([]Status, 0, len(r.models))
+	for _, m := range r.models {
+		s := m.status()
+		if s.Lag = lag(s.Position, head); s.Lag > 0 {
+			if s.Behind, err = r.behind(ctx, s.Position); err != nil {
+				return nil, fmt.Errorf("list projections: %w", err)
+			}
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+func (m *model) status() Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Status{Name: m.name, State: stateBuilding}
+	if m.buildErr != nil {
+		s.Error = m.buildErr.Error()
+	}
+	if g := m.live; g != nil {
+		s.State, s.Version, s.Generation, s.Position = stateLive, g.version.Number, g.number, g.position()
+	}
+	if f := m.failure; f != nil {
+		s.State, s.Error, s.Attempts, s.RetryAt = stateSetAside, f.err.Error(), f.attempts, f.retryAt
+	}
+	if g := m.building; g != nil {
+		s.Building = &Building{Version: g.version.Number, Generation: g.number, Position: g.position()}
+	}
+	return s
+}
+
+func lag(at, head eventlog.Position) uint64 {
+	if at >= head {
+		return 0
+	}
+	return uint64(head - at)
+}
+
+// behind returns the age of the first event after a position.
+func (r *Runner) behind(ctx context.Context, at eventlog.Position) (time.Duration, error) {
+	page, err := r.log.ReadAll(ctx, at, eventlog.Filter{}, 1)
+	if err != nil || len(page.Events) == 0 {
+		return 0, err
+	}
+	return max(0, r.cfg.Now().Sub(page.Events[0].OccurredAt)), nil
+}

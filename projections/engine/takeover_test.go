@@ -1,0 +1,323 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore/sqlstoretest"
+	"letterhead/internal/testlink"
+	"letterhead/projections"
+	"letterhead/projections/engine"
+	"letterhead/projections/projectionstest"
+)
+
+// startAt is a node with its own way to the database.
+func (n *nodes) startAt(cfg engine.Config, at string) *node {
+	n.t.Helper()
+	e := n.root.NodeAt(at)
+	p := newToy("toy", e.Store, 1)
+	x := &node{Env: e, toy: p, r: e.New(cfg, p)}
+	x.stop = e.Run(x.r)
+	return x
+}
+
+func (n *nodes) agrees(x *node, want int64) {
+	n.t.Helper()
+	x.CatchUp(x.r)
+	wantCount(n.t, x.toy, "a", want)
+	found, err := x.r.Verify(x.Context(), nil, nil)
+	if err != nil || len(found) != 1 || !found[0].OK() {
+		n.t.Errorf("verify: %+v, %v", found, err)
+	}
+}
+
+// The server ends the sessions of the node that leads, that of its lock among them, while events come.
+func TestTakeOverWhenTheLeadersSessionsAreKilled(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	n := &nodes{t: t, root: e}
+	names := []string{fmt.Sprintf("one_%d", time.Now().UnixNano()), fmt.Sprintf("two_%d", time.Now().UnixNano())}
+	var pair []*node
+	for _, name := range names {
+		pair = append(pair, n.startAt(folding, e.URL()+"&application_name="+name))
+		pair[0].leading(t)
+	}
+	reader := n.start(following, 1)
+	n.charges(0, 20)
+	reader.CatchUp(reader.r)
+	stop := make(chan struct{})
+	count := 20
+	var more sync.WaitGroup
+	more.Go(func() {
+		for ; count < 3000; count++ {
+			select {
+			case <-stop:
+				return
+			default:
+				n.charges(count, count+1)
+			}
+		}
+	})
+	sqlstoretest.Exec(t, e.URL(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '"+names[0]+"'")
+	killed := time.Now()
+	pair[1].leading(t)
+	last := n.root.Events("account-b", start, charge(0))
+	if err := reader.r.WaitFor(reader.Context(), "toy", last); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s after the leader's sessions were killed a reader sees what came since", time.Since(killed).Round(time.Millisecond))
+	close(stop)
+	more.Wait()
+	for _, x := range append(pair, reader) {
+		n.agrees(x, int64(count))
+	}
+}
+
+// The way of the leading node to the database hangs, and later is there again. Nobody tells it that it leads no
+// more; the others do not wait for it longer than the database does.
+func TestTakeOverWhenTheLeadersDatabaseHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes as long as the database waits for a silent leader: ten seconds")
+	}
+	e := projectionstest.OpenPostgres(t)
+	n := &nodes{t: t, root: e}
+	way, at := testlink.ThroughURL(t, e.URL())
+	a := n.startAt(folding, at)
+	a.leading(t)
+	b := n.start(folding, 1)
+	n.charges(0, 20)
+	b.CatchUp(b.r)
+	way.Hang()
+	hung := time.Now()
+	last := n.charges(20, 40)
+	b.leading(t)
+	if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s after the leader's database hung another node has taken over", time.Since(hung).Round(time.Millisecond))
+	if err := b.r.Rebuild(b.Context(), nil, nil); err != nil { // the tables that it knows are not live any more
+		t.Error(err)
+	}
+	n.charges(40, 50)
+	n.agrees(b, 50)
+	way.Cut()
+	way.Resume()
+	eventually(t, a.Env, func() bool { return a.Heard("folded by another node") })
+	n.agrees(a, 50)
+	b.stop()
+	n.charges(50, 60)
+	n.agrees(a, 60) // it leads again, from what the other left
+}
+
+// frozenPatience is how long the others may be held up by a leader that froze: ten seconds until it has lost the
+// lead and its transaction, five of a statement's wait for the lock, one of a pause, and room for a machine that
+// has other things to do. It is less than the minute that a transaction which only reads may rest.
+const frozenPatience = 40 * time.Second
+
+// The leading node freezes, and its way to the database with it, when its transaction holds the rows of the
+// registry.
+func TestTakeOverWhenTheLeaderFreezesInATransaction(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes as long as the database waits for a silent leader: ten seconds")
+	}
+	e := projectionstest.OpenPostgres(t)
+	n := &nodes{t: t, root: e}
+	way, at := testlink.ThroughURL(t, e.URL())
+	a := n.startAt(folding, at)
+	a.leading(t)
+	b := n.start(engine.Config{}, 1) // with the pauses of a real one
+	n.charges(0, 20)
+	b.CatchUp(b.r)
+	frozen, thaw := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	a.toy.breakWrite(func(uint64) error { // after the checkpoint was moved
+		once.Do(func() {
+			close(frozen)
+			<-thaw
+		})
+		return nil
+	})
+	last := n.charges(20, 21)
+	<-frozen
+	way.Hang()
+	bound, cancel := context.WithTimeout(b.Context(), frozenPatience)
+	defer cancel()
+	if err := b.r.WaitFor(bound, "toy", last); err != nil {
+		t.Errorf("the others are held up: %v", err)
+	}
+	way.Cut()
+	way.Resume()
+	close(thaw)
+	n.charges(21, 30)
+	n.agrees(b, 30)
+	n.agrees(a, 30)
+}
+
+// A node whose looks at the registry fail says since when.
+func TestNodeSaysSinceWhenItsLooksFail(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		cfg := following
+		reg := prometheus.NewRegistry()
+		cfg.Registerer = reg
+		a, b := n.start(folding, 1), n.start(cfg, 1)
+		n.charges(0, 5)
+		b.CatchUp(b.r)
+		if since, err := b.r.Stale(); !since.IsZero() || err != nil {
+			t.Errorf("before: since %v, %v", since, err)
+		}
+		a.stop()
+		before := time.Now()
+		a.Exec(`ALTER TABLE projections_registry RENAME TO registry_is_away`)
+		eventually(t, b.Env, func() bool { return b.Heard("could not be read") })
+		since, err := b.r.Stale()
+		if since.Before(before.Add(-time.Minute)) || !strings.Contains(fmt.Sprint(err), "registry") {
+			t.Errorf("meanwhile: since %v, %v", since, err)
+		}
+		said := b.Said()
+		if err := b.Hear(b.Context(), said); err != nil { // it fails again
+			t.Fatal(err)
+		}
+		if again, err := b.r.Stale(); again != since || err == nil {
+			t.Errorf("later: since %v, was %v; %v", again, since, err)
+		}
+		if got := counted(t, reg, "letterhead_projection_look_failures_total"); got < 2 {
+			t.Errorf("%v failures are counted", got)
+		}
+		a.Exec(`ALTER TABLE registry_is_away RENAME TO projections_registry`)
+		n.start(folding, 1)
+		last := n.charges(5, 6)
+		if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.r.WaitFor(b.Context(), "toy", n.charges(6, 7)); err != nil { // of a later look
+			t.Fatal(err)
+		}
+		if since, err := b.r.Stale(); !since.IsZero() || err != nil {
+			t.Errorf("after: since %v, %v", since, err)
+		}
+	})
+}
+
+func counted(t *testing.T, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Errorf("there is no %s", name)
+	return 0
+}
+
+// cacher is a toy that keeps what it was told of its live tables.
+type cacher struct {
+	*toy
+	mu      sync.Mutex
+	reloads int
+	ranges  [][2]eventlog.Position
+	broken  error
+}
+
+// Reload implements projections.Reloader.
+func (c *cacher) Reload(context.Context, projections.Queryer, *projections.Tables) (func(), error) {
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.reloads++
+		c.ranges = nil
+	}, nil
+}
+
+// Invalidate implements projections.Invalidator.
+func (c *cacher) Invalidate(ctx context.Context, q projections.Queryer, t *projections.Tables, after, upTo eventlog.Position) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var rows int
+	if err := q.QueryRowContext(ctx, t.SQL(`SELECT count(*) FROM {counts1}`)).Scan(&rows); err != nil {
+		return err
+	}
+	if c.broken != nil {
+		return c.broken
+	}
+	c.ranges = append(c.ranges, [2]eventlog.Position{after, upTo})
+	return nil
+}
+
+func TestFollowersForgetWhatTheTablesChanged(t *testing.T) {
+	eachNodes(t, func(t *testing.T, n *nodes) {
+		a := n.start(folding, 1)
+		n.charges(0, 5)
+		a.CatchUp(a.r)
+		e := n.root.Node()
+		c := &cacher{toy: newToy("toy", e.Store, 1)}
+		b := &node{Env: e, toy: c.toy, r: e.New(following, c)}
+		if !e.Shared() {
+			b.r.Share(n.lead)
+		}
+		b.stop = e.Run(b.r)
+		for i := range 10 {
+			last := n.charges(5+i, 6+i)
+			if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
+				t.Fatal(err)
+			}
+			c.mu.Lock()
+			at := eventlog.Position(5)
+			for _, r := range c.ranges {
+				if r[0] != at || r[1] <= at {
+					t.Fatalf("told of %v, which do not follow one another", c.ranges)
+				}
+				at = r[1]
+			}
+			if at < last || c.reloads != 1 {
+				t.Fatalf("WaitFor %d returned after Invalidate up to %d and %d reloads", last, at, c.reloads)
+			}
+			c.mu.Unlock()
+		}
+
+		// What could not be forgotten is not shown.
+		c.mu.Lock()
+		c.broken = errors.New("no memory")
+		before := len(c.ranges)
+		c.mu.Unlock()
+		last := n.charges(15, 16)
+		a.CatchUp(a.r)
+		eventually(t, b.Env, func() bool { return b.Heard("could not be read") })
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := b.r.Await(ended, "toy", last); !errors.Is(err, context.Canceled) {
+			t.Errorf("await what is not forgotten yet: %v", err)
+		}
+		c.mu.Lock()
+		c.broken = nil
+		c.mu.Unlock()
+		if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
+			t.Fatal(err)
+		}
+		c.mu.Lock()
+		if r := c.ranges[before]; r[0] != 15 {
+			t.Errorf("after an error it was told of %v", r)
+		}
+		c.mu.Unlock()
+
+		if err := a.r.Rebuild(a.Context(), nil, nil); err != nil { // other tables: everything is read anew
+			t.Fatal(err)
+		}
+		status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.Generation == 2 })
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.reloads != 2 || len(c.ranges) != 0 {
+			t.Errorf("after a swap: %d reloads, told of %v", c.reloads, c.ranges)
+		}
+	})
+}

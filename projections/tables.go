@@ -1,0 +1,47 @@
+package projections
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// PositionWord cannot be the name of a table: {position} has a meaning of its own; see Handle.
+const PositionWord = "position"
+
+// Tables has the physical names of one generation's tables.
+type Tables struct {
+	Version    int
+	Generation int
+
+	names    map[string]string
+	replacer *strings.Replacer
+	texts    sync.Map // SQL with names in place of {name}
+}
+
+// NewTables is for the engine. Position is the SQL expression that replaces {position}.
+func NewTables(model string, v *Version, generation int, position string) *Tables {
+	t := &Tables{Version: v.Number, Generation: generation, names: make(map[string]string, len(v.Tables))}
+	pairs := []string{"{" + PositionWord + "}", position}
+	for _, table := range v.Tables {
+		name := model + "_v" + strconv.Itoa(v.Number) + "_g" + strconv.Itoa(generation) + "_" + table.Name
+		t.names[table.Name] = name
+		pairs = append(pairs, "{"+table.Name+"}", name)
+	}
+	t.replacer = strings.NewReplacer(pairs...)
+	return t
+}
+
+// Name returns the physical name of a table.
+func (t *Tables) Name(table string) string { return t.names[table] }
+
+// SQL returns the text with physical names in place of {name}. The text must be a constant, because the result for
+// each text is cached.
+func (t *Tables) SQL(text string) string {
+	if sql, ok := t.texts.Load(text); ok {
+		return sql.(string)
+	}
+	sql := t.replacer.Replace(text)
+	t.texts.Store(text, sql)
+	return sql
+}

@@ -8,19 +8,19 @@ import (
 )
 
 // Family is a set of kinds of streams.
-type Family uint8
+type Category uint8
 
 // The kinds of streams.
 const (
-	Accounts Family = 1 << iota // account-<id>
-	Usage                       // usage-<account>-<YYYYMM>, usage-node-<node>
-	Brands                      // brand-<registrable domain>
+	Accounts Category = 1 << iota // account-<id>
+	Usage                         // usage-<account>-<YYYYMM>, usage-node-<node>
+	Brands                        // brand-<registrable domain>
 )
 
 // Event is a recorded event, decoded once for all folds. Folds share it and must not change it.
 type Event struct {
 	*eventlog.Recorded
-	Family Family
+	Category Category
 	// Subject is the stream's name without its family's prefix: an account's id, a brand's domain.
 	Subject string
 	// Body is the current struct of the event's type, by value. It is nil when Err is not.

@@ -53,9 +53,9 @@ type Version struct {
 	// Format is the data format (see eventschemas.Format) with which readers begin to get this version. Until it is in
 	// force, on a database that nodes of two releases share, its tables are folded beside those of the version before.
 	Format int
-	// Families are the streams that it folds.
-	Families Family
-	Tables   []Table
+	// Categories are the streams that it folds.
+	Categories Category
+	Tables     []Table
 	// NewFold returns the fold that fills the tables. With empty the tables have no rows yet.
 	NewFold func(t *Tables, empty bool) Fold
 }

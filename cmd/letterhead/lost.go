@@ -82,7 +82,7 @@ func (s *service) compareSeen(ctx context.Context, store eventlog.Prober, seen e
 
 // rememberFirst has the database remember which log is used also where no read model was folded yet.
 func (s *service) rememberFirst(ctx context.Context, store eventlog.Prober) error {
-	memory, err := engine.ReadMemory(ctx, s.store)
+	memory, err := engine.ReadFoldedLog(ctx, s.store)
 	if err != nil || memory.First != (engine.Mark{}) || len(s.config.Roles) == 0 {
 		return err
 	}

@@ -75,7 +75,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if memory, err := engine.ReadMemory(t.Context(), store); err != nil || memory.First.ID != ids[0] {
+	if memory, err := engine.ReadFoldedLog(t.Context(), store); err != nil || memory.First.ID != ids[0] {
 		t.Fatalf("after the first node the database remembers %+v, %v", memory, err)
 	}
 	stranger := logOf(t, uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New())

@@ -175,7 +175,7 @@ func (s *service) current(ctx context.Context, e *environment) error {
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, new(*engine.SetAsideError)), errors.Is(err, errBehind):
+	case errors.As(err, new(*engine.QuarantinedError)), errors.Is(err, errBehind):
 		fmt.Fprintf(e.stderr, "warning: %v\n", err)
 		return nil
 	}

@@ -192,7 +192,7 @@ func (s *service) begin(ctx context.Context, e *environment) error {
 	}
 	if err := s.catchUp(ctx); err != nil {
 		// A read model that stands still keeps nobody from the others, nor from rebuilding it.
-		if !errors.As(err, new(*engine.SetAsideError)) {
+		if !errors.As(err, new(*engine.QuarantinedError)) {
 			return err
 		}
 		s.logger.Error("serving without all read models", "error", err)

@@ -287,7 +287,7 @@ var errBehind = errors.New("the read models are behind the event log; does a nod
 
 // catchUp waits until the named read models (all of them without names) and the search index hold what the
 // log holds now. One that stands still does not keep the others waiting; the error then names it and is a
-// *engine.SetAsideError. Where another node folds, the wait is bounded, and its end is errBehind.
+// *engine.QuarantinedError. Where another node folds, the wait is bounded, and its end is errBehind.
 func (s *service) catchUp(ctx context.Context, names ...string) error {
 	ctx, stop := s.whileAlive(ctx)
 	defer stop()
@@ -328,7 +328,7 @@ func (s *service) foldedTo(ctx context.Context, names ...string) error {
 	var aside error
 	for _, name := range names {
 		err := s.runner.WaitFor(ctx, name, head)
-		if errors.As(err, new(*engine.SetAsideError)) {
+		if errors.As(err, new(*engine.QuarantinedError)) {
 			aside = errors.Join(aside, err)
 			continue
 		}

@@ -50,7 +50,7 @@ func TestRuns_RecordStartAndEnd(t *testing.T) {
 }
 
 // A request's id shows which run created it.
-func TestMakers(t *testing.T) {
+func TestMakers_ReturnRunOfRequest(t *testing.T) {
 	a, b := runs.Run{ID: uuid.NewString()}, runs.Run{ID: uuid.NewString()}
 	makerOf := runs.Makers([]runs.Run{a, b})
 	seen := map[string]bool{}

@@ -11,7 +11,7 @@ import (
 	"letterhead/internal/searchindex"
 )
 
-func TestFold(t *testing.T) {
+func TestFold_Normalizes(t *testing.T) {
 	for in, want := range map[string]string{
 		"GitHub":              "github",
 		"  Bank  of\tAmerica": "bank of america",
@@ -58,7 +58,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-func TestReadQuery(t *testing.T) {
+func TestReadQuery_SplitsTerms(t *testing.T) {
 	for in, want := range map[string]searchindex.Keys{
 		"Siemens AG":                 {Full: "siemensag", Core: "siemens", Words: []string{"siemens"}},
 		"Allegro sp. z o.o.":         {Full: "allegrospzoo", Core: "allegro", Words: []string{"allegro"}},
@@ -132,7 +132,7 @@ func TestRank_IgnoresLegalForms(t *testing.T) {
 	}
 }
 
-func TestRankOrder(t *testing.T) {
+func TestRank_OrdersHits(t *testing.T) {
 	// The best first; each differs from the previous one in one deciding property.
 	docs := []searchindex.Document{
 		{Domain: "acme.net", Name: "Acme", Popular: true},          // name and label, popular
@@ -164,7 +164,7 @@ func TestRankOrder(t *testing.T) {
 	}
 }
 
-func TestTypingErrors(t *testing.T) {
+func TestRank_TypingErrors_AreFound(t *testing.T) {
 	found := func(query, name string) bool {
 		hits := searchindex.Rank(searchindex.ReadQuery(query), []searchindex.Document{{Domain: "x.org", Name: name}}, 1)
 		return len(hits) == 1
@@ -238,7 +238,7 @@ func FuzzRank(f *testing.F) {
 	})
 }
 
-func TestWithoutForms(t *testing.T) {
+func TestWithoutForms_RemovesLegalForms(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"acme": "acme", "acme gmbh": "acme", "acme gmbh co kg": "acme", "acme sp z oo": "acme", "ооо ромашка": "ромашка", "ооо ромашка ооо": "ромашка",

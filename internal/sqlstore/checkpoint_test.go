@@ -8,7 +8,7 @@ import (
 )
 
 // After a round the next writer starts the write-ahead log from its beginning, so that it does not grow.
-func TestCheckpointKeepsTheLogShort(t *testing.T) {
+func TestCheckpoint_KeepsLogShort(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	s, err := Open(t.Context(), Config{Path: path})
 	if err != nil {
@@ -44,7 +44,7 @@ func TestCheckpointKeepsTheLogShort(t *testing.T) {
 	}
 }
 
-func TestTruncateEmptiesTheLog(t *testing.T) {
+func TestTruncate_EmptiesLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	s, err := Open(t.Context(), Config{Path: path})
 	if err != nil {

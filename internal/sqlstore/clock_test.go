@@ -34,7 +34,7 @@ func newClock(t *testing.T, s *sqlstore.Store, local func() time.Time) *sqlstore
 	return c
 }
 
-func TestNodesWithWrongClocksTellTheDatabasesTime(t *testing.T) {
+func TestClock_WrongLocalClocks_ReturnDatabaseTime(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.WithHand(t, sqlstoretest.Postgres(t)))
 	sqlstoretest.SetHand(t, s, noon)
 	for _, wrong := range []time.Duration{0, 5 * time.Second, -5 * time.Second, -365 * 24 * time.Hour} {
@@ -54,7 +54,7 @@ func TestNodesWithWrongClocksTellTheDatabasesTime(t *testing.T) {
 	}
 }
 
-func TestTheRealServersClockIsFollowedWithinTheBound(t *testing.T) {
+func TestClock_RealServer_IsWithinBound(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	skew := func() time.Time { return time.Now().Add(5 * time.Second) }
 	c := newClock(t, s, skew)
@@ -73,7 +73,7 @@ func TestTheRealServersClockIsFollowedWithinTheBound(t *testing.T) {
 	}
 }
 
-func TestWithSQLiteTheClockIsTheMachines(t *testing.T) {
+func TestClock_SQLite_IsLocalClock(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.SQLite(t))
 	m := &machine{}
 	m.at.Store(noon.UnixNano())
@@ -88,7 +88,7 @@ func TestWithSQLiteTheClockIsTheMachines(t *testing.T) {
 	}
 }
 
-func TestMeasuringAgainFollowsTheDatabaseWithoutAStepBack(t *testing.T) {
+func TestClock_MeasuredAgain_NeverStepsBack(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.WithHand(t, sqlstoretest.Postgres(t)))
 	rapid.Check(t, func(rt *rapid.T) {
 		at := noon
@@ -124,7 +124,7 @@ func TestMeasuringAgainFollowsTheDatabaseWithoutAStepBack(t *testing.T) {
 	})
 }
 
-func TestWithoutTheDatabaseTheLastOffsetGoesOn(t *testing.T) {
+func TestClock_DatabaseUnavailable_KeepsOffset(t *testing.T) {
 	cfg := sqlstoretest.WithHand(t, sqlstoretest.Postgres(t))
 	direct := sqlstoretest.Open(t, cfg)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
@@ -157,7 +157,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestMeasurementsThatFailAreCounted(t *testing.T) {
+func TestClock_FailedMeasurements_AreCounted(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	registry := prometheus.NewRegistry()
@@ -196,7 +196,7 @@ func TestMeasurementsThatFailAreCounted(t *testing.T) {
 	}
 }
 
-func TestTheClockIsMeasuredAgainFromTimeToTime(t *testing.T) {
+func TestClock_Run_MeasuresPeriodically(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on SQLite: no server lives in a bubble
 		s, err := sqlstore.Open(t.Context(), sqlstoretest.SQLite(t))
 		if err != nil {
@@ -214,7 +214,7 @@ func TestTheClockIsMeasuredAgainFromTimeToTime(t *testing.T) {
 	})
 }
 
-func TestAClockThatAsksAllTheTimeIsRefused(t *testing.T) {
+func TestClock_IntervalTooShort_IsRejected(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.SQLite(t))
 	if _, err := sqlstore.NewClock(t.Context(), s, sqlstore.ClockConfig{Interval: 1}); err == nil {
 		t.Error("it was accepted")

@@ -21,7 +21,7 @@ const lostCommitPatience = 20 * time.Second
 func isCommit(b []byte) bool { return bytes.Contains(b, []byte("COMMIT")) }
 
 // However many connections lose the answer to COMMIT at once, the outcome is asked for on others.
-func TestWhenAllWritersLoseTheirCommitNobodyWaitsForAnother(t *testing.T) {
+func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 	for _, writers := range []int{1, sqlstore.DefaultWriters} {
 		t.Run(fmt.Sprint(writers), func(t *testing.T) {
 			cfg := sqlstoretest.Postgres(t)
@@ -76,7 +76,7 @@ CREATE FUNCTION pg_walfile_name(pg_lsn) RETURNS text VOLATILE `+body)
 }
 
 // What a standby that took over says of a transaction's number is of another transaction.
-func TestACommitBeforeAFailOverIsAmbiguous(t *testing.T) {
+func TestCommit_BeforeFailOver_IsAmbiguous(t *testing.T) {
 	cfg := timelines(t, `LANGUAGE sql AS 'SELECT file FROM timeline'`)
 	direct := cfg.URL
 	link, through := testlink.ThroughURL(t, cfg.URL)
@@ -106,7 +106,7 @@ func TestACommitBeforeAFailOverIsAmbiguous(t *testing.T) {
 	}
 }
 
-func TestAServerThatDoesNotTellItsTimelineIsUsedAllTheSame(t *testing.T) {
+func TestOpen_TimelineUnavailable_Succeeds(t *testing.T) {
 	cfg := timelines(t, `LANGUAGE plpgsql AS 'BEGIN RAISE insufficient_privilege; END'`)
 	link, through := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = through
@@ -134,7 +134,7 @@ func outlast(tx *sqlstore.Tx) error {
 	}
 }
 
-func TestTimeThatEndsWhileNoStatementRuns(t *testing.T) {
+func TestWrite_TimeoutBetweenStatements_IsUnavailable(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	patient := sqlstoretest.Open(t, cfg)
 	exec(t, patient, `CREATE TABLE x (n BIGINT)`)
@@ -177,7 +177,7 @@ func TestTimeThatEndsWhileNoStatementRuns(t *testing.T) {
 }
 
 // A statement's own context was not cancelled by anybody when WriteTimeout ran out.
-func TestTimeThatEndsDuringAStatementWithAContextOfItsOwn(t *testing.T) {
+func TestWrite_TimeoutDuringStatementWithOwnContext_IsUnavailable(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	cfg.URL += "&statement_timeout=60000" // the server's is not what ends it
 	cfg.WriteTimeout = 200 * time.Millisecond
@@ -194,7 +194,7 @@ func TestTimeThatEndsDuringAStatementWithAContextOfItsOwn(t *testing.T) {
 }
 
 // A node that makes the index of a large table keeps another from starting, not from ever starting.
-func TestTheTurnToChangeTheSchemaIsWaitedForLongerThanALock(t *testing.T) {
+func TestSetup_WaitsLongerThanBusyTimeout(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	busy := sqlstoretest.Open(t, cfg)
 	application := fmt.Sprint("waits_for_its_turn_", time.Now().UnixNano()) // other tests may run at the server
@@ -236,7 +236,7 @@ func TestTheTurnToChangeTheSchemaIsWaitedForLongerThanALock(t *testing.T) {
 }
 
 // What a lost COMMIT is asked by is learnt on the way.
-func TestAWriteIsBeginItsStatementsAndCommit(t *testing.T) {
+func TestWrite_SendsBeginStatementsCommit(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	link, through := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL, cfg.Writers = through, 1

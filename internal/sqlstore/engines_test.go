@@ -16,7 +16,7 @@ import (
 
 // What both engines promise.
 
-func TestBothWriteAllOrNothing(t *testing.T) {
+func TestWrite_AllOrNothing(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, `CREATE TABLE x (n BIGINT)`)
 		mine := errors.New("mine")
@@ -55,7 +55,7 @@ func TestBothWriteAllOrNothing(t *testing.T) {
 	})
 }
 
-func TestBothLoseNoUpdate(t *testing.T) {
+func TestWrite_ConcurrentUpdates_LoseNone(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, `CREATE TABLE x (n BIGINT)`, `INSERT INTO x VALUES (0)`)
 		add := func(tx *sqlstore.Tx) error {
@@ -85,7 +85,7 @@ func TestBothLoseNoUpdate(t *testing.T) {
 	})
 }
 
-func TestBothSnapshotsSeeOneState(t *testing.T) {
+func TestSnapshot_SeesOneState(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, `CREATE TABLE x (n BIGINT)`)
 		tx, err := s.Snapshot(t.Context())
@@ -110,7 +110,7 @@ func TestBothSnapshotsSeeOneState(t *testing.T) {
 }
 
 // Every size around what the engines do differently, with every kind of value that folds write.
-func TestBothInsertEveryRowOnce(t *testing.T) {
+func TestInsert_EveryRowOnce(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, s.DDL(`CREATE TABLE x (k {bigkey} PRIMARY KEY, v TEXT NOT NULL, f DOUBLE PRECISION, b BYTEA, n BIGINT, p BIGINT)`))
 		const into, columns = "x (k, v, f, b, n, p)", 6
@@ -161,7 +161,7 @@ func TestBothInsertEveryRowOnce(t *testing.T) {
 	})
 }
 
-func TestBothUpsert(t *testing.T) {
+func TestInsert_Conflict_Updates(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, s.DDL(`CREATE TABLE x (k TEXT NOT NULL PRIMARY KEY, v BIGINT NOT NULL)`))
 		const conflict = "ON CONFLICT (k) DO UPDATE SET v = excluded.v"
@@ -207,7 +207,7 @@ func TestBothUpsert(t *testing.T) {
 	})
 }
 
-func TestBothCompareTextsByteByByte(t *testing.T) {
+func TestText_ComparesBytes(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, s.DDL(`CREATE TABLE x (a TEXT NOT NULL, b TEXT NOT NULL, PRIMARY KEY (a, b))`))
 		texts := []string{"", "a", "A", "b", "B", "ä", "Z", "z", "a-b", "ab", "a b", "a_b", "\u00ff", "zz", "Ω", "🦊", "\uffff"}
@@ -252,7 +252,7 @@ func texts2(t *testing.T, s *sqlstore.Store, query string, args ...any) (all []s
 	return all
 }
 
-func TestBothStoreTextsThatPostgresCannot(t *testing.T) {
+func TestText_InvalidForPostgres_IsReplaced(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, s.DDL(`CREATE TABLE x (k {bigkey} PRIMARY KEY, v TEXT NOT NULL)`))
 		const bad, good = "a\x00\x00b\xff\xfec\xed\xa0\x80", "a\uFFFD\uFFFDb\uFFFDc\uFFFD"
@@ -284,7 +284,7 @@ func TestBothStoreTextsThatPostgresCannot(t *testing.T) {
 	})
 }
 
-func TestBothFindRowsOfSeveralColumns(t *testing.T) {
+func TestIn_SeveralColumns_FindsRows(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, s.DDL(`CREATE TABLE x (a TEXT NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (a, n))`))
 		exec(t, s, `INSERT INTO x VALUES ('a', 1), ('a', 2), ('b', 1), ('b', 9007199254740993)`)
@@ -298,7 +298,7 @@ func TestBothFindRowsOfSeveralColumns(t *testing.T) {
 	})
 }
 
-func TestBothListTablesByPrefix(t *testing.T) {
+func TestTablesWithPrefix_ListsTables(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, `CREATE TABLE a_b_2 (n BIGINT)`, `CREATE TABLE a_b_1 (n BIGINT)`, `CREATE TABLE axb_1 (n BIGINT)`)
 		err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
@@ -314,7 +314,7 @@ func TestBothListTablesByPrefix(t *testing.T) {
 	})
 }
 
-func TestBothSayThatATableIsNotThere(t *testing.T) {
+func TestMissingTable_IsReported(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		_, err := s.Read().Query(`SELECT n FROM gone`)
 		if !sqlstore.IsUndefinedTable(sqlstore.Classify(err)) || errors.Is(sqlstore.Classify(err), sqlstore.ErrUnavailable) {
@@ -330,7 +330,7 @@ func TestBothSayThatATableIsNotThere(t *testing.T) {
 	})
 }
 
-func TestBothRunOneStatement(t *testing.T) {
+func TestOne_RunsStatement(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, `CREATE TABLE x (n BIGINT)`)
 		var n int64

@@ -67,7 +67,7 @@ func (c *candidates) next(t *testing.T) *term {
 
 func newCandidates() *candidates { return &candidates{terms: make(chan *term, 100)} }
 
-func TestLeadRunsUntilTheContextEndsOrTheWorkDoes(t *testing.T) {
+func TestLead_EndsWithContextOrWork(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		registry := prometheus.NewRegistry()
 		cfg.Registerer = registry
@@ -116,7 +116,7 @@ func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
 	return 0
 }
 
-func TestExactlyOneLeadsAndAStandbyTakesOver(t *testing.T) {
+func TestLead_OneLeads_StandbyTakesOver(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	const application = "exactly_one_leads"
 	behind := cfg
@@ -151,7 +151,7 @@ SELECT pg_terminate_backend(l.pid, 10000) FROM pg_locks l JOIN pg_stat_activity 
 WHERE l.locktype = 'advisory' AND l.granted AND a.application_name = '%s'`, application))
 }
 
-func TestALeaderThatLeavesIsFollowedAtOnce(t *testing.T) {
+func TestLead_LeaderLeaves_NextLeadsAtOnce(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	c := newCandidates()
 	ctx, leave := context.WithCancel(t.Context())
@@ -175,7 +175,7 @@ func TestALeaderThatLeavesIsFollowedAtOnce(t *testing.T) {
 }
 
 // A leader that the network cut off, with its connection open on both sides.
-func TestACutOffLeaderStopsBeforeAnotherBegins(t *testing.T) {
+func TestLead_LeaderCutOff_StopsBeforeNextBegins(t *testing.T) {
 	t.Parallel() // it waits for the time-outs of leadership
 	cfg := sqlstoretest.Postgres(t)
 	proxy, through := testlink.ThroughURL(t, cfg.URL)
@@ -198,7 +198,7 @@ func TestACutOffLeaderStopsBeforeAnotherBegins(t *testing.T) {
 	}
 }
 
-func TestCandidatesOfAHungServerLeaveAtOnce(t *testing.T) {
+func TestLead_HungServer_CandidateLeavesAtOnce(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, through := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = through
@@ -226,7 +226,7 @@ func TestCandidatesOfAHungServerLeaveAtOnce(t *testing.T) {
 	proxy.Resume()
 }
 
-func TestALeaderThatLostItsServerLeadsAgainAfterwards(t *testing.T) {
+func TestLead_ServerLost_LeadsAgain(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, through := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = through
@@ -241,7 +241,7 @@ func TestALeaderThatLostItsServerLeadsAgainAfterwards(t *testing.T) {
 	}
 }
 
-func TestDifferentNamesAndSchemasAreLedApart(t *testing.T) {
+func TestLead_NamesAndSchemas_AreIndependent(t *testing.T) {
 	a, b := sqlstoretest.Open(t, sqlstoretest.Postgres(t)), sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	err := a.Lead(t.Context(), "x", func(ctx context.Context) error {
 		return a.Lead(ctx, "y", func(ctx context.Context) error {
@@ -253,7 +253,7 @@ func TestDifferentNamesAndSchemasAreLedApart(t *testing.T) {
 	}
 }
 
-func TestHold_NameOfALiveProcess_IsRefusedAndFreeAfterwards(t *testing.T) {
+func TestHold_NameInUse_IsRefusedUntilReleased(t *testing.T) {
 	t.Parallel() // it waits for as long as a process that was cut off keeps its name
 	cfg := sqlstoretest.Postgres(t)
 	first, second := sqlstoretest.Open(t, cfg), sqlstoretest.Open(t, cfg)
@@ -281,7 +281,7 @@ func TestHold_NameOfALiveProcess_IsRefusedAndFreeAfterwards(t *testing.T) {
 }
 
 // The connection that holds the name is lost, as in a restart of the server: the process takes its name again.
-func TestHold_ConnectionIsLost_NameIsTakenAgain(t *testing.T) {
+func TestHold_ConnectionLost_TakesNameAgain(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = url

@@ -13,7 +13,7 @@ import (
 	"letterhead/internal/sqlstore/sqlstoretest"
 )
 
-func TestPositionsOutliveTheStoreAndNeverGoBack(t *testing.T) {
+func TestPositions_Persist_AndNeverDecrease(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		open := func() (*sqlstore.Store, *sqlstore.Positions) {
 			store := sqlstoretest.Open(t, cfg)
@@ -42,7 +42,7 @@ func TestPositionsOutliveTheStoreAndNeverGoBack(t *testing.T) {
 	})
 }
 
-func TestAPositionThatIsResetMayGoBackAndGoesOnFromThere(t *testing.T) {
+func TestPositions_Reset_MayDecrease(t *testing.T) {
 	eachPositions(t, func(t *testing.T, _ *sqlstore.Store, p *sqlstore.Positions) {
 		at := func(want eventlog.Position) {
 			t.Helper()
@@ -76,7 +76,7 @@ func eachPositions(t *testing.T, test func(t *testing.T, store *sqlstore.Store, 
 	})
 }
 
-func TestThePositionsOfSeveralReadersAreTheirOwn(t *testing.T) {
+func TestPositions_SeveralReaders_AreIndependent(t *testing.T) {
 	eachPositions(t, func(t *testing.T, _ *sqlstore.Store, p *sqlstore.Positions) {
 		const readers, saves = 4, 25
 		var wg sync.WaitGroup
@@ -102,7 +102,7 @@ func TestThePositionsOfSeveralReadersAreTheirOwn(t *testing.T) {
 	})
 }
 
-func TestTheLargestPositionIsKept(t *testing.T) {
+func TestPositions_Largest_IsStored(t *testing.T) {
 	eachPositions(t, func(t *testing.T, _ *sqlstore.Store, p *sqlstore.Positions) {
 		if err := p.Save(t.Context(), "r", math.MaxInt64); err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestTheLargestPositionIsKept(t *testing.T) {
 	})
 }
 
-func TestPositionsSayWhyTheyCannot(t *testing.T) {
+func TestPositions_Errors_HaveReason(t *testing.T) {
 	eachPositions(t, func(t *testing.T, store *sqlstore.Store, p *sqlstore.Positions) {
 		ended, end := context.WithCancel(t.Context())
 		end()

@@ -19,20 +19,20 @@ import (
 	"letterhead/internal/testservices"
 )
 
-func TestConfigurationOfPostgresIsCheckedWithoutAServer(t *testing.T) {
+func TestOpen_BadPostgresConfiguration_FailsWithoutServer(t *testing.T) {
 	for _, c := range []struct {
 		cfg   sqlstore.Config
 		parts []string
 	}{
-		{sqlstore.Config{}, []string{"neither"}},
+		{sqlstore.Config{}, []string{"needs a path or a URL"}},
 		{sqlstore.Config{Path: "a", URL: "postgres://h/d"}, []string{"both"}},
 		{sqlstore.Config{URL: "mysql://u:s3cret@h/d", Readers: -1, Writers: 1000, ReadTimeout: 1, WriteTimeout: -1},
 			[]string{"postgres://", "readers", "writers", "read timeout", "write timeout"}},
-		{sqlstore.Config{URL: "postgres://u:s3cret@h:port/d"}, []string{"well formed"}},
+		{sqlstore.Config{URL: "postgres://u:s3cret@h:port/d"}, []string{"malformed"}},
 		{sqlstore.Config{URL: "postgres://u:s3cret@h/d?sslmode=perhaps"}, []string{"cannot be used"}},
 		{sqlstore.Config{URL: "postgres://h/d?password=s3cret&connect_timeout=s3cret"}, []string{"cannot be used"}},
 		{sqlstore.Config{URL: "postgres://u:s3cret@@/x@h/d?pool_max_conns=s3cret"}, []string{"URL"}},
-		{sqlstore.Config{URL: "postgres://u:s3cr%zzet@h/d"}, []string{"well formed"}},
+		{sqlstore.Config{URL: "postgres://u:s3cr%zzet@h/d"}, []string{"malformed"}},
 	} {
 		err := c.cfg.Validate()
 		for _, part := range c.parts {
@@ -46,7 +46,7 @@ func TestConfigurationOfPostgresIsCheckedWithoutAServer(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsUnavailable(t *testing.T) {
+func TestOpen_NoServer_IsUnavailable(t *testing.T) {
 	proxy, url := testlink.ThroughURL(t, "postgres://letterhead:s3cret@127.0.0.1:1/x?sslmode=disable")
 	for _, fault := range []struct {
 		name string
@@ -61,7 +61,7 @@ func TestAServerThatIsNotThereIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestASchemaThatIsNotThereIsNamedAtOnce(t *testing.T) {
+func TestOpen_MissingSchema_ReportsItsName(t *testing.T) {
 	server := testservices.Postgres(t)
 	_, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: server + "&search_path=never_made"})
 	if err == nil || !strings.Contains(err.Error(), "CREATE SCHEMA") {
@@ -69,7 +69,7 @@ func TestASchemaThatIsNotThereIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestConnectionsCarryTheirLimits(t *testing.T) {
+func TestConnections_HaveTimeouts(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	cfg.ReadTimeout, cfg.WriteTimeout, cfg.BusyTimeout = 2*time.Second, 3*time.Second, time.Second
 	s := sqlstoretest.Open(t, cfg)
@@ -85,7 +85,7 @@ func TestConnectionsCarryTheirLimits(t *testing.T) {
 	}
 }
 
-func TestAStatementThatTakesTooLongIsUnavailable(t *testing.T) {
+func TestStatement_TakesTooLong_IsUnavailable(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	cfg.ReadTimeout, cfg.BusyTimeout = 200*time.Millisecond, 200*time.Millisecond
 	s := sqlstoretest.Open(t, cfg)
@@ -112,7 +112,7 @@ func TestAStatementThatTakesTooLongIsUnavailable(t *testing.T) {
 
 // Whatever happens to the network, calls end inside their deadline with ErrUnavailable, and afterwards the
 // same store works.
-func TestEveryFaultEndsInsideTheDeadlineAndPasses(t *testing.T) {
+func TestFaults_EndWithinDeadlineAndRecover(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = url
@@ -187,7 +187,7 @@ func eventually(t *testing.T, what string, call func(context.Context) error) {
 	}
 }
 
-func TestAnEndedContextEndsTheWrite(t *testing.T) {
+func TestWrite_ContextEnds_Returns(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	exec(t, s, `CREATE TABLE x (n BIGINT)`)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -217,7 +217,7 @@ func kill(t *testing.T, cfg sqlstore.Config, tx *sqlstore.Tx) {
 	sqlstoretest.Exec(t, cfg.URL, fmt.Sprintf(`SELECT pg_terminate_backend(%d, 10000)`, pid))
 }
 
-func TestALostConnectionBeforeCommitRunsTheFunctionAgain(t *testing.T) {
+func TestWrite_ConnectionLostBeforeCommit_RunsAgain(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	s := sqlstoretest.Open(t, cfg)
 	exec(t, s, `CREATE TABLE x (n BIGINT)`)
@@ -241,7 +241,7 @@ func TestALostConnectionBeforeCommitRunsTheFunctionAgain(t *testing.T) {
 }
 
 // A connection that died while it rested, as after a restart of the server, fails nobody.
-func TestDeadConnectionsAreFoundBeforeTheyAreUsed(t *testing.T) {
+func TestConnections_Dead_AreNotUsed(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	s := sqlstoretest.Open(t, cfg)
 	for range 5 {
@@ -253,7 +253,7 @@ func TestDeadConnectionsAreFoundBeforeTheyAreUsed(t *testing.T) {
 	}
 }
 
-func TestRepeatsAreBounded(t *testing.T) {
+func TestWrite_Retries_AreLimited(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	runs := 0
 	err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
@@ -265,7 +265,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 	}
 }
 
-func TestDeadlocksAreUndoneAndRepeated(t *testing.T) {
+func TestWrite_Deadlock_IsRetried(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	exec(t, s, `CREATE TABLE x (k BIGINT PRIMARY KEY, n BIGINT)`, `INSERT INTO x VALUES (1, 0), (2, 0)`)
 	var group sync.WaitGroup
@@ -298,7 +298,7 @@ func TestDeadlocksAreUndoneAndRepeated(t *testing.T) {
 }
 
 // A COMMIT whose answer is lost is neither repeated blindly nor reported as failed: the server is asked.
-func TestACommitWhoseAnswerIsLostIsKnownToHaveHappened(t *testing.T) {
+func TestCommit_ResponseLost_OutcomeIsFound(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = url
@@ -318,7 +318,7 @@ func TestACommitWhoseAnswerIsLostIsKnownToHaveHappened(t *testing.T) {
 	}
 }
 
-func TestACommitThatNeverArrivedRunsAgain(t *testing.T) {
+func TestCommit_NeverArrived_RunsAgain(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = url
@@ -340,7 +340,7 @@ func TestACommitThatNeverArrivedRunsAgain(t *testing.T) {
 	}
 }
 
-func TestACommitThatNobodyCanBeAskedAboutIsAmbiguous(t *testing.T) {
+func TestCommit_OutcomeUnknown_IsAmbiguous(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	direct := sqlstoretest.Open(t, cfg)
@@ -371,7 +371,7 @@ func TestACommitThatNobodyCanBeAskedAboutIsAmbiguous(t *testing.T) {
 }
 
 // A failed statement that fn kept to itself must not look like a success.
-func TestACommitAfterAFailedStatementFails(t *testing.T) {
+func TestCommit_AfterFailedStatement_Fails(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	exec(t, s, `CREATE TABLE x (n BIGINT PRIMARY KEY)`)
 	err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
@@ -385,7 +385,7 @@ func TestACommitAfterAFailedStatementFails(t *testing.T) {
 }
 
 // Nodes that start at the same time all make their tables.
-func TestNodesSetUpTheSameTablesAtOnce(t *testing.T) {
+func TestSetup_ConcurrentNodes_Succeed(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	stores := []*sqlstore.Store{sqlstoretest.Open(t, cfg), sqlstoretest.Open(t, cfg), sqlstoretest.Open(t, cfg)}
 	for round := range 5 {
@@ -407,7 +407,7 @@ func TestNodesSetUpTheSameTablesAtOnce(t *testing.T) {
 	}
 }
 
-func TestSetupSeesWhatTheOneBeforeDid(t *testing.T) {
+func TestSetup_SeesPreviousSetup(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	a, b := sqlstoretest.Open(t, cfg), sqlstoretest.Open(t, cfg)
 	exec(t, a, `CREATE TABLE x (n BIGINT)`)
@@ -433,7 +433,7 @@ func TestSetupSeesWhatTheOneBeforeDid(t *testing.T) {
 	}
 }
 
-func TestPostgresCloses(t *testing.T) {
+func TestClose_Postgres(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	for range 2 {
 		if err := s.Close(); err != nil {
@@ -452,7 +452,7 @@ func TestPostgresCloses(t *testing.T) {
 	}
 }
 
-func TestTwoSchemasAreTwoDatabases(t *testing.T) {
+func TestSchemas_AreIndependent(t *testing.T) {
 	a, b := sqlstoretest.Open(t, sqlstoretest.Postgres(t)), sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	exec(t, a, `CREATE TABLE x (n BIGINT)`)
 	exec(t, b, `CREATE TABLE x (n BIGINT)`, `INSERT INTO x VALUES (1)`)
@@ -471,7 +471,7 @@ func TestTwoSchemasAreTwoDatabases(t *testing.T) {
 	}
 }
 
-func TestValuesReadAsAnyAreOfTheSameTypes(t *testing.T) {
+func TestValues_ReadAsAny_HaveSameTypes(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, s.DDL(`CREATE TABLE x (k {bigkey} PRIMARY KEY, t TEXT, f DOUBLE PRECISION, b BYTEA, z TEXT)`))
 		exec(t, s, `INSERT INTO x (k, t, f) VALUES (1, 'a', 0.5)`)
@@ -490,7 +490,7 @@ func TestValuesReadAsAnyAreOfTheSameTypes(t *testing.T) {
 	})
 }
 
-func TestACallWithoutADeadlineDoesNotWaitForAHungServerForEver(t *testing.T) {
+func TestCall_WithoutDeadline_HungServer_Ends(t *testing.T) {
 	t.Parallel() // it waits for the grace that a silent server is given
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
@@ -510,7 +510,7 @@ func TestACallWithoutADeadlineDoesNotWaitForAHungServerForEver(t *testing.T) {
 	proxy.Resume()
 }
 
-func TestShapesOfTables(t *testing.T) {
+func TestDDL_TableShapes(t *testing.T) {
 	lite := sqlstoretest.Open(t, sqlstoretest.SQLite(t))
 	server := sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	for _, c := range []struct{ text, lite, server string }{
@@ -528,7 +528,7 @@ func TestShapesOfTables(t *testing.T) {
 	}
 }
 
-func TestTheURLMayNameSeveralHostsAndWhatTheyMustBe(t *testing.T) {
+func TestURL_SeveralHosts_UsesWritableOne(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	dead, url := testlink.ThroughURL(t, cfg.URL)
 	dead.Refuse()
@@ -545,7 +545,7 @@ func TestTheURLMayNameSeveralHostsAndWhatTheyMustBe(t *testing.T) {
 }
 
 // A server that may not be written to, as a standby or one that was made one, is no database for us.
-func TestAServerThatMayNotBeWrittenToIsUnavailable(t *testing.T) {
+func TestWrite_ReadOnlyServer_IsUnavailable(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	cfg.URL += "&default_transaction_read_only=on"
 	if _, err := sqlstore.Open(t.Context(), cfg); !errors.Is(err, sqlstore.ErrUnavailable) {

@@ -54,7 +54,7 @@ func (s snapshotsOn) exec(query string, args ...any) {
 	}
 }
 
-func TestSnapshots(t *testing.T) {
+func TestSnapshots_SaveLoadDiscard(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
 		s := openSnapshots(t, store)
 		s.want("account-1", 1, 0, "", false)
@@ -76,7 +76,7 @@ func TestSnapshots(t *testing.T) {
 	})
 }
 
-func TestSnapshots_TwoFoldVersions_AreKeptSideBySide(t *testing.T) {
+func TestSnapshots_TwoFoldVersions_AreBothKept(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
 		s := openSnapshots(t, store)
 		s.save("account-1", 1, 100, "the last release")
@@ -196,7 +196,7 @@ func TestSnapshots_EachAndPrune(t *testing.T) {
 }
 
 // The table of the release before is left as it was, so that a rollback can use it.
-func TestSnapshots_TableOfTheReleaseBefore_IsLeftAlone(t *testing.T) {
+func TestSnapshots_TableOfPreviousRelease_IsIgnored(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
 		err := store.Setup(t.Context(), func(tx *sqlstore.Tx) error {
 			_, err := tx.ExecContext(t.Context(), store.DDL(`

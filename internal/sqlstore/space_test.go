@@ -130,7 +130,7 @@ func TestOpen_ReadOnlyWithoutFile_Fails(t *testing.T) {
 }
 
 // A server that was started and has written nothing since has an empty write-ahead log.
-func TestOpen_ReadOnlyBesideAnEmptyWriteAheadLog_SeesWhatIsWritten(t *testing.T) {
+func TestOpen_ReadOnlyWithEmptyWriteAheadLog_SeesWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letterhead.db")
 	s := openFile(t, sqlstore.Config{Path: path})
 	load(t, s, "rows", 10_000)

@@ -69,7 +69,7 @@ func (r *fullRegistry) Register(c prometheus.Collector) error {
 }
 
 // A process that tries again to open its database after a failure has one registry.
-func TestAFailedOpenLeavesNoMetricsBehind(t *testing.T) {
+func TestOpen_Fails_LeavesNoMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	path := filepath.Join(t.TempDir(), "folder", "letterhead.db")
 	if _, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path, Registerer: registry}); err == nil {
@@ -90,7 +90,7 @@ func TestAFailedOpenLeavesNoMetricsBehind(t *testing.T) {
 	}
 }
 
-func TestConfigurationErrorsComeTogether(t *testing.T) {
+func TestValidate_ReportsAllErrors(t *testing.T) {
 	_, err := sqlstore.Open(t.Context(), sqlstore.Config{Readers: -1, Writers: -1, BusyTimeout: -1, ReadTimeout: -1, WriteTimeout: 1, CacheBytes: -1})
 	for _, part := range []string{"path", "URL", "readers", "writers", "busy timeout", "read timeout", "write timeout", "cache"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
@@ -99,7 +99,7 @@ func TestConfigurationErrorsComeTogether(t *testing.T) {
 	}
 }
 
-func TestAPathMayHoldWhatAURLReadsOtherwise(t *testing.T) {
+func TestOpen_PathWithURLCharacters_Succeeds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b?#%41.db")
 	exec(t, open(t, path), `CREATE TABLE x (n BIGINT)`)
 	if _, err := os.Stat(path); err != nil {
@@ -107,7 +107,7 @@ func TestAPathMayHoldWhatAURLReadsOtherwise(t *testing.T) {
 	}
 }
 
-func TestWritersTakeTurns(t *testing.T) {
+func TestWrite_ConcurrentWriters_TakeTurns(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "x.db"))
 	exec(t, s, `CREATE TABLE x (n BIGINT)`, `INSERT INTO x VALUES (0)`)
 	add := func(tx *sqlstore.Tx) error {
@@ -139,7 +139,7 @@ func TestWritersTakeTurns(t *testing.T) {
 	}
 }
 
-func TestWaitForTheWriterEndsWithTheContext(t *testing.T) {
+func TestWrite_ContextEndsWhileWaiting_Returns(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "x.db"))
 	err := s.Write(t.Context(), func(*sqlstore.Tx) error {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -154,7 +154,7 @@ func TestWaitForTheWriterEndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestBegunWriteOutlivesItsContext(t *testing.T) {
+func TestWrite_Begun_OutlivesContext(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "x.db"))
 	exec(t, s, `CREATE TABLE x (n BIGINT)`)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -168,7 +168,7 @@ func TestBegunWriteOutlivesItsContext(t *testing.T) {
 	}
 }
 
-func TestClose(t *testing.T) {
+func TestClose_SQLite(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "x.db"))
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -181,7 +181,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-func TestDamagedFiles(t *testing.T) {
+func TestOpen_DamagedFile_IsCorrupt(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.db")
 	s := open(t, whole)
@@ -218,7 +218,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-func TestFullDatabaseIsUnavailableAndWritesNothing(t *testing.T) {
+func TestWrite_DatabaseFull_WritesNothing(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "x.db"))
 	exec(t, s, `CREATE TABLE x (n BYTEA)`)
 	err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {

@@ -82,10 +82,10 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
-		Number:   version,
-		Families: projections.Accounts,
-		Tables:   []projections.Table{{Name: "accounts", Create: create, Key: []string{"id"}}},
-		NewFold:  newFold,
+		Number:     version,
+		Categories: projections.Accounts,
+		Tables:     []projections.Table{{Name: "accounts", Create: create, Key: []string{"id"}}},
+		NewFold:    newFold,
 	}}
 }
 

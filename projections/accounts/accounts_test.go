@@ -14,9 +14,9 @@ import (
 
 var at = time.Date(2026, 11, 21, 9, 0, 0, 123_456_000, time.UTC)
 
-func TestAccountFollowsItsStream(t *testing.T) { projectionstest.Each(t, testAccountFollowsItsStream) }
+func TestGet_FollowsStream(t *testing.T) { projectionstest.Each(t, testGet_FollowsStream) }
 
-func testAccountFollowsItsStream(t *testing.T, e *projectionstest.Env) {
+func testGet_FollowsStream(t *testing.T, e *projectionstest.Env) {
 	m := accounts.New(e.Store)
 	r, _ := e.Start(engine.Config{}, m)
 	e.CatchUp(r)
@@ -53,11 +53,11 @@ func testAccountFollowsItsStream(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-func TestListGoesThroughAllInPages(t *testing.T) {
-	projectionstest.Each(t, testListGoesThroughAllInPages)
+func TestList_InPages_ReturnsAll(t *testing.T) {
+	projectionstest.Each(t, testList_InPages_ReturnsAll)
 }
 
-func testListGoesThroughAllInPages(t *testing.T, e *projectionstest.Env) {
+func testList_InPages_ReturnsAll(t *testing.T, e *projectionstest.Env) {
 	m := accounts.New(e.Store)
 	r, _ := e.Start(engine.Config{}, m)
 	const n = 23

@@ -62,7 +62,7 @@ const emptyJSON = `{"id":"x","name":null,"domain":"a.com","claimed":false,"descr
 	`"location":null,"industries":[],"ticker":null,"financialIdentifiers":{"isin":[],"ticker":[]}},"qualityScore":0,"isNsfw":false,` +
 	`"restriction":null,"urn":"u","status":"partial","updatedAt":"2026-01-01T00:00:00.000Z"}`
 
-func TestBodyIsTheBrandOfTheSpecification(t *testing.T) {
+func TestBody_MatchesSpecification(t *testing.T) {
 	jan := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		view brand.View
@@ -90,7 +90,7 @@ func TestBodyIsTheBrandOfTheSpecification(t *testing.T) {
 	}
 }
 
-func TestBaseURLIsPutInWhenTheAnswerIsWritten(t *testing.T) {
+func TestBody_BaseURL_IsInsertedOnWrite(t *testing.T) {
 	body := Render(full())
 	for _, base := range []string{"http://127.0.0.1:8080", "https://a.example/b", `https://"odd`} {
 		got := body.AppendTo([]byte("before"), base)
@@ -110,7 +110,7 @@ func TestBaseURLIsPutInWhenTheAnswerIsWritten(t *testing.T) {
 }
 
 // Whatever name a site has, its text is returned unchanged and never as the base URL.
-func TestContentCannotPoseAsTheBaseURL(t *testing.T) {
+func TestBody_Content_CannotImitateBaseURL(t *testing.T) {
 	for _, text := range []string{"\x00", "\x00/cdn/x.png", `\u0000`, `"` + "\x00", "{base}", "%00"} {
 		v := full()
 		v.Record.Name = &text
@@ -128,7 +128,7 @@ func TestContentCannotPoseAsTheBaseURL(t *testing.T) {
 	}
 }
 
-func TestScoresThatAreNoNumbersAreZero(t *testing.T) {
+func TestBody_ScoreNotANumber_IsZero(t *testing.T) {
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		v := full()
 		v.Record.QualityScore = score
@@ -138,7 +138,7 @@ func TestScoresThatAreNoNumbersAreZero(t *testing.T) {
 	}
 }
 
-func TestSameViewSameBytes(t *testing.T) {
+func TestBody_SameView_SameBytes(t *testing.T) {
 	if !reflect.DeepEqual(Render(full()), Render(full())) {
 		t.Error("two renderings differ")
 	}

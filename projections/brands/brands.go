@@ -178,8 +178,8 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
-		Number:   version,
-		Families: projections.Brands,
+		Number:     version,
+		Categories: projections.Brands,
 		Tables: []projections.Table{{
 			Name: "brands", Create: create, Indexes: []string{indexID, indexPosition, indexDue}, Key: []string{"domain"},
 		}},

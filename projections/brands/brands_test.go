@@ -46,9 +46,9 @@ func requested(crawl, domain string) eventschemas.Event {
 	return eventschemas.CrawlRequested{CrawlID: crawl, Domain: domain, Cause: "lookup", Lane: "live", AllowedMS: 8500}
 }
 
-func TestLifeOfABrand(t *testing.T) { projectionstest.Each(t, testLifeOfABrand) }
+func TestGet_LifeOfBrand(t *testing.T) { projectionstest.Each(t, testGet_LifeOfBrand) }
 
-func testLifeOfABrand(t *testing.T, e *projectionstest.Env) {
+func testGet_LifeOfBrand(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	const domain, stream = "acme.com", "brand-acme.com"
 	steps := []struct {
@@ -107,7 +107,7 @@ func testLifeOfABrand(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-func TestADataSetsBrandsAreToldFromOthers(t *testing.T) {
+func TestChanged_ReportsImportedBrands(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m, r := open(t, e)
 		e.Events("brand-acme.com", at, imported("acme.com", "Acme"), requested("1", "acme.com"),
@@ -122,11 +122,11 @@ func TestADataSetsBrandsAreToldFromOthers(t *testing.T) {
 	})
 }
 
-func TestRevisionLeadsBackToTheAnswer(t *testing.T) {
-	projectionstest.Each(t, testRevisionLeadsBackToTheAnswer)
+func TestRevision_IdentifiesAnswer(t *testing.T) {
+	projectionstest.Each(t, testRevision_IdentifiesAnswer)
 }
 
-func testRevisionLeadsBackToTheAnswer(t *testing.T, e *projectionstest.Env) {
+func testRevision_IdentifiesAnswer(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	e.Events("brand-acme.com", at, imported("acme.com", "A"), requested("1", "acme.com"),
 		eventschemas.CrawlSucceeded{CrawlID: "1", Record: record("B"), FinalURL: "https://acme.com/"}, requested("2", "acme.com"))
@@ -137,11 +137,11 @@ func testRevisionLeadsBackToTheAnswer(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-func TestListAndChangedGoThroughAllInPages(t *testing.T) {
-	projectionstest.Each(t, testListAndChangedGoThroughAllInPages)
+func TestListAndChanged_InPages_ReturnAll(t *testing.T) {
+	projectionstest.Each(t, testListAndChanged_InPages_ReturnAll)
 }
 
-func testListAndChangedGoThroughAllInPages(t *testing.T, e *projectionstest.Env) {
+func testListAndChanged_InPages_ReturnAll(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	const n = 25
 	var want []string
@@ -189,9 +189,11 @@ func testListAndChangedGoThroughAllInPages(t *testing.T, e *projectionstest.Env)
 	}
 }
 
-func TestUnknownBrands(t *testing.T) { projectionstest.Each(t, testUnknownBrands) }
+func TestGet_UnknownBrand_IsNotFound(t *testing.T) {
+	projectionstest.Each(t, testGet_UnknownBrand_IsNotFound)
+}
 
-func testUnknownBrands(t *testing.T, e *projectionstest.Env) {
+func testGet_UnknownBrand_IsNotFound(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	e.CatchUp(r)
 	if _, err := m.Get(t.Context(), "nobody.com"); !errors.Is(err, brands.ErrNotFound) {
@@ -209,11 +211,11 @@ func testUnknownBrands(t *testing.T, e *projectionstest.Env) {
 }
 
 // A brand whose state was evicted continues from its row.
-func TestFoldGoesOnFromTheStoredState(t *testing.T) {
-	projectionstest.Each(t, testFoldGoesOnFromTheStoredState)
+func TestFold_Restarted_ContinuesFromStoredState(t *testing.T) {
+	projectionstest.Each(t, testFold_Restarted_ContinuesFromStoredState)
 }
 
-func testFoldGoesOnFromTheStoredState(t *testing.T, e *projectionstest.Env) {
+func testFold_Restarted_ContinuesFromStoredState(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	const n = 300 // more than are kept
 	for i := range n {
@@ -234,11 +236,11 @@ func testFoldGoesOnFromTheStoredState(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-func TestDueBrandsComeInTheOrderOfTheirTime(t *testing.T) {
-	projectionstest.Each(t, testDueBrandsComeInTheOrderOfTheirTime)
+func TestDue_ReturnsBrandsByTime(t *testing.T) {
+	projectionstest.Each(t, testDue_ReturnsBrandsByTime)
 }
 
-func testDueBrandsComeInTheOrderOfTheirTime(t *testing.T, e *projectionstest.Env) {
+func testDue_ReturnsBrandsByTime(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	found := func(domain string, after time.Duration, complete bool, more ...eventschemas.Event) {
 		rec := record("A")

@@ -41,11 +41,11 @@ func newModel(t *testing.T, e *projectionstest.Env, cfg Config) *Model {
 
 // A reader takes the row, then another name is committed and the cache invalidated, then the reader
 // puts the old row into the cache.
-func TestOldRowIsNotPutIntoTheCacheAfterItsInvalidation(t *testing.T) {
-	projectionstest.Each(t, testOldRowIsNotPutIntoTheCacheAfterItsInvalidation)
+func TestCache_OldRowAfterInvalidation_IsNotStored(t *testing.T) {
+	projectionstest.Each(t, testCache_OldRowAfterInvalidation_IsNotStored)
 }
 
-func testOldRowIsNotPutIntoTheCacheAfterItsInvalidation(t *testing.T, e *projectionstest.Env) {
+func testCache_OldRowAfterInvalidation_IsNotStored(t *testing.T, e *projectionstest.Env) {
 	m := newModel(t, e, Config{})
 	r, _ := e.Start(engine.Config{}, m)
 	e.Events("brand-acme.com", at, imported("acme.com", "Old"))
@@ -72,11 +72,11 @@ func testOldRowIsNotPutIntoTheCacheAfterItsInvalidation(t *testing.T, e *project
 }
 
 // The same race with a rebuild instead of an event: answers of the old tables must not remain.
-func TestOldRowIsNotPutIntoTheCacheAfterASwap(t *testing.T) {
-	projectionstest.Each(t, testOldRowIsNotPutIntoTheCacheAfterASwap)
+func TestCache_OldRowAfterSwap_IsNotStored(t *testing.T) {
+	projectionstest.Each(t, testCache_OldRowAfterSwap_IsNotStored)
 }
 
-func testOldRowIsNotPutIntoTheCacheAfterASwap(t *testing.T, e *projectionstest.Env) {
+func testCache_OldRowAfterSwap_IsNotStored(t *testing.T, e *projectionstest.Env) {
 	m := newModel(t, e, Config{})
 	r, _ := e.Start(engine.Config{}, m)
 	e.Events("brand-acme.com", at, imported("acme.com", "Acme"))
@@ -101,7 +101,7 @@ func testOldRowIsNotPutIntoTheCacheAfterASwap(t *testing.T, e *projectionstest.E
 	}
 }
 
-func TestCacheIsBoundedByBytes(t *testing.T) {
+func TestCache_BytesAreLimited(t *testing.T) {
 	const bound = 1 << 20
 	e := projectionstest.Open(t)
 	m := newModel(t, e, Config{CacheBytes: bound})
@@ -127,9 +127,9 @@ func TestCacheIsBoundedByBytes(t *testing.T) {
 	}
 }
 
-func TestHitsDoNotReadTheTables(t *testing.T) { projectionstest.Each(t, testHitsDoNotReadTheTables) }
+func TestGet_Hit_ReadsNoTable(t *testing.T) { projectionstest.Each(t, testGet_Hit_ReadsNoTable) }
 
-func testHitsDoNotReadTheTables(t *testing.T, e *projectionstest.Env) {
+func testGet_Hit_ReadsNoTable(t *testing.T, e *projectionstest.Env) {
 	m := newModel(t, e, Config{})
 	r, _ := e.Start(engine.Config{}, m)
 	e.Events("brand-acme.com", at, imported("acme.com", "Acme"))
@@ -147,7 +147,7 @@ func testHitsDoNotReadTheTables(t *testing.T, e *projectionstest.Env) {
 }
 
 // Rows of a brand without an event are kept while another brand of the shard waits for its event to be folded.
-func TestEventOfAnotherBrandInTheShard_RowIsKept(t *testing.T) {
+func TestCache_EventOfOtherBrandInShard_RowIsStored(t *testing.T) {
 	c, err := newCache(1 << 20)
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestEventOfAnotherBrandInTheShard_RowIsKept(t *testing.T) {
 
 // However many brands have events, a shard never takes a row that is older than an event of its brand, forgets no more
 // than it must, and holds only so many domains.
-func TestShard_ManyBrandsHaveEvents_OldRowsAreRefused(t *testing.T) {
+func TestCache_ManyEventsInShard_OldRowsAreRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s shard
 		last, order := map[string]eventlog.Position{}, []eventlog.Position{}

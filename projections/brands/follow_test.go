@@ -78,7 +78,7 @@ func (f *follower) folded(upTo eventlog.Position) {
 
 // The node's own reader has seen all folded events, so that a record that did not change is not read
 // again, by its domain or by its id.
-func TestUnchangedRecord_ReaderIsCurrent_NothingIsRead(t *testing.T) {
+func TestGet_UnchangedRecord_ReadsNothing(t *testing.T) {
 	f := newFollower(t)
 	if _, err := f.m.ByID(t.Context(), brand.ID("acme.com")); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestUnchangedRecord_ReaderIsCurrent_NothingIsRead(t *testing.T) {
 
 // Between the time when the reader sees an event and the time when it is folded, the row is read and
 // not cached.
-func TestChangedRecord_NotFoldedYet_RowIsReadAndNotKept(t *testing.T) {
+func TestGet_ChangeNotFoldedYet_RowIsNotCached(t *testing.T) {
 	f := newFollower(t)
 	head := f.head()
 	f.m.Event("acme.com", head+1)
@@ -129,7 +129,7 @@ func TestChangedRecord_NotFoldedYet_RowIsReadAndNotKept(t *testing.T) {
 }
 
 // If a reader is behind or misses a part of the log, the rows are read instead.
-func TestReaderIsBehind_ChangesAreReadFromTheDatabase(t *testing.T) {
+func TestInvalidate_ReaderIsBehind_ReadsChangesFromDatabase(t *testing.T) {
 	f := newFollower(t)
 	for i, name := range []string{"One", "Two", "Three"} {
 		head := f.head()
@@ -149,7 +149,7 @@ func TestReaderIsBehind_ChangesAreReadFromTheDatabase(t *testing.T) {
 }
 
 // A node that follows the log but cannot look at the registry for long reads the row.
-func TestNodeCannotLook_RowIsRead(t *testing.T) {
+func TestGet_NodeCannotPoll_ReadsRow(t *testing.T) {
 	f := newFollower(t)
 	f.m.now = func() time.Time { return time.Now().Add(maxUnseen) }
 	before := f.reads()
@@ -163,7 +163,7 @@ func TestNodeCannotLook_RowIsRead(t *testing.T) {
 
 // The tail of the brand streams keeps the cache up to date, whatever comes: after WaitFor the node
 // answers the last folded state, and a withdrawn brand is gone.
-func TestTailKeepsTheCacheTrue(t *testing.T) {
+func TestTail_KeepsCacheCurrent(t *testing.T) {
 	f := newFollower(t)
 	tail, err := brandwatch.New(t.Context(), brandwatch.Config{Follower: f.m}, f.n.Log)
 	if err != nil {

@@ -24,7 +24,7 @@ func nameOf(t *testing.T, m *Model, domain string) string {
 
 // The cache of a node that does not fold returns what another node folded once the node's own Runner
 // has seen it, one by one and for an import that is too large for that; unchanged entries stay cached.
-func TestCachesOfOtherNodesFollow(t *testing.T) {
+func TestCache_AnotherNodeFolds_IsInvalidated(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
 	r, _ := e.Start(engine.Config{}, leading)
@@ -82,7 +82,7 @@ func TestCachesOfOtherNodesFollow(t *testing.T) {
 
 // A reader on a node that does not fold took the row before the commit, and puts it into the cache
 // after the node was notified.
-func TestOldRowIsNotPutIntoTheCacheOfAnotherNode(t *testing.T) {
+func TestCache_OldRowOnFollower_IsNotStored(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
 	r, _ := e.Start(engine.Config{}, leading)
@@ -108,7 +108,7 @@ func TestOldRowIsNotPutIntoTheCacheOfAnotherNode(t *testing.T) {
 
 // A node that does not know yet that other tables became live uses the old ones, which are no longer
 // folded. It answers from the live ones all the same, by the domain and by the id.
-func TestRetiredTablesAreNotAnsweredFrom(t *testing.T) {
+func TestGet_RetiredTables_AreNotUsed(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
 	r, _ := e.Start(engine.Config{}, leading)

@@ -40,7 +40,7 @@ func failed(crawl string) eventschemas.Event {
 	return eventschemas.CrawlFailed{CrawlID: crawl, Outcome: "timeout", RememberSeconds: 300, Detail: "d"}
 }
 
-func TestWaiterSeesTheOutcomeOfItsCrawl(t *testing.T) {
+func TestWait_CrawlEnds_ReturnsItsOutcome(t *testing.T) {
 	e, tail := open(t, brandwatch.Config{})
 	for _, outcome := range []eventschemas.Event{
 		eventschemas.CrawlSucceeded{CrawlID: "mine", FinalURL: "https://acme.com/"}, eventschemas.CrawlConfirmed{CrawlID: "mine"}, failed("mine"),
@@ -64,7 +64,7 @@ func TestWaiterSeesTheOutcomeOfItsCrawl(t *testing.T) {
 	}
 }
 
-func TestWaitEndsWithItsContextAndWithClose(t *testing.T) {
+func TestWait_ContextOrTailEnds_Returns(t *testing.T) {
 	_, tail := open(t, brandwatch.Config{})
 	w := tail.Watch("acme.com")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -84,7 +84,7 @@ func TestWaitEndsWithItsContextAndWithClose(t *testing.T) {
 	}
 }
 
-func TestWatchesAreBounded(t *testing.T) {
+func TestWatch_TooMany_AreRefused(t *testing.T) {
 	e, tail := open(t, brandwatch.Config{MaxWatches: 2})
 	a, b, c := tail.Watch("a.com"), tail.Watch("a.com"), tail.Watch("b.com")
 	if _, _, err := c.Wait(t.Context(), "1"); !errors.Is(err, brandwatch.ErrTooMany) {
@@ -120,7 +120,7 @@ func TestWatchesAreBounded(t *testing.T) {
 
 // A watch that is registered before the outcome is appended sees it, however many come and go in the
 // meantime.
-func TestNoOutcomeIsMissed(t *testing.T) {
+func TestWatch_BeforeCrawl_MissesNoOutcome(t *testing.T) {
 	e, tail := open(t, brandwatch.Config{})
 	const brands, waiters, rounds = 5, 4, 10
 	var group sync.WaitGroup
@@ -151,7 +151,7 @@ func TestNoOutcomeIsMissed(t *testing.T) {
 }
 
 // Events appended between New and Run are delivered.
-func TestTailBeginsWhereTheLogStoodWhenItWasMade(t *testing.T) {
+func TestTail_StartsAtHeadOfLog(t *testing.T) {
 	e := projectionstest.Open(t)
 	e.Events("brand-a.com", at, failed("old"))
 	tail, err := brandwatch.New(t.Context(), brandwatch.Config{}, e.Log)
@@ -180,7 +180,7 @@ func TestTailBeginsWhereTheLogStoodWhenItWasMade(t *testing.T) {
 
 // The tail knows the withdrawals that it has seen, whatever is appended to the brand's stream
 // afterwards.
-func TestWithdrawnBrandsAreKnown(t *testing.T) {
+func TestWithdrawn_ReportsWithdrawnBrands(t *testing.T) {
 	e, tail := open(t, brandwatch.Config{})
 	w, other := tail.Watch("acme.com"), tail.Watch("other.com")
 	defer w.Close()
@@ -208,7 +208,7 @@ func (f *told) Event(_ string, at eventlog.Position)                 { f.events 
 func (f *told) Followed(_ eventlog.Position, upTo eventlog.Position) { f.followed <- upTo }
 
 // The request of a crawl changes nothing that is answered, so that a hot brand stays in the cache while it is crawled.
-func TestFollower_CrawlRequest_IsPassedOver(t *testing.T) {
+func TestFollower_CrawlRequest_IsSkipped(t *testing.T) {
 	f := &told{followed: make(chan eventlog.Position, 100)}
 	e, _ := open(t, brandwatch.Config{Follower: f})
 	e.Events("brand-acme.com", at, eventschemas.CrawlRequested{CrawlID: "1", Domain: "acme.com"})

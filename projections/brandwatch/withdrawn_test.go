@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheLatestWithdrawalsAreRemembered(t *testing.T) {
+func TestWithdrawn_TooMany_ForgetsOldest(t *testing.T) {
 	const more = 100
 	var tail Tail
 	for i := range maxWithdrawn + more {

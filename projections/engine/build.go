@@ -12,21 +12,21 @@ import (
 	"letterhead/projections"
 )
 
-// Rebuild fills new tables of the named read models (of all of them without names) from the beginning of
-// the log, with one reading of it, while the live ones go on being folded and read, and then makes the new
-// ones live in one step. The progress may be nil.
+// Rebuild fills new tables of the named read models (of all without names) by reading the log once from its beginning,
+// while the live tables are folded and read as before. Then it makes the new tables live in one step. progress may be
+// nil.
 //
-// In a SQLite file it begins only when there is room for the new tables, and drops them before the reserve of free
-// space is touched; the error is then ErrNoRoom.
+// In a SQLite file, Rebuild starts only if there is space for the new tables, and drops them before they use the reserve
+// of free space; the error is then ErrNoSpace.
 //
-// When ctx ends first, what was done stays, and the next Rebuild, or the next start, goes on with it. When
-// a fold fails, the new tables of that read model are dropped and its old ones stay.
+// If ctx ends first, the next Rebuild, or the next start, continues where this one stopped. If a fold fails, Rebuild
+// drops the new tables of that read model and its old ones stay.
 //
-// On a shared database the node that leads does it, whichever was asked, and goes on with it also when ctx
-// ends; the progress then counts no events. While no node leads, Rebuild waits for one.
+// On a shared database the leader rebuilds, whichever node was asked, and continues even if ctx ends; progress then
+// counts no events. Without a leader, Rebuild waits for one.
 //
-// Errors: ErrNotStarted, ErrUnknown, ErrBuilding, ErrNoRoom, sqlstore.ErrUnavailable, those of the log and of the
-// folds (of another node, their text), ctx.Err().
+// Errors: ErrNotStarted, ErrUnknown, ErrBuilding, ErrNoSpace, sqlstore.ErrUnavailable, those of the log and of the
+// folds (only the text of another node's), ctx.Err().
 func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Progress)) error {
 	models, err := r.choose(names)
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Prog
 	if r.shared {
 		return r.request(ctx, models, progress)
 	}
-	space, err := r.roomFor(ctx, models, "")
+	space, err := r.spaceFor(ctx, models, "")
 	if err == nil {
 		err = r.beginBuild(ctx, models)
 	}
@@ -44,14 +44,14 @@ func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Prog
 	}
 	failed, err := r.build(ctx, models, space, progress)
 	if errors.Is(err, sqlstore.ErrFull) {
-		err = fmt.Errorf("%w: %w", ErrNoRoom, err)
+		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	errs := []error{err}
 	for _, m := range models {
 		if cause := failed[m]; cause != nil {
 			errs = append(errs, fmt.Errorf("rebuild %s: %w", m.name, cause))
 			errs = append(errs, r.abandon(ctx, m))
-		} else if errors.Is(err, ErrNoRoom) {
+		} else if errors.Is(err, ErrNoSpace) {
 			errs = append(errs, r.abandon(ctx, m))
 		} else if err != nil {
 			m.mu.Lock()
@@ -59,14 +59,13 @@ func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Prog
 			m.mu.Unlock()
 		}
 	}
-	if len(failed) > 0 || errors.Is(err, ErrNoRoom) {
+	if len(failed) > 0 || errors.Is(err, ErrNoSpace) {
 		r.reclaim(ctx)
 	}
 	return errors.Join(errs...)
 }
 
-// abandon drops what a rebuild could not fill. Without live tables it is all there is, and the next start
-// tries it again.
+// abandon drops what a rebuild could not fill. Without live tables it keeps them, and the next start retries.
 func (r *Runner) abandon(ctx context.Context, m *model) error {
 	m.mu.Lock()
 	m.busy = false
@@ -80,7 +79,7 @@ func (r *Runner) abandon(ctx context.Context, m *model) error {
 	if g == nil {
 		return nil
 	}
-	return r.drop(ctx, g.entry())
+	return r.drop(ctx, g.record())
 }
 
 func (r *Runner) choose(names []string) ([]*model, error) {
@@ -103,9 +102,9 @@ func (r *Runner) choose(names []string) ([]*model, error) {
 	return models, nil
 }
 
-// beginBuild makes the models' building generations, or takes up those that were left half built.
+// beginBuild creates the models' building generations, or takes over those of an interrupted build.
 func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
-	r.step.Lock() // against another Rebuild and the lanes' start
+	r.step.Lock() // against another Rebuild and the start of the loops
 	defer r.step.Unlock()
 	var fresh []*model
 	for _, m := range models {
@@ -119,14 +118,14 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 			fresh = append(fresh, m)
 		}
 	}
-	made := make([]entry, len(fresh))
+	made := make([]record, len(fresh))
 	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error {
-		entries, err := readRegistry(ctx, tx)
+		records, err := readGenerations(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for i, m := range fresh {
-			if made[i], err = m.begin(ctx, tx, r.target(m), m.following(entries), stateBuilding); err != nil {
+			if made[i], err = m.begin(ctx, tx, r.target(m), m.nextNumber(records), stateBuilding); err != nil {
 				return err
 			}
 		}
@@ -137,7 +136,7 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 	}
 	for i, m := range fresh {
 		m.mu.Lock()
-		m.building = m.generation(r.target(m), made[i])
+		m.building = m.withFold(r.target(m), made[i])
 		m.mu.Unlock()
 	}
 	for _, m := range models {
@@ -149,8 +148,8 @@ func (r *Runner) beginBuild(ctx context.Context, models []*model) error {
 }
 
 // build fills the models' building generations and makes them live.
-func (r *Runner) build(ctx context.Context, models []*model, space room, progress func(Progress)) (failed map[*model]error, err error) {
-	c := &chaser{r: r, progress: progress, room: space}
+func (r *Runner) build(ctx context.Context, models []*model, space freeSpace, progress func(Progress)) (failed map[*model]error, err error) {
+	c := &catchUp{r: r, progress: progress, space: space}
 	for _, m := range models {
 		m.mu.Lock()
 		c.units = append(c.units, m.building)
@@ -170,7 +169,7 @@ func (r *Runner) build(ctx context.Context, models []*model, space room, progres
 
 func (r *Runner) index(ctx context.Context, units []*generation) error {
 	for _, g := range units {
-		// A transaction for each, so that the main lane gets its turn in between.
+		// One transaction each, so that the live loop can write in between.
 		if err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return g.index(r.within(ctx), tx) }); err != nil {
 			return err
 		}
@@ -178,7 +177,7 @@ func (r *Runner) index(ctx context.Context, units []*generation) error {
 	return nil
 }
 
-// swap makes level generations live in one step, with what else the transaction does. The caller holds step.
+// swap makes generations that have caught up live in one transaction, which also runs also. The caller holds step.
 func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlstore.Tx) error) error {
 	applies := make([]func(), len(units))
 	for i, g := range units {
@@ -195,7 +194,7 @@ func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlst
 					return err
 				}
 			}
-			if err := setFailure(ctx, tx, g, ""); err != nil { // an attempt before may have left one
+			if err := setFailure(ctx, tx, g, ""); err != nil { // of an earlier attempt
 				return err
 			}
 			if err := setState(ctx, tx, g, stateLive); err != nil {
@@ -222,12 +221,12 @@ func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlst
 		m.mu.Unlock()
 		g.state = stateLive
 		g.publish(applies[i])
-		r.main = slices.DeleteFunc(r.main, func(u *generation) bool { return u == old[i] || u == g })
-		r.main = append(r.main, g)
-		if old[i] != nil && !r.shared { // else see sweeper
+		r.inLive = slices.DeleteFunc(r.inLive, func(u *generation) bool { return u == old[i] || u == g })
+		r.inLive = append(r.inLive, g)
+		if old[i] != nil && !r.shared { // else the sweeper drops it
 			r.retire(ctx, old[i])
 		}
-		r.cfg.Logger.InfoContext(ctx, "read model has new tables", slog.String("projection", m.name),
+		r.cfg.Logger.InfoContext(ctx, "new tables of a read model are live", slog.String("projection", m.name),
 			slog.Int("version", g.version.Number), slog.Int("generation", g.number))
 	}
 	return nil
@@ -235,7 +234,7 @@ func (r *Runner) swap(ctx context.Context, units []*generation, also func(*sqlst
 
 // retire drops a generation when its last reader has left, or leaves that to the next start.
 func (r *Runner) retire(ctx context.Context, g *generation) {
-	e := g.entry()
+	e := g.record()
 	e.state = stateRetired
 	gone := g.readers.retire()
 	if r.spawn == nil {
@@ -255,32 +254,32 @@ func (r *Runner) retire(ctx context.Context, g *generation) {
 	})
 }
 
-func (r *Runner) dropLogged(ctx context.Context, e entry) {
+func (r *Runner) dropLogged(ctx context.Context, e record) {
 	if err := r.drop(ctx, e); err != nil && ctx.Err() == nil {
-		r.cfg.Logger.WarnContext(ctx, "tables could not be dropped; the next start, or the node that leads, tries again",
+		r.cfg.Logger.WarnContext(ctx, "tables could not be dropped; the next start, or the leader, will retry",
 			slog.String("projection", e.name), slog.Int("generation", e.generation), slog.Any("error", err))
 		return
 	}
-	r.cfg.Logger.DebugContext(ctx, "tables are dropped", slog.String("projection", e.name), slog.Int("generation", e.generation))
+	r.cfg.Logger.DebugContext(ctx, "dropped tables", slog.String("projection", e.name), slog.Int("generation", e.generation))
 	if !r.shared {
 		r.reclaim(ctx)
 	}
 }
 
-func (g *generation) entry() entry {
-	return entry{name: g.model.name, version: g.version.Number, generation: g.number, state: g.state, position: g.position()}
+func (g *generation) record() record {
+	return record{name: g.model.name, version: g.version.Number, generation: g.number, state: g.state, position: g.position()}
 }
 
-// drop deletes a generation's tables. What a cancelled ctx leaves is dropped by the next start.
-func (r *Runner) drop(ctx context.Context, e entry) error {
+// drop deletes a generation's tables. If ctx ends first, the next start drops them.
+func (r *Runner) drop(ctx context.Context, e record) error {
 	return r.store.Write(ctx, func(tx *sqlstore.Tx) error { return drop(ctx, tx, e) })
 }
 
-// buildUntilDone builds what the start found missing, and tries again what fails, until ctx ends.
+// buildUntilDone builds what was missing at the start and retries what fails, until ctx ends.
 func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 	pause := r.cfg.backoff()
 	for len(models) > 0 {
-		space, err := r.buildRoom(ctx, models)
+		space, err := r.buildSpace(ctx, models)
 		var failed map[*model]error
 		if err == nil {
 			failed, err = r.build(ctx, models, space, nil)
@@ -301,7 +300,7 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 			if cause == nil {
 				continue
 			}
-			if failed[m] != nil && r.refuse(ctx, m, cause) {
+			if failed[m] != nil && r.failRebuild(ctx, m, cause) {
 				continue
 			}
 			again = append(again, m)
@@ -310,13 +309,13 @@ func (r *Runner) buildUntilDone(ctx context.Context, models []*model) {
 			noLive, g := m.live == nil, m.building
 			m.mu.Unlock()
 			at := g.position()
-			if r.shared { // for those who only follow
+			if r.shared { // for followers
 				r.storeFailure(ctx, g, failureText(cause))
 			}
 			if noLive {
-				m.mark.fail(&SetAsideError{Name: m.name, Position: at, Err: cause})
+				m.mark.fail(&QuarantinedError{Name: m.name, Position: at, Err: cause})
 			}
-			r.cfg.Logger.ErrorContext(ctx, "read model could not be built and will be tried again",
+			r.cfg.Logger.ErrorContext(ctx, "building a read model failed; will retry",
 				slog.String("projection", m.name), slog.Uint64("position", uint64(at)), slog.Any("error", cause))
 		}
 		models = again

@@ -3,40 +3,35 @@ package engine
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
-	"letterhead/internal/delay"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/sqlstore"
 )
 
 // Progress of a replay.
 type Progress struct {
-	// Events were folded so far.
+	// Events is the number of events folded so far.
 	Events int64
-	// Position is how far it is, Target where it is going; Target moves while events are appended.
+	// Position is how far the replay is and Target its end, which moves while events are appended.
 	Position, Target eventlog.Position
 }
 
-// chaser brings units level with the main lane.
-type chaser struct {
+// catchUp brings generations up to the position of the live loop.
+type catchUp struct {
 	r     *Runner
 	units []*generation
-	// failed are the units whose fold failed; they are no longer among units.
+	// failed holds the generations whose fold failed; they are no longer among units.
 	failed   failures
 	progress func(Progress) // may be nil
 	events   int64
-	room     room
+	space    freeSpace
 }
 
-// run folds until the units are level with the main lane, and calls level while the main lane stands still.
-// loaded is called once before, when nearly all is folded. Units whose fold fails drop out, each standing
-// right before the event that it failed on; run returns without calling level when none is left.
-func (c *chaser) run(ctx context.Context, loaded, level func(context.Context) error) error {
+// run folds until the units have reached the live loop, and then calls level while the live loop is paused. It calls
+// loaded once before that, when most events are folded. A unit whose fold fails drops out at the position before the
+// event that it failed on. If none is left, run returns without calling level.
+func (c *catchUp) run(ctx context.Context, loaded, level func(context.Context) error) error {
 	for first := true; len(c.units) > 0; first = false {
 		folded, err := c.advance(ctx, eventlog.Position(c.r.level.Load()))
 		if err != nil {
@@ -49,7 +44,7 @@ func (c *chaser) run(ctx context.Context, loaded, level func(context.Context) er
 			if err := loaded(ctx); err != nil {
 				return err
 			}
-			continue // indexes take their time; see what has come meanwhile
+			continue // building indexes took time, in which events were appended
 		}
 		if folded <= levelEvents {
 			return c.levelOut(ctx, level)
@@ -58,8 +53,8 @@ func (c *chaser) run(ctx context.Context, loaded, level func(context.Context) er
 	return nil
 }
 
-// position is where the hindmost unit stands.
-func (c *chaser) position() eventlog.Position {
+// position returns the position of the unit that is furthest behind.
+func (c *catchUp) position() eventlog.Position {
 	at := c.units[0].position()
 	for _, g := range c.units[1:] {
 		at = min(at, g.position())
@@ -67,8 +62,8 @@ func (c *chaser) position() eventlog.Position {
 	return at
 }
 
-// advance folds up to a position and returns how many events that was.
-func (c *chaser) advance(ctx context.Context, target eventlog.Position) (folded int, err error) {
+// advance folds up to a position and returns the number of events.
+func (c *catchUp) advance(ctx context.Context, target eventlog.Position) (folded int, err error) {
 	at := c.position()
 	if at >= target {
 		return 0, nil
@@ -81,7 +76,7 @@ func (c *chaser) advance(ctx context.Context, target eventlog.Position) (folded 
 		if err != nil || !more {
 			return folded, errors.Join(err, p.drain(ctx))
 		}
-		if err := c.room.check(int64(b.bytes) * writeAmplification); err != nil {
+		if err := c.space.check(int64(b.bytes) * writeAmplification); err != nil {
 			return folded, errors.Join(err, p.drain(ctx))
 		}
 		if err := p.put(ctx, b); err != nil {
@@ -96,11 +91,11 @@ func (c *chaser) advance(ctx context.Context, target eventlog.Position) (folded 
 	return folded, p.drain(ctx)
 }
 
-// pipeline folds one batch while the one before is being written.
+// pipeline folds a batch while the previous one is being written.
 type pipeline struct {
-	c       *chaser
+	c       *catchUp
 	before  batch
-	written chan written // nil when nothing is on its way
+	written chan written // nil if no write is pending
 }
 
 type written struct {
@@ -108,8 +103,8 @@ type written struct {
 	err    error
 }
 
-// put folds a batch and starts writing it when the one before is written. After an error nothing is on its
-// way and all folds are reset.
+// put folds a batch and starts to write it after the previous one. After an error no write is pending and all folds
+// are reset.
 func (p *pipeline) put(ctx context.Context, b batch) error {
 	c := p.c
 	work, failed, err := c.r.foldOnce(ctx, c.units, b)
@@ -117,14 +112,14 @@ func (p *pipeline) put(ctx context.Context, b batch) error {
 	if derr != nil {
 		return derr
 	}
-	if err != nil { // a fault; now that nothing is on its way, it can be tried again
+	if err != nil { // a failure of the store; with no write pending, it can be retried
 		reset(c.units)
 		if work, failed, err = c.r.fold(ctx, c.units, b); err != nil {
 			return err
 		}
 		late = nil
 	}
-	for g := range late { // folded on top of what could not be written
+	for g := range late { // its batch was folded on top of changes that could not be written
 		work = without(work, g)
 		g.fold.Reset()
 		delete(failed, g)
@@ -144,12 +139,12 @@ func (p *pipeline) put(ctx context.Context, b batch) error {
 	return nil
 }
 
-// wait waits until nothing is on its way, and returns the units whose part of it could not be written.
+// wait waits for the pending write and returns the units that it failed for.
 func (p *pipeline) wait(ctx context.Context) (late failures, err error) {
 	if p.written == nil {
 		return nil, nil
 	}
-	w := <-p.written // the write ends by itself when ctx does
+	w := <-p.written // the write ends with ctx
 	p.written = nil
 	if w.err != nil {
 		reset(p.c.units)
@@ -164,8 +159,8 @@ func (p *pipeline) drain(ctx context.Context) error {
 	return err
 }
 
-// again folds a batch into those of the units that are still with us.
-func (c *chaser) again(ctx context.Context, units failures, b batch) error {
+// again folds a batch into those of the units that have not dropped out.
+func (c *catchUp) again(ctx context.Context, units failures, b batch) error {
 	for g := range units {
 		if !slices.Contains(c.units, g) {
 			continue
@@ -181,15 +176,15 @@ func (c *chaser) again(ctx context.Context, units failures, b batch) error {
 	return nil
 }
 
-// settle takes units that failed out, after it has brought each to the event that it failed on.
-func (c *chaser) settle(ctx context.Context, failed failures, b batch) error {
+// settle removes failed units, after it has moved each to the event that it failed on.
+func (c *catchUp) settle(ctx context.Context, failed failures, b batch) error {
 	for g, cause := range failed {
 		cause, err := c.narrow(ctx, g, b, cause)
 		if err != nil {
 			return err
 		}
 		if cause == nil {
-			continue // it went well this time, piece by piece
+			continue // it succeeded in pieces
 		}
 		c.failed = c.failed.add(g, cause)
 		c.units = slices.DeleteFunc(c.units, func(u *generation) bool { return u == g })
@@ -197,9 +192,9 @@ func (c *chaser) settle(ctx context.Context, failed failures, b batch) error {
 	return nil
 }
 
-// narrow folds a batch that failed in halves, so that the unit ends up right before the event that it
-// cannot fold, whose error is returned as cause. A nil cause means that the whole batch went well.
-func (c *chaser) narrow(ctx context.Context, g *generation, b batch, known error) (cause, err error) {
+// narrow folds a failed batch in halves, so that the unit stops right before the event that it cannot fold. It returns
+// that event's error as cause, or nil if the whole batch succeeded.
+func (c *catchUp) narrow(ctx context.Context, g *generation, b batch, known error) (cause, err error) {
 	if len(b.events) <= 1 {
 		return known, nil
 	}
@@ -219,8 +214,8 @@ func (c *chaser) narrow(ctx context.Context, g *generation, b batch, known error
 	return nil, nil
 }
 
-// levelOut folds what is left and calls level, both while the main lane stands still.
-func (c *chaser) levelOut(ctx context.Context, level func(context.Context) error) error {
+// levelOut folds the rest and calls level, while the live loop is paused.
+func (c *catchUp) levelOut(ctx context.Context, level func(context.Context) error) error {
 	if err := c.r.step.lock(ctx); err != nil {
 		return err
 	}
@@ -232,118 +227,4 @@ func (c *chaser) levelOut(ctx context.Context, level func(context.Context) error
 		return nil
 	}
 	return level(ctx)
-}
-
-// failure is why the live generation of a model is set aside.
-type failure struct {
-	err      error
-	attempts int
-	retryAt  time.Time
-}
-
-// setAside takes a live generation out of the main lane and starts a lane that tries it again. The caller
-// holds step and removes it from main.
-func (r *Runner) setAside(ctx context.Context, g *generation, cause error) {
-	r.noteFailure(ctx, g, cause, 0, 0)
-	r.spawnRetry(g)
-}
-
-func (r *Runner) spawnRetry(g *generation) {
-	if r.spawn != nil {
-		r.spawn(func(ctx context.Context) { r.retry(ctx, g) })
-	}
-}
-
-// noteFailure tells everybody that a live generation does not go on.
-func (r *Runner) noteFailure(ctx context.Context, g *generation, cause error, attempts int, pause time.Duration) {
-	m := g.model
-	m.mu.Lock()
-	m.failure = &failure{err: cause, attempts: attempts, retryAt: r.cfg.Now().Add(pause)}
-	m.mu.Unlock()
-	m.mark.fail(&SetAsideError{Name: m.name, Position: g.position(), Err: cause})
-	r.cfg.Logger.ErrorContext(ctx, "read model is set aside and will be tried again",
-		slog.String("projection", m.name), slog.Uint64("position", uint64(g.position())),
-		slog.Int("attempts", attempts), slog.Duration("pause", pause), slog.Any("error", cause))
-	r.storeFailure(ctx, g, failureText(cause))
-}
-
-// failureText is what the registry keeps of an error. A database of UTF-8 takes nothing else.
-func failureText(err error) string {
-	text := err.Error()
-	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), maxFailureBytes)], "\x00", ""), "")
-}
-
-// storeFailure keeps the reason in the registry, for a `projections list` without a server. It is news
-// only, so a database that cannot take it does not matter.
-func (r *Runner) storeFailure(ctx context.Context, g *generation, text string) {
-	err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return setFailure(ctx, tx, g, text) })
-	if err != nil && ctx.Err() == nil {
-		r.cfg.Logger.WarnContext(ctx, "state of a read model could not be noted", slog.String("projection", g.model.name), slog.Any("error", err))
-	}
-}
-
-// retry tries a set-aside generation until it is level with the main lane again, replaced by a rebuild, or
-// ctx ends.
-func (r *Runner) retry(ctx context.Context, g *generation) {
-	pause := r.cfg.backoff()
-	for attempts := 1; ; attempts++ {
-		before := g.position()
-		c := &chaser{r: r, units: []*generation{g}}
-		err := c.run(ctx, nil, func(ctx context.Context) error { return r.rejoin(ctx, g) })
-		switch {
-		case ctx.Err() != nil, errors.Is(err, errReplaced):
-			return
-		case errors.Is(err, errDeposed):
-			if r.replaced(ctx, g) {
-				return
-			}
-			if r.shared {
-				r.depose()
-				return
-			}
-		case err == nil && c.failed[g] == nil:
-			return
-		case err == nil:
-			err = c.failed[g]
-		}
-		if g.position() > before {
-			pause, attempts = r.cfg.backoff(), 1
-		}
-		wait := pause.pause()
-		if g.model.liveGeneration() != g {
-			return
-		}
-		r.noteFailure(ctx, g, err, attempts, wait)
-		if delay.For(ctx, wait) != nil {
-			return
-		}
-	}
-}
-
-// replaced says whether another generation of this node's own making is live: one that is about to be holds step.
-func (r *Runner) replaced(ctx context.Context, g *generation) bool {
-	if err := r.step.lock(ctx); err != nil {
-		return true // nobody goes on
-	}
-	defer r.step.Unlock()
-	return g.model.liveGeneration() != g
-}
-
-// errReplaced: another generation became live while this one was tried again.
-var errReplaced = errors.New("generation was replaced")
-
-// rejoin puts a generation that is level back into the main lane. The caller holds step.
-func (r *Runner) rejoin(ctx context.Context, g *generation) error {
-	m := g.model
-	if m.liveGeneration() != g {
-		return errReplaced
-	}
-	r.main = append(r.main, g)
-	m.mu.Lock()
-	m.failure = nil
-	m.mu.Unlock()
-	m.mark.reach(g.position())
-	r.storeFailure(ctx, g, "")
-	r.cfg.Logger.InfoContext(ctx, "read model goes on", slog.String("projection", m.name))
-	return nil
 }

@@ -13,88 +13,86 @@ import (
 
 // Defaults and limits.
 const (
-	// DefaultBatchEvents is what a lane that is behind folds in one transaction. More makes each changed
-	// row rarer to write but holds the writer longer, at most some 150 ms at this size.
+	// DefaultBatchEvents limits the events that a catch-up loop folds in one transaction. With more of them each
+	// changed row is written less often, but the writer is blocked longer: about 150 ms at this size.
 	DefaultBatchEvents = 20_000
 	maxBatchEvents     = 1_000_000
-	// maxBatchBytes ends a batch early when its events are large.
+	// maxBatchBytes ends a batch early if its events are large.
 	maxBatchBytes = 32 << 20
-	// pageEvents is what one read of the log returns at most.
+	// pageEvents limits the events of one read of the log.
 	pageEvents = 4096
-	// pagesAhead is how many pages are read and decoded while one batch is being folded and another written:
-	// those of the next batch, so that neither processor waits for the other.
+	// pagesAhead is the number of pages that are read and decoded while one batch is folded and another written, so
+	// that neither processor waits for the other.
 	pagesAhead = 6
-	// levelEvents is the most that a chase lane folds while it holds the main lane up.
+	// levelEvents limits the events that a catch-up loop folds while the live loop is paused.
 	levelEvents = 2000
-	// liveGather is the pause after a small batch of the main lane, in which the next one gathers. Under load
-	// each transaction then carries many events; committing them as they come cost a third of the processor
-	// time of a metered look-up (BenchmarkLookupHit). The pause grows with the batch before it, so that batches
-	// grow with the load: past gatherEvents events it is longer in proportion, up to liveGatherMost. A row that
-	// many events of a batch change is written once. An event that comes after a quiet moment is folded at
-	// once, and WaitFor ends the pause; all others are seen liveGatherMost later at most.
+	// liveGather is the pause after a small batch of the live loop, in which events of the next one gather. Under load
+	// each transaction then has many events; committing them one by one cost a third of the processor time of a metered
+	// look-up (BenchmarkLookupHit). Above gatherEvents the pause grows with the previous batch, and so with the load, up
+	// to liveGatherMost. A row that several events of a batch change is written once. An event after a quiet period is
+	// folded at once, and WaitFor ends the pause; all others are visible after at most liveGatherMost.
 	liveGather     = 100 * time.Millisecond
 	liveGatherMost = 400 * time.Millisecond
 	gatherEvents   = 64
-	// DefaultRetryFirst and DefaultRetryLast bound the pause before a set-aside read model is tried again; it
-	// doubles in between. After a fault of the database it ends at faultLast.
+	// DefaultRetryFirst and DefaultRetryLast limit the pause before a quarantined read model is retried; it doubles in
+	// between. After a failure of the database the limit is faultLast.
 	DefaultRetryFirst = 250 * time.Millisecond
 	DefaultRetryLast  = time.Minute
-	// faultLast bounds the pause after a fault of the database or of the log, and before another attempt to lead:
-	// what failed is likely to be there again at any moment, and readers wait for it. (What a read model cannot fold
-	// it can hardly fold a minute later; that is what RetryLast is for.)
+	// faultLast limits the pause after a failure of the database or of the log, and before the next attempt to lead:
+	// they may be available again at any moment, and readers wait for them. (RetryLast is longer because a read model
+	// that cannot fold an event can hardly fold it a minute later.)
 	faultLast = time.Second
-	// scrapeTimeout bounds the reads of the log for the gauges.
+	// scrapeTimeout limits the reads of the log for the gauges.
 	scrapeTimeout = time.Second
-	// maxFailureBytes bounds the error text that the registry keeps.
+	// maxFailureBytes limits the error text in projections_registry.
 	maxFailureBytes = 2000
 )
 
 // Limits of several nodes on one database.
 const (
-	// leadName is the name of the leadership of those who fold.
+	// leadName is the name of the leadership of the node that folds.
 	leadName = "projections"
-	// pollPause is between two looks of a node at the registry while nobody waits: what its readers may be
-	// behind a swap, what its caches may be behind the tables, and how soon a leader sees what it is asked
-	// for. A look is one statement over a dozen rows.
+	// pollPause is the interval at which a node polls projections_registry if no caller waits. It limits how late its
+	// readers notice a swap, how far its caches lag behind the tables, and how late a leader sees a request. A poll is
+	// one statement over about twelve rows.
 	pollPause = liveGather
-	// pollFirst and pollLast bound the pauses while somebody waits in WaitFor; they double in between.
+	// pollFirst and pollLast limit the interval while a caller of WaitFor waits; it doubles in between.
 	pollFirst = 2 * time.Millisecond
 	pollLast  = 20 * time.Millisecond
-	// lookTimeout bounds one look, with what models read for it. A database that hangs must not hold up who
-	// waits for the next one.
-	lookTimeout = 10 * time.Second
-	// DefaultDropAfter is many times what a node that can serve at all may be behind (pollPause), and the
-	// longest request.
+	// pollTimeout limits one poll, including what models read in it, so that a database that hangs does not block
+	// callers that wait for the next poll.
+	pollTimeout = 10 * time.Second
+	// DefaultDropAfter is many times the lag of any node that can serve (pollPause), and longer than any request.
 	DefaultDropAfter = time.Minute
-	// orphanFactor times Config.DropAfter without a step is when the scratch tables of a Verify have lost
-	// their node: a batch takes it a second or two, an event store that is away for a while stops it.
+	// orphanFactor times Config.DropAfter without progress means that the node of a Verify is gone and its scratch
+	// tables are dropped: a batch takes seconds, and an event store that is unavailable for a while delays it.
 	orphanFactor = 10
 )
 
 // Config of a Runner. The zero value is complete.
 type Config struct {
-	// FollowOnly says that this node does not fold: another of those that share the database does. It changes
-	// nothing on a database of this process alone.
+	// FollowOnly means that this node does not fold, but another node that shares the database. It has no effect on a
+	// database that is not shared.
 	FollowOnly bool
-	// DropAfter is how long tables that are not live any more stay for readers on other nodes, who cannot be
-	// counted. Default: DefaultDropAfter. A database of this process alone drops them with the last reader.
+	// DropAfter is how long tables stay after they were live, for readers on other nodes, who cannot be counted.
+	// Default: DefaultDropAfter. Tables of a database that is not shared are dropped with the last reader.
 	DropAfter time.Duration
 	// Format is the data format of this release. Default: eventschemas.Format.
 	Format int
-	// InForce is for a process that works on the data alone, also where the database could be shared: the data format
-	// that is in force from Start on. That of this release finishes an upgrade; the one before leaves the data to the
-	// release before, and no newer versions are built. Default: nodes that share the database agree, and one that is not
-	// shared has that of this release.
+	// InForce is for a process that works on the data alone, even if the database could be shared: the data format in
+	// force from Start on. The format of this release finishes an upgrade; the one before leaves the data to the
+	// previous release, and no newer versions are built. Default: nodes that share the database agree on it, and
+	// otherwise the format of this release is in force.
 	InForce int
-	// BatchEvents is the most events of one transaction. Default: DefaultBatchEvents.
+	// BatchEvents limits the events of one transaction. Default: DefaultBatchEvents.
 	BatchEvents int
-	// RetryFirst and RetryLast bound the pauses between attempts. Defaults: DefaultRetryFirst, DefaultRetryLast.
+	// RetryFirst and RetryLast limit the pauses between attempts. Defaults: DefaultRetryFirst, DefaultRetryLast.
 	RetryFirst, RetryLast time.Duration
-	// ScratchFolder is where Verify puts its tables when the database is a SQLite file; it is made when it is missing,
-	// and what a killed Verify left there is deleted. Default: the system's folder for temporary files, where nothing
-	// else is touched.
+	// ScratchFolder is where Verify puts its tables if the database is a SQLite file. It is created if it is missing,
+	// and what a killed Verify left there is deleted. Default: the system's folder for temporary files, in which
+	// nothing is deleted.
 	ScratchFolder string
-	// ReadOnly is for a database that was opened so: Start lets readers in where there are live tables, nothing is
+	// ReadOnly is for a database that was opened read-only: Start admits readers where tables are live, nothing is
 	// folded, and Run must not be called.
 	ReadOnly   bool
 	Logger     *slog.Logger
@@ -127,30 +125,30 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports all errors in the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.BatchEvents < 0 || c.BatchEvents > maxBatchEvents {
-		errs = append(errs, fmt.Errorf("batch of %d events; it is 0 (default) to %d", c.BatchEvents, maxBatchEvents))
+		errs = append(errs, fmt.Errorf("BatchEvents is %d; it must be 0 (default) to %d", c.BatchEvents, maxBatchEvents))
 	}
 	if c.RetryFirst < 0 || c.RetryLast < 0 {
-		errs = append(errs, errors.New("a pause between attempts is negative"))
+		errs = append(errs, errors.New("RetryFirst and RetryLast must not be negative"))
 	}
 	if c.DropAfter < 0 {
-		errs = append(errs, fmt.Errorf("old tables stay for %s; it cannot be negative", c.DropAfter))
+		errs = append(errs, fmt.Errorf("DropAfter is %s; it must not be negative", c.DropAfter))
 	}
 	if c.RetryLast != 0 && c.RetryLast < c.RetryFirst {
-		errs = append(errs, fmt.Errorf("the last pause (%s) is shorter than the first (%s)", c.RetryLast, c.RetryFirst))
+		errs = append(errs, fmt.Errorf("RetryLast (%s) is shorter than RetryFirst (%s)", c.RetryLast, c.RetryFirst))
 	}
 	return errors.Join(errs...)
 }
 
-// backoff counts pauses that double.
+// backoff returns pauses that double.
 type backoff struct{ next, last time.Duration }
 
 func (c *Config) backoff() backoff { return backoff{next: c.RetryFirst, last: c.RetryLast} }
 
-// faultBackoff counts the pauses after faults of the database or the log.
+// faultBackoff returns the pauses after failures of the database or the log.
 func (c *Config) faultBackoff() backoff {
 	return backoff{next: min(c.RetryFirst, faultLast), last: min(c.RetryLast, faultLast)}
 }

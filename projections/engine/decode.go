@@ -13,20 +13,20 @@ import (
 )
 
 var prefixes = [...]struct {
-	prefix string
-	family projections.Family
+	prefix   string
+	category projections.Category
 }{{account.StreamPrefix, projections.Accounts}, {usage.StreamPrefix, projections.Usage}, {brand.StreamPrefix, projections.Brands}}
 
 func decode(rec *eventlog.Recorded, into *projections.Event) {
 	into.Recorded = rec
 	for _, p := range prefixes {
 		if subject, ok := strings.CutPrefix(rec.Stream, p.prefix); ok {
-			into.Family, into.Subject = p.family, subject
+			into.Category, into.Subject = p.category, subject
 			break
 		}
 	}
-	if into.Family == 0 {
-		return // nobody asks for it
+	if into.Category == 0 {
+		return // no read model folds it
 	}
 	into.Body, into.Err = eventlog.Decode(rec, eventschemas.Decode)
 	if into.Err == nil && into.Body == nil {

@@ -31,7 +31,7 @@ func pair(t *testing.T, e *projectionstest.Env) (r *engine.Runner, good, bad *to
 
 // While one batch is written the next is folded already, on top of it. When the writing fails, what was
 // folded on top is void.
-func TestWriteThatFailsOnceInAReplayIsMadeUpFor(t *testing.T) {
+func TestReplay_WriteFailsOnce_IsRetried(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, good, bad := pair(t, e)
 		for _, last := range []uint64{19, 119, 199} { // the first batch, one in the middle, the last
@@ -54,7 +54,7 @@ func TestWriteThatFailsOnceInAReplayIsMadeUpFor(t *testing.T) {
 	})
 }
 
-func TestWriteThatAlwaysFailsInAReplayNamesItsEvent(t *testing.T) {
+func TestReplay_WriteAlwaysFails_ReportsItsEvent(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, good, bad := pair(t, e)
 		bad.breakWrite(func(last uint64) error {
@@ -73,7 +73,7 @@ func TestWriteThatAlwaysFailsInAReplayNamesItsEvent(t *testing.T) {
 }
 
 // Trouble of the database is nobody's fault: nobody is set aside, and all try again.
-func TestDatabaseTroubleSetsNobodyAside(t *testing.T) {
+func TestDatabaseFailure_QuarantinesNoModel(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, good, bad := pair(t, e)
 		trouble := fmt.Errorf("disk is full: %w", sqlstore.ErrUnavailable)
@@ -102,7 +102,7 @@ func TestDatabaseTroubleSetsNobodyAside(t *testing.T) {
 			e.Events("account-a", start, charge(200+i))
 		}
 		e.CatchUp(r)
-		if e.Heard("set aside") {
+		if e.Heard("is quarantined") {
 			t.Error("a read model was set aside")
 		}
 		wantCount(t, good, "a", 251)
@@ -114,7 +114,7 @@ func TestDatabaseTroubleSetsNobodyAside(t *testing.T) {
 }
 
 // What the database could not do is tried again soon, however long the pauses are for what cannot be folded.
-func TestDatabaseTroubleIsTriedAgainSoon(t *testing.T) {
+func TestDatabaseFailure_IsRetriedSoon(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)
 		r, _ := e.Start(engine.Config{RetryFirst: time.Hour, RetryLast: time.Hour}, p)
@@ -144,7 +144,7 @@ func TestDatabaseTroubleIsTriedAgainSoon(t *testing.T) {
 	})
 }
 
-func TestRebuildOfWhatIsBeingBuiltIsRefused(t *testing.T) {
+func TestRebuild_AlreadyBuilding_Refuses(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, _, bad := pair(t, e)
 		gate := make(chan struct{})
@@ -173,7 +173,7 @@ func TestRebuildOfWhatIsBeingBuiltIsRefused(t *testing.T) {
 }
 
 // Rows that are not kept are read again, but never while their last change is still on its way.
-func TestReplayOfMoreRowsThanAreKept(t *testing.T) {
+func TestReplay_MoreRowsThanCached_SameRows(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1) // keeps three rows
 		cfg := quick

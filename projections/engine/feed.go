@@ -7,7 +7,7 @@ import (
 	"letterhead/projections"
 )
 
-// batch is decoded events in order, and the position up to which they are all there are.
+// batch holds decoded events in order, and the position up to which it is complete.
 type batch struct {
 	events []*projections.Event
 	upTo   eventlog.Position
@@ -19,7 +19,7 @@ func (b *batch) append(more batch) {
 	b.upTo, b.bytes = more.upTo, b.bytes+more.bytes
 }
 
-// split keeps the first n events and returns the others.
+// split keeps the first n events and returns the rest.
 func (b *batch) split(n int) batch {
 	rest := batch{events: b.events[n:], upTo: b.upTo}
 	b.events = b.events[:n:n]
@@ -31,23 +31,22 @@ func (b *batch) split(n int) batch {
 	return rest
 }
 
-// page is what was read and not yet decoded.
+// page holds events before they are decoded.
 type page struct {
 	events []eventlog.Recorded
 	upTo   eventlog.Position
 }
 
-// feed reads and decodes ahead of the fold, each on a goroutine of its own: three stages keep two
-// processors busy.
+// feed reads and decodes ahead of the fold, each in its own goroutine, so that three stages keep two processors busy.
 type feed struct {
 	stop    context.CancelFunc
 	decoded chan batch
 	err     error // why decoded was closed; nil at the end of a bounded feed
-	bounded bool  // there is an end, and nobody waits for single events: batches are filled
-	rest    batch // of the last page, past the limit of the last batch
+	bounded bool  // the feed has an end, and batches are filled
+	rest    batch // of the last page, beyond the limit of the last batch
 }
 
-// start runs read, which hands pages to its argument until that returns false.
+// start runs read, which passes pages to emit until that returns false.
 func start(ctx context.Context, bounded bool, read func(ctx context.Context, emit func(page) bool) error) *feed {
 	ctx, stop := context.WithCancel(ctx)
 	f := &feed{stop: stop, bounded: bounded, decoded: make(chan batch, pagesAhead)}
@@ -88,14 +87,14 @@ func decodePage(p page) batch {
 	return b
 }
 
-// subscribe feeds all events after a position, for ever.
+// subscribe feeds all events after a position, without end.
 func (r *Runner) subscribe(ctx context.Context, after eventlog.Position) *feed {
 	return start(ctx, false, func(ctx context.Context, emit func(page) bool) error {
 		sub, err := r.log.Subscribe(ctx, after, eventlog.Filter{})
 		if err != nil {
 			return err
 		}
-		defer sub.Close() // nothing is lost with it
+		defer sub.Close()
 		for {
 			b, err := sub.Next(ctx)
 			if err != nil {
@@ -111,7 +110,7 @@ func (r *Runner) subscribe(ctx context.Context, after eventlog.Position) *feed {
 	})
 }
 
-// between feeds the events after one position up to and with another.
+// between feeds the events after one position, up to and including another.
 func (r *Runner) between(ctx context.Context, after, upTo eventlog.Position) *feed {
 	return start(ctx, true, func(ctx context.Context, emit func(page) bool) error {
 		for after < upTo {
@@ -138,15 +137,15 @@ func (r *Runner) readPage(ctx context.Context, after, upTo eventlog.Position) (p
 		p.events = p.events[:len(p.events)-1]
 	}
 	if p.upTo > upTo || got.End {
-		// At the end of the log nothing stands between Next and upTo, which was the log's head before.
+		// At the end of the log, no event lies between Next and upTo, which was the log's head earlier.
 		p.upTo = upTo
 	}
 	return p, nil
 }
 
-// next returns at most limit events: of a bounded feed as many as there are up to the limit, else what has
-// come, and it waits for the first. At the end of a bounded feed, and when the feed failed, more is false.
-// It returns ctx.Err() when that ends first.
+// next returns at most limit events: from a bounded feed as many as there are, otherwise those that are available,
+// waiting for the first. more is false at the end of a bounded feed and if the feed failed. If ctx ends first, next
+// returns ctx.Err().
 func (f *feed) next(ctx context.Context, limit int) (b batch, more bool, err error) {
 	b, f.rest = f.rest, batch{}
 	for len(b.events) < limit && b.bytes < maxBatchBytes {
@@ -160,7 +159,7 @@ func (f *feed) next(ctx context.Context, limit int) (b batch, more bool, err err
 		case ended:
 			if b.upTo == 0 {
 				return batch{}, false, f.err
-			} // the error, if any, comes with the next call
+			} // the next call returns the error, if any
 		}
 		break
 	}

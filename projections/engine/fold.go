@@ -14,7 +14,7 @@ import (
 	"letterhead/projections"
 )
 
-// foldError is what a read model's own fold, or its SQL, failed with.
+// foldError is an error of a read model's own fold or SQL.
 type foldError struct {
 	unit *generation
 	err  error
@@ -23,19 +23,19 @@ type foldError struct {
 func (e *foldError) Error() string { return e.unit.model.name + ": " + e.err.Error() }
 func (e *foldError) Unwrap() error { return e.err }
 
-// task is a unit, the events of a batch that it has not folded yet, and what they change.
+// task is a unit with the events of a batch that it has not folded yet, and their changes.
 type task struct {
 	unit    *generation
 	events  []*projections.Event
 	changes projections.Changes
 }
 
-// needed reports whether readers wait for the unit: it is live, or there is no other.
+// needed reports whether readers wait for the unit: it is live, or no other is.
 func (t task) needed() bool {
 	return t.unit.state == stateLive || t.unit.model.liveGeneration() == nil
 }
 
-// failures are units whose fold failed, with the reason.
+// failures maps units whose fold failed to the reason.
 type failures map[*generation]error
 
 func (f failures) add(g *generation, err error) failures {
@@ -46,9 +46,9 @@ func (f failures) add(g *generation, err error) failures {
 	return f
 }
 
-// foldAndWrite folds a batch into the units and writes it, one after the other. Units whose fold fails are left
-// out, and failed says why. Faults of the database and of the log are tried again until ctx ends; after an
-// error nothing was written and no unit has moved.
+// foldAndWrite folds a batch into the units and then writes the changes. It leaves out units whose fold fails and
+// returns the reasons. It retries failures of the database and of the log until ctx ends; after an error nothing was
+// written and no unit has moved.
 func (r *Runner) foldAndWrite(ctx context.Context, units []*generation, b batch) (failed failures, err error) {
 	work, failed, err := r.fold(ctx, units, b)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *Runner) foldAndWrite(ctx context.Context, units []*generation, b batch)
 	return failed, nil
 }
 
-// fold folds a batch in memory, while nothing of these units is on its way to the database.
+// fold folds a batch in memory, while no write of these units is pending.
 func (r *Runner) fold(ctx context.Context, units []*generation, b batch) (work []task, failed failures, err error) {
 	pause := r.cfg.faultBackoff()
 	for {
@@ -75,7 +75,7 @@ func (r *Runner) fold(ctx context.Context, units []*generation, b batch) (work [
 			break
 		}
 		reset(units)
-		r.cfg.Logger.ErrorContext(ctx, "events could not be folded and will be tried again",
+		r.cfg.Logger.ErrorContext(ctx, "folding events failed; will retry",
 			slog.Uint64("position", uint64(b.upTo)), slog.Any("error", err))
 		if err = delay.For(ctx, pause.pause()); err != nil {
 			break
@@ -94,7 +94,7 @@ func reset(units []*generation) {
 	}
 }
 
-// foldOnce returns an error only for a fault of the database or of the log.
+// foldOnce returns an error only for a failure of the database or of the log.
 func (r *Runner) foldOnce(ctx context.Context, units []*generation, b batch) (work []task, failed failures, err error) {
 	for _, t := range share(units, b) {
 		if len(t.events) > 0 {
@@ -113,7 +113,7 @@ func (r *Runner) foldOnce(ctx context.Context, units []*generation, b batch) (wo
 	return work, failed, nil
 }
 
-// foldOne turns a panic into an error: one read model's mistake must not stop the others.
+// foldOne turns a panic into an error, so that one read model's bug does not stop the others.
 func (r *Runner) foldOne(ctx context.Context, t task) (c projections.Changes, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -129,9 +129,8 @@ func (r *Runner) foldOne(ctx context.Context, t task) (c projections.Changes, er
 	return c, sqlstore.Classify(err)
 }
 
-// write writes what was folded and moves the checkpoints, in one transaction. When a unit's own SQL fails,
-// the transaction is begun anew without it. The caller resets the folds of units that failed, and all of
-// them after an error.
+// write writes the changes and moves the checkpoints, in one transaction. If a unit's own SQL fails, write starts a new
+// transaction without it. The caller resets the folds of failed units, and all of them after an error.
 func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position) (failed failures, err error) {
 	pause := r.cfg.faultBackoff()
 	for len(work) > 0 {
@@ -152,18 +151,18 @@ func (r *Runner) write(ctx context.Context, work []task, upTo eventlog.Position)
 		case ctx.Err() != nil, errors.Is(err, sqlstore.ErrClosed), errors.Is(err, errDeposed):
 			return nil, err
 		case errors.Is(err, sqlstore.ErrFull) && !slices.ContainsFunc(work, task.needed):
-			return nil, err // it makes room for what is read
+			return nil, err // it makes space for the live tables
 		}
-		r.cfg.Logger.ErrorContext(ctx, "read models could not be written and will be tried again",
+		r.cfg.Logger.ErrorContext(ctx, "writing read models failed; will retry",
 			slog.Uint64("position", uint64(upTo)), slog.Any("error", err))
-		_ = delay.For(ctx, pause.pause()) // the next Write sees that ctx has ended
+		_ = delay.For(ctx, pause.pause()) // if ctx has ended, the next Write returns its error
 	}
 	return failed, nil
 }
 
-// within is the context of the statements of a transaction that must not be cut short: a batch of SQLite, whose
-// driver needs no goroutine per statement then. A shared database may hang for as long as it likes, and who
-// stops leading must not hang with it.
+// within returns the context for statements of a transaction. With SQLite a transaction is not interrupted, so that the
+// driver needs no goroutine per statement. A shared database may hang, and a node that stops leading must not hang with
+// it.
 func (r *Runner) within(ctx context.Context) context.Context {
 	if r.shared {
 		return ctx
@@ -171,8 +170,8 @@ func (r *Runner) within(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// writeAll moves the checkpoints first: whoever does not lead any more learns it before it has written a row,
-// and one that may still write them waits for the other's end at the registry and nowhere else.
+// writeAll moves the checkpoints first. So a node that no longer leads notices before it has written a row, and one
+// that may still write waits for the other's transaction there and nowhere else.
 func writeAll(ctx context.Context, tx *sqlstore.Tx, work []task, upTo eventlog.Position) error {
 	units := make([]*generation, len(work))
 	for i, t := range work {
@@ -204,11 +203,11 @@ func writeOne(ctx context.Context, tx *sqlstore.Tx, t task) (err error) {
 	return t.changes.Write(ctx, tx)
 }
 
-// share picks each unit's events. Units of the same streams and position get the same slice.
+// share returns each unit's events. Units with the same streams and position share a slice.
 func share(units []*generation, b batch) []task {
 	type choice struct {
-		families projections.Family
-		after    eventlog.Position
+		categories projections.Category
+		after      eventlog.Position
 	}
 	first := b.upTo
 	if len(b.events) > 0 {
@@ -221,13 +220,13 @@ func share(units []*generation, b batch) []task {
 		if at >= b.upTo {
 			continue
 		}
-		c := choice{families: g.version.Families}
+		c := choice{categories: g.version.Categories}
 		if at >= first {
 			c.after = at
 		}
 		events, done := picked[c]
 		if !done {
-			events = pick(b.events, c.families, c.after)
+			events = pick(b.events, c.categories, c.after)
 			picked[c] = events
 		}
 		tasks = append(tasks, task{unit: g, events: events})
@@ -235,10 +234,10 @@ func share(units []*generation, b batch) []task {
 	return tasks
 }
 
-func pick(events []*projections.Event, families projections.Family, after eventlog.Position) []*projections.Event {
+func pick(events []*projections.Event, categories projections.Category, after eventlog.Position) []*projections.Event {
 	out := make([]*projections.Event, 0, len(events))
 	for _, e := range events {
-		if e.Family&families != 0 && e.Position > after {
+		if e.Category&categories != 0 && e.Position > after {
 			out = append(out, e)
 		}
 	}
@@ -249,7 +248,8 @@ func without(tasks []task, unit *generation) []task {
 	return slices.DeleteFunc(slices.Clone(tasks), func(t task) bool { return t.unit == unit })
 }
 
-// storeFault tells the database's or the log's trouble, which no other order of work helps, from a fold's.
+// storeFault reports whether an error comes from the database or the log, so that retrying may help, and not from a
+// fold.
 func storeFault(err error) bool {
 	for _, fault := range []error{
 		sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, sqlstore.ErrClosed,

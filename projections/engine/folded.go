@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// firstName and lastName are the rows of the registry that name events of the log that was folded: its first
-	// one, and one of the last that were folded. No read model can have these names.
+	// firstName and lastName are rows of projections_registry that name two events of the log that was folded: the
+	// first one, and a recent one. No read model can have these names.
 	firstName = "@log"
 	lastName  = "@head"
 	// stateMark is the state of both rows.
 	stateMark = "origin"
-	// markEvery is the shortest time between two writes of the last mark.
+	// markEvery is the minimum interval between two writes of the last mark.
 	markEvery = time.Second
 )
 
-// Mark names an event of the log. The zero Mark names none; one without a stream is the log's first event.
+// Mark identifies an event of the log. The zero Mark identifies none; a Mark without a stream is the log's first event.
 type Mark struct {
 	ID       uuid.UUID         `json:"event_id"`
 	Stream   string            `json:"stream,omitempty"`
@@ -34,35 +34,35 @@ type Mark struct {
 	Position eventlog.Position `json:"position"`
 }
 
-// MarkOf names an event.
+// MarkOf returns the mark of an event.
 func MarkOf(e *eventlog.Recorded) Mark {
 	return Mark{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position}
 }
 
-// Memory is what the registry of the read models remembers of the log that they were folded from.
-type Memory struct {
+// FoldedLog is what projections_registry remembers of the log that the read models were folded from.
+type FoldedLog struct {
 	First Mark // the log's first event
 	Last  Mark // an event that was folded about a second or less before the last one
-	// Positions says up to where each read model is folded.
+	// Positions maps each read model to the position up to which it is folded.
 	Positions map[string]eventlog.Position
 }
 
-// ReadMemory reads what the registry remembers; nothing when no read model was ever folded. Errors:
+// ReadFoldedLog reads what projections_registry remembers: nothing if no read model was ever folded. Errors:
 // sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
-func ReadMemory(ctx context.Context, store *sqlstore.Store) (Memory, error) {
-	entries, err := readRegistry(ctx, store.Read())
-	if sqlstore.IsUndefinedTable(err) { // the table is not there yet
-		return Memory{}, nil
+func ReadFoldedLog(ctx context.Context, store *sqlstore.Store) (FoldedLog, error) {
+	records, err := readGenerations(ctx, store.Read())
+	if sqlstore.IsUndefinedTable(err) { // the table does not exist yet
+		return FoldedLog{}, nil
 	}
 	if err != nil {
-		return Memory{}, sqlstore.Classify(err)
+		return FoldedLog{}, sqlstore.Classify(err)
 	}
-	return memoryOf(entries), nil
+	return foldedLogOf(records), nil
 }
 
-func memoryOf(entries []entry) Memory {
-	m := Memory{Positions: map[string]eventlog.Position{}}
-	for _, e := range entries {
+func foldedLogOf(records []record) FoldedLog {
+	m := FoldedLog{Positions: map[string]eventlog.Position{}}
+	for _, e := range records {
 		switch {
 		case e.name == firstName:
 			m.First.Position = e.position
@@ -81,10 +81,9 @@ func memoryOf(entries []entry) Memory {
 	return m
 }
 
-// Losses compares the memory with a log. Each difference is an error of its own; a log that holds everything
-// that is remembered has none. Whoever reads the memory must have done so before: the log grows meanwhile.
-// Errors: those of the log.
-func (m Memory) Losses(ctx context.Context, log eventlog.Prober) (losses []*eventlog.LossError, err error) {
+// Losses compares what is remembered with a log and returns an error for each difference, and none if the log contains
+// everything. Read the FoldedLog first, because the log grows in the meantime. Errors: those of the log.
+func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*eventlog.LossError, err error) {
 	end, err := log.End(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("compare the read models with the event log: %w", err)
@@ -120,32 +119,32 @@ func (m Memory) Losses(ctx context.Context, log eventlog.Prober) (losses []*even
 	return losses, nil
 }
 
-// Held reports whether a log holds the event of a mark in its place. Errors: those of the log.
+// Held reports whether a log contains the event of a mark at its place. Errors: those of the log.
 func (m Mark) Held(ctx context.Context, log eventlog.Prober) (bool, error) {
 	held, found, err := m.find(ctx, log)
 	return found && held.ID == m.ID && held.Position == m.Position, err
 }
 
-// RememberFirst notes the first event of the log, unless one is noted. Errors: sqlstore.ErrUnavailable, ctx.Err().
+// RememberFirst records the first event of the log unless one is recorded. Errors: sqlstore.ErrUnavailable, ctx.Err().
 func RememberFirst(ctx context.Context, store *sqlstore.Store, first Mark) error {
 	return remember(ctx, store, func(tx *sqlstore.Tx) error { return noteFirst(ctx, tx, first) })
 }
 
-// Remember notes an event that was read or appended, unless a later one is noted. Errors: as RememberFirst.
+// Remember records an event that was read or appended, unless a later one is recorded. Errors: as RememberFirst.
 func Remember(ctx context.Context, store *sqlstore.Store, seen Mark) error {
 	return remember(ctx, store, func(tx *sqlstore.Tx) error { return noteLast(ctx, tx, seen) })
 }
 
 func remember(ctx context.Context, store *sqlstore.Store, note func(*sqlstore.Tx) error) error {
 	return store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		if _, err := tx.ExecContext(ctx, store.DDL(createRegistry)); err != nil {
-			return fmt.Errorf("create the registry of projections: %w", err)
+		if _, err := tx.ExecContext(ctx, store.DDL(createGenerations)); err != nil {
+			return fmt.Errorf("create projections_registry: %w", err)
 		}
 		return note(tx)
 	})
 }
 
-// find returns the event in the place of a mark, which may be one that another program has written.
+// find returns the event at the place of a mark. Another program may have written it.
 func (m Mark) find(ctx context.Context, log eventlog.Prober) (held eventlog.Recorded, found bool, err error) {
 	if m.Stream == "" {
 		held, found, err = log.First(ctx)
@@ -158,14 +157,14 @@ func (m Mark) find(ctx context.Context, log eventlog.Prober) (held eventlog.Reco
 	return held, found, err
 }
 
-// remembered returns a *eventlog.LossError when the registry remembers what the log does not hold. Nothing is
-// folded then: the read models are evidence, and an operator decides what becomes of it.
-func (r *Runner) remembered(ctx context.Context) error {
-	entries, err := r.registry(ctx)
+// checkLog returns a *eventlog.LossError if the log does not contain what is remembered. Nothing is folded then: the
+// read models are evidence, and an operator decides what to do.
+func (r *Runner) checkLog(ctx context.Context) error {
+	records, err := r.generations(ctx)
 	if err != nil {
 		return err
 	}
-	losses, err := memoryOf(entries).Losses(ctx, eventlog.Probe(r.log))
+	losses, err := foldedLogOf(records).Losses(ctx, eventlog.Probe(r.log))
 	if err != nil {
 		return err
 	}
@@ -176,8 +175,8 @@ func (r *Runner) remembered(ctx context.Context) error {
 	return nil
 }
 
-// mark notes which log is folded, and an event of the batch that was just folded. The caller holds step. What
-// cannot be noted is noted with a later batch.
+// mark records which log is folded, and an event of the batch that was just folded. The caller holds step. If it fails,
+// a later batch does it.
 func (r *Runner) mark(ctx context.Context, b batch) {
 	now := r.cfg.Now()
 	if len(b.events) == 0 || r.identified && now.Sub(r.marked).Abs() < markEvery {
@@ -190,14 +189,14 @@ func (r *Runner) mark(ctx context.Context, b batch) {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			r.cfg.Logger.WarnContext(ctx, "the marks of the event log could not be noted and will be with the next events", slog.Any("error", err))
+			r.cfg.Logger.WarnContext(ctx, "marks of the event log could not be recorded; the next batch will retry", slog.Any("error", err))
 		}
 		return
 	}
 	r.marked = now
 }
 
-// noteFirst notes the first event of the log once it has one. The caller holds step, or nothing runs yet.
+// noteFirst records the first event of the log once there is one. The caller holds step, or nothing runs yet.
 func (r *Runner) noteFirst(ctx context.Context) error {
 	if r.identified {
 		return nil
@@ -230,25 +229,25 @@ WHERE projections_registry.position < excluded.position`)
 
 func (m Mark) note(ctx context.Context, tx *sqlstore.Tx, name, text, conflict string) error {
 	if m.Position > math.MaxInt64 {
-		return fmt.Errorf("note an event of the log: position %d is past what the database can hold", m.Position)
+		return fmt.Errorf("record an event of the log: position %d exceeds the range of the database", m.Position)
 	}
 	if _, err := tx.ExecContext(ctx, noteMark+conflict, name, stateMark, int64(m.Position), text); err != nil {
-		return fmt.Errorf("note an event of the log: %w", err)
+		return fmt.Errorf("record an event of the log: %w", err)
 	}
 	return nil
 }
 
-// Forget drops all read models with everything that the registry remembers of their log, also those of other
-// releases. They are built again by whoever folds next. No Runner may be at work on the database.
+// Forget drops all read models and what projections_registry remembers of their log, including those of other releases.
+// The next Runner that folds builds them again. No Runner may use the database meanwhile.
 func Forget(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
-	if _, err := tx.ExecContext(ctx, store.DDL(createRegistry)); err != nil {
-		return fmt.Errorf("create the registry of projections: %w", err)
+	if _, err := tx.ExecContext(ctx, store.DDL(createGenerations)); err != nil {
+		return fmt.Errorf("create projections_registry: %w", err)
 	}
-	entries, err := readRegistry(ctx, tx)
+	records, err := readGenerations(ctx, tx)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
+	for _, e := range records {
 		if err := dropTables(ctx, tx, e); err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func TestRunner_LogLostEvents_RefusesAndKeepsTables(t *testing.T) {
 					lost.r.Share(n.lead)
 				}
 				lost.stop = e.Run(lost.r)
-				eventually(t, e, func() bool { return e.Heard("could not fold") }) // it led, and gave the lead back
+				eventually(t, e, func() bool { return e.Heard("failed to fold") }) // it led, and gave the lead back
 
 				b := n.start(folding, 1)
 				b.leading(t)
@@ -75,9 +75,9 @@ func TestRunner_LogLostEvents_RefusesAndKeepsTables(t *testing.T) {
 }
 
 // The memory tells a log that is shorter from another one, and Forget ends it.
-func TestMemory_Losses(t *testing.T) {
+func TestFoldedLog_Losses(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
-		if m, err := engine.ReadMemory(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
+		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
 			t.Fatalf("the memory of an empty database: %+v, %v", m, err)
 		}
 		n := &nodes{t: t, root: e}
@@ -87,7 +87,7 @@ func TestMemory_Losses(t *testing.T) {
 		n.charges(5, 6) // a live batch
 		e.CatchUp(r)
 		stop()
-		m, err := engine.ReadMemory(t.Context(), e.Store)
+		m, err := engine.ReadFoldedLog(t.Context(), e.Store)
 		if err != nil || m.First.Position != 1 || m.Last.Stream != "account-a" || m.Positions["toy"] != 6 {
 			t.Fatalf("memory %+v, %v", m, err)
 		}
@@ -113,7 +113,7 @@ func TestMemory_Losses(t *testing.T) {
 		if err := e.Store.Write(t.Context(), func(tx *sqlstore.Tx) error { return engine.Forget(t.Context(), e.Store, tx) }); err != nil {
 			t.Fatal(err)
 		}
-		if m, err := engine.ReadMemory(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
+		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
 			t.Errorf("the memory after Forget: %+v, %v", m, err)
 		}
 		if left := e.Tables("toy_v"); len(left) > 0 {

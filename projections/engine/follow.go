@@ -12,13 +12,13 @@ import (
 	"letterhead/projections"
 )
 
-// join is Start on a shared database.
+// join implements Start on a shared database.
 func (r *Runner) join(ctx context.Context) error {
-	entries, err := r.registry(ctx)
+	records, err := r.generations(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.agree(ctx, entries); err != nil {
+	if err := r.agree(ctx, records); err != nil {
 		return err
 	}
 	if err := r.refresh(ctx); err != nil {
@@ -32,17 +32,17 @@ func (r *Runner) join(ctx context.Context) error {
 	return nil
 }
 
-// open is Start on a database that is only read: it lets readers in to the tables that are live at this moment.
+// open implements Start on a read-only database: it admits readers to the tables that are live at this moment.
 func (r *Runner) open(ctx context.Context) error {
-	entries, err := readRegistry(ctx, r.store.Read())
+	records, err := readGenerations(ctx, r.store.Read())
 	if sqlstore.IsUndefinedTable(err) {
-		return nil // nothing was ever folded
+		return nil // no read model was ever folded
 	}
 	if err != nil {
 		return sqlstore.Classify(err)
 	}
 	for _, m := range r.models {
-		e := liveEntry(entries, m.name)
+		e := liveRecord(records, m.name)
 		if e == nil {
 			continue
 		}
@@ -53,7 +53,7 @@ func (r *Runner) open(ctx context.Context) error {
 			}
 			continue
 		}
-		g := m.known(v, *e)
+		g := m.withoutFold(v, *e)
 		apply, err := r.reload(ctx, g)
 		if err != nil {
 			return err
@@ -63,52 +63,52 @@ func (r *Runner) open(ctx context.Context) error {
 	return nil
 }
 
-// registry reads the registry and makes it when it is missing.
-func (r *Runner) registry(ctx context.Context) ([]entry, error) {
-	entries, err := readRegistry(ctx, r.store.Read())
+// generations reads projections_registry, and creates it if it is missing.
+func (r *Runner) generations(ctx context.Context) ([]record, error) {
+	records, err := readGenerations(ctx, r.store.Read())
 	if !sqlstore.IsUndefinedTable(err) {
-		return entries, sqlstore.Classify(err)
+		return records, sqlstore.Classify(err)
 	}
 	err = r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, r.store.DDL(createRegistry))
+		_, err := tx.ExecContext(ctx, r.store.DDL(createGenerations))
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("create the registry of projections: %w", err)
+		return nil, fmt.Errorf("create projections_registry: %w", err)
 	}
 	return nil, nil
 }
 
-// wake ends the pause before the next look at the registry.
+// wake ends the pause before the next poll.
 func (r *Runner) wake() {
 	select {
-	case r.look <- struct{}{}:
-	default: // has been said
+	case r.pollNow <- struct{}{}:
+	default: // a wake-up is pending
 	}
 }
 
-// followRegistry looks at the registry until ctx ends. Errors: ErrNewerRelease.
-func (r *Runner) followRegistry(ctx context.Context) error {
+// poll polls projections_registry until ctx ends. Errors: ErrNewerRelease.
+func (r *Runner) poll(ctx context.Context) error {
 	failed := r.cfg.faultBackoff()
 	busy := backoff{next: pollFirst, last: pollLast}
-	s := &sweeper{r: r, seen: make(map[entryKey]sighting)}
+	s := &sweeper{r: r, seen: make(map[recordKey]sighting)}
 	for {
 		began := r.cfg.Now()
-		look, cancel := context.WithTimeout(ctx, lookTimeout)
+		look, cancel := context.WithTimeout(ctx, pollTimeout)
 		err := r.refresh(look)
 		cancel()
-		pause, cutShort := pollPause, r.look
+		pause, cutShort := pollPause, r.pollNow
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, projections.ErrNewerRelease):
 			return err
 		case err != nil:
-			r.lookFailed(began, err)
-			r.cfg.Logger.WarnContext(ctx, "state of the read models could not be read", slog.Any("error", err))
+			r.pollFailed(began, err)
+			r.cfg.Logger.WarnContext(ctx, "reading the state of the read models failed; will retry", slog.Any("error", err))
 			pause, cutShort = failed.pause(), nil
-		case r.waiting.Load() > 0 && !r.leads.Load(): // who leads tells those who wait by itself
-			pause, cutShort = busy.pause(), nil // who waits has been heard
+		case r.waiting.Load() > 0 && !r.leads.Load(): // a leader wakes waiters itself
+			pause, cutShort = busy.pause(), nil // the waiters are known
 		default:
 			busy = backoff{next: pollFirst, last: pollLast}
 		}
@@ -127,23 +127,22 @@ func (r *Runner) followRegistry(ctx context.Context) error {
 	}
 }
 
-// refresh looks at the registry once and makes what it says so here. While this node leads it is the other
-// way around: what does not agree means that it does not lead any more, and what it is asked for is begun.
-// A look that somebody else began after this call will do.
+// refresh reads projections_registry once. A follower adopts what it says. A leader compares it with what it holds: if
+// they differ, it no longer leads, and requests in it are started. A poll that began after this call suffices.
 //
-// On a database of this process alone there is nothing to look for but the end of a swap that is under way.
+// On a database that is not shared, refresh only waits for a swap to end.
 func (r *Runner) refresh(ctx context.Context) error {
-	before := r.looks.Load()
+	before := r.pollsBegun.Load()
 	for {
 		if err := r.step.lock(ctx); err != nil {
 			return err
 		}
-		if !r.shared || r.seen.Load() > before {
+		if !r.shared || r.pollsSeen.Load() > before {
 			r.step.Unlock()
 			return nil
 		}
 		l := r.leading
-		err := r.lookOnce(ctx)
+		err := r.pollOnce(ctx)
 		if l != nil && errors.Is(err, errDeposed) {
 			l.stop(err)
 		}
@@ -151,7 +150,7 @@ func (r *Runner) refresh(ctx context.Context) error {
 		if l == nil || !errors.Is(err, errDeposed) {
 			return err
 		}
-		select { // and then as one that follows
+		select { // then refresh as a follower
 		case <-l.ended:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -159,46 +158,46 @@ func (r *Runner) refresh(ctx context.Context) error {
 	}
 }
 
-// lookOnce is for who holds step.
-func (r *Runner) lookOnce(ctx context.Context) error {
-	number, began := r.looks.Add(1), time.Now()
-	entries, err := readRegistry(ctx, r.store.Read())
+// pollOnce polls once. The caller holds step.
+func (r *Runner) pollOnce(ctx context.Context) error {
+	number, began := r.pollsBegun.Add(1), time.Now()
+	records, err := readGenerations(ctx, r.store.Read())
 	if err != nil {
 		return sqlstore.Classify(err)
 	}
-	if inForce := formatOf(entries); inForce != 0 {
+	if inForce := formatOf(records); inForce != 0 {
 		if err := r.adoptFormat(inForce); err != nil {
 			return err
 		}
 	}
 	if r.leading != nil {
-		if err = r.inspect(entries); err == nil {
-			err = r.finishIfAsked(ctx, entries)
+		if err = r.inspect(records); err == nil {
+			err = r.finishIfAsked(ctx, records)
 		}
 	} else {
-		err = r.adoptAll(ctx, entries)
+		err = r.adoptAll(ctx, records)
 	}
 	if err == nil {
-		r.seen.Store(number)
-		r.looked.Store(&began)
+		r.pollsSeen.Store(number)
+		r.lastPoll.Store(&began)
 	}
 	return err
 }
 
-// adoptAll makes what the registry says so on a node that follows.
-func (r *Runner) adoptAll(ctx context.Context, entries []entry) error {
+// adoptAll adopts the state of all models on a follower.
+func (r *Runner) adoptAll(ctx context.Context, records []record) error {
 	var errs []error
 	for _, m := range r.models {
-		errs = append(errs, r.adopt(ctx, m, entries))
+		errs = append(errs, r.adopt(ctx, m, records))
 	}
 	return errors.Join(errs...)
 }
 
-// adopt is adoptAll for one model.
-func (r *Runner) adopt(ctx context.Context, m *model, entries []entry) error {
-	var live, building *entry
-	for i := range entries {
-		switch e := &entries[i]; {
+// adopt adopts the state of one model on a follower.
+func (r *Runner) adopt(ctx context.Context, m *model, records []record) error {
+	var live, building *record
+	for i := range records {
+		switch e := &records[i]; {
 		case e.name != m.name:
 		case e.state == stateLive:
 			live = e
@@ -213,7 +212,7 @@ func (r *Runner) adopt(ctx context.Context, m *model, entries []entry) error {
 	}
 	m.building, m.buildErr = nil, nil
 	if building != nil {
-		m.building = m.known(&projections.Version{Number: building.version}, *building)
+		m.building = m.withoutFold(&projections.Version{Number: building.version}, *building)
 		if building.failure != "" {
 			m.buildErr = errors.New(building.failure)
 		}
@@ -223,15 +222,15 @@ func (r *Runner) adopt(ctx context.Context, m *model, entries []entry) error {
 	if live == nil || m.version(live.version) == nil {
 		m.lose(live)
 		if buildErr != nil {
-			m.mark.fail(&SetAsideError{Name: m.name, Position: building.position, Err: buildErr})
+			m.mark.fail(&QuarantinedError{Name: m.name, Position: building.position, Err: buildErr})
 		}
 		return nil
 	}
 	return r.adoptLive(ctx, m, live)
 }
 
-// lose takes the live tables from the readers: there are none, or none that this release can read.
-func (m *model) lose(live *entry) {
+// lose takes the live tables away from readers, because there are none or this release cannot read them.
+func (m *model) lose(live *record) {
 	m.mu.Lock()
 	had := m.live != nil || m.refused != nil
 	m.live, m.refused, m.failure = nil, nil, nil
@@ -242,14 +241,14 @@ func (m *model) lose(live *entry) {
 	m.reading.Store(nil)
 	m.mu.Unlock()
 	if had {
-		m.mark.vanish()
+		m.mark.clear()
 	}
 	if refused != nil {
 		m.mark.fail(refused)
 	}
 }
 
-func (r *Runner) adoptLive(ctx context.Context, m *model, e *entry) error {
+func (r *Runner) adoptLive(ctx context.Context, m *model, e *record) error {
 	m.mu.Lock()
 	g, stale := m.live, m.stale
 	if news := failureOf(m.failure) != e.failure || g == nil || g.number != e.generation; news {
@@ -260,48 +259,48 @@ func (r *Runner) adoptLive(ctx context.Context, m *model, e *entry) error {
 	var standing error
 	if e.failure != "" {
 		m.failure = &failure{err: errors.New(e.failure)}
-		standing = &SetAsideError{Name: m.name, Position: e.position, Err: m.failure.err}
+		standing = &QuarantinedError{Name: m.name, Position: e.position, Err: m.failure.err}
 	}
 	m.mu.Unlock()
 	switch inv, caches := m.p.(projections.Invalidator); {
 	case g == nil || g.number != e.generation || stale:
-		g = m.known(m.version(e.version), *e)
+		g = m.withoutFold(m.version(e.version), *e)
 		apply, err := r.reload(ctx, g)
 		if err != nil {
 			return err
 		}
 		g.publish(apply)
-	case caches && e.position != m.told:
-		if err := inv.Invalidate(ctx, r.store.Read(), g.tables, m.told, e.position); err != nil {
-			return fmt.Errorf("invalidate what is kept of %s: %w", m.name, sqlstore.Classify(err))
+	case caches && e.position != m.cachedTo:
+		if err := inv.Invalidate(ctx, r.store.Read(), g.tables, m.cachedTo, e.position); err != nil {
+			return fmt.Errorf("invalidate caches of %s: %w", m.name, sqlstore.Classify(err))
 		}
 	}
-	m.told = e.position
+	m.cachedTo = e.position
 	g.at.Store(uint64(e.position))
-	m.mark.stand(e.position, standing)
+	m.mark.set(e.position, standing)
 	return nil
 }
 
-// stale is since when looks at the registry fail, and why.
+// stale records since when polls fail, and why.
 type stale struct {
 	since time.Time
 	err   error
 }
 
-func (r *Runner) lookFailed(began time.Time, err error) {
-	r.metrics.lookFailures.Inc()
+func (r *Runner) pollFailed(began time.Time, err error) {
+	r.metrics.pollFailures.Inc()
 	if before := r.failing.Load(); before != nil {
 		began = before.since
 	}
 	r.failing.Store(&stale{since: began, err: err})
 }
 
-// Stale returns since when this node cannot look at the registry of a shared database, and why; a zero time and
-// nil: it can, or has not tried yet. So long its readers may be led to tables that are not live any more, and
-// what it keeps in memory of them grows old.
+// Stale returns since when this node has been unable to poll projections_registry on a shared database, and why. It
+// returns zero values if the last poll succeeded or there was none yet. In the meantime its readers may use tables that
+// are no longer live, and its caches get older.
 func (r *Runner) Stale() (since time.Time, err error) {
 	if f := r.failing.Load(); f != nil {
-		return f.since, fmt.Errorf("look at the registry of projections: %w", f.err)
+		return f.since, fmt.Errorf("poll projections_registry: %w", f.err)
 	}
 	return time.Time{}, nil
 }
@@ -313,27 +312,27 @@ func failureOf(f *failure) string {
 	return f.err.Error()
 }
 
-// inspect compares what a leader holds with the registry, and begins the rebuilds that it is asked for.
-// Errors: errDeposed. The caller holds step.
-func (r *Runner) inspect(entries []entry) error {
+// inspect compares what a leader holds with projections_registry, and starts the requested rebuilds. Errors:
+// errDeposed. The caller holds step.
+func (r *Runner) inspect(records []record) error {
 	var asked []*model
 	for _, m := range r.models {
 		m.mu.Lock()
 		live, building, busy := m.live, m.building, m.busy
 		m.mu.Unlock()
 		same := live == nil
-		for i := range entries {
-			e := &entries[i]
+		for i := range records {
+			e := &records[i]
 			if e.name != m.name {
 				continue
 			}
 			switch e.state {
 			case stateLive:
-				same = live != nil && live.number == e.generation && !r.overtook(live, e.position)
+				same = live != nil && live.number == e.generation && !r.movedElsewhere(live, e.position)
 			case stateBuilding:
 				if building == nil && !busy && e.version == r.target(m).Number && r.spawn != nil {
 					m.mu.Lock()
-					m.building, m.busy = m.generation(r.target(m), *e), true
+					m.building, m.busy = m.withFold(r.target(m), *e), true
 					m.mu.Unlock()
 					asked = append(asked, m)
 				}
@@ -349,10 +348,10 @@ func (r *Runner) inspect(entries []entry) error {
 	return nil
 }
 
-// overtook says that a unit of the main lane stands elsewhere than this node left it. The others are moved by
-// lanes of their own, also while step is held.
-func (r *Runner) overtook(live *generation, at eventlog.Position) bool {
-	for _, g := range r.main {
+// movedElsewhere reports whether a generation of the live loop is not at the position where this node left it. Other
+// generations are moved by loops of their own, even while step is held.
+func (r *Runner) movedElsewhere(live *generation, at eventlog.Position) bool {
+	for _, g := range r.inLive {
 		if g == live {
 			return g.position() != at
 		}

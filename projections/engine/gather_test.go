@@ -8,7 +8,7 @@ import (
 )
 
 // A quiet log is folded as it comes; under load the pause, and with it the next batch, grows up to a limit.
-func TestPauseAfterABatch_GrowsWithItsEvents(t *testing.T) {
+func TestPauseAfterBatch_GrowsWithEvents(t *testing.T) {
 	for events, want := range map[int]time.Duration{
 		0: 100 * time.Millisecond, 1: 100 * time.Millisecond, 64: 100 * time.Millisecond,
 		128: 200 * time.Millisecond, 256: 400 * time.Millisecond, 4000: 400 * time.Millisecond,

@@ -10,23 +10,23 @@ import (
 	"letterhead/projections"
 )
 
-// generation is one set of a read model's tables with the fold that fills it. The fold belongs to the lane
-// that the generation is in, which alone moves the position. A node that does not fold has none.
+// generation is one set of a read model's tables with the fold that fills it. The fold belongs to the loop that the
+// generation is in; only that loop moves the position. A node that does not fold has no fold.
 type generation struct {
 	model   *model
 	version *projections.Version
 	number  int
 	tables  *projections.Tables
-	state   string           // of the registry; it changes while the lane is between two batches
-	fold    projections.Fold // nil on a node that only reads
+	state   string           // as in projections_registry; changes between two batches of the loop
+	fold    projections.Fold // nil on a follower
 	at      atomic.Uint64
 	readers *readers
 }
 
 func (g *generation) position() eventlog.Position { return eventlog.Position(g.at.Load()) }
 
-// committed tells the fold that its changes stand. Under the model's lock, so that what was live when the
-// transaction ended cannot tell readers anything after another generation took its place.
+// committed tells the fold that its changes are committed. It holds the model's lock, so that a generation that was
+// live when the transaction ended cannot inform readers after another one replaced it.
 func (g *generation) committed(c projections.Changes) {
 	if c.Committed == nil {
 		return
@@ -36,8 +36,8 @@ func (g *generation) committed(c projections.Changes) {
 	c.Committed(g.model.live == g)
 }
 
-// known is a generation without a fold.
-func (m *model) known(v *projections.Version, e entry) *generation {
+// withoutFold returns a generation that this node only reads.
+func (m *model) withoutFold(v *projections.Version, e record) *generation {
 	g := &generation{
 		model: m, version: v, number: e.generation, state: e.state, tables: m.tables(v, e.generation), readers: &readers{},
 	}
@@ -45,9 +45,9 @@ func (m *model) known(v *projections.Version, e entry) *generation {
 	return g
 }
 
-// generation is one that this node folds.
-func (m *model) generation(v *projections.Version, e entry) *generation {
-	g := m.known(v, e)
+// withFold returns a generation that this node folds.
+func (m *model) withFold(v *projections.Version, e record) *generation {
+	g := m.withoutFold(v, e)
 	g.fold = v.NewFold(g.tables, e.position == 0)
 	return g
 }
@@ -56,11 +56,11 @@ func (m *model) tables(v *projections.Version, generation int) *projections.Tabl
 	return projections.NewTables(m.name, v, generation, positionSQL(m.name, generation))
 }
 
-// following is a number that no generation has, or had in this process's time.
-func (m *model) following(entries []entry) int {
+// nextNumber returns a number that no generation has, or had since this process started.
+func (m *model) nextNumber(records []record) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, e := range entries {
+	for _, e := range records {
 		if e.name == m.name {
 			m.lastGen = max(m.lastGen, e.generation)
 		}
@@ -69,19 +69,19 @@ func (m *model) following(entries []entry) int {
 	return m.lastGen
 }
 
-// begin registers a new generation and makes its tables, with indexes when nothing will be loaded in bulk.
-func (m *model) begin(ctx context.Context, tx *sqlstore.Tx, v *projections.Version, number int, state string) (entry, error) {
-	e := entry{name: m.name, version: v.Number, generation: number, state: state}
+// begin registers a new generation and creates its tables, without the indexes.
+func (m *model) begin(ctx context.Context, tx *sqlstore.Tx, v *projections.Version, number int, state string) (record, error) {
+	e := record{name: m.name, version: v.Number, generation: number, state: state}
 	tables, store := m.tables(v, number), m.r.store
 	for _, t := range v.Tables {
 		if _, err := tx.ExecContext(ctx, store.DDL(tables.SQL(t.Create))); err != nil {
-			return entry{}, fmt.Errorf("create table %s: %w", tables.Name(t.Name), err)
+			return record{}, fmt.Errorf("create table %s: %w", tables.Name(t.Name), err)
 		}
 	}
-	return e, insertEntry(ctx, tx, e)
+	return e, insertRecord(ctx, tx, e)
 }
 
-// index makes the indexes that are not there yet.
+// index creates missing indexes.
 func (g *generation) index(ctx context.Context, tx *sqlstore.Tx) error {
 	for _, t := range g.version.Tables {
 		for _, statement := range t.Indexes {
@@ -93,10 +93,10 @@ func (g *generation) index(ctx context.Context, tx *sqlstore.Tx) error {
 	return nil
 }
 
-// drop deletes a generation, whose state is the entry's, and its tables. Errors: errDeposed when it is in
+// drop deletes a generation, which must be in the record's state, and its tables. Errors: errDeposed if it is in
 // another state or gone.
-func drop(ctx context.Context, tx *sqlstore.Tx, e entry) error {
-	err := one(tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name = $1 AND generation = $2 AND state = $3",
+func drop(ctx context.Context, tx *sqlstore.Tx, e record) error {
+	err := oneRow(tx.ExecContext(ctx, "DELETE FROM projections_registry WHERE name = $1 AND generation = $2 AND state = $3",
 		e.name, int64(e.generation), e.state))
 	if err != nil {
 		return fmt.Errorf("forget %s generation %d: %w", e.name, e.generation, err)
@@ -104,9 +104,8 @@ func drop(ctx context.Context, tx *sqlstore.Tx, e entry) error {
 	return dropTables(ctx, tx, e)
 }
 
-// dropTables finds the tables by their names, which begin alike: the version may be one that this binary
-// does not know.
-func dropTables(ctx context.Context, tx *sqlstore.Tx, e entry) error {
+// dropTables finds the tables by the common prefix of their names: this binary may not know the version.
+func dropTables(ctx context.Context, tx *sqlstore.Tx, e record) error {
 	prefix := fmt.Sprintf("%s_v%d_g%d_", e.name, e.version, e.generation)
 	names, err := sqlstore.TablesWithPrefix(ctx, tx, prefix)
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"letterhead/projections"
 )
 
-// States of a generation in the registry.
+// States of a generation in projections_registry.
 const (
 	stateLive     = "live"     // it is read
 	stateBuilding = "building" // it will be live when it has caught up
-	// stateNext: its version is newer than the live one and will be live when the upgrade is finished. Releases that
-	// do not know the state leave such a generation alone.
+	// stateNext: the version is newer than the live one and becomes live when the upgrade is finished. Releases that do
+	// not know the state ignore such a generation.
 	stateNext    = "next"
-	stateScratch = "scratch" // it is for one comparison
+	stateScratch = "scratch" // for one Verify
 	stateRetired = "retired" // its tables are to be dropped
-	stateFailed  = "failed"  // a rebuild could not fill it; the reason is for who asked for it
+	stateFailed  = "failed"  // a rebuild could not fill it; the reason is kept for the node that asked
 )
 
-const createRegistry = `
+const createGenerations = `
 CREATE TABLE IF NOT EXISTS projections_registry (
 	name         TEXT   NOT NULL,
 	fold_version BIGINT NOT NULL,
@@ -36,29 +36,29 @@ CREATE TABLE IF NOT EXISTS projections_registry (
 	PRIMARY KEY (name, generation)
 )`
 
-// entry is a row of the registry.
-type entry struct {
+// record is a row of projections_registry.
+type record struct {
 	name       string
 	version    int
 	generation int
 	state      string
 	position   eventlog.Position
-	failure    string // why it was set aside, empty when it was not
+	failure    string // why it is quarantined, or empty
 }
 
-func readRegistry(ctx context.Context, q projections.Queryer) ([]entry, error) {
+func readGenerations(ctx context.Context, q projections.Queryer) ([]record, error) {
 	rows, err := q.QueryContext(ctx, `
 SELECT name, fold_version, generation, state, position, failure
 FROM projections_registry ORDER BY name, generation`)
 	if err != nil {
-		return nil, fmt.Errorf("read the registry of projections: %w", err)
+		return nil, fmt.Errorf("read projections_registry: %w", err)
 	}
 	defer rows.Close()
-	var all []entry
+	var all []record
 	for rows.Next() {
-		var e entry
+		var e record
 		if err := rows.Scan(&e.name, &e.version, &e.generation, &e.state, &e.position, &e.failure); err != nil {
-			return nil, fmt.Errorf("read the registry of projections: %w", err)
+			return nil, fmt.Errorf("read projections_registry: %w", err)
 		}
 		all = append(all, e)
 	}
@@ -72,22 +72,22 @@ func positionSQL(name string, generation int) string {
 		name, generation, stateLive) // a name is a word: see validate
 }
 
-// readEntry reads one generation's row.
-func readEntry(ctx context.Context, q projections.Queryer, name string, generation int) (entry, error) {
-	e := entry{name: name, generation: generation}
+// readRecord reads one generation's row.
+func readRecord(ctx context.Context, q projections.Queryer, name string, generation int) (record, error) {
+	e := record{name: name, generation: generation}
 	err := q.QueryRowContext(ctx, `
 SELECT fold_version, state, position, failure FROM projections_registry WHERE name = $1 AND generation = $2`,
 		name, generation).Scan(&e.version, &e.state, &e.position, &e.failure)
 	if errors.Is(err, sql.ErrNoRows) {
-		return entry{}, fmt.Errorf("%s generation %d is not registered: %w", name, generation, projections.ErrRetired)
+		return record{}, fmt.Errorf("%s generation %d is not registered: %w", name, generation, projections.ErrRetired)
 	}
 	if err != nil {
-		return entry{}, fmt.Errorf("read the position of %s: %w", name, err)
+		return record{}, fmt.Errorf("read the position of %s: %w", name, err)
 	}
 	return e, nil
 }
 
-func insertEntry(ctx context.Context, tx *sqlstore.Tx, e entry) error {
+func insertRecord(ctx context.Context, tx *sqlstore.Tx, e record) error {
 	_, err := tx.ExecContext(ctx, `
 INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
 VALUES ($1, $2, $3, $4, $5, $6)`, e.name, e.version, e.generation, e.state, int64(e.position), e.failure)
@@ -97,11 +97,11 @@ VALUES ($1, $2, $3, $4, $5, $6)`, e.name, e.version, e.generation, e.state, int6
 	return nil
 }
 
-// errDeposed: what this node works on is not as it left it: another node leads.
-var errDeposed = errors.New("another node has taken the read models over")
+// errDeposed: the state in the database is not the one that this node left, so another node leads.
+var errDeposed = errors.New("another node has taken over the read models")
 
-// one is nil when a statement changed one row, else errDeposed.
-func one(res sql.Result, err error) error {
+// oneRow returns nil if a statement changed one row, else errDeposed.
+func oneRow(res sql.Result, err error) error {
 	if err != nil {
 		return err
 	}
@@ -115,10 +115,10 @@ func one(res sql.Result, err error) error {
 	return nil
 }
 
-// setState moves a generation that stands where this node left it from its state to another. Errors:
-// errDeposed.
+// setState changes the state of a generation that is still in the state and at the position in which this node left it.
+// Errors: errDeposed.
 func setState(ctx context.Context, tx *sqlstore.Tx, g *generation, state string) error {
-	err := one(tx.ExecContext(ctx, `
+	err := oneRow(tx.ExecContext(ctx, `
 UPDATE projections_registry SET state = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5`,
 		state, g.model.name, int64(g.number), g.state, int64(g.position())))
 	if err != nil {
@@ -127,23 +127,23 @@ UPDATE projections_registry SET state = $1 WHERE name = $2 AND generation = $3 A
 	return nil
 }
 
-// setFailure notes why a generation does not go on, if it stands where this node left it. Errors: errDeposed.
+// setFailure records why a generation is stopped, under the condition of setState. Errors: errDeposed.
 func setFailure(ctx context.Context, tx *sqlstore.Tx, g *generation, failure string) error {
-	err := one(tx.ExecContext(ctx, `
+	err := oneRow(tx.ExecContext(ctx, `
 UPDATE projections_registry SET failure = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5`,
 		failure, g.model.name, int64(g.number), g.state, int64(g.position())))
 	if err != nil {
-		return fmt.Errorf("note the failure of %s: %w", g.model.name, err)
+		return fmt.Errorf("record the failure of %s: %w", g.model.name, err)
 	}
 	return nil
 }
 
-// checkpoint moves all generations of a lane from where each stands to one position. The statement is one
-// however many there are: it is part of every live batch. Errors: errDeposed when one of them does not
-// stand there or is not in the state that this node knows; then nothing of the batch may be written.
+// checkpoint moves all generations of a loop from their positions to another. It is part of every live batch, so it is
+// one statement for all of them. Errors: errDeposed if one of them is not at the position or in the state that this
+// node knows; then nothing of the batch may be written.
 func checkpoint(ctx context.Context, tx *sqlstore.Tx, units []*generation, to eventlog.Position) error {
 	if to > math.MaxInt64 {
-		return fmt.Errorf("checkpoint: position %d is past what the database can hold", to)
+		return fmt.Errorf("checkpoint: position %d exceeds the range of the database", to)
 	}
 	var where strings.Builder
 	const each = 4
@@ -166,7 +166,7 @@ func checkpoint(ctx context.Context, tx *sqlstore.Tx, units []*generation, to ev
 		return fmt.Errorf("checkpoint at position %d: %w", to, err)
 	}
 	if n != int64(len(units)) {
-		return fmt.Errorf("checkpoint at position %d: %d of %d generations stand where they did: %w", to, n, len(units), errDeposed)
+		return fmt.Errorf("checkpoint at position %d: %d of %d generations are unchanged: %w", to, n, len(units), errDeposed)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"letterhead/projections"
 )
 
-// gate is a lock that can be waited for within a context: while a database hangs, it is held by who asked it.
+// gate is a lock whose Lock can be cancelled: its holder may wait for a database that hangs.
 type gate chan struct{}
 
 // Lock implements sync.Locker.
@@ -32,17 +32,17 @@ func (g gate) lock(ctx context.Context) error {
 	}
 }
 
-// leadership is one time of folding into shared tables.
+// leadership is one period of folding into shared tables.
 type leadership struct {
 	stop  context.CancelCauseFunc
-	ended chan struct{} // closed when nothing of it is left
+	ended chan struct{} // closed when all of it has ended
 }
 
-// runNode is Run on a shared database: a follower for ever, and beside it the lanes while this node leads.
+// runNode implements Run on a shared database: it follows, and folds while this node leads.
 func (r *Runner) runNode(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
-	beside.Go(func() { stop(r.followRegistry(ctx)) })
+	beside.Go(func() { stop(r.poll(ctx)) })
 	defer func() {
 		stop(nil)
 		beside.Wait()
@@ -62,9 +62,9 @@ func (r *Runner) runNode(ctx context.Context) error {
 		case errors.Is(err, eventlog.ErrCorrupt), errors.Is(err, eventlog.ErrClosed), errors.Is(err, sqlstore.ErrClosed):
 			return err
 		case err == nil, errors.Is(err, errDeposed):
-			r.cfg.Logger.WarnContext(ctx, "this node has ceased to fold the read models", slog.Any("reason", err))
+			r.cfg.Logger.WarnContext(ctx, "this node no longer folds the read models", slog.Any("reason", err))
 		default:
-			r.cfg.Logger.ErrorContext(ctx, "this node could not fold the read models and will try again", slog.Any("error", err))
+			r.cfg.Logger.ErrorContext(ctx, "this node failed to fold the read models; will retry", slog.Any("error", err))
 		}
 		if delay.For(ctx, pause.pause()) != nil {
 			return outdated(ctx)
@@ -72,7 +72,7 @@ func (r *Runner) runNode(ctx context.Context) error {
 	}
 }
 
-// outdated returns ErrNewerRelease when that is why a context ended.
+// outdated returns ErrNewerRelease if that is why a context ended.
 func outdated(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, projections.ErrNewerRelease) {
 		return cause
@@ -80,8 +80,8 @@ func outdated(ctx context.Context) error {
 	return nil
 }
 
-// foldAsLeader takes the read models as the registry has them, folds until ctx ends or another node turns
-// out to lead, and keeps nothing of it in memory.
+// foldAsLeader takes over the read models as projections_registry describes them and folds until ctx ends or another
+// node leads. It keeps nothing in memory afterwards.
 func (r *Runner) foldAsLeader(ctx context.Context, begun func()) error {
 	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -93,7 +93,7 @@ func (r *Runner) foldAsLeader(ctx context.Context, begun func()) error {
 	defer r.stepDown(l)
 	begun()
 	r.cfg.Logger.InfoContext(ctx, "this node folds the read models", slog.Uint64("position", r.level.Load()))
-	err := r.runLanes(ctx)
+	err := r.runLoops(ctx)
 	switch {
 	case outer.Err() != nil:
 		return nil
@@ -112,12 +112,12 @@ func (r *Runner) ascend(ctx context.Context, l *leadership) error {
 	r.leads.Store(true)
 	if err := r.takeOver(ctx); err != nil {
 		r.forget(l)
-		return fmt.Errorf("take the read models over: %w", err)
+		return fmt.Errorf("take over the read models: %w", err)
 	}
 	return nil
 }
 
-// stepDown forgets all that this node folded; the registry says where the next one goes on.
+// stepDown forgets what this node folded; the next leader continues from projections_registry.
 func (r *Runner) stepDown(l *leadership) {
 	r.step.Lock()
 	r.forget(l)
@@ -125,7 +125,7 @@ func (r *Runner) stepDown(l *leadership) {
 	r.wake()
 }
 
-// forget is for who holds step, when no lane runs.
+// forget drops the state of a leader. The caller holds step, and no loop runs.
 func (r *Runner) forget(l *leadership) {
 	for _, m := range r.models {
 		m.mu.Lock()
@@ -138,14 +138,14 @@ func (r *Runner) forget(l *leadership) {
 		m.mu.Unlock()
 		m.next = nil
 	}
-	r.main, r.leading = nil, nil
+	r.inLive, r.leading = nil, nil
 	r.leads.Store(false)
 	close(l.ended)
 }
 
-// depose ends the leadership, if there is one: another node leads.
+// depose ends the leadership, if there is one, because another node leads.
 func (r *Runner) depose() {
-	// Not under step: who calls it may be what the holder of step waits for.
+	// It takes step in a goroutine, because the holder of step may wait for the caller.
 	go func() {
 		r.step.Lock()
 		defer r.step.Unlock()
@@ -155,15 +155,15 @@ func (r *Runner) depose() {
 	}()
 }
 
-// found is what the registry says of a model to who is about to fold it.
+// found holds the records of a model that a leader continues with.
 type found struct {
-	live, building, next *entry
+	live, building, next *record
 }
 
-// takeOver finds or makes the tables, as the registry has them at this moment, and publishes the live ones.
-// The caller holds step, or nothing runs yet.
+// takeOver finds or creates the tables that projections_registry describes, and publishes the live ones. The caller
+// holds step, or nothing runs yet.
 func (r *Runner) takeOver(ctx context.Context) error {
-	if err := r.remembered(ctx); err != nil {
+	if err := r.checkLog(ctx); err != nil {
 		return err
 	}
 	head, err := r.log.Head(ctx)
@@ -189,10 +189,10 @@ func (r *Runner) takeOver(ctx context.Context) error {
 		}
 	}
 	if !some {
-		level = head // there is nothing for the main lane to catch up with
+		level = head // the live loop has nothing to catch up on
 	}
 	r.level.Store(uint64(level))
-	r.main = nil
+	r.inLive = nil
 	for _, m := range r.models {
 		if err := r.take(ctx, m, plan[m], level); err != nil {
 			return err
@@ -205,7 +205,7 @@ func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Po
 	m.mu.Lock()
 	m.failure, m.building, m.buildErr, m.busy, m.refused = nil, nil, nil, false, nil
 	if f.building != nil {
-		m.building = m.generation(m.version(f.building.version), *f.building)
+		m.building = m.withFold(m.version(f.building.version), *f.building)
 	}
 	if f.live == nil {
 		m.live = nil
@@ -214,13 +214,13 @@ func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Po
 	m.mu.Unlock()
 	m.next = nil
 	if f.next != nil {
-		m.next = m.generation(m.current(), *f.next) // it may want indexes; see catchUpNext
+		m.next = m.withFold(m.current(), *f.next) // catchUpNext creates missing indexes
 	}
 	if f.live == nil {
-		m.mark.vanish()
+		m.mark.clear()
 		return nil
 	}
-	g := m.generation(m.version(f.live.version), *f.live)
+	g := m.withFold(m.version(f.live.version), *f.live)
 	apply, err := r.reload(ctx, g)
 	if err != nil {
 		return err
@@ -228,8 +228,8 @@ func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Po
 	g.publish(apply)
 	switch {
 	case g.position() == level:
-		r.main = append(r.main, g)
-		if f.live.failure != "" { // what it failed on is tried again with the others
+		r.inLive = append(r.inLive, g)
+		if f.live.failure != "" { // the live loop retries what it failed on
 			r.storeFailure(ctx, g, "")
 		}
 	case f.live.failure != "":
@@ -240,17 +240,17 @@ func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Po
 	return nil
 }
 
-// recover reads the registry, keeps what goes on, drops the rest and makes what is missing. On a shared
-// database, what others may still read or work on is left to sweep.
+// recover reads projections_registry, keeps what can be continued, drops the rest and creates what is missing. On a
+// shared database, tables that others may still use are left to the sweeper.
 func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*found, error) {
-	if _, err := tx.ExecContext(ctx, r.store.DDL(createRegistry)); err != nil {
-		return nil, fmt.Errorf("create the registry of projections: %w", err)
+	if _, err := tx.ExecContext(ctx, r.store.DDL(createGenerations)); err != nil {
+		return nil, fmt.Errorf("create projections_registry: %w", err)
 	}
-	entries, err := readRegistry(ctx, tx)
+	records, err := readGenerations(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	if inForce := formatOf(entries); r.shared && inForce != 0 {
+	if inForce := formatOf(records); r.shared && inForce != 0 {
 		if err := r.adoptFormat(inForce); err != nil {
 			return nil, err
 		}
@@ -259,13 +259,13 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*foun
 	for _, m := range r.models {
 		plan[m] = &found{}
 	}
-	for i := range entries {
-		e := &entries[i]
+	for i := range records {
+		e := &records[i]
 		m := r.model(e.name)
 		if m == nil {
-			continue // of a release with more read models, or of one that is not run here
+			continue // of another release, or not run here
 		}
-		if err := r.recoverEntry(ctx, tx, m, plan[m], e); err != nil {
+		if err := r.recoverRecord(ctx, tx, m, plan[m], e); err != nil {
 			return nil, err
 		}
 	}
@@ -273,14 +273,14 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*foun
 		f := plan[m]
 		target, current := r.target(m), m.current()
 		if f.building == nil && (f.live == nil || f.live.version < target.Number) {
-			e, err := m.begin(ctx, tx, target, m.following(entries), stateBuilding)
+			e, err := m.begin(ctx, tx, target, m.nextNumber(records), stateBuilding)
 			if err != nil {
 				return nil, err
 			}
 			f.building = &e
 		}
 		if r.shared && f.next == nil && current.Number > target.Number && (f.live == nil || f.live.version < current.Number) {
-			e, err := m.begin(ctx, tx, current, m.following(entries), stateNext)
+			e, err := m.begin(ctx, tx, current, m.nextNumber(records), stateNext)
 			if err != nil {
 				return nil, err
 			}
@@ -290,14 +290,14 @@ func (r *Runner) recover(ctx context.Context, tx *sqlstore.Tx) (map[*model]*foun
 	return plan, nil
 }
 
-func (r *Runner) recoverEntry(ctx context.Context, tx *sqlstore.Tx, m *model, f *found, e *entry) error {
+func (r *Runner) recoverRecord(ctx context.Context, tx *sqlstore.Tx, m *model, f *found, e *record) error {
 	v := m.version(e.version)
 	working := e.state == stateLive || e.state == stateBuilding
 	switch {
 	case e.version > m.current().Number && working:
 		return newerRelease(m, e)
 	case e.state == stateNext && e.version > m.current().Number:
-		return nil // a newer release began it and goes on with it
+		return nil // a newer release folds it
 	case e.state == stateNext && v == m.current() && v.Number > r.target(m).Number && f.next == nil:
 		f.next = e
 		return nil
@@ -315,6 +315,6 @@ func (r *Runner) recoverEntry(ctx context.Context, tx *sqlstore.Tx, m *model, f 
 	return drop(ctx, tx, *e)
 }
 
-func newerRelease(m *model, e *entry) error {
+func newerRelease(m *model, e *record) error {
 	return fmt.Errorf("%w: %s has version %d, this release has version %d", projections.ErrNewerRelease, e.name, e.version, m.current().Number)
 }

@@ -15,20 +15,20 @@ var (
 		"Positions between what a read model has folded and the head of the event log.", []string{"projection"}, nil)
 	behindDesc = prometheus.NewDesc("letterhead_projection_behind_seconds",
 		"Age of the oldest event that a read model has not folded.", []string{"projection"}, nil)
-	asideDesc = prometheus.NewDesc("letterhead_projection_set_aside",
-		"1 while a read model stands still because its fold failed.", []string{"projection"}, nil)
+	quarantinedDesc = prometheus.NewDesc("letterhead_projection_set_aside",
+		"1 while a read model is quarantined because its fold failed.", []string{"projection"}, nil)
 )
 
-type metrics struct{ lookFailures prometheus.Counter }
+type metrics struct{ pollFailures prometheus.Counter }
 
 func newMetrics() *metrics {
-	return &metrics{lookFailures: prometheus.NewCounter(prometheus.CounterOpts{
+	return &metrics{pollFailures: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "letterhead_projection_look_failures_total",
-		Help: "Looks at the registry of the read models of a shared database that failed. While they do, this node reads what it knew before.",
+		Help: "Polls of the state of the read models in a shared database that failed. Until one succeeds, this node uses the state of the last one.",
 	})}
 }
 
-// collector asks the log at each scrape, so that a lane that hangs shows.
+// collector asks the log at each scrape, so that a loop that hangs is visible.
 type collector struct{ r *Runner }
 
 func (r *Runner) register(reg prometheus.Registerer) error {
@@ -41,26 +41,26 @@ func (r *Runner) register(reg prometheus.Registerer) error {
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- lagDesc
 	ch <- behindDesc
-	ch <- asideDesc
-	c.r.metrics.lookFailures.Describe(ch)
+	ch <- quarantinedDesc
+	c.r.metrics.pollFailures.Describe(ch)
 }
 
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	c.r.metrics.lookFailures.Collect(ch)
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) // a scrape brings no context
+	c.r.metrics.pollFailures.Collect(ch)
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) // Collect has no context
 	defer cancel()
 	all, err := c.r.List(ctx)
 	if err != nil {
-		c.r.cfg.Logger.Warn("lag of projections is not known", slog.Any("error", err))
+		c.r.cfg.Logger.Warn("lag of the projections is unknown", slog.Any("error", err))
 		return
 	}
 	for _, s := range all {
 		aside := 0.0
-		if s.State == stateSetAside {
+		if s.State == stateQuarantined {
 			aside = 1
 		}
 		ch <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, float64(s.Lag), s.Name)
 		ch <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, s.Behind.Seconds(), s.Name)
-		ch <- prometheus.MustNewConstMetric(asideDesc, prometheus.GaugeValue, aside, s.Name)
+		ch <- prometheus.MustNewConstMetric(quarantinedDesc, prometheus.GaugeValue, aside, s.Name)
 	}
 }

@@ -72,7 +72,7 @@ func (n *nodes) start(cfg engine.Config, versions ...int) *node {
 
 const (
 	leads = "this node folds the read models"
-	drops = "tables are dropped"
+	drops = "dropped tables"
 )
 
 // leading waits until a node leads.
@@ -93,7 +93,7 @@ func (n *nodes) charges(from, to int) (last eventlog.Position) {
 	return last
 }
 
-func TestFollowersSeeWhatTheLeaderFolds(t *testing.T) {
+func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		b := n.start(following, 1)
 		if err := b.r.Ready(); !errors.Is(err, projections.ErrNotReady) {
@@ -131,7 +131,7 @@ func TestFollowersSeeWhatTheLeaderFolds(t *testing.T) {
 	})
 }
 
-func TestFollowersLearnThatAModelStandsStill(t *testing.T) {
+func TestFollower_ModelIsQuarantined_ReportsIt(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		a, b := n.start(folding, 1), n.start(following, 1)
 		n.charges(0, 5)
@@ -143,7 +143,7 @@ func TestFollowersLearnThatAModelStandsStill(t *testing.T) {
 			return nil
 		})
 		last := n.charges(5, 10)
-		var aside *engine.SetAsideError
+		var aside *engine.QuarantinedError
 		if err := b.r.WaitFor(b.Context(), "toy", last); !errors.As(err, &aside) || !strings.Contains(err.Error(), "not this one") {
 			t.Errorf("waiting on another node: %v", err)
 		}
@@ -173,7 +173,7 @@ func TestFollowersLearnThatAModelStandsStill(t *testing.T) {
 	})
 }
 
-func TestFollowersLearnThatAModelCannotBeBuilt(t *testing.T) {
+func TestFollower_BuildFails_ReportsIt(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		n.charges(0, 5)
 		b := n.start(following, 1)
@@ -185,7 +185,7 @@ func TestFollowersLearnThatAModelCannotBeBuilt(t *testing.T) {
 			return nil
 		})
 		a.stop = a.Run(a.r)
-		var aside *engine.SetAsideError
+		var aside *engine.QuarantinedError
 		if err := b.r.WaitFor(b.Context(), "toy", 5); !errors.As(err, &aside) || !strings.Contains(err.Error(), "not this one") {
 			t.Errorf("waiting on another node: %v", err)
 		}
@@ -213,7 +213,7 @@ func (l *lagging) Head(ctx context.Context) (eventlog.Position, error) {
 }
 
 // Tables that stand past what one answer says is the end of the log are not thrown away for it.
-func TestHeadOfAReplicaIsNotBelieved(t *testing.T) {
+func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		a := n.start(folding, 1)
 		n.charges(0, 10)
@@ -245,7 +245,7 @@ func TestHeadOfAReplicaIsNotBelieved(t *testing.T) {
 	})
 }
 
-func TestAnotherNodeTakesOver(t *testing.T) {
+func TestLeader_Stops_AnotherNodeTakesOver(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		a := n.start(folding, 1)
 		a.leading(t)
@@ -272,7 +272,7 @@ func TestAnotherNodeTakesOver(t *testing.T) {
 
 // Two nodes that both believe to lead, all the time. What one has written the other finds out before it
 // writes a row.
-func TestTwoLeadersAreFenced(t *testing.T) {
+func TestTwoLeaders_AreFenced(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		always := func(ctx context.Context, _ string, do func(context.Context) error) error { return do(ctx) }
 		var pair [2]*projectionstest.Env
@@ -297,7 +297,7 @@ func TestTwoLeadersAreFenced(t *testing.T) {
 		}
 		e.CatchUp(runners[0])
 		e.CatchUp(runners[1])
-		if !pair[0].Heard("ceased to fold") && !pair[1].Heard("ceased to fold") {
+		if !pair[0].Heard("no longer folds") && !pair[1].Heard("no longer folds") {
 			t.Error("neither found out about the other: nothing was tested")
 		}
 		stops[0]()
@@ -319,7 +319,7 @@ func TestTwoLeadersAreFenced(t *testing.T) {
 }
 
 // A reader on a node whose Runner has not looked since finds the live tables by itself.
-func TestReaderFindsTheLiveTables(t *testing.T) {
+func TestRead_TablesRetired_UsesLiveOnes(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := folding
 		cfg.DropAfter = time.Nanosecond
@@ -376,7 +376,7 @@ SELECT {position}, c.v1 FROM (SELECT 1) AS one LEFT JOIN {counts1} AS c ON c.acc
 
 // Readers of another node see no error over swaps and drops, and with the proof nothing that is behind what
 // was acknowledged anywhere.
-func TestSwapsUnderReadersOfAnotherNode(t *testing.T) {
+func TestRead_SwapsOnAnotherNode_NeverFails(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := folding
 		cfg.DropAfter = time.Nanosecond
@@ -420,7 +420,7 @@ func TestSwapsUnderReadersOfAnotherNode(t *testing.T) {
 	})
 }
 
-func TestRebuildAskedOfAFollower(t *testing.T) {
+func TestRebuild_OnFollower_LeaderRebuilds(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := folding
 		cfg.BatchEvents = 10
@@ -474,7 +474,7 @@ func TestRebuildAskedOfAFollower(t *testing.T) {
 	})
 }
 
-func TestRebuildGoesOnWhenItsLeaderDies(t *testing.T) {
+func TestRebuild_LeaderDies_NextLeaderContinues(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := folding
 		cfg.BatchEvents = 10
@@ -510,7 +510,7 @@ func TestRebuildGoesOnWhenItsLeaderDies(t *testing.T) {
 	})
 }
 
-func TestVerifyOnAFollower(t *testing.T) {
+func TestVerify_OnFollower_ReportsDifferences(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		n.start(folding, 1)
 		b := n.start(following, 1)
@@ -560,7 +560,7 @@ func (c *clock) now() time.Time {
 }
 
 // Scratch tables whose node died are dropped when they have not moved for long.
-func TestOrphanedScratchIsDropped(t *testing.T) {
+func TestScratch_NodeIsGone_IsDropped(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		var clock clock
 		cfg := folding
@@ -594,7 +594,7 @@ VALUES ('toy', 1, 7, 'scratch', 2, ''), ('other', 1, 8, 'scratch', 2, '')`)
 
 // During an update the old release's node goes on reading until the new tables are live, and then says why
 // it cannot.
-func TestNewReleaseBesideAnOldOne(t *testing.T) {
+func TestNewRelease_BesideOldOne_BothServe(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.start(following, 1)
 		leader := n.start(folding, 1)

@@ -67,7 +67,7 @@ func (l *countingLog) ReadAll(ctx context.Context, after eventlog.Position, filt
 
 // A rebuild reads the log for itself while the main lane goes on with its subscription, and then joins the main lane:
 // what comes later is read once for both.
-func TestRebuild_ReadsForItselfAndJoinsTheMainLane(t *testing.T) {
+func TestRebuild_ReadsLogItselfAndJoinsLiveLoop(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		log := &countingLog{Log: e.Log}
 		r, err := engine.New(engine.Config{}, log, e.Store, newModels(t, e).all()...)
@@ -97,7 +97,7 @@ func TestRebuild_ReadsForItselfAndJoinsTheMainLane(t *testing.T) {
 	})
 }
 
-func TestRebuildGivesTheSameRows(t *testing.T) {
+func TestRebuild_SameRows(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, _ := e.Start(engine.Config{}, newModels(t, e).all()...)
 		w := projectionstest.NewWorld(1, 20, 30, time.Hour)
@@ -135,7 +135,7 @@ func TestRebuildGivesTheSameRows(t *testing.T) {
 	})
 }
 
-func TestRebuildAndVerifyWhileEventsGoOn(t *testing.T) {
+func TestRebuildAndVerify_WhileEventsAreAppended_Agree(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := newModels(t, e)
 		r, _ := e.Start(engine.Config{BatchEvents: 500}, m.all()...)
@@ -201,7 +201,7 @@ type piece struct {
 }
 
 // Folding in whatever batches gives what one replay gives.
-func TestBatchesDoNotMatter(t *testing.T) {
+func TestReplay_AnyBatchSize_SameRows(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			p := piecemeal{
@@ -259,7 +259,7 @@ func (p piecemeal) check(t *testing.T, report interface {
 	compareDumps(report, live, dumps(e))
 }
 
-func TestVerifyFindsTheFirstDifference(t *testing.T) {
+func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, _ := e.Start(engine.Config{}, newModels(t, e).all()...)
 		w := projectionstest.NewWorld(3, 10, 10, time.Minute)

@@ -12,24 +12,24 @@ import (
 	"letterhead/projections"
 )
 
-// request asks the leader for a rebuild, through building generations in the registry, and waits for its end.
+// request asks the leader for a rebuild by inserting building generations, and waits until they are live or failed.
 func (r *Runner) request(ctx context.Context, models []*model, progress func(Progress)) error {
-	asked, err := r.ask(ctx, models)
+	asked, err := r.insertRequests(ctx, models)
 	if err != nil {
 		return fmt.Errorf("rebuild: %w", err)
 	}
-	r.wake() // it may be this node
+	r.wake() // this node may be the leader
 	var errs []error
 	for {
-		entries, err := readRegistry(ctx, r.store.Read())
+		records, err := readGenerations(ctx, r.store.Read())
 		if err != nil && ctx.Err() == nil && errors.Is(sqlstore.Classify(err), sqlstore.ErrUnavailable) {
-			err, entries = nil, asked // it goes on without us
+			err, records = nil, asked // the leader continues
 		}
 		if err != nil {
-			return fmt.Errorf("rebuild: wait for its end: %w", errors.Join(err, ctx.Err()))
+			return fmt.Errorf("wait for the rebuild: %w", errors.Join(err, ctx.Err()))
 		}
 		var failed []error
-		asked, failed = r.answers(ctx, asked, entries)
+		asked, failed = r.outcomes(ctx, asked, records)
 		errs = append(errs, failed...)
 		if len(asked) == 0 {
 			break
@@ -38,7 +38,7 @@ func (r *Runner) request(ctx context.Context, models []*model, progress func(Pro
 			return errors.Join(append(errs, fmt.Errorf("rebuild: %w", err))...)
 		}
 		if err := delay.For(ctx, pollPause); err != nil {
-			return errors.Join(append(errs, fmt.Errorf("rebuild goes on without being waited for: %w", err))...)
+			return errors.Join(append(errs, fmt.Errorf("stopped waiting for the rebuild, which continues: %w", err))...)
 		}
 	}
 	// Readers of this node see the new tables when Rebuild returns.
@@ -52,19 +52,19 @@ func (r *Runner) request(ctx context.Context, models []*model, progress func(Pro
 	return errors.Join(errs...)
 }
 
-// ask registers new generations.
-func (r *Runner) ask(ctx context.Context, models []*model) (asked []entry, err error) {
+// insertRequests registers new generations.
+func (r *Runner) insertRequests(ctx context.Context, models []*model) (asked []record, err error) {
 	err = r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
 		asked = nil
-		entries, err := readRegistry(ctx, tx)
+		records, err := readGenerations(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, m := range models {
-			if err := m.free(entries, r.target(m)); err != nil {
+			if err := m.checkFree(records, r.target(m)); err != nil {
 				return err
 			}
-			e, err := m.begin(ctx, tx, r.target(m), m.following(entries), stateBuilding)
+			e, err := m.begin(ctx, tx, r.target(m), m.nextNumber(records), stateBuilding)
 			if err != nil {
 				return err
 			}
@@ -75,10 +75,10 @@ func (r *Runner) ask(ctx context.Context, models []*model) (asked []entry, err e
 	return asked, err
 }
 
-// free returns why no rebuild may be begun, or nil.
-func (m *model) free(entries []entry, target *projections.Version) error {
-	for i := range entries {
-		e := &entries[i]
+// checkFree returns an error if no rebuild may begin.
+func (m *model) checkFree(records []record, target *projections.Version) error {
+	for i := range records {
+		e := &records[i]
 		if e.name != m.name {
 			continue
 		}
@@ -94,31 +94,31 @@ func (m *model) free(entries []entry, target *projections.Version) error {
 	return nil
 }
 
-// answers returns those that are still being built, as they stand, and why others failed.
-func (r *Runner) answers(ctx context.Context, asked, entries []entry) (open []entry, failed []error) {
+// outcomes returns the requested generations that are still being built, and the errors of those that failed.
+func (r *Runner) outcomes(ctx context.Context, asked, records []record) (open []record, failed []error) {
 	for _, a := range asked {
-		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == a.name && e.generation == a.generation })
+		i := slices.IndexFunc(records, func(e record) bool { return e.name == a.name && e.generation == a.generation })
 		switch {
 		case i < 0:
 			failed = append(failed, fmt.Errorf("rebuild %s: the new tables were dropped", a.name))
-		case entries[i].state == stateBuilding:
-			open = append(open, entries[i])
-		case entries[i].state == stateFailed:
-			failed = append(failed, fmt.Errorf("rebuild %s: %s", a.name, entries[i].failure))
-			// Its tables are gone; who leads drops the row if this fails.
-			_ = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return drop(ctx, tx, entries[i]) })
-		} // else it is live, or was
+		case records[i].state == stateBuilding:
+			open = append(open, records[i])
+		case records[i].state == stateFailed:
+			failed = append(failed, fmt.Errorf("rebuild %s: %s", a.name, records[i].failure))
+			// Its tables are gone; if this fails, the leader drops the row.
+			_ = r.store.Write(ctx, func(tx *sqlstore.Tx) error { return drop(ctx, tx, records[i]) })
+		} // otherwise it is or was live
 	}
 	return open, failed
 }
 
-func (r *Runner) report(ctx context.Context, asked []entry, progress func(Progress)) error {
+func (r *Runner) report(ctx context.Context, asked []record, progress func(Progress)) error {
 	if progress == nil {
 		return nil
 	}
 	head, err := r.log.Head(ctx)
 	if errors.Is(err, eventlog.ErrUnavailable) {
-		return nil // the leader waits for it too
+		return nil // the leader waits for the log as well
 	}
 	if err != nil {
 		return err
@@ -131,10 +131,9 @@ func (r *Runner) report(ctx context.Context, asked []entry, progress func(Progre
 	return nil
 }
 
-// refuse ends a rebuild whose fold failed: its tables are dropped and the reason is left for who asked for it.
-// It returns false when there is nobody to tell, because the read model is being built for want of a better:
-// then it is tried again.
-func (r *Runner) refuse(ctx context.Context, m *model, cause error) bool {
+// failRebuild ends a rebuild whose fold failed: it drops the tables and records the reason for the node that asked. It
+// returns false if the read model is not being rebuilt but built for this release, which is retried instead.
+func (r *Runner) failRebuild(ctx context.Context, m *model, cause error) bool {
 	m.mu.Lock()
 	g, live := m.building, m.live
 	m.mu.Unlock()
@@ -148,7 +147,7 @@ func (r *Runner) refuse(ctx context.Context, m *model, cause error) bool {
 		if err := setState(ctx, tx, g, stateFailed); err != nil {
 			return err
 		}
-		return dropTables(ctx, tx, g.entry())
+		return dropTables(ctx, tx, g.record())
 	})
 	if err != nil {
 		return false

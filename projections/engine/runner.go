@@ -28,46 +28,46 @@ var (
 	ErrBuilding = errors.New("read model is being built already")
 )
 
-// Runner keeps read models. Make it with New, call Start once, then Run.
+// Runner keeps read models current. Make it with New, call Start once, then Run.
 type Runner struct {
 	cfg    Config
 	log    eventlog.Log
 	store  *sqlstore.Store
 	models []*model // in the order they were given
 	shared bool     // other processes may fold into the same tables
-	// lead runs its argument while this node leads; Store.Lead but in a test.
+	// lead runs its argument while this node leads: Store.Lead, except in tests.
 	lead func(ctx context.Context, name string, do func(context.Context) error) error
 
-	// step is held while the main lane folds a batch, by a lane that becomes level with it, and by whoever
-	// looks at a shared registry. It guards main, each main unit, and which generation of a model is live.
-	step gate
-	main []*generation
-	// leading is not nil while this node folds into shared tables; step guards it. Leads says so to who only
-	// wants to know how often to look.
+	// step is held by the live loop while it folds a batch, by a catch-up loop that has reached it, and during a poll of
+	// a shared database. It guards inLive, the generations in it, and which generation of a model is live.
+	step   gate
+	inLive []*generation
+	// leading is not nil while this node folds into shared tables; step guards it. leads is the same for callers that
+	// only choose an interval.
 	leading *leadership
 	leads   atomic.Bool
-	// looks counts the looks at a shared registry that were begun; seen is the last that went well.
-	looks, seen atomic.Uint64
-	looked      atomic.Pointer[time.Time] // when the last look that went well began
-	// failing is not nil while looks fail; see Stale.
+	// pollsBegun counts polls of a shared database; pollsSeen is the number of the last successful one.
+	pollsBegun, pollsSeen atomic.Uint64
+	lastPoll              atomic.Pointer[time.Time] // when the last successful poll began
+	// failing is not nil while polls fail; see Stale.
 	failing atomic.Pointer[stale]
 	metrics *metrics
-	// space is disk.At but in a test.
+	// space is disk.At, except in tests.
 	space func(folder string) (disk.Space, error)
 
-	// identified reports that the registry names the first event of the log; marked is when it was last given a
-	// later one. step guards both.
+	// identified reports whether projections_registry has the first event of the log; marked is when a later event was
+	// last recorded there. step guards both.
 	identified bool
 	marked     time.Time
 
-	// look ends the pause before the next one; it has room for one word. Waiting is how many are in WaitFor.
-	look    chan struct{}
+	// pollNow ends the pause before the next poll; its capacity is 1. waiting counts callers of WaitFor.
+	pollNow chan struct{}
 	waiting atomic.Int64
-	// level is the position of the main lane.
+	// level is the position of the live loop.
 	level atomic.Uint64
 
-	// hurry ends the pause between two batches; it has room for one word. While wanted, the highest position
-	// that WaitFor was asked for, is not reached, there is none.
+	// hurry ends the pause between two batches; its capacity is 1. There is no pause until the live loop has reached
+	// wanted, the highest position that WaitFor was called for.
 	hurry  chan struct{}
 	wanted atomic.Uint64
 
@@ -75,33 +75,33 @@ type Runner struct {
 	format atomic.Int64
 
 	started atomic.Bool
-	// lanes are the goroutines of Run besides the main lane; spawn is guarded by step.
-	lanes sync.WaitGroup
+	// loops are the goroutines of Run other than the live loop; step guards spawn.
+	loops sync.WaitGroup
 	spawn func(func(context.Context)) // nil while Run is not running
 }
 
-// model is a read model as the Runner sees it.
+// model is a read model with the state that the Runner keeps of it.
 type model struct {
 	r        *Runner
 	p        projections.Projection
 	name     string
 	versions []projections.Version
 	mark     watermark         // of the live generation
-	told     eventlog.Position // up to where what is kept in memory is right; guarded by step
-	next     *generation       // of a version that is not live before the upgrade is finished; guarded by step
+	cachedTo eventlog.Position // up to here its caches are valid; guarded by step
+	next     *generation       // of a version that becomes live at the end of the upgrade; guarded by step
 
-	// reading is live, as readers get it.
+	// reading is the live generation as readers get it.
 	reading atomic.Pointer[generation]
 
 	mu       sync.Mutex
 	refused  error       // why the live tables must not be read: ErrNewerRelease
-	stale    bool        // what is kept in memory of the live tables must be read anew
-	live     *generation // what is folded and read
-	building *generation // beside it
-	busy     bool        // a lane is at work on building
+	stale    bool        // caches of the live tables must be reloaded
+	live     *generation // folded and read
+	building *generation // will replace live
+	busy     bool        // a loop fills building
 	failure  *failure    // of the live generation
-	buildErr error       // why building does not go on
-	lastGen  int         // the highest generation seen in the registry
+	buildErr error       // why building is stopped
+	lastGen  int         // the highest generation ever seen
 }
 
 func (m *model) version(number int) *projections.Version {
@@ -127,12 +127,12 @@ func (m *model) buildingGeneration() *generation {
 	return m.building
 }
 
-// New checks the configuration and the read models. Errors say everything that is wrong.
+// New checks the configuration and the read models, and reports all errors.
 func New(cfg Config, log eventlog.Log, store *sqlstore.Store, models ...projections.Projection) (*Runner, error) {
 	errs := []error{cfg.Validate()}
 	r := &Runner{
 		cfg: cfg.withDefaults(), log: log, store: store, shared: store.Shared(), lead: store.Lead, space: disk.At,
-		metrics: newMetrics(), step: make(gate, 1), hurry: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		metrics: newMetrics(), step: make(gate, 1), hurry: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
 	}
 	for _, p := range models {
 		if err := validate(p, r.cfg.Format); err != nil {
@@ -164,11 +164,11 @@ func (r *Runner) model(name string) *model {
 	return nil
 }
 
-// Start lets readers in where there is a live generation. On a database of this process alone it finds or
-// makes the tables for that; on a shared one it only reads the registry, because another node may be at work.
-// Nothing is folded before Run. On a database of this process alone it fails with a *eventlog.LossError when the
-// tables remember events that the log does not hold; on a shared one no node folds over such tables. Errors:
-// projections.ErrNewerRelease, eventlog.ErrLoss, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, those of the log, ctx.Err().
+// Start admits readers to live generations. If the database is not shared, it finds or creates the tables for them; on a
+// shared one it only reads projections_registry, because another node may be folding. Nothing is folded before Run. On a
+// database that is not shared, Start fails with a *eventlog.LossError if the tables remember events that the log does
+// not contain; on a shared one no node folds over such tables. Errors: projections.ErrNewerRelease, eventlog.ErrLoss,
+// sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, those of the log, ctx.Err().
 func (r *Runner) Start(ctx context.Context) error {
 	if r.started.Load() {
 		return errors.New("projections were started before")
@@ -190,7 +190,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
-// reload reads what a model keeps in memory from a generation's tables; see Reloader.
+// reload reads what a model caches of a generation's tables; see projections.Reloader.
 func (r *Runner) reload(ctx context.Context, g *generation) (apply func(), err error) {
 	reloader, ok := g.model.p.(projections.Reloader)
 	if !ok {
@@ -203,7 +203,7 @@ func (r *Runner) reload(ctx context.Context, g *generation) (apply func(), err e
 	return apply, nil
 }
 
-// publish makes a generation the one that is read. The caller holds step, or nothing runs yet.
+// publish makes a generation the one that readers get. The caller holds step, or nothing runs yet.
 func (g *generation) publish(apply func()) {
 	m := g.model
 	m.mu.Lock()
@@ -214,14 +214,14 @@ func (g *generation) publish(apply func()) {
 	m.reading.Store(g)
 	apply()
 	m.mu.Unlock()
-	m.told = g.position()
+	m.cachedTo = g.position()
 	m.mark.reach(g.position())
 }
 
-// Run folds events until ctx ends, and then returns nil when the batch under way is committed. On a shared
-// database it folds while this node leads, unless Config.FollowOnly says never, and follows the leader
-// otherwise. Errors: ErrNotStarted, eventlog.ErrCorrupt, eventlog.ErrClosed, and ErrNewerRelease when an operator
-// has finished the upgrade to a newer release.
+// Run folds events until ctx ends, and returns nil after the current batch is committed. On a shared database it folds
+// while this node leads (never with Config.FollowOnly), and follows otherwise. Errors: ErrNotStarted,
+// eventlog.ErrCorrupt, eventlog.ErrClosed, and projections.ErrNewerRelease if an operator has finished the upgrade to a
+// newer release.
 func (r *Runner) Run(ctx context.Context) error {
 	if !r.started.Load() {
 		return ErrNotStarted
@@ -237,30 +237,30 @@ func (r *Runner) run(ctx context.Context) error {
 	if r.shared {
 		return r.runNode(ctx)
 	}
-	return r.runLanes(ctx)
+	return r.runLoops(ctx)
 }
 
-// runLanes folds until ctx ends, another node turns out to lead, or the log cannot be read any more. All
-// lanes have ended when it returns.
-func (r *Runner) runLanes(ctx context.Context) error {
+// runLoops folds until ctx ends, another node turns out to lead, or the log becomes unreadable. All loops have ended
+// when it returns.
+func (r *Runner) runLoops(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer r.lanes.Wait()
+	defer r.loops.Wait()
 	defer stop()
 	r.step.Lock()
-	r.spawn = func(lane func(context.Context)) { r.lanes.Go(func() { lane(ctx) }) }
-	r.startLanes()
+	r.spawn = func(lane func(context.Context)) { r.loops.Go(func() { lane(ctx) }) }
+	r.startLoops()
 	r.step.Unlock()
 	defer func() {
 		r.step.Lock()
 		r.spawn = nil
 		r.step.Unlock()
 	}()
-	return r.runMain(ctx)
+	return r.runLive(ctx)
 }
 
-// startLanes begins what the last process left: generations that are being built, and live ones that were
-// set aside. The caller holds step.
-func (r *Runner) startLanes() {
+// startLoops continues what the last process left: generations that are being built, and quarantined ones. The caller
+// holds step.
+func (r *Runner) startLoops() {
 	var builds []*model
 	for _, m := range r.models {
 		m.mu.Lock()
@@ -270,21 +270,21 @@ func (r *Runner) startLanes() {
 		}
 		live := m.live
 		m.mu.Unlock()
-		if live != nil && !slices.Contains(r.main, live) {
+		if live != nil && !slices.Contains(r.inLive, live) {
 			r.spawnRetry(live)
 		}
 	}
 	if len(builds) > 0 {
 		r.spawn(func(ctx context.Context) { r.buildUntilDone(ctx, builds) })
 	}
-	behind := slices.DeleteFunc(r.nextUnits(), func(g *generation) bool { return slices.Contains(r.main, g) })
+	behind := slices.DeleteFunc(r.nextUnits(), func(g *generation) bool { return slices.Contains(r.inLive, g) })
 	if len(behind) > 0 {
 		r.spawn(func(ctx context.Context) { r.catchUpNext(ctx, behind) })
 	}
 }
 
-// runMain is the main lane.
-func (r *Runner) runMain(ctx context.Context) error {
+// runLive is the live loop.
+func (r *Runner) runLive(ctx context.Context) error {
 	pause := r.cfg.backoff()
 	for {
 		before := r.level.Load()
@@ -300,14 +300,14 @@ func (r *Runner) runMain(ctx context.Context) error {
 		case r.shared && errors.Is(err, errDeposed):
 			return err
 		}
-		r.cfg.Logger.ErrorContext(ctx, "projections stopped following the event log and will try again", slog.Any("error", err))
+		r.cfg.Logger.ErrorContext(ctx, "following the event log failed; will retry", slog.Any("error", err))
 		if err := delay.For(ctx, pause.pause()); err != nil {
 			return err
 		}
 	}
 }
 
-// follow folds from the main lane's position on until something fails.
+// follow folds from the position of the live loop until an error occurs.
 func (r *Runner) follow(ctx context.Context) error {
 	f := r.subscribe(ctx, eventlog.Position(r.level.Load()))
 	defer f.stop()
@@ -316,10 +316,10 @@ func (r *Runner) follow(ctx context.Context) error {
 		if err != nil || !more {
 			return err
 		}
-		if err := r.stepMain(ctx, batch); err != nil {
+		if err := r.stepLive(ctx, batch); err != nil {
 			return err
 		}
-		// A full batch means that more is there already.
+		// After a full batch more events are available.
 		small := len(batch.events) < min(pageEvents, r.cfg.BatchEvents)
 		if small && r.wanted.Load() <= uint64(batch.upTo) {
 			if err := r.gather(ctx, len(batch.events)); err != nil {
@@ -329,12 +329,12 @@ func (r *Runner) follow(ctx context.Context) error {
 	}
 }
 
-// gatherAfter is the pause after a small batch.
+// gatherAfter returns the pause after a small batch.
 func gatherAfter(events int) time.Duration {
 	return min(max(liveGather, liveGather*time.Duration(events)/gatherEvents), liveGatherMost)
 }
 
-// gather lets events come for the next batch, unless somebody waits to see them.
+// gather waits for events of the next batch, unless a caller of WaitFor waits.
 func (r *Runner) gather(ctx context.Context, before int) error {
 	pause := time.NewTimer(gatherAfter(before))
 	defer pause.Stop()
@@ -348,30 +348,30 @@ func (r *Runner) gather(ctx context.Context, before int) error {
 	}
 }
 
-func (r *Runner) stepMain(ctx context.Context, batch batch) error {
+func (r *Runner) stepLive(ctx context.Context, batch batch) error {
 	r.step.Lock()
 	defer r.step.Unlock()
-	failed, err := r.foldAndWrite(ctx, r.main, batch)
+	failed, err := r.foldAndWrite(ctx, r.inLive, batch)
 	if err != nil {
 		return err
 	}
 	r.level.Store(uint64(batch.upTo))
 	r.mark(ctx, batch)
-	for _, g := range r.main {
+	for _, g := range r.inLive {
 		err, bad := failed[g]
 		switch {
 		case g.state == stateNext && !bad:
-			continue // nobody reads it
+			continue // it has no readers
 		case g.state == stateNext:
 			r.nextFailed(ctx, g, err)
 			r.spawn(func(ctx context.Context) { r.catchUpNext(ctx, []*generation{g}) })
 			continue
 		case bad:
-			r.setAside(ctx, g, err)
+			r.quarantine(ctx, g, err)
 			continue
 		}
 		g.model.mark.reach(batch.upTo)
 	}
-	r.main = slices.DeleteFunc(r.main, func(g *generation) bool { return failed[g] != nil })
+	r.inLive = slices.DeleteFunc(r.inLive, func(g *generation) bool { return failed[g] != nil })
 	return nil
 }

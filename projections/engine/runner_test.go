@@ -75,7 +75,7 @@ func eventually(t *testing.T, e *projectionstest.Env, so func() bool) {
 	}
 }
 
-func TestCrashLosesAndDoublesNothing(t *testing.T) {
+func TestRunner_Crash_LosesAndDoublesNothing(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		for round := range 5 {
 			p := newToy("toy", e.Store, 1)
@@ -99,7 +99,7 @@ func TestCrashLosesAndDoublesNothing(t *testing.T) {
 	})
 }
 
-func TestPoisonSetsOneAsideAndOthersGoOn(t *testing.T) {
+func TestFoldFails_ModelIsQuarantined_OthersContinue(t *testing.T) {
 	for name, broken := range map[string]func(e *projections.Event) error{
 		"error": func(e *projections.Event) error {
 			if e.Revision == 700 {
@@ -129,7 +129,7 @@ func TestPoisonSetsOneAsideAndOthersGoOn(t *testing.T) {
 				}
 				wantCount(t, good, "a", 1000)
 
-				var aside *engine.SetAsideError
+				var aside *engine.QuarantinedError
 				if err := r.WaitFor(e.Context(), "bad", last); !errors.As(err, &aside) || aside.Name != "bad" {
 					t.Errorf("waiting for a read model that stands still: %v", err)
 				}
@@ -156,7 +156,7 @@ func TestPoisonSetsOneAsideAndOthersGoOn(t *testing.T) {
 	}
 }
 
-func TestUnreadableEventStopsOnlyWhoAsksForItsStream(t *testing.T) {
+func TestUnreadableEvent_QuarantinesOnlyModelsOfItsStream(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m := newModels(t, e)
 		r, _ := e.Start(quick, m.all()...)
@@ -176,7 +176,7 @@ func TestUnreadableEventStopsOnlyWhoAsksForItsStream(t *testing.T) {
 	})
 }
 
-func TestSetAsideIsRememberedOverARestart(t *testing.T) {
+func TestQuarantine_SurvivesRestart(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)
 		p.breakAt(func(ev *projections.Event) error {
@@ -229,7 +229,7 @@ func TestSetAsideIsRememberedOverARestart(t *testing.T) {
 	})
 }
 
-func TestNewVersionIsBuiltBesideTheOldOne(t *testing.T) {
+func TestNewVersion_IsBuiltBesideOldOne(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)
 		r, stop := e.Start(engine.Config{}, p)
@@ -285,7 +285,7 @@ func TestNewVersionIsBuiltBesideTheOldOne(t *testing.T) {
 	})
 }
 
-func TestOlderReleaseRefuses(t *testing.T) {
+func TestStart_TablesOfNewerRelease_Refuses(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, stop := e.Start(engine.Config{}, newToy("toy", e.Store, 2))
 		e.CatchUp(r)
@@ -300,7 +300,7 @@ func TestOlderReleaseRefuses(t *testing.T) {
 	})
 }
 
-func TestInterruptedRebuildGoesOnAtTheNextStart(t *testing.T) {
+func TestRebuild_Interrupted_ContinuesAtNextStart(t *testing.T) {
 	e := projectionstest.Open(t)
 	p := newToy("toy", e.Store, 1)
 	r, stop := e.Start(engine.Config{BatchEvents: 10}, p)
@@ -340,7 +340,7 @@ func TestInterruptedRebuildGoesOnAtTheNextStart(t *testing.T) {
 	}
 }
 
-func TestRebuildThatFailsLeavesTheOldTables(t *testing.T) {
+func TestRebuild_FoldFails_KeepsOldTables(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		good, bad := newToy("good", e.Store, 1), newToy("bad", e.Store, 1)
 		r, _ := e.Start(engine.Config{}, good, bad)
@@ -376,7 +376,7 @@ func TestRebuildThatFailsLeavesTheOldTables(t *testing.T) {
 	})
 }
 
-func TestWaitForAndReady(t *testing.T) {
+func TestWaitFor_ReturnsWhenFolded(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)
 		r, err := engine.New(engine.Config{}, e.Log, e.Store, p)
@@ -408,7 +408,7 @@ func TestWaitForAndReady(t *testing.T) {
 	})
 }
 
-func TestLagIsMeasuredAgainstTheLog(t *testing.T) {
+func TestList_ReportsLagBehindLog(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)
 		reg := prometheus.NewPedanticRegistry()
@@ -424,12 +424,12 @@ func TestLagIsMeasuredAgainstTheLog(t *testing.T) {
 		if s.Behind != 50*time.Second || s.RetryAt.Sub(now) != time.Hour {
 			t.Errorf("behind %s, next attempt at %s", s.Behind, s.RetryAt)
 		}
-		families, err := reg.Gather()
+		categories, err := reg.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
 		gauges := map[string]float64{}
-		for _, f := range families {
+		for _, f := range categories {
 			if f.GetType() != dto.MetricType_GAUGE {
 				continue
 			}
@@ -448,12 +448,12 @@ func TestLagIsMeasuredAgainstTheLog(t *testing.T) {
 	})
 }
 
-func TestConfigurationErrorsComeTogether(t *testing.T) {
+func TestNew_BadConfiguration_ReportsAllErrors(t *testing.T) {
 	e := projectionstest.Open(t)
 	twice := newToy("toy", e.Store, 1)
 	_, err := engine.New(engine.Config{BatchEvents: math.MaxInt, RetryFirst: -1}, e.Log, e.Store,
 		twice, twice, newToy("Bad Name", e.Store, 1), newToy("backwards", e.Store, 1, 2), newToy("none", e.Store))
-	for _, part := range []string{"batch", "pause", "given twice", "Bad Name", "out of order", "0 versions"} {
+	for _, part := range []string{"BatchEvents", "RetryFirst", "given twice", "Bad Name", "out of order", "0 versions"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in: %v", part, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// scratch is a database file for the tables of one Verify, in a folder that is deleted with it.
+// scratch is a database file for the tables of one Verify, in a folder that is deleted afterwards.
 type scratch struct {
 	folder string
 	lock   *flock.Flock // held while the folder is in use
@@ -26,11 +26,11 @@ const (
 	scratchLock   = "lock"
 )
 
-// openScratch makes a scratch file in a folder of its own in parent.
+// openScratch creates a scratch file in its own folder below parent.
 func openScratch(ctx context.Context, parent string) (_ *scratch, err error) {
 	s := &scratch{}
 	if s.folder, err = os.MkdirTemp(parent, scratchPrefix+"*"); err != nil {
-		return nil, fmt.Errorf("make a folder for scratch tables: %w", err)
+		return nil, fmt.Errorf("create a folder for scratch tables: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -42,10 +42,10 @@ func openScratch(ctx context.Context, parent string) (_ *scratch, err error) {
 		return nil, fmt.Errorf("lock the folder of scratch tables: %w", err)
 	}
 	if s.store, err = sqlstore.Open(ctx, sqlstore.Config{Path: filepath.Join(s.folder, "tables.db"), Disposable: true}); err != nil {
-		return nil, fmt.Errorf("make a file for scratch tables: %w", err)
+		return nil, fmt.Errorf("create a file for scratch tables: %w", err)
 	}
 	err = s.store.Write(ctx, func(tx *sqlstore.Tx) error {
-		_, err := tx.ExecContext(ctx, s.store.DDL(createRegistry))
+		_, err := tx.ExecContext(ctx, s.store.DDL(createGenerations))
 		return err
 	})
 	return s, err
@@ -63,16 +63,16 @@ func (s *scratch) close() error {
 	return errors.Join(errs...)
 }
 
-// RemoveScratch deletes what a killed Verify left in Config.ScratchFolder. What another process works with stays.
+// RemoveScratch deletes what a killed Verify left in Config.ScratchFolder, but nothing that another process uses.
 func RemoveScratch(parent string) error {
 	left, err := os.ReadDir(parent)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	errs := []error{err}
-	for _, entry := range left {
-		folder := filepath.Join(parent, entry.Name())
-		if !strings.HasPrefix(entry.Name(), scratchPrefix) {
+	for _, record := range left {
+		folder := filepath.Join(parent, record.Name())
+		if !strings.HasPrefix(record.Name(), scratchPrefix) {
 			continue
 		}
 		lock := flock.New(filepath.Join(folder, scratchLock))
@@ -81,7 +81,7 @@ func RemoveScratch(parent string) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("delete scratch tables that were left in %s: %w", parent, err)
+		return fmt.Errorf("delete old scratch tables in %s: %w", parent, err)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (m *model) Refresh(ctx context.Context) error { return m.r.refresh(ctx) }
 
 // Position implements projections.Source.
 func (m *model) Position(ctx context.Context, q projections.Queryer, t *projections.Tables) (eventlog.Position, error) {
-	e, err := readEntry(ctx, q, m.name, t.Generation)
+	e, err := readRecord(ctx, q, m.name, t.Generation)
 	if err != nil {
 		return 0, err
 	}
@@ -39,7 +39,7 @@ func (m *model) Position(ctx context.Context, q projections.Queryer, t *projecti
 
 // Refreshed implements projections.Source.
 func (m *model) Refreshed() time.Time {
-	if at := m.r.looked.Load(); at != nil {
+	if at := m.r.lastPoll.Load(); at != nil {
 		return *at
 	}
 	return time.Time{}
@@ -58,7 +58,7 @@ func (m *model) enter() (*generation, error) {
 		if g.readers.enter() {
 			return g, nil
 		}
-		// It was replaced between the two lines above; the next one is there already.
+		// It was replaced between the two lines above; its successor is in place.
 	}
 }
 

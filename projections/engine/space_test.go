@@ -65,7 +65,7 @@ func nothingLeft(t *testing.T, e *projectionstest.Env, scratch string) {
 	}
 }
 
-func TestVerify_WritesNothingIntoTheDatabase(t *testing.T) {
+func TestVerify_LeavesDatabaseUnchanged(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
 	pages := func() (n int64) {
@@ -103,14 +103,14 @@ func TestVerify_WritesNothingIntoTheDatabase(t *testing.T) {
 	nothingLeft(t, e, scratch)
 }
 
-func TestMaintenance_NoSpace_RefusesBeforeItBegins(t *testing.T) {
+func TestMaintenance_NoSpace_RefusesToStart(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
 	r.OnDisk(filling(0))
 	began := func(engine.Progress) { t.Error("it began") }
 	_, verr := r.Verify(t.Context(), nil, began)
 	for name, err := range map[string]error{"verify": verr, "rebuild": r.Rebuild(t.Context(), nil, began)} {
-		if !errors.Is(err, engine.ErrNoRoom) || !strings.Contains(err.Error(), "for charges") {
+		if !errors.Is(err, engine.ErrNoSpace) || !strings.Contains(err.Error(), "for charges") {
 			t.Errorf("%s ended with %v", name, err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestMaintenance_SpaceRunsOut_StopsAndLeavesNothing(t *testing.T) {
 		r.OnDisk(filling(4)) // the estimate and three batches
 		batches := 0
 		err := run(func(engine.Progress) { batches++ })
-		if !errors.Is(err, engine.ErrNoRoom) || batches != 3 {
+		if !errors.Is(err, engine.ErrNoSpace) || batches != 3 {
 			t.Errorf("%s ended after %d batches with %v", name, batches, err)
 		}
 		nothingLeft(t, e, scratch)
@@ -152,7 +152,7 @@ func TestVerify_Cancelled_LeavesNothing(t *testing.T) {
 }
 
 // What a killed process leaves is deleted by the next; what another is at work with stays.
-func TestVerify_LeftoverOfAKill_IsDeleted(t *testing.T) {
+func TestVerify_LeftoverOfKilledProcess_IsDeleted(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
 	leftover := filepath.Join(scratch, "letterhead-verify-1234")
@@ -179,7 +179,7 @@ func TestVerify_LeftoverOfAKill_IsDeleted(t *testing.T) {
 }
 
 // The old tables' space is given back after a swap.
-func TestRebuild_GivesTheSpaceBack(t *testing.T) {
+func TestRebuild_ReturnsSpaceOfOldTables(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, _ := filled(t, e)
 	pages := func() (n int64) {

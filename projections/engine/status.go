@@ -12,61 +12,61 @@ import (
 	"letterhead/projections"
 )
 
-// SetAsideError: a read model stands still because its fold failed; it is being tried again.
-type SetAsideError struct {
+// QuarantinedError: a read model is stopped because its fold failed; the fold is being retried.
+type QuarantinedError struct {
 	Name     string
-	Position eventlog.Position // up to here it is folded
+	Position eventlog.Position // up to which it is folded
 	Err      error
 }
 
-func (e *SetAsideError) Error() string {
-	return fmt.Sprintf("read model %s stands still at position %d: %v", e.Name, e.Position, e.Err)
+func (e *QuarantinedError) Error() string {
+	return fmt.Sprintf("read model %s is stopped at position %d: %v", e.Name, e.Position, e.Err)
 }
 
-func (e *SetAsideError) Unwrap() error { return e.Err }
+func (e *QuarantinedError) Unwrap() error { return e.Err }
 
-// watermark is a position that others wait for.
+// watermark is a position that callers can wait for.
 type watermark struct {
 	mu      sync.Mutex
 	known   bool // there are live tables, at the position
 	at      eventlog.Position
-	err     error         // why it stands still
-	changed chan struct{} // closed at the next change; nil while nobody waits
+	err     error         // why it is stopped
+	changed chan struct{} // closed at the next change; nil without waiters
 }
 
-// reach says that the live tables are at a position.
+// reach sets the position of the live tables.
 func (w *watermark) reach(at eventlog.Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.known, w.at, w.err = true, at, nil
-	w.tell()
+	w.notify()
 }
 
-// fail says that nothing comes before somebody helps.
+// fail makes waiters return an error until the position moves.
 func (w *watermark) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.err = err
-	w.tell()
+	w.notify()
 }
 
-// stand says where live tables of another node's fold are, and why they stand still, if they do.
-func (w *watermark) stand(at eventlog.Position, err error) {
+// set sets the position of live tables that another node folds, and the reason why they are stopped, if they are.
+func (w *watermark) set(at eventlog.Position, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.known, w.at, w.err = true, at, err
-	w.tell()
+	w.notify()
 }
 
-// vanish says that there are no live tables any more.
-func (w *watermark) vanish() {
+// clear means that there are no live tables any more.
+func (w *watermark) clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.known, w.err = false, nil
-	w.tell()
+	w.notify()
 }
 
-func (w *watermark) tell() {
+func (w *watermark) notify() {
 	if w.changed != nil {
 		close(w.changed)
 		w.changed = nil
@@ -97,10 +97,10 @@ func (w *watermark) wait(ctx context.Context, at eventlog.Position) error {
 	}
 }
 
-// WaitFor waits until a read model has live tables and its readers, also those of what it keeps in memory,
-// see everything up to a position. On a node that follows it looks at the registry often, and sees an event
-// at most liveGatherMost later than it would on the one that folds, which it cannot hurry. Errors: ErrUnknown,
-// ErrNewerRelease, a *SetAsideError when the read model stands still before the position, ctx.Err().
+// WaitFor waits until a read model has live tables and its readers, and its caches, reflect all events up to a position.
+// It makes a leader fold at once. A follower polls projections_registry often, and sees an event at most liveGatherMost
+// later than the leader. Errors: ErrUnknown, ErrNewerRelease, a *QuarantinedError if the read model is stopped before
+// the position, ctx.Err().
 func (r *Runner) WaitFor(ctx context.Context, name string, position eventlog.Position) error {
 	r.want(position)
 	if r.shared && !r.leads.Load() {
@@ -115,7 +115,7 @@ func (r *Runner) want(position eventlog.Position) {
 	for {
 		now := r.wanted.Load()
 		if uint64(position) <= now {
-			return // reached, or on its way without a pause
+			return // reached, or being folded without a pause
 		}
 		if r.wanted.CompareAndSwap(now, uint64(position)) {
 			break
@@ -123,12 +123,12 @@ func (r *Runner) want(position eventlog.Position) {
 	}
 	select {
 	case r.hurry <- struct{}{}:
-	default: // has been said
+	default: // a wake-up is pending
 	}
 }
 
-// Await is WaitFor for those who follow a read model all the time: it leaves the events the time to gather
-// that makes folding them cheap. Errors: as WaitFor.
+// Await is WaitFor for callers that follow a read model permanently: it does not shorten the pauses that keep folding
+// cheap. Errors: as WaitFor.
 func (r *Runner) Await(ctx context.Context, name string, position eventlog.Position) error {
 	m := r.model(name)
 	if m == nil {
@@ -140,7 +140,7 @@ func (r *Runner) Await(ctx context.Context, name string, position eventlog.Posit
 	return nil
 }
 
-// CatchUp waits until every read model has folded what the log holds now. Errors: as WaitFor and of the log.
+// CatchUp waits until every read model has folded the present end of the log. Errors: as WaitFor and of the log.
 func (r *Runner) CatchUp(ctx context.Context) error {
 	head, err := r.log.Head(ctx)
 	if err != nil {
@@ -154,8 +154,7 @@ func (r *Runner) CatchUp(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns nil when every read model has live tables, else ErrNotReady with the names of those that
-// have none.
+// Ready returns nil if every read model has live tables, else ErrNotReady with the names of the others.
 func (r *Runner) Ready() error {
 	var missing []string
 	for _, m := range r.models {
@@ -169,24 +168,24 @@ func (r *Runner) Ready() error {
 	return nil
 }
 
-// Status is what List says of a read model.
+// Status is the state of a read model.
 type Status struct {
 	Name string `json:"name"`
 	// State is live, building (there are no live tables yet) or set_aside.
 	State string `json:"state"`
-	// Version and Generation are those of the live tables, 0 without.
+	// Version and Generation are those of the live tables, or 0.
 	Version    int               `json:"version"`
 	Generation int               `json:"generation"`
 	Position   eventlog.Position `json:"position"`
-	// Lag is the positions between Position and the head of the log.
+	// Lag is the number of positions between Position and the head of the log.
 	Lag uint64 `json:"lag"`
 	// Behind is the age of the oldest event that is not folded.
 	Behind time.Duration `json:"behind_ns"`
-	// Error is why it was set aside or cannot be built.
+	// Error is why the model is quarantined or cannot be built.
 	Error    string    `json:"error,omitempty"`
 	Attempts int       `json:"attempts,omitempty"`
 	RetryAt  time.Time `json:"retry_at,omitzero"`
-	// Building is the generation that will be live next.
+	// Building is the generation that becomes live next.
 	Building *Building `json:"building,omitempty"`
 }
 
@@ -197,9 +196,9 @@ type Building struct {
 	Position   eventlog.Position `json:"position"`
 }
 
-const stateSetAside = "set_aside"
+const stateQuarantined = "set_aside"
 
-// List says how every read model is doing, by name. Errors: those of the log.
+// List returns the state of every read model, by name. Errors: those of the log.
 func (r *Runner) List(ctx context.Context) ([]Status, error) {
 	head, err := r.log.Head(ctx)
 	if err != nil {
@@ -230,7 +229,7 @@ func (m *model) status() Status {
 		s.State, s.Version, s.Generation, s.Position = stateLive, g.version.Number, g.number, g.position()
 	}
 	if f := m.failure; f != nil {
-		s.State, s.Error, s.Attempts, s.RetryAt = stateSetAside, f.err.Error(), f.attempts, f.retryAt
+		s.State, s.Error, s.Attempts, s.RetryAt = stateQuarantined, f.err.Error(), f.attempts, f.retryAt
 	}
 	if g := m.building; g != nil {
 		s.Building = &Building{Version: g.version.Number, Generation: g.number, Position: g.position()}

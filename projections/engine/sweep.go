@@ -11,30 +11,29 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// lockTimeout bounds how long the dropping of a table waits for those who read it: those who come after wait
-// behind it.
+// lockTimeout limits how long dropping a table waits for its readers, because later readers queue behind it.
 const lockTimeout = 200 * time.Millisecond
 
-type entryKey struct {
+type recordKey struct {
 	name       string
 	generation int
 }
 
-// sighting is when a generation was first seen in a state and at a position.
+// sighting records when a generation was first seen in a state and at a position.
 type sighting struct {
 	state string
 	at    eventlog.Position
 	since time.Time
 }
 
-// sweeper drops what nobody needs any more from a shared database. It goes by its own clock and by what it has
-// seen itself: a new leader begins to count anew.
+// sweeper drops unused tables from a shared database. It uses its own clock and its own observations, so a new leader
+// starts its periods anew.
 type sweeper struct {
 	r    *Runner
-	seen map[entryKey]sighting
+	seen map[recordKey]sighting
 }
 
-// sweep does nothing unless this node leads.
+// sweep sweeps if this node leads.
 func (s *sweeper) sweep(ctx context.Context) {
 	r := s.r
 	r.step.Lock()
@@ -44,18 +43,18 @@ func (s *sweeper) sweep(ctx context.Context) {
 		clear(s.seen)
 		return
 	}
-	entries, err := readRegistry(ctx, r.store.Read())
+	records, err := readGenerations(ctx, r.store.Read())
 	if err != nil {
-		return // the next look says so
+		return // the next poll reports it
 	}
 	now := r.cfg.Now()
-	still := make(map[entryKey]sighting)
-	for _, e := range entries {
-		patience, ours := s.patience(e)
+	still := make(map[recordKey]sighting)
+	for _, e := range records {
+		patience, ours := s.keep(e)
 		if !ours {
 			continue
 		}
-		key := entryKey{e.name, e.generation}
+		key := recordKey{e.name, e.generation}
 		before, known := s.seen[key]
 		if !known || before.state != e.state || before.at != e.position {
 			before = sighting{state: e.state, at: e.position, since: now}
@@ -67,21 +66,21 @@ func (s *sweeper) sweep(ctx context.Context) {
 	s.seen = still
 }
 
-// patience is how long a generation is kept that is not live and will not be.
-func (s *sweeper) patience(e entry) (time.Duration, bool) {
+// keep returns how long a generation is kept that is not live and will not be, and false for others.
+func (s *sweeper) keep(e record) (time.Duration, bool) {
 	if s.r.model(e.name) == nil {
 		return 0, false
 	}
 	switch e.state {
 	case stateRetired:
 		return s.r.cfg.DropAfter, true
-	case stateScratch, stateFailed: // its node may be at work, or about to ask for the reason
+	case stateScratch, stateFailed: // its node may be using it, or about to read the reason
 		return orphanFactor * s.r.cfg.DropAfter, true
 	}
 	return 0, false
 }
 
-func (s *sweeper) drop(ctx context.Context, e entry) bool {
+func (s *sweeper) drop(ctx context.Context, e record) bool {
 	err := s.r.store.Write(ctx, func(tx *sqlstore.Tx) error {
 		if s.r.store.Shared() {
 			if _, err := tx.ExecContext(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
@@ -92,11 +91,11 @@ func (s *sweeper) drop(ctx context.Context, e entry) bool {
 	})
 	switch {
 	case err == nil:
-		s.r.cfg.Logger.InfoContext(ctx, "tables are dropped", slog.String("projection", e.name),
+		s.r.cfg.Logger.InfoContext(ctx, "dropped tables", slog.String("projection", e.name),
 			slog.Int("generation", e.generation), slog.String("state", e.state))
-	case errors.Is(err, errDeposed): // somebody else has dropped it
+	case errors.Is(err, errDeposed): // another node has dropped it
 	default:
-		s.r.cfg.Logger.DebugContext(ctx, "tables could not be dropped and will be later", slog.String("projection", e.name),
+		s.r.cfg.Logger.DebugContext(ctx, "dropping tables failed; will retry", slog.String("projection", e.name),
 			slog.Int("generation", e.generation), slog.Any("error", err))
 		return false
 	}

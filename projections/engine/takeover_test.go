@@ -40,7 +40,7 @@ func (n *nodes) agrees(x *node, want int64) {
 }
 
 // The server ends the sessions of the node that leads, that of its lock among them, while events come.
-func TestTakeOverWhenTheLeadersSessionsAreKilled(t *testing.T) {
+func TestLeader_SessionsKilled_AnotherNodeTakesOver(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	n := &nodes{t: t, root: e}
 	names := []string{fmt.Sprintf("one_%d", time.Now().UnixNano()), fmt.Sprintf("two_%d", time.Now().UnixNano())}
@@ -82,7 +82,7 @@ func TestTakeOverWhenTheLeadersSessionsAreKilled(t *testing.T) {
 
 // The way of the leading node to the database hangs, and later is there again. Nobody tells it that it leads no
 // more; the others do not wait for it longer than the database does.
-func TestTakeOverWhenTheLeadersDatabaseHangs(t *testing.T) {
+func TestLeader_DatabaseHangs_AnotherNodeTakesOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes as long as the database waits for a silent leader: ten seconds")
 	}
@@ -123,7 +123,7 @@ const frozenPatience = 40 * time.Second
 
 // The leading node freezes, and its way to the database with it, when its transaction holds the rows of the
 // registry.
-func TestTakeOverWhenTheLeaderFreezesInATransaction(t *testing.T) {
+func TestLeader_FrozenInTransaction_AnotherNodeTakesOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes as long as the database waits for a silent leader: ten seconds")
 	}
@@ -161,7 +161,7 @@ func TestTakeOverWhenTheLeaderFreezesInATransaction(t *testing.T) {
 }
 
 // A node whose looks at the registry fail says since when.
-func TestNodeSaysSinceWhenItsLooksFail(t *testing.T) {
+func TestStale_PollsFail_ReportsSinceWhen(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := following
 		reg := prometheus.NewRegistry()
@@ -175,7 +175,7 @@ func TestNodeSaysSinceWhenItsLooksFail(t *testing.T) {
 		a.stop()
 		before := time.Now()
 		a.Exec(`ALTER TABLE projections_registry RENAME TO registry_is_away`)
-		eventually(t, b.Env, func() bool { return b.Heard("could not be read") })
+		eventually(t, b.Env, func() bool { return b.Heard("reading the state of the read models failed") })
 		since, err := b.r.Stale()
 		if since.Before(before.Add(-time.Minute)) || !strings.Contains(fmt.Sprint(err), "registry") {
 			t.Errorf("meanwhile: since %v, %v", since, err)
@@ -254,7 +254,7 @@ func (c *cacher) Invalidate(ctx context.Context, q projections.Queryer, t *proje
 	return nil
 }
 
-func TestFollowersForgetWhatTheTablesChanged(t *testing.T) {
+func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		a := n.start(folding, 1)
 		n.charges(0, 5)
@@ -292,7 +292,7 @@ func TestFollowersForgetWhatTheTablesChanged(t *testing.T) {
 		c.mu.Unlock()
 		last := n.charges(15, 16)
 		a.CatchUp(a.r)
-		eventually(t, b.Env, func() bool { return b.Heard("could not be read") })
+		eventually(t, b.Env, func() bool { return b.Heard("reading the state of the read models failed") })
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := b.r.Await(ended, "toy", last); !errors.Is(err, context.Canceled) {

@@ -45,7 +45,7 @@ func (p *toy) Versions() []projections.Version {
 			format = n
 		}
 		all = append(all, projections.Version{
-			Number: n, Format: format, Families: projections.Accounts,
+			Number: n, Format: format, Categories: projections.Accounts,
 			Tables: []projections.Table{{
 				Name:    p.table(n),
 				Create:  fmt.Sprintf(`CREATE TABLE {%s} (account TEXT NOT NULL PRIMARY KEY, v%d BIGINT NOT NULL)`, p.table(n), n),

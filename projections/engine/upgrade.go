@@ -18,42 +18,42 @@ import (
 
 // Errors of an upgrade.
 var (
-	// ErrSkippedRelease: the data is older than what the release before this one writes.
-	ErrSkippedRelease = errors.New("a release between was left out")
+	// ErrSkippedRelease: the data is older than the format of the previous release.
+	ErrSkippedRelease = errors.New("a release was skipped")
 	// ErrNotFolded: no node of this release folds, so the tables of its versions are not built.
 	ErrNotFolded = errors.New("no node of this release folds the read models")
 )
 
 const (
-	// formatName is the row of the registry that says which data format is in force (fold_version), and which one an
-	// operator asks for (position; 0 for none) until when (failure, in RFC 3339). No read model can have the name, and
-	// releases that do not know the row pass over it.
+	// formatName is the row of projections_registry with the data format in force (fold_version) and the format that an
+	// operator requests (position; 0 for none) until a time (failure, in RFC 3339). No read model can have the name, and
+	// releases that do not know the row ignore it.
 	formatName = "@format"
 	// stateFormat is the state of that row.
 	stateFormat = "format"
-	// firstFormat is the data format of releases that did not note it.
+	// firstFormat is the data format of releases that did not record it.
 	firstFormat = 1
-	// finishPatience is how long FinishUpgrade waits while nothing moves: several times what a leader needs to see
-	// the request, and to take over from one that has just died.
-	finishPatience = 30 * time.Second
-	// askLease is how long a request to finish holds after its last renewal. A command that was killed cannot withdraw
-	// its request, and no node may finish the upgrade much later because of it. Clocks of nodes may differ by seconds.
-	askLease = 10 * time.Second
-	// renewAsk is the time between two renewals.
-	renewAsk = askLease / 4
+	// finishTimeout is how long FinishUpgrade waits without progress: several times what a leader needs to see the
+	// request, or to take over from one that has just died.
+	finishTimeout = 30 * time.Second
+	// requestLease is how long a request to finish is valid after its last renewal. A killed command cannot withdraw its
+	// request, and no node may finish the upgrade much later because of it. Clocks of nodes may differ by seconds.
+	requestLease = 10 * time.Second
+	// renewRequest is the interval between two renewals.
+	renewRequest = requestLease / 4
 )
 
-// formatOf returns the data format in force; 0: the registry does not say.
-func formatOf(entries []entry) int {
-	if e := formatEntry(entries); e != nil {
+// formatOf returns the data format in force, or 0 if none is recorded.
+func formatOf(records []record) int {
+	if e := formatRecord(records); e != nil {
 		return e.version
 	}
 	return 0
 }
 
-// askedFormat returns the data format that an operator asks for now, or 0.
-func askedFormat(entries []entry, now time.Time) int {
-	e := formatEntry(entries)
+// requestedFormat returns the data format that an operator requests now, or 0.
+func requestedFormat(records []record, now time.Time) int {
+	e := formatRecord(records)
 	if e == nil {
 		return 0
 	}
@@ -64,35 +64,35 @@ func askedFormat(entries []entry, now time.Time) int {
 	return int(e.position)
 }
 
-func formatEntry(entries []entry) *entry {
-	for i := range entries {
-		if entries[i].name == formatName {
-			return &entries[i]
+func formatRecord(records []record) *record {
+	for i := range records {
+		if records[i].name == formatName {
+			return &records[i]
 		}
 	}
 	return nil
 }
 
-// ReadFormat returns the data format in force on a database that nodes share, as a node that starts would find it.
-// Errors: sqlstore.ErrUnavailable, ctx.Err().
+// ReadFormat returns the data format in force on a shared database, as a node that starts would find it. Errors:
+// sqlstore.ErrUnavailable, ctx.Err().
 func ReadFormat(ctx context.Context, store *sqlstore.Store) (int, error) {
-	entries, err := readRegistry(ctx, store.Read())
-	if err != nil && !sqlstore.IsUndefinedTable(err) { // the table is not there yet
+	records, err := readGenerations(ctx, store.Read())
+	if err != nil && !sqlstore.IsUndefinedTable(err) { // the table does not exist yet
 		return 0, sqlstore.Classify(err)
 	}
-	switch inForce := formatOf(entries); {
+	switch inForce := formatOf(records); {
 	case inForce != 0:
 		return inForce, nil
-	case len(entries) > 0:
+	case len(records) > 0:
 		return firstFormat, nil
 	}
-	return eventschemas.Format, nil // nothing was ever folded
+	return eventschemas.Format, nil // no read model was ever folded
 }
 
-// Format is the data format in force: that of this release, or the one before while an upgrade is not finished.
+// Format returns the data format in force: that of this release, or the previous one until an upgrade is finished.
 func (r *Runner) Format() int { return int(r.format.Load()) }
 
-// target is the version that readers get while the data format is the one in force.
+// target returns the version that readers get with the data format in force.
 func (r *Runner) target(m *model) *projections.Version {
 	for i := range m.versions {
 		if m.versions[i].Format <= r.Format() {
@@ -102,50 +102,50 @@ func (r *Runner) target(m *model) *projections.Version {
 	return &m.versions[len(m.versions)-1]
 }
 
-// isNew reports whether a read model is new in this release and the format before is in force: a node of the release
-// before, while it folds, leaves it alone, so nothing may depend on it yet.
+// isNew reports whether a read model is new in this release while the previous format is in force. A leader of the
+// previous release does not fold it, so nothing may depend on it yet.
 func (r *Runner) isNew(m *model) bool { return m.versions[len(m.versions)-1].Format > r.Format() }
 
-// agree learns which data format is in force on a shared database, and notes it the first time: that of this release
-// where nothing was folded yet, else the first. A process that works alone puts Config.InForce in force.
-func (r *Runner) agree(ctx context.Context, entries []entry) error {
-	inForce := formatOf(entries)
+// agree finds the data format in force on a shared database. If none is recorded, it records that of this release if no
+// read model was ever folded, else the first. A process that works alone puts Config.InForce in force.
+func (r *Runner) agree(ctx context.Context, records []record) error {
+	inForce := formatOf(records)
 	if inForce != 0 && inForce >= r.cfg.InForce {
 		return r.adoptFormat(inForce)
 	}
 	err := r.store.Setup(ctx, func(tx *sqlstore.Tx) error {
-		entries, err := readRegistry(ctx, tx)
+		records, err := readGenerations(ctx, tx)
 		if err != nil {
 			return err
 		}
-		before := formatOf(entries)
+		before := formatOf(records)
 		if inForce = max(before, r.cfg.InForce); before == 0 {
 			switch {
 			case inForce != 0:
-			case slices.ContainsFunc(entries, func(e entry) bool { return r.model(e.name) != nil }):
+			case slices.ContainsFunc(records, func(e record) bool { return r.model(e.name) != nil }):
 				inForce = firstFormat
 			default:
 				inForce = r.cfg.Format
 			}
-			return insertEntry(ctx, tx, entry{name: formatName, version: inForce, state: stateFormat})
+			return insertRecord(ctx, tx, record{name: formatName, version: inForce, state: stateFormat})
 		}
 		_, err = tx.ExecContext(ctx, "UPDATE projections_registry SET fold_version = $1, position = 0, failure = '' WHERE name = $2", inForce, formatName)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("note the data format: %w", err)
+		return fmt.Errorf("record the data format: %w", err)
 	}
 	return r.adoptFormat(inForce)
 }
 
-// adoptFormat goes on with the data format in force. Errors: ErrNewerRelease, ErrSkippedRelease.
+// adoptFormat uses a data format that is in force. Errors: ErrNewerRelease, ErrSkippedRelease.
 func (r *Runner) adoptFormat(inForce int) error {
 	switch own := r.cfg.Format; {
 	case inForce > own:
 		return fmt.Errorf("%w: the upgrade to data format %d is finished, and this release reads nothing newer than format %d. "+
 			"Run the newer release; the state before the upgrade comes back only from a backup", projections.ErrNewerRelease, inForce, own)
 	case inForce < own-1:
-		return fmt.Errorf("%w: the data has format %d, and this release goes on from format %d. Upgrade to the release before "+
+		return fmt.Errorf("%w: the data has format %d, and this release can upgrade from format %d. Upgrade to the release before "+
 			"this one first and finish that upgrade (letterhead upgrade finish)", ErrSkippedRelease, inForce, own-1)
 	}
 	if before := r.format.Swap(int64(inForce)); before != int64(inForce) {
@@ -154,8 +154,8 @@ func (r *Runner) adoptFormat(inForce int) error {
 	return nil
 }
 
-// nextUnits are the generations of this release's versions beside live ones of the version before. The caller holds
-// step, or nothing runs yet.
+// nextUnits returns the generations of this release's versions beside live ones of the previous version. The caller
+// holds step, or nothing runs yet.
 func (r *Runner) nextUnits() []*generation {
 	var units []*generation
 	for _, m := range r.models {
@@ -166,22 +166,22 @@ func (r *Runner) nextUnits() []*generation {
 	return units
 }
 
-// catchUpNext folds next generations until they are level and then along with the live ones. What fails is tried again,
-// with growing pauses: nobody reads them yet.
+// catchUpNext folds next generations until they reach the live loop, which then folds them. It retries failures with
+// growing pauses, because the generations have no readers yet.
 func (r *Runner) catchUpNext(ctx context.Context, units []*generation) {
 	pause := r.cfg.backoff()
 	for len(units) > 0 {
-		c := &chaser{r: r, units: slices.Clone(units)}
+		c := &catchUp{r: r, units: slices.Clone(units)}
 		err := c.run(ctx,
 			func(ctx context.Context) error { return r.index(ctx, c.units) },
 			func(ctx context.Context) error {
-				// All or none: after an error all of them are caught up again.
+				// All or none: after an error all of them catch up again.
 				if err := r.clearFailures(ctx, c.units); err != nil {
 					return err
 				}
 				for _, g := range c.units {
-					r.main = append(r.main, g)
-					r.cfg.Logger.InfoContext(ctx, "tables of this release's version are folded beside the live ones",
+					r.inLive = append(r.inLive, g)
+					r.cfg.Logger.InfoContext(ctx, "tables of this release's version have caught up with the live ones",
 						slog.String("projection", g.model.name), slog.Int("version", g.version.Number))
 				}
 				return nil
@@ -202,7 +202,7 @@ func (r *Runner) catchUpNext(ctx context.Context, units []*generation) {
 			r.nextFailed(ctx, g, cause)
 		}
 		if err != nil {
-			r.cfg.Logger.ErrorContext(ctx, "tables of this release's versions could not be built and will be tried again", slog.Any("error", err))
+			r.cfg.Logger.ErrorContext(ctx, "building tables of this release's versions failed; will retry", slog.Any("error", err))
 		}
 		if len(units) > 0 && delay.For(ctx, pause.pause()) != nil {
 			return
@@ -210,7 +210,7 @@ func (r *Runner) catchUpNext(ctx context.Context, units []*generation) {
 	}
 }
 
-// clearFailures forgets why next generations stood still.
+// clearFailures clears the reasons why next generations were stopped.
 func (r *Runner) clearFailures(ctx context.Context, units []*generation) error {
 	return r.store.Write(ctx, func(tx *sqlstore.Tx) error {
 		for _, g := range units {
@@ -223,15 +223,15 @@ func (r *Runner) clearFailures(ctx context.Context, units []*generation) error {
 }
 
 func (r *Runner) nextFailed(ctx context.Context, g *generation, cause error) {
-	r.cfg.Logger.ErrorContext(ctx, "tables of this release's version stand still and will be tried again", slog.String("projection", g.model.name),
+	r.cfg.Logger.ErrorContext(ctx, "tables of this release's version are stopped; will retry", slog.String("projection", g.model.name),
 		slog.Int("version", g.version.Number), slog.Uint64("position", uint64(g.position())), slog.Any("error", cause))
 	r.storeFailure(ctx, g, failureText(cause))
 }
 
-// finishIfAsked makes the tables of this release's versions live, and its data format the one in force, in one
-// transaction, when an operator asked for it and all of them are level. The caller holds step and leads.
-func (r *Runner) finishIfAsked(ctx context.Context, entries []entry) error {
-	if r.Format() == r.cfg.Format || askedFormat(entries, r.cfg.Now()) != r.cfg.Format {
+// finishIfAsked makes the tables of this release's versions live and its data format the one in force, in one
+// transaction, if an operator requested it and all of them have caught up. The caller holds step and leads.
+func (r *Runner) finishIfAsked(ctx context.Context, records []record) error {
+	if r.Format() == r.cfg.Format || requestedFormat(records, r.cfg.Now()) != r.cfg.Format {
 		return nil
 	}
 	units := r.nextUnits()
@@ -239,12 +239,12 @@ func (r *Runner) finishIfAsked(ctx context.Context, entries []entry) error {
 		m.mu.Lock()
 		busy := m.busy || m.building != nil || m.live == nil
 		m.mu.Unlock()
-		if busy || m.next != nil && !slices.Contains(r.main, m.next) {
-			return nil // the next look tries again
+		if busy || m.next != nil && !slices.Contains(r.inLive, m.next) {
+			return nil // the next poll retries
 		}
 	}
 	err := r.swap(ctx, units, func(tx *sqlstore.Tx) error {
-		return one(tx.ExecContext(ctx, `
+		return oneRow(tx.ExecContext(ctx, `
 UPDATE projections_registry SET fold_version = $1, position = 0, failure = '' WHERE name = $2 AND fold_version = $3 AND position = $1`,
 			r.cfg.Format, formatName, r.Format()))
 	})
@@ -257,11 +257,11 @@ UPDATE projections_registry SET fold_version = $1, position = 0, failure = '' WH
 	return r.adoptFormat(r.cfg.Format)
 }
 
-// FinishUpgrade makes the data format of this release the one in force, on all nodes, as soon as the tables of its
-// versions are level with the live ones: from then on readers get these, and nodes write the new versions of events.
-// Nodes of the release before stop, and cannot be started again. When ctx ends first, or nothing moves for half a
-// minute, the request is withdrawn and nothing has changed. If the process is killed meanwhile, the request ends within
-// askLease. Repeating it does nothing. The progress may be nil.
+// FinishUpgrade puts the data format of this release in force on all nodes as soon as the tables of its versions have
+// caught up with the live ones. From then on readers get these tables, and nodes write the new versions of events. Nodes
+// of the previous release stop, and cannot be started again. If ctx ends first, or there is no progress for half a
+// minute, FinishUpgrade withdraws the request and nothing has changed. If the process is killed, the request expires
+// after requestLease. A repeated call does nothing. progress may be nil.
 //
 // Errors: ErrNotStarted, ErrNewerRelease, ErrNotFolded, sqlstore.ErrUnavailable, ctx.Err().
 func (r *Runner) FinishUpgrade(ctx context.Context, progress func(Progress)) (err error) {
@@ -275,54 +275,54 @@ func (r *Runner) FinishUpgrade(ctx context.Context, progress func(Progress)) (er
 		return nil
 	}
 	asked := r.cfg.Now()
-	if err := r.askFormat(ctx, r.cfg.Format, asked.Add(askLease)); err != nil {
+	if err := r.requestFormat(ctx, r.cfg.Format, asked.Add(requestLease)); err != nil {
 		return err
 	}
-	r.wake() // it may be this node that folds
+	r.wake() // this node may be the leader
 	defer func() {
 		if err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 			defer cancel()
-			err = errors.Join(err, r.askFormat(ctx, 0, time.Time{}))
+			err = errors.Join(err, r.requestFormat(ctx, 0, time.Time{}))
 		}
 	}()
 	moved, at := r.cfg.Now(), eventlog.Position(0)
 	for {
-		entries, err := readRegistry(ctx, r.store.Read())
+		records, err := readGenerations(ctx, r.store.Read())
 		if err != nil {
 			return fmt.Errorf("finish the upgrade: %w", sqlstore.Classify(err))
 		}
-		inForce := formatOf(entries)
+		inForce := formatOf(records)
 		if inForce >= r.cfg.Format {
 			return r.refresh(ctx)
 		}
-		p, failure := r.nextProgress(entries)
+		p, failure := r.nextProgress(records)
 		if progress != nil {
 			progress(p)
 		}
 		if now := r.cfg.Now(); p.Position != at {
 			moved, at = now, p.Position
-		} else if now.Sub(moved) > finishPatience {
-			return fmt.Errorf("finish the upgrade: %w: nothing moved for %s%s", ErrNotFolded, finishPatience, failure)
+		} else if now.Sub(moved) > finishTimeout {
+			return fmt.Errorf("finish the upgrade: %w: no progress for %s%s", ErrNotFolded, finishTimeout, failure)
 		}
 		if err := delay.For(ctx, pollPause); err != nil {
 			return fmt.Errorf("finish the upgrade: %w", err)
 		}
-		if now := r.cfg.Now(); now.Sub(asked) >= renewAsk {
+		if now := r.cfg.Now(); now.Sub(asked) >= renewRequest {
 			asked = now
-			if err := r.askFormat(ctx, r.cfg.Format, asked.Add(askLease)); err != nil {
+			if err := r.requestFormat(ctx, r.cfg.Format, asked.Add(requestLease)); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// nextProgress is where the hindmost of the tables of this release's versions stands, and why it does not move, if
-// that is known.
-func (r *Runner) nextProgress(entries []entry) (p Progress, failure string) {
+// nextProgress returns the position of the tables of this release's versions that are furthest behind, and the reason
+// why they are stopped, if known.
+func (r *Runner) nextProgress(records []record) (p Progress, failure string) {
 	first := true
 	for _, m := range r.models {
-		for _, e := range entries {
+		for _, e := range records {
 			if e.name != m.name {
 				continue
 			}
@@ -340,8 +340,8 @@ func (r *Runner) nextProgress(entries []entry) (p Progress, failure string) {
 	return p, failure
 }
 
-// askFormat notes which data format is asked for and until when; 0 withdraws the request.
-func (r *Runner) askFormat(ctx context.Context, format int, until time.Time) error {
+// requestFormat records which data format is requested and until when; 0 withdraws the request.
+func (r *Runner) requestFormat(ctx context.Context, format int, until time.Time) error {
 	lease := ""
 	if format != 0 {
 		lease = until.UTC().Format(time.RFC3339Nano)
@@ -352,26 +352,26 @@ func (r *Runner) askFormat(ctx context.Context, format int, until time.Time) err
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("ask for data format %d: %w", format, err)
+		return fmt.Errorf("request data format %d: %w", format, err)
 	}
 	return nil
 }
 
-// Upgrade says how far the upgrade to this release is.
+// Upgrade is the state of the upgrade to this release.
 type Upgrade struct {
-	// Format is the data format in force, Release that of this release. They are equal when the upgrade is finished.
+	// Format is the data format in force, Release that of this release. They are equal after the upgrade.
 	Format  int `json:"format"`
 	Release int `json:"release"`
-	// Asked reports whether an operator waits for the end of the upgrade now.
+	// Asked reports whether an operator is waiting for the end of the upgrade.
 	Asked bool `json:"asked"`
-	// Models are the read models whose version this release raised, by name.
+	// Models are the read models whose version changes with this release, by name.
 	Models []Raised `json:"models"`
 }
 
 // Finished reports whether this release's data format is in force.
 func (u Upgrade) Finished() bool { return u.Format == u.Release }
 
-// Level reports whether the tables of all raised versions are built and stand where the live ones do.
+// Level reports whether the tables of all new versions are built and have caught up with the live ones.
 func (u Upgrade) Level() bool {
 	return !slices.ContainsFunc(u.Models, func(m Raised) bool { return m.Lag > 0 || m.Position == 0 || m.Error != "" })
 }
@@ -379,17 +379,17 @@ func (u Upgrade) Level() bool {
 // Raised is a read model with a version that is not live yet.
 type Raised struct {
 	Name string `json:"name"`
-	// Live and Next are the versions that readers get now, and after the upgrade.
+	// Live and Next are the versions that readers get before and after the upgrade.
 	Live int `json:"live"`
 	Next int `json:"next"`
-	// Position is how far the next version's tables are folded, 0 while there are none; Lag how many positions they
+	// Position is how far the next version's tables are folded, or 0 if there are none; Lag is how many positions they
 	// are behind the live ones.
 	Position eventlog.Position `json:"position"`
 	Lag      uint64            `json:"lag"`
 	Error    string            `json:"error,omitempty"`
 }
 
-// Upgrade reads how far the upgrade to this release is. Errors: ErrNotStarted, sqlstore.ErrUnavailable, ctx.Err().
+// Upgrade reads the state of the upgrade to this release. Errors: ErrNotStarted, sqlstore.ErrUnavailable, ctx.Err().
 func (r *Runner) Upgrade(ctx context.Context) (Upgrade, error) {
 	if !r.started.Load() {
 		return Upgrade{}, ErrNotStarted
@@ -398,18 +398,18 @@ func (r *Runner) Upgrade(ctx context.Context) (Upgrade, error) {
 	if !r.shared {
 		return u, nil
 	}
-	entries, err := readRegistry(ctx, r.store.Read())
+	records, err := readGenerations(ctx, r.store.Read())
 	if err != nil {
 		return u, sqlstore.Classify(err)
 	}
-	u.Format, u.Asked = formatOf(entries), askedFormat(entries, r.cfg.Now()) == u.Release
+	u.Format, u.Asked = formatOf(records), requestedFormat(records, r.cfg.Now()) == u.Release
 	for _, m := range r.models {
-		live := liveEntry(entries, m.name)
+		live := liveRecord(records, m.name)
 		if live == nil || live.version >= m.current().Number {
 			continue
 		}
 		raised := Raised{Name: m.name, Live: live.version, Next: m.current().Number, Lag: uint64(live.position)}
-		for _, e := range entries {
+		for _, e := range records {
 			if e.name == m.name && e.state == stateNext && e.version == raised.Next {
 				raised.Position, raised.Lag, raised.Error = e.position, lag(e.position, live.position), e.failure
 			}

@@ -155,7 +155,7 @@ func expired(t *testing.T) context.Context {
 
 // A database of a release that noted no data format is one of the first format; one without read models begins with
 // that of the release that comes first.
-func TestTheDataFormat_IsNotedByWhoComesFirst(t *testing.T) {
+func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		noted := func(want int) {
 			t.Helper()
@@ -195,7 +195,7 @@ func TestTheDataFormat_IsNotedByWhoComesFirst(t *testing.T) {
 }
 
 // What cannot be folded in the new version holds nobody up but the end of the upgrade.
-func TestRollingUpgrade_AFoldOfTheNewVersionThatFails(t *testing.T) {
+func TestRollingUpgrade_NewFoldFails_OldTablesStayLive(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.startRelease(folding, 1)
 		n.charges(0, 5)
@@ -266,7 +266,7 @@ func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 }
 
 // A fault of the database at the moment when new versions join the main lane puts none of them there twice.
-func TestRollingUpgrade_DatabaseFaultWhenNewVersionsJoin(t *testing.T) {
+func TestRollingUpgrade_DatabaseFailsWhenNewTablesJoin_IsRetried(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		two := func(format int) (*projectionstest.Env, *engine.Runner, [2]*toy) {
 			e := n.root.Node()
@@ -303,7 +303,7 @@ EXECUTE FUNCTION fault()`}, "DROP TRIGGER fault ON projections_registry"
 		e, r, toys := two(2)
 		stop = e.Run(r)
 		defer stop()
-		eventually(t, e, func() bool { return e.Heard("will be tried again") })
+		eventually(t, e, func() bool { return e.Heard("will retry") })
 		n.root.Exec(drop)
 		eventually(t, e, func() bool {
 			u, err := r.Upgrade(t.Context())
@@ -321,7 +321,7 @@ EXECUTE FUNCTION fault()`}, "DROP TRIGGER fault ON projections_registry"
 				t.Errorf("version %d of %s counts %d (%v)", version, p.name, count, err)
 			}
 		}
-		if e.Heard("has ceased to fold") {
+		if e.Heard("no longer folds") {
 			t.Error("the node lost the lead over tables that it folded twice")
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"letterhead/projections"
 )
 
-// maxVersions bounds what one release carries: the current version and the one before.
+// maxVersions limits the versions in one release: the current one and the previous one.
 const maxVersions = 2
 
 var word = regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`)
@@ -32,7 +32,7 @@ func validate(p projections.Projection, format int) error {
 		if v.Format > format {
 			errs = append(errs, fmt.Errorf("version %d begins with data format %d, this release has format %d", v.Number, v.Format, format))
 		}
-		if v.Families == 0 || v.NewFold == nil || len(v.Tables) == 0 {
+		if v.Categories == 0 || v.NewFold == nil || len(v.Tables) == 0 {
 			errs = append(errs, fmt.Errorf("version %d has no streams, no fold or no tables", v.Number))
 		}
 		for _, t := range v.Tables {

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// compareRows is how many rows of each table are held in memory while two tables are compared.
+	// compareRows is the number of rows of each table that a comparison has in memory.
 	compareRows = 1000
-	// maxShownBytes bounds a value in a Difference.
+	// maxShownBytes limits a value in a Difference.
 	maxShownBytes = 200
-	// cleanupTimeout bounds the dropping of scratch tables after the caller has gone.
+	// cleanupTimeout limits the time to drop scratch tables after the caller's ctx has ended.
 	cleanupTimeout = 30 * time.Second
 )
 
-// Verify folds the log from the beginning into scratch tables, up to where the live ones stand, and compares every
-// column of every row, in the order of the primary keys. The live tables go on being read and folded meanwhile, by
-// whichever node does: one moment of them is compared. The progress may be nil.
+// Verify folds the log from the beginning into scratch tables, up to the position of the live ones, and compares every
+// column of every row, in the order of the primary keys. Meanwhile the live tables are read and folded as before: Verify
+// compares one snapshot of them. progress may be nil.
 //
-// Beside a SQLite file the scratch tables go to a file of their own (Config.ScratchFolder), which is deleted at the
-// end; it is begun only when there is room for it, and given up before the reserve is touched. On PostgreSQL they are
+// If the database is a SQLite file, the scratch tables are in another file (Config.ScratchFolder), which is deleted at
+// the end. Verify starts only if there is space for it, and gives up before it uses the reserve. On PostgreSQL they are
 // tables of the same schema.
 //
-// Errors: ErrNotStarted, ErrUnknown, ErrNoRoom, sqlstore.ErrUnavailable, those of the log, ctx.Err().
-// What was found is in the Verifications, by name.
+// Errors: ErrNotStarted, ErrUnknown, ErrNoSpace, sqlstore.ErrUnavailable, those of the log, ctx.Err(). The result is in
+// the Verifications, by name.
 func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progress)) ([]projections.Verification, error) {
 	models, err := r.choose(names)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progr
 	defer v.cleanUp(ctx)
 	err = v.verify(ctx, models, progress)
 	if errors.Is(err, sqlstore.ErrFull) {
-		err = fmt.Errorf("%w: %w", ErrNoRoom, err)
+		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
@@ -61,17 +61,17 @@ func (r *Runner) Verify(ctx context.Context, names []string, progress func(Progr
 
 type verifier struct {
 	r       *Runner
-	file    *scratch // of the scratch tables; nil when they are in the database itself
+	file    *scratch // of the scratch tables; nil if they are in the database itself
 	folder  *Runner  // folds into them
 	scratch []*generation
-	room    room
-	left    []*generation // whose readers keep its tables here
+	space   freeSpace
+	left    []*generation // entered, so that their tables are kept
 	pairs   []pair
-	moment  *sql.Tx // one state of the database that the live tables are read from
+	moment  *sql.Tx // snapshot of the live tables
 	results map[string]*projections.Verification
 }
 
-// pair is a live generation and the scratch one that should be its like.
+// pair is a live generation and the scratch generation that is compared with it.
 type pair struct{ live, scratch *generation }
 
 func (v *verifier) verify(ctx context.Context, models []*model, progress func(Progress)) error {
@@ -81,7 +81,7 @@ func (v *verifier) verify(ctx context.Context, models []*model, progress func(Pr
 	if err := v.begin(ctx, models); err != nil {
 		return err
 	}
-	c := &chaser{r: v.folder, units: slices.Clone(v.scratch), progress: progress, room: v.room}
+	c := &catchUp{r: v.folder, units: slices.Clone(v.scratch), progress: progress, space: v.space}
 	if err := v.approach(ctx, c); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (v *verifier) verify(ctx context.Context, models []*model, progress func(Pr
 	return v.compare(ctx)
 }
 
-// open decides where the scratch tables go.
+// open chooses the place of the scratch tables.
 func (v *verifier) open(ctx context.Context, models []*model) (err error) {
 	if v.folder = v.r; v.r.shared {
 		return nil
@@ -103,9 +103,9 @@ func (v *verifier) open(ctx context.Context, models []*model) (err error) {
 	if parent == "" {
 		parent = os.TempDir()
 	} else if err := errors.Join(os.MkdirAll(parent, 0o700), RemoveScratch(parent)); err != nil {
-		return fmt.Errorf("make a folder for scratch tables: %w", err)
+		return fmt.Errorf("create a folder for scratch tables: %w", err)
 	}
-	if v.room, err = v.r.roomFor(ctx, models, parent); err != nil {
+	if v.space, err = v.r.spaceFor(ctx, models, parent); err != nil {
 		return err
 	}
 	if v.file, err = openScratch(ctx, parent); err != nil {
@@ -122,14 +122,14 @@ func (v *verifier) begin(ctx context.Context, models []*model) error {
 		if v.file != nil {
 			live = v.r.store.Read()
 		}
-		entries, err := readRegistry(ctx, live)
+		records, err := readGenerations(ctx, live)
 		if err != nil {
 			return err
 		}
 		for _, m := range models {
-			live := liveEntry(entries, m.name)
+			live := liveRecord(records, m.name)
 			if live == nil && v.r.isNew(m) {
-				continue // until the upgrade is finished it may be that nobody folds it
+				continue // possibly no node folds it until the upgrade is finished
 			}
 			res := &projections.Verification{Name: m.name}
 			v.results[m.name] = res
@@ -143,50 +143,50 @@ func (v *verifier) begin(ctx context.Context, models []*model) error {
 				continue
 			}
 			res.Version = live.version
-			e, err := m.begin(ctx, tx, version, m.following(entries), stateScratch)
+			e, err := m.begin(ctx, tx, version, m.nextNumber(records), stateScratch)
 			if err != nil {
 				return err
 			}
-			v.scratch = append(v.scratch, m.generation(version, e))
+			v.scratch = append(v.scratch, m.withFold(version, e))
 		}
 		return nil
 	})
 }
 
-func liveEntry(entries []entry, name string) *entry {
-	for i := range entries {
-		if entries[i].name == name && entries[i].state == stateLive {
-			return &entries[i]
+func liveRecord(records []record, name string) *record {
+	for i := range records {
+		if records[i].name == name && records[i].state == stateLive {
+			return &records[i]
 		}
 	}
 	return nil
 }
 
-// approach folds until hardly anything is left to where the live tables stand by then.
-func (v *verifier) approach(ctx context.Context, c *chaser) error {
+// approach folds until the scratch tables are close to the position of the live ones.
+func (v *verifier) approach(ctx context.Context, c *catchUp) error {
 	for folded := levelEvents + 1; folded > levelEvents && len(c.units) > 0; {
-		entries, err := readRegistry(ctx, v.r.store.Read())
+		records, err := readGenerations(ctx, v.r.store.Read())
 		if err != nil {
 			return sqlstore.Classify(err)
 		}
-		if folded, err = v.advance(ctx, c, entries); err != nil {
+		if folded, err = v.advance(ctx, c, records); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// advance folds each unit up to where its live like stands; one that is set aside stands alone.
-func (v *verifier) advance(ctx context.Context, c *chaser, entries []entry) (folded int, err error) {
+// advance folds each unit up to the position of its live generation, which differs for a quarantined one.
+func (v *verifier) advance(ctx context.Context, c *catchUp, records []record) (folded int, err error) {
 	targets := make(map[eventlog.Position][]*generation)
 	for _, g := range c.units {
-		if live := liveEntry(entries, g.model.name); live != nil {
+		if live := liveRecord(records, g.model.name); live != nil {
 			targets[live.position] = append(targets[live.position], g)
 		}
 	}
 	var going []*generation
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		part := &chaser{r: c.r, units: targets[target], progress: c.progress, events: c.events, room: c.room}
+		part := &catchUp{r: c.r, units: targets[target], progress: c.progress, events: c.events, space: c.space}
 		n, err := part.advance(ctx, target)
 		if err != nil {
 			return folded, err
@@ -201,9 +201,8 @@ func (v *verifier) advance(ctx context.Context, c *chaser, entries []entry) (fol
 	return folded, nil
 }
 
-// pin holds a moment of the live tables and brings the scratch ones, which nobody else writes, to exactly
-// where they stand in it.
-func (v *verifier) pin(ctx context.Context, c *chaser) error {
+// pin begins a snapshot of the live tables and brings the scratch ones to exactly their position in it.
+func (v *verifier) pin(ctx context.Context, c *catchUp) error {
 	if err := v.enter(); err != nil {
 		return err
 	}
@@ -212,38 +211,38 @@ func (v *verifier) pin(ctx context.Context, c *chaser) error {
 		return fmt.Errorf("begin comparison: %w", err)
 	}
 	v.moment = tx
-	entries, err := readRegistry(ctx, tx) // the first question fixes the moment
+	records, err := readGenerations(ctx, tx) // the first query fixes the snapshot
 	if err != nil {
 		return sqlstore.Classify(err)
 	}
 	var same []*generation
 	for _, g := range c.units {
 		m, res := g.model, v.results[g.model.name]
-		live := liveEntry(entries, m.name)
+		live := liveRecord(records, m.name)
 		switch {
 		case live == nil || live.version != g.version.Number:
-			res.Err = errors.New("a new version became live meanwhile; verify again")
+			res.Err = errors.New("a new version became live; verify again")
 			continue
 		case live.failure != "":
-			res.Err = &SetAsideError{Name: m.name, Position: live.position, Err: errors.New(live.failure)}
+			res.Err = &QuarantinedError{Name: m.name, Position: live.position, Err: errors.New(live.failure)}
 			continue
 		}
 		res.Position = live.position
 		same = append(same, g)
-		v.pairs = append(v.pairs, pair{live: m.known(g.version, *live), scratch: g})
+		v.pairs = append(v.pairs, pair{live: m.withoutFold(g.version, *live), scratch: g})
 	}
 	if err := v.hold(ctx); err != nil {
 		return err
 	}
 	c.units = same
-	if _, err := v.advance(ctx, c, entries); err != nil {
+	if _, err := v.advance(ctx, c, records); err != nil {
 		return err
 	}
 	v.pairs = slices.DeleteFunc(v.pairs, func(p pair) bool { return c.failed[p.scratch] != nil })
 	return nil
 }
 
-// enter keeps the tables of a database of this process alone: their last reader drops them.
+// enter keeps the live tables of a database that is not shared: their last reader drops them.
 func (v *verifier) enter() error {
 	if v.r.shared {
 		return nil
@@ -258,7 +257,7 @@ func (v *verifier) enter() error {
 	return nil
 }
 
-// hold keeps the tables of a shared database: whoever drops them waits for those who have asked them.
+// hold keeps the live tables of a shared database: dropping a table waits for transactions that have read it.
 func (v *verifier) hold(ctx context.Context) error {
 	if !v.r.shared {
 		return nil
@@ -291,7 +290,7 @@ func (v *verifier) compare(ctx context.Context) error {
 	return nil
 }
 
-// cleanUp lets the moment go and drops the scratch tables, also when the caller has gone.
+// cleanUp ends the snapshot and drops the scratch tables, even if ctx has ended.
 func (v *verifier) cleanUp(ctx context.Context) {
 	if v.moment != nil {
 		_ = v.moment.Rollback() // nothing was written
@@ -301,18 +300,18 @@ func (v *verifier) cleanUp(ctx context.Context) {
 	}
 	if v.file != nil {
 		if err := v.file.close(); err != nil {
-			v.r.cfg.Logger.WarnContext(ctx, "scratch tables could not be deleted; the next start tries again", slog.Any("error", err))
+			v.r.cfg.Logger.WarnContext(ctx, "scratch tables could not be deleted; the next start will retry", slog.Any("error", err))
 		}
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	for _, g := range v.scratch {
-		v.r.dropLogged(ctx, g.entry())
+		v.r.dropLogged(ctx, g.record())
 	}
 }
 
-// compareTable walks both tables in the order of the primary key.
+// compareTable reads both tables in the order of the primary key.
 func compareTable(ctx context.Context, moment, now projections.Queryer, table projections.Table, p pair) (rows int64, diff *projections.Difference, err error) {
 	a := &walk{q: moment, name: p.live.tables.Name(table.Name), key: table.Key}
 	b := &walk{q: now, name: p.scratch.tables.Name(table.Name), key: table.Key}
@@ -388,8 +387,8 @@ func showKey(key, columns []string, row []any) string {
 	return strings.Join(parts, " ")
 }
 
-// walk reads a table in the order of its primary key, a bounded number of rows at a time: one connection
-// cannot be relied on to read two tables at once.
+// walk reads a table in the order of its primary key, a limited number of rows at a time, because one connection may
+// not be able to read two tables at once.
 type walk struct {
 	q       projections.Queryer
 	name    string

@@ -76,7 +76,7 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
 		Number: version, Format: 2,
-		Families: projections.Accounts,
+		Categories: projections.Accounts,
 		Tables: []projections.Table{{
 			Name: "charges", Create: createCharges, Indexes: []string{indexRevision, indexTime}, Key: []string{"account", "family", "item"},
 		}},

@@ -49,7 +49,7 @@ func want(t *testing.T, m *idempotency.Model, accountID string, key int, through
 	return got
 }
 
-func TestByKey_FindsTheItemsOfOneKey(t *testing.T) {
+func TestByKey_ReturnsItemsOfOneKey(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m, r := open(t, e)
 		e.Events("account-a", start, charge("1", 1, 1), charge("2", 2, 1), charge("3", 1, 2),
@@ -67,7 +67,7 @@ func TestByKey_FindsTheItemsOfOneKey(t *testing.T) {
 	})
 }
 
-func TestByKey_LaterChargeOfAnItemReplacesTheFirst(t *testing.T) {
+func TestByKey_LaterChargeOfItem_ReplacesFirst(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m, r := open(t, e)
 		e.Events("account-a", start, charge("1", 1, 1),
@@ -80,7 +80,7 @@ func TestByKey_LaterChargeOfAnItemReplacesTheFirst(t *testing.T) {
 	})
 }
 
-func TestChargesOfADayAgoAreDeleted(t *testing.T) {
+func TestFold_DayOldCharges_AreDeleted(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m, r := open(t, e)
 		e.Events("account-a", start, charge("1", 1, 1))
@@ -95,7 +95,7 @@ func TestChargesOfADayAgoAreDeleted(t *testing.T) {
 
 // A key whose charges were all reversed may be used again, so a family may have more rows than a key
 // has items.
-func TestByKey_ReusedKey_FindsEveryCharge(t *testing.T) {
+func TestByKey_ReusedKey_ReturnsEveryCharge(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		m, r := open(t, e)
 		for i := range 2 * account.MaxKeyItems {

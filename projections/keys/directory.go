@@ -195,7 +195,7 @@ var ended = func() context.Context {
 }()
 
 // Ready returns nil once Lookup answers. Errors: projections.ErrNotReady, joined with the
-// *engine.SetAsideError if the read model stopped before it got there.
+// *engine.QuarantinedError if the read model stopped before it got there.
 func (d *Directory) Ready() error {
 	o := d.opening.Load()
 	if o == nil {

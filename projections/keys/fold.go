@@ -87,8 +87,8 @@ func (d *Directory) Versions() []projections.Version {
 		indexes = append(indexes, indexHash)
 	}
 	return []projections.Version{{
-		Number:   version,
-		Families: projections.Accounts | projections.Usage,
+		Number:     version,
+		Categories: projections.Accounts | projections.Usage,
 		Tables: []projections.Table{
 			{Name: "keys", Create: createKeys, Indexes: indexes, Key: []string{"id"}},
 			{Name: "accounts", Create: createAccounts, Key: []string{"id"}},

@@ -53,11 +53,11 @@ func wait(t *testing.T, e *projectionstest.Env, r *engine.Runner, at eventlog.Po
 }
 
 // A change is effective for the next request once the command has waited for it.
-func TestChangesAreInForceAfterWaitFor(t *testing.T) {
-	projectionstest.Each(t, testChangesAreInForceAfterWaitFor)
+func TestLookup_AfterWaitFor_SeesChanges(t *testing.T) {
+	projectionstest.Each(t, testLookup_AfterWaitFor_SeesChanges)
 }
 
-func testChangesAreInForceAfterWaitFor(t *testing.T, e *projectionstest.Env) {
+func testLookup_AfterWaitFor_SeesChanges(t *testing.T, e *projectionstest.Env) {
 	d, r, _ := open(t, e)
 	if _, ok, _ := d.Lookup(t.Context(), sum("lh_sk_one")); ok {
 		t.Error("an empty directory knows a key")
@@ -87,11 +87,11 @@ func testChangesAreInForceAfterWaitFor(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-func TestDirectoryIsThereAfterARestartAndARebuild(t *testing.T) {
-	projectionstest.Each(t, testDirectoryIsThereAfterARestartAndARebuild)
+func TestLookup_AfterRestartAndRebuild_FindsKeys(t *testing.T) {
+	projectionstest.Each(t, testLookup_AfterRestartAndRebuild_FindsKeys)
 }
 
-func testDirectoryIsThereAfterARestartAndARebuild(t *testing.T, e *projectionstest.Env) {
+func testLookup_AfterRestartAndRebuild_FindsKeys(t *testing.T, e *projectionstest.Env) {
 	d, r, stop := open(t, e)
 	for i := range 50 {
 		id := fmt.Sprint("a", i)
@@ -133,11 +133,11 @@ func testDirectoryIsThereAfterARestartAndARebuild(t *testing.T, e *projectionste
 }
 
 // A key that was seen revoked is never seen valid again, whatever rebuilds are running.
-func TestRevocationStaysOverRebuilds(t *testing.T) {
-	projectionstest.Each(t, testRevocationStaysOverRebuilds)
+func TestRevocation_SurvivesRebuilds(t *testing.T) {
+	projectionstest.Each(t, testRevocation_SurvivesRebuilds)
 }
 
-func testRevocationStaysOverRebuilds(t *testing.T, e *projectionstest.Env) {
+func testRevocation_SurvivesRebuilds(t *testing.T, e *projectionstest.Env) {
 	d, r, _ := open(t, e)
 	const n = 40
 	for i := range n {
@@ -175,11 +175,11 @@ func testRevocationStaysOverRebuilds(t *testing.T, e *projectionstest.Env) {
 
 // A Directory that has not folded the log of the start answers for no key: it would not know an issued
 // key, and would accept a revoked one.
-func TestNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T) {
-	projectionstest.Each(t, testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp)
+func TestLookup_BeforeCatchUp_IsNotReady(t *testing.T) {
+	projectionstest.Each(t, testLookup_BeforeCatchUp_IsNotReady)
 }
 
-func testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T, e *projectionstest.Env) {
+func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 	e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret"))
 	begin := func(d *keys.Directory) *engine.Runner {
 		t.Helper()
@@ -256,9 +256,9 @@ func testNoKeyIsAnsweredForBeforeTheDirectoryHasCaughtUp(t *testing.T, e *projec
 	}
 }
 
-func TestListShowsLastUse(t *testing.T) { projectionstest.Each(t, testListShowsLastUse) }
+func TestList_ReportsLastUse(t *testing.T) { projectionstest.Each(t, testList_ReportsLastUse) }
 
-func testListShowsLastUse(t *testing.T, e *projectionstest.Env) {
+func testList_ReportsLastUse(t *testing.T, e *projectionstest.Env) {
 	d, r, _ := open(t, e)
 	e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one1", "secret"))
 	e.Events("account-a", at.Add(time.Second), issued("k2", "lh_pk_two2", "publishable"))
@@ -288,7 +288,7 @@ func testListShowsLastUse(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-func TestHashThatIsNoHashStopsTheReadModel(t *testing.T) {
+func TestFold_BadHash_QuarantinesModel(t *testing.T) {
 	for _, hash := range []string{"", "zz", strings.Repeat("ab", 31), strings.Repeat("ab", 33), strings.Repeat("zz", 32)} {
 		projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) { testHashThatIsNoHash(t, e, hash) })
 	}
@@ -303,7 +303,7 @@ func testHashThatIsNoHash(t *testing.T, e *projectionstest.Env, hash string) {
 	}
 	// A start now: the directory never reaches the position of the log, and reports why.
 	d.Open(last, r)
-	var aside *engine.SetAsideError
+	var aside *engine.QuarantinedError
 	if _, _, err := d.Lookup(t.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) || !errors.As(err, &aside) {
 		t.Errorf("hash %q: a key is looked up: %v", hash, err)
 	}

@@ -205,7 +205,7 @@ func (l link) forget(ctx context.Context, last map[string]int64) error {
 // Whatever renewals are slow or lost, whatever nodes end, start and hang, and however often the
 // database crashes, the read model is quarantined and new tables become live: a decision that was
 // reported as effective applies to every request that begins afterwards, on every node.
-func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
+func TestLeases_AnySequence_NoRequestUsesOldState(t *testing.T) {
 	const nodes, keys = 3, 2
 	var remembered, read atomic.Int64
 	rapid.Check(t, func(rt *rapid.T) {
@@ -317,7 +317,7 @@ func TestLeases_AnySequence_NoRequestIsJudgedByWhatWasBefore(t *testing.T) {
 
 // A node that hangs delays one command by the length of a lease, and a node that responds by a
 // renewal.
-func TestAwait_HungNode_IsWaitedForOnce(t *testing.T) {
+func TestAwait_HungNode_WaitsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
 		db := quick{w}
@@ -388,7 +388,7 @@ func (q quick) forget(_ context.Context, last map[string]int64) error {
 }
 
 // The server fails over once the command has seen its event folded, and the standby lacks the rows.
-func TestAwait_FailOverBeforeTheLeases_WaitsForTheFoldAgain(t *testing.T) {
+func TestAwait_FailOverBeforeLeases_WaitsForFoldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
 		db, folds := quick{w}, 0
@@ -420,7 +420,7 @@ func (a away) look(ctx context.Context) (outlook, error) {
 	return a.quick.look(ctx)
 }
 
-func TestAwait_DatabaseIsAwayAtFirst_WaitsForTheFold(t *testing.T) {
+func TestAwait_DatabaseUnavailableAtFirst_WaitsForFold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if err := await(t.Context(), away{quick{newWorld(1)}, new(int)}, silent, nothing); err != nil {
 			t.Error(err)
@@ -434,7 +434,7 @@ type untidy struct{ quick }
 func (untidy) settle(context.Context, int64) error            { return errLost }
 func (untidy) forget(context.Context, map[string]int64) error { return errLost }
 
-func TestAwait_LeasesThatAreOverCannotBeDeleted_ReturnsNoError(t *testing.T) {
+func TestAwait_DeletingOldLeasesFails_ReturnsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
 		db := untidy{quick{w}}
@@ -449,7 +449,7 @@ func TestAwait_LeasesThatAreOverCannotBeDeleted_ReturnsNoError(t *testing.T) {
 	})
 }
 
-func TestMemory_IsBounded(t *testing.T) {
+func TestMemory_IsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
 		m := newMemory(quick{w}, "node", time.Now)

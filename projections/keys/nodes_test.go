@@ -96,7 +96,7 @@ func remembering(t testing.TB, e *projectionstest.Env, d *keys.Directory, key st
 
 // A change that a command on one node waited for is effective for the next request on every node,
 // without that node doing anything.
-func TestChangesAreInForceOnEveryNode(t *testing.T) {
+func TestAwait_ChangeIsInForceOnEveryNode(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
 	var others []*keys.Directory
@@ -140,7 +140,7 @@ func TestChangesAreInForceOnEveryNode(t *testing.T) {
 }
 
 // A crash of the server, or a fail-over, deletes the leases while nodes continue to use theirs.
-func TestChangesAreInForceOnEveryNode_AfterACrashOfTheServer(t *testing.T) {
+func TestAwait_ServerCrashed_ChangeIsInForceOnEveryNode(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
 	wait(t, e, r, e.Events("account-a", at,
@@ -163,7 +163,7 @@ func TestChangesAreInForceOnEveryNode_AfterACrashOfTheServer(t *testing.T) {
 }
 
 // Nodes that were killed are waited for once, together, and a node that is at work keeps its lease.
-func TestLeasesOfKilledNodes_AreDeleted(t *testing.T) {
+func TestLeases_OfKilledNodes_AreDeleted(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
 	wait(t, e, r, e.Events("account-a", at,
@@ -179,7 +179,7 @@ func TestLeasesOfKilledNodes_AreDeleted(t *testing.T) {
 }
 
 // Nodes of the previous release do not raise the fence, and their commands do not wait for leases.
-func TestWhileTheFormatBeforeIsInForce_EachLookupReadsTheRow(t *testing.T) {
+func TestLookup_PreviousFormatInForce_ReadsRow(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
 	wait(t, e, r, e.Events("account-a", at,
@@ -218,7 +218,7 @@ func TestWhileTheFormatBeforeIsInForce_EachLookupReadsTheRow(t *testing.T) {
 }
 
 // A sign-up changes no row that a node may remember, so it invalidates no node's memory.
-func TestKeysOfNewAccounts_LeaveTheMemoryOfNodes(t *testing.T) {
+func TestNewAccount_MemoryOfNodes_IsKept(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
 	open := func(id string) {
@@ -252,7 +252,7 @@ func TestKeysOfNewAccounts_LeaveTheMemoryOfNodes(t *testing.T) {
 
 // A key that was seen revoked on one node is never seen valid on another, and never unknown, whatever
 // rebuilds and swaps the leader makes.
-func TestRevocationStaysOnEveryNodeOverRebuilds(t *testing.T) {
+func TestRevocation_RebuildsOnSeveralNodes_Stays(t *testing.T) {
 	const accounts, rebuilds = 40, 6
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
@@ -286,7 +286,7 @@ func TestRevocationStaysOnEveryNodeOverRebuilds(t *testing.T) {
 
 // A database that is unavailable or hangs is an error within the request's deadline, and never an
 // unknown key.
-func TestADatabaseThatIsAwayIsNoUnknownKey(t *testing.T) {
+func TestLookup_DatabaseUnavailable_IsNotUnknownKey(t *testing.T) {
 	proxy, url := testlink.ThroughURL(t, testservices.Postgres(t))
 	url = sqlstoretest.Schema(t, url)
 	e := projectionstest.OpenOn(t, sqlstore.Config{URL: url})

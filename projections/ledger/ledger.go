@@ -170,7 +170,7 @@ func (m *Model) Versions() []projections.Version {
 func versionOf(number, format int) projections.Version {
 	return projections.Version{
 		Number: number, Format: format,
-		Families: projections.Accounts,
+		Categories: projections.Accounts,
 		Tables: []projections.Table{
 			{Name: "entries", Create: column(number, createEntries, ",\n\tkey_id       TEXT"), Indexes: []string{indexAccount, indexRequest}, Key: []string{"position"}},
 			{Name: "accounts", Create: createAccounts, Key: []string{"no"}},

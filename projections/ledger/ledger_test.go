@@ -36,11 +36,11 @@ func collect(t *testing.T, entries iter.Seq2[ledger.Entry, error]) []ledger.Entr
 	return all
 }
 
-func TestOneEntryForEachEventWithItsBalance(t *testing.T) {
-	projectionstest.Each(t, testOneEntryForEachEventWithItsBalance)
+func TestEntries_OnePerEvent_WithBalance(t *testing.T) {
+	projectionstest.Each(t, testEntries_OnePerEvent_WithBalance)
 }
 
-func testOneEntryForEachEventWithItsBalance(t *testing.T, e *projectionstest.Env) {
+func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	for i, s := range []struct {
 		event eventschemas.Event
@@ -138,9 +138,9 @@ func charge(n int) eventschemas.Event {
 	return eventschemas.CreditsCharged{ChargeID: fmt.Sprint("c", n), Credits: 1, RequestID: fmt.Sprint("r", n), Domain: "d.com"}
 }
 
-func TestFiltersAndPages(t *testing.T) { projectionstest.Each(t, testFiltersAndPages) }
+func TestEntries_FilterAndPages(t *testing.T) { projectionstest.Each(t, testEntries_FilterAndPages) }
 
-func testFiltersAndPages(t *testing.T, e *projectionstest.Env) {
+func testEntries_FilterAndPages(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	const n = 2500 // more than two pages
 	var group []eventschemas.Event
@@ -284,9 +284,11 @@ func testSinceInACopiedLog(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-func TestErrorEndsTheIteration(t *testing.T) { projectionstest.Each(t, testErrorEndsTheIteration) }
+func TestEntries_Error_EndsIteration(t *testing.T) {
+	projectionstest.Each(t, testEntries_Error_EndsIteration)
+}
 
-func testErrorEndsTheIteration(t *testing.T, e *projectionstest.Env) {
+func testEntries_Error_EndsIteration(t *testing.T, e *projectionstest.Env) {
 	m, _ := open(t, e)
 	if err := e.Store.Close(); err != nil {
 		t.Fatal(err)
@@ -302,9 +304,9 @@ func testErrorEndsTheIteration(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-func TestActorIsToldWhoeverItIs(t *testing.T) { projectionstest.Each(t, testActorIsToldWhoeverItIs) }
+func TestEntries_ReportActor(t *testing.T) { projectionstest.Each(t, testEntries_ReportActor) }
 
-func testActorIsToldWhoeverItIs(t *testing.T, e *projectionstest.Env) {
+func testEntries_ReportActor(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	actors := []string{"account:a", "account:b", "account:", "operator:a", "", "system:sweeper"}
 	for i, actor := range actors {
@@ -320,7 +322,7 @@ func testActorIsToldWhoeverItIs(t *testing.T, e *projectionstest.Env) {
 
 // Finding one request among a million entries of an account must not scan all of them. SQLite plans
 // from the tables alone; PostgreSQL's plans for empty tables are meaningless.
-func TestRequestsAreFoundByTheirIndex(t *testing.T) {
+func TestByRequest_UsesIndex(t *testing.T) {
 	e := projectionstest.Open(t)
 	m, r := open(t, e)
 	e.CatchUp(r)

@@ -149,7 +149,7 @@ func describe(hits []search.Hit) []string {
 	return out
 }
 
-func TestWhatALookUpWouldAnswerIsFound(t *testing.T) {
+func TestSearch_FindsBrandsOfLookups(t *testing.T) {
 	w := newWorld(t)
 	w.finds(0, "acme.com", "acme.com=acme unknown")
 	at := w.say("acme.com", imported("acme.com", "Acme", 0.5))
@@ -162,7 +162,7 @@ func TestWhatALookUpWouldAnswerIsFound(t *testing.T) {
 	w.finds(at, "acme.com", "acme.com=acme unknown")
 }
 
-func TestABrandWhoseFirstCrawlRunsHasNoID(t *testing.T) {
+func TestSearch_FirstCrawlRunning_HasNoID(t *testing.T) {
 	w := newWorld(t)
 	at := w.say("acme.com", eventschemas.BrandDiscovered{BrandID: brand.ID("acme.com").String(), Domain: "acme.com"},
 		eventschemas.CrawlRequested{CrawlID: uuid.NewString(), Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500})
@@ -170,7 +170,7 @@ func TestABrandWhoseFirstCrawlRunsHasNoID(t *testing.T) {
 	w.finds(at, "acme")
 }
 
-func TestABrandWhoseFirstCrawlFailedHasNoID(t *testing.T) {
+func TestSearch_FirstCrawlFailed_HasNoID(t *testing.T) {
 	w := newWorld(t)
 	id := uuid.NewString()
 	at := w.say("acme.com", eventschemas.BrandDiscovered{BrandID: brand.ID("acme.com").String(), Domain: "acme.com"},
@@ -181,7 +181,7 @@ func TestABrandWhoseFirstCrawlFailedHasNoID(t *testing.T) {
 }
 
 // A page that is named like a known brand does not precede it, however good the page.
-func TestABrandOfADataSetComesFirstAmongEquals(t *testing.T) {
+func TestSearch_BrandOfDataSet_ComesFirstAmongEquals(t *testing.T) {
 	w := newWorld(t)
 	crawled := func(domain, name string, quality float64) []eventschemas.Event {
 		id := uuid.NewString()
@@ -204,13 +204,13 @@ func TestABrandOfADataSetComesFirstAmongEquals(t *testing.T) {
 	w.verifies("")
 }
 
-func TestABrandWithoutANameIsFoundByItsDomain(t *testing.T) {
+func TestSearch_BrandWithoutName_IsFoundByDomain(t *testing.T) {
 	w := newWorld(t)
 	at := w.say("acme.com", imported("acme.com", "", 0.2))
 	w.finds(at, "acme", "acme.com=acme")
 }
 
-func TestADomainThatIsNotHeldStandsBehindExactAndBeforeFuzzyHits(t *testing.T) {
+func TestSearch_UnknownDomain_IsBetweenExactAndFuzzyHits(t *testing.T) {
 	w := newWorld(t)
 	w.say("stripe.com", imported("stripe.com", "Stripe", 0.5))
 	at := w.say("named.org", imported("named.org", "Node.com", 0.5))
@@ -251,7 +251,7 @@ func TestADomainThatIsNotHeldStandsBehindExactAndBeforeFuzzyHits(t *testing.T) {
 	}
 }
 
-func TestTheLimitCountsTheUnknownDomainToo(t *testing.T) {
+func TestSearch_Limit_IncludesUnknownDomain(t *testing.T) {
 	w := newWorld(t)
 	at := w.say("stripe.com", imported("stripe.com", "Stripe", 0.5))
 	if err := w.search.WaitFor(w.Context(), at); err != nil {
@@ -266,7 +266,7 @@ func TestTheLimitCountsTheUnknownDomainToo(t *testing.T) {
 	}
 }
 
-func TestItGoesOnWhereTheIndexStands(t *testing.T) {
+func TestNew_ContinuesAtCheckpointOfIndex(t *testing.T) {
 	w := newWorld(t)
 	at := w.say("acme.com", imported("acme.com", "Acme", 0.5))
 	w.finds(at, "acme", "acme.com=Acme")
@@ -301,7 +301,7 @@ func TestNew_IndexPastLog_FailsUntilEmptied(t *testing.T) {
 	w.finds(at, "acme", "acme.com=Acme")
 }
 
-func TestRebuildGivesTheSameWhileBrandsChange(t *testing.T) {
+func TestRebuild_WhileBrandsChange_SameDocuments(t *testing.T) {
 	const count = 300
 	w := newWorld(t)
 	for i := range count {
@@ -353,7 +353,7 @@ func (w *world) verifies(differing string) {
 	}
 }
 
-func TestVerifySeesBothDirectionsAndEveryField(t *testing.T) {
+func TestVerify_ComparesBothDirectionsAndAllFields(t *testing.T) {
 	w := newWorld(t)
 	w.say("gone.com", imported("gone.com", "Gone", 0.5))
 	w.say("gone.com", eventschemas.BrandWithdrawn{Reason: "owner"})
@@ -457,7 +457,7 @@ func patience(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestAFailingSourceIsAskedAgain(t *testing.T) {
+func TestFeed_SourceFails_IsRetried(t *testing.T) {
 	s := scripted(3)
 	broken := errors.New("database is away")
 	s.fail = broken
@@ -482,7 +482,7 @@ func TestAFailingSourceIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestTheCheckpointIsSavedAtTheEnd(t *testing.T) {
+func TestClose_SavesCheckpoint(t *testing.T) {
 	s := scripted(3)
 	dir := t.TempDir()
 	x := openIndex(t, dir)
@@ -512,7 +512,7 @@ func TestTheCheckpointIsSavedAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestMoreThanOneBatch(t *testing.T) {
+func TestFeed_SeveralBatches(t *testing.T) {
 	const count = 2*brands.MaxPage + 7
 	s := scripted(count)
 	x := openIndex(t, t.TempDir())
@@ -536,7 +536,7 @@ func TestMoreThanOneBatch(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedRebuildLeavesTheIndexAsItWas(t *testing.T) {
+func TestRebuild_Interrupted_LeavesIndexUnchanged(t *testing.T) {
 	s := scripted(3)
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
@@ -562,7 +562,7 @@ func TestAnInterruptedRebuildLeavesTheIndexAsItWas(t *testing.T) {
 	}
 }
 
-func TestNewReportsWhatIsMissingAndRegistersMetricsOnce(t *testing.T) {
+func TestNew_BadConfiguration_ReportsErrors(t *testing.T) {
 	if _, err := search.New(t.Context(), search.Config{Poll: -1}, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "Poll") || !strings.Contains(err.Error(), "source and index") {
 		t.Errorf("%v", err)

@@ -67,7 +67,7 @@ func whileRebuilding(t *testing.T, lead leadership, test func(t *testing.T, p *s
 	})
 }
 
-func TestNobodyWaitsForARebuildPastItsTime(t *testing.T) {
+func TestWaitFor_DuringRebuild_EndsWithItsContext(t *testing.T) {
 	whileRebuilding(t, follows, func(t *testing.T, p *search.Projection, stop func() error) {
 		began := time.Now() // of the test's virtual clock
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -84,7 +84,7 @@ func TestNobodyWaitsForARebuildPastItsTime(t *testing.T) {
 	})
 }
 
-func TestALeaderThatWaitsForARebuildStops(t *testing.T) {
+func TestFeeder_WaitsForRebuild_CanStop(t *testing.T) {
 	began := sync.OnceValue(func() chan struct{} { return make(chan struct{}) }) // must be created in the test's bubble
 	waits := func(ctx context.Context, _ string, do func(context.Context) error) error {
 		<-began()
@@ -102,7 +102,7 @@ func TestALeaderThatWaitsForARebuildStops(t *testing.T) {
 	})
 }
 
-func TestTheLastWriteWaitsForARebuildWithinABound(t *testing.T) {
+func TestClose_DuringRebuild_WaitsWithinLimit(t *testing.T) {
 	whileRebuilding(t, leads, func(t *testing.T, p *search.Projection, stop func() error) {
 		began := time.Now() // of the test's virtual clock
 		if err := stop(); !errors.Is(err, context.DeadlineExceeded) {

@@ -84,7 +84,7 @@ func first(t *testing.T, p *search.Projection, q string) string {
 	return hits[0].Name
 }
 
-func TestAFollowerKnowsWhatTheLeaderFed(t *testing.T) {
+func TestFollower_LeaderFeeds_ReportsPosition(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		leader, stop := n.node(leads)
 		defer stop()
@@ -118,7 +118,7 @@ func TestAFollowerKnowsWhatTheLeaderFed(t *testing.T) {
 	})
 }
 
-func TestAnotherNodeTakesOver(t *testing.T) {
+func TestFeeder_Stops_AnotherNodeTakesOver(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		turn := make(chan struct{})
 		_, stopFirst := n.node(leads)
@@ -147,7 +147,7 @@ func TestAnotherNodeTakesOver(t *testing.T) {
 	})
 }
 
-func TestTwoThatBothBelieveToLeadLoseNothing(t *testing.T) {
+func TestTwoFeeders_LoseNothing(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		a, stop := n.node(leads)
 		defer stop()
@@ -166,9 +166,9 @@ func TestTwoThatBothBelieveToLeadLoseNothing(t *testing.T) {
 	})
 }
 
-// TestAnyNodeRebuildsWhileTheLeaderFeeds changes brands all the time, and checks after each wait that
+// TestRebuild_OnAnyNode_WhileLeaderFeeds changes brands all the time, and checks after each wait that
 // the awaited change is searchable, even while one generation replaces another.
-func TestAnyNodeRebuildsWhileTheLeaderFeeds(t *testing.T) {
+func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		leader, stop := n.node(leads)
 		defer stop()
@@ -213,7 +213,7 @@ func TestAnyNodeRebuildsWhileTheLeaderFeeds(t *testing.T) {
 	})
 }
 
-func TestVerifyOfASharedIndexSeesDifferences(t *testing.T) {
+func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		at := n.table.change("acme.com", "Acme")
 		follower, stop := n.node(follows)
@@ -247,7 +247,7 @@ func TestVerifyOfASharedIndexSeesDifferences(t *testing.T) {
 	})
 }
 
-func TestANodeStartsWhileASharedIndexIsAway(t *testing.T) {
+func TestNew_SharedIndexUnavailable_Starts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, broken := &memory{}, errors.New("cluster is away")
 		m.away = broken
@@ -275,7 +275,7 @@ func TestANodeStartsWhileASharedIndexIsAway(t *testing.T) {
 	})
 }
 
-func TestOneOfManyWaitersLooks(t *testing.T) {
+func TestWaitFor_ManyWaiters_OnePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiters = 50
 		m := &memory{}

@@ -82,10 +82,10 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
-		Number:   version,
-		Families: projections.Accounts | projections.Usage,
-		Tables:   []projections.Table{{Name: "months", Create: create, Key: []string{"account", "month"}}},
-		NewFold:  m.newFold,
+		Number:     version,
+		Categories: projections.Accounts | projections.Usage,
+		Tables:     []projections.Table{{Name: "months", Create: create, Key: []string{"account", "month"}}},
+		NewFold:    m.newFold,
 	}}
 }
 

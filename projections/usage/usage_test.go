@@ -34,11 +34,11 @@ func want(t *testing.T, m *usage.Model, account string, counts usage.Counts) {
 }
 
 // A reversed charge is subtracted from the month in which it was made.
-func TestReversalCountsInTheMonthOfItsCharge(t *testing.T) {
-	projectionstest.Each(t, testReversalCountsInTheMonthOfItsCharge)
+func TestReversal_CountsInMonthOfCharge(t *testing.T) {
+	projectionstest.Each(t, testReversal_CountsInMonthOfCharge)
 }
 
-func testReversalCountsInTheMonthOfItsCharge(t *testing.T, e *projectionstest.Env) {
+func testReversal_CountsInMonthOfCharge(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	lastDay := time.Date(2026, 10, 31, 23, 59, 59, 0, time.UTC)
 	firstDay := lastDay.Add(2 * time.Second)
@@ -65,11 +65,11 @@ func testReversalCountsInTheMonthOfItsCharge(t *testing.T, e *projectionstest.En
 
 // Reversals near the start of a month find charges of the last day only; an older one counts in its
 // own month.
-func TestReversalOfAChargeOlderThanADay(t *testing.T) {
-	projectionstest.Each(t, testReversalOfAChargeOlderThanADay)
+func TestReversal_ChargeOlderThanDay_CountsInOwnMonth(t *testing.T) {
+	projectionstest.Each(t, testReversal_ChargeOlderThanDay_CountsInOwnMonth)
 }
 
-func testReversalOfAChargeOlderThanADay(t *testing.T, e *projectionstest.Env) {
+func testReversal_ChargeOlderThanDay_CountsInOwnMonth(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	e.Events("account-a", time.Date(2026, 10, 30, 12, 0, 0, 0, time.UTC), charged("1"))
 	e.Events("account-a", time.Date(2026, 11, 1, 0, 0, 1, 0, time.UTC), reversed("1"))
@@ -78,9 +78,11 @@ func testReversalOfAChargeOlderThanADay(t *testing.T, e *projectionstest.Env) {
 	want(t, m, "a", usage.Counts{Month: "2026-11", Lookups: -1})
 }
 
-func TestTicksOfAllStreamsAddUp(t *testing.T) { projectionstest.Each(t, testTicksOfAllStreamsAddUp) }
+func TestTicks_OfAllStreams_AddUp(t *testing.T) {
+	projectionstest.Each(t, testTicks_OfAllStreams_AddUp)
+}
 
-func testTicksOfAllStreamsAddUp(t *testing.T, e *projectionstest.Env) {
+func testTicks_OfAllStreams_AddUp(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	tick := func(stream string, entries ...eventschemas.UsageEntry) {

@@ -2,7 +2,7 @@
 // continue without missing events.
 //
 // The log is the only truth, so it cannot itself show that its end is gone. The database can: the
-// registry of the read models (engine.Memory: the first event, one of the last, a position for
+// registry of the read models (engine.FoldedLog: the first event, one of the last, a position for
 // each read model), snapshots by the revision of their stream, the sweeper's memory, and the positions
 // of relays and workers. The head marker next to a log file belongs to the log adapter
 // (internal/eventlog/sqlite). A log that lacks what one of these witnesses remembers is shorter than
@@ -93,7 +93,7 @@ func Verify(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) err
 	}
 	worst := Worst(losses)
 	worst.Shared = store.Shared()
-	memory, err := engine.ReadMemory(ctx, store)
+	memory, err := engine.ReadFoldedLog(ctx, store)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func survey(ctx context.Context, store *sqlstore.Store, log eventlog.Prober, all
 
 // lostPositions compares the marks of the registry and all positions with the log.
 func lostPositions(ctx context.Context, store *sqlstore.Store, log eventlog.Prober) ([]*eventlog.LossError, error) {
-	memory, err := engine.ReadMemory(ctx, store)
+	memory, err := engine.ReadFoldedLog(ctx, store)
 	if err != nil {
 		return nil, err
 	}

@@ -312,7 +312,7 @@ func TestFilling_BetweenBeginAndEnd_IsRefused(t *testing.T) {
 		}
 		w.must(f.End(t.Context()))
 		w.must(w.verify(w.Log))
-		if m, err := engine.ReadMemory(t.Context(), w.Store); err != nil || len(m.Positions) > 0 || forgotten != 2 {
+		if m, err := engine.ReadFoldedLog(t.Context(), w.Store); err != nil || len(m.Positions) > 0 || forgotten != 2 {
 			t.Errorf("memory %+v, %v; search forgotten %d times", m, err, forgotten)
 		}
 	})
@@ -340,7 +340,7 @@ func TestRenew_BeforeReplacement_FitsBothLogs(t *testing.T) {
 		}
 		w.must(w.verify(archived.Log))
 		w.must(w.verify(w.Log))
-		if m, err := engine.ReadMemory(t.Context(), w.Store); err != nil || len(m.Positions) > 0 {
+		if m, err := engine.ReadFoldedLog(t.Context(), w.Store); err != nil || len(m.Positions) > 0 {
 			t.Errorf("memory %+v, %v", m, err)
 		}
 	})

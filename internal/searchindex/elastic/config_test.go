@@ -21,7 +21,7 @@ import (
 	"letterhead/internal/searchindex/elastic"
 )
 
-func TestURL(t *testing.T) {
+func TestURL_IsParsed(t *testing.T) {
 	two := 2
 	for _, c := range []struct {
 		cfg                           elastic.Config
@@ -104,7 +104,7 @@ func secured(t *testing.T, allowed func(*http.Request) bool) (server *httptest.S
 	return server, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-func TestCredentialsAndCertificates(t *testing.T) {
+func TestOpen_CredentialsAndCertificates(t *testing.T) {
 	byPassword := func(r *http.Request) bool { u, p, _ := r.BasicAuth(); return u == "me" && p == "p@ss" }
 	byKey := func(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Authorization"), "ApiKey YWJj") }
 	for name, c := range map[string]struct {

@@ -485,7 +485,7 @@ func TestApply_LargeBatch_UsesSeveralRequests(t *testing.T) {
 	f.holds(12, 12)
 }
 
-func TestMetricsAreRegisteredOnce(t *testing.T) {
+func TestMetrics_AreRegisteredOnce(t *testing.T) {
 	real := testservices.Elasticsearch(t)
 	cfg := configOf(real, newAlias(t, real))
 	cfg.Registerer = prometheus.NewRegistry()

@@ -4,6 +4,6 @@ package sqlstore
 
 import "net"
 
-// alive cannot look without waiting here: a connection that died while it rested for less than a second
-// fails the first statement on it.
+// alive cannot check without blocking on this platform: a connection that died while it was idle for less than a second
+// makes its first statement fail.
 func alive(net.Conn) bool { return true }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// alive says that nothing came over a resting connection: neither its end nor a farewell, as after a
-// restart of the server. It looks without waiting, so that a connection need not be pinged each time.
+// alive reports whether an idle connection received neither its end nor a message, such as of a server that restarts.
+// It does not block, so that idle connections need not be pinged.
 func alive(conn net.Conn) bool {
 	if outer, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
 		conn = outer.NetConn()

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// checkpointPause is the least time between two checkpoints. At the write rate of a bulk load, some
-	// 100 MB/s, it lets the write-ahead log grow to about as much; a live load writes far less.
+	// checkpointPause is the minimum interval between two checkpoints. At the write rate of a bulk load, about
+	// 100 MB/s, the write-ahead log grows to about 100 MB; a live load writes far less.
 	checkpointPause = time.Second
 	// maxIdleWALBytes is how much of an emptied write-ahead log is kept for reuse.
 	maxIdleWALBytes = 64 << 20
-	// manyWALFrames (1 GiB of 4 KiB pages) is worth a warning: a reader that never ends holds it.
+	// manyWALFrames (1 GiB of 4 KiB pages) causes a warning: a reader that never ends keeps the log from being emptied.
 	manyWALFrames = 1 << 18
-	// eraseTimeout bounds how long a truncating checkpoint waits for the writer.
+	// eraseTimeout limits how long a truncating checkpoint waits for the writer.
 	eraseTimeout = 10 * time.Second
 )
 
-// checkpointer copies the write-ahead log into the database file, away from the commits: inside a commit
-// (SQLite's default) the copy and its two flushes would be the p99 of every writer.
+// checkpointer copies the write-ahead log into the database file, outside the commits: inside a commit (SQLite's
+// default) the copy and its two flushes would determine the p99 of every writer.
 //
-// Each round first copies beside the writer, which takes most of the time, and then what was written
-// meanwhile while it holds the writer slot. Only when all is copied does the next writer start the log
-// from its beginning; without the second step a writer that never rests would let it grow for ever.
+// Each round first copies while others write, which takes most of the time, and then copies the rest while it holds the
+// writer slot. Only after a complete copy does the next writer restart the log at its beginning; without the second step
+// the log would grow without limit while writers are busy.
 type checkpointer struct {
 	store *sqliteFile
-	dirty chan struct{} // capacity 1: something was committed
+	dirty chan struct{} // capacity 1: has an entry after a commit
 	ended sync.WaitGroup
 }
 
@@ -46,11 +46,11 @@ func (c *checkpointer) wake() {
 	}
 }
 
-// stop waits for the goroutine; the store's closing channel has been closed.
+// stop waits for the goroutine; the store's closing channel must be closed.
 func (c *checkpointer) stop() { c.ended.Wait() }
 
 func (c *checkpointer) run() {
-	// Its own deadline: nothing here serves a request. The store's Close ends the loop.
+	// It has its own deadline, because no request waits for it. The store's Close ends the loop.
 	ctx := context.Background()
 	for {
 		select {
@@ -76,7 +76,7 @@ func (c *checkpointer) round(ctx context.Context) error {
 		return err
 	}
 	if err := c.store.take(ctx); err != nil {
-		return nil // closing; the last connection to close copies the rest
+		return nil // closing; the last connection copies the rest
 	}
 	defer c.store.release()
 	frames, err := walCheckpoint(ctx, c.store.copier, "PASSIVE")
@@ -90,11 +90,11 @@ func (c *checkpointer) round(ctx context.Context) error {
 	return nil
 }
 
-// errReading: a reader stands in the way of a checkpoint that wants everything.
-var errReading = fmt.Errorf("a reader is in the way: %w", ErrUnavailable)
+// errReading: a reader prevents a complete checkpoint.
+var errReading = fmt.Errorf("a reader is active: %w", ErrUnavailable)
 
-// walCheckpoint copies the write-ahead log and returns the frames that it still holds beyond what was
-// copied. Modes other than PASSIVE wait for readers up to the busy timeout.
+// walCheckpoint copies the write-ahead log and returns the number of frames that were not copied. Modes other than
+// PASSIVE wait for readers up to the busy timeout.
 func walCheckpoint(ctx context.Context, db *sql.DB, mode string) (frames int64, err error) {
 	var busy, inLog, copied int64
 	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &inLog, &copied); err != nil {

@@ -10,41 +10,41 @@ import (
 )
 
 const (
-	// clockSamples is how many times the server is asked at once; the quickest answer is the most exact.
+	// clockSamples is the number of queries of one measurement; the quickest is the most exact.
 	clockSamples = 5
-	// DefaultClockInterval is the time between two measurements. Quartz drifts by less than 100 µs a second,
-	// so between two of them the clock goes wrong by about a millisecond.
+	// DefaultClockInterval is the interval between measurements. Quartz drifts by less than 100 µs a second, so in
+	// between the clock deviates by about a millisecond.
 	DefaultClockInterval = 10 * time.Second
-	// minClockInterval keeps a typing error from asking without a pause.
+	// minClockInterval rejects intervals that are probably typing errors.
 	minClockInterval = 100 * time.Millisecond
-	// measureTimeout bounds one measurement.
+	// measureTimeout limits one measurement.
 	measureTimeout = 5 * time.Second
-	// catchUp slows the clock down while it is ahead of what was measured: it goes at 1/catchUp of its rate.
+	// catchUp slows the clock down while it is ahead of the measured time: it runs at 1/catchUp of its rate.
 	catchUp = 2
 )
 
-// ClockConfig sets a Clock up. The zero ClockConfig is usable.
+// ClockConfig configures a Clock. The zero ClockConfig is usable.
 type ClockConfig struct {
 	// Local is the machine's clock. Default: time.Now.
 	Local func() time.Time
-	// Interval is the time between two measurements. Default: DefaultClockInterval.
+	// Interval is the interval between measurements. Default: DefaultClockInterval.
 	Interval time.Duration
 	Logger   *slog.Logger
 }
 
-// Validate reports everything that is wrong.
+// Validate reports errors in the configuration.
 func (c ClockConfig) Validate() error {
 	if c.Interval != 0 && c.Interval < minClockInterval {
-		return fmt.Errorf("interval of the clock is %s; it is 0 (default) or at least %s", c.Interval, minClockInterval)
+		return fmt.Errorf("interval of the clock is %s; it must be 0 (default) or at least %s", c.Interval, minClockInterval)
 	}
 	return nil
 }
 
-// Clock tells the time of the database, which all nodes share: the machine's own clock and a measured
-// offset. With SQLite it is the machine's own clock. It never steps back: when a measurement shows that it is
-// ahead, it goes at half its rate until the database's time has caught up; when it is behind, it jumps.
+// Clock returns the time of the database, which all nodes share: the local clock plus a measured offset. With SQLite it
+// is the local clock. It never steps back: if a measurement shows that it is ahead, it runs at half its rate until the
+// database's time has caught up; if it is behind, it jumps.
 //
-// The machine's clock counts by its monotonic reading: setting its date changes nothing. It is safe for
+// It uses the monotonic reading of the local clock, so setting the machine's date has no effect. It is safe for
 // concurrent use.
 type Clock struct {
 	store    *Store
@@ -55,13 +55,12 @@ type Clock struct {
 	mu        sync.Mutex
 	at        time.Time     // local time of the measurement
 	database  time.Time     // the database's time then
-	bound     time.Duration // half the round trip: how far off the measurement may be
-	told      time.Time     // the last time told
-	toldLocal time.Time     // when
+	bound     time.Duration // maximum error of the measurement: half the round trip
+	told      time.Time     // the last result of Now
+	toldLocal time.Time     // local time of that
 }
 
-// NewClock measures the offset once. Errors: ErrUnavailable, ErrClosed, ctx.Err(), or what
-// ClockConfig.Validate says.
+// NewClock measures the offset once. Errors: ErrUnavailable, ErrClosed, ctx.Err(), or those of ClockConfig.Validate.
 func NewClock(ctx context.Context, store *Store, cfg ClockConfig) (*Clock, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -98,16 +97,16 @@ func (c *Clock) Now() time.Time {
 	return now
 }
 
-// Offset returns how far the database's clock was ahead of the machine's when it was measured last, and how
-// far off that may be (half the round trip). On SQLite both are 0.
+// Offset returns how far the database's clock was ahead of the local one at the last measurement, and the maximum error
+// of that (half the round trip). On SQLite both are 0.
 func (c *Clock) Offset() (offset, bound time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.database.Sub(c.at.Round(0)), c.bound
 }
 
-// Run measures the offset again from time to time, until ctx ends (nil). While the database is away the
-// last offset stays in force.
+// Run measures the offset periodically until ctx ends, and then returns nil. While the database is unavailable the last
+// offset is used.
 func (c *Clock) Run(ctx context.Context) error {
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
@@ -119,19 +118,19 @@ func (c *Clock) Run(ctx context.Context) error {
 		}
 		if err := c.Measure(ctx); err != nil && ctx.Err() == nil {
 			c.store.metrics.clockFailures.Inc()
-			c.logger.WarnContext(ctx, "the database's clock could not be read; the last offset stays in force", slog.Any("error", err))
+			c.logger.WarnContext(ctx, "reading the database's clock failed; using the last offset", slog.Any("error", err))
 		}
 	}
 }
 
-// sample is one answer of the database's clock.
+// sample is one reading of the database's clock.
 type sample struct {
 	local, database time.Time
 	bound           time.Duration
 }
 
-// Measure measures the offset now; Run does it from time to time. Errors: ErrUnavailable, ErrClosed, ctx.Err();
-// the last offset then stays in force.
+// Measure measures the offset now; Run does so periodically. Errors: ErrUnavailable, ErrClosed, ctx.Err(); the last
+// offset is then used.
 func (c *Clock) Measure(ctx context.Context) error {
 	best := sample{}
 	if c.store.Shared() {
@@ -151,7 +150,7 @@ func (c *Clock) Measure(ctx context.Context) error {
 		best.database = best.local
 	}
 	if best.database.IsZero() {
-		return errors.New("measure the database's clock: it told no time")
+		return errors.New("measure the database's clock: no reading")
 	}
 	c.mu.Lock()
 	c.at, c.database, c.bound = best.local, best.database.Round(0), best.bound
@@ -161,7 +160,7 @@ func (c *Clock) Measure(ctx context.Context) error {
 	return nil
 }
 
-// ask takes the answer to be of the middle of the round trip.
+// ask reads the database's clock and assumes that the reading is from the middle of the round trip.
 func (c *Clock) ask(ctx context.Context) (sample, error) {
 	before := c.local()
 	var database time.Time

@@ -14,58 +14,56 @@ import (
 const (
 	// DefaultBusyTimeout is how long a statement waits for another process's lock before ErrUnavailable.
 	DefaultBusyTimeout = 5 * time.Second
-	// DefaultCacheBytes is the writer's page cache (SQLite). A bulk load keeps the upper pages of its trees
-	// in it.
+	// DefaultCacheBytes is the writer's page cache (SQLite). It holds the upper pages of the trees in a bulk load.
 	DefaultCacheBytes = 32 << 20
-	// DefaultReadTimeout bounds one statement on Read (PostgreSQL). Questions of requests take milliseconds;
-	// this is for one that went wrong.
+	// DefaultReadTimeout limits one statement on Read (PostgreSQL). Queries of requests take milliseconds.
 	DefaultReadTimeout = 30 * time.Second
-	// DefaultWriteTimeout bounds one Write with its repeats, and each statement in it (PostgreSQL). The
-	// longest is the index of a large table after a rebuild.
+	// DefaultWriteTimeout limits one Write with its retries, and each statement in it (PostgreSQL). The slowest is the
+	// creation of an index on a large table after a rebuild.
 	DefaultWriteTimeout = 15 * time.Minute
 	// DefaultWriters is the number of writing connections (PostgreSQL) of one process.
 	DefaultWriters = 8
-	// minReaders and maxConnections bound the pools; in SQLite each reader has a page cache of its own, in
-	// PostgreSQL each connection is a process of the server, of which it allows 100 by default.
+	// minReaders and maxConnections limit the pools. In SQLite each reader has its own page cache; in PostgreSQL each
+	// connection is a process of the server, which allows 100 by default.
 	minReaders, maxConnections = 4, 32
 	// readerCacheBytes is the page cache of one reading connection.
 	readerCacheBytes = 4 << 20
-	// maxCacheBytes keeps a typing error from asking for all memory.
+	// maxCacheBytes rejects sizes that are probably typing errors.
 	maxCacheBytes = 4 << 30
-	// minTimeout is one round trip to a server far away, with room.
+	// minTimeout is more than one round trip to a distant server.
 	minTimeout = 100 * time.Millisecond
 )
 
 // Config of a Store. Exactly one of Path and URL is required.
 type Config struct {
-	// Path of the SQLite file. It is made when it is missing; its folder must exist.
+	// Path of the SQLite file. It is created if it is missing; its folder must exist.
 	Path string
-	// URL of a PostgreSQL server (14 or newer), as libpq and pgx know it: postgres://user:password@host/database,
-	// several hosts, sslmode, target_session_attrs, connect_timeout, application_name, and search_path=NAME
-	// for a schema of its own, which must exist.
+	// URL of a PostgreSQL server (14 or newer), in the syntax of libpq and pgx: postgres://user:password@host/database,
+	// several hosts, sslmode, target_session_attrs, connect_timeout, application_name, and search_path=NAME for a schema
+	// that must exist.
 	URL string
-	// Format and Node are what Sessions says of this process elsewhere: which format of the data it has, and its name.
+	// Format and Node are the data format and the name of this process, which Sessions returns in other processes.
 	Format int
 	Node   string
 	// Readers is the number of reading connections. Default: twice the processors, 4 to 32.
 	Readers int
 	// Writers is the number of writing connections (PostgreSQL; SQLite has one). Default: DefaultWriters.
 	Writers int
-	// BusyTimeout is how long a statement waits for another's lock. Default: DefaultBusyTimeout.
+	// BusyTimeout is how long a statement waits for a lock. Default: DefaultBusyTimeout.
 	BusyTimeout time.Duration
-	// ReadTimeout bounds one statement on Read (PostgreSQL). Default: DefaultReadTimeout.
+	// ReadTimeout limits one statement on Read (PostgreSQL). Default: DefaultReadTimeout.
 	ReadTimeout time.Duration
-	// WriteTimeout bounds one Write (PostgreSQL), beside its context. Default: DefaultWriteTimeout.
+	// WriteTimeout limits one Write (PostgreSQL), in addition to its context. Default: DefaultWriteTimeout.
 	WriteTimeout time.Duration
 	// CacheBytes is the writer's page cache (SQLite). Default: DefaultCacheBytes.
 	CacheBytes int64
-	// ReadOnly opens the SQLite file without writing to it or beside it, for a folder that cannot be written, and
-	// for a process beside the one that has the file open. Write and WriteDurable return ErrReadOnly. Setup does
-	// nothing: what it would make is there, or the statements that need it fail.
+	// ReadOnly opens the SQLite file without writing to its folder: for a folder that cannot be written, and for a
+	// second process beside the one that writes. Write and WriteDurable return ErrReadOnly. Setup does nothing: its
+	// tables exist, or the statements that need them fail.
 	ReadOnly bool
-	// Disposable is for a SQLite file that nobody needs after a crash: nothing of it is flushed to the disk.
+	// Disposable is for a SQLite file that is not needed after a crash: it is never flushed to the disk.
 	Disposable bool
-	// Release is that of the running program. Snapshots name it.
+	// Release is the release of the running program, recorded in snapshots.
 	Release    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -97,17 +95,17 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports everything that is wrong with the configuration, without the URL's password.
+// Validate reports all errors in the configuration, without the URL's password.
 func (c Config) Validate() error {
 	var errs []error
 	switch {
 	case c.Path == "" && c.URL == "":
-		errs = append(errs, errors.New("neither the path nor the URL of the database is given"))
+		errs = append(errs, errors.New("the database needs a path or a URL"))
 	case c.Path != "" && c.URL != "":
-		errs = append(errs, errors.New("both a path and a URL of the database are given; one is enough"))
+		errs = append(errs, errors.New("the database has both a path and a URL; only one is allowed"))
 	}
 	if c.URL != "" && (c.ReadOnly || c.Disposable) {
-		errs = append(errs, errors.New("a database behind a URL is neither read-only nor disposable"))
+		errs = append(errs, errors.New("a database with a URL must not be read-only or disposable"))
 	}
 	if c.URL != "" {
 		if _, err := parseURL(c.URL); err != nil {
@@ -119,7 +117,7 @@ func (c Config) Validate() error {
 		value int
 	}{{"readers", c.Readers}, {"writers", c.Writers}} {
 		if n.value < 0 || n.value > maxConnections {
-			errs = append(errs, fmt.Errorf("%s is %d; it is 0 (default) to %d", n.name, n.value, maxConnections))
+			errs = append(errs, fmt.Errorf("%s is %d; it must be 0 (default) to %d", n.name, n.value, maxConnections))
 		}
 	}
 	for _, d := range []struct {
@@ -128,11 +126,11 @@ func (c Config) Validate() error {
 		least time.Duration
 	}{{"busy timeout", c.BusyTimeout, 0}, {"read timeout", c.ReadTimeout, minTimeout}, {"write timeout", c.WriteTimeout, minTimeout}} {
 		if d.value < 0 || (d.value > 0 && d.value < d.least) {
-			errs = append(errs, fmt.Errorf("%s is %s; it is 0 (default) or at least %s", d.name, d.value, d.least))
+			errs = append(errs, fmt.Errorf("%s is %s; it must be 0 (default) or at least %s", d.name, d.value, d.least))
 		}
 	}
 	if c.CacheBytes < 0 || c.CacheBytes > maxCacheBytes {
-		errs = append(errs, fmt.Errorf("cache is %d bytes; it is 0 (default) to %d", c.CacheBytes, int64(maxCacheBytes)))
+		errs = append(errs, fmt.Errorf("cache is %d bytes; it must be 0 (default) to %d", c.CacheBytes, int64(maxCacheBytes)))
 	}
 	return errors.Join(errs...)
 }

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// copyRows is from how many rows on COPY into the table pays off, mergeRows from how many COPY into a
-	// temporary table and an INSERT from there. Measured by BenchmarkInsertPostgres with twelve columns: 16
-	// rows take 1.6 ms by INSERT, 1.0 by COPY and 2.9 by a temporary table; 256 rows 5.7 (with ON CONFLICT
-	// 7.2), 3.9 and 5.9. Of the server's processor, which decides under load, 233 rows with ON CONFLICT take 1.5 ms by
-	// INSERT and 3.2 by a temporary table, some 450 rows 2.5 and 4.7, some 650 rows 4.3 and 5.3. Arrays for unnest
-	// take as much as INSERT.
+	// copyRows is the number of rows above which COPY into the table is faster, and mergeRows the one above which COPY
+	// into a temporary table and an INSERT from there is. Measured by BenchmarkInsertPostgres with twelve columns: 16
+	// rows take 1.6 ms by INSERT, 1.0 by COPY and 2.9 by a temporary table; 256 rows 5.7 (with ON CONFLICT 7.2), 3.9 and
+	// 5.9. Under load the server's processor time matters: 233 rows with ON CONFLICT take 1.5 ms of it by INSERT and 3.2
+	// by a temporary table, about 450 rows 2.5 and 4.7, about 650 rows 4.3 and 5.3. Arrays for unnest take as much as
+	// INSERT.
 	copyRows, mergeRows = 16, 600
 	// maxPostgresParameters is the protocol's limit of parameters in one statement.
 	maxPostgresParameters = 65535
@@ -42,12 +42,11 @@ func (tx *Tx) insertValues(ctx context.Context, rows insertion) error {
 	return nil
 }
 
-// insertCopy copies into the table itself, or, when rows may conflict with what is there, into a temporary
-// table first.
+// insertCopy copies into the table, or into a temporary table first if rows may conflict with existing ones.
 func (tx *Tx) insertCopy(ctx context.Context, rows insertion) error {
 	table, columns, err := split(rows.into)
 	if err == nil && len(columns) != rows.columns {
-		err = fmt.Errorf("%d columns are named for rows of %d", len(columns), rows.columns)
+		err = fmt.Errorf("%d column names for rows of %d", len(columns), rows.columns)
 	}
 	if err == nil {
 		if rows.conflict == "" {
@@ -67,7 +66,7 @@ func (tx *Tx) merge(ctx context.Context, table string, columns []string, rows in
 	tx.copies++
 	staged := fmt.Sprintf("letterhead_copy_%d", tx.copies)
 	list := strings.Join(columns, ", ")
-	// AS … WITH NO DATA takes the types of the columns and nothing else, no NOT NULL either.
+	// AS … WITH NO DATA takes only the types of the columns, without NOT NULL.
 	make := fmt.Sprintf("CREATE TEMPORARY TABLE %s ON COMMIT DROP AS SELECT %s FROM %s WITH NO DATA", staged, list, table)
 	if _, err := tx.ExecContext(ctx, make); err != nil {
 		return err
@@ -91,7 +90,7 @@ func (tx *Tx) copyInto(ctx context.Context, table string, columns []string, valu
 	})
 }
 
-// copySource hands the rows on.
+// copySource passes the rows to COPY.
 type copySource struct {
 	values  []any
 	columns int
@@ -116,7 +115,7 @@ func (s *copySource) Values() ([]any, error) {
 	return s.row, nil
 }
 
-// plain says that a value is one of a driver's own types.
+// plain reports whether a value has one of a driver's own types.
 func plain(v any) bool {
 	switch v.(type) {
 	case nil, int64, string, []byte, float64, bool:
@@ -125,7 +124,7 @@ func plain(v any) bool {
 	return false
 }
 
-// converted turns the values of a row into plain ones as database/sql does for a statement.
+// converted converts the values of a row to plain ones, as database/sql does for a statement.
 func (s *copySource) converted() ([]any, error) {
 	row := make([]any, len(s.row))
 	for i, v := range s.row {
@@ -144,13 +143,12 @@ func (s *copySource) converted() ([]any, error) {
 
 func (s *copySource) Err() error { return s.err }
 
-// split takes `table (column, …)` apart. Names are as they stand: without quotes PostgreSQL folds them to
-// lower case.
+// split splits `table (column, …)`. It keeps the names as written: PostgreSQL folds unquoted ones to lower case.
 func split(into string) (table string, columns []string, err error) {
 	table, rest, ok := strings.Cut(into, "(")
 	rest, ok2 := strings.CutSuffix(strings.TrimSpace(rest), ")")
 	if !ok || !ok2 {
-		return "", nil, errors.New("it is not written as table (column, …)")
+		return "", nil, errors.New("want the form: table (column, …)")
 	}
 	table = name(table)
 	for column := range strings.SplitSeq(rest, ",") {
@@ -159,7 +157,7 @@ func split(into string) (table string, columns []string, err error) {
 	return table, columns, nil
 }
 
-// name is an identifier as the catalog has it.
+// name returns an identifier in the form of the catalog.
 func name(written string) string {
 	written = strings.TrimSpace(written)
 	if quoted, ok := strings.CutPrefix(written, `"`); ok {

@@ -18,25 +18,25 @@ import (
 
 // Errors of a Store. Use errors.Is.
 var (
-	// ErrUnavailable: the database could not do it now (disk full, input/output error, locked by another
-	// process, out of memory; the server cannot be reached, does not answer in time, goes down, has no
-	// connection left). Nothing was written, unless it is ErrAmbiguous as well. Try again later.
+	// ErrUnavailable: the database cannot do it now (disk full, input/output error, locked by another process, out of
+	// memory; the server is unreachable, does not answer in time, shuts down, has no connection left). Nothing was
+	// written, unless the error is ErrAmbiguous as well. Try again later.
 	ErrUnavailable = errors.New("database is unavailable")
-	// ErrAmbiguous: the connection was lost during COMMIT, and within the time nobody could be asked for
-	// the outcome, or only a server that took over. It may be written or not: read what is there before writing again. It is an
-	// ErrUnavailable too. SQLite never says it.
+	// ErrAmbiguous: the connection was lost during COMMIT, and the outcome could not be determined in time, or only
+	// from a server that took over. The changes may be written or not: read before writing again. It is an
+	// ErrUnavailable too. SQLite never returns it.
 	ErrAmbiguous = fmt.Errorf("outcome of the transaction is unknown: %w", ErrUnavailable)
-	// ErrCorrupt: the file is damaged or is no database, or the server found its files damaged.
+	// ErrCorrupt: the file is damaged or not a database, or the server found its files damaged.
 	ErrCorrupt = errors.New("database file is damaged")
-	// ErrFull: there is no space left for the file. It is an ErrUnavailable too. PostgreSQL never says it.
+	// ErrFull: there is no space left for the file. It is an ErrUnavailable too. PostgreSQL never returns it.
 	ErrFull = fmt.Errorf("no space is left for the database: %w", ErrUnavailable)
 	// ErrReadOnly: the file was opened with Config.ReadOnly.
-	ErrReadOnly = errors.New("database was opened for reading only")
+	ErrReadOnly = errors.New("database was opened read-only")
 	// ErrClosed: Close was called.
 	ErrClosed = errors.New("database is closed")
 )
 
-// primaryCode masks SQLite's extended result codes down to the primary one.
+// primaryCode masks SQLite's extended result codes to the primary one.
 const primaryCode = 0xff
 
 // Codes of PostgreSQL: https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -48,24 +48,23 @@ const (
 	codeLockTimeout    = "55P03"
 )
 
-// unavailableCodes are codes and classes (of two characters) that pass by themselves or with an
+// unavailableCodes are codes, and classes of two characters, of errors that end by themselves or with an
 // administrator's help.
 var unavailableCodes = map[string]bool{
 	"08": true, // connection exception
-	"28": true, // the server does not let us in
+	"28": true, // the server rejects the credentials
 	"53": true, // out of memory, disk or connections
-	"57": true, // cancelled by statement_timeout, shut down, starting up
+	"57": true, // cancelled by statement_timeout, shutting down, starting up
 	"58": true, // input/output error
 
 	codeSerialization: true, codeDeadlock: true, codeLockTimeout: true, codeReadOnly: true,
 	"25P03": true, // idle_in_transaction_session_timeout
-	"3D000": true, // the database is not there
+	"3D000": true, // the database does not exist
 }
 
-// Classify puts ErrUnavailable, ErrCorrupt or ErrClosed in front of a driver's error that means it; every
-// other error, and one that is classified already, is returned as it is. A deadline that ran out while the
-// database was waited for is ErrUnavailable; a cancelled context is not. Errors of Write are classified,
-// those of statements on Read are not.
+// Classify wraps a driver's error with ErrUnavailable, ErrCorrupt or ErrClosed if it means that. It returns other errors
+// unchanged, and those that are already classified. A deadline that expired while the database was busy is
+// ErrUnavailable; a cancelled context is not. Errors of Write are classified, those of statements on Read are not.
 func Classify(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrClosed) {
 		return err
@@ -113,7 +112,7 @@ func sentinelOfSQLite(code int) error {
 	return nil
 }
 
-// lostConnection says that the server could not be reached, went away, or takes nobody in.
+// lostConnection reports whether the server could not be reached, went away, or accepts no connections.
 func lostConnection(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -130,8 +129,8 @@ func lostConnection(err error) bool {
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, net.ErrClosed)
 }
 
-// IsUndefinedTable says that a statement named a table that is not there, as when another node dropped
-// the tables of an old generation.
+// IsUndefinedTable reports whether a statement named a missing table, for example because another node dropped the
+// tables of an old generation.
 func IsUndefinedTable(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {

@@ -14,41 +14,40 @@ import (
 	"letterhead/internal/delay"
 )
 
-// Times of leadership on PostgreSQL. What keeps two from leading at once is their order: a leader that
-// gets no answer stops after heartbeatEvery + heartbeatTimeout, and only leaderSilence after its last
-// heartbeat does the server give the lock to another.
+// Times of leadership on PostgreSQL. Two processes never lead at once because a leader that gets no answer stops after
+// heartbeatEvery + heartbeatTimeout, and the server gives the lock to another only leaderSilence after the last
+// heartbeat.
 const (
-	// heartbeatEvery is how often a leader asks the server whether its connection still lives.
+	// heartbeatEvery is how often a leader checks its connection.
 	heartbeatEvery = 2 * time.Second
-	// heartbeatTimeout is how long it waits for the answer before it leads no more.
+	// heartbeatTimeout is how long it waits for the answer before it stops leading.
 	heartbeatTimeout = 3 * time.Second
-	// leaderSilence is when the server ends the connection of a leader that was cut off: its
-	// idle_session_timeout. It leaves do some seconds to notice that its context ended.
+	// leaderSilence is when the server ends the connection of a leader that was cut off (idle_session_timeout). It gives
+	// do some seconds to notice that its context ended.
 	leaderSilence = 10 * time.Second
-	// standbyWait is how long a standby queues at the server for the lock before it asks again. The server
-	// wakes it at once when the lock is free; asking again shows that the server is still there.
+	// standbyWait is how long a standby queues at the server for the lock before it asks again. The server wakes it at
+	// once when the lock is free; asking again checks that the server is available.
 	standbyWait = 5 * time.Second
 	// leadPause is the mean pause before another attempt after an error.
 	leadPause = time.Second
 	// holdWithin is how long Hold waits for a name: longer than a process that was cut off keeps it.
 	holdWithin = leaderSilence + standbyWait
-	// leaveTimeout bounds the goodbye of a leader; without it the lock is free when the server notices.
+	// leaveTimeout limits how long a leader takes to close its connection; otherwise the server frees the lock later.
 	leaveTimeout = time.Second
 )
 
-// Lead runs do while this process leads what has the name, and again whenever it leads again, until ctx
-// ends (nil) or do returns before its context ended (what do returned). At most one process of those that
-// share the database (and the schema) leads at a time, as far as the database can tell: a process that lost
-// its connection, or was stopped, learns so a little later, so what do writes must be fenced by what it
-// writes (an expected revision, a checkpoint compared before it is moved). The context that do gets ends
-// when leadership is lost; do must then return soon, and nobody of this process leads before it has.
+// Lead runs do while this process is the leader for a name, and again each time it becomes the leader, until ctx ends
+// (then it returns nil) or do returns before its context ended (then it returns do's error). At most one process of
+// those that share the database and schema leads at a time, as far as the database knows: a process that lost its
+// connection, or was stopped, notices a little later. So writes of do must be conditional, for example on an expected
+// revision, or on a checkpoint that is compared before it is moved. The context of do ends when leadership is lost; do
+// must then return soon, and no other do of this process runs before.
 //
-// On PostgreSQL leadership is an advisory lock of a connection of its own, so a pooler between that hands
-// out connections by transaction cannot be used. Standbys queue at the server and take over at once when a
-// leader leaves or dies; after a leader was cut off from the network, within leaderSilence (10 s). Faults of
-// the database are logged and tried again for as long as ctx lasts.
+// On PostgreSQL leadership is an advisory lock of a dedicated connection, so a pooler in transaction mode cannot be
+// used. Standbys queue at the server and take over at once when a leader leaves or dies; after a leader was cut off from
+// the network, within leaderSilence (10 s). Lead logs failures of the database and retries while ctx lasts.
 //
-// A database of this process alone (SQLite) is always led.
+// A database that is not shared (SQLite) is always led.
 func (s *Store) Lead(ctx context.Context, name string, do func(ctx context.Context) error) error {
 	return s.engine.lead(ctx, name, do)
 }
@@ -66,13 +65,12 @@ func (s *sqliteFile) lead(ctx context.Context, name string, do func(ctx context.
 // ErrHeld: another process holds the name.
 var ErrHeld = errors.New("another process holds the name")
 
-// Hold keeps a name for this process until ctx ends (nil), and calls held each time that it has the name. A name
-// that another process (on the same database and schema) keeps for 15 s after this one began to wait for it is
-// refused: ErrHeld. So is one that was lost, for example by a restart of the server, and that another process took
-// meanwhile. While the database is away Hold waits for it.
+// Hold holds a name for this process until ctx ends (then it returns nil), and calls held each time it acquires the
+// name. It returns ErrHeld if another process (on the same database and schema) keeps the name for 15 s, or took it
+// after this process lost it, for example because the server restarted. Hold waits while the database is unavailable.
 //
-// On PostgreSQL the name is an advisory lock of a connection of its own, as Lead's is. A database of this process
-// alone (SQLite) has no other process.
+// On PostgreSQL the name is an advisory lock of a dedicated connection, as in Lead. On a database that is not shared
+// (SQLite) the name is always free.
 func (s *Store) Hold(ctx context.Context, name string, held func()) error {
 	return s.engine.hold(ctx, name, held)
 }
@@ -95,7 +93,7 @@ func (p *postgres) hold(ctx context.Context, name string, held func()) error {
 		if errors.Is(err, ErrHeld) {
 			return err
 		}
-		p.cfg.Logger.WarnContext(ctx, "does not hold its name, and tries again", slog.String("name", name), slog.Any("error", err))
+		p.cfg.Logger.WarnContext(ctx, "could not hold a name; will retry", slog.String("name", name), slog.Any("error", err))
 		if delay.For(ctx, leadPause/2+rand.N(leadPause)) != nil {
 			return nil
 		}
@@ -128,11 +126,11 @@ func (p *postgres) holdOnce(ctx context.Context, name string, held func()) error
 func (p *postgres) leave(ctx context.Context, conn *pgx.Conn) {
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	_ = conn.Close(leave) // the server notices in any case
+	_ = conn.Close(leave) // the server notices the end in any case
 }
 
-// errNotLeading: the lock was not had, or not any more.
-var errNotLeading = errors.New("leadership is lost")
+// errNotLeading: the lock was not acquired, or was lost.
+var errNotLeading = errors.New("leadership was lost")
 
 func (p *postgres) lead(ctx context.Context, name string, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -153,15 +151,15 @@ func (p *postgres) lead(ctx context.Context, name string, do func(ctx context.Co
 		case led && !errors.Is(err, errNotLeading):
 			return err
 		}
-		p.cfg.Logger.WarnContext(ctx, "does not lead, and tries again", slog.String("name", name), slog.Bool("led", led), slog.Any("error", err))
+		p.cfg.Logger.WarnContext(ctx, "leading failed; will retry", slog.String("name", name), slog.Bool("led", led), slog.Any("error", err))
 		if delay.For(ctx, leadPause/2+rand.N(leadPause)) != nil {
 			return nil
 		}
 	}
 }
 
-// leadOnce queues for the lock on a new connection and runs do under it. Led says that do ran; the error is
-// then do's own or errNotLeading.
+// leadOnce queues for the lock on a new connection and runs do under it. led reports whether do ran; the error is then
+// do's own or errNotLeading.
 func (p *postgres) leadOnce(ctx context.Context, name string, do func(ctx context.Context) error) (led bool, err error) {
 	conn, err := p.leaderConnection(ctx)
 	if err != nil {
@@ -185,7 +183,7 @@ func (p *postgres) leadOnce(ctx context.Context, name string, do func(ctx contex
 		stop()
 	}()
 	err = do(doing)
-	own := doing.Err() == nil // do came to its end by itself
+	own := doing.Err() == nil // do returned by itself
 	stop()
 	if cause := <-lost; !own {
 		return true, fmt.Errorf("%w: %w", errNotLeading, cause)
@@ -204,10 +202,10 @@ func (p *postgres) leaderConnection(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// errStillTaken: another leads.
-var errStillTaken = errors.New("another leads")
+// errStillTaken: another process leads.
+var errStillTaken = errors.New("another process leads")
 
-// queue waits for the lock for as long as the server lets it, and no longer than that for the server.
+// queue waits for the lock up to the server's limit, and no longer for the server.
 func (p *postgres) queue(ctx context.Context, conn *pgx.Conn, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, standbyWait+heartbeatTimeout)
 	defer cancel()
@@ -222,12 +220,12 @@ func (p *postgres) queue(ctx context.Context, conn *pgx.Conn, name string) error
 	return nil
 }
 
-// heartbeats asks the server until ctx ends (its error) or the connection is lost (why). Between two
-// questions it listens, so that the end of the connection is noticed when it comes.
+// heartbeats queries the server until ctx ends (it returns ctx.Err()) or the connection is lost (it returns the reason).
+// In between it listens, so that it notices the end of the connection at once.
 func heartbeats(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		listen, cancel := context.WithTimeout(ctx, heartbeatEvery)
-		err := conn.PgConn().WaitForNotification(listen) // nobody notifies
+		err := conn.PgConn().WaitForNotification(listen) // no notifications are sent
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -18,7 +18,7 @@ type metrics struct {
 	all             []prometheus.Collector
 }
 
-// writeBuckets reach from a live batch to the index of a large table, in seconds.
+// writeBuckets range from a live batch to the index of a large table, in seconds.
 var writeBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
 
 func newMetrics() *metrics {
@@ -52,7 +52,7 @@ func newMetrics() *metrics {
 		clockFailures: clockFailures, all: []prometheus.Collector{seconds, frames, repeats, leading, offset, clockFailures}}
 }
 
-// register registers all of them or, with an error, none.
+// register registers all metrics or, with an error, none.
 func (m *metrics) register(reg prometheus.Registerer) error {
 	if err := telemetry.Register(reg, m.all...); err != nil {
 		return fmt.Errorf("register metrics of the database: %w", err)

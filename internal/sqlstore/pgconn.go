@@ -15,11 +15,11 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// openPool puts database/sql over a pool. With an expression for the timeline, transactions know their number
-// and timeline, by which the outcome of a COMMIT whose answer was lost is asked for.
+// openPool opens database/sql on a pool. With an expression for the timeline, transactions know their number and
+// timeline, with which the outcome of a COMMIT can be queried if its response was lost.
 func openPool(pool *pgxpool.Pool, timeline string) *sql.DB {
 	db := sql.OpenDB(pgConnector{Connector: stdlib.GetPoolConnector(pool), timeline: timeline})
-	db.SetMaxIdleConns(0) // the pool keeps the idle ones, and knows which still live
+	db.SetMaxIdleConns(0) // the pool keeps idle connections, and knows which are alive
 	return db
 }
 
@@ -35,27 +35,27 @@ func (c pgConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	inner, ok := conn.(*stdlib.Conn)
 	if !ok {
-		return nil, fmt.Errorf("the driver of PostgreSQL hands out %T", conn)
+		return nil, fmt.Errorf("the driver of PostgreSQL returned a %T", conn)
 	}
 	return &pgConn{Conn: inner, timeline: c.timeline}, nil
 }
 
-// pgConn is the driver's connection, with transactions that know their number and texts that PostgreSQL
-// can store. It belongs to one user at a time.
+// pgConn is a connection of the driver whose transactions know their number and whose texts PostgreSQL can store. It has
+// one user at a time.
 type pgConn struct {
 	*stdlib.Conn
-	timeline string      // expression; empty: transactions are not tracked
-	last     transaction // under way, or the last one
+	timeline string      // expression; "" if transactions are not tracked
+	last     transaction // the current one, or the last one
 }
 
-// transaction is what its outcome is asked by.
+// transaction identifies a transaction for a query of its outcome.
 type transaction struct {
 	number   string // pg_current_xact_id, empty for one that only reads
 	timeline string // of the server that gave the number; see knownTimeline
 	sent     bool   // COMMIT may have reached the server
 }
 
-// CheckNamedValue is asked for every parameter of every statement.
+// CheckNamedValue is called for every parameter of every statement.
 func (c *pgConn) CheckNamedValue(v *driver.NamedValue) error {
 	if text, ok := v.Value.(string); ok {
 		v.Value = storable(text)
@@ -69,11 +69,11 @@ var isolations = map[sql.IsolationLevel]string{
 	sql.LevelSerializable: " isolation level serializable",
 }
 
-// BeginTx begins and learns the transaction's number and timeline in one round trip.
+// BeginTx begins a transaction and reads its number and timeline in one round trip.
 func (c *pgConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	isolation, ok := isolations[sql.IsolationLevel(opts.Isolation)]
 	if !ok {
-		return nil, fmt.Errorf("isolation level %s is not used here", sql.IsolationLevel(opts.Isolation))
+		return nil, fmt.Errorf("isolation level %s is not supported", sql.IsolationLevel(opts.Isolation))
 	}
 	text := "begin" + isolation
 	if opts.ReadOnly {
@@ -88,13 +88,13 @@ func (c *pgConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx,
 	results, err := raw.Exec(ctx, text).ReadAll()
 	if err != nil {
 		if pgconn.SafeToRetry(err) {
-			return nil, driver.ErrBadConn // database/sql takes another connection
+			return nil, driver.ErrBadConn // database/sql uses another connection
 		}
 		return nil, err
 	}
 	if numbered {
 		if len(results) != 2 || len(results[1].Rows) != 1 {
-			return nil, errors.New("the server did not tell the number of the transaction")
+			return nil, errors.New("the server did not return the number of the transaction")
 		}
 		row := results[1].Rows[0]
 		c.last = transaction{number: string(row[0]), timeline: string(row[1])}
@@ -103,12 +103,12 @@ func (c *pgConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx,
 }
 
 type pgTx struct {
-	ctx  context.Context // of BeginTx: database/sql has none at the end
+	ctx  context.Context // of BeginTx: Commit has none
 	conn *pgConn
 }
 
 // errUndone: the server answered COMMIT with ROLLBACK, because a statement had failed before.
-var errUndone = errors.New("a statement failed before, so the transaction was rolled back")
+var errUndone = errors.New("the transaction was rolled back because a statement had failed")
 
 func (t *pgTx) Commit() error {
 	if err := t.ctx.Err(); err != nil {
@@ -118,8 +118,8 @@ func (t *pgTx) Commit() error {
 	if raw.IsClosed() {
 		return pgconn.ErrConnClosed
 	}
-	// From here on no error says that nothing was sent: the driver reports a connection that broke after
-	// COMMIT as one that was closed before.
+	// From here on no error proves that nothing was sent: the driver reports a connection that broke after COMMIT as one
+	// that was closed before.
 	t.conn.last.sent = true
 	results, err := raw.Exec(t.ctx, "commit").ReadAll()
 	if err != nil {
@@ -132,8 +132,8 @@ func (t *pgTx) Commit() error {
 	return nil
 }
 
-// Rollback does not talk to a server once the time is up: the pool throws a connection away that is still
-// in a transaction, and the server rolls back then.
+// Rollback does not contact the server after the deadline: the pool discards a connection that is still in a
+// transaction, and the server then rolls back.
 func (t *pgTx) Rollback() error {
 	if t.ctx.Err() != nil {
 		return nil
@@ -142,9 +142,9 @@ func (t *pgTx) Rollback() error {
 	return err
 }
 
-// patientDial bounds how long a connection is waited on that says nothing at all. Every statement ends
-// by the server's statement_timeout; a server that is silent longer hangs, or the network lost it, and a
-// caller whose context has no deadline would wait for ever.
+// patientDial limits how long a read waits for a connection that is silent. Every statement ends with the server's
+// statement_timeout; a server that is silent longer hangs, or the network lost the connection, and a caller without a
+// deadline would wait without end.
 func patientDial(dial pgconn.DialFunc, silence time.Duration) pgconn.DialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -155,12 +155,12 @@ func patientDial(dial pgconn.DialFunc, silence time.Duration) pgconn.DialFunc {
 	}
 }
 
-// patientConn gives each Read a deadline of its own, unless the driver set an earlier one.
+// patientConn sets a deadline for each Read, unless the driver set an earlier one.
 type patientConn struct {
 	net.Conn
 	silence time.Duration
 	mu      sync.Mutex
-	set     time.Time // by the driver; zero: none
+	set     time.Time // by the driver; zero if none
 }
 
 func (c *patientConn) Read(b []byte) (int, error) {

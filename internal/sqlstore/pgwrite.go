@@ -13,15 +13,15 @@ import (
 	"letterhead/internal/delay"
 )
 
-// Limits of the repeats of one Write on PostgreSQL.
+// Limits of the retries of one Write on PostgreSQL.
 const (
-	// maxRuns of one fn. With the pauses below the last of them begins about two seconds after the first,
-	// which is as long as a server takes to restart.
+	// maxRuns limits the runs of one fn. With the pauses below the last one begins about two seconds after the first,
+	// which is about the time of a server's restart.
 	maxRuns = 12
-	// minPause and maxPause bound the pause before a repeat; it doubles, and a random half of it is waited.
+	// minPause and maxPause limit the pause before a retry; it doubles, and a random part of up to half is omitted.
 	minPause = 4 * time.Millisecond
 	maxPause = 500 * time.Millisecond
-	// maxOutcomeChecks bounds the questions for the outcome of a COMMIT whose answer was lost.
+	// maxOutcomeChecks limits the queries for the outcome of a COMMIT whose response was lost.
 	maxOutcomeChecks = 20
 )
 
@@ -33,7 +33,7 @@ func (p *postgres) full(ctx context.Context, fn func(*Tx) error) error {
 	return p.transact(ctx, p.metrics.durable, sql.LevelRepeatableRead, fn)
 }
 
-// setup is READ COMMITTED: a transaction that waits for its turn must see what the one before it did.
+// setup uses READ COMMITTED: a transaction that waits for its turn must see the effects of the previous one.
 func (p *postgres) setup(ctx context.Context, fn func(*Tx) error) error {
 	return p.transact(ctx, p.metrics.durable, sql.LevelReadCommitted, func(tx *Tx) error {
 		if err := p.takeTurn(ctx, tx); err != nil {
@@ -43,8 +43,8 @@ func (p *postgres) setup(ctx context.Context, fn func(*Tx) error) error {
 	})
 }
 
-// takeTurn waits for the other nodes longer than a statement waits for a lock: an index takes minutes. ctx
-// and WriteTimeout bound it.
+// takeTurn waits for other nodes longer than a statement waits for a lock, because an index takes minutes. ctx and
+// WriteTimeout limit it.
 func (p *postgres) takeTurn(ctx context.Context, tx *Tx) error {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
 		return err
@@ -90,7 +90,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// final is what the caller is told.
+// final returns the error for the caller.
 func (p *postgres) final(ctx, bound context.Context, err error) error {
 	switch {
 	case p.life.Err() != nil && ctx.Err() == nil:
@@ -99,21 +99,19 @@ func (p *postgres) final(ctx, bound context.Context, err error) error {
 		return fmt.Errorf("write: %w: %w", ctx.Err(), err)
 	case errors.Is(err, ErrAmbiguous):
 	case errors.Is(bound.Err(), context.DeadlineExceeded) && (errors.Is(err, sql.ErrTxDone) || errors.Is(err, context.Canceled)):
-		// The time ran out while no statement ran, or one that had a context made of the transaction's. Nobody
-		// cancelled anything, so that is not passed on.
+		// The deadline expired between statements, or in one with a context derived from the transaction's. No caller
+		// cancelled anything, so the cause is not passed on.
 		return fmt.Errorf("write: %w: %w: %v", ErrUnavailable, bound.Err(), err)
 	}
 	return Classify(err)
 }
 
-// pause waits before the next run: long enough for the others to end, at random so that they do not meet
-// again.
+// pause waits before the next run: long enough for the others to end, and randomly so that they do not collide again.
 func pause(ctx context.Context, run int) error {
 	return delay.For(ctx, delay.Jittered(min(minPause<<min(run-1, 16), maxPause)))
 }
 
-// repeatable names the reason for which a transaction that left nothing behind is worth another run;
-// empty: none.
+// repeatable returns the reason why a transaction that wrote nothing should be retried, or "".
 func repeatable(err error) string {
 	if errors.Is(err, ErrAmbiguous) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return ""
@@ -124,7 +122,7 @@ func repeatable(err error) string {
 		case codeSerialization, codeDeadlock:
 			return "conflict"
 		case codeReadOnly:
-			return "connection" // a server that became a standby
+			return "connection" // the server became a standby
 		}
 	}
 	if lostConnection(err) {
@@ -133,7 +131,7 @@ func repeatable(err error) string {
 	return ""
 }
 
-// run is one run of fn in a transaction.
+// run runs fn once in a transaction.
 func (p *postgres) run(parent, bound context.Context, level sql.IsolationLevel, fn func(*Tx) error) error {
 	conn, err := p.write.Conn(bound)
 	if err != nil {
@@ -141,7 +139,7 @@ func (p *postgres) run(parent, bound context.Context, level sql.IsolationLevel, 
 	}
 	defer conn.Close()
 	var raw *pgConn
-	if err := conn.Raw(func(c any) error { raw = c.(*pgConn); return nil }); err != nil { // our own connector's
+	if err := conn.Raw(func(c any) error { raw = c.(*pgConn); return nil }); err != nil { // from our own connector
 		return fmt.Errorf("connect: %w", err)
 	}
 	stx, err := conn.BeginTx(bound, &sql.TxOptions{Isolation: level})
@@ -151,7 +149,7 @@ func (p *postgres) run(parent, bound context.Context, level sql.IsolationLevel, 
 	done := false
 	defer func() {
 		if !done { // fn failed or panicked
-			_ = stx.Rollback() // a connection that cannot is thrown away, and the server rolls back
+			_ = stx.Rollback() // if it fails, the connection is discarded and the server rolls back
 		}
 	}()
 	tx := &Tx{Tx: stx, store: p.store, parent: parent, bound: bound, conn: conn}
@@ -162,14 +160,14 @@ func (p *postgres) run(parent, bound context.Context, level sql.IsolationLevel, 
 	done = true
 	if err := stx.Commit(); err != nil {
 		lost := raw.last
-		_ = conn.Close() // whoever asks for an outcome needs one, and all may be asking
+		_ = conn.Close() // queries for outcomes need a connection, and all may be waiting
 		return p.uncommitted(bound, lost, err)
 	}
 	return nil
 }
 
-// leaveStandby forgets all connections after a server said that it cannot be written to any more: another
-// host of the URL may have taken over.
+// leaveStandby drops all connections after a server reported that it is read-only: another host of the URL may have
+// taken over.
 func (p *postgres) leaveStandby(err error) {
 	var e *pgconn.PgError
 	if errors.As(err, &e) && e.Code == codeReadOnly {
@@ -178,11 +176,11 @@ func (p *postgres) leaveStandby(err error) {
 	}
 }
 
-// uncommitted finds out what became of a transaction whose COMMIT failed. Nil: it is committed.
+// uncommitted finds the outcome of a transaction whose COMMIT failed, and returns nil if it is committed.
 func (p *postgres) uncommitted(ctx context.Context, lost transaction, cause error) error {
 	cause = fmt.Errorf("commit: %w", cause)
 	var e *pgconn.PgError
-	refused := errors.As(cause, &e) && e.SeverityUnlocalized == "ERROR" // and the connection lives
+	refused := errors.As(cause, &e) && e.SeverityUnlocalized == "ERROR" // and the connection is alive
 	if !lost.sent || refused {
 		return cause
 	}
@@ -200,14 +198,14 @@ func (p *postgres) uncommitted(ctx context.Context, lost transaction, cause erro
 		case err == nil && !status.Valid, err != nil && !lostConnection(err) && ctx.Err() == nil:
 			return fmt.Errorf("%w: %w", ErrAmbiguous, errors.Join(cause, err))
 		}
-		if pause(ctx, check+4) != nil { // in progress, or nobody to ask yet
+		if pause(ctx, check+4) != nil { // in progress, or no server available yet
 			break
 		}
 	}
 	return fmt.Errorf("%w: %w", ErrAmbiguous, cause)
 }
 
-// abortedError: the connection was lost during COMMIT, and the server says that nothing was written.
+// abortedError: the connection was lost during COMMIT, and the server reports that nothing was written.
 type abortedError struct{ cause error }
 
 func (e *abortedError) Error() string { return "nothing was written: " + e.cause.Error() }

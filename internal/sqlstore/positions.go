@@ -24,11 +24,11 @@ const resetPosition = `
 INSERT INTO positions (name, position) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET position = excluded.position`
 
-// Positions remembers how far readers of the log have come that have no tables of their own: relays and
-// workers. They are disposable: whoever finds none begins where it sees fit, and repeats are harmless.
+// Positions stores the positions of readers of the log that have no tables of their own: relays and workers. They are
+// disposable: a reader without a position chooses where to begin, and repeats are harmless.
 type Positions struct{ store *Store }
 
-// NewPositions makes the table when it is missing.
+// NewPositions creates the table if it is missing.
 func NewPositions(ctx context.Context, store *Store) (*Positions, error) {
 	err := store.Setup(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, store.DDL(createPositions))
@@ -53,14 +53,14 @@ func (p *Positions) Load(ctx context.Context, name string) (position eventlog.Po
 	return eventlog.Position(at), true, nil
 }
 
-// Save keeps a position, unless a later one is there. Errors: ErrUnavailable, ErrCorrupt, ErrClosed,
-// ctx.Err() when it ended before the writer was free.
+// Save stores a position unless a later one is stored. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err() if it
+// ended before the writer was free.
 func (p *Positions) Save(ctx context.Context, name string, position eventlog.Position) error {
 	return p.write(ctx, savePosition, name, position)
 }
 
-// Reset keeps a position whatever is there, also a later one: when another log was put in place, the saved
-// positions are not of it, and Save would keep nothing until it is as long. Errors: those of Save.
+// Reset stores a position even if a later one is stored: after another log was put in place, stored positions do not
+// belong to it, and Save would store nothing until the log is as long. Errors: those of Save.
 func (p *Positions) Reset(ctx context.Context, name string, position eventlog.Position) error {
 	return p.write(ctx, resetPosition, name, position)
 }

@@ -23,33 +23,33 @@ import (
 
 // Limits of connections to PostgreSQL.
 const (
-	// connectTimeout bounds one attempt to reach one host, when the URL has no connect_timeout.
+	// connectTimeout limits one attempt to reach one host, if the URL has no connect_timeout.
 	connectTimeout = 5 * time.Second
-	// pingTimeout bounds the question whether a pooled connection that rested still lives.
+	// pingTimeout limits the check whether an idle pooled connection is alive.
 	pingTimeout = 3 * time.Second
 	// answerGrace is how long after the server's own statement_timeout its silence means that it hangs.
 	answerGrace = 10 * time.Second
-	// idleInTransaction is when the server ends a transaction that only reads and whose owner went silent.
+	// idleInTransaction is when the server ends an idle read-only transaction.
 	idleInTransaction = time.Minute
-	// idleInWrite is the same for one that writes. A leader that froze in the middle of it must not keep its
-	// rows locked for longer than it keeps the lead. Nobody computes between the statements of a Write.
+	// idleInWrite is the same for a transaction that writes. A leader that froze in one must not lock rows for longer
+	// than it leads. The functions of Write do no slow work between statements.
 	idleInWrite = leaderSilence
-	// connLifetime lets connections move to another server behind one name, and frees the caches of the
-	// server's process.
+	// connLifetime lets connections move to another server behind the same name, and frees caches of the server's
+	// process.
 	connLifetime = time.Hour
 	connJitter   = 10 * time.Minute
-	// closeTimeout bounds how long Close waits for connections in use.
+	// closeTimeout limits how long Close waits for connections in use.
 	closeTimeout = 15 * time.Second
-	// applicationName is what pg_stat_activity shows.
+	// applicationName appears in pg_stat_activity.
 	applicationName = "letterhead"
-	// minServerVersion is PostgreSQL 14: idle_session_timeout, which leadership relies on.
+	// minServerVersion is PostgreSQL 14, which has the idle_session_timeout that leadership needs.
 	minServerVersion = 140000
 	// setupLock names the advisory lock of schema changes.
 	setupLock = "schema"
 )
 
-// postgres is the engine of a server: one pool that may only read and one that writes, so that readers
-// never wait for the connections of writers, nor the other way round.
+// postgres is the engine of a server: a read-only pool and one that writes, so that readers and writers never wait for
+// each other's connections.
 type postgres struct {
 	store       *Store
 	cfg         Config
@@ -59,7 +59,7 @@ type postgres struct {
 	readPool    *pgxpool.Pool
 	writePool   *pgxpool.Pool
 	read, write *sql.DB
-	schema      string // the one that unqualified names are made in
+	schema      string // in which unqualified names are created
 	timeline    string // expression: knownTimeline or noTimeline
 	life        context.Context
 	end         context.CancelFunc
@@ -86,11 +86,11 @@ func (p *postgres) connect(ctx context.Context) error {
 	reads.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	p.single = writes.ConnConfig.Copy()
 	asked := parameter(p.cfg.URL, "target_session_attrs")
-	if asked == "" { // a standby must never be taken for the database
+	if asked == "" { // a standby must not be used
 		writes.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 		p.single.ValidateConnect = writes.ConnConfig.ValidateConnect
 	}
-	if asked == "" || asked == "read-write" { // which our own read-only setting would look like
+	if asked == "" || asked == "read-write" { // the driver would take our read-only setting for a standby
 		reads.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary
 	}
 	if p.writePool, err = pgxpool.NewWithConfig(ctx, writes); err != nil {
@@ -110,7 +110,7 @@ func (p *postgres) connect(ctx context.Context) error {
 	return nil
 }
 
-// configure sets what the URL leaves open.
+// configure sets what the URL does not set.
 func (p *postgres) configure(c *pgxpool.Config, size int, statement, idle time.Duration) *pgxpool.Config {
 	c.MaxConns = int32(size) // at most maxConnections
 	c.MaxConnLifetime, c.MaxConnLifetimeJitter = connLifetime, connJitter
@@ -138,7 +138,7 @@ func (p *postgres) configure(c *pgxpool.Config, size int, statement, idle time.D
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// inspect asks the server what would otherwise surprise later.
+// inspect checks the properties of the server that this package depends on.
 func (p *postgres) inspect(ctx context.Context) error {
 	var version int
 	var encoding string
@@ -153,22 +153,22 @@ SELECT current_setting('server_version_num')::int, current_setting('server_encod
 	case encoding != "UTF8":
 		return fmt.Errorf("the database is encoded in %s; it must be UTF8", encoding)
 	case !schema.Valid:
-		return errors.New("no schema of the search_path is there; make it first (CREATE SCHEMA)")
+		return errors.New("no schema of the search_path exists; create it first (CREATE SCHEMA)")
 	}
 	p.schema = schema.String
 	return p.inspectTimeline(ctx)
 }
 
-// Expressions for a server's timeline, a text: numbers of transactions mean something on their own timeline
-// only, and a standby that takes over begins a new one. pg_control_checkpoint tells the old one until the
-// first checkpoint; the name of the current WAL file begins with the one in force.
+// Expressions for a server's timeline, as text: numbers of transactions are meaningful only on their own timeline, and a
+// standby that takes over begins a new one. pg_control_checkpoint returns the old one until the first checkpoint; the
+// name of the current WAL file begins with the current one.
 const (
 	knownTimeline = "CASE WHEN pg_is_in_recovery() THEN 'standby' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END"
 	noTimeline    = "'unknown'"
 )
 
-// inspectTimeline finds out whether the server tells its timeline: one whose administrator took the right
-// away, or that keeps no WAL of its own, does not.
+// inspectTimeline checks whether the server reports its timeline. It does not if its administrator revoked the right, or
+// if it has no WAL of its own.
 func (p *postgres) inspectTimeline(ctx context.Context) error {
 	var timeline string
 	err := p.writePool.QueryRow(ctx, "SELECT "+knownTimeline).Scan(&timeline)
@@ -178,21 +178,21 @@ func (p *postgres) inspectTimeline(ctx context.Context) error {
 		p.timeline = knownTimeline
 	case errors.As(err, &refused) && !lostConnection(err):
 		p.timeline = noTimeline
-		p.cfg.Logger.WarnContext(ctx, "the server does not tell its timeline, so a COMMIT whose answer is lost in a fail-over may be misjudged", slog.Any("error", err))
+		p.cfg.Logger.WarnContext(ctx, "the server does not report its timeline; the outcome of a COMMIT whose response is lost in a fail-over may be misjudged", slog.Any("error", err))
 	default:
 		return err
 	}
 	return nil
 }
 
-// parseURL reads the URL. Its error never repeats the URL, which may hold a password.
+// parseURL parses the URL. Its error never contains the URL, which may contain a password.
 func parseURL(text string) (*pgxpool.Config, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("the URL of the database is not well formed (an @, : or / in the password is written %40, %3A, %2F)")
+		return nil, errors.New("the URL of the database is malformed (write @, : and / in the password as %40, %3A, %2F)")
 	}
 	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, errors.New("the URL of the database does not begin with postgres://")
+		return nil, errors.New("the URL of the database must begin with postgres://")
 	}
 	config, err := pgxpool.ParseConfig(text)
 	if err != nil {
@@ -201,7 +201,7 @@ func parseURL(text string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// withoutSecrets returns the reason of an error without the URL and what it may hide.
+// withoutSecrets returns the reason of an error without the URL and its secrets.
 func withoutSecrets(err error, text string, u *url.URL) string {
 	for {
 		cause := errors.Unwrap(err)
@@ -231,7 +231,7 @@ func parameter(text, name string) string {
 	return u.Query().Get(name)
 }
 
-// describe names the hosts and the database.
+// describe returns the hosts and the database.
 func describe(c *pgx.ConnConfig) string {
 	hosts := []string{fmt.Sprintf("%s:%d", c.Host, c.Port)}
 	for _, f := range c.Fallbacks {
@@ -242,8 +242,7 @@ func describe(c *pgx.ConnConfig) string {
 	return strings.Join(hosts, ",") + "/" + c.Database
 }
 
-// lockKey is the number of an advisory lock: the server keeps those of each database apart, but not those of
-// its schemas.
+// lockKey returns the number of an advisory lock: the server separates those of its databases, but not of its schemas.
 func (p *postgres) lockKey(name string) int64 {
 	sum := sha256.Sum256([]byte("letterhead\x00" + p.schema + "\x00" + name))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
@@ -262,11 +261,11 @@ func (p *postgres) one(ctx context.Context, query string, args, dest []any) erro
 	return p.write.QueryRowContext(ctx, query, args...).Scan(dest...)
 }
 
-// textColumn is the type TEXT of a column, not of a CAST.
+// textColumn matches the type TEXT of a column, not of a CAST.
 var textColumn = regexp.MustCompile(`(?i)(\bAS\s+)?\bTEXT\b`)
 
-// ddl: text compares byte by byte, as in SQLite and in Go; the server's own collations follow languages,
-// and change with its operating system.
+// ddl makes text compare bytes, as in SQLite and in Go; the server's own collations depend on languages, and change with
+// its operating system.
 func (p *postgres) ddl(text string) string {
 	text = strings.ReplaceAll(text, bigKeyMark, "BIGINT")
 	return textColumn.ReplaceAllStringFunc(text, func(found string) string {
@@ -284,7 +283,7 @@ WHERE schemaname = current_schema() AND starts_with(tablename::text, $1)
 ORDER BY tablename::text COLLATE "C"`, prefix))
 }
 
-// truncate: see Store.Truncate.
+// truncate implements Store.Truncate, which does nothing here.
 func (p *postgres) truncate(context.Context) error { return nil }
 
 func (p *postgres) close() error {
@@ -303,7 +302,7 @@ func (p *postgres) close() error {
 		p.end()
 		return nil
 	case <-patience.C:
-		p.end() // ends the writes that are still under way
+		p.end() // ends pending writes
 		return fmt.Errorf("close database %s: connections are still in use after %s", p.where, closeTimeout)
 	}
 }

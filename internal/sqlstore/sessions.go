@@ -11,15 +11,15 @@ import (
 
 // Session is a process that is connected to a shared database.
 type Session struct {
-	Node   string `json:"node"`   // its Config.Node; "" for one that did not say
-	Format int    `json:"format"` // its Config.Format; 0 for one that did not say
+	Node   string `json:"node"`   // its Config.Node; "" if it has none
+	Format int    `json:"format"` // its Config.Format; 0 if it has none
 }
 
-// sessionForm is what sessionName makes.
+// sessionForm matches the results of sessionName.
 var sessionForm = regexp.MustCompile(`^` + applicationName + `/([0-9]{1,9})@([^ ]*) ?(.*)$`)
 
-// sessionName is what the server's list of sessions calls those of a process. Two installations may lie in schemas of
-// one database. The server cuts the name off at 63 bytes, so the node comes last.
+// sessionName returns the name of a process in the server's list of sessions. Two installations may use schemas of one
+// database. The server cuts the name off at 63 bytes, so the node comes last.
 func sessionName(format int, schema, node string) string {
 	if format == 0 {
 		return applicationName
@@ -27,9 +27,9 @@ func sessionName(format int, schema, node string) string {
 	return fmt.Sprintf("%s/%d@%s %s", applicationName, format, schema, node)
 }
 
-// Sessions returns the processes that are connected to a shared database, in the order of their names, each once. On a
-// database of this process alone there are none. A process whose URL sets application_name is not among them, nor is
-// one behind a pool that keeps names from the server. Errors: ErrUnavailable, ctx.Err().
+// Sessions returns the processes that are connected to a shared database, in the order of their names, each once, and
+// none for a database that is not shared. It does not return a process whose URL sets application_name, or one behind a
+// pool that hides names from the server. Errors: ErrUnavailable, ctx.Err().
 func (s *Store) Sessions(ctx context.Context) ([]Session, error) {
 	found := []Session{}
 	if !s.Shared() {
@@ -57,7 +57,7 @@ WHERE datname = current_database() AND application_name LIKE '`+applicationName+
 		}
 		format, err := strconv.Atoi(parts[1])
 		if err != nil {
-			continue // it has too many digits for us
+			continue // too many digits
 		}
 		found = append(found, Session{Node: parts[3], Format: format})
 	}

@@ -13,29 +13,27 @@ import (
 )
 
 const (
-	// MaxSnapshotBytes bounds one state before compression. The reader holds it in memory twice.
+	// MaxSnapshotBytes limits one state before compression. The reader holds it in memory twice.
 	MaxSnapshotBytes = 256 << 20
-	// snapshotPart is how many bytes of a compressed state one row takes: far below what either engine takes
-	// in one statement.
+	// snapshotPart is the number of bytes of a compressed state in one row, far below the limits of either engine.
 	snapshotPart = 4 << 20
-	// maxSnapshotParts bounds the rows of one snapshot. Compression never makes a state longer by a part.
+	// maxSnapshotParts limits the rows of one snapshot. Compression adds less than a part to a state.
 	maxSnapshotParts = MaxSnapshotBytes/snapshotPart + 1
-	// pruneBatch is how many snapshots one transaction of Prune deletes, so that other writers get their turn.
+	// pruneBatch is the number of snapshots that one transaction of Prune deletes, so that others can write in between.
 	pruneBatch = 200
-	// eachPage is how many rows Each reads at a time.
+	// eachPage is the number of rows that Each reads at a time.
 	eachPage = 1000
 )
 
 var (
-	// ErrSnapshotTooLarge: the state is past MaxSnapshotBytes; nothing was stored.
+	// ErrSnapshotTooLarge: the state is larger than MaxSnapshotBytes; nothing was stored.
 	ErrSnapshotTooLarge = errors.New("snapshot is too large")
-	// ErrSnapshotDamaged: the stored snapshot is not the one that was saved. Discard it and fold the stream.
+	// ErrSnapshotDamaged: the stored snapshot differs from the one that was saved. Discard it and fold the stream.
 	ErrSnapshotDamaged = errors.New("snapshot is damaged")
 )
 
-// Earlier releases keep theirs in the table snapshots, without a checksum and with one row for a stream. It is
-// left alone: a rollback finds it as it was and reads what came since from the log. What it holds is not read,
-// because nothing shows that it is what was saved.
+// Earlier releases use the table snapshots, without a checksum and with one row per stream. It is not changed: after a
+// rollback, the old release continues from it. It is not read, because nothing proves that its content is unchanged.
 const createSnapshots = `
 CREATE TABLE IF NOT EXISTS stream_snapshots (
 	stream       TEXT   NOT NULL,
@@ -49,8 +47,8 @@ CREATE TABLE IF NOT EXISTS stream_snapshots (
 	PRIMARY KEY (stream, fold_version, part)
 )`
 
-// The first part decides: an older revision must not overwrite a newer one of the same fold, because two
-// nodes, or a slow goroutine, may save out of order. It also keeps two that save the same apart.
+// The first part decides: an older revision must not overwrite a newer one of the same fold version, because two nodes,
+// or a slow goroutine, may save out of order. It also serializes two that save the same snapshot.
 const saveFirstPart = `
 INSERT INTO stream_snapshots (stream, fold_version, part, parts, revision, written_by, checksum, state)
 VALUES ($1, $2, 0, $3, $4, $5, $6, $7)
@@ -81,10 +79,9 @@ SELECT stream, fold_version FROM stream_snapshots
 WHERE part = 0 AND stream >= $1 AND stream < $2 AND fold_version < $3
 ORDER BY stream, fold_version LIMIT $4`
 
-// Snapshots keeps folded states of streams, so that a long stream need not be read from its beginning. They
-// are disposable: whoever finds none folds the stream. One state is kept for a stream and version of the
-// fold, with a checksum and the release that wrote it: two releases that fold differently keep theirs side
-// by side.
+// Snapshots stores folded states of streams, so that a long stream need not be read from its beginning. They are
+// disposable: without one, the stream is folded. There is one per stream and fold version, with a checksum and the
+// release that wrote it, so that two releases that fold differently have one each.
 type Snapshots struct {
 	store   *Store
 	release string
@@ -92,7 +89,7 @@ type Snapshots struct {
 	unpack  *zstd.Decoder
 }
 
-// NewSnapshots makes the table when it is missing. Snapshots carry Config.Release of the store.
+// NewSnapshots creates the table if it is missing. Snapshots record Config.Release of the store.
 func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 	err := store.Setup(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, store.DDL(createSnapshots))
@@ -102,7 +99,7 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 		return nil, fmt.Errorf("create table of snapshots: %w", err)
 	}
 	s := &Snapshots{store: store, release: store.cfg.Release}
-	// The checksum beside the state makes those of zstd superfluous.
+	// The checksum of the snapshot makes those of zstd superfluous.
 	s.pack, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
 	if err != nil {
@@ -115,8 +112,8 @@ func NewSnapshots(ctx context.Context, store *Store) (*Snapshots, error) {
 	return s, nil
 }
 
-// Load returns the state of a stream after the event with the returned revision, when one was saved by
-// this version of the fold. Errors: ErrSnapshotDamaged, ErrUnavailable, ErrCorrupt, ctx.Err().
+// Load returns the state of a stream after the event with the returned revision, if this fold version saved one. Errors:
+// ErrSnapshotDamaged, ErrUnavailable, ErrCorrupt, ctx.Err().
 func (s *Snapshots) Load(ctx context.Context, stream string, foldVersion int) (revision uint64, state []byte, found bool, err error) {
 	stored, err := s.read(ctx, stream, foldVersion)
 	if err != nil {
@@ -162,7 +159,7 @@ func (s *Snapshots) read(ctx context.Context, stream string, foldVersion int) (s
 func joinParts(stream string, foldVersion int, stored []storedPart) ([]byte, error) {
 	first := stored[0]
 	if first.parts != int64(len(stored)) {
-		return nil, fmt.Errorf("%w: it has %d parts, not %d", ErrSnapshotDamaged, len(stored), first.parts)
+		return nil, fmt.Errorf("%w: it has %d parts, want %d", ErrSnapshotDamaged, len(stored), first.parts)
 	}
 	packed := first.state
 	for i, p := range stored[1:] {
@@ -172,12 +169,12 @@ func joinParts(stream string, foldVersion int, stored []storedPart) ([]byte, err
 		packed = append(packed, p.state...)
 	}
 	if sum := snapshotChecksum(stream, foldVersion, first.revision, first.writtenBy, packed); !bytes.Equal(sum, first.checksum) {
-		return nil, fmt.Errorf("%w: its checksum is not that of its content", ErrSnapshotDamaged)
+		return nil, fmt.Errorf("%w: the checksum does not match the content", ErrSnapshotDamaged)
 	}
 	return packed, nil
 }
 
-// snapshotChecksum covers everything that a snapshot says, texts with their lengths.
+// snapshotChecksum covers all fields of a snapshot, texts with their lengths.
 func snapshotChecksum(stream string, foldVersion int, revision int64, writtenBy string, packed []byte) []byte {
 	h := sha256.New()
 	head := binary.BigEndian.AppendUint32(nil, uint32(len(stream)))
@@ -191,8 +188,8 @@ func snapshotChecksum(stream string, foldVersion int, revision int64, writtenBy 
 	return h.Sum(nil)
 }
 
-// Save keeps the state of a stream after the event with that revision, unless a newer state of the same
-// fold version is there. Errors: ErrSnapshotTooLarge, ErrUnavailable, ErrClosed, ctx.Err().
+// Save stores the state of a stream after the event with that revision, unless a newer state of the same fold version is
+// stored. Errors: ErrSnapshotTooLarge, ErrUnavailable, ErrClosed, ctx.Err().
 func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, revision uint64, state []byte) error {
 	if len(state) > MaxSnapshotBytes {
 		return fmt.Errorf("save snapshot of %s with %d bytes: %w", stream, len(state), ErrSnapshotTooLarge)
@@ -207,7 +204,7 @@ func (s *Snapshots) Save(ctx context.Context, stream string, foldVersion int, re
 			return err
 		}
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return err // a newer one is there
+			return err // nil if a newer one is stored
 		}
 		if _, err := tx.ExecContext(ctx, deleteFurtherParts, stream, foldVersion); err != nil {
 			return err
@@ -238,8 +235,8 @@ func (s *Snapshots) Discard(ctx context.Context, stream string, foldVersion int)
 	return nil
 }
 
-// Each calls f for every snapshot, by stream and fold version. The revision is what the row says: only Load
-// reports whether the snapshot is whole. Errors: ErrUnavailable, ErrCorrupt, ctx.Err(), and what f returns.
+// Each calls f for every snapshot, by stream and fold version, with the revision in its row; only Load checks whether
+// the snapshot is intact. Errors: ErrUnavailable, ErrCorrupt, ctx.Err(), and those of f.
 func (s *Snapshots) Each(ctx context.Context, f func(stream string, foldVersion int, revision uint64) error) error {
 	type entry struct {
 		stream                string
@@ -274,8 +271,8 @@ func (s *Snapshots) Each(ctx context.Context, f func(stream string, foldVersion 
 	}
 }
 
-// Prune deletes the snapshots of the streams with a prefix whose fold version is below oldest: those that no
-// release which may still run reads. It returns how many. Errors: ErrUnavailable, ErrClosed, ctx.Err().
+// Prune deletes snapshots of streams with a prefix whose fold version is below oldest, because no release that may still
+// run reads them. It returns their number. Errors: ErrUnavailable, ErrClosed, ctx.Err().
 func (s *Snapshots) Prune(ctx context.Context, streamPrefix string, oldest int) (pruned int, err error) {
 	for {
 		keys, err := s.outdated(ctx, streamPrefix, oldest)
@@ -321,7 +318,7 @@ func (s *Snapshots) outdated(ctx context.Context, streamPrefix string, oldest in
 	return keys, rows.Err()
 }
 
-// prefixEnd is the first text behind all that begin with an ASCII prefix.
+// prefixEnd returns the first text after all texts with an ASCII prefix.
 func prefixEnd(prefix string) string {
 	if prefix == "" {
 		return strings.Repeat("\U0010FFFF", 4)

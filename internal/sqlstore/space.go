@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// reclaimPages is how many pages (of 4 KiB) one step of Reclaim frees. It moves as many at most, and the
-	// writers of this process wait for it: 4 MiB, some ten milliseconds.
+	// reclaimPages is the number of pages (of 4 KiB) that one step of Reclaim frees. It moves at most as many, while the
+	// writers of this process wait: 4 MiB, about ten milliseconds.
 	reclaimPages = 1024
-	// maxReclaimSteps bounds one Reclaim to 4 TiB, in case the file grows meanwhile.
+	// maxReclaimSteps limits one Reclaim to 4 TiB, in case the file grows meanwhile.
 	maxReclaimSteps = 1 << 20
 )
 
-// Size is what tables take of a SQLite file, in bytes.
+// Size is the space that tables use in a SQLite file, in bytes.
 type Size struct {
-	// Folder holds the file; "" when the database is a server's, whose space is its administrator's affair.
+	// Folder contains the file; "" for a server, whose space its administrator manages.
 	Folder string
-	// Tables is what the named tables and their indexes take.
+	// Tables is the size of the named tables and their indexes.
 	Tables int64
-	// Unused is what the file has taken and does not need now; new rows go there first.
+	// Unused is the free space in the file; new rows use it first.
 	Unused int64
 }
 
@@ -29,7 +29,7 @@ type Size struct {
 func (s *Store) Size(ctx context.Context, tables []string) (Size, error) {
 	size, err := s.engine.size(ctx, tables)
 	if err != nil {
-		return Size{}, fmt.Errorf("measure the tables: %w", s.classify(err))
+		return Size{}, fmt.Errorf("measure tables: %w", s.classify(err))
 	}
 	return size, nil
 }
@@ -55,14 +55,14 @@ WHERE s.tbl_name = $1 AND s.type IN ('table', 'index') AND d.aggregate = TRUE`, 
 
 func (p *postgres) size(context.Context, []string) (Size, error) { return Size{}, nil }
 
-// Reclaim gives what the SQLite file does not need back to the file system, in small steps between which others
-// write, and returns how much that was. A file that an earlier release made keeps the space for rows to come: SQLite
-// shrinks only files that were told so when they were new. On PostgreSQL it does nothing: dropped tables are files that the server
-// deletes. Errors: ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
+// Reclaim returns the free space of a SQLite file to the file system, in small steps between which others write, and
+// returns its size. The file of an earlier release keeps the space for new rows: SQLite shrinks only files that were
+// created for it. On PostgreSQL Reclaim does nothing: the server deletes the files of dropped tables. Errors:
+// ErrUnavailable, ErrCorrupt, ErrClosed, ctx.Err().
 func (s *Store) Reclaim(ctx context.Context) (bytes int64, err error) {
 	bytes, err = s.engine.reclaim(ctx)
 	if err != nil {
-		return bytes, fmt.Errorf("give unused space of the database back: %w", s.classify(err))
+		return bytes, fmt.Errorf("reclaim space of the database: %w", s.classify(err))
 	}
 	return bytes, nil
 }
@@ -80,7 +80,7 @@ func (s *sqliteFile) reclaim(ctx context.Context) (bytes int64, err error) {
 			return bytes, err
 		}
 	}
-	return bytes, errors.New("there is no end to it")
+	return bytes, errors.New("too many steps")
 }
 
 func (s *sqliteFile) reclaimStep(ctx context.Context) (freed int64, err error) {

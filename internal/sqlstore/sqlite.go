@@ -18,7 +18,7 @@ import (
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
 )
 
-// sqliteFile is the engine of one file.
+// sqliteFile is the engine of a file.
 type sqliteFile struct {
 	store   *Store
 	cfg     Config
@@ -26,9 +26,9 @@ type sqliteFile struct {
 	read    *sql.DB
 	write   *sql.DB // synchronous=NORMAL, one connection
 	durable *sql.DB // synchronous=FULL, one connection
-	copier  *sql.DB // for the checkpointer, which must not keep a writer waiting for a connection
-	// slot is held by whoever writes. It orders writers of this process first come, first served;
-	// SQLite's own lock would make them poll.
+	copier  *sql.DB // for the checkpointer, so that no writer waits for a connection
+	// slot is held by the writer. It serves the writers of this process in order; SQLite's own lock would make them
+	// poll.
 	slot    chan struct{}
 	check   *checkpointer
 	closing <-chan struct{}
@@ -41,7 +41,7 @@ func openSQLite(ctx context.Context, store *Store) (*sqliteFile, error) {
 		return s, s.connectReaders(ctx)
 	}
 	if err := s.connect(ctx); err != nil {
-		_ = s.disconnect() // the first error says what is wrong
+		_ = s.disconnect() // the first error is the cause
 		return nil, fmt.Errorf("open database %s: %w", filepath.Base(s.cfg.Path), Classify(err))
 	}
 	s.check = newCheckpointer(s)
@@ -49,7 +49,7 @@ func openSQLite(ctx context.Context, store *Store) (*sqliteFile, error) {
 }
 
 func (s *sqliteFile) connect(ctx context.Context) (err error) {
-	// The file holds names of people and hashes of keys: nobody else may read it. SQLite gives the files
+	// The file contains names of people and hashes of keys, so other users must not read it. SQLite gives the files
 	// beside it the same mode.
 	file, err := os.OpenFile(s.cfg.Path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {
@@ -58,14 +58,14 @@ func (s *sqliteFile) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	// The writer comes first: it makes the file and turns WAL on, which the readers may not.
+	// The writer comes first: it creates the file and enables WAL, which readers cannot do.
 	if s.write, err = s.pool(ctx, 1, s.cfg.CacheBytes, "synchronous(NORMAL)"); err != nil {
 		return err
 	}
 	if err := s.checkLength(ctx); err != nil {
 		return err
 	}
-	// secure_delete: what is erased for a holder's sake leaves no copy in free pages.
+	// secure_delete: personal data that is deleted leaves no copy in free pages.
 	if s.durable, err = s.pool(ctx, 1, readerCacheBytes, "synchronous(FULL)", "secure_delete(ON)"); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s *sqliteFile) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// connectReaders opens a file that is not written.
+// connectReaders opens a file read-only.
 func (s *sqliteFile) connectReaders(ctx context.Context) error {
 	attempt := "open database " + filepath.Base(s.cfg.Path) + " for reading"
 	_, err := os.Stat(s.cfg.Path)
@@ -92,7 +92,7 @@ func (s *sqliteFile) connectReaders(ctx context.Context) error {
 		err = errors.Join(err, wal)
 	}
 	if errors.Is(index, fs.ErrNotExist) {
-		index = errors.New("it has a write-ahead log that can be read only where it can be recovered: copy the data folder to a place that can be written")
+		index = errors.New("its write-ahead log needs recovery: copy the data folder to a writable place")
 	}
 	if err = errors.Join(err, index); err == nil {
 		s.read, err = s.pool(ctx, s.cfg.Readers, readerCacheBytes, "query_only(ON)")
@@ -106,8 +106,8 @@ func (s *sqliteFile) connectReaders(ctx context.Context) error {
 	return nil
 }
 
-// pool opens connections with the pragmas and reads from the file once, which is when SQLite finds out
-// that it is truncated or no database at all.
+// pool opens connections with the pragmas and reads from the file once, so that SQLite notices a truncated file, or one
+// that is not a database.
 func (s *sqliteFile) pool(ctx context.Context, size int, cacheBytes int64, pragmas ...string) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", s.dsn(cacheBytes, pragmas))
 	if err != nil {
@@ -122,9 +122,9 @@ func (s *sqliteFile) pool(ctx context.Context, size int, cacheBytes int64, pragm
 	return db, nil
 }
 
-// checkLength compares the file with the length that it should have, once the write-ahead log is moved into
-// it. SQLite itself notices a cut file only when it comes to a missing page. While another process reads (a verify
-// beside the server), not all of the log can be moved, and the file may be shorter.
+// checkLength compares the length of the file with the expected one, after the write-ahead log was moved into it. SQLite
+// itself notices a truncated file only when it reads a missing page. While another process reads (a verify beside the
+// server), not all of the log can be moved, and the file may be shorter.
 func (s *sqliteFile) checkLength(ctx context.Context) error {
 	var busy, inLog, copied int64
 	if err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &inLog, &copied); err != nil {
@@ -142,7 +142,7 @@ func (s *sqliteFile) checkLength(ctx context.Context) error {
 		return err
 	}
 	if info.Size() < pages*pageBytes {
-		return fmt.Errorf("%w: it has %d bytes and should have %d: its end is missing", ErrCorrupt, info.Size(), pages*pageBytes)
+		return fmt.Errorf("%w: it has %d bytes and should have %d: it is truncated", ErrCorrupt, info.Size(), pages*pageBytes)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (s *sqliteFile) dsn(cacheBytes int64, pragmas []string) string {
 		pragmas = append(slices.Clone(pragmas), "synchronous(OFF)")
 	}
 	q := url.Values{
-		"_txlock": {"immediate"}, // a writer that cannot have the lock learns it at BEGIN, not in the middle
+		"_txlock": {"immediate"}, // without the lock a writer fails at BEGIN, not later
 		"_dqs":    {"0"},         // "x" is a column or an error, as in PostgreSQL
 		"_pragma": append(common, pragmas...),
 	}
@@ -173,7 +173,7 @@ func (s *sqliteFile) dsn(cacheBytes int64, pragmas []string) string {
 		q.Set("mode", "ro")
 	}
 	if s.alone {
-		q.Set("immutable", "1") // or SQLite would make a write-ahead log
+		q.Set("immutable", "1") // otherwise SQLite would create a write-ahead log
 	}
 	return "file:" + (&url.URL{Path: s.cfg.Path}).EscapedPath() + "?" + q.Encode()
 }
@@ -188,7 +188,7 @@ func (s *sqliteFile) full(ctx context.Context, fn func(*Tx) error) error {
 	return s.transact(ctx, s.durable, s.metrics.durable, fn)
 }
 
-// setup needs no lock beside the writer slot: SQLite's own keeps other processes out.
+// setup needs only the writer slot: SQLite's own lock excludes other processes.
 func (s *sqliteFile) setup(ctx context.Context, fn func(*Tx) error) error {
 	if s.cfg.ReadOnly {
 		return nil
@@ -204,7 +204,7 @@ func (s *sqliteFile) one(ctx context.Context, query string, args, dest []any) er
 	return s.normal(ctx, func(tx *Tx) error { return tx.QueryRowContext(ctx, query, args...).Scan(dest...) })
 }
 
-// ddl: only INTEGER makes the key the place of the row itself.
+// ddl uses INTEGER, because only that makes the key the row id.
 func (s *sqliteFile) ddl(text string) string { return strings.ReplaceAll(text, bigKeyMark, "INTEGER") }
 
 func (s *sqliteFile) transact(ctx context.Context, db *sql.DB, took prometheus.Observer, fn func(*Tx) error) error {
@@ -218,7 +218,7 @@ func (s *sqliteFile) transact(ctx context.Context, db *sql.DB, took prometheus.O
 	start := time.Now()
 	defer func() { took.Observe(time.Since(start).Seconds()) }()
 
-	// Without a cancellable context the driver needs no goroutine per statement to watch it.
+	// With a context that cannot be cancelled the driver needs no goroutine per statement.
 	whole := context.WithoutCancel(ctx)
 	tx, err := db.BeginTx(whole, nil)
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *sqliteFile) transact(ctx context.Context, db *sql.DB, took prometheus.O
 	}
 	done := false
 	defer func() {
-		if !done { // fn panicked; whoever recovers finds the slot free and nothing written
+		if !done { // fn panicked: free the slot, write nothing
 			_ = tx.Rollback()
 		}
 	}()
@@ -239,7 +239,7 @@ func (s *sqliteFile) transact(ctx context.Context, db *sql.DB, took prometheus.O
 		return Classify(err)
 	}
 	if err := tx.Commit(); err != nil {
-		_ = tx.Rollback() // SQLite keeps a transaction open whose COMMIT failed for want of space
+		_ = tx.Rollback() // SQLite keeps a transaction open if its COMMIT failed for lack of space
 		return fmt.Errorf("commit: %w", Classify(err))
 	}
 	s.check.wake()
@@ -270,7 +270,7 @@ func (s *sqliteFile) close() error {
 		return s.disconnect()
 	}
 	s.check.stop()
-	s.slot <- struct{}{} // never given back
+	s.slot <- struct{}{} // never released
 	return s.disconnect()
 }
 

@@ -7,18 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Tx is a transaction of Write or WriteDurable. It must not be used after the function that it was given to
-// has returned.
+// Tx is a transaction of Write or WriteDurable. It must not be used after the function that got it has returned.
 type Tx struct {
 	*sql.Tx
 	store *Store
-	// On PostgreSQL: the caller's context, what bounds the transaction, and its connection.
+	// On PostgreSQL: the caller's context, the limit of the transaction, and its connection.
 	parent, bound context.Context
 	conn          *sql.Conn
 	copies        int // temporary tables made so far
 }
 
-// bind returns a context that ends no later than the transaction must.
+// bind returns a context that ends no later than the transaction.
 func (tx *Tx) bind(ctx context.Context) context.Context {
 	if tx.bound == nil {
 		return ctx
@@ -27,7 +26,7 @@ func (tx *Tx) bind(ctx context.Context) context.Context {
 		return tx.bound
 	}
 	both, cancel := context.WithCancelCause(ctx)
-	// Not stopped: bound ends with the transaction, and rows may be read until then.
+	// Not stopped: bound ends with the transaction, until which rows may be read.
 	context.AfterFunc(tx.bound, func() { cancel(tx.bound.Err()) })
 	return both
 }
@@ -67,9 +66,8 @@ func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	return tx.QueryRowContext(context.Background(), query, args...)
 }
 
-// storable returns a text as both engines can store it: PostgreSQL has no place for NUL and takes only
-// UTF-8, so each NUL and each run of bytes that is not UTF-8 becomes U+FFFD, on SQLite too, so that rows
-// are the same on both.
+// storable returns a text that both engines can store: PostgreSQL accepts no NUL and only UTF-8, so each NUL and each run
+// of other bytes becomes U+FFFD, on SQLite too, so that rows are the same on both.
 func storable(text string) string {
 	if strings.IndexByte(text, 0) >= 0 {
 		text = strings.ReplaceAll(text, "\x00", "\uFFFD")
@@ -80,7 +78,7 @@ func storable(text string) string {
 	return text
 }
 
-// storableAll returns values with storable texts; values itself when nothing had to change.
+// storableAll returns values with storable texts, or values itself if all are.
 func storableAll(values []any) []any {
 	copied := false
 	for i, v := range values {

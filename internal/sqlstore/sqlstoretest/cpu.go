@@ -11,12 +11,11 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// clockTick is what /proc counts the time of processes in, on every platform of Linux.
+// clockTick is the unit of processor times in /proc, on every platform of Linux.
 const clockTick = 10 * time.Millisecond
 
-// ServerCPU returns the processor time that the server's processes for this database have used so far; ok is false
-// when they are not on this machine. A process that ended meanwhile does not count, so measure while the
-// connections stay.
+// ServerCPU returns the processor time that the server's processes have used for this database; ok is false if they run
+// on another machine. A process that has ended does not count, so measure while the connections are open.
 func ServerCPU(t testing.TB, store *sqlstore.Store) (used time.Duration, ok bool) {
 	t.Helper()
 	rows, err := store.Read().QueryContext(t.Context(), `SELECT pid FROM pg_stat_activity WHERE datname = current_database()`)
@@ -33,7 +32,7 @@ func ServerCPU(t testing.TB, store *sqlstore.Store) (used time.Duration, ok bool
 		if err != nil {
 			continue
 		}
-		// The name, in brackets, may have spaces. After it come the state and, as 12th and 13th, utime and stime.
+		// The name, in brackets, may contain spaces. After it come the state and, as 12th and 13th, utime and stime.
 		_, rest, found := bytes.Cut(stat, []byte("(postgres) "))
 		fields := bytes.Fields(rest)
 		if !found || len(fields) < 13 {

@@ -15,12 +15,12 @@ import (
 	"letterhead/internal/testservices"
 )
 
-// cleanupTimeout bounds the dropping of a schema after a test.
+// cleanupTimeout limits the time to drop a schema after a test.
 const cleanupTimeout = 30 * time.Second
 
-// Each runs the test on every engine, as subtests sqlite and postgres; the latter is skipped when no server
-// is named. Each is given a new, empty database. Opening it twice gives two nodes on PostgreSQL, and on
-// SQLite, after Close, the same file again.
+// Each runs the test on every engine, as subtests sqlite and postgres; the latter is skipped without a server. Each
+// subtest gets a new, empty database. Opening it twice gives two nodes on PostgreSQL and, after Close, the same file
+// again on SQLite.
 func Each(t *testing.T, test func(t *testing.T, cfg sqlstore.Config)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, SQLite(t)) })
@@ -33,25 +33,25 @@ func EachStore(t *testing.T, test func(t *testing.T, store *sqlstore.Store)) {
 	Each(t, func(t *testing.T, cfg sqlstore.Config) { test(t, Open(t, cfg)) })
 }
 
-// SQLite returns the configuration of a new file, which goes with the test.
+// SQLite returns the configuration of a new file, which is deleted after the test.
 func SQLite(t testing.TB) sqlstore.Config {
 	t.Helper()
 	return sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")}
 }
 
-// Postgres returns the configuration of a new, empty schema, which goes with the test. The test is skipped
-// when no server is named.
+// Postgres returns the configuration of a new, empty schema, which is dropped after the test. Without a server it skips
+// the test.
 func Postgres(t testing.TB) sqlstore.Config {
 	t.Helper()
 	return sqlstore.Config{URL: Schema(t, testservices.Postgres(t))}
 }
 
-// Schema makes a new schema on the server of a URL, which goes with the test, and returns the URL of it.
+// Schema creates a schema on the server of a URL, to be dropped after the test, and returns its URL.
 func Schema(t testing.TB, server string) string {
 	t.Helper()
 	at, err := url.Parse(server)
 	if err != nil {
-		t.Fatal("the URL of the test's PostgreSQL is not well formed")
+		t.Fatal("malformed URL of the test's PostgreSQL")
 	}
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -64,10 +64,10 @@ func Schema(t testing.TB, server string) string {
 	return at.String()
 }
 
-// Exec runs statements on a connection of its own, as somebody beside the program would.
+// Exec runs statements on its own connection, outside the program under test.
 func Exec(t testing.TB, server, statements string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout) // also after the test's own context
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout) // runs after the test's context has ended, too
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {

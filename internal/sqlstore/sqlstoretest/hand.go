@@ -8,13 +8,13 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// WithHand gives a schema of Postgres a clock of its own: its clock_timestamp() is a hand that the test sets
-// with SetHand. It is found before the server's because the search path names pg_catalog after the schema.
+// WithHand gives a schema of Postgres its own clock: SetHand sets what its clock_timestamp() returns. It is found before
+// the server's because the search path names pg_catalog after the schema.
 func WithHand(t testing.TB, cfg sqlstore.Config) sqlstore.Config {
 	t.Helper()
 	at, err := url.Parse(cfg.URL)
 	if err != nil {
-		t.Fatal("the URL of the test's PostgreSQL is not well formed")
+		t.Fatal("malformed URL of the test's PostgreSQL")
 	}
 	query := at.Query()
 	query.Set("search_path", query.Get("search_path")+",pg_catalog")
@@ -27,7 +27,7 @@ CREATE FUNCTION clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS '
 	return cfg
 }
 
-// SetHand sets the hand of a store's schema.
+// SetHand sets the clock of a store's schema.
 func SetHand(t testing.TB, store *sqlstore.Store, at time.Time) {
 	t.Helper()
 	var told time.Time

@@ -90,7 +90,7 @@ lint-workflows: ## actionlint on .github/workflows
 PREVIOUS ?=
 WITH_SERVICES = eval "$$($(SERVICES)/up)" && export LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch LETTERHEAD_KILL_ROUNDS=16
 verify: build lint lint-openapi lint-deploy lint-workflows test race ## Run everything: every test in full, fuzzing, attacks, benchmarks (hours)
-	LETTERHEAD_VERIFY=1 go test ./workers/crawl -run TestHostileSites -count=1 -v
+	LETTERHEAD_VERIFY=1 go test ./workers/crawl -run TestHostileSites_ -count=1 -v
 	@if [ -d $(LAB_SOURCE) ]; then $(MAKE) lab LAB_FLAGS=-v; fi
 	@if [ -x $(SERVICES)/up ]; then $(WITH_SERVICES) && $(MAKE) test-services TEST_FLAGS='-timeout 40m'; \
 	  elif [ -n "$$LETTERHEAD_TEST_POSTGRES" ]; then $(MAKE) test-services TEST_FLAGS='-timeout 40m'; \

@@ -7,7 +7,7 @@ import (
 	"letterhead/workers/crawl"
 )
 
-func TestBIMIRecords(t *testing.T) {
+func TestBIMI_Records_OnlyValidNameLogo(t *testing.T) {
 	for record, want := range map[string]string{
 		"v=BIMI1; l=https://acme.com/b.svg":                                     "https://acme.com/b.svg",
 		"v=BIMI1; l=https://acme.com/b.svg; a=https://acme.com/c.pem":           "https://acme.com/b.svg",

@@ -93,7 +93,7 @@ func many(word string, count int) string {
 	return b.String()
 }
 
-func TestBombs_MemoryLimit(t *testing.T) {
+func TestDecode_Bomb_StaysWithinMemory(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector multiplies time and memory")
 	}

@@ -27,7 +27,7 @@ func (g *gate) waitFor(n int) {
 	}
 }
 
-func TestGate_LowestRankFirst(t *testing.T) {
+func TestGate_Waiting_LowestRankFirst(t *testing.T) {
 	g := newGate(1)
 	if !g.enter(t.Context(), rankRead) {
 		t.Fatal("an empty gate is closed")
@@ -61,7 +61,7 @@ func TestGate_LowestRankFirst(t *testing.T) {
 	}
 }
 
-func TestHeld_Limits(t *testing.T) {
+func TestHeld_Pages_StayWithinLimits(t *testing.T) {
 	common := semaphore.NewWeighted(commonBytes)
 	greedy, modest := &held{common: common}, &held{common: common}
 	if !greedy.take(ownBytes) || !greedy.take(commonBytes) || greedy.take(1) || !greedy.wasShort() {
@@ -135,7 +135,7 @@ func TestKeep_NoRoom_DropsWorseFormFirst(t *testing.T) {
 	}
 }
 
-func TestGate_YieldsToLowerRankOnly(t *testing.T) {
+func TestGate_LongWait_YieldsToLowerRankOnly(t *testing.T) {
 	g := newGate(1)
 	g.enter(t.Context(), rankPrimary)
 	in := make(chan int, 2)

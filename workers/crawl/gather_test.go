@@ -37,7 +37,7 @@ func (n *internet) wantsNot(t *testing.T, addresses ...string) {
 	}
 }
 
-func TestStylesheets_OwnFirst(t *testing.T) {
+func TestStylesheets_Limit_OwnFirst(t *testing.T) {
 	n := newInternet(t)
 	head := `<title>Acme</title><link rel=stylesheet href="https://fonts.googleapis.com/css2?family=Inter"><link rel=stylesheet href="https://cdn.acme.net/a.css"><link rel=stylesheet href=/missing.css>`
 	for i := range 4 {
@@ -116,7 +116,7 @@ func TestFile_TwoRoles_IsFetchedOnce(t *testing.T) {
 	}
 }
 
-func TestBIMIRecord_GivesMark(t *testing.T) {
+func TestBIMI_Record_GivesMark(t *testing.T) {
 	n := newInternet(t)
 	mark := typed("image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><rect width="64" height="64" fill="#0b5fff"/><circle cx="32" cy="32" r="20" fill="#fff"/></svg>`)
 	n.serve("acme.com", files{"/": html(`<title>Acme</title><meta property="og:site_name" content="Acme"><h1>Acme</h1>`)})
@@ -138,7 +138,7 @@ func TestBIMIRecord_GivesMark(t *testing.T) {
 	}
 }
 
-func TestManifest_TriedAfterRefusal(t *testing.T) {
+func TestManifest_FirstRefused_NextIsTried(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -159,7 +159,7 @@ func TestManifest_TriedAfterRefusal(t *testing.T) {
 	}
 }
 
-func TestSecondPage_ReadForMissingFields(t *testing.T) {
+func TestSecondPage_FieldsMissing_IsRead(t *testing.T) {
 	about := html(`<title>About us</title><meta name="description" content="Acme makes careful instruments for curious people, since 1978."><h1>About Acme</h1><p>` + strings.Repeat("We make careful instruments. ", 30) + `</p>`)
 	n := newInternet(t)
 	n.serve("acme.com", files{
@@ -174,7 +174,7 @@ func TestSecondPage_ReadForMissingFields(t *testing.T) {
 	n.wantsNot(t, "acme.com/press", "acme.com/blog/about-the-moon-and-other-things")
 }
 
-func TestFurtherPages_ManyLanguages(t *testing.T) {
+func TestFurtherPages_ManyLanguages_AreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		links string
 		want  string // "" is none
@@ -216,7 +216,7 @@ func TestFurtherPages_ManyLanguages(t *testing.T) {
 	}
 }
 
-func TestFurtherPages_KeepGap(t *testing.T) {
+func TestFurtherPages_Fetches_KeepGap(t *testing.T) {
 	n := newInternet(t)
 	var times []time.Time
 	note := func(h http.HandlerFunc) http.HandlerFunc {
@@ -247,7 +247,7 @@ func TestFurtherPages_KeepGap(t *testing.T) {
 	}
 }
 
-func TestFetches_PerHostLimitAndBudget(t *testing.T) {
+func TestFetches_ManyFiles_StayWithinLimits(t *testing.T) {
 	n := newInternet(t)
 	head := `<title>Acme</title><link rel=manifest href=/m.json><meta property="og:image" content="/share.png">`
 	for i := range 20 {
@@ -297,7 +297,7 @@ func TestDeadline_ReturnsPartialResult(t *testing.T) {
 	}
 }
 
-func TestUnchangedPage_NotModified(t *testing.T) {
+func TestUnchangedPage_Validators_NotModified(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)
@@ -328,7 +328,7 @@ func TestUnchangedPage_NotModified(t *testing.T) {
 	}
 }
 
-func TestGatePage_RecordIsPartial(t *testing.T) {
+func TestGatePage_Record_IsPartial(t *testing.T) {
 	whole := `<meta property="og:site_name" content="Acme"><meta name="description" content="Acme makes careful instruments for curious people."><meta name="theme-color" content="#0b5fff"><link rel="icon" href="/icon.png" sizes="128x128">`
 	n := newInternet(t)
 	n.serve("good.com", files{"/": html(`<title>Acme</title>` + whole + `<h1>Acme</h1><p>` + strings.Repeat("We make careful instruments. ", 20) + `</p>`), "/icon.png": icon(128, blue)})
@@ -415,7 +415,7 @@ func (broken) Put(context.Context, []byte, string) (string, error) {
 	return "", errors.New("disk is full")
 }
 
-func TestAssetStoreFails_StoreError(t *testing.T) {
+func TestAssetStore_Fails_ReturnsStoreError(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage), "/icon.png": icon(64, blue)})
 	crawler, err := crawl.New(config(t), n.client(), broken{})
@@ -430,7 +430,7 @@ func TestAssetStoreFails_StoreError(t *testing.T) {
 	}
 }
 
-func TestOnce_ReturnsCandidatesAndFiles(t *testing.T) {
+func TestOnce_Site_ReturnsCandidatesAndFiles(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage + `<link rel=icon href=/missing.png sizes=256x256><script type="application/ld+json">{"@context":"https://schema.org","@type":"Restaurant","name":"Acme","url":"https://acme.com/"}</script>`), "/icon.png": icon(64, blue)})
 	result, _, err := crawl.Once(t.Context(), config(t), n.client(), "acme.com")
@@ -476,7 +476,7 @@ func mustURL(t testing.TB, address string) *url.URL {
 	return u
 }
 
-func TestSiteOnlyUnderWWW(t *testing.T) {
+func TestSite_OnlyUnderWWW_IsFound(t *testing.T) {
 	good := files{"/": html(acmePage), "/icon.png": icon(128, blue)}
 	for name, c := range map[string]struct {
 		bare http.Handler
@@ -504,7 +504,7 @@ type faulty struct{}
 
 func (faulty) Render(context.Context, []byte, int) (*image.NRGBA, error) { panic("a fault") }
 
-func TestPanicInDecoder_LosesOneFile(t *testing.T) {
+func TestDecoder_Panics_LosesOneFile(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{
 		"/":         html(acmePage + `<link rel=icon href=/icon.svg>`),

@@ -53,7 +53,7 @@ func (s *slowStore) Put(ctx context.Context, data []byte, ext string) (string, e
 	return s.Assets.Put(ctx, data, ext)
 }
 
-func TestDeadline_StoresPrimaryLogoOnly(t *testing.T) {
+func TestDeadline_Passed_StoresPrimaryLogoOnly(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", wholeSite())
 	for name, c := range map[string]struct {
@@ -121,7 +121,7 @@ func (c *countingRenderer) Render(ctx context.Context, svg []byte, side int) (*i
 	return c.Renderer.Render(ctx, svg, side)
 }
 
-func TestEncoding_CountsAsDecoder(t *testing.T) {
+func TestEncoding_Running_CountsAsDecoder(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", wholeSite())
 	cfg := config(t)
@@ -146,7 +146,7 @@ func TestEncoding_CountsAsDecoder(t *testing.T) {
 	}
 }
 
-func TestSilentNameServer_NoDelay(t *testing.T) {
+func TestNameServer_Silent_NoDelay(t *testing.T) {
 	n := newInternet(t)
 	n.mute = make(chan struct{})
 	site := wholeSite()
@@ -169,7 +169,7 @@ func TestSilentNameServer_NoDelay(t *testing.T) {
 	}
 }
 
-func TestPageOnPlatform_IsNotBrands(t *testing.T) {
+func TestPage_OnPlatform_IsNotBrands(t *testing.T) {
 	for _, host := range []string{"www.facebook.com", "m.facebook.com", "www.instagram.com", "linktr.ee", "www.yelp.com"} {
 		for name, path := range map[string]func(*http.Request) string{
 			"to a page": func(*http.Request) string { return "/joesdiner" },
@@ -219,7 +219,7 @@ func TestPageOnPlatform_IsNotBrands(t *testing.T) {
 	}
 }
 
-func TestDroppedPort_OtherURLIsTried(t *testing.T) {
+func TestPort_Dropped_OtherURLIsTried(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", wholeSite())
 	n.serve("www.acme.com", wholeSite())
@@ -230,7 +230,7 @@ func TestDroppedPort_OtherURLIsTried(t *testing.T) {
 	}
 }
 
-func TestUnchangedPageOfOtherSite_IsFetched(t *testing.T) {
+func TestUnchangedPage_OfOtherSite_IsFetched(t *testing.T) {
 	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	n := newInternet(t)
 	n.serve("acme.com", everywhere(func(w http.ResponseWriter, r *http.Request) {

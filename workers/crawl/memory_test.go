@@ -96,10 +96,10 @@ func hostilePage() string {
 	return b.String()
 }
 
-// TestHostileSites_CrawlsStayWithinTheirMemory crawls sites concurrently, each
+// TestHostileSites_Crawls_StayWithinMemory crawls sites concurrently, each
 // of which would take a gigabyte. The crawling process does nothing else, so
 // its peak memory is that of the crawls.
-func TestHostileSites_CrawlsStayWithinTheirMemory(t *testing.T) {
+func TestHostileSites_Crawls_StayWithinMemory(t *testing.T) {
 	const folderOf = "LETTERHEAD_TEST_CRAWLS_HOSTILE_SITES"
 	if folder := os.Getenv(folderOf); folder != "" {
 		crawlHostileSites(t, folder)
@@ -123,10 +123,10 @@ func TestHostileSites_CrawlsStayWithinTheirMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileSites_CrawlsStayWithinTheirMemory$", "-test.v")
+	child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileSites_Crawls_StayWithinMemory$", "-test.v")
 	child.Env = append(os.Environ(), folderOf+"="+folder, "GOMEMLIMIT=410MiB") // eight tenths of 512
 	out, err := child.CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostileSites_CrawlsStayWithinTheirMemory")) {
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostileSites_Crawls_StayWithinMemory")) {
 		t.Fatalf("%v\n%.20000s", err, out)
 	}
 	t.Logf("%s", out)

@@ -74,7 +74,7 @@ var blue = color.NRGBA{0x0b, 0x5f, 0xff, 0xff}
 
 const acmePage = `<!doctype html><title>Acme | Careful instruments</title><meta property="og:site_name" content="Acme"><meta name="description" content="Acme makes careful instruments for curious people."><link rel="icon" href="/icon.png" sizes="128x128"><h1>Instruments</h1>`
 
-func TestOutcomesOfHomePages(t *testing.T) {
+func TestOutcome_HomePage(t *testing.T) {
 	challenge := `<title>Just a moment...</title><script>window._cf_chl_opt={};</script><noscript>Enable JavaScript and cookies to continue</noscript>`
 	for name, c := range map[string]struct {
 		site http.Handler
@@ -151,7 +151,7 @@ func ending(result *crawl.Result, err error) string {
 	return text(result.Record.Name)
 }
 
-func TestOutcomesOfConnections(t *testing.T) {
+func TestOutcome_Connection(t *testing.T) {
 	good := files{"/": html(acmePage), "/icon.png": icon(128, blue)}
 	for name, c := range map[string]struct {
 		build func(n *internet)
@@ -181,7 +181,7 @@ func TestOutcomesOfConnections(t *testing.T) {
 	}
 }
 
-func TestSlowImage_LosesOnlyImage(t *testing.T) {
+func TestImage_Slow_LosesOnlyImage(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{
 		"/":            html(acmePage),
@@ -197,7 +197,7 @@ func TestSlowImage_LosesOnlyImage(t *testing.T) {
 	}
 }
 
-func TestRateLimited_RetriesOnce(t *testing.T) {
+func TestFetch_RateLimited_RetriesOnce(t *testing.T) {
 	n := newInternet(t)
 	asked := 0
 	n.serve("acme.com", files{"/": func(w http.ResponseWriter, r *http.Request) {
@@ -213,7 +213,7 @@ func TestRateLimited_RetriesOnce(t *testing.T) {
 	}
 }
 
-func TestRedirect_KeepsRequestedDomain(t *testing.T) {
+func TestRedirect_Record_KeepsRequestedDomain(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", everywhere(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://www.buyer.net/acme/", http.StatusMovedPermanently)
@@ -231,7 +231,7 @@ func TestRedirect_KeepsRequestedDomain(t *testing.T) {
 	}
 }
 
-func TestRefresh_FollowedOnlyIfTrivial(t *testing.T) {
+func TestMetaRefresh_FollowedOnlyIfTrivial(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(`<meta http-equiv=refresh content="0; url=/en/">`), "/en/": html(acmePage)})
 	if got := ending(n.crawl("acme.com")); got != "Acme" {
@@ -303,7 +303,7 @@ func TestPrivateAddresses_NotRequested(t *testing.T) {
 	}
 }
 
-func TestAdultSite_EmptyRecord(t *testing.T) {
+func TestAdultSite_Record_IsEmpty(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage + `<meta name="rating" content="RTA-5042-1996-1400-1577-RTA">`), "/icon.png": icon(64, blue)})
 	result, err := n.crawl("acme.com")
@@ -319,7 +319,7 @@ func TestAdultSite_EmptyRecord(t *testing.T) {
 	}
 }
 
-func TestDataSetLogos_AreKept(t *testing.T) {
+func TestDataSet_Logos_AreKept(t *testing.T) {
 	known := &eventschemas.Record{
 		Name:   ptr("Acme"),
 		Logos:  []eventschemas.Logo{{Type: "symbol", Formats: []eventschemas.Asset{{ID: strings.Repeat("a", 64), Format: "svg", Size: 10}}, Tags: []string{}}},
@@ -346,7 +346,7 @@ func TestDataSetLogos_AreKept(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-func TestSamePage_SameRecord(t *testing.T) {
+func TestOnce_SamePage_SameRecord(t *testing.T) {
 	var first []byte
 	times := 5
 	if race.Enabled {
@@ -371,7 +371,7 @@ func TestSamePage_SameRecord(t *testing.T) {
 	}
 }
 
-func TestOnce_URL(t *testing.T) {
+func TestOnce_Subdomain_IsCrawled(t *testing.T) {
 	n := newInternet(t)
 	n.serve("shop.acme.com", files{"/": html(acmePage), "/icon.png": icon(64, blue)})
 	result, stats, err := crawl.Once(t.Context(), config(t), n.client(), "shop.acme.com")
@@ -397,7 +397,7 @@ func TestOnce_URL(t *testing.T) {
 	}
 }
 
-func TestRead_DoesNotFetch(t *testing.T) {
+func TestRead_SavedPage_FetchesNothing(t *testing.T) {
 	data := `<link rel="icon" href="data:image/svg+xml,` + url.PathEscape(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><circle cx="32" cy="32" r="30" fill="#0b5fff"/></svg>`) + `">`
 	result, err := crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: "https://acme.com/", Body: []byte(acmePage + data)})
 	if err != nil {

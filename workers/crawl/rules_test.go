@@ -22,7 +22,7 @@ func ruled(rules string) files {
 	}
 }
 
-func TestRobots_Obeyed(t *testing.T) {
+func TestRobots_Disallowed_IsNotRequested(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules     string
 		scheduled bool
@@ -59,7 +59,7 @@ func TestRobots_Obeyed(t *testing.T) {
 	}
 }
 
-func TestRobots_CrawlDelay(t *testing.T) {
+func TestRobots_CrawlDelay_IsKept(t *testing.T) {
 	n := newInternet(t)
 	site := ruled("User-agent: *\nCrawl-delay: 1")
 	var home, about time.Time
@@ -80,7 +80,7 @@ func TestRobots_CrawlDelay(t *testing.T) {
 	}
 }
 
-func TestRobots_OfRedirectTarget(t *testing.T) {
+func TestRobots_RedirectTarget_HasItsOwn(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", everywhere(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
@@ -120,7 +120,7 @@ func TestRobots_RedirectedWithSite_FetchedOnce(t *testing.T) {
 	}
 }
 
-func TestRobots_Unavailable(t *testing.T) {
+func TestRobots_Unavailable_DecidesOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		robots    http.HandlerFunc
 		live      string
@@ -153,7 +153,7 @@ func TestRobots_Unavailable(t *testing.T) {
 	}
 }
 
-func TestRobots_CachedForADay(t *testing.T) {
+func TestRobots_SameSite_CachedForADay(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", ruled("User-agent: *\nDisallow: /x"))
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
@@ -185,7 +185,7 @@ func TestRobots_CachedForADay(t *testing.T) {
 	}
 }
 
-func TestRobots_LateRulesApply(t *testing.T) {
+func TestRobots_LateRules_Apply(t *testing.T) {
 	n := newInternet(t)
 	site := ruled("")
 	later := make(chan struct{})
@@ -207,7 +207,7 @@ func TestRobots_LateRulesApply(t *testing.T) {
 // refusing returns a site that excludes this crawler.
 func refusing() files { return ruled("User-agent: LetterheadBot\nDisallow: /") }
 
-func TestRobots_PerSchemeAndHost(t *testing.T) {
+func TestRobots_SchemeOrHostDiffers_FetchedAgain(t *testing.T) {
 	for _, scheduled := range []bool{false, true} {
 		n := newInternet(t)
 		n.serve("acme.com", refusing())
@@ -246,7 +246,7 @@ func (n *internet) crawler() *crawl.Crawler {
 	return c
 }
 
-func TestRobots_OtherDomainCannotSetRules(t *testing.T) {
+func TestRobots_OtherDomain_CannotSetRules(t *testing.T) {
 	for _, to := range []string{"https://acme.com/robots.txt?x=1", "https://acme.com/robots.txt", "https://acme.com/robots.txt?"} {
 		n := newInternet(t)
 		n.serve("evil.com", files{"/": html(acmePage), "/robots.txt": func(w http.ResponseWriter, r *http.Request) {
@@ -274,7 +274,7 @@ func TestRobots_OtherDomainCannotSetRules(t *testing.T) {
 	}
 }
 
-func TestRobots_RequestedAtFinalURL(t *testing.T) {
+func TestRobots_Redirect_RequestedAtFinalURL(t *testing.T) {
 	for _, scheduled := range []bool{false, true} {
 		n := newInternet(t)
 		n.serve("acme.com", everywhere(status(404, "nothing")))
@@ -293,7 +293,7 @@ func TestRobots_RequestedAtFinalURL(t *testing.T) {
 	}
 }
 
-func TestRobots_ApplyToBrowserURL(t *testing.T) {
+func TestRobots_BrowserURL_IsChecked(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(`<title>Acme</title><div id="root"></div><script src="/app.js"></script>`), "/icon.png": icon(128, blue)})
 	n.serve("app.acme.com", refusing())

@@ -32,7 +32,7 @@ func (k *kept) Put(_ context.Context, data []byte, ext string) (string, error) {
 	return id, nil
 }
 
-func TestRecordedSites(t *testing.T) {
+func TestCrawl_RecordedSites_MatchLabels(t *testing.T) {
 	for _, c := range []struct{ recording, domain, start, name, logo string }{
 		{"archive.org", "archive.org", "", "Internet Archive", "https://archive.org/#drawing-"},
 		{"ard.de", "ard.de", "", "ARD", "http://www.ard.de/ARD-144.png"},

@@ -22,8 +22,8 @@ import (
 	"letterhead/workers/crawl/browser"
 )
 
-// patience limits one page; a cold start takes some seconds on a busy machine.
-const patience = 14 * time.Second
+// waitLimit limits one page; a cold start takes some seconds on a busy machine.
+const waitLimit = 14 * time.Second
 
 // net80 is a test network of plain sites, below the guard of safehttp.
 type net80 struct {
@@ -113,7 +113,7 @@ func render(t *testing.T, b *browser.Browser, address string, allowed time.Durat
 	return string(html), at.String(), nil
 }
 
-func TestRender_App(t *testing.T) {
+func TestRender_App_ReturnsRenderedPage(t *testing.T) {
 	n := newNet(t)
 	n.sites["acme.com"] = func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://www.acme.com/en/", http.StatusFound)
@@ -140,7 +140,7 @@ func TestRender_App(t *testing.T) {
 		w.Header().Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 		io.WriteString(w, "founded in 1999")
 	}
-	html, at, err := render(t, newBrowser(t, n), "http://acme.com/", patience)
+	html, at, err := render(t, newBrowser(t, n), "http://acme.com/", waitLimit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestRender_App(t *testing.T) {
 	}
 }
 
-func TestRender_OnlyThroughGuard(t *testing.T) {
+func TestRender_Requests_OnlyThroughGuard(t *testing.T) {
 	var reached atomic.Int32
 	private, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -204,7 +204,7 @@ func TestRender_OnlyThroughGuard(t *testing.T) {
 			alert("stop");
 			</script>`, there)
 	}
-	html, _, err := render(t, newBrowser(t, n), "http://acme.com/", patience)
+	html, _, err := render(t, newBrowser(t, n), "http://acme.com/", waitLimit)
 	if err != nil {
 		t.Fatal(err)
 	}

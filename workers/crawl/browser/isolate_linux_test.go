@@ -26,9 +26,9 @@ type process struct {
 	home   string            // its working directory
 }
 
-// TestRender_ProcessPrivileges inspects the processes of a browser while it renders
+// TestRender_Process_HasNoPrivileges inspects the processes of a browser while it renders
 // a page.
-func TestRender_ProcessPrivileges(t *testing.T) {
+func TestRender_Process_HasNoPrivileges(t *testing.T) {
 	dir := temporary(t)
 	n := newNet(t)
 	var mu sync.Mutex
@@ -43,7 +43,7 @@ func TestRender_ProcessPrivileges(t *testing.T) {
 		seen = append(seen, processesOf(t, dir)...)
 		io.WriteString(w, `document.body.append("drawn")`)
 	}
-	html, _, err := render(t, newBrowser(t, n), "http://acme.com/", patience)
+	html, _, err := render(t, newBrowser(t, n), "http://acme.com/", waitLimit)
 	if err != nil || !strings.Contains(html, "drawn") {
 		t.Fatalf("%v, %q", err, html)
 	}

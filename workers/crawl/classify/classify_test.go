@@ -16,7 +16,7 @@ const own = `<meta property="og:site_name" content="Acme"><nav><a href="/a">A</a
 
 var words = "<p>" + strings.Repeat("We make careful instruments for curious people. ", 40) + "</p>"
 
-func TestHomePages(t *testing.T) {
+func TestClassify_HomePage(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		header string // "Name: value"

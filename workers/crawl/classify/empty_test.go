@@ -37,7 +37,7 @@ var parked = map[string]string{
 	"offer with own picture":    `<html><head><title>acme.com – domain for sale</title><meta property="og:image" content="https://acme.com/x.png"></head><body><p>Make an offer on this domain.</p></body></html>`,
 }
 
-func TestParkedPages(t *testing.T) {
+func TestClassify_ParkedPage(t *testing.T) {
 	for name, body := range parked {
 		t.Run(name, func(t *testing.T) { check(t, 200, "", body, "", classify.Parked) })
 	}
@@ -85,13 +85,13 @@ var placeholders = map[string]string{
 	"github without page": `<html><head><title>Site not found · GitHub Pages</title></head><body><h1>404</h1><p>There isn't a GitHub Pages site here.</p></body></html>`,
 }
 
-func TestPlaceholders(t *testing.T) {
+func TestClassify_Placeholder(t *testing.T) {
 	for name, body := range placeholders {
 		t.Run(name, func(t *testing.T) { check(t, 200, "", body, "", classify.Placeholder) })
 	}
 }
 
-func TestGatePages(t *testing.T) {
+func TestClassify_GatePage(t *testing.T) {
 	for name, c := range map[string]struct {
 		at, body string
 		want     classify.Kind

@@ -31,7 +31,7 @@ func mark(name string) string {
 }
 
 // Good pages of owners whose name, or trade, sounds like a refusal.
-func TestNamesThatSoundLikeRefusals(t *testing.T) {
+func TestClassify_NameLikeRefusal_IsUsable(t *testing.T) {
 	for name, c := range map[string]struct{ domain, body string }{
 		"an agency":                   {"seo.com", `<title>Rankwell</title><p>Your website is working against you. We mend it.</p>`},
 		"begins like a panel":         {"vestas.com", `<title>Vestas Wind Systems</title>` + icon + `<h1>Wind</h1><p>We build wind turbines.</p><a href=/about>About</a>`},
@@ -95,7 +95,7 @@ func TestNamesThatSoundLikeRefusals(t *testing.T) {
 }
 
 // Refusals with parts of a good page: a brand's name, its logo, or an icon.
-func TestRefusalsWithSomethingOfTheBrand(t *testing.T) {
+func TestClassify_RefusalNamingBrand(t *testing.T) {
 	for name, c := range map[string]struct {
 		domain, body string
 		want         classify.Kind

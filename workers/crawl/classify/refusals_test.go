@@ -65,13 +65,13 @@ var refusals = map[string]struct {
 	"geo block by region":          {200, "", `<html><head><title>Access restricted</title></head><body><h1>Access from your region is restricted</h1></body></html>`},
 }
 
-func TestRefusals_Blocked(t *testing.T) {
+func TestClassify_Refusal_IsBlocked(t *testing.T) {
 	for name, c := range refusals {
 		t.Run(name, func(t *testing.T) { check(t, c.status, c.header, c.body, "", classify.Blocked) })
 	}
 }
 
-func TestLoginService_IsNotBrand(t *testing.T) {
+func TestClassify_LoginService_IsNotBrand(t *testing.T) {
 	body := `<html><head><title>Sign in to your account</title><link rel="shortcut icon" href="https://aadcdn.msftauth.net/favicon.ico"></head><body><form><input type="email"><input type="password"></form></body></html>`
 	check(t, 200, "", body, "https://login.microsoftonline.com/common/oauth2/authorize?client_id=1", classify.Blocked)
 	check(t, 200, "", body, "https://acme.okta.com/login", classify.Blocked)
@@ -129,7 +129,7 @@ var good = map[string]struct {
 	"non-latin":                      {"", `<title>株式会社アクメ</title>` + shop + `<p>` + "精密機器を作る会社です。" + `</p>`, classify.Usable},
 }
 
-func TestGoodPages_Usable(t *testing.T) {
+func TestClassify_GoodPage_IsUsable(t *testing.T) {
 	for name, c := range good {
 		t.Run(name, func(t *testing.T) { check(t, 200, c.header, c.body, "", c.want) })
 	}

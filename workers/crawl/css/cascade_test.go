@@ -42,7 +42,7 @@ func element(n *html.Node) *html.Node {
 	return nil
 }
 
-func TestValue(t *testing.T) {
+func TestValue_Cascade_LastDeclarationWins(t *testing.T) {
 	for name, c := range map[string]struct{ css, body, property, want string }{
 		"by name":                       {`p { color: red }`, `<p id=x>`, "color", "red"},
 		"nothing said":                  {`p { color: red }`, `<b id=x>`, "color", ""},
@@ -142,7 +142,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-func TestInherited(t *testing.T) {
+func TestValue_Inherited_FromParent(t *testing.T) {
 	c, root := cascade(t, `<style>body { font-family: Lora; color: red } div { color: initial } p { font-family: inherit }</style><div><p><b id=x>`, nil)
 	if got := c.Inherited(element(root), "font-family"); got != "Lora" {
 		t.Errorf("family is %q", got)
@@ -155,7 +155,7 @@ func TestInherited(t *testing.T) {
 	}
 }
 
-func TestGenerated(t *testing.T) {
+func TestGenerated_Content_IsRead(t *testing.T) {
 	c, root := cascade(t, `<style>p { color: red } p::before { background: url(a.svg) } p:after { color: blue }</style><p id=x>`, nil)
 	x := element(root)
 	if got := c.Generated(x, "before", "background-image"); got != `url("https://acme.com/en/a.svg")` {
@@ -169,7 +169,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-func TestValue_LightScheme(t *testing.T) {
+func TestValue_MediaQueries_LightScheme(t *testing.T) {
 	c, root := cascade(t, `<style>:root { --c: red; color-scheme: light dark } @media (prefers-color-scheme: dark) { :root { --c: blue } } @media (prefers-color-scheme: light) { p { top: 0 } } p { color: var(--c); fill: light-dark(red, blue) }</style><p id=x>`, nil)
 	x := element(root)
 	for property, want := range map[string]string{"color": "red", "fill": "red", "top": "0"} {
@@ -179,7 +179,7 @@ func TestValue_LightScheme(t *testing.T) {
 	}
 }
 
-func TestLinkedSheets(t *testing.T) {
+func TestSheets_Linked_AreApplied(t *testing.T) {
 	page := `<link rel=stylesheet href="/a.css#v"><style>p { color: green }</style>
 		<link rel=stylesheet href="https://cdn.test/b.css" media=screen><link rel=stylesheet href=/print.css media=print>
 		<link rel=stylesheet href=/late.css media=print onload="this.media='all'"><link rel="alternate stylesheet" href=/other.css><noscript><style>p{top:9}</style></noscript><p id=x>`
@@ -204,7 +204,7 @@ func TestLinkedSheets(t *testing.T) {
 	}
 }
 
-func TestImports(t *testing.T) {
+func TestImports_Sheet_AreListed(t *testing.T) {
 	sheet := `@charset "utf-8"; /* a */ @import url("b.css"); @import 'https://cdn.test/c.css' screen; @import url(d.css) layer(x) print;
 		@import url(e.css) layer supports(display:grid); @import url(b.css); @import "ftp://acme.com/f.css"; @layer a; p { } @import "late.css";`
 	got := fmt.Sprint(css.Imports([]byte(sheet), base))
@@ -213,14 +213,14 @@ func TestImports(t *testing.T) {
 	}
 }
 
-func TestVariables(t *testing.T) {
+func TestValue_Variables_AreResolved(t *testing.T) {
 	c, _ := cascade(t, `<style>:root { --b: var(--a); --a: red } html { --a: blue } body { --c: 1 } p { --no: 1 } @media print { :root { --no2: 1 } }</style>`, nil)
 	if got := fmt.Sprint(c.Variables()); got != "[{--b red} {--a red} {--c 1}]" {
 		t.Error(got)
 	}
 }
 
-func TestFaces(t *testing.T) {
+func TestFaces_FontFaceRules_AreRead(t *testing.T) {
 	c, _ := cascade(t, `<link rel=stylesheet href=/a.css>`, map[string]string{"https://acme.com/a.css": `
 		@font-face { font-family: "Open Sans"; src: local("x"), url(o.woff2) format("woff2"), url('https://fonts.gstatic.com/o.woff'); font-weight: 300 800 }
 		@font-face { font-family: Bold\ Face; src: url(b.woff); font-weight: bold }
@@ -230,7 +230,7 @@ func TestFaces(t *testing.T) {
 	}
 }
 
-func TestNilCascade(t *testing.T) {
+func TestCascade_Nil_IsEmpty(t *testing.T) {
 	var c *css.Cascade
 	if c.Value(&html.Node{}, "color") != "" || c.Inherited(nil, "color") != "" || c.Variables() != nil || !c.Empty() {
 		t.Error("a cascade of nothing says something")
@@ -241,9 +241,9 @@ func TestNilCascade(t *testing.T) {
 	}
 }
 
-// TestHostileSheets reads malicious sheets: without the limits on work, several
+// TestSheets_Hostile_StayWithinLimits reads malicious sheets: without the limits on work, several
 // of them would run until the test times out.
-func TestHostileSheets(t *testing.T) {
+func TestSheets_Hostile_StayWithinLimits(t *testing.T) {
 	vars := &strings.Builder{}
 	for i := range 40 {
 		fmt.Fprintf(vars, "--v%d: var(--v%d) var(--v%d);", i, i+1, i+1)
@@ -301,8 +301,8 @@ func TestHostileSheets(t *testing.T) {
 	}
 }
 
-// TestImportLoop reads sheets that import each other endlessly.
-func TestImportLoop(t *testing.T) {
+// TestSheets_ImportLoop_Ends reads sheets that import each other endlessly.
+func TestSheets_ImportLoop_Ends(t *testing.T) {
 	sheets := map[string]string{}
 	for i := range 60 {
 		text := ""
@@ -318,7 +318,7 @@ func TestImportLoop(t *testing.T) {
 }
 
 // Page builders write a style element for every block.
-func TestManyStyleElements(t *testing.T) {
+func TestSheets_ManyStyleElements_StayWithinLimits(t *testing.T) {
 	c, root := cascade(t, strings.Repeat("<style>b{top:0}</style>", 300)+"<style>p{color:red}</style><p id=x>", nil)
 	if got := c.Value(element(root), "color"); got != "red" {
 		t.Errorf("color is %q", got)

@@ -37,7 +37,7 @@ func TestDescription_MachineText_IsIgnored(t *testing.T) {
 	}
 }
 
-func TestDescription_NothingDeclared(t *testing.T) {
+func TestDescription_NothingDeclared_UsesText(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"first paragraph that names the brand": {`<title>Acme</title><main><p>Shop</p><p>Acme is a workshop in Leeds. We mend and sell instruments, and teach others how.</p></main>`, "Acme is a workshop in Leeds. We mend and sell instruments, and teach others how."},
 		"a paragraph about something else":     {`<title>Acme</title><main><p>Yesterday the mayor opened a bridge over the river. Many people came and saw it.</p></main>`, ""},
@@ -70,7 +70,7 @@ func TestDescription_NothingDeclared(t *testing.T) {
 	}
 }
 
-func TestLongDescription_AboutPage(t *testing.T) {
+func TestLongDescription_AboutPage_IsRead(t *testing.T) {
 	about := `<header><p>Acme Instruments. Free delivery for everybody who orders this week, and next week too.</p></header>
 		<div class="cookie-consent"><p>We and our partners store small files on your device. Read more in the policy, please.</p></div>
 		<main><p>Menu</p><p>Acme was founded in a shed in 1973 by two sisters who liked to measure.</p>
@@ -93,7 +93,7 @@ func TestLongDescription_AboutPage(t *testing.T) {
 	}
 }
 
-func TestShareImage_OnlyDeclared(t *testing.T) {
+func TestShareImage_Undeclared_IsEmpty(t *testing.T) {
 	data := func(text string) string { return `<script type="application/ld+json">` + text + `</script>` }
 	for body, want := range map[string]string{
 		`<meta property="og:image:secure_url" content="https://cdn.example/a.png"><meta property="og:image" content="http://cdn.example/a.png">`: "http://cdn.example/a.png",
@@ -138,14 +138,14 @@ func TestShareImage_OnlyDeclared(t *testing.T) {
 	}
 }
 
-func TestDescription_CutAtWord(t *testing.T) {
+func TestDescription_LongText_IsCutAtWord(t *testing.T) {
 	got, _ := extract.Description(extracttest.Read("acme.com", `<meta name="description" content="`+strings.Repeat("漢字の説明", 400)+`">`))
 	if n := len([]rune(got.Value)); n != 1000 {
 		t.Errorf("without spaces it has %d runes", n)
 	}
 }
 
-func TestDescription_DropsMarkup(t *testing.T) {
+func TestDescription_Markup_IsDropped(t *testing.T) {
 	for content, want := range map[string]string{
 		`&lt;h2&gt;&lt;span&gt;The official site of Acme&lt;/span&gt;&lt;/h2&gt;`:                 "The official site of Acme",
 		`&lt;p&gt;Gauges for all.&lt;/p&gt;&lt;p&gt;&lt;br&gt;&lt;/p&gt;&lt;p&gt;Since long.`:     "Gauges for all. Since long.",

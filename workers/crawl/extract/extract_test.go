@@ -14,7 +14,7 @@ import (
 	"letterhead/workers/crawl/manifest"
 )
 
-func TestName(t *testing.T) {
+func TestName_Sources_BestWins(t *testing.T) {
 	for name, c := range map[string]struct{ domain, body, want string }{
 		"owner's linked data first":        {"acme.com", extracttest.Organization(`"name":"Acme","url":"https://acme.com"`) + `<meta property="og:site_name" content="Acme Online Shop"><title>Acme - the best</title>`, "Acme"},
 		"another organization's data":      {"acme.com", extracttest.Organization(`"name":"Trustworthy Reviews","url":"https://reviews.example"`) + `<title>Acme | Widgets</title>`, "Acme"},
@@ -84,7 +84,7 @@ func TestName(t *testing.T) {
 	})
 }
 
-func TestDescription(t *testing.T) {
+func TestDescription_Sources_BestWins(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"og first":          {`<meta name="description" content="The plain description."><meta property="og:description" content="The shared description.">`, "The shared description."},
 		"plain":             {`<meta name="DESCRIPTION" content="  The   plain&#10;description. ">`, "The plain description."},
@@ -109,7 +109,7 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-func TestLongDescription_LongerOrEmpty(t *testing.T) {
+func TestLongDescription_Text_LongerOrEmpty(t *testing.T) {
 	const short = "Acme makes instruments."
 	for name, c := range map[string]struct{ description, want string }{
 		"more":     {"Acme makes instruments. It was founded by people who like to measure things twice.", "Acme makes instruments. It was founded by people who like to measure things twice."},
@@ -123,7 +123,7 @@ func TestLongDescription_LongerOrEmpty(t *testing.T) {
 	}
 }
 
-func TestShareImage(t *testing.T) {
+func TestShareImage_Declared_IsReturned(t *testing.T) {
 	for body, want := range map[string]string{
 		`<meta property="og:image" content="/a.png"><meta name="twitter:image" content="/b.png">`:      "https://www.acme.com/a.png",
 		`<meta name="twitter:image:src" content="//cdn.acme.com/b.png">`:                               "https://cdn.acme.com/b.png",
@@ -142,7 +142,7 @@ func TestShareImage(t *testing.T) {
 	}
 }
 
-func TestProfiles(t *testing.T) {
+func TestLinks_Profiles_AreCanonical(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://twitter.com/acme":                              "twitter https://x.com/acme",
 		"http://www.x.com/@acme?lang=en#top":                    "twitter https://x.com/acme",
@@ -213,7 +213,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-func TestLinks(t *testing.T) {
+func TestLinks_OfPage_AreOwnProfiles(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"one a network":              {`<footer><a href="https://x.com/acme">x</a><a href="https://x.com/acme/">x</a><a href="https://github.com/acme">g</a></footer>`, "twitter https://x.com/acme, github https://github.com/acme"},
 		"sameAs before anchors":      {extracttest.Organization(`"url":"https://acme.com","name":"Acme","sameAs":["https://x.com/acmehq"]`) + `<footer><a href="https://x.com/other">x</a></footer>`, "twitter https://x.com/acmehq"},
@@ -253,7 +253,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-func TestScore(t *testing.T) {
+func TestScore_Record_IsSumOfParts(t *testing.T) {
 	side := func(n int) *int { return &n }
 	name, description := "Acme", "Acme makes instruments."
 	light, dark := "light", "dark"

@@ -9,7 +9,7 @@ import (
 	"letterhead/workers/crawl/extract/extracttest"
 )
 
-func TestMoreProfiles(t *testing.T) {
+func TestLinks_OtherNetworks_AreCanonical(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://www.facebook.com/profile.php?id=100064&ref=x":       "facebook https://www.facebook.com/profile.php?id=100064",
 		"https://www.facebook.com/profile.php":                       "",
@@ -76,7 +76,7 @@ func TestMoreProfiles(t *testing.T) {
 	}
 }
 
-func TestLinks_OwnProfilesOnly(t *testing.T) {
+func TestLinks_ForeignProfiles_AreIgnored(t *testing.T) {
 	crowd := ""
 	for _, who := range strings.Fields("ann ben cem dan eve fay gus") {
 		crowd += `<a href="https://x.com/` + who + `">x</a>`

@@ -19,7 +19,7 @@ func readAt(domain, address, body string) extract.Input {
 	return extract.Input{Site: of, Page: page.Parse([]byte(body), "text/html", at, of)}
 }
 
-func TestName_BuildersAndLanguages(t *testing.T) {
+func TestName_BuildersAndLanguages_AreCleaned(t *testing.T) {
 	for name, c := range map[string]struct{ domain, body, want string }{
 		"site name is a slogan":          {"pfennig-auto.de", `<title>Home</title><meta property="og:site_name" content="Ihr Partner rund ums Auto"><header><a href="/"><img src="l.png" alt="Autohaus Pfennig"></a></header>`, "Autohaus Pfennig"},
 		"a name like a slogan":           {"yoursuperfoods.com", `<title>Home</title><meta property="og:site_name" content="Your Super Foods">`, "Your Super Foods"},
@@ -124,7 +124,7 @@ func TestName_BuildersAndLanguages(t *testing.T) {
 	}
 }
 
-func TestName_InnerPages(t *testing.T) {
+func TestName_InnerPage_IsRead(t *testing.T) {
 	for name, c := range map[string]struct{ domain, address, body, want string }{
 		"the headline is not the name":      {"fieldpost.com", "https://fieldpost.com/2024/long-story", `<title>Long story - Quarterly thoughts</title><h1>Long story</h1>`, "Quarterly thoughts"},
 		"author of a personal site":         {"doe.net", "https://jane.doe.net/awk.html", `<title>Thoughts - awk for all</title><h1>awk for all</h1><meta name="author" content="Jane Doe">`, "Jane Doe"},
@@ -147,7 +147,7 @@ func TestName_InnerPages(t *testing.T) {
 	}
 }
 
-func TestName_SecondPageAndManifestCountLess(t *testing.T) {
+func TestName_SecondPageAndManifest_CountLess(t *testing.T) {
 	in := extracttest.Read("acme.com", `<title>Precision for everyone who measures</title>`)
 	about := readAt("acme.com", "https://acme.com/about", `<meta property="og:site_name" content="Acme Instruments"><title>About</title>`)
 	in.More = []*page.Page{about.Page}
@@ -162,7 +162,7 @@ func TestName_SecondPageAndManifestCountLess(t *testing.T) {
 	}
 }
 
-func TestNamesWeighed_WinnerFirst(t *testing.T) {
+func TestWeighed_Names_WinnerFirst(t *testing.T) {
 	in := extracttest.Read("acme.com", extracttest.Organization(`"name":"Acme","url":"https://acme.com","sameAs":["https://x.com/acme"]`)+`<title>Home | Acme</title><meta name="description" content="Acme makes instruments."><footer><a href="https://x.com/other">x</a></footer>`)
 	name, _ := extract.Name(in)
 	description, _ := extract.Description(in)

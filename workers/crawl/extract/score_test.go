@@ -7,7 +7,7 @@ import (
 	"letterhead/workers/crawl/extract"
 )
 
-func TestScore_Thirds(t *testing.T) {
+func TestScore_Fields_CountInThirds(t *testing.T) {
 	number := func(n int) *int { return &n }
 	name, description := "Acme", "Acme makes instruments of all kinds."
 	svg := eventschemas.Logo{Type: "logo", Formats: []eventschemas.Asset{{Format: "svg"}}}

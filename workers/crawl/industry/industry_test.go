@@ -9,7 +9,7 @@ import (
 	"letterhead/workers/crawl/industry"
 )
 
-func TestTaxonomy_Consistent(t *testing.T) {
+func TestTaxonomy_Tables_AreConsistent(t *testing.T) {
 	slugs, ids, parents := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, c := range industry.All() {
 		i := c.Industry(0.5)
@@ -37,7 +37,7 @@ func TestTaxonomy_Consistent(t *testing.T) {
 	}
 }
 
-func TestTypes(t *testing.T) {
+func TestByType_SchemaType_HasIndustry(t *testing.T) {
 	for name, want := range map[string]string{
 		"Restaurant": "restaurants-and-cafes", "Hotel": "hotels-and-lodging", "LegalService": "legal-services", "AutoDealer": "car-dealers-and-services",
 		"NewsMediaOrganization": "news-and-publishing", "Dentist": "dental-care", "BankOrCreditUnion": "banking", "CollegeOrUniversity": "universities",
@@ -120,7 +120,7 @@ func measure(t *testing.T, half string) measured {
 }
 
 // The scores must hold for the half on which the model was not fitted.
-func TestClassify_ScoresMatchAccuracy(t *testing.T) {
+func TestClassify_Scores_MatchAccuracy(t *testing.T) {
 	for _, half := range []string{"fit", "check"} {
 		m := measure(t, half)
 		precision := float64(m.right) / float64(max(1, m.given))
@@ -145,7 +145,7 @@ func TestClassify_NoEvidence_IsEmpty(t *testing.T) {
 	}
 }
 
-func TestDeterministicOrder(t *testing.T) {
+func TestClassify_EqualScores_KeepOrder(t *testing.T) {
 	text := []industry.Text{{Body: "bank insurance hotel restaurant school software games music", Weight: 2}}
 	first := industry.Classify(text)
 	for range 20 {
@@ -188,7 +188,7 @@ func BenchmarkClassify(b *testing.B) {
 
 // A term that may be a prefix and a suffix keeps both properties, whatever the
 // order of a map.
-func TestWordsWithinWords(t *testing.T) {
+func TestClassify_TermIsPrefixAndSuffix_CountsAsBoth(t *testing.T) {
 	for _, text := range []string{"Versicherungsmakler Versicherung", "Krankenversicherung Hausratversicherung"} {
 		got := industry.Classify([]industry.Text{{Body: text, Weight: 2}})
 		if len(got) == 0 || got[0].Class.Slug != "insurance" {
@@ -197,7 +197,7 @@ func TestWordsWithinWords(t *testing.T) {
 	}
 }
 
-func TestClassify_CountsPlaces(t *testing.T) {
+func TestClassify_Places_AreCounted(t *testing.T) {
 	texts := []industry.Text{{Body: "bank loans mortgages", Weight: 2, Place: "menu"}, {Body: "bank and savings", Weight: 2, Place: "page"}, {Body: "bank", Weight: 1, Place: "page"}}
 	got := industry.Classify(texts)
 	if len(got) == 0 || got[0].Class.Slug != "banking" || got[0].Places != 2 {

@@ -80,7 +80,7 @@ func pixel(t testing.TB, data []byte, x, y int) string {
 
 const triangle = `<path d="M0 0h100v50z"/>`
 
-func TestResolve_Colors(t *testing.T) {
+func TestResolve_Colors_AreComputed(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"nothing said":           {`<svg viewBox="0 0 100 50">` + triangle + `</svg>`, "#000000"},
 		"an attribute":           {`<svg viewBox="0 0 100 50" fill="#0b5fff">` + triangle + `</svg>`, "#0b5fff"},
@@ -110,7 +110,7 @@ func TestResolve_Colors(t *testing.T) {
 	}
 }
 
-func TestResolve_Shapes(t *testing.T) {
+func TestResolve_Shapes_AreKept(t *testing.T) {
 	const sprite = `<svg style="display:none"><symbol id="mark" viewBox="0 0 100 50"><path class="a" d="M0 0h100v50z"/></symbol><g id="part"><path d="M0 0h50v50z"/></g>
 		<linearGradient id="paint"><stop stop-color="#0b5fff"/><stop offset="1" stop-color="#0b5fff"/></linearGradient></svg>`
 	for name, c := range map[string]struct {
@@ -143,7 +143,7 @@ func TestResolve_Shapes(t *testing.T) {
 	}
 }
 
-func TestResolve_NotDrawing_Fails(t *testing.T) {
+func TestResolve_NotAnImage_Fails(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		want error
@@ -178,7 +178,7 @@ func laughs() string {
 	return b.String() + `<use href="#a30"/></svg>`
 }
 
-func TestResolve_DropsActiveContent(t *testing.T) {
+func TestResolve_ActiveContent_IsDropped(t *testing.T) {
 	d, err := resolve(t, `<svg viewBox="0 0 100 50" onload="x()" class="a"><title>Acme</title><script>x()</script><foreignObject><iframe src="//evil"></iframe></foreignObject>
 		<a href="javascript:x()"><path onclick="x()" data-x="1" d="M0 0h100v50z"/></a><animate attributeName="href" to="javascript:x()"/></svg>`)
 	if err != nil {
@@ -191,7 +191,7 @@ func TestResolve_DropsActiveContent(t *testing.T) {
 	}
 }
 
-func TestResolve_SpriteReference(t *testing.T) {
+func TestResolve_SpriteReference_IsFollowed(t *testing.T) {
 	d, err := resolve(t, `<style>header{color:#0b5fff}.logo{fill:currentColor}</style><header><svg class="logo" viewBox="0 0 100 50" width="200" height="100"><use xlink:href="/img/sprite.svg?v=2#mark"></use></svg></header>`)
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestResolve_SpriteReference(t *testing.T) {
 	}
 }
 
-func TestCut_Parts(t *testing.T) {
+func TestCut_Parts_AreSeparated(t *testing.T) {
 	const sprite = `<?xml version="1.0"?><!DOCTYPE svg><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 400"><defs><linearGradient id="paint"><stop stop-color="#0b5fff"/></linearGradient></defs>
 		<symbol id="mark" viewBox="0 0 100 50"><path d="M0 0h100v50z"/></symbol><symbol id="ink" viewBox="0 0 100 50"><path fill="currentColor" d="M0 0h100v50z"/></symbol>
 		<symbol id="shaded" viewBox="0 0 100 50"><path fill="url(#paint)" d="M0 0h100v50z"/></symbol><symbol id="boxless"><path d="M0 0h100v50z"/></symbol>

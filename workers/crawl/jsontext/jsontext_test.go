@@ -7,7 +7,7 @@ import (
 	"letterhead/workers/crawl/jsontext"
 )
 
-func TestDepth(t *testing.T) {
+func TestDepth_Text_IsCounted(t *testing.T) {
 	for text, want := range map[string]int{
 		``: 0, `5`: 0, `{}`: 1, `[{"a":[1]}]`: 3, `"[[["`: 0, `{"a\"[[":"]]"}`: 1, `[][][]`: 1, `]]]`: 0,
 	} {

@@ -18,7 +18,7 @@ func parse(texts ...string) *linkeddata.Graph {
 	return linkeddata.Parse(blobs)
 }
 
-func TestParse_SloppyText(t *testing.T) {
+func TestParse_SloppyText_IsRead(t *testing.T) {
 	const want = "Acme"
 	for name, text := range map[string]string{
 		"plain":              `{"@type":"Organization","name":"Acme"}`,
@@ -55,7 +55,7 @@ func TestParse_SloppyText(t *testing.T) {
 	}
 }
 
-func TestParse_OmitsInvalidParts(t *testing.T) {
+func TestParse_InvalidParts_AreOmitted(t *testing.T) {
 	good := `{"@type":"Organization","name":"Acme"}`
 	for name, bad := range map[string]string{
 		"not JSON":       `var x = {}`,
@@ -86,7 +86,7 @@ func TestParse_OmitsInvalidParts(t *testing.T) {
 	}
 }
 
-func TestURLs_EveryForm(t *testing.T) {
+func TestURLs_EveryForm_IsRead(t *testing.T) {
 	for text, want := range map[string]string{
 		`"logo":"/l.png"`: "[/l.png]",
 		`"logo":{"@type":"ImageObject","url":"/l.png"}`:        "[/l.png]",
@@ -107,7 +107,7 @@ func TestURLs_EveryForm(t *testing.T) {
 	}
 }
 
-func TestOwner_AmongOthers(t *testing.T) {
+func TestOwner_AmongOthers_IsFound(t *testing.T) {
 	acme := site.New("acme.com")
 	fit := func(name string) float64 {
 		if strings.Contains(name, "Acme") {
@@ -156,7 +156,7 @@ func TestOwner_AmongOthers(t *testing.T) {
 	}
 }
 
-func TestOwners_JoinsDescriptions(t *testing.T) {
+func TestOwners_Descriptions_AreJoined(t *testing.T) {
 	g := parse(`[{"@type":"Organization","name":"Acme","url":"https://acme.com/","logo":"/l.png"},{"@type":"Organization","name":"Other","url":"https://other.example"},{"@type":"Corporation","name":"ACME","url":"https://www.acme.com"},{"@type":"Store","name":"Shop","url":"https://acme.com/"}]`)
 	var names []string
 	for _, o := range g.Owners(site.New("acme.com"), func(name string) float64 {
@@ -172,7 +172,7 @@ func TestOwners_JoinsDescriptions(t *testing.T) {
 	}
 }
 
-func TestPublishers(t *testing.T) {
+func TestPublishers_Page_AreListed(t *testing.T) {
 	g := parse(`{"@graph":[{"@type":"NewsArticle","publisher":{"@id":"#p"}},{"@id":"#p","@type":"Organization","name":"Press"},{"@type":"NewsArticle","publisher":{"@type":"Organization","name":"Agency","url":"https://agency.example"}},{"@type":"NewsArticle","publisher":{"@type":"Organization","name":"Own domain","url":"https://map.acme-notes.example"}}]}`)
 	var names []string
 	for _, o := range g.Publishers(site.New("acme.com"), func(u *url.URL) bool { return u.Host == "map.acme-notes.example" }) {
@@ -183,7 +183,7 @@ func TestPublishers(t *testing.T) {
 	}
 }
 
-func TestDeterministicOrder(t *testing.T) {
+func TestParse_Repeated_KeepsOrder(t *testing.T) {
 	text := `{"@type":"A","z":{"@type":"Z"},"b":{"@type":"B"},"m":{"@type":"M"},"c":{"@type":"C"}}`
 	for range 20 {
 		var got []string

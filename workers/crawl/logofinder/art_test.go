@@ -49,7 +49,7 @@ const (
 	burger   = `<svg class="menu-icon" viewBox="0 0 24 24" width="24" height="24"><path d="M3 6h18v2H3z"/></svg>`
 )
 
-func TestCandidates_FoundInAnyElement(t *testing.T) {
+func TestCandidates_AnyElement_IsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		want []string
@@ -93,7 +93,7 @@ func TestCandidates_FoundInAnyElement(t *testing.T) {
 	}
 }
 
-func TestCandidates_ScoreIsSumOfReasons(t *testing.T) {
+func TestCandidates_Score_IsSumOfReasons(t *testing.T) {
 	in := styled(`<link rel="icon" href="/i.png" sizes="96x96"><link rel="apple-touch-icon" href="/t.png"><script type="application/ld+json">{"@type":"Organization","name":"Acme","url":"/","logo":"/own.svg"}</script>
 		<header><a href="/"><img class="logo" src="/own.svg" alt="Acme logo" width="120" height="30"></a></header><footer><a href="/"><img src="/own.svg"></a></footer>`)
 	in.BIMI, _ = url.Parse("https://bimi.acme.com/mark.svg")
@@ -174,7 +174,7 @@ func TestRead_FrameworkIcon_OnlyOnOwnSite(t *testing.T) {
 	}
 }
 
-func TestRead_ThemeFromInk(t *testing.T) {
+func TestRead_Ink_DecidesTheme(t *testing.T) {
 	svg := func(fill string) []byte {
 		return []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><path d="M0 0h200v50z" fill="` + fill + `"/></svg>`)
 	}
@@ -220,7 +220,7 @@ func TestSelect_VectorReplacesRaster(t *testing.T) {
 	}
 }
 
-func TestTrials_ResultOfEachCandidate(t *testing.T) {
+func TestTrials_EachCandidate_HasResult(t *testing.T) {
 	kept := mustRead(t, candidate(logofinder.Mark, 90), drawing(300, 60, color.NRGBA{}, blue, word))
 	twin := mustRead(t, candidate(logofinder.Mark, 60), drawing(310, 62, color.NRGBA{}, blue, word))
 	s := logofinder.Select([]*logofinder.Picture{kept, twin})
@@ -237,7 +237,7 @@ func TestTrials_ResultOfEachCandidate(t *testing.T) {
 	}
 }
 
-func TestPictures_OfPage(t *testing.T) {
+func TestImages_OfPage_AreChosen(t *testing.T) {
 	in := read(`<meta property="og:image" content="/share.jpg"><header><a href="/"><img src="/acme.jpg" width="800" height="400"></a></header><main>
 		<img src="/share.jpg" width="1200" height="600"><img src="/stage.jpg" width="1200" height="600"><img src="/stage.jpg?w=600" width="1200" height="600">
 		<img src="/small.jpg" srcset="/small.jpg 300w, /wide.jpg 1600w" width="300" height="150"><img src="/tiny.jpg" width="300" height="200"><img src="/stripe.jpg" width="1200" height="200">

@@ -30,7 +30,7 @@ func best(in extract.Input) string {
 	return ""
 }
 
-func TestCandidates_LogoBeforeOtherImages(t *testing.T) {
+func TestCandidates_Logo_BeforeOtherImages(t *testing.T) {
 	const header = `<header><a href="/"><img src="/own.svg" alt="Acme"></a></header>`
 	for name, c := range map[string]struct{ body, want string }{
 		"in the header, linked home":      {header, "/own.svg"},
@@ -110,7 +110,7 @@ func TestCandidates_LogoBeforeOtherImages(t *testing.T) {
 	}
 }
 
-func TestDeclared_BestIconsFirst(t *testing.T) {
+func TestDeclared_Icons_BestFirst(t *testing.T) {
 	in := read(`<link rel="icon" href="/16.png" sizes="16x16"><link rel="icon" href="/96.png" sizes="96x96"><link rel="icon" type="image/svg+xml" href="/v.svg">
 		<link rel="apple-touch-icon" sizes="180x180" href="/t180.png"><link rel="apple-touch-icon" sizes="60x60" href="/t60.png"><link rel="mask-icon" href="/m.svg"><meta name="msapplication-TileImage" content="/tile.png">
 		<link rel="icon" href="/16.png" sizes="16x16">`)
@@ -139,7 +139,7 @@ func resolve(path string) *url.URL {
 	return u
 }
 
-func TestCandidates_Limits(t *testing.T) {
+func TestCandidates_Many_StayWithinLimits(t *testing.T) {
 	var b strings.Builder
 	for i := range 60 {
 		fmt.Fprintf(&b, `<link rel="icon" href="/i%d.png" sizes="%dx%d"><header><a href="/"><img src="/logo%d.svg" alt="Acme"></a></header>`, i, 16*(i+1), 16*(i+1), i)
@@ -159,7 +159,7 @@ func TestCandidates_Limits(t *testing.T) {
 	}
 }
 
-func TestCandidates_IgnoresBuilderIcons(t *testing.T) {
+func TestCandidates_BuilderIcon_IsIgnored(t *testing.T) {
 	in := read(`<link rel="icon" href="https://www.wix.com/favicon.ico"><link rel="icon" href="/vite.svg"><link rel="icon" href="https://s.w.org/favicon.ico"><link rel="apple-touch-icon" href="https://s2.wp.com/i/webclip.png"><link rel="icon" href="/own.png">`)
 	for _, c := range logofinder.Candidates(in) {
 		if c.Probed {
@@ -171,7 +171,7 @@ func TestCandidates_IgnoresBuilderIcons(t *testing.T) {
 	}
 }
 
-func TestDeclared_OwnIconsOnly(t *testing.T) {
+func TestDeclared_ForeignIcon_IsIgnored(t *testing.T) {
 	in := read(`<link rel="icon" href="/own.png"><link rel="icon" href="https://challenge.example/vendor.png"><header><a href="/"><img src="/vendor-logo.svg" alt="Acme"></a></header>`)
 	var got []string
 	for _, c := range logofinder.Declared(in) {

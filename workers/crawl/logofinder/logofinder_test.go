@@ -75,7 +75,7 @@ func candidate(kind logofinder.Kind, score float64) logofinder.Candidate {
 	return logofinder.Candidate{URL: u, Method: "test", Kind: kind, Score: score}
 }
 
-func TestRead_TypeThemeClear(t *testing.T) {
+func TestRead_Logo_TypeThemeAndTransparency(t *testing.T) {
 	none := color.NRGBA{}
 	for name, c := range map[string]struct {
 		kind logofinder.Kind
@@ -205,7 +205,7 @@ func mustRead(t *testing.T, c logofinder.Candidate, img image.Image) *logofinder
 	return p
 }
 
-func TestSelect_EachDrawingOnce(t *testing.T) {
+func TestSelect_SameImage_IsChosenOnce(t *testing.T) {
 	none := color.NRGBA{}
 	small := mustRead(t, candidate(logofinder.Icon, 30), drawing(48, 48, none, blue, disc))
 	large := mustRead(t, candidate(logofinder.Icon, 31), drawing(180, 180, none, blue, disc))
@@ -261,7 +261,7 @@ func (full) Put(context.Context, []byte, string) (string, error) {
 	return "", errors.New("disk is full")
 }
 
-func TestStore_EveryFormat(t *testing.T) {
+func TestStore_EveryFormat_IsKept(t *testing.T) {
 	assets := shelf{}
 	p := mustRead(t, candidate(logofinder.Mark, 80), drawing(3000, 600, color.NRGBA{}, blue, word))
 	logo, err := p.Store(t.Context(), assets)
@@ -296,7 +296,7 @@ func formats(logo eventschemas.Logo) string {
 	return strings.Join(out, ", ")
 }
 
-func TestStore_Vector_RasterSizes(t *testing.T) {
+func TestStore_Vector_HasRasterSizes(t *testing.T) {
 	assets := shelf{}
 	p, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Mark, 80), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 50"><circle cx="25" cy="25" r="20" fill="#fff"/><path d="M60 5h130L125 45z" fill="#fff"/></svg>`))
 	if err != nil {
@@ -369,7 +369,7 @@ func storePicture(t *testing.T, to logofinder.Assets, data []byte) (eventschemas
 	return f.StorePicture(t.Context(), to)
 }
 
-func TestStoreBanner_JPEG(t *testing.T) {
+func TestStoreBanner_Photo_IsJPEG(t *testing.T) {
 	assets := shelf{}
 	banner, err := storeBanner(t, assets, encode(t, drawing(2400, 1200, color.NRGBA{}, blue, disc)))
 	if err != nil {
@@ -391,7 +391,7 @@ func TestStoreBanner_JPEG(t *testing.T) {
 	}
 }
 
-func TestPalettes_ExcludeStencils(t *testing.T) {
+func TestPalettes_Stencils_AreExcluded(t *testing.T) {
 	icon := mustRead(t, candidate(logofinder.Icon, 80), drawing(64, 64, color.NRGBA{}, blue, disc))
 	stencil, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Stencil, 20), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle r="8" cx="8" cy="8"/></svg>`))
 	if err != nil {
@@ -403,7 +403,7 @@ func TestPalettes_ExcludeStencils(t *testing.T) {
 	}
 }
 
-func TestDataURL_Decodes(t *testing.T) {
+func TestDataURL_Image_IsDecoded(t *testing.T) {
 	for text, want := range map[string]string{
 		"image/svg+xml,%3Csvg/%3E":               "<svg/>",
 		"image/svg+xml;utf8,<svg width='100%'/>": "<svg width='100%'/>",

@@ -12,7 +12,7 @@ import (
 
 var at, _ = url.Parse("https://acme.com/app/site.webmanifest")
 
-func TestParse_Manifest(t *testing.T) {
+func TestParse_Manifest_IsRead(t *testing.T) {
 	m, err := manifest.Parse([]byte("\xef\xbb\xbf"+`{"name":"Acme Instruments","short_name":"Acme","description":"Careful instruments","theme_color":"#0b5fff","background_color":"#fff",
 		"icons":[{"src":"icon-192.png","sizes":"192x192","type":"image/png"},{"src":"/m.png","sizes":"512x512","purpose":"maskable"},
 		{"src":"/any.svg","sizes":"any","purpose":"any maskable"},{"src":"/mono.svg","purpose":"monochrome"},{"src":"javascript:x"},{"sizes":"1x1"},5,null]}`), at)
@@ -57,7 +57,7 @@ func TestParse_NotManifest_Fails(t *testing.T) {
 	}
 }
 
-func TestParseBrowserConfig(t *testing.T) {
+func TestParseBrowserConfig_Tiles_AreRead(t *testing.T) {
 	m, err := manifest.ParseBrowserConfig([]byte(`<?xml version="1.0" encoding="utf-8"?><browserconfig><msapplication><tile>
 		<square150x150logo src="/t150.png"/><square310x310logo src="t310.png"/><wide310x150logo src="/wide.png"/><TileColor> #da532c </TileColor></tile></msapplication></browserconfig>`), at)
 	if err != nil {

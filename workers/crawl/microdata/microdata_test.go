@@ -38,7 +38,7 @@ const shop = `<div itemscope itemtype="https://schema.org/Store http://schema.or
 	<span itemprop="addressLocality">Lisbon</span><meta itemprop="addressCountry" content="PT"></div>
 	<time itemprop="foundingDate" datetime="1999-05-01">long ago</time><data itemprop="numberOfEmployees" value="12">a dozen</data></div>`
 
-func TestParse_ItemsAsLinkedData(t *testing.T) {
+func TestParse_Items_BecomeLinkedData(t *testing.T) {
 	g := parse(t, shop)
 	store := first(g, "Store")
 	if store == nil || !store.Is("Organization") || store.Text("name") != "Acme Shop" || store.Text("foundingDate") != "1999-05-01" || store.Text("numberOfEmployees") != "12" {
@@ -56,7 +56,7 @@ func TestParse_ItemsAsLinkedData(t *testing.T) {
 	}
 }
 
-func TestOtherForms(t *testing.T) {
+func TestParse_OtherForms_AreRead(t *testing.T) {
 	for name, x := range map[string]struct{ text, want string }{
 		"itemref":            {`<p id=a itemprop=name>Acme</p><div itemscope itemtype="http://schema.org/Organization" itemref="a b"></div>`, "Acme"},
 		"itemref in circles": {`<div id=a><div id=b itemscope itemtype="http://schema.org/Organization" itemref="a b"><i itemprop=name>Acme</i></div></div>`, "Acme"},
@@ -80,7 +80,7 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
-func TestParse_HostilePages_Limits(t *testing.T) {
+func TestParse_HostilePage_StaysWithinLimits(t *testing.T) {
 	var ids strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&ids, `<div id=i%d itemscope itemprop=x itemref="i%d i%d i%d"></div>`, i, (i+1)%200, (i+2)%200, (i+3)%200)

@@ -24,7 +24,7 @@ func shown(im page.Image) string {
 	return out
 }
 
-func TestDrawings_Place(t *testing.T) {
+func TestDrawings_Place_IsRecorded(t *testing.T) {
 	const svg = `<svg viewBox="0 0 9 9"><path d="M0 0h9v9z"/></svg>`
 	filler := "<p>" + strings.Repeat("word ", 100) + "</p>"
 	for name, c := range map[string]struct{ body, want string }{
@@ -67,7 +67,7 @@ func TestDrawings_Place(t *testing.T) {
 	}
 }
 
-func TestImages_OwnNameIsNotExcluded(t *testing.T) {
+func TestImages_OwnName_IsNotExcluded(t *testing.T) {
 	body := `<div class="review-site"><a href="/"><svg></svg></a></div>`
 	at, _ := url.Parse("https://metalreview.com/")
 	if p := page.Parse([]byte(body), "text/html", at, site.New("metalreview.com")); p.Drawings[0].Excluded {
@@ -86,7 +86,7 @@ func TestConsentLayer_IsIgnored(t *testing.T) {
 	}
 }
 
-func TestDrawings_Names(t *testing.T) {
+func TestDrawings_Names_AreRead(t *testing.T) {
 	p := parse(t, `<svg aria-label="Acme"><path/></svg><svg><title>Acme home</title><path/></svg><a data-framer-name="Logo"><svg data-testid="brandLogo"></svg></a>`, "text/html")
 	if len(p.Drawings) != 3 || p.Drawings[0].Alt != "Acme" || p.Drawings[1].Alt != "Acme home" || fmt.Sprint(p.Drawings[2].Own) != "[brand logo]" || fmt.Sprint(p.Drawings[2].Tokens) != "[brand logo logo]" {
 		t.Errorf("drawings are %+v", p.Drawings)
@@ -100,7 +100,7 @@ func TestDrawings_Names(t *testing.T) {
 	}
 }
 
-func TestVariants_ShareBox(t *testing.T) {
+func TestDrawings_Variants_ShareBox(t *testing.T) {
 	p := parse(t, `<header><a href="/"><img src="/a.svg"><img src="/b.svg"></a><div class="logo"><span><img src="/c.svg"></span><img src="/d.svg"></div><img src="/e.svg"></header>`, "text/html")
 	im := p.Images
 	if len(im) != 5 || im[0].Box != im[1].Box || im[2].Box != im[3].Box || im[0].Box == im[2].Box || im[4].Box == im[2].Box {
@@ -108,7 +108,7 @@ func TestVariants_ShareBox(t *testing.T) {
 	}
 }
 
-func TestImages_URLs(t *testing.T) {
+func TestImages_URLs_AreResolved(t *testing.T) {
 	for body, want := range map[string]string{
 		`<img src="/blank.gif" data-src="/own.png">`:                          "/own.png",
 		`<img src="/blank.gif" data-srcset="/small.png 100w, /large.png 2x">`: "/small.png",
@@ -134,7 +134,7 @@ func TestImages_URLs(t *testing.T) {
 	}
 }
 
-func TestGrounds_Candidates(t *testing.T) {
+func TestBackgrounds_Candidates_AreListed(t *testing.T) {
 	p := parse(t, `<header><a class="brand" href="/">Acme</a><a href="/">Home</a><a href="/x">Other</a><div class="logo"><img src="/own.svg"></div><h1 class="logo"><a href="/"><span>Acme</span></a></h1></header>`, "text/html")
 	var got []string
 	for _, im := range p.Grounds {
@@ -145,7 +145,7 @@ func TestGrounds_Candidates(t *testing.T) {
 	}
 }
 
-func TestAppShells(t *testing.T) {
+func TestParse_AppShell_IsRecognized(t *testing.T) {
 	for body, want := range map[string]bool{
 		`<div id="root"></div><script src="/app.js"></script><noscript>` + strings.Repeat("You need JavaScript. ", 20) + `</noscript>`: true,
 		`<div id="root">` + strings.Repeat("Words that are there. ", 20) + `</div><script src="/app.js"></script>`:                     false,
@@ -157,7 +157,7 @@ func TestAppShells(t *testing.T) {
 	}
 }
 
-func TestDrawings_Limits(t *testing.T) {
+func TestDrawings_Many_StayWithinLimits(t *testing.T) {
 	p := parse(t, strings.Repeat(`<a class="logo" href="/"><svg></svg></a><a class="logo" href="/">x</a>`, 1000), "text/html")
 	if len(p.Drawings) != page.MaxDrawings || len(p.Grounds) != page.MaxGrounds {
 		t.Errorf("%d drawings, %d grounds", len(p.Drawings), len(p.Grounds))

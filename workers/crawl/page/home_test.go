@@ -25,7 +25,7 @@ func leadsHome(t *testing.T, address, head, link string) bool {
 	return p.Images[0].Home
 }
 
-func TestHomeLink_ByURL(t *testing.T) {
+func TestHomeLink_URL_IsRecognized(t *testing.T) {
 	const at = "https://www.acme-widgets.com/news/2024/a-story-of-many-words"
 	for href, want := range map[string]bool{
 		"/": true, "https://www.acme-widgets.com": true, "https://acme-widgets.com": true, "https://www.acme-widgets.com?utm_source=x": true,
@@ -44,7 +44,7 @@ func TestHomeLink_ByURL(t *testing.T) {
 	}
 }
 
-func TestHomeLink_FrontPageItself(t *testing.T) {
+func TestHomeLink_FrontPageItself_IsRecognized(t *testing.T) {
 	for _, c := range []struct {
 		at, head, href string
 		want           bool
@@ -65,7 +65,7 @@ func TestHomeLink_FrontPageItself(t *testing.T) {
 	}
 }
 
-func TestHomeLink_ByText(t *testing.T) {
+func TestHomeLink_Text_IsRecognized(t *testing.T) {
 	const at = "https://www.acme-widgets.com/news/a-story-of-many-words"
 	for link, want := range map[string]bool{
 		`<a href="/x" rel="home">`:                                                         true,
@@ -83,7 +83,7 @@ func TestHomeLink_ByText(t *testing.T) {
 	}
 }
 
-func TestImages_IgnorePlaceholders(t *testing.T) {
+func TestImages_Placeholders_AreIgnored(t *testing.T) {
 	for body, want := range map[string]string{
 		`<img src="/lazy.svg">`:                                                          "",
 		`<img src="/img/clear.gif">`:                                                     "",
@@ -134,14 +134,14 @@ func TestDrawing_AroundFile_IsFile(t *testing.T) {
 	}
 }
 
-func TestDrawing_NameOfFirstUse(t *testing.T) {
+func TestDrawing_Symbol_HasNameOfFirstUse(t *testing.T) {
 	p := parse(t, `<svg><use href="#own-logo"/>`+strings.Repeat(`<use href="#other-sign"/>`, 5000)+`</svg>`, "text/html")
 	if own := p.Drawings[0].Own; fmt.Sprint(own) != "[own logo]" {
 		t.Errorf("%d words: %.60v", len(own), own)
 	}
 }
 
-func TestPictureElement_SourceLimit(t *testing.T) {
+func TestPictureElement_ManySources_AreLimited(t *testing.T) {
 	var b strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&b, `<source media="(prefers-color-scheme: dark)" srcset="/%d.png"><source srcset="/%d.webp %dw">`, i, i, i+2)

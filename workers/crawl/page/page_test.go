@@ -38,7 +38,7 @@ func encoded(t *testing.T, e encoding.Encoding, s string) string {
 	return out
 }
 
-func TestParse_Encodings(t *testing.T) {
+func TestParse_Encoding_IsDetected(t *testing.T) {
 	const japaneseText = "<title>株式会社アクメ</title><body>私たちは東京で精密な測定器を作っています。長い歴史があります。"
 	const chineseText = "<title>北京实验室</title><body>我们制造精密仪器，服务于科学家和工程师。"
 	utf16 := func(e unicode.Endianness, b unicode.BOMPolicy) encoding.Encoding { return unicode.UTF16(e, b) }
@@ -98,7 +98,7 @@ func TestParse_DeepNesting_KeepsDeclarations(t *testing.T) {
 	})
 }
 
-func TestParse_HostilePages_Limits(t *testing.T) {
+func TestParse_HostilePage_StaysWithinLimits(t *testing.T) {
 	attributes := func(distinct bool) string {
 		var b strings.Builder
 		b.WriteString("<div ")
@@ -154,7 +154,7 @@ func TestParse_HostilePages_Limits(t *testing.T) {
 	}
 }
 
-func TestResolve_URLs(t *testing.T) {
+func TestResolve_AnyURL(t *testing.T) {
 	for name, c := range map[string]struct{ base, href, want string }{
 		"relative":                {"", "/i.png", "https://www.acme.com/i.png"},
 		"scheme-relative":         {"", "//cdn.acme.com/i.png", "https://cdn.acme.com/i.png"},
@@ -194,7 +194,7 @@ func TestResolve_URLs(t *testing.T) {
 	}
 }
 
-func TestParse_Icons(t *testing.T) {
+func TestParse_Icons_AreRead(t *testing.T) {
 	p := parse(t, `
 		<LINK REL="SHORTCUT ICON" HREF="/fav.ico">
 		<link rel="apple-touch-icon-precomposed" sizes="114x114" href="/a.png">
@@ -221,7 +221,7 @@ func TestParse_Icons(t *testing.T) {
 	}
 }
 
-func TestImages_Place(t *testing.T) {
+func TestImages_Place_IsRecorded(t *testing.T) {
 	p := parse(t, `<body class="search cookie-notice-shown">
 		<div class="onetrust-consent-sdk"><img src="/vendor.svg" alt="Consent vendor logo"></div>
 		<div id="page" class="has-partners-menu"><header><a href="/" aria-label="Acme home"><img class="siteLogo" src="/logo.svg" alt="Acme"></a></header></div>
@@ -268,7 +268,7 @@ func TestImages_Place(t *testing.T) {
 	}
 }
 
-func TestText_PageContentOnly(t *testing.T) {
+func TestText_Page_ContentOnly(t *testing.T) {
 	p := parse(t, `<h1>Acme</h1><script>var words = "hidden words";</script><style>a{}</style><template>templated</template>
 		<noscript>Enable JavaScript</noscript><div id="CookieBanner">We use cookies</div><p>Careful   instruments</p><svg><text>drawn</text></svg>`, "text/html")
 	if p.Text != "Acme Careful instruments" || p.Words != 3 {
@@ -279,7 +279,7 @@ func TestText_PageContentOnly(t *testing.T) {
 	}
 }
 
-func TestParse_Refresh(t *testing.T) {
+func TestParse_Refresh_IsRead(t *testing.T) {
 	for content, want := range map[string]string{
 		"0; url=/en/":                     "0 https://www.acme.com/en/",
 		"5;URL='https://other.example/x'": "5 https://other.example/x",
@@ -301,7 +301,7 @@ func TestParse_Refresh(t *testing.T) {
 	}
 }
 
-func TestParse_Microdata(t *testing.T) {
+func TestParse_Microdata_IsRead(t *testing.T) {
 	p := parse(t, `<div itemscope><span itemprop="name">Acme</span><img itemprop="logo image" src="/l.svg"><a itemprop="sameAs" href="https://x.com/acme">x</a><meta itemprop="description" content="Instruments"></div>`, "text/html")
 	if p.Itemprop("name") != "Acme" || p.Itemprop("logo") != "/l.svg" || p.Itemprop("sameas") != "https://x.com/acme" || p.Itemprop("description") != "Instruments" {
 		t.Errorf("microdata: %+v", p.Metas)

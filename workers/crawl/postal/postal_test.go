@@ -14,7 +14,7 @@ import (
 // The known members of each region and sub-region are checked individually
 // where a table could be wrong, and the whole table against the containment
 // data of CLDR, which follows UN M49 with the exceptions listed.
-func TestCountries_Regions(t *testing.T) {
+func TestCountries_Regions_AreKnown(t *testing.T) {
 	regions := map[string]string{"Africa": "002", "Americas": "019", "Asia": "142", "Europe": "150", "Oceania": "009"}
 	parts := map[string][]string{
 		"Northern Africa": {"015"}, "Sub-Saharan Africa": {"202"}, "Northern America": {"021"}, "Latin America and the Caribbean": {"419"},
@@ -76,7 +76,7 @@ func TestCountries_Regions(t *testing.T) {
 	}
 }
 
-func TestFind_Names(t *testing.T) {
+func TestFind_Names_AreFound(t *testing.T) {
 	for text, want := range map[string]string{
 		"USA": "US", "United States of America": "US", "Estados Unidos": "US", "Vereinigte Staaten": "US", "UK": "GB", "England": "GB", "Royaume-Uni": "GB", "Großbritannien": "GB",
 		"Deutschland": "DE", "Allemagne": "DE", "Alemania": "DE", "Österreich": "AT", "Schweiz": "CH", "Suisse": "CH", "Svizzera": "CH", "España": "ES", "Italia": "IT", "Nederland": "NL",
@@ -100,7 +100,7 @@ func TestFind_Names(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
+func TestAddresses_Text_AreRead(t *testing.T) {
 	for name, x := range map[string]struct{ text, near, want string }{
 		"German imprint":          {"Acme GmbH\nMusterstraße 12\n10115 Berlin\nTelefon: 030 12345", "DE", "10115 Berlin, , DE"},
 		"German, land named":      {"Acme GmbH\nAm Markt 5\nD-80331 München\nDeutschland", "", "80331 München, , DE"},
@@ -168,7 +168,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestSeat(t *testing.T) {
+func TestSeat_Text_IsRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"San Francisco, California, with offices in Berlin, Germany": "San Francisco|California|US", "Berlin, Germany. We": "Berlin||DE", "Austin, TX": "Austin|Texas|US",
 		"Tbilisi, Georgia": "Tbilisi|Georgia|US", "Toronto, Ontario, Canada": "Toronto|Ontario|CA", "London, England": "London||GB", "Paris (France)": "Paris||FR",
@@ -185,7 +185,7 @@ func TestSeat(t *testing.T) {
 	}
 }
 
-func TestTail(t *testing.T) {
+func TestTail_Line_IsRead(t *testing.T) {
 	for line, want := range map[string]string{
 		"Northpier Marine Ltd, West Harbour, Methil, Fife, Scotland": "Methil GB", "Acme Council, Shire Hall, Brackenham, United Kingdom.": "Brackenham GB", "Acme AB, Storgatan 1, Kiruna, Sverige": "Kiruna SE",
 		"Acme, Leeds": "", "We ship to France, Germany, Spain": "", "Acme, 12 Main Street, Spain": "", "": "",
@@ -212,7 +212,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-func TestLines(t *testing.T) {
+func TestLines_Text_AreJoined(t *testing.T) {
 	root, err := html.Parse(strings.NewReader(`<head><title>no</title><body><p>Acme<br>Main <b>Street</b> 1<script>x</script><p>10115 Berlin</p><footer><address>Foot</address></footer>`))
 	if err != nil {
 		t.Fatal(err)

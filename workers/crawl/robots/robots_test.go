@@ -10,7 +10,7 @@ import (
 
 const agent = "LetterheadBot"
 
-func TestRules(t *testing.T) {
+func TestRules_Paths_AllowedOrRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		file    string
 		named   bool
@@ -68,7 +68,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestDelays(t *testing.T) {
+func TestDelay_Rules_AreRead(t *testing.T) {
 	for file, want := range map[string]time.Duration{
 		"User-agent: *\nCrawl-delay: 2.5":                                   2500 * time.Millisecond,
 		"User-agent: *\nCrawl-delay: x":                                     0,
@@ -86,7 +86,7 @@ func TestDelays(t *testing.T) {
 
 // A malicious file: as many rules with as many wildcards as fit. A backtracking
 // matcher would not terminate.
-func TestParse_HostileFile_MemoryLimit(t *testing.T) {
+func TestParse_HostileFile_StaysWithinMemory(t *testing.T) {
 	file := "User-agent: *\n" + strings.Repeat("Disallow: /*a*a*a*a*a*a*a*a*b\n", robots.MaxBytes/30)
 	r := robots.Parse([]byte(file), agent)
 	if !r.Allows("/" + strings.Repeat("a", 2000)) {

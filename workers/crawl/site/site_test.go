@@ -8,7 +8,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-func TestLabels(t *testing.T) {
+func TestNew_Domain_HasLabel(t *testing.T) {
 	for domain, want := range map[string]string{
 		"acme.com": "acme", "acme.co.uk": "acme", "ACME.com.": "acme", "github.io": "github", "foo.github.io": "foo",
 		"xn--bcher-kva.de": "bücher", "gov.uk": "gov", "localhost": "localhost",
@@ -19,7 +19,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-func TestOwnHosts(t *testing.T) {
+func TestSite_Hosts_AreRecognized(t *testing.T) {
 	at := func(s string) *url.URL {
 		u, err := url.Parse(s)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"letterhead/workers/crawl/sp500"
 )
 
-func TestKnownCompanies(t *testing.T) {
+func TestFind_KnownCompany(t *testing.T) {
 	for domain, want := range map[string]struct {
 		ticker, city, state, country, sub string
 		founded                           int
@@ -42,7 +42,7 @@ func TestKnownCompanies(t *testing.T) {
 	}
 }
 
-func TestRows_WellFormed(t *testing.T) {
+func TestRows_AreWellFormed(t *testing.T) {
 	text, err := os.ReadFile("sp500.tsv")
 	if err != nil {
 		t.Fatal(err)

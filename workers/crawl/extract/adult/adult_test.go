@@ -8,7 +8,7 @@ import (
 	"letterhead/workers/crawl/extract/extracttest"
 )
 
-func TestSign_Certain(t *testing.T) {
+func TestSign_CertainWord_IsFound(t *testing.T) {
 	for name, c := range map[string]struct{ domain, body, header string }{
 		"a list of ratings":        {"acme.com", `<meta name="rating" content="adult, RTA-5042-1996-1400-1577-RTA">`, ""},
 		"mature":                   {"acme.com", `<meta name="Rating" content="Mature">`, ""},
@@ -51,7 +51,7 @@ func TestSign_Certain(t *testing.T) {
 	}
 }
 
-func TestSign_NoFalsePositives(t *testing.T) {
+func TestSign_InnocentWord_IsIgnored(t *testing.T) {
 	for name, c := range map[string]struct{ domain, body string }{
 		"Essex":                       {"essex.ac.uk", `<title>University of Essex</title><h1>Sex, gender and society: a course</h1>`},
 		"Sussex and Middlesex":        {"sussexcc.co.uk", `<title>Sussex Cricket v Middlesex</title><p>18+ in the bar. Essex next week.</p>`},
@@ -104,7 +104,7 @@ func TestSign_NoFalsePositives(t *testing.T) {
 	}
 }
 
-func TestAdult(t *testing.T) {
+func TestSign_Page_AdultOrNot(t *testing.T) {
 	for name, c := range map[string]struct {
 		domain, body, header string
 		want                 bool

@@ -44,8 +44,8 @@ func swatches(t *testing.T, text string) []imaging.Swatch {
 	return out
 }
 
-// TestAccentOfLogos checks which of a logo's colors becomes the accent.
-func TestAccentOfLogos(t *testing.T) {
+// TestDecide_LogoColors_OneBecomesAccent checks which of a logo's colors becomes the accent.
+func TestDecide_LogoColors_OneBecomesAccent(t *testing.T) {
 	for name, c := range map[string]struct{ inks, want string }{
 		"the color among black letters": {"#000000 0.9, #e50914 0.1", "#e50914"},
 		"vivid over pale":               {"#f0d6b7 0.5, #d33833 0.3, #231f20 0.2", "#d33833"},
@@ -116,7 +116,7 @@ func TestDecide_WhiteIsNotAccent(t *testing.T) {
 
 // A color of Microsoft's palette for tiles counts only if another source
 // agrees, or if it is declared elsewhere.
-func TestTilePalette(t *testing.T) {
+func TestDecide_TileColor_NeedsSecondSource(t *testing.T) {
 	for _, hex := range []string{"#2b5797", "#603cba", "#00aba9", "#b91d47", "#ffc40d", "#2d89ef", "#9f00a7", "#00a300", "#1e7145", "#99b433", "#e3a21a", "#7e3878", "#ee1111", "#da532c", "#ffffff"} {
 		tile := `<meta name=msapplication-TileColor content="` + hex + `">`
 		if got := colorsOf(extracttest.Read("acme.com", tile)); got != "" {
@@ -141,7 +141,7 @@ func TestTilePalette(t *testing.T) {
 	}
 }
 
-func TestColorsOfSheets(t *testing.T) {
+func TestDecide_Stylesheets_GiveColors(t *testing.T) {
 	buttons := `<a class="btn btn-primary">Buy</a><button>Send</button><p>Read <a href=/x>more</a> of it</p>`
 	for name, c := range map[string]struct{ css, want string }{
 		"a variable":                     {`:root{--brand-color:#e50914}`, "accent #e50914"},
@@ -195,7 +195,7 @@ func TestDecide_FrameworkColor_NeedsSecondSource(t *testing.T) {
 	}
 }
 
-func TestColorsWeighed(t *testing.T) {
+func TestWeighed_Colors_WinnerFirst(t *testing.T) {
 	in := extracttest.Styled(`<meta name=theme-color content="#e50914"><style>:root{--brand:#e50915}a{color:#0b5fff}</style><p><a href=/>x</a></p>`, "")
 	list := colors.Weighed(in, nil)
 	decided := colors.Decide(in, nil)
@@ -224,7 +224,7 @@ func FuzzColorsOfSheets(f *testing.F) {
 	})
 }
 
-func TestColors(t *testing.T) {
+func TestDecide_Sources_GiveColors(t *testing.T) {
 	palette := func(swatches ...imaging.Swatch) []colors.Palette {
 		return []colors.Palette{{Source: "logo", Inks: swatches}}
 	}

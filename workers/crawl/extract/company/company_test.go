@@ -52,7 +52,7 @@ func told(c *eventschemas.Company) string {
 
 const acmeTitle = `<title>Acme</title><meta property="og:site_name" content="Acme">`
 
-func TestFounded_ReadFromProse(t *testing.T) {
+func TestFounded_Prose_IsRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"Acme was founded in 1998 by two students.":                    "1998",
 		"Acme, founded in Lisbon in 1998, makes anvils.":               "1998",
@@ -104,7 +104,7 @@ func TestFounded_ReadFromProse(t *testing.T) {
 	}
 }
 
-func TestEmployees_AboutPage(t *testing.T) {
+func TestEmployees_AboutPage_IsRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"Acme has over 500 employees in 12 countries.":                       "201",
 		"Our team: 1,200+ employees":                                         "1001",
@@ -134,7 +134,7 @@ func TestEmployees_AboutPage(t *testing.T) {
 	}
 }
 
-func TestKind_FromLegalForm(t *testing.T) {
+func TestKind_LegalForm_Decides(t *testing.T) {
 	for _, x := range []struct{ domain, path, text, want string }{
 		{"acme.de", "/impressum", "Acme GmbH", "PRIVATELY_HELD"},
 		{"acme.de", "/impressum", "Acme GmbH & Co. KG", "PRIVATELY_HELD"},
@@ -174,7 +174,7 @@ func TestKind_FromLegalForm(t *testing.T) {
 	}
 }
 
-func TestLocation_ImprintAndFooter(t *testing.T) {
+func TestLocation_ImprintAndFooter_AreRead(t *testing.T) {
 	for name, x := range map[string]struct {
 		in   extract.Input
 		want string
@@ -208,7 +208,7 @@ func TestLocation_ImprintAndFooter(t *testing.T) {
 	}
 }
 
-func TestDataSetAndSite(t *testing.T) {
+func TestDecide_DataSetAndSite_AreJoined(t *testing.T) {
 	c, evidence := company.Decide(pages("nvidia.com", `<title>NVIDIA</title>`))
 	if got, want := told(c), "1993 - PUBLIC_COMPANY Santa Clara California US NASDAQ:NVDA"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -236,7 +236,7 @@ func TestDataSetAndSite(t *testing.T) {
 	}
 }
 
-func TestTickersAreQualified(t *testing.T) {
+func TestDecide_Ticker_IsQualified(t *testing.T) {
 	for declared, want := range map[string]string{
 		"NASDAQ:AAPL": "NASDAQ:AAPL", "NasdaqGS: AAPL": "NASDAQ:AAPL", "XNYS:IBM": "NYSE:IBM", "NYSE:BRK.B": "NYSE:BRK.B", "AAPL": "", "see investor relations": "", "": "",
 	} {
@@ -290,7 +290,7 @@ func BenchmarkCompany(b *testing.B) {
 	}
 }
 
-func TestCompany(t *testing.T) {
+func TestDecide_Page_GivesCompany(t *testing.T) {
 	full := extracttest.Organization(`"url":"https://acme.com","name":"Acme","foundingDate":"2011-05-01","numberOfEmployees":{"@type":"QuantitativeValue","minValue":"1,200"},
 		"address":{"@type":"PostalAddress","addressLocality":"Lisbon","addressRegion":"Lisboa","addressCountry":"PT"},"tickerSymbol":"NASDAQ: ACME"`)
 	c, evidence := company.Decide(extracttest.Read("acme.com", full))

@@ -12,7 +12,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-func TestIndustries(t *testing.T) {
+func TestIndustries_Page_IsClassified(t *testing.T) {
 	described := func(text string) string { return acmeTitle + `<meta name="description" content="` + text + `">` }
 	for name, x := range map[string]struct {
 		in     extract.Input
@@ -53,7 +53,7 @@ func TestIndustries(t *testing.T) {
 }
 
 // A newspaper writes about airlines, hotels and banks all day.
-func TestIndustries_PublisherIsNotItsTopic(t *testing.T) {
+func TestIndustries_Publisher_IsNotItsTopic(t *testing.T) {
 	story := `<h2>Airline cancels flights after strike</h2><h2>Low-cost carrier orders new aircraft</h2><p>The airline said that flights from the airport would resume. Passengers of the airline wait.</p>`
 	front := `<title>The Acme Herald - news, sport and opinion</title><meta name="description" content="News, politics and opinion from our reporters.">
 		<nav><a href=/p>Politics</a><a href=/s>Sport</a><a href=/o>Opinion</a></nav>` + strings.Repeat(story, 10)
@@ -70,7 +70,7 @@ func TestIndustries_PublisherIsNotItsTopic(t *testing.T) {
 	}
 }
 
-func TestIndustriesWeighed(t *testing.T) {
+func TestWeighed_Industries_WinnerFirst(t *testing.T) {
 	in := pages("acme.com", acmeTitle+extracttest.Organization(`"@type":"Restaurant","url":"/","name":"Acme"`)+`<meta name="description" content="Our hotel and restaurant by the sea, with rooms, a menu of fish and wine from our own winery.">`)
 	weighed := company.IndustriesWeighed(in)
 	if len(weighed) < 2 || weighed[0].Value != "Restaurants & Cafés" || weighed[0].Score != 0.9 || weighed[0].Note != "Restaurant" {

@@ -21,7 +21,7 @@ func foundedOf(domain, title, path, text string) string {
 	return strconv.Itoa(*c.FoundedYear)
 }
 
-func TestFounded_IgnoresEvents(t *testing.T) {
+func TestFounded_Event_IsIgnored(t *testing.T) {
 	for text, want := range map[string]string{
 		"Acme opened its flagship store in 2019.":                                   "-",
 		"Acme started shipping in 2021.":                                            "-",
@@ -60,7 +60,7 @@ func TestFounded_IgnoresEvents(t *testing.T) {
 	}
 }
 
-func TestFounded_SinceNeedsCompanyAsSubject(t *testing.T) {
+func TestFounded_Since_NeedsCompanyAsSubject(t *testing.T) {
 	for text, want := range map[string]string{
 		"<p>Happy user since 2017</p>": "-", "<p>Prices unchanged since 2020</p>": "-", "<p>Seit 2021 klimaneutral</p>": "-", "<p>Das Museum ist klimaneutral seit 2021</p>": "-",
 		"<p>12:00 EST 2023</p>": "-", "<p>EST 2023</p>": "-", "<h2>Mayor in office since 2017</h2>": "-", "<p>Acme customer since 2017</p>": "-", "<p>We have used Acme since 2017.</p>": "-",
@@ -79,7 +79,7 @@ func TestFounded_SinceNeedsCompanyAsSubject(t *testing.T) {
 	}
 }
 
-func TestFounded_BrandIsWholeWord(t *testing.T) {
+func TestFounded_Brand_IsWholeWord(t *testing.T) {
 	const title = `<title>ING</title><meta property="og:site_name" content="ING">`
 	for text, want := range map[string]string{
 		"Marketing house Globex was founded in 1999.": "-",
@@ -96,7 +96,7 @@ func TestFounded_BrandIsWholeWord(t *testing.T) {
 	}
 }
 
-func TestFounded_IgnoresFutureYears(t *testing.T) {
+func TestFounded_FutureYear_IsIgnored(t *testing.T) {
 	for _, x := range []struct {
 		now  time.Time
 		text string
@@ -123,7 +123,7 @@ func TestFounded_IgnoresFutureYears(t *testing.T) {
 
 // Facts on a page about partners, customers, hosts and authorities are not the
 // brand's.
-func TestDecide_IgnoresFactsAboutOthers(t *testing.T) {
+func TestDecide_FactsAboutOthers_AreIgnored(t *testing.T) {
 	partner := `<div itemscope itemtype="https://schema.org/Organization"><b itemprop=name>Globex</b>%s<p itemprop=address itemscope itemtype="https://schema.org/PostalAddress"><i itemprop=addressLocality>Wien</i><i itemprop=addressCountry>AT</i></p><i itemprop=foundingDate>1950</i></div>`
 	for name, x := range map[string]struct {
 		in   extract.Input

@@ -31,7 +31,7 @@ const (
 	twoLinked = `<link rel=stylesheet href="https://fonts.googleapis.com/css2?family=Lora:wght@700&family=Inter:ital,wght@0,400;1,600">`
 )
 
-func TestFontsOfSheets(t *testing.T) {
+func TestFonts_Sheets_NameFamilies(t *testing.T) {
 	for name, c := range map[string]struct{ body, css, want string }{
 		"title and text":                 {twoLinked + someWords, `h1{font-family:Lora,serif} body{font-family:"Inter",sans-serif}`, "title Lora google=Lora [700], body Inter google=Inter [400 600]"},
 		"headings inherit":               {someWords, `body{font-family:Gotham,sans-serif} @font-face{font-family:Gotham;src:url(g.woff2);font-weight:400} @font-face{font-family:gotham;src:url(b.woff2);font-weight:bold}`, "title Gotham custom [400 700], body Gotham custom [400 700]"},
@@ -78,7 +78,7 @@ func TestFontsOfSheets(t *testing.T) {
 	}
 }
 
-func TestFontsWeighed(t *testing.T) {
+func TestWeighed_Fonts_WinnerFirst(t *testing.T) {
 	in := extracttest.Styled(`<style>h1{font-family:Lora} h3{font-family:Karla} body{font-family:Arial}</style>`+someWords+"<h3>And hammers</h3>", "")
 	var got []string
 	for _, w := range fonts.Weighed(in) {
@@ -107,7 +107,7 @@ func FuzzFonts(f *testing.F) {
 	})
 }
 
-func TestFonts(t *testing.T) {
+func TestFonts_Page_TitleAndBody(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"one for everything": {`<link rel=stylesheet href="https://fonts.googleapis.com/css?family=Open+Sans:400,700">`, "title Open Sans google Open+Sans [400 700], body Open Sans google Open+Sans [400 700]"},
 		"two":                {`<link rel=stylesheet href="https://fonts.googleapis.com/css2?family=Inter:wght@400&family=Lora:ital,wght@0,400;1,700&display=swap">`, "title Inter google Inter [400], body Lora google Lora [400 700]"},
@@ -127,7 +127,7 @@ func TestFonts(t *testing.T) {
 	}
 }
 
-func TestFontURLs(t *testing.T) {
+func TestFonts_URLs_NameFamilies(t *testing.T) {
 	for query, want := range map[string]string{
 		"css?family=Open+Sans":                             "Open Sans []",
 		"css?family=Open+Sans:300,400italic,700|Lora:bold": "Open Sans [300 400 700] Lora [700]",

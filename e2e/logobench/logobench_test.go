@@ -261,7 +261,7 @@ func drawSources(t *testing.T, renderer *resvg.Renderer, folder string) []source
 // take stores a source: a raster as a crawl does, or alone; a vector as the starter index has it.
 func (s source) take(t *testing.T, store *assets.Store) eventschemas.Logo {
 	if s.img != nil && !s.kind.alone {
-		p := logofinder.Picture{Raster: s.img, Width: s.size.X, Height: s.size.Y, Clear: true}
+		p := logofinder.Image{Raster: s.img, Width: s.size.X, Height: s.size.Y, Clear: true}
 		logo, err := p.Store(t.Context(), store)
 		if err != nil {
 			t.Fatal(err)

@@ -150,10 +150,10 @@ func (l *logoFile) score(ctx context.Context, draw logofinder.Renderer, groups [
 
 // colorsOf returns the first colors of a brand with only one logo as its
 // source.
-func colorsOf(p *logofinder.Picture) []string {
+func colorsOf(p *logofinder.Image) []string {
 	in := extract.Input{Site: fileSite, Page: page.Parse(nil, "", p.URL, fileSite)}
 	var out []string
-	for _, c := range colors.Decide(in, logofinder.Palettes([]*logofinder.Picture{p})).Value {
+	for _, c := range colors.Decide(in, logofinder.Palettes([]*logofinder.Image{p})).Value {
 		out = append(out, c.Hex)
 	}
 	return out[:min(len(out), topColors)]

@@ -41,7 +41,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 		out.Evidence = []eventschemas.Evidence{{Field: "restriction", Source: out.FinalURL, Method: sign.Method, Confidence: sign.Confidence}}
 		return out, nil
 	}
-	b := &builder{input: f.input, stored: map[*logofinder.Picture]logofinder.Stored{}}
+	b := &builder{input: f.input, stored: map[*logofinder.Image]logofinder.Stored{}}
 	assets := r.store()
 	selection := logofinder.Select(f.pictures())
 	for _, p := range selection.Dropped {
@@ -85,8 +85,8 @@ func validator(r *safehttp.Response, name string) string {
 }
 
 // pictures returns the candidates that are images.
-func (f *found) pictures() []*logofinder.Picture {
-	var out []*logofinder.Picture
+func (f *found) pictures() []*logofinder.Image {
+	var out []*logofinder.Image
 	for _, p := range f.read {
 		if p != nil {
 			out = append(out, p)
@@ -102,7 +102,7 @@ type builder struct {
 	evidence   []eventschemas.Evidence
 	nameMethod string
 	nameAgreed bool
-	stored     map[*logofinder.Picture]logofinder.Stored
+	stored     map[*logofinder.Image]logofinder.Stored
 }
 
 func (b *builder) note(field, source, method string, confidence float64) {
@@ -115,7 +115,7 @@ func (b *builder) note(field, source, method string, confidence float64) {
 // the primary one. whole is false if the primary logo was not stored in all its
 // formats, or if candidates were dropped for lack of memory. Errors:
 // *StoreError.
-func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, chosen []*logofinder.Picture) (whole bool, err error) {
+func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, chosen []*logofinder.Image) (whole bool, err error) {
 	b.record.Logos = []eventschemas.Logo{}
 	have := map[string]bool{}
 	whole = !r.held.wasShort()
@@ -162,7 +162,7 @@ func (r *run) logos(ctx context.Context, b *builder, assets *storing, f *found, 
 // logo encodes and stores one logo, in as many formats as time allows. Errors:
 // errLate, with the formats that are stored; *StoreError; those of
 // logofinder.Store.
-func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *logofinder.Picture, primary bool) (eventschemas.Logo, error) {
+func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *logofinder.Image, primary bool) (eventschemas.Logo, error) {
 	rank := rankStore
 	if primary {
 		rank = rankPrimary
@@ -191,7 +191,7 @@ func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *log
 }
 
 // encode encodes the formats of a logo when its turn comes.
-func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.Picture) (eventschemas.Logo, error) {
+func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.Image) (eventschemas.Logo, error) {
 	if !r.crawler.gate.enter(ctx, rank) {
 		return eventschemas.Logo{}, errLate
 	}

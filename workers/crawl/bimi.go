@@ -13,9 +13,9 @@ import (
 // the fetch of the home page.
 const bimiTime = 2 * time.Second
 
-// bimiPatience is how long a crawl waits for it once everything else is ready:
+// bimiGrace is how long a crawl waits for it once everything else is ready:
 // few domains have a record, and their sites also show a logo.
-const bimiPatience = 300 * time.Millisecond
+const bimiGrace = 300 * time.Millisecond
 
 // lookUpBIMI looks up the mark in the domain's BIMI record. The channel
 // receives one value, nil for none.

@@ -30,7 +30,7 @@ func (g *gate) waitFor(n int) {
 func TestGate_Waiting_LowestRankFirst(t *testing.T) {
 	g := newGate(1)
 	if !g.enter(t.Context(), rankRead) {
-		t.Fatal("an empty gate is closed")
+		t.Fatal("an empty gate does not open")
 	}
 	order := make(chan int, 5)
 	for i, rank := range []int{rankBanner, rankRead + 1, rankStore, rankRead, rankPrimary} {
@@ -48,7 +48,7 @@ func TestGate_Waiting_LowestRankFirst(t *testing.T) {
 	g.waitFor(6)
 	leave()
 	if !<-refused {
-		t.Error("who gave up was let in")
+		t.Error("a canceled waiter entered")
 	}
 	g.leave()
 	for _, want := range []int{rankPrimary, rankStore, rankRead, rankRead + 1, rankBanner} {
@@ -57,7 +57,7 @@ func TestGate_Waiting_LowestRankFirst(t *testing.T) {
 		}
 	}
 	if !g.enter(gone, rankRead) {
-		t.Error("the place was not given back")
+		t.Error("the slot was not released")
 	}
 }
 
@@ -65,25 +65,25 @@ func TestHeld_Pages_StayWithinLimits(t *testing.T) {
 	common := semaphore.NewWeighted(commonBytes)
 	greedy, modest := &held{common: common}, &held{common: common}
 	if !greedy.take(ownBytes) || !greedy.take(commonBytes) || greedy.take(1) || !greedy.wasShort() {
-		t.Error("a crawl alone holds its own share and the common one, and no more")
+		t.Error("a crawl alone must hold exactly its own and the common share")
 	}
 	if !modest.take(ownBytes) || modest.take(1) {
-		t.Error("a crawl beside it holds its own share, and no more")
+		t.Error("a second crawl must hold exactly its own share")
 	}
 	greedy.give(commonBytes / 2)
 	if !modest.take(commonBytes / 2) {
-		t.Error("what was given back cannot be taken")
+		t.Error("released memory cannot be taken")
 	}
 	greedy.end()
 	modest.end()
 	if !common.TryAcquire(commonBytes) {
-		t.Error("something is held after the end")
+		t.Error("memory is held after the end")
 	}
 }
 
 // disc returns an image of a disc, large enough that two of them exceed one
 // crawl's share.
-func disc(t *testing.T, radius int) *logofinder.Picture {
+func disc(t *testing.T, radius int) *logofinder.Image {
 	t.Helper()
 	const side = 640
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
@@ -111,25 +111,25 @@ func TestKeep_NoRoom_DropsWorseFormFirst(t *testing.T) {
 	big := disc(t, 300)
 	same := *big
 	for name, c := range map[string]struct {
-		second *logofinder.Picture
+		second *logofinder.Image
 		err    error
 	}{
 		"the same drawing": {&same, nil},
 		"another drawing":  {disc(t, 190), errCrowded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &found{read: make([]*logofinder.Picture, 2), refused: make([]error, 2)}
+			f := &found{read: make([]*logofinder.Image, 2), refused: make([]error, 2)}
 			h := &held{common: full}
 			f.keep(h, 0, big)
 			if f.read[0] == nil {
-				t.Fatalf("the first finds no room: %v", f.refused)
+				t.Fatalf("the first has no room: %v", f.refused)
 			}
 			f.keep(h, 1, c.second)
 			if f.read[1] != nil || f.refused[1] == nil || errors.Is(f.refused[1], errCrowded) != (c.err != nil) {
 				t.Errorf("the second: %v", f.refused[1])
 			}
 			if h.own != weight(big) {
-				t.Errorf("%d bytes are held, want those of one picture", h.own)
+				t.Errorf("%d bytes are held, want those of one image", h.own)
 			}
 		})
 	}
@@ -149,10 +149,10 @@ func TestGate_LongWait_YieldsToLowerRankOnly(t *testing.T) {
 		g.waitFor(i + 1)
 	}
 	if !g.yield(t.Context(), rankStore) || len(in) != 1 || <-in != rankPrimary {
-		t.Error("another crawl's primary logo did not go first")
+		t.Error("another crawl's primary logo was not first")
 	}
 	if !g.yield(t.Context(), rankStore) || len(in) != 0 {
-		t.Error("the place was left to what may wait")
+		t.Error("a job that may wait took the slot")
 	}
 	g.leave()
 	<-in

@@ -26,8 +26,8 @@ const declaredShare = 0.4
 type found struct {
 	input      extract.Input
 	candidates []logofinder.Candidate
-	read       []*logofinder.Picture // by candidate; nil if it is not an image
-	refused    []error               // by candidate: the reason
+	read       []*logofinder.Image // by candidate; nil if it is not an image
+	refused    []error             // by candidate: the reason
 	share      extract.Found[*url.URL]
 	banner     *converted   // the share image; nil if there is no usable one
 	scenes     []*url.URL   // images of the page
@@ -63,7 +63,7 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 		r.declarations(ctx, f, bimi, h.page)
 		f.candidates = logofinder.Candidates(f.input)
 		f.share, _ = extract.ShareImage(f.input)
-		f.scenes = logofinder.Pictures(f.input)
+		f.scenes = logofinder.Images(f.input)
 	}
 	fanOut(ctx, r.crawler.cfg.Logger, r.errands(ctx, f, h))
 	for i := range f.candidates { // those that were dropped when time was over
@@ -99,11 +99,11 @@ func (r *run) declarations(ctx context.Context, f *found, bimi <-chan *url.URL, 
 	if from == f.input.Page {
 		f.input.Style = css.New(from.Root, from.Base, sheets.texts)
 	}
-	patience := bimiPatience
+	wait := bimiGrace
 	if from != f.input.Page { // there are few other sources
-		patience = bimiTime
+		wait = bimiTime
 	}
-	waiting, stop := context.WithTimeout(ctx, patience)
+	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
 	f.input.BIMI = await(waiting, bimi)
 }
@@ -163,7 +163,7 @@ func withIcons(p *page.Page, m *manifest.Manifest) *page.Page {
 // errands returns the files to fetch, the most important ones first: candidates
 // for logos, further pages, the share image, images of the page.
 func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
-	f.read = make([]*logofinder.Picture, len(f.candidates))
+	f.read = make([]*logofinder.Image, len(f.candidates))
 	f.refused = make([]error, len(f.candidates))
 	r.readings.sprites = slices.ContainsFunc(f.candidates, func(c logofinder.Candidate) bool { return c.Crop != nil })
 	var out []errand
@@ -186,7 +186,7 @@ func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
 	for i, u := range f.scenes {
 		r.answers.expect(u.String())
 		out = append(out, errand{host: u.Hostname(), run: func(fetched func()) {
-			f.pictured[i] = r.convert(ctx, u, rankPicture+i, (*logofinder.File).StorePicture, fetched)
+			f.pictured[i] = r.convert(ctx, u, rankPicture+i, (*logofinder.File).StoreImage, fetched)
 		}})
 	}
 	return out
@@ -236,7 +236,7 @@ func (r *run) convert(ctx context.Context, u *url.URL, rank int, store func(*log
 
 // candidate fetches and reads one candidate, the i-th best. The error is the
 // reason why it is not a logo.
-func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetched func()) (*logofinder.Picture, error) {
+func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetched func()) (*logofinder.Image, error) {
 	data, err := r.bytesOf(ctx, c)
 	fetched()
 	if err != nil {
@@ -249,7 +249,7 @@ func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetc
 		return nil, errCrowded
 	}
 	defer r.held.give(int64(len(data)))
-	var p *logofinder.Picture
+	var p *logofinder.Image
 	err = r.decode(ctx, rankRead+i, data, c.Part, 0, func(f *logofinder.File) (err error) {
 		p, err = f.As(c)
 		return err

@@ -22,7 +22,7 @@ func (n *internet) wants(t *testing.T, addresses ...string) {
 	asked := n.requests()
 	for _, a := range addresses {
 		if !slices.Contains(asked, a) {
-			t.Errorf("%s was not asked for; asked: %v", a, asked)
+			t.Errorf("%s was not requested, only %v", a, asked)
 		}
 	}
 }
@@ -32,7 +32,7 @@ func (n *internet) wantsNot(t *testing.T, addresses ...string) {
 	t.Helper()
 	for _, a := range n.requests() {
 		if slices.Contains(addresses, a) {
-			t.Errorf("%s was asked for", a)
+			t.Errorf("%s was requested", a)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestOneFile_WhateverItIsNamedAs_IsDecodedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			if stats.Decoded != 1 || !result.Record.HasLogo() || len(result.Record.Images) != c.images {
-				t.Errorf("decoded %d times, logo %t, %d images; asked: %v", stats.Decoded, result.Record.HasLogo(), len(result.Record.Images), n.requests())
+				t.Errorf("decoded %d times, logo %t, %d images; requested: %v", stats.Decoded, result.Record.HasLogo(), len(result.Record.Images), n.requests())
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestBIMI_Record_GivesMark(t *testing.T) {
 	n.txt["default._bimi.blocked.com"] = n.txt["default._bimi.acme.com"]
 	result, err = n.crawl("blocked.com")
 	if err != nil || !result.Record.HasLogo() || result.Record.Complete {
-		t.Errorf("a site that refuses: %v, %+v", err, result)
+		t.Errorf("refusing site: %v, %+v", err, result)
 	}
 }
 
@@ -324,7 +324,7 @@ func TestUnchangedPage_Validators_NotModified(t *testing.T) {
 	// A 304 for an unconditional request has no page.
 	n.serve("odd.com", everywhere(status(http.StatusNotModified, "")))
 	if got := ending(n.crawl("odd.com")); got != brand.NoData {
-		t.Errorf("an answer that nobody asked for: %s", got)
+		t.Errorf("unrequested response: %s", got)
 	}
 }
 
@@ -391,7 +391,7 @@ func TestAppShell_WithBrowser_IsRendered(t *testing.T) {
 				t.Errorf("name is %s", got)
 			}
 			if len(c.browser.asked) != 1 {
-				t.Errorf("the browser was asked for %v", c.browser.asked)
+				t.Errorf("the browser rendered %v", c.browser.asked)
 			}
 		})
 	}
@@ -404,7 +404,7 @@ func TestAppShell_WithBrowser_IsRendered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := crawler.Crawl(t.Context(), crawl.Target{Domain: "acme.com"}); err != nil || len(never.asked) > 0 {
-		t.Errorf("a page with words: %v, drawn %v", err, never.asked)
+		t.Errorf("page with text: %v, rendered %v", err, never.asked)
 	}
 }
 
@@ -449,7 +449,7 @@ func TestOnce_Site_ReturnsCandidatesAndFiles(t *testing.T) {
 				t.Errorf("the file of %s is not kept", trial.URL)
 			}
 		case trial.Refused == "":
-			t.Errorf("nothing is said about %s", trial.URL)
+			t.Errorf("no explanation of %s", trial.URL)
 		case strings.HasSuffix(trial.URL.Path, "missing.png") && !strings.Contains(trial.Refused, "404"):
 			t.Errorf("a missing file: %q", trial.Refused)
 		}
@@ -462,7 +462,7 @@ func TestOnce_Site_ReturnsCandidatesAndFiles(t *testing.T) {
 	}
 	for _, field := range []string{"description", "industries"} {
 		if !slices.ContainsFunc(result.Weighed, func(w judgeWeighed) bool { return w.Field == field && w.Won }) {
-			t.Errorf("nothing explains the field %s", field)
+			t.Errorf("no explanation of the field %s", field)
 		}
 	}
 }
@@ -482,7 +482,7 @@ func TestSite_OnlyUnderWWW_IsFound(t *testing.T) {
 		bare http.Handler
 		want string
 	}{
-		"a server nobody set up": {everywhere(html("<title>Welcome to nginx!</title><h1>Welcome to nginx!</h1>")), "Acme"},
+		"an unconfigured server": {everywhere(html("<title>Welcome to nginx!</title><h1>Welcome to nginx!</h1>")), "Acme"},
 		"404":                    {everywhere(status(404, "")), "Acme"},
 		"503":                    {everywhere(status(503, "")), "Acme"},
 		"parked":                 {everywhere(html("<title>acme.com is for sale</title>")), brand.NoData},

@@ -32,8 +32,8 @@ const (
 	// perTag is the size in bytes of an element with the text after it, and
 	// perByte that of a byte of text.
 	perTag, perByte = 160, 3
-	// pagePatience is how long a page waits for room.
-	pagePatience = 2 * time.Second
+	// pageWait is how long a page waits for room.
+	pageWait = 2 * time.Second
 	// begunPage is how much of a page is parsed if there is no room in time.
 	begunPage = 64 << 10
 )
@@ -49,7 +49,7 @@ func pageCost(html []byte) int64 {
 func (r *run) parsed(ctx context.Context, html []byte) []byte {
 	r.page.Give()
 	r.page = room.Part{}
-	ctx, cancel := context.WithTimeout(ctx, pagePatience)
+	ctx, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
 	part := r.crawler.pages.Part(pageCost(html))
 	if part.Wait(ctx) == nil {
@@ -151,7 +151,7 @@ func (h *held) end() {
 }
 
 // weight returns the memory of an image in bytes.
-func weight(p *logofinder.Picture) int64 {
+func weight(p *logofinder.Image) int64 {
 	n := int64(len(p.SVG))
 	if p.Raster != nil {
 		n += int64(len(p.Raster.Pix))
@@ -163,16 +163,16 @@ func weight(p *logofinder.Picture) int64 {
 // drops images that would not be chosen at this point; otherwise all of them
 // wait for the choice, because a better image of one drawing may make another
 // one eligible.
-func (f *found) keep(h *held, i int, p *logofinder.Picture) {
+func (f *found) keep(h *held, i int, p *logofinder.Image) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.read[i] = p
 	if h.take(weight(p)) {
 		return
 	}
-	lost := map[*logofinder.Picture]string{}
+	lost := map[*logofinder.Image]string{}
 	for _, d := range logofinder.Select(f.pictures()).Dropped {
-		lost[d.Picture] = d.Why
+		lost[d.Image] = d.Why
 	}
 	for j, q := range f.read {
 		if why, ok := lost[q]; q != nil && ok {

@@ -149,7 +149,7 @@ func (n *internet) dial(ctx context.Context, network, address string) (net.Conn,
 	n.mu.Unlock()
 	switch {
 	case host == "":
-		return nil, fmt.Errorf("nobody lives at %s", address)
+		return nil, fmt.Errorf("no server at %s", address)
 	case silent:
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -142,7 +142,7 @@ func TestEncoding_Running_CountsAsDecoder(t *testing.T) {
 	}
 	crawls.Wait()
 	if counting.most != 1 {
-		t.Errorf("%d drawings at a time, want 1", counting.most)
+		t.Errorf("%d concurrent renders, want 1", counting.most)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestNameServer_Silent_NoDelay(t *testing.T) {
 		t.Fatalf("crawl: %v, %+v", err, result)
 	}
 	if waited {
-		t.Error("the icon was fetched after the look-up of a BIMI record was given up")
+		t.Error("the icon was fetched although the look-up of the BIMI record had timed out")
 	}
 }
 
@@ -215,7 +215,7 @@ func TestPage_OnPlatform_IsNotBrands(t *testing.T) {
 	n.txt["default._bimi.joesdiner.com"] = []string{"v=BIMI1; l=https://bimi.example/mark.svg; a="}
 	result, err := n.crawl("joesdiner.com")
 	if err != nil || len(result.Record.Logos) != 1 || result.Record.Complete {
-		t.Errorf("a domain with a BIMI record: %v, %+v", err, result)
+		t.Errorf("domain with a BIMI record: %v, %+v", err, result)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestPort_Dropped_OtherURLIsTried(t *testing.T) {
 	n.silent["acme.com:443"], n.silent["www.acme.com:443"] = true, true
 	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 8*time.Second)
 	if err != nil || text(result.Record.Name) != "Acme" {
-		t.Errorf("a site that answers on port 80 alone: %v", err)
+		t.Errorf("site on port 80 only: %v", err)
 	}
 }
 
@@ -246,9 +246,9 @@ func TestUnchangedPage_OfOtherSite_IsFetched(t *testing.T) {
 		t.Fatal(err)
 	}
 	if result.NotModified || text(result.Record.Name) == "" {
-		t.Errorf("another site's page was believed not to have changed: %+v", result)
+		t.Errorf("another site's page counted as unchanged: %+v", result)
 	}
 	if result.ETag != "" || result.LastModified != "" {
-		t.Errorf("what another site's page came with is kept: %q %q", result.ETag, result.LastModified)
+		t.Errorf("kept the validators of another site's page: %q %q", result.ETag, result.LastModified)
 	}
 }

@@ -190,7 +190,7 @@ func crawlHostileSites(t *testing.T, folder string) {
 	peak, err := process.ID(os.Getpid()).Peak()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		t.Log("this system does not tell the peak of a process's memory")
+		t.Log("this system does not report the peak of a process's memory")
 	case err != nil:
 		t.Error(err)
 	case race.Enabled:

@@ -47,9 +47,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) ended(lane, outcome string, took time.Duration, s Stats) {
-	m.outcomes.WithLabelValues(lane, outcome).Inc()
-	m.duration.WithLabelValues(lane).Observe(took.Seconds())
-	m.bytes.WithLabelValues(lane).Observe(float64(s.Bytes))
-	m.requests.WithLabelValues(lane).Observe(float64(s.Requests))
+func (m *metrics) ended(priority, outcome string, took time.Duration, s Stats) {
+	m.outcomes.WithLabelValues(priority, outcome).Inc()
+	m.duration.WithLabelValues(priority).Observe(took.Seconds())
+	m.bytes.WithLabelValues(priority).Observe(float64(s.Bytes))
+	m.requests.WithLabelValues(priority).Observe(float64(s.Requests))
 }

@@ -119,7 +119,7 @@ func TestOutcome_HomePage(t *testing.T) {
 				t.Errorf("got %s (%v), want %s", got, err, c.want)
 			}
 			if name == "soft 404 for icons" && result != nil && result.Record.HasLogo() {
-				t.Error("a web page was taken for a logo")
+				t.Error("accepted a web page as a logo")
 			}
 			if name == "blocked, icon for everybody" && result != nil && (!result.Record.HasLogo() || result.Record.Complete) {
 				t.Errorf("logo %t, complete %t; want a logo and a partial record", result.Record.HasLogo(), result.Record.Complete)
@@ -193,7 +193,7 @@ func TestImage_Slow_LosesOnlyImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text(result.Record.Name) != "Acme" || len(result.Record.Logos) != 1 {
-		t.Errorf("name %s, %d logos; want the page and the icon that came", text(result.Record.Name), len(result.Record.Logos))
+		t.Errorf("name %s, %d logos; want the fetched page and icon", text(result.Record.Name), len(result.Record.Logos))
 	}
 }
 
@@ -235,7 +235,7 @@ func TestMetaRefresh_FollowedOnlyIfTrivial(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(`<meta http-equiv=refresh content="0; url=/en/">`), "/en/": html(acmePage)})
 	if got := ending(n.crawl("acme.com")); got != "Acme" {
-		t.Errorf("a page that only sends on: got %s", got)
+		t.Errorf("redirecting page: got %s", got)
 	}
 	n.serve("away.com", files{"/": html(`<title>Away</title><meta http-equiv=refresh content="0; url=https://acme.com/en/">`)})
 	if got := ending(n.crawl("away.com")); got != "Away" {
@@ -281,7 +281,7 @@ func TestHostilePages_WithinLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := eventschemas.ValidateJSON(encoded.Type, encoded.SchemaVersion, encoded.Data); err != nil {
-				t.Errorf("the event is not what its schema says: %v", err)
+				t.Errorf("the event does not match its schema: %v", err)
 			}
 			if len(encoded.Data) > 64<<10 {
 				t.Errorf("the event has %d bytes", len(encoded.Data))
@@ -298,7 +298,7 @@ func TestPrivateAddresses_NotRequested(t *testing.T) {
 	}
 	for _, r := range n.requests() {
 		if !strings.HasPrefix(r, "acme.com/") {
-			t.Errorf("asked for %s", r)
+			t.Errorf("requested %s", r)
 		}
 	}
 }
@@ -337,7 +337,7 @@ func TestDataSet_Logos_AreKept(t *testing.T) {
 	n.serve("blocked.com", everywhere(status(403, "")))
 	result, err = n.crawlTarget(crawl.Target{Domain: "blocked.com", Known: known}, 10*time.Second)
 	if err != nil {
-		t.Fatalf("a blocked site that a data set knows: %v", err)
+		t.Fatalf("blocked site in a data set: %v", err)
 	}
 	if text(result.Record.Name) != "Acme" || !result.Record.HasLogo() || result.Record.Complete {
 		t.Errorf("record is %+v, want the data set's, partial", result.Record)
@@ -404,7 +404,7 @@ func TestRead_SavedPage_FetchesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text(result.Record.Name) != "Acme" || len(result.Record.Logos) != 1 || result.Record.Logos[0].Formats[0].Format != "svg" {
-		t.Errorf("name %s, logos %+v; want the one that is in the page itself", text(result.Record.Name), result.Record.Logos)
+		t.Errorf("name %s, logos %+v; want the inline logo", text(result.Record.Name), result.Record.Logos)
 	}
 	if len(result.Candidates) < 2 {
 		t.Errorf("candidates %+v, want those that were not fetched too", result.Candidates)
@@ -415,6 +415,6 @@ func TestRead_SavedPage_FetchesNothing(t *testing.T) {
 		t.Errorf("a placeholder: %v", err)
 	}
 	if _, err := crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: "https://acme.com/", Body: bytes.Repeat([]byte("<p>"), page.MaxBytes)}); err == nil {
-		t.Error("nothing but paragraphs gave a record")
+		t.Error("a page of paragraphs gave a record")
 	}
 }

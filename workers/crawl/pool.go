@@ -31,20 +31,20 @@ func (j *job) decision(ctx context.Context) error {
 	}
 }
 
-// pool runs the crawls of one lane, with limited concurrency.
+// pool runs the crawls of one priority, with limited concurrency.
 type pool struct {
-	lane    string
-	workers int
-	free    chan *job // to idle workers
-	metrics *metrics
+	priority string
+	workers  int
+	free     chan *job // to idle workers
+	metrics  *metrics
 
 	mu       sync.Mutex
 	under    map[string]*job // waiting and running crawls, by id
 	returned map[string]*job // crawls returned to the broker, by id: the next delivery continues with their time and attempt
 }
 
-func newPool(lane string, workers int, m *metrics) *pool {
-	return &pool{lane: lane, workers: workers, free: make(chan *job), metrics: m, under: map[string]*job{}, returned: map[string]*job{}}
+func newPool(priority string, workers int, m *metrics) *pool {
+	return &pool{priority: priority, workers: workers, free: make(chan *job), metrics: m, under: map[string]*job{}, returned: map[string]*job{}}
 }
 
 // accept returns nil when the crawl is recorded as begun, or is found to be
@@ -70,7 +70,7 @@ func (p *pool) accept(ctx context.Context, j *job) error {
 
 // handOver waits until a worker takes the job.
 func (p *pool) handOver(ctx context.Context, j *job) bool {
-	waiting := p.metrics.queued.WithLabelValues(p.lane)
+	waiting := p.metrics.queued.WithLabelValues(p.priority)
 	waiting.Inc()
 	defer waiting.Dec()
 	select {
@@ -108,9 +108,9 @@ func (p *pool) start(wg *sync.WaitGroup, do func(*job)) {
 	for range p.workers {
 		wg.Go(func() {
 			for j := range p.free {
-				p.metrics.busy.WithLabelValues(p.lane).Inc()
+				p.metrics.busy.WithLabelValues(p.priority).Inc()
 				do(j)
-				p.metrics.busy.WithLabelValues(p.lane).Dec()
+				p.metrics.busy.WithLabelValues(p.priority).Dec()
 				p.done(j)
 			}
 		})

@@ -24,9 +24,9 @@ const (
 	agent = "LetterheadBot"
 	// rulesTime limits the fetch of a robots.txt.
 	rulesTime = 2 * time.Second
-	// rulesPatience is how long a live crawl that has its home page waits for
+	// rulesGrace is how long a live crawl that has its home page waits for
 	// the rules.
-	rulesPatience = 500 * time.Millisecond
+	rulesGrace = 500 * time.Millisecond
 	// rulesFor is how long rules are cached (RFC 9309, section 2.4: at most a
 	// day).
 	rulesFor = 24 * time.Hour
@@ -152,7 +152,7 @@ func (r *run) permitted(ctx context.Context, u *url.URL) error {
 		}
 		waiting, cancel := ctx, context.CancelFunc(func() {})
 		if !r.target.Scheduled { // otherwise limited by rulesTime
-			waiting, cancel = context.WithTimeout(ctx, rulesPatience)
+			waiting, cancel = context.WithTimeout(ctx, rulesGrace)
 		}
 		defer cancel()
 		if answer := await(waiting, r.asking.answer); answer.origin != "" {

@@ -308,6 +308,6 @@ func TestRobots_BrowserURL_IsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(text(result.Record.Description), "careful") {
-		t.Error("what the browser drew at a server that refuses us was kept")
+		t.Error("kept a page rendered from a server that refuses us")
 	}
 }

@@ -66,8 +66,8 @@ type Crawls interface {
 
 // WorkerConfig configures a Worker.
 type WorkerConfig struct {
-	LiveWorkers    int                   // concurrent crawls of lane live (DefaultLiveWorkers)
-	RefreshWorkers int                   // concurrent crawls of lane refresh (DefaultRefreshWorkers)
+	LiveWorkers    int                   // concurrent crawls of priority live (DefaultLiveWorkers)
+	RefreshWorkers int                   // concurrent crawls of priority refresh (DefaultRefreshWorkers)
 	Drain          time.Duration         // how long a shutdown waits for running crawls (DefaultDrain)
 	Logger         *slog.Logger          // nil: none
 	Registerer     prometheus.Registerer // nil: none
@@ -108,7 +108,7 @@ func (c WorkerConfig) Validate() error {
 }
 
 // Worker takes crawl requests from the broker and runs them, in a separate pool
-// for each lane: live work never waits behind bulk.
+// for each priority: live work never waits behind bulk.
 //
 // A message is acknowledged when a worker of its pool has taken the crawl and
 // recorded the attempt. A waiting crawl is therefore redelivered after a stop
@@ -160,27 +160,27 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	var pools, subscriptions sync.WaitGroup
 	errs := make(chan error, 2)
-	for _, lane := range []struct {
+	for _, source := range []struct {
 		topic string
 		pool  *pool
 	}{{broker.CrawlLive, w.live}, {broker.CrawlRefresh, w.refresh}} {
-		lane.pool.start(&pools, func(j *job) { w.crawl(working, lane.pool, j) })
+		source.pool.start(&pools, func(j *job) { w.crawl(working, source.pool, j) })
 		subscriptions.Go(func() {
-			err := w.from.Subscribe(subscribed, lane.topic, Group, func(ctx context.Context, m broker.Message) error {
-				return w.accept(ctx, lane.pool, m)
+			err := w.from.Subscribe(subscribed, source.topic, Group, func(ctx context.Context, m broker.Message) error {
+				return w.accept(ctx, source.pool, m)
 			})
 			if err != nil && ctx.Err() == nil {
-				errs <- fmt.Errorf("crawl worker, lane %s: %w", lane.topic, err)
-				cancel() // a worker needs both lanes
+				errs <- fmt.Errorf("crawl worker, topic %s: %w", source.topic, err)
+				cancel() // a worker needs both topics
 			}
 		})
 	}
 	subscriptions.Wait()
 	w.live.close()
 	w.refresh.close()
-	patience := time.AfterFunc(w.cfg.Drain, stop)
+	drain := time.AfterFunc(w.cfg.Drain, stop)
 	pools.Wait()
-	patience.Stop()
+	drain.Stop()
 	select {
 	case err := <-errs:
 		return err
@@ -218,8 +218,8 @@ func (w *Worker) accept(ctx context.Context, into *pool, m broker.Message) error
 // crawl runs one job: it checks whether the crawl is still needed, crawls, and
 // appends the outcome.
 func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
-	lane, began := in.lane, w.cfg.Now()
-	logger := w.cfg.Logger.With("crawl_id", j.request.CrawlID, "domain", j.request.Domain, "lane", lane)
+	priority, began := in.priority, w.cfg.Now()
+	logger := w.cfg.Logger.With("crawl_id", j.request.CrawlID, "domain", j.request.Domain, "lane", priority)
 	target, held, why, err := w.wanted(ctx, j)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", broker.ErrNotNow, err)
@@ -230,7 +230,7 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 		return
 	}
 	if why != "" {
-		w.metrics.skipped.WithLabelValues(lane, why).Inc()
+		w.metrics.skipped.WithLabelValues(priority, why).Inc()
 		logger.Info("crawl skipped", "reason", why)
 		return
 	}
@@ -243,7 +243,7 @@ func (w *Worker) crawl(ctx context.Context, in *pool, j *job) {
 	}
 	outcome := w.record(ctx, logger, j, result, err)
 	took := w.cfg.Now().Sub(began)
-	w.metrics.ended(lane, outcome, took, stats)
+	w.metrics.ended(priority, outcome, took, stats)
 	logger.Info("crawl ended", "outcome", outcome, "duration", took, "requests", stats.Requests, "bytes", stats.Bytes)
 }
 

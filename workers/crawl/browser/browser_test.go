@@ -213,7 +213,7 @@ func TestRender_Requests_OnlyThroughGuard(t *testing.T) {
 	}
 	for _, bad := range []string{"leaked:", "posted"} {
 		if strings.Contains(html, "> "+bad) || strings.Contains(html, " "+bad+"h") {
-			t.Errorf("the page says %q", bad)
+			t.Errorf("the page shows %q", bad)
 		}
 	}
 	if !strings.Contains(html, "rtc:undefined ws:undefined sw:undefined") {
@@ -221,7 +221,7 @@ func TestRender_Requests_OnlyThroughGuard(t *testing.T) {
 	}
 	for _, r := range n.requests() {
 		if !strings.HasPrefix(r, "acme.com/") {
-			t.Errorf("asked for %s", r)
+			t.Errorf("requested %s", r)
 		}
 	}
 }
@@ -240,13 +240,13 @@ func TestRender_EndlessPage_Ends(t *testing.T) {
 	b := newBrowser(t, n)
 	html, _, err := render(t, b, "http://busy.com/", 6*time.Second)
 	if err != nil || !strings.Contains(html, "<title>Busy</title>") {
-		t.Errorf("a page that never rests: %v, %q", err, html)
+		t.Errorf("endless page: %v, %q", err, html)
 	}
 	if asked := len(n.requests()); asked > 60 {
 		t.Errorf("%d requests were made", asked)
 	}
 	if _, _, err := render(t, b, "http://hung.com/", 4*time.Second); err == nil {
-		t.Error("a page whose script never ends was drawn")
+		t.Error("a page with an endless script was rendered")
 	}
 	if left := processesNaming(t, dir); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)

@@ -67,10 +67,10 @@ func TestRender_Process_HasNoPrivileges(t *testing.T) {
 		case !slices.ContainsFunc(p.args, func(a string) bool { return strings.HasPrefix(a, "--type=") }):
 			browsers++
 			if own, err := os.Readlink("/proc/self/ns/net"); err == nil && os.Geteuid() == 0 && mayHaveNoNetwork() && p.net == own {
-				t.Error("the browser is in our network")
+				t.Error("the browser shares our network")
 			}
 			if !strings.HasPrefix(p.home, dir) {
-				t.Errorf("the browser works in %s", p.home)
+				t.Errorf("the browser runs in %s", p.home)
 			}
 		}
 	}

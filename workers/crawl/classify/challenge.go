@@ -114,11 +114,11 @@ func challengeSign(a Answer) string {
 		return ""
 	}
 	if s := sourceWith(p, commonSources); s != "" {
-		return "challenge script " + s + " on a page of nobody"
+		return "challenge script " + s + " on a page without a brand"
 	}
 	for _, s := range commonScripts {
 		if strings.Contains(p.Script, s) {
-			return "challenge script " + s + " on a page of nobody"
+			return "challenge script " + s + " on a page without a brand"
 		}
 	}
 	return ""

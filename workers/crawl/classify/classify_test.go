@@ -116,6 +116,6 @@ func check(t *testing.T, status int, line, body, address string, want classify.K
 		t.Errorf("got %s (%s), want %s; %d words: %q", got.Kind, got.Sign, want, p.Words, p.Text[:min(len(p.Text), 200)])
 	}
 	if got.Kind != classify.Usable && got.Sign == "" {
-		t.Error("no sign is named")
+		t.Error("the sign has no name")
 	}
 }

@@ -66,7 +66,7 @@ func TestClassify_NameLikeRefusal_IsUsable(t *testing.T) {
 		"access denied":               {"escape.ie", `<title>Access Denied Escape Rooms</title><h1>Can you get out?</h1>`},
 		"forbidden":                   {"forbidden.fr", `<title>Forbidden</title><h1>Perfume for the night</h1>`},
 		"security check":              {"doors.lv", `<title>Security Check Doors</title><h1>Doors that hold</h1>`},
-		"delivery that is not there":  {"basket.com", `<title>Basket</title>` + icon + told + mark("Basket") + `<h1>Groceries</h1><p>Enter your postcode. Not available in your area yet? Leave your mail.</p>`},
+		"missing delivery":            {"basket.com", `<title>Basket</title>` + icon + told + mark("Basket") + `<h1>Groceries</h1><p>Enter your postcode. Not available in your area yet? Leave your mail.</p>`},
 		"delivery, as a statement":    {"basket.com", `<title>Basket</title>` + icon + told + mark("Basket") + `<h1>Groceries</h1><p>We are not available in your area yet. Leave your mail.</p>`},
 		"a country, as a question":    {"films.com", `<title>Films</title><h1>Films</h1><p>Not available in your country? Tell us.</p>`},
 		"parked":                      {"parkedbythesea.com", `<title>Parked by the Sea | Campervans</title><h1>Parked by the Sea</h1>`},

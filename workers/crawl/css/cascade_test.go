@@ -148,7 +148,7 @@ func TestValue_Inherited_FromParent(t *testing.T) {
 		t.Errorf("family is %q", got)
 	}
 	if got := c.Value(element(root), "font-family"); got != "" {
-		t.Errorf("the element itself says %q", got)
+		t.Errorf("the element itself has %q", got)
 	}
 	if got := c.Inherited(element(root), "color"); got != "" {
 		t.Errorf("color is %q past an initial", got)
@@ -233,11 +233,11 @@ func TestFaces_FontFaceRules_AreRead(t *testing.T) {
 func TestCascade_Nil_IsEmpty(t *testing.T) {
 	var c *css.Cascade
 	if c.Value(&html.Node{}, "color") != "" || c.Inherited(nil, "color") != "" || c.Variables() != nil || !c.Empty() {
-		t.Error("a cascade of nothing says something")
+		t.Error("the nil cascade has values")
 	}
 	c = css.New(nil, nil, nil)
 	if c.Value(&html.Node{Type: html.ElementNode, Data: "p"}, "color") != "" || c.Variables() != nil || !c.Empty() {
-		t.Error("a cascade of no document says something")
+		t.Error("the cascade of a nil document has values")
 	}
 }
 

@@ -24,7 +24,7 @@ func TestDescription_MachineText_IsIgnored(t *testing.T) {
 			t.Errorf("%q beside a good one: got %q", bad, got.Value)
 		}
 		if got, ok := extract.Description(extracttest.Read("acme.com", `<meta property="og:site_name" content="Acme Instruments"><meta property="og:description" content="`+bad+`">`)); ok {
-			t.Errorf("%q alone: got %q", bad, got.Value)
+			t.Errorf("%q as the only text: got %q", bad, got.Value)
 		}
 	}
 	for _, fine := range []string{
@@ -53,7 +53,7 @@ func TestDescription_NothingDeclared_UsesText(t *testing.T) {
 		})
 	}
 	if got, ok := extract.Description(readAt("acme.com", "https://acme.com/news/long-story", `<title>Long story | Acme makes things of all kinds</title><p>Acme is a workshop in Leeds. We mend and sell instruments, and teach others how.</p>`)); ok {
-		t.Errorf("an inner page speaks for itself: %q", got.Value)
+		t.Errorf("inner page: %q", got.Value)
 	}
 	in := extracttest.Read("acme.com", "")
 	in.Manifest = &manifest.Manifest{Description: "Instruments in your pocket."}
@@ -62,7 +62,7 @@ func TestDescription_NothingDeclared_UsesText(t *testing.T) {
 		readAt("acme.com", "https://acme.com/about-us", `<meta name="description" content="Who we are and what we make.">`).Page,
 	}
 	if got, _ := extract.Description(in); got.Value != "Instruments in your pocket." {
-		t.Errorf("the manifest goes before a second page: %q", got.Value)
+		t.Errorf("the manifest must precede a second page: %q", got.Value)
 	}
 	in.Manifest = nil
 	if got, _ := extract.Description(in); got.Value != "Who we are and what we make." {
@@ -89,7 +89,7 @@ func TestLongDescription_AboutPage_IsRead(t *testing.T) {
 	}
 	in.More = in.More[:1]
 	if got, ok := extract.LongDescription(in, ""); ok {
-		t.Errorf("an imprint is no story: %q", got.Value)
+		t.Errorf("used an imprint as the description: %q", got.Value)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestShareImage_Undeclared_IsEmpty(t *testing.T) {
 		}
 	}
 	if got, ok := extract.ShareImage(readAt("acme.com", "https://acme.com/academy/data/when", `<meta property="og:image" content="https://acme.com/academy">`)); ok {
-		t.Errorf("a folder of the site is no picture: %s", got.Value)
+		t.Errorf("a folder of the site became the image: %s", got.Value)
 	}
 }
 

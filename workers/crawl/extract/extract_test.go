@@ -79,7 +79,7 @@ func TestName_Sources_BestWins(t *testing.T) {
 	})
 	t.Run("agreement", func(t *testing.T) {
 		if _, agreed := extract.Name(extracttest.Read("acme.com", `<meta property="og:site_name" content="Acme"><title>Acme</title>`)); !agreed {
-			t.Error("two sources that agree are not seen")
+			t.Error("missed that two sources agree")
 		}
 	})
 }
@@ -287,6 +287,6 @@ func TestScore_Record_IsSumOfParts(t *testing.T) {
 		t.Errorf("a restricted record scores %v", got)
 	}
 	if !extract.Complete(&whole) || extract.Complete(&without) || extract.Complete(&restricted) {
-		t.Error("complete is name, logo, color and description")
+		t.Error("wrong result of Complete for name, logo, color and description")
 	}
 }

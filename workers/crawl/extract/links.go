@@ -399,7 +399,7 @@ func (l *linker) add(u *url.URL, method string, base float64, declared bool) {
 		c.score, c.note = 0, "a publication's that lives on the site"
 	}
 	if !declared && fit < commonFit && (l.around.credited || credit.MatchString(l.text)) {
-		c.score, c.note = 0, "a credit to who made the site or its pictures"
+		c.score, c.note = 0, "a credit to the maker of the site or its images"
 	}
 	if !declared && l.others(last, l.text) {
 		c.score, c.note = 0, "somebody else's"

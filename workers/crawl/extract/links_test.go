@@ -72,7 +72,7 @@ func TestLinks_OtherNetworks_AreCanonical(t *testing.T) {
 		}
 	}
 	if _, _, ok := extract.Profile(nil); ok {
-		t.Error("no address is a profile")
+		t.Error("a nil URL is a profile")
 	}
 }
 
@@ -107,12 +107,12 @@ func TestLinks_ForeignProfiles_AreIgnored(t *testing.T) {
 		"the buyer's profile":                {`<footer><a href="https://x.com/colossal">Colossal on X</a></footer>`, ""},
 		"a dealer's profile":                 {`<a href="https://nordwind-shop.example/">n</a><footer><a href="https://www.instagram.com/nordwind.shop">i</a></footer>`, ""},
 		"a parent's profile":                 {extracttest.Organization(`"name":"Acme","url":"https://acme.com","parentOrganization":{"@type":"Corporation","name":"Colossal","url":"https://colossal.example"}`) + `<footer><a href="https://x.com/colossal">x</a></footer>`, ""},
-		"who made the site":                  {`<footer><a href="https://www.instagram.com/theagency">Site by The Agency</a></footer>`, ""},
-		"who made the site, before the link": {`<footer><p>Site by <a href="https://www.instagram.com/theagency">The Agency</a></p></footer>`, ""},
-		"who took the pictures":              {`<footer>Photos: <a href="https://www.instagram.com/joe">Joe</a></footer>`, ""},
-		"who took the pictures, a handle":    {`<footer><small>Fotos: <a href="https://www.instagram.com/joe">@joe</a></small></footer>`, ""},
-		"who made the theme, German":         {`<footer>Umsetzung: <a href="https://www.facebook.com/studionord">Studio Nord</a></footer>`, ""},
-		"who made it, French":                {`<footer>Réalisé par <a href="https://www.linkedin.com/company/atelier-web">Atelier</a></footer>`, ""},
+		"the agency":                         {`<footer><a href="https://www.instagram.com/theagency">Site by The Agency</a></footer>`, ""},
+		"the agency, before the link":        {`<footer><p>Site by <a href="https://www.instagram.com/theagency">The Agency</a></p></footer>`, ""},
+		"the photographer":                   {`<footer>Photos: <a href="https://www.instagram.com/joe">Joe</a></footer>`, ""},
+		"the photographer, a handle":         {`<footer><small>Fotos: <a href="https://www.instagram.com/joe">@joe</a></small></footer>`, ""},
+		"the theme author, German":           {`<footer>Umsetzung: <a href="https://www.facebook.com/studionord">Studio Nord</a></footer>`, ""},
+		"the agency, French":                 {`<footer>Réalisé par <a href="https://www.linkedin.com/company/atelier-web">Atelier</a></footer>`, ""},
 		"powered by":                         {`<footer><a href="https://x.com/coolcms">Powered by CoolCMS</a></footer>`, ""},
 		"designed by the brand":              {`<footer>Designed by <a href="https://www.instagram.com/acme">Acme</a></footer>`, "instagram https://www.instagram.com/acme/"},
 		"words of its own at the edge":       {`<footer><a href="https://www.facebook.com/summerfest24">Our friends of the festival</a></footer>`, ""},

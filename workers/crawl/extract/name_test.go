@@ -101,7 +101,7 @@ func TestName_BuildersAndLanguages_AreCleaned(t *testing.T) {
 		"a template's variable":          {"acme.com", `<meta property="og:site_name" content="{$plugin.tx.site_name}"><meta name="application-name" content="navbar.site.acme.com"><title>Acme Tools</title>`, "Acme Tools"},
 		"a handle for a name":            {"wbote.pl", `<meta name="twitter:site" content="@wBote_pl"><title>Jest zgoda na nową umowę handlową między nami</title>`, "Wbote"},
 		"a holding":                      {"healthy.com", extracttest.Organization(`"name":"Healthy Media","url":"https://healthy.com"`) + `<meta property="og:site_name" content="Healthy"><title>Ten ways</title>`, "Healthy"},
-		"a company that nobody cuts":     {"kappa.com", extracttest.Organization(`"name":"Kappa Technologies","url":"https://kappa.com"`) + `<title>Sensors for everyone</title>`, "Kappa Technologies"},
+		"a company name kept whole":      {"kappa.com", extracttest.Organization(`"name":"Kappa Technologies","url":"https://kappa.com"`) + `<title>Sensors for everyone</title>`, "Kappa Technologies"},
 		"the country behind the name":    {"lavanza.de", extracttest.Organization(`"name":"Lavanza DE","url":"https://lavanza.de"`) + `<title>Kaffee | Lavanza</title>`, "Lavanza"},
 		"Polish legal forms":             {"politika.pl", extracttest.Organization(`"name":"POLITIKA Sp. z o.o. S.K.A","url":"https://politika.pl"`), "POLITIKA"},
 		"a domain with a legal form":     {"comparo.ch", `<meta name="copyright" content="comparo.ch AG"><header><a href="/"><img src="l.png" alt="comparo.ch"></a></header><title>Kredit oder Leasing im Vergleich</title>`, "comparo.ch"},

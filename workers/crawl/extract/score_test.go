@@ -53,6 +53,6 @@ func TestScore_ReversedLogo_AddsNothing(t *testing.T) {
 	reversed := white
 	reversed.Tags = []string{eventschemas.TagReversed}
 	if alone := score(); score(reversed) != alone || score(white) <= alone {
-		t.Errorf("%v alone, %v with a reversed one, %v with a white one", alone, score(reversed), score(white))
+		t.Errorf("score %v alone, %v with a reversed logo, %v with a white one", alone, score(reversed), score(white))
 	}
 }

@@ -18,7 +18,7 @@ func TestTaxonomy_Tables_AreConsistent(t *testing.T) {
 			continue
 		}
 		if slugs[i.Slug] || ids[i.ID] {
-			t.Errorf("%s stands twice", i.Slug)
+			t.Errorf("%s is listed twice", i.Slug)
 		}
 		if strings.Trim(i.Slug, "abcdefghijklmnopqrstuvwxyz-") != "" || strings.ContainsAny(i.Emoji, "abcdefghijklmnopqrstuvwxyz &") {
 			t.Errorf("slug %q, emoji %q", i.Slug, i.Emoji)
@@ -33,7 +33,7 @@ func TestTaxonomy_Tables_AreConsistent(t *testing.T) {
 	}
 	// Stored records contain the ids: they must not change with the code.
 	if id := industry.BySlug("software").ID(); id != "51b4ca55626f20cf" || parents["technology"] != "e91fadf24f78c081" {
-		t.Errorf("the ids of software and technology are now %s and %s", id, parents["technology"])
+		t.Errorf("the ids of software and technology changed to %s and %s", id, parents["technology"])
 	}
 }
 
@@ -141,7 +141,7 @@ func TestClassify_NoEvidence_IsEmpty(t *testing.T) {
 		}
 	}
 	if got := industry.Classify(nil); len(got) != 0 {
-		t.Error("no texts, no classes")
+		t.Error("no texts gave classes")
 	}
 }
 

@@ -16,6 +16,6 @@ func TestDepth_Text_IsCounted(t *testing.T) {
 		}
 	}
 	if got := jsontext.Depth([]byte(strings.Repeat("[", 1_000_000)), 10); got != 11 {
-		t.Errorf("past the limit it says %d, want 11", got)
+		t.Errorf("depth %d past the limit, want 11", got)
 	}
 }

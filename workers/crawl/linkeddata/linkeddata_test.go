@@ -50,7 +50,7 @@ func TestParse_SloppyText_IsRead(t *testing.T) {
 					return
 				}
 			}
-			t.Error("the organization is not found")
+			t.Error("did not find the organization")
 		})
 	}
 }
@@ -119,7 +119,7 @@ func TestOwner_AmongOthers_IsFound(t *testing.T) {
 		"by its url":               {`[{"@type":"Organization","name":"Other","url":"https://other.example"},{"@type":"Organization","name":"Group","url":"https://www.acme.com/"}]`, "Group"},
 		"alone, without url":       {`{"@type":"Organization","name":"Something"}`, "Something"},
 		"several, without url":     {`[{"@type":"Organization","name":"Something"},{"@type":"Organization","name":"Acme"}]`, "Acme"},
-		"nobody's":                 {`[{"@type":"Organization","name":"Something"},{"@type":"Organization","name":"Else"}]`, ""},
+		"unrelated":                {`[{"@type":"Organization","name":"Something"},{"@type":"Organization","name":"Else"}]`, ""},
 		"elsewhere":                {`{"@type":"Organization","name":"Acme","url":"https://other.example"}`, ""},
 		"a reviewer":               {`{"@type":"Product","review":{"author":{"@type":"Organization","name":"Acme Reviews"}}}`, ""},
 		"a parent":                 {`{"@type":"Organization","name":"Acme","parentOrganization":{"@type":"Organization","name":"Acme Holding","url":"https://acme.com"}}`, "Acme"},
@@ -152,7 +152,7 @@ func TestOwner_AmongOthers_IsFound(t *testing.T) {
 		})
 	}
 	if w := parse(`[{"@type":"WebSite","name":"Other","url":"https://other.example"},{"@type":"WebSite","name":"Acme","url":"https://acme.com"}]`).WebSite(acme); w == nil || w.Text("name") != "Acme" {
-		t.Error("the site's own WebSite is not found")
+		t.Error("did not find the site's own WebSite")
 	}
 }
 

@@ -59,8 +59,8 @@ const (
 const (
 	// maxDrawings limits the drawings of a page that are resolved.
 	maxDrawings = 24
-	// maxGrounds limits the elements whose backgrounds are looked up.
-	maxGrounds = 24
+	// maxBackgrounds limits the elements whose backgrounds are looked up.
+	maxBackgrounds = 24
 	// maxAncestors limits the ancestors of an element that are checked for
 	// styles that hide it.
 	maxAncestors = 12
@@ -118,7 +118,7 @@ func (c *collector) art() {
 		}
 	}
 	all = append(all, c.drawings()...)
-	all = append(all, c.grounds()...)
+	all = append(all, c.backgrounds()...)
 	slices.SortStableFunc(all, func(a, b sight) int { return a.Order - b.Order })
 	again := map[string]bool{} // URLs that the footer also shows
 	for _, s := range all {
@@ -187,7 +187,7 @@ const (
 	signPartAlt   = "alt holds the brand"
 	signBrandFile = "file name holds the brand"
 	signLogoOwn   = "class says logo"
-	signLogoBox   = "stands in a logo"
+	signLogoBox   = "inside a logo"
 	signVector    = "vector"
 	signDrawn     = "drawn on the page"
 	signFooterToo = "in the footer too"

@@ -111,7 +111,7 @@ func TestCandidates_Score_IsSumOfReasons(t *testing.T) {
 		t.Errorf("the best is %s: %v", all[0].URL, all[0].Reasons)
 	}
 	if i := slices.IndexFunc(all, func(c logofinder.Candidate) bool { return c.Kind == logofinder.Icon }); i < 0 || all[i].URL.Path != "/mark.svg" {
-		t.Errorf("the best icon is not that of BIMI: %v", all)
+		t.Errorf("the best icon is not the one of BIMI: %v", all)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestRead_RasterSprite_IsCropped(t *testing.T) {
 	outside := c
 	outside.Crop = &logofinder.Crop{X: 4000, Y: 20, Width: 80, Height: 40}
 	if _, err := logofinder.Read(t.Context(), renderer(t), outside, encode(t, sprite)); !errors.Is(err, logofinder.ErrNotLogo) {
-		t.Errorf("a part outside: %v", err)
+		t.Errorf("part outside the image: %v", err)
 	}
 	for name, css := range map[string]string{
 		"unknown size":  `background:url(/sprite.png) -100px -20px`,
@@ -140,7 +140,7 @@ func TestRead_RasterSprite_IsCropped(t *testing.T) {
 		}
 	}
 	if got := marks(styled(`<style>.logo{background:url(/own.png) center/contain no-repeat;width:80px}</style><header><a class="logo" href="/">Acme</a></header>`)); !slices.Equal(got, []string{"/own.png"}) {
-		t.Errorf("a background of its own: %v", got)
+		t.Errorf("own background: %v", got)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestRead_VectorSprite_IsCropped(t *testing.T) {
 		t.Errorf("%d×%d in %v, a %s", p.Width, p.Height, p.Colors.Inks, p.Type())
 	}
 	if _, err := logofinder.Read(t.Context(), renderer(t), c, []byte("<!doctype html><title>Not found</title>")); !errors.Is(err, logofinder.ErrNotLogo) {
-		t.Errorf("a web page for a sprite: %v", err)
+		t.Errorf("web page instead of a sprite: %v", err)
 	}
 }
 
@@ -200,10 +200,10 @@ func TestRead_Ink_DecidesTheme(t *testing.T) {
 		}
 	}
 	if p := mustRead(t, candidate(logofinder.Mark, 80), drawing(300, 60, white, blue, word)); p.Theme != "dark" {
-		t.Errorf("dark ink on a white ground is %q", p.Theme)
+		t.Errorf("theme %q of dark ink on white", p.Theme)
 	}
 	if p := mustRead(t, candidate(logofinder.Mark, 80), drawing(300, 60, blue, white, word)); p.Theme != "light" {
-		t.Errorf("white ink on a blue ground is %q", p.Theme)
+		t.Errorf("theme %q of white ink on blue", p.Theme)
 	}
 }
 
@@ -214,8 +214,8 @@ func TestSelect_VectorReplacesRaster(t *testing.T) {
 	}
 	raster := mustRead(t, candidate(logofinder.Mark, 90), drawing(300, 300, color.NRGBA{}, blue, disc))
 	light := mustRead(t, candidate(logofinder.Mark, 80), drawing(300, 300, color.NRGBA{}, white, disc))
-	s := logofinder.Select([]*logofinder.Picture{light, vector, raster})
-	if len(s.Chosen) != 2 || s.Chosen[0] != vector || s.Chosen[1] != light || len(s.Dropped) != 1 || s.Dropped[0].Picture != raster || s.Dropped[0].Why == "" {
+	s := logofinder.Select([]*logofinder.Image{light, vector, raster})
+	if len(s.Chosen) != 2 || s.Chosen[0] != vector || s.Chosen[1] != light || len(s.Dropped) != 1 || s.Dropped[0].Image != raster || s.Dropped[0].Why == "" {
 		t.Errorf("chose %d, dropped %v", len(s.Chosen), s.Dropped)
 	}
 }
@@ -223,10 +223,10 @@ func TestSelect_VectorReplacesRaster(t *testing.T) {
 func TestTrials_EachCandidate_HasResult(t *testing.T) {
 	kept := mustRead(t, candidate(logofinder.Mark, 90), drawing(300, 60, color.NRGBA{}, blue, word))
 	twin := mustRead(t, candidate(logofinder.Mark, 60), drawing(310, 62, color.NRGBA{}, blue, word))
-	s := logofinder.Select([]*logofinder.Picture{kept, twin})
+	s := logofinder.Select([]*logofinder.Image{kept, twin})
 	candidates := []logofinder.Candidate{kept.Candidate, twin.Candidate, candidate(logofinder.Icon, 39), candidate(logofinder.Icon, 15)}
-	got := logofinder.Trials(candidates, []*logofinder.Picture{kept, twin, nil, nil}, []error{nil, nil, errors.New("the server said 404"), nil}, s,
-		map[*logofinder.Picture]logofinder.Stored{kept: {Place: 0, Logo: eventschemas.Logo{Formats: []eventschemas.Asset{{ID: "abc"}}}}})
+	got := logofinder.Trials(candidates, []*logofinder.Image{kept, twin, nil, nil}, []error{nil, nil, errors.New("the server said 404"), nil}, s,
+		map[*logofinder.Image]logofinder.Stored{kept: {Place: 0, Logo: eventschemas.Logo{Formats: []eventschemas.Asset{{ID: "abc"}}}}})
 	var text []string
 	for _, tr := range got {
 		text = append(text, fmt.Sprint(tr.Chosen, " ", tr.Type, " ", tr.AssetID, " ", tr.Refused))
@@ -245,11 +245,11 @@ func TestImages_OfPage_AreChosen(t *testing.T) {
 		<div class="customers"><img src="/customer.jpg" width="900" height="500"></div><img class="hero-logo" src="/l.jpg" width="900" height="500">
 		<img src="/b.jpg" width="900" height="500"><img src="/c.jpg" width="900"><img src="/d.jpg" width="900" height="500"></main>`)
 	var got []string
-	for _, u := range logofinder.Pictures(in) {
+	for _, u := range logofinder.Images(in) {
 		got = append(got, u.Path)
 	}
 	if fmt.Sprint(got) != "[/stage.jpg /wide.jpg /b.jpg /c.jpg]" {
-		t.Errorf("pictures are %v", got)
+		t.Errorf("images %v", got)
 	}
 	assets := shelf{}
 	stored, err := storePicture(t, assets, encode(t, drawing(1600, 800, color.NRGBA{}, blue, disc)))
@@ -257,6 +257,6 @@ func TestImages_OfPage_AreChosen(t *testing.T) {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
 	if _, err := storePicture(t, assets, encode(t, drawing(600, 200, white, blue, disc))); !errors.Is(err, logofinder.ErrNotLogo) {
-		t.Errorf("a low picture: %v", err)
+		t.Errorf("flat image: %v", err)
 	}
 }

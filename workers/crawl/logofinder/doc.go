@@ -6,5 +6,5 @@
 // and drawings of the header, backgrounds, parts of sprites. Each has the
 // reasons that add up to its score. Read analyzes the pixels; a vector is drawn
 // by a Renderer. Select chooses; Trials reports the result of every candidate.
-// Pictures lists other images of a page that are worth keeping.
+// Images lists other images of a page that are worth keeping.
 package logofinder

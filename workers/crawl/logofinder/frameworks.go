@@ -52,7 +52,7 @@ var frameworkFiles = map[string]string{
 
 // frameworkFile reports whether a file is a framework's default, and of which
 // framework. On the framework's own site it is the logo.
-func (p *Picture) frameworkFile(sum string) (string, bool) {
+func (p *Image) frameworkFile(sum string) (string, bool) {
 	name, ok := frameworkFiles[sum]
 	if !ok || strings.Contains(site.New(site.Registrable(p.URL.Hostname())).Label, name) {
 		return "", false

@@ -162,12 +162,12 @@ func TestRead_NotLogo_Fails(t *testing.T) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			if !logofinder.IsFileFault(err) {
-				t.Errorf("%v is not told as the file's fault", err)
+				t.Errorf("%v is not reported as a fault of the file", err)
 			}
 		})
 	}
 	if logofinder.IsFileFault(errors.New("disk is full")) {
-		t.Error("a fault of the store is told as the file's")
+		t.Error("a fault of the store is reported as one of the file")
 	}
 }
 
@@ -196,7 +196,7 @@ func icoBomb() []byte {
 	return b
 }
 
-func mustRead(t *testing.T, c logofinder.Candidate, img image.Image) *logofinder.Picture {
+func mustRead(t *testing.T, c logofinder.Candidate, img image.Image) *logofinder.Image {
 	t.Helper()
 	p, err := logofinder.Read(t.Context(), renderer(t), c, encode(t, img))
 	if err != nil {
@@ -212,31 +212,31 @@ func TestSelect_SameImage_IsChosenOnce(t *testing.T) {
 	other := mustRead(t, candidate(logofinder.Icon, 20), drawing(96, 96, none, blue, cross))
 	onWhite := mustRead(t, candidate(logofinder.Icon, 19), drawing(96, 96, white, blue, disc))
 	inWhite := mustRead(t, candidate(logofinder.Icon, 18), drawing(96, 96, none, white, disc))
-	got := logofinder.Select([]*logofinder.Picture{small, other, large}).Chosen
+	got := logofinder.Select([]*logofinder.Image{small, other, large}).Chosen
 	if len(got) != 2 || got[0] != large || got[1] != other {
 		t.Errorf("kept %d, want the large disc and the cross", len(got))
 	}
-	if got := logofinder.Select([]*logofinder.Picture{large, onWhite, inWhite}).Chosen; len(got) != 3 {
-		t.Errorf("kept %d of one drawing in three treatments, want all", len(got))
+	if got := logofinder.Select([]*logofinder.Image{large, onWhite, inWhite}).Chosen; len(got) != 3 {
+		t.Errorf("kept %d of one image in three treatments, want all", len(got))
 	}
 	again := mustRead(t, candidate(logofinder.Mark, 60), drawing(180, 180, none, blue, disc))
-	if got := logofinder.Select([]*logofinder.Picture{large, again}).Chosen; len(got) != 1 || got[0] != again {
+	if got := logofinder.Select([]*logofinder.Image{large, again}).Chosen; len(got) != 1 || got[0] != again {
 		t.Errorf("kept %d, want one file once, as the mark", len(got))
 	}
 	tiny := mustRead(t, candidate(logofinder.Icon, 40), drawing(16, 16, none, red, cross))
-	if got := logofinder.Select([]*logofinder.Picture{tiny, other}).Chosen; len(got) != 1 || got[0] != other {
+	if got := logofinder.Select([]*logofinder.Image{tiny, other}).Chosen; len(got) != 1 || got[0] != other {
 		t.Errorf("kept %d, want the tiny icon dropped for a better one", len(got))
 	}
-	if got := logofinder.Select([]*logofinder.Picture{mustRead(t, candidate(logofinder.Icon, 60), drawing(48, 48, none, blue, disc)), large}).Chosen; len(got) != 1 || got[0] != large {
+	if got := logofinder.Select([]*logofinder.Image{mustRead(t, candidate(logofinder.Icon, 60), drawing(48, 48, none, blue, disc)), large}).Chosen; len(got) != 1 || got[0] != large {
 		t.Errorf("kept %d, want the larger of two sizes although the small one scores higher", len(got))
 	}
-	if got := logofinder.Select([]*logofinder.Picture{tiny}).Chosen; len(got) != 1 {
-		t.Error("a tiny icon is better than none")
+	if got := logofinder.Select([]*logofinder.Image{tiny}).Chosen; len(got) != 1 {
+		t.Error("dropped the only icon, a tiny one")
 	}
 	if got := logofinder.Select(nil).Chosen; len(got) != 0 {
-		t.Errorf("kept %d of none", len(got))
+		t.Errorf("kept %d of no candidates", len(got))
 	}
-	var many []*logofinder.Picture
+	var many []*logofinder.Image
 	for i := range 40 {
 		kind := logofinder.Kind(i % 3)
 		many = append(many, mustRead(t, candidate(kind, float64(50+i)), drawing(96+i, 96, none, color.NRGBA{uint8(i * 6), 80, 120, 255}, func(x, y float64) bool { return int(x*float64(i+2))%2 == 0 && y < 0.5+float64(i)/90 && x+y > 0.3 })))
@@ -314,7 +314,7 @@ func TestStore_Vector_HasRasterSizes(t *testing.T) {
 	}
 	img, _, err := imaging.Decode(assets[logo.Formats[1].ID+".png"], imaging.Limits{})
 	if err != nil || img.NRGBAAt(64, 64) != white || img.NRGBAAt(2, 2).A != 0 {
-		t.Errorf("the larger PNG does not show the drawing: %v, %v", img.NRGBAAt(64, 64), err)
+		t.Errorf("the larger PNG does not show the image: %v, %v", img.NRGBAAt(64, 64), err)
 	}
 }
 
@@ -366,7 +366,7 @@ func storePicture(t *testing.T, to logofinder.Assets, data []byte) (eventschemas
 	if err != nil {
 		return eventschemas.Image{}, err
 	}
-	return f.StorePicture(t.Context(), to)
+	return f.StoreImage(t.Context(), to)
 }
 
 func TestStoreBanner_Photo_IsJPEG(t *testing.T) {
@@ -397,7 +397,7 @@ func TestPalettes_Stencils_AreExcluded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := logofinder.Palettes([]*logofinder.Picture{icon, stencil})
+	got := logofinder.Palettes([]*logofinder.Image{icon, stencil})
 	if len(got) != 1 || len(got[0].Inks) != 1 || got[0].Inks[0].Color.Hex() != "#0b5fff" {
 		t.Errorf("palettes are %+v", got)
 	}

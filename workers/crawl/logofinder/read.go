@@ -51,8 +51,8 @@ var (
 	ErrDefault = errors.New("a framework's own icon")
 )
 
-// Picture is a candidate whose file was read.
-type Picture struct {
+// Image is a candidate whose file was read.
+type Image struct {
 	Candidate
 	Format        imaging.Format
 	Width, Height int // pixels; 0 for a vector without a size
@@ -207,8 +207,8 @@ func (f *File) drawVector(ctx context.Context, data []byte) error {
 
 // As returns the image that a candidate refers to in the file. Errors:
 // imaging.ErrTooLarge for a sprite, ErrNotLogo, ErrDefault.
-func (f *File) As(c Candidate) (*Picture, error) {
-	p := &Picture{Candidate: c, Format: f.format, Width: f.width, Height: f.height, SVG: f.svg, Raster: f.Pixels, Sum: f.sum, draw: f.draw}
+func (f *File) As(c Candidate) (*Image, error) {
+	p := &Image{Candidate: c, Format: f.format, Width: f.width, Height: f.height, SVG: f.svg, Raster: f.Pixels, Sum: f.sum, draw: f.draw}
 	if c.Crop != nil {
 		p.Sum = sha256.Sum256(fmt.Appendf(p.Sum[:], "%v", *c.Crop))
 	}
@@ -224,7 +224,7 @@ func (f *File) As(c Candidate) (*Picture, error) {
 }
 
 // size scales a raster to the size for analysis.
-func (p *Picture) size() error {
+func (p *Image) size() error {
 	least := minSide
 	if p.Kind != Mark {
 		least = minIconSide
@@ -247,7 +247,7 @@ func (p *Picture) size() error {
 
 // Read opens a candidate's file and returns its image. Errors: those of Open
 // and As.
-func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Picture, error) {
+func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Image, error) {
 	f, err := Open(ctx, draw, data, c.Part, c.Crop != nil)
 	if err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ func Read(ctx context.Context, draw Renderer, c Candidate, data []byte) (*Pictur
 const analysisSide = 256
 
 // look analyzes the pixels.
-func (p *Picture) look(img *image.NRGBA) error {
+func (p *Image) look(img *image.NRGBA) error {
 	seen := imaging.Analyze(img)
 	if seen.Blank {
 		return fmt.Errorf("%w: blank", ErrNotLogo)
@@ -348,12 +348,12 @@ var (
 
 // theme names the tone of the ink. The words of pages and files count between
 // light and dark, where perception may differ from the mean.
-func (p *Picture) theme(seen imaging.Analysis) string {
+func (p *Image) theme(seen imaging.Analysis) string {
 	byEye := seen.Theme()
 	if byEye == "" && p.Kind == Mark && math.Abs(p.ratio()-1) >= square {
 		// A logo with its own background is not an icon: its ink contrasts with
 		// the background.
-		if groundLuma(p.Raster) > lightGround {
+		if cornerLuma(p.Raster) > lightLuma {
 			return "dark"
 		}
 		return "light"
@@ -391,10 +391,10 @@ func clearShare(img *image.NRGBA) float64 {
 	return float64(clear) / float64(max(1, len(img.Pix)/4))
 }
 
-const lightGround = 128 // luma
+const lightLuma = 128 // luma
 
-// groundLuma returns the mean luma of an image's corners.
-func groundLuma(img *image.NRGBA) float64 {
+// cornerLuma returns the mean luma of an image's corners.
+func cornerLuma(img *image.NRGBA) float64 {
 	sum, w, h := 0.0, img.Rect.Dx(), img.Rect.Dy()
 	for _, at := range []image.Point{{}, {X: w - 1}, {Y: h - 1}, {X: w - 1, Y: h - 1}} {
 		c := img.NRGBAAt(at.X, at.Y)
@@ -410,7 +410,7 @@ func isPhoto(a imaging.Analysis) bool {
 }
 
 // source returns the URL for evidence; an image inside of the page has none.
-func (p *Picture) source() string {
+func (p *Image) source() string {
 	if p.URL.Scheme == "data" {
 		return "data:"
 	}

@@ -35,23 +35,23 @@ const (
 
 // Selection is the result for the images that were read.
 type Selection struct {
-	Chosen  []*Picture // best first: the first is the primary logo
+	Chosen  []*Image // best first: the first is the primary logo
 	Dropped []Dropped
 }
 
 // Dropped is an image that was not chosen.
 type Dropped struct {
-	*Picture
+	*Image
 	Why string
 }
 
 // Select chooses the logos of a brand among the images that were read: each
 // drawing once, in the best available form, marks first.
-func Select(all []*Picture) Selection {
+func Select(all []*Image) Selection {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, better)
 	var s selector
-	var marks, icons []*Picture
+	var marks, icons []*Image
 	for _, p := range all {
 		if p.Kind == Mark {
 			marks = s.keep(marks, p, MaxLogos-maxIcons)
@@ -60,23 +60,23 @@ func Select(all []*Picture) Selection {
 		}
 	}
 	// A tiny icon is used only if there is nothing else.
-	if slices.ContainsFunc(append(marks[:len(marks):len(marks)], icons...), func(p *Picture) bool { return !p.tiny() }) {
-		icons = s.without(icons, (*Picture).tiny, "tiny, and there is a larger one")
+	if slices.ContainsFunc(append(marks[:len(marks):len(marks)], icons...), func(p *Image) bool { return !p.tiny() }) {
+		icons = s.without(icons, (*Image).tiny, "tiny, and there is a larger one")
 	}
 	// An image declared both as logo and as icon is kept once, unless the icon
 	// has more signs.
-	icons = s.without(icons, func(p *Picture) bool { return sameFile(marks, p) }, "the same file as a chosen one")
+	icons = s.without(icons, func(p *Image) bool { return sameFile(marks, p) }, "the same file as a chosen one")
 	return Selection{Chosen: append(marks, icons...), Dropped: s.dropped}
 }
 
 // selector records the dropped images.
 type selector struct{ dropped []Dropped }
 
-func (s *selector) drop(p *Picture, why string) { s.dropped = append(s.dropped, Dropped{p, why}) }
+func (s *selector) drop(p *Image, why string) { s.dropped = append(s.dropped, Dropped{p, why}) }
 
 // without drops those of the chosen for which a rule is true.
-func (s *selector) without(chosen []*Picture, rule func(*Picture) bool, why string) []*Picture {
-	return slices.DeleteFunc(chosen, func(p *Picture) bool {
+func (s *selector) without(chosen []*Image, rule func(*Image) bool, why string) []*Image {
+	return slices.DeleteFunc(chosen, func(p *Image) bool {
 		if !rule(p) {
 			return false
 		}
@@ -87,13 +87,13 @@ func (s *selector) without(chosen []*Picture, rule func(*Picture) bool, why stri
 
 // better orders images by score; ties by vector before raster and large before
 // small.
-func better(a, b *Picture) int {
+func better(a, b *Image) int {
 	return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(b.grade(), a.grade()))
 }
 
 // grade returns the quality of a file's form: vectors are better than pixels,
 // and more pixels are better.
-func (p *Picture) grade() int {
+func (p *Image) grade() int {
 	if p.SVG != nil {
 		return math.MaxInt
 	}
@@ -102,7 +102,7 @@ func (p *Picture) grade() int {
 
 // rank returns the candidate's score, corrected by the actual file: a page may
 // declare 180 pixels and serve 32.
-func (p *Picture) rank() float64 {
+func (p *Image) rank() float64 {
 	if p.SVG != nil || p.Side == 0 && p.Kind == Mark {
 		return p.Score
 	}
@@ -113,8 +113,8 @@ func (p *Picture) rank() float64 {
 // is a vector, or much larger than a small one, it replaces that one. A light
 // and a dark version of one drawing are different, as are versions with and
 // without a background, and versions in another color.
-func (s *selector) keep(chosen []*Picture, p *Picture, limit int) []*Picture {
-	i := slices.IndexFunc(chosen, func(have *Picture) bool { return have.Sum == p.Sum || have.alike(p) })
+func (s *selector) keep(chosen []*Image, p *Image, limit int) []*Image {
+	i := slices.IndexFunc(chosen, func(have *Image) bool { return have.Sum == p.Sum || have.alike(p) })
 	switch {
 	case i >= 0:
 		have := chosen[i]
@@ -139,7 +139,7 @@ func (s *selector) keep(chosen []*Picture, p *Picture, limit int) []*Picture {
 }
 
 // alike reports whether two images show one drawing, in any size and form.
-func (p *Picture) alike(q *Picture) bool {
+func (p *Image) alike(q *Image) bool {
 	if p.Clear != q.Clear || p.Theme != q.Theme {
 		return false
 	}
@@ -156,24 +156,24 @@ func (p *Picture) alike(q *Picture) bool {
 func near(a, b float64) bool { return math.Abs(a-b) < square*max(a, b) }
 
 // ratio returns width to height, or 0 if unknown.
-func (p *Picture) ratio() float64 {
+func (p *Image) ratio() float64 {
 	if p.Width == 0 || p.Height == 0 {
 		return 0
 	}
 	return float64(p.Width) / float64(p.Height)
 }
 
-func (p *Picture) tiny() bool { return p.SVG == nil && p.side() < minSide }
+func (p *Image) tiny() bool { return p.SVG == nil && p.side() < minSide }
 
 // side returns the longer side in pixels.
-func (p *Picture) side() int { return max(p.Width, p.Height) }
+func (p *Image) side() int { return max(p.Width, p.Height) }
 
-func sameFile(chosen []*Picture, p *Picture) bool {
-	return slices.ContainsFunc(chosen, func(have *Picture) bool { return have.Sum == p.Sum })
+func sameFile(chosen []*Image, p *Image) bool {
+	return slices.ContainsFunc(chosen, func(have *Image) bool { return have.Sum == p.Sum })
 }
 
 // Type returns the image's type in the record.
-func (p *Picture) Type() string {
+func (p *Image) Type() string {
 	ratio := p.ratio()
 	isSquare := ratio == 0 || math.Abs(ratio-1) < square
 	switch {
@@ -193,7 +193,7 @@ func (p *Picture) Type() string {
 
 // Palettes returns the colors of the chosen logos. A stencil is black by
 // convention; its color is declared separately.
-func Palettes(chosen []*Picture) []colors.Palette {
+func Palettes(chosen []*Image) []colors.Palette {
 	var out []colors.Palette
 	for _, p := range chosen {
 		if p.Kind != Stencil && len(p.Colors.Inks) > 0 {

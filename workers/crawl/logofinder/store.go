@@ -38,7 +38,7 @@ const smallStored = 256
 // size and, if that exceeds smallStored, in that size. SVG comes first, then
 // large before small. Errors: of the store, of the renderer, ctx.Err(); the
 // logo then has the formats stored so far.
-func (p *Picture) Store(ctx context.Context, to Assets) (eventschemas.Logo, error) {
+func (p *Image) Store(ctx context.Context, to Assets) (eventschemas.Logo, error) {
 	logo := eventschemas.Logo{Type: p.Type(), Formats: []eventschemas.Asset{}, Tags: []string{}}
 	if p.Theme != "" {
 		theme := p.Theme
@@ -72,7 +72,7 @@ func (p *Picture) Store(ctx context.Context, to Assets) (eventschemas.Logo, erro
 
 // rungs draws a vector in the sizes of the ladder. The size for analysis exists
 // already.
-func (p *Picture) rungs(ctx context.Context) ([]*image.NRGBA, error) {
+func (p *Image) rungs(ctx context.Context) ([]*image.NRGBA, error) {
 	var out []*image.NRGBA
 	for _, side := range ladder {
 		if side == analysisSide {
@@ -129,7 +129,7 @@ const (
 
 // StoreCost returns the memory, in bytes, that Store needs at most in addition
 // to the image itself.
-func (p *Picture) StoreCost() int64 {
+func (p *Image) StoreCost() int64 {
 	if p.SVG != nil {
 		return heldByLogo * int64(ladder[0]) * int64(ladder[0])
 	}
@@ -148,7 +148,7 @@ func (p *Picture) StoreCost() int64 {
 // scaled copies.
 const CutCost = 2 * 4 * maxSpritePixels
 
-// ImageCost is the memory, in bytes, that StoreBanner and StorePicture need at
+// ImageCost is the memory, in bytes, that StoreBanner and StoreImage need at
 // most in addition to the file's pixels.
 const ImageCost = heldByImage * bannerSide * bannerSide
 
@@ -158,9 +158,9 @@ func (f *File) StoreBanner(ctx context.Context, to Assets) (eventschemas.Image, 
 	return f.storeImage(ctx, to, "banner", minBanner)
 }
 
-// StorePicture stores an image of the page as JPEG on white. Errors: those of
+// StoreImage stores an image of the page as JPEG on white. Errors: those of
 // StoreBanner.
-func (f *File) StorePicture(ctx context.Context, to Assets) (eventschemas.Image, error) {
+func (f *File) StoreImage(ctx context.Context, to Assets) (eventschemas.Image, error) {
 	return f.storeImage(ctx, to, "other", minPicture)
 }
 

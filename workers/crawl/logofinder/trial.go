@@ -28,15 +28,15 @@ type Stored struct {
 // Trials returns the result of each candidate, in the order of the candidates.
 // read and refused are parallel to the candidates: an image, or the reason why
 // there is none. stored are the chosen ones that were kept.
-func Trials(candidates []Candidate, read []*Picture, refused []error, s Selection, stored map[*Picture]Stored) []Trial {
-	why := map[*Picture]string{}
+func Trials(candidates []Candidate, read []*Image, refused []error, s Selection, stored map[*Image]Stored) []Trial {
+	why := map[*Image]string{}
 	for _, d := range s.Dropped {
-		why[d.Picture] = d.Why
+		why[d.Image] = d.Why
 	}
 	out := make([]Trial, len(candidates))
 	for i, c := range candidates {
 		t := Trial{Candidate: c, Chosen: -1}
-		var p *Picture
+		var p *Image
 		if i < len(read) {
 			p = read[i]
 		}

@@ -58,14 +58,14 @@ func TestParse_Items_BecomeLinkedData(t *testing.T) {
 
 func TestParse_OtherForms_AreRead(t *testing.T) {
 	for name, x := range map[string]struct{ text, want string }{
-		"itemref":            {`<p id=a itemprop=name>Acme</p><div itemscope itemtype="http://schema.org/Organization" itemref="a b"></div>`, "Acme"},
-		"itemref in circles": {`<div id=a><div id=b itemscope itemtype="http://schema.org/Organization" itemref="a b"><i itemprop=name>Acme</i></div></div>`, "Acme"},
-		"RDFa Lite":          {`<div vocab="https://schema.org/" typeof="Organization"><span property="name">Acme</span></div>`, "Acme"},
-		"RDFa with prefix":   {`<div typeof="schema:Organization"><span property="schema:name">Acme</span></div>`, "Acme"},
-		"og is no RDFa":      {`<meta property="og:title" content="No"><div itemscope itemtype="http://schema.org/Organization"><meta property="name" content="No"><b itemprop=name>Acme</b></div>`, "Acme"},
-		"content attribute":  {`<div itemscope itemtype="http://schema.org/Organization"><b itemprop=name content=Acme>Other</b></div>`, "Acme"},
-		"whole address":      {`<div itemscope itemtype="http://schema.org/Organization"><b itemprop="http://schema.org/name">Acme</b></div>`, "Acme"},
-		"another's name":     {`<div itemscope itemtype="http://schema.org/Organization"><div itemprop=founder itemscope itemtype="http://schema.org/Person"><b itemprop=name>Ann</b></div></div>`, ""},
+		"itemref":                  {`<p id=a itemprop=name>Acme</p><div itemscope itemtype="http://schema.org/Organization" itemref="a b"></div>`, "Acme"},
+		"circular itemref":         {`<div id=a><div id=b itemscope itemtype="http://schema.org/Organization" itemref="a b"><i itemprop=name>Acme</i></div></div>`, "Acme"},
+		"RDFa Lite":                {`<div vocab="https://schema.org/" typeof="Organization"><span property="name">Acme</span></div>`, "Acme"},
+		"RDFa with prefix":         {`<div typeof="schema:Organization"><span property="schema:name">Acme</span></div>`, "Acme"},
+		"og is not RDFa":           {`<meta property="og:title" content="No"><div itemscope itemtype="http://schema.org/Organization"><meta property="name" content="No"><b itemprop=name>Acme</b></div>`, "Acme"},
+		"content attribute":        {`<div itemscope itemtype="http://schema.org/Organization"><b itemprop=name content=Acme>Other</b></div>`, "Acme"},
+		"full URL":                 {`<div itemscope itemtype="http://schema.org/Organization"><b itemprop="http://schema.org/name">Acme</b></div>`, "Acme"},
+		"the name of another item": {`<div itemscope itemtype="http://schema.org/Organization"><div itemprop=founder itemscope itemtype="http://schema.org/Person"><b itemprop=name>Ann</b></div></div>`, ""},
 	} {
 		o := first(parse(t, x.text), "Organization")
 		if o == nil || o.Text("name") != x.want {
@@ -73,10 +73,10 @@ func TestParse_OtherForms_AreRead(t *testing.T) {
 		}
 	}
 	if g := microdata.Parse(nil, nil); len(g.Objects) != 0 {
-		t.Error("no document has no items")
+		t.Error("a nil document has items")
 	}
 	if g := parse(t, `<p itemprop=name>Acme`); len(g.Objects) != 0 {
-		t.Error("a property without an item is none")
+		t.Error("found a property without an item")
 	}
 }
 

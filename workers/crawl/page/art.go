@@ -219,10 +219,10 @@ func (g *gatherer) framed(svg *html.Node) *url.URL {
 	return file
 }
 
-// ground adds an element that may have a logo as its background: one named
+// background adds an element that may have a logo as its background: one named
 // logo, or a link home, that contains no image.
-func (g *gatherer) ground(n *html.Node, words []string, at place) {
-	if len(g.page.Grounds) >= MaxGrounds || n.DataAtom == atom.Img || n.DataAtom == atom.Picture {
+func (g *gatherer) background(n *html.Node, words []string, at place) {
+	if len(g.page.Backgrounds) >= MaxBackgrounds || n.DataAtom == atom.Img || n.DataAtom == atom.Picture {
 		return
 	}
 	if !has(words, logoWords) && !(n.DataAtom == atom.A && at.home) || holdsPicture(n) {
@@ -236,17 +236,17 @@ func (g *gatherer) ground(n *html.Node, words []string, at place) {
 	if at.logoNode == nil && at.inner && isHomeEntry(im.Alt) {
 		return // an entry of a menu, which shares its background with the others
 	}
-	g.page.Grounds = append(g.page.Grounds, im)
+	g.page.Backgrounds = append(g.page.Backgrounds, im)
 }
 
-// maxGroundNodes limits the nodes of an element that is a logo; a larger one is
+// maxBackgroundNodes limits the nodes of an element that is a logo; a larger one is
 // a section of the page.
-const maxGroundNodes = 30
+const maxBackgroundNodes = 30
 
 // holdsPicture reports whether an element contains an image, or too much to be
 // a logo.
 func holdsPicture(n *html.Node) bool {
-	left := maxGroundNodes
+	left := maxBackgroundNodes
 	var walk func(*html.Node) bool
 	walk = func(n *html.Node) bool {
 		for c := n.FirstChild; c != nil; c = c.NextSibling {

@@ -58,7 +58,7 @@ func TestDrawings_Place_IsRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := parse(t, c.body, "text/html")
 			if len(p.Drawings) != 1 {
-				t.Fatalf("%d drawings", len(p.Drawings))
+				t.Fatalf("%d svg elements", len(p.Drawings))
 			}
 			if got := shown(p.Drawings[0]); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -71,17 +71,17 @@ func TestImages_OwnName_IsNotExcluded(t *testing.T) {
 	body := `<div class="review-site"><a href="/"><svg></svg></a></div>`
 	at, _ := url.Parse("https://metalreview.com/")
 	if p := page.Parse([]byte(body), "text/html", at, site.New("metalreview.com")); p.Drawings[0].Excluded {
-		t.Error("a review site's own review is taken for a stranger's")
+		t.Error("treated a review site's own review as a stranger's")
 	}
 	if p := parse(t, body, "text/html"); !p.Drawings[0].Excluded {
-		t.Error("a review on another site is not")
+		t.Error("did not treat a review on another site as a stranger's")
 	}
 }
 
 func TestConsentLayer_IsIgnored(t *testing.T) {
 	for _, class := range []string{"cookie-banner", "onetrust-banner-sdk", "qc-cmp2-container", "cmpbox", "CybotCookiebotDialog cookiebot"} {
 		if p := parse(t, `<div class="`+class+`"><a href="/"><svg></svg></a></div>`, "text/html"); len(p.Drawings) != 0 {
-			t.Errorf("%s: its drawing is taken for the page's", class)
+			t.Errorf("%s: its svg counts as the page's", class)
 		}
 	}
 }
@@ -89,14 +89,14 @@ func TestConsentLayer_IsIgnored(t *testing.T) {
 func TestDrawings_Names_AreRead(t *testing.T) {
 	p := parse(t, `<svg aria-label="Acme"><path/></svg><svg><title>Acme home</title><path/></svg><a data-framer-name="Logo"><svg data-testid="brandLogo"></svg></a>`, "text/html")
 	if len(p.Drawings) != 3 || p.Drawings[0].Alt != "Acme" || p.Drawings[1].Alt != "Acme home" || fmt.Sprint(p.Drawings[2].Own) != "[brand logo]" || fmt.Sprint(p.Drawings[2].Tokens) != "[brand logo logo]" {
-		t.Errorf("drawings are %+v", p.Drawings)
+		t.Errorf("svg elements %+v", p.Drawings)
 	}
 	p2 := parse(t, `<svg class="icon"><use xlink:href="#icon-search"></use></svg><svg><use href="/sprite.svg#brand-logo"/></svg>`, "text/html")
 	if fmt.Sprint(p2.Drawings[0].Own, p2.Drawings[1].Own) != "[icon icon search] [brand logo]" {
 		t.Errorf("words are %v and %v", p2.Drawings[0].Own, p2.Drawings[1].Own)
 	}
 	if p.Title != "" {
-		t.Errorf("a drawing's title became the page's: %q", p.Title)
+		t.Errorf("the title of an svg became that of the page: %q", p.Title)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestDrawings_Variants_ShareBox(t *testing.T) {
 	p := parse(t, `<header><a href="/"><img src="/a.svg"><img src="/b.svg"></a><div class="logo"><span><img src="/c.svg"></span><img src="/d.svg"></div><img src="/e.svg"></header>`, "text/html")
 	im := p.Images
 	if len(im) != 5 || im[0].Box != im[1].Box || im[2].Box != im[3].Box || im[0].Box == im[2].Box || im[4].Box == im[2].Box {
-		t.Errorf("boxes are not those of the link and the logo: %d images", len(im))
+		t.Errorf("wrong boxes of the link and the logo: %d images", len(im))
 	}
 }
 
@@ -137,7 +137,7 @@ func TestImages_URLs_AreResolved(t *testing.T) {
 func TestBackgrounds_Candidates_AreListed(t *testing.T) {
 	p := parse(t, `<header><a class="brand" href="/">Acme</a><a href="/">Home</a><a href="/x">Other</a><div class="logo"><img src="/own.svg"></div><h1 class="logo"><a href="/"><span>Acme</span></a></h1></header>`, "text/html")
 	var got []string
-	for _, im := range p.Grounds {
+	for _, im := range p.Backgrounds {
 		got = append(got, im.Node.Data+":"+im.Alt)
 	}
 	if fmt.Sprint(got) != "[a:Acme a:Home h1:Acme a:Acme]" {
@@ -159,7 +159,7 @@ func TestParse_AppShell_IsRecognized(t *testing.T) {
 
 func TestDrawings_Many_StayWithinLimits(t *testing.T) {
 	p := parse(t, strings.Repeat(`<a class="logo" href="/"><svg></svg></a><a class="logo" href="/">x</a>`, 1000), "text/html")
-	if len(p.Drawings) != page.MaxDrawings || len(p.Grounds) != page.MaxGrounds {
-		t.Errorf("%d drawings, %d grounds", len(p.Drawings), len(p.Grounds))
+	if len(p.Drawings) != page.MaxDrawings || len(p.Backgrounds) != page.MaxBackgrounds {
+		t.Errorf("%d svg elements, %d backgrounds", len(p.Drawings), len(p.Backgrounds))
 	}
 }

@@ -20,7 +20,7 @@ func leadsHome(t *testing.T, address, head, link string) bool {
 	}
 	p := page.Parse([]byte(head+`<header>`+link+`<img src="/x.png"></a></header>`), "text/html", at, site.New("acme-widgets.com"))
 	if len(p.Images) != 1 {
-		t.Fatalf("%d pictures", len(p.Images))
+		t.Fatalf("%d images", len(p.Images))
 	}
 	return p.Images[0].Home
 }
@@ -129,7 +129,7 @@ func TestDrawing_AroundFile_IsFile(t *testing.T) {
 			got = p.Images[0].URL.Path
 		}
 		if got != want || len(p.Images)+len(p.Drawings) != 1 {
-			t.Errorf("%s: %q and %d drawings, want %q", body, got, len(p.Drawings), want)
+			t.Errorf("%s: %q and %d svg elements, want %q", body, got, len(p.Drawings), want)
 		}
 	}
 }
@@ -148,6 +148,6 @@ func TestPictureElement_ManySources_AreLimited(t *testing.T) {
 	}
 	p := parse(t, `<picture>`+b.String()+`<img src="/own.png"></picture>`, "text/html")
 	if len(p.Images) > 30 || p.Images[0].Large.Width > 30 {
-		t.Errorf("%d pictures, the largest %d wide", len(p.Images), p.Images[0].Large.Width)
+		t.Errorf("%d images, the largest %d wide", len(p.Images), p.Images[0].Large.Width)
 	}
 }

@@ -23,8 +23,8 @@ const (
 	MaxImages = 400
 	// MaxDrawings limits the svg elements.
 	MaxDrawings = 300
-	// MaxGrounds limits the elements that may show a logo as their background.
-	MaxGrounds = 60
+	// MaxBackgrounds limits the elements that may show a logo as their background.
+	MaxBackgrounds = 60
 	// MaxStyles limits the linked stylesheets.
 	MaxStyles = 64
 	// MaxTextBytes limits the visible text that is kept; words are counted
@@ -64,11 +64,11 @@ type Page struct {
 	Styles   []*url.URL
 	Data     *linkeddata.Graph
 
-	Anchors  []Anchor
-	Images   []Image  // elements that show a file
-	Drawings []Image  // svg elements
-	Grounds  []Image  // elements that may show a logo as their background
-	Headings []string // h1
+	Anchors     []Anchor
+	Images      []Image  // elements that show a file
+	Drawings    []Image  // svg elements
+	Backgrounds []Image  // elements that may show a logo as their background
+	Headings    []string // h1
 
 	Text      string // visible, the first MaxTextBytes
 	Words     int    // visible, all

@@ -23,7 +23,7 @@ func parse(t *testing.T, body, contentType string) *page.Page {
 	p := page.Parse([]byte(body), contentType, home, site.New("acme.com"))
 	for _, s := range []string{p.Title, p.Text, p.Lang} {
 		if !utf8.ValidString(s) {
-			t.Errorf("text is no UTF-8: %q", s)
+			t.Errorf("the text is not UTF-8: %q", s)
 		}
 	}
 	return p
@@ -43,27 +43,27 @@ func TestParse_Encoding_IsDetected(t *testing.T) {
 	const chineseText = "<title>北京实验室</title><body>我们制造精密仪器，服务于科学家和工程师。"
 	utf16 := func(e unicode.Endianness, b unicode.BOMPolicy) encoding.Encoding { return unicode.UTF16(e, b) }
 	for name, c := range map[string]struct{ body, contentType, title string }{
-		"utf-8":                        {"<title>Ünits</title>", "text/html; charset=utf-8", "Ünits"},
-		"no charset":                   {"<title>Ünits</title>", "text/html", "Ünits"},
-		"no type":                      {"<title>Ünits</title>", "", "Ünits"},
-		"byte order mark":              {"\xef\xbb\xbf<title>Ünits</title>", "text/html; charset=iso-8859-1", "Ünits"},
-		"mark in the middle":           {"<title>Ac\ufeffme</title>", "text/html", "Acme"},
-		"latin-1":                      {"<title>Caf\xe9</title>", "text/html; charset=iso-8859-1", "Café"},
-		"latin-1, header only by rote": {"<title>Café</title>", "text/html; charset=iso-8859-1", "Café"},
-		"utf-16 with mark":             {encoded(t, utf16(unicode.LittleEndian, unicode.UseBOM), "<title>Sixteen Ünits</title>"), "text/html", "Sixteen Ünits"},
-		"utf-16be with mark":           {encoded(t, utf16(unicode.BigEndian, unicode.UseBOM), "<title>Sixteen Ünits</title>"), "text/html", "Sixteen Ünits"},
-		"utf-16 without mark":          {encoded(t, utf16(unicode.LittleEndian, unicode.IgnoreBOM), "<title>Sixteen Ünits</title>"), "text/html", "Sixteen Ünits"},
-		"utf-16be without mark":        {encoded(t, utf16(unicode.BigEndian, unicode.IgnoreBOM), "<title>Sixteen Ünits</title>"), "text/html", "Sixteen Ünits"},
-		"gb18030 in meta":              {"<meta charset=gb18030>" + encoded(t, simplifiedchinese.GB18030, chineseText), "text/html", "北京实验室"},
-		"shift_jis in header":          {encoded(t, japanese.ShiftJIS, japaneseText), "text/html; charset=Shift_JIS", "株式会社アクメ"},
-		"shift_jis, header says utf-8": {encoded(t, japanese.ShiftJIS, japaneseText), "text/html; charset=utf-8", "株式会社アクメ"},
-		"shift_jis, header says latin-1, meta tells": {"<meta http-equiv=content-type content='text/html; charset=Shift_JIS'>" + encoded(t, japanese.ShiftJIS, japaneseText), "text/html; charset=iso-8859-1", "株式会社アクメ"},
-		"meta far down":    {strings.Repeat("<!-- padding -->", 100) + "<meta charset=gb18030>" + encoded(t, simplifiedchinese.GB18030, chineseText), "text/html", "北京实验室"},
-		"stray bytes":      {"<title>Caf\xe9 Br\xfcken</title>", "text/html; charset=utf-8", "Café Brüken"},
-		"zero bytes":       {"<title>Ac\x00me</title>", "text/html; charset=utf-8", "Acme"},
-		"unknown charset":  {"<title>Acme</title>", "text/html; charset=klingon", "Acme"},
-		"entities, once":   {"<title>A&amp;amp;B &eacute;</title>", "text/html", "A&amp;B é"},
-		"direction tricks": {"<title>Acme\u202e\u2066 gro</title>", "text/html", "Acme gro"},
+		"utf-8":                                {"<title>Ünits</title>", "text/html; charset=utf-8", "Ünits"},
+		"no charset":                           {"<title>Ünits</title>", "text/html", "Ünits"},
+		"no type":                              {"<title>Ünits</title>", "", "Ünits"},
+		"byte order mark":                      {"\xef\xbb\xbf<title>Ünits</title>", "text/html; charset=iso-8859-1", "Ünits"},
+		"mark in the middle":                   {"<title>Ac\ufeffme</title>", "text/html", "Acme"},
+		"latin-1":                              {"<title>Caf\xe9</title>", "text/html; charset=iso-8859-1", "Café"},
+		"latin-1, header only by rote":         {"<title>Café</title>", "text/html; charset=iso-8859-1", "Café"},
+		"utf-16 with mark":                     {encoded(t, utf16(unicode.LittleEndian, unicode.UseBOM), "<title>Sixteen Ünits</title>"), "text/html", "Sixteen Ünits"},
+		"utf-16be with mark":                   {encoded(t, utf16(unicode.BigEndian, unicode.UseBOM), "<title>Sixteen Ünits</title>"), "text/html", "Sixteen Ünits"},
+		"utf-16 without mark":                  {encoded(t, utf16(unicode.LittleEndian, unicode.IgnoreBOM), "<title>Sixteen Ünits</title>"), "text/html", "Sixteen Ünits"},
+		"utf-16be without mark":                {encoded(t, utf16(unicode.BigEndian, unicode.IgnoreBOM), "<title>Sixteen Ünits</title>"), "text/html", "Sixteen Ünits"},
+		"gb18030 in meta":                      {"<meta charset=gb18030>" + encoded(t, simplifiedchinese.GB18030, chineseText), "text/html", "北京实验室"},
+		"shift_jis in header":                  {encoded(t, japanese.ShiftJIS, japaneseText), "text/html; charset=Shift_JIS", "株式会社アクメ"},
+		"shift_jis, header says utf-8":         {encoded(t, japanese.ShiftJIS, japaneseText), "text/html; charset=utf-8", "株式会社アクメ"},
+		"shift_jis by meta, latin-1 by header": {"<meta http-equiv=content-type content='text/html; charset=Shift_JIS'>" + encoded(t, japanese.ShiftJIS, japaneseText), "text/html; charset=iso-8859-1", "株式会社アクメ"},
+		"meta far down":                        {strings.Repeat("<!-- padding -->", 100) + "<meta charset=gb18030>" + encoded(t, simplifiedchinese.GB18030, chineseText), "text/html", "北京实验室"},
+		"stray bytes":                          {"<title>Caf\xe9 Br\xfcken</title>", "text/html; charset=utf-8", "Café Brüken"},
+		"zero bytes":                           {"<title>Ac\x00me</title>", "text/html; charset=utf-8", "Acme"},
+		"unknown charset":                      {"<title>Acme</title>", "text/html; charset=klingon", "Acme"},
+		"entities, once":                       {"<title>A&amp;amp;B &eacute;</title>", "text/html", "A&amp;B é"},
+		"direction tricks":                     {"<title>Acme\u202e\u2066 gro</title>", "text/html", "Acme gro"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := parse(t, c.body, c.contentType).Title; got != c.title {
@@ -80,7 +80,7 @@ func TestParse_DeepNesting_KeepsDeclarations(t *testing.T) {
 		t.Run(fmt.Sprint(depth), func(t *testing.T) {
 			p := parse(t, "<!doctype html>"+declared+strings.Repeat("<div>", depth)+`<h1>Deep</h1><a href="/about">About us</a>`+strings.Repeat("</div>", depth)+`<a href="https://x.com/acme">x</a>`, "text/html")
 			if !p.Nested {
-				t.Error("the parser took it: the case tests nothing")
+				t.Error("the parser accepted it, so the case is useless")
 			}
 			if p.Title != "Nested Lab" || p.Meta("og:site_name") != "Nested Lab" || len(p.Icons) != 1 {
 				t.Errorf("title %q, site name %q, %d icons", p.Title, p.Meta("og:site_name"), len(p.Icons))
@@ -237,7 +237,7 @@ func TestImages_Place_IsRecorded(t *testing.T) {
 		got[im.URL.Path] = im
 	}
 	if _, ok := got["/vendor.svg"]; ok {
-		t.Error("a consent vendor's logo was gathered")
+		t.Error("found the logo of a consent vendor")
 	}
 	for path, want := range map[string]string{
 		"/logo.svg":     "header home=true excluded=false",
@@ -275,7 +275,7 @@ func TestText_Page_ContentOnly(t *testing.T) {
 		t.Errorf("text is %q with %d words", p.Text, p.Words)
 	}
 	if !strings.Contains(p.Script, "hidden words") {
-		t.Error("inline scripts are not kept for signatures")
+		t.Error("inline scripts are missing")
 	}
 }
 

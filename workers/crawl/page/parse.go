@@ -222,7 +222,7 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	case atom.Img:
 		g.image(n, words, at)
 	}
-	g.ground(n, words, at)
+	g.background(n, words, at)
 	from := len(g.page.Metas)
 	g.microdata(n)
 	g.owned(n, from, at)

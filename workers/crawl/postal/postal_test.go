@@ -225,7 +225,7 @@ func TestLines_Text_AreJoined(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	if postal.Lines(nil) != nil {
-		t.Error("no document has no lines")
+		t.Error("a nil document has lines")
 	}
 }
 

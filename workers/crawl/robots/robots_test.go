@@ -90,7 +90,7 @@ func TestParse_HostileFile_StaysWithinMemory(t *testing.T) {
 	file := "User-agent: *\n" + strings.Repeat("Disallow: /*a*a*a*a*a*a*a*a*b\n", robots.MaxBytes/30)
 	r := robots.Parse([]byte(file), agent)
 	if !r.Allows("/" + strings.Repeat("a", 2000)) {
-		t.Error("a path without a b is refused")
+		t.Error("refused a path without a b")
 	}
 	if r.Size() > 8<<20 {
 		t.Errorf("it takes %d bytes", r.Size())
@@ -110,16 +110,16 @@ func FuzzRobots(f *testing.F) {
 			t.Fatalf("delay %s, size %d", r.Delay, r.Size())
 		}
 		if !r.Allows("/robots.txt") {
-			t.Fatal("robots.txt itself is refused")
+			t.Fatal("refused robots.txt itself")
 		}
 		if again := robots.Parse([]byte(file), agent); again.Allows(path) != r.Allows(path) || again.Named != r.Named || again.Delay != r.Delay {
-			t.Fatalf("read twice, it says two things about %q", path)
+			t.Fatalf("two parses differ about %q", path)
 		}
 		// A path forbidden to all is not fetched; and more rules for others
 		// change nothing.
 		more := robots.Parse([]byte("User-agent: somebody-else\nDisallow: /\n\n"+file), agent)
 		if strings.HasPrefix(strings.ToLower(strings.TrimSpace(file)), "user-agent:") && more.Allows(path) != r.Allows(path) {
-			t.Fatalf("a group for others changes %q", path)
+			t.Fatalf("the group of another agent changes %q", path)
 		}
 	})
 }

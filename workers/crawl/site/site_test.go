@@ -40,6 +40,6 @@ func TestSite_Hosts_AreRecognized(t *testing.T) {
 		}
 	}
 	if s.Own(nil) {
-		t.Error("no address is nobody's")
+		t.Error("a nil URL belongs to the site")
 	}
 }

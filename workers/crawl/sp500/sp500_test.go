@@ -38,7 +38,7 @@ func TestFind_KnownCompany(t *testing.T) {
 		}
 	}
 	if f, ok := sp500.Of("Apple.com"); !ok || f.Name != "Apple Inc." {
-		t.Error("domains have no case")
+		t.Error("domains are compared by case")
 	}
 }
 
@@ -65,7 +65,7 @@ func TestRows_AreWellFormed(t *testing.T) {
 				t.Errorf("%q is not a registrable domain: %v", d, err)
 			}
 			if domains[d] {
-				t.Errorf("%s stands twice", d)
+				t.Errorf("%s is listed twice", d)
 			}
 			domains[d] = true
 			f, ok := sp500.Of(d)
@@ -86,7 +86,7 @@ func TestRows_AreWellFormed(t *testing.T) {
 		}
 		for s := range strings.SplitSeq(fields[2], ",") {
 			if s != "" && (!symbol.MatchString(s) || symbols[s]) {
-				t.Errorf("symbol %q is none or stands twice", s)
+				t.Errorf("symbol %q is invalid or listed twice", s)
 			}
 			symbols[s] = true
 		}

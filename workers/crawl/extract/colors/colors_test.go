@@ -137,7 +137,7 @@ func TestDecide_TileColor_NeedsSecondSource(t *testing.T) {
 		}
 	}
 	if got := colorsOf(extracttest.Read("acme.com", `<meta name=msapplication-TileColor content="#0b5fff">`)); got != "accent #0b5fff" {
-		t.Errorf("a brand's own tile: %q", got)
+		t.Errorf("own tile: %q", got)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestDecide_FrameworkColor_NeedsSecondSource(t *testing.T) {
 		t.Errorf("with a logo: %q", got)
 	}
 	if got := colorsOf(extracttest.Read("acme.com", `<meta name=msapplication-TileColor content="#da532c"><link rel=mask-icon href=/m.svg color="#5bbad5">`)); got != "" {
-		t.Errorf("what a generator declares: %q", got)
+		t.Errorf("color of a generator: %q", got)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestWeighed_Colors_WinnerFirst(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	if colors.Weighed(extracttest.Read("acme.com", ""), nil) != nil {
-		t.Error("nothing was found, and something weighed")
+		t.Error("evidence without a result")
 	}
 }
 

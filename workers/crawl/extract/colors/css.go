@@ -165,7 +165,7 @@ func (p *colorPool) surfaces() {
 	}
 	if body != nil {
 		if c, ok := cssColor(p.in.Style.Value(body, "background-color")); ok && c.Brightness() < darkBelow {
-			p.grounds = append(p.grounds, pooled{color: c, weight: groundWeight, method: "page background", source: p.in.PageURL()})
+			p.backgrounds = append(p.backgrounds, pooled{color: c, weight: darkBackgroundWeight, method: "page background", source: p.in.PageURL()})
 		}
 	}
 	for c, count := range buttons {

@@ -11,17 +11,17 @@ import (
 // Weights of the sources of a color, from the pool in the extraction notes and
 // not tuned further.
 const (
-	paletteWeight    = 3.0
-	themeWeight      = 2.0
-	maskWeight       = 2.0
-	tileWeight       = 1.0
-	manifestWeight   = 2.0
-	backgroundWeight = 0.5
-	groundWeight     = 0.1 // the page's background counts if everything else is white
-	variableWeight   = 2.0
-	buttonWeight     = 1.0
-	linkWeight       = 1.0
-	knownWeight      = 3.0 // people chose the accents of the data set
+	paletteWeight        = 3.0
+	themeWeight          = 2.0
+	maskWeight           = 2.0
+	tileWeight           = 1.0
+	manifestWeight       = 2.0
+	backgroundWeight     = 0.5
+	darkBackgroundWeight = 0.1 // the page's background counts if everything else is white
+	variableWeight       = 2.0
+	buttonWeight         = 1.0
+	linkWeight           = 1.0
+	knownWeight          = 3.0 // people chose the accents of the data set
 
 	// neutralShare is the weight factor of a grey found only in a sheet: it
 	// belongs to the page, not the brand.
@@ -44,9 +44,9 @@ type pooled struct {
 
 // colorPool collects all declared and visible colors.
 type colorPool struct {
-	in      extract.Input
-	list    []pooled
-	grounds []pooled // dark ones that count only if nothing else is dark
+	in          extract.Input
+	list        []pooled
+	backgrounds []pooled // dark ones that count only if nothing else is dark
 }
 
 func (p *colorPool) add(c imaging.RGB, weight float64, method, source string) {
@@ -61,7 +61,7 @@ func (p *colorPool) declared(text string, weight float64, method, source string,
 	switch {
 	case !ok:
 	case !extremes && c == imaging.Black:
-		p.grounds = append(p.grounds, pooled{color: c, weight: groundWeight, method: method, source: source})
+		p.backgrounds = append(p.backgrounds, pooled{color: c, weight: darkBackgroundWeight, method: method, source: source})
 	case extremes || c != imaging.White:
 		p.list = append(p.list, pooled{color: c, weight: weight, method: method, source: source, framework: templateColors[c]})
 	}
@@ -112,16 +112,16 @@ func poolColors(in extract.Input, palettes []Palette) []pooled {
 		}
 	}
 	p.sheets()
-	return p.withGround(slices.DeleteFunc(merge(p.list), func(c pooled) bool { return c.framework }))
+	return p.withBackground(slices.DeleteFunc(merge(p.list), func(c pooled) bool { return c.framework }))
 }
 
-// withGround adds the first dark background to a pool of only white and pale
+// withBackground adds the first dark background to a pool of only white and pale
 // greys: the brand is shown on it.
-func (p *colorPool) withGround(pool []pooled) []pooled {
-	if len(pool) == 0 || len(p.grounds) == 0 || slices.ContainsFunc(pool, func(c pooled) bool { return c.chromatic() || c.inked() }) {
+func (p *colorPool) withBackground(pool []pooled) []pooled {
+	if len(pool) == 0 || len(p.backgrounds) == 0 || slices.ContainsFunc(pool, func(c pooled) bool { return c.chromatic() || c.inked() }) {
 		return pool
 	}
-	return append(pool, p.grounds[0])
+	return append(pool, p.backgrounds[0])
 }
 
 // logos adds the colors of the logos. The total weight of the logos is

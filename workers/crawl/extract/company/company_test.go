@@ -130,7 +130,7 @@ func TestEmployees_AboutPage_IsRead(t *testing.T) {
 		}
 	}
 	if c, _ := company.Decide(pages("acme.com", acmeTitle+`<p>Acme has 500 employees.</p>`)); c.Employees != nil {
-		t.Error("a home page tells employees of others as well")
+		t.Error("read the employees of others on a home page")
 	}
 }
 

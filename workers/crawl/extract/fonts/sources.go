@@ -259,7 +259,7 @@ func (s *fontSources) askedFor(key string) int {
 func (s *fontSources) load(key, instead string) typeface {
 	out := typeface{confidence: shownConfidence}
 	if instead != "" {
-		out.note = "instead of " + instead + ", which nobody loads"
+		out.note = "instead of " + instead + ", which the page does not load"
 	}
 	if at := s.askedFor(key); at >= 0 {
 		out.font, out.source = s.asked[at].font(""), s.asked[at].source

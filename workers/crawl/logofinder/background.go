@@ -16,11 +16,11 @@ import (
 // background.
 const maxWithin = 8
 
-// grounds finds logos shown as backgrounds or masks of elements.
-func (c *collector) grounds() []sight {
+// backgrounds finds logos shown as backgrounds or masks of elements.
+func (c *collector) backgrounds() []sight {
 	var out []sight
-	left := maxGrounds
-	for _, im := range c.in.Page.Grounds {
+	left := maxBackgrounds
+	for _, im := range c.in.Page.Backgrounds {
 		if !c.possible(im) || left == 0 {
 			continue
 		}
@@ -35,7 +35,7 @@ func (c *collector) grounds() []sight {
 			}
 		}
 		for _, n := range around {
-			if s, ok := c.ground(im, n); ok {
+			if s, ok := c.background(im, n); ok {
 				out = append(out, s)
 				break
 			}
@@ -44,9 +44,9 @@ func (c *collector) grounds() []sight {
 	return out
 }
 
-// ground checks the background of one element, and of its generated content
+// background checks the background of one element, and of its generated content
 // before and after.
-func (c *collector) ground(im page.Image, n *html.Node) (sight, bool) {
+func (c *collector) background(im page.Image, n *html.Node) (sight, bool) {
 	says := func(property string) string {
 		if v := c.in.Style.Value(n, property); v != "" {
 			return v

@@ -27,10 +27,10 @@ const (
 // or a face, not a scene.
 var signWords = []string{"icon", "icons", "sprite", "avatar", "badge", "flag", "thumb", "thumbnail", "placeholder", "spacer", "pixel", "tracking", "loader", "spinner", "gravatar", "emoji", "qr", "author", "ad", "ads", "banner", "captcha"}
 
-// Pictures lists the images of a page that show the brand's activity, in the
+// Images lists the images of a page that show the brand's activity, in the
 // order of the page: large, of a usual aspect ratio, and neither logos nor
 // foreign.
-func Pictures(in extract.Input) []*url.URL {
+func Images(in extract.Input) []*url.URL {
 	var out []*url.URL
 	seen := map[string]bool{}
 	for _, key := range []string{"og:image", "twitter:image"} {

@@ -32,7 +32,7 @@ func TestDraw_LargeRasterAlone_EqualsCrawledForms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	img := gradient(700, 500)
-	crawled, err := (&logofinder.Picture{Raster: img, Width: 700, Height: 500, Clear: true}).Store(t.Context(), w.files)
+	crawled, err := (&logofinder.Image{Raster: img, Width: 700, Height: 500, Clear: true}).Store(t.Context(), w.files)
 	if err != nil || len(crawled.Formats) != 4 {
 		t.Fatalf("%+v, %v", crawled, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// answer is what a call came back with.
+// answer is the result of a call.
 type answer[T any] struct {
 	value T
 	err   error
@@ -20,11 +20,11 @@ type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }
 
-// lastWords is how long an append may still wait for its answer when its member is given up: those that
-// are under way on a connection that works have it within milliseconds, and need not be repeated.
+// lastWords is how long an append may still wait for its answer after its member was given up: on a working
+// connection the answer comes within milliseconds, and the append need not be repeated.
 const lastWords = time.Second
 
-// read runs a read within CallTimeout, once more when its connection is lost or given up.
+// read runs a read within CallTimeout, and retries once if its connection is lost or given up.
 func read[T any](ctx context.Context, l *Log, do func(context.Context, *member) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
@@ -44,12 +44,12 @@ func write[T any](ctx context.Context, l *Log, do func(context.Context, *member)
 	return call(ctx, l, lastWords, do)
 }
 
-// call runs do beside the caller, who leaves when ctx or CallTimeout ends, or when the member has been
-// given up for as long as grace: the client itself waits for a connection without looking at the context,
-// and on a lost connection for an answer that does not come. do must not touch anything of the caller's
-// but copies.
+// call runs do in another goroutine. The caller leaves when ctx or CallTimeout ends, or when grace has
+// passed since the member was given up: the client itself waits for a connection without checking the
+// context, and on a lost connection for an answer that never comes. do must only use copies of the caller's
+// data.
 //
-// Errors: notSent, errReplaced, ctx.Err(), do's.
+// Errors: notSent, errReplaced, ctx.Err(), those of do.
 func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(context.Context, *member) (T, error)) (T, error) {
 	var none T
 	m, err := l.enter(ctx)
@@ -90,27 +90,27 @@ func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(conte
 		}
 	}
 	select {
-	case a := <-done: // just through
+	case a := <-done: // it has just completed
 		return a.value, a.err
 	default:
 	}
-	cancel() // nobody waits for it any more
+	cancel() // its caller has left
 	l.supervisor.judge(m, why, time.Since(began))
 	return none, why
 }
 
-// maxIdleWorkers bounds the goroutines that are kept for the next call.
+// maxIdleWorkers bounds the idle goroutines that are kept for later calls.
 const maxIdleWorkers = 64
 
-// workers are goroutines that run calls, and are kept for the next one: the client goes deep, and the stack of a new
+// workers are goroutines that run calls and are reused: the client's calls are deep, and the stack of a new
 // goroutine would have to grow for each call.
 type workers struct {
 	jobs chan func()
 	idle atomic.Int64
-	end  <-chan struct{} // closed when none is to be kept
+	end  <-chan struct{} // closed when no idle ones may be kept
 }
 
-// run runs do beside the caller.
+// run runs do in another goroutine.
 func (w *workers) run(do func()) {
 	select {
 	case w.jobs <- do:
@@ -135,7 +135,7 @@ func (w *workers) work(do func()) {
 	}
 }
 
-// enter takes a place among the calls under way and a client. Whatever error it returns, nothing was sent.
+// enter acquires a place among the running calls, and a client. If it returns an error, nothing was sent.
 func (l *Log) enter(ctx context.Context) (*member, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -157,8 +157,8 @@ func (l *Log) enter(ctx context.Context) (*member, error) {
 	return m, err
 }
 
-// beside runs do on a member that the caller holds, in a goroutine that the caller leaves when ctx ends,
-// after CallTimeout, or when the member is given up.
+// beside runs do on a member that the caller holds, in another goroutine, which the caller abandons when
+// ctx ends, after CallTimeout, or when the member is given up.
 func beside[T any](ctx context.Context, l *Log, m *member, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)

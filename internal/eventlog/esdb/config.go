@@ -31,44 +31,43 @@ const (
 	defaultCalls          = 512
 )
 
-// Config says where the store is. Zero values take the defaults.
+// Config configures a Log. Zero values take the defaults.
 type Config struct {
-	// ConnectionString is esdb://user:password@host:2113?tls=true or esdb+discover://…, as EventStoreDB
-	// documents it, with these settings: gossipTimeout (s), keepAliveInterval and keepAliveTimeout (ms),
-	// nodePreference, tls, tlsCAFile, tlsVerifyCert, userCertFile, userKeyFile. How often a server is looked
-	// for and how long a call may take is said here and not there: discoveryInterval, maxDiscoverAttempts
-	// and defaultDeadline are refused.
+	// ConnectionString is esdb://user:password@host:2113?tls=true or esdb+discover://…, as documented by
+	// EventStoreDB, with these settings: gossipTimeout (s), keepAliveInterval and keepAliveTimeout (ms),
+	// nodePreference, tls, tlsCAFile, tlsVerifyCert, userCertFile, userKeyFile. The settings
+	// discoveryInterval, maxDiscoverAttempts and defaultDeadline are rejected, because the fields below
+	// replace them.
 	ConnectionString string
 	// ConnectTimeout bounds the first contact in Open, without Admit.
 	ConnectTimeout time.Duration
-	// ConnectWait bounds how long a call waits for the connection while there is none. It outlasts a
-	// change of leader and leaves time for an answer inside the caller's deadline.
+	// ConnectWait bounds how long a call waits for a connection. It is longer than a change of leader, and
+	// leaves time for an answer within the caller's deadline.
 	ConnectWait time.Duration
-	// CallTimeout bounds each append and each page that is read, if the context does not end earlier.
+	// CallTimeout bounds each append and each page of a read, if the context does not end earlier.
 	CallTimeout time.Duration
-	// SilentFor is after how long without a word from the server the connection is tried, whatever the
-	// keepalive of the connection string: one read of one event. A lost connection is noticed within twice
-	// this time and the three seconds that such a read may take.
+	// SilentFor is how long the server may be silent before the connection is tested by reading one event,
+	// regardless of the connection string's keepalive. A lost connection is detected within twice this time
+	// plus the three seconds that such a read may take.
 	SilentFor time.Duration
-	// Calls bounds the calls under way; the next one waits.
+	// Calls bounds the running calls; further calls wait.
 	Calls int
-	// Admit is called with each new connection before anything else uses it, also in Open, and with the last event
-	// that the log has seen. Every call is then carried by a connection that was admitted: the client's own ways to
-	// connect again are barred, except that calls which are under way while a server names another one as its leader may
-	// still go there. It fails with
-	// eventlog.ErrLoss when the store is not the one that it was: Open then returns that error, and a log that is
-	// open already stays without a connection, tries again and says why. Any other error is a failed attempt to
-	// connect. It has AdmitTimeout. nil admits every store.
+	// Admit is called with each new connection before anything else uses it, also in Open, and with the
+	// last event that the log has seen. Every call then uses an admitted connection: the client's own ways
+	// of reconnecting are disabled, except that running calls may follow a server's hint to another leader.
+	// Admit fails with eventlog.ErrLoss if the store is not the one that was used before: Open then returns
+	// that error, and an open log stays disconnected, keeps retrying and reports why. Any other error is a
+	// failed attempt to connect. It is limited by AdmitTimeout. nil admits every store.
 	Admit func(ctx context.Context, store eventlog.Prober, seen Seen) error
 	// AdmitTimeout bounds one call of Admit.
 	AdmitTimeout time.Duration
-	// Logger is told about faults of the store; nil discards.
+	// Logger receives faults of the store; nil discards them.
 	Logger *slog.Logger
-	// Registerer gets the metrics; nil means none.
+	// Registerer receives the metrics; nil means none.
 	Registerer prometheus.Registerer
 }
 
-// Validate reports all that is wrong with the configuration at once.
+// Validate reports all errors of the configuration.
 func (c Config) Validate() error {
 	problems := []error{checkConnectionString(c.ConnectionString)}
 	if min(c.ConnectTimeout, c.ConnectWait, c.CallTimeout, c.SilentFor, c.AdmitTimeout) < 0 {
@@ -91,20 +90,20 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// settings are the query keys that are taken, in lower case.
+// settings are the accepted query keys, in lower case.
 var settings = []string{
 	"gossiptimeout", "keepaliveinterval", "keepalivetimeout", "nodepreference", "tls", "tlscafile",
 	"tlsverifycert", "usercertfile", "userkeyfile",
 }
 
-// overruled are query keys that the client knows and that would have no effect.
+// overruled are query keys that the client knows but that would have no effect.
 var overruled = []string{"defaultdeadline", "discoveryinterval", "maxdiscoverattempts"}
 
 // leastKeepAlive is the interval below which the client complains, in milliseconds.
 const leastKeepAlive = 10_000
 
-// What is wrong with a connection string. The sentences never hold a part of it: there is a password in
-// it, and where the password ends nobody can tell in a string that is wrong.
+// Errors of a connection string. The messages never contain a part of it, because it contains a password,
+// and in an invalid string the end of the password is unknown.
 var (
 	errScheme    = errors.New("EventStoreDB: the connection string must begin with esdb:// or esdb+discover://")
 	errEscape    = errors.New("EventStoreDB: the user name or the password in the connection string holds one of / ? # , which must be written %2F %3F %23 %2C there (and an @ in a setting is written %40)")
@@ -119,8 +118,8 @@ var (
 	errPair      = errors.New("EventStoreDB: userCertFile and userKeyFile go together")
 )
 
-// checkConnectionString refuses what the client's own parser would only complain about, because it does
-// so on the console, before a logger can be set.
+// checkConnectionString rejects everything about which the client's own parser would only complain, because
+// it does so on the console, before a logger can be set.
 func checkConnectionString(s string) error {
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found || scheme != "esdb" && scheme != "esdb+discover" {
@@ -130,11 +129,11 @@ func checkConnectionString(s string) error {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority = rest[:i]
 	}
-	// Behind an @ that comes too late stands the host: what came before was the password.
+	// After a misplaced @ comes the host: everything before it was the password.
 	if strings.Contains(rest[len(authority):], "@") {
 		return errEscape
 	}
-	// With several hosts the client may take a comma in the password for one between them.
+	// With several hosts the client may treat a comma in the password as a separator.
 	user := authority[:max(strings.LastIndexByte(authority, '@'), 0)]
 	if _, err := url.Parse(s); err != nil && strings.Contains(user, ",") {
 		return errEscape
@@ -159,7 +158,7 @@ func checkConnectionString(s string) error {
 	return errors.Join(problems...)
 }
 
-// setting gives a setting's value, whatever the case of its name.
+// setting returns the value of a setting, ignoring the case of its name.
 func setting(values url.Values, name string) string {
 	for key, value := range values {
 		if strings.ToLower(key) == name {
@@ -169,7 +168,7 @@ func setting(values url.Values, name string) string {
 	return ""
 }
 
-// checkSetting looks at a setting, whose name is in lower case.
+// checkSetting checks a setting, whose name is in lower case.
 func checkSetting(name, value string) error {
 	n, err := strconv.Atoi(value)
 	number := err == nil
@@ -188,7 +187,7 @@ func checkSetting(name, value string) error {
 	return nil
 }
 
-// clientConfig makes the client's configuration of a checked connection string.
+// clientConfig returns the client's configuration for a valid connection string.
 func (c Config) clientConfig() (*esdb.Configuration, error) {
 	if err := c.checkFiles(); err != nil {
 		return nil, err
@@ -200,7 +199,8 @@ func (c Config) clientConfig() (*esdb.Configuration, error) {
 	conf.Logger = clientLogger(c.Logger)
 	conf.DiscoveryInterval = discoveryInterval
 	if len(conf.GossipSeeds) > 0 {
-		// With esdb+discover:// and several seeds the client would ask an empty address and none of them.
+		// With esdb+discover:// and several seeds the client would contact an empty address and none of the
+		// seeds.
 		conf.DnsDiscover = false
 	}
 	if conf.Username != "" && conf.DisableTLS {
@@ -209,8 +209,9 @@ func (c Config) clientConfig() (*esdb.Configuration, error) {
 	return conf, nil
 }
 
-// checkFiles reads the certificates that the connection string names, to say which of them is wrong: the
-// client's error cannot be shown, and a bad user certificate it meets only when it connects.
+// checkFiles reads the certificates that the connection string names, to report which of them is invalid:
+// the client's error must not be shown, and the client detects a bad user certificate only when it
+// connects.
 func (c Config) checkFiles() error {
 	_, query, _ := strings.Cut(c.ConnectionString, "?")
 	values, err := url.ParseQuery(query)
@@ -233,12 +234,12 @@ func (c Config) checkFiles() error {
 	return errors.Join(problems...)
 }
 
-// clientLogger leads the client's messages into ours, for debugging: it calls every refused append and every
-// subscription that goes on elsewhere an error. What matters of them is logged or counted here.
+// clientLogger logs the client's messages at debug level, because the client reports every refused append
+// and every moved subscription as an error. This package logs or counts the relevant ones.
 func clientLogger(log *slog.Logger) esdb.LoggingFunc {
 	return func(_ esdb.LogLevel, format string, args ...any) {
 		if len(args) == 1 {
-			if inner, ok := args[0].([]any); ok { // one of its two ways to log forgets to unpack
+			if inner, ok := args[0].([]any); ok { // one of its two log functions does not unpack them
 				args = inner
 			}
 		}

@@ -17,16 +17,16 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// maxServerAppend is what a server takes in one append by default: data, user metadata and twice the
-// type's name of all events (Event.SizeOnDisk in the server's source).
+// maxServerAppend is the default limit of a server for one append: data, user metadata and twice the type's
+// name of all events (Event.SizeOnDisk in the server's source).
 const maxServerAppend = 1 << 20
 
-// userMetadata is what goes into EventStoreDB's user metadata, as JSON.
+// userMetadata is the content of EventStoreDB's user metadata, as JSON.
 type userMetadata struct {
 	SchemaVersion int    `json:"schema_version"`
 	OccurredAt    string `json:"occurred_at"` // RFC 3339, UTC, microseconds
 	eventlog.Metadata
-	// The names that EventStoreDB's own tools follow; they are written and never read back.
+	// The names that EventStoreDB's own tools use; they are written but never read.
 	ServersCorrelationID string `json:"$correlationId,omitempty"`
 	ServersCausationID   string `json:"$causationId,omitempty"`
 }
@@ -34,7 +34,7 @@ type userMetadata struct {
 // timeFormat keeps all six digits, so that equal times are equal strings.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// encodeMetadata also writes correlation and causation under the server's names, if those are wanted.
+// encodeMetadata also writes correlation and causation under the server's names, if requested.
 func encodeMetadata(e *eventlog.Proposed, serversNames bool) ([]byte, error) {
 	m := userMetadata{
 		SchemaVersion: e.SchemaVersion,
@@ -54,8 +54,8 @@ func encodeMetadata(e *eventlog.Proposed, serversNames bool) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// appendPlain writes what encoding/json does, at a fraction of its cost. It returns false when a value holds anything
-// that JSON may escape.
+// appendPlain writes the output of encoding/json at a fraction of its cost. It returns false if a value
+// contains anything that JSON may escape.
 func (m *userMetadata) appendPlain(b []byte) ([]byte, bool) {
 	b = slices.Grow(b, 512)
 	b = append(b, `{"schema_version":`...)
@@ -79,7 +79,7 @@ func (m *userMetadata) appendPlain(b []byte) ([]byte, bool) {
 	return append(b, '}'), true
 }
 
-// optional are the fields that are left out when they are empty, in the order in which they are written.
+// optional are the fields that are omitted if empty, in the order in which they are written.
 func (m *userMetadata) optional() [7]plainField {
 	return [...]plainField{
 		{`,"request_id":"`, &m.RequestID}, {`,"actor":"`, &m.Actor}, {`,"correlation_id":"`, &m.CorrelationID},
@@ -94,7 +94,7 @@ type plainField struct {
 	value  *string
 }
 
-// decodeMetadata is the way back.
+// decodeMetadata is the inverse of encodeMetadata.
 func decodeMetadata(b []byte, e *eventlog.Proposed) error {
 	m, plain := plainMetadata(string(b))
 	if !plain {
@@ -114,8 +114,9 @@ func decodeMetadata(b []byte, e *eventlog.Proposed) error {
 	return nil
 }
 
-// plainMetadata reads metadata that looks just as encodeMetadata writes it, with nothing escaped: nearly
-// all, and the general way is a fifth of what a replay costs. It returns false for all other, also broken.
+// plainMetadata decodes metadata that has exactly the form of encodeMetadata, without escapes: nearly all
+// of it, because the general decoder takes a fifth of the time of a replay. It returns false for any other
+// input, including malformed input.
 func plainMetadata(s string) (m userMetadata, plain bool) {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] == '\\' {
@@ -144,8 +145,9 @@ func plainMetadata(s string) (m userMetadata, plain bool) {
 	return m, rest == "}"
 }
 
-// toClient makes the client's events. An append that keeps the limits of the port and is too large for the server
-// with some ids under two names carries them under ours alone. Errors: eventlog.ErrTooLarge, ErrInvalid.
+// toClient converts events for the client. An append within the port's limits that is too large for the
+// server because some ids are stored under two names stores them only under ours. Errors:
+// eventlog.ErrTooLarge, ErrInvalid.
 func toClient(events []eventlog.Proposed) ([]esdb.EventData, error) {
 	out, err := encodeEvents(events, true)
 	if errors.Is(err, eventlog.ErrTooLarge) {
@@ -177,8 +179,8 @@ func encodeEvents(events []eventlog.Proposed, serversNames bool) ([]esdb.EventDa
 // errNotOurs marks an event that was written by another program.
 var errNotOurs = fmt.Errorf("%w: not an event of this log", eventlog.ErrCorrupt)
 
-// fromClient makes an event of the client's. ours is false for system events and links. The error says
-// what is wrong with an event that should be ours.
+// fromClient converts an event of the client. ours is false for system events and links. The error
+// describes an invalid event that should be ours.
 func fromClient(in *esdb.ResolvedEvent) (e eventlog.Recorded, ours bool, err error) {
 	r := in.Event
 	if r == nil || in.Link != nil || isSystem(r.StreamID) || isSystem(r.EventType) {
@@ -198,8 +200,8 @@ func fromClient(in *esdb.ResolvedEvent) (e eventlog.Recorded, ours bool, err err
 
 func isSystem(name string) bool { return strings.HasPrefix(name, "$") }
 
-// position is where an event of the client's stands, also one of the system's. A link stands where itself
-// is, not where it points.
+// position returns the position of an event of the client, including system events. For a link it is that
+// of the link, not of its target.
 func position(in *esdb.ResolvedEvent) eventlog.Position {
 	if r := in.OriginalEvent(); r != nil {
 		return eventlog.Position(r.Position.Commit)

@@ -13,31 +13,31 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// outcome is what an error says about an append.
+// outcome is what an error means for an append.
 type outcome int
 
 const (
-	unknownOutcome outcome = iota // perhaps written
-	notWritten                    // surely not written; later it may work
+	unknownOutcome outcome = iota // possibly written
+	notWritten                    // certainly not written; may succeed later
 	wrongRevision
 	tooLarge
-	refused // surely not written, and will not be
+	refused // certainly not written, and never will be
 )
 
-// Parts of error texts. The client gives no better sign of these.
+// Parts of error texts. The client offers no better way to recognize these errors.
 const (
-	// gRPC fails a call with this when there was no connection to send it on.
+	// gRPC fails a call with this text if there was no connection for sending it.
 	textDialing = "Error while dialing"
-	// The server's own words when it took nothing (RpcExceptions in its source).
+	// The server's texts if it wrote nothing (RpcExceptions in its source).
 	textNotReady    = "Server Is Not Ready"
 	textBusy        = "Server Is Too Busy"
 	textNoLeader    = "No leader info available"
 	textMaximumSize = "Maximum Append Size"
 )
 
-// outcomeOf reads an append's error. Whatever is not surely a refusal is unknown: the client reports a
-// server that ended the call early as EOF without the reason, and a reset connection like one that could
-// not be made.
+// outcomeOf classifies the error of an append. Everything except a certain refusal is unknown: the client
+// reports a server that ended the call early as EOF without the reason, and a reset connection like a
+// failed attempt to connect.
 func outcomeOf(err error) outcome {
 	var e *esdb.Error
 	if !errors.As(err, &e) {
@@ -47,7 +47,7 @@ func outcomeOf(err error) outcome {
 	case esdb.ErrorCodeWrongExpectedVersion:
 		return wrongRevision
 	case esdb.ErrorCodeNotLeader, esdb.ErrorCodeConnectionClosed,
-		// Somebody must change the credentials or the rights; then the same append works.
+		// After the credentials or the permissions are corrected, the same append succeeds.
 		esdb.ErrorCodeAccessDenied, esdb.ErrorCodeUnauthenticated:
 		return notWritten
 	case esdb.ErrorCodeStreamDeleted:
@@ -75,7 +75,7 @@ func outcomeOf(err error) outcome {
 	return unknownOutcome
 }
 
-// appendError turns an error into the port's. ctx is the caller's.
+// appendError converts an error to one of the port. ctx is the caller's.
 func appendError(ctx context.Context, stream string, expected eventlog.Expected, err error) error {
 	attempt := fmt.Sprintf("append to %s at %s", stream, expected)
 	var unsent notSent
@@ -83,7 +83,7 @@ func appendError(ctx context.Context, stream string, expected eventlog.Expected,
 		if errors.Is(err, ctx.Err()) {
 			return ctx.Err()
 		}
-		if errors.Is(err, context.DeadlineExceeded) { // the time of the call, not the caller's
+		if errors.Is(err, context.DeadlineExceeded) { // the timeout of the call, not the caller's
 			return fmt.Errorf("%s: %w: %v", attempt, eventlog.ErrUnavailable, unsent.error)
 		}
 		return fmt.Errorf("%s: %w", attempt, unsent.error)
@@ -98,13 +98,13 @@ func appendError(ctx context.Context, stream string, expected eventlog.Expected,
 	case refused:
 		return fmt.Errorf("%s: %w: %w", attempt, eventlog.ErrInvalid, err)
 	default:
-		// The cause only as text: errors.Is must not find a context's error in it, which would say that
-		// nothing was sent.
+		// The cause is included only as text: errors.Is must not find a context's error in it, which would
+		// mean that nothing was sent.
 		return fmt.Errorf("%s: %w: %v", attempt, eventlog.ErrAmbiguous, err)
 	}
 }
 
-// readError turns an error into the port's. ctx is the caller's.
+// readError converts an error to one of the port. ctx is the caller's.
 func readError(ctx context.Context, attempt string, err error) error {
 	switch {
 	case err == nil:
@@ -124,8 +124,8 @@ func isNotFound(err error) bool {
 	return errors.As(err, &e) && e.IsErrorCode(esdb.ErrorCodeResourceNotFound)
 }
 
-// isAborted reports whether the server gave an append up: its writer had not answered within the server's own
-// timeout.
+// isAborted reports whether the server gave up an append because its writer had not answered within the
+// server's own timeout.
 func isAborted(err error) bool {
 	var e *esdb.Error
 	return errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorAborted) || status.Code(e.Err()) == codes.Aborted)

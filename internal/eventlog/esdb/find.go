@@ -17,9 +17,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// find returns the address (host:port) of the server to connect to: the only one that is configured, or the one that
-// the servers of a cluster name as what the configuration prefers. After a server that does not lead it is the leader, if
-// one is named.
+// find returns the address (host:port) of the server to connect to: the only configured one, or the one
+// that the servers of a cluster report and the configuration prefers. After a server that was not the
+// leader, it is the leader, if one is known.
 func (s *supervisor) find(ctx context.Context) (string, error) {
 	preference, leader := s.conf.NodePreference, s.leader.Swap(false)
 	if leader {
@@ -56,7 +56,7 @@ func (s *supervisor) find(ctx context.Context) (string, error) {
 	return "", errors.Join(errs...)
 }
 
-// members asks a server for all of its cluster.
+// members requests the members of the cluster from a server.
 func (s *supervisor) members(ctx context.Context, server string) ([]*gossip.MemberInfo, error) {
 	transport, err := transportOf(s.conf)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *supervisor) members(ctx context.Context, server string) ([]*gossip.Memb
 	return cluster.GetMembers(), err
 }
 
-// transportOf returns what the client itself would make of the configuration.
+// transportOf returns the same transport that the client would use for the configuration.
 func transportOf(conf *esdb.Configuration) (credentials.TransportCredentials, error) {
 	if conf.DisableTLS {
 		return insecure.NewCredentials(), nil
@@ -89,7 +89,7 @@ func transportOf(conf *esdb.Configuration) (credentials.TransportCredentials, er
 	return credentials.NewTLS(cfg), nil
 }
 
-// ready are the states in which a server answers, and preferred those that a preference puts first.
+// ready are the states in which a server answers, and preferred those that a preference selects first.
 var (
 	ready = []gossip.MemberInfo_VNodeState{
 		gossip.MemberInfo_Leader, gossip.MemberInfo_Follower, gossip.MemberInfo_ReadOnlyReplica,
@@ -102,8 +102,8 @@ var (
 	}
 )
 
-// choose returns one of the servers that answer, of those that are preferred if there are any. Whoever prefers the leader
-// gets no other: while there is none, for the seconds of an election, it is looked for again.
+// choose returns one of the ready servers, a preferred one if possible. With a preference for the leader it
+// returns no other server: during the seconds of an election the search is repeated.
 func choose(members []*gossip.MemberInfo, preference esdb.NodePreference) (server string, found bool) {
 	first := ""
 	for _, i := range rand.Perm(len(members)) {

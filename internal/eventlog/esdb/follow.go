@@ -11,61 +11,61 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// mode is how a subscription is to be served.
+// mode is how a subscription is served.
 type mode int
 
 const (
-	// catchingUp: the server filters, and looks far at a time.
+	// catchingUp: the server filters, with a wide search window.
 	catchingUp mode = iota
-	// live: the server filters, and tells of every event that it passes over.
+	// live: the server filters, and reports every event that it skips.
 	live
-	// unfiltered: for servers whose filters cannot be relied on.
+	// unfiltered: for servers with unreliable filters.
 	unfiltered
 )
 
 const (
-	// searchWindow is how many events the server looks at in one of its reads while it filters the past.
-	// More make it answer less often, fewer cost it a read each.
+	// searchWindow is the number of events that the server reads at a time while it filters the past. A
+	// larger window delays its answers, a smaller one costs more reads.
 	searchWindow = 4096
-	// Live, a window of 1 with a checkpoint for each gives a position for every event that is left out. Who
-	// waits for a position would otherwise wait for events that never come: with a window of 32 an idle
-	// subscription is up to 31 events behind for as long as nothing is chosen.
+	// Live, a window of 1 with a checkpoint for each gives a position for every skipped event. Otherwise
+	// callers could wait for a position that never comes: with a window of 32 an idle subscription is up to
+	// 31 events behind as long as nothing is selected.
 	liveWindow = 1
-	// checkpointEvery is the checkpoint interval in windows; the window is what is chosen above.
+	// checkpointEvery is the checkpoint interval in windows; the size of the window is chosen above.
 	checkpointEvery = 1
-	// exactEvery is how often a checkpoint that is no event's position is looked up, to say how far a long
-	// search has come.
+	// exactEvery is how often a checkpoint that is not an event's position is looked up, to report the
+	// progress of a long search.
 	exactEvery = time.Second
-	// received bounds what was received and not yet looked at, in messages.
+	// received bounds the messages that were received but not yet taken.
 	received = 512
-	// excludeSystem chooses events whose type does not begin with $.
+	// excludeSystem selects events whose type does not begin with $.
 	excludeSystem = `^[^\$].*`
 )
 
-// errFellBehind ends a subscription that the server has put back to catching up.
+// errFellBehind ends a subscription that the server has switched back to catching up.
 var errFellBehind = errors.New("the subscription fell behind")
 
-// errReplaced ends what goes through a client that has been given up.
+// errReplaced ends calls and subscriptions of a client that was given up.
 var errReplaced = errors.New("the connection was given up")
 
-// follower is one of the client's subscriptions. It receives beside the one who takes, so that messages
-// are decoded on two cores.
+// follower is one of the client's subscriptions. It receives in a separate goroutine, so that messages are
+// decoded on two cores.
 type follower struct {
 	log      *Log
 	member   *member
 	filter   eventlog.Filter
 	mode     mode
 	messages chan *esdb.SubscriptionEvent
-	held     *esdb.SubscriptionEvent // received and not yet looked at
+	held     *esdb.SubscriptionEvent // received but not yet taken
 
-	at     eventlog.Position // all chosen events up to here were taken
-	head   eventlog.Position // where the log ended before the subscription began
+	at     eventlog.Position // all selected events up to here were taken
+	head   eventlog.Position // the end of the log before the subscription began
 	caught bool
 	exact  time.Time // of the last look-up
 }
 
-// options are the client's. The server filters by one thing only: by stream when there are prefixes, else
-// by type. take looks at both again.
+// options returns the client's options. The server filters by only one criterion: by stream if there are
+// prefixes, otherwise by type. take checks both again.
 func (f *follower) options() esdb.SubscribeToAllOptions {
 	o := esdb.SubscribeToAllOptions{From: startAt(f.at), MaxSearchWindow: searchWindow, CheckpointInterval: checkpointEvery}
 	if f.mode == live {
@@ -83,13 +83,13 @@ func (f *follower) options() esdb.SubscribeToAllOptions {
 	return o
 }
 
-// follow subscribes on a member, which the caller holds. ctx ends the subscription, and the caller must end
-// it also after an error.
+// follow subscribes on a member that the caller holds. ctx ends the subscription; the caller must end it
+// after an error, too.
 func (l *Log) follow(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter, mode mode) (*follower, error) {
 	f := &follower{log: l, member: m, filter: filter, mode: mode, at: after, messages: make(chan *esdb.SubscriptionEvent, received), exact: time.Now()}
 	if mode != unfiltered {
-		// Whatever stands here now, the subscription has looked at when it says that it has caught up: on
-		// the same server, which is why the member must not have been replaced by then.
+		// When the subscription reports that it has caught up, it has passed this position: on the same
+		// server, so the member must not have been replaced by then.
 		var err error
 		if f.head, err = l.lastPosition(ctx, m); err != nil {
 			return nil, err
@@ -170,7 +170,7 @@ func (f *follower) next(ctx context.Context) (*esdb.SubscriptionEvent, error) {
 	}
 }
 
-// peek gives a message that is there, or nil; with wait it waits for one.
+// peek returns an available message, or nil; with wait it waits for one.
 func (f *follower) peek(ctx context.Context, wait bool) (*esdb.SubscriptionEvent, error) {
 	if wait || f.held != nil {
 		return f.next(ctx)
@@ -183,8 +183,8 @@ func (f *follower) peek(ctx context.Context, wait bool) (*esdb.SubscriptionEvent
 	}
 }
 
-// take looks at a message and moves on. It returns the event in it, if it is a chosen one. A live subscription
-// that fell behind is better opened again when it has a filter: the server would catch up with a window of one event.
+// take processes a message and advances. It returns the event if it is selected. A live subscription with a
+// filter that fell behind should be reopened: the server would catch up with a window of one event.
 func (f *follower) take(ctx context.Context, event *esdb.SubscriptionEvent) (e eventlog.Recorded, chosen bool, err error) {
 	switch {
 	case event.SubscriptionDropped != nil:
@@ -216,10 +216,10 @@ func (f *follower) take(ctx context.Context, event *esdb.SubscriptionEvent) (e e
 	return e, false, nil
 }
 
-// checkpoint takes over how far the server has looked. Only the position of an event says it: its commit
-// and prepare are the same. Others stand before an event that was perhaps not looked at (the server sends
-// such a one when a page was full at the end of the log), and who begins behind them loses it. There is
-// also one beyond all events, sent by servers that had found nothing.
+// checkpoint records how far the server has read. Only the position of an event proves it: its commit and
+// prepare positions are equal. Other checkpoints are before an event that was possibly not read (the server
+// sends one if a page was full at the end of the log), and a subscription that begins after them would lose
+// it. There is also one past all events, which some servers send after an empty search.
 func (f *follower) checkpoint(ctx context.Context, p *esdb.Position) error {
 	at := eventlog.Position(p.Commit)
 	switch {
@@ -227,7 +227,7 @@ func (f *follower) checkpoint(ctx context.Context, p *esdb.Position) error {
 	case p.Prepare == p.Commit:
 		f.at = at
 	case time.Since(f.exact) >= exactEvery:
-		// The event before that place has been looked at.
+		// The event before that place has been read.
 		exact, err := f.log.positionBefore(ctx, f.member, startAt(at))
 		if err != nil {
 			return err

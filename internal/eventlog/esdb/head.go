@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// headFirst is how many events the first look at the end of the log takes: the last one is ours, unless
-	// the server has just written of its own.
+	// headFirst is the number of events in the first read of the log's end: the last one is ours, unless
+	// the server has just written its own.
 	headFirst = 4
-	// headScan is how many further looks take, to get past what the server wrote.
+	// headScan is the number of events in further reads, to get past the server's own.
 	headScan = 64
 )
 
-// headReads shares looks at the end of the log among those who ask at the same time: whoever comes while
-// one is under way waits for the next one, which begins after they came, and so do all others. However
-// many ask, two are there at most.
+// headReads shares reads of the log's end between concurrent callers: a caller that arrives during a read
+// waits for the next one, which begins after it arrived, as do all others. However many callers there are,
+// at most two reads exist.
 type headReads struct {
 	mu            sync.Mutex
 	running, next *headRead
 }
 
-// headRead is one look.
+// headRead is one read.
 type headRead struct {
 	done     chan struct{}
 	position eventlog.Position
 	err      error
 }
 
-// Head implements eventlog.Log: one round trip, which callers share.
+// Head implements eventlog.Log: one round trip, shared by concurrent callers.
 func (l *Log) Head(ctx context.Context) (eventlog.Position, error) {
 	const attempt = "read the head"
 	if err := l.usable(ctx, attempt); err != nil {
@@ -58,7 +58,7 @@ func (l *Log) Head(ctx context.Context) (eventlog.Position, error) {
 	return r.position, nil
 }
 
-// joinHead gives a look that has not begun yet.
+// joinHead returns a read that has not begun yet.
 func (l *Log) joinHead() *headRead {
 	h := &l.heads
 	h.mu.Lock()
@@ -74,8 +74,8 @@ func (l *Log) joinHead() *headRead {
 	return r
 }
 
-// readHeads looks, for as long as somebody waits. The looks belong to nobody: they end by CallTimeout and
-// with the log. One whose connection is given up is begun again.
+// readHeads reads as long as a caller waits. The reads are independent of their callers: they end by
+// CallTimeout and with the log. A read whose connection is given up is repeated.
 func (l *Log) readHeads(r *headRead) {
 	for r != nil {
 		r.position, r.err = read(l.closing, l, l.readHead)
@@ -89,7 +89,7 @@ func (l *Log) readHeads(r *headRead) {
 	}
 }
 
-// readHead reads backwards past the server's own events, at most to where the head was seen before.
+// readHead reads backwards past the server's own events, at most to the last known head.
 func (l *Log) readHead(ctx context.Context, m *member) (eventlog.Position, error) {
 	seen := l.lastSeen().Position
 	var from esdb.AllPosition = esdb.End{}
@@ -117,12 +117,13 @@ func (l *Log) readHead(ctx context.Context, m *member) (eventlog.Position, error
 	}
 }
 
-// lastPosition is where the last event stands, whoever wrote it. The caller holds the member.
+// lastPosition returns the position of the last record, including those of the server. The caller must hold
+// the member.
 func (l *Log) lastPosition(ctx context.Context, m *member) (eventlog.Position, error) {
 	return l.positionBefore(ctx, m, esdb.End{})
 }
 
-// positionBefore is where the last event before a place stands, 0 when there is none.
+// positionBefore returns the position of the last event before a place, 0 if there is none.
 func (l *Log) positionBefore(ctx context.Context, m *member, place esdb.AllPosition) (eventlog.Position, error) {
 	return beside(ctx, l, m, func(ctx context.Context) (eventlog.Position, error) {
 		events, err := readBack(ctx, m.client, place, 1)

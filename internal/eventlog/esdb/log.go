@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	// closeTimeout bounds how long Close waits for calls that are under way.
+	// closeTimeout bounds how long Close waits for running calls.
 	closeTimeout = 10 * time.Second
-	// leaderAttempts bounds to how many servers an append is sent that say that they do not lead.
+	// leaderAttempts bounds the number of servers that an append is sent to while they answer that they are
+	// not the leader.
 	leaderAttempts = 3
 )
 
-// Log is an event log in EventStoreDB. It implements eventlog.Log; all methods are safe for concurrent use.
+// Log is an event log in EventStoreDB. It implements eventlog.Log; its methods are safe for concurrent use.
 type Log struct {
 	cfg        Config
 	supervisor *supervisor
 	metrics    *metrics
 
 	workers workers
-	calls   chan struct{}   // one element for each call under way
+	calls   chan struct{}   // one element for each running call
 	closing context.Context // ends when Close begins
 	close   context.CancelFunc
-	gate    sync.RWMutex   // held for reading while a subscription begins
+	gate    sync.RWMutex   // read-locked while a subscription begins
 	pumps   sync.WaitGroup // subscriptions
 	once    sync.Once
 
@@ -40,10 +41,10 @@ type Log struct {
 
 var _ eventlog.Log = (*Log)(nil)
 
-// Open connects to the store and makes sure that it answers.
+// Open connects to the store and checks that it answers.
 //
-// Errors: the configuration's, eventlog.ErrUnavailable, eventlog.ErrLoss (see Config.Admit), ErrUnsupported,
-// ctx.Err().
+// Errors: those of the configuration, eventlog.ErrUnavailable, eventlog.ErrLoss (see Config.Admit),
+// ErrUnsupported, ctx.Err().
 func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -94,8 +95,8 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 	return landed, nil
 }
 
-// landed reads the server's answer. NextExpectedVersion is, despite its name, the last event's revision. After
-// an error the outcome is unknown.
+// landed interprets the server's answer. Despite its name, NextExpectedVersion is the revision of the last
+// event. After an error the outcome is unknown.
 func (l *Log) landed(ctx context.Context, stream string, result *esdb.WriteResult, n int) (eventlog.Appended, error) {
 	last := result.NextExpectedVersion
 	if last+1 < uint64(n) {
@@ -107,7 +108,7 @@ func (l *Log) landed(ctx context.Context, stream string, result *esdb.WriteResul
 	if landed.Position != 0 {
 		return landed, nil
 	}
-	// For a repeat the server may leave the position out.
+	// For a repeat the server may omit the position.
 	events, err := l.ReadStream(ctx, stream, last, eventlog.Forward, 1)
 	if err != nil || len(events) == 0 {
 		return eventlog.Appended{}, fmt.Errorf("it is written, its position cannot be read: %v", err)
@@ -128,8 +129,9 @@ func toExpected(e eventlog.Expected) esdb.ExpectedRevision {
 	}
 }
 
-// Seen names the event of ours with the highest position that a log has seen: appended, read or followed. Looking for
-// the head may stop there, and a store that does not hold it is not the one that was used. The zero Seen is none.
+// Seen identifies the event with the highest position that a log has appended, read or followed. A search
+// for the head may stop there, and a store that does not hold the event is not the one that was used. The
+// zero Seen means none.
 type Seen struct {
 	ID       uuid.UUID
 	Stream   string
@@ -141,7 +143,7 @@ func seenOf(e *eventlog.Recorded) Seen {
 	return Seen{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position}
 }
 
-// saw notes an event of ours.
+// saw records an event of ours.
 func (l *Log) saw(e Seen) {
 	for old := l.seen.Load(); (old == nil || e.Position > old.Position) && !l.seen.CompareAndSwap(old, &e); {
 		old = l.seen.Load()
@@ -156,20 +158,20 @@ func (l *Log) lastSeen() Seen {
 	return Seen{}
 }
 
-// Close implements eventlog.Log. When calls are stuck in the client it leaves the client to them.
+// Close implements eventlog.Log. If calls are stuck in the client, it does not close the client.
 func (l *Log) Close() error {
 	l.once.Do(func() {
 		l.gate.Lock()
 		l.close()
 		l.gate.Unlock()
 		l.metrics.unregister()
-		// Not the caller's context: closing must come to an end, and not before its time.
+		// Not the caller's context: closing must end, but not early.
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		ended := make(chan struct{})
 		go func() {
 			for range cap(l.calls) {
-				l.calls <- struct{}{} // every place, once those who hold one are through
+				l.calls <- struct{}{} // all places, after their holders have released them
 			}
 			l.pumps.Wait()
 			close(ended)

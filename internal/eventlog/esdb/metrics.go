@@ -15,7 +15,7 @@ type metrics struct {
 	unregister func()
 }
 
-// newMetrics makes the metrics; underWay counts the calls. The name of the first is that of every adapter.
+// newMetrics creates the metrics; underWay counts the calls. All adapters use the name of the first metric.
 func newMetrics(r prometheus.Registerer, underWay func() int) (*metrics, error) {
 	m := &metrics{
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{

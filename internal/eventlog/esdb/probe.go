@@ -9,11 +9,11 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// probeEvents is how many records one look for the first event takes. The server begins its log with a few of its
-// own.
+// probeEvents is the number of records in one read for the first event. The server begins its log with a
+// few of its own.
 const probeEvents = 64
 
-// newcomer is a client that nobody shares yet, as an eventlog.Prober.
+// newcomer is a client that is not shared yet, as an eventlog.Prober.
 type newcomer struct{ client *esdb.Client }
 
 var _ eventlog.Prober = newcomer{}
@@ -78,7 +78,8 @@ func (n newcomer) At(ctx context.Context, stream string, revision uint64) (held 
 	return held, found && held.Revision == revision, err
 }
 
-// End implements eventlog.Prober: the position of the last record, whoever wrote it.
+// End implements eventlog.Prober: it returns the position of the last record, including those of other
+// programs.
 func (n newcomer) End(ctx context.Context) (end eventlog.Position, err error) {
 	defer recovered(&err)
 	events, err := readBack(ctx, n.client, esdb.End{}, 1)

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// A filtered page looks at filterRatio events for each one that is wanted, but at least at leastScan and
-	// at most at MaxPage: what the server sends beyond the last one that is chosen is for nothing.
+	// A filtered page reads filterRatio events for each requested one, but at least leastScan and at most
+	// MaxPage: events after the last selected one are transferred in vain.
 	filterRatio = 8
 	leastScan   = 64
-	// farBytes is how far before the end, in positions, a filtered read must begin to be worth the two more
-	// round trips of a subscription: some thousand events.
+	// farBytes is the minimum distance from the end, in positions, at which a filtered read is worth the
+	// two additional round trips of a subscription: some thousand events.
 	farBytes = 4 << 20
-	// scanTime is when a page that goes through a subscription ends with what it has.
+	// scanTime is when a page that is read through a subscription ends with the events it has.
 	scanTime = 5 * time.Second
-	// maxPageBytes ends a page of the global order early, so that large events do not add up.
+	// maxPageBytes ends a page of the global order early, so that large events do not fill the memory.
 	maxPageBytes = 16 << 20
 )
 
-// receive hands every event of a read to do, until do returns false or the read ends. A stream that does
-// not exist is an empty one; the client says so only here and not when the read begins.
+// receive calls do with every event of a read, until do returns false or the read ends. A stream that does
+// not exist is empty; the client reports that only here, not when the read begins.
 func receive(in *esdb.ReadStream, do func(*esdb.ResolvedEvent) (bool, error)) error {
 	defer in.Close()
 	for {
@@ -85,7 +85,7 @@ func (l *Log) ReadStream(ctx context.Context, stream string, from uint64, direct
 	return events, nil
 }
 
-// usable says whether a read could begin.
+// usable reports why a read cannot begin.
 func (l *Log) usable(ctx context.Context, attempt string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -96,8 +96,8 @@ func (l *Log) usable(ctx context.Context, attempt string) error {
 	return nil
 }
 
-// ReadAll implements eventlog.Log. The server filters subscriptions only, so a filtered read that begins
-// far from the end goes through one, and any other looks at the events itself.
+// ReadAll implements eventlog.Log. The server filters only subscriptions, so a filtered read that begins
+// far from the end uses one; all other reads filter here.
 func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
 	const attempt = "read all streams"
 	if err := eventlog.CheckLimit(limit); err != nil {
@@ -123,7 +123,7 @@ func isAll(filter eventlog.Filter) bool {
 	return len(filter.StreamPrefixes) == 0 && len(filter.EventTypes) == 0
 }
 
-// readPage reads events and chooses among them.
+// readPage reads events and filters them.
 func readPage(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
 	count := limit + 1 // the server begins with the event at the position itself
 	if !isAll(filter) {
@@ -156,8 +156,8 @@ func readPage(ctx context.Context, m *member, after eventlog.Position, filter ev
 	return page, err
 }
 
-// scan reads a page through a subscription that the server filters. It never says that it has reached the
-// end, because events that the server passed over may stand behind it.
+// scan reads a page through a subscription that the server filters. It never reports the end, because
+// events that the server skipped may follow.
 func (l *Log) scan(ctx context.Context, m *member, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -188,8 +188,8 @@ func (l *Log) scan(ctx context.Context, m *member, after eventlog.Position, filt
 	}
 }
 
-// startAt is the client's word for a position. Commit and prepare are the same for events that were
-// appended in one go, as all are since version 5 of the server.
+// startAt converts a position for the client. Commit and prepare positions are equal for events that were
+// appended in one step, as all are since version 5 of the server.
 func startAt(p eventlog.Position) esdb.AllPosition {
 	if p == 0 {
 		return esdb.Start{}
@@ -197,7 +197,7 @@ func startAt(p eventlog.Position) esdb.AllPosition {
 	return esdb.Position{Commit: uint64(p), Prepare: uint64(p)}
 }
 
-// readBack reads the global order backwards. From a position it begins before the event there.
+// readBack reads the global order backwards, beginning before the event at the position.
 func readBack(ctx context.Context, client *esdb.Client, from esdb.AllPosition, count uint64) ([]*esdb.ResolvedEvent, error) {
 	in, err := client.ReadAll(ctx, esdb.ReadAllOptions{From: from, Direction: esdb.Backwards}, count)
 	if err != nil {

@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// An append without an answer is looked for in its stream after a time that doubles from the first to the
-	// last. The first is several times what an append takes (10 to 25 ms).
+	// An append without an answer is looked up in its stream after a delay that doubles from the first to
+	// the last. The first is several times the duration of an append (10 to 25 ms).
 	firstLook = 100 * time.Millisecond
 	lastLook  = 800 * time.Millisecond
-	// An append that the server dropped is sent again after a time that doubles from the first to the last.
+	// An append that the server dropped is resent after a delay that doubles from the first to the last.
 	firstRepeat = 20 * time.Millisecond
 	lastRepeat  = 500 * time.Millisecond
 )
 
-// request is an append as it is sent, and sent again.
+// request is an append that may be sent several times.
 type request struct {
 	stream   string
 	expected eventlog.Expected
 	events   []esdb.EventData
 }
 
-// settle appends. The server drops a repeat of an append that it has written and not indexed, without an answer,
-// and says Aborted when its own timeout is over. The same append is sent again then, until one of them has a
-// result or ctx or CallTimeout ends. An append that a server refused because it does not lead is sent to the next one.
+// settle appends. The server drops a repeat of an append that it has written but not indexed, without an
+// answer, and returns Aborted after its own timeout. settle then resends the append until it has a result,
+// or ctx or CallTimeout ends. If a server refuses an append because it is not the leader, settle sends it
+// to the next one.
 //
-// Errors: as call's. After an attempt whose outcome is unknown no other error than a wrong revision is returned
-// but that one.
+// Errors: as for call. After an attempt with an unknown outcome it returns only that error, or a wrong revision.
 func (l *Log) settle(ctx context.Context, r request) (eventlog.Appended, error) {
 	over := time.Now().Add(l.cfg.CallTimeout)
 	landed, dropped := l.send(ctx, r)
-	// The client has gone to the server that was named as the leader, which was not compared: the next member is
-	// made for the repeat.
+	// The client has followed the hint to the leader, whose store was not compared: the repeat uses the
+	// next member.
 	for attempt := 1; isNotLeader(dropped) && attempt < leaderAttempts; attempt++ {
 		landed, dropped = l.send(ctx, r)
 	}
@@ -57,8 +57,8 @@ func (l *Log) settle(ctx context.Context, r request) (eventlog.Appended, error) 
 	}
 }
 
-// send sends an append once. While it has no answer the stream is looked at from time to time: when it holds the
-// events where they should be, the append has landed, whatever becomes of this one.
+// send sends an append once. Until the answer comes, it checks the stream from time to time: if the stream
+// holds the events at the expected revisions, the append is complete, whatever its answer will be.
 func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -68,7 +68,7 @@ func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
 		if next, exact := r.expected.Next(); exact {
 			looking, stop := context.WithCancel(ctx)
 			looked := make(chan struct{})
-			// Most appends have their answer before: nothing waits beside them.
+			// Most appends are answered before that, without an additional goroutine.
 			first := time.AfterFunc(firstLook, func() {
 				defer close(looked)
 				if landed, ok := l.look(looking, m, r, next); ok {
@@ -96,8 +96,8 @@ func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
 	return l.landed(ctx, r.stream, result, len(r.events))
 }
 
-// look looks for a request's events at the revisions where they should be, until they are there or ctx ends. A
-// look that fails is not the last one: the append may still have its answer.
+// look repeatedly looks up a request's events at their revisions, until they exist or ctx ends. It ignores
+// failed reads: the append may still be answered.
 func (l *Log) look(ctx context.Context, m *member, r request, next uint64) (eventlog.Appended, bool) {
 	for pause := 2 * firstLook; ctx.Err() == nil; pause = min(2*pause, lastLook) {
 		landed, err := beside(ctx, l, m, func(ctx context.Context) (eventlog.Appended, error) {
@@ -113,7 +113,8 @@ func (l *Log) look(ctx context.Context, m *member, r request, next uint64) (even
 	return eventlog.Appended{}, false
 }
 
-// held says where a request's events are held; its Position is 0 unless all of them are at their revisions.
+// held returns the place of a request's events; its Position is 0 unless all of them are at their
+// revisions.
 func held(ctx context.Context, m *member, r request, next uint64) (eventlog.Appended, error) {
 	count := uint64(len(r.events))
 	in, err := m.client.ReadStream(ctx, r.stream, esdb.ReadStreamOptions{From: esdb.Revision(next), Direction: esdb.Forwards}, count)

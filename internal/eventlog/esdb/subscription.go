@@ -13,42 +13,42 @@ import (
 const (
 	// subscriptionPage bounds the events of one batch.
 	subscriptionPage = 4096
-	// deliveryEvents and deliveryBytes bound what the pump hands over at a time.
+	// deliveryEvents and deliveryBytes bound one delivery of the pump.
 	deliveryEvents = 512
 	deliveryBytes  = 4 << 20
-	// subscriptionBuffer is how many deliveries may wait for Next. While it is full nothing is received,
-	// and the server waits or lets the subscription fall behind.
+	// subscriptionBuffer is the number of deliveries that may wait for Next. While it is full nothing is
+	// received, and the server waits or lets the subscription fall behind.
 	subscriptionBuffer = 4
-	// A subscription that failed tries again after a time that doubles from the first to the last.
+	// A failed subscription is retried after a delay that doubles from the first to the last.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
-	// failedRetry is the pause at which a subscription that gets nowhere is worth a line in the log: one line for
-	// each time that the store is away.
+	// failedRetry is the delay at which a failing subscription is logged: once for each outage of the
+	// store.
 	failedRetry = 32 * firstRetry
-	// settleGrace is how long nothing may come before a subscription that has just gone live and is behind
-	// the log's end begins anew.
+	// settleGrace is how long a subscription that has just become live, and is behind the log's end, may
+	// receive nothing before it is reopened.
 	settleGrace = 250 * time.Millisecond
 )
 
-// subscription follows the log for ever: the client's subscriptions never reconnect, so when one ends
-// another one is opened where it was. Each goes through the past with a wide search window, then follows
-// what comes with a narrow one.
+// subscription follows the log permanently: the client's subscriptions never reconnect, so when one ends
+// another is opened at the same position. Each reads the past with a wide search window and then follows
+// with a narrow one.
 type subscription struct {
 	log    *Log
 	filter eventlog.Filter
 	ch     chan delivery
-	ctx    context.Context // ends with Close of the subscription or of the log
+	ctx    context.Context // canceled by Close of the subscription or of the log
 	cancel context.CancelFunc
 
-	// What the last delivery said; they belong to the pump.
+	// The content of the last delivery; used only by the pump.
 	at   eventlog.Position
 	live bool
 
-	pending *delivery // taken from ch, not yet delivered; belongs to Next
-	failed  error     // what Next says from now on
+	pending *delivery // received from ch but not yet returned; used only by Next
+	failed  error     // what Next returns from now on
 }
 
-// delivery is a batch, or the end.
+// delivery is a batch, or the final error.
 type delivery struct {
 	eventlog.Batch
 	err error
@@ -162,7 +162,7 @@ func (s *subscription) pump() {
 	}
 }
 
-// deliver returns false when the subscription has ended.
+// deliver returns false if the subscription has ended.
 func (s *subscription) deliver(d delivery) bool {
 	select {
 	case s.ch <- d:
@@ -172,10 +172,10 @@ func (s *subscription) deliver(d delivery) bool {
 	}
 }
 
-// errUnsettled ends a live subscription that may wait for events that were passed over while it was opened.
+// errUnsettled ends a live subscription that may wait for events that were skipped while it was opened.
 var errUnsettled = errors.New("behind the end of the log when nothing comes")
 
-// run follows the log on one member until something breaks.
+// run follows the log on one member until an error occurs.
 func (s *subscription) run() error {
 	m, err := s.log.supervisor.acquire(s.ctx)
 	if err != nil {
@@ -194,7 +194,8 @@ func (s *subscription) run() error {
 	return err
 }
 
-// follow delivers what a subscription of the client's brings: while catching up, until it has caught up.
+// follow delivers the events of one of the client's subscriptions: while catching up, until it has caught
+// up.
 func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -225,14 +226,14 @@ func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
 	}
 }
 
-// advance delivers, if there is anything new to say. It returns false when the subscription has ended.
+// advance delivers, if there is anything new. It returns false if the subscription has ended.
 func (s *subscription) advance(d delivery, f *follower) bool {
 	d.Position, d.Live = f.at, f.caught
 	n := len(d.Events)
 	if n == 0 && d.Position == s.at && d.Live == s.live {
 		return true
 	}
-	var last Seen // taken before the events are the reader's
+	var last Seen // read before the events belong to the receiver
 	if n > 0 {
 		last = seenOf(&d.Events[n-1])
 	}
@@ -246,8 +247,9 @@ func (s *subscription) advance(d delivery, f *follower) bool {
 	return true
 }
 
-// gather takes what is there, at least one message, and no more once it has caught up. What was taken
-// before a connection's error is not delivered: it comes again. What came before errNotOurs and errFellBehind is.
+// gather takes the available messages, at least one, and stops after the one that reports that it has
+// caught up. Messages before a connection error are not delivered, because they come again. Those before
+// errNotOurs and errFellBehind are.
 func (s *subscription) gather(ctx context.Context, f *follower) (delivery, error) {
 	var d delivery
 	bytes := 0
@@ -270,15 +272,15 @@ func (s *subscription) gather(ctx context.Context, f *follower) (delivery, error
 	}
 }
 
-// settling is what a live subscription does about events that were appended between the last look at the
-// log's end and its beginning: the server passes over those that are not chosen without a word. If the end
-// does not come in sight by what follows, the subscription begins anew.
+// settling handles events that were appended between the last read of the log's end and the start of a live
+// subscription: the server silently skips those that are not selected. If the following messages do not
+// reach the end, the subscription is reopened.
 type settling struct {
 	begun bool
 	until eventlog.Position
 }
 
-// begin notes where the log ends now that the subscription listens.
+// begin records the end of the log after the subscription became active.
 func (s *settling) begin(ctx context.Context, l *Log, m *member) error {
 	s.begun = true
 	var err error
@@ -286,7 +288,7 @@ func (s *settling) begin(ctx context.Context, l *Log, m *member) error {
 	return err
 }
 
-// wait waits for a message, and not for ever while the subscription is not settled.
+// wait waits for a message, for a limited time while the subscription is not settled.
 func (s *settling) wait(ctx context.Context, f *follower) error {
 	if !s.begun || f.at >= s.until {
 		s.until = 0

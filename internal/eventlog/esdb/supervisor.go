@@ -21,73 +21,72 @@ import (
 const (
 	// discoveryInterval is how often the client looks for a server, in milliseconds.
 	discoveryInterval = 100
-	// A new client is tried again after a time that doubles from the first to the last.
+	// A new client is retried after a delay that doubles from the first to the last.
 	firstRebuild = 20 * time.Millisecond
 	lastRebuild  = time.Second
-	// settledAfter is how long a member must have worked for the next one to be made at once. A server that lives and
-	// refuses calls would be connected to and compared over and over.
+	// settledAfter is how long a member must have worked for the next one to be made immediately. Otherwise
+	// a live server that refuses calls would be connected to and compared over and over.
 	settledAfter = 5 * time.Second
-	// probeTimeout bounds each try of a client. A client that answers later than this is of no use to
-	// anybody who has a deadline.
+	// probeTimeout bounds each test of a client. A slower client is useless to callers with a deadline.
 	probeTimeout = 3 * time.Second
-	// stallAfter is how long a call must have run for its end by the clock to throw suspicion on the
-	// client and not on the caller's short deadline. The store answers within milliseconds, and suspicion
-	// costs one read.
+	// stallAfter is how long a call must have run for its timeout to cast suspicion on the client instead
+	// of on the caller's short deadline. The store answers within milliseconds, and a suspicion costs one
+	// read.
 	stallAfter = 250 * time.Millisecond
 )
 
-// member is a client that has proved that it works. Many use it at once; it is closed when it is retired
-// and the last one has left, because its Close makes those panic who are inside.
+// member is a tested client with concurrent users. It is closed after it is retired and its last user has
+// left, because Close makes remaining users panic.
 type member struct {
 	client  *esdb.Client
 	tether  *tether
 	version Version
-	// filters says that the server's filtered subscriptions can be relied on.
+	// filters means that the server's filtered subscriptions are reliable.
 	filters bool
 	users   sync.WaitGroup
-	// wire is a subscription to nothing, nil without Config.Admit. It also breaks when a proxy between keeps the
-	// connection and leads it to another server.
+	// wire is a subscription to nothing, nil without Config.Admit. It also ends if a proxy keeps the
+	// connection but redirects it to another server.
 	wire *esdb.Subscription
-	// alive says that something came from the server since the watch looked last.
+	// alive means that the server has sent something since the last check of the watch.
 	alive atomic.Bool
-	// retired ends when the member is not to be used any more.
+	// retired ends when the member must no longer be used.
 	retired context.Context
 	retire  context.CancelFunc
 }
 
-// heard notes that something came from the server.
+// heard records a message of the server.
 func (m *member) heard() {
-	if !m.alive.Load() { // which many do at once, on their own cores
+	if !m.alive.Load() { // many goroutines do this concurrently
 		m.alive.Store(true)
 	}
 }
 
-// supervisor keeps one working client. A new one is tried apart before anybody shares it, and it is given up at the
-// first sign that it has lost its server.
+// supervisor keeps one working client. It tests a new one before sharing it, and gives it up at the first
+// sign that it has lost its server.
 type supervisor struct {
 	cfg     Config
 	conf    *esdb.Configuration
 	metrics *metrics
 	seen    func() Seen
 	ctx     context.Context // ends when the log closes
-	work    sync.WaitGroup  // rebuilding, and clients whose users have not left yet
+	work    sync.WaitGroup  // rebuilding, and clients that still have users
 
 	mu       sync.Mutex
 	current  *member       // nil while there is none
-	shared   time.Time     // when there was the last one
+	shared   time.Time     // start of the last one
 	pause    time.Duration // before the next one is made
 	changed  chan struct{} // closed when there is one again
 	lastErr  error         // why there is none
 	checking bool
 
-	leader atomic.Bool // the next server must be the leader: the last one refused an append because it is not
+	leader atomic.Bool // the next server must be the leader, because the last one refused an append
 }
 
 func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics, seen func() Seen) *supervisor {
 	return &supervisor{cfg: cfg, conf: conf, metrics: m, seen: seen, ctx: ctx, changed: make(chan struct{})}
 }
 
-// acquire gives a member, which must be released. It waits for one for ConnectWait at most.
+// acquire returns a member, which must be released. It waits for one for at most ConnectWait.
 //
 // Errors: ctx.Err(), eventlog.ErrUnavailable, eventlog.ErrClosed.
 func (s *supervisor) acquire(ctx context.Context) (*member, error) {
@@ -143,7 +142,7 @@ func (s *supervisor) start(ctx context.Context) error {
 		if errors.Is(err, eventlog.ErrLoss) || errors.Is(err, ErrUnsupported) {
 			return err
 		}
-		if why == nil || patience.Err() == nil || !isTimeout(err) { // a try that was cut off does not know what the one before it learnt
+		if why == nil || patience.Err() == nil || !isTimeout(err) { // an interrupted try has learnt less than the one before it
 			why = err
 		}
 		if isDenied(err) || delay.For(patience, wait) != nil {
@@ -174,27 +173,27 @@ func (s *supervisor) connect(ctx context.Context) (*member, error) {
 		tether.end()
 		return nil, errors.Join(err, client.Close())
 	}
-	// Before 24.2 a filtered subscription that began at a position whose event the filter leaves out could skip the
+	// Before 24.2 a filtered subscription that began at the position of an excluded event could skip the
 	// next event.
 	m := &member{client: client, tether: tether, version: version, filters: version.since(24, 2)}
 	m.retired, m.retire = context.WithCancel(context.Background())
 	return m, nil
 }
 
-// try makes a client for a server and has it read something. The client is looked at from another goroutine, because
-// it does not hear the context while it connects; one that hangs is closed when it is through.
+// try makes a client for a server and makes it read something. It does so in another goroutine, because the
+// client ignores the context while it connects; a hanging client is closed when it returns.
 func (s *supervisor) try(ctx context.Context, address string) (*esdb.Client, error) {
 	conf := *s.conf
 	conf.Address, conf.GossipSeeds, conf.DnsDiscover = address, nil, false
-	// Whoever asks a client that has given up waits for ever. It looks for a server again only when the tether has
-	// ended, and believes then to have found one.
+	// Callers of a client that has given up wait forever. It looks for a server again only after the tether
+	// has ended, and then believes that it has found one.
 	conf.MaxDiscoverAttempts = 1
 	client, err := esdb.NewClient(&conf)
 	if err != nil {
 		return nil, err
 	}
 	deadline, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel() // not by who tries: what it found and the end of its time would come at once
+	defer cancel() // not by the caller, whose result and timeout would arrive together
 	tried := make(chan error, 1)
 	go func() { tried <- ping(deadline, client) }()
 	select {
@@ -219,7 +218,8 @@ func ping(ctx context.Context, client *esdb.Client) (err error) {
 	return err
 }
 
-// connectAdmitted is connect for a store that Config.Admit lets in. Patience bounds the connection, and not Admit.
+// connectAdmitted is connect for a store that Config.Admit accepts. patience limits the connection, but not
+// Admit.
 func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, error) {
 	m, err := s.connect(patience)
 	if err != nil || s.cfg.Admit == nil {
@@ -233,7 +233,7 @@ func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, er
 	if err != nil {
 		m.retire()
 		m.tether.end()
-		go func() { // stretch may still be inside
+		go func() { // stretch may still be running
 			m.users.Wait()
 			_ = m.client.Close() // no caller is left to report the error to
 		}()
@@ -245,8 +245,9 @@ func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, er
 // wireStream is a stream that never has events.
 const wireStream = "letterhead-connection"
 
-// stretch begins a subscription that lasts as long as the connection of a member, at most until that is retired. It
-// retires a member whose server does not confirm the subscription within probeTimeout or before ctx ends.
+// stretch begins a subscription that lasts as long as the connection of a member, and at most until the
+// member is retired. It retires a member whose server does not confirm the subscription within probeTimeout
+// or before ctx ends.
 func stretch(ctx context.Context, m *member) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -273,7 +274,7 @@ func stretch(ctx context.Context, m *member) error {
 	}
 }
 
-// guard gives a member up when its wire breaks: the next connection is compared again.
+// guard gives a member up when its wire ends: the next connection is compared again.
 func (s *supervisor) guard(m *member) {
 	defer m.release()
 	for m.retired.Err() == nil {
@@ -288,7 +289,7 @@ func (s *supervisor) guard(m *member) {
 	}
 }
 
-// share makes a member everybody's, unless the log has closed meanwhile: then it is nobody's.
+// share publishes a member, unless the log has closed meanwhile; then it retires the member.
 func (s *supervisor) share(m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,9 +314,8 @@ func (s *supervisor) share(m *member) {
 	}
 }
 
-// watch tries a member from which nothing came for SilentFor: who waits for events on a connection that
-// was lost without a word would wait for ever, or for as long as the keepalive of the connection string
-// takes.
+// watch tests a member that has been silent for SilentFor: otherwise subscriptions on a silently lost
+// connection would wait forever, or for the keepalive of the connection string.
 func (s *supervisor) watch(m *member) {
 	for delay.For(m.retired, s.cfg.SilentFor) == nil {
 		if !m.alive.Swap(false) {
@@ -324,7 +324,7 @@ func (s *supervisor) watch(m *member) {
 	}
 }
 
-// giveUp retires a member, if it is still in use, and begins to make another one.
+// giveUp retires a member that is still in use, and starts making another one.
 func (s *supervisor) giveUp(m *member, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,7 +346,8 @@ func (s *supervisor) giveUp(m *member, why error) {
 	})
 }
 
-// pauseAfter returns the pause after a member that lived so long, when the one before it had the given pause.
+// pauseAfter returns the pause after a member that lived for a time, when the previous member had the given
+// pause.
 func pauseAfter(lived, before time.Duration) time.Duration {
 	if lived >= settledAfter {
 		return 0
@@ -354,7 +355,7 @@ func pauseAfter(lived, before time.Duration) time.Duration {
 	return min(max(firstRebuild, 2*before), lastRebuild)
 }
 
-// drain closes a member when the last user has left.
+// drain closes a member after the last user has left.
 func (s *supervisor) drain(m *member) {
 	m.retire()
 	m.users.Wait()
@@ -364,7 +365,7 @@ func (s *supervisor) drain(m *member) {
 	}
 }
 
-// rebuild tries until there is a member again or the log closes.
+// rebuild retries until there is a member again or the log closes.
 func (s *supervisor) rebuild() {
 	for wait := firstRebuild; s.ctx.Err() == nil; wait = min(2*wait, lastRebuild) {
 		m, err := s.connectAdmitted(s.ctx, s.ctx)
@@ -378,11 +379,11 @@ func (s *supervisor) rebuild() {
 		s.lastErr = err
 		s.mu.Unlock()
 		s.cfg.Logger.Debug("EventStoreDB: no connection yet", "error", err)
-		_ = delay.For(s.ctx, wait/2+rand.N(wait)) // nodes that lost it together do not come back together
+		_ = delay.For(s.ctx, wait/2+rand.N(wait)) // so that nodes that lost the store together do not return together
 	}
 }
 
-// judge looks at how a call ended.
+// judge examines how a call ended.
 func (s *supervisor) judge(m *member, err error, took time.Duration) {
 	switch {
 	case err == nil:
@@ -393,7 +394,7 @@ func (s *supervisor) judge(m *member, err error, took time.Duration) {
 	}
 }
 
-// judgeCurrent is judge for those who cannot say which member they waited for.
+// judgeCurrent is judge for callers that do not know which member they waited for.
 func (s *supervisor) judgeCurrent(err error, took time.Duration) {
 	s.mu.Lock()
 	m := s.current
@@ -403,7 +404,7 @@ func (s *supervisor) judgeCurrent(err error, took time.Duration) {
 	}
 }
 
-// suspect tries a member that did not answer somebody in time, and gives it up when it does not answer now.
+// suspect tests a member that did not answer a caller in time, and gives it up if it does not answer now.
 func (s *supervisor) suspect(m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -435,8 +436,8 @@ func (s *supervisor) suspect(m *member) {
 	})
 }
 
-// close retires the current member and waits for everybody to leave. It returns false when ctx ended
-// first: then clients are left to those who are stuck in them.
+// close retires the current member and waits for its users to leave. If ctx ends first, it returns false
+// and leaves the clients open, because calls are stuck in them.
 func (s *supervisor) close(ctx context.Context) bool {
 	s.mu.Lock()
 	if m := s.current; m != nil {
@@ -457,8 +458,8 @@ func (s *supervisor) close(ctx context.Context) bool {
 	}
 }
 
-// isLost reports whether an error means that the client has lost its server. After "not leader" it goes elsewhere by
-// itself.
+// isLost reports whether an error means that the client has lost its server. After "not leader" the client
+// goes to another server by itself.
 func isLost(err error) bool {
 	if err != nil && strings.Contains(err.Error(), textEnded) || isNotLeader(err) {
 		return true
@@ -470,7 +471,7 @@ func isLost(err error) bool {
 	return status.Code(err) == codes.Unavailable
 }
 
-// isDenied says whether the server knows us and does not want us: trying again changes nothing.
+// isDenied reports whether the server rejects our credentials: retrying is useless.
 func isDenied(err error) bool {
 	var e *esdb.Error
 	return errors.As(err, &e) && (e.IsErrorCode(esdb.ErrorCodeAccessDenied) || e.IsErrorCode(esdb.ErrorCodeUnauthenticated))
@@ -480,7 +481,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
-// recovered turns a panic of the client into an error.
+// recovered converts a panic of the client to an error.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("the EventStoreDB client panicked: %v", p)

@@ -16,11 +16,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// The client and gRPC below it both connect again by themselves when a connection ends or the server asks its
-// clients to leave, and the next call goes to whatever server has the address by then. Config.Admit would come too
-// late. So a member's client gets an address of the scheme below, which leads to a server once: every call of the
-// member is carried by the one connection that was compared, or fails. gRPC's resolvers and balancers are the only
-// parts of a connection that the client leaves open to others.
+// Both the client and gRPC reconnect by themselves when a connection ends or the server asks its clients to
+// leave, and the next call goes to whatever server has the address by then, which is too late for
+// Config.Admit. A member's client therefore gets an address of the scheme below, which leads to a server
+// only once: every call of the member uses the one connection that was compared, or fails. gRPC's resolvers
+// and balancers are the only parts of a connection that the client lets others replace.
 const tetherName = "letterhead-tether"
 
 func init() {
@@ -31,20 +31,20 @@ func init() {
 // textEnded is part of the errors of calls that were not sent because the tether had ended.
 const textEnded = "the connection to the event store that was compared has ended"
 
-// A call has unavailable where the connection ends. The client looks for a server then, and one that it believes to
-// have found ends its search: that a server does not know the question is such an answer.
+// unavailable is the error of calls after the connection has ended. It makes the client look for a server,
+// and an apparent success ends that search: an error about an unknown question is such an answer.
 var (
 	errEnded    = status.Error(codes.Unavailable, textEnded)
 	errNoSecond = status.Error(codes.Unimplemented, textEnded)
 )
 
-// tethers holds those that a client may still ask for, by name.
+// tethers holds the tethers that clients may still request, by name.
 var tethers sync.Map
 
 // tether is the right to make one connection.
 type tether struct {
 	name  string
-	ended chan struct{} // closed when the connection has ended or may not be made any more
+	ended chan struct{} // closed when the connection has ended or may no longer be made
 
 	mu    sync.Mutex
 	used  bool
@@ -52,19 +52,19 @@ type tether struct {
 	conns []balancer.SubConn
 }
 
-// newTether returns one that the caller must end.
+// newTether returns a tether that the caller must end.
 func newTether() *tether {
 	t := &tether{name: uuid.NewString(), ended: make(chan struct{})}
 	tethers.Store(t.name, t)
 	return t
 }
 
-// address leads a client to a server (host:port) by this tether.
+// address returns the address that leads a client to a server (host:port) through this tether.
 func (t *tether) address(server string) string {
 	return (&url.URL{Scheme: tetherName, Host: t.name, Path: "/" + server}).String()
 }
 
-// hold has end shut a connection, which the client may forget without closing it.
+// hold makes end close a connection, which the client may forget without closing it.
 func (t *tether) hold(conn balancer.SubConn) {
 	t.mu.Lock()
 	over := t.over
@@ -77,7 +77,7 @@ func (t *tether) hold(conn balancer.SubConn) {
 	}
 }
 
-// take reports whether a connection that was made is the one; any other must not be used.
+// take reports whether a new connection is the permitted one; any other must not be used.
 func (t *tether) take() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +93,7 @@ func (t *tether) spent() bool {
 	return t.used || t.over
 }
 
-// end may be called more than once. Calls that are under way may come to their end.
+// end may be called more than once. Running calls may complete.
 func (t *tether) end() {
 	t.mu.Lock()
 	conns := t.conns
@@ -109,10 +109,10 @@ func (t *tether) end() {
 	}
 }
 
-// tetherKey is the attribute that names a connection's tether; without it the tether has ended.
+// tetherKey is the attribute with a connection's tether; without it the tether has ended.
 type tetherKey struct{}
 
-// tetherResolver leaves the address as it is, for the dialer to look up.
+// tetherResolver passes the address on unchanged, and the dialer resolves it.
 type tetherResolver struct{}
 
 func (tetherResolver) Scheme() string { return tetherName }

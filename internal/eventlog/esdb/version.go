@@ -8,11 +8,11 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 )
 
-// The oldest release that is supported: servers before it do not say when a subscription has caught up, and who waits
-// for that would wait for ever.
+// The oldest supported release: earlier servers do not report when a subscription has caught up, and
+// callers that wait for that would wait forever.
 const oldestMajor, oldestMinor = 23, 10
 
-// ErrUnsupported: the server is of a release that is too old. The same server never becomes usable by waiting.
+// ErrUnsupported: the server's release is too old. The same server never becomes usable by waiting.
 var ErrUnsupported = errors.New("this release of EventStoreDB is not supported")
 
 // Version is a server's release.
@@ -25,9 +25,9 @@ func (v Version) since(major, minor int) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
 }
 
-// versionOf asks a client that works for the release of its server. Releases that cannot say theirs are 0.0.0.
+// versionOf requests the release of a working client's server. Releases that do not report one are 0.0.0.
 //
-// Errors: ErrUnsupported, the client's.
+// Errors: ErrUnsupported, those of the client.
 func versionOf(client *esdb.Client) (Version, error) {
 	answer, err := client.GetServerVersion()
 	if err != nil {

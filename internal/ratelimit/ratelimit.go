@@ -59,8 +59,8 @@ type Counters interface {
 	// Errors: ErrUnavailable, ErrInvalid, ctx.Err(). With an error the caller may use nothing.
 	Take(ctx context.Context, key Key, units, limit int64) (Decision, error)
 
-	// Give hands back units that an allowed Take took, for work that turned out not to be done. Once the
-	// window of that decision is over there is nothing to hand back to, and Give does nothing.
+	// Give returns units that an allowed Take took for work that was not done. After the end of the window
+	// of that decision Give does nothing.
 	//
 	// Errors: ErrUnavailable, ErrInvalid, ctx.Err().
 	Give(ctx context.Context, key Key, units int64, taken Decision) error

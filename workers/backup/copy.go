@@ -220,6 +220,21 @@ func (c *copier) appendRest(ctx context.Context) (err error) {
 
 // importRest imports the events after source, in order. It calls written after each import.
 func (c *copier) importRest(ctx context.Context, to eventlog.Importer, written func(events int, upTo eventlog.Position)) error {
+	return c.eachRestPage(ctx, func(events []eventlog.Recorded) error {
+		for len(events) > 0 {
+			runs, n := runsOf(events)
+			if err := c.importRuns(ctx, to, runs); err != nil {
+				return err
+			}
+			written(n, events[n-1].Position)
+			events = events[n:]
+		}
+		return nil
+	})
+}
+
+// eachRestPage calls do with the events after source, in order, a page at a time.
+func (c *copier) eachRestPage(ctx context.Context, do func(events []eventlog.Recorded) error) error {
 	from := readAhead(ctx, c.from.behind(c.source))
 	defer from.stop()
 	for {
@@ -230,13 +245,8 @@ func (c *copier) importRest(ctx context.Context, to eventlog.Importer, written f
 		if len(events) == 0 {
 			return nil
 		}
-		for len(events) > 0 {
-			runs, n := runsOf(events)
-			if err := c.importRuns(ctx, to, runs); err != nil {
-				return err
-			}
-			written(n, events[n-1].Position)
-			events = events[n:]
+		if err := do(events); err != nil {
+			return err
 		}
 	}
 }

@@ -55,7 +55,7 @@ func live(t *testing.T, s side) *liveService {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk, err := commands.NewAccountWriter(commands.AccountWriterConfig{}, s.log, snapshots)
+	accountWriter, err := commands.NewAccountWriter(commands.AccountWriterConfig{}, s.log, snapshots)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +63,10 @@ func live(t *testing.T, s side) *liveService {
 	var accounts []string
 	for range 4 {
 		id := uuid.NewString()
-		if err := desk.OpenAccount(t.Context(), commands.OpenAccount{Request: request(), AccountID: id, Holder: "h-" + id, Plan: "free"}); err != nil {
+		if err := accountWriter.OpenAccount(t.Context(), commands.OpenAccount{Request: request(), AccountID: id, Holder: "h-" + id, Plan: "free"}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := desk.GrantCredits(t.Context(), commands.GrantCredits{Request: request(), AccountID: id, Kind: account.KindTopup, Credits: 1_000_000, PaymentID: "p-" + id})
+		_, err := accountWriter.GrantCredits(t.Context(), commands.GrantCredits{Request: request(), AccountID: id, Kind: account.KindTopup, Credits: 1_000_000, PaymentID: "p-" + id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func live(t *testing.T, s side) *liveService {
 				case <-ctx.Done():
 					return
 				}
-				_, err := desk.ChargeLookup(t.Context(), commands.ChargeLookup{
+				_, err := accountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{
 					Request: request(), AccountID: accounts[c%len(accounts)], BrandID: uuid.NewString(), Domain: "example.com", RecordRevision: 1,
 				})
 				if err != nil {
@@ -97,7 +97,7 @@ func live(t *testing.T, s side) *liveService {
 	l.stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
-		if err := desk.Drain(context.WithoutCancel(t.Context())); err != nil {
+		if err := accountWriter.Drain(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})

@@ -88,16 +88,7 @@ func (c *copier) appendWindows(ctx context.Context, written func(events int, upT
 		w = newWindow(c.cfg)
 		return nil
 	}
-	from := readAhead(ctx, c.from.behind(c.source))
-	defer from.stop()
-	for {
-		events, err := from.next(ctx)
-		if err != nil {
-			return fmt.Errorf("read the source: %w", err)
-		}
-		if len(events) == 0 {
-			return put()
-		}
+	err := c.eachRestPage(ctx, func(events []eventlog.Recorded) error {
 		for i := range events {
 			// A window that ends at a reader's position gives the reader an exact place in the target.
 			if w.count > 0 && c.places.between(at, events[i].Position) || !w.add(events[i]) {
@@ -108,7 +99,12 @@ func (c *copier) appendWindows(ctx context.Context, written func(events int, upT
 			}
 			at = events[i].Position
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	return put()
 }
 
 // appendWindow returns when every event of the window is in the target, or one has failed permanently.

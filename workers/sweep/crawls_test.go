@@ -64,7 +64,7 @@ func TestCrawl_EndedInTime_IsNotSwept(t *testing.T) {
 	}
 	w.pass(time.Hour)
 	watched := w.watched(nil)
-	w.sweeper(sweep.Config{}, parts{desk: watched, crawls: watched})
+	w.sweeper(sweep.Config{}, parts{accountWriter: watched, crawls: watched})
 	w.sweptOver()
 	for _, domain := range []string{"succeeded.com", "failed.com", "withdrawn.com"} {
 		if n := watched.times(domain); n > 0 {

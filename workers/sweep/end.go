@@ -46,7 +46,7 @@ func (s *Sweeper) releaseHolds(ctx context.Context) bool {
 
 // overdueHolds returns the keys of overdue holds, by account.
 func (s *Sweeper) overdueHolds() map[string][]string {
-	// Desks decide in whole microseconds. Holds that are overdue here must be overdue there, or they
+	// Account writers decide in whole microseconds. Holds that are overdue here must be overdue there, or they
 	// would be forgotten.
 	now, due := s.cfg.Now().Truncate(time.Microsecond), map[string][]string{}
 	for key, h := range s.open.Holds {
@@ -86,7 +86,7 @@ func (s *Sweeper) endCrawls(ctx context.Context) {
 func (s *Sweeper) release(ctx context.Context, accountID string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	return s.desk.ReleaseOverdue(ctx, accountID)
+	return s.holds.ReleaseOverdue(ctx, accountID)
 }
 
 func (s *Sweeper) expire(ctx context.Context, domain, crawlID string) error {

@@ -24,7 +24,7 @@ func TestOverdueHolds_IdleAccounts_AreReleasedOnce(t *testing.T) {
 	}
 	registry := prometheus.NewRegistry()
 	w.sweeper(sweep.Config{Registerer: registry}, parts{})
-	w.sweeper(sweep.Config{}, parts{}) // on another node, with its own desk
+	w.sweeper(sweep.Config{}, parts{}) // on another node, with its own account writer
 	w.pass(work + commands.HoldGrace + time.Microsecond)
 	for _, id := range ids {
 		w.releasedOf(id)
@@ -36,7 +36,7 @@ func TestOverdueHolds_IdleAccounts_AreReleasedOnce(t *testing.T) {
 		if len(released) != 1 || released[0] != want {
 			t.Errorf("account %s: %+v, want one %+v", id, released, want)
 		}
-		standing, err := w.newDesk().Standing(t.Context(), id)
+		standing, err := w.newAccountWriter().Standing(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,26 +62,26 @@ func TestHold_BeforeItsDeadline_IsKept(t *testing.T) {
 
 func TestHold_EndedInTime_IsNotSwept(t *testing.T) {
 	w := newWorld(t)
-	before, after, handedBack := w.opened(), w.opened(), w.opened()
+	before, after, released := w.opened(), w.opened(), w.opened()
 	w.capture(before, w.held(before).ID)
 	watched := w.watched(nil)
-	w.sweeper(sweep.Config{}, parts{desk: watched})
+	w.sweeper(sweep.Config{}, parts{accountWriter: watched})
 	w.sweptOver()
 	w.capture(after, w.held(after).ID)
-	hold := w.held(handedBack)
-	if err := w.desk.ReleaseHold(t.Context(), commands.ReleaseHold{Request: w.request(), AccountID: handedBack, HoldID: hold.ID}); err != nil {
+	hold := w.held(released)
+	if err := w.accountWriter.ReleaseHold(t.Context(), commands.ReleaseHold{Request: w.request(), AccountID: released, HoldID: hold.ID}); err != nil {
 		t.Fatal(err)
 	}
 	w.sweptOver() // everything was read
 	w.pass(time.Hour)
 	w.sweptOver()
-	for name, id := range map[string]string{"captured before the start": before, "captured": after, "handed back": handedBack} {
+	for name, id := range map[string]string{"captured before the start": before, "captured": after, "released": released} {
 		if n := watched.times(id); n > 0 {
 			t.Errorf("the account whose hold was %s was asked for %d times", name, n)
 		}
 	}
-	if released := w.releases(handedBack); len(released) != 1 || released[0].Cause != "handed_back" {
-		t.Errorf("handed back: %+v", released)
+	if got := w.releases(released); len(got) != 1 || got[0].Cause != "handed_back" {
+		t.Errorf("released: %+v", got)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestHold_PartlyCaptured_RestIsReleased(t *testing.T) {
 	whole := w.holding(3, captured(1, "a"), captured(2, "b"))
 	tooMuch := w.holding(1, captured(2, "a"))
 	watched := w.watched(nil)
-	w.sweeper(sweep.Config{}, parts{desk: watched})
+	w.sweeper(sweep.Config{}, parts{accountWriter: watched})
 	if released := w.releasedOf(partly); released.Credits != 2 || released.Cause != "expired" {
 		t.Errorf("released %+v, want the two credits that are left", released)
 	}

@@ -39,7 +39,7 @@ func (h *history) step() {
 	case 3:
 		if n := len(h.holds[id]); n > 0 {
 			// An ended one is a repeat; a forgotten one is refused. Both leave it unchanged.
-			_ = h.desk.ReleaseHold(h.Context(), commands.ReleaseHold{Request: h.request(), AccountID: id, HoldID: h.holds[id][h.r.IntN(n)]})
+			_ = h.accountWriter.ReleaseHold(h.Context(), commands.ReleaseHold{Request: h.request(), AccountID: id, HoldID: h.holds[id][h.r.IntN(n)]})
 		}
 	case 4, 5:
 		lane := []string{brand.LaneLive, brand.LaneRefresh}[h.r.IntN(2)]

@@ -2,7 +2,7 @@
 // owned them died. It follows the log, remembers what is open, and appends the ends through the same
 // commands that requests use.
 //
-// Any desk that handles an account also releases its overdue holds, and any waiter ends its overdue
+// Any account writer that handles an account also releases its overdue holds, and any waiter ends its overdue
 // crawl; the sweeper is for accounts and brands that are not in use. Several sweepers may run: the
 // commands decide on the streams, so the second one finds nothing left to end.
 //
@@ -46,8 +46,8 @@ const (
 	sweepBatch = 1000
 )
 
-// Desk releases holds; *commands.AccountWriter. Its clock must be the sweeper's.
-type Desk interface {
+// Holds releases holds; *commands.AccountWriter. Its clock must be the sweeper's.
+type Holds interface {
 	ReleaseOverdue(ctx context.Context, accountID string) (int, error)
 }
 
@@ -103,7 +103,7 @@ func (c Config) Validate() error {
 type Sweeper struct {
 	cfg     Config
 	log     eventlog.Log
-	desk    Desk
+	holds   Holds
 	crawls  Crawls
 	memory  Memory
 	metrics metrics
@@ -113,19 +113,19 @@ type Sweeper struct {
 }
 
 // New returns a sweeper.
-func New(cfg Config, log eventlog.Log, desk Desk, crawls Crawls, memory Memory) (*Sweeper, error) {
+func New(cfg Config, log eventlog.Log, holds Holds, crawls Crawls, memory Memory) (*Sweeper, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("sweeper configuration: %w", err)
 	}
-	if log == nil || desk == nil || crawls == nil || memory == nil {
-		return nil, errors.New("a sweeper needs a log, a desk, brand commands and a memory")
+	if log == nil || holds == nil || crawls == nil || memory == nil {
+		return nil, errors.New("a sweeper needs a log, account commands, brand commands and a memory")
 	}
 	cfg.setDefaults()
 	m, err := newMetrics(cfg.Registerer)
 	if err != nil {
 		return nil, err
 	}
-	return &Sweeper{cfg: cfg, log: log, desk: desk, crawls: crawls, memory: memory, metrics: m}, nil
+	return &Sweeper{cfg: cfg, log: log, holds: holds, crawls: crawls, memory: memory, metrics: m}, nil
 }
 
 // Run follows the log and sweeps until ctx ends, and then returns nil. While the log is unavailable it waits.

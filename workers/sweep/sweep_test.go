@@ -138,7 +138,7 @@ func TestRestart_ReadsOnlyNewEvents(t *testing.T) {
 	stop()
 	log, watched := &following{Log: w.log}, w.watched(nil)
 	w.pass(time.Hour)
-	w.sweeper(sweep.Config{}, parts{log: log, desk: watched})
+	w.sweeper(sweep.Config{}, parts{log: log, accountWriter: watched})
 	w.releasedOf(open)
 	head, err := w.log.Head(t.Context())
 	if err != nil {
@@ -206,7 +206,7 @@ func TestMemory_IsBounded_NothingIsForgotten(t *testing.T) {
 		most = max(most, metric(t, registry, "letterhead_sweep_open"))
 		return nil
 	})
-	stop := w.sweeper(sweep.Config{MaxOpen: maxOpen, Registerer: registry}, parts{desk: watched, crawls: watched})
+	stop := w.sweeper(sweep.Config{MaxOpen: maxOpen, Registerer: registry}, parts{accountWriter: watched, crawls: watched})
 	for i := range each {
 		w.releasedOf(accounts[i])
 		w.timedOut(domains[i])
@@ -247,7 +247,7 @@ func TestFailure_IsRetriedAtTheNextSweep(t *testing.T) {
 				}
 				return nil
 			})
-			w.sweeper(sweep.Config{}, parts{desk: watched, crawls: watched})
+			w.sweeper(sweep.Config{}, parts{accountWriter: watched, crawls: watched})
 			w.releasedOf(id)
 			w.timedOut("acme.com")
 		})
@@ -269,7 +269,7 @@ func TestOneStreamFails_OthersContinue(t *testing.T) {
 		}
 		return nil
 	})
-	w.sweeper(sweep.Config{}, parts{desk: watched})
+	w.sweeper(sweep.Config{}, parts{accountWriter: watched})
 	w.releasedOf(fine)
 	w.sweptOver()
 	w.sweptOver()
@@ -374,18 +374,18 @@ func (l closedLog) Subscribe(ctx context.Context, after eventlog.Position, filte
 
 func TestNew_InvalidConfig_Refused(t *testing.T) {
 	w := newWorld(t)
-	_, err := sweep.New(sweep.Config{Every: -1, SaveEvery: -1, MaxOpen: -1}, w.log, w.desk, w.brands, w.snapshots)
+	_, err := sweep.New(sweep.Config{Every: -1, SaveEvery: -1, MaxOpen: -1}, w.log, w.accountWriter, w.brands, w.snapshots)
 	for _, field := range []string{"Every", "SaveEvery", "MaxOpen"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v does not name %s", err, field)
 		}
 	}
-	if _, err := sweep.New(sweep.Config{}, nil, w.desk, w.brands, w.snapshots); err == nil {
+	if _, err := sweep.New(sweep.Config{}, nil, w.accountWriter, w.brands, w.snapshots); err == nil {
 		t.Error("no log is no error")
 	}
 	registry := prometheus.NewRegistry()
 	for i := range 2 {
-		if _, err := sweep.New(sweep.Config{Registerer: registry}, w.log, w.desk, w.brands, w.snapshots); (err != nil) != (i == 1) {
+		if _, err := sweep.New(sweep.Config{Registerer: registry}, w.log, w.accountWriter, w.brands, w.snapshots); (err != nil) != (i == 1) {
 			t.Errorf("sweeper %d with the same registry: %v", i, err)
 		}
 	}

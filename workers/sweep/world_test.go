@@ -40,13 +40,13 @@ const (
 // world is a log, a database, a clock that the test moves, and the commands on them.
 type world struct {
 	*testing.T
-	log       eventlog.Log
-	snapshots *sqlstore.Snapshots
-	brands    *commands.Brands
-	desk      *commands.AccountWriter // for the test itself; each sweeper has its own
-	requests  atomic.Int64
-	unchained []string // streams whose chain is invalid, on purpose
-	damaged   []string // streams whose events do not match their schemas, on purpose
+	log           eventlog.Log
+	snapshots     *sqlstore.Snapshots
+	brands        *commands.Brands
+	accountWriter *commands.AccountWriter // for the test itself; each sweeper has its own
+	requests      atomic.Int64
+	unchained     []string // streams whose chain is invalid, on purpose
+	damaged       []string // streams whose events do not match their schemas, on purpose
 
 	mu  sync.Mutex
 	now time.Time
@@ -81,24 +81,24 @@ func newWorld(t *testing.T) *world {
 	if w.brands, err = commands.NewBrands(commands.BrandsConfig{Now: w.clock}, log); err != nil {
 		t.Fatal(err)
 	}
-	w.desk = w.newDesk()
+	w.accountWriter = w.newAccountWriter()
 	return w
 }
 
-func (w *world) newDesk() *commands.AccountWriter {
+func (w *world) newAccountWriter() *commands.AccountWriter {
 	w.Helper()
-	desk, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Now: w.clock}}, w.log, w.snapshots)
+	accountWriter, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Now: w.clock}}, w.log, w.snapshots)
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := desk.Drain(ctx); err != nil {
+		if err := accountWriter.Drain(ctx); err != nil {
 			w.Error(err)
 		}
 	})
-	return desk
+	return accountWriter
 }
 
 func (w *world) clock() time.Time {
@@ -122,7 +122,7 @@ func (w *world) request() commands.Request {
 func (w *world) opened() string {
 	w.Helper()
 	id := uuid.NewString()
-	if err := w.desk.OpenAccount(w.Context(), commands.OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
+	if err := w.accountWriter.OpenAccount(w.Context(), commands.OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
 		w.Fatal(err)
 	}
 	return id
@@ -131,7 +131,7 @@ func (w *world) opened() string {
 // held places a hold of one credit.
 func (w *world) held(accountID string) commands.Hold {
 	w.Helper()
-	hold, err := w.desk.HoldCredits(w.Context(), commands.HoldCredits{Request: w.request(), AccountID: accountID, Domain: "acme.com", Work: work})
+	hold, err := w.accountWriter.HoldCredits(w.Context(), commands.HoldCredits{Request: w.request(), AccountID: accountID, Domain: "acme.com", Work: work})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func (w *world) held(accountID string) commands.Hold {
 
 func (w *world) capture(accountID, holdID string) {
 	w.Helper()
-	_, err := w.desk.ChargeLookup(w.Context(), commands.ChargeLookup{
+	_, err := w.accountWriter.ChargeLookup(w.Context(), commands.ChargeLookup{
 		Request: w.request(), AccountID: accountID, BrandID: brand.ID("acme.com").String(), Domain: "acme.com", RecordRevision: 2, HoldID: holdID,
 	})
 	if err != nil {
@@ -344,13 +344,13 @@ func (w *world) check() {
 
 // parts are the dependencies of a sweeper; nil is the real one of the world.
 type parts struct {
-	log    eventlog.Log
-	desk   sweep.Desk
-	crawls sweep.Crawls
-	memory sweep.Memory
+	log           eventlog.Log
+	accountWriter sweep.Holds
+	crawls        sweep.Crawls
+	memory        sweep.Memory
 }
 
-// sweeper starts a sweeper with its own desk.
+// sweeper starts a sweeper with its own account writer.
 func (w *world) sweeper(cfg sweep.Config, p parts) (stop func()) {
 	w.Helper()
 	s := w.newSweeper(cfg, p)
@@ -379,8 +379,8 @@ func (w *world) newSweeper(cfg sweep.Config, p parts) *sweep.Sweeper {
 	if p.log == nil {
 		p.log = w.log
 	}
-	if p.desk == nil {
-		p.desk = w.newDesk()
+	if p.accountWriter == nil {
+		p.accountWriter = w.newAccountWriter()
 	}
 	if p.crawls == nil {
 		p.crawls = w.brands
@@ -388,17 +388,17 @@ func (w *world) newSweeper(cfg sweep.Config, p parts) *sweep.Sweeper {
 	if p.memory == nil {
 		p.memory = w.snapshots
 	}
-	s, err := sweep.New(cfg, p.log, p.desk, p.crawls, p.memory)
+	s, err := sweep.New(cfg, p.log, p.accountWriter, p.crawls, p.memory)
 	if err != nil {
 		w.Fatal(err)
 	}
 	return s
 }
 
-// watched is a desk and brand commands that record their calls, and fail when told to.
+// watched wraps account and brand commands, records calls and fails on request.
 type watched struct {
-	desk   sweep.Desk
-	crawls sweep.Crawls
+	accountWriter sweep.Holds
+	crawls        sweep.Crawls
 
 	mu     sync.Mutex
 	before func(what string) error // called with the account or domain; its error is returned
@@ -406,7 +406,7 @@ type watched struct {
 }
 
 func (w *world) watched(before func(what string) error) *watched {
-	return &watched{desk: w.newDesk(), crawls: w.brands, before: before, asked: map[string]int{}}
+	return &watched{accountWriter: w.newAccountWriter(), crawls: w.brands, before: before, asked: map[string]int{}}
 }
 
 func (d *watched) ask(what string) error {
@@ -429,7 +429,7 @@ func (d *watched) ReleaseOverdue(ctx context.Context, accountID string) (int, er
 	if err := d.ask(accountID); err != nil {
 		return 0, err
 	}
-	return d.desk.ReleaseOverdue(ctx, accountID)
+	return d.accountWriter.ReleaseOverdue(ctx, accountID)
 }
 
 func (d *watched) ExpireCrawl(ctx context.Context, domain, crawlID string) error {

@@ -13,7 +13,8 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// asRemembered admits a store that begins with the same event as the first one and holds so many events of stream.
+// asRemembered admits a store that begins with the same event as the first one and holds that many events
+// of stream.
 func asRemembered(first *atomic.Pointer[eventlog.Recorded], count *atomic.Uint64) func(context.Context, eventlog.Prober, esdb.Seen) error {
 	return func(ctx context.Context, store eventlog.Prober, _ esdb.Seen) error {
 		held, found, err := store.First(ctx)
@@ -33,7 +34,7 @@ func asRemembered(first *atomic.Pointer[eventlog.Recorded], count *atomic.Uint64
 	}
 }
 
-// A store that comes back without events that were acknowledged is not used: neither read nor written.
+// A store that comes back without acknowledged events is neither read nor written.
 func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
 	addresses := []string{"127.0.0.1:0"}
 	server := esdbtest.StartWith(t, esdbtest.Config{Listen: addresses, Noise: true})
@@ -54,7 +55,7 @@ func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
 
 	address := server.Addresses()[0]
 	server.Stop()
-	for err = nil; err == nil; { // until the log has noticed
+	for err = nil; err == nil; { // until the log has detected it
 		_, err = l.Head(t.Context())
 	}
 	empty := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{address}})
@@ -93,8 +94,8 @@ func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
 	eventually(t, l, 2)
 }
 
-// A server that is asked to stop lets subscriptions go on while its client goes elsewhere with the next call, by
-// itself. Another server that has the address by then gets nothing before it was compared.
+// A server that is asked to stop lets subscriptions continue while its client reconnects by itself with the
+// next call. Another server that has the address by then gets nothing before it was compared.
 func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testing.T) {
 	server := esdbtest.Start(t)
 	var first atomic.Pointer[eventlog.Recorded]
@@ -121,7 +122,7 @@ func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testi
 	defer other.Close()
 	for at := uint64(0); ; at++ {
 		_, err := l.Append(t.Context(), "account-2", eventlog.NoStream(), batch(7+at, 1))
-		if other.Counts().Appends > 0 { // the first one may have taken some, until its client heard that it leaves
+		if other.Counts().Appends > 0 { // the first one may have taken some, until its client learned of the shutdown
 			t.Fatal("the other store was used")
 		}
 		if got, err := l.ReadStream(t.Context(), stream, 0, eventlog.Forward, 1); err == nil && len(got) == 0 {
@@ -139,7 +140,7 @@ func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testi
 	eventually(t, l, 1)
 }
 
-// Open says at once that it is not the store that it was.
+// Open immediately reports that it is another store.
 func TestAdmit_AnotherStore_OpenFails(t *testing.T) {
 	server := esdbtest.Start(t)
 	refuse := func(context.Context, eventlog.Prober, esdb.Seen) error {
@@ -150,7 +151,7 @@ func TestAdmit_AnotherStore_OpenFails(t *testing.T) {
 	}
 }
 
-// Comparing a store takes longer than finding it: it has a time of its own.
+// Comparing a store takes longer than finding it and has its own timeout.
 func TestAdmit_LastsLongerThanConnectTimeout_OpenSucceeds(t *testing.T) {
 	server := esdbtest.Start(t)
 	const connectTimeout = time.Second
@@ -165,14 +166,14 @@ func TestAdmit_LastsLongerThanConnectTimeout_OpenSucceeds(t *testing.T) {
 	connectTo(t, esdb.Config{ConnectionString: server.ConnectionString(), ConnectTimeout: connectTimeout, Admit: admit})
 }
 
-// A server may answer reads and leave subscriptions without an answer: a connection to it is given up.
+// A server may answer reads but not subscriptions: a connection to it is given up.
 func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
 	server := esdbtest.Start(t)
 	admitted := func(context.Context, eventlog.Prober, esdb.Seen) error { return nil }
 	cfg := esdb.Config{ConnectionString: server.ConnectionString(), ConnectWait: 100 * time.Millisecond, Admit: admitted}
 	l := connectTo(t, cfg)
 	eventually(t, l, 0)
-	// reaches waits until the server has got so many subscriptions.
+	// reaches waits until the server has received that many subscriptions.
 	reaches := func(n int64) {
 		t.Helper()
 		for patience := time.After(time.Minute); server.Counts().Subscriptions < n; {
@@ -211,7 +212,8 @@ func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
 	}
 }
 
-// A server that refuses an append names the leader. What has that address gets nothing before it was compared.
+// A server that refuses an append names the leader. The server at that address gets nothing before it was
+// compared.
 func TestAdmit_AnotherStoreIsNamedAsLeader_GetsNoAppend(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}, FollowersRefuse: true})
 	var first atomic.Pointer[eventlog.Recorded]

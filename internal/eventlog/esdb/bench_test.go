@@ -17,7 +17,7 @@ import (
 	"letterhead/internal/testservices"
 )
 
-// charge is an event of the usual size: about 300 bytes of data and metadata.
+// charge returns an event of the usual size: about 300 bytes of data and metadata.
 func charge(n uint64) eventlog.Proposed {
 	return eventlog.Proposed{
 		ID:   uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "%d", n)),
@@ -30,8 +30,8 @@ func charge(n uint64) eventlog.Proposed {
 	}
 }
 
-// Appends of one event by so many writers, each with a stream of its own, over one connection. The server
-// runs in the same process and takes its share of the processor.
+// Appends of one event by that many writers, each with its own stream, over one connection. The server runs
+// in the same process and takes its share of the processor.
 func BenchmarkAppend(b *testing.B) {
 	for _, durable := range []bool{false, true} {
 		for _, writers := range []int{1, 16, 64} {
@@ -157,7 +157,7 @@ func followThrough(b *testing.B, l eventlog.Log, filter eventlog.Filter) int {
 	}
 }
 
-// The head, asked by many at once.
+// The head, requested concurrently.
 func BenchmarkHead(b *testing.B) {
 	l := open(b, esdbtest.Start(b), esdb.Config{})
 	if _, err := l.Append(b.Context(), stream, eventlog.NoStream(), batch(0, 1)); err != nil {
@@ -173,7 +173,7 @@ func BenchmarkHead(b *testing.B) {
 	})
 }
 
-// The same against a server of its own, for several processes at once.
+// The same with a separate server, for several processes.
 func BenchmarkAppendOutside(b *testing.B) {
 	l := connectTo(b, esdb.Config{ConnectionString: testservices.EventStore(b)})
 	for _, group := range []int{1, 16} {

@@ -74,7 +74,7 @@ func (c Config) Validate() error {
 		problems = append(problems, errors.New("EventStoreDB: a timeout is negative"))
 	}
 	if c.Calls < 0 {
-		problems = append(problems, fmt.Errorf("EventStoreDB: Calls is %d, it must not be negative", c.Calls))
+		problems = append(problems, fmt.Errorf("EventStoreDB: Calls is %d, must not be negative", c.Calls))
 	}
 	return errors.Join(problems...)
 }
@@ -106,16 +106,16 @@ const leastKeepAlive = 10_000
 // and in an invalid string the end of the password is unknown.
 var (
 	errScheme    = errors.New("EventStoreDB: the connection string must begin with esdb:// or esdb+discover://")
-	errEscape    = errors.New("EventStoreDB: the user name or the password in the connection string holds one of / ? # , which must be written %2F %3F %23 %2C there (and an @ in a setting is written %40)")
-	errFragment  = errors.New("EventStoreDB: there is a # in the connection string, it must be written %23")
+	errEscape    = errors.New("EventStoreDB: the user name or the password in the connection string contains one of / ? # , which must be written %2F %3F %23 %2C there (and an @ in a setting is written %40)")
+	errFragment  = errors.New("EventStoreDB: the connection string contains a #, which must be written %23")
 	errQuery     = errors.New("EventStoreDB: the settings after ? in the connection string cannot be read")
-	errUnknown   = fmt.Errorf("EventStoreDB: there is an unknown setting in the connection string, known are: %s", strings.Join(settings, ", "))
-	errOverruled = fmt.Errorf("EventStoreDB: leave these settings out of the connection string, they have no effect here: %s", strings.Join(overruled, ", "))
-	errKeepAlive = fmt.Errorf("EventStoreDB: keepAliveInterval is not a number of milliseconds, %d at least, or -1 for none", leastKeepAlive)
-	errKeepWait  = errors.New("EventStoreDB: keepAliveTimeout is not a number of milliseconds, 1 at least")
-	errGossip    = errors.New("EventStoreDB: gossipTimeout is not a number of seconds, 1 at least")
+	errUnknown   = fmt.Errorf("EventStoreDB: the connection string contains an unknown setting; the known ones are: %s", strings.Join(settings, ", "))
+	errOverruled = fmt.Errorf("EventStoreDB: remove these settings from the connection string, they have no effect here: %s", strings.Join(overruled, ", "))
+	errKeepAlive = fmt.Errorf("EventStoreDB: keepAliveInterval is not a number of milliseconds of at least %d, or -1 for none", leastKeepAlive)
+	errKeepWait  = errors.New("EventStoreDB: keepAliveTimeout is not a number of milliseconds of at least 1")
+	errGossip    = errors.New("EventStoreDB: gossipTimeout is not a number of seconds of at least 1")
 	errParse     = errors.New("EventStoreDB: the connection string cannot be read")
-	errPair      = errors.New("EventStoreDB: userCertFile and userKeyFile go together")
+	errPair      = errors.New("EventStoreDB: userCertFile and userKeyFile must be set together")
 )
 
 // checkConnectionString rejects everything about which the client's own parser would only complain, because

@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// sentences are all that may be said of a connection string without files.
+// sentences are all permitted errors of a connection string without files.
 var sentences = []error{
 	errScheme, errEscape, errFragment, errQuery, errUnknown, errOverruled, errKeepAlive, errKeepWait, errGossip,
 	errParse, errPair,
 }
 
-// refusal is what is said of a connection string, by us before and behind the client's parser.
+// refusal returns the error for a connection string, from this package before and after the client's
+// parser.
 func refusal(s string) error {
 	cfg := Config{ConnectionString: s}.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -25,7 +26,7 @@ func refusal(s string) error {
 	return err
 }
 
-// onlySentences checks that an error consists of our own sentences, which hold nothing of the string.
+// onlySentences checks that an error consists of our fixed texts, which contain nothing of the string.
 func onlySentences(t *testing.T, s string, err error) {
 	t.Helper()
 	if err == nil {
@@ -36,7 +37,7 @@ func onlySentences(t *testing.T, s string, err error) {
 		text = strings.ReplaceAll(text, sentence.Error(), "")
 	}
 	if strings.Trim(text, "\n") != "" {
-		t.Fatalf("of %q is said %q", s, err)
+		t.Fatalf("the error of %q is %q", s, err)
 	}
 }
 
@@ -85,8 +86,8 @@ func TestParse_ConnectionStrings(t *testing.T) {
 	}
 }
 
-// FuzzPassword puts a password as it is, and as it should be, into connection strings: no part of it is
-// ever said, and written as it should be it arrives.
+// FuzzPassword puts a password into connection strings, both raw and escaped: no error may contain a part
+// of it, and the escaped one must arrive.
 func FuzzPassword(f *testing.F) {
 	for _, s := range []string{
 		"s3cret", "abc?s3cret", "s3?cret", "a/b", "a#b", "a@b", "a,b", "12,b", "?tlsCAFile=b", "a?tls=b&c=d", "%zz", "a b", "a\x00b",
@@ -111,8 +112,8 @@ func FuzzPassword(f *testing.F) {
 	})
 }
 
-// FuzzConnectionString checks that the client's parser never sees what it would complain about on the
-// console.
+// FuzzConnectionString checks that the client's parser never sees a string about which it would complain on
+// the console.
 func FuzzConnectionString(f *testing.F) {
 	for _, s := range []string{
 		"esdb://localhost:2113?tls=false", "esdb+discover://a,b:1,c?nodePreference=leader", "esdb://u:p@h/x?y=1",

@@ -22,8 +22,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// The same while the server writes events and links of its own between ours, for those who see them, with
-// few calls at a time.
+// The same while the server writes events and links of its own between ours, with few concurrent calls.
 func TestContract_NoisyServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("TestContract_UsedServer has the same noise")
@@ -50,7 +49,7 @@ func TestContract_DurableServer(t *testing.T) {
 	})
 }
 
-// A cluster with TLS and passwords, found by gossip, whose followers hand appends on.
+// A cluster with TLS and passwords, found by gossip, whose followers forward appends.
 func TestContract_OverTLS(t *testing.T) {
 	authority := newAuthority(t)
 	certificate := authority.issue(t, "127.0.0.1")
@@ -65,7 +64,7 @@ func TestContract_OverTLS(t *testing.T) {
 	})
 }
 
-// A server whose filters cannot be relied on.
+// A server with unreliable filters.
 func TestContract_OldServer(t *testing.T) {
 	old := func(t *testing.T) *esdbtest.Server {
 		server := esdbtest.Start(t)
@@ -79,14 +78,14 @@ func TestContract_OldServer(t *testing.T) {
 	})
 }
 
-// One server for all tests, as a real one is: its log is never empty.
+// One server for all tests, like a real one: its log is never empty.
 func TestContract_UsedServer(t *testing.T) {
 	server := esdbtest.Start(t)
 	server.Noise()
 	runOnUsed(t, server.ConnectionString())
 }
 
-// A real server, if there is one. It is not emptied; nothing else may write to it meanwhile.
+// A real server, if there is one. It is not emptied; there must be no other writers.
 func TestContract_RealServer(t *testing.T) {
 	runOnUsed(t, testservices.EventStore(t))
 }
@@ -102,7 +101,7 @@ func runOnUsed(t *testing.T, connectionString string) {
 	})
 }
 
-// open connects to a server and closes the log when the test ends.
+// open connects to a server and closes the log at the end of the test.
 func open(t testing.TB, server *esdbtest.Server, cfg esdb.Config) *esdb.Log {
 	t.Helper()
 	cfg.ConnectionString = server.ConnectionString()

@@ -24,7 +24,7 @@ import (
 
 const stream = "account-1"
 
-// batch makes events whose ids come from their revisions.
+// batch returns events whose ids derive from their revisions.
 func batch(from, count uint64) []eventlog.Proposed {
 	out := make([]eventlog.Proposed, count)
 	for i := range out {
@@ -54,9 +54,9 @@ func holds(t *testing.T, l eventlog.Log, count uint64) {
 	}
 }
 
-// shortCall is the CallTimeout of tests in which answers stay away. The client looks at an append's trailers
-// unsynchronized when the append's time ends while it is still sending; on a loaded machine, under the race
-// detector, sending may take longer than the time that the tests allow otherwise.
+// shortCall is the CallTimeout of tests with missing answers. The client reads an append's trailers without
+// synchronization if the timeout expires while it is still sending; on a loaded machine, under the race
+// detector, sending may take longer than the other timeouts of these tests.
 func shortCall() time.Duration {
 	if race.Enabled {
 		return 3 * time.Second
@@ -64,28 +64,28 @@ func shortCall() time.Duration {
 	return time.Second
 }
 
-// What a broken append says, and that the repeat of the same append settles it.
+// The errors of broken appends, and that repeating the append settles it.
 func TestAppend_Broken_IsAmbiguousOrRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault   esdbtest.Fault
 		want    error
 		written bool
 	}{
-		"the answer is lost":           {esdbtest.LoseReply, eventlog.ErrAmbiguous, true},
-		"the request is lost":          {esdbtest.LoseRequest, eventlog.ErrAmbiguous, false},
-		"the server ends it early":     {esdbtest.EndEarly, eventlog.ErrAmbiguous, false},
-		"the server times out":         {esdbtest.TimeOut, nil, true},
-		"no answer comes":              {esdbtest.Hang, eventlog.ErrAmbiguous, false},
-		"no answer comes, written":     {esdbtest.CommitAndHang, nil, true},
-		"the server is not ready":      {esdbtest.NotReady, eventlog.ErrUnavailable, false},
-		"the answer has no position":   {esdbtest.NoPosition, nil, true},
-		"nothing is wrong, to compare": {esdbtest.None, nil, true},
+		"the answer is lost":         {esdbtest.LoseReply, eventlog.ErrAmbiguous, true},
+		"the request is lost":        {esdbtest.LoseRequest, eventlog.ErrAmbiguous, false},
+		"the server ends it early":   {esdbtest.EndEarly, eventlog.ErrAmbiguous, false},
+		"the server times out":       {esdbtest.TimeOut, nil, true},
+		"no answer comes":            {esdbtest.Hang, eventlog.ErrAmbiguous, false},
+		"no answer comes, written":   {esdbtest.CommitAndHang, nil, true},
+		"the server is not ready":    {esdbtest.NotReady, eventlog.ErrUnavailable, false},
+		"the answer has no position": {esdbtest.NoPosition, nil, true},
+		"no fault, for comparison":   {esdbtest.None, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := esdbtest.Start(t)
 			cfg := esdb.Config{}
 			if c.fault == esdbtest.Hang || c.fault == esdbtest.CommitAndHang {
-				cfg.CallTimeout = shortCall() // so long the test waits; the others' answers come when they come
+				cfg.CallTimeout = shortCall() // the test waits this long
 			}
 			l := open(t, server, cfg)
 			if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 2)); err != nil {
@@ -95,10 +95,10 @@ func TestAppend_Broken_IsAmbiguousOrRetried(t *testing.T) {
 			server.Faults.Append(c.fault)
 			landed, err := l.Append(t.Context(), stream, eventlog.Exact(1), batch(2, many))
 			if !errors.Is(err, c.want) {
-				t.Errorf("the broken append said %v, want %v", err, c.want)
+				t.Errorf("the broken append returned %v, want %v", err, c.want)
 			}
 			if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-				t.Errorf("%v reads as if nothing was sent", err)
+				t.Errorf("%v means that nothing was sent", err)
 			}
 			if c.written {
 				holds(t, l, 2+many)
@@ -110,7 +110,7 @@ func TestAppend_Broken_IsAmbiguousOrRetried(t *testing.T) {
 				t.Errorf("the repeat landed at %+v, %v", again, err)
 			}
 			if c.want == nil && again != landed {
-				t.Errorf("the repeat says %+v, the first said %+v", again, landed)
+				t.Errorf("the repeat returned %+v, the first %+v", again, landed)
 			}
 			holds(t, l, 2+many)
 		})
@@ -163,7 +163,7 @@ func TestRead_Broken_IsRetried(t *testing.T) {
 	holds(t, patient, 5)
 }
 
-// While the server is away callers get away by their contexts, and when it is back all goes on.
+// While the server is away calls end by their contexts, and afterwards the log continues.
 func TestServerAway_CallsEndByTheirContexts(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{Calls: 8})
@@ -172,7 +172,7 @@ func TestServerAway_CallsEndByTheirContexts(t *testing.T) {
 	}
 	server.Stop()
 	var callers sync.WaitGroup
-	for range 20 { // more than there are places
+	for range 20 { // more than the permitted number of calls
 		callers.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
@@ -195,13 +195,13 @@ func TestServerAway_CallsEndByTheirContexts(t *testing.T) {
 			break
 		}
 		if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrUnavailable) {
-			t.Fatalf("append to a server that is back: %v", err)
+			t.Fatalf("append after the server's return: %v", err)
 		}
 	}
 	holds(t, l, 2)
 }
 
-// A subscription outlives drops, resets and restarts, without a gap or a repeat.
+// A subscription survives drops, resets and restarts, without a gap or a repeat.
 func TestSubscription_ServerFails_Continues(t *testing.T) {
 	server := esdbtest.Start(t)
 	server.Noise()
@@ -222,7 +222,7 @@ func TestSubscription_ServerFails_Continues(t *testing.T) {
 			}
 			for _, e := range b.Events {
 				if e.Revision != next {
-					t.Fatalf("revision %d came where %d should", e.Revision, next)
+					t.Fatalf("revision %d came instead of %d", e.Revision, next)
 				}
 				next++
 			}
@@ -300,7 +300,7 @@ func TestRead_ForeignEvents_AreCorrupt(t *testing.T) {
 	corrupt("ReadAll", err)
 	held, found, err := l.At(t.Context(), stream, 1)
 	corrupt("At", err)
-	if !found || held.ID != id { // by which a store is recognized as another one
+	if !found || held.ID != id { // identifies a store
 		t.Errorf("the event of the other program is %s (%t), want %s", held.ID, found, id)
 	}
 	for range 2 { // it stays so
@@ -325,7 +325,7 @@ func TestOpen_WithoutServer_Fails(t *testing.T) {
 	}
 }
 
-// Nothing of the client's talk reaches the console, and metrics are freed.
+// The client writes nothing to the console, and Close unregisters metrics.
 func TestClient_WritesNothingToTheConsole(t *testing.T) {
 	var console bytes.Buffer
 	before := log.Writer()

@@ -13,7 +13,7 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// fill appends so many events of each of two kinds, in turns.
+// fill appends that many events of each of two kinds, alternately.
 func fill(t *testing.T, l eventlog.Log, count int) {
 	t.Helper()
 	const perAppend = 500
@@ -31,7 +31,7 @@ func fill(t *testing.T, l eventlog.Log, count int) {
 	}
 }
 
-// What is not chosen does not travel: neither while catching up nor live nor in reads from far back.
+// Excluded events are not transferred: neither while catching up nor live nor in reads from far back.
 func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{})
@@ -66,7 +66,7 @@ func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 	until(landed.Position)
 	const looks = 50 // at the head
 	if sent := server.Counts().Sent - before; seen != count || sent > count+looks {
-		t.Errorf("%d events were sent for %d that were chosen, want %d", sent, seen, count)
+		t.Errorf("%d events were sent for %d selected ones, want %d", sent, seen, count)
 	}
 
 	before = server.Counts().Sent
@@ -79,8 +79,8 @@ func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 	}
 }
 
-// A server of version 24.10 that finds a full page at the end of the log sends a checkpoint behind it,
-// where the next event will stand. Taken for that event's position, it would lose the event.
+// A server of version 24.10 that finds a full page at the end of the log sends a checkpoint after it, at
+// the place of the next event. Treating it as that event's position would lose the event.
 func TestCheckpoints_BeforeAnEvent_AdvancePosition(t *testing.T) {
 	const page = 32 // the server's
 	for count := uint64(page - 1); count <= page+1; count++ {
@@ -99,7 +99,7 @@ func TestCheckpoints_BeforeAnEvent_AdvancePosition(t *testing.T) {
 			if err := sub.Close(); err != nil {
 				t.Fatal(err)
 			}
-			// Another one begins where this one says it was, and so does a read.
+			// Another subscription begins at the position of this one, and so does a read.
 			if sub, err = l.Subscribe(t.Context(), at, chosen); err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,8 @@ func TestCheckpoints_BeforeAnEvent_AdvancePosition(t *testing.T) {
 	}
 }
 
-// followTo takes events until there were so many and the subscription is live, and returns where it is.
+// followTo takes events until it has the given number and the subscription is live, and returns its
+// position.
 func followTo(t *testing.T, sub eventlog.Subscription, count uint64) eventlog.Position {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

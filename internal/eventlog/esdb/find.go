@@ -49,7 +49,7 @@ func (s *supervisor) find(ctx context.Context) (string, error) {
 			if server, found := choose(members, preference); found {
 				return server, nil
 			}
-			err = errors.New("it names no server that is ready")
+			err = errors.New("it names no ready server")
 		}
 		errs = append(errs, fmt.Errorf("ask %s for the servers of the cluster: %w", seeds[i], err))
 	}

@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// What a checkpoint says of how far was looked: an event's position is taken, a place before an event
-// means the event before it, once in a while, and one past everything means nothing.
+// The meaning of checkpoints: the position of an event counts, a place before an event means the previous
+// event, looked up occasionally, and a place past all events means nothing.
 func TestCheckpoints_AdvancePosition(t *testing.T) {
 	l, err := Open(t.Context(), Config{ConnectionString: esdbtest.Start(t).ConnectionString()})
 	if err != nil {
@@ -35,7 +35,7 @@ func TestCheckpoints_AdvancePosition(t *testing.T) {
 	defer m.release()
 	for name, c := range map[string]struct {
 		position esdb.Position
-		looked   time.Time // up a place before
+		looked   time.Time // up to a place before
 		from     uint64
 		want     uint64
 	}{

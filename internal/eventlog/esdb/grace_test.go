@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// An append that is under way when its connection is given up for somebody else's trouble has its answer
-// still, and need not be repeated.
+// An append in progress when its connection is given up because of another call still gets its answer and
+// need not be repeated.
 func TestAppend_ConnectionAbandoned_GetsItsAnswer(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Chaos: esdbtest.Chaos{Delay: 100 * time.Millisecond, Delayed: 1}})
 	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})
@@ -31,10 +31,10 @@ func TestAppend_ConnectionAbandoned_GetsItsAnswer(t *testing.T) {
 		_, err := l.Append(t.Context(), "s", eventlog.NoStream(), []eventlog.Proposed{{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`)}})
 		done <- err
 	}()
-	for server.Counts().Appends == 0 { // until it is there, where it is held up
+	for server.Counts().Appends == 0 { // until the server has it and delays the answer
 		runtime.Gosched()
 	}
-	l.supervisor.giveUp(m, errors.New("somebody else's trouble"))
+	l.supervisor.giveUp(m, errors.New("a failure of another call"))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

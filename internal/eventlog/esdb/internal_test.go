@@ -19,8 +19,8 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// An append that waited for a free call until the call's own time was over was not sent: its caller has time left, and
-// may try again.
+// An append that waited for a free place until its own timeout was not sent: its caller has time left and
+// may retry.
 func TestAppendError_TimeOfTheCallIsOver_IsUnavailable(t *testing.T) {
 	err := appendError(t.Context(), "s", eventlog.NoStream(), notSent{context.DeadlineExceeded})
 	if !errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
@@ -28,8 +28,8 @@ func TestAppendError_TimeOfTheCallIsOver_IsUnavailable(t *testing.T) {
 	}
 }
 
-// FuzzDecodeMetadata reads user metadata as any program may have written it: never a panic, and what is
-// accepted survives another round.
+// FuzzDecodeMetadata decodes user metadata of arbitrary programs: decoding must not panic, and accepted
+// metadata must survive another round.
 func FuzzDecodeMetadata(f *testing.F) {
 	good, err := encodeMetadata(&eventlog.Proposed{
 		SchemaVersion: 2, OccurredAt: time.Date(2026, 11, 1, 2, 3, 4, 5000, time.UTC),
@@ -49,7 +49,7 @@ func FuzzDecodeMetadata(f *testing.F) {
 	f.Add([]byte(`{"schema_version":1,"occurred_at":"2026-11-01T02:03:04.000005Z","request_id":"r","request_id":"s"}`))
 	f.Add([]byte(`{"schema_version":01,"occurred_at":"2026-11-01T02:03:04.000005Z","hash":"\xff"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if m, plain := plainMetadata(string(b)); plain { // the short way says what the general one does
+		if m, plain := plainMetadata(string(b)); plain { // the fast path returns the same as the general one
 			var general userMetadata
 			if err := json.Unmarshal(b, &general); err != nil || m != general {
 				t.Fatalf("%q is %+v in short and %+v, %v in general", b, m, general, err)
@@ -73,7 +73,7 @@ func FuzzDecodeMetadata(f *testing.F) {
 	})
 }
 
-// What is written every day takes the short way.
+// Usual metadata takes the fast path.
 func TestPlainMetadata_UsualMetadata_IsPlain(t *testing.T) {
 	const names = true
 	for _, metadata := range []eventlog.Metadata{
@@ -90,7 +90,7 @@ func TestPlainMetadata_UsualMetadata_IsPlain(t *testing.T) {
 	}
 }
 
-// The short way writes what encoding/json does, or leaves it to that.
+// The fast path writes the output of encoding/json, or leaves it to encoding/json.
 func TestAppendPlain_WritesWhatJSONDoes(t *testing.T) {
 	text := rapid.OneOf(rapid.StringMatching(`[ -~]{0,40}`), rapid.StringMatching(`[a-z0-9:-]{0,40}`), rapid.String())
 	rapid.Check(t, func(t *rapid.T) {
@@ -114,7 +114,7 @@ func TestAppendPlain_WritesWhatJSONDoes(t *testing.T) {
 	})
 }
 
-// Events that were written before they carried the server's names are read as they were.
+// Events written before the server's names were added are still readable.
 func TestDecodeMetadata_EventsOfOlderReleases(t *testing.T) {
 	const old = `{"schema_version":2,"occurred_at":"2026-11-01T02:03:04.000005Z","request_id":"r","actor":"a","correlation_id":"b","causation_id":"c","hash":"d"}`
 	want := eventlog.Proposed{
@@ -138,7 +138,7 @@ func TestDecodeMetadata_EventsOfOlderReleases(t *testing.T) {
 	}
 }
 
-// Ids that would be too much twice are carried once.
+// Ids that would exceed the limit if stored twice are stored once.
 func TestToClient_LargeIDs_FitWithoutTheServersNames(t *testing.T) {
 	large := eventlog.Proposed{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`),
 		Metadata: eventlog.Metadata{CorrelationID: strings.Repeat("x", eventlog.MaxEventBytes-2)}}
@@ -172,7 +172,7 @@ func TestPauseAfter_DoublesUntilSettled(t *testing.T) {
 	}
 }
 
-// A client that a living server refuses forgets its connection without closing it, when it is called again.
+// A client that is refused by a live server forgets its connection without closing it on the next call.
 func TestTether_ClientForgetsConnection_EndClosesIt(t *testing.T) {
 	server := esdbtest.Start(t)
 	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})

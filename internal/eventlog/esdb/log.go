@@ -100,7 +100,7 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 func (l *Log) landed(ctx context.Context, stream string, result *esdb.WriteResult, n int) (eventlog.Appended, error) {
 	last := result.NextExpectedVersion
 	if last+1 < uint64(n) {
-		return eventlog.Appended{}, fmt.Errorf("the store says that %d events end at revision %d", n, last)
+		return eventlog.Appended{}, fmt.Errorf("the store reports that %d events end at revision %d", n, last)
 	}
 	landed := eventlog.Appended{
 		FirstRevision: last + 1 - uint64(n), LastRevision: last, Position: eventlog.Position(result.CommitPosition),
@@ -111,7 +111,7 @@ func (l *Log) landed(ctx context.Context, stream string, result *esdb.WriteResul
 	// For a repeat the server may omit the position.
 	events, err := l.ReadStream(ctx, stream, last, eventlog.Forward, 1)
 	if err != nil || len(events) == 0 {
-		return eventlog.Appended{}, fmt.Errorf("it is written, its position cannot be read: %v", err)
+		return eventlog.Appended{}, fmt.Errorf("it is written, but its position cannot be read: %v", err)
 	}
 	landed.Position = events[0].Position
 	return landed, nil
@@ -181,7 +181,7 @@ func (l *Log) Close() error {
 		case <-ctx.Done():
 		}
 		if !l.supervisor.close(ctx) {
-			l.cfg.Logger.Warn("EventStoreDB: calls are stuck in the client, it is not closed")
+			l.cfg.Logger.Warn("EventStoreDB: calls are stuck in the client, which is left open")
 		}
 	})
 	return nil

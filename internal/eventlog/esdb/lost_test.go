@@ -13,10 +13,10 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// lostPatience bounds what must go on after a connection was lost.
+// lostPatience bounds the recovery after a connection was lost.
 const lostPatience = time.Minute
 
-// unaided opens a log that nothing but its own watch saves: no keepalive, and no call ends by itself.
+// unaided opens a log that recovers only by its own watch: no keepalive, and no call times out.
 func unaided(t *testing.T, server *esdbtest.Server, silentFor time.Duration) *esdb.Log {
 	t.Helper()
 	return connectTo(t, esdb.Config{
@@ -25,8 +25,8 @@ func unaided(t *testing.T, server *esdbtest.Server, silentFor time.Duration) *es
 	})
 }
 
-// The network loses the connection without a word, and takes new ones. Whoever is on it is told or goes on
-// elsewhere: reads and the head are read again, an append is ambiguous, a subscription goes on.
+// The network silently loses the connection and accepts new ones. Calls fail or continue elsewhere: reads
+// of streams and of the head are retried, an append is ambiguous, a subscription continues.
 func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 	const silentFor = 100 * time.Millisecond
 	for name, check := range map[string]func(context.Context, *esdb.Log) error{
@@ -48,7 +48,7 @@ func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 		"Append": func(ctx context.Context, l *esdb.Log) error {
 			_, err := l.Append(ctx, stream, eventlog.Exact(0), batch(1, 1))
 			if !errors.Is(err, eventlog.ErrAmbiguous) || ctx.Err() != nil {
-				return fmt.Errorf("it says %w, the context %w", err, ctx.Err())
+				return fmt.Errorf("the call returned %w, the context %w", err, ctx.Err())
 			}
 			_, err = l.Append(ctx, stream, eventlog.Exact(0), batch(1, 1))
 			return err
@@ -92,8 +92,8 @@ func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 	})
 }
 
-// Who waits for the head leaves by their own deadline, whatever the shared look waits for, and leaving
-// throws suspicion on the connection: the next one is read on a new one.
+// Callers of Head leave at their own deadlines, regardless of the shared read, and thereby cast suspicion
+// on the connection: the next read uses a new one.
 func TestHead_LostConnection_CallersKeepTheirDeadlines(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := unaided(t, server, time.Hour)

@@ -25,15 +25,15 @@ func newMetrics(r prometheus.Registerer, underWay func() int) (*metrics, error) 
 		}),
 		reconnects: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "letterhead_eventlog_reconnects_total",
-			Help: "How often the connection to the event store was made anew.",
+			Help: "Number of new connections to the event store after the first.",
 		}),
 		resumes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "letterhead_eventlog_subscription_resumes_total",
-			Help: "How often a subscription fell behind or was ended by the event store or the connection, and went on where it was.",
+			Help: "How often a subscription fell behind or was ended by the event store or the connection, and continued where it was.",
 		}),
 		calls: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "letterhead_eventlog_calls",
-			Help: "Calls to the event store that are under way.",
+			Help: "Running calls to the event store.",
 		}, func() float64 { return float64(underWay()) }),
 	}
 	all := []prometheus.Collector{m.latency, m.reconnects, m.resumes, m.calls}

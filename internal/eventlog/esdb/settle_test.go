@@ -14,8 +14,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// silent is a server that never answers a repeat whose first is still under way: nothing but reading the stream
-// settles it within the time of a test.
+// silent is a server that never answers a repeat while the first append is in progress: only reading the
+// stream settles it within the time of a test.
 func silent(t *testing.T, flushTime time.Duration) *esdbtest.Server {
 	return esdbtest.StartWith(t, esdbtest.Config{FlushTime: flushTime, PhaseTimeout: time.Hour})
 }
@@ -29,7 +29,7 @@ func TestContract_RepeatsInFlightAreDropped(t *testing.T) {
 	})
 }
 
-// The server drops 119 of 120 simultaneous repeats. All of them say where the first landed.
+// The server drops 119 of 120 simultaneous repeats. All of them return the place of the first.
 func TestAppend_RepeatsInFlight_GiveTheFirstResult(t *testing.T) {
 	const callers = 120
 	server := silent(t, 0)
@@ -56,7 +56,7 @@ func TestAppend_RepeatsInFlight_GiveTheFirstResult(t *testing.T) {
 	all.Wait()
 	for i, r := range results {
 		if r != results[0] || r.FirstRevision != 2 || r.LastRevision != 4 || r.Position == 0 {
-			t.Fatalf("caller %d was told %+v, the first %+v", i, r, results[0])
+			t.Fatalf("caller %d got %+v, the first %+v", i, r, results[0])
 		}
 	}
 	if sent := server.Counts().Appends - before.Appends; sent != callers {
@@ -65,7 +65,7 @@ func TestAppend_RepeatsInFlight_GiveTheFirstResult(t *testing.T) {
 	holds(t, nodes[0], 5)
 }
 
-// What the server dropped and did not write is repeated until it is written.
+// An append that the server dropped without writing it is repeated until it is written.
 func TestAppend_DroppedUnwritten_IsRepeated(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Millisecond})
 	l := open(t, server, esdb.Config{})
@@ -80,7 +80,7 @@ func TestAppend_DroppedUnwritten_IsRepeated(t *testing.T) {
 	if _, err := l.Append(t.Context(), stream, eventlog.Exact(0), batch(7, 1)); !errors.Is(err, eventlog.ErrWrongRevision) {
 		t.Errorf("an append behind the end: %v, want %q", err, eventlog.ErrWrongRevision)
 	}
-	// Repeats at any revision are not recognised, so there are none.
+	// Repeats at any revision are not recognized, so there are none.
 	server.Faults.Append(esdbtest.Drop)
 	if _, err := l.Append(t.Context(), stream, eventlog.Any(), batch(3, 1)); !errors.Is(err, eventlog.ErrAmbiguous) {
 		t.Errorf("an append at any revision: %v, want %q", err, eventlog.ErrAmbiguous)
@@ -88,7 +88,7 @@ func TestAppend_DroppedUnwritten_IsRepeated(t *testing.T) {
 	holds(t, l, 3)
 }
 
-// After one attempt whose outcome is unknown no later refusal says that nothing was written.
+// After an attempt with an unknown outcome no later refusal may claim that nothing was written.
 func TestAppend_DroppedAndThenRefused_IsAmbiguous(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Millisecond})
 	l := open(t, server, esdb.Config{})
@@ -104,7 +104,8 @@ func TestAppend_DroppedAndThenRefused_IsAmbiguous(t *testing.T) {
 	}
 }
 
-// An append that is under way is settled neither by another writer's event at its revision nor by a part of its own.
+// An append in progress is settled neither by another writer's event at its revision nor by a part of its
+// own events.
 func TestAppend_UnderWay_WaitsForTheServer(t *testing.T) {
 	server := silent(t, 0)
 	l := open(t, server, esdb.Config{})
@@ -124,7 +125,7 @@ func TestAppend_UnderWay_WaitsForTheServer(t *testing.T) {
 	holds(t, l, 2)
 }
 
-// await waits until something is so.
+// await waits for a condition.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	if took, ok := testwait.Until(testwait.Patience, so); !ok {

@@ -13,8 +13,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// serversOfBothWays are what servers do with a slow reader, by their version: the one drops it, the other puts it back
-// to catching up.
+// serversOfBothWays are the two reactions of servers to a slow reader, by version: one drops it, the other
+// switches it back to catching up.
 var serversOfBothWays = []string{"23.10.8", "24.10.0"}
 
 func TestContract_SlowReadersFallBehind(t *testing.T) {
@@ -32,8 +32,8 @@ func TestContract_SlowReadersFallBehind(t *testing.T) {
 	}
 }
 
-// Each append is more than the server keeps for a live reader: all arrives, in order, and only the counter says that
-// it was not in one go.
+// Each append exceeds the server's buffer for a live reader: everything arrives, in order, and only the
+// counter shows the interruptions.
 func TestSubscription_TooSlow_GoesOn(t *testing.T) {
 	const perAppend, most = 20, 1000
 	for _, version := range serversOfBothWays {
@@ -51,7 +51,7 @@ func TestSubscription_TooSlow_GoesOn(t *testing.T) {
 				next := uint64(0)
 				for i := uint64(0); resumes() < 3; i++ {
 					if i == most {
-						t.Fatalf("the counter says %v after %d appends, each of which is too much", resumes(), most)
+						t.Fatalf("the counter is %v after %d appends, each of which is too large", resumes(), most)
 					}
 					if _, err := l.Append(t.Context(), stream, eventlog.After(i*perAppend), batch(i*perAppend, perAppend)); err != nil {
 						t.Fatal(err)
@@ -63,7 +63,7 @@ func TestSubscription_TooSlow_GoesOn(t *testing.T) {
 						}
 						for _, e := range b.Events {
 							if e.Revision != next {
-								t.Fatalf("revision %d came where %d should", e.Revision, next)
+								t.Fatalf("revision %d came instead of %d", e.Revision, next)
 							}
 							next++
 						}

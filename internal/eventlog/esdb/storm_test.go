@@ -17,7 +17,7 @@ import (
 	"letterhead/internal/race"
 )
 
-// stormGroup is one append of a storm: its events' ids say which.
+// stormGroup is one append of a storm, identified by its events' ids.
 func stormGroup(writer, number, size int) []eventlog.Proposed {
 	out := make([]eventlog.Proposed, size)
 	for i := range out {
@@ -30,9 +30,10 @@ func stormGroup(writer, number, size int) []eventlog.Proposed {
 }
 
 // Writers on two nodes append groups to a few streams, together and against each other, while answers and
-// requests are lost, doubled and held up, connections reset, and the server goes away. Each does as a desk
-// does: repeat what is ambiguous as it was, read the tail and go on after a conflict. In the end the log
-// holds each acknowledged group once and whole, no group twice or in part, and followers saw just that.
+// requests are lost, duplicated and delayed, connections reset, and the server goes away. Each behaves like
+// an account writer: it repeats an ambiguous append unchanged, and after a conflict reads the tail and
+// continues. In the end the log holds each acknowledged group once and complete, no group twice or partly,
+// and followers have seen exactly that.
 func TestStorm(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4, 5, rand.Uint64()} {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -42,8 +43,8 @@ func TestStorm(t *testing.T) {
 				DownEvery: 400 * time.Millisecond, DownFor: 30 * time.Millisecond,
 			}
 			if race.Enabled {
-				// The client follows a hint to the leader by closing the connection under all other calls, and
-				// an append that is sending at that moment looks at its trailers unsynchronized.
+				// The client follows a hint to the leader by closing the connection of all other calls, and
+				// an append that is being sent at that moment reads its trailers without synchronization.
 				chaos.NotLeader = 0
 			}
 			storm(t, esdbtest.StartWith(t, esdbtest.Config{Noise: seed%2 == 0, Dir: stormDir(t, seed), Chaos: chaos}), seed)
@@ -112,7 +113,7 @@ func retried[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	}
 }
 
-// stormAppend brings a group into a stream.
+// stormAppend appends a group to a stream.
 func stormAppend(ctx context.Context, l *esdb.Log, stream string, group []eventlog.Proposed) (eventlog.Appended, error) {
 	for {
 		last, err := retried(ctx, func() ([]eventlog.Recorded, error) {
@@ -142,7 +143,7 @@ func stormAppend(ctx context.Context, l *esdb.Log, stream string, group []eventl
 	}
 }
 
-// checkStorm reads the streams: whole groups, each once, each where its writer was told.
+// checkStorm reads the streams: complete groups, each once, each at its acknowledged place.
 func checkStorm(ctx context.Context, t *testing.T, l *esdb.Log, acknowledged [][]eventlog.Appended) {
 	at := map[uuid.UUID]eventlog.Recorded{}
 	total := 0
@@ -155,10 +156,10 @@ func checkStorm(ctx context.Context, t *testing.T, l *esdb.Log, acknowledged [][
 		}
 		for n, e := range events {
 			if e.Revision != uint64(n) {
-				t.Fatalf("%s: revision %d stands where %d should", e.Stream, e.Revision, n)
+				t.Fatalf("%s: revision %d is in the place of %d", e.Stream, e.Revision, n)
 			}
 			if other, twice := at[e.ID]; twice {
-				t.Fatalf("%s is there twice, in %s at %d and %s at %d", e.Data, other.Stream, other.Revision, e.Stream, e.Revision)
+				t.Fatalf("%s exists twice, in %s at %d and %s at %d", e.Data, other.Stream, other.Revision, e.Stream, e.Revision)
 			}
 			at[e.ID] = e
 		}
@@ -172,17 +173,17 @@ func checkStorm(ctx context.Context, t *testing.T, l *esdb.Log, acknowledged [][
 			for i, e := range stormGroup(w, n, size) {
 				got, there := at[e.ID]
 				if !there || got.Stream != stormStream(w%stormStreams) || got.Revision != landed.FirstRevision+uint64(i) {
-					t.Fatalf("event %d of group %d of writer %d was told to be at %d and is at %+v", i, n, w, landed.FirstRevision+uint64(i), got)
+					t.Fatalf("event %d of group %d of writer %d was acknowledged at %d, but is at %+v", i, n, w, landed.FirstRevision+uint64(i), got)
 				}
 			}
 		}
 	}
 	if total != want {
-		t.Fatalf("the streams hold %d events, %d were acknowledged", total, want)
+		t.Fatalf("the streams hold %d events, but %d were acknowledged", total, want)
 	}
 }
 
-// checkFollowed compares what a subscription saw with what a read says.
+// checkFollowed compares the events of a subscription with those of a read.
 func checkFollowed(ctx context.Context, t *testing.T, l *esdb.Log, sub eventlog.Subscription) {
 	head, err := retried(ctx, func() (eventlog.Position, error) { return l.Head(ctx) })
 	if err != nil {
@@ -201,7 +202,7 @@ func checkFollowed(ctx context.Context, t *testing.T, l *esdb.Log, sub eventlog.
 		t.Fatal(err)
 	}
 	if len(followed) != len(page.Events) {
-		t.Fatalf("%d events were followed, %d are there", len(followed), len(page.Events))
+		t.Fatalf("%d events were followed, but there are %d", len(followed), len(page.Events))
 	}
 	for i, e := range page.Events {
 		if followed[i].ID != e.ID {

@@ -147,7 +147,7 @@ func (s *subscription) pump() {
 			continue
 		}
 		s.log.metrics.resumes.Inc()
-		s.log.cfg.Logger.Debug("EventStoreDB subscription goes on", "position", s.at, "after", err)
+		s.log.cfg.Logger.Debug("EventStoreDB subscription continues", "position", s.at, "after", err)
 		if errors.Is(err, errFellBehind) {
 			continue
 		}
@@ -155,7 +155,7 @@ func (s *subscription) pump() {
 			retry = firstRetry
 		}
 		if retry == failedRetry {
-			s.log.cfg.Logger.Warn("EventStoreDB subscription does not go on; it is tried again until it does", "position", s.at, "error", err)
+			s.log.cfg.Logger.Warn("EventStoreDB subscription is interrupted; it is retried until it continues", "position", s.at, "error", err)
 		}
 		_ = delay.For(s.ctx, retry)
 		retry = min(2*retry, lastRetry)

@@ -35,7 +35,7 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// eventually repeats an append until it is through; what it says meanwhile must leave that open.
+// eventually repeats an append until it succeeds; errors until then must permit the repeat.
 func eventually(t *testing.T, l eventlog.Log, at uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
@@ -51,7 +51,7 @@ func eventually(t *testing.T, l eventlog.Log, at uint64) {
 	}
 }
 
-// callersGetAway makes many calls, none of which can succeed, and checks that all leave by their contexts.
+// callersGetAway makes many calls, none of which can succeed, and checks that all end by their contexts.
 func callersGetAway(t *testing.T, l eventlog.Log, at uint64) {
 	t.Helper()
 	var callers sync.WaitGroup
@@ -71,8 +71,8 @@ func callersGetAway(t *testing.T, l eventlog.Log, at uint64) {
 	callers.Wait()
 }
 
-// The server goes away and comes back, again and again: the client itself would be dead after the first
-// time, and those who called meanwhile would hang for ever.
+// The server goes away and comes back repeatedly: the client itself would be dead after the first time, and
+// its callers would hang forever.
 func TestServerRestarts_LogReconnects(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	var warnings strings.Builder
@@ -91,10 +91,10 @@ func TestServerRestarts_LogReconnects(t *testing.T) {
 	eventually(t, l, rounds)
 	holds(t, l, rounds+1)
 	if n := metric(t, registry, "letterhead_eventlog_reconnects_total"); n < rounds {
-		t.Errorf("%v reconnects, want one for each time at least", n)
+		t.Errorf("%v reconnects, want at least one for each time", n)
 	}
 	if n := metric(t, registry, "letterhead_eventlog_append_duration_seconds"); n < rounds+1 {
-		t.Errorf("%v appends were timed, want %d at least", n, rounds+1)
+		t.Errorf("%v appends were timed, want at least %d", n, rounds+1)
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
@@ -104,8 +104,8 @@ func TestServerRestarts_LogReconnects(t *testing.T) {
 	}
 }
 
-// The server accepts and says nothing: calls end by their contexts, the log does not open, and when the
-// server has come to itself all goes on.
+// The server accepts connections but never answers: calls end by their contexts, Open fails, and after the
+// server has recovered everything continues.
 func TestServerHangs_CallsEndByTheirContexts(t *testing.T) {
 	server := esdbtest.Start(t)
 	p := testlink.Through(t, server.Addresses()[0])
@@ -118,11 +118,11 @@ func TestServerHangs_CallsEndByTheirContexts(t *testing.T) {
 	}
 	p.Hang()
 	callersGetAway(t, l, 1)
-	cfg.ConnectTimeout = 400 * time.Millisecond // so long the test waits
+	cfg.ConnectTimeout = 400 * time.Millisecond // the test waits this long
 	if _, err := esdb.Open(t.Context(), cfg); !errors.Is(err, eventlog.ErrUnavailable) {
 		t.Errorf("open on a server that hangs: %v", err)
 	}
-	// Long enough for the client to be suspected, tried and given up.
+	// Long enough for the client to be suspected, tested and given up.
 	ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 	defer cancel()
 	if _, err := l.Append(ctx, stream, eventlog.Exact(0), batch(1, 1)); err == nil {
@@ -140,14 +140,14 @@ func TestServerHangs_CallsEndByTheirContexts(t *testing.T) {
 		}
 		for _, e := range b.Events {
 			if e.Revision != next {
-				t.Fatalf("revision %d came where %d should", e.Revision, next)
+				t.Fatalf("revision %d came instead of %d", e.Revision, next)
 			}
 			next++
 		}
 	}
 }
 
-// While there is no server, who asks is told so soon, and not only when their deadline ends.
+// Without a server, calls fail soon instead of at their deadlines.
 func TestCalls_NoServer_FailSoon(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{ConnectWait: 50 * time.Millisecond})
@@ -163,8 +163,8 @@ func TestCalls_NoServer_FailSoon(t *testing.T) {
 	eventually(t, l, 1)
 }
 
-// Appends find the leader by the followers' hints, and again when another one leads. The client's own
-// setting for it does nothing.
+// Appends find the leader by the followers' hints, and again after another one is elected. The client's own
+// setting for it has no effect.
 func TestLeaderChanges_AppendsFindIt(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{
 		Listen: []string{"127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"}, FollowersRefuse: true,
@@ -179,14 +179,14 @@ func TestLeaderChanges_AppendsFindIt(t *testing.T) {
 	holds(t, l, 6)
 	server.Faults.Append(esdbtest.NotLeader, esdbtest.NotLeader, esdbtest.NotLeader)
 	if _, err := l.Append(t.Context(), stream, eventlog.Exact(5), batch(6, 1)); !errors.Is(err, eventlog.ErrUnavailable) {
-		t.Errorf("nobody leads: %v", err)
+		t.Errorf("there is no leader: %v", err)
 	}
 	holds(t, l, 6)
 	eventually(t, l, 6)
 }
 
-// With several seeds it is enough that one answers, whatever the scheme; and a cluster goes on without
-// the node that one was connected to.
+// With several seeds one that answers is enough, whatever the scheme; and a cluster stays usable without
+// the node of the current connection.
 func TestSeeds_OneAnswers_Connects(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}})
 	for i, format := range []string{
@@ -212,7 +212,8 @@ func TestSeeds_OneAnswers_Connects(t *testing.T) {
 	holds(t, l, 3)
 }
 
-// However many ask for the head at once, the server is asked a few times; alone, once.
+// However many callers request the head concurrently, the server gets only a few reads; a single caller
+// causes one.
 func TestHead_ConcurrentCallers_ShareReads(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{SilentFor: time.Hour}) // no reads of the watch
@@ -235,7 +236,7 @@ func TestHead_ConcurrentCallers_ShareReads(t *testing.T) {
 	if n := after.Sent - before.Sent; n > 4*alone {
 		t.Errorf("%d events were sent for %d heads", n, alone)
 	}
-	// All who come while one look hangs wait for one more.
+	// All callers that arrive while one read hangs share the next one.
 	l = open(t, server, esdb.Config{CallTimeout: 500 * time.Millisecond})
 	before = server.Counts()
 	server.Faults.Read(esdbtest.HangRead)
@@ -249,13 +250,13 @@ func TestHead_ConcurrentCallers_ShareReads(t *testing.T) {
 		})
 	}
 	hung.Wait()
-	// One of the open, one hung, one for all others, and some for stragglers.
+	// One for Open, one that hangs, one for all others, and some for stragglers.
 	if n := server.Counts().Reads - before.Reads; n > many/10 {
 		t.Errorf("%d reads for %d heads at once", n, many)
 	}
 }
 
-// What is too large is not sent.
+// A too large append is not sent.
 func TestAppend_TooLarge_IsNotSent(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{})

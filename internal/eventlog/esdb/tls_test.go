@@ -39,7 +39,7 @@ func newAuthority(t testing.TB) authority {
 	return a
 }
 
-// issue makes a certificate for a server at an address, or for a user.
+// issue returns a certificate for a server at an address, or for a user.
 func (a authority) issue(t testing.TB, name string) tls.Certificate {
 	t.Helper()
 	c, err := a.Issue(nil, name)
@@ -75,7 +75,7 @@ func withUser(connection, name, password string) string {
 	return strings.Replace(connection, "://", "://"+name+":"+password+"@", 1)
 }
 
-// Who may connect, and that the password is in no error and no log line.
+// Credentials are checked, and no error or log line contains the password.
 func TestOpen_Credentials_AreCheckedAndNeverPrinted(t *testing.T) {
 	const password = "hunter2-hunter2"
 	authority := newAuthority(t)
@@ -107,7 +107,7 @@ func TestOpen_Credentials_AreCheckedAndNeverPrinted(t *testing.T) {
 		"mixed-up user certificate": {withUser(plain, "ops", password) + ca + "&userCertFile=" + keyFile + "&userKeyFile=" + certFile, nil, "userCertFile"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // two wait for the time-out
+			t.Parallel() // two wait for the timeout
 			var lines strings.Builder
 			l, err := esdb.Open(t.Context(), esdb.Config{
 				ConnectionString: c.connection, ConnectTimeout: 3 * time.Second,
@@ -130,13 +130,13 @@ func TestOpen_Credentials_AreCheckedAndNeverPrinted(t *testing.T) {
 				t.Errorf("%v, want something about %q", err, c.text)
 			}
 			if err != nil && strings.Contains(err.Error(), password) || strings.Contains(lines.String(), password) {
-				t.Errorf("the password is told: %v\n%s", err, lines.String())
+				t.Errorf("the password is in %v\n%s", err, lines.String())
 			}
 		})
 	}
 }
 
-// What a try has learnt is told, also when the last one is cut off by the end of the time.
+// The error of an earlier attempt is reported even if the last attempt is cut off by the timeout.
 func TestOpen_HangingServer_ReportsFirstError(t *testing.T) {
 	t.Parallel()
 	certificate := newAuthority(t).issue(t, "127.0.0.1")
@@ -151,7 +151,7 @@ func TestOpen_HangingServer_ReportsFirstError(t *testing.T) {
 		})
 		opened <- err
 	}()
-	for link.RoundTrips() < 6 && len(opened) == 0 { // of a connection: the client's greeting, and its word that the certificate is bad
+	for link.RoundTrips() < 6 && len(opened) == 0 { // of a connection: the client's greeting, and its alert that the certificate is bad
 		runtime.Gosched()
 	}
 	link.Hang()

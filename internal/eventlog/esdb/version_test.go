@@ -16,7 +16,7 @@ func TestOpen_OldServer_IsRefused(t *testing.T) {
 		"0.0.0": false, "22.10.5": false, "23.6.0": false, "23.10.0": true, "24.2.0": true, "24.10.4": true, "25.0.1": true,
 	} {
 		server := esdbtest.StartWith(t, esdbtest.Config{Version: version})
-		// It is refused at once and not after this time.
+		// It is refused immediately and not after this time.
 		l, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString(), ConnectTimeout: time.Hour})
 		if !taken {
 			if !errors.Is(err, esdb.ErrUnsupported) || errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "needs 23.10 or newer") {
@@ -29,7 +29,7 @@ func TestOpen_OldServer_IsRefused(t *testing.T) {
 			continue
 		}
 		if got, err := l.ServerVersion(t.Context()); err != nil || got.String() != version {
-			t.Errorf("%s: the log says %s, %v", version, got, err)
+			t.Errorf("%s: the log reports %s, %v", version, got, err)
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -37,13 +37,13 @@ func TestOpen_OldServer_IsRefused(t *testing.T) {
 	}
 }
 
-// A server that comes back as an older one is not used.
+// A server that comes back with an older release is not used.
 func TestReconnect_OldServer_IsNotUsed(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{ConnectWait: 100 * time.Millisecond})
 	server.Stop()
 	var err error
-	for err == nil { // until the log has noticed
+	for err == nil { // until the log has detected it
 		_, err = l.Head(t.Context())
 	}
 	server.SetVersion("22.10.5")

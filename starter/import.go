@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,12 +52,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Parallel == 0 {
-		c.Parallel = defaultParallel
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Parallel = cmp.Or(c.Parallel, defaultParallel)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -8,6 +8,7 @@
 package resvg
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -82,21 +83,11 @@ type Config struct {
 func DefaultConcurrent() int { return min(runtime.GOMAXPROCS(0), maxConcurrent) }
 
 func (c *Config) withDefaults() {
-	if c.Steps == 0 {
-		c.Steps = DefaultSteps
-	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.Wait == 0 {
-		c.Wait = DefaultWait
-	}
-	if c.Memory == 0 {
-		c.Memory = DefaultMemory
-	}
-	if c.Concurrent == 0 {
-		c.Concurrent = DefaultConcurrent()
-	}
+	c.Steps = cmp.Or(c.Steps, DefaultSteps)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.Wait = cmp.Or(c.Wait, DefaultWait)
+	c.Memory = cmp.Or(c.Memory, DefaultMemory)
+	c.Concurrent = cmp.Or(c.Concurrent, DefaultConcurrent())
 }
 
 // Validate reports all errors of the configuration.

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -70,28 +71,13 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Readers == 0 {
-		c.Readers = min(max(2*runtime.GOMAXPROCS(0), minReaders), maxConnections)
-	}
-	if c.Writers == 0 {
-		c.Writers = DefaultWriters
-	}
-	for _, d := range []struct {
-		value   *time.Duration
-		instead time.Duration
-	}{
-		{&c.BusyTimeout, DefaultBusyTimeout}, {&c.ReadTimeout, DefaultReadTimeout}, {&c.WriteTimeout, DefaultWriteTimeout},
-	} {
-		if *d.value == 0 {
-			*d.value = d.instead
-		}
-	}
-	if c.CacheBytes == 0 {
-		c.CacheBytes = DefaultCacheBytes
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Readers = cmp.Or(c.Readers, min(max(2*runtime.GOMAXPROCS(0), minReaders), maxConnections))
+	c.Writers = cmp.Or(c.Writers, DefaultWriters)
+	c.BusyTimeout = cmp.Or(c.BusyTimeout, DefaultBusyTimeout)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, DefaultReadTimeout)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, DefaultWriteTimeout)
+	c.CacheBytes = cmp.Or(c.CacheBytes, DefaultCacheBytes)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

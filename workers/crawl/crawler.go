@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,15 +60,11 @@ type Config struct {
 const maxDecoders = 64
 
 func (c *Config) setDefaults() {
-	if c.Decoders == 0 {
-		c.Decoders = min(max(2, runtime.GOMAXPROCS(0)), maxDecoders)
-	}
+	c.Decoders = cmp.Or(c.Decoders, min(max(2, runtime.GOMAXPROCS(0)), maxDecoders))
 	if c.Room == nil {
 		c.Room = room.New(0)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,18 +76,10 @@ type WorkerConfig struct {
 }
 
 func (c *WorkerConfig) setDefaults() {
-	if c.LiveWorkers == 0 {
-		c.LiveWorkers = DefaultLiveWorkers
-	}
-	if c.RefreshWorkers == 0 {
-		c.RefreshWorkers = DefaultRefreshWorkers
-	}
-	if c.Drain == 0 {
-		c.Drain = DefaultDrain
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.LiveWorkers = cmp.Or(c.LiveWorkers, DefaultLiveWorkers)
+	c.RefreshWorkers = cmp.Or(c.RefreshWorkers, DefaultRefreshWorkers)
+	c.Drain = cmp.Or(c.Drain, DefaultDrain)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
 	}

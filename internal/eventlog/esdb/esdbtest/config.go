@@ -1,6 +1,7 @@
 package esdbtest
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -81,20 +82,12 @@ func (c Config) withDefaults() Config {
 	if len(c.Listen) == 0 {
 		c.Listen = []string{"127.0.0.1:0"}
 	}
-	if c.PhaseTimeout == 0 {
-		c.PhaseTimeout = phaseTimeout
-	}
-	if c.LiveBuffer == 0 {
-		c.LiveBuffer = liveBuffer
-	}
-	if c.Version == "" {
-		c.Version = version
-	}
+	c.PhaseTimeout = cmp.Or(c.PhaseTimeout, phaseTimeout)
+	c.LiveBuffer = cmp.Or(c.LiveBuffer, liveBuffer)
+	c.Version = cmp.Or(c.Version, version)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }

@@ -46,7 +46,7 @@ test-cluster: build ## Run the tests in CLUSTER_SMOKE against the services in LE
 
 # The packages with tests against real services, wherever they are: by themselves, or through what opens
 # databases for tests.
-SERVICE_TESTS = $(sort $(dir $(shell grep -rlE --include='*_test.go' 'internal/testservices|sqlstoretest|projectionstest' cmd e2e examples internal projections readapi workers)))
+SERVICE_TESTS = $(sort $(dir $(shell grep -rlE --include='*_test.go' 'internal/testservices|sqlstoretest|projectionstest' cmd e2e examples internal node projections readapi workers)))
 test-services: build ## Run the tests against what LETTERHEAD_TEST_POSTGRES, _KAFKA, _ELASTICSEARCH and _EVENTSTORE name
 	@if [ -z "$$LETTERHEAD_TEST_POSTGRES$$LETTERHEAD_TEST_KAFKA$$LETTERHEAD_TEST_ELASTICSEARCH$$LETTERHEAD_TEST_EVENTSTORE" ]; then \
 	  echo "no service is named; after \"docker compose up -d\" see docs/distributed.md for the addresses"; exit 1; fi
@@ -179,7 +179,7 @@ bench: ## Measure: look-ups over HTTP, alone and on services, the desk, replay, 
 	go test ./commands -run '^$$' -bench . -benchtime 2s
 	LETTERHEAD_REPLAY_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/... -run '^$$' -bench Replay -benchtime 1x -timeout 20m
 	go test ./internal/eventlog/... -run '^$$' -bench . -benchtime 1s
-	go test ./cmd/letterhead -run '^$$' -bench MigrateStarter -benchtime 3x -timeout 20m
+	go test ./node -run '^$$' -bench MigrateStarter -benchtime 3x -timeout 20m
 	LETTERHEAD_BENCH_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./e2e -run '^$$' -bench . -benchtime 3x -timeout 20m
 	go test ./internal/imaging ./internal/svg ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' \

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,8 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/internal/config"
-	"letterhead/internal/telemetry"
-	"letterhead/projections/engine"
+	"letterhead/node"
 	"letterhead/workers/backup"
 )
 
@@ -35,17 +32,9 @@ docs/backup.md says how to restore it, and what is not in it.`}
 		}
 		// A server that is starting may run it, and works elsewhere, so it is told the whole path.
 		ctx := cmd.Context()
-		open := func(cfg config.Config, lock *folderLock) (*service, error) {
-			return storageOnly(ctx, cfg, lock, e.stderr, (*service).openStorage)
-		}
-		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, config.Config.Shared, open, func(s *service) error {
-			names, err := backup.NamesIn(ctx, s.store)
-			if err != nil {
-				return err
-			}
+		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, config.Config.Shared, node.OpenStores, func(n *node.Node) error {
 			began := time.Now()
-			sum, err := backup.Run(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "backup")},
-				backup.Source{Log: s.log, Names: names, Assets: s.assets, Format: s.dataFormat}, to)
+			sum, err := n.Backup(ctx, backup.Config{Version: version, Progress: stages(e.stderr, "backup")}, to)
 			if err != nil {
 				return err
 			}
@@ -73,47 +62,6 @@ func backupPlace(at string) (string, error) {
 		return "", fmt.Errorf("the folder of the backup: %w", err)
 	}
 	return abs, nil
-}
-
-// onStorage runs a command on what the data folder, or the services in its place, store, without read
-// models: inside the server when one holds the folder, which then gets args as its command line.
-func (e *environment) onStorage(ctx context.Context, args []string, run func(ctx context.Context, s *service) error) error {
-	open := func(cfg config.Config, lock *folderLock) (*service, error) {
-		return storageOnly(ctx, cfg, lock, e.stderr, (*service).openStorage)
-	}
-	return e.onService(ctx, args, open, func(s *service) error { return run(ctx, s) })
-}
-
-// dataFormat returns the data format of the stored events.
-func (s *service) dataFormat(ctx context.Context) (int, error) {
-	switch {
-	case s.config.Shared():
-		return engine.ReadFormat(ctx, s.store)
-	case s.lock != nil:
-		return s.lock.format, nil
-	}
-	folder := folderLock{path: s.config.Data} // another process holds it, or it cannot be written
-	err := folder.readFormat()
-	return folder.format, err
-}
-
-// storageOnly opens the log, the database and the assets, and nothing that works on them. On an error the
-// folder is free again. Without a lock the folder is somebody else's.
-func storageOnly(ctx context.Context, cfg config.Config, lock *folderLock, logs io.Writer, open func(*service, context.Context) error) (_ *service, err error) {
-	s := &service{config: cfg, lock: lock}
-	if lock != nil {
-		s.closing(lock.release)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
-	if s.logger, err = telemetry.NewLogger(logs, "warn", cfg.LogFormat); err != nil {
-		return nil, err
-	}
-	s.metrics = telemetry.NewMetrics(version)
-	return s, open(s, ctx)
 }
 
 // stages shows long work of several stages: a bar for each on a terminal, a line now and then elsewhere.

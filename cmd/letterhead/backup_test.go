@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,10 +17,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/esdb/esdbtest"
 	"letterhead/internal/sqlstore"
+	"letterhead/node"
+	"letterhead/node/datafolder"
 )
 
 // commandLine runs one and returns its exit code and output.
@@ -29,34 +31,30 @@ func commandLine(ctx context.Context, args ...string) (code int, stdout, stderr 
 	return e.run(ctx), out.String(), errs.String()
 }
 
-// openFolder opens what a data folder stores.
-func openFolder(t testing.TB, folder string) *service {
+// openFolder opens the stores of a data folder.
+func openFolder(t testing.TB, folder string) *node.Node {
 	t.Helper()
-	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
+	lock, err := datafolder.Acquire(folder, datafolder.MayBeNew, version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock, err := lockFolder(folder, folderMayBeNew)
+	n, err := node.OpenStores(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := storageOnly(t.Context(), cfg, lock, io.Discard, (*service).openStorage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return n
 }
 
 // oneCrawl makes a data folder with a crawl request and a name.
 func oneCrawl(t *testing.T) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "data")
-	s := openFolder(t, folder)
-	_, err := s.log.Append(t.Context(), "brand-acme.com", eventlog.NoStream(), []eventlog.Proposed{
+	n := openFolder(t, folder)
+	_, err := n.Log.Append(t.Context(), "brand-acme.com", eventlog.NoStream(), []eventlog.Proposed{
 		{ID: uuid.New(), Type: "BrandDiscovered", SchemaVersion: 1, OccurredAt: time.Unix(1, 0).UTC(), Data: []byte(`{}`)},
 		{ID: uuid.New(), Type: "CrawlRequested", SchemaVersion: 1, OccurredAt: time.Unix(2, 0).UTC(), Data: []byte(`{}`)},
 	})
-	if err := errors.Join(err, s.names.Put(t.Context(), "holder-1", "Ada"), s.close()); err != nil {
+	if err := errors.Join(err, n.Names.Put(t.Context(), "holder-1", "Ada"), n.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return folder
@@ -72,27 +70,27 @@ func TestBackupAndRestoreFromTheCommandLine(t *testing.T) {
 	if code, stdout, stderr = commandLine(t.Context(), "restore", "--json", at, "--data", to); code != exitOK {
 		t.Fatalf("restore: %d %s %s", code, stdout, stderr)
 	}
-	if err := refuseHalfRestored(to); err != nil {
+	if err := datafolder.CheckRestored(to); err != nil {
 		t.Error(err)
 	}
-	s := openFolder(t, to)
-	head, err := s.log.Head(t.Context())
+	n := openFolder(t, to)
+	head, err := n.Log.Head(t.Context())
 	if err != nil || head != 2 {
 		t.Errorf("head %d, %v", head, err)
 	}
 	// No relay asks for the crawls of the past again.
-	for _, name := range crawlCheckpoints() {
-		if done, _, err := s.positions.Load(t.Context(), name); err != nil || done != head {
+	for _, name := range node.CrawlCheckpoints() {
+		if done, _, err := n.Positions.Load(t.Context(), name); err != nil || done != head {
 			t.Errorf("%s begins at %d (%v), want %d", name, done, err, head)
 		}
 	}
-	if names, err := s.names.Names(t.Context(), "holder-1"); err != nil || names["holder-1"] != "Ada" {
+	if names, err := n.Names.Names(t.Context(), "holder-1"); err != nil || names["holder-1"] != "Ada" {
 		t.Errorf("names %v, %v", names, err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "in use") {
 		t.Errorf("restore into a folder in use: %d %s", code, stderr)
 	}
-	if err := s.close(); err != nil {
+	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -108,11 +106,11 @@ func TestRestoreLeavesOutErasedNames(t *testing.T) {
 			t.Fatalf("%v: %d %s", args, code, stderr)
 		}
 	}
-	s := openFolder(t, to)
-	if names, err := s.names.Names(t.Context(), "holder-1"); err != nil || len(names) > 0 {
+	n := openFolder(t, to)
+	if names, err := n.Names.Names(t.Context(), "holder-1"); err != nil || len(names) > 0 {
 		t.Errorf("names %v, %v", names, err)
 	}
-	if err := s.close(); err != nil {
+	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -163,12 +161,12 @@ func TestRestore_DatabaseRemembersMoreThanTheBackup_ForgetsIt(t *testing.T) {
 			t.Fatalf("%v: %d %s", args, code, stderr)
 		}
 	}
-	s := openFolder(t, to)
-	err := s.store.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
+	n := openFolder(t, to)
+	err := n.Store.WriteDurable(t.Context(), func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(t.Context(), "UPDATE positions SET position = position + 1000")
 		return err
 	})
-	if err := errors.Join(err, s.close()); err != nil {
+	if err := errors.Join(err, n.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", to); code == exitOK {
@@ -185,12 +183,12 @@ func TestRestore_DatabaseRemembersMoreThanTheBackup_ForgetsIt(t *testing.T) {
 // database remembers of the log.
 func stateOf(t *testing.T, folder string) string {
 	t.Helper()
-	s := openFolder(t, folder)
-	rows, err := s.store.Read().QueryContext(t.Context(), "SELECT name || ' ' || fold_version || ' ' || state || ' ' || position FROM projections_registry UNION ALL SELECT name || ' ' || position FROM positions ORDER BY 1")
+	n := openFolder(t, folder)
+	rows, err := n.Store.Read().QueryContext(t.Context(), "SELECT name || ' ' || fold_version || ' ' || state || ' ' || position FROM projections_registry UNION ALL SELECT name || ' ' || position FROM positions ORDER BY 1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := fmt.Sprintf("format %d, restoring %v\n", formatIn(t, folder), refuseHalfRestored(folder))
+	state := fmt.Sprintf("format %d, restoring %v\n", formatIn(t, folder), datafolder.CheckRestored(folder))
 	for rows.Next() {
 		var line string
 		if err := rows.Scan(&line); err != nil {
@@ -198,7 +196,7 @@ func stateOf(t *testing.T, folder string) string {
 		}
 		state += line + "\n"
 	}
-	if err := errors.Join(rows.Err(), rows.Close(), s.close()); err != nil {
+	if err := errors.Join(rows.Err(), rows.Close(), n.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return state
@@ -252,12 +250,12 @@ func TestMigrateWantsAnEventStoreDB(t *testing.T) {
 // run again does the same.
 func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 	folder := oneCrawl(t)
-	s := openFolder(t, folder)
-	_, err := s.log.Append(t.Context(), "brand-failed.com", eventlog.NoStream(), []eventlog.Proposed{
+	n := openFolder(t, folder)
+	_, err := n.Log.Append(t.Context(), "brand-failed.com", eventlog.NoStream(), []eventlog.Proposed{
 		{ID: uuid.New(), Type: "CrawlRequested", SchemaVersion: 1, OccurredAt: time.Unix(3, 0).UTC(), Data: []byte(`{}`)},
 		{ID: uuid.New(), Type: "CrawlFailed", SchemaVersion: 1, OccurredAt: time.Unix(4, 0).UTC(), Data: []byte(`{}`)},
 	})
-	if err := errors.Join(err, s.close()); err != nil {
+	if err := errors.Join(err, n.Close()); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "failed.jsonl.zst")
@@ -280,20 +278,21 @@ func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 		code, stdout, stderr := migrate("--archive-before", "2026-01-01", "--archive-to", file)
 		var out struct {
 			Events   int
-			Archived archivedFailures
+			Archived node.ArchivedFailures
 		}
 		if err := json.Unmarshal([]byte(stdout), &out); code != exitOK || err != nil || out.Events != 2 || out.Archived.Streams != 1 || out.Archived.Events != 2 {
 			t.Fatalf("%d %s %s", code, stdout, stderr)
 		}
-		if sum, err := fileSum(file); err != nil || sum != out.Archived.SHA256 {
+		raw, err := os.ReadFile(file)
+		if sum := fmt.Sprintf("%x", sha256.Sum256(raw)); err != nil || sum != out.Archived.SHA256 {
 			t.Errorf("the file's SHA-256 is %s (%v), and %s was printed", sum, err, out.Archived.SHA256)
 		}
 	}
-	s = openFolder(t, folder)
-	if head, err := s.log.Head(t.Context()); err != nil || head != 4 {
+	n = openFolder(t, folder)
+	if head, err := n.Log.Head(t.Context()); err != nil || head != 4 {
 		t.Errorf("the folder's log ends at %d (%v)", head, err)
 	}
-	if err := s.close(); err != nil {
+	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -12,36 +12,37 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
+	"letterhead/node"
 	"letterhead/projections/brands"
 )
 
 func brandCommand(e *environment) *cobra.Command {
 	return group("brand", "Look at brands, and decide about them",
 		brandGet(e), brandList(e), brandOverride(e), brandRemoveOverride(e),
-		brandDecision(e, "claim DOMAIN", "Mark a brand as claimed by its owner", func(ctx context.Context, s *service, domain string) error {
-			return s.brands.ClaimBrand(ctx, commands.ClaimBrand{Request: s.operator(), Domain: domain})
+		brandDecision(e, "claim DOMAIN", "Mark a brand as claimed by its owner", func(ctx context.Context, n *node.Node, domain string) error {
+			return n.Brands.ClaimBrand(ctx, commands.ClaimBrand{Request: n.Operator(), Domain: domain})
 		}),
-		brandDecision(e, "withdraw DOMAIN", "Take a brand out on its owner's demand, for ever", func(ctx context.Context, s *service, domain string) error {
-			return s.brands.WithdrawBrand(ctx, commands.WithdrawBrand{Request: s.operator(), Domain: domain, Reason: "owner"})
+		brandDecision(e, "withdraw DOMAIN", "Take a brand out on its owner's demand, for ever", func(ctx context.Context, n *node.Node, domain string) error {
+			return n.Brands.WithdrawBrand(ctx, commands.WithdrawBrand{Request: n.Operator(), Domain: domain, Reason: "owner"})
 		}),
 	)
 }
 
 func brandGet(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "get IDENTIFIER", Short: "Print a brand as the API answers it, without a charge", Args: exactArgs("IDENTIFIER")}
-	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 		id, err := brand.ParseIdentifier(args[0])
 		if err != nil {
 			return usageError{err}
 		}
-		if err := s.catchUp(ctx); err != nil {
+		if err := n.CatchUp(ctx); err != nil {
 			return err
 		}
 		var entry *brands.Entry
 		if id.Kind == brand.BrandID {
-			entry, err = s.brandReader.ByID(ctx, id.BrandID)
+			entry, err = n.BrandReader.ByID(ctx, id.BrandID)
 		} else {
-			entry, err = s.brandReader.Get(ctx, id.Domain)
+			entry, err = n.BrandReader.Get(ctx, id.Domain)
 		}
 		if errors.Is(err, brands.ErrNotFound) {
 			return fmt.Errorf("there is no brand %s in the index; a look-up over the API crawls it, %q shows what a crawl would find", args[0], "letterhead crawl "+args[0])
@@ -49,7 +50,7 @@ func brandGet(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.stdout, "%s\n", entry.Body.AppendTo(nil, s.config.BaseURL))
+		_, err = fmt.Fprintf(e.stdout, "%s\n", entry.Body.AppendTo(nil, n.Config.BaseURL))
 		return err
 	})
 	return c
@@ -58,8 +59,8 @@ func brandGet(e *environment) *cobra.Command {
 func brandList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the brands of the index", Args: exactArgs()}
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-		if err := s.catchUp(ctx); err != nil {
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		if err := n.CatchUp(ctx); err != nil {
 			return err
 		}
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
@@ -67,7 +68,7 @@ func brandList(e *environment) *cobra.Command {
 			fmt.Fprintln(table, "DOMAIN\tSTATUS\tLOGO\tID")
 		}
 		for after := ""; ; {
-			rows, err := s.brandReader.List(ctx, after, listPage)
+			rows, err := n.BrandReader.List(ctx, after, listPage)
 			if err != nil {
 				return err
 			}
@@ -92,7 +93,7 @@ func brandList(e *environment) *cobra.Command {
 
 func brandOverride(e *environment) *cobra.Command {
 	return &cobra.Command{Use: "override DOMAIN FIELD JSON", Short: "Fix one field by hand, over whatever crawls find", Args: exactArgs("DOMAIN", "FIELD", "JSON"),
-		RunE: e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 			domain, err := brand.RegistrableDomain(args[0])
 			if err != nil {
 				return usageError{err}
@@ -100,44 +101,42 @@ func brandOverride(e *environment) *cobra.Command {
 			if !json.Valid([]byte(args[2])) {
 				return usageError{fmt.Errorf("%s is not JSON; a text needs its double quotes", args[2])}
 			}
-			err = s.brands.OverrideField(ctx, commands.OverrideField{Request: s.operator(), Domain: domain, Field: args[1], Value: json.RawMessage(args[2])})
-			return s.answered(ctx, e, err, domain+": "+args[1]+" is set")
+			err = n.Brands.OverrideField(ctx, commands.OverrideField{Request: n.Operator(), Domain: domain, Field: args[1], Value: json.RawMessage(args[2])})
+			return answered(ctx, n, e, err, domain+": "+args[1]+" is set")
 		})}
 }
 
 func brandRemoveOverride(e *environment) *cobra.Command {
 	return &cobra.Command{Use: "remove-override DOMAIN FIELD", Short: "Let crawls decide a field again", Args: exactArgs("DOMAIN", "FIELD"),
-		RunE: e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 			domain, err := brand.RegistrableDomain(args[0])
 			if err != nil {
 				return usageError{err}
 			}
-			err = s.brands.RemoveOverride(ctx, commands.RemoveOverride{Request: s.operator(), Domain: domain, Field: args[1]})
-			return s.answered(ctx, e, err, domain+": "+args[1]+" is left to crawls")
+			err = n.Brands.RemoveOverride(ctx, commands.RemoveOverride{Request: n.Operator(), Domain: domain, Field: args[1]})
+			return answered(ctx, n, e, err, domain+": "+args[1]+" is left to crawls")
 		})}
 }
 
-func brandDecision(e *environment, use, short string, do func(context.Context, *service, string) error) *cobra.Command {
+func brandDecision(e *environment, use, short string, do func(context.Context, *node.Node, string) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: exactArgs("DOMAIN"),
-		RunE: e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
+		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 			domain, err := brand.RegistrableDomain(args[0])
 			if err != nil {
 				return usageError{err}
 			}
 			verb, _, _ := strings.Cut(use, " ")
-			return s.answered(ctx, e, do(ctx, s, domain), domain+": "+verb+" is done")
+			return answered(ctx, n, e, do(ctx, n, domain), domain+": "+verb+" is done")
 		})}
 }
 
 // answered waits until look-ups are answered by what was just decided about a brand, and says so.
-func (s *service) answered(ctx context.Context, e *environment, err error, what string) error {
+func answered(ctx context.Context, n *node.Node, e *environment, err error, what string) error {
 	if err != nil {
 		return err
 	}
-	waiting, cancel := s.bounded(ctx)
-	defer cancel()
-	if err := s.foldedTo(waiting, brands.Name); err != nil {
-		return fmt.Errorf("%s: %w: %w", what, errNotSeen, err)
+	if err := n.AwaitBrands(ctx); err != nil {
+		return fmt.Errorf("%s: %w: %w", what, node.ErrNotSeen, err)
 	}
 	_, err = fmt.Fprintln(e.stdout, what)
 	return err

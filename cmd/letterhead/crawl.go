@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,9 +14,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/eventschemas"
 	"letterhead/internal/config"
-	"letterhead/internal/resvg"
-	"letterhead/internal/safehttp"
-	"letterhead/internal/telemetry"
+	"letterhead/node"
 	"letterhead/projections/brands"
 	"letterhead/workers/crawl"
 	"letterhead/workers/crawl/report"
@@ -95,52 +92,15 @@ func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOp
 	if err != nil {
 		return report.Crawl{}, usageError{err}
 	}
-	logger, err := telemetry.NewLogger(e.stderr, "warn", cfg.LogFormat)
-	if err != nil {
-		return report.Crawl{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	vectors, err := resvg.New(ctx, resvg.Config{CacheDir: userCache()})
-	if err != nil {
-		return report.Crawl{}, err
-	}
-	defer vectors.Close(context.WithoutCancel(ctx))
-	settings := crawl.Config{Renderer: vectors, Logger: logger}
-	out := report.Crawl{Domain: id.Domain, At: time.Now()}
+	once := node.Crawl{Domain: id.Domain, Target: o.target, Timeout: o.timeout}
 	if saved {
-		body, readErr := readPage(o.file)
-		if readErr != nil {
-			return out, readErr
+		body, err := readPage(o.file)
+		if err != nil {
+			return report.Crawl{}, err
 		}
-		out.Result, err = crawl.Read(ctx, settings, crawl.SavedPage{URL: o.address, Body: body})
-	} else {
-		client, clientErr := safehttp.New(safehttp.Config{UserAgent: cfg.UserAgent, Denied: cfg.CrawlDeny})
-		if clientErr != nil {
-			return out, clientErr
-		}
-		if settings.Browser, err = openBrowser(cfg, client, logger); err != nil {
-			return out, err
-		}
-		out.Result, out.Stats, err = crawl.Once(ctx, settings, client, o.target)
+		once.Page = &crawl.SavedPage{URL: o.address, Body: body}
 	}
-	if err != nil {
-		return out, err
-	}
-	out.Took, out.Status = time.Since(out.At), brand.StatusPartial
-	if out.Result.Record.Complete {
-		out.Status = brand.StatusReady
-	}
-	return out, nil
-}
-
-// userCache is a folder of this user for what is costly to compute; "" where there is none.
-func userCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(dir, "letterhead")
+	return node.CrawlOnce(ctx, cfg, e.stderr, once)
 }
 
 // writeReport writes the report to a file, which is whole or not there.

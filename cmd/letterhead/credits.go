@@ -11,8 +11,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
-	"letterhead/internal/eventlog"
-	"letterhead/projections/ledger"
+	"letterhead/node"
 )
 
 func creditsCommand(e *environment) *cobra.Command {
@@ -50,7 +49,7 @@ func creditsGrant(e *environment) *cobra.Command {
 	reason := c.Flags().String("reason", "", "why, for an adjustment")
 	money := addMoneyFlags(c)
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		paid, err := money.value()
 		if err != nil {
 			return err
@@ -63,8 +62,8 @@ func creditsGrant(e *environment) *cobra.Command {
 		case *kind != "adjustment" && *paymentID == "":
 			return usageError{fmt.Errorf("--payment-id is needed for a %s, so that repeating the command grants once", *kind)}
 		}
-		done, err := s.desk.GrantCredits(ctx, commands.GrantCredits{
-			Request: s.operator(), AccountID: *accountID, GrantID: uuid.NewString(), Kind: *kind, Credits: *amount,
+		done, err := n.AccountWriter.GrantCredits(ctx, commands.GrantCredits{
+			Request: n.Operator(), AccountID: *accountID, GrantID: uuid.NewString(), Kind: *kind, Credits: *amount,
 			PaymentID: *paymentID, Money: paid, Reason: *reason,
 		})
 		return printBalance(e, *accountID, done, err, *asJSON, fmt.Sprintf("%d credits granted", *amount))
@@ -80,7 +79,7 @@ func creditsRefund(e *environment) *cobra.Command {
 	refundID := c.Flags().String("refund-id", "", "reference of the refund; one refund id refunds once (default: the payment id)")
 	money := addMoneyFlags(c)
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		returned, err := money.value()
 		if err != nil {
 			return err
@@ -91,8 +90,8 @@ func creditsRefund(e *environment) *cobra.Command {
 		if *refundID == "" {
 			*refundID = *paymentID
 		}
-		done, err := s.desk.RefundPayment(ctx, commands.RefundPayment{
-			Request: s.operator(), AccountID: *accountID, RefundID: *refundID, PaymentID: *paymentID, Credits: *amount, Money: returned,
+		done, err := n.AccountWriter.RefundPayment(ctx, commands.RefundPayment{
+			Request: n.Operator(), AccountID: *accountID, RefundID: *refundID, PaymentID: *paymentID, Credits: *amount, Money: returned,
 		})
 		return printBalance(e, *accountID, done, err, *asJSON, "payment "+*paymentID+" refunded")
 	})
@@ -105,33 +104,15 @@ func creditsReverse(e *environment) *cobra.Command {
 	accountID := c.Flags().String("account", "", "account id")
 	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" || *requestID == "" {
 			return usageError{errors.New("--account and --request-id are needed")}
 		}
-		if err := s.catchUp(ctx, ledger.Name); err != nil {
+		charges, err := n.ReverseRequest(ctx, *accountID, *requestID)
+		if err != nil {
 			return err
 		}
-		charges := 0
-		for entry, err := range s.ledger.Entries(ctx, *accountID, ledger.Filter{RequestID: *requestID}) {
-			if err != nil {
-				return err
-			}
-			if entry.ChargeID == "" || entry.Amount >= 0 {
-				continue
-			}
-			charges++
-			err := s.desk.ReverseCharge(ctx, commands.ReverseCharge{
-				Request: s.operator(), AccountID: *accountID, ChargeID: entry.ChargeID, Revision: entry.Revision, Reason: account.ReasonOperator,
-			})
-			if err != nil {
-				return fmt.Errorf("hand back charge %s: %w", entry.ChargeID, err)
-			}
-		}
-		if charges == 0 {
-			return fmt.Errorf("request %s was not charged to account %s", *requestID, *accountID)
-		}
-		standing, err := s.desk.Standing(ctx, *accountID)
+		standing, err := n.AccountWriter.Standing(ctx, *accountID)
 		return printBalance(e, *accountID, commands.Done{Balance: standing.Balance}, err, *asJSON, fmt.Sprintf("%d charge(s) of request %s handed back", charges, *requestID))
 	})
 	return c
@@ -150,15 +131,6 @@ func printBalance(e *environment, accountID string, done commands.Done, err erro
 	}
 	_, err = fmt.Fprintf(e.stdout, "account %s: %s%s; balance %d\n", accountID, what, note, done.Balance)
 	return err
-}
-
-// accountExists returns an error for a terminal when the log has no such account.
-func (s *service) accountExists(ctx context.Context, id string) error {
-	first, err := s.log.ReadStream(ctx, account.Stream(id), 0, eventlog.Forward, 1)
-	if err == nil && len(first) == 0 {
-		err = account.ErrNotFound
-	}
-	return explainAccount(id, err)
 }
 
 // explainAccount turns what the domain says into a sentence for somebody at a terminal.

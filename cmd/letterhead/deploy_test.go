@@ -104,7 +104,7 @@ var metricDefined = regexp.MustCompile(`(?:(\w*)Opts\{\s*Name:\s*|NewDesc\(|\b(h
 func metricsOfCode(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
-	for _, folder := range []string{"cmd", "commands", "internal", "projections", "readapi", "workers"} {
+	for _, folder := range []string{"commands", "internal", "node", "projections", "readapi", "workers"} {
 		for _, name := range deployed(t, folder) {
 			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 				continue

@@ -6,6 +6,7 @@ import (
 
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog/esdb/esdbtest"
+	"letterhead/node"
 )
 
 func TestDoctor_ShowsTheEventStoresVersion(t *testing.T) {
@@ -13,13 +14,13 @@ func TestDoctor_ShowsTheEventStoresVersion(t *testing.T) {
 		"24.10.0": "EventStoreDB 24.10.0 is reached", "22.10.5": "the server is 22.10.5, and Letterhead needs 23.10 or newer",
 	} {
 		server := esdbtest.StartWith(t, esdbtest.Config{Version: version})
-		store := reachable(config.Config{EventStore: server.ConnectionString()})[0]
-		detail, err := store.run(t.Context())
+		store := node.Reachable(config.Config{EventStore: server.ConnectionString()})[0]
+		detail, err := store.Run(t.Context())
 		if err != nil {
 			detail = err.Error()
 		}
 		if !strings.Contains(detail, want) {
-			t.Errorf("%s: %q, want %q in it", store.name, detail, want)
+			t.Errorf("%s: %q, want %q in it", store.Name, detail, want)
 		}
 	}
 }

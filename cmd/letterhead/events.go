@@ -2,30 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"letterhead/internal/eventlog"
+	"letterhead/node"
 )
 
 func eventsCommand(e *environment) *cobra.Command {
 	return group("events", "Look at the event log, and read it again", eventsTail(e), replayCommand(e))
-}
-
-// eventJSON is an event as `events tail --json` prints it.
-type eventJSON struct {
-	Position      eventlog.Position `json:"position"`
-	Stream        string            `json:"stream"`
-	Revision      uint64            `json:"revision"`
-	ID            string            `json:"id"`
-	Type          string            `json:"type"`
-	SchemaVersion int               `json:"schema_version"`
-	OccurredAt    time.Time         `json:"occurred_at"`
-	Metadata      eventlog.Metadata `json:"metadata"`
-	Data          json.RawMessage   `json:"data"`
 }
 
 func eventsTail(e *environment) *cobra.Command {
@@ -36,16 +23,16 @@ func eventsTail(e *environment) *cobra.Command {
 	types := c.Flags().StringSlice("type", nil, "only events of this type")
 	stop := c.Flags().Bool("no-follow", false, "end at the end of the log")
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		after := eventlog.Position(max(*from, 0))
 		if *from < 0 {
-			head, err := s.log.Head(ctx)
+			head, err := n.Log.Head(ctx)
 			if err != nil {
 				return err
 			}
 			after = head
 		}
-		sub, err := s.log.Subscribe(ctx, after, eventlog.Filter{StreamPrefixes: *streams, EventTypes: *types})
+		sub, err := n.Log.Subscribe(ctx, after, eventlog.Filter{StreamPrefixes: *streams, EventTypes: *types})
 		if err != nil {
 			return err
 		}
@@ -68,16 +55,9 @@ func eventsTail(e *environment) *cobra.Command {
 	return c
 }
 
-func toJSON(r eventlog.Recorded) eventJSON {
-	return eventJSON{
-		Position: r.Position, Stream: r.Stream, Revision: r.Revision, ID: r.ID.String(), Type: r.Type,
-		SchemaVersion: r.SchemaVersion, OccurredAt: r.OccurredAt, Metadata: r.Metadata, Data: r.Data,
-	}
-}
-
 func printEvent(e *environment, r eventlog.Recorded, asJSON bool) error {
 	if asJSON {
-		return printJSON(e.stdout, toJSON(r))
+		return printJSON(e.stdout, node.ToJSON(r))
 	}
 	_, err := fmt.Fprintf(e.stdout, "%d %s %s@%d %s %s\n", r.Position, r.OccurredAt.UTC().Format(time.RFC3339Nano), r.Stream, r.Revision, r.Type, r.Data)
 	return err

@@ -11,17 +11,19 @@ import (
 
 	"letterhead/domain/plan"
 	"letterhead/internal/config"
+	"letterhead/node"
+	"letterhead/node/datafolder"
 	"letterhead/projections/ledger"
 )
 
 // formatIn returns the format that a data folder says it has.
 func formatIn(t *testing.T, folder string) int {
 	t.Helper()
-	l := folderLock{path: folder}
-	if err := l.readFormat(); err != nil {
+	format, err := datafolder.ReadFormat(folder, version)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return l.format
+	return format
 }
 
 // ofTheReleaseBefore makes a data folder as the release before leaves it: in its data format, with an account whose
@@ -29,26 +31,26 @@ func formatIn(t *testing.T, folder string) int {
 func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "data")
-	lock, err := lockFolder(folder, folderMayBeNew)
+	lock, err := datafolder.Acquire(folder, datafolder.MayBeNew, version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lock.raise(folderFormat - 1); err != nil {
+	if err := lock.Raise(datafolder.Format - 1); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openService(t.Context(), settingsOf(t, folder), lock, serviceOptions{logs: testLog{t}, logLevel: "warn", use: toRead})
+	n, err := node.Open(t.Context(), settingsOf(t, folder), lock, node.Options{Release: version, Logs: testLog{t}, LogLevel: "warn", Use: node.ToRead})
 	if err != nil {
 		t.Fatal(err)
 	}
-	created, err := s.createAccount(t.Context(), "Acme", plan.Free)
-	if err := errors.Join(err, s.catchUp(t.Context()), s.close()); err != nil {
+	created, err := n.CreateAccount(t.Context(), "Acme", plan.Free)
+	if err := errors.Join(err, n.CatchUp(t.Context()), n.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return folder, created.Account.ID
 }
 
 // settingsOf returns the settings of a process that has everything in one folder.
-func settingsOf(t *testing.T, folder string) config.Config {
+func settingsOf(t testing.TB, folder string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
 	if err != nil {
@@ -84,7 +86,7 @@ func TestStoppedFolderOfTheReleaseBefore_IsRaisedByWriters(t *testing.T) {
 		if code, stdout, stderr := commandLine(t.Context(), append(args, "--data", folder)...); code != exitOK {
 			t.Errorf("%v ended with %d: %s%s", args, code, stdout, stderr)
 		}
-		if got := formatIn(t, folder); got != folderFormat-1 {
+		if got := formatIn(t, folder); got != datafolder.Format-1 {
 			t.Fatalf("%v gave the folder format %d", args, got)
 		}
 		if got := ledgerVersion(t, folder); got != before {
@@ -94,7 +96,7 @@ func TestStoppedFolderOfTheReleaseBefore_IsRaisedByWriters(t *testing.T) {
 	if code, _, stderr := commandLine(t.Context(), "credits", "grant", "--account", accountID, "--amount", "1", "--kind", "adjustment", "--data", folder); code != exitOK {
 		t.Fatalf("grant: %s", stderr)
 	}
-	if got := formatIn(t, folder); got != folderFormat {
+	if got := formatIn(t, folder); got != datafolder.Format {
 		t.Errorf("after a grant the folder has format %d", got)
 	}
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitOK {
@@ -129,24 +131,24 @@ func TestBackup_BearsTheFormatOfWhatIsStored(t *testing.T) {
 			t.Errorf("the backup has format %d, what is stored has format %d", got, want)
 		}
 	}
-	backUp(folderFormat - 1)
+	backUp(datafolder.Format - 1)
 
 	// A folder that is only read, as beside a server.
-	s, err := openReading(t.Context(), settingsOf(t, folder), testLog{t})
+	n, err := node.OpenReading(t.Context(), settingsOf(t, folder), node.Options{Release: version, Logs: testLog{t}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.dataFormat(t.Context()); got != folderFormat-1 || err != nil {
+	if got, err := n.DataFormat(t.Context()); got != datafolder.Format-1 || err != nil {
 		t.Errorf("of a folder that is read it is %d (%v)", got, err)
 	}
-	if err := s.close(); err != nil {
+	if err := n.Close(); err != nil {
 		t.Error(err)
 	}
 
 	if code, _, stderr := commandLine(t.Context(), "account", "close", accountID, "--data", folder); code != exitOK {
 		t.Fatal(stderr)
 	}
-	backUp(folderFormat)
+	backUp(datafolder.Format)
 }
 
 type testLog struct{ t *testing.T }

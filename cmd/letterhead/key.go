@@ -2,17 +2,16 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"letterhead/commands"
 	"letterhead/internal/apikey"
+	"letterhead/node"
 )
 
 func keyCommand(e *environment) *cobra.Command {
@@ -25,7 +24,7 @@ func keyIssue(e *environment) *cobra.Command {
 	kind := c.Flags().String("kind", "secret", "secret or publishable")
 	name := c.Flags().String("name", "", "a name to know the key by")
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		}
@@ -36,8 +35,8 @@ func keyIssue(e *environment) *cobra.Command {
 		if len(*name) > maxNameBytes {
 			return usageError{fmt.Errorf("--name takes at most %d bytes", maxNameBytes)}
 		}
-		issued, err := s.issueKey(ctx, *accountID, k, *name)
-		if err != nil && !errors.Is(err, errNotSeen) {
+		issued, err := n.IssueKey(ctx, *accountID, k, *name)
+		if err != nil && !errors.Is(err, node.ErrNotSeen) {
 			return explainAccount(*accountID, err)
 		}
 		// A key that nobody was seen to accept yet is issued all the same, and its text is nowhere else.
@@ -52,48 +51,18 @@ func keyIssue(e *environment) *cobra.Command {
 	return c
 }
 
-// issueKey makes a key and returns once requests with it are accepted. After errNotSeen the key is there, and
-// returned, too.
-func (s *service) issueKey(ctx context.Context, accountID string, kind apikey.Kind, name string) (keyJSON, error) {
-	text, err := apikey.Generate(kind, rand.Reader)
-	if err != nil {
-		return keyJSON{}, err
-	}
-	key, err := apikey.Parse(text)
-	if err != nil {
-		return keyJSON{}, err
-	}
-	id := uuid.NewString()
-	if name != "" {
-		if err := s.names.Put(ctx, id, name); err != nil {
-			return keyJSON{}, err
-		}
-	}
-	done, err := s.desk.IssueKey(ctx, commands.IssueKey{
-		Request: s.operator(), AccountID: accountID, KeyID: id, Key: key,
-	})
-	if err != nil {
-		return keyJSON{}, err
-	}
-	issued := keyJSON{ID: id, Kind: string(kind), Key: text, Last: key.Last4}
-	if err := s.waitForKeys(ctx, done.Position); err != nil {
-		return issued, fmt.Errorf("key %s is issued: %w: %w", id, errNotSeen, err)
-	}
-	return issued, nil
-}
-
 func keyList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the keys of an account", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		}
-		if err := s.accountExists(ctx, *accountID); err != nil {
-			return err
+		if err := n.AccountExists(ctx, *accountID); err != nil {
+			return explainAccount(*accountID, err)
 		}
-		rows, err := s.keys.List(ctx, *accountID)
+		rows, err := n.Keys.List(ctx, *accountID)
 		if err != nil {
 			return err
 		}
@@ -101,7 +70,7 @@ func keyList(e *environment) *cobra.Command {
 		for i, r := range rows {
 			ids[i] = r.ID
 		}
-		names, err := s.names.Names(ctx, ids...)
+		names, err := n.Names.Names(ctx, ids...)
 		if err != nil {
 			return err
 		}
@@ -133,15 +102,15 @@ func keyList(e *environment) *cobra.Command {
 
 func keyRevoke(e *environment) *cobra.Command {
 	return &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is refused", Args: exactArgs("KEY_ID"),
-		RunE: e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, args []string) error {
-			key, found, err := s.keys.Get(ctx, args[0])
+		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+			key, found, err := n.Keys.Get(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			if !found {
 				return fmt.Errorf("there is no key %s; %q lists an account's keys", args[0], "letterhead key list --account ID")
 			}
-			done, err := s.desk.RevokeKey(ctx, commands.RevokeKey{Request: s.operator(), AccountID: key.AccountID, KeyID: args[0]})
-			return s.enforced(ctx, key.AccountID, done, err, e, "key "+args[0]+" revoked")
+			done, err := n.AccountWriter.RevokeKey(ctx, commands.RevokeKey{Request: n.Operator(), AccountID: key.AccountID, KeyID: args[0]})
+			return enforced(ctx, n, key.AccountID, done, err, e, "key "+args[0]+" revoked")
 		})}
 }

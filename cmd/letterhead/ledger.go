@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/node"
 	"letterhead/projections/ledger"
 )
 
@@ -29,7 +30,7 @@ func ledgerShow(e *environment) *cobra.Command {
 	asOf := c.Flags().String("as-of", "", "only lines up to this moment (RFC 3339)")
 	last := c.Flags().Int("last", 0, "only the last N lines")
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		}
@@ -43,11 +44,11 @@ func ledgerShow(e *environment) *cobra.Command {
 				return usageError{fmt.Errorf("--as-of %q is not like 2026-11-21T15:04:05Z", *asOf)}
 			}
 		}
-		if err := s.accountExists(ctx, *accountID); err != nil {
-			return err
+		if err := n.AccountExists(ctx, *accountID); err != nil {
+			return explainAccount(*accountID, err)
 		}
 		// What was answered before this command began must be in what it prints.
-		if err := s.catchUp(ctx); err != nil {
+		if err := n.CatchUp(ctx); err != nil {
 			return err
 		}
 		filter := ledger.Filter{RequestID: *requestID}
@@ -56,7 +57,7 @@ func ledgerShow(e *environment) *cobra.Command {
 			if at.IsZero() {
 				at = endOfTime
 			}
-			end, err := s.ledger.AsOf(ctx, *accountID, at)
+			end, err := n.Ledger.AsOf(ctx, *accountID, at)
 			if errors.Is(err, ledger.ErrNotFound) {
 				return fmt.Errorf("there is no account %s with entries up to then; %q lists the accounts", *accountID, "letterhead account list")
 			}
@@ -69,7 +70,7 @@ func ledgerShow(e *environment) *cobra.Command {
 		if !*asJSON {
 			fmt.Fprintln(table, "REV\tAT\tTYPE\tAMOUNT\tBALANCE\tDOMAIN\tREQUEST")
 		}
-		for entry, err := range s.ledger.Entries(ctx, *accountID, filter) {
+		for entry, err := range n.Ledger.Entries(ctx, *accountID, filter) {
 			if err != nil {
 				return err
 			}

@@ -4,23 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"letterhead/commands"
-	"letterhead/domain/account"
-	"letterhead/eventschemas"
-	"letterhead/internal/eventlog"
-	"letterhead/projections/accounts"
-	"letterhead/workers/backup"
-)
-
-const (
-	// openedPage is how many openings of accounts are read at a time.
-	openedPage = 1024
-	// maxFindings bounds the findings that are listed; all are counted.
-	maxFindings = 100
+	"letterhead/node"
 )
 
 func ledgerVerify(e *environment) *cobra.Command {
@@ -31,250 +18,30 @@ result with the account's snapshot and its row in the read model of accounts. Ex
 status 1 when anything differs. It may run while the server serves.`}
 	accountID := c.Flags().String("account", "", "account id; all when not given")
 	asJSON := jsonFlag(c)
-	c.RunE = e.reads(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-		if s.reading && !s.served {
-			if err := s.warnBehind(ctx, e.stderr); err != nil {
+	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		if n.Reading() && !n.Served() {
+			if err := n.WarnBehind(ctx, e.stderr); err != nil {
 				return err
 			}
 		}
-		v := &ledgerAudit{service: s, show: stages(e.stderr, "verify")}
-		err := s.verifyLog(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+		audit, err := n.AuditLedger(ctx, *accountID, stages(e.stderr, "verify"))
 		if err != nil {
-			v.complain(err)
+			return explainAccount(*accountID, err)
 		}
-		if *accountID != "" {
-			err = v.one(ctx, *accountID)
-		} else {
-			err = v.all(ctx)
-		}
-		if err != nil {
-			return err
-		}
+		findings := audit.Findings
 		if *asJSON {
-			err = printJSON(e.stdout, map[string]any{"accounts": v.accounts, "events": v.events, "broken": v.wrong, "findings": v.listed()})
-		} else if v.wrong == 0 {
-			_, err = fmt.Fprintf(e.stdout, "every chain holds, every snapshot and every balance agrees: %d account(s), %d events\n", v.accounts, v.events)
+			texts := make([]string, len(findings))
+			for i, f := range findings {
+				texts[i] = f.Error()
+			}
+			err = printJSON(e.stdout, map[string]any{"accounts": audit.Accounts, "events": audit.Events, "broken": audit.Broken, "findings": texts})
+		} else if audit.Broken == 0 {
+			_, err = fmt.Fprintf(e.stdout, "every chain holds, every snapshot and every balance agrees: %d account(s), %d events\n", audit.Accounts, audit.Events)
 		}
-		return errors.Join(append(v.findings, v.omitted(), err)...)
+		if omitted := audit.Broken - len(findings); omitted > 0 {
+			findings = append(findings, fmt.Errorf("and %d more", omitted))
+		}
+		return errors.Join(append(findings, err)...)
 	})
 	return c
-}
-
-// ledgerAudit is one run of ledger verify. It holds one account in memory at a time.
-type ledgerAudit struct {
-	service *service
-	show    func(backup.Progress)
-	head    eventlog.Position // what the log held at the beginning
-	noRows  bool              // the read model of accounts cannot be compared
-
-	accounts, wrong int
-	events, total   uint64
-	findings        []error // the first maxFindings of wrong
-}
-
-// begin waits until the read model of accounts holds what the log holds now.
-func (v *ledgerAudit) begin(ctx context.Context) (err error) {
-	if v.head, err = v.service.log.Head(ctx); err != nil || v.service.reading {
-		return err // another process folds, or none can: the read model may trail
-	}
-	err = v.service.catchUp(ctx, accounts.Name)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		v.noRows = true
-		v.complain(fmt.Errorf("the read model of accounts could not be compared: %w", err))
-	}
-	return nil
-}
-
-// one audits one account.
-func (v *ledgerAudit) one(ctx context.Context, id string) error {
-	first, err := v.service.log.ReadStream(ctx, account.Stream(id), 0, eventlog.Forward, 1)
-	if err != nil {
-		return err
-	}
-	_, rowErr := v.service.accounts.Get(ctx, id)
-	if len(first) == 0 && errors.Is(rowErr, accounts.ErrNotFound) {
-		return explainAccount(id, account.ErrNotFound)
-	}
-	if err := v.begin(ctx); err != nil {
-		return err
-	}
-	return v.audit(ctx, id)
-}
-
-// all audits every account, in the order in which they were opened.
-func (v *ledgerAudit) all(ctx context.Context) error {
-	if err := v.begin(ctx); err != nil {
-		return err
-	}
-	rows := 0
-	err := v.eachRow(ctx, func(row *accounts.Account) error {
-		rows++
-		v.total += row.Revision + 1
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	opened := eventlog.Filter{StreamPrefixes: []string{account.StreamPrefix}, EventTypes: []string{eventschemas.AccountOpened{}.EventType()}}
-	for at := eventlog.Position(0); at < v.head; {
-		page, err := v.service.log.ReadAll(ctx, at, opened, openedPage)
-		if err != nil {
-			return err
-		}
-		for i := range page.Events {
-			if page.Events[i].Position > v.head {
-				break
-			}
-			if err := v.audit(ctx, strings.TrimPrefix(page.Events[i].Stream, account.StreamPrefix)); err != nil {
-				return err
-			}
-		}
-		if at = page.Next; page.End {
-			break
-		}
-	}
-	if rows == v.accounts {
-		return nil
-	}
-	// The read model has accounts that the log does not open, or some were opened since.
-	return v.eachRow(ctx, func(row *accounts.Account) error {
-		first, err := v.service.log.ReadStream(ctx, account.Stream(row.ID), 0, eventlog.Forward, 1)
-		if err != nil {
-			return err
-		}
-		if len(first) == 0 || first[0].Type != (eventschemas.AccountOpened{}).EventType() {
-			v.complain(&commands.AuditError{AccountID: row.ID, Problem: "the read model has an account that the log never opened"})
-		}
-		return nil
-	})
-}
-
-// eachRow calls f for every row of the read model of accounts.
-func (v *ledgerAudit) eachRow(ctx context.Context, f func(row *accounts.Account) error) error {
-	if v.noRows {
-		return nil
-	}
-	for after := ""; ; {
-		rows, err := v.service.accounts.List(ctx, after, listPage)
-		if err != nil {
-			return err
-		}
-		for i := range rows {
-			if err := f(&rows[i]); err != nil {
-				return err
-			}
-			after = rows[i].ID
-		}
-		if len(rows) < listPage {
-			return nil
-		}
-	}
-}
-
-// audit folds an account and compares.
-func (v *ledgerAudit) audit(ctx context.Context, id string) error {
-	// Read before the stream is: they must not say more than it.
-	claims, err := commands.SnapshotClaims(ctx, v.service.snapshots, id)
-	if errors.As(err, new(*commands.AuditError)) {
-		v.complain(err)
-	} else if err != nil {
-		return err
-	}
-	row, err := v.row(ctx, id)
-	if err != nil {
-		return err
-	}
-	if row != nil {
-		claims = append(claims, commands.Claim{Source: "its row in the read model", Revision: row.Revision, Differs: row.differs})
-	}
-	events, wrong, err := commands.AuditAccount(ctx, v.service.log, id, claims, func(events int) {
-		v.events += uint64(events)
-		v.total = max(v.total, v.events)
-		v.show(backup.Progress{Stage: backup.StageEvents, Done: v.events, Total: v.total})
-	})
-	if err != nil {
-		return err
-	}
-	for _, w := range wrong {
-		v.complain(w)
-	}
-	v.accounts++
-	if row != nil && len(wrong) == 0 && row.Revision+1 < events && !v.service.reading {
-		return v.rowIsCurrent(ctx, row)
-	}
-	return nil
-}
-
-// rowIsCurrent wants the stream to go on behind the row only with what came since the beginning.
-func (v *ledgerAudit) rowIsCurrent(ctx context.Context, row *auditedRow) error {
-	next, err := v.service.log.ReadStream(ctx, account.Stream(row.ID), row.Revision+1, eventlog.Forward, 1)
-	if err != nil {
-		return err
-	}
-	if len(next) == 1 && next[0].Position <= v.head {
-		v.complain(&commands.AuditError{AccountID: row.ID, Revision: next[0].Revision, Problem: "its row in the read model lacks this event and those behind it"})
-	}
-	return nil
-}
-
-// auditedRow is an account as the read model has it.
-type auditedRow struct{ accounts.Account }
-
-func (v *ledgerAudit) row(ctx context.Context, id string) (*auditedRow, error) {
-	if v.noRows {
-		return nil, nil
-	}
-	row, err := v.service.accounts.Get(ctx, id)
-	if errors.Is(err, accounts.ErrNotFound) {
-		if !v.service.reading {
-			v.complain(&commands.AuditError{AccountID: id, Problem: "the read model lacks the account"})
-		}
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &auditedRow{*row}, nil
-}
-
-func (r *auditedRow) differs(a *account.Account) string {
-	switch {
-	case r.Balance != a.Balance():
-		return fmt.Sprintf("it says a balance of %d, the events say %d", r.Balance, a.Balance())
-	case r.Status != a.Status():
-		return fmt.Sprintf("it says %q, the events say %q", r.Status, a.Status())
-	case r.Plan != a.Plan():
-		return fmt.Sprintf("it says plan %q, the events say %q", r.Plan, a.Plan())
-	case r.Holder != a.Holder():
-		return "it names another holder than the events"
-	}
-	return ""
-}
-
-func (v *ledgerAudit) complain(err error) {
-	if v.wrong++; len(v.findings) < maxFindings {
-		v.findings = append(v.findings, err)
-	}
-}
-
-// listed is the findings as JSON has them.
-func (v *ledgerAudit) listed() []string {
-	out := make([]string, len(v.findings))
-	for i, f := range v.findings {
-		out[i] = f.Error()
-	}
-	return out
-}
-
-func (v *ledgerAudit) omitted() error {
-	if n := v.wrong - len(v.findings); n > 0 {
-		return fmt.Errorf("and %d more", n)
-	}
-	return nil
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/domain/brand"
-	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
-	"letterhead/projections/brands"
+	"letterhead/node"
 	"letterhead/readapi/logo"
 )
 
@@ -61,15 +60,15 @@ drawn, and from which logo, is told on standard error.`}
 		if err != nil {
 			return usageError{err}
 		}
-		draw := func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-			drawn, err := s.drawLogo(ctx, domain, options)
+		draw := func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+			drawn, err := n.DrawLogo(ctx, domain, options)
 			if err != nil {
 				return err
 			}
 			return printJSON(e.stdout, drawn)
 		}
-		if e.service != nil { // whoever asks writes the file, in a folder of theirs
-			return draw(cmd.Context(), e.service, cmd, args)
+		if e.node != nil { // whoever asks writes the file, in a folder of theirs
+			return draw(cmd.Context(), e.node, cmd, args)
 		}
 		if f, isFile := e.stdout.(*os.File); to == "-" && isFile && isTerminal(f) {
 			return usageError{errors.New("a picture is not for a terminal; name a file with -o, or pass it on with a pipe")}
@@ -82,7 +81,7 @@ drawn, and from which logo, is told on standard error.`}
 		if err != nil {
 			return err
 		}
-		var drawn drawnLogo
+		var drawn node.DrawnLogo
 		if err := json.Unmarshal(answer.Bytes(), &drawn); err != nil {
 			return fmt.Errorf("the server answered with what is no picture (is it another release?): %w", err)
 		}
@@ -112,74 +111,8 @@ func formatOfEnding(name string) (imaging.Format, bool) {
 	return format, slices.Contains([]imaging.Format{imaging.WebP, imaging.PNG, imaging.SVG, imaging.JPEG}, format)
 }
 
-// drawnLogo is a drawn logo on its way to whoever asked, which may be another process.
-type drawnLogo struct {
-	Body   []byte `json:"body"` // base64 in JSON: a picture is no text
-	Format string `json:"format"`
-	Size   string `json:"size"`
-	From   string `json:"from"`
-}
-
-// drawLogo draws a logo from the index, as the endpoint does for somebody without a key.
-func (s *service) drawLogo(ctx context.Context, domain string, o logo.Options) (drawnLogo, error) {
-	if err := s.catchUp(ctx); err != nil {
-		return drawnLogo{}, err
-	}
-	b := logo.Brand{Domain: domain}
-	entry, err := s.brandReader.Get(ctx, domain)
-	if err != nil && !errors.Is(err, brands.ErrNotFound) {
-		return drawnLogo{}, err
-	}
-	if err == nil {
-		looks, err := entry.Looks()
-		if err != nil {
-			return drawnLogo{}, err
-		}
-		if !looks.Restricted {
-			b.Name, b.Logos = looks.Name, looks.Logos
-		}
-	}
-	studio, err := s.openLogos()
-	if err != nil {
-		return drawnLogo{}, err
-	}
-	picture, err := studio.Draw(ctx, b, o)
-	if err != nil {
-		return drawnLogo{}, err
-	}
-	if picture.Fallback && o.Fallback == logo.NotFound {
-		return drawnLogo{}, fmt.Errorf("no logo of %s is known", domain)
-	}
-	info, err := imaging.Probe(picture.Body)
-	if err != nil {
-		return drawnLogo{}, err
-	}
-	out := drawnLogo{Body: picture.Body, Format: string(info.Format), Size: fmt.Sprintf("%d × %d px", info.Width, info.Height), From: "fallback: " + string(o.Fallback)}
-	if info.Format == imaging.SVG {
-		out.Size = "a vector"
-	}
-	if !picture.Fallback {
-		out.From = describeSource(b.Logos, picture.From)
-	}
-	return out, nil
-}
-
-// describeSource says which of a brand's logos a stored file is of: "symbol, dark ink (svg)".
-func describeSource(logos []eventschemas.Logo, source logo.Source) string {
-	for _, l := range logos {
-		if slices.ContainsFunc(l.Formats, func(f eventschemas.Asset) bool { return f.ID == source.ID }) {
-			ink := ""
-			if source.Ink != logo.Any {
-				ink = ", " + string(source.Ink) + " ink"
-			}
-			return fmt.Sprintf("%s%s (%s)", l.Type, ink, source.Format)
-		}
-	}
-	return string(source.Format)
-}
-
 // writeLogo writes the picture to a file or to standard output, and says so.
-func writeLogo(e *environment, to string, drawn drawnLogo) error {
+func writeLogo(e *environment, to string, drawn node.DrawnLogo) error {
 	write := func(w io.Writer) error {
 		_, err := w.Write(drawn.Body)
 		return err

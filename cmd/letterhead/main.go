@@ -1,5 +1,5 @@
-// Command letterhead is the whole service: one binary, one file per command. This package is the only
-// place where the parts are wired together (service.go).
+// Command letterhead is the whole service: one binary, one file per command. This package parses flags and prints;
+// package node opens, wires and starts the parts.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"letterhead/internal/eventlog"
+	"letterhead/node"
 )
 
 // version is set by the linker (see Makefile).
@@ -32,7 +33,7 @@ func main() {
 		stdout: os.Stdout,
 		stderr: os.Stderr,
 	}
-	if err := limitMemory(cgroupLimit); err != nil {
+	if err := node.LimitMemory(node.CgroupLimit); err != nil {
 		fmt.Fprintf(os.Stderr, "letterhead: the memory limit is not taken over: %v\n", err)
 	}
 	code := e.run(ctx)
@@ -61,7 +62,7 @@ func (e *environment) run(ctx context.Context) int {
 	fmt.Fprintf(e.stderr, "letterhead: %v\n", err)
 	var usage usageError
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, new(node.UsageError)):
 		return exitUsage
 	case errors.Is(err, eventlog.ErrLoss):
 		return exitLoss

@@ -11,34 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"letterhead/internal/assets"
-	"letterhead/internal/eventlog/esdb"
-	"letterhead/internal/sqlstore"
+	"letterhead/node"
 	"letterhead/workers/backup"
-	"letterhead/workers/loss"
 )
-
-// migrateOptions name the services of the distributed shape.
-type migrateOptions struct {
-	log, database, assets string
-	archiveTo             string
-	archiveBefore         time.Time // zero: nothing is left out
-	json                  bool
-}
-
-// migrated is what the command prints with --json.
-type migrated struct {
-	backup.Migrated
-	Archived *archivedFailures `json:"archived,omitempty"`
-}
-
-// archivedFailures are the streams that were written to a file instead of the new log.
-type archivedFailures struct {
-	Streams uint64 `json:"streams"`
-	Events  uint64 `json:"events"`
-	File    string `json:"file"`
-	SHA256  string `json:"sha256"`
-}
 
 func migrateCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "migrate --to esdb://…", Short: "Move from the data folder to EventStoreDB, PostgreSQL and a bucket", Args: exactArgs(),
@@ -58,80 +33,65 @@ brands go to a file instead of the new log, chosen as "letterhead archive" choos
 them. EventStoreDB has no archive step of its own, so this is the time for it. Such
 a migration is one final pass, without a first one beside the running server: the
 target must be empty, or filled by the same line. The data folder stays as it is.`}
-	var o migrateOptions
+	var m node.Migration
+	var asJSON bool
 	var before string
 	flags := c.Flags()
-	flags.StringVar(&o.log, "to", "", "connection string of an EventStoreDB that is empty, or was filled by an earlier pass (esdb://…; or LETTERHEAD_MIGRATE_TO, which other users of the machine cannot see)")
-	flags.StringVar(&o.database, "database", "", "the PostgreSQL of the new nodes (postgres://…; or LETTERHEAD_MIGRATE_DATABASE)")
-	flags.StringVar(&o.assets, "assets", "", "the bucket of the new nodes (s3://… or file:///…)")
+	flags.StringVar(&m.Log, "to", "", "connection string of an EventStoreDB that is empty, or was filled by an earlier pass (esdb://…; or LETTERHEAD_MIGRATE_TO, which other users of the machine cannot see)")
+	flags.StringVar(&m.Database, "database", "", "the PostgreSQL of the new nodes (postgres://…; or LETTERHEAD_MIGRATE_DATABASE)")
+	flags.StringVar(&m.Assets, "assets", "", "the bucket of the new nodes (s3://… or file:///…)")
 	flags.StringVar(&before, "archive-before", "", "leave out domains that never were brands and whose last crawl failed before this date (2026-10-01, in UTC) or time")
-	flags.StringVar(&o.archiveTo, "archive-to", "", "file to write their events to (.jsonl.zst)")
-	flags.BoolVar(&o.json, "json", false, "print JSON")
+	flags.StringVar(&m.ArchiveTo, "archive-to", "", "file to write their events to (.jsonl.zst)")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if (before == "") != (o.archiveTo == "") {
+		if (before == "") != (m.ArchiveTo == "") {
 			return usageError{errors.New("--archive-before and --archive-to go together: what the new log leaves out is kept in a file")}
 		}
 		if before != "" {
-			if o.archiveBefore, err = parseBefore("--archive-before", before); err != nil {
+			if m.ArchiveBefore, err = parseBefore("--archive-before", before); err != nil {
 				return usageError{err}
 			}
-			if o.archiveTo, err = filepath.Abs(o.archiveTo); err != nil {
+			if m.ArchiveTo, err = filepath.Abs(m.ArchiveTo); err != nil {
 				return err
 			}
 		}
-		if o.log == "" {
-			o.log = os.Getenv("LETTERHEAD_MIGRATE_TO")
+		if m.Log == "" {
+			m.Log = os.Getenv("LETTERHEAD_MIGRATE_TO")
 		}
-		if o.database == "" {
-			o.database = os.Getenv("LETTERHEAD_MIGRATE_DATABASE")
+		if m.Database == "" {
+			m.Database = os.Getenv("LETTERHEAD_MIGRATE_DATABASE")
 		}
-		if !strings.HasPrefix(o.log, "esdb://") && !strings.HasPrefix(o.log, "esdb+discover://") {
+		if !strings.HasPrefix(m.Log, "esdb://") && !strings.HasPrefix(m.Log, "esdb+discover://") {
 			return usageError{errors.New("--to takes the connection string of an EventStoreDB, like esdb://host:2113?tls=true")}
 		}
-		args := []string{"migrate", "--to=" + o.log, "--database=" + o.database, "--assets=" + o.assets, "--archive-before=" + before,
-			"--archive-to=" + o.archiveTo, fmt.Sprintf("--json=%t", o.json)}
-		final := e.service == nil
-		return e.onStorage(cmd.Context(), args, func(ctx context.Context, s *service) error {
-			if s.config.Shared() {
+		args := []string{"migrate", "--to=" + m.Log, "--database=" + m.Database, "--assets=" + m.Assets, "--archive-before=" + before,
+			"--archive-to=" + m.ArchiveTo, fmt.Sprintf("--json=%t", asJSON)}
+		final := e.node == nil
+		ctx := cmd.Context()
+		return e.onNode(ctx, args, node.ToWrite, node.OpenStores, func(n *node.Node) error {
+			if n.Config.Shared() {
 				return usageError{errors.New("the settings name an EventStoreDB already; migrate copies from a data folder (LETTERHEAD_EVENTSTORE=sqlite)")}
 			}
-			if !final && !o.archiveBefore.IsZero() {
+			if !final && !m.ArchiveBefore.IsZero() {
 				return usageError{errors.New("a server serves this folder; stop it, and migrate with --archive-before then: while it runs, a domain that is left out may become a brand")}
 			}
-			return e.migrate(ctx, s, o, final)
+			return e.migrate(ctx, n, m, final, asJSON)
 		})
 	}
 	return c
 }
 
-func (e *environment) migrate(ctx context.Context, s *service, o migrateOptions, final bool) (err error) {
-	from := backup.Source{Log: s.log, Assets: s.assets}
-	if from.Names, err = backup.NamesIn(ctx, s.store); err != nil {
-		return err
-	}
-	if from.Places, err = s.crawlPlaces(ctx); err != nil {
-		return err
-	}
-	cfg := backup.Config{Version: version, Progress: stages(e.stderr, "migrate")}
-	var archived *archivedFailures
-	if from.Without, archived, err = s.leaveOut(ctx, cfg, o); err != nil {
-		return err
-	}
-	to, closeTarget, err := openMigrationTarget(ctx, s, o)
-	defer func() { err = errors.Join(err, closeTarget()) }()
-	if err != nil {
-		return err
-	}
+func (e *environment) migrate(ctx context.Context, n *node.Node, m node.Migration, final, asJSON bool) error {
 	began := time.Now()
-	out, err := backup.Migrate(ctx, cfg, final, from, to)
+	out, err := n.Migrate(ctx, m, final, backup.Config{Version: version, Progress: stages(e.stderr, "migrate")})
 	if err != nil {
 		return err
 	}
-	if final && o.database == "" {
+	if final && m.Database == "" {
 		fmt.Fprintln(e.stderr, "warning: without --database no names were copied, and the first relay on the new log publishes every crawl request of the past again")
 	}
-	if o.json {
-		return printJSON(e.stdout, migrated{out, archived})
+	if asJSON {
+		return printJSON(e.stdout, out)
 	}
 	took := time.Since(began).Round(time.Millisecond)
 	if !final {
@@ -139,7 +99,7 @@ func (e *environment) migrate(ctx context.Context, s *service, o migrateOptions,
 			out.Events, out.Present, out.Source, out.NewAssets, took)
 		return err
 	}
-	if archived != nil {
+	if archived := out.Archived; archived != nil {
 		_, err = fmt.Fprintf(e.stdout, "left out %d events of %d domains, which are in %s\nsha256 %s\n", archived.Events, archived.Streams, archived.File, archived.SHA256)
 	}
 	if err != nil {
@@ -148,64 +108,4 @@ func (e *environment) migrate(ctx context.Context, s *service, o migrateOptions,
 	_, err = fmt.Fprintf(e.stdout, "migrated: %d events (%d were there), %d names, %d pictures (%d new) in %s; every chain holds: %d account(s), %d events\n",
 		out.Events, out.Present, out.Names, out.Assets, out.NewAssets, took, out.Accounts, out.ChainEvents)
 	return err
-}
-
-// leaveOut chooses the streams that the new log leaves out, and writes them to a file. Without --archive-before it chooses
-// none.
-func (s *service) leaveOut(ctx context.Context, cfg backup.Config, o migrateOptions) (*backup.Failures, *archivedFailures, error) {
-	if o.archiveBefore.IsZero() {
-		return nil, nil, nil
-	}
-	failures, err := s.oldFailures(ctx, cfg, "--archive-before", o.archiveBefore)
-	if err != nil {
-		return nil, nil, err
-	}
-	sum, err := writeArchive(ctx, o.archiveTo, failures)
-	return failures, &archivedFailures{Streams: failures.Streams, Events: failures.Events, File: o.archiveTo, SHA256: sum}, err
-}
-
-// openMigrationTarget opens the new services. What it returns closes those that are open, also beside an
-// error.
-func openMigrationTarget(ctx context.Context, s *service, o migrateOptions) (to backup.Target, closeAll func() error, err error) {
-	var closers []func() error
-	closeAll = func() error {
-		var errs []error
-		for i := len(closers) - 1; i >= 0; i-- {
-			errs = append(errs, closers[i]())
-		}
-		return errors.Join(errs...)
-	}
-	log, err := esdb.Open(ctx, esdb.Config{ConnectionString: o.log, Logger: s.logger})
-	if err != nil {
-		return to, closeAll, err
-	}
-	closers = append(closers, log.Close)
-	to.Log = log
-	if o.database != "" {
-		store, err := sqlstore.Open(ctx, sqlstore.Config{URL: o.database, Release: version, Logger: s.logger})
-		if err != nil {
-			return to, closeAll, err
-		}
-		closers = append(closers, store.Close)
-		if to.Names, err = backup.NamesIn(ctx, store); err != nil {
-			return to, closeAll, err
-		}
-		if to.Positions, err = sqlstore.NewPositions(ctx, store); err != nil {
-			return to, closeAll, err
-		}
-		to.Done = crawlCheckpoints()
-		to.State = loss.NewFilling(store, loss.Migrate, s.clock.Now, nil)
-		if to.Snapshots, err = sqlstore.NewSnapshots(ctx, store); err != nil {
-			return to, closeAll, err
-		}
-	}
-	if o.assets != "" {
-		bucket, err := assets.Open(ctx, o.assets)
-		if err != nil {
-			return to, closeAll, err
-		}
-		closers = append(closers, bucket.Close)
-		to.Assets = bucket
-	}
-	return to, closeAll, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"letterhead/node"
 	"letterhead/projections/engine"
 	"letterhead/projections/search"
 )
@@ -26,12 +27,12 @@ func projectionsCommand(e *environment) *cobra.Command {
 func projectionsList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "Show how every read model is doing", Args: exactArgs()}
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-		models, err := s.runner.List(ctx)
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		models, err := n.Runner.List(ctx)
 		if err != nil {
 			return err
 		}
-		index, err := s.searchStatus(ctx)
+		index, err := n.SearchStatus(ctx)
 		if err != nil {
 			return err
 		}
@@ -58,7 +59,7 @@ func projectionsRebuild(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Build read models anew from the log, while they are read",
 		Long: "Build read models anew beside the live ones and swap when they have caught up. It can be interrupted: the next rebuild, or the next start, goes on."}
 	all := c.Flags().Bool("all", false, "all of them")
-	c.RunE = e.onFolderApart(toWrite, func(ctx context.Context, s *service, cmd *cobra.Command, names []string) error {
+	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, cmd *cobra.Command, names []string) error {
 		if *all == (len(names) > 0) {
 			return usageError{errors.New("name the read models, or say --all; \"letterhead projections list\" shows them")}
 		}
@@ -72,7 +73,7 @@ func projectionsRebuild(e *environment) *cobra.Command {
 			}
 		}
 		if *all || len(models) > 0 {
-			err := s.runner.Rebuild(ctx, models, progress(e.stderr, "rebuild"))
+			err := n.Runner.Rebuild(ctx, models, progress(e.stderr, "rebuild"))
 			if errors.Is(err, engine.ErrUnknown) {
 				return usageError{err}
 			}
@@ -81,7 +82,7 @@ func projectionsRebuild(e *environment) *cobra.Command {
 			}
 		}
 		if index {
-			if err := s.search.now().Rebuild(ctx); err != nil {
+			if err := n.RebuildSearch(ctx); err != nil {
 				return err
 			}
 		}
@@ -98,18 +99,18 @@ func projectionsVerify(e *environment) *cobra.Command {
 	if err := c.Flags().MarkHidden(searchOnlyFlag); err != nil {
 		panic(err) // it was defined in the line before
 	}
-	c.RunE = e.reads(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if !*searchOnly {
-			if err := s.verifyLog(ctx); err != nil { // a comparison with damaged events means nothing
+			if err := n.VerifyLog(ctx); err != nil { // a comparison with damaged events means nothing
 				return err
 			}
 		}
-		index := func() error { return s.verifySearch(ctx, e, *asJSON) }
+		index := func() error { return verifySearch(ctx, n, e, *asJSON) }
 		switch {
-		case s.reading && s.served:
+		case n.Reading() && n.Served():
 			// The server has the index open. It catches up first, and what it prints comes last.
 			var said bytes.Buffer
-			err := runRemotely(ctx, s.config.Data, append(slices.Clone(e.args), "--"+searchOnlyFlag), &said, e.stderr)
+			err := e.forward(ctx, n.Config.Data, append(slices.Clone(e.args), "--"+searchOnlyFlag), &said)
 			if err != nil && !errors.As(err, new(exitError)) {
 				return err
 			}
@@ -120,8 +121,8 @@ func projectionsVerify(e *environment) *cobra.Command {
 				}
 				return errors.Join(werr, err)
 			}
-		case s.reading:
-			if err := s.warnBehind(ctx, e.stderr); err != nil {
+		case n.Reading():
+			if err := n.WarnBehind(ctx, e.stderr); err != nil {
 				return err
 			}
 			index = func() error {
@@ -129,14 +130,14 @@ func projectionsVerify(e *environment) *cobra.Command {
 				return err
 			}
 		default:
-			if err := s.catchUp(ctx); err != nil {
+			if err := n.CatchUp(ctx); err != nil {
 				return err
 			}
 		}
 		if *searchOnly {
 			return index()
 		}
-		found, err := s.runner.Verify(ctx, nil, progress(e.stderr, "verify"))
+		found, err := n.Runner.Verify(ctx, nil, progress(e.stderr, "verify"))
 		if err != nil {
 			return err
 		}
@@ -170,6 +171,27 @@ func projectionsVerify(e *environment) *cobra.Command {
 		return nil
 	})
 	return c
+}
+
+// verifySearch compares the search index with the brands table, and prints the result.
+func verifySearch(ctx context.Context, n *node.Node, e *environment, asJSON bool) error {
+	v, err := n.VerifySearch(ctx)
+	if err != nil {
+		return err
+	}
+	word := "agrees"
+	if !v.OK() {
+		word = "differs: " + v.Difference.String()
+	}
+	if asJSON {
+		err = printJSON(e.stdout, map[string]any{"name": v.Name, "rows": v.Rows, "position": v.Position, "ok": v.OK(), "difference": v.Difference})
+	} else {
+		_, err = fmt.Fprintf(e.stdout, "%-9s %s (%d rows at position %d)\n", v.Name, word, v.Rows, v.Position)
+	}
+	if err == nil && !v.OK() {
+		err = fmt.Errorf("%s %s", v.Name, word)
+	}
+	return err
 }
 
 // searchOnlyFlag is how a verify beside a server asks that server for the part that only it can do.

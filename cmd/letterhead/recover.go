@@ -6,17 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"letterhead/internal/config"
-	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/sqlite"
-	"letterhead/internal/searchindex"
-	"letterhead/projections/search"
+	"letterhead/node"
+	"letterhead/node/datafolder"
 	"letterhead/workers/loss"
 )
 
@@ -60,7 +57,7 @@ store may run meanwhile: they begin again by themselves, with nothing in memory.
 }
 
 func (e *environment) acceptLoss(ctx context.Context, o acceptOptions) error {
-	if e.service != nil {
+	if e.node != nil {
 		return usageError{errors.New("a server serves this folder, so its log holds what is remembered of it; stop it to look again")}
 	}
 	cfg, err := e.config()
@@ -70,44 +67,33 @@ func (e *environment) acceptLoss(ctx context.Context, o acceptOptions) error {
 	if cfg.Shared() { // the folder holds no data, and a node that waits for another store holds it
 		return e.acceptLossOf(ctx, cfg, nil, o)
 	}
-	lock, err := lockFolder(cfg.Data, folderMustExist)
-	if errors.Is(err, errFolderInUse) {
-		return runRemotely(ctx, cfg.Data, o.args(), e.stdout, e.stderr)
+	lock, err := datafolder.Acquire(cfg.Data, datafolder.MustExist, version)
+	if errors.Is(err, datafolder.ErrInUse) {
+		return e.forward(ctx, cfg.Data, o.args(), e.stdout)
 	}
 	if err != nil {
 		return err
 	}
-	if err := refuseHalfRestored(cfg.Data); err != nil {
-		return errors.Join(err, lock.release())
+	if err := datafolder.CheckRestored(cfg.Data); err != nil {
+		return errors.Join(err, lock.Release())
 	}
 	return e.acceptLossOf(ctx, cfg, lock, o)
 }
 
-func (e *environment) acceptLossOf(ctx context.Context, cfg config.Config, lock *folderLock, o acceptOptions) error {
-	s, err := storageOnly(ctx, cfg, lock, e.stderr, (*service).openDatabase)
+func (e *environment) acceptLossOf(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o acceptOptions) error {
+	n, err := node.OpenDatabase(ctx, cfg, lock, e.options(node.ToWrite))
 	if err != nil {
 		return err
 	}
-	return errors.Join(e.acceptLossIn(ctx, s, o), s.close())
+	return errors.Join(e.acceptLossIn(ctx, n, o), n.Close())
 }
 
-func (e *environment) acceptLossIn(ctx context.Context, s *service, o acceptOptions) error {
-	losses, err := s.survey(ctx)
+func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOptions) error {
+	acceptance, err := n.PrepareAcceptance(ctx, o.reason)
 	if err != nil {
 		return err
 	}
-	by := loss.Accepting{Actor: s.operator().Actor, Reason: o.reason, Now: s.clock.Now(), Done: crawlCheckpoints(), ForgetSearch: s.forgetSearch}
-	a, err := loss.Prepare(ctx, s.store, by, losses)
-	if err != nil {
-		return err
-	}
-	moot := a == nil
-	if !moot && len(losses) == 0 {
-		if moot, err = a.Moot(ctx, s.log); err != nil {
-			return err
-		}
-	}
-	if moot {
+	if acceptance == nil {
 		if o.json {
 			return printJSON(e.stdout, map[string]any{"lost": false})
 		}
@@ -115,20 +101,14 @@ func (e *environment) acceptLossIn(ctx context.Context, s *service, o acceptOpti
 		return err
 	}
 	if !o.yes {
-		for _, w := range a.Witnesses() {
+		for _, w := range acceptance.Witnesses() {
 			fmt.Fprintf(e.stderr, "%s (position %d): %s\n", w.Name, w.Remembered, w.Detail)
 		}
 		if err := confirm(os.Stdin, e.stderr, "The missing events stay lost. Go on without them?"); err != nil {
 			return err
 		}
 	}
-	if err := a.Begin(ctx); err != nil {
-		return err
-	}
-	if err := s.openWhatIsLeft(ctx); err != nil {
-		return errors.Join(err, s.withdraw(ctx, a))
-	}
-	out, err := a.Finish(ctx, s.log, by)
+	out, err := acceptance.Accept(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,112 +119,12 @@ func (e *environment) acceptLossIn(ctx context.Context, s *service, o acceptOpti
 		}{true, out})
 	}
 	next := "start the service: it rebuilds"
-	if s.config.Shared() {
+	if n.Config.Shared() {
 		next = "nodes that run begin again by themselves, and rebuild"
 	}
 	_, err = fmt.Fprintf(e.stdout, "accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from what is left\n",
 		out.Head, out.EventID, out.Position, next)
 	return err
-}
-
-// survey returns what remembers more than the log holds. A log file that cannot be opened as it is stays closed and
-// untouched.
-func (s *service) survey(ctx context.Context) ([]*eventlog.LossError, error) {
-	if !s.config.Shared() {
-		if err := s.expectLogFile(ctx); err != nil {
-			return asLoss(err)
-		}
-	}
-	if err := s.openLog(ctx, nil); err != nil {
-		return asLoss(err)
-	}
-	losses, err := loss.Survey(ctx, s.store, eventlog.Probe(s.log))
-	if err != nil {
-		return nil, err
-	}
-	inSearch, err := s.surveySearch(ctx)
-	if inSearch != nil {
-		losses = append(losses, inSearch)
-	}
-	return losses, err
-}
-
-// openWhatIsLeft opens the log, if it is not open, and cuts off what cannot be read.
-func (s *service) openWhatIsLeft(ctx context.Context) error {
-	if s.log != nil {
-		return nil
-	}
-	return s.openLogFile(ctx, true)
-}
-
-// withdraw takes an acceptance back that failed before it changed the log, which then still shows its loss by itself, so
-// that the folder is in order again when the missing file is back.
-func (s *service) withdraw(ctx context.Context, a *loss.Acceptance) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout) // it may have failed because ctx ended
-	defer cancel()
-	if replacing, err := sqlite.Replacing(s.config.EventsPath()); replacing || err != nil {
-		return err
-	}
-	left, err := sqlite.Inspect(ctx, s.config.EventsPath())
-	if err != nil || left.Loss == nil {
-		return err
-	}
-	return a.Withdraw(ctx)
-}
-
-func asLoss(err error) ([]*eventlog.LossError, error) {
-	var lost *eventlog.LossError
-	if errors.As(err, &lost) {
-		return []*eventlog.LossError{lost}, nil
-	}
-	return nil, err
-}
-
-func (s *service) surveySearch(ctx context.Context) (lost *eventlog.LossError, err error) {
-	if s.config.Search == config.Embedded {
-		if s.config.Shared() { // each node has its own, which openIndex compares
-			return nil, nil
-		}
-		if _, err := os.Stat(s.config.SearchPath()); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-	}
-	err = s.eachIndex(ctx, func(index searchindex.Index) error {
-		if lost != nil {
-			return nil
-		}
-		lost, err = searchLoss(ctx, index, eventlog.Probe(s.log))
-		return err
-	})
-	return lost, err
-}
-
-// eachIndex opens the search index of each version of the analysis, one after the other.
-func (s *service) eachIndex(ctx context.Context, do func(searchindex.Index) error) error {
-	for _, a := range searchindex.Analyzers() {
-		index, err := s.openIndex(ctx, a, nil)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(do(index), index.Close()); err != nil {
-			return err
-		}
-		if s.config.Search == config.Embedded {
-			return nil // it has the current version only
-		}
-	}
-	return nil
-}
-
-// forgetSearch empties the search index.
-func (s *service) forgetSearch(ctx context.Context) error {
-	if s.config.Search == config.Embedded {
-		if s.config.Shared() { // each node has its own, which openIndex compares
-			return nil
-		}
-		return os.RemoveAll(s.config.SearchPath())
-	}
-	return s.eachIndex(ctx, func(index searchindex.Index) error { return search.Empty(ctx, index) })
 }
 
 // confirm asks a question and fails unless the answer is yes.

@@ -52,13 +52,13 @@ func TestAcceptLoss_NothingCanBeRead_IsUndoneByTheIntactFile(t *testing.T) {
 func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
 	folder := oneCrawl(t)
 	path := filepath.Join(folder, "events.db")
-	s := openFolder(t, folder)
+	n := openFolder(t, folder)
 	losses := []*eventlog.LossError{{Witness: "head marker", Remembered: 2}}
-	a, err := loss.Prepare(t.Context(), s.store, loss.Accepting{Actor: "operator:test", Now: time.Now()}, losses)
+	a, err := loss.Prepare(t.Context(), n.Store, loss.Accepting{Actor: "operator:test", Now: time.Now()}, losses)
 	if err == nil {
 		err = a.Begin(t.Context())
 	}
-	if err := errors.Join(err, s.close()); err != nil {
+	if err := errors.Join(err, n.Close()); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(path)

@@ -13,6 +13,7 @@ import (
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/node"
 	"letterhead/workers/relay"
 )
 
@@ -43,20 +44,20 @@ hash chains of the accounts must hold. It exits with 0 when all of that is so.`}
 	c.Flags().StringSliceVar(&f.streams, "stream", nil, "only streams that begin like this, such as account- or brand-github.com")
 	c.Flags().StringSliceVar(&f.types, "type", nil, "only events of this type")
 	asJSON := jsonFlag(c)
-	c.RunE = e.onFolderApart(toRead, func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
+	c.RunE = e.onFolderApart(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		f.asJSON = *asJSON
 		if err := f.check(); err != nil {
 			return err
 		}
 		if !f.fromKafka {
-			return f.replayLog(ctx, e, s)
+			return f.replayLog(ctx, e, n)
 		}
-		cfg, err := replayBroker(s.config)
+		cfg, err := replayBroker(n.Config)
 		if err != nil {
 			return err
 		}
 		if f.verify {
-			return f.verifyLane(ctx, e, s, cfg)
+			return f.verifyLane(ctx, e, n, cfg)
 		}
 		return f.replayKafka(ctx, e, cfg)
 	})
@@ -106,10 +107,10 @@ func replayBroker(c config.Config) (kafka.Config, error) {
 	return kafka.ParseURL(c.Broker)
 }
 
-func (f *replayFlags) replayLog(ctx context.Context, e *environment, s *service) error {
+func (f *replayFlags) replayLog(ctx context.Context, e *environment, n *node.Node) error {
 	filter := eventlog.Filter{StreamPrefixes: f.streams, EventTypes: f.types}
 	for after := eventlog.Position(0); ; {
-		page, err := s.log.ReadAll(ctx, after, filter, listPage)
+		page, err := n.Log.ReadAll(ctx, after, filter, listPage)
 		if err != nil {
 			return err
 		}
@@ -152,13 +153,13 @@ func (f *replayFlags) replayKafka(ctx context.Context, e *environment, cfg kafka
 	})
 }
 
-func (f *replayFlags) verifyLane(ctx context.Context, e *environment, s *service, cfg kafka.Config) error {
+func (f *replayFlags) verifyLane(ctx context.Context, e *environment, n *node.Node, cfg kafka.Config) error {
 	prefixes := f.prefixes()
 	if len(prefixes) == 0 {
 		return usageError{fmt.Errorf("lane %s carries no stream that begins with %q", f.lane, f.streams)}
 	}
 	// Before the lane is looked at: what the relay has passed is there.
-	checkpoint, _, err := s.positions.Load(ctx, relay.Topic{Name: f.lane}.Checkpoint())
+	checkpoint, _, err := n.Positions.Load(ctx, relay.Topic{Name: f.lane}.Checkpoint())
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (f *replayFlags) verifyLane(ctx context.Context, e *environment, s *service
 		return kafka.ReadTopic(ctx, cfg, f.lane, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error { return do(m.Partition, m.Message) })
 	}
 	shown := 0
-	found, err := relay.Verify(ctx, s.log, prefixes, checkpoint, source, func(fault relay.Fault) {
+	found, err := relay.Verify(ctx, n.Log, prefixes, checkpoint, source, func(fault relay.Fault) {
 		if shown++; shown <= maxShownFaults {
 			fmt.Fprintf(e.stderr, "%s: revision %d of %s %s\n", fault.Kind, fault.Revision, fault.Stream, fault.Detail)
 		}

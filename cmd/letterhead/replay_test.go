@@ -18,15 +18,17 @@ import (
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/node"
+	"letterhead/node/datafolder"
 	"letterhead/workers/relay"
 )
 
 const replayPatience = 30 * time.Second
 
 // inService runs a command line inside a service, as its admin socket does.
-func inService(ctx context.Context, s *service, args ...string) (stdout, stderr string, err error) {
+func inService(ctx context.Context, n *node.Node, args ...string) (stdout, stderr string, err error) {
 	var out, faults bytes.Buffer
-	e := &environment{stdout: &out, stderr: &faults, service: s}
+	e := &environment{stdout: &out, stderr: &faults, node: n}
 	root := newRoot(e)
 	if args[0] == "replay" {
 		root = replayCommand(e)
@@ -39,7 +41,7 @@ func inService(ctx context.Context, s *service, args ...string) (stdout, stderr 
 }
 
 // copied is a service with some accounts, whose ledger a relay has copied to a Kafka in this process.
-func copied(t *testing.T, ctx context.Context) (*service, kafka.Config) {
+func copied(t *testing.T, ctx context.Context) (*node.Node, kafka.Config) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -53,17 +55,17 @@ func copied(t *testing.T, ctx context.Context) (*service, kafka.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock, err := lockFolder(cfg.Data, folderMayBeNew)
+	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openService(ctx, cfg, lock, serviceOptions{logs: io.Discard, logLevel: "error"})
+	n, err := node.Open(ctx, cfg, lock, node.Options{Release: version, Logs: io.Discard, LogLevel: "error"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.close() })
+	t.Cleanup(func() { n.Close() })
 	for _, name := range []string{"Acme", "Globex"} {
-		if _, _, err := inService(ctx, s, "account", "create", "--name", name, "--plan", "growth", "--json"); err != nil {
+		if _, _, err := inService(ctx, n, "account", "create", "--name", name, "--plan", "growth", "--json"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,25 +73,25 @@ func copied(t *testing.T, ctx context.Context) (*service, kafka.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copyLog(t, ctx, s, broker)
-	return s, broker
+	copyLog(t, ctx, n, broker)
+	return n, broker
 }
 
 // copyLog relays the log's lanes of record up to its head.
-func copyLog(t *testing.T, ctx context.Context, s *service, cfg kafka.Config) {
+func copyLog(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) {
 	t.Helper()
 	transport, err := kafka.New(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer transport.Close()
-	head, err := s.log.Head(ctx)
+	head, err := n.Log.Head(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved := reached{s.positions, head, make(chan struct{})}
+	saved := reached{n.Positions, head, make(chan struct{})}
 	lanes := relay.RecordTopics(transport.Records())[:1]
-	r, err := relay.New(relay.Config{Topics: lanes, SaveEvery: time.Nanosecond}, s.log, transport.Records(), saved)
+	r, err := relay.New(relay.Config{Topics: lanes, SaveEvery: time.Nanosecond}, n.Log, transport.Records(), saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,13 +131,13 @@ func (r reached) Save(ctx context.Context, name string, p eventlog.Position) err
 func TestReplay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), replayPatience)
 	defer cancel()
-	s, cfg := copied(t, ctx)
-	fromLog, _, err := inService(ctx, s, "replay", "--json", "--stream", "account-")
+	n, cfg := copied(t, ctx)
+	fromLog, _, err := inService(ctx, n, "replay", "--json", "--stream", "account-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	everything := []string{"replay", "--from-kafka", "--from-beginning", "--no-follow", "--json", "--stream", "account-"}
-	fromKafka, _, err := inService(ctx, s, everything...)
+	fromKafka, _, err := inService(ctx, n, everything...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,17 +151,17 @@ func TestReplay(t *testing.T) {
 			}
 		}
 	}
-	if out, _, err := inService(ctx, s, "replay", "--from-kafka", "--verify", "--json"); err != nil || !strings.Contains(out, `"faults":0`) {
+	if out, _, err := inService(ctx, n, "replay", "--from-kafka", "--verify", "--json"); err != nil || !strings.Contains(out, `"faults":0`) {
 		t.Errorf("verify a sound lane: %s, %v", out, err)
 	}
 
 	// The relay's checkpoint is lost: all is published again, printed once, and no fault.
 	again := cfg
-	republish(t, ctx, s, again)
-	if twice, _, err := inService(ctx, s, everything...); err != nil || len(twice) != len(fromKafka) {
+	republish(t, ctx, n, again)
+	if twice, _, err := inService(ctx, n, everything...); err != nil || len(twice) != len(fromKafka) {
 		t.Errorf("repeats were printed: %d bytes instead of %d, %v", len(twice), len(fromKafka), err)
 	}
-	out, _, err := inService(ctx, s, "replay", "--from-kafka", "--verify", "--json")
+	out, _, err := inService(ctx, n, "replay", "--from-kafka", "--verify", "--json")
 	if err != nil || strings.Contains(out, `"repeats":0`) {
 		t.Errorf("verify with repeats: %s, %v", out, err)
 	}
@@ -170,35 +172,35 @@ func TestReplay(t *testing.T) {
 		Records: kafkago.NewRecordReader(kafkago.Record{Value: kafkago.NewBytes([]byte("{}"))})}); err != nil {
 		t.Fatal(err)
 	}
-	if out, faults, err := inService(ctx, s, "replay", "--from-kafka", "--verify"); !errors.Is(err, errLaneDiffers) || !strings.Contains(faults, relay.FaultForeign) {
+	if out, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errLaneDiffers) || !strings.Contains(faults, relay.FaultForeign) {
 		t.Errorf("verify with a foreign message: %s %s %v", out, faults, err)
 	}
 
 	// Events that the checkpoint has passed and the lane has not.
-	if _, _, err := inService(ctx, s, "account", "create", "--name", "Initech", "--plan", "free", "--json"); err != nil {
+	if _, _, err := inService(ctx, n, "account", "create", "--name", "Initech", "--plan", "free", "--json"); err != nil {
 		t.Fatal(err)
 	}
-	head, err := s.log.Head(ctx)
+	head, err := n.Log.Head(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.positions.Save(ctx, relay.Topic{Name: broker.Ledger}.Checkpoint(), head); err != nil {
+	if err := n.Positions.Save(ctx, relay.Topic{Name: broker.Ledger}.Checkpoint(), head); err != nil {
 		t.Fatal(err)
 	}
-	if _, faults, err := inService(ctx, s, "replay", "--from-kafka", "--verify"); !errors.Is(err, errLaneDiffers) || !strings.Contains(faults, relay.FaultMissing) {
+	if _, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errLaneDiffers) || !strings.Contains(faults, relay.FaultMissing) {
 		t.Errorf("verify with a gap: %s %v", faults, err)
 	}
 }
 
 // republish copies the log once more, from its beginning.
-func republish(t *testing.T, ctx context.Context, s *service, cfg kafka.Config) {
+func republish(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) {
 	t.Helper()
 	transport, err := kafka.New(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer transport.Close()
-	page, err := s.log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: relay.LedgerStreams()}, 1000)
+	page, err := n.Log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: relay.LedgerStreams()}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +216,7 @@ func byStream(t *testing.T, lines string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for line := range strings.Lines(lines) {
-		var ev eventJSON
+		var ev node.EventJSON
 		if err := json.Unmarshal([]byte(line), &ev); err != nil {
 			t.Fatal(err)
 		}
@@ -224,8 +226,8 @@ func byStream(t *testing.T, lines string) map[string]string {
 }
 
 func TestReplayRefusesWhatMakesNoSense(t *testing.T) {
-	s := &service{}
-	s.config.Broker = config.Embedded
+	n := &node.Node{}
+	n.Config.Broker = config.Embedded
 	for _, args := range [][]string{
 		{"replay", "--from-kafka", "--lane", "crawl.live"},
 		{"replay", "--verify"},
@@ -233,7 +235,7 @@ func TestReplayRefusesWhatMakesNoSense(t *testing.T) {
 		{"replay", "--from-kafka"}, // there is none
 		{"replay", "extra"},
 	} {
-		if _, _, err := inService(t.Context(), s, args...); !errors.As(err, new(usageError)) {
+		if _, _, err := inService(t.Context(), n, args...); !errors.As(err, new(usageError)) {
 			t.Errorf("%v: %v, want a usage error", args, err)
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,7 +11,8 @@ import (
 
 	"letterhead/commands/streamwriter"
 	"letterhead/internal/config"
-	"letterhead/projections/engine"
+	"letterhead/node"
+	"letterhead/node/admin"
 )
 
 // environment is what a command line runs in: a terminal's process, or a server that answers on its
@@ -21,8 +21,8 @@ type environment struct {
 	args           []string
 	stdout, stderr io.Writer
 
-	// service is set inside a server: commands use it as it is.
-	service *service
+	// node is set inside a server: commands use it as it is.
+	node *node.Node
 
 	data, listen, baseURL, renderer, roles string // flags
 }
@@ -120,64 +120,95 @@ func (e *environment) config() (config.Config, error) {
 }
 
 // folderRun is a command that works on the data folder.
-type folderRun func(ctx context.Context, s *service, cmd *cobra.Command, args []string) error
+type folderRun func(ctx context.Context, n *node.Node, cmd *cobra.Command, args []string) error
 
 // onFolder runs a command on the data folder: inside the server when one holds the folder, else by
 // opening the folder here.
 func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) error {
-	return e.withFolder(toWrite, run)
+	return e.withFolder(node.ToWrite, run)
 }
 
 // looksAt is onFolder for a command that appends nothing.
 func (e *environment) looksAt(run folderRun) func(*cobra.Command, []string) error {
-	return e.withFolder(toRead, run)
+	return e.withFolder(node.ToRead, run)
 }
 
-func (e *environment) withFolder(use folderUse, run folderRun) func(*cobra.Command, []string) error {
+func (e *environment) withFolder(use node.Use, run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := streamwriter.WaitForLoading(cmd.Context())
-		return e.onService(ctx, e.args, e.openOwn(ctx, use), func(s *service) error { return run(ctx, s, cmd, args) })
+		return e.onNode(ctx, e.args, use, node.OpenCurrent, func(n *node.Node) error { return run(ctx, n, cmd, args) })
 	}
 }
 
-// onService runs a command on a service: inside the server when one holds the data folder, which then gets
-// args as its command line, else on what open makes of the folder and closes it again.
-func (e *environment) onService(ctx context.Context, args []string, open func(config.Config, *folderLock) (*service, error), run func(*service) error) error {
-	if e.service != nil {
-		return run(e.service)
+// reads is looksAt for heavy work. It runs in a process of its own, also while a server holds the data folder.
+func (e *environment) reads(run folderRun) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		return e.onStores(ctx, e.args, node.AllShared, node.OpenCurrent, func(n *node.Node) error { return run(ctx, n, cmd, args) })
+	}
+}
+
+// onFolderApart is onFolder, or looksAt, for heavy work. In the distributed shape it runs in a process of its own, also
+// while a node serves from the folder.
+func (e *environment) onFolderApart(use node.Use, run folderRun) func(*cobra.Command, []string) error {
+	inside := e.withFolder(use, run)
+	return func(cmd *cobra.Command, args []string) error {
+		if e.node == nil {
+			cfg, err := e.config()
+			if err != nil {
+				return err
+			}
+			if node.AllShared(cfg) {
+				ctx := cmd.Context()
+				return e.command(ctx, cfg, nil, use, node.OpenCurrent, func(n *node.Node) error { return run(ctx, n, cmd, args) }).DoApart(ctx)
+			}
+		}
+		return inside(cmd, args)
+	}
+}
+
+// onNode runs a command inside the server that holds the data folder, which then gets args as its command line, or on a
+// node that open opens.
+func (e *environment) onNode(ctx context.Context, args []string, use node.Use, open node.Opener, run func(*node.Node) error) error {
+	if e.node != nil {
+		return run(e.node)
 	}
 	cfg, err := e.config()
 	if err != nil {
 		return err
 	}
-	mode := folderMustExist
-	if cfg.Shared() {
-		mode = folderMayBeNew // it holds no data
-	}
-	lock, err := lockFolder(cfg.Data, mode)
-	if errors.Is(err, errFolderInUse) {
-		return runRemotely(ctx, cfg.Data, args, e.stdout, e.stderr)
-	}
-	if err != nil {
-		return err
-	}
-	s, err := open(cfg, lock)
-	if err != nil {
-		return err
-	}
-	return errors.Join(run(s), s.close())
+	return e.command(ctx, cfg, args, use, open, run).Do(ctx)
 }
 
-// current waits until the read models hold what the log holds, and warns about those that do not: what needs
-// them will say so, and what mends them must run.
-func (s *service) current(ctx context.Context, e *environment) error {
-	err := s.catchUp(ctx)
-	switch {
-	case err == nil || ctx.Err() != nil:
-		return ctx.Err()
-	case errors.As(err, new(*engine.QuarantinedError)), errors.Is(err, errBehind):
-		fmt.Fprintf(e.stderr, "warning: %v\n", err)
-		return nil
+// onStores is onNode for heavy work that only reads; see node.Command.DoBeside.
+func (e *environment) onStores(ctx context.Context, args []string, apart func(config.Config) bool, open node.Opener, run func(*node.Node) error) error {
+	if e.node != nil {
+		return run(e.node)
+	}
+	cfg, err := e.config()
+	if err != nil {
+		return err
+	}
+	return e.command(ctx, cfg, args, node.ToRead, open, run).DoBeside(ctx, apart)
+}
+
+func (e *environment) command(ctx context.Context, cfg config.Config, args []string, use node.Use, open node.Opener, run func(*node.Node) error) node.Command {
+	return node.Command{
+		Settings: cfg, Options: e.options(use), Open: open, Run: run,
+		Forward: func() error { return e.forward(ctx, cfg.Data, args, e.stdout) },
+	}
+}
+
+// options are those of a command's own node.
+func (e *environment) options(use node.Use) node.Options {
+	return node.Options{Release: version, Logs: e.stderr, LogLevel: "warn", Use: use}
+}
+
+// forward has the server that holds the data folder run a command line.
+func (e *environment) forward(ctx context.Context, folder string, args []string, stdout io.Writer) error {
+	exit, err := admin.Run(ctx, folder, args, stdout, e.stderr)
+	if err == nil && exit != exitOK {
+		err = exitError(exit)
 	}
 	return err
 }

@@ -11,61 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
-	"letterhead/internal/eventlog"
-	"letterhead/internal/runs"
-	"letterhead/projections/ledger"
+	"letterhead/node"
 )
-
-const (
-	// beatEvery is how often a process that answers requests notes that it is alive.
-	beatEvery = 5 * time.Second
-	// goneAfter is how long a node of several may be silent before it counts as gone: without the database, which it
-	// notes its life in, it cannot check a key and charges nothing.
-	goneAfter = time.Minute
-	// maxUndelivered bounds the charges that are listed at a time.
-	maxUndelivered = 1_000_000
-)
-
-// openRun notes that a process begins to answer requests, and returns the part that notes that it is alive.
-func (s *service) openRun(ctx context.Context) ([]part, error) {
-	run := runs.Run{ID: s.runID, Node: s.config.Node, Started: s.clock.Now(), AnswerWithin: s.apiConfig().AnswerWithin()}
-	if err := s.runs.Begin(ctx, run); err != nil {
-		return nil, err
-	}
-	s.answers.Store(true)
-	return []part{{"run", s.beat}}, nil
-}
-
-func (s *service) beat(ctx context.Context) error {
-	tick := time.NewTicker(beatEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := s.runs.Beat(ctx, s.runID, s.clock.Now()); err != nil && ctx.Err() == nil {
-				s.logger.Warn("the process could not note that it is alive", "error", err)
-			}
-		}
-	}
-}
-
-// endRun notes a clean end: every request was answered, or its charge handed back.
-func (s *service) endRun() error {
-	if !s.answers.Load() || s.unclean.Load() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // outlives whoever asked to stop
-	defer cancel()
-	if err := s.runs.End(ctx, s.runID, s.clock.Now()); err != nil {
-		s.logger.Warn("the clean end of this process could not be noted; ledger undelivered will list its last charges", "error", err)
-	}
-	return nil
-}
 
 // undeliveredOptions are the flags of the command.
 type undeliveredOptions struct {
@@ -112,16 +61,16 @@ charge is handed back once, however often the command runs.`}
 }
 
 func (e *environment) undelivered(ctx context.Context, o undeliveredOptions, since time.Time) error {
-	if e.service != nil && o.reverse && !o.yes {
+	if e.node != nil && o.reverse && !o.yes {
 		return usageError{errors.New("a server holds this folder, and it cannot ask you; add --yes")}
 	}
 	ctx = streamwriter.WaitForLoading(ctx)
 	if !o.reverse || o.yes {
-		use := toRead
+		use := node.ToRead
 		if o.reverse {
-			use = toWrite
+			use = node.ToWrite
 		}
-		return e.onService(ctx, o.args(), e.openOwn(ctx, use), func(s *service) error { return s.undelivered(ctx, e, o, since) })
+		return e.onNode(ctx, o.args(), use, node.OpenCurrent, func(n *node.Node) error { return undelivered(ctx, n, e, o, since) })
 	}
 	// The question is asked here, whoever does the work.
 	list := o
@@ -136,31 +85,13 @@ func (e *environment) undelivered(ctx context.Context, o undeliveredOptions, sin
 	return e.undelivered(ctx, o, since)
 }
 
-// undeliveredCharge is a charge with what is known of the process that made it.
-type undeliveredCharge struct {
-	AccountID       string    `json:"account_id"`
-	Revision        uint64    `json:"revision"`
-	At              time.Time `json:"at"`
-	Credits         int64     `json:"credits"`
-	Domain          string    `json:"domain"`
-	RequestID       string    `json:"request_id"`
-	ChargeID        string    `json:"charge_id"`
-	ReversibleUntil time.Time `json:"reversible_until"`
-	Node            string    `json:"node"`            // whose process ended
-	LastAlive       time.Time `json:"node_last_alive"` // as it last noted
-	GoneBy          time.Time `json:"node_gone_by"`    // the latest moment of its end
-}
-
-func (s *service) undelivered(ctx context.Context, e *environment, o undeliveredOptions, since time.Time) error {
-	if err := s.catchUp(ctx, ledger.Name); err != nil {
-		return err
-	}
-	charges, err := s.undeliveredCharges(ctx, o.accountID, since)
+func undelivered(ctx context.Context, n *node.Node, e *environment, o undeliveredOptions, since time.Time) error {
+	charges, err := n.UndeliveredCharges(ctx, o.accountID, since)
 	if err != nil {
 		return err
 	}
 	if o.reverse {
-		return s.reverseUndelivered(ctx, e, charges, o.json)
+		return reverseUndelivered(ctx, n, e, charges, o.json)
 	}
 	if err := printUndelivered(e.stdout, charges, o.json); err != nil {
 		return err
@@ -173,70 +104,7 @@ func (s *service) undelivered(ctx context.Context, e *environment, o undelivered
 	return err
 }
 
-// undeliveredCharges returns the charges of an account (of all when it is empty) in the order of the log.
-func (s *service) undeliveredCharges(ctx context.Context, accountID string, since time.Time) ([]undeliveredCharge, error) {
-	all, err := s.runs.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var doubts []runs.Doubt
-	if now := s.clock.Now(); s.config.Shared() {
-		doubts = runs.Among(all, goneAfter, now)
-	} else {
-		doubts = runs.Alone(all, s.runID, now)
-	}
-	var first time.Time
-	for _, d := range doubts {
-		if first.IsZero() || d.From.Before(first) {
-			first = d.From
-		}
-	}
-	if len(doubts) == 0 {
-		return nil, nil
-	}
-	if first.Before(since) {
-		first = since
-	}
-	makerOf := runs.Makers(all)
-	settled := map[string]bool{} // charges that were reversed or kept
-	var found []undeliveredCharge
-	for entry, err := range s.ledger.Since(ctx, first) {
-		if err != nil {
-			return nil, err
-		}
-		if entry.ChargeID == "" || accountID != "" && entry.AccountID != accountID {
-			continue
-		}
-		if entry.Amount >= 0 {
-			settled[entry.ChargeID] = true
-			continue
-		}
-		maker := makerOf(entry.RequestID)
-		for _, d := range doubts {
-			if entry.At.Before(since) || !d.Covers(entry.At) || maker != "" && maker != d.Run.ID {
-				continue
-			}
-			if len(found) == maxUndelivered {
-				return nil, fmt.Errorf("more than %d charges may not have been answered; name an account with --account, or a later --since", maxUndelivered)
-			}
-			found = append(found, undeliveredCharge{
-				AccountID: entry.AccountID, Revision: entry.Revision, At: entry.At, Credits: -entry.Amount, Domain: entry.Domain,
-				RequestID: entry.RequestID, ChargeID: entry.ChargeID, ReversibleUntil: entry.At.Add(account.ReversalWindow),
-				Node: d.Run.Node, LastAlive: d.Run.Alive, GoneBy: d.Until,
-			})
-			break
-		}
-	}
-	open := found[:0]
-	for _, c := range found {
-		if !settled[c.ChargeID] {
-			open = append(open, c)
-		}
-	}
-	return open, nil
-}
-
-func printUndelivered(w io.Writer, charges []undeliveredCharge, asJSON bool) error {
+func printUndelivered(w io.Writer, charges []node.UndeliveredCharge, asJSON bool) error {
 	if asJSON {
 		for _, c := range charges {
 			if err := printJSON(w, c); err != nil {
@@ -254,35 +122,14 @@ func printUndelivered(w io.Writer, charges []undeliveredCharge, asJSON bool) err
 	return table.Flush()
 }
 
-// reverseUndelivered reverses charges. A charge that is too old to be reversed stays, and one that cannot be reversed
-// does not stop the others.
-func (s *service) reverseUndelivered(ctx context.Context, e *environment, charges []undeliveredCharge, asJSON bool) error {
-	var done struct {
-		Reversed int   `json:"reversed"`
-		Credits  int64 `json:"credits"`
-		TooOld   int   `json:"too_old"`
-	}
-	var failed []error
-	for _, c := range charges {
-		err := s.desk.ReverseCharge(ctx, commands.ReverseCharge{
-			Request: s.operator(), AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision, Reason: account.ReasonOperator,
-		})
-		switch {
-		case errors.Is(err, account.ErrTooLate):
-			done.TooOld++
-		case err != nil:
-			if ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed) {
-				return fmt.Errorf("hand back charge %s of account %s, after %d others; run the command again for the rest: %w", c.ChargeID, c.AccountID, done.Reversed, err)
-			}
-			failed = append(failed, fmt.Errorf("hand back charge %s of account %s: %w", c.ChargeID, c.AccountID, err))
-		default:
-			done.Reversed++
-			done.Credits += c.Credits
-		}
+func reverseUndelivered(ctx context.Context, n *node.Node, e *environment, charges []node.UndeliveredCharge, asJSON bool) error {
+	done, failed, err := n.ReverseCharges(ctx, charges)
+	if err != nil {
+		return err
 	}
 	if asJSON {
 		return errors.Join(append(failed, printJSON(e.stdout, done))...)
 	}
-	_, err := fmt.Fprintf(e.stdout, "%d charge(s) handed back, %d credit(s); %d charge(s) are older than %s and stay\n", done.Reversed, done.Credits, done.TooOld, account.ReversalWindow)
+	_, err = fmt.Fprintf(e.stdout, "%d charge(s) handed back, %d credit(s); %d charge(s) are older than %s and stay\n", done.Reversed, done.Credits, done.TooOld, account.ReversalWindow)
 	return errors.Join(append(failed, err)...)
 }

@@ -2,97 +2,36 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"letterhead/internal/eventlog"
-	"letterhead/internal/sqlstore"
-	"letterhead/projections/engine"
+	"letterhead/node"
 )
 
 func upgradeCommand(e *environment) *cobra.Command {
 	return group("upgrade", "Show and finish the upgrade of a service of several nodes", upgradeStatus(e), upgradeFinish(e))
 }
 
-// upgradeState is what "upgrade status" prints.
-type upgradeState struct {
-	engine.Upgrade
-	Search   eventlog.Position  `json:"search"` // how far the search index of this release is fed
-	Finished bool               `json:"finished"`
-	Level    bool               `json:"level"` // what this release reads after the end is built
-	Ready    bool               `json:"ready"` // it can be finished now: level, and no node of the release before runs
-	Nodes    []sqlstore.Session `json:"nodes"`
-}
-
-func (s *service) upgradeState(ctx context.Context) (upgradeState, error) {
-	u, err := s.runner.Upgrade(ctx)
-	if err != nil {
-		return upgradeState{}, err
-	}
-	nodes, err := s.store.Sessions(ctx)
-	if err != nil {
-		return upgradeState{}, err
-	}
-	at, err := s.search.next().Current(ctx)
-	if err != nil {
-		return upgradeState{}, err
-	}
-	state := upgradeState{Upgrade: u, Search: at, Finished: u.Finished(), Level: u.Level(), Nodes: nodes}
-	state.Ready = !state.Finished && state.Level && len(state.older()) == 0
-	return state, nil
-}
-
-// older are the nodes of releases before this one, as they call themselves.
-func (u upgradeState) older() []string {
-	var names []string
-	for _, n := range u.Nodes {
-		switch {
-		case n.Format >= u.Release:
-		case n.Node == "":
-			names = append(names, "a node that does not give its name")
-		default:
-			names = append(names, n.Node)
-		}
-	}
-	return names
-}
-
-// searchLevel waits until the search index of this release holds what the log holds now.
-func (s *service) searchLevel(ctx context.Context) error {
-	head, err := s.log.Head(ctx)
-	if err != nil {
-		return err
-	}
-	waiting, cancel := s.bounded(ctx)
-	defer cancel()
-	err = s.search.next().WaitFor(waiting, head)
-	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		return fmt.Errorf("the search index of this release is not fed up to position %d yet (%d); try again later", head, s.search.next().Position())
-	}
-	return err
-}
-
 func upgradeStatus(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "status", Short: "Show how far an upgrade is, and which nodes run", Args: exactArgs(),
 		Long: "Show which data format is in force, how far the read models of this release are built, and which nodes are connected to the database. Exit code 0 also while an upgrade is not finished."}
 	asJSON := jsonFlag(c)
-	c.RunE = e.looksAt(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-		u, err := s.upgradeState(ctx)
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		u, err := n.UpgradeState(ctx)
 		if err != nil {
 			return err
 		}
 		if *asJSON {
 			return printJSON(e.stdout, u)
 		}
-		return u.print(e)
+		return printUpgrade(e, u)
 	})
 	return c
 }
 
-func (u upgradeState) print(e *environment) error {
+func printUpgrade(e *environment, u node.UpgradeState) error {
 	var b strings.Builder
 	if u.Finished {
 		fmt.Fprintf(&b, "data format %d is in force, that of this release: no upgrade is under way\n", u.Format)
@@ -113,7 +52,7 @@ func (u upgradeState) print(e *environment) error {
 	switch {
 	case u.Ready:
 		b.WriteString("\"letterhead upgrade finish\" ends the upgrade; going back to the release before is possible until then\n")
-	case !u.Finished && len(u.older()) > 0:
+	case !u.Finished && len(u.Older()) > 0:
 		b.WriteString("nodes of the release before still run; the upgrade can be finished when they have been replaced\n")
 	case !u.Finished:
 		b.WriteString("the upgrade can be finished when every version above is level\n")
@@ -129,8 +68,8 @@ that are read, and new versions of events are written from then on. Nodes of the
 do not start any more. Repeating it does nothing. It waits until the new versions are built; interrupting
 it leaves the upgrade unfinished.`}
 	force := c.Flags().Bool("force", false, "although nodes of the release before seem to run")
-	c.RunE = e.onFolder(func(ctx context.Context, s *service, _ *cobra.Command, _ []string) error {
-		u, err := s.upgradeState(ctx)
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		u, err := n.UpgradeState(ctx)
 		if err != nil {
 			return err
 		}
@@ -138,17 +77,11 @@ it leaves the upgrade unfinished.`}
 			_, err := fmt.Fprintf(e.stdout, "data format %d is in force: no upgrade is under way\n", u.Format)
 			return err
 		}
-		if older := u.older(); len(older) > 0 && !*force {
+		if older := u.Older(); len(older) > 0 && !*force {
 			return fmt.Errorf("nodes of the release before still run: %s; replace them first (they would stop), or finish all the same with --force",
 				strings.Join(older, ", "))
 		}
-		if err := s.searchLevel(ctx); err != nil {
-			return err
-		}
-		if err := s.runner.FinishUpgrade(ctx, progress(e.stderr, "upgrade")); err != nil {
-			if errors.Is(err, engine.ErrNotFolded) {
-				err = fmt.Errorf("%w; does a node with role projector run this release? \"letterhead upgrade status\" lists the nodes", err)
-			}
+		if err := n.FinishUpgrade(ctx, progress(e.stderr, "upgrade")); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(e.stdout, "the upgrade is finished: data format %d is in force\n", u.Release)

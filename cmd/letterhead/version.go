@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"letterhead/node/datafolder"
 )
 
 func versionCommand(e *environment) *cobra.Command {
@@ -12,7 +14,7 @@ func versionCommand(e *environment) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *asJSON {
-			return printJSON(e.stdout, map[string]any{"version": version, "go": runtime.Version(), "data_format": folderFormat})
+			return printJSON(e.stdout, map[string]any{"version": version, "go": runtime.Version(), "data_format": datafolder.Format})
 		}
 		_, err := fmt.Fprint(e.stdout, versionLine())
 		return err
@@ -22,5 +24,5 @@ func versionCommand(e *environment) *cobra.Command {
 
 // versionLine is what the command version and the flag --version print.
 func versionLine() string {
-	return fmt.Sprintf("letterhead %s (%s, data format %d)\n", version, runtime.Version(), folderFormat)
+	return fmt.Sprintf("letterhead %s (%s, data format %d)\n", version, runtime.Version(), datafolder.Format)
 }

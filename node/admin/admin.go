@@ -1,0 +1,243 @@
+// Package admin runs the command line of one process inside the server that holds the data folder: the arguments travel
+// over a unix socket in the folder, and the output travels back. So each command has one implementation.
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"letterhead/node/datafolder"
+)
+
+// Limits of the admin socket.
+const (
+	maxSocketPath = 107 // bytes of sun_path on Linux, less the final NUL
+	maxRequest    = 1 << 20
+	maxFrame      = 16 << 20
+	dialTimeout   = 2 * time.Second
+	headerTimeout = 5 * time.Second
+)
+
+// request is a command line.
+type request struct {
+	Args []string `json:"args"`
+}
+
+// frame is a piece of output, or, last, the exit code.
+type frame struct {
+	Out  string `json:"out,omitempty"`
+	Err  string `json:"err,omitempty"`
+	Exit *int   `json:"exit,omitempty"`
+}
+
+// Runner runs a command line and returns its exit code. The context ends with the client and with the server.
+type Runner func(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int)
+
+// Server answers on the socket.
+type Server struct {
+	http   *http.Server
+	path   string
+	marker string // file that names the socket when it had to go elsewhere
+	done   chan struct{}
+	cut    context.CancelFunc // ends the commands under way
+}
+
+// socketPath returns where the socket of a folder goes: in the folder, or, when that path would be too
+// long for the kernel, in a private temporary folder named by admin.sock.path.
+func socketPath(folder string) (path, marker string, err error) {
+	path = filepath.Join(folder, "admin.sock")
+	if len(path) <= maxSocketPath {
+		return path, "", nil
+	}
+	dir, err := os.MkdirTemp("", "letterhead-")
+	if err != nil {
+		return "", "", fmt.Errorf("make a short folder for the admin socket: %w", err)
+	}
+	return filepath.Join(dir, "admin.sock"), filepath.Join(folder, "admin.sock.path"), nil
+}
+
+// Serve listens on the folder's socket (mode 0600). This process must hold the folder.
+func Serve(folder string, run Runner, logger *slog.Logger) (*Server, error) {
+	path, marker, err := socketPath(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove the admin socket that a stopped server left: %w", err)
+	}
+	listener, err := listenPrivately(path)
+	if err != nil {
+		return nil, err
+	}
+	if marker != "" {
+		if err := os.WriteFile(marker, []byte(path+"\n"), 0o600); err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+	}
+	if marker == "" {
+		// Left by a server that was killed while the folder lay deeper; it would mislead the commands.
+		if err := os.Remove(filepath.Join(folder, "admin.sock.path")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(err, listener.Close())
+		}
+	}
+	base, cut := context.WithCancel(context.Background()) // of the server; each command also ends with its client
+	a := &Server{path: path, marker: marker, done: make(chan struct{}), cut: cut}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /run", func(w http.ResponseWriter, r *http.Request) { runForClient(w, r, run, logger) })
+	a.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, BaseContext: func(net.Listener) context.Context { return base }}
+	go func() {
+		defer close(a.done)
+		if err := a.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("admin socket ended", "error", err)
+		}
+	}()
+	return a, nil
+}
+
+// Close ends the commands under way: a command that follows the log would not end by itself.
+func (a *Server) Close(ctx context.Context) error {
+	a.cut()
+	err := a.http.Shutdown(ctx)
+	if err != nil {
+		err = a.http.Close()
+	}
+	<-a.done
+	if a.marker != "" {
+		err = errors.Join(err, os.Remove(a.marker), os.RemoveAll(filepath.Dir(a.path)))
+	}
+	return err
+}
+
+// runForClient runs one command line inside the server and streams what it prints.
+func runForClient(w http.ResponseWriter, r *http.Request, run Runner, logger *slog.Logger) {
+	var in request
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxRequest)).Decode(&in); err != nil {
+		http.Error(w, "the request is not a command line", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	frames := &frameWriter{enc: json.NewEncoder(w), flush: http.NewResponseController(w).Flush}
+	code := run(r.Context(), in.Args,
+		frames.stream(func(p string) frame { return frame{Out: p} }),
+		frames.stream(func(p string) frame { return frame{Err: p} }))
+	if err := frames.write(frame{Exit: &code}); err != nil {
+		logger.Debug("admin client left", "error", err)
+	}
+}
+
+type frameWriter struct {
+	mu    sync.Mutex
+	enc   *json.Encoder
+	flush func() error
+}
+
+func (f *frameWriter) write(piece frame) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.enc.Encode(piece); err != nil {
+		return err
+	}
+	return f.flush()
+}
+
+// stream returns a writer whose pieces become frames. Lines are gathered so that a long listing is not
+// one frame a line.
+func (f *frameWriter) stream(piece func(string) frame) io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		if err := f.write(piece(string(p))); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Socket returns where a server that holds the folder listens for commands.
+func Socket(folder string) string {
+	if raw, err := os.ReadFile(filepath.Join(folder, "admin.sock.path")); err == nil {
+		return strings.TrimSpace(string(raw))
+	}
+	return filepath.Join(folder, "admin.sock")
+}
+
+// Answers reports whether a server listens on the folder's admin socket.
+func Answers(ctx context.Context, folder string) bool {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(ctx, "unix", Socket(folder))
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+// Run has the server that holds the folder run a command line, and returns the exit code.
+func Run(ctx context.Context, folder string, args []string, stdout, stderr io.Writer) (exit int, err error) {
+	path := Socket(folder)
+	body, err := json.Marshal(request{Args: args})
+	if err != nil {
+		return 0, err
+	}
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dialer := net.Dialer{Timeout: dialTimeout}
+			return dialer.DialContext(ctx, "unix", path)
+		},
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/run", strings.NewReader(string(body)))
+	if err != nil {
+		return 0, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		return 0, fmt.Errorf("%s: %w, which does not answer on its admin socket (it may be starting or stopping; try again in a moment): %v", folder, datafolder.ErrInUse, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("the server answered %s on its admin socket; is it another release?", resp.Status)
+	}
+	return copyFrames(resp.Body, stdout, stderr)
+}
+
+func copyFrames(body io.Reader, stdout, stderr io.Writer) (exit int, err error) {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxFrame)
+	for lines.Scan() {
+		var f frame
+		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
+			return 0, fmt.Errorf("the server sent something unreadable on its admin socket: %w", err)
+		}
+		if _, err := io.WriteString(stdout, f.Out); err != nil {
+			return 0, err
+		}
+		if _, err := io.WriteString(stderr, f.Err); err != nil {
+			return 0, err
+		}
+		if f.Exit != nil {
+			return *f.Exit, nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return 0, fmt.Errorf("the connection to the server broke: %w", err)
+	}
+	return 0, errors.New("the server stopped before the command ended")
+}

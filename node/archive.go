@@ -1,0 +1,232 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"letterhead/internal/disk"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/node/datafolder"
+	"letterhead/workers/backup"
+	"letterhead/workers/loss"
+	"letterhead/workers/relay"
+)
+
+// archivedLog is the new log in the data folder while it is written.
+const archivedLog = "events.archive.db"
+
+// Archived is the result of Archive.
+type Archived struct {
+	Streams uint64      `json:"streams"` // that were taken out of the log
+	Events  uint64      `json:"events"`
+	File    string      `json:"file,omitempty"`
+	SHA256  string      `json:"sha256,omitempty"` // of the file
+	Kept    string      `json:"kept,omitempty"`   // the log as it was before
+	Rest    backup.Rest `json:"rest"`
+}
+
+// UsageError is a mistake in what a command was asked for.
+type UsageError struct{ error }
+
+func (e UsageError) Unwrap() error { return e.error }
+
+// OldFailures returns the streams of domains that never were brands and whose last crawl failed before a time in the past,
+// which a flag gave.
+func (n *Node) OldFailures(ctx context.Context, cfg backup.Config, flag string, before time.Time) (*backup.Failures, error) {
+	if now := n.clock.Now(); before.After(now) {
+		return nil, UsageError{fmt.Errorf("%s is %s, which is in the future: it is %s", flag, before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
+	}
+	return backup.FindFailures(ctx, cfg, n.Log, before)
+}
+
+// Archive writes failures to a file and takes them out of the log: the other events are copied into a new log, which
+// takes the place of the old one. Nothing else may use the folder.
+func (n *Node) Archive(ctx context.Context, failures *backup.Failures, file string) (out Archived, err error) {
+	out = Archived{Streams: failures.Streams, Events: failures.Events}
+	if out.File, err = filepath.Abs(file); err != nil {
+		return out, err
+	}
+	if out.SHA256, err = writeArchive(ctx, out.File, failures); err != nil {
+		return out, err
+	}
+	if out.Rest, err = n.copyRest(ctx, failures); err != nil {
+		return out, err
+	}
+	out.Kept, err = n.replaceLog(ctx, out.Rest.Places)
+	return out, err
+}
+
+// CheckRoomForCopy fails when a second copy of the log would use up the file system.
+func (n *Node) CheckRoomForCopy() error {
+	info, err := os.Stat(n.Config.EventsPath())
+	if err != nil {
+		return err
+	}
+	space, err := disk.At(n.Config.Data)
+	if err != nil {
+		return err
+	}
+	if need := info.Size() + space.Reserve(); space.Free < need {
+		return fmt.Errorf("the new log may need %d MiB beside the old one and %d MiB stay in reserve, but only %d MiB are free in %s; nothing was changed",
+			info.Size()>>20, space.Reserve()>>20, space.Free>>20, n.Config.Data)
+	}
+	return nil
+}
+
+// writeArchive writes the failures to a file and returns its SHA-256. The file is durable and whole, or not there. The
+// same failures give the same bytes: the file of an interrupted run is used again, any other one is refused.
+func writeArchive(ctx context.Context, name string, failures *backup.Failures) (sum string, err error) {
+	attempt := "write the archive " + name
+	partial := name + ".partial"
+	f, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", attempt, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%s: %w", attempt, err), f.Close(), os.Remove(partial))
+		}
+	}()
+	hash := sha256.New()
+	if err := encodeArchive(ctx, io.MultiWriter(f, hash), failures); err != nil {
+		return "", err
+	}
+	sum = hex.EncodeToString(hash.Sum(nil))
+	if err := f.Sync(); err != nil {
+		return "", err
+	}
+	held, err := fileSum(name)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case err == nil && held != sum:
+		return "", errors.New("the file exists and holds something else; name another one")
+	}
+	if err := os.Rename(partial, name); err != nil {
+		return "", err
+	}
+	return sum, errors.Join(f.Close(), datafolder.Sync(filepath.Dir(name)))
+}
+
+// encodeArchive writes each event as a line, compressed. One goroutine compresses, so that the bytes are always the same.
+func encodeArchive(ctx context.Context, w io.Writer, failures *backup.Failures) error {
+	compressed, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true))
+	if err != nil {
+		return err
+	}
+	buffered := bufio.NewWriterSize(compressed, 1<<20)
+	lines := json.NewEncoder(buffered)
+	lines.SetEscapeHTML(false)
+	err = failures.Each(ctx, func(r *eventlog.Recorded) error { return lines.Encode(ToJSON(*r)) })
+	return errors.Join(err, buffered.Flush(), compressed.Close())
+}
+
+func fileSum(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// copyRest writes the new log beside the old one and closes it.
+func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest backup.Rest, err error) {
+	path := filepath.Join(n.Config.Data, archivedLog)
+	if err := sqlite.Remove(path); err != nil { // of an interrupted run
+		return rest, err
+	}
+	to, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: n.logger})
+	if err != nil {
+		return rest, err
+	}
+	places, err := n.crawlPlaces(ctx)
+	if err == nil {
+		rest, err = failures.CopyRest(ctx, to, places)
+	}
+	if err = errors.Join(err, to.Close()); err != nil {
+		err = errors.Join(err, sqlite.Remove(path))
+	}
+	return rest, err
+}
+
+// crawlPlaces returns how far the relay has come with crawl work. A crawl that was requested behind that is still to be
+// done.
+func (n *Node) crawlPlaces(ctx context.Context) (map[string]eventlog.Position, error) {
+	places := map[string]eventlog.Position{}
+	for _, name := range CrawlCheckpoints() {
+		at, found, err := n.Positions.Load(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			places[name] = at
+		}
+	}
+	return places, nil
+}
+
+// replaceLog puts the new log in the place of the old one, and returns the old one's new name. What remembers positions
+// is discarded before, but for the places in the new log: so a start accepts either log.
+func (n *Node) replaceLog(ctx context.Context, places map[string]eventlog.Position) (kept string, err error) {
+	if err := n.logFile.Close(); err != nil {
+		return "", err
+	}
+	if err := loss.Renew(ctx, n.Store, places); err != nil {
+		return "", err
+	}
+	if err := n.forgetSearch(ctx); err != nil {
+		return "", err
+	}
+	suffix := ".archived-" + n.clock.Now().UTC().Format("20060102T150405.000Z")
+	path := n.Config.EventsPath()
+	return path + suffix, sqlite.Replace(path, filepath.Join(n.Config.Data, archivedLog), suffix)
+}
+
+// EventJSON is an event as `events tail --json` prints it.
+type EventJSON struct {
+	Position      eventlog.Position `json:"position"`
+	Stream        string            `json:"stream"`
+	Revision      uint64            `json:"revision"`
+	ID            string            `json:"id"`
+	Type          string            `json:"type"`
+	SchemaVersion int               `json:"schema_version"`
+	OccurredAt    time.Time         `json:"occurred_at"`
+	Metadata      eventlog.Metadata `json:"metadata"`
+	Data          json.RawMessage   `json:"data"`
+}
+
+// ToJSON returns an event as commands print it.
+func ToJSON(r eventlog.Recorded) EventJSON {
+	return EventJSON{
+		Position: r.Position, Stream: r.Stream, Revision: r.Revision, ID: r.ID.String(), Type: r.Type,
+		SchemaVersion: r.SchemaVersion, OccurredAt: r.OccurredAt, Metadata: r.Metadata, Data: r.Data,
+	}
+}
+
+// CrawlCheckpoints are the positions behind which all crawl work is old. The other lanes of the relay begin
+// anew, so that their consumers get everything, by the event ids that they know.
+func CrawlCheckpoints() []string {
+	var names []string
+	for _, lane := range relay.CrawlTopics() {
+		names = append(names, lane.Checkpoint())
+	}
+	return names
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"letterhead/domain/plan"
+	"letterhead/projections/accounts"
+	"letterhead/projections/brands"
+	"letterhead/projections/engine"
+	"letterhead/projections/keys"
+	"letterhead/starter"
+)
+
+// Begun is the news of a node that serves everything: its first account.
+type Begun struct {
+	AccountID string
+	New       *NewAccount // on a first start: the account was just made
+}
+
+// begin brings a started node to where it serves everything: read models caught up, starter index searchable, and,
+// with a log of its own, the first account there, of which it calls begun.
+func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error {
+	if n.Config.Shared() {
+		return n.beginShared(ctx)
+	}
+	if err := n.CatchUp(ctx); err != nil {
+		// A read model that stands still keeps nobody from the others, nor from rebuilding it.
+		if !errors.As(err, new(*engine.QuarantinedError)) {
+			return err
+		}
+		n.logger.Error("serving without all read models", "error", err)
+		if err := n.CatchUp(ctx, keys.Name, accounts.Name, brands.Name); err != nil {
+			return err
+		}
+	}
+	first, err := n.Accounts.List(ctx, "", 1)
+	if err != nil {
+		return err
+	}
+	if n.Config.Starter {
+		if err := n.importStarter(ctx, starter.FileMarker{Path: filepath.Join(n.Config.Data, "starter")}); err != nil {
+			return err
+		}
+	}
+	if err := n.vectors.await(ctx); err != nil {
+		return err
+	}
+	if len(first) > 0 && !n.firstStartUnfinished() {
+		n.ready.Store(true)
+		return begun(n, Begun{AccountID: first[0].ID})
+	}
+	created, err := n.firstAccount(ctx, first)
+	if err != nil {
+		return err
+	}
+	n.ready.Store(true)
+	if err := begun(n, Begun{AccountID: created.Account.ID, New: &created}); err != nil {
+		return err
+	}
+	return os.Remove(n.firstStartMarker())
+}
+
+// beginShared is begin where other nodes fold: it waits for what answers depend on, and for as long as that
+// takes. Accounts are made by `letterhead account create`, the starter index is loaded by a crawler, and a
+// search index that is away keeps nobody from look-ups.
+func (n *Node) beginShared(ctx context.Context) error {
+	pause := firstStartPause
+	for {
+		waiting, cancel := n.bounded(ctx)
+		err := n.FoldedTo(waiting, keys.Name, accounts.Name, brands.Name)
+		cancel()
+		if n.alive.Err() != nil {
+			return context.Cause(n.alive)
+		}
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		n.logger.Warn("the read models are not current yet", "error", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastStartPause)
+	}
+	if err := n.vectors.await(ctx); err != nil {
+		return err
+	}
+	n.ready.Store(true)
+	n.logger.Info("ready")
+	return nil
+}
+
+// firstStartMarker is the file that is there while a first start is making its account and has not shown the keys.
+func (n *Node) firstStartMarker() string { return filepath.Join(n.Config.Data, "first-start") }
+
+// firstStartUnfinished reports whether a first start was interrupted before it had shown the keys of its account.
+func (n *Node) firstStartUnfinished() bool {
+	_, err := os.Stat(n.firstStartMarker())
+	return err == nil
+}
+
+// firstAccount makes the account of a first start. If an earlier first start was interrupted before it had shown that
+// account's keys, the keys are lost, and the account gets new ones.
+func (n *Node) firstAccount(ctx context.Context, existing []accounts.Account) (NewAccount, error) {
+	if err := os.WriteFile(n.firstStartMarker(), nil, 0o600); err != nil {
+		return NewAccount{}, err
+	}
+	if len(existing) == 0 {
+		return n.CreateAccount(ctx, "first account", plan.Free)
+	}
+	return n.keysFor(ctx, existing[0].ID, "first account")
+}

@@ -1,0 +1,143 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"letterhead/internal/config"
+	"letterhead/node/admin"
+	"letterhead/node/datafolder"
+	"letterhead/projections/engine"
+)
+
+// Command is the work of a command line on a node. A server that holds the data folder runs the command line itself;
+// without one the command opens a node for itself.
+type Command struct {
+	Settings config.Config
+	Options  Options
+	Open     Opener
+	Run      func(*Node) error
+	Forward  func() error // has the server that holds the data folder run the command line
+}
+
+// Opener opens a node for a command. It releases the lock if it fails. A command that runs beside a server has no lock.
+type Opener func(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (*Node, error)
+
+// Use says what a command does with a data folder that no server holds.
+type Use int
+
+const (
+	// ToWrite finishes an upgrade of the folder before anything else, because what is written may be of a kind that the
+	// previous release cannot read.
+	ToWrite Use = iota
+	// ToRead leaves the folder to the previous release if that release wrote it.
+	ToRead
+)
+
+// OpenCurrent is Open for a command: the read models hold what the log holds, or a warning says which do not.
+func OpenCurrent(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (*Node, error) {
+	if cfg.Shared() {
+		cfg.Roles = nil // the serving nodes do the work
+	}
+	n, err := Open(ctx, cfg, lock, o)
+	if err != nil {
+		return nil, err
+	}
+	err = n.CatchUp(ctx)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		err = ctx.Err()
+	case errors.As(err, new(*engine.QuarantinedError)), errors.Is(err, errBehind):
+		// A command that needs these read models fails by itself, and a command that repairs them must run.
+		fmt.Fprintf(o.Logs, "warning: %v\n", err)
+		err = nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+// Do runs the command: inside the server if one holds the data folder, otherwise on a node of its own.
+func (c Command) Do(ctx context.Context) error {
+	mode := datafolder.MustExist
+	if c.Settings.Shared() {
+		mode = datafolder.MayBeNew // it holds no data
+	}
+	lock, err := datafolder.Acquire(c.Settings.Data, mode, c.Options.Release)
+	if errors.Is(err, datafolder.ErrInUse) {
+		return c.Forward()
+	}
+	if err != nil {
+		return err
+	}
+	return c.runOn(c.Open(ctx, c.Settings, lock, c.Options))
+}
+
+// DoBeside runs heavy work that only reads the stores, in this process:
+//
+//   - with connections of its own if apart allows that, also while a node serves from the folder;
+//   - on the files of a data folder that a server has open, or that cannot be written, as OpenReading opens them;
+//   - otherwise as Do does.
+//
+// A node of OpenReading has only the parts that reading needs; the others are nil.
+func (c Command) DoBeside(ctx context.Context, apart func(config.Config) bool) error {
+	if apart(c.Settings) {
+		return c.DoApart(ctx)
+	}
+	if !c.Settings.Shared() {
+		if done, err := c.doReading(ctx); done || err != nil {
+			return err
+		}
+	}
+	return c.Do(ctx)
+}
+
+// doReading runs the command on the files of a folder that a server has open or that cannot be written. It reports
+// false if the folder is neither.
+func (c Command) doReading(ctx context.Context) (done bool, err error) {
+	readOnly := datafolder.CheckWritable(c.Settings.Data)
+	if readOnly == nil {
+		if !admin.Answers(ctx, c.Settings.Data) {
+			return false, nil
+		}
+		yieldProcessor()
+	}
+	n, err := OpenReading(ctx, c.Settings, c.Options)
+	switch {
+	case err == nil && (readOnly != nil || !n.alone()):
+		n.served = readOnly == nil
+		return true, c.runOn(n, nil)
+	case err == nil: // the server has just ended: without the folder's lock the next one would write under the reader
+		return false, n.Close()
+	case readOnly != nil || admin.Answers(ctx, c.Settings.Data):
+		return true, err
+	}
+	return false, nil
+}
+
+// DoApart runs the command on connections of its own, at the lowest priority, without the data folder.
+func (c Command) DoApart(ctx context.Context) error {
+	yieldProcessor()
+	return c.runOn(c.Open(ctx, c.Settings, nil, c.Options))
+}
+
+func (c Command) runOn(n *Node, err error) error {
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.Run(n), n.Close())
+}
+
+// AllShared reports whether a command can open everything while a node serves from the data folder, because nothing is
+// in that folder.
+func AllShared(cfg config.Config) bool { return cfg.Shared() && cfg.Search != config.Embedded }
+
+// yieldProcessor lets servers on this machine go first: this process gets the time that they leave of the processors,
+// and half of the processors at most.
+func yieldProcessor() {
+	runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
+	lowerPriority()
+}

@@ -1,0 +1,59 @@
+package node
+
+import (
+	"errors"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"letterhead/internal/config"
+	"letterhead/node/admin"
+	"letterhead/node/datafolder"
+)
+
+// A server that answers and then ends leaves a folder that the next one may write to at any time.
+func TestDoBeside_ServerEndsMeanwhile_TakesTheFolder(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	if err := openStores(t, folder).Close(); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", admin.Socket(folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ran := false
+	command := Command{
+		Settings: settingsOf(t, folder), Options: Options{Release: release, Logs: testLog{t}}, Open: OpenStores,
+		Run: func(n *Node) error {
+			ran = true
+			if n.reading {
+				t.Error("the stores were opened without the folder's lock")
+			}
+			if _, err := datafolder.Acquire(folder, datafolder.MustExist, release); !errors.Is(err, datafolder.ErrInUse) {
+				t.Errorf("a server could start beside it: %v", err)
+			}
+			return nil
+		},
+	}
+	if err := command.DoBeside(t.Context(), config.Config.Shared); err != nil || !ran {
+		t.Errorf("it ran: %t (%v)", ran, err)
+	}
+
+	// Where another process has the files open, they are read beside it.
+	held := openStores(t, folder)
+	defer func() {
+		if err := held.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	command.Run = func(n *Node) error {
+		if !n.reading {
+			t.Error("the folder of a server was taken")
+		}
+		return nil
+	}
+	if err := command.DoBeside(t.Context(), config.Config.Shared); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,71 @@
+package node
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"letterhead/domain/brand"
+	"letterhead/internal/config"
+	"letterhead/internal/resvg"
+	"letterhead/internal/safehttp"
+	"letterhead/internal/telemetry"
+	"letterhead/workers/crawl"
+	"letterhead/workers/crawl/report"
+)
+
+// Crawl is a single crawl that stores nothing.
+type Crawl struct {
+	Domain  string
+	Target  string           // to crawl
+	Page    *crawl.SavedPage // to read instead, without fetching anything
+	Timeout time.Duration
+}
+
+// CrawlOnce crawls a target, or reads a saved page. It opens no data folder.
+func CrawlOnce(ctx context.Context, cfg config.Config, logs io.Writer, c Crawl) (report.Crawl, error) {
+	logger, err := telemetry.NewLogger(logs, "warn", cfg.LogFormat)
+	if err != nil {
+		return report.Crawl{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	vectors, err := resvg.New(ctx, resvg.Config{CacheDir: userCache()})
+	if err != nil {
+		return report.Crawl{}, err
+	}
+	defer vectors.Close(context.WithoutCancel(ctx))
+	settings := crawl.Config{Renderer: vectors, Logger: logger}
+	out := report.Crawl{Domain: c.Domain, At: time.Now()}
+	if c.Page != nil {
+		out.Result, err = crawl.Read(ctx, settings, *c.Page)
+	} else {
+		client, clientErr := safehttp.New(safehttp.Config{UserAgent: cfg.UserAgent, Denied: cfg.CrawlDeny})
+		if clientErr != nil {
+			return out, clientErr
+		}
+		if settings.Browser, err = openBrowser(cfg, client, logger); err != nil {
+			return out, err
+		}
+		out.Result, out.Stats, err = crawl.Once(ctx, settings, client, c.Target)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Took, out.Status = time.Since(out.At), brand.StatusPartial
+	if out.Result.Record.Complete {
+		out.Status = brand.StatusReady
+	}
+	return out, nil
+}
+
+// userCache is a folder of this user for what is costly to compute; "" where there is none.
+func userCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "letterhead")
+}

@@ -1,0 +1,38 @@
+package datafolder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// restoring is the file that marks a folder while a restore into it is unfinished.
+const restoring = "restoring"
+
+// MarkRestoring notes that a restore into the folder has begun.
+func MarkRestoring(folder string) error {
+	text := "A restore into this folder has begun. Run \"letterhead restore\" again to end it.\n"
+	return WriteFile(filepath.Join(folder, restoring), []byte(text))
+}
+
+// EndRestoring removes the mark of MarkRestoring.
+func EndRestoring(folder string) error {
+	if err := os.Remove(filepath.Join(folder, restoring)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// CheckRestored fails if a restore into the folder is unfinished: a server must not serve a part of a ledger.
+func CheckRestored(folder string) error {
+	_, err := os.Stat(filepath.Join(folder, restoring))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for a restore under way: %w", err)
+	}
+	return fmt.Errorf("a restore into %s has not come to its end; run \"letterhead restore\" again, or begin anew with an empty folder", folder)
+}

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/node/datafolder"
+)
+
+func TestAwaitFolder_NeverReleased_SaysSoAndRefuses(t *testing.T) {
+	folder := t.TempDir()
+	held, err := datafolder.Acquire(folder, datafolder.MayBeNew, release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Release()
+	var said strings.Builder
+	_, err = awaitFolder(t.Context(), folder, release, 2*folderPoll, slog.New(slog.NewTextHandler(&said, nil)))
+	if !errors.Is(err, datafolder.ErrInUse) {
+		t.Errorf("the wait ended with %v", err)
+	}
+	if !strings.Contains(said.String(), "waiting for it to end") {
+		t.Errorf("the log says %q", said.String())
+	}
+}
+
+func TestAwaitFolder_Released_TakesIt(t *testing.T) {
+	folder := t.TempDir()
+	held, err := datafolder.Acquire(folder, datafolder.MayBeNew, release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan struct{})
+	go func() {
+		<-waiting
+		held.Release()
+	}()
+	lock, err := awaitFolder(t.Context(), folder, release, time.Minute, slog.New(slog.NewTextHandler(firstWrite(waiting), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// firstWrite closes a channel at the first write.
+type firstWrite chan struct{}
+
+func (written firstWrite) Write(p []byte) (int, error) {
+	close(written)
+	return len(p), nil
+}

@@ -1,0 +1,112 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/telemetry"
+	"letterhead/readapi"
+)
+
+// front answers for a node on both addresses: that the node is starting, until it is opened.
+type front struct {
+	listener           *readapi.Listener
+	clients, operators handlerSwitch
+}
+
+func newFront(l *readapi.Listener) *front { return &front{listener: l} }
+
+func (f *front) open(clients, operators http.Handler) {
+	f.operators.open(operators)
+	f.clients.open(clients)
+}
+
+// close makes both addresses answer that the node is starting, and waits until the requests under way have ended or
+// ctx ends.
+func (f *front) close(ctx context.Context) error {
+	return errors.Join(f.clients.close(ctx), f.operators.close(ctx))
+}
+
+// explain reports why a node does not start: /readyz and letterhead_log_lost say that the event store is refused.
+func (f *front) explain(v Server, why error) error {
+	if !errors.Is(why, eventlog.ErrLoss) {
+		f.open(nil, nil)
+		return nil
+	}
+	n := &Node{Config: v.Settings, metrics: telemetry.NewMetrics(v.Release)}
+	n.lost.Store(&why)
+	if err := n.watchLoss(); err != nil {
+		return err
+	}
+	clients := operatorsMux(n.operators(v.Settings.MetricsListen == config.MetricsWithAPI))
+	clients.HandleFunc("/", starting)
+	f.open(clients, operatorsMux(n.operators(true)))
+	return nil
+}
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.clients.ServeHTTP(w, r) }
+
+// handlerSwitch passes requests to a handler that can be exchanged.
+type handlerSwitch struct {
+	mu       sync.Mutex
+	handler  http.Handler    // nil while the node is starting
+	requests *sync.WaitGroup // in the handler
+}
+
+// open passes requests to a handler, which may be nil, and returns those that are in the handler before.
+func (s *handlerSwitch) open(handler http.Handler) (requests *sync.WaitGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests, s.handler, s.requests = s.requests, handler, &sync.WaitGroup{}
+	return requests
+}
+
+func (s *handlerSwitch) close(ctx context.Context) error {
+	requests := s.open(nil)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if requests != nil {
+			requests.Wait()
+		}
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (s *handlerSwitch) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	handler, requests := s.handler, s.requests
+	if handler == nil {
+		s.mu.Unlock()
+		starting(w, r)
+		return
+	}
+	requests.Add(1)
+	s.mu.Unlock()
+	defer requests.Done()
+	handler.ServeHTTP(w, r)
+}
+
+// starting answers for a node that is not open yet.
+func starting(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if r.URL.Path == "/healthz" {
+		fmt.Fprintln(w, "ok")
+		return
+	}
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	fmt.Fprintln(w, "starting")
+}

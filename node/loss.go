@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/projections/engine"
+	"letterhead/workers/loss"
+)
+
+// errForget ends what a node does with a log: events that it keeps in memory are gone from the store and the database,
+// because an operator accepted their loss or filled the log. The node begins again with nothing in memory.
+var errForget = errors.New("events that this node has seen are gone, and their loss was accepted, or the log was filled by a restore or a migration: the node begins again")
+
+// admit compares a shared event store with what is remembered, in the database and in this node, before this node uses
+// a new connection to it. A node that runs already is not ready while the store is refused, and appends nothing. What
+// it keeps in memory is right when the store holds the last event that the node has seen; so it goes on.
+func (n *Node) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
+	err := n.compare(ctx, store, engine.Mark(seen))
+	switch before := n.lost.Load(); {
+	case errors.Is(err, eventlog.ErrLoss):
+		n.lost.Store(&err)
+		if before == nil || (*before).Error() != err.Error() {
+			n.logger.Error("the event store is not used", "error", err)
+		}
+	case err == nil && before != nil:
+		n.lost.Store(nil)
+		n.logger.Info("the event store holds again what is remembered of it, and is used")
+	case errors.Is(err, errForget) && n.kill != nil: // nil in a command, which fails
+		n.kill(err)
+	}
+	return err
+}
+
+func (n *Node) compare(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
+	// First of all: a node of an earlier log must not write what it has seen into the database.
+	accepted, err := loss.LastAccepted(ctx, n.Store)
+	if err != nil {
+		return err
+	}
+	switch first := n.accepted.Load(); {
+	case first == nil:
+		n.accepted.Store(&accepted)
+	case *first != accepted:
+		return errForget
+	}
+	if err := loss.Verify(ctx, n.Store, store); err != nil {
+		return err
+	}
+	if seen != (engine.Mark{}) {
+		return n.compareSeen(ctx, store, seen)
+	}
+	return n.rememberFirst(ctx, store)
+}
+
+// compareSeen compares a store with the last event that this node has seen. When the store does not hold it, the
+// database learns of it, so that all nodes refuse the store and its loss can be accepted.
+func (n *Node) compareSeen(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
+	held, err := seen.Held(ctx, store)
+	if err != nil || held {
+		return err
+	}
+	if err := engine.Remember(ctx, n.Store, seen); err != nil {
+		return err
+	}
+	if err := loss.Verify(ctx, n.Store, store); err != nil {
+		return err
+	}
+	if held, err = seen.Held(ctx, store); err == nil && !held { // the database remembers a later event, which the store has
+		return errForget
+	}
+	return err // a replica that has caught up
+}
+
+// rememberFirst has the database remember which log is used also where no read model was folded yet.
+func (n *Node) rememberFirst(ctx context.Context, store eventlog.Prober) error {
+	memory, err := engine.ReadFoldedLog(ctx, n.Store)
+	if err != nil || memory.First != (engine.Mark{}) || len(n.Config.Roles) == 0 {
+		return err
+	}
+	first, found, err := store.First(ctx)
+	if err != nil || !found {
+		return err
+	}
+	return engine.RememberFirst(ctx, n.Store, engine.MarkOf(&first))
+}
+
+// watchLoss registers the metric that an alert looks at.
+func (n *Node) watchLoss() error {
+	err := n.metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "letterhead_log_lost", Help: "1 while this node refuses its event store because acknowledged events are missing from it.",
+	}, func() float64 {
+		if n.lost.Load() != nil {
+			return 1
+		}
+		return 0
+	}))
+	if err != nil {
+		return fmt.Errorf("register the metric of lost events: %w", err)
+	}
+	return nil
+}
+
+// expectLogFile fails when the file of the log is gone and the database remembers events: opening would make a new
+// file in its place.
+func (n *Node) expectLogFile(ctx context.Context) error {
+	_, err := os.Stat(n.Config.EventsPath())
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if replacing, err := sqlite.Replacing(n.Config.EventsPath()); replacing || err != nil {
+		return err // opening puts the new file in its place
+	}
+	losses, err := loss.Survey(ctx, n.Store, noLog{})
+	if err != nil || len(losses) == 0 {
+		return err
+	}
+	worst := loss.Worst(losses)
+	worst.Detail += "; " + n.Config.EventsPath() + " is not there"
+	return worst
+}
+
+// searchLoss returns a loss when the search index was fed from events that the log does not hold.
+func searchLoss(ctx context.Context, index interface {
+	Checkpoint(context.Context) (uint64, error)
+}, log eventlog.Prober) (*eventlog.LossError, error) {
+	at, err := index.Checkpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	end, err := log.End(ctx)
+	if err != nil || eventlog.Position(at) <= end {
+		return nil, err
+	}
+	return &eventlog.LossError{Witness: "search index", Remembered: eventlog.Position(at), Head: end, Detail: "it was fed from events that the log does not hold"}, nil
+}
+
+// noLog is a log without events.
+type noLog struct{}
+
+func (noLog) First(context.Context) (eventlog.Recorded, bool, error) {
+	return eventlog.Recorded{}, false, nil
+}
+
+func (noLog) Last(context.Context) (eventlog.Recorded, bool, error) {
+	return eventlog.Recorded{}, false, nil
+}
+
+func (noLog) At(context.Context, string, uint64) (eventlog.Recorded, bool, error) {
+	return eventlog.Recorded{}, false, nil
+}
+
+func (noLog) End(context.Context) (eventlog.Position, error) { return 0, nil }

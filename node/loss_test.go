@@ -1,0 +1,148 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections/engine"
+	"letterhead/workers/loss"
+)
+
+// logOf returns a log with one event for each id.
+func logOf(t *testing.T, ids ...uuid.UUID) eventlog.Log {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	for i, id := range ids {
+		event := eventlog.Proposed{ID: id, Type: "Happened", SchemaVersion: 1, Data: []byte("{}"), OccurredAt: time.Now()}
+		if _, err := log.Append(t.Context(), "account-a", eventlog.After(uint64(i)), []eventlog.Proposed{event}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return log
+}
+
+// nodeOn returns a service that knows a database and no log yet.
+func nodeOn(t *testing.T, store *sqlstore.Store) *Node {
+	n := &Node{Config: config.Config{Roles: []config.Role{config.RoleAPI}}, Store: store, logger: slog.New(slog.DiscardHandler)}
+	n.alive, n.kill = context.WithCancelCause(context.Background())
+	t.Cleanup(func() { n.kill(nil) })
+	return n
+}
+
+func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
+	t.Helper()
+	last, found, err := eventlog.Probe(log).Last(t.Context())
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	return esdb.Seen(engine.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
+}
+
+// Events that only one node has seen are remembered as well: the node refuses a store without them, lets the others
+// know, and goes on when the store holds them again.
+func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New()}
+	right, shorter := logOf(t, ids[:3]...), logOf(t, ids[:2]...)
+	fork := logOf(t, ids[0], ids[1], uuid.New(), uuid.New())
+	admit := func(n *Node, log eventlog.Log, seen esdb.Seen) error {
+		return n.admit(t.Context(), eventlog.Probe(log), seen)
+	}
+
+	s, other := nodeOn(t, store), nodeOn(t, store)
+	for _, node := range []*Node{s, other} {
+		if err := admit(node, right, esdb.Seen{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if memory, err := engine.ReadFoldedLog(t.Context(), store); err != nil || memory.First.ID != ids[0] {
+		t.Fatalf("after the first node the database remembers %+v, %v", memory, err)
+	}
+	stranger := logOf(t, uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New())
+	if err := admit(other, stranger, esdb.Seen{}); !errors.Is(err, eventlog.ErrLoss) || !strings.Contains(err.Error(), ids[0].String()) {
+		t.Errorf("another log, of which the database remembers the first event only: %v", err)
+	}
+	seen := seenIn(t, right)
+	for name, log := range map[string]eventlog.Log{"shorter": shorter, "fork": fork} {
+		if err := admit(s, log, seen); !errors.Is(err, eventlog.ErrLoss) || s.lost.Load() == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := admit(other, log, esdb.Seen{}); !errors.Is(err, eventlog.ErrLoss) {
+			t.Errorf("%s, a node that has not seen the event: %v", name, err)
+		}
+		for _, node := range []*Node{s, other} {
+			if err := admit(node, right, esdb.Seen{}); err != nil || node.lost.Load() != nil || node.alive.Err() != nil {
+				t.Errorf("%s, then the right one: %v", name, err)
+			}
+		}
+	}
+
+	if err := admit(s, shorter, seen); !errors.Is(err, eventlog.ErrLoss) {
+		t.Error(err)
+	}
+	losses, err := loss.Survey(t.Context(), store, eventlog.Probe(shorter))
+	if err != nil || len(losses) == 0 {
+		t.Fatalf("accept-loss finds %v, %v", losses, err)
+	}
+	by := loss.Accepting{Actor: "operator:test", Now: time.Now()}
+	a, err := loss.Prepare(t.Context(), store, by, losses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Finish(t.Context(), shorter, by); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []*Node{s, other} {
+		if err := admit(node, shorter, seen); !errors.Is(err, errForget) || !errors.Is(context.Cause(node.alive), errForget) {
+			t.Errorf("after the loss was accepted: %v", err)
+		}
+	}
+	if err := admit(nodeOn(t, store), shorter, esdb.Seen{}); err != nil {
+		t.Errorf("a node that begins after that: %v", err)
+	}
+}
+
+// A node that was not stopped while the store and the database were restored has seen events of the log before. It
+// forgets them, and the database does not learn of them.
+func TestAdmit_LogWasRestoredMeanwhile_NodeForgets(t *testing.T) {
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	before, restored := logOf(t, uuid.New(), uuid.New(), uuid.New()), logOf(t, uuid.New(), uuid.New())
+	s := nodeOn(t, store)
+	if err := s.admit(t.Context(), eventlog.Probe(before), esdb.Seen{}); err != nil {
+		t.Fatal(err)
+	}
+	filling := loss.NewFilling(store, loss.Restore, time.Now, nil)
+	if err := errors.Join(filling.Begin(t.Context()), filling.End(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.admit(t.Context(), eventlog.Probe(restored), seenIn(t, before)); !errors.Is(err, errForget) {
+		t.Errorf("the node that has seen the log before: %v", err)
+	}
+	if err := nodeOn(t, store).admit(t.Context(), eventlog.Probe(restored), esdb.Seen{}); err != nil {
+		t.Errorf("a node that begins after that: %v", err)
+	}
+}

@@ -1,0 +1,367 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/commands/streamwriter"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
+	"letterhead/internal/assets"
+	"letterhead/internal/broker"
+	"letterhead/internal/broker/kafka"
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/eventlog/esdb"
+	"letterhead/internal/eventlog/roles"
+	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/ratelimit"
+	"letterhead/internal/room"
+	"letterhead/internal/runs"
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/telemetry"
+	"letterhead/node/datafolder"
+	"letterhead/projections/accounts"
+	"letterhead/projections/brands"
+	"letterhead/projections/brandwatch"
+	"letterhead/projections/engine"
+	"letterhead/projections/idempotency"
+	"letterhead/projections/keys"
+	"letterhead/projections/ledger"
+	"letterhead/projections/usage"
+	"letterhead/readapi/logo"
+)
+
+// Node is a data folder, or the services that nodes share, with every part wired together. A command that finds no
+// server opens a node for itself; Serve opens one, starts its roles and answers HTTP from it.
+//
+// A node of OpenReading or OpenStores has only a part of what follows; the rest is nil.
+type Node struct {
+	Config config.Config
+	Plans  plan.Table
+
+	Log       eventlog.Log
+	Store     *sqlstore.Store
+	Names     *accountnames.Table // names of accounts and keys
+	Positions *sqlstore.Positions
+	Assets    *assets.Store
+
+	AccountWriter *commands.AccountWriter
+	Brands        *commands.Brands
+
+	Runner      *engine.Runner
+	Accounts    *accounts.Model
+	Keys        *keys.Directory
+	Ledger      *ledger.Model
+	BrandReader *brands.Model
+
+	release string
+	lock    *datafolder.Lock
+	logger  *slog.Logger
+	metrics telemetry.Metrics
+
+	roles         *roles.Meter
+	logFile       *sqlite.Log // Log, if it is a file in the data folder
+	eventStore    *esdb.Log   // what Log reads and writes, if nodes share it
+	clock         *sqlstore.Clock
+	runs          *runs.Runs
+	snapshots     *sqlstore.Snapshots
+	quotaWriter   *commands.QuotaWriter
+	usageRecorder *commands.UsageRecorder
+	usage         *usage.Model
+	idempotency   *idempotency.Model
+	brandWatch    *brandwatch.Tail
+	search        *searches
+	counters      ratelimit.Counters // nil without role api
+	room          *room.Room         // memory for decoded images of crawls and logos
+	vectors       *vectors           // nil until something is drawn
+	logos         *logo.Renderer     // nil until a logo is drawn
+	probe         *probe             // nil if everything is in this process
+	bus           *broker.Bus        // nil without a role that uses it
+	kafka         *kafka.Transport   // the transport of the bus, if that is Kafka
+
+	use     Use
+	format  int  // of the data folder; 0 if nodes share the data
+	reading bool // see OpenReading
+	served  bool // by another process, while reading
+
+	runID   string      // names this process among the runs
+	answers atomic.Bool // the process answers requests, so its run is noted
+	unclean atomic.Bool // the run ends with requests that were cut off, or with charges that were not reversed
+	stopAPI func()      // announces to the API that its server is about to stop
+
+	lost        atomic.Pointer[error]  // why the event store is refused: it lost events
+	accepted    atomic.Pointer[string] // the last acceptance of a loss when the log was opened
+	ready       atomic.Bool
+	starterSeen atomic.Bool // see filled
+	// alive ends when a part that must run has ended, with its error as the cause.
+	alive   context.Context
+	kill    context.CancelCauseFunc
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	drawing sync.Mutex     // guards the opening of vectors and logos, which a command may ask for at any time
+	closers []func() error // in the order of opening
+	closes  sync.Mutex     // guards closers
+}
+
+// Options say how a node is opened, beside its settings.
+type Options struct {
+	Release  string // of this binary
+	Logs     io.Writer
+	LogLevel string
+	Use      Use
+}
+
+// Open opens everything in a locked folder and starts what keeps the read models current. If it fails, everything is
+// closed again and the folder is released.
+func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (_ *Node, err error) {
+	n := &Node{Config: cfg, release: o.Release, lock: lock, use: o.Use, runID: uuid.NewString(), room: room.New(0), stopAPI: func() {}}
+	n.alive, n.kill = context.WithCancelCause(context.Background()) // of the process, not of the caller
+	n.closing(lock.Release)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}()
+	if err := datafolder.CheckRestored(cfg.Data); err != nil {
+		return nil, err
+	}
+	if n.logger, err = telemetry.NewLogger(o.Logs, o.LogLevel, cfg.LogFormat); err != nil {
+		return nil, err
+	}
+	n.metrics = telemetry.NewMetrics(o.Release)
+	n.Plans = plan.Default()
+	for id, crawls := range cfg.PlanCrawls {
+		if _, err := n.Plans.Get(plan.ID(id)); err != nil {
+			return nil, fmt.Errorf("LETTERHEAD_PLAN_CRAWLS: %w", err)
+		}
+		n.Plans = n.Plans.WithCrawlsPerMinute(plan.ID(id), crawls)
+	}
+	if err := eventschemas.Check(); err != nil {
+		return nil, err
+	}
+	if scratch := n.scratchPath(); scratch != "" {
+		if err := engine.RemoveScratch(scratch); err != nil { // before anything needs its space
+			return nil, err
+		}
+	}
+	for _, open := range []func(context.Context) error{n.openStorage, n.raiseFolder, n.openReadModels, n.openCommands} {
+		if err := open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return n, n.follow(ctx)
+}
+
+// raiseFolder keeps older releases from a folder that holds the data, before anything is written that they cannot read.
+// A folder of the release before that is only looked at stays as it is: this release can work with its format.
+// The folder of a node of several holds no data: there the database says which format is in force.
+func (n *Node) raiseFolder(context.Context) error {
+	if n.Config.Shared() {
+		return nil
+	}
+	n.format = n.lock.Format()
+	if n.use == ToRead && n.format == datafolder.Format-1 {
+		return nil
+	}
+	n.format = datafolder.Format
+	return n.lock.Raise(datafolder.Format)
+}
+
+// closing notes what close must do; it runs in the reverse order.
+func (n *Node) closing(f func() error) {
+	n.closes.Lock()
+	defer n.closes.Unlock()
+	n.closers = append(n.closers, f)
+}
+
+func (n *Node) openReadModels(ctx context.Context) error {
+	var err error
+	if n.roles, err = roles.New(n.Log, roles.Config{Logger: n.logger, Registerer: n.metrics, Now: n.clock.Now}); err != nil {
+		return err
+	}
+	n.Accounts, n.Keys, n.Ledger = accounts.New(n.Store), keys.New(keys.Config{Logger: n.logger}, n.Store), ledger.New(n.Store)
+	n.usage, n.idempotency = usage.New(n.Store, n.Log), idempotency.New(n.Store)
+	n.BrandReader, err = brands.New(brands.Config{CacheBytes: n.Config.BrandCacheBytes, Logger: n.logger, Registerer: n.metrics}, n.Store)
+	if err != nil {
+		return err
+	}
+	n.closing(func() error { n.BrandReader.Close(); return nil })
+	n.Runner, err = engine.New(engine.Config{FollowOnly: !n.Config.Has(config.RoleProjector), InForce: n.format, ReadOnly: n.reading, BatchEvents: n.batchEvents(), ScratchFolder: n.scratchPath(), Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("projector"), n.Store,
+		n.Accounts, n.Keys, n.usage, n.Ledger, n.idempotency, n.BrandReader)
+	if err != nil {
+		return err
+	}
+	if !n.reading {
+		if err := errors.Join(n.Keys.Setup(ctx), n.Keys.Register(n.metrics)); err != nil {
+			return err
+		}
+	}
+	if err := n.Runner.Start(ctx); err != nil || n.reading {
+		return err
+	}
+	// Keys are answered for once everything that the log held at the start is in force.
+	head, err := n.Log.Head(ctx)
+	if err != nil {
+		return err
+	}
+	n.Keys.Open(head, n.Runner)
+	if n.brandWatch, err = brandwatch.New(ctx, brandwatch.Config{Follower: n.BrandReader, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("api")); err != nil {
+		return err
+	}
+	return n.openSearch(ctx)
+}
+
+func (n *Node) openCommands(context.Context) error {
+	var err error
+	events := eventschemas.NewEncoder(n.Runner.Format)
+	writers := streamwriter.Config{Shared: n.Config.Shared(), Encoder: events, Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}
+	if n.AccountWriter, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: writers, Keys: n.idempotency}, n.Log, n.snapshots); err != nil {
+		return err
+	}
+	n.closing(n.endRun)
+	n.closing(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // outlives whoever asked to stop
+		defer cancel()
+		err := n.AccountWriter.Drain(ctx)
+		if err != nil {
+			n.unclean.Store(true)
+		}
+		return err
+	})
+	if n.quotaWriter, err = commands.NewQuotaWriter(writers, n.Log, n.snapshots); err != nil {
+		return err
+	}
+	n.closing(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // as above
+		defer cancel()
+		return n.quotaWriter.Drain(ctx)
+	})
+	if n.usageRecorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Events: events, Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.Log, n.Config.Node); err != nil {
+		return err
+	}
+	n.Brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: n.clock.Now}, n.Log)
+	return err
+}
+
+// follow starts what keeps the read models current, for as long as the service is open.
+func (n *Node) follow(ctx context.Context) error {
+	ctx, n.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	n.closing(func() error {
+		n.cancel()
+		n.running.Wait()
+		return nil
+	})
+	n.run(ctx, "clock", n.clock.Run)
+	n.run(ctx, "read models", n.Runner.Run)
+	for _, e := range n.search.editions {
+		n.run(ctx, "search", e.Run)
+	}
+	return nil
+}
+
+// run keeps a part going until the service closes. A part that ends before that takes the node down: the
+// service must not look alive while it no longer moves.
+func (n *Node) run(ctx context.Context, name string, part func(context.Context) error) {
+	n.running.Go(func() {
+		err := part(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		n.logger.Error("a part of the service ended", "part", name, "error", err)
+		n.kill(fmt.Errorf("%s ended: %w", name, err))
+	})
+}
+
+// whileAlive returns a context that also ends when a part of the service has ended.
+func (n *Node) whileAlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(n.alive, func() { cancel(context.Cause(n.alive)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// errBehind: another node folds, and it is behind or none does.
+var errBehind = errors.New("the read models are behind the event log; does a node with role projector run? \"letterhead projections list\" shows how far they are")
+
+// CatchUp waits until the named read models (all of them without names) and the search index hold what the
+// log holds now. One that stands still does not keep the others waiting; the error then names it and is a
+// *engine.QuarantinedError. Where another node folds, the wait is bounded, and its end is errBehind.
+func (n *Node) CatchUp(ctx context.Context, names ...string) error {
+	ctx, stop := n.whileAlive(ctx)
+	defer stop()
+	waiting, cancel := n.bounded(ctx)
+	defer cancel()
+	err := n.FoldedTo(waiting, names...)
+	if err == nil {
+		var head eventlog.Position
+		if head, err = n.Log.Head(waiting); err == nil {
+			err = n.cause(ctx, n.search.now().WaitFor(waiting, head))
+		}
+	}
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		return errBehind
+	}
+	return err
+}
+
+// bounded bounds a wait for what another node does.
+func (n *Node) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !n.Config.Shared() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, enforceTimeout)
+}
+
+// FoldedTo is CatchUp without the search index.
+func (n *Node) FoldedTo(ctx context.Context, names ...string) error {
+	ctx, stop := n.whileAlive(ctx)
+	defer stop()
+	if len(names) == 0 {
+		names = []string{accounts.Name, keys.Name, usage.Name, ledger.Name, brands.Name}
+	}
+	head, err := n.Log.Head(ctx)
+	if err != nil {
+		return err
+	}
+	var aside error
+	for _, name := range names {
+		err := n.Runner.WaitFor(ctx, name, head)
+		if errors.As(err, new(*engine.QuarantinedError)) {
+			aside = errors.Join(aside, err)
+			continue
+		}
+		if err != nil {
+			return n.cause(ctx, err)
+		}
+	}
+	return aside
+}
+
+// cause is why a wait ended early: a part of the service that ended says more than the end of a context.
+func (n *Node) cause(ctx context.Context, err error) error {
+	if err != nil && context.Cause(ctx) != nil && n.alive.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Close ends everything in the reverse order of opening. It may be called once.
+func (n *Node) Close() error {
+	var errs []error
+	for i := len(n.closers) - 1; i >= 0; i-- {
+		errs = append(errs, n.closers[i]())
+	}
+	return errors.Join(errs...)
+}

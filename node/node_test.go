@@ -1,0 +1,68 @@
+package node
+
+import (
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"letterhead/internal/config"
+	"letterhead/node/datafolder"
+)
+
+const release = "test"
+
+// openNode opens a node of one folder that has not begun, without a starter index of its own.
+func openNode(t *testing.T) *Node {
+	t.Helper()
+	t.Setenv("LETTERHEAD_STARTER", "off")
+	cfg, err := config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": filepath.Join(t.TempDir(), "data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Open(t.Context(), cfg, lock, Options{Release: release, Logs: io.Discard, LogLevel: "error"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return n
+}
+
+// openStores opens the stores of a data folder.
+func openStores(t testing.TB, folder string) *Node {
+	t.Helper()
+	lock, err := datafolder.Acquire(folder, datafolder.MayBeNew, release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := OpenStores(t.Context(), settingsOf(t, folder), lock, Options{Release: release, Logs: testLog{t}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// settingsOf returns the settings of a process that has everything in one folder.
+func settingsOf(t testing.TB, folder string) config.Config {
+	t.Helper()
+	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+type testLog struct{ t testing.TB }
+
+func (l testLog) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}

@@ -1,0 +1,109 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/internal/telemetry"
+)
+
+// A single node that has lost the event store, the database or the object storage would look ready to the proxy and
+// answer 503 for the accounts and brands that the proxy keeps on it. So a node of several checks them from time to
+// time, and is not ready while one of them does not answer.
+const (
+	// probeEvery is the time between two checks; probeTimeout bounds each.
+	probeEvery   = 5 * time.Second
+	probeTimeout = 3 * time.Second
+	// probeMisses in a row make a node unready: waiting for a short fault to pass is cheaper than moving accounts.
+	probeMisses = 3
+)
+
+// probe checks whether the services that the node cannot do without answer.
+type probe struct {
+	checks  map[string]func(context.Context) error
+	misses  *prometheus.CounterVec
+	reaches *prometheus.GaugeVec
+	row     map[string]int // of misses, by service
+	lost    atomic.Pointer[string]
+}
+
+func newProbe(reg prometheus.Registerer, checks map[string]func(context.Context) error) (*probe, error) {
+	p := &probe{checks: checks, row: map[string]int{}, misses: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "letterhead_node_misses_total", Help: "Times that a service this node cannot do without did not answer its question.",
+	}, []string{"service"}), reaches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "letterhead_node_reaches", Help: "1 if a service this node cannot do without answered its last question, else 0.",
+	}, []string{"service"})}
+	for name := range checks {
+		p.misses.WithLabelValues(name)
+		p.reaches.WithLabelValues(name).Set(1) // it was opened
+	}
+	if err := telemetry.Register(reg, p.misses, p.reaches); err != nil {
+		return nil, fmt.Errorf("register metrics of the node: %w", err)
+	}
+	return p, nil
+}
+
+// run checks until ctx ends.
+func (p *probe) run(ctx context.Context) error {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			p.check(ctx)
+		}
+	}
+}
+
+// check asks all services at once, so that those that hang do not delay each other's results.
+func (p *probe) check(ctx context.Context) {
+	var mu sync.Mutex
+	failed := map[string]bool{}
+	var checking sync.WaitGroup
+	for name, check := range p.checks {
+		checking.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+			defer cancel()
+			err := check(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			failed[name] = err != nil
+		})
+	}
+	checking.Wait()
+	if ctx.Err() != nil {
+		return
+	}
+	var lost *string
+	for name, failed := range failed {
+		if !failed {
+			p.row[name] = 0
+			p.reaches.WithLabelValues(name).Set(1)
+			continue
+		}
+		p.reaches.WithLabelValues(name).Set(0)
+		p.misses.WithLabelValues(name).Inc()
+		if p.row[name]++; p.row[name] >= probeMisses {
+			lost = &name
+		}
+	}
+	p.lost.Store(lost)
+}
+
+// missing names a service that has not answered for a while. It is empty if all answer, and for a nil probe.
+func (p *probe) missing() string {
+	if p == nil {
+		return ""
+	}
+	if name := p.lost.Load(); name != nil {
+		return *name
+	}
+	return ""
+}

@@ -1,0 +1,109 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestANodeThatLostItsEventStoreIsNotReadyUntilItIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		metrics := prometheus.NewPedanticRegistry()
+		p, err := newProbe(metrics, map[string]func(context.Context) error{
+			"event store": func(ctx context.Context) error {
+				if !away.Load() {
+					return nil
+				}
+				<-ctx.Done() // it hangs
+				return ctx.Err()
+			},
+			"database": func(context.Context) error { return nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.run(ctx) }()
+		after := func(beats int) string {
+			time.Sleep(time.Duration(beats)*(probeEvery+probeTimeout) + time.Millisecond) // of the bubble's clock
+			return p.missing()
+		}
+		reaches := func() string {
+			said := ""
+			families, err := metrics.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				for _, m := range f.GetMetric() {
+					if f.GetName() == "letterhead_node_reaches" {
+						said += fmt.Sprintf("%s %v ", m.GetLabel()[0].GetValue(), m.GetGauge().GetValue())
+					}
+				}
+			}
+			return said
+		}
+		if got := after(4); got != "" {
+			t.Errorf("with everything there %q is missing", got)
+		}
+		away.Store(true)
+		if got := after(1); got != "" {
+			t.Errorf("after one miss %q is missing already", got)
+		}
+		if got, want := reaches(), "database 1 event store 0 "; got != want {
+			t.Errorf("after one miss the metric says %q, want %q", got, want)
+		}
+		if got := after(probeMisses); got != "event store" {
+			t.Errorf("after %d misses %q is missing, want the event store", probeMisses, got)
+		}
+		away.Store(false)
+		if got := after(1); got != "" {
+			t.Errorf("once it is back %q is missing", got)
+		}
+		if got, want := reaches(), "database 1 event store 1 "; got != want {
+			t.Errorf("once it is back the metric says %q, want %q", got, want)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestADoorAnswersBeforeTheNodeHasStarted(t *testing.T) {
+	front := newFront(nil)
+	ask := func(path string) int {
+		w := httptest.NewRecorder()
+		front.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/v1/me": 503, "/metrics": 503} {
+		if got := ask(path); got != want {
+			t.Errorf("%s before the start: %d, want %d", path, got, want)
+		}
+	}
+	teapot := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	front.open(teapot, teapot)
+	if got := ask("/v1/me"); got != http.StatusTeapot {
+		t.Errorf("after the start: %d", got)
+	}
+}
+
+func TestWhatWaitingMendsIsToldFromWhatItDoesNot(t *testing.T) {
+	if !away(errors.Join(errors.New("open"), errAway)) || !away(context.DeadlineExceeded) {
+		t.Error("a service that is away is taken for a mistake in the settings")
+	}
+	if away(errors.New("LETTERHEAD_BROKER: no such setting")) {
+		t.Error("a mistake in the settings is waited for")
+	}
+}

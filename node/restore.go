@@ -1,0 +1,126 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/node/datafolder"
+	"letterhead/workers/backup"
+	"letterhead/workers/loss"
+)
+
+// Restore fills the data folder, or the services that the settings name, from a backup. They must be empty, or have been
+// begun by an interrupted restore.
+func Restore(ctx context.Context, settings config.Config, o Options, cfg backup.RestoreConfig, from string) (out backup.Restored, err error) {
+	// A wrong name must not leave a new data folder behind.
+	if _, err := backup.Inspect(ctx, from); err != nil {
+		return out, err
+	}
+	var n *Node
+	defer func() {
+		if n != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}()
+	out, err = backup.Restore(ctx, cfg, from, func(ctx context.Context, m *backup.Manifest) (to backup.Target, err error) {
+		if n, err = openTarget(ctx, settings, o); err != nil {
+			return to, err
+		}
+		return n.target(ctx, m, cfg.WithoutAssets)
+	})
+	if err != nil {
+		return out, err
+	}
+	return out, datafolder.EndRestoring(n.Config.Data)
+}
+
+// openTarget opens the stores that a restore fills. No other process may use them meanwhile.
+func openTarget(ctx context.Context, settings config.Config, o Options) (*Node, error) {
+	lock, err := datafolder.Acquire(settings.Data, datafolder.MayBeNew, o.Release)
+	if errors.Is(err, datafolder.ErrInUse) {
+		return nil, fmt.Errorf("%w; stop it, and name an empty folder with --data", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	own := "restore-" + rand.Text()[:8] // first, because the database cuts long names off
+	settings.Node = own
+	n, err := openPart(ctx, settings, lock, o, (*Node).openUnverified)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseServed(ctx, n.Store, own); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+// refuseServed fails when other processes than this one, whose name there is own, are connected to a shared database:
+// nodes would work with what a restore discards.
+func refuseServed(ctx context.Context, store *sqlstore.Store, own string) error {
+	sessions, err := store.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	var others []string
+	for _, n := range sessions {
+		// A long schema name leaves only the beginning of a node's name.
+		if !strings.HasPrefix(n.Node, own) && (n.Node == "" || !strings.HasPrefix(own, n.Node)) {
+			others = append(others, cmp.Or(n.Node, "one that does not give its name"))
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nodes or commands are connected to the database of the target: %s; stop them and try again, nothing was changed", strings.Join(others, ", "))
+}
+
+func (n *Node) target(ctx context.Context, m *backup.Manifest, withoutAssets bool) (backup.Target, error) {
+	names, err := backup.NamesIn(ctx, n.Store)
+	if err != nil {
+		return backup.Target{}, err
+	}
+	to := backup.Target{Log: n.Log, Names: names, Assets: n.Assets, Positions: n.Positions, Done: CrawlCheckpoints(), Snapshots: n.snapshots,
+		State: filling{loss.NewFilling(n.Store, loss.Restore, n.clock.Now, n.forgetSearch), n, m.Format}}
+	if withoutAssets {
+		to.Assets = nil
+	}
+	return to, nil
+}
+
+// filling also marks the data folder, once the backup and the target are known to fit.
+type filling struct {
+	*loss.Filling
+	node   *Node
+	format int // of the backup
+}
+
+// Done implements backup.State. A database that remembers more than the log holds does not know it.
+func (f filling) Done(ctx context.Context) (bool, error) {
+	if done, err := f.Filling.Done(ctx); err != nil || !done {
+		return false, err
+	}
+	losses, err := loss.Survey(ctx, f.node.Store, eventlog.Probe(f.node.Log))
+	return len(losses) == 0, err
+}
+
+// Begin implements backup.State.
+func (f filling) Begin(ctx context.Context) error {
+	if err := f.Filling.Begin(ctx); err != nil {
+		return err
+	}
+	n := f.node
+	if !n.Config.Shared() {
+		if err := n.lock.Raise(f.format); err != nil { // the backup may hold what older releases cannot read
+			return err
+		}
+	}
+	return datafolder.MarkRestoring(n.Config.Data)
+}

@@ -1,0 +1,173 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/runs"
+	"letterhead/projections/ledger"
+)
+
+const (
+	// beatEvery is how often a process that answers requests notes that it is alive.
+	beatEvery = 5 * time.Second
+	// goneAfter is how long a node of several may be silent before it counts as gone: without the database, which it
+	// notes its life in, it cannot check a key and charges nothing.
+	goneAfter = time.Minute
+	// maxUndelivered bounds the charges that are listed at a time.
+	maxUndelivered = 1_000_000
+)
+
+// openRun notes that a process begins to answer requests, and returns the part that notes that it is alive.
+func (n *Node) openRun(ctx context.Context) ([]part, error) {
+	run := runs.Run{ID: n.runID, Node: n.Config.Node, Started: n.clock.Now(), AnswerWithin: n.apiConfig().AnswerWithin()}
+	if err := n.runs.Begin(ctx, run); err != nil {
+		return nil, err
+	}
+	n.answers.Store(true)
+	return []part{{"run", n.beat}}, nil
+}
+
+func (n *Node) beat(ctx context.Context) error {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := n.runs.Beat(ctx, n.runID, n.clock.Now()); err != nil && ctx.Err() == nil {
+				n.logger.Warn("the process could not note that it is alive", "error", err)
+			}
+		}
+	}
+}
+
+// endRun notes a clean end: every request was answered, or its charge handed back.
+func (n *Node) endRun() error {
+	if !n.answers.Load() || n.unclean.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // outlives whoever asked to stop
+	defer cancel()
+	if err := n.runs.End(ctx, n.runID, n.clock.Now()); err != nil {
+		n.logger.Warn("the clean end of this process could not be noted; ledger undelivered will list its last charges", "error", err)
+	}
+	return nil
+}
+
+// UndeliveredCharge is a charge with what is known of the process that made it.
+type UndeliveredCharge struct {
+	AccountID       string    `json:"account_id"`
+	Revision        uint64    `json:"revision"`
+	At              time.Time `json:"at"`
+	Credits         int64     `json:"credits"`
+	Domain          string    `json:"domain"`
+	RequestID       string    `json:"request_id"`
+	ChargeID        string    `json:"charge_id"`
+	ReversibleUntil time.Time `json:"reversible_until"`
+	Node            string    `json:"node"`            // whose process ended
+	LastAlive       time.Time `json:"node_last_alive"` // as it last noted
+	GoneBy          time.Time `json:"node_gone_by"`    // the latest moment of its end
+}
+
+// UndeliveredCharges returns the charges whose answers may not have been delivered, of an account (of all if the id is empty) in the order of the log.
+func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since time.Time) ([]UndeliveredCharge, error) {
+	if err := n.CatchUp(ctx, ledger.Name); err != nil {
+		return nil, err
+	}
+	all, err := n.runs.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var doubts []runs.Doubt
+	if now := n.clock.Now(); n.Config.Shared() {
+		doubts = runs.Among(all, goneAfter, now)
+	} else {
+		doubts = runs.Alone(all, n.runID, now)
+	}
+	var first time.Time
+	for _, d := range doubts {
+		if first.IsZero() || d.From.Before(first) {
+			first = d.From
+		}
+	}
+	if len(doubts) == 0 {
+		return nil, nil
+	}
+	if first.Before(since) {
+		first = since
+	}
+	makerOf := runs.Makers(all)
+	settled := map[string]bool{} // charges that were reversed or kept
+	var found []UndeliveredCharge
+	for entry, err := range n.Ledger.Since(ctx, first) {
+		if err != nil {
+			return nil, err
+		}
+		if entry.ChargeID == "" || accountID != "" && entry.AccountID != accountID {
+			continue
+		}
+		if entry.Amount >= 0 {
+			settled[entry.ChargeID] = true
+			continue
+		}
+		maker := makerOf(entry.RequestID)
+		for _, d := range doubts {
+			if entry.At.Before(since) || !d.Covers(entry.At) || maker != "" && maker != d.Run.ID {
+				continue
+			}
+			if len(found) == maxUndelivered {
+				return nil, fmt.Errorf("more than %d charges may not have been answered; name an account with --account, or a later --since", maxUndelivered)
+			}
+			found = append(found, UndeliveredCharge{
+				AccountID: entry.AccountID, Revision: entry.Revision, At: entry.At, Credits: -entry.Amount, Domain: entry.Domain,
+				RequestID: entry.RequestID, ChargeID: entry.ChargeID, ReversibleUntil: entry.At.Add(account.ReversalWindow),
+				Node: d.Run.Node, LastAlive: d.Run.Alive, GoneBy: d.Until,
+			})
+			break
+		}
+	}
+	open := found[:0]
+	for _, c := range found {
+		if !settled[c.ChargeID] {
+			open = append(open, c)
+		}
+	}
+	return open, nil
+}
+
+// Reversals is the result of ReverseCharges.
+type Reversals struct {
+	Reversed int   `json:"reversed"`
+	Credits  int64 `json:"credits"`
+	TooOld   int   `json:"too_old"`
+}
+
+// ReverseCharges reverses charges. A charge that is too old to be reversed stays, and a charge that cannot be reversed
+// does not stop the others: failed holds their errors. It returns an error if it cannot go on.
+func (n *Node) ReverseCharges(ctx context.Context, charges []UndeliveredCharge) (done Reversals, failed []error, err error) {
+	for _, c := range charges {
+		err := n.AccountWriter.ReverseCharge(ctx, commands.ReverseCharge{
+			Request: n.Operator(), AccountID: c.AccountID, ChargeID: c.ChargeID, Revision: c.Revision, Reason: account.ReasonOperator,
+		})
+		switch {
+		case errors.Is(err, account.ErrTooLate):
+			done.TooOld++
+		case err != nil:
+			if ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed) {
+				return done, failed, fmt.Errorf("hand back charge %s of account %s, after %d others; run the command again for the rest: %w", c.ChargeID, c.AccountID, done.Reversed, err)
+			}
+			failed = append(failed, fmt.Errorf("hand back charge %s of account %s: %w", c.ChargeID, c.AccountID, err))
+		default:
+			done.Reversed++
+			done.Credits += c.Credits
+		}
+	}
+	return done, failed, nil
+}

@@ -1,0 +1,158 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"letterhead/internal/config"
+	"letterhead/internal/telemetry"
+	"letterhead/node/admin"
+	"letterhead/node/datafolder"
+	"letterhead/readapi"
+)
+
+const (
+	// shutdownTimeout, beyond the time of a live crawl, bounds how long a stopping server waits for requests
+	// under way and for what they hand back.
+	shutdownTimeout = 8 * time.Second
+	// enforceTimeout bounds how long a command waits to see its decision enforced.
+	enforceTimeout = 10 * time.Second
+)
+
+// Server serves a node.
+type Server struct {
+	Settings config.Config
+	Release  string
+	Logs     io.Writer
+	// Runner runs the command lines that other processes send to the node.
+	Runner func(*Node) admin.Runner
+	// Begun is called when a node with a log of its own serves everything.
+	Begun func(*Node, Begun) error
+}
+
+// Serve runs the roles of this process until ctx ends, then drains.
+func (v Server) Serve(ctx context.Context) error {
+	cfg := v.Settings
+	logger, err := telemetry.NewLogger(v.Logs, cfg.LogLevel, cfg.LogFormat)
+	if err != nil {
+		return err
+	}
+	for _, unknown := range config.UnknownSettings(os.Environ()) {
+		logger.Warn("an environment variable has no effect, because it is not a setting", unknown.LogAttrs()...)
+	}
+	lock, err := awaitFolder(ctx, cfg.Data, v.Release, folderTimeout, logger)
+	if errors.Is(err, datafolder.ErrInUse) {
+		return fmt.Errorf("%w; stop it first, or serve another folder with --data", err)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to stop
+		}
+		return err
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen on %s: %w; choose another address with --listen", cfg.Listen, err), lock.Release())
+	}
+	clients := readapi.NewListener(listener, cfg.TrustedProxies, logger)
+	front := newFront(clients)
+	server := readapi.NewServer(front)
+	failed := make(chan error, 2)
+	metrics, err := serveMetrics(cfg, &front.operators, failed)
+	if err != nil {
+		return errors.Join(err, listener.Close(), lock.Release())
+	}
+	go func() {
+		if err := server.Serve(clients); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve on %s: %w", cfg.Listen, err)
+		}
+	}()
+	for {
+		err := v.serveOnce(ctx, lock, front, server, failed, logger)
+		if !errors.Is(err, errForget) || ctx.Err() != nil {
+			return errors.Join(err, server.Close(), metrics.Close())
+		}
+		logger.Warn("the node begins again", "because", err)
+		lock = nil // which was released
+	}
+}
+
+// serveOnce serves until ctx ends or a part of the node has ended. With errForget it leaves the server open, for the
+// node to begin again.
+func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *front, server *http.Server, failed <-chan error, logger *slog.Logger) error {
+	n, commands, err := v.start(ctx, lock, front, logger)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = nil // asked to stop
+		}
+		return err
+	}
+	cfg := n.Config
+	slog.SetDefault(n.logger) // net/http and others write to the standard logger
+	n.logger.Info("serving", "listen", front.listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
+
+	go func() {
+		select {
+		case err := <-failed:
+			n.kill(err)
+		case <-n.alive.Done():
+		case <-ctx.Done():
+		}
+	}()
+	err = n.begin(ctx, v.Begun)
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case <-n.alive.Done():
+			err = context.Cause(n.alive)
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil // asked to stop
+	}
+	n.logger.Info("stopping")
+	n.stopAPI()
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CrawlTimeout+shutdownTimeout)
+	defer cancel()
+	if errors.Is(err, errForget) {
+		if front.close(stopping) != nil {
+			n.unclean.Store(true)
+		}
+		if closed := errors.Join(commands.Close(stopping), n.Close()); closed != nil {
+			n.logger.Warn("not all of the node could be ended in order", "error", closed)
+		}
+		return err
+	}
+	drained := front.listener.Drain(stopping, server)
+	if drained != nil {
+		n.unclean.Store(true)
+	}
+	return errors.Join(err, drained, commands.Close(stopping), n.Close())
+}
+
+// serveMetrics serves what operators read at an address of its own, if there is one. The server may be closed in any
+// case.
+func serveMetrics(cfg config.Config, handler http.Handler, failed chan<- error) (*http.Server, error) {
+	server := readapi.NewServer(handler)
+	if cfg.MetricsListen == "" || cfg.MetricsListen == config.MetricsWithAPI {
+		return server, nil
+	}
+	listener, err := net.Listen("tcp", cfg.MetricsListen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w; choose another address with LETTERHEAD_METRICS_LISTEN", cfg.MetricsListen, err)
+	}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve metrics on %s: %w", cfg.MetricsListen, err)
+		}
+	}()
+	return server, nil
+}

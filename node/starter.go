@@ -1,0 +1,172 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections/brands"
+	"letterhead/starter"
+)
+
+// importStarter loads the embedded starter index, unless the marker says that this version of it was loaded
+// to its end before, and waits until it is searchable.
+func (n *Node) importStarter(ctx context.Context, marker starter.Marker) error {
+	if file, own := marker.(starter.FileMarker); own {
+		head, err := n.Log.Head(ctx)
+		if err != nil {
+			return err
+		}
+		if head == 0 {
+			// A marker without a log is from a log that somebody took away.
+			if err := os.Remove(file.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	began, said := time.Now(), time.Now()
+	result, err := starter.Import(ctx, starter.Config{
+		Logger: n.logger,
+		Progress: func(done, total int) {
+			if done == 1 || time.Since(said) >= progressEvery {
+				said = time.Now()
+				n.logger.Info("importing the starter index", "brands", done, "of", total)
+			}
+		},
+	}, starter.Deps{
+		Assets: n.Assets, Marker: marker,
+		Brands: starterBrands{n.Brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}},
+	})
+	if err != nil {
+		return fmt.Errorf("import the starter index: %w; it goes on at the next start", err)
+	}
+	if result.Finished {
+		return nil
+	}
+	if err := n.CatchUp(ctx, brands.Name); err != nil {
+		return err
+	}
+	n.logger.Info("starter index is searchable", "imported", result.Imported, "present", result.Present, "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// starterOnce is the part that loads the starter index of a distributed service, on one node at a time.
+func (n *Node) starterOnce() part {
+	return n.led("starter index", func(ctx context.Context) error {
+		pause := firstImportPause
+		for {
+			err := n.importStarter(ctx, sharedMarker{n.Positions, n.Log})
+			if err == nil || ctx.Err() != nil {
+				<-ctx.Done() // nobody else need look
+				return nil
+			}
+			n.logger.Warn("starter index", "error", err, "again_in", pause)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, lastImportPause)
+		}
+	})
+}
+
+const (
+	// starterLookEvery is the time between two looks for the starter index that another node loads.
+	starterLookEvery = 2 * time.Second
+	// starterPatience is when a node of several takes it that nobody loads the starter index, as where crawlers
+	// have it off: fallbacks must not go uncached for ever. Loading takes seconds, and a start of all nodes minutes.
+	starterPatience = 15 * time.Minute
+)
+
+// awaitStarter waits until the starter index is loaded by whichever node does, and this one's read models hold it.
+// It returns early when ctx ends.
+func (n *Node) awaitStarter(ctx context.Context, marker starter.Marker) {
+	defer n.starterSeen.Store(true)
+	patient, cancel := context.WithTimeout(ctx, starterPatience)
+	defer cancel()
+	for {
+		version, err := marker.Load(patient)
+		if err == nil && version == starter.Version {
+			if err = n.FoldedTo(patient, brands.Name); err == nil {
+				return
+			}
+		}
+		select {
+		case <-patient.Done():
+			if ctx.Err() == nil {
+				n.logger.Warn("the starter index is not there; fallbacks are cached as if it were", "waited", starterPatience, "error", err)
+			}
+			return
+		case <-time.After(starterLookEvery):
+		}
+	}
+}
+
+// progressEvery is how often the import of the starter index reports how far it is.
+const progressEvery = time.Second
+
+// Pauses between attempts at the starter index; they double in between.
+const (
+	firstImportPause = time.Second
+	lastImportPause  = time.Minute
+)
+
+// sharedMarker remembers in the database that nodes share which version of the starter index was loaded into
+// which log. It stands among the readers' positions, which are as disposable: without it each brand is looked
+// at again.
+type sharedMarker struct {
+	positions *sqlstore.Positions
+	log       eventlog.Log
+}
+
+// row names a version in this log by its first brand event: a log that was put in the place of another and is
+// empty has none.
+func (m sharedMarker) row(ctx context.Context, version string) (string, bool, error) {
+	page, err := m.log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: []string{brand.StreamPrefix}}, 1)
+	if err != nil || len(page.Events) == 0 {
+		return "", false, err
+	}
+	return "starter index " + version + " in " + page.Events[0].ID.String(), true, nil
+}
+
+// Load implements starter.Marker.
+func (m sharedMarker) Load(ctx context.Context) (string, error) {
+	row, known, err := m.row(ctx, starter.Version)
+	if err != nil || !known {
+		return "", err
+	}
+	_, found, err := m.positions.Load(ctx, row)
+	if err != nil || !found {
+		return "", err
+	}
+	return starter.Version, nil
+}
+
+// Save implements starter.Marker.
+func (m sharedMarker) Save(ctx context.Context, version string) error {
+	row, known, err := m.row(ctx, version)
+	if err != nil || !known {
+		return err
+	}
+	return m.positions.Save(ctx, row, 1)
+}
+
+// starterBrands takes the starter's brands in through the command that every import uses.
+type starterBrands struct {
+	brands  *commands.Brands
+	request commands.Request
+}
+
+func (b starterBrands) ImportBrand(ctx context.Context, source string, in starter.Brand) (bool, error) {
+	return b.brands.ImportBrand(ctx, commands.ImportBrand{Request: b.request, Domain: in.Domain, Source: source, Record: in.Record, Evidence: in.Evidence})
+}

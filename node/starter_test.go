@@ -1,0 +1,124 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/starter"
+)
+
+// Until a node has begun, which is when its starter index is loaded, nobody is to keep a fallback: the next
+// request may find the logo.
+func TestAFallbackIsKeptByNobodyBeforeTheNodeHasBegun(t *testing.T) {
+	n := openNode(t)
+	if err := n.startRoles(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	handler, err := n.handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w
+	}
+	early := ask("/logo/github.com?format=png")
+	if early.Code != http.StatusOK || early.Header().Get("Content-Type") != "image/png" || early.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("before: %d %v", early.Code, early.Header())
+	}
+	if code := ask("/readyz").Code; code != http.StatusServiceUnavailable {
+		t.Errorf("before: /readyz %d", code)
+	}
+	if err := n.begin(t.Context(), func(*Node, Begun) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-n.vectors.ready:
+	default:
+		t.Error("the node is ready before it can draw vectors")
+	}
+	late := ask("/logo/github.com?format=png")
+	if late.Code != http.StatusOK || late.Header().Get("Cache-Control") != "public, max-age=900, s-maxage=3600" {
+		t.Errorf("after: %d %v", late.Code, late.Header())
+	}
+	if code := ask("/readyz").Code; code != http.StatusOK {
+		t.Errorf("after: /readyz %d", code)
+	}
+}
+
+// markerOf is a marker that says what it is told to.
+type markerOf func() (string, error)
+
+func (m markerOf) Load(context.Context) (string, error) { return m() }
+func (markerOf) Save(context.Context, string) error     { return nil }
+
+// A node of several waits for the starter index that another loads, and not for ever.
+func TestANodeWaitsForTheStarterIndexOfAnother(t *testing.T) {
+	n := openNode(t)
+	marker := sharedMarker{n.Positions, n.Log}
+	looked := make(chan struct{})
+	first := true
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		n.awaitStarter(t.Context(), markerOf(func() (string, error) {
+			version, err := marker.Load(t.Context())
+			if first {
+				first = false
+				close(looked)
+			}
+			return version, err
+		}))
+	}()
+	<-looked
+	if n.starterSeen.Load() {
+		t.Error("it is seen before it is there")
+	}
+	brands := starterBrands{n.Brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}}
+	var one starter.Brand
+	if err := starter.Each(func(b starter.Brand) error { one = b; return io.EOF }); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if _, err := brands.ImportBrand(t.Context(), starter.Version, one); err != nil {
+		t.Fatal(err)
+	}
+	if err := marker.Save(t.Context(), starter.Version); err != nil {
+		t.Fatal(err)
+	}
+	<-waited
+	if _, err := n.BrandReader.Get(t.Context(), one.Domain); err != nil || !n.starterSeen.Load() {
+		t.Errorf("seen %v, and %s is found: %v", n.starterSeen.Load(), one.Domain, err)
+	}
+}
+
+func TestAStarterIndexThatNobodyLoadsIsNotWaitedForForEver(t *testing.T) {
+	t.Parallel()
+	for name, marker := range map[string]markerOf{
+		"nobody loads it":      func() (string, error) { return "", nil },
+		"the database is away": func() (string, error) { return "", errors.New("away") },
+		"of another release":   func() (string, error) { return "older", nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &Node{logger: slog.New(slog.DiscardHandler)}
+			go n.awaitStarter(t.Context(), marker)
+			for _, seen := range []bool{false, true} {
+				time.Sleep(starterPatience - time.Millisecond)
+				synctest.Wait()
+				if n.starterSeen.Load() != seen {
+					t.Errorf("%s: seen %v, want %v", name, !seen, seen)
+				}
+			}
+		})
+	}
+}

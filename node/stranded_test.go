@@ -1,0 +1,48 @@
+package node
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"letterhead/internal/testwait"
+)
+
+func TestANodeRemovesFilesThatAKillLeftUnfinished(t *testing.T) {
+	n := openNode(t)
+	id, err := n.Assets.Put(t.Context(), []byte("picture"), "png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(n.Config.Data, "assets", id[:2], id[2:4])
+	old, young := filepath.Join(folder, id+".png.1.tmp"), filepath.Join(folder, id+".png.2.tmp")
+	for path, age := range map[string]time.Duration{old: 25 * time.Hour, young: time.Hour, filepath.Join(folder, id+".png"): 25 * time.Hour} {
+		if path == old || path == young {
+			if err := os.WriteFile(path, []byte("pic"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		then := time.Now().Add(-age)
+		if err := os.Chtimes(path, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.startRoles(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, gone := testwait.Until(time.Minute, func() bool {
+		_, err := os.Stat(old)
+		return errors.Is(err, fs.ErrNotExist)
+	}); !gone {
+		t.Error("the old file is still there")
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Errorf("the one that may still be written: %v", err)
+	}
+	if _, err := n.Assets.Read(t.Context(), id, "png"); err != nil {
+		t.Errorf("the asset: %v", err)
+	}
+}

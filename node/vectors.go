@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"log/slog"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"letterhead/internal/resvg"
+	"letterhead/internal/variants"
+	"letterhead/readapi/logo"
+)
+
+// vectors draws SVG files as soon as the renderer's module is compiled, which takes about a second on a first start.
+// A node compiles while it starts otherwise, and is ready when both are done.
+type vectors struct {
+	ready    chan struct{}
+	renderer *resvg.Renderer
+	err      error
+}
+
+// openDrawing opens what draws vectors, once for all who do.
+func (n *Node) openDrawing() {
+	n.drawing.Lock()
+	defer n.drawing.Unlock()
+	n.openRenderer()
+}
+
+func (n *Node) openRenderer() {
+	if n.vectors == nil {
+		n.vectors = openVectors(filepath.Join(n.Config.CachePath(), "resvg"), n.logger, n.kill)
+		n.closing(n.vectors.close)
+	}
+}
+
+// openLogos opens what draws logos, once for all who do.
+func (n *Node) openLogos() (*logo.Renderer, error) {
+	n.drawing.Lock()
+	defer n.drawing.Unlock()
+	if n.logos != nil {
+		return n.logos, nil
+	}
+	n.openRenderer()
+	drawn, err := variants.New(variants.Config{
+		MemoryBytes: n.Config.LogoCacheBytes, Folder: filepath.Join(n.Config.CachePath(), "logos"), DiskBytes: n.Config.LogoDiskBytes,
+		Room: n.room, Logger: n.logger, Registerer: n.metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.closing(func() error { drawn.Close(); return nil })
+	n.logos, err = logo.NewRenderer(n.Assets, n.vectors, drawn)
+	return n.logos, err
+}
+
+// openVectors compiles in the background, with what it learns kept in a folder. failed is called when that
+// cannot be done: a node that draws no vector would find worse logos without anybody knowing.
+func openVectors(cache string, logger *slog.Logger, failed func(error)) *vectors {
+	v := &vectors{ready: make(chan struct{})}
+	go func() {
+		defer close(v.ready)
+		// Not bound to anybody's context: it ends by itself.
+		if v.renderer, v.err = resvg.New(context.Background(), resvg.Config{CacheDir: cache}); v.err != nil {
+			logger.Error("vectors cannot be drawn", "error", v.err)
+			failed(fmt.Errorf("vectors cannot be drawn: %w", v.err))
+		}
+		debug.FreeOSMemory() // compiling leaves some 250 MB behind, which a quiet node would keep for minutes
+	}()
+	return v
+}
+
+// await returns nil when vectors can be drawn, and for a process that draws none (nil). Errors: ctx.Err(), or why the
+// renderer could not be opened.
+func (v *vectors) await(ctx context.Context) error {
+	if ctx.Err() != nil || v == nil {
+		return ctx.Err()
+	}
+	select {
+	case <-v.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if v.err != nil {
+		return fmt.Errorf("vectors cannot be drawn: %w", v.err)
+	}
+	return nil
+}
+
+// Render implements logofinder.Renderer.
+func (v *vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
+	if err := v.await(ctx); err != nil {
+		return nil, err
+	}
+	return v.renderer.Render(ctx, svg, side)
+}
+
+// closeTime bounds the wait for pictures that are being drawn; none takes longer than resvg.DefaultTimeout.
+const closeTime = 10 * time.Second
+
+func (v *vectors) close() error {
+	<-v.ready
+	if v.renderer == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime) // whatever it serves is over
+	defer cancel()
+	return v.renderer.Close(ctx)
+}

@@ -103,7 +103,7 @@ func TestOpen_Credentials_AreCheckedAndNeverPrinted(t *testing.T) {
 		"no TLS":                    {strings.Replace(withUser(plain, "ops", password), "tls=true", "tls=false", 1), eventlog.ErrUnavailable, ""},
 		"missing file of authority": {withUser(plain, "ops", password) + "&tlsCAFile=" + certFile + ".not", os.ErrNotExist, "tlsCAFile"},
 		"file without certificate":  {withUser(plain, "ops", password) + "&tlsCAFile=" + keyFile, nil, "no certificate"},
-		"half a user certificate":   {withUser(plain, "ops", password) + ca + "&userCertFile=" + certFile, nil, "go together"},
+		"half a user certificate":   {withUser(plain, "ops", password) + ca + "&userCertFile=" + certFile, nil, "must be set together"},
 		"mixed-up user certificate": {withUser(plain, "ops", password) + ca + "&userCertFile=" + keyFile + "&userKeyFile=" + certFile, nil, "userCertFile"},
 	} {
 		t.Run(name, func(t *testing.T) {

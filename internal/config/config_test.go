@@ -25,7 +25,7 @@ func TestLoad_NothingSet_DefaultsAreUsable(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	if !strings.Contains(c.UserAgent, "+http://127.0.0.1:8080/bot") {
-		t.Fatalf("user agent %q does not say where its owner is", c.UserAgent)
+		t.Fatalf("user agent %q does not name its owner", c.UserAgent)
 	}
 	if !strings.HasPrefix(c.AssetsURL(), "file:///") {
 		t.Fatalf("assets %q", c.AssetsURL())
@@ -45,7 +45,7 @@ func TestLoad_ReportsAllInvalidSettings(t *testing.T) {
 		t.Fatal("bad settings were accepted")
 	}
 	if strings.Contains(err.Error(), "letmein") {
-		t.Errorf("the error tells a password: %v", err)
+		t.Errorf("the error contains a password: %v", err)
 	}
 	for _, name := range []string{"LISTEN", "BASE_URL", "EVENTSTORE", "CRAWL_WORKERS", "PLAN_CRAWLS", "LOG_LEVEL"} {
 		if !strings.Contains(err.Error(), "LETTERHEAD_"+name) {
@@ -103,7 +103,7 @@ func TestLoad_SeparateRoles_NeedSharedStores(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	if c.Node == "main" || c.Node == "" {
-		t.Fatalf("node %q: processes that share a log need names of their own", c.Node)
+		t.Fatalf("node %q: processes that share a log need separate names", c.Node)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestLoad_ContradictingSettings_AreReported(t *testing.T) {
 		{"a shared log without a shared database", []string{"LETTERHEAD_EVENTSTORE", "esdb://events:2113"}, []string{"LETTERHEAD_DATABASE"}},
 		{"roles apart with nothing between them", append(distributed[:8:8], "LETTERHEAD_ROLES", "crawler"),
 			[]string{"LETTERHEAD_BROKER", "LETTERHEAD_SEARCH"}},
-		{"nodes with pictures of their own", distributed[:4], []string{"LETTERHEAD_ASSETS"}},
+		{"nodes with separate images", distributed[:4], []string{"LETTERHEAD_ASSETS"}},
 	} {
 		_, err := Load(env(c.pairs...), nil)
 		for _, want := range c.want {

@@ -27,13 +27,13 @@ var (
 	ErrInvalid = errors.New("invalid request to the rate-limit counters")
 )
 
-// Key names one counter: what is counted, and of whom.
+// Key identifies one counter.
 type Key struct {
 	Scope string // such as requests or crawls
 	ID    string // such as an account id
 }
 
-// Decision is what a Take found.
+// Decision is the result of a Take.
 type Decision struct {
 	Allowed   bool
 	Limit     int64     // as it was asked for

@@ -66,7 +66,7 @@ type UnfinishedError struct {
 }
 
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("%q was begun at %s and has not come to its end; run it again to finish it", "letterhead "+e.Work, e.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%q was begun at %s and has not finished; run it again to finish it", "letterhead "+e.Work, e.Since.UTC().Format(time.RFC3339))
 }
 
 // Is makes errors.Is(err, eventlog.ErrLoss) true while a loss is being accepted.
@@ -197,7 +197,7 @@ func lostPositions(ctx context.Context, store *sqlstore.Store, log eventlog.Prob
 	for name, at := range positions {
 		if at > end {
 			losses = append(losses, &eventlog.LossError{Witness: "checkpoint of " + name, Remembered: at, Head: end,
-				Detail: "it has read events that the log does not hold"})
+				Detail: "it has read events that are missing from the log"})
 		}
 	}
 	return losses, nil
@@ -232,7 +232,7 @@ func lostSnapshots(ctx context.Context, log eventlog.Prober, snapshots map[strin
 func lostUnder(ctx context.Context, log eventlog.Prober, stream string, revision uint64, end eventlog.Position) (*eventlog.LossError, error) {
 	if stream == sweeperMemory {
 		if at := eventlog.Position(revision); at > end {
-			return &eventlog.LossError{Witness: "memory of the sweeper", Remembered: at, Head: end, Detail: "it has read events that the log does not hold"}, nil
+			return &eventlog.LossError{Witness: "memory of the sweeper", Remembered: at, Head: end, Detail: "it has read events that are missing from the log"}, nil
 		}
 		return nil, nil
 	}

@@ -86,7 +86,7 @@ func TestVerify_AnyWitnessPastLog_Refuses(t *testing.T) {
 				w.must(w.snapshots.Save(t.Context(), "sweep", 1, 4, nil))
 				w.must(w.positions.Save(t.Context(), "relay ledger", 4))
 				if err := w.verify(w.Log); err != nil {
-					t.Fatalf("a database in order: %v", err)
+					t.Fatalf("a matching database: %v", err)
 				}
 				hurt(w)
 				err := w.verify(w.Log)
@@ -259,7 +259,7 @@ func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 			t.Errorf("checkpoints %d and %d, %v", ledger, brands, errors.Join(err, err2))
 		}
 		if a := prepare(); a != nil {
-			t.Errorf("there is more to accept: %+v", a.Witnesses())
+			t.Errorf("a loss remains to be accepted: %+v", a.Witnesses())
 		}
 		w.fold()
 		w.must(w.verify(w.Log))

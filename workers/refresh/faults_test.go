@@ -86,14 +86,14 @@ func TestCheckpointPastTheLog_BeginsAtHead(t *testing.T) {
 	output.Wait(t, 1, "past the log")
 	w.charge("new.com")
 	if in := w.next(); in.Domain != "new.com" {
-		t.Errorf("got %s, want what was charged after the start", in.Domain)
+		t.Errorf("got %s, want the brand charged after the start", in.Domain)
 	}
 	head, err := w.log.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if at, _, err := w.positions.Load(t.Context(), checkpoint); err != nil || at > head {
-		t.Errorf("the checkpoint is still at %d (%v), past the log's head %d: the next start passes over what comes until then", at, err, head)
+		t.Errorf("the checkpoint is still at %d (%v), past the log's head %d: the next start skips the events until then", at, err, head)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestSaveFails_RefresherContinues(t *testing.T) {
 				failed++
 			}
 			if strings.Contains(line, "starts again") {
-				t.Errorf("a failed save is no fault of the refresher: %s", line)
+				t.Errorf("a failed save must not count as a fault of the refresher: %s", line)
 			}
 		}
 		if failed < len(all) {

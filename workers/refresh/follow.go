@@ -81,7 +81,7 @@ func (r *Refresher) begin(ctx context.Context) error {
 		saved = head
 		// Otherwise the next start would find it past the log again, and skip the events until then.
 		if err := r.checkpoints.Reset(ctx, checkpoint, head); err != nil {
-			return fmt.Errorf("put the checkpoint back: %w", err)
+			return fmt.Errorf("reset the checkpoint: %w", err)
 		}
 	}
 	r.begun, r.at, r.saved, r.savedAt = true, saved, saved, time.Now()

@@ -57,7 +57,7 @@ func TestOpenCrawls_AreBounded(t *testing.T) {
 		time.Sleep(refresh.DefaultAllowed - 2*time.Second)
 		w.exactly(0, "before the deadline")
 		time.Sleep(2 * time.Second)
-		w.exactly(2, "nobody ended them, and their time is over")
+		w.exactly(2, "their deadlines have passed without an end")
 		stop()
 	})
 }
@@ -84,10 +84,10 @@ func TestBrandCrawledMeanwhile_IsNotRequested(t *testing.T) {
 		time.Sleep(time.Second)
 		first := w.exactly(1, "at first")[0]
 		w.succeeds("waits.com", w.live("waits.com"))
-		w.exactly(0, "somebody else's crawl ended")
+		w.exactly(0, "a crawl of another caller ended")
 		w.fails(first)
 		time.Sleep(time.Second)
-		if got := w.exactly(1, "there was room"); got[0].Domain != "last.com" {
+		if got := w.exactly(1, "the bound was ignored"); got[0].Domain != "last.com" {
 			t.Errorf("got %s, want last.com", got[0].Domain)
 		}
 		stop()

@@ -316,7 +316,7 @@ func TestOff_DoesNothing(t *testing.T) {
 		t.Errorf("Run: %v", err)
 	}
 	if len(w.requested) > 0 || w.saved() != 0 {
-		t.Error("something was done though it is off")
+		t.Error("the refresher requested a crawl although it is off")
 	}
 }
 

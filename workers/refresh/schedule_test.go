@@ -57,7 +57,7 @@ func TestSchedule_DueRecords_AreCrawled(t *testing.T) {
 		}
 		w.finds("partial.com", got.ID, true)
 		time.Sleep(27 * day)
-		w.exactly(0, "both are whole")
+		w.exactly(0, "both records are complete")
 		time.Sleep(9 * day)
 		if n := len(w.got()); n != 2 {
 			t.Errorf("after weeks %d crawls were requested, want both", n)

@@ -138,10 +138,10 @@ func TestLiveTopic_BrokerFails_RetriesSoon(t *testing.T) {
 			}
 		}
 		if most := longest(broker.CrawlLive); most > time.Second {
-			t.Errorf("live work waited %s for another attempt, at most a second will do", most)
+			t.Errorf("live work waited %s for another attempt, want at most a second", most)
 		}
 		if most := longest(broker.CrawlRefresh); most <= time.Second || most > 30*time.Second {
-			t.Errorf("background work waited %s, which is as impatient as live work or too patient", most)
+			t.Errorf("background work waited %s, want longer than live work but bounded", most)
 		}
 		mu.Lock()
 		clear(tries)
@@ -308,7 +308,7 @@ func TestCheckpointPastTheLog_ResetFails_SkipsNothing(t *testing.T) {
 	}
 	request(t, log, brand.LaneLive, "old.com")
 	run(t, log, to, positions, relay.Config{Topics: topics, RetryAfter: 100 * time.Millisecond})
-	testwait.Receive(t, tried, "the checkpoint to be put back")
+	testwait.Receive(t, tried, "the checkpoint to be reset")
 	request(t, log, brand.LaneLive, "new.com")
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
 		t.Errorf("published %v", got)

@@ -205,7 +205,7 @@ func verify(t *testing.T, log eventlog.Log, checkpoint eventlog.Position, topic 
 		t.Fatal(err)
 	}
 	if found.Faults != len(faults) {
-		t.Errorf("%d faults were counted and %d told", found.Faults, len(faults))
+		t.Errorf("%d faults were counted but %d reported", found.Faults, len(faults))
 	}
 	return found, faults
 }

@@ -224,16 +224,16 @@ func New(cfg Config, log Log, to Publisher, checkpoints Checkpoints) (*Relay, er
 	r := &Relay{
 		cfg: cfg, log: log, to: to, checkpoints: checkpoints,
 		published: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_relay_messages_total", Help: "Messages published, by topic.",
+			Name: "letterhead_relay_messages_total", Help: "Messages published, by topic (label lane).",
 		}, []string{"lane"}),
 		position: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "letterhead_relay_position", Help: "Position of the log up to which a topic was published.",
 		}, []string{"lane"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_relay_failures_total", Help: "Times that a topic had to be taken up again after a failure.",
+			Name: "letterhead_relay_failures_total", Help: "Restarts of a topic's relay after a failure.",
 		}, []string{"lane"}),
 		skipped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "letterhead_relay_skipped_total", Help: "Damaged events that were skipped, by the topic that read them.",
+			Name: "letterhead_relay_skipped_total", Help: "Damaged events that were skipped, by topic (label lane).",
 		}, []string{"lane"}),
 	}
 	if err := telemetry.Register(cfg.Registerer, r.published, r.position, r.failures, r.skipped); err != nil {

@@ -34,7 +34,7 @@ func TestTopics_GetTheirRequestsInOrder(t *testing.T) {
 	more := domains("later", 5)
 	request(t, log, brand.LaneLive, more...)
 	if got := to.keys(broker.CrawlLive, 35); !slices.Equal(got[30:], streams(more...)) {
-		t.Errorf("what came while it ran: %v", got[30:])
+		t.Errorf("messages published while it ran: %v", got[30:])
 	}
 	m := to.published(broker.CrawlLive)[0]
 	eventType, version, err := broker.EventType(m)
@@ -160,7 +160,7 @@ func TestNew_InvalidConfig_Refused(t *testing.T) {
 	_, err := relay.New(relay.Config{Topics: topics, SaveEvery: -1, RetryAfter: -1}, openLog(t), newBus(t), newPositions(t))
 	for _, fault := range []string{"needs a Name and a Message", "MaxRetryAfter of x", "SaveEvery is -1ns", "relay: RetryAfter is -1ns"} {
 		if err == nil || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%v does not say %q", err, fault)
+			t.Errorf("%v does not contain %q", err, fault)
 		}
 	}
 }

@@ -151,7 +151,7 @@ func (v *verifier) event(r *eventlog.Recorded) {
 		}.Next(h.chain)
 		if hex.EncodeToString(h.chain[:]) != r.Metadata.Hash {
 			h.broken = true
-			v.fault(Fault{r.Stream, r.Revision, FaultChain, "its hash is not that of its content"})
+			v.fault(Fault{r.Stream, r.Revision, FaultChain, "its hash does not match its content"})
 		}
 	}
 	h.digests = append(h.digests, digest(r))
@@ -172,12 +172,12 @@ func (v *verifier) message(partition int, m broker.Message) error {
 		return nil
 	}
 	if m.Key != r.Stream {
-		v.fault(Fault{r.Stream, r.Revision, FaultDifferent, "its key is not its stream"})
+		v.fault(Fault{r.Stream, r.Revision, FaultDifferent, "its key differs from its stream"})
 	}
 	h := v.streams[r.Stream]
 	if h == nil || r.Revision >= uint64(len(h.digests)) {
 		if len(v.newer) == maxNewer {
-			return fmt.Errorf("more than %d messages of the topic are not in the log: it is not the log that this topic was copied from", maxNewer)
+			return fmt.Errorf("more than %d messages of the topic are not in the log: the topic was copied from another log", maxNewer)
 		}
 		v.newer = append(v.newer, newer{strings.Clone(r.Stream), r.Revision, digest(&r)})
 		return nil
@@ -195,7 +195,7 @@ func (v *verifier) compare(h *history, stream string, revision, sum uint64) {
 	}
 	switch {
 	case h.digests[revision] != sum:
-		v.fault(Fault{stream, revision, FaultDifferent, "id, envelope or data are not those of the log"})
+		v.fault(Fault{stream, revision, FaultDifferent, "id, envelope or data differ from the log"})
 	case h.seen[word]&bit != 0:
 		v.found.Repeats++
 	default:

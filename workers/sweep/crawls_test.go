@@ -68,7 +68,7 @@ func TestCrawl_EndedInTime_IsNotSwept(t *testing.T) {
 	w.sweptOver()
 	for _, domain := range []string{"succeeded.com", "failed.com", "withdrawn.com"} {
 		if n := watched.times(domain); n > 0 {
-			t.Errorf("%s was asked for %d times", domain, n)
+			t.Errorf("%s was swept %d times", domain, n)
 		}
 	}
 }

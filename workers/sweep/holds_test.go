@@ -41,7 +41,7 @@ func TestOverdueHolds_IdleAccounts_AreReleasedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if standing.Available != plan.FreeCredits || standing.OpenHolds != 0 {
-			t.Errorf("account %s stands at %+v", id, standing)
+			t.Errorf("account %s is %+v", id, standing)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestHold_EndedInTime_IsNotSwept(t *testing.T) {
 	w.sweptOver()
 	for name, id := range map[string]string{"captured before the start": before, "captured": after, "released": released} {
 		if n := watched.times(id); n > 0 {
-			t.Errorf("the account whose hold was %s was asked for %d times", name, n)
+			t.Errorf("the account whose hold was %s was swept %d times", name, n)
 		}
 	}
 	if got := w.releases(released); len(got) != 1 || got[0].Cause != "handed_back" {
@@ -101,7 +101,7 @@ func TestHold_PartlyCaptured_RestIsReleased(t *testing.T) {
 	}
 	for _, id := range []string{whole, tooMuch} {
 		if n := watched.times(id); n > 0 {
-			t.Errorf("a hold that was captured whole was asked for %d times", n)
+			t.Errorf("a completely captured hold was swept %d times", n)
 		}
 	}
 }

@@ -163,12 +163,12 @@ func (s *Sweeper) remember(ctx context.Context) error {
 		err = errors.New("parts are missing")
 	}
 	if err != nil {
-		s.cfg.Logger.Warn("what the sweeper knew is unreadable; reading the log from its beginning", "error", err)
+		s.cfg.Logger.Warn("the sweeper's saved memory is unreadable; reading the log from its beginning", "error", err)
 		if !found && !errors.Is(err, sqlstore.ErrSnapshotDamaged) {
 			return nil // the database is unavailable
 		}
 		if err := s.memory.Discard(ctx, stateName, foldVersion); err != nil { // otherwise it could prevent later saves
-			s.cfg.Logger.Warn("what the sweeper knew could not be discarded", "error", err)
+			s.cfg.Logger.Warn("the sweeper's saved memory could not be discarded", "error", err)
 		}
 		return nil
 	}
@@ -178,7 +178,7 @@ func (s *Sweeper) remember(ctx context.Context) error {
 	}
 	if known.Position > head {
 		// The log was replaced by an older one; the state belongs to another.
-		s.cfg.Logger.Warn("the sweeper knew more than the log holds; reading the log from its beginning", "position", known.Position, "head", head)
+		s.cfg.Logger.Warn("the sweeper's saved memory is past the log; reading the log from its beginning", "position", known.Position, "head", head)
 		return nil
 	}
 	s.open, s.saved = known, known.Position
@@ -195,7 +195,7 @@ func (s *Sweeper) save(ctx context.Context) {
 		err = s.memory.Save(ctx, stateName, foldVersion, uint64(s.open.Position), state)
 	}
 	if err != nil {
-		s.cfg.Logger.Warn("what the sweeper knows could not be saved", "error", err)
+		s.cfg.Logger.Warn("the sweeper's memory could not be saved", "error", err)
 		return
 	}
 	s.saved = s.open.Position

@@ -97,7 +97,7 @@ func TestStart_OverdueWorkExists_IsEnded(t *testing.T) {
 			w.releasedOf(id)
 			w.timedOut("acme.com")
 			if from := p.log.(*following).begun(); len(from) != 1 || (from[0] > 0) != c.resume {
-				t.Errorf("the log was followed from %v; going on where it ended is %t", from, c.resume)
+				t.Errorf("the log was followed from %v; continuing at the saved position is %t", from, c.resume)
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestRestart_ReadsOnlyNewEvents(t *testing.T) {
 		t.Errorf("followed from %v, head is %d", from, head)
 	}
 	if n := watched.times(ended); n > 0 {
-		t.Errorf("the hold that had ended was asked for %d times", n)
+		t.Errorf("the ended hold was swept %d times", n)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestMemory_IsSavedWhileRunning(t *testing.T) {
 	w.releasedOf(id)
 	w.sweptOver()
 	if from := log.begun(); from[0] == 0 {
-		t.Error("what was saved was not used")
+		t.Error("the saved memory was not used")
 	}
 	if n := len(w.releases(id)); n != 1 {
 		t.Errorf("released %d times", n)
@@ -275,11 +275,11 @@ func TestOneStreamFails_OthersContinue(t *testing.T) {
 	w.sweptOver()
 	for _, id := range []string{"nobody", broken} {
 		if n := watched.times(id); n != 1 {
-			t.Errorf("%s was asked for %d times; no repeat does better", id, n)
+			t.Errorf("%s was swept %d times; repeats are useless", id, n)
 		}
 	}
 	if n := watched.times(busy); n < 2 {
-		t.Errorf("the busy account was asked for %d times", n)
+		t.Errorf("the busy account was swept %d times", n)
 	}
 }
 
@@ -381,7 +381,7 @@ func TestNew_InvalidConfig_Refused(t *testing.T) {
 		}
 	}
 	if _, err := sweep.New(sweep.Config{}, nil, w.accountWriter, w.brands, w.snapshots); err == nil {
-		t.Error("no log is no error")
+		t.Error("New accepted a missing log")
 	}
 	registry := prometheus.NewRegistry()
 	for i := range 2 {

@@ -63,7 +63,7 @@ func TestPublish_FullTopic_Waits(t *testing.T) {
 		subscribed, stop := context.WithCancel(t.Context())
 		go b.Subscribe(subscribed, "topic", "g", func(_ context.Context, m broker.Message) error {
 			if m.Key == "late" {
-				t.Error("a message is in the topic though it never had a place")
+				t.Error("a message is in the topic although it was full")
 			}
 			got.Add(1)
 			return nil
@@ -134,7 +134,7 @@ func TestClose_HandlerNeverEnds_ReturnsAfterTimeout(t *testing.T) {
 			t.Errorf("Close took %s, want CloseTimeout", took)
 		}
 		if err := <-published; !errors.Is(err, broker.ErrClosed) {
-			t.Errorf("Publish: %v, want ErrClosed, since nobody acknowledged", err)
+			t.Errorf("Publish: %v, want ErrClosed, because there was no acknowledgement", err)
 		}
 	})
 }

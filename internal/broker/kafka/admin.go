@@ -165,7 +165,7 @@ func (c Config) differences(topic Topic, s *topicState) []string {
 		out = append(out, fmt.Sprintf("it has %d partitions, configured are %d", s.partitions, topic.Partitions))
 	}
 	if c.Replication > 0 && s.replication != c.Replication {
-		out = append(out, fmt.Sprintf("it is kept by %d brokers, configured are %d", s.replication, c.Replication))
+		out = append(out, fmt.Sprintf("it has %d replicas, configured are %d", s.replication, c.Replication))
 	}
 	want := c.wanted(topic)
 	for _, name := range []string{settingMinInsync, settingRetention, settingMaxMessage} {

@@ -191,7 +191,7 @@ func TestForeignMessages_AreDeadLettered(t *testing.T) {
 				t.Errorf("the dead letter is %.40q for %q with %d bytes, want %q", m.ID, m.Metadata[broker.MetaReason], len(m.Payload), want)
 			}
 			if want == "too large" && m.Metadata[broker.MetaBytes] == "" {
-				t.Error("the payload was cut, and nothing says so")
+				t.Error("the truncation of the payload is not recorded")
 			}
 		}
 	})

@@ -79,10 +79,10 @@ func TestRecords_RoundTrip(t *testing.T) {
 			t.Errorf("got %+v, want %+v", m.Message, sent)
 		}
 		if err := to.Publish(t.Context(), testTopic, sent); !errors.Is(err, kafka.ErrUnknownTopic) {
-			t.Errorf("a topic of work took a record: %v", err)
+			t.Errorf("a topic of work accepted a record: %v", err)
 		}
 		if err := record(t, to, sent, broker.Message{ID: "no key"}); !errors.Is(err, broker.ErrInvalid) {
-			t.Errorf("an invalid message was taken: %v", err)
+			t.Errorf("an invalid message was accepted: %v", err)
 		}
 		if n := len(all(t, cfg, broker.Ledger)); n != 21 {
 			t.Errorf("%d records after a batch was refused, want 21", n)
@@ -138,7 +138,7 @@ func TestPublish_PartialFailure_ReportsUnsafeMessages(t *testing.T) {
 	}
 	for _, m := range there {
 		if failed[m.ID] || m.Partition == 3 {
-			t.Errorf("%s arrived, though it is said to have failed", m.ID)
+			t.Errorf("%s arrived, although it was reported as failed", m.ID)
 		}
 	}
 	hit.Remove()

@@ -51,7 +51,7 @@ func TestNew_CreatesConfiguredTopics(t *testing.T) {
 			delete(want, topic.Name)
 		}
 		if len(want) > 0 {
-			t.Errorf("nothing is said about %v", want)
+			t.Errorf("the report does not mention %v", want)
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestLoginAndEncryption(t *testing.T) {
 			}
 			cfg.Password, cfg.CAFile = "hunter2", ""
 			if _, err := kafka.New(ctx, cfg); err == nil || strings.Contains(err.Error(), "hunter") {
-				t.Errorf("an authority that nobody trusts: %v", err)
+				t.Errorf("an untrusted authority: %v", err)
 			}
 		})
 	}

@@ -91,7 +91,7 @@ func TestConfig_ReportsEveryFault(t *testing.T) {
 	}.Validate()
 	for _, fault := range []string{"brokers", "prefix", "Partitions", "Replication", "SASL", "TLS is off", "needs its key", "SessionTimeout", "CloseTimeout", "is not a valid topic name", "twice", "retention"} {
 		if err == nil || !strings.Contains(err.Error(), fault) {
-			t.Errorf("nothing is said about %s: %v", fault, err)
+			t.Errorf("the error does not mention %s: %v", fault, err)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func FuzzParseURL(f *testing.F) {
 			return
 		}
 		if len(c.Brokers) == 0 || (c.Password != "") != (c.SASL != "") {
-			t.Fatalf("%q was taken for %+v", url, c)
+			t.Fatalf("%q was parsed as %+v", url, c)
 		}
 		for _, b := range c.Brokers {
 			if strings.ContainsAny(b, "@/?, ") {

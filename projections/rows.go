@@ -156,3 +156,14 @@ func Texts(keys []string) []any {
 	}
 	return values
 }
+
+// Subjects returns the subjects of events, which are the keys of many tables.
+func Subjects(events []*Event) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, e := range events {
+			if !yield(e.Subject) {
+				return
+			}
+		}
+	}
+}

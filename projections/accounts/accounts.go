@@ -4,7 +4,6 @@ package accounts
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -43,16 +42,21 @@ CREATE TABLE {accounts} (
 	revision  BIGINT NOT NULL
 )`
 
-const (
-	into    = `{accounts} (id, holder, plan, status, balance, opened_at, revision)`
-	columns = 7
-)
-
-const upsert = `ON CONFLICT (id) DO UPDATE SET
-	holder = excluded.holder, plan = excluded.plan, status = excluded.status,
-	balance = excluded.balance, opened_at = excluded.opened_at, revision = excluded.revision`
-
-const selectAccounts = `SELECT id, holder, plan, status, balance, opened_at, revision FROM {accounts} `
+var table = projections.Keyed[string, Account]{
+	Table:     projections.Table{Name: "accounts", Create: create, Key: []string{"id"}},
+	Columns:   []string{"holder", "plan", "status", "balance", "opened_at", "revision"},
+	Compare:   strings.Compare,
+	AppendKey: projections.AppendText,
+	AppendRow: func(values []any, a *Account) []any {
+		return append(values, a.Holder, string(a.Plan), string(a.Status), a.Balance, a.OpenedAt.UnixMicro(), int64(a.Revision))
+	},
+	Scan: func(row projections.Scanner, id *string, a *Account) error {
+		var opened int64
+		err := row.Scan(id, &a.Holder, &a.Plan, &a.Status, &a.Balance, &opened, &a.Revision)
+		a.ID, a.OpenedAt = *id, time.UnixMicro(opened).UTC()
+		return err
+	},
+}
 
 // Account is one account as of the log position that the read model has reached.
 type Account struct {
@@ -84,22 +88,19 @@ func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
 		Number:     version,
 		Categories: projections.Accounts,
-		Tables:     []projections.Table{{Name: "accounts", Create: create, Key: []string{"id"}}},
+		Tables:     []projections.Table{table.Table},
 		NewFold:    newFold,
 	}}
 }
 
 // Get returns an account. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, id string) (*Account, error) {
-	var a Account
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		return scan(q.QueryRowContext(ctx, t.SQL(selectAccounts+`WHERE id = $1`), id), &a)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
-	}
+	a, found, err := table.Get(ctx, m.handle, id)
 	if err != nil {
 		return nil, fmt.Errorf("get account %s: %w", id, err)
+	}
+	if !found {
+		return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
 	return &a, nil
 }
@@ -107,36 +108,11 @@ func (m *Model) Get(ctx context.Context, id string) (*Account, error) {
 // List returns at most limit accounts (no more than MaxPage) with ids after the given one, ordered by
 // id. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context, after string, limit int) ([]Account, error) {
-	var all []Account
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, t.SQL(selectAccounts+`WHERE id > $1 ORDER BY id LIMIT $2`), after, min(max(limit, 0), MaxPage))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		all = nil // drops rows of an earlier attempt
-		for rows.Next() {
-			var a Account
-			if err := scan(rows, &a); err != nil {
-				return err
-			}
-			all = append(all, a)
-		}
-		return rows.Err()
-	})
+	all, err := table.List(ctx, m.handle, "WHERE id > $1 ORDER BY id LIMIT $2", after, min(max(limit, 0), MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}
 	return all, nil
-}
-
-func scan(row interface{ Scan(...any) error }, a *Account) error {
-	var opened int64
-	if err := row.Scan(&a.ID, &a.Holder, &a.Plan, &a.Status, &a.Balance, &opened, &a.Revision); err != nil {
-		return err
-	}
-	a.OpenedAt = time.UnixMicro(opened).UTC()
-	return nil
 }
 
 // fold caches the rows it touches.
@@ -146,41 +122,18 @@ type fold struct {
 }
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
-	load := func(ctx context.Context, q projections.Queryer, keys []string, found func(string, Account)) error {
-		return projections.LoadRows(ctx, q, t.SQL(selectAccounts+`WHERE id`), 1, projections.Texts(keys), func(rows *sql.Rows) error {
-			var a Account
-			if err := scan(rows, &a); err != nil {
-				return err
-			}
-			found(a.ID, a)
-			return nil
-		})
-	}
-	return &fold{tables: t, rows: projections.NewRows(keptRows, empty, strings.Compare, load)}
+	return &fold{tables: t, rows: table.Rows(t, keptRows, empty)}
 }
 
 // Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
-	err := f.rows.Want(ctx, q, func(yield func(string) bool) {
-		for _, e := range events {
-			if !yield(e.Subject) {
-				return
-			}
-		}
-	})
-	if err != nil {
+	if err := f.rows.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
 	}
 	for _, e := range events {
 		apply(f.rows.Change(e.Subject), e)
 	}
-	values := make([]any, 0, f.rows.Changed()*columns)
-	f.rows.Take(func(id string, a *Account) {
-		values = append(values, id, a.Holder, string(a.Plan), string(a.Status), a.Balance, a.OpenedAt.UnixMicro(), int64(a.Revision))
-	})
-	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		return sqlstore.Insert(ctx, tx, f.tables.SQL(into), columns, upsert, values)
-	}}, nil
+	return projections.Changes{Write: table.Take(f.tables, f.rows, nil)}, nil
 }
 
 // Reset implements projections.Fold.

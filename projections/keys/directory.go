@@ -248,51 +248,27 @@ func (d *Directory) find(sum hash) (Key, bool) {
 // List returns an account's keys in the order of issue, including revoked ones. Errors:
 // projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error) {
-	var all []Listed
-	err := d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, t.SQL(selectKeys+`WHERE account = $1 ORDER BY issued_at, id LIMIT $2`), accountID, maxListed)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		all = nil // drops rows of an earlier attempt
-		for rows.Next() {
-			var k row
-			if err := scanKey(rows, &k); err != nil {
-				return err
-			}
-			all = append(all, k.listed())
-		}
-		return rows.Err()
-	})
+	rows, err := keyTable.List(ctx, d.handle, "WHERE account = $1 ORDER BY issued_at, id LIMIT $2", accountID, maxListed)
 	if err != nil {
 		return nil, fmt.Errorf("list keys of account %s: %w", accountID, err)
+	}
+	var all []Listed
+	for _, k := range rows {
+		all = append(all, k.listed())
 	}
 	return all, nil
 }
 
 // Get returns one key by its id, and whether there is one. Errors: as List.
 func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool, err error) {
-	err = d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, t.SQL(selectKeys+`WHERE id = $1`), keyID)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		k, found = Listed{}, false // drops the result of an earlier attempt
-		for rows.Next() {
-			var r row
-			if err := scanKey(rows, &r); err != nil {
-				return err
-			}
-			k, found = r.listed(), true
-		}
-		return rows.Err()
-	})
-	if err != nil {
+	r, found, err := keyTable.Get(ctx, d.handle, keyID)
+	switch {
+	case err != nil:
 		return Listed{}, false, fmt.Errorf("get key %s: %w", keyID, err)
+	case !found:
+		return Listed{}, false, nil
 	}
-	return k, found, nil
+	return r.listed(), true, nil
 }
 
 // Reload implements projections.Reloader.
@@ -301,10 +277,10 @@ func (d *Directory) Reload(ctx context.Context, q projections.Queryer, t *projec
 		return func() {}, nil
 	}
 	fresh := newContents()
-	if err := fresh.readAccounts(ctx, q, t); err != nil {
+	if err := accountTable.Each(ctx, q, t, func(id string, s standing) { fresh.accounts[id] = &s }, ""); err != nil {
 		return nil, fmt.Errorf("read accounts of keys: %w", err)
 	}
-	if err := fresh.readKeys(ctx, q, t); err != nil {
+	if err := keyTable.Each(ctx, q, t, func(_ string, k row) { fresh.put(&k) }, ""); err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
 	return func() {
@@ -312,39 +288,6 @@ func (d *Directory) Reload(ctx context.Context, q projections.Queryer, t *projec
 		defer d.mu.Unlock()
 		d.contents = fresh
 	}, nil
-}
-
-func (c *contents) readAccounts(ctx context.Context, q projections.Queryer, t *projections.Tables) error {
-	rows, err := q.QueryContext(ctx, t.SQL(selectStandings))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id string
-		var s standing
-		if err := rows.Scan(&id, &s.plan, &s.status); err != nil {
-			return err
-		}
-		c.accounts[id] = &s
-	}
-	return rows.Err()
-}
-
-func (c *contents) readKeys(ctx context.Context, q projections.Queryer, t *projections.Tables) error {
-	rows, err := q.QueryContext(ctx, t.SQL(selectKeys))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var k row
-		if err := scanKey(rows, &k); err != nil {
-			return err
-		}
-		c.put(&k)
-	}
-	return rows.Err()
 }
 
 // take applies the changes of a committed batch atomically.

@@ -37,19 +37,6 @@ CREATE TABLE {accounts} (
 	status TEXT NOT NULL
 )`
 
-	selectKeys      = `SELECT id, account, kind, hash, last4, issued_at, revoked_at, last_used_at FROM {keys} `
-	selectStandings = `SELECT id, plan, status FROM {accounts} `
-
-	intoKeys     = `{keys} (id, account, kind, hash, last4, issued_at, revoked_at, last_used_at)`
-	keyColumns   = 8
-	intoAccounts = `{accounts} (id, plan, status)`
-	accColumns   = 3
-
-	upsertKeys = `ON CONFLICT (id) DO UPDATE SET
-	account = excluded.account, kind = excluded.kind, hash = excluded.hash, last4 = excluded.last4,
-	issued_at = excluded.issued_at, revoked_at = excluded.revoked_at, last_used_at = excluded.last_used_at`
-	upsertAccounts = `ON CONFLICT (id) DO UPDATE SET plan = excluded.plan, status = excluded.status`
-
 	// keptRows limits the rows that the fold keeps between batches.
 	keptRows = 100_000
 )
@@ -62,16 +49,35 @@ type row struct {
 	revokedAt, lastUsedAt    sql.NullInt64
 }
 
-func scanKey(rows *sql.Rows, k *row) error {
-	var sum []byte
-	err := rows.Scan(&k.id, &k.account, &k.kind, &sum, &k.last4, &k.issuedAt, &k.revokedAt, &k.lastUsedAt)
-	if err != nil {
-		return err
-	}
-	if copy(k.hash[:], sum) != len(k.hash) || len(sum) != len(k.hash) {
-		return fmt.Errorf("hash of key %s has %d bytes", k.id, len(sum))
-	}
-	return nil
+var keyTable = projections.Keyed[string, row]{
+	Table:     projections.Table{Name: "keys", Create: createKeys, Indexes: []string{indexKeys}, Key: []string{"id"}},
+	Columns:   []string{"account", "kind", "hash", "last4", "issued_at", "revoked_at", "last_used_at"},
+	Compare:   strings.Compare,
+	AppendKey: projections.AppendText,
+	AppendRow: func(values []any, k *row) []any {
+		sum := k.hash
+		return append(values, k.account, k.kind, sum[:], k.last4, k.issuedAt, k.revokedAt, k.lastUsedAt)
+	},
+	Scan: func(r projections.Scanner, id *string, k *row) error {
+		var sum []byte
+		if err := r.Scan(id, &k.account, &k.kind, &sum, &k.last4, &k.issuedAt, &k.revokedAt, &k.lastUsedAt); err != nil {
+			return err
+		}
+		k.id = *id
+		if copy(k.hash[:], sum) != len(k.hash) || len(sum) != len(k.hash) {
+			return fmt.Errorf("hash of key %s has %d bytes", k.id, len(sum))
+		}
+		return nil
+	},
+}
+
+var accountTable = projections.Keyed[string, standing]{
+	Table:     projections.Table{Name: "accounts", Create: createAccounts, Key: []string{"id"}},
+	Columns:   []string{"plan", "status"},
+	Compare:   strings.Compare,
+	AppendKey: projections.AppendText,
+	AppendRow: func(values []any, s *standing) []any { return append(values, string(s.plan), s.status) },
+	Scan:      func(row projections.Scanner, id *string, s *standing) error { return row.Scan(id, &s.plan, &s.status) },
 }
 
 // Name implements projections.Projection.
@@ -82,18 +88,15 @@ func (d *Directory) Handle() *projections.Handle { return d.handle }
 
 // Versions implements projections.Projection.
 func (d *Directory) Versions() []projections.Version {
-	indexes := []string{indexKeys}
+	keys := keyTable.Table
 	if d.shared {
-		indexes = append(indexes, indexHash)
+		keys.Indexes = []string{indexKeys, indexHash}
 	}
 	return []projections.Version{{
 		Number:     version,
 		Categories: projections.Accounts | projections.Usage,
-		Tables: []projections.Table{
-			{Name: "keys", Create: createKeys, Indexes: indexes, Key: []string{"id"}},
-			{Name: "accounts", Create: createAccounts, Key: []string{"id"}},
-		},
-		NewFold: d.newFold,
+		Tables:     []projections.Table{keys, accountTable.Table},
+		NewFold:    d.newFold,
 	}}
 }
 
@@ -114,32 +117,7 @@ type fold struct {
 }
 
 func (d *Directory) newFold(t *projections.Tables, empty bool) projections.Fold {
-	loadKeys := func(ctx context.Context, q projections.Queryer, ids []string, found func(string, row)) error {
-		return projections.LoadRows(ctx, q, t.SQL(selectKeys+`WHERE id`), 1, projections.Texts(ids), func(rows *sql.Rows) error {
-			var k row
-			if err := scanKey(rows, &k); err != nil {
-				return err
-			}
-			found(k.id, k)
-			return nil
-		})
-	}
-	loadAccounts := func(ctx context.Context, q projections.Queryer, ids []string, found func(string, standing)) error {
-		return projections.LoadRows(ctx, q, t.SQL(selectStandings+`WHERE id`), 1, projections.Texts(ids), func(rows *sql.Rows) error {
-			var id string
-			var s standing
-			if err := rows.Scan(&id, &s.plan, &s.status); err != nil {
-				return err
-			}
-			found(id, s)
-			return nil
-		})
-	}
-	return &fold{
-		directory: d, tables: t,
-		keys:     projections.NewRows(keptRows, empty, strings.Compare, loadKeys),
-		accounts: projections.NewRows(keptRows, empty, strings.Compare, loadAccounts),
-	}
+	return &fold{directory: d, tables: t, keys: keyTable.Rows(t, keptRows, empty), accounts: accountTable.Rows(t, keptRows, empty)}
 }
 
 // Fold implements projections.Fold.
@@ -260,23 +238,16 @@ func (f *fold) changeAccount(n *news, id string) *standing {
 // changes returns the changed rows, and copies of those in news.
 func (f *fold) changes(n *news) projections.Changes {
 	standings := make(map[string]standing, len(n.accounts))
-	accounts := make([]any, 0, f.accounts.Changed()*accColumns)
-	f.accounts.Take(func(id string, s *standing) {
-		accounts = append(accounts, id, string(s.plan), s.status)
-		standings[id] = *s
-	})
+	writeAccounts := accountTable.Take(f.tables, f.accounts, func(id string, s *standing) { standings[id] = *s })
 	known := make([]row, 0, len(n.keys))
-	keys := make([]any, 0, f.keys.Changed()*keyColumns)
-	f.keys.Take(func(id string, k *row) {
-		sum := k.hash
-		keys = append(keys, id, k.account, k.kind, sum[:], k.last4, k.issuedAt, k.revokedAt, k.lastUsedAt)
+	writeKeys := keyTable.Take(f.tables, f.keys, func(id string, k *row) {
 		if _, ok := n.keys[id]; ok {
 			known = append(known, *k)
 		}
 	})
 	return projections.Changes{
 		Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-			if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoAccounts), accColumns, upsertAccounts, accounts); err != nil {
+			if err := writeAccounts(ctx, tx); err != nil {
 				return err
 			}
 			if f.directory.shared && n.known {
@@ -284,7 +255,7 @@ func (f *fold) changes(n *news) projections.Changes {
 					return err
 				}
 			}
-			return sqlstore.Insert(ctx, tx, f.tables.SQL(intoKeys), keyColumns, upsertKeys, keys)
+			return writeKeys(ctx, tx)
 		},
 		Committed: func(live bool) {
 			if live {

@@ -54,14 +54,7 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 
 // Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
-	err := f.accounts.Want(ctx, q, func(yield func(string) bool) {
-		for _, e := range events {
-			if !yield(e.Subject) {
-				return
-			}
-		}
-	})
-	if err != nil {
+	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
 	}
 	columns := entryColumns

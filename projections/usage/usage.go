@@ -5,8 +5,6 @@ package usage
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -44,15 +42,18 @@ CREATE TABLE {months} (
 	PRIMARY KEY (account, month)
 )`
 
-const (
-	into    = `{months} (account, month, lookups, searches, logos)`
-	columns = 5
-)
-
-const upsert = `ON CONFLICT (account, month) DO UPDATE SET
-	lookups = excluded.lookups, searches = excluded.searches, logos = excluded.logos`
-
-const selectMonths = `SELECT account, month, lookups, searches, logos FROM {months} `
+var table = projections.Keyed[key, Counts]{
+	Table:     projections.Table{Name: "months", Create: create, Key: []string{"account", "month"}},
+	Columns:   []string{"lookups", "searches", "logos"},
+	Compare:   compare,
+	AppendKey: func(values []any, k key) []any { return append(values, k.account, k.month) },
+	AppendRow: func(values []any, c *Counts) []any { return append(values, c.Lookups, c.Searches, c.Logos) },
+	Scan: func(row projections.Scanner, k *key, c *Counts) error {
+		err := row.Scan(&k.account, &k.month, &c.Lookups, &c.Searches, &c.Logos)
+		c.Month = k.month
+		return err
+	},
+}
 
 // Counts is what an account used in a month.
 type Counts struct {
@@ -84,7 +85,7 @@ func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
 		Number:     version,
 		Categories: projections.Accounts | projections.Usage,
-		Tables:     []projections.Table{{Name: "months", Create: create, Key: []string{"account", "month"}}},
+		Tables:     []projections.Table{table.Table},
 		NewFold:    m.newFold,
 	}}
 }
@@ -92,47 +93,22 @@ func (m *Model) Versions() []projections.Version {
 // Get returns what an account used in a month (YYYY-MM), or zeros. Errors: projections.ErrNotReady,
 // sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, accountID, month string) (Counts, error) {
-	c := Counts{Month: month}
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		var account string
-		return scan(q.QueryRowContext(ctx, t.SQL(selectMonths+`WHERE account = $1 AND month = $2`), accountID, month), &account, &c)
-	})
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	c, _, err := table.Get(ctx, m.handle, key{accountID, month})
+	if err != nil {
 		return Counts{}, fmt.Errorf("usage of account %s in %s: %w", accountID, month, err)
 	}
+	c.Month = month
 	return c, nil
 }
 
 // List returns the months in which an account used anything, latest first, at most MaxMonths. Errors:
 // as Get.
 func (m *Model) List(ctx context.Context, accountID string) ([]Counts, error) {
-	var all []Counts
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, t.SQL(selectMonths+
-			`WHERE account = $1 ORDER BY month DESC LIMIT $2`), accountID, MaxMonths)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		all = nil // drops rows of an earlier attempt
-		for rows.Next() {
-			var account string
-			var c Counts
-			if err := scan(rows, &account, &c); err != nil {
-				return err
-			}
-			all = append(all, c)
-		}
-		return rows.Err()
-	})
+	all, err := table.List(ctx, m.handle, "WHERE account = $1 ORDER BY month DESC LIMIT $2", accountID, MaxMonths)
 	if err != nil {
 		return nil, fmt.Errorf("usage of account %s: %w", accountID, err)
 	}
 	return all, nil
-}
-
-func scan(row interface{ Scan(...any) error }, account *string, c *Counts) error {
-	return row.Scan(account, &c.Month, &c.Lookups, &c.Searches, &c.Logos)
 }
 
 // key is a row's primary key.
@@ -150,22 +126,7 @@ type fold struct {
 }
 
 func (m *Model) newFold(t *projections.Tables, empty bool) projections.Fold {
-	load := func(ctx context.Context, q projections.Queryer, keys []key, found func(key, Counts)) error {
-		values := make([]any, 0, 2*len(keys))
-		for _, k := range keys {
-			values = append(values, k.account, k.month)
-		}
-		return projections.LoadRows(ctx, q, t.SQL(selectMonths+`WHERE (account, month)`), 2, values, func(rows *sql.Rows) error {
-			var account string
-			var c Counts
-			if err := scan(rows, &account, &c); err != nil {
-				return err
-			}
-			found(key{account, c.Month}, c)
-			return nil
-		})
-	}
-	return &fold{model: m, tables: t, rows: projections.NewRows(keptRows, empty, compare, load), months: map[int]string{}}
+	return &fold{model: m, tables: t, rows: table.Rows(t, keptRows, empty), months: map[int]string{}}
 }
 
 // Fold implements projections.Fold.
@@ -208,13 +169,7 @@ func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]
 		row.Searches += c.Searches
 		row.Logos += c.Logos
 	}
-	values := make([]any, 0, f.rows.Changed()*columns)
-	f.rows.Take(func(k key, c *Counts) {
-		values = append(values, k.account, k.month, c.Lookups, c.Searches, c.Logos)
-	})
-	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		return sqlstore.Insert(ctx, tx, f.tables.SQL(into), columns, upsert, values)
-	}}, nil
+	return projections.Changes{Write: table.Take(f.tables, f.rows, nil)}, nil
 }
 
 // Reset implements projections.Fold.

@@ -7,10 +7,10 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Family is a set of kinds of streams.
+// Category is a set of stream categories.
 type Category uint8
 
-// The kinds of streams.
+// The stream categories.
 const (
 	Accounts Category = 1 << iota // account-<id>
 	Usage                         // usage-<account>-<YYYYMM>, usage-node-<node>
@@ -21,16 +21,16 @@ const (
 type Event struct {
 	*eventlog.Recorded
 	Category Category
-	// Subject is the stream's name without its family's prefix: an account's id, a brand's domain.
+	// Subject is the stream's name without the prefix of its category: an account's id, a brand's domain.
 	Subject string
-	// Body is the current struct of the event's type, by value. It is nil when Err is not.
+	// Body is the current struct of the event's type, by value. It is nil if Err is not.
 	Body eventschemas.Event
-	// Err says why the event could not be decoded. The Runner sets every read model aside that asked for
-	// the stream: an event that cannot be read may have changed anything.
+	// Err is set if the event could not be decoded. The engine then quarantines every read model that folds the stream,
+	// because such an event may have changed anything.
 	Err error
 }
 
-// Errorf is a fold's complaint about an event, with the event's place in it.
+// Errorf returns an error of a fold about an event, including the event's place.
 func (e *Event) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%s at %s@%d (position %d): %w", e.Type, e.Stream, e.Revision, e.Position, fmt.Errorf(format, args...))
 }

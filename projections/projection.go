@@ -8,55 +8,53 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// Projection is a read model: its versions and the door for its readers.
+// Projection is a read model: its versions, and the handle of its readers.
 type Projection interface {
-	// Name is a lower-case word, the same for ever.
+	// Name returns a lower-case word that never changes.
 	Name() string
-	// Versions returns those this release can fold and read: the current one first, then the one of the
-	// release before if it was another.
+	// Versions returns the versions that this release folds and reads: the current one first, then the one of the
+	// previous release if it differs.
 	Versions() []Version
-	// Handle is where the Runner says which tables are live.
+	// Handle returns the handle to which the engine binds the live tables.
 	Handle() *Handle
 }
 
-// Reloader is a Projection that keeps something of its tables in memory.
+// Reloader is a Projection that caches parts of its tables.
 type Reloader interface {
-	// Reload reads what it keeps from tables that are about to become live, and returns what puts it in
-	// the place of what it kept before. No fold writes meanwhile. The Runner calls apply once the tables
-	// are live, or not at all.
+	// Reload reads what it caches from tables that are about to become live, and returns a function that replaces the
+	// old cache. No fold writes meanwhile. The engine calls apply when the tables are live, or not at all.
 	Reload(ctx context.Context, q Queryer, t *Tables) (apply func(), err error)
 }
 
-// Invalidator is a Projection that keeps something of its live tables in memory, in a process that may not be
-// the one that folds them. On a node that folds, Changes.Committed says what changed. On all others the
-// Runner calls Invalidate when it finds that the live tables have moved, before WaitFor lets those go on who
-// wait for the new position. When a node begins or ceases to fold, and when other tables become live,
-// Reload comes first.
+// Invalidator is a Projection that caches parts of its live tables in a process that may not fold them. On a node that
+// folds, Changes.Committed reports changes. On others the engine calls Invalidate when it finds that the live tables
+// have moved, before WaitFor returns for the new position. When a node begins or stops folding, and when other tables
+// become live, the engine calls Reload first.
 type Invalidator interface {
-	// Invalidate forgets what the events after one position, up to and with the other, may have changed. It
-	// may ask the tables, which stand at upTo or past it, but not the Handle: the Runner holds it up
-	// meanwhile. After an error it is called again, for the same positions and what came since.
+	// Invalidate drops what the events after one position, up to and including the other, may have changed. It may query
+	// the tables, which are at upTo or later, but not the Handle, which waits for it. After an error it is called again,
+	// for the same positions and newer ones.
 	Invalidate(ctx context.Context, q Queryer, t *Tables, after, upTo eventlog.Position) error
 }
 
 // Swapper is a Projection that writes something when other tables become live.
 type Swapper interface {
 	// Swap is part of the transaction that makes the tables live, after they are marked so. Their rows may differ from
-	// those that were live before, also at the same position. Like Changes.Write, it may be repeated.
+	// those of the previous tables, even at the same position. Like Changes.Write, it may be repeated.
 	Swap(ctx context.Context, tx *sqlstore.Tx, t *Tables) error
 }
 
-// Version is one shape and meaning of a read model's rows.
+// Version is one structure and meaning of a read model's rows.
 type Version struct {
-	// Number grows whenever folding the same events would give other rows.
+	// Number must grow when folding the same events would give other rows.
 	Number int
 	// Format is the data format (see eventschemas.Format) with which readers begin to get this version. Until it is in
-	// force, on a database that nodes of two releases share, its tables are folded beside those of the version before.
+	// force, on a database that nodes of two releases share, its tables are folded beside those of the previous version.
 	Format int
 	// Categories are the streams that it folds.
 	Categories Category
 	Tables     []Table
-	// NewFold returns the fold that fills the tables. With empty the tables have no rows yet.
+	// NewFold returns the fold that fills the tables. empty means that the tables have no rows yet.
 	NewFold func(t *Tables, empty bool) Fold
 }
 
@@ -64,38 +62,37 @@ type Version struct {
 type Table struct {
 	// Name is a lower-case word, unique in the version.
 	Name string
-	// Create is the CREATE TABLE statement, as sqlstore.Store.DDL takes it. In it and in all SQL that goes
-	// through Tables.SQL, {name} stands for the physical name of a table, {position} for a value; see Handle.
+	// Create is the CREATE TABLE statement, as sqlstore.Store.DDL takes it. In it, and in all SQL for Tables.SQL, {name}
+	// is replaced by the physical name of a table and {position} by a value; see Handle.
 	Create string
-	// Indexes are CREATE INDEX IF NOT EXISTS statements. A generation that is built gets them when its
-	// rows are loaded. A fold must not depend on them.
+	// Indexes are CREATE INDEX IF NOT EXISTS statements. A generation gets them after its rows are loaded. A fold must
+	// not depend on them.
 	Indexes []string
-	// Key is the columns of the primary key, in their order.
+	// Key is the columns of the primary key, in order.
 	Key []string
 }
 
-// Fold turns events into rows. It is for one goroutine at a time.
+// Fold turns events into rows. One goroutine at a time uses it.
 //
-// It works in two steps, so that one batch is folded while the one before is being written.
+// It works in two steps, so that a batch can be folded while the previous one is being written.
 type Fold interface {
-	// Fold folds events, in order, in memory, and returns what changed. Rows that it has not in memory it
-	// reads from q, which may not hold what the last Fold returned yet, but all before. An error or a panic
-	// sets the read model aside; a fault of the database or the log makes the whole lane try again.
+	// Fold folds events, in order, in memory, and returns the changes. It reads other rows from q, which may lack the
+	// changes of the last call, but of no earlier one. After an error or a panic the read model is quarantined; a failure
+	// of the database or the log makes the whole loop retry.
 	Fold(ctx context.Context, q Queryer, events []*Event) (Changes, error)
-	// Reset drops everything in memory: what Fold returned last will not be written.
+	// Reset drops everything in memory, because the last changes will not be written.
 	Reset()
 }
 
-// Changes are what a batch changed.
+// Changes are the changes of a batch.
 type Changes struct {
-	// Write writes the rows, the same each time it is called: a transaction may have to be repeated.
+	// Write writes the rows. It may be called several times, because transactions are retried.
 	Write func(ctx context.Context, tx *sqlstore.Tx) error
-	// Committed is called once, when the rows stand; nil does nothing. With live the tables are those that
-	// are read.
+	// Committed, if not nil, is called once after the rows are committed. live reports whether readers use the tables.
 	Committed func(live bool)
 }
 
-// Queryer runs questions. *sql.DB, *sql.Tx and *sqlstore.Tx are Queryers.
+// Queryer runs queries. *sql.DB, *sql.Tx and *sqlstore.Tx are Queryers.
 type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

@@ -10,16 +10,16 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// keysPerQuery bounds the keys of one statement that loads rows.
+// keysPerQuery limits the keys of one statement that loads rows.
 const keysPerQuery = 500
 
-// Loader reads the rows of at most 500 keys and hands on those that are there.
+// Loader reads the rows of at most keysPerQuery keys and passes each to found.
 type Loader[K comparable, V any] func(ctx context.Context, q Queryer, keys []K, found func(K, V)) error
 
-// Rows keeps the rows of one table that a fold has touched: read together, changed in memory, written
-// together. It is for folds whose events change a row that is there.
+// Rows caches the rows of one table that a fold uses: read together, changed in memory, written together. It is for
+// folds whose events change existing rows.
 //
-// Rows of the last batch are always kept: their changes may not be in the table yet when the next is folded.
+// Rows of the last batch are always kept, because the next batch is folded before they are written.
 type Rows[K comparable, V any] struct {
 	compare  func(a, b K) int
 	load     Loader[K, V]
@@ -27,23 +27,23 @@ type Rows[K comparable, V any] struct {
 	batch    int // counts calls of Take
 	kept     map[K]*row[V]
 	changed  []K
-	complete bool // every row of the table is in kept
+	complete bool // kept has every row of the table
 }
 
 type row[V any] struct {
 	value   V
-	touched int // the batch it was last wanted or changed in
+	touched int // the last batch in which it was wanted or changed
 	changed bool
 }
 
-// NewRows returns a set that keeps about limit rows between batches. Compare orders keys as the table's
-// primary key does. With empty the table has no rows, so that nothing need be read while all fit.
+// NewRows returns a cache that keeps about limit rows between batches. compare orders keys as the table's primary key
+// does. If empty, the table has no rows, so nothing is read while all rows fit.
 func NewRows[K comparable, V any](limit int, empty bool, compare func(a, b K) int, load Loader[K, V]) *Rows[K, V] {
 	return &Rows[K, V]{compare: compare, load: load, limit: limit, complete: empty, kept: make(map[K]*row[V])}
 }
 
-// Want reads the rows with these keys that are not kept. Afterwards, until Take, a row that Get does not
-// know is not in the table.
+// Want reads the rows with these keys that are not cached. Afterwards, until Take, rows that Get does not return are not
+// in the table.
 func (r *Rows[K, V]) Want(ctx context.Context, q Queryer, keys iter.Seq[K]) error {
 	if r.complete {
 		return nil
@@ -69,7 +69,7 @@ func (r *Rows[K, V]) Want(ctx context.Context, q Queryer, keys iter.Seq[K]) erro
 	return nil
 }
 
-// Get returns a row to look at, nil when there is none. Change it only after Change.
+// Get returns a row to read, or nil if there is none. Use Change to change it.
 func (r *Rows[K, V]) Get(k K) *V {
 	kept, ok := r.kept[k]
 	if !ok {
@@ -78,7 +78,7 @@ func (r *Rows[K, V]) Get(k K) *V {
 	return &kept.value
 }
 
-// Change returns a row to change, a new zero one when there is none.
+// Change returns a row to change, a new zero one if there is none.
 func (r *Rows[K, V]) Change(k K) *V {
 	kept, ok := r.kept[k]
 	if !ok {
@@ -93,8 +93,8 @@ func (r *Rows[K, V]) Change(k K) *V {
 	return &kept.value
 }
 
-// Take ends a batch: it hands each changed row to take, in the order of their keys, which is kind to the
-// table's tree. What take keeps must not change with the row.
+// Take ends a batch: it passes each changed row to take, in the order of their keys, which is fast for the table's tree.
+// What take keeps must not change with the row.
 func (r *Rows[K, V]) Take(take func(K, *V)) {
 	slices.SortFunc(r.changed, r.compare)
 	for _, k := range r.changed {
@@ -107,7 +107,7 @@ func (r *Rows[K, V]) Take(take func(K, *V)) {
 	r.batch++
 }
 
-// Changed is the number of changed rows.
+// Changed returns the number of changed rows.
 func (r *Rows[K, V]) Changed() int { return len(r.changed) }
 
 // Keep changes the limit of NewRows.
@@ -132,8 +132,8 @@ func (r *Rows[K, V]) Reset() {
 	r.complete = false
 }
 
-// LoadRows runs a query that ends in a column (or a list of them in parentheses) with IN and the keys, and
-// hands on each row. Values has as many values for each key as there are columns.
+// LoadRows runs a query that ends in IN and the keys, after a column or a list of columns in parentheses, and calls scan
+// for each row. values has as many values per key as there are columns.
 func LoadRows(ctx context.Context, q Queryer, query string, columns int, values []any, scan func(rows *sql.Rows) error) error {
 	rows, err := q.QueryContext(ctx, query+" IN "+sqlstore.InValues(columns, values), values...)
 	if err != nil {
@@ -148,7 +148,7 @@ func LoadRows(ctx context.Context, q Queryer, query string, columns int, values 
 	return rows.Err()
 }
 
-// Texts returns keys of one text column as LoadRows takes them.
+// Texts returns keys of one text column as values for LoadRows.
 func Texts(keys []string) []any {
 	values := make([]any, len(keys))
 	for i, k := range keys {

@@ -6,28 +6,28 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Verification is the outcome of Verify for one read model.
+// Verification is the result of a comparison for one read model.
 type Verification struct {
 	Name    string `json:"name"`
 	Version int    `json:"version"`
-	// Position is where both sets of tables were compared, Rows how many rows that were.
+	// Position is where both sets of tables were compared, Rows the number of rows.
 	Position eventlog.Position `json:"position"`
 	Rows     int64             `json:"rows"`
-	// Difference is the first one found, nil when every column of every row agrees.
+	// Difference is the first one found, nil if every column of every row agrees.
 	Difference *Difference `json:"difference,omitempty"`
-	// Err is why nothing could be compared: the read model is set aside, or the fold failed on the replay.
+	// Err is the reason why nothing could be compared: the read model is quarantined, or its fold failed in the replay.
 	Err error `json:"-"`
 }
 
-// OK says whether the tables were compared and agree.
+// OK reports whether the tables were compared and agree.
 func (v Verification) OK() bool { return v.Err == nil && v.Difference == nil }
 
-// Difference is a place where the live tables are not what the log says.
+// Difference is a place where the live tables differ from those folded from the log.
 type Difference struct {
 	Table string `json:"table"`
 	// Key is the row's primary key.
 	Key string `json:"key"`
-	// Column is empty when one side has no such row.
+	// Column is empty if one side has no such row.
 	Column  string `json:"column,omitempty"`
 	Live    string `json:"live"`
 	Rebuilt string `json:"rebuilt"`

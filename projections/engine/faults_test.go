@@ -15,7 +15,7 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-// pair is two toys over a log of 200 charges, of which the second will be told to fail.
+// pair returns two toys over a log of 200 charges; the tests make the second fail.
 func pair(t *testing.T, e *projectionstest.Env) (r *engine.Runner, good, bad *toy) {
 	t.Helper()
 	good, bad = newToy("good", e.Store, 1), newToy("bad", e.Store, 1)
@@ -29,8 +29,7 @@ func pair(t *testing.T, e *projectionstest.Env) (r *engine.Runner, good, bad *to
 	return r, good, bad
 }
 
-// While one batch is written the next is folded already, on top of it. When the writing fails, what was
-// folded on top is void.
+// The next batch is folded while one is being written, on top of it. If the write fails, that fold is void.
 func TestReplay_WriteFailsOnce_IsRetried(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, good, bad := pair(t, e)
@@ -72,7 +71,7 @@ func TestReplay_WriteAlwaysFails_ReportsItsEvent(t *testing.T) {
 	})
 }
 
-// Trouble of the database is nobody's fault: nobody is set aside, and all try again.
+// A failure of the database quarantines no model, and both retry.
 func TestDatabaseFailure_QuarantinesNoModel(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, good, bad := pair(t, e)
@@ -103,17 +102,17 @@ func TestDatabaseFailure_QuarantinesNoModel(t *testing.T) {
 		}
 		e.CatchUp(r)
 		if e.Heard("is quarantined") {
-			t.Error("a read model was set aside")
+			t.Error("a read model was quarantined")
 		}
 		wantCount(t, good, "a", 251)
 		wantCount(t, bad, "a", 251)
 		if folds.Load() > 0 || writes.Load() > 0 {
-			t.Errorf("%d folds and %d writes did not meet their trouble", folds.Load(), writes.Load())
+			t.Errorf("%d folds and %d writes did not fail; want 0", folds.Load(), writes.Load())
 		}
 	})
 }
 
-// What the database could not do is tried again soon, however long the pauses are for what cannot be folded.
+// A failure of the database is retried soon, however long the pauses of quarantined models are.
 func TestDatabaseFailure_IsRetriedSoon(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)
@@ -139,7 +138,7 @@ func TestDatabaseFailure_IsRetriedSoon(t *testing.T) {
 		e.CatchUp(r)
 		wantCount(t, p, "a", 2)
 		if folds.Load() >= 0 || writes.Load() >= 0 {
-			t.Error("it did not meet its trouble")
+			t.Error("the failure did not occur")
 		}
 	})
 }
@@ -172,10 +171,10 @@ func TestRebuild_AlreadyBuilding_Refuses(t *testing.T) {
 	})
 }
 
-// Rows that are not kept are read again, but never while their last change is still on its way.
+// Rows that are no longer cached are read again, but never before their last change is written.
 func TestReplay_MoreRowsThanCached_SameRows(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
-		p := newToy("toy", e.Store, 1) // keeps three rows
+		p := newToy("toy", e.Store, 1) // caches three rows
 		cfg := quick
 		cfg.BatchEvents = 10
 		r, _ := e.Start(cfg, p)

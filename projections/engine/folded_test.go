@@ -10,7 +10,7 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-// logOf returns a node on another log with so many events.
+// logOf returns a node on another log with that many events.
 func logOf(e *projectionstest.Env, stream string, events int) *projectionstest.Env {
 	n := e.NodeOnLog(nil)
 	for i := range events {
@@ -19,7 +19,7 @@ func logOf(e *projectionstest.Env, stream string, events int) *projectionstest.E
 	return n
 }
 
-// A Runner that finds less in the log than its tables remember neither folds nor drops them.
+// A Runner whose log has fewer events than its tables remember neither folds nor drops them.
 func TestRunner_LogLostEvents_RefusesAndKeepsTables(t *testing.T) {
 	for name, other := range map[string]func(*projectionstest.Env) *projectionstest.Env{
 		"another log, longer":  func(e *projectionstest.Env) *projectionstest.Env { return logOf(e, "account-b", 8) },
@@ -40,7 +40,7 @@ func TestRunner_LogLostEvents_RefusesAndKeepsTables(t *testing.T) {
 					lost.r.Share(n.lead)
 				}
 				lost.stop = e.Run(lost.r)
-				eventually(t, e, func() bool { return e.Heard("failed to fold") }) // it led, and gave the lead back
+				eventually(t, e, func() bool { return e.Heard("failed to fold") }) // it led, and stopped leading
 
 				b := n.start(folding, 1)
 				b.leading(t)
@@ -74,11 +74,11 @@ func TestRunner_LogLostEvents_RefusesAndKeepsTables(t *testing.T) {
 	})
 }
 
-// The memory tells a log that is shorter from another one, and Forget ends it.
+// A FoldedLog distinguishes a shortened log from another one, and Forget deletes it.
 func TestFoldedLog_Losses(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
-			t.Fatalf("the memory of an empty database: %+v, %v", m, err)
+			t.Fatalf("empty database: %+v, %v", m, err)
 		}
 		n := &nodes{t: t, root: e}
 		n.charges(0, 5)
@@ -89,7 +89,7 @@ func TestFoldedLog_Losses(t *testing.T) {
 		stop()
 		m, err := engine.ReadFoldedLog(t.Context(), e.Store)
 		if err != nil || m.First.Position != 1 || m.Last.Stream != "account-a" || m.Positions["toy"] != 6 {
-			t.Fatalf("memory %+v, %v", m, err)
+			t.Fatalf("got %+v, %v", m, err)
 		}
 		for name, c := range map[string]struct {
 			log          *projectionstest.Env
@@ -114,10 +114,10 @@ func TestFoldedLog_Losses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
-			t.Errorf("the memory after Forget: %+v, %v", m, err)
+			t.Errorf("after Forget: %+v, %v", m, err)
 		}
 		if left := e.Tables("toy_v"); len(left) > 0 {
-			t.Errorf("tables %v are left", left)
+			t.Errorf("remaining tables: %v", left)
 		}
 		p := newToy("toy", e.Store, 1)
 		r, _ = e.Start(folding, p)

@@ -18,8 +18,7 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-// nodes makes Runners on one database. On PostgreSQL they lead as the database says, on SQLite as a lock of
-// the test does.
+// nodes creates Runners on one database. On PostgreSQL the database chooses the leader, on SQLite a lock of the test.
 type nodes struct {
 	t    *testing.T
 	root *projectionstest.Env
@@ -41,7 +40,7 @@ type node struct {
 	stop func()
 }
 
-// lead is Store.Lead for SQLite.
+// lead replaces Store.Lead on SQLite.
 func (n *nodes) lead(ctx context.Context, _ string, do func(context.Context) error) error {
 	select {
 	case n.lock <- struct{}{}:
@@ -97,10 +96,10 @@ func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		b := n.start(following, 1)
 		if err := b.r.Ready(); !errors.Is(err, projections.ErrNotReady) {
-			t.Errorf("ready before anybody has folded: %v", err)
+			t.Errorf("Ready before any fold: %v", err)
 		}
 		if _, _, err := b.toy.count("a"); !errors.Is(err, projections.ErrNotReady) {
-			t.Errorf("read before anybody has folded: %v", err)
+			t.Errorf("read before any fold: %v", err)
 		}
 		a := n.start(folding, 1)
 		for i := range 20 {
@@ -126,7 +125,7 @@ func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 		b.toy.mu.Lock()
 		defer b.toy.mu.Unlock()
 		if b.toy.folds > 0 {
-			t.Error("a node that only follows has folded")
+			t.Error("the follower folded")
 		}
 	})
 }
@@ -145,7 +144,7 @@ func TestFollower_ModelIsQuarantined_ReportsIt(t *testing.T) {
 		last := n.charges(5, 10)
 		var aside *engine.QuarantinedError
 		if err := b.r.WaitFor(b.Context(), "toy", last); !errors.As(err, &aside) || !strings.Contains(err.Error(), "not this one") {
-			t.Errorf("waiting on another node: %v", err)
+			t.Errorf("WaitFor on another node: %v", err)
 		}
 		status(t, b.Env, b.r, "toy", func(s engine.Status) bool {
 			return s.State == "set_aside" && strings.Contains(s.Error, "not this one")
@@ -157,11 +156,11 @@ func TestFollower_ModelIsQuarantined_ReportsIt(t *testing.T) {
 		}
 		wantCount(t, b.toy, "a", 10)
 
-		// It stands still when its node dies, and goes on with the next one.
+		// It is stopped when its node dies, and the next node continues.
 		a.toy.breakAt(func(e *projections.Event) error { return errors.New("nothing any more") })
 		last = n.charges(10, 11)
 		if err := b.r.WaitFor(b.Context(), "toy", last); !errors.As(err, &aside) {
-			t.Errorf("waiting on another node: %v", err)
+			t.Errorf("WaitFor on another node: %v", err)
 		}
 		a.stop()
 		n.start(folding, 1)
@@ -187,7 +186,7 @@ func TestFollower_BuildFails_ReportsIt(t *testing.T) {
 		a.stop = a.Run(a.r)
 		var aside *engine.QuarantinedError
 		if err := b.r.WaitFor(b.Context(), "toy", 5); !errors.As(err, &aside) || !strings.Contains(err.Error(), "not this one") {
-			t.Errorf("waiting on another node: %v", err)
+			t.Errorf("WaitFor on another node: %v", err)
 		}
 		a.toy.breakAt(nil)
 		s := status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.State == "live" })
@@ -198,7 +197,7 @@ func TestFollower_BuildFails_ReportsIt(t *testing.T) {
 	})
 }
 
-// lagging is a log whose head comes from a replica that is behind, the first few times.
+// lagging is a log whose head comes from an outdated replica the first few times.
 type lagging struct {
 	eventlog.Log
 	times atomic.Int32
@@ -212,7 +211,7 @@ func (l *lagging) Head(ctx context.Context) (eventlog.Position, error) {
 	return head, err
 }
 
-// Tables that stand past what one answer says is the end of the log are not thrown away for it.
+// Tables that are ahead of one reported end of the log are not dropped because of it.
 func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		a := n.start(folding, 1)
@@ -235,7 +234,7 @@ func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 		e.Run(r)
 		eventually(t, e, func() bool { return e.Heard(leads) })
 		if e.Heard("ahead of the event log") {
-			t.Error("the first answer was believed")
+			t.Error("the node believed the first answer")
 		}
 		all, err := r.List(t.Context())
 		if err != nil || all[0].Generation != 1 || all[0].State != "live" {
@@ -270,8 +269,7 @@ func TestLeader_Stops_AnotherNodeTakesOver(t *testing.T) {
 	})
 }
 
-// Two nodes that both believe to lead, all the time. What one has written the other finds out before it
-// writes a row.
+// Two nodes that both believe to be the leader all the time: each notices the other's writes before it writes a row.
 func TestTwoLeaders_AreFenced(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		always := func(ctx context.Context, _ string, do func(context.Context) error) error { return do(ctx) }
@@ -298,7 +296,7 @@ func TestTwoLeaders_AreFenced(t *testing.T) {
 		e.CatchUp(runners[0])
 		e.CatchUp(runners[1])
 		if !pair[0].Heard("no longer folds") && !pair[1].Heard("no longer folds") {
-			t.Error("neither found out about the other: nothing was tested")
+			t.Error("neither node noticed the other, so nothing was tested")
 		}
 		stops[0]()
 		found, err := runners[1].Verify(e.Context(), nil, nil)
@@ -318,7 +316,7 @@ func TestTwoLeaders_AreFenced(t *testing.T) {
 	})
 }
 
-// A reader on a node whose Runner has not looked since finds the live tables by itself.
+// A reader finds the live tables itself even if its Runner has not polled since the swap.
 func TestRead_TablesRetired_UsesLiveOnes(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := folding
@@ -326,7 +324,7 @@ func TestRead_TablesRetired_UsesLiveOnes(t *testing.T) {
 		a := n.start(cfg, 1)
 		n.charges(0, 10)
 		a.CatchUp(a.r)
-		b := n.prepare(following, 1) // and is never run
+		b := n.prepare(following, 1) // never run
 		if err := b.r.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +336,7 @@ func TestRead_TablesRetired_UsesLiveOnes(t *testing.T) {
 		a.CatchUp(a.r)
 		eventually(t, a.Env, func() bool { return a.Heard(drops) })
 		if left := a.Tables("toy_v1_g1_"); len(left) > 0 {
-			t.Fatalf("the old tables are still there: %v", left)
+			t.Fatalf("the old tables still exist: %v", left)
 		}
 		wantCount(t, b.toy, "a", 12)
 
@@ -374,8 +372,8 @@ SELECT {position}, c.v1 FROM (SELECT 1) AS one LEFT JOIN {counts1} AS c ON c.acc
 	return n, at, err
 }
 
-// Readers of another node see no error over swaps and drops, and with the proof nothing that is behind what
-// was acknowledged anywhere.
+// Readers on another node see no error during swaps and drops and, with the proof, all rows that were acknowledged
+// anywhere.
 func TestRead_SwapsOnAnotherNode_NeverFails(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := folding
@@ -448,16 +446,16 @@ func TestRebuild_OnFollower_LeaderRebuilds(t *testing.T) {
 		})
 		err := b.r.Rebuild(b.Context(), nil, nil)
 		if err == nil || !strings.Contains(err.Error(), "rebuild toy") || !strings.Contains(err.Error(), "account-a@44") {
-			t.Errorf("rebuild that fails: %v", err)
+			t.Errorf("failing rebuild: %v", err)
 		}
 		wantCount(t, b.toy, "a", 100)
 		if left := a.Tables("toy_v1_g3_"); len(left) > 0 {
-			t.Errorf("tables of the failed rebuild are left: %v", left)
+			t.Errorf("remaining tables of the failed rebuild: %v", left)
 		}
 
 		a.toy.breakAt(func(e *projections.Event) error {
 			if e.Revision == 44 {
-				return fmt.Errorf("away: %w", sqlstore.ErrUnavailable) // tried again for ever
+				return fmt.Errorf("away: %w", sqlstore.ErrUnavailable) // retried without end
 			}
 			return nil
 		})
@@ -505,7 +503,7 @@ func TestRebuild_LeaderDies_NextLeaderContinues(t *testing.T) {
 		b.toy.mu.Lock()
 		defer b.toy.mu.Unlock()
 		if b.toy.folds == 0 || b.toy.folds > 8 { // 60 events in tens at most, and a batch or two
-			t.Errorf("it took %d batches: it did not go on where the other was", b.toy.folds)
+			t.Errorf("it took %d batches, so it did not continue where the other stopped", b.toy.folds)
 		}
 	})
 }
@@ -518,7 +516,7 @@ func TestVerify_OnFollower_ReportsDifferences(t *testing.T) {
 		b.CatchUp(b.r)
 		stop := make(chan struct{})
 		var more sync.WaitGroup
-		more.Go(func() { // the leader goes on meanwhile
+		more.Go(func() { // the leader folds meanwhile
 			for i := 30; i < 500; i++ {
 				select {
 				case <-stop:
@@ -534,19 +532,19 @@ func TestVerify_OnFollower_ReportsDifferences(t *testing.T) {
 		if err != nil || len(found) != 1 || !found[0].OK() || found[0].Rows != 1 || found[0].Position < 30 {
 			t.Errorf("verify: %+v, %v", found, err)
 		}
-		b.CatchUp(b.r) // what is folded later writes the row anew
+		b.CatchUp(b.r) // a later fold writes the row again
 		b.Exec(`UPDATE toy_v1_g1_counts1 SET v1 = v1 + 1`)
 		found, err = b.r.Verify(b.Context(), nil, nil)
 		if err != nil || len(found) != 1 || found[0].Difference == nil || found[0].Difference.Column != "v1" {
-			t.Errorf("verify of what was tampered with: %+v, %v", found, err)
+			t.Errorf("verify of a changed row: %+v, %v", found, err)
 		}
 		if left := b.Tables("toy_v1_g2"); len(left) > 0 {
-			t.Errorf("scratch tables are left: %v", left)
+			t.Errorf("remaining scratch tables: %v", left)
 		}
 	})
 }
 
-// clock stands still until it runs, and then an hour passes between two looks at it.
+// clock is frozen until it is started, and then advances an hour with each reading.
 type clock struct {
 	runs  atomic.Bool
 	hours atomic.Int64
@@ -559,7 +557,7 @@ func (c *clock) now() time.Time {
 	return start.Add(time.Duration(c.hours.Load()) * time.Hour)
 }
 
-// Scratch tables whose node died are dropped when they have not moved for long.
+// Scratch tables of a dead node are dropped when they have not moved for a long time.
 func TestScratch_NodeIsGone_IsDropped(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		var clock clock
@@ -571,29 +569,28 @@ func TestScratch_NodeIsGone_IsDropped(t *testing.T) {
 		a.Exec(`CREATE TABLE toy_v1_g7_counts1 (account TEXT NOT NULL PRIMARY KEY, v1 BIGINT NOT NULL)`)
 		a.Exec(`INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
 VALUES ('toy', 1, 7, 'scratch', 2, ''), ('other', 1, 8, 'scratch', 2, '')`)
-		for range 3 { // each look of the leader sees it, and the time has not come
+		for range 3 { // each poll of the leader sees them, and it is too early to drop them
 			last := n.charges(3, 4)
 			if err := a.r.WaitFor(a.Context(), "toy", last); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if a.Heard(drops) {
-			t.Error("it was dropped at once")
+			t.Error("the scratch tables were dropped too early")
 		}
-		if _, err := a.r.Verify(a.Context(), nil, nil); err != nil { // others come and go
+		if _, err := a.r.Verify(a.Context(), nil, nil); err != nil { // other scratch tables come and go
 			t.Error(err)
 		}
 		clock.runs.Store(true)
 		eventually(t, a.Env, func() bool { return len(a.Tables("toy_v1_g7_")) == 0 })
 		var others int
 		if err := a.Store.Read().QueryRow(`SELECT count(*) FROM projections_registry WHERE name = 'other'`).Scan(&others); err != nil || others != 1 {
-			t.Errorf("%d of another model are left, %v", others, err)
+			t.Errorf("another model has %d, %v", others, err)
 		}
 	})
 }
 
-// During an update the old release's node goes on reading until the new tables are live, and then says why
-// it cannot.
+// During an upgrade a node of the old release reads until the new tables are live, and then reports the reason.
 func TestNewRelease_BesideOldOne_BothServe(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.start(following, 1)
@@ -622,10 +619,10 @@ func TestNewRelease_BesideOldOne_BothServe(t *testing.T) {
 		}
 		wantCount(t, next.toy, "a", 13)
 		if err := old.r.WaitFor(old.Context(), "toy", last); !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("old release waits: %v", err)
+			t.Errorf("WaitFor of the old release: %v", err)
 		}
 		if _, _, err := old.toy.count("a"); !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("old release reads: %v", err)
+			t.Errorf("read by the old release: %v", err)
 		}
 		late := n.prepare(folding, 1)
 		if err := late.r.Start(t.Context()); !errors.Is(err, projections.ErrNewerRelease) {

@@ -65,8 +65,8 @@ func (l *countingLog) ReadAll(ctx context.Context, after eventlog.Position, filt
 	return l.Log.ReadAll(ctx, after, filter, limit)
 }
 
-// A rebuild reads the log for itself while the main lane goes on with its subscription, and then joins the main lane:
-// what comes later is read once for both.
+// A rebuild reads the log itself while the live loop keeps its subscription, and then joins the live loop: later events
+// are read once for both.
 func TestRebuild_ReadsLogItselfAndJoinsLiveLoop(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		log := &countingLog{Log: e.Log}
@@ -87,7 +87,7 @@ func TestRebuild_ReadsLogItselfAndJoinsLiveLoop(t *testing.T) {
 		}
 		rebuilding := log.reads.Load()
 		if rebuilding == reads {
-			t.Error("the rebuild did not read for itself")
+			t.Error("the rebuild did not read the log itself")
 		}
 		e.Fill(w, 200)
 		e.CatchUp(r)
@@ -143,7 +143,7 @@ func TestRebuildAndVerify_WhileEventsAreAppended_Agree(t *testing.T) {
 		e.Fill(w, 1000)
 
 		ctx, stop := context.WithCancel(e.Context())
-		tokens := make(chan struct{}, 2000) // what each round may append while it runs
+		tokens := make(chan struct{}, 2000) // the appends of each round
 		var busy sync.WaitGroup
 		busy.Go(func() { // charges and imports
 			for range tokens {
@@ -187,7 +187,7 @@ func TestRebuildAndVerify_WhileEventsAreAppended_Agree(t *testing.T) {
 	})
 }
 
-// piecemeal is a way of folding a world: in batches, in pieces that are waited for or not, over restarts.
+// piecemeal describes a way to fold a world: in batches, with or without waiting between pieces, with restarts.
 type piecemeal struct {
 	seed   uint64
 	batch  int
@@ -200,7 +200,7 @@ type piece struct {
 	wait, restart bool
 }
 
-// Folding in whatever batches gives what one replay gives.
+// Folding in batches of any size gives the same rows as one replay.
 func TestReplay_AnyBatchSize_SameRows(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -278,7 +278,7 @@ func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(found) != len(names) {
-			t.Fatalf("%d read models were verified, not %d", len(found), len(names))
+			t.Fatalf("%d read models were verified, want %d", len(found), len(names))
 		}
 		for _, v := range found {
 			d := v.Difference
@@ -296,7 +296,7 @@ func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 			}
 		}
 		if left := e.Tables("accounts_v1_g2"); len(left) > 0 {
-			t.Errorf("scratch tables are left: %v", left)
+			t.Errorf("remaining scratch tables: %v", left)
 		}
 	})
 }

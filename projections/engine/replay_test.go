@@ -60,7 +60,7 @@ func fillFast(b *testing.B, e *projectionstest.Env, events int) {
 	group.Wait()
 }
 
-// profile writes a CPU profile of what follows, without the making of the log, to the file that
+// profile writes a CPU profile of the rest of the benchmark, without the creation of the log, to the file that
 // LETTERHEAD_REPLAY_PROFILE names.
 func profile(b *testing.B) (stop func()) {
 	path := os.Getenv("LETTERHEAD_REPLAY_PROFILE")
@@ -88,8 +88,8 @@ func engines(b *testing.B, run func(b *testing.B, e *projectionstest.Env)) {
 	b.Run("postgres", func(b *testing.B) { run(b, projectionstest.OpenPostgres(b)) })
 }
 
-// BenchmarkReplay folds a log from its beginning into all read models, indexes and all. Run it with
-// -benchtime 1x; LETTERHEAD_REPLAY_EVENTS sets the size.
+// BenchmarkReplay folds a log from its beginning into all read models, including indexes. Run it with -benchtime 1x;
+// LETTERHEAD_REPLAY_EVENTS sets the size.
 func BenchmarkReplay(b *testing.B) {
 	engines(b, func(b *testing.B, e *projectionstest.Env) {
 		r, _ := e.Start(engine.Config{}, newModels(b, e).all()...)
@@ -112,7 +112,7 @@ func BenchmarkReplay(b *testing.B) {
 	})
 }
 
-// BenchmarkReadAndDecode is what a replay cannot be faster than with one reader: the log's pages, decoded.
+// BenchmarkReadAndDecode reads and decodes the log's pages, the lower limit of a replay with one reader.
 func BenchmarkReadAndDecode(b *testing.B) {
 	e := projectionstest.Open(b)
 	fillFast(b, e, replayEvents(b))
@@ -148,8 +148,8 @@ func BenchmarkLive(b *testing.B) {
 	})
 }
 
-// BenchmarkLiveLoad folds what comes at some 1,000 appends a second, one second in each iteration, and reports the
-// events of a transaction.
+// BenchmarkLiveLoad folds about 1,000 appends per second, one second in each iteration, and reports the events per
+// transaction.
 func BenchmarkLiveLoad(b *testing.B) {
 	const perSecond = 1000
 	engines(b, func(b *testing.B, e *projectionstest.Env) {

@@ -23,7 +23,7 @@ import (
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// quick makes what fails be tried again soon.
+// quick shortens the pauses before retries.
 var quick = engine.Config{RetryFirst: time.Millisecond, RetryLast: 5 * time.Millisecond}
 
 func charge(n int) eventschemas.Event {
@@ -41,7 +41,7 @@ func wantCount(t *testing.T, p *toy, account string, want int64) {
 	}
 }
 
-// status waits until List says what is wanted, looking again after each thing that the Runner logs.
+// status waits until List returns the wanted state, checking again after each log message of the Runner.
 func status(t *testing.T, e *projectionstest.Env, r *engine.Runner, name string, want func(engine.Status) bool) engine.Status {
 	t.Helper()
 	var found engine.Status
@@ -60,7 +60,7 @@ func status(t *testing.T, e *projectionstest.Env, r *engine.Runner, name string,
 	return found
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition is true.
 func eventually(t *testing.T, e *projectionstest.Env, so func() bool) {
 	t.Helper()
 	ctx := e.Context()
@@ -70,7 +70,7 @@ func eventually(t *testing.T, e *projectionstest.Env, so func() bool) {
 			return
 		}
 		if err := e.Hear(ctx, said); err != nil {
-			t.Fatal("what the test waits for never came to be")
+			t.Fatal("timed out waiting for the condition")
 		}
 	}
 }
@@ -131,11 +131,11 @@ func TestFoldFails_ModelIsQuarantined_OthersContinue(t *testing.T) {
 
 				var aside *engine.QuarantinedError
 				if err := r.WaitFor(e.Context(), "bad", last); !errors.As(err, &aside) || aside.Name != "bad" {
-					t.Errorf("waiting for a read model that stands still: %v", err)
+					t.Errorf("WaitFor of a quarantined read model: %v", err)
 				}
 				s := status(t, e, r, "bad", func(s engine.Status) bool { return s.State == "set_aside" && s.Attempts > 1 })
 				if s.Position != 700 || !strings.Contains(s.Error, "cannot fold this") {
-					t.Errorf("it stands at %d with %q, and should stand right before the event at 701", s.Position, s.Error)
+					t.Errorf("position %d with error %q, want the position before the event at 701", s.Position, s.Error)
 				}
 				wantCount(t, bad, "a", 700)
 
@@ -171,7 +171,7 @@ func TestUnreadableEvent_QuarantinesOnlyModelsOfItsStream(t *testing.T) {
 			}
 		}
 		if err := r.WaitFor(e.Context(), "brands", done.Position); !errors.Is(err, eventschemas.ErrUnknownType) {
-			t.Errorf("waiting for brands: %v", err)
+			t.Errorf("WaitFor brands: %v", err)
 		}
 	})
 }
@@ -252,14 +252,14 @@ func TestNewVersion_IsBuiltBesideOldOne(t *testing.T) {
 			t.Errorf("while version 2 is built: %d of version %d, %v", n, v, err)
 		}
 
-		// Readers go on over the swap, and one that began before it keeps its tables.
+		// Readers continue during the swap, and one that began before it keeps its tables.
 		err := p.handle.Read(func(q projections.Queryer, tables *projections.Tables) error {
 			close(gate)
 			status(t, e, r, "toy", func(s engine.Status) bool { return s.Version == 2 && s.State == "live" })
 			if n, v, err := p.count("a"); n != 21 || v != 2 || err != nil {
 				t.Errorf("after the swap: %d of version %d, %v", n, v, err)
 			}
-			for range 2 { // time enough for whoever would drop the old tables
+			for range 2 { // gives a wrong drop of the old tables time to happen
 				if err := r.Rebuild(e.Context(), nil, nil); err != nil {
 					t.Error(err)
 				}
@@ -277,7 +277,7 @@ func TestNewVersion_IsBuiltBesideOldOne(t *testing.T) {
 		wantCount(t, p, "a", 22)
 		stop()
 
-		// A release that does not know version 1 any more finds nothing of it.
+		// A release that no longer knows version 1 finds no tables of it.
 		p = newToy("toy", e.Store, 2)
 		r, _ = e.Start(engine.Config{}, p)
 		e.CatchUp(r)
@@ -335,8 +335,8 @@ func TestRebuild_Interrupted_ContinuesAtNextStart(t *testing.T) {
 		t.Errorf("after the next start: %+v", s)
 	}
 	wantCount(t, p, "a", 100)
-	if p.folds > 8 { // 70 events in tens, and a batch or two that were under way
-		t.Errorf("it took %d batches: it did not go on where it was", p.folds)
+	if p.folds > 8 { // 70 events in tens, and one or two pending batches
+		t.Errorf("it took %d batches, so it did not continue where it stopped", p.folds)
 	}
 }
 
@@ -368,10 +368,10 @@ func TestRebuild_FoldFails_KeepsOldTables(t *testing.T) {
 			t.Errorf("after the failed rebuild: %+v", all)
 		}
 		if left := e.Tables("bad_v1_g2"); len(left) > 0 {
-			t.Errorf("tables of the failed rebuild are left: %v", left)
+			t.Errorf("remaining tables of the failed rebuild: %v", left)
 		}
 		if err := r.Rebuild(e.Context(), []string{"nobody"}, nil); !errors.Is(err, engine.ErrUnknown) {
-			t.Errorf("rebuild of nobody: %v", err)
+			t.Errorf("rebuild of an unknown model: %v", err)
 		}
 	})
 }
@@ -395,10 +395,10 @@ func TestWaitFor_ReturnsWhenFolded(t *testing.T) {
 		short, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := r.WaitFor(short, "toy", 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("wait for tables that are not there: %v", err)
+			t.Errorf("WaitFor without tables: %v", err)
 		}
 		if err := r.WaitFor(t.Context(), "nobody", 0); !errors.Is(err, engine.ErrUnknown) {
-			t.Errorf("wait for nobody: %v", err)
+			t.Errorf("WaitFor an unknown model: %v", err)
 		}
 		r, _ = e.Start(engine.Config{}, newToy("toy", e.Store, 1))
 		e.CatchUp(r)

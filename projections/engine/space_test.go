@@ -21,8 +21,7 @@ const (
 	fewPages = 4 * 4096
 )
 
-// filling is a disk of a gibibyte that is as good as empty for so many questions, and has nothing but its reserve
-// afterwards.
+// filling is a disk of a gibibyte that is almost empty for that many queries, and afterwards has only its reserve.
 func filling(questions int64) func(string) (disk.Space, error) {
 	var asked atomic.Int64
 	return func(string) (disk.Space, error) {
@@ -44,20 +43,20 @@ func filled(t *testing.T, e *projectionstest.Env) (r *engine.Runner, scratch str
 	return r, scratch
 }
 
-// nothingLeft checks that no tables but the first ones are there, that the scratch folder is empty, and that the
-// database has hardly any unused pages.
+// nothingLeft checks that only the first tables exist, that the scratch folder is empty, and that the database has hardly
+// any unused pages.
 func nothingLeft(t *testing.T, e *projectionstest.Env, scratch string) {
 	t.Helper()
 	for _, name := range names {
 		for _, table := range e.Tables(name + "_v") {
 			if !strings.Contains(table, "_g1_") {
-				t.Errorf("the table %s is left", table)
+				t.Errorf("table %s remains", table)
 			}
 		}
 	}
 	left, err := os.ReadDir(scratch)
 	if err != nil && !os.IsNotExist(err) || len(left) > 0 {
-		t.Errorf("in the scratch folder there are %v, %v", left, err)
+		t.Errorf("the scratch folder contains %v, %v", left, err)
 	}
 	size, err := e.Store.Size(t.Context(), nil)
 	if err != nil || size.Unused > fewPages {
@@ -79,7 +78,7 @@ func TestVerify_LeavesDatabaseUnchanged(t *testing.T) {
 	found, err := r.Verify(t.Context(), nil, func(p engine.Progress) {
 		last = p
 		if here := e.Tables("accounts_v"); len(here) == 0 || strings.Contains(strings.Join(here, " "), "_g2_") {
-			t.Errorf("the database has %v meanwhile", here)
+			t.Errorf("the database contains %v", here)
 		}
 	})
 	if err != nil {
@@ -107,7 +106,7 @@ func TestMaintenance_NoSpace_RefusesToStart(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
 	r.OnDisk(filling(0))
-	began := func(engine.Progress) { t.Error("it began") }
+	began := func(engine.Progress) { t.Error("progress without space") }
 	_, verr := r.Verify(t.Context(), nil, began)
 	for name, err := range map[string]error{"verify": verr, "rebuild": r.Rebuild(t.Context(), nil, began)} {
 		if !errors.Is(err, engine.ErrNoSpace) || !strings.Contains(err.Error(), "for charges") {
@@ -136,7 +135,7 @@ func TestMaintenance_SpaceRunsOut_StopsAndLeavesNothing(t *testing.T) {
 		nothingLeft(t, e, scratch)
 	}
 	r.OnDisk(disk.At)
-	if err := r.Rebuild(t.Context(), nil, nil); err != nil { // nothing is in the way of the next one
+	if err := r.Rebuild(t.Context(), nil, nil); err != nil { // the next one succeeds
 		t.Fatal(err)
 	}
 }
@@ -146,12 +145,12 @@ func TestVerify_Cancelled_LeavesNothing(t *testing.T) {
 	r, scratch := filled(t, e)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := r.Verify(ctx, nil, func(engine.Progress) { cancel() }); !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("got error %v", err)
 	}
 	nothingLeft(t, e, scratch)
 }
 
-// What a killed process leaves is deleted by the next; what another is at work with stays.
+// The next process deletes what a killed one left, but not what another one uses.
 func TestVerify_LeftoverOfKilledProcess_IsDeleted(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
@@ -165,11 +164,11 @@ func TestVerify_LeftoverOfKilledProcess_IsDeleted(t *testing.T) {
 	var beside error
 	_, err := r.Verify(t.Context(), nil, func(engine.Progress) {
 		if _, err := os.Stat(leftover); !os.IsNotExist(err) {
-			t.Errorf("the leftover: %v", err)
+			t.Errorf("leftover: %v", err)
 		}
 		beside = errors.Join(beside, engine.RemoveScratch(scratch))
 		if left, err := os.ReadDir(scratch); err != nil || len(left) != 1 {
-			t.Errorf("beside a verify there are %v, %v", left, err)
+			t.Errorf("during a verify there are %v, %v", left, err)
 		}
 	})
 	if err := errors.Join(err, beside); err != nil {
@@ -178,7 +177,7 @@ func TestVerify_LeftoverOfKilledProcess_IsDeleted(t *testing.T) {
 	nothingLeft(t, e, scratch)
 }
 
-// The old tables' space is given back after a swap.
+// The space of old tables is returned after a swap.
 func TestRebuild_ReturnsSpaceOfOldTables(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, _ := filled(t, e)

@@ -19,7 +19,7 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-// startAt is a node with its own way to the database.
+// startAt starts a node with its own link to the database.
 func (n *nodes) startAt(cfg engine.Config, at string) *node {
 	n.t.Helper()
 	e := n.root.NodeAt(at)
@@ -39,7 +39,7 @@ func (n *nodes) agrees(x *node, want int64) {
 	}
 }
 
-// The server ends the sessions of the node that leads, that of its lock among them, while events come.
+// The server ends the sessions of the leader, including that of its lock, while events are appended.
 func TestLeader_SessionsKilled_AnotherNodeTakesOver(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	n := &nodes{t: t, root: e}
@@ -80,8 +80,8 @@ func TestLeader_SessionsKilled_AnotherNodeTakesOver(t *testing.T) {
 	}
 }
 
-// The way of the leading node to the database hangs, and later is there again. Nobody tells it that it leads no
-// more; the others do not wait for it longer than the database does.
+// The leader's link to the database hangs, and recovers later. The leader is not notified that it lost the leadership;
+// the others wait for it no longer than the database does.
 func TestLeader_DatabaseHangs_AnotherNodeTakesOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes as long as the database waits for a silent leader: ten seconds")
@@ -102,7 +102,7 @@ func TestLeader_DatabaseHangs_AnotherNodeTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%s after the leader's database hung another node has taken over", time.Since(hung).Round(time.Millisecond))
-	if err := b.r.Rebuild(b.Context(), nil, nil); err != nil { // the tables that it knows are not live any more
+	if err := b.r.Rebuild(b.Context(), nil, nil); err != nil { // the tables that it knows are no longer live
 		t.Error(err)
 	}
 	n.charges(40, 50)
@@ -113,16 +113,15 @@ func TestLeader_DatabaseHangs_AnotherNodeTakesOver(t *testing.T) {
 	n.agrees(a, 50)
 	b.stop()
 	n.charges(50, 60)
-	n.agrees(a, 60) // it leads again, from what the other left
+	n.agrees(a, 60) // it leads again, and continues from the other
 }
 
-// frozenPatience is how long the others may be held up by a leader that froze: ten seconds until it has lost the
-// lead and its transaction, five of a statement's wait for the lock, one of a pause, and room for a machine that
-// has other things to do. It is less than the minute that a transaction which only reads may rest.
+// frozenPatience is how long a frozen leader may block the others: ten seconds until it has lost the leadership and its
+// transaction, five for a statement's lock wait, one for a pause, and some for a busy machine. It is less than the minute
+// that a read-only transaction may be idle.
 const frozenPatience = 40 * time.Second
 
-// The leading node freezes, and its way to the database with it, when its transaction holds the rows of the
-// registry.
+// The leader freezes, and its link to the database with it, while its transaction holds the rows of projections_registry.
 func TestLeader_FrozenInTransaction_AnotherNodeTakesOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes as long as the database waits for a silent leader: ten seconds")
@@ -132,7 +131,7 @@ func TestLeader_FrozenInTransaction_AnotherNodeTakesOver(t *testing.T) {
 	way, at := testlink.ThroughURL(t, e.URL())
 	a := n.startAt(folding, at)
 	a.leading(t)
-	b := n.start(engine.Config{}, 1) // with the pauses of a real one
+	b := n.start(engine.Config{}, 1) // with real pauses
 	n.charges(0, 20)
 	b.CatchUp(b.r)
 	frozen, thaw := make(chan struct{}), make(chan struct{})
@@ -150,7 +149,7 @@ func TestLeader_FrozenInTransaction_AnotherNodeTakesOver(t *testing.T) {
 	bound, cancel := context.WithTimeout(b.Context(), frozenPatience)
 	defer cancel()
 	if err := b.r.WaitFor(bound, "toy", last); err != nil {
-		t.Errorf("the others are held up: %v", err)
+		t.Errorf("the others are blocked: %v", err)
 	}
 	way.Cut()
 	way.Resume()
@@ -160,7 +159,7 @@ func TestLeader_FrozenInTransaction_AnotherNodeTakesOver(t *testing.T) {
 	n.agrees(a, 30)
 }
 
-// A node whose looks at the registry fail says since when.
+// A node whose polls fail reports since when.
 func TestStale_PollsFail_ReportsSinceWhen(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := following
@@ -178,10 +177,10 @@ func TestStale_PollsFail_ReportsSinceWhen(t *testing.T) {
 		eventually(t, b.Env, func() bool { return b.Heard("reading the state of the read models failed") })
 		since, err := b.r.Stale()
 		if since.Before(before.Add(-time.Minute)) || !strings.Contains(fmt.Sprint(err), "registry") {
-			t.Errorf("meanwhile: since %v, %v", since, err)
+			t.Errorf("while polls fail: since %v, %v", since, err)
 		}
 		said := b.Said()
-		if err := b.Hear(b.Context(), said); err != nil { // it fails again
+		if err := b.Hear(b.Context(), said); err != nil { // the next failure
 			t.Fatal(err)
 		}
 		if again, err := b.r.Stale(); again != since || err == nil {
@@ -196,7 +195,7 @@ func TestStale_PollsFail_ReportsSinceWhen(t *testing.T) {
 		if err := b.r.WaitFor(b.Context(), "toy", last); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.r.WaitFor(b.Context(), "toy", n.charges(6, 7)); err != nil { // of a later look
+		if err := b.r.WaitFor(b.Context(), "toy", n.charges(6, 7)); err != nil { // of a later poll
 			t.Fatal(err)
 		}
 		if since, err := b.r.Stale(); !since.IsZero() || err != nil {
@@ -216,11 +215,11 @@ func counted(t *testing.T, reg *prometheus.Registry, name string) float64 {
 			return f.GetMetric()[0].GetCounter().GetValue()
 		}
 	}
-	t.Errorf("there is no %s", name)
+	t.Errorf("no metric %s", name)
 	return 0
 }
 
-// cacher is a toy that keeps what it was told of its live tables.
+// cacher is a toy that records the calls about its live tables.
 type cacher struct {
 	*toy
 	mu      sync.Mutex
@@ -275,7 +274,7 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 			at := eventlog.Position(5)
 			for _, r := range c.ranges {
 				if r[0] != at || r[1] <= at {
-					t.Fatalf("told of %v, which do not follow one another", c.ranges)
+					t.Fatalf("invalidated %v, which are not consecutive", c.ranges)
 				}
 				at = r[1]
 			}
@@ -285,7 +284,7 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 			c.mu.Unlock()
 		}
 
-		// What could not be forgotten is not shown.
+		// Changes that could not be invalidated are not shown.
 		c.mu.Lock()
 		c.broken = errors.New("no memory")
 		before := len(c.ranges)
@@ -296,7 +295,7 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := b.r.Await(ended, "toy", last); !errors.Is(err, context.Canceled) {
-			t.Errorf("await what is not forgotten yet: %v", err)
+			t.Errorf("Await before the invalidation: %v", err)
 		}
 		c.mu.Lock()
 		c.broken = nil
@@ -306,18 +305,18 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 		}
 		c.mu.Lock()
 		if r := c.ranges[before]; r[0] != 15 {
-			t.Errorf("after an error it was told of %v", r)
+			t.Errorf("after an error, invalidated %v", r)
 		}
 		c.mu.Unlock()
 
-		if err := a.r.Rebuild(a.Context(), nil, nil); err != nil { // other tables: everything is read anew
+		if err := a.r.Rebuild(a.Context(), nil, nil); err != nil { // other tables: Reload
 			t.Fatal(err)
 		}
 		status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.Generation == 2 })
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.reloads != 2 || len(c.ranges) != 0 {
-			t.Errorf("after a swap: %d reloads, told of %v", c.reloads, c.ranges)
+			t.Errorf("after a swap: %d reloads, invalidated %v", c.reloads, c.ranges)
 		}
 	})
 }

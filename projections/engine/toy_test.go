@@ -13,8 +13,8 @@ import (
 	"letterhead/projections"
 )
 
-// toy counts the charges of accounts. Version 2 counts them double, in another column of another table.
-// It can be told to fail.
+// toy counts the charges of accounts. Version 2 counts them double, in another column of another table. Tests can make it
+// fail.
 type toy struct {
 	handle   *projections.Handle
 	name     string
@@ -22,11 +22,11 @@ type toy struct {
 	raised   bool // a version begins with the data format of its number
 
 	mu        sync.Mutex
-	broken    func(e *projections.Event) error // nil: nothing is broken
+	broken    func(e *projections.Event) error // nil if nothing fails
 	folds     int                              // batches folded
 	gates     map[int]chan struct{}            // a version with a gate folds when it is closed
 	brokenNew error                            // why version 2 cannot be folded
-	// write, when not nil, is asked before a batch is written that ends with an event of this revision.
+	// write, if not nil, is called before a batch is written that ends with an event of this revision.
 	write func(last uint64) error
 }
 

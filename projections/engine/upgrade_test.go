@@ -17,7 +17,7 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-// release is a node of one release, not started: data format 1 has version 1 of the toy, format 2 has version 2.
+// release is a node of a release, not started: data format 1 has version 1 of the toy, format 2 has version 2.
 func (n *nodes) release(cfg engine.Config, format int) *node {
 	n.t.Helper()
 	cfg.Format = format
@@ -39,7 +39,7 @@ func (n *nodes) startRelease(cfg engine.Config, format int) *node {
 	return x
 }
 
-// serves checks that a node's readers get a version of the toy that holds everything.
+// serves checks that a node's readers get a complete version of the toy.
 func (n *nodes) serves(x *node, version int, last eventlog.Position) {
 	n.t.Helper()
 	if err := x.r.WaitFor(x.Context(), "toy", last); err != nil {
@@ -51,7 +51,7 @@ func (n *nodes) serves(x *node, version int, last eventlog.Position) {
 	}
 }
 
-// level waits until the next version stands where the live one does.
+// level waits until the next version has caught up with the live one.
 func (n *nodes) level(x *node) {
 	n.t.Helper()
 	eventually(n.t, x.Env, func() bool {
@@ -75,12 +75,12 @@ func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) 
 		last := n.charges(0, 20)
 		old.CatchUp(old.r)
 
-		// The new release beside an old leader: ready at once, with what the old one folds.
+		// The new release beside an old leader: it is ready at once, with the rows that the old one folds.
 		follower := n.release(following, 2)
 		if err := errors.Join(follower.r.Start(t.Context()), follower.r.Ready()); err != nil {
 			t.Fatalf("a new node beside an old leader: %v", err)
 		}
-		go func() { _ = follower.r.Run(follower.Context()) }() // what it does is asked below
+		go func() { _ = follower.r.Run(follower.Context()) }() // its effects are checked below
 		n.serves(follower, 1, last)
 		young := n.startRelease(folding, 2)
 		n.serves(young, 1, last)
@@ -88,7 +88,7 @@ func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) 
 			t.Errorf("finish without tables of the new version: %v", err)
 		}
 
-		// It takes over: the old ones go on being served, the new version is built beside.
+		// It takes over: the old tables are served, and those of the new version are built beside them.
 		old.stop()
 		young.leading(t)
 		n.level(young)
@@ -97,7 +97,7 @@ func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) 
 			n.serves(x, 1, last)
 		}
 
-		// Rollback, with the new version built: an old node leads, and reads what it knows.
+		// Rollback while the new version is built: an old node leads and reads its own tables.
 		young.stop()
 		back := n.startRelease(folding, 1)
 		back.leading(t)
@@ -106,7 +106,7 @@ func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) 
 			n.serves(x, 1, last)
 		}
 
-		// And forward again; a rebuild in between is one of the version that is served.
+		// Forward again; a rebuild in between is one of the live version.
 		back.stop()
 		young = n.startRelease(folding, 2)
 		young.leading(t)
@@ -135,7 +135,7 @@ func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) 
 			t.Errorf("finishing twice: %v", err)
 		}
 
-		// The old release stops where it runs, and does not start any more.
+		// The old release stops, and cannot start again.
 		if err := <-ended; !errors.Is(err, projections.ErrNewerRelease) {
 			t.Errorf("an old node after the end of the upgrade: %v", err)
 		}
@@ -153,14 +153,14 @@ func expired(t *testing.T) context.Context {
 	return ctx
 }
 
-// A database of a release that noted no data format is one of the first format; one without read models begins with
-// that of the release that comes first.
+// A database of a release that recorded no data format has the first format; one without read models gets the format of
+// the first release that uses it.
 func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		noted := func(want int) {
 			t.Helper()
 			if got, err := engine.ReadFormat(t.Context(), n.root.Store); got != want || err != nil {
-				t.Errorf("the database says data format %d (%v), want %d", got, err, want)
+				t.Errorf("recorded data format %d (%v), want %d", got, err, want)
 			}
 		}
 		noted(eventschemas.Format) // nothing was folded
@@ -177,7 +177,7 @@ func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 		second := n.startRelease(folding, 2)
 		second.leading(t)
 		if second.r.Format() != 1 {
-			t.Errorf("a database without a note has data format %d", second.r.Format())
+			t.Errorf("a database without a recorded format has %d", second.r.Format())
 		}
 		noted(1)
 		if err := second.r.FinishUpgrade(second.Context(), nil); err != nil || second.r.Format() != 2 {
@@ -194,7 +194,7 @@ func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 	})
 }
 
-// What cannot be folded in the new version holds nobody up but the end of the upgrade.
+// A failing fold of the new version delays only the end of the upgrade.
 func TestRollingUpgrade_NewFoldFails_OldTablesStayLive(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.startRelease(folding, 1)
@@ -219,8 +219,8 @@ func TestRollingUpgrade_NewFoldFails_OldTablesStayLive(t *testing.T) {
 	})
 }
 
-// A command that is killed cannot withdraw its request. The request expires, so that no node finishes the upgrade
-// after the operator has left.
+// A killed command cannot withdraw its request. The request expires, so that no node finishes the upgrade after the
+// operator has left.
 func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.startRelease(folding, 1)
@@ -239,17 +239,17 @@ func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 		go func() {
 			defer close(killed)
 			err := operator.r.FinishUpgrade(operator.Context(), func(engine.Progress) { runtime.Goexit() })
-			t.Errorf("it ended with %v", err)
+			t.Errorf("got error %v", err)
 		}()
 		testwait.Receive(t, killed, "the end of the command")
 		if u, err := operator.r.Upgrade(t.Context()); err != nil || !u.Asked {
-			t.Fatalf("the request is not there: %+v, %v", u, err)
+			t.Fatalf("no request: %+v, %v", u, err)
 		}
 
 		ahead.Store(int64(time.Minute))
 		young.toy.breakNew(nil)
 		n.level(young)
-		if err := young.r.Rebuild(young.Context(), nil, nil); err != nil { // the leader looks at the registry at its end
+		if err := young.r.Rebuild(young.Context(), nil, nil); err != nil { // ends with a poll of the leader
 			t.Fatal(err)
 		}
 		n.level(young)
@@ -265,7 +265,7 @@ func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 	})
 }
 
-// A fault of the database at the moment when new versions join the main lane puts none of them there twice.
+// If the database fails while new versions join the live loop, none of them is in it twice.
 func TestRollingUpgrade_DatabaseFailsWhenNewTablesJoin_IsRetried(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		two := func(format int) (*projectionstest.Env, *engine.Runner, [2]*toy) {
@@ -322,7 +322,7 @@ EXECUTE FUNCTION fault()`}, "DROP TRIGGER fault ON projections_registry"
 			}
 		}
 		if e.Heard("no longer folds") {
-			t.Error("the node lost the lead over tables that it folded twice")
+			t.Error("the node lost the leadership because it folded tables twice")
 		}
 	})
 }

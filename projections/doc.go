@@ -1,12 +1,15 @@
-// Package projections is what the author of a read model needs. A read model turns the event log into tables that
+// Package projections is the API for authors of read models. A read model turns the event log into tables that
 // answer questions; one folder below holds one read model: its tables, its fold and its queries. Package
 // projections/engine reads the log and runs the folds.
 //
 // # Adding a read model
 //
 // A read model is a package projections/<name> that imports this package and never the engine. It implements
-// Projection: Versions describes the tables and returns the fold, Handle leads queries to the live tables. Add it to
-// the list of models that engine.New gets. Its test starts it with projectionstest.
+// Projection: Versions describes the tables and returns the fold, Handle leads queries to the live tables. Keyed contains
+// the SQL of a table whose rows are changed by key; see projections/accounts for a complete model.
+//
+// Besides the package and its test, which starts the model with projectionstest, two lists name it: the models that the
+// node passes to engine.New, and newModels in the tests of projections/engine, which rebuild and verify every model.
 //
 // Rows hold only what events say: no wall time, no row ids, no order of a map. So a replay gives the same rows, and
 // Verify, which folds the log again and compares every column, finds no difference.

@@ -1,5 +1,5 @@
-// Package projectionstest is what the tests of the read models share: a real log and a real database in a
-// folder of the test, a made-up world of events, and the tables as text.
+// Package projectionstest is shared by the tests of read models: a real log and a real database in a folder of the test,
+// a generated world of events, and the tables as text.
 package projectionstest
 
 import (

@@ -8,12 +8,12 @@ import (
 	"sync"
 )
 
-// news is a log handler that counts records and wakes who waits for one.
+// news is a log handler that counts records and wakes waiters.
 type news struct {
 	mu      sync.Mutex
 	records int
 	said    []string
-	more    chan struct{} // closed with the next record; nil while nobody waits
+	more    chan struct{} // closed with the next record; nil without waiters
 }
 
 // Enabled implements slog.Handler.

@@ -282,7 +282,7 @@ func evidence() []eventschemas.Evidence {
 	}
 }
 
-// Proposed returns the group as a log takes it. Salt tells equal groups at different places apart.
+// Proposed returns the group as a log takes it. salt distinguishes equal groups at different places.
 func (g Group) Proposed(salt string) ([]eventlog.Proposed, error) {
 	out := make([]eventlog.Proposed, len(g.Events))
 	for i, ev := range g.Events {

@@ -144,7 +144,7 @@ func TestMCP_ClientLeaves_ReversesEveryCharge(t *testing.T) {
 	both := make(chan struct{}, 2)
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Credits = &desk{Credits: d.Credits, charged: func(ctx context.Context) {
+			d.Credits = &interceptedWriter{Credits: d.Credits, charged: func(ctx context.Context) {
 				both <- struct{}{}
 				<-ctx.Done()
 			}}

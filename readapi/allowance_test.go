@@ -49,10 +49,10 @@ func (c *customer) me() specAccount {
 	return decodeAccount(c.s.t, a.body)
 }
 
-// TestAMonthOfAnAccount covers the first month of a leap year and the next two: usage counts until a
+// TestSearchQuota_MonthOfAnAccount_EndsAtLimit covers the first month of a leap year and the next two: usage counts until a
 // month's last nanosecond, and at midnight UTC of the 1st searches and look-ups start over while
 // credits are kept.
-func TestAMonthOfAnAccount(t *testing.T) {
+func TestSearchQuota_MonthOfAnAccount_EndsAtLimit(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		s.known("acme.com", record("acme"))
@@ -111,9 +111,9 @@ func (a answer) quota(s *service, limit int64) time.Duration {
 	return wait
 }
 
-// TestRetryAfterOfTheMonthLeadsToThe1stAndNoFurther runs from the first second of a month to its last
+// TestSearchQuota_UsedUp_RetryAfterIsFirstOfMonth runs from the first second of a month to its last
 // nanosecond.
-func TestRetryAfterOfTheMonthLeadsToThe1stAndNoFurther(t *testing.T) {
+func TestSearchQuota_UsedUp_RetryAfterIsFirstOfMonth(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Free, 50)
@@ -143,9 +143,9 @@ func TestRetryAfterOfTheMonthLeadsToThe1stAndNoFurther(t *testing.T) {
 	})
 }
 
-// TestThePlanInForceBoundsSearches: an upgrade raises allowance and minute together, on the next
+// TestSearchQuota_PlanChanges_NewLimitApplies: an upgrade raises allowance and minute together, on the next
 // request; a downgrade below the used number refuses until the month ends; no count is lost.
-func TestThePlanInForceBoundsSearches(t *testing.T) {
+func TestSearchQuota_PlanChanges_NewLimitApplies(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Free, 50)
@@ -193,9 +193,9 @@ func TestThePlanInForceBoundsSearches(t *testing.T) {
 	})
 }
 
-// TestASearchIsAnsweredOnceItsCountIsDurable: no answer is sent while the append that counts the
+// TestSearch_CountNotDurable_IsNotAnswered: no answer is sent while the append that counts the
 // search is in progress.
-func TestASearchIsAnsweredOnceItsCountIsDurable(t *testing.T) {
+func TestSearch_CountNotDurable_IsNotAnswered(t *testing.T) {
 	t.Parallel()
 	log := &countingLog{}
 	inBubble(t, func(s *service) {
@@ -249,7 +249,7 @@ func (c *customer) searchTogether(n int, keys ...string) *outcomes {
 	return o
 }
 
-func TestConcurrentSearchesUseUpExactlyWhatIsLeft(t *testing.T) {
+func TestConcurrentSearches_FewLeft_UseExactlyThose(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Starter, 50)
@@ -259,7 +259,7 @@ func TestConcurrentSearchesUseUpExactlyWhatIsLeft(t *testing.T) {
 		t.Errorf("%d answered and %d refused, want 50 and 150", o.answered.Load(), o.quota.Load())
 	}
 	if used, told := c.ticked(usage.MonthOf(s.clock.now())), c.me().Usage.Searches; used != 1_000_000 || told != used {
-		t.Errorf("%d are counted and %d told", used, told)
+		t.Errorf("%d counted, %d reported", used, told)
 	}
 }
 
@@ -304,10 +304,10 @@ func (l *life) searches(n int) (answered, limited, quota, forbidden int) {
 	return answered, n - admitted, admitted - answered, 0
 }
 
-// TestNoInterleavingBreaksALimit: whatever the order of searches from several keys, refused requests,
+// TestLimits_AnyInterleaving_Hold: whatever the order of searches from several keys, refused requests,
 // plan changes, suspensions and steps of the clock, the answered searches are those that the current
 // plan allows, the counted ones are the answered ones, and /v1/me reports them.
-func TestNoInterleavingBreaksALimit(t *testing.T) {
+func TestLimits_AnyInterleaving_Hold(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	table := plan.Default()
@@ -416,7 +416,7 @@ func (c *customer) searchedNow(n int64) {
 	c.searched(n)
 }
 
-func TestThreeNodesAnswerExactlyTheSearchesThatAreLeft(t *testing.T) {
+func TestThreeNodes_FewSearchesLeft_AnswerExactlyThose(t *testing.T) {
 	s := startSite(t, 3)
 	c := s.nodes[0].account(plan.Starter, 50)
 	c.searchedNow(999_950)
@@ -458,7 +458,7 @@ func TestThreeNodesAnswerExactlyTheSearchesThatAreLeft(t *testing.T) {
 		}
 	}
 	// An upgrade on one node takes effect on the next, and the rest is one allowance for all.
-	done, err := s.nodes[1].desk.ChangePlan(t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: plan.Growth})
+	done, err := s.nodes[1].writer.ChangePlan(t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: plan.Growth})
 	s.must(err)
 	s.nodes[1].inForce(done)
 	for _, n := range s.nodes {

@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/apikey"
 )
 
-func TestTheKeyIsReadFromOneHeaderOnly(t *testing.T) {
+func TestSentKey_Headers_OneKeyOnly(t *testing.T) {
 	const key = "lh_sk_one"
 	for _, c := range []struct {
 		name   string
@@ -82,7 +82,7 @@ func FuzzQueryKey(f *testing.F) {
 		}
 		if key != "" && key != publishable { // a random secret key cannot have a valid checksum
 			if parsed, err := apikey.Parse(key); err != nil || parsed.Kind != apikey.Publishable {
-				t.Fatalf("%q gives what is no publishable key", pattern)
+				t.Fatalf("%q returns a value that is not a publishable key", pattern)
 			}
 		}
 		if problem != nil && (problem.Status != http.StatusUnauthorized || strings.Contains(problem.Message, secret)) {

@@ -47,9 +47,9 @@ func mistakes(key string) []string {
 	return wrong
 }
 
-// TestEveryMistypedKeyIs401 sends the keys one after the other on one connection. None of them takes a
+// TestKey_Mistyped_Is401 sends the keys one after the other on one connection. None of them takes a
 // unit of the account's minute.
-func TestEveryMistypedKeyIs401(t *testing.T) {
+func TestKey_Mistyped_Is401(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -83,8 +83,8 @@ func TestEveryMistypedKeyIs401(t *testing.T) {
 	}
 }
 
-// TestAKeyInTheURLIsNeitherUsedNorLogged covers every path and header.
-func TestAKeyInTheURLIsNeitherUsedNorLogged(t *testing.T) {
+// TestKey_InURL_IsNeitherUsedNorLogged covers every path and header.
+func TestKey_InURL_IsNeitherUsedNorLogged(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.known("acme.com", record("acme"))
@@ -100,7 +100,7 @@ func TestAKeyInTheURLIsNeitherUsedNorLogged(t *testing.T) {
 				a := s.send(request{path: with})
 				a.refused(t, http.StatusUnauthorized, "unauthorized")
 				if a.header.Get("X-RateLimit-Limit") != "" {
-					t.Errorf("%s: the key was looked at: %v", path, a.header)
+					t.Errorf("%s: the key was read: %v", path, a.header)
 				}
 				if h := s.send(request{path: with, header: bearer(other.secret)}).ok(t); h.Get("X-RateLimit-Limit") != "3000" {
 					t.Errorf("%s: the key in the URL decided: %v", path, h)
@@ -123,7 +123,7 @@ func TestAKeyInTheURLIsNeitherUsedNorLogged(t *testing.T) {
 	seen := s.logs.all() + s.scrape()
 	for _, key := range append(keys, other.secret) {
 		if strings.Contains(seen, key) || strings.Contains(seen, key[6:38]) {
-			t.Error("the log or the metrics hold a key")
+			t.Error("the log or the metrics contain a key")
 		}
 	}
 	if b := victim.books(); len(b.charges) != 0 || b.holds != 0 {
@@ -134,8 +134,8 @@ func TestAKeyInTheURLIsNeitherUsedNorLogged(t *testing.T) {
 	}
 }
 
-// TestOneKeyOneHeader sends headers as raw bytes, because clients normalize them.
-func TestOneKeyOneHeader(t *testing.T) {
+// TestKey_SeveralHeaders_Is401UnlessEqual sends headers as raw bytes, because clients normalize them.
+func TestKey_SeveralHeaders_Is401UnlessEqual(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c, other := s.account(plan.Custom, 50), s.account(plan.Custom, 50)
@@ -204,8 +204,8 @@ func (s *service) paths() map[string]readapi.Route {
 	return paths
 }
 
-// TestEveryPathAllowsWhatItSays: the methods in a path's Allow header are answered, and no others.
-func TestEveryPathAllowsWhatItSays(t *testing.T) {
+// TestOptions_EveryPath_AllowsWhatItAnswers: the methods in a path's Allow header are answered, and no others.
+func TestOptions_EveryPath_AllowsWhatItAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	known := map[string]string{
@@ -251,8 +251,8 @@ func TestEveryPathAllowsWhatItSays(t *testing.T) {
 	}
 }
 
-// TestSecretOnlyPathsRefuseEveryOtherKey covers every method that they answer.
-func TestSecretOnlyPathsRefuseEveryOtherKey(t *testing.T) {
+// TestSecretOnlyPaths_PublishableKey_Is403 covers every method that they answer.
+func TestSecretOnlyPaths_PublishableKey_Is403(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.known("acme.com", record("acme"))
@@ -273,7 +273,7 @@ func TestSecretOnlyPathsRefuseEveryOtherKey(t *testing.T) {
 					t.Errorf("%s %s: %d, want %d; headers %v", method, path, a.status, want, a.header)
 				}
 				if a.header.Get("X-Credits-Remaining") != "" {
-					t.Errorf("%s %s tells credits to whom it refuses", method, path)
+					t.Errorf("%s %s reports credits with a rejection", method, path)
 				}
 				refused++
 			}

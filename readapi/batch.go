@@ -85,7 +85,7 @@ func (x *exchange) serveBatch() error {
 	}
 	leave, ok := x.api.batches.enter(x.caller.AccountID) // until the answer, which is in memory, is sent
 	if !ok {
-		return fmt.Errorf("%w: the account has %d batches under way", commands.ErrBusy, maxAccountBatches)
+		return fmt.Errorf("%w: the account has %d batches running", commands.ErrBusy, maxAccountBatches)
 	}
 	defer leave()
 	q := lookup.BatchQuery{

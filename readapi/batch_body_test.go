@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestABodyThatIsNoBatchSaysWhatIsWrong(t *testing.T) {
+func TestParseBatch_InvalidBody_NamesTheFault(t *testing.T) {
 	many := `{"identifiers":["` + strings.Repeat(`a.com","`, 100) + `b.com"]}`
 	for _, c := range []struct{ name, body, says string }{
 		{"nothing", "", "empty"},
@@ -52,7 +52,7 @@ func TestABodyThatIsNoBatchSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestIdentifiersAreReadAsTheyAre(t *testing.T) {
+func TestParseBatch_Identifiers_AreUnchanged(t *testing.T) {
 	for _, c := range []struct {
 		body string
 		want []string

@@ -18,7 +18,7 @@ import (
 	"letterhead/readapi/lookup"
 )
 
-func TestTheCreditOfALookupThatFailsGoesToTheNextDomain(t *testing.T) {
+func TestBatch_ItemFails_ItsCreditServesTheNextDomain(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 2)
 	s.known("a.com", record("a"))
@@ -42,14 +42,14 @@ func TestTheCreditOfALookupThatFailsGoesToTheNextDomain(t *testing.T) {
 
 // An item without a credit waits for one that another item of its batch still has, and either gets it
 // or not.
-func TestAnItemWithoutACreditWaitsForAnothers(t *testing.T) {
+func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 	found := record("slow")
 	for name, c := range map[string]struct {
 		ending ending
 		want   []string
 	}{
-		"it is handed back": {ending{outcome: brand.Blocked}, []string{"422 fetch_blocked", "200"}},
-		"it is spent":       {ending{record: &found}, []string{"200", "402 insufficient_credits"}},
+		"the hold is released": {ending{outcome: brand.Blocked}, []string{"422 fetch_blocked", "200"}},
+		"it is spent":          {ending{record: &found}, []string{"200", "402 insufficient_credits"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +71,7 @@ func TestAnItemWithoutACreditWaitsForAnothers(t *testing.T) {
 			// meanwhile.
 			customer.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
 			p := customer.asks("acme.com").refused(t, 402, "insufficient_credits")
-			if *p.Error.Details.Balance != 0 || !strings.Contains(p.Error.Message, "set aside") {
+			if *p.Error.Details.Balance != 0 || !strings.Contains(p.Error.Message, "reserved") {
 				t.Errorf("%+v", p)
 			}
 			close(release)
@@ -104,7 +104,7 @@ func (d *refusesCharges) ChargeLookup(ctx context.Context, in commands.ChargeLoo
 	return d.Credits.ChargeLookup(ctx, in)
 }
 
-func TestAnItemWhoseCreditAnotherNodeSpentIsTriedAgain(t *testing.T) {
+func TestBatch_AnotherNodeSpendsTheCredit_ItemIsRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		refusals int64
 		want     string
@@ -136,7 +136,7 @@ func TestAnItemWhoseCreditAnotherNodeSpentIsTriedAgain(t *testing.T) {
 }
 
 // A batch reserves five credits and no more, so that a concurrent single look-up gets the sixth.
-func TestABatchTakesFiveLanesAndLeavesTheRest(t *testing.T) {
+func TestBatch_ManyItems_RunsFiveAtATime(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 6)
 	s.known("acme.com", record("acme"))
@@ -181,12 +181,12 @@ func TestABatchTakesFiveLanesAndLeavesTheRest(t *testing.T) {
 	}
 }
 
-func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
+func TestBatch_ClientLeaves_PaysNothing(t *testing.T) {
 	third, release := make(chan struct{}), make(chan struct{})
 	var charges atomic.Int64
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Credits = &desk{Credits: d.Credits, charged: func(ctx context.Context) {
+			d.Credits = &interceptedWriter{Credits: d.Credits, charged: func(ctx context.Context) {
 				switch n := charges.Add(1); {
 				case n == 3:
 					close(third)
@@ -212,7 +212,7 @@ func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
 	s.crawler.sees("slow.com") // its credit is held
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the client's own error is %v", err)
+		t.Fatalf("the client reports %v", err)
 	}
 	b := c.until("three charges are reversed and the hold is released", func(b books) bool {
 		return len(b.reversals) == 3 && b.holds == 1 && len(b.openHolds) == 0
@@ -228,7 +228,7 @@ func TestAClientWhoLeavesItsBatchPaysNothing(t *testing.T) {
 	}
 }
 
-// standing lets a test intervene after the desk has reported the remaining credits, the last call of a
+// standing lets a test intervene after the account writer has reported the remaining credits, the last call of a
 // batch.
 type standing struct {
 	lookup.Credits
@@ -241,7 +241,7 @@ func (d *standing) Standing(ctx context.Context, accountID string) (commands.Sta
 	return s, err
 }
 
-func TestAClientWhoLeavesBeforeTheFirstByteOfABatchGetsAllBack(t *testing.T) {
+func TestBatch_ClientLeavesBeforeFirstByte_ReversesEveryCharge(t *testing.T) {
 	worked := make(chan struct{})
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
@@ -275,7 +275,7 @@ func TestAClientWhoLeavesBeforeTheFirstByteOfABatchGetsAllBack(t *testing.T) {
 
 // Look-ups that were charged before an account is suspended remain charged, and running ones are paid
 // from their holds.
-func TestAnAccountThatIsSuspendedInTheMiddleOfABatch(t *testing.T) {
+func TestBatch_AccountIsSuspended_RejectsTheRest(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 50)
 	slow := numbered("slow-%d.com", 5)

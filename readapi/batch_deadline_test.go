@@ -12,9 +12,9 @@ import (
 	"letterhead/readapi"
 )
 
-// TestABatchStartsNothingPastItsDeadline runs in virtual time. No crawl ever ends, so that five items
+// TestBatch_PastItsDeadline_StartsNoItem runs in virtual time. No crawl ever ends, so that five items
 // take more than eight seconds: the sixteenth would start after 25.
-func TestABatchStartsNothingPastItsDeadline(t *testing.T) {
+func TestBatch_PastItsDeadline_StartsNoItem(t *testing.T) {
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Custom, 50)
 		identifiers := numbered("unknown-%d.com", 22)
@@ -42,7 +42,7 @@ func TestABatchStartsNothingPastItsDeadline(t *testing.T) {
 }
 
 // The server's own write deadline expires before the answer, as happens if a batch has used it up.
-func TestABatchsAnswerIsNotCutByTheServersTime(t *testing.T) {
+func TestBatch_LongRun_AnswerIsNotCutByWriteTimeout(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 10)
 	s.known("acme.com", record("acme"))
@@ -69,7 +69,7 @@ func TestABatchsAnswerIsNotCutByTheServersTime(t *testing.T) {
 		return answer{status: resp.StatusCode, header: resp.Header, body: read}, err
 	}
 	if a, err := ask(http.MethodGet, "/v1/brands/acme.com", ""); err == nil {
-		t.Errorf("the server's time does not cut an answer: %d %s", a.status, a.body)
+		t.Errorf("the write timeout does not cut an answer: %d %s", a.status, a.body)
 	}
 	a, err := ask(http.MethodPost, batchPath, `{"identifiers":["acme.com"]}`)
 	s.must(err)

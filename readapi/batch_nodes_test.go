@@ -15,7 +15,7 @@ import (
 )
 
 // Batches on every node spend exactly the credits of one account.
-func TestBatchesOfThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
+func TestBatches_ThreeNodes_SpendExactlyWhatIsThere(t *testing.T) {
 	const credits, clients = 300, 12
 	s := startSite(t, 3)
 	domains := numbered("known-%d.com", 12)
@@ -66,7 +66,7 @@ func TestBatchesOfThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
 
 // A node that last read the account before another spent its credits refuses the whole batch, and an
 // id that one node returned is known to a batch on the next.
-func TestABatchKnowsWhatOtherNodesDid(t *testing.T) {
+func TestBatch_OtherNodesSpentOrAnswered_IsCurrent(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 8)
@@ -103,7 +103,7 @@ func TestBatch_AccountSuspendedOnAnotherNode_StopsBetweenItems(t *testing.T) {
 	s := startSite(t, 2)
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 50)
-	here, there := c.at(s.nodes[0]), s.nodes[1].desk
+	here, there := c.at(s.nodes[0]), s.nodes[1].writer
 	slow := numbered("slow-%d.com", 5)
 	first, others := make(chan struct{}), make(chan struct{})
 	r := record("slow")

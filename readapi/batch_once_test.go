@@ -27,7 +27,7 @@ func (c *customer) asksOnce(key string, identifiers ...string) answer {
 
 // A repeated batch answers from the earlier charges, whatever the credits and records are by then, and
 // looks up the rest.
-func TestARepeatedBatchIsChargedOnce(t *testing.T) {
+func TestBatch_Repeated_IsChargedOnce(t *testing.T) {
 	s := start(t)
 	s.known("acme.com", record("Acme"))
 	s.known("plain.com", plainRecord("Plain"))
@@ -71,7 +71,7 @@ func TestARepeatedBatchIsChargedOnce(t *testing.T) {
 
 // The key of a batch belongs to that batch: another list, even without a common domain, the same list
 // in another order, and a look-up of one of its domains are other requests.
-func TestABatchsKeyIsForThatBatch(t *testing.T) {
+func TestBatch_KeyOfAnotherRequest_Is400(t *testing.T) {
 	s := start(t)
 	for _, domain := range []string{"acme.com", "other.com", "third.com"} {
 		s.known(domain, record(domain))
@@ -94,7 +94,7 @@ func TestABatchsKeyIsForThatBatch(t *testing.T) {
 
 // Concurrent batches with one key, on one node and over several, are charged once and get the same
 // answer.
-func TestBatchesAtOnceUnderOneKeyAreChargedOnce(t *testing.T) {
+func TestConcurrentBatches_OneKey_AreChargedOnce(t *testing.T) {
 	identifiers := []string{"acme.com", "other.com", "fresh.com"}
 	run := func(t *testing.T, c *customer, at func(i int) *customer) {
 		var mu sync.Mutex
@@ -134,7 +134,7 @@ func TestBatchesAtOnceUnderOneKeyAreChargedOnce(t *testing.T) {
 }
 
 // A stopping server starts no further items, and answers those that it has started.
-func TestABatchEndsEarlyWhenTheServerStops(t *testing.T) {
+func TestBatch_ServerStops_EndsEarly(t *testing.T) {
 	s := start(t)
 	identifiers := numbered("slow-%d.com", 9)
 	release := make(chan struct{})

@@ -46,9 +46,9 @@ func ref[T any](v T) *T { return &v }
 // asked is an identifier in the test.
 type asked struct{ kind, text string }
 
-// TestBatchesNeverOverspendNorOvercharge sends concurrent batches and look-ups to accounts with few
+// TestBatches_AnySequence_NeverOverspendOrOvercharge sends concurrent batches and look-ups to accounts with few
 // credits.
-func TestBatchesNeverOverspendNorOvercharge(t *testing.T) {
+func TestBatches_AnySequence_NeverOverspendOrOvercharge(t *testing.T) {
 	t.Parallel()
 	enough := int64(25) // of rapid's hundred rounds, to save time
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
@@ -158,7 +158,7 @@ func TestBatchesNeverOverspendNorOvercharge(t *testing.T) {
 				len(b.charges), sum, b.balance(), credits, b.lowest, len(b.openHolds), len(b.reversals))
 		}
 		if len(paid) == 1 && refusals[0] && b.balance() != 0 {
-			t.Errorf("refused for want of credits with %d left", b.balance())
+			t.Errorf("rejected for lack of credits with %d left", b.balance())
 		}
 		for _, request := range requests {
 			if n := c.mostHolds(request); n > 5 {

@@ -30,25 +30,25 @@ func (c *customer) asksFor(ctx context.Context, key string, identifiers ...strin
 
 // Two nodes look up the same batch under one key, and there is one credit for each of its domains.
 // Charges of one are the answer of both, whenever the other finds that no credit is left.
-func TestABatchAnswersWhatAnotherNodePaidMeanwhile(t *testing.T) {
+func TestBatch_AnotherNodePaidMeanwhile_IsAnswered(t *testing.T) {
 	identifiers := []string{"acme.com", "fresh.com"}
-	for name, meanwhile := range map[string]func(desk *steppingDesk, do func()){
-		"before the first credit": func(desk *steppingDesk, do func()) { desk.recalled = do },
-		"before an item's hold":   func(desk *steppingDesk, do func()) { desk.held = do },
+	for name, meanwhile := range map[string]func(writer *steppingWriter, do func()){
+		"before the first credit": func(writer *steppingWriter, do func()) { writer.recalled = do },
+		"before an item's hold":   func(writer *steppingWriter, do func()) { writer.held = do },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var desks []*steppingDesk
+			var writers []*steppingWriter
 			s := startSite(t, 2, func(d *readapi.Deps) {
-				desk := &steppingDesk{Credits: d.Credits}
-				desks = append(desks, desk)
-				d.Credits = desk
+				writer := &steppingWriter{Credits: d.Credits}
+				writers = append(writers, writer)
+				d.Credits = writer
 			})
 			s.known("acme.com")
 			s.crawler.finds("fresh.com", record("Fresh"))
 			c := s.nodes[0].account(plan.Growth, 2)
 			var first answer
 			var once atomic.Bool
-			meanwhile(desks[1], func() {
+			meanwhile(writers[1], func() {
 				if once.CompareAndSwap(false, true) {
 					first = c.asksOnce("k", identifiers...)
 				}
@@ -130,32 +130,32 @@ func everyItemIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawl
 	})
 	c.until("every hold has ended", func(b books) bool { return len(b.openHolds) == 0 })
 	for _, n := range nodes {
-		n.must(n.desk.Drain(t.Context())) // finishes pending compensations
+		n.must(n.writer.Drain(t.Context())) // finishes pending compensations
 	}
 	b := c.books()
 	total := 0
 	for hash, n := range b.under() {
 		if total += n; n != 1 {
-			t.Errorf("%d charges stand under %s", n, hash)
+			t.Errorf("%d charges remain under %s", n, hash)
 		}
 	}
 	if total < len(heard) || total > 3*keys || b.balance() != b.granted-int64(total) || b.lowest < 0 {
-		t.Errorf("%d items were heard of, %d charges stand, balance %d of %d, lowest %d", len(heard), total, b.balance(), b.granted, b.lowest)
+		t.Errorf("%d items were answered, %d charges remain, balance %d of %d, lowest %d", len(heard), total, b.balance(), b.granted, b.lowest)
 	}
-	t.Logf("%d items heard of, %d charges, %d handed back", len(heard), len(b.charges), len(b.reversals))
+	t.Logf("%d items answered, %d charges, %d reversed", len(heard), len(b.charges), len(b.reversals))
 }
 
-func TestWhateverHappensABatchsItemIsPaidOnce(t *testing.T) {
+func TestBatch_AnyFailure_ItemIsChargedOnce(t *testing.T) {
 	t.Run("one node", func(t *testing.T) {
 		waiting := newAudience()
-		s := start(t, func(set *setup) { set.config.CrawlsPerMinute, set.deps = 1_000_000, waiting.desk })
+		s := start(t, func(set *setup) { set.config.CrawlsPerMinute, set.deps = 1_000_000, waiting.intercept })
 		s.known("acme.com", record("acme"))
 		s.known("other.com", record("other"))
 		everyItemIsPaidOnce(t, waiting, s.crawler, s.account(plan.Custom, 1000), []*service{s})
 	})
 	t.Run("three nodes", func(t *testing.T) {
 		waiting := newAudience()
-		s := startSite(t, 3, waiting.desk)
+		s := startSite(t, 3, waiting.intercept)
 		s.known("acme.com")
 		s.known("other.com")
 		everyItemIsPaidOnce(t, waiting, s.crawler, s.nodes[0].account(plan.Custom, 1000), s.nodes)
@@ -164,13 +164,13 @@ func TestWhateverHappensABatchsItemIsPaidOnce(t *testing.T) {
 
 // An account has no more than its share of a node's running batches, including those that wait for
 // another with the same key, and those whose answer is still being read.
-func TestAnAccountHasItsShareOfTheBatches(t *testing.T) {
+func TestBatches_OneAccount_HasItsShareOnly(t *testing.T) {
 	const most = 64
 	var holds atomic.Int64
 	all, release := make(chan struct{}), make(chan struct{})
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Credits = &steppingDesk{Credits: d.Credits, held: func() {
+			d.Credits = &steppingWriter{Credits: d.Credits, held: func() {
 				if holds.Add(1) == most {
 					close(all)
 				}
@@ -202,7 +202,7 @@ func TestAnAccountHasItsShareOfTheBatches(t *testing.T) {
 }
 
 // Whatever fails after an item was charged, its credit is returned along with the error.
-func TestABatchThatPanicsAtItsEndIsHandedBack(t *testing.T) {
+func TestBatch_PanicsAtItsEnd_ReversesEveryCharge(t *testing.T) {
 	var once sync.Once
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
@@ -243,7 +243,7 @@ func (b *inStep) State(ctx context.Context, domain string) (*brand.Brand, error)
 
 // A repeat reads the stream of each brand, while the first answer came from the index. It reads five
 // at a time, as for look-ups: sequentially a hundred would exceed the time limit.
-func TestABatchIsRepeatedFiveAtATime(t *testing.T) {
+func TestBatch_Repeated_ReadsFiveAtATime(t *testing.T) {
 	step := &inStep{gather: make(chan struct{})}
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { step.Brands, d.Brands = d.Brands, step }

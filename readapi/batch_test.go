@@ -144,7 +144,7 @@ func (c *customer) chargedDomains() []string {
 	return all
 }
 
-func TestABatchAnswersEachItemAsALookupWould(t *testing.T) {
+func TestBatch_EachItem_AnsweredLikeALookup(t *testing.T) {
 	s := start(t)
 	s.shows("POST /v1/brands/batch", 200)
 	c := s.account(plan.Growth, 100)
@@ -225,7 +225,7 @@ func TestABatchAnswersEachItemAsALookupWould(t *testing.T) {
 	}
 }
 
-func TestABatchThatIsNotValidCostsNothing(t *testing.T) {
+func TestBatch_Invalid_CostsNothing(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Starter, 100)
 	s.known("acme.com", record("acme"))
@@ -257,7 +257,7 @@ func TestABatchThatIsNotValidCostsNothing(t *testing.T) {
 	}
 }
 
-func TestABodyThatDoesNotArriveAsksForNothing(t *testing.T) {
+func TestBatch_BodyDoesNotArrive_LooksNothingUp(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
@@ -278,7 +278,7 @@ func TestABodyThatDoesNotArriveAsksForNothing(t *testing.T) {
 }
 
 // A batch without look-ups reserves a credit only to check that there is one.
-func TestABatchWithoutADomainKeepsNoCredit(t *testing.T) {
+func TestBatch_NoValidDomain_KeepsNoCredit(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 1)
 	for range 3 {
@@ -289,7 +289,7 @@ func TestABatchWithoutADomainKeepsNoCredit(t *testing.T) {
 	}
 }
 
-func TestDifferentDomainsCountAgainstThePlansBatch(t *testing.T) {
+func TestBatch_DifferentDomains_CountAgainstPlan(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	var identifiers []string
@@ -319,7 +319,7 @@ func TestDifferentDomainsCountAgainstThePlansBatch(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfABatchsChecks(t *testing.T) {
+func TestBatch_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 	s := start(t)
 	for _, endpoint := range []string{"POST /v1/brands/batch", "POST /v2/brands/batch"} {
 		s.shows(endpoint, 400, "invalid_request")
@@ -391,7 +391,7 @@ func numbered(format string, n int) []string {
 	return all
 }
 
-func TestOnlyPostAsksForABatch(t *testing.T) {
+func TestBatch_MethodOtherThanPOST_Is405(t *testing.T) {
 	s := start(t)
 	s.shows("POST /v2/brands/batch", 200)
 	c := s.account(plan.Free, 50)
@@ -413,7 +413,7 @@ func TestOnlyPostAsksForABatch(t *testing.T) {
 	}
 }
 
-func TestLiveCrawlLimitsAreToldByTheItem(t *testing.T) {
+func TestBatch_CrawlLimitReached_ItemReportsIt(t *testing.T) {
 	gone := func(s *service, n int) []string {
 		domains := numbered("gone-%d.com", n)
 		for _, domain := range domains {
@@ -458,7 +458,7 @@ func TestLiveCrawlLimitsAreToldByTheItem(t *testing.T) {
 	}
 }
 
-func TestAPanicIsTheOutcomeOfItsItemAlone(t *testing.T) {
+func TestBatch_ItemPanics_OthersAreAnswered(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Brands = &panicsFor{d.Brands, "boom.com"} }
 	})
@@ -497,7 +497,7 @@ func (p *panicsFor) RequestCrawl(ctx context.Context, in commands.RequestCrawl) 
 	return p.Brands.RequestCrawl(ctx, in)
 }
 
-func TestABatchThatReachesNothingIs503(t *testing.T) {
+func TestBatch_NothingReachable_Is503(t *testing.T) {
 	t.Run("the index", func(t *testing.T) {
 		t.Parallel()
 		index := &stuckCounting{}
@@ -515,7 +515,7 @@ func TestABatchThatReachesNothingIs503(t *testing.T) {
 			set.deps = func(d *readapi.Deps) { index.stuck = stuck{d.Index}; d.Index = index }
 		})
 		if n := index.asked.Load(); n != 3 {
-			t.Errorf("an index that does not answer was asked %d times by 3 batches", n)
+			t.Errorf("3 batches read a hanging index %d times", n)
 		}
 	})
 	t.Run("the index of ids", func(t *testing.T) {
@@ -576,7 +576,7 @@ func (noIDs) ByID(context.Context, uuid.UUID) (*brands.Entry, error) {
 }
 
 // With other nodes, an id that is not in the index is waited for, once for the whole batch.
-func TestABatchWaitsOnceForTheIndex(t *testing.T) {
+func TestBatch_IndexLags_WaitsOnce(t *testing.T) {
 	var waits atomic.Int64
 	var s *service
 	s = start(t, func(set *setup) {
@@ -603,7 +603,7 @@ func TestABatchWaitsOnceForTheIndex(t *testing.T) {
 }
 
 // An answer of megabytes arrives complete, and another can follow on the connection.
-func TestTheLargestAnswerArrivesWhole(t *testing.T) {
+func TestBatch_LargestAnswer_ArrivesWhole(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 10)
 	large := record("large")
@@ -634,7 +634,7 @@ func TestTheLargestAnswerArrivesWhole(t *testing.T) {
 }
 
 // Concurrent batches and look-ups share few credits and few crawls, and none is spent twice or lost.
-func TestManyBatchesBesideLookups(t *testing.T) {
+func TestBatches_Many_LookupsGoOn(t *testing.T) {
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1_000_000 })
 	c := s.account(plan.Custom, 60)
 	for _, domain := range numbered("known-%d.com", 10) {

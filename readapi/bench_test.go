@@ -97,7 +97,7 @@ func (g generous) Take(ctx context.Context, key ratelimit.Key, units, limit int6
 	return g.Counters.Take(ctx, key, units, limit<<30)
 }
 
-// chargeless is the desk without its charge.
+// chargeless is the account writer without its charge.
 type chargeless struct{ lookup.Credits }
 
 func (d chargeless) ChargeLookup(_ context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
@@ -196,10 +196,10 @@ func (s *service) bareAccount(credits int64) (key string) {
 	s.t.Helper()
 	id, ctx := uuid.NewString(), s.t.Context()
 	key, parsed := newKey(s.t, apikey.Secret)
-	s.must(s.desk.OpenAccount(ctx, commands.OpenAccount{Request: operator(), AccountID: id, Holder: uuid.NewString(), Plan: plan.Custom}))
-	_, err := s.desk.GrantCredits(ctx, commands.GrantCredits{Request: operator(), AccountID: id, Kind: account.KindTopup, Credits: credits, PaymentID: uuid.NewString()})
+	s.must(s.writer.OpenAccount(ctx, commands.OpenAccount{Request: operator(), AccountID: id, Holder: uuid.NewString(), Plan: plan.Custom}))
+	_, err := s.writer.GrantCredits(ctx, commands.GrantCredits{Request: operator(), AccountID: id, Kind: account.KindTopup, Credits: credits, PaymentID: uuid.NewString()})
 	s.must(err)
-	_, err = s.desk.IssueKey(ctx, commands.IssueKey{Request: operator(), AccountID: id, KeyID: uuid.NewString(), Key: parsed})
+	_, err = s.writer.IssueKey(ctx, commands.IssueKey{Request: operator(), AccountID: id, KeyID: uuid.NewString(), Key: parsed})
 	s.must(err)
 	return key
 }

@@ -22,7 +22,7 @@ import (
 	"letterhead/readapi/lookup"
 )
 
-func TestAKnownBrandWithALogoCostsOneCredit(t *testing.T) {
+func TestLookup_KnownBrandWithLogo_CostsOneCredit(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	id := s.known("acme.com", record("acme"))
@@ -57,7 +57,7 @@ func TestAKnownBrandWithALogoCostsOneCredit(t *testing.T) {
 	}
 }
 
-func TestARecordWithoutALogoIsFree(t *testing.T) {
+func TestLookup_RecordWithoutLogo_IsFree(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.known("plain.com", plainRecord("plain"))
@@ -70,7 +70,7 @@ func TestARecordWithoutALogoIsFree(t *testing.T) {
 	}
 }
 
-func TestARestrictedBrandIsFreeAndHasNoCompany(t *testing.T) {
+func TestLookup_RestrictedBrand_IsFreeWithoutCompany(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	r := eventschemas.Record{NSFW: true, Restriction: &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}}
@@ -84,7 +84,7 @@ func TestARestrictedBrandIsFreeAndHasNoCompany(t *testing.T) {
 	}
 }
 
-func TestEveryFormOfIdentifierFindsTheBrand(t *testing.T) {
+func TestLookup_EveryFormOfIdentifier_FindsTheBrand(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Growth, 50)
 	id := s.known("acme.com", record("acme"))
@@ -115,7 +115,7 @@ func TestEveryFormOfIdentifierFindsTheBrand(t *testing.T) {
 	}
 }
 
-func TestBadIdentifiersAre400AndCostNothing(t *testing.T) {
+func TestLookup_BadIdentifier_Is400AndFree(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 50)
 	for _, bad := range []string{
@@ -151,7 +151,7 @@ func TestBadIdentifiersAre400AndCostNothing(t *testing.T) {
 	}
 }
 
-func TestAnUnknownIDIs404(t *testing.T) {
+func TestLookup_UnknownID_Is404(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	for _, path := range []string{"/v1/brands/" + uuid.NewString(), "/v1/brands/urn:letterhead:brand:" + uuid.NewString()} {
@@ -163,7 +163,7 @@ func TestAnUnknownIDIs404(t *testing.T) {
 	}
 }
 
-func TestAnUnknownDomainIsCrawledAndCharged(t *testing.T) {
+func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.crawler.finds("new.com", record("new"))
@@ -191,7 +191,7 @@ func TestAnUnknownDomainIsCrawledAndCharged(t *testing.T) {
 	}
 }
 
-func TestACrawlWithoutALogoIsFree(t *testing.T) {
+func TestLookup_CrawlWithoutLogo_IsFree(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.crawler.finds("new.com", plainRecord("new"))
@@ -203,7 +203,7 @@ func TestACrawlWithoutALogoIsFree(t *testing.T) {
 	}
 }
 
-func TestFailedCrawlsHaveTheirStatusAndCostNothing(t *testing.T) {
+func TestLookup_CrawlFails_HasItsStatusAndIsFree(t *testing.T) {
 	for _, c := range []struct {
 		outcome          string
 		first, again     int
@@ -249,7 +249,7 @@ func TestFailedCrawlsHaveTheirStatusAndCostNothing(t *testing.T) {
 	}
 }
 
-func TestACrawlThatNobodyEndsTimesOut(t *testing.T) {
+func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
 	s := start(t, func(set *setup) { set.config.CrawlTimeout = 300 * time.Millisecond })
 	c := s.account(plan.Free, 50)
 	s.crawler.does("silent.com", func(context.Context, eventschemas.CrawlRequested) ending {
@@ -268,7 +268,7 @@ func TestACrawlThatNobodyEndsTimesOut(t *testing.T) {
 	c.get("/v1/brands/silent.com").refused(t, http.StatusServiceUnavailable, "timeout")
 }
 
-func TestACrawlLeftOverByACrashIsEndedByTheNextLookup(t *testing.T) {
+func TestLookup_CrawlLeftByCrash_IsEnded(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Growth, 50)
 	s.crawler.does("left.com", never)
@@ -282,7 +282,7 @@ func TestACrawlLeftOverByACrashIsEndedByTheNextLookup(t *testing.T) {
 	}
 }
 
-func TestRefreshCrawlsOnPaidPlansOnly(t *testing.T) {
+func TestRefresh_PaidPlansOnly_Crawls(t *testing.T) {
 	s := start(t)
 	free, paid := s.account(plan.Free, 50), s.account(plan.Starter, 50)
 	s.known("acme.com", record("old"))
@@ -313,7 +313,7 @@ func TestRefreshCrawlsOnPaidPlansOnly(t *testing.T) {
 	paid.get("/v1/brands/acme.com?refresh=false&utm=a&utm=%zz").ok(t)
 }
 
-func TestARefreshThatFailsAnswersItsErrorAndKeepsTheOldRecord(t *testing.T) {
+func TestRefresh_CrawlFails_KeepsTheOldRecord(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Starter, 50)
 	s.crawler.finds("acme.com", record("acme"))
@@ -340,7 +340,7 @@ func TestARefreshThatFailsAnswersItsErrorAndKeepsTheOldRecord(t *testing.T) {
 	}
 }
 
-func TestAWithdrawnBrandIsGone(t *testing.T) {
+func TestLookup_WithdrawnBrand_Is404(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Growth, 50)
 	s.known("acme.com", record("acme"))
@@ -371,9 +371,9 @@ func (s *service) withdraw(domain string) {
 	s.must(err)
 }
 
-// TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill: no projection runs, so tables and cache still
+// TestLookup_WithdrawnBrandInStaleIndex_Is404: no projection runs, so tables and cache still
 // have the brand, but the node has read from the log that it was withdrawn.
-func TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill(t *testing.T) {
+func TestLookup_WithdrawnBrandInStaleIndex_Is404(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
@@ -395,7 +395,7 @@ func TestAWithdrawnBrandIsGoneAlthoughTheIndexStandsStill(t *testing.T) {
 	}
 }
 
-func TestHeadNeitherChargesNorCrawls(t *testing.T) {
+func TestHead_AnyDomain_NeitherChargesNorCrawls(t *testing.T) {
 	s := start(t)
 	c, broke := s.account(plan.Growth, 50), s.account(plan.Growth, 0)
 	id := s.known("acme.com", record("acme"))
@@ -424,7 +424,7 @@ func TestHeadNeitherChargesNorCrawls(t *testing.T) {
 	}
 }
 
-func TestWithoutCreditsTheAnswerIs402BeforeAnythingIsLookedFor(t *testing.T) {
+func TestLookup_NoCredits_Is402BeforeTheIndexIsRead(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 0)
 	s.known("acme.com", record("acme"))
@@ -445,15 +445,15 @@ func TestWithoutCreditsTheAnswerIs402BeforeAnythingIsLookedFor(t *testing.T) {
 	}
 }
 
-func TestARefundOfSpentCreditsShowsBelowZero(t *testing.T) {
+func TestBalance_RefundOfSpentCredits_IsNegative(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 0)
 	payment := uuid.NewString()
-	_, err := s.desk.GrantCredits(t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: "topup", Credits: 2, PaymentID: payment})
+	_, err := s.writer.GrantCredits(t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: "topup", Credits: 2, PaymentID: payment})
 	s.must(err)
 	s.known("acme.com", record("acme"))
 	c.get("/v1/brands/acme.com").ok(t)
-	_, err = s.desk.RefundPayment(t.Context(), commands.RefundPayment{Request: operator(), AccountID: c.id, PaymentID: payment, Credits: 2})
+	_, err = s.writer.RefundPayment(t.Context(), commands.RefundPayment{Request: operator(), AccountID: c.id, PaymentID: payment, Credits: 2})
 	s.must(err)
 	a := c.get("/v1/brands/acme.com")
 	p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
@@ -466,7 +466,7 @@ func TestARefundOfSpentCreditsShowsBelowZero(t *testing.T) {
 	}
 }
 
-func TestA402TellsWhatIsNotSetAside(t *testing.T) {
+func TestLookup_NoCredits_ReportsUnreservedBalance(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 1)
 	release := make(chan struct{})
@@ -480,10 +480,10 @@ func TestA402TellsWhatIsNotSetAside(t *testing.T) {
 	a := c.get("/v1/brands/acme.com")
 	p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
 	if *p.Error.Details.Balance != 0 || a.header.Get("X-Credits-Remaining") != "0" {
-		t.Errorf("balance %d, header %q while the one credit is held", *p.Error.Details.Balance, a.header.Get("X-Credits-Remaining"))
+		t.Errorf("balance %d, header %q while the only credit is on hold", *p.Error.Details.Balance, a.header.Get("X-Credits-Remaining"))
 	}
 	if a := c.get("/v1/me"); a.header.Get("X-Credits-Remaining") != "1" {
-		t.Errorf("/v1/me: open holds do not lower the balance, but it says %s", a.header.Get("X-Credits-Remaining"))
+		t.Errorf("/v1/me with open holds: %s, want the full balance", a.header.Get("X-Credits-Remaining"))
 	}
 	close(release)
 	(<-first).refused(t, http.StatusNotFound, "no_brand_data")
@@ -502,7 +502,7 @@ func (trailing) ByID(_ context.Context, id uuid.UUID) (*brands.Entry, error) {
 	return nil, fmt.Errorf("%s: %w", id, brands.ErrNotFound)
 }
 
-func TestWhatWasAnsweredIsHeldAlsoWhenTheIndexTrails(t *testing.T) {
+func TestLookup_IndexLags_FindsWhatWasAnswered(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Index = trailing{d.Index} }
 	})
@@ -552,9 +552,9 @@ func (s *stale) ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
 	return s.Index.ByID(ctx, id)
 }
 
-// TestNobodyPaysForARecordOlderThanTheLastAnswer: the index lags behind a refresh that was answered,
+// TestLookup_StaleIndex_NeverSellsAnOlderRecord: the index lags behind a refresh that was answered,
 // and behind one that failed.
-func TestNobodyPaysForARecordOlderThanTheLastAnswer(t *testing.T) {
+func TestLookup_StaleIndex_NeverSellsAnOlderRecord(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
@@ -586,7 +586,7 @@ func TestNobodyPaysForARecordOlderThanTheLastAnswer(t *testing.T) {
 	b := c.books()
 	for _, charge := range b.charges {
 		if charge.RecordRevision != b.charges[0].RecordRevision || charge.RecordRevision <= held.Revision {
-			t.Errorf("charged for revision %d, answered %d, the index held %d", charge.RecordRevision, b.charges[0].RecordRevision, held.Revision)
+			t.Errorf("charged for revision %d, answered %d, the index had %d", charge.RecordRevision, b.charges[0].RecordRevision, held.Revision)
 		}
 	}
 	if len(b.charges) != 3 || len(b.openHolds) != 0 {
@@ -599,7 +599,7 @@ func TestNobodyPaysForARecordOlderThanTheLastAnswer(t *testing.T) {
 	a := c.get("/v1/brands/acme.com")
 	a.ok(t)
 	if got := decodeBrand(t, a.body); got.Status != "failed" || *got.Name != "fresh" {
-		t.Errorf("after the refresh that failed: %s %s", got.Status, *got.Name)
+		t.Errorf("after the failed refresh: %s %s", got.Status, *got.Name)
 	}
 	stop()
 	if again := c.get("/v1/brands/acme.com"); string(again.body) != string(a.body) {
@@ -610,9 +610,9 @@ func TestNobodyPaysForARecordOlderThanTheLastAnswer(t *testing.T) {
 	}
 }
 
-// TestHeadersLeaveInTheirDocumentedSpelling reads raw bytes, because Go's client normalizes header
+// TestHeaders_OnTheWire_HaveDocumentedSpelling reads raw bytes, because Go's client normalizes header
 // names.
-func TestHeadersLeaveInTheirDocumentedSpelling(t *testing.T) {
+func TestHeaders_OnTheWire_HaveDocumentedSpelling(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
@@ -648,9 +648,9 @@ func (s *service) wireHead(request string) string {
 	return head + "\r\n"
 }
 
-// TestAClientThatClosesOnlyItsOwnSideGetsNoEmptyAnswer: net/http treats the client as gone, so its
+// TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer: net/http treats the client as gone, so its
 // charge is reversed, and it must not read an empty 200.
-func TestAClientThatClosesOnlyItsOwnSideGetsNoEmptyAnswer(t *testing.T) {
+func TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.crawler.does("slow.com", never)

@@ -16,7 +16,7 @@ import (
 )
 
 // inBubble starts a whole service in virtual time: sleeping moves the clock of all parts together,
-// including the timers of the server and the desks. All parts are real, but connections are pipes (a
+// including the timers of the server and the writers. All parts are real, but connections are pipes (a
 // socket would block the virtual time) and searches find nothing, because the index works with
 // goroutines that are older than any bubble.
 //

@@ -79,7 +79,7 @@ func (s *service) open(ctx context.Context) *http.Response {
 	return resp
 }
 
-func TestAStorageThatHangsIsAway(t *testing.T) {
+func TestAsset_StorageHangs_Is503(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -97,7 +97,7 @@ func TestAStorageThatHangsIsAway(t *testing.T) {
 	}, stored(&storage{}))
 }
 
-func TestAFileThatStallsIsCutOff(t *testing.T) {
+func TestAsset_FileStalls_IsCutOff(t *testing.T) {
 	t.Parallel()
 	store := &storage{sends: 1 << 20}
 	store.opens.Store(true)
@@ -115,7 +115,7 @@ func TestAFileThatStallsIsCutOff(t *testing.T) {
 
 // A file is streamed in pieces: the client has the first ones before the storage is asked for the
 // next, and the client may read at its own pace.
-func TestFilesAreStreamed(t *testing.T) {
+func TestAsset_LargeFile_IsStreamed(t *testing.T) {
 	t.Parallel()
 	const ahead = 128 << 10 // bytes ahead of what the client has read
 	store := &storage{sends: largeAsset}
@@ -129,7 +129,7 @@ func TestFilesAreStreamed(t *testing.T) {
 			read += n
 			synctest.Wait()
 			if taken := store.sent.Load(); taken > read+ahead {
-				s.t.Errorf("%d bytes are taken from the storage while the client has read %d", taken, read)
+				s.t.Errorf("%d bytes read from the storage, the client has read %d", taken, read)
 			}
 			s.clock.add(15 * time.Second)
 		}
@@ -140,7 +140,7 @@ func TestFilesAreStreamed(t *testing.T) {
 	}, stored(store))
 }
 
-func TestNothingIsReadForAClientThatLeft(t *testing.T) {
+func TestAsset_ClientLeft_ReadsNothing(t *testing.T) {
 	t.Parallel()
 	store := &storage{sends: largeAsset / 2}
 	store.opens.Store(true)
@@ -156,7 +156,7 @@ func TestNothingIsReadForAClientThatLeft(t *testing.T) {
 	}, stored(store))
 }
 
-func TestAssetsHaveNoRanges(t *testing.T) {
+func TestAsset_RangeRequest_GetsTheWholeFile(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	id, err := s.assets.Put(t.Context(), []byte("bytes of the png"), "png")
@@ -166,13 +166,13 @@ func TestAssetsHaveNoRanges(t *testing.T) {
 		t.Errorf("%v %q", a.header, a.body)
 	}
 	if a := s.send(request{path: "/cdn/" + id + ".svg", header: http.Header{"If-None-Match": {`"` + id + `"`}}}); a.status != http.StatusNotFound {
-		t.Errorf("a tag at hand makes %d of another format", a.status)
+		t.Errorf("with the tag of another format: %d", a.status)
 	}
 }
 
-// TestFilesInABucket covers a whole store that speaks S3: working, and accepting requests without
+// TestAsset_InBucket_IsServed covers a whole store that speaks S3: working, and accepting requests without
 // answering.
-func TestFilesInABucket(t *testing.T) {
+func TestAsset_InBucket_IsServed(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "a secret")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -19,7 +19,7 @@ func requestFrom(remote string, forwarded ...string) *http.Request {
 	return r
 }
 
-func TestWhereARequestComesFrom(t *testing.T) {
+func TestClientAddress_ForwardedFor_IsReadFromTheEnd(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat("10.0.0.9,", maxForwardedHops), ",")
 	for name, c := range map[string]struct {
 		remote    string

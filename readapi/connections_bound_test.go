@@ -137,9 +137,9 @@ func victim(all []*held, isProxy func(*held) bool) *held {
 // undated hides the test's deadline, which a bubble does not have, from rapid.
 type undated struct{ *testing.T }
 
-// TestConnections_AnyCrowd_LongestWaitingOfTheBusiestClientMakesRoom compares the connections that a
+// TestConnections_AnySequence_EvictsLongestWaitingOfBusiestClient compares the connections that a
 // server closes with the rule.
-func TestConnections_AnyCrowd_LongestWaitingOfTheBusiestClientMakesRoom(t *testing.T) {
+func TestConnections_AnySequence_EvictsLongestWaitingOfBusiestClient(t *testing.T) {
 	t.Parallel()
 	const limit, byAddress = 12, 3
 	addresses := []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "198.51.100.1", "2001:db8::1", "10.0.0.1"}
@@ -178,7 +178,7 @@ func TestConnections_AnyCrowd_LongestWaitingOfTheBusiestClientMakesRoom(t *testi
 				}
 				h := b.hold(address, kind)
 				if refused == h.open() {
-					r.Fatalf("step %d: a connection from %s is refused: %t, want %t", step, address, !h.open(), refused)
+					r.Fatalf("step %d: connection from %s rejected: %t, want %t", step, address, !h.open(), refused)
 				}
 				if !refused {
 					all = append(all, h)
@@ -196,7 +196,7 @@ func TestConnections_AnyCrowd_LongestWaitingOfTheBusiestClientMakesRoom(t *testi
 
 // An attacker whose connections are younger than those of many honest clients, and which a scan of the
 // oldest would not reach, is evicted first.
-func TestConnections_AttackerBehindManyIdleClients_MakesRoomFirst(t *testing.T) {
+func TestConnections_AttackerAmongIdleClients_IsEvictedFirst(t *testing.T) {
 	t.Parallel()
 	const limit, reserve, honest, newcomers = 1632, 32, 1500, 90
 	synctest.Test(t, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestConnections_AttackerBehindManyIdleClients_MakesRoomFirst(t *testing.T) 
 		}
 		for i := range newcomers {
 			if h := b.hold(fmt.Sprintf("198.19.0.%d", i), "idle"); !h.open() {
-				t.Fatal("a new client is refused")
+				t.Fatal("a new client is rejected")
 			}
 		}
 		closed := func(all []*held) (n int) {
@@ -231,7 +231,7 @@ func TestConnections_AttackerBehindManyIdleClients_MakesRoomFirst(t *testing.T) 
 	})
 }
 
-func TestConnections_AddressAtItsBound_IsLoggedOnceAMinuteAndCounted(t *testing.T) {
+func TestConnections_AddressAtItsLimit_IsLoggedOnceAMinuteAndCounted(t *testing.T) {
 	t.Parallel()
 	const limit, byAddress = 12, 3
 	synctest.Test(t, func(t *testing.T) {
@@ -260,21 +260,21 @@ func TestConnections_AddressAtItsBound_IsLoggedOnceAMinuteAndCounted(t *testing.
 			b.hold("2001:db8::1", "busy")
 		}
 		if got := line(); got.Address != "" {
-			t.Errorf("logged before the bound was reached: %+v", got)
+			t.Errorf("logged before the limit was reached: %+v", got)
 		}
 		for range 5 {
 			if b.hold("2001:db8::2", "busy").open() {
-				t.Error("a connection past the bound is open")
+				t.Error("a connection past the limit is open")
 			}
 		}
 		got := line()
 		if got.Level != "WARN" || got.Address != "2001:db8::/64" || got.Most != byAddress || got.Refused != 1 || got.Closed != 0 || !strings.Contains(got.Hint, "LETTERHEAD_TRUSTED_PROXIES") {
-			t.Errorf("the first refusal: %+v", got)
+			t.Errorf("the first rejection: %+v", got)
 		}
 		time.Sleep(readapi.BoundLogEvery - time.Second)
 		for range byAddress + 2 {
 			if !b.hold("192.0.2.1", "idle").open() {
-				t.Error("a connection is refused though others of its address wait")
+				t.Error("a connection is rejected although others of its address are idle")
 			}
 		}
 		if got := line(); got.Address != "" {
@@ -286,7 +286,7 @@ func TestConnections_AddressAtItsBound_IsLoggedOnceAMinuteAndCounted(t *testing.
 			t.Errorf("after the minute: %+v", got)
 		}
 		if refused, closed := b.metric("letterhead_http_connections_refused_total", "address"), b.metric("letterhead_http_connections_evicted_total", "request"); refused != 5 || closed != 3 {
-			t.Errorf("%v refused, %v closed; want 5 and 3", refused, closed)
+			t.Errorf("%v rejected, %v closed; want 5 and 3", refused, closed)
 		}
 	})
 }

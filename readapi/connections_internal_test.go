@@ -59,7 +59,7 @@ func TestConnections_OneAddress_HasItsShareOnly(t *testing.T) {
 			}
 			other := &answerConn{Conn: &addressed{from: "198.51.100.1:1"}}
 			if !open.admit(other) {
-				t.Error("another client is refused")
+				t.Error("another client is rejected")
 			}
 			for _, conn := range append(conns, other, other) { // some were closed to make room, and one leaves twice
 				open.leave(conn)
@@ -75,17 +75,17 @@ func TestConnections_OneAddress_HasItsShareOnly(t *testing.T) {
 }
 
 // An address with many connections is evicted before one with few, however long that has waited.
-func TestConnections_AddressWithMost_MakesRoomFirst(t *testing.T) {
+func TestConnections_AddressWithMost_IsEvictedFirst(t *testing.T) {
 	open := newConnections(64, nil, slog.New(slog.DiscardHandler))
 	few := &addressed{from: "192.0.2.1:1"}
 	open.admit(&answerConn{Conn: few})
 	for i := range 1000 {
 		if !open.admit(&answerConn{Conn: &addressed{from: fmt.Sprintf("198.51.100.%d:1", i%8)}}) {
-			t.Fatal("refused although others wait")
+			t.Fatal("rejected although others are idle")
 		}
 	}
 	if few.closed {
-		t.Error("the address with one connection made room for those with many")
+		t.Error("the connection of the address with one was evicted")
 	}
 	if open.open != open.limit {
 		t.Errorf("%d connections are open, the limit is %d", open.open, open.limit)
@@ -93,7 +93,7 @@ func TestConnections_AddressWithMost_MakesRoomFirst(t *testing.T) {
 }
 
 // A client that does not read its answer keeps its connection until another one needs it.
-func TestConnections_StalledWriter_MakesRoom(t *testing.T) {
+func TestConnections_StalledWriter_IsEvicted(t *testing.T) {
 	open := newConnections(1, nil, slog.New(slog.DiscardHandler))
 	stalled := &addressed{from: "192.0.2.1:1"}
 	conn := &answerConn{Conn: stalled}
@@ -103,7 +103,7 @@ func TestConnections_StalledWriter_MakesRoom(t *testing.T) {
 	conn.setState(writing)
 	next := &answerConn{Conn: &addressed{from: "192.0.2.2:1"}}
 	if open.admit(next) {
-		t.Error("a write that has just begun made room")
+		t.Error("a write that had just begun was evicted")
 	}
 	conn.word.Store(packState(writing, time.Now().Add(-stalledWrite)))
 	if !open.admit(next) || !stalled.closed || !conn.isGone() {

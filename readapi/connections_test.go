@@ -74,7 +74,7 @@ func TestRequest_BodyNeverSent_IsAnsweredAtOnceAndClosed(t *testing.T) {
 			}
 			// Closing an unread body beyond the bytes that net/http reads takes half a second.
 			if took := time.Since(began); took > time.Second {
-				s.t.Errorf("%q held the connection for %s", test.sent, took)
+				s.t.Errorf("%q kept the connection open for %s", test.sent, took)
 			}
 		}
 	}, operators)
@@ -85,7 +85,7 @@ func operators(set *setup) {
 	set.config.Extra = map[string]http.Handler{"/operators": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })}
 }
 
-func TestBody_Slow_IsRefusedByName(t *testing.T) {
+func TestBody_TooSlow_Is400WithReason(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Custom, 50)
@@ -112,7 +112,7 @@ func TestBody_Slow_IsRefusedByName(t *testing.T) {
 			s.must(err)
 		}
 		if resp := s.answer(conn); resp.StatusCode != http.StatusOK || resp.Close {
-			s.t.Errorf("a body at the least rate: %d, close %t", resp.StatusCode, resp.Close)
+			s.t.Errorf("a body at the minimum rate: %d, close %t", resp.StatusCode, resp.Close)
 		}
 		_, err := io.WriteString(conn, whole)
 		s.must(err)
@@ -122,7 +122,7 @@ func TestBody_Slow_IsRefusedByName(t *testing.T) {
 	}, reads)
 }
 
-func TestConnections_WaitingForBody_MakeRoomWithAnAnswer(t *testing.T) {
+func TestConnections_WaitingForBody_AreEvictedWithAnAnswer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Custom, 50)
@@ -203,9 +203,9 @@ func TestExtraHandlers_AnswerWithoutCORS(t *testing.T) {
 	}
 }
 
-// TestDrain_EveryRequestThatIsReadIsAnswered covers the kinds of connections during a drain: serving,
+// TestDrain_RequestsThatWereRead_AreAnswered covers the kinds of connections during a drain: serving,
 // idle and used again, idle and unused.
-func TestDrain_EveryRequestThatIsReadIsAnswered(t *testing.T) {
+func TestDrain_RequestsThatWereRead_AreAnswered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		pipes, underWay, finish := newPipes(), make(chan struct{}), make(chan struct{})

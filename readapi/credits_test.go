@@ -23,7 +23,7 @@ import (
 	"letterhead/readapi/lookup"
 )
 
-func TestAHundredLookupsOfOneUnknownDomainShareOneCrawl(t *testing.T) {
+func TestLookups_HundredOfOneUnknownDomain_ShareOneCrawl(t *testing.T) {
 	// The limit allows one crawl: callers who join take no unit of it.
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1 })
 	s.crawler.finds("new.com", record("new"))
@@ -50,7 +50,7 @@ func TestAHundredLookupsOfOneUnknownDomainShareOneCrawl(t *testing.T) {
 	}
 }
 
-func TestEveryoneWhoJoinsACrawlTakesAUnitOfTheAccount(t *testing.T) {
+func TestCrawlLimit_JoinedCrawl_TakesAUnitOfEachAccount(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	release := make(chan struct{})
@@ -76,14 +76,14 @@ func TestEveryoneWhoJoinsACrawlTakesAUnitOfTheAccount(t *testing.T) {
 	}
 	last.Wait()
 	if limited.Load() != 2 || blocked.Load() != 10 {
-		t.Errorf("%d past the limit of ten, %d waited", limited.Load(), blocked.Load())
+		t.Errorf("%d got past the limit of ten, %d waited", limited.Load(), blocked.Load())
 	}
 	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 || len(s.crawler.of("slow.com")) != 1 {
 		t.Errorf("%d holds open, balance %d, %d crawls", len(b.openHolds), b.balance(), len(s.crawler.of("slow.com")))
 	}
 }
 
-func TestManyClientsNeverOverspendFewCredits(t *testing.T) {
+func TestLookups_ManyClientsFewCredits_NeverOverspend(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Custom, 20)
 	s.known("acme.com", record("acme"))
@@ -108,20 +108,20 @@ func TestManyClientsNeverOverspendFewCredits(t *testing.T) {
 	})
 	b := c.books()
 	if paid.Load() != 20 || refused.Load() != 64*4-20 {
-		t.Errorf("20 credits answered %d look-ups and refused %d", paid.Load(), refused.Load())
+		t.Errorf("20 credits: %d look-ups answered, %d rejected", paid.Load(), refused.Load())
 	}
 	if b.balance() != 0 || b.lowest < 0 || len(b.openHolds) != 0 || len(b.charges) != 20 {
 		t.Errorf("balance %d, lowest %d, %d holds open, %d charges", b.balance(), b.lowest, len(b.openHolds), len(b.charges))
 	}
 }
 
-// desk lets a test intervene in calls of the desk. All calls still reach the real desk.
-type desk struct {
+// interceptedWriter lets a test intervene in calls of the account writer, which all reach the real one.
+type interceptedWriter struct {
 	lookup.Credits
 	charged func(context.Context) // called after a charge is durable, before the API gets the result
 }
 
-func (d *desk) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+func (d *interceptedWriter) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
 	receipt, err := d.Credits.ChargeLookup(ctx, in)
 	if err == nil {
 		d.charged(ctx)
@@ -129,11 +129,11 @@ func (d *desk) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (comm
 	return receipt, err
 }
 
-func TestAClientWhoLeavesBeforeTheFirstByteGetsTheCreditBack(t *testing.T) {
+func TestLookup_ClientLeavesBeforeFirstByte_ReversesTheCharge(t *testing.T) {
 	charged := make(chan struct{})
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Credits = &desk{Credits: d.Credits, charged: func(ctx context.Context) {
+			d.Credits = &interceptedWriter{Credits: d.Credits, charged: func(ctx context.Context) {
 				charged <- struct{}{}
 				<-ctx.Done() // the server has noticed that the client has left
 			}}
@@ -150,7 +150,7 @@ func TestAClientWhoLeavesBeforeTheFirstByteGetsTheCreditBack(t *testing.T) {
 	<-charged
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the client's own error is %v", err)
+		t.Fatalf("the client reports %v", err)
 	}
 	b := c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 })
 	if b.balance() != 50 || b.reversals[0].ChargeID != b.charges[0].ChargeID || b.reversals[0].Reason != account.ReasonClientGone || b.reversals[0].RequestID != b.charges[0].RequestID {
@@ -158,7 +158,7 @@ func TestAClientWhoLeavesBeforeTheFirstByteGetsTheCreditBack(t *testing.T) {
 	}
 }
 
-func TestAClientWhoLeavesWhileItsCrawlRunsPaysNothing(t *testing.T) {
+func TestLookup_ClientLeavesDuringCrawl_PaysNothing(t *testing.T) {
 	s := start(t)
 	c, patient := s.account(plan.Free, 50), s.account(plan.Free, 50)
 	release := make(chan struct{})
@@ -186,14 +186,14 @@ func TestAClientWhoLeavesWhileItsCrawlRunsPaysNothing(t *testing.T) {
 	// The crawl continues for those who stayed.
 	close(release)
 	if a := <-second; a.status != http.StatusOK || a.header.Get("X-Cache") != "MISS" {
-		t.Errorf("who stayed: %d %s", a.status, a.body)
+		t.Errorf("the client that stayed: %d %s", a.status, a.body)
 	}
 	if n := s.tail.Open(); n != 0 {
 		t.Errorf("%d watches are left open", n)
 	}
 }
 
-func TestAPanicAnswers500AndHandsEverythingBack(t *testing.T) {
+func TestLookup_Panic_Is500AndReturnsEverything(t *testing.T) {
 	var armed atomic.Bool
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
@@ -261,7 +261,7 @@ func (l *faultyLog) Append(ctx context.Context, stream string, expected eventlog
 	return l.Log.Append(ctx, stream, expected, events)
 }
 
-func TestAFullDiskAnswers503AndChargesNothing(t *testing.T) {
+func TestLookup_FullDisk_Is503AndFree(t *testing.T) {
 	var log *faultyLog
 	s := start(t, func(set *setup) {
 		set.log = func(l eventlog.Log) eventlog.Log { log = &faultyLog{Log: l}; return log }
@@ -275,7 +275,7 @@ func TestAFullDiskAnswers503AndChargesNothing(t *testing.T) {
 		a := c.get(path)
 		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
 		if strings.Contains(string(a.body), "disk") {
-			t.Errorf("the answer tells of the inside: %s", a.body)
+			t.Errorf("the answer reveals internals: %s", a.body)
 		}
 	}
 	c.get("/v1/brands/plain.com").ok(t) // appends nothing
@@ -288,12 +288,12 @@ func TestAFullDiskAnswers503AndChargesNothing(t *testing.T) {
 	c.get("/v1/brands/acme.com").ok(t)
 }
 
-func TestAFullQueueIs503AndNever429(t *testing.T) {
+func TestLookup_FullQueue_Is503Not429(t *testing.T) {
 	blocked, release := make(chan struct{}), make(chan struct{})
 	slow := &slowLog{armed: &atomic.Bool{}, before: sync.OnceFunc(func() { close(blocked); <-release })}
 	s := start(t, func(set *setup) {
 		set.log = func(l eventlog.Log) eventlog.Log { slow.Log = l; return slow }
-		set.desk = commands.AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 1}}
+		set.writer = commands.AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 1}}
 	})
 	c := s.account(plan.Growth, 500)
 	s.known("acme.com", record("acme"))
@@ -342,10 +342,10 @@ func (l *slowLog) Append(ctx context.Context, stream string, expected eventlog.E
 	return l.Log.Append(ctx, stream, expected, events)
 }
 
-// TestWhateverHappensTheLedgerAddsUp sends look-ups of every kind concurrently, some of whose clients
+// TestLookups_AnyFailure_LedgerAddsUp sends look-ups of every kind concurrently, some of whose clients
 // leave at any time, while the code behind them occasionally panics. Afterwards every hold has ended,
 // no credit was promised twice, and the charges match the answers.
-func TestWhateverHappensTheLedgerAddsUp(t *testing.T) {
+func TestLookups_AnyFailure_LedgerAddsUp(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var armed atomic.Bool
@@ -448,7 +448,7 @@ func (stuck) Get(ctx context.Context, domain string) (*brands.Entry, error) {
 	return nil, fmt.Errorf("get %s: %w", domain, ctx.Err())
 }
 
-func TestAStoreThatDoesNotAnswerIs503WithinTheDeadline(t *testing.T) {
+func TestLookup_StoreHangs_Is503WithinTheDeadline(t *testing.T) {
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Free, 1)
 		for range 3 { // the only credit is returned each time

@@ -213,7 +213,7 @@ func (d *deriver) settle(t *testing.T) {
 	contract.mu.Lock()
 	for row := range d.rows {
 		if !contract.seen[row][name] {
-			t.Errorf("the transport's witness did not see %s", row)
+			t.Errorf("the contract checker did not see %s", row)
 		}
 	}
 	contract.mu.Unlock()

@@ -542,10 +542,10 @@ func (d *deriver) with(o *openapi.Operation, c *customer, changes []change) *der
 // sideBySide is the number of operations that are tried concurrently.
 const sideBySide = 4
 
-// TestWhatTheDocumentDescribesIsWhatIsAnswered derives requests from the OpenAPI document: for each
+// TestDerivedRequests_Described_AnswerAsDocumented derives requests from the OpenAPI document: for each
 // operation its plain request, then one change at a time. A new path or parameter in the document is
 // covered automatically.
-func TestWhatTheDocumentDescribesIsWhatIsAnswered(t *testing.T) {
+func TestDerivedRequests_Described_AnswerAsDocumented(t *testing.T) {
 	t.Parallel()
 	d := newDeriver(t)
 	operations := d.document.Operations
@@ -576,15 +576,15 @@ func TestWhatTheDocumentDescribesIsWhatIsAnswered(t *testing.T) {
 			if o.Response(status) != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(d.rows)), func(r openapitest.Row) bool {
 				return r.Method == method && r.Path == o.Path && r.Status == status
 			}) {
-				t.Errorf("%s was never answered %d: the requests are not what they should be", o.ID, status)
+				t.Errorf("%s never answered %d: the derived requests are wrong", o.ID, status)
 			}
 		}
 	}
 	d.settle(t)
 }
 
-// TestWhatTheDocumentDoesNotDescribeIsRefused derives requests with several changes each.
-func TestWhatTheDocumentDoesNotDescribeIsRefused(t *testing.T) {
+// TestDerivedRequests_NotDescribed_AreRejected derives requests with several changes each.
+func TestDerivedRequests_NotDescribed_AreRejected(t *testing.T) {
 	t.Parallel()
 	d := newDeriver(t)
 	d.mixed = true
@@ -630,8 +630,8 @@ func compatible(changes []change) []change {
 	})
 }
 
-// TestWhatNoClientSends derives requests from the document that net/http's client refuses to send.
-func TestWhatNoClientSends(t *testing.T) {
+// TestDerivedRequests_RawBytes_AnswerAsDocumented derives requests from the document that net/http's client refuses to send.
+func TestDerivedRequests_RawBytes_AnswerAsDocumented(t *testing.T) {
 	t.Parallel()
 	d := newDeriver(t)
 	c := d.customer()

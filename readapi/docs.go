@@ -36,7 +36,7 @@ var codeDocs = []codeDoc{
 		"Send a domain (acme.com), an e-mail address, a percent-encoded URL, or a brand id from search.", ""},
 	{CodeUnauthorized, []int{401}, "No key was sent, or the key is mistyped, unknown, revoked or deleted, or it was sent in a URL.",
 		"Send the key in the header Authorization: Bearer <API_KEY>, or in X-Api-Key. A lost key is replaced, not recovered.", ""},
-	{CodeInsufficientCredits, []int{402}, "The account has no credit left for this look-up, or those left are set aside for look-ups under way. Nothing was charged.",
+	{CodeInsufficientCredits, []int{402}, "The account has no credit left for this look-up, or those left are reserved for running look-ups. Nothing was charged.",
 		"Add credits. Do not retry on a timer: it does not help until credits are added.", "balance: credits that can be spent, negative after a refund of spent credits. required: credits the request needed. billing_url: where to add credits."},
 	{CodeForbidden, []int{403}, "A publishable key was used where a secret key is needed, or the account is suspended.",
 		"Use a secret key from a server, or have the account reinstated.", ""},
@@ -58,7 +58,7 @@ var codeDocs = []codeDoc{
 		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
 	{CodeTimeout, []int{503, 504}, "The live crawl ran out of time. With 503 that is the remembered answer of the last crawl.",
 		"On 503 wait as long as Retry-After says; the domain is crawled again after that.", ""},
-	{CodeUpstreamFailed, []int{503}, "The key, the credits, the usage counters or a store could not be reached in time; or the service is crawling as many new domains in this minute as it may. If the request was charged, that is handed back.",
+	{CodeUpstreamFailed, []int{503}, "The key, the credits, the usage counters or a store could not be reached in time; or the service is crawling as many new domains in this minute as it may. Any charge is reversed.",
 		"Wait as long as Retry-After says, then send the request again. Domains in the index are served as usual.", ""},
 }
 

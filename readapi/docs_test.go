@@ -19,7 +19,7 @@ var specCodes = []Code{
 	"fetch_failed", "timeout", "upstream_failed",
 }
 
-func TestEveryCodeHasItsSectionInTheDocs(t *testing.T) {
+func TestErrorDocs_EveryCode_HasASection(t *testing.T) {
 	p, err := renderPages("https://brands.example.com", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://brands.example.com/bot)")
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestEveryCodeHasItsSectionInTheDocs(t *testing.T) {
 	}
 }
 
-func TestPagesAskNobodyElseForAnything(t *testing.T) {
+func TestPages_Resources_AreOurOwn(t *testing.T) {
 	p, err := renderPages("https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
 	if err != nil {
 		t.Fatal(err)
@@ -72,9 +72,9 @@ func TestPagesAskNobodyElseForAnything(t *testing.T) {
 	}
 }
 
-// TestTheReferenceShowsTheWholeDescription checks that it has every operation, schema and code, and
+// TestReference_Document_IsShownCompletely checks that it has every operation, schema and code, and
 // that every link in it has a target.
-func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
+func TestReference_Document_IsShownCompletely(t *testing.T) {
 	const base = "https://brands.example.com"
 	p, err := renderPages(base, "", "LetterheadBot/1.0")
 	if err != nil {
@@ -100,7 +100,7 @@ func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 		}
 		if n.Data == "pre" {
 			if attribute(n, "tabindex") != "0" || attribute(n, "role") == "" || attribute(n, "aria-label") == "" {
-				t.Errorf("no keyboard scrolls %.40s", textOf(n))
+				t.Errorf("the keyboard cannot scroll %.40s", textOf(n))
 			}
 			samples += textOf(n) + "\n"
 		}
@@ -122,7 +122,7 @@ func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 	}
 	walk(t, p.reference.body, func(n *html.Node) {
 		if attribute(n, "id") == "op-getLogo" && !strings.Contains(textOf(n), "with or without a key") {
-			t.Errorf("it is not said that logos need no key: %.300s", textOf(n))
+			t.Errorf("the page does not say that logos need no key: %.300s", textOf(n))
 		}
 	})
 	for to := range links {
@@ -144,7 +144,7 @@ func TestTheReferenceShowsTheWholeDescription(t *testing.T) {
 	}
 }
 
-func TestDescriptionsAreEscaped(t *testing.T) {
+func TestReference_Descriptions_AreEscaped(t *testing.T) {
 	if got := markdown("a `<b>` **<i>**\n\n<p>"); got != "<p>a <code>&lt;b&gt;</code> <strong>&lt;i&gt;</strong></p><p>&lt;p&gt;</p>" {
 		t.Errorf("%s", got)
 	}
@@ -153,7 +153,7 @@ func TestDescriptionsAreEscaped(t *testing.T) {
 	}
 }
 
-func TestThePolicyAllowsExactlyTheStyleOfThePage(t *testing.T) {
+func TestPages_ContentSecurityPolicy_AllowsOwnStyleOnly(t *testing.T) {
 	p, err := renderPages("https://brands.example.com", "", "LetterheadBot/1.0")
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestThePolicyAllowsExactlyTheStyleOfThePage(t *testing.T) {
 	}
 }
 
-func TestTheCrawlersNameIsFoundInItsUserAgent(t *testing.T) {
+func TestBotPage_UserAgent_ContainsCrawlerName(t *testing.T) {
 	for agent, want := range map[string]string{
 		"Mozilla/5.0 (compatible; LetterheadBot/1.0; +http://127.0.0.1:8080/bot)": "LetterheadBot",
 		"AcmeBot/2 (+https://acme.com/bot)":                                       "AcmeBot",
@@ -220,7 +220,7 @@ func attribute(n *html.Node, name string) string {
 }
 
 // The page's promises to site owners match the behavior of this release.
-func TestTheBotPageTellsHowTheCrawlerBehaves(t *testing.T) {
+func TestBotPage_Crawler_IsDescribed(t *testing.T) {
 	p, err := renderPages("https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestTheBotPageTellsHowTheCrawlerBehaves(t *testing.T) {
 	}
 }
 
-func TestLimitsSayWhatTheyLimit(t *testing.T) {
+func TestLimitsOf_EachSchema_IsDescribed(t *testing.T) {
 	one, three, ten, low := 1, 3, 10, 0.0
 	for want, s := range map[string]*openapi.Schema{
 		"length at least 1":    {MinLength: &one},

@@ -56,10 +56,10 @@ const (
 // Messages of a 503. By then it may be unknown whether anything was charged: an append may land
 // although its outcome was not reported in time. But such an answer is never charged in the end.
 const (
-	messageHandedBack  = "If it was charged, that is handed back."
-	messageUnavailable = "A part of the service could not be reached in time. " + messageHandedBack + " Send the request again."
-	messageLoading     = "The account's history is still being loaded. " + messageHandedBack + " Send the request again after Retry-After."
-	messageBusy        = "The account has more requests under way than can be settled in time. " + messageHandedBack + " Send this one again."
+	messageReversed    = "Any charge is reversed."
+	messageUnavailable = "A part of the service could not be reached in time. " + messageReversed + " Send the request again."
+	messageLoading     = "The account's history is still being loaded. " + messageReversed + " Send the request again after Retry-After."
+	messageBusy        = "The account has more running requests than can be settled in time. " + messageReversed + " Send this one again."
 )
 
 // statusClientGone is logged and counted for a request whose caller left before an answer; it is never
@@ -196,13 +196,13 @@ func isOfTheLog(err error) bool {
 // withoutCredits removes the sentence about credits, for requests that are always free.
 func (p *Problem) withoutCredits() *Problem {
 	free := *p
-	free.Message = strings.Replace(p.Message, messageHandedBack+" ", "", 1)
+	free.Message = strings.Replace(p.Message, messageReversed+" ", "", 1)
 	return &free
 }
 
 func internalError(cause error) *Problem {
 	return &Problem{Status: http.StatusInternalServerError, Code: CodeInternalError, cause: cause,
-		Message: "Something failed on our side. " + messageHandedBack + " Send the request again, and report the X-Request-Id if it keeps failing."}
+		Message: "Something failed on our side. " + messageReversed + " Send the request again, and report the X-Request-Id if it keeps failing."}
 }
 
 // insufficientCredits reports the spendable amount: the balance minus reserved credits, never below
@@ -214,7 +214,7 @@ func insufficientCredits(e *account.InsufficientCreditsError, billingURL string)
 	case e.Balance < 0:
 		spendable = e.Balance
 	case e.Balance >= e.Required:
-		message = "The credits that are left are set aside for look-ups under way. Wait for these, or add credits."
+		message = "The credits that are left are reserved for running look-ups. Wait for these, or add credits."
 	}
 	return &Problem{Status: http.StatusPaymentRequired, Code: CodeInsufficientCredits, Message: message, cause: e,
 		Details: &Details{Balance: &spendable, Required: &required, BillingURL: billingURL}}

@@ -17,13 +17,13 @@ import (
 
 // An append may have landed, or may still land, although the answer is an error: no such answer
 // promises that nothing was charged, and each says that a charge is reversed.
-func TestAnAnswerOfUnknownOutcomePromisesOnlyWhatIsTrue(t *testing.T) {
+func TestProblemOf_UnknownOutcome_PromisesReversal(t *testing.T) {
 	for _, err := range []error{
 		context.DeadlineExceeded, eventlog.ErrAmbiguous, eventlog.ErrUnavailable, commands.ErrUnknownOutcome, commands.ErrBusy, &streamwriter.LoadingError{RetryAfter: time.Second},
 		sqlstore.ErrUnavailable, projections.ErrNotReady, http.ErrNotSupported,
 	} {
 		p := problemOf(fmt.Errorf("test: %w", err), time.Now(), "")
-		if strings.Contains(p.Message, "nothing") || !strings.Contains(p.Message, messageHandedBack) {
+		if strings.Contains(p.Message, "nothing") || !strings.Contains(p.Message, messageReversed) {
 			t.Errorf("%v: %s", err, p.Message)
 		}
 	}

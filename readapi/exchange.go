@@ -214,8 +214,8 @@ func (x *exchange) fail(err error) {
 const creditsWithin = 250 * time.Millisecond
 
 // setCreditsBeside sets the credits header of an error: on a 402 the spendable amount, which is less
-// than the balance while credits are reserved. A 403 has none. If the desk fails, the header is
-// omitted, and a desk whose log has just failed is not asked.
+// than the balance while credits are reserved. A 403 has none. If the account writer fails, the header is
+// omitted, and one whose log has just failed is not asked.
 func (x *exchange) setCreditsBeside(p *Problem) {
 	switch {
 	case p.Code == CodeInsufficientCredits:

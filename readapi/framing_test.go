@@ -38,10 +38,10 @@ func (s *service) bytes(sent string) string {
 	}
 }
 
-// TestEveryRequestHasOneReading sends requests whose end two servers in a row would see differently.
+// TestFraming_AmbiguousEnd_AnswersNoHiddenRequest sends requests whose end two servers in a row would see differently.
 // The request inside (/v1/me with a valid key, 200) must never be answered unless it follows a request
 // with an unambiguous end.
-func TestEveryRequestHasOneReading(t *testing.T) {
+func TestFraming_AmbiguousEnd_AnswersNoHiddenRequest(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Custom, 50)
@@ -115,9 +115,9 @@ func TestEveryRequestHasOneReading(t *testing.T) {
 	})
 }
 
-// TestOddTargetsHostsAndMethods: whatever the request line and Host contain, there is one answer, and
+// TestFraming_OddTarget_GetsOneAnswer: whatever the request line and Host contain, there is one answer, and
 // the key is accepted only if the path is really that of an endpoint.
-func TestOddTargetsHostsAndMethods(t *testing.T) {
+func TestFraming_OddTarget_GetsOneAnswer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Custom, 50)

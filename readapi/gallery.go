@@ -37,11 +37,11 @@ const (
 // gallerySection shows one parameter.
 type gallerySection struct {
 	Title, Note string
-	Pictures    []galleryPicture
+	Images      []galleryImage
 }
 
-// galleryPicture is an image with its URL.
-type galleryPicture struct {
+// galleryImage is an image with its URL.
+type galleryImage struct {
 	Caption, Alt string
 	Dark         bool // shown on a dark background
 	Empty        bool // transparent: only its frame is visible
@@ -50,7 +50,7 @@ type galleryPicture struct {
 }
 
 // Pieces returns the path, split where a narrow column may break it.
-func (p galleryPicture) Pieces() []string {
+func (p galleryImage) Pieces() []string {
 	pieces := []string{""}
 	for _, r := range p.Path {
 		last := &pieces[len(pieces)-1]
@@ -66,8 +66,8 @@ func (p galleryPicture) Pieces() []string {
 // galleryBrand is a brand on the wall, once on each background.
 type galleryBrand struct {
 	Domain  string
-	OnLight galleryPicture
-	OnDark  galleryPicture
+	OnLight galleryImage
+	OnDark  galleryImage
 }
 
 // galleryField is a field of the form with the value sent.
@@ -115,12 +115,12 @@ func newGallery(baseURL, logoHost string, style template.CSS, styleSource string
 	// Without a separate host, logos are next to this page, under whatever host name it was requested
 	// with.
 	g := &gallery{template: t, style: style, baseURL: baseURL, logoBase: strings.TrimSuffix(logoURLs(baseURL, logoHost), "/"), source: "../logo"}
-	pictures := "'self'"
+	images := "'self'"
 	if logoHost != "" {
 		g.source = g.logoBase
-		pictures += " " + g.logoBase
+		images += " " + g.logoBase
 	}
-	g.csp = []string{"default-src 'none'; img-src " + pictures + "; style-src " + styleSource + "; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
+	g.csp = []string{"default-src 'none'; img-src " + images + "; style-src " + styleSource + "; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 	g.sections = g.examples()
 	for _, b := range wallBrands {
 		light := []string{"size", gallerySize}
@@ -128,7 +128,7 @@ func newGallery(baseURL, logoHost string, style template.CSS, styleSource string
 		if b.themed {
 			dark = []string{"size", gallerySize, "background", "dark"}
 		}
-		g.wall = append(g.wall, galleryBrand{Domain: b.domain, OnLight: g.picture(b.domain, "", light...), OnDark: g.picture(b.domain, "", dark...)})
+		g.wall = append(g.wall, galleryBrand{Domain: b.domain, OnLight: g.image(b.domain, "", light...), OnDark: g.image(b.domain, "", dark...)})
 	}
 	return g, g.try()
 }
@@ -139,9 +139,9 @@ func (g *gallery) try() error {
 	return err
 }
 
-// picture returns a logo of a domain, which may be followed by options of the path; parameters are
+// image returns a logo of a domain, which may be followed by options of the path; parameters are
 // alternating names and values.
-func (g *gallery) picture(domain, caption string, parameters ...string) galleryPicture {
+func (g *gallery) image(domain, caption string, parameters ...string) galleryImage {
 	path := "/" + domain
 	for i := 0; i < len(parameters); i += 2 {
 		separator := "&"
@@ -151,7 +151,7 @@ func (g *gallery) picture(domain, caption string, parameters ...string) galleryP
 		path += separator + parameters[i] + "=" + url.QueryEscape(parameters[i+1])
 	}
 	name, _, _ := strings.Cut(domain, "/")
-	return galleryPicture{Caption: caption, Alt: "Logo of " + name, Path: path, URL: g.logoBase + path, Source: g.source + path}
+	return galleryImage{Caption: caption, Alt: "Logo of " + name, Path: path, URL: g.logoBase + path, Source: g.source + path}
 }
 
 // examples returns the sections below the form.
@@ -159,16 +159,16 @@ func (g *gallery) examples() []gallerySection {
 	each := func(title, note, domain, name string, values ...string) gallerySection {
 		s := gallerySection{Title: title, Note: note}
 		for _, v := range values {
-			s.Pictures = append(s.Pictures, g.picture(domain, v, name, v))
+			s.Images = append(s.Images, g.image(domain, v, name, v))
 		}
 		return s
 	}
-	onDark := func(p galleryPicture) galleryPicture {
+	onDark := func(p galleryImage) galleryImage {
 		p.Dark = true
 		return p
 	}
-	fallback := func(domain, caption, alt string, parameters ...string) galleryPicture {
-		p := g.picture(domain, caption, append([]string{"size", gallerySize}, parameters...)...)
+	fallback := func(domain, caption, alt string, parameters ...string) galleryImage {
+		p := g.image(domain, caption, append([]string{"size", gallerySize}, parameters...)...)
 		p.Alt = alt
 		return p
 	}
@@ -176,33 +176,33 @@ func (g *gallery) examples() []gallerySection {
 		"kubernetes.io", "size", "16", "32", "64", "128")
 	types := gallerySection{Title: "Type", Note: "An icon (the default), the symbol without words, or the logo with its words. A brand that lacks one is shown by another."}
 	for _, t := range []string{"icon", "symbol", "logo"} {
-		types.Pictures = append(types.Pictures, g.picture("netflix.com/"+t, t, "size", "128"))
+		types.Images = append(types.Images, g.image("netflix.com/"+t, t, "size", "128"))
 	}
 	inks := gallerySection{Title: "Theme and background", Note: "Theme is the ink, background is what the logo is to sit on: background=dark asks for light ink. A theme wins over a background, and a brand that lacks the ink is shown in the other. With neither it is the brand's first logo, unless a white page would swallow it."}
-	inks.Pictures = []galleryPicture{
-		g.picture("github.com", "dark ink", "size", gallerySize, "theme", "dark"),
-		onDark(g.picture("github.com", "light ink", "size", gallerySize, "theme", "light")),
-		g.picture("google.com", "for a light ground", "size", gallerySize, "background", "light"),
-		onDark(g.picture("google.com", "for a dark ground", "size", gallerySize, "background", "dark")),
+	inks.Images = []galleryImage{
+		g.image("github.com", "dark ink", "size", gallerySize, "theme", "dark"),
+		onDark(g.image("github.com", "light ink", "size", gallerySize, "theme", "light")),
+		g.image("google.com", "for a light background", "size", gallerySize, "background", "light"),
+		onDark(g.image("google.com", "for a dark background", "size", gallerySize, "background", "dark")),
 	}
 	formats := each("Format", "Without it, WebP where the browser's Accept lists it, else PNG. svg is the vector itself, and a PNG where there is none. JPEG has no transparency and lies on the background that was asked for.",
 		"dropbox.com", "format", "webp", "png", "jpeg", "svg")
-	fallbacks := gallerySection{Title: "Fallback", Note: "What a brand without a logo gets: a monogram in a color of its own, or a plain mark where the font lacks its script; a transparent picture; or that with status 404, for scripts that want to know."}
-	fallbacks.Pictures = []galleryPicture{
+	fallbacks := gallerySection{Title: "Fallback", Note: "What a brand without a logo gets: a monogram in a color of its own, or a plain mark where the font lacks its script; a transparent image; or that with status 404, for scripts that want to know."}
+	fallbacks.Images = []galleryImage{
 		fallback("example.com", "Latin", "Monogram of example.com"),
 		fallback("xn--e1afmkfd.xn--p1ai", "Cyrillic (пример.рф)", "Monogram of пример.рф"),
 		fallback("xn--hxajbheg2az3al.xn--qxam", "Greek (παράδειγμα.ελ)", "Monogram of παράδειγμα.ελ"),
 		fallback("xn--fsq.xn--fiqs8s", "another script (例.中国)", "Mark of 例.中国"),
 	}
 	for _, kind := range []string{"transparent", "404"} {
-		p := fallback("example.com", kind, "Transparent picture", "fallback", kind)
+		p := fallback("example.com", kind, "Transparent image", "fallback", kind)
 		p.Empty = true
-		fallbacks.Pictures = append(fallbacks.Pictures, p)
+		fallbacks.Images = append(fallbacks.Images, p)
 	}
 	paths := gallerySection{Title: "Options in the path", Note: "They may follow the domain in any order, as integrations written for another service send them."}
-	paths.Pictures = []galleryPicture{
-		g.picture("docker.com/w/64/h/64/theme/light", ""),
-		g.picture("youtube.com/w/96/type/logo/fallback/lettermark", ""),
+	paths.Images = []galleryImage{
+		g.image("docker.com/w/64/h/64/theme/light", ""),
+		g.image("youtube.com/w/96/type/logo/fallback/lettermark", ""),
 	}
 	return []gallerySection{sizes, types, inks, formats, fallbacks, paths}
 }
@@ -215,8 +215,8 @@ type galleryView struct {
 
 	Domain   string
 	Fields   []galleryField
-	Refused  string          // a sentence about the input, "" if an image can be shown
-	Live     *galleryPicture // nil when refused
+	Refused  string        // a sentence about the input, "" if an image can be shown
+	Live     *galleryImage // nil when refused
 	Snippet  string
 	Sections []gallerySection
 	Wall     []galleryBrand
@@ -246,7 +246,7 @@ func (g *gallery) page(sent url.Values) ([]byte, error) {
 		}
 		v.Fields = append(v.Fields, f)
 	}
-	live := g.picture(url.PathEscape(v.Domain), "", parameters...)
+	live := g.image(url.PathEscape(v.Domain), "", parameters...)
 	live.Alt = "Logo of " + v.Domain
 	if v.Refused = refusedLogo(live.Path); v.Refused == "" {
 		v.Live = &live

@@ -24,7 +24,7 @@ func testGallery(t *testing.T, logoHost string) *gallery {
 // galleryShown is the visible part of the gallery.
 type galleryShown struct {
 	sources  map[string]bool // of images, each of which is requested once
-	pictures int
+	images   int
 	refused  string
 	selected map[string]string
 	code     []string
@@ -40,10 +40,10 @@ func showGallery(t *testing.T, g *gallery, sent url.Values) galleryShown {
 	walk(t, body, func(n *html.Node) {
 		switch n.Data {
 		case "img":
-			s.pictures++
+			s.images++
 			s.sources[attribute(n, "src")] = true
 			if attribute(n, "alt") == "" {
-				t.Errorf("%s has no text in its place", attribute(n, "src"))
+				t.Errorf("%s has no text in its section", attribute(n, "src"))
 			}
 		case "p":
 			if attribute(n, "class") == "refused" {
@@ -71,12 +71,12 @@ func showGallery(t *testing.T, g *gallery, sent url.Values) galleryShown {
 	return s
 }
 
-func TestTheGalleryAsksForFewLogosAndOnlyValidOnes(t *testing.T) {
+func TestGallery_Images_AreFewAndValid(t *testing.T) {
 	for _, host := range []string{"", "logos.example.com:8443"} {
 		g := testGallery(t, host)
 		s := showGallery(t, g, url.Values{"domain": {"acme.com"}, "size": {"333"}})
-		if len(s.sources) > maxGalleryLogos || len(wallBrands) != 24 || s.pictures < 2*len(wallBrands)+20 {
-			t.Errorf("%d pictures from %d addresses", s.pictures, len(s.sources))
+		if len(s.sources) > maxGalleryLogos || len(wallBrands) != 24 || s.images < 2*len(wallBrands)+20 {
+			t.Errorf("%d images from %d addresses", s.images, len(s.sources))
 		}
 		place := "../logo/"
 		if host != "" {
@@ -91,15 +91,15 @@ func TestTheGalleryAsksForFewLogosAndOnlyValidOnes(t *testing.T) {
 	}
 }
 
-func TestTheGalleryShowsWhatItIsAsked(t *testing.T) {
+func TestGallery_Form_ShowsTheRequestedLogo(t *testing.T) {
 	g := testGallery(t, "")
 	s := showGallery(t, g, url.Values{"domain": {" figma.com "}, "type": {"symbol"}, "size": {"200"}, "background": {"dark"}, "format": {"png"}, "fallback": {""}})
 	const query = "/figma.com?type=symbol&size=200&background=dark&format=png"
 	if !s.sources["../logo"+query] || s.refused != "" {
-		t.Errorf("the picture is not shown (%q)", s.refused)
+		t.Errorf("the image is not shown (%q)", s.refused)
 	}
 	if len(s.code) != 2 || s.code[0] != "https://brands.example.com/api/logo"+query {
-		t.Fatalf("the address is told as %q", s.code)
+		t.Fatalf("the page shows the URL %q", s.code)
 	}
 	// The snippet is meant to be pasted: its source must parse as the URL.
 	var src string
@@ -117,14 +117,14 @@ func TestTheGalleryShowsWhatItIsAsked(t *testing.T) {
 		}
 	}
 	if s := showGallery(t, g, nil); !s.sources["../logo/"+galleryDomain] {
-		t.Error("nothing is shown to who sent nothing")
+		t.Error("no logo without parameters")
 	}
 	if s := showGallery(t, g, url.Values{"domain": {"bücher.example.de"}}); !s.sources["../logo/b%C3%BCcher.example.de"] {
 		t.Errorf("a domain in its own script gives %v", s.code)
 	}
 }
 
-func TestTheGallerySaysWhatIsWrong(t *testing.T) {
+func TestGallery_InvalidInput_ExplainsTheFault(t *testing.T) {
 	g := testGallery(t, "")
 	_, onlySuffix := brand.RegistrableDomain("co.uk")
 	for _, c := range []struct {
@@ -155,7 +155,7 @@ func TestTheGallerySaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestTheGallerysPolicyAllowsItsPicturesAndItsFormOnly(t *testing.T) {
+func TestGallery_ContentSecurityPolicy_AllowsImagesAndForm(t *testing.T) {
 	for host, want := range map[string]string{"": "img-src 'self';", "logos.example.com": "img-src 'self' https://logos.example.com;"} {
 		g := testGallery(t, host)
 		for _, want := range []string{"default-src 'none'; " + want, "form-action 'self'", "base-uri 'none'", "style-src 'sha256-"} {
@@ -166,9 +166,9 @@ func TestTheGallerysPolicyAllowsItsPicturesAndItsFormOnly(t *testing.T) {
 	}
 }
 
-// TestTheWallAsksOncePerPictureThatDiffers checks brands of the starter index: on the light background
+// TestGallery_Wall_LoadsEachImageOnce checks brands of the starter index: on the light background
 // the endpoint's choice without parameters, on the dark one its choice for that.
-func TestTheWallAsksOncePerPictureThatDiffers(t *testing.T) {
+func TestGallery_Wall_LoadsEachImageOnce(t *testing.T) {
 	brands := map[string]starter.Brand{}
 	err := starter.Each(func(b starter.Brand) error {
 		brands[b.Domain] = b
@@ -179,7 +179,7 @@ func TestTheWallAsksOncePerPictureThatDiffers(t *testing.T) {
 	}
 	g := testGallery(t, "")
 	for i, w := range g.wall {
-		chosen := func(p galleryPicture) string {
+		chosen := func(p galleryImage) string {
 			path, query, _ := strings.Cut(strings.TrimPrefix(p.Path, "/"), "?")
 			_, o, err := logo.Parse(path, query, nil)
 			if err != nil {
@@ -191,13 +191,13 @@ func TestTheWallAsksOncePerPictureThatDiffers(t *testing.T) {
 			}
 			return files[0].ID
 		}
-		light := g.picture(w.Domain, "", "size", gallerySize)
-		dark := g.picture(w.Domain, "", "size", gallerySize, "background", "dark")
+		light := g.image(w.Domain, "", "size", gallerySize)
+		dark := g.image(w.Domain, "", "size", gallerySize, "background", "dark")
 		if chosen(w.OnLight) != chosen(light) || chosen(w.OnDark) != chosen(dark) {
-			t.Errorf("%s: another picture is shown than is there for its ground", w.Domain)
+			t.Errorf("%s: the image is not the one for its background", w.Domain)
 		}
 		if differ := chosen(light) != chosen(dark); differ != wallBrands[i].themed {
-			t.Errorf("%s: the pictures for the two grounds differ: %t", w.Domain, differ)
+			t.Errorf("%s: the images for the two backgrounds differ: %t", w.Domain, differ)
 		}
 	}
 }

@@ -116,7 +116,7 @@ func (c *scriptedCrawler) run(ctx context.Context) error {
 			c.arrived = make(chan struct{})
 			c.mu.Unlock()
 			if act == nil {
-				c.t.Errorf("crawl of %s, which no script knows", crawl.Domain)
+				c.t.Errorf("crawl of %s, which the test did not script", crawl.Domain)
 				continue
 			}
 			crawls.Go(func() { c.end(ctx, crawl, act(ctx, crawl)) })

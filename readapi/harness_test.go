@@ -86,8 +86,8 @@ type service struct {
 	logoHost    string
 	clock       *clock
 	log         eventlog.Log
-	desk        *commands.AccountWriter
-	usageDesk   *commands.QuotaWriter
+	writer      *commands.AccountWriter
+	quotas      *commands.QuotaWriter
 	brands      *commands.Brands
 	runner      *engine.Runner
 	keys        *keys.Directory
@@ -108,9 +108,9 @@ type service struct {
 type setup struct {
 	config readapi.Config
 	deps   func(*readapi.Deps)
-	// log is put between the desk and the real log.
-	log  func(eventlog.Log) eventlog.Log
-	desk commands.AccountWriterConfig
+	// log is put between the account writer and the real log.
+	log    func(eventlog.Log) eventlog.Log
+	writer commands.AccountWriterConfig
 	// Set by inBubble.
 	bubble     bool
 	flushEvery time.Duration // of the usage recorder; 0 = its default
@@ -128,7 +128,7 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 		change(&set)
 	}
 	s.clock.bubble, s.logoHost = set.bubble, set.config.LogoHost
-	set.desk.Now = s.clock.now
+	set.writer.Now = s.clock.now
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	run := func(name string, f func(context.Context) error) {
@@ -144,11 +144,11 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 		running.Wait()
 		drained, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := s.desk.Drain(drained); err != nil {
-			t.Errorf("drain the desk: %v", err)
+		if err := s.writer.Drain(drained); err != nil {
+			t.Errorf("drain the account writer: %v", err)
 		}
-		if err := s.usageDesk.Drain(drained); err != nil {
-			t.Errorf("drain the usage desk: %v", err)
+		if err := s.quotas.Drain(drained); err != nil {
+			t.Errorf("drain the quota writer: %v", err)
 		}
 	})
 	if set.deps != nil {
@@ -188,10 +188,10 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	snapshots, err := sqlstore.NewSnapshots(ctx, store)
 	must(err)
 	keyed := idempotency.New(store)
-	set.desk.Keys = keyed
-	s.desk, err = commands.NewAccountWriter(set.desk, s.log, snapshots)
+	set.writer.Keys = keyed
+	s.writer, err = commands.NewAccountWriter(set.writer, s.log, snapshots)
 	must(err)
-	s.usageDesk, err = commands.NewQuotaWriter(streamwriter.Config{Now: s.clock.now}, s.log, nil)
+	s.quotas, err = commands.NewQuotaWriter(streamwriter.Config{Now: s.clock.now}, s.log, nil)
 	must(err)
 	s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Now: s.clock.now, FlushEvery: set.flushEvery}, s.log, "test")
 	must(err)
@@ -227,7 +227,7 @@ func (s *service) wire(ctx context.Context, run func(string, func(context.Contex
 	run("recorder", s.recorder.Run)
 	must(s.runner.CatchUp(ctx))
 	return readapi.Deps{
-		Credits: s.desk, Quotas: s.usageDesk, Recorder: s.recorder, Brands: s.brands, Index: brandIndex, Keys: directory,
+		Credits: s.writer, Quotas: s.quotas, Recorder: s.recorder, Brands: s.brands, Index: brandIndex, Keys: directory,
 		Usage: used, Search: found, Assets: s.assets, Logos: newStudio(t, s.assets), Changes: s.tail, Counters: counters,
 	}
 }
@@ -317,13 +317,13 @@ func (s *service) account(id plan.ID, credits int64) *customer {
 	s.t.Helper()
 	ctx := s.t.Context()
 	c := &customer{s: s, id: uuid.NewString()}
-	s.must(s.desk.OpenAccount(ctx, commands.OpenAccount{Request: operator(), AccountID: c.id, Holder: uuid.NewString(), Plan: id}))
+	s.must(s.writer.OpenAccount(ctx, commands.OpenAccount{Request: operator(), AccountID: c.id, Holder: uuid.NewString(), Plan: id}))
 	if more := credits - plan.FreeCredits; more > 0 {
-		_, err := s.desk.GrantCredits(ctx, commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: more, PaymentID: uuid.NewString()})
+		_, err := s.writer.GrantCredits(ctx, commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: more, PaymentID: uuid.NewString()})
 		s.must(err)
 	} else if more < 0 {
 		for i := more; i < 0; i++ {
-			_, err := s.desk.ChargeLookup(ctx, commands.ChargeLookup{Request: operator(), AccountID: c.id, BrandID: uuid.NewString(), Domain: spentAway})
+			_, err := s.writer.ChargeLookup(ctx, commands.ChargeLookup{Request: operator(), AccountID: c.id, BrandID: uuid.NewString(), Domain: spentAway})
 			s.must(err)
 		}
 	}
@@ -349,7 +349,7 @@ func (c *customer) issue(kind apikey.Kind) (key, id string) {
 	c.s.t.Helper()
 	key, parsed := newKey(c.s.t, kind)
 	id = uuid.NewString()
-	done, err := c.s.desk.IssueKey(c.s.t.Context(), commands.IssueKey{Request: operator(), AccountID: c.id, KeyID: id, Key: parsed})
+	done, err := c.s.writer.IssueKey(c.s.t.Context(), commands.IssueKey{Request: operator(), AccountID: c.id, KeyID: id, Key: parsed})
 	c.s.must(err)
 	c.s.inForce(done)
 	return key, id
@@ -630,7 +630,7 @@ func (s *service) follow(prefix string, done func(eventschemas.Event) bool) {
 	for {
 		batch, err := sub.Next(ctx)
 		if err != nil {
-			s.t.Fatalf("it never happened: %v", err)
+			s.t.Fatalf("the event did not arrive: %v", err)
 		}
 		for _, recorded := range batch.Events {
 			ev, err := eventschemas.Decode(recorded.Type, recorded.SchemaVersion, recorded.Data)

@@ -51,7 +51,7 @@ func (b books) under() (standing map[string]int) {
 	return standing
 }
 
-func TestARepeatGivesTheFirstAnswerAgainForADay(t *testing.T) {
+func TestIdempotencyKey_Repeated_GivesFirstAnswerForADay(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Growth, 50)
 	s.known("acme.com", record("acme"))
@@ -98,7 +98,7 @@ func TestARepeatGivesTheFirstAnswerAgainForADay(t *testing.T) {
 	}
 }
 
-func TestAKeyIsForOneRequestOfOneAccount(t *testing.T) {
+func TestIdempotencyKey_OtherRequest_Is400(t *testing.T) {
 	s := start(t)
 	c, other := s.account(plan.Growth, 50), s.account(plan.Growth, 50)
 	id := s.known("acme.com", record("acme"))
@@ -119,7 +119,7 @@ func TestAKeyIsForOneRequestOfOneAccount(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatCostNothingIsWorkedOutAgain(t *testing.T) {
+func TestIdempotencyKey_FreeAnswer_IsLookedUpAgain(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Growth, 50)
 	s.known("acme.com", record("acme"))
@@ -142,7 +142,7 @@ func TestAnAnswerThatCostNothingIsWorkedOutAgain(t *testing.T) {
 	}
 }
 
-func TestWantOfCreditsDoesNotKeepARepeatBack(t *testing.T) {
+func TestIdempotencyKey_NoCreditsLeft_RepeatIsAnswered(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Growth, 1)
 	s.known("acme.com", record("acme"))
@@ -161,7 +161,7 @@ func TestWantOfCreditsDoesNotKeepARepeatBack(t *testing.T) {
 
 // Many concurrent requests with one key get one charge and one answer, even with one credit for all of
 // them.
-func TestManyAtOnceUnderOneKeyAreChargedOnce(t *testing.T) {
+func TestIdempotencyKey_Concurrent_ChargedOnce(t *testing.T) {
 	const clients = 64
 	s := start(t)
 	s.known("acme.com", record("acme"))
@@ -194,7 +194,7 @@ func TestManyAtOnceUnderOneKeyAreChargedOnce(t *testing.T) {
 }
 
 // With one credit for all of them, each gets it in turn if the answers to the others cost nothing.
-func TestManyAtOnceUnderOneKeyEachHearOfAFailure(t *testing.T) {
+func TestIdempotencyKey_ConcurrentFailure_EachGetsTheError(t *testing.T) {
 	s := start(t)
 	s.known("acme.com", record("acme"))
 	c := s.account(plan.Custom, 1)
@@ -225,16 +225,16 @@ func (c *customer) unreserved(credits int64) {
 	c.get("/v1/brands/acme.com").refused(c.s.t, http.StatusPaymentRequired, "insufficient_credits")
 }
 
-// steppingDesk lets a test intervene between earlier charges and current ones.
-type steppingDesk struct {
+// steppingWriter lets a test intervene between earlier charges and current ones.
+type steppingWriter struct {
 	lookup.Credits
-	recalled   func() // called after nothing was found under a key
-	held       func() // called before a credit is held
-	charged    func(context.Context, commands.ChargeLookup)
-	handedBack func()
+	recalled func() // called after nothing was found under a key
+	held     func() // called before a credit is held
+	charged  func(context.Context, commands.ChargeLookup)
+	reversed func()
 }
 
-func (d *steppingDesk) Recall(ctx context.Context, in commands.Recall) ([]commands.Receipt, error) {
+func (d *steppingWriter) Recall(ctx context.Context, in commands.Recall) ([]commands.Receipt, error) {
 	receipts, err := d.Credits.Recall(ctx, in)
 	if err == nil && len(receipts) == 0 && d.recalled != nil {
 		d.recalled()
@@ -242,7 +242,7 @@ func (d *steppingDesk) Recall(ctx context.Context, in commands.Recall) ([]comman
 	return receipts, err
 }
 
-func (d *steppingDesk) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+func (d *steppingWriter) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
 	receipt, err := d.Credits.ChargeLookup(ctx, in)
 	if err == nil && d.charged != nil {
 		d.charged(ctx, in)
@@ -250,28 +250,28 @@ func (d *steppingDesk) ChargeLookup(ctx context.Context, in commands.ChargeLooku
 	return receipt, err
 }
 
-func (d *steppingDesk) HoldCredits(ctx context.Context, in commands.HoldCredits) (commands.Hold, error) {
+func (d *steppingWriter) HoldCredits(ctx context.Context, in commands.HoldCredits) (commands.Hold, error) {
 	if d.held != nil {
 		d.held()
 	}
 	return d.Credits.HoldCredits(ctx, in)
 }
 
-func (d *steppingDesk) ReverseUndelivered(in commands.UndeliveredCharge) error {
+func (d *steppingWriter) ReverseUndelivered(in commands.UndeliveredCharge) error {
 	err := d.Credits.ReverseUndelivered(in)
-	if d.handedBack != nil {
-		d.handedBack()
+	if d.reversed != nil {
+		d.reversed()
 	}
 	return err
 }
 
 // Two requests with one key that start together both find the key unused. One is charged, the other is
 // refused.
-func TestAKeyUsedForTwoRequestsAtOnceIs400ForOneOfThem(t *testing.T) {
+func TestIdempotencyKey_TwoRequestsAtOnce_OneIs400(t *testing.T) {
 	var both sync.WaitGroup
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Credits = &steppingDesk{Credits: d.Credits, recalled: func() { both.Done(); both.Wait() }}
+			d.Credits = &steppingWriter{Credits: d.Credits, recalled: func() { both.Done(); both.Wait() }}
 		}
 	})
 	s.known("acme.com", record("acme"))
@@ -300,19 +300,19 @@ func TestAKeyUsedForTwoRequestsAtOnceIs400ForOneOfThem(t *testing.T) {
 	}
 }
 
-func TestAClientWhoLeftAndAsksAgainUnderItsKeyPaysOnce(t *testing.T) {
-	charged, on, handedBack := make(chan struct{}), make(chan struct{}), make(chan struct{})
+func TestIdempotencyKey_ClientLeftAndRepeats_ChargedOnce(t *testing.T) {
+	charged, on, reversed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
 			var second atomic.Bool
-			d.Credits = &steppingDesk{Credits: d.Credits,
+			d.Credits = &steppingWriter{Credits: d.Credits,
 				charged: func(context.Context, commands.ChargeLookup) {
 					if !second.Swap(true) {
 						close(charged)
 						<-on
 					}
 				},
-				handedBack: func() { close(handedBack) },
+				reversed: func() { close(reversed) },
 			}
 		}
 	})
@@ -327,25 +327,25 @@ func TestAClientWhoLeftAndAsksAgainUnderItsKeyPaysOnce(t *testing.T) {
 	<-charged
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the client's own error is %v", err)
+		t.Fatalf("the client reports %v", err)
 	}
 	// The retry is faster than the server, which is about to reverse the charge.
 	again := c.once("/v1/brands/acme.com", "k")
 	again.ok(t)
 	close(on)
-	<-handedBack
-	s.must(s.desk.Drain(t.Context())) // finishes pending compensations
+	<-reversed
+	s.must(s.writer.Drain(t.Context())) // finishes pending compensations
 	if b := c.books(); len(b.charges) != 1 || len(b.reversals) != 0 || b.balance() != 49 {
 		t.Errorf("%d charges, %d reversals, balance %d", len(b.charges), len(b.reversals), b.balance())
 	}
 }
 
-func TestAKeyWhoseChargeWasHandedBackChargesAgain(t *testing.T) {
+func TestIdempotencyKey_ChargeReversed_ChargesAgain(t *testing.T) {
 	charged := make(chan struct{}, 1)
 	var second atomic.Bool
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Credits = &desk{Credits: d.Credits, charged: func(ctx context.Context) {
+			d.Credits = &interceptedWriter{Credits: d.Credits, charged: func(ctx context.Context) {
 				if !second.Swap(true) {
 					charged <- struct{}{}
 					<-ctx.Done()
@@ -377,7 +377,7 @@ func TestAKeyWhoseChargeWasHandedBackChargesAgain(t *testing.T) {
 	}
 }
 
-func TestATakeDownWinsOverARepeat(t *testing.T) {
+func TestIdempotencyKey_BrandWithdrawn_IsNotRepeated(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	id := s.known("acme.com", record("acme"))
@@ -393,7 +393,7 @@ func TestATakeDownWinsOverARepeat(t *testing.T) {
 	}
 }
 
-func TestARepeatOfASuspendedAccountIs403(t *testing.T) {
+func TestIdempotencyKey_AccountSuspended_Is403(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
@@ -402,7 +402,7 @@ func TestARepeatOfASuspendedAccountIs403(t *testing.T) {
 	c.once("/v1/brands/acme.com", "k").refused(t, http.StatusForbidden, "forbidden")
 }
 
-func TestWhatAnIdempotencyKeyLooksLike(t *testing.T) {
+func TestIdempotencyKey_Format_IsChecked(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Growth, 50)
 	s.known("acme.com", record("acme"))
@@ -485,9 +485,9 @@ func (a *audience) charged(ctx context.Context, in commands.ChargeLookup) {
 	}
 }
 
-// desk reports every charge to the audience.
-func (a *audience) desk(d *readapi.Deps) {
-	d.Credits = &steppingDesk{Credits: d.Credits, charged: a.charged}
+// intercept reports every charge to the audience.
+func (a *audience) intercept(d *readapi.Deps) {
+	d.Credits = &steppingWriter{Credits: d.Credits, charged: a.charged}
 }
 
 // everyKeyIsPaidOnce sends look-ups of every kind under few keys from many clients, most of whom
@@ -531,25 +531,25 @@ func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawle
 	})
 	c.until("every hold has ended", func(b books) bool { return len(b.openHolds) == 0 })
 	for _, n := range nodes {
-		n.must(n.desk.Drain(t.Context())) // finishes pending compensations
+		n.must(n.writer.Drain(t.Context())) // finishes pending compensations
 	}
 	b := c.books()
 	standing := b.under()
 	total := 0
 	for hash, n := range standing {
 		if total += n; n != 1 {
-			t.Errorf("%d charges stand under %s", n, hash)
+			t.Errorf("%d charges remain under %s", n, hash)
 		}
 	}
 	if total < len(heard) || total > keys || b.balance() != b.granted-int64(total) {
-		t.Errorf("%d keys were heard of, %d charges stand, balance %d of %d", len(heard), total, b.balance(), b.granted)
+		t.Errorf("%d keys were answered, %d charges remain, balance %d of %d", len(heard), total, b.balance(), b.granted)
 	}
-	t.Logf("%d keys heard of, %d charges, %d handed back", len(heard), len(b.charges), len(b.reversals))
+	t.Logf("%d keys answered, %d charges, %d reversed", len(heard), len(b.charges), len(b.reversals))
 }
 
-func TestWhateverHappensAKeyIsPaidOnce(t *testing.T) {
+func TestIdempotencyKey_AnyFailure_ChargedOnce(t *testing.T) {
 	waiting := newAudience()
-	s := start(t, func(set *setup) { set.config.CrawlsPerMinute, set.deps = 1_000_000, waiting.desk })
+	s := start(t, func(set *setup) { set.config.CrawlsPerMinute, set.deps = 1_000_000, waiting.intercept })
 	s.known("acme.com", record("acme"))
 	everyKeyIsPaidOnce(t, waiting, s.crawler, s.account(plan.Custom, 1000), []*service{s})
 }

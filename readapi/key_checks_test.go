@@ -30,7 +30,7 @@ func (k stuckKeys) Lookup(ctx context.Context, hash [32]byte) (keys.Key, bool, e
 }
 
 // Requests whose keys cannot be checked do not accumulate without limit.
-func TestChecksThatAreStuckAreBounded(t *testing.T) {
+func TestKeyChecks_DirectoryHangs_AreLimited(t *testing.T) {
 	const most = 2048
 	stuck := stuckKeys{inside: make(chan struct{}, 2*most), letGo: make(chan struct{})}
 	s := start(t, func(set *setup) {

@@ -38,7 +38,7 @@ func (h *halfReadable) ReadStream(ctx context.Context, stream string, from uint6
 }
 
 // While a long account stream is loaded, every request of the account is a 503 with Retry-After.
-func TestWhileAnAccountIsLoaded_RequestsAre503WithRetryAfter(t *testing.T) {
+func TestLookup_AccountIsLoading_Is503WithRetryAfter(t *testing.T) {
 	half := &halfReadable{open: make(chan struct{})}
 	s := start(t, func(set *setup) {
 		set.log = func(log eventlog.Log) eventlog.Log {
@@ -46,27 +46,27 @@ func TestWhileAnAccountIsLoaded_RequestsAre503WithRetryAfter(t *testing.T) {
 			return log
 		}
 		set.deps = func(d *readapi.Deps) {
-			desk, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Nanosecond, Now: set.desk.Now}}, half, nil)
+			writer, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Nanosecond, Now: set.writer.Now}}, half, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
-				if err := desk.Drain(ctx); err != nil {
+				if err := writer.Drain(ctx); err != nil {
 					t.Error(err)
 				}
 			})
-			d.Credits = desk
+			d.Credits = writer
 		}
 	})
-	const charges = 2500 // more than the page of a stream that a desk reads at a time
+	const charges = 2500 // more than the page of a stream that an account writer reads at a time
 	c := s.account(plan.Growth, charges+1)
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
 			for range charges / 50 {
-				_, err := s.desk.ChargeLookup(t.Context(), commands.ChargeLookup{Request: operator(), AccountID: c.id, BrandID: uuid.NewString(), Domain: spentAway})
+				_, err := s.writer.ChargeLookup(t.Context(), commands.ChargeLookup{Request: operator(), AccountID: c.id, BrandID: uuid.NewString(), Domain: spentAway})
 				if err != nil {
 					t.Error(err)
 				}

@@ -149,10 +149,10 @@ func (x *exchange) withinAllowance(ctx context.Context, caller Caller, out *logo
 	return caller.Plan.LogosPerMonth == plan.Unlimited
 }
 
-// handBackLogo returns the allowance that a request took if the request ended in an internal fault.
+// returnLogo returns the allowance that a request took if the request ended in an internal fault.
 // The units of the minute windows stay taken: they limit the requests sent to us, and this one was
 // sent, most of all under overload, and they expire within the minute.
-func (x *exchange) handBackLogo(who logoCaller, fault error) {
+func (x *exchange) returnLogo(who logoCaller, fault error) {
 	if who.Counted.IsZero() || x.clientGone() || errors.Is(fault, errClientGone) {
 		return
 	}

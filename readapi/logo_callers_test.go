@@ -100,7 +100,7 @@ func (c *watchedCounters) fill(t testing.TB, limit, units int64) {
 	key, ok := c.last[limit]
 	c.mu.Unlock()
 	if !ok {
-		t.Fatalf("no counter was asked with a limit of %d", limit)
+		t.Fatalf("no counter got a limit of %d", limit)
 	}
 	if d, err := c.Counters.Take(t.Context(), key, units, limit); err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
@@ -124,20 +124,20 @@ func (c *customer) logosTold() int64 {
 	return c.me().Usage.Logos
 }
 
-// TestAKeyNeverBreaksALogo: every way to send a key, valid or not, gets the image, and
+// TestLogo_AnyKey_IsServed: every way to send a key, valid or not, gets the image, and
 // X-Api-Key-Status has the reason if a key was not used. Requests with a valid key of an active
 // account are counted.
-func TestAKeyNeverBreaksALogo(t *testing.T) {
+func TestLogo_AnyKey_IsServed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		s.plain()
 		c, gone, closed, suspended := s.account(plan.Growth, 50), s.account(plan.Free, 50), s.account(plan.Free, 50), s.account(plan.Free, 50)
 		unknown, _ := newKey(s.t, apikey.Publishable)
 		revoked, revokedID := gone.issue(apikey.Publishable)
-		done, err := s.desk.RevokeKey(s.t.Context(), commands.RevokeKey{Request: operator(), AccountID: gone.id, KeyID: revokedID})
+		done, err := s.writer.RevokeKey(s.t.Context(), commands.RevokeKey{Request: operator(), AccountID: gone.id, KeyID: revokedID})
 		s.must(err)
 		s.inForce(done)
-		done, err = s.desk.Close(s.t.Context(), commands.CloseAccount{Request: operator(), AccountID: closed.id, Reason: "test"})
+		done, err = s.writer.Close(s.t.Context(), commands.CloseAccount{Request: operator(), AccountID: closed.id, Reason: "test"})
 		s.must(err)
 		s.inForce(done)
 		suspended.suspend()
@@ -213,11 +213,11 @@ func TestAKeyNeverBreaksALogo(t *testing.T) {
 			}
 		}
 		if got := c.logosTold(); got != counted {
-			s.t.Errorf("%d logos are told, want %d", got, counted)
+			s.t.Errorf("%d logos reported, want %d", got, counted)
 		}
 		suspended.reinstate()
 		if got := suspended.logosTold(); got != 0 {
-			s.t.Errorf("%d logos are told of an account that was suspended", got)
+			s.t.Errorf("%d logos counted for a suspended account", got)
 		}
 		all := s.logs.all()
 		for _, key := range []string{c.secret, c.publishable, suspended.publishable, revoked, unknown, mistyped(c.secret), mistyped(c.publishable)} {
@@ -235,8 +235,8 @@ func (a answer) refusedFirst(t testing.TB) {
 	}
 }
 
-// TestAVisitorWithoutAKeyGets300LogosAMinute per address; other callers are counted separately.
-func TestAVisitorWithoutAKeyGets300LogosAMinute(t *testing.T) {
+// TestLogo_NoKey_Gets300AMinute per address; other callers are counted separately.
+func TestLogo_NoKey_Gets300AMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	s := start(t, behindProxy, watched(counters))
@@ -271,7 +271,7 @@ func TestAVisitorWithoutAKeyGets300LogosAMinute(t *testing.T) {
 	}
 }
 
-func TestWithoutTrustedProxiesNobodyChoosesAnAddress(t *testing.T) {
+func TestLogo_NoTrustedProxy_ForwardedForIsIgnored(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	s := start(t, watched(counters))
@@ -281,9 +281,9 @@ func TestWithoutTrustedProxiesNobodyChoosesAnAddress(t *testing.T) {
 	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).refusedPlainly(t, http.StatusTooManyRequests, "")
 }
 
-// TestAnAccountGets3000LogosAMinute over all its keys and all visitors; beyond that the visitor's own
+// TestLogo_Account_Gets3000AMinute over all its keys and all visitors; beyond that the visitor's own
 // limit applies.
-func TestAnAccountGets3000LogosAMinute(t *testing.T) {
+func TestLogo_Account_Gets3000AMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	s := start(t, behindProxy, watched(counters))
@@ -307,7 +307,7 @@ func TestAnAccountGets3000LogosAMinute(t *testing.T) {
 	s.clock.add(wait)
 	get("198.51.100.3", c.secret).logo(t, "")
 	if requests := c.logosAllotted(); requests < 3 || requests > 3+3 {
-		t.Errorf("%d logos were taken of the allowance by three that were served with the key's rights", requests)
+		t.Errorf("%d logos counted for three that were served with the key", requests)
 	}
 }
 
@@ -337,9 +337,9 @@ func (c *customer) logosServed(n int64) {
 	c.s.must(err)
 }
 
-// TestPastTheMonthsAllowanceLogosKeepLoading: they are served as without a key, until an upgrade or
+// TestLogo_AllowanceUsedUp_IsServed: they are served as without a key, until an upgrade or
 // the end of the month.
-func TestPastTheMonthsAllowanceLogosKeepLoading(t *testing.T) {
+func TestLogo_AllowanceUsedUp_IsServed(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	inBubble(t, func(s *service) {
@@ -368,7 +368,7 @@ func TestPastTheMonthsAllowanceLogosKeepLoading(t *testing.T) {
 		c.to(plan.Free)
 		get(c.secret).logo(s.t, "quota-exceeded")
 		if told := c.logosTold(); told != 11 {
-			s.t.Errorf("%d logos are told, want all eleven that came with a key", told)
+			s.t.Errorf("%d logos reported, want all eleven that came with a key", told)
 		}
 		end := usage.MonthOf(s.clock.now()).End()
 		s.clock.add(end.Sub(s.clock.now()) - 1)
@@ -376,12 +376,12 @@ func TestPastTheMonthsAllowanceLogosKeepLoading(t *testing.T) {
 		s.clock.add(1)
 		get(c.secret).logo(s.t, "")
 		if requests := c.logosAllotted(); requests != 1 {
-			s.t.Errorf("%d logos were taken of the new month's allowance", requests)
+			s.t.Errorf("%d logos counted in the new month", requests)
 		}
 	}, watched(counters))
 }
 
-func TestLogosAtOnceUseUpExactlyTheAllowance(t *testing.T) {
+func TestConcurrentLogos_FewLeft_UseExactlyTheAllowance(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		s.plain()
@@ -400,14 +400,14 @@ func TestLogosAtOnceUseUpExactlyTheAllowance(t *testing.T) {
 			}
 		})
 		if served.Load() != 40 || degraded.Load() != 60 || c.logosAllotted() != 3_000_000 {
-			s.t.Errorf("%d served, %d degraded, %d of 3,000,000 taken", served.Load(), degraded.Load(), c.logosAllotted())
+			s.t.Errorf("%d served, %d degraded, %d of 3,000,000 counted", served.Load(), degraded.Load(), c.logosAllotted())
 		}
 	})
 }
 
-// TestThreeNodesServeNoMoreLogosThanAreLeft: near the limit each is taken singly, so that no node has
+// TestThreeNodes_FewLogosLeft_ServeNoMore: near the limit each is taken singly, so that no node has
 // any left.
-func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
+func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 	s := startSite(t, 3)
 	s.nodes[0].plain()
 	for _, n := range s.nodes {
@@ -441,12 +441,12 @@ func TestThreeNodesServeNoMoreLogosThanAreLeft(t *testing.T) {
 		ask(i)
 	}
 	if served.Load() > 50 || served.Load()+failed.Load() < 50 || degraded.Load() < 130-failed.Load() || c.logosAllotted() != 500_000 {
-		t.Errorf("%d served, %d degraded, %d not answered, %d of 500,000 taken", served.Load(), degraded.Load(), failed.Load(), c.logosAllotted())
+		t.Errorf("%d served, %d degraded, %d not answered, %d of 500,000 counted", served.Load(), degraded.Load(), failed.Load(), c.logosAllotted())
 	}
 }
 
-// TestLogosWithoutCountersAre503, with and without a key, and other endpoints are unaffected.
-func TestLogosWithoutCountersAre503(t *testing.T) {
+// TestLogo_CountersAway_Is503, with and without a key, and other endpoints are unaffected.
+func TestLogo_CountersAway_Is503(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	s := start(t, watched(counters))
@@ -463,8 +463,8 @@ func TestLogosWithoutCountersAre503(t *testing.T) {
 	s.send(request{path: logoPath, header: bearer(c.secret)}).logo(t, "")
 }
 
-// TestAKeyThatCannotBeCheckedIsNotUsed, and the log reports it.
-func TestAKeyThatCannotBeCheckedIsNotUsed(t *testing.T) {
+// TestLogo_KeyCannotBeChecked_IsNotUsed, and the log reports it.
+func TestLogo_KeyCannotBeChecked_IsNotUsed(t *testing.T) {
 	t.Parallel()
 	var away, unheardOf string
 	s := start(t, func(set *setup) {
@@ -484,7 +484,7 @@ func TestAKeyThatCannotBeCheckedIsNotUsed(t *testing.T) {
 	}
 }
 
-// awayUsage is a usage desk whose log is unavailable or hangs.
+// awayUsage is a quota writer whose log is unavailable or hangs.
 type awayUsage struct {
 	readapi.Quotas
 	hung atomic.Bool
@@ -498,16 +498,16 @@ func (u *awayUsage) CountLogo(ctx context.Context, _ string, _ time.Time, _ int6
 	return fmt.Errorf("count: %w", eventlog.ErrUnavailable)
 }
 
-// TestALogoWhoseAllowanceCannotBeCheckedIsShown in time, without the key's rights, and with them on an
+// TestLogo_AllowanceUnknown_IsServed in time, without the key's rights, and with them on an
 // unlimited plan.
-func TestALogoWhoseAllowanceCannotBeCheckedIsShown(t *testing.T) {
+func TestLogo_AllowanceUnknown_IsServed(t *testing.T) {
 	t.Parallel()
-	desk := &awayUsage{}
+	writer := &awayUsage{}
 	inBubble(t, func(s *service) {
 		s.plain()
 		bound, unlimited := s.account(plan.Free, 50), s.account(plan.Growth, 50)
 		for _, hung := range []bool{false, true} {
-			desk.hung.Store(hung)
+			writer.hung.Store(hung)
 			began := time.Now()
 			bound.get(logoPath).logo(s.t, "quota-exceeded")
 			unlimited.get(logoPath).logo(s.t, "")
@@ -519,13 +519,13 @@ func TestALogoWhoseAllowanceCannotBeCheckedIsShown(t *testing.T) {
 			s.t.Error("nothing in the log")
 		}
 	}, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { desk.Quotas = d.Quotas; d.Quotas = desk }
+		set.deps = func(d *readapi.Deps) { writer.Quotas = d.Quotas; d.Quotas = writer }
 	})
 }
 
 // Allowance that an internal fault used is returned; allowance used by a request that the caller ended
 // is not.
-func TestALogoThatFailsTakesNothingOfTheMonth(t *testing.T) {
+func TestLogo_Fails_ReturnsItsAllowance(t *testing.T) {
 	t.Parallel()
 	type drawing = func(context.Context) (logo.Image, error)
 	var next atomic.Pointer[drawing]
@@ -553,14 +553,14 @@ func TestALogoThatFailsTakesNothingOfTheMonth(t *testing.T) {
 		leaving, leave := context.WithCancel(s.t.Context())
 		time.AfterFunc(time.Second, leave)
 		if _, err := s.do(leaving, request{path: logoPath, header: bearer(c.secret)}); err == nil {
-			s.t.Error("an answer to a caller who left")
+			s.t.Error("a caller who left got an answer")
 		}
 		synctest.Wait()
 		next.Store(&drawn)
 		c.get(logoPath).logo(s.t, "") // the last one: the other was used by the caller who left
 		c.get(logoPath).logo(s.t, "quota-exceeded")
 		if told := c.logosTold(); told != 14 {
-			s.t.Errorf("%d logos are told, want all that came", told)
+			s.t.Errorf("%d logos reported, want all", told)
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {

@@ -71,7 +71,7 @@ func (s *service) finding(domain string, after time.Duration) {
 	})
 }
 
-func TestALogoRequestWithAKeyHasANewDomainCrawled(t *testing.T) {
+func TestLogo_KeyAndNewDomain_IsCrawled(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Free, 0) // no credit is needed
@@ -93,12 +93,12 @@ func TestALogoRequestWithAKeyHasANewDomainCrawled(t *testing.T) {
 	}
 }
 
-func TestWithoutAKeyThatCountsNothingIsCrawled(t *testing.T) {
+func TestLogo_NoUsableKey_IsNotCrawled(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Growth, 50)
 	revoked, id := c.issue("publishable")
-	done, err := s.desk.RevokeKey(t.Context(), commands.RevokeKey{Request: operator(), AccountID: c.id, KeyID: id})
+	done, err := s.writer.RevokeKey(t.Context(), commands.RevokeKey{Request: operator(), AccountID: c.id, KeyID: id})
 	s.must(err)
 	s.inForce(done)
 	for _, r := range []request{
@@ -118,7 +118,7 @@ func TestWithoutAKeyThatCountsNothingIsCrawled(t *testing.T) {
 	}
 }
 
-func TestALogoWaitsItsTimeAndTheCrawlGoesOn(t *testing.T) {
+func TestLogo_SlowCrawl_AnswersInTimeAndCrawlGoesOn(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Growth, 50)
@@ -141,7 +141,7 @@ func TestALogoWaitsItsTimeAndTheCrawlGoesOn(t *testing.T) {
 }
 
 // A crawl that never ends is remembered as a timeout, and cached like any fallback.
-func TestACrawlThatNobodyEndsIsATimeoutForLogosToo(t *testing.T) {
+func TestLogo_CrawlNeverEnds_TimesOut(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Growth, 50)
@@ -156,7 +156,7 @@ func TestACrawlThatNobodyEndsIsATimeoutForLogosToo(t *testing.T) {
 	})
 }
 
-func TestOutcomesWithoutALogoAreFallbacks(t *testing.T) {
+func TestLogo_CrawlWithoutLogo_IsAFallback(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Growth, 50)
@@ -187,7 +187,7 @@ func TestOutcomesWithoutALogoAreFallbacks(t *testing.T) {
 }
 
 // A withdrawn brand is no longer shown and not crawled, even before the index is updated.
-func TestAWithdrawnBrandShowsNoLogo(t *testing.T) {
+func TestLogo_WithdrawnBrand_IsAFallback(t *testing.T) {
 	t.Parallel()
 	index := &stale{}
 	s := start(t, func(set *setup) {
@@ -218,7 +218,7 @@ func (behind) Get(context.Context, string) (*brands.Entry, error) { return nil, 
 
 // A brand that this node has just answered is shown to every caller although the index lags: a
 // monogram would be cached for an hour.
-func TestABrandThatWasJustAnsweredShowsItsLogoAtOnce(t *testing.T) {
+func TestLogo_IndexLags_ShowsBrandJustAnswered(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Index = behind{d.Index} }
@@ -241,7 +241,7 @@ func TestABrandThatWasJustAnsweredShowsItsLogoAtOnce(t *testing.T) {
 
 // Of many concurrent requests one starts the crawl, and each takes one unit of the limits: ten find
 // none left.
-func TestManyLogosOfOneNewDomainShareACrawl(t *testing.T) {
+func TestLogos_OneNewDomain_ShareACrawl(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Growth, 50)
@@ -257,7 +257,7 @@ func TestManyLogosOfOneNewDomainShareACrawl(t *testing.T) {
 			}
 		})
 		if shown.Load() != 30 || limited.Load() != 10 || len(s.crawler.of("fresh.com")) != 1 {
-			s.t.Errorf("%d show the logo, %d were past a limit, %d crawls", shown.Load(), limited.Load(), len(s.crawler.of("fresh.com")))
+			s.t.Errorf("%d show the logo, %d exceeded a limit, %d crawls", shown.Load(), limited.Load(), len(s.crawler.of("fresh.com")))
 		}
 		// They joined: only one unit of the service's minute was used.
 		s.clock.add(time.Minute)
@@ -270,7 +270,7 @@ func behindProxy(set *setup) {
 	set.config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
 
-func TestLogoCrawlsHaveLimitsOfTheAccountAndOfTheAddress(t *testing.T) {
+func TestLogoCrawls_AccountAndAddress_HaveLimits(t *testing.T) {
 	t.Parallel()
 	s := start(t, behindProxy)
 	s.crawler.otherwise = func(context.Context, eventschemas.CrawlRequested) ending { return ending{outcome: brand.DNS} }
@@ -305,7 +305,7 @@ func TestLogoCrawlsHaveLimitsOfTheAccountAndOfTheAddress(t *testing.T) {
 	ask(one, "192.0.2.1").is(t, "in the next minute", false, fallbackKept)
 }
 
-func TestLogoCrawlsStopAtTheCeilingOfTheService(t *testing.T) {
+func TestLogoCrawls_ServiceCeiling_Stops(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1 })
 	c := s.account(plan.Growth, 50)
@@ -320,7 +320,7 @@ func TestLogoCrawlsStopAtTheCeilingOfTheService(t *testing.T) {
 	c.logoOf("two.com").is(t, "in the next minute", true, logoKept)
 }
 
-func TestWithoutCountersALogoIsNotCrawledFor(t *testing.T) {
+func TestLogoCrawls_CountersAway_DoNotStart(t *testing.T) {
 	t.Parallel()
 	for _, scope := range []string{"logo-crawls", "logo-crawl-addresses", "service-crawls"} {
 		s := start(t, func(set *setup) {
@@ -337,7 +337,7 @@ func TestWithoutCountersALogoIsNotCrawledFor(t *testing.T) {
 	}
 }
 
-func TestACrawlForALogoOutlivesItsClient(t *testing.T) {
+func TestLogoCrawls_ClientLeaves_GoOn(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Growth, 50)
@@ -378,7 +378,7 @@ func (d downLog) State(ctx context.Context, _ string) (*brand.Brand, error) {
 }
 
 // Without the log no domain can be crawled, but a page still gets its images.
-func TestLogosWithoutTheLog(t *testing.T) {
+func TestLogo_LogAway_KnownBrandIsServed(t *testing.T) {
 	t.Parallel()
 	for _, hangs := range []bool{false, true} {
 		inBubble(t, func(s *service) {
@@ -398,7 +398,7 @@ func TestLogosWithoutTheLog(t *testing.T) {
 
 // Requests that wait for a crawl do not accumulate without limit: one too many gets its image
 // immediately.
-func TestLogosThatWaitAreBounded(t *testing.T) {
+func TestLogoCrawls_TooManyWait_AreLimited(t *testing.T) {
 	t.Parallel()
 	const most = 2048
 	inBubble(t, func(s *service) {
@@ -423,7 +423,7 @@ func TestLogosThatWaitAreBounded(t *testing.T) {
 }
 
 // The wait for a crawl does not reduce the time for drawing.
-func TestALogoThatHasWaitedIsStillDrawn(t *testing.T) {
+func TestLogo_WaitedForCrawl_IsStillDrawn(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Growth, 50)
@@ -448,7 +448,7 @@ func TestALogoThatHasWaitedIsStillDrawn(t *testing.T) {
 }
 
 // Until the index is filled after a start, a fallback may be wrong a second later.
-func TestBeforeTheIndexIsFilledNobodyKeepsAFallback(t *testing.T) {
+func TestLogo_IndexNotFilled_FallbackIsNotCached(t *testing.T) {
 	t.Parallel()
 	var filled atomic.Bool
 	s := start(t, func(set *setup) {

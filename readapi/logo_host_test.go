@@ -29,7 +29,7 @@ func (s *service) sendTo(host, method, path string, header http.Header) answer {
 	return answer{status: w.Code, header: w.Result().Header, body: w.Body.Bytes()}
 }
 
-func TestTheLogoHostServesLogosAtItsRoot(t *testing.T) {
+func TestLogoHost_Root_ServesLogos(t *testing.T) {
 	t.Parallel()
 	s := start(t, onLogoHost)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 256)))
@@ -46,14 +46,14 @@ func TestTheLogoHostServesLogosAtItsRoot(t *testing.T) {
 	want := answer{status: resp.StatusCode, header: resp.Header, body: body.Bytes()}
 	want.is(t, "over the network", true, logoKept)
 	if other := s.send(request{path: "/logo/acme.com/w/64/icon?format=png"}); !bytes.Equal(other.body, want.body) || other.header.Get("ETag") != want.header.Get("ETag") {
-		t.Error("the other host shows another picture")
+		t.Error("the other host shows another image")
 	}
 	for _, host := range []string{logoHostName, "LOGOS.Example.NET", logoHostName + ".", logoHostName + ":8080", logoHostName + ".:443"} {
 		for _, path := range []string{"/acme.com/w/64/icon?format=png", "/acme.com/icon/w/64/?format=png", "/logo/acme.com/w/64/icon?format=png", "/www.acme.com?size=64&format=png"} {
 			a := s.sendTo(host, http.MethodGet, path, nil)
 			a.is(t, host+path, true, logoKept)
 			if !bytes.Equal(a.body, want.body) {
-				t.Errorf("%s%s shows another picture", host, path)
+				t.Errorf("%s%s shows another image", host, path)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func TestTheLogoHostServesLogosAtItsRoot(t *testing.T) {
 	}
 }
 
-func TestTheLogoHostServesNothingElse(t *testing.T) {
+func TestLogoHost_OtherPaths_Are404(t *testing.T) {
 	t.Parallel()
 	s := start(t, onLogoHost, func(set *setup) {
 		set.config.Extra = map[string]http.Handler{"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })}
@@ -96,7 +96,7 @@ func TestTheLogoHostServesNothingElse(t *testing.T) {
 	c.get("/v1/me").ok(t)
 }
 
-func TestAPortOfTheLogoHostCounts(t *testing.T) {
+func TestLogoHost_Port_IsCompared(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(set *setup) { set.config.LogoHost = "localhost:8081" })
 	for host, status := range map[string]int{"localhost:8081": 200, "LOCALHOST:8081": 200, "localhost:8080": 404, "localhost": 404} {
@@ -107,7 +107,7 @@ func TestAPortOfTheLogoHostCounts(t *testing.T) {
 }
 
 // Clients omit the default port of a scheme from Host, even if their URL has it.
-func TestTheUsualPortOfALogoHostIsLeftOut(t *testing.T) {
+func TestLogoHost_DefaultPort_IsOmitted(t *testing.T) {
 	t.Parallel()
 	for base, setting := range map[string]string{"https://brands.example.com": logoHostName + ":443", "http://brands.example.com": logoHostName + ":80"} {
 		s := start(t, func(set *setup) { set.config.BaseURL, set.config.LogoHost = base, setting })
@@ -117,7 +117,7 @@ func TestTheUsualPortOfALogoHostIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestConfigOfTheLogoHost(t *testing.T) {
+func TestConfig_LogoHost_IsValidated(t *testing.T) {
 	for _, c := range []readapi.Config{
 		{BaseURL: baseURL, LogoHost: "brands.example.com"},
 		{BaseURL: baseURL, LogoHost: "BRANDS.example.com."},
@@ -134,7 +134,7 @@ func TestConfigOfTheLogoHost(t *testing.T) {
 	}
 }
 
-func TestIconsAreAtTheLogoHost(t *testing.T) {
+func TestSearch_LogoHostSet_IconsUseIt(t *testing.T) {
 	t.Parallel()
 	s := start(t, onLogoHost)
 	c := s.account(plan.Growth, 50)

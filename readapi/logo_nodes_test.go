@@ -41,13 +41,13 @@ func withinAMinute(t *testing.T, test func(attempt int) (verdict string)) {
 		}
 		return
 	}
-	t.Fatalf("it passed the end of a minute %d times", attempts)
+	t.Fatalf("%d runs passed the end of a minute", attempts)
 }
 
 // Of many concurrent requests to several nodes for a new domain's logo, the first starts the crawl.
 // The others wait for that crawl, as long as logos wait, and answers that may soon improve are not
 // cached.
-func TestLogosOfOneNewDomainOverAllNodesShareACrawl(t *testing.T) {
+func TestLogos_OneNewDomainOnNodes_ShareACrawl(t *testing.T) {
 	const asked = 24
 	s := startSite(t, 3)
 	one, other := s.nodes[0].account(plan.Free, 0), s.nodes[0].account(plan.Growth, 50)
@@ -85,7 +85,7 @@ func TestLogosOfOneNewDomainOverAllNodesShareACrawl(t *testing.T) {
 		}
 	})
 	if fallbacks.Load() == 0 {
-		t.Error("nobody was answered while the crawl ran")
+		t.Error("no request was answered while the crawl ran")
 	}
 	close(release)
 	s.nodes[0].follow(brand.Stream("slow.com"), func(ev eventschemas.Event) bool { _, ok := ev.(eventschemas.CrawlSucceeded); return ok })
@@ -104,7 +104,7 @@ func TestLogosOfOneNewDomainOverAllNodesShareACrawl(t *testing.T) {
 
 // The 30 crawls per minute of an account, and of an address, apply to all nodes together. A caller who
 // waits for another's crawl takes one of them, too.
-func TestTheLimitsOfLogoCrawlsAreOneOverAllNodes(t *testing.T) {
+func TestLogoCrawls_AllNodes_ShareTheLimits(t *testing.T) {
 	s := startSite(t, 3)
 	s.crawler.otherwise = func(context.Context, eventschemas.CrawlRequested) ending { return ending{outcome: brand.DNS} }
 	// requested returns the number of crawls of a domain on the log.

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestBothFormsOfALogoPathAnswerAlike, with every possible status, on GET and on HEAD.
-func TestBothFormsOfALogoPathAnswerAlike(t *testing.T) {
+// TestLogoPaths_BothForms_AnswerAlike, with every possible status, on GET and on HEAD.
+func TestLogoPaths_BothForms_AnswerAlike(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
@@ -62,8 +62,8 @@ func TestBothFormsOfALogoPathAnswerAlike(t *testing.T) {
 	both(http.StatusTooManyRequests, "acme.com", "size=32", nil)
 }
 
-// TestOptionsInThePathAreThoseOfTheQuery: the URL of the compatible form shows the same image.
-func TestOptionsInThePathAreThoseOfTheQuery(t *testing.T) {
+// TestLogoPaths_OptionsInPath_EqualThoseInQuery: the URL of the compatible form shows the same image.
+func TestLogoPaths_OptionsInPath_EqualThoseInQuery(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 300)))

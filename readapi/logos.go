@@ -57,7 +57,7 @@ func (x *exchange) serveLogo() error {
 		return problem
 	}
 	if err := x.drawLogo(whole, quick, who, options); err != nil {
-		x.handBackLogo(who, err)
+		x.returnLogo(who, err)
 		return err
 	}
 	return nil

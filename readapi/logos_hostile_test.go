@@ -37,10 +37,10 @@ import (
 // the service around it and its databases.
 const mostLogoMemory = 300 << 20
 
-// TestHostileLogosOverHTTP requests every hostile SVG and every raster bomb over /logo and /cdn, once
+// TestLogo_HostileFiles_AreHarmless requests every hostile SVG and every raster bomb over /logo and /cdn, once
 // as intake stores it, and once unchanged, as if intake had missed it. The serving process does
 // nothing else, so its peak memory is the memory that all of it takes.
-func TestHostileLogosOverHTTP(t *testing.T) {
+func TestLogo_HostileFiles_AreHarmless(t *testing.T) {
 	const part, cache = "LETTERHEAD_TEST_SERVES_HOSTILE_LOGOS", "LETTERHEAD_TEST_RESVG_CACHE" // of the serving process
 	const crowd = "the largest all at once, for eight processors"
 	parts := map[string]func(*testing.T, string){"as intake stores them": serveSanitized, "as they are": serveRaw, crowd: serveCrowd}
@@ -67,13 +67,13 @@ func TestHostileLogosOverHTTP(t *testing.T) {
 	}
 	for name := range parts {
 		t.Run(name, func(t *testing.T) {
-			child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileLogosOverHTTP$", "-test.v")
+			child := exec.CommandContext(t.Context(), self, "-test.run=^TestLogo_HostileFiles_AreHarmless$", "-test.v")
 			child.Env = append(os.Environ(), part+"="+name, cache+"="+folder)
 			if name == crowd {
 				child.Env = append(child.Env, "GOMAXPROCS=8")
 			}
 			out, err := child.CombinedOutput()
-			if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostileLogosOverHTTP")) {
+			if err != nil || !bytes.Contains(out, []byte("--- PASS: TestLogo_HostileFiles_AreHarmless")) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			t.Logf("%s", out)
@@ -295,7 +295,7 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 		stored[h.Name] = domain + " " + id
 	}
 	if refused == 0 || len(stored) < 31 {
-		t.Fatalf("%d files are stored, %d refused", len(stored), refused)
+		t.Fatalf("%d files stored, %d rejected", len(stored), refused)
 	}
 	g.settled()
 	blue := []byte{0x0b, 0x5f, 0xff, 0xff} // of the honest rectangle
@@ -322,9 +322,9 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 				case img == nil:
 					t.Errorf("%s: not drawn as %s of %d pixels", name, format, size)
 				case max(img.Rect.Dx(), img.Rect.Dy()) != size:
-					t.Errorf("%s: %v, asked for %d", name, img.Rect, size)
+					t.Errorf("%s: %v, want %d", name, img.Rect, size)
 				case format != imaging.JPEG && !bytes.Contains(img.Pix, blue):
-					t.Errorf("%s: the honest rectangle is not in the %s of %d pixels", name, format, size)
+					t.Errorf("%s: the harmless rectangle is not in the %s of %d pixels", name, format, size)
 				}
 			}
 		}
@@ -364,7 +364,7 @@ func (g *hostileGallery) raw(t *testing.T) {
 			drawn++
 			side := max(img.Rect.Dx(), img.Rect.Dy())
 			if side != size && (side < 256 || side != size/2 && side != size/4) {
-				t.Errorf("%s: %v, asked for %d", f.name, img.Rect, size)
+				t.Errorf("%s: %v, want %d", f.name, img.Rect, size)
 			}
 			if side < size {
 				halved++
@@ -375,7 +375,7 @@ func (g *hostileGallery) raw(t *testing.T) {
 		}
 	}
 	if drawn == 0 || drawn == len(stored) {
-		t.Errorf("%d of %d files were drawn: they are not what they were", drawn, len(stored))
+		t.Errorf("%d of %d files were drawn: the files have changed", drawn, len(stored))
 	}
 	t.Logf("%d of %d files drawn as they came, %d of them smaller", drawn, len(stored), halved)
 }
@@ -413,6 +413,6 @@ func (g *hostileGallery) bombs(t *testing.T) {
 		}
 	}
 	if img := g.picture(t, "largest.com", 128, imaging.WebP); img != nil {
-		t.Errorf("a picture of 16 million pixels is drawn, which no crawl would have kept: %v", img.Rect)
+		t.Errorf("an image of 16 million pixels is drawn, which no crawl would have stored: %v", img.Rect)
 	}
 }

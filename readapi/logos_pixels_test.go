@@ -84,7 +84,7 @@ func (s *service) logoPicture(path string) (*image.NRGBA, imaging.Format) {
 
 // No raster is enlarged beyond its stored size, whatever is requested, and every answer keeps the
 // aspect ratio.
-func TestNoRasterIsEverMadeLarger(t *testing.T) {
+func TestLogo_Raster_IsNeverEnlarged(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for i, stored := range []struct{ w, h int }{{20, 20}, {48, 48}, {300, 60}, {37, 200}, {500, 11}} {
@@ -116,7 +116,7 @@ func TestNoRasterIsEverMadeLarger(t *testing.T) {
 
 // A reduced image keeps its ink's color up to its edges: the hidden color of transparent pixels is not
 // mixed into it. On a background every pixel is between ink and background.
-func TestNoHaloOnTransparentEdges(t *testing.T) {
+func TestLogo_TransparentEdges_HaveNoHalo(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	const slack = 4 // of 255: rounding, once per step
@@ -149,7 +149,7 @@ func TestNoHaloOnTransparentEdges(t *testing.T) {
 				for i := 0; i < len(img.Pix); i += 4 {
 					// Weighted by its opacity.
 					if p := (color.NRGBA{img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3]}); c.off(p)*int(p.A) > slack*255 {
-						t.Errorf("%s: %v shines through, which is not of the ink", path, p)
+						t.Errorf("%s: %v shows through, which is not of the ink", path, p)
 						break
 					}
 				}
@@ -168,7 +168,7 @@ func alphas(img *image.NRGBA) (clear, full bool) {
 }
 
 // A JPEG has the requested background, or the one that suits its ink, and soft edges between the two.
-func TestJPEGsAreFlattenedOnTheirGround(t *testing.T) {
+func TestLogo_JPEG_IsFlattenedOnItsBackground(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	white, black := color.NRGBA{255, 255, 255, 255}, color.NRGBA{0, 0, 0, 255}

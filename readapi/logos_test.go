@@ -93,7 +93,7 @@ func (a answer) plainly(t testing.TB, status int) {
 	}
 }
 
-func TestLogoAnswersAsAnImage(t *testing.T) {
+func TestLogo_KnownBrand_IsAnImage(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 256)))
@@ -159,7 +159,7 @@ func TestLogoAnswersAsAnImage(t *testing.T) {
 	}
 }
 
-func TestFallbacksAreKeptForLessLongAndConditionsLeaveTheir404(t *testing.T) {
+func TestLogo_Fallback_IsCachedBrieflyAndKeeps404(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.known("bare.com", plainRecord("bare"))
@@ -185,7 +185,7 @@ func TestFallbacksAreKeptForLessLongAndConditionsLeaveTheir404(t *testing.T) {
 
 // A key that was not used is reported in every answer, and no shared cache may pass such an answer to
 // others.
-func TestLogosBesideAKeyStatusAreForNobodyElse(t *testing.T) {
+func TestLogo_KeyNotUsed_IsPrivate(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
@@ -211,7 +211,7 @@ func TestLogosBesideAKeyStatusAreForNobodyElse(t *testing.T) {
 	s.send(request{path: "/logo/acme.com?size=0", header: bearer("lh_sk_nobody")}).plainly(t, 400)
 }
 
-func TestLogoErrorsArePlain(t *testing.T) {
+func TestLogo_Errors_ArePlainText(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for _, path := range []string{
@@ -234,7 +234,7 @@ func TestLogoErrorsArePlain(t *testing.T) {
 }
 
 // The stored file of a logo may be missing, damaged or unavailable.
-func TestLogosThatCannotBeDrawn(t *testing.T) {
+func TestLogo_CannotBeDrawn_Is500(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.known("broken.com", s.withLogo("broken", "svg", []byte("<svg")))
@@ -257,14 +257,14 @@ func (f studioWith) Draw(ctx context.Context, _ logo.Brand, _ logo.Options) (log
 	return f(ctx)
 }
 
-func TestLogosOfAStudioThatIsBusyOrHangs(t *testing.T) {
+func TestLogo_RendererBusyOrHangs_Is503(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		began := s.clock.now()
 		a := s.send(request{path: "/logo/acme.com"})
 		a.plainly(s.t, http.StatusServiceUnavailable)
 		if took := s.clock.now().Sub(began); took != 5*time.Second {
-			s.t.Errorf("a drawing that hangs was given up after %s", took)
+			s.t.Errorf("a hanging drawing was canceled after %s", took)
 		}
 		a = s.send(request{path: "/logo/busy.com"})
 		a.plainly(s.t, http.StatusServiceUnavailable)
@@ -285,7 +285,7 @@ func TestLogosOfAStudioThatIsBusyOrHangs(t *testing.T) {
 	})
 }
 
-func TestPagesOfOtherOriginsMayAskForLogosWithAKey(t *testing.T) {
+func TestLogo_OtherOriginWithKey_IsAllowed(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	a := s.send(request{method: http.MethodOptions, path: "/logo/acme.com/icon?size=64", header: http.Header{
@@ -324,7 +324,7 @@ func (s *service) logged(path string, header http.Header) (*httptest.ResponseRec
 	return w, lines[0]
 }
 
-func TestLogosInTheLogAndTheMetrics(t *testing.T) {
+func TestLogo_Requests_AreLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
@@ -355,7 +355,7 @@ func TestLogosInTheLogAndTheMetrics(t *testing.T) {
 }
 
 // The monogram of a brand with a known name has the letters of the name.
-func TestABrandWithoutALogoIsDrawnByItsName(t *testing.T) {
+func TestLogo_BrandWithoutLogo_IsAMonogram(t *testing.T) {
 	t.Parallel()
 	var drawn []logo.Brand
 	s := start(t, func(set *setup) {
@@ -391,7 +391,7 @@ func (s seenBrands) Draw(ctx context.Context, b logo.Brand, o logo.Options) (log
 }
 
 // A restricted brand is served like an unknown one, whatever its record contains.
-func TestRestrictedBrandsAreNotShown(t *testing.T) {
+func TestLogo_RestrictedBrand_IsAFallback(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Growth, 50)
@@ -416,7 +416,7 @@ func TestRestrictedBrandsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestConfigOfTheLogoTimeout(t *testing.T) {
+func TestConfig_LogoTimeout_IsValidated(t *testing.T) {
 	for _, c := range []readapi.Config{
 		{BaseURL: baseURL, LogoTimeout: -1},
 		{BaseURL: baseURL, LogoTimeout: time.Hour},

@@ -27,7 +27,7 @@ func (s *site) known(domain string) {
 	}
 }
 
-func TestThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
+func TestThreeNodes_FewCredits_SpendExactlyThose(t *testing.T) {
 	const credits, clients = 1000, 64
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -59,7 +59,7 @@ func TestThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
 	for i := range 6 {
 		from, to := s.nodes[i%3], c.at(s.nodes[(i+1)%3])
 		to.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
-		_, err := from.desk.GrantCredits(t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: 1, PaymentID: uuid.NewString()})
+		_, err := from.writer.GrantCredits(t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: 1, PaymentID: uuid.NewString()})
 		s.must(err)
 		if h := to.get("/v1/brands/acme.com").ok(t); h.Get("X-Credits-Remaining") != "0" {
 			t.Errorf("remaining %s", h.Get("X-Credits-Remaining"))
@@ -67,7 +67,7 @@ func TestThreeNodesSpendExactlyWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestARevokedKeyIsRefusedByEveryNode(t *testing.T) {
+func TestNodes_KeyRevoked_EveryNodeRejectsIt(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Growth, 100)
@@ -77,7 +77,7 @@ func TestARevokedKeyIsRefusedByEveryNode(t *testing.T) {
 			at := &customer{s: n, secret: key}
 			at.get("/v1/brands/acme.com").ok(t)
 		}
-		done, err := s.nodes[i%3].desk.RevokeKey(t.Context(), commands.RevokeKey{Request: operator(), AccountID: c.id, KeyID: id})
+		done, err := s.nodes[i%3].writer.RevokeKey(t.Context(), commands.RevokeKey{Request: operator(), AccountID: c.id, KeyID: id})
 		s.must(err)
 		c.at(s.nodes[i%3]).s.inForce(done)
 		for _, n := range s.nodes {
@@ -89,7 +89,7 @@ func TestARevokedKeyIsRefusedByEveryNode(t *testing.T) {
 
 // The free plan's 60 requests a minute apply to all nodes together. A test that runs into the next
 // minute starts over with another account.
-func TestTheMinuteWindowIsOneOverAllNodes(t *testing.T) {
+func TestNodes_MinuteWindow_IsShared(t *testing.T) {
 	const attempts = 3
 	s := startSite(t, 3)
 	for range attempts {
@@ -112,14 +112,14 @@ func TestTheMinuteWindowIsOneOverAllNodes(t *testing.T) {
 			continue
 		}
 		if limited.Load() != 1 {
-			t.Errorf("%d of 61 requests were refused", limited.Load())
+			t.Errorf("%d of 61 requests were rejected", limited.Load())
 		}
 		return
 	}
 	t.Fatalf("%d times 61 requests passed the end of a minute", attempts)
 }
 
-func TestLookupsOfOneUnknownDomainOverAllNodesShareACrawl(t *testing.T) {
+func TestNodes_OneUnknownDomain_ShareACrawl(t *testing.T) {
 	const lookups = 100
 	s := startSite(t, 3)
 	s.crawler.finds("fresh.com", record("Fresh"))
@@ -145,7 +145,7 @@ func TestLookupsOfOneUnknownDomainOverAllNodesShareACrawl(t *testing.T) {
 }
 
 // Every node knows the credits that another node reported to a client: the balance never goes back up.
-func TestTheBalanceNeverGoesBack(t *testing.T) {
+func TestNodes_Balance_NeverGoesBack(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 200)
@@ -168,7 +168,7 @@ func TestTheBalanceNeverGoesBack(t *testing.T) {
 
 // The next node answers and charges a record that one node found in a crawl, although its tables and
 // its cache may lag, and knows an id that one node returned.
-func TestNodesAnswerWhatAnotherHasJustAnswered(t *testing.T) {
+func TestNodes_AnotherJustAnswered_FindTheBrand(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 1000)
@@ -205,7 +205,7 @@ func TestNodesAnswerWhatAnotherHasJustAnswered(t *testing.T) {
 
 // Every node repeats the answer that one node gave under an idempotency key, from the record of that
 // time.
-func TestARepeatOnAnotherNodeIsTheFirstAnswer(t *testing.T) {
+func TestNodes_RepeatOnAnotherNode_GivesFirstAnswer(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 1000)
@@ -234,7 +234,7 @@ func TestARepeatOnAnotherNodeIsTheFirstAnswer(t *testing.T) {
 	}
 }
 
-func TestManyAtOnceUnderOneKeyAreChargedOnceOverAllNodes(t *testing.T) {
+func TestIdempotencyKey_ConcurrentOnNodes_ChargedOnce(t *testing.T) {
 	const clients = 48
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -261,9 +261,9 @@ func TestManyAtOnceUnderOneKeyAreChargedOnceOverAllNodes(t *testing.T) {
 	}
 }
 
-func TestWhateverHappensAKeyIsPaidOnceOverAllNodes(t *testing.T) {
+func TestIdempotencyKey_AnyFailureOnNodes_ChargedOnce(t *testing.T) {
 	waiting := newAudience()
-	s := startSite(t, 3, waiting.desk)
+	s := startSite(t, 3, waiting.intercept)
 	s.known("acme.com")
 	everyKeyIsPaidOnce(t, waiting, s.crawler, s.nodes[0].account(plan.Custom, 1000), s.nodes)
 }
@@ -285,7 +285,7 @@ func (s *service) counted(name, label string) (n float64) {
 
 // One append and no read for a look-up that keeps to its node, by the domain or by the id: neither of the event store
 // nor, in PostgreSQL, of the record or the key, although each look-up moves the log and the read models.
-func TestRoundTripsOfALookup(t *testing.T) {
+func TestLookup_SharedServices_RoundTripsAreBounded(t *testing.T) {
 	const lookups = 50
 	began := time.Now()
 	s := startSiteAt(t, func() time.Time { return began }, 3) // leases last however slow the machine is
@@ -333,7 +333,7 @@ func (c *customer) streamAppends() int64 {
 
 // An unreachable part is a 503 within the deadline, never a refusal that a client treats as final, and
 // the other nodes keep working.
-func TestWhatANodeCannotReachIsUnavailable(t *testing.T) {
+func TestNodes_ServiceUnreachable_Is503(t *testing.T) {
 	for name, fault := range map[string]func(s *site) (mend func()){
 		"the database hangs": func(s *site) func() {
 			s.proxies[0].Hang()

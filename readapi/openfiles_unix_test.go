@@ -19,13 +19,13 @@ import (
 	"letterhead/domain/plan"
 )
 
-// fewFilesEnv marks a run of the test binary as the server of TestConnectionsLeaveFilesForTheStores.
+// fewFilesEnv marks a run of the test binary as the server of TestConnections_FewOpenFiles_LeaveSomeForStores.
 const fewFilesEnv = "LETTERHEAD_TEST_FEW_FILES"
 
-// TestConnectionsLeaveFilesForTheStores limits the open files of a process: more connections are open
+// TestConnections_FewOpenFiles_LeaveSomeForStores limits the open files of a process: more connections are open
 // than it may have files, and both the next client and the stores still get theirs. The server is a
 // separate process, because the limit applies to a process.
-func TestConnectionsLeaveFilesForTheStores(t *testing.T) {
+func TestConnections_FewOpenFiles_LeaveSomeForStores(t *testing.T) {
 	t.Parallel()
 	const files, held = 128, 200
 	if os.Getenv(fewFilesEnv) != "" {

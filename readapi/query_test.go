@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestSearchParameters(t *testing.T) {
+func TestParseSearch_EachParameter_IsChecked(t *testing.T) {
 	for _, c := range []struct {
 		query string
 		q     string
@@ -54,7 +54,7 @@ func TestSearchParameters(t *testing.T) {
 	}
 }
 
-func TestRefreshParameter(t *testing.T) {
+func TestParseRefresh_EachValue_IsChecked(t *testing.T) {
 	for _, c := range []struct {
 		query    string
 		want, ok bool

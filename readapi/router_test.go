@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestUncleanPathsBelowV1Redirect(t *testing.T) {
+func TestRedirectOf_UncleanPathBelowV1_IsClean(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{"/v1/brands/https://acme.com", "/v1/brands/https:/acme.com"},
 		{"/v1/brands/https://acme.com/a%2Fb?refresh=true&x=%26", "/v1/brands/https:/acme.com/a%2Fb?refresh=true&x=%26"},

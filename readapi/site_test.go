@@ -204,16 +204,16 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	n := &service{t: t, log: log, metrics: prometheus.NewRegistry(), logs: &logs{}, crawler: s.crawler}
 	snapshots, err := sqlstore.NewSnapshots(ctx, store)
 	s.must(err)
-	n.desk, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, log, snapshots)
+	n.writer, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, log, snapshots)
 	s.must(err)
-	usageDesk, err := commands.NewQuotaWriter(streamwriter.Config{Shared: true}, log, snapshots)
+	quotas, err := commands.NewQuotaWriter(streamwriter.Config{Shared: true}, log, snapshots)
 	s.must(err)
 	t.Cleanup(func() {
 		ended()
 		drained, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := n.desk.Drain(drained); err != nil {
-			t.Errorf("drain the desk: %v", err)
+		if err := n.writer.Drain(drained); err != nil {
+			t.Errorf("drain the account writer: %v", err)
 		}
 	})
 	n.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{}, log, "node"+string(rune('a'+len(s.nodes))))
@@ -244,7 +244,7 @@ func (s *site) node(ctx context.Context, run func(string, func(context.Context) 
 	s.must(n.runner.CatchUp(ctx))
 	n.assets = openAssets(t, ctx, s.assets)
 	deps := readapi.Deps{
-		Credits: n.desk, Quotas: usageDesk, Recorder: n.recorder, Brands: n.brands, Index: index, Keys: directory,
+		Credits: n.writer, Quotas: quotas, Recorder: n.recorder, Brands: n.brands, Index: index, Keys: directory,
 		Usage: used, Search: noSearch{}, Assets: n.assets, Logos: newStudio(t, n.assets), Changes: n.tail, Counters: window,
 		CaughtUp: func(ctx context.Context) error {
 			head, err := log.Head(ctx)

@@ -82,8 +82,8 @@ func (k faultyKeys) Lookup(ctx context.Context, hash [32]byte) (keys.Key, bool, 
 	return found, ok, err
 }
 
-// TestEveryEndpointRefusesAlike covers the answers of an endpoint before it examines the request.
-func TestEveryEndpointRefusesAlike(t *testing.T) {
+// TestEndpoints_RequestNotAdmitted_AnswerAlike covers the answers of an endpoint before it examines the request.
+func TestEndpoints_RequestNotAdmitted_AnswerAlike(t *testing.T) {
 	var away, unheardOf string
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Keys = faultyKeys{d.Keys, &away, &unheardOf} }
@@ -93,7 +93,7 @@ func TestEveryEndpointRefusesAlike(t *testing.T) {
 	away = id
 	unheardKey, id := c.issue("secret")
 	unheardOf = id
-	done, err := s.desk.Suspend(t.Context(), commands.SuspendAccount{Request: operator(), AccountID: suspended.id, Reason: "test"})
+	done, err := s.writer.Suspend(t.Context(), commands.SuspendAccount{Request: operator(), AccountID: suspended.id, Reason: "test"})
 	s.must(err)
 	s.inForce(done)
 	for range 60 {
@@ -127,8 +127,8 @@ func TestEveryEndpointRefusesAlike(t *testing.T) {
 	}
 }
 
-// TestEveryLookUpPathAnswersAlike covers the outcomes of a look-up, on every path that has one.
-func TestEveryLookUpPathAnswersAlike(t *testing.T) {
+// TestLookupPaths_EachOutcome_AnswerAlike covers the outcomes of a look-up, on every path that has one.
+func TestLookupPaths_EachOutcome_AnswerAlike(t *testing.T) {
 	s := start(t)
 	c, poor := s.account(plan.Custom, 1000), s.account(plan.Free, 0)
 	for _, o := range described(t) {
@@ -196,8 +196,8 @@ func TestEveryLookUpPathAnswersAlike(t *testing.T) {
 	}
 }
 
-// TestSearchPathsRefuseAlike covers the refusals of a search after the key was checked, on both paths.
-func TestSearchPathsRefuseAlike(t *testing.T) {
+// TestSearchPaths_BadRequestOrQuota_AnswerAlike covers the refusals of a search after the key was checked, on both paths.
+func TestSearchPaths_BadRequestOrQuota_AnswerAlike(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	c.searched(250_000)
@@ -216,9 +216,9 @@ func TestSearchPathsRefuseAlike(t *testing.T) {
 	}
 }
 
-// TestTheDescriptionIsServed without a key, with the base URL of this service, and not again to a
+// TestOpenAPI_Requested_IsServedAndCached without a key, with the base URL of this service, and not again to a
 // client that has it.
-func TestTheDescriptionIsServed(t *testing.T) {
+func TestOpenAPI_Requested_IsServedAndCached(t *testing.T) {
 	s := start(t)
 	for _, endpoint := range []string{"GET /v1/openapi.json", "HEAD /v1/openapi.json"} {
 		s.shows(endpoint, 200)
@@ -236,7 +236,7 @@ func TestTheDescriptionIsServed(t *testing.T) {
 			t.Errorf("%s: %d %v", method, a.status, a.header)
 		}
 		if a := s.send(request{method: method, path: "/v1/openapi.json", header: http.Header{"If-None-Match": {tag}}}); a.status != http.StatusNotModified {
-			t.Errorf("%s with the tag at hand: %d", method, a.status)
+			t.Errorf("%s with the current tag: %d", method, a.status)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Whatever hangs, an answer is sent before its client gives up: the limits along the way are added up.
-func TestEveryAnswerLeavesBeforeItsClientGivesUp(t *testing.T) {
+func TestTimeouts_Sum_IsBelowClientTimeout(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	crawls := cfg.RequestTimeout + lookup.ReturnWithin + creditsWithin
 	searches := min(cfg.RequestTimeout, quickWithin) + afterwardsWithin + creditsWithin
@@ -16,6 +16,6 @@ func TestEveryAnswerLeavesBeforeItsClientGivesUp(t *testing.T) {
 	}
 	// Within the time of the request.
 	if besides := cfg.RequestTimeout - cfg.CrawlTimeout; lookup.OutcomeGrace >= besides || checksWithin >= quickWithin {
-		t.Errorf("%s beside a crawl for the grace of its outcome of %s", besides, lookup.OutcomeGrace)
+		t.Errorf("%s remain beside a crawl, its outcome takes %s", besides, lookup.OutcomeGrace)
 	}
 }

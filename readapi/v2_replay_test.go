@@ -318,7 +318,7 @@ func (a answer) readAs(t testing.TB, client string, want map[string]any) {
 	}
 }
 
-func TestReplayedLookups(t *testing.T) {
+func TestV2Replay_Lookups_MatchTheirRecordings(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -351,7 +351,7 @@ func TestReplayedLookups(t *testing.T) {
 	}
 }
 
-func TestReplayedSearches(t *testing.T) {
+func TestV2Replay_Searches_MatchTheirRecordings(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -365,7 +365,7 @@ func TestReplayedSearches(t *testing.T) {
 				"0.claimed": false, "0.qualityScore": 0.83, "1": nil,
 			})
 			if a.header.Get("Access-Control-Allow-Origin") != "*" {
-				t.Errorf("%s: a page may not read the answer: %v", r.client, a.header)
+				t.Errorf("%s: the page cannot read the answer: %v", r.client, a.header)
 			}
 		}
 	}
@@ -377,8 +377,8 @@ func TestReplayedSearches(t *testing.T) {
 	}
 }
 
-// TestReplayedErrors: integrations read the status, then message at the top of the body.
-func TestReplayedErrors(t *testing.T) {
+// TestV2Replay_Errors_MatchTheirRecordings: integrations read the status, then message at the top of the body.
+func TestV2Replay_Errors_MatchTheirRecordings(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c, broke := s.account(plan.Free, 50), s.account(plan.Free, 0)

@@ -48,7 +48,7 @@ func (a answer) refusedV2(t testing.TB, status int, code string) problem {
 	return p
 }
 
-func TestV2AnswersBrandsAsV1Does(t *testing.T) {
+func TestV2_Brands_AnswerLikeV1(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Growth, 100)
@@ -110,7 +110,7 @@ func TestV2AnswersBrandsAsV1Does(t *testing.T) {
 	}
 }
 
-func TestV2TypedPathsTakeTheirTypeOnly(t *testing.T) {
+func TestV2_TypedPath_TakesItsTypeOnly(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Custom, 50)
@@ -143,8 +143,8 @@ func TestV2TypedPathsTakeTheirTypeOnly(t *testing.T) {
 	}
 }
 
-// TestV2RefusesAsV1Does sends the same to both, with two accounts in the same state.
-func TestV2RefusesAsV1Does(t *testing.T) {
+// TestV2_Errors_AnswerLikeV1 sends the same to both, with two accounts in the same state.
+func TestV2_Errors_AnswerLikeV1(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.known("acme.com", record("acme"))
@@ -226,8 +226,8 @@ func detailsOf(t testing.TB, p problem) string {
 	return string(b)
 }
 
-// TestV2NeverRedirects sends raw request lines.
-func TestV2NeverRedirects(t *testing.T) {
+// TestV2_UncleanPath_IsNotRedirected sends raw request lines.
+func TestV2_UncleanPath_IsNotRedirected(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Custom, 50)
@@ -305,7 +305,7 @@ func TestV2NeverRedirects(t *testing.T) {
 	}
 }
 
-func TestV2WrongMethods(t *testing.T) {
+func TestV2_WrongMethod_Is405(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -335,7 +335,7 @@ func TestV2WrongMethods(t *testing.T) {
 	}
 }
 
-func TestV2SearchIsTheBareArrayOfV1(t *testing.T) {
+func TestV2Search_Results_AreABareArray(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.shows("GET /v2/search/{name}", 200)
@@ -392,7 +392,7 @@ func TestV2SearchIsTheBareArrayOfV1(t *testing.T) {
 	}
 }
 
-func TestV2SearchesAreOfTheMonthsAllowance(t *testing.T) {
+func TestV2Search_QuotaUsedUp_Is429(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -413,16 +413,16 @@ func TestV2SearchesAreOfTheMonthsAllowance(t *testing.T) {
 	s.send(request{path: "/v2/search/acme/?c=" + c.publishable}).ok(t)
 }
 
-// TestTheKeyInC: c must be a valid publishable key whatever else is sent; a key in a header decides
+// TestKeyInC_EveryCombination_IsChecked: c must be a valid publishable key whatever else is sent; a key in a header decides
 // about the account.
-func TestTheKeyInC(t *testing.T) {
+func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	one, two, suspended := s.account(plan.Free, 50), s.account(plan.Starter, 50), s.account(plan.Growth, 50)
 	suspended.suspend()
 	unknown, _ := newKey(t, apikey.Publishable)
 	revoked, revokedID := one.issue(apikey.Publishable)
-	done, err := s.desk.RevokeKey(t.Context(), commands.RevokeKey{Request: operator(), AccountID: one.id, KeyID: revokedID})
+	done, err := s.writer.RevokeKey(t.Context(), commands.RevokeKey{Request: operator(), AccountID: one.id, KeyID: revokedID})
 	s.must(err)
 	s.inForce(done)
 	searches := func(c *customer) int64 { return decodeAccount(t, c.get("/v1/me").body).Usage.Searches }
@@ -506,9 +506,9 @@ func TestTheKeyInC(t *testing.T) {
 	s.send(request{path: "/v2/search/acme?c=" + one.publishable}).refusedV2(t, http.StatusTooManyRequests, "rate_limited")
 }
 
-// TestASecretKeyInCIsNeitherUsedNorLogged: it grants nothing, takes nothing from its account's window,
+// TestKeyInC_SecretKey_IsNeitherUsedNorLogged: it grants nothing, takes nothing from its account's window,
 // is not recorded as used, and is neither in the log nor in the answer.
-func TestASecretKeyInCIsNeitherUsedNorLogged(t *testing.T) {
+func TestKeyInC_SecretKey_IsNeitherUsedNorLogged(t *testing.T) {
 	t.Parallel()
 	looked := &lookedUp{}
 	s := start(t, func(set *setup) {
@@ -520,7 +520,7 @@ func TestASecretKeyInCIsNeitherUsedNorLogged(t *testing.T) {
 			a := s.send(request{path: "/v2/search/acme?c=" + sent, header: header})
 			p := a.refusedV2(t, http.StatusUnauthorized, "unauthorized")
 			if once := !strings.Contains(sent, "&"); once && !strings.Contains(p.Error.Message, "revoke it") {
-				t.Errorf("nobody is told that the key is out: %s", a.body)
+				t.Errorf("the answer does not warn that the key has leaked: %s", a.body)
 			}
 			if strings.Contains(string(a.body), c.secret[6:16]) {
 				t.Errorf("the answer repeats the key: %s", a.body)
@@ -539,7 +539,7 @@ func TestASecretKeyInCIsNeitherUsedNorLogged(t *testing.T) {
 	}
 	for _, key := range []string{c.secret, c.publishable} {
 		if strings.Contains(lines, key[6:16]) {
-			t.Error("a key stands in the log")
+			t.Error("the log contains a key")
 		}
 	}
 }

@@ -434,7 +434,7 @@ func unreachable(domains []*batchDomain) (reason error) {
 	return reason
 }
 
-// batchCredits returns the credits left after the batch. If the desk fails, it takes them from the
+// batchCredits returns the credits left after the batch. If the account writer fails, it takes them from the
 // last charge.
 func (s *Service) batchCredits(ctx context.Context, q *BatchQuery, domains []*batchDomain) (int64, error) {
 	quick, cancel := context.WithTimeout(ctx, s.config.Quick)

@@ -42,8 +42,8 @@ func (h *openHold) captured() {
 	}
 }
 
-// release releases the hold. If that fails within a moment or before the request ends, the desk does
-// it in the background. If that fails, too, any desk that touches the account, or the sweeper,
+// release releases the hold. If that fails within a moment or before the request ends, it continues
+// in the background. If that fails, too, any account writer that touches the account, or the sweeper,
 // releases it after the hold's deadline.
 func (h *openHold) release(ctx context.Context) {
 	if h == nil || !h.open {

@@ -14,7 +14,7 @@ func numbered(i int, revision uint64) brand.View {
 func TestRecent_PastItsLimit_ForgetsTheOldest(t *testing.T) {
 	var r recent
 	if _, ok := r.domain("id-0"); ok || r.revision("domain-0") != 0 {
-		t.Fatal("an empty memory remembers")
+		t.Fatal("an empty recent finds a brand")
 	}
 	const more = 100
 	for i := range maxRecent + more {
@@ -54,6 +54,6 @@ func TestRecent_NewerAnswer_ReplacesTheOlderOne(t *testing.T) {
 	}
 	r.note(numbered(maxRecent, 1))
 	if _, ok := r.domain("id-0"); ok || r.revision("domain-0") != 0 || len(r.byID) != len(r.byDomain) {
-		t.Fatal("the oldest answer is remembered past the bound")
+		t.Fatal("the oldest answer is remembered past the limit")
 	}
 }

@@ -48,7 +48,7 @@ func TestJSON_InsertsBaseURL(t *testing.T) {
 	}
 	again, err := openapi.JSON(baseURL)
 	if err != nil || string(again) != string(document) {
-		t.Errorf("read again it is another: %v", err)
+		t.Errorf("a second call returns another document: %v", err)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package query reads parameters out of the query of a request, as every endpoint reads them.
+// Package query reads parameters from the query of a URL, in the same way for every endpoint.
 package query
 
 import (
@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// InvalidError says in a sentence what is wrong with a parameter.
+// InvalidError reports an invalid parameter. Sentence is for the client.
 type InvalidError struct{ Sentence string }
 
 func (e *InvalidError) Error() string { return e.Sentence }
 
-// Value returns the one value of a parameter, and whether it is there. Other parameters are not looked at, so that a
-// broken one of somebody else's (a campaign tag, say) breaks nothing.
+// Value returns the only value of a parameter, and whether it is present. It ignores all others, so that
+// an invalid one that another party added (a campaign tag, for example) does no harm.
 //
-// It returns an *InvalidError for a parameter that stands twice or cannot be decoded.
+// It returns an *InvalidError for a parameter that is repeated or cannot be decoded.
 func Value(rawQuery, name string) (value string, present bool, err error) {
 	for rawQuery != "" {
 		var pair string

@@ -47,13 +47,13 @@ func (c *customer) searched(n int64) {
 
 func (c *customer) suspend() {
 	c.s.t.Helper()
-	done, err := c.s.desk.Suspend(c.s.t.Context(), commands.SuspendAccount{Request: operator(), AccountID: c.id, Reason: "test"})
+	done, err := c.s.writer.Suspend(c.s.t.Context(), commands.SuspendAccount{Request: operator(), AccountID: c.id, Reason: "test"})
 	c.s.must(err)
 	c.s.inForce(done)
 }
 
-// TestTheOrderOfChecks sends requests with two errors and checks which refusal they get.
-func TestTheOrderOfChecks(t *testing.T) {
+// TestChecks_SeveralErrors_FirstInOrderAnswers sends requests with two errors and checks which refusal they get.
+func TestChecks_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1_000_000 })
 	mistyped := func(c *customer) http.Header { return bearer(c.secret[:len(c.secret)-1] + "!") }
 	secret := func(c *customer) http.Header { return bearer(c.secret) }
@@ -127,12 +127,12 @@ func (c *customer) crawlAway(n int) {
 func (c *customer) spend(n int) {
 	c.s.t.Helper()
 	for range n {
-		_, err := c.s.desk.ChargeLookup(c.s.t.Context(), commands.ChargeLookup{Request: operator(), AccountID: c.id, BrandID: uuid.NewString(), Domain: spentAway})
+		_, err := c.s.writer.ChargeLookup(c.s.t.Context(), commands.ChargeLookup{Request: operator(), AccountID: c.id, BrandID: uuid.NewString(), Domain: spentAway})
 		c.s.must(err)
 	}
 }
 
-func TestSixtyOneRequestsInAMinuteOnTheFreePlan(t *testing.T) {
+func TestMinuteWindow_SixtyOneRequestsOnFreePlan_LastIs429(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.known("plain.com", plainRecord("plain"))
@@ -154,7 +154,7 @@ func TestSixtyOneRequestsInAMinuteOnTheFreePlan(t *testing.T) {
 		}
 	}
 	if tooMany != 1 {
-		t.Fatalf("%d of 61 requests were refused", tooMany)
+		t.Fatalf("%d of 61 requests were rejected", tooMany)
 	}
 	p := last.refused(t, http.StatusTooManyRequests, "rate_limited")
 	retry, reset := seconds(t, last.header.Get("Retry-After")), last.header.Get("X-RateLimit-Reset")
@@ -168,7 +168,7 @@ func TestSixtyOneRequestsInAMinuteOnTheFreePlan(t *testing.T) {
 	c.get("/v1/brands/plain.com").ok(t)
 }
 
-func TestWhichRequestsTakeAUnitOfTheMinute(t *testing.T) {
+func TestMinuteWindow_EachKindOfRequest_TakesAUnitOrNot(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	left := func() int {
@@ -202,11 +202,11 @@ func TestWhichRequestsTakeAUnitOfTheMinute(t *testing.T) {
 	}
 }
 
-func TestAChangeOfPlanIsInForceOnTheNextRequest(t *testing.T) {
+func TestPlan_Changed_AppliesToNextRequest(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	c.useUp()
-	done, err := s.desk.ChangePlan(t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: plan.Starter})
+	done, err := s.writer.ChangePlan(t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: plan.Starter})
 	s.must(err)
 	s.inForce(done)
 	a := c.get("/v1/me")
@@ -218,13 +218,13 @@ func TestAChangeOfPlanIsInForceOnTheNextRequest(t *testing.T) {
 	}
 }
 
-func TestRevocationAndSuspensionHoldOnTheNextRequest(t *testing.T) {
+func TestKey_RevokedOrSuspended_NextRequestIsRejected(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
 	extra, extraID := c.issue(apikey.Secret)
 	s.send(request{path: "/v1/brands/acme.com", header: bearer(extra)}).ok(t)
-	done, err := s.desk.RevokeKey(t.Context(), commands.RevokeKey{Request: operator(), AccountID: c.id, KeyID: extraID})
+	done, err := s.writer.RevokeKey(t.Context(), commands.RevokeKey{Request: operator(), AccountID: c.id, KeyID: extraID})
 	s.must(err)
 	s.inForce(done)
 	a := s.send(request{path: "/v1/brands/acme.com", header: bearer(extra)})
@@ -244,11 +244,11 @@ func TestRevocationAndSuspensionHoldOnTheNextRequest(t *testing.T) {
 			}
 		}
 	}
-	done, err = s.desk.Reinstate(t.Context(), commands.ReinstateAccount{Request: operator(), AccountID: c.id})
+	done, err = s.writer.Reinstate(t.Context(), commands.ReinstateAccount{Request: operator(), AccountID: c.id})
 	s.must(err)
 	s.inForce(done)
 	c.get("/v1/brands/acme.com").ok(t)
-	done, err = s.desk.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
+	done, err = s.writer.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
 	s.must(err)
 	s.inForce(done)
 	c.get("/v1/brands/acme.com").refused(t, http.StatusUnauthorized, "unauthorized")
@@ -263,7 +263,7 @@ func mistyped(key string) string {
 	return key[:20] + other + key[21:]
 }
 
-func TestKeysThatAreNotTakenAre401(t *testing.T) {
+func TestKey_NotAccepted_Is401(t *testing.T) {
 	s := start(t)
 	c, other := s.account(plan.Free, 50), s.account(plan.Free, 50)
 	unknown, _ := newKey(t, apikey.Secret)
@@ -296,9 +296,9 @@ func TestKeysThatAreNotTakenAre401(t *testing.T) {
 	}
 }
 
-// TestAKeyThatCannotBeCheckedIs503: clients treat a 401 as final, so while the key directory is behind
+// TestKey_CannotBeChecked_Is503: clients treat a 401 as final, so while the key directory is behind
 // the log of the start, no well-formed key is reported as wrong or accepted.
-func TestAKeyThatCannotBeCheckedIs503(t *testing.T) {
+func TestKey_CannotBeChecked_Is503(t *testing.T) {
 	var directory *keys.Directory
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { directory = d.Keys.(*keys.Directory) }
@@ -330,7 +330,7 @@ func TestAKeyThatCannotBeCheckedIs503(t *testing.T) {
 	s.send(request{path: "/v1/me", header: bearer(unknown)}).refused(t, http.StatusUnauthorized, "unauthorized")
 }
 
-func TestThePlansLiveCrawlsOfAMinute(t *testing.T) {
+func TestCrawlLimit_PlansLimitReached_Is429(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
@@ -346,7 +346,7 @@ func TestThePlansLiveCrawlsOfAMinute(t *testing.T) {
 	c.get("/v1/brands/eleventh.com").ok(t)
 }
 
-func TestTheServicesCeilingOfLiveCrawls(t *testing.T) {
+func TestCrawlLimit_ServiceCeilingReached_Is503(t *testing.T) {
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 2 })
 	first, second := s.account(plan.Free, 50), s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))

@@ -30,10 +30,10 @@ func (o *outrun) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (co
 	return o.Brands.RequestCrawl(ctx, in)
 }
 
-// TestLosingTheRaceToAnotherNode: a look-up that decided to crawl but was slower than another answers
+// TestLookup_AnotherNodeWasFaster_UsesItsResult: a look-up that decided to crawl but was slower than another answers
 // with the other's result, and returns the units that were not needed. The service's limit is one, and
 // the account's own ten, so a second domain shows what was returned.
-func TestLosingTheRaceToAnotherNode(t *testing.T) {
+func TestLookup_AnotherNodeWasFaster_UsesItsResult(t *testing.T) {
 	ctx := context.Background()
 	crawl := func(s *service, domain string) {
 		_, err := s.brands.RequestCrawl(ctx, commands.RequestCrawl{Request: operator(), Domain: domain, Cause: brand.CauseLookup, Lane: brand.LaneLive, Allowed: 8 * time.Second})

@@ -31,12 +31,12 @@ import (
 
 // Fake parts of a node whose clock a test can stop: one key, an empty index, and a log that can hang.
 type (
-	oneKey      struct{ key keys.Key }
-	emptyIndex  struct{}
-	noRecorder  struct{}
-	noUsage     struct{ readapi.UsageCounts }
-	noUsageDesk struct{ readapi.Quotas }
-	noAssets    struct{ readapi.AssetStore }
+	oneKey     struct{ key keys.Key }
+	emptyIndex struct{}
+	noRecorder struct{}
+	noUsage    struct{ readapi.UsageCounts }
+	noQuotas   struct{ readapi.Quotas }
+	noAssets   struct{ readapi.AssetStore }
 )
 
 func (k oneKey) Lookup(context.Context, [32]byte) (keys.Key, bool, error) { return k.key, true, nil }
@@ -67,9 +67,9 @@ func (l hangsAfter) Append(ctx context.Context, stream string, expected eventlog
 	return done, err
 }
 
-// TestAnAnswerLeavesInTimeAlthoughTheLogHangs runs in virtual time. Whatever is in progress when the
+// TestRequests_LogHangs_AreAnsweredInTime runs in virtual time. Whatever is in progress when the
 // log begins to hang, the answer is sent before clients give up, and in the end nothing was charged.
-func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
+func TestRequests_LogHangs_AreAnsweredInTime(t *testing.T) {
 	const clientsGiveUp = 10 * time.Second
 	for name, from := range map[string]string{
 		"from the beginning":           "",
@@ -89,7 +89,7 @@ func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
 				must(err)
 				t.Cleanup(func() { must(stored.Close()) })
 				log := hangsAfter{&remoteLog{Log: stored}, from}
-				desk, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, log, nil)
+				writer, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, log, nil)
 				must(err)
 				b, err := commands.NewBrands(commands.BrandsConfig{}, log)
 				must(err)
@@ -98,11 +98,11 @@ func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
 				counters, err := ratelimit.NewMemory(ratelimit.Config{})
 				must(err)
 				id := uuid.NewString()
-				must(desk.OpenAccount(ctx, commands.OpenAccount{Request: operator(), AccountID: id, Holder: "holder", Plan: plan.Growth}))
-				_, err = desk.GrantCredits(ctx, commands.GrantCredits{Request: operator(), AccountID: id, Kind: account.KindTopup, Credits: 10, PaymentID: "p"})
+				must(writer.OpenAccount(ctx, commands.OpenAccount{Request: operator(), AccountID: id, Holder: "holder", Plan: plan.Growth}))
+				_, err = writer.GrantCredits(ctx, commands.GrantCredits{Request: operator(), AccountID: id, Kind: account.KindTopup, Credits: 10, PaymentID: "p"})
 				must(err)
 				api, err := readapi.New(readapi.Config{BaseURL: baseURL}, readapi.Deps{
-					Credits: desk, Quotas: noUsageDesk{}, Recorder: noRecorder{}, Brands: b, Index: emptyIndex{},
+					Credits: writer, Quotas: noQuotas{}, Recorder: noRecorder{}, Brands: b, Index: emptyIndex{},
 					Keys:  oneKey{keys.Key{ID: "k", AccountID: id, Plan: plan.Growth, AccountStatus: string(account.Active)}},
 					Usage: noUsage{}, Search: noSearch{}, Assets: noAssets{}, Logos: newStudio(t, openAssets(t, ctx, t.TempDir())), Changes: tail, Counters: counters,
 				})
@@ -121,7 +121,7 @@ func TestAnAnswerLeavesInTimeAlthoughTheLogHangs(t *testing.T) {
 				log.hung.end()
 				drained, cancel := context.WithTimeout(ctx, patience)
 				defer cancel()
-				must(desk.Drain(drained)) // it finishes pending compensations first
+				must(writer.Drain(drained)) // it finishes pending compensations first
 				events, err := stored.ReadStream(ctx, account.Stream(id), 0, eventlog.Forward, 100)
 				must(err)
 				open := 0
@@ -158,7 +158,7 @@ func (h hungGive) Take(ctx context.Context, key ratelimit.Key, units, limit int6
 
 func (h hungGive) Give(ctx context.Context, _ ratelimit.Key, _ int64, _ ratelimit.Decision) error {
 	if _, bounded := ctx.Deadline(); !bounded {
-		h.t.Error("units are given back without a bound")
+		h.t.Error("the return of units has no time limit")
 		return nil
 	}
 	<-ctx.Done()
@@ -166,7 +166,7 @@ func (h hungGive) Give(ctx context.Context, _ ratelimit.Key, _ int64, _ ratelimi
 }
 
 // Returning units delays the answer and the domain's gate, but not for long.
-func TestUnitsAreGivenBackWithinABound(t *testing.T) {
+func TestCrawlLimit_ReturnHangs_AnswerDoesNotWait(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Counters = hungGive{d.Counters, t} }
 	})
@@ -179,33 +179,33 @@ func TestUnitsAreGivenBackWithinABound(t *testing.T) {
 	}
 }
 
-// deskWithoutLog cannot charge, and counts the requests for an account's standing.
-type deskWithoutLog struct {
+// writerWithoutLog cannot charge, and counts the requests for an account's standing.
+type writerWithoutLog struct {
 	lookup.Credits
 	asked atomic.Int64
 }
 
-func (d *deskWithoutLog) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+func (d *writerWithoutLog) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
 	in.Reservation.Drop()
 	return commands.Receipt{}, eventlog.ErrUnavailable
 }
 
-func (d *deskWithoutLog) Standing(ctx context.Context, accountID string) (commands.Standing, error) {
+func (d *writerWithoutLog) Standing(ctx context.Context, accountID string) (commands.Standing, error) {
 	d.asked.Add(1)
 	return d.Credits.Standing(ctx, accountID)
 }
 
 // After the log has failed, the answer does not wait for it again to report the credits.
-func TestADeskWhoseLogHasFailedIsNotAskedForTheCredits(t *testing.T) {
-	desk := &deskWithoutLog{}
+func TestErrors_LogFailed_OmitCreditsHeader(t *testing.T) {
+	writer := &writerWithoutLog{}
 	s := start(t, func(set *setup) {
-		set.deps = func(d *readapi.Deps) { desk.Credits, d.Credits = d.Credits, desk }
+		set.deps = func(d *readapi.Deps) { writer.Credits, d.Credits = d.Credits, writer }
 	})
 	c := s.account(plan.Growth, 10)
 	s.known("acme.com", record("acme"))
 	a := c.get("/v1/brands/acme.com")
 	a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
-	if n := desk.asked.Load(); n != 0 || a.header.Get("X-Credits-Remaining") != "" {
-		t.Errorf("asked %d times, told %q", n, a.header.Get("X-Credits-Remaining"))
+	if n := writer.asked.Load(); n != 0 || a.header.Get("X-Credits-Remaining") != "" {
+		t.Errorf("%d reads of the balance, header %q", n, a.header.Get("X-Credits-Remaining"))
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"letterhead/readapi"
 )
 
-func TestSearch(t *testing.T) {
+func TestSearch_PublishableKey_FindsBrands(t *testing.T) {
 	s := start(t)
 	s.shows("GET /v1/search", 200)
 	c := s.account(plan.Free, 50)
@@ -60,7 +60,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func TestASearchCountsWhenItIsAnswered(t *testing.T) {
+func TestSearch_Answered_IsCounted(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	searches := func() int64 { return decodeAccount(t, c.get("/v1/me").body).Usage.Searches }
@@ -76,7 +76,7 @@ func TestASearchCountsWhenItIsAnswered(t *testing.T) {
 	}
 	c.get("/v1/search?q=").refused(t, http.StatusBadRequest, "invalid_request")
 	if got := searches(); got != 5 {
-		t.Errorf("a refused search counted: %d", got)
+		t.Errorf("a rejected search counted: %d", got)
 	}
 	s.clock.add(10 * 24 * time.Hour) // 1 December
 	if me := decodeAccount(t, c.get("/v1/me").body); me.Usage.Searches != 0 || me.Period != "2026-12" {
@@ -98,10 +98,10 @@ func (l *countingLog) Append(ctx context.Context, stream string, expected eventl
 	return l.Log.Append(ctx, stream, expected, events)
 }
 
-// TestWhatIsCountedIsAnswered: the request's deadline expires, or its caller leaves, while the search
+// TestSearch_Counted_IsAnswered: the request's deadline expires, or its caller leaves, while the search
 // is being counted. The count lands all the same, so the search is answered. The handler is called
 // without a server, which would not show the answer to a caller who left.
-func TestWhatIsCountedIsAnswered(t *testing.T) {
+func TestSearch_Counted_IsAnswered(t *testing.T) {
 	log := &countingLog{}
 	s := start(t, func(set *setup) {
 		set.log = func(l eventlog.Log) eventlog.Log { log.Log = l; return log }
@@ -140,14 +140,14 @@ func (unsureUsage) CountSearch(context.Context, string, time.Time, int64) (int64
 	return 0, fmt.Errorf("count: %w", commands.ErrUnknownOutcome)
 }
 
-func TestASearchWhoseCountIsNotKnownIs503(t *testing.T) {
+func TestSearch_CountUnknown_Is503(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Quotas = unsureUsage{d.Quotas} }
 	})
 	s.account(plan.Free, 50).get("/v1/search?q=acme").refused(t, http.StatusServiceUnavailable, "upstream_failed")
 }
 
-func TestThePlansSearchesOfAMonth(t *testing.T) {
+func TestSearch_PlansQuotaUsedUp_Is429(t *testing.T) {
 	s := start(t)
 	c, unlimited := s.account(plan.Free, 50), s.account(plan.Growth, 50)
 	c.searched(249_998)
@@ -176,7 +176,7 @@ func TestThePlansSearchesOfAMonth(t *testing.T) {
 	c.get("/v1/search?q=acme").ok(t)
 }
 
-func TestMe(t *testing.T) {
+func TestMe_EveryPlan_ReportsAccountAndLimits(t *testing.T) {
 	s := start(t)
 	s.shows("GET /v1/me", 200)
 	s.known("acme.com", record("acme"))
@@ -224,7 +224,7 @@ func allowance(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
-func TestKeysShowWhenTheyWereLastUsed(t *testing.T) {
+func TestKeys_Used_ReportLastUse(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	c.get("/v1/me").ok(t)
@@ -254,7 +254,7 @@ func (s *service) keysUsed(c *customer, n int) map[string]time.Time {
 	return used
 }
 
-func TestStoredAssets(t *testing.T) {
+func TestAsset_StoredFile_IsServedAndCached(t *testing.T) {
 	s := start(t)
 	s.shows("GET /cdn/{file}", 200)
 	s.shows("GET /cdn/{file}", 304)
@@ -305,7 +305,7 @@ func TestStoredAssets(t *testing.T) {
 	}
 }
 
-func TestAssetsWithoutTheirStorageAre503(t *testing.T) {
+func TestAsset_StorageMissing_Is503(t *testing.T) {
 	s := start(t)
 	s.shows("GET /cdn/{file}", 503)
 	s.shows("HEAD /cdn/{file}", 503)
@@ -323,11 +323,11 @@ func TestAssetsWithoutTheirStorageAre503(t *testing.T) {
 	s.must(os.Rename(filepath.Join(filepath.Dir(s.assetFolder), "elsewhere"), s.assetFolder))
 	etag := s.send(request{path: "/cdn/" + id + ".svg"}).ok(t).Get("ETag")
 	if a := s.send(request{method: http.MethodHead, path: "/cdn/" + id + ".svg", header: http.Header{"If-None-Match": {etag}}}); a.status != http.StatusNotModified {
-		t.Errorf("HEAD with the tag at hand: %d", a.status)
+		t.Errorf("HEAD with the current tag: %d", a.status)
 	}
 }
 
-func TestUnknownPathsAndMethods(t *testing.T) {
+func TestRouter_UnknownPathOrMethod_Is404Or405(t *testing.T) {
 	s := start(t)
 	for _, c := range []struct {
 		method, path string
@@ -373,7 +373,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	}
 }
 
-func TestUnknownV2PathsAreJSONWithAMessageAtTheTop(t *testing.T) {
+func TestV2_UnknownPath_ErrorHasTopLevelMessage(t *testing.T) {
 	s := start(t)
 	for _, path := range []string{"/v2", "/v2/", "/v2/brands/a/b/c", "/v2/nothing", "/v2//brands//x", "/v2/brands/https://acme.com", "/v2/../v1/me"} {
 		a := s.send(request{path: path})
@@ -393,7 +393,7 @@ func TestUnknownV2PathsAreJSONWithAMessageAtTheTop(t *testing.T) {
 	}
 }
 
-func TestAnUnencodedURLIsRedirectedToItsCleanForm(t *testing.T) {
+func TestRouter_UnencodedURL_RedirectsToCleanPath(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	a := c.get("/v1/brands/https://acme.com/a%2Fb?refresh=true")
@@ -409,7 +409,7 @@ func TestAnUnencodedURLIsRedirectedToItsCleanForm(t *testing.T) {
 	}
 }
 
-func TestAnyOriginMayAsk(t *testing.T) {
+func TestCORS_AnyOrigin_IsAllowed(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
 	for _, path := range []string{"/v1/brands/acme.com", "/v1/search", "/v1/me", "/cdn/x.svg", "/docs/errors", "/v2/brands/acme.com", "/nothing", "/v1//me"} {
@@ -450,7 +450,7 @@ func TestAnyOriginMayAsk(t *testing.T) {
 	s.send(request{method: "OPTIONS", path: "/nothing"}).refused(t, http.StatusNotFound, "not_found")
 }
 
-func TestTheDocsOfEveryErrorAreServed(t *testing.T) {
+func TestErrorDocs_EveryCode_IsServed(t *testing.T) {
 	s := start(t)
 	for _, path := range []string{"/docs/errors", "/docs/logos", "/docs/logos?domain=acme.com&size=32", "/bot"} {
 		a := s.send(request{path: path})

@@ -32,9 +32,9 @@ func reads(set *setup) {
 	})}
 }
 
-// TestSlowClientsAreLetGoAtTheirLimits keeps 150 connections open in every way, serves another client
+// TestServer_SlowClients_AreDisconnected keeps 150 connections open in every way, serves another client
 // meanwhile, and checks that each kind is closed at its own limit and not before.
-func TestSlowClientsAreLetGoAtTheirLimits(t *testing.T) {
+func TestServer_SlowClients_AreDisconnected(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Custom, 50)
@@ -74,14 +74,14 @@ func TestSlowClientsAreLetGoAtTheirLimits(t *testing.T) {
 			s.clock.add(2*time.Millisecond + time.Second) // net/http lingers before it closes a connection with unread bytes
 			synctest.Wait()
 			if now := s.pipes.open.Load(); before <= now || now-1 != step.left {
-				s.t.Errorf("%s later %d connections are open, and %d before; want %d and the client's own", step.after, now, before, step.left)
+				s.t.Errorf("%s later %d connections are open, %d before; want %d and the client's own", step.after, now, before, step.left)
 			}
 		}
 	}, reads)
 }
 
-// TestATricklingClientIsNotWaitedFor: a byte per second does not extend the limit.
-func TestATricklingClientIsNotWaitedFor(t *testing.T) {
+// TestServer_TricklingClient_IsDisconnected: a byte per second does not extend the limit.
+func TestServer_TricklingClient_IsDisconnected(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		limits := readapi.NewServer(nil)
@@ -103,15 +103,15 @@ func TestATricklingClientIsNotWaitedFor(t *testing.T) {
 				_, err = io.WriteString(conn, "x")
 			}
 			if took := s.clock.now().Sub(began); took < c.limit || took > c.limit+2*time.Second {
-				s.t.Errorf("%s: let go after %s, the limit is %s", c.name, took, c.limit)
+				s.t.Errorf("%s: disconnected after %s, the limit is %s", c.name, took, c.limit)
 			}
 			conn.Close()
 		}
 	}, reads)
 }
 
-// TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom, and one with a running request never does.
-func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
+// TestConnections_AllTaken_EvictLongestIdle, and one with a running request never does.
+func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 	t.Parallel()
 	var underWay, finish chan struct{}
 	inBubble(t, func(s *service) {
@@ -160,7 +160,7 @@ func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 			}
 			for _, conn := range c.stay {
 				if closed(conn) {
-					s.t.Errorf("more than %s made room", c.name)
+					s.t.Errorf("the connection of %s was closed, too", c.name)
 				}
 			}
 		}
@@ -170,7 +170,7 @@ func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 		answered(newcomers[0])
 		answered(connect(whole))
 		if closed(newcomers[0]) || !closed(newcomers[1]) {
-			s.t.Error("it was not the longest idle that made room")
+			s.t.Error("the longest idle connection was not evicted")
 		}
 		// With a running request on each connection, a new one is refused.
 		second, third := connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"), connect("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -203,8 +203,8 @@ func TestWhenAllConnectionsAreTakenTheLongestIdleMakesRoom(t *testing.T) {
 	})
 }
 
-// TestHeldOpenConnectionsStopNobody is the same over real sockets, without waiting for their end.
-func TestHeldOpenConnectionsStopNobody(t *testing.T) {
+// TestConnections_HeldOpen_OthersAreServed is the same over real sockets, without waiting for their end.
+func TestConnections_HeldOpen_OthersAreServed(t *testing.T) {
 	t.Parallel()
 	s := start(t, reads)
 	s.known("acme.com", record("acme"))

@@ -14,14 +14,14 @@ import (
 // to changes the customer's plan, as an operator does: it is effective when to returns.
 func (c *customer) to(id plan.ID) {
 	c.s.t.Helper()
-	done, err := c.s.desk.ChangePlan(c.s.t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: id})
+	done, err := c.s.writer.ChangePlan(c.s.t.Context(), commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: id})
 	c.s.must(err)
 	c.s.inForce(done)
 }
 
 func (c *customer) reinstate() {
 	c.s.t.Helper()
-	done, err := c.s.desk.Reinstate(c.s.t.Context(), commands.ReinstateAccount{Request: operator(), AccountID: c.id})
+	done, err := c.s.writer.Reinstate(c.s.t.Context(), commands.ReinstateAccount{Request: operator(), AccountID: c.id})
 	c.s.must(err)
 	c.s.inForce(done)
 }
@@ -31,13 +31,13 @@ func (a answer) window(t testing.TB, limit, remaining int, ends time.Time) {
 	t.Helper()
 	h := a.header
 	if h.Get("X-RateLimit-Limit") != strconv.Itoa(limit) || h.Get("X-RateLimit-Remaining") != strconv.Itoa(remaining) || h.Get("X-RateLimit-Reset") != strconv.FormatInt(ends.Unix(), 10) {
-		t.Errorf("the window is told as %s of %s until %s, want %d of %d until %d", h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Reset"), remaining, limit, ends.Unix())
+		t.Errorf("window headers: %s of %s until %s, want %d of %d until %d", h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Reset"), remaining, limit, ends.Unix())
 	}
 }
 
-// TestRetryAfterLeadsToTheNextMinuteAndNoFurther: a client that waits as long as the refusal says is
+// TestMinuteWindow_UsedUp_RetryAfterIsNextMinute: a client that waits as long as the refusal says is
 // served, and a second less is too early, wherever in the minute the limit was reached.
-func TestRetryAfterLeadsToTheNextMinuteAndNoFurther(t *testing.T) {
+func TestMinuteWindow_UsedUp_RetryAfterIsNextMinute(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Free, 50)
@@ -70,9 +70,9 @@ func TestRetryAfterLeadsToTheNextMinuteAndNoFurther(t *testing.T) {
 	})
 }
 
-// TestAPlanChangeInTheMiddleOfAMinute: used units remain used, and the new limit applies from the next
+// TestMinuteWindow_PlanChanges_NewLimitApplies: used units remain used, and the new limit applies from the next
 // request on, in both directions.
-func TestAPlanChangeInTheMiddleOfAMinute(t *testing.T) {
+func TestMinuteWindow_PlanChanges_NewLimitApplies(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Free, 50)
@@ -100,9 +100,9 @@ func TestAPlanChangeInTheMiddleOfAMinute(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfTheMinute: a 401 takes no unit, whatever else is wrong; every other answer to a key
+// TestMinuteWindow_Rejections_TakeAUnitOrNot: a 401 takes no unit, whatever else is wrong; every other answer to a key
 // takes one; a refusal for the window takes none, and a 403 beyond the limit remains one.
-func TestRefusalsOfTheMinute(t *testing.T) {
+func TestMinuteWindow_Rejections_TakeAUnitOrNot(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Free, 50)
@@ -140,9 +140,9 @@ func TestRefusalsOfTheMinute(t *testing.T) {
 	})
 }
 
-// TestAnIdleAccountIsReadAgain: after hours nothing of the account is in memory, and it is reported
+// TestAccount_IdleForHours_IsReportedUnchanged: after hours nothing of the account is in memory, and it is reported
 // unchanged.
-func TestAnIdleAccountIsReadAgain(t *testing.T) {
+func TestAccount_IdleForHours_IsReportedUnchanged(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		s.known("acme.com", record("acme"))
@@ -167,5 +167,5 @@ func TestAnIdleAccountIsReadAgain(t *testing.T) {
 		if me := decodeAccount(s.t, c.get("/v1/me").body); me.Usage.Searches != 2 || me.Usage.Lookups != 2 || me.Credits.Balance != 48 {
 			s.t.Errorf("%+v", me)
 		}
-	}, func(set *setup) { set.desk.Registerer = set.config.Registerer })
+	}, func(set *setup) { set.writer.Registerer = set.config.Registerer })
 }

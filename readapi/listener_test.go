@@ -38,7 +38,7 @@ func (w *wire) Write(b []byte) (int, error) {
 
 func (w *wire) Close() error { w.closed = true; return nil }
 
-func TestAnAnswerLeavesInOneWrite(t *testing.T) {
+func TestConnection_Answer_IsOneWrite(t *testing.T) {
 	w := &wire{takes: -1}
 	c := &answerConn{Conn: w}
 	c.hold()
@@ -48,17 +48,17 @@ func TestAnAnswerLeavesInOneWrite(t *testing.T) {
 		}
 	}
 	if w.writes != 0 {
-		t.Fatalf("%d writes while the answer is held back", w.writes)
+		t.Fatalf("%d writes while the answer is buffered", w.writes)
 	}
 	if err := c.letGo(); err != nil || w.writes != 1 || w.got.Len() != 10_000 || !c.begun {
 		t.Fatalf("%v, %d writes of %d bytes, begun %v", err, w.writes, w.got.Len(), c.begun)
 	}
 	if _, err := c.Write([]byte("y")); err != nil || w.writes != 2 {
-		t.Fatalf("what follows is held back too: %v, %d writes", err, w.writes)
+		t.Fatalf("writes after the answer are buffered too: %v, %d writes", err, w.writes)
 	}
 }
 
-func TestAnAnswerPastTheBoundIsStillWhole(t *testing.T) {
+func TestConnection_AnswerPastTheBuffer_IsComplete(t *testing.T) {
 	w := &wire{takes: -1}
 	c := &answerConn{Conn: w}
 	c.hold()
@@ -70,15 +70,15 @@ func TestAnAnswerPastTheBoundIsStillWhole(t *testing.T) {
 		t.Fatalf("%v, %d of %d bytes", err, w.got.Len(), len(want))
 	}
 	if cap(c.held) > keptHeldBytes {
-		t.Fatalf("the connection keeps %d bytes", cap(c.held))
+		t.Fatalf("the connection keeps a buffer of %d bytes", cap(c.held))
 	}
 }
 
 type onlyWriter struct{ io.Writer }
 
-// TestTheFirstByteDecidesWhetherAnAnswerStands: an answer of which no byte was accepted can be
+// TestConnection_WriteFails_FirstByteDecides: an answer of which no byte was accepted can be
 // reversed, one that began is final, and in both cases nothing more is sent on the broken connection.
-func TestTheFirstByteDecidesWhetherAnAnswerStands(t *testing.T) {
+func TestConnection_WriteFails_FirstByteDecides(t *testing.T) {
 	for _, c := range []struct {
 		takes int
 		begun bool
@@ -89,13 +89,13 @@ func TestTheFirstByteDecidesWhetherAnAnswerStands(t *testing.T) {
 		r = r.WithContext(withConn(r.Context(), conn))
 		x := &exchange{ResponseWriter: &flusher{header: http.Header{}, to: conn}, request: r}
 		if begun := x.sendWhole(http.StatusOK, typeJSON, bytes.Repeat([]byte("b"), 5000)); begun != c.begun {
-			t.Errorf("%d bytes taken: begun %v", c.takes, begun)
+			t.Errorf("%d bytes written: begun %v", c.takes, begun)
 		}
 		if want := http.StatusOK; c.begun && x.status != want || !c.begun && x.status != statusClientGone {
-			t.Errorf("%d bytes taken: status %d", c.takes, x.status)
+			t.Errorf("%d bytes written: status %d", c.takes, x.status)
 		}
 		if !w.closed {
-			t.Errorf("%d bytes taken: the connection goes on in the middle of an answer", c.takes)
+			t.Errorf("%d bytes written: the connection goes on in the middle of an answer", c.takes)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestDomains_RegistrableAndSorted(t *testing.T) {
 	last := ""
 	for _, b := range load(t) {
 		if b.Domain <= last {
-			t.Errorf("%s stands behind %s", b.Domain, last)
+			t.Errorf("%s follows %s", b.Domain, last)
 		}
 		last = b.Domain
 		if domain, err := publicsuffix.EffectiveTLDPlusOne(b.Domain); err != nil || domain != b.Domain {
@@ -100,7 +100,7 @@ func TestKnownBrands_HaveRightNames(t *testing.T) {
 		"cncf-branding.netlify.app", "partnermarketinghub.withgoogle.com", "adonisjs.notion.site", "web.archive.org",
 	} {
 		if name, ok := got[domain]; ok {
-			t.Errorf("%s is %q, want nobody", domain, name)
+			t.Errorf("%s is %q, want none", domain, name)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestRecords_ContainOnlySourceData(t *testing.T) {
 	}
 }
 
-func TestColorsFollowTheContract(t *testing.T) {
+func TestColors_FollowContract(t *testing.T) {
 	for _, b := range load(t) {
 		count := map[string]int{}
 		for i, c := range b.Record.Colors {
@@ -168,7 +168,7 @@ func brightness(hex string) int {
 	return int(math.Round(0.2126*r + 0.7152*g + 0.0722*b))
 }
 
-func TestLogosAreSanitisedVectors(t *testing.T) {
+func TestLogos_AreSanitizedVectors(t *testing.T) {
 	for _, b := range load(t) {
 		if len(b.Record.Logos) == 0 || len(b.Record.Logos) != len(b.SVG) {
 			t.Fatalf("%s: %d logos and %d files", b.Domain, len(b.Record.Logos), len(b.SVG))
@@ -222,7 +222,7 @@ func TestReversedLogos_FollowOriginals(t *testing.T) {
 	}
 }
 
-func TestEveryBrandIsAValidEvent(t *testing.T) {
+func TestBrands_AreValidEvents(t *testing.T) {
 	for _, b := range load(t) {
 		enc, err := eventschemas.Encode(eventschemas.BrandImported{
 			BrandID: uuid.NewString(), Domain: b.Domain, Source: starter.Version, Record: b.Record, Evidence: b.Evidence,
@@ -257,7 +257,7 @@ func TestSearchSuite_UsesSameBrands(t *testing.T) {
 	}
 }
 
-func TestEachStopsAtTheFirstError(t *testing.T) {
+func TestEach_Error_StopsThere(t *testing.T) {
 	stop := errors.New("stop")
 	n := 0
 	err := starter.Each(func(starter.Brand) error {

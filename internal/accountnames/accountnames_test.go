@@ -55,7 +55,7 @@ func TestNames_SurviveRestart(t *testing.T) {
 	})
 }
 
-func TestManyNamesAtOnce(t *testing.T) {
+func TestNames_ManyIDs_ReturnsKnownOnes(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		h, _ := open(t, cfg)
 		want := map[string]string{}
@@ -118,7 +118,7 @@ func TestPage_ReturnsEveryHolderOnce(t *testing.T) {
 	})
 }
 
-func TestPutAllWritesAllOrNothing(t *testing.T) {
+func TestPutAll_InvalidEntry_WritesNothing(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		h, _ := open(t, cfg)
 		good := accountnames.Entry{ID: "1", Name: "Acme"}
@@ -147,7 +147,7 @@ func TestPutAllWritesAllOrNothing(t *testing.T) {
 
 // On SQLite an erased name is in no file of the database any more; that no query finds it would not be
 // enough.
-func TestEraseLeavesNoTrace(t *testing.T) {
+func TestErase_SQLite_LeavesNoTrace(t *testing.T) {
 	cfg := sqlstoretest.SQLite(t)
 	dir := filepath.Dir(cfg.Path)
 	h, _ := open(t, cfg)
@@ -170,7 +170,7 @@ func TestEraseLeavesNoTrace(t *testing.T) {
 }
 
 // On PostgreSQL no session finds it any more; the files belong to the server.
-func TestEraseOnPostgres(t *testing.T) {
+func TestErase_Postgres_NoSessionFindsName(t *testing.T) {
 	h, _ := open(t, sqlstoretest.Postgres(t))
 	put(t, h, "keep", "Somebody else")
 	put(t, h, "1", "Erika Mustermann")
@@ -200,7 +200,7 @@ func traces(t *testing.T, dir, name string) bool {
 	return false
 }
 
-func TestInvalidHoldersAreRefused(t *testing.T) {
+func TestPut_InvalidEntry_Fails(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		h, _ := open(t, cfg)
 		for _, in := range []struct{ id, name string }{

@@ -48,7 +48,7 @@ func hexes(palette []imaging.Swatch) []string {
 	return out
 }
 
-func TestAnalyzeTransparentLogo(t *testing.T) {
+func TestAnalyze_TransparentLogo(t *testing.T) {
 	img := canvas(100, 50, blank)
 	fill(img, middle, navy)
 	fill(img, image.Rect(20, 10, 40, 40), red)
@@ -72,7 +72,7 @@ func TestAnalyzeTransparentLogo(t *testing.T) {
 	}
 }
 
-func TestAnalyzeOpaqueIcon(t *testing.T) {
+func TestAnalyze_OpaqueIcon(t *testing.T) {
 	img := canvas(100, 50, cream)
 	fill(img, middle, red)
 	a := imaging.Analyze(img)
@@ -84,7 +84,7 @@ func TestAnalyzeOpaqueIcon(t *testing.T) {
 	}
 }
 
-func TestAnalyzeBackgroundRule(t *testing.T) {
+func TestAnalyze_Backgrounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		corners []image.Rectangle
 		want    bool
@@ -105,7 +105,7 @@ func TestAnalyzeBackgroundRule(t *testing.T) {
 	}
 }
 
-func TestAnalyzeBlank(t *testing.T) {
+func TestAnalyze_BlankImage(t *testing.T) {
 	for name, img := range map[string]*image.NRGBA{
 		"clear":          canvas(20, 20, blank),
 		"white":          canvas(20, 20, white),
@@ -237,7 +237,7 @@ func TestEncoders_RoundTrip(t *testing.T) {
 	})
 }
 
-func TestEncodeJPEGFlattens(t *testing.T) {
+func TestEncodeJPEG_Transparent_IsFlattened(t *testing.T) {
 	img := canvas(16, 16, blank)
 	fill(img, image.Rect(8, 0, 16, 16), color.NRGBA{0, 0, 0, 128})
 	for background, want := range map[imaging.RGB][2]uint8{imaging.White: {255, 127}, {R: 100, G: 100, B: 100}: {100, 50}} {

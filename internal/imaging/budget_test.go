@@ -57,11 +57,11 @@ var firstRefused = map[string]int{
 	"webp, lossy, alpha":       1696,
 }
 
-// TestDecodeCost_HostileFilesAtTheLargestSize checks, for each format, that
+// TestDecodeCost_HostileFiles_CoversDecoding checks, for each format, that
 // decoding a small file that declares the largest accepted size allocates no
 // more than the predicted cost, garbage included, and that a larger one is
 // rejected by its header.
-func TestDecodeCost_HostileFilesAtTheLargestSize(t *testing.T) {
+func TestDecodeCost_HostileFiles_CoversDecoding(t *testing.T) {
 	const (
 		slack = 4 << 20 // tables of the decompressors and copies of the file
 		step  = 64
@@ -154,7 +154,7 @@ func TestDecodeCost_WebPTables(t *testing.T) {
 	}
 	plain := imagingtest.Claims()["webp, lossless"](400, 400, true)
 	if cost, err := imaging.DecodeCost(plain, imaging.Limits{}, 1200); err != nil || cost > 4<<20 {
-		t.Errorf("a plain picture costs %d bytes, %v", cost, err)
+		t.Errorf("a plain image costs %d bytes, %v", cost, err)
 	}
 }
 
@@ -166,14 +166,14 @@ func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cost, err := imaging.DecodeCost(imagingtest.WebPOfManyChunks(side, side, 1000), imaging.Limits{}, 1200); err != nil || cost < want {
-		t.Errorf("1,000 chunks before the picture: cost %d, %v; want %d", cost, err, want)
+		t.Errorf("1,000 chunks before the image: cost %d, %v; want %d", cost, err, want)
 	}
 	many := imagingtest.WebPOfManyChunks(side, side, 1030)
 	if cost, err := imaging.DecodeCost(many, imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrMalformed) {
-		t.Errorf("1,030 chunks before the picture: cost %d, %v", cost, err)
+		t.Errorf("1,030 chunks before the image: cost %d, %v", cost, err)
 	}
 	if _, _, err := imaging.Decode(many, imaging.Limits{}); !errors.Is(err, imaging.ErrMalformed) {
-		t.Errorf("1,030 chunks before the picture: %v", err)
+		t.Errorf("1,030 chunks before the image: %v", err)
 	}
 }
 

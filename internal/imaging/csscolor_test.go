@@ -6,9 +6,9 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// TestParseColorRounding checks components between two bytes, where the order
+// TestParseColor_Halves_RoundUp checks components between two bytes, where the order
 // of the arithmetic matters.
-func TestParseColorRounding(t *testing.T) {
+func TestParseColor_Halves_RoundUp(t *testing.T) {
 	for css, want := range map[string]string{
 		"rgb(50%, 90%, 10%)":   "#80e61a",
 		"hsl(-20, 20%, 25%)":   "#4d333b",

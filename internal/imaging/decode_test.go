@@ -107,7 +107,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestDecodeOneBit(t *testing.T) {
+func TestDecode_OneBit(t *testing.T) {
 	img, _, err := imaging.Decode(readRaster(t, "mono.bmp"), imaging.Limits{})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestDecodeOneBit(t *testing.T) {
 	}
 }
 
-func TestGIFFrameSmallerThanItsCanvas(t *testing.T) {
+func TestDecode_GIFFrameSmallerThanCanvas(t *testing.T) {
 	frame := image.NewPaletted(image.Rect(8, 4, 16, 8), color.Palette{color.NRGBA{255, 0, 0, 255}})
 	var b bytes.Buffer
 	err := gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{frame}, Delay: []int{0}, Config: image.Config{Width: 32, Height: 16, ColorModel: frame.Palette}})
@@ -223,7 +223,7 @@ func TestICO_LargestWithinLimits(t *testing.T) {
 		"largest first":         {imagingtest.ICO(large, small), 40},
 		"a bomb beside it":      {imagingtest.ICO(bomb, small), 32},
 		"a broken one beside":   {imagingtest.ICO(broken, small), 32},
-		"not a picture beside":  {imagingtest.ICO([]byte("<html>"), small, nil), 32},
+		"not an image beside":   {imagingtest.ICO([]byte("<html>"), small, nil), 32},
 		"a cursor":              {append([]byte{0, 0, 2}, imagingtest.ICO(small)[3:]...), 32},
 		"an entry cut off":      {append([]byte{0, 0, 1, 0, 9, 0}, imagingtest.ICO(small)[6:]...), 32},
 		"overlapping: two in 1": {overlapping(small), 32},
@@ -260,7 +260,7 @@ func pngOf(t *testing.T, w, h int) []byte {
 	return data
 }
 
-func TestIconBitmaps(t *testing.T) {
+func TestDecode_IconBitmaps(t *testing.T) {
 	red, clear := color.NRGBA{255, 0, 0, 255}, color.NRGBA{}
 	palette := []byte{0, 0, 0, 0, 0, 0, 255, 0} // black, red
 	for name, c := range map[string]struct {
@@ -300,7 +300,7 @@ func withColors(header []byte, n uint32) []byte {
 	return header
 }
 
-func TestTopDownBMPWithMasks(t *testing.T) {
+func TestDecode_TopDownBMPWithMasks(t *testing.T) {
 	header := imagingtest.DIBHeader(1, 0, 16)
 	binary.LittleEndian.PutUint32(header[8:], 0xfffffffe) // two rows, top first
 	binary.LittleEndian.PutUint32(header[16:], 3)         // bit fields
@@ -336,7 +336,7 @@ func TestDecode_Truncated_Fails(t *testing.T) {
 		data := readRaster(t, filepath.Base(file))
 		for cut := range len(data) {
 			if img, _, err := imaging.Decode(data[:cut], imaging.Limits{}); err == nil && img == nil {
-				t.Fatalf("%s cut at %d: neither picture nor error", file, cut)
+				t.Fatalf("%s cut at %d: neither image nor error", file, cut)
 			}
 		}
 		if filepath.Ext(file) == ".ico" {
@@ -411,7 +411,7 @@ func checkDecode(t *testing.T, data []byte) {
 		t.Fatalf("decoded what the probe refused: %v", err)
 	case decodeErr != nil:
 		if img != nil {
-			t.Fatal("a picture beside an error")
+			t.Fatal("an image beside an error")
 		}
 	case info != again || img.Rect != image.Rect(0, 0, info.Width, info.Height) || info.Width*info.Height > fuzzLimits.Pixels:
 		t.Fatalf("probe %+v, decode %+v, bounds %v", info, again, img.Rect)

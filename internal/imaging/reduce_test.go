@@ -185,7 +185,7 @@ func TestDecodeCost_CoversAllocations(t *testing.T) {
 
 // Images that took hundreds of megabytes are reduced row by row, or rejected by
 // their header.
-func TestDecodeSmaller_LargePictures(t *testing.T) {
+func TestDecodeSmaller_LargeImages(t *testing.T) {
 	const side = 4096
 	deep := image.NewNRGBA64(image.Rect(0, 0, side, side/4+1))
 	for i := range deep.Pix {

@@ -208,7 +208,7 @@ func TestDecodeSmaller_EqualsDecodeThenScale(t *testing.T) {
 	t.Parallel()
 	blue, clear := color.NRGBA{11, 95, 255, 255}, color.NRGBA{}
 	sources := map[string]image.Image{
-		"two colors": disc(200, blue, clear), "two colors on a ground": disc(201, blue, color.NRGBA{250, 240, 230, 255}),
+		"two colors": disc(200, blue, clear), "two colors on a background": disc(201, blue, color.NRGBA{250, 240, 230, 255}),
 		"half clear ink": disc(200, color.NRGBA{200, 30, 30, 128}, clear), "hardly a contrast": disc(200, blue, color.NRGBA{20, 100, 250, 255}),
 	}
 	many, opaque, deep, gray := disc(256, red, clear), disc(256, red, color.NRGBA{255, 255, 255, 255}), image.NewNRGBA64(image.Rect(0, 0, 150, 90)), image.NewGray(image.Rect(0, 0, 90, 150))

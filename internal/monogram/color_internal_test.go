@@ -24,7 +24,7 @@ func contrast(a, b color.NRGBA) float64 {
 	return max(of(a)/of(b), of(b)/of(a))
 }
 
-func TestTilesContrast(t *testing.T) {
+func TestTiles_ContrastWithInk(t *testing.T) {
 	t.Parallel()
 	black, white := color.NRGBA{0x11, 0x11, 0x11, 0xff}, color.NRGBA{0xff, 0xff, 0xff, 0xff}
 	if c := contrast(color.NRGBA{0x76, 0x76, 0x76, 0xff}, white); math.Abs(c-4.54) > 0.01 {

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-func TestLettersOfNames(t *testing.T) {
+func TestLetters_Names(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		// One word gives one letter, two give two.
@@ -50,7 +50,7 @@ func TestLettersOfNames(t *testing.T) {
 	}
 }
 
-func TestLettersOfDomains(t *testing.T) {
+func TestLetters_Domains(t *testing.T) {
 	t.Parallel()
 	for domain, want := range map[string]string{
 		"github.com": "G", "acme.co.uk": "A", "3m.com": "3M", "hp.com": "HP", "x.com": "X", "t.co": "T", "coca-cola.com": "CC", "t-online.de": "TO", "7-eleven.com": "7E",
@@ -68,7 +68,7 @@ func TestLettersOfDomains(t *testing.T) {
 
 // No letter of a supported script becomes a mark: every capital of the alphabets of Europe is drawn,
 // if necessary without its diacritics.
-func TestLettersOfAlphabets(t *testing.T) {
+func TestLetters_Alphabets(t *testing.T) {
 	t.Parallel()
 	const alphabets = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" +
 		"ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮİĴĶĹĻĽĿŁŃŅŇŊŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽȘȚẀẂẄỲ" +

@@ -46,10 +46,10 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	if side := (monogram.Monogram{}).Draw(1 << 30).Rect.Dx(); side != monogram.MaxSide {
-		t.Errorf("a huge picture has %d pixels", side)
+		t.Errorf("a huge image has %d pixels", side)
 	}
 	if side := (monogram.Monogram{}).Draw(-5).Rect.Dx(); side != 1 {
-		t.Errorf("a picture of less than nothing has %d pixels", side)
+		t.Errorf("an image of less than nothing has %d pixels", side)
 	}
 }
 
@@ -120,7 +120,7 @@ var various = func() []monogram.Monogram {
 	return out
 }()
 
-func TestSVGIsCleanAndSmall(t *testing.T) {
+func TestSVG_IsSanitizedAndSmall(t *testing.T) {
 	t.Parallel()
 	for _, m := range various {
 		drawn := m.SVG()
@@ -201,7 +201,7 @@ func TestDraw_Concurrent_SameImage(t *testing.T) {
 	wg.Wait()
 	for i := range callers {
 		if !bytes.Equal(pictures[i], pictures[0]) || !bytes.Equal(svgs[i], svgs[0]) {
-			t.Errorf("caller %d has other pictures than caller 0", i)
+			t.Errorf("caller %d has other images than caller 0", i)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func FuzzMonogram(f *testing.F) {
 			t.Errorf("%+v at %d pixels has no ink", m, side)
 		}
 		if !bytes.Equal(img.Pix, m.Draw(side).Pix) {
-			t.Errorf("%+v at %d pixels is another picture the second time", m, side)
+			t.Errorf("%+v at %d pixels is another image the second time", m, side)
 		}
 		drawn := m.SVG()
 		clean, _, err := svg.Sanitize(drawn)

@@ -200,7 +200,7 @@ func TestMemory_ZeroedForNextImage(t *testing.T) {
 	r.keepMemory(m)
 	again := r.takeMemory(nil)
 	if again != m || again.refused || bytes.IndexByte(again.Reallocate(1<<17), 1) >= 0 {
-		t.Error("something is left of the picture before")
+		t.Error("something is left of the image before")
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// TestFailure_WaitingAfterARefusal_IsBusy covers a module that was refused memory and then waited too
+// TestFailure_WaitAfterRefusal_IsBusy covers a module that was refused memory and then waited too
 // long for less: with that memory it might have drawn the image.
-func TestFailure_WaitingAfterARefusal_IsBusy(t *testing.T) {
+func TestFailure_WaitAfterRefusal_IsBusy(t *testing.T) {
 	r := &Renderer{}
 	turn := newTurn(t.Context(), Config{Timeout: time.Hour})
 	defer turn.stop()

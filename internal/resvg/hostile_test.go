@@ -60,10 +60,10 @@ const (
 	patience = time.Hour
 )
 
-// TestHostileSVGUnsanitized passes the same files to the renderer unchanged, one after the other. Each
+// TestHostileSVG_Unsanitized passes the same files to the renderer unchanged, one after the other. Each
 // results in an image or in an error that identifies the cause. The process that draws does nothing
 // else, so its peak memory includes everything: code, compiled module, instance and image.
-func TestHostileSVGUnsanitized(t *testing.T) {
+func TestHostileSVG_Unsanitized(t *testing.T) {
 	const inside = "LETTERHEAD_TEST_DRAWS_HOSTILE_FILES" // passes the cache's path to the process that draws
 	if dir := os.Getenv(inside); dir != "" {
 		drawHostile(t, dir)
@@ -76,10 +76,10 @@ func TestHostileSVGUnsanitized(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileSVGUnsanitized$", "-test.v")
+	child := exec.CommandContext(t.Context(), self, "-test.run=^TestHostileSVG_Unsanitized$", "-test.v")
 	child.Env = append(os.Environ(), inside+"="+cacheDir)
 	out, err := child.CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostileSVGUnsanitized")) {
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostileSVG_Unsanitized")) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Logf("%s", out)
@@ -220,7 +220,7 @@ func TestSteps_DependOnlyOnFile(t *testing.T) {
 	}
 }
 
-func TestCanceled(t *testing.T) {
+func TestRender_CanceledContext_Ends(t *testing.T) {
 	r, err := renderer()
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestCanceled(t *testing.T) {
 	}
 }
 
-func TestClosed(t *testing.T) {
+func TestRender_Closed_Fails(t *testing.T) {
 	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir})
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 		cancel()
 		for range 3 {
 			if err := r.Close(short); !errors.Is(err, context.Canceled) {
-				t.Fatalf("with a picture being drawn: %v", err)
+				t.Fatalf("with an image being drawn: %v", err)
 			}
 		}
 		if _, err := r.Render(t.Context(), []byte(open+`</svg>`), 64); !errors.Is(err, resvg.ErrClosed) {
@@ -293,10 +293,10 @@ func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 		select {
 		case err := <-drawn:
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("the picture that was being drawn: %v", err)
+				t.Errorf("the image that was being drawn: %v", err)
 			}
 		case <-t.Context().Done():
-			t.Fatal("the picture did not end")
+			t.Fatal("the image did not end")
 		}
 	}
 }

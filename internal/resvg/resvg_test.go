@@ -67,7 +67,7 @@ func TestRender_Images(t *testing.T) {
 		name, svg string
 		points    []at
 	}{
-		{"a rectangle on a clear ground", `<rect x="10" y="10" width="30" height="30" fill="#ff0000"/>`, []at{{5, 5, clear}, {11, 11, red}, {38, 38, red}, {41, 41, clear}}},
+		{"a rectangle on a transparent background", `<rect x="10" y="10" width="30" height="30" fill="#ff0000"/>`, []at{{5, 5, clear}, {11, 11, red}, {38, 38, red}, {41, 41, clear}}},
 		{"half clear white stays white", `<rect width="100" height="50" fill="#fff" opacity=".5"/>`, []at{{50, 25, color.NRGBA{255, 255, 255, 128}}}},
 		{"half clear color", `<rect width="100" height="50" fill="#ff8000" fill-opacity=".5"/>`, []at{{50, 25, color.NRGBA{255, 128, 0, 128}}}},
 		{"linear gradient", `<linearGradient id="g"><stop offset="0" stop-color="red"/><stop offset="1" stop-color="blue"/></linearGradient><rect width="100" height="50" fill="url(#g)"/>`, []at{{0, 25, red}, {50, 25, color.NRGBA{127, 0, 128, 255}}, {99, 25, blue}}},
@@ -109,7 +109,7 @@ func near(a, b color.NRGBA) bool {
 	return a.A == 0 && b.A == 0 || within(a.R, b.R) && within(a.G, b.G) && within(a.B, b.B) && within(a.A, b.A)
 }
 
-func TestLongerSide(t *testing.T) {
+func TestRender_LongerSide(t *testing.T) {
 	const shape = `<path d="M0 0h400v400h-400z"/></svg>`
 	for _, c := range []struct {
 		root string
@@ -147,8 +147,8 @@ func TestLongerSide(t *testing.T) {
 	}
 }
 
-// TestConcurrentPictures draws more images concurrently than there are turns; each must be right.
-func TestConcurrentPictures(t *testing.T) {
+// TestRender_Concurrent_SameImages draws more images concurrently than there are turns; each must be right.
+func TestRender_Concurrent_SameImages(t *testing.T) {
 	r, err := renderer()
 	if err != nil {
 		t.Fatal(err)

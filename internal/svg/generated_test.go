@@ -75,9 +75,9 @@ func drawChildren(t *rapid.T, b *strings.Builder, depth int) {
 	}
 }
 
-// TestGeneratedSVG generates random documents; rapid prints the seed and the
+// TestSanitize_GeneratedFiles generates random documents; rapid prints the seed and the
 // smallest failing one.
-func TestGeneratedSVG(t *testing.T) {
+func TestSanitize_GeneratedFiles(t *testing.T) {
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawSVG(t)

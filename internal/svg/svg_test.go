@@ -160,7 +160,7 @@ func drawing(t *testing.T, svg []byte) []string {
 	}
 }
 
-func TestSVGDetails(t *testing.T) {
+func TestSanitize_Details(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
 		want     []string // in the result
@@ -178,7 +178,7 @@ func TestSVGDetails(t *testing.T) {
 		{"rules are rewritten", around(`<style> .a , .b:hover, c[d] { FILL : RED ; width: 9; fill-opacity : .5 !important } @media print{.a{fill:blue}} </style><path class="a b q" d="M0 0h9v9z"/>`), []string{`<style>.a{fill:RED;fill-opacity:.5!important}</style>`, `class="a"`}, []string{"hover", "blue", "width:"}},
 		{"rules for a screen hold", around(`<style>@media screen{.a{fill:red}}</style><style media="print">.a{fill:blue}</style><path class="a" d="M0 0h9v9z"/>`), []string{`.a{fill:red}`}, []string{"blue", "screen", "print"}},
 		{"a variable becomes its value", around(`<style>:root{--brand:#123456}.a{fill:var(--brand,red)}</style><path class="a" d="M0 0h9v9z"/>`), []string{`<path d="M0 0h9v9z" style="fill:#123456"/>`}, []string{"var(", "--", "<style"}},
-		{"a variable of nobody becomes its fallback", around(`<path fill="var(--page-ink, #123456)" d="M0 0h9v9z"/>`), []string{`style="fill:#123456"`}, []string{"var("}},
+		{"an undefined variable becomes its fallback", around(`<path fill="var(--page-ink, #123456)" d="M0 0h9v9z"/>`), []string{`style="fill:#123456"`}, []string{"var("}},
 		{"a variable without a value or fallback goes", around(`<g fill="red"><path fill="var(--page-ink)" d="M0 0h9v9z"/></g>`), []string{`<g fill="red"><path d="M0 0h9v9z"/></g>`}, []string{"var("}},
 		{"it wins all the same", around(`<style>.a{fill:red}</style><g fill="blue"><path class="a" style="fill:var(--x)" d="M0 0h9v9z"/></g>`), []string{`style="fill:inherit"`}, []string{"var("}},
 		{"over its own attribute", around(`<path fill="red" style="fill:var(--x)" d="M0 0h9v9z"/>`), []string{`style="fill:inherit"`}, []string{"var("}},
@@ -230,9 +230,9 @@ func TestSVGDetails(t *testing.T) {
 	}
 }
 
-// TestSVGCascade checks which rule sets a variable, whose value the sanitizer
+// TestSanitize_Cascade checks which rule sets a variable, whose value the sanitizer
 // writes.
-func TestSVGCascade(t *testing.T) {
+func TestSanitize_Cascade(t *testing.T) {
 	const shape = `<path class="b a" id="i" fill="var(--c)" d="M0 0h9v9z"/>`
 	for _, c := range []struct{ name, in, want string }{
 		{"inherited", `<g style="--c:tomato">` + shape + `</g>`, "tomato"},
@@ -287,9 +287,9 @@ func TestSanitize_NoInk_Fails(t *testing.T) {
 	}
 }
 
-// TestMostlyText_PlateBehindText_IsNotCounted: a shape that fills the whole
+// TestMostlyText_BackgroundShape_IsNotCounted: a shape that fills the whole
 // image is excluded from the comparison.
-func TestMostlyText_PlateBehindText_IsNotCounted(t *testing.T) {
+func TestMostlyText_BackgroundShape_IsNotCounted(t *testing.T) {
 	for _, c := range []struct {
 		shape string
 		plate bool
@@ -312,7 +312,7 @@ func TestMostlyText_PlateBehindText_IsNotCounted(t *testing.T) {
 	}
 }
 
-func TestSVGSchemeAndSize(t *testing.T) {
+func TestSanitize_ColorSchemeAndSize(t *testing.T) {
 	if clean, _ := sanitize(t, string(readLogo(t, "scheme.svg"))); strings.Contains(clean, "#fff") || strings.Contains(clean, "media") {
 		t.Errorf("the dark scheme is still there: %s", clean)
 	}
@@ -322,7 +322,7 @@ func TestSVGSchemeAndSize(t *testing.T) {
 	}
 }
 
-func TestSVGZ(t *testing.T) {
+func TestSanitize_SVGZ(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	fmt.Fprint(z, around(""))
@@ -346,7 +346,7 @@ func TestSVGZ(t *testing.T) {
 	}
 }
 
-func TestSVGByteOrders(t *testing.T) {
+func TestSanitize_ByteOrders(t *testing.T) {
 	want, _ := sanitize(t, around("<text>ü</text>"))
 	little := svgtest.UTF16(around("<text>ü</text>"))
 	big := []byte(little)
@@ -442,9 +442,9 @@ func TestMostlyText(t *testing.T) {
 	}
 }
 
-// TestVariableBombs checks that variables that double, and scopes that grow,
+// TestSanitize_VariableBombs_TooLarge checks that variables that double, and scopes that grow,
 // take bounded work.
-func TestVariableBombs(t *testing.T) {
+func TestSanitize_VariableBombs_TooLarge(t *testing.T) {
 	var doubling, growing strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&doubling, "--v%d:%s;", i, strings.Repeat(fmt.Sprintf("var(--v%d,)", i+1), 50))

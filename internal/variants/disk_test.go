@@ -89,7 +89,7 @@ func TestImages_SurviveRestart(t *testing.T) {
 	for range 2 {
 		for i := range pictures {
 			if s.wants(i, 100*i+1) {
-				t.Errorf("picture %d was made again", i)
+				t.Errorf("image %d was made again", i)
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func TestRestart_EvictsLeastRecentlyUsed(t *testing.T) {
 		}
 		for i := range pictures {
 			if made, old := s.wants(i, 10), i*7%pictures >= 10; made != old {
-				t.Errorf("picture %d, unused for %d minutes: made again %t", i, i*7%pictures, made)
+				t.Errorf("image %d, unused for %d minutes: made again %t", i, i*7%pictures, made)
 			}
 			if i*7%pictures >= 10 { // the file was evicted by this one
 				break
@@ -220,7 +220,7 @@ func TestFiles_TouchedPeriodically(t *testing.T) {
 	})
 }
 
-func TestDamagedFiles_AreReplaced(t *testing.T) {
+func TestGet_DamagedFile_IsReplaced(t *testing.T) {
 	edit := func(change func([]byte) []byte) func(*testing.T, string, string) {
 		return func(t *testing.T, path, _ string) {
 			data, err := os.ReadFile(path)
@@ -349,13 +349,13 @@ func TestGet_RemovedFolder_IsRecreated(t *testing.T) {
 		noError(t, os.RemoveAll(filepath.Dir(folder)))
 		for i := range 10 {
 			if !s.wants(i, 10) {
-				t.Errorf("picture %d is of nowhere", i)
+				t.Errorf("image %d came from neither memory nor disk", i)
 			}
 		}
 		synctest.Wait()
 		for i := range 10 {
 			if s.wants(i, 10) {
-				t.Errorf("picture %d is not on disk again", i)
+				t.Errorf("image %d is not on disk again", i)
 			}
 		}
 		if n := s.number("bytes", "disk"); n != 10*block {
@@ -411,7 +411,7 @@ func TestGet_LargeImages_AreNotCached(t *testing.T) {
 		small.wants(2, 10)
 		small.wants(3, 20_000)
 		if n := small.number("entries", "memory"); n != 2 {
-			t.Errorf("%v pictures in memory", n)
+			t.Errorf("%v images in memory", n)
 		}
 		synctest.Wait()
 		if small.wants(1, 10_000) || small.number("entries", "disk") != 1 {
@@ -471,7 +471,7 @@ func TestStore_RandomOperations_StayWithinLimits(t *testing.T) {
 }
 
 // Two processes that use one folder by mistake may undo each other's work, but never corrupt it.
-func TestTwoStoresInOneFolder(t *testing.T) {
+func TestStore_SharedFolder_AnswersCorrectly(t *testing.T) {
 	t.Parallel()
 	cfg := onlyDisk(t.TempDir())
 	cfg.DiskBytes = 12 * block
@@ -481,7 +481,7 @@ func TestTwoStoresInOneFolder(t *testing.T) {
 		for i := range 600 {
 			p, err := s.Get(context.Background(), key(i*step%37), func(context.Context) ([]byte, error) { return body(i*step%37, 3000), nil })
 			if err != nil || !bytes.Equal(p.Body, body(i*step%37, 3000)) {
-				t.Errorf("picture %d: %v", i*step%37, err)
+				t.Errorf("image %d: %v", i*step%37, err)
 			}
 		}
 	}

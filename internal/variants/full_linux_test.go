@@ -16,9 +16,9 @@ const (
 	ballast   = 824 << 10
 )
 
-// TestTwoProcessesShareASmallDisk is like TestTwoProcessesShareAFullDisk, with a disk that is really
+// TestProcesses_SmallDisk_AnswerCorrectly is like TestProcesses_FullDisk_AnswerCorrectly, with a disk that is really
 // full.
-func TestTwoProcessesShareASmallDisk(t *testing.T) {
+func TestProcesses_SmallDisk_AnswerCorrectly(t *testing.T) {
 	t.Parallel()
 	disktest.Run(t, "TestSmallDiskChild")
 }

@@ -35,7 +35,7 @@ const (
 type tally struct{ FromDisk, Unkept, Damaged int }
 
 func (y tally) String() string {
-	return fmt.Sprintf("%d pictures from disk, %d not written, %d damaged", y.FromDisk, y.Unkept, y.Damaged)
+	return fmt.Sprintf("%d images from disk, %d not written, %d damaged", y.FromDisk, y.Unkept, y.Damaged)
 }
 
 const tallied = "tally "
@@ -187,7 +187,7 @@ func onAFullDisk(t *testing.T, folder string, full, space func(both []*sharer)) 
 	}
 }
 
-func TestTwoProcessesShareAFullDisk(t *testing.T) {
+func TestProcesses_FullDisk_AnswerCorrectly(t *testing.T) {
 	t.Parallel()
 	order := func(what string) func([]*sharer) {
 		return func(both []*sharer) {

@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	errEmpty = errors.New("make picture: it has no bytes")
+	errEmpty = errors.New("make image: it has no bytes")
 	// errEnded is the error of a making whose function ended its goroutine, as a test's Fatal does.
-	errEnded = errors.New("make picture: it did not return")
+	errEnded = errors.New("make image: it did not return")
 )
 
 // making is one image in progress: being read from disk, waiting for a turn, or being made.
@@ -259,7 +259,7 @@ func (s *Store) overdue(m *making) error {
 	case !m.begun:
 		return fmt.Errorf("%w: no turn within %s", ErrBusy, s.cfg.MakeTimeout)
 	}
-	return fmt.Errorf("picture not made within %s: %w", s.cfg.MakeTimeout, context.DeadlineExceeded)
+	return fmt.Errorf("image not made within %s: %w", s.cfg.MakeTimeout, context.DeadlineExceeded)
 }
 
 // call makes the image. It converts a panic to an error: it does not run on the caller's goroutine,
@@ -267,8 +267,8 @@ func (s *Store) overdue(m *making) error {
 func (s *Store) call(ctx context.Context, m *making) (body []byte, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			s.cfg.Logger.Error("making a picture panicked", "panic", reason, "stack", string(debug.Stack()))
-			body, err = nil, fmt.Errorf("make picture: panic: %v", reason)
+			s.cfg.Logger.Error("making an image panicked", "panic", reason, "stack", string(debug.Stack()))
+			body, err = nil, fmt.Errorf("make image: panic: %v", reason)
 		}
 	}()
 	if body, err = m.make(ctx); err == nil && len(body) == 0 {
@@ -280,7 +280,7 @@ func (s *Store) call(ctx context.Context, m *making) (body []byte, err error) {
 // noRoom is the error of a making that needs more room than there is.
 type noRoom struct{ room.Part }
 
-func (*noRoom) Error() string { return "too little room to make the picture in" }
+func (*noRoom) Error() string { return "too little room to make the image in" }
 
 // turnKey is the context key of the turn that Need uses; the value is nil in a nested making.
 type turnKey struct{}

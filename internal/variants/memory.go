@@ -22,7 +22,7 @@ func newMemory(limit int64) (*memory, error) {
 		Weigher:       func(_ Key, p Picture) uint32 { return uint32(inMemory(p)) },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make cache of pictures: %w", err)
+		return nil, fmt.Errorf("make cache of images: %w", err)
 	}
 	return &memory{entries: entries, limit: limit}, nil
 }

@@ -106,7 +106,7 @@ func TestKillDuringWrites_CorruptsNothing(t *testing.T) {
 	}
 	s.Close()
 	if disk, damaged := s.number("asked_total", "disk"), s.number("disk_errors_total", "check"); disk == 0 || damaged != 0 {
-		t.Errorf("%v pictures of the killed processes were of use, %v were damaged", disk, damaged)
+		t.Errorf("%v images of the killed processes were of use, %v were damaged", disk, damaged)
 	}
 	files, total := onDisk(t, cfg.Folder)
 	if total > cfg.DiskBytes || float64(files) != s.number("entries", "disk") {

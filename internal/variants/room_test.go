@@ -69,7 +69,7 @@ func TestRoom_SmallImages_OvertakeWaiting(t *testing.T) {
 		for i := range 5 {
 			small := s.hold(t.Context(), 10+i, 4*mib)
 			if !small.begun {
-				t.Errorf("small picture %d waits", i)
+				t.Errorf("small image %d waits", i)
 			}
 			small.end(t)
 		}
@@ -113,7 +113,7 @@ func TestRoom_LargeImage_IsNotStarved(t *testing.T) {
 		}
 		huge.end(t)
 		if !later.begun {
-			t.Error("the last waits for nobody")
+			t.Error("the last one still waits")
 		}
 		later.end(t)
 	})
@@ -159,7 +159,7 @@ func TestRoom_WaitingCallerCanLeave(t *testing.T) {
 		}
 		first.end(t)
 		if second.begun {
-			t.Error("it was made though nobody wants it")
+			t.Error("it was made although no caller wants it")
 		}
 		third := s.hold(t.Context(), 2, 60*mib)
 		if !third.begun {

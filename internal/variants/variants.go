@@ -52,9 +52,9 @@ const (
 )
 
 // ErrBusy means that the maximum number of images is being made or waiting. Try again in a moment.
-var ErrBusy = errors.New("too many pictures are being made")
+var ErrBusy = errors.New("too many images are being made")
 
-var errClosed = fmt.Errorf("the store of pictures is closed: %w", context.Canceled)
+var errClosed = fmt.Errorf("the store of images is closed: %w", context.Canceled)
 
 // Key identifies a variant: a digest of everything that determines its bytes.
 type Key [sha256.Size]byte

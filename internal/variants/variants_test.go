@@ -82,7 +82,7 @@ func (s opened) wants(i, size int) (made bool) {
 		return body(i, size), nil
 	})
 	if err != nil {
-		s.t.Fatalf("picture %d: %v", i, err)
+		s.t.Fatalf("image %d: %v", i, err)
 	}
 	checkPicture(s.t, p, i, size)
 	return made
@@ -91,7 +91,7 @@ func (s opened) wants(i, size int) (made bool) {
 func checkPicture(t testing.TB, p variants.Picture, i, size int) {
 	t.Helper()
 	if want := body(i, size); !bytes.Equal(p.Body, want) || p.Sum != sha256.Sum256(want) {
-		t.Fatalf("picture %d of %d bytes is one of %d bytes with the digest %x", i, size, len(p.Body), p.Sum)
+		t.Fatalf("image %d of %d bytes is one of %d bytes with the digest %x", i, size, len(p.Body), p.Sum)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestGet_NeverMakesImageTwice(t *testing.T) {
 					return body(i, 100), nil
 				})
 				if err != nil || !bytes.Equal(p.Body, body(i, 100)) {
-					t.Errorf("picture %d: %v", i, err)
+					t.Errorf("image %d: %v", i, err)
 				}
 			}
 		})
@@ -202,7 +202,7 @@ func TestGet_NeverMakesImageTwice(t *testing.T) {
 	wait.Wait()
 	for i := range made {
 		if n := made[i].Load(); n != 1 {
-			t.Errorf("picture %d was made %d times", i, n)
+			t.Errorf("image %d was made %d times", i, n)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestGet_AllCallersLeft_MakingIsAbandoned(t *testing.T) {
 			t.Errorf("who came after the crowd: %v", err)
 		}
 		if m.calls.Load() != 0 || s.number("abandoned_total") != 1 || s.number("refused_total") != 0 {
-			t.Errorf("begun %d for nobody, counted %v", m.calls.Load(), s.number("abandoned_total"))
+			t.Errorf("started %d without a caller, counted %v", m.calls.Load(), s.number("abandoned_total"))
 		}
 	})
 }
@@ -290,8 +290,8 @@ func TestGet_DyingMaking_LeavesKeyUsable(t *testing.T) {
 	deaths := map[string]func() ([]byte, error){
 		"panic":                 func() ([]byte, error) { panic("out of ink") },
 		"the goroutine's end":   func() ([]byte, error) { runtime.Goexit(); return nil, nil },
-		"no picture, no error":  func() ([]byte, error) { return nil, nil },
-		"an empty picture":      func() ([]byte, error) { return []byte{}, nil },
+		"no image, no error":    func() ([]byte, error) { return nil, nil },
+		"an empty image":        func() ([]byte, error) { return []byte{}, nil },
 		"a panic with an error": func() ([]byte, error) { panic(errors.New("out of ink")) },
 	}
 	for name, die := range deaths {
@@ -489,7 +489,7 @@ func TestClose_IgnoredContext_ReturnsAfterTimeout(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 		if err := <-answer; !errors.Is(err, context.Canceled) {
-			t.Errorf("the caller was told %v", err)
+			t.Errorf("the caller got %v", err)
 		}
 		close(release)
 		<-made
@@ -542,12 +542,12 @@ func TestMemory_CountsCapacity(t *testing.T) {
 				return append(make([]byte, 0, 64<<10), body(i, 1000)...), nil
 			})
 			if err != nil || cap(p.Body) > 2000 {
-				t.Fatalf("picture of %d bytes holds %d: %v", len(p.Body), cap(p.Body), err)
+				t.Fatalf("image of %d bytes holds %d: %v", len(p.Body), cap(p.Body), err)
 			}
 		}
 		synctest.Wait()
 		if entries, held := s.number("entries", "memory"), s.number("bytes", "memory"); entries != 300 || held < 300_000 || held > bound {
-			t.Errorf("%v pictures in %v bytes", entries, held)
+			t.Errorf("%v images in %v bytes", entries, held)
 		}
 	})
 }

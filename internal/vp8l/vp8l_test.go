@@ -34,7 +34,7 @@ func wants(t *testing.T, img *image.NRGBA) {
 			t.Fatalf("%s of %v cannot be read: %v", how, img.Rect, err)
 		}
 		if got, ok := back.(*image.NRGBA); !ok || got.Rect != img.Rect || !bytes.Equal(got.Pix, want) {
-			t.Fatalf("%s of %v is another picture", how, img.Rect)
+			t.Fatalf("%s of %v is another image", how, img.Rect)
 		}
 	}
 	data, err := vp8l.Encode(img)
@@ -156,7 +156,7 @@ func TestEncode_InvalidSides(t *testing.T) {
 }
 
 func FuzzEncode(f *testing.F) {
-	f.Add(uint8(3), []byte("some pixels of a picture, and then some pixels of a picture"))
+	f.Add(uint8(3), []byte("some pixels of an image, and then some pixels of an image"))
 	f.Fuzz(func(t *testing.T, width uint8, pixels []byte) {
 		w := int(width) + 1
 		h := min(len(pixels)/4/w, 1000)

@@ -113,7 +113,7 @@ func newTestSuite(t *testing.T) *suite {
 }
 
 // Every page has a label, and every label has its page.
-func TestLabelsAndPagesMatch(t *testing.T) {
+func TestLabels_HavePages(t *testing.T) {
 	s := newTestSuite(t)
 	for _, c := range []struct {
 		group   string

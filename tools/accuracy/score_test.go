@@ -108,7 +108,7 @@ func TestScore_InlineEntries(t *testing.T) {
 	}
 }
 
-func TestTallyAndSheet(t *testing.T) {
+func TestSheet_ShowsTally(t *testing.T) {
 	r := &report{groups: []string{saved}, verdicts: []Verdict{
 		{Group: saved, ID: "a", Field: "name", Kind: Right}, {Group: saved, ID: "b", Field: "name", Kind: Wrong, Ours: "Wix", Truth: "Acme"},
 		{Group: saved, ID: "c", Field: "name", Kind: Missing}, {Group: saved, ID: "d", Field: "name", Kind: None},

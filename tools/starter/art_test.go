@@ -147,7 +147,7 @@ func TestArt(t *testing.T) {
 		{"wide is a wordmark", wide, "logo", "light", nil},
 		{"not wide is a symbol", tall, "symbol", "dark", nil},
 		{"a filled square is an icon", box + on, "icon", "", nil},
-		{"one ink is no ground, also in a square", box, "icon", "dark", nil},
+		{"one ink is not a background, even in a square", box, "icon", "dark", nil},
 		{"yellow is bright and seen on white", strings.ReplaceAll(tall, "#000", "#ffd43b"), "symbol", "dark", nil},
 		{"lemon is not seen on white", strings.ReplaceAll(tall, "#000", "#fffc00"), "symbol", "light", nil},
 		{"colors with light ink among them", tall + on, "symbol", "dark", nil},

@@ -67,7 +67,7 @@ func TestPlaceOf(t *testing.T) {
 	}
 }
 
-func TestSharedHosts_RegistrableOrSuffixes(t *testing.T) {
+func TestSharedHosts_AreRegistrableOrSuffixes(t *testing.T) {
 	for host := range sharedHosts {
 		domain, err := publicsuffix.EffectiveTLDPlusOne(host)
 		if suffix, _ := publicsuffix.PublicSuffix(host); err == nil && domain != host && suffix != host {
@@ -108,7 +108,7 @@ func TestOwners(t *testing.T) {
 		{"the one named like the domain has it", []product{
 			at("Acme", "https://acme.com/brand"), at("Acme Pay", "https://acme.com/pay"), at("Rocket", "https://rocket.acme.com"),
 		}, []string{"acme.com Acme"}},
-		{"nobody is named like the domain", []product{
+		{"no product is named like the domain", []product{
 			at("Rocket", "https://holding.com/"), at("Anvil", "https://holding.com/anvil"),
 		}, []string{}},
 		{"two go equally well with it", []product{
@@ -117,7 +117,7 @@ func TestOwners(t *testing.T) {
 		{"a licensed icon is not used but keeps others away", []product{
 			licensed(at("Deno", "https://deno.com")), at("Deno Deploy", "https://deno.com/deploy"),
 		}, []string{}},
-		{"a shared host names nobody", []product{at("Tool", "https://github.com/acme/tool")}, []string{}},
+		{"a shared host names no owner", []product{at("Tool", "https://github.com/acme/tool")}, []string{}},
 		{"the host's own brand stays", []product{
 			at("GitHub", "https://github.com/logos"), at("Tool", "https://github.com/acme/tool"),
 		}, []string{"github.com GitHub"}},

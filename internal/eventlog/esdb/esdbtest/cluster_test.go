@@ -111,7 +111,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-func TestSubscriptionToAStream(t *testing.T) {
+func TestSubscription_OneStream_DeliversItsEvents(t *testing.T) {
 	client := connect(t, esdbtest.Start(t))
 	for stream, c := range map[string]struct {
 		from esdb.StreamPosition
@@ -177,7 +177,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-func TestChaosTexts(t *testing.T) {
+func TestChaos_Set(t *testing.T) {
 	var c esdbtest.Chaos
 	for _, text := range []string{"lose-reply=0.01", "lose-request=0.02", "duplicate=0.1", "not-leader=0.03", "hang=0.001",
 		"delay=5ms@0.5", "reset=10s", "drop=20s", "down=60s/5s", "seed=7"} {

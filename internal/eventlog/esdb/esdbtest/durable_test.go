@@ -175,7 +175,7 @@ func TestMain(m *testing.M) {
 }
 
 // Whatever was acknowledged is there after kill -9, whole appends only.
-func TestAcknowledgedEventsSurviveKills(t *testing.T) {
+func TestAppend_Killed_AcknowledgedEventsSurvive(t *testing.T) {
 	const kills, writers, size = 12, 5, 3
 	dir := t.TempDir()
 	acknowledged := make([]map[uuid.UUID]bool, writers)

@@ -56,7 +56,7 @@ func TestRepeat_NotIndexed_IsDropped(t *testing.T) {
 
 // The server looks repeats up by id across streams: an id that another stream has used since is not found, unless the
 // stream itself can be read.
-func TestRepeat_IDUsedByAnotherStream(t *testing.T) {
+func TestRepeat_IDUsedByAnotherStream_IsRefused(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Hour})
 	client := connect(t, server)
 	release := server.HoldIndex()

@@ -31,7 +31,7 @@ func isCode(err error, code esdb.ErrorCode) bool {
 	return errors.As(err, &e) && e.IsErrorCode(code)
 }
 
-func TestAppendDecisions(t *testing.T) {
+func TestAppend_Decisions(t *testing.T) {
 	client := connect(t, esdbtest.Start(t))
 	a, b, c, d := event(), event(), event(), event()
 	ok := func(what string, expected esdb.ExpectedRevision, last uint64, events ...esdb.EventData) {
@@ -62,7 +62,7 @@ func TestAppendDecisions(t *testing.T) {
 	ok("an existing stream", esdb.StreamExists{}, 4, event())
 }
 
-func TestTooLargeAppendIsRefused(t *testing.T) {
+func TestAppend_TooLarge_IsRefused(t *testing.T) {
 	client := connect(t, esdbtest.Start(t))
 	large := event()
 	large.Data = make([]byte, 1<<20-2*len(large.EventType))

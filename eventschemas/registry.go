@@ -58,6 +58,8 @@ func Define[T Event](changes ...Change) Definition {
 		changes: changes,
 		goType:  reflect.TypeFor[T](),
 		decode: func(data []byte) (Event, error) {
+			// Decoding limits a replay: of a charge it takes 0.7 µs here, 2.5 µs with go-json-experiment and
+			// 3.2 µs with encoding/json (BenchmarkDecode).
 			var v T
 			if err := gojson.Unmarshal(data, &v); err != nil {
 				return nil, err

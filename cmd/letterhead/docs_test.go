@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,7 +55,7 @@ func TestTheHandbookNamesEverySettingAndCommand(t *testing.T) {
 // A reader follows links; none of ours leads nowhere.
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	for _, name := range []string{"README.md", "docs/architecture.md", "docs/rules.md", "docs/operations.md", "docs/api.md", "docs/logos.md", "docs/crawling.md", "docs/distributed.md", "docs/backup.md", "docs/events.md", "docs/upgrade.md"} {
+	for _, name := range pages(t) {
 		folder := ""
 		if i := strings.LastIndex(name, "/"); i >= 0 {
 			folder = name[:i+1]
@@ -66,29 +68,103 @@ func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// The tests that docs/rules.md lists for each rule exist.
-func TestTheProofsOfTheRulesExist(t *testing.T) {
-	declared := map[string]bool{}
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+// pages returns the names of all Markdown pages for readers of the repository.
+func pages(t *testing.T) []string {
+	t.Helper()
+	names := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md"} {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range found {
+			names = append(names, strings.TrimPrefix(filepath.ToSlash(name), "../../"))
+		}
+	}
+	return names
+}
+
+// declaredTests returns the names of all tests and fuzz targets, each with the folders that have it.
+func declaredTests(t *testing.T) map[string][]string {
+	t.Helper()
+	declared := map[string][]string{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	err := filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, "_test.go") {
 			return err
 		}
-		raw, err := os.ReadFile(path)
-		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(string(raw), -1) {
-			declared[m[1]] = true
+		raw, err := os.ReadFile(name)
+		folder := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(name)), "../../")
+		for _, m := range function.FindAllStringSubmatch(string(raw), -1) {
+			declared[m[1]] = append(declared[m[1]], folder)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(read(t, "docs/rules.md"), -1)
-	if len(named) < 100 {
-		t.Fatalf("docs/rules.md names only %d tests", len(named))
+	return declared
+}
+
+// The tests that docs/rules.md lists for each rule exist in their packages.
+func TestTheProofsOfTheRulesExist(t *testing.T) {
+	declared := declaredTests(t)
+	listed := regexp.MustCompile("(?m)^- `([^`]+)`: (\\w+)$").FindAllStringSubmatch(read(t, "docs/rules.md"), -1)
+	if len(listed) < 100 {
+		t.Fatalf("docs/rules.md lists only %d tests", len(listed))
 	}
-	for _, name := range named {
-		if !declared[name] {
-			t.Errorf("docs/rules.md names %s, but no test has that name", name)
+	for _, m := range listed {
+		if !slices.Contains(declared[m[2]], m[1]) {
+			t.Errorf("docs/rules.md lists %s in %s, but it is in %q", m[2], m[1], declared[m[2]])
+		}
+	}
+}
+
+// Tests that a page names exist. A name that ends in an underscore and an ellipsis is the beginning of several.
+func TestDocs_NamedTests_Exist(t *testing.T) {
+	declared := declaredTests(t)
+	for _, page := range pages(t) {
+		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+…?`).FindAllString(read(t, page), -1) {
+			if start, several := strings.CutSuffix(name, "…"); several {
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(declared)), func(s string) bool { return strings.HasPrefix(s, start) }) {
+					t.Errorf("%s names %s, but no test has a name that begins so", page, name)
+				}
+			} else if declared[name] == nil && name != "TestSubject_Condition_Outcome" {
+				t.Errorf("%s names %s, but no test has that name", page, name)
+			}
+		}
+	}
+}
+
+// Paths of the repository that a page names exist. Decisions are records, and may name what is gone.
+func TestDocs_NamedPaths_Exist(t *testing.T) {
+	entries, err := os.ReadDir("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := map[string]bool{}
+	for _, e := range entries {
+		top[e.Name()] = e.IsDir()
+	}
+	code := regexp.MustCompile("`([^`\\s]+)`")
+	for _, page := range pages(t) {
+		for _, m := range code.FindAllStringSubmatch(read(t, page), -1) {
+			name := strings.TrimSuffix(m[1], "/*")
+			first, _, inside := strings.Cut(name, "/")
+			if !inside || !top[first] || name == "tools/list" || // a method of MCP
+				strings.HasPrefix(page, "docs/decisions/") || strings.ContainsAny(name, "<>*…()?=") {
+				continue
+			}
+			if _, err := os.Stat("../../" + name); err == nil {
+				continue
+			}
+			// An identifier of a package, such as readapi/logo.Parse.
+			if dot := strings.LastIndex(name, "."); dot > strings.LastIndex(name, "/") {
+				if _, err := os.Stat("../../" + name[:dot]); err == nil {
+					continue
+				}
+			}
+			t.Errorf("%s names %s, which does not exist", page, m[1])
 		}
 	}
 }

@@ -246,7 +246,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}
 	var err error
-	if a.pages, err = renderPages(cfg.BaseURL, cfg.LogoHost, cfg.UserAgent); err != nil {
+	if a.pages, err = newPages(cfg.BaseURL, cfg.LogoHost, cfg.UserAgent); err != nil {
 		return nil, err
 	}
 	if a.agents, err = newAgents(cfg.BaseURL); err != nil {

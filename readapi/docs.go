@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gorilla/mux"
 
@@ -75,16 +76,21 @@ type page struct {
 }
 
 type pages struct {
-	reference, errors, bot page
-	description            page // the OpenAPI document, JSON
-	gallery                *gallery
-	csp                    []string
-	docsURLs               map[Code]string
+	documents func() (documents, error)
+	gallery   *gallery
+	csp       []string
+	docsURLs  map[Code]string
 }
 
-// renderPages renders the documents once: they do not change while the server runs, except for the
-// gallery, which depends on its parameters. logoHost is the separate host of logos, or "".
-func renderPages(baseURL, logoHost, userAgent string) (pages, error) {
+// documents are the pages that do not change while the server runs.
+type documents struct {
+	reference, errors, bot page
+	description            page // the OpenAPI document, JSON
+}
+
+// newPages prepares the pages. The first request for a document renders all of them, so that a start does
+// not wait for it. logoHost is the separate host of logos, or "".
+func newPages(baseURL, logoHost, userAgent string) (pages, error) {
 	style, err := pageFiles.ReadFile("pages/style.css")
 	if err != nil {
 		return pages{}, fmt.Errorf("read the pages' style: %w", err)
@@ -100,28 +106,35 @@ func renderPages(baseURL, logoHost, userAgent string) (pages, error) {
 	if p.gallery, err = newGallery(baseURL, logoHost, template.CSS(style), styleSource); err != nil {
 		return pages{}, err
 	}
+	p.documents = sync.OnceValues(func() (documents, error) { return renderDocuments(baseURL, userAgent, template.CSS(style)) })
+	return p, nil
+}
+
+func renderDocuments(baseURL, userAgent string, style template.CSS) (documents, error) {
+	var d documents
+	var err error
 	data := map[string]any{
-		"BaseURL": baseURL, "Style": template.CSS(style), "Codes": codeDocs,
+		"BaseURL": baseURL, "Style": style, "Codes": codeDocs,
 		"UserAgent": userAgent, "Product": productOf(userAgent),
 	}
-	if p.errors, err = renderPage("pages/errors.html", "Letterhead: errors", "Errors of the API", data); err != nil {
-		return pages{}, err
+	if d.errors, err = renderPage("pages/errors.html", "Letterhead: errors", "Errors of the API", data); err != nil {
+		return documents{}, err
 	}
-	if p.bot, err = renderPage("pages/bot.html", "Letterhead: our crawler", "Our crawler", data); err != nil {
-		return pages{}, err
+	if d.bot, err = renderPage("pages/bot.html", "Letterhead: our crawler", "Our crawler", data); err != nil {
+		return documents{}, err
 	}
 	if data["Document"], err = openapi.Read(baseURL); err != nil {
-		return pages{}, err
+		return documents{}, err
 	}
-	if p.reference, err = renderPage("pages/docs.html", "Letterhead: the API", "The API", data); err != nil {
-		return pages{}, err
+	if d.reference, err = renderPage("pages/docs.html", "Letterhead: the API", "The API", data); err != nil {
+		return documents{}, err
 	}
 	description, err := openapi.JSON(baseURL)
 	if err != nil {
-		return pages{}, err
+		return documents{}, err
 	}
-	p.description = newPage(description)
-	return p, nil
+	d.description = newPage(description)
+	return d, nil
 }
 
 func newPage(body []byte) page {
@@ -184,25 +197,38 @@ func (a *API) routeDocs(r *mux.Router) {
 	r.Handle("/bot", newEndpoint("bot", open, getAndHead((*exchange).serveBotPage)))
 }
 
-func (x *exchange) serveReferencePage() error { return x.sendPage(x.api.pages.reference) }
+func (x *exchange) serveReferencePage() error {
+	return x.sendDocument(func(d documents) page { return d.reference })
+}
 
-func (x *exchange) serveErrorsPage() error { return x.sendPage(x.api.pages.errors) }
+func (x *exchange) serveErrorsPage() error {
+	return x.sendDocument(func(d documents) page { return d.errors })
+}
 
-func (x *exchange) serveBotPage() error { return x.sendPage(x.api.pages.bot) }
+func (x *exchange) serveBotPage() error {
+	return x.sendDocument(func(d documents) page { return d.bot })
+}
 
 // serveDescription answers GET and HEAD /v1/openapi.json.
-func (x *exchange) serveDescription() error { return x.sendDocument(typeJSON, x.api.pages.description) }
+func (x *exchange) serveDescription() error {
+	d, err := x.api.pages.documents()
+	if err != nil {
+		return err
+	}
+	return x.sendCached(typeJSON, d.description, pageCache)
+}
 
 // pageCache lets a browser keep a page for a few minutes and revalidate it with its tag afterwards.
 var pageCache = []string{"public, max-age=300"}
 
-func (x *exchange) sendPage(p page) error {
+// sendDocument sends the HTML page that choose returns.
+func (x *exchange) sendDocument(choose func(documents) page) error {
+	d, err := x.api.pages.documents()
+	if err != nil {
+		return err
+	}
 	x.Header()["Content-Security-Policy"] = x.api.pages.csp
-	return x.sendDocument(typeHTML, p)
-}
-
-func (x *exchange) sendDocument(contentType []string, p page) error {
-	return x.sendCached(contentType, p, pageCache)
+	return x.sendCached(typeHTML, choose(d), pageCache)
 }
 
 func (x *exchange) sendCached(contentType []string, p page, cache []string) error {

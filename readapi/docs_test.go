@@ -20,12 +20,9 @@ var specCodes = []Code{
 }
 
 func TestErrorDocs_EveryCode_HasASection(t *testing.T) {
-	p, err := renderPages("https://brands.example.com", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://brands.example.com/bot)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, d := rendered(t, "https://brands.example.com", "", "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://brands.example.com/bot)")
 	ids := map[string]bool{}
-	walk(t, p.errors.body, func(n *html.Node) {
+	walk(t, d.errors.body, func(n *html.Node) {
 		if id := attribute(n, "id"); id != "" {
 			ids[id] = true
 		}
@@ -44,11 +41,8 @@ func TestErrorDocs_EveryCode_HasASection(t *testing.T) {
 }
 
 func TestPages_Resources_AreOurOwn(t *testing.T) {
-	p, err := renderPages("https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, page := range map[string]page{"reference": p.reference, "errors": p.errors, "bot": p.bot} {
+	_, d := rendered(t, "https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
+	for name, page := range map[string]page{"reference": d.reference, "errors": d.errors, "bot": d.bot} {
 		walk(t, page.body, func(n *html.Node) {
 			switch n.Data {
 			case "script", "link", "img", "iframe", "object", "embed", "form", "base":
@@ -64,7 +58,7 @@ func TestPages_Resources_AreOurOwn(t *testing.T) {
 		}
 	}
 	var shown bool
-	walk(t, p.bot.body, func(n *html.Node) {
+	walk(t, d.bot.body, func(n *html.Node) {
 		shown = shown || (n.Data == "code" && strings.Contains(textOf(n), "LetterheadBot/1.0 (+https://brands.example.com/bot)"))
 	})
 	if !shown {
@@ -76,16 +70,13 @@ func TestPages_Resources_AreOurOwn(t *testing.T) {
 // that every link in it has a target.
 func TestReference_Document_IsShownCompletely(t *testing.T) {
 	const base = "https://brands.example.com"
-	p, err := renderPages(base, "", "LetterheadBot/1.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := openapi.Read(base)
+	p, d := rendered(t, base, "", "LetterheadBot/1.0")
+	description, err := openapi.Read(base)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids, links, samples := map[string]bool{}, map[string]bool{}, ""
-	walk(t, p.reference.body, func(n *html.Node) {
+	walk(t, d.reference.body, func(n *html.Node) {
 		if id := attribute(n, "id"); id != "" {
 			if ids[id] {
 				t.Errorf("two sections are %s", id)
@@ -105,12 +96,12 @@ func TestReference_Document_IsShownCompletely(t *testing.T) {
 			samples += textOf(n) + "\n"
 		}
 	})
-	for _, o := range d.Operations {
+	for _, o := range description.Operations {
 		if !ids[anchor(o)] || !links["#"+anchor(o)] {
 			t.Errorf("%s has no section or is not in the contents", o.ID)
 		}
 	}
-	for _, s := range d.Schemas {
+	for _, s := range description.Schemas {
 		if !ids["schema-"+s.Name] {
 			t.Errorf("the schema %s is not shown", s.Name)
 		}
@@ -120,7 +111,7 @@ func TestReference_Document_IsShownCompletely(t *testing.T) {
 			t.Errorf("%s is not linked", c.Code)
 		}
 	}
-	walk(t, p.reference.body, func(n *html.Node) {
+	walk(t, d.reference.body, func(n *html.Node) {
 		if attribute(n, "id") == "op-getLogo" && !strings.Contains(textOf(n), "with or without a key") {
 			t.Errorf("the page does not say that logos need no key: %.300s", textOf(n))
 		}
@@ -154,11 +145,8 @@ func TestReference_Descriptions_AreEscaped(t *testing.T) {
 }
 
 func TestPages_ContentSecurityPolicy_AllowsOwnStyleOnly(t *testing.T) {
-	p, err := renderPages("https://brands.example.com", "", "LetterheadBot/1.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, page := range map[string]page{"reference": p.reference, "errors": p.errors, "bot": p.bot} {
+	p, d := rendered(t, "https://brands.example.com", "", "LetterheadBot/1.0")
+	for name, page := range map[string]page{"reference": d.reference, "errors": d.errors, "bot": d.bot} {
 		var styles []string
 		walk(t, page.body, func(n *html.Node) {
 			if n.Data == "style" {
@@ -221,12 +209,9 @@ func attribute(n *html.Node, name string) string {
 
 // The page's promises to site owners match the behavior of this release.
 func TestBotPage_Crawler_IsDescribed(t *testing.T) {
-	p, err := renderPages("https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, d := rendered(t, "https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
 	for _, want := range []string{"keeps no cookies between visits", "User-agent: LetterheadBot\nDisallow: /", "with a conditional request", "obeyed by scheduled visits"} {
-		if !bytes.Contains(p.bot.body, []byte(want)) {
+		if !bytes.Contains(d.bot.body, []byte(want)) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
@@ -248,4 +233,18 @@ func TestLimitsOf_EachSchema_IsDescribed(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+}
+
+// rendered returns the pages and the documents among them.
+func rendered(t *testing.T, baseURL, logoHost, userAgent string) (pages, documents) {
+	t.Helper()
+	p, err := newPages(baseURL, logoHost, userAgent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := p.documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, d
 }

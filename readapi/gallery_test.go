@@ -14,7 +14,7 @@ import (
 
 func testGallery(t *testing.T, logoHost string) *gallery {
 	t.Helper()
-	p, err := renderPages("https://brands.example.com/api", logoHost, "LetterheadBot/1.0")
+	p, err := newPages("https://brands.example.com/api", logoHost, "LetterheadBot/1.0")
 	if err != nil {
 		t.Fatal(err)
 	}

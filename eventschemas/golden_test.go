@@ -203,7 +203,7 @@ func TestGoldenFiles(t *testing.T) {
 func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 	format := eventschemas.Format - 1
 	encoder := eventschemas.NewEncoder(func() int { return format })
-	changed := 0
+	changed, added := 0, 0 // versions and types that are new in this data format
 	for name, ev := range golden {
 		eventType, version := typeAndVersion(t, name)
 		if version != eventschemas.Current().Version(eventType) {
@@ -211,6 +211,10 @@ func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 		}
 		format = eventschemas.Format - 1
 		before, err := encoder.Encode(ev)
+		if errors.Is(err, eventschemas.ErrNotYet) {
+			added++
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,8 +234,8 @@ func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 			t.Errorf("%s after the upgrade: version %d\n%s\n%v", name, after.SchemaVersion, after.Data, err)
 		}
 	}
-	if changed == 0 {
-		t.Error("no event has a version that is new in this data format")
+	if changed+added == 0 {
+		t.Error("no event type or version is new in this data format")
 	}
 	format = 0
 	if _, err := encoder.Encode(eventschemas.CreditsCharged{}); eventschemas.Format > 2 && !errors.Is(err, eventschemas.ErrUnknownVersion) {

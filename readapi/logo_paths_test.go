@@ -81,7 +81,7 @@ func TestLogoPaths_OptionsInPath_EqualThoseInQuery(t *testing.T) {
 		}
 		for path, says := range map[string]string{
 			"/w/0": "whole number", "/theme/blue": "light or dark", "/fallback": "has no value", "/icon//": "empty segment", "/icon/symbol": "more than once",
-			"/icon.gif": "webp, png, svg or jpeg", "/icon?type=logo": "another type", "/w/64/banner": `"banner"`, "?size=64&w=": "parameter w",
+			"/icon.gif": "webp, png, svg or jpeg", "/icon?type=logo": "different values of type", "/w/64/banner": `"banner"`, "?size=64&w=": "parameter w",
 		} {
 			a := s.send(request{path: "/logo/" + domain + path})
 			if a.plainly(t, http.StatusBadRequest); !strings.Contains(string(a.body), says) {

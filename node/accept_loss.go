@@ -57,7 +57,7 @@ func (a *Acceptance) Accept(ctx context.Context) (loss.Accepted, error) {
 	return a.Finish(ctx, a.node.Log, a.by)
 }
 
-// survey returns what remembers more than the log holds. A log file that cannot be opened as it is stays closed and
+// survey returns the witnesses that remember more than the log holds. It leaves a log file that cannot be opened
 // untouched.
 func (n *Node) survey(ctx context.Context) ([]*eventlog.LossError, error) {
 	if !n.Config.Shared() {
@@ -79,7 +79,7 @@ func (n *Node) survey(ctx context.Context) ([]*eventlog.LossError, error) {
 	return losses, err
 }
 
-// openWhatIsLeft opens the log, if it is not open, and cuts off what cannot be read.
+// openWhatIsLeft opens the log if it is not open, and truncates it where it cannot be read.
 func (n *Node) openWhatIsLeft(ctx context.Context) error {
 	if n.Log != nil {
 		return nil
@@ -87,8 +87,8 @@ func (n *Node) openWhatIsLeft(ctx context.Context) error {
 	return n.openLogFile(ctx, true)
 }
 
-// withdraw takes an acceptance back that failed before it changed the log, which then still shows its loss by itself, so
-// that the folder is in order again when the missing file is back.
+// withdraw withdraws an acceptance that failed before it changed the log. The log then still shows its loss, and the
+// folder is in order again once the missing file is back.
 func (n *Node) withdraw(ctx context.Context, a *loss.Acceptance) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout) // it may have failed because ctx ended
 	defer cancel()
@@ -112,7 +112,7 @@ func asLoss(err error) ([]*eventlog.LossError, error) {
 
 func (n *Node) surveySearch(ctx context.Context) (lost *eventlog.LossError, err error) {
 	if n.Config.Search == config.Embedded {
-		if n.Config.Shared() { // each node has its own, which openIndex compares
+		if n.Config.Shared() { // openIndex checks the index of each node
 			return nil, nil
 		}
 		if _, err := os.Stat(n.Config.SearchPath()); errors.Is(err, fs.ErrNotExist) {
@@ -149,7 +149,7 @@ func (n *Node) eachIndex(ctx context.Context, do func(searchindex.Index) error) 
 // forgetSearch empties the search index.
 func (n *Node) forgetSearch(ctx context.Context) error {
 	if n.Config.Search == config.Embedded {
-		if n.Config.Shared() { // each node has its own, which openIndex compares
+		if n.Config.Shared() { // openIndex checks the index of each node
 			return nil
 		}
 		return os.RemoveAll(n.Config.SearchPath())

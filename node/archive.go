@@ -221,12 +221,12 @@ func ToJSON(r eventlog.Recorded) EventJSON {
 	}
 }
 
-// CrawlCheckpoints are the positions behind which all crawl work is old. The other lanes of the relay begin
-// anew, so that their consumers get everything, by the event ids that they know.
+// CrawlCheckpoints returns the names of the positions before which all crawl work is done. The relay starts its other
+// topics from the beginning, so that their consumers get every event, with the event ids that they know.
 func CrawlCheckpoints() []string {
 	var names []string
-	for _, lane := range relay.CrawlTopics() {
-		names = append(names, lane.Checkpoint())
+	for _, topic := range relay.CrawlTopics() {
+		names = append(names, topic.Checkpoint())
 	}
 	return names
 }

@@ -50,7 +50,7 @@ func (n *Node) AuditLedger(ctx context.Context, accountID string, show func(back
 	return Audit{Accounts: v.accounts, Events: v.events, Broken: v.wrong, Findings: v.findings}, err
 }
 
-// ledgerAudit is one run of ledger verify. It holds one account in memory at a time.
+// ledgerAudit is one run of AuditLedger. It holds one account in memory at a time.
 type ledgerAudit struct {
 	node   *Node
 	show   func(backup.Progress)
@@ -65,7 +65,7 @@ type ledgerAudit struct {
 // begin waits until the read model of accounts holds what the log holds now.
 func (v *ledgerAudit) begin(ctx context.Context) (err error) {
 	if v.head, err = v.node.Log.Head(ctx); err != nil || v.node.reading {
-		return err // another process folds, or none can: the read model may trail
+		return err // another process folds, or none can: the read model may be behind
 	}
 	err = v.node.CatchUp(ctx, accounts.Name)
 	if ctx.Err() != nil {
@@ -166,7 +166,7 @@ func (v *ledgerAudit) eachRow(ctx context.Context, f func(row *accounts.Account)
 
 // audit folds an account and compares.
 func (v *ledgerAudit) audit(ctx context.Context, id string) error {
-	// Read before the stream is: they must not say more than it.
+	// Read the snapshots before the stream: they must not hold more than the stream.
 	claims, err := commands.SnapshotClaims(ctx, v.node.snapshots, id)
 	if errors.As(err, new(*commands.AuditError)) {
 		v.complain(err)
@@ -198,14 +198,14 @@ func (v *ledgerAudit) audit(ctx context.Context, id string) error {
 	return nil
 }
 
-// rowIsCurrent wants the stream to go on behind the row only with what came since the beginning.
+// rowIsCurrent complains if the row lacks an event that the log held when the audit began.
 func (v *ledgerAudit) rowIsCurrent(ctx context.Context, row *auditedRow) error {
 	next, err := v.node.Log.ReadStream(ctx, account.Stream(row.ID), row.Revision+1, eventlog.Forward, 1)
 	if err != nil {
 		return err
 	}
 	if len(next) == 1 && next[0].Position <= v.head {
-		v.complain(&commands.AuditError{AccountID: row.ID, Revision: next[0].Revision, Problem: "its row in the read model lacks this event and those behind it"})
+		v.complain(&commands.AuditError{AccountID: row.ID, Revision: next[0].Revision, Problem: "its row in the read model lacks this event and those after it"})
 	}
 	return nil
 }

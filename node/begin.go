@@ -15,20 +15,20 @@ import (
 	"letterhead/starter"
 )
 
-// Begun is the news of a node that serves everything: its first account.
+// Begun describes a node that serves everything.
 type Begun struct {
-	AccountID string
-	New       *NewAccount // on a first start: the account was just made
+	AccountID string      // the first account
+	New       *NewAccount // that account, if this start made it
 }
 
-// begin brings a started node to where it serves everything: read models caught up, starter index searchable, and,
-// with a log of its own, the first account there, of which it calls begun.
+// begin waits until a started node can serve everything: the read models have caught up and the starter index is
+// searchable. A node with a log of its own then has a first account, and begin calls begun.
 func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error {
 	if n.Config.Shared() {
 		return n.beginShared(ctx)
 	}
 	if err := n.CatchUp(ctx); err != nil {
-		// A read model that stands still keeps nobody from the others, nor from rebuilding it.
+		// A quarantined read model must not keep the others from being served, nor itself from being rebuilt.
 		if !errors.As(err, new(*engine.QuarantinedError)) {
 			return err
 		}
@@ -64,9 +64,9 @@ func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error 
 	return os.Remove(n.firstStartMarker())
 }
 
-// beginShared is begin where other nodes fold: it waits for what answers depend on, and for as long as that
-// takes. Accounts are made by `letterhead account create`, the starter index is loaded by a crawler, and a
-// search index that is away keeps nobody from look-ups.
+// beginShared is begin for a node of several, where other nodes fold. It waits without a limit for the read models that
+// answers depend on. `letterhead account create` makes accounts, a crawler loads the starter index, and look-ups work
+// without the search index.
 func (n *Node) beginShared(ctx context.Context) error {
 	pause := firstStartPause
 	for {
@@ -94,7 +94,7 @@ func (n *Node) beginShared(ctx context.Context) error {
 	return nil
 }
 
-// firstStartMarker is the file that is there while a first start is making its account and has not shown the keys.
+// firstStartMarker returns the name of a file that exists until a first start has shown the keys of its account.
 func (n *Node) firstStartMarker() string { return filepath.Join(n.Config.Data, "first-start") }
 
 // firstStartUnfinished reports whether a first start was interrupted before it had shown the keys of its account.

@@ -10,8 +10,8 @@ import (
 	"letterhead/workers/crawl/browser"
 )
 
-// openBrowser returns the browser of the settings, nil when it is off. A browser that is asked for and not
-// installed ends the start: without it, pages would silently be read less well.
+// openBrowser returns the browser of the settings, nil if it is off. It fails if the browser is not installed: without
+// it, the crawler would silently read pages less well.
 func openBrowser(cfg config.Config, client *safehttp.Client, logger *slog.Logger) (crawl.Browser, error) {
 	if cfg.Renderer != "chromium" {
 		return nil, nil

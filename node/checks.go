@@ -21,7 +21,7 @@ import (
 	"letterhead/node/datafolder"
 )
 
-// lowDisk is the free space below which doctor complains: room for some hundred thousand events.
+// lowDisk is the free space below which the disk check fails: room for several hundred thousand events.
 const lowDisk = disk.MaxReserve
 
 // Check is a check of a node. Its detail is for an operator to read.
@@ -40,11 +40,11 @@ func (n *Node) Checks() []Check {
 		return fmt.Sprintf("index at position %d, %d behind", status.Position, status.Lag), nil
 	}}
 	if n.reading {
-		search.Run = func(context.Context) (string, error) { return "not looked at: the data folder cannot be written", nil }
+		search.Run = func(context.Context) (string, error) { return "not checked: the data folder cannot be written", nil }
 	}
 	folder := Check{"data folder", func(context.Context) (string, error) {
 		if err := datafolder.CheckWritable(n.Config.Data); err != nil {
-			return err.Error(), nil // a copy that is only looked at is not wrong
+			return err.Error(), nil // a read-only copy is not a fault
 		}
 		return n.Config.Data, nil
 	}}
@@ -64,7 +64,7 @@ func (n *Node) Checks() []Check {
 			var lag uint64
 			for _, m := range models {
 				if m.Error != "" {
-					return "", fmt.Errorf("%s stands still: %s; \"letterhead projections rebuild %s\" builds it anew", m.Name, m.Error, m.Name)
+					return "", fmt.Errorf("%s is quarantined: %s; \"letterhead projections rebuild %s\" rebuilds it", m.Name, m.Error, m.Name)
 				}
 				lag = max(lag, m.Lag)
 			}
@@ -77,14 +77,14 @@ func (n *Node) Checks() []Check {
 				if err != nil {
 					return "", err
 				}
-				break // one file, or none, shows that the bucket answers
+				break // one file, or an empty list, shows that the bucket answers
 			}
 			return n.Config.AssetsURL(), nil
 		}},
 	}
 }
 
-// checkLog verifies all of a log in the data folder, and asks a shared one for its end.
+// checkLog verifies the whole log of a data folder. It only reads the position of the end of a shared log.
 func (n *Node) checkLog(ctx context.Context) (string, error) {
 	head, err := n.Log.Head(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (n *Node) checkLog(ctx context.Context) (string, error) {
 		return "", err
 	}
 	detail := fmt.Sprintf("%s, head at position %d, %d MiB, every checksum and the digest hold", filepath.Base(n.Config.EventsPath()), head, info.Size()>>20)
-	if n.ready.Load() { // a server's, which scrubs
+	if n.ready.Load() { // a server scrubs its log
 		scrub := n.logFile.LastScrub()
 		if scrub.Problem != nil {
 			return "", fmt.Errorf("%s; but %s", detail, scrub)
@@ -112,7 +112,7 @@ func (n *Node) checkLog(ctx context.Context) (string, error) {
 	return detail, nil
 }
 
-// VerifyLog verifies all of a log in the data folder. A shared event store verifies itself.
+// VerifyLog verifies the whole log of a data folder. A shared event store verifies itself.
 func (n *Node) VerifyLog(ctx context.Context) error {
 	if n.logFile == nil {
 		return nil
@@ -123,8 +123,8 @@ func (n *Node) VerifyLog(ctx context.Context) error {
 	return n.logFile.Check(ctx, nil)
 }
 
-// maxClockOffset is how wrong this machine's clock may be before doctor complains. Nothing depends on it:
-// nodes follow the database's clock. But logs are hard to read together.
+// maxClockOffset is the largest error of this machine's clock that the check accepts. Nothing depends on the clock,
+// because nodes follow the database's clock, but logs with different clocks are hard to read together.
 const maxClockOffset = 2 * time.Second
 
 func (n *Node) checkDatabase(ctx context.Context) (string, error) {
@@ -168,7 +168,7 @@ func (n *Node) checkBroker(ctx context.Context) (string, error) {
 // reachTimeout bounds one attempt to reach a service that nodes share.
 const reachTimeout = 10 * time.Second
 
-// Reachable are the checks of what nodes share, each for itself.
+// Reachable returns a separate check for each service that nodes share.
 func Reachable(cfg config.Config) []Check {
 	quiet := slog.New(slog.DiscardHandler)
 	within := func(run func(context.Context) (string, error)) func(context.Context) (string, error) {

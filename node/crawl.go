@@ -61,7 +61,7 @@ func CrawlOnce(ctx context.Context, cfg config.Config, logs io.Writer, c Crawl) 
 	return out, nil
 }
 
-// userCache is a folder of this user for what is costly to compute; "" where there is none.
+// userCache returns this user's cache folder, or "" if there is none.
 func userCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -53,7 +53,7 @@ func (n *Node) handler() (http.Handler, error) {
 		Usage: n.usage, Search: n.search, Assets: n.Assets, Logos: n.logos, Changes: n.brandWatch, Counters: n.counters,
 		Filled: n.filled,
 	}
-	if n.Config.Shared() { // another node folds what this one answers from
+	if n.Config.Shared() { // another node folds the tables that this node reads
 		deps.CaughtUp = func(ctx context.Context) error { return n.FoldedTo(ctx, brands.Name) }
 	}
 	cfg := n.apiConfig()
@@ -76,21 +76,21 @@ func (n *Node) apiConfig() readapi.Config {
 	}
 }
 
-// healthz says that the process answers.
+// healthz reports that the process answers.
 func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintln(w, "ok")
 }
 
-// begun says whether what was there at the start is served; the starter index with it, but on a node of several,
-// which serves while another loads that.
+// begun reports whether the node serves everything that was stored at its start. That includes the starter index only
+// with a log of its own: a node of several serves while another loads the starter index.
 func (n *Node) begun() bool { return n.ready.Load() && n.Runner.Ready() == nil }
 
-// filled is begun with the starter index wherever it is loaded.
+// filled is begun, including the starter index in every case.
 func (n *Node) filled() bool { return n.starterSeen.Load() && n.begun() }
 
-// readyz says whether everything that was there at the start is served (read models caught up, the starter
-// index searchable), and whether what the node cannot do without still answers.
+// readyz reports whether the node serves everything that was stored at its start (see begun), and whether the services
+// that it cannot do without still answer.
 func (n *Node) readyz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if lost := n.lost.Load(); lost != nil {

@@ -12,15 +12,15 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// DrawnLogo is a drawn logo on its way to whoever asked, which may be another process.
+// DrawnLogo is a drawn logo that a command prints, perhaps in another process.
 type DrawnLogo struct {
-	Body   []byte `json:"body"` // base64 in JSON: a picture is no text
+	Body   []byte `json:"body"` // base64 in JSON
 	Format string `json:"format"`
 	Size   string `json:"size"`
 	From   string `json:"from"`
 }
 
-// DrawLogo draws a logo from the index, as the endpoint does for somebody without a key.
+// DrawLogo draws a logo from the index, as the endpoint does for a client without a key.
 func (n *Node) DrawLogo(ctx context.Context, domain string, o logo.Options) (DrawnLogo, error) {
 	if err := n.CatchUp(ctx); err != nil {
 		return DrawnLogo{}, err
@@ -43,28 +43,28 @@ func (n *Node) DrawLogo(ctx context.Context, domain string, o logo.Options) (Dra
 	if err != nil {
 		return DrawnLogo{}, err
 	}
-	picture, err := renderer.Draw(ctx, b, o)
+	image, err := renderer.Draw(ctx, b, o)
 	if err != nil {
 		return DrawnLogo{}, err
 	}
-	if picture.Fallback && o.Fallback == logo.NotFound {
+	if image.Fallback && o.Fallback == logo.NotFound {
 		return DrawnLogo{}, fmt.Errorf("no logo of %s is known", domain)
 	}
-	info, err := imaging.Probe(picture.Body)
+	info, err := imaging.Probe(image.Body)
 	if err != nil {
 		return DrawnLogo{}, err
 	}
-	out := DrawnLogo{Body: picture.Body, Format: string(info.Format), Size: fmt.Sprintf("%d × %d px", info.Width, info.Height), From: "fallback: " + string(o.Fallback)}
+	out := DrawnLogo{Body: image.Body, Format: string(info.Format), Size: fmt.Sprintf("%d × %d px", info.Width, info.Height), From: "fallback: " + string(o.Fallback)}
 	if info.Format == imaging.SVG {
 		out.Size = "a vector"
 	}
-	if !picture.Fallback {
-		out.From = describeSource(b.Logos, picture.From)
+	if !image.Fallback {
+		out.From = describeSource(b.Logos, image.From)
 	}
 	return out, nil
 }
 
-// describeSource says which of a brand's logos a stored file is of: "symbol, dark ink (svg)".
+// describeSource describes the logo that a stored file belongs to, such as "symbol, dark ink (svg)".
 func describeSource(logos []eventschemas.Logo, source logo.Source) string {
 	for _, l := range logos {
 		if slices.ContainsFunc(l.Formats, func(f eventschemas.Asset) bool { return f.ID == source.ID }) {

@@ -16,13 +16,13 @@ import (
 	"letterhead/workers/loss"
 )
 
-// errForget ends what a node does with a log: events that it keeps in memory are gone from the store and the database,
-// because an operator accepted their loss or filled the log. The node begins again with nothing in memory.
+// errForget stops a node that has in memory events that are gone from the store and the database, because an operator
+// accepted their loss or replaced the log. The node starts again with nothing in memory.
 var errForget = errors.New("events that this node has seen are gone, and their loss was accepted, or the log was filled by a restore or a migration: the node begins again")
 
-// admit compares a shared event store with what is remembered, in the database and in this node, before this node uses
-// a new connection to it. A node that runs already is not ready while the store is refused, and appends nothing. What
-// it keeps in memory is right when the store holds the last event that the node has seen; so it goes on.
+// admit compares a shared event store with the events that the database and this node remember, before the node uses a
+// new connection to the store. A running node that refuses the store is not ready and appends nothing. If the store
+// holds the last event that the node has seen, everything in its memory is right, and the node continues.
 func (n *Node) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
 	err := n.compare(ctx, store, engine.Mark(seen))
 	switch before := n.lost.Load(); {
@@ -34,14 +34,14 @@ func (n *Node) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen)
 	case err == nil && before != nil:
 		n.lost.Store(nil)
 		n.logger.Info("the event store holds again what is remembered of it, and is used")
-	case errors.Is(err, errForget) && n.kill != nil: // nil in a command, which fails
+	case errors.Is(err, errForget) && n.kill != nil: // a command has no kill, and fails
 		n.kill(err)
 	}
 	return err
 }
 
 func (n *Node) compare(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
-	// First of all: a node of an earlier log must not write what it has seen into the database.
+	// This must come first: a node of an earlier log must not write its last event into the database.
 	accepted, err := loss.LastAccepted(ctx, n.Store)
 	if err != nil {
 		return err
@@ -61,8 +61,9 @@ func (n *Node) compare(ctx context.Context, store eventlog.Prober, seen engine.M
 	return n.rememberFirst(ctx, store)
 }
 
-// compareSeen compares a store with the last event that this node has seen. When the store does not hold it, the
-// database learns of it, so that all nodes refuse the store and its loss can be accepted.
+// compareSeen compares a store with the last event that this node has seen. If the store does not hold the event,
+// compareSeen writes the event's position into the database, so that all nodes refuse the store and an operator can
+// accept the loss.
 func (n *Node) compareSeen(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
 	held, err := seen.Held(ctx, store)
 	if err != nil || held {
@@ -77,10 +78,11 @@ func (n *Node) compareSeen(ctx context.Context, store eventlog.Prober, seen engi
 	if held, err = seen.Held(ctx, store); err == nil && !held { // the database remembers a later event, which the store has
 		return errForget
 	}
-	return err // a replica that has caught up
+	return err // the store was a replica, and has caught up
 }
 
-// rememberFirst has the database remember which log is used also where no read model was folded yet.
+// rememberFirst writes the first event of the log into the database, so that the log is known before any read model is
+// folded.
 func (n *Node) rememberFirst(ctx context.Context, store eventlog.Prober) error {
 	memory, err := engine.ReadFoldedLog(ctx, n.Store)
 	if err != nil || memory.First != (engine.Mark{}) || len(n.Config.Roles) == 0 {
@@ -93,7 +95,7 @@ func (n *Node) rememberFirst(ctx context.Context, store eventlog.Prober) error {
 	return engine.RememberFirst(ctx, n.Store, engine.MarkOf(&first))
 }
 
-// watchLoss registers the metric that an alert looks at.
+// watchLoss registers the metric of lost events, which an alert uses.
 func (n *Node) watchLoss() error {
 	err := n.metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "letterhead_log_lost", Help: "1 while this node refuses its event store because acknowledged events are missing from it.",
@@ -109,8 +111,8 @@ func (n *Node) watchLoss() error {
 	return nil
 }
 
-// expectLogFile fails when the file of the log is gone and the database remembers events: opening would make a new
-// file in its place.
+// expectLogFile fails if the log file is missing but the database remembers events: opening the log would create an
+// empty file.
 func (n *Node) expectLogFile(ctx context.Context) error {
 	_, err := os.Stat(n.Config.EventsPath())
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +130,7 @@ func (n *Node) expectLogFile(ctx context.Context) error {
 	return worst
 }
 
-// searchLoss returns a loss when the search index was fed from events that the log does not hold.
+// searchLoss returns a loss if the search index holds documents of events that the log does not hold.
 func searchLoss(ctx context.Context, index interface {
 	Checkpoint(context.Context) (uint64, error)
 }, log eventlog.Prober) (*eventlog.LossError, error) {

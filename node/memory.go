@@ -2,8 +2,8 @@ package node
 
 import "github.com/KimMachineGun/automemlimit/memlimit"
 
-// memoryShare of the memory that the process may use is what Go's collector keeps it below. The rest is for what the
-// collector does not see: compiled code of the vector renderer, stacks of the kernel, pages of the databases.
+// memoryShare is the share of the process's memory limit that becomes the soft limit of Go's collector. The rest is for
+// memory that the collector does not see: compiled code of the vector renderer, kernel stacks, pages of the databases.
 const memoryShare = 0.8
 
 // LimitMemory sets GOMEMLIMIT from the memory limit of the cgroup (v1 or v2), unless the operator has set it. Without a
@@ -13,8 +13,7 @@ func LimitMemory(limit memlimit.Provider) error {
 	return err
 }
 
-// CgroupLimit is the memory that the cgroup of this process may use, in bytes. A process that is in none, or in one
-// without a limit, has none.
+// CgroupLimit returns the memory limit of this process's cgroup in bytes, or memlimit.ErrNoLimit.
 func CgroupLimit() (uint64, error) {
 	limit, err := memlimit.FromCgroup()
 	if err != nil {

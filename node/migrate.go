@@ -92,7 +92,7 @@ func (n *Node) openMigrationTarget(ctx context.Context, m Migration) (to backup.
 	return to, closeAll, nil
 }
 
-// leaveOut chooses the streams that the new log leaves out, and writes them to a file. Without --archive-before it chooses
+// leaveOut chooses the streams that the new log leaves out, and writes them to a file. Without ArchiveBefore it chooses
 // none.
 func (n *Node) leaveOut(ctx context.Context, cfg backup.Config, m Migration) (*backup.Failures, *ArchivedFailures, error) {
 	if m.ArchiveBefore.IsZero() {

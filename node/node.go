@@ -162,9 +162,9 @@ func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Optio
 	return n, n.follow(ctx)
 }
 
-// raiseFolder keeps older releases from a folder that holds the data, before anything is written that they cannot read.
-// A folder of the release before that is only looked at stays as it is: this release can work with its format.
-// The folder of a node of several holds no data: there the database says which format is in force.
+// raiseFolder makes older releases refuse a data folder, before anything is written that they cannot read. It leaves a
+// folder of the previous release alone if the command only reads: this release can work with that format. The folder of
+// a node of several holds no data; there the database says which format is in force.
 func (n *Node) raiseFolder(context.Context) error {
 	if n.Config.Shared() {
 		return nil
@@ -177,7 +177,7 @@ func (n *Node) raiseFolder(context.Context) error {
 	return n.lock.Raise(datafolder.Format)
 }
 
-// closing notes what close must do; it runs in the reverse order.
+// closing adds a function that Close calls. Close calls them in the reverse order.
 func (n *Node) closing(f func() error) {
 	n.closes.Lock()
 	defer n.closes.Unlock()
@@ -209,7 +209,7 @@ func (n *Node) openReadModels(ctx context.Context) error {
 	if err := n.Runner.Start(ctx); err != nil || n.reading {
 		return err
 	}
-	// Keys are answered for once everything that the log held at the start is in force.
+	// The directory answers once it holds every key event that the log held at the start.
 	head, err := n.Log.Head(ctx)
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func (n *Node) openCommands(context.Context) error {
 	}
 	n.closing(n.endRun)
 	n.closing(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // outlives whoever asked to stop
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // independent of the request to stop
 		defer cancel()
 		err := n.AccountWriter.Drain(ctx)
 		if err != nil {
@@ -253,7 +253,7 @@ func (n *Node) openCommands(context.Context) error {
 	return err
 }
 
-// follow starts what keeps the read models current, for as long as the service is open.
+// follow starts the parts that keep the read models current until the node closes.
 func (n *Node) follow(ctx context.Context) error {
 	ctx, n.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	n.closing(func() error {
@@ -269,8 +269,8 @@ func (n *Node) follow(ctx context.Context) error {
 	return nil
 }
 
-// run keeps a part going until the service closes. A part that ends before that takes the node down: the
-// service must not look alive while it no longer moves.
+// run runs a part until the node closes. A part that ends before that stops the node, which must not look alive while a
+// part of it does nothing.
 func (n *Node) run(ctx context.Context, name string, part func(context.Context) error) {
 	n.running.Go(func() {
 		err := part(ctx)
@@ -292,12 +292,12 @@ func (n *Node) whileAlive(ctx context.Context) (context.Context, context.CancelF
 	}
 }
 
-// errBehind: another node folds, and it is behind or none does.
+// errBehind means that the node that folds is behind, or that no node folds.
 var errBehind = errors.New("the read models are behind the event log; does a node with role projector run? \"letterhead projections list\" shows how far they are")
 
-// CatchUp waits until the named read models (all of them without names) and the search index hold what the
-// log holds now. One that stands still does not keep the others waiting; the error then names it and is a
-// *engine.QuarantinedError. Where another node folds, the wait is bounded, and its end is errBehind.
+// CatchUp waits until the named read models (all of them if there are no names) and the search index hold what the log
+// holds now. It does not wait for a quarantined read model, but returns a *engine.QuarantinedError with its name after
+// the others have caught up. If another node folds, the wait is bounded, and CatchUp returns errBehind at its end.
 func (n *Node) CatchUp(ctx context.Context, names ...string) error {
 	ctx, stop := n.whileAlive(ctx)
 	defer stop()
@@ -316,7 +316,7 @@ func (n *Node) CatchUp(ctx context.Context, names ...string) error {
 	return err
 }
 
-// bounded bounds a wait for what another node does.
+// bounded limits a wait for the work of another node.
 func (n *Node) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !n.Config.Shared() {
 		return context.WithCancel(ctx)
@@ -349,7 +349,7 @@ func (n *Node) FoldedTo(ctx context.Context, names ...string) error {
 	return aside
 }
 
-// cause is why a wait ended early: a part of the service that ended says more than the end of a context.
+// cause returns why a wait ended early. The error of a part that ended says more than the end of a context.
 func (n *Node) cause(ctx context.Context, err error) error {
 	if err != nil && context.Cause(ctx) != nil && n.alive.Err() != nil {
 		return context.Cause(ctx)

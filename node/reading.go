@@ -19,9 +19,9 @@ import (
 	"letterhead/workers/loss"
 )
 
-// Heavy commands (backup, verify) run in a process of their own also while a server holds the data folder. They
-// read the folder's files beside the server, at the lowest priority, and write nothing to them. The same way of
-// opening the files serves folders that cannot be written.
+// Heavy commands (backup, verify) run in a process of their own even while a server holds the data folder. They read
+// the folder's files at the lowest priority and write nothing to them. Folders that cannot be written are opened in the
+// same way.
 
 // OpenReading opens the log, the database, the assets and the read models of a data folder without writing anything
 // to it. On an error everything is closed again.
@@ -83,13 +83,13 @@ func (n *Node) Reading() bool { return n.reading }
 // Served reports whether another process serves the folder that is read.
 func (n *Node) Served() bool { return n.served }
 
-// alone reports whether a file was opened in a way that lets no process write it, because none had it open.
+// alone reports whether a file was opened so that no other process can write it, because none had it open.
 func (n *Node) alone() bool {
 	log, reading := n.Log.(sqlite.ReadOnly)
 	return reading && log.Alone() || n.Store.Alone()
 }
 
-// WarnBehind says how much of the log the read models of a folder that is only read do not hold.
+// WarnBehind prints by how many events the read models of a read-only folder are behind the log.
 func (n *Node) WarnBehind(ctx context.Context, w io.Writer) error {
 	models, err := n.Runner.List(ctx)
 	if err != nil {
@@ -103,8 +103,8 @@ func (n *Node) WarnBehind(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// scratchPath is where verify puts its tables: beside the database, or, when the folder cannot be written, in the
-// system's folder for temporary files ("").
+// scratchPath returns the folder of the tables that verify makes: in the data folder, or "", the system's folder for
+// temporary files, if the data folder cannot be written.
 func (n *Node) scratchPath() string {
 	if n.Config.Shared() || datafolder.CheckWritable(n.Config.Data) != nil {
 		return ""
@@ -112,11 +112,11 @@ func (n *Node) scratchPath() string {
 	return filepath.Join(n.Config.Data, "scratch")
 }
 
-// readingBatch is what a verify beside a server folds in one transaction: less than the server itself would, because
-// both share one machine's memory.
+// readingBatch is how many events a verify beside a server folds in one transaction: fewer than the server, because both
+// share the memory of one machine.
 const readingBatch = 4096
 
-// batchEvents is 0 for the usual.
+// batchEvents returns 0 for the default.
 func (n *Node) batchEvents() int {
 	if n.reading {
 		return readingBatch

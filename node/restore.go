@@ -50,7 +50,7 @@ func openTarget(ctx context.Context, settings config.Config, o Options) (*Node, 
 	if err != nil {
 		return nil, err
 	}
-	own := "restore-" + rand.Text()[:8] // first, because the database cuts long names off
+	own := "restore-" + rand.Text()[:8] // at the start, because the database truncates long names
 	settings.Node = own
 	n, err := openPart(ctx, settings, lock, o, (*Node).openUnverified)
 	if err != nil {
@@ -62,8 +62,8 @@ func openTarget(ctx context.Context, settings config.Config, o Options) (*Node, 
 	return n, nil
 }
 
-// refuseServed fails when other processes than this one, whose name there is own, are connected to a shared database:
-// nodes would work with what a restore discards.
+// refuseServed fails if other processes are connected to a shared database, because nodes would use data that a restore
+// discards. This process has the name own there.
 func refuseServed(ctx context.Context, store *sqlstore.Store, own string) error {
 	sessions, err := store.Sessions(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func refuseServed(ctx context.Context, store *sqlstore.Store, own string) error 
 	for _, n := range sessions {
 		// A long schema name leaves only the beginning of a node's name.
 		if !strings.HasPrefix(n.Node, own) && (n.Node == "" || !strings.HasPrefix(own, n.Node)) {
-			others = append(others, cmp.Or(n.Node, "one that does not give its name"))
+			others = append(others, cmp.Or(n.Node, "a node without a name"))
 		}
 	}
 	if len(others) == 0 {
@@ -95,14 +95,14 @@ func (n *Node) target(ctx context.Context, m *backup.Manifest, withoutAssets boo
 	return to, nil
 }
 
-// filling also marks the data folder, once the backup and the target are known to fit.
+// filling also marks the data folder, once the backup is known to fit the target.
 type filling struct {
 	*loss.Filling
 	node   *Node
 	format int // of the backup
 }
 
-// Done implements backup.State. A database that remembers more than the log holds does not know it.
+// Done implements backup.State. It is false for a database that remembers more than the log holds.
 func (f filling) Done(ctx context.Context) (bool, error) {
 	if done, err := f.Filling.Done(ctx); err != nil || !done {
 		return false, err

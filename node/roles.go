@@ -22,13 +22,13 @@ import (
 	"letterhead/workers/sweep"
 )
 
-// part is something that runs for as long as a node serves. It returns nil when its context ends.
+// part runs for as long as a node serves. It returns nil when its context ends.
 type part struct {
 	name string
 	run  func(context.Context) error
 }
 
-// startRoles starts what a serving node does beside answering requests, by its roles.
+// startRoles starts the parts of the roles of a serving node.
 func (n *Node) startRoles(ctx context.Context) error {
 	var parts []part
 	for _, r := range []struct {
@@ -79,11 +79,11 @@ func (n *Node) led(name string, run func(context.Context) error) part {
 	return part{name, func(ctx context.Context) error { return n.Store.Lead(ctx, name, run) }}
 }
 
-// errNodeName: two processes that serve have one name.
+// errNodeName means that two serving processes have the same name.
 var errNodeName = errors.New("another process that serves on this database has the same LETTERHEAD_NODE; give each process a name of its own, or stop the other one")
 
-// openName takes the node's name for as long as the service is open: usage is counted on a stream of that name, which
-// one process writes. While the database is away the node goes on, and takes the name again afterwards.
+// openName reserves the node's name until the node closes, because only one process may write the stream of that name,
+// on which usage is counted. While the database is away the node continues, and reserves the name again afterwards.
 func (n *Node) openName(ctx context.Context) ([]part, error) {
 	holding, stop := context.WithCancel(context.WithoutCancel(ctx))
 	held, ended := make(chan struct{}, 1), make(chan error, 1)
@@ -129,7 +129,7 @@ func (n *Node) openProbe(context.Context) (_ []part, err error) {
 			return err
 		},
 	}
-	if n.Config.Has(config.RoleAPI) || n.Config.Has(config.RoleCrawler) { // others do not read or write pictures
+	if n.Config.Has(config.RoleAPI) || n.Config.Has(config.RoleCrawler) { // other roles do not use assets
 		checks["object storage"] = n.Assets.Reachable
 	}
 	if n.probe, err = newProbe(n.metrics, checks); err != nil {
@@ -161,7 +161,7 @@ func (n *Node) openTransport(ctx context.Context) (broker.Transport, error) {
 	}
 	cfg.Logger, cfg.Registerer = n.logger, n.metrics
 	n.kafka, err = kafka.New(ctx, cfg)
-	if errors.As(err, new(*fs.PathError)) { // a certificate that is not there does not come by waiting
+	if errors.As(err, new(*fs.PathError)) { // waiting does not help against a missing certificate
 		return nil, err
 	}
 	if err != nil {
@@ -182,7 +182,7 @@ func (n *Node) openAPI(ctx context.Context) ([]part, error) {
 			return nil
 		}})
 	} else {
-		n.starterSeen.Store(true) // begin loads it, or nobody does
+		n.starterSeen.Store(true) // begin loads it, if it is on
 	}
 	if !n.Store.Shared() {
 		counters, err := ratelimit.NewMemory(ratelimit.Config{Now: n.clock.Now})
@@ -233,7 +233,7 @@ func (n *Node) openCrawler(ctx context.Context) ([]part, error) {
 
 func (n *Node) openRelay(context.Context) ([]part, error) {
 	cfg := relay.Config{Topics: relay.CrawlTopics(), Lead: n.Store.Lead, Logger: n.logger, Registerer: n.metrics}
-	if n.kafka != nil { // in one process nobody reads the lanes of record: the log is there
+	if n.kafka != nil { // in one process no consumer needs the record topics
 		cfg.Topics = append(cfg.Topics, relay.RecordTopics(n.kafka.Records())...)
 	}
 	carrier, err := relay.New(cfg, n.roles.Log("relay"), n.bus, n.Positions)

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// beatEvery is how often a process that answers requests notes that it is alive.
+	// beatEvery is how often a process that answers requests records that it is alive.
 	beatEvery = 5 * time.Second
-	// goneAfter is how long a node of several may be silent before it counts as gone: without the database, which it
-	// notes its life in, it cannot check a key and charges nothing.
+	// goneAfter is how long a node of several may be silent before it counts as gone. A node that cannot reach the
+	// database to report that it is alive cannot check keys either, and charges nothing.
 	goneAfter = time.Minute
 	// maxUndelivered bounds the charges that are listed at a time.
 	maxUndelivered = 1_000_000
 )
 
-// openRun notes that a process begins to answer requests, and returns the part that notes that it is alive.
+// openRun records that a process begins to answer requests, and returns the part that records that it is alive.
 func (n *Node) openRun(ctx context.Context) ([]part, error) {
 	run := runs.Run{ID: n.runID, Node: n.Config.Node, Started: n.clock.Now(), AnswerWithin: n.apiConfig().AnswerWithin()}
 	if err := n.runs.Begin(ctx, run); err != nil {
@@ -48,12 +48,12 @@ func (n *Node) beat(ctx context.Context) error {
 	}
 }
 
-// endRun notes a clean end: every request was answered, or its charge handed back.
+// endRun records a clean end: every request was answered, or its charge reversed.
 func (n *Node) endRun() error {
 	if !n.answers.Load() || n.unclean.Load() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // outlives whoever asked to stop
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // independent of the request to stop
 	defer cancel()
 	if err := n.runs.End(ctx, n.runID, n.clock.Now()); err != nil {
 		n.logger.Warn("the clean end of this process could not be noted; ledger undelivered will list its last charges", "error", err)
@@ -61,7 +61,7 @@ func (n *Node) endRun() error {
 	return nil
 }
 
-// UndeliveredCharge is a charge with what is known of the process that made it.
+// UndeliveredCharge is a charge with the state of the process that made it.
 type UndeliveredCharge struct {
 	AccountID       string    `json:"account_id"`
 	Revision        uint64    `json:"revision"`

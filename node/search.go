@@ -19,8 +19,8 @@ import (
 	"letterhead/projections/search"
 )
 
-// searches are the search indices of this release: one, and while an upgrade that brought another is not finished that
-// of the release before.
+// searches holds the search index of this release, and the index of the previous release until an upgrade that brought
+// a new index is finished.
 type searches struct {
 	editions []edition // the newest first
 	format   func() int
@@ -28,10 +28,10 @@ type searches struct {
 
 type edition struct {
 	*search.Projection
-	format int // searches are answered from it from this data format on
+	format int // the first data format with which searches use this index
 }
 
-// now is what searches are answered from.
+// now returns the index that answers searches.
 func (x *searches) now() *search.Projection {
 	for _, e := range x.editions {
 		if e.format <= x.format() {
@@ -41,7 +41,7 @@ func (x *searches) now() *search.Projection {
 	return x.editions[len(x.editions)-1].Projection
 }
 
-// next is what they will be answered from when the upgrade is finished.
+// next returns the index that answers searches after the upgrade.
 func (x *searches) next() *search.Projection { return x.editions[0].Projection }
 
 // Search implements readapi.Searcher.
@@ -57,7 +57,7 @@ func (n *Node) openSearch(ctx context.Context) error {
 			return err
 		}
 		if a.Format <= n.Runner.Format() || n.Config.Search == config.Embedded {
-			return nil // older ones are of no use any more
+			return nil // older indices are not used any more
 		}
 	}
 	return nil
@@ -66,7 +66,7 @@ func (n *Node) openSearch(ctx context.Context) error {
 func (n *Node) openEdition(ctx context.Context, a searchindex.Analyzer) error {
 	registerer := prometheus.Registerer(n.metrics)
 	if len(n.search.editions) > 0 {
-		registerer = nil // the figures are those of the newest
+		registerer = nil // only the newest index has metrics
 	}
 	index, err := n.openIndex(ctx, a, registerer)
 	if err != nil {
@@ -87,9 +87,9 @@ func (n *Node) openEdition(ctx context.Context, a searchindex.Analyzer) error {
 	return err
 }
 
-// feedsIndex says when this process feeds the index: its own always, one that nodes share while it leads. Each version
-// of a shared index has a leadership of its own, so that a node of the release before does not keep this release's from
-// being fed. Up to version 2 that had no number.
+// feedsIndex returns when this process feeds the index: nil for an index of its own, which it always feeds, and the
+// leadership of a shared index. Each version of a shared index has its own leadership, so that a node of the previous
+// release does not prevent this release's index from being fed. The leadership of versions up to 2 has no number.
 func (n *Node) feedsIndex(version int) func(ctx context.Context, name string, do func(context.Context) error) error {
 	switch {
 	case n.Config.Search == config.Embedded:
@@ -117,7 +117,7 @@ func (n *Node) openIndex(ctx context.Context, a searchindex.Analyzer, registerer
 		if err != nil || !n.Config.Shared() {
 			return index, err
 		}
-		// An index of this node alone is no evidence: the database, which all nodes share, has been compared.
+		// A loss in the index of a single node is no evidence: the database, which all nodes share, was compared.
 		lost, err := searchLoss(ctx, index, eventlog.Probe(n.Log))
 		if lost == nil && err == nil {
 			return index, nil

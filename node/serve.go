@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// shutdownTimeout, beyond the time of a live crawl, bounds how long a stopping server waits for requests
-	// under way and for what they hand back.
+	// shutdownTimeout, in addition to the time of a live crawl, bounds how long a stopping server waits for requests
+	// under way and for the reversal of their charges.
 	shutdownTimeout = 8 * time.Second
-	// enforceTimeout bounds how long a command waits to see its decision enforced.
+	// enforceTimeout bounds how long a command waits until its decision is in force.
 	enforceTimeout = 10 * time.Second
 )
 
@@ -85,8 +85,8 @@ func (v Server) Serve(ctx context.Context) error {
 	}
 }
 
-// serveOnce serves until ctx ends or a part of the node has ended. With errForget it leaves the server open, for the
-// node to begin again.
+// serveOnce serves until ctx ends or a part of the node has ended. With errForget it leaves the HTTP server open, and
+// the node must be started again.
 func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *front, server *http.Server, failed <-chan error, logger *slog.Logger) error {
 	n, commands, err := v.start(ctx, lock, front, logger)
 	if err != nil {

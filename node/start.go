@@ -23,7 +23,7 @@ const (
 	lastStartPause  = 15 * time.Second
 )
 
-// errAway: something that nodes share could not be reached.
+// errAway means that a service that nodes share could not be reached.
 var errAway = errors.New("a service that nodes share is away")
 
 // start opens and wires everything and lets requests in. A node whose shared services are away waits for them: if it
@@ -86,8 +86,8 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	return n, commands, nil
 }
 
-// away reports whether an error of shared services may be gone later: also another event store may be replaced by the
-// right one, or accepted.
+// away reports whether retrying may help against an error of a shared service. A refused event store counts too: it may
+// be replaced by the right one, or an operator may accept it.
 func away(err error) bool {
 	for _, known := range []error{
 		errAway, eventlog.ErrUnavailable, eventlog.ErrLoss, sqlstore.ErrUnavailable, searchindex.ErrUnavailable, assets.ErrUnavailable, context.DeadlineExceeded,

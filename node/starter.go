@@ -27,7 +27,7 @@ func (n *Node) importStarter(ctx context.Context, marker starter.Marker) error {
 			return err
 		}
 		if head == 0 {
-			// A marker without a log is from a log that somebody took away.
+			// The marker is left over from a log that was removed.
 			if err := os.Remove(file.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -66,7 +66,7 @@ func (n *Node) starterOnce() part {
 		for {
 			err := n.importStarter(ctx, sharedMarker{n.Positions, n.Log})
 			if err == nil || ctx.Err() != nil {
-				<-ctx.Done() // nobody else need look
+				<-ctx.Done() // keep the leadership: no other node needs to try
 				return nil
 			}
 			n.logger.Warn("starter index", "error", err, "again_in", pause)
@@ -81,15 +81,14 @@ func (n *Node) starterOnce() part {
 }
 
 const (
-	// starterLookEvery is the time between two looks for the starter index that another node loads.
+	// starterLookEvery is the time between two checks whether another node has loaded the starter index.
 	starterLookEvery = 2 * time.Second
-	// starterPatience is when a node of several takes it that nobody loads the starter index, as where crawlers
-	// have it off: fallbacks must not go uncached for ever. Loading takes seconds, and a start of all nodes minutes.
+	// starterPatience is how long a node of several waits for the starter index, which no node loads if crawlers
+	// have it turned off. After that, fallbacks are cached. Loading takes seconds, and a start of all nodes minutes.
 	starterPatience = 15 * time.Minute
 )
 
-// awaitStarter waits until the starter index is loaded by whichever node does, and this one's read models hold it.
-// It returns early when ctx ends.
+// awaitStarter waits until some node has loaded the starter index and the read models hold it, or ctx ends.
 func (n *Node) awaitStarter(ctx context.Context, marker starter.Marker) {
 	defer n.starterSeen.Store(true)
 	patient, cancel := context.WithTimeout(ctx, starterPatience)
@@ -122,15 +121,15 @@ const (
 )
 
 // sharedMarker remembers in the database that nodes share which version of the starter index was loaded into
-// which log. It stands among the readers' positions, which are as disposable: without it each brand is looked
-// at again.
+// which log. It is kept with the readers' positions, and is as disposable: without it every brand is checked
+// again.
 type sharedMarker struct {
 	positions *sqlstore.Positions
 	log       eventlog.Log
 }
 
-// row names a version in this log by its first brand event: a log that was put in the place of another and is
-// empty has none.
+// row returns the name of the row for a version in this log, which is identified by its first brand event. An empty log,
+// such as one that replaced another, has no row.
 func (m sharedMarker) row(ctx context.Context, version string) (string, bool, error) {
 	page, err := m.log.ReadAll(ctx, 0, eventlog.Filter{StreamPrefixes: []string{brand.StreamPrefix}}, 1)
 	if err != nil || len(page.Events) == 0 {
@@ -161,7 +160,7 @@ func (m sharedMarker) Save(ctx context.Context, version string) error {
 	return m.positions.Save(ctx, row, 1)
 }
 
-// starterBrands takes the starter's brands in through the command that every import uses.
+// starterBrands imports the starter's brands with the command of all imports.
 type starterBrands struct {
 	brands  *commands.Brands
 	request commands.Request

@@ -25,8 +25,8 @@ import (
 	"letterhead/workers/loss"
 )
 
-// openStorage opens what the settings name: files in the data folder, or services that nodes share. It fails with
-// eventlog.ErrLoss when the log does not hold what the database remembers of it.
+// openStorage opens the stores of the settings: files in the data folder, or services that nodes share. It fails with
+// eventlog.ErrLoss if the log does not hold every event that the database remembers.
 func (n *Node) openStorage(ctx context.Context) error {
 	if err := n.openDatabase(ctx); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (n *Node) openUnverified(ctx context.Context) error {
 	return nil
 }
 
-// openLog opens the log. Admit, if it is not nil, compares a shared event store with the database at each connection.
+// openLog opens the log. If admit is not nil, it checks a shared event store at each new connection.
 func (n *Node) openLog(ctx context.Context, admit func(context.Context, eventlog.Prober, esdb.Seen) error) error {
 	if n.Config.Shared() {
 		log, err := esdb.Open(ctx, esdb.Config{ConnectionString: n.Config.EventStore, Admit: admit, Logger: n.logger, Registerer: n.metrics})
@@ -114,7 +114,7 @@ func (n *Node) openDatabase(ctx context.Context) error {
 	return err
 }
 
-// machineClock is this machine's clock, and what the settings add to it.
+// machineClock returns the time of this machine's clock plus the skew of the settings.
 func (n *Node) machineClock() time.Time { return time.Now().Add(n.Config.ClockSkew) }
 
 func (n *Node) openAssets(ctx context.Context) error {

@@ -10,13 +10,13 @@ import (
 	"letterhead/projections/engine"
 )
 
-// UpgradeState says how far an upgrade is.
+// UpgradeState is the progress of an upgrade.
 type UpgradeState struct {
 	engine.Upgrade
-	Search   eventlog.Position  `json:"search"` // how far the search index of this release is fed
+	Search   eventlog.Position  `json:"search"` // position of the search index of this release
 	Finished bool               `json:"finished"`
-	Level    bool               `json:"level"` // what this release reads after the end is built
-	Ready    bool               `json:"ready"` // it can be finished now: level, and no node of the release before runs
+	Level    bool               `json:"level"` // everything that this release reads after the upgrade is built
+	Ready    bool               `json:"ready"` // the upgrade can be finished: it is level, and no node of the previous release runs
 	Nodes    []sqlstore.Session `json:"nodes"`
 }
 
@@ -39,7 +39,7 @@ func (n *Node) UpgradeState(ctx context.Context) (UpgradeState, error) {
 	return state, nil
 }
 
-// Older are the nodes of releases before this one, as they call themselves.
+// Older returns the names of the nodes of earlier releases.
 func (u UpgradeState) Older() []string {
 	var names []string
 	for _, n := range u.Nodes {

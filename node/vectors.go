@@ -14,15 +14,15 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// vectors draws SVG files as soon as the renderer's module is compiled, which takes about a second on a first start.
-// A node compiles while it starts otherwise, and is ready when both are done.
+// vectors draws SVG files once the renderer's module is compiled, which takes about a second on a first start. A node
+// compiles it while its other parts start, and is ready when both are done.
 type vectors struct {
 	ready    chan struct{}
 	renderer *resvg.Renderer
 	err      error
 }
 
-// openDrawing opens what draws vectors, once for all who do.
+// openDrawing opens the vector renderer, which all parts share.
 func (n *Node) openDrawing() {
 	n.drawing.Lock()
 	defer n.drawing.Unlock()
@@ -36,7 +36,7 @@ func (n *Node) openRenderer() {
 	}
 }
 
-// openLogos opens what draws logos, once for all who do.
+// openLogos opens the logo renderer, which all parts share.
 func (n *Node) openLogos() (*logo.Renderer, error) {
 	n.drawing.Lock()
 	defer n.drawing.Unlock()
@@ -56,13 +56,13 @@ func (n *Node) openLogos() (*logo.Renderer, error) {
 	return n.logos, err
 }
 
-// openVectors compiles in the background, with what it learns kept in a folder. failed is called when that
-// cannot be done: a node that draws no vector would find worse logos without anybody knowing.
+// openVectors compiles the renderer in the background, with a cache in a folder. It calls failed if that is impossible,
+// because a node that cannot draw vectors would silently find worse logos.
 func openVectors(cache string, logger *slog.Logger, failed func(error)) *vectors {
 	v := &vectors{ready: make(chan struct{})}
 	go func() {
 		defer close(v.ready)
-		// Not bound to anybody's context: it ends by itself.
+		// Compiling ends by itself, and needs no context.
 		if v.renderer, v.err = resvg.New(context.Background(), resvg.Config{CacheDir: cache}); v.err != nil {
 			logger.Error("vectors cannot be drawn", "error", v.err)
 			failed(fmt.Errorf("vectors cannot be drawn: %w", v.err))
@@ -72,8 +72,8 @@ func openVectors(cache string, logger *slog.Logger, failed func(error)) *vectors
 	return v
 }
 
-// await returns nil when vectors can be drawn, and for a process that draws none (nil). Errors: ctx.Err(), or why the
-// renderer could not be opened.
+// await waits until vectors can be drawn; a nil v draws none and returns at once. Errors: ctx.Err(), or why the renderer
+// could not be opened.
 func (v *vectors) await(ctx context.Context) error {
 	if ctx.Err() != nil || v == nil {
 		return ctx.Err()
@@ -97,7 +97,7 @@ func (v *vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGB
 	return v.renderer.Render(ctx, svg, side)
 }
 
-// closeTime bounds the wait for pictures that are being drawn; none takes longer than resvg.DefaultTimeout.
+// closeTime bounds the wait for images that are being drawn; none takes longer than resvg.DefaultTimeout.
 const closeTime = 10 * time.Second
 
 func (v *vectors) close() error {
@@ -105,7 +105,7 @@ func (v *vectors) close() error {
 	if v.renderer == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime) // whatever it serves is over
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime) // the requests have ended
 	defer cancel()
 	return v.renderer.Close(ctx)
 }

@@ -88,7 +88,7 @@ func Serve(folder string, run Runner, logger *slog.Logger) (*Server, error) {
 		}
 	}
 	if marker == "" {
-		// Left by a server that was killed while the folder lay deeper; it would mislead the commands.
+		// A server that was killed while the folder had a longer path may have left it; it would mislead the commands.
 		if err := os.Remove(filepath.Join(folder, "admin.sock.path")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, errors.Join(err, listener.Close())
 		}
@@ -153,8 +153,7 @@ func (f *frameWriter) write(piece frame) error {
 	return f.flush()
 }
 
-// stream returns a writer whose pieces become frames. Lines are gathered so that a long listing is not
-// one frame a line.
+// stream returns a writer that sends what is written to it as frames.
 func (f *frameWriter) stream(piece func(string) frame) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		if err := f.write(piece(string(p))); err != nil {

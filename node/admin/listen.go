@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// listenPrivately makes a unix socket that only this user can open. The mask is set around the bind so
-// that there is no moment in which others could connect.
+// listenPrivately makes a unix socket that only this user can open. The umask is set before the bind, so that other
+// users cannot connect at any moment.
 func listenPrivately(path string) (net.Listener, error) {
 	old := syscall.Umask(0o177)
 	listener, err := net.Listen("unix", path)

@@ -12,7 +12,7 @@ import (
 )
 
 // A server that answers and then ends leaves a folder that the next one may write to at any time.
-func TestDoBeside_ServerEndsMeanwhile_TakesTheFolder(t *testing.T) {
+func TestDoBeside_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
 	if err := openStores(t, folder).Close(); err != nil {
 		t.Fatal(err)

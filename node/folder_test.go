@@ -10,7 +10,7 @@ import (
 	"letterhead/node/datafolder"
 )
 
-func TestAwaitFolder_NeverReleased_SaysSoAndRefuses(t *testing.T) {
+func TestAwaitFolder_NeverReleased_LogsAndFails(t *testing.T) {
 	folder := t.TempDir()
 	held, err := datafolder.Acquire(folder, datafolder.MayBeNew, release)
 	if err != nil {
@@ -27,7 +27,7 @@ func TestAwaitFolder_NeverReleased_SaysSoAndRefuses(t *testing.T) {
 	}
 }
 
-func TestAwaitFolder_Released_TakesIt(t *testing.T) {
+func TestAwaitFolder_Released_LocksIt(t *testing.T) {
 	folder := t.TempDir()
 	held, err := datafolder.Acquire(folder, datafolder.MayBeNew, release)
 	if err != nil {

@@ -124,7 +124,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 
 // A node that was not stopped while the store and the database were restored has seen events of the log before. It
 // forgets them, and the database does not learn of them.
-func TestAdmit_LogWasRestoredMeanwhile_NodeForgets(t *testing.T) {
+func TestAdmit_RestoredLog_NodeForgets(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	if err != nil {
 		t.Fatal(err)

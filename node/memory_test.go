@@ -8,7 +8,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-func TestLimitMemory(t *testing.T) {
+func TestLimitMemory_Limits_SetSoftLimit(t *testing.T) {
 	const cgroup = 512 << 20
 	share := memoryShare
 	for name, c := range map[string]struct {

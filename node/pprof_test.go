@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/telemetry"
 )
 
-func TestPprof_OnlyWhereMetricsAreAloneAndOnlyWhenAsked(t *testing.T) {
+func TestPprof_MetricsAddress_OnlyIfSet(t *testing.T) {
 	node := func(settings map[string]string) *Node {
 		t.Helper()
 		cfg, err := config.Load(func(string) (string, bool) { return "", false }, settings)

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestANodeThatLostItsEventStoreIsNotReadyUntilItIsBack(t *testing.T) {
+func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
 		metrics := prometheus.NewPedanticRegistry()
@@ -80,7 +80,7 @@ func TestANodeThatLostItsEventStoreIsNotReadyUntilItIsBack(t *testing.T) {
 	})
 }
 
-func TestADoorAnswersBeforeTheNodeHasStarted(t *testing.T) {
+func TestFront_NodeNotStarted_AnswersThatItIsStarting(t *testing.T) {
 	front := newFront(nil)
 	ask := func(path string) int {
 		w := httptest.NewRecorder()
@@ -99,7 +99,7 @@ func TestADoorAnswersBeforeTheNodeHasStarted(t *testing.T) {
 	}
 }
 
-func TestWhatWaitingMendsIsToldFromWhatItDoesNot(t *testing.T) {
+func TestAway_SettingsMistake_IsNotWaitedFor(t *testing.T) {
 	if !away(errors.Join(errors.New("open"), errAway)) || !away(context.DeadlineExceeded) {
 		t.Error("a service that is away is taken for a mistake in the settings")
 	}

@@ -19,7 +19,7 @@ import (
 
 // Until a node has begun, which is when its starter index is loaded, nobody is to keep a fallback: the next
 // request may find the logo.
-func TestAFallbackIsKeptByNobodyBeforeTheNodeHasBegun(t *testing.T) {
+func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	n := openNode(t)
 	if err := n.startRoles(t.Context()); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func (m markerOf) Load(context.Context) (string, error) { return m() }
 func (markerOf) Save(context.Context, string) error     { return nil }
 
 // A node of several waits for the starter index that another loads, and not for ever.
-func TestANodeWaitsForTheStarterIndexOfAnother(t *testing.T) {
+func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	n := openNode(t)
 	marker := sharedMarker{n.Positions, n.Log}
 	looked := make(chan struct{})
@@ -102,7 +102,7 @@ func TestANodeWaitsForTheStarterIndexOfAnother(t *testing.T) {
 	}
 }
 
-func TestAStarterIndexThatNobodyLoadsIsNotWaitedForForEver(t *testing.T) {
+func TestAwaitStarter_NotLoaded_GivesUp(t *testing.T) {
 	t.Parallel()
 	for name, marker := range map[string]markerOf{
 		"nobody loads it":      func() (string, error) { return "", nil },

@@ -11,7 +11,7 @@ import (
 	"letterhead/internal/testwait"
 )
 
-func TestANodeRemovesFilesThatAKillLeftUnfinished(t *testing.T) {
+func TestRemoveStranded_KilledProcess_RemovesUnfinishedFiles(t *testing.T) {
 	n := openNode(t)
 	id, err := n.Assets.Put(t.Context(), []byte("picture"), "png")
 	if err != nil {

@@ -60,7 +60,7 @@ func oneCrawl(t *testing.T) (folder string) {
 	return folder
 }
 
-func TestBackupAndRestoreFromTheCommandLine(t *testing.T) {
+func TestRestore_Backup_BringsEverythingBack(t *testing.T) {
 	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
 	code, stdout, stderr := commandLine(t.Context(), "backup", "--json", at, "--data", from)
 	var saved struct{ Events, Names int }
@@ -95,7 +95,7 @@ func TestBackupAndRestoreFromTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestRestoreLeavesOutErasedNames(t *testing.T) {
+func TestRestore_ErasedNames_AreLeftOut(t *testing.T) {
 	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
 	list := filepath.Join(t.TempDir(), "erased.txt")
 	if err := os.WriteFile(list, []byte("# erased on demand\n\nholder-1\n"), 0o600); err != nil {
@@ -115,7 +115,7 @@ func TestRestoreLeavesOutErasedNames(t *testing.T) {
 	}
 }
 
-func TestARestoreOfNothingMakesNoFolder(t *testing.T) {
+func TestRestore_NoBackup_MakesNoFolder(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	if code, _, stderr := commandLine(t.Context(), "restore", t.TempDir(), "--data", to); code != exitFailure || !strings.Contains(stderr, "not a letterhead backup") {
 		t.Errorf("%d %s", code, stderr)
@@ -238,7 +238,7 @@ func TestRestore_FolderInUse_StaysAsItWas(t *testing.T) {
 	}
 }
 
-func TestMigrateWantsAnEventStoreDB(t *testing.T) {
+func TestMigrate_NotAnEventStoreDB_IsRejected(t *testing.T) {
 	for _, to := range []string{"", "http://x", "postgres://x"} {
 		if code, _, stderr := commandLine(t.Context(), "migrate", "--to", to, "--data", t.TempDir()); code != exitUsage {
 			t.Errorf("--to %q: %d %s", to, code, stderr)

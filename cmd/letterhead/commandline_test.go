@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestCommandLine_Mistakes(t *testing.T) {
+func TestCommandLine_Mistakes_AreUsageErrors(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		want []string
@@ -44,7 +44,7 @@ func TestVersion_FlagAndCommandAgree(t *testing.T) {
 	}
 }
 
-func TestUnknownAccount_IsAnError(t *testing.T) {
+func TestUnknownAccount_AnyCommand_Fails(t *testing.T) {
 	folder := oneCrawl(t)
 	for _, args := range []string{"ledger show --account none", "ledger show --account none --json", "ledger show --account none --last 3", "key list --account none", "ledger verify --account none"} {
 		code, stdout, stderr := commandLine(t.Context(), append(strings.Fields(args), "--data", folder)...)

@@ -117,7 +117,7 @@ func metricsOfCode(t *testing.T) map[string]bool {
 	return found
 }
 
-func TestAlertsAndDashboardsNameMetricsThatExist(t *testing.T) {
+func TestAlertsAndDashboards_Metrics_Exist(t *testing.T) {
 	known := metricsOfCode(t)
 	for _, must := range []string{"letterhead_http_requests_total", "letterhead_projection_set_aside", "letterhead_crawl_duration_seconds"} {
 		if _, ok := known[must]; !ok {

@@ -26,7 +26,7 @@ func read(t *testing.T, name string) string {
 }
 
 // The handbook's tables are what the binary has.
-func TestTheHandbookNamesEverySettingAndCommand(t *testing.T) {
+func TestHandbook_SettingsAndCommands_AreListed(t *testing.T) {
 	handbook := read(t, "docs/operations.md")
 	for _, s := range config.Settings() {
 		if row := "| `" + s.Name + "` | `" + s.ShownDefault() + "` | " + s.Help + " |"; !strings.Contains(handbook, row) {
@@ -53,7 +53,7 @@ func TestTheHandbookNamesEverySettingAndCommand(t *testing.T) {
 }
 
 // A reader follows links; none of ours leads nowhere.
-func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
+func TestDocuments_Links_LeadToFiles(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 	for _, name := range pages(t) {
 		folder := ""
@@ -107,7 +107,7 @@ func declaredTests(t *testing.T) map[string][]string {
 }
 
 // The tests that docs/rules.md lists for each rule exist in their packages.
-func TestTheProofsOfTheRulesExist(t *testing.T) {
+func TestRules_NamedTests_Exist(t *testing.T) {
 	declared := declaredTests(t)
 	listed := regexp.MustCompile("(?m)^- `([^`]+)`: (\\w+)$").FindAllStringSubmatch(read(t, "docs/rules.md"), -1)
 	if len(listed) < 100 {

@@ -9,7 +9,7 @@ import (
 	"letterhead/node"
 )
 
-func TestDoctor_ShowsTheEventStoresVersion(t *testing.T) {
+func TestDoctor_EventStore_ShowsVersion(t *testing.T) {
 	for version, want := range map[string]string{
 		"24.10.0": "EventStoreDB 24.10.0 is reached", "22.10.5": "the server is 22.10.5, and Letterhead needs 23.10 or newer",
 	} {

@@ -74,7 +74,7 @@ func ledgerVersion(t *testing.T, folder string) (version int) {
 }
 
 // Commands that only look leave a stopped folder to the release before; those that write end its upgrade.
-func TestStoppedFolderOfTheReleaseBefore_IsRaisedByWriters(t *testing.T) {
+func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 	folder, accountID := ofTheReleaseBefore(t)
 	before := ledgerVersion(t, folder)
 	for _, args := range [][]string{
@@ -119,7 +119,7 @@ func markOf(t *testing.T, at string) (format int) {
 }
 
 // The release before refuses a backup with the mark of this one.
-func TestBackup_BearsTheFormatOfWhatIsStored(t *testing.T) {
+func TestBackup_StoredFormat_IsInManifest(t *testing.T) {
 	folder, accountID := ofTheReleaseBefore(t)
 	at := filepath.Join(t.TempDir(), "backup")
 	backUp := func(want int) {

@@ -42,7 +42,7 @@ var forbidden = map[string][]string{
 	"readapi/lookup": {"net/http", "github.com/gorilla/mux"},
 }
 
-func TestLayersImportOnlyWhatStandsBelow(t *testing.T) {
+func TestLayers_Imports_AreAllowed(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // An acceptance that could not begin leaves nothing behind: the folder is in order when the log is.
-func TestAcceptLoss_NothingCanBeRead_IsUndoneByTheIntactFile(t *testing.T) {
+func TestAcceptLoss_UnreadableLog_IsUndoneByIntactFile(t *testing.T) {
 	folder := oneCrawl(t)
 	path := filepath.Join(folder, "events.db")
 	intact, err := os.ReadFile(path)

@@ -225,7 +225,7 @@ func byStream(t *testing.T, lines string) map[string]string {
 	return out
 }
 
-func TestReplayRefusesWhatMakesNoSense(t *testing.T) {
+func TestReplay_InvalidFlags_AreUsageErrors(t *testing.T) {
 	n := &node.Node{}
 	n.Config.Broker = config.Embedded
 	for _, args := range [][]string{
@@ -241,7 +241,7 @@ func TestReplayRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestRevisionsAreNewOnce(t *testing.T) {
+func TestRevisions_Repeats_AreNotNew(t *testing.T) {
 	var r revisions
 	seen := map[uint64]bool{}
 	for _, revision := range []uint64{5, 6, 8, 7, 7, 0, 5, 2, 1, 3, 4, 4, 9, 0, 8, 20, 19, 18} {

@@ -17,8 +17,8 @@ import (
 	"letterhead/starter"
 )
 
-// Until a node has begun, which is when its starter index is loaded, nobody is to keep a fallback: the next
-// request may find the logo.
+// Until a node has begun and its starter index is loaded, no cache may keep a fallback: the next request may find the
+// logo.
 func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	n := openNode(t)
 	if err := n.startRoles(t.Context()); err != nil {
@@ -32,6 +32,10 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		return w
+	}
+	// A fallback is drawn with the vector renderer, and a request does not wait for as long as compiling may take.
+	if err := n.vectors.await(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	early := ask("/logo/github.com?format=png")
 	if early.Code != http.StatusOK || early.Header().Get("Content-Type") != "image/png" || early.Header().Get("Cache-Control") != "no-store" {

@@ -172,22 +172,22 @@ func (g *gallery) examples() []gallerySection {
 		p.Alt = alt
 		return p
 	}
-	sizes := each("Size", "The longest side in pixels, 16 to 1024; what lies outside is served at the nearest end. Vectors are drawn at that size. w and width are other names of it.",
+	sizes := each("Size", "The longest side in pixels, 16 to 1024; a value outside that range is replaced by the nearest limit. Vectors are drawn at that size. w and width are aliases.",
 		"kubernetes.io", "size", "16", "32", "64", "128")
-	types := gallerySection{Title: "Type", Note: "An icon (the default), the symbol without words, or the logo with its words. A brand that lacks one is shown by another."}
+	types := gallerySection{Title: "Type", Note: "An icon (the default), the symbol without words, or the logo with its words. If the brand does not have the requested type, another one is returned."}
 	for _, t := range []string{"icon", "symbol", "logo"} {
 		types.Images = append(types.Images, g.image("netflix.com/"+t, t, "size", "128"))
 	}
-	inks := gallerySection{Title: "Theme and background", Note: "Theme is the ink, background is what the logo is to sit on: background=dark asks for light ink. A theme wins over a background, and a brand that lacks the ink is shown in the other. With neither it is the brand's first logo, unless a white page would swallow it."}
+	inks := gallerySection{Title: "Theme and background", Note: "Theme is the ink; background is the color behind the logo, so background=dark requests light ink. A theme takes precedence over a background, and a brand without a logo in the requested ink is shown in the other. Without either parameter the response is the brand's first logo, unless it would be invisible on a white page."}
 	inks.Images = []galleryImage{
 		g.image("github.com", "dark ink", "size", gallerySize, "theme", "dark"),
 		onDark(g.image("github.com", "light ink", "size", gallerySize, "theme", "light")),
 		g.image("google.com", "for a light background", "size", gallerySize, "background", "light"),
 		onDark(g.image("google.com", "for a dark background", "size", gallerySize, "background", "dark")),
 	}
-	formats := each("Format", "Without it, WebP where the browser's Accept lists it, else PNG. svg is the vector itself, and a PNG where there is none. JPEG has no transparency and lies on the background that was asked for.",
+	formats := each("Format", "Without this parameter, WebP if the Accept header lists it, otherwise PNG. svg returns the vector itself, or a PNG if there is none. JPEG has no transparency and is drawn on the requested background.",
 		"dropbox.com", "format", "webp", "png", "jpeg", "svg")
-	fallbacks := gallerySection{Title: "Fallback", Note: "What a brand without a logo gets: a monogram in a color of its own, or a plain mark where the font lacks its script; a transparent image; or that with status 404, for scripts that want to know."}
+	fallbacks := gallerySection{Title: "Fallback", Note: "The response for a brand without a logo: a monogram in a color of its own, or a plain mark if the font lacks the script; a transparent image; or a transparent image with status 404, which scripts can detect."}
 	fallbacks.Images = []galleryImage{
 		fallback("example.com", "Latin", "Monogram of example.com"),
 		fallback("xn--e1afmkfd.xn--p1ai", "Cyrillic (пример.рф)", "Monogram of пример.рф"),

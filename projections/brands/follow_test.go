@@ -124,7 +124,7 @@ func TestGet_ChangeNotFoldedYet_RowIsNotCached(t *testing.T) {
 	f.m.Event("acme.com", head+1) // a reader that is behind sees an event that the row includes
 	before = f.reads()
 	if f.answers("New"); f.reads() != before {
-		t.Error("an event that the row holds took it out of the cache")
+		t.Error("an event that the row already contains evicted it from the cache")
 	}
 }
 
@@ -148,7 +148,7 @@ func TestInvalidate_ReaderIsBehind_ReadsChangesFromDatabase(t *testing.T) {
 	}
 }
 
-// A node that follows the log but cannot look at the registry for long reads the row.
+// A node that follows the log but cannot read the table of generations for long reads the row.
 func TestGet_NodeCannotPoll_ReadsRow(t *testing.T) {
 	f := newFollower(t)
 	f.m.now = func() time.Time { return time.Now().Add(maxUnseen) }
@@ -161,7 +161,7 @@ func TestGet_NodeCannotPoll_ReadsRow(t *testing.T) {
 	}
 }
 
-// The tail of the brand streams keeps the cache up to date, whatever comes: after WaitFor the node
+// The tail of the brand streams keeps the cache up to date, whichever events arrive: after WaitFor the node
 // answers the last folded state, and a withdrawn brand is gone.
 func TestTail_KeepsCacheCurrent(t *testing.T) {
 	f := newFollower(t)

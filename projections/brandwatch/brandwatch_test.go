@@ -106,7 +106,7 @@ func TestWatch_TooMany_AreRefused(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := a.Wait(ctx, "0"); !errors.Is(err, context.Canceled) {
-		t.Errorf("the first of a hundred outcomes is still held: %v", err)
+		t.Errorf("the first of a hundred outcomes is still stored: %v", err)
 	}
 	a.Close()
 	b.Close()
@@ -207,7 +207,7 @@ type told struct {
 func (f *told) Event(_ string, at eventlog.Position)                 { f.events = append(f.events, at) }
 func (f *told) Followed(_ eventlog.Position, upTo eventlog.Position) { f.followed <- upTo }
 
-// The request of a crawl changes nothing that is answered, so that a hot brand stays in the cache while it is crawled.
+// A requested crawl changes no response, so a frequently requested brand stays in the cache while it is crawled.
 func TestFollower_CrawlRequest_IsSkipped(t *testing.T) {
 	f := &told{followed: make(chan eventlog.Position, 100)}
 	e, _ := open(t, brandwatch.Config{Follower: f})

@@ -81,7 +81,7 @@ func (w *world) quarantine() {
 	w.quarantined = true
 }
 
-// swap makes new tables live. Their generation may be a number that was used before, if the registry was lost.
+// swap makes new tables live. Their generation may be a number that was used before, if the table of generations was lost.
 func (w *world) swap() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +124,7 @@ func (w *world) draw(n int) int {
 	return w.random.IntN(n)
 }
 
-// linger simulates the network: mostly fast, sometimes slower than a lease.
+// linger simulates network latency: mostly short, sometimes longer than a lease.
 func (w *world) linger() {
 	d := 20
 	if w.draw(w.slow) == 0 {
@@ -202,7 +202,7 @@ func (l link) forget(ctx context.Context, last map[string]int64) error {
 	return l.over(ctx, func() { l.world.forget(last) })
 }
 
-// Whatever renewals are slow or lost, whatever nodes end, start and hang, and however often the
+// Whichever renewals are slow or lost, whichever nodes end, start and hang, and however often the
 // database crashes, the read model is quarantined and new tables become live: a decision that was
 // reported as effective applies to every request that begins afterwards, on every node.
 func TestLeases_AnySequence_NoRequestUsesOldState(t *testing.T) {
@@ -341,7 +341,7 @@ func TestAwait_HungNode_WaitsOnce(t *testing.T) {
 			t.Errorf("the next one waited %s", d)
 		}
 		if _, ok := hung.find(hash{1}); ok {
-			t.Error("the hung node answers from memory when it goes on")
+			t.Error("the hung node answers from memory when it resumes")
 		}
 		stop()
 		running.Wait()
@@ -428,7 +428,7 @@ func TestAwait_DatabaseUnavailableAtFirst_WaitsForFold(t *testing.T) {
 	})
 }
 
-// untidy is a link that loses what makes no difference to the command that sends it.
+// untidy is a link that loses only statements whose loss does not change the outcome of a command.
 type untidy struct{ quick }
 
 func (untidy) settle(context.Context, int64) error            { return errLost }

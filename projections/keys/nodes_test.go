@@ -162,7 +162,7 @@ func TestAwait_ServerCrashed_ChangeIsInForceOnEveryNode(t *testing.T) {
 	}
 }
 
-// Nodes that were killed are waited for once, together, and a node that is at work keeps its lease.
+// A command waits once for all killed nodes together, and a running node keeps its lease.
 func TestLeases_OfKilledNodes_AreDeleted(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)

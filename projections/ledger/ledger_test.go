@@ -183,7 +183,7 @@ func testEntries_FilterAndPages(t *testing.T, e *projectionstest.Env) {
 		break // stopping early is allowed
 	}
 	if none := collect(t, m.Entries(t.Context(), "nobody", ledger.Filter{})); len(none) != 0 {
-		t.Errorf("entries of nobody: %+v", none)
+		t.Errorf("entries of an unknown account: %+v", none)
 	}
 }
 
@@ -280,7 +280,7 @@ func testSinceInACopiedLog(t *testing.T, e *projectionstest.Env) {
 		t.Errorf("%d entries are missed", n)
 	}
 	if n := missed(moved / 2); n == 0 {
-		t.Error("no entry is missed by going back half as far: the log is too short to show anything")
+		t.Error("no entry is missed by going back half as far, so the log is too short for this test")
 	}
 }
 

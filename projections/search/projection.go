@@ -206,7 +206,7 @@ func (p *Projection) hold(ctx context.Context) error {
 	case p.feed <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for who writes to the search index: %w", ctx.Err())
+		return fmt.Errorf("wait for the right to write to the search index: %w", ctx.Err())
 	}
 }
 
@@ -269,7 +269,7 @@ func (p *Projection) persist(ctx context.Context, do func(context.Context) error
 			_ = delay.For(ctx, p.cfg.Poll)
 		default:
 			p.fail(err)
-			p.cfg.Logger.Warn("search index stands still", "position", p.Position(), "error", err, "again_in", pause)
+			p.cfg.Logger.Warn("feeding the search index failed; trying again", "position", p.Position(), "error", err, "again_in", pause)
 			_ = delay.For(ctx, pause)
 			pause = min(2*pause, retryLast)
 		}

@@ -459,7 +459,7 @@ func patience(t *testing.T) context.Context {
 
 func TestFeed_SourceFails_IsRetried(t *testing.T) {
 	s := scripted(3)
-	broken := errors.New("database is away")
+	broken := errors.New("database is unavailable")
 	s.fail = broken
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
@@ -548,7 +548,7 @@ func TestRebuild_Interrupted_LeavesIndexUnchanged(t *testing.T) {
 	if err := p.WaitFor(patience(t), 3); err != nil {
 		t.Fatal(err)
 	}
-	broken := errors.New("database is away")
+	broken := errors.New("database is unavailable")
 	s.set(broken)
 	if err := p.Rebuild(patience(t)); !errors.Is(err, broken) {
 		t.Errorf("rebuild: %v", err)

@@ -71,7 +71,7 @@ func (p *Projection) level(ctx context.Context, g searchindex.Generation, at eve
 			return at, err // the index belongs to another log, which this rebuild corrects
 		}
 	}
-	return at, fmt.Errorf("%w: the index stands at %d, and the brands of this node only at %d", searchindex.ErrUnavailable, goal, at)
+	return at, fmt.Errorf("%w: the index is at position %d, but the brands of this node are only at %d", searchindex.ErrUnavailable, goal, at)
 }
 
 // fill feeds a generation until the source has no more.

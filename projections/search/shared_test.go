@@ -104,11 +104,11 @@ func TestFollower_LeaderFeeds_ReportsPosition(t *testing.T) {
 		}
 		at = n.table.pass(3)
 		if got, err := follower.Current(t.Context()); err != nil || got != at {
-			t.Errorf("stands at %d, %v, want %d", got, err, at)
+			t.Errorf("Current = %d, %v, want %d", got, err, at)
 		}
 		waits(t, leader, at)
 		if !leader.Feeding() || follower.Feeding() {
-			t.Error("not the leader alone feeds")
+			t.Errorf("leader feeds: %t, follower feeds: %t; want only the leader", leader.Feeding(), follower.Feeding())
 		}
 		for _, p := range []*search.Projection{leader, follower} {
 			if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != 1 {
@@ -137,7 +137,7 @@ func TestFeeder_Stops_AnotherNodeTakesOver(t *testing.T) {
 		soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if err := second.WaitFor(soon, at); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("nobody feeds, and yet: %v", err)
+			t.Errorf("WaitFor without a feeder: %v, want %v", err, context.DeadlineExceeded)
 		}
 		close(turn)
 		waits(t, second, at)
@@ -208,7 +208,7 @@ func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 		changing.Wait()
 		waits(t, leader, n.table.change("last.com", "Last"))
 		if got := first(t, rebuilder, "last.com"); got != "Last" {
-			t.Errorf("after the rebuilds the leader feeds no more: %q", got)
+			t.Errorf("the leader no longer feeds after the rebuilds: %q", got)
 		}
 	})
 }
@@ -249,7 +249,7 @@ func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 
 func TestNew_SharedIndexUnavailable_Starts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, broken := &memory{}, errors.New("cluster is away")
+		m, broken := &memory{}, errors.New("cluster is unavailable")
 		m.away = broken
 		n := nodes{t, &table{}, func() searchindex.Index { return m.open() }}
 		leader, stop := n.node(leads)
@@ -261,7 +261,7 @@ func TestNew_SharedIndexUnavailable_Starts(t *testing.T) {
 		defer cancel()
 		for _, p := range []*search.Projection{leader, follower} {
 			if err := p.WaitFor(soon, at); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, broken) {
-				t.Errorf("while it is away: %v", err)
+				t.Errorf("WaitFor with an unavailable cluster: %v", err)
 			}
 		}
 		m.mu.Lock()
@@ -297,7 +297,7 @@ func TestWaitFor_ManyWaiters_OnePolls(t *testing.T) {
 		}
 		group.Wait()
 		if m.asked < 9 || m.asked > 10+waiters {
-			t.Errorf("in a second the index was asked %d times, want about ten and not ten for each", m.asked)
+			t.Errorf("the index got %d requests in a second, want about ten in all, not ten for each waiter", m.asked)
 		}
 	})
 }
@@ -325,7 +325,7 @@ func aheadBy(t *testing.T, learn func(*table, *memory)) uint64 {
 func TestSharedIndex_PastLog_IsKept(t *testing.T) {
 	at := aheadBy(t, func(s *table, _ *memory) { s.pass(49) })
 	if at != 50 {
-		t.Errorf("the index stands at %d, want 50 as before", at)
+		t.Errorf("index position is %d, want 50, unchanged", at)
 	}
 	at = aheadBy(t, func(s *table, m *memory) { // another node feeds it, and this one learns of it late
 		for range 20 {
@@ -337,7 +337,7 @@ func TestSharedIndex_PastLog_IsKept(t *testing.T) {
 		s.pass(100)
 	})
 	if at < 70 {
-		t.Errorf("the index stands at %d, which another node had brought to 70", at)
+		t.Errorf("index position is %d, want at least the other node's 70", at)
 	}
 	at = aheadBy(t, func(*table, *memory) {})
 	if at != 50 {

@@ -42,14 +42,14 @@ func TestClock_WrongLocalClocks_ReturnDatabaseTime(t *testing.T) {
 		m.at.Store(noon.Add(wrong).UnixNano())
 		c := newClock(t, s, m.now)
 		if now := c.Now(); !now.Equal(noon) || now.Location() != time.UTC {
-			t.Errorf("a machine that is wrong by %s tells %s", wrong, now)
+			t.Errorf("on a machine whose clock is off by %s, Now = %s", wrong, now)
 		}
 		m.add(90 * time.Second)
 		if now := c.Now(); !now.Equal(noon.Add(90 * time.Second)) {
-			t.Errorf("90 s later a machine that is wrong by %s tells %s", wrong, now)
+			t.Errorf("90 s later, on a machine whose clock is off by %s, Now = %s", wrong, now)
 		}
 		if offset, bound := c.Offset(); offset != -wrong || bound != 0 {
-			t.Errorf("a machine that is wrong by %s: offset %s ± %s", wrong, offset, bound)
+			t.Errorf("a machine whose clock is off by %s: offset %s ± %s", wrong, offset, bound)
 		}
 	}
 }
@@ -111,15 +111,15 @@ func TestClock_MeasuredAgain_NeverStepsBack(t *testing.T) {
 				rt.Fatalf("%s after %s", now, last)
 			}
 			if now.Before(at) {
-				rt.Fatalf("%s, the database tells %s", now, at)
+				rt.Fatalf("Now = %s, before the database's %s", now, at)
 			}
 			last = now
 		}
-		// However far it is ahead, it comes down to the database's time and stays there.
+		// However far the clock is ahead, it slows down to the database's time and stays there.
 		ahead := last.Sub(at)
 		m.add(2 * ahead)
 		if now, want := c.Now(), at.Add(2*ahead); !now.Equal(want) {
-			rt.Fatalf("%s ahead: after twice that time it tells %s, the database %s", ahead, now, want)
+			rt.Fatalf("%s ahead: after twice that time Now = %s, want the database's %s", ahead, now, want)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestClock_DatabaseUnavailable_KeepsOffset(t *testing.T) {
 	proxy.Resume()
 }
 
-// lines tells that something was logged.
+// lines receives a value when something was logged.
 type lines chan struct{}
 
 func (l lines) Write(p []byte) (int, error) {

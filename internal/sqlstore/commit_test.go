@@ -15,12 +15,12 @@ import (
 	"letterhead/internal/testlink"
 )
 
-// lostCommitPatience is the deadline of what must not wait for other writers' lost commits.
+// lostCommitPatience is the deadline of calls that must not wait for other writers' lost commits.
 const lostCommitPatience = 20 * time.Second
 
 func isCommit(b []byte) bool { return bytes.Contains(b, []byte("COMMIT")) }
 
-// However many connections lose the answer to COMMIT at once, the outcome is asked for on others.
+// However many connections lose the response to COMMIT at once, other connections ask for the outcome.
 func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 	for _, writers := range []int{1, sqlstore.DefaultWriters} {
 		t.Run(fmt.Sprint(writers), func(t *testing.T) {
@@ -75,7 +75,7 @@ CREATE FUNCTION pg_walfile_name(pg_lsn) RETURNS text VOLATILE `+body)
 	return cfg
 }
 
-// What a standby that took over says of a transaction's number is of another transaction.
+// After a failover the number of a transaction may belong to another transaction of the new primary.
 func TestCommit_BeforeFailOver_IsAmbiguous(t *testing.T) {
 	cfg := timelines(t, `LANGUAGE sql AS 'SELECT file FROM timeline'`)
 	direct := cfg.URL
@@ -122,7 +122,7 @@ func TestOpen_TimelineUnavailable_Succeeds(t *testing.T) {
 	}
 }
 
-// outlast returns when database/sql has ended a transaction whose time is over.
+// outlast returns once database/sql has ended a transaction whose context has expired.
 func outlast(tx *sqlstore.Tx) error {
 	for {
 		if _, err := tx.Tx.ExecContext(context.Background(), `SELECT 1`); err != nil {
@@ -176,7 +176,7 @@ func TestWrite_TimeoutBetweenStatements_IsUnavailable(t *testing.T) {
 	}
 }
 
-// A statement's own context was not cancelled by anybody when WriteTimeout ran out.
+// When WriteTimeout expires, the statement's own context is not canceled.
 func TestWrite_TimeoutDuringStatementWithOwnContext_IsUnavailable(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	cfg.URL += "&statement_timeout=60000" // the server's is not what ends it
@@ -193,7 +193,7 @@ func TestWrite_TimeoutDuringStatementWithOwnContext_IsUnavailable(t *testing.T) 
 	}
 }
 
-// A node that makes the index of a large table keeps another from starting, not from ever starting.
+// A node that creates an index on a large table delays the start of another node, but does not prevent it.
 func TestSetup_WaitsLongerThanBusyTimeout(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	busy := sqlstoretest.Open(t, cfg)

@@ -109,7 +109,7 @@ func TestSnapshot_SeesOneState(t *testing.T) {
 	})
 }
 
-// Every size around what the engines do differently, with every kind of value that folds write.
+// Every size around the thresholds of the engines, with every kind of value that folds write.
 func TestInsert_EveryRowOnce(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
 		exec(t, s, s.DDL(`CREATE TABLE x (k {bigkey} PRIMARY KEY, v TEXT NOT NULL, f DOUBLE PRECISION, b BYTEA, n BIGINT, p BIGINT)`))

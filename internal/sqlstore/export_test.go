@@ -2,7 +2,7 @@ package sqlstore
 
 import "context"
 
-// InsertByValues and InsertByCopy are the two ways of Insert on PostgreSQL, to be measured.
+// InsertByValues and InsertByCopy are Insert's two methods on PostgreSQL, for benchmarks.
 func InsertByValues(ctx context.Context, tx *Tx, into string, columns int, conflict string, values []any) error {
 	return tx.insertValues(ctx, insertion{into, columns, conflict, values})
 }

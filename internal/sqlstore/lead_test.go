@@ -29,7 +29,7 @@ type candidates struct {
 	atOnce  atomic.Int64 // the most that led at the same time
 }
 
-// run begins Lead on a node; the channel tells how Lead ended.
+// run begins Lead on a node; the channel receives the result of Lead.
 func (c *candidates) run(ctx context.Context, s *sqlstore.Store, node string) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -60,7 +60,7 @@ func (c *candidates) next(t *testing.T) *term {
 	case now := <-c.terms:
 		return now
 	case <-ctx.Done():
-		t.Fatal("nobody leads")
+		t.Fatal("no node leads")
 		return nil
 	}
 }
@@ -84,7 +84,7 @@ func TestLead_EndsWithContextOrWork(t *testing.T) {
 				t.Errorf("work that ended with %v: %v", want, err)
 			}
 			if got := gauge(t, registry, "letterhead_leading"); got != 0 {
-				t.Errorf("the gauge of one that leads no more is %v", got)
+				t.Errorf("the gauge of a node that no longer leads is %v", got)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -137,7 +137,7 @@ func TestLead_OneLeads_StandbyTakesOver(t *testing.T) {
 	if now.ctx.Err() != nil {
 		t.Error("the last leader's context has ended")
 	}
-	// One whose connection was killed may still be ending while the next begins, never more.
+	// A leader whose connection was killed may still be ending while the next begins; there are never more than two.
 	if n := c.atOnce.Load(); n > 2 {
 		t.Errorf("%d led at the same time", n)
 	}
@@ -174,7 +174,7 @@ func TestLead_LeaderLeaves_NextLeadsAtOnce(t *testing.T) {
 	}
 }
 
-// A leader that the network cut off, with its connection open on both sides.
+// The network cuts off a leader whose connection is open on both sides.
 func TestLead_LeaderCutOff_StopsBeforeNextBegins(t *testing.T) {
 	t.Parallel() // it waits for the time-outs of leadership
 	cfg := sqlstoretest.Postgres(t)
@@ -264,7 +264,7 @@ func TestHold_NameInUse_IsRefusedUntilReleased(t *testing.T) {
 	other, stop := context.WithCancel(t.Context())
 	go func() { ended <- first.Hold(other, "node b", func() { held <- struct{}{} }) }() // another name is free
 	<-held
-	if err := second.Hold(t.Context(), "node a", func() { t.Error("the name of a live process was given twice") }); !errors.Is(err, sqlstore.ErrHeld) {
+	if err := second.Hold(t.Context(), "node a", func() { t.Error("a second process got the name of a live one") }); !errors.Is(err, sqlstore.ErrHeld) {
 		t.Errorf("the second process: %v", err)
 	}
 	leave()

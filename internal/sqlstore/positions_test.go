@@ -25,7 +25,7 @@ func TestPositions_Persist_AndNeverDecrease(t *testing.T) {
 		}
 		store, p := open()
 		if _, found, err := p.Load(t.Context(), "relay"); found || err != nil {
-			t.Fatalf("a position that nobody saved: %t %v", found, err)
+			t.Fatalf("a position that was never saved: %t %v", found, err)
 		}
 		for _, at := range []uint64{5, 9, 7} {
 			if err := p.Save(t.Context(), "relay", eventlog.Position(at)); err != nil {
@@ -82,7 +82,7 @@ func TestPositions_SeveralReaders_AreIndependent(t *testing.T) {
 		var wg sync.WaitGroup
 		for reader := range readers {
 			for save := range saves {
-				wg.Go(func() { // in any order: the latest stands
+				wg.Go(func() { // in any order; the highest position must remain
 					if err := p.Save(t.Context(), fmt.Sprint("reader ", reader), eventlog.Position(reader*1000+save)); err != nil {
 						t.Error(err)
 					}

@@ -119,7 +119,7 @@ func TestFaults_EndWithinDeadlineAndRecover(t *testing.T) {
 	s := sqlstoretest.Open(t, cfg)
 	exec(t, s, `CREATE TABLE x (n BIGINT)`)
 	write := func(ctx context.Context) error {
-		// As the runner does it: statements with a context that does not end.
+		// Like the runner: statements with a context that does not end.
 		return s.Write(ctx, func(tx *sqlstore.Tx) error {
 			_, err := tx.ExecContext(context.WithoutCancel(ctx), `INSERT INTO x VALUES (1)`)
 			return err
@@ -240,7 +240,7 @@ func TestWrite_ConnectionLostBeforeCommit_RunsAgain(t *testing.T) {
 	}
 }
 
-// A connection that died while it rested, as after a restart of the server, fails nobody.
+// A connection that died while idle, as after a restart of the server, makes no caller fail.
 func TestConnections_Dead_AreNotUsed(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	s := sqlstoretest.Open(t, cfg)
@@ -297,7 +297,7 @@ func TestWrite_Deadlock_IsRetried(t *testing.T) {
 	}
 }
 
-// A COMMIT whose answer is lost is neither repeated blindly nor reported as failed: the server is asked.
+// A COMMIT whose response is lost is neither repeated blindly nor reported as failed: the store asks the server for the outcome.
 func TestCommit_ResponseLost_OutcomeIsFound(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
@@ -544,7 +544,7 @@ func TestURL_SeveralHosts_UsesWritableOne(t *testing.T) {
 	}
 }
 
-// A server that may not be written to, as a standby or one that was made one, is no database for us.
+// A read-only server, such as a standby or a demoted primary, counts as unavailable.
 func TestWrite_ReadOnlyServer_IsUnavailable(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	cfg.URL += "&default_transaction_read_only=on"

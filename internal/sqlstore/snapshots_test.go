@@ -195,7 +195,7 @@ func TestSnapshots_EachAndPrune(t *testing.T) {
 	})
 }
 
-// The table of the release before is left as it was, so that a rollback can use it.
+// The table of the previous release stays unchanged, so that a rollback can use it.
 func TestSnapshots_TableOfPreviousRelease_IsIgnored(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
 		err := store.Setup(t.Context(), func(tx *sqlstore.Tx) error {

@@ -145,7 +145,7 @@ func TestOpen_ReadOnlyWithEmptyWriteAheadLog_SeesWrites(t *testing.T) {
 	}
 }
 
-// A verify beside the server holds a transaction for minutes: a restart neither waits for it nor takes the file for
+// "projections verify" holds a transaction for minutes while the server runs: a restart neither waits for it nor takes the file for
 // damaged.
 func TestOpen_WhileAnotherReads_Serves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letterhead.db")

@@ -68,18 +68,18 @@ func (r *fullRegistry) Register(c prometheus.Collector) error {
 	return r.Registry.Register(c)
 }
 
-// A process that tries again to open its database after a failure has one registry.
+// A process that retries opening its database after a failure uses the same metric registry.
 func TestOpen_Fails_LeavesNoMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	path := filepath.Join(t.TempDir(), "folder", "letterhead.db")
 	if _, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path, Registerer: registry}); err == nil {
-		t.Fatal("a file was opened in a folder that is not there")
+		t.Fatal("Open succeeded in a folder that does not exist")
 	}
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path, Registerer: &fullRegistry{registry, 2}}); err == nil {
-		t.Fatal("metrics that were refused were not missed")
+		t.Fatal("Open succeeded although its metrics were not registered")
 	}
 	s, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: path, Registerer: registry})
 	if err != nil {

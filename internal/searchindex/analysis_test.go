@@ -127,7 +127,7 @@ func TestRank_IgnoresLegalForms(t *testing.T) {
 		"Inc Magazine":          "incmagazine",
 	} {
 		if got := searchindex.ReadQuery(name).Core; got != searchindex.Fold(want) {
-			t.Errorf("what counts of %q is %q, want %q", name, got, want)
+			t.Errorf("the significant part of %q is %q, want %q", name, got, want)
 		}
 	}
 }

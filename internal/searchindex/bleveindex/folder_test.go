@@ -82,11 +82,11 @@ func works(t *testing.T, dir string) uint64 {
 	}
 	hits, err := x.Search(ctx, "site 7", 5)
 	if err != nil || (len(hits) > 0) != (at > 0) {
-		t.Errorf("at %d it finds %v, %v", at, hits, err)
+		t.Errorf("at %d the index finds %v, %v", at, hits, err)
 	}
 	fill(t, x)
 	if hits, err := x.Search(ctx, "site 7", 1); err != nil || len(hits) != 1 {
-		t.Errorf("fed again it finds %v, %v", hits, err)
+		t.Errorf("after it was fed again the index finds %v, %v", hits, err)
 	}
 	return at
 }
@@ -147,7 +147,7 @@ func TestOpen_DamagedFolder_StartsEmpty(t *testing.T) {
 				// the list.
 				spare := strings.HasSuffix(base, ".sums") && name == "removed"
 				if at := works(t, dir); at != 0 && !spare {
-					t.Errorf("it goes on at %d", at)
+					t.Errorf("the index continues at %d", at)
 				}
 			})
 		}
@@ -179,7 +179,7 @@ func fillAndWait(folder string) error {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin)
-	return errors.Join(err, errors.New("nobody killed this process"))
+	return errors.Join(err, errors.New("this process should have been killed"))
 }
 
 // crashed returns the folder of a killed process. A copy of an open index would not be equivalent: its
@@ -213,7 +213,7 @@ func crashed(t *testing.T) string {
 
 func TestApply_SurvivesCrash(t *testing.T) {
 	if at := works(t, crashed(t)); at != 150 {
-		t.Errorf("it goes on at %d, want 150", at)
+		t.Errorf("the index continues at %d, want 150", at)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestOpen_UnfinishedSegment_IsNotDamage(t *testing.T) {
 		}
 	}
 	if at := works(t, dir); at != 150 {
-		t.Errorf("it goes on at %d, want 150", at)
+		t.Errorf("the index continues at %d, want 150", at)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestOpen_RemovesOnlyOwnLeftovers(t *testing.T) {
 		}
 	}
 	if at := works(t, dir); at != 150 {
-		t.Errorf("it goes on at %d, want 150", at)
+		t.Errorf("the index continues at %d, want 150", at)
 	}
 	for name, want := range map[string]bool{interrupted: false, "v0-000001": false, "v0-000001.sums": false, "notes.txt": true, "v-x": true} {
 		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
@@ -287,7 +287,7 @@ func TestOpen_OtherLayout_StartsEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	if at := works(t, dir); at != 0 {
-		t.Errorf("it goes on at %d", at)
+		t.Errorf("the index continues at %d", at)
 	}
 }
 

@@ -144,6 +144,6 @@ func TestOpen_CredentialsAndCertificates(t *testing.T) {
 	}
 	var unknown x509.UnknownAuthorityError
 	if !errors.As(err, &unknown) && !errors.Is(err, searchindex.ErrUnavailable) {
-		t.Errorf("a certificate that nobody vouches for: %v", err)
+		t.Errorf("a certificate of an unknown authority: %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func (f *faulty) holds(docs int, checkpoint uint64) {
 		f.t.Errorf("holds %d documents, %v, want %d", len(held), err, docs)
 	}
 	if at, err := f.Checkpoint(f.t.Context()); err != nil || at != checkpoint {
-		f.t.Errorf("stands at %d, %v, want %d", at, err, checkpoint)
+		f.t.Errorf("checkpoint is %d, %v, want %d", at, err, checkpoint)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestHungCluster_IsUnavailableInTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f.proxy.set(func(w http.ResponseWriter, r *http.Request) bool { cancel(); return hangs(w, r) })
 	if _, err := f.Search(ctx, "site", 1); !errors.Is(err, context.Canceled) || errors.Is(err, searchindex.ErrUnavailable) {
-		t.Errorf("search of a caller that went away: %v", err)
+		t.Errorf("search with a canceled context: %v", err)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestWrites_NeverCreateIndex(t *testing.T) {
 		must(t, "DELETE", f.real+"/"+i.Name, "")
 	}
 	if err := f.Apply(t.Context(), sites(3), 3); !errors.Is(err, searchindex.ErrReplaced) {
-		t.Errorf("apply to an index that somebody deleted: %v, want ErrReplaced", err)
+		t.Errorf("apply to a deleted index: %v, want ErrReplaced", err)
 	}
 	f.holds(0, 0)
 	if err := f.Apply(t.Context(), sites(3), 3); err != nil {

@@ -85,13 +85,13 @@ func TestPublish_LostResponse_IsNotUndone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f.proxy.set(on("/_aliases", 1, func(w http.ResponseWriter, r *http.Request) bool {
 		if status := f.keep(r).send(); status != http.StatusOK {
-			t.Errorf("the swap answered %d", status)
+			t.Errorf("the swap has status %d", status)
 		}
 		cancel() // the caller leaves before the response arrives
 		return hangs(w, r)
 	}))
 	if err := g.Publish(ctx); err != nil {
-		t.Errorf("publish: %v, want that it was seen as done", err)
+		t.Errorf("publish: %v, want success", err)
 	}
 	if err := g.Discard(); err != nil {
 		t.Error(err)
@@ -122,13 +122,13 @@ func TestPublish_ArrivesAfterCallerLeft(t *testing.T) {
 			}
 			f.holds(20, 20)
 			if c.before && swap.send() != http.StatusOK {
-				t.Error("the swap was refused, although nobody had discarded anything")
+				t.Error("the swap was refused although no generation was discarded")
 			}
 			if err := g.Discard(); err != nil {
 				t.Error(err)
 			}
 			if !c.before && swap.send() == http.StatusOK {
-				t.Error("what was discarded was published")
+				t.Error("a discarded generation was published")
 			}
 			if c.wins {
 				f.holds(30, 30)
@@ -225,7 +225,7 @@ func TestConcurrentRebuilds_KeepLiveGeneration(t *testing.T) {
 			f.holds(docs, uint64(docs))
 			f.goesOn(docs+1, uint64(docs+1))
 			if err := errors.Join(mine.Apply(t.Context(), sites(40), 40), mine.Publish(t.Context())); err != nil {
-				t.Errorf("the rebuild that was begun last: %v", err)
+				t.Errorf("the rebuild that began last: %v", err)
 			}
 			f.holds(40, 40)
 			f.generations(1)
@@ -335,13 +335,13 @@ func TestPrepared_DeadlineEndsWaitForOtherCaller(t *testing.T) {
 	}
 	select {
 	case <-ended:
-		t.Error("it waited for another caller, whose time was not up")
+		t.Error("Checkpoint waited for another caller, whose context had not expired")
 	default:
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := x.Checkpoint(gone); !errors.Is(err, context.Canceled) {
-		t.Errorf("of a caller that went away: %v", err)
+		t.Errorf("with a canceled context: %v", err)
 	}
 	stop()
 	<-ended
@@ -375,7 +375,7 @@ func TestRebuild_LargeBatch_UsesConcurrentRequests(t *testing.T) {
 	refuses := f.proxy.refusesItems(http.StatusBadRequest, func(domain string) bool { return domain == "site1700.com" })
 	f.proxy.set(on("/_bulk", always, refuses))
 	if err := g.Apply(t.Context(), sites(1800), 1800); !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(err.Error(), "site1700.com") {
-		t.Errorf("apply: %v, want what one of the requests said", err)
+		t.Errorf("apply: %v, want the error of one of the requests", err)
 	}
 	f.proxy.set(nil)
 	if err := errors.Join(g.Apply(t.Context(), sites(1800), 1800), g.Publish(t.Context())); err != nil {

@@ -80,7 +80,7 @@ func TestDecodeCost_HostileFiles_CoversDecoding(t *testing.T) {
 				}
 			}
 			if side < leastLetThrough[name] {
-				t.Errorf("no more than %d pixels a side are let through, want %d", side, leastLetThrough[name])
+				t.Errorf("the largest accepted side is %d pixels, want %d", side, leastLetThrough[name])
 			}
 			data := claim(side, side, true)
 			cost, err := imaging.DecodeCost(data, imaging.Limits{}, 1200)
@@ -109,7 +109,7 @@ func TestDecodeCost_HostileFiles_CoversDecoding(t *testing.T) {
 					}
 				})
 				if refused > slack {
-					t.Errorf("%d bytes were allocated to refuse it", refused)
+					t.Errorf("rejecting it allocated %d bytes", refused)
 				}
 			}
 		})
@@ -149,7 +149,7 @@ func TestDecodeCost_WebPTables(t *testing.T) {
 			t.Errorf("%s: %d bytes were allocated, the cost is %d", name, took, cost)
 		}
 		if took < 64<<20 {
-			t.Errorf("%s: %d bytes were allocated: it is no bomb", name, took)
+			t.Errorf("%s: %d bytes were allocated, too few for a bomb", name, took)
 		}
 	}
 	plain := imagingtest.Claims()["webp, lossless"](400, 400, true)
@@ -248,7 +248,7 @@ func TestDecodeCost_FirstRefused(t *testing.T) {
 		}
 		t.Logf("%s: %s", name, strings.Join(through, ", "))
 		if want := firstRefused[name]; first != want {
-			t.Errorf("%s: the first refused has %d pixels a side, want %d", name, first, want)
+			t.Errorf("%s: the smallest rejected side is %d pixels, want %d", name, first, want)
 		}
 	}
 }

@@ -179,10 +179,10 @@ func TestSniff(t *testing.T) {
 func TestBombs(t *testing.T) {
 	bomb := imagingtest.PNGBomb()
 	if c, err := png.DecodeConfig(bytes.NewReader(bomb)); err != nil || c.Width != 30000 {
-		t.Fatalf("the bomb is none: %v", err)
+		t.Fatalf("the bomb is no valid file: %v", err)
 	}
 	if z, err := zlib.NewReader(bytes.NewReader(bomb[8+25+8:])); err != nil {
-		t.Fatalf("the bomb is none: %v", err)
+		t.Fatalf("the bomb is no valid file: %v", err)
 	} else if n, err := io.Copy(io.Discard, z); err != nil || n != 30000*3751 {
 		t.Fatalf("the bomb holds %d bytes: %v", n, err)
 	}
@@ -408,7 +408,7 @@ func checkDecode(t *testing.T, data []byte) {
 	img, again, decodeErr := imaging.Decode(data, fuzzLimits)
 	switch {
 	case err != nil && decodeErr == nil:
-		t.Fatalf("decoded what the probe refused: %v", err)
+		t.Fatalf("decoded an image that the probe rejected: %v", err)
 	case decodeErr != nil:
 		if img != nil {
 			t.Fatal("an image beside an error")

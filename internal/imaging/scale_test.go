@@ -265,6 +265,6 @@ func TestDecodeSmaller_EqualsDecodeThenScale(t *testing.T) {
 		}
 	}
 	if _, _, err := imaging.DecodeSmaller([]byte("GIF89a"), imaging.Limits{}, 64); err == nil {
-		t.Error("what cannot be read is made smaller")
+		t.Error("an unreadable file was decoded")
 	}
 }

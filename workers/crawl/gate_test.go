@@ -72,12 +72,12 @@ func TestHeld_Pages_StayWithinLimits(t *testing.T) {
 	}
 	greedy.give(commonBytes / 2)
 	if !modest.take(commonBytes / 2) {
-		t.Error("released memory cannot be taken")
+		t.Error("released memory cannot be reserved")
 	}
 	greedy.end()
 	modest.end()
 	if !common.TryAcquire(commonBytes) {
-		t.Error("memory is held after the end")
+		t.Error("memory is still reserved after the end")
 	}
 }
 

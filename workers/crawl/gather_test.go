@@ -242,7 +242,7 @@ func TestFurtherPages_Fetches_KeepGap(t *testing.T) {
 	// be later on a busy machine.
 	for i := 1; i < len(times); i++ {
 		if gap := times[i].Sub(times[i-1]); gap < 100*time.Millisecond {
-			t.Errorf("page %d came %s after the one before", i, gap)
+			t.Errorf("page %d was requested %s after the previous one", i, gap)
 		}
 	}
 }

@@ -38,21 +38,21 @@ func TestRedelivery_BegunCrawl_IsLeftToItsDeadline(t *testing.T) {
 	next := p.start(t, crawl.WorkerConfig{Registerer: registry})
 	next.publish(broker.CrawlLive, deadly, waiting)
 	if end := next.outcome("waiting.com", waited.ID); end.Outcome != brand.Succeeded {
-		t.Errorf("a crawl requested before the start and not begun ended with %s", end.Outcome)
+		t.Errorf("a crawl that was requested before the start and had not begun ended with %s", end.Outcome)
 	}
 	next.stop()
 	if err := testwait.Receive(t, next.ended, "the end of Run"); err != nil {
 		t.Error(err)
 	}
 	if n := next.crawled("deadly.com"); n != 0 {
-		t.Errorf("a begun crawl was begun another %d times", n)
+		t.Errorf("the crawl began another %d times", n)
 	}
 	state, err := next.brands.State(t.Context(), "deadly.com")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, _, running := state.Running(); !running {
-		t.Error("the begun crawl has an outcome, want none before its deadline")
+		t.Error("the crawl has an outcome, want none before its deadline")
 	}
 	families, err := registry.Gather()
 	if err != nil {
@@ -171,7 +171,7 @@ func TestDelivery_StoreUnavailable_IsRetried(t *testing.T) {
 			}
 			select {
 			case err := <-published:
-				t.Fatalf("the crawl was acknowledged (%v) before it was begun", err)
+				t.Fatalf("the crawl was acknowledged (%v) before it began", err)
 			default:
 			}
 			a.gone.Store(false)

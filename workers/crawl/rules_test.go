@@ -76,7 +76,7 @@ func TestRobots_CrawlDelay_IsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if gap := about.Sub(home); gap < 990*time.Millisecond {
-		t.Errorf("the second page came after %s", gap)
+		t.Errorf("the second page was requested after %s", gap)
 	}
 }
 

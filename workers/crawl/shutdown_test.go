@@ -104,6 +104,6 @@ func TestCleanStop_WaitingCrawls_ContinueAfterRestart(t *testing.T) {
 		}
 	}
 	if n := first.crawled("begun.com") + next.crawled("begun.com"); n != 1 {
-		t.Errorf("the crawl running at the stop was begun %d times, want 1", n)
+		t.Errorf("the crawl that ran at the stop began %d times, want 1", n)
 	}
 }

@@ -110,7 +110,7 @@ func TestImages_Placeholders_AreIgnored(t *testing.T) {
 	}
 	at, _ := url.Parse("https://www.blank.com/")
 	if p := page.Parse([]byte(`<img src="/blank.svg">`), "text/html", at, site.New("blank.com")); len(p.Images) != 1 {
-		t.Error("the site's own name was taken for a placeholder")
+		t.Error("the site's own name counts as a placeholder")
 	}
 }
 

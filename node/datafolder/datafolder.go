@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/gofrs/flock"
 
@@ -84,10 +83,9 @@ func Acquire(path string, mode Mode, release string) (*Lock, error) {
 
 // CheckWritable returns ErrReadOnly with the reason if this process cannot write the folder or a database in it.
 func CheckWritable(folder string) error {
-	const write = 2 // W_OK
 	for _, name := range []string{"", "events.db", "letterhead.db"} {
 		path := filepath.Join(folder, name)
-		err := syscall.Access(path, write)
+		err := writable(path)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

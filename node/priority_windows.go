@@ -1,0 +1,7 @@
+package node
+
+import "golang.org/x/sys/windows"
+
+func lowerPriority() {
+	_ = windows.SetPriorityClass(windows.CurrentProcess(), windows.IDLE_PRIORITY_CLASS) // a courtesy: the work is the same without it
+}

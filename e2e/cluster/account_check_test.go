@@ -9,7 +9,7 @@ import (
 )
 
 // The comparison on which every other test stands must see each way to be wrong.
-func TestTheComparisonOfLedgerAndAnswersSeesEveryDifference(t *testing.T) {
+func TestDisagreements_EachKind_IsReported(t *testing.T) {
 	told := func(status int, id string) answer {
 		return answer{status: status, header: http.Header{"X-Request-Id": {id}}}
 	}

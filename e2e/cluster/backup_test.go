@@ -16,7 +16,7 @@ import (
 
 // A backup that is taken while look-ups are charged restores into one folder, up to a moment; one that is
 // taken on afterwards restores everything.
-func TestABackupTakenWhileTheClusterServesRestores(t *testing.T) {
+func TestBackup_ServingCluster_Restores(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 2000)
 	seen := newTally()
@@ -100,7 +100,7 @@ func (n *node) serve(t testing.TB) {
 
 // Somebody who outgrows one folder moves: a pass while it serves, a pass when it has stopped, and then the
 // nodes serve what it served.
-func TestAMigrationFromOneFolderGoesOnWhereItWas(t *testing.T) {
+func TestMigration_FromOneFolder_KeepsLedgerAndBrands(t *testing.T) {
 	at := servicesOf(t)
 	old := embedded(t, "old")
 	old.serve(t)

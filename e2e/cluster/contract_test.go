@@ -17,7 +17,7 @@ var batchOf = []string{"github.com", "stripe.com", "https://figma.com/", "spotif
 const distinct = 7
 
 // Batches and single look-ups of one account over three nodes spend what is there, and no more.
-func TestBatchesOverThreeNodesSpendExactlyWhatIsThere(t *testing.T) {
+func TestBatches_OverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 	const credits = 200
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", credits)
@@ -114,7 +114,7 @@ func foundIn(body []byte) (found, refused int, err error) {
 
 // What one node answered under an idempotency key every node answers again, also when the first is killed,
 // and it is paid for once.
-func TestAnIdempotencyKeyHoldsOnEveryNodeAndAfterAKill(t *testing.T) {
+func TestIdempotencyKey_OnEveryNodeAndAfterKill_RepeatsAnswer(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	doomed := c.extra(t, "doomed-"+random(), "api")

@@ -17,7 +17,7 @@ const (
 	busyCrawls = `letterhead_crawl_pool_busy{lane="live"}`
 )
 
-func TestAHundredLookUpsOfOneUnknownDomainOverThreeNodesMakeOneCrawl(t *testing.T) {
+func TestLookups_HundredOfOneUnknownDomain_MakeOneCrawl(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", crowd)
 	domain := nowhere()
@@ -50,7 +50,7 @@ func TestAHundredLookUpsOfOneUnknownDomainOverThreeNodesMakeOneCrawl(t *testing.
 	}
 }
 
-func TestACrawlerKilledInTheMiddleOfACrawl(t *testing.T) {
+func TestCrawler_KilledDuringCrawl_AnotherTakesOver(t *testing.T) {
 	sites := labOnly(t)
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
@@ -89,7 +89,7 @@ func TestACrawlerKilledInTheMiddleOfACrawl(t *testing.T) {
 
 // The holds of a node that died end by an event once their deadline has passed, and nothing is lost of what
 // they held. What comes after t.Parallel runs when all other tests are through, so that nobody waits.
-func TestANodeKilledWhileItHoldsCreditsLosesNothingAndItsHoldsEnd(t *testing.T) {
+func TestNode_KilledWhileHoldingCredits_ReleasesThem(t *testing.T) {
 	const holds = 5
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)

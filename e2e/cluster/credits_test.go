@@ -15,7 +15,7 @@ const (
 	stormCredits = 1000
 )
 
-func TestSixtyFourClientsOverThreeNodesSpendExactlyWhatIsThere(t *testing.T) {
+func TestCredits_SixtyFourClientsOverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 	c := whole(t)
 	c.spendExactly(t, c.apis)
 }
@@ -65,7 +65,7 @@ func (c *cluster) spendExactly(t *testing.T, over []*node) {
 	}
 }
 
-func TestAGrantOnOneNodeIsSpendableOnAnotherThatHadJustRefused(t *testing.T) {
+func TestGrant_OnOneNode_IsSpendableOnNodeThatJustRefused(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "growth", 0)
 	seen := newTally()
@@ -90,7 +90,7 @@ func TestAGrantOnOneNodeIsSpendableOnAnotherThatHadJustRefused(t *testing.T) {
 }
 
 // What one node has answered every other node counts with the next request.
-func TestABalanceReadOnAnyNodeCountsWhatEveryNodeAnswered(t *testing.T) {
+func TestBalance_ReadOnAnyNode_CountsEveryNodesCharges(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	seen := newTally()
@@ -109,7 +109,7 @@ func TestABalanceReadOnAnyNodeCountsWhatEveryNodeAnswered(t *testing.T) {
 
 // A kill -9 in the middle of look-ups takes no answered charge away and makes none twice. What it leaves
 // between a charge and its answer is at most what was under way on the dead node.
-func TestANodeKilledUnderLoadLosesNothingThatWasAnswered(t *testing.T) {
+func TestNode_KilledUnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 	const perNode = 16 // clients
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 2000)

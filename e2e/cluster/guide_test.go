@@ -21,7 +21,7 @@ import (
 const guideWithin = 4 * time.Minute
 
 // The section "By hand" of docs/distributed.md, word by word but for the addresses.
-func TestTheGuideToTheDistributedShape_FollowedWordByWord(t *testing.T) {
+func TestDistributedGuide_FollowedVerbatim_Works(t *testing.T) {
 	at := servicesOf(t)
 	if _, err := exec.LookPath("psql"); err != nil {
 		t.Skip("psql is not installed: the guide was not followed")

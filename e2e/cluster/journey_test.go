@@ -14,7 +14,7 @@ const doneCrawls = `letterhead_crawls_total{lane="live"`
 
 // One look-up through every part: key, API node, event, relay, broker, crawler, log, answer, charge, read
 // models, search index.
-func TestOneLookUpTravelsThroughEveryPart(t *testing.T) {
+func TestLookup_UnknownDomain_TravelsThroughEveryPart(t *testing.T) {
 	labOnly(t)
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
@@ -93,7 +93,7 @@ func (c *cluster) crawlsDone() (sum float64) {
 const clockAhead = 5 * time.Second
 
 // A node whose clock is ahead counts as the others do: its credits, its minutes, its times.
-func TestANodeWhoseClockIsAheadChangesNoCount(t *testing.T) {
+func TestNode_ClockAhead_ChangesNoCount(t *testing.T) {
 	c := whole(t)
 	ahead := c.extra(t, "ahead", "api", "LETTERHEAD_CLOCK_SKEW="+clockAhead.String())
 	defer c.drop(t, ahead)
@@ -122,7 +122,7 @@ func TestANodeWhoseClockIsAheadChangesNoCount(t *testing.T) {
 
 // A rolling restart is not noticed by clients that are told which node serves: what a node took it answers,
 // and what it answered is counted.
-func TestNodesThatAreAskedToStopFinishWhatTheyTook(t *testing.T) {
+func TestNodes_SIGTERM_FinishAcceptedRequests(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 2000)
 	seen := newTally()

@@ -29,7 +29,7 @@ func (c *cluster) everywhere(t *testing.T, status int, path, key string) []answe
 	return answers
 }
 
-func TestAKeyIsJudgedByTheLastDecisionWithTheNextRequestOnEveryNode(t *testing.T) {
+func TestKey_ChangedOnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	for round := range rounds {
@@ -43,7 +43,7 @@ func TestAKeyIsJudgedByTheLastDecisionWithTheNextRequestOnEveryNode(t *testing.T
 	}
 }
 
-func TestASuspensionHoldsWithTheNextRequestOnEveryNode(t *testing.T) {
+func TestSuspension_OnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	for round := range rounds {
@@ -63,7 +63,7 @@ func TestASuspensionHoldsWithTheNextRequestOnEveryNode(t *testing.T) {
 	}
 }
 
-func TestAChangeOfPlanHoldsWithTheNextRequestOnEveryNode(t *testing.T) {
+func TestPlan_ChangedOnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "free", 0)
 	limits := map[string]string{"free": "60", "starter": "300", "growth": "600", "custom": "3000"}
@@ -79,7 +79,7 @@ func TestAChangeOfPlanHoldsWithTheNextRequestOnEveryNode(t *testing.T) {
 
 // A node that was frozen for longer than its lease, while a key was revoked, does not answer from memory when it goes
 // on, and the revocation does not wait for it.
-func TestANodeFrozenPastItsLease_RefusesTheKeyThatWasRevokedMeanwhile(t *testing.T) {
+func TestNode_FrozenPastItsLease_RejectsKeyRevokedMeanwhile(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	frozen := c.apis[1]
@@ -101,7 +101,7 @@ func TestANodeFrozenPastItsLease_RefusesTheKeyThatWasRevokedMeanwhile(t *testing
 }
 
 // A revocation that nobody enforces yet must not look like one that holds.
-func TestARevocationThatIsNotSeenEnforcedSaysSo(t *testing.T) {
+func TestRevocation_NotConfirmedInTime_ReportsIt(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	for _, n := range c.projectors {

@@ -15,7 +15,7 @@ const (
 	roomInMinute = 20 * time.Second
 )
 
-func TestSixtyOneRequestsOverThreeNodesGiveExactlyOne429(t *testing.T) {
+func TestRateLimit_SixtyOneRequestsOverThreeNodes_RejectsOne(t *testing.T) {
 	c := whole(t)
 	c.oneTooMany(t, c.apis)
 }
@@ -53,7 +53,7 @@ func (c *cluster) oneTooMany(t *testing.T, over []*node) {
 // freeCrawls is LETTERHEAD_PLAN_CRAWLS of the free plan; see newNode.
 const freeCrawls = 10
 
-func TestCrawlLimitsHoldOverThreeNodes(t *testing.T) {
+func TestCrawlLimits_OverThreeNodes_Hold(t *testing.T) {
 	c := whole(t)
 	who, other := c.apis[0].open(t, "free", 0), c.apis[0].open(t, "custom", 0)
 	untilRoomInMinute(t, c.apis[0], other)

@@ -12,7 +12,7 @@ import (
 // its name, and starts before that.
 const endsWithin = 60 * time.Second
 
-func TestANodeNameUsedTwice_IsRefusedWithASentence(t *testing.T) {
+func TestNodeName_UsedTwice_IsRefused(t *testing.T) {
 	c := whole(t)
 	twin, err := c.newNode("api-twin", "api", "LETTERHEAD_NODE=api-1")
 	if err != nil {

@@ -87,7 +87,7 @@ func (c *cluster) storedLogo(t testing.TB) string {
 	return ""
 }
 
-func TestAServiceIsAway(t *testing.T) {
+func TestService_Unavailable_ClusterRecovers(t *testing.T) {
 	spared := map[string][]string{
 		kafkaBroker:   {kindFile, kindHit, kindSearch, kindMe, kindRevoked, kindNobody},
 		elasticsearch: {kindFile, kindHit, kindMe, kindRevoked, kindNobody, kindUnknown},
@@ -110,7 +110,7 @@ func TestAServiceIsAway(t *testing.T) {
 }
 
 // One node that cannot reach a service refuses for itself; the others do not notice.
-func TestOneNodeIsCutOff(t *testing.T) {
+func TestNode_CutOff_OthersKeepServing(t *testing.T) {
 	for _, service := range []string{postgres, eventStore, elasticsearch} {
 		t.Run(service, func(t *testing.T) {
 			c := whole(t)
@@ -123,7 +123,7 @@ func TestOneNodeIsCutOff(t *testing.T) {
 }
 
 // Read models are built anew while they are read: nobody notices.
-func TestReadModelsAreRebuiltWhileTheyAreServed(t *testing.T) {
+func TestReadModels_RebuiltWhileServed_AnswerThroughout(t *testing.T) {
 	c := whole(t)
 	everything := []string{kindHit, kindSearch, kindMe, kindFile, kindRevoked, kindNobody, kindUnknown}
 	c.endures(t, c.apis, 0, everything, nil,

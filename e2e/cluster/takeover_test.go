@@ -14,7 +14,7 @@ import (
 const takenOverWithin = 45 * time.Second
 
 // Whichever of the two leads, the other goes on where it was: each is killed in turn.
-func TestTheStandbyTakesOverFromAProjectorThatWasKilled(t *testing.T) {
+func TestStandby_ProjectorKilled_TakesOver(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 1000)
 	seen := newTally()
@@ -41,7 +41,7 @@ func TestTheStandbyTakesOverFromAProjectorThatWasKilled(t *testing.T) {
 
 // A leader that is frozen, not dead, loses its place all the same, and does no harm when it goes on. Under load
 // it is frozen in the middle of its work: with a transaction open, with messages half sent.
-func TestTheStandbyTakesOverFromALeaderThatHangs(t *testing.T) {
+func TestStandby_LeaderHangs_TakesOver(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", enoughCredits)
 	seen := newTally()
@@ -129,7 +129,7 @@ func (c *cluster) caughtUp(t testing.TB) {
 	c.apis[0].must(t, "brand", "get", hit) // waits for all of them
 }
 
-func TestTheStandbyTakesOverFromARelayThatWasKilled(t *testing.T) {
+func TestStandby_RelayKilled_TakesOver(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	seen := newTally()

@@ -194,7 +194,7 @@ func readLog(n *node) string {
 // The release after this one, with a read model of a raised version and an event of a raised version whose upcaster has
 // something to do, is rolled out over this one, rolled back, rolled out again and finished, on the same services and
 // under traffic.
-func TestRollingUpgrade_FromThisReleaseToTheNext(t *testing.T) {
+func TestRollingUpgrade_ToNextRelease_ServesThroughout(t *testing.T) {
 	at := servicesOf(t)
 	upgrade(t, at, "", buildNext(t), func(charge event, version int) string {
 		var body struct {
@@ -210,7 +210,7 @@ func TestRollingUpgrade_FromThisReleaseToTheNext(t *testing.T) {
 }
 
 // LETTERHEAD_TEST_PREVIOUS names a binary of the release before this one, as it was published.
-func TestRollingUpgrade_FromThePublishedReleaseToThisOne(t *testing.T) {
+func TestRollingUpgrade_FromPublishedRelease_ServesThroughout(t *testing.T) {
 	at := servicesOf(t)
 	previous := os.Getenv("LETTERHEAD_TEST_PREVIOUS")
 	if previous == "" {

@@ -137,7 +137,7 @@ func checked(t *testing.T, data string) {
 	ok(t, data, "projections", "verify")
 }
 
-func TestArchive_MovesFailuresAndNothingElse(t *testing.T) {
+func TestArchive_FailedLookups_MovesOnlyThose(t *testing.T) {
 	data, _, key := failed(t)
 	before := wholeLog(t, data)
 	gone := missingStream + missing[0]
@@ -228,7 +228,7 @@ func TestArchive_MovesFailuresAndNothingElse(t *testing.T) {
 }
 
 // A crawl that was requested when the server stopped, and not yet relayed, is done after the archive step.
-func TestArchive_CrawlThatWaits_IsDoneAfterwards(t *testing.T) {
+func TestArchive_PendingCrawl_RunsAfterwards(t *testing.T) {
 	data, _, _ := failed(t)
 	const waiting = "letterhead-no-such-brand-3.com"
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(data, "events.db")})
@@ -264,7 +264,7 @@ func TestArchive_CrawlThatWaits_IsDoneAfterwards(t *testing.T) {
 
 // Cut off after the memory of the old log was discarded, the folder serves the old log; cut off between the logs, the
 // next command puts the new one in place. The archive is the same in both cases.
-func TestArchive_CutOffAtTheReplacement_HoldsOneWholeLog(t *testing.T) {
+func TestArchive_InterruptedAtReplacement_KeepsOneWholeLog(t *testing.T) {
 	data, _, _ := failed(t)
 	gone := missingStream + missing[0]
 	before := wholeLog(t, data)

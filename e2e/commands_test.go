@@ -10,7 +10,7 @@ import (
 
 // The shapes that scripts rely on, on a folder that a server holds and on one that nobody holds: the
 // commands must not know the difference.
-func TestCommandsWithAndWithoutAServer(t *testing.T) {
+func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 	for _, served := range []bool{true, false} {
 		name := "alone"
 		if served {
@@ -87,7 +87,7 @@ func TestCommandsWithAndWithoutAServer(t *testing.T) {
 	}
 }
 
-func TestWhatAnOperatorDecidesHoldsOnTheNextRequest(t *testing.T) {
+func TestOperatorDecision_NextRequest_FollowsIt(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	acc, key := account(t, data, "free")
@@ -112,7 +112,7 @@ func TestWhatAnOperatorDecidesHoldsOnTheNextRequest(t *testing.T) {
 }
 
 // A data folder may lie deeper than a unix socket's path can reach.
-func TestALongFolderStillHasItsSocket(t *testing.T) {
+func TestSocket_LongFolderPath_IsReachable(t *testing.T) {
 	data := filepath.Join(t.TempDir(), strings.Repeat("deep/", 20), "data")
 	if err := os.MkdirAll(filepath.Dir(data), 0o700); err != nil {
 		t.Fatal(err)

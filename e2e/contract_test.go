@@ -40,7 +40,7 @@ func (n *node) balance(key string) float64 {
 
 // A batch, the compatible paths, the interface's description and an agent's call, as a user of the binary
 // sends them, each charged as it should be.
-func TestTheWholeContractOfTheBinary(t *testing.T) {
+func TestContract_EveryInterface_ChargesAsDocumented(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	acc, secret := account(t, data, "growth")
@@ -113,7 +113,7 @@ func TestTheWholeContractOfTheBinary(t *testing.T) {
 
 // A client that saw its connection break repeats with the same key: whatever the server had done before it
 // was killed, the credit is spent once, and what is answered then is answered again.
-func TestAnIdempotencyKeySurvivesAKill(t *testing.T) {
+func TestIdempotencyKey_ServerKilled_ChargesOnce(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	acc, secret := account(t, data, "growth")

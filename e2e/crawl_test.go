@@ -17,7 +17,7 @@ const savedPage = `<!doctype html><html lang="en"><head><title>Home | Acme</titl
 <footer><a href="https://github.com/acme">GitHub</a></footer></body></html>`
 
 // What an operator sees who asks why a crawl decided as it did, without a server and without a network.
-func TestASavedPageIsExplained(t *testing.T) {
+func TestCrawlCommand_SavedPage_ExplainsRecord(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "none") // no folder is opened
 	page := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(page, []byte(savedPage), 0o600); err != nil {
@@ -59,7 +59,7 @@ func TestASavedPageIsExplained(t *testing.T) {
 	}
 }
 
-func TestAnUnclearCrawlIsRefusedWithASentence(t *testing.T) {
+func TestCrawlCommand_AmbiguousArguments_AreRejected(t *testing.T) {
 	for _, args := range [][]string{
 		{"crawl"}, {"crawl", "--file", "page.html"}, {"crawl", "acme.com", "--url", "https://acme.com/"},
 		{"crawl", "acme.com", "--json", "--explain"}, {"crawl", "--file", "page.html", "--url", "https://acme.com/", "--renderer", "chromium"},

@@ -84,7 +84,7 @@ func see[T any](t *testing.T, browser context.Context, width int64, url, script 
 	return result
 }
 
-func TestLogosInABrowser(t *testing.T) {
+func TestLogos_InBrowser_AreShown(t *testing.T) {
 	browser := openChromium(t)
 	n := start(t, t.TempDir())
 	t.Run("forty on a page", func(t *testing.T) { fortyLogosOnAPage(t, browser, n) })
@@ -274,7 +274,7 @@ func in(t *testing.T, folder, data string, args ...string) (stdout []byte, stder
 
 // The command gives what the endpoint gives, byte by byte, whether a server draws it or nobody serves; and a file
 // lies where the caller stands.
-func TestTheLogoCommandGivesWhatTheEndpointGives(t *testing.T) {
+func TestLogoCommand_SameParameters_MatchesEndpoint(t *testing.T) {
 	data, folder := t.TempDir(), t.TempDir()
 	n := start(t, data)
 	cases := []struct {

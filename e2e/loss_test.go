@@ -250,7 +250,7 @@ func killSteps(step func(time.Duration) (ended bool)) {
 
 // However often an acceptance is killed, the folder is refused until one has come to its end, which records the loss
 // once.
-func TestAcceptLoss_Killed_IsFinishedByTheNext(t *testing.T) {
+func TestAcceptLoss_Killed_NextRunFinishes(t *testing.T) {
 	w := wound(t)
 	move(t, w.older, w.data, lossFiles...)
 	kills := 0

@@ -68,7 +68,7 @@ func listing(t *testing.T, folder string) string {
 }
 
 // A folder that cannot be written says so to whoever wants to change something, and can be looked at.
-func TestReadOnlyFolder_SaysSoAndCanBeVerified(t *testing.T) {
+func TestReadOnlyFolder_Commands_RejectChangesAndVerify(t *testing.T) {
 	for _, killed := range []bool{false, true} { // which leaves write-ahead logs
 		data := t.TempDir()
 		n := start(t, data, "LETTERHEAD_STARTER=off")

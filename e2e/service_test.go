@@ -14,7 +14,7 @@ import (
 
 // The words of the first start are a newcomer's first minute: each of its four commands must work as it
 // stands, offline, and a look-up must cost exactly one credit.
-func TestFirstMinute(t *testing.T) {
+func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	n := launch(t, data)
 	accountID := n.out.waitFor(t, `account\s+([0-9a-f-]{36})`, n.done)[1]
@@ -86,7 +86,7 @@ func keyIn(t *testing.T, path, kind, pattern string) string {
 	return string(found[1])
 }
 
-func TestTheStarterIndexIsSearchableWhenReady(t *testing.T) {
+func TestStarterIndex_ServerReady_IsSearchable(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	_, key := account(t, data, "growth")
@@ -118,7 +118,7 @@ func TestTheStarterIndexIsSearchableWhenReady(t *testing.T) {
 }
 
 // A server that is killed while it imports goes on at the next start, and nothing is imported twice.
-func TestAnInterruptedImportGoesOn(t *testing.T) {
+func TestImport_Interrupted_Resumes(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	n := launch(t, data)
 	n.out.waitFor(t, `import`, n.done)
@@ -142,7 +142,7 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 
 // Every look-up that was answered is in the ledger, whatever moment the server is killed at, and every
 // chain, count and read model agrees afterwards.
-func TestKillLosesNothingThatWasAnswered(t *testing.T) {
+func TestKill_UnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	acc, key := account(t, data, "custom")
@@ -199,7 +199,7 @@ func TestKillLosesNothingThatWasAnswered(t *testing.T) {
 	ok(t, data, "projections", "verify") // and by itself, without a server
 }
 
-func TestASecondServerOnTheFolderIsRefused(t *testing.T) {
+func TestServe_FolderHeldByServer_IsRefused(t *testing.T) {
 	data := t.TempDir()
 	start(t, data, "LETTERHEAD_STARTER=off")
 	second := launch(t, data, "LETTERHEAD_STARTER=off")
@@ -235,7 +235,7 @@ func TestServe_FolderHeldByCommand_Waits(t *testing.T) {
 	n.ready()
 }
 
-func TestADamagedLogIsNamedAndNotTouched(t *testing.T) {
+func TestServe_DamagedLog_IsNamedAndUnchanged(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	n.stop()
@@ -260,7 +260,7 @@ func TestADamagedLogIsNamedAndNotTouched(t *testing.T) {
 	start(t, data) // the original still works: nothing else was harmed
 }
 
-func TestAFolderOfANewerReleaseIsRefused(t *testing.T) {
+func TestServe_FolderOfNewerRelease_IsRefused(t *testing.T) {
 	data := t.TempDir()
 	newer, err := json.Marshal(map[string]any{"format": 99, "written_by": "v9.9.9"})
 	if err != nil {

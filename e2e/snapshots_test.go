@@ -92,7 +92,7 @@ func forge(t *testing.T, data, accountID, from, to string) {
 }
 
 // One changed byte of a snapshot once gave an account credits that it had spent.
-func TestAChangedSnapshot_GivesNoCredits(t *testing.T) {
+func TestSnapshot_Changed_GivesNoCredits(t *testing.T) {
 	data, id, key := spendingFolder(t)
 	edit(t, data, `UPDATE stream_snapshots SET state = CAST(substr(state, 1, 40) || x'ff' || substr(state, 42) AS BLOB) WHERE stream = ?`, accounts.Stream(id))
 	if out, errs, code := letterhead(t, data, "ledger", "verify"); code != 1 || !strings.Contains(errs, "damaged") {
@@ -117,7 +117,7 @@ func TestAChangedSnapshot_GivesNoCredits(t *testing.T) {
 }
 
 // What a checksum cannot show, the replay shows.
-func TestLedgerVerify_ComparesTheLogWithWhatIsBesideIt(t *testing.T) {
+func TestLedgerVerify_StateDiffersFromLog_Fails(t *testing.T) {
 	data, id, _ := spendingFolder(t)
 	if out := ok(t, data, "ledger", "verify"); !strings.Contains(out, "1 account(s)") && !strings.Contains(out, "2 account(s)") {
 		t.Error(out)

@@ -20,12 +20,12 @@ const (
 )
 
 // Maintenance on a disk that is too small for it must not take the service down.
-func TestMaintenanceOnASmallDisk(t *testing.T) {
+func TestMaintenance_SmallDisk_LeavesServiceRunning(t *testing.T) {
 	t.Parallel()
-	disktest.Run(t, "TestOnASmallDisk", givenBinary+"="+binary)
+	disktest.Run(t, "TestOnSmallDisk", givenBinary+"="+binary)
 }
 
-func TestOnASmallDisk(t *testing.T) {
+func TestOnSmallDisk(t *testing.T) {
 	at := disktest.Mount(t, smallDisk)
 	data := filepath.Join(at, "data")
 	start(t, data, "LETTERHEAD_STARTER=off").stop()

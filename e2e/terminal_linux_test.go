@@ -40,7 +40,7 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 }
 
 // A first start at a terminal shows the keys there, and leaves no file with them.
-func TestFirstStart_AtATerminal_PrintsTheKeys(t *testing.T) {
+func TestFirstStart_AtTerminal_PrintsKeys(t *testing.T) {
 	ours, theirs := terminal(t)
 	listen, err := program.FreeAddress()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // A read model that stands still keeps nobody from the others, and its own remedy must run.
-func TestADamagedReadModelCanBeRebuilt(t *testing.T) {
+func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	acc, key := account(t, data, "free")
@@ -49,7 +49,7 @@ func TestADamagedReadModelCanBeRebuilt(t *testing.T) {
 }
 
 // Read models and search index are disposable: without them the node builds them again from the log.
-func TestReadModelsCanBeTakenAway(t *testing.T) {
+func TestReadModels_Deleted_AreRebuilt(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	_, key := account(t, data, "free")
@@ -76,7 +76,7 @@ func TestReadModelsCanBeTakenAway(t *testing.T) {
 }
 
 // What a crash leaves behind between a charge and its answer can be handed back by its request id.
-func TestAChargeCanBeHandedBackByItsRequest(t *testing.T) {
+func TestCharge_ReversedByRequestID_ReturnsCreditOnce(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	acc, key := account(t, data, "free")
@@ -94,7 +94,7 @@ func TestAChargeCanBeHandedBackByItsRequest(t *testing.T) {
 }
 
 // Nobody but the owner reads what the folder holds.
-func TestTheDataFolderIsPrivate(t *testing.T) {
+func TestDataFolder_Created_IsPrivate(t *testing.T) {
 	data := t.TempDir()
 	if err := os.Chmod(data, 0o755); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestTheDataFolderIsPrivate(t *testing.T) {
 }
 
 // A command that follows the log does not hold up the server's end.
-func TestAFollowerDoesNotHoldUpTheEnd(t *testing.T) {
+func TestStop_CommandFollowingLog_DoesNotWaitForIt(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	tail := exec.Command(binary, "--data", data, "events", "tail", "--from", "0")
@@ -143,7 +143,7 @@ func TestAFollowerDoesNotHoldUpTheEnd(t *testing.T) {
 }
 
 // A marker that a killed server left for a socket elsewhere must not mislead the commands.
-func TestAStaleSocketMarkerIsRemoved(t *testing.T) {
+func TestSocketMarker_Stale_IsRemoved(t *testing.T) {
 	data := t.TempDir()
 	if err := os.WriteFile(filepath.Join(data, "admin.sock.path"), []byte("/nowhere/admin.sock\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestAStaleSocketMarkerIsRemoved(t *testing.T) {
 
 // A format file is there whole or not at all: a half-written one from an older release's crash is refused,
 // and none of ours is ever half-written (no temporary file stays).
-func TestNoHalfWrittenFilesStay(t *testing.T) {
+func TestFormatFile_HalfWritten_IsRefused(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	n.kill()
@@ -176,7 +176,7 @@ func TestNoHalfWrittenFilesStay(t *testing.T) {
 }
 
 // A port that is taken is said so, before anything is changed.
-func TestATakenPortIsNamed(t *testing.T) {
+func TestServe_PortTaken_NamesIt(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func formatOf(t *testing.T, data string) int {
 
 // One process with one folder ends an upgrade at its start, before it writes anything that a release before cannot read.
 // Of that, the folder's format is what every release looks at first.
-func TestOneFolder_UpgradeIsFinishedAtTheStart(t *testing.T) {
+func TestUpgrade_OneFolder_FinishesAtStart(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	customer, secret := account(t, data, "growth")
@@ -63,7 +63,7 @@ func TestOneFolder_UpgradeIsFinishedAtTheStart(t *testing.T) {
 }
 
 // LETTERHEAD_TEST_PREVIOUS names a binary of the release before this one, as it was published.
-func TestOneFolder_OfThePublishedRelease(t *testing.T) {
+func TestUpgrade_FolderOfPublishedRelease_Works(t *testing.T) {
 	previous := os.Getenv("LETTERHEAD_TEST_PREVIOUS")
 	if previous == "" {
 		t.Skip("LETTERHEAD_TEST_PREVIOUS names no binary of the release before: nothing was upgraded from")

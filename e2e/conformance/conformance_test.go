@@ -163,9 +163,9 @@ func newEnough(t *testing.T) bool {
 	return major > nodeMajor || major == nodeMajor && minor >= nodeMinor
 }
 
-// TestTheOfficialScenarios runs those for a server that has tools and no state. The other scenarios are of
+// TestMCP_OfficialScenarios_Pass runs those for a server that has tools and no state. The other scenarios are of
 // features that are left out, or call tools that only a test server has.
-func TestTheOfficialScenarios(t *testing.T) {
+func TestMCP_OfficialScenarios_Pass(t *testing.T) {
 	at := serve(t).keyed(t) + "/mcp"
 	for _, scenario := range []string{"server-initialize", "ping", "tools-list", "dns-rebinding-protection"} {
 		t.Run(scenario, func(t *testing.T) {
@@ -181,8 +181,8 @@ func TestTheOfficialScenarios(t *testing.T) {
 	}
 }
 
-// TestTheInspector lists the tools and calls each of them, in both eras of the protocol.
-func TestTheInspector(t *testing.T) {
+// TestMCP_Inspector_CallsEveryTool lists the tools and calls each of them, in both eras of the protocol.
+func TestMCP_Inspector_CallsEveryTool(t *testing.T) {
 	s := serve(t)
 	inspect := func(t *testing.T, era string, args ...string) map[string]any {
 		t.Helper()

@@ -15,7 +15,7 @@ const backgroundPatience = 20 * time.Second
 
 // A brand of the starter index is crawled in the background once somebody has looked it up. Nobody waits for
 // that crawl, so it reads the rules before it fetches anything else, and goes by those for everybody.
-func TestABackgroundCrawlGoesByTheRulesForEverybody(t *testing.T) {
+func TestBackgroundCrawl_DisallowedSite_ObeysRobots(t *testing.T) {
 	s := own(t, portBackground)
 	began := time.Now()
 	for _, domain := range []string{"github.com", scheduled} {

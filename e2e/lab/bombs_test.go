@@ -48,9 +48,9 @@ func TestBombs(t *testing.T) {
 // redirectsToPrivate is how many ways to a private address redirect-private-lab.com knows: /private/0 and on.
 const redirectsToPrivate = 22
 
-// TestNoRedirectLeadsToAPrivateAddress crawls each of them with the command, whose guard is the server's. The
+// TestRedirects_ToPrivateAddresses_AreNotFollowed crawls each of them with the command, whose guard is the server's. The
 // last test says that nobody was reached.
-func TestNoRedirectLeadsToAPrivateAddress(t *testing.T) {
+func TestRedirects_ToPrivateAddresses_AreNotFollowed(t *testing.T) {
 	for i := range redirectsToPrivate {
 		address := fmt.Sprintf("https://redirect-private-lab.com/private/%d", i)
 		began := time.Now()

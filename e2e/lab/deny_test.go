@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestDeniedNetworksAreNotCrawled denies the addresses of a site that answers, and finds that neither a look-up
+// TestDeniedNetworks_LookedUp_AreNotCrawled denies the addresses of a site that answers, and finds that neither a look-up
 // nor the crawl command reaches it.
-func TestDeniedNetworksAreNotCrawled(t *testing.T) {
+func TestDeniedNetworks_LookedUp_AreNotCrawled(t *testing.T) {
 	const host = "good-lab.com"
 	addresses, err := net.DefaultResolver.LookupHost(t.Context(), host)
 	if err != nil {

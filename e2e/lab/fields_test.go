@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestTheGoodSiteIsReadAsItIs(t *testing.T) {
+func TestGoodSite_LookedUp_HasItsRecord(t *testing.T) {
 	a := node.lookup(t, "good-lab.com", "?refresh=true")
 	if a.status != 200 {
 		t.Fatalf("answered %s", a)
@@ -21,7 +21,7 @@ func TestTheGoodSiteIsReadAsItIs(t *testing.T) {
 }
 
 // A site that has moved answers under the name that was asked for, with what stands at the new one.
-func TestARedirectToAnotherDomainKeepsTheDomainThatWasAskedFor(t *testing.T) {
+func TestRedirect_ToAnotherDomain_KeepsRequestedDomain(t *testing.T) {
 	a := node.lookup(t, "cross-redirect-lab.com", "?refresh=true")
 	if a.status != 200 {
 		t.Fatalf("answered %s", a)
@@ -68,7 +68,7 @@ func good(t *testing.T, a answer) {
 	}
 }
 
-func TestTheDarkSitesLogoIsLight(t *testing.T) {
+func TestDarkSite_LookedUp_HasLightLogo(t *testing.T) {
 	a := node.lookup(t, "dark-lab.com", "?refresh=true")
 	if a.status != 200 || len(a.brand.Logos) == 0 {
 		t.Fatalf("answered %s", a)
@@ -79,7 +79,7 @@ func TestTheDarkSitesLogoIsLight(t *testing.T) {
 }
 
 // The mark of the name service's BIMI record is all that this site has.
-func TestTheBIMIMarkIsTheLogo(t *testing.T) {
+func TestBIMISite_LookedUp_HasMarkAsLogo(t *testing.T) {
 	a := node.lookup(t, "bimi-lab.com", "?refresh=true")
 	if a.status != 200 || len(a.brand.Logos) != 1 {
 		t.Fatalf("answered %s", a)
@@ -94,7 +94,7 @@ func TestTheBIMIMarkIsTheLogo(t *testing.T) {
 	}
 }
 
-func TestManyLookUpsOfOneUnknownDomainAreOneCrawl(t *testing.T) {
+func TestLookups_OfOneUnknownDomain_ShareOneCrawl(t *testing.T) {
 	const many = 30
 	own := own(t, portCrowd, "LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off")
 	before := len(homePages(t, "good-lab.com"))

@@ -97,8 +97,8 @@ var builtIn = map[string]row{
 	},
 }
 
-// TestHosts looks the hosts up one at a time, so that whatever is fetched meanwhile is theirs.
-func TestHosts(t *testing.T) {
+// TestHosts_LookedUp_MatchTheirRows looks the hosts up one at a time, so that whatever is fetched meanwhile is theirs.
+func TestHosts_LookedUp_MatchTheirRows(t *testing.T) {
 	s := own(t, portHosts, "LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off")
 	for _, host := range slices.Sorted(maps.Keys(builtIn)) {
 		r := builtIn[host]
@@ -112,8 +112,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHostsThatKeepWaiting looks up those that take the whole time of a look-up, all at once.
-func TestHostsThatKeepWaiting(t *testing.T) {
+// TestSlowHosts_LookedUp_MatchTheirRows looks up those that take the whole time of a look-up, all at once.
+func TestSlowHosts_LookedUp_MatchTheirRows(t *testing.T) {
 	for _, host := range slices.Sorted(maps.Keys(builtIn)) {
 		if r := builtIn[host]; r.within == clientsGiveUp {
 			t.Run(strings.TrimSuffix(host, "-lab.com"), func(t *testing.T) {

@@ -37,8 +37,8 @@ func inhabitants(t testing.TB) []inhabitant {
 	return out
 }
 
-// TestEveryHostHasARow fails when the lab has a host that no table and no label tells of.
-func TestEveryHostHasARow(t *testing.T) {
+// TestInventory_EveryHost_HasRow fails when the lab has a host that no table and no label tells of.
+func TestInventory_EveryHost_HasRow(t *testing.T) {
 	told := map[string]string{} // host to where it is told of
 	for host := range builtIn {
 		told[host] = "builtIn"

@@ -40,11 +40,11 @@ func group(t *testing.T, bytes int64) (*process.Group, error) {
 	return g, nil
 }
 
-// TestTheWholeServiceStaysWithinItsMemory has every host of the lab looked up, 32 at a time and the hostile ones again
+// TestService_EveryHostLookedUp_StaysWithinMemory has every host of the lab looked up, 32 at a time and the hostile ones again
 // and again, while the logos that were found are drawn in every size. The starter index is loaded, and all roles run in
 // the one process. It runs in a cgroup of 512 MiB, past which the kernel would kill it; where there can be none, it is
 // told the limit, and the most memory that it has had is compared.
-func TestTheWholeServiceStaysWithinItsMemory(t *testing.T) {
+func TestService_EveryHostLookedUp_StaysWithinMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a smoke of the lab needs no hundreds of crawls")
 	}
@@ -110,10 +110,10 @@ func (s *server) crowd(hosts []string, failed func(host string, err error)) {
 	crowd.Wait()
 }
 
-// TestACrawlThatTookTheProcessDown_IsNotTriedAgainAtOnce leaves the process so little memory that hostile sites get it
+// TestCrawl_KilledTheProcess_IsNotRetriedAtOnce leaves the process so little memory that hostile sites get it
 // killed, and starts it again with enough: it fetches nothing of them by itself, nor when somebody asks for them. After
 // a second kill not even a refresh that is paid for does.
-func TestACrawlThatTookTheProcessDown_IsNotTriedAgainAtOnce(t *testing.T) {
+func TestCrawl_KilledTheProcess_IsNotRetriedAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a smoke of the lab needs no hundreds of crawls")
 	}

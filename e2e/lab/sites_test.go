@@ -27,14 +27,14 @@ var sites = map[string]row{
 // scheduled is a brand of the starter index whose site asks all crawlers to stay away.
 const scheduled = "debian.org"
 
-func TestSites(t *testing.T) {
+func TestSites_LookedUp_MatchTheirRows(t *testing.T) {
 	for _, host := range slices.Sorted(maps.Keys(sites)) {
 		t.Run(strings.TrimSuffix(host, "-lab.com"), func(t *testing.T) { sites[host].check(t, node, host, true) })
 	}
 }
 
 // The operator is told which rule it was.
-func TestRobotsIsNamedAsTheReason(t *testing.T) {
+func TestRobots_Disallowed_IsNamedAsReason(t *testing.T) {
 	_, err := node.letterhead("crawl", "https://robots-named-lab.com/")
 	if err == nil || !strings.Contains(err.Error(), "robots.txt asks this crawler to stay away") {
 		t.Errorf("the command ended with %v", err)
@@ -44,7 +44,7 @@ func TestRobotsIsNamedAsTheReason(t *testing.T) {
 // residue is what no drawing that is served may hold. The namespaces of SVG and XLink are addresses as well.
 var residue = regexp.MustCompile(`(?i)residue|evil|<script|javascript:|\bon[a-z]+\s*=|<foreignObject|<iframe|<!ENTITY|<\?xml-stylesheet|@import|10\.0\.0\.1|169\.254`)
 
-func TestDrawingsAreServedWithoutResidue(t *testing.T) {
+func TestDrawings_Served_HaveNoResidue(t *testing.T) {
 	for _, host := range []string{"hostile-svg-lab.com", "svg-script-lab.com", "svg-bomb-lab.com"} {
 		t.Run(host, func(t *testing.T) {
 			drawings := 0

@@ -83,9 +83,9 @@ func ours(r request) bool {
 	return strings.HasPrefix(r.UserAgent, "Mozilla/5.0 (compatible; LetterheadBot/1.0; +http://127.0.0.1:") && strings.HasSuffix(r.UserAgent, "/bot)")
 }
 
-// Last by its name: whatever the tests before it made the crawlers fetch, no private address was reached,
-// and every request said who asks.
-func TestZTheGuardHeld(t *testing.T) {
+// Runs last, because its file is the last in the folder. Whatever the tests before it made the crawlers fetch, no private
+// address was reached, and every request named its crawler.
+func TestZGuard_AllRequests_ReachedNoPrivateAddress(t *testing.T) {
 	all := traffic(t)
 	if len(all) == 0 {
 		t.Fatal("the lab saw no request at all")
@@ -101,10 +101,10 @@ func TestZTheGuardHeld(t *testing.T) {
 }
 
 // Nor was any path of a host fetched that its row does not name, by whichever test and however late.
-func TestZNothingElseWasFetched(t *testing.T) {
+func TestZRows_AllRequests_AreNamed(t *testing.T) {
 	rows := maps.Clone(builtIn)
 	maps.Copy(rows, sites)
-	ways := rows["redirect-private-lab.com"] // the ways to private addresses that TestNoRedirectLeadsToAPrivateAddress goes
+	ways := rows["redirect-private-lab.com"] // the ways to private addresses that TestRedirects_ToPrivateAddresses_AreNotFollowed goes
 	ways.may = join(ways.may, []string{"/private/*", "http:/icon.png"})
 	rows["redirect-private-lab.com"] = ways
 	checked := 0
@@ -123,7 +123,7 @@ func TestZNothingElseWasFetched(t *testing.T) {
 	}
 }
 
-func TestZEveryChainHolds(t *testing.T) {
+func TestZLedger_AfterAllTests_Verifies(t *testing.T) {
 	for _, args := range [][]string{{"ledger", "verify"}, {"projections", "verify"}} {
 		if _, err := node.letterhead(args...); err != nil {
 			t.Error(err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The comparison on which every other test stands must see each way to be wrong.
+// All other tests rely on disagreements, so it must report each kind of difference.
 func TestDisagreements_EachKind_IsReported(t *testing.T) {
 	told := func(status int, id string) answer {
 		return answer{status: status, header: http.Header{"X-Request-Id": {id}}}
@@ -45,6 +45,6 @@ func TestDisagreements_EachKind_IsReported(t *testing.T) {
 	seen.lookup(told(http.StatusOK, "paid"), nil)
 	seen.lookup(told(http.StatusOK, "paid"), nil)
 	if len(seen.wrong) != 1 {
-		t.Errorf("a request id that came twice: %q", seen.wrong)
+		t.Errorf("a repeated request ID was not reported: %q", seen.wrong)
 	}
 }

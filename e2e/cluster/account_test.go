@@ -19,7 +19,7 @@ type customer struct {
 	keyID  string
 }
 
-// open makes an account on a node and gives it credits beyond the free ones, so that it has that many.
+// open creates an account on a node and grants credits until its balance is as requested.
 func (n *node) open(t testing.TB, plan string, credits int) customer {
 	t.Helper()
 	var created struct {
@@ -35,7 +35,7 @@ func (n *node) open(t testing.TB, plan string, credits int) customer {
 		}
 	}
 	if c.secret == "" {
-		t.Fatal("account create gave no secret key")
+		t.Fatal("account create returned no secret key")
 	}
 	if credits > created.Credits.Balance {
 		n.grant(t, c, credits-created.Credits.Balance)
@@ -49,7 +49,7 @@ func (n *node) grant(t testing.TB, c customer, credits int) {
 	n.must(t, "credits", "grant", "--account", c.id, "--amount", strconv.Itoa(credits), "--kind", "adjustment")
 }
 
-// standing is what the account's stream says on a node.
+// standing is the state of an account, as a node reads it from the account's stream.
 type standing struct {
 	Balance   int
 	Available int
@@ -104,7 +104,7 @@ func (n *node) readLedger(c customer) ([]line, error) {
 	return lines, nil
 }
 
-// charges returns what each request was charged in the end: charges less what was handed back.
+// charges returns the net charge of each request: its charges less its reversals.
 func charges(lines []line) map[string]int {
 	net := map[string]int{}
 	for _, l := range lines {
@@ -128,7 +128,7 @@ type event struct {
 	SchemaVersion int `json:"schema_version"`
 }
 
-// events returns the events of the log whose stream begins like this.
+// events returns the events of all streams with a prefix.
 func (n *node) events(t testing.TB, stream string, types ...string) []event {
 	t.Helper()
 	args := []string{"events", "tail", "--from", "0", "--no-follow", "--stream", stream, "--json"}
@@ -151,9 +151,9 @@ func decode(t testing.TB, text string, into any) {
 	}
 }
 
-// agree checks that the ledger says what the clients saw: each look-up that was answered with a brand is
-// charged once, each that was refused is not, and no more than the unanswered ones are charged beyond that.
-// What is owed back is waited for. Verified are the account's chain and its balance, too.
+// agree checks that the ledger matches what the clients saw: each look-up answered with a brand is charged once,
+// refused look-ups are not charged, and at most the unanswered ones are charged besides. It waits for pending
+// reversals. It also verifies the account's chain and balance.
 func (c *cluster) agree(t testing.TB, who customer, seen *tally) {
 	t.Helper()
 	reader := c.apis[0]
@@ -178,10 +178,10 @@ func (c *cluster) agree(t testing.TB, who customer, seen *tally) {
 		sum += l.Amount
 	}
 	if len(lines) == 0 || sum != lines[len(lines)-1].Balance {
-		t.Errorf("the lines of the ledger add up to %d, its last one says %+v", sum, lines[max(0, len(lines)-1):])
+		t.Errorf("the ledger's lines sum to %d, but its last line is %+v", sum, lines[max(0, len(lines)-1):])
 	}
 	if balance := reader.standing(t, who).Balance; balance != sum {
-		t.Errorf("the ledger adds up to %d, the account stands at %d", sum, balance)
+		t.Errorf("the ledger sums to %d, but the account's balance is %d", sum, balance)
 	}
 	reader.must(t, "ledger", "verify", "--account", who.id)
 }
@@ -214,8 +214,8 @@ func disagreements(net map[string]int, seen *tally) []string {
 	return wrong
 }
 
-// verified checks that all read models and the search index agree with a replay of the log, and that every
-// account's chain holds.
+// verified checks that all read models and the search index match a replay of the log, and that the chain of every
+// account is intact.
 func (c *cluster) verified(t testing.TB) {
 	t.Helper()
 	c.verifiedOn(t, c.apis[0])

@@ -14,8 +14,8 @@ import (
 	"letterhead/e2e/program"
 )
 
-// A backup that is taken while look-ups are charged restores into one folder, up to a moment; one that is
-// taken on afterwards restores everything.
+// A backup taken while look-ups are charged restores a prefix of the ledger into one folder. An incremental backup
+// afterwards restores everything.
 func TestBackup_ServingCluster_Restores(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 2000)
@@ -53,7 +53,7 @@ func TestBackup_ServingCluster_Restores(t *testing.T) {
 	}
 }
 
-// sameLine compares lines by everything but the position, which another log gives anew.
+// sameLine compares lines without their positions, which differ between logs.
 func sameLine(a, b line) bool { return a == b }
 
 // restored fills a data folder from a backup and serves it.
@@ -67,7 +67,7 @@ func restored(t *testing.T, name, place string) *node {
 	return n
 }
 
-// embedded prepares a node that has everything in its data folder.
+// embedded prepares a node that keeps everything in its data folder.
 func embedded(t *testing.T, name string) *node {
 	t.Helper()
 	listen, err := program.FreeAddress()
@@ -94,12 +94,12 @@ func (n *node) serve(t testing.TB) {
 	}
 	until(t, readyWithin, n.name+" is ready", func() bool { return !n.alive() || n.ready() })
 	if !n.alive() {
-		t.Fatalf("%s has ended:\n%s", n.name, n.said(0))
+		t.Fatalf("%s exited:\n%s", n.name, n.said(0))
 	}
 }
 
-// Somebody who outgrows one folder moves: a pass while it serves, a pass when it has stopped, and then the
-// nodes serve what it served.
+// An operator migrates one folder to a cluster: one pass while the folder's server runs and one after it has stopped.
+// Then the nodes serve what the folder served.
 func TestMigration_FromOneFolder_KeepsLedgerAndBrands(t *testing.T) {
 	at := servicesOf(t)
 	old := embedded(t, "old")
@@ -124,7 +124,7 @@ func TestMigration_FromOneFolder_KeepsLedgerAndBrands(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	// One process of each kind is enough to go on with.
+	// One process of each kind is enough to continue with.
 	c.apis, c.crawlers, c.projectors, c.relays = c.apis[:1], c.crawlers[:1], c.projectors[:1], c.relays[:1]
 	c.startStore(t)
 	target := c.apis[0]
@@ -139,7 +139,7 @@ func TestMigration_FromOneFolder_KeepsLedgerAndBrands(t *testing.T) {
 
 	c.mend(t)
 	if lines := target.ledger(t, who); !slices.EqualFunc(lines, before, sameLine) {
-		t.Errorf("the ledger has %d lines after the migration, %d before, or other ones", len(lines), len(before))
+		t.Errorf("the ledger has %d lines after the migration and %d before, or their contents differ", len(lines), len(before))
 	}
 	spend(target, 20)
 	c.agree(t, who, seen)
@@ -153,8 +153,8 @@ func TestMigration_FromOneFolder_KeepsLedgerAndBrands(t *testing.T) {
 		a, err := target.get("/v1/search?q=github", who.secret)
 		return err == nil && a.status == http.StatusOK && len(a.body) > 100
 	})
-	// Nothing that was crawled long ago is crawled again.
+	// The migration causes no crawls of brands that were crawled before it.
 	if crawls := c.crawlsDone(); crawls != 0 {
-		t.Errorf("after the migration %g crawls were done that nobody asked for", crawls)
+		t.Errorf("%g unrequested crawls ran after the migration", crawls)
 	}
 }

@@ -20,15 +20,15 @@ import (
 const (
 	// crawlTimeout is the nodes' LETTERHEAD_CRAWL_TIMEOUT.
 	crawlTimeout = 8500 * time.Millisecond
-	// requestDeadline is when a node gives a request up: the crawl's time and five seconds.
+	// requestDeadline is how long a node works on a request: the crawl timeout plus five seconds.
 	requestDeadline = crawlTimeout + 5*time.Second
-	// answerSlack is what a busy machine may add.
+	// answerSlack is the extra time allowed on a busy machine.
 	answerSlack = 4 * time.Second
-	// answerWithin bounds every answer: a client that heard nothing by then failed the promise.
+	// answerWithin bounds every answer. A request without an answer by then counts as unanswered.
 	answerWithin = requestDeadline + answerSlack
 )
 
-// caller is the HTTP client of the tests. Connections are kept, as those of a proxy before the nodes are.
+// caller is the HTTP client of the tests. It keeps connections alive, as a proxy in front of the nodes would.
 var caller = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxConnsPerHost: 0}}
 
 // answer is an HTTP answer with its body read.
@@ -54,7 +54,8 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d %s from %s after %s (request %s)", a.status, a.code(), a.node, a.elapsed.Round(time.Millisecond), a.requestID())
 }
 
-// get asks a node. An error means that no whole answer came: the node died, or was late.
+// get sends a GET request to a node. It returns an error if no complete answer came, because the node died or was
+// late.
 func (n *node) get(path, key string) (answer, error) {
 	return n.send(http.MethodGet, path, key, nil, nil)
 }
@@ -81,7 +82,7 @@ func (n *node) send(method, path, key string, content []byte, header http.Header
 	return answer{n.name, resp.StatusCode, resp.Header, body, time.Since(began)}, err
 }
 
-// want asks and insists on a status.
+// want sends a GET request and fails the test on any other status.
 func (n *node) want(t testing.TB, status int, path, key string) answer {
 	t.Helper()
 	a, err := n.get(path, key)
@@ -97,7 +98,7 @@ func (n *node) want(t testing.TB, status int, path, key string) answer {
 // lookup is the path of a look-up.
 func lookup(domain string) string { return "/v1/brands/" + domain }
 
-// tally counts answers, from many clients at once.
+// tally counts the answers that concurrent clients receive.
 type tally struct {
 	mu         sync.Mutex
 	statuses   map[int]int
@@ -144,7 +145,7 @@ func (y *tally) count(a answer, err error) {
 	y.waits = append(y.waits, a.elapsed)
 }
 
-// mistake notes an answer that should not have been.
+// mistake records a wrong answer.
 func (y *tally) mistake(format string, args ...any) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -157,7 +158,7 @@ func (y *tally) status(code int) int {
 	return y.statuses[code]
 }
 
-// percentile of the times that answers took.
+// percentile returns a percentile of the response times.
 func (y *tally) percentile(p float64) time.Duration {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -185,10 +186,10 @@ func (y *tally) String() string {
 	return b.String()
 }
 
-// shownFaults is how many of many mistakes a failure prints.
+// shownFaults bounds how many mistakes a failure prints.
 const shownFaults = 8
 
-// check fails the test for every answer that was wrong or did not come.
+// check fails the test if an answer was wrong, or if more than the allowed number are missing.
 func (y *tally) check(t testing.TB, unansweredAllowed int) {
 	t.Helper()
 	y.mu.Lock()
@@ -202,8 +203,8 @@ func (y *tally) check(t testing.TB, unansweredAllowed int) {
 	}
 }
 
-// steadily does something at a fixed rate, without waiting for what was begun before, until ctx ends; then it
-// waits for what is under way. i counts up from 0.
+// steadily calls do at a fixed rate until ctx ends, without waiting for earlier calls. Then it waits for the calls in
+// progress. i counts up from 0.
 func steadily(ctx context.Context, every time.Duration, do func(i int)) {
 	var begun sync.WaitGroup
 	defer begun.Wait()
@@ -219,7 +220,7 @@ func steadily(ctx context.Context, every time.Duration, do func(i int)) {
 	}
 }
 
-// atOnce does something n times at the same moment and waits for all.
+// atOnce runs n calls concurrently and waits for all of them.
 func atOnce(n int, do func(i int)) {
 	var all sync.WaitGroup
 	start := make(chan struct{})

@@ -34,7 +34,7 @@ const (
 	relays     = 2
 )
 
-// hit is a brand of the starter index, with a logo: its look-up costs a credit and crawls nothing.
+// hit is a brand of the starter index with a logo. Its look-up costs a credit and needs no crawl.
 const hit = "github.com"
 
 // cluster is a whole service: all processes, on services that it shares with nobody as far as names go.
@@ -56,8 +56,8 @@ var (
 	shared   *cluster
 )
 
-// whole returns the cluster that the tests share, with every process alive and ready: what an earlier test
-// left dead is started again. The logs of what happens during the test are shown if it fails.
+// whole returns the cluster that the tests share, with every process alive and ready. It restarts processes that an
+// earlier test killed. If the test fails, it prints what the processes logged during the test.
 func whole(t testing.TB) *cluster {
 	t.Helper()
 	at := servicesOf(t)
@@ -74,14 +74,14 @@ func whole(t testing.TB) *cluster {
 		return c
 	}
 	if shared.lost != nil {
-		t.Fatalf("an earlier test has broken what all share: %v", shared.lost)
+		t.Fatalf("an earlier test broke the shared cluster: %v", shared.lost)
 	}
 	shared.show(t)
 	shared.mend(t)
 	return shared
 }
 
-// endShared stops the shared cluster and takes away what it made in the services.
+// endShared stops the shared cluster and removes its data from the services.
 func endShared() error {
 	if shared == nil {
 		return nil
@@ -135,7 +135,7 @@ func newServices(name string, at addresses) (*cluster, error) {
 	return c, nil
 }
 
-// newNode prepares a process with a data folder and links of its own. env wins over what all nodes have.
+// newNode prepares a process with its own data folder and links. env overrides the settings that all nodes share.
 func (c *cluster) newNode(name, roles string, env ...string) (*node, error) {
 	postgresURL, err := url.Parse(c.at.postgres)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *cluster) newNode(name, roles string, env ...string) (*node, error) {
 		"LETTERHEAD_NODE=" + name,
 		"LETTERHEAD_REFRESH=off",
 		"LETTERHEAD_CRAWL_TIMEOUT=" + crawlTimeout.String(),
-		// Small crawl limits would make other tests into tests of those.
+		// Low crawl limits would interfere with the other tests.
 		"LETTERHEAD_CRAWLS_PER_MINUTE=10000",
 		"LETTERHEAD_PLAN_CRAWLS=free=10,starter=30,growth=60,custom=10000",
 	}
@@ -219,7 +219,7 @@ func (c *cluster) all() []*node {
 	return slices.DeleteFunc(nodes, func(n *node) bool { return n == nil }) // a cluster may have no sweeper of its own
 }
 
-// begin starts everything and waits until the starter index is served by every API node.
+// begin starts everything and waits until every API node serves the starter index.
 func (c *cluster) begin(t testing.TB) {
 	t.Helper()
 	began := time.Now()
@@ -233,7 +233,7 @@ func (c *cluster) begin(t testing.TB) {
 	t.Logf("%d processes serve the starter index after %s", len(c.all())+1, time.Since(began).Round(time.Millisecond))
 }
 
-// mend makes every process live and ready.
+// mend restarts processes that have exited, and waits until all are ready.
 func (c *cluster) mend(t testing.TB) {
 	t.Helper()
 	if !c.store.alive() {
@@ -249,7 +249,7 @@ func (c *cluster) mend(t testing.TB) {
 	c.ready(t)
 }
 
-// startStore starts the event store and waits until it takes connections.
+// startStore starts the event store and waits until it accepts connections.
 func (c *cluster) startStore(t testing.TB) {
 	t.Helper()
 	if err := c.store.start(); err != nil {
@@ -265,13 +265,13 @@ func (c *cluster) startStore(t testing.TB) {
 	})
 }
 
-// ready waits until every node says that it serves.
+// ready waits until every node reports that it is ready.
 func (c *cluster) ready(t testing.TB) {
 	t.Helper()
 	for _, n := range c.all() {
 		until(t, readyWithin, n.name+" is ready", func() bool { return !n.alive() || n.ready() })
 		if !n.alive() {
-			t.Fatalf("%s has ended", n.name)
+			t.Fatalf("%s exited", n.name)
 		}
 	}
 }
@@ -289,12 +289,12 @@ func (c *cluster) extra(t testing.TB, name, roles string, env ...string) *node {
 	}
 	until(t, readyWithin, n.name+" is ready", func() bool { return !n.alive() || n.ready() })
 	if !n.alive() {
-		t.Fatalf("%s has ended", n.name)
+		t.Fatalf("%s exited", n.name)
 	}
 	return n
 }
 
-// drop stops an extra node and forgets it.
+// drop stops an extra node and removes it from the cluster.
 func (c *cluster) drop(t testing.TB, gone *node) {
 	t.Helper()
 	if gone.alive() {
@@ -350,8 +350,7 @@ func (c *cluster) show(t testing.TB) {
 	})
 }
 
-// end kills everything and removes what was made in the services. Whether nodes stop well is a test of its
-// own; here the point is that nothing stays.
+// end kills all processes and removes the cluster's data from the services. Another test covers graceful stops.
 func (c *cluster) end() error {
 	for _, n := range c.all() {
 		n.kill()

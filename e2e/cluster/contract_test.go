@@ -16,7 +16,7 @@ var batchOf = []string{"github.com", "stripe.com", "https://figma.com/", "spotif
 // distinct is how many domains batchOf names.
 const distinct = 7
 
-// Batches and single look-ups of one account over three nodes spend what is there, and no more.
+// Batches and single look-ups of one account over three nodes spend exactly the account's credits.
 func TestBatches_OverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 	const credits = 200
 	c := whole(t)
@@ -65,7 +65,7 @@ func TestBatches_OverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 	for _, n := range paid {
 		total += n
 	}
-	for { // a 402 counts what was set aside for others
+	for { // a 402 counts credits that are reserved for others
 		a, err := c.apis[0].get(lookup(hit), who.secret)
 		if err != nil || a.status != http.StatusOK {
 			break
@@ -77,7 +77,7 @@ func TestBatches_OverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 	}
 	for _, n := range c.apis {
 		if s := n.standing(t, who); s != (standing{}) {
-			t.Errorf("on %s the account stands at %+v, not at nothing", n.name, s)
+			t.Errorf("on %s the account is %+v, want no credits and no holds", n.name, s)
 		}
 		n.must(t, "ledger", "verify", "--account", who.id)
 	}
@@ -112,8 +112,8 @@ func foundIn(body []byte) (found, refused int, err error) {
 	return len(domains), refused, nil
 }
 
-// What one node answered under an idempotency key every node answers again, also when the first is killed,
-// and it is paid for once.
+// Every node repeats the answer that one node gave under an idempotency key, even after that node was killed. The
+// account is charged once.
 func TestIdempotencyKey_OnEveryNodeAndAfterKill_RepeatsAnswer(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
@@ -153,7 +153,7 @@ func TestIdempotencyKey_OnEveryNodeAndAfterKill_RepeatsAnswer(t *testing.T) {
 			t.Errorf("round %d: another request under the same key: %v, %s", round, err, other)
 		}
 		if s := c.apis[(round+1)%apiNodes].standing(t, who); s.Balance != 50-(round+1) {
-			t.Errorf("after %d keys the account stands at %+v", round+1, s)
+			t.Errorf("after %d keys the account is %+v", round+1, s)
 		}
 	}
 	c.apis[0].must(t, "ledger", "verify", "--account", who.id)

@@ -10,8 +10,7 @@ import (
 
 const (
 	crowd = 100 // look-ups of one unknown domain
-	// holdEnds is when a hold's deadline has passed and a sweep has seen it: the work's time, 60 s, and two
-	// sweeps. See commands.HoldGrace and sweep.DefaultEvery.
+	// holdEnds is how long an abandoned hold may last: the deadline of its work, 60 s, and two sweeps. See commands.HoldGrace and sweep.DefaultEvery.
 	holdEnds = crawlTimeout + 75*time.Second
 	// busyCrawls is the gauge of the crawls under way on a crawler.
 	busyCrawls = `letterhead_crawl_pool_busy{lane="live"}`
@@ -76,7 +75,7 @@ func TestCrawler_KilledDuringCrawl_AnotherTakesOver(t *testing.T) {
 		t.Errorf("the look-up whose crawler died was answered %s, not 504 timeout", a)
 	}
 	sites.behaves(t, siteOfTheKilled, "up", "")
-	// The one that is left takes the dead one's share once the group has noticed.
+	// The remaining crawler takes over once the consumer group has rebalanced.
 	took := until(t, settledWithin, "the domain crawls again", func() bool {
 		a, err := c.apis[1].get(lookup(siteOfTheKilled)+"?refresh=true", who.secret)
 		seen.lookup(a, err)
@@ -87,20 +86,20 @@ func TestCrawler_KilledDuringCrawl_AnotherTakesOver(t *testing.T) {
 	c.agree(t, who, seen)
 }
 
-// The holds of a node that died end by an event once their deadline has passed, and nothing is lost of what
-// they held. What comes after t.Parallel runs when all other tests are through, so that nobody waits.
+// An event releases the holds of a dead node after their deadline, and the account keeps the held credits. The part
+// after t.Parallel runs when the sequential tests have finished, so that no test waits for it.
 func TestNode_KilledWhileHoldingCredits_ReleasesThem(t *testing.T) {
 	const holds = 5
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	before := c.apis[0].standing(t, who)
 	doomed := c.extra(t, "doomed", "api")
-	// Crawls that do not move keep their holds open.
+	// Stalled crawls keep their holds open.
 	for _, n := range c.crawlers {
 		if err := n.freeze(); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = n.thaw() }() // again, when the test ends early
+		defer func() { _ = n.thaw() }() // if the test ends early
 	}
 	seen := newTally()
 	died := make(chan struct{})
@@ -119,7 +118,7 @@ func TestNode_KilledWhileHoldingCredits_ReleasesThem(t *testing.T) {
 		}
 	}
 	if got := c.apis[0].standing(t, who); got.Balance != before.Balance || got.Available != before.Available-holds {
-		t.Errorf("while the holds are open the account stands at %+v, before them at %+v", got, before)
+		t.Errorf("while the holds are open the account is %+v, before them it was %+v", got, before)
 	}
 	seen.check(t, holds)
 
@@ -129,7 +128,7 @@ func TestNode_KilledWhileHoldingCredits_ReleasesThem(t *testing.T) {
 	})
 	for _, n := range c.apis {
 		if got := n.standing(t, who); got != before {
-			t.Errorf("on %s the account stands at %+v, before the holds at %+v", n.name, got, before)
+			t.Errorf("on %s the account is %+v, before the holds it was %+v", n.name, got, before)
 		}
 	}
 	released := 0

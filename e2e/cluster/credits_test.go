@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Of the storm on one account.
+// Sizes of the load on one account.
 const (
 	stormClients = 64
 	stormCredits = 1000
@@ -20,8 +20,8 @@ func TestCredits_SixtyFourClientsOverThreeNodes_SpendExactlyTheBalance(t *testin
 	c.spendExactly(t, c.apis)
 }
 
-// spendExactly has many clients of one account spend all of its credits over some nodes, each client on all
-// of these by turns, until it is told that none are left.
+// spendExactly lets many clients of one account spend all its credits. Each client takes the nodes in turn until an
+// answer reports that no credits are left.
 func (c *cluster) spendExactly(t *testing.T, over []*node) {
 	t.Helper()
 	who := over[0].open(t, "custom", stormCredits)
@@ -33,14 +33,14 @@ func (c *cluster) spendExactly(t *testing.T, over []*node) {
 			switch {
 			case err != nil, a.status == http.StatusPaymentRequired:
 				return
-			case a.status == http.StatusServiceUnavailable: // told to come again
+			case a.status == http.StatusServiceUnavailable: // retry
 			case a.status != http.StatusOK:
 				seen.mistake("%s", a)
 				return
 			}
 		}
 	})
-	// A 402 counts what was set aside for others; what these did not need after all is spent now.
+	// A 402 counts credits that are reserved for others. Spend what those did not need.
 	for i := 0; ; i++ {
 		a, err := over[i%len(over)].get(lookup(hit), who.secret)
 		seen.lookup(a, err)
@@ -54,12 +54,12 @@ func (c *cluster) spendExactly(t *testing.T, over []*node) {
 		t.Errorf("%d look-ups were answered with a brand, for %d credits", got, stormCredits)
 	}
 	if got := seen.status(http.StatusPaymentRequired); got < stormClients {
-		t.Errorf("%d of %d clients were told that no credits are left", got, stormClients)
+		t.Errorf("%d of %d clients received an answer that no credits are left", got, stormClients)
 	}
 	c.agree(t, who, seen)
 	for _, n := range over {
 		if s := n.standing(t, who); s != (standing{}) {
-			t.Errorf("on %s the account stands at %+v, not at nothing", n.name, s)
+			t.Errorf("on %s the account is %+v, want no credits and no holds", n.name, s)
 		}
 		n.want(t, http.StatusPaymentRequired, lookup(hit), who.secret)
 	}
@@ -89,7 +89,7 @@ func TestGrant_OnOneNode_IsSpendableOnNodeThatJustRefused(t *testing.T) {
 	c.agree(t, who, seen)
 }
 
-// What one node has answered every other node counts with the next request.
+// Each node's next answer counts what all other nodes have charged.
 func TestBalance_ReadOnAnyNode_CountsEveryNodesCharges(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
@@ -107,8 +107,8 @@ func TestBalance_ReadOnAnyNode_CountsEveryNodesCharges(t *testing.T) {
 	c.agree(t, who, seen)
 }
 
-// A kill -9 in the middle of look-ups takes no answered charge away and makes none twice. What it leaves
-// between a charge and its answer is at most what was under way on the dead node.
+// A kill -9 during look-ups neither loses nor repeats an answered charge. Only requests in progress on the dead node
+// may be charged without an answer.
 func TestNode_KilledUnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 	const perNode = 16 // clients
 	c := whole(t)

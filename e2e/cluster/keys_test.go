@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// rounds is how often a decision about a key is made, each time by another node.
+// rounds is how often a key is changed, each time on another node.
 const rounds = 2 * apiNodes
 
-// everywhere asks all API nodes at the same moment and insists on a status.
+// everywhere sends a request to all API nodes concurrently and fails the test on any other status.
 func (c *cluster) everywhere(t *testing.T, status int, path, key string) []answer {
 	t.Helper()
 	answers := make([]answer, len(c.apis))
@@ -53,7 +53,7 @@ func TestSuspension_OnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
 		operator.must(t, "account", "reinstate", who.id)
 		c.everywhere(t, http.StatusOK, "/v1/me", who.secret)
 	}
-	// Nothing of it was charged, and what is left can be spent at once.
+	// Refused requests were not charged, and the balance can be spent at once.
 	if got := c.apis[0].standing(t, who).Balance; got != 50 {
 		t.Errorf("the balance is %d, not 50", got)
 	}
@@ -77,8 +77,8 @@ func TestPlan_ChangedOnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
 	}
 }
 
-// A node that was frozen for longer than its lease, while a key was revoked, does not answer from memory when it goes
-// on, and the revocation does not wait for it.
+// A node was frozen past its lease while a key was revoked. It does not answer from memory when it resumes, and the
+// revocation does not wait for it.
 func TestNode_FrozenPastItsLease_RejectsKeyRevokedMeanwhile(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
@@ -91,7 +91,7 @@ func TestNode_FrozenPastItsLease_RejectsKeyRevokedMeanwhile(t *testing.T) {
 	if err := frozen.freeze(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = frozen.thaw() }() // again, when the test ends early
+	defer func() { _ = frozen.thaw() }() // if the test ends early
 	c.apis[0].must(t, "key", "revoke", who.keyID)
 	if err := frozen.thaw(); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestNode_FrozenPastItsLease_RejectsKeyRevokedMeanwhile(t *testing.T) {
 	c.ready(t)
 }
 
-// A revocation that nobody enforces yet must not look like one that holds.
+// The command must report a revocation that the nodes do not enforce yet.
 func TestRevocation_NotConfirmedInTime_ReportsIt(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
@@ -108,7 +108,7 @@ func TestRevocation_NotConfirmedInTime_ReportsIt(t *testing.T) {
 		if err := n.freeze(); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = n.thaw() }() // again, when the test ends early
+		defer func() { _ = n.thaw() }() // if the test ends early
 	}
 	out, err := c.apis[0].letterhead("key", "revoke", who.keyID)
 	if err == nil || !strings.Contains(err.Error(), "not yet seen enforced") {

@@ -17,9 +17,10 @@ import (
 // awayAtMost bounds how long a killed service or node stays away in a round of random kills.
 const awayAtMost = 5 * time.Second
 
-// TestRandomKills_UnderLoad_LoseNoAnsweredCharge kills the event store, the database or an API node with SIGKILL, at random moments under load,
-// LETTERHEAD_KILL_ROUNDS times. Every request is answered, or refused with 503 or 504; afterwards all is served again
-// and the ledger agrees with what the clients saw. Only the requests to a killed node itself may get no answer.
+// TestRandomKills_UnderLoad_LoseNoAnsweredCharge kills the event store, the database or an API node with SIGKILL at
+// random moments under load, LETTERHEAD_KILL_ROUNDS times. Every request is answered, or refused with 503 or 504.
+// Afterwards the cluster serves again and the ledger matches what the clients saw. Only requests to a killed node may
+// get no answer.
 func TestRandomKills_UnderLoad_LoseNoAnsweredCharge(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("LETTERHEAD_KILL_ROUNDS"))
 	if err != nil || rounds < 1 {

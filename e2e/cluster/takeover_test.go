@@ -13,7 +13,7 @@ import (
 // takenOverWithin bounds a standby's first step in its leader's place.
 const takenOverWithin = 45 * time.Second
 
-// Whichever of the two leads, the other goes on where it was: each is killed in turn.
+// Each projector is killed in turn. The other one continues from the same position.
 func TestStandby_ProjectorKilled_TakesOver(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 1000)
@@ -22,7 +22,7 @@ func TestStandby_ProjectorKilled_TakesOver(t *testing.T) {
 		c.caughtUp(t)
 		dying.kill()
 		killed := time.Now()
-		// The nodes serve on: they read what is there.
+		// The nodes continue to serve the read models as they are.
 		for _, n := range c.apis {
 			seen.lookup(n.want(t, http.StatusOK, lookup(hit), who.secret), nil)
 		}
@@ -30,7 +30,7 @@ func TestStandby_ProjectorKilled_TakesOver(t *testing.T) {
 		c.caughtUp(t)
 		t.Logf("%s killed: the read models had what came after it %s later", dying.name, time.Since(killed).Round(10*time.Millisecond))
 		if took := time.Since(killed); took > takenOverWithin {
-			t.Errorf("that is more than %s", takenOverWithin)
+			t.Errorf("took longer than %s", takenOverWithin)
 		}
 		c.mend(t)
 	}
@@ -39,8 +39,8 @@ func TestStandby_ProjectorKilled_TakesOver(t *testing.T) {
 	c.verified(t)
 }
 
-// A leader that is frozen, not dead, loses its place all the same, and does no harm when it goes on. Under load
-// it is frozen in the middle of its work: with a transaction open, with messages half sent.
+// A frozen leader loses its lease like a dead one, and does no harm when it resumes. Under load, it freezes with an
+// open transaction or with messages partly sent.
 func TestStandby_LeaderHangs_TakesOver(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", enoughCredits)
@@ -73,7 +73,7 @@ func TestStandby_LeaderHangs_TakesOver(t *testing.T) {
 	c.verified(t)
 }
 
-// hangs freezes the one of the nodes that leads something until work is done by another, and lets it go on.
+// hangs freezes the leading node until another one has done its work, and then resumes it.
 func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
 	t.Helper()
 	metric := `letterhead_leading{name="` + what + `"}`
@@ -94,13 +94,13 @@ func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
 	if err := frozen.freeze(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = frozen.thaw() }() // again, when the test ends early
+	defer func() { _ = frozen.thaw() }() // if the test ends early
 	began := time.Now()
 	work()
 	took := time.Since(began)
 	t.Logf("%s frozen: another did its work %s later", frozen.name, took.Round(10*time.Millisecond))
 	if took > takenOverWithin {
-		t.Errorf("that is more than %s", takenOverWithin)
+		t.Errorf("took longer than %s", takenOverWithin)
 	}
 	if err := frozen.thaw(); err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
 	work()
 }
 
-// crawlsAgain waits until a crawl that is asked for reaches a crawler. It says how long that took.
+// crawlsAgain waits until a requested crawl reaches a crawler, and returns how long that took.
 func (c *cluster) crawlsAgain(t *testing.T, who customer, seen *tally) time.Duration {
 	t.Helper()
 	return until(t, takenOverWithin, "a crawl that is asked for reaches a crawler", func() bool {

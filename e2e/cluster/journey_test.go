@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// doneCrawls counts the crawls that a crawler has done.
+// doneCrawls is the metric that counts finished crawls.
 const doneCrawls = `letterhead_crawls_total{lane="live"`
 
-// One look-up through every part: key, API node, event, relay, broker, crawler, log, answer, charge, read
+// One look-up passes through every part: key, API node, event, relay, broker, crawler, log, answer, charge, read
 // models, search index.
 func TestLookup_UnknownDomain_TravelsThroughEveryPart(t *testing.T) {
 	labOnly(t)
@@ -27,10 +27,10 @@ func TestLookup_UnknownDomain_TravelsThroughEveryPart(t *testing.T) {
 		t.Errorf("X-Cache is %q, not MISS", got)
 	}
 	if got := c.crawlsDone(); got != done+1 {
-		t.Errorf("the crawlers have done %g crawls more, not one", got-done)
+		t.Errorf("the crawlers finished %g crawls, want one", got-done)
 	}
 
-	// On the log: asked for, and ended with a record.
+	// The log holds the request and the outcome.
 	events := c.apis[1].events(t, "brand-"+siteOfTheJourney)
 	types := map[string]event{}
 	for _, e := range events {
@@ -40,17 +40,17 @@ func TestLookup_UnknownDomain_TravelsThroughEveryPart(t *testing.T) {
 		CrawlID string `json:"crawl_id"`
 	}
 	if err := json.Unmarshal(types["CrawlRequested"].Data, &requested); err != nil || requested.CrawlID == "" {
-		t.Fatalf("the stream holds no request for a crawl: %+v", events)
+		t.Fatalf("the stream holds no crawl request: %+v", events)
 	}
 	if types["CrawlSucceeded"].Position <= types["CrawlRequested"].Position {
-		t.Errorf("the crawl did not succeed after it was asked for: %+v", events)
+		t.Errorf("the requested crawl did not succeed: %+v", events)
 	}
-	// In the broker: the request on its lane, the record and the charge on theirs.
+	// The broker carried the request, the record and the charge, each in its topic.
 	for lane, payload := range map[string]string{"crawl.live": requested.CrawlID, "brands": requested.CrawlID, "ledger": a.requestID()} {
-		until(t, settledWithin, "lane "+lane+" carried it", func() bool {
+		until(t, settledWithin, "topic "+lane+" carries the message", func() bool {
 			found, err := c.carried(lane, payload)
 			if err != nil {
-				t.Logf("lane %s: %v", lane, err)
+				t.Logf("topic %s: %v", lane, err)
 			}
 			return found
 		})
@@ -63,7 +63,7 @@ func TestLookup_UnknownDomain_TravelsThroughEveryPart(t *testing.T) {
 	if !held {
 		t.Error("no credit was held while the crawl ran")
 	}
-	// Every node serves it from the index now, and finds it.
+	// Every node now serves the brand from the index and finds it in a search.
 	for _, n := range c.apis {
 		until(t, settledWithin, n.name+" finds the brand", func() bool {
 			var found struct{ Results []struct{ Domain string } }
@@ -89,10 +89,10 @@ func (c *cluster) crawlsDone() (sum float64) {
 	return sum
 }
 
-// clockAhead is by how much the clock of one node is wrong.
+// clockAhead is how far the clock of one node is ahead.
 const clockAhead = 5 * time.Second
 
-// A node whose clock is ahead counts as the others do: its credits, its minutes, its times.
+// A node whose clock is ahead counts credits and minutes as the others do, and its events have ordered times.
 func TestNode_ClockAhead_ChangesNoCount(t *testing.T) {
 	c := whole(t)
 	ahead := c.extra(t, "ahead", "api", "LETTERHEAD_CLOCK_SKEW="+clockAhead.String())
@@ -120,8 +120,8 @@ func TestNode_ClockAhead_ChangesNoCount(t *testing.T) {
 	})
 }
 
-// A rolling restart is not noticed by clients that are told which node serves: what a node took it answers,
-// and what it answered is counted.
+// Clients that know which nodes serve do not notice a rolling restart: each node answers every request that it
+// accepted, and all answers are counted.
 func TestNodes_SIGTERM_FinishAcceptedRequests(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 2000)
@@ -135,7 +135,7 @@ func TestNodes_SIGTERM_FinishAcceptedRequests(t *testing.T) {
 				for {
 					a, err := stopping.get(lookup(hit), who.secret)
 					if err != nil && !stopping.accepts() {
-						return // it takes no more
+						return // the node accepts no more requests
 					}
 					seen.lookup(a, err)
 					if err != nil || a.status != http.StatusOK {

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Sites of the closed little internet. Each is crawled by one test, so that it is unknown there.
+// Sites of the lab's isolated network. Only one test crawls each of them, so the site is unknown to that test.
 const (
 	siteOfTheCrowd   = "good-lab.com"
 	siteOfTheKilled  = "dark-lab.com"
 	siteOfTheJourney = "bimi-lab.com"
 )
 
-// slowSite is longer than any look-up waits.
+// slowSite is a delay longer than any look-up waits.
 const slowSite = "60000" // ms
 
-// internet is the closed little internet that the tests may run in.
+// internet is the isolated network of the lab, in which the tests may run.
 type internet struct{ control string }
 
 func inLab() bool { return os.Getenv("LAB") == "1" }
@@ -29,7 +29,7 @@ func inLab() bool { return os.Getenv("LAB") == "1" }
 func labOnly(t testing.TB) internet {
 	t.Helper()
 	if !inLab() {
-		t.Skip("LAB is not set: no closed internet to crawl")
+		t.Skip("LAB is not set: the test needs the lab's isolated network")
 	}
 	return internet{os.Getenv("LAB_CONTROL")}
 }
@@ -48,12 +48,11 @@ func (i internet) behaves(t testing.TB, site, mode, ms string) {
 	}
 }
 
-// nowhere is a domain that nobody has registered: its crawl ends, and finds nothing.
+// nowhere is an unregistered domain. Its crawl ends without a record.
 func nowhere() string { return "letterhead-" + random() + ".com" }
 
-// crawled says whether a crawler has looked for a domain that nobody has registered: it does not exist, or,
-// outside the lab, there is no name server to ask, or none that answers. A crawl that no crawler took up takes
-// all the time that it has.
+// crawled reports whether a crawler has tried an unregistered domain. The domain does not exist, or, outside the lab,
+// no name server answers. A crawl that no crawler starts runs into its timeout.
 func crawled(a answer) bool {
 	switch a.status {
 	case http.StatusNotFound, http.StatusBadGateway:

@@ -29,7 +29,7 @@ import (
 	"letterhead/internal/testservices"
 )
 
-// pair is two nodes with all roles on one PostgreSQL and one event store, which a test may exchange.
+// pair is two nodes with all roles on one PostgreSQL and one event store, which a test may replace.
 type pair struct {
 	*cluster
 	dir   string // of the event store
@@ -170,7 +170,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// registry is what the database remembers of its read models.
+// registry returns what the database records about its read models.
 func (p *pair) registry(t *testing.T) (out string) {
 	t.Helper()
 	server, err := url.Parse(p.at.postgres)
@@ -227,8 +227,8 @@ func (p *pair) commandsRefuse(t *testing.T, env []string, who customer) {
 	running.Wait()
 }
 
-// Whatever other log is behind the event store's address: nodes that run and nodes that start neither write to it nor
-// answer from it, and go on by themselves when the right one is back.
+// When any other log is behind the event store's address, running and starting nodes neither write to it nor answer
+// from it. They continue without help when the right log is back.
 func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 	p := newPair(t)
 	one, two, three := p.nodes[0], p.nodes[1], p.nodes[2]
@@ -260,7 +260,7 @@ func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 	}
 	for _, other := range []struct{ name, log string }{
 		{"shorter", older}, {"without events", empty}, {"another one and longer", p.dir + "-other"},
-		// The last one: node three, which starts here, runs from then on.
+		// This is the last log: node three, which starts here, keeps running.
 		{"the same at its beginning, with the same first event, and longer", fork},
 	} {
 		name, log := other.name, other.log
@@ -319,8 +319,8 @@ func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 	}
 }
 
-// An operator who accepts a shorter log, or another one, has it served by the nodes that run, which forget what they
-// had read and do not end.
+// When an operator accepts a shorter or a different log, the running nodes serve it. They discard what they had read
+// and do not exit.
 func TestEventStore_AnotherLogAccepted_IsServed(t *testing.T) {
 	p, foreign := newPair(t), newPair(t)
 	foreign.begin(t, foreign.nodes[0])

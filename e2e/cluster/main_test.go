@@ -14,18 +14,18 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// Bounds of waiting for other processes. They end a hanging test; nothing is measured by them.
+// Bounds on waiting for other processes. They end a hanging test; no test measures with them.
 const (
 	// readyWithin is for a node to serve: the first one also loads the starter index through every part.
 	readyWithin = 120 * time.Second
 	// exitWithin is for a node to stop when asked; it may finish a crawl first.
 	exitWithin = 30 * time.Second
-	// settledWithin is for what was begun to be counted everywhere: read models caught up, charges without
-	// an answer handed back.
+	// settledWithin bounds the time until all counts are final: read models caught up, charges without
+	// an answer reversed.
 	settledWithin = 60 * time.Second
 )
 
-// figures says whether the tests that measure run.
+// figures reports whether the tests that measure run.
 var figures = flag.Bool("figures", false, "measure, and print the figures")
 
 var (
@@ -69,12 +69,12 @@ func environ(extra ...string) []string {
 	return program.Environ(filepath.Join(scratch, "cache"), extra...)
 }
 
-// until looks until something is so, and ends the test when it did not become so within the bound.
+// until waits for a condition, and fails the test if it does not hold within the bound.
 func until(t testing.TB, within time.Duration, what string, so func() bool) time.Duration {
 	t.Helper()
 	took, ok := testwait.Until(within, so)
 	if !ok {
-		t.Fatalf("after %s still not so: %s", within, what)
+		t.Fatalf("after %s still not true: %s", within, what)
 	}
 	return took
 }

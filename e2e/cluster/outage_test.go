@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// faultLasts is how long a service is away.
+	// faultLasts is how long a service is unavailable.
 	faultLasts = 30 * time.Second
 	// nodeFaultLasts is how long one node's way to a service is cut: a bit longer than a request may take.
 	nodeFaultLasts = requestDeadline + 2*time.Second
@@ -30,7 +30,7 @@ const (
 	served = 5
 )
 
-// kind is one of the things that clients ask for.
+// kind is a kind of request that clients send.
 type kind struct {
 	name  string
 	every time.Duration
@@ -51,8 +51,8 @@ const (
 	kindUnknown = "look-up of an unknown domain"
 )
 
-// steadyLoad is some thirty requests a second: enough that every moment of a fault meets several, and little
-// enough that two cores carry it together with everything else.
+// steadyLoad sends some thirty requests a second: enough for several at every moment of a fault, and few enough for
+// two cores that also run the cluster and the services.
 func (c *cluster) steadyLoad(t testing.TB, who customer) []kind {
 	t.Helper()
 	stranger := c.apis[0].open(t, "custom", 0)
@@ -109,7 +109,7 @@ func TestService_Unavailable_ClusterRecovers(t *testing.T) {
 	}
 }
 
-// One node that cannot reach a service refuses for itself; the others do not notice.
+// A node that cannot reach a service refuses requests. The other nodes are not affected.
 func TestNode_CutOff_OthersKeepServing(t *testing.T) {
 	for _, service := range []string{postgres, eventStore, elasticsearch} {
 		t.Run(service, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestNode_CutOff_OthersKeepServing(t *testing.T) {
 	}
 }
 
-// Read models are built anew while they are read: nobody notices.
+// Clients do not notice a rebuild of the read models.
 func TestReadModels_RebuiltWhileServed_AnswerThroughout(t *testing.T) {
 	c := whole(t)
 	everything := []string{kindHit, kindSearch, kindMe, kindFile, kindRevoked, kindNobody, kindUnknown}
@@ -131,9 +131,9 @@ func TestReadModels_RebuiltWhileServed_AnswerThroughout(t *testing.T) {
 		func() error { return nil })
 }
 
-// endures runs the steady load over nodes, makes a fault in the middle of it, and checks every answer: what
-// serves names, and all that the spared nodes are asked, is served throughout; the rest is served or refused
-// with 503 in time. Then all must recover and every count agree.
+// endures runs the steady load over nodes, causes a fault meanwhile, and checks every answer. The kinds in serves, and
+// all requests to spared nodes, must be served throughout. Other requests must be served or refused with 503 in time.
+// Then all nodes must recover and all counts agree.
 func (c *cluster) endures(t *testing.T, over []*node, lasts time.Duration, serves []string, spared []*node, begin, end func() error) {
 	t.Helper()
 	who := c.apis[0].open(t, "custom", enoughCredits)
@@ -203,7 +203,7 @@ func (c *cluster) endures(t *testing.T, over []*node, lasts time.Duration, serve
 	c.verified(t)
 }
 
-// recover waits until every node answers several rounds of everything in a row.
+// recover waits until every node answers several consecutive rounds of all kinds.
 func (c *cluster) recover(t *testing.T, over []*node, who customer, paid *tally) time.Duration {
 	t.Helper()
 	inARow := map[*node]int{}

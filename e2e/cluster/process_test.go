@@ -28,7 +28,7 @@ const (
 	shownLog = 6000
 	// commandWithin bounds one command of an operator.
 	commandWithin = 120 * time.Second
-	// probeWithin bounds one look at a node's own signals.
+	// probeWithin bounds one request for a node's readiness or metrics.
 	probeWithin = 2 * time.Second
 )
 
@@ -38,12 +38,12 @@ type process struct {
 	name    string
 	args    []string
 	env     []string
-	log     string // file that all its lives write to
+	log     string // log file of all its runs
 	release string // the program, when it is not the binary under test
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the present life has ended
+	done chan struct{} // closed when the current run has ended
 }
 
 func newProcess(name string, env []string, args ...string) *process {
@@ -57,7 +57,7 @@ func newEventStore(name, listen string, args ...string) *process {
 	return p
 }
 
-// start begins a life.
+// start runs the process.
 func (p *process) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func (p *process) start() error {
 	cmd := exec.Command(cmp.Or(p.release, binary), p.args...)
 	cmd.Env = environ(p.env...)
 	cmd.Stdout, cmd.Stderr = logs, logs
-	// A test program that is itself killed leaves nothing behind.
+	// The kernel kills the process if the test program is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
@@ -113,7 +113,7 @@ func (p *process) signal(s syscall.Signal) error {
 	return nil
 }
 
-// kill is kill -9, also of a frozen process.
+// kill sends SIGKILL, which also ends a frozen process.
 func (p *process) kill() {
 	if !p.alive() {
 		return
@@ -123,13 +123,13 @@ func (p *process) kill() {
 	<-done
 }
 
-// freeze stops the process where it is: its connections stay, nothing answers.
+// freeze pauses the process. Its connections stay open but do not answer.
 func (p *process) freeze() error { return p.signal(syscall.SIGSTOP) }
 
-// thaw lets a frozen process go on.
+// thaw resumes a frozen process.
 func (p *process) thaw() error { return p.signal(syscall.SIGCONT) }
 
-// stop is SIGTERM, and wants exit status 0.
+// stop sends SIGTERM and expects exit status 0.
 func (p *process) stop() error {
 	cmd, done := p.life()
 	if err := p.signal(syscall.SIGTERM); err != nil {
@@ -155,8 +155,8 @@ func (p *process) logSize() int64 {
 	return info.Size()
 }
 
-// said is the end of what the process wrote after a point of its log, without its lines about single
-// requests: what those were answered is counted elsewhere.
+// said returns the end of the process's log after an offset, without the lines about single requests, whose answers
+// the tests count.
 func (p *process) said(after int64) string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -197,12 +197,12 @@ func (n *node) setting(name string) string {
 	return ""
 }
 
-// ready says whether the node says that it serves.
+// ready reports whether the node's readiness probe succeeds.
 func (n *node) ready() bool {
 	return n.alive() && program.Serves(n.url+"/readyz")
 }
 
-// accepts says whether the node takes connections.
+// accepts reports whether the node accepts connections.
 func (n *node) accepts() bool {
 	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(n.url, "http://"), probeWithin)
 	if err != nil {
@@ -212,8 +212,7 @@ func (n *node) accepts() bool {
 	return true
 }
 
-// metric adds up the samples of the node's metrics whose line begins like this. ok says whether there was
-// one.
+// metric sums the samples of the node's metrics whose lines have a prefix. ok reports whether there was one.
 func (n *node) metric(begins string) (sum float64, ok bool) {
 	return metricAt(n.url+"/metrics", begins)
 }
@@ -274,7 +273,7 @@ func commandOf(release string, env []string, args ...string) (stdout string, err
 	return out.String(), nil
 }
 
-// must runs an operator's command that has to work.
+// must runs an operator's command and fails the test if the command fails.
 func (n *node) must(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := n.letterhead(args...)

@@ -14,8 +14,7 @@ import (
 	"letterhead/internal/testservices"
 )
 
-// Names of what the nodes stand on: the services of LETTERHEAD_TEST_SERVICES, and our own stand-in of the
-// event store.
+// Names of the services that the nodes use: those of LETTERHEAD_TEST_SERVICES, and our stand-in for the event store.
 const (
 	postgres      = "postgres"
 	kafkaBroker   = "kafka"
@@ -49,13 +48,13 @@ func control(program string, args ...string) error {
 
 func controlled() bool { return os.Getenv("LETTERHEAD_TEST_SERVICES") != "" }
 
-// fault is something that happens to one of the services, seen by all nodes.
+// fault is a failure of one of the services that affects all nodes.
 type fault struct {
 	name       string
 	begin, end func(c *cluster) error
 }
 
-// stopped is a service that is killed and comes back later.
+// stopped is the fault of a service that is killed and restarted later.
 func stopped(t testing.TB, service string) fault {
 	t.Helper()
 	switch {
@@ -72,8 +71,8 @@ func stopped(t testing.TB, service string) fault {
 	}
 }
 
-// keptItsData tells a service that was begun anew from one that came back: the program that starts PostgreSQL
-// for root makes an empty database when the user postgres cannot reach its folder.
+// keptItsData reports whether a restarted service still has its data. When run as root, the program that starts
+// PostgreSQL creates an empty database if the user postgres cannot access its folder.
 func (c *cluster) keptItsData(service string) error {
 	if service != postgres {
 		return nil
@@ -84,7 +83,7 @@ func (c *cluster) keptItsData(service string) error {
 	return c.lost
 }
 
-// hung is a service that is frozen: its port accepts, nothing answers.
+// hung is the fault of a frozen service: its port accepts connections, but the service does not answer.
 func hung(t testing.TB, service string) fault {
 	t.Helper()
 	switch {
@@ -101,11 +100,11 @@ func hung(t testing.TB, service string) fault {
 	}
 }
 
-// between makes the fault on the way from every node to the service.
+// between causes the fault on the links from every node to the service.
 func between(t testing.TB, service, how string, begin func(*testlink.Link)) fault {
 	t.Helper()
 	if service == kafkaBroker {
-		t.Skip("LETTERHEAD_TEST_SERVICES is not set, and a broker tells clients its own address: nothing can stand between them")
+		t.Skip("LETTERHEAD_TEST_SERVICES is not set, and a broker advertises its own address to clients, so links cannot be cut")
 	}
 	all := func(do func(*testlink.Link)) func(*cluster) error {
 		return func(c *cluster) error {

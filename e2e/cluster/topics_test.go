@@ -49,7 +49,7 @@ func (c *cluster) dropTopics() error {
 	return nil
 }
 
-// carried says whether a message with such a payload lies in the topic of a lane.
+// carried reports whether a topic holds a message with such a payload.
 func (c *cluster) carried(lane, payload string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
 	defer cancel()
@@ -74,7 +74,7 @@ func (c *cluster) carried(lane, payload string) (bool, error) {
 // maxBatch bounds what is read of a partition at a time.
 const maxBatch = 8 << 20
 
-// lies looks through a partition up to its present end.
+// lies searches a partition up to its current end.
 func (c *cluster) lies(ctx context.Context, topic string, partition int, payload string) (bool, error) {
 	leader, err := kafka.DialLeader(ctx, "tcp", c.at.kafka, topic, partition)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// A node that is killed under load leaves charges without answers. They are listed once it is over for sure, with the
-// node's name, and no charge of a node that lives is among them.
+// A node that is killed under load leaves charges without answers. Once its run has certainly ended, they are listed
+// with the node's name. No charge of a running node is listed.
 func TestLedgerUndelivered_NodeKilled_ListsItsChargesOnly(t *testing.T) {
 	const each = 100 // answers of each node before the kill
 	c := whole(t)
@@ -38,7 +38,7 @@ func TestLedgerUndelivered_NodeKilled_ListsItsChargesOnly(t *testing.T) {
 		requests[n.want(t, http.StatusOK, lookup(hit), who.secret).requestID()] = true
 	}
 	if listed := undelivered(); len(listed) != 0 {
-		t.Errorf("while all nodes live %d charges are listed", len(listed))
+		t.Errorf("while all nodes run %d charges are listed", len(listed))
 	}
 
 	var mu sync.Mutex

@@ -111,7 +111,7 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// traffic is what clients do all the time, through a proxy that knows which nodes take requests.
+// traffic is a constant load from clients, through a proxy that knows which nodes accept requests.
 type traffic struct {
 	who  customer
 	seen *tally
@@ -209,12 +209,12 @@ func TestRollingUpgrade_ToNextRelease_ServesThroughout(t *testing.T) {
 	})
 }
 
-// LETTERHEAD_TEST_PREVIOUS names a binary of the release before this one, as it was published.
+// LETTERHEAD_TEST_PREVIOUS names the published binary of the previous release.
 func TestRollingUpgrade_FromPublishedRelease_ServesThroughout(t *testing.T) {
 	at := servicesOf(t)
 	previous := os.Getenv("LETTERHEAD_TEST_PREVIOUS")
 	if previous == "" {
-		t.Skip("LETTERHEAD_TEST_PREVIOUS names no binary of the release before: nothing was upgraded from")
+		t.Skip("LETTERHEAD_TEST_PREVIOUS does not name a binary of the previous release")
 	}
 	upgrade(t, at, previous, "", func(charge event, version int) string {
 		var body struct {
@@ -310,7 +310,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	live.pass(t, 40)
 	old.must(t, "ledger", "show", "--account", live.who.id, "--last", "1")
 
-	// And forward again.
+	// Roll forward again.
 	second := launch("new-2", after, everyRole)
 	live.add(second)
 	young := launch("new-api", after, "api")
@@ -336,7 +336,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 		return charges[len(charges)-1].SchemaVersion == release.Release
 	})
 
-	// There is no way back: the old release says so.
+	// A rollback is now impossible, and the old release reports that.
 	refused, err := c.newNode("old-refused", everyRole)
 	if err != nil {
 		t.Fatal(err)
@@ -387,7 +387,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	}
 }
 
-// pass waits until so many more requests were answered.
+// pass waits until n more requests have been answered.
 func (f *traffic) pass(t *testing.T, requests int) {
 	t.Helper()
 	before := f.seen.status(http.StatusOK)

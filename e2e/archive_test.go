@@ -75,7 +75,7 @@ func notCrawling(t *testing.T, data string) *node {
 	return start(t, data, "LETTERHEAD_STARTER=off", "LETTERHEAD_CRAWL_DENY=0.0.0.0/0,::/0")
 }
 
-// fails looks up a domain and wants no brand.
+// fails looks up a domain and expects no brand.
 func (n *node) fails(domain, key string) {
 	n.t.Helper()
 	a, err := n.get("/v1/brands/"+domain, key)
@@ -98,7 +98,7 @@ func failed(t *testing.T) (data, accountID, key string) {
 	return data, acc.Account.ID, key
 }
 
-// A look-up of a domain where no brand is found leaves hold, request, outcome and release, and nothing else.
+// A look-up that finds no brand leaves four events: hold, request, outcome and release.
 func TestFailedLookup_LeavesFourEvents(t *testing.T) {
 	data := t.TempDir()
 	n := notCrawling(t, data)
@@ -130,7 +130,7 @@ func archiveArgs(to string) []string {
 	return []string{"archive", "--before", time.Now().UTC().Format(time.RFC3339Nano), "--to", to, "--yes", "--json"}
 }
 
-// checked runs what verifies a folder.
+// checked runs the commands that verify a folder.
 func checked(t *testing.T, data string) {
 	t.Helper()
 	ok(t, data, "ledger", "verify")
@@ -163,7 +163,7 @@ func TestArchive_FailedLookups_MovesOnlyThose(t *testing.T) {
 			t.Errorf("a refused command left %s (%v)", file, err)
 		}
 		if out := ok(t, data, "archive", "--before", "2001-01-01", "--to", file, "--yes"); !strings.Contains(out, "nothing to archive") {
-			t.Errorf("nothing is that old: %s", out)
+			t.Errorf("no event is that old, but the command printed %s", out)
 		}
 	})
 
@@ -227,7 +227,7 @@ func TestArchive_FailedLookups_MovesOnlyThose(t *testing.T) {
 	})
 }
 
-// A crawl that was requested when the server stopped, and not yet relayed, is done after the archive step.
+// A crawl that was requested but not yet relayed when the server stopped runs after the archive step.
 func TestArchive_PendingCrawl_RunsAfterwards(t *testing.T) {
 	data, _, _ := failed(t)
 	const waiting = "letterhead-no-such-brand-3.com"
@@ -262,8 +262,8 @@ func TestArchive_PendingCrawl_RunsAfterwards(t *testing.T) {
 	checked(t, data)
 }
 
-// Cut off after the memory of the old log was discarded, the folder serves the old log; cut off between the logs, the
-// next command puts the new one in place. The archive is the same in both cases.
+// If the step is interrupted after the record of the old log was discarded, the folder serves the old log. If it is
+// interrupted between the logs, the next command installs the new one. The archive is the same in both cases.
 func TestArchive_InterruptedAtReplacement_KeepsOneWholeLog(t *testing.T) {
 	data, _, _ := failed(t)
 	gone := missingStream + missing[0]
@@ -302,8 +302,8 @@ func TestArchive_InterruptedAtReplacement_KeepsOneWholeLog(t *testing.T) {
 	}
 }
 
-// However often an archive step is killed, the folder holds the old log or the new one, whole, and the same command ends
-// the work with one archive.
+// However often an archive step is killed, the folder holds either the complete old log or the complete new one. The
+// same command then finishes the work with one archive.
 func TestArchive_Killed_LeavesOldOrNewLog(t *testing.T) {
 	data, _, _ := failed(t)
 	gone := missingStream + missing[0]

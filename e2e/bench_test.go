@@ -30,7 +30,7 @@ func events(b *testing.B) int {
 	return n
 }
 
-// writeCharges appends charges of 500 accounts, chained as the desk chains them.
+// writeCharges appends charges of 500 accounts, chained as the account writer chains them.
 func writeCharges(b testing.TB, path string, total int) {
 	ctx := context.Background()
 	log, err := sqlite.Open(ctx, sqlite.Config{Path: path})

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// The shapes that scripts rely on, on a folder that a server holds and on one that nobody holds: the
-// commands must not know the difference.
+// Commands print the same shapes, on which scripts rely, whether or not a server holds the folder.
 func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 	for _, served := range []bool{true, false} {
 		name := "alone"
@@ -111,7 +110,7 @@ func TestOperatorDecision_NextRequest_FollowsIt(t *testing.T) {
 	n.want(http.StatusUnauthorized, "/v1/me", key)
 }
 
-// A data folder may lie deeper than a unix socket's path can reach.
+// The path of a data folder may be longer than a Unix socket's path can be.
 func TestSocket_LongFolderPath_IsReachable(t *testing.T) {
 	data := filepath.Join(t.TempDir(), strings.Repeat("deep/", 20), "data")
 	if err := os.MkdirAll(filepath.Dir(data), 0o700); err != nil {

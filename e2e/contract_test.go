@@ -38,8 +38,8 @@ func (n *node) balance(key string) float64 {
 	return n.want(http.StatusOK, "/v1/me", key).json(n.t)["credits"].(map[string]any)["balance"].(float64)
 }
 
-// A batch, the compatible paths, the interface's description and an agent's call, as a user of the binary
-// sends them, each charged as it should be.
+// A client of the binary uses a batch, the compatible paths, the API reference and an agent's call. Each is charged as
+// documented.
 func TestContract_EveryInterface_ChargesAsDocumented(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
@@ -111,8 +111,8 @@ func TestContract_EveryInterface_ChargesAsDocumented(t *testing.T) {
 	ok(t, data, "ledger", "verify", "--account", acc.Account.ID)
 }
 
-// A client that saw its connection break repeats with the same key: whatever the server had done before it
-// was killed, the credit is spent once, and what is answered then is answered again.
+// A client whose connection broke retries with the same key. Whatever the server had done before it was killed, the
+// credit is spent once, and later retries receive the same answer.
 func TestIdempotencyKey_ServerKilled_ChargesOnce(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
@@ -136,7 +136,7 @@ func TestIdempotencyKey_ServerKilled_ChargesOnce(t *testing.T) {
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		_, _ = ask() // what became of it nobody knows: that is the point
+		_, _ = ask() // the test does not depend on its outcome
 	}()
 	n.kill()
 	<-asked

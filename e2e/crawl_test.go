@@ -16,7 +16,7 @@ const savedPage = `<!doctype html><html lang="en"><head><title>Home | Acme</titl
 <main><h1>Anvils that last</h1><p onclick="alert(1)">Forged <b>by hand</b> &lt;script&gt;alert(2)&lt;/script&gt;</p></main>
 <footer><a href="https://github.com/acme">GitHub</a></footer></body></html>`
 
-// What an operator sees who asks why a crawl decided as it did, without a server and without a network.
+// The crawl command explains its decisions for a saved page, without a server and without a network.
 func TestCrawlCommand_SavedPage_ExplainsRecord(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "none") // no folder is opened
 	page := filepath.Join(t.TempDir(), "page.html")

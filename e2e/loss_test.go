@@ -59,7 +59,7 @@ func wound(t *testing.T) wounded {
 	return w
 }
 
-// remembered is the registry of the read models, as text.
+// remembered returns the records of the read models' generations, as text.
 func remembered(t *testing.T, data string) string {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, "letterhead.db"))
@@ -84,8 +84,8 @@ func remembered(t *testing.T, data string) string {
 	return out.String()
 }
 
-// refused checks that serve and commands do not work on the folder, that the refusal says what to do, and that nothing
-// was rebuilt. It returns what serve said.
+// refused checks that serve and other commands refuse the folder, that the error names the remedy, and that nothing was
+// rebuilt. It returns the output of serve.
 func refused(t *testing.T, data string, commands ...[]string) (said string) {
 	t.Helper()
 	before := remembered(t, data)
@@ -138,8 +138,7 @@ func acceptances(t *testing.T, data string) (events []map[string]any) {
 	return events
 }
 
-// A log that does not hold what the folder remembers of it is neither served nor healed, and the right one is served
-// again.
+// A server neither serves nor repairs a log that lacks events the folder has recorded. It serves the right log again.
 func TestServe_LogLostEvents_RefusesUntilItIsBack(t *testing.T) {
 	w := wound(t)
 	other := wound(t)
@@ -167,7 +166,7 @@ func TestServe_LogLostEvents_RefusesUntilItIsBack(t *testing.T) {
 	w.served(t, 71)
 }
 
-// An accepted loss is recorded once, and the service goes on with what is left.
+// An accepted loss is recorded once, and the server continues with the remaining events.
 func TestAcceptLoss_OlderLog_RecordsAndServes(t *testing.T) {
 	for name, files := range map[string][]string{"without its marker": lossFiles, "with its marker": append(lossFiles, markerFile)} {
 		t.Run(name, func(t *testing.T) {
@@ -248,8 +247,7 @@ func killSteps(step func(time.Duration) (ended bool)) {
 	}
 }
 
-// However often an acceptance is killed, the folder is refused until one has come to its end, which records the loss
-// once.
+// However often an acceptance is killed, the folder is refused until one completes, which records the loss once.
 func TestAcceptLoss_Killed_NextRunFinishes(t *testing.T) {
 	w := wound(t)
 	move(t, w.older, w.data, lossFiles...)

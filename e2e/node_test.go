@@ -21,7 +21,7 @@ import (
 	"letterhead/e2e/program"
 )
 
-// Bounds of waiting for a child process. They end a hanging test; nothing is measured by them.
+// Bounds on waiting for a child process. They end a hanging test; no test measures with them.
 const (
 	readyTimeout = 60 * time.Second
 	exitTimeout  = 30 * time.Second
@@ -153,7 +153,7 @@ func (n *node) ready() {
 	}
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (n *node) kill() {
 	select {
 	case <-n.done:
@@ -164,7 +164,7 @@ func (n *node) kill() {
 	<-n.done
 }
 
-// stop is SIGTERM, and wants exit status 0.
+// stop sends SIGTERM and expects exit status 0.
 func (n *node) stop() {
 	n.t.Helper()
 	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -214,7 +214,7 @@ func (n *node) get(path, key string) (answer, error) {
 	return answer{resp.StatusCode, resp.Header, body}, err
 }
 
-// want asks and insists on a status.
+// want sends a GET request and fails the test on any other status.
 func (n *node) want(status int, path, key string) answer {
 	n.t.Helper()
 	a, err := n.get(path, key)
@@ -241,7 +241,7 @@ func letterhead(t *testing.T, data string, args ...string) (stdout, stderr strin
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// ok runs a command that must work.
+// ok runs a command and fails the test if the command fails.
 func ok(t *testing.T, data string, args ...string) string {
 	t.Helper()
 	out, errs, code := letterhead(t, data, args...)

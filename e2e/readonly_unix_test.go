@@ -67,7 +67,7 @@ func listing(t *testing.T, folder string) string {
 	return b.String()
 }
 
-// A folder that cannot be written says so to whoever wants to change something, and can be looked at.
+// On a read-only folder, commands that would change something fail with the reason, and others work.
 func TestReadOnlyFolder_Commands_RejectChangesAndVerify(t *testing.T) {
 	for _, killed := range []bool{false, true} { // which leaves write-ahead logs
 		data := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The words of the first start are a newcomer's first minute: each of its four commands must work as it
-// stands, offline, and a look-up must cost exactly one credit.
+// The greeting of a first start shows four commands. Each must work unchanged and offline, and a look-up must cost
+// exactly one credit.
 func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	n := launch(t, data)
@@ -117,7 +117,7 @@ func TestStarterIndex_ServerReady_IsSearchable(t *testing.T) {
 	}
 }
 
-// A server that is killed while it imports goes on at the next start, and nothing is imported twice.
+// A server that is killed during an import resumes it at the next start and imports no brand twice.
 func TestImport_Interrupted_Resumes(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	n := launch(t, data)
@@ -140,8 +140,8 @@ func TestImport_Interrupted_Resumes(t *testing.T) {
 	}
 }
 
-// Every look-up that was answered is in the ledger, whatever moment the server is killed at, and every
-// chain, count and read model agrees afterwards.
+// Whenever the server is killed, every answered look-up is in the ledger, and all chains, counts and read models agree
+// afterwards.
 func TestKill_UnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
@@ -209,7 +209,7 @@ func TestServe_FolderHeldByServer_IsRefused(t *testing.T) {
 	}
 }
 
-// A server that starts while a command holds the folder says so, and serves when the command has ended.
+// A server that starts while a command holds the folder reports that, and serves when the command has ended.
 func TestServe_FolderHeldByCommand_Waits(t *testing.T) {
 	data := t.TempDir()
 	start(t, data, "LETTERHEAD_STARTER=off").stop()

@@ -110,13 +110,13 @@ func TestSnapshot_Changed_GivesNoCredits(t *testing.T) {
 		t.Error("the metrics do not count it")
 	}
 	if !strings.Contains(n.out.String(), "snapshot is not usable") {
-		t.Errorf("the log does not tell: %s", n.out)
+		t.Errorf("the server's log does not mention it: %s", n.out)
 	}
 	n.stop()
 	ok(t, data, "ledger", "verify") // the snapshot was replaced
 }
 
-// What a checksum cannot show, the replay shows.
+// The replay finds changes that a checksum cannot show.
 func TestLedgerVerify_StateDiffersFromLog_Fails(t *testing.T) {
 	data, id, _ := spendingFolder(t)
 	if out := ok(t, data, "ledger", "verify"); !strings.Contains(out, "1 account(s)") && !strings.Contains(out, "2 account(s)") {
@@ -126,7 +126,7 @@ func TestLedgerVerify_StateDiffersFromLog_Fails(t *testing.T) {
 		t.Helper()
 		out, errs, code := letterhead(t, data, "ledger", "verify", "--json")
 		if code != 1 || !strings.Contains(errs, what) || !strings.Contains(errs, id) {
-			t.Errorf("ledger verify ended with %d, want a word on %q: %s%s", code, what, out, errs)
+			t.Errorf("ledger verify ended with %d, want a mention of %q: %s%s", code, what, out, errs)
 		}
 		var said struct {
 			Broken   int

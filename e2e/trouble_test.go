@@ -15,7 +15,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// A read model that stands still keeps nobody from the others, and its own remedy must run.
+// A stalled read model does not block the others, and the command that repairs it must run.
 func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data, "LETTERHEAD_STARTER=off")
@@ -48,7 +48,7 @@ func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
 	}
 }
 
-// Read models and search index are disposable: without them the node builds them again from the log.
+// Read models and the search index are disposable: the node rebuilds them from the log.
 func TestReadModels_Deleted_AreRebuilt(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
@@ -75,7 +75,7 @@ func TestReadModels_Deleted_AreRebuilt(t *testing.T) {
 	ok(t, data, "projections", "verify")
 }
 
-// What a crash leaves behind between a charge and its answer can be handed back by its request id.
+// A charge that a crash left without an answer can be reversed by its request ID.
 func TestCharge_ReversedByRequestID_ReturnsCreditOnce(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
@@ -93,7 +93,7 @@ func TestCharge_ReversedByRequestID_ReturnsCreditOnce(t *testing.T) {
 	}
 }
 
-// Nobody but the owner reads what the folder holds.
+// Only the owner can read the files of the data folder.
 func TestDataFolder_Created_IsPrivate(t *testing.T) {
 	data := t.TempDir()
 	if err := os.Chmod(data, 0o755); err != nil {
@@ -113,7 +113,7 @@ func TestDataFolder_Created_IsPrivate(t *testing.T) {
 	n.stop()
 }
 
-// A command that follows the log does not hold up the server's end.
+// A command that follows the log does not delay the server's stop.
 func TestStop_CommandFollowingLog_DoesNotWaitForIt(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data, "LETTERHEAD_STARTER=off")
@@ -133,7 +133,7 @@ func TestStop_CommandFollowingLog_DoesNotWaitForIt(t *testing.T) {
 	n.stop()
 	<-ended
 	if tail.ProcessState.ExitCode() == 0 {
-		t.Errorf("the follower ended well although its server stopped: %s", out)
+		t.Errorf("the follower exited with 0 although its server stopped: %s", out)
 	}
 	// The crawl timeout and the grace that a stop allows would be over 16 s: stop() saw exit status 0 long
 	// before only if the follower was cut off.
@@ -142,7 +142,7 @@ func TestStop_CommandFollowingLog_DoesNotWaitForIt(t *testing.T) {
 	}
 }
 
-// A marker that a killed server left for a socket elsewhere must not mislead the commands.
+// A stale marker of a killed server, for a socket elsewhere, must not mislead the commands.
 func TestSocketMarker_Stale_IsRemoved(t *testing.T) {
 	data := t.TempDir()
 	if err := os.WriteFile(filepath.Join(data, "admin.sock.path"), []byte("/nowhere/admin.sock\n"), 0o600); err != nil {
@@ -175,7 +175,7 @@ func TestFormatFile_HalfWritten_IsRefused(t *testing.T) {
 	start(t, data, "LETTERHEAD_STARTER=off")
 }
 
-// A port that is taken is said so, before anything is changed.
+// The server reports a port in use before it changes anything.
 func TestServe_PortTaken_NamesIt(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -29,8 +29,8 @@ func undelivered(t *testing.T, data string, since time.Time, flags ...string) (l
 	return lines
 }
 
-// A server that is killed under load leaves charges without answers. They are listed, and handed back once; a clean
-// stop leaves none.
+// A server that is killed under load leaves charges without answers. The command lists them and reverses each once. A
+// clean stop leaves none.
 func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *testing.T) {
 	data, since := t.TempDir(), time.Now().Add(-time.Minute)
 	n := start(t, data)

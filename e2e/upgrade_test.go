@@ -28,8 +28,8 @@ func formatOf(t *testing.T, data string) int {
 	return f.Format
 }
 
-// One process with one folder ends an upgrade at its start, before it writes anything that a release before cannot read.
-// Of that, the folder's format is what every release looks at first.
+// A single process finishes an upgrade of its folder at its start, before it writes anything that earlier releases
+// cannot read. Every release checks the folder's format first.
 func TestUpgrade_OneFolder_FinishesAtStart(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
@@ -62,11 +62,11 @@ func TestUpgrade_OneFolder_FinishesAtStart(t *testing.T) {
 	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
 }
 
-// LETTERHEAD_TEST_PREVIOUS names a binary of the release before this one, as it was published.
+// LETTERHEAD_TEST_PREVIOUS names the published binary of the previous release.
 func TestUpgrade_FolderOfPublishedRelease_Works(t *testing.T) {
 	previous := os.Getenv("LETTERHEAD_TEST_PREVIOUS")
 	if previous == "" {
-		t.Skip("LETTERHEAD_TEST_PREVIOUS names no binary of the release before: nothing was upgraded from")
+		t.Skip("LETTERHEAD_TEST_PREVIOUS does not name a binary of the previous release")
 	}
 	data := t.TempDir()
 	n := launchRelease(t, previous, data)

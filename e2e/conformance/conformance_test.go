@@ -111,7 +111,7 @@ func serve(t *testing.T) *server {
 }
 
 // keyed returns the address of a proxy that adds a key to each request and leaves all else, the Host too, as it
-// was sent: the scenarios know no keys, and the server lets nobody in without one.
+// was sent: the scenarios know no keys, and the server rejects requests without one.
 func (s *server) keyed(t *testing.T) string {
 	t.Helper()
 	target, err := url.Parse(s.url)
@@ -150,7 +150,7 @@ func npx(t *testing.T, tool string, args ...string) (stdout, stderr string, err 
 	return out.String(), errs.String(), err
 }
 
-// newEnough tells whether the machine's Node.js runs the tools.
+// newEnough reports whether the machine's Node.js runs the tools.
 func newEnough(t *testing.T) bool {
 	t.Helper()
 	out, err := exec.Command("node", "--version").Output()

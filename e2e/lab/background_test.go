@@ -10,11 +10,11 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// backgroundPatience is how long a background crawl may take to begin and to end.
+// backgroundPatience bounds how long a background crawl may take to begin and to end.
 const backgroundPatience = 20 * time.Second
 
-// A brand of the starter index is crawled in the background once somebody has looked it up. Nobody waits for
-// that crawl, so it reads the rules before it fetches anything else, and goes by those for everybody.
+// A brand of the starter index is crawled in the background after a look-up. No client waits for that crawl, so it
+// reads robots.txt first and obeys the rules for all crawlers.
 func TestBackgroundCrawl_DisallowedSite_ObeysRobots(t *testing.T) {
 	s := own(t, portBackground)
 	began := time.Now()

@@ -20,7 +20,7 @@ func TestGoodSite_LookedUp_HasItsRecord(t *testing.T) {
 	}
 }
 
-// A site that has moved answers under the name that was asked for, with what stands at the new one.
+// A site that has moved has its record under the requested domain, with the contents of the new one.
 func TestRedirect_ToAnotherDomain_KeepsRequestedDomain(t *testing.T) {
 	a := node.lookup(t, "cross-redirect-lab.com", "?refresh=true")
 	if a.status != 200 {
@@ -32,7 +32,7 @@ func TestRedirect_ToAnotherDomain_KeepsRequestedDomain(t *testing.T) {
 	}
 }
 
-// good compares a record with what stands on good-lab.com.
+// good compares a record with the contents of good-lab.com.
 func good(t *testing.T, a answer) {
 	t.Helper()
 	if deref(a.brand.Name) != "Good Lab" || deref(a.brand.Description) != "Good Lab makes careful instruments for curious people." {

@@ -54,7 +54,7 @@ func figures(b *testing.B) *server {
 	return warm(b, portFigures, "LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off", fmt.Sprintf("LETTERHEAD_CRAWL_WORKERS=%d", concurrentCrawls))
 }
 
-// BenchmarkSite tells what one crawl costs, one at a time, over all good sites.
+// BenchmarkSite measures what one crawl costs, one at a time, over all good sites.
 func BenchmarkSite(b *testing.B) {
 	s := figures(b)
 	for b.Loop() {

@@ -124,7 +124,7 @@ func TestSlowHosts_LookedUp_MatchTheirRows(t *testing.T) {
 	}
 }
 
-// reachable says whether this machine has a way to an address: some have no IPv6.
+// reachable reports whether this machine has a way to an address: some have no IPv6.
 func reachable(address string) bool {
 	conn, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build lab
 
-// Package lab runs the built binary, its guard on, in a closed little internet: real DNS and TLS, recorded
+// Package lab runs the built binary, its guard on, in an isolated network: real DNS and TLS, recorded
 // home pages, pages in the manner of builders, and sites that misbehave. `make lab` builds this test and
 // starts it in there.
 //

@@ -266,7 +266,7 @@ func present(t *testing.T, domain string, l label, y *tally) {
 	}
 }
 
-// showsLogo says whether the lab has the brand's own logo: saved pages came without their files, so theirs are
+// showsLogo reports whether the lab has the brand's own logo: saved pages came without their files, so theirs are
 // those that stand in the page.
 func showsLogo(l label) bool {
 	switch {

@@ -40,13 +40,13 @@ func group(t *testing.T, bytes int64) (*process.Group, error) {
 	return g, nil
 }
 
-// TestService_EveryHostLookedUp_StaysWithinMemory has every host of the lab looked up, 32 at a time and the hostile ones again
-// and again, while the logos that were found are drawn in every size. The starter index is loaded, and all roles run in
+// TestService_EveryHostLookedUp_StaysWithinMemory looks up every host of the lab, 32 at a time and the hostile ones
+// repeatedly, while the server draws the found logos in every size. The starter index is loaded, and all roles run in
 // the one process. It runs in a cgroup of 512 MiB, past which the kernel would kill it; where there can be none, it is
 // told the limit, and the most memory that it has had is compared.
 func TestService_EveryHostLookedUp_StaysWithinMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a smoke of the lab needs no hundreds of crawls")
+		t.Skip("-short: the test needs hundreds of crawls")
 	}
 	var environment []string
 	within, err := group(t, mostServiceMemory)
@@ -115,7 +115,7 @@ func (s *server) crowd(hosts []string, failed func(host string, err error)) {
 // a second kill not even a refresh that is paid for does.
 func TestCrawl_KilledTheProcess_IsNotRetriedAtOnce(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a smoke of the lab needs no hundreds of crawls")
+		t.Skip("-short: the test needs hundreds of crawls")
 	}
 	within, err := group(t, mostServiceMemory+1<<20) // a name of its own
 	if err != nil {
@@ -161,7 +161,7 @@ func TestCrawl_KilledTheProcess_IsNotRetriedAtOnce(t *testing.T) {
 			}
 		}
 		if again := since(t, restarted, lost...); len(again) > 0 {
-			t.Errorf("tried again after kill %d: %s", i+1, shown(again))
+			t.Errorf("retried after kill %d: %s", i+1, shown(again))
 		}
 	}
 }

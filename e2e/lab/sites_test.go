@@ -33,7 +33,7 @@ func TestSites_LookedUp_MatchTheirRows(t *testing.T) {
 	}
 }
 
-// The operator is told which rule it was.
+// The command names the rule that disallowed the crawl.
 func TestRobots_Disallowed_IsNamedAsReason(t *testing.T) {
 	_, err := node.letterhead("crawl", "https://robots-named-lab.com/")
 	if err == nil || !strings.Contains(err.Error(), "robots.txt asks this crawler to stay away") {

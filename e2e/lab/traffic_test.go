@@ -78,7 +78,7 @@ func since(t testing.TB, began time.Time, hosts ...string) []request {
 	})
 }
 
-// ours says whether a request introduces itself as the crawler of one of the servers.
+// ours reports whether a request introduces itself as the crawler of one of the servers.
 func ours(r request) bool {
 	return strings.HasPrefix(r.UserAgent, "Mozilla/5.0 (compatible; LetterheadBot/1.0; +http://127.0.0.1:") && strings.HasSuffix(r.UserAgent, "/bot)")
 }
@@ -100,7 +100,7 @@ func TestZGuard_AllRequests_ReachedNoPrivateAddress(t *testing.T) {
 	}
 }
 
-// Nor was any path of a host fetched that its row does not name, by whichever test and however late.
+// No test fetched a path of a host that the host's row does not name.
 func TestZRows_AllRequests_AreNamed(t *testing.T) {
 	rows := maps.Clone(builtIn)
 	maps.Copy(rows, sites)

@@ -71,16 +71,16 @@ func FreeAddress() (string, error) {
 }
 
 const (
-	// lookEvery is the pause between two looks at whether a server serves.
+	// lookEvery is the pause between two requests that check whether a server serves.
 	lookEvery = 20 * time.Millisecond
-	// answersWithin bounds one look.
+	// answersWithin bounds one such request.
 	answersWithin = 2 * time.Second
 )
 
 // A look takes a connection of its own: one to a process that was killed is of no use.
 var looks = &http.Client{Timeout: answersWithin, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Serves says whether a server answers 200 at a URL.
+// Serves reports whether a server answers 200 at a URL.
 func Serves(url string) bool {
 	resp, err := looks.Get(url)
 	if err != nil {

@@ -100,8 +100,8 @@ func (a *attackers) stop() {
 	a.running.Wait()
 }
 
-// TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient makes the attack that once used all connections of a server
-// with 1,024 files up: 560 connections whose bodies never come.
+// TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient opens 560 connections whose bodies never come. This attack
+// once used all connections of a server with 1,024 files.
 func TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has all of 127.0.0.0/8 on the loopback: the attack comes from several addresses")

@@ -10,7 +10,8 @@ import (
 
 const (
 	crowd = 100 // look-ups of one unknown domain
-	// holdEnds is how long an abandoned hold may last: the deadline of its work, 60 s, and two sweeps. See commands.HoldGrace and sweep.DefaultEvery.
+	// holdEnds is how long an abandoned hold may last: the deadline of its work, 60 s, and two sweeps.
+	// See commands.HoldGrace and sweep.DefaultEvery.
 	holdEnds = crawlTimeout + 75*time.Second
 	// busyCrawls is the gauge of the crawls under way on a crawler.
 	busyCrawls = `letterhead_crawl_pool_busy{lane="live"}`

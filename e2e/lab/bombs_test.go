@@ -48,8 +48,8 @@ func TestBombs(t *testing.T) {
 // redirectsToPrivate is how many ways to a private address redirect-private-lab.com knows: /private/0 and on.
 const redirectsToPrivate = 22
 
-// TestRedirects_ToPrivateAddresses_AreNotFollowed crawls each of them with the command, whose guard is the server's. The
-// last test says that nobody was reached.
+// TestRedirects_ToPrivateAddresses_AreNotFollowed crawls each of them with the command, which has the server's guard.
+// The last tests check that no private address was reached.
 func TestRedirects_ToPrivateAddresses_AreNotFollowed(t *testing.T) {
 	for i := range redirectsToPrivate {
 		address := fmt.Sprintf("https://redirect-private-lab.com/private/%d", i)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestDeniedNetworks_LookedUp_AreNotCrawled denies the addresses of a site that answers, and finds that neither a look-up
-// nor the crawl command reaches it.
+// TestDeniedNetworks_LookedUp_AreNotCrawled denies the addresses of a site that answers. Neither a look-up nor the
+// crawl command may reach it.
 func TestDeniedNetworks_LookedUp_AreNotCrawled(t *testing.T) {
 	const host = "good-lab.com"
 	addresses, err := net.DefaultResolver.LookupHost(t.Context(), host)

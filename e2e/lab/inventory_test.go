@@ -37,7 +37,7 @@ func inhabitants(t testing.TB) []inhabitant {
 	return out
 }
 
-// TestInventory_EveryHost_HasRow fails when the lab has a host that no table and no label tells of.
+// TestInventory_EveryHost_HasRow fails when a host of the lab is in no table and has no label.
 func TestInventory_EveryHost_HasRow(t *testing.T) {
 	told := map[string]string{} // host to where it is told of
 	for host := range builtIn {

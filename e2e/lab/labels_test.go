@@ -165,8 +165,8 @@ func (y *tally) count(t testing.TB, field string, right bool, ours, truth any) {
 	t.Logf("%s is %q, the label says %q", field, ours, truth)
 }
 
-// TestLabeledPages_LookedUp_MeetTargets looks up every domain with a page, a recording or a built site. A look-up goes by the
-// registrable domain: where only a host below it exists, the domain has no address.
+// TestLabeledPages_LookedUp_MeetTargets looks up every domain with a page, a recording or a built site. A look-up uses
+// the registrable domain: where only a host below it exists, the domain has no address.
 func TestLabeledPages_LookedUp_MeetTargets(t *testing.T) {
 	there := map[string]bool{}
 	for _, in := range inhabitants(t) {

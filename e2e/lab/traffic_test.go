@@ -83,8 +83,8 @@ func ours(r request) bool {
 	return strings.HasPrefix(r.UserAgent, "Mozilla/5.0 (compatible; LetterheadBot/1.0; +http://127.0.0.1:") && strings.HasSuffix(r.UserAgent, "/bot)")
 }
 
-// Runs last, because its file is the last in the folder. Whatever the tests before it made the crawlers fetch, no private
-// address was reached, and every request named its crawler.
+// Runs after the other tests, because its file is the last in the folder. Whatever they made the crawlers fetch, no
+// private address was reached, and every request named its crawler.
 func TestZGuard_AllRequests_ReachedNoPrivateAddress(t *testing.T) {
 	all := traffic(t)
 	if len(all) == 0 {

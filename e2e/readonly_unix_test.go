@@ -67,7 +67,7 @@ func listing(t *testing.T, folder string) string {
 	return b.String()
 }
 
-// On a read-only folder, commands that would change something fail with the reason, and others work.
+// On a read-only folder, serve, account list and credits grant fail with the reason; the verifications and doctor work.
 func TestReadOnlyFolder_Commands_RejectChangesAndVerify(t *testing.T) {
 	for _, killed := range []bool{false, true} { // which leaves write-ahead logs
 		data := t.TempDir()

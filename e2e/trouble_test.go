@@ -157,15 +157,14 @@ func TestSocketMarker_Stale_IsRemoved(t *testing.T) {
 	}
 }
 
-// A format file is there whole or not at all: a half-written one from an older release's crash is refused,
-// and none of ours is ever half-written (no temporary file stays).
-func TestFormatFile_HalfWritten_IsRefused(t *testing.T) {
+// A killed server leaves no temporary format file in its folder, and the next one starts there.
+func TestFormatFile_ServerKilled_LeavesNoTemporaryFile(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	n.kill()
 	err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(d.Name(), "format.json.") {
-			err = fmt.Errorf("%s stayed", path)
+			err = fmt.Errorf("%s is left", path)
 		}
 		return err
 	})

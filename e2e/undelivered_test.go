@@ -141,11 +141,11 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 	if out, err := asked("no"); err == nil || !strings.Contains(out, "Hand the credits of these charges back?") || n.balance(key) != before {
 		t.Errorf("after no: %v, balance %v of %v: %s", err, n.balance(key), before, out)
 	}
-	if out, err := asked("yes"); err != nil || !strings.Contains(out, fmt.Sprintf("%d charge(s) handed back", len(lines))) {
+	if out, err := asked("yes"); err != nil || !strings.Contains(out, fmt.Sprintf("%d charge(s) reversed", len(lines))) {
 		t.Errorf("after yes: %v: %s", err, out)
 	}
 	for range 2 {
-		if out := ok(t, data, append(reverse, "--yes")...); !strings.HasPrefix(out, "0 charge(s) handed back") {
+		if out := ok(t, data, append(reverse, "--yes")...); !strings.HasPrefix(out, "0 charge(s) reversed") {
 			t.Errorf("again: %s", out)
 		}
 		if got, want := n.balance(key), before+float64(len(lines)); got != want {

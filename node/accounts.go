@@ -181,7 +181,7 @@ func (n *Node) ReverseRequest(ctx context.Context, accountID, requestID string) 
 			Request: n.Operator(), AccountID: accountID, ChargeID: entry.ChargeID, Revision: entry.Revision, Reason: account.ReasonOperator,
 		})
 		if err != nil {
-			return charges, fmt.Errorf("hand back charge %s: %w", entry.ChargeID, err)
+			return charges, fmt.Errorf("reverse charge %s: %w", entry.ChargeID, err)
 		}
 	}
 	if charges == 0 {

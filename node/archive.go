@@ -183,8 +183,8 @@ func (n *Node) crawlPlaces(ctx context.Context) (map[string]eventlog.Position, e
 	return places, nil
 }
 
-// replaceLog puts the new log in the place of the old one, and returns the old one's new name. What remembers positions
-// is discarded before, but for the places in the new log: so a start accepts either log.
+// replaceLog puts the new log in the place of the old one, and returns the old one's new name. It first discards what
+// depends on positions, except for the positions in the new log, so that a start accepts either log.
 func (n *Node) replaceLog(ctx context.Context, places map[string]eventlog.Position) (kept string, err error) {
 	if err := n.logFile.Close(); err != nil {
 		return "", err

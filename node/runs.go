@@ -161,9 +161,9 @@ func (n *Node) ReverseCharges(ctx context.Context, charges []UndeliveredCharge) 
 			done.TooOld++
 		case err != nil:
 			if ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed) {
-				return done, failed, fmt.Errorf("hand back charge %s of account %s, after %d others; run the command again for the rest: %w", c.ChargeID, c.AccountID, done.Reversed, err)
+				return done, failed, fmt.Errorf("reverse charge %s of account %s, after %d others; run the command again for the rest: %w", c.ChargeID, c.AccountID, done.Reversed, err)
 			}
-			failed = append(failed, fmt.Errorf("hand back charge %s of account %s: %w", c.ChargeID, c.AccountID, err))
+			failed = append(failed, fmt.Errorf("reverse charge %s of account %s: %w", c.ChargeID, c.AccountID, err))
 		default:
 			done.Reversed++
 			done.Credits += c.Credits

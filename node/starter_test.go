@@ -61,7 +61,7 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	}
 }
 
-// markerOf is a marker that says what it is told to.
+// markerOf returns a marker with the given content.
 type markerOf func() (string, error)
 
 func (m markerOf) Load(context.Context) (string, error) { return m() }
@@ -109,7 +109,7 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 func TestAwaitStarter_NotLoaded_GivesUp(t *testing.T) {
 	t.Parallel()
 	for name, marker := range map[string]markerOf{
-		"nobody loads it":      func() (string, error) { return "", nil },
+		"no request loads it":  func() (string, error) { return "", nil },
 		"the database is away": func() (string, error) { return "", errors.New("away") },
 		"of another release":   func() (string, error) { return "older", nil },
 	} {

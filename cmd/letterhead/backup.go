@@ -30,7 +30,7 @@ docs/backup.md says how to restore it, and what is not in it.`}
 		if err != nil {
 			return err
 		}
-		// A server that is starting may run it, and works elsewhere, so it is told the whole path.
+		// A server that is starting may run the command in another working directory, so the path must be absolute.
 		ctx := cmd.Context()
 		return e.onStores(ctx, []string{"backup", fmt.Sprintf("--json=%t", *asJSON), "--", to}, config.Config.Shared, node.OpenStores, func(n *node.Node) error {
 			began := time.Now()

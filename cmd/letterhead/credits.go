@@ -15,7 +15,7 @@ import (
 )
 
 func creditsCommand(e *environment) *cobra.Command {
-	return group("credits", "Grant, refund and hand back credits", creditsGrant(e), creditsRefund(e), creditsReverse(e))
+	return group("credits", "Grant credits, refund payments and reverse charges", creditsGrant(e), creditsRefund(e), creditsReverse(e))
 }
 
 type moneyFlags struct {
@@ -99,8 +99,8 @@ func creditsRefund(e *environment) *cobra.Command {
 }
 
 func creditsReverse(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "reverse", Short: "Hand back what one request was charged, within 24 hours", Args: exactArgs(),
-		Long: "Hand back the charges of one request, named by its X-Request-Id: for an answer that was charged and never arrived, as after a crash between the two. Repeating it changes nothing."}
+	c := &cobra.Command{Use: "reverse", Short: "Reverse what one request was charged, within 24 hours", Args: exactArgs(),
+		Long: "Reverse the charges of one request, named by its X-Request-Id, when the answer was charged but never arrived, for example because the server crashed between the two. Repeating the command changes nothing."}
 	accountID := c.Flags().String("account", "", "account id")
 	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
 	asJSON := jsonFlag(c)
@@ -113,7 +113,7 @@ func creditsReverse(e *environment) *cobra.Command {
 			return err
 		}
 		standing, err := n.AccountWriter.Standing(ctx, *accountID)
-		return printBalance(e, *accountID, commands.Done{Balance: standing.Balance}, err, *asJSON, fmt.Sprintf("%d charge(s) of request %s handed back", charges, *requestID))
+		return printBalance(e, *accountID, commands.Done{Balance: standing.Balance}, err, *asJSON, fmt.Sprintf("%d charge(s) of request %s reversed", charges, *requestID))
 	})
 	return c
 }
@@ -133,7 +133,7 @@ func printBalance(e *environment, accountID string, done commands.Done, err erro
 	return err
 }
 
-// explainAccount turns what the domain says into a sentence for somebody at a terminal.
+// explainAccount turns a refusal of the domain into a sentence for a person at a terminal.
 func explainAccount(id string, err error) error {
 	if errors.Is(err, account.ErrNotFound) {
 		return fmt.Errorf("there is no account %s; %q lists the accounts", id, "letterhead account list")

@@ -186,7 +186,7 @@ func testKeys() []string {
 	return keys
 }
 
-func TestTheProxyKeepsAKeyOnOneNodeWhereverItIsSent(t *testing.T) {
+func TestProxy_KeyInAnyPlace_ReachesOneNode(t *testing.T) {
 	p := newProxied(t)
 	for _, key := range testKeys()[:40] {
 		want := p.node(t, key)
@@ -206,7 +206,7 @@ func TestTheProxyKeepsAKeyOnOneNodeWhereverItIsSent(t *testing.T) {
 	}
 }
 
-func TestTheProxySpreadsKeysAndMovesOnlyThoseOfADeadNode(t *testing.T) {
+func TestProxy_NodeDies_MovesOnlyItsKeys(t *testing.T) {
 	p := newProxied(t)
 	before := map[string]string{}
 	count := map[string]int{}
@@ -230,7 +230,7 @@ func TestTheProxySpreadsKeysAndMovesOnlyThoseOfADeadNode(t *testing.T) {
 	}
 }
 
-func TestTheProxyKeepsOperatorsEndpointsInside(t *testing.T) {
+func TestProxy_OperatorEndpoints_AreNotPublished(t *testing.T) {
 	p := newProxied(t)
 	for _, path := range []string{
 		"/metrics", "/metrics/", "/metrics?x=1", "//metrics", "/%6detrics", "/Metrics", "/readyz", "/healthz", "/%2Fmetrics", "/metrics/x",
@@ -246,11 +246,11 @@ func TestTheProxyKeepsOperatorsEndpointsInside(t *testing.T) {
 		t.Errorf("an identifier that reads like an endpoint: status %d", status)
 	}
 	if got := (*p.asked.Load())["X-Forwarded-For"]; len(got) != 1 || got[0] != "127.0.0.1" {
-		t.Errorf("a node is told %v about the client's address, want what the proxy saw", got)
+		t.Errorf("a node got %v as the client's address, want what the proxy saw", got)
 	}
 }
 
-func TestTheProxyKeepsTheLogosOfABrandOnOneNodeAndSpreadsBrands(t *testing.T) {
+func TestProxy_LogosOfOneBrand_ReachOneNode(t *testing.T) {
 	p := newProxied(t)
 	count := map[string]int{}
 	for i := range 90 {
@@ -274,10 +274,10 @@ func TestTheProxyKeepsTheLogosOfABrandOnOneNodeAndSpreadsBrands(t *testing.T) {
 }
 
 // A host of logos, and a proxy before the proxy, are lines that an operator adds.
-func TestTheProxyKnowsWhoStandsBeforeItAndAHostOfLogos(t *testing.T) {
+func TestProxy_ProxyInFrontAndLogoHost_AreConfigurable(t *testing.T) {
 	p := newProxiedWith(t, "    acl before_us always_false\n", "    acl before_us src 127.0.0.1\n", "    acl logo_host always_false\n", "    acl logo_host hdr(host),host_only -i logos.example.com\n")
 	if _, _ = p.ask(t, "/logo/acme.com", "X-Forwarded-For", "198.51.100.7"); strings.Join((*p.asked.Load())["X-Forwarded-For"], ", ") != "198.51.100.7, 127.0.0.1" {
-		t.Errorf("a node is told %v about the client's address", (*p.asked.Load())["X-Forwarded-For"])
+		t.Errorf("a node got %v as the client's address", (*p.asked.Load())["X-Forwarded-For"])
 	}
 	for i := range 20 {
 		domain := fmt.Sprintf("brand-%d.com", i)
@@ -292,7 +292,7 @@ func TestTheProxyKnowsWhoStandsBeforeItAndAHostOfLogos(t *testing.T) {
 
 // HAProxy bounds the connections of one address and counts the refused ones in its metrics. It does not bound
 // addresses that many clients share, nor proxies in front of it.
-func TestTheProxyBoundsTheConnectionsOfAnAddress(t *testing.T) {
+func TestProxy_ManyConnectionsOfOneAddress_AreRefused(t *testing.T) {
 	const bound, dialed = 5, 8
 	p := newProxiedWith(t, "sc0_conn_cur gt 1000", fmt.Sprintf("sc0_conn_cur gt %d", bound),
 		"    acl shared src ", "    acl shared src 127.0.14.0/24 ", "    acl before_us always_false\n", "    acl before_us src 127.0.15.0/24\n")
@@ -408,7 +408,7 @@ func chartConfig(t *testing.T, values map[string]any) string {
 }
 
 // A proxy that gets every connection from the chart's own Ingress must not bound them: all have its address.
-func TestTheChartsProxyBoundsConnectionsUnlessTheIngressHasThemAll(t *testing.T) {
+func TestChartsProxy_BehindItsIngress_BoundsNoAddress(t *testing.T) {
 	const bounded = "tcp-request connection reject if { sc0_conn_cur gt 700 }"
 	for _, c := range []struct {
 		name     string

@@ -179,7 +179,7 @@ func headings(t *testing.T, name string) map[string]bool {
 	return anchors
 }
 
-func TestEveryAlertLeadsToARunbook(t *testing.T) {
+func TestAlerts_Each_HasARunbook(t *testing.T) {
 	const book = "docs/runbooks.md"
 	known := headings(t, book)
 	led := map[string]bool{}
@@ -210,7 +210,7 @@ func TestEveryAlertLeadsToARunbook(t *testing.T) {
 	}
 }
 
-func TestDeployedSettingsExist(t *testing.T) {
+func TestDeploy_Settings_Exist(t *testing.T) {
 	known := map[string]bool{}
 	for _, s := range config.Settings() {
 		known[s.Name] = true
@@ -243,7 +243,7 @@ type composeFile struct {
 	Networks map[string]struct{ Internal bool }
 }
 
-func TestEveryRoleIsDeployed(t *testing.T) {
+func TestDeploy_Roles_AreAllDeployed(t *testing.T) {
 	var compose composeFile
 	readYAML(t, "docker-compose.yml", &compose)
 	var values struct {
@@ -287,7 +287,7 @@ func TestEveryRoleIsDeployed(t *testing.T) {
 }
 
 // The settings of docker-compose.yml are taken by the binary, for every role.
-func TestComposeSettingsAreAccepted(t *testing.T) {
+func TestCompose_Settings_AreAccepted(t *testing.T) {
 	var compose composeFile
 	readYAML(t, "docker-compose.yml", &compose)
 	for _, role := range config.AllRoles() {
@@ -343,7 +343,7 @@ func TestMetrics_StayOffThePublicPort(t *testing.T) {
 }
 
 // A setting that the chart gives its nodes is refused among the values: a second one would break what depends on it.
-func TestTheChartKnowsTheSettingsThatAreItsOwn(t *testing.T) {
+func TestChart_SettingThatItMakesItself_IsRefused(t *testing.T) {
 	_, check, _ := strings.Cut(read(t, "deploy/helm/letterhead/templates/_helpers.tpl"), `define "letterhead.checkSettings"`)
 	check, _, _ = strings.Cut(check, "\n{{/*")
 	deployments := read(t, "deploy/helm/letterhead/templates/deployments.yaml")
@@ -358,7 +358,7 @@ func TestTheChartKnowsTheSettingsThatAreItsOwn(t *testing.T) {
 	}
 }
 
-func TestDashboardsAreProvisioned(t *testing.T) {
+func TestDashboards_All_AreProvisioned(t *testing.T) {
 	var sources struct {
 		Datasources []struct{ UID string }
 	}
@@ -387,7 +387,7 @@ func TestDashboardsAreProvisioned(t *testing.T) {
 }
 
 // A chart cannot read what lies outside of it, so it holds copies.
-func TestTheChartHoldsTheSameAlertsAndRules(t *testing.T) {
+func TestChart_AlertsAndRules_EqualTheOriginals(t *testing.T) {
 	if read(t, "deploy/prometheus/alerts.yml") != read(t, "deploy/helm/letterhead/files/alerts.yml") {
 		t.Error("deploy/helm/letterhead/files/alerts.yml is not deploy/prometheus/alerts.yml: copy it")
 	}
@@ -409,7 +409,7 @@ func TestTheChartHoldsTheSameAlertsAndRules(t *testing.T) {
 }
 
 // Every file of the chart that a template reads is there, and nothing else.
-func TestTheChartsFilesAreUsed(t *testing.T) {
+func TestChart_Files_AreAllUsed(t *testing.T) {
 	var templates strings.Builder
 	for _, name := range deployed(t, "deploy/helm/letterhead/templates") {
 		templates.WriteString(read(t, name))
@@ -446,7 +446,7 @@ type chartValues struct {
 
 // The installation that the documents show has its pictures in Amazon S3, whose addresses are public. The same words
 // must let nodes out to it, and only those that use it.
-func TestTheDocumentedInstallReachesItsBucket(t *testing.T) {
+func TestDocumentedInstall_Bucket_IsReachable(t *testing.T) {
 	for _, name := range []string{"docs/distributed.md", "deploy/helm/letterhead/README.md"} {
 		text := read(t, name)
 		install := text[strings.Index(text, "helm install brands"):]
@@ -466,7 +466,7 @@ func TestTheDocumentedInstallReachesItsBucket(t *testing.T) {
 	}
 }
 
-func TestTheChartAsksNodeLocalDNSToo(t *testing.T) {
+func TestChart_NodeLocalDNS_MayBeAsked(t *testing.T) {
 	var values chartValues
 	readYAML(t, "deploy/helm/letterhead/values.yaml", &values)
 	for _, peer := range values.NetworkPolicy.DNS {
@@ -477,7 +477,7 @@ func TestTheChartAsksNodeLocalDNSToo(t *testing.T) {
 	t.Errorf("pods whose resolver is NodeLocal DNSCache may ask %v only", values.NetworkPolicy.DNS)
 }
 
-func TestTheChartBoundsGosMemoryBelowTheLimit(t *testing.T) {
+func TestChart_MemoryLimit_BoundsGoBelowIt(t *testing.T) {
 	if !strings.Contains(read(t, "deploy/helm/letterhead/templates/deployments.yaml"), "{name: GOMEMLIMIT, value: {{ . }}}") {
 		t.Error("nodes of the chart get no GOMEMLIMIT")
 	}
@@ -526,7 +526,7 @@ func TestTheRenderedChart_SettingOfItsOwn_IsRefusedWithASentence(t *testing.T) {
 	}
 }
 
-func TestTheRenderedChart(t *testing.T) {
+func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 	type object struct {
 		Kind     string
 		Metadata struct{ Name string }

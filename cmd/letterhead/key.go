@@ -39,7 +39,7 @@ func keyIssue(e *environment) *cobra.Command {
 		if err != nil && !errors.Is(err, node.ErrNotSeen) {
 			return explainAccount(*accountID, err)
 		}
-		// A key that nobody was seen to accept yet is issued all the same, and its text is nowhere else.
+		// The key is issued although no node has been seen to accept it yet, and its text is stored nowhere else.
 		var printed error
 		if *asJSON {
 			printed = printJSON(e.stdout, issued)

@@ -28,7 +28,7 @@ var layers = map[string][]string{
 	// The composition root. Only cmd may import it, and tests.
 	"node": {"node", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
 	"cmd":  {"node", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
-	// What others would write: they know the events and nothing of the insides, and tests know the binary.
+	// Programs as users would write them, which see only the events, and tests of the built binary.
 	"examples": {"examples", "eventschemas"},
 	"e2e":      {"e2e"},
 	// Development tools, which are not part of the product binary.

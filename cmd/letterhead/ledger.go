@@ -20,7 +20,7 @@ var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 const listPage = 500
 
 func ledgerCommand(e *environment) *cobra.Command {
-	return group("ledger", "Show and verify what was granted, charged and handed back", ledgerShow(e), ledgerVerify(e), ledgerUndelivered(e))
+	return group("ledger", "Show and verify what was granted, charged and reversed", ledgerShow(e), ledgerVerify(e), ledgerUndelivered(e))
 }
 
 func ledgerShow(e *environment) *cobra.Command {

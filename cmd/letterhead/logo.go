@@ -23,11 +23,11 @@ import (
 
 func logoCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "logo DOMAIN", Short: "Draw a logo as /logo/DOMAIN answers it, without a charge", Args: exactArgs("DOMAIN"),
-		Long: `Draw the logo of a brand of the index, or what stands for it, as the endpoint /logo/DOMAIN does, and write it
+		Long: `Draw the logo of a brand of the index, or its substitute, as the endpoint /logo/DOMAIN does, and write it
 to a file or to standard output. It crawls nothing and counts against no limit.
 
 The format is that of --format, else of the file's ending (.png, .webp, .svg, .jpg, .jpeg), else PNG. What was
-drawn, and from which logo, is told on standard error.`}
+drawn, and from which logo, is printed to standard error.`}
 	var to string
 	c.Flags().StringVarP(&to, "output", "o", "-", "file to write; - is standard output")
 	values := map[string]*string{}
@@ -35,9 +35,9 @@ drawn, and from which logo, is told on standard error.`}
 		{"type", "icon, symbol or logo (default icon)"},
 		{"size", "longest side in pixels, 16 to 1024 (default 128)"},
 		{"theme", "ink: light or dark"},
-		{"background", "ground that it is to sit on: light or dark"},
+		{"background", "background that it will be on: light or dark"},
 		{"format", "webp, png, svg or jpeg"},
-		{"fallback", "what stands for a logo that is not there: monogram, transparent, or 404 for an error (default monogram)"},
+		{"fallback", "what replaces a missing logo: monogram, transparent, or 404 for an error (default monogram)"},
 	} {
 		values[f[0]] = c.Flags().String(f[0], "", f[1])
 	}

@@ -35,11 +35,11 @@ process ended without a clean stop (kill -9, power cut, out of memory, a stop th
 cut requests off), and they were made so shortly before its end that it may not have
 sent every answer. Most of the answers listed may have been delivered: the server
 does not record that, because it would cost a write per look-up. Charges that were
-handed back are left out, and so are those that were answered again under an
+reversed are left out, and so are those that were answered again under an
 idempotency key.
 
-With --reverse the listed charges are handed back, within 24 hours of each charge. A
-charge is handed back once, however often the command runs.`}
+With --reverse the listed charges are reversed, within 24 hours of each charge. A
+charge is reversed once, however often the command runs.`}
 	var o undeliveredOptions
 	flags := c.Flags()
 	flags.StringVar(&o.since, "since", "", "first moment (RFC 3339)")
@@ -130,6 +130,6 @@ func reverseUndelivered(ctx context.Context, n *node.Node, e *environment, charg
 	if asJSON {
 		return errors.Join(append(failed, printJSON(e.stdout, done))...)
 	}
-	_, err = fmt.Fprintf(e.stdout, "%d charge(s) handed back, %d credit(s); %d charge(s) are older than %s and stay\n", done.Reversed, done.Credits, done.TooOld, account.ReversalWindow)
+	_, err = fmt.Fprintf(e.stdout, "%d charge(s) reversed, %d credit(s); %d charge(s) are older than %s and stay\n", done.Reversed, done.Credits, done.TooOld, account.ReversalWindow)
 	return errors.Join(append(failed, err)...)
 }

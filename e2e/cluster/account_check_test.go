@@ -24,10 +24,10 @@ func TestDisagreements_EachKind_IsReported(t *testing.T) {
 		{"one paid, one refused", []line{charged("paid")}, 0, 0},
 		{"nothing charged", nil, 0, 1},
 		{"charged twice", []line{charged("paid"), charged("paid")}, 0, 2},
-		{"charged and handed back although answered", []line{charged("paid"), handedBack("paid")}, 0, 1},
+		{"charged and reversed although answered", []line{charged("paid"), handedBack("paid")}, 0, 1},
 		{"refused and charged", []line{charged("paid"), charged("refused")}, 0, 1},
-		{"refused, charged and handed back", []line{charged("paid"), charged("refused"), handedBack("refused")}, 0, 0},
-		{"handed back what was not charged", []line{charged("paid"), handedBack("refused")}, 0, 2},
+		{"refused, charged and reversed", []line{charged("paid"), charged("refused"), handedBack("refused")}, 0, 0},
+		{"reversed what was not charged", []line{charged("paid"), handedBack("refused")}, 0, 2},
 		{"charged to somebody who got no answer", []line{charged("paid"), charged("silent")}, 1, 0},
 		{"charged to nobody", []line{charged("paid"), charged("silent"), charged("another")}, 1, 1},
 	} {

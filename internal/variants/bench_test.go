@@ -12,11 +12,11 @@ const logo = 3000
 
 func BenchmarkGet(b *testing.B) {
 	answer := func(context.Context) ([]byte, error) { return body(1, logo), nil }
-	run := func(name string, cfg func() variants.Config, pictures, callers int) {
+	run := func(name string, cfg func() variants.Config, images, callers int) {
 		b.Run(name, func(b *testing.B) {
 			c := cfg()
 			s := open(b, c)
-			keys := make([]variants.Key, pictures)
+			keys := make([]variants.Key, images)
 			for i := range keys {
 				keys[i] = key(i)
 				s.wants(i, logo)
@@ -30,7 +30,7 @@ func BenchmarkGet(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(p *testing.PB) {
 				for i := 0; p.Next(); i++ {
-					if _, err := s.Get(b.Context(), keys[i%pictures], answer); err != nil {
+					if _, err := s.Get(b.Context(), keys[i%images], answer); err != nil {
 						b.Error(err)
 					}
 				}

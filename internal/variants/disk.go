@@ -40,9 +40,9 @@ const (
 	stranded = time.Minute
 	// maxSpared limits the files that are skipped to find one to remove, while the index is locked.
 	maxSpared = 128
-	// closePatience limits how long close waits for a scan that has just begun, so that queued files
+	// closeScanTimeout limits how long close waits for a scan that has just begun, so that queued files
 	// can be written.
-	closePatience = 2 * time.Second
+	closeScanTimeout = 2 * time.Second
 	// complainEvery limits how often a broken disk is logged.
 	complainEvery = time.Minute
 )
@@ -83,8 +83,8 @@ type disk struct {
 }
 
 type queued struct {
-	key     Key
-	picture Picture
+	key   Key
+	image Image
 }
 
 // found is a file found by a scan.
@@ -118,7 +118,7 @@ func (d *disk) start() {
 // close writes the queued files. put must not be called afterwards.
 func (d *disk) close() {
 	close(d.queue)
-	late := time.AfterFunc(closePatience, d.stopScan)
+	late := time.AfterFunc(closeScanTimeout, d.stopScan)
 	d.workers.Wait()
 	late.Stop()
 	d.stopScan()
@@ -131,22 +131,22 @@ func (d *disk) giveUp() {
 }
 
 // get returns an image if the disk has it and delivers it soon.
-func (d *disk) get(key Key) (Picture, bool) {
+func (d *disk) get(key Key) (Image, bool) {
 	d.mu.Lock()
 	_, known := d.files.Get(key)
 	d.mu.Unlock()
 	if !known && d.scanned.Load() {
-		return Picture{}, false
+		return Image{}, false
 	}
 	select {
 	case d.reads <- struct{}{}:
 		defer func() { <-d.reads }()
 	default:
-		return Picture{}, false
+		return Image{}, false
 	}
 	p, used, err := readFile(d.folder, key)
 	if !known && errors.Is(err, fs.ErrNotExist) {
-		return Picture{}, false
+		return Image{}, false
 	}
 	if err != nil {
 		d.forget(key) // the image will be made again and written in its place
@@ -156,7 +156,7 @@ func (d *disk) get(key Key) (Picture, bool) {
 		} else {
 			d.failed("read", err)
 		}
-		return Picture{}, false
+		return Image{}, false
 	}
 	if now := time.Now(); now.Sub(used) > touchEvery {
 		if err := os.Chtimes(pathOf(d.folder, key), now, now); err != nil {
@@ -167,7 +167,7 @@ func (d *disk) get(key Key) (Picture, bool) {
 }
 
 // put queues an image to be written.
-func (d *disk) put(key Key, p Picture) {
+func (d *disk) put(key Key, p Image) {
 	size := int64(len(p.Body))
 	if onDisk(len(p.Body)) > d.limit {
 		return
@@ -189,7 +189,7 @@ func (d *disk) work(all <-chan []found) {
 		d.adopt(files)
 	}
 	for q := range d.queue {
-		d.queuedBytes.Add(-int64(len(q.picture.Body)))
+		d.queuedBytes.Add(-int64(len(q.image.Body)))
 		if !ok || d.givenUp.Load() { // closed during the scan, or during a write that hung
 			d.metrics.dropped.Inc()
 			continue
@@ -222,9 +222,9 @@ func (d *disk) write(q queued) {
 	if there { // made twice before it was written once
 		return
 	}
-	size := onDisk(len(q.picture.Body))
+	size := onDisk(len(q.image.Body))
 	d.evict(size)
-	if err := writeFile(d.folder, q.key, q.picture); err != nil {
+	if err := writeFile(d.folder, q.key, q.image); err != nil {
 		d.failed("write", err)
 		return
 	}

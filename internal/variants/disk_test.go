@@ -63,12 +63,12 @@ func TestImages_SurviveRestart(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data", "logos")
 	s := open(t, variants.Config{Folder: folder})
-	const pictures = 40
-	for i := range pictures {
+	const images = 40
+	for i := range images {
 		s.wants(i, 100*i+1)
 	}
 	s.Close()
-	if files, _ := onDisk(t, folder); files != pictures {
+	if files, _ := onDisk(t, folder); files != images {
 		t.Errorf("%d files", files)
 	}
 	info, err := os.Stat(folder)
@@ -87,13 +87,13 @@ func TestImages_SurviveRestart(t *testing.T) {
 	}
 	s = open(t, variants.Config{Folder: folder})
 	for range 2 {
-		for i := range pictures {
+		for i := range images {
 			if s.wants(i, 100*i+1) {
 				t.Errorf("image %d was made again", i)
 			}
 		}
 	}
-	if disk, memory := s.number("asked_total", "disk"), s.number("asked_total", "memory"); disk != pictures || memory != pictures {
+	if disk, memory := s.number("asked_total", "disk"), s.number("asked_total", "memory"); disk != images || memory != images {
 		t.Errorf("%v from disk, %v from memory", disk, memory)
 	}
 	if n := s.number("disk_errors_total"); n != 0 {
@@ -125,14 +125,14 @@ func TestRestart_EvictsLeastRecentlyUsed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		folder := t.TempDir()
 		s := open(t, onlyDisk(folder))
-		const pictures = 20
-		for i := range pictures {
+		const images = 20
+		for i := range images {
 			s.wants(i, 10)
 		}
 		s.Close()
 		day := time.Now().Add(-24 * time.Hour)
-		for i := range pictures {
-			used(t, fileOf(folder, i), day.Add(-time.Duration(i*7%pictures)*time.Minute))
+		for i := range images {
+			used(t, fileOf(folder, i), day.Add(-time.Duration(i*7%images)*time.Minute))
 		}
 		less := onlyDisk(folder)
 		less.DiskBytes = 10 * block
@@ -141,11 +141,11 @@ func TestRestart_EvictsLeastRecentlyUsed(t *testing.T) {
 		if files, _ := onDisk(t, folder); files != 10 || s.number("entries", "disk") != 10 || s.number("bytes", "disk") != 10*block {
 			t.Errorf("%d files, %v counted", files, s.number("entries", "disk"))
 		}
-		for i := range pictures {
-			if made, old := s.wants(i, 10), i*7%pictures >= 10; made != old {
-				t.Errorf("image %d, unused for %d minutes: made again %t", i, i*7%pictures, made)
+		for i := range images {
+			if made, old := s.wants(i, 10), i*7%images >= 10; made != old {
+				t.Errorf("image %d, unused for %d minutes: made again %t", i, i*7%images, made)
 			}
-			if i*7%pictures >= 10 { // the file was evicted by this one
+			if i*7%images >= 10 { // the file was evicted by this one
 				break
 			}
 		}
@@ -447,18 +447,18 @@ func TestStore_RandomOperations_StayWithinLimits(t *testing.T) {
 					files, total, cfg.DiskBytes, s.number("entries", "disk"), s.number("bytes", "disk"))
 			}
 		}
-		pictures := rapid.IntRange(0, 30)
+		images := rapid.IntRange(0, 30)
 		size := func(i int) int { return 1 + i*i*25 } // up to 22,501
 		r.Repeat(map[string]func(*rapid.T){
-			"ask":  func(r *rapid.T) { i := pictures.Draw(r, "picture"); s.wants(i, size(i)) },
-			"ask ": func(r *rapid.T) { i := pictures.Draw(r, "picture"); s.wants(i, size(i)) }, // twice as often
+			"ask":  func(r *rapid.T) { i := images.Draw(r, "picture"); s.wants(i, size(i)) },
+			"ask ": func(r *rapid.T) { i := images.Draw(r, "picture"); s.wants(i, size(i)) }, // twice as often
 			"restart": func(r *rapid.T) {
 				check()
 				cfg.DiskBytes = rapid.Int64Range(1, 25*block).Draw(r, "disk")
 				s = open(t, cfg)
 			},
 			"damage": func(r *rapid.T) {
-				path := fileOf(cfg.Folder, pictures.Draw(r, "picture"))
+				path := fileOf(cfg.Folder, images.Draw(r, "picture"))
 				if data, err := os.ReadFile(path); err == nil { // not while it is being written
 					s.Close()
 					noError(t, os.WriteFile(path, data[:len(data)-1], 0o600))

@@ -53,7 +53,7 @@ func keyOf(first, name string) (Key, bool) {
 }
 
 // writeFile atomically stores an image for readFile.
-func writeFile(folder string, key Key, p Picture) error {
+func writeFile(folder string, key Key, p Image) error {
 	path := pathOf(folder, key)
 	// The folders may have been removed.
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -80,20 +80,20 @@ func writeFile(folder string, key Key, p Picture) error {
 
 // readFile returns an image and when its file was written or touched. Errors: errDamaged, those of
 // package os.
-func readFile(folder string, key Key) (Picture, time.Time, error) {
+func readFile(folder string, key Key) (Image, time.Time, error) {
 	path := pathOf(folder, key)
 	f, err := os.Open(path)
 	if err != nil {
-		return Picture{}, time.Time{}, err
+		return Image{}, time.Time{}, err
 	}
 	defer f.Close() // opened for reading only
 	info, err := f.Stat()
 	if err != nil {
-		return Picture{}, time.Time{}, err
+		return Image{}, time.Time{}, err
 	}
 	size := info.Size()
 	if !info.Mode().IsRegular() || size <= int64(headerSize) || size > int64(headerSize+maxKept) {
-		return Picture{}, time.Time{}, fmt.Errorf("%s of %d bytes: %w", path, size, errDamaged)
+		return Image{}, time.Time{}, fmt.Errorf("%s of %d bytes: %w", path, size, errDamaged)
 	}
 	// The header has a separate buffer, so that memory holds only the body.
 	var header [headerSize]byte
@@ -102,12 +102,12 @@ func readFile(folder string, key Key) (Picture, time.Time, error) {
 		_, err = io.ReadFull(f, body)
 	}
 	if err != nil {
-		return Picture{}, time.Time{}, err
+		return Image{}, time.Time{}, err
 	}
-	p := Picture{Body: body, Sum: sha256.Sum256(body)}
+	p := Image{Body: body, Sum: sha256.Sum256(body)}
 	magic, rest := header[:len(fileMagic)], header[len(fileMagic):]
 	if string(magic) != fileMagic || Key(rest[:len(key)]) != key || [sha256.Size]byte(rest[len(key):]) != p.Sum {
-		return Picture{}, time.Time{}, fmt.Errorf("%s: %w", path, errDamaged)
+		return Image{}, time.Time{}, fmt.Errorf("%s: %w", path, errDamaged)
 	}
 	return p, info.ModTime(), nil
 }

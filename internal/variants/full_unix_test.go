@@ -19,8 +19,8 @@ const (
 	// sharedFolder is the environment variable that makes a test's process one of two on a folder.
 	sharedFolder = "LETTERHEAD_TEST_VARIANTS_SHARED"
 	// sharerBytes is the limit of each of the two: less than half of its images.
-	sharerBytes    = 100 * block
-	sharerPictures = 200
+	sharerBytes  = 100 * block
+	sharerImages = 200
 )
 
 // Commands to a sharer, one per line.
@@ -56,7 +56,7 @@ func TestSharedFolderChild(t *testing.T) {
 		noError(t, err)
 		fmt.Printf("%s%s\n", tallied, line)
 	}
-	fresh := sharerPictures
+	fresh := sharerImages
 	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
 		switch orders.Text() {
 		case orderFull:
@@ -66,8 +66,8 @@ func TestSharedFolderChild(t *testing.T) {
 		case orderRound:
 			s := open(t, cfg)
 			var y tally
-			for n := range 3 * sharerPictures {
-				i := n * 7 % sharerPictures
+			for n := range 3 * sharerImages {
+				i := n * 7 % sharerImages
 				if !s.wants(i, 300*(i%40)+1) { // also checks the returned image
 					y.FromDisk++
 				}

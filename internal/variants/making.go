@@ -31,10 +31,10 @@ type making struct {
 	waiters int
 	begun   bool // it has its turn
 
-	// done is closed when picture and err are set.
-	done    chan struct{}
-	picture Picture
-	err     error
+	// done is closed when image and err are set.
+	done  chan struct{}
+	image Image
+	err   error
 }
 
 // join adds the caller to the making of a key, which it starts if there is none.
@@ -53,7 +53,7 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 	// The image may have been made since the caller's check.
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
-		m.picture, m.err = p, nil
+		m.image, m.err = p, nil
 		m.ctx = ctx
 		close(m.done)
 		return m, nil
@@ -82,7 +82,7 @@ func (s *Store) leave(m *making) (begun bool) {
 func (s *Store) run(m *making) {
 	defer s.running.Done()
 	defer s.end(m)
-	m.picture, m.err = s.obtain(m)
+	m.image, m.err = s.obtain(m)
 }
 
 // end answers the waiting callers. The image is in memory by now: later callers find it there.
@@ -96,7 +96,7 @@ func (s *Store) end(m *making) {
 	m.cancel()
 }
 
-func (s *Store) obtain(m *making) (Picture, error) {
+func (s *Store) obtain(m *making) (Image, error) {
 	if m.disk != nil {
 		if p, ok := m.disk.get(m.key); ok {
 			s.memory.put(m.key, p)
@@ -107,18 +107,18 @@ func (s *Store) obtain(m *making) (Picture, error) {
 	t := &turn{store: s, making: m}
 	if !m.within {
 		if err := t.take(room.Part{}); err != nil {
-			return Picture{}, err
+			return Image{}, err
 		}
 	}
 	defer t.end()
 	body, err := t.make()
 	if err != nil {
-		return Picture{}, err
+		return Image{}, err
 	}
 	if cap(body)-len(body) > len(body)/8 {
 		body = bytes.Clone(body) // do not hold uncounted capacity
 	}
-	p := Picture{Body: body, Sum: sha256.Sum256(body)}
+	p := Image{Body: body, Sum: sha256.Sum256(body)}
 	s.keep(m, p)
 	return p, nil
 }

@@ -12,14 +12,14 @@ const entryOverhead = 190
 
 // memory holds the most used images.
 type memory struct {
-	entries *otter.Cache[Key, Picture]
+	entries *otter.Cache[Key, Image]
 	limit   int64 // bytes
 }
 
 func newMemory(limit int64) (*memory, error) {
-	entries, err := otter.New(&otter.Options[Key, Picture]{
+	entries, err := otter.New(&otter.Options[Key, Image]{
 		MaximumWeight: uint64(limit),
-		Weigher:       func(_ Key, p Picture) uint32 { return uint32(inMemory(p)) },
+		Weigher:       func(_ Key, p Image) uint32 { return uint32(inMemory(p)) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make cache of images: %w", err)
@@ -28,9 +28,9 @@ func newMemory(limit int64) (*memory, error) {
 }
 
 // inMemory returns the size of an image in memory, in bytes.
-func inMemory(p Picture) int64 { return int64(cap(p.Body)) + entryOverhead }
+func inMemory(p Image) int64 { return int64(cap(p.Body)) + entryOverhead }
 
-func (m *memory) get(key Key) (Picture, bool) { return m.entries.GetIfPresent(key) }
+func (m *memory) get(key Key) (Image, bool) { return m.entries.GetIfPresent(key) }
 
 // has reports whether a key is present; it does not count as a use.
 func (m *memory) has(key Key) bool {
@@ -38,7 +38,7 @@ func (m *memory) has(key Key) bool {
 	return ok
 }
 
-func (m *memory) put(key Key, p Picture) {
+func (m *memory) put(key Key, p Image) {
 	if inMemory(p) <= m.limit {
 		m.entries.Set(key, p)
 	}

@@ -59,8 +59,8 @@ var errClosed = fmt.Errorf("the store of images is closed: %w", context.Canceled
 // Key identifies a variant: a digest of everything that determines its bytes.
 type Key [sha256.Size]byte
 
-// Picture is a made image. Its bytes are shared and must not be modified.
-type Picture struct {
+// Image is a made image. Its bytes are shared and must not be modified.
+type Image struct {
 	Body []byte
 	Sum  [sha256.Size]byte // SHA-256 of Body
 }
@@ -123,7 +123,7 @@ func orDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Store makes each picture once. It is safe for concurrent use.
+// Store makes each image once. It is safe for concurrent use.
 type Store struct {
 	cfg     Config
 	metrics *metrics
@@ -199,7 +199,7 @@ func (s *Store) Close() {
 		if s.disk != nil {
 			s.disk.giveUp()
 		}
-		s.cfg.Logger.Warn("the store of drawn logos is left before it ended: its disk does not answer, or a drawing goes on", "waited", s.cfg.CloseTimeout)
+		s.cfg.Logger.Warn("closing the store of drawn logos timed out: its disk does not respond, or an image is still being drawn", "waited", s.cfg.CloseTimeout)
 	}
 }
 
@@ -210,7 +210,7 @@ func (s *Store) Close() {
 //
 // Errors: ErrBusy; those of make, and an error if make panics or returns nothing;
 // context.DeadlineExceeded if the making took too long; ctx.Err(); context.Canceled after Close.
-func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
+func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Image, error) {
 	return s.get(ctx, key, make, making{disk: s.disk})
 }
 
@@ -218,19 +218,19 @@ func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context)
 // made in the turn and the room of the enclosing making, so neither waits for the other and Need does
 // nothing. Once the nested making has begun, GetWithin returns only when it has ended, because the
 // turn and the room would otherwise go to another.
-func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
+func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Image, error) {
 	return s.get(ctx, key, make, making{disk: s.disk, within: true})
 }
 
 // Kept returns an image if it is cached. If the disk does not respond it waits until ctx ends.
-func (s *Store) Kept(ctx context.Context, key Key) (Picture, bool) {
+func (s *Store) Kept(ctx context.Context, key Key) (Image, bool) {
 	if p, ok := s.memory.get(key); ok {
 		return p, true
 	}
 	if s.disk == nil || !s.start() {
-		return Picture{}, false
+		return Image{}, false
 	}
-	found := make(chan Picture, 1)
+	found := make(chan Image, 1)
 	go func() {
 		defer s.running.Done()
 		defer close(found)
@@ -243,7 +243,7 @@ func (s *Store) Kept(ctx context.Context, key Key) (Picture, bool) {
 	case p, ok := <-found:
 		return p, ok
 	case <-ctx.Done():
-		return Picture{}, false
+		return Image{}, false
 	}
 }
 
@@ -260,31 +260,31 @@ func (s *Store) start() bool {
 
 // GetUnwritten is Get for images that are cached in memory only: cheap ones that strangers can request
 // in any number, which would otherwise evict expensive ones from the disk.
-func (s *Store) GetUnwritten(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
+func (s *Store) GetUnwritten(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Image, error) {
 	return s.get(ctx, key, make, making{})
 }
 
-func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error), kind making) (Picture, error) {
+func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error), kind making) (Image, error) {
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
 		return p, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return Picture{}, err
+		return Image{}, err
 	}
 	m, err := s.join(ctx, key, make, kind)
 	if err != nil {
-		return Picture{}, err
+		return Image{}, err
 	}
 	select {
 	case <-m.done:
-		return m.picture, m.err
+		return m.image, m.err
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-m.ctx.Done(): // make may continue for a while; the caller need not wait
 		select {
 		case <-m.done:
-			return m.picture, m.err
+			return m.image, m.err
 		default:
 		}
 		err = s.overdue(m)
@@ -292,11 +292,11 @@ func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context)
 	if begun := s.leave(m); begun && kind.within {
 		<-m.done
 	}
-	return Picture{}, err
+	return Image{}, err
 }
 
 // keep caches an image where it fits.
-func (s *Store) keep(m *making, p Picture) {
+func (s *Store) keep(m *making, p Image) {
 	if len(p.Body) > maxKept {
 		return
 	}

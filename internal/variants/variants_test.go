@@ -84,11 +84,11 @@ func (s opened) wants(i, size int) (made bool) {
 	if err != nil {
 		s.t.Fatalf("image %d: %v", i, err)
 	}
-	checkPicture(s.t, p, i, size)
+	checkImage(s.t, p, i, size)
 	return made
 }
 
-func checkPicture(t testing.TB, p variants.Picture, i, size int) {
+func checkImage(t testing.TB, p variants.Image, i, size int) {
 	t.Helper()
 	if want := body(i, size); !bytes.Equal(p.Body, want) || p.Sum != sha256.Sum256(want) {
 		t.Fatalf("image %d of %d bytes is one of %d bytes with the digest %x", i, size, len(p.Body), p.Sum)
@@ -136,7 +136,7 @@ func (m *stuck) ask(ctx context.Context, i int) <-chan error {
 			}
 		})
 		if err == nil {
-			checkPicture(m.store.t, p, i, 3000)
+			checkImage(m.store.t, p, i, 3000)
 		}
 		answer <- err
 	}()
@@ -183,12 +183,12 @@ func TestGet_ManyCallers_ShareOneMaking(t *testing.T) {
 func TestGet_NeverMakesImageTwice(t *testing.T) {
 	t.Parallel()
 	s := open(t, variants.Config{})
-	const pictures, callers = 20_000, 4
-	var made [pictures]atomic.Int64
+	const images, callers = 20_000, 4
+	var made [images]atomic.Int64
 	var wait sync.WaitGroup
 	for range callers {
 		wait.Go(func() {
-			for i := range pictures {
+			for i := range images {
 				p, err := s.Get(t.Context(), key(i), func(context.Context) ([]byte, error) {
 					made[i].Add(1)
 					return body(i, 100), nil
@@ -229,12 +229,12 @@ func TestGet_AllCallersLeft_MakingIsAbandoned(t *testing.T) {
 		busy, m := s.stuck(), s.stuck()
 		holding := busy.ask(t.Context(), 1)
 		ctx, leave := context.WithCancel(t.Context())
-		var crowd []<-chan error
+		var waiting []<-chan error
 		for range 20 {
-			crowd = append(crowd, m.ask(ctx, 2))
+			waiting = append(waiting, m.ask(ctx, 2))
 		}
 		leave()
-		for _, a := range crowd {
+		for _, a := range waiting {
 			if err := <-a; !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}

@@ -36,7 +36,7 @@ func TestGetWithin_RunsOnceInSameTurn(t *testing.T) {
 								return body(0, 500), nil
 							})
 							if err == nil {
-								checkPicture(t, p, 0, 500)
+								checkImage(t, p, 0, 500)
 							}
 							return body(i, 100), err
 						})
@@ -55,7 +55,7 @@ func TestGetWithin_RunsOnceInSameTurn(t *testing.T) {
 				if !kept {
 					t.Fatal("it is not kept after a restart")
 				}
-				checkPicture(t, p, 0, 500)
+				checkImage(t, p, 0, 500)
 			})
 		})
 	}

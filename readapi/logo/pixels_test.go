@@ -53,7 +53,7 @@ const (
 	mostWrong = 0.02
 )
 
-// pixelCases are the drawings whose aspect ratio is not 1:1, or that resvg is known to draw
+// pixelCases are the SVGs whose aspect ratio is not 1:1, or that resvg is known to draw
 // differently.
 var pixelCases = map[string]struct {
 	aspect float64 // width to height; 0 = 1
@@ -70,35 +70,35 @@ var pixelCases = map[string]struct {
 }
 
 // pixelDrawing is one file of the folder.
-type pixelDrawing struct {
+type pixelSVG struct {
 	name          string
 	svg           []byte
 	wrong         float64
 	width, height int // of its 128-pixel rendering
 }
 
-func (d pixelDrawing) at(size int) image.Point {
+func (d pixelSVG) at(size int) image.Point {
 	longest := max(d.width, d.height)
 	return image.Pt((d.width*size+longest/2)/longest, (d.height*size+longest/2)/longest)
 }
 
-func (d pixelDrawing) reference(size int) string {
+func (d pixelSVG) reference(size int) string {
 	return filepath.Join(pixelFolder, fmt.Sprintf("%s.%d.png", d.name, size))
 }
 
-func pixelDrawings(t *testing.T) []pixelDrawing {
+func pixelSVGs(t *testing.T) []pixelSVG {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(pixelFolder, "*.svg"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no drawings: %v", err)
 	}
-	var out []pixelDrawing
+	var out []pixelSVG
 	for _, path := range files {
 		svg, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := pixelDrawing{name: strings.TrimSuffix(filepath.Base(path), ".svg"), svg: svg, wrong: mostWrong, width: pixelSizes[0], height: pixelSizes[0]}
+		d := pixelSVG{name: strings.TrimSuffix(filepath.Base(path), ".svg"), svg: svg, wrong: mostWrong, width: pixelSizes[0], height: pixelSizes[0]}
 		known := pixelCases[d.name]
 		if known.wrong > 0 {
 			d.wrong = known.wrong
@@ -114,16 +114,16 @@ func pixelDrawings(t *testing.T) []pixelDrawing {
 	return out
 }
 
-// TestDraw_Vectors_MatchReferences processes each drawing like a crawled logo: through the sanitizer into the store, and
+// TestDraw_Vectors_MatchReferences processes each SVG like a crawled logo: through the sanitizer into the store, and
 // from there through the renderer. The PNG and the WebP are compared with Chromium's rendering of the
 // original file.
 func TestDraw_Vectors_MatchReferences(t *testing.T) {
-	drawings := pixelDrawings(t)
+	drawings := pixelSVGs(t)
 	if *updatePixels {
 		drawReferences(t, drawings)
 	}
 	for name, known := range pixelCases {
-		if !slices.ContainsFunc(drawings, func(d pixelDrawing) bool { return d.name == name }) {
+		if !slices.ContainsFunc(drawings, func(d pixelSVG) bool { return d.name == name }) {
 			t.Errorf("there is no drawing %s", name)
 		}
 		if (known.wrong > 0) != (known.why != "") {
@@ -250,7 +250,7 @@ func wrongCells(t testing.TB, got, want *image.NRGBA) float64 {
 }
 
 // drawReferences lets Chromium render every file in every size on one page, and crops the images.
-func drawReferences(t *testing.T, drawings []pixelDrawing) {
+func drawReferences(t *testing.T, drawings []pixelSVG) {
 	const across, cell = 8, 160
 	var page strings.Builder
 	page.WriteString(`<!doctype html><style>html,body{margin:0;background:transparent}img{position:absolute}</style>`)
@@ -311,9 +311,9 @@ func (s *pixelSheets) add(name string, size int, drawn, want *image.NRGBA) {
 	s.pairs[name] = [2]*image.NRGBA{want, drawn}
 }
 
-// write draws three images of each drawing in a row, in the order of names: Chromium's, ours, and the
+// write draws three images of each SVG in a row, in the order of names: Chromium's, ours, and the
 // difference, darker where it is larger.
-func (s *pixelSheets) write(t *testing.T, drawings []pixelDrawing) {
+func (s *pixelSheets) write(t *testing.T, drawings []pixelSVG) {
 	if *pixelSheet == "" {
 		return
 	}

@@ -155,7 +155,7 @@ func (r *Renderer) variant(ctx context.Context, from Source, o Options) (Image, 
 
 // get returns a variant, which it draws if it is not cached. Errors: those of Draw, and those of
 // isFault.
-func (r *Renderer) get(ctx context.Context, v variant) (variants.Picture, error) {
+func (r *Renderer) get(ctx context.Context, v variant) (variants.Image, error) {
 	key := v.key()
 	made, err := r.drawn.Get(ctx, key, func(ctx context.Context) ([]byte, error) {
 		if r.isFaulty(key) {
@@ -168,7 +168,7 @@ func (r *Renderer) get(ctx context.Context, v variant) (variants.Picture, error)
 		return data, err
 	})
 	if err != nil {
-		return variants.Picture{}, drawError(ctx, err)
+		return variants.Image{}, drawError(ctx, err)
 	}
 	return made, nil
 }
@@ -207,7 +207,7 @@ func drawError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrNotDrawn, err)
 }
 
-func imageOf(made variants.Picture) Image {
+func imageOf(made variants.Image) Image {
 	const digest = 16 // bytes used: equal by accident less often than a disk returns wrong data
 	var tag [2 + 2*digest]byte
 	tag[0], tag[len(tag)-1] = '"', '"'

@@ -18,9 +18,9 @@ import (
 	"letterhead/internal/variants"
 )
 
-// drawingVersion must be incremented with every change of what is drawn from the same file, or left in
+// renderVersion must be incremented with every change of what is drawn from the same file, or left in
 // it by the sanitizer, so that no older variant is answered.
-const drawingVersion = 5
+const renderVersion = 5
 
 // maxStoredPixels is four times the largest raster that a crawl keeps, 1024 by 1024. A larger one
 // would take about 250 MB to draw and is not a legitimate logo.
@@ -126,7 +126,7 @@ func (v variant) small() variant {
 
 func (v variant) key() variants.Key {
 	var space [128]byte
-	key := append(space[:0], drawingVersion, byte(v.kind))
+	key := append(space[:0], renderVersion, byte(v.kind))
 	key = v.appendTo(key)
 	key = append(key, v.source.Format...)
 	key = append(key, v.source.ID...)
@@ -278,7 +278,7 @@ func fallbackOf(b Brand, o Options) placeholder {
 
 func (f placeholder) key() variants.Key {
 	var space [128]byte
-	key := append(space[:0], drawingVersion, byte(f.kind))
+	key := append(space[:0], renderVersion, byte(f.kind))
 	key = f.appendTo(key)
 	key = append(key, f.mark.Domain...)
 	key = append(key, 0)

@@ -158,7 +158,7 @@ type Deps struct {
 	Usage    UsageCounts
 	Search   Searcher
 	Assets   AssetStore
-	Logos    LogoStudio
+	Logos    LogoRenderer
 	Changes  lookup.Changes
 	Counters ratelimit.Counters
 	// CaughtUp waits until the Index has every event that the log had at the time of the call. It is
@@ -197,7 +197,7 @@ type API struct {
 	usage      UsageCounts
 	search     Searcher
 	assets     AssetStore
-	logos      LogoStudio
+	logos      LogoRenderer
 	logoHost   logoHost
 	filled     func() bool
 	logoURLs   string // prefix of a logo's URL before the domain

@@ -75,8 +75,8 @@ func BenchmarkLogoHit(b *testing.B) {
 			for i := range visitors {
 				visitors[i] = fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: brands.example.com\r\nX-Forwarded-For: 198.51.%d.%d\r\n\r\n", path, i/250, i%250)
 			}
-			keyed := openDoor(b, s, config, deps, readapi.NewPlainListener, keys)
-			keyless := openDoor(b, s, config, deps, readapi.NewPlainListener, visitors)
+			keyed := openServer(b, s, config, deps, readapi.NewPlainListener, keys)
+			keyless := openServer(b, s, config, deps, readapi.NewPlainListener, visitors)
 			for b.Loop() {
 				keyed.send(benchRound)
 				keyless.send(benchRound)
@@ -118,8 +118,8 @@ type bench struct {
 func BenchmarkOneWrite(b *testing.B) {
 	s, config, deps, requests := benchService(b, 1)
 	deps.Credits = chargeless{deps.Credits}
-	one := openDoor(b, s, config, deps, readapi.NewPlainListener, requests)
-	several := openDoor(b, s, config, deps, func(l net.Listener) net.Listener { return l }, requests)
+	one := openServer(b, s, config, deps, readapi.NewPlainListener, requests)
+	several := openServer(b, s, config, deps, func(l net.Listener) net.Listener { return l }, requests)
 	for b.Loop() {
 		one.send(benchRound)
 		several.send(benchRound)
@@ -133,9 +133,9 @@ func BenchmarkOneWrite(b *testing.B) {
 func lookupServices(b *testing.B, accounts int) (metered, unmetered *bench) {
 	b.Helper()
 	s, config, deps, requests := benchService(b, accounts)
-	metered = openDoor(b, s, config, deps, readapi.NewPlainListener, requests)
+	metered = openServer(b, s, config, deps, readapi.NewPlainListener, requests)
 	deps.Credits = chargeless{deps.Credits}
-	return metered, openDoor(b, s, config, deps, readapi.NewPlainListener, requests)
+	return metered, openServer(b, s, config, deps, readapi.NewPlainListener, requests)
 }
 
 // benchService returns a service with a brand, and with accounts and a request for each.
@@ -161,9 +161,9 @@ func benchService(b *testing.B, accounts int) (*service, readapi.Config, readapi
 	return s, config, deps, requests
 }
 
-// openDoor serves an API on its own port and connects clients; connections, caches and accounts are
+// openServer serves an API on its own port and connects clients; connections, caches and accounts are
 // warm when it returns.
-func openDoor(b *testing.B, s *service, config readapi.Config, deps readapi.Deps, wrap func(net.Listener) net.Listener, requests [][]byte) *bench {
+func openServer(b *testing.B, s *service, config readapi.Config, deps readapi.Deps, wrap func(net.Listener) net.Listener, requests [][]byte) *bench {
 	b.Helper()
 	config.Registerer = prometheus.NewRegistry()
 	var err error

@@ -38,10 +38,10 @@ func (d *deriver) drawnRecord(name string) eventschemas.Record {
 	stored := func(file []byte, format string) eventschemas.Asset {
 		return eventschemas.Asset{ID: d.s.stored(file, format), Format: format, Background: ref("transparent"), Width: &width, Height: &height, Size: int64(len(file))}
 	}
-	picture := image.NewNRGBA(image.Rect(0, 0, width, height))
-	draw.Draw(picture, picture.Rect, image.Black, image.Point{}, draw.Src)
+	img := image.NewNRGBA(image.Rect(0, 0, width, height))
+	draw.Draw(img, img.Rect, image.Black, image.Point{}, draw.Src)
 	var raster bytes.Buffer
-	d.s.must(png.Encode(&raster, picture))
+	d.s.must(png.Encode(&raster, img))
 	r.Logos[0].Formats = []eventschemas.Asset{stored([]byte(drawnLogo), "svg"), stored(raster.Bytes(), "png")}
 	return r
 }

@@ -564,7 +564,7 @@ func TestLogo_Fails_ReturnsItsAllowance(t *testing.T) {
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Logos = studioWith(func(ctx context.Context) (logo.Image, error) { return (*next.Load())(ctx) })
+			d.Logos = rendererFunc(func(ctx context.Context) (logo.Image, error) { return (*next.Load())(ctx) })
 		}
 	})
 }

@@ -435,7 +435,7 @@ func TestLogo_WaitedForCrawl_IsStillDrawn(t *testing.T) {
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Logos = studioWith(func(ctx context.Context) (logo.Image, error) {
+			d.Logos = rendererFunc(func(ctx context.Context) (logo.Image, error) {
 				select {
 				case <-time.After(3 * time.Second):
 					return logo.Image{Body: []byte("a picture"), ContentType: "image/png", ETag: `"a"`, Fallback: true}, nil

@@ -85,16 +85,16 @@ func (x *exchange) drawLogo(whole, quick context.Context, who logoCaller, option
 	if !answer.Looks.Restricted { // a restricted brand is drawn like an unknown one
 		found.Name, found.Logos = answer.Looks.Name, answer.Looks.Logos
 	}
-	drawing := quick
+	drawCtx := quick
 	if found.crawl != lookup.NoCrawl {
-		drawing = whole
+		drawCtx = whole
 	}
-	picture, err := x.api.logos.Draw(drawing, found.Brand, options)
+	image, err := x.api.logos.Draw(drawCtx, found.Brand, options)
 	if err != nil {
 		return err
 	}
-	x.noteLogo(picture, found, who)
-	return x.sendPicture(picture, found, options, who)
+	x.noteLogo(image, found, who)
+	return x.sendImage(image, found, options, who)
 }
 
 // parseLogo returns the domain and the options.
@@ -113,9 +113,9 @@ func (x *exchange) parseLogo() (domain string, o logo.Options, err error) {
 	return domain, o, err
 }
 
-// sendPicture answers with an image, or with 304 if the caller has it. A condition applies to answers
+// sendImage answers with an image, or with 304 if the caller has it. A condition applies to answers
 // that would be 200 (RFC 9110, section 13.2.1): an image with status 404 stays a 404.
-func (x *exchange) sendPicture(p logo.Image, found logoBrand, o logo.Options, who logoCaller) error {
+func (x *exchange) sendImage(p logo.Image, found logoBrand, o logo.Options, who logoCaller) error {
 	h := x.Header()
 	h[headerETag] = []string{p.ETag}
 	h["Cross-Origin-Resource-Policy"] = assetResource

@@ -42,8 +42,8 @@ const mostLogoMemory = 300 << 20
 // nothing else, so its peak memory is the memory that all of it takes.
 func TestLogo_HostileFiles_AreHarmless(t *testing.T) {
 	const part, cache = "LETTERHEAD_TEST_SERVES_HOSTILE_LOGOS", "LETTERHEAD_TEST_RESVG_CACHE" // of the serving process
-	const crowd = "the largest all at once, for eight processors"
-	parts := map[string]func(*testing.T, string){"as intake stores them": serveSanitized, "as they are": serveRaw, crowd: serveCrowd}
+	const concurrent = "the largest all at once, for eight processors"
+	parts := map[string]func(*testing.T, string){"as intake stores them": serveSanitized, "as they are": serveRaw, concurrent: serveConcurrent}
 	if serve := parts[os.Getenv(part)]; serve != nil {
 		serve(t, os.Getenv(cache))
 		return
@@ -58,7 +58,7 @@ func TestLogo_HostileFiles_AreHarmless(t *testing.T) {
 		t.Fatal(err)
 	}
 	compiled.Close(t.Context())
-	if err := os.WriteFile(filepath.Join(folder, crowdFile), imagingtest.NoisePNG(2048), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, noiseFile), imagingtest.NoisePNG(2048), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()
@@ -69,7 +69,7 @@ func TestLogo_HostileFiles_AreHarmless(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			child := exec.CommandContext(t.Context(), self, "-test.run=^TestLogo_HostileFiles_AreHarmless$", "-test.v")
 			child.Env = append(os.Environ(), part+"="+name, cache+"="+folder)
-			if name == crowd {
+			if name == concurrent {
 				child.Env = append(child.Env, "GOMAXPROCS=8")
 			}
 			out, err := child.CombinedOutput()
@@ -84,22 +84,22 @@ func TestLogo_HostileFiles_AreHarmless(t *testing.T) {
 // hostileGallery is a service whose brands have hostile logos.
 type hostileGallery struct {
 	*service
-	studio  *logo.Renderer
-	client  *http.Client // without the checks of a service's own client, which take as much memory as the measured part
-	asked   int
-	busy    int           // requests answered with 503
-	slowest time.Duration // of one request, for the log
-	worst   string        // which one
+	renderer *logo.Renderer
+	client   *http.Client // without the checks of a service's own client, which take as much memory as the measured part
+	asked    int
+	busy     int           // requests answered with 503
+	slowest  time.Duration // of one request, for the log
+	worst    string        // which one
 }
 
-// hostilePatience is the time limit of each drawing, making and request: this test checks results, not
+// hostileTimeout is the time limit of each drawing, making and request: this test checks results, not
 // times.
-const hostilePatience = time.Minute
+const hostileTimeout = time.Minute
 
 // serveHostile starts a service whose vector drawings may take that many steps; 0 is the default of a
 // server.
 func serveHostile(t *testing.T, cache string, steps int64) *hostileGallery {
-	vectors, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: hostilePatience, Concurrent: 1})
+	vectors, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: hostileTimeout, Concurrent: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,15 +109,15 @@ func serveHostile(t *testing.T, cache string, steps int64) *hostileGallery {
 	g := &hostileGallery{client: client}
 	g.service = start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			drawn, err := variants.New(variants.Config{MakeTimeout: hostilePatience})
+			drawn, err := variants.New(variants.Config{MakeTimeout: hostileTimeout})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(drawn.Close)
-			if g.studio, err = logo.NewRenderer(d.Assets.(logo.Files), vectors, drawn); err != nil {
+			if g.renderer, err = logo.NewRenderer(d.Assets.(logo.Files), vectors, drawn); err != nil {
 				t.Fatal(err)
 			}
-			d.Logos = g.studio
+			d.Logos = g.renderer
 		}
 	})
 	return g
@@ -140,19 +140,19 @@ func serveRaw(t *testing.T, cache string) {
 	g.told(t)
 }
 
-// crowdFile is the file that serveCrowd draws, stored next to the renderer's cache because creating it
+// noiseFile is the file that serveConcurrent draws, stored next to the renderer's cache because creating it
 // takes memory, too.
-const crowdFile = "noise.png"
+const noiseFile = "noise.png"
 
-// serveCrowd draws the largest allowed raster, of noise, in eight sizes concurrently. A server with
+// serveConcurrent draws the largest allowed raster, of noise, in eight sizes concurrently. A server with
 // eight processors could draw them all at the same time; the memory must not grow accordingly.
-func serveCrowd(t *testing.T, cache string) {
+func serveConcurrent(t *testing.T, cache string) {
 	if runtime.GOMAXPROCS(0) != 8 {
 		t.Fatalf("%d processors", runtime.GOMAXPROCS(0))
 	}
 	g := serveHostile(t, cache, 0)
 	checkPeak(t)
-	noise, err := os.ReadFile(filepath.Join(cache, crowdFile))
+	noise, err := os.ReadFile(filepath.Join(cache, noiseFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func serveCrowd(t *testing.T, cache string) {
 	for i := range 8 {
 		all.Go(func() {
 			o := logo.Options{Type: logo.Icon, Size: 512 - i, Format: imaging.WebP, Fallback: logo.Monogram}
-			if p, err := g.studio.Draw(t.Context(), b, o); err != nil || p.ContentType != logo.ContentTypeWebP || p.Fallback {
+			if p, err := g.renderer.Draw(t.Context(), b, o); err != nil || p.ContentType != logo.ContentTypeWebP || p.Fallback {
 				t.Errorf("%d pixels: %v, %+v", o.Size, err, p)
 			}
 		})

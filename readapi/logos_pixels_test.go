@@ -58,15 +58,15 @@ func (s *service) hasRaster(domain string, img *image.NRGBA, format imaging.Form
 	s.known(domain, r)
 }
 
-// drawingTries limits the requests for a logo whose drawing takes longer than a request's time, which
+// drawTries limits the requests for a logo whose drawing takes longer than a request's time, which
 // happens for one of these on a busy machine under the race detector.
-const drawingTries = 4
+const drawTries = 4
 
-// logoPicture requests a logo and decodes it.
-func (s *service) logoPicture(path string) (*image.NRGBA, imaging.Format) {
+// logoImage requests a logo and decodes it.
+func (s *service) logoImage(path string) (*image.NRGBA, imaging.Format) {
 	s.t.Helper()
 	a := s.send(request{path: path})
-	for range drawingTries - 1 {
+	for range drawTries - 1 {
 		if a.status == http.StatusServiceUnavailable { // drawing continues, and the next request finds the result
 			a = s.send(request{path: path})
 		}
@@ -95,7 +95,7 @@ func TestLogo_Raster_IsNeverEnlarged(t *testing.T) {
 			for _, size := range []int{1, 16, longest - 1, longest, longest + 1, 128, 256, 1024, 5000} {
 				for _, asked := range []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG, imaging.SVG} {
 					path := fmt.Sprintf("/logo/%s?size=%d&format=%s", domain, size, asked)
-					img, is := s.logoPicture(path)
+					img, is := s.logoImage(path)
 					if asked == imaging.SVG {
 						asked = imaging.PNG
 					}
@@ -142,7 +142,7 @@ func TestLogo_TransparentEdges_HaveNoHalo(t *testing.T) {
 		for _, size := range []int{16, 33, 64, 128, 399, 400} {
 			for _, format := range []imaging.Format{imaging.PNG, imaging.WebP} {
 				path := fmt.Sprintf("/logo/%s?size=%d&format=%s", domain, size, format)
-				img, _ := s.logoPicture(path)
+				img, _ := s.logoImage(path)
 				if clear, full := alphas(img); !clear || !full {
 					t.Errorf("%s: clear pixels %t, full ones %t", path, clear, full)
 				}
@@ -182,7 +182,7 @@ func TestLogo_JPEG_IsFlattenedOnItsBackground(t *testing.T) {
 		"blackink.com?background=light&": {255, 0},
 		"blackink.com?theme=dark&":       {255, 0},
 	} {
-		img, _ := s.logoPicture("/logo/" + path + "size=64&format=jpeg")
+		img, _ := s.logoImage("/logo/" + path + "size=64&format=jpeg")
 		const slack = 3 // of 255; a JPEG is not exact
 		corner, middle := img.NRGBAAt(0, 0), img.NRGBAAt(32, 32)
 		if !near(corner, want.ground, slack) || !near(middle, want.ink, slack) {

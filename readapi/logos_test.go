@@ -250,10 +250,10 @@ func TestLogo_CannotBeDrawn_Is500(t *testing.T) {
 	s.send(request{path: "/logo/acme.com?size=33"}).ok(t)
 }
 
-// studioWith replaces the studio with a function.
-type studioWith func(ctx context.Context) (logo.Image, error)
+// rendererFunc implements readapi.LogoRenderer with a function.
+type rendererFunc func(ctx context.Context) (logo.Image, error)
 
-func (f studioWith) Draw(ctx context.Context, _ logo.Brand, _ logo.Options) (logo.Image, error) {
+func (f rendererFunc) Draw(ctx context.Context, _ logo.Brand, _ logo.Options) (logo.Image, error) {
 	return f(ctx)
 }
 
@@ -274,7 +274,7 @@ func TestLogo_RendererBusyOrHangs_Is503(t *testing.T) {
 	}, func(set *setup) {
 		drawings := 0
 		set.deps = func(d *readapi.Deps) {
-			d.Logos = studioWith(func(ctx context.Context) (logo.Image, error) {
+			d.Logos = rendererFunc(func(ctx context.Context) (logo.Image, error) {
 				if drawings++; drawings > 1 {
 					return logo.Image{}, fmt.Errorf("draw: %w", variants.ErrBusy)
 				}
@@ -379,15 +379,15 @@ func TestLogo_BrandWithoutLogo_IsAMonogram(t *testing.T) {
 	}
 }
 
-// seenBrands is a studio that records what it draws.
+// seenBrands is a renderer that records what it draws.
 type seenBrands struct {
-	readapi.LogoStudio
+	readapi.LogoRenderer
 	all *[]logo.Brand
 }
 
 func (s seenBrands) Draw(ctx context.Context, b logo.Brand, o logo.Options) (logo.Image, error) {
 	*s.all = append(*s.all, b)
-	return s.LogoStudio.Draw(ctx, b, o)
+	return s.LogoRenderer.Draw(ctx, b, o)
 }
 
 // A restricted brand is served like an unknown one, whatever its record contains.

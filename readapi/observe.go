@@ -40,7 +40,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	x.setCommonHeaders()
-	if framingInDoubt(r) {
+	if framingAmbiguous(r) {
 		x.Header()["Connection"] = connectionClose
 	}
 	operators := a.extra[r.URL.Path] != nil
@@ -66,12 +66,12 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	a.router.ServeHTTP(x, r)
 }
 
-// framingInDoubt reports whether a server in front of this one may see a different end of the request
+// framingAmbiguous reports whether a server in front of this one may see a different end of the request
 // than net/http did, so that the following bytes on the connection may belong to it instead of being a
 // request (RFC 9112, sections 6.1 and 11.2). net/http reads chunks and drops a Content-Length next to
 // them, and in HTTP/1.0 drops the encoding, and reports neither. So every such connection ends with
 // its answer; clients of this API need neither.
-func framingInDoubt(r *http.Request) bool {
+func framingAmbiguous(r *http.Request) bool {
 	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1)
 }
 

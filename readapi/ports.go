@@ -50,8 +50,8 @@ type (
 		Open(ctx context.Context, id, ext string) (*assets.Reader, error)
 	}
 
-	// LogoStudio draws logos; *logo.Renderer.
-	LogoStudio interface {
+	// LogoRenderer draws logos; *logo.Renderer.
+	LogoRenderer interface {
 		Draw(ctx context.Context, b logo.Brand, o logo.Options) (logo.Image, error)
 	}
 )

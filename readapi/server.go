@@ -61,7 +61,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Connection"] = connectionClose
 	}
 	if r.ContentLength != 0 {
-		body := &pacedBody{ReadCloser: r.Body, conn: conn, header: w.Header(), keep: !framingInDoubt(r)}
+		body := &pacedBody{ReadCloser: r.Body, conn: conn, header: w.Header(), keep: !framingAmbiguous(r)}
 		r.Body = body
 		w.Header()["Connection"] = connectionClose
 		defer body.finish()

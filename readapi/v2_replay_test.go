@@ -266,7 +266,7 @@ func (c *customer) replay(r replayed, id string) []answer {
 		if resp.ContentLength != int64(len(a.body)) || len(resp.TransferEncoding) != 0 || resp.Uncompressed || a.header.Get("Content-Encoding") != "" {
 			t.Errorf("%s: length %d of %d bytes, %v %v", r.client, resp.ContentLength, len(a.body), resp.TransferEncoding, a.header)
 		}
-		old := strings.Contains(bytes, " HTTP/1.0\r\n") // its connection ends, and the answer says so: see framingInDoubt
+		old := strings.Contains(bytes, " HTTP/1.0\r\n") // its connection ends, and the answer says so: see framingAmbiguous
 		if old && !strings.EqualFold(a.header.Get("Connection"), "close") {
 			t.Errorf("%s: the connection is kept: %v", r.client, a.header)
 		}

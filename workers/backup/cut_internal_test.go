@@ -60,12 +60,12 @@ func internalSource(t testing.TB) Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pictures, err := assets.Open(t.Context(), u)
+	files, err := assets.Open(t.Context(), u)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = errors.Join(log.Close(), store.Close(), pictures.Close()) })
-	return Source{Log: log, Names: names, Assets: pictures}
+	t.Cleanup(func() { _ = errors.Join(log.Close(), store.Close(), files.Close()) })
+	return Source{Log: log, Names: names, Assets: files}
 }
 
 // brandEvents appends imports, each of which refers to an image.

@@ -62,7 +62,7 @@ func untouched(t *testing.T, s side) {
 	if n := len(namesOf(t, s)); n > 0 {
 		t.Errorf("%d names were written", n)
 	}
-	if n := len(pictures(t, s)); n > 0 {
+	if n := len(storedAssets(t, s)); n > 0 {
 		t.Errorf("%d images were written", n)
 	}
 }
@@ -120,7 +120,7 @@ func TestRestore_DamagedBackup_WritesNothing(t *testing.T) {
 		{"another segment in its place", func(m map[string]string) { m["segments/0000000001.lhb"] = m["segments/0000000002.lhb"] }, backup.ErrDamaged, "0000000001"},
 		{"names", change(pick("names/", 0), flip(.5)), backup.ErrDamaged, "names/"},
 		{"missing names", func(m map[string]string) { delete(m, pick("names/", 0)) }, backup.ErrDamaged, "missing"},
-		{"a picture", change(pick("assets/", 3), flip(.5)), backup.ErrDamaged, "assets/"},
+		{"an asset", change(pick("assets/", 3), flip(.5)), backup.ErrDamaged, "assets/"},
 		{"a missing image", func(m map[string]string) { delete(m, pick("assets/", 3)) }, backup.ErrDamaged, "missing"},
 		{"the manifest's position", manifest(func(m map[string]any) { m["position"] = 7 }), backup.ErrDamaged, "checksum"},
 		{"the manifest's checksum", manifest(func(m map[string]any) { m["checksum"] = "00" }), backup.ErrDamaged, "checksum"},
@@ -166,7 +166,7 @@ func TestRestore_TargetNotEmpty_Refused(t *testing.T) {
 		if len(before) > 0 {
 			equal(t, all(t, to.log), before)
 		}
-		if len(before) > 0 && (fmt.Sprint(namesOf(t, to)) != fmt.Sprint(names) || len(pictures(t, to)) > 0) {
+		if len(before) > 0 && (fmt.Sprint(namesOf(t, to)) != fmt.Sprint(names) || len(storedAssets(t, to)) > 0) {
 			t.Error("names or images were written")
 		}
 	}

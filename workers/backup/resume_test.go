@@ -319,8 +319,8 @@ func TestBackup_MissingImages_Continues(t *testing.T) {
 	if out := restore(t, folder, to); out.Assets != 1 || out.Missing != 2 {
 		t.Errorf("restored %+v", out)
 	}
-	if got := pictures(t, to); got[kept.ID+".svg"] == "" || len(got) != 1 {
-		t.Errorf("pictures %v", got)
+	if got := storedAssets(t, to); got[kept.ID+".svg"] == "" || len(got) != 1 {
+		t.Errorf("storedAssets() = %v, want only %s.svg", got, kept.ID)
 	}
 	if _, err := backup.Migrate(t.Context(), tiny(), true, from.source(), embedded(t).target()); err != nil {
 		t.Errorf("migrate: %v", err)

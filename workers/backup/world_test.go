@@ -172,26 +172,26 @@ func (w *writer) charge(accountID string, n int) {
 }
 
 // brand appends an import with a logo, whose image it stores unless missing.
-func (w *writer) brand(domain string, picture string) assets.Object {
+func (w *writer) brand(domain string, content string) assets.Object {
 	w.t.Helper()
-	id, err := w.to.assets.Put(w.t.Context(), []byte(picture), "svg")
+	id, err := w.to.assets.Put(w.t.Context(), []byte(content), "svg")
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	enc, err := eventschemas.Encode(eventschemas.BrandImported{Source: "test", Record: eventschemas.Record{
-		Logos: []eventschemas.Logo{{Type: "logo", Formats: []eventschemas.Asset{{ID: id, Format: "svg", Size: int64(len(picture))}}}},
+		Logos: []eventschemas.Logo{{Type: "logo", Formats: []eventschemas.Asset{{ID: id, Format: "svg", Size: int64(len(content))}}}},
 	}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.append("brand-"+domain, w.event("brand-"+domain, enc.Type, enc.SchemaVersion, enc.Data))
-	return assets.Object{ID: id, Ext: "svg", Size: int64(len(picture))}
+	return assets.Object{ID: id, Ext: "svg", Size: int64(len(content))}
 }
 
 // override fixes the images of a brand by hand.
-func (w *writer) override(domain, picture string) string {
+func (w *writer) override(domain, content string) string {
 	w.t.Helper()
-	id, err := w.to.assets.Put(w.t.Context(), []byte(picture), "jpeg")
+	id, err := w.to.assets.Put(w.t.Context(), []byte(content), "jpeg")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func namesOf(t tb, s side) map[string]string {
 	return names
 }
 
-func pictures(t tb, s side) map[string]string {
+func storedAssets(t tb, s side) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for o, err := range s.assets.List(t.Context()) {
@@ -318,7 +318,7 @@ func sameStreams(t tb, got, want side) {
 	if g, w := namesOf(t, got), namesOf(t, want); fmt.Sprint(g) != fmt.Sprint(w) {
 		t.Errorf("names %v, want %v", g, w)
 	}
-	if g, w := pictures(t, got), pictures(t, want); fmt.Sprint(g) != fmt.Sprint(w) {
+	if g, w := storedAssets(t, got), storedAssets(t, want); fmt.Sprint(g) != fmt.Sprint(w) {
 		t.Errorf("%d images, want %d", len(g), len(w))
 	}
 	chains(t, got.log)

@@ -43,7 +43,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	}
 	b := &builder{input: f.input, stored: map[*logofinder.Image]logofinder.Stored{}}
 	assets := r.store()
-	selection := logofinder.Select(f.pictures())
+	selection := logofinder.Select(f.logoImages())
 	for _, p := range selection.Dropped {
 		p.Raster = nil
 	}
@@ -61,7 +61,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	switch {
 	case h.bare && !b.record.HasLogo():
 		return nil, h.otherwise
-	case !b.tells():
+	case !b.hasBrandData():
 		return nil, noData("Neither a name nor a description nor a logo was found.")
 	}
 	b.finish()
@@ -84,8 +84,8 @@ func validator(r *safehttp.Response, name string) string {
 	return ""
 }
 
-// pictures returns the candidates that are images.
-func (f *found) pictures() []*logofinder.Image {
+// logoImages returns the candidates that are images.
+func (f *found) logoImages() []*logofinder.Image {
 	var out []*logofinder.Image
 	for _, p := range f.read {
 		if p != nil {
@@ -270,17 +270,17 @@ func (r *run) images(ctx context.Context, b *builder, assets *storing, f *found)
 			return err
 		}
 	}
-	for i, scene := range f.pictured {
-		if err := put(scene, f.scenes[i].String(), "page picture", pictureConfidence); err != nil {
+	for i, img := range f.images {
+		if err := put(img, f.imageURLs[i].String(), "page picture", imageConfidence); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pictureConfidence is the confidence that a large image of the page shows the
+// imageConfidence is the confidence that a large image of the page shows the
 // brand's activity.
-const pictureConfidence = 0.5
+const imageConfidence = 0.5
 
 // image adds a stored image.
 func (b *builder) image(image eventschemas.Image, source, method string, confidence float64) {
@@ -333,8 +333,8 @@ func (b *builder) looks(palettes []colors.Palette) {
 	}
 }
 
-// tells reports whether the record contains anything beyond the domain.
-func (b *builder) tells() bool {
+// hasBrandData reports whether the record contains anything beyond the domain.
+func (b *builder) hasBrandData() bool {
 	return b.record.HasLogo() || b.record.Description != nil || b.record.Name != nil && b.nameMethod != extract.FromDomain
 }
 

@@ -15,24 +15,24 @@ const (
 	maxPerHost = 4
 )
 
-// errand is one unit of fetching and reading.
-type errand struct {
+// task is one unit of fetching and reading.
+type task struct {
 	host string // "" if no network is needed
-	// run runs the errand. It calls fetched when it no longer uses the host;
+	// run runs the task. It calls fetched when it no longer uses the host;
 	// the rest is local work.
 	run func(fetched func())
 }
 
-// fanOut runs errands in order, a few at a time and at most maxPerHost for one
-// host. When ctx ends, pending errands are dropped; it returns when the running
-// ones are done. A panic loses only its own errand: a file that triggers a bug
+// fanOut runs tasks in order, a few at a time and at most maxPerHost for one
+// host. When ctx ends, pending tasks are dropped; it returns when the running
+// ones are done. A panic loses only its own task: a file that triggers a bug
 // in a parser must not stop other crawls.
-func fanOut(ctx context.Context, logger *slog.Logger, errands []errand) {
-	q := &errandQueue{waiting: errands, busy: map[string]int{}}
+func fanOut(ctx context.Context, logger *slog.Logger, tasks []task) {
+	q := &taskQueue{waiting: tasks, busy: map[string]int{}}
 	q.freed = sync.NewCond(&q.mu)
 	defer context.AfterFunc(ctx, q.drop)()
 	var wg sync.WaitGroup
-	for range min(maxParallel, len(errands)) {
+	for range min(maxParallel, len(tasks)) {
 		wg.Go(func() {
 			for e, ok := q.next(); ok; e, ok = q.next() {
 				q.do(logger, e)
@@ -42,8 +42,8 @@ func fanOut(ctx context.Context, logger *slog.Logger, errands []errand) {
 	wg.Wait()
 }
 
-// do runs one errand.
-func (q *errandQueue) do(logger *slog.Logger, e errand) {
+// do runs one task.
+func (q *taskQueue) do(logger *slog.Logger, e task) {
 	fetched := sync.OnceFunc(func() { q.free(e.host) })
 	defer fetched()
 	defer func() {
@@ -54,16 +54,16 @@ func (q *errandQueue) do(logger *slog.Logger, e errand) {
 	e.run(fetched)
 }
 
-// errandQueue gives out errands whose host is below its limit.
-type errandQueue struct {
+// taskQueue gives out tasks whose host is below its limit.
+type taskQueue struct {
 	mu      sync.Mutex
 	freed   *sync.Cond
-	waiting []errand
+	waiting []task
 	busy    map[string]int // running fetches by host
 }
 
-// next waits for an errand that may start; it returns false when none is left.
-func (q *errandQueue) next() (errand, bool) {
+// next waits for a task that may start; it returns false when none is left.
+func (q *taskQueue) next() (task, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.waiting) > 0 {
@@ -77,18 +77,18 @@ func (q *errandQueue) next() (errand, bool) {
 		}
 		q.freed.Wait()
 	}
-	return errand{}, false
+	return task{}, false
 }
 
-func (q *errandQueue) free(host string) {
+func (q *taskQueue) free(host string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy[host]--
 	q.freed.Broadcast()
 }
 
-// drop drops the pending errands.
-func (q *errandQueue) drop() {
+// drop drops the pending tasks.
+func (q *taskQueue) drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = nil

@@ -89,7 +89,7 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 		}
 	}
 	if verdict.Kind == classify.Usable && classify.TrivialRefresh(h.page) && r.site.Own(h.page.Refresh.URL) {
-		// Followed once: a page that only redirects its visitors.
+		// Followed once: a page that only redirects its waiters.
 		next, err := r.another(ctx, h.page.Refresh.URL)
 		if err != nil {
 			return nil, err // the page has no other content

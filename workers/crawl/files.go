@@ -22,7 +22,7 @@ const (
 
 // Errors of files; none of them ends a crawl.
 var (
-	errNotThere   = errors.New("not there")
+	errMissing    = errors.New("not there")
 	errNotWhole   = errors.New("truncated")
 	errNotInTime  = errors.New("not read in time")
 	errTooMany    = errors.New("not fetched: the crawl reached its limit of files")
@@ -118,11 +118,11 @@ func (r *run) whatever(ctx context.Context, u *url.URL, limit int64) (*safehttp.
 	})
 	switch {
 	case a.response != nil && r.leftForPlatform(u, a.response.FinalURL):
-		return nil, fmt.Errorf("%w: redirected to another platform", errNotThere)
+		return nil, fmt.Errorf("%w: redirected to another platform", errMissing)
 	case a.response == nil:
-		return nil, fmt.Errorf("%w: %s", errNotThere, safehttp.Reason(a.err))
+		return nil, fmt.Errorf("%w: %s", errMissing, safehttp.Reason(a.err))
 	case a.response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%w: %s", errNotThere, status(a.response))
+		return nil, fmt.Errorf("%w: %s", errMissing, status(a.response))
 	}
 	return a.response, nil
 }

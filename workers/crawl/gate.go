@@ -15,7 +15,7 @@ const (
 	rankStore   = -1  // storing the other logos
 	rankRead    = 0   // reading the best candidate; the next one has 1
 	rankBanner  = 100 // converting the share image
-	rankPicture = 101 // converting an image of the page
+	rankImage   = 101 // converting an image of the page
 )
 
 // gate limits the images that all crawls decode and encode at the same time.
@@ -23,13 +23,13 @@ type gate struct {
 	mu      sync.Mutex
 	free    int
 	asked   int // so far; work of equal rank goes in this order
-	waiting visitors
+	waiting waiters
 }
 
 func newGate(places int) *gate { return &gate{free: places} }
 
-// visitor is a waiter for a place.
-type visitor struct {
+// waiter waits for a place.
+type waiter struct {
 	rank, asked int
 	at          int // its index in the heap; -1 after it has left
 	in          chan struct{}
@@ -50,14 +50,14 @@ func (g *gate) enter(ctx context.Context, rank int) bool {
 }
 
 // queue requires the lock.
-func (g *gate) queue(rank int) *visitor {
+func (g *gate) queue(rank int) *waiter {
 	g.asked++
-	v := &visitor{rank: rank, asked: g.asked, in: make(chan struct{})}
+	v := &waiter{rank: rank, asked: g.asked, in: make(chan struct{})}
 	heap.Push(&g.waiting, v)
 	return v
 }
 
-func (g *gate) await(ctx context.Context, v *visitor) bool {
+func (g *gate) await(ctx context.Context, v *waiter) bool {
 	select {
 	case <-v.in:
 		return true
@@ -72,7 +72,7 @@ func (g *gate) await(ctx context.Context, v *visitor) bool {
 	return false
 }
 
-// yield lets visitors of lower rank go first. It returns false if ctx ends
+// yield lets waiters of lower rank go first. It returns false if ctx ends
 // before it is back in; the place is released then.
 func (g *gate) yield(ctx context.Context, rank int) bool {
 	g.mu.Lock()
@@ -86,7 +86,7 @@ func (g *gate) yield(ctx context.Context, rank int) bool {
 	return g.await(ctx, v)
 }
 
-// leave gives the place to the waiting visitor with the lowest rank.
+// leave gives the place to the waiting waiter with the lowest rank.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,35 +97,35 @@ func (g *gate) leave() {
 	g.next()
 }
 
-// next admits the first waiting visitor. It requires the lock.
-func (g *gate) next() { close(heap.Pop(&g.waiting).(*visitor).in) }
+// next admits the first waiting waiter. It requires the lock.
+func (g *gate) next() { close(heap.Pop(&g.waiting).(*waiter).in) }
 
-// visitors is a heap.
-type visitors []*visitor
+// waiters is a heap.
+type waiters []*waiter
 
-func (v visitors) Len() int { return len(v) }
+func (v waiters) Len() int { return len(v) }
 
-func (v visitors) Less(i, j int) bool {
+func (v waiters) Less(i, j int) bool {
 	if v[i].rank != v[j].rank {
 		return v[i].rank < v[j].rank
 	}
 	return v[i].asked < v[j].asked
 }
 
-func (v visitors) Swap(i, j int) {
+func (v waiters) Swap(i, j int) {
 	v[i], v[j] = v[j], v[i]
 	v[i].at, v[j].at = i, j
 }
 
 // Push implements heap.Interface.
-func (v *visitors) Push(x any) {
-	one := x.(*visitor)
+func (v *waiters) Push(x any) {
+	one := x.(*waiter)
 	one.at = len(*v)
 	*v = append(*v, one)
 }
 
 // Pop implements heap.Interface.
-func (v *visitors) Pop() any {
+func (v *waiters) Pop() any {
 	last := len(*v) - 1
 	one := (*v)[last]
 	(*v)[last] = nil

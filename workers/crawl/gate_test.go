@@ -15,7 +15,7 @@ import (
 	"letterhead/workers/crawl/logofinder"
 )
 
-// waitFor waits until n visitors are queued.
+// waitFor waits until n waiters are queued.
 func (g *gate) waitFor(n int) {
 	for {
 		g.mu.Lock()
@@ -115,7 +115,7 @@ func TestKeep_NoRoom_DropsWorseFormFirst(t *testing.T) {
 		err    error
 	}{
 		"the same drawing": {&same, nil},
-		"another drawing":  {disc(t, 190), errCrowded},
+		"another drawing":  {disc(t, 190), errMemoryLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &found{read: make([]*logofinder.Image, 2), refused: make([]error, 2)}
@@ -125,7 +125,7 @@ func TestKeep_NoRoom_DropsWorseFormFirst(t *testing.T) {
 				t.Fatalf("the first has no room: %v", f.refused)
 			}
 			f.keep(h, 1, c.second)
-			if f.read[1] != nil || f.refused[1] == nil || errors.Is(f.refused[1], errCrowded) != (c.err != nil) {
+			if f.read[1] != nil || f.refused[1] == nil || errors.Is(f.refused[1], errMemoryLimit) != (c.err != nil) {
 				t.Errorf("the second: %v", f.refused[1])
 			}
 			if h.own != weight(big) {

@@ -30,11 +30,11 @@ type found struct {
 	refused    []error             // by candidate: the reason
 	share      extract.Found[*url.URL]
 	banner     *converted   // the share image; nil if there is no usable one
-	scenes     []*url.URL   // images of the page
-	pictured   []*converted // by scene; nil if it is unusable
+	imageURLs  []*url.URL   // images of the page
+	images     []*converted // by URL in imageURLs; nil if it is unusable
 	until      time.Time    // when the allowed time of the crawl ends; zero for none
 
-	mu sync.Mutex // guards read and refused while errands run
+	mu sync.Mutex // guards read and refused while tasks run
 }
 
 // converted is an image in its stored form. The original is discarded.
@@ -63,9 +63,9 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 		r.declarations(ctx, f, bimi, h.page)
 		f.candidates = logofinder.Candidates(f.input)
 		f.share, _ = extract.ShareImage(f.input)
-		f.scenes = logofinder.Images(f.input)
+		f.imageURLs = logofinder.Images(f.input)
 	}
-	fanOut(ctx, r.crawler.cfg.Logger, r.errands(ctx, f, h))
+	fanOut(ctx, r.crawler.cfg.Logger, r.tasks(ctx, f, h))
 	for i := range f.candidates { // those that were dropped when time was over
 		if f.read[i] == nil && f.refused[i] == nil {
 			f.refused[i] = errNotInTime
@@ -108,15 +108,15 @@ func (r *run) declarations(ctx context.Context, f *found, bimi <-chan *url.URL, 
 	f.input.BIMI = await(waiting, bimi)
 }
 
-// manifests returns the errands that fetch the web app manifest and the
+// manifests returns the tasks that fetch the web app manifest and the
 // browserconfig.
-func (r *run) manifests(ctx context.Context, f *found, from *page.Page) []errand {
-	var out []errand
+func (r *run) manifests(ctx context.Context, f *found, from *page.Page) []task {
+	var out []task
 	add := func(u *url.URL, parse func([]byte, *url.URL) (*manifest.Manifest, error), to **manifest.Manifest) {
 		if u == nil {
 			return
 		}
-		out = append(out, errand{host: u.Hostname(), run: func(func()) {
+		out = append(out, task{host: u.Hostname(), run: func(func()) {
 			body, at, err := r.file(ctx, u, manifest.MaxBytes)
 			if err != nil {
 				return
@@ -160,33 +160,33 @@ func withIcons(p *page.Page, m *manifest.Manifest) *page.Page {
 	return &more
 }
 
-// errands returns the files to fetch, the most important ones first: candidates
+// tasks returns the files to fetch, the most important ones first: candidates
 // for logos, further pages, the share image, images of the page.
-func (r *run) errands(ctx context.Context, f *found, h *home) []errand {
+func (r *run) tasks(ctx context.Context, f *found, h *home) []task {
 	f.read = make([]*logofinder.Image, len(f.candidates))
 	f.refused = make([]error, len(f.candidates))
 	r.readings.sprites = slices.ContainsFunc(f.candidates, func(c logofinder.Candidate) bool { return c.Crop != nil })
-	var out []errand
+	var out []task
 	for i, c := range f.candidates {
 		if c.Data == nil {
 			r.answers.expect(c.URL.String())
 		}
-		out = append(out, errand{host: hostOf(c), run: func(fetched func()) { r.readInto(ctx, f, i, fetched) }})
+		out = append(out, task{host: hostOf(c), run: func(fetched func()) { r.readInto(ctx, f, i, fetched) }})
 	}
 	if !h.bare {
 		out = append(out, r.further(ctx, f, h)...)
 	}
 	if u := f.share.Value; u != nil {
 		r.answers.expect(u.String())
-		out = append(out, errand{host: u.Hostname(), run: func(fetched func()) {
+		out = append(out, task{host: u.Hostname(), run: func(fetched func()) {
 			f.banner = r.convert(ctx, u, rankBanner, (*logofinder.File).StoreBanner, fetched)
 		}})
 	}
-	f.pictured = make([]*converted, len(f.scenes))
-	for i, u := range f.scenes {
+	f.images = make([]*converted, len(f.imageURLs))
+	for i, u := range f.imageURLs {
 		r.answers.expect(u.String())
-		out = append(out, errand{host: u.Hostname(), run: func(fetched func()) {
-			f.pictured[i] = r.convert(ctx, u, rankPicture+i, (*logofinder.File).StoreImage, fetched)
+		out = append(out, task{host: u.Hostname(), run: func(fetched func()) {
+			f.images[i] = r.convert(ctx, u, rankImage+i, (*logofinder.File).StoreImage, fetched)
 		}})
 	}
 	return out
@@ -243,10 +243,10 @@ func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetc
 		return nil, err
 	}
 	if len(data) == 0 {
-		return nil, errNotThere
+		return nil, errMissing
 	}
 	if !r.held.take(int64(len(data))) {
-		return nil, errCrowded
+		return nil, errMemoryLimit
 	}
 	defer r.held.give(int64(len(data)))
 	var p *logofinder.Image

@@ -346,15 +346,15 @@ func TestGatePage_Record_IsPartial(t *testing.T) {
 	}
 }
 
-// drawingBrowser is a fake browser.
-type drawingBrowser struct {
+// fakeBrowser is a fake browser.
+type fakeBrowser struct {
 	html  string
 	at    string
 	err   error
 	asked []string
 }
 
-func (d *drawingBrowser) Render(_ context.Context, u *url.URL) ([]byte, *url.URL, error) {
+func (d *fakeBrowser) Render(_ context.Context, u *url.URL) ([]byte, *url.URL, error) {
 	d.asked = append(d.asked, u.String())
 	at, err := url.Parse(d.at)
 	return []byte(d.html), at, errors.Join(d.err, err)
@@ -364,13 +364,13 @@ func TestAppShell_WithBrowser_IsRendered(t *testing.T) {
 	shell := files{"/": html(`<title>loading</title><link rel=icon href=/icon.png sizes=128x128><div id=root></div><script src=/app.js></script>`), "/icon.png": icon(128, blue)}
 	drawn := `<title>Acme</title><meta property="og:site_name" content="Acme Instruments"><header><a href="/">Acme Instruments</a></header><h1>Careful instruments</h1>`
 	for name, c := range map[string]struct {
-		browser drawingBrowser
+		browser fakeBrowser
 		want    string
 	}{
-		"drawn":            {drawingBrowser{html: drawn, at: "https://acme.com/en/"}, "Acme Instruments"},
-		"failed":           {drawingBrowser{at: "https://acme.com/", err: errors.New("crashed")}, "loading"},
-		"empty":            {drawingBrowser{html: "", at: "https://acme.com/"}, "loading"},
-		"at somebody else": {drawingBrowser{html: drawn, at: "https://other.com/"}, "loading"},
+		"drawn":            {fakeBrowser{html: drawn, at: "https://acme.com/en/"}, "Acme Instruments"},
+		"failed":           {fakeBrowser{at: "https://acme.com/", err: errors.New("crashed")}, "loading"},
+		"empty":            {fakeBrowser{html: "", at: "https://acme.com/"}, "loading"},
+		"at somebody else": {fakeBrowser{html: drawn, at: "https://other.com/"}, "loading"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newInternet(t)
@@ -397,7 +397,7 @@ func TestAppShell_WithBrowser_IsRendered(t *testing.T) {
 	}
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage)})
-	cfg, never := config(t), &drawingBrowser{}
+	cfg, never := config(t), &fakeBrowser{}
 	cfg.Browser = never
 	crawler, err := crawl.New(cfg, n.client(), n.assets())
 	if err != nil {

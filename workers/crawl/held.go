@@ -60,9 +60,9 @@ func (r *run) parsed(ctx context.Context, html []byte) []byte {
 	return html[:min(len(html), begunPage)]
 }
 
-// errCrowded: a file was dropped because all crawls together reached their
+// errMemoryLimit: a file was dropped because all crawls together reached their
 // limit.
-var errCrowded = errors.New("not kept: all crawls together reached their memory limit")
+var errMemoryLimit = errors.New("not kept: all crawls together reached their memory limit")
 
 // held counts the bytes of files and pixels that one crawl holds.
 type held struct {
@@ -171,7 +171,7 @@ func (f *found) keep(h *held, i int, p *logofinder.Image) {
 		return
 	}
 	lost := map[*logofinder.Image]string{}
-	for _, d := range logofinder.Select(f.pictures()).Dropped {
+	for _, d := range logofinder.Select(f.logoImages()).Dropped {
 		lost[d.Image] = d.Why
 	}
 	for j, q := range f.read {
@@ -182,6 +182,6 @@ func (f *found) keep(h *held, i int, p *logofinder.Image) {
 		}
 	}
 	if f.read[i] != nil && !h.take(weight(p)) {
-		f.read[i], f.refused[i] = nil, errCrowded
+		f.read[i], f.refused[i] = nil, errMemoryLimit
 	}
 }

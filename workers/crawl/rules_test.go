@@ -298,7 +298,7 @@ func TestRobots_BrowserURL_IsChecked(t *testing.T) {
 	n.serve("acme.com", files{"/": html(`<title>Acme</title><div id="root"></div><script src="/app.js"></script>`), "/icon.png": icon(128, blue)})
 	n.serve("app.acme.com", refusing())
 	cfg := config(t)
-	cfg.Browser = &drawingBrowser{html: acmePage + strings.Repeat("<p>Acme makes careful instruments.</p>", 40), at: "https://app.acme.com/"}
+	cfg.Browser = &fakeBrowser{html: acmePage + strings.Repeat("<p>Acme makes careful instruments.</p>", 40), at: "https://app.acme.com/"}
 	c, err := crawl.New(cfg, n.client(), n.assets())
 	if err != nil {
 		t.Fatal(err)

@@ -55,9 +55,9 @@ var topics = []struct {
 	{press, regexp.MustCompile(`(?i)^(brand([-_ ](assets|guidelines|resources|kit))?|press([-_ ](kit|room|center|centre))?|media[-_ ]kit|newsroom|presse|prensa|stampa|pers)$`)},
 }
 
-// further returns the errand that reads other pages of the site if the home
+// further returns the task that reads other pages of the site if the home
 // page leaves fields open: one after the other, with a gap between them.
-func (r *run) further(ctx context.Context, f *found, h *home) []errand {
+func (r *run) further(ctx context.Context, f *found, h *home) []task {
 	wanted := missing(f.input)
 	if len(wanted) == 0 || h.at.IsZero() {
 		return nil
@@ -66,7 +66,7 @@ func (r *run) further(ctx context.Context, f *found, h *home) []errand {
 	if len(links) == 0 {
 		return nil
 	}
-	return []errand{{host: h.page.URL.Hostname(), run: func(func()) {
+	return []task{{host: h.page.URL.Hostname(), run: func(func()) {
 		last, read := h.at, map[topic]bool{}
 		for _, l := range links[:min(len(links), maxTried)] {
 			if l.topic == contact && read[imprint] || l.topic == press && len(read) > 0 || !r.waitUntil(ctx, last.Add(r.gap())) {

@@ -36,25 +36,25 @@ type sheets struct {
 	bytes int
 }
 
-// linked returns the errands that fetch the stylesheets of a page: those of the
+// linked returns the tasks that fetch the stylesheets of a page: those of the
 // site itself first, then those of its content hosts, those of font services
 // last.
-func (s *sheets) linked(ctx context.Context, p *page.Page) []errand {
+func (s *sheets) linked(ctx context.Context, p *page.Page) []task {
 	list := slices.Clone(p.Styles)
 	slices.SortStableFunc(list, func(a, b *url.URL) int { return s.rank(a) - s.rank(b) })
-	return s.errands(ctx, list, maxSheets)
+	return s.tasks(ctx, list, maxSheets)
 }
 
-// imported returns the errands that fetch the imports of the fetched
+// imported returns the tasks that fetch the imports of the fetched
 // stylesheets. Further nested imports are ignored.
-func (s *sheets) imported(ctx context.Context, p *page.Page) []errand {
+func (s *sheets) imported(ctx context.Context, p *page.Page) []task {
 	var list []*url.URL
 	for _, u := range p.Styles { // in the order of the page
 		if text, ok := s.texts[u.String()]; ok {
 			list = append(list, css.Imports(text, u)...)
 		}
 	}
-	return s.errands(ctx, list, maxImports)
+	return s.tasks(ctx, list, maxImports)
 }
 
 func (s *sheets) rank(u *url.URL) int {
@@ -67,9 +67,9 @@ func (s *sheets) rank(u *url.URL) int {
 	return 1
 }
 
-// errands returns errands for the first URLs of a list, each URL once.
-func (s *sheets) errands(ctx context.Context, list []*url.URL, limit int) []errand {
-	var out []errand
+// tasks returns tasks for the first URLs of a list, each URL once.
+func (s *sheets) tasks(ctx context.Context, list []*url.URL, limit int) []task {
+	var out []task
 	listed := map[string]bool{}
 	for _, u := range list {
 		key := u.String()
@@ -77,7 +77,7 @@ func (s *sheets) errands(ctx context.Context, list []*url.URL, limit int) []erra
 			continue
 		}
 		listed[key] = true
-		out = append(out, errand{host: u.Hostname(), run: func(func()) { s.fetch(ctx, u) }})
+		out = append(out, task{host: u.Hostname(), run: func(func()) { s.fetch(ctx, u) }})
 	}
 	return out
 }

@@ -21,7 +21,7 @@ type Bomb struct {
 // RasterBombs returns rasters that a server of images must survive. None of
 // them is a real logo.
 func RasterBombs() []Bomb {
-	small := picture(40, 20)
+	small := smallPNG(40, 20)
 	return []Bomb{
 		{"PNG of 900 million pixels", PNGBomb()},
 		{"the same in an ICO", ICO(PNGBomb())},
@@ -42,8 +42,8 @@ func RasterBombs() []Bomb {
 	}
 }
 
-// picture returns a small valid PNG.
-func picture(w, h int) []byte {
+// smallPNG returns a small valid PNG.
+func smallPNG(w, h int) []byte {
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewNRGBA(image.Rect(0, 0, w, h))); err != nil {
 		panic(err) // of a buffer
@@ -81,16 +81,16 @@ func LargestPNG() []byte {
 
 // ICO returns an icon file with these images, each described as 0×0 in the
 // directory.
-func ICO(pictures ...[]byte) []byte {
-	out := binary.LittleEndian.AppendUint16([]byte{0, 0, 1, 0}, uint16(len(pictures)))
-	at := 6 + 16*len(pictures)
-	for _, p := range pictures {
+func ICO(images ...[]byte) []byte {
+	out := binary.LittleEndian.AppendUint16([]byte{0, 0, 1, 0}, uint16(len(images)))
+	at := 6 + 16*len(images)
+	for _, p := range images {
 		out = append(out, 0, 0, 0, 0, 1, 0, 32, 0)
 		out = binary.LittleEndian.AppendUint32(out, uint32(len(p)))
 		out = binary.LittleEndian.AppendUint32(out, uint32(at))
 		at += len(p)
 	}
-	return append(out, bytes.Join(pictures, nil)...)
+	return append(out, bytes.Join(images, nil)...)
 }
 
 // DIBHeader returns a BITMAPINFOHEADER for an icon, whose height includes the

@@ -43,13 +43,13 @@ const (
 	repeatScore    = 4.0  // for each additional place, up to maxRepeats
 	maxRepeats     = 3
 	minLinkScore   = 18.0 // a single link in running text with an unrelated handle scores less
-	crowdScore     = 24.0 // minimum for a link among many others of the same network: a list of people
+	minListedScore = 24.0 // minimum for a link among many others of the same network: a list of people
 	// A site's tag that does not fit is often the site maker's or a leftover:
 	// it loses to a link at the edge. A partial fit is often a section's.
-	looseTagScore = 19.0
-	partTagScore  = 26.0
-	maxCrowd      = 4 // different profiles of one network in one part of the page that form a crowd
-	minGroup      = 3 // networks in a row from which it counts as the brand's profiles
+	looseTagScore  = 19.0
+	partTagScore   = 26.0
+	maxOwnProfiles = 4 // different profiles of one network in one part of the page that the brand may have
+	minGroup       = 3 // networks in a row from which it counts as the brand's profiles
 )
 
 // Links decides one profile per network, in the order of the specification.
@@ -89,9 +89,9 @@ func weighLinks(in Input) []profile {
 		byURL[key] = &c
 		all = append(all, &c)
 	}
-	crowd := map[string]int{}
+	profiles := map[string]int{}
 	for _, c := range all {
-		crowd[c.network]++
+		profiles[c.network]++
 	}
 	out := make([]profile, 0, len(all))
 	for _, c := range all {
@@ -108,8 +108,8 @@ func weighLinks(in Input) []profile {
 	for i := range out {
 		c := &out[i]
 		asked := minLinkScore
-		if crowd[c.network] > maxCrowd && !c.declared {
-			asked = crowdScore
+		if profiles[c.network] > maxOwnProfiles && !c.declared {
+			asked = minListedScore
 		}
 		switch {
 		case i > 0 && out[i-1].network == c.network:

@@ -18,13 +18,13 @@ import (
 // Limits of the search for names.
 const (
 	maxHomeTexts = 3 // texts of links to the front page
-	// maxHomePictures limits the images in links to the front page that are
+	// maxHomeImages limits the images in links to the front page that are
 	// searched for a name.
-	maxHomePictures = 12
-	maxCopyrights   = 4      // copyright lines
-	maxLine         = 400    // bytes of a copyright line
-	maxWritten      = 60_000 // words that are compared with the domain
-	maxDenseName    = 6      // characters of a short name in a script without spaces
+	maxHomeImages = 12
+	maxCopyrights = 4      // copyright lines
+	maxLine       = 400    // bytes of a copyright line
+	maxWritten    = 60_000 // words that are compared with the domain
+	maxDenseName  = 6      // characters of a short name in a script without spaces
 )
 
 // collector collects the candidates of one page.
@@ -182,10 +182,10 @@ func feedTitles(root *html.Node) []string {
 // homeLinks adds the content of links to the front page: an image's alt text,
 // or words.
 func (c *collector) homeLinks(p *page.Page) {
-	pictures := maxHomePictures
+	images := maxHomeImages
 	for _, im := range p.Images {
-		if im.Home && !im.Excluded && (im.Zone != page.Body || mentionsLogo(im)) && pictures > 0 {
-			pictures--
+		if im.Home && !im.Excluded && (im.Zone != page.Body || mentionsLogo(im)) && images > 0 {
+			images--
 			c.add(withoutLogoWords(im.Alt), "logo alt", altBase)
 			c.add(withoutLogoWords(im.LinkLabel), "home link label", altBase)
 		}

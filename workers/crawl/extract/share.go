@@ -26,7 +26,7 @@ type shared struct {
 // it. A page may have none.
 func ShareImage(in Input) (Found[*url.URL], bool) {
 	for _, s := range in.shared() {
-		u := in.sharePicture(s.raw)
+		u := in.shareImageURL(s.raw)
 		if u != nil && !strings.HasPrefix(s.method, "og:") && !strings.HasPrefix(s.method, "twitter:") && (iconFile.MatchString(path.Base(u.Path)) || in.isIcon(u)) {
 			continue // an icon counts only if the page explicitly declares it as a share image
 		}
@@ -83,14 +83,14 @@ var (
 	blankFile = regexp.MustCompile(`(?i)^(?:blank|spacer|pixel|clear|transparent|empty|null|undefined|none|false|true|nan|1x1|dot|trans|x)(?:[-_.]?(?:gif|pixel|image|img|1x1))?(?:\.(?:gif|png|jpe?g|webp|svg))?$`)
 	// iconFile matches names of icons for a tab or a home screen.
 	iconFile = regexp.MustCompile(`(?i)^(?:.*[-_.])?(?:fav-?icon|apple-?touch-?icon|ms-?tile|android-?chrome|app-?icon|webclip)[^/]*\.(?:png|ico|jpe?g|gif|webp|svg)$|(?i)^fav-?icon|\.ico$`)
-	// drawnPicture matches URLs of services and files that draw placeholders.
-	drawnPicture = regexp.MustCompile(`(?i)^(?:[a-z0-9-]+\.)?(?:via\.placeholder\.com|placehold\.it|placehold\.co|placeholder\.com|dummyimage\.com|placekitten\.com|picsum\.photos|lorempixel\.com|s0\.wp\.com/i/blank\.jpg|example\.(?:com|org))\b`)
-	pictureName  = regexp.MustCompile(`(?i)\.(?:png|jpe?g|gif|webp|avif|svg|bmp|tiff?)\b`)
+	// placeholderURL matches URLs of services and files that draw placeholders.
+	placeholderURL = regexp.MustCompile(`(?i)^(?:[a-z0-9-]+\.)?(?:via\.placeholder\.com|placehold\.it|placehold\.co|placeholder\.com|dummyimage\.com|placekitten\.com|picsum\.photos|lorempixel\.com|s0\.wp\.com/i/blank\.jpg|example\.(?:com|org))\b`)
+	imageName      = regexp.MustCompile(`(?i)\.(?:png|jpe?g|gif|webp|avif|svg|bmp|tiff?)\b`)
 )
 
-// sharePicture resolves a declared URL. It returns nil if the URL is not an
+// shareImageURL resolves a declared URL. It returns nil if the URL is not an
 // image's.
-func (in Input) sharePicture(raw string) *url.URL {
+func (in Input) shareImageURL(raw string) *url.URL {
 	raw = strings.Trim(strings.TrimSpace(raw), `"'`)
 	if strings.ContainsAny(raw, "{}<>") || strings.HasPrefix(raw, "%") || strings.HasPrefix(strings.ToLower(raw), "data:") {
 		return nil // an unfilled template, or a data URI
@@ -100,7 +100,7 @@ func (in Input) sharePicture(raw string) *url.URL {
 		return nil
 	}
 	file := path.Base(u.Path)
-	if blankFile.MatchString(file) || drawnPicture.MatchString(u.Host+u.Path) || in.isPage(u) {
+	if blankFile.MatchString(file) || placeholderURL.MatchString(u.Host+u.Path) || in.isPage(u) {
 		return nil
 	}
 	return u
@@ -123,7 +123,7 @@ func withScheme(raw string, in Input) string {
 // folder above it, where a template omitted the file.
 func (in Input) isPage(u *url.URL) bool {
 	at := in.Page.URL
-	if at == nil || u.Hostname() != at.Hostname() || u.RawQuery != "" || pictureName.MatchString(u.Path) {
+	if at == nil || u.Hostname() != at.Hostname() || u.RawQuery != "" || imageName.MatchString(u.Path) {
 		return false
 	}
 	whole, part := strings.TrimSuffix(at.Path, "/")+"/", strings.TrimSuffix(u.Path, "/")+"/"

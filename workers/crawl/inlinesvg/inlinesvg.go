@@ -12,7 +12,7 @@ import (
 	"letterhead/workers/crawl/css"
 )
 
-// Limits of one drawing. Logos stay far below them.
+// Limits of one image. Logos stay far below them.
 const (
 	// MaxBytes limits the result.
 	MaxBytes = 256 << 10
@@ -29,19 +29,19 @@ const (
 
 // Errors.
 var (
-	// ErrEmpty: the drawing has no visible content.
+	// ErrEmpty: the image has no visible content.
 	ErrEmpty = errors.New("drawing is empty")
-	// ErrText: the drawing consists of text, which looks different without its
+	// ErrText: the image consists of text, which looks different without its
 	// font.
 	ErrText = errors.New("drawing consists of text")
-	// ErrTooLarge: the drawing exceeds a limit.
+	// ErrTooLarge: the image exceeds a limit.
 	ErrTooLarge = errors.New("drawing is too large")
 	// ErrNotFound: the sprite has no such part, or is not a sprite.
 	ErrNotFound = errors.New("no such part in the sprite")
 )
 
-// Drawing is the content of an svg element.
-type Drawing struct {
+// Image is the content of an svg element.
+type Image struct {
 	// SVG is a self-contained file; nil if Sprite refers to the shapes.
 	SVG    []byte
 	Sprite *Sprite
@@ -60,7 +60,7 @@ type Sprite struct {
 	ViewBox     string // of the svg element on the page; "" for none
 }
 
-// Resolver resolves the drawings of one document. It is not safe for concurrent use.
+// Resolver resolves the svg elements of one document. It is not safe for concurrent use.
 type Resolver struct {
 	root    *html.Node
 	base    *url.URL
@@ -76,7 +76,7 @@ func NewResolver(root *html.Node, base *url.URL, cascade *css.Cascade) *Resolver
 
 // Resolve converts an svg element to a file. Errors: ErrEmpty, ErrText,
 // ErrTooLarge.
-func (r *Resolver) Resolve(svg *html.Node) (*Drawing, error) {
+func (r *Resolver) Resolve(svg *html.Node) (*Image, error) {
 	w := &writer{Resolver: r, written: map[string]bool{}}
 	at := context{color: w.inherited(svg, "color"), fill: w.inherited(svg, "fill")}
 	if color, ok := plainColor(at.color); ok {
@@ -84,7 +84,7 @@ func (r *Resolver) Resolve(svg *html.Node) (*Drawing, error) {
 	} else {
 		at.color = black
 	}
-	d := &Drawing{}
+	d := &Image{}
 	d.Width, d.Height = w.size(svg)
 	if sprite := w.sprite(svg, at); sprite != nil {
 		d.Sprite = sprite
@@ -152,7 +152,7 @@ func Cut(sprite []byte, part Sprite) ([]byte, error) {
 		return nil, fmt.Errorf("%w: #%s", ErrNotFound, part.ID)
 	}
 	w.document(from, from, box, at)
-	d := &Drawing{}
+	d := &Image{}
 	if err := w.finish(d); err != nil {
 		return nil, err
 	}

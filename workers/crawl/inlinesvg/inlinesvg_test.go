@@ -23,7 +23,7 @@ func home() *url.URL { return &url.URL{Scheme: "https", Host: "acme.com", Path: 
 
 // resolve resolves the svg element with the id logo, or else the first one of a
 // page.
-func resolve(t testing.TB, body string) (*inlinesvg.Drawing, error) {
+func resolve(t testing.TB, body string) (*inlinesvg.Image, error) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(body))
 	if err != nil {
@@ -168,7 +168,7 @@ func TestResolve_NotAnImage_Fails(t *testing.T) {
 	}
 }
 
-// laughs returns a drawing that doubles a shape thirty times.
+// laughs returns an image that doubles a shape thirty times.
 func laughs() string {
 	var b strings.Builder
 	b.WriteString(`<svg viewBox="0 0 10 10"><g id="a0"><path d="M0 0h9v9z"/></g>`)

@@ -37,17 +37,17 @@ func set(names ...string) map[string]bool {
 	return out
 }
 
-// context is the context of an element in the drawing.
+// context is the context of an element in the image.
 type context struct {
 	color string // of currentColor; "" inside an unresolved pattern
-	fill  string // inherited from outside of the drawing
+	fill  string // inherited from outside of the image
 	// unfilled and stroked are inherited by the shapes.
 	unfilled, stroked bool
 	depth             int
 	using             []*html.Node // targets of the enclosing uses
 }
 
-// writer writes one drawing.
+// writer writes one image.
 type writer struct {
 	*Resolver
 	out      bytes.Buffer
@@ -134,7 +134,7 @@ func (w *writer) presented(n *html.Node, at context) {
 
 func isFill(declaration string) bool { return strings.HasPrefix(declaration, "fill:") }
 
-// ownDefinitions writes the definitions of an svg element whose drawing is a symbol elsewhere.
+// ownDefinitions writes the definitions of an svg element whose content is a symbol elsewhere.
 func (w *writer) ownDefinitions(svg *html.Node, at context) {
 	for c := svg.FirstChild; c != nil; c = c.NextSibling {
 		if n := name(c); n == "style" {
@@ -144,7 +144,7 @@ func (w *writer) ownDefinitions(svg *html.Node, at context) {
 }
 
 // finish checks the result.
-func (w *writer) finish(d *Drawing) error {
+func (w *writer) finish(d *Image) error {
 	switch {
 	case w.err != nil:
 		return w.err
@@ -159,7 +159,7 @@ func (w *writer) finish(d *Drawing) error {
 	return nil
 }
 
-// minShapesBesideText is the number of shapes from which a drawing does not
+// minShapesBesideText is the number of shapes from which an image does not
 // depend on its text.
 const minShapesBesideText = 2
 
@@ -313,7 +313,7 @@ func (w *writer) references(at context) {
 // isEmbedded reports whether a URL contains an image itself.
 func isEmbedded(ref string) bool { return strings.HasPrefix(ref, "data:image/") }
 
-// keep writes an attribute of an element if it belongs to the drawing.
+// keep writes an attribute of an element if it belongs to the image.
 func (w *writer) keep(a html.Attribute, at context) {
 	key := attributeName(a.Key)
 	switch {
@@ -375,7 +375,7 @@ func (w *writer) noteReferences(value string) {
 
 const (
 	maxReferences = 8   // in one value
-	maxNeeded     = 200 // in one drawing
+	maxNeeded     = 200 // in one image
 )
 
 func (w *writer) need(id string) {

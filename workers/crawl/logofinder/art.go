@@ -57,8 +57,8 @@ const (
 )
 
 const (
-	// maxDrawings limits the drawings of a page that are resolved.
-	maxDrawings = 24
+	// maxInlineSVGs limits the svg elements of a page that are resolved.
+	maxInlineSVGs = 24
 	// maxBackgrounds limits the elements whose backgrounds are looked up.
 	maxBackgrounds = 24
 	// maxAncestors limits the ancestors of an element that are checked for
@@ -86,7 +86,7 @@ const (
 // banner reports whether something is an image across the head of a page, not a
 // mark: a photograph, by its file or shape, that is named only by the page's
 // own title.
-func (c *collector) banner(s sight) bool {
+func (c *collector) banner(s pageImage) bool {
 	name := fileName(s.file)
 	if s.data == nil && themeHeader.MatchString(s.file.Path) {
 		return true
@@ -98,8 +98,8 @@ func (c *collector) banner(s sight) bool {
 	return bannerFile.MatchString(name) && (across || !c.brand.inText(name)) || across && !c.brand.inText(name)
 }
 
-// sight is something visible on the page, with the data for a candidate.
-type sight struct {
+// pageImage is something visible on the page, with the data for a candidate.
+type pageImage struct {
 	page.Image
 	file          *url.URL
 	data          []byte
@@ -111,15 +111,15 @@ type sight struct {
 
 // art adds the images that the page shows as its logo.
 func (c *collector) art() {
-	var all []sight
+	var all []pageImage
 	for _, im := range c.in.Page.Images {
-		if s, ok := c.picture(im); ok {
+		if s, ok := c.image(im); ok {
 			all = append(all, s)
 		}
 	}
-	all = append(all, c.drawings()...)
+	all = append(all, c.inlineSVGs()...)
 	all = append(all, c.backgrounds()...)
-	slices.SortStableFunc(all, func(a, b sight) int { return a.Order - b.Order })
+	slices.SortStableFunc(all, func(a, b pageImage) int { return a.Order - b.Order })
 	again := map[string]bool{} // URLs that the footer also shows
 	for _, s := range all {
 		if s.Zone == page.Footer {
@@ -212,9 +212,9 @@ func (c *collector) shareImages() map[string]bool {
 	return share
 }
 
-// picture returns the sight of an element that shows a file.
-func (c *collector) picture(im page.Image) (sight, bool) {
-	s := sight{Image: im, file: im.URL, width: float64(im.Width), height: float64(im.Height), method: "picture"}
+// image returns the pageImage of an element that shows a file.
+func (c *collector) image(im page.Image) (pageImage, bool) {
+	s := pageImage{Image: im, file: im.URL, width: float64(im.Width), height: float64(im.Height), method: "picture"}
 	if im.Part != "" {
 		u := *im.URL
 		u.Fragment = im.Part
@@ -231,12 +231,12 @@ func (c *collector) possible(im page.Image) bool {
 	return !c.brand.stranger(im)
 }
 
-// drawings resolves the svg elements that can be the logo.
-func (c *collector) drawings() []sight {
-	var out []sight
+// inlineSVGs resolves the svg elements that can be the logo.
+func (c *collector) inlineSVGs() []pageImage {
+	var out []pageImage
 	resolver := inlinesvg.NewResolver(c.in.Page.Root, c.in.Page.Base, c.in.Style)
-	left := maxDrawings
-	for _, im := range c.in.Page.Drawings {
+	left := maxInlineSVGs
+	for _, im := range c.in.Page.InlineSVGs {
 		edge := im.Zone == page.Header || im.Zone == page.Nav || im.Top
 		if !c.possible(im) || left == 0 || !(im.Home || says(im.Tokens) || edge && c.brand.fit(im.Alt) > 0 || edge && !im.Linked) {
 			continue
@@ -246,7 +246,7 @@ func (c *collector) drawings() []sight {
 		if err != nil {
 			continue
 		}
-		s := sight{Image: im, width: d.Width, height: d.Height, method: "drawing"}
+		s := pageImage{Image: im, width: d.Width, height: d.Height, method: "drawing"}
 		if d.Sprite != nil {
 			u := *d.Sprite.URL
 			u.Fragment = d.Sprite.ID
@@ -260,8 +260,7 @@ func (c *collector) drawings() []sight {
 	return out
 }
 
-// inPage returns the URL of a drawing in the page. Equal drawings have the same
-// one.
+// inPage returns the URL of an inline SVG. Equal ones have the same URL.
 func (c *collector) inPage(data []byte) *url.URL {
 	u := url.URL{Scheme: "https", Host: c.in.Site.Domain, Path: "/"}
 	if c.in.Page.URL != nil {
@@ -287,7 +286,7 @@ func (c *collector) hidden(n *html.Node) bool {
 
 // weigh adds up the signs that something on the page is its logo. ok is false
 // if it cannot be.
-func (c *collector) weigh(s sight) (x Candidate, ok bool) {
+func (c *collector) weigh(s pageImage) (x Candidate, ok bool) {
 	if c.banner(s) {
 		return x, false
 	}
@@ -356,7 +355,7 @@ func (c *collector) weigh(s sight) (x Candidate, ok bool) {
 }
 
 // weighWords scores its words.
-func (c *collector) weighWords(x *Candidate, s sight, fit float64, own, inBox, inFile bool) {
+func (c *collector) weighWords(x *Candidate, s pageImage, fit float64, own, inBox, inFile bool) {
 	switch {
 	case fit >= fullFit:
 		x.add(signBrandAlt, brandAltScore)
@@ -383,7 +382,7 @@ func (c *collector) weighWords(x *Candidate, s sight, fit float64, own, inBox, i
 }
 
 // weighShape scores how it is shown.
-func (c *collector) weighShape(x *Candidate, s sight, named bool) {
+func (c *collector) weighShape(x *Candidate, s pageImage, named bool) {
 	switch {
 	case s.Hidden || c.hidden(s.Node):
 		x.add("hidden", -hiddenPenalty)

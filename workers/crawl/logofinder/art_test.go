@@ -252,11 +252,11 @@ func TestImages_OfPage_AreChosen(t *testing.T) {
 		t.Errorf("images %v", got)
 	}
 	assets := shelf{}
-	stored, err := storePicture(t, assets, encode(t, drawing(1600, 800, color.NRGBA{}, blue, disc)))
+	stored, err := storeImage(t, assets, encode(t, drawing(1600, 800, color.NRGBA{}, blue, disc)))
 	if err != nil || stored.Type != "other" || len(stored.Formats) != 1 || stored.Formats[0].Format != "jpeg" || *stored.Formats[0].Width != 1200 {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
-	if _, err := storePicture(t, assets, encode(t, drawing(600, 200, white, blue, disc))); !errors.Is(err, logofinder.ErrNotLogo) {
+	if _, err := storeImage(t, assets, encode(t, drawing(600, 200, white, blue, disc))); !errors.Is(err, logofinder.ErrNotLogo) {
 		t.Errorf("flat image: %v", err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 const maxWithin = 8
 
 // backgrounds finds logos shown as backgrounds or masks of elements.
-func (c *collector) backgrounds() []sight {
-	var out []sight
+func (c *collector) backgrounds() []pageImage {
+	var out []pageImage
 	left := maxBackgrounds
 	for _, im := range c.in.Page.Backgrounds {
 		if !c.possible(im) || left == 0 {
@@ -46,7 +46,7 @@ func (c *collector) backgrounds() []sight {
 
 // background checks the background of one element, and of its generated content
 // before and after.
-func (c *collector) background(im page.Image, n *html.Node) (sight, bool) {
+func (c *collector) background(im page.Image, n *html.Node) (pageImage, bool) {
 	says := func(property string) string {
 		if v := c.in.Style.Value(n, property); v != "" {
 			return v
@@ -59,11 +59,11 @@ func (c *collector) background(im page.Image, n *html.Node) (sight, bool) {
 		func(property string) string { return c.in.Style.Generated(n, "after", property) },
 	} {
 		for _, property := range []string{"background-image", "background", "mask-image", "content"} {
-			u := c.address(from(property))
+			u := c.cssFile(from(property))
 			if u == nil {
 				continue
 			}
-			s := sight{Image: im, file: u, method: "background"}
+			s := pageImage{Image: im, file: u, method: "background"}
 			s.URL = u
 			s.width, s.height = inlinesvg.Length(from("width")), inlinesvg.Length(from("height"))
 			if u.Fragment != "" {
@@ -74,12 +74,12 @@ func (c *collector) background(im page.Image, n *html.Node) (sight, bool) {
 			return s, s.cut(from)
 		}
 	}
-	return sight{}, false
+	return pageImage{}, false
 }
 
 // cut finds the part of a raster sprite that an element shows. It returns false
 // if the part is unknown.
-func (s *sight) cut(says func(string) string) bool {
+func (s *pageImage) cut(says func(string) string) bool {
 	if isVector(s.file) && s.file.Scheme != "data" && !slices.Contains(page.SplitWords(fileName(s.file)), "sprite") || s.file.Scheme == "data" {
 		return true
 	}
@@ -122,16 +122,16 @@ func position(v string) (x, y float64, ok bool) {
 	return at[0], at[1], true
 }
 
-var cssAddress = regexp.MustCompile(`url\(\s*(?:"([^"]*)"|'([^']*)'|([^"')\s]*))\s*\)`)
+var cssURL = regexp.MustCompile(`url\(\s*(?:"([^"]*)"|'([^']*)'|([^"')\s]*))\s*\)`)
 
-// address returns the URL of the file in a value, or nil.
-func (c *collector) address(value string) *url.URL {
+// cssFile returns the URL of the file in a value, or nil.
+func (c *collector) cssFile(value string) *url.URL {
 	if !strings.Contains(value, "url(") || len(value) > page.MaxDataURLBytes {
 		return nil
 	}
-	m := cssAddress.FindStringSubmatch(value)
+	m := cssURL.FindStringSubmatch(value)
 	if m == nil {
 		return nil
 	}
-	return c.in.Page.ResolvePicture(m[1] + m[2] + m[3])
+	return c.in.Page.ResolveImage(m[1] + m[2] + m[3])
 }

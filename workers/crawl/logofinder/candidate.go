@@ -37,8 +37,8 @@ func (k Kind) String() string { return [...]string{"icon", "stencil", "mark"}[k]
 
 // Candidate is a file that may be a logo.
 type Candidate struct {
-	// URL is the file's URL. For a drawing inside the page it is the page's URL
-	// with a fragment for the drawing; for a part of a sprite the fragment is
+	// URL is the file's URL. For an inline SVG it is the page's URL
+	// with a fragment for the SVG; for a part of a sprite the fragment is
 	// the part's id.
 	URL    *url.URL
 	Method string // the rule that found it
@@ -48,7 +48,7 @@ type Candidate struct {
 	Scheme string // color scheme of its pages: light, dark, ""
 	Words  []string
 	Probed bool // at a known path, not declared
-	// Data is the file itself if the page contains it: a drawing in its HTML.
+	// Data is the file itself if the page contains it: an inline SVG.
 	// Nothing is fetched then.
 	Data []byte
 	// Part is the part that Read uses of a sprite of vectors; nil for the whole
@@ -195,7 +195,7 @@ func fileName(u *url.URL) string {
 	if u.RawQuery != "" && len(u.RawQuery) < page.MaxURLBytes {
 		query := u.Query()
 		for _, key := range []string{"url", "href", "src", "image"} {
-			if inner, err := url.Parse(query.Get(key)); err == nil && pictureFile.MatchString(inner.Path) {
+			if inner, err := url.Parse(query.Get(key)); err == nil && imageFile.MatchString(inner.Path) {
 				u = inner
 				break
 			}
@@ -205,7 +205,7 @@ func fileName(u *url.URL) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-var pictureFile = regexp.MustCompile(`(?i)\.(png|jpe?g|gif|webp|avif|svg)$`)
+var imageFile = regexp.MustCompile(`(?i)\.(png|jpe?g|gif|webp|avif|svg)$`)
 
 func isVector(u *url.URL) bool {
 	if u == nil {

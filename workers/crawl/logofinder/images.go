@@ -11,12 +11,12 @@ import (
 
 // Limits of the images of a page that are kept in addition to its share image.
 const (
-	// MaxPictures limits their number.
-	MaxPictures = 4
-	// minPictureWidth and minPicture are the minimum declared size in pixels;
-	// minPicture is also the minimum of the file's shorter side.
-	minPictureWidth = 600
-	minPicture      = 300
+	// MaxImages limits their number.
+	MaxImages = 4
+	// minImageWidth and minImageSide are the minimum declared size in pixels;
+	// minImageSide is also the minimum of the file's shorter side.
+	minImageWidth = 600
+	minImageSide  = 300
 	// minRatio and maxRatio limit width to height; beyond that an image is a
 	// stripe.
 	minRatio = 0.5
@@ -35,25 +35,25 @@ func Images(in extract.Input) []*url.URL {
 	seen := map[string]bool{}
 	for _, key := range []string{"og:image", "twitter:image"} {
 		if u := in.Page.Resolve(in.Page.Meta(key)); u != nil {
-			seen[pictureKey(u)] = true // the banner
+			seen[imageKey(u)] = true // the banner
 		}
 	}
 	for _, im := range in.Page.Images {
 		u := scene(im)
-		if u == nil || seen[pictureKey(u)] {
+		if u == nil || seen[imageKey(u)] {
 			continue
 		}
-		seen[pictureKey(u)] = true
-		if out = append(out, u); len(out) == MaxPictures {
+		seen[imageKey(u)] = true
+		if out = append(out, u); len(out) == MaxImages {
 			break
 		}
 	}
 	return out
 }
 
-// pictureKey returns the same key for sizes of one image that differ in the
+// imageKey returns the same key for sizes of one image that differ in the
 // query.
-func pictureKey(u *url.URL) string { return u.Host + u.Path }
+func imageKey(u *url.URL) string { return u.Host + u.Path }
 
 // scene returns the best file of an element that shows a scene, or nil if it
 // shows something else.
@@ -71,7 +71,7 @@ func scene(im page.Image) *url.URL {
 	words := slices.Concat(im.Own, page.SplitWords(fileName(im.URL)))
 	switch {
 	case u.Scheme == "data" || isVector(u) || strings.HasSuffix(strings.ToLower(u.Path), ".gif"):
-	case width < minPictureWidth, height > 0 && height < minPicture:
+	case width < minImageWidth, height > 0 && height < minImageSide:
 	case height > 0 && (float64(width) < minRatio*float64(height) || float64(width) > maxRatio*float64(height)):
 	case says(words), slices.ContainsFunc(words, func(w string) bool { return slices.Contains(signWords, w) }):
 	default:

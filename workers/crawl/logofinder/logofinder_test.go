@@ -360,7 +360,7 @@ func storeBanner(t *testing.T, to logofinder.Assets, data []byte) (eventschemas.
 	return f.StoreBanner(t.Context(), to)
 }
 
-func storePicture(t *testing.T, to logofinder.Assets, data []byte) (eventschemas.Image, error) {
+func storeImage(t *testing.T, to logofinder.Assets, data []byte) (eventschemas.Image, error) {
 	t.Helper()
 	f, err := logofinder.Open(t.Context(), renderer(t), data, nil, false)
 	if err != nil {

@@ -349,8 +349,8 @@ var (
 // theme names the tone of the ink. The words of pages and files count between
 // light and dark, where perception may differ from the mean.
 func (p *Image) theme(seen imaging.Analysis) string {
-	byEye := seen.Theme()
-	if byEye == "" && p.Kind == Mark && math.Abs(p.ratio()-1) >= square {
+	seenTheme := seen.Theme()
+	if seenTheme == "" && p.Kind == Mark && math.Abs(p.ratio()-1) >= square {
 		// A logo with its own background is not an icon: its ink contrasts with
 		// the background.
 		if cornerLuma(p.Raster) > lightLuma {
@@ -358,8 +358,8 @@ func (p *Image) theme(seen imaging.Analysis) string {
 		}
 		return "light"
 	}
-	if byEye == "" || seen.Luma > surelyLight || seen.Luma < surelyDark {
-		return byEye
+	if seenTheme == "" || seen.Luma > surelyLight || seen.Luma < surelyDark {
+		return seenTheme
 	}
 	light := slices.ContainsFunc(p.Words, func(w string) bool { return slices.Contains(lightInk, w) })
 	dark := slices.ContainsFunc(p.Words, func(w string) bool { return slices.Contains(darkInk, w) })
@@ -373,7 +373,7 @@ func (p *Image) theme(seen imaging.Analysis) string {
 	case light != dark:
 		return "dark"
 	}
-	return byEye
+	return seenTheme
 }
 
 // cutClose is the share of clear pixels from which a logo has no background.

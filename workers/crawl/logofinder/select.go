@@ -150,7 +150,7 @@ func (p *Image) alike(q *Image) bool {
 	if imaging.HashDistance(p.Hash, q.Hash) <= sameHash && near(p.aspect, q.aspect) {
 		return true
 	}
-	return near(p.ratio(), q.ratio()) && p.thumb.difference(q.thumb) < sameDrawing
+	return near(p.ratio(), q.ratio()) && p.thumb.difference(q.thumb) < sameThumb
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < square*max(a, b) }

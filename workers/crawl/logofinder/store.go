@@ -161,7 +161,7 @@ func (f *File) StoreBanner(ctx context.Context, to Assets) (eventschemas.Image, 
 // StoreImage stores an image of the page as JPEG on white. Errors: those of
 // StoreBanner.
 func (f *File) StoreImage(ctx context.Context, to Assets) (eventschemas.Image, error) {
-	return f.storeImage(ctx, to, "other", minPicture)
+	return f.storeImage(ctx, to, "other", minImageSide)
 }
 
 func (f *File) storeImage(ctx context.Context, to Assets, kind string, least int) (eventschemas.Image, error) {

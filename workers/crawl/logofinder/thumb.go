@@ -5,10 +5,10 @@ import "image"
 // thumbSide is the side of the grid on which two drawings are compared.
 const thumbSide = 16
 
-// sameDrawing is the mean difference per channel, 0 to 255, below which two
+// sameThumb is the mean difference per channel, 0 to 255, below which two
 // grids show one drawing in two sizes. Perceptual hashes alone do not suffice:
 // in flat areas their bits follow the noise of scaling.
-const sameDrawing = 10.0
+const sameThumb = 10.0
 
 // thumb is an image as a grid of mean colors, premultiplied, with alpha.
 type thumb [thumbSide * thumbSide * 4]float32

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// sight describes an image shown at a place.
-func (g *gatherer) sight(n *html.Node, words []string, at place) Image {
+// describe returns the Image of an element shown at a place.
+func (g *gatherer) describe(n *html.Node, words []string, at place) Image {
 	g.images++
 	// A logo leads home in the same window; a link that opens another window is
 	// in a bar of the company's other sites.
@@ -30,7 +30,7 @@ func (g *gatherer) sight(n *html.Node, words []string, at place) Image {
 		Linked:    at.link != nil,
 		Foreign:   at.foreign,
 		LinkLabel: at.label,
-		Excluded:  at.excluded || at.soft && !has(words, logoWords) || !home && (at.crowd || isCrowd(words)),
+		Excluded:  at.excluded || at.soft && !has(words, logoWords) || !home && (at.logoWall || isLogoWall(words)),
 		Hidden:    at.hidden,
 		Narrow:    at.narrow,
 		Scheme:    at.scheme,
@@ -60,7 +60,7 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 	if len(g.page.Images) >= MaxImages {
 		return
 	}
-	im := g.sight(n, words, at)
+	im := g.describe(n, words, at)
 	alt := Attr(n, "alt")
 	for _, name := range []string{"aria-label", "title"} {
 		if alt == "" {
@@ -68,7 +68,7 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 		}
 	}
 	im.Alt = clean(alt, maxLinkText)
-	im.Home = im.Home || g.told(at, im.Alt)
+	im.Home = im.Home || g.describedAsHome(at, im.Alt)
 	im.Large = largeSource(g.page, n)
 	if im.URL = g.imageURL(n); im.URL == nil {
 		im.URL = im.Large.URL
@@ -80,7 +80,7 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 	g.variants(im, at.picture)
 }
 
-// part returns the part of a drawing in a URL: logo in /sprite.svg#logo.
+// part returns the part of an SVG file in a URL: logo in /sprite.svg#logo.
 func part(ref string) string {
 	ref = strings.TrimSpace(ref)
 	file, id, _ := strings.Cut(ref[:min(len(ref), MaxURLBytes)], "#")
@@ -144,44 +144,44 @@ func (g *gatherer) variants(im Image, picture *html.Node) {
 	}
 }
 
-// maxDrawingParts limits the parts of a drawing that are searched for its name.
-const maxDrawingParts = 100
+// maxSVGParts limits the children of an svg element that are searched for its name.
+const maxSVGParts = 100
 
-// drawing adds an svg element.
-func (g *gatherer) drawing(n *html.Node, words []string, at place) {
-	if len(g.page.Drawings) >= MaxDrawings {
+// inlineSVG adds an svg element.
+func (g *gatherer) inlineSVG(n *html.Node, words []string, at place) {
+	if len(g.page.InlineSVGs) >= MaxInlineSVGs {
 		return
 	}
 	alt := Attr(n, "aria-label")
-	named, left := false, maxDrawingParts
+	named, left := false, maxSVGParts
 	for c := n.FirstChild; c != nil && left > 0; c, left = c.NextSibling, left-1 {
 		switch {
 		case c.Type != html.ElementNode:
 		case c.Data == "title" && alt == "":
 			alt = inner(c)
-		case c.Data == "use" && !named: // the name of the drawing it uses
+		case c.Data == "use" && !named: // the name of the symbol that it uses
 			named = true
 			_, id, _ := strings.Cut(Attr(c, "href")+namespaced(c, "xlink", "href"), "#")
 			words = append(slices.Clone(words), SplitWords(id[:min(len(id), maxPart)])...)
 		}
 	}
-	im := g.sight(n, words, at)
+	im := g.describe(n, words, at)
 	im.Alt = clean(alt, maxLinkText)
-	im.Home = im.Home || g.told(at, im.Alt)
+	im.Home = im.Home || g.describedAsHome(at, im.Alt)
 	if file := g.framed(n); file == nil {
-		g.page.Drawings = append(g.page.Drawings, im)
+		g.page.InlineSVGs = append(g.page.InlineSVGs, im)
 	} else if len(g.page.Images) < MaxImages {
 		im.URL = file
 		g.page.Images = append(g.page.Images, im)
 	}
 }
 
-// maxFramedNodes limits the elements of a drawing that only wraps a file.
+// maxFramedNodes limits the elements of an svg that only wraps a file.
 const maxFramedNodes = 12
 
-// framed returns the file that is the only content of a drawing: pages wrap an
+// framed returns the file that is the only content of an svg element: pages wrap an
 // image in an svg so that old browsers show another one. It returns nil for
-// every other drawing.
+// every other svg element.
 func (g *gatherer) framed(svg *html.Node) *url.URL {
 	var file *url.URL
 	left := maxFramedNodes
@@ -225,10 +225,10 @@ func (g *gatherer) background(n *html.Node, words []string, at place) {
 	if len(g.page.Backgrounds) >= MaxBackgrounds || n.DataAtom == atom.Img || n.DataAtom == atom.Picture {
 		return
 	}
-	if !has(words, logoWords) && !(n.DataAtom == atom.A && at.home) || holdsPicture(n) {
+	if !has(words, logoWords) && !(n.DataAtom == atom.A && at.home) || containsImage(n) {
 		return
 	}
-	im := g.sight(n, words, at)
+	im := g.describe(n, words, at)
 	im.Alt = clean(Attr(n, "aria-label"), maxLinkText)
 	if im.Alt == "" {
 		im.Alt = clean(inner(n), maxLinkText)
@@ -243,9 +243,9 @@ func (g *gatherer) background(n *html.Node, words []string, at place) {
 // a section of the page.
 const maxBackgroundNodes = 30
 
-// holdsPicture reports whether an element contains an image, or too much to be
+// containsImage reports whether an element contains an image, or too much to be
 // a logo.
-func holdsPicture(n *html.Node) bool {
+func containsImage(n *html.Node) bool {
 	left := maxBackgroundNodes
 	var walk func(*html.Node) bool
 	walk = func(n *html.Node) bool {

@@ -10,7 +10,7 @@ import (
 	"letterhead/workers/crawl/site"
 )
 
-// shown describes the place of the first drawing of a page.
+// shown describes the place of the first inline SVG of a page.
 func shown(im page.Image) string {
 	out := im.Zone.String()
 	for _, f := range []struct {
@@ -57,10 +57,10 @@ func TestDrawings_Place_IsRecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := parse(t, c.body, "text/html")
-			if len(p.Drawings) != 1 {
-				t.Fatalf("%d svg elements", len(p.Drawings))
+			if len(p.InlineSVGs) != 1 {
+				t.Fatalf("%d svg elements", len(p.InlineSVGs))
 			}
-			if got := shown(p.Drawings[0]); got != c.want {
+			if got := shown(p.InlineSVGs[0]); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -70,17 +70,17 @@ func TestDrawings_Place_IsRecorded(t *testing.T) {
 func TestImages_OwnName_IsNotExcluded(t *testing.T) {
 	body := `<div class="review-site"><a href="/"><svg></svg></a></div>`
 	at, _ := url.Parse("https://metalreview.com/")
-	if p := page.Parse([]byte(body), "text/html", at, site.New("metalreview.com")); p.Drawings[0].Excluded {
+	if p := page.Parse([]byte(body), "text/html", at, site.New("metalreview.com")); p.InlineSVGs[0].Excluded {
 		t.Error("treated a review site's own review as a stranger's")
 	}
-	if p := parse(t, body, "text/html"); !p.Drawings[0].Excluded {
+	if p := parse(t, body, "text/html"); !p.InlineSVGs[0].Excluded {
 		t.Error("did not treat a review on another site as a stranger's")
 	}
 }
 
 func TestConsentLayer_IsIgnored(t *testing.T) {
 	for _, class := range []string{"cookie-banner", "onetrust-banner-sdk", "qc-cmp2-container", "cmpbox", "CybotCookiebotDialog cookiebot"} {
-		if p := parse(t, `<div class="`+class+`"><a href="/"><svg></svg></a></div>`, "text/html"); len(p.Drawings) != 0 {
+		if p := parse(t, `<div class="`+class+`"><a href="/"><svg></svg></a></div>`, "text/html"); len(p.InlineSVGs) != 0 {
 			t.Errorf("%s: its svg counts as the page's", class)
 		}
 	}
@@ -88,12 +88,12 @@ func TestConsentLayer_IsIgnored(t *testing.T) {
 
 func TestDrawings_Names_AreRead(t *testing.T) {
 	p := parse(t, `<svg aria-label="Acme"><path/></svg><svg><title>Acme home</title><path/></svg><a data-framer-name="Logo"><svg data-testid="brandLogo"></svg></a>`, "text/html")
-	if len(p.Drawings) != 3 || p.Drawings[0].Alt != "Acme" || p.Drawings[1].Alt != "Acme home" || fmt.Sprint(p.Drawings[2].Own) != "[brand logo]" || fmt.Sprint(p.Drawings[2].Tokens) != "[brand logo logo]" {
-		t.Errorf("svg elements %+v", p.Drawings)
+	if len(p.InlineSVGs) != 3 || p.InlineSVGs[0].Alt != "Acme" || p.InlineSVGs[1].Alt != "Acme home" || fmt.Sprint(p.InlineSVGs[2].Own) != "[brand logo]" || fmt.Sprint(p.InlineSVGs[2].Tokens) != "[brand logo logo]" {
+		t.Errorf("svg elements %+v", p.InlineSVGs)
 	}
 	p2 := parse(t, `<svg class="icon"><use xlink:href="#icon-search"></use></svg><svg><use href="/sprite.svg#brand-logo"/></svg>`, "text/html")
-	if fmt.Sprint(p2.Drawings[0].Own, p2.Drawings[1].Own) != "[icon icon search] [brand logo]" {
-		t.Errorf("words are %v and %v", p2.Drawings[0].Own, p2.Drawings[1].Own)
+	if fmt.Sprint(p2.InlineSVGs[0].Own, p2.InlineSVGs[1].Own) != "[icon icon search] [brand logo]" {
+		t.Errorf("words are %v and %v", p2.InlineSVGs[0].Own, p2.InlineSVGs[1].Own)
 	}
 	if p.Title != "" {
 		t.Errorf("the title of an svg became that of the page: %q", p.Title)
@@ -159,7 +159,7 @@ func TestParse_AppShell_IsRecognized(t *testing.T) {
 
 func TestDrawings_Many_StayWithinLimits(t *testing.T) {
 	p := parse(t, strings.Repeat(`<a class="logo" href="/"><svg></svg></a><a class="logo" href="/">x</a>`, 1000), "text/html")
-	if len(p.Drawings) != page.MaxDrawings || len(p.Backgrounds) != page.MaxBackgrounds {
-		t.Errorf("%d svg elements, %d backgrounds", len(p.Drawings), len(p.Backgrounds))
+	if len(p.InlineSVGs) != page.MaxInlineSVGs || len(p.Backgrounds) != page.MaxBackgrounds {
+		t.Errorf("%d svg elements, %d backgrounds", len(p.InlineSVGs), len(p.Backgrounds))
 	}
 }

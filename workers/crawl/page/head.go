@@ -44,7 +44,7 @@ const (
 func (g *gatherer) owned(n *html.Node, from int, at place) {
 	for i := from; i < len(g.page.Metas); i++ {
 		if m := &g.page.Metas[i]; m.Kind == "itemprop" && m.Key == "logo" {
-			m.Of, m.Other = itemName(n), at.excluded || at.crowd
+			m.Of, m.Other = itemName(n), at.excluded || at.logoWall
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (g *gatherer) icon(n *html.Node, rel, href string) {
 	if len(g.page.Icons) >= MaxIcons {
 		return
 	}
-	u := resolvePicture(g.page.Base, href)
+	u := resolveImage(g.page.Base, href)
 	if u == nil {
 		return
 	}

@@ -135,13 +135,13 @@ func isHomeEntry(text string) bool {
 	return slices.Contains(homeLabels, strings.ToLower(text)) || saysHome(text)
 }
 
-// told reports whether a link in the page's head is described as leading home,
+// describedAsHome reports whether a link in the page's head is described as leading home,
 // by its own text or that of its content.
-func (g *gatherer) told(at place, text string) bool {
+func (g *gatherer) describedAsHome(at place, text string) bool {
 	return at.link != nil && (at.zone == Header || at.zone == Nav) && g.homeHost(at.link.URL) && onlyTracks(at.link.URL) && saysHome(text)
 }
 
-// tracks are query keys for the origin of a visitor, or the language of the
+// tracks are query keys for the origin of a user, or the language of the
 // response.
 var tracks = []string{"source", "src", "ref", "referrer", "from", "cid", "icid", "intcmp", "nav", "lang", "locale", "language", "hl", "l", "ui", "cmp", "campaign", "link", "via", "ncid", "mod", "lid"}
 

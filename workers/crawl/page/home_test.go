@@ -128,15 +128,15 @@ func TestDrawing_AroundFile_IsFile(t *testing.T) {
 		if len(p.Images) > 0 {
 			got = p.Images[0].URL.Path
 		}
-		if got != want || len(p.Images)+len(p.Drawings) != 1 {
-			t.Errorf("%s: %q and %d svg elements, want %q", body, got, len(p.Drawings), want)
+		if got != want || len(p.Images)+len(p.InlineSVGs) != 1 {
+			t.Errorf("%s: %q and %d svg elements, want %q", body, got, len(p.InlineSVGs), want)
 		}
 	}
 }
 
 func TestDrawing_Symbol_HasNameOfFirstUse(t *testing.T) {
 	p := parse(t, `<svg><use href="#own-logo"/>`+strings.Repeat(`<use href="#other-sign"/>`, 5000)+`</svg>`, "text/html")
-	if own := p.Drawings[0].Own; fmt.Sprint(own) != "[own logo]" {
+	if own := p.InlineSVGs[0].Own; fmt.Sprint(own) != "[own logo]" {
 		t.Errorf("%d words: %.60v", len(own), own)
 	}
 }

@@ -15,32 +15,32 @@ import (
 var lazySources = []string{"data-src", "data-lazy-src", "data-original", "data-lazy", "data-image", "data-srcset", "data-lazy-srcset"}
 
 var (
-	// stands are words in the name of a placeholder file, whatever the rest of
+	// placeholderWords are words in the name of a placeholder file, whatever the rest of
 	// its name.
-	stands = []string{"placeholder", "spacer", "lazyload", "lazyloading", "lazyloader"}
+	placeholderWords = []string{"placeholder", "spacer", "lazyload", "lazyloading", "lazyloader"}
 	// blanks are words in the name of such a file if the rest of the name is
 	// filler.
 	blanks  = []string{"lazy", "blank", "clear", "pixel", "transparent", "transparency", "trans", "loading", "loader", "empty", "dot", "shim", "t", "px"}
 	fillers = []string{"image", "img", "gif", "png", "x", "white", "gray", "grey", "black", "default", "data", "ph", "bg", "one", "by"}
-	// pictureFile matches paths of images.
-	pictureFile = regexp.MustCompile(`(?i)\.(svg|png|jpe?g|gif|webp)$`)
+	// imageFile matches paths of images.
+	imageFile = regexp.MustCompile(`(?i)\.(svg|png|jpe?g|gif|webp)$`)
 )
 
-// minPicture is the size in bytes below which an image in a data URL is a
-// placeholder: a pixel, an empty drawing.
-const minPicture = 150
+// minImageBytes is the size in bytes below which an image in a data URL is a
+// placeholder: a pixel, an empty SVG.
+const minImageBytes = 150
 
 // placeholder reports whether a URL is that of a placeholder image.
 func (g *gatherer) placeholder(u *url.URL) bool {
 	if u.Scheme == "data" {
-		return len(u.Opaque) < minPicture
+		return len(u.Opaque) < minImageBytes
 	}
 	stem := strings.TrimSuffix(path.Base(u.Path), path.Ext(u.Path))
 	words := SplitWords(stem)
 	if len(words) == 0 || slices.Contains(g.site.Labels(), strings.ToLower(stem)) || has(words, logoWords) {
 		return false
 	}
-	if has(words, stands) {
+	if has(words, placeholderWords) {
 		return true
 	}
 	return has(words, blanks) && !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(blanks, w) && !slices.Contains(fillers, w) })
@@ -69,7 +69,7 @@ func (g *gatherer) imageURL(n *html.Node) *url.URL {
 	if n.DataAtom == atom.Object {
 		name = "data"
 	}
-	src := resolvePicture(g.page.Base, Attr(n, name))
+	src := resolveImage(g.page.Base, Attr(n, name))
 	if real(src) && src.Scheme != "data" {
 		return src
 	}
@@ -89,7 +89,7 @@ func (g *gatherer) lazyFile(n *html.Node) *url.URL {
 		if a.Namespace != "" || !strings.HasPrefix(a.Key, "data-") {
 			continue
 		}
-		if u := g.page.Resolve(a.Val); u != nil && pictureFile.MatchString(u.Path) && !g.placeholder(u) {
+		if u := g.page.Resolve(a.Val); u != nil && imageFile.MatchString(u.Path) && !g.placeholder(u) {
 			return u
 		}
 	}

@@ -21,8 +21,8 @@ const (
 	MaxAnchors = 3000
 	// MaxImages limits the img elements.
 	MaxImages = 400
-	// MaxDrawings limits the svg elements.
-	MaxDrawings = 300
+	// MaxInlineSVGs limits the svg elements.
+	MaxInlineSVGs = 300
 	// MaxBackgrounds limits the elements that may show a logo as their background.
 	MaxBackgrounds = 60
 	// MaxStyles limits the linked stylesheets.
@@ -66,7 +66,7 @@ type Page struct {
 
 	Anchors     []Anchor
 	Images      []Image  // elements that show a file
-	Drawings    []Image  // svg elements
+	InlineSVGs  []Image  // svg elements
 	Backgrounds []Image  // elements that may show a logo as their background
 	Headings    []string // h1
 
@@ -191,10 +191,10 @@ func (p *Page) Itemprop(key string) string {
 // invalid, not http or https, too long, or contains credentials.
 func (p *Page) Resolve(ref string) *url.URL { return resolve(p.Base, ref) }
 
-// ResolvePicture is Resolve for images: it allows a data: URL, and keeps a
+// ResolveImage is Resolve for images: it allows a data: URL, and keeps a
 // fragment, which names a part of the image.
-func (p *Page) ResolvePicture(ref string) *url.URL {
-	u := resolvePicture(p.Base, ref)
+func (p *Page) ResolveImage(ref string) *url.URL {
+	u := resolveImage(p.Base, ref)
 	if u == nil || u.Scheme == "data" {
 		return u
 	}

@@ -55,7 +55,7 @@ type place struct {
 	excluded bool
 	hidden   bool
 	soft     bool       // in a search, a menu of languages, a cart
-	crowd    bool       // among the logos of several
+	logoWall bool       // among the logos of several
 	narrow   bool       // shown on small screens only
 	inner    bool       // in an article, a list, an aside: a header there is that of a part
 	scheme   string     // color scheme it is shown in
@@ -159,7 +159,7 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 	words := tokens(n)
 	if n.Namespace != "" { // svg and math: their titles and links do not belong to the page
 		if n.DataAtom == atom.Svg {
-			g.drawing(n, words, g.within(at, n, words))
+			g.inlineSVG(n, words, g.within(at, n, words))
 		}
 		return at, false
 	}

@@ -48,12 +48,12 @@ func foreignTo(of site.Site, list []string) []string {
 	})
 }
 
-// crowdWords are arrangements of many items: of logos if that word is adjacent.
-var crowdWords = []string{"cloud", "wall", "strip", "grid", "carousel", "slider", "ticker", "marquee", "parade"}
+// wallWords are arrangements of many items: of logos if that word is adjacent.
+var wallWords = []string{"cloud", "wall", "strip", "grid", "carousel", "slider", "ticker", "marquee", "parade"}
 
-// isCrowd reports whether words name a place with the logos of several brands.
-func isCrowd(words []string) bool {
-	return slices.Contains(words, "logos") || slices.Contains(words, "brands") || slices.Contains(words, "logo") && has(words, crowdWords)
+// isLogoWall reports whether words name a place with the logos of several brands.
+func isLogoWall(words []string) bool {
+	return slices.Contains(words, "logos") || slices.Contains(words, "brands") || slices.Contains(words, "logo") && has(words, wallWords)
 }
 
 // within updates a place for an element's name, role and words.
@@ -102,7 +102,7 @@ func (g *gatherer) within(at place, n *html.Node, words []string) place {
 	case !own && has(words, g.tools):
 		at.soft = true
 	}
-	at.crowd = !own && (at.crowd || isCrowd(words))
+	at.logoWall = !own && (at.logoWall || isLogoWall(words))
 	return at.shown(n)
 }
 

@@ -196,8 +196,8 @@ func resolve(base *url.URL, ref string) *url.URL {
 	return site.Absolute(base, ref)
 }
 
-// resolvePicture also allows an image that is embedded in the page.
-func resolvePicture(base *url.URL, ref string) *url.URL {
+// resolveImage also allows an image that is embedded in the page.
+func resolveImage(base *url.URL, ref string) *url.URL {
 	ref = strings.TrimSpace(ref)
 	if len(ref) >= 5 && strings.EqualFold(ref[:5], "data:") {
 		if len(ref) > MaxDataURLBytes || !strings.HasPrefix(strings.ToLower(ref[5:min(len(ref), 11)]), "image/") {

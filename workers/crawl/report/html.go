@@ -15,9 +15,9 @@ import (
 //go:embed report.tmpl
 var source string
 
-// maxPictureBytes limits one image within the report; larger ones are only
+// maxImageBytes limits one image within the report; larger ones are only
 // named.
-const maxPictureBytes = 2 << 20
+const maxImageBytes = 2 << 20
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"address": address, "fate": fate, "size": size, "short": short, "deref": deref,
@@ -41,13 +41,13 @@ func HTML(w io.Writer, c Crawl) error {
 	return page.Execute(w, map[string]any{
 		"C": c, "R": c.Result.Record, "At": c.At.UTC().Format(time.RFC3339), "Cost": c.cost(),
 		"Trials": trials, "More": more, "Fields": c.fields(), "Evidence": c.evidence(),
-		"Picture": c.picture, "Logo": c.logo,
+		"Picture": c.image, "Logo": c.logo,
 	})
 }
 
-// picture returns a chosen candidate's image as a data URL, or "" if it was not
+// image returns a chosen candidate's image as a data URL, or "" if it was not
 // stored.
-func (c Crawl) picture(t logofinder.Trial) template.URL { return c.file(t.AssetID) }
+func (c Crawl) image(t logofinder.Trial) template.URL { return c.file(t.AssetID) }
 
 // logo returns the first stored form of a logo or an image.
 func (c Crawl) logo(formats []eventschemas.Asset) template.URL {
@@ -63,7 +63,7 @@ var mediaTypes = map[string]string{"svg": "image/svg+xml", "png": "image/png", "
 
 func (c Crawl) file(id string) template.URL {
 	data := c.Result.Files[id]
-	if len(data) == 0 || len(data) > maxPictureBytes {
+	if len(data) == 0 || len(data) > maxImageBytes {
 		return ""
 	}
 	return template.URL(fmt.Sprintf("data:%s;base64,%s", mediaTypes[c.format(id)], base64.StdEncoding.EncodeToString(data))) //nolint:gosec // our own files

@@ -1,0 +1,71 @@
+package readapi_test
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/domain/plan"
+)
+
+// TestHeaders_OnTheWire_HaveDocumentedSpelling reads raw bytes, because Go's client normalizes header
+// names.
+func TestHeaders_OnTheWire_HaveDocumentedSpelling(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.known("acme.com", record("acme"))
+	for _, r := range []struct {
+		path string
+		want []string
+	}{
+		{"/v1/brands/acme.com", []string{"X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 59", "X-RateLimit-Reset: 1795262460", "X-Credits-Remaining: 49", "X-Cache: HIT"}},
+		{"/v1/brands/no-domain", []string{"X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 58", "X-RateLimit-Reset: 1795262460", "X-Credits-Remaining: 49"}},
+		{"/v1/me", []string{"X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 57"}},
+		{"/docs/errors", []string{"ETag: "}},
+	} {
+		head := s.wireHead("GET " + r.path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer " + c.secret + "\r\n\r\n")
+		for _, want := range append(r.want, "X-Request-Id: ") {
+			if !strings.Contains(head, "\r\n"+want) {
+				t.Errorf("%s: no %q in\n%s", r.path, want, head)
+			}
+		}
+	}
+	if head := s.wireHead("GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.Contains(head, "\r\nWWW-Authenticate: Bearer\r\n") {
+		t.Errorf("401:\n%s", head)
+	}
+}
+
+// wireHead sends a request that ends its connection, and returns the raw head of the answer.
+func (s *service) wireHead(request string) string {
+	s.t.Helper()
+	conn := s.dial(request)
+	defer conn.Close()
+	answer, err := io.ReadAll(conn)
+	s.must(err)
+	head, _, _ := strings.Cut(string(answer), "\r\n\r\n")
+	return head + "\r\n"
+}
+
+// TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer: net/http treats the client as gone, so its
+// charge is reversed, and it must not read an empty 200.
+func TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.crawler.does("slow.com", never)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	s.must(err)
+	defer conn.Close()
+	s.must(conn.SetDeadline(time.Now().Add(patience)))
+	_, err = conn.Write([]byte("GET /v1/brands/slow.com HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\n\r\n"))
+	s.must(err)
+	s.crawler.sees("slow.com")
+	s.must(conn.(*net.TCPConn).CloseWrite())
+	if got, err := io.ReadAll(conn); len(got) != 0 {
+		t.Errorf("read %q (%v)", got, err)
+	}
+	if b := c.until("the hold is released", func(b books) bool { return b.holds == 1 && len(b.openHolds) == 0 }); len(b.charges) != 0 {
+		t.Errorf("%d charges", len(b.charges))
+	}
+}

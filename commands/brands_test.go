@@ -30,7 +30,7 @@ func brandsOnFile(t *testing.T) (*Brands, eventlog.Log) {
 }
 
 func lookupOf(domain string) RequestCrawl {
-	return RequestCrawl{Request: Request{ID: "r", Actor: "account:a"}, Domain: domain, Cause: brand.CauseLookup, Lane: brand.LaneLive, Allowed: time.Minute}
+	return RequestCrawl{Request: Request{ID: "r", Actor: "account:a"}, Domain: domain, Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: time.Minute}
 }
 
 // Of many callers that request one unknown domain, one starts a crawl and all others join it, even

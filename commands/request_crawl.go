@@ -13,12 +13,12 @@ import (
 
 // RequestCrawl is the command to crawl a brand's site.
 type RequestCrawl struct {
-	Request Request
-	Domain  string
-	Cause   string        // brand.CauseLookup …
-	Lane    string        // brand.LaneLive, brand.LaneRefresh
-	Allowed time.Duration // for the work
-	Force   bool          // a paid refresh: even if the brand is known or a failure is remembered
+	Request  Request
+	Domain   string
+	Cause    string        // brand.CauseLookup …
+	Priority string        // brand.PriorityLive, brand.PriorityBulk
+	Allowed  time.Duration // for the work
+	Force    bool          // a paid refresh: even if the brand is known or a failure is remembered
 }
 
 // Crawl is the crawl that answers a request: a new one, or, Joined, one that was running.
@@ -39,7 +39,7 @@ func (b *Brands) RequestCrawl(ctx context.Context, in RequestCrawl) (Crawl, erro
 	id := uuid.NewString()
 	var out Crawl
 	_, landed, appended, err := b.update(ctx, in.Domain, in.Request, id, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
-		events, err := state.RequestCrawl(brand.RequestCrawl{CrawlID: id, Cause: in.Cause, Lane: in.Lane, Allowed: in.Allowed, Force: in.Force, Now: now})
+		events, err := state.RequestCrawl(brand.RequestCrawl{CrawlID: id, Cause: in.Cause, Priority: in.Priority, Allowed: in.Allowed, Force: in.Force, Now: now})
 		out = Crawl{ID: id, RequestedAt: now, Allowed: in.Allowed}
 		if running, requestedAt, allowed, ok := state.Running(); err == nil && len(events) == 0 && ok {
 			out = Crawl{ID: running, Joined: true, RequestedAt: requestedAt, Allowed: allowed}

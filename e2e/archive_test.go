@@ -240,7 +240,7 @@ func TestArchive_PendingCrawl_RunsAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = brands.RequestCrawl(t.Context(), commands.RequestCrawl{
-		Request: commands.Request{ID: "request", Actor: "operator:test"}, Domain: waiting, Cause: brand.CauseOperator, Lane: brand.LaneLive, Allowed: time.Hour,
+		Request: commands.Request{ID: "request", Actor: "operator:test"}, Domain: waiting, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Hour,
 	})
 	if err := errors.Join(err, log.Close()); err != nil {
 		t.Fatal(err)

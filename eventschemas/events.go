@@ -155,7 +155,7 @@ type (
 		CrawlID   string `json:"crawl_id"`
 		Domain    string `json:"domain"`
 		Cause     string `json:"cause"` // lookup, refresh, schedule, logo, operator
-		Lane      string `json:"lane"`  // live, refresh
+		Priority  string `json:"lane"`  // live, refresh
 		AllowedMS int64  `json:"allowed_ms"`
 	}
 	// CrawlSucceeded carries the whole record that a crawl found, with its evidence.

@@ -75,7 +75,7 @@ var golden = map[string]eventschemas.Event{
 	}},
 	"LogosAllotted.v1":   eventschemas.LogosAllotted{Requests: 50},
 	"BrandDiscovered.v1": eventschemas.BrandDiscovered{BrandID: acmeID, Domain: "acme.com"},
-	"CrawlRequested.v1":  eventschemas.CrawlRequested{CrawlID: "crawl-1", Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500},
+	"CrawlRequested.v1":  eventschemas.CrawlRequested{CrawlID: "crawl-1", Domain: "acme.com", Cause: "lookup", Priority: "live", AllowedMS: 8500},
 	"CrawlSucceeded.v1": eventschemas.CrawlSucceeded{
 		CrawlID: "crawl-1", Record: fullRecord(), FinalURL: "https://www.acme.com/en?a=1&b=2", ETag: `W/"abc"`, LastModified: "Sat, 21 Nov 2026 08:00:00 GMT",
 		Evidence: []eventschemas.Evidence{

@@ -154,6 +154,183 @@ func TestLookup_UnknownID_Is404(t *testing.T) {
 	}
 }
 
+func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.crawler.finds("new.com", record("new"))
+	a := c.get("/v1/brands/www.new.com")
+	if h := a.ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "49" {
+		t.Errorf("headers %v", h)
+	}
+	if got := decodeBrand(t, a.body); got.Domain != "new.com" || got.Status != "ready" {
+		t.Errorf("brand %+v", got)
+	}
+	b := c.books()
+	if b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 1 || b.charges[0].HoldID == "" {
+		t.Errorf("%d holds, %d open, charges %+v", b.holds, len(b.openHolds), b.charges)
+	}
+	crawl := s.crawler.of("new.com")
+	if len(crawl) != 1 || crawl[0].Cause != brand.CauseLookup || crawl[0].Priority != brand.PriorityLive || crawl[0].AllowedMS != 8000 {
+		t.Errorf("crawls %+v", crawl)
+	}
+	// Immediately, and whatever the index has by now, the brand is known.
+	if h := c.get("/v1/brands/new.com").ok(t); h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" {
+		t.Errorf("second look-up: headers %v", h)
+	}
+	if n := len(s.crawler.of("new.com")); n != 1 {
+		t.Errorf("%d crawls", n)
+	}
+}
+
+func TestLookup_CrawlWithoutLogo_IsFree(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Free, 50)
+	s.crawler.finds("new.com", plainRecord("new"))
+	if h := c.get("/v1/brands/new.com").ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "50" {
+		t.Errorf("headers %v", h)
+	}
+	if b := c.books(); b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 0 {
+		t.Errorf("%d holds, %d open, %d charges", b.holds, len(b.openHolds), len(b.charges))
+	}
+}
+
+func TestLookup_CrawlFails_HasItsStatusAndIsFree(t *testing.T) {
+	for _, c := range []struct {
+		outcome          string
+		first, again     int
+		code             string
+		remembered, wait time.Duration
+	}{
+		{brand.DNS, 404, 404, "domain_not_found", 15 * time.Minute, 0},
+		{brand.NoData, 404, 404, "no_brand_data", 24 * time.Hour, 0},
+		{brand.Blocked, 422, 422, "fetch_blocked", 24 * time.Hour, 0},
+		{brand.FetchFailed, 502, 503, "fetch_failed", time.Hour, time.Hour},
+		{brand.Timeout, 504, 503, "timeout", 5 * time.Minute, 5 * time.Minute},
+	} {
+		t.Run(c.outcome, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			customer := s.account(plan.Free, 50)
+			s.crawler.fails("bad.com", c.outcome)
+			a := customer.get("/v1/brands/bad.com")
+			a.refused(t, c.first, c.code)
+			if a.header.Get("X-Credits-Remaining") != "50" {
+				t.Errorf("headers %v", a.header)
+			}
+			// Remembered: the same answer, or 503 with the remaining time, without a crawl and without
+			// a unit of the account's ten.
+			for range 15 {
+				a = customer.get("/v1/brands/bad.com")
+				a.refused(t, c.again, c.code)
+			}
+			if got := a.header.Get("Retry-After"); c.wait > 0 && (got == "" || seconds(t, got) > c.wait || seconds(t, got) < c.wait-time.Minute) {
+				t.Errorf("Retry-After %s, want about %s", got, c.wait)
+			}
+			if n := len(s.crawler.of("bad.com")); n != 1 {
+				t.Errorf("%d crawls while the failure is remembered", n)
+			}
+			// Afterwards it is crawled again.
+			s.clock.add(c.remembered)
+			s.crawler.finds("bad.com", record("bad"))
+			customer.get("/v1/brands/bad.com").ok(t)
+			if b := customer.books(); b.balance() != 49 || len(b.openHolds) != 0 || b.holds != 2 {
+				t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+			}
+		})
+	}
+}
+
+func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
+	s := start(t, func(set *setup) { set.config.CrawlTimeout = 300 * time.Millisecond })
+	c := s.account(plan.Free, 50)
+	s.crawler.does("silent.com", func(context.Context, eventschemas.CrawlRequested) ending {
+		s.clock.add(time.Second) // the crawl's time has expired
+		return ending{}
+	})
+	c.get("/v1/brands/silent.com").refused(t, http.StatusGatewayTimeout, "timeout")
+	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 {
+		t.Errorf("%d holds open, balance %d", len(b.openHolds), b.balance())
+	}
+	state, err := s.brands.State(t.Context(), "silent.com")
+	s.must(err)
+	if outcome, _, ok := state.Remembered(s.clock.now()); !ok || outcome != brand.Timeout {
+		t.Errorf("the crawl's end is not on the log: %q %v", outcome, ok)
+	}
+	c.get("/v1/brands/silent.com").refused(t, http.StatusServiceUnavailable, "timeout")
+}
+
+func TestLookup_CrawlLeftByCrash_IsEnded(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Growth, 50)
+	s.crawler.does("left.com", never)
+	_, err := s.brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: operator(), Domain: "left.com", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: time.Second})
+	s.must(err)
+	s.clock.add(time.Minute)
+	c.get("/v1/brands/left.com").refused(t, http.StatusServiceUnavailable, "timeout")
+	s.crawler.finds("left.com", record("left"))
+	if h := c.get("/v1/brands/left.com?refresh=true").ok(t); h.Get("X-Cache") != "MISS" {
+		t.Errorf("headers %v", h)
+	}
+}
+
+func TestRefresh_PaidPlansOnly_Crawls(t *testing.T) {
+	s := start(t)
+	free, paid := s.account(plan.Free, 50), s.account(plan.Starter, 50)
+	s.known("acme.com", record("old"))
+	s.crawler.finds("acme.com", record("fresh"))
+	if h := free.get("/v1/brands/acme.com?refresh=true").ok(t); h.Get("X-Cache") != "HIT" {
+		t.Errorf("refresh on the free plan: %v", h)
+	}
+	if n := len(s.crawler.of("acme.com")); n != 0 {
+		t.Fatalf("the free plan's refresh led to %d crawls", n)
+	}
+	a := paid.get("/v1/brands/acme.com?refresh=1")
+	if h := a.ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "49" {
+		t.Errorf("refresh on a paid plan: %v", h)
+	}
+	if got := decodeBrand(t, a.body); *got.Name != "fresh" || got.Status != "ready" {
+		t.Errorf("brand %+v", got)
+	}
+	if crawls := s.crawler.of("acme.com"); len(crawls) != 1 || crawls[0].Cause != brand.CauseRefresh {
+		t.Errorf("crawls %+v", crawls)
+	}
+	// A confirmed record is a success, too.
+	if h := paid.get("/v1/brands/acme.com?refresh=true").ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "48" {
+		t.Errorf("refresh that confirms: %v", h)
+	}
+	for _, bad := range []string{"refresh=yes", "refresh=", "refresh=true&refresh=true", "refresh=%zz"} {
+		paid.get("/v1/brands/acme.com?"+bad).refused(t, http.StatusBadRequest, "invalid_request")
+	}
+	paid.get("/v1/brands/acme.com?refresh=false&utm=a&utm=%zz").ok(t)
+}
+
+func TestRefresh_CrawlFails_KeepsTheOldRecord(t *testing.T) {
+	s := start(t)
+	c := s.account(plan.Starter, 50)
+	s.crawler.finds("acme.com", record("acme"))
+	c.get("/v1/brands/acme.com").ok(t)
+	s.crawler.fails("acme.com", brand.FetchFailed)
+	a := c.get("/v1/brands/acme.com?refresh=true")
+	a.refused(t, http.StatusBadGateway, "fetch_failed")
+	if a.header.Get("X-Credits-Remaining") != "49" {
+		t.Errorf("headers %v", a.header)
+	}
+	s.settled()
+	a = c.get("/v1/brands/acme.com")
+	if h := a.ok(t); h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" {
+		t.Errorf("plain look-up after the failed refresh: %v", h)
+	}
+	if got := decodeBrand(t, a.body); got.Status != "failed" || *got.Name != "acme" {
+		t.Errorf("brand %+v", got)
+	}
+	// A remembered failure does not stop a paid refresh.
+	s.crawler.fails("acme.com", brand.Blocked)
+	c.get("/v1/brands/acme.com?refresh=true").refused(t, http.StatusUnprocessableEntity, "fetch_blocked")
+	if b := c.books(); b.balance() != 48 || len(b.openHolds) != 0 || b.holds != 3 {
+		t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+	}
+}
+
 func TestLookup_WithdrawnBrand_Is404(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Growth, 50)

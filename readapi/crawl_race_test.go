@@ -36,7 +36,7 @@ func (o *outrun) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (co
 func TestLookup_AnotherNodeWasFaster_UsesItsResult(t *testing.T) {
 	ctx := context.Background()
 	crawl := func(s *service, domain string) {
-		_, err := s.brands.RequestCrawl(ctx, commands.RequestCrawl{Request: operator(), Domain: domain, Cause: brand.CauseLookup, Lane: brand.LaneLive, Allowed: 8 * time.Second})
+		_, err := s.brands.RequestCrawl(ctx, commands.RequestCrawl{Request: operator(), Domain: domain, Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: 8 * time.Second})
 		s.must(err)
 	}
 	ended := func(s *service, domain string) {

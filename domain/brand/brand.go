@@ -62,7 +62,7 @@ type state struct {
 
 type running struct {
 	CrawlID     string    `json:"crawl_id"`
-	Lane        string    `json:"lane"`
+	Priority    string    `json:"lane"`
 	Cause       string    `json:"cause"`
 	RequestedAt time.Time `json:"requested_at"`
 	AllowedMS   int64     `json:"allowed_ms"`
@@ -163,7 +163,7 @@ func (b *Brand) applyRequested(ev eventschemas.CrawlRequested, revision uint64, 
 	if r := b.s.Running; r != nil {
 		b.end(Ended{CrawlID: r.CrawlID, Outcome: Superseded, Requested: r.Revision})
 	}
-	b.s.Running = &running{CrawlID: ev.CrawlID, Lane: ev.Lane, Cause: ev.Cause, RequestedAt: at, AllowedMS: ev.AllowedMS, Revision: revision}
+	b.s.Running = &running{CrawlID: ev.CrawlID, Priority: ev.Priority, Cause: ev.Cause, RequestedAt: at, AllowedMS: ev.AllowedMS, Revision: revision}
 }
 
 func (b *Brand) applySuccess(crawlID, outcome, etag, modified string, revision uint64, at time.Time) {

@@ -18,7 +18,7 @@ import (
 func TestSucceedCrawl_First_DiscoversBrand(t *testing.T) {
 	given(t).
 		when(lookup("c1")).
-		then(requestedEvent("c1", brand.LaneLive, brand.CauseLookup)).
+		then(requestedEvent("c1", brand.PriorityLive, brand.CauseLookup)).
 		shows(brand.StatusPending, "").
 		when(succeed("c1", record("Acme"))).
 		then(discovered().event, succeeded("c1", record("Acme")).event).
@@ -27,7 +27,7 @@ func TestSucceedCrawl_First_DiscoversBrand(t *testing.T) {
 
 func TestDomainWithoutBrand_HasNoBrandDiscovered(t *testing.T) {
 	given(t).
-		when(lookup("c1")).then(requestedEvent("c1", brand.LaneLive, brand.CauseLookup)).
+		when(lookup("c1")).then(requestedEvent("c1", brand.PriorityLive, brand.CauseLookup)).
 		when(fail("c1", brand.DNS)).then(failed("c1", brand.DNS, 15*time.Minute).event)
 }
 
@@ -44,7 +44,7 @@ func TestRequestCrawl_RunningCrawl_IsJoined(t *testing.T) {
 func TestRequestCrawl_Live_SupersedesRefreshCrawl(t *testing.T) {
 	s := given(t, imported("s", partial("Old")), scheduled("bulk")).
 		when(schedule("bulk2")).nothing().
-		when(refresh("live")).then(requestedEvent("live", brand.LaneLive, brand.CauseRefresh))
+		when(refresh("live")).then(requestedEvent("live", brand.PriorityLive, brand.CauseRefresh))
 	if id, _, _, _ := s.brand.Running(); id != "live" {
 		t.Fatalf("running is %q", id)
 	}
@@ -59,14 +59,14 @@ func TestRequestCrawl_Live_SupersedesRefreshCrawl(t *testing.T) {
 func TestRequestCrawl_KnownBrand_IsRefused(t *testing.T) {
 	known := []fact{discovered(), requested("c1"), succeeded("c1", record("Acme"))}
 	given(t, known...).when(lookup("c2")).refused(brand.ErrAlreadyKnown)
-	given(t, known...).when(crawl("c2", brand.CauseLogo, brand.LaneLive, false)).refused(brand.ErrAlreadyKnown)
-	given(t, known...).when(refresh("c2")).then(requestedEvent("c2", brand.LaneLive, brand.CauseRefresh))
-	given(t, known...).when(schedule("c2")).then(requestedEvent("c2", brand.LaneRefresh, brand.CauseSchedule))
+	given(t, known...).when(crawl("c2", brand.CauseLogo, brand.PriorityLive, false)).refused(brand.ErrAlreadyKnown)
+	given(t, known...).when(refresh("c2")).then(requestedEvent("c2", brand.PriorityLive, brand.CauseRefresh))
+	given(t, known...).when(schedule("c2")).then(requestedEvent("c2", brand.PriorityBulk, brand.CauseSchedule))
 	given(t, imported("s", partial("Acme"))).when(lookup("c2")).refused(brand.ErrAlreadyKnown)
 }
 
 func TestRequestCrawl_Malformed_ReportsAllErrors(t *testing.T) {
-	_, err := brand.New(domain).RequestCrawl(brand.RequestCrawl{Cause: "whim", Lane: "fast", Allowed: -1})
+	_, err := brand.New(domain).RequestCrawl(brand.RequestCrawl{Cause: "whim", Priority: "fast", Allowed: -1})
 	if !errors.Is(err, brand.ErrInvalidCrawl) {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestRequestCrawl_Malformed_ReportsAllErrors(t *testing.T) {
 			t.Errorf("%q does not tell of the %s", err, part)
 		}
 	}
-	_, err = brand.New(domain).RequestCrawl(brand.RequestCrawl{CrawlID: "c", Cause: brand.CauseLookup, Lane: brand.LaneLive, Allowed: 8500 * time.Hour})
+	_, err = brand.New(domain).RequestCrawl(brand.RequestCrawl{CrawlID: "c", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: 8500 * time.Hour})
 	if !errors.Is(err, brand.ErrInvalidCrawl) {
 		t.Fatalf("a unit was mistaken: %v", err)
 	}
@@ -211,10 +211,10 @@ func TestFailCrawl_IsRemembered(t *testing.T) {
 				when(lookup("c2")).remembered(outcome, d).
 				when(schedule("c2")).remembered(outcome, d).
 				waits(d-time.Second).when(lookup("c2")).remembered(outcome, time.Second).
-				waits(time.Second).when(lookup("c2")).then(requestedEvent("c2", brand.LaneLive, brand.CauseLookup)).
+				waits(time.Second).when(lookup("c2")).then(requestedEvent("c2", brand.PriorityLive, brand.CauseLookup)).
 				shows(brand.StatusPending, "")
 			given(t, discovered(), requested("c1"), failed("c1", outcome, d)).
-				when(refresh("c2")).then(requestedEvent("c2", brand.LaneLive, brand.CauseRefresh))
+				when(refresh("c2")).then(requestedEvent("c2", brand.PriorityLive, brand.CauseRefresh))
 		})
 	}
 }
@@ -459,7 +459,7 @@ func TestLastOutcome_OnlyRecentCrawls(t *testing.T) {
 	s := given(t, discovered())
 	ids := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 	for _, id := range ids {
-		s.happened(requestedEvent(id, brand.LaneLive, brand.CauseRefresh))
+		s.happened(requestedEvent(id, brand.PriorityLive, brand.CauseRefresh))
 		s.happened(failedEvent(id, brand.Timeout, time.Second))
 	}
 	for i, id := range ids {
@@ -557,6 +557,14 @@ func TestApply_TimesMatchTheirJSON(t *testing.T) {
 	}
 }
 
+// Nodes of the previous release read the state of a running crawl.
+func TestMarshal_RunningCrawl_NamesPriorityLane(t *testing.T) {
+	state, err := json.Marshal(given(t, discovered(), scheduled("c1")).brand)
+	if err != nil || !strings.Contains(string(state), `"lane":"refresh"`) {
+		t.Fatalf("state is %s, %v, want the priority as lane", state, err)
+	}
+}
+
 // FuzzState decodes any bytes as a stored state. An accepted state can be shown, folded and stored
 // again.
 func FuzzState(f *testing.F) {
@@ -595,8 +603,8 @@ func FuzzState(f *testing.F) {
 		}
 		_ = b.View()
 		for i, ev := range []eventschemas.Event{
-			requestedEvent("f1", brand.LaneLive, brand.CauseRefresh), failedEvent("f1", brand.FetchFailed, time.Hour),
-			requestedEvent("f2", brand.LaneLive, brand.CauseRefresh), succeeded("f2", record("F")).event,
+			requestedEvent("f1", brand.PriorityLive, brand.CauseRefresh), failedEvent("f1", brand.FetchFailed, time.Hour),
+			requestedEvent("f2", brand.PriorityLive, brand.CauseRefresh), succeeded("f2", record("F")).event,
 		} {
 			b.Apply(ev, b.Events(), start.Add(time.Duration(i)*time.Minute))
 		}

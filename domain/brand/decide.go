@@ -23,12 +23,12 @@ const (
 
 // RequestCrawl is the command to crawl the brand's site.
 type RequestCrawl struct {
-	CrawlID string // new
-	Cause   string
-	Lane    string
-	Allowed time.Duration // for the work, from now
-	Force   bool          // a paid refresh: crawl even if the brand is known or a failure is remembered
-	Now     time.Time
+	CrawlID  string // new
+	Cause    string
+	Priority string
+	Allowed  time.Duration // for the work, from now
+	Force    bool          // a paid refresh: crawl even if the brand is known or a failure is remembered
+	Now      time.Time
 }
 
 // Validate reports all invalid fields, as ErrInvalidCrawl.
@@ -40,8 +40,8 @@ func (in RequestCrawl) Validate() error {
 	if !slices.Contains([]string{CauseLookup, CauseRefresh, CauseSchedule, CauseLogo, CauseOperator}, in.Cause) {
 		errs = append(errs, fmt.Errorf("%w: unknown cause %q", ErrInvalidCrawl, in.Cause))
 	}
-	if in.Lane != LaneLive && in.Lane != LaneRefresh {
-		errs = append(errs, fmt.Errorf("%w: unknown lane %q", ErrInvalidCrawl, in.Lane))
+	if in.Priority != PriorityLive && in.Priority != PriorityBulk {
+		errs = append(errs, fmt.Errorf("%w: unknown priority %q", ErrInvalidCrawl, in.Priority))
 	}
 	if in.Allowed < time.Millisecond || in.Allowed > maxAllowed {
 		errs = append(errs, fmt.Errorf("%w: %s allowed, not between 1ms and %s", ErrInvalidCrawl, in.Allowed, maxAllowed))
@@ -51,8 +51,8 @@ func (in RequestCrawl) Validate() error {
 
 // RequestCrawl decides whether the site is crawled. No events and no error mean that there is nothing
 // to append: the caller should wait for the crawl that Running returns or, if the same request is
-// repeated after its end, use LastOutcome. A crawl of the refresh lane is joined only by requests of
-// the same lane; a live request supersedes it.
+// repeated after its end, use LastOutcome. Only other bulk requests join a bulk crawl; a live request
+// supersedes it.
 //
 // Errors: ErrWithdrawn; ErrAlreadyKnown for a lookup or logo of a known brand; *RememberedError while
 // a failure is remembered; the last two not with Force, unless the crawl was lost twice in a row;
@@ -67,7 +67,7 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 	if _, ended := b.LastOutcome(in.CrawlID); ended {
 		return nil, nil
 	}
-	if r := b.s.Running; r != nil && (r.Lane == LaneLive || in.Lane == LaneRefresh || r.CrawlID == in.CrawlID) {
+	if r := b.s.Running; r != nil && (r.Priority == PriorityLive || in.Priority == PriorityBulk || r.CrawlID == in.CrawlID) {
 		return nil, nil
 	}
 	if !in.Force && b.Known() && (in.Cause == CauseLookup || in.Cause == CauseLogo) {
@@ -79,7 +79,7 @@ func (b *Brand) RequestCrawl(in RequestCrawl) ([]eventschemas.Event, error) {
 		return nil, &RememberedError{Outcome: outcome, Until: until}
 	}
 	return []eventschemas.Event{eventschemas.CrawlRequested{
-		CrawlID: in.CrawlID, Domain: b.s.Domain, Cause: in.Cause, Lane: in.Lane, AllowedMS: in.Allowed.Milliseconds(),
+		CrawlID: in.CrawlID, Domain: b.s.Domain, Cause: in.Cause, Priority: in.Priority, AllowedMS: in.Allowed.Milliseconds(),
 	}}, nil
 }
 

@@ -26,7 +26,7 @@ func TestLostCrawls_RememberedLongerEachTime(t *testing.T) {
 		return events[len(events)-1]
 	}
 	request := func(id string, force bool) brand.RequestCrawl {
-		return brand.RequestCrawl{CrawlID: id, Cause: brand.CauseLookup, Lane: brand.LaneLive, Allowed: allowed, Force: force, Now: now}
+		return brand.RequestCrawl{CrawlID: id, Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: allowed, Force: force, Now: now}
 	}
 	lose := func(id string) time.Duration {
 		t.Helper()

@@ -19,7 +19,7 @@ const (
 const (
 	Succeeded = "succeeded" // with a new record
 	Confirmed = "confirmed" // with the existing record
-	// Superseded is the outcome of a crawl of the refresh lane that a live request replaced, because
+	// Superseded is the outcome of a bulk crawl that a live request replaced, because
 	// live work never queues behind bulk work.
 	Superseded = "superseded"
 )
@@ -33,10 +33,10 @@ const (
 	CauseOperator = "operator"
 )
 
-// Queues of crawls.
+// Priorities of crawls, as stored in the field lane of CrawlRequested.
 const (
-	LaneLive    = "live"
-	LaneRefresh = "refresh"
+	PriorityLive = "live"    // a client waits
+	PriorityBulk = "refresh" // scheduled
 )
 
 // Durations for which a failure is remembered: our interpretation of "remembered outcome" in the

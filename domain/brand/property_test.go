@@ -43,7 +43,7 @@ type history struct {
 	events []at
 	crawls int
 
-	running map[string]string // lanes of the crawls that no event has ended or superseded
+	running map[string]string // priorities of the crawls that no event has ended or superseded
 	crawled bool              // a crawl has found or confirmed a record
 }
 
@@ -64,9 +64,9 @@ func (h *history) anyCommand(t *rapid.T) command {
 	switch kind := rapid.IntRange(0, 40).Draw(t, "command"); {
 	case kind < 12:
 		h.crawls++
-		lane := rapid.SampledFrom([]string{brand.LaneLive, brand.LaneRefresh}).Draw(t, "lane")
+		priority := rapid.SampledFrom([]string{brand.PriorityLive, brand.PriorityBulk}).Draw(t, "priority")
 		cause := rapid.SampledFrom([]string{brand.CauseLookup, brand.CauseRefresh, brand.CauseSchedule, brand.CauseLogo}).Draw(t, "cause")
-		return crawl(fmt.Sprintf("c%d", h.crawls), cause, lane, rapid.Bool().Draw(t, "force"))
+		return crawl(fmt.Sprintf("c%d", h.crawls), cause, priority, rapid.Bool().Draw(t, "force"))
 	case kind < 18:
 		return succeed(h.anyCrawl(t), anyRecord(t))
 	case kind < 24:
@@ -120,13 +120,13 @@ func (h *history) step(t *rapid.T) {
 func (h *history) checkEvent(t *rapid.T, ev eventschemas.Event) {
 	switch ev := ev.(type) {
 	case eventschemas.CrawlRequested:
-		for id, lane := range h.running {
-			if lane == brand.LaneLive || ev.Lane != brand.LaneLive {
-				t.Fatalf("%s was requested while %s ran in lane %s", ev.CrawlID, id, lane)
+		for id, priority := range h.running {
+			if priority == brand.PriorityLive || ev.Priority != brand.PriorityLive {
+				t.Fatalf("%s was requested while %s ran with priority %s", ev.CrawlID, id, priority)
 			}
 			delete(h.running, id)
 		}
-		h.running[ev.CrawlID] = ev.Lane
+		h.running[ev.CrawlID] = ev.Priority
 	case eventschemas.CrawlSucceeded:
 		delete(h.running, ev.CrawlID)
 		h.crawled = true

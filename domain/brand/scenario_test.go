@@ -167,14 +167,16 @@ func discovered() fact {
 	return soon(eventschemas.BrandDiscovered{BrandID: brand.ID(domain).String(), Domain: domain})
 }
 
-func requested(id string) fact { return soon(requestedEvent(id, brand.LaneLive, brand.CauseLookup)) }
-
-func scheduled(id string) fact {
-	return soon(requestedEvent(id, brand.LaneRefresh, brand.CauseSchedule))
+func requested(id string) fact {
+	return soon(requestedEvent(id, brand.PriorityLive, brand.CauseLookup))
 }
 
-func requestedEvent(id, lane, cause string) eventschemas.CrawlRequested {
-	return eventschemas.CrawlRequested{CrawlID: id, Domain: domain, Cause: cause, Lane: lane, AllowedMS: 8500}
+func scheduled(id string) fact {
+	return soon(requestedEvent(id, brand.PriorityBulk, brand.CauseSchedule))
+}
+
+func requestedEvent(id, priority, cause string) eventschemas.CrawlRequested {
+	return eventschemas.CrawlRequested{CrawlID: id, Domain: domain, Cause: cause, Priority: priority, AllowedMS: 8500}
 }
 
 func succeeded(id string, r eventschemas.Record) fact {
@@ -204,17 +206,17 @@ func withdrawn() fact { return soon(eventschemas.BrandWithdrawn{Reason: "owner"}
 
 // Commands.
 
-func crawl(id, cause, lane string, force bool) command {
+func crawl(id, cause, priority string, force bool) command {
 	return func(b *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
 		return b.RequestCrawl(brand.RequestCrawl{
-			CrawlID: id, Cause: cause, Lane: lane, Allowed: 8500 * time.Millisecond, Force: force, Now: now,
+			CrawlID: id, Cause: cause, Priority: priority, Allowed: 8500 * time.Millisecond, Force: force, Now: now,
 		})
 	}
 }
 
-func lookup(id string) command   { return crawl(id, brand.CauseLookup, brand.LaneLive, false) }
-func refresh(id string) command  { return crawl(id, brand.CauseRefresh, brand.LaneLive, true) }
-func schedule(id string) command { return crawl(id, brand.CauseSchedule, brand.LaneRefresh, false) }
+func lookup(id string) command   { return crawl(id, brand.CauseLookup, brand.PriorityLive, false) }
+func refresh(id string) command  { return crawl(id, brand.CauseRefresh, brand.PriorityLive, true) }
+func schedule(id string) command { return crawl(id, brand.CauseSchedule, brand.PriorityBulk, false) }
 
 func succeed(id string, r eventschemas.Record) command {
 	return func(b *brand.Brand, _ time.Time) ([]eventschemas.Event, error) {

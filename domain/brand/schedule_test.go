@@ -90,7 +90,7 @@ func TestNextCrawl_SpreadsDomains(t *testing.T) {
 	for i := range 1000 {
 		name := fmt.Sprintf("brand%d.com", i)
 		b := brand.New(name)
-		b.Apply(eventschemas.CrawlRequested{CrawlID: "1", Domain: name, Cause: brand.CauseLookup, Lane: brand.LaneLive, AllowedMS: 8500}, 0, start)
+		b.Apply(eventschemas.CrawlRequested{CrawlID: "1", Domain: name, Cause: brand.CauseLookup, Priority: brand.PriorityLive, AllowedMS: 8500}, 0, start)
 		b.Apply(eventschemas.CrawlSucceeded{CrawlID: "1", Record: record("A"), FinalURL: "https://" + name + "/"}, 1, start)
 		at, ok := b.NextCrawl()
 		if !ok {

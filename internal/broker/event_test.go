@@ -26,7 +26,7 @@ func recorded(t *testing.T) eventlog.Recorded {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	enc, err := eventschemas.Encode(eventschemas.CrawlRequested{CrawlID: "c", Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500})
+	enc, err := eventschemas.Encode(eventschemas.CrawlRequested{CrawlID: "c", Domain: "acme.com", Cause: "lookup", Priority: "live", AllowedMS: 8500})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestEvent_SurvivesBroker(t *testing.T) {
 		t.Errorf("type %q, version %d: %v", eventType, version, err)
 	}
 	ev, err := eventschemas.Decode(eventType, version, m.Payload)
-	if want := (eventschemas.CrawlRequested{CrawlID: "c", Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500}); err != nil || ev != eventschemas.Event(want) {
+	if want := (eventschemas.CrawlRequested{CrawlID: "c", Domain: "acme.com", Cause: "lookup", Priority: "live", AllowedMS: 8500}); err != nil || ev != eventschemas.Event(want) {
 		t.Errorf("event %+v: %v", ev, err)
 	}
 	if m.ID != r.ID.String() || m.Key != "acme.com" || m.Metadata[broker.MetaCorrelation] != "correlated" ||

@@ -20,7 +20,7 @@ const (
 	RoleAPI       Role = "api"       // serves clients; needs no internet access
 	RoleCrawler   Role = "crawler"   // fetches sites; the only one that needs internet access
 	RoleProjector Role = "projector" // folds the log into the read models and the search index; one leads
-	RoleRelay     Role = "relay"     // copies the log to the broker's lanes; one leads per lane
+	RoleRelay     Role = "relay"     // copies events to the broker's topics; one node leads per topic
 	RoleSweeper   Role = "sweeper"   // ends overdue holds and crawls; one leads
 	RoleRefresher Role = "refresher" // requests crawls of aging records; one leads
 )

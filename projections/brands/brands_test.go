@@ -43,7 +43,7 @@ func imported(domain, name string) eventschemas.Event {
 }
 
 func requested(crawl, domain string) eventschemas.Event {
-	return eventschemas.CrawlRequested{CrawlID: crawl, Domain: domain, Cause: "lookup", Lane: "live", AllowedMS: 8500}
+	return eventschemas.CrawlRequested{CrawlID: crawl, Domain: domain, Cause: "lookup", Priority: "live", AllowedMS: 8500}
 }
 
 func TestGet_LifeOfBrand(t *testing.T) { projectionstest.Each(t, testGet_LifeOfBrand) }

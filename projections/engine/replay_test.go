@@ -35,12 +35,12 @@ func fillFast(b *testing.B, e *projectionstest.Env, events int) {
 	b.Helper()
 	const writers = 32
 	w := projectionstest.NewWorld(1, 1000, 5000, 50*time.Millisecond)
-	lanes := make([]chan projectionstest.Group, writers) // a stream always in the same lane, to keep its order
+	queues := make([]chan projectionstest.Group, writers) // a stream always uses one queue, to keep its order
 	var group sync.WaitGroup
-	for i := range lanes {
-		lanes[i] = make(chan projectionstest.Group, 64)
+	for i := range queues {
+		queues[i] = make(chan projectionstest.Group, 64)
 		group.Go(func() {
-			for g := range lanes[i] {
+			for g := range queues[i] {
 				e.Append(g)
 			}
 		})
@@ -51,11 +51,11 @@ func fillFast(b *testing.B, e *projectionstest.Env, events int) {
 		for _, c := range []byte(g.Stream) {
 			sum = sum*31 + int(c)
 		}
-		lanes[uint(sum)%writers] <- g
+		queues[uint(sum)%writers] <- g
 		n += len(g.Events)
 	}
-	for _, lane := range lanes {
-		close(lane)
+	for _, queue := range queues {
+		close(queue)
 	}
 	group.Wait()
 }

@@ -247,7 +247,7 @@ func (r *Runner) runLoops(ctx context.Context) error {
 	defer r.loops.Wait()
 	defer stop()
 	r.step.Lock()
-	r.spawn = func(lane func(context.Context)) { r.loops.Go(func() { lane(ctx) }) }
+	r.spawn = func(loop func(context.Context)) { r.loops.Go(func() { loop(ctx) }) }
 	r.startLoops()
 	r.step.Unlock()
 	defer func() {

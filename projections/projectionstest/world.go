@@ -222,7 +222,7 @@ func (w *World) brandGroup(at time.Time) Group {
 			s.known = true
 		}
 		g.Events = append(g.Events, eventschemas.CrawlRequested{
-			CrawlID: s.running, Domain: s.domain, Cause: brand.CauseLookup, Lane: brand.LaneLive, AllowedMS: 8500,
+			CrawlID: s.running, Domain: s.domain, Cause: brand.CauseLookup, Priority: brand.PriorityLive, AllowedMS: 8500,
 		})
 	default:
 		g.Events = []eventschemas.Event{w.outcome(s)}

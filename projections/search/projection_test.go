@@ -165,7 +165,7 @@ func TestSearch_FindsBrandsOfLookups(t *testing.T) {
 func TestSearch_FirstCrawlRunning_HasNoID(t *testing.T) {
 	w := newWorld(t)
 	at := w.say("acme.com", eventschemas.BrandDiscovered{BrandID: brand.ID("acme.com").String(), Domain: "acme.com"},
-		eventschemas.CrawlRequested{CrawlID: uuid.NewString(), Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500})
+		eventschemas.CrawlRequested{CrawlID: uuid.NewString(), Domain: "acme.com", Cause: "lookup", Priority: "live", AllowedMS: 8500})
 	w.finds(at, "acme.com", "acme.com=acme unknown")
 	w.finds(at, "acme")
 }
@@ -174,7 +174,7 @@ func TestSearch_FirstCrawlFailed_HasNoID(t *testing.T) {
 	w := newWorld(t)
 	id := uuid.NewString()
 	at := w.say("acme.com", eventschemas.BrandDiscovered{BrandID: brand.ID("acme.com").String(), Domain: "acme.com"},
-		eventschemas.CrawlRequested{CrawlID: id, Domain: "acme.com", Cause: "lookup", Lane: "live", AllowedMS: 8500},
+		eventschemas.CrawlRequested{CrawlID: id, Domain: "acme.com", Cause: "lookup", Priority: "live", AllowedMS: 8500},
 		eventschemas.CrawlFailed{CrawlID: id, Outcome: "timeout", RememberSeconds: 300, Detail: "d"})
 	w.finds(at, "acme.com", "acme.com=acme unknown")
 	w.finds(at, "acme")
@@ -187,7 +187,7 @@ func TestSearch_BrandOfDataSet_ComesFirstAmongEquals(t *testing.T) {
 		id := uuid.NewString()
 		record := imported(domain, name, quality).(eventschemas.BrandImported).Record
 		return []eventschemas.Event{
-			eventschemas.CrawlRequested{CrawlID: id, Domain: domain, Cause: "lookup", Lane: "live", AllowedMS: 8500},
+			eventschemas.CrawlRequested{CrawlID: id, Domain: domain, Cause: "lookup", Priority: "live", AllowedMS: 8500},
 			eventschemas.CrawlSucceeded{CrawlID: id, Record: record, FinalURL: "https://" + domain + "/"},
 		}
 	}

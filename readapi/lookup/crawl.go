@@ -94,7 +94,7 @@ func (s *Service) decide(ctx context.Context, domain, cause string) (step, error
 		return step{known: &known}, nil
 	}
 	events, err := state.RequestCrawl(brand.RequestCrawl{
-		CrawlID: "decision only", Cause: cause, Lane: brand.LaneLive, Allowed: s.config.CrawlTimeout, Force: force, Now: s.config.Now(),
+		CrawlID: "decision only", Cause: cause, Priority: brand.PriorityLive, Allowed: s.config.CrawlTimeout, Force: force, Now: s.config.Now(),
 	})
 	if err != nil || len(events) > 0 {
 		return step{}, err
@@ -107,7 +107,7 @@ func (s *Service) decide(ctx context.Context, domain, cause string) (step, error
 // answer, and the units that were not needed are returned.
 func (s *Service) request(ctx context.Context, request commands.Request, domain, cause string, units *units) (step, error) {
 	crawl, err := s.brands.RequestCrawl(ctx, commands.RequestCrawl{
-		Request: request, Domain: domain, Cause: cause, Lane: brand.LaneLive, Allowed: s.config.CrawlTimeout, Force: cause == brand.CauseRefresh,
+		Request: request, Domain: domain, Cause: cause, Priority: brand.PriorityLive, Allowed: s.config.CrawlTimeout, Force: cause == brand.CauseRefresh,
 	})
 	var remembered *brand.RememberedError
 	switch {

@@ -30,10 +30,10 @@ func TestRedelivery_BegunCrawl_IsLeftToItsDeadline(t *testing.T) {
 		<-never
 		return nil, context.Canceled
 	}
-	_, deadly := killed.request("deadly.com", brand.LaneLive, time.Hour)
+	_, deadly := killed.request("deadly.com", brand.PriorityLive, time.Hour)
 	killed.publish(broker.CrawlLive, deadly)
 	killed.begun()
-	waited, waiting := killed.request("waiting.com", brand.LaneLive, time.Hour)
+	waited, waiting := killed.request("waiting.com", brand.PriorityLive, time.Hour)
 
 	next := p.start(t, crawl.WorkerConfig{Registerer: registry})
 	next.publish(broker.CrawlLive, deadly, waiting)
@@ -157,7 +157,7 @@ func TestDelivery_StoreUnavailable_IsRetried(t *testing.T) {
 				}
 			}
 			o := p.start(t, crawl.WorkerConfig{})
-			requested, m := o.request("acme.com", brand.LaneLive, c.allowed)
+			requested, m := o.request("acme.com", brand.PriorityLive, c.allowed)
 			published := make(chan error, 1)
 			go func() { published <- o.bus.Publish(t.Context(), broker.CrawlLive, m) }()
 			if !c.done {
@@ -217,11 +217,11 @@ func TestRedelivery_WaitingCrawl_IsNotAcknowledged(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	handle := testwait.Receive(t, h.live, "the subscription")
-	_, first := o.request("first.com", brand.LaneLive, time.Hour)
+	_, first := o.request("first.com", brand.PriorityLive, time.Hour)
 	if err := handle(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	_, waiting := o.request("waits.com", brand.LaneLive, time.Hour)
+	_, waiting := o.request("waits.com", brand.PriorityLive, time.Hour)
 	lost, lose := context.WithCancel(t.Context())
 	results := make(chan error, 2)
 	for range 2 {

@@ -21,7 +21,7 @@ func TestShutdown_AcceptedCrawls_AreFinished(t *testing.T) {
 		<-release
 		return named(target.Domain), nil
 	}
-	requested, m := o.request("acme.com", brand.LaneLive, time.Minute)
+	requested, m := o.request("acme.com", brand.PriorityLive, time.Minute)
 	o.publish(broker.CrawlLive, m)
 	o.begun()
 	o.stop()
@@ -40,7 +40,7 @@ func TestShutdown_LongCrawl_HasTimeLimit(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	_, m := o.request("acme.com", brand.LaneLive, time.Hour)
+	_, m := o.request("acme.com", brand.PriorityLive, time.Hour)
 	o.publish(broker.CrawlLive, m)
 	o.begun()
 	o.stop()
@@ -82,12 +82,12 @@ func TestCleanStop_WaitingCrawls_ContinueAfterRestart(t *testing.T) {
 	}
 	stop := relaying(first)
 	defer stop()
-	first.request("begun.com", brand.LaneLive, time.Hour)
+	first.request("begun.com", brand.PriorityLive, time.Hour)
 	first.begun()
 	ids := map[string]string{}
 	for i := range 5 {
 		domain := fmt.Sprintf("waits%d.com", i)
-		c, _ := first.request(domain, brand.LaneLive, time.Hour)
+		c, _ := first.request(domain, brand.PriorityLive, time.Hour)
 		ids[domain] = c.ID
 	}
 	first.stop()

@@ -133,7 +133,7 @@ func named(name string) *crawl.Result {
 func (o *testWorker) request(domain, priority string, allowed time.Duration) (commands.Crawl, broker.Message) {
 	o.t.Helper()
 	c, err := o.brands.RequestCrawl(o.t.Context(), commands.RequestCrawl{
-		Request: commands.Request{ID: "request-" + domain, Actor: "account:a"}, Domain: domain, Cause: brand.CauseSchedule, Lane: priority, Allowed: allowed,
+		Request: commands.Request{ID: "request-" + domain, Actor: "account:a"}, Domain: domain, Cause: brand.CauseSchedule, Priority: priority, Allowed: allowed,
 	})
 	if err != nil {
 		o.t.Fatal(err)
@@ -208,7 +208,7 @@ func TestWorker_Crawls_AppendOutcomes(t *testing.T) {
 			o.mu.Lock()
 			o.do = func(context.Context, crawl.Target) (*crawl.Result, error) { return c.result, c.err }
 			o.mu.Unlock()
-			requested, m := o.request(name+".com", brand.LaneLive, time.Minute)
+			requested, m := o.request(name+".com", brand.PriorityLive, time.Minute)
 			o.publish(broker.CrawlLive, m)
 			if end := o.outcome(name+".com", requested.ID); end.Outcome != c.want {
 				t.Errorf("outcome %s, want %s", end.Outcome, c.want)
@@ -219,7 +219,7 @@ func TestWorker_Crawls_AppendOutcomes(t *testing.T) {
 		o.mu.Lock()
 		o.do = func(context.Context, crawl.Target) (*crawl.Result, error) { panic("a page triggered a defect") }
 		o.mu.Unlock()
-		requested, m := o.request("panic.com", brand.LaneLive, time.Minute)
+		requested, m := o.request("panic.com", brand.PriorityLive, time.Minute)
 		o.publish(broker.CrawlLive, m)
 		if end := o.outcome("panic.com", requested.ID); end.Outcome != brand.FetchFailed {
 			t.Errorf("outcome %s, want %s", end.Outcome, brand.FetchFailed)
@@ -239,13 +239,13 @@ func TestWorker_LiveCrawl_DoesNotWaitBehindBulk(t *testing.T) {
 	// More bulk than its pool accepts: the topic is blocked.
 	var bulk []broker.Message
 	for i := range 20 {
-		_, m := o.request(fmt.Sprintf("bulk%d.com", i), brand.LaneRefresh, time.Minute)
+		_, m := o.request(fmt.Sprintf("bulk%d.com", i), brand.PriorityBulk, time.Minute)
 		bulk = append(bulk, m)
 	}
 	published := make(chan error, 1)
 	go func() { published <- o.bus.Publish(t.Context(), broker.CrawlRefresh, bulk...) }()
 	o.begun()
-	requested, m := o.request("live.com", brand.LaneLive, time.Minute)
+	requested, m := o.request("live.com", brand.PriorityLive, time.Minute)
 	o.publish(broker.CrawlLive, m)
 	if end := o.outcome("live.com", requested.ID); end.Outcome != brand.Succeeded {
 		t.Errorf("live crawl ended with %s", end.Outcome)
@@ -268,14 +268,14 @@ func TestWorker_Acceptance_Acknowledges(t *testing.T) {
 		<-release
 		return named(target.Domain), nil
 	}
-	requested, m := o.request("acme.com", brand.LaneLive, time.Minute)
+	requested, m := o.request("acme.com", brand.PriorityLive, time.Minute)
 	o.publish(broker.CrawlLive, m) // returns when acknowledged, while the crawl is running
 	o.begun()
 	o.publish(broker.CrawlLive, m, m) // repeats
 	close(release)
 	o.outcome("acme.com", requested.ID)
 	o.publish(broker.CrawlLive, m) // and one more after the end
-	other, n := o.request("other.com", brand.LaneLive, time.Minute)
+	other, n := o.request("other.com", brand.PriorityLive, time.Minute)
 	o.publish(broker.CrawlLive, n)
 	o.outcome("other.com", other.ID)
 	o.mu.Lock()
@@ -293,14 +293,14 @@ func TestWorker_OverdueOrEndedCrawl_IsSkipped(t *testing.T) {
 	if o.brands, err = commands.NewBrands(commands.BrandsConfig{Now: func() time.Time { return time.Now().Add(-time.Hour) }}, o.log); err != nil {
 		t.Fatal(err)
 	}
-	_, late := o.request("late.com", brand.LaneLive, time.Minute) // an hour ago
+	_, late := o.request("late.com", brand.PriorityLive, time.Minute) // an hour ago
 	o.brands = present
-	ended, m := o.request("ended.com", brand.LaneLive, time.Minute)
+	ended, m := o.request("ended.com", brand.PriorityLive, time.Minute)
 	if err := o.brands.FailCrawl(t.Context(), commands.FailCrawl{Request: commands.Request{ID: "r", Actor: "operator:test"}, Domain: "ended.com", CrawlID: ended.ID, Outcome: brand.NoData}); err != nil {
 		t.Fatal(err)
 	}
 	o.publish(broker.CrawlLive, late, m)
-	requested, n := o.request("next.com", brand.LaneLive, time.Minute)
+	requested, n := o.request("next.com", brand.PriorityLive, time.Minute)
 	o.publish(broker.CrawlLive, n)
 	o.outcome("next.com", requested.ID)
 	o.stop()
@@ -333,7 +333,7 @@ func TestWorker_Time_CountsFromReceipt(t *testing.T) {
 		left <- time.Until(deadline)
 		return named(target.Domain), nil
 	}
-	_, m := o.request("acme.com", brand.LaneLive, time.Minute)
+	_, m := o.request("acme.com", brand.PriorityLive, time.Minute)
 	o.publish(broker.CrawlLive, m)
 	if d := <-left; d > time.Minute || d < 30*time.Second {
 		t.Errorf("the crawl had %s of a minute", d)
@@ -342,7 +342,7 @@ func TestWorker_Time_CountsFromReceipt(t *testing.T) {
 
 func TestWorker_InvalidMessage_IsDeadLettered(t *testing.T) {
 	o := newTestWorker(t, crawl.WorkerConfig{})
-	_, good := o.request("acme.com", brand.LaneLive, time.Minute)
+	_, good := o.request("acme.com", brand.PriorityLive, time.Minute)
 	for i, m := range []broker.Message{
 		{ID: "no event", Key: "k"},
 		{ID: "broken", Key: "k", Payload: []byte("{"), Metadata: good.Metadata},
@@ -391,7 +391,7 @@ func TestScheduledCrawl_SendsValidators(t *testing.T) {
 		return r, nil
 	}
 	for i, want := range []string{brand.Succeeded, brand.Confirmed, brand.Confirmed} {
-		c, m := o.request("acme.com", brand.LaneRefresh, time.Minute)
+		c, m := o.request("acme.com", brand.PriorityBulk, time.Minute)
 		o.publish(broker.CrawlRefresh, m)
 		if got := o.outcome("acme.com", c.ID); got.Outcome != want {
 			t.Fatalf("crawl %d ended %s, want %s", i, got.Outcome, want)
@@ -425,7 +425,7 @@ func TestScheduledCrawl_Withheld_KeepsLogo(t *testing.T) {
 		return r, nil
 	}
 	for i, want := range []string{brand.Succeeded, brand.Confirmed} {
-		c, m := o.request("acme.com", brand.LaneRefresh, time.Minute)
+		c, m := o.request("acme.com", brand.PriorityBulk, time.Minute)
 		o.publish(broker.CrawlRefresh, m)
 		if got := o.outcome("acme.com", c.ID); got.Outcome != want {
 			t.Fatalf("crawl %d ended %s, want %s", i, got.Outcome, want)

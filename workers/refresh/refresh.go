@@ -6,7 +6,7 @@
 // brands, of which only those are crawled that have been looked up: crawling them all would be rude
 // and mostly useless. So the refresher also reads charged look-ups from the log.
 //
-// All these crawls use the lane refresh, at a limited rate and a few at a time, and never precede live
+// All these crawls have bulk priority, run at a limited rate and a few at a time, and never precede live
 // work. The refresher remembers its position in the log; a repeat is harmless.
 //
 // Unreadable data is logged and skipped, because one faulty brand must not stop the others. Only a
@@ -93,7 +93,7 @@ type Config struct {
 	Off            bool
 	Every          time.Duration // DefaultEvery
 	Allowed        time.Duration // DefaultAllowed
-	MaxOutstanding int           // no more than the workers of lane refresh; DefaultMaxOutstanding
+	MaxOutstanding int           // at most the number of workers for bulk crawls; DefaultMaxOutstanding
 	Poll           time.Duration // DefaultPoll
 
 	Logger     *slog.Logger          // nil: none

@@ -151,7 +151,7 @@ func (w *world) succeeds(domain, crawlID string) {
 // live requests a crawl as a look-up does.
 func (w *world) live(domain string) (crawlID string) {
 	w.t.Helper()
-	crawl, err := w.Brands.RequestCrawl(w.t.Context(), commands.RequestCrawl{Request: who, Domain: domain, Cause: brand.CauseOperator, Lane: brand.LaneLive, Allowed: time.Minute})
+	crawl, err := w.Brands.RequestCrawl(w.t.Context(), commands.RequestCrawl{Request: who, Domain: domain, Cause: brand.CauseOperator, Priority: brand.PriorityLive, Allowed: time.Minute})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -242,8 +242,8 @@ func TestImportedBrands_OnlyLookedUpOnesAreCrawled(t *testing.T) {
 	if first.Domain != "wanted.com" || second.Domain != "marker.com" {
 		t.Errorf("crawls were requested for %s and %s, want wanted.com once and then the marker", first.Domain, second.Domain)
 	}
-	if first.Lane != brand.LaneRefresh || first.Cause != brand.CauseSchedule || first.Force {
-		t.Errorf("request is %+v, want an unforced one in the refresh lane", first)
+	if first.Priority != brand.PriorityBulk || first.Cause != brand.CauseSchedule || first.Force {
+		t.Errorf("request is %+v, want an unforced one of bulk priority", first)
 	}
 }
 

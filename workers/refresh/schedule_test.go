@@ -52,8 +52,8 @@ func TestSchedule_DueRecords_AreCrawled(t *testing.T) {
 		w.exactly(0, "nothing is due yet")
 		time.Sleep(4 * time.Hour)
 		got := w.exactly(1, "after hours")[0]
-		if got.Domain != "partial.com" || got.Lane != brand.LaneRefresh || got.Cause != brand.CauseSchedule || got.Force {
-			t.Errorf("asked for %+v, want partial.com in the refresh lane", got)
+		if got.Domain != "partial.com" || got.Priority != brand.PriorityBulk || got.Cause != brand.CauseSchedule || got.Force {
+			t.Errorf("requested %+v, want partial.com with bulk priority", got)
 		}
 		w.finds("partial.com", got.ID, true)
 		time.Sleep(27 * day)
@@ -177,7 +177,7 @@ func TestSchedule_ReadModel_DeliversDueBrands(t *testing.T) {
 	t.Cleanup(model.Close)
 	name := "Acme"
 	e.Events("brand-acme.com", time.Now().UTC(), eventschemas.BrandDiscovered{BrandID: brand.ID("acme.com").String(), Domain: "acme.com"},
-		eventschemas.CrawlRequested{CrawlID: "1", Domain: "acme.com", Cause: brand.CauseLookup, Lane: brand.LaneLive, AllowedMS: 8500},
+		eventschemas.CrawlRequested{CrawlID: "1", Domain: "acme.com", Cause: brand.CauseLookup, Priority: brand.PriorityLive, AllowedMS: 8500},
 		eventschemas.CrawlSucceeded{CrawlID: "1", FinalURL: "https://acme.com/", Record: eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany()}})
 	runner, _ := e.Start(engine.Config{}, model)
 	e.CatchUp(runner)

@@ -50,8 +50,8 @@ func (f *flaky) Reset(ctx context.Context, name string, p eventlog.Position) err
 func TestBrokerFails_RelayContinues(t *testing.T) {
 	log, to := openLog(t), newTap(t)
 	all := domains("d", 40)
-	request(t, log, brand.LaneLive, all...)
-	request(t, log, brand.LaneRefresh, "other.com")
+	request(t, log, brand.PriorityLive, all...)
+	request(t, log, brand.PriorityBulk, "other.com")
 	failures := 0
 	to.failing(func(topic string, m []broker.Message) error {
 		if topic == broker.CrawlLive && failures < 3 {
@@ -86,7 +86,7 @@ func TestSaveFails_MessagesAreNotRepeated(t *testing.T) {
 				return errors.New("broker is away")
 			})
 		}
-		request(t, log, brand.LaneLive, d)
+		request(t, log, brand.PriorityLive, d)
 		to.keys(broker.CrawlLive, i+1)
 	}
 	output.Wait(t, 1, "could not be saved")
@@ -97,7 +97,7 @@ func TestSaveFails_MessagesAreNotRepeated(t *testing.T) {
 	full = false
 	positions.mu.Unlock()
 	stop()
-	request(t, log, brand.LaneLive, "next.com")
+	request(t, log, brand.PriorityLive, "next.com")
 	second := newTap(t)
 	run(t, log, second, positions, relay.Config{})
 	if got := second.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("next.com")) {
@@ -130,8 +130,8 @@ func TestLiveTopic_BrokerFails_RetriesSoon(t *testing.T) {
 			return most
 		}
 		stop := run(t, log, to, newPositions(t), relay.Config{})
-		request(t, log, brand.LaneLive, "live.com")
-		request(t, log, brand.LaneRefresh, "refresh.com")
+		request(t, log, brand.PriorityLive, "live.com")
+		request(t, log, brand.PriorityBulk, "refresh.com")
 		for _, topic := range []string{broker.CrawlLive, broker.CrawlRefresh} {
 			for len(to.published(topic)) == 0 {
 				<-to.arrive
@@ -147,7 +147,7 @@ func TestLiveTopic_BrokerFails_RetriesSoon(t *testing.T) {
 		clear(tries)
 		left[broker.CrawlLive] = 1
 		mu.Unlock()
-		request(t, log, brand.LaneLive, "next.com")
+		request(t, log, brand.PriorityLive, "next.com")
 		for len(to.published(broker.CrawlLive)) == 1 {
 			<-to.arrive
 		}
@@ -160,10 +160,10 @@ func TestLiveTopic_BrokerFails_RetriesSoon(t *testing.T) {
 
 func TestDamagedRequest_IsSkipped(t *testing.T) {
 	log, to := openLog(t), newTap(t)
-	request(t, log, brand.LaneLive, "first.com")
+	request(t, log, brand.PriorityLive, "first.com")
 	raw(t, log, "bad.com", 1, `{"crawl_id":7}`)
-	request(t, log, brand.LaneLive, "second.com")
-	request(t, log, brand.LaneRefresh, "other.com")
+	request(t, log, brand.PriorityLive, "second.com")
+	request(t, log, brand.PriorityBulk, "other.com")
 	registry, output := prometheus.NewPedanticRegistry(), testwait.NewLines()
 	run(t, log, to, newPositions(t), relay.Config{Registerer: registry, Logger: output.Logger()})
 	if got := to.keys(broker.CrawlLive, 2); !slices.Equal(got, streams("first.com", "second.com")) {
@@ -195,13 +195,13 @@ func total(t *testing.T, registry *prometheus.Registry, name string) (sum float6
 
 func TestRequestOfNewerRelease_EndsTheRelay(t *testing.T) {
 	log, to, positions := openLog(t), newTap(t), newPositions(t)
-	request(t, log, brand.LaneLive, "first.com")
+	request(t, log, brand.PriorityLive, "first.com")
 	before, err := log.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	raw(t, log, "newer.com", 1000, `{}`)
-	request(t, log, brand.LaneLive, "second.com")
+	request(t, log, brand.PriorityLive, "second.com")
 	only := relay.CrawlTopics()[:1]
 	ended, _ := start(t, log, to, positions, relay.Config{Topics: only})
 	if err := testwait.Receive(t, ended, "the end of Run"); !errors.Is(err, eventschemas.ErrUnknownVersion) || !strings.Contains(err.Error(), "CrawlRequested") {
@@ -218,7 +218,7 @@ func TestRequestOfNewerRelease_EndsTheRelay(t *testing.T) {
 
 func TestTemporaryFailure_IsNotSkipped(t *testing.T) {
 	log, to := openLog(t), newTap(t)
-	request(t, log, brand.LaneLive, "first.com", "second.com", "third.com")
+	request(t, log, brand.PriorityLive, "first.com", "second.com", "third.com")
 	broken := make(chan struct{})
 	topic := relay.CrawlTopics()[0]
 	plain := topic.Message
@@ -249,11 +249,11 @@ func TestCheckpointPastTheLog_BeginsAtHead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	request(t, log, brand.LaneLive, "old.com") // handled by the longer log's relay
+	request(t, log, brand.PriorityLive, "old.com") // handled by the longer log's relay
 	output := testwait.NewLines()
 	run(t, log, to, positions, relay.Config{Logger: output.Logger()})
 	output.Wait(t, 2, "past the log")
-	request(t, log, brand.LaneLive, "new.com")
+	request(t, log, brand.PriorityLive, "new.com")
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
 		t.Errorf("published %v, want what came after the start", got)
 	}
@@ -265,7 +265,7 @@ func TestCheckpointPastTheLog_IsResetForTheNextLeader(t *testing.T) {
 	if err := positions.Save(t.Context(), topic.Checkpoint(), 1<<40); err != nil {
 		t.Fatal(err)
 	}
-	request(t, log, brand.LaneLive, "old.com")
+	request(t, log, brand.PriorityLive, "old.com")
 	first := newTap(t)
 	stop := run(t, log, first, positions, relay.Config{Topics: []relay.Topic{topic}})
 	bound, cancel := context.WithTimeout(t.Context(), patience)
@@ -279,10 +279,10 @@ func TestCheckpointPastTheLog_IsResetForTheNextLeader(t *testing.T) {
 			break
 		}
 	}
-	request(t, log, brand.LaneLive, "mine.com")
+	request(t, log, brand.PriorityLive, "mine.com")
 	first.keys(broker.CrawlLive, 1)
 	stop()
-	request(t, log, brand.LaneLive, "between.com") // no node leads
+	request(t, log, brand.PriorityLive, "between.com") // no node leads
 	second := newTap(t)
 	run(t, log, second, positions, relay.Config{Topics: []relay.Topic{topic}})
 	if got := second.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("between.com")) {
@@ -306,10 +306,10 @@ func TestCheckpointPastTheLog_ResetFails_SkipsNothing(t *testing.T) {
 		}
 		return failures >= 0
 	}
-	request(t, log, brand.LaneLive, "old.com")
+	request(t, log, brand.PriorityLive, "old.com")
 	run(t, log, to, positions, relay.Config{Topics: topics, RetryAfter: 100 * time.Millisecond})
 	testwait.Receive(t, tried, "the checkpoint to be reset")
-	request(t, log, brand.LaneLive, "new.com")
+	request(t, log, brand.PriorityLive, "new.com")
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
 		t.Errorf("published %v", got)
 	}
@@ -319,7 +319,7 @@ func TestClosedBroker_EndsTheRelay(t *testing.T) {
 	log, to := openLog(t), newBus(t)
 	to.Close()
 	ended, _ := start(t, log, to, newPositions(t), relay.Config{})
-	request(t, log, brand.LaneLive, "acme.com") // the refresh topic has nothing to publish
+	request(t, log, brand.PriorityLive, "acme.com") // the refresh topic has nothing to publish
 	if err := testwait.Receive(t, ended, "the end of Run"); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("Run: %v, want broker.ErrClosed", err)
 	}

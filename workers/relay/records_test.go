@@ -111,7 +111,7 @@ func TestRecordTopics_CarryWholeEvents(t *testing.T) {
 	log, to := openLog(t), newShelf()
 	account(t, log, "a", 5)
 	usage(t, log, "usage-a-202611")
-	request(t, log, brand.LaneLive, "acme.com")
+	request(t, log, brand.PriorityLive, "acme.com")
 	account(t, log, "b", 5)
 	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})
 	page, err := log.ReadAll(t.Context(), 0, eventlog.Filter{}, 1000)

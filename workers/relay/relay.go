@@ -108,7 +108,7 @@ func CrawlTopics() []Topic {
 					return broker.Message{}, false, err
 				}
 				request, ok := ev.(eventschemas.CrawlRequested)
-				if !ok || request.Lane != priority {
+				if !ok || request.Priority != priority {
 					return broker.Message{}, false, nil
 				}
 				// The stream's name is never empty, whatever the event's body contains; without a key
@@ -117,7 +117,7 @@ func CrawlTopics() []Topic {
 			},
 		}
 	}
-	return []Topic{of(broker.CrawlLive, brand.LaneLive, maxLiveRetryAfter), of(broker.CrawlRefresh, brand.LaneRefresh, maxRetryAfter)}
+	return []Topic{of(broker.CrawlLive, brand.PriorityLive, maxLiveRetryAfter), of(broker.CrawlRefresh, brand.PriorityBulk, maxRetryAfter)}
 }
 
 // RecordTopics returns the two record topics: all events of account and usage streams (ledger), and all

@@ -20,8 +20,8 @@ func TestTopics_GetTheirRequestsInOrder(t *testing.T) {
 	log := openLog(t)
 	live, refresh := domains("live", 30), domains("refresh", 30)
 	for i := range live {
-		request(t, log, brand.LaneLive, live[i])
-		request(t, log, brand.LaneRefresh, refresh[i])
+		request(t, log, brand.PriorityLive, live[i])
+		request(t, log, brand.PriorityBulk, refresh[i])
 	}
 	to := newTap(t)
 	run(t, log, to, newPositions(t), relay.Config{})
@@ -32,7 +32,7 @@ func TestTopics_GetTheirRequestsInOrder(t *testing.T) {
 		t.Errorf("refresh topic: %v", got)
 	}
 	more := domains("later", 5)
-	request(t, log, brand.LaneLive, more...)
+	request(t, log, brand.PriorityLive, more...)
 	if got := to.keys(broker.CrawlLive, 35); !slices.Equal(got[30:], streams(more...)) {
 		t.Errorf("messages published while it ran: %v", got[30:])
 	}
@@ -69,10 +69,10 @@ func TestLiveTopic_BlockedRefreshTopic_Flows(t *testing.T) {
 		return nil
 	})
 	run(t, log, bus, newPositions(t), relay.Config{})
-	request(t, log, brand.LaneRefresh, domains("r", 40)...)
+	request(t, log, brand.PriorityBulk, domains("r", 40)...)
 	<-stuck
 	for _, d := range domains("l", 20) {
-		request(t, log, brand.LaneLive, d)
+		request(t, log, brand.PriorityLive, d)
 		if got := testwait.Receive(t, live, d); got != brand.Stream(d) {
 			t.Errorf("got %s, want %s", got, brand.Stream(d))
 		}
@@ -82,12 +82,12 @@ func TestLiveTopic_BlockedRefreshTopic_Flows(t *testing.T) {
 func TestRestart_ContinuesWithoutGap(t *testing.T) {
 	log, positions := openLog(t), newPositions(t)
 	all := domains("d", 60)
-	request(t, log, brand.LaneLive, all[:20]...)
+	request(t, log, brand.PriorityLive, all[:20]...)
 	first := newTap(t)
 	stop := run(t, log, first, positions, relay.Config{})
 	first.keys(broker.CrawlLive, 20)
 	stop()
-	request(t, log, brand.LaneLive, all[20:]...)
+	request(t, log, brand.PriorityLive, all[20:]...)
 	second := newTap(t)
 	run(t, log, second, positions, relay.Config{})
 	if got := second.keys(broker.CrawlLive, 40); !slices.Equal(got, streams(all[20:]...)) {
@@ -118,7 +118,7 @@ func cutOff(t *testing.T, random *rand.Rand) {
 		mu.Lock()
 		n := min(1+random.IntN(10), len(all)-requested)
 		mu.Unlock()
-		request(t, log, brand.LaneLive, all[requested:requested+n]...)
+		request(t, log, brand.PriorityLive, all[requested:requested+n]...)
 		requested += n
 		last := requested == len(all)
 		bus := newBus(t)

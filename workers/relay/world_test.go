@@ -169,7 +169,7 @@ func request(t *testing.T, log eventlog.Log, priority string, domains ...string)
 	}
 	for _, d := range domains {
 		_, err := brands.RequestCrawl(t.Context(), commands.RequestCrawl{
-			Request: commands.Request{ID: "r-" + d, Actor: "operator:test"}, Domain: d, Cause: brand.CauseSchedule, Lane: priority, Allowed: time.Minute,
+			Request: commands.Request{ID: "r-" + d, Actor: "operator:test"}, Domain: d, Cause: brand.CauseSchedule, Priority: priority, Allowed: time.Minute,
 		})
 		if err != nil {
 			t.Fatal(err)

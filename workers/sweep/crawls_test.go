@@ -21,7 +21,7 @@ func (w *world) timedOut(domain string) eventschemas.CrawlFailed {
 
 func TestOverdueCrawl_TimesOut_LateSuccessStillCounts(t *testing.T) {
 	w := newWorld(t)
-	crawl := w.crawled("acme.com", brand.LaneLive)
+	crawl := w.crawled("acme.com", brand.PriorityLive)
 	w.sweeper(sweep.Config{}, parts{})
 	w.sweeper(sweep.Config{}, parts{})
 	w.pass(work + slack) // its waiter comes first
@@ -45,20 +45,20 @@ func TestOverdueCrawl_TimesOut_LateSuccessStillCounts(t *testing.T) {
 
 func TestCrawl_EndedInTime_IsNotSwept(t *testing.T) {
 	w := newWorld(t)
-	succeeded, failed := w.crawled("succeeded.com", brand.LaneLive), w.crawled("failed.com", brand.LaneLive)
+	succeeded, failed := w.crawled("succeeded.com", brand.PriorityLive), w.crawled("failed.com", brand.PriorityLive)
 	w.succeed("succeeded.com", succeeded.ID)
 	err := w.brands.FailCrawl(t.Context(), commands.FailCrawl{Request: w.request(), Domain: "failed.com", CrawlID: failed.ID, Outcome: brand.NoData})
 	if err != nil {
 		t.Fatal(err)
 	}
 	confirmed, err := w.brands.RequestCrawl(t.Context(), commands.RequestCrawl{
-		Request: w.request(), Domain: "succeeded.com", Cause: brand.CauseRefresh, Lane: brand.LaneLive, Allowed: work, Force: true,
+		Request: w.request(), Domain: "succeeded.com", Cause: brand.CauseRefresh, Priority: brand.PriorityLive, Allowed: work, Force: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.succeed("succeeded.com", confirmed.ID) // with the same record: confirmed
-	w.crawled("withdrawn.com", brand.LaneLive)
+	w.crawled("withdrawn.com", brand.PriorityLive)
 	if err := w.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: w.request(), Domain: "withdrawn.com", Reason: "owner"}); err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +75,10 @@ func TestCrawl_EndedInTime_IsNotSwept(t *testing.T) {
 
 func TestTwoCrawls_NewerOneTimesOut(t *testing.T) {
 	w := newWorld(t)
-	older := w.crawled("acme.com", brand.LaneRefresh)
+	older := w.crawled("acme.com", brand.PriorityBulk)
 	w.sweeper(sweep.Config{}, parts{})
 	w.pass(work) // so the older one is overdue long before the newer one
-	newer := w.crawled("acme.com", brand.LaneLive)
+	newer := w.crawled("acme.com", brand.PriorityLive)
 	w.pass(slack + time.Second)
 	w.sweptOver()
 	if failed := w.failures("acme.com"); len(failed) > 0 {
@@ -96,8 +96,8 @@ func TestTwoCrawls_NewerOneTimesOut(t *testing.T) {
 
 func TestLateEndOfOlderCrawl_NewerOneKeepsItsDeadline(t *testing.T) {
 	w := newWorld(t)
-	older := w.crawled("acme.com", brand.LaneRefresh)
-	newer := w.crawled("acme.com", brand.LaneLive)
+	older := w.crawled("acme.com", brand.PriorityBulk)
+	newer := w.crawled("acme.com", brand.PriorityLive)
 	w.succeed("acme.com", older.ID) // superseded, and still of use
 	w.sweeper(sweep.Config{}, parts{})
 	w.sweptOver()
@@ -109,7 +109,7 @@ func TestLateEndOfOlderCrawl_NewerOneKeepsItsDeadline(t *testing.T) {
 
 func TestCrawl_WaiterAndSweeper_EndItOnce(t *testing.T) {
 	w := newWorld(t)
-	crawl := w.crawled("acme.com", brand.LaneLive)
+	crawl := w.crawled("acme.com", brand.PriorityLive)
 	w.pass(time.Hour)
 	w.sweeper(sweep.Config{}, parts{})
 	waiter := make(chan error, 1)

@@ -42,9 +42,9 @@ func (h *history) step() {
 			_ = h.accountWriter.ReleaseHold(h.Context(), commands.ReleaseHold{Request: h.request(), AccountID: id, HoldID: h.holds[id][h.r.IntN(n)]})
 		}
 	case 4, 5:
-		lane := []string{brand.LaneLive, brand.LaneRefresh}[h.r.IntN(2)]
+		priority := []string{brand.PriorityLive, brand.PriorityBulk}[h.r.IntN(2)]
 		crawl, err := h.brands.RequestCrawl(h.Context(), commands.RequestCrawl{
-			Request: h.request(), Domain: domain, Cause: brand.CauseRefresh, Lane: lane, Allowed: work, Force: true,
+			Request: h.request(), Domain: domain, Cause: brand.CauseRefresh, Priority: priority, Allowed: work, Force: true,
 		})
 		if errors.As(err, new(*brand.RememberedError)) { // the last one was lost, and is not retried immediately
 			return

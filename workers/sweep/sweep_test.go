@@ -80,7 +80,7 @@ func TestStart_OverdueWorkExists_IsEnded(t *testing.T) {
 			w := newWorld(t)
 			id := w.opened()
 			w.held(id)
-			w.crawled("acme.com", brand.LaneLive)
+			w.crawled("acme.com", brand.PriorityLive)
 			if c.saved {
 				stop := w.sweeper(sweep.Config{}, parts{})
 				w.sweptOver()
@@ -196,7 +196,7 @@ func TestMemory_IsBounded_NothingIsForgotten(t *testing.T) {
 	for i := range each {
 		accounts = append(accounts, w.holding(1))
 		domains = append(domains, fmt.Sprintf("d%d.com", i))
-		w.crawled(domains[i], brand.LaneLive)
+		w.crawled(domains[i], brand.PriorityLive)
 	}
 	w.pass(time.Hour)
 	registry := prometheus.NewRegistry()
@@ -238,7 +238,7 @@ func TestFailure_IsRetriedAtTheNextSweep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			id := w.holding(1)
-			w.crawled("acme.com", brand.LaneLive)
+			w.crawled("acme.com", brand.PriorityLive)
 			w.pass(time.Hour)
 			left := map[string]int{id: 3, "acme.com": 3}
 			watched := w.watched(func(what string) error {
@@ -321,7 +321,7 @@ func TestDamagedEvent_IsSkipped(t *testing.T) {
 	w := newWorld(t)
 	w.damage(brand.Stream("unreadable.com"), 1, `{"crawl_id":7}`)
 	w.damage(brand.StreamPrefix, 1, `{"crawl_id":"x","domain":"","cause":"lookup","lane":"live","allowed_ms":1}`)
-	w.crawled("acme.com", brand.LaneLive)
+	w.crawled("acme.com", brand.PriorityLive)
 	w.pass(time.Hour)
 	w.sweeper(sweep.Config{}, parts{})
 	w.timedOut("acme.com")

@@ -148,11 +148,11 @@ func (w *world) capture(accountID, holdID string) {
 	}
 }
 
-// crawled requests a crawl in a lane.
-func (w *world) crawled(domain, lane string) commands.Crawl {
+// crawled requests a crawl of the given priority.
+func (w *world) crawled(domain, priority string) commands.Crawl {
 	w.Helper()
 	crawl, err := w.brands.RequestCrawl(w.Context(), commands.RequestCrawl{
-		Request: w.request(), Domain: domain, Cause: brand.CauseLookup, Lane: lane, Allowed: work,
+		Request: w.request(), Domain: domain, Cause: brand.CauseLookup, Priority: priority, Allowed: work,
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -19,7 +19,7 @@
 // ErrAmbiguous. (A fail-over to a standby that had not received a transaction loses it. Use a synchronous standby.) Many
 // rows are written by COPY.
 //
-// Processes use it to agree on the turn to change the schema (Setup), on leadership (Lead), and on the time (Clock).
+// Processes use it to take turns in changing the schema (Setup), elect a leader (Lead), and agree on the time (Clock).
 //
 // # Shared SQL
 //

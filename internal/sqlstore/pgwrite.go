@@ -15,8 +15,8 @@ import (
 
 // Limits of the retries of one Write on PostgreSQL.
 const (
-	// maxRuns limits the runs of one fn. With the pauses below the last one begins about two seconds after the first,
-	// which is about the time of a server's restart.
+	// maxRuns limits how often one fn runs. With the pauses below, the last run starts about two seconds after the first,
+	// about as long as a server takes to restart.
 	maxRuns = 12
 	// minPause and maxPause limit the pause before a retry; it doubles, and a random part of up to half is omitted.
 	minPause = 4 * time.Millisecond
@@ -33,19 +33,19 @@ func (p *postgres) full(ctx context.Context, fn func(*Tx) error) error {
 	return p.transact(ctx, p.metrics.durable, sql.LevelRepeatableRead, fn)
 }
 
-// setup uses READ COMMITTED: a transaction that waits for its turn must see the effects of the previous one.
+// setup uses READ COMMITTED: after it waited for the lock, a transaction must see the changes of the previous holder.
 func (p *postgres) setup(ctx context.Context, fn func(*Tx) error) error {
 	return p.transact(ctx, p.metrics.durable, sql.LevelReadCommitted, func(tx *Tx) error {
-		if err := p.takeTurn(ctx, tx); err != nil {
-			return fmt.Errorf("wait for the turn to change the schema: %w", err)
+		if err := p.lockSchema(ctx, tx); err != nil {
+			return fmt.Errorf("wait for the lock on schema changes: %w", err)
 		}
 		return fn(tx)
 	})
 }
 
-// takeTurn waits for other nodes longer than a statement waits for a lock, because an index takes minutes. ctx and
-// WriteTimeout limit it.
-func (p *postgres) takeTurn(ctx context.Context, tx *Tx) error {
+// lockSchema waits until no other node changes the schema. It has no lock timeout, because the creation of an index takes
+// minutes; ctx and WriteTimeout limit it.
+func (p *postgres) lockSchema(ctx context.Context, tx *Tx) error {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
 		return err
 	}

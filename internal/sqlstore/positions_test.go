@@ -93,11 +93,11 @@ func TestPositions_SeveralReaders_AreIndependent(t *testing.T) {
 		for reader := range readers {
 			at, found, err := p.Load(t.Context(), fmt.Sprint("reader ", reader))
 			if want := eventlog.Position(reader*1000 + saves - 1); at != want || !found || err != nil {
-				t.Errorf("reader %d: %d %t %v, want %d", reader, at, found, err, want)
+				t.Errorf("Load of reader %d = %d, %t, %v, want %d", reader, at, found, err, want)
 			}
 		}
 		if _, found, err := p.Load(t.Context(), "reader"); found || err != nil {
-			t.Errorf("a name that is the beginning of others: %t %v", found, err)
+			t.Errorf("Load of a prefix of stored names: found = %t, error %v, want false", found, err)
 		}
 	})
 }

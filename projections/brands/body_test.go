@@ -144,8 +144,7 @@ func TestBody_SameView_SameBytes(t *testing.T) {
 	}
 }
 
-// FuzzString: strings are written as encoding/json writes them, except that <, > and & are not
-// escaped.
+// FuzzString compares the writer with encoding/json without HTML escaping.
 func FuzzString(f *testing.F) {
 	for _, s := range []string{"", "plain", "\"\\/", "\x00\x01\x1f\x7f", "é世🦊", "\xff\xc0\xaf", "\u2028\u2029", "<&>", "a\xe2\x80", "\b\f\n\r\t"} {
 		f.Add(s)
@@ -160,10 +159,10 @@ func FuzzString(f *testing.F) {
 		var w writer
 		w.string(s)
 		if got := string(w.b) + "\n"; got != want.String() {
-			t.Errorf("%q is written as %s, want %s", s, got, want.String())
+			t.Errorf("string(%q) = %s, want %s", s, got, want.String())
 		}
 		if bytes.IndexByte(w.b, baseURLMark) >= 0 || !utf8.Valid(w.b) {
-			t.Errorf("%q is written with a mark or not as UTF-8: %q", s, w.b)
+			t.Errorf("string(%q) = %q, want valid UTF-8 without the placeholder of the base URL", s, w.b)
 		}
 	})
 }

@@ -146,7 +146,8 @@ func testGet_Hit_ReadsNoTable(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-// Rows of a brand without an event are kept while another brand of the shard waits for its event to be folded.
+// An event that is not folded yet keeps only the row of its own brand out of the cache, not those of other brands in the
+// shard.
 func TestCache_EventOfOtherBrandInShard_RowIsStored(t *testing.T) {
 	c, err := newCache(1 << 20)
 	if err != nil {
@@ -163,18 +164,18 @@ func TestCache_EventOfOtherBrandInShard_RowIsStored(t *testing.T) {
 	for domain, want := range map[string]bool{"acme.com": true, other: false} {
 		c.put(c.begin(domain), &Entry{Domain: domain}, 10)
 		if _, kept := c.get(domain); kept != want {
-			t.Errorf("a row of tables that are folded up to 10 is kept: %t; an event at 11 is of %s, the row of %s", kept, other, domain)
+			t.Errorf("row of %s, read at position 10, after an event of %s at 11: cached = %t, want %t", domain, other, kept, want)
 		}
 	}
 	c.put(c.begin(other), &Entry{Domain: other}, 11)
 	if _, kept := c.get(other); !kept {
-		t.Error("the row with the event is not kept")
+		t.Error("the row read at the position of its event was not cached")
 	}
 }
 
-// However many brands have events, a shard never takes a row that is older than an event of its brand, forgets no more
-// than it must, and holds only so many domains.
-func TestCache_ManyEventsInShard_OldRowsAreRefused(t *testing.T) {
+// For any number of events, a shard rejects every row that is older than the last event of its brand. It rejects other
+// rows only if they are older than the last maxRecent events, and remembers at most 2*maxRecent domains.
+func TestCache_ManyEventsInShard_RejectsOldRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s shard
 		last, order := map[string]eventlog.Position{}, []eventlog.Position{}
@@ -186,14 +187,14 @@ func TestCache_ManyEventsInShard_OldRowsAreRefused(t *testing.T) {
 		}
 		for domain, at := range last {
 			if got := s.changed(domain); got < at {
-				t.Fatalf("a row folded up to %d is taken, the last event is at %d", got, at)
+				t.Fatalf("a row read at position %d is accepted, although the last event is at %d", got, at)
 			}
 		}
 		if n := max(len(order)-maxRecent, 0); n == 0 && s.oldest > 0 || n > 0 && s.oldest > order[n-1] {
-			t.Fatalf("after %d events rows of other brands are refused up to %d", len(order), s.oldest)
+			t.Fatalf("after %d events, rows of other brands are rejected up to position %d", len(order), s.oldest)
 		}
 		if len(s.recent) > maxRecent || len(s.older) > maxRecent {
-			t.Fatalf("%d and %d domains are known", len(s.recent), len(s.older))
+			t.Fatalf("%d and %d domains are remembered, want at most %d each", len(s.recent), len(s.older), maxRecent)
 		}
 	})
 }

@@ -48,8 +48,8 @@
 // Leadership only prevents two nodes from doing the same work. The checkpoint prevents them from doing it twice: each
 // transaction begins by moving it from the exact position and state in which this node left it. If that row is missing,
 // another node has taken over. Then nothing of the batch is written, and the node drops everything it holds in memory,
-// resigns as leader and starts again from the registry. So does every new leader: it ignores what it folded an hour
-// ago.
+// resigns as leader and starts again from the registry. Every new leader also starts from the registry and ignores
+// generations that it folded during an earlier leadership.
 //
 // Rebuild inserts a building generation from any node, and the leader fills it; after a crash the next leader continues
 // from its checkpoint. Verify folds its own scratch tables on the node that was asked and blocks no other: it reads the
@@ -59,7 +59,7 @@
 //
 // projections_registry also remembers the log that was folded: its first event, an event that was folded about a second
 // ago, and the position of each read model. A Runner compares that with the log before it folds, and fails with a
-// *eventlog.LossError if the log does not contain what is remembered: it is shorter than it was, or it is another log.
-// The read models are then evidence of what was lost, so they are neither folded further nor rebuilt. An operator
-// restores a backup, or accepts the loss with "letterhead recover accept-loss", which calls Forget.
+// *eventlog.LossError if they differ, because the log lost events at its end or is another log. The read models then show
+// which events were lost, so they are neither folded further nor rebuilt. An operator restores a backup, or accepts the
+// loss with "letterhead recover accept-loss", which calls Forget.
 package engine

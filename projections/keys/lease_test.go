@@ -142,7 +142,7 @@ var silent = slog.New(slog.DiscardHandler)
 // link is a node's connection to the world.
 type link struct{ *world }
 
-// over runs do in the world. The answer may be lost, and with an ended context it is.
+// over runs do in the world. It sometimes returns errLost although do ran. If ctx ends first, do still runs later.
 func (l link) over(ctx context.Context, do func()) error {
 	done := make(chan struct{})
 	go func() { // continues even if the caller has left

@@ -274,13 +274,13 @@ func testSinceInACopiedLog(t *testing.T, e *projectionstest.Env) {
 		}
 		return entries
 	}
-	// The first entry of a day is behind as many others in the last account as the accounts before that have.
+	// All entries of the other accounts precede those of the last one.
 	const moved = (accounts - 1) * days
 	if n := missed(moved); n != 0 {
-		t.Errorf("%d entries are missed", n)
+		t.Errorf("Since missed %d entries, want 0", n)
 	}
 	if n := missed(moved / 2); n == 0 {
-		t.Error("no entry is missed by going back half as far, so the log is too short for this test")
+		t.Error("Since missed no entry with half the limit, so the log is too short for this test")
 	}
 }
 

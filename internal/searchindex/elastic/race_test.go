@@ -331,7 +331,7 @@ func TestPrepared_DeadlineEndsWaitForOtherCaller(t *testing.T) {
 	<-asked
 	_, err := x.Checkpoint(within(t, 50*time.Millisecond))
 	if !errors.Is(err, searchindex.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v, want ErrUnavailable and that time is up", err)
+		t.Errorf("Checkpoint = %v, want ErrUnavailable and context.DeadlineExceeded", err)
 	}
 	select {
 	case <-ended:
@@ -341,7 +341,7 @@ func TestPrepared_DeadlineEndsWaitForOtherCaller(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := x.Checkpoint(gone); !errors.Is(err, context.Canceled) {
-		t.Errorf("with a canceled context: %v", err)
+		t.Errorf("Checkpoint with a canceled context = %v, want context.Canceled", err)
 	}
 	stop()
 	<-ended

@@ -76,9 +76,9 @@ func (w *world) watched(cfg AccountWriterConfig) (*AccountWriter, *logLines, *pr
 
 const gaveUp = "could not compensate a command whose caller got no answer"
 
-// inDoubt makes a charge that lands although its caller gets an unknown outcome, after which the
-// stream cannot be read.
-func (w *world) inDoubt(d *AccountWriter, id string) (requestID string) {
+// chargeAmbiguously appends a charge whose caller gets ErrUnknownOutcome. After that the stream cannot be
+// read.
+func (w *world) chargeAmbiguously(d *AccountWriter, id string) (requestID string) {
 	w.Helper()
 	w.log.set(func(f *faults) {
 		f.after = func(sentAppend, error) error {
@@ -104,7 +104,7 @@ func TestDrain_AmbiguousAppend_IsLeftToOperator(t *testing.T) {
 		w := newWorld(t)
 		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
 		id := w.opened(d, 0)
-		request := w.inDoubt(d, id)
+		request := w.chargeAmbiguously(d, id)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		if err := d.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -127,7 +127,7 @@ func TestDrain_AmbiguousAppend_WaitsForStream(t *testing.T) {
 		w := newWorld(t)
 		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
 		id := w.opened(d, 0)
-		request := w.inDoubt(d, id)
+		request := w.chargeAmbiguously(d, id)
 		time.AfterFunc(20*time.Second, w.readable)
 		w.drain(d)
 		if l := w.ledger(id); l.charges[request] != 1 || l.reversed[request] != 1 {
@@ -146,7 +146,7 @@ func TestAmbiguousAppend_UnreadableStream_IsLeftToOperator(t *testing.T) {
 		w := newWorld(t)
 		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
 		id := w.opened(d, 0)
-		request := w.inDoubt(d, id)
+		request := w.chargeAmbiguously(d, id)
 		time.Sleep(streamwriter.AmbiguousUnreadFor - 2*streamwriter.CheckAmbiguousEvery)
 		synctest.Wait()
 		if left := lines.of(t, slog.LevelError, gaveUp); len(left) != 0 {

@@ -24,8 +24,8 @@ import (
 	"letterhead/internal/eventlog/esdb"
 	"letterhead/internal/eventlog/roles"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/membudget"
 	"letterhead/internal/ratelimit"
-	"letterhead/internal/room"
 	"letterhead/internal/runs"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
@@ -82,7 +82,7 @@ type Node struct {
 	brandWatch    *brandwatch.Tail
 	search        *searches
 	counters      ratelimit.Counters // nil without role api
-	room          *room.Room         // memory for decoded images of crawls and logos
+	memory        *membudget.Budget  // memory for decoded images of crawls and logos
 	vectors       *vectors           // nil until something is drawn
 	logos         *logo.Renderer     // nil until a logo is drawn
 	probe         *probe             // nil if everything is in this process
@@ -124,7 +124,7 @@ type Options struct {
 // Open opens everything in a locked folder and starts what keeps the read models current. If it fails, everything is
 // closed again and the folder is released.
 func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (_ *Node, err error) {
-	n := &Node{Config: cfg, release: o.Release, lock: lock, use: o.Use, runID: uuid.NewString(), room: room.New(0), stopAPI: func() {}}
+	n := &Node{Config: cfg, release: o.Release, lock: lock, use: o.Use, runID: uuid.NewString(), memory: membudget.New(0), stopAPI: func() {}}
 	n.alive, n.kill = context.WithCancelCause(context.Background()) // of the process, not of the caller
 	n.closing(lock.Release)
 	defer func() {

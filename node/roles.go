@@ -210,7 +210,7 @@ func (n *Node) openCrawler(ctx context.Context) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	crawler, err := crawl.New(crawl.Config{Renderer: n.vectors, Browser: browser, Room: n.room, Logger: n.logger}, client, n.Assets)
+	crawler, err := crawl.New(crawl.Config{Renderer: n.vectors, Browser: browser, MemoryBudget: n.memory, Logger: n.logger}, client, n.Assets)
 	if err != nil {
 		return nil, err
 	}

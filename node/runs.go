@@ -85,25 +85,25 @@ func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since t
 	if err != nil {
 		return nil, err
 	}
-	var doubts []runs.Doubt
+	var uncertain []runs.UncertainPeriod
 	if now := n.clock.Now(); n.Config.Shared() {
-		doubts = runs.Among(all, goneAfter, now)
+		uncertain = runs.UncertainNodes(all, goneAfter, now)
 	} else {
-		doubts = runs.Alone(all, n.runID, now)
+		uncertain = runs.UncertainSingleNode(all, n.runID, now)
 	}
 	var first time.Time
-	for _, d := range doubts {
-		if first.IsZero() || d.From.Before(first) {
-			first = d.From
+	for _, period := range uncertain {
+		if first.IsZero() || period.From.Before(first) {
+			first = period.From
 		}
 	}
-	if len(doubts) == 0 {
+	if len(uncertain) == 0 {
 		return nil, nil
 	}
 	if first.Before(since) {
 		first = since
 	}
-	makerOf := runs.Makers(all)
+	runOf := runs.ByRequest(all)
 	settled := map[string]bool{} // charges that were reversed or kept
 	var found []UndeliveredCharge
 	for entry, err := range n.Ledger.Since(ctx, first) {
@@ -117,9 +117,9 @@ func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since t
 			settled[entry.ChargeID] = true
 			continue
 		}
-		maker := makerOf(entry.RequestID)
-		for _, d := range doubts {
-			if entry.At.Before(since) || !d.Covers(entry.At) || maker != "" && maker != d.Run.ID {
+		run := runOf(entry.RequestID)
+		for _, period := range uncertain {
+			if entry.At.Before(since) || !period.Covers(entry.At) || run != "" && run != period.Run.ID {
 				continue
 			}
 			if len(found) == maxUndelivered {
@@ -128,7 +128,7 @@ func (n *Node) UndeliveredCharges(ctx context.Context, accountID string, since t
 			found = append(found, UndeliveredCharge{
 				AccountID: entry.AccountID, Revision: entry.Revision, At: entry.At, Credits: -entry.Amount, Domain: entry.Domain,
 				RequestID: entry.RequestID, ChargeID: entry.ChargeID, ReversibleUntil: entry.At.Add(account.ReversalWindow),
-				Node: d.Run.Node, LastAlive: d.Run.Alive, GoneBy: d.Until,
+				Node: period.Run.Node, LastAlive: period.Run.Alive, GoneBy: period.Until,
 			})
 			break
 		}

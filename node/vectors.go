@@ -46,7 +46,7 @@ func (n *Node) openLogos() (*logo.Renderer, error) {
 	n.openRenderer()
 	drawn, err := variants.New(variants.Config{
 		MemoryBytes: n.Config.LogoCacheBytes, Folder: filepath.Join(n.Config.CachePath(), "logos"), DiskBytes: n.Config.LogoDiskBytes,
-		Room: n.room, Logger: n.logger, Registerer: n.metrics,
+		MemoryBudget: n.memory, Logger: n.logger, Registerer: n.metrics,
 	})
 	if err != nil {
 		return nil, err

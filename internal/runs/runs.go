@@ -128,56 +128,57 @@ func (r *Runs) all(ctx context.Context) (found []Run, err error) {
 	return found, rows.Err()
 }
 
-// markLength is how many characters of a run's id, a UUID, are the prefix of its request ids.
-const markLength = 8
+// prefixLength is how many characters of a run's id, a UUID, are the prefix of its request ids.
+const prefixLength = 8
 
 // RequestID returns a new UUID with the prefix of a run's id, so that a charge shows which process
 // made it.
-func RequestID(runID string) string { return runID[:markLength] + uuid.NewString()[markLength:] }
+func RequestID(runID string) string { return runID[:prefixLength] + uuid.NewString()[prefixLength:] }
 
-// Makers returns a function that returns the id of the run that created a request's id. It returns ""
-// for a request of none of them, such as one of a release that did not mark its requests.
-func Makers(all []Run) func(requestID string) string {
-	byMark := map[string]string{}
+// ByRequest returns a function that returns the id of the run that created a request's id. It returns ""
+// if none of the runs did, for example for requests of a release whose ids had no prefix.
+func ByRequest(all []Run) func(requestID string) string {
+	byPrefix := map[string]string{}
 	for _, run := range all {
-		byMark[run.ID[:min(markLength, len(run.ID))]] = run.ID
+		byPrefix[run.ID[:min(prefixLength, len(run.ID))]] = run.ID
 	}
-	return func(requestID string) string { return byMark[requestID[:min(markLength, len(requestID))]] }
+	return func(requestID string) string { return byPrefix[requestID[:min(prefixLength, len(requestID))]] }
 }
 
-// Doubt is the period in which a run may have charged without delivering the answers.
-type Doubt struct {
+// UncertainPeriod is a period in which a run may have charged without delivering the answers.
+type UncertainPeriod struct {
 	Run Run
 	// From is AnswerWithin before the run was last alive, Until the latest time at which it can have
 	// charged.
 	From, Until time.Time
 }
 
-// Covers reports whether a time is within the doubt.
-func (d Doubt) Covers(at time.Time) bool { return !at.Before(d.From) && !at.After(d.Until) }
+// Covers reports whether a time is within the period.
+func (p UncertainPeriod) Covers(at time.Time) bool { return !at.Before(p.From) && !at.After(p.Until) }
 
-// Alone returns the doubts of a service in which one process runs at a time. current is the running
-// process, if any. A run without a clean end was over when the next one began.
-func Alone(all []Run, current string, now time.Time) []Doubt {
-	var doubts []Doubt
+// UncertainSingleNode returns the uncertain periods of a service in which one process runs at a time.
+// current is the running process, if any. A run without a clean end was over when the next one began.
+func UncertainSingleNode(all []Run, current string, now time.Time) []UncertainPeriod {
+	var periods []UncertainPeriod
 	for i, run := range all {
 		if !run.Ended.IsZero() || run.ID == current {
 			continue
 		}
-		d := doubt(run, now)
+		p := uncertain(run, now)
 		if i+1 < len(all) {
-			d.Until = all[i+1].Started
+			p.Until = all[i+1].Started
 		}
-		doubts = append(doubts, d)
+		periods = append(periods, p)
 	}
-	return doubts
+	return periods
 }
 
-// Among returns the doubts of nodes that share a service. A run without a clean end is over when its
-// node starts again, or when it was silent for goneAfter, during which it cannot have checked a key.
-func Among(all []Run, goneAfter time.Duration, now time.Time) []Doubt {
+// UncertainNodes returns the uncertain periods of nodes that share a service. A run without a clean end
+// is over when its node starts again, or when it was silent for goneAfter: a node that cannot record
+// that it is alive cannot check keys either, so it charges nothing.
+func UncertainNodes(all []Run, goneAfter time.Duration, now time.Time) []UncertainPeriod {
 	next := map[string]time.Time{} // start of the next run of a node
-	var doubts []Doubt
+	var periods []UncertainPeriod
 	for i := len(all) - 1; i >= 0; i-- {
 		run := all[i]
 		until := run.Alive.Add(goneAfter)
@@ -186,16 +187,16 @@ func Among(all []Run, goneAfter time.Duration, now time.Time) []Doubt {
 		}
 		next[run.Node] = run.Started
 		if run.Ended.IsZero() && until.Before(now) {
-			doubts = append(doubts, doubt(run, until))
+			periods = append(periods, uncertain(run, until))
 		}
 	}
-	return doubts
+	return periods
 }
 
-func doubt(run Run, until time.Time) Doubt {
+func uncertain(run Run, until time.Time) UncertainPeriod {
 	from := run.Alive.Add(-run.AnswerWithin)
 	if from.Before(run.Started) {
 		from = run.Started
 	}
-	return Doubt{Run: run, From: from, Until: until}
+	return UncertainPeriod{Run: run, From: from, Until: until}
 }

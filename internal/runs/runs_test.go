@@ -43,29 +43,29 @@ func TestRuns_RecordStartAndEnd(t *testing.T) {
 		if want := []runs.Run{clean, killed}; err != nil || !slices.Equal(got, want) {
 			t.Errorf("%+v, %v\nwant %+v", got, err, want)
 		}
-		if want := []runs.Doubt{{Run: killed, From: after(24), Until: after(85)}}; !slices.Equal(runs.Among(got, time.Minute, after(100)), want) {
-			t.Errorf("doubts %+v\nwant %+v", runs.Among(got, time.Minute, after(100)), want)
+		if want := []runs.UncertainPeriod{{Run: killed, From: after(24), Until: after(85)}}; !slices.Equal(runs.UncertainNodes(got, time.Minute, after(100)), want) {
+			t.Errorf("UncertainNodes = %+v\nwant %+v", runs.UncertainNodes(got, time.Minute, after(100)), want)
 		}
 	})
 }
 
 // A request's id shows which run created it.
-func TestMakers_ReturnRunOfRequest(t *testing.T) {
+func TestByRequest_ReturnsRunOfRequest(t *testing.T) {
 	a, b := runs.Run{ID: uuid.NewString()}, runs.Run{ID: uuid.NewString()}
-	makerOf := runs.Makers([]runs.Run{a, b})
+	runOf := runs.ByRequest([]runs.Run{a, b})
 	seen := map[string]bool{}
 	for range 100 {
 		for _, run := range []runs.Run{a, b} {
 			id := runs.RequestID(run.ID)
-			if parsed, err := uuid.Parse(id); err != nil || parsed.Version() != 4 || seen[id] || makerOf(id) != run.ID {
-				t.Fatalf("request %s of run %s (%v) is of %q", id, run.ID, err, makerOf(id))
+			if parsed, err := uuid.Parse(id); err != nil || parsed.Version() != 4 || seen[id] || runOf(id) != run.ID {
+				t.Fatalf("request %s of run %s (%v) is attributed to %q", id, run.ID, err, runOf(id))
 			}
 			seen[id] = true
 		}
 	}
 	for _, other := range []string{"", "r", runs.RequestID("00000000"), uuid.NewString()} {
-		if got := makerOf(other); got != "" {
-			t.Errorf("request %q is of run %s", other, got)
+		if got := runOf(other); got != "" {
+			t.Errorf("request %q of no run is attributed to %s", other, got)
 		}
 	}
 }
@@ -79,28 +79,28 @@ func ended(r runs.Run, at int) runs.Run {
 	return r
 }
 
-func TestAlone_RunWithoutCleanEnd_IsInDoubtUntilTheNext(t *testing.T) {
+func TestUncertainSingleNode_NoCleanEnd_LastsUntilNextRun(t *testing.T) {
 	all := []runs.Run{ended(run("1", "n", 0, 0), 10), run("2", "n", 20, 200), run("3", "n", 300, 310), ended(run("4", "n", 320, 0), 400), run("5", "n", 500, 505)}
-	first, second := runs.Doubt{Run: all[1], From: after(140), Until: after(300)}, runs.Doubt{Run: all[2], From: after(300), Until: after(320)}
-	if got, want := runs.Alone(all, "5", after(510)), []runs.Doubt{first, second}; !slices.Equal(got, want) {
-		t.Errorf("while it serves %+v\nwant %+v", got, want)
+	first, second := runs.UncertainPeriod{Run: all[1], From: after(140), Until: after(300)}, runs.UncertainPeriod{Run: all[2], From: after(300), Until: after(320)}
+	if got, want := runs.UncertainSingleNode(all, "5", after(510)), []runs.UncertainPeriod{first, second}; !slices.Equal(got, want) {
+		t.Errorf("while run 5 serves: %+v\nwant %+v", got, want)
 	}
-	last := runs.Doubt{Run: all[4], From: after(500), Until: after(510)}
-	if got, want := runs.Alone(all, "", after(510)), []runs.Doubt{first, second, last}; !slices.Equal(got, want) {
-		t.Errorf("when nothing serves %+v\nwant %+v", got, want)
+	last := runs.UncertainPeriod{Run: all[4], From: after(500), Until: after(510)}
+	if got, want := runs.UncertainSingleNode(all, "", after(510)), []runs.UncertainPeriod{first, second, last}; !slices.Equal(got, want) {
+		t.Errorf("while nothing serves: %+v\nwant %+v", got, want)
 	}
 	if first.Covers(after(139)) || !first.Covers(after(140)) || !first.Covers(after(300)) || first.Covers(after(301)) {
-		t.Error("a doubt does not cover what it says")
+		t.Error("Covers does not match From and Until")
 	}
 }
 
-func TestAmong_SilentNode_IsInDoubt(t *testing.T) {
+func TestUncertainNodes_SilentNode_LastsUntilGone(t *testing.T) {
 	all := []runs.Run{run("1", "a", 0, 100), ended(run("2", "b", 1, 0), 90), run("3", "c", 2, 300), run("4", "a", 110, 300), run("5", "d", 120, 200)}
-	want := []runs.Doubt{
-		{Run: all[4], From: after(140), Until: after(230)}, // it never came back
+	want := []runs.UncertainPeriod{
+		{Run: all[4], From: after(140), Until: after(230)}, // its node never started again
 		{Run: all[0], From: after(40), Until: after(110)},
 	}
-	if got := runs.Among(all, 30*time.Second, after(310)); !slices.Equal(got, want) {
-		t.Errorf("%+v\nwant %+v", got, want)
+	if got := runs.UncertainNodes(all, 30*time.Second, after(310)); !slices.Equal(got, want) {
+		t.Errorf("UncertainNodes = %+v\nwant %+v", got, want)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"letterhead/internal/room"
+	"letterhead/internal/membudget"
 )
 
 var (
@@ -106,8 +106,8 @@ func (s *Store) obtain(m *making) (Image, error) {
 	}
 	t := &turn{store: s, making: m}
 	if !m.within {
-		if err := t.take(room.Part{}); err != nil {
-			return Image{}, err
+		if err := t.take(membudget.Share{}); err != nil {
+			return Picture{}, err
 		}
 	}
 	defer t.end()
@@ -123,19 +123,19 @@ func (s *Store) obtain(m *making) (Image, error) {
 	return p, nil
 }
 
-// turn holds a making's shared resources: permission to work, and room.
+// turn holds a making's shared resources: permission to work, and memory.
 type turn struct {
 	store  *Store
 	making *making
 	has    bool // permission to work
-	part   room.Part
+	share  membudget.Share
 }
 
-// take waits until there is room, and then until the image may be made. Both are granted in the order
+// take waits until the memory is free, and then until the image may be made. Both are granted in the order
 // of the requests.
-func (t *turn) take(want room.Part) error {
+func (t *turn) take(want membudget.Share) error {
 	s, ctx := t.store, t.making.ctx
-	if want == (room.Part{}) && s.turns.TryAcquire(1) {
+	if want == (membudget.Share{}) && s.turns.TryAcquire(1) {
 		t.has = true
 		return nil
 	}
@@ -145,9 +145,9 @@ func (t *turn) take(want room.Part) error {
 		return ErrBusy
 	}
 	defer s.waiting.Add(-1)
-	err := want.Wait(ctx)
+	err := want.Acquire(ctx)
 	if err == nil {
-		t.part = want
+		t.share = want
 		err = s.turns.Acquire(ctx, 1)
 		t.has = err == nil
 	}
@@ -162,15 +162,15 @@ func (t *turn) take(want room.Part) error {
 
 // end returns all resources.
 func (t *turn) end() {
-	t.part.Give()
-	t.part = room.Part{}
+	t.share.Release()
+	t.share = membudget.Share{}
 	if t.has {
 		t.store.turns.Release(1)
 	}
 	t.has = false
 }
 
-// make makes the image. Whenever it needs more room than there is, it releases its turn to others and
+// make makes the image. Whenever it needs more memory than is free, it releases its turn to others and
 // is retried.
 func (t *turn) make() ([]byte, error) {
 	s, m := t.store, t.making
@@ -194,14 +194,14 @@ func (t *turn) make() ([]byte, error) {
 		start := time.Now()
 		body, err := s.call(ctx, m)
 		took += time.Since(start)
-		var full *noRoom
+		var full *overBudget
 		if errors.As(err, &full) && m.ctx.Err() == nil {
 			failed = false
 			t.end()
 			if !s.pause(m) {
 				return nil, s.overdue(m)
 			}
-			if err := t.take(full.Part); err != nil {
+			if err := t.take(full.Share); err != nil {
 				return nil, err
 			}
 			continue
@@ -277,10 +277,10 @@ func (s *Store) call(ctx context.Context, m *making) (body []byte, err error) {
 	return body, err
 }
 
-// noRoom is the error of a making that needs more room than there is.
-type noRoom struct{ room.Part }
+// overBudget is the error of a making that needs more memory than is free.
+type overBudget struct{ membudget.Share }
 
-func (*noRoom) Error() string { return "too little room to make the image in" }
+func (*overBudget) Error() string { return "too little memory in the budget to make the image" }
 
 // turnKey is the context key of the turn that Need uses; the value is nil in a nested making.
 type turnKey struct{}
@@ -288,19 +288,19 @@ type turnKey struct{}
 // Need reserves the total number of bytes that a making is about to hold, including earlier requests.
 // ctx is the context of the making; with any other context Need does nothing.
 //
-// An error means that others hold too much. The making must return it: it is called again when there
-// is room, and its turn goes to others in the meantime.
+// An error means that others hold too much. The making must return it: it is called again when
+// memory is free, and its turn goes to others in the meantime.
 func Need(ctx context.Context, bytes int64) error {
 	t, _ := ctx.Value(turnKey{}).(*turn)
-	if t == nil || bytes <= t.part.Bytes() {
+	if t == nil || bytes <= t.share.Bytes() {
 		return nil
 	}
-	t.part.Give() // a waiting making holds no room, so that makings never wait for each other
-	t.part = room.Part{}
-	want := t.store.cfg.Room.Part(bytes)
-	if !want.Try() {
-		return &noRoom{want}
+	t.share.Release() // a waiting making holds no memory, so that makings never wait for each other
+	t.share = membudget.Share{}
+	want := t.store.cfg.MemoryBudget.Share(bytes)
+	if !want.TryAcquire() {
+		return &overBudget{want}
 	}
-	t.part = want
+	t.share = want
 	return nil
 }

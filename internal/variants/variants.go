@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
-	"letterhead/internal/room"
+	"letterhead/internal/membudget"
 )
 
 const (
@@ -67,13 +67,13 @@ type Image struct {
 
 // Config configures a Store. Zero fields are the defaults.
 type Config struct {
-	MemoryBytes int64
-	Folder      string // "" = memory only
-	DiskBytes   int64
-	Concurrent  int           // images made concurrently; by default one per processor
-	Waiting     int           // images that wait to be made; more are ErrBusy
-	Room        *room.Room    // memory limit shared by makings that call Need, and others; nil: one per Store
-	MakeTimeout time.Duration // of one image, including its wait
+	MemoryBytes  int64
+	Folder       string // "" = memory only
+	DiskBytes    int64
+	Concurrent   int               // images made concurrently; by default one per processor
+	Waiting      int               // images that wait to be made; more are ErrBusy
+	MemoryBudget *membudget.Budget // memory limit shared by makings that call Need, and others; nil: one per Store
+	MakeTimeout  time.Duration     // of one image, including its wait
 	// CloseTimeout limits Close, which a disk that does not respond, or a function that ignores its
 	// context, would otherwise block forever.
 	CloseTimeout time.Duration
@@ -110,8 +110,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MakeTimeout, DefaultMakeTimeout)
 	orDefault(&c.CloseTimeout, DefaultCloseTimeout)
 	orDefault(&c.Logger, slog.New(slog.DiscardHandler))
-	if c.Room == nil {
-		c.Room = room.New(0)
+	if c.MemoryBudget == nil {
+		c.MemoryBudget = membudget.New(0)
 	}
 	return c
 }
@@ -215,10 +215,10 @@ func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context)
 }
 
 // GetWithin is Get for an image that a making needs, called with the context of that making. It is
-// made in the turn and the room of the enclosing making, so neither waits for the other and Need does
+// made in the turn and the memory of the enclosing making, so neither waits for the other and Need does
 // nothing. Once the nested making has begun, GetWithin returns only when it has ended, because the
-// turn and the room would otherwise go to another.
-func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Image, error) {
+// turn and the memory would otherwise go to another.
+func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
 	return s.get(ctx, key, make, making{disk: s.disk, within: true})
 }
 

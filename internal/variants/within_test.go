@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"letterhead/internal/room"
+	"letterhead/internal/membudget"
 	"letterhead/internal/variants"
 )
 
@@ -78,11 +78,11 @@ func TestGetWithin_FailsWithOuterMaking(t *testing.T) {
 	})
 }
 
-// TestGetWithin_UsesRoomOfOuterMaking and reserves none: two makings that need each other's image
+// TestGetWithin_UsesMemoryOfOuterMaking and reserves none: two makings that need each other's image
 // both end.
-func TestGetWithin_UsesRoomOfOuterMaking(t *testing.T) {
+func TestGetWithin_UsesMemoryOfOuterMaking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
+		s := open(t, variants.Config{Concurrent: 2, MemoryBudget: membudget.New(90 * mib)})
 		var all sync.WaitGroup
 		for i := 1; i <= 3; i++ {
 			all.Go(func() {
@@ -111,7 +111,7 @@ func TestGetWithin_UsesRoomOfOuterMaking(t *testing.T) {
 // TestGetWithin_KeepsTurnUntilNestedMakingEnds, even if the time of the enclosing making is over.
 func TestGetWithin_KeepsTurnUntilNestedMakingEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 1, Room: room.New(90 * mib), MakeTimeout: 5 * time.Second})
+		s := open(t, variants.Config{Concurrent: 1, MemoryBudget: membudget.New(90 * mib), MakeTimeout: 5 * time.Second})
 		within, free := make(chan error, 1), make(chan struct{})
 		_, err := s.Get(t.Context(), key(1), func(ctx context.Context) ([]byte, error) {
 			if err := variants.Need(ctx, 40*mib); err != nil {
@@ -140,7 +140,7 @@ func TestGetWithin_KeepsTurnUntilNestedMakingEnds(t *testing.T) {
 		second.end(t)
 		third := s.hold(t.Context(), 4, 60*mib)
 		if !third.begun {
-			t.Error("there is less room than there was")
+			t.Error("the nested makings did not release their memory")
 		}
 		third.end(t)
 		if _, kept := s.Kept(t.Context(), key(2)); !kept {

@@ -49,10 +49,10 @@ const (
 	retryLast  = 30 * time.Second
 	// closing limits the last write of the checkpoint, including the wait for the right to write.
 	closing = 5 * time.Second
-	// doubts is how often, doubtPause apart, a shared index must be seen past the end of the log
-	// before that counts as a loss: a node may briefly see an outdated end of the log.
-	doubts     = 5
-	doubtPause = 2 * time.Second
+	// lossChecks is how many consecutive checks, lossCheckPause apart, must find a shared index past the
+	// end of the log before that counts as a loss: a node may briefly see an outdated end of the log.
+	lossChecks     = 5
+	lossCheckPause = 2 * time.Second
 )
 
 // Source provides the documents: the read model of brands.
@@ -227,12 +227,12 @@ func (p *Projection) begin(ctx context.Context) error {
 }
 
 // shareStart is startOf for a shared index: it reports a loss only if the index is past the log's end,
-// and stays where it is, for some time. An index that moves is fed by a process that knows more of the
+// and does not move, in several checks. An index that moves is fed by a process that sees more of the
 // log.
 func (p *Projection) shareStart(ctx context.Context) (eventlog.Position, error) {
 	at, err := startOf(ctx, p.cfg, p.index)
-	for seen := 1; errors.Is(err, eventlog.ErrLoss) && seen < doubts; seen++ {
-		if err := delay.For(ctx, doubtPause); err != nil {
+	for seen := 1; errors.Is(err, eventlog.ErrLoss) && seen < lossChecks; seen++ {
+		if err := delay.For(ctx, lossCheckPause); err != nil {
 			return at, err
 		}
 		before := at

@@ -9,7 +9,7 @@ import (
 
 	"letterhead/eventschemas"
 	"letterhead/internal/imaging"
-	"letterhead/internal/room"
+	"letterhead/internal/membudget"
 	"letterhead/internal/variants"
 	"letterhead/readapi/logo"
 	"letterhead/workers/crawl/logofinder"
@@ -91,7 +91,7 @@ func TestDraw_LargeRaster_IsReadOnceForSmallSizes(t *testing.T) {
 func TestDraw_LargeRastersWaitingForRoom_AreAllDrawn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	drawn, err := variants.New(variants.Config{Concurrent: 2, Room: room.New(3 << 20), MakeTimeout: 20 * time.Second})
+	drawn, err := variants.New(variants.Config{Concurrent: 2, MemoryBudget: membudget.New(3 << 20), MakeTimeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

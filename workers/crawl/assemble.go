@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"letterhead/eventschemas"
-	"letterhead/internal/room"
+	"letterhead/internal/membudget"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/extract/adult"
@@ -201,18 +201,18 @@ func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.I
 			r.crawler.gate.leave()
 		}
 	}()
-	needed := r.crawler.cfg.Room.Part(p.StoreCost())
-	if needed.Wait(ctx) != nil {
+	needed := r.crawler.cfg.MemoryBudget.Share(p.StoreCost())
+	if needed.Acquire(ctx) != nil {
 		return eventschemas.Logo{}, errLate
 	}
 	taken := needed
-	defer func() { taken.Give() }()
+	defer func() { taken.Release() }()
 	making, stop := context.WithCancel(ctx)
 	defer stop()
 	to.yield = func() { // one format of every crawl's primary logo comes before the second of any
-		taken.Give() // hold nothing while waiting at the gate
-		taken = room.Part{}
-		if in = r.crawler.gate.yield(ctx, rankStore); !in || needed.Wait(ctx) != nil {
+		taken.Release() // hold nothing while waiting at the gate
+		taken = membudget.Share{}
+		if in = r.crawler.gate.yield(ctx, rankStore); !in || needed.Acquire(ctx) != nil {
 			stop()
 			return
 		}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"letterhead/eventschemas"
-	"letterhead/internal/room"
+	"letterhead/internal/membudget"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/extract"
 	"letterhead/workers/crawl/logofinder"
@@ -45,9 +45,9 @@ type Config struct {
 	// Decoders limits the images that all crawls decode or encode at the same
 	// time. Default: the number of processors, at least 2.
 	Decoders int
-	// Room limits the bytes for decoding and encoding, of all crawls and other
-	// users of the same Room. nil: a separate one.
-	Room *room.Room
+	// MemoryBudget limits the bytes for decoding and encoding, of all crawls and
+	// other users of the same budget. nil: a separate one.
+	MemoryBudget *membudget.Budget
 	// Renderer draws vectors; it must be set.
 	Renderer logofinder.Renderer
 	// Browser renders pages that are empty until their scripts have run; nil:
@@ -61,8 +61,8 @@ const maxDecoders = 64
 
 func (c *Config) setDefaults() {
 	c.Decoders = cmp.Or(c.Decoders, min(max(2, runtime.GOMAXPROCS(0)), maxDecoders))
-	if c.Room == nil {
-		c.Room = room.New(0)
+	if c.MemoryBudget == nil {
+		c.MemoryBudget = membudget.New(0)
 	}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
@@ -94,7 +94,7 @@ type Crawler struct {
 	gate   *gate
 	memory *semaphore.Weighted // bytes that all crawls hold beyond their own shares
 	spares *semaphore.Weighted // the part of memory for dispensable files
-	pages  *room.Room          // for parsing home pages
+	pages  *membudget.Budget   // for parsing home pages
 	rules  *rulebook
 }
 
@@ -112,7 +112,7 @@ func New(cfg Config, client *safehttp.Client, assets logofinder.Assets) (*Crawle
 	if err != nil {
 		return nil, err
 	}
-	return &Crawler{cfg: cfg, client: client, assets: assets, gate: newGate(cfg.Decoders), memory: semaphore.NewWeighted(commonBytes), spares: semaphore.NewWeighted(spareBytes), pages: room.New(pageBytes), rules: rules}, nil
+	return &Crawler{cfg: cfg, client: client, assets: assets, gate: newGate(cfg.Decoders), memory: semaphore.NewWeighted(commonBytes), spares: semaphore.NewWeighted(spareBytes), pages: membudget.New(pageBytes), rules: rules}, nil
 }
 
 // Target describes what to crawl.
@@ -185,7 +185,7 @@ func (c *Crawler) crawl(ctx context.Context, t Target, explained bool) (*Result,
 	run := &run{crawler: c, target: t, session: c.client.NewSession(), site: site.New(t.Domain), explained: explained}
 	run.held.common, run.held.spares = c.memory, c.spares
 	defer run.held.end()
-	defer func() { run.page.Give() }()
+	defer func() { run.page.Release() }()
 	result, err := run.do(ctx)
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		err = ctx.Err()
@@ -207,8 +207,8 @@ type run struct {
 	answers   answers
 	held      held
 	readings  readings
-	page      room.Part   // of the last parsed home page
-	withheld  atomic.Bool // robots.txt blocked a file
+	page      membudget.Share // of the last parsed home page
+	withheld  atomic.Bool     // robots.txt blocked a file
 }
 
 // do runs the stages.

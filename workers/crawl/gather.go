@@ -261,19 +261,19 @@ func (r *run) candidate(ctx context.Context, c logofinder.Candidate, i int, fetc
 	return p, nil
 }
 
-// work waits for a turn at the gate, and for room for the bytes. ok is false if
+// work waits for a turn at the gate, and for the memory. ok is false if
 // ctx ends first. If ok, the caller must call leave.
 func (r *run) work(ctx context.Context, rank int, bytes int64) (leave func(), ok bool) {
 	if !r.crawler.gate.enter(ctx, rank) {
 		return nil, false
 	}
-	part := r.crawler.cfg.Room.Part(bytes)
-	if part.Wait(ctx) != nil {
+	share := r.crawler.cfg.MemoryBudget.Share(bytes)
+	if share.Acquire(ctx) != nil {
 		r.crawler.gate.leave()
 		return nil, false
 	}
 	return func() {
-		part.Give()
+		share.Release()
 		r.crawler.gate.leave()
 	}, true
 }

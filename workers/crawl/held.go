@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"letterhead/internal/room"
+	"letterhead/internal/membudget"
 	"letterhead/workers/crawl/logofinder"
 )
 
@@ -32,9 +32,9 @@ const (
 	// perTag is the size in bytes of an element with the text after it, and
 	// perByte that of a byte of text.
 	perTag, perByte = 160, 3
-	// pageWait is how long a page waits for room.
+	// pageWait is how long a page waits for memory.
 	pageWait = 2 * time.Second
-	// begunPage is how much of a page is parsed if there is no room in time.
+	// begunPage is how much of a page is parsed if no memory becomes free in time.
 	begunPage = 64 << 10
 )
 
@@ -43,17 +43,17 @@ func pageCost(html []byte) int64 {
 	return perTag*int64(bytes.Count(html, []byte("<"))) + perByte*int64(len(html))
 }
 
-// parsed returns as much of a home page as there is room to parse: all of it,
-// or its beginning if other crawls use the room for too long. The room is the
-// crawl's until it ends, or reads another home page.
+// parsed returns as much of a home page as the memory budget allows: all of it,
+// or its beginning if other crawls use the memory for too long. The crawl holds
+// its share until it ends, or reads another home page.
 func (r *run) parsed(ctx context.Context, html []byte) []byte {
-	r.page.Give()
-	r.page = room.Part{}
+	r.page.Release()
+	r.page = membudget.Share{}
 	ctx, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
-	part := r.crawler.pages.Part(pageCost(html))
-	if part.Wait(ctx) == nil {
-		r.page = part
+	share := r.crawler.pages.Share(pageCost(html))
+	if share.Acquire(ctx) == nil {
+		r.page = share
 		return html
 	}
 	r.held.fallShort()

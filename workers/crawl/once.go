@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"letterhead/domain/brand"
-	"letterhead/internal/room"
+	"letterhead/internal/membudget"
 	"letterhead/internal/safehttp"
 	"letterhead/workers/crawl/css"
 	"letterhead/workers/crawl/extract"
@@ -61,7 +61,7 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	}
 	cfg.setDefaults()
 	r := &run{
-		crawler:   &Crawler{cfg: cfg, assets: nowhere{}, gate: newGate(cfg.Decoders), pages: room.New(pageBytes)},
+		crawler:   &Crawler{cfg: cfg, assets: nowhere{}, gate: newGate(cfg.Decoders), pages: membudget.New(pageBytes)},
 		target:    Target{Domain: domain, Start: start},
 		site:      site.New(domain),
 		explained: true,

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"letterhead/internal/room"
+	"letterhead/internal/membudget"
 	"letterhead/workers/crawl/logofinder"
 )
 
@@ -49,7 +49,7 @@ func TestReadings_VectorWithoutSpareRoom_IsNotHeld(t *testing.T) {
 			}
 			spares := semaphore.NewWeighted(c.room(int64(len(p.SVG))))
 			r := &run{crawler: &Crawler{gate: newGate(1)}, held: held{common: semaphore.NewWeighted(commonBytes), spares: spares}}
-			r.crawler.cfg.Renderer, r.crawler.cfg.Room = inked{}, room.New(64<<20)
+			r.crawler.cfg.Renderer, r.crawler.cfg.MemoryBudget = inked{}, membudget.New(64<<20)
 			var vector weak.Pointer[byte]
 			err = r.decode(t.Context(), rankRead, data, nil, 0, func(f *logofinder.File) error {
 				p, err := f.As(logofinder.Candidate{URL: &url.URL{Scheme: "https", Host: "acme.com"}})

@@ -183,11 +183,11 @@ func (r *run) otherPage(ctx context.Context, u *url.URL) *page.Page {
 	if response == nil || response.StatusCode != http.StatusOK || !r.site.Own(response.FinalURL) || strings.Trim(response.FinalURL.Path, "/") == "" || r.allowed(response.FinalURL) != nil {
 		return nil // redirected to the home page, to another site, or to a forbidden path
 	}
-	part := r.crawler.pages.Part(pageCost(response.Body))
-	if !part.Try() {
+	share := r.crawler.pages.Share(pageCost(response.Body))
+	if !share.TryAcquire() {
 		return nil // waiting here would keep the home page in memory
 	}
-	defer part.Give() // little of it is used
+	defer share.Release() // little of it is used
 	p := page.Parse(response.Body, response.Header.Get("Content-Type"), response.FinalURL, r.site)
 	verdict := classify.Home(classify.Answer{Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body)})
 	switch verdict.Kind {

@@ -7,16 +7,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"letterhead/internal/room"
+	"letterhead/internal/membudget"
 	"letterhead/internal/variants"
 )
 
 const mib = 1 << 20
 
-// holding is a making that needs room and ends when the test calls end.
+// holding is a making that needs memory and ends when the test calls end.
 type holding struct {
 	answer chan error
-	begun  bool // it has the room that it needs
+	begun  bool // it has the memory that it needs
 	calls  int
 	ctx    context.Context
 	free   chan struct{}
@@ -55,11 +55,11 @@ func (h *holding) end(t *testing.T) {
 	synctest.Wait()
 }
 
-// TestRoom_SmallImages_OvertakeWaiting: a third of the room is reserved for small images, and
-// makings that wait for room take no turn.
-func TestRoom_SmallImages_OvertakeWaiting(t *testing.T) {
+// TestBudget_SmallImages_OvertakeWaiting: a third of the budget is reserved for small images, and
+// makings that wait for memory take no turn.
+func TestBudget_SmallImages_OvertakeWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
+		s := open(t, variants.Config{Concurrent: 2, MemoryBudget: membudget.New(90 * mib)})
 		first := s.hold(t.Context(), 1, 40*mib)
 		second := s.hold(t.Context(), 2, 30*mib)
 		third := s.hold(t.Context(), 3, 1*mib, 20*mib)
@@ -82,7 +82,7 @@ func TestRoom_SmallImages_OvertakeWaiting(t *testing.T) {
 		for i := range 40 { // earlier requests are not kept
 			h := s.hold(t.Context(), 100+i, 1*mib, 20*mib)
 			if !h.begun {
-				t.Fatalf("there is no room after %d that asked twice", i)
+				t.Fatalf("no memory is free after %d makings that requested it twice", i)
 			}
 			h.end(t)
 		}
@@ -92,11 +92,11 @@ func TestRoom_SmallImages_OvertakeWaiting(t *testing.T) {
 	})
 }
 
-// TestRoom_LargeImage_IsNotStarved: neither later images that would fit nor small ones overtake it
-// forever, and an image that needs more than all of the room gets all of it.
-func TestRoom_LargeImage_IsNotStarved(t *testing.T) {
+// TestBudget_LargeImage_IsNotStarved: neither later images that would fit nor small ones overtake it
+// forever, and an image that needs more than the whole budget gets all of it.
+func TestBudget_LargeImage_IsNotStarved(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 8, Room: room.New(90 * mib)})
+		s := open(t, variants.Config{Concurrent: 8, MemoryBudget: membudget.New(90 * mib)})
 		one, two := s.hold(t.Context(), 1, 30*mib), s.hold(t.Context(), 2, 20*mib)
 		huge := s.hold(t.Context(), 3, 1000*mib)
 		later := s.hold(t.Context(), 4, 5*mib)
@@ -119,10 +119,10 @@ func TestRoom_LargeImage_IsNotStarved(t *testing.T) {
 	})
 }
 
-// TestRoom_SmallImages_AreLimited: the limit is in bytes, not in turns.
-func TestRoom_SmallImages_AreLimited(t *testing.T) {
+// TestBudget_SmallImages_AreLimited: the limit is in bytes, not in turns.
+func TestBudget_SmallImages_AreLimited(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 100, Room: room.New(30 * mib)})
+		s := open(t, variants.Config{Concurrent: 100, MemoryBudget: membudget.New(30 * mib)})
 		var all []*holding
 		begun := 0
 		for i := range 20 {
@@ -142,10 +142,10 @@ func TestRoom_SmallImages_AreLimited(t *testing.T) {
 	})
 }
 
-// TestRoom_WaitingCallerCanLeave: its image is then not made, and its room is free.
-func TestRoom_WaitingCallerCanLeave(t *testing.T) {
+// TestBudget_WaitingCallerCanLeave: its image is then not made, and its memory is free.
+func TestBudget_WaitingCallerCanLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib)})
+		s := open(t, variants.Config{Concurrent: 2, MemoryBudget: membudget.New(90 * mib)})
 		first := s.hold(t.Context(), 1, 60*mib)
 		ctx, leave := context.WithCancel(t.Context())
 		second := s.hold(ctx, 2, 60*mib)
@@ -169,10 +169,10 @@ func TestRoom_WaitingCallerCanLeave(t *testing.T) {
 	})
 }
 
-// TestRoom_DeadlineEndsWait: the caller gets ErrBusy, as when waiting for a turn.
-func TestRoom_DeadlineEndsWait(t *testing.T) {
+// TestBudget_DeadlineEndsWait: the caller gets ErrBusy, as when waiting for a turn.
+func TestBudget_DeadlineEndsWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := open(t, variants.Config{Concurrent: 2, Room: room.New(90 * mib), MakeTimeout: 5 * time.Second})
+		s := open(t, variants.Config{Concurrent: 2, MemoryBudget: membudget.New(90 * mib), MakeTimeout: 5 * time.Second})
 		first := s.hold(t.Context(), 1, 60*mib)
 		time.Sleep(time.Second)
 		begin := time.Now()
@@ -186,7 +186,7 @@ func TestRoom_DeadlineEndsWait(t *testing.T) {
 		if s.number("refused_total") != 1 {
 			t.Errorf("%v counted as refused", s.number("refused_total"))
 		}
-		close(first.free) // its room is taken until it really ends
+		close(first.free) // its memory is taken until it really ends
 		synctest.Wait()
 		third := s.hold(t.Context(), 3, 60*mib)
 		if second.begun || !third.begun {

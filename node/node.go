@@ -329,7 +329,7 @@ func (n *Node) FoldedTo(ctx context.Context, names ...string) error {
 	ctx, stop := n.whileAlive(ctx)
 	defer stop()
 	if len(names) == 0 {
-		names = []string{accounts.Name, keys.Name, usage.Name, ledger.Name, brands.Name}
+		names = n.Runner.Names()
 	}
 	head, err := n.Log.Head(ctx)
 	if err != nil {

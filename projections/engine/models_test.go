@@ -13,6 +13,14 @@ import (
 	"letterhead/projections/usage"
 )
 
+// names are the names of all read models.
+var names = func() (names []string) {
+	for _, m := range (models{}).all() {
+		names = append(names, m.Name())
+	}
+	return names
+}()
+
 // models are all read models of one Env.
 type models struct {
 	accounts    *accounts.Model

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,8 +17,6 @@ import (
 	"letterhead/projections/engine"
 	"letterhead/projections/projectionstest"
 )
-
-var names = []string{"accounts", "brands", "idempotency", "keys", "ledger", "usage"}
 
 func dumps(e *projectionstest.Env) map[string]string {
 	out := make(map[string]string, len(names))
@@ -73,6 +72,9 @@ func TestRebuild_ReadsLogItselfAndJoinsLiveLoop(t *testing.T) {
 		r, err := engine.New(engine.Config{}, log, e.Store, newModels(t, e).all()...)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got := r.Names(); !slices.Equal(got, names) {
+			t.Errorf("Names() = %v, want %v", got, names)
 		}
 		e.Run(r)
 		w := projectionstest.NewWorld(1, 20, 30, time.Hour)

@@ -140,6 +140,15 @@ func (r *Runner) Await(ctx context.Context, name string, position eventlog.Posit
 	return nil
 }
 
+// Names returns the names of the read models, in the order in which New got them.
+func (r *Runner) Names() []string {
+	names := make([]string, len(r.models))
+	for i, m := range r.models {
+		names[i] = m.name
+	}
+	return names
+}
+
 // CatchUp waits until every read model has folded the present end of the log. Errors: as WaitFor and of the log.
 func (r *Runner) CatchUp(ctx context.Context) error {
 	head, err := r.log.Head(ctx)

@@ -77,7 +77,7 @@ func BenchmarkAccountWriter1000Accounts(b *testing.B) {
 	w.chargers(b, d, w.manyOpened(d, 1000, 1<<40), 64)
 }
 
-// Three writers on one account represent three nodes; see the ratio to BenchmarkAccountWriterOneAccount64.
+// Three writers on one account represent three nodes. Compare it with BenchmarkAccountWriterOneAccount64.
 func BenchmarkThreeWritersOneAccount64(b *testing.B) {
 	w := newWorld(b)
 	writers := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}

@@ -16,7 +16,7 @@ import (
 	"letterhead/commands/streamwriter"
 )
 
-// logLines is a logger whose lines a test can read.
+// logLines keeps the lines of its logger for the test.
 type logLines struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -28,7 +28,7 @@ func (l *logLines) Write(b []byte) (int, error) {
 	return l.out.Write(b)
 }
 
-// of returns the lines with a message at a level or above.
+// of returns the lines with a message, at least at the given level.
 func (l *logLines) of(t testing.TB, least slog.Level, message string) (lines []map[string]any) {
 	t.Helper()
 	l.mu.Lock()
@@ -121,7 +121,7 @@ func TestDrain_AmbiguousAppend_IsLeftToOperator(t *testing.T) {
 	})
 }
 
-// The last look is repeated until the stream can be read, and charges that it finds are reversed.
+// The last check is repeated until the stream can be read, and reverses the charges that it finds.
 func TestDrain_AmbiguousAppend_WaitsForStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -139,8 +139,8 @@ func TestDrain_AmbiguousAppend_WaitsForStream(t *testing.T) {
 	})
 }
 
-// While a writer runs, a stream that cannot be read for streamwriter.AmbiguousUnreadFor leaves the charge to an operator,
-// too. That it cannot be read is logged once, not with every look.
+// If a running writer cannot read the stream for streamwriter.AmbiguousUnreadFor, it also leaves the charge to an
+// operator. It logs the failure to read once, not at every check.
 func TestAmbiguousAppend_UnreadableStream_IsLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -153,7 +153,7 @@ func TestAmbiguousAppend_UnreadableStream_IsLeftToOperator(t *testing.T) {
 			t.Fatalf("too early: %v", left)
 		}
 		if warned := lines.of(t, slog.LevelWarn, "stream with an ambiguous append cannot be read"); len(warned) != 1 {
-			t.Errorf("%d warnings of one stream", len(warned))
+			t.Errorf("%d warnings about one stream, want 1", len(warned))
 		}
 		time.Sleep(4 * streamwriter.CheckAmbiguousEvery)
 		synctest.Wait()
@@ -188,8 +188,8 @@ func TestAmbiguousAppend_NeverLanded_IsNotLeftToOperator(t *testing.T) {
 	})
 }
 
-// Compensations pending when a writer runs out of time are logged, too, including those that come while
-// it waits for the next attempt.
+// Compensations that are pending when the time of Drain is over are logged, including those that arrive while it waits
+// for the next attempt.
 func TestDrain_PendingCompensations_AreLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -10,7 +10,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// However often one domain is charged, it uses one entry and evicts no other.
+// A domain that is charged repeatedly uses one entry and evicts no other.
 func TestAnswers_BusyDomain_EvictsNoOther(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
@@ -33,8 +33,8 @@ func TestAnswers_BusyDomain_EvictsNoOther(t *testing.T) {
 	}
 }
 
-// If there are too many, the least recently charged is dropped, whenever it was first charged; after
-// answersFor all are.
+// If there are too many domains, the least recently charged one is dropped, even if it was not the first to be charged.
+// After answersFor all domains are dropped.
 func TestAnswers_Full_ForgetsLeastRecentlyCharged(t *testing.T) {
 	s, now := newAnswers(), time.Now()
 	charged := func(domain string, revision uint64) {
@@ -47,7 +47,7 @@ func TestAnswers_Full_ForgetsLeastRecentlyCharged(t *testing.T) {
 	charged("new.com", 7)
 	for domain, known := range map[string]bool{"0.com": true, "1.com": false, "2.com": true, "new.com": true} {
 		if s.newer(domain, 6, now) != known {
-			t.Errorf("%s is known: %v", domain, !known)
+			t.Errorf("%s is remembered: %v", domain, !known)
 		}
 	}
 	if len(s.domains) != maxAnswers || s.order.Len() != maxAnswers {
@@ -58,6 +58,6 @@ func TestAnswers_Full_ForgetsLeastRecentlyCharged(t *testing.T) {
 	now = now.Add(time.Second)
 	charged("later.com", 7)
 	if s.newer("2.com", 6, now) || !s.newer("0.com", 6, now) || len(s.domains) != 2 || s.order.Len() != 2 {
-		t.Errorf("%d domains are known past their time", len(s.domains))
+		t.Errorf("%d domains are remembered after answersFor", len(s.domains))
 	}
 }

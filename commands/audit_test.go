@@ -38,7 +38,7 @@ func (w *world) appendAsIs(id string, events ...eventschemas.Event) {
 	}
 }
 
-// linked returns an event as it follows the head of a hash chain, and the new head.
+// linked returns an event that follows the head of a hash chain, and the new head.
 func linked(t testing.TB, stream string, revision uint64, head eventschemas.Hash, ev eventschemas.Event, request Request, at time.Time) (eventlog.Proposed, eventschemas.Hash) {
 	t.Helper()
 	enc, err := eventschemas.Encode(ev)
@@ -139,11 +139,11 @@ func TestAudit_Snapshots(t *testing.T) {
 	}
 	kept.err = errTest
 	if _, err := SnapshotClaims(t.Context(), kept, id); !errors.Is(err, errTest) || errors.As(err, new(*AuditError)) {
-		t.Errorf("a database that is away: %v", err)
+		t.Errorf("unavailable database: %v", err)
 	}
 }
 
-// A snapshot is detected by any part that contradicts the events, not only by its balance.
+// The audit finds any part of a snapshot that contradicts the events, not only a wrong balance.
 func TestAudit_SnapshotWithAChangedHoldOrKey_IsFound(t *testing.T) {
 	kept := newMemorySnapshots()
 	w := newWorld(t)
@@ -191,8 +191,8 @@ func TestAudit_SnapshotWithAChangedHoldOrKey_IsFound(t *testing.T) {
 	}
 }
 
-// However a writer reached a state, from events one by one or in groups, from the beginning or from a
-// snapshot, its snapshot equals the result of the audit's fold.
+// A writer's snapshot equals the result of the audit's fold, whether the writer folded single events or groups, from
+// the beginning or from a snapshot.
 func TestAudit_SnapshotsOfBusyAccount_Agree(t *testing.T) {
 	w := newWorld(t)
 	for range 3 {

@@ -158,8 +158,7 @@ func TestRequestCrawl_LostReply_StartsOneCrawl(t *testing.T) {
 	}
 }
 
-// An answer is repeated unchanged, whatever has happened to the brand since, even beyond the page of a
-// read.
+// An answer is repeated unchanged after later events of the brand, even if they fill more than one page of a read.
 func TestStateAt_ReturnsBrandAtRevision(t *testing.T) {
 	b, log := brandsOnFile(t)
 	var proposed []eventlog.Proposed

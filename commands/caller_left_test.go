@@ -40,7 +40,7 @@ func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 		t.Fatalf("ledger %+v", l)
 	}
 	if s := w.standing(d, id); s.Available != 3 {
-		t.Fatalf("the reservation of a caller who left is still there: %+v", s)
+		t.Fatalf("the reservation of a caller who left was not dropped: %+v", s)
 	}
 	if _, err := d.ChargeLookup(ctx, w.lookup(id)); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestCallerLeft_Charge_IsReversed(t *testing.T) {
 	}
 }
 
-// The log fails just when a charge is to be reversed: the reversal is retried until it works.
+// The log fails just when a charge should be reversed. The reversal is retried until it succeeds.
 func TestCallerLeft_LogFails_ReversalIsRetried(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
@@ -137,7 +137,7 @@ func TestCallerLeft_Hold_IsReleased(t *testing.T) {
 	}
 }
 
-// A repeat whose caller leaves charged nothing: the first charge remains.
+// A repeat charged nothing, so if its caller leaves, the first charge remains.
 func TestCallerLeft_Repeat_ReversesNothing(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
@@ -158,7 +158,7 @@ func TestCallerLeft_Repeat_ReversesNothing(t *testing.T) {
 		}
 	}, func(i int) {
 		mine, its := in, ctx
-		if i == 1 { // shares the append, so that the repeat needs no read and is decided before its caller leaves
+		if i == 1 { // shares the append, so the repeat needs no read and is decided before its caller leaves
 			mine, its = w.lookup(id), t.Context()
 			mine.Request.ID = "the other"
 		}

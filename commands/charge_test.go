@@ -255,14 +255,14 @@ func TestRefusal_IsFinalOnlyAfterReadingTail(t *testing.T) {
 	if _, err := here.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	// A charge of the writer that does not know about it yet meets a conflict, and is then refused.
+	// A charge of the writer that has not seen the suspension yet meets a conflict, and is then refused.
 	if _, err := there.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrSuspended) {
 		t.Fatalf("charge on a suspended account: %v", err)
 	}
 	if _, err := here.Reinstate(t.Context(), ReinstateAccount{Request: w.request(), AccountID: id}); err != nil {
 		t.Fatal(err)
 	}
-	// Now there believes that it is suspended: its refusal must not be final.
+	// The writer there still considers the account suspended: its refusal must not be final.
 	w.charge(there, id)
 	// A hold of one writer can be captured and released by the other, which has never seen it.
 	h := w.hold(here, id, time.Second)
@@ -410,7 +410,7 @@ func TestStanding(t *testing.T) {
 	if s := w.standing(d, id); s != want {
 		t.Fatalf("standing %+v, want %+v", s, want)
 	}
-	// A writer that has to load the account returns the same, except for what it does not know about.
+	// A writer that has to load the account returns the same, except for reservations of the other.
 	want.Available = 47
 	if s := w.standing(w.writer(AccountWriterConfig{Config: streamwriter.Config{Now: func() time.Time { return now }}}), id); s != want {
 		t.Fatalf("standing %+v, want %+v", s, want)

@@ -74,7 +74,7 @@ func TestCountLogo_LimitOfTheMonth_IsServedExactly(t *testing.T) {
 	}
 }
 
-// Far from the limit most requests need no append, and once the limit is reached none needs a read.
+// Far from the limit most requests need no append. After the limit is reached none needs a read.
 func TestCountLogo_FarFromLimit_AllotsManyPerAppend(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{Shared: true})
@@ -100,7 +100,7 @@ func TestCountLogo_FarFromLimit_AllotsManyPerAppend(t *testing.T) {
 		}
 	}
 	if err := d.CountLogo(t.Context(), id, november, 500_000); !errors.Is(err, eventlog.ErrUnavailable) {
-		t.Fatalf("a logo more, with the log away: %v", err)
+		t.Fatalf("another logo while the log is unavailable: %v", err)
 	}
 	w.log.set(func(f *faults) { f.before, f.reading = nil, nil })
 }
@@ -109,7 +109,7 @@ func TestCountLogo_ConcurrentNearLimit_ServesExactlyTheRest(t *testing.T) {
 	w := newWorld(t)
 	writers := []*QuotaWriter{w.quota(streamwriter.Config{Shared: true}), w.quota(streamwriter.Config{Shared: true})}
 	id := uuid.NewString()
-	const limit = 99 // below a hundred all are single, so no writer has any left
+	const limit = 99 // below 100 none is allotted ahead, so no writer holds any
 	var served, refused atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 16 {
@@ -234,12 +234,12 @@ func TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit(t *testing.T) {
 			end(d)
 		}
 		if requests, _ := w.allotted(id); requests != limit || served.Load() > limit {
-			r.Fatalf("in the end %d served, %d allotted, limit %d", served.Load(), requests, limit)
+			r.Fatalf("at the end %d served, %d allotted, limit %d", served.Load(), requests, limit)
 		}
 	})
 }
 
-// A request whose caller has left leaves its allotment to the next.
+// If a caller has left, the next request uses the allotment.
 func TestCountLogo_CallerLeft_NextRequestUsesIt(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{Shared: true})
@@ -259,13 +259,12 @@ func TestCountLogo_CallerLeft_NextRequestUsesIt(t *testing.T) {
 	usedUp(t, d.CountLogo(t.Context(), id, november, 1), 1)
 }
 
-// An allotment that was not served is used by the next request, even after the last of the month, and
-// needs no append.
+// The next request uses an allotment that was not served, even at the limit of the month, and needs no append.
 func TestReturnLogo_NextRequestUsesIt(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
-	d.ReturnLogo(id, november) // of an account unknown to the writer
+	d.ReturnLogo(id, november) // an account unknown to the writer
 	for range 5 {
 		if err := d.CountLogo(t.Context(), id, november, 5); err != nil {
 			t.Fatal(err)
@@ -294,7 +293,7 @@ func TestAllotments_TooManyAccounts_ForgetOne(t *testing.T) {
 		h.learn(allotmentOf{account: uuid.NewString(), month: month}, 10, 1, 1)
 	}
 	if len(h.of) != maxAllotments {
-		t.Fatalf("%d accounts are known", len(h.of))
+		t.Fatalf("%d accounts are remembered", len(h.of))
 	}
 }
 
@@ -308,8 +307,7 @@ func TestCountLogo_InvalidAccount_AllotsNothing(t *testing.T) {
 	}
 }
 
-// An ambiguous append that is given up without an answer leaves nothing to serve: it may never have
-// landed.
+// The allotments of an ambiguous append that was abandoned are never served, because it may not have landed.
 func TestCountLogo_AbandonedAmbiguousAppend_ServesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

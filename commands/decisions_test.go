@@ -11,7 +11,7 @@ import (
 // logTypes are the events of the log itself, which no command appends: workers/loss has their ids.
 var logTypes = []string{eventschemas.LossAccepted{}.EventType()}
 
-// A new event type fails here until a kind of stream identifies its decisions.
+// Every event type must have an identity on one kind of stream.
 func TestDecisions_EveryEventType_HasAnIdentityOnOneKindOfStream(t *testing.T) {
 	request := Request{ID: "r", Actor: "account:test"}
 	kinds := map[string]func(ev eventschemas.Event) error{
@@ -47,7 +47,7 @@ func TestDecisions_EveryEventType_HasAnIdentityOnOneKindOfStream(t *testing.T) {
 	}
 }
 
-// The same event type with the same ids is the same decision, and with other ids another one.
+// Events of one type with the same ids are one decision; with other ids they are different decisions.
 func TestAccountDecision_KeyOfEachType_IsItsOwnID(t *testing.T) {
 	request := Request{ID: "r", Actor: "account:test"}
 	for want, ev := range map[string]eventschemas.Event{

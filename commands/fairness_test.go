@@ -16,12 +16,12 @@ import (
 	"letterhead/domain/plan"
 )
 
-// How long the calls of a wire take besides the commit.
+// Durations of the calls of a wire, without the commit.
 const wireTravel, wirePerEvent = 150 * time.Microsecond, 10 * time.Microsecond
 
 // race is the result of closed-loop callers on nodes that share one account, in virtual time.
 type race struct {
-	owned bool // the store is one node's alone, which leaves no turns to others
+	owned bool // only one node uses the store, and leaves no turns to others
 
 	charges    int
 	least      int // of one node
@@ -31,8 +31,8 @@ type race struct {
 	reads      int
 }
 
-// run lets callers, spread over nodes, charge one account for the given virtual time, each calling
-// again shortly after it was answered.
+// run lets callers, spread over nodes, charge one account for the given virtual time. Each calls again shortly after
+// its answer.
 func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newWireStore(commit)
@@ -89,9 +89,9 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 	})
 }
 
-// Three nodes whose callers all use one account share it: none of them waits long, and together they
-// charge at least half as much as one node, unless its callers are so few and so quick that all of
-// them fit into one append anyway. Time is virtual: the test measures how often an append fails.
+// Three nodes whose callers all use one account alternate. No caller waits long, and together the nodes charge at least
+// half as often as a single node, unless its callers are so few and fast that all fit into one append. Time is virtual,
+// so the test measures how often an append fails.
 func TestNodes_OneAccount_Alternate(t *testing.T) {
 	const lasts = time.Second
 	for _, c := range []struct {
@@ -116,10 +116,10 @@ func TestNodes_OneAccount_Alternate(t *testing.T) {
 				t.Errorf("%d charges were refused as busy", one.busy+three.busy)
 			}
 			if one.reads > 8*int(lasts/streamwriter.AloneFor) || one.lost > 0 {
-				t.Errorf("a node alone read %d times and lost %d appends", one.reads, one.lost)
+				t.Errorf("a single node read %d times and lost %d appends", one.reads, one.lost)
 			}
 			if ratio < c.ratio {
-				t.Errorf("three nodes charge %.2f of what one does, want %.2f", ratio, c.ratio)
+				t.Errorf("three nodes made %.2f times as many charges as one, want %.2f", ratio, c.ratio)
 			}
 			if three.worst > streamwriter.DefaultSettleWithin/2 {
 				t.Errorf("a caller waited %s", three.worst)
@@ -131,9 +131,8 @@ func TestNodes_OneAccount_Alternate(t *testing.T) {
 	}
 }
 
-// A store with slow appends, or a busy machine, lets no node starve: a writer that has appended leaves
-// the others the time that an append takes, however long that is. A single node does not charge less
-// than three.
+// No node starves on a store with slow appends or on a busy machine: after an append, a writer leaves the others as
+// much time as an append takes. A single node charges at least as often as three.
 func TestNodes_SlowStore_NoNodeStarves(t *testing.T) {
 	const lasts, callers = 20 * time.Second, 12
 	for _, commit := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
@@ -149,15 +148,15 @@ func TestNodes_SlowStore_NoNodeStarves(t *testing.T) {
 				t.Errorf("one node made %d of %d charges", three.least, three.charges)
 			}
 			if one.charges < three.charges {
-				t.Errorf("a node alone made %d charges, three nodes %d", one.charges, three.charges)
+				t.Errorf("a single node made %d charges, three nodes %d", one.charges, three.charges)
 			}
 		})
 	}
 }
 
-// An append waits for an unavailable store and then meets a conflict, because another node was first.
-// It is decided again: the time of the outage does not count as an unsettled conflict.
-func TestConflictAfterAnOutage_IsDecidedAgain(t *testing.T) {
+// An append waits for an unavailable store and then meets a conflict, because another node was first. It is decided
+// again: the time limit of conflicts does not include the outage.
+func TestConflict_AfterOutage_IsDecidedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d, other := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
@@ -187,8 +186,8 @@ func TestConflictAfterAnOutage_IsDecidedAgain(t *testing.T) {
 
 func (r *race) per100(n int) float64 { return float64(n) / float64(r.charges) * 100 }
 
-// On a store with slow appends, callers who were answered together come back together: each append
-// contains nearly all callers of a busy account, not alternating halves.
+// On a store with slow appends, callers who were answered together return together: each append contains nearly all
+// callers of a busy account, not alternating halves.
 func TestBusyAccount_SlowAppends_CarryNearlyAllCallers(t *testing.T) {
 	const callers, lasts = 64, 5 * time.Second
 	for _, back := range []time.Duration{300 * time.Microsecond, 3 * time.Millisecond} {
@@ -202,8 +201,8 @@ func TestBusyAccount_SlowAppends_CarryNearlyAllCallers(t *testing.T) {
 	}
 }
 
-// Callers who do not come back soon are not waited for: none waits for more than an append under way, a pause and an
-// append, and together they are served nearly as often as without pauses.
+// The writer does not wait for callers who do not return soon. No caller waits longer than the current append, a pause
+// and one append, and together they are served nearly as often as without pauses.
 func TestBusyAccount_CallersStayAway_AreNotAwaited(t *testing.T) {
 	const callers, think, lasts, commit = 64, 50 * time.Millisecond, 5 * time.Second, 8 * time.Millisecond
 	const took = commit + 2*wireTravel + callers*wirePerEvent
@@ -213,14 +212,14 @@ func TestBusyAccount_CallersStayAway_AreNotAwaited(t *testing.T) {
 	if most := 3*took + took/4; r.worst > most {
 		t.Errorf("a caller waited %s, want %s at most", r.worst, most)
 	}
-	// Without pauses a caller waits for half of an append and for a whole one.
+	// Without pauses a caller waits for half of the current append and for the next.
 	if least := int(callers * lasts / (think + took*3/2) * 97 / 100); r.charges < least {
 		t.Errorf("%d charges, want %d", r.charges, least)
 	}
 }
 
-// comeAnyway lets callers who come on their own time, at a rate per second, each charge one account once, and returns how long
-// they wait in the mean.
+// comeAnyway lets callers arrive independently of the answers, at a rate per second. Each charges one account once. It
+// returns their mean wait.
 func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &wire{store: newWireStore(commit), travel: wireTravel, perEvent: wirePerEvent}
@@ -256,13 +255,13 @@ func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean t
 	return mean
 }
 
-// Callers whose number does not depend on how soon they are answered gain nothing from a pause: their mean wait is near
-// that without one, which is the rest of the append under way and all of the next.
+// If the number of callers does not depend on the time of the answers, a pause gains nothing. Then their mean wait is
+// nearly the same as without pauses: the rest of the current append and all of the next.
 func TestBusyAccount_CallersComeAnyway_AreNotAwaited(t *testing.T) {
 	for _, commit := range []time.Duration{8 * time.Millisecond, 25 * time.Millisecond} {
 		for _, rate := range []float64{300, 1000, 3000} {
 			mean := comeAnyway(t, rate, commit, 5*time.Second)
-			took := time.Duration(float64(commit+2*wireTravel) / (1 - rate*wirePerEvent.Seconds())) // with all who come meanwhile
+			took := time.Duration(float64(commit+2*wireTravel) / (1 - rate*wirePerEvent.Seconds())) // with all callers who arrive during the append
 			if most := took * 3 / 2 * 105 / 100; mean > most {
 				t.Errorf("%.0f callers/s, appends of %s: the mean wait is %s, want %s at most", rate, commit, mean, most)
 			}

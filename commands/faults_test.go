@@ -140,7 +140,7 @@ func TestAppend_UnavailableLog_ChargesNothing(t *testing.T) {
 		t.Fatalf("charge: %v", err)
 	}
 	w.log.set(func(f *faults) { f.before = func(sentAppend) error { return context.DeadlineExceeded } })
-	// The store's own deadline is not the caller's.
+	// A deadline of the store is not one of the caller.
 	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("charge: %v", err)
 	}
@@ -266,8 +266,8 @@ func TestAmbiguousAppend_OtherWriterTookRevision_IsDecidedAgain(t *testing.T) {
 	}
 }
 
-// The outcome stays unknown beyond the limit. Whatever happened, the caller got an unknown outcome, so
-// a charge that did land, immediately or late, is reversed, and one that did not land is not.
+// The outcome stays unknown beyond the limit, and the caller gets ErrUnknownOutcome. A charge that landed,
+// immediately or late, is reversed. A charge that did not land is not.
 func TestAmbiguousAppend_OutcomeStaysUnknown_IsCompensated(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
@@ -310,7 +310,7 @@ func TestAmbiguousAppend_OutcomeStaysUnknown_IsCompensated(t *testing.T) {
 				w.drain(d)
 				d = w.writer(AccountWriterConfig{})
 			}
-			w.charge(d, id) // the next command makes the actor look
+			w.charge(d, id) // the next command makes the actor check the stream
 			w.drain(d)
 			l := w.ledger(id)
 			if l.balance != 2 || l.standingCharges() != 48 || l.charges[in.Request.ID] != l.reversed[in.Request.ID] {
@@ -323,7 +323,7 @@ func TestAmbiguousAppend_OutcomeStaysUnknown_IsCompensated(t *testing.T) {
 	}
 }
 
-// Without further commands the actor looks again and reverses the charge that landed.
+// Without further commands the actor checks the stream again and reverses the charge that landed.
 func TestAmbiguousAppend_NoTraffic_IsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -381,7 +381,7 @@ func TestAmbiguousAppend_NewerSnapshot_IsSettled(t *testing.T) {
 	})
 }
 
-// A corrupt stream is not folded again by every request, and is checked again later.
+// Not every request folds a corrupt stream again; it is checked again later.
 func TestLoad_CorruptStream_IsNotFoldedByEveryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -449,9 +449,9 @@ func TestAmbiguousAppend_NeverLanded_AccountLeavesMemory(t *testing.T) {
 	}
 }
 
-// A writer dies in the middle of a group whose outcome it does not know. The next one, on the same log,
-// continues from the stream; a charge without an answer is found by its request id, and repeating it
-// with the idempotency key does not charge again.
+// A writer dies in the middle of a group whose outcome it does not know. The next writer on the same log continues from
+// the stream. A charge without an answer can be found by its request id, and repeating it with the idempotency key does
+// not charge again.
 func TestAmbiguousAppend_Killed_NextWriterChargesOnce(t *testing.T) {
 	w := newWorld(t)
 	dying, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Hour}}, w.log, nil)
@@ -483,7 +483,7 @@ func TestAmbiguousAppend_Killed_NextWriterChargesOnce(t *testing.T) {
 		}
 	})
 	<-landed.reached
-	// The kill: from here on nothing that the writer does reaches the log.
+	// The kill: from now on nothing from this writer reaches the log.
 	cut, cancel := context.WithCancel(context.Background())
 	cancel()
 	go func() { landed.open <- struct{}{} }()
@@ -522,7 +522,7 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 			return err
 		}
 
-		// In time: the hold is captured, even by the writer that did not place it.
+		// In time: a capture succeeds, even on the writer that did not place the hold.
 		h := w.hold(here, id, 8*time.Second)
 		if want := time.Now().Add(68 * time.Second).UTC(); !h.Deadline.Equal(want) {
 			t.Fatalf("deadline %s, want %s", h.Deadline, want)
@@ -543,7 +543,7 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 		if n, err := there.ReleaseOverdue(t.Context(), id); n != 1 || err != nil {
 			t.Fatalf("released %d, %v", n, err)
 		}
-		time.Sleep(time.Microsecond) // at the same time it would be an identical event
+		time.Sleep(time.Microsecond) // with the same time the event would be identical
 		if n, err := here.ReleaseOverdue(t.Context(), id); n != 0 || err != nil {
 			t.Fatalf("released again: %d, %v", n, err)
 		}
@@ -582,8 +582,8 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 	})
 }
 
-// Two writers race to release the same hold at the same revision. If their events were identical to the
-// log, the second would continue from a hash that was never stored.
+// Two writers race to release the same hold at the same revision. If the log took their events for identical, the
+// second writer would continue from a hash that was never stored.
 func TestReleaseOverdue_RacingNodes_KeepTheChain(t *testing.T) {
 	w := newWorld(t)
 	writers := []*AccountWriter{w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})}

@@ -185,7 +185,7 @@ func (w *world) request() Request {
 	return Request{ID: fmt.Sprint("r", w.requests.Add(1)), Actor: "account:test"}
 }
 
-// opened opens an account with plan.FreeCredits and more on top.
+// opened opens an account with plan.FreeCredits and the given number of additional credits.
 func (w *world) opened(d *AccountWriter, more int64) string {
 	w.Helper()
 	id := uuid.NewString()
@@ -345,7 +345,7 @@ func (l ledgerOf) standingCharges() (n int) {
 	return n
 }
 
-// waitLimit limits a wait for other goroutines; a test that gets near it hangs.
+// waitLimit limits a wait for other goroutines, so that a hanging test fails.
 const waitLimit = time.Minute
 
 // parked waits until n commands are queued at the account's actor, which must be working.

@@ -88,7 +88,7 @@ func TestGroup_LargeCommands_StaysBelowLogLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Closing releases as many holds as one decision may.
+	// Closing releases the maximum number of holds of one decision.
 	if _, err := d.Close(t.Context(), CloseAccount{Request: Request{ID: long, Actor: long, CorrelationID: long, CausationID: long}, AccountID: id, Reason: strings.Repeat("z", account.MaxTextBytes)}); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestDrain_QueuedCommands_AreFinished(t *testing.T) {
 		t.Fatalf("balance %d", l.balance)
 	}
 	if n := d.accounts.Live(); n != 0 {
-		t.Fatalf("%d accounts live on", n)
+		t.Fatalf("%d accounts are still in memory", n)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestIdleAccounts_LeaveMemory(t *testing.T) {
 		if _, err := d.ChargeLookup(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
-		for range 10 { // used now and then, so it is kept
+		for range 10 { // used occasionally, so it is kept
 			time.Sleep(40 * time.Second)
 			w.reserve(d, busy).Drop()
 			synctest.Wait()
@@ -178,7 +178,7 @@ func TestLiveAccounts_AreLimited(t *testing.T) {
 	reserved := []*Reservation{w.reserve(d, ids[0]), w.reserve(d, ids[1])}
 	for range 20 { // each one is evicted for the next; those with reservations are kept
 		id := uuid.NewString()
-		w.whenThereIsRoom(func() error {
+		w.untilEvictable(func() error {
 			return d.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "h", Plan: "free"})
 		})
 		w.charge(d, id)
@@ -197,22 +197,21 @@ func TestLiveAccounts_AreLimited(t *testing.T) {
 		}
 	}
 	full := []*Reservation{w.reserve(d, ids[0]), w.reserve(d, ids[1])}
-	w.whenThereIsRoom(func() error {
+	w.untilEvictable(func() error {
 		r, err := d.Reserve(t.Context(), ids[2])
 		full = append(full, r)
 		return err
 	})
 	if _, err := d.Reserve(t.Context(), "3f0a1c52-3a43-4f06-9a35-3c1f2a5b7d10"); !errors.Is(err, ErrBusy) {
-		t.Fatalf("a fourth account while none can leave: %v", err)
+		t.Fatalf("a fourth account while none can be evicted: %v", err)
 	}
 	for _, r := range full {
 		r.Drop()
 	}
 }
 
-// whenThereIsRoom retries until an account can be evicted: an actor that has answered may not be idle
-// yet.
-func (w *world) whenThereIsRoom(try func() error) {
+// untilEvictable retries until an account can be evicted, because an actor that has answered may not be idle yet.
+func (w *world) untilEvictable(try func() error) {
 	w.Helper()
 	err := ErrBusy
 	for started := time.Now(); errors.Is(err, ErrBusy) && time.Since(started) < waitLimit; {
@@ -311,7 +310,7 @@ func TestLoad_UnusableSnapshots_AreIgnored(t *testing.T) {
 	_, other := snapshotWorld(t, newMemorySnapshots(), 3)
 	stream := account.Stream(id)
 	good := kept.kept[stream]
-	// The state of another history of the same account: the chain does not lead to it.
+	// The state of another history of the same account: the hash chain does not match.
 	forged := account.New(id)
 	for i := range good.revision + 1 {
 		forged.Apply(eventschemas.CreditsGranted{GrantID: "g", Kind: "adjustment", Credits: 1000}, time.Unix(int64(i), 0))
@@ -341,8 +340,7 @@ func TestLoad_UnusableSnapshots_AreIgnored(t *testing.T) {
 	}
 }
 
-// A snapshot exactly at the stream's end has no tail that would show that it belongs to another
-// history.
+// No events follow a snapshot exactly at the stream's end, so no tail shows that it belongs to another history.
 func TestLoad_SnapshotOfOtherHistory_IsIgnored(t *testing.T) {
 	kept := newMemorySnapshots()
 	w, id := snapshotWorld(t, kept, 20)
@@ -370,7 +368,7 @@ func TestSnapshots_SaveFails_CommandsSucceed(t *testing.T) {
 	}
 }
 
-// An account whose stream was tampered with is refused, and the error has the revision.
+// Commands on an account whose stream was tampered with fail, and the error contains the revision.
 func TestLoad_TamperedStream_IsRefused(t *testing.T) {
 	good := newWorld(t)
 	d := good.writer(AccountWriterConfig{})
@@ -387,7 +385,7 @@ func TestLoad_TamperedStream_IsRefused(t *testing.T) {
 		"an event type": func(e []eventlog.Proposed) { e[0].Type = "AccountClosed" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Not openLog: its checks would fail, which is what this test is about.
+			// Not openLog, because its checks would fail.
 			w := &world{TB: t, log: &faults{Log: &plainLog{}}}
 			events := make([]eventlog.Proposed, len(recs))
 			for i, rec := range recs {
@@ -470,7 +468,7 @@ func TestWriters_Metrics(t *testing.T) {
 		t.Error("two account writers share their metrics")
 	}
 	if _, err := NewQuotaWriter(streamwriter.Config{Registerer: registry}, w.log, nil); err != nil {
-		t.Errorf("a quota writer beside it: %v", err)
+		t.Errorf("a quota writer with the same registry: %v", err)
 	}
 }
 
@@ -490,7 +488,7 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) (sum float
 		}
 		return sum
 	}
-	t.Fatalf("there is no metric %s", name)
+	t.Fatalf("no metric %s", name)
 	return 0
 }
 
@@ -514,7 +512,7 @@ func TestConfig_NegativeValues_AreReported(t *testing.T) {
 		"recorder, no node": func() error { _, err := NewUsageRecorder(RecorderConfig{}, w.log, ""); return err },
 	} {
 		if make() == nil {
-			t.Errorf("%s was made", name)
+			t.Errorf("no error for %s", name)
 		}
 	}
 	if err := (AccountWriterConfig{}).Validate(); err != nil {

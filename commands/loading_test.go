@@ -101,7 +101,7 @@ func drained(t testing.TB, d *AccountWriter) {
 	}
 }
 
-func TestLoading_LongStream_GoesOnInTheBackground(t *testing.T) {
+func TestLoading_LongStream_ContinuesInBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
 		l, kept := newLongStream(t, pages*streamwriter.TailPage-1), newMemorySnapshots()
@@ -116,32 +116,32 @@ func TestLoading_LongStream_GoesOnInTheBackground(t *testing.T) {
 			t.Errorf("%d of %d events are loaded", loading.Loaded, loading.Events)
 		}
 		if loading.RetryAfter < 10*time.Second || loading.RetryAfter > 20*time.Second {
-			t.Errorf("Retry-After is %s; 17 s are left", loading.RetryAfter)
+			t.Errorf("RetryAfter is %s, but loading takes 17 s more", loading.RetryAfter)
 		}
 		began := time.Now()
 		if _, err := d.Reserve(t.Context(), l.id); !errors.As(err, new(*streamwriter.LoadingError)) {
-			t.Errorf("a command meanwhile: %v", err)
+			t.Errorf("a command during the loading: %v", err)
 		}
 		if took := time.Since(began); took > 2*l.pause {
-			t.Errorf("a command meanwhile waited %s", took)
+			t.Errorf("a command during the loading waited %s", took)
 		}
 		time.Sleep(loading.RetryAfter + time.Second)
 		if s, err := d.Standing(t.Context(), l.id); err != nil || s.Balance != longBalance {
 			t.Fatalf("after Retry-After: %+v, %v", s, err)
 		}
 		if n := l.pages.Load(); n != pages {
-			t.Errorf("%d pages were read of %d", n, pages)
+			t.Errorf("%d pages were read, want %d", n, pages)
 		}
 		synctest.Wait()
 		kept.mu.Lock()
 		defer kept.mu.Unlock()
 		if kept.saves < pages/4 {
-			t.Errorf("%d snapshots were saved on the way", kept.saves)
+			t.Errorf("%d snapshots were saved during the loading", kept.saves)
 		}
 	})
 }
 
-func TestLoading_PatientCommand_WaitsForTheStream(t *testing.T) {
+func TestLoading_CommandWithLongDeadline_WaitsForStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLongStream(t, 20*streamwriter.TailPage)
 		l.pause = time.Second
@@ -160,7 +160,7 @@ func TestLoading_PatientCommand_WaitsForTheStream(t *testing.T) {
 	})
 }
 
-// A request that ends, and a log that fails now and then, lose no event that was read.
+// No event that was read is lost if a request ends or if the log fails occasionally.
 func TestLoading_KeepsItsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
@@ -190,7 +190,7 @@ func TestLoading_KeepsItsProgress(t *testing.T) {
 }
 
 // The background loading meets an unavailable log: it ends, and the next command continues.
-func TestLoading_LogFailsInTheBackground_NextCommandGoesOn(t *testing.T) {
+func TestLoading_LogFailsInBackground_NextCommandContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
 		l := newLongStream(t, pages*streamwriter.TailPage-1)
@@ -215,7 +215,7 @@ func TestLoading_LogFailsInTheBackground_NextCommandGoesOn(t *testing.T) {
 	})
 }
 
-func TestLoading_Drain_KeepsWhatWasLoaded(t *testing.T) {
+func TestLoading_Drain_KeepsLoadedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 20
 		l, kept := newLongStream(t, pages*streamwriter.TailPage-1), newMemorySnapshots()
@@ -226,7 +226,7 @@ func TestLoading_Drain_KeepsWhatWasLoaded(t *testing.T) {
 			drained(t, d)
 			if err == nil {
 				if i < 2 || l.pages.Load() > 2*pages {
-					t.Errorf("it was loaded by process %d with %d pages", i+1, l.pages.Load())
+					t.Errorf("the stream was loaded by process %d with %d pages", i+1, l.pages.Load())
 				}
 				return
 			}
@@ -234,7 +234,7 @@ func TestLoading_Drain_KeepsWhatWasLoaded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		t.Error("it was never loaded")
+		t.Error("the stream was never loaded")
 	})
 }
 
@@ -273,7 +273,7 @@ func TestLoading_ManyLongStreams_AreLimited(t *testing.T) {
 		}
 		all.Wait()
 		if most := l.most.Load(); most > streamwriter.MaxLoads {
-			t.Errorf("%d streams were loaded at a time", most)
+			t.Errorf("%d streams were loaded concurrently", most)
 		}
 	})
 }

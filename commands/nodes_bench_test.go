@@ -12,8 +12,8 @@ import (
 )
 
 // BenchmarkNodesOneAccount measures one account on writers of one node and of three, each with its own
-// gRPC connection to one store, with the same total number of callers, who call again as soon as they
-// are answered. On one machine the nodes share its processors.
+// gRPC connection to one store, with the same total number of callers, who call again right after each
+// answer. On one machine the nodes share its processors.
 func BenchmarkNodesOneAccount(b *testing.B) {
 	for _, commit := range []time.Duration{0, time.Millisecond} {
 		for _, callers := range []int{64, 192} {

@@ -45,15 +45,14 @@ func (l slowCommit) Append(ctx context.Context, stream string, expected eventlog
 	return done, err
 }
 
-// patientLog retries the test's own reads of a store with faults. The store resets its connections
+// retryingLog retries the test's own reads of a store with faults. The store resets its connections
 // several times a second, so that on a busy machine a long read would never end: it reads short pages.
-type patientLog struct{ eventlog.Log }
+type retryingLog struct{ eventlog.Log }
 
-const patientPage = 64
+const shortPage = 64
 
-// patiently repeats a call that fails for now. A call that never succeeds ends with the test binary's
-// time limit.
-func patiently[T any](call func() (T, error)) (T, error) {
+// retry repeats a call that fails temporarily. A call that never succeeds ends at the time limit of the test binary.
+func retry[T any](call func() (T, error)) (T, error) {
 	for {
 		out, err := call()
 		if !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, ErrBusy) {
@@ -62,14 +61,14 @@ func patiently[T any](call func() (T, error)) (T, error) {
 	}
 }
 
-func (l patientLog) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+func (l retryingLog) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
 	if direction != eventlog.Forward {
-		return patiently(func() ([]eventlog.Recorded, error) { return l.Log.ReadStream(ctx, stream, from, direction, limit) })
+		return retry(func() ([]eventlog.Recorded, error) { return l.Log.ReadStream(ctx, stream, from, direction, limit) })
 	}
 	var all []eventlog.Recorded
 	for len(all) < limit {
-		next, most := from+uint64(len(all)), min(limit-len(all), patientPage)
-		page, err := patiently(func() ([]eventlog.Recorded, error) { return l.Log.ReadStream(ctx, stream, next, direction, most) })
+		next, most := from+uint64(len(all)), min(limit-len(all), shortPage)
+		page, err := retry(func() ([]eventlog.Recorded, error) { return l.Log.ReadStream(ctx, stream, next, direction, most) })
 		all = append(all, page...)
 		if err != nil || len(page) < most {
 			return all, err
@@ -78,8 +77,8 @@ func (l patientLog) ReadStream(ctx context.Context, stream string, from uint64, 
 	return all, nil
 }
 
-func (l patientLog) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
-	return patiently(func() (eventlog.Page, error) { return l.Log.ReadAll(ctx, after, filter, min(limit, patientPage)) })
+func (l retryingLog) ReadAll(ctx context.Context, after eventlog.Position, filter eventlog.Filter, limit int) (eventlog.Page, error) {
+	return retry(func() (eventlog.Page, error) { return l.Log.ReadAll(ctx, after, filter, min(limit, shortPage)) })
 }
 
 // nodes are writers of several nodes on one store, each with its own connection.
@@ -109,8 +108,8 @@ func newNodes(t testing.TB, n int, commit time.Duration, cfg esdbtest.Config) *n
 			f.Log = slowCommit{Log: log, disk: shared}
 		}
 		if out.log == nil {
-			out.log = &faults{Log: patientLog{log}}
-			t.Cleanup(func() { checkLog(t, patientLog{log}) })
+			out.log = &faults{Log: retryingLog{log}}
+			t.Cleanup(func() { checkLog(t, retryingLog{log}) })
 		}
 		d, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, f, nil)
 		if err != nil {
@@ -130,10 +129,10 @@ func (n *nodes) calls() (appends, reads int64) {
 	return appends, reads
 }
 
-// Three nodes, each with its own connection to a store that loses requests and replies, delivers
-// twice, is late and breaks connections: an account's credits are spent to the last one, each by a
-// request that was told so, and every other request pays nothing in the end.
-func TestNodes_Storm_SpendExactlyWhatThereIs(t *testing.T) {
+// Three nodes each have their own connection to a store that loses requests and replies, delivers twice, delays and
+// breaks connections. An account's credits are spent to the last one, each by a request that was answered with a
+// receipt, and every other request pays nothing in the end.
+func TestNodes_Storm_SpendExactlyTheCredits(t *testing.T) {
 	const credits, callers = 1000, 64
 	seed := *stormSeed
 	if seed == 0 {
@@ -145,13 +144,13 @@ func TestNodes_Storm_SpendExactlyWhatThereIs(t *testing.T) {
 		Delay: 2 * time.Millisecond, Delayed: 0.2, ResetEvery: 300 * time.Millisecond,
 	}})
 	id, ctx := uuid.NewString(), context.Background()
-	_, err := patiently(func() (Done, error) {
+	_, err := retry(func() (Done, error) {
 		return Done{}, n.writers[0].OpenAccount(ctx, OpenAccount{Request: n.request(), AccountID: id, Holder: "holder", Plan: plan.Free})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = patiently(func() (Done, error) {
+	_, err = retry(func() (Done, error) {
 		return n.writers[1].GrantCredits(ctx, GrantCredits{Request: n.request(), AccountID: id, Kind: account.KindTopup, Credits: credits - plan.FreeCredits, PaymentID: "p"})
 	})
 	if err != nil {
@@ -189,7 +188,7 @@ func TestNodes_Storm_SpendExactlyWhatThereIs(t *testing.T) {
 	for _, d := range n.writers {
 		n.drain(d) // and finish pending compensations
 	}
-	// A credit that was freed after its last caller had been refused is spent by a fresh writer.
+	// A new writer spends a credit that was freed after its last caller had been refused.
 	last, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, n.log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -197,14 +196,14 @@ func TestNodes_Storm_SpendExactlyWhatThereIs(t *testing.T) {
 	defer n.drain(last)
 	var refused error
 	for refused == nil {
-		_, refused = patiently(func() (Done, error) { return Done{}, spend(last) })
+		_, refused = retry(func() (Done, error) { return Done{}, spend(last) })
 	}
 	if !errors.Is(refused, account.ErrInsufficientCredits) {
 		t.Fatal(refused)
 	}
 	l := n.ledger(id)
 	if l.balance != 0 || l.minimum < 0 || l.available < 0 || len(seen.paid) != credits {
-		t.Errorf("%d requests paid, balance %d, at the lowest %d, available %d", len(seen.paid), l.balance, l.minimum, l.available)
+		t.Errorf("%d requests paid, balance %d, lowest balance %d, lowest available %d", len(seen.paid), l.balance, l.minimum, l.available)
 	}
 	n.checkStorm(id, seen)
 }
@@ -259,7 +258,7 @@ func TestNodes_Charge_RoundTrips(t *testing.T) {
 	for range 50 {
 		count("the next ones there", 1, 0, charge(n.writers[1]))
 	}
-	count("back on the first node", 2, 1, charge(n.writers[0])) // it could not know
+	count("back on the first node", 2, 1, charge(n.writers[0])) // it had not seen the other node's append
 	count("and again", 1, 0, charge(n.writers[0]))
 }
 
@@ -295,7 +294,7 @@ func TestNodes_OlderRecordThanAnswered_IsRefused(t *testing.T) {
 	must(a.ChargeLookup(t.Context(), at(7)))
 	older(at(5))
 	must(b.ChargeLookup(t.Context(), at(7)))
-	// Another domain's revisions have nothing to do with it.
+	// Revisions of another domain do not matter.
 	other := at(1)
 	other.Domain = "acme.org"
 	must(b.ChargeLookup(t.Context(), other))

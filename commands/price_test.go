@@ -11,7 +11,7 @@ import (
 	"letterhead/domain/plan"
 )
 
-// Everything that counts the credits of a look-up uses the same price, which need not be 1.
+// All code that counts the credits of a look-up uses the same price, which may differ from 1.
 const otherPrice = 3
 
 func (w *world) priced(shared bool) *AccountWriter {
@@ -37,7 +37,7 @@ func TestReserve_Price3_LeavesNoPartOfALookup(t *testing.T) {
 				open = append(open, w.reserve(d, id))
 			}
 			if s := w.standing(d, id); s.Available != otherPrice-1 {
-				t.Errorf("%d available beside %d reservations, want %d", s.Available, lookups, otherPrice-1)
+				t.Errorf("%d available with %d reservations, want %d", s.Available, lookups, otherPrice-1)
 			}
 			var refused *account.InsufficientCreditsError
 			if _, err := d.Reserve(t.Context(), id); !errors.As(err, &refused) || refused.Required != otherPrice || refused.Available != otherPrice-1 {
@@ -78,7 +78,7 @@ func TestHoldCredits_Price3_HoldsAndReleasesThePrice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := w.standing(d, id); s.Available != plan.FreeCredits-otherPrice || s.Balance != plan.FreeCredits {
-		t.Errorf("available %d of %d beside a hold", s.Available, s.Balance)
+		t.Errorf("available %d of %d with a hold", s.Available, s.Balance)
 	}
 	in := w.lookup(id)
 	in.HoldID = h.ID
@@ -94,8 +94,8 @@ func TestHoldCredits_Price3_HoldsAndReleasesThePrice(t *testing.T) {
 	}
 }
 
-// A batch reserves each item's credits before it starts, on whichever node it runs.
-func TestReserve_Price3_ConcurrentBatchesOfTwoNodes_SpendWhatIsThere(t *testing.T) {
+// A batch reserves each item's credits before it starts, on any node.
+func TestReserve_Price3_ConcurrentBatchesOfTwoNodes_SpendAllCredits(t *testing.T) {
 	w := newWorld(t)
 	nodes := []*AccountWriter{w.priced(true), w.priced(true)}
 	const lookups = 40
@@ -126,7 +126,7 @@ func TestReserve_Price3_ConcurrentBatchesOfTwoNodes_SpendWhatIsThere(t *testing.
 	if charged > lookups || l.standingCharges() != charged || l.balance != int64(lookups-charged)*otherPrice+otherPrice-1 || l.available < 0 {
 		t.Errorf("%d charged of %d, %d refused; ledger has %d, balance %d, lowest available %d", charged, lookups, refused, l.standingCharges(), l.balance, l.available)
 	}
-	// What reservations of the other node denied is still there.
+	// Credits that reservations of the other node withheld can still be spent.
 	for range lookups - charged {
 		if err := reservedCharge(nodes[0], w.lookup(id)); err != nil {
 			t.Fatal(err)

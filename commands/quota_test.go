@@ -153,7 +153,7 @@ func TestCountSearch_Concurrent_IsOneEvent(t *testing.T) {
 	}
 }
 
-// Two writers that count at the same time keep the limit together, and no count is lost to the other.
+// Two writers that count concurrently keep the limit together, and neither loses counts to the other.
 func TestCountSearch_TwoWriters_NeverPassTheLimit(t *testing.T) {
 	w := newWorld(t)
 	writers := []*QuotaWriter{w.quota(streamwriter.Config{Shared: true}), w.quota(streamwriter.Config{Shared: true})}
@@ -267,7 +267,7 @@ func FuzzQuotaSnapshot(f *testing.F) {
 		}
 		again := newQuotaState(state.accountID, state.month, nil)
 		if err := again.UnmarshalBinary(written); err != nil || again.Revisions() != state.Revisions() || again.counter.Searches() != state.counter.Searches() {
-			t.Fatalf("%s comes back as %+v, %v", written, again.counter, err)
+			t.Fatalf("%s is restored as %+v, %v", written, again.counter, err)
 		}
 	})
 }
@@ -330,7 +330,7 @@ func TestRecorder_SumsUpBetweenFlushes(t *testing.T) {
 		time.Sleep(10 * DefaultFlushEvery)
 		synctest.Wait()
 		if events, _ := w.ticks("usage-node-n1"); events != 1 {
-			t.Fatalf("%d events after seconds in which nothing happened", events)
+			t.Fatalf("%d events after idle seconds", events)
 		}
 		r.Logo(a, late)
 		cancel() // the counts in memory are appended before it ends
@@ -350,7 +350,7 @@ func equalEntries(a, b []eventschemas.UsageEntry) bool {
 	})
 }
 
-// Whatever the log does, each count is on the stream exactly once in the end.
+// In the end each count is on the stream exactly once, whatever faults the log has.
 func TestRecorder_Faults_LoseAndRepeatNothing(t *testing.T) {
 	w := newWorld(t)
 	id := uuid.NewString()
@@ -394,7 +394,7 @@ func TestRecorder_Faults_LoseAndRepeatNothing(t *testing.T) {
 	}
 }
 
-// Two processes with one node name, by mistake, at the same time.
+// Two processes use the same node name by mistake.
 func TestRecorder_SharedName_LosesNothing(t *testing.T) {
 	const flushes = 40
 	w := newWorld(t)
@@ -482,7 +482,7 @@ func TestSearches_OfOtherNode_AreCounted(t *testing.T) {
 	}
 	for _, d := range writers {
 		if _, err := d.CountSearch(t.Context(), id, november, 6); !errors.Is(err, ErrQuotaExceeded) {
-			t.Errorf("the seventh of six: %v", err)
+			t.Errorf("a seventh search with a limit of six: %v", err)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (w *world) kept(id string) map[string]int {
 	return out
 }
 
-// reverse reverses a charge and waits until that is decided.
+// reverse reverses a charge and waits for the decision.
 func (w *world) reverse(d *AccountWriter, id string, request Request, receipt Receipt) {
 	w.Helper()
 	if err := d.ReverseUndelivered(UndeliveredCharge{Request: request, AccountID: id, Receipt: receipt}); err != nil {
@@ -87,7 +87,7 @@ func TestRecall_ReturnsUnreversedChargesOfKey(t *testing.T) {
 	w.charge(d, id)
 	w.reverse(d, id, w.request(), first[1])
 	appends, reads := w.log.appends.Load(), w.log.reads.Load()
-	for range 2 { // the second time there is nothing left to keep
+	for range 2 { // the second call has nothing to keep
 		got := w.recall(d, id, once)
 		if len(got) != 2 {
 			t.Fatalf("recalled %+v", got)
@@ -125,7 +125,7 @@ func TestRecall_ReturnsUnreversedChargesOfKey(t *testing.T) {
 	}
 }
 
-// Everything that a key can cover is kept by one append, under the longest request.
+// One append keeps all charges that a key can cover, even with the longest request id.
 func TestRecall_AllItems_IsOneAppend(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
@@ -140,7 +140,7 @@ func TestRecall_AllItems_IsOneAppend(t *testing.T) {
 	}
 	wg.Wait()
 	if _, err := d.ChargeLookup(t.Context(), w.batched(id, "another.com", 1, 2)); !errors.Is(err, account.ErrInvalid) {
-		t.Errorf("one more: %v", err)
+		t.Errorf("one item too many: %v", err)
 	}
 	long := strings.Repeat("x", streamwriter.MaxRequestText)
 	appends := w.log.appends.Load()
@@ -176,14 +176,14 @@ func TestOnce_Hashes_KeepHalfForTheKey(t *testing.T) {
 	}
 }
 
-// A charge of one node is immediately recalled on another, whatever that remembers of the account.
+// A charge of one node is immediately recalled on another, even if that has an older state of the account in memory.
 func TestRecall_ChargeOfOtherNode_IsSeen(t *testing.T) {
 	w := newWorld(t)
 	here, there := twoNodes(w)
 	id := w.opened(here, 0)
 	once := onceOf(1, 2)
 	for _, domain := range []string{"one.com", "two.com"} {
-		before := w.recall(there, id, once) // and so the account is in memory in its earlier state
+		before := w.recall(there, id, once) // loads the account in its earlier state
 		in := w.batched(id, domain, 1, 2)
 		receipt, err := here.ChargeLookup(t.Context(), in)
 		if err != nil {
@@ -203,8 +203,8 @@ func TestRecall_ChargeOfOtherNode_IsSeen(t *testing.T) {
 	}
 }
 
-// A repeat on one node against the reversal of its first charge on the other: whichever is on the
-// stream first wins, even if the other was decided before. Recall is a repeat, too.
+// A repeat on one node races with the reversal of its first charge on the other. The first event on the stream wins,
+// even if the other was decided before. Recall is also a repeat.
 func TestReverseUndelivered_RepeatOnOtherNode_FirstEventDecides(t *testing.T) {
 	repeats := map[string]func(w *world, d *AccountWriter, id string, in ChargeLookup) (answered []Receipt){
 		"charge": func(w *world, d *AccountWriter, id string, in ChargeLookup) []Receipt {
@@ -282,7 +282,7 @@ func TestReverseUndelivered_RepeatOnOtherNode_FirstEventDecides(t *testing.T) {
 	}
 }
 
-// The same, but the writer detects that its caller has left.
+// The same as above, but the writer detects that its caller has left.
 func TestRepeat_OnOtherNode_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 	w := newWorld(t)
 	here, there := twoNodes(w)
@@ -361,7 +361,7 @@ func TestReverseUndelivered_RacingRepeats_NeverBothSucceed(t *testing.T) {
 	}
 }
 
-// Kept charges and the request of a key outlive the writer, through a snapshot or the stream alone.
+// Kept charges and the request of a key survive the writer, with and without a snapshot.
 func TestKeptCharge_Restart_IsStillKept(t *testing.T) {
 	for name, kept := range map[string]*memorySnapshots{"snapshot": newMemorySnapshots(), "stream": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -417,7 +417,7 @@ func TestKeptCharge_Restart_IsStillKept(t *testing.T) {
 	}
 }
 
-// A reversal after its window is left to an operator: it is counted, not silently dropped.
+// A reversal after its window is left to an operator. It is counted, not dropped silently.
 func TestReverseUndelivered_TooLate_IsLeftToOperator(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex
@@ -445,8 +445,7 @@ func TestReverseUndelivered_TooLate_IsLeftToOperator(t *testing.T) {
 	if l := w.ledger(id); err != nil || l.balance != 50 {
 		t.Errorf("a reversal by an operator: %v, balance %d", err, l.balance)
 	}
-	// The writer's own compensations and ambiguous appends come within the window, with a minute for
-	// clocks that differ.
+	// The writer's own compensations and ambiguous appends end within the window, with a minute for clocks that differ.
 	if late := streamwriter.AmbiguousUnreadFor + streamwriter.CompensateWithin + streamwriter.AmbiguousFor; late > account.UndeliveredWindow {
 		t.Errorf("a late compensation may come after %s", late)
 	}

@@ -27,7 +27,7 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 		t.Fatalf("a charge without a reservation took a reserved credit: %v", err)
 	}
 	for range 3 {
-		held[0].Drop() // once is enough: the second has no effect
+		held[0].Drop() // the second call has no effect
 	}
 	if s := w.standing(d, id); s.Available != 1 || s.Balance != 3 {
 		t.Fatalf("standing %+v", s)
@@ -110,8 +110,8 @@ func TestReservation_AnyOutcome_IsConsumed(t *testing.T) {
 	}
 }
 
-// A reservation is kept through everything that happens on the account: its owner is never refused for
-// lack of credits unless another node spends them.
+// A reservation survives everything that happens on the account: its owner is never refused for lack of credits unless
+// another node spends them.
 func TestReservation_ConcurrentGrantsAndCharges_CanAlwaysPay(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
@@ -134,7 +134,7 @@ func TestReservation_ConcurrentGrantsAndCharges_CanAlwaysPay(t *testing.T) {
 				in := w.lookup(id)
 				in.Reservation = r
 				if _, err := d.ChargeLookup(context.Background(), in); err != nil {
-					t.Errorf("refused with a reservation in hand: %v", err)
+					t.Errorf("refused despite a reservation: %v", err)
 					return
 				}
 				mu.Lock()
@@ -179,9 +179,9 @@ func TestReserve_TentativeGrant_IsNotAvailable(t *testing.T) {
 		granted <- err
 	}()
 	<-g.reached
-	r := w.reserve(d, id) // the durable one
+	r := w.reserve(d, id) // the durable credit
 	if s := w.standing(d, id); s.Balance != 1 || s.Available != 0 {
-		t.Errorf("what is shown while the grant is tentative: %+v", s)
+		t.Errorf("standing while the grant is tentative: %+v", s)
 	}
 	refused := make(chan error)
 	go func() {
@@ -258,9 +258,8 @@ func TestReserve_CallerLeft_FreesCredits(t *testing.T) {
 	}
 }
 
-// Another node has spent reserved credits: of three credits one is left for two reservations. It goes
-// to the first to pay, because counted against each other both would be refused despite a credit on
-// the account.
+// Another node has spent reserved credits: of three credits one is left for two reservations. The first to pay gets it.
+// If the reservations counted against each other, both would be refused despite a credit on the account.
 func TestReservations_CreditsSpentElsewhere_FirstToPayGetsTheRest(t *testing.T) {
 	for name, pay := range map[string]func(w *world, d *AccountWriter, id string, r *Reservation) error{
 		"by a charge": func(w *world, d *AccountWriter, id string, r *Reservation) error {

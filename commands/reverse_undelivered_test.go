@@ -13,8 +13,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// leaves charges for a caller who leaves as soon as the charge is durable; from then on the log is
-// down.
+// leaves charges for a caller who leaves as soon as the charge is durable. After that the log is unavailable.
 func (w *world) leaves(d *AccountWriter, id string) (request string) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -60,8 +59,8 @@ func TestCompensation_OutageUnderTraffic_IsRetried(t *testing.T) {
 	})
 }
 
-// After a limited number of attempts in an endless outage the compensation is left to an operator, and
-// the actor may rest.
+// After a limited number of attempts in an endless outage the compensation is left to an operator, and the actor may
+// leave memory.
 func TestCompensation_RetriesExhausted_IsLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -84,8 +83,8 @@ func TestCompensation_RetriesExhausted_IsLeftToOperator(t *testing.T) {
 	})
 }
 
-// Clients give up when the queue is full, so compensations must bypass it; and a log that is down just
-// then does not lose them either.
+// Clients leave when the queue is full, so compensations must bypass it. They also survive an outage of the log at that
+// time.
 func TestReverseUndelivered_FullQueue_IsAccepted(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 2}})
@@ -119,7 +118,7 @@ func TestReverseUndelivered_FullQueue_IsAccepted(t *testing.T) {
 		t.Fatalf("the queue is not full: %v", err)
 	}
 	back := UndeliveredCharge{Request: in.Request, AccountID: id, Receipt: receipt}
-	for range 3 { // more than the queue accepts; repeating it changes nothing
+	for range 3 { // more than the queue accepts; repeats change nothing
 		if err := d.ReverseUndelivered(back); err != nil {
 			t.Fatal(err)
 		}
@@ -168,9 +167,9 @@ func TestReverseUndelivered_TooMany_IsBusy(t *testing.T) {
 	}
 }
 
-// Two requests with one idempotency key share a group, and callers leave. The repeat keeps the charge
-// in the same append, before it is known which callers will take the answer: if none does, the key has
-// it.
+// Two requests with one idempotency key share a group, and callers leave. The repeat keeps the charge in the same
+// append, before it is known which callers receive the answer. If none does, the answer stays available under the
+// key.
 func TestRepeat_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 	for name, bothLeave := range map[string]bool{"the repeat is answered": false, "both leave": true} {
 		t.Run(name, func(t *testing.T) {
@@ -214,8 +213,8 @@ func TestRepeat_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 	}
 }
 
-// The same if the first answer is found to be unsendable only after the repeat was answered; the
-// repeat's own receipt reverses nothing.
+// The same if the first answer turns out to be undeliverable only after the repeat was answered. The receipt of the
+// repeat reverses nothing.
 func TestReverseUndelivered_AnsweredRepeat_KeepsCharge(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})

@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// memorySnapshots keeps the last saved state, and can be told what to return.
+// memorySnapshots keeps the last saved state. Tests can replace the state that it returns.
 type memorySnapshots struct {
 	mu       sync.Mutex
 	kept     map[string]keptSnapshot
@@ -65,8 +65,8 @@ func (m *memorySnapshots) Save(_ context.Context, stream string, foldVersion int
 	return nil
 }
 
-// The largest snapshot that the limits allow, with the longest domains, fits into the store, with room
-// for permanent entries.
+// The largest snapshot that the limits allow, with the longest domains, fits into the store and leaves space for
+// permanent entries.
 func TestSnapshot_FullAccount_FitsStore(t *testing.T) {
 	const room = 1 << 20
 	id := uuid.NewString()

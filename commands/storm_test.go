@@ -17,9 +17,9 @@ import (
 
 var stormSeed = flag.Uint64("storm.seed", 0, "seed of TestStorm; 0 draws one")
 
-// storm makes the log fail at random: replies lost after the commit, requests lost before it, appends
-// refused, other writers in between, reads that fail. The draws for one append depend on its content
-// only, so that a seed gives the same faults however the goroutines are scheduled.
+// storm makes the log fail at random: it loses replies after the commit and requests before it, refuses appends, lets
+// other writers append first, and fails reads. The faults of an append depend only on its content, so a seed gives
+// the same faults for every schedule of the goroutines.
 type storm struct {
 	seed uint64
 	mu   sync.Mutex
@@ -64,16 +64,16 @@ func (s *storm) reading(stream string) error {
 	return nil
 }
 
-// stormer records a caller's view: what it was told about each of its requests.
+// stormer records the answers that a caller got to each of its requests.
 type stormer struct {
 	mu       sync.Mutex
-	paid     map[string]bool // told that it was charged
-	notPaid  map[string]bool // told anything else
-	reversed map[string]bool // requested a reversal, and was told that it was done
+	paid     map[string]bool // answered with a receipt
+	notPaid  map[string]bool // answered with an error
+	reversed map[string]bool // a reversal was requested and confirmed
 }
 
-// Whatever fails: no caller overspends, every request that was told it paid has paid exactly once, and
-// every other request pays nothing in the end.
+// With all these faults, no caller overspends, every request that got a receipt has paid exactly once, and every other
+// request pays nothing in the end.
 func TestStorm(t *testing.T) {
 	seed := *stormSeed
 	if seed == 0 {
@@ -127,8 +127,7 @@ func (w *world) reserveCalmly(d *AccountWriter, id string) {
 	}
 }
 
-// act is one lookup: reserve, perhaps hold first, charge; sometimes the caller leaves, sometimes it
-// asks for a reversal.
+// act makes one look-up: it reserves, sometimes holds, and charges. Sometimes the caller leaves or requests a reversal.
 func (s *stormer) act(w *world, d *AccountWriter, id string, rng *rand.Rand) {
 	ctx := context.Background()
 	if rng.IntN(6) == 0 {
@@ -200,7 +199,7 @@ func (w *world) checkStorm(id string, seen *stormer) {
 	}
 	for request := range seen.notPaid {
 		if l.charges[request] != l.reversed[request] {
-			w.Errorf("request %s failed, but: %d charges, %d reversals", request, l.charges[request], l.reversed[request])
+			w.Errorf("request %s failed, but has %d charges and %d reversals", request, l.charges[request], l.reversed[request])
 		}
 	}
 	w.Logf("%d paid, %d reversed on demand, %d not paid, of which %d were charged and reversed; %d appends",

@@ -7,9 +7,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Until an upgrade is finished charges are written in the version of the previous release. The hash
-// chain covers the stored data, so it is valid across events of both versions, for the writer that wrote
-// them and for one that reads them.
+// Until an upgrade is finished, charges are written in the version of the previous release. The hash chain covers the
+// stored data, so it is valid across events of both versions, both for the writer that wrote them and for a reader.
 func TestChargesOfTwoVersions_ShareOneChain(t *testing.T) {
 	w := newWorld(t)
 	format := eventschemas.Format - 1
@@ -43,6 +42,6 @@ func TestChargesOfTwoVersions_ShareOneChain(t *testing.T) {
 		}
 	}
 	if n, err := streamwriter.VerifyChain(t.Context(), w.log, "account-"+id); n != len(records) || err != nil {
-		t.Errorf("%d of %d events hold: %v", n, len(records), err)
+		t.Errorf("%d of %d events verified: %v", n, len(records), err)
 	}
 }

@@ -1,22 +1,22 @@
-// Package projections is the API for authors of read models. A read model turns the event log into tables that
-// answer questions; one folder below holds one read model: its tables, its fold and its queries. Package
+// Package projections is the API for authors of read models. A read model is computed from the event log and
+// stored in tables. Each folder below contains one read model: its tables, its fold and its queries. Package
 // projections/engine reads the log and runs the folds.
 //
 // # Adding a read model
 //
 // A read model is a package projections/<name> that imports this package and never the engine. It implements
-// Projection: Versions describes the tables and returns the fold, Handle leads queries to the live tables. Keyed contains
+// Projection: Versions describes the tables and returns the fold, Handle gives queries the live tables. Keyed contains
 // the SQL of a table whose rows are changed by key; see projections/accounts for a complete model.
 //
-// Besides the package and its test, which starts the model with projectionstest, two lists name it: the models that the
-// node passes to engine.New, and newModels in the tests of projections/engine, which rebuild and verify every model.
+// Besides the package and its test, which starts the model with projectionstest, add it to the models that the node
+// passes to engine.New, and to newModels in the tests of projections/engine, which rebuild and verify every model.
 //
-// Rows hold only what events say: no wall time, no row ids, no order of a map. So a replay gives the same rows, and
-// Verify, which folds the log again and compares every column, finds no difference.
+// Rows depend only on events: they contain no wall time, no row ids and no map order. So a replay gives the same
+// rows, and Verify, which folds the log again and compares every column, finds no difference.
 //
-// # Changing one
+// # Changing a read model
 //
-// When folding the same events would give other rows, raise Version.Number and keep the old version, with its fold and
-// its queries, for one release: nodes of both releases may share a database. The engine fills the tables of the new
-// version beside the live ones and swaps them in one transaction.
+// If folding the same events would give other rows, increase Version.Number and keep the old version, with its fold
+// and its queries, for one release, because nodes of both releases may share a database. The engine fills the tables
+// of the new version next to the live ones and swaps them in one transaction.
 package projections

@@ -13,8 +13,8 @@ import (
 
 // Errors of readers. Use errors.Is.
 var (
-	// ErrNotReady: the read model is being built for the first time, or rebuilt for this release. It answers when it has
-	// caught up.
+	// ErrNotReady: the read model is being built for the first time, or rebuilt for this release. It can be read
+	// after it has caught up.
 	ErrNotReady = errors.New("read model is being built")
 	// ErrRetired: the tables are no longer live. A function that Read runs returns it when its statement found that
 	// ({position} was NULL), and Read runs it again on the live tables. Read returns it only after maxReads such
@@ -25,36 +25,37 @@ var (
 )
 
 const (
-	// maxReads limits how often Read runs a function. The second time it uses what the database says at that moment;
-	// another swap before its statement runs happens at most once in a rebuild.
+	// maxReads limits how often Read runs a function. The second attempt uses the tables that the database names as
+	// live at that moment, and they are retired before its statement runs at most once in a rebuild.
 	maxReads = 3
-	// refreshTimeout limits how long a reader of retired tables waits for the live ones. Read has no context.
+	// refreshTimeout limits how long a reader of retired tables waits for the live ones, because Read has no context.
 	refreshTimeout = 2 * time.Second
 )
 
 // Source knows the live tables of one read model. The engine implements it.
 type Source interface {
-	// Enter returns the live tables. In a database that no other process shares they stay until leave is called.
+	// Enter returns the live tables. If no other process shares the database, they exist until leave is called.
 	// Errors: ErrNotReady, ErrNewerRelease.
 	Enter() (t *Tables, leave func(), err error)
 	// Refresh reads from the database which tables are live.
 	Refresh(ctx context.Context) error
-	// Position returns the position up to which tables are folded in the state of the database that q sees. Errors:
-	// ErrRetired if they are not live in it.
+	// Position returns the position up to which tables are folded, in the state of the database that q sees. Errors:
+	// ErrRetired if they are not live in that state.
 	Position(ctx context.Context, q Queryer, t *Tables) (eventlog.Position, error)
-	// Refreshed returns when the last successful Refresh of a shared database began, and the zero time before the first.
+	// Refreshed returns when the last successful Refresh of a shared database began, and the zero time before the
+	// first.
 	Refreshed() time.Time
 }
 
-// Handle gives readers the live tables of a read model. Make it with NewHandle.
+// Handle gives readers the live tables of a read model. NewHandle returns one.
 //
-// On a database that several nodes share, another node may make other tables live and drop these. The engine here
-// notices a moment later. Until then readers get tables that are complete up to the swap and are no longer folded.
-// They are dropped only some time later, and a reader whose table is gone is run again on the live ones.
+// If several nodes share the database, another node may make other tables live and drop these. The engine on this node
+// notices a moment later. Until then readers get tables that are complete up to the swap but no longer folded. They are
+// dropped only some time later, and Read repeats a function whose table no longer exists on the live tables.
 //
-// A read whose answer must not be outdated proves in its own statement that the tables are live: it selects {position}
-// beside what it wants. That is the position up to which the tables are folded, in the state of the database that the
-// statement sees, and NULL if they are not live there. So one round trip returns the row and the proof:
+// A read whose answer must not be outdated proves in its own statement that the tables are live: it also selects
+// {position}. That is the position up to which the tables are folded, in the state of the database that the statement
+// sees, and NULL if they are not live in that state. So one round trip returns the row and the proof:
 //
 //	var at sql.NullInt64
 //	err := h.Read(func(q Queryer, t *Tables) error {
@@ -76,19 +77,19 @@ func NewHandle(name string, store *sqlstore.Store) *Handle {
 	return &Handle{name: name, store: store}
 }
 
-// Bind is for the engine: from now on readers get the tables of the source.
+// Bind makes readers get the tables of the source. Only the engine calls it.
 func (h *Handle) Bind(s Source) { h.source.Store(&s) }
 
-// Read runs fn on the live tables. When a table is gone, as may happen on a shared database, or fn returns ErrRetired,
-// Read runs fn again, at most maxReads times in all: fn must start anew each time, and drop what it collected.
+// Read runs fn on the live tables. If a table no longer exists, as may happen on a shared database, or fn returns
+// ErrRetired, Read runs fn again, at most maxReads times in all. fn must discard the results of earlier attempts.
 //
-// Errors: ErrNotReady, ErrNewerRelease, ErrRetired, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, or what fn returned.
+// Errors: ErrNotReady, ErrNewerRelease, ErrRetired, sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, or the error of fn.
 func (h *Handle) Read(fn func(q Queryer, t *Tables) error) error {
 	return h.attempt(func(_ Source, t *Tables) error { return fn(h.store.Read(), t) })
 }
 
-// Snapshot is Read with one state of the database for all queries of fn, and with the position up to which the tables
-// are folded in that state. In it the tables are live.
+// Snapshot is Read with one state of the database for all queries of fn. The tables are live in that state, and at is
+// the position up to which they are folded.
 func (h *Handle) Snapshot(ctx context.Context, fn func(q Queryer, t *Tables, at eventlog.Position) error) error {
 	return h.attempt(func(s Source, t *Tables) error {
 		tx, err := h.store.Snapshot(ctx)
@@ -105,7 +106,7 @@ func (h *Handle) Snapshot(ctx context.Context, fn func(q Queryer, t *Tables, at 
 }
 
 // Refreshed returns when the last successful check of a shared database for live tables and their position began, and
-// the zero time before the first. What is cached of the live tables was true then.
+// the zero time before the first. Cached rows of the live tables were current at that time.
 func (h *Handle) Refreshed() time.Time {
 	if s := h.source.Load(); s != nil {
 		return (*s).Refreshed()
@@ -113,7 +114,7 @@ func (h *Handle) Refreshed() time.Time {
 	return time.Time{}
 }
 
-// attempt runs fn on the live tables, and again when others became live meanwhile.
+// attempt runs fn on the live tables, and again if other tables became live in the meantime.
 func (h *Handle) attempt(fn func(s Source, t *Tables) error) error {
 	source := h.source.Load()
 	if source == nil {

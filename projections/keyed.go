@@ -26,7 +26,7 @@ type Keyed[K comparable, V any] struct {
 	Scan func(row Scanner, k *K, v *V) error
 }
 
-// AppendText is the AppendKey of a text.
+// AppendText is the AppendKey of a text column.
 func AppendText(values []any, k string) []any { return append(values, k) }
 
 func (d *Keyed[K, V]) columns() string {
@@ -42,7 +42,7 @@ func (d *Keyed[K, V]) key() string {
 	return "(" + strings.Join(d.Key, ", ") + ")"
 }
 
-// Get returns the live row with a key, and whether there is one.
+// Get returns the live row with a key, and reports whether it exists.
 func (d *Keyed[K, V]) Get(ctx context.Context, h *Handle, k K) (v V, found bool, err error) {
 	err = h.Read(func(q Queryer, t *Tables) error {
 		query := d.query() + "WHERE " + d.key() + " = " + sqlstore.In(1, len(d.Key))
@@ -101,7 +101,7 @@ func (d *Keyed[K, V]) Rows(t *Tables, limit int, empty bool) *Rows[K, V] {
 }
 
 // Take ends a batch, as Rows.Take does, and returns the function that writes the changed rows. each, which may be nil,
-// is called for every one of them.
+// is called for each of them.
 func (d *Keyed[K, V]) Take(t *Tables, rows *Rows[K, V], each func(K, *V)) func(ctx context.Context, tx *sqlstore.Tx) error {
 	columns := len(d.Key) + len(d.Columns)
 	values := make([]any, 0, rows.Changed()*columns)

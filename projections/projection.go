@@ -21,8 +21,9 @@ type Projection interface {
 
 // Reloader is a Projection that caches parts of its tables.
 type Reloader interface {
-	// Reload reads what it caches from tables that are about to become live, and returns a function that replaces the
-	// old cache. No fold writes meanwhile. The engine calls apply when the tables are live, or not at all.
+	// Reload reads the rows that it caches from tables that are about to become live, and returns a function that
+	// replaces the old cache. No fold writes meanwhile. The engine calls apply when the tables are live, or not at
+	// all.
 	Reload(ctx context.Context, q Queryer, t *Tables) (apply func(), err error)
 }
 
@@ -31,9 +32,9 @@ type Reloader interface {
 // have moved, before WaitFor returns for the new position. When a node begins or stops folding, and when other tables
 // become live, the engine calls Reload first.
 type Invalidator interface {
-	// Invalidate drops what the events after one position, up to and including the other, may have changed. It may query
-	// the tables, which are at upTo or later, but not the Handle, which waits for it. After an error it is called again,
-	// for the same positions and newer ones.
+	// Invalidate drops everything that the events after one position, up to and including the other, may have
+	// changed. It may query the tables, which are at upTo or later, but not the Handle, which waits for it. After an
+	// error it is called again, for the same positions and newer ones.
 	Invalidate(ctx context.Context, q Queryer, t *Tables, after, upTo eventlog.Position) error
 }
 
@@ -48,8 +49,9 @@ type Swapper interface {
 type Version struct {
 	// Number must grow when folding the same events would give other rows.
 	Number int
-	// Format is the data format (see eventschemas.Format) with which readers begin to get this version. Until it is in
-	// force, on a database that nodes of two releases share, its tables are folded beside those of the previous version.
+	// Format is the data format (see eventschemas.Format) with which readers begin to get this version. Until it is
+	// in force, on a database that nodes of two releases share, its tables are folded beside those of the previous
+	// version.
 	Format int
 	// Categories are the streams that it folds.
 	Categories Category
@@ -62,8 +64,8 @@ type Version struct {
 type Table struct {
 	// Name is a lower-case word, unique in the version.
 	Name string
-	// Create is the CREATE TABLE statement, as sqlstore.Store.DDL takes it. In it, and in all SQL for Tables.SQL, {name}
-	// is replaced by the physical name of a table and {position} by a value; see Handle.
+	// Create is the CREATE TABLE statement, as sqlstore.Store.DDL takes it. In it, and in all SQL for Tables.SQL,
+	// {name} is replaced by the physical name of a table and {position} by a value; see Handle.
 	Create string
 	// Indexes are CREATE INDEX IF NOT EXISTS statements. A generation gets them after its rows are loaded. A fold must
 	// not depend on them.
@@ -77,8 +79,8 @@ type Table struct {
 // It works in two steps, so that a batch can be folded while the previous one is being written.
 type Fold interface {
 	// Fold folds events, in order, in memory, and returns the changes. It reads other rows from q, which may lack the
-	// changes of the last call, but of no earlier one. After an error or a panic the read model is quarantined; a failure
-	// of the database or the log makes the whole loop retry.
+	// changes of the last call, but of no earlier one. After an error or a panic the read model is quarantined; a
+	// failure of the database or the log makes the whole loop retry.
 	Fold(ctx context.Context, q Queryer, events []*Event) (Changes, error)
 	// Reset drops everything in memory, because the last changes will not be written.
 	Reset()

@@ -32,7 +32,7 @@ type Rows[K comparable, V any] struct {
 
 type row[V any] struct {
 	value   V
-	touched int // the last batch in which it was wanted or changed
+	touched int // the last batch that wanted or changed it
 	changed bool
 }
 
@@ -42,8 +42,8 @@ func NewRows[K comparable, V any](limit int, empty bool, compare func(a, b K) in
 	return &Rows[K, V]{compare: compare, load: load, limit: limit, complete: empty, kept: make(map[K]*row[V])}
 }
 
-// Want reads the rows with these keys that are not cached. Afterwards, until Take, rows that Get does not return are not
-// in the table.
+// Want reads the rows with these keys that are not cached. Until the next Take, the table has no row for a key that was
+// wanted and that Get does not return.
 func (r *Rows[K, V]) Want(ctx context.Context, q Queryer, keys iter.Seq[K]) error {
 	if r.complete {
 		return nil
@@ -69,7 +69,7 @@ func (r *Rows[K, V]) Want(ctx context.Context, q Queryer, keys iter.Seq[K]) erro
 	return nil
 }
 
-// Get returns a row to read, or nil if there is none. Use Change to change it.
+// Get returns a row to read, or nil if it does not exist. Use Change to change it.
 func (r *Rows[K, V]) Get(k K) *V {
 	kept, ok := r.kept[k]
 	if !ok {
@@ -78,7 +78,7 @@ func (r *Rows[K, V]) Get(k K) *V {
 	return &kept.value
 }
 
-// Change returns a row to change, a new zero one if there is none.
+// Change returns a row to change; if the row does not exist, it creates a zero one.
 func (r *Rows[K, V]) Change(k K) *V {
 	kept, ok := r.kept[k]
 	if !ok {
@@ -93,8 +93,8 @@ func (r *Rows[K, V]) Change(k K) *V {
 	return &kept.value
 }
 
-// Take ends a batch: it passes each changed row to take, in the order of their keys, which is fast for the table's tree.
-// What take keeps must not change with the row.
+// Take ends a batch: it passes each changed row to take, in the order of their keys, which is fast for the table's
+// tree. take must copy the values that it keeps, because the row may change later.
 func (r *Rows[K, V]) Take(take func(K, *V)) {
 	slices.SortFunc(r.changed, r.compare)
 	for _, k := range r.changed {
@@ -110,7 +110,7 @@ func (r *Rows[K, V]) Take(take func(K, *V)) {
 // Changed returns the number of changed rows.
 func (r *Rows[K, V]) Changed() int { return len(r.changed) }
 
-// Keep changes the limit of NewRows.
+// Keep sets the limit of NewRows.
 func (r *Rows[K, V]) Keep(limit int) { r.limit = limit }
 
 func (r *Rows[K, V]) trim() {
@@ -132,8 +132,8 @@ func (r *Rows[K, V]) Reset() {
 	r.complete = false
 }
 
-// LoadRows runs a query that ends in IN and the keys, after a column or a list of columns in parentheses, and calls scan
-// for each row. values has as many values per key as there are columns.
+// LoadRows runs a query that ends in IN and the keys, after a column or a list of columns in parentheses, and calls
+// scan for each row. values has as many values per key as there are columns.
 func LoadRows(ctx context.Context, q Queryer, query string, columns int, values []any, scan func(rows *sql.Rows) error) error {
 	rows, err := q.QueryContext(ctx, query+" IN "+sqlstore.InValues(columns, values), values...)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// PositionWord cannot be the name of a table: {position} has a meaning of its own; see Handle.
+// PositionWord cannot be the name of a table, because {position} is replaced by a value; see Handle.
 const PositionWord = "position"
 
 // Tables has the physical names of one generation's tables.
@@ -19,7 +19,7 @@ type Tables struct {
 	texts    sync.Map // SQL with names in place of {name}
 }
 
-// NewTables is for the engine. Position is the SQL expression that replaces {position}.
+// NewTables returns the tables of a generation. position is the SQL expression that replaces {position}.
 func NewTables(model string, v *Version, generation int, position string) *Tables {
 	t := &Tables{Version: v.Number, Generation: generation, names: make(map[string]string, len(v.Tables))}
 	pairs := []string{"{" + PositionWord + "}", position}

@@ -28,7 +28,7 @@ func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
 		t.Errorf("%d holds, %d open, charges %+v", b.holds, len(b.openHolds), b.charges)
 	}
 	crawl := s.crawler.of("new.com")
-	if len(crawl) != 1 || crawl[0].Cause != brand.CauseLookup || crawl[0].Lane != brand.LaneLive || crawl[0].AllowedMS != 8000 {
+	if len(crawl) != 1 || crawl[0].Cause != brand.CauseLookup || crawl[0].Priority != brand.PriorityLive || crawl[0].AllowedMS != 8000 {
 		t.Errorf("crawls %+v", crawl)
 	}
 	// Immediately, and whatever the index has by now, the brand is known.
@@ -121,7 +121,7 @@ func TestLookup_CrawlLeftByCrash_IsEnded(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Growth, 50)
 	s.crawler.does("left.com", never)
-	_, err := s.brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: operator(), Domain: "left.com", Cause: brand.CauseLookup, Lane: brand.LaneLive, Allowed: time.Second})
+	_, err := s.brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: operator(), Domain: "left.com", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: time.Second})
 	s.must(err)
 	s.clock.add(time.Minute)
 	c.get("/v1/brands/left.com").refused(t, http.StatusServiceUnavailable, "timeout")

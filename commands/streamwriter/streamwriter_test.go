@@ -16,8 +16,8 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 )
 
-// pot is the smallest state: logos are allotted until none is left. The engine needs no more of a use
-// case than this; package commands tests it under faults, with accounts.
+// pot is a minimal state: it allots logos until none is left. The engine needs no more from a use case. Package
+// commands tests the engine under faults, with accounts.
 type pot struct {
 	Taken  int64
 	Events uint64
@@ -58,7 +58,7 @@ func (p *pot) Idle() bool                                 { return true }
 
 var errEmpty = errors.New("the pot is empty")
 
-// take is a command that takes n from the pot, or appends the event that it has.
+// take is a command that takes n from the pot, or appends its event.
 type take struct {
 	n     int64
 	event eventschemas.Event
@@ -144,7 +144,7 @@ func taken(t *testing.T, log eventlog.Log) (sum int64) {
 	return sum
 }
 
-func TestDo_ConcurrentCallersOfTwoNodes_TakeExactlyWhatIsThere(t *testing.T) {
+func TestDo_ConcurrentCallersOfTwoNodes_TakeExactlyAll(t *testing.T) {
 	log := openLog(t)
 	nodes := []*streamwriter.Actors[*pot]{newActors(t, log), newActors(t, log)}
 	var mu sync.Mutex
@@ -167,7 +167,7 @@ func TestDo_ConcurrentCallersOfTwoNodes_TakeExactlyWhatIsThere(t *testing.T) {
 	}
 	callers.Wait()
 	if got := taken(t, log); got != potSize || served != potSize || refused != potSize {
-		t.Errorf("the stream has %d; %d served, %d refused, want %d each", got, served, refused, potSize)
+		t.Errorf("the stream has %d, %d were served, %d refused, want %d each", got, served, refused, potSize)
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *Store) obtain(m *making) (Image, error) {
 	t := &turn{store: s, making: m}
 	if !m.within {
 		if err := t.take(membudget.Share{}); err != nil {
-			return Picture{}, err
+			return Image{}, err
 		}
 	}
 	defer t.end()

@@ -218,7 +218,7 @@ func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context)
 // made in the turn and the memory of the enclosing making, so neither waits for the other and Need does
 // nothing. Once the nested making has begun, GetWithin returns only when it has ended, because the
 // turn and the memory would otherwise go to another.
-func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Picture, error) {
+func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Image, error) {
 	return s.get(ctx, key, make, making{disk: s.disk, within: true})
 }
 

@@ -109,7 +109,7 @@ func TestBody_BaseURL_IsInsertedOnWrite(t *testing.T) {
 	}
 }
 
-// Whatever name a site has, its text is returned unchanged and never as the base URL.
+// No text of a site is mistaken for the placeholder of the base URL.
 func TestBody_Content_CannotImitateBaseURL(t *testing.T) {
 	for _, text := range []string{"\x00", "\x00/cdn/x.png", `\u0000`, `"` + "\x00", "{base}", "%00"} {
 		v := full()
@@ -123,7 +123,7 @@ func TestBody_Content_CannotImitateBaseURL(t *testing.T) {
 			t.Fatalf("%q: %v", text, err)
 		}
 		if got.Name != text || got.Logos[0].Formats[0].Src != "https://lh.test/cdn/"+text+".png" {
-			t.Errorf("%q came back as %q and %q", text, got.Name, got.Logos[0].Formats[0].Src)
+			t.Errorf("%q was rendered as %q and %q", text, got.Name, got.Logos[0].Formats[0].Src)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestBody_ScoreNotANumber_IsZero(t *testing.T) {
 
 func TestBody_SameView_SameBytes(t *testing.T) {
 	if !reflect.DeepEqual(Render(full()), Render(full())) {
-		t.Error("two renderings differ")
+		t.Error("Render returned different bytes for the same view")
 	}
 }
 

@@ -53,9 +53,9 @@ func testGet_LifeOfBrand(t *testing.T, e *projectionstest.Env) {
 	const domain, stream = "acme.com", "brand-acme.com"
 	steps := []struct {
 		event   eventschemas.Event
-		status  string // empty: nothing to answer
+		status  string // empty if the brand is not answered
 		name    string
-		changed bool // for the search index
+		changed bool // whether the search index must change
 	}{
 		{eventschemas.BrandDiscovered{BrandID: brand.ID(domain).String(), Domain: domain}, "", "", false},
 		{requested("1", domain), "", "", false},
@@ -206,11 +206,11 @@ func testGet_UnknownBrand_IsNotFound(t *testing.T, e *projectionstest.Env) {
 		t.Errorf("changes after the end: %v, %d, %v", docs, upTo, err)
 	}
 	if _, err := brands.New(brands.Config{CacheBytes: -1}, e.Store); err == nil {
-		t.Error("a negative cache was taken")
+		t.Error("New accepted a negative cache size")
 	}
 }
 
-// A brand whose state was evicted continues from its row.
+// The fold continues from the row of a brand whose state was evicted.
 func TestFold_Restarted_ContinuesFromStoredState(t *testing.T) {
 	projectionstest.Each(t, testFold_Restarted_ContinuesFromStoredState)
 }

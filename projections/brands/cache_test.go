@@ -39,8 +39,8 @@ func newModel(t *testing.T, e *projectionstest.Env, cfg Config) *Model {
 	return m
 }
 
-// A reader takes the row, then another name is committed and the cache invalidated, then the reader
-// puts the old row into the cache.
+// A reader reads the row. Then another name is committed and the cache is invalidated. Then the reader puts the old row
+// into the cache.
 func TestCache_OldRowAfterInvalidation_IsNotStored(t *testing.T) {
 	projectionstest.Each(t, testCache_OldRowAfterInvalidation_IsNotStored)
 }
@@ -57,7 +57,7 @@ func testCache_OldRowAfterInvalidation_IsNotStored(t *testing.T, e *projectionst
 	}
 	old, err := m.Get(t.Context(), "acme.com")
 	if err != nil || !strings.Contains(string(old.Body.AppendTo(nil, "")), `"name":"Old"`) {
-		t.Fatalf("the reader that was overtaken: %v", err)
+		t.Fatalf("the reader of the old row: %v", err)
 	}
 	now, err := m.Get(t.Context(), "acme.com")
 	if err != nil {
@@ -71,7 +71,7 @@ func testCache_OldRowAfterInvalidation_IsNotStored(t *testing.T, e *projectionst
 	}
 }
 
-// The same race with a rebuild instead of an event: answers of the old tables must not remain.
+// The same race with a rebuild instead of an event: rows of the old tables must not stay cached.
 func TestCache_OldRowAfterSwap_IsNotStored(t *testing.T) {
 	projectionstest.Each(t, testCache_OldRowAfterSwap_IsNotStored)
 }
@@ -146,8 +146,8 @@ func testGet_Hit_ReadsNoTable(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-// An event that is not folded yet keeps only the row of its own brand out of the cache, not those of other brands in the
-// shard.
+// An event that is not folded yet keeps only the row of its own brand out of the cache, not those of other brands in
+// the shard.
 func TestCache_EventOfOtherBrandInShard_RowIsStored(t *testing.T) {
 	c, err := newCache(1 << 20)
 	if err != nil {

@@ -76,8 +76,8 @@ func (f *follower) folded(upTo eventlog.Position) {
 	}
 }
 
-// The node's own reader has seen all folded events, so that a record that did not change is not read
-// again, by its domain or by its id.
+// The node's own reader has seen all folded events, so a record that did not change is not read again, neither by
+// domain nor by id.
 func TestGet_UnchangedRecord_ReadsNothing(t *testing.T) {
 	f := newFollower(t)
 	if _, err := f.m.ByID(t.Context(), brand.ID("acme.com")); err != nil {
@@ -95,12 +95,11 @@ func TestGet_UnchangedRecord_ReadsNothing(t *testing.T) {
 		}
 	}
 	if after := f.reads(); after != before {
-		t.Errorf("rows and changes were read %v times, before %v", after, before)
+		t.Errorf("rows and changes were read %v times, want %v", after, before)
 	}
 }
 
-// Between the time when the reader sees an event and the time when it is folded, the row is read and
-// not cached.
+// After the reader has seen an event and before it is folded, the row is read and not cached.
 func TestGet_ChangeNotFoldedYet_RowIsNotCached(t *testing.T) {
 	f := newFollower(t)
 	head := f.head()
@@ -128,15 +127,15 @@ func TestGet_ChangeNotFoldedYet_RowIsNotCached(t *testing.T) {
 	}
 }
 
-// If a reader is behind or misses a part of the log, the rows are read instead.
+// If the reader is behind or misses a part of the log, the changes are read from the tables.
 func TestInvalidate_ReaderIsBehind_ReadsChangesFromDatabase(t *testing.T) {
 	f := newFollower(t)
 	for i, name := range []string{"One", "Two", "Three"} {
 		head := f.head()
 		switch i {
-		case 1: // it ends before the event
+		case 1: // the reader ends before the event
 			f.m.Followed(head-1, head)
-		case 2: // it begins after the event
+		case 2: // the reader begins after the event
 			f.m.Followed(head+1, head+2)
 		}
 		before := f.reads()
@@ -161,8 +160,8 @@ func TestGet_NodeCannotPoll_ReadsRow(t *testing.T) {
 	}
 }
 
-// The tail of the brand streams keeps the cache up to date, whichever events arrive: after WaitFor the node
-// answers the last folded state, and a withdrawn brand is gone.
+// The tail of the brand streams keeps the cache current for all kinds of events: after WaitFor the node answers the
+// last folded state, and no withdrawn brand.
 func TestTail_KeepsCacheCurrent(t *testing.T) {
 	f := newFollower(t)
 	tail, err := brandwatch.New(t.Context(), brandwatch.Config{Follower: f.m}, f.n.Log)

@@ -22,8 +22,8 @@ func nameOf(t *testing.T, m *Model, domain string) string {
 	return name
 }
 
-// The cache of a node that does not fold returns what another node folded once the node's own Runner
-// has seen it, one by one and for an import that is too large for that; unchanged entries stay cached.
+// The cache of a node that does not fold returns the rows that another node folded, after the node's own Runner has
+// seen them. This holds for single changes and for an import with too many of them. Unchanged entries stay cached.
 func TestCache_AnotherNodeFolds_IsInvalidated(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
@@ -57,9 +57,9 @@ func TestCache_AnotherNodeFolds_IsInvalidated(t *testing.T) {
 	}
 	before := loads
 	if nameOf(t, m, "still.com"); loads != before {
-		t.Error("a brand that did not change left the cache")
+		t.Error("a brand that did not change was evicted from the cache")
 	}
-	// A withdrawal leaves nothing to answer.
+	// A withdrawn brand is not answered.
 	gone := e.Events("brand-still.com", at, eventschemas.BrandWithdrawn{Reason: "r"})
 	if err := follows.WaitFor(n.Context(), Name, gone); err != nil {
 		t.Fatal(err)
@@ -80,8 +80,8 @@ func TestCache_AnotherNodeFolds_IsInvalidated(t *testing.T) {
 	}
 }
 
-// A reader on a node that does not fold took the row before the commit, and puts it into the cache
-// after the node was notified.
+// A reader on a node that does not fold reads the row before the commit, and puts it into the cache after the node was
+// notified.
 func TestCache_OldRowOnFollower_IsNotStored(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
@@ -99,15 +99,15 @@ func TestCache_OldRowOnFollower_IsNotStored(t *testing.T) {
 		}
 	}
 	if got := nameOf(t, m, "acme.com"); got != "Old" {
-		t.Fatalf("the reader that was overtaken: %s", got)
+		t.Fatalf("the reader of the old row: %s", got)
 	}
 	if got := nameOf(t, m, "acme.com"); got != "New" {
 		t.Errorf("after WaitFor a reader still gets %s", got)
 	}
 }
 
-// A node that does not know yet that other tables became live uses the old ones, which are no longer
-// folded. It answers from the live ones all the same, by the domain and by the id.
+// A node that does not know yet that other tables became live still answers from the live ones, both by domain and by
+// id.
 func TestGet_RetiredTables_AreNotUsed(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	leading := newModel(t, e, Config{})
@@ -116,7 +116,7 @@ func TestGet_RetiredTables_AreNotUsed(t *testing.T) {
 	e.CatchUp(r)
 	n := e.Node()
 	m := newModel(t, n, Config{})
-	deaf := n.New(engine.Config{FollowOnly: true}, m) // it looks at the registry once, and does not run
+	deaf := n.New(engine.Config{FollowOnly: true}, m) // reads the registry once, and does not run
 	if err := deaf.Start(n.Context()); err != nil {
 		t.Fatal(err)
 	}

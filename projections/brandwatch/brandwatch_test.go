@@ -84,7 +84,7 @@ func TestWait_ContextOrTailEnds_Returns(t *testing.T) {
 	}
 }
 
-func TestWatch_TooMany_AreRefused(t *testing.T) {
+func TestWatch_TooMany_AreRejected(t *testing.T) {
 	e, tail := open(t, brandwatch.Config{MaxWatches: 2})
 	a, b, c := tail.Watch("a.com"), tail.Watch("a.com"), tail.Watch("b.com")
 	if _, _, err := c.Wait(t.Context(), "1"); !errors.Is(err, brandwatch.ErrTooMany) {
@@ -118,7 +118,7 @@ func TestWatch_TooMany_AreRefused(t *testing.T) {
 	}
 }
 
-// A watch that is registered before the outcome is appended sees it, however many come and go in the
+// A watch that is registered before the outcome is appended sees it, even if many other watches open and close in the
 // meantime.
 func TestWatch_BeforeCrawl_MissesNoOutcome(t *testing.T) {
 	e, tail := open(t, brandwatch.Config{})
@@ -170,7 +170,7 @@ func TestTail_StartsAtHeadOfLog(t *testing.T) {
 	short, stop := context.WithCancel(t.Context())
 	stop()
 	if _, _, err := w.Wait(short, "old"); !errors.Is(err, context.Canceled) {
-		t.Errorf("an outcome from before: %v", err)
+		t.Errorf("an outcome before the start: %v", err)
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -178,15 +178,14 @@ func TestTail_StartsAtHeadOfLog(t *testing.T) {
 	}
 }
 
-// The tail knows the withdrawals that it has seen, whatever is appended to the brand's stream
-// afterwards.
+// The tail remembers the withdrawals that it has seen, even if more events follow on the brand's stream.
 func TestWithdrawn_ReportsWithdrawnBrands(t *testing.T) {
 	e, tail := open(t, brandwatch.Config{})
 	w, other := tail.Watch("acme.com"), tail.Watch("other.com")
 	defer w.Close()
 	defer other.Close()
 	if tail.Withdrawn("acme.com") {
-		t.Error("known before it happened")
+		t.Error("the withdrawal is reported before it was appended")
 	}
 	e.Events("brand-acme.com", at, eventschemas.BrandWithdrawn{Reason: "owner"}, failed("1"))
 	e.Events("brand-other.com", at, failed("1"))
@@ -194,11 +193,11 @@ func TestWithdrawn_ReportsWithdrawnBrands(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !tail.Withdrawn("acme.com") || tail.Withdrawn("other.com") {
-		t.Errorf("withdrawn %v, the other %v", tail.Withdrawn("acme.com"), tail.Withdrawn("other.com"))
+		t.Errorf("Withdrawn = %v, of the other brand %v", tail.Withdrawn("acme.com"), tail.Withdrawn("other.com"))
 	}
 }
 
-// told is a Follower that keeps what it hears of.
+// told is a Follower that records its calls.
 type told struct {
 	events   []eventlog.Position
 	followed chan eventlog.Position
@@ -220,6 +219,6 @@ func TestFollower_CrawlRequest_IsSkipped(t *testing.T) {
 		}
 	}
 	if !slices.Equal(f.events, []eventlog.Position{outcome}) {
-		t.Errorf("the follower heard of events at %d, want only the outcome at %d", f.events, outcome)
+		t.Errorf("the follower received events at %d, want only the outcome at %d", f.events, outcome)
 	}
 }

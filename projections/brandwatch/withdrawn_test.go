@@ -10,11 +10,11 @@ func TestWithdrawn_TooMany_ForgetsOldest(t *testing.T) {
 	var tail Tail
 	for i := range maxWithdrawn + more {
 		tail.gone.note(fmt.Sprint(i, ".com"))
-		tail.gone.note(fmt.Sprint(i, ".com")) // a repeat uses no entry
+		tail.gone.note(fmt.Sprint(i, ".com")) // a repetition uses no entry
 	}
 	for i := range maxWithdrawn + more {
 		if known := tail.Withdrawn(fmt.Sprint(i, ".com")); known != (i >= more) {
-			t.Fatalf("%d.com is known: %v", i, known)
+			t.Fatalf("%d.com is remembered: %v", i, known)
 		}
 	}
 	if len(tail.gone.domains) != maxWithdrawn || len(tail.gone.order) != maxWithdrawn {

@@ -10,7 +10,7 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-// logOf returns a node on another log with that many events.
+// logOf returns a node on another log with the given number of events.
 func logOf(e *projectionstest.Env, stream string, events int) *projectionstest.Env {
 	n := e.NodeOnLog(nil)
 	for i := range events {
@@ -40,7 +40,7 @@ func TestRunner_LogLostEvents_RefusesAndKeepsTables(t *testing.T) {
 					lost.r.Share(n.lead)
 				}
 				lost.stop = e.Run(lost.r)
-				eventually(t, e, func() bool { return e.Heard("failed to fold") }) // it led, and stopped leading
+				eventually(t, e, func() bool { return e.Logged("failed to fold") }) // it was the leader, and resigned
 
 				b := n.start(folding, 1)
 				b.leading(t)

@@ -7,7 +7,7 @@ import (
 	"letterhead/projections/engine"
 )
 
-// A quiet log is folded at once; under load the pause, and with it the next batch, grows up to a limit.
+// A quiet log is folded immediately. Under load the pause grows up to a limit, and so does the next batch.
 func TestPauseAfterBatch_GrowsWithEvents(t *testing.T) {
 	for events, want := range map[int]time.Duration{
 		0: 100 * time.Millisecond, 1: 100 * time.Millisecond, 64: 100 * time.Millisecond,

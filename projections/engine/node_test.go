@@ -77,7 +77,7 @@ const (
 // leading waits until a node leads.
 func (x *node) leading(t *testing.T) {
 	t.Helper()
-	eventually(t, x.Env, func() bool { return x.Heard(leads) })
+	eventually(t, x.Env, func() bool { return x.Logged(leads) })
 }
 
 var (
@@ -211,7 +211,7 @@ func (l *lagging) Head(ctx context.Context) (eventlog.Position, error) {
 	return head, err
 }
 
-// Tables that are ahead of one reported end of the log are not dropped because of it.
+// A single report of an earlier end of the log does not drop tables that are past it.
 func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		a := n.start(folding, 1)
@@ -232,8 +232,8 @@ func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 			r.Share(n.lead)
 		}
 		e.Run(r)
-		eventually(t, e, func() bool { return e.Heard(leads) })
-		if e.Heard("ahead of the event log") {
+		eventually(t, e, func() bool { return e.Logged(leads) })
+		if e.Logged("ahead of the event log") {
 			t.Error("the node believed the first answer")
 		}
 		all, err := r.List(t.Context())
@@ -269,7 +269,7 @@ func TestLeader_Stops_AnotherNodeTakesOver(t *testing.T) {
 	})
 }
 
-// Two nodes that both believe to be the leader all the time: each notices the other's writes before it writes a row.
+// Both nodes always believe that they lead. Each notices the other's writes before it writes a row.
 func TestTwoLeaders_AreFenced(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		always := func(ctx context.Context, _ string, do func(context.Context) error) error { return do(ctx) }
@@ -295,7 +295,7 @@ func TestTwoLeaders_AreFenced(t *testing.T) {
 		}
 		e.CatchUp(runners[0])
 		e.CatchUp(runners[1])
-		if !pair[0].Heard("no longer folds") && !pair[1].Heard("no longer folds") {
+		if !pair[0].Logged("no longer folds") && !pair[1].Logged("no longer folds") {
 			t.Error("neither node noticed the other, so nothing was tested")
 		}
 		stops[0]()
@@ -334,7 +334,7 @@ func TestRead_TablesRetired_UsesLiveOnes(t *testing.T) {
 		}
 		n.charges(10, 12)
 		a.CatchUp(a.r)
-		eventually(t, a.Env, func() bool { return a.Heard(drops) })
+		eventually(t, a.Env, func() bool { return a.Logged(drops) })
 		if left := a.Tables("toy_v1_g1_"); len(left) > 0 {
 			t.Fatalf("the old tables still exist: %v", left)
 		}
@@ -372,8 +372,8 @@ SELECT {position}, c.v1 FROM (SELECT 1) AS one LEFT JOIN {counts1} AS c ON c.acc
 	return n, at, err
 }
 
-// Readers on another node see no error during swaps and drops and, with the proof, all rows that were acknowledged
-// anywhere.
+// Readers on another node get no error during swaps and drops. With the proof, they see all rows that any node has
+// acknowledged.
 func TestRead_SwapsOnAnotherNode_NeverFails(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := folding
@@ -382,14 +382,14 @@ func TestRead_SwapsOnAnotherNode_NeverFails(t *testing.T) {
 		n.charges(0, 50)
 		a.CatchUp(a.r)
 		b.CatchUp(b.r)
-		var told atomic.Int64 // charges that were waited for on the leader
-		told.Store(50)
+		var acknowledged atomic.Int64 // charges that were waited for on the leader
+		acknowledged.Store(50)
 		ctx, done := context.WithCancel(b.Context())
 		var readers sync.WaitGroup
 		for range 2 {
 			readers.Go(func() {
 				for ctx.Err() == nil {
-					least := told.Load()
+					least := acknowledged.Load()
 					if n, at, err := b.toy.proven("a"); err != nil || n < least || at < least {
 						t.Errorf("read %d charges at %d, at least %d were acknowledged; %v", n, at, least, err)
 						return
@@ -411,7 +411,7 @@ func TestRead_SwapsOnAnotherNode_NeverFails(t *testing.T) {
 				t.Error(err)
 				break
 			}
-			told.Store(int64(51 + round))
+			acknowledged.Store(int64(51 + round))
 		}
 		done()
 		readers.Wait()
@@ -455,7 +455,7 @@ func TestRebuild_OnFollower_LeaderRebuilds(t *testing.T) {
 
 		a.toy.breakAt(func(e *projections.Event) error {
 			if e.Revision == 44 {
-				return fmt.Errorf("away: %w", sqlstore.ErrUnavailable) // retried without end
+				return fmt.Errorf("away: %w", sqlstore.ErrUnavailable) // retried forever
 			}
 			return nil
 		})
@@ -503,7 +503,7 @@ func TestRebuild_LeaderDies_NextLeaderContinues(t *testing.T) {
 		b.toy.mu.Lock()
 		defer b.toy.mu.Unlock()
 		if b.toy.folds == 0 || b.toy.folds > 8 { // 60 events in tens at most, and a batch or two
-			t.Errorf("it took %d batches, so it did not continue where the other stopped", b.toy.folds)
+			t.Errorf("the next leader folded %d batches, so it did not continue where the previous one stopped", b.toy.folds)
 		}
 	})
 }
@@ -569,16 +569,16 @@ func TestScratch_NodeIsGone_IsDropped(t *testing.T) {
 		a.Exec(`CREATE TABLE toy_v1_g7_counts1 (account TEXT NOT NULL PRIMARY KEY, v1 BIGINT NOT NULL)`)
 		a.Exec(`INSERT INTO projections_registry (name, fold_version, generation, state, position, failure)
 VALUES ('toy', 1, 7, 'scratch', 2, ''), ('other', 1, 8, 'scratch', 2, '')`)
-		for range 3 { // each poll of the leader sees them, and it is too early to drop them
+		for range 3 { // the leader sees them at each poll, and must not drop them yet
 			last := n.charges(3, 4)
 			if err := a.r.WaitFor(a.Context(), "toy", last); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if a.Heard(drops) {
+		if a.Logged(drops) {
 			t.Error("the scratch tables were dropped too early")
 		}
-		if _, err := a.r.Verify(a.Context(), nil, nil); err != nil { // other scratch tables come and go
+		if _, err := a.r.Verify(a.Context(), nil, nil); err != nil { // creates and drops other scratch tables
 			t.Error(err)
 		}
 		clock.runs.Store(true)
@@ -591,7 +591,7 @@ VALUES ('toy', 1, 7, 'scratch', 2, ''), ('other', 1, 8, 'scratch', 2, '')`)
 }
 
 // During an upgrade a node of the old release reads until the new tables are live, and then reports the reason.
-func TestNewRelease_BesideOldOne_BothServe(t *testing.T) {
+func TestNewRelease_NextToOldOne_BothServe(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.start(following, 1)
 		leader := n.start(folding, 1)
@@ -602,7 +602,7 @@ func TestNewRelease_BesideOldOne_BothServe(t *testing.T) {
 		next.toy.gates = map[int]chan struct{}{2: gate}
 		next.stop = next.Run(next.r)
 		if count, v, err := next.toy.count("a"); count != 10 || v != 1 || err != nil {
-			t.Errorf("new release beside the old tables: %d of version %d, %v", count, v, err)
+			t.Errorf("new release next to the old tables: %d of version %d, %v", count, v, err)
 		}
 		leader.stop()
 		next.leading(t)

@@ -43,7 +43,7 @@ func compareDumps(t interface {
 			}
 		}
 		if len(g) > len(w) {
-			t.Errorf("%s: %d lines more", name, len(g)-len(w))
+			t.Errorf("%s: %d more lines than before", name, len(g)-len(w))
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestRebuild_SameRows(t *testing.T) {
 		live := dumps(e)
 		for _, name := range names {
 			if strings.Count(live[name], "\n") < 10 {
-				t.Errorf("%s has hardly any rows:\n%s", name, live[name])
+				t.Errorf("%s has fewer than 10 rows:\n%s", name, live[name])
 			}
 		}
 		var last engine.Progress
@@ -290,7 +290,7 @@ func TestVerify_ChangedRow_ReportsFirstDifference(t *testing.T) {
 					t.Errorf("%s: %v %v, %d rows", v.Name, d, v.Err, v.Rows)
 				}
 			case d == nil:
-				t.Errorf("%s: nothing found", v.Name)
+				t.Errorf("%s: Verify found no difference", v.Name)
 			case v.Name == "accounts" && d.Column != "balance",
 				v.Name == "ledger" && (d.Column != "" || !strings.Contains(d.Live, "no more")),
 				v.Name == "usage" && !strings.Contains(d.Key, "zzz"):

@@ -65,11 +65,11 @@ func eventually(t *testing.T, e *projectionstest.Env, so func() bool) {
 	t.Helper()
 	ctx := e.Context()
 	for {
-		said := e.Said()
+		logged := e.LogCount()
 		if so() {
 			return
 		}
-		if err := e.Hear(ctx, said); err != nil {
+		if err := e.WaitForLog(ctx, logged); err != nil {
 			t.Fatal("timed out waiting for the condition")
 		}
 	}
@@ -207,7 +207,7 @@ func TestQuarantine_SurvivesRestart(t *testing.T) {
 		if err := r.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		all, err := r.List(t.Context()) // as `projections list` does without a server
+		all, err := r.List(t.Context()) // the command "projections list" does this without a server
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestQuarantine_SurvivesRestart(t *testing.T) {
 	})
 }
 
-func TestNewVersion_IsBuiltBesideOldOne(t *testing.T) {
+func TestNewVersion_IsBuiltNextToOldOne(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		p := newToy("toy", e.Store, 1)
 		r, stop := e.Start(engine.Config{}, p)
@@ -252,14 +252,14 @@ func TestNewVersion_IsBuiltBesideOldOne(t *testing.T) {
 			t.Errorf("while version 2 is built: %d of version %d, %v", n, v, err)
 		}
 
-		// Readers continue during the swap, and one that began before it keeps its tables.
+		// Readers continue during the swap, and a reader that began before it keeps its tables.
 		err := p.handle.Read(func(q projections.Queryer, tables *projections.Tables) error {
 			close(gate)
 			status(t, e, r, "toy", func(s engine.Status) bool { return s.Version == 2 && s.State == "live" })
 			if n, v, err := p.count("a"); n != 21 || v != 2 || err != nil {
 				t.Errorf("after the swap: %d of version %d, %v", n, v, err)
 			}
-			for range 2 { // gives a wrong drop of the old tables time to happen
+			for range 2 { // the old tables would be dropped in this time
 				if err := r.Rebuild(e.Context(), nil, nil); err != nil {
 					t.Error(err)
 				}
@@ -277,7 +277,7 @@ func TestNewVersion_IsBuiltBesideOldOne(t *testing.T) {
 		wantCount(t, p, "a", 22)
 		stop()
 
-		// A release that no longer knows version 1 finds no tables of it.
+		// A release without version 1 finds no tables of it.
 		p = newToy("toy", e.Store, 2)
 		r, _ = e.Start(engine.Config{}, p)
 		e.CatchUp(r)
@@ -336,7 +336,7 @@ func TestRebuild_Interrupted_ContinuesAtNextStart(t *testing.T) {
 	}
 	wantCount(t, p, "a", 100)
 	if p.folds > 8 { // 70 events in tens, and one or two pending batches
-		t.Errorf("it took %d batches, so it did not continue where it stopped", p.folds)
+		t.Errorf("the rebuild folded %d batches, so it did not continue where it stopped", p.folds)
 	}
 }
 

@@ -17,11 +17,11 @@ import (
 
 const (
 	gibibyte = 1 << 30
-	// fewPages of a live database may be unused at any moment.
+	// fewPages limits the bytes of unused pages in a live database.
 	fewPages = 4 * 4096
 )
 
-// filling is a disk of a gibibyte that is almost empty for that many queries, and afterwards has only its reserve.
+// filling is a disk of one GiB that is almost empty for the first queries. After that only its reserve is free.
 func filling(questions int64) func(string) (disk.Space, error) {
 	var asked atomic.Int64
 	return func(string) (disk.Space, error) {
@@ -43,8 +43,8 @@ func filled(t *testing.T, e *projectionstest.Env) (r *engine.Runner, scratch str
 	return r, scratch
 }
 
-// nothingLeft checks that only the first tables exist, that the scratch folder is empty, and that the database has hardly
-// any unused pages.
+// nothingLeft checks that only the first tables exist, that the scratch folder is empty, and that the database has
+// hardly any unused pages.
 func nothingLeft(t *testing.T, e *projectionstest.Env, scratch string) {
 	t.Helper()
 	for _, name := range names {
@@ -150,7 +150,7 @@ func TestVerify_Cancelled_LeavesNothing(t *testing.T) {
 	nothingLeft(t, e, scratch)
 }
 
-// The next process deletes what a killed one left, but not what another one uses.
+// The next process deletes the scratch files of a killed process, but not those that another process uses.
 func TestVerify_LeftoverOfKilledProcess_IsDeleted(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
@@ -194,12 +194,12 @@ func TestRebuild_ReturnsSpaceOfOldTables(t *testing.T) {
 		}
 	}
 	for { // until the last reader of the old tables has left
-		said := e.Said()
+		logged := e.LogCount()
 		after := pages()
 		if after <= before+before/2 {
 			return
 		}
-		if err := e.Hear(e.Context(), said); err != nil {
+		if err := e.WaitForLog(e.Context(), logged); err != nil {
 			t.Fatalf("the database had %d pages and has %d after three rebuilds", before, after)
 		}
 	}

@@ -80,8 +80,8 @@ func TestLeader_SessionsKilled_AnotherNodeTakesOver(t *testing.T) {
 	}
 }
 
-// The leader's link to the database hangs, and recovers later. The leader is not notified that it lost the leadership;
-// the others wait for it no longer than the database does.
+// The leader's link to the database hangs, and recovers later. The leader is not notified that it lost the leadership.
+// The others wait for it no longer than the database does.
 func TestLeader_DatabaseHangs_AnotherNodeTakesOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes as long as the database waits for a silent leader: ten seconds")
@@ -109,19 +109,20 @@ func TestLeader_DatabaseHangs_AnotherNodeTakesOver(t *testing.T) {
 	n.agrees(b, 50)
 	way.Cut()
 	way.Resume()
-	eventually(t, a.Env, func() bool { return a.Heard("folded by another node") })
+	eventually(t, a.Env, func() bool { return a.Logged("folded by another node") })
 	n.agrees(a, 50)
 	b.stop()
 	n.charges(50, 60)
-	n.agrees(a, 60) // it leads again, and continues from the other
+	n.agrees(a, 60) // it leads again, and continues from the position of the other
 }
 
-// frozenPatience is how long a frozen leader may block the others: ten seconds until it has lost the leadership and its
-// transaction, five for a statement's lock wait, one for a pause, and some for a busy machine. It is less than the minute
-// that a read-only transaction may be idle.
-const frozenPatience = 40 * time.Second
+// frozenTimeout limits how long a frozen leader may block the others: ten seconds until it has lost the leadership
+// and its transaction, five for the lock timeout of a statement, one for a pause, and some for a busy machine. It is
+// less than the minute that a read-only transaction may be idle.
+const frozenTimeout = 40 * time.Second
 
-// The leader freezes, and its link to the database with it, while its transaction holds the rows of projections_registry.
+// The leader freezes, and its link to the database with it, while its transaction holds the rows of
+// projections_registry.
 func TestLeader_FrozenInTransaction_AnotherNodeTakesOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes as long as the database waits for a silent leader: ten seconds")
@@ -146,7 +147,7 @@ func TestLeader_FrozenInTransaction_AnotherNodeTakesOver(t *testing.T) {
 	last := n.charges(20, 21)
 	<-frozen
 	way.Hang()
-	bound, cancel := context.WithTimeout(b.Context(), frozenPatience)
+	bound, cancel := context.WithTimeout(b.Context(), frozenTimeout)
 	defer cancel()
 	if err := b.r.WaitFor(bound, "toy", last); err != nil {
 		t.Errorf("the others are blocked: %v", err)
@@ -159,7 +160,7 @@ func TestLeader_FrozenInTransaction_AnotherNodeTakesOver(t *testing.T) {
 	n.agrees(a, 30)
 }
 
-// A node whose polls fail reports since when.
+// A node whose polls fail reports when that began.
 func TestStale_PollsFail_ReportsSinceWhen(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		cfg := following
@@ -174,20 +175,20 @@ func TestStale_PollsFail_ReportsSinceWhen(t *testing.T) {
 		a.stop()
 		before := time.Now()
 		a.Exec(`ALTER TABLE projections_registry RENAME TO registry_is_away`)
-		eventually(t, b.Env, func() bool { return b.Heard("reading the state of the read models failed") })
+		eventually(t, b.Env, func() bool { return b.Logged("reading the state of the read models failed") })
 		since, err := b.r.Stale()
 		if since.Before(before.Add(-time.Minute)) || !strings.Contains(fmt.Sprint(err), "registry") {
 			t.Errorf("while polls fail: since %v, %v", since, err)
 		}
-		said := b.Said()
-		if err := b.Hear(b.Context(), said); err != nil { // the next failure
+		logged := b.LogCount()
+		if err := b.WaitForLog(b.Context(), logged); err != nil { // the next failure
 			t.Fatal(err)
 		}
 		if again, err := b.r.Stale(); again != since || err == nil {
 			t.Errorf("later: since %v, was %v; %v", again, since, err)
 		}
 		if got := counted(t, reg, "letterhead_projection_look_failures_total"); got < 2 {
-			t.Errorf("%v failures are counted", got)
+			t.Errorf("%v failures were counted", got)
 		}
 		a.Exec(`ALTER TABLE registry_is_away RENAME TO projections_registry`)
 		n.start(folding, 1)
@@ -284,14 +285,14 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 			c.mu.Unlock()
 		}
 
-		// Changes that could not be invalidated are not shown.
+		// WaitFor does not return for changes that could not be invalidated.
 		c.mu.Lock()
 		c.broken = errors.New("no memory")
 		before := len(c.ranges)
 		c.mu.Unlock()
 		last := n.charges(15, 16)
 		a.CatchUp(a.r)
-		eventually(t, b.Env, func() bool { return b.Heard("reading the state of the read models failed") })
+		eventually(t, b.Env, func() bool { return b.Logged("reading the state of the read models failed") })
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := b.r.Await(ended, "toy", last); !errors.Is(err, context.Canceled) {

@@ -13,19 +13,19 @@ import (
 	"letterhead/projections"
 )
 
-// toy counts the charges of accounts. Version 2 counts them double, in another column of another table. Tests can make it
-// fail.
+// toy counts the charges of accounts. Version 2 counts them double, in another column of another table. Tests can
+// make it fail.
 type toy struct {
 	handle   *projections.Handle
 	name     string
 	versions []int
-	raised   bool // a version begins with the data format of its number
+	raised   bool // each version starts with the data format of the same number
 
 	mu        sync.Mutex
 	broken    func(e *projections.Event) error // nil if nothing fails
 	folds     int                              // batches folded
 	gates     map[int]chan struct{}            // a version with a gate folds when it is closed
-	brokenNew error                            // why version 2 cannot be folded
+	brokenNew error                            // the error of folding version 2
 	// write, if not nil, is called before a batch is written that ends with an event of this revision.
 	write func(last uint64) error
 }
@@ -78,7 +78,7 @@ func (p *toy) breakWrite(write func(last uint64) error) {
 	p.write = write
 }
 
-// count returns an account's charges as the live tables have them, and the tables' version.
+// count returns the number of an account's charges in the live tables, and the tables' version.
 func (p *toy) count(account string) (n int64, version int, err error) {
 	err = p.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
 		version = t.Version

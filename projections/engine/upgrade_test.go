@@ -63,7 +63,7 @@ func (n *nodes) level(x *node) {
 	})
 }
 
-func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) {
+func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.startRelease(folding, 1)
 		bystander := n.release(following, 1)
@@ -75,10 +75,11 @@ func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) 
 		last := n.charges(0, 20)
 		old.CatchUp(old.r)
 
-		// The new release beside an old leader: it is ready at once, with the rows that the old one folds.
+		// The new release starts while an old node leads. It is ready immediately, with the rows that the old node
+		// folds.
 		follower := n.release(following, 2)
 		if err := errors.Join(follower.r.Start(t.Context()), follower.r.Ready()); err != nil {
-			t.Fatalf("a new node beside an old leader: %v", err)
+			t.Fatalf("a new node with an old leader: %v", err)
 		}
 		go func() { _ = follower.r.Run(follower.Context()) }() // its effects are checked below
 		n.serves(follower, 1, last)
@@ -88,7 +89,7 @@ func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) 
 			t.Errorf("finish without tables of the new version: %v", err)
 		}
 
-		// It takes over: the old tables are served, and those of the new version are built beside them.
+		// It takes over: it serves the old tables, and builds those of the new version next to them.
 		old.stop()
 		young.leading(t)
 		n.level(young)
@@ -97,7 +98,7 @@ func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) 
 			n.serves(x, 1, last)
 		}
 
-		// Rollback while the new version is built: an old node leads and reads its own tables.
+		// A rollback while the new version is built: an old node leads and reads its own tables.
 		young.stop()
 		back := n.startRelease(folding, 1)
 		back.leading(t)
@@ -106,7 +107,7 @@ func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) 
 			n.serves(x, 1, last)
 		}
 
-		// Forward again; a rebuild in between is one of the live version.
+		// Upgrade again. A rebuild in between affects the live version.
 		back.stop()
 		young = n.startRelease(folding, 2)
 		young.leading(t)
@@ -146,7 +147,7 @@ func TestRollingUpgrade_BothReleasesServeUntilTheOperatorFinishes(t *testing.T) 
 	})
 }
 
-// expired is a context that has ended.
+// expired returns a context that has ended.
 func expired(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -189,7 +190,7 @@ func TestDataFormat_FirstNodeRecordsIt(t *testing.T) {
 		single.InForce = 2
 		alone := n.startRelease(single, 2)
 		if alone.r.Format() != 2 {
-			t.Errorf("one process alone has data format %d", alone.r.Format())
+			t.Errorf("a single process has data format %d", alone.r.Format())
 		}
 	})
 }
@@ -219,8 +220,8 @@ func TestRollingUpgrade_NewFoldFails_OldTablesStayLive(t *testing.T) {
 	})
 }
 
-// A killed command cannot withdraw its request. The request expires, so that no node finishes the upgrade after the
-// operator has left.
+// A killed command cannot withdraw its request. The request expires, so no node finishes the upgrade after the operator
+// has left.
 func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		old := n.startRelease(folding, 1)
@@ -265,7 +266,7 @@ func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 	})
 }
 
-// If the database fails while new versions join the live loop, none of them is in it twice.
+// If the database fails while new versions join the live loop, none of them joins twice.
 func TestRollingUpgrade_DatabaseFailsWhenNewTablesJoin_IsRetried(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		two := func(format int) (*projectionstest.Env, *engine.Runner, [2]*toy) {
@@ -303,7 +304,7 @@ EXECUTE FUNCTION fault()`}, "DROP TRIGGER fault ON projections_registry"
 		e, r, toys := two(2)
 		stop = e.Run(r)
 		defer stop()
-		eventually(t, e, func() bool { return e.Heard("will retry") })
+		eventually(t, e, func() bool { return e.Logged("will retry") })
 		n.root.Exec(drop)
 		eventually(t, e, func() bool {
 			u, err := r.Upgrade(t.Context())
@@ -321,7 +322,7 @@ EXECUTE FUNCTION fault()`}, "DROP TRIGGER fault ON projections_registry"
 				t.Errorf("version %d of %s counts %d (%v)", version, p.name, count, err)
 			}
 		}
-		if e.Heard("no longer folds") {
+		if e.Logged("no longer folds") {
 			t.Error("the node lost the leadership because it folded tables twice")
 		}
 	})

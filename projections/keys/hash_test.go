@@ -13,10 +13,10 @@ func FuzzParseHash(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		h, err := parseHash(s)
 		if err == nil && !strings.EqualFold(hex.EncodeToString(h[:]), s) {
-			t.Errorf("%q was read as %x", s, h)
+			t.Errorf("ParseHash(%q) = %x, want an error", s, h)
 		}
 		if _, herr := hex.DecodeString(s); err != nil && herr == nil && len(s) == 64 {
-			t.Errorf("%q is a hash: %v", s, err)
+			t.Errorf("ParseHash(%q) failed: %v", s, err)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func TestLookup_AfterWaitFor_SeesChanges(t *testing.T) {
 func testLookup_AfterWaitFor_SeesChanges(t *testing.T, e *projectionstest.Env) {
 	d, r, _ := open(t, e)
 	if _, ok, _ := d.Lookup(t.Context(), sum("lh_sk_one")); ok {
-		t.Error("an empty directory knows a key")
+		t.Error("Lookup found a key in an empty directory")
 	}
 	want := keys.Key{ID: "k1", AccountID: "a", Kind: "secret", Plan: "free", AccountStatus: "active"}
 	wait(t, e, r, e.Events("account-a", at,
@@ -83,7 +83,7 @@ func testLookup_AfterWaitFor_SeesChanges(t *testing.T, e *projectionstest.Env) {
 		}
 	}
 	if got, _, _ := d.Lookup(t.Context(), sum("lh_pk_two")); got.Revoked || got.Plan != "growth" || got.AccountStatus != "closed" || got.Kind != "publishable" {
-		t.Errorf("the account's other key: %+v", got)
+		t.Errorf("Lookup of the account's other key = %+v", got)
 	}
 }
 
@@ -132,7 +132,7 @@ func testLookup_AfterRestartAndRebuild_FindsKeys(t *testing.T, e *projectionstes
 	}
 }
 
-// A key that was seen revoked is never seen valid again, whatever rebuilds are running.
+// A key that was once reported as revoked is never valid again, even during rebuilds.
 func TestRevocation_SurvivesRebuilds(t *testing.T) {
 	projectionstest.Each(t, testRevocation_SurvivesRebuilds)
 }
@@ -173,8 +173,8 @@ func testRevocation_SurvivesRebuilds(t *testing.T, e *projectionstest.Env) {
 	group.Wait()
 }
 
-// A Directory that has not folded the log of the start answers for no key: it would not know an issued
-// key, and would accept a revoked one.
+// A Directory that has not caught up with the log since its start answers no look-up: it might reject an issued key or
+// accept a revoked one.
 func TestLookup_BeforeCatchUp_IsNotReady(t *testing.T) {
 	projectionstest.Each(t, testLookup_BeforeCatchUp_IsNotReady)
 }
@@ -232,10 +232,10 @@ func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 	defer stop()
 	e.CatchUp(r)
 	if _, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); !ok || err != nil {
-		t.Errorf("caught up: %v, %v", ok, err)
+		t.Errorf("Lookup after CatchUp = %v, %v", ok, err)
 	}
 	if _, ok, err := d.Lookup(t.Context(), sum("lh_sk_two")); ok || err != nil {
-		t.Errorf("a key that there is not: %v, %v", ok, err)
+		t.Errorf("Lookup of an unknown key = %v, %v", ok, err)
 	}
 	stop()
 
@@ -284,7 +284,7 @@ func testList_ReportsLastUse(t *testing.T, e *projectionstest.Env) {
 		t.Errorf("unknown key: %v, %v", found, err)
 	}
 	if got, err := d.List(t.Context(), "nobody"); err != nil || len(got) != 0 {
-		t.Errorf("keys of nobody: %v, %v", got, err)
+		t.Errorf("List of an unknown account = %v, %v", got, err)
 	}
 }
 
@@ -301,11 +301,11 @@ func testHashThatIsNoHash(t *testing.T, e *projectionstest.Env, hash string) {
 	if err := r.WaitFor(e.Context(), keys.Name, last); err == nil || !strings.Contains(err.Error(), "SHA-256") {
 		t.Errorf("hash %q: %v", hash, err)
 	}
-	// A start now: the directory never reaches the position of the log, and reports why.
+	// A directory that starts now never reaches the end of the log, and reports the reason.
 	d.Open(last, r)
 	var aside *engine.QuarantinedError
 	if _, _, err := d.Lookup(t.Context(), sum("lh_sk_one")); !errors.Is(err, projections.ErrNotReady) || !errors.As(err, &aside) {
-		t.Errorf("hash %q: a key is looked up: %v", hash, err)
+		t.Errorf("hash %q: Lookup = %v", hash, err)
 	}
 }
 

@@ -19,18 +19,17 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// world has the rows, the fence and the leases in memory. Each key has a version, which each decision
-// increments.
+// world simulates the rows, the fence and the leases in memory. Each decision increments the version of its key.
 type world struct {
 	mu          sync.Mutex
-	versions    map[hash]int // that were decided, which is what tables that are being built have
+	versions    map[hash]int // the latest decided ones, which tables that are being built contain
 	rows        map[hash]int // of the live tables
 	generation  int64        // of the live tables
-	quarantined bool         // nothing is folded into the live tables
-	began       bool         // there is a fence
+	quarantined bool         // the live tables are not folded
+	began       bool         // the fence exists
 	now         outlook
 	random      *rand.Rand
-	slow        int // one of so many messages takes long
+	slow        int // one in this many messages is slow
 }
 
 func newWorld(seed uint64) *world {
@@ -74,14 +73,15 @@ func (w *world) raise() {
 	w.begin(false)
 }
 
-// quarantine stops the live tables.
+// quarantine stops folding into the live tables.
 func (w *world) quarantine() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.quarantined = true
 }
 
-// swap makes new tables live. Their generation may be a number that was used before, if the table of generations was lost.
+// swap makes new tables live. Their generation may be a number that was used before, if the table of generations was
+// lost.
 func (w *world) swap() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *world) forget(last map[string]int64) {
 	}
 }
 
-// folded reports whether the live tables have a version.
+// folded reports whether the live tables contain a version.
 func (w *world) folded(sum hash, version int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,9 +202,9 @@ func (l link) forget(ctx context.Context, last map[string]int64) error {
 	return l.over(ctx, func() { l.world.forget(last) })
 }
 
-// Whichever renewals are slow or lost, whichever nodes end, start and hang, and however often the
-// database crashes, the read model is quarantined and new tables become live: a decision that was
-// reported as effective applies to every request that begins afterwards, on every node.
+// A decision that was reported as effective applies to every request that begins afterwards, on every node. Renewals
+// may be slow or lost, nodes may stop, start and hang, the database may crash, the read model may be quarantined, and
+// new tables may become live.
 func TestLeases_AnySequence_NoRequestUsesOldState(t *testing.T) {
 	const nodes, keys = 3, 2
 	var remembered, read atomic.Int64
@@ -219,7 +219,7 @@ func TestLeases_AnySequence_NoRequestUsesOldState(t *testing.T) {
 			w := newWorld(seed)
 			ctx, stop := context.WithCancel(t.Context())
 			var mu sync.Mutex
-			inForce := make(map[hash]int) // by key, the version that a command has reported
+			inForce := make(map[hash]int) // the version of each key that a command has reported as effective
 			var working, serving sync.WaitGroup
 			anywhere := func() time.Duration { return time.Duration(w.draw(20_000)) * time.Millisecond }
 			for n := range nodes {
@@ -289,7 +289,7 @@ func TestLeases_AnySequence_NoRequestUsesOldState(t *testing.T) {
 						return nil
 					}
 					if err := await(ctx, link{w}, silent, folded); err != nil {
-						return // it reports that it did not see the decision become effective
+						return // the command reports that the decision may not be effective
 					}
 					mu.Lock()
 					defer mu.Unlock()
@@ -307,16 +307,15 @@ func TestLeases_AnySequence_NoRequestUsesOldState(t *testing.T) {
 			time.Sleep(time.Minute) // abandoned calls end
 		})
 		if len(wrong) > 0 {
-			rt.Fatalf("%d times wrong, first: %s", len(wrong), wrong[0])
+			rt.Fatalf("%d wrong answers, the first: %s", len(wrong), wrong[0])
 		}
 	})
-	if remembered.Load() < read.Load() { // otherwise the test shows nothing
+	if remembered.Load() < read.Load() { // otherwise the test does not exercise the memory
 		t.Errorf("%d requests were answered from memory, %d from rows", remembered.Load(), read.Load())
 	}
 }
 
-// A node that hangs delays one command by the length of a lease, and a node that responds by a
-// renewal.
+// A hung node delays one command by the length of a lease. A node that responds delays a command by one renewal.
 func TestAwait_HungNode_WaitsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
@@ -335,10 +334,10 @@ func TestAwait_HungNode_WaitsOnce(t *testing.T) {
 			return time.Since(began)
 		}
 		if d := waited(); d < leaseLength || d > outlast+awaitLast {
-			t.Errorf("beside a hung node a command waited %s", d)
+			t.Errorf("the first command after a node hung waited %s", d)
 		}
 		if d := waited(); d > renewEvery+awaitLast {
-			t.Errorf("the next one waited %s", d)
+			t.Errorf("the second command waited %s", d)
 		}
 		if _, ok := hung.find(hash{1}); ok {
 			t.Error("the hung node answers from memory when it resumes")
@@ -346,7 +345,7 @@ func TestAwait_HungNode_WaitsOnce(t *testing.T) {
 		stop()
 		running.Wait()
 		if d := waited(); d > 0 {
-			t.Errorf("without a node a command waited %s", d)
+			t.Errorf("a command without other nodes waited %s", d)
 		}
 	})
 }
@@ -387,7 +386,7 @@ func (q quick) forget(_ context.Context, last map[string]int64) error {
 	return nil
 }
 
-// The server fails over once the command has seen its event folded, and the standby lacks the rows.
+// The server fails over after the command has seen that its event is folded, and the standby lacks the rows.
 func TestAwait_FailOverBeforeLeases_WaitsForFoldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
@@ -407,7 +406,7 @@ func TestAwait_FailOverBeforeLeases_WaitsForFoldAgain(t *testing.T) {
 	})
 }
 
-// away is a link whose first look fails.
+// away is a link whose first query fails.
 type away struct {
 	quick
 	looks *int
@@ -455,14 +454,14 @@ func TestMemory_IsLimited(t *testing.T) {
 		m := newMemory(quick{w}, "node", time.Now)
 		m.keep(hash{1}, Key{}, mark{epoch: 1})
 		if len(m.keys) > 0 {
-			t.Error("without a lease something is remembered")
+			t.Error("a key is remembered without a lease")
 		}
 		m.renew(t.Context())
 		for i := range maxRemembered + 100 {
 			m.keep(hash{byte(i), byte(i >> 8), byte(i >> 16)}, Key{}, m.held.Load().at)
 		}
 		if len(m.keys) != maxRemembered {
-			t.Errorf("%d keys are remembered", len(m.keys))
+			t.Errorf("%d keys are remembered, more than the limit", len(m.keys))
 		}
 	})
 }

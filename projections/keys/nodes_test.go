@@ -22,8 +22,8 @@ import (
 	"letterhead/projections/projectionstest"
 )
 
-// patienceWithAHungDatabase is the deadline of a request in these tests.
-const patienceWithAHungDatabase = 300 * time.Millisecond
+// hungTimeout is the deadline of a request in these tests.
+const hungTimeout = 300 * time.Millisecond
 
 // follower starts another node, which never folds, and remembers keys.
 func follower(t *testing.T, e *projectionstest.Env) (*projectionstest.Env, *keys.Directory, *engine.Runner) {
@@ -32,7 +32,7 @@ func follower(t *testing.T, e *projectionstest.Env) (*projectionstest.Env, *keys
 	d := setup(t, n)
 	r, _ := n.Start(engine.Config{FollowOnly: true}, d)
 	d.Open(0, r)
-	n.CatchUp(r) // a node that has just started may not know yet that there is something to read
+	n.CatchUp(r) // a node that has just started may not know yet how long the log is
 	hold(t, d, r.Format)
 	return n, d, r
 }
@@ -50,7 +50,7 @@ func hold(t testing.TB, d *keys.Directory, format func() int) {
 	t.Cleanup(func() { stop(); running.Wait() })
 }
 
-// decided waits like a command.
+// decided waits as a command does.
 func decided(t *testing.T, e *projectionstest.Env, r *engine.Runner, at eventlog.Position) {
 	t.Helper()
 	folded := func(context.Context) error { wait(t, e, r, at); return nil }
@@ -94,8 +94,8 @@ func remembering(t testing.TB, e *projectionstest.Env, d *keys.Directory, key st
 	}
 }
 
-// A change that a command on one node waited for is effective for the next request on every node,
-// without that node doing anything.
+// A change that a command on one node waited for is effective for the next request on every node, even if that node has
+// done nothing.
 func TestAwait_ChangeIsInForceOnEveryNode(t *testing.T) {
 	e := projectionstest.OpenPostgres(t)
 	_, r, _ := open(t, e)
@@ -115,7 +115,7 @@ func TestAwait_ChangeIsInForceOnEveryNode(t *testing.T) {
 	}
 	for i, d := range others {
 		if _, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); ok || err != nil {
-			t.Errorf("node %d before anything: %v, %v", i, ok, err)
+			t.Errorf("node %d before the first event: %v, %v", i, ok, err)
 		}
 	}
 	decided(t, e, r, e.Events("account-a", at,
@@ -157,7 +157,7 @@ func TestAwait_ServerCrashed_ChangeIsInForceOnEveryNode(t *testing.T) {
 	for _, table := range []string{"key_fence", "key_leases"} {
 		var kind string
 		if err := e.Store.One(t.Context(), `SELECT relpersistence::text FROM pg_class WHERE oid = $1::text::regclass`, []any{table}, &kind); err != nil || kind != "u" {
-			t.Errorf("%s is %q, %v; a crash would not empty it", table, kind, err)
+			t.Errorf("%s has persistence %q, %v, so a crash would not empty it", table, kind, err)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func TestNewAccount_MemoryOfNodes_IsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := fence(); after != before+1 {
-		t.Errorf("a rebuild raised the fence by %d; once, when its tables became live, is enough", after-before)
+		t.Errorf("a rebuild raised the fence by %d, want 1", after-before)
 	}
 	before = fence()
 	decided(t, e, r, e.Events("account-a", at, eventschemas.KeyRevoked{KeyID: "ka"}))
@@ -250,8 +250,8 @@ func TestNewAccount_MemoryOfNodes_IsKept(t *testing.T) {
 	}
 }
 
-// A key that was seen revoked on one node is never seen valid on another, and never unknown, whatever
-// rebuilds and swaps the leader makes.
+// A key that one node reports as revoked is never valid or unknown on another node, even while the leader rebuilds and
+// swaps tables.
 func TestRevocation_RebuildsOnSeveralNodes_Stays(t *testing.T) {
 	const accounts, rebuilds = 40, 6
 	e := projectionstest.OpenPostgres(t)
@@ -284,8 +284,8 @@ func TestRevocation_RebuildsOnSeveralNodes_Stays(t *testing.T) {
 	running.Wait()
 }
 
-// A database that is unavailable or hangs is an error within the request's deadline, and never an
-// unknown key.
+// If the database is unavailable or hangs, Lookup returns an error within the request's deadline, and never reports the
+// key as unknown.
 func TestLookup_DatabaseUnavailable_IsNotUnknownKey(t *testing.T) {
 	proxy, url := testlink.ThroughURL(t, testservices.Postgres(t))
 	url = sqlstoretest.Schema(t, url)
@@ -293,7 +293,7 @@ func TestLookup_DatabaseUnavailable_IsNotUnknownKey(t *testing.T) {
 	d, r, _ := open(t, e)
 	wait(t, e, r, e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, issued("k1", "lh_sk_one", "secret")))
 	look := func() (bool, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), patienceWithAHungDatabase)
+		ctx, cancel := context.WithTimeout(t.Context(), hungTimeout)
 		defer cancel()
 		_, ok, err := d.Lookup(ctx, sum("lh_sk_one"))
 		return ok, err

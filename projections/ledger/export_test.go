@@ -7,7 +7,7 @@ import (
 	"letterhead/projections"
 )
 
-// SetMoved sets how many entries a copy of the log may have between two that changed places.
+// SetMoved sets how many entries a copy of the log may have between two that were swapped.
 func (m *Model) SetMoved(entries int) { m.moved = entries }
 
 // Explain returns the database's plan for reading a page of entries.

@@ -80,7 +80,7 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 		}
 	}
 	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 10 {
-		t.Errorf("%d entries of ten events", len(all))
+		t.Errorf("%d entries for ten events", len(all))
 	}
 }
 
@@ -120,7 +120,7 @@ func testCapturesOfHoldsAddUp(t *testing.T, e *projectionstest.Env) {
 	if last := all[len(all)-1]; amount != last.Balance || amount != 42 || held != 3 {
 		t.Errorf("amounts add up to %d and the balance is %d, want 42; %d are held, want 3", amount, last.Balance, held)
 	}
-	for from := range all { // even if the hold precedes the first entry
+	for from := range all { // also if the hold precedes the first entry
 		if got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{FromRevision: uint64(from)})); got[0] != all[from] {
 			t.Errorf("from revision %d:\n%+v\nwant\n%+v", from, got[0], all[from])
 		}
@@ -171,7 +171,7 @@ func testEntries_FilterAndPages(t *testing.T, e *projectionstest.Env) {
 		t.Errorf("request r7: %+v", one)
 	}
 	if both := collect(t, m.ByRequest(t.Context(), "r499")); len(both) != 2 || both[0].AccountID != "a" || both[1].AccountID != "b" {
-		t.Errorf("request r499 of whomever: %+v", both)
+		t.Errorf("request r499 of all accounts: %+v", both)
 	}
 	if none := collect(t, m.Entries(t.Context(), "b", ledger.Filter{RequestID: "r7"})); len(none) != 0 {
 		t.Errorf("another account's request: %+v", none)
@@ -207,10 +207,10 @@ func testAsOf(t *testing.T, e *projectionstest.Env) {
 		}
 	}
 	if _, err := m.AsOf(t.Context(), "a", at.Add(-time.Microsecond)); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("before the account: %v", err)
+		t.Errorf("as of a time before the account: %v", err)
 	}
 	if _, err := m.AsOf(t.Context(), "nobody", at); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("unknown account: %v", err)
 	}
 }
 
@@ -240,19 +240,19 @@ func testSinceReturnsEveryEntryFromThenOn(t *testing.T, e *projectionstest.Env) 
 		for _, entry := range collect(t, m.Since(t.Context(), since)) {
 			got[entry.ChargeID] = true
 			if entry.At.Before(since) {
-				t.Errorf("since %s: an entry of %s", since, entry.At)
+				t.Errorf("Since(%s) returned an entry of %s", since, entry.At)
 			}
 		}
 		for _, entry := range all {
 			if !entry.At.Before(since) && !got[entry.ChargeID] {
-				t.Errorf("since %s: no entry of %s", since, entry.At)
+				t.Errorf("Since(%s) missed the entry of %s", since, entry.At)
 			}
 		}
 	}
 }
 
-// A log that was copied into another store may have accounts in another order, days apart in a quiet
-// service.
+// A log that was copied into another store may have its accounts in another order. In a quiet service their entries are
+// days apart.
 func TestSince_CopiedLog_ReturnsEveryEntryFromThenOn(t *testing.T) {
 	projectionstest.Each(t, testSinceInACopiedLog)
 }
@@ -260,7 +260,7 @@ func TestSince_CopiedLog_ReturnsEveryEntryFromThenOn(t *testing.T) {
 func testSinceInACopiedLog(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	const accounts, days = 4, 12
-	for a := range accounts { // a copy may have all of one account before all of the next
+	for a := range accounts { // a copy may contain one account after the other
 		for day := range days {
 			e.Events(fmt.Sprint("account-", a), at.Add(time.Duration(day)*24*time.Hour), charge(a*days+day))
 		}
@@ -296,11 +296,11 @@ func testEntries_Error_EndsIteration(t *testing.T, e *projectionstest.Env) {
 	n := 0
 	for _, err := range m.Entries(t.Context(), "a", ledger.Filter{}) {
 		if n++; err == nil {
-			t.Error("an entry of a closed database")
+			t.Error("Entries returned an entry of a closed database")
 		}
 	}
 	if n != 1 {
-		t.Errorf("%d results of a closed database", n)
+		t.Errorf("Entries returned %d results of a closed database, want one error", n)
 	}
 }
 
@@ -315,13 +315,13 @@ func testEntries_ReportActor(t *testing.T, e *projectionstest.Env) {
 	e.CatchUp(r)
 	for i, entry := range collect(t, m.Entries(t.Context(), "a", ledger.Filter{})) {
 		if entry.Actor != actors[i] {
-			t.Errorf("actor %q is told as %q", actors[i], entry.Actor)
+			t.Errorf("actor %q is reported as %q", actors[i], entry.Actor)
 		}
 	}
 }
 
-// Finding one request among a million entries of an account must not scan all of them. SQLite plans
-// from the tables alone; PostgreSQL's plans for empty tables are meaningless.
+// Finding one request among a million entries of an account must not scan all of them. SQLite chooses its plan without
+// statistics; the plans of PostgreSQL for empty tables are meaningless.
 func TestByRequest_UsesIndex(t *testing.T) {
 	e := projectionstest.Open(t)
 	m, r := open(t, e)

@@ -1,5 +1,5 @@
-// Package projectionstest is shared by the tests of read models: a real log and a real database in a folder of the test,
-// a generated world of events, and the tables as text.
+// Package projectionstest helps to test read models. It provides a real log and a real database in a folder of the
+// test, generates histories of events, and prints tables as text.
 package projectionstest
 
 import (
@@ -22,54 +22,53 @@ import (
 	"letterhead/projections/engine"
 )
 
-// patience is how long a test waits for something that must happen; it only ends tests that hang.
-const patience = 60 * time.Second
+// hangTimeout ends tests that hang.
+const hangTimeout = 60 * time.Second
 
-// Env is a log, a database, and what the Runners on it say. On PostgreSQL there may be several for one log and
-// one database: Node makes another.
+// Env is a log, a database, and the log records of the Runners that use them. Several Envs may share a log and a
+// database: see Node.
 type Env struct {
 	t     testing.TB
 	cfg   sqlstore.Config
 	Log   *sqlite.Log
 	Store *sqlstore.Store
 
-	news news
-	root *Env // the one that owns the log; itself, unless Node made it
+	records records
+	root    *Env // the Env that owns the log; itself, unless Node made it
 
 	mu    sync.Mutex
 	count int
 }
 
-// Logger is what Runners that Start makes log to.
-func (e *Env) Logger() *slog.Logger { return slog.New(&e.news) }
+// Logger returns the logger of the Runners that Start makes.
+func (e *Env) Logger() *slog.Logger { return slog.New(&e.records) }
 
-// Said returns how many records Runners that Start made have logged, and Hear waits until there are more.
-// A Runner logs whatever changes what List says.
-func (e *Env) Said() int { return e.news.count() }
+// LogCount returns the number of records that the Runners have logged. A Runner logs every change of the result of
+// List.
+func (e *Env) LogCount() int { return e.records.len() }
 
-// Hear waits until more than n records are logged. Errors: ctx.Err().
-func (e *Env) Hear(ctx context.Context, n int) error { return e.news.after(ctx, n) }
+// WaitForLog waits until more than n records are logged. Errors: ctx.Err().
+func (e *Env) WaitForLog(ctx context.Context, n int) error { return e.records.wait(ctx, n) }
 
-// Each runs the test on every engine, as subtests sqlite and postgres; the latter is skipped when no server is
-// named.
+// Each runs the test as subtests sqlite and postgres; the latter is skipped if no server is configured.
 func Each(t *testing.T, test func(t *testing.T, e *Env)) {
 	t.Helper()
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) { test(t, OpenOn(t, cfg)) })
 }
 
-// Open makes an Env on SQLite that the test's end closes.
+// Open returns an Env on SQLite that is closed when the test ends.
 func Open(t testing.TB) *Env {
 	t.Helper()
 	return OpenOn(t, sqlstoretest.SQLite(t))
 }
 
-// OpenPostgres makes an Env on a schema of its own. The test is skipped when no server is named.
+// OpenPostgres returns an Env on its own schema. The test is skipped if no server is configured.
 func OpenPostgres(t testing.TB) *Env {
 	t.Helper()
 	return OpenOn(t, sqlstoretest.Postgres(t))
 }
 
-// OpenOn makes an Env on a database that the test's end closes.
+// OpenOn returns an Env on a database that is closed when the test ends.
 func OpenOn(t testing.TB, cfg sqlstore.Config) *Env {
 	t.Helper()
 	e := &Env{t: t, cfg: cfg}
@@ -83,11 +82,11 @@ func OpenOn(t testing.TB, cfg sqlstore.Config) *Env {
 	return e
 }
 
-// Shared says whether there may be several nodes.
+// Shared reports whether several nodes may use the database.
 func (e *Env) Shared() bool { return e.Store.Shared() }
 
-// Node returns another node on the same log and the same database. Two nodes on SQLite have one Store between
-// them, and Runners that must be told that they share it.
+// Node returns another node on the same log and the same database. Two nodes on SQLite use one Store, and the test must
+// call Share on their Runners.
 func (e *Env) Node() *Env {
 	e.t.Helper()
 	if e.Shared() {
@@ -96,7 +95,7 @@ func (e *Env) Node() *Env {
 	return &Env{t: e.t, cfg: e.cfg, Log: e.Log, Store: e.Store, root: e.root}
 }
 
-// NodeAt is Node with another way to a shared database, such as through a proxy.
+// NodeAt is Node with another URL of a shared database, such as that of a proxy.
 func (e *Env) NodeAt(url string) *Env {
 	e.t.Helper()
 	n := &Env{t: e.t, cfg: sqlstore.Config{URL: url}, Log: e.Log, root: e.root}
@@ -105,7 +104,7 @@ func (e *Env) NodeAt(url string) *Env {
 	return n
 }
 
-// NodeOnLog is Node with another log, which another node may own: nil is a new one without events.
+// NodeOnLog is Node with another log, which another node may own. If it is nil, NodeOnLog creates an empty one.
 func (e *Env) NodeOnLog(log *sqlite.Log) *Env {
 	e.t.Helper()
 	if log == nil {
@@ -124,10 +123,10 @@ func (e *Env) NodeOnLog(log *sqlite.Log) *Env {
 	return n
 }
 
-// URL is that of a shared database.
+// URL returns the URL of a shared database.
 func (e *Env) URL() string { return e.cfg.URL }
 
-// Close closes the database and the log; the test's end does it too.
+// Close closes the database and the log. It is also called when the test ends.
 func (e *Env) Close() {
 	e.t.Helper()
 	if err := e.Store.Close(); err != nil {
@@ -141,7 +140,7 @@ func (e *Env) Close() {
 	}
 }
 
-// OpenStore opens the database, after the test closed the one before.
+// OpenStore opens the database again after the test has closed it.
 func (e *Env) OpenStore() {
 	e.t.Helper()
 	var err error
@@ -168,13 +167,13 @@ func (e *Env) Append(g Group) eventlog.Position {
 	return done.Position
 }
 
-// Events appends events of one moment to a stream.
+// Events appends events with the same time to a stream.
 func (e *Env) Events(stream string, at time.Time, events ...eventschemas.Event) eventlog.Position {
 	e.t.Helper()
 	return e.Append(Group{Stream: stream, Events: events, At: at, RequestID: "req_test", Actor: "operator:test"})
 }
 
-// Fill appends groups of the world until there are so many events more.
+// Fill appends groups of the world with at least that many events in all.
 func (e *Env) Fill(w *World, events int) {
 	e.t.Helper()
 	for events > 0 {
@@ -184,9 +183,9 @@ func (e *Env) Fill(w *World, events int) {
 	}
 }
 
-// Context ends with the test, or when it hangs.
+// Context returns a context that ends with the test, or after hangTimeout.
 func (e *Env) Context() context.Context {
-	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(e.t.Context(), hangTimeout)
 	e.t.Cleanup(cancel)
 	return ctx
 }
@@ -233,7 +232,7 @@ func (e *Env) Run(r *engine.Runner) (stop func()) {
 	return stop
 }
 
-// CatchUp waits until everything is folded.
+// CatchUp waits until all events are folded.
 func (e *Env) CatchUp(r *engine.Runner) {
 	e.t.Helper()
 	if err := r.CatchUp(e.Context()); err != nil {
@@ -241,10 +240,10 @@ func (e *Env) CatchUp(r *engine.Runner) {
 	}
 }
 
-// Heard says whether a message with such a part was logged.
-func (e *Env) Heard(part string) bool { return e.news.heard(part) }
+// Logged reports whether a message that contains text was logged.
+func (e *Env) Logged(text string) bool { return e.records.contains(text) }
 
-// Exec runs a statement behind everybody's back.
+// Exec runs a statement without the knowledge of the Runners.
 func (e *Env) Exec(statement string) {
 	e.t.Helper()
 	err := e.Store.Write(e.t.Context(), func(tx *sqlstore.Tx) error {

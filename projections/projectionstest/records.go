@@ -8,60 +8,58 @@ import (
 	"sync"
 )
 
-// news is a log handler that counts records and wakes waiters.
-type news struct {
-	mu      sync.Mutex
-	records int
-	said    []string
-	more    chan struct{} // closed with the next record; nil without waiters
+// records is a slog.Handler that keeps the messages and wakes waiters.
+type records struct {
+	mu       sync.Mutex
+	messages []string
+	more     chan struct{} // closed with the next record; nil without waiters
 }
 
 // Enabled implements slog.Handler.
-func (*news) Enabled(context.Context, slog.Level) bool { return true }
+func (*records) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.
-func (n *news) Handle(_ context.Context, rec slog.Record) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.records++
-	n.said = append(n.said, rec.Message)
-	if n.more != nil {
-		close(n.more)
-		n.more = nil
+func (r *records) Handle(_ context.Context, rec slog.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.messages = append(r.messages, rec.Message)
+	if r.more != nil {
+		close(r.more)
+		r.more = nil
 	}
 	return nil
 }
 
 // WithAttrs implements slog.Handler.
-func (n *news) WithAttrs([]slog.Attr) slog.Handler { return n }
+func (r *records) WithAttrs([]slog.Attr) slog.Handler { return r }
 
 // WithGroup implements slog.Handler.
-func (n *news) WithGroup(string) slog.Handler { return n }
+func (r *records) WithGroup(string) slog.Handler { return r }
 
-func (n *news) count() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.records
+func (r *records) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.messages)
 }
 
-func (n *news) heard(part string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.ContainsFunc(n.said, func(s string) bool { return strings.Contains(s, part) })
+func (r *records) contains(text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.messages, func(s string) bool { return strings.Contains(s, text) })
 }
 
-func (n *news) after(ctx context.Context, records int) error {
+func (r *records) wait(ctx context.Context, n int) error {
 	for {
-		n.mu.Lock()
-		if n.records > records {
-			n.mu.Unlock()
+		r.mu.Lock()
+		if len(r.messages) > n {
+			r.mu.Unlock()
 			return nil
 		}
-		if n.more == nil {
-			n.more = make(chan struct{})
+		if r.more == nil {
+			r.more = make(chan struct{})
 		}
-		more := n.more
-		n.mu.Unlock()
+		more := r.more
+		r.mu.Unlock()
 		select {
 		case <-more:
 		case <-ctx.Done():

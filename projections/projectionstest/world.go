@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Group is what one append holds.
+// Group is the events of one append.
 type Group struct {
 	Stream string
 	Events []eventschemas.Event
@@ -24,9 +24,9 @@ type Group struct {
 	RequestID, Actor string
 }
 
-// World makes up a plausible log: the same seed gives the same groups. It keeps to what the domain would
-// decide as far as folds can tell (charges after grants, reversals of charges made, outcomes of crawls
-// requested). Time moves by seconds, and over ends of months.
+// World generates a plausible log: the same seed gives the same groups. Its events follow the rules of the domain as
+// far as folds depend on them: charges follow grants, and only existing charges are reversed and only requested
+// crawls end. Time advances in seconds, past the ends of months.
 type World struct {
 	rng      *rand.Rand
 	now      time.Time
@@ -38,7 +38,7 @@ type World struct {
 
 type life struct {
 	id      string
-	charges []eventschemas.CreditsCharged // those of the last day's that could be reversed
+	charges []eventschemas.CreditsCharged // the latest, which may be reversed
 	at      []time.Time
 	holds   []eventschemas.CreditsHeld
 	keys    []string
@@ -50,8 +50,7 @@ type site struct {
 	running string
 }
 
-// NewWorld returns a world with so many accounts and brands, whose clock moves by about step with each
-// group.
+// NewWorld returns a world with these numbers of accounts and brands. Its clock advances by about step with each group.
 func NewWorld(seed uint64, accounts, brands int, step time.Duration) *World {
 	w := &World{
 		rng:      rand.New(rand.NewPCG(seed, 7)),
@@ -83,8 +82,8 @@ func (w *World) hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Next returns the next group: in the long run 79 of 100 events on account streams, 15 on usage streams, 6
-// on brand streams.
+// Next returns the next group. On average, 79 of 100 events are on account streams, 15 on usage streams and 6 on brand
+// streams.
 func (w *World) Next() Group {
 	w.n++
 	w.now = w.now.Add(time.Duration(w.rng.Int64N(int64(2*w.step) + 1)))
@@ -166,7 +165,7 @@ func (w *World) charge(a *life, at time.Time, request string) eventschemas.Event
 	c := eventschemas.CreditsCharged{
 		ChargeID: w.uuid(), Credits: 1, RequestID: request, BrandID: brand.ID(domain).String(), Domain: domain, RecordRevision: 2,
 	}
-	if sum := sha256.Sum256([]byte(c.ChargeID)); sum[0]%4 != 0 { // not by w.rng: what tests know of a world stays so
+	if sum := sha256.Sum256([]byte(c.ChargeID)); sum[0]%4 != 0 { // not w.rng, so that the worlds of existing tests stay the same
 		c.KeyID, c.IdempotencyKeyHash, c.RequestHash = "key-"+domain, hex.EncodeToString(sum[:]), hex.EncodeToString(sum[:])
 	}
 	if len(a.holds) > 0 && w.rng.IntN(2) == 0 {
@@ -252,7 +251,7 @@ func (w *World) outcome(s *site) eventschemas.Event {
 	}
 }
 
-// Record makes up a record with a logo in two themes.
+// Record generates a record with a logo in two themes.
 func (w *World) Record(domain string) eventschemas.Record {
 	text := func(s string) *string { return &s }
 	number := func(n int) *int { return &n }
@@ -282,7 +281,7 @@ func evidence() []eventschemas.Evidence {
 	}
 }
 
-// Proposed returns the group as a log takes it. salt distinguishes equal groups at different places.
+// Proposed returns the events to append. salt distinguishes equal groups at different places of the log.
 func (g Group) Proposed(salt string) ([]eventlog.Proposed, error) {
 	out := make([]eventlog.Proposed, len(g.Events))
 	for i, ev := range g.Events {

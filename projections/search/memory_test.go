@@ -12,7 +12,7 @@ import (
 	"letterhead/projections/brands"
 )
 
-// memory is a shared index without a server: the data that several handles see.
+// memory is a shared index without a server. All handles see its data.
 type memory struct {
 	mu         sync.Mutex
 	away       error

@@ -117,7 +117,7 @@ func imported(domain, name string, quality float64) eventschemas.Event {
 	return eventschemas.BrandImported{BrandID: brand.ID(domain).String(), Domain: domain, Source: "test 1", Record: r, Evidence: []eventschemas.Evidence{}}
 }
 
-// finds waits until a position is searchable and compares the hits, each as describe writes it.
+// finds waits until a position is searchable and compares the hits in the form of describe.
 func (w *world) finds(at eventlog.Position, q string, want ...string) {
 	w.t.Helper()
 	if err := w.search.WaitFor(w.Context(), at); err != nil {
@@ -180,7 +180,7 @@ func TestSearch_FirstCrawlFailed_HasNoID(t *testing.T) {
 	w.finds(at, "acme")
 }
 
-// A page that is named like a known brand does not precede it, however good the page.
+// A page with the name of a known brand never precedes that brand, even if the page is better.
 func TestSearch_BrandOfDataSet_ComesFirstAmongEquals(t *testing.T) {
 	w := newWorld(t)
 	crawled := func(domain, name string, quality float64) []eventschemas.Event {
@@ -277,8 +277,7 @@ func TestNew_ContinuesAtCheckpointOfIndex(t *testing.T) {
 	w.finds(at, "other", "other.com=Other")
 }
 
-// An index that was fed from events that no longer exist is evidence of a loss, until an operator
-// empties it.
+// An index that was fed from events that no longer exist proves a loss until an operator empties it.
 func TestNew_IndexPastLog_FailsUntilEmptied(t *testing.T) {
 	w := newWorld(t)
 	at := w.say("acme.com", imported("acme.com", "Acme", 0.5))
@@ -389,7 +388,7 @@ func TestVerify_ComparesBothDirectionsAndAllFields(t *testing.T) {
 		repair()
 	}
 
-	// An index that lost a document: its checkpoint claims that it has it.
+	// The index lost a document, although its checkpoint is past the event.
 	g, err := w.index.Rebuild(w.Context())
 	if err != nil {
 		t.Fatal(err)

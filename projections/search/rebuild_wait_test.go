@@ -14,8 +14,8 @@ import (
 	"letterhead/projections/search"
 )
 
-// slowFor is a source that hangs for one caller, from its second call on: a rebuild then has the right
-// to write, and does not end.
+// slowFor is a source that hangs for one caller, from its second call on. A rebuild then holds the right to write and
+// does not end.
 type slowFor struct {
 	*table
 	asked int
@@ -35,7 +35,7 @@ func (s *slowFor) Changed(ctx context.Context, after eventlog.Position, limit in
 	return s.table.Changed(ctx, after, limit)
 }
 
-// whileRebuilding runs a test while a rebuild has, and keeps, the right to write to the index.
+// whileRebuilding runs a test while a rebuild holds the right to write to the index.
 func whileRebuilding(t *testing.T, lead leadership, test func(t *testing.T, p *search.Projection, stop func() error)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -58,7 +58,7 @@ func whileRebuilding(t *testing.T, lead leadership, test func(t *testing.T, p *s
 		})
 		close(s.until)
 		if err := <-rebuilt; err != nil {
-			t.Errorf("the rebuild that was waited for: %v", err)
+			t.Errorf("Rebuild = %v", err)
 		}
 		cancel()
 		if got := first(t, p, "acme"); got != "Acme" {
@@ -76,7 +76,7 @@ func TestWaitFor_DuringRebuild_EndsWithItsContext(t *testing.T) {
 			t.Errorf("verify: %v", err)
 		}
 		if took := time.Since(began); took != time.Second {
-			t.Errorf("it waited %s, want a second", took)
+			t.Errorf("Verify waited %s, want 1 s", took)
 		}
 		if err := stop(); err != nil {
 			t.Errorf("run: %v", err)
@@ -94,7 +94,7 @@ func TestFeeder_WaitsForRebuild_CanStop(t *testing.T) {
 		close(began())
 		synctest.Wait()
 		if p.Feeding() {
-			t.Error("it feeds while another writes")
+			t.Error("the projection feeds while another process writes")
 		}
 		if err := stop(); err != nil {
 			t.Errorf("run: %v", err)
@@ -109,7 +109,7 @@ func TestClose_DuringRebuild_WaitsWithinLimit(t *testing.T) {
 			t.Errorf("run: %v", err)
 		}
 		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("it waited %s, want 5 s", took)
+			t.Errorf("Close waited %s, want 5 s", took)
 		}
 	})
 }

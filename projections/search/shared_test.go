@@ -27,7 +27,7 @@ func follows(ctx context.Context, _ string, _ func(context.Context) error) error
 
 type leadership = func(context.Context, string, func(context.Context) error) error
 
-// nodes are the parts of a cluster for a test.
+// nodes are the processes of a cluster.
 type nodes struct {
 	t     *testing.T
 	table *table
@@ -166,8 +166,8 @@ func TestTwoFeeders_LoseNothing(t *testing.T) {
 	})
 }
 
-// TestRebuild_OnAnyNode_WhileLeaderFeeds changes brands all the time, and checks after each wait that
-// the awaited change is searchable, even while one generation replaces another.
+// TestRebuild_OnAnyNode_WhileLeaderFeeds changes brands continuously, and checks after each wait that the change is
+// searchable, even while one generation replaces another.
 func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		leader, stop := n.node(leads)
@@ -218,7 +218,7 @@ func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 		at := n.table.change("acme.com", "Acme")
 		follower, stop := n.node(follows)
 		defer stop()
-		// No process leads: Verify feeds missing changes.
+		// No process leads, so Verify feeds missing changes.
 		if v, err := follower.Verify(patience(t)); err != nil || !v.OK() || v.Position != at {
 			t.Fatalf("verified %+v, %v", v, err)
 		}
@@ -327,7 +327,7 @@ func TestSharedIndex_PastLog_IsKept(t *testing.T) {
 	if at != 50 {
 		t.Errorf("index position is %d, want 50, unchanged", at)
 	}
-	at = aheadBy(t, func(s *table, m *memory) { // another node feeds it, and this one learns of it late
+	at = aheadBy(t, func(s *table, m *memory) { // another node feeds the index, and this one sees the events later
 		for range 20 {
 			m.mu.Lock()
 			m.checkpoint++

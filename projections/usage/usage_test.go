@@ -63,7 +63,7 @@ func testReversal_CountsInMonthOfCharge(t *testing.T, e *projectionstest.Env) {
 	}
 }
 
-// Reversals near the start of a month find charges of the last day only; an older one counts in its
+// Reversals near the start of a month find only charges of the last day. A reversal of an older charge counts in its
 // own month.
 func TestReversal_ChargeOlderThanDay_CountsInOwnMonth(t *testing.T) {
 	projectionstest.Each(t, testReversal_ChargeOlderThanDay_CountsInOwnMonth)

@@ -138,7 +138,7 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 		text, err := cmd.CombinedOutput()
 		return string(text), err
 	}
-	if out, err := asked("no"); err == nil || !strings.Contains(out, "Hand the credits of these charges back?") || n.balance(key) != before {
+	if out, err := asked("no"); err == nil || !strings.Contains(out, "Reverse these charges?") || n.balance(key) != before {
 		t.Errorf("after no: %v, balance %v of %v: %s", err, n.balance(key), before, out)
 	}
 	if out, err := asked("yes"); err != nil || !strings.Contains(out, fmt.Sprintf("%d charge(s) reversed", len(lines))) {

@@ -14,7 +14,7 @@ import (
 	"letterhead/node"
 )
 
-// Bounds of names, which are personal data and live in the holders table.
+// maxNameBytes is the maximum length of the name of an account holder or a key. Names are personal data.
 const maxNameBytes = 200
 
 func accountCommand(e *environment) *cobra.Command {
@@ -26,7 +26,7 @@ func accountCommand(e *environment) *cobra.Command {
 		accountChange(e, "reinstate", "End a suspension", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
 			return n.AccountWriter.Reinstate(ctx, commands.ReinstateAccount{Request: n.Operator(), AccountID: id})
 		}),
-		accountChange(e, "close", "Close an account for ever and erase its names", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
+		accountChange(e, "close", "Close an account permanently and erase its names", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
 			return n.CloseAccount(ctx, id)
 		}),
 	)
@@ -56,7 +56,7 @@ func accountCreate(e *environment) *cobra.Command {
 		for _, k := range created.Keys {
 			fmt.Fprintf(e.stdout, "%-11s key %s  %s\n", k.Kind, k.ID, k.Key)
 		}
-		fmt.Fprintln(e.stdout, "The keys are shown this once; only their hashes are stored.")
+		fmt.Fprintln(e.stdout, "The keys are shown only now; only their hashes are stored.")
 		return err
 	})
 	return c
@@ -130,7 +130,7 @@ func accountList(e *environment) *cobra.Command {
 }
 
 func accountPlan(e *environment) *cobra.Command {
-	return &cobra.Command{Use: "plan ID PLAN", Short: "Move an account to another plan, at once", Args: exactArgs("ID", "PLAN"),
+	return &cobra.Command{Use: "plan ID PLAN", Short: "Move an account to another plan immediately", Args: exactArgs("ID", "PLAN"),
 		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 			if _, err := n.Plans.Get(plan.ID(args[1])); err != nil {
 				return usageError{err}
@@ -148,7 +148,7 @@ func accountChange(e *environment, verb, short string, do func(context.Context, 
 		})}
 }
 
-// enforced waits until requests are judged by what was just decided, and says so.
+// enforced waits until API requests follow a decision about an account, and prints a confirmation.
 func enforced(ctx context.Context, n *node.Node, accountID string, done commands.Done, err error, e *environment, what string) error {
 	if err != nil {
 		return explainAccount(accountID, err)

@@ -21,17 +21,18 @@ type archiveOptions struct {
 }
 
 func archiveCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "archive --before DATE --to FILE.jsonl.zst", Short: "Move old crawls of domains that never were brands out of the log", Args: exactArgs(),
-		Long: `Move the streams of domains that never were brands out of the event log into a file:
-crawls were requested, the last one failed before --before, and nothing else ever
-happened to the domain. Streams of accounts are never touched. Stop the server first.
+	c := &cobra.Command{Use: "archive --before DATE --to FILE.jsonl.zst", Short: "Move old crawls of domains that never became brands out of the log", Args: exactArgs(),
+		Long: `Move the streams of domains that never became brands from the event log to a file:
+domains whose last crawl failed before --before, and whose streams hold nothing but
+crawls. Streams of accounts are never touched. Stop the server first.
 
-The events go to the file, one JSON object a line, compressed with zstd. Then all
-others are copied into a new log, which is compared with the old one event by event
-and takes its place in one step; the hash chains are verified before. The old log is
-kept beside it until you delete it. Killed at any moment, the folder holds the old log
-or the new one, and the same line run again finishes the work. The next start rebuilds
-read models and search index, because events have new positions.
+The events are written to the file, one JSON object per line, compressed with zstd.
+All other events are copied to a new log. When the hash chains are verified and both
+logs have been compared event by event, the new log replaces the old one in one step.
+The old log is kept next to it until you delete it. If the command is killed, the
+folder holds either the old log or the new one; run the same command again to finish.
+The next start rebuilds the read models and the search index, because events have new
+positions.
 
 A domain whose crawls were archived is crawled again when it is looked up.`}
 	var o archiveOptions
@@ -43,14 +44,14 @@ A domain whose crawls were archived is crawled again when it is looked up.`}
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if e.node != nil {
-			return usageError{errors.New("a server serves this folder; stop it, and archive then")}
+			return usageError{errors.New("a server uses this folder; stop it before you archive")}
 		}
 		var err error
 		if o.before, err = parseBefore("--before", before); err != nil {
 			return usageError{err}
 		}
 		if o.to == "" {
-			return usageError{errors.New("--to names the file to write, like failed-2026-09.jsonl.zst")}
+			return usageError{errors.New("--to is needed: the file to write, such as failed-2026-09.jsonl.zst")}
 		}
 		return e.archive(cmd.Context(), o)
 	}
@@ -63,7 +64,7 @@ func parseBefore(flag, text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%s takes a date like 2026-10-01, or a time like 2026-10-01T12:00:00Z, not %q", flag, text)
+	return time.Time{}, fmt.Errorf("%s must be a date like 2026-10-01 or a time like 2026-10-01T12:00:00Z, not %q", flag, text)
 }
 
 func (e *environment) archive(ctx context.Context, o archiveOptions) error {
@@ -72,11 +73,11 @@ func (e *environment) archive(ctx context.Context, o archiveOptions) error {
 		return err
 	}
 	if cfg.Shared() {
-		return usageError{errors.New("archive works on the log of a data folder (LETTERHEAD_EVENTSTORE=sqlite); docs/backup.md says how to archive before a migration")}
+		return usageError{errors.New("archive works on the log of a data folder (LETTERHEAD_EVENTSTORE=sqlite); docs/backup.md describes how to archive before a migration")}
 	}
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MustExist, version)
 	if errors.Is(err, datafolder.ErrInUse) {
-		return fmt.Errorf("%w; stop the server, and archive then", err)
+		return fmt.Errorf("%w; stop the server before you archive", err)
 	}
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func (e *environment) archiveIn(ctx context.Context, n *node.Node, o archiveOpti
 		_, err = fmt.Fprintln(e.stdout, "nothing to archive; nothing was changed")
 		return err
 	}
-	_, err = fmt.Fprintf(e.stdout, "archived %d events of %d domains in %s\nsha256 %s\nthe log holds %d events; every chain holds: %d account(s), %d events\nthe old log is kept as %s (with -wal and the marker): delete it once the service runs and the archive is in a safe place\n",
+	_, err = fmt.Fprintf(e.stdout, "archived %d events of %d domains in %s\nsha256 %s\nthe log holds %d events; every chain holds: %d account(s), %d events\nthe old log is kept as %s (with -wal and the marker): delete it when the service runs and the archive is in a safe place\n",
 		out.Events, out.Streams, out.File, out.SHA256, out.Rest.Events, out.Rest.Accounts, out.Rest.ChainEvents, out.Kept)
 	return err
 }

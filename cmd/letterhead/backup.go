@@ -17,13 +17,13 @@ import (
 )
 
 func backupCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "backup FOLDER | URL", Short: "Copy events, names and pictures to a folder or a bucket, also while the server runs", Args: exactArgs("FOLDER"),
-		Long: `Copy everything that cannot be computed again to a folder, or to a bucket like
+	c := &cobra.Command{Use: "backup FOLDER | URL", Short: "Copy events, names and images to a folder or a bucket, even while the server runs", Args: exactArgs("FOLDER"),
+		Long: `Copy everything that cannot be recomputed to a folder, or to a bucket like
 s3://backups?region=eu-central-1&prefix=letterhead/. Run it again to continue an
-interrupted backup, or to add what is new to a finished one.
+interrupted backup, or to add new data to a finished one.
 
-The backup holds names and hashes of keys: keep it as safe as the data folder.
-docs/backup.md says how to restore it, and what is not in it.`}
+The backup contains names and hashes of keys: protect it like the data folder.
+docs/backup.md describes how to restore it, and what it does not contain.`}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		to, err := backupPlace(args[0])
@@ -39,12 +39,12 @@ docs/backup.md says how to restore it, and what is not in it.`}
 				return err
 			}
 			for _, id := range sum.DamagedAssets {
-				fmt.Fprintf(e.stderr, "warning: the picture %s is damaged in the asset store and not in the backup; the next crawl of its brand replaces it\n", id)
+				fmt.Fprintf(e.stderr, "warning: the image %s is damaged in the asset store and is not in the backup; the next crawl of its brand replaces it\n", id)
 			}
 			if *asJSON {
 				return printJSON(e.stdout, sum)
 			}
-			_, err = fmt.Fprintf(e.stdout, "backup of %d events up to position %d, %d names (new: %d events, %d pictures) in %s\n%s\n",
+			_, err = fmt.Fprintf(e.stdout, "backup of %d events up to position %d, %d names (new: %d events, %d images) in %s\n%s\n",
 				sum.Events, sum.Position, sum.Names, sum.NewEvents+sum.Adopted, sum.NewAssets, time.Since(began).Round(time.Millisecond), sum.Place)
 			return err
 		})
@@ -52,19 +52,20 @@ docs/backup.md says how to restore it, and what is not in it.`}
 	return c
 }
 
-// backupPlace makes a folder's name independent of the working directory.
+// backupPlace returns a URL unchanged, and a folder as an absolute path.
 func backupPlace(at string) (string, error) {
 	if strings.Contains(at, "://") {
 		return at, nil
 	}
 	abs, err := filepath.Abs(at)
 	if err != nil {
-		return "", fmt.Errorf("the folder of the backup: %w", err)
+		return "", fmt.Errorf("backup folder: %w", err)
 	}
 	return abs, nil
 }
 
-// stages shows long work of several stages: a bar for each on a terminal, a line now and then elsewhere.
+// stages returns a function that shows the progress of work with several stages: a bar per stage on a terminal, or a
+// line per second.
 func stages(w io.Writer, what string) func(backup.Progress) {
 	var stage backup.Stage
 	var m *meter

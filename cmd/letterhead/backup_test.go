@@ -24,7 +24,7 @@ import (
 	"letterhead/node/datafolder"
 )
 
-// commandLine runs one and returns its exit code and output.
+// commandLine runs a command line and returns its exit code and output.
 func commandLine(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	e := &environment{args: args, stdout: &out, stderr: &errs}
@@ -60,7 +60,7 @@ func oneCrawl(t *testing.T) (folder string) {
 	return folder
 }
 
-func TestRestore_Backup_BringsEverythingBack(t *testing.T) {
+func TestRestore_Backup_RestoresEverything(t *testing.T) {
 	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
 	code, stdout, stderr := commandLine(t.Context(), "backup", "--json", at, "--data", from)
 	var saved struct{ Events, Names int }
@@ -78,10 +78,10 @@ func TestRestore_Backup_BringsEverythingBack(t *testing.T) {
 	if err != nil || head != 2 {
 		t.Errorf("head %d, %v", head, err)
 	}
-	// No relay asks for the crawls of the past again.
+	// Relays do not publish old crawl requests again.
 	for _, name := range node.CrawlCheckpoints() {
 		if done, _, err := n.Positions.Load(t.Context(), name); err != nil || done != head {
-			t.Errorf("%s begins at %d (%v), want %d", name, done, err, head)
+			t.Errorf("checkpoint %s = %d, %v, want %d", name, done, err, head)
 		}
 	}
 	if names, err := n.Names.Names(t.Context(), "holder-1"); err != nil || names["holder-1"] != "Ada" {
@@ -121,7 +121,7 @@ func TestRestore_NoBackup_MakesNoFolder(t *testing.T) {
 		t.Errorf("%d %s", code, stderr)
 	}
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the data folder is there (%v)", err)
+		t.Errorf("restore made the data folder (%v)", err)
 	}
 }
 
@@ -139,22 +139,22 @@ func TestRestore_DamagedBackup_MakesNoFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "damaged") {
-		t.Fatalf("a damaged backup: %d %s", code, stderr)
+		t.Fatalf("restore of a damaged backup: %d %s", code, stderr)
 	}
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the data folder is there (%v)", err)
+		t.Errorf("restore made the data folder (%v)", err)
 	}
 	if err := os.WriteFile(segment, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitOK {
-		t.Fatalf("again: %d %s", code, stderr)
+		t.Fatalf("restore of the repaired backup: %d %s", code, stderr)
 	}
 }
 
-// The log holds all of the backup, and the database remembers more: nodes would refuse them after a restore that only
-// looked at the log.
-func TestRestore_DatabaseRemembersMoreThanTheBackup_ForgetsIt(t *testing.T) {
+// The log contains the whole backup, but the database has higher positions. If restore checked only the log, nodes would
+// refuse to start.
+func TestRestore_DatabaseAheadOfBackup_ResetsPositions(t *testing.T) {
 	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
 	for _, args := range [][]string{{"backup", at, "--data", from}, {"restore", at, "--data", to}} {
 		if code, _, stderr := commandLine(t.Context(), args...); code != exitOK {
@@ -170,7 +170,7 @@ func TestRestore_DatabaseRemembersMoreThanTheBackup_ForgetsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", to); code == exitOK {
-		t.Fatalf("a database that remembers more is not refused: %s", stderr)
+		t.Fatalf("ledger verify accepted a database that is ahead of the log: %s", stderr)
 	}
 	for _, args := range [][]string{{"restore", at, "--data", to}, {"ledger", "verify", "--data", to}} {
 		if code, _, stderr := commandLine(t.Context(), args...); code != exitOK {
@@ -179,8 +179,8 @@ func TestRestore_DatabaseRemembersMoreThanTheBackup_ForgetsIt(t *testing.T) {
 	}
 }
 
-// stateOf is what a restore changes in a folder beside events: its format, the mark of a restore under way, and what the
-// database remembers of the log.
+// stateOf describes what a restore changes in a folder besides events: its format, the mark of an unfinished restore,
+// and the positions in the database.
 func stateOf(t *testing.T, folder string) string {
 	t.Helper()
 	n := openFolder(t, folder)
@@ -202,7 +202,7 @@ func stateOf(t *testing.T, folder string) string {
 	return state
 }
 
-// A folder that is not the backup's, or that holds all of it and is worked with, keeps what it knows.
+// A restore must not change a folder with other events, or one that contains the whole backup and has been used.
 func TestRestore_FolderInUse_StaysAsItWas(t *testing.T) {
 	other, at := oneCrawl(t), filepath.Join(t.TempDir(), "backup")
 	if code, _, stderr := commandLine(t.Context(), "backup", at, "--data", other); code != exitOK {
@@ -211,10 +211,10 @@ func TestRestore_FolderInUse_StaysAsItWas(t *testing.T) {
 	folder, _ := ofTheReleaseBefore(t)
 	before := stateOf(t, folder)
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", folder); code != exitFailure || !strings.Contains(stderr, "not empty") {
-		t.Errorf("restore over other events ended with %d: %s", code, stderr)
+		t.Errorf("restore into a folder with other events ended with %d: %s", code, stderr)
 	}
 	if after := stateOf(t, folder); after != before {
-		t.Errorf("the folder that was refused had\n%s\nand has\n%s", before, after)
+		t.Errorf("the refused restore changed the folder from\n%s\nto\n%s", before, after)
 	}
 
 	restored := filepath.Join(t.TempDir(), "data")
@@ -223,7 +223,7 @@ func TestRestore_FolderInUse_StaysAsItWas(t *testing.T) {
 			t.Fatal(stderr)
 		}
 	}
-	if code, _, stderr := commandLine(t.Context(), "account", "list", "--data", restored); code != exitOK { // which folds
+	if code, _, stderr := commandLine(t.Context(), "account", "list", "--data", restored); code != exitOK { // folds the events
 		t.Fatal(stderr)
 	}
 	before = stateOf(t, restored)
@@ -231,10 +231,10 @@ func TestRestore_FolderInUse_StaysAsItWas(t *testing.T) {
 		t.Fatalf("nothing was folded: %s", before)
 	}
 	if code, stdout, stderr := commandLine(t.Context(), "restore", at, "--data", restored); code != exitOK || !strings.Contains(stdout, "(2 were there)") {
-		t.Errorf("restore of what is there: %d %s%s", code, stdout, stderr)
+		t.Errorf("repeated restore: %d %s%s", code, stdout, stderr)
 	}
 	if after := stateOf(t, restored); after != before {
-		t.Errorf("the folder that holds the backup had\n%s\nand has\n%s", before, after)
+		t.Errorf("the repeated restore changed the folder from\n%s\nto\n%s", before, after)
 	}
 }
 
@@ -246,8 +246,8 @@ func TestMigrate_NotAnEventStoreDB_IsRejected(t *testing.T) {
 	}
 }
 
-// The same choice as that of archive goes to a file, and the rest to the new log; the folder keeps all. The same line
-// run again does the same.
+// The streams that archive would choose are written to a file, and the rest to the new log. The folder keeps everything,
+// and repeating the command gives the same result.
 func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 	folder := oneCrawl(t)
 	n := openFolder(t, folder)
@@ -272,7 +272,7 @@ func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a refused command left a file (%v)", err)
+		t.Errorf("a rejected command left a file (%v)", err)
 	}
 	for range 2 {
 		code, stdout, stderr := migrate("--archive-before", "2026-01-01", "--archive-to", file)
@@ -285,12 +285,12 @@ func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 		}
 		raw, err := os.ReadFile(file)
 		if sum := fmt.Sprintf("%x", sha256.Sum256(raw)); err != nil || sum != out.Archived.SHA256 {
-			t.Errorf("the file's SHA-256 is %s (%v), and %s was printed", sum, err, out.Archived.SHA256)
+			t.Errorf("the command printed SHA-256 %s, want %s (%v)", out.Archived.SHA256, sum, err)
 		}
 	}
 	n = openFolder(t, folder)
 	if head, err := n.Log.Head(t.Context()); err != nil || head != 4 {
-		t.Errorf("the folder's log ends at %d (%v)", head, err)
+		t.Errorf("the folder's log ends at %d (%v), want 4", head, err)
 	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)

@@ -17,12 +17,12 @@ import (
 )
 
 func brandCommand(e *environment) *cobra.Command {
-	return group("brand", "Look at brands, and decide about them",
+	return group("brand", "Show and change brands",
 		brandGet(e), brandList(e), brandOverride(e), brandRemoveOverride(e),
 		brandDecision(e, "claim DOMAIN", "Mark a brand as claimed by its owner", func(ctx context.Context, n *node.Node, domain string) error {
 			return n.Brands.ClaimBrand(ctx, commands.ClaimBrand{Request: n.Operator(), Domain: domain})
 		}),
-		brandDecision(e, "withdraw DOMAIN", "Take a brand out on its owner's demand, for ever", func(ctx context.Context, n *node.Node, domain string) error {
+		brandDecision(e, "withdraw DOMAIN", "Remove a brand permanently at its owner's request", func(ctx context.Context, n *node.Node, domain string) error {
 			return n.Brands.WithdrawBrand(ctx, commands.WithdrawBrand{Request: n.Operator(), Domain: domain, Reason: "owner"})
 		}),
 	)
@@ -45,7 +45,7 @@ func brandGet(e *environment) *cobra.Command {
 			entry, err = n.BrandReader.Get(ctx, id.Domain)
 		}
 		if errors.Is(err, brands.ErrNotFound) {
-			return fmt.Errorf("there is no brand %s in the index; a look-up over the API crawls it, %q shows what a crawl would find", args[0], "letterhead crawl "+args[0])
+			return fmt.Errorf("there is no brand %s in the index; an API look-up crawls it, and %q shows what a crawl would find", args[0], "letterhead crawl "+args[0])
 		}
 		if err != nil {
 			return err
@@ -92,14 +92,14 @@ func brandList(e *environment) *cobra.Command {
 }
 
 func brandOverride(e *environment) *cobra.Command {
-	return &cobra.Command{Use: "override DOMAIN FIELD JSON", Short: "Fix one field by hand, over whatever crawls find", Args: exactArgs("DOMAIN", "FIELD", "JSON"),
+	return &cobra.Command{Use: "override DOMAIN FIELD JSON", Short: "Set one field by hand; it takes precedence over crawls", Args: exactArgs("DOMAIN", "FIELD", "JSON"),
 		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 			domain, err := brand.RegistrableDomain(args[0])
 			if err != nil {
 				return usageError{err}
 			}
 			if !json.Valid([]byte(args[2])) {
-				return usageError{fmt.Errorf("%s is not JSON; a text needs its double quotes", args[2])}
+				return usageError{fmt.Errorf("%s is not JSON; a string needs double quotes", args[2])}
 			}
 			err = n.Brands.OverrideField(ctx, commands.OverrideField{Request: n.Operator(), Domain: domain, Field: args[1], Value: json.RawMessage(args[2])})
 			return answered(ctx, n, e, err, domain+": "+args[1]+" is set")
@@ -130,7 +130,7 @@ func brandDecision(e *environment, use, short string, do func(context.Context, *
 		})}
 }
 
-// answered waits until look-ups are answered by what was just decided about a brand, and says so.
+// answered waits until look-ups follow a decision about a brand, and prints a confirmation.
 func answered(ctx context.Context, n *node.Node, e *environment, err error, what string) error {
 	if err != nil {
 		return err

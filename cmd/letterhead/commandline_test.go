@@ -25,7 +25,7 @@ func TestCommandLine_Mistakes_AreUsageErrors(t *testing.T) {
 			folder := t.TempDir()
 			code, stdout, stderr := commandLine(t.Context(), append(strings.Fields(c.args), "--data", folder)...)
 			if code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d, want %d; it printed %q", code, exitUsage, stdout)
+				t.Errorf("exit code %d, output %q; want %d and no output", code, stdout, exitUsage)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(stderr, want) {
@@ -54,7 +54,7 @@ func TestUnknownAccount_AnyCommand_Fails(t *testing.T) {
 	}
 }
 
-// Every command has examples, and they are command lines that it takes.
+// Every command must have examples, which it must be able to parse.
 func TestHelp_ExamplesAreValid(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

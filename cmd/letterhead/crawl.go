@@ -20,28 +20,28 @@ import (
 	"letterhead/workers/crawl/report"
 )
 
-// maxPageFile bounds a saved page: what a crawl reads of a home page.
+// maxPageFile is the maximum size of a saved page: as much as a crawl reads of a home page.
 const maxPageFile = 3 << 20
 
 func crawlCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "crawl URL | --file PAGE --url URL", Short: "Show what a crawl finds, and store nothing",
+	c := &cobra.Command{Use: "crawl URL | --file PAGE --url URL", Short: "Show what a crawl finds, without storing it",
 		Long: `Crawl a site, or read a saved page without fetching anything, and print the record with the evidence of
 each field. It opens no data folder, stores nothing and charges nothing.
 
---explain prints every candidate with its score and why the winner won; --report writes that with the
-pictures as one HTML file.`,
+--explain prints every candidate with its score and why the winner was chosen; --report writes the same,
+with the images, to one HTML file.`,
 		Args: cobra.MaximumNArgs(1)}
 	var o crawlOptions
-	c.Flags().StringVar(&o.file, "file", "", "a saved page; nothing is fetched")
-	c.Flags().StringVar(&o.address, "url", "", "where the saved page was")
+	c.Flags().StringVar(&o.file, "file", "", "a saved page to read instead of fetching")
+	c.Flags().StringVar(&o.address, "url", "", "URL of the saved page")
 	c.Flags().DurationVar(&o.timeout, "timeout", crawl.DefaultAllowed, "how long the crawl may take")
-	c.Flags().BoolVar(&o.explain, "explain", false, "print the candidates with their scores in place of the record")
-	c.Flags().StringVar(&o.report, "report", "", "write the candidates with their pictures to an HTML file")
+	c.Flags().BoolVar(&o.explain, "explain", false, "print the candidates with their scores instead of the record")
+	c.Flags().StringVar(&o.report, "report", "", "write the candidates with their images to an HTML file")
 	c.Flags().StringVar(&e.renderer, "renderer", "", "browser for pages that are empty without their scripts: off or chromium (LETTERHEAD_RENDERER)")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if *asJSON && o.explain {
-			return usageError{errors.New("--explain is text; --json carries the evidence without it")}
+			return usageError{errors.New("--explain prints text and cannot be used with --json, which includes the evidence already")}
 		}
 		if len(args) == 1 {
 			o.target = args[0]
@@ -82,7 +82,7 @@ func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOp
 		return report.Crawl{}, usageError{errors.New("give one URL, or --file together with --url")}
 	}
 	if saved && e.renderer != "" {
-		return report.Crawl{}, usageError{errors.New("--renderer runs the scripts of pages that are fetched; a saved page is read as it is")}
+		return report.Crawl{}, usageError{errors.New("--renderer runs the scripts of fetched pages; the scripts of a saved page are not run")}
 	}
 	name := o.target
 	if saved {
@@ -103,7 +103,7 @@ func crawlOnce(ctx context.Context, e *environment, cfg config.Config, o crawlOp
 	return node.CrawlOnce(ctx, cfg, e.stderr, once)
 }
 
-// writeReport writes the report to a file, which is whole or not there.
+// writeReport writes the report to a file, completely or not at all.
 func writeReport(name string, c report.Crawl) error {
 	if err := writeWhole(name, func(w io.Writer) error { return report.HTML(w, c) }); err != nil {
 		return fmt.Errorf("write the report: %w", err)
@@ -124,7 +124,7 @@ func readPage(name string) ([]byte, error) {
 	return body, err
 }
 
-// printCrawl prints the record as the API would answer it.
+// printCrawl prints the record as the API would return it, and the evidence.
 func printCrawl(w io.Writer, domain string, r *crawl.Result, baseURL string, asJSON bool) error {
 	status := brand.StatusPartial
 	if r.Record.Complete {

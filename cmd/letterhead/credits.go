@@ -41,12 +41,12 @@ func (m moneyFlags) value() (*eventschemas.Money, error) {
 }
 
 func creditsGrant(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "grant", Short: "Add credits; one payment id grants once, for ever", Args: exactArgs()}
+	c := &cobra.Command{Use: "grant", Short: "Add credits; a payment id can be used only once", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
 	amount := c.Flags().Int64("amount", 0, "credits to add")
 	kind := c.Flags().String("kind", "topup", "topup, subscription or adjustment")
-	paymentID := c.Flags().String("payment-id", "", "opaque reference of the payment; needed for topup and subscription")
-	reason := c.Flags().String("reason", "", "why, for an adjustment")
+	paymentID := c.Flags().String("payment-id", "", "opaque reference of the payment; required for topup and subscription")
+	reason := c.Flags().String("reason", "", "reason for an adjustment")
 	money := addMoneyFlags(c)
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
@@ -72,10 +72,10 @@ func creditsGrant(e *environment) *cobra.Command {
 }
 
 func creditsRefund(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "refund", Short: "Take the credits of a refunded payment away", Args: exactArgs()}
+	c := &cobra.Command{Use: "refund", Short: "Take back the credits of a refunded payment", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
 	paymentID := c.Flags().String("payment-id", "", "reference of the payment")
-	amount := c.Flags().Int64("amount", 0, "credits to take away; all that the payment granted when not given")
+	amount := c.Flags().Int64("amount", 0, "credits to take back (default: all that the payment granted)")
 	refundID := c.Flags().String("refund-id", "", "reference of the refund; one refund id refunds once (default: the payment id)")
 	money := addMoneyFlags(c)
 	asJSON := jsonFlag(c)
@@ -100,7 +100,7 @@ func creditsRefund(e *environment) *cobra.Command {
 
 func creditsReverse(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "reverse", Short: "Reverse what one request was charged, within 24 hours", Args: exactArgs(),
-		Long: "Reverse the charges of one request, named by its X-Request-Id, when the answer was charged but never arrived, for example because the server crashed between the two. Repeating the command changes nothing."}
+		Long: "Reverse the charges of one request, given by its X-Request-Id, if its answer was charged but never arrived, for example because the server crashed in between. Repeating the command changes nothing."}
 	accountID := c.Flags().String("account", "", "account id")
 	requestID := c.Flags().String("request-id", "", "the answer's X-Request-Id")
 	asJSON := jsonFlag(c)
@@ -127,13 +127,13 @@ func printBalance(e *environment, accountID string, done commands.Done, err erro
 	}
 	note := ""
 	if done.Repeated {
-		note = " (was done before; nothing changed)"
+		note = " (already done; nothing changed)"
 	}
 	_, err = fmt.Fprintf(e.stdout, "account %s: %s%s; balance %d\n", accountID, what, note, done.Balance)
 	return err
 }
 
-// explainAccount turns a refusal of the domain into a sentence for a person at a terminal.
+// explainAccount replaces account.ErrNotFound with a message that names the account.
 func explainAccount(id string, err error) error {
 	if errors.Is(err, account.ErrNotFound) {
 		return fmt.Errorf("there is no account %s; %q lists the accounts", id, "letterhead account list")

@@ -30,13 +30,13 @@ import (
 // proxyTimeout bounds how long a test waits for the proxy.
 const proxyTimeout = 30 * time.Second
 
-// proxied is HAProxy with deploy/haproxy/haproxy.cfg before three nodes that say their name.
+// proxied is a running HAProxy with deploy/haproxy/haproxy.cfg in front of three nodes that answer with their names.
 type proxied struct {
 	url     string
-	metrics string // where it serves its own
-	health  string // where the chart's is probed
+	metrics string // URL of HAProxy's own metrics
+	health  string // URL that Kubernetes probes, only with the chart's configuration
 	nodes   []*httptest.Server
-	asked   atomic.Pointer[http.Header] // of the last request that reached a node
+	asked   atomic.Pointer[http.Header] // headers of the last request that reached a node
 }
 
 func newProxied(t *testing.T) *proxied {
@@ -44,7 +44,7 @@ func newProxied(t *testing.T) *proxied {
 	return newProxiedWith(t)
 }
 
-// newProxiedWith changes lines of the configuration: what is there, and what is to be there, in turn.
+// newProxiedWith takes pairs of strings, and replaces the first of each pair by the second in the configuration.
 func newProxiedWith(t *testing.T, changes ...string) *proxied {
 	t.Helper()
 	haproxy(t)
@@ -69,16 +69,16 @@ func haproxy(t *testing.T) string {
 	t.Helper()
 	program, err := exec.LookPath("haproxy")
 	if err != nil {
-		t.Skip("haproxy is not installed: the proxy's configuration was not run")
+		t.Skip("haproxy is not installed: cannot test its configuration")
 	}
 	return program
 }
 
-// start starts HAProxy with a configuration, on ports of this machine instead of its own.
+// start starts HAProxy with a configuration whose ports are replaced by free ones.
 func (p *proxied) start(t *testing.T, config string) {
 	t.Helper()
 	program := haproxy(t)
-	// The ports are opened here and handed over, so that no other process can take them in between.
+	// HAProxy inherits open sockets, so that no other process can take the ports in between.
 	var handles []*os.File
 	for own, url := range map[string]*string{"8080": &p.url, "8081": &p.health, "9091": &p.metrics} {
 		if !strings.Contains(config, "    bind :"+own+"\n") {
@@ -102,10 +102,10 @@ func (p *proxied) start(t *testing.T, config string) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
+	var output bytes.Buffer
 	command := exec.Command(program, "-db", "-f", file)
-	command.ExtraFiles = handles // descriptor 3 and up
-	command.Stdout, command.Stderr = &said, &said
+	command.ExtraFiles = handles // descriptors from 3 on
+	command.Stdout, command.Stderr = &output, &output
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,17 +115,17 @@ func (p *proxied) start(t *testing.T, config string) {
 		}
 		command.Wait() //nolint:errcheck // it was killed
 		if t.Failed() {
-			t.Logf("haproxy said:\n%s", said.String())
+			t.Logf("output of haproxy:\n%s", output.String())
 		}
 	})
 }
 
-// adaptProxy puts servers that are here in place of names that Docker resolves, and changes nothing else.
+// adaptProxy returns the configuration with servers of the test instead of names that Docker resolves, and with changes.
 func adaptProxy(t *testing.T, servers string, changes []string) string {
 	t.Helper()
 	text := read(t, "deploy/haproxy/haproxy.cfg")
 	adapted := [][2]string{
-		{"    maxconn 8000\n", "    maxconn 200\n"}, // descriptors are few on some machines
+		{"    maxconn 8000\n", "    maxconn 200\n"}, // some machines allow few descriptors
 		{"    nameserver docker 127.0.0.11:53\n", ""},
 		{" resolvers containers init-addr none", ""},
 		{"    server-template api 1-10 api:8080\n", servers},
@@ -135,7 +135,7 @@ func adaptProxy(t *testing.T, servers string, changes []string) string {
 	}
 	for _, change := range adapted {
 		if !strings.Contains(text, change[0]) {
-			t.Fatalf("deploy/haproxy/haproxy.cfg has no %q: the test must be adapted", change[0])
+			t.Fatalf("deploy/haproxy/haproxy.cfg does not contain %q: adapt the test", change[0])
 		}
 		text = strings.Replace(text, change[0], change[1], 1)
 	}
@@ -158,7 +158,7 @@ func (p *proxied) ask(t *testing.T, path string, header ...string) (int, string)
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		t.Fatalf("ask the proxy for %s: %v", path, err)
+		t.Fatalf("request %s through the proxy: %v", path, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
@@ -168,7 +168,7 @@ func (p *proxied) ask(t *testing.T, path string, header ...string) (int, string)
 	return resp.StatusCode, string(body)
 }
 
-// node returns who answers for a key that is sent as clients mostly do.
+// node returns the name of the node that answers requests with a key.
 func (p *proxied) node(t *testing.T, key string) string {
 	t.Helper()
 	status, name := p.ask(t, "/v1/me", "Authorization", "Bearer "+key)
@@ -186,7 +186,7 @@ func testKeys() []string {
 	return keys
 }
 
-func TestProxy_KeyInAnyPlace_ReachesOneNode(t *testing.T) {
+func TestProxy_KeyInHeaderOrQuery_ReachesSameNode(t *testing.T) {
 	p := newProxied(t)
 	for _, key := range testKeys()[:40] {
 		want := p.node(t, key)
@@ -197,10 +197,10 @@ func TestProxy_KeyInAnyPlace_ReachesOneNode(t *testing.T) {
 			{"/v1/search?q=a&key=" + key},
 			{"/l/acme.com?c=" + key},
 			{"/v1/me?key=another", "Authorization", "Bearer " + key},
-			{"/v1/me", "X-Api-Key", key, "Authorization", "Basic dXNlcjpwYXNz"}, // a gateway's own
+			{"/v1/me", "X-Api-Key", key, "Authorization", "Basic dXNlcjpwYXNz"}, // as a gateway in front may add
 		} {
 			if status, got := p.ask(t, sent[0], sent[1:]...); status != http.StatusOK || got != want {
-				t.Errorf("%v reached %s (status %d), Bearer reaches %s", sent, got, status, want)
+				t.Errorf("%v reached node %s (status %d), want %s, which the Bearer token reaches", sent, got, status, want)
 			}
 		}
 	}
@@ -216,16 +216,16 @@ func TestProxy_NodeDies_MovesOnlyItsKeys(t *testing.T) {
 	}
 	for _, name := range []string{"a", "b", "c"} {
 		if count[name] < len(before)/10 {
-			t.Errorf("of %d keys node %s has %d", len(before), name, count[name])
+			t.Errorf("node %s gets %d of %d keys, want a tenth at least", name, count[name], len(before))
 		}
 	}
 	p.nodes[1].Close()
 	for key, was := range before {
 		switch now := p.node(t, key); {
 		case was == "b" && now == "b":
-			t.Errorf("%s is still sent to a dead node", key)
+			t.Errorf("key %s still goes to the dead node", key)
 		case was != "b" && now != was:
-			t.Errorf("%s moved from %s to %s, though %s lives", key, was, now, was)
+			t.Errorf("key %s moved from %s to %s, although %s is alive", key, was, now, was)
 		}
 	}
 }
@@ -236,21 +236,21 @@ func TestProxy_OperatorEndpoints_AreNotPublished(t *testing.T) {
 		"/metrics", "/metrics/", "/metrics?x=1", "//metrics", "/%6detrics", "/Metrics", "/readyz", "/healthz", "/%2Fmetrics", "/metrics/x",
 	} {
 		if status, body := p.ask(t, path); status != http.StatusNotFound || len(body) == 1 {
-			t.Errorf("%s: status %d from %q, want the proxy's own 404", path, status, body)
+			t.Errorf("%s: status %d, body %q, want the proxy's own 404", path, status, body)
 		}
 	}
 	if p.asked.Load() != nil {
-		t.Error("a request for an operators' endpoint reached a node")
+		t.Error("a request for an operator endpoint reached a node")
 	}
 	if status, _ := p.ask(t, "/v1/brands/metrics", "X-Forwarded-For", "198.51.100.7"); status != http.StatusOK {
-		t.Errorf("an identifier that reads like an endpoint: status %d", status)
+		t.Errorf("/v1/brands/metrics: status %d, want 200", status)
 	}
 	if got := (*p.asked.Load())["X-Forwarded-For"]; len(got) != 1 || got[0] != "127.0.0.1" {
-		t.Errorf("a node got %v as the client's address, want what the proxy saw", got)
+		t.Errorf("X-Forwarded-For at the node = %v, want the peer of the proxy", got)
 	}
 }
 
-func TestProxy_LogosOfOneBrand_ReachOneNode(t *testing.T) {
+func TestProxy_LogosOfOneBrand_ReachSameNode(t *testing.T) {
 	p := newProxied(t)
 	count := map[string]int{}
 	for i := range 90 {
@@ -262,46 +262,46 @@ func TestProxy_LogosOfOneBrand_ReachOneNode(t *testing.T) {
 			{"/logo/" + domain + "?key=" + testKeys()[i%40]}, {"/logo/" + domain, "Authorization", "Bearer " + testKeys()[i%40]},
 		} {
 			if status, got := p.ask(t, sent[0], sent[1:]...); status != http.StatusOK || got != want {
-				t.Errorf("%v reached %s (status %d), the logo alone reaches %s", sent, got, status, want)
+				t.Errorf("%v reached node %s (status %d), want %s, which /logo/%s reaches", sent, got, status, want, domain)
 			}
 		}
 	}
 	for _, name := range []string{"a", "b", "c"} {
 		if count[name] < 9 {
-			t.Errorf("of 90 brands node %s has %d", name, count[name])
+			t.Errorf("node %s gets %d of 90 brands, want a tenth at least", name, count[name])
 		}
 	}
 }
 
-// A host of logos, and a proxy before the proxy, are lines that an operator adds.
+// Operators change single lines to add a logo host or to trust a proxy in front of HAProxy.
 func TestProxy_ProxyInFrontAndLogoHost_AreConfigurable(t *testing.T) {
 	p := newProxiedWith(t, "    acl before_us always_false\n", "    acl before_us src 127.0.0.1\n", "    acl logo_host always_false\n", "    acl logo_host hdr(host),host_only -i logos.example.com\n")
 	if _, _ = p.ask(t, "/logo/acme.com", "X-Forwarded-For", "198.51.100.7"); strings.Join((*p.asked.Load())["X-Forwarded-For"], ", ") != "198.51.100.7, 127.0.0.1" {
-		t.Errorf("a node got %v as the client's address", (*p.asked.Load())["X-Forwarded-For"])
+		t.Errorf("X-Forwarded-For at the node = %v, want the client and the proxy", (*p.asked.Load())["X-Forwarded-For"])
 	}
 	for i := range 20 {
 		domain := fmt.Sprintf("brand-%d.com", i)
 		_, want := p.ask(t, "/logo/"+domain)
 		for _, host := range []string{"logos.example.com", "Logos.Example.com:8443"} {
 			if _, got := p.ask(t, "/"+domain+"/icon?size=32", "Host", host); got != want {
-				t.Errorf("%s on %s reached %s, /logo/%s reaches %s", domain, host, got, domain, want)
+				t.Errorf("%s on %s reached node %s, want %s, which /logo/%s reaches", domain, host, got, want, domain)
 			}
 		}
 	}
 }
 
-// HAProxy bounds the connections of one address and counts the refused ones in its metrics. It does not bound
-// addresses that many clients share, nor proxies in front of it.
+// HAProxy limits the connections of an address, and counts refused ones in its metrics. The limit does not apply to
+// addresses that many clients share, or to proxies in front of HAProxy.
 func TestProxy_ManyConnectionsOfOneAddress_AreRefused(t *testing.T) {
-	const bound, dialed = 5, 8
-	p := newProxiedWith(t, "sc0_conn_cur gt 1000", fmt.Sprintf("sc0_conn_cur gt %d", bound),
+	const limit, dialed = 5, 8
+	p := newProxiedWith(t, "sc0_conn_cur gt 1000", fmt.Sprintf("sc0_conn_cur gt %d", limit),
 		"    acl shared src ", "    acl shared src 127.0.14.0/24 ", "    acl before_us always_false\n", "    acl before_us src 127.0.15.0/24\n")
-	// connect opens a connection from an address and asks for something. It returns nil if that was refused.
+	// connect opens a connection from an address and sends a request. It returns nil if the proxy refused it.
 	connect := func(from string) net.Conn {
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: proxyTimeout}
 		conn, err := dialer.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 		if errors.Is(err, syscall.EADDRNOTAVAIL) {
-			t.Skipf("this machine does not connect from other loopback addresses: %v", err)
+			t.Skipf("this machine cannot connect from other loopback addresses: %v", err)
 		}
 		if err != nil {
 			return nil
@@ -310,7 +310,7 @@ func TestProxy_ManyConnectionsOfOneAddress_AreRefused(t *testing.T) {
 		if err := conn.SetDeadline(time.Now().Add(proxyTimeout)); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.WriteString(conn, "GET /v1/me HTTP/1.1\r\nHost: x\r\n\r\n") // fails if it is refused already
+		_, _ = io.WriteString(conn, "GET /v1/me HTTP/1.1\r\nHost: x\r\n\r\n") // fails if the connection is already refused
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			return nil
@@ -321,7 +321,7 @@ func TestProxy_ManyConnectionsOfOneAddress_AreRefused(t *testing.T) {
 		return conn
 	}
 	var last net.Conn
-	for from, want := range map[string]int{"127.0.0.2": bound, "127.0.0.3": bound, "127.0.14.1": dialed, "127.0.15.1": dialed} {
+	for from, want := range map[string]int{"127.0.0.2": limit, "127.0.0.3": limit, "127.0.14.1": dialed, "127.0.15.1": dialed} {
 		open := 0
 		for range dialed {
 			if conn := connect(from); conn != nil {
@@ -332,24 +332,24 @@ func TestProxy_ManyConnectionsOfOneAddress_AreRefused(t *testing.T) {
 			}
 		}
 		if open != want {
-			t.Errorf("%d connections of %s are open, want %d", open, from, want)
+			t.Errorf("%d connections from %s are open, want %d", open, from, want)
 		}
 	}
 	metrics := get(t, p.metrics+"/metrics")
-	if want := fmt.Sprintf(`haproxy_frontend_denied_connections_total{proxy="letterhead"} %d`, 2*(dialed-bound)); !strings.Contains(metrics, want+"\n") {
+	if want := fmt.Sprintf(`haproxy_frontend_denied_connections_total{proxy="letterhead"} %d`, 2*(dialed-limit)); !strings.Contains(metrics, want+"\n") {
 		t.Errorf("the proxy's metrics lack %q:\n%s", want, strings.Join(regexp.MustCompile(`.*denied_connections.*`).FindAllString(metrics, -1), "\n"))
 	}
 	if last.Close(); !until(func() bool { return connect("127.0.0.2") != nil }) {
-		t.Error("an address stays refused though it has closed a connection")
+		t.Error("an address stays refused after it closed a connection")
 	}
 }
 
-func until(so func() bool) bool {
-	_, ok := testwait.Until(proxyTimeout, so)
+func until(condition func() bool) bool {
+	_, ok := testwait.Until(proxyTimeout, condition)
 	return ok
 }
 
-// get returns the body of an answer, with its status before it unless that is 200.
+// get returns the body of a response, preceded by its status unless that is 200.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	client := http.Client{Timeout: proxyTimeout}
@@ -368,7 +368,7 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
-// chartDefaults returns the chart's values, as maps.
+// chartDefaults returns the default values of the chart.
 func chartDefaults(t *testing.T) map[string]any {
 	t.Helper()
 	values := map[string]any{}
@@ -376,14 +376,14 @@ func chartDefaults(t *testing.T) map[string]any {
 	return values
 }
 
-// chartConfig returns the chart's haproxy.cfg for values.
+// chartConfig returns the chart's haproxy.cfg, rendered with values.
 func chartConfig(t *testing.T, values map[string]any) string {
 	t.Helper()
-	// The functions of Helm that it calls.
+	// The template functions of Helm that the file calls.
 	parsed, err := template.New("haproxy.cfg").Option("missingkey=zero").Funcs(template.FuncMap{
 		"include": func(name string, _ any) (string, error) {
 			if name != "letterhead.fullname" {
-				return "", fmt.Errorf("this test has no template %q", name)
+				return "", fmt.Errorf("this test cannot include the template %q", name)
 			}
 			return "lint-letterhead", nil
 		},
@@ -407,9 +407,9 @@ func chartConfig(t *testing.T, values map[string]any) string {
 	return text.String()
 }
 
-// A proxy that gets every connection from the chart's own Ingress must not bound them: all have its address.
-func TestChartsProxy_BehindItsIngress_BoundsNoAddress(t *testing.T) {
-	const bounded = "tcp-request connection reject if { sc0_conn_cur gt 700 }"
+// Behind the chart's own Ingress, all connections come from the same address, so the proxy must not limit them.
+func TestChartsProxy_BehindItsIngress_DoesNotLimitConnections(t *testing.T) {
+	const limited = "tcp-request connection reject if { sc0_conn_cur gt 700 }"
 	for _, c := range []struct {
 		name     string
 		perProxy int
@@ -419,37 +419,37 @@ func TestChartsProxy_BehindItsIngress_BoundsNoAddress(t *testing.T) {
 		want     bool
 	}{
 		{"clients reach the proxy", 700, false, "ClusterIP", nil, true},
-		{"the Ingress only", 700, true, "ClusterIP", nil, false},
-		{"the Ingress, which is named", 700, true, "ClusterIP", []any{"10.42.0.0/16"}, true},
-		{"the Ingress, and clients", 700, true, "LoadBalancer", nil, true},
-		{"no bound", 0, false, "LoadBalancer", nil, false},
+		{"only the Ingress", 700, true, "ClusterIP", nil, false},
+		{"only a trusted Ingress", 700, true, "ClusterIP", []any{"10.42.0.0/16"}, true},
+		{"the Ingress and clients", 700, true, "LoadBalancer", nil, true},
+		{"no limit configured", 0, false, "LoadBalancer", nil, false},
 	} {
 		values := chartDefaults(t)
 		proxy := values["proxy"].(map[string]any)
 		proxy["connectionsPerAddress"], proxy["trusted"] = c.perProxy, c.trusted
 		values["ingress"].(map[string]any)["enabled"] = c.ingress
 		values["service"].(map[string]any)["type"] = c.service
-		if config := chartConfig(t, values); strings.Contains(config, bounded) != c.want || strings.Contains(config, "sc0_conn_cur") != c.want {
-			t.Errorf("%s: the connections of an address are bounded: %t, want %t", c.name, !c.want, c.want)
+		if config := chartConfig(t, values); strings.Contains(config, limited) != c.want || strings.Contains(config, "sc0_conn_cur") != c.want {
+			t.Errorf("%s: connections per address are limited: %t, want %t", c.name, !c.want, c.want)
 		}
 	}
 }
 
-// cluster is API pods at addresses of their own and one port, and the DNS that Kubernetes has for the chart's
+// cluster simulates Kubernetes: API pods with their own IP addresses and a common port, and the DNS of the chart's
 // headless Services.
 type cluster struct {
-	services map[string]bool // by name: whether pods that are not ready are published, too
+	services map[string]bool // by name; true if the Service also publishes pods that are not ready
 	port     int
 	pods     []*pod
 	dns      net.PacketConn
-	empty    atomic.Int64 // answers of the DNS that no pod is ready
+	empty    atomic.Int64 // DNS answers without any ready pod
 }
 
 type pod struct {
 	address [4]byte
 	exists  atomic.Bool
-	ready   atomic.Bool // says Kubernetes: its probe succeeds, and it is not about to end
-	serves  atomic.Bool // says the node at /readyz
+	ready   atomic.Bool // as Kubernetes sees it: the probe succeeds, and the pod is not terminating
+	serves  atomic.Bool // as the node reports at /readyz
 	asked   atomic.Int64
 }
 
@@ -458,9 +458,9 @@ func newCluster(t *testing.T, services map[string]bool) *cluster {
 	c := &cluster{services: services}
 	for i := byte(1); i <= 3; i++ {
 		p := &pod{address: [4]byte{127, 0, 14, i}}
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.14.%d:%d", i, c.port)) // the first one chooses the port
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.14.%d:%d", i, c.port)) // the first pod chooses the port
 		if err != nil {
-			t.Skipf("this machine does not listen at other loopback addresses: %v", err)
+			t.Skipf("this machine cannot listen on other loopback addresses: %v", err)
 		}
 		c.port = listener.Addr().(*net.TCPAddr).Port
 		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: p}}
@@ -484,7 +484,7 @@ func newCluster(t *testing.T, services map[string]bool) *cluster {
 	return c
 }
 
-// run puts pods into a state, all of it.
+// run starts pods as ready or not ready, both for Kubernetes and for the node itself.
 func (c *cluster) run(ready bool, pods ...*pod) {
 	for _, p := range pods {
 		p.exists.Store(true)
@@ -498,12 +498,12 @@ func (p *pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.asked.Add(1)
 	}
 	switch {
-	case r.URL.Path == "/cdn/logo.png": // is served without the event store
+	case r.URL.Path == "/cdn/logo.png": // needs no event store
 		fmt.Fprint(w, "logo")
 	case p.serves.Load():
 		fmt.Fprint(w, "ok")
 	default:
-		http.Error(w, "the node's own words", http.StatusServiceUnavailable)
+		http.Error(w, "the node's own error", http.StatusServiceUnavailable)
 	}
 }
 
@@ -517,7 +517,7 @@ func (c *cluster) answer(t *testing.T) {
 		}
 		var query dnsmessage.Message
 		if err := query.Unpack(packet[:n]); err != nil || len(query.Questions) != 1 {
-			t.Errorf("a DNS query that cannot be read: %v", err)
+			t.Errorf("invalid DNS query: %v", err)
 			continue
 		}
 		question := query.Questions[0]
@@ -544,12 +544,11 @@ func (c *cluster) answer(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		_, _ = c.dns.WriteTo(out, from) // it asks again
+		_, _ = c.dns.WriteTo(out, from) // HAProxy repeats a query without an answer
 	}
 }
 
-// proxy starts HAProxy as the chart does with the usual values. The times for which an answer of the DNS holds are
-// shorter.
+// proxy starts HAProxy as the chart does with its default values, except that DNS answers are valid for shorter times.
 func (c *cluster) proxy(t *testing.T) *proxied {
 	t.Helper()
 	text := chartConfig(t, chartDefaults(t))
@@ -558,10 +557,10 @@ func (c *cluster) proxy(t *testing.T) *proxied {
 		{"    parse-resolv-conf\n", fmt.Sprintf("    nameserver cluster %s\n    hold nx 1s\n    hold other 1s\n", c.dns.LocalAddr())},
 		{"    hold valid 2s\n", "    hold valid 1s\n"},
 		{".default.svc.cluster.local:8080\n", fmt.Sprintf(".default.svc.cluster.local:%d\n", c.port)},
-		{" hash-key addr", ""}, // of HAProxy 3.0
+		{" hash-key addr", ""}, // needs HAProxy 3.0
 	} {
 		if !strings.Contains(text, change[0]) {
-			t.Fatalf("the chart's haproxy.cfg has no %q: the test must be adapted", change[0])
+			t.Fatalf("the chart's haproxy.cfg does not contain %q: adapt the test", change[0])
 		}
 		text = strings.ReplaceAll(text, change[0], change[1])
 	}
@@ -570,7 +569,8 @@ func (c *cluster) proxy(t *testing.T) *proxied {
 	return p
 }
 
-// chartHeadless returns the chart's headless Services, and whether each publishes pods that are not ready.
+// chartHeadless returns the names of the chart's headless Services. The value is true if a Service publishes pods that
+// are not ready.
 func chartHeadless(t *testing.T) map[string]bool {
 	t.Helper()
 	services := map[string]bool{}
@@ -582,7 +582,7 @@ func chartHeadless(t *testing.T) map[string]bool {
 	return services
 }
 
-// answers waits until the proxy's answer to a path is as wanted.
+// answers waits until the proxy answers a path with a status and a body.
 func (p *proxied) answers(t *testing.T, path string, status int, body string) {
 	t.Helper()
 	var last string
@@ -591,19 +591,19 @@ func (p *proxied) answers(t *testing.T, path string, status int, body string) {
 		last = fmt.Sprintf("%d %q", got, said)
 		return got == status && strings.Contains(said, body)
 	}) {
-		t.Fatalf("%s is %s, want %d %q", path, last, status, body)
+		t.Fatalf("%s answered %s, want %d %q", path, last, status, body)
 	}
 }
 
-// All nodes lose the event store and are not ready, so Kubernetes takes their addresses out of the DNS, unless a
-// Service publishes them all the same. What does not need the event store must still be served, and the rest answered
-// in the API's own words.
-func TestBehindTheChartsProxy_NoNodeIsReady_WhatTheyCanIsStillServed(t *testing.T) {
+// If all nodes lose the event store, they are not ready, and Kubernetes removes their addresses from the DNS unless a
+// Service publishes them anyway. Requests that do not need the event store must still be served, and the others must
+// get the API's own error.
+func TestChartsProxy_NoNodeReady_StillForwardsRequests(t *testing.T) {
 	none := map[string]bool{}
 	for name := range chartHeadless(t) {
 		none[name] = false
 	}
-	for name, services := range map[string]map[string]bool{"as the chart has it": chartHeadless(t), "without addresses of nodes that are not ready": none} {
+	for name, services := range map[string]map[string]bool{"Services of the chart": chartHeadless(t), "Services without unready nodes": none} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, services)
@@ -611,19 +611,19 @@ func TestBehindTheChartsProxy_NoNodeIsReady_WhatTheyCanIsStillServed(t *testing.
 			p := c.proxy(t)
 			p.answers(t, "/v1/me", http.StatusOK, "ok")
 			c.run(false, c.pods...)
-			if name != "as the chart has it" {
-				p.answers(t, "/cdn/logo.png", http.StatusServiceUnavailable, "No server is available") // the defect that the chart had
+			if name != "Services of the chart" {
+				p.answers(t, "/cdn/logo.png", http.StatusServiceUnavailable, "No server is available") // an old defect of the chart
 				return
 			}
-			p.answers(t, "/v1/me", http.StatusServiceUnavailable, "the node's own words")
-			// For longer than an address is kept that the DNS does not have any more: HAProxy asks once a second.
+			p.answers(t, "/v1/me", http.StatusServiceUnavailable, "the node's own error")
+			// HAProxy queries once a second. Wait for longer than it keeps an address that the DNS has removed.
 			for began := c.empty.Load(); c.empty.Load() < began+5; {
 				if status, said := p.ask(t, "/cdn/logo.png"); status != http.StatusOK || said != "logo" {
-					t.Fatalf("an asset while no node is ready: %d %q", status, said)
+					t.Fatalf("an asset while no node is ready: %d %q, want 200", status, said)
 				}
-				p.answers(t, "/v1/me", http.StatusServiceUnavailable, "the node's own words")
+				p.answers(t, "/v1/me", http.StatusServiceUnavailable, "the node's own error")
 				if said := get(t, p.health+"/ready"); strings.Contains(said, "503") {
-					t.Fatalf("the proxy itself is not ready, and gets no requests: %s", said)
+					t.Fatalf("the proxy itself is not ready, so Kubernetes sends it no requests: %s", said)
 				}
 				<-time.After(100 * time.Millisecond)
 			}
@@ -633,22 +633,21 @@ func TestBehindTheChartsProxy_NoNodeIsReady_WhatTheyCanIsStillServed(t *testing.
 	}
 }
 
-// A pod that starts gets no request before it is ready, though HAProxy takes a new address for one that serves until
-// its first check. A pod that is about to end gets none once Kubernetes has said so, though it still answers that it
-// is ready.
-func TestBehindTheChartsProxy_PodsStartAndEnd_OnlyReadyOnesAreAsked(t *testing.T) {
+// A starting pod must get no requests before it is ready, although HAProxy considers a new address healthy until its
+// first check. A terminating pod must get none once Kubernetes has removed it, although /readyz still succeeds.
+func TestChartsProxy_PodsStartAndTerminate_OnlyReadyPodsGetRequests(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, chartHeadless(t))
 	p := c.proxy(t)
 	if said := get(t, p.health+"/ready"); !strings.HasPrefix(said, "503 ") {
-		t.Errorf("the proxy is ready without any node: %s", said)
+		t.Errorf("the proxy is ready without a node: %s", said)
 	}
 	stays, leaves, comes := c.pods[0], c.pods[1], c.pods[2]
 	c.run(true, stays, leaves)
 	if !until(func() bool { return get(t, p.health+"/ready") == "" }) {
 		t.Fatal("the proxy does not become ready")
 	}
-	// round asks with keys that hash to every node, and fails unless all are answered.
+	// round sends requests with keys that hash to every node, and fails the test unless all succeed.
 	round := func() {
 		t.Helper()
 		for _, key := range testKeys()[:20] {
@@ -667,15 +666,15 @@ func TestBehindTheChartsProxy_PodsStartAndEnd_OnlyReadyOnesAreAsked(t *testing.T
 		t.Fatal("two ready nodes do not share the requests")
 	}
 	c.run(false, comes)
-	for range 30 { // for longer than its address would need to be known and checked
+	for range 30 { // for longer than HAProxy needs to resolve and check an address
 		round()
 		<-time.After(100 * time.Millisecond)
 	}
 	if got := comes.asked.Load(); got != 0 {
-		t.Errorf("%d requests reached a node that was starting", got)
+		t.Errorf("%d requests reached a starting node", got)
 	}
 	if c.run(true, comes); !everyone(comes) {
-		t.Error("a new node gets no requests once it is ready")
+		t.Error("a new node gets no requests after it became ready")
 	}
 	leaves.ready.Store(false)
 	if !until(func() bool {
@@ -683,13 +682,13 @@ func TestBehindTheChartsProxy_PodsStartAndEnd_OnlyReadyOnesAreAsked(t *testing.T
 		round()
 		return leaves.asked.Load() == 0
 	}) {
-		t.Fatal("a node that is about to end still gets requests")
+		t.Fatal("a terminating node still gets requests")
 	}
 	for range 10 {
 		round()
 		<-time.After(100 * time.Millisecond)
 	}
 	if got := leaves.asked.Load(); got != 0 {
-		t.Errorf("%d requests reached a node that is about to end", got)
+		t.Errorf("%d requests reached a terminating node", got)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"letterhead/internal/config"
 )
 
-// What is deployed must fit the binary: its settings, its roles, the metrics that it exports. These tests need
-// no tool and no network; `make lint-deploy` asks the tools of others.
+// The files in deploy must match the binary: its settings, its roles, its metrics. These tests need no other programs
+// and no network; `make lint-deploy` runs the linters.
 
 func readYAML(t *testing.T, name string, into any) {
 	t.Helper()
@@ -29,7 +29,7 @@ func readYAML(t *testing.T, name string, into any) {
 	}
 }
 
-// deployed returns the names of the files under a folder of the repository.
+// deployed returns the names of the files below a folder of the repository.
 func deployed(t *testing.T, folder string) []string {
 	t.Helper()
 	var names []string
@@ -64,12 +64,12 @@ func alerts(t *testing.T) []alert {
 		all = append(all, g.Rules...)
 	}
 	if len(all) == 0 {
-		t.Fatal("there are no alerts")
+		t.Fatal("deploy/prometheus/alerts.yml contains no alerts")
 	}
 	return all
 }
 
-// dashboard is what the tests look at of a file in deploy/grafana/dashboards.
+// dashboard contains the tested fields of a file in deploy/grafana/dashboards.
 type dashboard struct {
 	UID, Title string
 	Panels     []struct {
@@ -91,16 +91,16 @@ func dashboards(t *testing.T) map[string]dashboard {
 		all[name] = d
 	}
 	if len(all) == 0 {
-		t.Fatal("there are no dashboards")
+		t.Fatal("deploy/grafana/dashboards contains no files")
 	}
 	return all
 }
 
-// metricDefined finds where code names a metric that it registers, and with what kind: by the options of
-// prometheus.New…, or by the constructors that packages make for themselves.
+// metricDefined matches the definition of a metric and its kind: either options of prometheus.New…, or a package's own
+// constructor.
 var metricDefined = regexp.MustCompile(`(?:(\w*)Opts\{\s*Name:\s*|NewDesc\(|\b(histogram|counters?)\()"(letterhead_\w+)"`)
 
-// metricsOfCode returns the metrics of the code, and whether each is a histogram.
+// metricsOfCode returns the names of the metrics in the code. The value is true for a histogram.
 func metricsOfCode(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -121,7 +121,7 @@ func TestAlertsAndDashboards_Metrics_Exist(t *testing.T) {
 	known := metricsOfCode(t)
 	for _, must := range []string{"letterhead_http_requests_total", "letterhead_projection_set_aside", "letterhead_crawl_duration_seconds"} {
 		if _, ok := known[must]; !ok {
-			t.Fatalf("%s is not found in the code: the test looks in the wrong way", must)
+			t.Fatalf("the test does not find the metric %s in the code", must)
 		}
 	}
 	used := map[string][]string{}
@@ -161,14 +161,14 @@ func TestAlertsAndDashboards_Metrics_Exist(t *testing.T) {
 		histogram, exists := known[base]
 		switch {
 		case !exists:
-			t.Errorf("no code registers %s, which is used by %s", name, strings.Join(where, "; "))
+			t.Errorf("no code registers %s, which %s uses", name, strings.Join(where, "; "))
 		case histogram && !part:
-			t.Errorf("%s is a histogram: it has _bucket, _sum and _count only (%s)", name, strings.Join(where, "; "))
+			t.Errorf("%s is a histogram, so only its _bucket, _sum and _count exist (%s)", name, strings.Join(where, "; "))
 		}
 	}
 }
 
-// headings returns the anchors of a document's headings, as renderers make them.
+// headings returns the anchors that renderers make of a document's headings.
 func headings(t *testing.T, name string) map[string]bool {
 	t.Helper()
 	anchors := map[string]bool{}
@@ -186,12 +186,12 @@ func TestAlerts_Each_HasARunbook(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range alerts(t) {
 		if seen[a.Alert] {
-			t.Errorf("%s is there twice", a.Alert)
+			t.Errorf("alert %s is defined twice", a.Alert)
 		}
 		seen[a.Alert] = true
 		file, anchor, _ := strings.Cut(a.Annotations["runbook_url"], "#")
 		if file != book || !known[anchor] {
-			t.Errorf("%s links to %q, which is no section of %s", a.Alert, a.Annotations["runbook_url"], book)
+			t.Errorf("%s links to %q, which is not a section of %s", a.Alert, a.Annotations["runbook_url"], book)
 		}
 		led[anchor] = true
 		if a.Annotations["summary"] == "" || a.Labels["severity"] != "warning" && a.Labels["severity"] != "critical" {
@@ -200,12 +200,12 @@ func TestAlerts_Each_HasARunbook(t *testing.T) {
 	}
 	for anchor := range known {
 		if !led[anchor] {
-			t.Errorf("no alert leads to section %s", anchor)
+			t.Errorf("no alert links to section %s", anchor)
 		}
 	}
 	for _, m := range regexp.MustCompile(`\]\(#([^)]+)\)`).FindAllStringSubmatch(read(t, book), -1) {
 		if !known[m[1]] {
-			t.Errorf("%s links to its section %s, which is not there", book, m[1])
+			t.Errorf("%s links to its section %s, which does not exist", book, m[1])
 		}
 	}
 }
@@ -220,16 +220,16 @@ func TestDeploy_Settings_Exist(t *testing.T) {
 		for _, name := range regexp.MustCompile(`\bLETTERHEAD_[A-Z_]*[A-Z]\b`).FindAllString(read(t, file), -1) {
 			named++
 			if !known[name] {
-				t.Errorf("%s names %s, which is no setting", file, name)
+				t.Errorf("%s names %s, which is not a setting", file, name)
 			}
 		}
 	}
 	if named == 0 {
-		t.Error("nothing that is deployed names a setting")
+		t.Error("no file in deploy names a setting")
 	}
 }
 
-// composeFile is what the tests look at of docker-compose.yml.
+// composeFile contains the tested fields of docker-compose.yml.
 type composeFile struct {
 	Services map[string]struct {
 		Image       string
@@ -256,25 +256,25 @@ func TestDeploy_Roles_AreAllDeployed(t *testing.T) {
 		name := string(role)
 		service, ok := compose.Services[name]
 		if !ok || !slices.Equal(service.Command, []string{"serve", "--roles", name}) {
-			t.Errorf("docker-compose.yml has no service %s that runs the role, but %v", name, service.Command)
+			t.Errorf("docker-compose.yml: the command of service %s is %v, want serve --roles %s", name, service.Command, name)
 		}
 		out := slices.ContainsFunc(service.Networks, func(n string) bool { return !compose.Networks[n].Internal })
 		if out != (role == config.RoleCrawler) {
-			t.Errorf("docker-compose.yml: a way out for %s is %t; crawlers need one, others must not have it", name, out)
+			t.Errorf("docker-compose.yml: %s has internet access: %t; only crawlers must have it", name, out)
 		}
 		if !service.ReadOnly {
-			t.Errorf("docker-compose.yml: the root file system of %s can be written", name)
+			t.Errorf("docker-compose.yml: the root file system of %s is writable", name)
 		}
 		for where, replicas := range map[string]int{"the chart": values.Roles[name].Replicas, "docker-compose.yml": service.Deploy.Replicas} {
 			if replicas < 2 {
-				t.Errorf("%s has %d replicas of %s, want two at least", where, replicas, name)
+				t.Errorf("%s has %d replicas of %s, want at least 2", where, replicas, name)
 			}
 		}
 		if !strings.Contains(policies, `"`+name+`" (list "eventstore"`) {
-			t.Errorf("the chart's network policies do not say what %s talks to", name)
+			t.Errorf("the chart's network policies do not list the services of %s", name)
 		}
 		if !regexp.MustCompile(`names: \[.*\b` + name + `\b.*\]`).MatchString(scraped) {
-			t.Errorf("Prometheus does not ask %s", name)
+			t.Errorf("Prometheus does not scrape %s", name)
 		}
 	}
 	if len(values.Roles) != len(config.AllRoles()) {
@@ -286,13 +286,13 @@ func TestDeploy_Roles_AreAllDeployed(t *testing.T) {
 	}
 }
 
-// The settings of docker-compose.yml are taken by the binary, for every role.
+// The binary must accept the settings in docker-compose.yml, for every role.
 func TestCompose_Settings_AreAccepted(t *testing.T) {
 	var compose composeFile
 	readYAML(t, "docker-compose.yml", &compose)
 	for _, role := range config.AllRoles() {
 		environment := compose.Services[string(role)].Environment
-		environment["LETTERHEAD_BASE_URL"] = "http://127.0.0.1:8080" // compose fills it in
+		environment["LETTERHEAD_BASE_URL"] = "http://127.0.0.1:8080" // Docker Compose interpolates it
 		_, err := config.Load(func(name string) (string, bool) {
 			v, ok := environment[name]
 			return v, ok
@@ -303,23 +303,23 @@ func TestCompose_Settings_AreAccepted(t *testing.T) {
 	}
 	for _, name := range []string{"eventstore", "kafka", "postgres", "elasticsearch", "prometheus", "grafana"} {
 		if len(compose.Services[name].Healthcheck.Test) == 0 {
-			t.Errorf("docker-compose.yml does not look whether %s is healthy", name)
+			t.Errorf("docker-compose.yml has no health check of %s", name)
 		}
 	}
 	for name, service := range compose.Services {
 		if _, tag, ok := strings.Cut(service.Image[strings.LastIndexByte(service.Image, '/')+1:], ":"); !ok || tag == "latest" {
-			t.Errorf("the image of %s, %s, has no version", name, service.Image)
+			t.Errorf("the image %s of %s has no version tag", service.Image, name)
 		}
 	}
 }
 
-// TestMetrics_StayOffThePublicPort: what is deployed serves /metrics at an address that only Prometheus reaches.
-func TestMetrics_StayOffThePublicPort(t *testing.T) {
+// Deployed nodes must serve /metrics on a port that only Prometheus can reach.
+func TestDeploy_Metrics_AreNotOnPublicPort(t *testing.T) {
 	var compose composeFile
 	readYAML(t, "docker-compose.yml", &compose)
 	for _, role := range config.AllRoles() {
 		if got := compose.Services[string(role)].Environment["LETTERHEAD_METRICS_LISTEN"]; got != ":9091" {
-			t.Errorf("docker-compose.yml: %s serves metrics at %q", role, got)
+			t.Errorf("docker-compose.yml: LETTERHEAD_METRICS_LISTEN of %s = %q, want :9091", role, got)
 		}
 	}
 	for file, want := range map[string]string{
@@ -330,30 +330,30 @@ func TestMetrics_StayOffThePublicPort(t *testing.T) {
 		"deploy/helm/letterhead/templates/networkpolicies.yaml": "port: 9091",
 	} {
 		if !strings.Contains(read(t, file), want) {
-			t.Errorf("%s has no %q", file, want)
+			t.Errorf("%s does not contain %q", file, want)
 		}
 	}
 	for _, file := range []string{"deploy/haproxy/haproxy.cfg", "deploy/helm/letterhead/files/haproxy.cfg", "deploy/helm/letterhead/templates/ingress.yaml"} {
 		text := read(t, file)
 		_, clients, _ := strings.Cut(text, "\nfrontend letterhead\n")
 		if regexp.MustCompile(`server.*:9091|number: 9091`).MatchString(text) || strings.Contains(clients, "prometheus-exporter") {
-			t.Errorf("%s leads clients to the metrics", file)
+			t.Errorf("%s exposes metrics to clients", file)
 		}
 	}
 }
 
-// A setting that the chart gives its nodes is refused among the values: a second one would break what depends on it.
-func TestChart_SettingThatItMakesItself_IsRefused(t *testing.T) {
+// The chart must reject values for settings that it sets itself, because other parts of the chart depend on them.
+func TestChart_OwnSettingInValues_IsRejected(t *testing.T) {
 	_, check, _ := strings.Cut(read(t, "deploy/helm/letterhead/templates/_helpers.tpl"), `define "letterhead.checkSettings"`)
 	check, _, _ = strings.Cut(check, "\n{{/*")
 	deployments := read(t, "deploy/helm/letterhead/templates/deployments.yaml")
 	own := regexp.MustCompile(`LETTERHEAD_[A-Z_]+`).FindAllString(deployments, -1)
 	if !strings.Contains(deployments, `{{- include "letterhead.checkSettings" . }}`) || len(own) < 10 {
-		t.Fatalf("the chart does not check its settings, or gives nodes %v only", own)
+		t.Fatalf("the chart does not check its settings, or sets only %v", own)
 	}
 	for _, name := range own {
 		if !strings.Contains(check, `"`+name+`"`) {
-			t.Errorf("the chart sets %s and lets the values set it again", name)
+			t.Errorf("the chart sets %s and accepts it in the values too", name)
 		}
 	}
 }
@@ -369,27 +369,27 @@ func TestDashboards_All_AreProvisioned(t *testing.T) {
 	uids := map[string]string{}
 	for file, d := range dashboards(t) {
 		if other, twice := uids[d.UID]; twice || d.UID == "" || d.Title == "" {
-			t.Errorf("%s has uid %q and title %q (other: %s)", file, d.UID, d.Title, other)
+			t.Errorf("%s has uid %q and title %q; %q has the same uid, or one is empty", file, d.UID, d.Title, other)
 		}
 		uids[d.UID] = file
 		if strings.Contains(read(t, file), "://") {
-			t.Errorf("%s names something outside", file)
+			t.Errorf("%s contains a URL", file)
 		}
 		for _, p := range d.Panels {
 			if p.Datasource.UID != sources.Datasources[0].UID {
 				t.Errorf("%s, %s: data source %q is not provisioned", file, p.Title, p.Datasource.UID)
 			}
 			if len(p.Targets) == 0 || p.GridPos.W == 0 || p.GridPos.X+p.GridPos.W > 24 {
-				t.Errorf("%s, %s: no query, or outside of the grid", file, p.Title)
+				t.Errorf("%s, %s has no query or is outside the grid", file, p.Title)
 			}
 		}
 	}
 }
 
-// A chart cannot read what lies outside of it, so it holds copies.
-func TestChart_AlertsAndRules_EqualTheOriginals(t *testing.T) {
+// A chart cannot read files outside its folder, so it contains copies.
+func TestChart_CopiedFiles_EqualOriginals(t *testing.T) {
 	if read(t, "deploy/prometheus/alerts.yml") != read(t, "deploy/helm/letterhead/files/alerts.yml") {
-		t.Error("deploy/helm/letterhead/files/alerts.yml is not deploy/prometheus/alerts.yml: copy it")
+		t.Error("deploy/helm/letterhead/files/alerts.yml differs from deploy/prometheus/alerts.yml: copy it again")
 	}
 	const compose, chart = "deploy/haproxy/haproxy.cfg", "deploy/helm/letterhead/files/haproxy.cfg"
 	configs := map[string]string{compose: read(t, compose), chart: chartConfig(t, chartDefaults(t))}
@@ -403,12 +403,12 @@ func TestChart_AlertsAndRules_EqualTheOriginals(t *testing.T) {
 	}
 	for _, s := range [][2]string{{"global\n", "resolvers "}, {"# For Prometheus", "    default-server check"}} {
 		if section(compose, s[0], s[1]) != section(chart, s[0], s[1]) {
-			t.Errorf("%s and %s differ from %q on", compose, chart, s[0])
+			t.Errorf("%s and %s differ in the section from %q", compose, chart, s[0])
 		}
 	}
 }
 
-// Every file of the chart that a template reads is there, and nothing else.
+// Every file of the chart must be read by a template.
 func TestChart_Files_AreAllUsed(t *testing.T) {
 	var templates strings.Builder
 	for _, name := range deployed(t, "deploy/helm/letterhead/templates") {
@@ -425,7 +425,7 @@ func TestChart_Files_AreAllUsed(t *testing.T) {
 	}
 }
 
-// chartValues is what the tests look at of the chart's values.
+// chartValues contains the tested fields of the chart's values.
 type chartValues struct {
 	Roles map[string]struct {
 		Resources struct {
@@ -444,29 +444,29 @@ type chartValues struct {
 	} `yaml:"networkPolicy"`
 }
 
-// The installation that the documents show has its pictures in Amazon S3, whose addresses are public. The same words
-// must let nodes out to it, and only those that use it.
+// The documented installation uses Amazon S3, which has public IP addresses. Its command must allow connections to S3,
+// and only from nodes that use the bucket.
 func TestDocumentedInstall_Bucket_IsReachable(t *testing.T) {
 	for _, name := range []string{"docs/distributed.md", "deploy/helm/letterhead/README.md"} {
 		text := read(t, name)
 		install := text[strings.Index(text, "helm install brands"):]
 		install = install[:strings.Index(install, "```")]
 		if !strings.Contains(text, "LETTERHEAD_ASSETS='s3://") || !strings.Contains(install, "--set networkPolicy.services.assets.public=true") {
-			t.Errorf("%s installs with a bucket at S3 and does not let nodes out to it", name)
+			t.Errorf("%s installs with a bucket in S3 but does not allow connections to it", name)
 		}
 	}
 	var values chartValues
 	readYAML(t, "deploy/helm/letterhead/values.yaml", &values)
 	if public := values.NetworkPolicy.Services["assets"].Public; public == nil || *public {
-		t.Error("nodes other than crawlers get out without being asked to, or the value is not there")
+		t.Error("networkPolicy.services.assets.public is missing or true by default: only crawlers may have internet access")
 	}
 	helpers, policies := read(t, "deploy/helm/letterhead/templates/_helpers.tpl"), read(t, "deploy/helm/letterhead/templates/networkpolicies.yaml")
 	if !strings.Contains(helpers, `{{- else if $service.public }}`) || strings.Count(policies, `"letterhead.internet"`) != 1 {
-		t.Error("the chart does not let out to public services what has them, or others than crawlers to the internet")
+		t.Error("the chart does not allow connections to public services, or allows internet access to more roles than crawlers")
 	}
 }
 
-func TestChart_NodeLocalDNS_MayBeAsked(t *testing.T) {
+func TestChart_NodeLocalDNS_IsAllowed(t *testing.T) {
 	var values chartValues
 	readYAML(t, "deploy/helm/letterhead/values.yaml", &values)
 	for _, peer := range values.NetworkPolicy.DNS {
@@ -474,28 +474,28 @@ func TestChart_NodeLocalDNS_MayBeAsked(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("pods whose resolver is NodeLocal DNSCache may ask %v only", values.NetworkPolicy.DNS)
+	t.Errorf("the network policies do not allow NodeLocal DNSCache, only %v", values.NetworkPolicy.DNS)
 }
 
-func TestChart_MemoryLimit_BoundsGoBelowIt(t *testing.T) {
+func TestChart_MemoryLimit_SetsLowerGOMEMLIMIT(t *testing.T) {
 	if !strings.Contains(read(t, "deploy/helm/letterhead/templates/deployments.yaml"), "{name: GOMEMLIMIT, value: {{ . }}}") {
-		t.Error("nodes of the chart get no GOMEMLIMIT")
+		t.Error("the chart does not set GOMEMLIMIT")
 	}
 	var values chartValues
 	readYAML(t, "deploy/helm/letterhead/values.yaml", &values)
 	for role, r := range values.Roles {
 		if limit := r.Resources.Limits.Memory; !strings.HasSuffix(limit, "Gi") && !strings.HasSuffix(limit, "Mi") {
-			t.Errorf("the memory limit of %s, %q, is not in a unit that the chart reads", role, limit)
+			t.Errorf("the memory limit of %s is %q, want a number of Mi or Gi, which the chart can parse", role, limit)
 		}
 	}
 }
 
-// rendered returns what the chart makes of a file of values; helm is not there everywhere.
+// rendered returns the manifests of the chart for a file of values. It skips the test if there is no helm.
 func rendered(t *testing.T, values string, sets ...string) string {
 	t.Helper()
 	helm := os.Getenv("HELM")
 	if helm == "" {
-		t.Skip("HELM does not name a helm program: the chart was not rendered (make lint-deploy does it)")
+		t.Skip("HELM does not name a helm program: cannot render the chart (make lint-deploy does)")
 	}
 	out, err := renderChart(helm, values, sets...)
 	if err != nil {
@@ -513,7 +513,7 @@ func renderChart(helm, values string, sets ...string) (string, error) {
 	return string(out), err
 }
 
-func TestTheRenderedChart_SettingOfItsOwn_IsRefusedWithASentence(t *testing.T) {
+func TestRenderedChart_OwnSettingInValues_FailsWithExplanation(t *testing.T) {
 	rendered(t, "least.yaml", "settings.LETTERHEAD_LOG_LEVEL=debug")
 	for set, want := range map[string]string{
 		"settings.LETTERHEAD_METRICS_LISTEN=:9100":                   "take LETTERHEAD_METRICS_LISTEN out of settings: the chart's probes, Services and network policies depend on its port",
@@ -521,7 +521,7 @@ func TestTheRenderedChart_SettingOfItsOwn_IsRefusedWithASentence(t *testing.T) {
 		"settings.LETTERHEAD_DATABASE=postgres://letterhead@db/name": "take LETTERHEAD_DATABASE out of settings: put it into the Secret that existingSecret names",
 	} {
 		if out, err := renderChart(os.Getenv("HELM"), "least.yaml", set); err == nil || !strings.Contains(out, want) {
-			t.Errorf("%s: %v, %s; want %q", set, err, out, want)
+			t.Errorf("%s: error %v, output %s; want an error with %q", set, err, out, want)
 		}
 	}
 }
@@ -563,7 +563,7 @@ func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 			all[o.Kind+" "+o.Metadata.Name] = o
 		}
 	}
-	// out says whether a role may go to the internet: to every address but private ones, on 443.
+	// out reports whether a role has internet access: to port 443 of all but private IP addresses.
 	out := func(all map[string]object, role string) bool {
 		for _, rule := range all["NetworkPolicy lint-letterhead-"+role].Spec.Egress {
 			for _, to := range rule.To {
@@ -578,10 +578,10 @@ func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 	for _, role := range config.AllRoles() {
 		role := string(role)
 		if got := out(usual, role); got != (role == "crawler") {
-			t.Errorf("%s may go to the internet: %t", role, got)
+			t.Errorf("%s has internet access: %t; only crawlers must have it", role, got)
 		}
 		if got := out(s3, role); got != (role == "crawler" || role == "api") {
-			t.Errorf("with a bucket at S3, %s may go to public addresses: %t", role, got)
+			t.Errorf("with a bucket in S3, %s has internet access: %t; only crawlers and API nodes must have it", role, got)
 		}
 		env := map[string]string{}
 		for _, e := range usual["Deployment lint-letterhead-"+role].Spec.Template.Spec.Containers[0].Env {
@@ -594,7 +594,7 @@ func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 	for name, want := range map[string]bool{"lint-letterhead-api": false, "lint-letterhead-api-any": true} {
 		service, ok := usual["Service "+name]
 		if !ok || service.Spec.PublishNotReadyAddresses != want {
-			t.Errorf("Service %s is there: %t; it publishes nodes that are not ready: %t, want %t", name, ok, service.Spec.PublishNotReadyAddresses, want)
+			t.Errorf("Service %s exists: %t; it publishes nodes that are not ready: %t, want %t", name, ok, service.Spec.PublishNotReadyAddresses, want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func read(t *testing.T, name string) string {
 	return string(raw)
 }
 
-// The handbook's tables are what the binary has.
+// docs/operations.md must list every setting and command of the binary.
 func TestHandbook_SettingsAndCommands_AreListed(t *testing.T) {
 	handbook := read(t, "docs/operations.md")
 	for _, s := range config.Settings() {
@@ -52,8 +52,7 @@ func TestHandbook_SettingsAndCommands_AreListed(t *testing.T) {
 	walk(root)
 }
 
-// A reader follows links; none of ours leads nowhere.
-func TestDocuments_Links_LeadToFiles(t *testing.T) {
+func TestDocuments_RelativeLinks_Resolve(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 	for _, name := range pages(t) {
 		folder := ""
@@ -62,13 +61,13 @@ func TestDocuments_Links_LeadToFiles(t *testing.T) {
 		}
 		for _, m := range link.FindAllStringSubmatch(read(t, name), -1) {
 			if _, err := os.Stat("../../" + folder + m[1]); err != nil {
-				t.Errorf("%s links to %s, which is not there", name, m[1])
+				t.Errorf("%s links to %s, which does not exist", name, m[1])
 			}
 		}
 	}
 }
 
-// pages returns the names of all Markdown pages for readers of the repository.
+// pages returns the names of all documentation pages.
 func pages(t *testing.T) []string {
 	t.Helper()
 	names := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}
@@ -84,7 +83,7 @@ func pages(t *testing.T) []string {
 	return names
 }
 
-// declaredTests returns the names of all tests and fuzz targets, each with the folders that have it.
+// declaredTests returns the names of all tests, benchmarks and fuzz targets, each with the folders that contain it.
 func declaredTests(t *testing.T) map[string][]string {
 	t.Helper()
 	declared := map[string][]string{}
@@ -106,7 +105,7 @@ func declaredTests(t *testing.T) map[string][]string {
 	return declared
 }
 
-// The tests that docs/rules.md lists for each rule exist in their packages.
+// docs/rules.md lists the tests of each rule, with their packages.
 func TestRules_NamedTests_Exist(t *testing.T) {
 	declared := declaredTests(t)
 	listed := regexp.MustCompile("(?m)^- `([^`]+)`: (\\w+)$").FindAllStringSubmatch(read(t, "docs/rules.md"), -1)
@@ -120,14 +119,14 @@ func TestRules_NamedTests_Exist(t *testing.T) {
 	}
 }
 
-// Tests that a page names exist. A name that ends in an underscore and an ellipsis is the beginning of several.
+// A name that ends in an underscore and an ellipsis is a prefix of several tests.
 func TestDocs_NamedTests_Exist(t *testing.T) {
 	declared := declaredTests(t)
 	for _, page := range pages(t) {
 		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+…?`).FindAllString(read(t, page), -1) {
 			if start, several := strings.CutSuffix(name, "…"); several {
 				if !slices.ContainsFunc(slices.Collect(maps.Keys(declared)), func(s string) bool { return strings.HasPrefix(s, start) }) {
-					t.Errorf("%s names %s, but no test has a name that begins so", page, name)
+					t.Errorf("%s names %s, but no test has that prefix", page, name)
 				}
 			} else if declared[name] == nil && name != "TestSubject_Condition_Outcome" {
 				t.Errorf("%s names %s, but no test has that name", page, name)
@@ -136,7 +135,7 @@ func TestDocs_NamedTests_Exist(t *testing.T) {
 	}
 }
 
-// Paths of the repository that a page names exist. Decisions are records, and may name what is gone.
+// Decisions are historical records and may name files that were removed.
 func TestDocs_NamedPaths_Exist(t *testing.T) {
 	entries, err := os.ReadDir("../..")
 	if err != nil {

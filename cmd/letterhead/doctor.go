@@ -14,7 +14,7 @@ import (
 
 func doctorCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "doctor", Short: "Check a node and its data folder", Args: exactArgs(),
-		Long: "Check settings, disk, event schemas, event log, read models, search index and assets; say what to do about what is wrong. It changes nothing that the service stores."}
+		Long: "Check settings, disk, event schemas, event log, read models, search index and assets, and suggest how to fix problems. It does not change stored data."}
 	asJSON := jsonFlag(c)
 	examined := false
 	onNode := e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
@@ -32,7 +32,7 @@ func doctorCommand(e *environment) *cobra.Command {
 				ctx := cmd.Context()
 				return e.onStores(ctx, e.args, node.AllShared, nil, func(n *node.Node) error { return examine(ctx, e, n.Checks(), *asJSON) })
 			}
-			if cfg.Shared() { // nothing can be opened while one of them is away, and which one is the question
+			if cfg.Shared() { // opening a node fails if any service is down, so first find out which
 				if err := examine(cmd.Context(), e, node.Reachable(cfg), *asJSON); err != nil {
 					return err
 				}
@@ -47,7 +47,7 @@ func doctorCommand(e *environment) *cobra.Command {
 	return c
 }
 
-// examine runs checks and prints what each finds.
+// examine runs checks and prints their results.
 func examine(ctx context.Context, e *environment, checks []node.Check, asJSON bool) error {
 	var failed []error
 	for _, check := range checks {

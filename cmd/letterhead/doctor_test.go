@@ -20,7 +20,7 @@ func TestDoctor_EventStore_ShowsVersion(t *testing.T) {
 			detail = err.Error()
 		}
 		if !strings.Contains(detail, want) {
-			t.Errorf("%s: %q, want %q in it", store.Name, detail, want)
+			t.Errorf("%s reports %q, want it to contain %q", store.Name, detail, want)
 		}
 	}
 }

@@ -12,16 +12,16 @@ import (
 )
 
 func eventsCommand(e *environment) *cobra.Command {
-	return group("events", "Look at the event log, and read it again", eventsTail(e), replayCommand(e))
+	return group("events", "Print and replay the event log", eventsTail(e), replayCommand(e))
 }
 
 func eventsTail(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "tail", Short: "Print events as they are appended", Args: exactArgs(),
-		Long: "Print events in the order of the log. Without --from it begins at the end and waits for what comes; stop it with Ctrl-C."}
+		Long: "Print events in the order of the log. Without --from it begins at the end of the log and waits for new events; stop it with Ctrl-C."}
 	from := c.Flags().Int64("from", -1, "begin after this position; 0 is the beginning of the log (default: its end)")
-	streams := c.Flags().StringSlice("stream", nil, "only streams that begin like this, such as account- or brand-github.com")
+	streams := c.Flags().StringSlice("stream", nil, "only streams with this prefix, such as account- or brand-github.com")
 	types := c.Flags().StringSlice("type", nil, "only events of this type")
-	stop := c.Flags().Bool("no-follow", false, "end at the end of the log")
+	stop := c.Flags().Bool("no-follow", false, "stop at the end of the log")
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		after := eventlog.Position(max(*from, 0))

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// examples are the command lines that help texts show, by the command's path without the program's name.
+// examples are the command lines that help texts show, by the path of the command without the program's name.
 var examples = map[string][]string{
 	"account create":    {"account create --name Acme --plan growth", "account create --name Acme --json"},
 	"account show":      {"account show 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
@@ -59,7 +59,7 @@ var examples = map[string][]string{
 	"upgrade finish": {"upgrade finish"},
 }
 
-// addExamples gives the commands below a command their examples.
+// addExamples sets the examples of all commands below c.
 func addExamples(c *cobra.Command, path string) {
 	for _, child := range c.Commands() {
 		of := strings.TrimSpace(path + " " + child.Name())

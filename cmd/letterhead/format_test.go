@@ -16,7 +16,7 @@ import (
 	"letterhead/projections/ledger"
 )
 
-// formatIn returns the format that a data folder says it has.
+// formatIn returns the data format of a folder.
 func formatIn(t *testing.T, folder string) int {
 	t.Helper()
 	format, err := datafolder.ReadFormat(folder, version)
@@ -26,8 +26,8 @@ func formatIn(t *testing.T, folder string) int {
 	return format
 }
 
-// ofTheReleaseBefore makes a data folder as the release before leaves it: in its data format, with an account whose
-// events are folded in its versions.
+// ofTheReleaseBefore makes a data folder as the previous release leaves it: in its data format, with an account whose
+// events are folded by its versions of the read models.
 func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "data")
@@ -49,7 +49,7 @@ func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
 	return folder, created.Account.ID
 }
 
-// settingsOf returns the settings of a process that has everything in one folder.
+// settingsOf returns the settings of a process that keeps everything in one folder.
 func settingsOf(t testing.TB, folder string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{"LETTERHEAD_DATA": folder})
@@ -73,7 +73,7 @@ func ledgerVersion(t *testing.T, folder string) (version int) {
 	return version
 }
 
-// Commands that only look leave a stopped folder to the release before; those that write end its upgrade.
+// Commands that only read must leave the folder usable by the previous release. Commands that write finish its upgrade.
 func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 	folder, accountID := ofTheReleaseBefore(t)
 	before := ledgerVersion(t, folder)
@@ -90,7 +90,7 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 			t.Fatalf("%v gave the folder format %d", args, got)
 		}
 		if got := ledgerVersion(t, folder); got != before {
-			t.Fatalf("%v made version %d of the ledger live; the release before reads version %d", args, got, before)
+			t.Fatalf("%v made version %d of the ledger live; the previous release reads version %d", args, got, before)
 		}
 	}
 	if code, _, stderr := commandLine(t.Context(), "credits", "grant", "--account", accountID, "--amount", "1", "--kind", "adjustment", "--data", folder); code != exitOK {
@@ -104,7 +104,7 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 	}
 }
 
-// markOf returns the format that a backup is marked with.
+// markOf returns the format in a backup's manifest.
 func markOf(t *testing.T, at string) (format int) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(at, "manifest.json"))
@@ -118,7 +118,7 @@ func markOf(t *testing.T, at string) (format int) {
 	return format
 }
 
-// The release before refuses a backup with the mark of this one.
+// The previous release refuses a backup whose manifest has the format of this release.
 func TestBackup_StoredFormat_IsInManifest(t *testing.T) {
 	folder, accountID := ofTheReleaseBefore(t)
 	at := filepath.Join(t.TempDir(), "backup")
@@ -128,18 +128,18 @@ func TestBackup_StoredFormat_IsInManifest(t *testing.T) {
 			t.Fatalf("backup: %s", stderr)
 		}
 		if got := markOf(t, at); got != want {
-			t.Errorf("the backup has format %d, what is stored has format %d", got, want)
+			t.Errorf("the backup has format %d, want that of the folder, %d", got, want)
 		}
 	}
 	backUp(datafolder.Format - 1)
 
-	// A folder that is only read, as beside a server.
+	// Read without a lock, as a command does while a server runs.
 	n, err := node.OpenReading(t.Context(), settingsOf(t, folder), node.Options{Release: version, Logs: testLog{t}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := n.DataFormat(t.Context()); got != datafolder.Format-1 || err != nil {
-		t.Errorf("of a folder that is read it is %d (%v)", got, err)
+		t.Errorf("DataFormat of a folder opened for reading = %d, %v, want %d", got, err, datafolder.Format-1)
 	}
 	if err := n.Close(); err != nil {
 		t.Error(err)

@@ -12,15 +12,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Limits of a health check.
+// Limits of one health check.
 const (
 	healthTimeout  = 2 * time.Second
 	maxHealthBytes = 1 << 10
 )
 
 func healthCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "health", Short: "Ask a serving node of this machine whether it is ready", Args: exactArgs(),
-		Long: "Ask /readyz of the node that listens at LETTERHEAD_LISTEN. Exit code 0 when it is ready, 1 when it is not or does not answer. For containers, which have no shell to ask with."}
+	c := &cobra.Command{Use: "health", Short: "Check whether the node on this machine is ready", Args: exactArgs(),
+		Long: "Request /readyz of the node that listens on LETTERHEAD_LISTEN. The exit code is 0 if it is ready, and 1 if it is not or does not answer. It is meant for containers that have no shell or curl."}
 	c.Flags().StringVar(&e.listen, "listen", "", "address that the node serves on (LETTERHEAD_LISTEN; default 127.0.0.1:8080)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := e.config()
@@ -37,7 +37,7 @@ func healthCommand(e *environment) *cobra.Command {
 	return c
 }
 
-// askReady returns what /readyz says, and an error unless that is 200.
+// askReady returns the body of /readyz. It fails unless the status is 200.
 func askReady(ctx context.Context, listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -52,7 +52,7 @@ func askReady(ctx context.Context, listen string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// A client of its own: the node itself is asked, whatever proxy the environment names.
+	// The default client would use a proxy from the environment; this one connects to the node directly.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -22,7 +22,7 @@ func keyIssue(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "issue", Short: "Issue a key; it is shown once", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
 	kind := c.Flags().String("kind", "secret", "secret or publishable")
-	name := c.Flags().String("name", "", "a name to know the key by")
+	name := c.Flags().String("name", "", "a name for the key, to recognize it")
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
@@ -39,12 +39,12 @@ func keyIssue(e *environment) *cobra.Command {
 		if err != nil && !errors.Is(err, node.ErrNotSeen) {
 			return explainAccount(*accountID, err)
 		}
-		// The key is issued although no node has been seen to accept it yet, and its text is stored nowhere else.
+		// With ErrNotSeen the key is issued as well. It must be printed, because its text is stored nowhere.
 		var printed error
 		if *asJSON {
 			printed = printJSON(e.stdout, issued)
 		} else {
-			_, printed = fmt.Fprintf(e.stdout, "%s key %s\n%s\nIt is shown this once; only its hash is stored.\n", issued.Kind, issued.ID, issued.Key)
+			_, printed = fmt.Fprintf(e.stdout, "%s key %s\n%s\nIt is shown only now; only its hash is stored.\n", issued.Kind, issued.ID, issued.Key)
 		}
 		return errors.Join(err, printed)
 	})

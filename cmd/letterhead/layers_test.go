@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// layers says which of our packages a layer may import; see docs/architecture.md. A layer is the longest
-// matching prefix of a package's folder. Tests of a layer may also reach the adapters that they run on.
+// layers lists the packages of this module that each layer may import; see docs/architecture.md. A package belongs to the
+// layer that is the longest prefix of its folder. Test files may import anything.
 var layers = map[string][]string{
 	"eventschemas": {"eventschemas"},
 	"internal":     {"internal"},
@@ -22,22 +22,22 @@ var layers = map[string][]string{
 	"projections":  {"projections", "domain", "eventschemas", "internal"},
 	"starter":      {"starter", "eventschemas", "internal"},
 	"readapi":      {"readapi", "commands", "projections", "domain", "eventschemas", "internal"},
-	// The metered look-up, which knows nothing of HTTP and of the other parts of the API.
+	// The metered look-up, which must not depend on HTTP or on other parts of the API.
 	"readapi/lookup": {"readapi/lookup", "commands", "projections", "domain", "eventschemas", "internal"},
 	"workers":        {"commands", "projections", "domain", "eventschemas", "internal"},
-	// The composition root. Only cmd may import it, and tests.
+	// The composition root. Only cmd and tests may import it.
 	"node": {"node", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
 	"cmd":  {"node", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
-	// Programs as users would write them, which see only the events, and tests of the built binary.
+	// Example programs, which may use only the event schemas as users would, and tests of the built binary.
 	"examples": {"examples", "eventschemas"},
 	"e2e":      {"e2e"},
-	// Development tools, which are not part of the product binary.
+	// Development tools, which are not in the product binary.
 	"tools": {"tools", "starter", "workers", "domain", "eventschemas", "internal"},
-	// The engine below the commands knows streams and decisions, and no use case and no credits.
+	// The engine below the commands handles streams and decisions. It must not depend on use cases or credits.
 	"commands/streamwriter": {"eventschemas", "internal"},
 }
 
-// forbidden lists packages of others that a layer may not import, with the packages below them.
+// forbidden lists packages outside this module that a layer may not import, including the packages below them.
 var forbidden = map[string][]string{
 	"readapi/lookup": {"net/http", "github.com/gorilla/mux"},
 }
@@ -71,7 +71,7 @@ func TestLayers_Imports_AreAllowed(t *testing.T) {
 		seen[layer] = true
 		allowed, known := layers[layer]
 		if !known {
-			t.Errorf("%s belongs to no layer", file)
+			t.Errorf("%s is in no layer; add its folder to layers", file)
 			return nil
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
@@ -85,7 +85,7 @@ func TestLayers_Imports_AreAllowed(t *testing.T) {
 			}
 			inner, ours := strings.CutPrefix(imported, "letterhead/")
 			if ours && (!mayImport(folder, inner, allowed) || !mayImportProjections(folder, inner)) || below(imported, forbidden[layer]) {
-				t.Errorf("%s imports %s, which its layer may not", filepath.ToSlash(file[len(root)+1:]), inner)
+				t.Errorf("%s imports %s, which its layer may not import", filepath.ToSlash(file[len(root)+1:]), inner)
 			}
 		}
 		return nil
@@ -100,7 +100,8 @@ func TestLayers_Imports_AreAllowed(t *testing.T) {
 	}
 }
 
-// mayImport also lets a worker use the packages below its own folder, and never another worker.
+// mayImport reports whether a package may import another. Besides the allowed packages, a worker may import those below
+// its own folder, but no other worker.
 func mayImport(folder, inner string, allowed []string) bool {
 	if below(inner, allowed) {
 		return true
@@ -109,19 +110,20 @@ func mayImport(folder, inner string, allowed []string) bool {
 	return len(parts) >= 2 && parts[0] == "workers" && below(inner, []string{"workers/" + parts[1]})
 }
 
-// below reports whether a path is one of the prefixes, or below one.
+// below reports whether a path equals one of the prefixes or is below one.
 func below(path string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") })
 }
 
-// mayImportProjections keeps the API for authors of read models (projections), the engine that runs them and the read
-// models apart: the API imports neither, the engine imports no read model, and a read model never the engine.
+// mayImportProjections reports whether an import keeps apart the API for authors of read models (package projections),
+// the engine that runs them, and the read models. The API imports neither of the others, the engine imports no read
+// model, and read models do not import the engine.
 func mayImportProjections(folder, inner string) bool {
 	switch {
 	case folder == "projections", folder == "projections/engine":
 		return !strings.HasPrefix(inner, "projections/")
 	case folder == "projections/projectionstest":
-		return true // it starts read models in tests
+		return true // it runs read models for tests
 	case strings.HasPrefix(folder, "projections/"), strings.HasPrefix(folder, "readapi"):
 		return inner != "projections/engine"
 	}

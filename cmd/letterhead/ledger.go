@@ -13,21 +13,21 @@ import (
 	"letterhead/projections/ledger"
 )
 
-// endOfTime is later than every event: the largest moment of RFC 3339.
+// endOfTime is later than every event: the last second that RFC 3339 can express.
 var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// listPage is how many rows a listing reads at a time.
+// listPage is the number of rows that a listing reads at a time.
 const listPage = 500
 
 func ledgerCommand(e *environment) *cobra.Command {
-	return group("ledger", "Show and verify what was granted, charged and reversed", ledgerShow(e), ledgerVerify(e), ledgerUndelivered(e))
+	return group("ledger", "Show and verify grants, charges and reversals", ledgerShow(e), ledgerVerify(e), ledgerUndelivered(e))
 }
 
 func ledgerShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
-	requestID := c.Flags().String("request-id", "", "only the lines of this request (the answer's X-Request-Id)")
-	asOf := c.Flags().String("as-of", "", "only lines up to this moment (RFC 3339)")
+	requestID := c.Flags().String("request-id", "", "only the lines of this request (X-Request-Id of the answer)")
+	asOf := c.Flags().String("as-of", "", "only lines up to this time (RFC 3339)")
 	last := c.Flags().Int("last", 0, "only the last N lines")
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
@@ -35,7 +35,7 @@ func ledgerShow(e *environment) *cobra.Command {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		}
 		if *last < 0 || *last > 0 && *requestID != "" {
-			return usageError{errors.New("--last takes a positive number, and not together with --request-id")}
+			return usageError{errors.New("--last must be a positive number, and cannot be used with --request-id")}
 		}
 		var until time.Time
 		if *asOf != "" {
@@ -47,7 +47,7 @@ func ledgerShow(e *environment) *cobra.Command {
 		if err := n.AccountExists(ctx, *accountID); err != nil {
 			return explainAccount(*accountID, err)
 		}
-		// What was answered before this command began must be in what it prints.
+		// The output must include everything that was answered before the command began.
 		if err := n.CatchUp(ctx); err != nil {
 			return err
 		}

@@ -12,11 +12,11 @@ import (
 
 func ledgerVerify(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "verify", Short: "Fold one account, or all, from the first event and compare", Args: exactArgs(),
-		Long: `Fold the stream of every account from its first event: check each link of the
-hash chain, that no event but a refund takes the balance below zero, and compare the
-result with the account's snapshot and its row in the read model of accounts. Exit
-status 1 when anything differs. It may run while the server serves.`}
-	accountID := c.Flags().String("account", "", "account id; all when not given")
+		Long: `Fold the stream of every account from its first event. Check each link of the hash
+chain, check that only refunds make the balance negative, and compare the result with
+the account's snapshot and its row in the read model of accounts. The exit code is 1
+if anything differs. The command may run while the server does.`}
+	accountID := c.Flags().String("account", "", "account id (default: all accounts)")
 	asJSON := jsonFlag(c)
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if n.Reading() && !n.Served() {

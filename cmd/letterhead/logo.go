@@ -22,12 +22,12 @@ import (
 )
 
 func logoCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "logo DOMAIN", Short: "Draw a logo as /logo/DOMAIN answers it, without a charge", Args: exactArgs("DOMAIN"),
-		Long: `Draw the logo of a brand of the index, or its substitute, as the endpoint /logo/DOMAIN does, and write it
-to a file or to standard output. It crawls nothing and counts against no limit.
+	c := &cobra.Command{Use: "logo DOMAIN", Short: "Draw a logo as /logo/DOMAIN does, without a charge", Args: exactArgs("DOMAIN"),
+		Long: `Draw the logo of a brand in the index, or its fallback, as the endpoint /logo/DOMAIN does, and write it to a
+file or to standard output. The command starts no crawl and counts against no limit.
 
-The format is that of --format, else of the file's ending (.png, .webp, .svg, .jpg, .jpeg), else PNG. What was
-drawn, and from which logo, is printed to standard error.`}
+The format is taken from --format, then from the file extension (.png, .webp, .svg, .jpg, .jpeg); the default is
+PNG. The command describes the image and its source on standard error.`}
 	var to string
 	c.Flags().StringVarP(&to, "output", "o", "-", "file to write; - is standard output")
 	values := map[string]*string{}
@@ -35,7 +35,7 @@ drawn, and from which logo, is printed to standard error.`}
 		{"type", "icon, symbol or logo (default icon)"},
 		{"size", "longest side in pixels, 16 to 1024 (default 128)"},
 		{"theme", "ink: light or dark"},
-		{"background", "background that it will be on: light or dark"},
+		{"background", "background that the logo will be on: light or dark"},
 		{"format", "webp, png, svg or jpeg"},
 		{"fallback", "what replaces a missing logo: monogram, transparent, or 404 for an error (default monogram)"},
 	} {
@@ -52,7 +52,7 @@ drawn, and from which logo, is printed to standard error.`}
 		if fromEnding {
 			format, known := formatOfEnding(to)
 			if !known {
-				return usageError{fmt.Errorf("the ending of %s is no format of a logo; name the file .png, .webp, .svg or .jpg, or give --format", to)}
+				return usageError{fmt.Errorf("the extension of %s is not a logo format; use .png, .webp, .svg or .jpg, or give --format", to)}
 			}
 			query.Set("format", string(format))
 		}
@@ -67,11 +67,11 @@ drawn, and from which logo, is printed to standard error.`}
 			}
 			return printJSON(e.stdout, drawn)
 		}
-		if e.node != nil { // whoever asks writes the file, in a folder of theirs
+		if e.node != nil { // the client of the admin socket writes the file, because its path is relative to the client
 			return draw(cmd.Context(), e.node, cmd, args)
 		}
 		if f, isFile := e.stdout.(*os.File); to == "-" && isFile && isTerminal(f) {
-			return usageError{errors.New("a picture is not for a terminal; name a file with -o, or pass it on with a pipe")}
+			return usageError{errors.New("an image cannot be printed to a terminal; name a file with -o, or use a pipe")}
 		}
 		out := e.stdout
 		var answer bytes.Buffer
@@ -83,17 +83,17 @@ drawn, and from which logo, is printed to standard error.`}
 		}
 		var drawn node.DrawnLogo
 		if err := json.Unmarshal(answer.Bytes(), &drawn); err != nil {
-			return fmt.Errorf("the server answered with what is no picture (is it another release?): %w", err)
+			return fmt.Errorf("the server did not answer with an image (is it another release?): %w", err)
 		}
 		if fromEnding && drawn.Format != string(options.Format) {
-			return fmt.Errorf("there is no vector to draw %s from, and a PNG would lie in %s; name the file .png, or give --format", domain, to)
+			return fmt.Errorf("%s has no vector logo, so %s would contain a PNG; name the file .png, or give --format", domain, to)
 		}
 		return writeLogo(e, to, drawn)
 	}
 	return c
 }
 
-// logoAskedFor reads a domain and the parameters of a logo as the endpoint does.
+// logoAskedFor parses a domain and the parameters of a logo as the endpoint does.
 func logoAskedFor(sent string, query url.Values) (domain string, options logo.Options, err error) {
 	if domain, err = brand.RegistrableDomain(sent); err == nil {
 		_, options, err = logo.Parse(url.PathEscape(domain), query.Encode(), nil)
@@ -101,7 +101,7 @@ func logoAskedFor(sent string, query url.Values) (domain string, options logo.Op
 	return domain, options, err
 }
 
-// formatOfEnding is the format that a file's name promises.
+// formatOfEnding returns the image format of a file name's extension.
 func formatOfEnding(name string) (imaging.Format, bool) {
 	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
 	if ending == "jpg" {
@@ -111,7 +111,7 @@ func formatOfEnding(name string) (imaging.Format, bool) {
 	return format, slices.Contains([]imaging.Format{imaging.WebP, imaging.PNG, imaging.SVG, imaging.JPEG}, format)
 }
 
-// writeLogo writes the picture to a file or to standard output, and says so.
+// writeLogo writes the image to a file or to standard output, and describes it on standard error.
 func writeLogo(e *environment, to string, drawn node.DrawnLogo) error {
 	write := func(w io.Writer) error {
 		_, err := w.Write(drawn.Body)

@@ -22,7 +22,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
-	// exitLoss: the event log does not hold events that were acknowledged. Nothing was changed.
+	// exitLoss means that acknowledged events are missing from the event log. Nothing was changed.
 	exitLoss = 3
 )
 
@@ -34,7 +34,7 @@ func main() {
 		stderr: os.Stderr,
 	}
 	if err := node.LimitMemory(node.CgroupLimit); err != nil {
-		fmt.Fprintf(os.Stderr, "letterhead: the memory limit is not taken over: %v\n", err)
+		fmt.Fprintf(os.Stderr, "letterhead: could not apply the memory limit of the container: %v\n", err)
 	}
 	code := e.run(ctx)
 	stop()
@@ -53,7 +53,7 @@ func (e *environment) run(ctx context.Context) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &exit):
-		// A server answered for us and has printed what there was to say.
+		// The command ran inside a server, which has printed any error.
 		return int(exit)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(e.stderr, "letterhead: interrupted")
@@ -75,7 +75,7 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// usageError is a command line that cannot be understood.
+// usageError is an invalid command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

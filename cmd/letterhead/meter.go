@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// gauge is how far long work is.
+// gauge is the progress of long work.
 type gauge struct {
-	// done is a true count, 0 when nothing is counted.
+	// done is a number of items, 0 if they are not counted.
 	done uint64
-	unit string // of done: events
-	// at and end are places, and end is 0 when it is not known. With counts they are in the unit of done; else they
-	// are positions of a log, which need not be counts.
+	unit string // of done, such as events
+	// at and end are the current place and the end, which is 0 if it is not known. If counts is true, both are numbers
+	// of items like done. Otherwise they are positions of a log, which may have gaps.
 	at, end uint64
 	counts  bool
 }
 
-// meter says how far work is, how fast it goes and how long it will take, as far as that is known. The rate is that
-// since the first gauge: work that goes on where an earlier run ended did not do all of it in this time.
+// meter describes progress, rate and remaining time, as far as they are known. It computes the rate since the first
+// gauge, because work that continues an earlier run begins with a count above 0.
 type meter struct {
 	began time.Time
 	first gauge
@@ -26,7 +26,7 @@ type meter struct {
 
 func newMeter(first gauge) *meter { return &meter{began: time.Now(), first: first} }
 
-// text is like "12000 events, 34 % of the log, 2100/s, about 12s left".
+// text returns a description such as "12000 events, 34 % of the log, 2100/s, about 12s left".
 func (m *meter) text(g gauge) string {
 	var parts []string
 	switch {

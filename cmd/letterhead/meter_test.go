@@ -10,13 +10,13 @@ import (
 	"letterhead/workers/backup"
 )
 
-// The positions of an event store are no counts: they say which part of the log was read, and nothing else.
+// Positions of an event store are not counts, so they must only be shown as a percentage of the log.
 func TestStages_PrintCountsRateAndTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		show := stages(&out, "backup")
 		for _, p := range []backup.Progress{
-			{Stage: backup.StageEvents, Done: 1000, Position: 5_000_000, Head: 25_000_000}, // 1,000 of an earlier run
+			{Stage: backup.StageEvents, Done: 1000, Position: 5_000_000, Head: 25_000_000}, // 1,000 in an earlier run
 			{Stage: backup.StageEvents, Done: 2000, Position: 10_000_000, Head: 25_000_000},
 			{Stage: backup.StageEvents, Done: 6000, Position: 25_000_000, Head: 25_000_000},
 			{Stage: backup.StageNames, Done: 10, Total: 40},
@@ -41,7 +41,7 @@ backup: assets: 17 files, 5/s
 	})
 }
 
-func TestProgress_PrintsWhatIsKnown(t *testing.T) {
+func TestProgress_OwnAndOthersFolding_PrintsKnownFigures(t *testing.T) {
 	for what, c := range map[string]struct {
 		shown []engine.Progress
 		want  string

@@ -17,35 +17,35 @@ import (
 
 func migrateCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "migrate --to esdb://…", Short: "Move from the data folder to EventStoreDB, PostgreSQL and a bucket", Args: exactArgs(),
-		Long: `Copy the event log of the data folder to EventStoreDB: every stream with its
-revisions and ids, at new positions. Events of different streams may change places
-within 4,096 events. With --database the names of holders go along, with --assets
-the pictures.
+		Long: `Copy the event log of the data folder to EventStoreDB. Every stream keeps its
+revisions and ids; positions are new. The order of events of different streams may
+change within 4,096 events. --database also copies the names of holders, and
+--assets the images.
 
-While the server runs this is a first pass, which changes nothing for it. Stop the
-server and run the same line again: the final pass copies what came meanwhile,
-compares everything, verifies the hash chain of every account, and notes in the
-new database that the crawl requests of the past are done. Then start the nodes on
-the new services. An interrupted pass is continued by the next one.
+While the server runs, the command makes a first pass, which does not affect the
+server. Then stop the server and run the same command again: the final pass copies
+newer events, compares everything, verifies the hash chain of every account, and
+marks old crawl requests as done in the new database. Then start the nodes on the
+new services. The next pass continues an interrupted one.
 
-With --archive-before and --archive-to the old crawls of domains that never were
-brands go to a file instead of the new log, chosen as "letterhead archive" chooses
-them. EventStoreDB has no archive step of its own, so this is the time for it. Such
-a migration is one final pass, without a first one beside the running server: the
-target must be empty, or filled by the same line. The data folder stays as it is.`}
+With --archive-before and --archive-to, old crawls of domains that never became
+brands are written to a file instead of the new log; "letterhead archive" selects
+the same. EventStoreDB logs cannot be archived later. Such a migration is one final
+pass, without a first pass while the server runs: the target must be empty, or
+filled by the same command. The data folder does not change.`}
 	var m node.Migration
 	var asJSON bool
 	var before string
 	flags := c.Flags()
-	flags.StringVar(&m.Log, "to", "", "connection string of an EventStoreDB that is empty, or was filled by an earlier pass (esdb://…; or LETTERHEAD_MIGRATE_TO, which other users of the machine cannot see)")
-	flags.StringVar(&m.Database, "database", "", "the PostgreSQL of the new nodes (postgres://…; or LETTERHEAD_MIGRATE_DATABASE)")
+	flags.StringVar(&m.Log, "to", "", "connection string of an EventStoreDB that is empty, or was filled by an earlier pass (esdb://…; or set LETTERHEAD_MIGRATE_TO, which other users of the machine cannot see)")
+	flags.StringVar(&m.Database, "database", "", "the PostgreSQL of the new nodes (postgres://…; or set LETTERHEAD_MIGRATE_DATABASE)")
 	flags.StringVar(&m.Assets, "assets", "", "the bucket of the new nodes (s3://… or file:///…)")
-	flags.StringVar(&before, "archive-before", "", "leave out domains that never were brands and whose last crawl failed before this date (2026-10-01, in UTC) or time")
+	flags.StringVar(&before, "archive-before", "", "leave out domains that never became brands and whose last crawl failed before this date (2026-10-01, in UTC) or time")
 	flags.StringVar(&m.ArchiveTo, "archive-to", "", "file to write their events to (.jsonl.zst)")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if (before == "") != (m.ArchiveTo == "") {
-			return usageError{errors.New("--archive-before and --archive-to go together: what the new log leaves out is kept in a file")}
+			return usageError{errors.New("--archive-before and --archive-to need each other: events that the new log leaves out are kept in a file")}
 		}
 		if before != "" {
 			if m.ArchiveBefore, err = parseBefore("--archive-before", before); err != nil {
@@ -62,7 +62,7 @@ target must be empty, or filled by the same line. The data folder stays as it is
 			m.Database = os.Getenv("LETTERHEAD_MIGRATE_DATABASE")
 		}
 		if !strings.HasPrefix(m.Log, "esdb://") && !strings.HasPrefix(m.Log, "esdb+discover://") {
-			return usageError{errors.New("--to takes the connection string of an EventStoreDB, like esdb://host:2113?tls=true")}
+			return usageError{errors.New("--to must be the connection string of an EventStoreDB, such as esdb://host:2113?tls=true")}
 		}
 		args := []string{"migrate", "--to=" + m.Log, "--database=" + m.Database, "--assets=" + m.Assets, "--archive-before=" + before,
 			"--archive-to=" + m.ArchiveTo, fmt.Sprintf("--json=%t", asJSON)}
@@ -70,10 +70,10 @@ target must be empty, or filled by the same line. The data folder stays as it is
 		ctx := cmd.Context()
 		return e.onNode(ctx, args, node.ToWrite, node.OpenStores, func(n *node.Node) error {
 			if n.Config.Shared() {
-				return usageError{errors.New("the settings name an EventStoreDB already; migrate copies from a data folder (LETTERHEAD_EVENTSTORE=sqlite)")}
+				return usageError{errors.New("the settings already name an EventStoreDB; migrate copies from a data folder (LETTERHEAD_EVENTSTORE=sqlite)")}
 			}
 			if !final && !m.ArchiveBefore.IsZero() {
-				return usageError{errors.New("a server serves this folder; stop it, and migrate with --archive-before then: while it runs, a domain that is left out may become a brand")}
+				return usageError{errors.New("a server uses this folder; stop it before you migrate with --archive-before: while it runs, a domain that is left out may become a brand")}
 			}
 			return e.migrate(ctx, n, m, final, asJSON)
 		})
@@ -88,24 +88,24 @@ func (e *environment) migrate(ctx context.Context, n *node.Node, m node.Migratio
 		return err
 	}
 	if final && m.Database == "" {
-		fmt.Fprintln(e.stderr, "warning: without --database no names were copied, and the first relay on the new log publishes every crawl request of the past again")
+		fmt.Fprintln(e.stderr, "warning: without --database no names were copied, and the first relay on the new log publishes all old crawl requests again")
 	}
 	if asJSON {
 		return printJSON(e.stdout, out)
 	}
 	took := time.Since(began).Round(time.Millisecond)
 	if !final {
-		_, err = fmt.Fprintf(e.stdout, "first pass: %d events (%d were there) up to position %d, %d new pictures in %s\nstop the server and run the same line again for the final pass\n",
+		_, err = fmt.Fprintf(e.stdout, "first pass: %d events (%d were there) up to position %d, %d new images in %s\nstop the server and run the same command again for the final pass\n",
 			out.Events, out.Present, out.Source, out.NewAssets, took)
 		return err
 	}
 	if archived := out.Archived; archived != nil {
-		_, err = fmt.Fprintf(e.stdout, "left out %d events of %d domains, which are in %s\nsha256 %s\n", archived.Events, archived.Streams, archived.File, archived.SHA256)
+		_, err = fmt.Fprintf(e.stdout, "left out %d events of %d domains, now in %s\nsha256 %s\n", archived.Events, archived.Streams, archived.File, archived.SHA256)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.stdout, "migrated: %d events (%d were there), %d names, %d pictures (%d new) in %s; every chain holds: %d account(s), %d events\n",
+	_, err = fmt.Fprintf(e.stdout, "migrated: %d events (%d were there), %d names, %d images (%d new) in %s; every chain holds: %d account(s), %d events\n",
 		out.Events, out.Present, out.Names, out.Assets, out.NewAssets, took, out.Accounts, out.ChainEvents)
 	return err
 }

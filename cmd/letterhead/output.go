@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// writeWhole writes a file that the user named: the file is complete, or stays as it was. If the name is not that of an
-// ordinary file, such as /dev/null or a pipe, the output goes there and replaces nothing.
+// writeWhole writes a file that the user named, completely or not at all. If the name is not a regular file, such as
+// /dev/null or a pipe, it writes to that instead of replacing it.
 func writeWhole(name string, write func(io.Writer) error) error {
 	if there, err := os.Stat(name); err == nil && !there.Mode().IsRegular() {
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)

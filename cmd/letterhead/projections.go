@@ -25,7 +25,7 @@ func projectionsCommand(e *environment) *cobra.Command {
 }
 
 func projectionsList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "Show how every read model is doing", Args: exactArgs()}
+	c := &cobra.Command{Use: "list", Short: "Show the state of every read model", Args: exactArgs()}
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		models, err := n.Runner.List(ctx)
@@ -56,12 +56,12 @@ func projectionsList(e *environment) *cobra.Command {
 }
 
 func projectionsRebuild(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Build read models anew from the log, while they are read",
-		Long: "Build read models anew beside the live ones and swap when they have caught up. It can be interrupted: the next rebuild, or the next start, goes on."}
-	all := c.Flags().Bool("all", false, "all of them")
+	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Rebuild read models from the log while they are in use",
+		Long: "Build new read models next to the live ones and swap them when they have caught up. The next rebuild or the next start continues an interrupted one."}
+	all := c.Flags().Bool("all", false, "rebuild all read models and the search index")
 	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, cmd *cobra.Command, names []string) error {
 		if *all == (len(names) > 0) {
-			return usageError{errors.New("name the read models, or say --all; \"letterhead projections list\" shows them")}
+			return usageError{errors.New("name the read models or use --all; \"letterhead projections list\" shows them")}
 		}
 		var models []string
 		index := *all
@@ -95,20 +95,20 @@ func projectionsRebuild(e *environment) *cobra.Command {
 func projectionsVerify(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "verify", Short: "Compare every read model with a replay of the log", Args: exactArgs()}
 	asJSON := jsonFlag(c)
-	searchOnly := c.Flags().Bool(searchOnlyFlag, false, "catch up, and compare the search index only")
+	searchOnly := c.Flags().Bool(searchOnlyFlag, false, "catch up and compare only the search index")
 	if err := c.Flags().MarkHidden(searchOnlyFlag); err != nil {
-		panic(err) // it was defined in the line before
+		panic(err) // the flag was defined in the line above
 	}
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if !*searchOnly {
-			if err := n.VerifyLog(ctx); err != nil { // a comparison with damaged events means nothing
+			if err := n.VerifyLog(ctx); err != nil { // comparing with damaged events is meaningless
 				return err
 			}
 		}
 		index := func() error { return verifySearch(ctx, n, e, *asJSON) }
 		switch {
 		case n.Reading() && n.Served():
-			// The server has the index open. It catches up first, and what it prints comes last.
+			// Only the server can compare the index, because it has it open. It catches up first; its output comes last.
 			var said bytes.Buffer
 			err := e.forward(ctx, n.Config.Data, append(slices.Clone(e.args), "--"+searchOnlyFlag), &said)
 			if err != nil && !errors.As(err, new(exitError)) {
@@ -126,7 +126,7 @@ func projectionsVerify(e *environment) *cobra.Command {
 				return err
 			}
 			index = func() error {
-				_, err := fmt.Fprintln(e.stderr, "warning: the search index was not compared: it can be opened only where it can be written")
+				_, err := fmt.Fprintln(e.stderr, "warning: the search index was not compared: it can be opened only in a writable folder")
 				return err
 			}
 		default:
@@ -166,7 +166,7 @@ func projectionsVerify(e *environment) *cobra.Command {
 			wrong = append(wrong, err)
 		}
 		if len(wrong) > 0 {
-			return fmt.Errorf("%w; \"letterhead projections rebuild\" builds a read model anew", errors.Join(wrong...))
+			return fmt.Errorf("%w; \"letterhead projections rebuild\" rebuilds a read model", errors.Join(wrong...))
 		}
 		return nil
 	})
@@ -194,14 +194,14 @@ func verifySearch(ctx context.Context, n *node.Node, e *environment, asJSON bool
 	return err
 }
 
-// searchOnlyFlag is how a verify beside a server asks that server for the part that only it can do.
+// searchOnlyFlag is the flag with which verify has a running server compare the search index.
 const searchOnlyFlag = "search-only"
 
-// How often long work says how far it is.
+// progressEvery is the interval between two reports of progress.
 const progressEvery = time.Second
 
-// progress shows a bar on a terminal, and a line now and then elsewhere. Events that another node folds are not
-// counted here.
+// progress returns a function that shows progress: a bar on a terminal, or a line per second. It does not count events
+// that another node folds.
 func progress(w io.Writer, what string) func(engine.Progress) {
 	var m *meter
 	text := func(p engine.Progress) string {

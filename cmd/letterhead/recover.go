@@ -18,7 +18,7 @@ import (
 )
 
 func recoverCommand(e *environment) *cobra.Command {
-	return group("recover", "Bring a damaged service back", acceptLossCommand(e))
+	return group("recover", "Recover a damaged service", acceptLossCommand(e))
 }
 
 type acceptOptions struct {
@@ -26,30 +26,30 @@ type acceptOptions struct {
 	yes, json bool
 }
 
-// args is the command line for a server that holds the folder.
+// args returns the command line to forward to a server that holds the folder.
 func (o acceptOptions) args() []string {
 	return []string{"recover", "accept-loss", "--reason=" + o.reason, fmt.Sprintf("--yes=%t", o.yes), fmt.Sprintf("--json=%t", o.json)}
 }
 
 func acceptLossCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "accept-loss", Short: "Go on without events that the log has lost", Args: exactArgs(),
-		Long: `Go on with an event log that does not hold every event that was acknowledged: it is
-shorter than it was, it is another log, or a part of it cannot be read. Until then
-every command refuses it with exit code 3, and so does the start on a data folder;
-nodes that share an event store wait, not ready.
+	c := &cobra.Command{Use: "accept-loss", Short: "Continue without events that the log has lost", Args: exactArgs(),
+		Long: `Continue with an event log from which acknowledged events are missing: it is shorter
+than before, it is another log, or a part of it cannot be read. Until then every
+command, including serve on a data folder, refuses it with exit code 3; nodes that
+share an event store wait and are not ready.
 
-Restore a backup instead if you can (docs/backup.md). What is missing stays lost:
-charges, grants and keys of the missing events. Accounts may have more or fewer
-credits than their holders were told.
+Restore a backup instead if you can (docs/backup.md). The missing events stay lost,
+with their charges, grants and keys. Accounts may have more or fewer credits than
+their holders have seen.
 
-The command keeps what can be read, records the loss as the event LossAccepted on
+The command keeps all readable events, records the loss as the event LossAccepted on
 the stream "log", and discards read models, snapshots, checkpoints and search
-documents of events that are gone. The next start rebuilds the read models. An
-interrupted run is finished by running the command again. Nodes that share the event
-store may run meanwhile: they begin again by themselves, with nothing in memory.`}
+documents that contain missing events. The next start rebuilds the read models. If
+the command is interrupted, run it again. Nodes that share the event store may run
+meanwhile: they restart by themselves, with nothing in memory.`}
 	var o acceptOptions
 	flags := c.Flags()
-	flags.StringVar(&o.reason, "reason", "", "why, for the record")
+	flags.StringVar(&o.reason, "reason", "", "reason to record in the event")
 	flags.BoolVar(&o.yes, "yes", false, "do not ask")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return e.acceptLoss(cmd.Context(), o) }
@@ -58,13 +58,13 @@ store may run meanwhile: they begin again by themselves, with nothing in memory.
 
 func (e *environment) acceptLoss(ctx context.Context, o acceptOptions) error {
 	if e.node != nil {
-		return usageError{errors.New("a server serves this folder, so its log holds what is remembered of it; stop it to look again")}
+		return usageError{errors.New("a server uses this folder, so it found no loss when it started; stop it to check again")}
 	}
 	cfg, err := e.config()
 	if err != nil {
 		return err
 	}
-	if cfg.Shared() { // the folder holds no data, and a node that waits for another store holds it
+	if cfg.Shared() { // the data is not in the folder, which a node that waits for the acceptance may hold
 		return e.acceptLossOf(ctx, cfg, nil, o)
 	}
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MustExist, version)
@@ -97,14 +97,14 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 		if o.json {
 			return printJSON(e.stdout, map[string]any{"lost": false})
 		}
-		_, err := fmt.Fprintln(e.stdout, "nothing is missing: the event log holds everything that is remembered of it")
+		_, err := fmt.Fprintln(e.stdout, "nothing is missing: the event log contains every known event")
 		return err
 	}
 	if !o.yes {
 		for _, w := range acceptance.Witnesses() {
 			fmt.Fprintf(e.stderr, "%s (position %d): %s\n", w.Name, w.Remembered, w.Detail)
 		}
-		if err := confirm(os.Stdin, e.stderr, "The missing events stay lost. Go on without them?"); err != nil {
+		if err := confirm(os.Stdin, e.stderr, "The missing events stay lost. Continue without them?"); err != nil {
 			return err
 		}
 	}
@@ -120,9 +120,9 @@ func (e *environment) acceptLossIn(ctx context.Context, n *node.Node, o acceptOp
 	}
 	next := "start the service: it rebuilds"
 	if n.Config.Shared() {
-		next = "nodes that run begin again by themselves, and rebuild"
+		next = "running nodes restart by themselves and rebuild"
 	}
-	_, err = fmt.Fprintf(e.stdout, "accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from what is left\n",
+	_, err = fmt.Fprintf(e.stdout, "accepted: the log ended at position %d; event %s at position %d records the loss\n%s the read models from the remaining events\n",
 		out.Head, out.EventID, out.Position, next)
 	return err
 }

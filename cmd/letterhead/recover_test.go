@@ -13,7 +13,7 @@ import (
 	"letterhead/workers/loss"
 )
 
-// An acceptance that could not begin leaves nothing behind: the folder is in order when the log is.
+// An acceptance that cannot begin must not change the folder: it works again when the intact log is back.
 func TestAcceptLoss_UnreadableLog_IsUndoneByIntactFile(t *testing.T) {
 	folder := oneCrawl(t)
 	path := filepath.Join(folder, "events.db")
@@ -48,7 +48,8 @@ func TestAcceptLoss_UnreadableLog_IsUndoneByIntactFile(t *testing.T) {
 	accept(exitOK, "nothing is missing")
 }
 
-// One that was killed when it had begun, and not yet changed the log, ends when the log holds again what was missing.
+// An acceptance was killed after it began and before it changed the log. If the missing events are in the log again, the
+// next run cancels it.
 func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
 	folder := oneCrawl(t)
 	path := filepath.Join(folder, "events.db")
@@ -66,7 +67,7 @@ func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitLoss || !strings.Contains(stderr, "run it again") {
-		t.Errorf("beside an acceptance under way ledger verify ended with %d: %s", code, stderr)
+		t.Errorf("during an unfinished acceptance, ledger verify ended with %d: %s", code, stderr)
 	}
 	if code, stdout, stderr := commandLine(t.Context(), "recover", "accept-loss", "--yes", "--data", folder); code != exitOK || !strings.Contains(stdout, "nothing is missing") {
 		t.Errorf("accept-loss ended with %d: %s%s", code, stdout, stderr)

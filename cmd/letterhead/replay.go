@@ -17,31 +17,31 @@ import (
 	"letterhead/workers/relay"
 )
 
-// maxShownFaults bounds what `events replay --verify` prints; all are counted.
+// maxShownFaults is the maximum number of faults that `events replay --verify` prints; it counts all.
 const maxShownFaults = 100
 
-var errLaneDiffers = errors.New("the lane is not what the log says")
+var errTopicDiffers = errors.New("the topic differs from the log")
 
 type replayFlags struct {
 	fromKafka, fromBeginning, noFollow, verify, asJSON bool
-	lane                                               string
+	topic                                              string
 	streams, types                                     []string
 }
 
 func replayCommand(e *environment) *cobra.Command {
 	var f replayFlags
 	c := &cobra.Command{Use: "replay", Short: "Read events again, from the log or from Kafka", Args: exactArgs(),
-		Long: `Print events from the beginning of the log, or of a lane of record in Kafka. From Kafka each event is
-printed once, and those of a stream in their order; without --from-beginning it prints what comes from now
-on. With --verify nothing is printed but what is wrong: every event of the log that the relay has passed
-must be in the lane, once at least, with the same id, revision and bytes, in the order of its stream, and the
-hash chains of the accounts must hold. It exits with 0 when all of that is so.`}
-	c.Flags().BoolVar(&f.fromKafka, "from-kafka", false, "read the lane in Kafka instead of the log")
-	c.Flags().StringVar(&f.lane, "lane", broker.Ledger, "lane to read: ledger or brands")
-	c.Flags().BoolVar(&f.fromBeginning, "from-beginning", false, "from Kafka: all that the lane holds")
-	c.Flags().BoolVar(&f.noFollow, "no-follow", false, "from Kafka: end at the end of the lane")
-	c.Flags().BoolVar(&f.verify, "verify", false, "compare the whole lane with the log")
-	c.Flags().StringSliceVar(&f.streams, "stream", nil, "only streams that begin like this, such as account- or brand-github.com")
+		Long: `Print events from the beginning of the log, or of a Kafka topic that carries events. From Kafka each event
+is printed once, in the order of its stream; without --from-beginning only new events are printed. With
+--verify only faults are printed: every event of the log up to the relay's checkpoint must be in the topic at
+least once, with the same id, revision and bytes, in the order of its stream, and the hash chains of the
+accounts must hold. The exit code is 0 if there are no faults.`}
+	c.Flags().BoolVar(&f.fromKafka, "from-kafka", false, "read the topic in Kafka instead of the log")
+	c.Flags().StringVar(&f.topic, "lane", broker.Ledger, "topic to read: ledger or brands")
+	c.Flags().BoolVar(&f.fromBeginning, "from-beginning", false, "from Kafka: begin at the beginning of the topic")
+	c.Flags().BoolVar(&f.noFollow, "no-follow", false, "from Kafka: stop at the end of the topic")
+	c.Flags().BoolVar(&f.verify, "verify", false, "compare the whole topic with the log")
+	c.Flags().StringSliceVar(&f.streams, "stream", nil, "only streams with this prefix, such as account- or brand-github.com")
 	c.Flags().StringSliceVar(&f.types, "type", nil, "only events of this type")
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolderApart(node.ToRead, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
@@ -57,7 +57,7 @@ hash chains of the accounts must hold. It exits with 0 when all of that is so.`}
 			return err
 		}
 		if f.verify {
-			return f.verifyLane(ctx, e, n, cfg)
+			return f.verifyTopic(ctx, e, n, cfg)
 		}
 		return f.replayKafka(ctx, e, cfg)
 	})
@@ -66,20 +66,20 @@ hash chains of the accounts must hold. It exits with 0 when all of that is so.`}
 
 func (f *replayFlags) check() error {
 	switch {
-	case f.lane != broker.Ledger && f.lane != broker.Brands:
-		return usageError{fmt.Errorf("--lane must be %s or %s, not %q", broker.Ledger, broker.Brands, f.lane)}
+	case f.topic != broker.Ledger && f.topic != broker.Brands:
+		return usageError{fmt.Errorf("--lane must be %s or %s, not %q", broker.Ledger, broker.Brands, f.topic)}
 	case f.verify && !f.fromKafka:
 		return usageError{errors.New("--verify compares Kafka with the log: it needs --from-kafka")}
 	case f.verify && len(f.types) > 0:
-		return usageError{errors.New("--verify looks at all types; --stream narrows it")}
+		return usageError{errors.New("--verify compares events of all types; --stream limits it to some streams")}
 	}
 	return nil
 }
 
-// prefixes are those of the lane's streams, narrowed by --stream.
+// prefixes returns the prefixes of the topic's streams that --stream selects.
 func (f *replayFlags) prefixes() []string {
 	of := relay.LedgerStreams()
-	if f.lane == broker.Brands {
+	if f.topic == broker.Brands {
 		of = relay.BrandStreams()
 	}
 	if len(f.streams) == 0 {
@@ -99,7 +99,7 @@ func (f *replayFlags) prefixes() []string {
 	return out
 }
 
-// replayBroker is the Kafka of the settings.
+// replayBroker returns the Kafka of the settings.
 func replayBroker(c config.Config) (kafka.Config, error) {
 	if c.Broker == config.Embedded {
 		return kafka.Config{}, usageError{errors.New("there is no Kafka: LETTERHEAD_BROKER is inprocess")}
@@ -125,14 +125,14 @@ func (f *replayFlags) replayLog(ctx context.Context, e *environment, n *node.Nod
 	}
 }
 
-// replayKafka prints each event once. First comings are in the order of their stream: the relay copies the log
-// in its order and repeats from a checkpoint. Where the number of partitions was raised, the older events of a
-// stream lie in another partition and may come later; they are printed all the same.
+// replayKafka prints each event once. The first copies of a stream's events arrive in order, because the relay copies the
+// log in its order and repeats from a checkpoint. If the number of partitions was raised, older events of a stream are in
+// another partition and may arrive later; they are printed too.
 func (f *replayFlags) replayKafka(ctx context.Context, e *environment, cfg kafka.Config) error {
-	came := map[string]revisions{} // by stream: about 100 bytes each
+	printed := map[string]revisions{} // by stream; about 100 bytes each
 	prefixes := f.prefixes()
 	options := kafka.ReadOptions{FromBeginning: f.fromBeginning, Follow: !f.noFollow}
-	return kafka.ReadTopic(ctx, cfg, f.lane, options, func(m kafka.Read) error {
+	return kafka.ReadTopic(ctx, cfg, f.topic, options, func(m kafka.Read) error {
 		r, err := broker.Recorded(m.Message)
 		if err != nil {
 			_, err = fmt.Fprintf(e.stderr, "partition %d, offset %d: %s\n", m.Partition, m.Offset, err)
@@ -141,11 +141,11 @@ func (f *replayFlags) replayKafka(ctx context.Context, e *environment, cfg kafka
 		if !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(r.Stream, p) }) {
 			return nil
 		}
-		seen, first := came[r.Stream].add(r.Revision)
+		seen, first := printed[r.Stream].add(r.Revision)
 		if !first {
 			return nil
 		}
-		came[strings.Clone(r.Stream)] = seen
+		printed[strings.Clone(r.Stream)] = seen
 		if len(f.types) > 0 && !slices.Contains(f.types, r.Type) {
 			return nil
 		}
@@ -153,18 +153,18 @@ func (f *replayFlags) replayKafka(ctx context.Context, e *environment, cfg kafka
 	})
 }
 
-func (f *replayFlags) verifyLane(ctx context.Context, e *environment, n *node.Node, cfg kafka.Config) error {
+func (f *replayFlags) verifyTopic(ctx context.Context, e *environment, n *node.Node, cfg kafka.Config) error {
 	prefixes := f.prefixes()
 	if len(prefixes) == 0 {
-		return usageError{fmt.Errorf("lane %s carries no stream that begins with %q", f.lane, f.streams)}
+		return usageError{fmt.Errorf("topic %s carries no stream that begins with %q", f.topic, f.streams)}
 	}
-	// Before the lane is looked at: what the relay has passed is there.
-	checkpoint, _, err := n.Positions.Load(ctx, relay.Topic{Name: f.lane}.Checkpoint())
+	// Load the checkpoint before reading the topic, so that all events up to it are in the topic.
+	checkpoint, _, err := n.Positions.Load(ctx, relay.Topic{Name: f.topic}.Checkpoint())
 	if err != nil {
 		return err
 	}
 	source := func(ctx context.Context, do func(int, broker.Message) error) error {
-		return kafka.ReadTopic(ctx, cfg, f.lane, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error { return do(m.Partition, m.Message) })
+		return kafka.ReadTopic(ctx, cfg, f.topic, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error { return do(m.Partition, m.Message) })
 	}
 	shown := 0
 	found, err := relay.Verify(ctx, n.Log, prefixes, checkpoint, source, func(fault relay.Fault) {
@@ -177,27 +177,27 @@ func (f *replayFlags) verifyLane(ctx context.Context, e *environment, n *node.No
 	}
 	if f.asJSON {
 		err = printJSON(e.stdout, struct {
-			Lane       string            `json:"lane"`
+			Topic      string            `json:"lane"`
 			Checkpoint eventlog.Position `json:"checkpoint"`
 			relay.Verified
-		}{f.lane, checkpoint, found})
+		}{f.topic, checkpoint, found})
 	} else {
-		_, err = fmt.Fprintf(e.stdout, "lane %s up to position %d: %d events of %d streams in the log, %d found as they are, %d repeats, %d newer, %d faults\n",
-			f.lane, checkpoint, found.Events, found.Streams, found.Equal, found.Repeats, found.Newer, found.Faults)
+		_, err = fmt.Fprintf(e.stdout, "topic %s up to position %d: %d events of %d streams in the log, %d found unchanged, %d repeats, %d newer, %d faults\n",
+			f.topic, checkpoint, found.Events, found.Streams, found.Equal, found.Repeats, found.Newer, found.Faults)
 	}
 	if err == nil && found.Faults > 0 {
-		err = errLaneDiffers
+		err = errTopicDiffers
 	}
 	return err
 }
 
-// revisions are those of one stream that have come, as spans in ascending order that do not touch: nearly
-// always a single one.
+// revisions are the revisions of one stream that have been read, as ascending spans that do not touch: nearly always a
+// single span.
 type revisions []span
 
-type span struct{ from, to uint64 } // to is the one behind the last
+type span struct{ from, to uint64 } // from inclusive, to exclusive
 
-// add returns the revisions with one more, and whether it is new.
+// add returns the revisions including another one, and reports whether it is new.
 func (r revisions) add(revision uint64) (revisions, bool) {
 	i, found := slices.BinarySearchFunc(r, revision, func(s span, revision uint64) int {
 		switch {

@@ -23,9 +23,9 @@ import (
 	"letterhead/workers/relay"
 )
 
-const replayPatience = 30 * time.Second
+const replayTimeout = 30 * time.Second
 
-// inService runs a command line inside a service, as its admin socket does.
+// inService runs a command line inside a node, as its admin socket does.
 func inService(ctx context.Context, n *node.Node, args ...string) (stdout, stderr string, err error) {
 	var out, faults bytes.Buffer
 	e := &environment{stdout: &out, stderr: &faults, node: n}
@@ -40,7 +40,7 @@ func inService(ctx context.Context, n *node.Node, args ...string) (stdout, stder
 	return out.String(), faults.String(), err
 }
 
-// copied is a service with some accounts, whose ledger a relay has copied to a Kafka in this process.
+// copied returns a node with two accounts, whose ledger a relay has copied to a Kafka in this process.
 func copied(t *testing.T, ctx context.Context) (*node.Node, kafka.Config) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -77,7 +77,7 @@ func copied(t *testing.T, ctx context.Context) (*node.Node, kafka.Config) {
 	return n, broker
 }
 
-// copyLog relays the log's lanes of record up to its head.
+// copyLog relays the log to the ledger topic, up to the log's head.
 func copyLog(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) {
 	t.Helper()
 	transport, err := kafka.New(ctx, cfg)
@@ -90,8 +90,8 @@ func copyLog(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) 
 		t.Fatal(err)
 	}
 	saved := reached{n.Positions, head, make(chan struct{})}
-	lanes := relay.RecordTopics(transport.Records())[:1]
-	r, err := relay.New(relay.Config{Topics: lanes, SaveEvery: time.Nanosecond}, n.Log, transport.Records(), saved)
+	topics := relay.RecordTopics(transport.Records())[:1]
+	r, err := relay.New(relay.Config{Topics: topics, SaveEvery: time.Nanosecond}, n.Log, transport.Records(), saved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func copyLog(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) 
 	}
 }
 
-// reached says when a checkpoint has come to a position.
+// reached closes done when a checkpoint has reached a position.
 type reached struct {
 	relay.Checkpoints
 	at   eventlog.Position
@@ -128,8 +128,8 @@ func (r reached) Save(ctx context.Context, name string, p eventlog.Position) err
 	return err
 }
 
-func TestReplay(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), replayPatience)
+func TestReplay_FromKafka_EqualsLogAndReportsFaults(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), replayTimeout)
 	defer cancel()
 	n, cfg := copied(t, ctx)
 	fromLog, _, err := inService(ctx, n, "replay", "--json", "--stream", "account-")
@@ -141,7 +141,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Streams may come in another order; the events of each must be the same, byte for byte.
+	// The order of streams may differ, but the events of each must be the same, byte for byte.
 	if want, got := byStream(t, fromLog), byStream(t, fromKafka); len(want) != 2 || len(got) != 2 {
 		t.Errorf("%d streams in the log, %d in Kafka", len(want), len(got))
 	} else {
@@ -152,31 +152,31 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	if out, _, err := inService(ctx, n, "replay", "--from-kafka", "--verify", "--json"); err != nil || !strings.Contains(out, `"faults":0`) {
-		t.Errorf("verify a sound lane: %s, %v", out, err)
+		t.Errorf("verify an intact topic: %s, %v", out, err)
 	}
 
-	// The relay's checkpoint is lost: all is published again, printed once, and no fault.
+	// The relay lost its checkpoint and published everything again. Events are printed once, and repeats are no faults.
 	again := cfg
 	republish(t, ctx, n, again)
 	if twice, _, err := inService(ctx, n, everything...); err != nil || len(twice) != len(fromKafka) {
-		t.Errorf("repeats were printed: %d bytes instead of %d, %v", len(twice), len(fromKafka), err)
+		t.Errorf("repeats were printed: %d bytes (%v), want %d", len(twice), err, len(fromKafka))
 	}
 	out, _, err := inService(ctx, n, "replay", "--from-kafka", "--verify", "--json")
 	if err != nil || strings.Contains(out, `"repeats":0`) {
 		t.Errorf("verify with repeats: %s, %v", out, err)
 	}
 
-	// Somebody else writes into the lane.
+	// Another program writes to the topic.
 	client := &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...)}
 	if _, err := client.Produce(ctx, &kafkago.ProduceRequest{Topic: cfg.KafkaTopic(broker.Ledger), RequiredAcks: kafkago.RequireAll,
 		Records: kafkago.NewRecordReader(kafkago.Record{Value: kafkago.NewBytes([]byte("{}"))})}); err != nil {
 		t.Fatal(err)
 	}
-	if out, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errLaneDiffers) || !strings.Contains(faults, relay.FaultForeign) {
+	if out, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errTopicDiffers) || !strings.Contains(faults, relay.FaultForeign) {
 		t.Errorf("verify with a foreign message: %s %s %v", out, faults, err)
 	}
 
-	// Events that the checkpoint has passed and the lane has not.
+	// Events up to the checkpoint are missing from the topic.
 	if _, _, err := inService(ctx, n, "account", "create", "--name", "Initech", "--plan", "free", "--json"); err != nil {
 		t.Fatal(err)
 	}
@@ -187,12 +187,12 @@ func TestReplay(t *testing.T) {
 	if err := n.Positions.Save(ctx, relay.Topic{Name: broker.Ledger}.Checkpoint(), head); err != nil {
 		t.Fatal(err)
 	}
-	if _, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errLaneDiffers) || !strings.Contains(faults, relay.FaultMissing) {
+	if _, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errTopicDiffers) || !strings.Contains(faults, relay.FaultMissing) {
 		t.Errorf("verify with a gap: %s %v", faults, err)
 	}
 }
 
-// republish copies the log once more, from its beginning.
+// republish copies the log again, from its beginning.
 func republish(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config) {
 	t.Helper()
 	transport, err := kafka.New(ctx, cfg)
@@ -211,7 +211,7 @@ func republish(t *testing.T, ctx context.Context, n *node.Node, cfg kafka.Config
 	}
 }
 
-// byStream sorts printed events by their streams, in the order in which they came.
+// byStream groups printed events by stream and keeps their order.
 func byStream(t *testing.T, lines string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -232,7 +232,7 @@ func TestReplay_InvalidFlags_AreUsageErrors(t *testing.T) {
 		{"replay", "--from-kafka", "--lane", "crawl.live"},
 		{"replay", "--verify"},
 		{"replay", "--from-kafka", "--verify", "--type", "KeyIssued"},
-		{"replay", "--from-kafka"}, // there is none
+		{"replay", "--from-kafka"}, // the settings have no Kafka
 		{"replay", "extra"},
 	} {
 		if _, _, err := inService(t.Context(), n, args...); !errors.As(err, new(usageError)) {
@@ -247,11 +247,11 @@ func TestRevisions_Repeats_AreNotNew(t *testing.T) {
 	for _, revision := range []uint64{5, 6, 8, 7, 7, 0, 5, 2, 1, 3, 4, 4, 9, 0, 8, 20, 19, 18} {
 		var first bool
 		if r, first = r.add(revision); first == seen[revision] {
-			t.Errorf("%d was new: %t, in %v", revision, first, r)
+			t.Errorf("add(%d) reports new = %t in %v, want %t", revision, first, r, !seen[revision])
 		}
 		seen[revision] = true
 	}
 	if len(r) != 2 || r[0] != (span{0, 10}) || r[1] != (span{18, 21}) {
-		t.Errorf("spans are %v", r)
+		t.Errorf("spans = %v, want [{0 10} {18 21}]", r)
 	}
 }

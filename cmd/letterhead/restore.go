@@ -15,27 +15,27 @@ import (
 	"letterhead/workers/backup"
 )
 
-// maxErasedList bounds the file of --erased, in bytes.
+// maxErasedList is the maximum size of the file of --erased.
 const maxErasedList = 64 << 20
 
 func restoreCommand(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "restore FOLDER | URL", Short: "Fill an empty data folder, or empty services, from a backup", Args: exactArgs("FOLDER"),
 		Long: `Fill the data folder (--data), or the services that the settings name, from a backup.
-They must be empty, or have been begun by an interrupted restore, which is then
-continued. Nothing may use them meanwhile. The whole backup is checked before
-anything is written, everything is read back and compared at the end, and the
-hash chain of every account is verified.
+They must be empty, or contain the beginning of an interrupted restore, which is then
+continued. Nothing else may use them meanwhile. The command checks the whole backup
+before it writes anything. At the end it reads everything back, compares it, and
+verifies the hash chain of every account.
 
-A name that was erased after the backup is in the backup: list its id in a file
-for --erased, or leave all names out.`}
+The backup contains names that were erased after it was made: list their ids in a
+file for --erased, or leave all names out.`}
 	flags := c.Flags()
-	withoutHolders := flags.Bool("without-holders", false, "leave the names of account holders and keys out")
-	erased := flags.String("erased", "", "file with ids, one a line, whose names are left out")
-	withoutAssets := flags.Bool("without-assets", false, "leave pictures out; crawls bring them back")
+	withoutHolders := flags.Bool("without-holders", false, "leave out the names of account holders and keys")
+	erased := flags.String("erased", "", "file with ids, one per line, whose names are left out")
+	withoutAssets := flags.Bool("without-assets", false, "leave out images; crawls fetch them again")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if e.node != nil {
-			return usageError{errors.New("a running server cannot be restored into: stop it, and name an empty folder with --data")}
+			return usageError{errors.New("cannot restore into a running server: stop it, and name an empty folder with --data")}
 		}
 		from, err := backupPlace(args[0])
 		if err != nil {
@@ -63,12 +63,12 @@ func (e *environment) restore(ctx context.Context, cfg backup.RestoreConfig, fro
 	if asJSON {
 		return printJSON(e.stdout, out)
 	}
-	_, err = fmt.Fprintf(e.stdout, "restored %d events (%d were there), %d names, %d pictures in %s; every chain holds: %d account(s), %d events\n",
+	_, err = fmt.Fprintf(e.stdout, "restored %d events (%d were there), %d names, %d images in %s; every chain holds: %d account(s), %d events\n",
 		out.Events, out.Present, out.Names, out.Assets, time.Since(began).Round(time.Millisecond), out.Accounts, out.ChainEvents)
 	return err
 }
 
-// erasedIDs reads a file of ids, one a line.
+// erasedIDs reads a file of ids, one per line.
 func erasedIDs(name string) (map[string]bool, error) {
 	if name == "" {
 		return nil, nil

@@ -15,13 +15,13 @@ import (
 	"letterhead/node/admin"
 )
 
-// environment is what a command line runs in: a terminal's process, or a server that answers on its
-// admin socket. The commands themselves do not know which.
+// environment is where a command line runs: in its own process, or in a server that received it on its admin socket.
+// Most commands do not need to distinguish them.
 type environment struct {
 	args           []string
 	stdout, stderr io.Writer
 
-	// node is set inside a server: commands use it as it is.
+	// node is set inside a server. Commands use it instead of opening their own.
 	node *node.Node
 
 	data, listen, baseURL, renderer, roles string // flags
@@ -33,8 +33,8 @@ func newRoot(e *environment) *cobra.Command {
 		Use:   "letterhead",
 		Short: "A self-hosted brand identity service",
 		Long: `Letterhead answers "what does this company's brand look like?" and charges exactly one
-credit when it knows. "letterhead serve" starts it; the other commands work on the
-same data folder, also while it serves.`,
+credit when it knows. "letterhead serve" starts the service; the other commands work
+on the same data folder, even while it runs.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       version,
@@ -71,17 +71,17 @@ same data folder, also while it serves.`,
 	return root
 }
 
-// group is a command that only holds others.
+// group returns a command that only contains others.
 func group(use, short string, children ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: noSuchCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(children...)
 	return c
 }
 
-// maxTypos is the most edits between a word and a command that is suggested for it.
+// maxTypos is the maximum edit distance between a word and a command that is suggested for it.
 const maxTypos = 2
 
-// noSuchCommand refuses the arguments of a command that only holds others, and suggests commands like the first.
+// noSuchCommand rejects arguments of a command that only contains others, and suggests similar commands.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("%s has no command %q%s; see %q", cmd.CommandPath(), args[0], suggestion, cmd.CommandPath()+" --help")}
 }
 
-// exactArgs wants so many arguments, and says which.
+// exactArgs accepts exactly as many arguments as it has names.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(names) {
@@ -122,8 +122,7 @@ func (e *environment) config() (config.Config, error) {
 // folderRun is a command that works on the data folder.
 type folderRun func(ctx context.Context, n *node.Node, cmd *cobra.Command, args []string) error
 
-// onFolder runs a command on the data folder: inside the server when one holds the folder, else by
-// opening the folder here.
+// onFolder runs a command on the data folder: inside the server if one holds the folder, otherwise in this process.
 func (e *environment) onFolder(run folderRun) func(*cobra.Command, []string) error {
 	return e.withFolder(node.ToWrite, run)
 }
@@ -140,7 +139,7 @@ func (e *environment) withFolder(use node.Use, run folderRun) func(*cobra.Comman
 	}
 }
 
-// reads is looksAt for heavy work. It runs in a process of its own, also while a server holds the data folder.
+// reads is looksAt for heavy work. It runs in this process, even while a server holds the data folder.
 func (e *environment) reads(run folderRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -148,8 +147,8 @@ func (e *environment) reads(run folderRun) func(*cobra.Command, []string) error 
 	}
 }
 
-// onFolderApart is onFolder, or looksAt, for heavy work. In the distributed shape it runs in a process of its own, also
-// while a node serves from the folder.
+// onFolderApart is onFolder, or looksAt, for heavy work. In the distributed shape it runs in this process, even while a
+// node holds the folder.
 func (e *environment) onFolderApart(use node.Use, run folderRun) func(*cobra.Command, []string) error {
 	inside := e.withFolder(use, run)
 	return func(cmd *cobra.Command, args []string) error {
@@ -167,8 +166,8 @@ func (e *environment) onFolderApart(use node.Use, run folderRun) func(*cobra.Com
 	}
 }
 
-// onNode runs a command inside the server that holds the data folder, which then gets args as its command line, or on a
-// node that open opens.
+// onNode runs a command inside the server that holds the data folder, to which it forwards args, or on a node that open
+// opens.
 func (e *environment) onNode(ctx context.Context, args []string, use node.Use, open node.Opener, run func(*node.Node) error) error {
 	if e.node != nil {
 		return run(e.node)
@@ -199,7 +198,7 @@ func (e *environment) command(ctx context.Context, cfg config.Config, args []str
 	}
 }
 
-// options are those of a command's own node.
+// options returns the options of a node that a command opens.
 func (e *environment) options(use node.Use) node.Options {
 	return node.Options{Release: version, Logs: e.stderr, LogLevel: "warn", Use: use}
 }
@@ -213,7 +212,7 @@ func (e *environment) forward(ctx context.Context, folder string, args []string,
 	return err
 }
 
-// printJSON prints one value as one line.
+// printJSON prints a value as one line of JSON.
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

@@ -18,14 +18,14 @@ import (
 )
 
 func serveCommand(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "serve", Short: "Serve the API with everything in one folder, or some roles of a distributed service", Args: exactArgs(), Long: serveHelp()}
+	c := &cobra.Command{Use: "serve", Short: "Serve the API with all data in one folder, or run some roles of a distributed service", Args: exactArgs(), Long: serveHelp()}
 	c.Flags().StringVar(&e.listen, "listen", "", "address to serve on (LETTERHEAD_LISTEN; default 127.0.0.1:8080)")
-	c.Flags().StringVar(&e.baseURL, "base-url", "", "how clients reach this service (LETTERHEAD_BASE_URL)")
+	c.Flags().StringVar(&e.baseURL, "base-url", "", "URL under which clients reach this service (LETTERHEAD_BASE_URL)")
 	c.Flags().StringVar(&e.renderer, "renderer", "", "browser for pages that are empty without their scripts: off or chromium (LETTERHEAD_RENDERER)")
-	c.Flags().StringVar(&e.roles, "roles", "", "what this process does: all, or some of api,crawler,projector,relay,sweeper,refresher (LETTERHEAD_ROLES)")
+	c.Flags().StringVar(&e.roles, "roles", "", "roles of this process: all, or some of api,crawler,projector,relay,sweeper,refresher (LETTERHEAD_ROLES)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if e.node != nil {
-			return usageError{errors.New("this server is serving already")}
+			return usageError{errors.New("this server is already running")}
 		}
 		cfg, err := e.config()
 		if err != nil {
@@ -41,7 +41,7 @@ func serveCommand(e *environment) *cobra.Command {
 
 func serveHelp() string {
 	var b strings.Builder
-	b.WriteString(`Serve the API on embedded defaults: event log, read models, search index and assets in the data folder.
+	b.WriteString(`Serve the API. By default event log, read models, search index and assets are in the data folder.
 
 Settings, from the environment:
 `)
@@ -98,18 +98,17 @@ Try it:
 	return err
 }
 
-// keysFile holds the two keys of a first start whose output is no terminal. It is what a POSIX shell reads with
-// its command ".", and the owner deletes it.
+// keysFile contains the two keys of the first account if standard output is not a terminal. A POSIX shell can read it
+// with its command ".". The owner should delete it.
 const keysFile = "first-keys"
 
-// showKeys returns the greeting's lines about the keys and the beginning of a request with the secret one. Keys
-// are printed to a terminal only: whatever else standard output is, such as a log, keeps what it gets and may be
-// read by others.
+// showKeys returns the lines about the keys for the greeting, and the beginning of a curl command with the secret key.
+// Keys are printed only to a terminal: others may read a log that standard output is written to.
 func showKeys(e *environment, cfg config.Config, secret, publishable string) (lines, curl string, err error) {
 	if f, isFile := e.stdout.(*os.File); isFile && isTerminal(f) {
 		return fmt.Sprintf(`  secret       %s
   publishable  %s
-  The keys are shown this once; only their hashes are stored.
+  The keys are shown only now; only their hashes are stored.
 `, secret, publishable), "curl -s -H 'Authorization: Bearer " + secret + "'", nil
 	}
 	path := filepath.Join(cfg.Data, keysFile)
@@ -147,7 +146,7 @@ func defaultData() string {
 	return abs
 }
 
-// shellWord quotes a word for a POSIX shell when it needs that.
+// shellWord quotes a word for a POSIX shell if necessary.
 func shellWord(w string) string {
 	if w != "" && strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=+,@%") == "" {
 		return w

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Development tools may import the product. Only other tools and the tests of the built binary import them: a test of
-// a product package would make that package depend on a tool.
+// Development tools may import the product. Only other tools and the tests of the built binary may import tools.
 func TestTools_ProductPackages_DoNotImportThem(t *testing.T) {
 	const root, tools = "../..", `"letterhead/` + `tools/`
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {

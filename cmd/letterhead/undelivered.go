@@ -22,7 +22,7 @@ type undeliveredOptions struct {
 	reverse, yes, json bool
 }
 
-// args is the command line for a server that holds the folder.
+// args returns the command line to forward to a server that holds the folder.
 func (o undeliveredOptions) args() []string {
 	return []string{"ledger", "undelivered", "--since=" + o.since, "--account=" + o.accountID,
 		fmt.Sprintf("--reverse=%t", o.reverse), fmt.Sprintf("--yes=%t", o.yes), fmt.Sprintf("--json=%t", o.json)}
@@ -30,30 +30,29 @@ func (o undeliveredOptions) args() []string {
 
 func ledgerUndelivered(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "undelivered", Short: "List charges whose answers may not have been delivered", Args: exactArgs(),
-		Long: `List the charges since a moment whose answers may not have been delivered: a server
-process ended without a clean stop (kill -9, power cut, out of memory, a stop that
-cut requests off), and they were made so shortly before its end that it may not have
-sent every answer. Most of the answers listed may have been delivered: the server
-does not record that, because it would cost a write per look-up. Charges that were
-reversed are left out, and so are those that were answered again under an
-idempotency key.
+		Long: `List the charges since a given time whose answers may not have been delivered: they
+were made shortly before a server process ended without a clean stop (kill -9, power
+cut, out of memory, a stop that cut off requests). Most of the listed answers may have
+been delivered: the server does not record delivery, because it would cost a write per
+look-up. The list omits charges that were reversed and charges that were answered
+again under an idempotency key.
 
 With --reverse the listed charges are reversed, within 24 hours of each charge. A
-charge is reversed once, however often the command runs.`}
+charge is reversed only once, however often the command runs.`}
 	var o undeliveredOptions
 	flags := c.Flags()
-	flags.StringVar(&o.since, "since", "", "first moment (RFC 3339)")
-	flags.StringVar(&o.accountID, "account", "", "account id; all when not given")
-	flags.BoolVar(&o.reverse, "reverse", false, "hand the listed charges back, after a question")
+	flags.StringVar(&o.since, "since", "", "earliest time (RFC 3339)")
+	flags.StringVar(&o.accountID, "account", "", "account id (default: all accounts)")
+	flags.BoolVar(&o.reverse, "reverse", false, "reverse the listed charges, after confirmation")
 	flags.BoolVar(&o.yes, "yes", false, "do not ask")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		since, err := time.Parse(time.RFC3339, o.since)
 		if err != nil {
-			return usageError{errors.New("--since is needed: a moment like 2026-11-21T15:04:05Z")}
+			return usageError{errors.New("--since is needed: a time like 2026-11-21T15:04:05Z")}
 		}
 		if o.yes && !o.reverse {
-			return usageError{errors.New("--yes goes with --reverse")}
+			return usageError{errors.New("--yes needs --reverse")}
 		}
 		return e.undelivered(cmd.Context(), o, since)
 	}
@@ -72,13 +71,13 @@ func (e *environment) undelivered(ctx context.Context, o undeliveredOptions, sin
 		}
 		return e.onNode(ctx, o.args(), use, node.OpenCurrent, func(n *node.Node) error { return undelivered(ctx, n, e, o, since) })
 	}
-	// The question is asked here, whoever does the work.
+	// This process asks for confirmation, even if a server does the work.
 	list := o
 	list.reverse = false
 	if err := e.undelivered(ctx, list, since); err != nil {
 		return err
 	}
-	if err := confirm(os.Stdin, e.stderr, "Hand the credits of these charges back?"); err != nil {
+	if err := confirm(os.Stdin, e.stderr, "Reverse these charges?"); err != nil {
 		return err
 	}
 	o.yes = true

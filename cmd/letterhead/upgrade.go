@@ -15,8 +15,8 @@ func upgradeCommand(e *environment) *cobra.Command {
 }
 
 func upgradeStatus(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "status", Short: "Show how far an upgrade is, and which nodes run", Args: exactArgs(),
-		Long: "Show which data format is in force, how far the read models of this release are built, and which nodes are connected to the database. Exit code 0 also while an upgrade is not finished."}
+	c := &cobra.Command{Use: "status", Short: "Show the progress of an upgrade, and which nodes run", Args: exactArgs(),
+		Long: "Show which data format is in force, how far the read models of this release are built, and which nodes are connected to the database. The exit code is 0 even if an upgrade is not finished."}
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		u, err := n.UpgradeState(ctx)
@@ -44,30 +44,30 @@ func printUpgrade(e *environment, u node.UpgradeState) error {
 	for _, n := range u.Nodes {
 		switch {
 		case n.Format == 0:
-			b.WriteString("  a node of an older release, which does not give its name\n")
+			b.WriteString("  a node of an older release, which does not report its name\n")
 		default:
 			fmt.Fprintf(&b, "  node %s has data format %d\n", n.Node, n.Format)
 		}
 	}
 	switch {
 	case u.Ready:
-		b.WriteString("\"letterhead upgrade finish\" ends the upgrade; going back to the release before is possible until then\n")
+		b.WriteString("\"letterhead upgrade finish\" finishes the upgrade; until then you can go back to the previous release\n")
 	case !u.Finished && len(u.Older()) > 0:
-		b.WriteString("nodes of the release before still run; the upgrade can be finished when they have been replaced\n")
+		b.WriteString("nodes of the previous release still run; the upgrade can be finished when they have been replaced\n")
 	case !u.Finished:
-		b.WriteString("the upgrade can be finished when every version above is level\n")
+		b.WriteString("the upgrade can be finished when every version above has caught up\n")
 	}
 	_, err := e.stdout.Write([]byte(b.String()))
 	return err
 }
 
 func upgradeFinish(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "finish", Short: "End an upgrade: from then on there is no way back to the release before", Args: exactArgs(),
-		Long: `End an upgrade, when every node runs the new release: the read models of its versions become the ones
-that are read, and new versions of events are written from then on. Nodes of the release before stop, and
-do not start any more. Repeating it does nothing. It waits until the new versions are built; interrupting
-it leaves the upgrade unfinished.`}
-	force := c.Flags().Bool("force", false, "although nodes of the release before seem to run")
+	c := &cobra.Command{Use: "finish", Short: "Finish an upgrade; you cannot go back to the previous release afterwards", Args: exactArgs(),
+		Long: `Finish an upgrade when every node runs the new release: its versions of the read models become live, and
+new versions of events are written from then on. Nodes of the previous release stop and cannot start again.
+Repeating the command does nothing. It waits until the new versions are built; if it is interrupted, the
+upgrade stays unfinished.`}
+	force := c.Flags().Bool("force", false, "finish even if nodes of the previous release seem to run")
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		u, err := n.UpgradeState(ctx)
 		if err != nil {
@@ -78,7 +78,7 @@ it leaves the upgrade unfinished.`}
 			return err
 		}
 		if older := u.Older(); len(older) > 0 && !*force {
-			return fmt.Errorf("nodes of the release before still run: %s; replace them first (they would stop), or finish all the same with --force",
+			return fmt.Errorf("nodes of the previous release still run: %s; replace them first (they would stop), or finish anyway with --force",
 				strings.Join(older, ", "))
 		}
 		if err := n.FinishUpgrade(ctx, progress(e.stderr, "upgrade")); err != nil {

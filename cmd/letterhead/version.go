@@ -22,7 +22,7 @@ func versionCommand(e *environment) *cobra.Command {
 	return c
 }
 
-// versionLine is what the command version and the flag --version print.
+// versionLine returns the output of the command version and the flag --version.
 func versionLine() string {
 	return fmt.Sprintf("letterhead %s (%s, data format %d)\n", version, runtime.Version(), datafolder.Format)
 }

@@ -43,13 +43,13 @@ func TestShared_SixtyOneRequestsOverThreeNodes_RefusesOne(t *testing.T) {
 	}
 	wg.Wait()
 	if refused.Load() != 1 || failed.Load() != 0 {
-		t.Errorf("%d refused, %d failed", refused.Load(), failed.Load())
+		t.Errorf("%d requests refused, %d failed; want 1 and 0", refused.Load(), failed.Load())
 	}
 }
 
-// However the demand is spread over nodes and time, all requests are allowed up to the limit: exactly,
-// except for units that nodes have taken in advance and not returned yet.
-func TestNodes_TogetherAllowExactlyTheLimit(t *testing.T) {
+// However the demand is spread over nodes and time, exactly as many requests are allowed as the limit permits, except for
+// units that nodes have taken in advance and not yet returned.
+func TestShared_SeveralNodes_TogetherAllowExactlyTheLimit(t *testing.T) {
 	cfg, _, c := newDatabase(t)
 	nodes := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
 	round := 0
@@ -85,24 +85,24 @@ func TestNodes_TogetherAllowExactlyTheLimit(t *testing.T) {
 		wg.Wait()
 		allowed = min(total, limit/units) * units
 		if got.Load() > allowed || got.Load() < allowed-int64(len(nodes))*ratelimit.Idle(limit) {
-			t.Fatalf("%d units allowed below %d, %d were requested in units of %d: want %d", got.Load(), limit, total*units, units, allowed)
+			t.Fatalf("%d units allowed with limit %d, %d requested %d at a time; want %d", got.Load(), limit, total*units, units, allowed)
 		}
 		for _, node := range nodes {
 			node.GiveBlocks(context.Background())
 		}
-		for range total - got.Load()/units { // refused callers ask again
+		for range total - got.Load()/units { // refused callers retry
 			if d, err := nodes[0].Take(context.Background(), key, units, limit); err != nil || !d.Allowed {
 				break
 			}
 			got.Add(units)
 		}
 		if got.Load() != allowed {
-			t.Fatalf("%d units allowed below %d, %d were requested in units of %d: want %d", got.Load(), limit, total*units, units, allowed)
+			t.Fatalf("%d units allowed with limit %d, %d requested %d at a time; want %d", got.Load(), limit, total*units, units, allowed)
 		}
 	})
 }
 
-// counting opens a node and counts its statements.
+// counting opens a node, and returns a function that returns the number of its statements.
 func counting(t *testing.T, store *sqlstore.Store, c *clock) (m *ratelimit.Shared, statements func() int) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -125,7 +125,7 @@ func counting(t *testing.T, store *sqlstore.Store, c *clock) (m *ratelimit.Share
 	}
 }
 
-func TestBlocks_BusyCounterFarFromItsLimit_FewStatements(t *testing.T) {
+func TestBlocks_BusyCounterFarFromLimit_NeedsFewStatements(t *testing.T) {
 	cfg, store, c := newDatabase(t)
 	m, statements := counting(t, store, c)
 	const requests, limit = 50, 3000
@@ -135,25 +135,25 @@ func TestBlocks_BusyCounterFarFromItsLimit_FewStatements(t *testing.T) {
 		}
 	}
 	if n := statements(); n > 9 {
-		t.Errorf("%d requests took %d statements", requests, n)
+		t.Errorf("%d requests took %d statements, want at most 9", requests, n)
 	}
 	m.GiveBlocks(t.Context())
 	if d := take(t, openNode(t, cfg, c), acme, 1, limit); d.Remaining != limit-requests-1 {
-		t.Errorf("after the block was returned: %+v", d)
+		t.Errorf("after the block was returned: %+v, want %d remaining", d, limit-requests-1)
 	}
 }
 
-func TestBlocks_SmallLimitOrFewUnitsLeft_EachUnitIsTakenSingly(t *testing.T) {
+func TestBlocks_SmallLimitOrFewUnitsLeft_AreNotUsed(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, statements := counting(t, store, c)
 	for range 60 {
 		take(t, m, acme, 1, 60)
 	}
 	if n := statements(); n != 60 {
-		t.Errorf("60 requests of a limit of 60 took %d statements", n)
+		t.Errorf("60 requests with limit 60 took %d statements, want 60", n)
 	}
 	if n := m.Blocks(); n != 0 {
-		t.Errorf("a limit of 60 uses %d of the blocks", n)
+		t.Errorf("%d blocks in use with limit 60, want 0", n)
 	}
 	near := ratelimit.Key{Scope: "requests", ID: "near"}
 	take(t, m, near, 2870, 3000)
@@ -161,12 +161,12 @@ func TestBlocks_SmallLimitOrFewUnitsLeft_EachUnitIsTakenSingly(t *testing.T) {
 	for range 130 {
 		take(t, m, near, 1, 3000)
 	}
-	if n := statements() - before; n < 126 { // of the first two, some were taken in advance
-		t.Errorf("the last 130 units took %d statements", n)
+	if n := statements() - before; n < 126 { // a few units may still come from a block
+		t.Errorf("the last 130 units took %d statements, want at least 126", n)
 	}
 }
 
-func TestBlocks_WindowEnds_NothingOfItIsHandedOut(t *testing.T) {
+func TestBlocks_WindowEnds_UnitsExpire(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, statements := counting(t, store, c)
 	const limit = 3000
@@ -186,13 +186,13 @@ func TestBlocks_WindowEnds_NothingOfItIsHandedOut(t *testing.T) {
 		before := statements()
 		d := take(t, m, acme, 1, limit)
 		if n := int64(statements() - before); !d.Allowed || d.Remaining != step.remaining || n > step.atMost {
-			t.Errorf("at %s: %+v with %d statements", c.now().UTC(), d, n)
+			t.Errorf("at %s: %+v with %d statements, want %d remaining with at most %d", c.now().UTC(), d, n, step.remaining, step.atMost)
 		}
 	}
 }
 
-// afterSuspension returns a clock reading after the machine was suspended for d: only the wall clock has
-// moved. The time package cannot produce such a Time.
+// afterSuspension returns a clock reading after the machine was suspended for d: only the wall clock has advanced. The
+// time package cannot produce such a Time.
 func afterSuspension(t *testing.T, before time.Time, d time.Duration) time.Time {
 	t.Helper()
 	after := before.Add(d)
@@ -203,12 +203,12 @@ func afterSuspension(t *testing.T, before time.Time, d time.Duration) time.Time 
 	})(unsafe.Pointer(&after))
 	monotonic.ext -= int64(d)
 	if after.Sub(before) != 0 || after.Round(0).Sub(before.Round(0)) != d {
-		t.Fatalf("the time package has another layout: %s after %s", after, before)
+		t.Fatalf("the layout of time.Time has changed: got %s after %s", after, before)
 	}
 	return after
 }
 
-func TestBlocks_MachineWasSuspended_NothingOfAnEarlierMinuteIsHandedOut(t *testing.T) {
+func TestBlocks_MachineWasSuspended_UnitsExpire(t *testing.T) {
 	_, store, c := newDatabase(t)
 	now := time.Now()
 	m, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{Now: func() time.Time { return now }}, store)
@@ -223,12 +223,12 @@ func TestBlocks_MachineWasSuspended_NothingOfAnEarlierMinuteIsHandedOut(t *testi
 	now = afterSuspension(t, now, time.Minute)
 	c.add(time.Minute)
 	if d := take(t, m, acme, 1, limit); !d.Reset.Equal(noon.Add(2*time.Minute)) || d.Remaining < limit-limit/20 {
-		t.Errorf("a minute later: %+v", d)
+		t.Errorf("after a suspension of one minute: %+v, want a unit of the next minute", d)
 	}
 }
 
 // A node without requests returns its units, so that other nodes are not refused.
-func TestBlocks_NobodyAsks_AreGivenBack(t *testing.T) {
+func TestBlocks_IdleNode_AreReturned(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, _ := counting(t, store, c)
 	const limit = 3000
@@ -246,7 +246,7 @@ func TestBlocks_NobodyAsks_AreGivenBack(t *testing.T) {
 	}
 }
 
-func TestTake_CallerLeaves_TakesNothing(t *testing.T) {
+func TestTake_ContextCanceled_TakesNothing(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	direct := openNode(t, cfg, nil)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
@@ -262,16 +262,16 @@ func TestTake_CallerLeaves_TakesNothing(t *testing.T) {
 	}()
 	cancel()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("take of a caller that left: %v", err)
+		t.Errorf("Take with a canceled context: %v, want context.Canceled", err)
 	}
 	proxy.Resume()
-	m.Close()                                               // the statement completed
-	if d := take(t, direct, acme, 1, 10); d.Remaining < 8 { // 9 if a minute began meanwhile
-		t.Errorf("after one unit and one whose caller left: %+v", d)
+	m.Close()                                               // waits for the statement
+	if d := take(t, direct, acme, 1, 10); d.Remaining < 8 { // 9 if a new minute began meanwhile
+		t.Errorf("after one unit and one canceled Take: %+v, want 8 remaining", d)
 	}
 }
 
-func TestTake_DatabaseAway_Unavailable(t *testing.T) {
+func TestTake_DatabaseDown_FailsAsUnavailable(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = url
@@ -281,25 +281,24 @@ func TestTake_DatabaseAway_Unavailable(t *testing.T) {
 		fault()
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		if _, err := m.Take(ctx, acme, 1, 10); !errors.Is(err, ratelimit.ErrUnavailable) {
-			t.Errorf("take while it %s: %v", name, err)
+			t.Errorf("Take while the database %s: %v, want ErrUnavailable", name, err)
 		}
 		if err := m.Give(ctx, acme, 1, d); !errors.Is(err, ratelimit.ErrUnavailable) {
-			t.Errorf("give while it %s: %v", name, err)
+			t.Errorf("Give while the database %s: %v, want ErrUnavailable", name, err)
 		}
 		cancel()
 		proxy.Resume()
 		var err error
-		if _, ok := testwait.Until(testwait.Patience, func() bool { // the pool recovers on its own
+		if _, ok := testwait.Until(testwait.Patience, func() bool { // the connection pool recovers by itself
 			_, err = m.Take(t.Context(), acme, 1, 10)
 			return err == nil
 		}); !ok {
-			t.Fatalf("take after it %s: %v", name, err)
+			t.Fatalf("Take after the database %s: %v", name, err)
 		}
 	}
 }
 
-// crash changes the tables like a crash of the server, or a failover to its standby: UNLOGGED tables become
-// empty.
+// crash has the effect of a crash of the database server or a failover to its standby: UNLOGGED tables become empty.
 func crash(t rapid.TB, store *sqlstore.Store) {
 	t.Helper()
 	var n int64
@@ -308,14 +307,14 @@ func crash(t rapid.TB, store *sqlstore.Store) {
 	}
 }
 
-func TestCrashOfTheServer_RequestsOfTheSameMinute_AreServedBelowTheLimit(t *testing.T) {
+func TestDatabaseCrash_RequestsOfSameMinute_StayWithinLimit(t *testing.T) {
 	cfg, store, c := newDatabase(t)
 	a, b := openNode(t, cfg, c), openNode(t, cfg, c)
 	const limit = 60
 	for range 20 {
 		take(t, a, acme, 1, limit)
 	}
-	b.Close() // this node died with the server
+	b.Close() // this node crashed as well
 	crash(t, store)
 	served := int64(20)
 	for i := 0; ; i++ {
@@ -326,23 +325,23 @@ func TestCrashOfTheServer_RequestsOfTheSameMinute_AreServedBelowTheLimit(t *test
 		}
 		served++
 	}
-	// At most an eighth of the remaining units is lost.
+	// At most an eighth of the remaining units may be lost.
 	if served > limit || served < limit-(limit-20)/8 {
-		t.Errorf("%d of %d units were allowed in the minute of the crash", served, limit)
+		t.Errorf("%d units were allowed in the minute of the crash, want %d to %d", served, limit-(limit-20)/8, limit)
 	}
 	quiet := ratelimit.Key{Scope: "requests", ID: "quiet"}
 	if d := take(t, a, quiet, 1, limit); !d.Allowed || d.Remaining != limit-4-1 {
-		t.Errorf("a counter without a recorded ceiling: %+v", d)
+		t.Errorf("a counter without a recorded ceiling: %+v, want %d remaining", d, limit-4-1)
 	}
 	c.add(2 * time.Minute)
 	for _, key := range []ratelimit.Key{acme, quiet} {
 		if d := take(t, a, key, 1, limit); !d.Allowed || d.Remaining != limit-1 {
-			t.Errorf("two minutes after the crash: %+v", d)
+			t.Errorf("two minutes after the crash: %+v, want %d remaining", d, limit-1)
 		}
 	}
 }
 
-func TestCrashOfTheServer_NearTheLimit_EachUnitWasRecorded(t *testing.T) {
+func TestDatabaseCrash_NearLimit_CountsEveryUnit(t *testing.T) {
 	cfg, store, c := newDatabase(t)
 	m := openNode(t, cfg, c)
 	const limit = 10
@@ -357,19 +356,19 @@ func TestCrashOfTheServer_NearTheLimit_EachUnitWasRecorded(t *testing.T) {
 			allowed++
 		}
 	}
-	// The first crash counted four units for one that was allowed. The nine crashes lost nothing else.
+	// The first crash added three units to the count. The other crashes changed nothing.
 	if allowed != 0 {
-		t.Errorf("%d more units after nine below %d", allowed, limit)
+		t.Errorf("%d more units were allowed after nine with limit %d, want 0", allowed, limit)
 	}
 }
 
-// A standby whose clock is behind takes over: the minute after that of the crash has already begun.
-func TestCrashOfTheServer_ClockOfTheNextOneBehind_CountsTheMinuteOnce(t *testing.T) {
+// The clock of the standby that takes over is behind, so its first minute is the one before that of the crash.
+func TestDatabaseCrash_StandbyClockBehind_CountsMinuteOnce(t *testing.T) {
 	cfg, store, c := newDatabase(t)
 	m := openNode(t, cfg, c)
 	const limit = 5
 	c.add(time.Minute)
-	for range 3 { // nothing is recorded
+	for range 3 { // too few to record a ceiling
 		take(t, m, acme, 1, limit)
 	}
 	crash(t, store)
@@ -383,14 +382,13 @@ func TestCrashOfTheServer_ClockOfTheNextOneBehind_CountsTheMinuteOnce(t *testing
 		}
 	}
 	if allowed > limit {
-		t.Errorf("%d units in one minute below %d", allowed, limit)
+		t.Errorf("%d units allowed in one minute, want at most %d", allowed, limit)
 	}
 }
 
-// Nodes take and return units, die and start, the clock moves forward and back, and the server crashes at
-// any time. No minute allows more than the limit of the call, and a unit is refused only if the crashes of
-// that minute explain it.
-func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
+// Nodes take and return units, the clock moves forward and back, and the database server crashes at any time. No minute
+// allows more than the limit of the call, and a unit is refused only if the crashes of that minute explain it.
+func TestDatabaseCrash_AnySequence_NeverExceedsLimit(t *testing.T) {
 	cfg, store, c := newDatabase(t)
 	shared := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
 	round := 0
@@ -405,11 +403,11 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.add(10 * time.Minute)
-		var crashes []bool          // of this round: whether blocks were possible
-		used := map[cell]int64{}    // allowed
-		counted := map[cell]int64{} // the maximum of the counter without blocks; crashes add to it
-		charged := map[cell]int{}   // crashes included in counted
-		highest := map[cell]int64{} // limit of the call
+		var crashes []bool          // of this round; true if nodes may have had blocks
+		used := map[cell]int64{}    // allowed units
+		counted := map[cell]int64{} // maximum of the counter, without blocks; crashes add to it
+		charged := map[cell]int{}   // number of crashes included in counted
+		highest := map[cell]int64{} // highest limit of any call
 		given := map[cell][]ratelimit.Decision{}
 		key := rapid.Custom(func(t *rapid.T) ratelimit.Key {
 			return ratelimit.Key{Scope: "requests", ID: fmt.Sprint(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"), round)}
@@ -420,13 +418,13 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 				m.GiveBlocks(context.Background())
 			}
 		}
-		window := c.now().Unix() / 60 // in force: the newest that the clock has reached
+		window := c.now().Unix() / 60 // the latest minute that the clock has reached
 		t.Repeat(map[string]func(*rapid.T){
 			"take": func(t *rapid.T) {
 				k := key.Draw(t, "key")
 				units, limit := rapid.Int64Range(1, 4).Draw(t, "units"), rapid.SampledFrom([]int64{0, 1, 3, 10, 60, 300, 1000}).Draw(t, "limit")
 				many := rapid.IntRange(1, 20).Draw(t, "many")
-				one := rapid.IntRange(0, len(shared)).Draw(t, "of one node") // of any, the last
+				one := rapid.IntRange(0, len(shared)).Draw(t, "of one node") // the last value means any node
 				for range many {
 					node := one
 					if one == len(shared) {
@@ -438,7 +436,7 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 					}
 					at := cell{k, d.Reset.Unix()/60 - 1}
 					if at.window < c.now().Unix()/60 || at.window > window {
-						t.Fatalf("a unit of minute %d was taken in minute %d", at.window, c.now().Unix()/60)
+						t.Fatalf("Take in minute %d took a unit of minute %d", c.now().Unix()/60, at.window)
 					}
 					for ; charged[at] < len(crashes); charged[at]++ {
 						counted[at] += max(4, max(highest[at]-counted[at], 0)/8)
@@ -453,7 +451,7 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 						given[at] = append(given[at], d)
 					}
 					if d.Allowed && used[at] > limit {
-						t.Fatalf("%d units allowed below %d", used[at], limit)
+						t.Fatalf("%d units allowed with limit %d", used[at], limit)
 					}
 					if !d.Allowed && counted[at]+units <= limit {
 						giveBlocks()
@@ -467,7 +465,7 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 						}
 					}
 					if !d.Allowed && counted[at]+units <= limit {
-						t.Fatalf("refused %d units with a limit of %d, although at most %d are counted", units, limit, counted[at])
+						t.Fatalf("refused %d units with limit %d, although at most %d are counted", units, limit, counted[at])
 					}
 				}
 			},
@@ -501,22 +499,21 @@ func TestCrashOfTheServer_AnySequence_NeverMoreThanTheLimit(t *testing.T) {
 	})
 }
 
-// The test's crash matches a real one: the tables with the counts are UNLOGGED, the one with the ceilings
-// is not.
-func TestCrashOfTheServer_OnlyCeilingsSurvive(t *testing.T) {
+// Checks that crash does the same as a real crash: the tables with counts are UNLOGGED, and the one with ceilings is not.
+func TestDatabaseCrash_OnlyCeilingsSurvive(t *testing.T) {
 	_, store, c := newDatabase(t)
 	newShared(t, store, c)
 	for table, want := range map[string]string{"ratelimit_counters": "u", "ratelimit_epoch": "u", "ratelimit_ceilings": "p"} {
 		var kind string
 		if err := store.One(t.Context(), `SELECT relpersistence::text FROM pg_class WHERE oid = $1::text::regclass`, []any{table}, &kind); err != nil || kind != want {
-			t.Errorf("%s is %q, %v; want %q", table, kind, err, want)
+			t.Errorf("relpersistence of %s = %q, %v, want %q", table, kind, err, want)
 		}
 	}
 }
 
-func TestTablesOfTheReleaseBefore_AreTakenOver_AndItsNodesGoOn(t *testing.T) {
+func TestShared_TablesOfPreviousRelease_BothReleasesCountTogether(t *testing.T) {
 	cfg, store, c := newDatabase(t)
-	// The tables, and a counting statement, of the previous release.
+	// The tables of the previous release, and below its statement.
 	if err := store.Setup(t.Context(), func(tx *sqlstore.Tx) error {
 		for _, statement := range []string{
 			`CREATE UNLOGGED TABLE ratelimit_counters (scope TEXT COLLATE "C" NOT NULL, id TEXT COLLATE "C" NOT NULL, minute BIGINT NOT NULL,
@@ -545,15 +542,15 @@ func TestTablesOfTheReleaseBefore_AreTakenOver_AndItsNodesGoOn(t *testing.T) {
 	before(5)
 	m := openNode(t, cfg, c)
 	if d := take(t, m, acme, 1, 60); d.Remaining != 60-6 {
-		t.Errorf("the first unit after the upgrade: %+v", d)
+		t.Errorf("the first unit after the upgrade: %+v, want 54 remaining", d)
 	}
 	before(14)
 	if d := take(t, m, acme, 1, 60); d.Remaining != 60-21 {
-		t.Errorf("a unit after a node of the previous release: %+v", d)
+		t.Errorf("after a node of the previous release counted: %+v, want 39 remaining", d)
 	}
 	crash(t, store)
 	if d := take(t, m, acme, 1, 60); d.Remaining > 60-22 || d.Remaining < 60-22-39/8 {
-		t.Errorf("a unit after a crash: %+v", d)
+		t.Errorf("after a crash: %+v, want 34 to 38 remaining", d)
 	}
 }
 
@@ -561,14 +558,14 @@ func TestShared_NewInstallation_CountsImmediately(t *testing.T) {
 	cfg, _, c := newDatabase(t)
 	take(t, openNode(t, cfg, c), acme, 1, 1)
 	if d := take(t, openNode(t, cfg, c), acme, 1, 1); d.Allowed {
-		t.Errorf("a node that started later began a new count: %+v", d)
+		t.Errorf("a node that started later did not see the count: %+v", d)
 	}
 }
 
 func TestCleanup_DeletesOnlyOldCounters(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m := newShared(t, store, c)
-	const old = 2500 // more than one statement deletes
+	const old = 2500 // more than one statement can delete
 	var wg sync.WaitGroup
 	for part := range 10 {
 		wg.Go(func() {
@@ -578,32 +575,32 @@ func TestCleanup_DeletesOnlyOldCounters(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	take(t, m, ratelimit.Key{Scope: "requests", ID: "0-0"}, 20, 60) // is recorded
+	take(t, m, ratelimit.Key{Scope: "requests", ID: "0-0"}, 20, 60) // records a ceiling
 	c.add(11 * time.Minute)
 	take(t, m, acme, 1, 1)
 	if n, err := m.Sweep(t.Context()); n != old || err != nil {
-		t.Errorf("%d deleted, %v", n, err)
+		t.Errorf("Sweep deleted %d counters, %v; want %d", n, err, old)
 	}
 	var ceilings int64
 	if err := store.One(t.Context(), `SELECT count(*) FROM ratelimit_ceilings`, nil, &ceilings); err != nil || ceilings != 0 {
-		t.Errorf("%d ceilings remain, %v", ceilings, err)
+		t.Errorf("%d ceilings remain, %v; want 0", ceilings, err)
 	}
 	if d := take(t, m, acme, 1, 1); d.Allowed {
 		t.Error("a current counter was deleted")
 	}
 }
 
-func TestNewShared_EmbeddedDatabase_Refused(t *testing.T) {
+func TestNewShared_InvalidConfig_Fails(t *testing.T) {
 	store := sqlstoretest.Open(t, sqlstoretest.SQLite(t))
 	if _, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{}, store); err == nil {
-		t.Error("an embedded database was accepted")
+		t.Error("NewShared accepted an embedded database")
 	}
 	if _, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{TakeTimeout: -1}, store); err == nil {
-		t.Error("a negative timeout was accepted")
+		t.Error("NewShared accepted a negative timeout")
 	}
 }
 
-// fullRegistry accepts some metrics and refuses the others.
+// fullRegistry accepts a number of metrics and rejects the rest.
 type fullRegistry struct {
 	*prometheus.Registry
 	takes int
@@ -617,7 +614,7 @@ func (r *fullRegistry) Register(c prometheus.Collector) error {
 }
 
 // A process that retries after a failure uses the same registry.
-func TestNewShared_Fails_UnregistersMetrics(t *testing.T) {
+func TestNewShared_Failure_UnregistersMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	cfg := sqlstoretest.Postgres(t)
 	dead := sqlstoretest.Open(t, cfg)
@@ -625,19 +622,19 @@ func TestNewShared_Fails_UnregistersMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{Registerer: registry}, dead); !errors.Is(err, ratelimit.ErrUnavailable) {
-		t.Fatalf("start on a closed database: %v", err)
+		t.Fatalf("NewShared on a closed database: %v, want ErrUnavailable", err)
 	}
 	store := sqlstoretest.Open(t, cfg)
 	if _, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{Registerer: &fullRegistry{registry, 1}}, store); err == nil {
-		t.Fatal("NewShared ignored refused metrics")
+		t.Fatal("NewShared ignored an error of the registry")
 	}
 	if _, err := ratelimit.NewShared(t.Context(), ratelimit.SharedConfig{Registerer: registry}, store); err != nil {
 		t.Error(err)
 	}
 }
 
-// BenchmarkSharedTake runs 64 callers: of one counter, of 300 with three requests per second each, and of a
-// thousand without a pause. It reports statements and processor time of the server per request.
+// BenchmarkSharedTake runs 64 callers on one counter, on 300 counters with three requests per second each, and on 1,000
+// counters without pauses. It reports the statements and the CPU time of the database server per request.
 func BenchmarkSharedTake(b *testing.B) {
 	for _, load := range []struct {
 		keys  int

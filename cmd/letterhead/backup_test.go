@@ -152,8 +152,8 @@ func TestRestore_DamagedBackup_MakesNoFolder(t *testing.T) {
 	}
 }
 
-// The log contains the whole backup, but the database has higher positions. If restore checked only the log, nodes would
-// refuse to start.
+// The log contains the whole backup, but the database has higher positions. If restore checked only the log, nodes
+// would refuse to start.
 func TestRestore_DatabaseAheadOfBackup_ResetsPositions(t *testing.T) {
 	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
 	for _, args := range [][]string{{"backup", at, "--data", from}, {"restore", at, "--data", to}} {
@@ -246,8 +246,8 @@ func TestMigrate_NotAnEventStoreDB_IsRejected(t *testing.T) {
 	}
 }
 
-// The streams that archive would choose are written to a file, and the rest to the new log. The folder keeps everything,
-// and repeating the command gives the same result.
+// The streams that archive would choose are written to a file, and the rest to the new log. The folder keeps
+// everything, and repeating the command gives the same result.
 func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 	folder := oneCrawl(t)
 	n := openFolder(t, folder)

@@ -113,7 +113,8 @@ func (p *proxied) start(t *testing.T, config string) {
 	})
 }
 
-// adaptProxy returns the configuration with servers of the test instead of names that Docker resolves, and with changes.
+// adaptProxy returns the configuration with servers of the test instead of names that Docker resolves, and with
+// changes.
 func adaptProxy(t *testing.T, servers string, changes []string) string {
 	t.Helper()
 	text := read(t, "deploy/haproxy/haproxy.cfg")

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// layers lists the packages of this module that each layer may import; see docs/architecture.md. A package belongs to the
-// layer that is the longest prefix of its folder. Test files may import anything.
+// layers lists the packages of this module that each layer may import; see docs/architecture.md. A package belongs to
+// the layer that is the longest prefix of its folder. Test files may import anything.
 var layers = map[string][]string{
 	"eventschemas": {"eventschemas"},
 	"internal":     {"internal"},

@@ -108,7 +108,8 @@ func projectionsVerify(e *environment) *cobra.Command {
 		index := func() error { return verifySearch(ctx, n, e, *asJSON) }
 		switch {
 		case n.Reading() && n.Served():
-			// Only the server can compare the index, because it has it open. It catches up first; its output comes last.
+			// Only the server can compare the index, because it has it open. It catches up first; its output comes
+			// last.
 			var said bytes.Buffer
 			err := e.forward(ctx, n.Config.Data, append(slices.Clone(e.args), "--"+searchOnlyFlag), &said)
 			if err != nil && !errors.As(err, new(exitError)) {

@@ -48,8 +48,8 @@ func TestAcceptLoss_UnreadableLog_IsUndoneByIntactFile(t *testing.T) {
 	accept(exitOK, "nothing is missing")
 }
 
-// An acceptance was killed after it began and before it changed the log. If the missing events are in the log again, the
-// next run cancels it.
+// An acceptance was killed after it began and before it changed the log. If the missing events are in the log again,
+// the next run cancels it.
 func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
 	folder := oneCrawl(t)
 	path := filepath.Join(folder, "events.db")

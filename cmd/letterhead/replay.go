@@ -125,9 +125,9 @@ func (f *replayFlags) replayLog(ctx context.Context, e *environment, n *node.Nod
 	}
 }
 
-// replayKafka prints each event once. The first copies of a stream's events arrive in order, because the relay copies the
-// log in its order and repeats from a checkpoint. If the number of partitions was raised, older events of a stream are in
-// another partition and may arrive later; they are printed too.
+// replayKafka prints each event once. The first copies of a stream's events arrive in order, because the relay copies
+// the log in its order and repeats from a checkpoint. If the number of partitions was raised, older events of a stream
+// are in another partition and may arrive later; they are printed too.
 func (f *replayFlags) replayKafka(ctx context.Context, e *environment, cfg kafka.Config) error {
 	printed := map[string]revisions{} // by stream; about 100 bytes each
 	prefixes := f.prefixes()

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// All other tests rely on disagreements, so it must report each kind of difference.
+// All other tests rely on disagreements, so it must report every kind of difference.
 func TestDisagreements_EachKind_IsReported(t *testing.T) {
-	told := func(status int, id string) answer {
+	answered := func(status int, id string) answer {
 		return answer{status: status, header: http.Header{"X-Request-Id": {id}}}
 	}
 	charged := func(id string) line { return line{Type: "CreditsCharged", Amount: -1, RequestID: id} }
-	handedBack := func(id string) line { return line{Type: "ChargeReversed", Amount: 1, RequestID: id} }
+	reversed := func(id string) line { return line{Type: "ChargeReversed", Amount: 1, RequestID: id} }
 	for _, c := range []struct {
 		name   string
 		ledger []line
@@ -24,26 +24,26 @@ func TestDisagreements_EachKind_IsReported(t *testing.T) {
 		{"one paid, one refused", []line{charged("paid")}, 0, 0},
 		{"nothing charged", nil, 0, 1},
 		{"charged twice", []line{charged("paid"), charged("paid")}, 0, 2},
-		{"charged and reversed although answered", []line{charged("paid"), handedBack("paid")}, 0, 1},
+		{"charged and reversed although answered", []line{charged("paid"), reversed("paid")}, 0, 1},
 		{"refused and charged", []line{charged("paid"), charged("refused")}, 0, 1},
-		{"refused, charged and reversed", []line{charged("paid"), charged("refused"), handedBack("refused")}, 0, 0},
-		{"reversed what was not charged", []line{charged("paid"), handedBack("refused")}, 0, 2},
-		{"charged to somebody who got no answer", []line{charged("paid"), charged("silent")}, 1, 0},
-		{"charged to nobody", []line{charged("paid"), charged("silent"), charged("another")}, 1, 1},
+		{"refused, charged and reversed", []line{charged("paid"), charged("refused"), reversed("refused")}, 0, 0},
+		{"reversed without a charge", []line{charged("paid"), reversed("refused")}, 0, 2},
+		{"charge of an unanswered request", []line{charged("paid"), charged("silent")}, 1, 0},
+		{"charge without any request", []line{charged("paid"), charged("silent"), charged("another")}, 1, 1},
 	} {
 		seen := newTally()
-		seen.lookup(told(http.StatusOK, "paid"), nil)
-		seen.lookup(told(http.StatusPaymentRequired, "refused"), nil)
+		seen.lookup(answered(http.StatusOK, "paid"), nil)
+		seen.lookup(answered(http.StatusPaymentRequired, "refused"), nil)
 		for range c.silent {
 			seen.lookup(answer{}, errors.New("reset"))
 		}
 		if got := disagreements(charges(c.ledger), seen); len(got) != c.wrong {
-			t.Errorf("%s: %d disagreements, not %d: %q", c.name, len(got), c.wrong, got)
+			t.Errorf("%s: %d disagreements, want %d: %q", c.name, len(got), c.wrong, got)
 		}
 	}
 	seen := newTally()
-	seen.lookup(told(http.StatusOK, "paid"), nil)
-	seen.lookup(told(http.StatusOK, "paid"), nil)
+	seen.lookup(answered(http.StatusOK, "paid"), nil)
+	seen.lookup(answered(http.StatusOK, "paid"), nil)
 	if len(seen.wrong) != 1 {
 		t.Errorf("a repeated request ID was not reported: %q", seen.wrong)
 	}

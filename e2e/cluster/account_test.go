@@ -43,13 +43,13 @@ func (n *node) open(t testing.TB, plan string, credits int) customer {
 	return c
 }
 
-// grant adds credits on this node.
+// grant adds credits by a command on this node.
 func (n *node) grant(t testing.TB, c customer, credits int) {
 	t.Helper()
 	n.must(t, "credits", "grant", "--account", c.id, "--amount", strconv.Itoa(credits), "--kind", "adjustment")
 }
 
-// standing is the state of an account, as a node reads it from the account's stream.
+// standing is the state of an account that a node reads from the account's stream.
 type standing struct {
 	Balance   int
 	Available int
@@ -78,7 +78,7 @@ type line struct {
 	EventID   string `json:"event_id"`
 }
 
-// ledger is the account's whole ledger as a node reads it.
+// ledger returns the whole ledger of an account, read from this node.
 func (n *node) ledger(t testing.TB, c customer) []line {
 	t.Helper()
 	lines, err := n.readLedger(c)
@@ -104,7 +104,7 @@ func (n *node) readLedger(c customer) ([]line, error) {
 	return lines, nil
 }
 
-// charges returns the net charge of each request: its charges less its reversals.
+// charges returns the net charge of each request: its charges minus its reversals.
 func charges(lines []line) map[string]int {
 	net := map[string]int{}
 	for _, l := range lines {
@@ -171,7 +171,7 @@ func (c *cluster) agree(t testing.TB, who customer, seen *tally) {
 		return len(wrong) == 0
 	})
 	if !ok {
-		t.Errorf("the ledger of account %s disagrees with what its clients saw: %d times, such as:\n%s", who.id, len(wrong), strings.Join(wrong[:min(len(wrong), shownFaults)], "\n"))
+		t.Errorf("%d differences between the ledger of account %s and the answers to its clients, such as:\n%s", len(wrong), who.id, strings.Join(wrong[:min(len(wrong), shownFaults)], "\n"))
 	}
 	sum := 0
 	for _, l := range lines {
@@ -191,25 +191,25 @@ func disagreements(net map[string]int, seen *tally) []string {
 	var wrong []string
 	for id := range seen.paid {
 		if net[id] != 1 {
-			wrong = append(wrong, fmt.Sprintf("request %s was answered with a brand and cost %d", id, net[id]))
+			wrong = append(wrong, fmt.Sprintf("request %s was answered with a brand and cost %d credits, want 1", id, net[id]))
 		}
 	}
 	for id := range seen.refused {
 		if net[id] != 0 {
-			wrong = append(wrong, fmt.Sprintf("request %s was refused and cost %d", id, net[id]))
+			wrong = append(wrong, fmt.Sprintf("request %s was refused and cost %d credits, want 0", id, net[id]))
 		}
 	}
 	silent := 0
 	for id, cost := range net {
 		switch {
 		case cost < 0 || cost > 1:
-			wrong = append(wrong, fmt.Sprintf("request %s cost %d", id, cost))
+			wrong = append(wrong, fmt.Sprintf("request %s cost %d credits", id, cost))
 		case cost == 1 && !seen.paid[id] && !seen.refused[id]:
 			silent++
 		}
 	}
 	if silent > len(seen.unanswered) {
-		wrong = append(wrong, fmt.Sprintf("%d charges were answered to nobody, and %d requests got no answer", silent, len(seen.unanswered)))
+		wrong = append(wrong, fmt.Sprintf("%d charges have no answered request, but only %d requests got no answer", silent, len(seen.unanswered)))
 	}
 	return wrong
 }

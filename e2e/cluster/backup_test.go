@@ -39,17 +39,17 @@ func TestBackup_ServingCluster_Restores(t *testing.T) {
 	defer during.kill()
 	some := during.ledger(t, who)
 	if len(some) == 0 || len(some) > len(all) || !slices.EqualFunc(some, all[:len(some)], sameLine) {
-		t.Errorf("a backup under load restored %d lines of the ledger, which are not the first of %d", len(some), len(all))
+		t.Errorf("a backup under load restored %d lines, which are not the first lines of the ledger of %d", len(some), len(all))
 	}
 	c.apis[2].must(t, "backup", place)
 	after := restored(t, "after", place)
 	defer after.kill()
 	if whole := after.ledger(t, who); !slices.EqualFunc(whole, all, sameLine) {
-		t.Errorf("the backup restored %d lines of the ledger, not the %d there are", len(whole), len(all))
+		t.Errorf("the incremental backup restored %d lines of the ledger, want the same %d as before", len(whole), len(all))
 	}
 	after.want(t, http.StatusOK, lookup(hit), who.secret)
 	if got, want := after.standing(t, who).Balance, c.apis[0].standing(t, who).Balance-1; got != want {
-		t.Errorf("after one look-up on what was restored the balance is %d, not %d", got, want)
+		t.Errorf("after one look-up on the restored node the balance is %d, want %d", got, want)
 	}
 }
 
@@ -79,7 +79,7 @@ func embedded(t *testing.T, name string) *node {
 	n.process = newProcess(name, []string{"LETTERHEAD_REFRESH=off"}, "--data", n.data, "serve", "--listen", listen)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s wrote:\n%s", n.name, n.said(0))
+			t.Logf("log of %s:\n%s", n.name, n.output(0))
 		}
 		n.kill()
 	})
@@ -94,12 +94,12 @@ func (n *node) serve(t testing.TB) {
 	}
 	until(t, readyWithin, n.name+" is ready", func() bool { return !n.alive() || n.ready() })
 	if !n.alive() {
-		t.Fatalf("%s exited:\n%s", n.name, n.said(0))
+		t.Fatalf("%s exited:\n%s", n.name, n.output(0))
 	}
 }
 
-// An operator migrates one folder to a cluster: one pass while the folder's server runs and one after it has stopped.
-// Then the nodes serve what the folder served.
+// An operator migrates a data folder to a cluster: one pass while the folder's server runs and one after it has
+// stopped. Then the nodes must serve the same data.
 func TestMigration_FromOneFolder_KeepsLedgerAndBrands(t *testing.T) {
 	at := servicesOf(t)
 	old := embedded(t, "old")
@@ -124,7 +124,7 @@ func TestMigration_FromOneFolder_KeepsLedgerAndBrands(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	// One process of each kind is enough to continue with.
+	// From here on, one process of each kind is enough.
 	c.apis, c.crawlers, c.projectors, c.relays = c.apis[:1], c.crawlers[:1], c.projectors[:1], c.relays[:1]
 	c.startStore(t)
 	target := c.apis[0]
@@ -147,9 +147,9 @@ func TestMigration_FromOneFolder_KeepsLedgerAndBrands(t *testing.T) {
 	var brand struct{ Description string }
 	decode(t, target.must(t, "brand", "get", hit), &brand)
 	if brand.Description != "Moved by hand." {
-		t.Errorf("the description says %q", brand.Description)
+		t.Errorf("the description is %q, want the overridden one", brand.Description)
 	}
-	until(t, settledWithin, "search finds what was moved", func() bool {
+	until(t, settledWithin, "search finds the migrated brand", func() bool {
 		a, err := target.get("/v1/search?q=github", who.secret)
 		return err == nil && a.status == http.StatusOK && len(a.body) > 100
 	})

@@ -24,14 +24,14 @@ const (
 	requestDeadline = crawlTimeout + 5*time.Second
 	// answerSlack is the extra time allowed on a busy machine.
 	answerSlack = 4 * time.Second
-	// answerWithin bounds every answer. A request without an answer by then counts as unanswered.
+	// answerWithin is the client's timeout. A request without an answer by then counts as unanswered.
 	answerWithin = requestDeadline + answerSlack
 )
 
 // caller is the HTTP client of the tests. It keeps connections alive, as a proxy in front of the nodes would.
 var caller = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxConnsPerHost: 0}}
 
-// answer is an HTTP answer with its body read.
+// answer is an HTTP response with its complete body.
 type answer struct {
 	node    string
 	status  int
@@ -54,8 +54,7 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d %s from %s after %s (request %s)", a.status, a.code(), a.node, a.elapsed.Round(time.Millisecond), a.requestID())
 }
 
-// get sends a GET request to a node. It returns an error if no complete answer came, because the node died or was
-// late.
+// get sends a GET request to a node. It returns an error if it gets no complete answer in time.
 func (n *node) get(path, key string) (answer, error) {
 	return n.send(http.MethodGet, path, key, nil, nil)
 }
@@ -90,12 +89,12 @@ func (n *node) want(t testing.TB, status int, path, key string) answer {
 		t.Fatalf("GET %s on %s: %v", path, n.name, err)
 	}
 	if a.status != status {
-		t.Fatalf("GET %s answered %s, not %d: %s", path, a, status, a.body)
+		t.Fatalf("GET %s answered %s, want %d: %s", path, a, status, a.body)
 	}
 	return a
 }
 
-// lookup is the path of a look-up.
+// lookup returns the path of a look-up.
 func lookup(domain string) string { return "/v1/brands/" + domain }
 
 // tally counts the answers that concurrent clients receive.
@@ -106,7 +105,7 @@ type tally struct {
 	refused    map[string]bool // request ids of all other look-ups that were answered
 	unanswered []string
 	wrong      []string
-	late       time.Duration // the longest that an answer took
+	late       time.Duration // the longest response time
 	waits      []time.Duration
 }
 
@@ -186,19 +185,19 @@ func (y *tally) String() string {
 	return b.String()
 }
 
-// shownFaults bounds how many mistakes a failure prints.
+// shownFaults is the maximum number of mistakes that a failure prints.
 const shownFaults = 8
 
-// check fails the test if an answer was wrong, or if more than the allowed number are missing.
+// check fails the test if an answer was wrong, or if more requests than allowed got no answer.
 func (y *tally) check(t testing.TB, unansweredAllowed int) {
 	t.Helper()
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if len(y.wrong) > 0 {
-		t.Errorf("%d wrong answers, the first: %s", len(y.wrong), strings.Join(y.wrong[:min(len(y.wrong), shownFaults)], "\n"))
+		t.Errorf("%d wrong answers, such as: %s", len(y.wrong), strings.Join(y.wrong[:min(len(y.wrong), shownFaults)], "\n"))
 	}
 	if len(y.unanswered) > unansweredAllowed {
-		t.Errorf("%d requests got no answer within %s (%d may), the first: %s", len(y.unanswered), answerWithin, unansweredAllowed,
+		t.Errorf("%d requests got no answer within %s, want at most %d; the first: %s", len(y.unanswered), answerWithin, unansweredAllowed,
 			strings.Join(y.unanswered[:min(len(y.unanswered), shownFaults)], "\n"))
 	}
 }

@@ -37,7 +37,7 @@ const (
 // hit is a brand of the starter index with a logo. Its look-up costs a credit and needs no crawl.
 const hit = "github.com"
 
-// cluster is a whole service: all processes, on services that it shares with nobody as far as names go.
+// cluster is a complete installation. It uses its own names in the services: schema, index, topics.
 type cluster struct {
 	name    string
 	at      addresses
@@ -47,8 +47,8 @@ type cluster struct {
 
 	apis, crawlers, projectors, relays []*node
 	sweeper                            *node
-	more                               []*node // that single tests add
-	lost                               error   // why the cluster serves no test any more
+	more                               []*node // added by single tests
+	lost                               error   // why no test can use the cluster any more
 }
 
 var (
@@ -91,11 +91,11 @@ func endShared() error {
 
 func random() string {
 	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	_, _ = rand.Read(b[:]) // never fails, according to its documentation
 	return hex.EncodeToString(b[:])
 }
 
-// newCluster prepares a cluster; nothing runs yet.
+// newCluster prepares a cluster without starting it.
 func newCluster(name string, at addresses) (*cluster, error) {
 	c, err := newServices(name, at)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *cluster) newNode(name, roles string, env ...string) (*node, error) {
 		"LETTERHEAD_NODE=" + name,
 		"LETTERHEAD_REFRESH=off",
 		"LETTERHEAD_CRAWL_TIMEOUT=" + crawlTimeout.String(),
-		// Low crawl limits would interfere with the other tests.
+		// Low crawl limits would interfere with other tests.
 		"LETTERHEAD_CRAWLS_PER_MINUTE=10000",
 		"LETTERHEAD_PLAN_CRAWLS=free=10,starter=30,growth=60,custom=10000",
 	}
@@ -193,7 +193,7 @@ func (c *cluster) searchURL(server *url.URL, at string) string {
 	return u.String()
 }
 
-// sql runs a statement beside the nodes.
+// sql runs a statement in the cluster's schema.
 func (c *cluster) sql(statement string) error {
 	server, err := url.Parse(c.at.postgres)
 	if err != nil {
@@ -216,7 +216,7 @@ func (c *cluster) all() []*node {
 	for _, some := range [][]*node{c.apis, c.crawlers, c.projectors, c.relays, {c.sweeper}, c.more} {
 		nodes = append(nodes, some...)
 	}
-	return slices.DeleteFunc(nodes, func(n *node) bool { return n == nil }) // a cluster may have no sweeper of its own
+	return slices.DeleteFunc(nodes, func(n *node) bool { return n == nil }) // the sweeper may be nil
 }
 
 // begin starts everything and waits until every API node serves the starter index.
@@ -319,7 +319,7 @@ func (c *cluster) forget(gone *node) {
 	c.more = rest
 }
 
-// show prints, if the test fails, the end of what each process wrote during it.
+// show prints the logs of all processes during the test if the test fails.
 func (c *cluster) show(t testing.TB) {
 	processes := []*process{c.store}
 	for _, n := range c.all() {
@@ -339,12 +339,12 @@ func (c *cluster) show(t testing.TB) {
 			}
 		}
 		for _, p := range processes {
-			state := "runs"
+			state := "running"
 			if !p.alive() {
-				state = "has ended"
+				state = "exited"
 			}
-			if said := p.said(before[p]); said != "" {
-				t.Logf("%s (%s) wrote:\n%s", p.name, state, said)
+			if text := p.output(before[p]); text != "" {
+				t.Logf("log of %s (%s):\n%s", p.name, state, text)
 			}
 		}
 	})

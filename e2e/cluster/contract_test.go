@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// batchOf asks for the starter brands by name, each known by more than one spelling.
+// batchOf are identifiers of starter brands. Two of them name the same domain.
 var batchOf = []string{"github.com", "stripe.com", "https://figma.com/", "spotify.com", "gitlab.com", "info@github.com", "docker.com", "notion.so"}
 
-// distinct is how many domains batchOf names.
+// distinct is the number of different domains in batchOf.
 const distinct = 7
 
 // Batches and single look-ups of one account over three nodes spend exactly the account's credits.
@@ -29,7 +29,7 @@ func TestBatches_OverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 	paid := make([]int, 24)
 	atOnce(len(paid), func(client int) {
 		for i := client; ; i++ {
-			if client%4 == 3 { // beside the batches
+			if client%4 == 3 { // single look-ups next to the batches
 				a, err := c.apis[i%apiNodes].get(lookup(hit), who.secret)
 				seen.count(a, err)
 				switch {
@@ -56,7 +56,7 @@ func TestBatches_OverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 			}
 			paid[client] += found
 			if refused == 0 && found != distinct {
-				seen.mistake("a batch without a refusal found %d of %d domains: %s", found, distinct, a.body)
+				seen.mistake("a batch without refused items found %d domains, want %d: %s", found, distinct, a.body)
 			}
 		}
 	})
@@ -65,7 +65,7 @@ func TestBatches_OverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 	for _, n := range paid {
 		total += n
 	}
-	for { // a 402 counts credits that are reserved for others
+	for { // a request got a 402 if credits were reserved for others; spend what those did not need
 		a, err := c.apis[0].get(lookup(hit), who.secret)
 		if err != nil || a.status != http.StatusOK {
 			break
@@ -73,17 +73,18 @@ func TestBatches_OverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 		total++
 	}
 	if total != credits {
-		t.Errorf("%d brands were answered for %d credits", total, credits)
+		t.Errorf("%d brands were returned for %d credits", total, credits)
 	}
 	for _, n := range c.apis {
 		if s := n.standing(t, who); s != (standing{}) {
-			t.Errorf("on %s the account is %+v, want no credits and no holds", n.name, s)
+			t.Errorf("standing on %s = %+v, want no credits and no holds", n.name, s)
 		}
 		n.must(t, "ledger", "verify", "--account", who.id)
 	}
 }
 
-// foundIn counts the distinct domains that a batch answered with a brand, and the items that it refused.
+// foundIn returns the number of distinct domains with a brand in the answer to a batch, and the number of refused
+// items.
 func foundIn(body []byte) (found, refused int, err error) {
 	var v struct {
 		Results []struct {
@@ -106,14 +107,14 @@ func foundIn(body []byte) (found, refused int, err error) {
 		case r.Brand == nil:
 			refused++
 		default:
-			return 0, 0, fmt.Errorf("an item is %+v", r)
+			return 0, 0, fmt.Errorf("unexpected item %+v", r)
 		}
 	}
 	return len(domains), refused, nil
 }
 
-// Every node repeats the answer that one node gave under an idempotency key, even after that node was killed. The
-// account is charged once.
+// Every node must repeat the answer that another node gave under an idempotency key, even after that node was killed.
+// The account is charged once.
 func TestIdempotencyKey_OnEveryNodeAndAfterKill_RepeatsAnswer(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
@@ -140,20 +141,20 @@ func TestIdempotencyKey_OnEveryNodeAndAfterKill_RepeatsAnswer(t *testing.T) {
 				first = a
 			}
 			if !bytes.Equal(a.body, first.body) {
-				t.Errorf("round %d: %s answers another record under the same key", round, c.apis[i].name)
+				t.Errorf("round %d: %s repeated a different answer under the same key", round, c.apis[i].name)
 			}
 		}
 		for _, a := range bodies {
 			if a.status == http.StatusOK && !bytes.Equal(a.body, first.body) {
-				t.Errorf("round %d: %s answered another record under the same key", round, a.node)
+				t.Errorf("round %d: %s gave a different answer under the same key", round, a.node)
 			}
 		}
 		other, err := c.apis[round%apiNodes].send(http.MethodGet, lookup("stripe.com"), who.secret, nil, key)
 		if err != nil || other.status != http.StatusBadRequest {
-			t.Errorf("round %d: another request under the same key: %v, %s", round, err, other)
+			t.Errorf("round %d: another request under the same key: %v, %s; want 400", round, err, other)
 		}
 		if s := c.apis[(round+1)%apiNodes].standing(t, who); s.Balance != 50-(round+1) {
-			t.Errorf("after %d keys the account is %+v", round+1, s)
+			t.Errorf("after %d keys the standing is %+v, want a balance of %d", round+1, s, 50-(round+1))
 		}
 	}
 	c.apis[0].must(t, "ledger", "verify", "--account", who.id)

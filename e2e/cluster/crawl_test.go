@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	crowd = 100 // look-ups of one unknown domain
+	concurrentLookups = 100 // of one unknown domain
 	// holdEnds is how long an abandoned hold may last: the deadline of its work, 60 s, and two sweeps.
 	// See commands.HoldGrace and sweep.DefaultEvery.
 	holdEnds = crawlTimeout + 75*time.Second
-	// busyCrawls is the gauge of the crawls under way on a crawler.
+	// busyCrawls is the metric for the crawls in progress on a crawler.
 	busyCrawls = `letterhead_crawl_pool_busy{lane="live"}`
 )
 
-func TestLookups_HundredOfOneUnknownDomain_MakeOneCrawl(t *testing.T) {
+func TestLookups_HundredForOneUnknownDomain_StartOneCrawl(t *testing.T) {
 	c := whole(t)
-	who := c.apis[0].open(t, "custom", crowd)
+	who := c.apis[0].open(t, "custom", concurrentLookups)
 	domain := nowhere()
 	if inLab() {
-		domain = siteOfTheCrowd
+		domain = siteOfManyLookups
 	}
 	seen := newTally()
-	atOnce(crowd, func(i int) {
+	atOnce(concurrentLookups, func(i int) {
 		a, err := c.apis[i%len(c.apis)].get(lookup(domain), who.secret)
 		seen.lookup(a, err)
 		if err == nil && a.status == http.StatusInternalServerError {
@@ -36,13 +36,13 @@ func TestLookups_HundredOfOneUnknownDomain_MakeOneCrawl(t *testing.T) {
 	seen.check(t, 0)
 	requested := c.apis[0].events(t, "brand-"+domain, "CrawlRequested")
 	if len(requested) != 1 {
-		t.Errorf("%d crawls were requested, not one", len(requested))
+		t.Errorf("%d crawls were requested, want 1", len(requested))
 	}
 	if ended := c.apis[0].events(t, "brand-"+domain, "CrawlSucceeded", "CrawlFailed"); len(ended) != 1 {
-		t.Errorf("%d crawls ended, not one", len(ended))
+		t.Errorf("%d crawls ended, want 1", len(ended))
 	}
-	if got := seen.status(http.StatusOK); inLab() && got != crowd || !inLab() && got != 0 {
-		t.Errorf("%d look-ups were answered with a brand", got)
+	if got := seen.status(http.StatusOK); inLab() && got != concurrentLookups || !inLab() && got != 0 {
+		t.Errorf("%d look-ups were answered with a brand, want %d in the lab and 0 elsewhere", got, concurrentLookups)
 	}
 	c.agree(t, who, seen)
 	for _, n := range c.apis {
@@ -54,16 +54,16 @@ func TestCrawler_KilledDuringCrawl_AnotherTakesOver(t *testing.T) {
 	sites := labOnly(t)
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
-	sites.behaves(t, siteOfTheKilled, "slow", slowSite)
+	sites.behaves(t, siteOfKilledCrawler, "slow", slowSite)
 	seen := newTally()
 	answered := make(chan answer, 1)
 	go func() {
-		a, err := c.apis[0].get(lookup(siteOfTheKilled), who.secret)
+		a, err := c.apis[0].get(lookup(siteOfKilledCrawler), who.secret)
 		seen.lookup(a, err)
 		answered <- a
 	}()
 	var busy *node
-	until(t, answerWithin, "a crawler crawls", func() bool {
+	until(t, answerWithin, "a crawler is busy", func() bool {
 		for _, n := range c.crawlers {
 			if crawls, ok := n.metric(busyCrawls); ok && crawls > 0 {
 				busy = n
@@ -73,12 +73,12 @@ func TestCrawler_KilledDuringCrawl_AnotherTakesOver(t *testing.T) {
 	})
 	busy.kill()
 	if a := <-answered; a.status != http.StatusGatewayTimeout || a.code() != "timeout" {
-		t.Errorf("the look-up whose crawler died was answered %s, not 504 timeout", a)
+		t.Errorf("the look-up whose crawler was killed got %s, want 504 timeout", a)
 	}
-	sites.behaves(t, siteOfTheKilled, "up", "")
+	sites.behaves(t, siteOfKilledCrawler, "up", "")
 	// The remaining crawler takes over once the consumer group has rebalanced.
-	took := until(t, settledWithin, "the domain crawls again", func() bool {
-		a, err := c.apis[1].get(lookup(siteOfTheKilled)+"?refresh=true", who.secret)
+	took := until(t, settledWithin, "the domain is crawled again", func() bool {
+		a, err := c.apis[1].get(lookup(siteOfKilledCrawler)+"?refresh=true", who.secret)
 		seen.lookup(a, err)
 		return err == nil && a.status == http.StatusOK
 	})
@@ -87,8 +87,8 @@ func TestCrawler_KilledDuringCrawl_AnotherTakesOver(t *testing.T) {
 	c.agree(t, who, seen)
 }
 
-// An event releases the holds of a dead node after their deadline, and the account keeps the held credits. The part
-// after t.Parallel runs when the sequential tests have finished, so that no test waits for it.
+// The holds of a dead node must be released by an event after their deadline, so that the account gets the credits
+// back. The part after t.Parallel runs when the sequential tests have finished, so that no test waits for it.
 func TestNode_KilledWhileHoldingCredits_ReleasesThem(t *testing.T) {
 	const holds = 5
 	c := whole(t)
@@ -119,7 +119,7 @@ func TestNode_KilledWhileHoldingCredits_ReleasesThem(t *testing.T) {
 		}
 	}
 	if got := c.apis[0].standing(t, who); got.Balance != before.Balance || got.Available != before.Available-holds {
-		t.Errorf("while the holds are open the account is %+v, before them it was %+v", got, before)
+		t.Errorf("standing with open holds = %+v, before them %+v, want %d fewer credits available", got, before, holds)
 	}
 	seen.check(t, holds)
 
@@ -129,7 +129,7 @@ func TestNode_KilledWhileHoldingCredits_ReleasesThem(t *testing.T) {
 	})
 	for _, n := range c.apis {
 		if got := n.standing(t, who); got != before {
-			t.Errorf("on %s the account is %+v, before the holds it was %+v", n.name, got, before)
+			t.Errorf("standing on %s = %+v, want %+v as before the holds", n.name, got, before)
 		}
 	}
 	released := 0
@@ -139,7 +139,7 @@ func TestNode_KilledWhileHoldingCredits_ReleasesThem(t *testing.T) {
 		}
 	}
 	if released != holds {
-		t.Errorf("%d holds were released, not %d", released, holds)
+		t.Errorf("%d holds were released, want %d", released, holds)
 	}
 	c.agree(t, who, seen)
 }

@@ -20,8 +20,8 @@ func TestCredits_SixtyFourClientsOverThreeNodes_SpendExactlyTheBalance(t *testin
 	c.spendExactly(t, c.apis)
 }
 
-// spendExactly lets many clients of one account spend all its credits. Each client takes the nodes in turn until an
-// answer reports that no credits are left.
+// spendExactly lets many clients of one account spend all its credits. Each client uses the nodes in turn until it gets
+// a 402.
 func (c *cluster) spendExactly(t *testing.T, over []*node) {
 	t.Helper()
 	who := over[0].open(t, "custom", stormCredits)
@@ -40,7 +40,7 @@ func (c *cluster) spendExactly(t *testing.T, over []*node) {
 			}
 		}
 	})
-	// A 402 counts credits that are reserved for others. Spend what those did not need.
+	// A request got a 402 if credits were reserved for others. Spend what those did not need.
 	for i := 0; ; i++ {
 		a, err := over[i%len(over)].get(lookup(hit), who.secret)
 		seen.lookup(a, err)
@@ -51,15 +51,15 @@ func (c *cluster) spendExactly(t *testing.T, over []*node) {
 	t.Logf("%s", seen)
 	seen.check(t, 0)
 	if got := seen.status(http.StatusOK); got != stormCredits {
-		t.Errorf("%d look-ups were answered with a brand, for %d credits", got, stormCredits)
+		t.Errorf("%d look-ups were answered with a brand, want %d", got, stormCredits)
 	}
 	if got := seen.status(http.StatusPaymentRequired); got < stormClients {
-		t.Errorf("%d of %d clients received an answer that no credits are left", got, stormClients)
+		t.Errorf("%d answers with status 402, want at least one for each of %d clients", got, stormClients)
 	}
 	c.agree(t, who, seen)
 	for _, n := range over {
 		if s := n.standing(t, who); s != (standing{}) {
-			t.Errorf("on %s the account is %+v, want no credits and no holds", n.name, s)
+			t.Errorf("standing on %s = %+v, want no credits and no holds", n.name, s)
 		}
 		n.want(t, http.StatusPaymentRequired, lookup(hit), who.secret)
 	}
@@ -89,7 +89,7 @@ func TestGrant_OnOneNode_IsSpendableOnNodeThatJustRefused(t *testing.T) {
 	c.agree(t, who, seen)
 }
 
-// Each node's next answer counts what all other nodes have charged.
+// The next answer of each node must include the charges of all other nodes.
 func TestBalance_ReadOnAnyNode_CountsEveryNodesCharges(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
@@ -101,14 +101,14 @@ func TestBalance_ReadOnAnyNode_CountsEveryNodesCharges(t *testing.T) {
 		var me struct{ Credits struct{ Balance int } }
 		decode(t, string(reading.want(t, http.StatusOK, "/v1/me", who.secret).body), &me)
 		if left := 50 - (round + 1); me.Credits.Balance != left || a.header.Get("X-Credits-Remaining") != strconv.Itoa(left) {
-			t.Errorf("after look-up %d %s says that %s credits remain, and %s that %d do", round+1, paying.name, a.header.Get("X-Credits-Remaining"), reading.name, me.Credits.Balance)
+			t.Errorf("after look-up %d, %s reports %s credits and %s reports %d, want %d", round+1, paying.name, a.header.Get("X-Credits-Remaining"), reading.name, me.Credits.Balance, left)
 		}
 	}
 	c.agree(t, who, seen)
 }
 
-// A kill -9 during look-ups neither loses nor repeats an answered charge. Only requests in progress on the dead node
-// may be charged without an answer.
+// A kill -9 during look-ups must neither lose nor repeat an answered charge. Only requests in progress on the killed
+// node may be charged without an answer.
 func TestNode_KilledUnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 	const perNode = 16 // clients
 	c := whole(t)
@@ -138,7 +138,7 @@ func TestNode_KilledUnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 	select {
 	case <-enough:
 	case <-ended:
-		t.Fatalf("the load was over before the node could be killed: %s", seen)
+		t.Fatalf("the load ended before the node was killed: %s", seen)
 	}
 	doomed.kill()
 	<-ended

@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// burst is how many look-ups one figure takes: the most that one account may ask in a minute, less what
-	// its preparation takes.
+	// burst is the number of look-ups of one measurement. It stays below the 3,000 requests per minute of an account,
+	// because the preparation also needs some.
 	burst        = 2800
 	burstClients = 64
-	// lagAccounts share the load of the lag's figure: one account may ask 3,000 times a minute.
+	// lagAccounts share the load of the lag measurement, because of the limit of 3,000 requests per minute of each.
 	lagAccounts = 24
 	lagLasts    = 20 * time.Second
-	lagWanted   = 1000 // look-ups a second
+	lagWanted   = 1000 // look-ups per second
 	lagClients  = 128
-	// idleLasts is how long a node is watched that nobody asks anything.
+	// idleLasts is how long an idle node is measured.
 	idleLasts = 5 * time.Second
 )
 
-// measured skips a test that only measures.
+// measured skips a test that only measures, unless -figures is set.
 func measured(t *testing.T) {
 	t.Helper()
 	if !*figures {
-		t.Skip("-figures is not given")
+		t.Skip("-figures is not set")
 	}
 }
 
-// TestFigures prints what the cluster does on this machine, with everything on it.
+// TestFigures prints performance figures of the cluster, with all processes and services on this machine.
 func TestFigures(t *testing.T) {
 	measured(t)
 	c := whole(t)
@@ -44,8 +44,8 @@ func TestFigures(t *testing.T) {
 	t.Run("lag", c.figureOfLag)
 }
 
-// figureOfRoundTrips: what one charged look-up asks of each service, with one client. What the node asks by
-// itself in that time is measured before and taken off.
+// figureOfRoundTrips measures the round trips to each service per charged look-up, with one client. It subtracts the
+// round trips that an idle node makes in the same time.
 func (c *cluster) figureOfRoundTrips(t *testing.T) {
 	const lookups = 500
 	n := c.apis[0]
@@ -54,39 +54,39 @@ func (c *cluster) figureOfRoundTrips(t *testing.T) {
 	for range lookups / 10 {
 		seen.lookup(n.get(lookup(hit), who.secret))
 	}
-	asked := func() map[string]float64 {
+	roundTrips := func() map[string]float64 {
 		counts := map[string]float64{}
 		for service, l := range n.links {
 			counts[service] = float64(l.RoundTrips())
 		}
 		return counts
 	}
-	idle := asked()
+	idle := roundTrips()
 	began := time.Now()
 	<-time.After(idleLasts)
-	idleTook, before := time.Since(began), asked()
+	idleTook, before := time.Since(began), roundTrips()
 	began = time.Now()
 	for range lookups {
 		seen.lookup(n.get(lookup(hit), who.secret))
 	}
-	took, after := time.Since(began), asked()
+	took, after := time.Since(began), roundTrips()
 	seen.check(t, 0)
 	for _, service := range []string{eventStore, postgres, elasticsearch} {
 		byItself := (before[service] - idle[service]) * took.Seconds() / idleTook.Seconds()
-		// On a connection that also carries subscriptions, what these bring counts too.
-		t.Logf("%-13s %.2f turns of its connections a charged look-up", service, (after[service]-before[service]-byItself)/lookups)
+		// This includes data of subscriptions on the same connections.
+		t.Logf("%-13s %.2f round trips per charged look-up", service, (after[service]-before[service]-byItself)/lookups)
 	}
-	t.Logf("one client: %.0f charged look-ups a second, p50 %s, p99 %s", lookups/took.Seconds(), seen.percentile(0.50).Round(100*time.Microsecond), seen.percentile(0.99).Round(100*time.Microsecond))
+	t.Logf("one client: %.0f charged look-ups per second, p50 %s, p99 %s", lookups/took.Seconds(), seen.percentile(0.50).Round(100*time.Microsecond), seen.percentile(0.99).Round(100*time.Microsecond))
 	c.agree(t, who, seen)
 }
 
-// figureOfNodes: HIT look-ups a second of one account, over one node and over three.
+// figureOfNodes measures the look-ups of known brands per second, of one account, over one node and over three.
 func (c *cluster) figureOfNodes(t *testing.T) {
 	rates := map[int]float64{}
 	for _, nodes := range []int{1, apiNodes} {
 		who := c.apis[0].open(t, "custom", 2*burst)
 		warm := newTally()
-		for _, n := range c.apis { // warm: connections, caches, the account's desk
+		for _, n := range c.apis { // open connections, fill caches, load the account
 			warm.lookup(n.want(t, http.StatusOK, lookup(hit), who.secret), nil)
 		}
 		other := c.apis[0].open(t, "custom", 0)
@@ -104,13 +104,13 @@ func (c *cluster) figureOfNodes(t *testing.T) {
 		rates[nodes] = float64(seen.status(http.StatusOK)) / took.Seconds()
 		maps.Copy(seen.paid, warm.paid)
 		c.agree(t, who, seen)
-		t.Logf("%d node(s): %.0f charged look-ups a second, %.2f appends each, p50 %s, p99 %s (%s)", nodes, rates[nodes],
+		t.Logf("%d node(s): %.0f charged look-ups per second, %.2f appends each, p50 %s, p99 %s (%s)", nodes, rates[nodes],
 			(c.appends()-before)/float64(seen.status(http.StatusOK)), seen.percentile(0.50).Round(time.Millisecond), seen.percentile(0.99).Round(time.Millisecond), seen)
 	}
-	t.Logf("three nodes do %.2f of one", rates[apiNodes]/rates[1])
+	t.Logf("three nodes serve %.2f times as many as one", rates[apiNodes]/rates[1])
 }
 
-// appends is how many appends the API nodes have made to the event store.
+// appends returns the number of appends that the API nodes have made to the event store.
 func (c *cluster) appends() (sum float64) {
 	for _, n := range c.apis {
 		if made, ok := n.metric("letterhead_eventlog_append_duration_seconds_count"); ok {
@@ -120,19 +120,19 @@ func (c *cluster) appends() (sum float64) {
 	return sum
 }
 
-// figureOfCrawls: how long a request for a crawl takes from the log through the broker to a crawler, with the
-// crawl of a domain that does not exist, which is one question to the name server.
+// figureOfCrawls measures how long a crawl request takes from the log through the broker to a crawler. The domain does
+// not exist, so the crawl itself is only one DNS query.
 func (c *cluster) figureOfCrawls(t *testing.T) {
 	who := c.apis[0].open(t, "custom", 0)
 	seen := newTally()
-	var asked []string
+	var domains []string
 	for range 50 {
 		domain := nowhere()
-		asked = append(asked, domain)
+		domains = append(domains, domain)
 		seen.count(c.apis[0].get(lookup(domain), who.secret))
 	}
 	between := newTally()
-	for _, domain := range asked {
+	for _, domain := range domains {
 		var requested, ended time.Time
 		for _, e := range c.apis[0].events(t, "brand-"+domain) {
 			at, err := time.Parse(time.RFC3339Nano, e.OccurredAt)
@@ -150,12 +150,12 @@ func (c *cluster) figureOfCrawls(t *testing.T) {
 			between.count(answer{elapsed: ended.Sub(requested)}, nil)
 		}
 	}
-	t.Logf("a crawl that finds no domain: answered after p50 %s, p99 %s (%s); from request to outcome on the log p50 %s, p99 %s",
+	t.Logf("crawls of domains that do not exist: answered after p50 %s, p99 %s (%s); from request to outcome in the log p50 %s, p99 %s",
 		seen.percentile(0.5).Round(time.Millisecond), seen.percentile(0.99).Round(time.Millisecond), seen,
 		between.percentile(0.5).Round(time.Millisecond), between.percentile(0.99).Round(time.Millisecond))
 }
 
-// figureOfLag: how far the read models trail the log under charged look-ups of many accounts.
+// figureOfLag measures how far the read models are behind the log during charged look-ups of many accounts.
 func (c *cluster) figureOfLag(t *testing.T) {
 	spare := c.apis[0].open(t, "custom", 0)
 	quietly, done := context.WithTimeout(context.Background(), idleLasts)
@@ -173,14 +173,14 @@ func (c *cluster) figureOfLag(t *testing.T) {
 	all.Go(func() { lags = c.watchLag(ctx, t, spare) })
 	pace := make(chan struct{}, lagWanted)
 	all.Go(func() {
-		// Tokens come in tenths of a second, so that the pace holds on a busy machine too.
+		// Add tokens ten times per second, so that a busy machine keeps the pace too.
 		tick := time.NewTicker(time.Second / 10)
 		defer tick.Stop()
 		for {
 			for range lagWanted / 10 {
 				select {
 				case pace <- struct{}{}:
-				default: // the clients do not keep up
+				default: // the clients are too slow
 				}
 			}
 			select {
@@ -203,14 +203,15 @@ func (c *cluster) figureOfLag(t *testing.T) {
 		})
 	}
 	all.Wait()
-	t.Logf("%.0f charged look-ups a second for %s (%s)", float64(seen.status(http.StatusOK))/lagLasts.Seconds(), lagLasts, seen)
-	t.Logf("until the read models have what was appended, command included: %s; without load %s", lags.models, idle.models)
-	t.Logf("until the search index has it too: %s; without load %s", lags.search, idle.search)
+	t.Logf("%.0f charged look-ups per second for %s (%s)", float64(seen.status(http.StatusOK))/lagLasts.Seconds(), lagLasts, seen)
+	t.Logf("time until the read models contain an append, including the command: %s; without load %s", lags.models, idle.models)
+	t.Logf("time until the search index contains it too: %s; without load %s", lags.search, idle.search)
 	c.caughtUp(t)
 	c.verified(t)
 }
 
-// lag is how long commands took that wait for the read models alone, and for the search index too.
+// lag contains the times of commands that wait for the read models, and of commands that also wait for the search
+// index.
 type lag struct{ models, search spread }
 
 // spread is a summary of durations.
@@ -220,8 +221,8 @@ func (s spread) String() string {
 	return fmt.Sprintf("p50 %s, p99 %s of %d", s.tally.percentile(0.50).Round(time.Millisecond), s.tally.percentile(0.99).Round(time.Millisecond), len(s.tally.waits))
 }
 
-// watchLag measures, until ctx ends, commands that wait for the read models: a change of plan until it is in
-// force, and a look at the ledger, which waits for everything.
+// watchLag measures commands until ctx ends: changes of a plan, which wait for the read models, and reads of the
+// ledger, which also wait for the search index.
 func (c *cluster) watchLag(ctx context.Context, t *testing.T, spare customer) lag {
 	l := lag{spread{newTally()}, spread{newTally()}}
 	took := func(into spread, args ...string) {

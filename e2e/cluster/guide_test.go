@@ -17,14 +17,14 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// guideWithin bounds the time that following the guide takes.
+// guideWithin is the maximum time for following the guide.
 const guideWithin = 4 * time.Minute
 
-// The section "By hand" of docs/distributed.md, word by word but for the addresses.
+// Runs the commands in the section "By hand" of docs/distributed.md, with other names and addresses.
 func TestDistributedGuide_FollowedVerbatim_Works(t *testing.T) {
 	at := servicesOf(t)
 	if _, err := exec.LookPath("psql"); err != nil {
-		t.Skip("psql is not installed: the guide was not followed")
+		t.Skip("psql is not installed: cannot follow the guide")
 	}
 	guide, err := os.ReadFile("../../docs/distributed.md")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestDistributedGuide_FollowedVerbatim_Works(t *testing.T) {
 		{"8081", port(addresses[0])}, {"8082", port(addresses[1])}, {"8083", port(addresses[2])},
 	} {
 		if !strings.Contains(script, change[0]) {
-			t.Fatalf("docs/distributed.md does not say %q: the test must be adapted", change[0])
+			t.Fatalf("docs/distributed.md does not contain %q: adapt the test", change[0])
 		}
 		script = strings.ReplaceAll(script, change[0], change[1])
 	}
@@ -88,9 +88,9 @@ func TestDistributedGuide_FollowedVerbatim_Works(t *testing.T) {
 	})
 	shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	shell.Dir = dir
-	shell.Env = environ("PATH="+dir+":"+os.Getenv("PATH"), "LETTERHEAD_REFRESH=off") // nothing is crawled
+	shell.Env = environ("PATH="+dir+":"+os.Getenv("PATH"), "LETTERHEAD_REFRESH=off") // the test needs no crawls
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	// A file, not a pipe: the nodes that the shell starts have it too, and it ends before them.
+	// The nodes inherit standard output and outlive the shell, so Wait would block on a pipe. A file avoids that.
 	printed, err := os.Create(filepath.Join(dir, "printed"))
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestDistributedGuide_FollowedVerbatim_Works(t *testing.T) {
 			return false
 		}
 	})
-	// The nodes of the guide are of the shell's group, and go with it.
+	// The nodes are in the shell's process group. End them too.
 	if err := syscall.Kill(-shell.Process.Pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
 		t.Error(err)
 	}
@@ -119,21 +119,21 @@ func TestDistributedGuide_FollowedVerbatim_Works(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := string(text)
+	output := string(text)
 	if !over || result != nil {
-		t.Fatalf("the guide ended with %v (over: %t):\n%s\nlogs:\n%s", result, over, said, logsIn(dir))
+		t.Fatalf("the guide ended with %v (in time: %t):\n%s\nlogs:\n%s", result, over, output, logsIn(dir))
 	}
 	for _, want := range []string{`"domain":"github.com"`, "ready"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the guide did not print %q:\n%s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("the guide did not print %q:\n%s", want, output)
 		}
 	}
-	t.Logf("the guide printed:\n%s", said)
+	t.Logf("output of the guide:\n%s", output)
 }
 
 func logsIn(dir string) string {
 	all := ""
-	names, _ := filepath.Glob(filepath.Join(dir, "*.log")) // a good pattern
+	names, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is valid
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// doneCrawls is the metric that counts finished crawls.
+// doneCrawls is the metric for finished crawls.
 const doneCrawls = `letterhead_crawls_total{lane="live"`
 
 // One look-up passes through every part: key, API node, event, relay, broker, crawler, log, answer, charge, read
 // models, search index.
-func TestLookup_UnknownDomain_TravelsThroughEveryPart(t *testing.T) {
+func TestLookup_UnknownDomain_PassesThroughEveryPart(t *testing.T) {
 	labOnly(t)
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	done := c.crawlsDone()
-	a := c.apis[0].want(t, http.StatusOK, lookup(siteOfTheJourney), who.secret)
+	a := c.apis[0].want(t, http.StatusOK, lookup(siteOfJourney), who.secret)
 	t.Logf("%s", a)
 	seen := newTally()
 	seen.lookup(a, nil)
 	if got := a.header.Get("X-Cache"); got != "MISS" {
-		t.Errorf("X-Cache is %q, not MISS", got)
+		t.Errorf("X-Cache = %q, want MISS", got)
 	}
 	if got := c.crawlsDone(); got != done+1 {
-		t.Errorf("the crawlers finished %g crawls, want one", got-done)
+		t.Errorf("the crawlers finished %g crawls, want 1", got-done)
 	}
 
-	// The log holds the request and the outcome.
-	events := c.apis[1].events(t, "brand-"+siteOfTheJourney)
+	// The log contains the request and the outcome.
+	events := c.apis[1].events(t, "brand-"+siteOfJourney)
 	types := map[string]event{}
 	for _, e := range events {
 		types[e.Type] = e
@@ -40,17 +40,17 @@ func TestLookup_UnknownDomain_TravelsThroughEveryPart(t *testing.T) {
 		CrawlID string `json:"crawl_id"`
 	}
 	if err := json.Unmarshal(types["CrawlRequested"].Data, &requested); err != nil || requested.CrawlID == "" {
-		t.Fatalf("the stream holds no crawl request: %+v", events)
+		t.Fatalf("the stream contains no crawl request: %+v", events)
 	}
 	if types["CrawlSucceeded"].Position <= types["CrawlRequested"].Position {
 		t.Errorf("the requested crawl did not succeed: %+v", events)
 	}
 	// The broker carried the request, the record and the charge, each in its topic.
-	for lane, payload := range map[string]string{"crawl.live": requested.CrawlID, "brands": requested.CrawlID, "ledger": a.requestID()} {
-		until(t, settledWithin, "topic "+lane+" carries the message", func() bool {
-			found, err := c.carried(lane, payload)
+	for topic, payload := range map[string]string{"crawl.live": requested.CrawlID, "brands": requested.CrawlID, "ledger": a.requestID()} {
+		until(t, settledWithin, "topic "+topic+" contains the message", func() bool {
+			found, err := c.carried(topic, payload)
 			if err != nil {
-				t.Logf("topic %s: %v", lane, err)
+				t.Logf("topic %s: %v", topic, err)
 			}
 			return found
 		})
@@ -67,13 +67,13 @@ func TestLookup_UnknownDomain_TravelsThroughEveryPart(t *testing.T) {
 	for _, n := range c.apis {
 		until(t, settledWithin, n.name+" finds the brand", func() bool {
 			var found struct{ Results []struct{ Domain string } }
-			decode(t, string(n.want(t, http.StatusOK, "/v1/search?q="+siteOfTheJourney, who.secret).body), &found)
-			return len(found.Results) > 0 && found.Results[0].Domain == siteOfTheJourney
+			decode(t, string(n.want(t, http.StatusOK, "/v1/search?q="+siteOfJourney, who.secret).body), &found)
+			return len(found.Results) > 0 && found.Results[0].Domain == siteOfJourney
 		})
-		again := n.want(t, http.StatusOK, lookup(siteOfTheJourney), who.secret)
+		again := n.want(t, http.StatusOK, lookup(siteOfJourney), who.secret)
 		seen.lookup(again, nil)
 		if got := again.header.Get("X-Cache"); got != "HIT" {
-			t.Errorf("on %s X-Cache is %q, not HIT", n.name, got)
+			t.Errorf("X-Cache on %s = %q, want HIT", n.name, got)
 		}
 	}
 	c.agree(t, who, seen)
@@ -92,7 +92,7 @@ func (c *cluster) crawlsDone() (sum float64) {
 // clockAhead is how far the clock of one node is ahead.
 const clockAhead = 5 * time.Second
 
-// A node whose clock is ahead counts credits and minutes as the others do, and its events have ordered times.
+// A node whose clock is ahead must count credits and minutes like the others, and its events must have ordered times.
 func TestNode_ClockAhead_ChangesNoCount(t *testing.T) {
 	c := whole(t)
 	ahead := c.extra(t, "ahead", "api", "LETTERHEAD_CLOCK_SKEW="+clockAhead.String())
@@ -113,22 +113,22 @@ func TestNode_ClockAhead_ChangesNoCount(t *testing.T) {
 				t.Fatal(err)
 			}
 			if at.After(latest) || at.Before(before) {
-				t.Errorf("%s occurred at %s, after one of %s, and it is %s", e.Type, at, before, latest)
+				t.Errorf("%s occurred at %s, want a time from %s to %s", e.Type, at, before, latest)
 			}
 			before = at
 		}
 	})
 }
 
-// Clients that know which nodes serve do not notice a rolling restart: each node answers every request that it
-// accepted, and all answers are counted.
+// Clients behind a proxy must not notice a rolling restart: each node answers every request that it accepted, and all
+// answers are charged.
 func TestNodes_SIGTERM_FinishAcceptedRequests(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 2000)
 	seen := newTally()
 	for _, stopping := range c.apis {
 		halt := make(chan struct{})
-		asked := make(chan struct{})
+		served := make(chan struct{})
 		go func() {
 			defer close(halt)
 			atOnce(stormClients/2, func(int) {
@@ -142,13 +142,13 @@ func TestNodes_SIGTERM_FinishAcceptedRequests(t *testing.T) {
 						return
 					}
 					select {
-					case asked <- struct{}{}:
+					case served <- struct{}{}:
 					default:
 					}
 				}
 			})
 		}()
-		<-asked // the load has begun
+		<-served // the load has begun
 		if err := stopping.stop(); err != nil {
 			t.Error(err)
 		}

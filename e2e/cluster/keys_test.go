@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// rounds is how often a key is changed, each time on another node.
+// rounds is the number of changes in a test, each on another node.
 const rounds = 2 * apiNodes
 
 // everywhere sends a request to all API nodes concurrently and fails the test on any other status.
@@ -22,14 +22,14 @@ func (c *cluster) everywhere(t *testing.T, status int, path, key string) []answe
 			return
 		}
 		if a.status != status {
-			t.Errorf("GET %s answered %s, not %d", path, a, status)
+			t.Errorf("GET %s answered %s, want %d", path, a, status)
 		}
 		answers[i] = a
 	})
 	return answers
 }
 
-func TestKey_ChangedOnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
+func TestKey_IssuedAndRevoked_NextRequestOnEveryNodeFollows(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	for round := range rounds {
@@ -43,7 +43,7 @@ func TestKey_ChangedOnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
 	}
 }
 
-func TestSuspension_OnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
+func TestSuspension_OnOneNode_NextRequestOnEveryNodeFollows(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	for round := range rounds {
@@ -53,17 +53,17 @@ func TestSuspension_OnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
 		operator.must(t, "account", "reinstate", who.id)
 		c.everywhere(t, http.StatusOK, "/v1/me", who.secret)
 	}
-	// Refused requests were not charged, and the balance can be spent at once.
+	// Refused requests were not charged, and the credits can be spent immediately.
 	if got := c.apis[0].standing(t, who).Balance; got != 50 {
-		t.Errorf("the balance is %d, not 50", got)
+		t.Errorf("the balance is %d, want 50", got)
 	}
 	c.everywhere(t, http.StatusOK, lookup(hit), who.secret)
 	if got := c.apis[0].standing(t, who).Balance; got != 50-apiNodes {
-		t.Errorf("the balance is %d, not %d", got, 50-apiNodes)
+		t.Errorf("the balance is %d, want %d", got, 50-apiNodes)
 	}
 }
 
-func TestPlan_ChangedOnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
+func TestPlan_ChangedOnOneNode_NextRequestOnEveryNodeFollows(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "free", 0)
 	limits := map[string]string{"free": "60", "starter": "300", "growth": "600", "custom": "3000"}
@@ -71,19 +71,19 @@ func TestPlan_ChangedOnOneNode_AppliesToNextRequestOnEveryNode(t *testing.T) {
 		c.apis[i%apiNodes].must(t, "account", "plan", who.id, plan)
 		for _, a := range c.everywhere(t, http.StatusOK, "/v1/me", who.secret) {
 			if got := a.header.Get("X-RateLimit-Limit"); got != limits[plan] {
-				t.Errorf("%s says a limit of %s on plan %s, not %s", a.node, got, plan, limits[plan])
+				t.Errorf("%s reports a limit of %s on plan %s, want %s", a.node, got, plan, limits[plan])
 			}
 		}
 	}
 }
 
-// A node was frozen past its lease while a key was revoked. It does not answer from memory when it resumes, and the
-// revocation does not wait for it.
+// A node is frozen until its lease expires, and meanwhile a key is revoked. After it resumes it must not accept the key
+// from its memory. The revocation does not wait for the node.
 func TestNode_FrozenPastItsLease_RejectsKeyRevokedMeanwhile(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
 	frozen := c.apis[1]
-	until(t, settledWithin, "keys are remembered on "+frozen.name, func() bool {
+	until(t, settledWithin, frozen.name+" serves keys from memory", func() bool {
 		frozen.want(t, http.StatusOK, "/v1/me", who.secret)
 		n, _ := frozen.metric(`letterhead_key_lookups_total{from="memory"}`)
 		return n > 0
@@ -100,7 +100,7 @@ func TestNode_FrozenPastItsLease_RejectsKeyRevokedMeanwhile(t *testing.T) {
 	c.ready(t)
 }
 
-// The command must report a revocation that the nodes do not enforce yet.
+// The command must fail if the nodes do not enforce the revocation in time.
 func TestRevocation_NotConfirmedInTime_ReportsIt(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", 0)
@@ -112,7 +112,7 @@ func TestRevocation_NotConfirmedInTime_ReportsIt(t *testing.T) {
 	}
 	out, err := c.apis[0].letterhead("key", "revoke", who.keyID)
 	if err == nil || !strings.Contains(err.Error(), "not yet seen enforced") {
-		t.Errorf("with no projector at work, key revoke said %q, %v", out, err)
+		t.Errorf("without a running projector, key revoke returned %q, %v; want an error that nodes do not enforce it yet", out, err)
 	}
 	for _, n := range c.projectors {
 		if err := n.thaw(); err != nil {

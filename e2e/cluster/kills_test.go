@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// awayAtMost bounds how long a killed service or node stays away in a round of random kills.
+// awayAtMost is the maximum time that a killed service or node stays down in a round of random kills.
 const awayAtMost = 5 * time.Second
 
 // TestRandomKills_UnderLoad_LoseNoAnsweredCharge kills the event store, the database or an API node with SIGKILL at
-// random moments under load, LETTERHEAD_KILL_ROUNDS times. Every request is answered, or refused with 503 or 504.
-// Afterwards the cluster serves again and the ledger matches what the clients saw. Only requests to a killed node may
-// get no answer.
+// random times under load, LETTERHEAD_KILL_ROUNDS times. Every request must be answered, or refused with 503 or 504.
+// Afterwards the cluster must serve again, and the ledger must match what the clients saw. Only requests to a killed
+// node may get no answer.
 func TestRandomKills_UnderLoad_LoseNoAnsweredCharge(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("LETTERHEAD_KILL_ROUNDS"))
 	if err != nil || rounds < 1 {
@@ -61,18 +61,18 @@ func TestRandomKills_UnderLoad_LoseNoAnsweredCharge(t *testing.T) {
 			f = fault{n.name + " killed", func(*cluster) error { n.kill(); return nil }, func(*cluster) error { return n.start() }}
 		}
 		away := rand.N(awayAtMost)
-		<-time.After(rand.N(calm)) // the load goes on for a while
+		<-time.After(rand.N(calm)) // the load continues
 		if err := f.begin(c); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(away) // and during the fault
+		<-time.After(away) // also during the fault
 		if err := f.end(c); err != nil {
 			t.Fatal(err)
 		}
 		if c.lost != nil {
 			t.Fatal(c.lost)
 		}
-		t.Logf("round %d: %s for %s: every node served again %s after it came back", round+1, f.name, away.Round(10*time.Millisecond),
+		t.Logf("round %d: %s for %s: every node served again %s after the fault ended", round+1, f.name, away.Round(10*time.Millisecond),
 			c.recover(t, c.apis, who, paid).Round(10*time.Millisecond))
 	}
 	stop()

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Sites of the lab's isolated network. Only one test crawls each of them, so the site is unknown to that test.
+// Sites of the lab's isolated network. Each is crawled by only one test, so it is an unknown domain for that test.
 const (
-	siteOfTheCrowd   = "good-lab.com"
-	siteOfTheKilled  = "dark-lab.com"
-	siteOfTheJourney = "bimi-lab.com"
+	siteOfManyLookups   = "good-lab.com"
+	siteOfKilledCrawler = "dark-lab.com"
+	siteOfJourney       = "bimi-lab.com"
 )
 
 // slowSite is a delay longer than any look-up waits.
@@ -34,7 +34,7 @@ func labOnly(t testing.TB) internet {
 	return internet{os.Getenv("LAB_CONTROL")}
 }
 
-// behaves makes a site answer in another way; ms is for mode slow.
+// behaves changes how a site answers. ms is the delay for mode slow.
 func (i internet) behaves(t testing.TB, site, mode, ms string) {
 	t.Helper()
 	client := http.Client{Timeout: 5 * time.Second}
@@ -48,11 +48,11 @@ func (i internet) behaves(t testing.TB, site, mode, ms string) {
 	}
 }
 
-// nowhere is an unregistered domain. Its crawl ends without a record.
+// nowhere returns an unregistered domain. Its crawl ends without a record.
 func nowhere() string { return "letterhead-" + random() + ".com" }
 
-// crawled reports whether a crawler has tried an unregistered domain. The domain does not exist, or, outside the lab,
-// no name server answers. A crawl that no crawler starts runs into its timeout.
+// crawled reports whether the answer shows that a crawler has tried an unregistered domain: the domain does not exist,
+// or, outside the lab, no name server answered. A crawl that no crawler starts ends with a timeout instead.
 func crawled(a answer) bool {
 	switch a.status {
 	case http.StatusNotFound, http.StatusBadGateway:

@@ -11,7 +11,7 @@ import (
 
 const (
 	freePerMinute = 60
-	// roomInMinute is how much of a minute window must be left for a burst to lie inside it.
+	// roomInMinute is the time that must be left of a minute window so that a burst fits into it.
 	roomInMinute = 20 * time.Second
 )
 
@@ -20,7 +20,7 @@ func TestRateLimit_SixtyOneRequestsOverThreeNodes_RejectsOne(t *testing.T) {
 	c.oneTooMany(t, c.apis)
 }
 
-// oneTooMany sends one request more than the free plan allows a minute, spread over nodes and all at once.
+// oneTooMany sends one request more than the free plan allows per minute, concurrently and spread over nodes.
 func (c *cluster) oneTooMany(t *testing.T, over []*node) {
 	t.Helper()
 	who, other := over[0].open(t, "free", 0), over[0].open(t, "custom", 0)
@@ -42,15 +42,15 @@ func (c *cluster) oneTooMany(t *testing.T, over []*node) {
 	seen.check(t, 0)
 	for _, r := range resets {
 		if r != resets[0] {
-			t.Fatalf("the burst did not lie within one minute window: it ends at %s and at %s", resets[0], r)
+			t.Fatalf("the burst was not in one minute window: the windows end at %s and at %s", resets[0], r)
 		}
 	}
 	if ok, refused := seen.status(http.StatusOK), seen.status(http.StatusTooManyRequests); ok != freePerMinute || refused != 1 {
-		t.Errorf("%d were served and %d refused, not %d and 1", ok, refused, freePerMinute)
+		t.Errorf("%d requests served and %d refused, want %d and 1", ok, refused, freePerMinute)
 	}
 }
 
-// freeCrawls is LETTERHEAD_PLAN_CRAWLS of the free plan; see newNode.
+// freeCrawls is the limit of the free plan in LETTERHEAD_PLAN_CRAWLS; see newNode.
 const freeCrawls = 10
 
 func TestCrawlLimits_OverThreeNodes_Hold(t *testing.T) {
@@ -68,12 +68,12 @@ func TestCrawlLimits_OverThreeNodes_Hold(t *testing.T) {
 	t.Logf("%s", seen)
 	seen.check(t, 0)
 	if refused := seen.status(http.StatusTooManyRequests); refused != 2*freeCrawls {
-		t.Errorf("%d of %d look-ups of unknown domains were refused, not %d", refused, 3*freeCrawls, 2*freeCrawls)
+		t.Errorf("%d of %d look-ups of unknown domains were refused, want %d", refused, 3*freeCrawls, 2*freeCrawls)
 	}
 	c.agree(t, who, seen)
 }
 
-// untilRoomInMinute waits until the minute window has some time left, as the nodes count minutes.
+// untilRoomInMinute waits until enough of the nodes' current minute window is left for a burst.
 func untilRoomInMinute(t *testing.T, n *node, who customer) {
 	t.Helper()
 	until(t, 2*time.Minute, "the minute window has room for a burst", func() bool {

@@ -26,37 +26,37 @@ import (
 )
 
 const (
-	// flushTime is how long the event store takes for a flush: an append takes once to twice as long.
+	// flushTime is the time that the event store takes for a flush. An append takes one to two flushes.
 	flushTime = "8ms"
-	// lookupAccounts share the look-ups, or take them one after the other.
+	// lookupAccounts is the number of accounts, which make look-ups concurrently or one after the other.
 	lookupAccounts = 300
-	// lookupsOfMany is how many look-ups the accounts share in one measurement.
+	// lookupsOfMany is the number of look-ups of all accounts in one measurement.
 	lookupsOfMany = 12_000
-	// lookupsOfOne is how many look-ups one account takes before the next one does, less than its minute allows;
-	// accountsOfOne is how many do in one measurement.
+	// lookupsOfOne is the number of look-ups of one account before the next account continues. It is below the limit
+	// per minute. accountsOfOne is the number of such accounts in one measurement.
 	lookupsOfOne, accountsOfOne = 2_600, 4
-	// lookupBrands is how many brands are looked up.
+	// lookupBrands is the number of different brands.
 	lookupBrands = 200
-	// commandsAtOnce is how many accounts are made at the same time.
+	// commandsAtOnce is the number of accounts that are created concurrently.
 	commandsAtOnce = 8
 )
 
-// installation is a small real one: a process that answers clients, and one for everything else.
+// installation is a small cluster: one process that answers clients, and one with all other roles.
 type installation struct {
 	*cluster
 	name      string
 	api, work *node
-	signals   map[*node]string // where a node serves metrics and profiles
+	signals   map[*node]string // URLs at which nodes serve metrics and profiles
 	accounts  []customer
 	brands    []string
-	fresh     int // the first account that no load of one account has used
+	fresh     int // index of the first account that no measurement with one account has used
 }
 
 // BenchmarkChargedLookups measures charged look-ups of known brands over HTTP, with a real PostgreSQL and an event
-// store that takes 8 ms for a flush, of one account and of 300, with 64 and with 512 clients. It prints rates, times,
-// and the CPU time of each process per look-up, the read models' part included: it waits until they have caught up.
-// LETTERHEAD_TEST_PREVIOUS may name a binary to compare with; each load then runs on both, one after the other.
-// LETTERHEAD_BENCH_PROFILES may name a folder for CPU profiles and metrics of each load.
+// store that takes 8 ms for a flush, for 1 and 300 accounts with 64 and 512 clients. It prints rates, response times,
+// and the CPU time of each process per look-up. This includes updating the read models: the benchmark waits until they
+// have caught up. If LETTERHEAD_TEST_PREVIOUS names a binary, each load runs on both binaries, one after the other. If
+// LETTERHEAD_BENCH_PROFILES names a folder, CPU profiles and metrics of each load are written to it.
 func BenchmarkChargedLookups(b *testing.B) {
 	at := servicesOf(b)
 	releases := []struct{ name, binary string }{{"this", binary}}
@@ -89,7 +89,7 @@ func BenchmarkChargedLookups(b *testing.B) {
 	}
 }
 
-// install starts an installation of a binary, with accounts that have credits. It ends with the benchmark.
+// install starts an installation of a binary, with accounts that have credits. It is removed after the benchmark.
 func install(b *testing.B, at addresses, name, release string) *installation {
 	b.Helper()
 	c, err := newServices("lh"+random(), at)
@@ -116,7 +116,7 @@ func install(b *testing.B, at addresses, name, release string) *installation {
 	return in
 }
 
-// launch starts a process without links between it and the services: they would take time of the processor.
+// launch starts a process that connects to the services directly, because links would use CPU time.
 func (in *installation) launch(b *testing.B, release, name, roles string) *node {
 	b.Helper()
 	metrics, err := program.FreeAddress()
@@ -125,7 +125,7 @@ func (in *installation) launch(b *testing.B, release, name, roles string) *node 
 	}
 	postgresURL, err := url.Parse(in.at.postgres)
 	if err != nil {
-		b.Fatal("LETTERHEAD_TEST_POSTGRES is no URL") // it may hold a password
+		b.Fatal("LETTERHEAD_TEST_POSTGRES is not a URL") // do not print it: it may contain a password
 	}
 	n, err := in.newNode(name, roles,
 		"LETTERHEAD_EVENTSTORE=esdb://"+in.storeAt+"?tls=false",
@@ -142,12 +142,12 @@ func (in *installation) launch(b *testing.B, release, name, roles string) *node 
 	}
 	until(b, readyWithin, n.name+" is ready", func() bool { return !n.alive() || n.ready() })
 	if !n.alive() {
-		b.Fatalf("%s has ended: %s", n.name, n.said(0))
+		b.Fatalf("%s exited: %s", n.name, n.output(0))
 	}
 	return n
 }
 
-// open makes the accounts.
+// open creates the accounts.
 func (in *installation) open(b *testing.B) {
 	b.Helper()
 	in.accounts = make([]customer, lookupAccounts)
@@ -163,7 +163,7 @@ func (in *installation) open(b *testing.B) {
 	running.Wait()
 }
 
-// knownBrands takes brands with a logo, whose look-ups are charged.
+// knownBrands collects brands with a logo, because only their look-ups are charged.
 func (in *installation) knownBrands(b *testing.B) {
 	b.Helper()
 	for text := range strings.Lines(in.api.must(b, "brand", "list", "--json")) {
@@ -178,7 +178,7 @@ func (in *installation) knownBrands(b *testing.B) {
 	}
 }
 
-// figures of one load on one installation; times are of the processor, in milliseconds for each look-up.
+// lookupFigures are the results of one load on one installation. CPU times are in milliseconds per look-up.
 type lookupFigures struct {
 	release                string
 	accounts, clients      int
@@ -186,39 +186,39 @@ type lookupFigures struct {
 	p50, p99               time.Duration
 	apiCPU, workCPU        float64
 	storeCPU, postgresCPU  float64
-	deskAppends, events    float64 // appends of account streams, and the events of each
+	accountAppends, events float64 // appends to account streams per look-up, and events per append
 	allAppends             float64
-	appendTime, chargeTime float64 // milliseconds that an append takes, and a charge at the desk
+	appendTime, chargeTime float64 // milliseconds per append, and per charge in the account writer
 	statements             float64
-	inexact                bool // transactions were counted instead
+	inexact                bool // statements is the number of transactions
 }
 
-const lookupsHead = "release  accounts clients  look-ups/s    p50 ms   p99 ms | CPU ms each: api   work  both  store   PostgreSQL | ms a charge  an append | desk appends each  events an append  all appends each  statements each"
+const lookupsHead = "release  accounts clients  look-ups/s    p50 ms   p99 ms | CPU ms each: api   work  both  store   PostgreSQL | ms per charge  append | account appends each  events/append  all appends each  statements each"
 
 func (f lookupFigures) String() string {
 	kind := ""
 	if f.inexact {
 		kind = " (transactions; pg_stat_statements is not loaded)"
 	}
-	return fmt.Sprintf("%-8s %8d %7d  %10.0f  %8.1f %8.1f | %16.3f  %5.3f %5.3f  %5.3f  %11.3f | %11.1f  %9.1f | %17.3f  %16.1f  %16.3f  %15.2f%s",
+	return fmt.Sprintf("%-8s %8d %7d  %10.0f  %8.1f %8.1f | %16.3f  %5.3f %5.3f  %5.3f  %11.3f | %13.1f  %6.1f | %20.3f  %13.1f  %16.3f  %15.2f%s",
 		f.release, f.accounts, f.clients, f.rate, float64(f.p50.Microseconds())/1000, float64(f.p99.Microseconds())/1000,
-		f.apiCPU, f.workCPU, f.apiCPU+f.workCPU, f.storeCPU, f.postgresCPU, f.chargeTime, f.appendTime, f.deskAppends, f.events, f.allAppends, f.statements, kind)
+		f.apiCPU, f.workCPU, f.apiCPU+f.workCPU, f.storeCPU, f.postgresCPU, f.chargeTime, f.appendTime, f.accountAppends, f.events, f.allAppends, f.statements, kind)
 }
 
-// counts are what grows while a load runs.
+// counts are totals that increase during a load.
 type counts struct {
-	api, work, store, postgres          time.Duration // of the processor
-	deskAppends, deskEvents, allAppends float64
-	allAppending, commanding, commands  float64 // seconds in appends and in charges, and how many charges
-	statements                          float64
+	api, work, store, postgres                time.Duration // CPU time
+	accountAppends, accountEvents, allAppends float64
+	allAppending, commanding, commands        float64 // seconds in appends and in charges, and the number of charges
+	statements                                float64
 }
 
 func (in *installation) counts(b *testing.B, server *server) counts {
 	b.Helper()
 	c := counts{api: cpuOf(b, in.api.process), work: cpuOf(b, in.work.process), store: cpuOf(b, in.store), postgres: server.cpu(b)}
 	for _, n := range []*node{in.api, in.work} {
-		c.deskAppends += in.metric(b, n, `letterhead_desk_append_seconds_count{desk="account"`)
-		c.deskEvents += in.metric(b, n, `letterhead_desk_events_total{desk="account"`)
+		c.accountAppends += in.metric(b, n, `letterhead_desk_append_seconds_count{desk="account"`)
+		c.accountEvents += in.metric(b, n, `letterhead_desk_events_total{desk="account"`)
 		c.allAppending += in.metric(b, n, "letterhead_eventlog_append_duration_seconds_sum")
 		c.commanding += in.metric(b, n, `letterhead_desk_command_seconds_sum{desk="account"`)
 		c.commands += in.metric(b, n, `letterhead_desk_command_seconds_count{desk="account"`)
@@ -238,7 +238,7 @@ func cpuOf(b *testing.B, p *process) time.Duration {
 	return spent
 }
 
-// metric adds up the samples of a node's metrics whose line begins like this.
+// metric returns the sum of the samples of a node's metrics whose lines have a prefix.
 func (in *installation) metric(b *testing.B, n *node, begins string) float64 {
 	b.Helper()
 	sum, _ := metricAt(in.signals[n]+"/metrics", begins)
@@ -251,7 +251,7 @@ func (in *installation) measure(b *testing.B, server *server, accounts, clients 
 	total, accountOf := lookupsOfMany, func(i int) customer { return in.accounts[i%lookupAccounts] }
 	if accounts == 1 {
 		if in.fresh+accountsOfOne > len(in.accounts) {
-			b.Fatal("no account is left that was not used up in this minute: run fewer rounds")
+			b.Fatal("all accounts have reached their limit per minute: run fewer rounds")
 		}
 		turn := in.accounts[in.fresh : in.fresh+accountsOfOne]
 		in.fresh += accountsOfOne
@@ -283,7 +283,7 @@ func (in *installation) measure(b *testing.B, server *server, accounts, clients 
 		})
 		return took
 	}
-	load(0, lookupAccounts) // connections, streams, caches
+	load(0, lookupAccounts) // warm up connections, streams and caches
 	in.caughtUp(b)
 	before := in.counts(b, server)
 	profiled := in.profile(b, fmt.Sprintf("%s-%d-%d", in.name, accounts, clients))
@@ -304,22 +304,22 @@ func (in *installation) measure(b *testing.B, server *server, accounts, clients 
 		p50: waits[len(waits)/2], p99: waits[len(waits)*99/100],
 		apiCPU: each(before.api, after.api), workCPU: each(before.work, after.work),
 		storeCPU: each(before.store, after.store), postgresCPU: each(before.postgres, after.postgres),
-		deskAppends: (after.deskAppends - before.deskAppends) / n,
-		events:      (after.deskEvents - before.deskEvents) / max(after.deskAppends-before.deskAppends, 1),
-		allAppends:  (after.allAppends - before.allAppends) / n,
-		appendTime:  1000 * (after.allAppending - before.allAppending) / max(after.allAppends-before.allAppends, 1),
-		chargeTime:  1000 * (after.commanding - before.commanding) / max(after.commands-before.commands, 1),
-		statements:  (after.statements - before.statements) / n, inexact: !server.counts,
+		accountAppends: (after.accountAppends - before.accountAppends) / n,
+		events:         (after.accountEvents - before.accountEvents) / max(after.accountAppends-before.accountAppends, 1),
+		allAppends:     (after.allAppends - before.allAppends) / n,
+		appendTime:     1000 * (after.allAppending - before.allAppending) / max(after.allAppends-before.allAppends, 1),
+		chargeTime:     1000 * (after.commanding - before.commanding) / max(after.commands-before.commands, 1),
+		statements:     (after.statements - before.statements) / n, inexact: !server.counts,
 	}
 }
 
-// caughtUp waits until the read models have what was appended.
+// caughtUp waits until the read models contain all appended events.
 func (in *installation) caughtUp(b *testing.B) {
 	b.Helper()
 	in.api.must(b, "brand", "get", hit)
 }
 
-// profile begins CPU profiles of the nodes. The returned function ends them.
+// profile starts CPU profiles of the nodes. The returned function waits for them.
 func (in *installation) profile(b *testing.B, name string) (end func()) {
 	folder := os.Getenv("LETTERHEAD_BENCH_PROFILES")
 	if folder == "" {
@@ -339,7 +339,7 @@ func (in *installation) profile(b *testing.B, name string) (end func()) {
 	return func() { running.Wait(); cancel() }
 }
 
-// profileSeconds is about as long as a load.
+// profileSeconds is about the duration of a load.
 const profileSeconds = 4
 
 func save(ctx context.Context, from, file string) error {
@@ -359,7 +359,8 @@ func save(ctx context.Context, from, file string) error {
 	return os.WriteFile(file, text, 0o600)
 }
 
-// lookupClient asks on one connection, at less cost than net/http's client: both share the processors.
+// lookupClient sends look-ups on one connection. It needs less CPU time than the client of net/http, which matters
+// because client and server share the machine.
 type lookupClient struct {
 	conn   net.Conn
 	reader *bufio.Reader
@@ -389,18 +390,18 @@ func (c *lookupClient) lookup(domain, key string) error {
 	return nil
 }
 
-// server is the PostgreSQL server, as far as it is measured.
+// server measures the PostgreSQL server.
 type server struct {
 	db         *sql.DB
 	postmaster int
-	counts     bool // whether it counts statements
+	counts     bool // pg_stat_statements is loaded
 }
 
 func openServer(b *testing.B, c *cluster) *server {
 	b.Helper()
 	postgresURL, err := url.Parse(c.at.postgres)
 	if err != nil {
-		b.Fatal("LETTERHEAD_TEST_POSTGRES is no URL")
+		b.Fatal("LETTERHEAD_TEST_POSTGRES is not a URL")
 	}
 	db, err := sql.Open("pgx", c.databaseURL(postgresURL, ""))
 	if err != nil {
@@ -415,7 +416,7 @@ func openServer(b *testing.B, c *cluster) *server {
 	}
 	fields, err := statOf(backend)
 	if err != nil || fields.name != "postgres" {
-		b.Skip("PostgreSQL runs on another machine or in another container: its processor time cannot be seen")
+		b.Skip("PostgreSQL runs on another machine or in another container: cannot measure its CPU time")
 	}
 	s.postmaster = fields.parent
 	_, err = db.Exec("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public; SELECT count(*) FROM public.pg_stat_statements")
@@ -423,7 +424,8 @@ func openServer(b *testing.B, c *cluster) *server {
 	return s
 }
 
-// statements is how many the server has run; without pg_stat_statements, how many transactions have ended.
+// statements returns the number of statements that the server has run, or, without pg_stat_statements, the number of
+// transactions.
 func (s *server) statements(b *testing.B) (n float64) {
 	b.Helper()
 	query := "SELECT sum(calls) FROM public.pg_stat_statements"
@@ -436,7 +438,7 @@ func (s *server) statements(b *testing.B) (n float64) {
 	return n
 }
 
-// cpu is the processor time of all processes of the server, also of those that have ended.
+// cpu returns the CPU time of all processes of the server, including those that have exited.
 func (s *server) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	main, err := statOf(s.postmaster)
@@ -453,18 +455,18 @@ func (s *server) cpu(b *testing.B) time.Duration {
 		if _, err := fmt.Sscanf(filepath.Base(path), "%d", &id); err != nil {
 			continue
 		}
-		if child, err := statOf(id); err == nil && child.parent == s.postmaster { // else it has just ended
+		if child, err := statOf(id); err == nil && child.parent == s.postmaster { // an error means that the process has just exited
 			ticks += child.own
 		}
 	}
 	return time.Duration(ticks) * time.Second / 100 // USER_HZ
 }
 
-// stat is what /proc/PID/stat says.
+// stat contains values of /proc/PID/stat.
 type stat struct {
 	name        string
 	parent      int
-	own, waited int // processor time of the process, and of its children that have ended
+	own, waited int // CPU time of the process, and of its children that have exited
 }
 
 func statOf(id int) (s stat, err error) {

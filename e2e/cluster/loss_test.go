@@ -29,10 +29,11 @@ import (
 	"letterhead/internal/testservices"
 )
 
-// pair is two nodes with all roles on one PostgreSQL and one event store, which a test may replace.
+// pair is an installation of three nodes, of which two usually run, with all roles on one PostgreSQL and one event
+// store, whose log a test may replace.
 type pair struct {
 	*cluster
-	dir   string // of the event store
+	dir   string // folder of the event store
 	nodes []*node
 }
 
@@ -75,7 +76,7 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// exchange starts the event store again with another log.
+// exchange restarts the event store with another log.
 func (p *pair) exchange(t *testing.T, from string) {
 	t.Helper()
 	p.store.kill()
@@ -106,12 +107,12 @@ func (p *pair) begin(t *testing.T, nodes ...*node) {
 	for _, n := range nodes {
 		until(t, readyWithin, n.name+" is ready", func() bool { return !n.alive() || n.ready() })
 		if !n.alive() {
-			t.Fatalf("%s has ended:\n%s", n.name, n.said(0))
+			t.Fatalf("%s exited:\n%s", n.name, n.output(0))
 		}
 	}
 }
 
-// readiness is what /readyz answers.
+// readiness returns the answer of /readyz.
 func (n *node) readiness() (status int, text string) {
 	resp, err := probes.Get(n.url + "/readyz")
 	if err != nil {
@@ -124,7 +125,7 @@ func (n *node) readiness() (status int, text string) {
 
 const missing = "acknowledged events are missing from the event log"
 
-// unanswered makes a log that goes on from a copy of another one with events that no node has seen.
+// unanswered copies a log and appends events that no node has seen.
 func (p *pair) unanswered(t *testing.T, from, to string, events int) {
 	t.Helper()
 	p.keep(t, from, to)
@@ -152,7 +153,7 @@ func (p *pair) unanswered(t *testing.T, from, to string, events int) {
 	}
 }
 
-// contents are the files of a folder, by name.
+// contents returns the contents of the files in a folder, by name.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -170,7 +171,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// registry returns what the database records about its read models.
+// registry returns the generations of the read models in the database, with their states and positions.
 func (p *pair) registry(t *testing.T) (out string) {
 	t.Helper()
 	server, err := url.Parse(p.at.postgres)
@@ -188,11 +189,11 @@ func (p *pair) registry(t *testing.T) (out string) {
 	return out
 }
 
-// refuses waits until a node refuses the event store, and says so everywhere.
+// refuses waits until a node refuses the event store, and checks that its probe and its metric report it.
 func (n *node) refuses(t *testing.T, what string) {
 	t.Helper()
 	text := ""
-	until(t, settledWithin, n.name+" refuses the store that is "+what, func() bool {
+	until(t, settledWithin, n.name+" refuses a log that is "+what, func() bool {
 		var status int
 		status, text = n.readiness()
 		return status == http.StatusServiceUnavailable && strings.Contains(text, missing)
@@ -203,11 +204,11 @@ func (n *node) refuses(t *testing.T, what string) {
 		t.Errorf("%s does not name both logs: %s", n.name, text)
 	}
 	if v, ok := n.metric("letterhead_log_lost"); !ok || v != 1 {
-		t.Errorf("%s: letterhead_log_lost is %v, %t", n.name, v, ok)
+		t.Errorf("%s: letterhead_log_lost = %v (found: %t), want 1", n.name, v, ok)
 	}
 }
 
-// commandsRefuse runs commands of processes of their own.
+// commandsRefuse checks that commands in their own processes refuse the event store.
 func (p *pair) commandsRefuse(t *testing.T, env []string, who customer) {
 	t.Helper()
 	var running sync.WaitGroup
@@ -220,16 +221,16 @@ func (p *pair) commandsRefuse(t *testing.T, env []string, who customer) {
 			cli := fmt.Sprint("cli", i)
 			_, err := command(append(slices.Clone(env), "LETTERHEAD_NODE="+cli), append([]string{"--data", p.dir + "-" + cli}, args...)...)
 			if err == nil || !strings.Contains(err.Error(), "exit status 3") {
-				t.Errorf("%v: %v", args, err)
+				t.Errorf("%v: %v, want exit status 3", args, err)
 			}
 		})
 	}
 	running.Wait()
 }
 
-// When any other log is behind the event store's address, running and starting nodes neither write to it nor answer
-// from it. They continue without help when the right log is back.
-func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
+// If the event store has any other log, nodes that run or start must not write to it or answer from it. They must
+// continue by themselves when the right log is back.
+func TestEventStore_WrongLog_IsRefusedUntilRightLogIsBack(t *testing.T) {
 	p := newPair(t)
 	one, two, three := p.nodes[0], p.nodes[1], p.nodes[2]
 	empty, older, newer, fork := p.dir+"-empty", p.dir+"-older", p.dir+"-newer", p.dir+"-fork"
@@ -238,7 +239,7 @@ func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 	p.startStore(t)
 	p.begin(t, one, two)
 	who := one.open(t, "custom", 100)
-	until(t, settledWithin, "the account is known to the other node", func() bool {
+	until(t, settledWithin, "the other node knows the account", func() bool {
 		_, err := two.letterhead("ledger", "show", "--account", who.id)
 		return err == nil
 	})
@@ -259,9 +260,9 @@ func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 		lives[n], _ = n.life()
 	}
 	for _, other := range []struct{ name, log string }{
-		{"shorter", older}, {"without events", empty}, {"another one and longer", p.dir + "-other"},
-		// This is the last log: node three, which starts here, keeps running.
-		{"the same at its beginning, with the same first event, and longer", fork},
+		{"shorter", older}, {"empty", empty}, {"different and longer", p.dir + "-other"},
+		// This must be the last log, because node three starts here and keeps running.
+		{"equal at the beginning but longer", fork},
 	} {
 		name, log := other.name, other.log
 		p.store.kill()
@@ -271,7 +272,7 @@ func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 		p.keep(t, p.dir, newer)
 		p.exchange(t, log)
 		nodes := p.nodes[:2]
-		if log == fork { // the one that is hardest to know
+		if log == fork { // the log that is hardest to distinguish
 			nodes = p.nodes
 			if err := three.start(); err != nil {
 				t.Fatal(err)
@@ -280,29 +281,29 @@ func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 		for _, n := range nodes {
 			n.refuses(t, name)
 		}
-		remembered := p.registry(t)
+		registry := p.registry(t)
 		for _, n := range p.nodes[:2] {
 			n.want(t, http.StatusServiceUnavailable, "/v1/me", who.secret)
 			n.want(t, http.StatusServiceUnavailable, "/v1/brands/github.com", who.secret)
 		}
 		if out, err := one.letterhead("credits", "grant", "--account", who.id, "--amount", "1", "--kind", "adjustment"); err == nil {
-			t.Errorf("a node made a grant on a store that is %s: %s", name, out)
+			t.Errorf("a node granted credits on a log that is %s: %s", name, out)
 		}
 		if log == fork {
 			p.commandsRefuse(t, three.env, who)
 		}
-		if now := p.registry(t); now != remembered {
-			t.Errorf("a store that is %s: the registry of the read models was\n%s\nand is\n%s", name, remembered, now)
+		if now := p.registry(t); now != registry {
+			t.Errorf("on a log that is %s the read models changed from\n%s\nto\n%s", name, registry, now)
 		}
 		p.store.kill()
 		if !maps.Equal(contents(t, p.dir), contents(t, log)) {
-			t.Errorf("something was written to a store that is %s", name)
+			t.Errorf("the nodes wrote to a log that is %s", name)
 		}
 		p.exchange(t, newer)
 		for _, n := range nodes {
-			until(t, settledWithin, n.name+" goes on", func() bool { return !n.alive() || n.ready() })
+			until(t, settledWithin, n.name+" continues", func() bool { return !n.alive() || n.ready() })
 			if v, ok := n.metric("letterhead_log_lost"); !ok || v != 0 {
-				t.Errorf("%s: letterhead_log_lost is %v, %t", n.name, v, ok)
+				t.Errorf("%s: letterhead_log_lost = %v (found: %t), want 0", n.name, v, ok)
 			}
 			if got := n.standing(t, who).Balance; got != 121 {
 				t.Errorf("the balance on %s is %d, want 121", n.name, got)
@@ -310,7 +311,7 @@ func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 		}
 		for n, life := range lives {
 			if cmd, _ := n.life(); cmd != life || !n.alive() {
-				t.Errorf("%s has ended", n.name)
+				t.Errorf("%s exited", n.name)
 			}
 		}
 	}
@@ -319,8 +320,8 @@ func TestEventStore_AnotherLog_IsRefusedUntilRightOneIsBack(t *testing.T) {
 	}
 }
 
-// When an operator accepts a shorter or a different log, the running nodes serve it. They discard what they had read
-// and do not exit.
+// After an operator accepts a shorter or a different log, the running nodes must serve it. They discard the data of the
+// previous log and do not exit.
 func TestEventStore_AnotherLogAccepted_IsServed(t *testing.T) {
 	p, foreign := newPair(t), newPair(t)
 	foreign.begin(t, foreign.nodes[0])
@@ -347,7 +348,7 @@ func TestEventStore_AnotherLogAccepted_IsServed(t *testing.T) {
 		one.refuses(t, reason)
 		two.refuses(t, reason)
 		if out := one.must(t, "recover", "accept-loss", "--yes", "--reason", reason); !strings.Contains(out, "records the loss") {
-			t.Errorf("accept-loss said %s", out)
+			t.Errorf("accept-loss printed %s", out)
 		}
 		for _, n := range p.nodes {
 			if !n.alive() {
@@ -358,13 +359,13 @@ func TestEventStore_AnotherLogAccepted_IsServed(t *testing.T) {
 			until(t, settledWithin, n.name+" serves", func() bool { return !n.alive() || n.ready() })
 		}
 		if cmd, _ := one.life(); cmd != life || !one.alive() {
-			t.Errorf("one has ended:\n%s", one.said(0))
+			t.Errorf("%s exited:\n%s", one.name, one.output(0))
 		}
 		for _, command := range [][]string{{"doctor"}, {"ledger", "verify"}, {"projections", "verify"}} {
 			two.must(t, command...)
 		}
 		if lines := strings.Count(one.must(t, "events", "replay", "--from-beginning", "--no-follow", "--json"), `"LossAccepted"`); lines != 1 {
-			t.Errorf("%d events record the loss", lines)
+			t.Errorf("%d events record the loss, want 1", lines)
 		}
 	}
 	accept(older, "the store was restored from an older copy")

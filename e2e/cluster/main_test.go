@@ -14,25 +14,24 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// Bounds on waiting for other processes. They end a hanging test; no test measures with them.
+// Timeouts for other processes. They only stop tests that hang, and are no performance targets.
 const (
-	// readyWithin is for a node to serve: the first one also loads the starter index through every part.
+	// readyWithin is for a node to become ready; the first one also loads the starter index.
 	readyWithin = 120 * time.Second
-	// exitWithin is for a node to stop when asked; it may finish a crawl first.
+	// exitWithin is for a node to stop after SIGTERM; it may finish a crawl first.
 	exitWithin = 30 * time.Second
-	// settledWithin bounds the time until all counts are final: read models caught up, charges without
-	// an answer reversed.
+	// settledWithin is for all counts to become final: read models have caught up, unanswered charges are reversed.
 	settledWithin = 60 * time.Second
 )
 
-// figures reports whether the tests that measure run.
+// figures enables the tests that measure.
 var figures = flag.Bool("figures", false, "measure, and print the figures")
 
 var (
 	binary  string // the program under test
 	standin string // tools/esdb-standin, built
-	// scratch holds everything that the tests write: data folders, logs, the binary. Its path is short,
-	// because sockets lie in data folders.
+	// scratch contains everything that the tests write: data folders, logs, the binary. Its path is short, because data
+	// folders contain Unix sockets, whose paths have a maximum length.
 	scratch string
 )
 
@@ -64,17 +63,17 @@ func run(m *testing.M) (int, error) {
 	return code, endShared()
 }
 
-// environ is the environment of a child: none of the developer's own settings.
+// environ returns the environment of a child process, without the developer's settings.
 func environ(extra ...string) []string {
 	return program.Environ(filepath.Join(scratch, "cache"), extra...)
 }
 
-// until waits for a condition, and fails the test if it does not hold within the bound.
-func until(t testing.TB, within time.Duration, what string, so func() bool) time.Duration {
+// until waits for a condition, and fails the test if it does not become true in time.
+func until(t testing.TB, within time.Duration, what string, condition func() bool) time.Duration {
 	t.Helper()
-	took, ok := testwait.Until(within, so)
+	took, ok := testwait.Until(within, condition)
 	if !ok {
-		t.Fatalf("after %s still not true: %s", within, what)
+		t.Fatalf("timeout after %s, waiting for: %s", within, what)
 	}
 	return took
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// endsWithin bounds the time until a node that is refused has ended: it waits as long as a node that was cut off keeps
-// its name, and starts before that.
+// endsWithin is the timeout for the second node to exit: it starts, and then waits for as long as a disconnected node
+// keeps its name.
 const endsWithin = 60 * time.Second
 
-func TestNodeName_UsedTwice_IsRefused(t *testing.T) {
+func TestNodeName_UsedTwice_SecondNodeExits(t *testing.T) {
 	c := whole(t)
 	twin, err := c.newNode("api-twin", "api", "LETTERHEAD_NODE=api-1")
 	if err != nil {
@@ -22,15 +22,15 @@ func TestNodeName_UsedTwice_IsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(twin.kill)
-	until(t, endsWithin, "the second node of one name has ended", func() bool { return !twin.alive() })
+	until(t, endsWithin, "the second node with the same name exits", func() bool { return !twin.alive() })
 	cmd, _ := twin.life()
 	const want = "another process that serves on this database has the same LETTERHEAD_NODE"
-	if said := twin.said(0); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said, want) {
-		t.Errorf("it ended with %d and said:\n%s", cmd.ProcessState.ExitCode(), said)
+	if log := twin.output(0); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(log, want) {
+		t.Errorf("the second node exited with %d, want 1; its log:\n%s", cmd.ProcessState.ExitCode(), log)
 	}
-	// The first one goes on, and has its name again after a kill, under which it is started at once.
+	// The first node keeps running. If it is killed and started immediately, it gets its name back.
 	if !c.apis[0].alive() {
-		t.Error("the first node of the name has ended")
+		t.Error("the first node exited")
 	}
 	c.apis[0].kill()
 	if err := c.apis[0].start(); err != nil {

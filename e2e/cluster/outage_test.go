@@ -17,27 +17,28 @@ import (
 const (
 	// faultLasts is how long a service is unavailable.
 	faultLasts = 30 * time.Second
-	// nodeFaultLasts is how long one node's way to a service is cut: a bit longer than a request may take.
+	// nodeFaultLasts is how long one node is cut off from a service: a bit longer than a request may take.
 	nodeFaultLasts = requestDeadline + 2*time.Second
-	// calm is how long the load runs before a fault, and after it.
+	// calm is how long the load runs before and after a fault.
 	calm = 3 * time.Second
-	// recoveredWithin bounds the time from the end of a fault until all is served again. It is less than the rest of a
-	// minute may be: a crash of PostgreSQL empties the minute counters, which stops nobody.
+	// recoveredWithin is the maximum time from the end of a fault until the nodes serve all requests again. It is less
+	// than a minute, because nodes must not wait for the next minute window after a crash of PostgreSQL has emptied the
+	// minute counters.
 	recoveredWithin = 40 * time.Second
-	// enoughCredits is more than one outage's load spends.
+	// enoughCredits is more than the load of one outage spends.
 	enoughCredits = 20000
-	// served is how many look-ups in a row each node must answer to count as recovered.
+	// served is the number of consecutive rounds that each node must answer to count as recovered.
 	served = 5
 )
 
-// kind is a kind of request that clients send.
+// kind is a kind of request.
 type kind struct {
 	name  string
 	every time.Duration
 	path  func() string
-	right []int  // the answers that are right when everything works; for an unknown domain see crawled
-	key   string // that is sent
-	paid  bool   // its answers are accounted for
+	right []int  // statuses that are right without a fault; for an unknown domain see crawled
+	key   string // API key of the requests
+	paid  bool   // compare the answers with the ledger
 }
 
 // Names of the kinds of load.
@@ -47,12 +48,12 @@ const (
 	kindMe      = "own account"
 	kindFile    = "stored logo"
 	kindRevoked = "look-up with a revoked key"
-	kindNobody  = "brand id that nobody has"
+	kindNobody  = "brand id that does not exist"
 	kindUnknown = "look-up of an unknown domain"
 )
 
-// steadyLoad sends some thirty requests a second: enough for several at every moment of a fault, and few enough for
-// two cores that also run the cluster and the services.
+// steadyLoad returns a load of about thirty requests per second: enough for several at any time of a fault, and few
+// enough for two cores that also run the cluster and the services.
 func (c *cluster) steadyLoad(t testing.TB, who customer) []kind {
 	t.Helper()
 	stranger := c.apis[0].open(t, "custom", 0)
@@ -69,7 +70,7 @@ func (c *cluster) steadyLoad(t testing.TB, who customer) []kind {
 	}
 }
 
-// storedLogo is the path of a file of the known brand.
+// storedLogo returns the path of a logo file of the known brand.
 func (c *cluster) storedLogo(t testing.TB) string {
 	t.Helper()
 	var b struct {
@@ -91,7 +92,7 @@ func TestService_Unavailable_ClusterRecovers(t *testing.T) {
 	spared := map[string][]string{
 		kafkaBroker:   {kindFile, kindHit, kindSearch, kindMe, kindRevoked, kindNobody},
 		elasticsearch: {kindFile, kindHit, kindMe, kindRevoked, kindNobody, kindUnknown},
-		eventStore:    {kindFile, kindRevoked}, // a search leaves when its count is durable
+		eventStore:    {kindFile, kindRevoked}, // a search is answered only after its count is durable
 		postgres:      {kindFile},
 	}
 	for _, service := range []string{kafkaBroker, elasticsearch, eventStore, postgres} {
@@ -122,7 +123,7 @@ func TestNode_CutOff_OthersKeepServing(t *testing.T) {
 	}
 }
 
-// Clients do not notice a rebuild of the read models.
+// Clients must not notice a rebuild of the read models.
 func TestReadModels_RebuiltWhileServed_AnswerThroughout(t *testing.T) {
 	c := whole(t)
 	everything := []string{kindHit, kindSearch, kindMe, kindFile, kindRevoked, kindNobody, kindUnknown}
@@ -132,8 +133,8 @@ func TestReadModels_RebuiltWhileServed_AnswerThroughout(t *testing.T) {
 }
 
 // endures runs the steady load over nodes, causes a fault meanwhile, and checks every answer. The kinds in serves, and
-// all requests to spared nodes, must be served throughout. Other requests must be served or refused with 503 in time.
-// Then all nodes must recover and all counts agree.
+// all requests to spared nodes, must always be served. Other requests must be served, or refused with 503, in time.
+// After the fault all nodes must recover and all counts must agree.
 func (c *cluster) endures(t *testing.T, over []*node, lasts time.Duration, serves []string, spared []*node, begin, end func() error) {
 	t.Helper()
 	who := c.apis[0].open(t, "custom", enoughCredits)
@@ -167,7 +168,7 @@ func (c *cluster) endures(t *testing.T, over []*node, lasts time.Duration, serve
 			})
 		})
 	}
-	after := func(d time.Duration) { <-time.After(d) } // the load and the fault take their time
+	after := func(d time.Duration) { <-time.After(d) } // no condition to wait for: these are durations of the load and the fault
 	after(calm)
 	faulty.Store(true)
 	if err := begin(); err != nil {
@@ -183,7 +184,7 @@ func (c *cluster) endures(t *testing.T, over []*node, lasts time.Duration, serve
 		t.FailNow()
 	}
 	recovered := c.recover(t, over, who, paid)
-	t.Logf("every node served again %s after the fault's end", recovered.Round(10*time.Millisecond))
+	t.Logf("every node served again %s after the end of the fault", recovered.Round(10*time.Millisecond))
 	faulty.Store(false)
 	after(calm)
 	stop()
@@ -195,7 +196,7 @@ func (c *cluster) endures(t *testing.T, over []*node, lasts time.Duration, serve
 	}
 	for _, n := range c.all() {
 		if !n.alive() {
-			t.Errorf("%s has ended", n.name)
+			t.Errorf("%s exited", n.name)
 		}
 	}
 	c.ready(t)
@@ -207,7 +208,7 @@ func (c *cluster) endures(t *testing.T, over []*node, lasts time.Duration, serve
 func (c *cluster) recover(t *testing.T, over []*node, who customer, paid *tally) time.Duration {
 	t.Helper()
 	inARow := map[*node]int{}
-	return until(t, recoveredWithin, "all is served again", func() bool {
+	return until(t, recoveredWithin, "every node serves all requests again", func() bool {
 		all := true
 		for _, n := range over {
 			known, err := n.get(lookup(hit), who.secret)

@@ -24,26 +24,25 @@ import (
 )
 
 const (
-	// shownLog is how much of a process's log a failed test prints.
+	// shownLog is the number of bytes of a process's log that a failed test prints.
 	shownLog = 6000
-	// commandWithin bounds one command of an operator.
+	// commandWithin is the timeout of one operator command.
 	commandWithin = 120 * time.Second
-	// probeWithin bounds one request for a node's readiness or metrics.
+	// probeWithin is the timeout of one request for a node's readiness or metrics.
 	probeWithin = 2 * time.Second
 )
 
-// process is one process of the binary, which can be killed, frozen and started again with the same
-// arguments.
+// process is a process of the binary that can be killed, frozen and restarted with the same arguments.
 type process struct {
 	name    string
 	args    []string
 	env     []string
 	log     string // log file of all its runs
-	release string // the program, when it is not the binary under test
+	release string // path of the program if it is not the binary under test
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the current run has ended
+	done chan struct{} // closed when the current run has exited
 }
 
 func newProcess(name string, env []string, args ...string) *process {
@@ -65,7 +64,7 @@ func (p *process) start() error {
 	if err != nil {
 		return err
 	}
-	defer logs.Close() // the process has its own
+	defer logs.Close() // the process has its own descriptor
 	cmd := exec.Command(cmp.Or(p.release, binary), p.args...)
 	cmd.Env = environ(p.env...)
 	cmd.Stdout, cmd.Stderr = logs, logs
@@ -78,7 +77,7 @@ func (p *process) start() error {
 	p.cmd, p.done = cmd, done
 	go func() {
 		defer close(done)
-		_ = cmd.Wait() // how it ended is in ProcessState
+		_ = cmd.Wait() // ProcessState has the result
 	}()
 	return nil
 }
@@ -119,7 +118,7 @@ func (p *process) kill() {
 		return
 	}
 	cmd, done := p.life()
-	_ = cmd.Process.Kill() // it may have ended by itself
+	_ = cmd.Process.Kill() // it may have exited by itself
 	<-done
 }
 
@@ -142,7 +141,7 @@ func (p *process) stop() error {
 		return fmt.Errorf("%s did not stop within %s of SIGTERM", p.name, exitWithin)
 	}
 	if code := cmd.ProcessState.ExitCode(); code != 0 {
-		return fmt.Errorf("%s ended with %d after SIGTERM", p.name, code)
+		return fmt.Errorf("%s exited with %d after SIGTERM, want 0", p.name, code)
 	}
 	return nil
 }
@@ -155,9 +154,8 @@ func (p *process) logSize() int64 {
 	return info.Size()
 }
 
-// said returns the end of the process's log after an offset, without the lines about single requests, whose answers
-// the tests count.
-func (p *process) said(after int64) string {
+// output returns the end of the process's log after an offset, without the lines about single requests.
+func (p *process) output(after int64) string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
 		return ""
@@ -168,26 +166,26 @@ func (p *process) said(after int64) string {
 			kept.WriteString(line)
 		}
 	}
-	said := kept.String()
-	if len(said) > shownLog {
-		said = "…" + said[len(said)-shownLog:]
+	out := kept.String()
+	if len(out) > shownLog {
+		out = "…" + out[len(out)-shownLog:]
 	}
-	return said
+	return out
 }
 
 var probes = &http.Client{Timeout: probeWithin, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// node is one `letterhead serve` with a data folder of its own.
+// node is a `letterhead serve` with its own data folder.
 type node struct {
 	*process
 	data  string
 	url   string
 	roles string
-	// links lead from this node to the services; a test can hang or cut them for this node alone.
+	// links are the connections of this node to the services. A test can make them hang or fail for this node alone.
 	links map[string]*testlink.Link
 }
 
-// setting is the value of one of the node's settings.
+// setting returns the value of a setting of the node.
 func (n *node) setting(name string) string {
 	for _, kv := range n.env {
 		if value, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -212,7 +210,7 @@ func (n *node) accepts() bool {
 	return true
 }
 
-// metric sums the samples of the node's metrics whose lines have a prefix. ok reports whether there was one.
+// metric returns the sum of the samples of the node's metrics whose lines have a prefix. ok is false if there are none.
 func (n *node) metric(begins string) (sum float64, ok bool) {
 	return metricAt(n.url+"/metrics", begins)
 }
@@ -239,7 +237,7 @@ func metricAt(url, begins string) (sum float64, ok bool) {
 	return sum, ok
 }
 
-// letterhead runs an operator's command on the node's data folder: inside the node while it runs.
+// letterhead runs an operator command on the node's data folder. While the node runs, it executes the command.
 func (n *node) letterhead(args ...string) (stdout string, err error) {
 	stdout, err = commandOf(cmp.Or(n.release, binary), n.env, append([]string{"--data", n.data}, args...)...)
 	if err != nil {
@@ -248,7 +246,7 @@ func (n *node) letterhead(args ...string) (stdout string, err error) {
 	return stdout, err
 }
 
-// command runs the binary once, with some settings.
+// command runs the binary under test with settings and arguments, and returns its standard output.
 func command(env []string, args ...string) (stdout string, err error) {
 	return commandOf(binary, env, args...)
 }
@@ -257,23 +255,23 @@ func commandOf(release string, env []string, args ...string) (stdout string, err
 	cmd := exec.Command(release, args...)
 	cmd.Env = environ(env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
 	over := time.AfterFunc(commandWithin, func() { _ = cmd.Process.Kill() })
 	err = cmd.Wait()
 	if !over.Stop() {
-		err = fmt.Errorf("did not end within %s", commandWithin)
+		err = fmt.Errorf("timeout after %s", commandWithin)
 	}
 	if err != nil {
-		return out.String(), fmt.Errorf("letterhead %s: %w\n%s%s", strings.Join(args, " "), err, out.String(), said.String())
+		return out.String(), fmt.Errorf("letterhead %s: %w\n%s%s", strings.Join(args, " "), err, out.String(), errs.String())
 	}
 	return out.String(), nil
 }
 
-// must runs an operator's command and fails the test if the command fails.
+// must runs an operator command and fails the test if the command fails.
 func (n *node) must(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := n.letterhead(args...)

@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/testservices"
 )
 
-// Names of the services that the nodes use: those of LETTERHEAD_TEST_SERVICES, and our stand-in for the event store.
+// Names of the services that the nodes use: those in LETTERHEAD_TEST_SERVICES, and our stand-in for the event store.
 const (
 	postgres      = "postgres"
 	kafkaBroker   = "kafka"
@@ -22,19 +22,19 @@ const (
 	eventStore    = "eventstore"
 )
 
-// startSeconds bounds the start of a service beside a whole cluster on a busy machine.
+// startSeconds is the timeout for starting a service on a machine that also runs the cluster.
 const startSeconds = "180"
 
-// addresses of the real services.
+// addresses are those of the real services.
 type addresses struct{ postgres, kafka, elasticsearch string }
 
-// servicesOf skips the test when a service is not named.
+// servicesOf skips the test unless all services are configured.
 func servicesOf(t testing.TB) addresses {
 	t.Helper()
 	return addresses{testservices.Postgres(t), testservices.Kafka(t), testservices.Elasticsearch(t)}
 }
 
-// control runs the program that disturbs the services; see the package comment.
+// control runs a program of LETTERHEAD_TEST_SERVICES; see the package comment.
 func control(program string, args ...string) error {
 	folder := os.Getenv("LETTERHEAD_TEST_SERVICES")
 	cmd := exec.Command(filepath.Join(folder, program), args...)
@@ -54,7 +54,7 @@ type fault struct {
 	begin, end func(c *cluster) error
 }
 
-// stopped is the fault of a service that is killed and restarted later.
+// stopped returns a fault that kills a service and later restarts it.
 func stopped(t testing.TB, service string) fault {
 	t.Helper()
 	switch {
@@ -71,19 +71,19 @@ func stopped(t testing.TB, service string) fault {
 	}
 }
 
-// keptItsData reports whether a restarted service still has its data. When run as root, the program that starts
-// PostgreSQL creates an empty database if the user postgres cannot access its folder.
+// keptItsData fails if a restarted service has lost its data. The program that starts PostgreSQL as root creates an
+// empty database if the user postgres cannot access the folder.
 func (c *cluster) keptItsData(service string) error {
 	if service != postgres {
 		return nil
 	}
 	if err := c.sql("SELECT count(*) FROM projections_registry"); err != nil {
-		c.lost = fmt.Errorf("PostgreSQL came back without its data; is LETTERHEAD_SERVICES_DIR a folder that the user postgres reaches? %w", err)
+		c.lost = fmt.Errorf("PostgreSQL restarted without its data; can the user postgres access the folder LETTERHEAD_SERVICES_DIR? %w", err)
 	}
 	return c.lost
 }
 
-// hung is the fault of a frozen service: its port accepts connections, but the service does not answer.
+// hung returns a fault that freezes a service: its port accepts connections, but the service does not answer.
 func hung(t testing.TB, service string) fault {
 	t.Helper()
 	switch {
@@ -100,11 +100,11 @@ func hung(t testing.TB, service string) fault {
 	}
 }
 
-// between causes the fault on the links from every node to the service.
+// between returns a fault on the links from all nodes to a service.
 func between(t testing.TB, service, how string, begin func(*testlink.Link)) fault {
 	t.Helper()
 	if service == kafkaBroker {
-		t.Skip("LETTERHEAD_TEST_SERVICES is not set, and a broker advertises its own address to clients, so links cannot be cut")
+		t.Skip("LETTERHEAD_TEST_SERVICES is not set, and Kafka clients connect to the advertised address of the broker, so links cannot simulate the fault")
 	}
 	all := func(do func(*testlink.Link)) func(*cluster) error {
 		return func(c *cluster) error {

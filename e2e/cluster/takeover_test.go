@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// takenOverWithin bounds a standby's first step in its leader's place.
+// takenOverWithin is the timeout for a standby to take over.
 const takenOverWithin = 45 * time.Second
 
 // Each projector is killed in turn. The other one continues from the same position.
@@ -22,13 +22,13 @@ func TestStandby_ProjectorKilled_TakesOver(t *testing.T) {
 		c.caughtUp(t)
 		dying.kill()
 		killed := time.Now()
-		// The nodes continue to serve the read models as they are.
+		// The nodes continue to serve the current read models.
 		for _, n := range c.apis {
 			seen.lookup(n.want(t, http.StatusOK, lookup(hit), who.secret), nil)
 		}
 		c.apis[i].grant(t, who, 1)
 		c.caughtUp(t)
-		t.Logf("%s killed: the read models had what came after it %s later", dying.name, time.Since(killed).Round(10*time.Millisecond))
+		t.Logf("%s killed: the read models contained later events after %s", dying.name, time.Since(killed).Round(10*time.Millisecond))
 		if took := time.Since(killed); took > takenOverWithin {
 			t.Errorf("took longer than %s", takenOverWithin)
 		}
@@ -39,8 +39,8 @@ func TestStandby_ProjectorKilled_TakesOver(t *testing.T) {
 	c.verified(t)
 }
 
-// A frozen leader loses its lease like a dead one, and does no harm when it resumes. Under load, it freezes with an
-// open transaction or with messages partly sent.
+// A standby must take over from a frozen leader as from a dead one, and the old leader must do no harm when it resumes.
+// Under load it freezes during a transaction, or after it has sent only some messages.
 func TestStandby_LeaderHangs_TakesOver(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "custom", enoughCredits)
@@ -73,7 +73,7 @@ func TestStandby_LeaderHangs_TakesOver(t *testing.T) {
 	c.verified(t)
 }
 
-// hangs freezes the leading node until another one has done its work, and then resumes it.
+// hangs freezes the leader until another node has done its work, and then resumes it.
 func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
 	t.Helper()
 	metric := `letterhead_leading{name="` + what + `"}`
@@ -86,7 +86,7 @@ func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
 		return leads, others - 1
 	}
 	var frozen *node
-	until(t, takenOverWithin, "one leads "+what, func() bool {
+	until(t, takenOverWithin, "exactly one node leads "+what, func() bool {
 		n, others := leader()
 		frozen = n
 		return n != nil && others == 0
@@ -98,14 +98,14 @@ func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
 	began := time.Now()
 	work()
 	took := time.Since(began)
-	t.Logf("%s frozen: another did its work %s later", frozen.name, took.Round(10*time.Millisecond))
+	t.Logf("%s frozen: another node had done its work after %s", frozen.name, took.Round(10*time.Millisecond))
 	if took > takenOverWithin {
 		t.Errorf("took longer than %s", takenOverWithin)
 	}
 	if err := frozen.thaw(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, takenOverWithin, "another leads "+what+", and it alone", func() bool {
+	until(t, takenOverWithin, "only another node leads "+what, func() bool {
 		n, others := leader()
 		return n != nil && n != frozen && others == 0 && frozen.ready()
 	})
@@ -115,14 +115,14 @@ func (c *cluster) hangs(t *testing.T, nodes []*node, what string, work func()) {
 // crawlsAgain waits until a requested crawl reaches a crawler, and returns how long that took.
 func (c *cluster) crawlsAgain(t *testing.T, who customer, seen *tally) time.Duration {
 	t.Helper()
-	return until(t, takenOverWithin, "a crawl that is asked for reaches a crawler", func() bool {
+	return until(t, takenOverWithin, "a requested crawl reaches a crawler", func() bool {
 		a, err := c.apis[0].get(lookup(nowhere()), who.secret)
 		seen.lookup(a, err)
 		return err == nil && crawled(a)
 	})
 }
 
-// caughtUp waits until the read models and the search index hold what the log held at the call.
+// caughtUp waits until the read models and the search index contain all events that are in the log at the call.
 func (c *cluster) caughtUp(t testing.TB) {
 	t.Helper()
 	c.apis[0].must(t, "projections", "list")
@@ -136,7 +136,7 @@ func TestStandby_RelayKilled_TakesOver(t *testing.T) {
 	for _, dying := range c.relays {
 		dying.kill()
 		took := c.crawlsAgain(t, who, seen)
-		t.Logf("%s killed: crawls that were asked for ran again %s later", dying.name, took.Round(10*time.Millisecond))
+		t.Logf("%s killed: requested crawls ran again after %s", dying.name, took.Round(10*time.Millisecond))
 		c.mend(t)
 	}
 	seen.check(t, 0)

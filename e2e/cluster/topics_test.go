@@ -11,13 +11,13 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// topics returns the names of the topics that the cluster made.
+// topics returns the names of the topics that the cluster created.
 func (c *cluster) topics() ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
 	defer cancel()
 	conn, err := kafka.DialContext(ctx, "tcp", c.at.kafka)
 	if err != nil {
-		return nil, fmt.Errorf("reach the broker: %w", err)
+		return nil, fmt.Errorf("connect to the broker: %w", err)
 	}
 	defer conn.Close()
 	partitions, err := conn.ReadPartitions()
@@ -44,38 +44,38 @@ func (c *cluster) dropTopics() error {
 	defer cancel()
 	client := &kafka.Client{Addr: kafka.TCP(c.at.kafka)}
 	if _, err := client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Addr: client.Addr, Topics: names}); err != nil {
-		return fmt.Errorf("remove the topics: %w", err)
+		return fmt.Errorf("delete the topics: %w", err)
 	}
 	return nil
 }
 
-// carried reports whether a topic holds a message with such a payload.
-func (c *cluster) carried(lane, payload string) (bool, error) {
+// carried reports whether a topic contains a message with a payload.
+func (c *cluster) carried(name, payload string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), exitWithin)
 	defer cancel()
-	topic := c.name + "." + lane
+	topic := c.name + "." + name
 	conn, err := kafka.DialContext(ctx, "tcp", c.at.kafka)
 	if err != nil {
-		return false, fmt.Errorf("reach the broker: %w", err)
+		return false, fmt.Errorf("connect to the broker: %w", err)
 	}
 	defer conn.Close()
 	partitions, err := conn.ReadPartitions(topic)
 	if err != nil {
-		return false, fmt.Errorf("look for topic %s: %w", topic, err)
+		return false, fmt.Errorf("list the partitions of topic %s: %w", topic, err)
 	}
 	for _, p := range partitions {
-		if found, err := c.lies(ctx, topic, p.ID, payload); found || err != nil {
+		if found, err := c.contains(ctx, topic, p.ID, payload); found || err != nil {
 			return found, err
 		}
 	}
 	return false, nil
 }
 
-// maxBatch bounds what is read of a partition at a time.
+// maxBatch is the maximum number of bytes that are read from a partition at a time.
 const maxBatch = 8 << 20
 
-// lies searches a partition up to its current end.
-func (c *cluster) lies(ctx context.Context, topic string, partition int, payload string) (bool, error) {
+// contains reports whether a partition contains a payload, up to its current end.
+func (c *cluster) contains(ctx context.Context, topic string, partition int, payload string) (bool, error) {
 	leader, err := kafka.DialLeader(ctx, "tcp", c.at.kafka, topic, partition)
 	if err != nil {
 		return false, err
@@ -98,7 +98,7 @@ func (c *cluster) lies(ctx context.Context, topic string, partition int, payload
 		for next < last {
 			m, err := batch.ReadMessage()
 			if err != nil {
-				break // the end of the batch; what is wrong with it Close says
+				break // the end of the batch; Close returns an error if there was another reason
 			}
 			next = m.Offset + 1
 			if bytes.Contains(m.Value, []byte(payload)) {

@@ -12,18 +12,18 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// A node that is killed under load leaves charges without answers. Once its run has certainly ended, they are listed
-// with the node's name. No charge of a running node is listed.
+// A node that is killed under load leaves charges without answers. When its run has certainly ended, the command must
+// list them with the node's name, and no charges of a running node.
 func TestLedgerUndelivered_NodeKilled_ListsItsChargesOnly(t *testing.T) {
 	const each = 100 // answers of each node before the kill
 	c := whole(t)
 	since := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
-	killed, lives := c.apis[0], c.apis[1]
-	who := lives.open(t, "custom", 100_000)
+	killed, other := c.apis[0], c.apis[1]
+	who := other.open(t, "custom", 100_000)
 	undelivered := func() map[string]string { // nodes by request
 		t.Helper()
 		listed := map[string]string{}
-		for text := range strings.Lines(lives.must(t, "ledger", "undelivered", "--since", since, "--account", who.id, "--json")) {
+		for text := range strings.Lines(other.must(t, "ledger", "undelivered", "--since", since, "--account", who.id, "--json")) {
 			var l struct {
 				RequestID string `json:"request_id"`
 				Node      string
@@ -33,18 +33,18 @@ func TestLedgerUndelivered_NodeKilled_ListsItsChargesOnly(t *testing.T) {
 		}
 		return listed
 	}
-	answered := map[*node]map[string]bool{killed: {}, lives: {}}
+	answered := map[*node]map[string]bool{killed: {}, other: {}}
 	for n, requests := range answered {
 		requests[n.want(t, http.StatusOK, lookup(hit), who.secret).requestID()] = true
 	}
 	if listed := undelivered(); len(listed) != 0 {
-		t.Errorf("while all nodes run %d charges are listed", len(listed))
+		t.Errorf("%d charges are listed while all nodes run, want 0", len(listed))
 	}
 
 	var mu sync.Mutex
 	enough, stop := make(chan struct{}), make(chan struct{})
 	var clients sync.WaitGroup
-	for _, n := range []*node{killed, lives} {
+	for _, n := range []*node{killed, other} {
 		for range 4 {
 			clients.Go(func() {
 				for {
@@ -58,16 +58,16 @@ func TestLedgerUndelivered_NodeKilled_ListsItsChargesOnly(t *testing.T) {
 						return
 					}
 					if err != nil || a.status != http.StatusOK && a.status != http.StatusServiceUnavailable {
-						t.Errorf("%s answered %d: %v", n.name, a.status, err)
+						t.Errorf("look-up on %s: status %d, error %v", n.name, a.status, err)
 						return
 					}
 					if a.status != http.StatusOK {
 						continue
 					}
 					mu.Lock()
-					before := min(len(answered[killed]), len(answered[lives]))
+					before := min(len(answered[killed]), len(answered[other]))
 					answered[n][a.requestID()] = true
-					if before < each && min(len(answered[killed]), len(answered[lives])) == each {
+					if before < each && min(len(answered[killed]), len(answered[other])) == each {
 						close(enough)
 					}
 					mu.Unlock()
@@ -79,7 +79,7 @@ func TestLedgerUndelivered_NodeKilled_ListsItsChargesOnly(t *testing.T) {
 	killed.kill()
 	close(stop)
 	clients.Wait()
-	if err := killed.start(); err != nil { // its run before is over
+	if err := killed.start(); err != nil { // proves that its previous run has ended
 		t.Fatal(err)
 	}
 	c.ready(t)
@@ -87,12 +87,12 @@ func TestLedgerUndelivered_NodeKilled_ListsItsChargesOnly(t *testing.T) {
 
 	listed := undelivered()
 	mine, missing := 0, 0
-	for _, l := range lives.ledger(t, who) {
+	for _, l := range other.ledger(t, who) {
 		switch node, ok := listed[l.RequestID]; {
 		case l.Type != "CreditsCharged":
-		case answered[lives][l.RequestID]:
+		case answered[other][l.RequestID]:
 			if ok {
-				t.Errorf("a charge of %s is listed as one of %s", lives.name, node)
+				t.Errorf("a charge of %s is listed with node %s", other.name, node)
 			}
 		case answered[killed][l.RequestID]:
 			mine++
@@ -104,11 +104,11 @@ func TestLedgerUndelivered_NodeKilled_ListsItsChargesOnly(t *testing.T) {
 	}
 	for _, node := range listed {
 		if want := killed.setting("LETTERHEAD_NODE"); node != want {
-			t.Errorf("a charge of node %q is listed, want those of %q", node, want)
+			t.Errorf("a charge of node %q is listed, want only those of %q", node, want)
 		}
 	}
 	if len(listed) < mine+missing {
-		t.Errorf("%d charges are listed of %d that were answered shortly before the kill and %d that were not answered", len(listed), mine, missing)
+		t.Errorf("%d charges are listed, want at least the %d that the killed node answered and the %d without an answer", len(listed), mine, missing)
 	}
-	t.Logf("%d answers of the killed node, %d of the other, %d charges without an answer, %d listed", mine, len(answered[lives]), missing, len(listed))
+	t.Logf("%d answers of the killed node, %d of the other, %d charges without an answer, %d listed", mine, len(answered[other]), missing, len(listed))
 }

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// trafficEvery is the pause between two requests of the traffic that goes on through an upgrade.
+	// trafficEvery is the interval between two requests during an upgrade.
 	trafficEvery = 40 * time.Millisecond
-	// otherEvery of these is no look-up.
+	// otherEvery is the interval, in requests, between two that are not look-ups.
 	otherEvery = 5
-	// everyRole is what `letterhead serve` does without --roles.
+	// everyRole is the default of `letterhead serve --roles`.
 	everyRole = "all"
 )
 
-// edits make the release after this one of the files of this one: CreditsCharged gets a version 3 whose upcaster has
-// something to do, the ledger a version 4 that shows it, and both belong to the next data format.
+// edits change the source files into those of a fictitious next release, with a new data format: CreditsCharged gets a
+// version 3 with an upcaster that adds a field, and the ledger gets a version 4 that shows the field.
 var edits = []struct{ file, old, new string }{
 	{"eventschemas/codec.go", "const Format = 2\n", "const Format = 3\n"},
 	{"eventschemas/events.go", "\t\tKeyID string `json:\"key_id,omitempty\"`\n", "\t\tKeyID string `json:\"key_id,omitempty\"`\n\t\tCause string `json:\"cause,omitempty\"`\n"},
@@ -48,7 +48,7 @@ var edits = []struct{ file, old, new string }{
 	{"projections/ledger/fold.go", "entries = append(entries, text(d.keyID))", "if f.tables.Version > withKeys && d.cause != \"\" {\n\t\t\t\td.keyID += \" \" + d.cause\n\t\t\t}\n\t\t\tentries = append(entries, text(d.keyID))"},
 }
 
-// buildNext builds the release after this one from the same tree.
+// buildNext builds the next release from this tree and the edits.
 func buildNext(t *testing.T) string {
 	t.Helper()
 	root := moduleRoot(t)
@@ -60,7 +60,7 @@ func buildNext(t *testing.T) string {
 			text = readFile(t, filepath.Join(root, e.file))
 		}
 		if strings.Count(text, e.old) != 1 {
-			t.Fatalf("%s does not hold %q once: the edits that make the next release do not fit this one any more", e.file, e.old)
+			t.Fatalf("%s does not contain %q exactly once: adapt the edits for the next release", e.file, e.old)
 		}
 		texts[e.file] = strings.Replace(text, e.old, e.new, 1)
 	}
@@ -111,23 +111,23 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// traffic is a constant load from clients, through a proxy that knows which nodes accept requests.
+// traffic is a constant load, sent through a simulated proxy that knows which nodes accept requests.
 type traffic struct {
 	who  customer
 	seen *tally
 
-	mu    sync.RWMutex // held for reading while a request is under way
+	mu    sync.RWMutex // held for reading during a request
 	nodes []*node
 }
 
-// add lets requests go to a node.
+// add adds a node to the proxy.
 func (f *traffic) add(n *node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.nodes = append(f.nodes, n)
 }
 
-// remove takes a node from the proxy, and returns when nothing that it was asked is under way.
+// remove removes a node from the proxy, and returns when no requests are in progress.
 func (f *traffic) remove(gone *node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,7 +159,7 @@ func (f *traffic) request(i int) {
 	}
 }
 
-// upgradeStatus is what `upgrade status --json` prints.
+// upgradeStatus is the output of `upgrade status --json`.
 type upgradeStatus struct {
 	Format, Release        int
 	Finished, Level, Ready bool
@@ -191,9 +191,8 @@ func readLog(n *node) string {
 	return string(text)
 }
 
-// The release after this one, with a read model of a raised version and an event of a raised version whose upcaster has
-// something to do, is rolled out over this one, rolled back, rolled out again and finished, on the same services and
-// under traffic.
+// The next release has a new version of a read model, and a new version of an event with an upcaster. The test rolls it
+// out, rolls it back, rolls it out again and finishes the upgrade, on the same services and under load.
 func TestRollingUpgrade_ToNextRelease_ServesThroughout(t *testing.T) {
 	at := servicesOf(t)
 	upgrade(t, at, "", buildNext(t), func(charge event, version int) string {
@@ -209,7 +208,7 @@ func TestRollingUpgrade_ToNextRelease_ServesThroughout(t *testing.T) {
 	})
 }
 
-// LETTERHEAD_TEST_PREVIOUS names the published binary of the previous release.
+// The binary of the previous release is named by LETTERHEAD_TEST_PREVIOUS.
 func TestRollingUpgrade_FromPublishedRelease_ServesThroughout(t *testing.T) {
 	at := servicesOf(t)
 	previous := os.Getenv("LETTERHEAD_TEST_PREVIOUS")
@@ -228,8 +227,8 @@ func TestRollingUpgrade_FromPublishedRelease_ServesThroughout(t *testing.T) {
 	})
 }
 
-// upgrade goes from one binary to another. ofKey checks an event of a charge and says what the ledger has in key_id of
-// it after the upgrade.
+// upgrade upgrades from one binary to another. ofKey checks the event of a charge, and returns the key_id that the
+// ledger must show for it after the upgrade.
 func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge event, version int) string) {
 	c, err := newServices("lh"+random(), at)
 	if err != nil {
@@ -255,7 +254,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 		}
 		until(t, readyWithin, name+" is ready", func() bool { return !n.alive() || n.ready() })
 		if !n.alive() {
-			t.Fatalf("%s has ended: %s", name, n.said(0))
+			t.Fatalf("%s exited: %s", name, n.output(0))
 		}
 		return n
 	}
@@ -283,26 +282,26 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	defer clients.Wait()
 	defer cancel()
 
-	// New nodes beside an old leader are ready and serve.
+	// A new node becomes ready and serves while an old node leads.
 	first := launch("new-1", after, everyRole)
 	live.add(first)
 	if s := first.upgrade(t); s.Finished || s.Format != s.Release-1 {
-		t.Errorf("beside old nodes: %+v", s)
+		t.Errorf("upgrade status while old nodes run: %+v", s)
 	}
 	if _, err := first.letterhead("upgrade", "finish"); err == nil || !strings.Contains(err.Error(), "still run") {
-		t.Errorf("finishing beside old nodes: %v", err)
+		t.Errorf("upgrade finish while old nodes run: %v, want an error", err)
 	}
-	// A new leader beside an old node, which goes on serving.
+	// A new node leads while an old node continues to serve.
 	retire(old)
 	until(t, readyWithin, "the new node folds", first.folds)
-	until(t, readyWithin, "the new versions are level", func() bool {
+	until(t, readyWithin, "the new versions have caught up", func() bool {
 		s := first.upgrade(t)
 		return len(s.Models) == 1 && s.Models[0].Name == "ledger" && s.Level
 	})
 	live.pass(t, 40)
 	witness.must(t, "ledger", "show", "--account", live.who.id, "--last", "1")
 
-	// Rollback, with the new versions built: an old node starts again and takes over.
+	// Roll back after the new versions were built: an old node starts again and takes over.
 	old = launch("old-again", before, everyRole)
 	live.add(old)
 	retire(first)
@@ -324,11 +323,11 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 		versions[charge.SchemaVersion]++
 	}
 	if len(versions) != 1 || versions[release.Release-1] == 0 {
-		t.Errorf("before the end of the upgrade charges have the versions %v, want %d", versions, release.Release-1)
+		t.Errorf("before the upgrade is finished, charges have the versions %v, want only %d", versions, release.Release-1)
 	}
 	young.must(t, "upgrade", "finish") // on a node that does not fold
 	if s := second.upgrade(t); !s.Finished || s.Format != release.Release || len(s.Models) != 0 {
-		t.Errorf("after the end: %+v", s)
+		t.Errorf("upgrade status after finish: %+v", s)
 	}
 	live.pass(t, 40)
 	until(t, settledWithin, "charges have the new version", func() bool {
@@ -336,7 +335,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 		return charges[len(charges)-1].SchemaVersion == release.Release
 	})
 
-	// A rollback is now impossible, and the old release reports that.
+	// Now a rollback is impossible, and the old release reports that.
 	refused, err := c.newNode("old-refused", everyRole)
 	if err != nil {
 		t.Fatal(err)
@@ -350,13 +349,13 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	select {
 	case <-ended:
 	case <-time.After(readyWithin):
-		t.Fatal("an old node runs after the end of the upgrade")
+		t.Fatal("an old node runs after the upgrade is finished")
 	}
 	cmd, _ := refused.life()
-	if said := refused.said(0); cmd.ProcessState.ExitCode() == 0 || !strings.Contains(said, "newer release") {
-		t.Errorf("an old node ended with %d and said: %s", cmd.ProcessState.ExitCode(), said)
+	if log := refused.output(0); cmd.ProcessState.ExitCode() == 0 || !strings.Contains(log, "newer release") {
+		t.Errorf("an old node exited with %d, want a failure about a newer release: %s", cmd.ProcessState.ExitCode(), log)
 	} else {
-		t.Logf("an old node says: %s", strings.TrimSpace(said))
+		t.Logf("log of the old node: %s", strings.TrimSpace(log))
 	}
 
 	cancel()
@@ -364,7 +363,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	t.Logf("%s", live.seen)
 	live.seen.check(t, 0)
 	c.apis = []*node{second}
-	defer func() { c.apis = nil }() // it is among more
+	defer func() { c.apis = nil }() // the node is in c.more already
 	c.agree(t, live.who, live.seen)
 	c.verifiedOn(t, second)
 	want := map[string]string{}
@@ -378,7 +377,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 		}
 	}
 	if wrong > 0 {
-		t.Errorf("%d of %d charges are not in the ledger as the new version has them", wrong, len(want))
+		t.Errorf("%d of %d charges have a wrong key_id in the new version of the ledger", wrong, len(want))
 	}
 	for _, n := range []*node{second, young} {
 		if err := n.stop(); err != nil {

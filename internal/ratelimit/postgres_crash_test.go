@@ -213,7 +213,8 @@ func TestDatabaseCrash_AnySequence_NeverExceedsLimit(t *testing.T) {
 	})
 }
 
-// Checks that crash does the same as a real crash: the tables with counts are UNLOGGED, and the one with ceilings is not.
+// Checks that crash does the same as a real crash: the tables with counts are UNLOGGED, and the one with ceilings is
+// not.
 func TestDatabaseCrash_OnlyCeilingsSurvive(t *testing.T) {
 	_, store, c := newDatabase(t)
 	newShared(t, store, c)

@@ -46,8 +46,8 @@ func TestShared_SixtyOneRequestsOverThreeNodes_RefusesOne(t *testing.T) {
 	}
 }
 
-// However the demand is spread over nodes and time, exactly as many requests are allowed as the limit permits, except for
-// units that nodes have taken in advance and not yet returned.
+// However the demand is spread over nodes and time, exactly as many requests are allowed as the limit permits, except
+// for units that nodes have taken in advance and not yet returned.
 func TestShared_SeveralNodes_TogetherAllowExactlyTheLimit(t *testing.T) {
 	cfg, _, c := newDatabase(t)
 	nodes := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// authorize checks the credentials of reads and appends, which are the calls that stream. What a client
-// asks before it knows where to go, gossip and features, is open to everybody, as in the server.
+// authorize checks the credentials of reads and appends, which are the streaming calls. Gossip and features, which a
+// client requests before it connects to a node, need no credentials, as in the server.
 func (s *Server) authorize(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if len(s.cfg.Users) > 0 && !hasCertificate(stream) {
 		given := metadata.ValueFromIncomingContext(stream.Context(), "authorization")
@@ -39,7 +39,7 @@ func (s *Server) knows(authorization string) bool {
 	return known && subtle.ConstantTimeCompare([]byte(want), []byte(password)) == 1
 }
 
-// hasCertificate says whether the caller showed a user certificate that was verified.
+// hasCertificate reports whether the caller presented a valid user certificate.
 func hasCertificate(stream grpc.ServerStream) bool {
 	p, ok := peer.FromContext(stream.Context())
 	if !ok {

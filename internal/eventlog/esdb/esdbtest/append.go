@@ -40,10 +40,10 @@ func (n streamsService) Append(in streams.Streams_AppendServer) error {
 	}
 	options := first.GetOptions()
 	if options == nil {
-		return status.Error(codes.InvalidArgument, "an append begins with its options")
+		return status.Error(codes.InvalidArgument, "the first message of an append must contain its options")
 	}
 	if fault == EndEarly {
-		return status.Error(codes.ResourceExhausted, "the server has had enough")
+		return status.Error(codes.ResourceExhausted, "the server ends the call early")
 	}
 	events, err := receiveEvents(in)
 	if err != nil {
@@ -67,7 +67,7 @@ func (n streamsService) Append(in streams.Streams_AppendServer) error {
 	case err != nil && in.Context().Err() != nil:
 		return in.Context().Err()
 	case err != nil:
-		return status.Errorf(codes.Unavailable, "the log cannot be written: %v", err)
+		return status.Errorf(codes.Unavailable, "cannot write to the log: %v", err)
 	}
 	switch fault {
 	case LoseReply:
@@ -84,13 +84,13 @@ func (n streamsService) Append(in streams.Streams_AppendServer) error {
 	return in.SendAndClose(response(v, options))
 }
 
-// How the server ends an append that its writer has dropped.
+// The errors with which the server ends an append that its writer has dropped.
 var (
 	errPrepareTimeout = status.Error(codes.Aborted, "Operation timed out: Prepare phase timeout.")
 	errCommitTimeout  = status.Error(codes.Aborted, "Operation timed out: Commit phase timeout.")
 )
 
-// drop is what becomes of an append that the writer does not answer: the request ends after its timeout.
+// drop ends an append that the writer does not answer, after the server's timeout.
 func (s *Server) drop(ctx context.Context) error {
 	count := s.drops.Add(1)
 	if err := delay.For(ctx, s.cfg.PhaseTimeout); err != nil {
@@ -102,7 +102,7 @@ func (s *Server) drop(ctx context.Context) error {
 	return errCommitTimeout
 }
 
-// refuse is what ends an append before anything is committed.
+// refuse returns the error that ends an append before anything is committed, or nil.
 func (n *node) refuse(in streams.Streams_AppendServer, stream string, fault Fault) error {
 	leader, leads := n.leads()
 	switch {
@@ -134,8 +134,8 @@ func (s *Server) isNoisy() bool {
 	return s.noisy
 }
 
-// receiveEvents takes the proposed events. As in the server, the sizes add up while they come and the
-// first byte too many ends the call.
+// receiveEvents receives the proposed events. Like the server, it adds up their sizes and ends the call at the first
+// byte above the limit.
 func receiveEvents(in streams.Streams_AppendServer) ([]*proposal, error) {
 	var events []*proposal
 	size := 0
@@ -143,7 +143,7 @@ func receiveEvents(in streams.Streams_AppendServer) ([]*proposal, error) {
 		request, err := in.Recv()
 		if errors.Is(err, io.EOF) {
 			if len(events) == 0 {
-				return nil, status.Error(codes.Unimplemented, "the stand-in takes no append without events")
+				return nil, status.Error(codes.Unimplemented, "the stand-in does not support appends without events")
 			}
 			return events, nil
 		}
@@ -204,7 +204,7 @@ func response(v verdict, options *streams.AppendReq_Options) *streams.AppendResp
 	return &streams.AppendResp{Result: &streams.AppendResp_Success_{Success: success}}
 }
 
-// wrongVersion fills both the new fields and those of 20.6, as other clients read them.
+// wrongVersion sets both the current fields and those of 20.6, which other clients read.
 func wrongVersion(v verdict, options *streams.AppendReq_Options) *streams.AppendResp_WrongExpectedVersion {
 	w := &streams.AppendResp_WrongExpectedVersion{}
 	if v.empty {

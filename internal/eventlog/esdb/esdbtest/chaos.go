@@ -14,21 +14,21 @@ import (
 	"letterhead/internal/delay"
 )
 
-// Chaos are faults that come now and then, for whole-process runs. The zero Chaos is none.
+// Chaos are faults that occur at random or at intervals for as long as the server runs. The zero value has no faults.
 type Chaos struct {
-	// Seed makes the choices; 0 takes one by chance.
+	// Seed is the seed of the random numbers; 0 chooses one.
 	Seed uint64
-	// Probabilities of an append's faults, from 0 to 1; together at most 1.
+	// Probabilities of the faults of an append, from 0 to 1; their sum is at most 1.
 	LoseReply, LoseRequest, Duplicate, NotLeader, Hang float64
-	// Delay is how much later a read or append is dealt with, and Delayed how probably.
+	// Delay delays a read or an append with the probability Delayed.
 	Delay   time.Duration
 	Delayed float64
-	// ResetEvery breaks all connections again and again, DropEvery drops all subscriptions, DownEvery stops
-	// serving for DownFor. 0 is never.
+	// ResetEvery is the interval at which all connections are reset, DropEvery that at which all subscriptions are
+	// dropped, and DownEvery that at which the server stops for DownFor. 0 means never.
 	ResetEvery, DropEvery, DownEvery, DownFor time.Duration
 }
 
-// chances are the probabilities by name, in the order of their faults.
+// chances returns the probabilities with their names and faults.
 func (c *Chaos) chances() []chance {
 	return []chance{
 		{"lose-reply", &c.LoseReply, LoseReply}, {"lose-request", &c.LoseRequest, LoseRequest},
@@ -42,11 +42,11 @@ type chance struct {
 	fault Fault
 }
 
-// FaultNames says how Set writes each fault.
+// FaultNames describes the syntax of Set.
 const FaultNames = "lose-reply=P, lose-request=P, duplicate=P, not-leader=P, hang=P (P from 0 to 1, of each append), " +
 	"delay=20ms@P, reset=30s, drop=30s, down=60s/5s (every 60 s for 5 s), seed=N"
 
-// Set reads one fault as it is written on a command line; FaultNames says how.
+// Set parses a fault from a command line; see FaultNames.
 func (c *Chaos) Set(text string) error {
 	name, value, _ := strings.Cut(text, "=")
 	for _, chance := range c.chances() {
@@ -77,19 +77,19 @@ func (c *Chaos) Set(text string) error {
 		c.Delayed, err2 = strconv.ParseFloat(p, 64)
 		err = errors.Join(err, err2)
 	default:
-		return fmt.Errorf("unknown fault %q; there are: %s", text, FaultNames)
+		return fmt.Errorf("unknown fault %q; the faults are: %s", text, FaultNames)
 	}
 	return faultError(text, err)
 }
 
 func faultError(text string, err error) error {
 	if err != nil {
-		return fmt.Errorf("fault %q cannot be read (%w); faults are written as: %s", text, err, FaultNames)
+		return fmt.Errorf("invalid fault %q: %w; the faults are: %s", text, err, FaultNames)
 	}
 	return nil
 }
 
-// Validate reports all that is wrong at once.
+// Validate reports all invalid values together.
 func (c Chaos) Validate() error {
 	var problems []error
 	sum := 0.0
@@ -105,15 +105,15 @@ func (c Chaos) Validate() error {
 		problems = append(problems, fmt.Errorf("the probabilities of an append's faults add up to %v, more than 1", sum))
 	}
 	if slices.Min([]time.Duration{c.Delay, c.ResetEvery, c.DropEvery, c.DownEvery, c.DownFor}) < 0 {
-		problems = append(problems, errors.New("a fault's time is negative"))
+		problems = append(problems, errors.New("the time of a fault is negative"))
 	}
 	if (c.DownEvery > 0) != (c.DownFor > 0) {
-		problems = append(problems, errors.New("fault down needs both times: how often and for how long"))
+		problems = append(problems, errors.New("fault down needs both the interval and the duration"))
 	}
 	return errors.Join(problems...)
 }
 
-// chaos makes the choices and keeps the times.
+// chaos chooses faults and starts those that occur at intervals.
 type chaos struct {
 	Chaos
 	mu     sync.Mutex
@@ -131,7 +131,7 @@ func startChaos(s *Server, cfg Chaos) *chaos {
 	c := &chaos{Chaos: cfg, random: rand.New(rand.NewPCG(seed, 0))}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if cfg != (Chaos{}) {
-		s.cfg.Logger.Info("event store stand-in: faults are on", "seed", seed)
+		s.cfg.Logger.Info("event store stand-in: random faults are enabled", "seed", seed)
 	}
 	c.every(cfg.ResetEvery, s.BreakConnections)
 	c.every(cfg.DropEvery, s.DropSubscriptions)
@@ -139,13 +139,13 @@ func startChaos(s *Server, cfg Chaos) *chaos {
 		s.Stop()
 		_ = delay.For(c.ctx, cfg.DownFor)
 		if err := s.Restart(); err != nil {
-			s.cfg.Logger.Error("event store stand-in: it does not come back", "error", err)
+			s.cfg.Logger.Error("event store stand-in: restart failed", "error", err)
 		}
 	})
 	return c
 }
 
-// every does something again and again, until the server is closed.
+// every calls do at an interval until the server is closed.
 func (c *chaos) every(interval time.Duration, do func()) {
 	if interval == 0 {
 		return
@@ -158,21 +158,21 @@ func (c *chaos) every(interval time.Duration, do func()) {
 }
 
 func (c *chaos) stop() {
-	if c == nil { // the server did not get as far
+	if c == nil { // New failed before it started faults
 		return
 	}
 	c.cancel()
 	c.loops.Wait()
 }
 
-// delay holds a call up.
+// delay delays a call with the configured probability.
 func (c *chaos) delay(ctx context.Context) {
 	if c.Delayed > 0 && c.draw() < c.Delayed {
 		_ = delay.For(ctx, c.Delay)
 	}
 }
 
-// append chooses an append's fault.
+// append chooses the fault of an append.
 func (c *chaos) append() Fault {
 	if c.Chaos == (Chaos{}) {
 		return None

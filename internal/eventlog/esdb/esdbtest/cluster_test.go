@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// typed makes an event of a type.
+// typed returns an event of a type.
 func typed(name string) esdb.EventData {
 	e := event()
 	e.EventType = name
@@ -26,8 +26,8 @@ func mustAppend(t *testing.T, client *esdb.Client, stream string, events ...esdb
 	return r
 }
 
-// received is what a subscription brought until it caught up: the events' streams and types, and the
-// checkpoints between them.
+// received returns what a subscription delivers until it has caught up: the streams and types of events, and the
+// checkpoints.
 func received(t *testing.T, sub *esdb.Subscription) (events []string, checkpoints []esdb.Position) {
 	t.Helper()
 	for {
@@ -44,7 +44,7 @@ func received(t *testing.T, sub *esdb.Subscription) (events []string, checkpoint
 	}
 }
 
-func TestFilters(t *testing.T) {
+func TestFilter_EachKind_SelectsEvents(t *testing.T) {
 	client := connect(t, esdbtest.Start(t))
 	mustAppend(t, client, "account-1", typed("Opened"), typed("Charged"))
 	mustAppend(t, client, "brand-1", typed("Opened"))
@@ -73,12 +73,13 @@ func TestFilters(t *testing.T) {
 	if _, err := client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{
 		From: esdb.Start{}, Filter: &esdb.SubscriptionFilter{Type: esdb.EventFilterType, Regex: "("},
 	}); err == nil {
-		t.Error("a broken expression was accepted")
+		t.Error("an invalid regular expression was accepted")
 	}
 }
 
-// Checkpoints come at least once in a window, count what is left out, and live name the event.
-func TestCheckpoints(t *testing.T) {
+// Checkpoints must arrive at the requested interval, which counts filtered events too. In the live phase a checkpoint
+// has the position of the last event.
+func TestCheckpoint_FilteredEvents_ArriveAtInterval(t *testing.T) {
 	client := connect(t, esdbtest.Start(t))
 	var last *esdb.WriteResult
 	const count = 100
@@ -95,11 +96,11 @@ func TestCheckpoints(t *testing.T) {
 	defer sub.Close()
 	_, checkpoints := received(t, sub)
 	if len(checkpoints) < count/20 {
-		t.Errorf("%d checkpoints in %d events with an interval of 20", len(checkpoints), count)
+		t.Errorf("%d checkpoints in %d events, want at least %d", len(checkpoints), count, count/20)
 	}
 	for i, p := range checkpoints {
 		if i > 0 && p.Commit < checkpoints[i-1].Commit || p.Commit > last.CommitPosition {
-			t.Errorf("checkpoint %d of %v is out of order or past the end %d", i, checkpoints, last.CommitPosition)
+			t.Errorf("checkpoint %d of %v is out of order or after the end at %d", i, checkpoints, last.CommitPosition)
 		}
 	}
 	for range 20 {
@@ -107,7 +108,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 	e := sub.Recv()
 	if p := e.CheckPointReached; p == nil || p.Commit != last.CommitPosition || p.Prepare != p.Commit {
-		t.Errorf("live came %+v, want a checkpoint at %d", e, last.CommitPosition)
+		t.Errorf("live, got %+v, want a checkpoint at %d", e, last.CommitPosition)
 	}
 }
 
@@ -133,7 +134,7 @@ func TestSubscription_OneStream_DeliversItsEvents(t *testing.T) {
 		mustAppend(t, client, "other", typed("X"))
 		mustAppend(t, client, stream, typed("New"))
 		if e := sub.Recv().EventAppeared; e == nil || e.Event.EventType != "New" {
-			t.Errorf("from %s: live came %+v", stream, e)
+			t.Errorf("from %s: live, got %+v, want the new event", stream, e)
 		}
 		if err := sub.Close(); err != nil {
 			t.Error(err)
@@ -141,17 +142,17 @@ func TestSubscription_OneStream_DeliversItsEvents(t *testing.T) {
 	}
 }
 
-// The client finds a node by gossip, and a node that does not lead says who does.
-func TestCluster(t *testing.T) {
+// The client finds nodes by gossip, and a follower names the leader in its refusal.
+func TestCluster_FollowerRefuses_ClientFindsLeader(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}, FollowersRefuse: true})
 	addresses := server.Addresses()
 	follower := connectTo(t, "esdb+discover://"+addresses[0]+"?tls=false&nodePreference=follower")
 	_, err := appendTo(t, follower, esdb.NoStream{}, event())
 	if !isCode(err, esdb.ErrorCodeNotLeader) {
-		t.Fatalf("append on a follower: %v", err)
+		t.Fatalf("append on a follower: %v, want not leader", err)
 	}
 	if _, err := appendTo(t, follower, esdb.NoStream{}, event()); err != nil {
-		t.Errorf("append after the hint: %v", err)
+		t.Errorf("append after the follower named the leader: %v", err)
 	}
 	leader := connectTo(t, "esdb+discover://"+addresses[1]+"?tls=false")
 	if _, err := appendTo(t, leader, esdb.Revision(0), event()); err != nil {
@@ -161,12 +162,12 @@ func TestCluster(t *testing.T) {
 	server.Lead(1)
 	survivor := connectTo(t, "esdb+discover://"+addresses[1]+"?tls=false")
 	if _, err := appendTo(t, survivor, esdb.Revision(1), event()); err != nil {
-		t.Errorf("append after one node has stopped: %v", err)
+		t.Errorf("append after a node stopped: %v", err)
 	}
 }
 
-// A request that arrives twice is one append, at exact revisions and at any.
-func TestDuplicates(t *testing.T) {
+// A request that arrives twice must append once, with an exact revision and with any revision.
+func TestAppend_DuplicatedRequest_AppendsOnce(t *testing.T) {
 	server := esdbtest.Start(t)
 	client := connect(t, server)
 	for i, expected := range []esdb.ExpectedRevision{esdb.NoStream{}, esdb.Revision(0), esdb.Any{}} {
@@ -177,7 +178,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-func TestChaos_Set(t *testing.T) {
+func TestChaos_Set_ParsesAndValidates(t *testing.T) {
 	var c esdbtest.Chaos
 	for _, text := range []string{"lose-reply=0.01", "lose-request=0.02", "duplicate=0.1", "not-leader=0.03", "hang=0.001",
 		"delay=5ms@0.5", "reset=10s", "drop=20s", "down=60s/5s", "seed=7"} {
@@ -207,8 +208,8 @@ func TestChaos_Set(t *testing.T) {
 	}
 }
 
-// Faults by chance and by the clock do happen.
-func TestChaos(t *testing.T) {
+// Random faults and faults at intervals must occur.
+func TestChaos_RandomAndTimedFaults_Occur(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Chaos: esdbtest.Chaos{Seed: 1, NotLeader: 0.5, DropEvery: time.Millisecond}})
 	client := connect(t, server)
 	refused := 0
@@ -218,10 +219,10 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	if refused == 0 || refused == 50 {
-		t.Errorf("%d of 50 appends met a fault of probability one half", refused)
+		t.Errorf("%d of 50 appends had a fault with probability 0.5", refused)
 	}
 	sub, err := client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: esdb.End{}})
-	if err != nil { // dropped before it began
+	if err != nil { // the subscription was dropped before it began
 		return
 	}
 	defer sub.Close()

@@ -10,58 +10,57 @@ import (
 	"time"
 )
 
-// Defaults of Config, as the server has them (ClusterVNodeOptions, Enumerator.MaxLiveEventBufferCount).
+// Defaults of Config, which are those of the server (ClusterVNodeOptions, Enumerator.MaxLiveEventBufferCount).
 const (
 	phaseTimeout = 2 * time.Second
 	liveBuffer   = 32
 	version      = "24.10.0"
 )
 
-// Config says what to serve and where. Zero values take the defaults.
+// Config configures a server. Zero values mean the defaults.
 type Config struct {
-	// Listen are the addresses (host:port) of the nodes, which share one log; the first one leads. Port 0
-	// takes a free one. The default is one node on a free port of the loopback interface.
+	// Listen are the addresses (host:port) of the nodes, which share one log; the first node leads. Port 0 chooses a
+	// free port. The default is one node on a free port of the loopback interface.
 	Listen []string
-	// Dir keeps the log in a folder, with everything acknowledged safe from kill -9. Without it the log is
-	// in memory.
+	// Dir is a folder for the log; acknowledged events survive kill -9. By default the log is in memory.
 	Dir string
-	// Certificate switches TLS on.
+	// Certificate enables TLS.
 	Certificate *tls.Certificate
-	// ClientCAs are whose user certificates count as credentials.
+	// ClientCAs are the authorities whose user certificates are accepted as credentials.
 	ClientCAs *x509.CertPool
-	// Users are names and passwords. When there are any, reads and appends need credentials.
+	// Users are names and passwords. If there are any, reads and appends need credentials.
 	Users map[string]string
-	// FollowersRefuse makes followers answer appends with "not leader". Without it they hand them to the
-	// leader, as servers do whose caller does not ask for the leader.
+	// FollowersRefuse makes followers answer appends with "not leader". Otherwise they forward them to the leader, as
+	// servers do if the client does not require the leader.
 	FollowersRefuse bool
-	// Noise makes the server append an event and a link of its own after each append.
+	// Noise makes the server append system events and a link after each append.
 	Noise bool
-	// Chaos are faults that come now and then.
+	// Chaos are random faults.
 	Chaos Chaos
-	// FlushTime is how long it takes at least until what was appended is durable and readable. Appends that
-	// come meanwhile wait and are flushed together.
+	// FlushTime is the minimum time until appended events are durable and readable. Appends that arrive meanwhile wait
+	// and are flushed together.
 	FlushTime time.Duration
-	// PhaseTimeout is after how long an append that the server has dropped is answered; 2 s by default, as in
+	// PhaseTimeout is the time after which the server answers an append that it has dropped. The default is 2 s, as in
 	// the server.
 	PhaseTimeout time.Duration
-	// LiveBuffer is how many events, and checkpoints, may wait for a live subscriber before it counts as too
-	// slow; 32 by default, as in the server.
+	// LiveBuffer is the number of events and checkpoints that may wait for a live subscriber before it is too slow. The
+	// default is 32, as in the server.
 	LiveBuffer int
-	// Version is what the server says it is, 24.10.0 by default. Before 24.2 subscribers that are too slow are
-	// dropped; later they go back to catching up.
+	// Version is the server version that clients see, 24.10.0 by default. Before 24.2 the server drops slow
+	// subscriptions; later versions return them to catching up.
 	Version string
-	// Now is the clock of created times; nil is the machine's.
+	// Now is the clock for the creation times of events; nil means time.Now.
 	Now func() time.Time
-	// Logger is told what the server does; nil discards.
+	// Logger logs the server's actions; nil discards them.
 	Logger *slog.Logger
 }
 
-// Validate reports all that is wrong with the configuration at once.
+// Validate reports all invalid values together.
 func (c Config) Validate() error {
 	var problems []error
 	for _, address := range c.Listen {
 		if address == "" {
-			problems = append(problems, errors.New("event store stand-in: an empty address to listen on"))
+			problems = append(problems, errors.New("event store stand-in: a listen address is empty"))
 		}
 	}
 	if len(c.Users) > 0 && c.Certificate == nil {

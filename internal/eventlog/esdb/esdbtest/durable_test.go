@@ -22,7 +22,7 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// everythingIn reads a log as a client sees it.
+// everythingIn starts a server on a folder and reads the whole log with a client.
 func everythingIn(t *testing.T, dir string) []*esdb.ResolvedEvent {
 	t.Helper()
 	server, err := esdbtest.New(esdbtest.Config{Dir: dir})
@@ -52,9 +52,9 @@ func everythingIn(t *testing.T, dir string) []*esdb.ResolvedEvent {
 	}
 }
 
-// Positions, ids, times, content types, metadata and the server's own events survive, and so does what it
-// knows about repeats.
-func TestDurable(t *testing.T) {
+// Positions, ids, times, content types, metadata and system events must survive a restart, and so must the detection of
+// repeats.
+func TestServer_Restarted_KeepsEventsAndRepeats(t *testing.T) {
 	dir := t.TempDir()
 	server, err := esdbtest.New(esdbtest.Config{Dir: dir, Noise: true, Now: func() time.Time {
 		return time.Date(2026, 11, 1, 2, 3, 4, 500_000_700, time.UTC)
@@ -69,22 +69,22 @@ func TestDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := esdbtest.New(esdbtest.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("a second server on the folder: %v", err)
+		t.Errorf("a second server on the same folder: %v, want an error that it is in use", err)
 	}
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
 	}
 	first := everythingIn(t, dir)
-	if len(first) != 7 { // two of the beginning, three, statistics, a link
-		t.Fatalf("%d events", len(first))
+	if len(first) != 7 { // two initial ones, three appended, statistics, a link
+		t.Fatalf("%d events, want 7", len(first))
 	}
 	got := first[3].Event
 	if got.EventID != binary.EventID || string(got.Data) != string(binary.Data) || string(got.UserMetadata) != "not json" ||
 		got.ContentType != "application/octet-stream" || got.CreatedDate.UnixNano()/100 != time.Date(2026, 11, 1, 2, 3, 4, 500_000_700, time.UTC).UnixNano()/100 {
-		t.Errorf("it came back as %+v", got)
+		t.Errorf("after a restart the event is %+v, want %+v", got, binary)
 	}
 	if again := everythingIn(t, dir); !reflect.DeepEqual(again, first) {
-		t.Errorf("the next start reads\n%+v\nwant\n%+v", again, first)
+		t.Errorf("after another restart the log is\n%+v\nwant\n%+v", again, first)
 	}
 	if server, err = esdbtest.New(esdbtest.Config{Dir: dir}); err != nil {
 		t.Fatal(err)
@@ -93,16 +93,16 @@ func TestDurable(t *testing.T) {
 	client = connect(t, server)
 	for _, expected := range []esdb.ExpectedRevision{esdb.NoStream{}, esdb.Any{}} {
 		if r, err := appendTo(t, client, expected, repeated...); err != nil || r.NextExpectedVersion != 2 {
-			t.Errorf("the repeat after a restart: %+v, %v", r, err)
+			t.Errorf("repeat after a restart: %+v, %v, want revision 2", r, err)
 		}
 	}
 	if r, err := appendTo(t, client, esdb.Revision(2), event()); err != nil || r.NextExpectedVersion != 3 || r.CommitPosition <= first[6].Event.Position.Commit {
-		t.Errorf("the next append: %+v, %v", r, err)
+		t.Errorf("the next append: %+v, %v, want revision 3", r, err)
 	}
 }
 
-// An end that was not finished is cut off; damage before it is not.
-func TestDamage(t *testing.T) {
+// The server must truncate an unfinished flush at the end of the journal, and must not start if there is other damage.
+func TestServer_DamagedJournal_TruncatesOnlyTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	server, err := esdbtest.New(esdbtest.Config{Dir: dir})
 	if err != nil {
@@ -111,7 +111,7 @@ func TestDamage(t *testing.T) {
 	client := connect(t, server)
 	large := event()
 	large.Data = []byte(`"` + strings.Repeat("x", 1_000_000) + `"`)
-	for range 14 { // so that the first is further from the end than an unfinished flush can reach
+	for range 14 { // the first event is then further from the end than the maximum size of a flush
 		large.EventID = uuid.New()
 		if _, err := appendTo(t, client, esdb.Any{}, large); err != nil {
 			t.Fatal(err)
@@ -128,15 +128,15 @@ func TestDamage(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		data []byte
-		want int // events; 0 when it must not start
+		want int // events; 0 if the server must not start
 	}{
-		"bytes behind the end":     {append(data[:len(data):len(data)], 0, 0, 1), whole},
-		"a frame that is cut off":  {data[:len(data)-10], whole - 1},
-		"a head that is cut off":   {append(data[:len(data):len(data)], 1, 2), whole},
-		"damage at the end":        {damaged(data, len(data)-100), whole - 1},
-		"damage in the middle":     {damaged(data, 2000), 0},
-		"another program's file":   {[]byte("hello, this is not a log"), 0},
-		"killed while it was made": {data[:3], 2},
+		"bytes after the end":          {append(data[:len(data):len(data)], 0, 0, 1), whole},
+		"truncated frame":              {data[:len(data)-10], whole - 1},
+		"truncated frame header":       {append(data[:len(data):len(data)], 1, 2), whole},
+		"damage at the end":            {damaged(data, len(data)-100), whole - 1},
+		"damage in the middle":         {damaged(data, 2000), 0},
+		"another kind of file":         {[]byte("hello, this is not a log"), 0},
+		"killed while creating a file": {data[:3], 2},
 	} {
 		if err := os.WriteFile(path, c.data, 0o600); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestDamage(t *testing.T) {
 				t.Errorf("%s: %d events, want %d", name, n, c.want)
 			}
 		} else if server, err := esdbtest.New(esdbtest.Config{Dir: dir}); err == nil {
-			t.Errorf("%s: it started", name)
+			t.Errorf("%s: the server started", name)
 			_ = server.Close()
 		}
 	}
@@ -158,7 +158,7 @@ func damaged(data []byte, at int) []byte {
 	return out
 }
 
-// The test binary starts itself again as the server that is to die.
+// The test binary starts itself as a child process, which runs the server to be killed.
 const childDir = "ESDBTEST_CHILD_DIR"
 
 func TestMain(m *testing.M) {
@@ -174,7 +174,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Whatever was acknowledged is there after kill -9, whole appends only.
+// After kill -9 the log must contain all acknowledged appends, and no partial ones.
 func TestAppend_Killed_AcknowledgedEventsSurvive(t *testing.T) {
 	const kills, writers, size = 12, 5, 3
 	dir := t.TempDir()
@@ -188,7 +188,7 @@ func TestAppend_Killed_AcknowledgedEventsSurvive(t *testing.T) {
 		done := make(chan struct{}, 1000)
 		ctx, cancel := context.WithCancel(t.Context())
 		for w := range writers {
-			// One client for each: those who share one that finds no server hang.
+			// Each writer needs its own client: callers that share one hang if it finds no server.
 			client := connectTo(t, connection+"&maxDiscoverAttempts=3")
 			work.Go(func() {
 				for ctx.Err() == nil {
@@ -213,30 +213,31 @@ func TestAppend_Killed_AcknowledgedEventsSurvive(t *testing.T) {
 		cancel()
 		work.Wait()
 	}
-	there := map[string]map[uuid.UUID]bool{}
+	stored := map[string]map[uuid.UUID]bool{}
 	for _, e := range everythingIn(t, dir) {
-		if there[e.Event.StreamID] == nil {
-			there[e.Event.StreamID] = map[uuid.UUID]bool{}
+		if stored[e.Event.StreamID] == nil {
+			stored[e.Event.StreamID] = map[uuid.UUID]bool{}
 		}
-		there[e.Event.StreamID][e.Event.EventID] = true
+		stored[e.Event.StreamID][e.Event.EventID] = true
 	}
 	total := 0
 	for w, ids := range acknowledged {
-		held := there[fmt.Sprintf("w-%d", w)]
+		held := stored[fmt.Sprintf("w-%d", w)]
 		total += len(ids)
 		for id := range ids {
 			if !held[id] {
-				t.Errorf("writer %d: %s was acknowledged and is lost", w, id)
+				t.Errorf("writer %d: the acknowledged event %s is lost", w, id)
 			}
 		}
 		if len(held)%size != 0 {
-			t.Errorf("writer %d: %d events are there: an append of %d landed in part", w, len(held), size)
+			t.Errorf("writer %d: %d events are stored, want a multiple of %d because appends are atomic", w, len(held), size)
 		}
 	}
 	t.Logf("%d events were acknowledged by %d servers before they were killed", total, kills)
 }
 
-// startChild starts a server on a folder and returns where it is and what kills it.
+// startChild starts a server on a folder in a child process. It returns the connection string and a function that kills
+// the process.
 func startChild(t *testing.T, dir string) (connection string, kill func()) {
 	t.Helper()
 	binary, err := os.Executable()
@@ -255,14 +256,14 @@ func startChild(t *testing.T, dir string) (connection string, kill func()) {
 	}
 	in := bufio.NewScanner(out)
 	if !in.Scan() {
-		t.Fatalf("the child said nothing: %v", cmd.Wait())
+		t.Fatalf("the child process printed nothing: %v", cmd.Wait())
 	}
 	return in.Text(), func() {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Error(err)
 		}
 		if err := cmd.Wait(); err == nil {
-			t.Error("the child ended by itself")
+			t.Error("the child process exited by itself")
 		}
 	}
 }

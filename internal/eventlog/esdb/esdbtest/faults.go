@@ -2,51 +2,50 @@ package esdbtest
 
 import "sync"
 
-// Fault is what the server does wrong in one call.
+// Fault is a fault of one call.
 type Fault int
 
 // Faults of appends.
 const (
-	// None: all goes well.
+	// None means no fault.
 	None Fault = iota
-	// LoseReply: the append is committed and the connection breaks before the answer.
+	// LoseReply commits the append and resets the connection before the answer.
 	LoseReply
-	// LoseRequest: the connection breaks before anything is committed.
+	// LoseRequest resets the connection before anything is committed.
 	LoseRequest
-	// EndEarly: the server ends the call in the middle of the request. The client reports EOF, without
-	// the reason.
+	// EndEarly ends the call in the middle of the request. The client reports EOF without the reason.
 	EndEarly
-	// Hang: nothing is committed and no answer comes, until the caller leaves.
+	// Hang commits nothing and does not answer until the caller cancels.
 	Hang
-	// CommitAndHang: the append is committed and no answer comes, until the caller leaves.
+	// CommitAndHang commits the append and does not answer until the caller cancels.
 	CommitAndHang
-	// TimeOut: the append is committed, and the server says that it timed out.
+	// TimeOut commits the append and answers that it timed out.
 	TimeOut
-	// NotReady: the server says that it is not ready, nothing is committed.
+	// NotReady commits nothing and answers that the server is not ready.
 	NotReady
-	// NoPosition: the answer has no position.
+	// NoPosition omits the position in the answer.
 	NoPosition
-	// Duplicate: the request arrives twice, and the second one's answer is given.
+	// Duplicate handles the request twice and returns the second answer.
 	Duplicate
-	// NotLeader: the server says that it does not lead, and names the node that does.
+	// NotLeader commits nothing and answers with the name of the leader.
 	NotLeader
-	// Deleted: the server says that the stream was deleted.
+	// Deleted commits nothing and answers that the stream was deleted.
 	Deleted
-	// Drop: nothing is committed, and the server says that it timed out after its time.
+	// Drop commits nothing and answers after the server's timeout that the append timed out.
 	Drop
 )
 
 // Faults of reads.
 const (
-	// BreakRead: the connection breaks after the first event.
+	// BreakRead resets the connection after the first event.
 	BreakRead Fault = iota + 100
-	// Surprise: a message that the client does not know in this place, on which it panics.
+	// Surprise sends a message that the client does not expect, which makes it panic.
 	Surprise
-	// HangRead: nothing comes, until the caller leaves.
+	// HangRead sends nothing until the caller cancels.
 	HangRead
 )
 
-// Faults are the faults to come. Each is used up by one call, in order.
+// Faults are queued faults. Each call uses one of them, in order.
 type Faults struct {
 	mu      sync.Mutex
 	appends []Fault
@@ -60,8 +59,8 @@ func (f *Faults) Append(faults ...Fault) {
 	f.appends = append(f.appends, faults...)
 }
 
-// Read queues faults for the next reads: not subscriptions, nor reads of one event, with which a client may
-// try its connection at any time.
+// Read queues faults for the next reads. It does not affect subscriptions, or reads of a single event, with which a
+// client may check its connection at any time.
 func (f *Faults) Read(faults ...Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,16 +9,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// filter chooses events of a subscription.
+// filter selects events of a subscription.
 type filter struct {
-	byStream bool // else by type
+	byStream bool // otherwise by type
 	prefixes []string
-	regex    *regexp.Regexp // nil when there are prefixes
-	window   uint32         // how many events a page looks at
-	interval uint32         // how many are looked at between two checkpoints, at most
+	regex    *regexp.Regexp // nil if there are prefixes
+	window   uint32         // maximum number of events that a page examines
+	interval uint32         // maximum number of events examined between two checkpoints
 }
 
-// newFilter reads a request's filter, nil for none.
+// newFilter returns the filter of a request, or nil if it has none.
 func newFilter(options *streams.ReadReq_Options_FilterOptions) (*filter, error) {
 	if options == nil {
 		return nil, nil
@@ -32,19 +32,19 @@ func newFilter(options *streams.ReadReq_Options_FilterOptions) (*filter, error) 
 	case expression.GetRegex() != "":
 		var err error
 		if f.regex, err = regexp.Compile(expression.GetRegex()); err != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "the filter is no regular expression: %v", err)
+			return nil, status.Errorf(codes.InvalidArgument, "the filter is not a regular expression: %v", err)
 		}
 	case len(expression.GetPrefix()) > 0:
 		f.prefixes = expression.GetPrefix()
 	default:
-		return nil, status.Error(codes.InvalidArgument, "a filter has neither prefixes nor a regular expression")
+		return nil, status.Error(codes.InvalidArgument, "the filter has neither prefixes nor a regular expression")
 	}
 	if options.GetCount() == nil {
 		f.window = options.GetMax()
 	}
 	f.interval = options.GetCheckpointIntervalMultiplier() * f.window
 	if f.interval == 0 {
-		return nil, status.Error(codes.InvalidArgument, "a filter's window and its checkpoint interval must not be 0")
+		return nil, status.Error(codes.InvalidArgument, "the window and the checkpoint interval of a filter must not be 0")
 	}
 	return f, nil
 }

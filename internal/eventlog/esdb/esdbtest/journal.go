@@ -16,28 +16,27 @@ import (
 const (
 	journalName = "events.journal"
 	lockName    = "events.lock"
-	// journalHeader begins the file; its last byte is the format's version.
+	// journalHeader is the beginning of the file; its last byte is the version of the format.
 	journalHeader = "LHESDB\x00\x01"
-	// frameHead is a frame's length and its checksum, 4 bytes each, big endian.
+	// frameHead is the size of a frame's header: its length and its checksum, 4 bytes each, big endian.
 	frameHead = 8
-	// maxFrame bounds a frame, in bytes: maxGroupBytes and the largest append behind it, with room for
-	// framing.
+	// maxFrame is the maximum size of a frame: maxGroupBytes plus the largest append, and overhead.
 	maxFrame = maxGroupBytes + 2*maxAppend + 1<<20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// journal is the log on disk: frames, of which each is what one flush wrote. A frame is there as a whole
-// or not at all, and so is each append in it.
+// journal is the log on disk: a sequence of frames, one per flush. A frame is stored completely or not at all, and so
+// is each append in it.
 type journal struct {
 	file *os.File
 	lock *flock.Flock
 }
 
-// openJournal opens or makes the journal in a folder and hands every event in it to each.
+// openJournal opens or creates the journal in a folder and calls each for every event.
 func openJournal(dir string, each func(wire []byte) error) (*journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the log: %w", err)
+		return nil, fmt.Errorf("create the folder of the log: %w", err)
 	}
 	j := &journal{lock: flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))}
 	locked, err := j.lock.TryLock()
@@ -63,9 +62,9 @@ func (j *journal) open(dir string, each func([]byte) error) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
-	if size < int64(len(journalHeader)) { // new, or killed while it was made
+	if size < int64(len(journalHeader)) { // new, or an earlier process was killed while it created the file
 		if err := j.begin(dir); err != nil {
-			return fmt.Errorf("begin %s: %w", path, err)
+			return fmt.Errorf("create %s: %w", path, err)
 		}
 		return nil
 	}
@@ -74,12 +73,12 @@ func (j *journal) open(dir string, each func([]byte) error) error {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	if size-good > maxFrame+frameHead {
-		return fmt.Errorf("read %s: it is damaged at byte %d, with %d bytes behind: more than one flush can have left unfinished",
+		return fmt.Errorf("read %s: damaged at byte %d, with %d bytes after that: more than an unfinished flush can leave",
 			path, good, size-good)
 	}
-	// What is left was never acknowledged.
+	// The rest was never acknowledged.
 	if err := j.file.Truncate(good); err != nil {
-		return fmt.Errorf("cut %s: %w", path, err)
+		return fmt.Errorf("truncate %s: %w", path, err)
 	}
 	if _, err := j.file.Seek(good, io.SeekStart); err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
@@ -87,7 +86,7 @@ func (j *journal) open(dir string, each func([]byte) error) error {
 	return nil
 }
 
-// begin makes an empty journal that survives a power cut: the file and its name in the folder.
+// begin creates an empty journal and syncs the file and its folder.
 func (j *journal) begin(dir string) error {
 	if err := j.file.Truncate(0); err != nil {
 		return err
@@ -105,7 +104,7 @@ func (j *journal) begin(dir string) error {
 	return errors.Join(j.file.Sync(), folder.Sync(), folder.Close())
 }
 
-// replay reads frames up to the first that is not whole and returns where it begins.
+// replay reads all complete frames and returns the offset of their end.
 func (j *journal) replay(size int64, each func([]byte) error) (int64, error) {
 	if _, err := j.file.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -116,7 +115,7 @@ func (j *journal) replay(size int64, each func([]byte) error) (int64, error) {
 		return 0, err
 	}
 	if string(header) != journalHeader {
-		return 0, errors.New("it is not a log of this program's version")
+		return 0, errors.New("not a log of this version")
 	}
 	good := int64(len(journalHeader))
 	for {
@@ -131,7 +130,7 @@ func (j *journal) replay(size int64, each func([]byte) error) (int64, error) {
 	}
 }
 
-// readFrame returns nil when what follows is no whole frame.
+// readFrame returns the payload of the next frame, or nil if there is no complete and undamaged one.
 func readFrame(in *bufio.Reader, left int64) ([]byte, error) {
 	var head [frameHead]byte
 	if left < frameHead {
@@ -154,12 +153,12 @@ func readFrame(in *bufio.Reader, left int64) ([]byte, error) {
 	return payload, nil
 }
 
-// splitFrame hands on the events of a frame.
+// splitFrame calls each for the events of a frame.
 func splitFrame(payload []byte, each func([]byte) error) error {
 	for len(payload) > 0 {
 		length, n := binary.Uvarint(payload)
 		if n <= 0 || length > uint64(len(payload)-n) {
-			return errors.New("an event does not end")
+			return errors.New("an event is truncated")
 		}
 		end := n + int(length)
 		if err := each(payload[n:end:end]); err != nil {
@@ -170,7 +169,7 @@ func splitFrame(payload []byte, each func([]byte) error) error {
 	return nil
 }
 
-// write makes a frame durable. frame begins with frameHead bytes of room.
+// write makes a frame durable. The first frameHead bytes of frame are reserved for its header.
 func (j *journal) write(frame []byte) error {
 	binary.BigEndian.PutUint32(frame, uint32(len(frame)-frameHead))
 	binary.BigEndian.PutUint32(frame[4:], crc32.Checksum(frame[frameHead:], castagnoli))

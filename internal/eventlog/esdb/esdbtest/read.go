@@ -12,14 +12,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// streamsService serves appends, reads and subscriptions. It is apart from node because gossip has a Read
-// as well.
+// streamsService serves appends, reads and subscriptions. It is separate from node because gossip has a Read method
+// too.
 type streamsService struct {
 	streams.UnimplementedStreamsServer
 	*node
 }
 
-// Read serves reads and subscriptions, which in the protocol are one call.
+// Read serves reads and subscriptions, which are the same call in the protocol.
 func (n streamsService) Read(request *streams.ReadReq, out streams.Streams_ReadServer) error {
 	s := n.server
 	options := request.GetOptions()
@@ -35,7 +35,7 @@ func (n streamsService) Read(request *streams.ReadReq, out streams.Streams_ReadS
 		return s.subscribeStream(options.GetStream(), out)
 	}
 	if options.GetFilter() != nil {
-		return status.Error(codes.Unimplemented, "the stand-in has no filters on reads, which the client cannot ask for")
+		return status.Error(codes.Unimplemented, "the stand-in does not filter reads, which the client does not support either")
 	}
 	s.reads.Add(1)
 	fault := None
@@ -72,7 +72,7 @@ func (n streamsService) Read(request *streams.ReadReq, out streams.Streams_ReadS
 	return nil
 }
 
-// events are what a read asks for, and false when its stream does not exist.
+// events returns the requested events. It returns false if the stream does not exist.
 func (s *Server) events(options *streams.ReadReq_Options) ([]*record, bool, error) {
 	backwards := options.GetReadDirection() == streams.ReadReq_Options_Backwards
 	count := options.GetCount()
@@ -88,7 +88,7 @@ func (s *Server) events(options *streams.ReadReq_Options) ([]*record, bool, erro
 	return events, true, err
 }
 
-// cutStream gives the events of a stream from a revision on, in the direction.
+// cutStream returns count events of a stream, beginning at a revision, in a direction.
 func cutStream(held []*record, options *streams.ReadReq_Options_StreamOptions, backwards bool, count uint64) []*record {
 	last := uint64(len(held) - 1)
 	from := uint64(0)
@@ -107,8 +107,9 @@ func cutStream(held []*record, options *streams.ReadReq_Options_StreamOptions, b
 	return firstOf(held[min(from, last+1):], count)
 }
 
-// cutAll gives the order of all from a position on. Forwards the event at the position is the first one
-// (the server compares with >=); backwards it is not there, because there positions stand behind an event.
+// cutAll returns count events of the log, beginning at a position, in a direction. Forwards it includes the event at
+// the position, because the server compares with >=. Backwards it does not, because there a position is after its
+// event.
 func (s *Server) cutAll(all []*record, options *streams.ReadReq_Options_AllOptions, backwards bool, count uint64) ([]*record, error) {
 	at := 0
 	switch p := options.GetAllOption().(type) {
@@ -126,9 +127,9 @@ func (s *Server) cutAll(all []*record, options *streams.ReadReq_Options_AllOptio
 	return firstOf(all[at:], count), nil
 }
 
-// find looks a position up: the first event that is at or behind it. One that is no event's, nor the end,
-// stands in the middle of a record, where the server reads nonsense. The prepare position is the commit
-// position, or 0 in positions that stand before an event.
+// find returns the index of the first event at or after a position. It fails if the position is neither that of an
+// event nor the end: it would be in the middle of a record, where the server reads garbage. The prepare position equals
+// the commit position, or is 0 in positions before an event.
 func (s *Server) find(all []*record, p *streams.ReadReq_Options_Position) (int, error) {
 	commit, prepare := p.GetCommitPosition(), p.GetPreparePosition()
 	i := sort.Search(len(all), func(i int) bool { return all[i].position >= commit })
@@ -143,7 +144,7 @@ func firstOf(events []*record, count uint64) []*record {
 	return events[:min(uint64(len(events)), count)]
 }
 
-// lastFirst gives the last events of those, the last one first.
+// lastFirst returns the last count events in reverse order.
 func lastFirst(events []*record, count uint64) []*record {
 	out := slices.Clone(events[uint64(len(events))-min(uint64(len(events)), count):])
 	slices.Reverse(out)

@@ -12,13 +12,13 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // registers the codec that ours stands on
+	_ "google.golang.org/grpc/encoding/proto" // registers the codec that codec wraps
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
-// proposal is an event that somebody wants to append.
+// proposal is an event of an append.
 type proposal struct {
 	id       uuid.UUID
 	typ      string
@@ -27,21 +27,21 @@ type proposal struct {
 	metadata []byte
 }
 
-// sizeOnDisk is what an event counts against the largest append, and what positions grow by at least.
+// sizeOnDisk returns the size of an event that counts against maxAppend.
 func (p *proposal) sizeOnDisk() int { return len(p.data) + len(p.metadata) + 2*len(p.typ) }
 
-// record is an event that the log holds. Its bytes are those of the message that every reader gets: they
-// are made once, and they are what the journal keeps.
+// record is an event in the log. wire is the encoded message that every reader gets; it is encoded once, and the
+// journal stores the same bytes.
 type record struct {
 	id       uuid.UUID
 	stream   string
 	typ      string
 	revision uint64
-	position uint64 // commit and prepare are the same
+	position uint64 // commit and prepare position, which are equal
 	wire     []byte
 }
 
-// encode makes the message of an event. Without the three metadata keys the client ends the process.
+// encode encodes the message of an event. The client ends the process if one of the three metadata keys is missing.
 func (r *record) encode(p *proposal, created time.Time) error {
 	var err error
 	r.wire, err = proto.Marshal(&streams.ReadResp{Content: &streams.ReadResp_Event{Event: &streams.ReadResp_ReadEvent{
@@ -63,7 +63,7 @@ func (r *record) encode(p *proposal, created time.Time) error {
 	return err
 }
 
-// decodeRecord reads a journal's event. It keeps the bytes. next is the position behind it.
+// decodeRecord decodes an event of the journal and keeps the bytes. next is the position of the next event.
 func decodeRecord(wire []byte) (r *record, next uint64, err error) {
 	var message streams.ReadResp
 	if err := proto.Unmarshal(wire, &message); err != nil {
@@ -71,7 +71,7 @@ func decodeRecord(wire []byte) (r *record, next uint64, err error) {
 	}
 	event := message.GetEvent().GetEvent()
 	if event == nil {
-		return nil, 0, errors.New("it is not an event")
+		return nil, 0, errors.New("the message is not an event")
 	}
 	id, err := uuidOf(event.GetId())
 	if err != nil {
@@ -85,10 +85,10 @@ func decodeRecord(wire []byte) (r *record, next uint64, err error) {
 	return r, r.position + growth(r.stream, &p), nil
 }
 
-// recordOverhead is a prepare record's own length, about.
+// recordOverhead is the approximate size of a prepare record without its event.
 const recordOverhead = 90
 
-// growth is how far behind an event the next one stands.
+// growth returns the difference between the positions of an event and the next one.
 func growth(stream string, p *proposal) uint64 {
 	return uint64(recordOverhead + len(stream) + p.sizeOnDisk())
 }
@@ -107,13 +107,13 @@ func uuidOf(in *shared.UUID) (id uuid.UUID, err error) {
 		return id, nil
 	}
 	if id, err = uuid.Parse(in.GetString_()); err != nil {
-		return id, status.Error(codes.InvalidArgument, "an event without a proper id")
+		return id, status.Error(codes.InvalidArgument, "the id of an event is not a UUID")
 	}
 	return id, nil
 }
 
-// codec is gRPC's own, except that records go out as the bytes they are. Encoding an event again for each
-// of its readers would be half of what the server does.
+// codec is the codec of gRPC, except that it sends the encoded bytes of records. Encoding every event for each reader
+// would take half of the server's CPU time.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() (codec, error) {

@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// inFlight sends the same append twice and returns when the server has written the first and dropped the second.
+// inFlight sends the same append twice, and returns after the server has written the first and dropped the second.
 func inFlight(t *testing.T, server *esdbtest.Server, client *esdb.Client, stream string, events ...esdb.EventData) (first <-chan error) {
 	t.Helper()
 	dropped := server.Counts().Dropped
@@ -31,7 +31,7 @@ func inFlight(t *testing.T, server *esdbtest.Server, client *esdb.Client, stream
 	return answers
 }
 
-// A repeat of what is written and not indexed has no answer until the server's timeout.
+// The server answers a repeat of an append that is written but not yet indexed only after its timeout.
 func TestRepeat_NotIndexed_IsDropped(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Millisecond})
 	client := connect(t, server)
@@ -40,22 +40,22 @@ func TestRepeat_NotIndexed_IsDropped(t *testing.T) {
 	e := event()
 	answers := inFlight(t, server, client, "s", e)
 	if err := testwait.Receive(t, answers, "the repeat"); !isCode(err, esdb.ErrorAborted) {
-		t.Errorf("the repeat: %v", err)
+		t.Errorf("repeat: %v, want Aborted", err)
 	}
 	if _, err := appendTo(t, client, esdb.Any{}, e); !isCode(err, esdb.ErrorAborted) {
-		t.Errorf("the repeat at any revision: %v", err)
+		t.Errorf("repeat at any revision: %v, want Aborted", err)
 	}
 	release()
 	if err := testwait.Receive(t, answers, "the first"); err != nil {
-		t.Errorf("the first: %v", err)
+		t.Errorf("first append: %v", err)
 	}
 	if r, err := appendTo(t, client, esdb.NoStream{}, e); err != nil || r.NextExpectedVersion != 0 {
-		t.Errorf("the repeat of what is indexed: %+v, %v", r, err)
+		t.Errorf("repeat after indexing: %+v, %v, want revision 0", r, err)
 	}
 }
 
-// The server looks repeats up by id across streams: an id that another stream has used since is not found, unless the
-// stream itself can be read.
+// The server looks up repeats by id across streams. If another stream has used the id since, the repeat is found only
+// after the events are indexed and the stream can be read.
 func TestRepeat_IDUsedByAnotherStream_IsRefused(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Hour})
 	client := connect(t, server)
@@ -67,7 +67,7 @@ func TestRepeat_IDUsedByAnotherStream_IsRefused(t *testing.T) {
 	var repeat sync.WaitGroup
 	repeat.Go(func() {
 		if _, err := appendTo(t, client, esdb.NoStream{}, e); !isCode(err, esdb.ErrorCodeWrongExpectedVersion) {
-			t.Errorf("the repeat while it is not indexed: %v", err)
+			t.Errorf("repeat before indexing: %v, want wrong expected version", err)
 		}
 	})
 	if _, ok := testwait.Until(testwait.Patience, func() bool { return server.Counts().Refused == 1 }); !ok {
@@ -76,6 +76,6 @@ func TestRepeat_IDUsedByAnotherStream_IsRefused(t *testing.T) {
 	release()
 	repeat.Wait()
 	if _, err := appendTo(t, client, esdb.NoStream{}, e); err != nil {
-		t.Errorf("the repeat of what is indexed: %v", err)
+		t.Errorf("repeat after indexing: %v", err)
 	}
 }

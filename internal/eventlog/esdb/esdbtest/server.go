@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	// leastPing is how often a client may ping. gRPC's own default of five minutes would take the client's
-	// ten seconds for an attack and end its connections.
+	// leastPing is the minimum interval between two pings of a client. The client pings every ten seconds; with gRPC's
+	// default of five minutes the server would close its connections.
 	leastPing = 5 * time.Second
-	// maxMessage bounds what is received in one message: the largest append, which is refused by name, and
-	// some.
+	// maxMessage is the maximum size of a received message. It is above maxAppend, so that the server can refuse an
+	// append that is too large with the right error.
 	maxMessage = 4 << 20
-	// maxStreams bounds the calls of one connection that are under way.
+	// maxStreams is the maximum number of concurrent calls on a connection.
 	maxStreams = 4096
 )
 
-// Server is a running stand-in: one or more nodes over one log.
+// Server is a running stand-in: one or more nodes that share a log.
 type Server struct {
-	// Faults are the faults to come.
+	// Faults are the queued faults of single calls.
 	Faults Faults
 
 	cfg   Config
@@ -50,14 +50,14 @@ type Server struct {
 	leader  int
 	version string
 	noisy   bool
-	dropped chan struct{} // closed to drop the subscriptions
-	// withheld is closed when subscriptions are confirmed again, nil while they are.
+	dropped chan struct{} // closed to drop all subscriptions
+	// withheld is closed when subscriptions are confirmed again. It is nil if they are not withheld.
 	withheld chan struct{}
 	once     sync.Once
 	closed   error
 }
 
-// node is one address of the server.
+// node is one node of the server, with its own address.
 type node struct {
 	serverfeatures.UnimplementedServerFeaturesServer
 	gossip.UnimplementedGossipServer
@@ -66,12 +66,12 @@ type node struct {
 	index   int
 	address string
 
-	// Guarded by the server's mu.
+	// Guarded by server.mu.
 	grpc  *grpc.Server // nil while stopped
 	conns map[net.Conn]*trackedConn
 }
 
-// New serves until Close.
+// New starts a server, which runs until Close.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// TB is what Start needs of a test.
+// TB contains the methods of testing.TB that Start uses.
 type TB interface {
 	Helper()
 	Fatal(args ...any)
@@ -104,13 +104,13 @@ type TB interface {
 	Cleanup(func())
 }
 
-// Start serves an empty log in memory, on a free port of the loopback interface, until the test ends.
+// Start starts a server with an empty log in memory, on a free port of the loopback interface, until the test ends.
 func Start(t TB) *Server {
 	t.Helper()
 	return StartWith(t, Config{})
 }
 
-// StartWith serves until the test ends.
+// StartWith starts a server until the test ends.
 func StartWith(t TB, cfg Config) *Server {
 	t.Helper()
 	s, err := New(cfg)
@@ -125,7 +125,7 @@ func StartWith(t TB, cfg Config) *Server {
 	return s
 }
 
-// Close stops serving and closes the log. Closing again returns what the first Close returned.
+// Close stops the server and closes the log. Further calls return the same error.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.chaos.stop()
@@ -135,22 +135,21 @@ func (s *Server) Close() error {
 	return s.closed
 }
 
-// Ports of nodes whose address names none lie below those that the system gives to listeners and connections (from
-// 32768 on by default): one of those might be taken by somebody else while the node is stopped.
+// Nodes without a configured port get one below the system's ephemeral ports (by default from 32768 on), because
+// another process could get an ephemeral port while the node is stopped.
 const (
 	firstPort, ports = 30_000, 2_700
 	portTries        = 100
 )
 
-// nextPort goes round: a port that was given is the last to be given again, since its node may be stopped.
+// nextPort counts through all ports before it repeats one, because the node of a used port may only be stopped.
 var nextPort = sync.OnceValue(func() *atomic.Int64 {
 	var n atomic.Int64
-	n.Store(rand.Int64N(ports)) // other processes have servers too
+	n.Store(rand.Int64N(ports)) // other processes may start servers too
 	return &n
 })
 
-// listen listens at an address; where it names port 0, at a free port of those above, or at whichever the system
-// gives when all that were tried are taken.
+// listen listens on an address. For port 0 it tries some of the ports above, and then lets the system choose one.
 func listen(address string) (net.Listener, error) {
 	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" {
 		for range portTries {
@@ -163,7 +162,7 @@ func listen(address string) (net.Listener, error) {
 	return net.Listen("tcp", address)
 }
 
-// start listens and serves. The address keeps the port it got first.
+// start listens and serves. A node keeps the port that it got first.
 func (n *node) start() error {
 	listener, err := listen(n.address)
 	if err != nil {
@@ -194,7 +193,7 @@ func (n *node) start() error {
 	s.mu.Unlock()
 	go func() {
 		if err := server.Serve(&tracked{Listener: listener, node: n}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			s.cfg.Logger.Error("event store stand-in: serving ended", "address", n.address, "error", err)
+			s.cfg.Logger.Error("event store stand-in: server stopped unexpectedly", "address", n.address, "error", err)
 		}
 	}()
 	return nil
@@ -211,15 +210,15 @@ func (n *node) stop() {
 	}
 }
 
-// Stop stops all nodes at once. What was committed stays.
+// Stop stops all nodes immediately. Committed events are kept.
 func (s *Server) Stop() {
 	for _, n := range s.nodes {
 		n.stop()
 	}
 }
 
-// Leave makes all nodes stop as servers do that are asked to: they take no new connections and calls, say so on the
-// connections that are open, and go on with what is under way there until Stop. Their addresses are free.
+// Leave begins a graceful stop of all nodes, as real servers do on request: they free their addresses, reject new
+// connections and calls, notify clients on open connections, and continue the calls in progress until Stop.
 func (s *Server) Leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +229,7 @@ func (s *Server) Leave() {
 	}
 }
 
-// Restart serves again on all nodes, at the same addresses, what was committed.
+// Restart starts all stopped nodes again, at the same addresses and with the committed events.
 func (s *Server) Restart() error {
 	var errs []error
 	for i := range s.nodes {
@@ -242,7 +241,7 @@ func (s *Server) Restart() error {
 // StopNode stops one node.
 func (s *Server) StopNode(i int) { s.nodes[i].stop() }
 
-// RestartNode serves again on one node, if it was stopped.
+// RestartNode starts a node again if it is stopped.
 func (s *Server) RestartNode(i int) error {
 	s.mu.Lock()
 	running := s.nodes[i].grpc != nil
@@ -260,28 +259,27 @@ func (s *Server) Lead(i int) {
 	s.leader = i
 }
 
-// SetVersion changes what the server says it is, for clients that connect from now on, and what it does with
-// slow subscribers.
+// SetVersion changes the version that new clients see, and the corresponding behavior with slow subscribers.
 func (s *Server) SetVersion(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version = version
 }
 
-// Counts says what the server has done so far.
+// Counts contains totals since the server started.
 type Counts struct {
 	Appends, Reads, Subscriptions int64 // calls
-	Sent                          int64 // events that went out
+	Sent                          int64 // events
 	Refused                       int64 // appends at the wrong revision
 	Dropped                       int64 // appends that the server did not answer before its timeout
 }
 
-// Counts says what the server has done so far.
+// Counts returns totals since the server started.
 func (s *Server) Counts() Counts {
 	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load(), Refused: s.store.refused.Load(), Dropped: s.drops.Load()}
 }
 
-// Connections says how many connections are open.
+// Connections returns the number of open connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +290,7 @@ func (s *Server) Connections() int {
 	return n
 }
 
-// Addresses are where the nodes listen (host:port).
+// Addresses returns the addresses (host:port) of the nodes.
 func (s *Server) Addresses() []string {
 	addresses := make([]string, len(s.nodes))
 	for i, n := range s.nodes {
@@ -301,8 +299,7 @@ func (s *Server) Addresses() []string {
 	return addresses
 }
 
-// ConnectionString is what a client needs to find the server: one node by its address, several by gossip.
-// Credentials are the caller's to add.
+// ConnectionString returns a connection string without credentials. A client finds several nodes by gossip.
 func (s *Server) ConnectionString() string {
 	scheme := "esdb"
 	if len(s.nodes) > 1 {
@@ -311,22 +308,22 @@ func (s *Server) ConnectionString() string {
 	return fmt.Sprintf("%s://%s?tls=%t", scheme, strings.Join(s.Addresses(), ","), s.cfg.Certificate != nil)
 }
 
-// BreakConnections resets all connections; new ones are accepted.
+// BreakConnections resets all open connections. Clients can connect again.
 func (s *Server) BreakConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.nodes {
 		for conn := range n.conns {
 			if tcp, ok := conn.(*net.TCPConn); ok {
-				_ = tcp.SetLinger(0) // a reset and not an orderly end
+				_ = tcp.SetLinger(0) // sends RST instead of FIN
 			}
 			_ = conn.Close()
 		}
 	}
 }
 
-// LoseConnections loses all connections without a word, as a network does whose middle forgets them: they
-// stay open, and nothing arrives on them any more, in either direction. New ones are served.
+// LoseConnections simulates a network that silently drops the packets of all open connections, in both directions. The
+// connections stay open. New connections work.
 func (s *Server) LoseConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,12 +334,12 @@ func (s *Server) LoseConnections() {
 	}
 }
 
-// HoldIndex delays the indexing of new events until release is called: the events are written, but cannot be
-// read, and their appends have no answer. The caller must release before the server is closed.
+// HoldIndex delays the indexing of new events until release is called: the events are written but cannot be read, and
+// their appends get no answer. The caller must call release before it closes the server.
 func (s *Server) HoldIndex() (release func()) { return s.store.hold() }
 
-// WithholdConfirmations leaves new subscriptions without any answer until release is called, as a server does whose
-// queue of reads stalls.
+// WithholdConfirmations delays the confirmation of new subscriptions until release is called, as a server with a
+// stalled read queue does.
 func (s *Server) WithholdConfirmations() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -356,7 +353,7 @@ func (s *Server) WithholdConfirmations() (release func()) {
 	}
 }
 
-// DropSubscriptions ends all subscriptions as servers before 24.2 end those of slow consumers.
+// DropSubscriptions ends all subscriptions in the way in which servers before 24.2 end those of slow consumers.
 func (s *Server) DropSubscriptions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -364,27 +361,27 @@ func (s *Server) DropSubscriptions() {
 	s.dropped = make(chan struct{})
 }
 
-// Noise makes the server append an event and a link of its own after each append from now on.
+// Noise makes the server append a system event and a link after each append from now on.
 func (s *Server) Noise() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noisy = true
 }
 
-// tracked notes the connections, so that they can be broken and lost.
+// tracked registers the connections that it accepts, so that they can be reset or lost.
 type tracked struct {
 	net.Listener
 	node *node
 }
 
-// trackedConn forgets itself when it is closed.
+// trackedConn unregisters itself when it is closed.
 type trackedConn struct {
 	net.Conn
 	node *node
 	lost atomic.Bool
 }
 
-// Read implements net.Conn. What comes on a lost connection is dropped.
+// Read implements net.Conn. It discards data from a lost connection.
 func (c *trackedConn) Read(b []byte) (int, error) {
 	for {
 		if n, err := c.Conn.Read(b); err != nil || !c.lost.Load() {
@@ -393,7 +390,7 @@ func (c *trackedConn) Read(b []byte) (int, error) {
 	}
 }
 
-// Write implements net.Conn. What goes out on a lost connection is dropped.
+// Write implements net.Conn. It discards data for a lost connection.
 func (c *trackedConn) Write(b []byte) (int, error) {
 	if c.lost.Load() {
 		return len(b), nil
@@ -424,7 +421,7 @@ func (c *trackedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// GetSupportedMethods is the first thing a client asks.
+// GetSupportedMethods returns the server's version. Clients call it first.
 func (n *node) GetSupportedMethods(context.Context, *shared.Empty) (*serverfeatures.SupportedMethods, error) {
 	s := n.server
 	s.mu.Lock()
@@ -432,7 +429,7 @@ func (n *node) GetSupportedMethods(context.Context, *shared.Empty) (*serverfeatu
 	return &serverfeatures.SupportedMethods{EventStoreServerVersion: s.version}, nil
 }
 
-// members says who is there, and who leads.
+// members returns the nodes with their states.
 func (n *node) members() []*gossip.MemberInfo {
 	s := n.server
 	s.mu.Lock()
@@ -452,7 +449,7 @@ func (n *node) members() []*gossip.MemberInfo {
 	return members
 }
 
-// endpoint splits an address that net.Listener gave.
+// endpoint returns the host and the port of the node's address.
 func (n *node) endpoint() (host string, port uint16) {
 	host, text, err := net.SplitHostPort(n.address)
 	if err != nil {
@@ -465,7 +462,7 @@ func (n *node) endpoint() (host string, port uint16) {
 	return host, uint16(number)
 }
 
-// leads says whether a node is the leader, and who is.
+// leads returns the leader, and reports whether it is this node.
 func (n *node) leads() (leader *node, leads bool) {
 	s := n.server
 	s.mu.Lock()

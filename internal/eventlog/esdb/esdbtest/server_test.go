@@ -11,7 +11,7 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// connect gives the real client, without our adapter: these tests are about what it sees.
+// connect returns the real client, without our adapter.
 func connect(t *testing.T, server *esdbtest.Server) *esdb.Client {
 	t.Helper()
 	return connectTo(t, server.ConnectionString())
@@ -31,7 +31,7 @@ func isCode(err error, code esdb.ErrorCode) bool {
 	return errors.As(err, &e) && e.IsErrorCode(code)
 }
 
-func TestAppend_Decisions(t *testing.T) {
+func TestAppend_ExpectedRevisions_DecideAsServerDoes(t *testing.T) {
 	client := connect(t, esdbtest.Start(t))
 	a, b, c, d := event(), event(), event(), event()
 	ok := func(what string, expected esdb.ExpectedRevision, last uint64, events ...esdb.EventData) {
@@ -43,23 +43,23 @@ func TestAppend_Decisions(t *testing.T) {
 	wrong := func(what string, expected esdb.ExpectedRevision, events ...esdb.EventData) {
 		t.Helper()
 		if _, err := appendTo(t, client, expected, events...); !isCode(err, esdb.ErrorCodeWrongExpectedVersion) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v, want wrong expected version", what, err)
 		}
 	}
-	wrong("an existing stream is wanted", esdb.StreamExists{}, a)
-	wrong("revision of a stream that is not there", esdb.Revision(0), a)
+	wrong("stream must exist", esdb.StreamExists{}, a)
+	wrong("revision of a missing stream", esdb.Revision(0), a)
 	ok("first", esdb.NoStream{}, 1, a, b)
 	ok("third", esdb.Revision(1), 2, c)
 	ok("repeat", esdb.NoStream{}, 1, a, b)
-	ok("repeat in part", esdb.NoStream{}, 0, a)
-	ok("repeat of the last", esdb.Revision(1), 2, c)
-	wrong("another first event", esdb.NoStream{}, d, b)
-	wrong("another second event", esdb.NoStream{}, a, d)
-	wrong("more than is there", esdb.Revision(0), b, c, d)
-	wrong("past the end", esdb.Revision(3), d)
-	ok("repeat at any revision, remembered", esdb.Any{}, 1, a, b)
-	ok("at any revision", esdb.Any{}, 3, d)
-	ok("an existing stream", esdb.StreamExists{}, 4, event())
+	ok("partial repeat", esdb.NoStream{}, 0, a)
+	ok("repeat of the last event", esdb.Revision(1), 2, c)
+	wrong("different first event", esdb.NoStream{}, d, b)
+	wrong("different second event", esdb.NoStream{}, a, d)
+	wrong("repeat with an additional event", esdb.Revision(0), b, c, d)
+	wrong("revision after the end", esdb.Revision(3), d)
+	ok("recent repeat at any revision", esdb.Any{}, 1, a, b)
+	ok("any revision", esdb.Any{}, 3, d)
+	ok("existing stream", esdb.StreamExists{}, 4, event())
 }
 
 func TestAppend_TooLarge_IsRefused(t *testing.T) {
@@ -67,13 +67,13 @@ func TestAppend_TooLarge_IsRefused(t *testing.T) {
 	large := event()
 	large.Data = make([]byte, 1<<20-2*len(large.EventType))
 	if _, err := appendTo(t, client, esdb.NoStream{}, large); err != nil {
-		t.Errorf("an append of exactly the limit: %v", err)
+		t.Errorf("append of exactly the maximum size: %v", err)
 	}
 	large.EventID = uuid.New()
 	large.Data = append(large.Data, 0)
-	// As with the server, the client may say EOF or what the server said; never that it worked.
+	// As with the real server, the client may return EOF or the server's error.
 	if _, err := appendTo(t, client, esdb.Revision(0), large); err == nil {
-		t.Error("an append past the limit was taken")
+		t.Error("an append above the maximum size was accepted")
 	}
 }
 
@@ -97,7 +97,7 @@ func readAll(t *testing.T, client *esdb.Client, from esdb.AllPosition, direction
 	}
 }
 
-func TestPositions(t *testing.T) {
+func TestPosition_ReadsAndSubscription_BeginAsServerDoes(t *testing.T) {
 	server := esdbtest.Start(t)
 	server.Noise()
 	client := connect(t, server)
@@ -111,14 +111,14 @@ func TestPositions(t *testing.T) {
 	var links int
 	for i, e := range all {
 		if i > 0 && e.Event.Position.Commit <= all[i-1].Event.Position.Commit {
-			t.Errorf("position %d follows on %d", e.Event.Position.Commit, all[i-1].Event.Position.Commit)
+			t.Errorf("position %d follows %d, want ascending positions", e.Event.Position.Commit, all[i-1].Event.Position.Commit)
 		}
 		if e.Event.EventType == "$>" {
 			links++
 		}
 	}
 	if len(all) != 6 || links != 1 {
-		t.Fatalf("%d events and %d links, want 2 of the server's own, ours, statistics and a link", len(all), links)
+		t.Fatalf("%d events and %d links, want 2 system events, 2 appended events, statistics and a link", len(all), links)
 	}
 	at := all[2].Event.Position
 	count := func(what string, want int, from esdb.AllPosition, direction esdb.Direction) {
@@ -127,8 +127,8 @@ func TestPositions(t *testing.T) {
 			t.Errorf("%s: %d events, %v; want %d", what, len(got), err, want)
 		}
 	}
-	count("forwards, with the event at the position", 4, at, esdb.Forwards)
-	count("backwards, without it", 2, at, esdb.Backwards)
+	count("forwards, including the event at the position", 4, at, esdb.Forwards)
+	count("backwards, excluding it", 2, at, esdb.Backwards)
 	count("backwards from the end", 6, esdb.End{}, esdb.Backwards)
 	if _, err := readAll(t, client, esdb.Position{Commit: at.Commit + 1, Prepare: at.Commit + 1}, esdb.Forwards); err == nil {
 		t.Error("a position in the middle of an event was accepted")
@@ -140,6 +140,6 @@ func TestPositions(t *testing.T) {
 	}
 	defer sub.Close()
 	if first := sub.Recv().EventAppeared; first == nil || first.Event.Position != all[3].Event.Position {
-		t.Errorf("a subscription begins with %+v, want the event behind the position", first)
+		t.Errorf("a subscription begins with %+v, want the event after the position", first)
 	}
 }

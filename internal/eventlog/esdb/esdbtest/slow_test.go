@@ -10,9 +10,9 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// A subscriber takes nothing while the server sends the last page of the past, and more is appended meanwhile than the
-// server keeps for it. Before 24.2 it is dropped, later it falls behind and goes on.
-func TestSubscriber_TooSlow(t *testing.T) {
+// A subscriber receives nothing while the server sends the last page before the live phase, and meanwhile more events
+// are appended than the server buffers. Servers before 24.2 drop the subscription; later ones return it to catching up.
+func TestSubscriber_TooSlow_IsDroppedOrFallsBehind(t *testing.T) {
 	const page, late = 30, 40
 	for version, dropped := range map[string]bool{"23.10.8": true, "24.2.0": false} {
 		t.Run(version, func(t *testing.T) {
@@ -20,7 +20,7 @@ func TestSubscriber_TooSlow(t *testing.T) {
 			client := connect(t, server)
 			for range page {
 				large := event()
-				large.Data = make([]byte, 600<<10) // together more than gRPC takes before anybody reads: 16 MiB
+				large.Data = make([]byte, 600<<10) // together more than the 16 MiB that gRPC buffers
 				if _, err := appendTo(t, client, esdb.Any{}, large); err != nil {
 					t.Fatal(err)
 				}
@@ -31,7 +31,7 @@ func TestSubscriber_TooSlow(t *testing.T) {
 			}
 			defer sub.Close()
 			if _, ok := testwait.Until(testwait.Patience, func() bool { return server.Counts().Sent > 0 }); !ok {
-				t.Fatal("the server sends nothing")
+				t.Fatal("the server sent nothing")
 			}
 			events := make([]esdb.EventData, late)
 			for i := range events {
@@ -46,7 +46,7 @@ func TestSubscriber_TooSlow(t *testing.T) {
 				switch {
 				case e.SubscriptionDropped != nil:
 					if err := e.SubscriptionDropped.Error; !dropped || !strings.Contains(err.Error(), "while transitioning to live. Client resubscription required.") {
-						t.Errorf("dropped after %d events: %v", ours, err)
+						t.Errorf("the subscription was dropped after %d events: %v", ours, err)
 					}
 					return
 				case e.FellBehind != nil:
@@ -56,7 +56,7 @@ func TestSubscriber_TooSlow(t *testing.T) {
 				}
 			}
 			if dropped || fell != 1 {
-				t.Errorf("all events came; it fell behind %d times", fell)
+				t.Errorf("all events arrived, and the subscription fell behind %d times; want dropped: %t", fell, dropped)
 			}
 		})
 	}

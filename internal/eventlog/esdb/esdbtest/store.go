@@ -13,50 +13,50 @@ import (
 )
 
 const (
-	// recentLimit bounds what is remembered for appends at any revision, in events.
+	// recentLimit is the maximum number of events in store.recent.
 	recentLimit = 50_000
-	// maxGroupBytes bounds what waits for a flush; who comes when there is more waits before being decided.
+	// maxGroupBytes is the size of a group above which further appends wait before they are decided.
 	maxGroupBytes = 8 << 20
 )
 
 var (
 	errClosed = errors.New("the log is closed")
-	// errNotIndexed is a repeat of an append that was written and is not indexed yet.
-	errNotIndexed = errors.New("the append is repeated before it is indexed")
+	// errNotIndexed means that an append repeats one that is written but not yet indexed.
+	errNotIndexed = errors.New("the append repeats one that is not yet indexed")
 )
 
-// store is the log: all of it in memory, and in a journal when there is one. Appends are decided one
-// after the other; what was decided since the last flush is flushed together, and only then indexed: until
-// then no reader sees it and its appends have no answer.
+// store is the log. It is completely in memory, and also in the journal if there is one. Appends are decided one after
+// the other. All events that were written since the last flush are flushed together and then indexed. Until then
+// readers do not see them, and their appends get no answer.
 type store struct {
 	now       func() time.Time
-	flushTime time.Duration // of each flush, at least
-	journal   *journal      // nil in memory
+	flushTime time.Duration // minimum duration of a flush
+	journal   *journal      // nil if the log is only in memory
 	kick      chan struct{}
-	ended     chan struct{} // closed when the flusher has ended
-	held      sync.Mutex    // held during a flush, and by those who keep flushes from beginning
+	ended     chan struct{} // closed when the flusher has returned
+	held      sync.Mutex    // held during a flush, and to prevent flushes
 	refused   atomic.Int64  // appends
 
 	mu      sync.Mutex
 	streams map[string][]*record
 	all     []*record
 	next    uint64 // position of the next record
-	visible int    // of all, how many are flushed
-	shown   uint64 // position of the last visible one
-	// recent finds an event by its id, across streams: the last one that was written with it. The server keeps
-	// 8 MiB of it (IndexWriter._committedEvents).
+	visible int    // number of flushed records in all
+	shown   uint64 // position of the last flushed record
+	// recent has the last event that was written with each id, across streams. The server keeps 8 MiB of them
+	// (IndexWriter._committedEvents).
 	recent   map[uuid.UUID]*record
-	news     chan struct{} // closed when more is visible
+	news     chan struct{} // closed when more records are visible
 	pending  *group        // to be flushed next
-	flushing *group        // nil when none is
-	failed   error         // the journal cannot be written any more
+	flushing *group        // being flushed, or nil
+	failed   error         // why nothing can be appended any more
 }
 
-// group is what is flushed together.
+// group contains events that are flushed together.
 type group struct {
 	events int
 	frame  []byte
-	done   chan struct{} // closed when flushed, or not
+	done   chan struct{} // closed after the flush, also if it failed
 	err    error
 }
 
@@ -64,7 +64,7 @@ func newGroup() *group {
 	return &group{frame: make([]byte, frameHead), done: make(chan struct{})}
 }
 
-// openStore opens the log in a folder; without one it is an empty log in memory.
+// openStore opens the log in a folder. If dir is empty, it returns an empty log in memory.
 func openStore(dir string, flushTime time.Duration, now func() time.Time) (*store, error) {
 	s := &store{
 		now: now, flushTime: flushTime, streams: map[string][]*record{}, recent: map[uuid.UUID]*record{},
@@ -82,32 +82,32 @@ func openStore(dir string, flushTime time.Duration, now func() time.Time) (*stor
 		s.shown = s.all[len(s.all)-1].position
 		return s, nil
 	}
-	// A new server has written events of its own before anybody else: the order of all does not begin with
-	// ours, and not at 0.
+	// A new server begins its log with system events, so the first events of clients are neither first nor at position
+	// 0.
 	if err := errors.Join(s.system("$users", "$User", "application/json", `{}`), s.system("$settings", "$settings", "application/json", `{}`)); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-// restore takes an event of the journal.
+// restore adds an event of the journal.
 func (s *store) restore(wire []byte) error {
 	r, next, err := decodeRecord(wire)
 	if err != nil {
 		return err
 	}
 	if r.position != s.next || r.revision != uint64(len(s.streams[r.stream])) {
-		return fmt.Errorf("revision %d of %s at position %d does not follow", r.revision, r.stream, r.position)
+		return fmt.Errorf("revision %d of %s at position %d is out of order", r.revision, r.stream, r.position)
 	}
 	s.add(r)
 	s.next = next
 	return nil
 }
 
-// add takes a record into the indices.
+// add adds a record to the indices.
 func (s *store) add(r *record) {
 	if held := s.streams[r.stream]; len(held) > 0 {
-		r.stream = held[0].stream // one string for all
+		r.stream = held[0].stream // share the string
 	}
 	s.streams[r.stream] = append(s.streams[r.stream], r)
 	s.all = append(s.all, r)
@@ -117,7 +117,7 @@ func (s *store) add(r *record) {
 	s.recent[r.id] = r
 }
 
-// expectation is an append's expected revision.
+// expectation is the expected revision of an append.
 type expectation struct {
 	kind     expectationKind
 	revision uint64
@@ -137,15 +137,15 @@ type verdict struct {
 	ok       bool
 	first    uint64 // revisions
 	last     uint64
-	position uint64 // of the last event; 0 when it is left out
-	current  uint64 // of a refused append's stream
-	empty    bool   // the stream has no events
+	position uint64 // of the last event; 0 to omit it
+	current  uint64 // revision of the stream if the append is refused
+	empty    bool   // the append is refused, and the stream has no events
 }
 
-// append decides, writes, and returns when what it says is durable: also a refusal, which may stand on
-// what is being flushed.
+// append decides about an append, writes the events, and returns when everything that the decision depends on is
+// durable. A refusal may depend on events that are still being flushed.
 //
-// Errors: errNotIndexed, errClosed, ctx.Err(), the journal's.
+// Errors: errNotIndexed, errClosed, ctx.Err(), those of the journal.
 func (s *store) append(ctx context.Context, stream string, expected expectation, events []*proposal) (verdict, error) {
 	v, wait, err := s.decide(stream, expected, events)
 	if err != nil || wait == nil {
@@ -159,7 +159,7 @@ func (s *store) append(ctx context.Context, stream string, expected expectation,
 	}
 }
 
-// decide decides about an append and adds it. It returns the group to wait for, nil for none.
+// decide decides about an append and writes its events. It returns the group to wait for, or nil.
 func (s *store) decide(stream string, expected expectation, events []*proposal) (verdict, *group, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +198,7 @@ func (s *store) decide(stream string, expected expectation, events []*proposal) 
 // indexed reports whether an event was flushed. The caller holds mu.
 func (s *store) indexed(r *record) bool { return s.visible > 0 && r.position <= s.shown }
 
-// judge follows IndexWriter.CheckCommit. It returns false when the append is to be written.
+// judge follows IndexWriter.CheckCommit. It returns false if the events must be written.
 func (s *store) judge(stream string, expected expectation, events []*proposal) (verdict, bool) {
 	held := s.streams[stream]
 	wrong := verdict{empty: len(held) == 0}
@@ -226,13 +226,13 @@ func (s *store) judge(stream string, expected expectation, events []*proposal) (
 	return verdict{}, false
 }
 
-// compare is what the server does with an append behind the end: the ids from the expected revision on
-// must be those that are there. The first that differs is a wrong version; a later one is a corrupted
-// repeat, which the server also answers as a wrong version.
+// compare decides about an append whose expected revision is before the end of the stream: it is a repeat if the ids of
+// the events from that revision on are the same. If the first id differs, the version is wrong; if a later one differs,
+// it is a corrupt repeat, which the server also answers with wrong version.
 //
-// It looks each id up among the recent ones, and reads the stream only when the last event with that id is
-// another one. The stream is read from the index: what is not indexed yet is not there, so that a repeat
-// whose ids another stream has used meanwhile is a wrong version.
+// It looks up each id among the recent events, and reads the stream only if the latest event with that id is another
+// one. Like the server it reads the stream from the index, which does not contain the newest events. So if another
+// stream has used the ids meanwhile, the repeat gets wrong version.
 func (s *store) compare(stream string, next uint64, events []*proposal, wrong verdict) verdict {
 	held := s.streams[stream]
 	for i, e := range events {
@@ -248,7 +248,7 @@ func (s *store) compare(stream string, next uint64, events []*proposal, wrong ve
 	return verdict{ok: true, first: next, last: last.revision, position: last.position}
 }
 
-// seenRecently is idempotency at any revision: as far as the server remembers.
+// seenRecently decides whether an append at any revision is a repeat. It finds only recent events.
 func (s *store) seenRecently(stream string, events []*proposal, wrong verdict) (verdict, bool) {
 	var first, last *record
 	for i, e := range events {
@@ -264,7 +264,7 @@ func (s *store) seenRecently(stream string, events []*proposal, wrong verdict) (
 	return verdict{ok: true, first: first.revision, last: last.revision, position: last.position}, true
 }
 
-// write adds events at the end of a stream: to memory, and to the group that is flushed next.
+// write adds events to the end of a stream, in memory, and to the group that is flushed next.
 func (s *store) write(stream string, events []*proposal) (verdict, error) {
 	records := make([]*record, len(events))
 	next, revision, created := s.next, uint64(len(s.streams[stream])), s.now()
@@ -300,7 +300,7 @@ func (s *store) show(count int) {
 	s.news = make(chan struct{})
 }
 
-// flush writes what has gathered while the last flush was under way, until the log is closed.
+// flush flushes pending events until the log is closed.
 func (s *store) flush() {
 	defer close(s.ended)
 	for range s.kick {
@@ -308,7 +308,7 @@ func (s *store) flush() {
 	}
 }
 
-// flushPending makes what has gathered durable and visible.
+// flushPending makes the pending events durable and visible.
 func (s *store) flushPending() {
 	s.held.Lock()
 	defer s.held.Unlock()
@@ -327,8 +327,8 @@ func (s *store) flushPending() {
 	s.mu.Lock()
 	s.flushing = nil
 	if g.err != nil {
-		// What memory holds and what the disk holds may differ now: nothing more is taken.
-		s.failed = fmt.Errorf("the log takes nothing more: %w", g.err)
+		// Memory and disk may differ now, so reject all further appends.
+		s.failed = fmt.Errorf("the log has failed: %w", g.err)
 		s.pending.err = g.err
 		close(s.pending.done)
 	} else {
@@ -339,28 +339,28 @@ func (s *store) flushPending() {
 	close(g.done)
 }
 
-// hold keeps what is appended from now on from being flushed until release, which may be called again.
+// hold prevents flushes until release is called. release may be called several times.
 func (s *store) hold() (release func()) {
 	s.held.Lock()
 	return sync.OnceFunc(s.held.Unlock)
 }
 
-// system appends an event of the server's own.
+// system appends a system event.
 func (s *store) system(stream, typ, content, data string) error {
-	// Not a caller's context: what the server writes of its own ends by itself.
+	// The context of a caller must not cancel writes of the server itself.
 	_, err := s.append(context.Background(), stream, expectation{}, []*proposal{{id: uuid.New(), typ: typ, content: content, data: []byte(data)}})
 	return err
 }
 
-// noise appends what a real server appends between other people's events: statistics, and links of
-// projections to events that are there.
+// noise appends events that a real server adds between those of clients: statistics, and a link as projections make
+// them.
 func (s *store) noise(stream string) error {
 	return errors.Join(
 		s.system("$stats-127.0.0.1:2113", "$statsCollected", "application/json", `{}`),
 		s.system("by-stream-"+stream, "$>", "application/octet-stream", "0@"+stream))
 }
 
-// stream returns a stream's visible events; the slice is not changed any more.
+// stream returns the visible events of a stream. The slice does not change later.
 func (s *store) stream(name string) []*record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -371,14 +371,14 @@ func (s *store) stream(name string) []*record {
 	return held
 }
 
-// everything returns the order of all visible events, and the channel that is closed when there are more.
+// everything returns all visible events in order, and a channel that is closed when there are more.
 func (s *store) everything() ([]*record, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[:s.visible:s.visible], s.news
 }
 
-// end is the position behind the last visible event, where the next one stands or will stand.
+// end returns the position of the event after those in all, or the position that the next event will get.
 func (s *store) end(all []*record) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -388,7 +388,7 @@ func (s *store) end(all []*record) uint64 {
 	return s.next
 }
 
-// close ends the log. Nothing may be appended any more.
+// close closes the log. Further appends fail.
 func (s *store) close() error {
 	s.mu.Lock()
 	if s.failed == nil {

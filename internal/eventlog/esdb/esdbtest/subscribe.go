@@ -10,29 +10,28 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// readBatch is how many chosen events the server reads in one go while a subscription catches up.
+// readBatch is the number of matching events in a page while a subscription catches up.
 const readBatch = 32
 
-// follower is one subscription. It follows Enumerator.AllSubscriptionFiltered as it is since 24.2, but for what
-// older servers do with a subscriber that is too slow.
+// follower is a subscription. It follows Enumerator.AllSubscriptionFiltered of 24.2, and can treat slow subscribers as
+// older servers do.
 type follower struct {
 	server  *Server
-	drops   bool // a subscriber that is too slow
+	drops   bool // drop the subscription if it is too slow
 	out     streams.Streams_ReadServer
 	filter  *filter // nil for none
 	dropped <-chan struct{}
 	all     []*record
 	news    <-chan struct{}
-	next    int // index of the next event to look at
-	// from is where the subscription begins: commit and prepare position. Nothing up to it goes out, also
-	// when it comes later.
+	next    int // index of the next event to examine
+	// from is the commit and prepare position at which the subscription begins. Events up to it are never sent.
 	from [2]uint64
-	// sent is the last event or checkpoint that went out: commit and prepare position.
+	// sent is the commit and prepare position of the last event or checkpoint that was sent.
 	sent [2]uint64
 }
 
-// subscribeAll sends what is there behind a position, says that it is through, and sends what comes. Since 24.2
-// it begins again with what is there, where it was, when the subscriber is too slow.
+// subscribeAll sends the existing events after a position, a message that the subscription has caught up, and then new
+// events. Since 24.2 a subscription that is too slow returns to catching up.
 func (s *Server) subscribeAll(options *streams.ReadReq_Options, out streams.Streams_ReadServer) error {
 	f := &follower{server: s, out: out, drops: s.dropsSlow()}
 	var err error
@@ -76,7 +75,7 @@ func (s *Server) subscribeAll(options *streams.ReadReq_Options, out streams.Stre
 	}
 }
 
-// dropsSlow reports whether the server is one that drops subscribers that are too slow.
+// dropsSlow reports whether the server's version drops subscriptions that are too slow.
 func (s *Server) dropsSlow() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,10 +84,10 @@ func (s *Server) dropsSlow() bool {
 	return err == nil && (major < 24 || major == 24 && minor < 2)
 }
 
-// tooSlow reports whether more waits for the subscriber than the server keeps for it.
+// tooSlow reports whether more events and checkpoints wait for the subscriber than the server buffers.
 func (f *follower) tooSlow() bool {
 	room, passed := f.server.cfg.LiveBuffer, uint32(0)
-	if 2*(len(f.all)-f.next) <= room { // an event, and a checkpoint behind it
+	if 2*(len(f.all)-f.next) <= room { // each event may have a checkpoint after it
 		return false
 	}
 	for _, r := range f.all[f.next:] {
@@ -105,12 +104,12 @@ func (f *follower) tooSlow() bool {
 	return false
 }
 
-// before says whether a position is before an event's.
+// before reports whether a position is before that of an event.
 func before(p [2]uint64, r *record) bool {
 	return p[0] < r.position || p[0] == r.position && p[1] < r.position
 }
 
-// confirm sends the subscriber the confirmation of its subscription, unless confirmations are withheld.
+// confirm confirms the subscription. If confirmations are withheld, it waits.
 func (f *follower) confirm() error {
 	f.server.mu.Lock()
 	withheld := f.server.withheld
@@ -129,16 +128,16 @@ func (f *follower) confirm() error {
 
 func (f *follower) send(message any) error { return f.out.SendMsg(message) }
 
-// catchUp goes through the log in pages: each looks at no more events than the filter's window and finds
-// at most readBatch. A page begins where the last one ended, which is a position before an event; a
-// checkpoint names the last event that was found, or where the page began.
+// catchUp reads the log in pages. A page examines at most as many events as the filter's window, and sends at most
+// readBatch. It begins at the end of the previous page, which is a position before an event. A checkpoint is the
+// position of the last event that was sent, or of the beginning of the page.
 func (f *follower) catchUp() error {
 	if f.filter == nil {
 		return f.catchUpWithAll()
 	}
 	looked := uint32(0)
 	for {
-		// The end may have moved on meanwhile.
+		// Events may have been appended meanwhile.
 		f.all, f.news = f.server.store.everything()
 		start := [2]uint64{f.server.store.end(f.all[:f.next]), 0}
 		considered, full, err := f.page()
@@ -181,8 +180,8 @@ func (f *follower) catchUpWithAll() error {
 	return nil
 }
 
-// page looks at one page of events. full is true when it ended because it had found or seen enough: the
-// server then reads another one to learn that it has reached the end.
+// page sends the matching events of one page. full is true if the page ended because of a limit. The server then reads
+// another page to find out whether it has reached the end.
 func (f *follower) page() (considered uint32, full bool, err error) {
 	for found := 0; f.next < len(f.all) && !full; f.next++ {
 		r := f.all[f.next]
@@ -198,8 +197,8 @@ func (f *follower) page() (considered uint32, full bool, err error) {
 	return considered, full, nil
 }
 
-// deliver sends an event. Here, unlike in a read, the event at the position where the subscription begins
-// is left out; at a position that stands before its event (prepare 0) it is not.
+// deliver sends an event. Unlike a read, a subscription omits the event at the position where it begins, unless that is
+// a position before an event (prepare 0).
 func (f *follower) deliver(r *record) error {
 	if f.from != [2]uint64{} && !before(f.from, r) {
 		return nil
@@ -215,8 +214,8 @@ func (f *follower) checkpoint() error {
 	}})
 }
 
-// live sends what comes, for as long as the subscriber keeps up; else it returns errTooSlow. Checkpoints are
-// positions of events here: of every interval-th, found or not.
+// live sends new events until the subscriber is too slow; then it returns errTooSlow. Here a checkpoint is the position
+// of every interval-th event, whether it matches the filter or not.
 func (f *follower) live() error {
 	looked := uint32(0)
 	for {
@@ -261,13 +260,13 @@ func (f *follower) wait() error {
 	}
 }
 
-// How servers before 24.2 end the subscription of somebody who does not take what comes in time.
+// The errors with which servers before 24.2 end subscriptions that are too slow.
 var (
 	errTooSlow        = status.Error(codes.Aborted, "Operation timed out: Consumer too slow to handle event while live. Client resubscription required.")
 	errTooSlowForLive = status.Error(codes.Aborted, "Operation timed out: Consumer too slow to handle event while transitioning to live. Client resubscription required.")
 )
 
-// ended says whether the subscription has ended while it was catching up.
+// ended returns an error if the subscription has ended while it was catching up.
 func (f *follower) ended() error {
 	select {
 	case <-f.dropped:
@@ -279,7 +278,7 @@ func (f *follower) ended() error {
 	}
 }
 
-// subscribeStream follows one stream, from behind a revision on.
+// subscribeStream sends the events of one stream after a revision.
 func (s *Server) subscribeStream(options *streams.ReadReq_Options_StreamOptions, out streams.Streams_ReadServer) error {
 	s.mu.Lock()
 	f := &follower{server: s, out: out, dropped: s.dropped}

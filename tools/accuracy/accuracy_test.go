@@ -10,10 +10,10 @@ import (
 	"letterhead/internal/race"
 )
 
-// floors are the minimum shares of correct results, by group and field. Those
-// with a target in the issue are the target, others are the level that was
-// reached: they are raised with improvements and never lowered. Links and
-// foreign logos are measured among the results.
+// floors are the minimum shares of correct results, by group and field. Some
+// are targets; the others are the level that was reached, raised with each
+// improvement and never lowered. For links and foreign logos the share is that
+// of the results.
 var floors = map[string]map[string]float64{
 	allPages: {
 		"outcome": 1, "name": 0.97, "description": 0.97, "share image": 0.95, "logo": 0.95, "icon": 0.9, "foreign logo": 0.99,
@@ -71,7 +71,7 @@ func TestExtraction_Floors(t *testing.T) {
 		}
 		for field := range fields {
 			if !judged[group+" "+field] {
-				t.Errorf("%s, %s: nothing was judged", group, field)
+				t.Errorf("%s, %s: no page was scored", group, field)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func TestPages_Scored(t *testing.T) {
 	}
 	named := slices.IndexFunc(report.verdicts, func(v Verdict) bool { return v.Group == built && v.Field == "name" && v.Kind == Right })
 	if named < 0 || len(report.pages) != 4 {
-		t.Errorf("%d pages, none with its name", len(report.pages))
+		t.Errorf("%d pages with the right name at index %d, want 4 pages and one right name", len(report.pages), named)
 	}
 }
 

@@ -180,11 +180,11 @@ func (l *Label) complete() error {
 	if l.Logo != nil {
 		for _, a := range l.Logo.Accept {
 			if slices.Contains(l.Logo.Other, a) || slices.Contains(l.Logo.Wrong, a) {
-				return fmt.Errorf("logo %s is accepted and refused", a)
+				return fmt.Errorf("logo %s is both accepted and rejected", a)
 			}
 		}
 		if l.Logo.Declared && len(l.Logo.Accept) == 0 {
-			return errors.New("a declared logo needs its address")
+			return errors.New("a declared logo needs an accepted URL")
 		}
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"letterhead/tools/accuracy/match"
 )
 
-// sameAccent is the CIEDE2000 within which a color counts as the brand's.
-// Source: the target in the figures.
+// sameAccent is the maximum CIEDE2000 distance at which a color counts as the
+// brand's.
 const sameAccent = 10.0
 
 // scorer collects the verdicts of one page.

@@ -1,4 +1,4 @@
-// Command generate builds the starter index: it reads two npm packages of logos
+// Command starter builds the starter index: it reads two npm packages of logos
 // and a list of company links, decides the owner of each domain, analyzes each
 // drawing, and writes one compressed file that package starter embeds. It needs
 // no network and is deterministic.

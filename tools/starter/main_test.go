@@ -66,7 +66,7 @@ func TestGenerate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(said.String(), "left out empty") || !strings.Contains(said.String(), "2 brands, 2 reversed logos") {
-		t.Errorf("it said %q", said.String())
+		t.Errorf("generate printed %q", said.String())
 	}
 	first, err := os.ReadFile(filepath.Join(o.out, "data", "brands.jsonl.zst"))
 	if err != nil {

@@ -71,7 +71,7 @@ func TestSharedHosts_AreRegistrableOrSuffixes(t *testing.T) {
 	for host := range sharedHosts {
 		domain, err := publicsuffix.EffectiveTLDPlusOne(host)
 		if suffix, _ := publicsuffix.PublicSuffix(host); err == nil && domain != host && suffix != host {
-			t.Errorf("%s would never be compared: links to it stand under %s", host, domain)
+			t.Errorf("%s has no effect, because its links are attributed to %s", host, domain)
 		}
 	}
 }

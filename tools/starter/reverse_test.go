@@ -88,7 +88,7 @@ func TestReversals(t *testing.T) {
 			}
 			clean, _, err := svg.Sanitize(b.SVG[i])
 			if err != nil || string(clean) != string(b.SVG[i]) || l.Formats[0].Size != int64(len(clean)) {
-				t.Errorf("%s: what is stored is not clean (%v): %s", why, err, b.SVG[i])
+				t.Errorf("%s: the stored drawing is not in canonical form (%v): %s", why, err, b.SVG[i])
 			}
 		}
 	}

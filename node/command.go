@@ -25,18 +25,19 @@ type Command struct {
 // Opener opens a node for a command. It releases the lock if it fails. A command that runs beside a server has no lock.
 type Opener func(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (*Node, error)
 
-// Use says what a command does with a data folder that no server holds.
+// Use is the way in which a command uses a data folder that no server holds.
 type Use int
 
 const (
-	// ToWrite finishes an upgrade of the folder before anything else, because what is written may be of a kind that the
-	// previous release cannot read.
+	// ToWrite finishes an upgrade of the folder first, because the previous release may not be able to read what the
+	// command writes.
 	ToWrite Use = iota
 	// ToRead leaves the folder to the previous release if that release wrote it.
 	ToRead
 )
 
-// OpenCurrent is Open for a command: the read models hold what the log holds, or a warning says which do not.
+// OpenCurrent is Open for a command. It waits until the read models have caught up with the log, and prints a warning if
+// some cannot.
 func OpenCurrent(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (*Node, error) {
 	if cfg.Shared() {
 		cfg.Roles = nil // the serving nodes do the work
@@ -78,7 +79,7 @@ func (c Command) Do(ctx context.Context) error {
 
 // DoBeside runs heavy work that only reads the stores, in this process:
 //
-//   - with connections of its own if apart allows that, also while a node serves from the folder;
+//   - with its own connections if apart allows that, even while a node serves from the folder;
 //   - on the files of a data folder that a server has open, or that cannot be written, as OpenReading opens them;
 //   - otherwise as Do does.
 //
@@ -135,8 +136,8 @@ func (c Command) runOn(n *Node, err error) error {
 // in that folder.
 func AllShared(cfg config.Config) bool { return cfg.Shared() && cfg.Search != config.Embedded }
 
-// yieldProcessor lets servers on this machine go first: this process gets the time that they leave of the processors,
-// and half of the processors at most.
+// yieldProcessor gives servers on this machine precedence: this process gets only CPU time that they do not need, on at
+// most half of the CPUs.
 func yieldProcessor() {
 	runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
 	lowerPriority()

@@ -133,7 +133,7 @@ func (n *Node) openIndex(ctx context.Context, a searchindex.Analyzer, registerer
 	return elastic.Open(ctx, elastic.Config{URL: n.Config.Search, Analyzer: a, Logger: n.logger, Registerer: registerer})
 }
 
-// SearchStatus says how the search index is doing, in the words of the other read models.
+// SearchStatus returns the status of the search index in the form of a read model's status.
 func (n *Node) SearchStatus(ctx context.Context) (engine.Status, error) {
 	head, err := n.Log.Head(ctx)
 	if err != nil {
@@ -158,5 +158,5 @@ func (n *Node) VerifySearch(ctx context.Context) (projections.Verification, erro
 	return n.search.now().Verify(ctx)
 }
 
-// RebuildSearch builds the search index anew.
+// RebuildSearch rebuilds the search index.
 func (n *Node) RebuildSearch(ctx context.Context) error { return n.search.now().Rebuild(ctx) }

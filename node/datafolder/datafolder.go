@@ -36,7 +36,7 @@ type Lock struct {
 	format  int
 }
 
-// Mode says whether a folder must hold data before it is locked.
+// Mode is whether Acquire requires a folder with data.
 type Mode int
 
 // The modes of Acquire.

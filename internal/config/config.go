@@ -83,7 +83,7 @@ func (s Setting) ShownDefault() string { return cmp.Or(s.Default, s.DefaultText)
 // Settings returns the table, in the documented order.
 func Settings() []Setting {
 	return []Setting{
-		{"LETTERHEAD_DATA", "./data", "", "folder for all data of the embedded shape", func(c *Config, v string) error {
+		{"LETTERHEAD_DATA", "./data", "", "folder for all data that is not kept in other services", func(c *Config, v string) error {
 			abs, err := filepath.Abs(v)
 			c.Data = abs
 			return err
@@ -156,13 +156,13 @@ func Settings() []Setting {
 			return nil
 		}},
 		{"LETTERHEAD_PPROF", "off", "", "serve profiles of the process under /debug/pprof/ at LETTERHEAD_METRICS_LISTEN, which must be a separate address: on or off", onOff(func(c *Config) *bool { return &c.Pprof })},
-		{"LETTERHEAD_STARTER", "on", "", "load the embedded starter index at the start if it is missing or of an older release: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
+		{"LETTERHEAD_STARTER", "on", "", "load the embedded starter index at startup if it is missing or from an older release: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
 		{"LETTERHEAD_REFRESH", "on", "", "crawl in the background: due records, and imported brands after their first look-up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
 		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},
-		{"LETTERHEAD_BATCH_TIMEOUT", "25s", "", "how long a batch starts items; started items still finish", duration(time.Second, 40*time.Second, func(c *Config) *time.Duration { return &c.BatchTimeout })},
+		{"LETTERHEAD_BATCH_TIMEOUT", "25s", "", "how long a batch starts items; items in progress still finish", duration(time.Second, 40*time.Second, func(c *Config) *time.Duration { return &c.BatchTimeout })},
 		{"LETTERHEAD_CRAWL_WORKERS", "32", "", "concurrent live crawls", number(1, 1000, func(c *Config) *int { return &c.CrawlWorkers })},
 		{"LETTERHEAD_REFRESH_WORKERS", "4", "", "concurrent background crawls", number(1, 1000, func(c *Config) *int { return &c.RefreshWorkers })},
-		{"LETTERHEAD_CRAWLS_PER_MINUTE", "240", "", "maximum of live crawls per minute, for the whole service", number(1, 1_000_000, func(c *Config) *int { return &c.CrawlsPerMinute })},
+		{"LETTERHEAD_CRAWLS_PER_MINUTE", "240", "", "maximum number of live crawls per minute, for the whole service", number(1, 1_000_000, func(c *Config) *int { return &c.CrawlsPerMinute })},
 		{"LETTERHEAD_PLAN_CRAWLS", "free=10,starter=30,growth=60,custom=300", "", "live crawls per minute, by plan", func(c *Config, v string) error {
 			c.PlanCrawls = map[string]int{}
 			for _, part := range strings.Split(v, ",") {
@@ -198,8 +198,8 @@ func Settings() []Setting {
 		}},
 		{"LETTERHEAD_RENDERER", "off", "", "browser for pages that are empty without their scripts: off, or chromium (installed on the machine; crawler role only)", oneOf([]string{"off", "chromium"}, func(c *Config) *string { return &c.Renderer })},
 		{"LETTERHEAD_CLOCK_SKEW", "0s", "", "added to this machine's clock before the database corrects it; for tests of nodes with wrong clocks", duration(-time.Hour, time.Hour, func(c *Config) *time.Duration { return &c.ClockSkew })},
-		{"LETTERHEAD_LOG_LEVEL", "info", "", "debug, info, warn or error", oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel })},
-		{"LETTERHEAD_LOG_FORMAT", "text", "", "text or json", oneOf([]string{"text", "json"}, func(c *Config) *string { return &c.LogFormat })},
+		{"LETTERHEAD_LOG_LEVEL", "info", "", "minimum level of log messages: debug, info, warn or error", oneOf([]string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel })},
+		{"LETTERHEAD_LOG_FORMAT", "text", "", "format of log messages: text or json", oneOf([]string{"text", "json"}, func(c *Config) *string { return &c.LogFormat })},
 	}
 }
 

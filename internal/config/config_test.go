@@ -144,12 +144,12 @@ func TestLoad_ContradictingSettings_AreReported(t *testing.T) {
 		pairs []string
 		want  []string
 	}{
-		{"roles apart on embedded parts", []string{"LETTERHEAD_ROLES", "api"}, []string{"LETTERHEAD_EVENTSTORE"}},
+		{"some roles with embedded stores", []string{"LETTERHEAD_ROLES", "api"}, []string{"LETTERHEAD_EVENTSTORE"}},
 		{"an unknown role", []string{"LETTERHEAD_ROLES", "api,cook"}, []string{"LETTERHEAD_ROLES", "cook"}},
 		{"a shared log without a shared database", []string{"LETTERHEAD_EVENTSTORE", "esdb://events:2113"}, []string{"LETTERHEAD_DATABASE"}},
-		{"roles apart with nothing between them", append(distributed[:8:8], "LETTERHEAD_ROLES", "crawler"),
+		{"some roles without a shared broker and search index", append(distributed[:8:8], "LETTERHEAD_ROLES", "crawler"),
 			[]string{"LETTERHEAD_BROKER", "LETTERHEAD_SEARCH"}},
-		{"nodes with separate images", distributed[:4], []string{"LETTERHEAD_ASSETS"}},
+		{"a shared log without a shared bucket", distributed[:4], []string{"LETTERHEAD_ASSETS"}},
 	} {
 		_, err := Load(env(c.pairs...), nil)
 		for _, want := range c.want {

@@ -19,10 +19,10 @@ type Role string
 const (
 	RoleAPI       Role = "api"       // serves clients; needs no internet access
 	RoleCrawler   Role = "crawler"   // fetches sites; the only one that needs internet access
-	RoleProjector Role = "projector" // folds the log into the read models and the search index; one leads
-	RoleRelay     Role = "relay"     // copies events to the broker's topics; one node leads per topic
-	RoleSweeper   Role = "sweeper"   // ends overdue holds and crawls; one leads
-	RoleRefresher Role = "refresher" // requests crawls of aging records; one leads
+	RoleProjector Role = "projector" // folds the log into the read models and the search index; one process leads
+	RoleRelay     Role = "relay"     // copies the log to the topics of the broker; one process leads each topic
+	RoleSweeper   Role = "sweeper"   // ends overdue holds and crawls; one process leads
+	RoleRefresher Role = "refresher" // requests crawls of old records; one process leads
 )
 
 // AllRoles returns all roles in the documented order.

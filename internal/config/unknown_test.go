@@ -8,7 +8,7 @@ import (
 func TestUnknownSettings_NamesTheNearest(t *testing.T) {
 	got := UnknownSettings([]string{
 		"PATH=/bin", "LETTERHEAD_DATA=./data", "LETTERHEAD_BASEURL=https://x", "LETTERHEAD_CRAWL_WORKER=4", "LETTERHEAD_FROBNICATE=1", "LETTERHEAD_PORT=8080",
-		// of tests, and what Kubernetes makes of Services named letterhead and letterhead-api
+		// variables of tests, and those that Kubernetes sets for Services named letterhead and letterhead-api
 		"LETTERHEAD_TEST_POSTGRES=x", "LETTERHEAD_MIGRATE_TO=x", "LETTERHEAD_SERVICE_HOST=10.0.0.1", "LETTERHEAD_SERVICE_PORT=80", "LETTERHEAD_SERVICE_PORT_HTTP=80",
 		"LETTERHEAD_PORT=tcp://10.0.0.1:80", "LETTERHEAD_API_PORT_80_TCP=tcp://10.0.0.1:80", "LETTERHEAD_API_PORT_80_TCP_PROTO=tcp", "LETTERHEAD_API_PORT_80_TCP_ADDR=10.0.0.1",
 	})

@@ -253,12 +253,12 @@ func TestChartsProxy_NoNodeReady_StillForwardsRequests(t *testing.T) {
 			p.answers(t, "/v1/me", http.StatusServiceUnavailable, "the node's own error")
 			// HAProxy queries once a second. Wait for longer than it keeps an address that the DNS has removed.
 			for began := c.empty.Load(); c.empty.Load() < began+5; {
-				if status, said := p.ask(t, "/cdn/logo.png"); status != http.StatusOK || said != "logo" {
-					t.Fatalf("an asset while no node is ready: %d %q, want 200", status, said)
+				if status, body := p.ask(t, "/cdn/logo.png"); status != http.StatusOK || body != "logo" {
+					t.Fatalf("an asset while no node is ready: %d %q, want 200", status, body)
 				}
 				p.answers(t, "/v1/me", http.StatusServiceUnavailable, "the node's own error")
-				if said := get(t, p.health+"/ready"); strings.Contains(said, "503") {
-					t.Fatalf("the proxy itself is not ready, so Kubernetes sends it no requests: %s", said)
+				if body := get(t, p.health+"/ready"); strings.Contains(body, "503") {
+					t.Fatalf("the proxy itself is not ready, so Kubernetes sends it no requests: %s", body)
 				}
 				<-time.After(100 * time.Millisecond)
 			}
@@ -274,8 +274,8 @@ func TestChartsProxy_PodsStartAndTerminate_OnlyReadyPodsGetRequests(t *testing.T
 	t.Parallel()
 	c := newCluster(t, chartHeadless(t))
 	p := c.proxy(t)
-	if said := get(t, p.health+"/ready"); !strings.HasPrefix(said, "503 ") {
-		t.Errorf("the proxy is ready without a node: %s", said)
+	if body := get(t, p.health+"/ready"); !strings.HasPrefix(body, "503 ") {
+		t.Errorf("the proxy is ready without a node: %s", body)
 	}
 	stays, leaves, comes := c.pods[0], c.pods[1], c.pods[2]
 	c.run(true, stays, leaves)
@@ -286,8 +286,8 @@ func TestChartsProxy_PodsStartAndTerminate_OnlyReadyPodsGetRequests(t *testing.T
 	round := func() {
 		t.Helper()
 		for _, key := range testKeys()[:20] {
-			if status, said := p.ask(t, "/v1/me", "Authorization", "Bearer "+key); status != http.StatusOK {
-				t.Fatalf("status %d: %s", status, said)
+			if status, body := p.ask(t, "/v1/me", "Authorization", "Bearer "+key); status != http.StatusOK {
+				t.Fatalf("status %d: %s", status, body)
 			}
 		}
 	}

@@ -209,9 +209,9 @@ func (p *proxied) answers(t *testing.T, path string, status int, body string) {
 	t.Helper()
 	var last string
 	if !until(func() bool {
-		got, said := p.ask(t, path)
-		last = fmt.Sprintf("%d %q", got, said)
-		return got == status && strings.Contains(said, body)
+		got, answer := p.ask(t, path)
+		last = fmt.Sprintf("%d %q", got, answer)
+		return got == status && strings.Contains(answer, body)
 	}) {
 		t.Fatalf("%s answered %s, want %d %q", path, last, status, body)
 	}

@@ -27,18 +27,18 @@ func healthCommand(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		said, err := askReady(cmd.Context(), cfg.Listen)
+		text, err := checkReady(cmd.Context(), cfg.Listen)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(e.stdout, said)
+		_, err = fmt.Fprintln(e.stdout, text)
 		return err
 	}
 	return c
 }
 
-// askReady returns the body of /readyz. It fails unless the status is 200.
-func askReady(ctx context.Context, listen string) (string, error) {
+// checkReady returns the body of /readyz. It fails unless the status is 200.
+func checkReady(ctx context.Context, listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return "", err
@@ -63,9 +63,9 @@ func askReady(ctx context.Context, listen string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the node's answer: %w", err)
 	}
-	said := strings.TrimSpace(string(body))
+	text := strings.TrimSpace(string(body))
 	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the node is not ready (%s): %s", resp.Status, said)
+		return "", fmt.Errorf("the node is not ready (%s): %s", resp.Status, text)
 	}
-	return said, nil
+	return text, nil
 }

@@ -110,13 +110,13 @@ func projectionsVerify(e *environment) *cobra.Command {
 		case n.Reading() && n.Served():
 			// Only the server can compare the index, because it has it open. It catches up first; its output comes
 			// last.
-			var said bytes.Buffer
-			err := e.forward(ctx, n.Config.Data, append(slices.Clone(e.args), "--"+searchOnlyFlag), &said)
+			var output bytes.Buffer
+			err := e.forward(ctx, n.Config.Data, append(slices.Clone(e.args), "--"+searchOnlyFlag), &output)
 			if err != nil && !errors.As(err, new(exitError)) {
 				return err
 			}
 			index = func() error {
-				_, werr := said.WriteTo(e.stdout)
+				_, werr := output.WriteTo(e.stdout)
 				if err != nil {
 					err = errors.New("the search index could not be compared, or differs")
 				}

@@ -18,7 +18,7 @@ type Role string
 // Every role also serves /healthz, /readyz and /metrics.
 const (
 	RoleAPI       Role = "api"       // serves clients; needs no internet access
-	RoleCrawler   Role = "crawler"   // fetches sites; the only one that needs internet access
+	RoleCrawler   Role = "crawler"   // fetches sites; the only role that needs internet access
 	RoleProjector Role = "projector" // folds the log into the read models and the search index; one process leads
 	RoleRelay     Role = "relay"     // copies the log to the topics of the broker; one process leads each topic
 	RoleSweeper   Role = "sweeper"   // ends overdue holds and crawls; one process leads

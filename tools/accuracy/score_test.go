@@ -40,20 +40,20 @@ func TestScore_AgainstLabel(t *testing.T) {
 		record      eventschemas.Record
 		want        string
 	}{
-		{"name with other case and signs", `{"domain":"acme.com","name":["ACME!"]}`, eventschemas.Record{Name: some("Acme")}, "name right"},
+		{"name with different case and punctuation", `{"domain":"acme.com","name":["ACME!"]}`, eventschemas.Record{Name: some("Acme")}, "name right"},
 		{"name missing", `{"domain":"acme.com","name":["Acme"]}`, eventschemas.Record{}, "name missing"},
-		{"name of somebody else", `{"domain":"acme.com","name":["Acme"]}`, eventschemas.Record{Name: some("Wix")}, "name wrong"},
-		{"nothing where there is nothing", `{"domain":"acme.com","shareImage":[]}`, eventschemas.Record{}, "share image none"},
-		{"something where there is nothing", `{"domain":"acme.com","shareImage":[]}`, eventschemas.Record{OGImage: some("https://acme.com/x.png")}, "share image wrong"},
+		{"name of another brand", `{"domain":"acme.com","name":["Acme"]}`, eventschemas.Record{Name: some("Wix")}, "name wrong"},
+		{"no share image, as expected", `{"domain":"acme.com","shareImage":[]}`, eventschemas.Record{}, "share image none"},
+		{"unexpected share image", `{"domain":"acme.com","shareImage":[]}`, eventschemas.Record{OGImage: some("https://acme.com/x.png")}, "share image wrong"},
 		{"the beginning of a text", `{"domain":"acme.com","description":["Acme sells anvils, rockets and paint to coyotes everywhere."]}`, eventschemas.Record{Description: some("Acme sells anvils, rockets and paint to coyotes everywhere. Since 1949.")}, "description right"},
-		{"a text that begins alike and is short", `{"domain":"acme.com","description":["Acme sells anvils"]}`, eventschemas.Record{Description: some("Acme sells anvils and rockets")}, "description wrong"},
+		{"a short text with the same beginning", `{"domain":"acme.com","description":["Acme sells anvils"]}`, eventschemas.Record{Description: some("Acme sells anvils and rockets")}, "description wrong"},
 		{"profile with www and slash", `{"domain":"acme.com","links":{"twitter":["https://www.twitter.com/Acme/"]}}`, eventschemas.Record{Links: []eventschemas.Link{{Name: "twitter", URL: "https://x.com/acme"}}}, "links right"},
-		{"profile of another", `{"domain":"acme.com","links":{}}`, eventschemas.Record{Links: []eventschemas.Link{{Name: "twitter", URL: "https://x.com/wix"}}}, "links wrong"},
+		{"profile of another brand", `{"domain":"acme.com","links":{}}`, eventschemas.Record{Links: []eventschemas.Link{{Name: "twitter", URL: "https://x.com/wix"}}}, "links wrong"},
 		{"font of any origin", `{"domain":"acme.com","fonts":{"body":[{"name":"Open Sans"}]}}`, eventschemas.Record{Fonts: []eventschemas.Font{{Name: "Open Sans", Type: "body", Origin: "custom"}}}, "body font right"},
 		{"font of another origin", `{"domain":"acme.com","fonts":{"body":[{"name":"Open Sans","origin":"google"}]}}`, eventschemas.Record{Fonts: []eventschemas.Font{{Name: "Open Sans", Type: "body", Origin: "custom"}}}, "body font wrong"},
 		{"accent that looks the same", `{"domain":"acme.com","colors":{"accent":["#ff0000"]}}`, eventschemas.Record{Colors: []eventschemas.Color{{Hex: "#f50a05", Type: "accent"}}}, "accent right"},
 		{"year that the page does not state", `{"domain":"acme.com","company":{}}`, eventschemas.Record{Company: &eventschemas.Company{FoundedYear: new(1999)}}, "founded wrong"},
-		{"year that it states", `{"domain":"acme.com","company":{"foundedYear":1949}}`, eventschemas.Record{Company: &eventschemas.Company{FoundedYear: new(1949)}}, "founded right"},
+		{"year that the page states", `{"domain":"acme.com","company":{"foundedYear":1949}}`, eventschemas.Record{Company: &eventschemas.Company{FoundedYear: new(1949)}}, "founded right"},
 		{"adult and found", `{"domain":"acme.com","nsfw":true}`, eventschemas.Record{NSFW: true}, "nsfw right"},
 		{"false alarm", `{"domain":"acme.com","nsfw":false}`, eventschemas.Record{NSFW: true}, "nsfw wrong"},
 	} {

@@ -144,14 +144,14 @@ func TestArt(t *testing.T) {
 		why, body, kind, theme string
 		siblings               []drawing
 	}{
-		{"wide is a wordmark", wide, "logo", "light", nil},
-		{"not wide is a symbol", tall, "symbol", "dark", nil},
+		{"a wide drawing is a wordmark", wide, "logo", "light", nil},
+		{"a tall drawing is a symbol", tall, "symbol", "dark", nil},
 		{"a filled square is an icon", box + on, "icon", "", nil},
 		{"one ink is not a background, even in a square", box, "icon", "dark", nil},
-		{"yellow is bright and seen on white", strings.ReplaceAll(tall, "#000", "#ffd43b"), "symbol", "dark", nil},
-		{"lemon is not seen on white", strings.ReplaceAll(tall, "#000", "#fffc00"), "symbol", "light", nil},
-		{"colors with light ink among them", tall + on, "symbol", "dark", nil},
-		{"the one with an icon beside it has the words", tall, "logo", "dark", []drawing{{Name: "acme-icon"}}},
+		{"yellow is bright and visible on white", strings.ReplaceAll(tall, "#000", "#ffd43b"), "symbol", "dark", nil},
+		{"lemon is invisible on white", strings.ReplaceAll(tall, "#000", "#fffc00"), "symbol", "light", nil},
+		{"colors including light ink", tall + on, "symbol", "dark", nil},
+		{"a drawing with an icon variant is a wordmark", tall, "logo", "dark", []drawing{{Name: "acme-icon"}}},
 	} {
 		a, err := e.drawing(drawing{Name: "acme", Body: c.body, Width: 64, Height: 64}, c.siblings)
 		if err != nil {

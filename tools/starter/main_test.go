@@ -61,12 +61,12 @@ func packages(t *testing.T) options {
 func TestGenerate(t *testing.T) {
 	t.Parallel()
 	o, e := packages(t), testEasel(t)
-	var said bytes.Buffer
-	if err := run(e, o, &said); err != nil {
+	var output bytes.Buffer
+	if err := run(e, o, &output); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(said.String(), "left out empty") || !strings.Contains(said.String(), "2 brands, 2 reversed logos") {
-		t.Errorf("generate printed %q", said.String())
+	if !strings.Contains(output.String(), "left out empty") || !strings.Contains(output.String(), "2 brands, 2 reversed logos") {
+		t.Errorf("generate printed %q", output.String())
 	}
 	first, err := os.ReadFile(filepath.Join(o.out, "data", "brands.jsonl.zst"))
 	if err != nil {
@@ -99,7 +99,7 @@ func TestGenerate(t *testing.T) {
 	if err != nil || strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%v\n%s\nwant\n%s", err, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if err := run(e, o, &said); err != nil {
+	if err := run(e, o, &output); err != nil {
 		t.Fatal(err)
 	}
 	second, err := os.ReadFile(filepath.Join(o.out, "data", "brands.jsonl.zst"))

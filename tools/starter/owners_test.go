@@ -104,38 +104,38 @@ func TestOwners(t *testing.T) {
 		products []product
 		want     []string
 	}{
-		{"alone and named like its domain", []product{at("Acme", "https://acme.com/brand")}, []string{"acme.com Acme"}},
-		{"the one named like the domain has it", []product{
+		{"the only product, named like its domain", []product{at("Acme", "https://acme.com/brand")}, []string{"acme.com Acme"}},
+		{"the product named like the domain owns it", []product{
 			at("Acme", "https://acme.com/brand"), at("Acme Pay", "https://acme.com/pay"), at("Rocket", "https://rocket.acme.com"),
 		}, []string{"acme.com Acme"}},
 		{"no product is named like the domain", []product{
 			at("Rocket", "https://holding.com/"), at("Anvil", "https://holding.com/anvil"),
 		}, []string{}},
-		{"two go equally well with it", []product{
+		{"two products match equally well", []product{
 			at("Acme", "https://acme.com"), also(at("Other", "https://acme.com"), "unused"), at("acme!", "https://acme.com/x"), at("A.c.m.e", "https://acme.com/y"),
 		}, []string{"acme.com A.c.m.e"}}, // three spellings of one name are one brand
-		{"a licensed icon is not used but keeps others away", []product{
+		{"a licensed product keeps its domain but is not used", []product{
 			licensed(at("Deno", "https://deno.com")), at("Deno Deploy", "https://deno.com/deploy"),
 		}, []string{}},
-		{"a shared host names no owner", []product{at("Tool", "https://github.com/acme/tool")}, []string{}},
-		{"the host's own brand stays", []product{
+		{"a shared host identifies no owner", []product{at("Tool", "https://github.com/acme/tool")}, []string{}},
+		{"the brand of a shared host owns it", []product{
 			at("GitHub", "https://github.com/logos"), at("Tool", "https://github.com/acme/tool"),
 		}, []string{"github.com GitHub"}},
-		{"the host's own brand under another name", []product{at("Internet Archive", "https://archive.org/about")}, []string{"archive.org Internet Archive"}},
+		{"the brand of a shared host with another name", []product{at("Internet Archive", "https://archive.org/about")}, []string{"archive.org Internet Archive"}},
 		{"the better of two links", []product{
 			at("Acme", "https://brand.agency.com/acme", "https://press.acme.com/kit"),
 		}, []string{"acme.com Acme"}},
-		{"the second best link keeps others away", []product{
+		{"the second-best link of one product competes with others", []product{
 			at("Acme", "https://acme.com", "https://parent.com/acme"), at("Rocket", "https://parent.com"),
 		}, []string{"acme.com Acme"}},
-		{"a kit's domain is not the brand's", []product{
+		{"the domain of a press kit is not the brand's", []product{
 			at("Acme", "https://acmebrand.com/"), at("Anvil", "https://anvil.design/logo"),
 		}, []string{}},
-		{"alone, unlike, but on the front page", []product{at("Volkswagen", "https://www.vw.com")}, []string{"vw.com Volkswagen"}},
-		{"alone, unlike and on a deep page", []product{at("Rocket", "https://holding.com/brands/rocket")}, []string{}},
-		{"alone with its initials", []product{at("Burger King", "https://bk.com/trademarks")}, []string{"bk.com Burger King"}},
-		{"a short form among its other names", []product{also(at("Bluesky", "https://bsky.social/about/press"), "bsky")}, []string{"bsky.social Bluesky"}},
-		{"its maker among its other names", []product{also(at("Octane Render", "https://otoy.com/forum"), "otoy")}, []string{}},
+		{"the only product, with another name, on the front page", []product{at("Volkswagen", "https://www.vw.com")}, []string{"vw.com Volkswagen"}},
+		{"the only product, with another name, on a deep page", []product{at("Rocket", "https://holding.com/brands/rocket")}, []string{}},
+		{"the only product, with matching initials", []product{at("Burger King", "https://bk.com/trademarks")}, []string{"bk.com Burger King"}},
+		{"an alias is a short form", []product{also(at("Bluesky", "https://bsky.social/about/press"), "bsky")}, []string{"bsky.social Bluesky"}},
+		{"an alias is the maker", []product{also(at("Octane Render", "https://otoy.com/forum"), "otoy")}, []string{}},
 		{"pages of a project host", []product{at("esbuild", "https://esbuild.github.io/"), at("Other", "https://project.github.io/")}, []string{"esbuild.github.io esbuild"}},
 	} {
 		if got := owners(c.products...); !slices.Equal(got, c.want) {

@@ -10,22 +10,22 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// backgroundPatience bounds how long a background crawl may take to begin and to end.
-const backgroundPatience = 20 * time.Second
+// backgroundTimeout is the longest time from a look-up to the end of the background crawl that it causes.
+const backgroundTimeout = 20 * time.Second
 
-// A brand of the starter index is crawled in the background after a look-up. No client waits for that crawl, so it
-// reads robots.txt first and obeys the rules for all crawlers.
+// A look-up of a starter-index brand causes a background crawl. No client waits for that crawl, so the crawler reads
+// robots.txt first and obeys its rules for all crawlers.
 func TestBackgroundCrawl_DisallowedSite_ObeysRobots(t *testing.T) {
-	s := own(t, portBackground)
+	s := startServer(t, portBackground)
 	began := time.Now()
-	for _, domain := range []string{"github.com", scheduled} {
+	for _, domain := range []string{"github.com", disallowedBrand} {
 		if a := s.lookup(t, domain, ""); a.status != 200 || a.header.Get("X-Cache") != "HIT" {
-			t.Fatalf("%s answered %s (%s): it is not in the starter index", domain, a, a.header.Get("X-Cache"))
+			t.Fatalf("look-up of %s answered %s (X-Cache %s), want a hit in the starter index", domain, a, a.header.Get("X-Cache"))
 		}
 	}
-	ended := func(domain, outcome string) func() bool {
+	crawlEnded := func(domain, outcome string) func() bool {
 		return func() bool {
-			for line := range strings.Lines(s.said()) {
+			for line := range strings.Lines(s.logTail()) {
 				if strings.Contains(line, "crawl ended") && strings.Contains(line, "domain="+domain+" lane=refresh outcome="+outcome+" ") {
 					return true
 				}
@@ -33,19 +33,19 @@ func TestBackgroundCrawl_DisallowedSite_ObeysRobots(t *testing.T) {
 			return false
 		}
 	}
-	for domain, outcome := range map[string]string{"github.com": "succeeded", scheduled: "blocked"} {
-		if _, ok := testwait.Until(backgroundPatience, ended(domain, outcome)); !ok {
-			t.Fatalf("no background crawl of %s ended as %s: %s", domain, outcome, s.said())
+	for domain, outcome := range map[string]string{"github.com": "succeeded", disallowedBrand: "blocked"} {
+		if _, ok := testwait.Until(backgroundTimeout, crawlEnded(domain, outcome)); !ok {
+			t.Fatalf("no background crawl of %s ended with outcome %s; the log ends:\n%s", domain, outcome, s.logTail())
 		}
 	}
-	if seen := since(t, began, "github.com"); len(seen) < 2 || seen[0].path() != rules {
-		t.Errorf("the rules were not read first: %s", shown(seen))
+	if seen := requestsSince(t, began, "github.com"); len(seen) < 2 || seen[0].path() != robotsTxt {
+		t.Errorf("robots.txt was not the first of at least two requests: %s", summary(seen))
 	}
-	if seen := since(t, began, scheduled); len(seen) != 1 || seen[0].path() != rules {
-		t.Errorf("all crawlers are asked to stay away, and this was fetched: %s", shown(seen))
+	if seen := requestsSince(t, began, disallowedBrand); len(seen) != 1 || seen[0].path() != robotsTxt {
+		t.Errorf("the site disallows all crawlers, but the crawler requested %s", summary(seen))
 	}
-	// The refusal of a background crawl takes nothing from those who ask.
-	if a := s.lookup(t, scheduled, ""); a.status != 200 || a.brand.files() == 0 {
-		t.Errorf("after that it answered %s", a)
+	// A blocked background crawl does not change the stored record.
+	if a := s.lookup(t, disallowedBrand, ""); a.status != 200 || a.brand.files() == 0 {
+		t.Errorf("after the blocked crawl, the look-up answered %s", a)
 	}
 }

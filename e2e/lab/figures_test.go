@@ -11,65 +11,66 @@ import (
 	"time"
 )
 
-// Figures are measured as benchmarks, which run only when asked for:
+// Benchmarks run only on request:
 //
 //	make lab LAB_FLAGS='-test.run ^$$ -test.bench . -test.benchtime 1x'
 
 const (
-	// concurrentCrawls is how many domains are looked up at once.
+	// concurrentCrawls is how many domains BenchmarkConcurrentCrawls looks up concurrently.
 	concurrentCrawls = 50
-	// throughputTime is how long crawls are counted, throughputClients at a time.
+	// BenchmarkCrawlsPerMinute counts the crawls of throughputClients concurrent clients during throughputTime.
 	throughputTime    = 30 * time.Second
 	throughputClients = 6
 )
 
-// goodSites are domains with a good page and its files: the lab's own and written ones, then those without their files.
+// goodSites returns the domains with a good page. Sites whose files are in the lab come first, pages that were saved
+// or recorded without their files come last.
 func goodSites(t testing.TB) []string {
 	t.Helper()
-	whole, saved := []string{"good-lab.com", "dark-lab.com", "bimi-lab.com"}, []string{}
-	there := map[string]bool{}
-	for _, in := range inhabitants(t) {
+	complete, saved := []string{"good-lab.com", "dark-lab.com", "bimi-lab.com"}, []string{}
+	inLab := map[string]bool{}
+	for _, in := range labHosts(t) {
 		for _, host := range in.hosts {
-			there[host] = true
+			inLab[host] = true
 		}
 	}
 	pages := labeled(t)
 	for _, host := range slices.Sorted(maps.Keys(pages)) {
 		domain := registrable(host)
 		switch l := pages[host]; {
-		case l.Outcome != "ok" || !there[domain] && !there["www."+domain]:
+		case l.Outcome != "ok" || !inLab[domain] && !inLab["www."+domain]:
 		case l.Group == "saved" || l.Group == "recorded":
 			saved = append(saved, domain)
 		default:
-			whole = append(whole, domain)
+			complete = append(complete, domain)
 		}
 	}
 	slices.Sort(saved)
-	return append(whole, slices.Compact(saved)...)
+	return append(complete, slices.Compact(saved)...)
 }
 
-// figures starts a server that crawls nothing on its own.
-func figures(b *testing.B) *server {
+// startForBenchmark starts a server without background crawls.
+func startForBenchmark(b *testing.B) *server {
 	b.Helper()
-	return warm(b, portFigures, "LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off", fmt.Sprintf("LETTERHEAD_CRAWL_WORKERS=%d", concurrentCrawls))
+	return startWarm(b, portBenchmarks, "LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off", fmt.Sprintf("LETTERHEAD_CRAWL_WORKERS=%d", concurrentCrawls))
 }
 
-// BenchmarkSite measures what one crawl costs, one at a time, over all good sites.
+// BenchmarkSite crawls all good sites one after the other and measures the cost of each crawl.
 func BenchmarkSite(b *testing.B) {
-	s := figures(b)
+	s := startForBenchmark(b)
 	for b.Loop() {
 		var cpu, bytes, requests, took []float64
 		for _, domain := range goodSites(b) {
 			began, before := time.Now(), s.cpu(b)
 			a := s.lookup(b, domain, "?refresh=true")
 			if a.status != 200 {
-				b.Errorf("%s answered %s", domain, a)
+				b.Errorf("the look-up of %s answered %s, want 200", domain, a)
 				continue
 			}
 			cpu = append(cpu, float64((s.cpu(b) - before).Milliseconds()))
 			took = append(took, float64(a.elapsed.Milliseconds()))
 			sum := 0.0
-			seen := since(b, began)
+			seen := requestsSince(b, began)
 			for _, r := range seen {
 				sum += float64(r.Bytes)
 			}
@@ -85,19 +86,19 @@ func BenchmarkSite(b *testing.B) {
 	}
 }
 
-// BenchmarkCrawlsPerMinute counts crawls of good sites for a while.
+// BenchmarkCrawlsPerMinute measures the throughput of crawls of good sites.
 func BenchmarkCrawlsPerMinute(b *testing.B) {
-	s := figures(b)
+	s := startForBenchmark(b)
 	domains := goodSites(b)
 	for b.Loop() {
 		began, cpu := time.Now(), s.cpu(b)
-		turns := make(chan string)
+		queue := make(chan string)
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		crawls, failed := 0, 0
 		for range throughputClients {
 			wg.Go(func() {
-				for domain := range turns {
+				for domain := range queue {
 					a, err := s.ask(domain, "?refresh=true")
 					mu.Lock()
 					if crawls++; err != nil || a.status != 200 {
@@ -109,9 +110,9 @@ func BenchmarkCrawlsPerMinute(b *testing.B) {
 			})
 		}
 		for i := 0; time.Since(began) < throughputTime; i++ {
-			turns <- domains[i%len(domains)]
+			queue <- domains[i%len(domains)]
 		}
-		close(turns)
+		close(queue)
 		wg.Wait()
 		b.ReportMetric(float64(crawls-failed)/time.Since(began).Minutes(), "crawls/min")
 		b.ReportMetric(float64(failed), "failed")
@@ -119,12 +120,12 @@ func BenchmarkCrawlsPerMinute(b *testing.B) {
 	}
 }
 
-// BenchmarkFiftyAtOnce measures the memory of as many crawls.
-func BenchmarkFiftyAtOnce(b *testing.B) {
-	s := figures(b)
+// BenchmarkConcurrentCrawls measures the memory and time of concurrent crawls.
+func BenchmarkConcurrentCrawls(b *testing.B) {
+	s := startForBenchmark(b)
 	domains := goodSites(b)[:concurrentCrawls]
 	for b.Loop() {
-		s.forgetPeak(b)
+		s.resetPeak(b)
 		before, cpu, began := s.resident(b), s.cpu(b), time.Now()
 		var wg sync.WaitGroup
 		answers := make([]answer, len(domains))
@@ -152,7 +153,7 @@ func BenchmarkFiftyAtOnce(b *testing.B) {
 	}
 }
 
-// quantile is the value below which a share of the values lies.
+// quantile returns the value below which the given share of the values lies.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// builtIn are the sites that are always in the lab. Each has a registrable domain of its own.
+// builtIn has the rows of the sites that are built into the lab. Each has its own registrable domain.
 var builtIn = map[string]row{
-	// Names.
+	// Name resolution.
 	"nxdomain-lab.com":         failure(404, "domain_not_found", nil, nil),
 	"dns-empty-lab.com":        failure(404, "domain_not_found", nil, nil),
 	"servfail-lab.com":         failure(502, "fetch_failed", nil, nil),
@@ -21,10 +21,10 @@ var builtIn = map[string]row{
 	"dns-private-lab.com":      failure(502, "fetch_failed", nil, nil),
 	"dns-private6-lab.com":     failure(502, "fetch_failed", nil, nil),
 	"metadata.google.internal": failure(400, "invalid_domain", nil, nil),
-	"dns-mixed-lab.com":        found("Mixed", none, nil, knownIcon),
-	// Which of the first two fetches gets the public address is chance.
-	"dns-rebind-lab.com": {status: []int{200, 502}, code: "fetch_failed", again: 503, name: "Rebind", within: atOnce, may: join([]string{"/", rules}, knownIcon, plain([]string{"/"}))},
-	"ipv6-lab.com":       found("Six", none, nil, knownIcon),
+	"dns-mixed-lab.com":        found("Mixed", none, nil, wellKnownIcons),
+	// It is random which of the first two requests gets the public address.
+	"dns-rebind-lab.com": {status: []int{200, 502}, code: "fetch_failed", repeatStatus: 503, name: "Rebind", maxTime: quickTime, optional: concat([]string{"/", robotsTxt}, wellKnownIcons, withoutTLS([]string{"/"}))},
+	"ipv6-lab.com":       found("Six", none, nil, wellKnownIcons),
 
 	// Connections.
 	"refused-lab.com":          failure(502, "fetch_failed", nil, nil),
@@ -35,74 +35,74 @@ var builtIn = map[string]row{
 	"tls-selfsigned-lab.com":   failure(502, "fetch_failed", []string{"http:/"}, nil),
 	"tls-expired-lab.com":      failure(502, "fetch_failed", []string{"http:/"}, nil),
 	"tls-wronghost-lab.com":    failure(502, "fetch_failed", []string{"http:/"}, nil),
-	"http-only-lab.com":        {status: []int{200}, again: 200, name: "Plain Only", within: atOnce, must: plain([]string{"/"}), may: plain(join([]string{rules}, knownIcon))},
-	"https-only-lab.com":       found("Secure Only", none, nil, knownIcon),
+	"http-only-lab.com":        {status: []int{200}, repeatStatus: 200, name: "Plain Only", maxTime: quickTime, required: withoutTLS([]string{"/"}), optional: withoutTLS(concat([]string{robotsTxt}, wellKnownIcons))},
+	"https-only-lab.com":       found("Secure Only", none, nil, wellKnownIcons),
 
-	// Bytes.
-	"slow-headers-lab.com": failure(504, "timeout", []string{"/"}, []string{rules, "http:/"}),
-	"slow-body-lab.com":    failure(504, "timeout", []string{"/"}, []string{rules}),
-	"endless-body-lab.com": found("Endless", none, nil, knownIcon).takes(heavy),
-	"huge-header-lab.com":  failure(502, "fetch_failed", []string{"/"}, []string{rules}).reading(maxHeader),
-	"gzip-bomb-lab.com":    failure(404, "no_brand_data", []string{"/"}, join([]string{rules}, knownIcon)).takes(heavy),
-	"png-bomb-lab.com":     found("PNG Bomb", none, []string{"/icon.png"}, knownIcon),
-	"ico-bomb-lab.com":     found("ICO Bomb", none, []string{"/favicon.ico"}, knownIcon),
-	"svg-bomb-lab.com":     found("SVG Bomb", none, []string{"/logo.svg", "/icon.svg"}, knownIcon).takes(heavy),
-	// What is harmless in it is one rectangle, which is no logo; hostile-svg-lab.com has one that is.
-	"svg-script-lab.com":  found("SVG Script", none, []string{"/logo.svg", "/icon.svg"}, knownIcon),
-	"broken-utf8-lab.com": found("Café Broken", none, nil, knownIcon),
-	"utf16-lab.com":       found("Sixteen Ünits", none, nil, knownIcon),
-	"gb18030-lab.com":     found("北京实验室", none, nil, knownIcon),
-	"nested-513-lab.com":  found("Nested Lab", none, nil, knownIcon),
-	"json-lab.com":        failure(404, "no_brand_data", []string{"/"}, undeclared),
-	"pdf-lab.com":         failure(404, "no_brand_data", []string{"/"}, undeclared),
-	"empty-lab.com":       failure(404, "no_brand_data", []string{"/"}, undeclared),
+	// Response bodies.
+	"slow-headers-lab.com": failure(504, "timeout", []string{"/"}, []string{robotsTxt, "http:/"}),
+	"slow-body-lab.com":    failure(504, "timeout", []string{"/"}, []string{robotsTxt}),
+	"endless-body-lab.com": found("Endless", none, nil, wellKnownIcons).withTime(heavyTime),
+	"huge-header-lab.com":  failure(502, "fetch_failed", []string{"/"}, []string{robotsTxt}).withBytes(maxHeader),
+	"gzip-bomb-lab.com":    failure(404, "no_brand_data", []string{"/"}, concat([]string{robotsTxt}, wellKnownIcons)).withTime(heavyTime),
+	"png-bomb-lab.com":     found("PNG Bomb", none, []string{"/icon.png"}, wellKnownIcons),
+	"ico-bomb-lab.com":     found("ICO Bomb", none, []string{"/favicon.ico"}, wellKnownIcons),
+	"svg-bomb-lab.com":     found("SVG Bomb", none, []string{"/logo.svg", "/icon.svg"}, wellKnownIcons).withTime(heavyTime),
+	// Its sanitized SVG is a plain rectangle, which is not accepted as a logo; that of hostile-svg-lab.com is accepted.
+	"svg-script-lab.com":  found("SVG Script", none, []string{"/logo.svg", "/icon.svg"}, wellKnownIcons),
+	"broken-utf8-lab.com": found("Café Broken", none, nil, wellKnownIcons),
+	"utf16-lab.com":       found("Sixteen Ünits", none, nil, wellKnownIcons),
+	"gb18030-lab.com":     found("北京实验室", none, nil, wellKnownIcons),
+	"nested-513-lab.com":  found("Nested Lab", none, nil, wellKnownIcons),
+	"json-lab.com":        failure(404, "no_brand_data", []string{"/"}, wellKnownPaths),
+	"pdf-lab.com":         failure(404, "no_brand_data", []string{"/"}, wellKnownPaths),
+	"empty-lab.com":       failure(404, "no_brand_data", []string{"/"}, wellKnownPaths),
 
-	// Redirects. A fetch follows five; the home page and robots.txt are two.
-	"redirect-loop-lab.com":    failure(502, "fetch_failed", []string{"/", "/round"}, []string{rules}).repeating(6).atMost(12),
-	"redirect-chain-lab.com":   failure(502, "fetch_failed", []string{"/", "/hop/5"}, []string{rules, "/hop/1", "/hop/2", "/hop/3", "/hop/4"}).repeating(2).atMost(12),
-	"redirect-private-lab.com": failure(502, "fetch_failed", []string{"/"}, []string{rules}),
-	"icon-private-lab.com":     found("Icon Private", none, nil, join(knownIcon, []string{"/private/*"})).reaching("redirect-private-lab.com"),
-	// Whatever it is asked for it redirects to one page, robots.txt as well.
-	"cross-redirect-lab.com": found("Good Lab", some, nil, nil).reaching("good-lab.com").repeating(2),
-	"cookie-loop-lab.com":    found("Cookie Loop", none, nil, knownIcon).repeating(2),
+	// Redirects. A request follows at most five; the crawler requests the home page and robots.txt.
+	"redirect-loop-lab.com":    failure(502, "fetch_failed", []string{"/", "/round"}, []string{robotsTxt}).withRepeats(6).withRequests(12),
+	"redirect-chain-lab.com":   failure(502, "fetch_failed", []string{"/", "/hop/5"}, []string{robotsTxt, "/hop/1", "/hop/2", "/hop/3", "/hop/4"}).withRepeats(2).withRequests(12),
+	"redirect-private-lab.com": failure(502, "fetch_failed", []string{"/"}, []string{robotsTxt}),
+	"icon-private-lab.com":     found("Icon Private", none, nil, concat(wellKnownIcons, []string{"/private/*"})).withHosts("redirect-private-lab.com"),
+	// It redirects all paths, including robots.txt, to one page.
+	"cross-redirect-lab.com": found("Good Lab", some, nil, nil).withHosts("good-lab.com").withRepeats(2),
+	"cookie-loop-lab.com":    found("Cookie Loop", none, nil, wellKnownIcons).withRepeats(2),
 
 	// Statuses.
-	"forbidden-lab.com":          failure(422, "fetch_blocked", []string{"/"}, undeclared),
-	"unauthorized-lab.com":       failure(422, "fetch_blocked", []string{"/"}, undeclared),
-	"gone-legal-lab.com":         failure(422, "fetch_blocked", []string{"/"}, undeclared),
-	"linkedin-style-999-lab.com": failure(422, "fetch_blocked", []string{"/"}, undeclared),
-	"cloudflare-lab.com":         failure(422, "fetch_blocked", []string{"/"}, undeclared),
-	"captcha-200-lab.com":        failure(422, "fetch_blocked", []string{"/"}, undeclared),
-	"rate-limited-lab.com":       failure(422, "fetch_blocked", []string{"/"}, undeclared),
-	"server-error-lab.com":       failure(502, "fetch_failed", []string{"/"}, []string{rules}),
-	// The first request gets the 503: robots.txt, or the home page.
-	"flaky-lab.com":         {status: []int{200, 502}, code: "fetch_failed", again: 503, name: "Flaky", within: atOnce, must: []string{"/"}, may: join([]string{rules}, knownIcon)},
-	"parked-lab.com":        failure(404, "no_brand_data", []string{"/"}, []string{rules}),
-	"default-nginx-lab.com": failure(404, "no_brand_data", []string{"/"}, []string{rules}),
+	"forbidden-lab.com":          failure(422, "fetch_blocked", []string{"/"}, wellKnownPaths),
+	"unauthorized-lab.com":       failure(422, "fetch_blocked", []string{"/"}, wellKnownPaths),
+	"gone-legal-lab.com":         failure(422, "fetch_blocked", []string{"/"}, wellKnownPaths),
+	"linkedin-style-999-lab.com": failure(422, "fetch_blocked", []string{"/"}, wellKnownPaths),
+	"cloudflare-lab.com":         failure(422, "fetch_blocked", []string{"/"}, wellKnownPaths),
+	"captcha-200-lab.com":        failure(422, "fetch_blocked", []string{"/"}, wellKnownPaths),
+	"rate-limited-lab.com":       failure(422, "fetch_blocked", []string{"/"}, wellKnownPaths),
+	"server-error-lab.com":       failure(502, "fetch_failed", []string{"/"}, []string{robotsTxt}),
+	// The first request is answered 503: either that of robots.txt or that of the home page.
+	"flaky-lab.com":         {status: []int{200, 502}, code: "fetch_failed", repeatStatus: 503, name: "Flaky", maxTime: quickTime, required: []string{"/"}, optional: concat([]string{robotsTxt}, wellKnownIcons)},
+	"parked-lab.com":        failure(404, "no_brand_data", []string{"/"}, []string{robotsTxt}),
+	"default-nginx-lab.com": failure(404, "no_brand_data", []string{"/"}, []string{robotsTxt}),
 
-	// Pictures.
+	// Images.
 	"logo-404-lab.com":   found("Logo 404", none, []string{"/logo.svg", "/favicon.ico", "/apple-touch-icon.png"}, []string{"/og.png"}),
-	"logo-html-lab.com":  found("Logo HTML", none, knownIcon, []string{"/logo.png"}),
-	"many-icons-lab.com": found("Many Icons", some, nil, join(knownIcon, []string{"/icon-*"})).takes(heavy),
-	"nologo-lab.com":     found("No Logo Lab", none, nil, knownIcon),
+	"logo-html-lab.com":  found("Logo HTML", none, wellKnownIcons, []string{"/logo.png"}),
+	"many-icons-lab.com": found("Many Icons", some, nil, concat(wellKnownIcons, []string{"/icon-*"})).withTime(heavyTime),
+	"nologo-lab.com":     found("No Logo Lab", none, nil, wellKnownIcons),
 
-	// Good ones.
-	"bimi-lab.com": found("BIMI Lab", some, []string{"/bimi.svg"}, knownIcon),
-	"dark-lab.com": found("Dark Lab", some, []string{"/logo-white.svg", "/icon.svg"}, knownIcon),
-	// Its rules may be known already: another host redirects to it.
+	// Good sites.
+	"bimi-lab.com": found("BIMI Lab", some, []string{"/bimi.svg"}, wellKnownIcons),
+	"dark-lab.com": found("Dark Lab", some, []string{"/logo-white.svg", "/icon.svg"}, wellKnownIcons),
+	// Its robots.txt may be cached already because another host redirects to it.
 	"good-lab.com": {
-		status: []int{200}, again: 200, cost: 1, name: "Good Lab", logos: some, within: atOnce,
-		must: []string{"/", "/logo.svg", "/icon.svg", "/favicon.ico", "/apple-touch-icon.png", "/site.webmanifest", "/style.css", "/og.png"},
-		may:  []string{rules, "/icon-192.png", "/icon-512.png"},
+		status: []int{200}, repeatStatus: 200, cost: 1, name: "Good Lab", logos: some, maxTime: quickTime,
+		required: []string{"/", "/logo.svg", "/icon.svg", "/favicon.ico", "/apple-touch-icon.png", "/site.webmanifest", "/style.css", "/og.png"},
+		optional: []string{robotsTxt, "/icon-192.png", "/icon-512.png"},
 	},
 }
 
-// TestHosts_LookedUp_MatchTheirRows looks the hosts up one at a time, so that whatever is fetched meanwhile is theirs.
+// TestHosts_LookedUp_MatchTheirRows looks up the hosts one after the other, so that all traffic belongs to one host.
 func TestHosts_LookedUp_MatchTheirRows(t *testing.T) {
-	s := own(t, portHosts, "LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off")
+	s := startServer(t, portHosts, "LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off")
 	for _, host := range slices.Sorted(maps.Keys(builtIn)) {
 		r := builtIn[host]
-		if r.within == clientsGiveUp {
+		if r.maxTime == slowTime {
 			continue
 		}
 		if host == "ipv6-lab.com" && !reachable("[2a0e:8f02::1]:443") {
@@ -112,10 +112,10 @@ func TestHosts_LookedUp_MatchTheirRows(t *testing.T) {
 	}
 }
 
-// TestSlowHosts_LookedUp_MatchTheirRows looks up those that take the whole time of a look-up, all at once.
+// TestSlowHosts_LookedUp_MatchTheirRows concurrently looks up the hosts that take until the timeout of a look-up.
 func TestSlowHosts_LookedUp_MatchTheirRows(t *testing.T) {
 	for _, host := range slices.Sorted(maps.Keys(builtIn)) {
-		if r := builtIn[host]; r.within == clientsGiveUp {
+		if r := builtIn[host]; r.maxTime == slowTime {
 			t.Run(strings.TrimSuffix(host, "-lab.com"), func(t *testing.T) {
 				t.Parallel()
 				r.check(t, node, host, false)
@@ -124,7 +124,7 @@ func TestSlowHosts_LookedUp_MatchTheirRows(t *testing.T) {
 	}
 }
 
-// reachable reports whether this machine has a way to an address: some have no IPv6.
+// reachable reports whether this machine can connect to an address. Some machines have no IPv6.
 func reachable(address string) bool {
 	conn, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {

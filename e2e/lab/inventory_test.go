@@ -9,27 +9,27 @@ import (
 	"testing"
 )
 
-// inhabitant is a line of `lab hosts`.
-type inhabitant struct {
-	hosts []string // the first is its name, the others lead there
-	what  string
+// labHost is a line of the output of `lab hosts`.
+type labHost struct {
+	hosts       []string // the name, then its aliases
+	description string
 }
 
-// inhabitants asks the lab itself, with the folders that it serves.
-func inhabitants(t testing.TB) []inhabitant {
+// labHosts lists the hosts of the lab.
+func labHosts(t testing.TB) []labHost {
 	t.Helper()
-	cmd := exec.Command(os.Getenv("LETTERHEAD_LAB"), "hosts") // LAB_SITES says which folders
+	cmd := exec.Command(os.Getenv("LETTERHEAD_LAB"), "hosts") // reads the folders in LAB_SITES
 	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []inhabitant
+	var out []labHost
 	for line := range strings.Lines(string(text)) {
-		host, what, _ := strings.Cut(strings.TrimSpace(line), " ")
-		in := inhabitant{hosts: []string{host}, what: strings.TrimSpace(what)}
-		if what, also, ok := strings.Cut(in.what, " (also "); ok {
-			in.what = what
+		host, description, _ := strings.Cut(strings.TrimSpace(line), " ")
+		in := labHost{hosts: []string{host}, description: strings.TrimSpace(description)}
+		if description, also, ok := strings.Cut(in.description, " (also "); ok {
+			in.description = description
 			in.hosts = append(in.hosts, strings.Split(strings.TrimSuffix(also, ")"), ", ")...)
 		}
 		out = append(out, in)
@@ -37,39 +37,39 @@ func inhabitants(t testing.TB) []inhabitant {
 	return out
 }
 
-// TestInventory_EveryHost_HasRow fails when a host of the lab is in no table and has no label.
+// TestInventory_EveryHost_HasRow fails if a host of the lab has neither a row nor a label, or a row has no host.
 func TestInventory_EveryHost_HasRow(t *testing.T) {
-	told := map[string]string{} // host to where it is told of
+	source := map[string]string{} // where a host is described
 	for host := range builtIn {
-		told[host] = "builtIn"
+		source[host] = "builtIn"
 	}
 	for host := range sites {
-		told[host] = "sites"
+		source[host] = "sites"
 	}
 	pages := labeled(t)
 	for host, label := range pages {
-		told[host] = label.Group + "/" + label.ID
+		source[host] = label.Group + "/" + label.ID
 	}
 	troubles := 0
-	there := map[string]bool{}
-	for _, in := range inhabitants(t) {
+	inLab := map[string]bool{}
+	for _, in := range labHosts(t) {
 		for _, host := range in.hosts {
-			there[host] = true
+			inLab[host] = true
 		}
-		if told[in.hosts[0]] == "" {
-			t.Errorf("%s (%s) has no row", in.hosts[0], in.what)
+		if source[in.hosts[0]] == "" {
+			t.Errorf("%s (%s) has neither a row nor a label", in.hosts[0], in.description)
 		}
 		if _, ok := builtIn[in.hosts[0]]; ok {
 			troubles++
 		}
 	}
-	if len(there) == 0 {
-		t.Fatal("the lab lists no host")
+	if len(inLab) == 0 {
+		t.Fatal("the lab lists no hosts")
 	}
-	for host, where := range told {
-		if !there[host] {
-			t.Errorf("%s has a row in %s and is not in the lab", host, where)
+	for host, where := range source {
+		if !inLab[host] {
+			t.Errorf("%s has a row in %s but is not in the lab", host, where)
 		}
 	}
-	t.Logf("%d hosts, %d of them built in", len(there), troubles)
+	t.Logf("%d hosts, %d of them built in", len(inLab), troubles)
 }

@@ -1,12 +1,12 @@
 //go:build lab
 
-// Package lab runs the built binary, its guard on, in an isolated network: real DNS and TLS, recorded
-// home pages, pages in the manner of builders, and sites that misbehave. `make lab` builds this test and
-// starts it in there.
+// Package lab tests the built binary in an isolated network, with its guard against private addresses enabled. The
+// network has real DNS and TLS, recorded home pages, pages as site builders write them, and misbehaving sites.
+// `make lab` builds this test and runs it in that network.
 //
-// Each host of that internet has a row that says what a look-up of it answers, costs, takes and fetches:
-// hosts_test.go for those that misbehave, labels_test.go for pages (by their labels), sites_test.go for the
-// sites of this folder. inventory_test.go fails when a host has none.
+// Each host has a row that states the answer, cost, duration and traffic of a look-up. Rows of built-in hosts are in
+// hosts_test.go, those of the sites of this folder in sites_test.go. Pages are compared with their labels in
+// labels_test.go. inventory_test.go fails if a host has neither a row nor a label.
 package lab
 
 import (
@@ -15,26 +15,26 @@ import (
 	"testing"
 )
 
-// Ports of the servers. Those of single tests are closed when these end.
+// Ports of the servers. portMain belongs to the shared server, the others to single tests.
 const (
 	portMain = 18080 + iota
 	portBombs
 	portBackground
 	portDeny
-	portFigures
-	portCrowd
+	portBenchmarks
+	portSharedCrawl
 	portHosts
 	portMemory
 	portFailures
 	portKilled
 )
 
-// node is the server that most tests share. It crawls nothing that nobody asked for.
+// node is the server that most tests share. It does no background crawls.
 var node *server
 
 func TestMain(m *testing.M) {
 	if os.Getenv("LAB") != "1" {
-		fmt.Println("this test runs inside the lab only; use make lab")
+		fmt.Println("this test runs only inside the lab; use make lab")
 		os.Exit(1)
 	}
 	os.Exit(run(m))
@@ -49,7 +49,7 @@ func run(m *testing.M) int {
 	defer node.stop()
 	code := m.Run()
 	if code != 0 {
-		fmt.Printf("the server's log ends:\n%s\n", node.said())
+		fmt.Printf("the server's log ends:\n%s\n", node.logTail())
 	}
 	return code
 }

@@ -19,7 +19,7 @@ import (
 	"letterhead/tools/accuracy/match"
 )
 
-// Targets on labeled pages, as shares of what is judged.
+// Targets on labeled pages, as shares of the compared values.
 const (
 	nameTarget        = 0.97
 	descriptionTarget = 0.97
@@ -27,7 +27,7 @@ const (
 	linkTarget        = 0.98 // precision
 )
 
-// label is what is true of a page, as far as it can be seen in an answer.
+// label is the part of a page's label that an answer can be compared with.
 type label struct {
 	ID, Group, URL, Domain, Outcome string
 
@@ -36,33 +36,33 @@ type label struct {
 	ShareImage  *[]string
 	NSFW        bool
 	Logo        *struct{ Accept, Other []string }
-	Links       *map[string]several
+	Links       *map[string]stringList
 }
 
-// several is one value or a list.
-type several []string
+// stringList is decoded from null, one string or a list.
+type stringList []string
 
-func (s *several) UnmarshalJSON(data []byte) error {
-	var one *string
-	if json.Unmarshal(data, &one) == nil {
+func (s *stringList) UnmarshalJSON(data []byte) error {
+	var single *string
+	if json.Unmarshal(data, &single) == nil {
 		*s = nil
-		if one != nil {
-			*s = several{*one}
+		if single != nil {
+			*s = stringList{*single}
 		}
 		return nil
 	}
 	return json.Unmarshal(data, (*[]string)(s))
 }
 
-// kept is the domain that the page's record is kept under.
-func (l label) kept() string {
+// recordDomain returns the domain of the page's record.
+func (l label) recordDomain() string {
 	if l.Domain != "" {
 		return l.Domain
 	}
 	return registrable(hostOf(l.URL))
 }
 
-// labels reads a group of labels, by id.
+// labels returns the labels of a group by id.
 func labels(t testing.TB, group string) map[string]label {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(os.Getenv("LETTERHEAD_LABELS"), group, "*.json"))
@@ -84,7 +84,7 @@ func labels(t testing.TB, group string) map[string]label {
 	return out
 }
 
-// groups are the folders of labels.
+// groups returns the groups of labels, which are folders.
 func groups(t testing.TB) []string {
 	t.Helper()
 	entries, err := os.ReadDir(os.Getenv("LETTERHEAD_LABELS"))
@@ -100,27 +100,27 @@ func groups(t testing.TB) []string {
 	return out
 }
 
-// labeled finds the label of each host of the lab that is a saved page, a recording or a written site.
+// labeled returns the labels of all hosts of the lab that serve a saved page, a recording or a handwritten site.
 func labeled(t testing.TB) map[string]label {
 	t.Helper()
 	out := map[string]label{}
 	saved, recorded := labels(t, "saved"), labels(t, "recorded")
-	written := map[string]label{} // sites of the accuracy command, by domain
+	written := map[string]label{} // handwritten sites of tools/accuracy, by domain
 	for _, group := range groups(t) {
 		if group == "saved" || group == "recorded" {
 			continue
 		}
 		for _, l := range labels(t, group) {
-			written[l.kept()] = l
+			written[l.recordDomain()] = l
 		}
 	}
-	for _, in := range inhabitants(t) {
+	for _, in := range labHosts(t) {
 		var l label
 		var ok bool
-		if rest, is := strings.CutPrefix(in.what, "saved page "); is {
+		if rest, is := strings.CutPrefix(in.description, "saved page "); is {
 			id, _, _ := strings.Cut(rest, " ")
 			l, ok = saved[id]
-		} else if _, from, is := strings.Cut(in.what, " responses from "); is && strings.HasPrefix(in.what, "recorded: ") {
+		} else if _, from, is := strings.Cut(in.description, " responses from "); is && strings.HasPrefix(in.description, "recorded: ") {
 			l, ok = recorded[strings.TrimSuffix(from, ".vcr.gz")]
 		} else {
 			l, ok = written[registrable(in.hosts[0])]
@@ -132,8 +132,8 @@ func labeled(t testing.TB) map[string]label {
 	return out
 }
 
-func hostOf(address string) string {
-	u, err := url.Parse(address)
+func hostOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
 	if err != nil {
 		return ""
 	}
@@ -148,30 +148,30 @@ func registrable(host string) string {
 	return domain
 }
 
-// tally counts what was judged of one field.
-type tally struct {
-	mu            sync.Mutex
-	right, judged map[string]int
+// fieldScores counts, for each field, the compared values and the correct ones.
+type fieldScores struct {
+	mu                sync.Mutex
+	correct, compared map[string]int
 }
 
-func (y *tally) count(t testing.TB, field string, right bool, ours, truth any) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	y.judged[field]++
-	if right {
-		y.right[field]++
+func (scores *fieldScores) count(t testing.TB, field string, correct bool, got, want any) {
+	scores.mu.Lock()
+	defer scores.mu.Unlock()
+	scores.compared[field]++
+	if correct {
+		scores.correct[field]++
 		return
 	}
-	t.Logf("%s is %q, the label says %q", field, ours, truth)
+	t.Logf("%s = %q, want %q", field, got, want)
 }
 
-// TestLabeledPages_LookedUp_MeetTargets looks up every domain with a page, a recording or a built site. A look-up uses
-// the registrable domain: where only a host below it exists, the domain has no address.
+// TestLabeledPages_LookedUp_MeetTargets looks up every domain with a saved page, a recording or a handwritten site. A
+// look-up uses the registrable domain, which does not resolve if the lab has only a subdomain of it.
 func TestLabeledPages_LookedUp_MeetTargets(t *testing.T) {
-	there := map[string]bool{}
-	for _, in := range inhabitants(t) {
+	inLab := map[string]bool{}
+	for _, in := range labHosts(t) {
 		for _, host := range in.hosts {
-			there[host] = true
+			inLab[host] = true
 		}
 	}
 	type target struct {
@@ -181,94 +181,94 @@ func TestLabeledPages_LookedUp_MeetTargets(t *testing.T) {
 	targets := map[string]target{}
 	for host, l := range labeled(t) {
 		domain := registrable(host)
-		if have, ok := targets[domain]; !ok || have.label.kept() != domain {
+		if have, ok := targets[domain]; !ok || have.label.recordDomain() != domain {
 			targets[domain] = target{l, host}
 		}
 	}
-	y := &tally{right: map[string]int{}, judged: map[string]int{}}
+	scores := &fieldScores{correct: map[string]int{}, compared: map[string]int{}}
 	t.Run("each", func(t *testing.T) {
 		for domain, target := range targets {
 			t.Run(target.label.Group+"/"+domain, func(t *testing.T) {
 				t.Parallel()
-				if !there[domain] && !there["www."+domain] {
-					absent(t, domain)
+				if !inLab[domain] && !inLab["www."+domain] {
+					checkMissing(t, domain)
 					return
 				}
-				present(t, domain, target.label, y)
+				checkFound(t, domain, target.label, scores)
 			})
 		}
 	})
 	for field, target := range map[string]float64{"name": nameTarget, "description": descriptionTarget, "share image": shareTarget, "link": linkTarget} {
-		share := float64(y.right[field]) / float64(max(y.judged[field], 1))
-		t.Logf("%s: %d of %d (%.1f %%)", field, y.right[field], y.judged[field], 100*share)
+		share := float64(scores.correct[field]) / float64(max(scores.compared[field], 1))
+		t.Logf("%s: %d of %d (%.1f %%)", field, scores.correct[field], scores.compared[field], 100*share)
 		if share < target {
-			t.Errorf("%s is right in %.1f %%, the target is %.0f %%", field, 100*share, 100*target)
+			t.Errorf("%s is correct in %.1f %%, want %.0f %%", field, 100*share, 100*target)
 		}
 	}
 }
 
-// absent checks a domain that has no address, although hosts below it have.
-func absent(t *testing.T, domain string) {
+// checkMissing checks a domain that does not resolve although subdomains of it do.
+func checkMissing(t *testing.T, domain string) {
 	a := node.lookup(t, domain, "?refresh=true")
-	if a.status != 404 || a.brand.Error.Code != "domain_not_found" || a.elapsed > atOnce {
-		t.Errorf("answered %s, not 404 domain_not_found", a)
+	if a.status != 404 || a.brand.Error.Code != "domain_not_found" || a.elapsed > quickTime {
+		t.Errorf("the look-up answered %s, want 404 domain_not_found", a)
 	}
 	if cost := node.charges(t, a.header.Get("X-Request-Id")); cost != 0 {
-		t.Errorf("it cost %d credits", cost)
+		t.Errorf("the look-up cost %d credits, want 0", cost)
 	}
-	// A record of the starter index stays what it is, for those who do not ask for a fresh one.
+	// A look-up without refresh answers 404, or the record of the starter index with status failed.
 	if b := node.lookup(t, domain, ""); b.status != 404 && (b.status != 200 || b.brand.Status != "failed") {
-		t.Errorf("asked again it answered %s, %s", b, b.brand.Status)
+		t.Errorf("the second look-up answered %s with status %q", b, b.brand.Status)
 	}
 }
 
-// present checks a domain whose page is there.
-func present(t *testing.T, domain string, l label, y *tally) {
+// checkFound checks a domain whose page is in the lab.
+func checkFound(t *testing.T, domain string, l label, scores *fieldScores) {
 	began := time.Now()
 	a := node.lookup(t, domain, "?refresh=true")
 	t.Logf("%s", a)
 	if l.Outcome == "no_brand_data" {
 		if a.status != 404 || a.brand.Error.Code != l.Outcome {
-			t.Errorf("answered %s, the label says %s", a, l.Outcome)
+			t.Errorf("the look-up answered %s, want %s", a, l.Outcome)
 		}
 		return
 	}
 	if a.status != 200 || a.header.Get("X-Cache") != "MISS" || a.brand.Domain != domain {
-		t.Fatalf("answered %s (%s) with the record of %q: %s", a, a.header.Get("X-Cache"), a.brand.Domain, a.brand.Error.Message)
+		t.Fatalf("the look-up answered %s (X-Cache %s) with the record of %q: %s", a, a.header.Get("X-Cache"), a.brand.Domain, a.brand.Error.Message)
 	}
-	if a.elapsed > clientsGiveUp {
-		t.Errorf("took %s", a.elapsed)
+	if a.elapsed > slowTime {
+		t.Errorf("the look-up took %s", a.elapsed)
 	}
 	for _, logo := range a.brand.Logos {
 		for _, f := range logo.Formats[:min(len(logo.Formats), 1)] {
-			loads(t, f.Src, f.Format)
+			fetchFile(t, f.Src, f.Format)
 		}
 	}
 	if a.brand.IsNSFW != l.NSFW {
-		t.Errorf("isNsfw is %t", a.brand.IsNSFW)
+		t.Errorf("isNsfw = %t, which is not the label's value", a.brand.IsNSFW)
 	}
-	if l.kept() == domain && showsLogo(l) && a.brand.files() == 0 {
-		t.Errorf("no logo, the label says %q", l.Logo.Accept)
+	if l.recordDomain() == domain && hasOwnLogo(l) && a.brand.files() == 0 {
+		t.Errorf("the record has no logo, want %q", l.Logo.Accept)
 	}
 	want := 0
 	if a.brand.files() > 0 {
 		want = 1
 	}
 	if cost := node.charges(t, a.header.Get("X-Request-Id")); cost != want {
-		t.Errorf("it cost %d credits with %d logo files", cost, a.brand.files())
+		t.Errorf("the look-up cost %d credits with %d logo files", cost, a.brand.files())
 	}
-	visited(t, domain, began)
+	checkFetches(t, domain, began)
 	if b := node.lookup(t, domain, ""); b.status != 200 || b.header.Get("X-Cache") != "HIT" || deref(b.brand.Name) != deref(a.brand.Name) {
-		t.Errorf("asked again it answered %s (%s)", b, b.header.Get("X-Cache"))
+		t.Errorf("the second look-up answered %s (X-Cache %s)", b, b.header.Get("X-Cache"))
 	}
-	if l.kept() == domain {
-		judge(t, l, a, y)
+	if l.recordDomain() == domain {
+		compareFields(t, l, a, scores)
 	}
 }
 
-// showsLogo reports whether the lab has the brand's own logo: saved pages came without their files, so theirs are
-// those that stand in the page.
-func showsLogo(l label) bool {
+// hasOwnLogo reports whether the lab has the brand's own logo. Saved pages have no files, so only inline logos exist in
+// them.
+func hasOwnLogo(l label) bool {
 	switch {
 	case l.Logo == nil:
 		return false
@@ -278,63 +278,63 @@ func showsLogo(l label) bool {
 	return len(l.Logo.Accept) > 0 && strings.HasPrefix(l.Logo.Accept[0], "inline:")
 }
 
-// samePicture is how often one crawl may fetch a picture: two addresses that a page names may redirect to one.
-const samePicture = 2
+// maxImageFetches is how often one crawl may request an image: two URLs of a page may redirect to the same image.
+const maxImageFetches = 2
 
-// visited checks what the hosts of a domain were asked for by one crawl.
-func visited(t *testing.T, domain string, began time.Time) {
+// checkFetches checks the requests of one crawl to the hosts of a domain.
+func checkFetches(t *testing.T, domain string, began time.Time) {
 	t.Helper()
 	times := map[string]int{}
 	answered := 0
-	for _, r := range since(t, began) {
+	for _, r := range requestsSince(t, began) {
 		if r.Host != domain && r.Host != "www."+domain {
 			continue
 		}
-		if r.Status/100 != 3 { // the fetch goes on elsewhere
+		if r.Status/100 != 3 { // a redirect continues elsewhere
 			answered++
 		}
 		times[r.Host+r.path()]++
 	}
 	for path, n := range times {
-		picture := strings.Contains(path[strings.LastIndexByte(path, '/'):], ".") && !strings.HasSuffix(path, rules)
-		if n > 1 && (!picture || n > samePicture) {
-			t.Errorf("%s was fetched %d times", path, n)
+		image := strings.Contains(path[strings.LastIndexByte(path, '/'):], ".") && !strings.HasSuffix(path, robotsTxt)
+		if n > 1 && (!image || n > maxImageFetches) {
+			t.Errorf("%s was requested %d times", path, n)
 		} else if n > 1 {
-			t.Logf("%s was fetched %d times", path, n)
+			t.Logf("%s was requested %d times", path, n)
 		}
 	}
 	if answered == 0 || answered > maxRequests {
-		t.Errorf("%d requests", answered)
+		t.Errorf("%d requests were answered without a redirect, want at least 1 and at most maxRequests", answered)
 	}
 }
 
-// judge compares the fields with the label.
-func judge(t *testing.T, l label, a answer, y *tally) {
-	one := func(field string, ours *string, truth *[]string, same func(a, b string) bool) {
-		if truth == nil {
+// compareFields compares the fields of an answer with the label.
+func compareFields(t *testing.T, l label, a answer, scores *fieldScores) {
+	compareField := func(field string, got *string, want *[]string, same func(a, b string) bool) {
+		if want == nil {
 			return
 		}
-		right := ours == nil && len(*truth) == 0 || ours != nil && slices.ContainsFunc(*truth, func(s string) bool { return same(*ours, s) })
-		y.count(t, field, right, deref(ours), *truth)
+		correct := got == nil && len(*want) == 0 || got != nil && slices.ContainsFunc(*want, func(s string) bool { return same(*got, s) })
+		scores.count(t, field, correct, deref(got), *want)
 	}
-	one("name", a.brand.Name, l.Name, match.Name)
-	one("description", a.brand.Description, l.Description, match.Text)
-	one("share image", a.brand.OGImage, l.ShareImage, sameAddress)
+	compareField("name", a.brand.Name, l.Name, match.Name)
+	compareField("description", a.brand.Description, l.Description, match.Text)
+	compareField("share image", a.brand.OGImage, l.ShareImage, sameURL)
 	if l.Links == nil {
 		return
 	}
 	for _, link := range a.brand.Links {
 		accepted := (*l.Links)[link.Name]
-		y.count(t, "link", slices.ContainsFunc(accepted, func(s string) bool { return match.Profile(link.URL, s) }), link.URL, accepted)
+		scores.count(t, "link", slices.ContainsFunc(accepted, func(s string) bool { return match.Profile(link.URL, s) }), link.URL, accepted)
 	}
 }
 
-// sameAddress compares host and path; * stands for anything in a label's address.
-func sameAddress(ours, truth string) bool {
-	if start, end, ok := strings.Cut(truth, "*"); ok {
-		return strings.HasPrefix(ours, start) && strings.HasSuffix(ours, end)
+// sameURL compares host and path. A * in the wanted URL matches anything.
+func sameURL(got, want string) bool {
+	if start, end, ok := strings.Cut(want, "*"); ok {
+		return strings.HasPrefix(got, start) && strings.HasSuffix(got, end)
 	}
-	a, errA := url.Parse(ours)
-	b, errB := url.Parse(truth)
-	return errors.Join(errA, errB) == nil && strings.EqualFold(a.Host, b.Host) && a.Path == b.Path
+	a, errGot := url.Parse(got)
+	b, errWant := url.Parse(want)
+	return errors.Join(errGot, errWant) == nil && strings.EqualFold(a.Host, b.Host) && a.Path == b.Path
 }

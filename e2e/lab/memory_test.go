@@ -19,15 +19,15 @@ import (
 	"letterhead/internal/process"
 )
 
-// mostServiceMemory is the container that the README names, in bytes.
-const mostServiceMemory = 512 << 20
+// maxServiceMemory is the memory in bytes of the container in the README.
+const maxServiceMemory = 512 << 20
 
-// bombs are the sites that cost a careless crawler most.
+// bombs are the sites that cost an unprotected crawler most.
 var bombs = []string{"gzip-bomb", "png-bomb", "ico-bomb", "svg-bomb", "endless-body", "nested-513", "huge-header", "many-icons"}
 
-// group is a cgroup of the test's own, removed when the test ends: after what the test registers from here on, so that
-// the server in it is stopped by then.
-func group(t *testing.T, bytes int64) (*process.Group, error) {
+// newCgroup creates a cgroup for the test. Cleanup functions that are registered later run before the cgroup is
+// removed, so the server in it has stopped by then.
+func newCgroup(t *testing.T, bytes int64) (*process.Group, error) {
 	g, err := process.NewGroup(fmt.Sprintf("letterhead-lab-%d-%d", os.Getpid(), bytes), bytes)
 	if err != nil {
 		return nil, err
@@ -40,21 +40,21 @@ func group(t *testing.T, bytes int64) (*process.Group, error) {
 	return g, nil
 }
 
-// TestService_EveryHostLookedUp_StaysWithinMemory looks up every host of the lab, 32 at a time and the hostile ones
-// repeatedly, while the server draws the found logos in every size. The starter index is loaded, and all roles run in
-// the one process. It runs in a cgroup of 512 MiB, past which the kernel would kill it; where there can be none, it is
-// told the limit, and the most memory that it has had is compared.
+// TestService_EveryHostLookedUp_StaysWithinMemory looks up every built-in host of the lab with 32 concurrent clients,
+// the hostile ones repeatedly, and requests their logos in three sizes. The starter index is loaded, and all roles run
+// in one process. The process runs in a cgroup of 512 MiB, and the kernel kills it if it needs more. If the machine
+// permits no cgroup, GOMEMLIMIT replaces it. The test compares the peak memory with the limit in both cases.
 func TestService_EveryHostLookedUp_StaysWithinMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: the test needs hundreds of crawls")
 	}
 	var environment []string
-	within, err := group(t, mostServiceMemory)
+	cgroup, err := newCgroup(t, maxServiceMemory)
 	if err != nil {
-		t.Logf("not in a cgroup: %v", err)
-		environment = []string{"GOMEMLIMIT=410MiB"} // eight tenths of 512, as from a cgroup
+		t.Logf("the server is not in a cgroup: %v", err)
+		environment = []string{"GOMEMLIMIT=410MiB"} // 80 % of 512 MiB, which the server would derive from a cgroup
 	}
-	s, err := startIn(within, portMemory, environment...)
+	s, err := startIn(cgroup, portMemory, environment...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,27 +65,27 @@ func TestService_EveryHostLookedUp_StaysWithinMemory(t *testing.T) {
 			hosts = append(hosts, name+"-lab.com")
 		}
 	}
-	s.forgetPeak(t)
-	s.crowd(hosts, func(host string, err error) { t.Errorf("%s: %v", host, err) })
+	s.resetPeak(t)
+	s.lookUpAll(hosts, func(host string, err error) { t.Errorf("%s: %v", host, err) })
 	peak := s.peak(t)
 	t.Logf("%d look-ups, peak %d MiB", len(hosts), peak>>20)
-	if peak > mostServiceMemory {
-		t.Errorf("peak %d MiB, limit %d", peak>>20, mostServiceMemory>>20)
+	if peak > maxServiceMemory {
+		t.Errorf("peak %d MiB, want at most %d", peak>>20, maxServiceMemory>>20)
 	}
-	if within != nil {
-		if kills := told(t, within.Kills); kills != 0 {
-			t.Errorf("the kernel killed %d processes", kills)
+	if cgroup != nil {
+		if kills := mustRead(t, cgroup.Kills); kills != 0 {
+			t.Errorf("the kernel killed %d processes, want 0", kills)
 		}
-		t.Logf("with the files that the kernel caches for it, %d MiB", told(t, within.Peak)>>20)
+		t.Logf("peak with the page cache: %d MiB", mustRead(t, cgroup.Peak)>>20)
 	}
 }
 
-// crowd looks hosts up, 32 at a time, and their logos in three sizes.
-func (s *server) crowd(hosts []string, failed func(host string, err error)) {
+// lookUpAll looks up hosts with 32 concurrent clients and requests their logos in three sizes.
+func (s *server) lookUpAll(hosts []string, failed func(host string, err error)) {
 	queue := make(chan string)
-	var crowd sync.WaitGroup
+	var clients sync.WaitGroup
 	for range 32 {
-		crowd.Go(func() {
+		clients.Go(func() {
 			for host := range queue {
 				if _, err := s.ask(host, "?refresh=true"); err != nil {
 					failed(host, err)
@@ -107,85 +107,86 @@ func (s *server) crowd(hosts []string, failed func(host string, err error)) {
 		queue <- host
 	}
 	close(queue)
-	crowd.Wait()
+	clients.Wait()
 }
 
-// TestCrawl_KilledTheProcess_IsNotRetriedAtOnce leaves the process so little memory that hostile sites get it
-// killed, and starts it again with enough: it fetches nothing of them by itself, nor when somebody asks for them. After
-// a second kill not even a refresh that is paid for does.
-func TestCrawl_KilledTheProcess_IsNotRetriedAtOnce(t *testing.T) {
+// TestCrawl_KilledProcess_IsNotRetriedImmediately gives the process so little memory that the kernel kills it during
+// crawls of hostile sites, then restarts it with enough. The new process does not repeat these crawls, even if a client
+// looks up the sites. After a second kill, a paid refresh does not repeat them either.
+func TestCrawl_KilledProcess_IsNotRetriedImmediately(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: the test needs hundreds of crawls")
 	}
-	within, err := group(t, mostServiceMemory+1<<20) // a name of its own
+	cgroup, err := newCgroup(t, maxServiceMemory+1<<20) // the name contains the size and must be unique
 	if err != nil {
-		t.Skipf("no cgroup, no kill: %v", err)
+		t.Skipf("cannot create a cgroup: %v", err)
 	}
-	s, err := startIn(within, portKilled, "LETTERHEAD_STARTER=off")
+	s, err := startIn(cgroup, portKilled, "LETTERHEAD_STARTER=off")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.stop)
 	s.crawlOnce(t)
-	lost := make([]string, 0, len(bombs))
+	interrupted := make([]string, 0, len(bombs))
 	for _, name := range bombs {
-		lost = append(lost, name+"-lab.com")
+		interrupted = append(interrupted, name+"-lab.com")
 	}
 	for i := range 2 {
-		hosts := s.killed(t, within, lost)
-		if kills := told(t, within.Kills); kills != int64(i+1) {
-			t.Fatalf("the kernel killed %d processes", kills)
+		hosts := s.crawlUntilKilled(t, cgroup, interrupted)
+		if kills := mustRead(t, cgroup.Kills); kills != int64(i+1) {
+			t.Fatalf("the kernel has killed %d processes, which is not the number of rounds", kills)
 		}
-		if err := within.Limit(mostServiceMemory); err != nil {
+		if err := cgroup.Limit(maxServiceMemory); err != nil {
 			t.Fatal(err)
 		}
 		restarted := time.Now()
 		if err := s.run(); err != nil {
 			t.Fatal(err)
 		}
-		s.crawlOnce(t) // what is delivered again lies before this one in its lane
+		s.crawlOnce(t) // redelivered messages precede this one in the topic
 		ask := func(host, query string) (timeout bool) {
 			a := s.lookup(t, host, query)
 			t.Logf("after kill %d: %s%s answered %s", i+1, host, query, a)
 			return a.brand.Error.Code == "timeout"
 		}
-		lost = slices.DeleteFunc(hosts, func(host string) bool { return !ask(host, "") }) // some had just ended
-		if len(lost) == 0 {
-			t.Fatal("no crawl was under way when it was killed")
+		// Some crawls may have ended just before the kill.
+		interrupted = slices.DeleteFunc(hosts, func(host string) bool { return !ask(host, "") })
+		if len(interrupted) == 0 {
+			t.Fatal("no crawl was in progress at the kill")
 		}
 		if i == 1 {
-			for _, host := range lost {
+			for _, host := range interrupted {
 				if !ask(host, "?refresh=true") {
-					t.Errorf("%s did not answer that it is remembered", host)
+					t.Errorf("a refresh of %s did not answer with the recorded timeout", host)
 				}
 			}
 		}
-		if again := since(t, restarted, lost...); len(again) > 0 {
-			t.Errorf("retried after kill %d: %s", i+1, shown(again))
+		if again := requestsSince(t, restarted, interrupted...); len(again) > 0 {
+			t.Errorf("crawls were repeated after kill %d: %s", i+1, summary(again))
 		}
 	}
 }
 
-// killed has hosts crawled with hardly any memory left until the process is killed. It returns those whose crawls had
-// begun and of whose end the log says nothing.
-func (s *server) killed(t *testing.T, within *process.Group, hosts []string) []string {
+// crawlUntilKilled leaves the process almost no memory and looks up hosts until the kernel kills it. It returns the
+// hosts whose crawls began and did not end, according to the log.
+func (s *server) crawlUntilKilled(t *testing.T, cgroup *process.Group, hosts []string) []string {
 	t.Helper()
-	const little = 8 << 20
-	if err := within.Limit(s.resident(t) + little); err != nil {
+	const headroom = 8 << 20
+	if err := cgroup.Limit(s.resident(t) + headroom); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	s.crowd(hosts, func(string, error) {}) // most requests are cut off
-	<-s.ended
+	s.lookUpAll(hosts, func(string, error) {}) // most requests fail at the kill
+	<-s.exited
 	var exit *exec.ExitError
-	if !errors.As(s.result, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("it ended with %v, not killed", s.result)
+	if !errors.As(s.exitErr, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the process ended with %v, want SIGKILL", s.exitErr)
 	}
 	logged, err := os.ReadFile(s.logs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
-		return bytes.Contains(logged, []byte("domain="+host+" lane=live outcome=")) || len(since(t, began, host)) == 0
+		return bytes.Contains(logged, []byte("domain="+host+" lane=live outcome=")) || len(requestsSince(t, began, host)) == 0
 	})
 }

@@ -23,99 +23,99 @@ import (
 const (
 	readyTimeout  = 60 * time.Second
 	clientTimeout = 30 * time.Second
-	// shownLog is how much of a server's log a failure prints.
-	shownLog = 8000
-	// credits are granted to the account of each server: more than all tests spend.
+	// maxShownLog is how many bytes of a server's log a failure prints.
+	maxShownLog = 8000
+	// credits are granted to the account of each server. All tests together spend less.
 	credits = "5000"
 )
 
 var client = &http.Client{Timeout: clientTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
-// server is the built binary, serving.
+// server runs the built binary with `serve`.
 type server struct {
 	base, data, logs string
 	listen           string
 	environment      []string
 	account, secret  string
-	group            *process.Group // that the process is in; nil for none
+	cgroup           *process.Group // the cgroup of the process; nil for none
 	process          *os.Process
-	end              func()        // ends the process
-	ended            chan struct{} // closed when it has ended
-	result           error         // how it ended
+	kill             func()        // kills the process and waits for its end
+	exited           chan struct{} // closed when the process has ended
+	exitErr          error         // the error of Wait
 }
 
-// start serves on a port with a data folder of its own and makes an account that can pay.
+// start starts a server with a new data folder and creates an account with credits.
 func start(port int, environment ...string) (*server, error) {
 	return startIn(nil, port, environment...)
 }
 
-// startIn is start with the process in a cgroup.
-func startIn(group *process.Group, port int, environment ...string) (*server, error) {
+// startIn is like start, with the process in a cgroup.
+func startIn(cgroup *process.Group, port int, environment ...string) (*server, error) {
 	data, err := os.MkdirTemp("", "lab-data-")
 	if err != nil {
 		return nil, err
 	}
 	listen := fmt.Sprintf("127.0.0.1:%d", port)
-	s := &server{base: "http://" + listen, listen: listen, data: data, logs: data + ".log", environment: environment, group: group, end: func() {}}
-	if err := errors.Join(s.run(), s.open()); err != nil {
-		err = fmt.Errorf("%w\nthe server's log ends:\n%s", err, s.said())
+	s := &server{base: "http://" + listen, listen: listen, data: data, logs: data + ".log", environment: environment, cgroup: cgroup, kill: func() {}}
+	if err := errors.Join(s.run(), s.createAccount()); err != nil {
+		err = fmt.Errorf("%w\nthe server's log ends:\n%s", err, s.logTail())
 		s.stop()
 		return nil, err
 	}
 	return s, nil
 }
 
-// run starts the process on the data folder as it is.
+// run starts the process on the existing data folder.
 func (s *server) run() error {
 	logs, err := os.Create(s.logs)
 	if err != nil {
 		return err
 	}
-	defer logs.Close() // the process has its own
+	defer logs.Close() // the process has its own descriptor
 	command := exec.Command
-	if s.group != nil {
-		command = s.group.Command
+	if s.cgroup != nil {
+		command = s.cgroup.Command
 	}
 	cmd := command(os.Getenv("LETTERHEAD_BINARY"), "serve", "--data", s.data, "--listen", s.listen)
-	// Small limits would make this a test of limits.
+	// Rate limits must not affect these tests.
 	cmd.Env = append(os.Environ(), "LETTERHEAD_CRAWLS_PER_MINUTE=10000", "LETTERHEAD_PLAN_CRAWLS=free=10,starter=30,growth=60,custom=10000")
 	cmd.Env = append(cmd.Env, s.environment...)
 	cmd.Stdout, cmd.Stderr = logs, logs
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	s.process, s.ended = cmd.Process, make(chan struct{})
+	s.process, s.exited = cmd.Process, make(chan struct{})
 	go func() {
-		s.result = cmd.Wait()
-		close(s.ended)
+		s.exitErr = cmd.Wait()
+		close(s.exited)
 	}()
-	s.end = func() {
+	s.kill = func() {
 		cmd.Process.Kill()
-		<-s.ended
+		<-s.exited
 	}
-	return program.AwaitServing(s.base+"/readyz", readyTimeout, s.ended)
+	return program.AwaitServing(s.base+"/readyz", readyTimeout, s.exited)
 }
 
 func (s *server) stop() {
-	s.end()
+	s.kill()
 	os.RemoveAll(s.data)
 	os.Remove(s.logs)
 }
 
-// warm starts a server for a test that measures it. The renderer is compiled by a process before it, whose
-// garbage would hide what a crawl takes.
-func warm(t testing.TB, port int, environment ...string) *server {
+// startWarm starts a server for measurements. An earlier process compiles the renderer, because the garbage of the
+// compilation would distort the memory of crawls.
+func startWarm(t testing.TB, port int, environment ...string) *server {
 	t.Helper()
-	s := own(t, port, environment...)
+	s := startServer(t, port, environment...)
 	s.crawlOnce(t)
-	s.anew(t)
+	s.restart(t)
 	return s
 }
 
-// anew starts another process on the same data folder, which crawls once to have everything at hand.
-func (s *server) anew(t testing.TB) {
+// restart replaces the process by a new one on the same data folder, which crawls one site to fill its caches.
+func (s *server) restart(t testing.TB) {
 	t.Helper()
-	s.end()
+	s.kill()
 	if err := s.run(); err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +129,8 @@ func (s *server) crawlOnce(t testing.TB) {
 	}
 }
 
-// own starts a server for one test.
-func own(t testing.TB, port int, environment ...string) *server {
+// startServer starts a server for one test.
+func startServer(t testing.TB, port int, environment ...string) *server {
 	t.Helper()
 	s, err := start(port, environment...)
 	if err != nil {
@@ -140,8 +140,8 @@ func own(t testing.TB, port int, environment ...string) *server {
 	return s
 }
 
-// open makes the account.
-func (s *server) open() error {
+// createAccount creates the account and grants credits to it.
+func (s *server) createAccount() error {
 	out, err := s.letterhead("account", "create", "--name", "Lab", "--plan", "custom", "--json")
 	if err != nil {
 		return err
@@ -163,13 +163,13 @@ func (s *server) open() error {
 	return err
 }
 
-// said is the end of the server's log.
-func (s *server) said() string {
+// logTail returns the end of the server's log.
+func (s *server) logTail() string {
 	text, _ := os.ReadFile(s.logs)
-	return string(text[max(0, len(text)-shownLog):])
+	return string(text[max(0, len(text)-maxShownLog):])
 }
 
-// letterhead runs one of the other commands on the server's data folder.
+// letterhead runs a command on the server's data folder.
 func (s *server) letterhead(args ...string) ([]byte, error) {
 	cmd := exec.Command(os.Getenv("LETTERHEAD_BINARY"), append([]string{"--data", s.data}, args...)...)
 	var errs bytes.Buffer
@@ -222,7 +222,7 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d %s, name %q, %d logos, after %s", a.status, a.brand.Error.Code, deref(a.brand.Name), len(a.brand.Logos), a.elapsed.Round(time.Millisecond))
 }
 
-// lookup asks for a brand as a client does.
+// lookup requests a brand.
 func (s *server) lookup(t testing.TB, identifier, query string) answer {
 	t.Helper()
 	a, err := s.ask(identifier, query)
@@ -232,7 +232,7 @@ func (s *server) lookup(t testing.TB, identifier, query string) answer {
 	return a
 }
 
-// ask is lookup for goroutines beside the test's own.
+// ask is like lookup, for goroutines that may not call t.Fatal.
 func (s *server) ask(identifier, query string) (answer, error) {
 	req, err := http.NewRequest(http.MethodGet, s.base+"/v1/brands/"+identifier+query, nil)
 	if err != nil {
@@ -251,19 +251,19 @@ func (s *server) ask(identifier, query string) (answer, error) {
 	}
 	a := answer{status: resp.StatusCode, header: resp.Header, body: body, elapsed: time.Since(began)}
 	if err := json.Unmarshal(body, &a.brand); err != nil {
-		return a, fmt.Errorf("answered %d without JSON: %s", resp.StatusCode, body)
+		return a, fmt.Errorf("answered %d, not JSON: %s", resp.StatusCode, body)
 	}
 	return a, nil
 }
 
-// charges returns what the ledger says a request cost, and fails when a hold of it did not end.
+// charges returns the cost of a request according to the ledger, and fails the test if a hold of it did not end.
 func (s *server) charges(t testing.TB, requestID string) int {
 	t.Helper()
 	out, err := s.letterhead("ledger", "show", "--account", s.account, "--request-id", requestID, "--json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	charged, open := 0, 0
+	charged, openHolds := 0, 0
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	for lines.Scan() {
 		var l struct {
@@ -275,22 +275,22 @@ func (s *server) charges(t testing.TB, requestID string) int {
 		}
 		switch l.Type {
 		case "CreditsHeld":
-			open++
+			openHolds++
 		case "CreditsCharged":
 			charged -= l.Amount
-			open--
+			openHolds--
 		case "HoldReleased":
-			open--
+			openHolds--
 		}
 	}
-	if open > 0 {
-		t.Errorf("request %s left a hold open", requestID)
+	if openHolds > 0 {
+		t.Errorf("request %s left a hold", requestID)
 	}
 	return charged
 }
 
-// loads fetches a file of the record and returns its bytes.
-func loads(t testing.TB, src, format string) []byte {
+// fetchFile fetches a file of a record and returns its bytes.
+func fetchFile(t testing.TB, src, format string) []byte {
 	t.Helper()
 	resp, err := client.Get(src)
 	if err != nil {
@@ -303,30 +303,30 @@ func loads(t testing.TB, src, format string) []byte {
 	}
 	want := map[string]string{"svg": "image/svg+xml", "png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"}[format]
 	if got := resp.Header.Get("Content-Type"); got != want {
-		t.Errorf("%s is %s, not %s", src, got, want)
+		t.Errorf("Content-Type of %s = %s, want %s", src, got, want)
 	}
 	return body
 }
 
-// cpu is the processor time that the server has used so far.
+// cpu returns the CPU time that the server has used so far.
 func (s *server) cpu(t testing.TB) time.Duration {
 	t.Helper()
-	return told(t, process.ID(s.process.Pid).CPUTime)
+	return mustRead(t, process.ID(s.process.Pid).CPUTime)
 }
 
-// resident is the memory that the server has resident, in bytes.
+// resident returns the server's resident memory in bytes.
 func (s *server) resident(t testing.TB) int64 {
 	t.Helper()
-	return told(t, process.ID(s.process.Pid).Resident)
+	return mustRead(t, process.ID(s.process.Pid).Resident)
 }
 
-// peak is the most that it has had since forgetPeak.
+// peak returns the maximum of the resident memory since resetPeak.
 func (s *server) peak(t testing.TB) int64 {
 	t.Helper()
-	return told(t, process.ID(s.process.Pid).Peak)
+	return mustRead(t, process.ID(s.process.Pid).Peak)
 }
 
-func told[T any](t testing.TB, read func() (T, error)) T {
+func mustRead[T any](t testing.TB, read func() (T, error)) T {
 	t.Helper()
 	value, err := read()
 	if err != nil {
@@ -335,8 +335,8 @@ func told[T any](t testing.TB, read func() (T, error)) T {
 	return value
 }
 
-// forgetPeak makes peak start from what is resident now.
-func (s *server) forgetPeak(t testing.TB) {
+// resetPeak sets the peak to the present resident memory.
+func (s *server) resetPeak(t testing.TB) {
 	t.Helper()
 	if err := process.ID(s.process.Pid).ForgetPeak(); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ type request struct {
 	Method    string
 	Path      string // with the query
 	Status    int
-	Bytes     int64  // of the body, handed to the socket
+	Bytes     int64  // of the body, written to the socket
 	UserAgent string `json:"user_agent"`
 	TLS       bool
 	Canary    bool // a private address was reached
@@ -29,13 +29,13 @@ type request struct {
 }
 
 const (
-	// maxLogLine bounds a line of the log: paths of data in addresses are long.
+	// maxLogLine is the limit of a line of the log. Paths may contain long data.
 	maxLogLine = 16 << 20
-	// logPatience is how long a line may take that stands for an answer which was broken off.
-	logPatience = 3 * time.Second
+	// logTimeout is how long the log line of an aborted response may be delayed.
+	logTimeout = 3 * time.Second
 )
 
-// path writes an address as the tables do: /path over https, http:/path without.
+// path returns the path as the rows write it: /path for HTTPS, http:/path for plain HTTP.
 func (r request) path() string {
 	if r.TLS {
 		return r.Path
@@ -43,8 +43,8 @@ func (r request) path() string {
 	return "http:" + r.Path
 }
 
-// traffic is every request that any site of the lab has seen.
-func traffic(t testing.TB) []request {
+// allRequests returns all requests that the sites of the lab have received.
+func allRequests(t testing.TB) []request {
 	t.Helper()
 	resp, err := client.Get(os.Getenv("LAB_CONTROL") + "/log")
 	if err != nil {
@@ -52,7 +52,7 @@ func traffic(t testing.TB) []request {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("the lab's log: %s", resp.Status)
+		t.Fatalf("the lab's request log: %s", resp.Status)
 	}
 	var out []request
 	lines := bufio.NewScanner(resp.Body)
@@ -70,56 +70,56 @@ func traffic(t testing.TB) []request {
 	return out
 }
 
-// since is the traffic that began at a moment or later, at some hosts; at all when none is named.
-func since(t testing.TB, began time.Time, hosts ...string) []request {
+// requestsSince returns the requests that began at a time or later, to the given hosts or, without hosts, to all.
+func requestsSince(t testing.TB, began time.Time, hosts ...string) []request {
 	t.Helper()
-	return slices.DeleteFunc(traffic(t), func(r request) bool {
+	return slices.DeleteFunc(allRequests(t), func(r request) bool {
 		return r.Time.Before(began) || len(hosts) > 0 && !slices.Contains(hosts, r.Host)
 	})
 }
 
-// ours reports whether a request introduces itself as the crawler of one of the servers.
-func ours(r request) bool {
+// fromCrawler reports whether the user agent of a request is the crawler of a server.
+func fromCrawler(r request) bool {
 	return strings.HasPrefix(r.UserAgent, "Mozilla/5.0 (compatible; LetterheadBot/1.0; +http://127.0.0.1:") && strings.HasSuffix(r.UserAgent, "/bot)")
 }
 
-// Runs after the other tests, because its file is the last in the folder. Whatever they made the crawlers fetch, no
-// private address was reached, and every request named its crawler.
+// The tests of this file run last because their file is the last in the folder. No test made a crawler reach a private
+// address, and every request named the crawler.
 func TestZGuard_AllRequests_ReachedNoPrivateAddress(t *testing.T) {
-	all := traffic(t)
+	all := allRequests(t)
 	if len(all) == 0 {
-		t.Fatal("the lab saw no request at all")
+		t.Fatal("the lab received no requests")
 	}
 	for _, r := range all {
 		if r.Canary {
 			t.Errorf("a private address was reached: %+v", r)
 		}
-		if r.Method != "" && (r.Method != http.MethodGet || !ours(r)) {
-			t.Errorf("a %s of %s%s by %q", r.Method, r.Host, r.Path, r.UserAgent)
+		if r.Method != "" && (r.Method != http.MethodGet || !fromCrawler(r)) {
+			t.Errorf("unexpected request %s %s%s by %q", r.Method, r.Host, r.Path, r.UserAgent)
 		}
 	}
 }
 
-// No test fetched a path of a host that the host's row does not name.
+// No test requested a path of a host that the host's row does not allow.
 func TestZRows_AllRequests_AreNamed(t *testing.T) {
 	rows := maps.Clone(builtIn)
 	maps.Copy(rows, sites)
-	ways := rows["redirect-private-lab.com"] // the ways to private addresses that TestRedirects_ToPrivateAddresses_AreNotFollowed goes
-	ways.may = join(ways.may, []string{"/private/*", "http:/icon.png"})
-	rows["redirect-private-lab.com"] = ways
+	redirects := rows["redirect-private-lab.com"] // also crawled by TestRedirects_ToPrivateAddresses_AreNotFollowed
+	redirects.optional = concat(redirects.optional, []string{"/private/*", "http:/icon.png"})
+	rows["redirect-private-lab.com"] = redirects
 	checked := 0
-	for _, r := range traffic(t) {
+	for _, r := range allRequests(t) {
 		row, ok := rows[r.Host]
 		if !ok || r.Method == "" {
 			continue
 		}
 		checked++
 		if !row.allows(r.path()) {
-			t.Errorf("%s was asked for %s", r.Host, r.path())
+			t.Errorf("host %s received a request for %s, which its row does not allow", r.Host, r.path())
 		}
 	}
 	if checked == 0 {
-		t.Error("no request of any row")
+		t.Error("no request went to a host with a row")
 	}
 }
 

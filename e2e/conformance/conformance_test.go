@@ -1,10 +1,10 @@
 //go:build conformance
 
-// Package conformance asks what others wrote about the MCP endpoint: the protocol's official scenarios for servers
-// and its inspector, both from npm, against a served binary in a folder of its own. `make conformance` runs it.
+// Package conformance tests the MCP endpoint of the built binary with two tools from npm: the official conformance
+// scenarios for servers, and the MCP Inspector. `make conformance` runs it.
 //
-// The binary is LETTERHEAD_BINARY. npx fetches the tools, and a Node.js new enough for them where the machine's own
-// is not.
+// LETTERHEAD_BINARY names the binary. npx fetches the tools. If the installed Node.js is too old for them, npx also
+// fetches a newer one.
 package conformance
 
 import (
@@ -30,18 +30,18 @@ import (
 )
 
 const (
-	scenarios = "@modelcontextprotocol/conformance@0.1.16"
-	inspector = "@modelcontextprotocol/inspector@2.12.0"
-	// node is what both need at least; the package of that name brings one along.
-	node      = "node@22"
-	nodeMajor = 22
-	nodeMinor = 19
+	scenariosPackage = "@modelcontextprotocol/conformance@0.1.16"
+	inspectorPackage = "@modelcontextprotocol/inspector@2.12.0"
+	// Both tools need this version of Node.js or a later one. The npm package node contains it.
+	nodePackage  = "node@22"
+	minNodeMajor = 22
+	minNodeMinor = 19
 
-	startsWithin = 2 * time.Minute
-	toolWithin   = 5 * time.Minute // npx may have to fetch it
+	startTimeout = 2 * time.Minute
+	toolTimeout  = 5 * time.Minute // includes the download by npx
 )
 
-// server is a served binary with one account.
+// server runs the binary with `serve` and has one account.
 type server struct {
 	url     string
 	account struct {
@@ -64,7 +64,7 @@ func serve(t *testing.T) *server {
 	t.Helper()
 	binary := os.Getenv("LETTERHEAD_BINARY")
 	if binary == "" {
-		t.Fatal("LETTERHEAD_BINARY names no binary")
+		t.Fatal("LETTERHEAD_BINARY is not set")
 	}
 	listen, err := program.FreeAddress()
 	if err != nil {
@@ -76,43 +76,43 @@ func serve(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := func() string {
+	logged := func() string {
 		text, err := os.ReadFile(logs.Name())
 		return fmt.Sprint(string(text), err)
 	}
 	cmd := exec.Command(binary, "serve", "--data", data, "--listen", listen)
-	cmd.Env = append(os.Environ(), "LETTERHEAD_REFRESH=off", "LETTERHEAD_BASE_URL="+s.url) // nothing leaves the machine
+	cmd.Env = append(os.Environ(), "LETTERHEAD_REFRESH=off", "LETTERHEAD_BASE_URL="+s.url) // no background crawls
 	cmd.Stdout, cmd.Stderr = logs, logs
-	if err := errors.Join(cmd.Start(), logs.Close()); err != nil { // the process has its own
+	if err := errors.Join(cmd.Start(), logs.Close()); err != nil { // the process has its own descriptor
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	var end error // of the process, when ended is closed
-	go func() { defer close(ended); end = cmd.Wait() }()
+	exited := make(chan struct{})
+	var exitErr error // of Wait; set before exited is closed
+	go func() { defer close(exited); exitErr = cmd.Wait() }()
 	t.Cleanup(func() {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Errorf("end the server: %v", err)
+			t.Errorf("stop the server: %v", err)
 		}
-		if <-ended; end != nil || t.Failed() {
-			t.Logf("the server ended with %v and said\n%s", end, said())
+		if <-exited; exitErr != nil || t.Failed() {
+			t.Logf("the server ended with %v; its log:\n%s", exitErr, logged())
 		}
 	})
-	if err := program.AwaitServing(s.url+"/readyz", startsWithin, ended); err != nil {
-		t.Fatal(err) // the server's own words are logged at its end
+	if err := program.AwaitServing(s.url+"/readyz", startTimeout, exited); err != nil {
+		t.Fatal(err) // the cleanup logs the server's output
 	}
 	out, err := exec.Command(binary, "--data", data, "account", "create", "--name", "conformance", "--json").Output()
 	if err == nil {
 		err = json.Unmarshal(out, &s.account)
 	}
 	if err != nil {
-		t.Fatalf("make an account: %v", err)
+		t.Fatalf("create an account: %v", err)
 	}
 	return s
 }
 
-// keyed returns the address of a proxy that adds a key to each request and leaves all else, the Host too, as it
-// was sent: the scenarios know no keys, and the server rejects requests without one.
-func (s *server) keyed(t *testing.T) string {
+// proxyWithKey starts a proxy that adds a key to each request and changes nothing else, not even Host. It returns the
+// proxy's URL. The scenarios send no key, and the server rejects requests without one.
+func (s *server) proxyWithKey(t *testing.T) string {
 	t.Helper()
 	target, err := url.Parse(s.url)
 	if err != nil {
@@ -133,25 +133,25 @@ func (s *server) keyed(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// npx runs a tool from npm and returns what it printed.
+// npx runs a tool from npm and returns its output.
 func npx(t *testing.T, tool string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), toolWithin)
+	ctx, cancel := context.WithTimeout(t.Context(), toolTimeout)
 	defer cancel()
 	all := []string{"--yes", "--package", tool}
-	if !newEnough(t) {
-		all = append(all, "--package", node)
+	if !nodeRunsTools(t) {
+		all = append(all, "--package", nodePackage)
 	}
 	cmd := exec.CommandContext(ctx, "npx", append(append(all, "--"), args...)...)
-	cmd.Dir = t.TempDir() // no package of ours stands above it
+	cmd.Dir = t.TempDir() // outside of any npm package
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
 	return out.String(), errs.String(), err
 }
 
-// newEnough reports whether the machine's Node.js runs the tools.
-func newEnough(t *testing.T) bool {
+// nodeRunsTools reports whether the installed Node.js is new enough for the tools.
+func nodeRunsTools(t *testing.T) bool {
 	t.Helper()
 	out, err := exec.Command("node", "--version").Output()
 	parts := strings.Split(strings.TrimPrefix(strings.TrimSpace(string(out)), "v"), ".")
@@ -160,35 +160,35 @@ func newEnough(t *testing.T) bool {
 	}
 	major, _ := strconv.Atoi(parts[0])
 	minor, _ := strconv.Atoi(parts[1])
-	return major > nodeMajor || major == nodeMajor && minor >= nodeMinor
+	return major > minNodeMajor || major == minNodeMajor && minor >= minNodeMinor
 }
 
-// TestMCP_OfficialScenarios_Pass runs those for a server that has tools and no state. The other scenarios are of
-// features that are left out, or call tools that only a test server has.
+// TestMCP_OfficialScenarios_Pass runs the scenarios for a stateless server with tools. The other scenarios test
+// features that Letterhead does not have, or call tools that only a test server has.
 func TestMCP_OfficialScenarios_Pass(t *testing.T) {
-	at := serve(t).keyed(t) + "/mcp"
+	endpoint := serve(t).proxyWithKey(t) + "/mcp"
 	for _, scenario := range []string{"server-initialize", "ping", "tools-list", "dns-rebinding-protection"} {
 		t.Run(scenario, func(t *testing.T) {
-			stdout, stderr, err := npx(t, scenarios, "conformance", "server", "--url", at, "--scenario", scenario, "--output-dir", t.TempDir())
+			stdout, stderr, err := npx(t, scenariosPackage, "conformance", "server", "--url", endpoint, "--scenario", scenario, "--output-dir", t.TempDir())
 			t.Log(stdout)
 			if err != nil {
 				t.Errorf("%v: %s", err, stderr)
 			}
 			if !strings.Contains(stdout, " 0 failed") || strings.Contains(stdout, "Passed: 0/") {
-				t.Errorf("no check has passed, or one has failed")
+				t.Errorf("no check passed, or a check failed")
 			}
 		})
 	}
 }
 
-// TestMCP_Inspector_CallsEveryTool lists the tools and calls each of them, in both eras of the protocol.
+// TestMCP_Inspector_CallsEveryTool lists the tools and calls each of them, in both protocol eras of the inspector.
 func TestMCP_Inspector_CallsEveryTool(t *testing.T) {
 	s := serve(t)
 	inspect := func(t *testing.T, era string, args ...string) map[string]any {
 		t.Helper()
 		all := append([]string{"mcp-inspector", "--cli", s.url + "/mcp", "--transport", "http", "--header", "Authorization: Bearer " + s.secret(t),
 			"--protocol-era", era, "--stored-auth-only", "--quiet"}, args...)
-		stdout, stderr, err := npx(t, inspector, all...)
+		stdout, stderr, err := npx(t, inspectorPackage, all...)
 		var result map[string]any
 		if err == nil {
 			err = json.Unmarshal([]byte(stdout), &result)
@@ -207,7 +207,7 @@ func TestMCP_Inspector_CallsEveryTool(t *testing.T) {
 			}
 			t.Logf("tools/list: %v", names)
 			if fmt.Sprint(names) != "[get_brand search_brands get_logo_url]" {
-				t.Errorf("tools %v", names)
+				t.Errorf("tools = %v, want get_brand, search_brands and get_logo_url", names)
 			}
 			for _, call := range []struct{ tool, arguments, field, want string }{
 				{"get_brand", `{"identifier":"github.com"}`, "domain", "github.com"},
@@ -218,7 +218,7 @@ func TestMCP_Inspector_CallsEveryTool(t *testing.T) {
 				structured, _ := result["structuredContent"].(map[string]any)
 				t.Logf("tools/call %s %s: %s %v", call.tool, call.arguments, call.field, structured[call.field])
 				if structured[call.field] != call.want {
-					t.Errorf("%s answered %v", call.tool, result)
+					t.Errorf("%s answered %v, which lacks the expected value", call.tool, result)
 				}
 			}
 		})

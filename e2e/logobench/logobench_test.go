@@ -1,16 +1,17 @@
 //go:build logobench
 
-// Package logobench compares the logo endpoint with ipx, npm's image server on sharp, on the same pictures in the
-// same run. `make bench-logos` runs it.
+// Package logobench compares the logo endpoint with ipx, an image server from npm that uses sharp. Both serve the same
+// images in the same run. `make bench-logos` runs it.
 //
-// What is alike: both servers listen on 127.0.0.1 with the settings that they come with, read the same files, and
-// are asked for WebP of the same sizes over the same number of connections by turns, first one, then the other.
-// What is not: Letterhead keeps what it drew, and of a large raster that has none a small form, from which all further
-// small sizes are drawn; ipx draws each time from the file (sharp has a cache of opened files and of
-// operations, which is left on). Letterhead writes lossless WebP, ipx what sharp does by itself, lossy at quality
-// 80. Letterhead counts each request of an address, here one for each request, named by X-Forwarded-For.
+// Both servers listen on 127.0.0.1 with their default settings, read the same files, and serve WebP of the same sizes
+// over the same number of connections. The load alternates between them. They differ in three ways:
 //
-// LETTERHEAD_BINARY is the binary. npm fetches ipx into a folder of its own, unless LOGOBENCH_IPX names one where
+//   - Letterhead caches rendered variants. If a large raster has no small form, Letterhead stores one and renders
+//     further small sizes from it. ipx renders every variant from the file; sharp caches open files and operations.
+//   - Letterhead writes lossless WebP. ipx uses sharp's default, lossy WebP of quality 80.
+//   - Letterhead limits the request rate of each IP address, so X-Forwarded-For names many addresses.
+//
+// LETTERHEAD_BINARY names the binary. npm installs ipx in a temporary folder, unless LOGOBENCH_IPX names a folder where
 // it is installed. LOGOBENCH_CONNECTIONS (8), LOGOBENCH_ROUNDS (3) and LOGOBENCH_WARM (3s) change the load.
 package logobench
 
@@ -53,41 +54,41 @@ import (
 const (
 	ipxPackage = "ipx@3.1.1"
 
-	startsWithin  = 2 * time.Minute
-	npmWithin     = 5 * time.Minute
-	answersWithin = 30 * time.Second
+	startTimeout = 2 * time.Minute
+	npmTimeout   = 5 * time.Minute
+	stopTimeout  = 30 * time.Second
 
-	// logosOfAKind is how many starter logos each kind of source is made of.
-	logosOfAKind = 24
-	// sizesARound is how many sizes each logo is asked for in a cold round. They end at warmSize.
-	sizesARound = 12
-	warmSize    = 128
+	// logosPerKind is how many logos of the starter index each kind of source has.
+	logosPerKind = 24
+	// sizesPerRound is how many sizes of each logo a cold round requests. The largest of all rounds is warmSize.
+	sizesPerRound = 12
+	warmSize      = 128
 )
 
-// kind is what source files are.
+// kind is a kind of source files.
 type kind struct {
 	name string
 	side int // longest side of a PNG in pixels; 0 for an SVG
-	// alone: Letterhead has nothing but the file, as ipx does. Otherwise it has what a crawl keeps of it: of a
-	// raster its own size and a small one, each as PNG and WebP.
-	alone bool
+	// fileOnly means that Letterhead, like ipx, has only the file. Otherwise it has the assets that a crawl stores: a
+	// raster in its own and in a small size, each as PNG and WebP.
+	fileOnly bool
 }
 
 var kinds = []kind{{"png-256", 256, false}, {"png-512", 512, false}, {"png-1024", 1024, false}, {"png-1024-alone", 1024, true}, {"svg", 0, true}}
 
-// server is one of the two.
+// server is Letterhead or ipx.
 type server struct {
 	name string
 	url  string
 	pid  int
-	// path is where a variant of a logo is.
+	// path returns the URL path of a variant of a logo.
 	path func(k kind, logo, size int) string
 }
 
-func TestCompare(t *testing.T) {
+func TestLogoEndpoint_ComparedWithIPX_ReportsRates(t *testing.T) {
 	binary := os.Getenv("LETTERHEAD_BINARY")
 	if binary == "" {
-		t.Fatal("LETTERHEAD_BINARY names no binary")
+		t.Fatal("LETTERHEAD_BINARY is not set")
 	}
 	connections, rounds, warm := number(t, "LOGOBENCH_CONNECTIONS", 8), number(t, "LOGOBENCH_ROUNDS", 3), 3*time.Second
 	if s := os.Getenv("LOGOBENCH_WARM"); s != "" {
@@ -96,8 +97,8 @@ func TestCompare(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if most := (warmSize/2 - 1) / sizesARound; rounds < 1 || rounds > most {
-		t.Fatalf("LOGOBENCH_ROUNDS is 1 to %d", most)
+	if most := (warmSize/2 - 1) / sizesPerRound; rounds < 1 || rounds > most {
+		t.Fatalf("LOGOBENCH_ROUNDS must be between 1 and %d", most)
 	}
 	folder := t.TempDir()
 	renderer, err := resvg.New(t.Context(), resvg.Config{})
@@ -105,13 +106,13 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer renderer.Close(context.Background())
-	sources := drawSources(t, renderer, filepath.Join(folder, "images"))
+	sources := writeSources(t, renderer, filepath.Join(folder, "images"))
 	ours := startLetterhead(t, binary, filepath.Join(folder, "data"), sources)
 	theirs := startIPX(t, filepath.Join(folder, "images"))
 	servers := []*server{ours, theirs}
 	results := map[string]*result{}
-	of := func(s *server, k kind, what string) *result {
-		key := k.name + " " + what + " " + s.name
+	resultOf := func(s *server, k kind, variants string) *result {
+		key := k.name + " " + variants + " " + s.name
 		if results[key] == nil {
 			results[key] = &result{}
 		}
@@ -119,9 +120,9 @@ func TestCompare(t *testing.T) {
 	}
 	for _, s := range servers {
 		for _, k := range kinds {
-			// A server that has just started compiles and opens what it needs. The size is asked for no more. Of a large
-			// raster alone Letterhead keeps a small form now, so it is the only time that the file itself is drawn.
-			of(s, k, "first").add(s.load(t, k, sizes(warmSize/2, 1), 1, connections, 0))
+			// A new server must first compile code and open files. This size is not requested later. If fileOnly is set,
+			// Letterhead now stores a small form of a large raster, so only these requests render the file itself.
+			resultOf(s, k, "first").add(s.load(t, k, sizes(warmSize/2, 1), 1, connections, 0))
 			s.check(t, k)
 		}
 	}
@@ -132,50 +133,50 @@ func TestCompare(t *testing.T) {
 				order = []*server{theirs, ours}
 			}
 			for _, s := range order {
-				of(s, k, "cold").add(s.load(t, k, sizes(warmSize-sizesARound*round, sizesARound), 1, connections, 0))
+				resultOf(s, k, "cold").add(s.load(t, k, sizes(warmSize-sizesPerRound*round, sizesPerRound), 1, connections, 0))
 			}
 			for _, s := range order {
 				s.load(t, k, sizes(warmSize, 1), 1, connections, 0)
-				of(s, k, "warm").add(s.load(t, k, sizes(warmSize, 1), 1, connections, warm))
+				resultOf(s, k, "warm").add(s.load(t, k, sizes(warmSize, 1), 1, connections, warm))
 			}
 		}
 	}
 	var report strings.Builder
 	w := tabwriter.NewWriter(&report, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "source\tvariants\tserver\trequests/s (least–most)\tCPU ms a request\tbytes a picture\tletterhead : ipx")
+	fmt.Fprintln(w, "source\tvariants\tserver\trequests/s (min–max)\tCPU ms/request\tbytes/image\tletterhead : ipx")
 	for _, k := range kinds {
-		for _, what := range []string{"first", "cold", "warm"} {
-			if what == "first" && !k.alone { // those before have it warm up
+		for _, variants := range []string{"first", "cold", "warm"} {
+			if variants == "first" && !k.fileOnly { // these requests only warm up the server
 				continue
 			}
-			a, b := of(ours, k, what), of(theirs, k, what)
+			a, b := resultOf(ours, k, variants), resultOf(theirs, k, variants)
 			for _, s := range servers {
-				r, ratio := of(s, k, what), ""
+				r, ratio := resultOf(s, k, variants), ""
 				if s == ours {
 					ratio = fmt.Sprintf("%.2f× requests, %.2f× CPU", median(a.rates)/median(b.rates), median(a.cpu)/median(b.cpu))
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%.0f (%.0f–%.0f)\t%.2f\t%.0f\t%s\n", k.name, what, s.name, median(r.rates), slices.Min(r.rates), slices.Max(r.rates), median(r.cpu), median(r.bytes), ratio)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%.0f (%.0f–%.0f)\t%.2f\t%.0f\t%s\n", k.name, variants, s.name, median(r.rates), slices.Min(r.rates), slices.Max(r.rates), median(r.cpu), median(r.bytes), ratio)
 			}
 		}
 	}
 	w.Flush()
-	t.Logf("%d connections, %d rounds by turns; first: %d logos at %d px, once, nothing of them drawn before; cold: the same logos × %d sizes up to %d px, each asked for once a round (png-1024-alone: from the small form that Letterhead made with the first); warm: %d logos at %d px for %v.\n%s",
-		connections, rounds, logosOfAKind, warmSize/2, sizesARound, warmSize, logosOfAKind, warmSize, warm, &report)
+	t.Logf("%d connections, %d alternating rounds; first: %d logos at %d px, once, not rendered before; cold: the same logos × %d sizes up to %d px, each requested once (png-1024-alone: from the small form that Letterhead stored during first); warm: %d logos at %d px for %v.\n%s",
+		connections, rounds, logosPerKind, warmSize/2, sizesPerRound, warmSize, logosPerKind, warmSize, warm, &report)
 }
 
-func number(t *testing.T, name string, otherwise int) int {
+func number(t *testing.T, name string, defaultValue int) int {
 	s := os.Getenv(name)
 	if s == "" {
-		return otherwise
+		return defaultValue
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {
-		t.Fatalf("%s is %q", name, s)
+		t.Fatalf("%s = %q, want a positive integer", name, s)
 	}
 	return n
 }
 
-// sizes are n sizes that end at last.
+// sizes returns last and the n-1 sizes below it.
 func sizes(last, n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -189,7 +190,7 @@ type source struct {
 	kind kind
 	logo int
 	data []byte
-	img  *image.NRGBA // of a raster
+	img  *image.NRGBA // of a raster; nil for an SVG
 	size image.Point
 }
 
@@ -206,8 +207,8 @@ func (s source) file() string {
 	return fmt.Sprintf("logo-%s-%d.%s", s.kind.name, s.logo, s.format())
 }
 
-// drawSources writes the vectors of starter brands, evenly chosen, and what they look like as PNG.
-func drawSources(t *testing.T, renderer *resvg.Renderer, folder string) []source {
+// writeSources writes evenly sampled SVG logos of the starter index, and PNG renderings of them, to a folder.
+func writeSources(t *testing.T, renderer *resvg.Renderer, folder string) []source {
 	type vector struct {
 		svg  []byte
 		size image.Point
@@ -215,7 +216,7 @@ func drawSources(t *testing.T, renderer *resvg.Renderer, folder string) []source
 	var vectors []vector
 	err := starter.Each(func(b starter.Brand) error {
 		for i, svg := range b.SVG {
-			// ipx makes nothing of a vector that is larger than its own size, so small ones would not be compared.
+			// ipx never enlarges a vector beyond its own size, so small vectors cannot be compared.
 			if f := b.Record.Logos[i].Formats[0]; f.Width != nil && f.Height != nil && max(*f.Width, *f.Height) >= warmSize {
 				vectors = append(vectors, vector{svg, image.Pt(*f.Width, *f.Height)})
 			}
@@ -229,11 +230,12 @@ func drawSources(t *testing.T, renderer *resvg.Renderer, folder string) []source
 		t.Fatal(err)
 	}
 	var out []source
-	for i := range logosOfAKind {
-		place := i * len(vectors) / logosOfAKind
+	for i := range logosPerKind {
+		index := i * len(vectors) / logosPerKind
 		var v vector
-		for ; ; place++ { // the few that take too much at the largest size are drawn smaller, which ipx does not do
-			v = vectors[place%len(vectors)]
+		// Skip vectors that are too expensive at the largest size: Letterhead renders them smaller, ipx does not.
+		for ; ; index++ {
+			v = vectors[index%len(vectors)]
 			if _, err := renderer.Render(t.Context(), v.svg, logo.MaxSize); !errors.Is(err, imaging.ErrTooLarge) {
 				break
 			}
@@ -258,17 +260,17 @@ func drawSources(t *testing.T, renderer *resvg.Renderer, folder string) []source
 	return out
 }
 
-// take stores a source: a raster as a crawl does, or alone; a vector as the starter index has it.
-func (s source) take(t *testing.T, store *assets.Store) eventschemas.Logo {
-	if s.img != nil && !s.kind.alone {
+// store stores the assets of a source: those of a crawl for a raster, or only the file.
+func (s source) store(t *testing.T, assetStore *assets.Store) eventschemas.Logo {
+	if s.img != nil && !s.kind.fileOnly {
 		p := logofinder.Image{Raster: s.img, Width: s.size.X, Height: s.size.Y, Clear: true}
-		logo, err := p.Store(t.Context(), store)
+		logo, err := p.Store(t.Context(), assetStore)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return logo
 	}
-	id, err := store.Put(t.Context(), s.data, s.format())
+	id, err := assetStore.Put(t.Context(), s.data, s.format())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,8 +278,8 @@ func (s source) take(t *testing.T, store *assets.Store) eventschemas.Logo {
 	return eventschemas.Logo{Type: "icon", Formats: []eventschemas.Asset{asset}, Tags: []string{}}
 }
 
-// startLetterhead serves a folder whose index holds one brand for each source, with the source as the one file of
-// its logo. They come in as data sets do: the file into the store, then BrandImported onto the log.
+// startLetterhead starts a server on a folder with one brand for each source. The brands are imported like data sets:
+// first the files are stored, then BrandImported is appended to the log.
 func startLetterhead(t *testing.T, binary, data string, sources []source) *server {
 	serve := func() (*server, func()) {
 		listen := freeAddress(t)
@@ -288,7 +290,7 @@ func startLetterhead(t *testing.T, binary, data string, sources []source) *serve
 		cmd.Env = append(os.Environ(), "LETTERHEAD_STARTER=off", "LETTERHEAD_REFRESH=off", "LETTERHEAD_TRUSTED_PROXIES=127.0.0.0/8")
 		return s, s.start(t, cmd, "/readyz")
 	}
-	_, stop := serve() // makes the folder
+	_, stop := serve() // creates the folder
 	stop()
 	importSources(t, data, sources)
 	s, stop := serve()
@@ -307,20 +309,20 @@ func importSources(t *testing.T, data string, sources []source) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	where, err := assets.FolderURL(filepath.Join(data, "assets"))
+	assetsURL, err := assets.FolderURL(filepath.Join(data, "assets"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := assets.Open(ctx, where)
+	assetStore, err := assets.Open(ctx, assetsURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer assetStore.Close()
 	for _, s := range sources {
 		name := s.domain()
 		record := eventschemas.Record{
 			Name: &name, Links: []eventschemas.Link{}, Colors: []eventschemas.Color{}, Fonts: []eventschemas.Font{}, Images: []eventschemas.Image{},
-			Logos:   []eventschemas.Logo{s.take(t, store)},
+			Logos:   []eventschemas.Logo{s.store(t, assetStore)},
 			Company: &eventschemas.Company{Industries: []eventschemas.Industry{}, Tickers: []string{}},
 		}
 		request := commands.Request{ID: uuid.NewString(), Actor: "operator:logobench"}
@@ -330,14 +332,14 @@ func importSources(t *testing.T, data string, sources []source) {
 	}
 }
 
-// startIPX serves a folder with ipx.
+// startIPX starts ipx on a folder.
 func startIPX(t *testing.T, images string) *server {
-	home := os.Getenv("LOGOBENCH_IPX")
-	if home == "" {
-		home = t.TempDir()
-		ctx, cancel := context.WithTimeout(t.Context(), npmWithin)
+	folder := os.Getenv("LOGOBENCH_IPX")
+	if folder == "" {
+		folder = t.TempDir()
+		ctx, cancel := context.WithTimeout(t.Context(), npmTimeout)
 		defer cancel()
-		out, err := exec.CommandContext(ctx, "npm", "install", "--prefix", home, "--no-audit", "--no-fund", ipxPackage).CombinedOutput()
+		out, err := exec.CommandContext(ctx, "npm", "install", "--prefix", folder, "--no-audit", "--no-fund", ipxPackage).CombinedOutput()
 		if err != nil {
 			t.Fatalf("npm install %s: %v\n%s", ipxPackage, err, out)
 		}
@@ -347,10 +349,10 @@ func startIPX(t *testing.T, images string) *server {
 		t.Fatal(err)
 	}
 	s := &server{name: "ipx", url: "http://" + net.JoinHostPort(host, port), path: func(k kind, logo, size int) string {
-		// The longest side, as ours: inside a square, and never made larger.
+		// Like Letterhead's size, this limits the longest side and never enlarges.
 		return fmt.Sprintf("/s_%dx%d,fit_inside,f_webp/%s", size, size, source{kind: k, logo: logo}.file())
 	}}
-	cmd := exec.Command("node", filepath.Join(home, "node_modules", "ipx", "bin", "ipx.mjs"), "serve", "--dir", images, "--host", host, "--port", port)
+	cmd := exec.Command("node", filepath.Join(folder, "node_modules", "ipx", "bin", "ipx.mjs"), "serve", "--dir", images, "--host", host, "--port", port)
 	cmd.Env = append(os.Environ(), "NODE_ENV=production", "PORT="+port)
 	t.Cleanup(s.start(t, cmd, s.path(kinds[0], 0, warmSize/2)))
 	return s
@@ -364,37 +366,37 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-// start runs a server until it answers a path with 200, and returns what ends it.
+// start starts a server and waits until it answers 200 at a path. It returns a function that stops the server.
 func (s *server) start(t *testing.T, cmd *exec.Cmd, ready string) (stop func()) {
-	said, err := os.Create(filepath.Join(t.TempDir(), s.name+".log"))
+	logFile, err := os.Create(filepath.Join(t.TempDir(), s.name+".log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stdout, cmd.Stderr = said, said
-	if err := errors.Join(cmd.Start(), said.Close()); err != nil { // the process has its own
+	cmd.Stdout, cmd.Stderr = logFile, logFile
+	if err := errors.Join(cmd.Start(), logFile.Close()); err != nil { // the process has its own descriptor
 		t.Fatal(err)
 	}
 	s.pid = cmd.Process.Pid
-	ended := make(chan struct{})
-	go func() { defer close(ended); cmd.Wait() }()
+	exited := make(chan struct{})
+	go func() { defer close(exited); cmd.Wait() }()
 	stop = func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		select {
-		case <-ended:
-		case <-time.After(answersWithin):
+		case <-exited:
+		case <-time.After(stopTimeout):
 			cmd.Process.Kill()
-			<-ended
+			<-exited
 		}
 	}
-	if err := program.AwaitServing(s.url+ready, startsWithin, ended); err != nil {
+	if err := program.AwaitServing(s.url+ready, startTimeout, exited); err != nil {
 		stop()
-		text, _ := os.ReadFile(said.Name())
-		t.Fatalf("%s: %v:\n%s", s.name, err, text)
+		text, _ := os.ReadFile(logFile.Name())
+		t.Fatalf("start %s: %v; its log:\n%s", s.name, err, text)
 	}
 	return stop
 }
 
-// check looks at one picture: it must be what was asked for.
+// check verifies size and format of one image.
 func (s *server) check(t *testing.T, k kind) {
 	resp, err := http.Get(s.url + s.path(k, 0, warmSize/2))
 	if err != nil {
@@ -407,18 +409,18 @@ func (s *server) check(t *testing.T, k kind) {
 	}
 	var img *image.NRGBA
 	if img, _, err = imaging.Decode(body, imaging.Limits{}); err != nil {
-		t.Fatalf("%s, %s: %v: %d %.200s", s.name, k.name, err, resp.StatusCode, body)
+		t.Fatalf("decode the image of %s, %s: %v: %d %.200s", s.name, k.name, err, resp.StatusCode, body)
 	}
 	if max(img.Rect.Dx(), img.Rect.Dy()) != warmSize/2 || imaging.Sniff(body) != imaging.WebP {
-		t.Errorf("%s, %s: a picture of %v as %s", s.name, k.name, img.Rect.Max, imaging.Sniff(body))
+		t.Errorf("%s, %s: got an image of %v as %s, want WebP of the requested size", s.name, k.name, img.Rect.Max, imaging.Sniff(body))
 	}
 }
 
-// result is what was measured of one server in all rounds.
+// result has the measurements of one server in all rounds.
 type result struct{ rates, cpu, bytes []float64 }
 
-func (r *result) add(m measured) {
-	r.rates = append(r.rates, float64(m.requests)/m.took.Seconds())
+func (r *result) add(m measurement) {
+	r.rates = append(r.rates, float64(m.requests)/m.elapsed.Seconds())
 	r.cpu = append(r.cpu, m.cpu.Seconds()*1000/float64(m.requests))
 	r.bytes = append(r.bytes, float64(m.bytes)/float64(m.requests))
 }
@@ -428,24 +430,26 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// measured is one turn of one server.
-type measured struct {
+// measurement is the result of one load on one server.
+type measurement struct {
 	requests, bytes int64
-	took, cpu       time.Duration
+	elapsed, cpu    time.Duration
 }
 
-// asked counts requests. An address of its own for each would be more within a minute than Letterhead counts.
-var asked atomic.Uint32
+// requestCount counts the requests of all loads, to derive the client address of each.
+var requestCount atomic.Uint32
 
-// askedByOne is how often one address asks: less than the 300 times a minute that it may.
-const askedByOne = 200
+// requestsPerAddress is how many requests one client address sends: fewer than its limit of 300 in a minute, but enough
+// that Letterhead can count the requests of all addresses.
+const requestsPerAddress = 200
 
-// load asks for every logo of a kind in every size, times over, or again and again for a while.
-func (s *server) load(t *testing.T, k kind, sizes []int, times, connections int, while time.Duration) measured {
+// load requests every logo of a kind in every size. It does so the given number of times or, if duration is positive,
+// for that duration.
+func (s *server) load(t *testing.T, k kind, sizes []int, times, connections int, duration time.Duration) measurement {
 	var paths []string
 	for range times {
 		for _, size := range sizes {
-			for logo := range logosOfAKind {
+			for logo := range logosPerKind {
 				paths = append(paths, s.path(k, logo, size))
 			}
 		}
@@ -456,13 +460,13 @@ func (s *server) load(t *testing.T, k kind, sizes []int, times, connections int,
 	var failed sync.Once
 	var failure error
 	began, cpu := time.Now(), s.cpu(t)
-	var all sync.WaitGroup
+	var workers sync.WaitGroup
 	for range connections {
-		all.Go(func() {
+		workers.Go(func() {
 			buffer := make([]byte, 64<<10)
 			for {
 				i := next.Add(1) - 1
-				if while == 0 && i >= int64(len(paths)) || while > 0 && time.Since(began) >= while {
+				if duration == 0 && i >= int64(len(paths)) || duration > 0 && time.Since(began) >= duration {
 					return
 				}
 				n, err := s.get(transport, paths[i%int64(len(paths))], buffer)
@@ -475,8 +479,8 @@ func (s *server) load(t *testing.T, k kind, sizes []int, times, connections int,
 			}
 		})
 	}
-	all.Wait()
-	m := measured{requests: requests.Load(), bytes: bytesRead.Load(), took: time.Since(began), cpu: s.cpu(t) - cpu}
+	workers.Wait()
+	m := measurement{requests: requests.Load(), bytes: bytesRead.Load(), elapsed: time.Since(began), cpu: s.cpu(t) - cpu}
 	if failure != nil {
 		t.Fatalf("%s: %v", s.name, failure)
 	}
@@ -488,7 +492,7 @@ func (s *server) get(transport *http.Transport, path string, buffer []byte) (n i
 	if err != nil {
 		return 0, err
 	}
-	a := asked.Add(1) / askedByOne
+	a := requestCount.Add(1) / requestsPerAddress
 	req.Header["X-Forwarded-For"] = []string{net.IPv4(11+byte(a>>24), byte(a>>16), byte(a>>8), byte(a)).String()}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
@@ -497,16 +501,16 @@ func (s *server) get(transport *http.Transport, path string, buffer []byte) (n i
 	defer resp.Body.Close()
 	n, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, resp.Body, buffer)
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %d", path, resp.StatusCode)
+		err = fmt.Errorf("%s answered %d", path, resp.StatusCode)
 	}
 	return n, err
 }
 
-// cpu is the processor time that the process has taken.
+// cpu returns the CPU time that the process has used.
 func (s *server) cpu(t *testing.T) time.Duration {
-	took, err := process.ID(s.pid).CPUTime()
+	used, err := process.ID(s.pid).CPUTime()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return took
+	return used
 }

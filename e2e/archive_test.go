@@ -54,70 +54,71 @@ func wholeLog(t *testing.T, data string) []logged {
 	return loggedIn(t, ok(t, data, "events", "replay", "--json"))
 }
 
-// without returns the events of all other streams, as text.
-func without(events []logged, streams ...string) (out []string) {
+// exceptStreams returns the events of all other streams as text.
+func exceptStreams(events []logged, streams ...string) (out []string) {
 	for _, e := range events {
-		if !slices.Contains(streams, e.Stream) && !strings.HasPrefix(e.Stream, "usage-node-") { // a node ticks at its end
+		// A node records its request counts when it stops.
+		if !slices.Contains(streams, e.Stream) && !strings.HasPrefix(e.Stream, "usage-node-") {
 			out = append(out, e.String())
 		}
 	}
 	return out
 }
 
-// Look-ups of these domains fail, whether the machine has name servers or not: notCrawling denies every address.
-var missing = []string{"letterhead-no-such-brand-1.com", "letterhead-no-such-brand-2.com"}
+// Look-ups of these domains fail with and without DNS, because startWithoutCrawls denies all IP addresses.
+var unknownDomains = []string{"letterhead-no-such-brand-1.com", "letterhead-no-such-brand-2.com"}
 
-const missingStream = "brand-"
+const brandStreamPrefix = "brand-"
 
-// notCrawling starts a server whose crawls cannot connect to anything.
-func notCrawling(t *testing.T, data string) *node {
+// startWithoutCrawls starts a server whose crawls cannot connect to any address.
+func startWithoutCrawls(t *testing.T, data string) *node {
 	t.Helper()
 	return start(t, data, "LETTERHEAD_STARTER=off", "LETTERHEAD_CRAWL_DENY=0.0.0.0/0,::/0")
 }
 
-// fails looks up a domain and expects no brand.
-func (n *node) fails(domain, key string) {
+// lookupFails looks up a domain and expects no brand.
+func (n *node) lookupFails(domain, key string) {
 	n.t.Helper()
 	a, err := n.get("/v1/brands/"+domain, key)
 	if err != nil || a.status == 200 || a.status == 400 || a.status == 401 {
-		n.t.Fatalf("the look-up of %s: %d %s, %v", domain, a.status, a.body, err)
+		n.t.Fatalf("the look-up of %s answered %d %s (%v), want a failed crawl", domain, a.status, a.body, err)
 	}
 }
 
-// failed makes a folder in which look-ups of two domains failed, and one brand exists.
-func failed(t *testing.T) (data, accountID, key string) {
+// newFolderWithFailures creates a folder in which look-ups of two domains failed. The second domain is a brand.
+func newFolderWithFailures(t *testing.T) (data, accountID, key string) {
 	t.Helper()
 	data = t.TempDir()
-	n := notCrawling(t, data)
+	n := startWithoutCrawls(t, data)
 	acc, key := account(t, data, "free")
-	for _, domain := range missing {
-		n.fails(domain, key)
+	for _, domain := range unknownDomains {
+		n.lookupFails(domain, key)
 	}
-	ok(t, data, "brand", "override", missing[1], "name", `"Two"`) // so it is a brand
+	ok(t, data, "brand", "override", unknownDomains[1], "name", `"Two"`) // makes it a brand
 	n.stop()
 	return data, acc.Account.ID, key
 }
 
 // A look-up that finds no brand leaves four events: hold, request, outcome and release.
-func TestFailedLookup_LeavesFourEvents(t *testing.T) {
+func TestLookup_Failed_LeavesFourEvents(t *testing.T) {
 	data := t.TempDir()
-	n := notCrawling(t, data)
+	n := startWithoutCrawls(t, data)
 	acc, key := account(t, data, "free")
 	before := len(wholeLog(t, data))
 	const lookups = 5
 	for i := range lookups {
-		n.fails(fmt.Sprintf("letterhead-no-such-brand-%d.com", i), key)
+		n.lookupFails(fmt.Sprintf("letterhead-no-such-brand-%d.com", i), key)
 	}
 	after := wholeLog(t, data)[before:]
 	n.stop()
 	types := map[string]int{}
 	for _, e := range after {
-		if strings.HasPrefix(e.Stream, "usage-node-") { // what a node counts, every few seconds
+		if strings.HasPrefix(e.Stream, "usage-node-") { // request counts, which a node records every few seconds
 			continue
 		}
 		types[e.Type]++
-		if want := "account-" + acc.Account.ID; e.Stream != want && !strings.HasPrefix(e.Stream, missingStream+"letterhead-no-such-brand-") {
-			t.Errorf("an event of stream %s", e.Stream)
+		if want := "account-" + acc.Account.ID; e.Stream != want && !strings.HasPrefix(e.Stream, brandStreamPrefix+"letterhead-no-such-brand-") {
+			t.Errorf("unexpected event of stream %s", e.Stream)
 		}
 	}
 	want := map[string]int{"CreditsHeld": lookups, "CrawlRequested": lookups, "CrawlFailed": lookups, "HoldReleased": lookups}
@@ -130,17 +131,17 @@ func archiveArgs(to string) []string {
 	return []string{"archive", "--before", time.Now().UTC().Format(time.RFC3339Nano), "--to", to, "--yes", "--json"}
 }
 
-// checked runs the commands that verify a folder.
-func checked(t *testing.T, data string) {
+// verifyAll runs the commands that verify a folder.
+func verifyAll(t *testing.T, data string) {
 	t.Helper()
 	ok(t, data, "ledger", "verify")
 	ok(t, data, "projections", "verify")
 }
 
 func TestArchive_FailedLookups_MovesOnlyThose(t *testing.T) {
-	data, _, key := failed(t)
+	data, _, key := newFolderWithFailures(t)
 	before := wholeLog(t, data)
-	gone := missingStream + missing[0]
+	archivedStream := brandStreamPrefix + unknownDomains[0]
 	file := filepath.Join(t.TempDir(), "failed.jsonl.zst")
 
 	t.Run("refused", func(t *testing.T) {
@@ -151,19 +152,19 @@ func TestArchive_FailedLookups_MovesOnlyThose(t *testing.T) {
 			"not confirmed": slices.DeleteFunc(archiveArgs(file), func(a string) bool { return a == "--yes" }),
 		} {
 			if out, errs, code := letterhead(t, data, args...); code == 0 {
-				t.Errorf("%s: it ended with 0: %s%s", name, out, errs)
+				t.Errorf("archive %s ended with 0: %s%s", name, out, errs)
 			}
 		}
-		n := notCrawling(t, data)
+		n := startWithoutCrawls(t, data)
 		if _, errs, code := letterhead(t, data, archiveArgs(file)...); code == 0 || !strings.Contains(errs, "stop the server") {
-			t.Errorf("beside a server it ended with %d: %s", code, errs)
+			t.Errorf("archive on a folder in use ended with %d: %s", code, errs)
 		}
 		n.stop()
 		if _, err := os.Stat(file); !os.IsNotExist(err) {
-			t.Errorf("a refused command left %s (%v)", file, err)
+			t.Errorf("a rejected command left %s (%v)", file, err)
 		}
 		if out := ok(t, data, "archive", "--before", "2001-01-01", "--to", file, "--yes"); !strings.Contains(out, "nothing to archive") {
-			t.Errorf("no event is that old, but the command printed %s", out)
+			t.Errorf("archive without old events printed %s", out)
 		}
 	})
 
@@ -174,14 +175,14 @@ func TestArchive_FailedLookups_MovesOnlyThose(t *testing.T) {
 	}
 	decode(t, ok(t, data, archiveArgs(file)...), &out)
 	if out.Streams != 1 || out.Events != 2 {
-		t.Errorf("archived %+v", out)
+		t.Errorf("archive printed %+v, want 1 stream and 2 events", out)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != out.SHA256 {
-		t.Errorf("the file's SHA-256 is %x, and %s was printed", sum, out.SHA256)
+		t.Errorf("the SHA-256 of the file is %x, but the command printed %s", sum, out.SHA256)
 	}
 	expand, err := zstd.NewReader(bytes.NewReader(raw))
 	if err != nil {
@@ -194,42 +195,42 @@ func TestArchive_FailedLookups_MovesOnlyThose(t *testing.T) {
 	}
 	var want []string
 	for _, e := range before {
-		if e.Stream == gone {
+		if e.Stream == archivedStream {
 			want = append(want, e.String())
 		}
 	}
-	if got := without(loggedIn(t, string(lines))); !slices.Equal(got, want) {
-		t.Errorf("the archive holds\n%s\nwant\n%s", got, want)
+	if got := exceptStreams(loggedIn(t, string(lines))); !slices.Equal(got, want) {
+		t.Errorf("the archive contains\n%s\nwant\n%s", got, want)
 	}
 	if _, err := os.Stat(out.Kept); err != nil {
 		t.Errorf("the old log: %v", err)
 	}
-	if got, want := without(wholeLog(t, data)), without(before, gone); !slices.Equal(got, want) {
-		t.Errorf("the log holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	if got, want := exceptStreams(wholeLog(t, data)), exceptStreams(before, archivedStream); !slices.Equal(got, want) {
+		t.Errorf("the log contains\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	checked(t, data)
+	verifyAll(t, data)
 
 	t.Run("crawled again", func(t *testing.T) {
-		n := notCrawling(t, data)
+		n := startWithoutCrawls(t, data)
 		if got := n.balance(key); got != 50 {
-			t.Errorf("the balance is %v", got)
+			t.Errorf("the balance is %v, want 50", got)
 		}
-		n.fails(missing[0], key)
+		n.lookupFails(unknownDomains[0], key)
 		var types []string
-		for _, e := range loggedIn(t, ok(t, data, "events", "replay", "--stream", gone, "--json")) {
+		for _, e := range loggedIn(t, ok(t, data, "events", "replay", "--stream", archivedStream, "--json")) {
 			types = append(types, e.Type)
 		}
 		if want := []string{"CrawlRequested", "CrawlFailed"}; !slices.Equal(types, want) {
-			t.Errorf("the stream of %s holds %v, want %v", missing[0], types, want)
+			t.Errorf("the stream of %s has %v, want %v", unknownDomains[0], types, want)
 		}
 		n.stop()
-		checked(t, data)
+		verifyAll(t, data)
 	})
 }
 
 // A crawl that was requested but not yet relayed when the server stopped runs after the archive step.
 func TestArchive_PendingCrawl_RunsAfterwards(t *testing.T) {
-	data, _, _ := failed(t)
+	data, _, _ := newFolderWithFailures(t)
 	const waiting = "letterhead-no-such-brand-3.com"
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(data, "events.db")})
 	if err != nil {
@@ -246,27 +247,27 @@ func TestArchive_PendingCrawl_RunsAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok(t, data, archiveArgs(filepath.Join(t.TempDir(), "failed.jsonl.zst"))...)
-	n := notCrawling(t, data)
+	n := startWithoutCrawls(t, data)
 	var types []string
 	testwait.Until(30*time.Second, func() bool {
 		types = nil
-		for _, e := range loggedIn(t, ok(t, data, "events", "replay", "--stream", missingStream+waiting, "--json")) {
+		for _, e := range loggedIn(t, ok(t, data, "events", "replay", "--stream", brandStreamPrefix+waiting, "--json")) {
 			types = append(types, e.Type)
 		}
 		return len(types) > 1
 	})
 	if want := []string{"CrawlRequested", "CrawlFailed"}; !slices.Equal(types, want) {
-		t.Errorf("the stream of %s holds %v, want %v", waiting, types, want)
+		t.Errorf("the stream of %s has %v, want %v", waiting, types, want)
 	}
 	n.stop()
-	checked(t, data)
+	verifyAll(t, data)
 }
 
 // If the step is interrupted after the record of the old log was discarded, the folder serves the old log. If it is
 // interrupted between the logs, the next command installs the new one. The archive is the same in both cases.
 func TestArchive_InterruptedAtReplacement_KeepsOneWholeLog(t *testing.T) {
-	data, _, _ := failed(t)
-	gone := missingStream + missing[0]
+	data, _, _ := newFolderWithFailures(t)
+	archivedStream := brandStreamPrefix + unknownDomains[0]
 	before := wholeLog(t, data)
 	args := archiveArgs(filepath.Join(t.TempDir(), "failed.jsonl.zst"))
 	var first, second struct{ SHA256, Kept string }
@@ -281,14 +282,14 @@ func TestArchive_InterruptedAtReplacement_KeepsOneWholeLog(t *testing.T) {
 	for _, name := range []string{"events.db", "events.head"} {
 		rename(name+suffix, name)
 	}
-	if got, want := without(wholeLog(t, data)), without(before); !slices.Equal(got, want) {
-		t.Errorf("before the replacement the log holds\n%s", strings.Join(got, "\n"))
+	if got, want := exceptStreams(wholeLog(t, data)), exceptStreams(before); !slices.Equal(got, want) {
+		t.Errorf("before the replacement the log contains\n%s", strings.Join(got, "\n"))
 	}
-	checked(t, data)
+	verifyAll(t, data)
 
 	decode(t, ok(t, data, args...), &second)
 	if second.SHA256 != first.SHA256 {
-		t.Errorf("the archives are %s and %s", first.SHA256, second.SHA256)
+		t.Errorf("the archives have the SHA-256 %s and %s, want the same", first.SHA256, second.SHA256)
 	}
 	rename("events.db", "events.archive.db")
 	rename("events.head", "events.archive.head")
@@ -296,17 +297,17 @@ func TestArchive_InterruptedAtReplacement_KeepsOneWholeLog(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, "events.db.replace"), note, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	checked(t, data)
-	if got, want := without(wholeLog(t, data)), without(before, gone); !slices.Equal(got, want) {
-		t.Errorf("after the replacement the log holds\n%s", strings.Join(got, "\n"))
+	verifyAll(t, data)
+	if got, want := exceptStreams(wholeLog(t, data)), exceptStreams(before, archivedStream); !slices.Equal(got, want) {
+		t.Errorf("after the replacement the log contains\n%s", strings.Join(got, "\n"))
 	}
 }
 
-// However often an archive step is killed, the folder holds either the complete old log or the complete new one. The
-// same command then finishes the work with one archive.
+// If an archive step is killed repeatedly, the folder always has either the complete old log or the complete new one.
+// The same command then finishes the work with one archive.
 func TestArchive_Killed_LeavesOldOrNewLog(t *testing.T) {
-	data, _, _ := failed(t)
-	gone := missingStream + missing[0]
+	data, _, _ := newFolderWithFailures(t)
+	archivedStream := brandStreamPrefix + unknownDomains[0]
 	before := wholeLog(t, data)
 	file := filepath.Join(t.TempDir(), "failed.jsonl.zst")
 	args := append([]string{"--data", data}, archiveArgs(file)...)
@@ -317,20 +318,20 @@ func TestArchive_Killed_LeavesOldOrNewLog(t *testing.T) {
 		}
 		kills++
 		ok(t, data, "ledger", "verify")
-		got := without(wholeLog(t, data))
-		if !slices.Equal(got, without(before)) && !slices.Equal(got, without(before, gone)) {
-			t.Fatalf("after a kill at %s the log holds\n%s", d, strings.Join(got, "\n"))
+		got := exceptStreams(wholeLog(t, data))
+		if !slices.Equal(got, exceptStreams(before)) && !slices.Equal(got, exceptStreams(before, archivedStream)) {
+			t.Fatalf("after a kill at %s the log contains\n%s", d, strings.Join(got, "\n"))
 		}
 		return false
 	})
 	if kills == 0 {
 		t.Fatal("no run was killed")
 	}
-	if got, want := without(wholeLog(t, data)), without(before, gone); !slices.Equal(got, want) {
-		t.Errorf("after %d kills the log holds\n%s", kills, strings.Join(got, "\n"))
+	if got, want := exceptStreams(wholeLog(t, data)), exceptStreams(before, archivedStream); !slices.Equal(got, want) {
+		t.Errorf("after %d kills the log contains\n%s", kills, strings.Join(got, "\n"))
 	}
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)
 	}
-	checked(t, data)
+	verifyAll(t, data)
 }

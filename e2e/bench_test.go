@@ -18,7 +18,7 @@ import (
 	"letterhead/internal/process"
 )
 
-// events is how many events the start-up benchmark puts into the log (LETTERHEAD_BENCH_EVENTS).
+// events returns how many events a benchmark appends to the log (LETTERHEAD_BENCH_EVENTS, by default a million).
 func events(b *testing.B) int {
 	n := 1_000_000
 	if v := os.Getenv("LETTERHEAD_BENCH_EVENTS"); v != "" {
@@ -80,7 +80,7 @@ func writeCharges(b testing.TB, path string, total int) {
 	}
 }
 
-// timeToReady is from process start to the first 200 of /readyz.
+// timeToReady starts a server and returns the time from process start to the first 200 of /readyz.
 func timeToReady(b *testing.B, data string, env ...string) (time.Duration, *node) {
 	t := &testing.T{}
 	began := time.Now()
@@ -117,7 +117,7 @@ func (n *node) resident(b *testing.B) float64 {
 	return float64(bytes) / (1 << 20)
 }
 
-// BenchmarkStartWithEvents starts the binary on a warm data folder: a million events, read models current.
+// BenchmarkStartWithEvents starts the binary on a data folder with many events and up-to-date read models.
 func BenchmarkStartWithEvents(b *testing.B) {
 	data := b.TempDir()
 	n := events(b)
@@ -140,7 +140,7 @@ func BenchmarkStartWithEvents(b *testing.B) {
 	b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "ms/start")
 }
 
-// BenchmarkFirstStart starts the binary on an empty folder: the starter index is imported and searchable.
+// BenchmarkFirstStart starts the binary on an empty folder, including the import of the starter index.
 func BenchmarkFirstStart(b *testing.B) {
 	var total time.Duration
 	for range b.N {

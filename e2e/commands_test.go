@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Commands print the same shapes, on which scripts rely, whether or not a server holds the folder.
+// Commands print the same fields whether or not a server uses the folder. Scripts depend on them.
 func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 	for _, served := range []bool{true, false} {
-		name := "alone"
+		name := "without a server"
 		if served {
-			name = "beside a server"
+			name = "with a server"
 		}
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()
@@ -24,16 +24,16 @@ func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 			acc, _ := account(t, data, "growth")
 			id := acc.Account.ID
 			if acc.Account.Name != "Acme" || acc.Account.Plan != "growth" || acc.Account.Status != "active" || acc.Credits.Balance != 50 || len(acc.Keys) != 2 {
-				t.Fatalf("account create gave %+v", acc)
+				t.Fatalf("account create printed %+v", acc)
 			}
 
 			var key struct{ ID, Kind, Key, Last4 string }
 			decode(t, ok(t, data, "key", "issue", "--account", id, "--kind", "secret", "--name", "ci", "--json"), &key)
 			if key.Kind != "secret" || !strings.HasSuffix(key.Key, key.Last4) || !strings.HasPrefix(key.Key, "lh_sk_") {
-				t.Fatalf("key issue gave %+v", key)
+				t.Fatalf("key issue printed %+v", key)
 			}
 			if list := ok(t, data, "key", "list", "--account", id); !strings.Contains(list, "ci") || strings.Contains(list, key.Key) {
-				t.Fatalf("key list gave %s", list)
+				t.Fatalf("key list printed %s", list)
 			}
 
 			var granted struct {
@@ -43,15 +43,15 @@ func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 			grant := []string{"credits", "grant", "--account", id, "--amount", "1000", "--kind", "topup", "--payment-id", "p1", "--money", "4900", "--currency", "EUR", "--json"}
 			decode(t, ok(t, data, grant...), &granted)
 			if granted.Balance != 1050 || granted.Repeated {
-				t.Fatalf("the grant gave %+v", granted)
+				t.Fatalf("credits grant printed %+v", granted)
 			}
 			decode(t, ok(t, data, grant...), &granted)
 			if granted.Balance != 1050 || !granted.Repeated {
-				t.Fatalf("the same payment again gave %+v", granted)
+				t.Fatalf("the repeated credits grant printed %+v", granted)
 			}
 			decode(t, ok(t, data, "credits", "refund", "--account", id, "--payment-id", "p1", "--amount", "400", "--json"), &granted)
 			if granted.Balance != 650 {
-				t.Fatalf("the refund gave %+v", granted)
+				t.Fatalf("credits refund printed %+v", granted)
 			}
 
 			lines := ledgerOf(t, data, id)
@@ -59,12 +59,12 @@ func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 				t.Fatalf("the ledger ends with %+v", last)
 			}
 			if one := ledgerOf(t, data, id, "--last", "1"); len(one) != 1 || one[0] != lines[len(lines)-1] {
-				t.Fatalf("--last 1 gave %+v", one)
+				t.Fatalf("ledger show --last 1 printed %+v", one)
 			}
 			ok(t, data, "ledger", "verify", "--account", id)
 			ok(t, data, "account", "plan", id, "custom")
 			if show := ok(t, data, "account", "show", id, "--json"); !strings.Contains(show, `"plan":"custom"`) || !strings.Contains(show, `"name":"Acme"`) {
-				t.Fatalf("account show gave %s", show)
+				t.Fatalf("account show printed %s", show)
 			}
 			ok(t, data, "projections", "list")
 			ok(t, data, "projections", "rebuild", "--all")
@@ -100,7 +100,7 @@ func TestOperatorDecision_NextRequest_FollowsIt(t *testing.T) {
 
 	ok(t, data, "account", "plan", acc.Account.ID, "growth")
 	if got := n.want(http.StatusOK, "/v1/me", key).header.Get("X-RateLimit-Limit"); got != "600" {
-		t.Errorf("after the change of plan the minute's limit is %s", got)
+		t.Errorf("after the change of plan X-RateLimit-Limit = %s, want 600", got)
 	}
 	for _, k := range acc.Keys {
 		if k.Kind == "secret" {
@@ -119,11 +119,11 @@ func TestSocket_LongFolderPath_IsReachable(t *testing.T) {
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	raw, err := os.ReadFile(filepath.Join(data, "admin.sock.path"))
 	if err != nil {
-		t.Fatalf("no file names the socket: %v", err)
+		t.Fatalf("read the file with the path of the socket: %v", err)
 	}
 	ok(t, data, "account", "list")
 	n.stop()
 	if _, err := os.Stat(strings.TrimSpace(string(raw))); err == nil {
-		t.Error("the socket is still there after the server ended")
+		t.Error("the socket still exists after the server ended")
 	}
 }

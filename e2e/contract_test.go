@@ -38,7 +38,7 @@ func (n *node) balance(key string) float64 {
 	return n.want(http.StatusOK, "/v1/me", key).json(n.t)["credits"].(map[string]any)["balance"].(float64)
 }
 
-// A client of the binary uses a batch, the compatible paths, the API reference and an agent's call. Each is charged as
+// A client uses a batch, the compatible paths, the API reference and an MCP tool. Each request is charged as
 // documented.
 func TestContract_EveryInterface_ChargesAsDocumented(t *testing.T) {
 	data := t.TempDir()
@@ -57,7 +57,7 @@ func TestContract_EveryInterface_ChargesAsDocumented(t *testing.T) {
 	a := n.post("/v1/brands/batch", secret, `{"identifiers":["github.com","https://stripe.com/pricing","octo@github.com","co.uk"]}`)
 	decode(t, string(a.body), &batch)
 	if a.status != http.StatusOK || len(batch.Results) != 4 || a.header.Get("X-Credits-Remaining") != "48" {
-		t.Fatalf("batch: %d, %s credits remain: %s", a.status, a.header.Get("X-Credits-Remaining"), a.body)
+		t.Fatalf("the batch answered %d with %s credits remaining: %s", a.status, a.header.Get("X-Credits-Remaining"), a.body)
 	}
 	for i, want := range []struct {
 		status int
@@ -65,13 +65,13 @@ func TestContract_EveryInterface_ChargesAsDocumented(t *testing.T) {
 	}{{200, "GitHub"}, {200, "Stripe"}, {200, "GitHub"}, {400, ""}} {
 		r := batch.Results[i]
 		if r.Status != want.status || (r.Brand != nil) != (want.name != "") || r.Brand != nil && r.Brand.Name != want.name {
-			t.Errorf("item %d of the batch: %+v", i, r)
+			t.Errorf("item %d of the batch = %+v", i, r)
 		}
 	}
 
 	v2 := n.want(http.StatusOK, "/v2/brands/domain/spotify.com?fields=logos", secret).json(t)
 	if v2["domain"] != "spotify.com" || n.balance(secret) != 47 {
-		t.Errorf("/v2 answered %v, and left %v credits", v2["domain"], n.balance(secret))
+		t.Errorf("/v2 answered domain %v and left %v credits, want spotify.com and 47", v2["domain"], n.balance(secret))
 	}
 	var publishable string
 	for _, k := range acc.Keys {
@@ -87,32 +87,32 @@ func TestContract_EveryInterface_ChargesAsDocumented(t *testing.T) {
 
 	description := n.want(http.StatusOK, "/v1/openapi.json", "").json(t)
 	if v, _ := description["openapi"].(string); !strings.HasPrefix(v, "3.1.") {
-		t.Errorf("the description calls itself OpenAPI %q", v)
+		t.Errorf("the description has OpenAPI version %q, want 3.1", v)
 	}
 	if page := n.want(http.StatusOK, "/docs", ""); !bytes.Contains(page.body, []byte("/v1/brands/batch")) {
-		t.Error("the docs page does not name the batch")
+		t.Error("the API reference lacks the batch endpoint")
 	}
 
 	call := n.post("/mcp", secret, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"figma.com"}}}`)
-	var said struct {
+	var reply struct {
 		ID     int
 		Result struct {
 			IsError           bool
 			StructuredContent struct{ Domain string }
 		}
 	}
-	decode(t, string(call.body), &said)
-	if call.status != http.StatusOK || said.ID != 7 || said.Result.IsError || said.Result.StructuredContent.Domain != "figma.com" {
+	decode(t, string(call.body), &reply)
+	if call.status != http.StatusOK || reply.ID != 7 || reply.Result.IsError || reply.Result.StructuredContent.Domain != "figma.com" {
 		t.Errorf("MCP answered %d: %s", call.status, call.body)
 	}
 	if left := n.balance(secret); left != 46 {
-		t.Errorf("after five brands that were found %v of 50 credits are left", left)
+		t.Errorf("after four charged look-ups %v of 50 credits remain, want 46", left)
 	}
 	ok(t, data, "ledger", "verify", "--account", acc.Account.ID)
 }
 
-// A client whose connection broke retries with the same key. Whatever the server had done before it was killed, the
-// credit is spent once, and later retries receive the same answer.
+// A client whose connection broke retries with the same key. Whenever the server is killed, the credit is spent
+// once, and later retries receive the same answer.
 func TestIdempotencyKey_ServerKilled_ChargesOnce(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
@@ -143,11 +143,11 @@ func TestIdempotencyKey_ServerKilled_ChargesOnce(t *testing.T) {
 	n = start(t, data)
 	first, err := ask()
 	if err != nil || first.status != http.StatusOK {
-		t.Fatalf("the repeat: %v, %d: %s", err, first.status, first.body)
+		t.Fatalf("the retry failed: %v, %d: %s", err, first.status, first.body)
 	}
 	again, err := ask()
 	if err != nil || again.status != http.StatusOK || !sameBrand(t, first.body, again.body) {
-		t.Fatalf("the second repeat: %v, %d: %s", err, again.status, again.body)
+		t.Fatalf("the second retry failed or differs: %v, %d: %s", err, again.status, again.body)
 	}
 	net := int64(0)
 	for _, l := range ledgerOf(t, data, acc.Account.ID) {
@@ -156,11 +156,11 @@ func TestIdempotencyKey_ServerKilled_ChargesOnce(t *testing.T) {
 		}
 	}
 	if net != 1 || n.balance(secret) != 49 {
-		t.Errorf("three requests with one key cost %d and left %v credits", net, n.balance(secret))
+		t.Errorf("three requests with one key cost %d credits and left %v, want 1 and 49", net, n.balance(secret))
 	}
 }
 
-// sameBrand compares records but for the base URL, which a restart on another port changes.
+// sameBrand compares the parts of two records that do not depend on the server's port.
 func sameBrand(t *testing.T, a, b []byte) bool {
 	t.Helper()
 	var one, two map[string]json.RawMessage

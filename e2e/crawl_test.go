@@ -16,9 +16,9 @@ const savedPage = `<!doctype html><html lang="en"><head><title>Home | Acme</titl
 <main><h1>Anvils that last</h1><p onclick="alert(1)">Forged <b>by hand</b> &lt;script&gt;alert(2)&lt;/script&gt;</p></main>
 <footer><a href="https://github.com/acme">GitHub</a></footer></body></html>`
 
-// The crawl command explains its decisions for a saved page, without a server and without a network.
+// The crawl command explains the record of a saved page without a server or a network.
 func TestCrawlCommand_SavedPage_ExplainsRecord(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "none") // no folder is opened
+	data := filepath.Join(t.TempDir(), "none") // must not be created
 	page := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(page, []byte(savedPage), 0o600); err != nil {
 		t.Fatal(err)
@@ -52,10 +52,10 @@ func TestCrawlCommand_SavedPage_ExplainsRecord(t *testing.T) {
 		}
 	}
 	if strings.Contains(string(raw), "<script") || strings.Contains(string(raw), "onclick") {
-		t.Error("the report carries what the page ran")
+		t.Error("the report contains scripts of the page")
 	}
 	if _, err := os.Stat(data); err == nil {
-		t.Error("a data folder was made")
+		t.Error("the command created a data folder")
 	}
 }
 
@@ -65,8 +65,8 @@ func TestCrawlCommand_AmbiguousArguments_AreRejected(t *testing.T) {
 		{"crawl", "acme.com", "--json", "--explain"}, {"crawl", "--file", "page.html", "--url", "https://acme.com/", "--renderer", "chromium"},
 		{"crawl", "not a domain"}, {"crawl", "acme.com", "--renderer", "lynx"},
 	} {
-		if _, said, code := letterhead(t, t.TempDir(), args...); code != 2 || said == "" {
-			t.Errorf("%v: exit %d, %q", args, code, said)
+		if _, printed, code := letterhead(t, t.TempDir(), args...); code != 2 || printed == "" {
+			t.Errorf("%v ended with %d, want 2: %q", args, code, printed)
 		}
 	}
 }

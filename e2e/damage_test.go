@@ -27,7 +27,7 @@ const (
 	markerName = "events.head"
 )
 
-// logFiles are the files of an event log by name; one that is not there has no entry.
+// logFiles has the contents of an event log's files by name. A missing file has no entry.
 type logFiles map[string][]byte
 
 func readLogFiles(t *testing.T, folder string) logFiles {
@@ -48,7 +48,7 @@ func (f logFiles) write(t *testing.T, folder string) {
 	t.Helper()
 	for _, name := range []string{logName, walName, markerName} {
 		err := os.Remove(filepath.Join(folder, name))
-		if data, there := f[name]; there {
+		if data, found := f[name]; found {
 			err = os.WriteFile(filepath.Join(folder, name), data, 0o600)
 		}
 		if err != nil && !os.IsNotExist(err) {
@@ -57,7 +57,7 @@ func (f logFiles) write(t *testing.T, folder string) {
 	}
 }
 
-// with returns a copy in which one file is changed; nil removes it.
+// with returns a copy with one changed file. If change returns nil, the copy lacks the file.
 func (f logFiles) with(name string, change func(b []byte) []byte) logFiles {
 	out := maps.Clone(f)
 	if out[name] = change(bytes.Clone(f[name])); out[name] == nil {
@@ -66,7 +66,7 @@ func (f logFiles) with(name string, change func(b []byte) []byte) logFiles {
 	return out
 }
 
-// readEvents reads a whole log.
+// readEvents returns all events of a log.
 func readEvents(t *testing.T, log *sqlite.Log) (events []eventlog.Recorded) {
 	t.Helper()
 	for at := eventlog.Position(0); ; {
@@ -81,18 +81,18 @@ func readEvents(t *testing.T, log *sqlite.Log) (events []eventlog.Recorded) {
 	}
 }
 
-// killed is a data folder after kill -9 of a server that was charging.
-type killed struct {
-	data    string
-	files   logFiles            // as the kill left them
-	older   logFiles            // some charges before that, from the disk of the running server
-	other   logFiles            // of another folder
-	events  []eventlog.Recorded // what the files hold
-	charged []string            // request ids of the charges that clients had the answers of
+// killedFolder is a data folder whose server was killed while it charged look-ups.
+type killedFolder struct {
+	data       string
+	files      logFiles            // after the kill
+	olderFiles logFiles            // before the last charges, copied from the running server
+	otherFiles logFiles            // of another data folder
+	events     []eventlog.Recorded // the contents of files
+	charged    []string            // request ids of the charges whose answers were received
 }
 
-func killedWhileCharging(t *testing.T) killed {
-	k := killed{data: t.TempDir()}
+func newKilledFolder(t *testing.T) killedFolder {
+	k := killedFolder{data: t.TempDir()}
 	n := start(t, k.data)
 	_, key := account(t, k.data, "custom")
 	var mu sync.Mutex
@@ -103,7 +103,7 @@ func killedWhileCharging(t *testing.T) killed {
 				for range each {
 					a, err := n.get("/v1/brands/github.com", key)
 					if err != nil || a.status != http.StatusOK {
-						t.Errorf("a look-up answered %d (%v)", a.status, err)
+						t.Errorf("the look-up answered %d (%v), want 200", a.status, err)
 						return
 					}
 					mu.Lock()
@@ -115,7 +115,7 @@ func killedWhileCharging(t *testing.T) killed {
 		wg.Wait()
 	}
 	charge(2)
-	k.older = readLogFiles(t, k.data)
+	k.olderFiles = readLogFiles(t, k.data)
 	charge(8)
 	n.kill()
 	k.files = readLogFiles(t, k.data)
@@ -124,42 +124,42 @@ func killedWhileCharging(t *testing.T) killed {
 	m := start(t, another, "LETTERHEAD_STARTER=off")
 	account(t, another, "free")
 	m.kill()
-	k.other = readLogFiles(t, another)
+	k.otherFiles = readLogFiles(t, another)
 
 	folder := t.TempDir()
 	k.files.write(t, folder)
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, logName)})
 	if err != nil {
-		t.Fatalf("the log that the kill left does not open: %v", err)
+		t.Fatalf("open the log after the kill: %v", err)
 	}
 	k.events = readEvents(t, log)
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	there := map[string]bool{}
+	found := map[string]bool{}
 	for _, e := range k.events {
 		if e.Type == "CreditsCharged" {
-			there[e.Metadata.RequestID] = true
+			found[e.Metadata.RequestID] = true
 		}
 	}
 	for _, id := range k.charged {
-		if !there[id] {
-			t.Errorf("the charge of request %s was answered and is not in the log", id)
+		if !found[id] {
+			t.Errorf("the log lacks the charge of request %s, which was answered", id)
 		}
 	}
 	return k
 }
 
-// open opens a copy of files and reports whether that was refused. What opens must hold every event, and what is
-// refused must be left as it is.
-func (k killed) open(t *testing.T, files logFiles) (refusal error) {
+// open opens a copy of files and returns the error if the log refuses them or finds damage. An opened log must have
+// every event. A refused start must not change the files.
+func (k killedFolder) open(t *testing.T, files logFiles) (refusal error) {
 	t.Helper()
 	folder := t.TempDir()
 	files.write(t, folder)
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, logName)})
 	if err != nil {
 		if !errors.Is(err, eventlog.ErrLoss) && !errors.Is(err, eventlog.ErrCorrupt) && !strings.Contains(err.Error(), "this release reads format") {
-			t.Errorf("refused with %v", err)
+			t.Errorf("the log was refused with an unexpected error: %v", err)
 		}
 		after := readLogFiles(t, folder)
 		for name, data := range files {
@@ -171,7 +171,7 @@ func (k killed) open(t *testing.T, files logFiles) (refusal error) {
 	}
 	err = log.Check(t.Context(), nil)
 	if err == nil && !reflect.DeepEqual(readEvents(t, log), k.events) {
-		t.Error("events that were acknowledged are missing, or others are there, and neither the start nor the check noticed")
+		t.Error("the log differs from the acknowledged events, but neither the start nor the check reported it")
 	}
 	if err := errors.Join(err, log.Close()); err != nil {
 		return err
@@ -184,7 +184,8 @@ const (
 	walFrame  = 24 + 4096
 )
 
-// walFrames returns the frames of a write-ahead log that belong to its present use, and the commit frames among them.
+// walFrames returns the number of valid frames of a write-ahead log, those with the salts of its header, and the
+// indexes of the commit frames among them.
 func walFrames(wal []byte) (frames int, commits []int) {
 	for at := walHeader; at+walFrame <= len(wal) && bytes.Equal(wal[at+8:at+16], wal[16:24]); at += walFrame {
 		if bigendian.BigEndian.Uint32(wal[at+4:]) != 0 {
@@ -223,19 +224,19 @@ func noise(name string, from, n int) damage {
 
 func swap(name string, a, b, n int) damage {
 	return damage{name, func(p []byte) []byte {
-		other := bytes.Clone(p[a : a+n])
+		first := bytes.Clone(p[a : a+n])
 		copy(p[a:a+n], p[b:b+n])
-		copy(p[b:b+n], other)
+		copy(p[b:b+n], first)
 		return p
 	}}
 }
 
-func instead(name string, by []byte) damage {
+func replaced(name string, by []byte) damage {
 	return damage{name, func([]byte) []byte { return by }}
 }
 
-// walDamages are damages of a write-ahead log, each of which takes something from it that was acknowledged.
-func walDamages(k killed) []damage {
+// walDamages returns damages of a write-ahead log, each of which removes acknowledged data.
+func walDamages(k killedFolder) []damage {
 	wal := k.files[walName]
 	frames, commits := walFrames(wal)
 	at := func(frame int) int { return walHeader + frame*walFrame }
@@ -258,19 +259,19 @@ func walDamages(k killed) []damage {
 	return append(damages,
 		zero("16 frames of zeros", at(middle), 16*walFrame), noise("64 KiB of noise", at(middle)+100, 64<<10),
 		swap("two frames swapped", at(middle), at(middle+1), walFrame),
-		damage{"a frame gone", func(b []byte) []byte { return slices.Delete(b, at(middle), at(middle+1)) }},
+		damage{"a frame missing", func(b []byte) []byte { return slices.Delete(b, at(middle), at(middle+1)) }},
 		damage{"a frame twice", func(b []byte) []byte {
 			return slices.Insert(b, at(middle), bytes.Clone(b[at(middle):at(middle+1)])...)
 		}},
 		cut("cut to half", at(middle)), cut("the last commit cut off", at(commits[len(commits)-2]+1)), cut("cut within the last frame", at(frames)-7),
-		cut("cut behind the header", walHeader), cut("cut within the header", 10), cut("empty", 0),
+		cut("cut after the header", walHeader), cut("cut within the header", 10), cut("empty", 0),
 		zero("all zeros", 0, len(wal)),
-		instead("gone", nil), instead("that of another folder", k.other[walName]), instead("an older one", k.older[walName]),
+		replaced("missing", nil), replaced("from another folder", k.otherFiles[walName]), replaced("an older copy", k.olderFiles[walName]),
 	)
 }
 
-// fileDamages are damages of the file of a log that was closed, by kinds of pages.
-func fileDamages(k killed, file []byte) []damage {
+// fileDamages returns damages of the database file of a closed log, by kind of page.
+func fileDamages(k killedFolder, file []byte) []damage {
 	const page = 4096
 	kinds := map[byte][]int{} // offsets by the type of a b-tree page
 	for at := page; at < len(file); at += page {
@@ -278,10 +279,10 @@ func fileDamages(k killed, file []byte) []damage {
 	}
 	damages := []damage{
 		flip("header: magic", 2), flip("header: page size", 16), flip("header: pages", 30), flip("header: page count zero", 31),
-		flip("header: schema format", 47), flip("header: text encoding", 59), flip("header: application", 70), flip("header: our format", 63),
+		flip("header: schema format", 47), flip("header: text encoding", 59), flip("header: application", 70), flip("header: user version", 63),
 		flip("schema: page type", 100), zero("schema: zeroed", 100, page-100), flip("schema: text", page-50), zero("first page zeroed", 0, page),
 		cut("a page cut off", len(file)-page), cut("cut to half", len(file)/2/page*page), cut("cut within the last page", len(file)-100), cut("empty", 0),
-		instead("gone", nil), instead("that of another folder", k.other[logName]), instead("an older one", k.older[logName]),
+		replaced("missing", nil), replaced("from another folder", k.otherFiles[logName]), replaced("an older copy", k.olderFiles[logName]),
 	}
 	for _, kind := range []struct {
 		name string
@@ -294,21 +295,21 @@ func fileDamages(k killed, file []byte) []damage {
 		at := pages[len(pages)/2]
 		last := pages[len(pages)-1]
 		damages = append(damages,
-			flip(kind.name+": page type", at), flip(kind.name+": number of cells", at+4), flip(kind.name+": a cell's place", at+13),
+			flip(kind.name+": page type", at), flip(kind.name+": number of cells", at+4), flip(kind.name+": cell pointer", at+13),
 			flip(kind.name+": content", at+page-20), zero(kind.name+": zeroed", at, page), noise(kind.name+": noise", at, page),
-			zero(kind.name+": half of it zeroed", at+page/2, page/2), zero(kind.name+": the last one zeroed", last, page))
+			zero(kind.name+": half of it zeroed", at+page/2, page/2), zero(kind.name+": last one zeroed", last, page))
 		if len(pages) > 1 {
 			damages = append(damages, swap(kind.name+": two swapped", pages[0], last, page),
-				damage{kind.name + ": another in its place", func(b []byte) []byte { copy(b[at:at+page], b[pages[0]:pages[0]+page]); return b }})
+				damage{kind.name + ": replaced by another", func(b []byte) []byte { copy(b[at:at+page], b[pages[0]:pages[0]+page]); return b }})
 		}
 	}
 	return damages
 }
 
-// Whatever happens to the files of the log after a kill, an event whose answer a client had is never missing without a
-// word: the log is refused, or the damage was in bytes that nothing uses.
-func TestDamagedLog_IsRefusedOrLosesNothing(t *testing.T) {
-	k := killedWhileCharging(t)
+// If the files of the log are damaged after a kill, the log never silently lacks an acknowledged event: it is refused,
+// or the damaged bytes are unused.
+func TestDamagedLog_Opened_IsRefusedOrLosesNothing(t *testing.T) {
+	k := newKilledFolder(t)
 	if t.Failed() {
 		return
 	}
@@ -317,7 +318,7 @@ func TestDamagedLog_IsRefusedOrLosesNothing(t *testing.T) {
 		for _, d := range damages {
 			t.Run(d.name, func(t *testing.T) {
 				if k.open(t, k.files.with(walName, d.change)) == nil {
-					t.Error("the log was opened, although acknowledged events were damaged")
+					t.Error("the log was opened although acknowledged events were damaged")
 				}
 			})
 		}
@@ -326,10 +327,10 @@ func TestDamagedLog_IsRefusedOrLosesNothing(t *testing.T) {
 	t.Run("torn end", func(t *testing.T) {
 		frames, _ := walFrames(k.files[walName])
 		end := walHeader + frames*walFrame
-		torn := bytes.Clone(k.files[walName][end-walFrame : end]) // right salts, wrong checksum
+		torn := bytes.Clone(k.files[walName][end-walFrame : end]) // valid salts, invalid checksum
 		for _, n := range []int{1, 24, 100, walFrame} {
 			if err := k.open(t, k.files.with(walName, func(b []byte) []byte { return append(b[:end], torn[:n]...) })); err != nil {
-				t.Errorf("%d bytes of a write that was never acknowledged: %v", n, err)
+				t.Errorf("open the log with %d bytes of an unacknowledged write: %v", n, err)
 			}
 		}
 	})
@@ -343,20 +344,20 @@ func TestDamagedLog_IsRefusedOrLosesNothing(t *testing.T) {
 		if err := log.Close(); err != nil {
 			t.Fatal(err)
 		}
-		closed := readLogFiles(t, folder)
-		damages, refused := fileDamages(k, closed[logName]), 0
+		closedFiles := readLogFiles(t, folder)
+		damages, refused := fileDamages(k, closedFiles[logName]), 0
 		for _, d := range damages {
 			t.Run(d.name, func(t *testing.T) {
-				if k.open(t, closed.with(logName, d.change)) != nil {
+				if k.open(t, closedFiles.with(logName, d.change)) != nil {
 					refused++
 				} else {
 					t.Log("harmless")
 				}
 			})
 		}
-		t.Logf("%d of %d kinds of damage were refused, the others lost nothing", refused, len(damages))
+		t.Logf("%d of %d kinds of damage were refused, the others lost no event", refused, len(damages))
 		if refused < 45 {
-			t.Errorf("only %d of %d kinds of damage were refused", refused, len(damages))
+			t.Errorf("%d of %d kinds of damage were refused, want at least 45", refused, len(damages))
 		}
 	})
 	t.Run("marker", func(t *testing.T) {
@@ -365,25 +366,26 @@ func TestDamagedLog_IsRefusedOrLosesNothing(t *testing.T) {
 				t.Errorf("%s: %v", d.name, err)
 			}
 		}
-		for _, d := range []damage{zero("zeroed", 0, 8192), cut("empty", 0), instead("that of another folder", k.other[markerName])} {
+		for _, d := range []damage{zero("zeroed", 0, 8192), cut("empty", 0), replaced("from another folder", k.otherFiles[markerName])} {
 			if k.open(t, k.files.with(markerName, d.change)) == nil {
 				t.Errorf("%s: the log was opened", d.name)
 			}
 		}
-		// The first start after an upgrade, and one after an older release appended to the log.
-		if err := k.open(t, k.files.with(markerName, instead("", nil).change)); err != nil {
-			t.Errorf("no marker: %v", err)
+		// The first start after an upgrade has no marker. The marker is old if an older release has appended to the
+		// log.
+		if err := k.open(t, k.files.with(markerName, replaced("", nil).change)); err != nil {
+			t.Errorf("open the log without a marker: %v", err)
 		}
-		if err := k.open(t, k.files.with(markerName, instead("", k.older[markerName]).change)); err != nil {
-			t.Errorf("an older marker: %v", err)
+		if err := k.open(t, k.files.with(markerName, replaced("", k.olderFiles[markerName]).change)); err != nil {
+			t.Errorf("open the log with an older marker: %v", err)
 		}
 	})
-	t.Run("commands", func(t *testing.T) { k.commandsRefuse(t) })
-	t.Run("accept", func(t *testing.T) { k.accept(t) })
+	t.Run("commands", func(t *testing.T) { k.checkCommandsRefuse(t) })
+	t.Run("accept", func(t *testing.T) { k.checkAcceptedLoss(t) })
 }
 
-// commandsRefuse starts the binary on a folder whose write-ahead log has one changed byte.
-func (k killed) commandsRefuse(t *testing.T) {
+// checkCommandsRefuse runs the binary on a folder whose write-ahead log has one changed byte.
+func (k killedFolder) checkCommandsRefuse(t *testing.T) {
 	frames, _ := walFrames(k.files[walName])
 	damaged := k.files.with(walName, flip("", walHeader+frames/2*walFrame+2000).change)
 	damaged.write(t, k.data)
@@ -391,11 +393,11 @@ func (k killed) commandsRefuse(t *testing.T) {
 		out, errs, code := letterhead(t, k.data, args...)
 		t.Logf("letterhead %s: exit code %d: %s%s", strings.Join(args, " "), code, out, errs)
 		if code == 0 {
-			t.Errorf("letterhead %s ended with 0", strings.Join(args, " "))
+			t.Errorf("letterhead %s ended with exit code 0", strings.Join(args, " "))
 		}
 		for _, want := range []string{"are missing", fmt.Sprintf("remembers position %d", len(k.events)), "restore the data folder from a backup", "letterhead recover accept-loss"} {
 			if !strings.Contains(errs, want) {
-				t.Errorf("letterhead %s does not say %q", strings.Join(args, " "), want)
+				t.Errorf("letterhead %s did not print %q", strings.Join(args, " "), want)
 			}
 		}
 	}
@@ -404,8 +406,8 @@ func (k killed) commandsRefuse(t *testing.T) {
 	}
 }
 
-// accept goes on with what is left.
-func (k killed) accept(t *testing.T) {
+// checkAcceptedLoss accepts the loss of events and checks that the log continues with the remaining ones.
+func (k killedFolder) checkAcceptedLoss(t *testing.T) {
 	frames, _ := walFrames(k.files[walName])
 	folder := t.TempDir()
 	path := filepath.Join(folder, logName)
@@ -413,7 +415,7 @@ func (k killed) accept(t *testing.T) {
 	damaged.write(t, folder)
 	report, err := sqlite.Inspect(t.Context(), path)
 	if err != nil || report.Loss == nil || report.Marker == nil {
-		t.Fatalf("the inspection found %+v (%v)", report, err)
+		t.Fatalf("the inspection returned %+v (%v), want a loss and a marker", report, err)
 	}
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, AcceptLoss: true})
 	if err != nil {
@@ -422,10 +424,10 @@ func (k killed) accept(t *testing.T) {
 	left := readEvents(t, log)
 	loss := log.Loss()
 	if loss == nil || int(loss.Head) != len(left) || int(loss.Remembered) != len(k.events) || report.Head != loss.Head {
-		t.Errorf("accepted %+v with %d of %d events left; the inspection said %d", loss, len(left), len(k.events), report.Head)
+		t.Errorf("the accepted loss is %+v with %d of %d events left, the inspection returned head %d", loss, len(left), len(k.events), report.Head)
 	}
 	if len(left) == 0 || len(left) >= len(k.events) || !reflect.DeepEqual(left, k.events[:len(left)]) {
-		t.Errorf("%d events are left of %d, and they are not its beginning", len(left), len(k.events))
+		t.Errorf("%d of %d events are left, want a shorter prefix of them", len(left), len(k.events))
 	}
 	if err := errors.Join(log.Check(t.Context(), nil), log.Close()); err != nil {
 		t.Error(err)
@@ -433,10 +435,10 @@ func (k killed) accept(t *testing.T) {
 	for name, data := range damaged {
 		kept, err := filepath.Glob(filepath.Join(folder, name+".lost-*"))
 		if err != nil || len(kept) != 1 {
-			t.Fatalf("%s was kept as %v (%v)", name, kept, err)
+			t.Fatalf("the copies of %s are %v (%v), want one", name, kept, err)
 		}
 		if now, err := os.ReadFile(kept[0]); err != nil || !bytes.Equal(now, data) {
-			t.Errorf("%s is not what %s was (%v)", kept[0], name, err)
+			t.Errorf("%s differs from the replaced %s (%v)", kept[0], name, err)
 		}
 	}
 	log, err = sqlite.Open(t.Context(), sqlite.Config{Path: path})
@@ -444,7 +446,7 @@ func (k killed) accept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if log.Loss() != nil {
-		t.Error("a loss was accepted twice")
+		t.Error("the next start accepted a loss again")
 	}
 	if err := log.Close(); err != nil {
 		t.Error(err)

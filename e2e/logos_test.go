@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/jpeg" // decoders of what the command writes
+	_ "image/jpeg" // decoders of the formats that the command writes
 	_ "image/png"
 	"net/http"
 	"net/http/httptest"
@@ -23,10 +23,10 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// browserTimeout bounds what a test does in Chromium; a cold start takes seconds on a busy machine.
+// browserTimeout is the time limit of one test in Chromium. A cold start takes seconds on a busy machine.
 const browserTimeout = 60 * time.Second
 
-// openChromium starts a fresh Chromium.
+// openChromium starts Chromium with a new profile.
 func openChromium(t *testing.T) context.Context {
 	t.Helper()
 	program := ""
@@ -37,7 +37,7 @@ func openChromium(t *testing.T) context.Context {
 		}
 	}
 	if program == "" {
-		t.Skip("Chromium is not installed: nothing was shown in a browser")
+		t.Skip("Chromium is not installed")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.UserDataDir(t.TempDir()))
@@ -45,16 +45,16 @@ func openChromium(t *testing.T) context.Context {
 	t.Cleanup(closeBrowser)
 	browser, closeWindow := chromedp.NewContext(allocator)
 	t.Cleanup(closeWindow)
-	// Without a deadline, which would be that of the browser.
+	// A deadline of the first context would end the browser.
 	if _, err := chromedp.Run(browser, chromedp.Navigate("about:blank")); err != nil {
 		t.Fatalf("start Chromium: %v", err)
 	}
 	return browser
 }
 
-// see opens a page so many pixels wide, waits for its pictures, returns what a script's promise gives, and keeps a
-// picture of the page (go test -artifacts).
-func see[T any](t *testing.T, browser context.Context, width int64, url, script string) T {
+// openPage opens a page in a window of the given width in pixels and waits for its images. It returns the result of a
+// script and stores a screenshot of the page as an artifact (go test -artifacts).
+func openPage[T any](t *testing.T, browser context.Context, width int64, url, script string) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(browser, browserTimeout)
 	defer cancel()
@@ -65,18 +65,18 @@ func see[T any](t *testing.T, browser context.Context, width int64, url, script 
 		if _, err = chromedp.Navigate(url)(ctx, target); err != nil {
 			return result, err
 		}
-		const pictures = `Promise.all([...document.images].map(i => i.decode().catch(() => {}))).then(() => true)`
-		if _, err = chromedp.Evaluate[bool](pictures, chromedp.EvalAwaitPromise)(ctx, target); err != nil {
+		const decodeImages = `Promise.all([...document.images].map(i => i.decode().catch(() => {}))).then(() => true)`
+		if _, err = chromedp.Evaluate[bool](decodeImages, chromedp.EvalAwaitPromise)(ctx, target); err != nil {
 			return result, err
 		}
 		if result, err = chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise)(ctx, target); err != nil {
 			return result, err
 		}
-		picture, err := chromedp.FullScreenshot(100)(ctx, target)
+		screenshot, err := chromedp.FullScreenshot(100)(ctx, target)
 		if err != nil {
 			return result, err
 		}
-		return result, os.WriteFile(filepath.Join(t.ArtifactDir(), "page.png"), picture, 0o600)
+		return result, os.WriteFile(filepath.Join(t.ArtifactDir(), "page.png"), screenshot, 0o600)
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", url, err)
@@ -87,42 +87,42 @@ func see[T any](t *testing.T, browser context.Context, width int64, url, script 
 func TestLogos_InBrowser_AreShown(t *testing.T) {
 	browser := openChromium(t)
 	n := start(t, t.TempDir())
-	t.Run("forty on a page", func(t *testing.T) { fortyLogosOnAPage(t, browser, n) })
-	t.Run("keys of another origin", func(t *testing.T) { keysOfAnotherOrigin(t, browser, n) })
-	t.Run("a missing one", func(t *testing.T) { aMissingLogo(t, browser, n) })
-	t.Run("the gallery", func(t *testing.T) { theGallery(t, browser, n, 1280) })
-	t.Run("the gallery on a phone", func(t *testing.T) { theGallery(t, browser, n, 390) })
+	t.Run("forty logos", func(t *testing.T) { checkFortyLogos(t, browser, n) })
+	t.Run("keys from another origin", func(t *testing.T) { checkCrossOriginKeys(t, browser, n) })
+	t.Run("missing logo", func(t *testing.T) { checkMissingLogo(t, browser, n) })
+	t.Run("gallery", func(t *testing.T) { checkGallery(t, browser, n, 1280) })
+	t.Run("gallery on a phone", func(t *testing.T) { checkGallery(t, browser, n, 390) })
 }
 
-// shownLogo is a picture as a page has it.
-type shownLogo struct {
+// pageLogo is an image of a page.
+type pageLogo struct {
 	Src           string
 	Width, Height int
-	Seen          float64 // share of its pixels that stand out from the ground
+	Visible       float64 // share of its pixels that differ clearly from the background
 }
 
-// readLogos tells of every picture of a page how large it is, and how much of it is seen on its ground.
+// readLogos is a script that returns the size of every image of a page and how much of it is visible on its background.
 const readLogos = `(() => [...document.images].map(i => {
 	const c = document.createElement('canvas');
 	c.width = i.naturalWidth || 1; c.height = i.naturalHeight || 1;
 	const g = c.getContext('2d');
 	g.fillStyle = i.parentElement.className === 'dark' ? '#101418' : '#ffffff';
 	g.fillRect(0, 0, c.width, c.height);
-	const ground = g.getImageData(0, 0, 1, 1).data;
-	let seen = 0;
+	const background = g.getImageData(0, 0, 1, 1).data;
+	let visible = 0;
 	if (i.naturalWidth > 0) {
 		g.drawImage(i, 0, 0);
 		const d = g.getImageData(0, 0, c.width, c.height).data;
 		for (let p = 0; p < d.length; p += 4)
-			if (Math.abs(d[p]-ground[0]) + Math.abs(d[p+1]-ground[1]) + Math.abs(d[p+2]-ground[2]) > 60) seen++;
+			if (Math.abs(d[p]-background[0]) + Math.abs(d[p+1]-background[1]) + Math.abs(d[p+2]-background[2]) > 60) visible++;
 	}
-	return {src: i.src, width: i.naturalWidth, height: i.naturalHeight, seen: seen / (c.width * c.height)};
+	return {src: i.src, width: i.naturalWidth, height: i.naturalHeight, visible: visible / (c.width * c.height)};
 }))()`
 
-// fortyLogosOnAPage is what the endpoint is for: a page of somebody else, on another origin, with
-// logos on light and on dark. All are there, as large as they were asked for, and can be made out. Beside some whose
-// ink is black, white, yellow or many-colored, and brands that nobody knows, they are a sample of the starter index.
-func fortyLogosOnAPage(t *testing.T, browser context.Context, n *node) {
+// checkFortyLogos shows logos on light and dark backgrounds in a page of another origin, the main use of the endpoint.
+// Every image must load, have the requested size and be visible. The brands include some with black, white, yellow or
+// many-colored ink, some unknown ones, and a sample of the starter index.
+func checkFortyLogos(t *testing.T, browser context.Context, n *node) {
 	const forty = 40
 	domains := []string{
 		"github.com", "apple.com", "ibm.com", "google.com", "snapchat.com", "unity.com",
@@ -132,16 +132,16 @@ func fortyLogosOnAPage(t *testing.T, browser context.Context, n *node) {
 	slices.Sort(index)
 	for i, sample := 0, forty-len(domains); i < sample; i++ {
 		var brand struct{ Domain string }
-		decode(t, index[(2*i+1)*len(index)/(2*sample)], &brand) // each as far from the next
+		decode(t, index[(2*i+1)*len(index)/(2*sample)], &brand) // evenly spaced
 		domains = append(domains, brand.Domain)
 	}
 	formats := []string{"", "&format=png", "&format=svg", "&format=webp"}
 	var page strings.Builder
 	page.WriteString(`<!doctype html><meta charset="utf-8"><style>body{margin:0;font:0/0 a}div{display:flex;flex-wrap:wrap;gap:16px;padding:24px}.light{background:#fff}.dark{background:#101418}img{width:64px;height:64px;object-fit:contain}</style>`)
-	for _, ground := range []string{"light", "dark"} {
-		fmt.Fprintf(&page, `<div class="%s">`, ground)
+	for _, background := range []string{"light", "dark"} {
+		fmt.Fprintf(&page, `<div class="%s">`, background)
 		for i, domain := range domains {
-			fmt.Fprintf(&page, `<img crossorigin="anonymous" alt="" src="%s/logo/%s?size=64&amp;background=%s%s">`, n.url, domain, ground, strings.ReplaceAll(formats[i%len(formats)], "&", "&amp;"))
+			fmt.Fprintf(&page, `<img crossorigin="anonymous" alt="" src="%s/logo/%s?size=64&amp;background=%s%s">`, n.url, domain, background, strings.ReplaceAll(formats[i%len(formats)], "&", "&amp;"))
 		}
 		page.WriteString(`</div>`)
 	}
@@ -150,23 +150,23 @@ func fortyLogosOnAPage(t *testing.T, browser context.Context, n *node) {
 		fmt.Fprint(w, page.String())
 	}))
 	defer other.Close()
-	logos := see[[]shownLogo](t, browser, 1000, other.URL, readLogos)
+	logos := openPage[[]pageLogo](t, browser, 1000, other.URL, readLogos)
 	if len(logos) != 2*forty {
-		t.Fatalf("the page has %d pictures", len(logos))
+		t.Fatalf("the page has %d images, want 40 on each background", len(logos))
 	}
 	for _, l := range logos {
 		if !strings.Contains(l.Src, "format=svg") && max(l.Width, l.Height) != 64 || l.Width == 0 {
-			t.Errorf("%s is %d × %d", l.Src, l.Width, l.Height)
+			t.Errorf("%s is %d × %d, want 64 pixels", l.Src, l.Width, l.Height)
 		}
-		if l.Seen < 0.05 {
-			t.Errorf("%s: %.1f%% of it can be made out on its ground", l.Src, 100*l.Seen)
+		if l.Visible < 0.05 {
+			t.Errorf("%s: %.1f%% of the image is visible on its background, want at least 5%%", l.Src, 100*l.Visible)
 		}
 	}
 }
 
-// keysOfAnotherOrigin: scripts of other origins send keys in headers, which a browser asks for
-// leave first, and read what became of the key. A key never breaks a picture.
-func keysOfAnotherOrigin(t *testing.T, browser context.Context, n *node) {
+// checkCrossOriginKeys checks that scripts of other origins can send keys in headers, for which browsers send preflight
+// requests, and read the status of the key. An invalid key must not break an image.
+func checkCrossOriginKeys(t *testing.T, browser context.Context, n *node) {
 	acc, secret := account(t, n.data, "growth")
 	publishable := ""
 	for _, k := range acc.Keys {
@@ -193,14 +193,14 @@ func keysOfAnotherOrigin(t *testing.T, browser context.Context, n *node) {
 		{"no key", ask("", nil), ""},
 		{"publishable, Authorization", ask("", map[string]string{"Authorization": "Bearer " + publishable}), ""},
 		{"secret, X-Api-Key", ask("", map[string]string{"X-Api-Key": secret}), ""},
-		{"publishable, in the address", ask("&key="+publishable, nil), ""},
-		{"not valid, Authorization", ask("", map[string]string{"Authorization": "Bearer lh_pk_nonsense"}), "invalid"},
-		{"secret, in the address", ask("&key="+secret, nil), "secret-key-in-url"},
-		{"publishable, with what tools add", ask("", map[string]string{"X-Api-Key": publishable, "Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}), ""},
+		{"publishable, in the URL", ask("&key="+publishable, nil), ""},
+		{"invalid, Authorization", ask("", map[string]string{"Authorization": "Bearer lh_pk_nonsense"}), "invalid"},
+		{"secret, in the URL", ask("&key="+secret, nil), "secret-key-in-url"},
+		{"publishable, with tracing headers", ask("", map[string]string{"X-Api-Key": publishable, "Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}), ""},
 	}
 	script := `(() => { const ask = (url, headers) => fetch(url, {headers: headers ?? {}, cache: 'no-store'}).then(async r => {
-		const picture = await createImageBitmap(await r.blob());
-		return {status: r.status, key: r.headers.get('X-Api-Key-Status') ?? '', id: r.headers.get('X-Request-Id') ?? '', width: picture.width};
+		const image = await createImageBitmap(await r.blob());
+		return {status: r.status, key: r.headers.get('X-Api-Key-Status') ?? '', id: r.headers.get('X-Request-Id') ?? '', width: image.width};
 	}).catch(e => ({failed: String(e)})); return Promise.all([`
 	for _, c := range cases {
 		script += c.call + ","
@@ -210,9 +210,9 @@ func keysOfAnotherOrigin(t *testing.T, browser context.Context, n *node) {
 		Status, Width   int
 		Key, ID, Failed string
 	}
-	answers := see[[]answer](t, browser, 800, other.URL, script)
+	answers := openPage[[]answer](t, browser, 800, other.URL, script)
 	if len(answers) != len(cases) {
-		t.Fatalf("%d answers", len(answers))
+		t.Fatalf("the script returned %d answers, want one for each case", len(answers))
 	}
 	for i, a := range answers {
 		if a.Failed != "" || a.Status != http.StatusOK || a.Key != cases[i].status || a.ID == "" || a.Width == 0 {
@@ -221,8 +221,8 @@ func keysOfAnotherOrigin(t *testing.T, browser context.Context, n *node) {
 	}
 }
 
-// aMissingLogo: a picture with status 404 is a picture to an <img>, and a script sees the status.
-func aMissingLogo(t *testing.T, browser context.Context, n *node) {
+// checkMissingLogo checks that an <img> shows an image with status 404, and that a script can read the status.
+func checkMissingLogo(t *testing.T, browser context.Context, n *node) {
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(w, "<!doctype html><title>another origin</title>")
@@ -232,7 +232,7 @@ func aMissingLogo(t *testing.T, browser context.Context, n *node) {
 		Event         string
 		Width, Status int
 	}
-	got := see[seen](t, browser, 800, page.URL, fmt.Sprintf(`(async () => {
+	got := openPage[seen](t, browser, 800, page.URL, fmt.Sprintf(`(async () => {
 		const url = %q;
 		const image = new Image();
 		const event = await new Promise(done => { image.onload = image.onerror = e => done(e.type); image.src = url; });
@@ -243,24 +243,24 @@ func aMissingLogo(t *testing.T, browser context.Context, n *node) {
 	}
 }
 
-// theGallery: what the policy of the page allows is what it needs, at any width, and nothing on it
-// hangs over.
-func theGallery(t *testing.T, browser context.Context, n *node, width int64) {
-	type looks struct {
-		Asked, Broken []string
-		Overflow      int
+// checkGallery checks that the gallery's content security policy permits all its images, and that the page does not
+// overflow horizontally.
+func checkGallery(t *testing.T, browser context.Context, n *node, width int64) {
+	type layout struct {
+		Requested, Broken []string
+		Overflow          int
 	}
-	page := see[looks](t, browser, width, n.url+"/docs/logos?domain=figma.com&size=512&background=dark&format=svg", `({
-			asked: performance.getEntriesByType('resource').map(e => e.name),
+	page := openPage[layout](t, browser, width, n.url+"/docs/logos?domain=figma.com&size=512&background=dark&format=svg", `({
+			requested: performance.getEntriesByType('resource').map(e => e.name),
 			broken: [...document.images].filter(i => i.naturalWidth === 0).map(i => i.src),
 			overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth})`)
-	if len(page.Broken) != 0 || len(page.Asked) < 40 || len(page.Asked) > 60 || page.Overflow != 0 {
-		t.Errorf("%d px wide: %d requests, not shown %v, %d px hang over", width, len(page.Asked), page.Broken, page.Overflow)
+	if len(page.Broken) != 0 || len(page.Requested) < 40 || len(page.Requested) > 60 || page.Overflow != 0 {
+		t.Errorf("%d px wide: the page made %d requests, could not show %v and overflows by %d px", width, len(page.Requested), page.Broken, page.Overflow)
 	}
 }
 
-// in runs a command line in a folder.
-func in(t *testing.T, folder, data string, args ...string) (stdout []byte, stderr string, code int) {
+// letterheadIn runs a command with a folder as its working directory.
+func letterheadIn(t *testing.T, folder, data string, args ...string) (stdout []byte, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"--data", data}, args...)...)
 	cmd.Env, cmd.Dir = environ(), folder
@@ -272,17 +272,17 @@ func in(t *testing.T, folder, data string, args ...string) (stdout []byte, stder
 	return out.Bytes(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// The command gives what the endpoint gives, byte by byte, whether a server draws it or nobody serves; and a file
-// lies where the caller stands.
+// The command and the endpoint return the same bytes, whether or not a server is running. Relative file names refer to
+// the working directory of the command.
 func TestLogoCommand_SameParameters_MatchesEndpoint(t *testing.T) {
 	data, folder := t.TempDir(), t.TempDir()
 	n := start(t, data)
 	cases := []struct {
-		path   string
-		file   string
-		args   []string
-		told   string
-		format string // as image.Decode knows it; "" for a vector
+		path    string
+		file    string
+		args    []string
+		message string
+		format  string // the name in package image; "" for a vector
 	}{
 		{"/logo/google.com?size=64&format=png", "g.png", []string{"google.com", "--size", "64"}, "png, ", "png"},
 		{"/logo/gitlab.com/logo?format=jpeg&background=dark", "g.jpg", []string{"gitlab.com", "--type", "logo", "--background", "dark"}, "jpeg, ", "jpeg"},
@@ -298,27 +298,27 @@ func TestLogoCommand_SameParameters_MatchesEndpoint(t *testing.T) {
 	for _, served := range []bool{true, false} {
 		if !served {
 			n.stop()
-			cases = cases[:2] // each opens the folder
+			cases = cases[:2] // each command opens the folder, which is slow
 		}
 		for i, c := range cases {
 			name := filepath.Join(folder, c.file)
-			out, errs, code := in(t, folder, data, append([]string{"logo", "-o", c.file}, c.args...)...)
+			out, errs, code := letterheadIn(t, folder, data, append([]string{"logo", "-o", c.file}, c.args...)...)
 			got, err := os.ReadFile(name)
-			if code != 0 || err != nil || len(out) != 0 || !strings.Contains(errs, c.told) || !strings.Contains(errs, fmt.Sprintf("%s: ", c.file)) {
-				t.Fatalf("served %t, %v: ended with %d: %q %q %v", served, c.args, code, out, errs, err)
+			if code != 0 || err != nil || len(out) != 0 || !strings.Contains(errs, c.message) || !strings.Contains(errs, fmt.Sprintf("%s: ", c.file)) {
+				t.Fatalf("served %t, logo %v: ended with %d: %q %q %v", served, c.args, code, out, errs, err)
 			}
 			if !bytes.Equal(got, wants[i]) {
-				t.Errorf("served %t, %v: %d bytes, the endpoint answered %d others", served, c.args, len(got), len(wants[i]))
+				t.Errorf("served %t, logo %v: the %d bytes differ from the %d bytes of the endpoint", served, c.args, len(got), len(wants[i]))
 			}
 			if _, format, err := image.DecodeConfig(bytes.NewReader(got)); c.format != "" && (err != nil || format != c.format) {
-				t.Errorf("served %t, %v: the file is %q (%v)", served, c.args, format, err)
+				t.Errorf("served %t, logo %v: the format of the file is %q (%v)", served, c.args, format, err)
 			}
 		}
-		out, errs, code := in(t, folder, data, "logo", "google.com", "--size", "64")
+		out, errs, code := letterheadIn(t, folder, data, "logo", "google.com", "--size", "64")
 		if code != 0 || !bytes.Equal(out, wants[0]) {
-			t.Errorf("served %t: standard output gets %d bytes (ended with %d: %s)", served, len(out), code, errs)
+			t.Errorf("served %t: standard output got %d bytes, which differ from the endpoint (ended with %d: %s)", served, len(out), code, errs)
 		}
-		if served { // a device that is no terminal takes a picture like a file
+		if served { // a device that is not a terminal accepts an image
 			device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -326,7 +326,7 @@ func TestLogoCommand_SameParameters_MatchesEndpoint(t *testing.T) {
 			cmd := exec.Command(binary, "--data", data, "logo", "google.com")
 			cmd.Env, cmd.Stdout = environ(), device
 			if err := errors.Join(cmd.Run(), device.Close()); err != nil {
-				t.Errorf("into %s: %v", os.DevNull, err)
+				t.Errorf("write to %s: %v", os.DevNull, err)
 			}
 		}
 		before, err := os.ReadDir(folder)
@@ -344,16 +344,16 @@ func TestLogoCommand_SameParameters_MatchesEndpoint(t *testing.T) {
 			{1, []string{"google.com", "--format", "png", "-o", "."}},
 		} {
 			if !served && c.code == 2 {
-				continue // the same as above: refused before a folder is opened
+				continue // rejected before the folder is opened, as above
 			}
-			out, errs, code := in(t, folder, data, append([]string{"logo"}, c.args...)...)
+			out, errs, code := letterheadIn(t, folder, data, append([]string{"logo"}, c.args...)...)
 			if code != c.code || len(out) != 0 || !strings.HasPrefix(errs, "letterhead: ") || strings.Count(errs, "letterhead: ") != 1 {
-				t.Errorf("served %t, logo %v: ended with %d: %d bytes and %q", served, c.args, code, len(out), errs)
+				t.Errorf("served %t, logo %v: ended with %d, %d bytes and %q", served, c.args, code, len(out), errs)
 			}
 		}
 		after, err := os.ReadDir(folder)
 		if err != nil || len(after) != len(before) {
-			t.Errorf("served %t: refused commands left %v (%v)", served, after, err)
+			t.Errorf("served %t: after the rejected commands the folder contains %v (%v)", served, after, err)
 		}
 	}
 }

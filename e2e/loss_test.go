@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// exitLoss is the exit code over a log that lost events.
+// exitLoss is the exit code of commands on a log that lost events.
 const exitLoss = 3
 
-// Files of the log in a data folder, and the marker beside it.
+// The files of the log in a data folder, and its marker.
 var lossFiles, markerFile = []string{"events.db", "events.db-wal"}, "events.head"
 
-// move copies files of one data folder over those of another; one that is not there is removed there.
-func move(t *testing.T, from, to string, names ...string) {
+// copyFiles replaces files of one data folder by those of another. If a file is missing in from, it is removed in to.
+func copyFiles(t *testing.T, from, to string, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join(from, name))
@@ -34,33 +34,33 @@ func move(t *testing.T, from, to string, names ...string) {
 	}
 }
 
-// wounded is a data folder, and a copy of its log from before the last grants.
-type wounded struct {
+// lossFolder is a data folder with copies of its log from before and after the last grants.
+type lossFolder struct {
 	data, older, newer string
 	account            created
 	key                string
 }
 
-// wound makes a folder in which 50 credits were granted before the copy and 21 after it.
-func wound(t *testing.T) wounded {
+// newLossFolder creates a folder in which 50 credits were granted before the older copy and 21 after it.
+func newLossFolder(t *testing.T) lossFolder {
 	t.Helper()
-	w := wounded{data: t.TempDir(), older: t.TempDir(), newer: t.TempDir()}
+	w := lossFolder{data: t.TempDir(), older: t.TempDir(), newer: t.TempDir()}
 	n := start(t, w.data, "LETTERHEAD_STARTER=off")
 	w.account, w.key = account(t, w.data, "free")
 	n.stop()
-	move(t, w.data, w.older, append(lossFiles, markerFile)...)
+	copyFiles(t, w.data, w.older, append(lossFiles, markerFile)...)
 	n = start(t, w.data, "LETTERHEAD_STARTER=off")
 	for i := range 3 {
 		ok(t, w.data, "credits", "grant", "--account", w.account.Account.ID, "--amount", "7", "--kind", "topup", "--payment-id", fmt.Sprint(i))
 	}
 	n.want(200, "/v1/me", w.key)
 	n.stop()
-	move(t, w.data, w.newer, append(lossFiles, markerFile)...)
+	copyFiles(t, w.data, w.newer, append(lossFiles, markerFile)...)
 	return w
 }
 
-// remembered returns the records of the read models' generations, as text.
-func remembered(t *testing.T, data string) string {
+// generations returns the recorded generations of the read models as text.
+func generations(t *testing.T, data string) string {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, "letterhead.db"))
 	if err != nil {
@@ -84,20 +84,20 @@ func remembered(t *testing.T, data string) string {
 	return out.String()
 }
 
-// refused checks that serve and other commands refuse the folder, that the error names the remedy, and that nothing was
-// rebuilt. It returns the output of serve.
-func refused(t *testing.T, data string, commands ...[]string) (said string) {
+// checkRefused checks that serve and other commands refuse the folder, that the error names the remedy, and that
+// nothing was rebuilt. It returns the output of serve.
+func checkRefused(t *testing.T, data string, commands ...[]string) (printed string) {
 	t.Helper()
-	before := remembered(t, data)
+	before := generations(t, data)
 	n := launch(t, data, "LETTERHEAD_STARTER=off")
 	<-n.done
 	if code := n.cmd.ProcessState.ExitCode(); code != exitLoss {
 		t.Errorf("serve ended with %d, want %d:\n%s", code, exitLoss, n.out)
 	}
-	said = n.out.String()
+	printed = n.out.String()
 	for _, part := range []string{"acknowledged events are missing from the event log", "letterhead restore", "letterhead recover accept-loss", "position"} {
-		if !strings.Contains(said, part) {
-			t.Errorf("serve did not say %q:\n%s", part, said)
+		if !strings.Contains(printed, part) {
+			t.Errorf("serve did not print %q:\n%s", part, printed)
 		}
 	}
 	for _, command := range commands {
@@ -107,14 +107,14 @@ func refused(t *testing.T, data string, commands ...[]string) (said string) {
 			t.Errorf("doctor printed %s", out)
 		}
 	}
-	if after := remembered(t, data); after != before {
-		t.Errorf("the registry of the read models was\n%s\nand is\n%s", before, after)
+	if after := generations(t, data); after != before {
+		t.Errorf("the commands changed the generations of the read models from\n%s\nto\n%s", before, after)
 	}
-	return said
+	return printed
 }
 
-// served checks that the folder is in order with a balance of the account.
-func (w wounded) served(t *testing.T, balance float64) {
+// checkServed checks that a server serves the folder, with the given balance, and that all verifications succeed.
+func (w lossFolder) checkServed(t *testing.T, balance float64) {
 	t.Helper()
 	n := start(t, w.data, "LETTERHEAD_STARTER=off")
 	if got := n.balance(w.key); got != balance {
@@ -138,47 +138,48 @@ func acceptances(t *testing.T, data string) (events []map[string]any) {
 	return events
 }
 
-// A server neither serves nor repairs a log that lacks events the folder has recorded. It serves the right log again.
+// A server neither serves nor repairs a log that lacks events known from other files of the folder. It serves the
+// folder after the complete log is back.
 func TestServe_LogLostEvents_RefusesUntilItIsBack(t *testing.T) {
-	w := wound(t)
-	other := wound(t)
+	w := newLossFolder(t)
+	other := newLossFolder(t)
 	t.Run("every command", func(t *testing.T) {
-		move(t, w.older, w.data, lossFiles...)
-		refused(t, w.data, []string{"doctor"}, []string{"ledger", "verify"}, []string{"projections", "verify"},
+		copyFiles(t, w.older, w.data, lossFiles...)
+		checkRefused(t, w.data, []string{"doctor"}, []string{"ledger", "verify"}, []string{"projections", "verify"},
 			[]string{"projections", "rebuild", "--all"}, []string{"account", "list"}, []string{"backup", t.TempDir()})
 	})
-	for name, hurt := range map[string]func(){
-		"an older copy with its marker":   func() { move(t, w.older, w.data, append(lossFiles, markerFile)...) },
-		"an older copy without a marker":  func() { move(t, w.older, w.data, lossFiles...); move(t, t.TempDir(), w.data, markerFile) },
-		"another folder's log":            func() { move(t, other.newer, w.data, lossFiles...) },
-		"another folder's log and marker": func() { move(t, other.newer, w.data, append(lossFiles, markerFile)...) },
-		"no log":                          func() { move(t, t.TempDir(), w.data, lossFiles...) },
-		"neither log nor marker":          func() { move(t, t.TempDir(), w.data, append(lossFiles, markerFile)...) },
+	for name, replaceFiles := range map[string]func(){
+		"an older copy with its marker":   func() { copyFiles(t, w.older, w.data, append(lossFiles, markerFile)...) },
+		"an older copy without a marker":  func() { copyFiles(t, w.older, w.data, lossFiles...); copyFiles(t, t.TempDir(), w.data, markerFile) },
+		"another folder's log":            func() { copyFiles(t, other.newer, w.data, lossFiles...) },
+		"another folder's log and marker": func() { copyFiles(t, other.newer, w.data, append(lossFiles, markerFile)...) },
+		"no log":                          func() { copyFiles(t, t.TempDir(), w.data, lossFiles...) },
+		"neither log nor marker":          func() { copyFiles(t, t.TempDir(), w.data, append(lossFiles, markerFile)...) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			hurt()
-			if said := refused(t, w.data); strings.Contains(name, "another") && strings.Count(said, "begins with event") < 2 {
-				t.Errorf("serve did not name both logs: %s", said)
+			replaceFiles()
+			if printed := checkRefused(t, w.data); strings.Contains(name, "another") && strings.Count(printed, "begins with event") < 2 {
+				t.Errorf("serve did not print the first events of both logs: %s", printed)
 			}
-			move(t, w.newer, w.data, append(lossFiles, markerFile)...)
+			copyFiles(t, w.newer, w.data, append(lossFiles, markerFile)...)
 		})
 	}
-	w.served(t, 71)
+	w.checkServed(t, 71)
 }
 
 // An accepted loss is recorded once, and the server continues with the remaining events.
 func TestAcceptLoss_OlderLog_RecordsAndServes(t *testing.T) {
 	for name, files := range map[string][]string{"without its marker": lossFiles, "with its marker": append(lossFiles, markerFile)} {
 		t.Run(name, func(t *testing.T) {
-			w := wound(t)
+			w := newLossFolder(t)
 			if out := ok(t, w.data, "recover", "accept-loss"); !strings.Contains(out, "nothing is missing") {
-				t.Errorf("a folder in order: %s", out)
+				t.Errorf("accept-loss on a complete log printed %s", out)
 			}
-			move(t, w.older, w.data, files...)
+			copyFiles(t, w.older, w.data, files...)
 			if _, errs, code := letterhead(t, w.data, "recover", "accept-loss"); code != 1 || !strings.Contains(errs, "not confirmed") || !strings.Contains(errs, "position") {
-				t.Errorf("without an answer it ended with %d: %s", code, errs)
+				t.Errorf("accept-loss without confirmation ended with %d: %s", code, errs)
 			}
-			refused(t, w.data)
+			checkRefused(t, w.data)
 			var accepted struct {
 				Lost      bool   `json:"lost"`
 				EventID   string `json:"event_id"`
@@ -190,44 +191,44 @@ func TestAcceptLoss_OlderLog_RecordsAndServes(t *testing.T) {
 			}
 			decode(t, ok(t, w.data, "recover", "accept-loss", "--yes", "--json", "--reason", "the disk was replaced"), &accepted)
 			if !accepted.Lost || accepted.Position != accepted.Head+1 || len(accepted.Witnesses) == 0 || accepted.Witnesses[0].Remembered <= accepted.Head {
-				t.Errorf("accepted %+v", accepted)
+				t.Errorf("accept-loss printed %+v", accepted)
 			}
-			w.served(t, 50)
+			w.checkServed(t, 50)
 			events := acceptances(t, w.data)
 			if len(events) != 1 || !strings.Contains(fmt.Sprint(events[0]), "the disk was replaced") || !strings.Contains(fmt.Sprint(events[0]), "operator:cli") {
-				t.Errorf("the log records %v", events)
+				t.Errorf("the log has the acceptances %v, want one with reason and actor", events)
 			}
 			if out := ok(t, w.data, "recover", "accept-loss", "--yes"); !strings.Contains(out, "nothing is missing") {
-				t.Errorf("a second time: %s", out)
+				t.Errorf("the second accept-loss printed %s", out)
 			}
 		})
 	}
 	t.Run("another folder's log", func(t *testing.T) {
-		w, other := wound(t), wound(t)
-		move(t, other.newer, w.data, lossFiles...)
+		w, other := newLossFolder(t), newLossFolder(t)
+		copyFiles(t, other.newer, w.data, lossFiles...)
 		ok(t, w.data, "recover", "accept-loss", "--yes")
 		n := start(t, w.data, "LETTERHEAD_STARTER=off")
 		if got := n.balance(other.key); got != 71 {
-			t.Errorf("the balance of the other folder's account is %v", got)
+			t.Errorf("the balance of the other folder's account is %v, want 71", got)
 		}
 		n.want(401, "/v1/me", w.key)
 		n.stop()
 		if n := len(acceptances(t, w.data)); n != 1 {
-			t.Errorf("%d acceptances", n)
+			t.Errorf("the log has %d acceptances, want 1", n)
 		}
 	})
 	t.Run("neither log nor marker", func(t *testing.T) {
-		w := wound(t)
-		move(t, t.TempDir(), w.data, append(lossFiles, markerFile)...)
+		w := newLossFolder(t)
+		copyFiles(t, t.TempDir(), w.data, append(lossFiles, markerFile)...)
 		ok(t, w.data, "recover", "accept-loss", "--yes")
 		start(t, w.data, "LETTERHEAD_STARTER=off").stop()
 		if n := len(acceptances(t, w.data)); n != 1 {
-			t.Errorf("%d acceptances", n)
+			t.Errorf("the log has %d acceptances, want 1", n)
 		}
 	})
 }
 
-// killedAfter runs a command and kills it after a while, and reports whether it had ended well before.
+// killedAfter runs a command, kills it after a delay, and reports whether the command had succeeded before.
 func killedAfter(t *testing.T, d time.Duration, args ...string) bool {
 	t.Helper()
 	cmd := exec.Command(binary, args...)
@@ -241,16 +242,18 @@ func killedAfter(t *testing.T, d time.Duration, args ...string) bool {
 	return cmd.ProcessState.ExitCode() == 0
 }
 
-// killSteps are times after which commands of some hundred milliseconds are killed.
+// killSteps calls step with increasing delays, suitable for commands that take some hundred milliseconds, until step
+// returns true.
 func killSteps(step func(time.Duration) (ended bool)) {
 	for d := 20 * time.Millisecond; !step(d); d += d / 3 {
 	}
 }
 
-// However often an acceptance is killed, the folder is refused until one completes, which records the loss once.
+// If accept-loss is killed repeatedly, the folder is refused until one run completes, and that run records the loss
+// once.
 func TestAcceptLoss_Killed_NextRunFinishes(t *testing.T) {
-	w := wound(t)
-	move(t, w.older, w.data, lossFiles...)
+	w := newLossFolder(t)
+	copyFiles(t, w.older, w.data, lossFiles...)
 	kills := 0
 	killSteps(func(d time.Duration) bool {
 		if killedAfter(t, d, "--data", w.data, "recover", "accept-loss", "--yes") {
@@ -265,15 +268,15 @@ func TestAcceptLoss_Killed_NextRunFinishes(t *testing.T) {
 		return false
 	})
 	t.Logf("%d kills", kills)
-	w.served(t, 50)
+	w.checkServed(t, 50)
 	if n := len(acceptances(t, w.data)); n != 1 {
-		t.Errorf("%d events record the loss", n)
+		t.Errorf("%d events record the loss, want 1", n)
 	}
 }
 
-// A restored folder is served; one whose restore was killed is not, until the restore is repeated.
+// A folder whose restore was killed is refused until the restore is repeated.
 func TestRestore_Killed_IsUnfinishedThenServed(t *testing.T) {
-	w := wound(t)
+	w := newLossFolder(t)
 	backup := t.TempDir()
 	ok(t, w.data, "backup", backup)
 	w.data = filepath.Join(t.TempDir(), "data")
@@ -288,12 +291,12 @@ func TestRestore_Killed_IsUnfinishedThenServed(t *testing.T) {
 		case code == 0 && strings.Contains(out, " 2 account(s), 11 events"):
 			return true // killed after its last write
 		case code == 0 && strings.Contains(out, " 0 account(s)"), strings.Contains(errs, "there is no letterhead data"):
-			return false // it had not begun
+			return false // killed before its first write
 		case code != 1 || !strings.Contains(errs, "restore"):
 			t.Fatalf("after a kill at %s ledger verify ended with %d: %s%s", d, code, out, errs)
 		}
 		return false
 	})
 	t.Logf("%d kills", kills)
-	w.served(t, 71)
+	w.checkServed(t, 71)
 }

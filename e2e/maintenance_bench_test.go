@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// benchAsks is how many look-ups each phase measures at least, and benchPause lies between two of them: a
-	// service at a quiet rate, where every delay is somebody else's doing.
-	benchAsks  = 2000
-	benchPause = 2 * time.Millisecond
+	// Each phase measures at least benchLookups look-ups, with benchPause between them. The service is nearly idle, so
+	// only the maintenance command delays look-ups.
+	benchLookups = 2000
+	benchPause   = 2 * time.Millisecond
 )
 
-// BenchmarkLookupsDuringMaintenance measures charged look-ups while nothing else happens, beside `backup`, and beside
-// `projections verify`, over a log of LETTERHEAD_BENCH_EVENTS charges. The commands are begun again until the phase
-// has enough look-ups. The times of the phases "backup" and "verify" should stay below twice those of "alone".
+// BenchmarkLookupsDuringMaintenance measures charged look-ups in three phases: alone, during `backup`, and during
+// `projections verify`. The log has LETTERHEAD_BENCH_EVENTS charges. The commands run repeatedly until the phase has
+// enough look-ups. The times of the phases backup and verify should stay below twice those of alone.
 func BenchmarkLookupsDuringMaintenance(b *testing.B) {
 	data := b.TempDir()
 	_, first := timeToReady(b, data)
@@ -43,9 +43,9 @@ func BenchmarkLookupsDuringMaintenance(b *testing.B) {
 	b.ResetTimer()
 	for range b.N {
 		for _, p := range phases {
-			acc, key := account(t, data, "custom") // each has a minute of its own, which is enough
-			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", fmt.Sprint(benchAsks), "--kind", "adjustment")
-			took, peak := n.lookupsBeside(b, key, p.command)
+			acc, key := account(t, data, "custom") // a new account is below its limit of requests per minute
+			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", fmt.Sprint(benchLookups), "--kind", "adjustment")
+			took, peak := n.lookupsDuring(b, key, p.command)
 			if peak > 0 {
 				b.ReportMetric(float64(peak)/(1<<20), "MiB-"+p.name)
 			}
@@ -57,9 +57,9 @@ func BenchmarkLookupsDuringMaintenance(b *testing.B) {
 	}
 }
 
-// lookupsBeside measures look-ups beside a command that is run again and again, and the most memory that a run of it
-// took, in bytes.
-func (n *node) lookupsBeside(b *testing.B, key string, command func(i int) []string) (took []time.Duration, peak int64) {
+// lookupsDuring measures look-ups while a command runs repeatedly. It returns their durations and the largest peak
+// memory of a run of the command in bytes.
+func (n *node) lookupsDuring(b *testing.B, key string, command func(i int) []string) (took []time.Duration, peak int64) {
 	ctx, stop := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -76,11 +76,11 @@ func (n *node) lookupsBeside(b *testing.B, key string, command func(i int) []str
 			}
 		}
 	}()
-	for len(took) < benchAsks {
+	for len(took) < benchLookups {
 		began := time.Now()
 		a, err := n.get("/v1/brands/github.com", key)
 		if err != nil || a.status != http.StatusOK {
-			b.Fatalf("a look-up answered %d, %v: %s", a.status, err, a.body)
+			b.Fatalf("the look-up answered %d (%v), want 200: %s", a.status, err, a.body)
 		}
 		took = append(took, time.Since(began))
 		time.Sleep(benchPause)

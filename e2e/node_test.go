@@ -21,7 +21,7 @@ import (
 	"letterhead/e2e/program"
 )
 
-// Bounds on waiting for a child process. They end a hanging test; no test measures with them.
+// Time limits for child processes. They only end hanging tests.
 const (
 	readyTimeout = 60 * time.Second
 	exitTimeout  = 30 * time.Second
@@ -29,7 +29,7 @@ const (
 
 var binary string
 
-// givenBinary names the variable that makes a test's process use a binary that is built already.
+// givenBinary is the environment variable with a binary that is used instead of building one.
 const givenBinary = "LETTERHEAD_E2E_BINARY"
 
 func TestMain(m *testing.M) {
@@ -83,7 +83,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// waitFor returns the submatches of the first match.
+// waitFor waits until the output matches a pattern and returns the submatches of the first match.
 func (o *output) waitFor(t *testing.T, pattern string, ended <-chan struct{}) []string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -103,12 +103,12 @@ func (o *output) waitFor(t *testing.T, pattern string, ended <-chan struct{}) []
 			}
 			t.Fatalf("the process ended without printing %q; it printed:\n%s", pattern, o)
 		case <-limit:
-			t.Fatalf("nothing like %q was printed; there is:\n%s", pattern, o)
+			t.Fatalf("the process did not print %q in time; it printed:\n%s", pattern, o)
 		}
 	}
 }
 
-// environ is the environment of a child: none of the developer's own settings, and a cache of its own.
+// environ returns the environment of a child process, without the developer's settings and with a separate cache.
 func environ(extra ...string) []string { return program.Environ(filepath.Dir(binary), extra...) }
 
 // launch starts a server without waiting until it is ready.
@@ -138,7 +138,7 @@ func launchRelease(t *testing.T, release, data string, env ...string) *node {
 	return n
 }
 
-// start starts a server and waits until /readyz says 200.
+// start starts a server and waits until /readyz answers 200.
 func start(t *testing.T, data string, env ...string) *node {
 	t.Helper()
 	n := launch(t, data, env...)
@@ -176,11 +176,11 @@ func (n *node) stop() {
 		n.t.Fatalf("SIGTERM did not end the server:\n%s", n.out)
 	}
 	if code := n.cmd.ProcessState.ExitCode(); code != 0 {
-		n.t.Fatalf("the server ended with %d after SIGTERM:\n%s", code, n.out)
+		n.t.Fatalf("the server ended with %d after SIGTERM, want 0:\n%s", code, n.out)
 	}
 }
 
-// answer is an HTTP answer with its body read.
+// answer is an HTTP response with its body.
 type answer struct {
 	status int
 	header http.Header
@@ -196,7 +196,7 @@ func (a answer) json(t *testing.T) map[string]any {
 	return v
 }
 
-// get asks the server with a key ("" for none).
+// get sends a GET request with a key, or without one if key is "".
 func (n *node) get(path, key string) (answer, error) {
 	req, err := http.NewRequest(http.MethodGet, n.url+path, nil)
 	if err != nil {
@@ -222,12 +222,12 @@ func (n *node) want(status int, path, key string) answer {
 		n.t.Fatalf("GET %s: %v", path, err)
 	}
 	if a.status != status {
-		n.t.Fatalf("GET %s answered %d, not %d: %s", path, a.status, status, a.body)
+		n.t.Fatalf("GET %s answered %d, want %d: %s", path, a.status, status, a.body)
 	}
 	return a
 }
 
-// letterhead runs a command line on a data folder and returns what it printed and its exit code.
+// letterhead runs a command on a data folder and returns its output and exit code.
 func letterhead(t *testing.T, data string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"--data", data}, args...)...)
@@ -267,14 +267,14 @@ func account(t *testing.T, data, plan string) (created, string) {
 			return c, k.Key
 		}
 	}
-	t.Fatal("account create gave no secret key")
+	t.Fatal("account create printed no secret key")
 	return c, ""
 }
 
 func decode(t *testing.T, text string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), into); err != nil {
-		t.Fatalf("not JSON: %v\n%s", err, text)
+		t.Fatalf("decode JSON: %v\n%s", err, text)
 	}
 }
 

@@ -13,23 +13,23 @@ import (
 	"time"
 )
 
-// nobody is a user who owns nothing.
-const nobody = 65534
+// nobodyID is the user id of nobody.
+const nobodyID = 65534
 
 // unprivileged makes a command run as a user who cannot write the test's files.
 func unprivileged(cmd *exec.Cmd) {
-	if os.Getuid() == 0 { // whom no permission stops
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if os.Getuid() == 0 { // root ignores permissions
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyID, Gid: nobodyID}}
 	}
 }
 
-// readable makes a folder and all in it readable for everybody and writable for nobody but root.
-func readable(t *testing.T, folder string) {
+// makeReadOnly makes a folder and its contents readable for all users and read-only.
+func makeReadOnly(t *testing.T, folder string) {
 	t.Helper()
 	var folders []string
 	t.Cleanup(func() {
 		for _, f := range folders {
-			os.Chmod(f, 0o755) // so that it can be deleted
+			os.Chmod(f, 0o755) // allows the cleanup to delete it
 		}
 	})
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -47,7 +47,7 @@ func readable(t *testing.T, folder string) {
 	}
 }
 
-// listing returns the names, sizes and times of all files of a folder.
+// listing returns the names and modification times of all files of a folder.
 func listing(t *testing.T, folder string) string {
 	t.Helper()
 	var b strings.Builder
@@ -69,7 +69,7 @@ func listing(t *testing.T, folder string) string {
 
 // On a read-only folder, serve, account list and credits grant fail with the reason; the verifications and doctor work.
 func TestReadOnlyFolder_Commands_RejectChangesAndVerify(t *testing.T) {
-	for _, killed := range []bool{false, true} { // which leaves write-ahead logs
+	for _, killed := range []bool{false, true} { // a kill leaves write-ahead logs
 		data := t.TempDir()
 		n := start(t, data, "LETTERHEAD_STARTER=off")
 		acc, _ := account(t, data, "free")
@@ -79,7 +79,7 @@ func TestReadOnlyFolder_Commands_RejectChangesAndVerify(t *testing.T) {
 		} else {
 			n.stop()
 		}
-		readable(t, data)
+		makeReadOnly(t, data)
 		temporary := t.TempDir()
 		if err := os.Chmod(temporary, 0o777); err != nil {
 			t.Fatal(err)
@@ -101,8 +101,8 @@ func TestReadOnlyFolder_Commands_RejectChangesAndVerify(t *testing.T) {
 			return string(out), cmd.ProcessState.ExitCode()
 		}
 		for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"account", "list"}, {"credits", "grant", "--account", acc.Account.ID, "--amount", "1", "--kind", "adjustment"}} {
-			if said, code := run(args...); code != 1 || !strings.Contains(said, data+" cannot be written") {
-				t.Errorf("killed %t: %s ended with %d: %s", killed, args[0], code, said)
+			if printed, code := run(args...); code != 1 || !strings.Contains(printed, data+" cannot be written") {
+				t.Errorf("killed %t: %s ended with %d: %s", killed, args[0], code, printed)
 			}
 		}
 		for want, args := range map[string][]string{
@@ -111,12 +111,12 @@ func TestReadOnlyFolder_Commands_RejectChangesAndVerify(t *testing.T) {
 			"cannot be written": {"doctor"},
 			"every checksum":    {"doctor"},
 		} {
-			if said, code := run(args...); code != 0 || !strings.Contains(said, want) {
-				t.Errorf("killed %t: %s ended with %d: %s", killed, strings.Join(args, " "), code, said)
+			if printed, code := run(args...); code != 0 || !strings.Contains(printed, want) {
+				t.Errorf("killed %t: %s ended with %d: %s", killed, strings.Join(args, " "), code, printed)
 			}
 		}
 		if after := listing(t, data); after != before {
-			t.Errorf("killed %t: the folder was\n%sand is\n%s", killed, before, after)
+			t.Errorf("killed %t: the commands changed the folder from\n%sto\n%s", killed, before, after)
 		}
 	}
 }

@@ -22,15 +22,15 @@ func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 	n.out.waitFor(t, `50 credits`, n.done)
 	n.out.waitFor(t, `ledger show`, n.done)
 	if !strings.Contains(n.out.String(), n.url) {
-		t.Fatalf("the greeting does not name %s:\n%s", n.url, n.out)
+		t.Fatalf("the greeting lacks %s:\n%s", n.url, n.out)
 	}
 	secret := keyIn(t, keys, "SECRET", `lh_sk_[0-9A-Za-z]{38}`)
 	publishable := keyIn(t, keys, "PUBLISHABLE", `lh_pk_[0-9A-Za-z]{38}`)
-	if said := n.out.String(); strings.Contains(said, secret) || strings.Contains(said, publishable) {
-		t.Errorf("the output is no terminal and has a key:\n%s", said)
+	if printed := n.out.String(); strings.Contains(printed, secret) || strings.Contains(printed, publishable) {
+		t.Errorf("the output is not a terminal, but a key was printed:\n%s", printed)
 	}
 	if info, err := os.Stat(keys); err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(keys) != data {
-		t.Errorf("the keys are in %s: %v, %v", keys, info, err)
+		t.Errorf("the file of keys is %s: %v, %v, want mode 0600 in the data folder", keys, info, err)
 	}
 
 	var commands []string
@@ -41,7 +41,7 @@ func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 		}
 	}
 	if len(commands) != 4 {
-		t.Fatalf("the greeting shows %d commands, not four: %q", len(commands), commands)
+		t.Fatalf("the greeting shows %d commands, want 4: %q", len(commands), commands)
 	}
 	answers := make([]string, 4)
 	for i, command := range commands {
@@ -55,7 +55,7 @@ func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 	}
 	for i, want := range []string{`"domain":"github.com"`, `"name":"GitHub"`, `"balance":49`, "CreditsCharged"} {
 		if !strings.Contains(answers[i], want) {
-			t.Errorf("%s printed nothing like %s:\n%s", commands[i], want, answers[i])
+			t.Errorf("the output of %s lacks %s:\n%s", commands[i], want, answers[i])
 		}
 	}
 
@@ -68,11 +68,11 @@ func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 	}
 	me := again.want(http.StatusOK, "/v1/me", secret).json(t)
 	if got := me["credits"].(map[string]any)["balance"]; got != 49.0 {
-		t.Errorf("after a restart the balance is %v, not 49", got)
+		t.Errorf("after a restart the balance is %v, want 49", got)
 	}
 }
 
-// keyIn returns a key of the file of a first start.
+// keyIn returns a key from the file that the first start wrote.
 func keyIn(t *testing.T, path, kind, pattern string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -99,7 +99,7 @@ func TestStarterIndex_ServerReady_IsSearchable(t *testing.T) {
 		}
 		decode(t, string(n.want(http.StatusOK, "/v1/search?q="+query, key).body), &found)
 		if len(found.Results) == 0 || found.Results[0].Domain != domain || found.Results[0].BrandID == nil {
-			t.Errorf("search %q found %+v, not %s first", query, found.Results, domain)
+			t.Errorf("search %q found %+v, want %s first", query, found.Results, domain)
 			continue
 		}
 		if !strings.HasPrefix(found.Results[0].Icon, n.url+"/logo/"+domain) {
@@ -113,7 +113,7 @@ func TestStarterIndex_ServerReady_IsSearchable(t *testing.T) {
 		t.Errorf("the logo is %s: %.80s", ct, file.body)
 	}
 	if list := strings.Count(ok(t, data, "brand", "list", "--json"), "\n"); list < 2500 {
-		t.Errorf("the starter index has %d brands, fewer than 2,500", list)
+		t.Errorf("the starter index has %d brands, want at least 2,500", list)
 	}
 }
 
@@ -131,11 +131,11 @@ func TestImport_Interrupted_Resumes(t *testing.T) {
 		imported[ev.Stream]++
 	}
 	if len(imported) < 2500 {
-		t.Errorf("%d brands were imported, fewer than 2,500", len(imported))
+		t.Errorf("%d brands were imported, want at least 2,500", len(imported))
 	}
 	for stream, times := range imported {
 		if times != 1 {
-			t.Errorf("%s was imported %d times", stream, times)
+			t.Errorf("%s was imported %d times, want once", stream, times)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestKill_UnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 						return
 					}
 					if a.status != http.StatusOK {
-						once.Do(func() { close(enough) }) // out of credits or over the minute: as far as this goes
+						once.Do(func() { close(enough) }) // no more credits, or the limit per minute is reached
 						return
 					}
 					mu.Lock()
@@ -187,16 +187,16 @@ func TestKill_UnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 	}
 	for id := range answered {
 		if charged[id] != 1 {
-			t.Errorf("request %s was answered and is charged %d times", id, charged[id])
+			t.Errorf("request %s was answered but charged %d times, want once", id, charged[id])
 		}
 	}
 	if want := int64(50 - len(charged)); last.Balance != want {
-		t.Errorf("the balance is %d after %d charges", last.Balance, len(charged))
+		t.Errorf("the balance is %d after %d charges of 1 credit from 50", last.Balance, len(charged))
 	}
 	ok(t, data, "ledger", "verify")
 	ok(t, data, "projections", "verify")
 	n.stop()
-	ok(t, data, "projections", "verify") // and by itself, without a server
+	ok(t, data, "projections", "verify") // without a server
 }
 
 func TestServe_FolderHeldByServer_IsRefused(t *testing.T) {
@@ -205,18 +205,18 @@ func TestServe_FolderHeldByServer_IsRefused(t *testing.T) {
 	second := launch(t, data, "LETTERHEAD_STARTER=off")
 	<-second.done
 	if second.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(second.out.String(), "in use") {
-		t.Fatalf("a second server ended with %d and said: %s", second.cmd.ProcessState.ExitCode(), second.out)
+		t.Fatalf("the second server ended with %d and printed: %s", second.cmd.ProcessState.ExitCode(), second.out)
 	}
 }
 
-// A server that starts while a command holds the folder reports that, and serves when the command has ended.
+// A server that starts while a command uses the folder reports that it waits, and serves after the command has ended.
 func TestServe_FolderHeldByCommand_Waits(t *testing.T) {
 	data := t.TempDir()
 	start(t, data, "LETTERHEAD_STARTER=off").stop()
 	holder := exec.Command(binary, "--data", data, "events", "tail", "--from", "0")
 	holder.Env = environ()
-	said := newOutput()
-	holder.Stdout, holder.Stderr = said, said
+	printed := newOutput()
+	holder.Stdout, holder.Stderr = printed, printed
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestServe_FolderHeldByCommand_Waits(t *testing.T) {
 		defer close(ended)
 		holder.Wait()
 	}()
-	said.waitFor(t, "AccountOpened", ended) // it has the folder
+	printed.waitFor(t, "AccountOpened", ended) // the command has opened the folder
 	n := launch(t, data, "LETTERHEAD_STARTER=off")
 	n.out.waitFor(t, "waiting for it to end", n.done)
 	if err := holder.Process.Signal(os.Interrupt); err != nil {
@@ -250,14 +250,14 @@ func TestServe_DamagedLog_IsNamedAndUnchanged(t *testing.T) {
 	}
 	broken := launch(t, data)
 	<-broken.done
-	said := broken.out.String()
-	if broken.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(said, "events.db") || !strings.Contains(said, "backup") {
-		t.Fatalf("a truncated log ended the server with %d and said: %s", broken.cmd.ProcessState.ExitCode(), said)
+	printed := broken.out.String()
+	if broken.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(printed, "events.db") || !strings.Contains(printed, "backup") {
+		t.Fatalf("the server with a truncated log ended with %d and printed: %s", broken.cmd.ProcessState.ExitCode(), printed)
 	}
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, data) // the original still works: nothing else was harmed
+	start(t, data) // fails if the refused start changed other files
 }
 
 func TestServe_FolderOfNewerRelease_IsRefused(t *testing.T) {
@@ -272,6 +272,6 @@ func TestServe_FolderOfNewerRelease_IsRefused(t *testing.T) {
 	n := launch(t, data)
 	<-n.done
 	if n.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(n.out.String(), "v9.9.9") {
-		t.Fatalf("ended with %d and said: %s", n.cmd.ProcessState.ExitCode(), n.out)
+		t.Fatalf("the server ended with %d and printed: %s", n.cmd.ProcessState.ExitCode(), n.out)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// spendingFolder is a data folder whose account has spent all but 7 of 300 credits and has a snapshot.
+// spendingFolder creates a data folder with an account that has a snapshot and 7 of 300 credits left.
 func spendingFolder(t *testing.T) (data, accountID, secret string) {
 	t.Helper()
 	data = t.TempDir()
@@ -26,7 +26,7 @@ func spendingFolder(t *testing.T) (data, accountID, secret string) {
 		all.Go(func() {
 			for range 36 {
 				if a, err := n.get("/v1/brands/github.com", key); err != nil || a.status != http.StatusOK {
-					t.Errorf("a look-up: %d, %v", a.status, err)
+					t.Errorf("the look-up answered %d (%v), want 200", a.status, err)
 				}
 			}
 		})
@@ -39,7 +39,7 @@ func spendingFolder(t *testing.T) (data, accountID, secret string) {
 	return data, acc.Account.ID, key
 }
 
-// edit changes the database of a folder that nobody serves.
+// edit changes one row in the database of a folder without a server.
 func edit(t *testing.T, data, query string, args ...any) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, "letterhead.db"))
@@ -50,7 +50,7 @@ func edit(t *testing.T, data, query string, args ...any) {
 	if err == nil {
 		var n int64
 		if n, err = result.RowsAffected(); err == nil && n != 1 {
-			err = fmt.Errorf("%d rows were changed", n)
+			err = fmt.Errorf("%d rows were changed, want 1", n)
 		}
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func edit(t *testing.T, data, query string, args ...any) {
 	}
 }
 
-// forge replaces a text in the account's snapshot and saves it with a checksum that holds.
+// forge replaces a text in the account's snapshot and saves it with a valid checksum.
 func forge(t *testing.T, data, accountID, from, to string) {
 	t.Helper()
 	ctx := context.Background()
@@ -81,7 +81,7 @@ func forge(t *testing.T, data, accountID, from, to string) {
 	}
 	forged := strings.Replace(string(raw), from, to, 1)
 	if forged == string(raw) {
-		t.Fatalf("the snapshot does not say %s: %s", from, raw)
+		t.Fatalf("the snapshot lacks %s: %s", from, raw)
 	}
 	if err := snapshots.Discard(ctx, stream, accounts.FoldVersion); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func forge(t *testing.T, data, accountID, from, to string) {
 	}
 }
 
-// One changed byte of a snapshot once gave an account credits that it had spent.
+// Regression test: one changed byte of a snapshot returned spent credits to an account.
 func TestSnapshot_Changed_GivesNoCredits(t *testing.T) {
 	data, id, key := spendingFolder(t)
 	edit(t, data, `UPDATE stream_snapshots SET state = CAST(substr(state, 1, 40) || x'ff' || substr(state, 42) AS BLOB) WHERE stream = ?`, accounts.Stream(id))
@@ -100,23 +100,23 @@ func TestSnapshot_Changed_GivesNoCredits(t *testing.T) {
 	}
 	n := start(t, data)
 	if got := n.want(http.StatusOK, "/v1/me", key).json(t)["credits"].(map[string]any)["balance"]; got != 7.0 {
-		t.Errorf("the balance is %v, not 7", got)
+		t.Errorf("the balance is %v, want 7", got)
 	}
 	for range 7 {
 		n.want(http.StatusOK, "/v1/brands/github.com", key)
 	}
 	n.want(http.StatusPaymentRequired, "/v1/brands/github.com", key)
 	if metrics := string(n.want(http.StatusOK, "/metrics", "").body); !strings.Contains(metrics, `letterhead_desk_snapshots_total{desk="account",result="damaged"} 1`) {
-		t.Error("the metrics do not count it")
+		t.Error("the metrics do not count the damaged snapshot")
 	}
 	if !strings.Contains(n.out.String(), "snapshot is not usable") {
-		t.Errorf("the server's log does not mention it: %s", n.out)
+		t.Errorf("the server did not log the unusable snapshot: %s", n.out)
 	}
 	n.stop()
 	ok(t, data, "ledger", "verify") // the snapshot was replaced
 }
 
-// The replay finds changes that a checksum cannot show.
+// The replay finds changes that a valid checksum hides.
 func TestLedgerVerify_StateDiffersFromLog_Fails(t *testing.T) {
 	data, id, _ := spendingFolder(t)
 	if out := ok(t, data, "ledger", "verify"); !strings.Contains(out, "1 account(s)") && !strings.Contains(out, "2 account(s)") {
@@ -128,13 +128,13 @@ func TestLedgerVerify_StateDiffersFromLog_Fails(t *testing.T) {
 		if code != 1 || !strings.Contains(errs, what) || !strings.Contains(errs, id) {
 			t.Errorf("ledger verify ended with %d, want a mention of %q: %s%s", code, what, out, errs)
 		}
-		var said struct {
+		var printed struct {
 			Broken   int
 			Findings []string
 		}
-		decode(t, out, &said)
-		if said.Broken != len(said.Findings) || said.Broken == 0 {
-			t.Errorf("it printed %s", out)
+		decode(t, out, &printed)
+		if printed.Broken != len(printed.Findings) || printed.Broken == 0 {
+			t.Errorf("ledger verify printed %s, want as many findings as broken accounts", out)
 		}
 	}
 	forge(t, data, id, `"balance":7,`, `"balance":5000,`)

@@ -19,13 +19,15 @@ const (
 	smallCharges = 20_000
 )
 
-// Maintenance on a disk that is too small for it must not take the service down.
+// Maintenance on a disk that is too small for it must not stop the service.
 func TestMaintenance_SmallDisk_LeavesServiceRunning(t *testing.T) {
 	t.Parallel()
-	disktest.Run(t, "TestOnSmallDisk", givenBinary+"="+binary)
+	disktest.Run(t, "TestSmallDisk_MaintenanceCommands_LeaveRoom", givenBinary+"="+binary)
 }
 
-func TestOnSmallDisk(t *testing.T) {
+// TestSmallDisk_MaintenanceCommands_LeaveRoom runs in the process that TestMaintenance_SmallDisk_LeavesServiceRunning
+// starts.
+func TestSmallDisk_MaintenanceCommands_LeaveRoom(t *testing.T) {
 	at := disktest.Mount(t, smallDisk)
 	data := filepath.Join(at, "data")
 	start(t, data, "LETTERHEAD_STARTER=off").stop()
@@ -33,30 +35,30 @@ func TestOnSmallDisk(t *testing.T) {
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	acc, _ := account(t, data, "free")
 	granted := int64(0)
-	grant := func() { // an append, as a charge is
+	grant := func() { // appends an event, like a charge
 		t.Helper()
 		var after struct{ Balance int64 }
 		decode(t, ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "1", "--kind", "adjustment", "--json"), &after)
 		if granted++; after.Balance != 50+granted {
-			t.Fatalf("the balance is %d after %d grants", after.Balance, granted)
+			t.Fatalf("the balance is %d after %d grants of 1 credit to the initial 50", after.Balance, granted)
 		}
 	}
 	grant()
-	n.stop() // a clean end moves the write-ahead logs into the files, which would take room later
+	n.stop() // a clean stop checkpoints the write-ahead logs, which would need space later
 	n = start(t, data, "LETTERHEAD_STARTER=off")
 	usual := free(t, at)
 
-	// Room for the log to grow, and not for a copy of the tables.
-	weight := filepath.Join(at, "ballast")
+	// Leave space for the log to grow, but not for a copy of the tables.
+	ballast := filepath.Join(at, "ballast")
 	database, err := os.Stat(filepath.Join(data, "letterhead.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const leave = 4 << 20
-	if err := os.WriteFile(weight, make([]byte, usual-leave), 0o600); err != nil {
+	if err := os.WriteFile(ballast, make([]byte, usual-leave), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("letterhead.db has %d bytes, %d are free", database.Size(), free(t, at))
+	t.Logf("letterhead.db has %d bytes, the disk has %d free", database.Size(), free(t, at))
 	for _, command := range [][]string{{"projections", "verify"}, {"projections", "rebuild", "--all"}} {
 		_, errs, code := letterhead(t, data, command...)
 		if code != 1 || !strings.Contains(errs, "not enough free space") {
@@ -65,43 +67,43 @@ func TestOnSmallDisk(t *testing.T) {
 		t.Logf("%s: %s", strings.Join(command, " "), errs)
 		grant()
 		if now := free(t, at); now < leave/2 {
-			t.Errorf("%s left %d of %d bytes free", strings.Join(command, " "), now, leave)
+			t.Errorf("after %s %d bytes are free, want at least half of %d", strings.Join(command, " "), now, leave)
 		}
 	}
 	n.kill()
-	n = start(t, data, "LETTERHEAD_STARTER=off") // which the full disk would refuse
+	n = start(t, data, "LETTERHEAD_STARTER=off") // fails if the disk is full
 	grant()
 
-	if err := os.Remove(weight); err != nil {
+	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
 	before := free(t, at)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
-		said := endVerify(t, data, signal)
+		printed := endVerify(t, data, signal)
 		if signal == syscall.SIGINT {
-			if !strings.Contains(said, "interrupted") {
-				t.Errorf("after %s it said %s", signal, said)
+			if !strings.Contains(printed, "interrupted") {
+				t.Errorf("after %s verify printed %s", signal, printed)
 			}
 			noScratch(t, data)
 		}
 		grant()
 	}
-	ok(t, data, "projections", "verify") // which deletes what the kill left
+	ok(t, data, "projections", "verify") // deletes the files that the killed verify left
 	if now := free(t, at); now < before*9/10 {
-		t.Errorf("%d bytes were free and %d are after the verify", before, now)
+		t.Errorf("%d bytes were free before verify, %d after", before, now)
 	}
 	noScratch(t, data)
 	grant()
 	n.stop()
 }
 
-// endVerify sends a signal to a verify that has begun with its scratch tables, and returns what it said.
+// endVerify starts a verify, sends it a signal when it has created its scratch tables, and returns its output.
 func endVerify(t *testing.T, data string, signal syscall.Signal) string {
 	t.Helper()
 	cmd := exec.Command(binary, "--data", data, "projections", "verify")
 	cmd.Env = environ()
-	said := newOutput()
-	cmd.Stdout, cmd.Stderr = said, said
+	printed := newOutput()
+	cmd.Stdout, cmd.Stderr = printed, printed
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +120,7 @@ func endVerify(t *testing.T, data string, signal syscall.Signal) string {
 		begun = len(tables) > 0
 		select {
 		case <-ended:
-			t.Fatalf("the verify ended before it was seen to begin: %s", said)
+			t.Fatalf("verify ended before the test noticed its start: %s", printed)
 		default:
 		}
 	}
@@ -127,9 +129,9 @@ func endVerify(t *testing.T, data string, signal syscall.Signal) string {
 	}
 	<-ended
 	if cmd.ProcessState.Success() {
-		t.Errorf("%s did not end the verify: %s", signal, said)
+		t.Errorf("verify succeeded after %s: %s", signal, printed)
 	}
-	return said.String()
+	return printed.String()
 }
 
 func free(t *testing.T, at string) int64 {
@@ -146,6 +148,6 @@ func noScratch(t *testing.T, data string) {
 	t.Helper()
 	left, err := os.ReadDir(filepath.Join(data, "scratch"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
-		t.Errorf("scratch tables are left: %v, %v", left, err)
+		t.Errorf("the folder still has scratch tables: %v, %v", left, err)
 	}
 }

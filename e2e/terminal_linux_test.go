@@ -14,8 +14,8 @@ import (
 
 // Requests of ioctl(2) for pseudo-terminals, https://man7.org/linux/man-pages/man2/ioctl_tty.2.html
 const (
-	tiocsptlck = 0x40045431 // unlocks the other side
-	tiocgptn   = 0x80045430 // number of the other side
+	tiocsptlck = 0x40045431 // unlocks the terminal side
+	tiocgptn   = 0x80045430 // number of the terminal side
 )
 
 // terminal returns both sides of a new pseudo-terminal.
@@ -39,7 +39,7 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// A first start at a terminal shows the keys there, and leaves no file with them.
+// A first start at a terminal prints the keys there and writes no file of keys.
 func TestFirstStart_AtTerminal_PrintsKeys(t *testing.T) {
 	ours, theirs := terminal(t)
 	listen, err := program.FreeAddress()
@@ -76,7 +76,7 @@ func TestFirstStart_AtTerminal_PrintsKeys(t *testing.T) {
 	n.ready()
 	n.want(200, "/v1/me", secret)
 	if _, err := os.Stat(filepath.Join(data, "first-keys")); !os.IsNotExist(err) {
-		t.Errorf("the file of keys: %v", err)
+		t.Errorf("the file of keys exists or cannot be read: %v", err)
 	}
 	n.stop()
 }

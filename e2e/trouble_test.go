@@ -15,7 +15,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// A stalled read model does not block the others, and the command that repairs it must run.
+// A damaged read model does not block the others, and a command can rebuild it.
 func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data, "LETTERHEAD_STARTER=off")
@@ -39,12 +39,12 @@ func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
 	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "7", "--kind", "adjustment")
 	n.want(http.StatusOK, "/v1/me", key)
 	if out, _, code := letterhead(t, data, "doctor"); code == 0 || !strings.Contains(out, "projections rebuild ledger") {
-		t.Errorf("doctor ended with %d and said %s", code, out)
+		t.Errorf("doctor ended with %d and printed %s", code, out)
 	}
 	ok(t, data, "projections", "rebuild", "ledger")
 	ok(t, data, "projections", "verify")
 	if lines := ledgerOf(t, data, acc.Account.ID); lines[len(lines)-1].Balance != 57 {
-		t.Errorf("the rebuilt ledger ends with %+v", lines[len(lines)-1])
+		t.Errorf("the rebuilt ledger ends with %+v, want balance 57", lines[len(lines)-1])
 	}
 }
 
@@ -69,13 +69,13 @@ func TestReadModels_Deleted_AreRebuilt(t *testing.T) {
 	n = start(t, data)
 	me := n.want(http.StatusOK, "/v1/me", key).json(t)
 	if got := me["credits"].(map[string]any)["balance"]; got != 49.0 {
-		t.Errorf("the balance is %v, not 49", got)
+		t.Errorf("the balance is %v, want 49", got)
 	}
 	n.want(http.StatusOK, "/v1/search?q=github", key)
 	ok(t, data, "projections", "verify")
 }
 
-// A charge that a crash left without an answer can be reversed by its request ID.
+// A charge without a delivered answer can be reversed by its request ID.
 func TestCharge_ReversedByRequestID_ReturnsCreditOnce(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
@@ -85,11 +85,11 @@ func TestCharge_ReversedByRequestID_ReturnsCreditOnce(t *testing.T) {
 		var after struct{ Balance int64 }
 		decode(t, ok(t, data, "credits", "reverse", "--account", acc.Account.ID, "--request-id", id, "--json"), &after)
 		if after.Balance != 50 {
-			t.Errorf("the balance is %d", after.Balance)
+			t.Errorf("the balance is %d, want 50", after.Balance)
 		}
 	}
 	if _, errs, code := letterhead(t, data, "credits", "reverse", "--account", acc.Account.ID, "--request-id", "nothing"); code == 0 || !strings.Contains(errs, "not charged") {
-		t.Errorf("an unknown request ended with %d: %s", code, errs)
+		t.Errorf("credits reverse of an unknown request ended with %d: %s", code, errs)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestDataFolder_Created_IsPrivate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s has mode %s", name, info.Mode())
+			t.Errorf("%s has mode %s, want access for the owner only", name, info.Mode())
 		}
 	}
 	n.stop()
@@ -133,16 +133,16 @@ func TestStop_CommandFollowingLog_DoesNotWaitForIt(t *testing.T) {
 	n.stop()
 	<-ended
 	if tail.ProcessState.ExitCode() == 0 {
-		t.Errorf("the follower exited with 0 although its server stopped: %s", out)
+		t.Errorf("events tail ended with 0 although its server stopped: %s", out)
 	}
-	// The crawl timeout and the grace that a stop allows would be over 16 s: stop() saw exit status 0 long
-	// before only if the follower was cut off.
+	// If the server waited for the command, its stop would take more than 16 s, the crawl timeout and the grace period,
+	// and would log that.
 	if strings.Contains(n.out.String(), "deadline") {
-		t.Errorf("the server waited for its deadline:\n%s", n.out)
+		t.Errorf("the server waited for its shutdown deadline:\n%s", n.out)
 	}
 }
 
-// A stale marker of a killed server, for a socket elsewhere, must not mislead the commands.
+// Commands ignore the stale file of a killed server that names a socket in another folder.
 func TestSocketMarker_Stale_IsRemoved(t *testing.T) {
 	data := t.TempDir()
 	if err := os.WriteFile(filepath.Join(data, "admin.sock.path"), []byte("/nowhere/admin.sock\n"), 0o600); err != nil {
@@ -151,20 +151,20 @@ func TestSocketMarker_Stale_IsRemoved(t *testing.T) {
 	start(t, data, "LETTERHEAD_STARTER=off")
 	ok(t, data, "account", "list")
 	if _, err := os.Stat(filepath.Join(data, "admin.sock.path")); err == nil {
-		t.Error("the marker is still there")
+		t.Error("the stale file still exists")
 	} else if !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 }
 
-// A killed server leaves no temporary format file in its folder, and the next one starts there.
+// A killed server leaves no temporary format file, and the next one starts on the folder.
 func TestFormatFile_ServerKilled_LeavesNoTemporaryFile(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	n.kill()
 	err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(d.Name(), "format.json.") {
-			err = fmt.Errorf("%s is left", path)
+			err = fmt.Errorf("the killed server left %s", path)
 		}
 		return err
 	})
@@ -185,6 +185,6 @@ func TestServe_PortTaken_NamesIt(t *testing.T) {
 	cmd.Env = environ()
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "--listen") {
-		t.Errorf("ended with %v and said %s", err, out)
+		t.Errorf("the server ended with %v and printed %s", err, out)
 	}
 }

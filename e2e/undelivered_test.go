@@ -37,13 +37,13 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 	acc, key := account(t, data, "custom")
 	id := acc.Account.ID
 	ok(t, data, "credits", "grant", "--account", id, "--amount", "100000", "--kind", "topup", "--payment-id", "p")
-	calm := n.want(200, "/v1/brands/github.com", key).header.Get("X-Request-Id")
+	cleanRun := n.want(200, "/v1/brands/github.com", key).header.Get("X-Request-Id")
 	if lines := undelivered(t, data, since); len(lines) != 0 {
-		t.Fatalf("a server that runs has %d undelivered charges", len(lines))
+		t.Fatalf("a running server has %d undelivered charges, want 0", len(lines))
 	}
 	n.stop()
 	if lines := undelivered(t, data, since); len(lines) != 0 {
-		t.Fatalf("a clean stop left %d undelivered charges", len(lines))
+		t.Fatalf("a clean stop left %d undelivered charges, want 0", len(lines))
 	}
 
 	n = start(t, data)
@@ -54,9 +54,9 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 		}
 		return a
 	}
-	repeated := keyed().header.Get("X-Request-Id")
+	repeatedID := keyed().header.Get("X-Request-Id")
 	var mu sync.Mutex
-	received := map[string]bool{calm: true, repeated: true}
+	received := map[string]bool{cleanRun: true, repeatedID: true}
 	enough := make(chan struct{})
 	var clients sync.WaitGroup
 	for range 16 {
@@ -67,7 +67,7 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 					return
 				}
 				if a.status != 200 {
-					t.Errorf("answered %d: %s", a.status, a.body)
+					t.Errorf("the look-up answered %d, want 200: %s", a.status, a.body)
 					return
 				}
 				mu.Lock()
@@ -88,11 +88,11 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 		for _, l := range lines {
 			listed[l.RequestID] = true
 			if l.AccountID != id || l.Credits != 1 || l.Node == "" {
-				t.Errorf("%s: listed %+v", when, l)
+				t.Errorf("%s: the command listed %+v", when, l)
 			}
 		}
-		if listed[calm] {
-			t.Errorf("%s: a charge of the run that ended cleanly is listed", when)
+		if listed[cleanRun] {
+			t.Errorf("%s: the command listed a charge of a run that ended cleanly", when)
 		}
 		charges, missing := 0, 0
 		for _, l := range ledgerOf(t, data, id) {
@@ -102,51 +102,51 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 			charges++
 			if !received[l.RequestID] {
 				if missing++; !listed[l.RequestID] {
-					t.Errorf("%s: charge of request %s was not received and is not listed", when, l.RequestID)
+					t.Errorf("%s: the command did not list the charge of request %s, which was not received", when, l.RequestID)
 				}
 			}
 		}
 		t.Logf("%s: %d charges, %d answers received, %d not received, %d listed", when, charges, len(received), missing, len(lines))
 		return lines
 	}
-	check("nothing serves")
+	check("without a server")
 	n = start(t, data)
 	later := n.want(200, "/v1/brands/github.com", key).header.Get("X-Request-Id")
 	received[later] = true
-	keyed() // is answered from the charge of the run that was killed
-	lines := check("the next serves")
+	keyed() // answered from the charge of the killed run
+	lines := check("with the next server")
 	for _, l := range lines {
 		if l.RequestID == later {
-			t.Error("a charge of the running server is listed")
+			t.Error("the command listed a charge of the running server")
 		}
-		if l.RequestID == repeated {
-			t.Error("a charge that was answered again is listed")
+		if l.RequestID == repeatedID {
+			t.Error("the command listed a charge whose answer was repeated")
 		}
 	}
 	if none := undelivered(t, data, time.Now().Add(time.Hour)); len(none) != 0 {
-		t.Errorf("%d charges of the future", len(none))
+		t.Errorf("the command listed %d charges after a future time", len(none))
 	}
 	if none := undelivered(t, data, since, "--account", "nobody"); len(none) != 0 {
-		t.Errorf("%d charges of another account", len(none))
+		t.Errorf("the command listed %d charges of another account", len(none))
 	}
 
 	before := n.balance(key)
 	reverse := []string{"ledger", "undelivered", "--since", since.UTC().Format(time.RFC3339), "--account", id, "--reverse"}
-	asked := func(answer string) (out string, err error) {
+	runWithAnswer := func(answer string) (out string, err error) {
 		cmd := exec.Command(binary, append([]string{"--data", data}, reverse...)...)
 		cmd.Env, cmd.Stdin = environ(), strings.NewReader(answer+"\n")
 		text, err := cmd.CombinedOutput()
 		return string(text), err
 	}
-	if out, err := asked("no"); err == nil || !strings.Contains(out, "Reverse these charges?") || n.balance(key) != before {
-		t.Errorf("after no: %v, balance %v of %v: %s", err, n.balance(key), before, out)
+	if out, err := runWithAnswer("no"); err == nil || !strings.Contains(out, "Reverse these charges?") || n.balance(key) != before {
+		t.Errorf("after the answer no: %v, balance %v, want %v: %s", err, n.balance(key), before, out)
 	}
-	if out, err := asked("yes"); err != nil || !strings.Contains(out, fmt.Sprintf("%d charge(s) reversed", len(lines))) {
-		t.Errorf("after yes: %v: %s", err, out)
+	if out, err := runWithAnswer("yes"); err != nil || !strings.Contains(out, fmt.Sprintf("%d charge(s) reversed", len(lines))) {
+		t.Errorf("after the answer yes: %v: %s", err, out)
 	}
 	for range 2 {
 		if out := ok(t, data, append(reverse, "--yes")...); !strings.HasPrefix(out, "0 charge(s) reversed") {
-			t.Errorf("again: %s", out)
+			t.Errorf("the repeated reversal printed %s", out)
 		}
 		if got, want := n.balance(key), before+float64(len(lines)); got != want {
 			t.Errorf("the balance is %v, want %v", got, want)

@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// hit is a brand of the starter index, with a logo.
-const hit = "github.com"
+// knownBrand is a brand of the starter index with a logo.
+const knownBrand = "github.com"
 
 func formatOf(t *testing.T, data string) int {
 	t.Helper()
@@ -34,32 +34,32 @@ func TestUpgrade_OneFolder_FinishesAtStart(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	customer, secret := account(t, data, "growth")
-	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
+	n.want(http.StatusOK, "/v1/brands/"+knownBrand, secret)
 	var version struct {
 		Format int `json:"data_format"`
 	}
 	decode(t, ok(t, data, "version", "--json"), &version)
 	if got := formatOf(t, data); got != version.Format || got < 2 {
-		t.Errorf("the folder has format %d, this release %d", got, version.Format)
+		t.Errorf("the folder has format %d, want %d, the format of this release", got, version.Format)
 	}
-	if said := ok(t, data, "upgrade", "finish"); !strings.Contains(said, "no upgrade is under way") {
-		t.Errorf("upgrade finish says %q", said)
+	if printed := ok(t, data, "upgrade", "finish"); !strings.Contains(printed, "no upgrade is under way") {
+		t.Errorf("upgrade finish printed %q", printed)
 	}
 	lines := ledgerOf(t, data, customer.Account.ID)
 	if last := lines[len(lines)-1]; last.Type != "CreditsCharged" || last.KeyID == "" {
-		t.Errorf("the charge is in the ledger as %+v", last)
+		t.Errorf("the last ledger line is %+v, want a charge with a key", last)
 	}
 	n.stop()
 
-	// A folder of the release before has the format before.
+	// A folder of the previous release has the previous format.
 	if err := os.WriteFile(filepath.Join(data, "format.json"), []byte(`{"format":1,"written_by":"v0.1.0"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n = start(t, data)
 	if got := formatOf(t, data); got != version.Format {
-		t.Errorf("after the start of this release the folder has format %d, not %d", got, version.Format)
+		t.Errorf("after the start of this release the folder has format %d, want %d", got, version.Format)
 	}
-	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
+	n.want(http.StatusOK, "/v1/brands/"+knownBrand, secret)
 }
 
 // LETTERHEAD_TEST_PREVIOUS names the published binary of the previous release.
@@ -72,33 +72,34 @@ func TestUpgrade_FolderOfPublishedRelease_Works(t *testing.T) {
 	n := launchRelease(t, previous, data)
 	n.ready()
 	customer, secret := account(t, data, "growth")
-	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
+	n.want(http.StatusOK, "/v1/brands/"+knownBrand, secret)
 	n.stop()
 
-	// Looked at by this release, and backed up by it, the folder still is that of the release before.
+	// Reading and backing up the folder with this release does not change its format.
 	copied, backup := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	for _, args := range [][]string{{"doctor"}, {"ledger", "verify"}, {"projections", "verify"}, {"ledger", "show", "--account", customer.Account.ID}, {"backup", backup}} {
 		ok(t, data, args...)
 	}
 	if out, err := exec.Command(previous, "restore", backup, "--data", copied).CombinedOutput(); err != nil {
-		t.Errorf("the release before restores the backup: %v\n%s", err, out)
+		t.Errorf("the previous release failed to restore the backup: %v\n%s", err, out)
 	}
 	for _, folder := range []string{data, copied} {
 		before := launchRelease(t, previous, folder)
 		before.ready()
-		before.want(http.StatusOK, "/v1/brands/"+hit, secret)
+		before.want(http.StatusOK, "/v1/brands/"+knownBrand, secret)
 		before.stop()
 	}
 
 	n = start(t, data)
-	n.want(http.StatusOK, "/v1/brands/"+hit, secret)
+	n.want(http.StatusOK, "/v1/brands/"+knownBrand, secret)
 	ok(t, data, "ledger", "verify")
 	ok(t, data, "projections", "verify")
-	_, built := testwait.Until(readyTimeout, func() bool { // beside the tables of the version before, while those are read
+	// The new version is built next to the previous one, which is read meanwhile.
+	_, built := testwait.Until(readyTimeout, func() bool {
 		return strings.Contains(ok(t, data, "projections", "list", "--json"), `"name":"ledger","state":"live","version":3`)
 	})
 	if !built {
-		t.Error("the ledger's version of this release was not built")
+		t.Error("the ledger version of this release was not built")
 	}
 	var keys []string
 	for _, l := range ledgerOf(t, data, customer.Account.ID) {
@@ -113,11 +114,11 @@ func TestUpgrade_FolderOfPublishedRelease_Works(t *testing.T) {
 
 	back := launchRelease(t, previous, data)
 	<-back.done
-	said := back.out.String()
-	if back.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(said, "use a newer release") {
-		t.Errorf("the release before ended with %d and said: %s", back.cmd.ProcessState.ExitCode(), said)
+	printed := back.out.String()
+	if back.cmd.ProcessState.ExitCode() == 0 || !strings.Contains(printed, "use a newer release") {
+		t.Errorf("the previous release ended with %d and printed: %s", back.cmd.ProcessState.ExitCode(), printed)
 	}
-	t.Logf("the release before says: %s", strings.TrimSpace(said))
+	t.Logf("the previous release printed: %s", strings.TrimSpace(printed))
 	again := start(t, data)
-	again.want(http.StatusOK, "/v1/brands/"+hit, secret)
+	again.want(http.StatusOK, "/v1/brands/"+knownBrand, secret)
 }

@@ -25,8 +25,8 @@ const (
 const (
 	// maxRequests is the limit of requests of one crawl to all hosts.
 	maxRequests = 32
-	// maxCrawlBytes is how much one crawl reads at most. For a response that the crawler aborts, the kernel accepts up to
-	// socketBytes more.
+	// maxCrawlBytes is how much one crawl reads at most. For a response that the crawler aborts, the kernel accepts up
+	// to socketBytes more.
 	maxCrawlBytes = 20 << 20
 	socketBytes   = 8 << 20
 	// maxHeader is the limit of the size of response headers.

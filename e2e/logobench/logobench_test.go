@@ -120,8 +120,8 @@ func TestLogoEndpoint_ComparedWithIPX_ReportsRates(t *testing.T) {
 	}
 	for _, s := range servers {
 		for _, k := range kinds {
-			// A new server must first compile code and open files. This size is not requested later. If fileOnly is set,
-			// Letterhead now stores a small form of a large raster, so only these requests render the file itself.
+			// A new server must first compile code and open files. This size is not requested later. If fileOnly is
+			// set, Letterhead now stores a small form of a large raster, so only these requests render the file itself.
 			resultOf(s, k, "first").add(s.load(t, k, sizes(warmSize/2, 1), 1, connections, 0))
 			s.check(t, k)
 		}

@@ -1,9 +1,9 @@
-// Package accountnames stores the names of account holders and of keys: the only personal data in the
-// service. It is separate from the event log because events are never rewritten, while a person's data
-// must be erasable. Events carry an opaque id, and this table maps it to the name until it is erased.
+// Package accountnames stores the names of account holders and of keys, which are the only personal data in
+// the service. They are not in the event log because events are never rewritten, while personal data must be
+// erasable. Events carry an opaque id, and this table maps it to a name until the name is erased.
 //
-// The table is not a read model: it cannot be rebuilt from a log, so it is written durably, belongs in
-// backups, and no rebuild touches it.
+// The table is not a read model. It cannot be rebuilt from the log, so it is written durably, is part of
+// backups, and is never touched by a rebuild.
 package accountnames
 
 import (
@@ -27,8 +27,8 @@ const (
 	MaxPage = 1000
 )
 
-// ErrInvalid means that an id or a name is empty, too long, not UTF-8 or contains a NUL, that there
-// are too many of them, or that an id is repeated. Nothing was written.
+// ErrInvalid means that an id or a name is empty, too long, not UTF-8 or contains a NUL, or that a list of
+// entries is too long or repeats an id. Nothing was written.
 var ErrInvalid = errors.New("invalid holder")
 
 const create = `CREATE TABLE IF NOT EXISTS holders (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL)`
@@ -57,7 +57,7 @@ func New(ctx context.Context, store *sqlstore.Store) (*Table, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("create table of holders: %w", err)
+		return nil, fmt.Errorf("create the table of holders: %w", err)
 	}
 	return &Table{store: store}, nil
 }
@@ -104,9 +104,9 @@ func (t *Table) PutAll(ctx context.Context, all []Entry) error {
 	return nil
 }
 
-// Page returns at most limit holders, in the database's order of ids, after the last id of the
-// previous page; "" starts. The last page is empty. Every holder that exists from the first page to
-// the last is returned exactly once. Errors: ErrInvalid (a limit that is not between 1 and MaxPage),
+// Page returns at most limit holders, in the database's order of ids. after is the last id of the previous
+// page, or "" for the first page. The page after the last holder is empty. A holder that exists during the
+// whole listing is returned exactly once. Errors: ErrInvalid (limit is not between 1 and MaxPage),
 // sqlstore.ErrUnavailable, sqlstore.ErrCorrupt, ctx.Err().
 func (t *Table) Page(ctx context.Context, after string, limit int) ([]Entry, error) {
 	if limit < 1 || limit > MaxPage {
@@ -156,7 +156,7 @@ func (t *Table) Names(ctx context.Context, ids ...string) (map[string]string, er
 		part := ids[:min(namesPerQuery, len(ids))]
 		ids = ids[len(part):]
 		if err := t.names(ctx, part, names); err != nil {
-			return nil, fmt.Errorf("read names of holders: %w", sqlstore.Classify(err))
+			return nil, fmt.Errorf("read the names of holders: %w", sqlstore.Classify(err))
 		}
 	}
 	return names, nil
@@ -185,13 +185,13 @@ func (t *Table) names(ctx context.Context, ids []string, into map[string]string)
 // Erase deletes the name for an id forever. Erasing a missing id is not an error. Earlier backups keep
 // the name until they are deleted.
 //
-// On SQLite its place in the file is overwritten, and the write-ahead log, which would still hold it,
-// is truncated. On PostgreSQL the row is deleted and invisible to all sessions, while its bytes stay
-// in the server's files until VACUUM and later rows have overwritten them, and in its write-ahead log,
-// archives and replicas for as long as its administrator keeps these.
+// SQLite overwrites the bytes in the database file and truncates the write-ahead log, which would otherwise
+// still contain them. PostgreSQL deletes the row, so no session can read it; the bytes remain in the
+// server's files until VACUUM and later rows overwrite them, and in its write-ahead log, archives and
+// replicas for as long as the administrator keeps these.
 //
-// Errors: sqlstore.ErrUnavailable (also if the row is deleted but a reader prevented the truncation of
-// SQLite's log; repeat it then), sqlstore.ErrClosed, ctx.Err().
+// Errors: sqlstore.ErrUnavailable (also if the row was deleted but a reader prevented SQLite from truncating
+// its log; then call Erase again), sqlstore.ErrClosed, ctx.Err().
 func (t *Table) Erase(ctx context.Context, id string) error {
 	err := t.store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM holders WHERE id = $1", id)
@@ -201,7 +201,7 @@ func (t *Table) Erase(ctx context.Context, id string) error {
 		return fmt.Errorf("erase holder %s: %w", id, err)
 	}
 	if err := t.store.Truncate(ctx); err != nil {
-		return fmt.Errorf("erase holder %s: no reader sees the name any more, its old bytes are still in the file: %w", id, err)
+		return fmt.Errorf("erase holder %s: the row is deleted, but its bytes are still in the file: %w", id, err)
 	}
 	return nil
 }

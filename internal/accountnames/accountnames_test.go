@@ -76,7 +76,7 @@ func TestPage_ReturnsEveryHolderOnce(t *testing.T) {
 	sqlstoretest.Each(t, func(t *testing.T, cfg sqlstore.Config) {
 		h, _ := open(t, cfg)
 		if page, err := h.Page(t.Context(), "", 1); err != nil || len(page) > 0 {
-			t.Errorf("a page of nothing: %v, %v", page, err)
+			t.Errorf("page of an empty table: %v, %v", page, err)
 		}
 		want := map[string]string{}
 		var all []accountnames.Entry
@@ -98,21 +98,21 @@ func TestPage_ReturnsEveryHolderOnce(t *testing.T) {
 			for after := ""; ; {
 				page, err := h.Page(t.Context(), after, limit)
 				if err != nil || len(page) > limit {
-					t.Fatalf("%d holders behind %q, limit %d: %v", len(page), after, limit, err)
+					t.Fatalf("Page(%q, %d): %d holders, %v", after, limit, len(page), err)
 				}
 				if len(page) == 0 {
 					break
 				}
 				for _, one := range page {
 					if _, twice := got[one.ID]; twice {
-						t.Errorf("%s comes twice", one.ID)
+						t.Errorf("%s was returned twice", one.ID)
 					}
 					got[one.ID] = one.Name
 				}
 				after = page[len(page)-1].ID
 			}
 			if !maps.Equal(got, want) {
-				t.Errorf("pages of %d give %d holders, want %d", limit, len(got), len(want))
+				t.Errorf("pages of %d contain %d holders, want %d", limit, len(got), len(want))
 			}
 		}
 	})
@@ -139,14 +139,13 @@ func TestPutAll_InvalidEntry_WritesNothing(t *testing.T) {
 			}
 		}
 		if err := h.PutAll(t.Context(), nil); err != nil {
-			t.Errorf("nothing: %v", err)
+			t.Errorf("PutAll of no entries: %v", err)
 		}
 		wantNames(t, h, map[string]string{}, "1", "2")
 	})
 }
 
-// On SQLite an erased name is in no file of the database any more; that no query finds it would not be
-// enough.
+// After Erase no file of the SQLite database contains the name.
 func TestErase_SQLite_LeavesNoTrace(t *testing.T) {
 	cfg := sqlstoretest.SQLite(t)
 	dir := filepath.Dir(cfg.Path)
@@ -155,21 +154,21 @@ func TestErase_SQLite_LeavesNoTrace(t *testing.T) {
 	put(t, h, "keep", "Somebody else")
 	put(t, h, "1", name)
 	if !traces(t, dir, name) {
-		t.Fatal("the name is in no file: the test cannot see it go")
+		t.Fatal("no file contains the name before it is erased")
 	}
 	if err := h.Erase(t.Context(), "1"); err != nil {
 		t.Fatal(err)
 	}
 	if traces(t, dir, name) {
-		t.Error("a file still holds the name")
+		t.Error("a file still contains the name")
 	}
 	wantNames(t, h, map[string]string{"keep": "Somebody else"}, "1", "keep")
 	if err := h.Erase(t.Context(), "1"); err != nil {
-		t.Errorf("erasing what is gone: %v", err)
+		t.Errorf("erasing a missing name: %v", err)
 	}
 }
 
-// On PostgreSQL no session finds it any more; the files belong to the server.
+// With PostgreSQL the test cannot read the files, so it checks only the queries.
 func TestErase_Postgres_NoSessionFindsName(t *testing.T) {
 	h, _ := open(t, sqlstoretest.Postgres(t))
 	put(t, h, "keep", "Somebody else")

@@ -28,7 +28,7 @@ func TestFor_EndsWithContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := delay.For(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("ended with %v", err)
+			t.Errorf("For = %v, want %v", err, context.DeadlineExceeded)
 		}
 		if took := time.Since(began); took != time.Minute {
 			t.Errorf("waited %s", took)
@@ -41,14 +41,14 @@ func TestJittered_BetweenHalfAndWhole(t *testing.T) {
 	for range 1000 {
 		d := delay.Jittered(100)
 		if d < 50 || d > 100 {
-			t.Fatalf("drew %d of 100", d)
+			t.Fatalf("Jittered(100) = %d", d)
 		}
 		seen[d] = true
 	}
 	if len(seen) < 10 {
-		t.Errorf("drew only %d values", len(seen))
+		t.Errorf("Jittered(100) returned only %d different values", len(seen))
 	}
 	if d := delay.Jittered(0); d != 0 {
-		t.Errorf("drew %s of nothing", d)
+		t.Errorf("Jittered(0) = %s", d)
 	}
 }

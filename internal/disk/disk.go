@@ -1,12 +1,11 @@
-// Package disk reports how much space a file system has, and how much of it long work must leave for
+// Package disk reports the free space of a file system, and how much of it long-running work must leave for
 // appends.
 package disk
 
 import "fmt"
 
 const (
-	// MaxReserve is the most that long work leaves free, in bytes: room for a few hundred thousand
-	// events.
+	// MaxReserve limits the reserve, in bytes. It has room for a few hundred thousand events.
 	MaxReserve = 256 << 20
 	// reserveShare limits the reserve of a small file system to 1/reserveShare of its size.
 	reserveShare = 20
@@ -14,10 +13,8 @@ const (
 
 // Space is the space of a file system, in bytes.
 type Space struct {
-	// Free is the space that this user can write.
-	Free int64
-	// Size is the size of the whole file system.
-	Size int64
+	Free int64 // available to this user
+	Size int64 // of the whole file system
 }
 
 // At returns the space of the file system that holds path.
@@ -29,6 +26,6 @@ func At(path string) (Space, error) {
 	return s, nil
 }
 
-// Reserve returns the space that long work must leave free: an append that fails for lack of space is
-// a refused charge.
+// Reserve returns the space that long-running work must leave free. Without space appends fail, and then
+// charges are refused.
 func (s Space) Reserve() int64 { return min(MaxReserve, s.Size/reserveShare) }

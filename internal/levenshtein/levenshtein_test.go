@@ -15,7 +15,7 @@ func TestDistance(t *testing.T) {
 		{"BASEURL", "BASE_URL", 1}, {"kitten", "sitting", 3}, {"ab", "ba", 2},
 	} {
 		if got := levenshtein.Distance(c.a, c.b); got != c.want {
-			t.Errorf("from %q to %q: %d edits, want %d", c.a, c.b, got, c.want)
+			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
 }

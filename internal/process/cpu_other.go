@@ -4,5 +4,5 @@ package process
 
 import "time"
 
-// CPUTime returns the CPU time of this process, 0 if the system does not report it, as here.
+// CPUTime returns 0, because this system does not report the CPU time of a process.
 func CPUTime() time.Duration { return 0 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CPUTime returns the CPU time of this process, 0 if the system does not report it.
+// CPUTime returns the CPU time of this process, or 0 if the system does not report it.
 func CPUTime() time.Duration {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {

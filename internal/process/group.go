@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Group is a cgroup (version 1 or 2) whose processes may use a limited amount of memory, like those of
-// a container: beyond it the kernel kills one of them.
+// Group is a cgroup (version 1 or 2) that limits the memory of its processes, like a container. If they
+// exceed the limit the kernel kills one of them.
 type Group struct {
 	folder string
 	v1     bool
@@ -20,14 +20,14 @@ type Group struct {
 
 const cgroups = "/sys/fs/cgroup"
 
-// NewGroup creates a group without processes that may use that many bytes. The caller must call Close.
-// The error explains why this machine or user may not have one.
+// NewGroup creates an empty group with a memory limit in bytes. The caller must call Close. It fails if the
+// machine has no cgroups or the user may not create them.
 func NewGroup(name string, bytes int64) (*Group, error) {
 	g := &Group{folder: filepath.Join(cgroups, name)}
 	if _, err := os.Stat(filepath.Join(cgroups, "memory", "memory.limit_in_bytes")); err == nil {
 		g.folder, g.v1 = filepath.Join(cgroups, "memory", name), true
 	} else if err := os.WriteFile(filepath.Join(cgroups, "cgroup.subtree_control"), []byte("+memory"), 0); err != nil {
-		return nil, fmt.Errorf("give groups below %s a memory limit: %w", cgroups, err)
+		return nil, fmt.Errorf("enable memory limits for cgroups below %s: %w", cgroups, err)
 	}
 	if err := os.Mkdir(g.folder, 0o755); err != nil {
 		return nil, fmt.Errorf("create a cgroup: %w", err)
@@ -38,14 +38,13 @@ func NewGroup(name string, bytes int64) (*Group, error) {
 	return g, nil
 }
 
-// Limit changes how much memory the processes may use, in bytes, without swap. The kernel rejects less
-// than they use now.
+// Limit changes the memory limit, in bytes, and disables swap. The kernel rejects a limit below the current
+// use.
 func (g *Group) Limit(bytes int64) error {
 	if !g.v1 {
 		return errors.Join(g.write("memory.max", bytes), g.writeIfThere("memory.swap.max", 0))
 	}
-	// The limit of memory and swap together may never be lower than that of memory alone: a higher
-	// limit is written there first.
+	// The limit of memory plus swap must never be lower than the limit of memory, so raise it first.
 	const both = "memory.memsw.limit_in_bytes"
 	if now, err := g.number(both, ""); err == nil && now < bytes {
 		if err := g.write(both, bytes); err != nil {
@@ -58,7 +57,7 @@ func (g *Group) Limit(bytes int64) error {
 	return g.writeIfThere(both, bytes)
 }
 
-// writeIfThere is write for a file that kernels without swap lack.
+// writeIfThere is write, but ignores a missing file: kernels without swap do not have it.
 func (g *Group) writeIfThere(name string, bytes int64) error {
 	if _, err := os.Stat(filepath.Join(g.folder, name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -88,8 +87,8 @@ func (g *Group) Kills() (int64, error) {
 	return g.number(name, "oom_kill ")
 }
 
-// Peak returns the maximum memory of the processes, in bytes, including files cached by the kernel: as
-// long as there is room, it caches everything they read and write.
+// Peak returns the maximum memory of the processes, in bytes. It includes the page cache, in which the
+// kernel keeps everything they read and write while there is room.
 func (g *Group) Peak() (int64, error) {
 	if g.v1 {
 		return g.number("memory.max_usage_in_bytes", "")
@@ -97,7 +96,7 @@ func (g *Group) Peak() (int64, error) {
 	return g.number("memory.peak", "")
 }
 
-// number parses the number after a word at the beginning of a line.
+// number parses the number that follows word at the beginning of a line.
 func (g *Group) number(name, word string) (int64, error) {
 	data, err := os.ReadFile(filepath.Join(g.folder, name))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/process"
 )
 
-// TestGroup_HasNoSwap: a process whose memory can be swapped out is never killed.
+// The kernel would swap out memory instead of killing a process that exceeds its limit.
 func TestGroup_HasNoSwap(t *testing.T) {
 	name := fmt.Sprintf("letterhead-test-%d", os.Getpid())
 	g, err := process.NewGroup(name, 64<<20)

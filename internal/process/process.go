@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ID is the number of a process. The data comes from proc(5): on a system without it, all errors are
+// ID is a process id. The data comes from proc(5); on systems without it, all methods return
 // fs.ErrNotExist.
 type ID int
 
@@ -26,8 +26,8 @@ func (id ID) CPUTime() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the name in parentheses, and may contain spaces; utime and stime are fields
-	// 14 and 15.
+	// The second field is the name in parentheses, which may contain spaces. Fields 14 and 15 are utime and
+	// stime.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("%s is truncated: %q", id.file("stat"), stat)

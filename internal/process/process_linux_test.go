@@ -16,11 +16,11 @@ import (
 func TestCPUTime_Grows(t *testing.T) {
 	id, took := process.ID(os.Getpid()), 50*time.Millisecond
 	began, own := told(t, id.CPUTime), process.CPUTime()
-	for told(t, id.CPUTime) < began+took { // the test's own deadline ends a clock that stopped
+	for told(t, id.CPUTime) < began+took { // if the clock has stopped, the test times out
 	}
-	// The kernel counts in hundredths for one, and exactly for the other.
+	// /proc counts in hundredths of a second; getrusage is exact.
 	if used := process.CPUTime() - own; used < took-20*time.Millisecond {
-		t.Errorf("the two ways differ: %s of at least %s", used, took)
+		t.Errorf("CPUTime grew by %s, want at least %s", used, took)
 	}
 }
 
@@ -33,22 +33,22 @@ func TestPeak_KeptUntilForgotten(t *testing.T) {
 		held[i] = 1
 	}
 	if now := told(t, id.Resident); now < before+size/2 {
-		t.Errorf("resident %d, before %d", now, before)
+		t.Errorf("resident memory is %d after an allocation, was %d", now, before)
 	}
 	runtime.KeepAlive(held)
 	held = nil
 	debug.FreeOSMemory()
 	if peak := told(t, id.Peak); peak < before+size/2 {
-		t.Errorf("peak %d, before %d", peak, before)
+		t.Errorf("peak is %d, resident memory was %d before the allocation", peak, before)
 	}
 	if race.Enabled {
-		t.Skip("the race detector gives no memory back, so that there is no lower peak to see")
+		t.Skip("the race detector returns no memory to the system, so the peak stays")
 	}
 	if err := id.ForgetPeak(); err != nil {
 		t.Fatal(err)
 	}
 	if peak := told(t, id.Peak); peak >= before+size/2 {
-		t.Errorf("peak %d after it was forgotten, before %d", peak, before)
+		t.Errorf("peak is %d after ForgetPeak, resident memory was %d before the allocation", peak, before)
 	}
 }
 

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// A node can take units of a busy counter in advance, as a block, and hand them out without a statement.
-// The units count from the moment they are taken, so blocks never exceed the limit. Units that lie idle in
-// blocks can make another node refuse too early; blocks are therefore small, short, and returned: at most
-// blockPart of the remaining units, for at most blockLasts, to a node that used as many in that time, and
-// none if fewer than blockFrom remain.
+// A node can take units of a busy counter in advance, as a block, and use them without further statements.
+// The units count from the moment they are taken, so blocks never exceed the limit. Idle units in a block can
+// make another node refuse requests too early. Therefore a block has at most 1/blockPart of the remaining
+// units, lasts at most blockLasts, and is taken only by a node that used as many units in that time and only
+// if at least blockFrom units remain; unused units are returned.
 const (
-	// blockPart is the share of the remaining units that a block may take.
+	// blockPart limits a block to 1/blockPart of the remaining units.
 	blockPart = 32
 	// blockFrom is the minimum number of remaining units for a block: below it, and with small limits, each
 	// unit is taken singly.
 	blockFrom = 128
-	// blockLasts is how long a block lasts after its statement. If no caller comes for that long, the rest
-	// is returned.
+	// blockLasts is how long a block lasts after its statement. After that long without a caller the rest is
+	// returned.
 	blockLasts = 3 * time.Second
-	// blockWorth is the number of callers of a counter within blockLasts from which a node takes blocks.
+	// blockWorth is the minimum number of callers of a counter within blockLasts for a node to take a block.
 	blockWorth = 4
-	// blockMargin is the time before the end of the window in which a node does not use its block: more
-	// than the clocks can drift apart within blockLasts.
+	// blockMargin is how long before the end of the window a node stops using its block. Clocks drift apart
+	// less than this within blockLasts.
 	blockMargin = 100 * time.Millisecond
 	// maxBlocks bounds the counters with a block in this process.
 	maxBlocks = 10_000
@@ -36,7 +36,7 @@ type block struct {
 	until   time.Time   // from then on nothing is handed out
 	since   time.Time   // start of the count of callers
 	callers int64       // allowed callers
-	last    time.Time   // when the last of them came
+	last    time.Time   // time of the last caller
 	end     *time.Timer // returns the rest
 }
 

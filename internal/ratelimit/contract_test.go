@@ -16,7 +16,7 @@ import (
 	"letterhead/internal/sqlstore/sqlstoretest"
 )
 
-// The contract of every Counters. The test sets the clock of each.
+// The tests of this file are the contract of every implementation of Counters.
 
 // clock is a clock that a test sets.
 type clock struct {
@@ -43,7 +43,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 var acme = ratelimit.Key{Scope: "requests", ID: "acme"}
 
-// each runs a test with every kind of Counters; the clock shows noon.
+// each runs a test with every implementation of Counters. The clock starts at noon.
 func each(t *testing.T, test func(t *testing.T, m ratelimit.Counters, c *clock)) {
 	t.Run("memory", func(t *testing.T) {
 		c := newClock(noon)
@@ -169,14 +169,14 @@ func TestGive_ReturnedUnits_CountInTheirWindowOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again := take(t, m, acme, 1, 1); again.Allowed {
-			t.Fatal("a returned unit of the previous window counted in this one")
+			t.Fatal("a unit of the previous window was returned to this one")
 		}
 		refused := take(t, m, acme, 1, 1)
 		if err := m.Give(t.Context(), acme, 1, refused); err != nil {
 			t.Fatal(err)
 		}
 		if again := take(t, m, acme, 1, 1); again.Allowed {
-			t.Fatal("a refused take was returned")
+			t.Fatal("Give returned units of a refused Take")
 		}
 	})
 }
@@ -190,7 +190,7 @@ func TestTake_ClockStepsBack_OpensNoSecondWindow(t *testing.T) {
 		}
 		c.add(40 * time.Second)
 		if d := take(t, m, acme, 1, 1); d.Allowed {
-			t.Fatal("stepping forward again opened the same minute twice")
+			t.Fatal("stepping forward again allowed another unit in the same minute")
 		}
 	})
 }

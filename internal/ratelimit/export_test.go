@@ -2,8 +2,8 @@ package ratelimit
 
 import "context"
 
-// GiveBlocks returns the units that this process has taken in advance, as happens automatically without
-// requests.
+// GiveBlocks returns the units that this process has taken in advance. Without requests this happens
+// automatically.
 func (s *Shared) GiveBlocks(ctx context.Context) { s.giveBlocks(ctx) }
 
 // Blocks returns the number of counters with a block in this process.
@@ -13,7 +13,7 @@ func (s *Shared) Blocks() int {
 	return len(s.blocks)
 }
 
-// Idle bounds the units that one node may have taken in advance below a limit.
+// Idle returns the maximum number of units that one node may take in advance for a limit.
 func Idle(limit int64) int64 {
 	if limit < blockFrom {
 		return 0

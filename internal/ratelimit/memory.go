@@ -17,9 +17,9 @@ const (
 	defaultMaxKeys = 1 << 18
 	// minKeys is one key per shard.
 	minKeys = shards
-	// maxStepBack is how far a clock may step back and still count as adjusted: the newer window then stays
-	// in force, and no unit is allowed twice. If the clock steps back further, it was wrong before, and its
-	// window is dropped, because it could last for years.
+	// maxStepBack is the largest backward step of a clock that counts as an adjustment: the newer window
+	// stays in force, and no unit is allowed twice. After a larger step the earlier time is assumed to have
+	// been wrong, and its window is dropped because it could otherwise last for years.
 	maxStepBack = 5 * time.Minute
 	// keptCapacity is the maximum size of a shard's table that is cleared and reused for the next window.
 	keptCapacity = 4096
@@ -28,9 +28,9 @@ const (
 // Config configures a Memory. The zero Config is usable.
 type Config struct {
 	Now func() time.Time // nil = time.Now
-	// MaxKeys bounds the keys of one scope that are counted within one minute; beyond it new keys of that
-	// scope are refused. Each scope has its own bound, because anyone can use many addresses, which must
-	// not affect the counting of accounts. The scopes are few and named in code. 0 = 262,144.
+	// MaxKeys limits the keys of one scope that are counted within one minute; further keys of that scope
+	// are refused. Each scope has a separate limit, because anyone can use many IP addresses, and this must
+	// not affect the counting of accounts. There are few scopes, all named in code. 0 = 262,144.
 	MaxKeys int
 }
 
@@ -51,7 +51,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Memory is Counters of one process. A restart begins new windows.
+// Memory implements Counters within one process. A restart begins new windows.
 type Memory struct {
 	now          func() time.Time
 	keysPerShard int
@@ -98,7 +98,7 @@ func (m *Memory) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 	s.advance(m.now())
 	used, seen := s.used[key]
 	decision := Decision{Limit: limit, Reset: windowEnd(s.window)}
-	// No sum can overflow, although units and limit come from the caller.
+	// Compare differences, because a sum of the caller's numbers could overflow.
 	if units <= limit && used <= limit-units {
 		if !seen {
 			if s.keys[key.Scope] >= m.keysPerShard {

@@ -86,7 +86,7 @@ func TestMemory_TooManyKeys_RefusesNewOnes(t *testing.T) {
 	}
 }
 
-// Anyone can use many addresses, which must not affect accounts.
+// A client with many IP addresses must not affect the counters of accounts.
 func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 	c := newClock(noon)
 	m := newMemory(t, ratelimit.Config{Now: c.now, MaxKeys: 64})
@@ -103,7 +103,7 @@ func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 	}
 	// One key per scope and shard always fits.
 	if d := take(t, m, acme, 1, 1); !d.Allowed {
-		t.Fatal("an account was refused because of the addresses")
+		t.Fatal("the flood of addresses caused an account to be refused")
 	}
 	given := ratelimit.Key{Scope: "addresses", ID: "given back"}
 	for range 1000 { // a dropped key makes room for exactly one other
@@ -121,13 +121,13 @@ func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 	}
 	c.add(time.Minute)
 	if n := flood(); n < 1000-64 || m.Keys() > 65 {
-		t.Fatalf("in the next minute %d were refused and %d keys are kept", n, m.Keys())
+		t.Fatalf("in the next minute %d keys were refused and %d are kept", n, m.Keys())
 	}
 }
 
 func TestNew_LessThanOneKeyPerShard_Refused(t *testing.T) {
 	if _, err := ratelimit.NewMemory(ratelimit.Config{MaxKeys: 3}); err == nil {
-		t.Error("the bound was accepted")
+		t.Error("NewMemory accepted a limit of less than one key per shard")
 	}
 }
 

@@ -32,11 +32,11 @@ const (
 	// is recorded, so that counters with little demand cause no disk writes. After a crash each counter
 	// starts with as many units used.
 	unrecorded = 4
-	// ceilingPart is the share of the remaining units by which a ceiling is raised: an eighth. If fewer
-	// than eight remain, each unit is recorded singly.
+	// ceilingPart is the divisor for raising a ceiling: it grows by one eighth of the remaining units. If
+	// fewer than eight remain, each unit is recorded singly.
 	ceilingPart = 8
-	// crashMinutes is the number of minutes after the detection of a crash whose counts are also considered
-	// lost, because the clock of a server that took over may be behind.
+	// crashMinutes is the number of minutes after the detection of a crash whose counts also count as lost,
+	// because the clock of a standby that took over may be behind.
 	crashMinutes = 1
 	// keptMinutes is how long a counter is kept after its minute: longer than maxStepBack, so that it still
 	// exists after a clock was set back.
@@ -61,31 +61,33 @@ func (c SharedConfig) Validate() error {
 	return nil
 }
 
-// Shared is Counters of all processes that share a database (PostgreSQL). Its windows follow the database's
-// clock.
+// Shared implements Counters for all processes that share a PostgreSQL database. Its windows follow the
+// database's clock.
 //
-// Callers in one process with the same key, units and limit are combined: while a statement for some of them
-// is running the others wait, and the next statement is for all of these. A busy counter thus needs one
-// statement for many requests. Callers of the same key with other units or another limit, and calls of Give,
-// have separate statements.
+// Callers in one process with the same key, units and limit share statements: while a statement is running,
+// further callers wait, and the next statement serves all of them. A busy counter thus needs one statement
+// for many requests. Callers of the same key with different units or limits, and calls of Give, use separate
+// statements.
 //
-// Far from the limit, and with many recent callers, a statement takes more units than its callers need, and
-// the next callers need no statement; see blockPart. This also respects the window of the database: a block
-// ends after the time that was left of the window when its statement was answered, counted from when the
+// Far from the limit, and with many recent callers, a statement takes more units than its callers need, so
+// that the next callers need no statement; see blockPart. Such a block never outlives the database's window:
+// it ends after the time that was left of the window when the statement was answered, counted from when the
 // statement was sent.
 //
-// Units of a caller that left during its statement, and of an unused block, are returned. Until then, or until
-// the window ends if returning fails, they count, and other callers may be refused because of them. If there
-// are none and enough callers ask, exactly the limit is allowed.
+// Units of a caller that left during its statement, and of an unused block, are returned. Until they are
+// returned, or until the window ends if that fails, they count, and other callers may be refused because of
+// them. Without such units exactly the limit is allowed if there are enough callers.
 //
 // Counts are in an UNLOGGED table, which a crash of the server empties. In addition, a logged table has a
 // ceiling for each counter: no unit above it is allowed before a higher ceiling is durable. The statement that
-// needs a higher ceiling raises it by an eighth of the remaining units, so a counter writes to the disk a few
-// times a minute; a counter with at most four units a minute never does; and near its limit each unit is
-// recorded singly. After a crash a counter continues at its ceiling (at four, if none was recorded): requests
-// are answered immediately, no unit is allowed twice, and a crash costs a counter at most an eighth of the
-// remaining units, or four. A limit of four units or fewer allows nothing until the minute after the next
-// begins. A clean restart keeps the counts.
+// needs a higher ceiling raises it by one eighth of the remaining units, so a counter causes a few disk writes
+// a minute. A counter with at most four units a minute causes none, and near its limit each unit is recorded
+// singly.
+//
+// After a crash a counter continues at its ceiling, or at four if none was recorded. Requests are answered
+// immediately, no unit is allowed twice, and a counter loses at most one eighth of the remaining units, or
+// four. A limit of four units or fewer allows nothing until the minute after the next begins. A clean restart
+// keeps the counts.
 //
 // Ceilings are as durable as the server's synchronous_commit makes them: a failover to an asynchronous standby
 // loses the most recent ones.
@@ -129,7 +131,7 @@ type answer struct {
 	err      error
 }
 
-// tell answers the caller, which may have left. The caller of tell must hold Shared.mu.
+// tell sends the answer to a caller, which may have left. Shared.mu must be held.
 func (c *caller) tell(a answer) {
 	c.told = true
 	c.answer <- a
@@ -143,17 +145,17 @@ CREATE UNLOGGED TABLE IF NOT EXISTS ratelimit_counters (
 	used    BIGINT NOT NULL,
 	granted BIGINT NOT NULL, -- to the statement that wrote the row last
 	PRIMARY KEY (scope, id)
-) WITH (fillfactor = 50)` // updated in place: the new version of a row fits beside the old one
+) WITH (fillfactor = 50)` // leaves room to update a row within its page
 
-// addCeiling: the previous release does not know these columns and leaves them unchanged. A ceiling
-// therefore counts only together with the minute for which it was recorded.
+// addCeiling adds columns that the previous release does not know and leaves unchanged. Therefore a ceiling
+// is valid only for the minute that was recorded with it.
 const addCeiling = `
 ALTER TABLE ratelimit_counters
 	ADD COLUMN IF NOT EXISTS ceiling BIGINT NOT NULL DEFAULT 0,
 	ADD COLUMN IF NOT EXISTS ceiling_minute BIGINT NOT NULL DEFAULT -1,
 	ADD COLUMN IF NOT EXISTS raised BOOLEAN NOT NULL DEFAULT false` // the last statement that wrote the row
 
-// ratelimit_ceilings is logged: no counter has allowed more units in a minute than its row says.
+// createCeilings creates a logged table. No counter has allowed more units in a minute than its row says.
 const createCeilings = `
 CREATE TABLE IF NOT EXISTS ratelimit_ceilings (
 	scope  TEXT   NOT NULL,
@@ -163,8 +165,8 @@ CREATE TABLE IF NOT EXISTS ratelimit_ceilings (
 	PRIMARY KEY (scope, id)
 ) WITH (fillfactor = 50)`
 
-// ratelimit_epoch has one row as long as no crash has emptied the unlogged tables: for minutes up to that
-// row's, and crashMinutes more, the ceilings are used as counts.
+// createEpoch creates a table that has one row until a crash empties the unlogged tables. Up to crashMinutes
+// after the minute in that row, the ceilings are used as counts.
 const createEpoch = `
 CREATE UNLOGGED TABLE IF NOT EXISTS ratelimit_epoch (
 	one        BIGINT NOT NULL PRIMARY KEY,
@@ -238,8 +240,8 @@ UPDATE ratelimit_counters SET used = greatest(used - $4, 0)
 WHERE scope = $1 AND id = $2 AND minute = $3
 RETURNING used`
 
-// beginEpoch records after a crash that the counts of this minute are incomplete. The first node that
-// detects the crash runs it.
+// beginEpoch records that the counts of this minute are incomplete after a crash. The first node that
+// detects the crash executes it.
 const beginEpoch = `
 INSERT INTO ratelimit_epoch (one, incomplete) VALUES (1, ` + thisMinute + `)
 ON CONFLICT (one) DO UPDATE SET incomplete = ratelimit_epoch.incomplete
@@ -265,7 +267,7 @@ func NewShared(ctx context.Context, cfg SharedConfig, store *sqlstore.Store) (*S
 		return nil, err
 	}
 	if !store.Shared() {
-		return nil, errors.New("rate-limit counters: the database belongs to this process alone; use Memory")
+		return nil, errors.New("rate-limit counters: the database is not shared between processes; use Memory")
 	}
 	s := &Shared{
 		store: store, timeout: cfg.TakeTimeout, now: cfg.Now, logger: cfg.Logger,
@@ -461,7 +463,7 @@ type taken struct {
 // take runs one statement, or two in minutes whose counts were lost in a crash of the server; the node that
 // detects the crash needs four.
 func (s *Shared) take(ctx context.Context, q question, callers, ahead int64) (t taken, err error) {
-	wanted := q.limit / q.units // no product of the caller's numbers can overflow
+	wanted := q.limit / q.units // divide first, because a product of the caller's numbers could overflow
 	wanted = min(wanted, callers) * q.units
 	ask := func(statement string) error {
 		s.asked.Inc()
@@ -516,8 +518,8 @@ func (s *Shared) give(ctx context.Context, key Key, units, minute int64) error {
 	return unavailable(err)
 }
 
-// Run deletes old counters and ceilings, a bounded number at a time, until ctx ends; then it returns nil.
-// One process suffices; several do no harm.
+// Run regularly deletes old counters and ceilings, a bounded number at a time, until ctx ends; then it returns
+// nil. It is enough to run it in one process, and safe to run it in several.
 func (s *Shared) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -551,8 +553,8 @@ func (s *Shared) Sweep(ctx context.Context) (deleted int64, err error) {
 	return deleted, nil
 }
 
-// Close returns blocks, for a bounded time, and waits for running statements, at most TakeTimeout each. No
-// other call may be running.
+// Close returns the units of blocks, within a time limit, and waits for running statements, at most TakeTimeout
+// each. No other call may be running.
 func (s *Shared) Close() {
 	s.mu.Lock()
 	s.closed = true

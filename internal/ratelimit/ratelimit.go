@@ -1,12 +1,12 @@
-// Package ratelimit counts what may be done so many times a minute: requests of an account, live crawls
-// of an account, live crawls of the whole service.
+// Package ratelimit limits how often something may happen per minute: requests of an account, live crawls of
+// an account, live crawls of the whole service.
 //
-// A window is one minute of UTC, from second 0 to second 60, the same for every key, so that several
-// nodes agree on it without talking. A limit is an upper bound: whatever the interleaving, no more units
-// are let through in one window than the limit of the call that asked.
+// A window is one minute of UTC, from second 0 to second 60. It is the same for every key, so nodes agree on
+// it without communication. A limit is an upper bound: however calls interleave, a call never raises the
+// units of a window above its limit.
 //
-// Counters is the port. Memory keeps the counts in this process, Shared in the PostgreSQL database that all
-// nodes share, by that database's clock.
+// Counters is the port. Memory keeps the counts in this process. Shared keeps them in a PostgreSQL database
+// that all nodes use, and follows that database's clock.
 package ratelimit
 
 import (
@@ -20,10 +20,10 @@ const Window = time.Minute
 
 // Errors of Counters.
 var (
-	// ErrUnavailable: the counts could not be checked, so nothing may run. Nothing was taken in memory; a
-	// shared store that did not answer may count the units until the window ends.
+	// ErrUnavailable means that the counts could not be checked, so the caller must not proceed. Memory has
+	// taken nothing. A shared store that did not respond may count the units until the window ends.
 	ErrUnavailable = errors.New("rate-limit counters are unavailable")
-	// ErrInvalid: units below one or a limit below zero. Nothing was taken.
+	// ErrInvalid means that units is below one or limit is negative. Nothing was taken.
 	ErrInvalid = errors.New("invalid request to the rate-limit counters")
 )
 
@@ -36,13 +36,13 @@ type Key struct {
 // Decision is the result of a Take.
 type Decision struct {
 	Allowed   bool
-	Limit     int64     // as it was asked for
-	Remaining int64     // units left in the window after this Take, never below zero
+	Limit     int64     // the limit of the call
+	Remaining int64     // units left in the window after this Take, never negative
 	Reset     time.Time // when the window ends, UTC, on a whole minute
 }
 
-// RetryAfter returns how long after now the window ends, in whole seconds, rounded up and at least one:
-// a client that waits that long finds a new window.
+// RetryAfter returns the time from now to the end of the window, rounded up to whole seconds and at least
+// one second. A client that waits that long gets a new window.
 func (d Decision) RetryAfter(now time.Time) time.Duration {
 	wait := d.Reset.Sub(now)
 	if wait <= time.Second {
@@ -53,14 +53,14 @@ func (d Decision) RetryAfter(now time.Time) time.Duration {
 
 // Counters counts units of keys in minute windows.
 type Counters interface {
-	// Take takes units of the key's current window if all of them fit below limit, and none otherwise. The
-	// limit comes with each call because plans change: a higher one counts at once, within the window too.
+	// Take takes units of the key's current window if all of them fit within limit, and none otherwise. Each
+	// call passes the limit because plans change: a higher limit applies immediately, even within a window.
 	//
-	// Errors: ErrUnavailable, ErrInvalid, ctx.Err(). With an error the caller may use nothing.
+	// Errors: ErrUnavailable, ErrInvalid, ctx.Err(). After an error the caller must not use any units.
 	Take(ctx context.Context, key Key, units, limit int64) (Decision, error)
 
-	// Give returns units that an allowed Take took for work that was not done. After the end of the window
-	// of that decision Give does nothing.
+	// Give returns units of an allowed Take whose work was not done. It does nothing after the end of that
+	// decision's window.
 	//
 	// Errors: ErrUnavailable, ErrInvalid, ctx.Err().
 	Give(ctx context.Context, key Key, units int64, taken Decision) error

@@ -17,7 +17,7 @@ import (
 func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("log level %q is none of debug, info, warn, error", level)
+		return nil, fmt.Errorf("log level %q is not one of debug, info, warn, error", level)
 	}
 	options := &slog.HandlerOptions{Level: l}
 	switch format {
@@ -50,8 +50,8 @@ func (m Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{})
 }
 
-// Register registers all collectors, or, if it fails, none of them, so that the caller may retry. to
-// may be nil.
+// Register registers all collectors. If it fails it registers none, so the caller may retry. A nil registry
+// is ignored.
 func Register(to prometheus.Registerer, all ...prometheus.Collector) error {
 	if to == nil {
 		return nil
@@ -65,7 +65,7 @@ func Register(to prometheus.Registerer, all ...prometheus.Collector) error {
 	return nil
 }
 
-// Unregister removes the collectors from the registry, which may be nil.
+// Unregister removes the collectors from the registry. A nil registry is ignored.
 func Unregister(from prometheus.Registerer, all ...prometheus.Collector) {
 	if from == nil {
 		return

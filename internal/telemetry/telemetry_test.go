@@ -50,7 +50,7 @@ func TestRegister_AllCollectorsOrNone(t *testing.T) {
 	}
 	first, clash := counter("first"), counter("taken")
 	if err := Register(r, first, clash, counter("last")); err == nil {
-		t.Error("a name was taken twice")
+		t.Error("a name was registered twice")
 	}
 	held := func() (names []string) {
 		families, err := r.Gather()
@@ -63,14 +63,14 @@ func TestRegister_AllCollectorsOrNone(t *testing.T) {
 		return names
 	}
 	if names := held(); !slices.Equal(names, []string{"taken"}) {
-		t.Errorf("after a clash there are %v", names)
+		t.Errorf("after the failed call the registry has %v, want [taken]", names)
 	}
 	Unregister(r, others)
 	if err := Register(r, first, clash); err != nil {
 		t.Error(err)
 	}
 	if names := held(); !slices.Equal(names, []string{"first", "taken"}) {
-		t.Errorf("there are %v", names)
+		t.Errorf("the registry has %v, want [first taken]", names)
 	}
 	Unregister(nil, first)
 	if err := Register(nil, first); err != nil {

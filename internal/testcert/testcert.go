@@ -1,5 +1,5 @@
-// Package testcert issues certificates for test servers, and for the closed internet in which
-// extraction is measured. It is only for these purposes: the private keys are not protected.
+// Package testcert issues certificates for test servers and for the closed network in which extraction is
+// measured. Do not use it for anything else: the private keys are not protected.
 package testcert
 
 import (
@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// maxNames limits the names that Certificate remembers.
+// maxNames limits the certificates that Certificate caches.
 const maxNames = 4000
 
-// Certificates are always valid, even at the time of a synctest bubble.
+// Certificates are valid at any time, including the fake time of a synctest bubble.
 var validFrom, validUntil = time.Unix(0, 0), time.Unix(1<<34, 0)
 
 // Authority signs certificates that only its Pool trusts. It is safe for concurrent use.
@@ -37,7 +37,7 @@ type Authority struct {
 func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make an authority: %w", err)
+		return nil, fmt.Errorf("create a certificate authority: %w", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
@@ -45,11 +45,11 @@ func NewAuthority() (*Authority, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		return nil, fmt.Errorf("make an authority: %w", err)
+		return nil, fmt.Errorf("create a certificate authority: %w", err)
 	}
 	own, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("make an authority: %w", err)
+		return nil, fmt.Errorf("create a certificate authority: %w", err)
 	}
 	return &Authority{own: own, key: key, asked: map[string]*tls.Certificate{}}, nil
 }
@@ -61,13 +61,13 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// PEM returns the authority's certificate, for a file.
+// PEM returns the authority's certificate in PEM format.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.own.Raw})
 }
 
-// Issue issues a certificate, for servers and clients, for host names and IP addresses. change, which
-// may be nil, may invalidate it.
+// Issue issues a server and client certificate for host names and IP addresses. If change is not nil it may
+// modify the certificate before it is signed, for example to invalidate it.
 func (a *Authority) Issue(change func(*x509.Certificate), names ...string) (tls.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *Authority) Issue(change func(*x509.Certificate), names ...string) (tls.
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.key}, nil
 }
 
-// Certificate issues one certificate for each requested name, as tls.Config.GetCertificate.
+// Certificate implements tls.Config.GetCertificate. It issues one certificate for each name.
 func (a *Authority) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -18,7 +18,7 @@ func authority(t *testing.T) *testcert.Authority {
 	return a
 }
 
-// verify checks a certificate like a client of the host.
+// verify checks a certificate as a client of the host would.
 func verify(t *testing.T, c tls.Certificate, pool *x509.CertPool, host string) error {
 	t.Helper()
 	leaf, err := x509.ParseCertificate(c.Certificate[0])
@@ -59,7 +59,7 @@ func TestIssue_CertificateVerifiesForNamesAndAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := verify(t, spoilt, a.Pool(), "acme.example"); err == nil {
-		t.Error("a certificate that has ended is good")
+		t.Error("an expired certificate is valid")
 	}
 }
 
@@ -74,7 +74,7 @@ func TestCertificate_OnePerName(t *testing.T) {
 	}
 	one := ask("one.example")
 	if ask("one.example") != one || ask("two.example") == one {
-		t.Error("names and certificates do not go together")
+		t.Error("Certificate must return the same certificate for the same name only")
 	}
 	if err := verify(t, *one, a.Pool(), "one.example"); err != nil {
 		t.Error(err)

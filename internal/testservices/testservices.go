@@ -1,10 +1,10 @@
-// Package testservices connects tests to real services, named by LETTERHEAD_TEST_POSTGRES,
-// LETTERHEAD_TEST_KAFKA, LETTERHEAD_TEST_ELASTICSEARCH and LETTERHEAD_TEST_EVENTSTORE. It is for tests
-// only.
+// Package testservices returns the addresses of real services for tests. They are set by
+// LETTERHEAD_TEST_POSTGRES, LETTERHEAD_TEST_KAFKA, LETTERHEAD_TEST_ELASTICSEARCH and
+// LETTERHEAD_TEST_EVENTSTORE. It is for tests only.
 //
-// A test whose service is not named is skipped with a message. With LETTERHEAD_TEST_REQUIRE
-// (comma-separated: postgres, kafka, elasticsearch, eventstore) it fails instead, so that a run that
-// started a service cannot pass without it.
+// If the address of its service is not set, a test is skipped. If LETTERHEAD_TEST_REQUIRE (a
+// comma-separated list of postgres, kafka, elasticsearch, eventstore) contains the service, the test fails
+// instead, so that a run that started a service cannot pass without it.
 package testservices
 
 import (
@@ -35,8 +35,8 @@ func address(t testing.TB, service string) string {
 		return at
 	}
 	if slices.Contains(strings.Split(os.Getenv("LETTERHEAD_TEST_REQUIRE"), ","), service) {
-		t.Fatalf("%s is not set, and LETTERHEAD_TEST_REQUIRE asks for %s", variable, service)
+		t.Fatalf("%s is not set, but LETTERHEAD_TEST_REQUIRE requires %s", variable, service)
 	}
-	t.Skipf("%s is not set: no real %s to test against", variable, service)
+	t.Skipf("%s is not set: no real %s for this test", variable, service)
 	return ""
 }

@@ -1,5 +1,5 @@
-// Package testwait waits for events outside of a test's goroutine, and fails the test if they do not
-// happen. It is for tests only.
+// Package testwait waits for events outside a test's goroutine and fails the test if they do not happen.
+// It is for tests only.
 package testwait
 
 import (
@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// Patience is how long to wait for something that should happen immediately: it ends a hanging
-	// test even on a busy machine, and does not measure anything.
+	// Patience limits the wait for an event that should happen immediately. It only ends a hanging test, so
+	// it is long enough for a busy machine.
 	Patience = time.Minute
 	// lookEvery is the polling interval.
 	lookEvery = 50 * time.Millisecond
-	// maxLines is more than a test's program writes while its output is not read.
+	// maxLines is more than any test logs before it reads the lines.
 	maxLines = 1000
 )
 
-// Receive waits for a value from a channel, or for its close.
+// Receive waits for a value from a channel, or until the channel is closed.
 func Receive[T any](t testing.TB, from <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -52,10 +52,10 @@ func Until(within time.Duration, so func() bool) (took time.Duration, ok bool) {
 	}
 }
 
-// Lines are the lines written by a logger.
+// Lines collects the lines written by a logger.
 type Lines chan string
 
-// NewLines returns a buffer for the lines of a test.
+// NewLines returns an empty buffer.
 func NewLines() Lines { return make(Lines, maxLines) }
 
 // Write implements io.Writer.
@@ -67,7 +67,7 @@ func (l Lines) Write(p []byte) (int, error) {
 // Logger returns a logger that writes to l.
 func (l Lines) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// Wait waits for n lines that contain a text, and ignores others.
+// Wait waits for n lines that contain text and ignores all others.
 func (l Lines) Wait(t testing.TB, n int, text string) {
 	t.Helper()
 	over := time.After(Patience)
@@ -78,7 +78,7 @@ func (l Lines) Wait(t testing.TB, n int, text string) {
 				seen++
 			}
 		case <-over:
-			t.Fatalf("%d lines of the log contain %q, want %d", seen, text, n)
+			t.Fatalf("%d log lines contain %q, want %d", seen, text, n)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// A wait that never fails a test would hide missing events, and one that ends too early would be
+// A wait that never fails its test would hide missing events; a wait that ends too early would make tests
 // flaky.
 
 // ending is a test that records its end instead of failing.
@@ -49,7 +49,7 @@ func TestWaits_WithoutEvent_FailTest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if failed, after := ends(t, wait); !failed || after != testwait.Patience {
-					t.Errorf("failed: %t, after %s", failed, after)
+					t.Errorf("failed = %t after %s, want true after %s", failed, after, testwait.Patience)
 				}
 			})
 		})
@@ -68,14 +68,14 @@ func TestWaits_ReturnEvents(t *testing.T) {
 			}
 		}()
 		if v := testwait.Receive(t, values, "a value"); v != 7 {
-			t.Errorf("received %d", v)
+			t.Errorf("Receive = %d, want 7", v)
 		}
 		if v := testwait.Receive(t, values, "the close"); v != 0 {
-			t.Errorf("received %d of a closed channel", v)
+			t.Errorf("Receive = %d from a closed channel, want 0", v)
 		}
 		l.Wait(t, 2, "one")
 		if len(l) != 0 {
-			t.Errorf("%d lines are left", len(l))
+			t.Errorf("%d lines were not read", len(l))
 		}
 	})
 }
@@ -85,15 +85,15 @@ func TestUntil_PollsWithinLimit(t *testing.T) {
 		began := time.Now()
 		so := func() bool { return time.Since(began) >= time.Second }
 		if took, ok := testwait.Until(time.Minute, so); !ok || took != time.Second {
-			t.Errorf("so: %t, after %s", ok, took)
+			t.Errorf("Until = %t after %s, want true after 1s", ok, took)
 		}
 		if took, ok := testwait.Until(time.Minute, func() bool { return false }); ok || took != time.Minute {
-			t.Errorf("never so: %t, after %s", ok, took)
+			t.Errorf("Until = %t after %s for a condition that is never true, want false after 1m", ok, took)
 		}
 		looks := 0
 		late := func() bool { looks++; return looks > 1 }
 		if _, ok := testwait.Until(time.Nanosecond, late); !ok {
-			t.Error("the last look does not count")
+			t.Error("the condition was not checked again at the end of the limit")
 		}
 	})
 }

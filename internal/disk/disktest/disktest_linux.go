@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	// mountFolder is the environment variable with the folder in which a test's process mounts its
-	// disk.
+	// mountFolder names the environment variable with the folder where Mount mounts the disk.
 	mountFolder = "LETTERHEAD_TEST_MOUNT"
-	notMounted  = "a disk of its own could not be mounted"
+	notMounted  = "could not mount the test disk"
 )
 
 // Run runs another test of the calling package, which calls Mount, in a separate process and
@@ -31,7 +30,7 @@ func Run(t *testing.T, test string, variables ...string) {
 	}
 	out, err := child.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC) || strings.Contains(string(out), notMounted) {
-		t.Skipf("this machine lets no user mount a disk in a namespace of its own: %v %s", err, out)
+		t.Skipf("this machine does not allow mounting a disk in a user namespace: %v %s", err, out)
 	}
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+test) {
 		t.Fatalf("%v\n%s", err, out)
@@ -39,8 +38,8 @@ func Run(t *testing.T, test string, variables ...string) {
 	t.Logf("%s", out)
 }
 
-// Mount mounts an in-memory disk of the given size in bytes and returns its folder. The kernel removes
-// it when the process started by Run ends; in any other process the test is skipped.
+// Mount mounts an in-memory disk of the given size in bytes and returns its folder. The kernel removes the
+// disk when the process started by Run ends. In any other process Mount skips the test.
 func Mount(t *testing.T, bytes string) string {
 	t.Helper()
 	at := os.Getenv(mountFolder)

@@ -1,13 +1,13 @@
-// Package apikey generates and parses the keys that callers authenticate with.
+// Package apikey generates and parses the API keys with which callers authenticate.
 //
 // A key is its kind's prefix, 32 random base62 characters and 6 base62 characters of CRC32 (IEEE) over
 // everything before them:
 //
 //	lh_sk_ 0fH3kQ…(32) 01aZ9c
 //
-// The checksum detects a mistyped key without a lookup; it is not a secret. The service stores the
-// SHA-256 of the whole key and its last four characters. Nothing in this package prints a key: Key
-// holds none, and no error quotes its input.
+// The checksum detects a mistyped key without a lookup; it adds no security. The service stores the
+// SHA-256 of the whole key and its last four characters. Nothing in this package prints a key: Key does not
+// contain it, and no error quotes its input.
 package apikey
 
 import (
@@ -44,25 +44,25 @@ const (
 const (
 	alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-	// fairBytes is the largest multiple of 62 up to 256: bytes from there on are drawn again, because
-	// otherwise the first characters of the alphabet would be more likely than the rest.
+	// fairBytes is the largest multiple of 62 up to 256. Random bytes from there on are discarded, because
+	// they would make the first characters of the alphabet more likely than the rest.
 	fairBytes = 256 / len(alphabet) * len(alphabet)
 
-	// maxDraws limits how often random bytes are read for one key. Each draw of 32 bytes loses 3 % on
-	// average; only a broken source needs more than a few.
+	// maxDraws limits how often random bytes are read for one key. On average 3 % of the bytes are discarded,
+	// so only a broken source needs more than a few reads.
 	maxDraws = 64
 )
 
 var (
 	// ErrMalformed means that the text cannot be a key: its length, prefix, alphabet or checksum is wrong.
 	ErrMalformed = errors.New("malformed API key")
-	// ErrUnknownKind means that there is no such kind of key.
+	// ErrUnknownKind means that the kind is neither Secret nor Publishable.
 	ErrUnknownKind = errors.New("unknown kind of API key")
 	// ErrRandom means that the random source failed or does not look random.
 	ErrRandom = errors.New("random source for API keys failed")
 )
 
-// Key contains what may be stored about a parsed key: never the key itself.
+// Key contains the parts of a parsed key that may be stored. It never contains the key itself.
 type Key struct {
 	Kind  Kind
 	Hash  [sha256.Size]byte // of the whole key
@@ -121,8 +121,7 @@ func appendRandom(key []byte, random io.Reader) ([]byte, error) {
 	return nil, fmt.Errorf("%w: nearly every byte is above %d", ErrRandom, fairBytes-1)
 }
 
-// Parse parses a key. Only the spelling that Generate produces is accepted: the checksum is compared
-// as text, so that no second text represents the same number.
+// Parse parses a key. It compares the checksum as text, so that each key has exactly one valid spelling.
 //
 // Errors: ErrMalformed.
 func Parse(s string) (Key, error) {

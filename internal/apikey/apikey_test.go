@@ -52,8 +52,8 @@ func TestGenerate_KeysParse(t *testing.T) {
 	}
 }
 
-// The format must fit every key ever issued: the text below was computed by a second implementation
-// (zlib in Python).
+// The format must never change, because issued keys would become invalid. The expected checksum was computed
+// by another implementation (zlib in Python).
 func TestKey_FormatIsStable(t *testing.T) {
 	key, err := Generate(Secret, bytes.NewReader(make([]byte, randomLength)))
 	if err != nil {
@@ -70,7 +70,7 @@ func TestKey_FormatIsStable(t *testing.T) {
 		t.Fatalf("key = %s, want %s", key, body+want)
 	}
 	if key != "lh_sk_000000000000000000000000000000001tMXUl" {
-		t.Fatalf("the format changed: %s", key)
+		t.Fatalf("Parse rejects a key of the fixed format: %s", key)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestParse_Malformed_Refused(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		if err != nil && s != "" && strings.Contains(err.Error(), s) {
-			t.Errorf("%s: the error repeats its input", name)
+			t.Errorf("%s: the error quotes its input", name)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestGenerate_BrokenRandomSource_Fails(t *testing.T) {
 	}
 }
 
-// constant is an endless reader of one byte.
+// constant is a reader that returns the same byte forever.
 type constant struct{ b byte }
 
 func (c *constant) Read(p []byte) (int, error) {
@@ -171,9 +171,8 @@ func (c *constant) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Every character must be equally likely. With 62 classes and a fixed seed the statistic is one number;
-// 120 is past the 99.9th percentile of chi-squared with 61 degrees of freedom (100.9), and a plain
-// byte % 62 gives over 2,000 here.
+// Every character must be equally likely. The limit of 120 is above the 99.9th percentile of chi-squared with
+// 61 degrees of freedom (100.9); a plain byte % 62 gives over 2,000. The seed is fixed, so the result is too.
 func TestGenerate_CharactersAreUnbiased(t *testing.T) {
 	seed := [32]byte{1}
 	source := mathrand.NewChaCha8(seed)
@@ -210,17 +209,17 @@ func FuzzParse(f *testing.F) {
 		key, err := Parse(s)
 		if err != nil {
 			if !errors.Is(err, ErrMalformed) || key != (Key{}) {
-				t.Fatalf("refused with %v and %+v", err, key)
+				t.Fatalf("Parse = %+v, %v; want no key and ErrMalformed", key, err)
 			}
 			return
 		}
 		if key.Hash != sha256.Sum256([]byte(s)) || !strings.HasSuffix(s, key.Last4) || len(s) != Length {
-			t.Fatalf("accepted with the wrong facts: %+v", key)
+			t.Fatalf("Parse = %+v, which does not match the key", key)
 		}
 		// Every accepted key has exactly one spelling.
 		sum := checksum([]byte(s[:Length-checksumLength]))
 		if s[Length-checksumLength:] != string(sum[:]) {
-			t.Fatal("accepted a checksum that is not canonical")
+			t.Fatal("Parse accepted a checksum that is not canonical")
 		}
 	})
 }

@@ -1,9 +1,9 @@
 // Package assets stores images: small immutable files, named after their content.
 //
-// An asset's id is the lower-case hex SHA-256 of its bytes, and its key is ab/cd/<id>.<ext>, so that
-// no folder grows large. Putting the same bytes twice stores one object; nothing is ever overwritten
-// with other content. Events carry ids, so an asset can be fetched, cached and served forever. Only an
-// operator deletes assets that no record refers to any more.
+// An asset's id is the lower-case hex SHA-256 of its bytes, and its key is ab/cd/<id>.<ext>, so that no
+// folder becomes large. Storing the same bytes twice creates one object, and no object is ever overwritten
+// with other content, so responses can be cached forever. Events refer to assets by id. Only operators
+// delete assets, after no record refers to them.
 //
 // The store is a gocloud.dev/blob bucket named by a URL; each kind passes assetstest.Run:
 //

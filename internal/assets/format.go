@@ -9,7 +9,7 @@ var contentTypes = map[string]string{
 	"jpeg": "image/jpeg",
 }
 
-// ContentType returns the media type of an extension, and whether assets may have it.
+// ContentType returns the media type of an extension, and reports whether assets may have that extension.
 func ContentType(ext string) (string, bool) {
 	t, ok := contentTypes[ext]
 	return t, ok
@@ -30,8 +30,8 @@ func ValidID(id string) bool {
 	return true
 }
 
-// key returns the key of an asset, or false if id or ext is not valid. Only keys from here reach the
-// bucket, so no caller's text becomes a path.
+// key returns the key of an asset, or false if id or ext is not valid. The bucket only sees keys from this
+// function, so a caller cannot inject a path.
 func key(id, ext string) (string, bool) {
 	if _, known := contentTypes[ext]; !known || !ValidID(id) {
 		return "", false

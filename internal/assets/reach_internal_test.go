@@ -53,12 +53,12 @@ func TestReachable_HungFolder_IsCheckedOnce(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		if n := asked.Load(); n != 1 {
-			t.Errorf("the folder was asked %d times", n)
+			t.Errorf("the folder was checked %d times, want once", n)
 		}
 		answer()
 		synctest.Wait()
 		if err := s.Reachable(t.Context()); err != nil || asked.Load() != 2 {
-			t.Errorf("after it answered: %v, asked %d times", err, asked.Load())
+			t.Errorf("after the folder responded: %v, %d checks, want 2", err, asked.Load())
 		}
 	})
 }
@@ -78,7 +78,7 @@ func TestReachable_FirstCallerLeaves_OthersGetResult(t *testing.T) {
 		}
 		answer()
 		if err := <-stayed; err != nil || asked.Load() != 1 {
-			t.Errorf("%v, asked %d times", err, asked.Load())
+			t.Errorf("Reachable = %v after %d checks", err, asked.Load())
 		}
 	})
 }

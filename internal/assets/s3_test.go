@@ -24,7 +24,7 @@ import (
 
 const secretKey = "dont-tell-anybody"
 
-// s3 starts an HTTP server for the S3 protocol, with one bucket of that name.
+// s3 starts an S3 server with one bucket of the given name.
 func s3(t *testing.T, bucket string) *httptest.Server {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "somebody")
@@ -71,10 +71,10 @@ func TestPrefix_SeparatesStoresInBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	if there, err := one.Has(t.Context(), id, "png"); !there || err != nil {
-		t.Errorf("where it was put: %v, %v", there, err)
+		t.Errorf("Has below the prefix of the asset = %v, %v, want true", there, err)
 	}
 	if there, err := two.Has(t.Context(), id, "png"); there || err != nil {
-		t.Errorf("below the other prefix: %v, %v", there, err)
+		t.Errorf("Has below the other prefix = %v, %v, want false", there, err)
 	}
 }
 
@@ -146,7 +146,7 @@ func unavailable(t *testing.T) func(string, error) {
 			return
 		}
 		if strings.Contains(err.Error(), secretKey) {
-			t.Errorf("%s: the error tells the secret key: %v", what, err)
+			t.Errorf("%s: the error contains the secret key: %v", what, err)
 		}
 	}
 }
@@ -224,10 +224,10 @@ func TestRequest_ServerError_IsRetried(t *testing.T) {
 	defer server.Close()
 	s := openURL(t, bucketURL(server.URL, "logos", ""))
 	if _, err := s.Put(t.Context(), []byte("picture"), "png"); err != nil {
-		t.Errorf("after one fault: %v", err)
+		t.Errorf("put after one server error: %v", err)
 	}
 	if calls.Load() < 2 {
-		t.Errorf("%d calls; a fault of the server is not tried again", calls.Load())
+		t.Errorf("%d calls, want a retry after the server error", calls.Load())
 	}
 }
 
@@ -242,7 +242,7 @@ func TestOpen_CredentialsInURL_ErrorOmitsThem(t *testing.T) {
 		if err == nil {
 			t.Errorf("opened %q: %v", at, s)
 		} else if strings.Contains(err.Error(), secretKey) {
-			t.Errorf("the error tells the key: %v", err)
+			t.Errorf("the error contains the key: %v", err)
 		}
 	}
 }

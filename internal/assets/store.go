@@ -29,19 +29,18 @@ import (
 const (
 	// MaxBytes limits one asset. Images are far smaller; a larger one is a mistake.
 	MaxBytes = 16 << 20
-	// callTimeout limits one request to a bucket if the caller has no earlier deadline: the S3 client
-	// waits for a response forever.
+	// callTimeout limits one request to a bucket if the caller has no earlier deadline. The S3 client
+	// would wait forever.
 	callTimeout = 15 * time.Second
 )
 
 // Errors of a Store. Other errors are the context's.
 var (
-	// ErrNotFound means that there is no asset with that id and extension, or that the id is not
-	// valid.
+	// ErrNotFound means that no asset has that id and extension, or that the id is not valid.
 	ErrNotFound = errors.New("asset not found")
 	// ErrUnavailable means that the storage could not be reached, did not respond before the deadline
-	// (the error then also is a context.DeadlineExceeded), or failed (for example because of a full
-	// disk). Try again.
+	// (then the error is also a context.DeadlineExceeded), or failed, for example because the disk is
+	// full. The caller may retry.
 	ErrUnavailable = errors.New("asset storage is unavailable")
 	// ErrInvalid means that the asset is empty, too large, or of a format that is not stored.
 	ErrInvalid = errors.New("not a storable asset")
@@ -61,8 +60,8 @@ type Store struct {
 }
 
 // Open opens the store at a URL, such as file:///var/lib/letterhead/assets or
-// s3://bucket?region=eu-central-1. It creates a folder if needed; it does not create a bucket, nor
-// contact it. The package comment describes the URL of a bucket.
+// s3://bucket?region=eu-central-1. It creates a missing folder. It does not create or contact a bucket. The
+// package comment describes the URL of a bucket.
 func Open(ctx context.Context, storeURL string) (*Store, error) {
 	u, err := url.Parse(storeURL)
 	if err != nil {
@@ -80,8 +79,8 @@ func Open(ctx context.Context, storeURL string) (*Store, error) {
 		if s.folder, err = folderOf(u); err != nil {
 			return nil, fmt.Errorf("open assets: %w", err)
 		}
-		// No metadata files; temporary files in the store's folder, since the system's folder for them
-		// may be on another device.
+		// Write no metadata files. Put temporary files in the store's folder, because the system's temporary
+		// folder may be on another device.
 		q := u.Query()
 		q.Set("metadata", "skip")
 		q.Set("no_tmp_dir", "true")
@@ -111,7 +110,7 @@ func FolderURL(folder string) (string, error) {
 	return (&url.URL{Scheme: "file", Path: path}).String(), nil
 }
 
-// folderOf parses a file URL like the bucket's driver.
+// folderOf parses a file URL as the bucket's driver does.
 func folderOf(u *url.URL) (string, error) {
 	path := u.Path
 	if u.Host == "." || os.PathSeparator != '/' {
@@ -131,15 +130,15 @@ func (s *Store) Register(reg prometheus.Registerer) error {
 	return nil
 }
 
-// probe is a check whether the storage is accessible, shared by all callers until it ends.
+// probe is a running check of the storage, shared by all callers.
 type probe struct {
 	asked time.Time
 	done  chan struct{} // closed when there is set
 	there bool
 }
 
-// Reachable reports whether the bucket or the folder is accessible. A network folder may hang,
-// whatever the context, so there is at most one check at a time: later calls wait for it, too. Errors:
+// Reachable returns nil if the bucket or the folder is accessible. A network folder may hang regardless of the
+// context, so at most one check runs at a time, and concurrent calls wait for the same check. Errors:
 // ErrUnavailable, ctx.Err().
 func (s *Store) Reachable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -156,8 +155,7 @@ func (s *Store) Reachable(ctx context.Context) error {
 	}
 }
 
-// probe returns the running check, or starts one. The caller that started it may return before the
-// others.
+// probe returns the running check, or starts one. It continues if the caller that started it leaves.
 func (s *Store) probe(ctx context.Context) *probe {
 	s.probing.Lock()
 	defer s.probing.Unlock()
@@ -181,8 +179,8 @@ func (s *Store) probe(ctx context.Context) *probe {
 // Close closes the store.
 func (s *Store) Close() error { return s.bucket.Close() }
 
-// Put stores data and returns its id. Once it has returned, the asset survives a crash of the machine.
-// An existing asset is left unchanged. Errors: ErrInvalid, ErrUnavailable.
+// Put stores data durably and returns its id. An existing asset is left unchanged. Errors: ErrInvalid,
+// ErrUnavailable.
 func (s *Store) Put(ctx context.Context, data []byte, ext string) (string, error) {
 	contentType, known := ContentType(ext)
 	if !known || len(data) == 0 || len(data) > MaxBytes {
@@ -193,12 +191,11 @@ func (s *Store) Put(ctx context.Context, data []byte, ext string) (string, error
 	k, _ := key(id, ext)
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	// The size distinguishes a complete file from the remains of an unconfirmed one after a power
-	// failure.
+	// A file of another size is the rest of an interrupted write, after a power failure.
 	if a, err := s.bucket.Attributes(call, k); err == nil && a.Size == int64(len(data)) {
 		return id, nil
 	}
-	// Concurrent writers of the same bytes write the same object; either order is fine.
+	// Concurrent writers of the same bytes write identical objects, so their order does not matter.
 	if err := s.bucket.Upload(call, k, bytes.NewReader(data), &blob.WriterOptions{ContentType: contentType}); err != nil {
 		return "", s.failed(call, "put", "asset "+k, err)
 	}
@@ -208,7 +205,7 @@ func (s *Store) Put(ctx context.Context, data []byte, ext string) (string, error
 	return id, nil
 }
 
-// sync makes a new file of a file:// store durable: its bytes, and its name in each folder above it.
+// sync makes a new file of a file:// store durable: its content and the entries in all folders above it.
 func (s *Store) sync(k string) error {
 	if s.folder == "" {
 		return nil
@@ -240,8 +237,8 @@ type Reader struct {
 	ContentType string
 }
 
-// Open opens an asset. The reader is valid until ctx ends. Errors: ErrNotFound (also for a malformed
-// id or another extension than the stored one), ErrUnavailable.
+// Open opens an asset. The reader is valid until ctx ends. Errors: ErrNotFound (also for a malformed id, or an
+// extension that differs from the stored one), ErrUnavailable.
 func (s *Store) Open(ctx context.Context, id, ext string) (*Reader, error) {
 	k, ok := key(id, ext)
 	if !ok {
@@ -250,7 +247,7 @@ func (s *Store) Open(ctx context.Context, id, ext string) (*Reader, error) {
 	if err := ctx.Err(); err != nil { // the driver for folders ignores it
 		return nil, fmt.Errorf("open asset %s: %w", k, err)
 	}
-	// The response must start within callTimeout; the reader decides how long the body may take.
+	// The response must start within callTimeout. The caller limits the time for the body.
 	call, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(callTimeout, func() { cancel(context.DeadlineExceeded) })
 	r, err := s.bucket.NewReader(call, k, nil)
@@ -310,7 +307,7 @@ func (s *Store) Has(ctx context.Context, id, ext string) (bool, error) {
 		return false, s.failed(call, "find", "asset "+k, err)
 	}
 	if !there && !s.present(call, nil) {
-		return false, s.failed(call, "find", "asset "+k, errors.New("the storage does not respond or does not exist"))
+		return false, s.failed(call, "find", "asset "+k, errors.New("the storage did not respond, or it does not exist"))
 	}
 	return there, nil
 }
@@ -340,7 +337,7 @@ func (s *Store) Delete(ctx context.Context, id, ext string) error {
 	return nil
 }
 
-// failed converts an error of the bucket to one of this package.
+// failed converts an error of the bucket to an error of this package.
 func (s *Store) failed(ctx context.Context, call, what string, err error) error {
 	what = call + " " + what
 	switch cause := context.Cause(ctx); {
@@ -356,8 +353,8 @@ func (s *Store) failed(ctx context.Context, call, what string, err error) error 
 	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 }
 
-// present distinguishes a missing asset from a missing store: an unmounted volume or a missing bucket
-// holds nothing either, but the asset may exist. err is the error of the bucket, or nil.
+// present reports whether the store exists, after an asset was not found. Behind an unmounted volume or a
+// missing bucket the asset may exist. err is the error of the bucket, or nil.
 func (s *Store) present(ctx context.Context, err error) bool {
 	if s.folder != "" {
 		info, err := s.stat(s.folder)
@@ -403,9 +400,8 @@ func (s *Store) List(ctx context.Context) iter.Seq2[Object, error] {
 	}
 }
 
-// RemoveStranded deletes temporary files that were begun before a time and never became assets,
-// because a process was killed, and returns their number. A bucket has none: uploads are atomic.
-// Errors: as List.
+// RemoveStranded deletes temporary files that are older than before, which killed processes left behind, and
+// returns their number. A bucket has none, because uploads are atomic. Errors: as List.
 func (s *Store) RemoveStranded(ctx context.Context, before time.Time) (int, error) {
 	if s.folder == "" {
 		return 0, nil
@@ -426,8 +422,8 @@ func (s *Store) RemoveStranded(ctx context.Context, before time.Time) (int, erro
 	return removed, nil
 }
 
-// objects lists everything. In a folder it lists each of the 256 top-level folders separately: the
-// driver walks everything with a prefix again for each page of 1,000.
+// objects lists all objects. In a folder it lists each of the 256 top-level folders separately, because the
+// driver walks all files with the prefix again for each page of 1,000.
 func (s *Store) objects(ctx context.Context) iter.Seq2[*blob.ListObject, error] {
 	return func(yield func(*blob.ListObject, error) bool) {
 		if s.folder == "" {

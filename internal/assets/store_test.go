@@ -87,13 +87,13 @@ func TestRemoveStranded_RemovesTemporaryFiles(t *testing.T) {
 		}
 	}
 	if n, err := s.RemoveStranded(t.Context(), time.Now().Add(-time.Hour)); n != 0 || err != nil {
-		t.Errorf("removed %d young files, %v", n, err)
+		t.Errorf("removed %d recent files, %v; want 0", n, err)
 	}
 	if n, err := s.RemoveStranded(t.Context(), time.Now().Add(time.Hour)); n != 1 || err != nil {
 		t.Errorf("removed %d files, %v; want 1", n, err)
 	}
 	if _, err := s.Read(t.Context(), id, "png"); err != nil {
-		t.Errorf("the asset: %v", err)
+		t.Errorf("read the asset: %v", err)
 	}
 }
 

@@ -83,23 +83,22 @@ func ThroughURL(t testing.TB, server string) (*Link, string) {
 // Address returns the address to which clients connect (host:port).
 func (l *Link) Address() string { return l.listener.Addr().String() }
 
-// RoundTrips counts how often a client sent data, on any connection, first or after the server had
-// sent data.
+// RoundTrips returns the number of round trips on all connections. A round trip begins when a client sends
+// data at the start of a connection or after data from the server.
 func (l *Link) RoundTrips() int64 { return l.trips.Load() }
 
-// Hang stops all data in both directions and keeps the connections open; new ones are accepted and
-// reach the server when the link opens. A paused server behaves like this, and a network that loses
-// everything.
+// Hang stops all data in both directions and keeps the connections open. New connections are accepted but
+// reach the server only after Resume. It simulates a paused server, or a network that loses all packets.
 func (l *Link) Hang() { l.set(hung) }
 
-// Resume ends Hang and Refuse. Data delayed by Hang arrives if its connection is still open.
+// Resume ends Hang or Refuse. Data delayed by Hang arrives if its connection is still open.
 func (l *Link) Resume() { l.set(open) }
 
 // Refuse immediately resets all existing and new connections, like a machine on which the server is
 // not running.
 func (l *Link) Refuse() { l.set(refusing) }
 
-// Cut closes all connections, including hung ones, and does not affect new ones.
+// Cut closes all existing connections, including hung ones. New connections are not affected.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,9 +107,9 @@ func (l *Link) Cut() {
 	}
 }
 
-// Swallow calls is with all data that the server sends until it has returned true the given number of
-// times: that data is dropped, and its connection is closed. So the response to a processed request is
-// lost. A response may be forwarded in several parts. is must not call the link.
+// Swallow loses responses to requests that the server has processed. It calls is with all data that the
+// server sends. If is returns true, the data is dropped and its connection is closed; after the given number
+// of times Swallow ends. A response may arrive in several parts. The function must not call the link.
 func (l *Link) Swallow(times int, is func(b []byte) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +132,7 @@ func (l *Link) set(s state) {
 	l.state = s
 	close(l.changed)
 	l.changed = make(chan struct{})
-	if s == refusing || s == closed { // before data may pass again: delayed data is lost
+	if s == refusing || s == closed { // before data may pass again, so that delayed data is lost
 		for conn := range l.conns {
 			reset(conn)
 		}
@@ -143,7 +142,7 @@ func (l *Link) set(s state) {
 // reset closes a connection so that the other side sees an error, not EOF.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // if it fails the close is a normal one, which is good enough
+		_ = tcp.SetLinger(0) // if this fails, a normal close is good enough
 	}
 	_ = conn.Close()
 }
@@ -241,7 +240,7 @@ func (l *Link) carry(to, from net.Conn, lost func(b []byte) bool) {
 	}
 }
 
-// mayPass waits while the link hangs; false means that delayed data never arrives.
+// mayPass waits while the link hangs. It returns false if delayed data is lost.
 func (l *Link) mayPass() bool {
 	for {
 		l.mu.Lock()

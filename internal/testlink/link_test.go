@@ -13,12 +13,12 @@ import (
 	"letterhead/internal/testlink"
 )
 
-// If a fault does not happen every test of it passes.
+// These tests are needed because a fault that does not happen lets the tests that use it pass.
 
 const (
 	// patience limits the wait for expected data.
 	patience = time.Minute
-	// silence is how long no data has to arrive to count as none.
+	// silence is how long hearsNothing waits for data.
 	silence = 50 * time.Millisecond
 )
 
@@ -82,7 +82,7 @@ func (p peer) hear(words string) {
 	}
 }
 
-// hearsNothing checks that no data arrives for a while.
+// hearsNothing checks that no data arrives during silence.
 func (p peer) hearsNothing() {
 	p.Helper()
 	_ = p.SetReadDeadline(time.Now().Add(silence))
@@ -108,7 +108,7 @@ func TestLink_ForwardsAndCountsRoundTrips(t *testing.T) {
 		p.hear("word")
 	}
 	if n := l.RoundTrips(); n != 3 {
-		t.Errorf("three questions with their answers are %d round trips", n)
+		t.Errorf("RoundTrips = %d after three requests and responses, want 3", n)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestLink_ServerDown_EndsConnection(t *testing.T) {
 	if at != "http://"+l.Address()+"/path?x=y" {
 		t.Errorf("the URL through the link is %s", at)
 	}
-	if conn, err := net.Dial("tcp", l.Address()); err == nil { // the reset may happen as early as this
+	if conn, err := net.Dial("tcp", l.Address()); err == nil { // Dial itself may already fail
 		peer{t, conn}.ends()
 		_ = conn.Close()
 	}
@@ -199,6 +199,6 @@ func TestClose_LinkRejectsConnections(t *testing.T) {
 	p.ends()
 	if conn, err := net.Dial("tcp", l.Address()); err == nil {
 		_ = conn.Close()
-		t.Error("somebody still listens")
+		t.Error("the link still accepts connections after Close")
 	}
 }

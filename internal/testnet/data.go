@@ -9,14 +9,13 @@ import (
 	"path/filepath"
 )
 
-// DataVariable names the folder with saved pages (pages/*.html.gz) and recorded
-// sessions (recordings/*.vcr.gz). By default it is the folder shared/data next
-// to the checkout.
+// DataVariable is the environment variable with the folder of saved pages
+// (pages/*.html.gz) and recorded sessions (recordings/*.vcr.gz). The default is
+// the folder shared/data next to the checkout.
 const DataVariable = "LETTERHEAD_TEST_DATA"
 
-// ErrNoData reports that the folder of saved pages and recordings is missing on
-// this machine. They are third-party pages, so they are not part of the
-// repository.
+// ErrNoData means that this machine does not have the saved pages and
+// recordings. They are third-party content, so they are not in the repository.
 var ErrNoData = errors.New("no saved pages and recordings here")
 
 // Data returns the folder of saved pages and recordings for a checkout with the

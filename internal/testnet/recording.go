@@ -20,17 +20,17 @@ const pairEnd = "*************vcr*************"
 // maxExchanges limits the pairs of one recording.
 const maxExchanges = 1000
 
-// exchange is one recorded request and its response.
+// exchange is a recorded request and its response.
 type exchange struct {
 	host, uri string
-	scheme    string // of the request, if known from a redirect to it; otherwise ""
+	scheme    string // of the request, if a redirect to it shows the scheme; otherwise ""
 	status    int
 	header    http.Header
 	body      []byte
 }
 
-// Play serves every host of a recording. Errors: if the recording cannot be
-// read.
+// Play serves every host of a recording. It fails if the recording cannot be
+// parsed.
 func (n *Internet) Play(recording []byte) error {
 	sites, err := Recorded(recording)
 	if err != nil {
@@ -42,8 +42,8 @@ func (n *Internet) Play(recording []byte) error {
 	return nil
 }
 
-// Recorded reads a recording: each host responds as recorded. Errors: if it
-// cannot be read.
+// Recorded returns a handler for each host of a recording, which responds as
+// recorded. It fails if the recording cannot be parsed.
 func Recorded(recording []byte) (map[string]http.Handler, error) {
 	exchanges, err := readRecording(recording)
 	if err != nil {
@@ -116,7 +116,7 @@ func readRecording(data []byte) ([]exchange, error) {
 		x := exchange{host: strings.ToLower(request.Host), uri: request.URL.RequestURI()}
 		x.scheme = scheme[x.host+x.uri]
 		if data, err = x.readAnswer(data); err != nil {
-			return nil, fmt.Errorf("recorded answer %d: %w", len(out)+1, err)
+			return nil, fmt.Errorf("recorded response %d: %w", len(out)+1, err)
 		}
 		if to, err := url.Parse(x.header.Get("Location")); err == nil && to.Host != "" {
 			scheme[strings.ToLower(to.Host)+to.RequestURI()] = to.Scheme
@@ -134,8 +134,8 @@ func blankLine(data []byte) []byte {
 	return []byte("\n\n")
 }
 
-// readAnswer reads one response and returns the data after it. Its body ends
-// after its declared length, if a pair actually ends there, or else at the next
+// readAnswer reads one response and returns the data after it. The body ends
+// after its declared length, if a pair ends there, or otherwise at the next
 // separator or request.
 func (x *exchange) readAnswer(data []byte) (rest []byte, err error) {
 	head, after, _ := bytes.Cut(data, blankLine(data))

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Saved is a page that was saved without the files to which it refers.
+// Saved is a page that was saved without the files that it references.
 type Saved struct {
 	URL  *url.URL
 	Body []byte
@@ -17,10 +17,10 @@ type Saved struct {
 	Marks func(address string) bool
 }
 
-// ServeSaved serves the page at its URL, and drawn images at the URLs of the
-// images in the page: each URL has its own, so that the choice of a crawl is
-// identifiable. Everything else, such as stylesheets, is missing. It responds
-// for every host.
+// ServeSaved serves the page at its URL, and generated images at the URLs of the
+// images in the page. Each URL has a different image, so that a test can identify
+// the image that a crawl chose. All other URLs, such as those of stylesheets,
+// answer 404. Every host exists.
 func (n *Internet) ServeSaved(s Saved) {
 	n.ServeRest(&savedSite{Saved: s, named: unescaped(s.Body), sizes: declaredSizes(s.Body, s.URL)})
 }
@@ -48,19 +48,19 @@ func (s *savedSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notPictures are extensions of files in the page that are not images.
+// notPictures are file extensions of resources that are not images.
 var notPictures = map[string]bool{
 	".css": true, ".js": true, ".mjs": true, ".json": true, ".webmanifest": true, ".xml": true, ".txt": true, ".html": true, ".htm": true,
 	".php": true, ".mp4": true, ".webm": true, ".mp3": true, ".woff": true, ".woff2": true, ".ttf": true,
 }
 
-// minNamed is the length from which the last part of a URL is unlikely to be in
-// the page by chance.
+// minNamed is the minimum length of a file name that is unlikely to occur in the
+// page by chance.
 const minNamed = 6
 
-// names reports whether the page contains an image's URL: complete, from its
-// host on, or from its root on if it is on the page's own host; or, for
-// relative URLs, its file name.
+// names reports whether the page contains an image's URL. It may be complete,
+// start at the host or, on the page's own host, at the root. Of a relative URL
+// only the file name must occur.
 func (s *savedSite) names(u *url.URL) bool {
 	if notPictures[strings.ToLower(path.Ext(u.Path))] || u.Path == "/" || u.Path == "" {
 		return false
@@ -77,7 +77,7 @@ func (s *savedSite) names(u *url.URL) bool {
 		}
 	}
 	if known := u.Path == "/favicon.ico" || strings.HasPrefix(u.Path, "/apple-touch-icon"); known {
-		return false // probed, not declared
+		return false // crawlers request it without a declaration
 	}
 	name := path.Base(u.Path)
 	return strings.EqualFold(u.Host, s.URL.Host) && len(name) >= minNamed && strings.Contains(s.named, name)
@@ -90,7 +90,7 @@ func unescaped(body []byte) string {
 	if plain, err := url.PathUnescape(text); err == nil {
 		return plain
 	}
-	var b strings.Builder // some % of the page are not escapes: decode only valid ones
+	var b strings.Builder // decode only valid escapes: a page may contain any other %
 	for i := 0; i < len(text); i++ {
 		if text[i] == '%' && i+2 < len(text) {
 			if c, err := url.PathUnescape(text[i : i+3]); err == nil {

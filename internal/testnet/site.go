@@ -47,7 +47,7 @@ func (n *Internet) ServeFolder(folder fs.FS) error {
 		return fmt.Errorf("site.json: %w", err)
 	}
 	if len(d.Hosts) == 0 {
-		return fmt.Errorf("site.json: it names no host")
+		return fmt.Errorf("site.json names no host")
 	}
 	s := &folderSite{files: folder, about: d}
 	hosts := map[string]bool{}
@@ -132,8 +132,8 @@ func (s *folderSite) answer(w http.ResponseWriter, r *http.Request, at route) {
 	w.Write(body)
 }
 
-// contentType returns the usual type of web servers for a file's extension; the
-// machine's own tables differ.
+// contentType returns the media type that web servers usually send for a file
+// extension. Package mime is not used because its tables depend on the machine.
 func contentType(file string) string {
 	switch path.Ext(file) {
 	case ".svg":

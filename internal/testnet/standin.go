@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// size is pixels.
+// size is a size in pixels.
 type size struct{ width, height int }
 
 // Sizes of images for which the page declares none.
@@ -28,14 +28,14 @@ var (
 	photoSize = size{1200, 630} // of share images
 )
 
-// maxStandInSide keeps drawing cheap, whatever a page declares; minStandInSide
-// keeps the image visible.
+// Limits of an image's side, because a page may declare any size: maxStandInSide
+// keeps drawing cheap, minStandInSide keeps the image visible.
 const (
 	maxStandInSide = 1200
 	minStandInSide = 8
 )
 
-// picture serves a drawing that differs from that of any other URL.
+// picture serves an image that depends on the URL.
 func (s *savedSite) picture(w http.ResponseWriter, u *url.URL) {
 	address := u.String()
 	seed := fnv.New64a()
@@ -72,7 +72,7 @@ func (s *savedSite) picture(w http.ResponseWriter, u *url.URL) {
 // blockRows is the height of a drawing in blocks.
 const blockRows = 7
 
-// pattern returns a drawing of blocks on a clear background, with a margin.
+// pattern returns a pattern of blocks on a transparent background, with a margin.
 func pattern(random *rand.Rand, at size) (columns int, on func(x, y int) bool) {
 	columns = max(blockRows, blockRows*at.width/max(at.height, 1))
 	columns = min(columns, 8*blockRows)
@@ -125,7 +125,7 @@ func blocksSVG(random *rand.Rand, at size) []byte {
 	return b.Bytes()
 }
 
-// noise imitates a photograph: many colors without a dominant one.
+// noise imitates a photograph: it has many colors, none of them dominant.
 func noise(random *rand.Rand, at size) *image.NRGBA {
 	const patch = 24 // pixels
 	img := image.NewNRGBA(image.Rect(0, 0, at.width, at.height))

@@ -1,8 +1,7 @@
-// Package testnet is a closed test network inside one process: names,
-// addresses that look public, and web servers, connected below the guard of
-// package safehttp at the interfaces intended for that. It serves saved pages,
-// recordings and folders of files, so that the whole crawl runs without a
-// network.
+// Package testnet simulates the internet inside one process: names, addresses
+// that look public, and web servers. It replaces the resolver and the dialer of
+// package safehttp, below its guard. It serves saved pages, recordings and
+// folders of files, so that a whole crawl runs without a network.
 package testnet
 
 import (
@@ -25,7 +24,7 @@ import (
 
 // Limits of one internet.
 const (
-	// maxHosts limits the names that were looked up, each of which gets an
+	// maxHosts limits the names that can be looked up, because each gets an
 	// address.
 	maxHosts = 4000
 	// headerTime limits how long a server waits for a request.
@@ -40,7 +39,7 @@ type Internet struct {
 
 	mu    sync.Mutex
 	sites map[string]http.Handler
-	rest  http.Handler // of hosts without a site; nil: they do not exist
+	rest  http.Handler // for hosts without a site; if nil they do not exist
 	addrs map[string]netip.Addr
 	hosts map[netip.Addr]string
 	txt   map[string][]string
@@ -57,7 +56,7 @@ func New(authority *testcert.Authority) (*Internet, error) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			n.Close()
-			return nil, fmt.Errorf("start the closed internet: %w", err)
+			return nil, fmt.Errorf("start the test network: %w", err)
 		}
 		*at = l
 	}
@@ -96,7 +95,7 @@ func (n *Internet) ServeRest(h http.Handler) {
 	n.rest = h
 }
 
-// Announce adds a text record to a name.
+// Announce adds a TXT record to a name.
 func (n *Internet) Announce(name, text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,7 +111,7 @@ func (n *Internet) Client() (*safehttp.Client, error) {
 	})
 }
 
-// ServeHTTP passes a request to its site.
+// ServeHTTP passes a request to the site of its host.
 func (n *Internet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host := strings.ToLower(r.Host)
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -148,7 +147,7 @@ func (n *Internet) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr,
 	return []netip.Addr{addr}, nil
 }
 
-// LookupTXT returns the text records of a name.
+// LookupTXT returns the TXT records of a name.
 func (n *Internet) LookupTXT(_ context.Context, name string) ([]string, error) {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	n.mu.Lock()

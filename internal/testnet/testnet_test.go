@@ -65,7 +65,7 @@ func TestSavedPage_DistinctImagePerURL(t *testing.T) {
 	at, _ := url.Parse("https://www.acme.com/start?lang=en")
 	b.net.ServeSaved(testnet.Saved{URL: at, Body: []byte(page)})
 	if r := b.get(at.String()); string(r.Body) != page {
-		t.Errorf("the page came as %.60q", r.Body)
+		t.Errorf("the page is %.60q, want it unchanged", r.Body)
 	}
 	icon := b.get("https://www.acme.com/favicon-48.png").Body
 	if config, err := png.DecodeConfig(bytes.NewReader(icon)); err != nil || config.Width != 48 || config.Height != 48 {
@@ -73,14 +73,14 @@ func TestSavedPage_DistinctImagePerURL(t *testing.T) {
 	}
 	logo := b.get("https://cdn.acme.com/logo.png?v=2&w=300").Body
 	if config, err := png.DecodeConfig(bytes.NewReader(logo)); err != nil || config.Width <= 2*config.Height {
-		t.Errorf("the logo is %d×%d (%v), want header art", config.Width, config.Height, err)
+		t.Errorf("the logo is %d×%d (%v), want the aspect ratio of a header", config.Width, config.Height, err)
 	}
 	photo := b.get("https://www.acme.com/pictures/team%20photo.jpg").Body
 	if bytes.Equal(icon, logo) || bytes.Equal(logo, photo) || !bytes.Equal(logo, b.get("https://cdn.acme.com/logo.png?v=2&w=300").Body) {
-		t.Error("addresses share a picture, or one has several")
+		t.Error("two URLs have the same image, or one URL has two")
 	}
 	if mark := b.get("https://img.acme.com/mark.svg"); !strings.HasPrefix(string(mark.Body), "<svg") {
-		t.Errorf("the vector is %.40q", mark.Body)
+		t.Errorf("the SVG is %.40q", mark.Body)
 	}
 	for _, missing := range []string{"https://www.acme.com/favicon.ico", "https://www.acme.com/site.css", "https://www.acme.com/other.png", "https://www.acme.com/about"} {
 		b.status(missing, 404)
@@ -107,12 +107,12 @@ func TestFolder_RoutesFilesRedirects(t *testing.T) {
 		t.Errorf("the logo's type is %s", kind)
 	}
 	if text := string(b.get("https://acme.com/about").Body); text != "About us" {
-		t.Errorf("about says %q", text)
+		t.Errorf("the page /about is %q", text)
 	}
 	b.status("https://acme.com/gone", 410)
 	b.status("https://acme.com/site.json", 404)
 	if texts, err := b.net.LookupTXT(context.Background(), "default._bimi.acme.com."); err != nil || len(texts) != 1 || texts[0] != "v=BIMI1" {
-		t.Errorf("text records %v, %v", texts, err)
+		t.Errorf("TXT records = %v, %v", texts, err)
 	}
 	if _, err := b.session.Get(t.Context(), "https://other.com/", safehttp.Limits{Body: 1}); err == nil {
 		t.Error("a host without a site exists")

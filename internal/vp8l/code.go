@@ -19,7 +19,7 @@ const (
 	repeatLength, fewZeros, manyZeros = 16, 17, 18
 )
 
-// code writes the prefix code for the counted symbols, and returns it.
+// code writes the prefix code for the counted symbols and returns it.
 func (o *writer) code(counts []uint32) []codeword {
 	used := make([]uint32, 0, 3)
 	for s, n := range counts {
@@ -30,7 +30,8 @@ func (o *writer) code(counts []uint32) []codeword {
 	if len(used) == 0 {
 		used = append(used, 0)
 	}
-	// One or two byte values have a short form. There is always one among the greens: the first pixel.
+	// A code for one or two byte values has a short form. The greens always include a byte value, because the
+	// first pixel is a literal.
 	if last := used[len(used)-1]; len(used) <= 2 && last < literals {
 		o.write(1, 1)
 		o.write(uint32(len(used)-1), 1)
@@ -122,13 +123,12 @@ type node struct {
 	parent int32
 }
 
-// codeLengths returns the lengths of a Huffman code, limited to most. At least two symbols are
-// counted.
+// codeLengths returns the lengths of a Huffman code, limited to most. At least two counts must be positive.
 func (o *writer) codeLengths(counts []uint32, most int) []uint8 {
 	const symbolBits = 16
 	leaves := o.leaves[:0] // by weight, then symbol
 	out := make([]uint8, len(counts))
-	// Increase the minimum of the weights until the tree is flat enough: in the end all weights are
+	// Increase the minimum weight until the tree is flat enough. This ends at the latest when all weights are
 	// equal.
 	for floor := uint32(1); ; floor *= 2 {
 		leaves = leaves[:0]
@@ -142,8 +142,8 @@ func (o *writer) codeLengths(counts []uint32, most int) []uint8 {
 		for _, l := range leaves {
 			nodes = append(nodes, node{weight: uint32(l >> symbolBits)})
 		}
-		// Branches are created in order of their weight, after the leaves: the lightest of all is at
-		// one of two heads.
+		// Branches are created in order of their weight and appended to the leaves, so the lightest node is
+		// either the next leaf or the next branch.
 		leaf, branch := 0, len(leaves)
 		lightest := func() int {
 			if leaf < len(leaves) && (branch == len(nodes) || nodes[leaf].weight <= nodes[branch].weight) {
@@ -175,8 +175,7 @@ func (o *writer) codeLengths(counts []uint32, most int) []uint8 {
 	}
 }
 
-// codewords returns the codewords for the lengths: shorter ones first, and those of equal length in
-// order of their symbols.
+// codewords returns the codewords for the lengths. They are assigned in order of length, then of symbol.
 func codewords(long []uint8) []codeword {
 	var next [maxLength + 2]uint16
 	for _, n := range long {
@@ -187,8 +186,7 @@ func codewords(long []uint8) []codeword {
 	for n := 1; n < len(next); n++ {
 		next[n] = (next[n-1] + next[n]) << 1
 	}
-	// next[n] is now the first codeword of n bits: the number of shorter ones, each doubled for each
-	// missing bit.
+	// next[n] is now the first codeword of n bits. Each shorter codeword of m bits takes up 2^(n-m) of them.
 	out := make([]codeword, len(long))
 	for s, n := range long {
 		if n > 0 {

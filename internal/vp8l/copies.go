@@ -13,12 +13,12 @@ const (
 	longEnough = 64
 	// maxDistance keeps the codes of distances below 1<<20.
 	maxDistance = 1<<20 - nearCodes
-	// maxCandidates limits the positions that are compared for one copy, and so the time for an image.
+	// maxCandidates limits the positions that are compared for one copy, and thereby the time for an image.
 	maxCandidates = 12
 	maxHashBits   = 14
 )
 
-// copier finds repeated pixels, by a chain of the positions that begin with the same three.
+// copier finds repeated pixels. It chains the positions at which the same three pixels begin.
 type copier struct {
 	pixels []uint32
 	width  int
@@ -86,8 +86,7 @@ func (o *writer) copies(pixels []uint32, width int) []symbol {
 	out := o.symbols[:0]
 	for i := 0; i < len(pixels); {
 		length, distance := c.find(i)
-		// The copy that begins one pixel later may be so much longer that it is worth encoding the
-		// pixel.
+		// If the copy that begins one pixel later is longer, encode this pixel as a literal instead.
 		for length > 0 && length < longEnough {
 			next, nextDistance := c.find(i + 1)
 			if next <= length+1 {
@@ -110,12 +109,12 @@ func (o *writer) copies(pixels []uint32, width int) []symbol {
 	return out
 }
 
-// nearCodes is the number of codes for positions that are near in two dimensions. Those of other
-// distances follow.
+// nearCodes is the number of codes for positions that are near in two dimensions. The codes of all other
+// distances follow them.
 const nearCodes = 120
 
-// nearCode has the codes, minus 1, of the positions in the rows above: each row from 8 columns to the
-// right of a pixel (column 8-x) to 7 to the left.
+// nearCode contains the codes, minus 1, of the positions in the rows above a pixel. Each row begins 8 columns
+// to the right of the pixel (column 8-x) and ends 7 columns to its left.
 var nearCode = [8 * 16]uint8{
 	96, 73, 55, 39, 23, 13, 5, 1, 255, 255, 255, 255, 255, 255, 255, 255,
 	101, 78, 58, 42, 26, 16, 8, 2, 0, 3, 9, 17, 27, 43, 59, 79,

@@ -1,7 +1,7 @@
 package vp8l
 
-// Predictors that are tried: the first ones suffice for flat areas and axis-aligned edges, the last
-// one is for gradients.
+// Predictors that are tried. The first suffice for flat areas and axis-aligned edges; the last is for
+// gradients.
 const (
 	fromLeft     = 1
 	fromAbove    = 2
@@ -13,8 +13,8 @@ const tileBits = 4
 // tiles returns the number of tiles per side, each with its own predictor.
 func tiles(side int) int { return (side + 1<<tileBits - 1) >> tileBits }
 
-// predicted returns the predictor of each tile, and sets the residuals: the differences of the pixels
-// from their predictions.
+// predicted returns the predictor of each tile and sets the residuals, which are the differences between the
+// pixels and their predictions.
 func predicted(residuals, pixels []uint32, w, h int) (modes []uint32) {
 	modes = make([]uint32, 0, tiles(w)*tiles(h))
 	for top := 0; top < h; top += 1 << tileBits {
@@ -81,7 +81,7 @@ func size(p uint32) int {
 	return n
 }
 
-// gradient extrapolates, in each channel, from the corner to the left and above.
+// gradient predicts each channel as left + above - corner, clamped to its range.
 func gradient(left, above, corner uint32) uint32 {
 	if above == corner {
 		return left

@@ -1,8 +1,8 @@
 // Package vp8l encodes lossless WebP (RFC 9649).
 //
-// It replaces nativewebp 0.9.3, which writes prefix codes longer than the format allows: one of sixty
-// noisy images could not be decoded. Its images of real logos were also 16 % larger, and scaling down
-// a logo and encoding it as WebP took 3.8 ms instead of 2.7.
+// It replaces nativewebp 0.9.3, which writes prefix codes longer than the format allows, so that one of sixty
+// noisy images could not be decoded. Its files of real logos were also 16 % larger, and scaling a logo and
+// encoding it took 3.8 ms instead of 2.7 ms.
 package vp8l
 
 import (
@@ -40,8 +40,8 @@ func Encode(img *image.NRGBA) ([]byte, error) {
 			alpha &= a
 			to[x] = 0
 			if a > 0 {
-				// Subtract green from the other channels here already. This transform is declared first
-				// below, so that a decoder undoes it last.
+				// Subtract green from the other channels. This transform is declared first below, so a
+				// decoder undoes it last.
 				to[x] = a<<24 | uint32(p[0]-p[1])<<16 | uint32(p[1])<<8 | uint32(p[2]-p[1])
 			}
 		}
@@ -89,8 +89,8 @@ func EncodePaletted(img *image.Paletted) ([]byte, error) {
 	return out.file(), nil
 }
 
-// bundled packs as many indexes into one pixel's green channel as its eight bits hold. It returns the
-// width in such pixels.
+// bundled packs as many indexes as possible into the eight bits of a pixel's green channel. It returns the
+// packed pixels and the width in packed pixels.
 func (o *writer) bundled(indexes []uint8, w, h, colors int) ([]uint32, int) {
 	shift := 0 // log2 of the number of indexes per pixel
 	switch {
@@ -125,7 +125,7 @@ const (
 	colorIndexing = 3
 )
 
-// writer collects bits, the lowest first, after the space for a file's header.
+// writer collects bits, lowest first, after the space for the file's header.
 type writer struct {
 	data []byte
 	bits uint64
@@ -133,8 +133,8 @@ type writer struct {
 	*scratch
 }
 
-// scratch is the temporary memory for one image. It is reused for the next: for a small logo it is
-// half of the memory that would have to be cleared and collected per drawing.
+// scratch is the temporary memory for one image. It is reused, because for a small logo it is half of the
+// memory that each drawing would allocate.
 type scratch struct {
 	pixels, residuals []uint32
 	head, prev        []int32 // of a copier
@@ -144,13 +144,13 @@ type scratch struct {
 	runs              []run // of lengths
 }
 
-// maxScratch is the largest image, in pixels, whose scratch is kept: 256 by 256. It takes up to 1.5
-// MB.
+// maxScratch is the number of pixels of the largest image whose scratch is kept (256 by 256). That scratch has
+// up to 1.5 MB.
 const maxScratch = 1 << 16
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// sized returns a slice of a length, with arbitrary content, reusing an earlier one.
+// sized returns a slice of length n with arbitrary content. It reuses the previous slice if possible.
 func sized[T any](s *[]T, n int) []T {
 	if cap(*s) < n {
 		*s = make([]T, n)
@@ -227,8 +227,8 @@ const (
 	distances = 40
 )
 
-// picture writes pixels as literals, or as copies of earlier ones. whole means the image itself, not
-// the data of a transform.
+// picture writes pixels as literals or as copies of earlier pixels. whole is true for the image itself and
+// false for the data of a transform.
 func (o *writer) picture(pixels []uint32, width int, whole bool) {
 	o.write(0, 1) // no color cache
 	if whole {

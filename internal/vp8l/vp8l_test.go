@@ -15,7 +15,7 @@ import (
 	"letterhead/internal/vp8l"
 )
 
-// wants encodes an image, with a palette too if it has few colors, and decodes it.
+// wants checks that an image survives encoding and decoding, also with a palette if it has few colors.
 func wants(t *testing.T, img *image.NRGBA) {
 	t.Helper()
 	want := slices.Clone(img.Pix)
@@ -27,14 +27,14 @@ func wants(t *testing.T, img *image.NRGBA) {
 	check := func(how string, data []byte, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatalf("%s of %v: %v", how, img.Rect, err)
+			t.Fatalf("encode %s of %v: %v", how, img.Rect, err)
 		}
 		back, err := webp.Decode(bytes.NewReader(data))
 		if err != nil {
-			t.Fatalf("%s of %v cannot be read: %v", how, img.Rect, err)
+			t.Fatalf("decode %s of %v: %v", how, img.Rect, err)
 		}
 		if got, ok := back.(*image.NRGBA); !ok || got.Rect != img.Rect || !bytes.Equal(got.Pix, want) {
-			t.Fatalf("%s of %v is another image", how, img.Rect)
+			t.Fatalf("%s of %v decodes to a different image", how, img.Rect)
 		}
 	}
 	data, err := vp8l.Encode(img)
@@ -60,7 +60,7 @@ func wants(t *testing.T, img *image.NRGBA) {
 
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// TestEncode_Lossless varies sizes, numbers of colors, and their frequencies.
+// TestEncode_Lossless varies the size of the image and the number and frequencies of its colors.
 func TestEncode_Lossless(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(1500) {
@@ -91,7 +91,8 @@ func TestEncode_Lossless(t *testing.T) {
 	}
 }
 
-// TestEncode_SmoothImages: gradients with noise of all strengths, up to the farthest copies.
+// TestEncode_SmoothImages encodes gradients with weak to strong noise, in images large enough for the
+// longest distances of copies.
 func TestEncode_SmoothImages(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(40) {
@@ -113,8 +114,8 @@ func TestEncode_SmoothImages(t *testing.T) {
 	wants(t, img)
 }
 
-// TestCodeLengths_WithinLimit: the frequencies of the reds grow like Fibonacci numbers, for which a
-// Huffman code has codewords of 18 bits. The format allows 15.
+// TestCodeLengths_WithinLimit uses frequencies that grow like Fibonacci numbers. A Huffman code for them has
+// codewords of 18 bits, but the format allows only 15.
 func TestCodeLengths_WithinLimit(t *testing.T) {
 	t.Parallel()
 	const side = 256

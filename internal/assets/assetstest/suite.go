@@ -22,15 +22,15 @@ func Run(t *testing.T, open func(t *testing.T) *assets.Store) {
 		name string
 		run  func(t *testing.T, s *assets.Store)
 	}{
-		{"what is put can be read", readBack},
-		{"the same content is one object", idempotent},
+		{"a stored asset can be read", readBack},
+		{"the same content is stored once", idempotent},
 		{"another extension is not found", otherExtension},
 		{"malformed names are not found", malformedNames},
-		{"what cannot be stored is refused", refused},
+		{"invalid assets are refused", refused},
 		{"a deleted asset is gone", deleted},
-		{"a listing has every asset once, in order", listed},
-		{"the end of a context ends the work", contextEnds},
-		{"writers of one content do not disturb each other", concurrent},
+		{"a listing contains every asset once, in order", listed},
+		{"calls end with their context", contextEnds},
+		{"concurrent writers of the same content succeed", concurrent},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
@@ -72,7 +72,7 @@ func readBack(t *testing.T, s *assets.Store) {
 		t.Errorf("read %d bytes, size %d, type %s; want %d bytes of image/png", len(got), r.Size, r.ContentType, len(data))
 	}
 	if got, err := s.Read(t.Context(), id, "png"); err != nil || !bytes.Equal(got, data) {
-		t.Errorf("Read gives %d bytes, %v", len(got), err)
+		t.Errorf("Read = %d bytes, %v", len(got), err)
 	}
 	for _, c := range []struct {
 		id, ext string
@@ -89,11 +89,11 @@ func idempotent(t *testing.T, s *assets.Store) {
 	stored := list(t, s)
 	b := put(t, s, []byte("one"), "svg")
 	if a != b {
-		t.Errorf("ids %s and %s for one content", a, b)
+		t.Errorf("the same content has the ids %s and %s", a, b)
 	}
 	again := list(t, s)
 	if len(again) != 1 || !again[0].StoredAt.Equal(stored[0].StoredAt) {
-		t.Errorf("second put left %v, want %v untouched", again, stored)
+		t.Errorf("the second put changed the object from %v to %v", stored, again)
 	}
 }
 
@@ -121,7 +121,7 @@ func malformedNames(t *testing.T, s *assets.Store) {
 		}
 	}
 	if _, err := s.Read(t.Context(), id, "png"); err != nil {
-		t.Errorf("the asset itself: %v", err)
+		t.Errorf("open the stored asset: %v", err)
 	}
 }
 
@@ -150,7 +150,7 @@ func deleted(t *testing.T, s *assets.Store) {
 		t.Errorf("open after delete: %v, want ErrNotFound", err)
 	}
 	if _, err := s.Read(t.Context(), other, "webp"); err != nil {
-		t.Errorf("the other format of the same bytes: %v", err)
+		t.Errorf("open the same bytes with another extension: %v", err)
 	}
 	if again := put(t, s, []byte("one"), "png"); again != id {
 		t.Errorf("put again: id %s, want %s", again, id)
@@ -182,7 +182,7 @@ func listed(t *testing.T, s *assets.Store) {
 			t.Errorf("listed %+v, size known: %d", o, size)
 		}
 		if o.ID <= last {
-			t.Errorf("%s after %s", o.ID, last)
+			t.Errorf("%s was listed after %s", o.ID, last)
 		}
 		last = o.ID
 		delete(want, o.ID)
@@ -226,6 +226,6 @@ func concurrent(t *testing.T, s *assets.Store) {
 	}
 	writers.Wait()
 	if all := list(t, s); len(all) != 1 {
-		t.Errorf("%d objects for one content", len(all))
+		t.Errorf("%d objects have the same content, want 1", len(all))
 	}
 }

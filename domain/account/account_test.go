@@ -15,7 +15,7 @@ const testID = "6b1f0c52-3a43-4f06-9a35-3c1f2a5b7d10"
 
 var start = time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
 
-// scene is given/when/then for one account. Events are applied one second apart.
+// scene tests one account with given, when and then. Events are applied one second apart.
 type scene struct {
 	t        testing.TB
 	account  *Account
@@ -52,8 +52,7 @@ func (s *scene) reserving(n int64) *scene {
 
 type command func(s *scene)
 
-// when runs commands. The events of each are applied before the next runs; only the outcome of the
-// last one is checked.
+// when runs commands in order and applies their events. The checks concern the last command only.
 func (s *scene) when(commands ...command) *scene {
 	s.t.Helper()
 	for i, c := range commands {
@@ -74,7 +73,7 @@ func (s *scene) refused(want error) *scene {
 		s.t.Fatalf("error = %v, want %v", s.err, want)
 	}
 	if len(s.out.Events) != 0 {
-		s.t.Fatalf("refused, but with events %+v", s.out.Events)
+		s.t.Fatalf("a refused command has events %+v", s.out.Events)
 	}
 	return s
 }
@@ -106,7 +105,7 @@ func (s *scene) isRepeated() *scene {
 	return s
 }
 
-// keeps expects the events that keep these charges, none of which was kept before.
+// keeps expects a repeat whose events keep exactly these charges.
 func (s *scene) keeps(request string, charges ...eventschemas.CreditsCharged) *scene {
 	s.t.Helper()
 	if s.err != nil || !s.out.Repeated || len(s.out.Events) != len(charges) {

@@ -7,7 +7,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Every event type with credits must be in this table.
+// This test fails for a new event type with credits until the table contains its effect on the balance.
 func TestDelta_EveryEventType_MovesTheBalanceOfTheFold(t *testing.T) {
 	want := map[string]int64{
 		"CreditsGranted": 7, "CreditsCharged": -7, "ChargeReversed": 7, "PaymentRefunded": -7,
@@ -24,15 +24,15 @@ func TestDelta_EveryEventType_MovesTheBalanceOfTheFold(t *testing.T) {
 		}
 		moves, known := want[name]
 		if hasCredits := !jsonEqual(t, with, without); hasCredits != known {
-			t.Errorf("%s has credits: %t, but is in the table: %t", name, hasCredits, known)
+			t.Errorf("%s: has credits = %t, in the table = %t", name, hasCredits, known)
 		}
 		if got := Delta(with); got != moves {
-			t.Errorf("%s moves the balance by %d, want %d", name, got, moves)
+			t.Errorf("Delta of %s = %d, want %d", name, got, moves)
 		}
 		a := New("1d4c1c3e-1a3c-4f6e-9d43-2f6f7c1f9a10")
 		a.Apply(with, time.Unix(0, 0))
 		if a.Balance() != moves {
-			t.Errorf("balance %d after %s, want %d", a.Balance(), name, moves)
+			t.Errorf("the balance after %s is %d, want %d", name, a.Balance(), moves)
 		}
 	}
 }

@@ -57,8 +57,8 @@ func (w *tale) next(t *rapid.T) timed {
 	return timed{ev, w.now}
 }
 
-// Snapshots are compared with the events byte by byte, so the same events must give the same bytes
-// however they were grouped, even when groups were rolled back between them.
+// Snapshots are verified by folding the events again and comparing the bytes. So the same events must give
+// the same bytes however they were grouped, even if groups were rolled back in between.
 func TestSnapshot_IndependentOfGrouping(t *testing.T) {
 	few := bounds{keys: 4, kept: 3}
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,7 +86,7 @@ func TestSnapshot_IndependentOfGrouping(t *testing.T) {
 			grouped.Commit()
 			a, b := marshal(t, single), marshal(t, grouped)
 			if !bytes.Equal(a, b) {
-				t.Fatalf("one by one:\n%s\nin groups:\n%s", a, b)
+				t.Fatalf("events applied singly give\n%s\nin groups\n%s", a, b)
 			}
 			if n := grouped.KeysRemembered(); n > few.keys || len(grouped.keptOrder) > few.kept {
 				t.Fatalf("%d keys and %d marks are remembered", n, len(grouped.keptOrder))
@@ -95,8 +95,8 @@ func TestSnapshot_IndependentOfGrouping(t *testing.T) {
 	})
 }
 
-// The same at the limit, with groups as a busy account writer makes them: more charges than the limit,
-// and reversals that make room in the same group.
+// The same must hold at the limit, with the groups of a busy account writer: more charges than the limit, and
+// reversals that make room in the same group.
 func TestSnapshot_AtKeyLimit_IndependentOfGrouping(t *testing.T) {
 	single, grouped := New(testID), New(testID)
 	both := func(i int, ev eventschemas.Event) {
@@ -124,6 +124,6 @@ func TestSnapshot_AtKeyLimit_IndependentOfGrouping(t *testing.T) {
 		grouped.Commit()
 	}
 	if !bytes.Equal(marshal(t, single), marshal(t, grouped)) {
-		t.Fatalf("%d keys one by one, %d in groups", single.KeysRemembered(), grouped.KeysRemembered())
+		t.Fatalf("%d keys after single events, %d after groups", single.KeysRemembered(), grouped.KeysRemembered())
 	}
 }

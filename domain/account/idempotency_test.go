@@ -48,7 +48,7 @@ func TestRecall(t *testing.T) {
 	s := given(t, opened, granted(9)).
 		when(recall("q0", keyA, requestA, &got)).then()
 	if len(got) != 0 {
-		t.Fatalf("recalled %+v of a key that nobody used", got)
+		t.Fatalf("Recall of an unused key = %+v", got)
 	}
 	s.and(first, keyedCharge("other", keyB, requestB), second, third, reversed(second, ReasonClientGone), suspended).
 		when(recall("q1", keyA, requestB, &got)).refused(ErrIdempotencyMismatch).
@@ -73,7 +73,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// The first one wins: a repeat keeps the charge, or the charge is reversed and the key charges again.
+// Either a repeat keeps the charge first, or the charge is reversed first and the key charges again.
 func TestReverse_KeptCharge_IsRefused(t *testing.T) {
 	for name, again := range map[string]command{
 		"same request": charge("r1"), "key": withKey("r2", keyA, requestA), "capture": capturing("r1", "h1", "i"),
@@ -102,7 +102,7 @@ func TestReverse_KeptCharge_IsRefused(t *testing.T) {
 	s.when(withKey("r2", keyA, requestA)).then(keyedCharge("r2", keyA, requestA)).balance(4, 0)
 }
 
-// A charge too old to be reversed needs no mark. The limits overlap because clocks differ.
+// A charge that is too old to be reversed need not be kept. The limits overlap because clocks differ.
 func TestCharge_OldRepeat_IsNotMarkedKept(t *testing.T) {
 	c := keyedCharge("r1", keyA, requestA)
 	s := given(t, opened, granted(5), c)
@@ -113,12 +113,12 @@ func TestCharge_OldRepeat_IsNotMarkedKept(t *testing.T) {
 	s.when(reversing(c, at, ReasonClientGone)).refused(ErrTooLate).
 		when(withKey("r2", keyA, requestA)).keeps("r2", c)
 	if UndeliveredWindow+time.Minute > HoldMemory {
-		t.Fatal("a repeat would answer from a charge without keeping it while another node may hand it back")
+		t.Fatal("a repeat would use a charge without keeping it while another node may still reverse it")
 	}
 }
 
-// The number of marks is limited. A charge whose mark may have been forgotten is not reversed, before
-// and after a snapshot.
+// The number of remembered kept charges is limited. A charge that may have been kept and forgotten is not
+// reversed, before and after a snapshot.
 func TestKeptCharges_AreLimited(t *testing.T) {
 	a := New(testID)
 	a.Apply(opened, start)
@@ -131,7 +131,7 @@ func TestKeptCharges_AreLimited(t *testing.T) {
 		a.Apply(eventschemas.ChargeKept{ChargeID: id(i), RequestID: "r"}, at(i)) // no decision produces this event
 	}
 	if len(a.kept) != MaxKeptCharges || len(a.keptOrder) != MaxKeptCharges {
-		t.Fatalf("%d marks, %d in order", len(a.kept), len(a.keptOrder))
+		t.Fatalf("%d kept charges, %d in order, want %d", len(a.kept), len(a.keptOrder), MaxKeptCharges)
 	}
 	after := New(testID)
 	if err := after.UnmarshalBinary(marshal(t, a)); err != nil {
@@ -147,7 +147,7 @@ func TestKeptCharges_AreLimited(t *testing.T) {
 		}
 		a.Apply(suspended, now.Add(HoldMemory))
 		if len(a.kept) != 0 || len(a.keptOrder) != 0 {
-			t.Errorf("%d marks past their time", len(a.kept))
+			t.Errorf("%d kept charges are still remembered after their time", len(a.kept))
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestKeyGroups_MatchRememberedCharges(t *testing.T) {
 	s.account.Rollback()
 	check("undone", s.account)
 	if !bytes.Equal(before, marshal(t, s.account)) {
-		t.Fatal("the group left something behind")
+		t.Fatal("the rolled-back group changed the account")
 	}
 	restored := New(testID)
 	if err := restored.UnmarshalBinary(before); err != nil {
@@ -197,11 +197,11 @@ func TestKeyGroups_MatchRememberedCharges(t *testing.T) {
 	restored.forgetKeysPast(2)
 	check("forgotten past the bound", restored)
 	if len(restored.charged) != 2 {
-		t.Fatalf("%d keys", len(restored.charged))
+		t.Fatalf("%d keys are remembered, want 2", len(restored.charged))
 	}
 	s.after(IdempotencyWindow).and(suspended)
 	if check("forgotten after a day", s.account); len(s.account.charged) != 0 {
-		t.Fatalf("%d keys", len(s.account.charged))
+		t.Fatalf("%d keys are remembered after a day, want none", len(s.account.charged))
 	}
 }
 
@@ -213,8 +213,8 @@ func indexed(ev eventschemas.CreditsCharged, revision uint64, at time.Time) Olde
 	}}
 }
 
-// forgetful returns an account whose fold has forgotten the first of its keys, because one more was
-// charged than it remembers, and that charge as an index of the log reports it.
+// forgetful returns an account that has forgotten the first of its keys because it had one key too many. It
+// also returns the charge of that key as an index of the log reports it.
 func forgetful(t *testing.T) (*scene, OlderCharge) {
 	t.Helper()
 	first := keyedCharge("r0", keyA, requestA)
@@ -237,11 +237,11 @@ func TestForgottenKey_NeedsTheIndex(t *testing.T) {
 	for name, known := range map[string]*Older{"no index": nil, "an index that is behind": {Through: older.Revision, Charges: []OlderCharge{older}}} {
 		again.Older = known
 		if _, _, err := s.account.Charge(again, 0, s.now); !errors.Is(err, ErrKeysForgotten) {
-			t.Errorf("%s: charged again: %v", name, err)
+			t.Errorf("%s: Charge = %v, want ErrKeysForgotten", name, err)
 		}
 		recall := Recall{RequestID: "r", IdempotencyKeyHash: keyA, RequestHash: requestA, Older: known}
 		if _, _, err := s.account.Recall(recall, s.now); !errors.Is(err, ErrKeysForgotten) {
-			t.Errorf("%s: recalled: %v", name, err)
+			t.Errorf("%s: Recall = %v, want ErrKeysForgotten", name, err)
 		}
 	}
 	again.Older = &Older{Through: older.Revision + 1, Charges: []OlderCharge{older}}
@@ -250,7 +250,7 @@ func TestForgottenKey_NeedsTheIndex(t *testing.T) {
 	}
 	recall := Recall{RequestID: "r", IdempotencyKeyHash: keyA, RequestHash: requestA, Older: again.Older}
 	if _, facts, err := s.account.Recall(recall, s.now); err != nil || len(facts) != 1 || facts[0] != older.ChargeFact {
-		t.Errorf("recalled %+v %v", facts, err)
+		t.Errorf("Recall = %+v, %v", facts, err)
 	}
 	again.RequestHash = requestB
 	if _, _, err := s.account.Charge(again, 0, s.now); !errors.Is(err, ErrIdempotencyMismatch) {
@@ -262,7 +262,7 @@ func TestForgottenKey_NeedsTheIndex(t *testing.T) {
 	}
 }
 
-// The index may lag: a reversal that the fold knows still counts.
+// The index may lag behind, so a reversal that only the account knows must count.
 func TestForgottenKey_ReversedCharge_IsFree(t *testing.T) {
 	s, older := forgetful(t)
 	s.account.Apply(eventschemas.ChargeReversed{ChargeID: older.ChargeID, Credits: 1, RequestID: "r0", Reason: ReasonOperator}, s.now)
@@ -280,6 +280,6 @@ func TestForgottenKeys_SurviveASnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.core.keysPast != s.account.core.keysPast || !b.core.keysAt.Equal(s.account.core.keysAt) {
-		t.Errorf("came back with %d, %s", b.core.keysPast, b.core.keysAt)
+		t.Errorf("the restored account has keysPast %d, keysAt %s", b.core.keysPast, b.core.keysAt)
 	}
 }

@@ -35,8 +35,8 @@ func newBook() book {
 	}
 }
 
-// under returns the charges under an idempotency key, of any item, that are unreversed at a given
-// time.
+// under returns the unreversed charges of an idempotency key, of all items, within IdempotencyWindow before
+// a time.
 func (b *book) under(keyHash string, at time.Time) (standing []eventschemas.CreditsCharged) {
 	for _, l := range b.keyed {
 		if l.charge.IdempotencyKeyHash[:32] == keyHash[:32] && at.Sub(l.at) < IdempotencyWindow && !b.reversed[l.charge.ChargeID] {
@@ -49,10 +49,10 @@ func (b *book) under(keyHash string, at time.Time) (standing []eventschemas.Cred
 func (b *book) addKeyed(t *rapid.T, ev eventschemas.CreditsCharged, at time.Time) {
 	for _, c := range b.under(ev.IdempotencyKeyHash, at) {
 		if c.RequestHash != ev.RequestHash {
-			t.Fatalf("charged %+v while %+v stands under its key", ev, c)
+			t.Fatalf("charged %+v although %+v has the same key and another request", ev, c)
 		}
 		if c.IdempotencyKeyHash == ev.IdempotencyKeyHash {
-			t.Fatalf("charged twice: %+v and %+v", c, ev)
+			t.Fatalf("charged the same key and item twice: %+v and %+v", c, ev)
 		}
 	}
 	b.keyed = append(b.keyed, keyedLine{charge: ev, at: at})
@@ -79,28 +79,28 @@ func (b *book) add(t *rapid.T, ev eventschemas.Event, at time.Time) {
 	case eventschemas.ChargeReversed:
 		b.reversals += ev.Credits
 		if b.reversed[ev.ChargeID] || ev.Reason == ReasonClientGone && b.kept[ev.ChargeID] {
-			t.Fatalf("%+v of a charge that was kept (%t) or handed back", ev, b.kept[ev.ChargeID])
+			t.Fatalf("%+v for a charge that was kept (%t) or already reversed", ev, b.kept[ev.ChargeID])
 		}
 		b.reversed[ev.ChargeID] = true
 	case eventschemas.ChargeKept:
 		if b.reversed[ev.ChargeID] || b.kept[ev.ChargeID] {
-			t.Fatalf("kept %s, which was reversed (%t) or is kept", ev.ChargeID, b.reversed[ev.ChargeID])
+			t.Fatalf("kept %s, which was reversed (%t) or already kept", ev.ChargeID, b.reversed[ev.ChargeID])
 		}
 		b.kept[ev.ChargeID] = true
 	case eventschemas.PaymentRefunded:
 		b.refunds += ev.Credits
 		if b.payments[ev.PaymentID] -= ev.Credits; b.payments[ev.PaymentID] < 0 {
-			t.Fatalf("payment %s gave back more than it granted", ev.PaymentID)
+			t.Fatalf("payment %s was refunded beyond its grant", ev.PaymentID)
 		}
 	case eventschemas.CreditsHeld:
 		if _, ok := b.open[ev.HoldID]; ok {
-			t.Fatalf("hold %s was placed while it is open", ev.HoldID)
+			t.Fatalf("hold %s was placed twice", ev.HoldID)
 		}
 		b.open[ev.HoldID] = ev.Credits
-		delete(b.endedBy, ev.HoldID) // the walk reuses ids that are forgotten
+		delete(b.endedBy, ev.HoldID) // the walk reuses forgotten ids
 	case eventschemas.HoldReleased:
 		if b.open[ev.HoldID] != ev.Credits {
-			t.Fatalf("hold %s: %d released, %d left", ev.HoldID, ev.Credits, b.open[ev.HoldID])
+			t.Fatalf("hold %s: released %d credits, want the remaining %d", ev.HoldID, ev.Credits, b.open[ev.HoldID])
 		}
 		delete(b.open, ev.HoldID)
 		b.endedBy[ev.HoldID]++
@@ -138,12 +138,12 @@ func newWalk() *walk {
 	return &walk{account: New(testID), now: start, book: newBook()}
 }
 
-// run decides once, checks that the repeat is a no-op or refused, and applies the events.
+// run decides a command, applies its events and checks that a repeat changes nothing.
 func (w *walk) run(t *rapid.T, name string, decide func() (Outcome, error)) {
 	before := w.account.Balance()
 	out, err := decide()
 	if err != nil && len(out.Events) != 0 {
-		t.Fatalf("%s was refused with events", name)
+		t.Fatalf("%s was refused but has events", name)
 	}
 	w.apply(t, out.Events)
 	w.check(t, name, before, out.Events)
@@ -152,7 +152,7 @@ func (w *walk) run(t *rapid.T, name string, decide func() (Outcome, error)) {
 	}
 	again, err := decide()
 	if err != nil || len(again.Events) != 0 || !again.Repeated {
-		t.Fatalf("%s again: %+v, %v", name, again, err)
+		t.Fatalf("repeating %s: %+v, %v", name, again, err)
 	}
 }
 
@@ -169,10 +169,10 @@ func (w *walk) apply(t *rapid.T, events []eventschemas.Event) {
 func (w *walk) check(t *rapid.T, name string, before int64, events []eventschemas.Event) {
 	a := w.account
 	if a.Balance() != w.book.balance() {
-		t.Fatalf("%s: balance %d, the events say %d", name, a.Balance(), w.book.balance())
+		t.Fatalf("%s: balance %d, want %d according to the events", name, a.Balance(), w.book.balance())
 	}
 	if a.Held() != w.book.held() || a.OpenHolds() != len(w.book.open) {
-		t.Fatalf("%s: held %d in %d holds, the events say %d in %d", name, a.Held(), a.OpenHolds(), w.book.held(), len(w.book.open))
+		t.Fatalf("%s: %d credits in %d holds, the events have %d in %d", name, a.Held(), a.OpenHolds(), w.book.held(), len(w.book.open))
 	}
 	for _, ev := range events {
 		_, isRefund := ev.(eventschemas.PaymentRefunded)
@@ -185,7 +185,7 @@ func (w *walk) check(t *rapid.T, name string, before int64, events []eventschema
 	}
 	for id, n := range w.book.endedBy {
 		if n != 1 {
-			t.Fatalf("hold %s ended by %d events", id, n)
+			t.Fatalf("hold %s was ended by %d events", id, n)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (w *walk) charge(t *rapid.T) {
 	})
 	spentFromAvailable := availableBefore - (w.account.Unheld() - reserved)
 	if spentFromAvailable > 0 && w.account.Unheld()-reserved < 0 {
-		t.Fatalf("an ordinary charge left %d available (held before: %d)", w.account.Unheld()-reserved, held)
+		t.Fatalf("a charge beyond its hold of %d credits left %d available", held, w.account.Unheld()-reserved)
 	}
 	w.repeatCharge(t, in)
 }
@@ -241,16 +241,16 @@ func (w *walk) recall(t *rapid.T) {
 	switch {
 	case w.account.Status() == Closed:
 		if !errors.Is(err, ErrClosed) {
-			t.Fatalf("recalled from a closed account: %v", err)
+			t.Fatalf("Recall from a closed account: %v", err)
 		}
 		return
 	case len(want) > 0 && want[0].RequestHash != in.RequestHash:
 		if !errors.Is(err, ErrIdempotencyMismatch) || len(facts) != 0 {
-			t.Fatalf("recalled another request's: %+v, %v", facts, err)
+			t.Fatalf("Recall with another request's hash: %+v, %v", facts, err)
 		}
 		return
 	case err != nil || len(facts) != len(want) || out.Repeated != (len(want) > 0):
-		t.Fatalf("recalled %+v (%v), want %+v", facts, err, want)
+		t.Fatalf("Recall = %+v, %v, want %+v", facts, err, want)
 	}
 	w.apply(t, out.Events)
 	w.check(t, "recall", w.account.Balance(), out.Events)
@@ -259,13 +259,13 @@ func (w *walk) recall(t *rapid.T) {
 			t.Fatalf("fact %d = %+v, want %+v", i, facts[i], c)
 		}
 		if !w.book.kept[c.ChargeID] && w.now.Sub(facts[i].At) < HoldMemory {
-			t.Fatalf("recalled %s without keeping it", c.ChargeID)
+			t.Fatalf("Recall returned %s without keeping it", c.ChargeID)
 		}
 	}
 }
 
-// handBack reverses an earlier charge, in any state.
-func (w *walk) handBack(t *rapid.T, reason string) {
+// reverseCharge reverses an earlier charge, in any state.
+func (w *walk) reverseCharge(t *rapid.T, reason string) {
 	if len(w.charges) == 0 {
 		return
 	}
@@ -289,7 +289,7 @@ func (w *walk) repeatCharge(t *rapid.T, in Charge) {
 	}
 	out, fact, err := w.account.Charge(in, 0, w.now)
 	if err != nil || !out.Repeated || fact.ChargeID != last.fact.ChargeID || fact.Revision != last.fact.Revision {
-		t.Fatalf("charge again: %+v %+v %v", out, fact, err)
+		t.Fatalf("repeating the charge: %+v %+v %v", out, fact, err)
 	}
 	if !rapid.Bool().Draw(t, "repeated") {
 		return // otherwise every charge would be kept
@@ -343,11 +343,11 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 			in := Grant{Kind: KindTopup, Credits: rapid.Int64Range(1, 3).Draw(t, "credits"), PaymentID: w.id(t, "p", 3)}
 			w.run(t, "grant", func() (Outcome, error) { return w.account.Grant(in) })
 		},
-		"reverse":   func(t *rapid.T) { w.handBack(t, ReasonOperator) },
-		"hand back": func(t *rapid.T) { w.handBack(t, ReasonClientGone) },
-		"recall":    w.recall,
-		"suspend":   func(t *rapid.T) { w.run(t, "suspend", func() (Outcome, error) { return w.account.Suspend("x") }) },
-		"reinstate": func(t *rapid.T) { w.run(t, "reinstate", w.account.Reinstate) },
+		"reverse":     func(t *rapid.T) { w.reverseCharge(t, ReasonOperator) },
+		"client gone": func(t *rapid.T) { w.reverseCharge(t, ReasonClientGone) },
+		"recall":      w.recall,
+		"suspend":     func(t *rapid.T) { w.run(t, "suspend", func() (Outcome, error) { return w.account.Suspend("x") }) },
+		"reinstate":   func(t *rapid.T) { w.run(t, "reinstate", w.account.Reinstate) },
 		"change plan": func(t *rapid.T) {
 			to := rapid.SampledFrom([]plan.ID{plan.Free, plan.Growth}).Draw(t, "plan")
 			w.run(t, "change plan", func() (Outcome, error) { return w.account.ChangePlan(to) })
@@ -371,8 +371,7 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// undone applies a random group of events tentatively, rolls it back and checks that nothing is left
-// of it.
+// undone applies a random group of events tentatively, rolls it back and checks that the account is unchanged.
 func (w *walk) undone(t *rapid.T) {
 	before, groups := marshal(t, w.account), keyGroupsOf(w.account)
 	keep, book := *w, w.book
@@ -386,16 +385,16 @@ func (w *walk) undone(t *rapid.T) {
 			sum += h.left
 		}
 		if sum != w.account.Held() {
-			t.Fatalf("held %d, but %d is left of the open holds", w.account.Held(), sum)
+			t.Fatalf("Held = %d, but the open holds add up to %d", w.account.Held(), sum)
 		}
 	}
 	w.account.Rollback()
 	w.now, w.book = keep.now, book
 	if after := marshal(t, w.account); !bytes.Equal(before, after) {
-		t.Fatalf("rollback left\n%s\nof\n%s", after, before)
+		t.Fatalf("after the rollback the account is\n%s\nwant\n%s", after, before)
 	}
 	if after := keyGroupsOf(w.account); after != groups {
-		t.Fatalf("rollback left the groups %s of %s", after, groups)
+		t.Fatalf("after the rollback the key groups are %s, want %s", after, groups)
 	}
 	w.check(t, "rollback", w.account.Balance(), nil)
 }
@@ -431,9 +430,10 @@ func marshal(t interface{ Fatal(...any) }, a *Account) []byte {
 	return data
 }
 
-// For any sequence of commands: the balance is grants − charges + reversals − refunds, only a refund
-// takes it below zero, no spend takes the available credits below zero, a repeat is a no-op, every
-// hold ends by one event, rollback restores exactly, and snapshot plus tail equals the whole fold.
+// The following holds for any sequence of commands. The balance is grants − charges + reversals − refunds. Only
+// a refund makes it negative. Spending never makes the available credits negative. Repeats change nothing. One
+// event ends each hold. A rollback restores the exact state. A snapshot and the events after it give the same
+// state as all events.
 func TestAccount_RandomCommands_KeepInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
@@ -446,8 +446,7 @@ func TestAccount_RandomCommands_KeepInvariants(t *testing.T) {
 	})
 }
 
-// The same walk with fewer commands, so that refunds under open holds, the only way below zero, are
-// common.
+// With fewer kinds of commands, refunds while holds are open are common. Only they make the balance negative.
 func TestAccount_RandomRefundsUnderHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
@@ -465,9 +464,8 @@ func TestAccount_RandomRefundsUnderHolds(t *testing.T) {
 	})
 }
 
-// Keys, repeats, items, reversals and keeps in any order. The book checks after every event that no
-// key and item are charged twice within 24 h, that no key serves two requests, and that no kept charge
-// is reversed.
+// The book checks after every event that no key and item are charged twice within 24 h, that no key is used
+// for two requests, and that no kept charge is reversed.
 func TestIdempotencyKey_NeverChargesTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()
@@ -478,7 +476,7 @@ func TestIdempotencyKey_NeverChargesTwice(t *testing.T) {
 		some := map[string]func(*rapid.T){"pass a little time": func(t *rapid.T) {
 			w.now = w.now.Add(time.Duration(rapid.IntRange(1, 8).Draw(t, "minutes")) * time.Minute)
 		}}
-		for _, name := range []string{"charge", "charge, as often again", "recall", "hand back", "reverse", "pass time", "a group that is undone"} {
+		for _, name := range []string{"charge", "charge, as often again", "recall", "client gone", "reverse", "pass time", "a group that is undone"} {
 			some[name] = all[name]
 		}
 		t.Repeat(some)
@@ -491,7 +489,7 @@ func (w *walk) endHolds(t *rapid.T) {
 	w.now = w.now.Add(time.Hour)
 	w.run(t, "overdue", func() (Outcome, error) { return w.account.ReleaseOverdue(w.now), nil })
 	if w.account.OpenHolds() != 0 || w.account.Held() != 0 {
-		t.Fatalf("%d holds never ended", w.account.OpenHolds())
+		t.Fatalf("%d holds could not be ended", w.account.OpenHolds())
 	}
 }
 
@@ -515,7 +513,7 @@ func (w *walk) foldAgain(t *rapid.T) {
 	}
 	restored.Commit()
 	if got := marshal(t, restored); !bytes.Equal(got, want) {
-		t.Fatalf("snapshot after %d of %d events, then the tail:\n%s\nwhole fold:\n%s", cut, len(w.events), got, want)
+		t.Fatalf("a snapshot after %d of %d events and the rest give\n%s\nall events give\n%s", cut, len(w.events), got, want)
 	}
 }
 
@@ -541,7 +539,7 @@ func TestDecidedEvents_FollowSchemas(t *testing.T) {
 			}
 			back, err := eventschemas.Decode(enc.Type, enc.SchemaVersion, enc.Data)
 			if err != nil || fmt.Sprintf("%+v", back) != fmt.Sprintf("%+v", ev) {
-				t.Fatalf("came back as %+v, %v", back, err)
+				t.Fatalf("the event decodes as %+v, %v", back, err)
 			}
 		}
 	})
@@ -556,7 +554,7 @@ func TestRollback_OutsideGroup_DoesNothing(t *testing.T) {
 	}
 	s.account.Begin()
 	if _, err := s.account.MarshalBinary(); err == nil {
-		t.Fatal("a tentative state was written as a snapshot")
+		t.Fatal("MarshalBinary accepted a tentative state")
 	}
 }
 

@@ -18,7 +18,7 @@ func TestCharge_SameRequest_ChargesOnce(t *testing.T) {
 	s.when(charging(Charge{RequestID: "r1", Item: "another"})).then(charged("r1", "", "another"))
 	s.when(charge("r2")).then(charged("r2", "", "")).
 		when(reverse("r2", s.now), charge("r2")).refused(ErrChargeReversed)
-	// A repeat does not capture its hold, whatever became of the first charge.
+	// A repeat does not capture its hold, even if the first charge had none.
 	s.when(hold1("h1"), capturing("r1", "h1", "")).isRepeated().balance(7, 1)
 }
 
@@ -35,8 +35,8 @@ func TestCharge_RememberedForHoldMemory(t *testing.T) {
 	}
 }
 
-// The limit has the same effect whether events are applied one by one, in one tentative group, or
-// after a snapshot.
+// The limit must have the same effect whether events are applied singly, in one tentative group, or after a
+// snapshot.
 func TestRecentCharges_OldestForgottenFirst(t *testing.T) {
 	const more = 5
 	event := func(i int) eventschemas.Event {
@@ -71,11 +71,11 @@ func TestRecentCharges_OldestForgottenFirst(t *testing.T) {
 	}
 	single.Apply(opened, start.Add(HoldMemory))
 	if len(single.recentAt) != 0 || len(single.recent) != 0 {
-		t.Fatalf("%d charges are remembered past their time", len(single.recentAt))
+		t.Fatalf("%d charges are still remembered after their time", len(single.recentAt))
 	}
 }
 
-// A rolled-back group must leave no charge behind, or its retry would be answered without a charge.
+// If a rolled-back group left a charge behind, its retry would be answered without a charge.
 func TestRollback_ForgetsCharge(t *testing.T) {
 	s := given(t, opened, granted(9), charged("r0", "", ""))
 	before := marshal(t, s.account)
@@ -83,7 +83,7 @@ func TestRollback_ForgetsCharge(t *testing.T) {
 	s.and(charged("r1", "", ""), charged("r1", "", ""), charged("r0", "", ""))
 	s.account.Rollback()
 	if !bytes.Equal(before, marshal(t, s.account)) {
-		t.Fatal("the group left something behind")
+		t.Fatal("the rolled-back group changed the account")
 	}
 	s.when(charge("r0")).keeps("r0", charged("r0", "", ""))
 	s.when(charge("r1")).then(charged("r1", "", "")).balance(7, 0)
@@ -99,7 +99,7 @@ func TestLookups_ReversalInLaterMonth(t *testing.T) {
 		"charged in November, remembered":    {-time.Minute, time.Minute, 1},
 		"charged in November, long ago":      {-10 * time.Hour, 10 * time.Hour, 1},
 		"charged in December, remembered":    {time.Minute, 5 * time.Minute, 1},
-		"charged in December, long ago":      {time.Minute, 10 * time.Hour, 2}, // one too high: the charge is forgotten
+		"charged in December, long ago":      {time.Minute, 10 * time.Hour, 2}, // 1 too high, because the charge is forgotten
 		"charged in December, past a day":    {time.Minute, ReversalWindow, 1},
 		"in November, before any December's": {-time.Minute, time.Second, 1},
 	} {

@@ -12,8 +12,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// A client that keeps disconnecting: 300,000 charges reversed within a day, all of which the account
-// remembers, once took 112 MB of memory and a snapshot that was too large to store.
+// A client that kept disconnecting caused 300,000 reversals within a day, all of which the account remembers.
+// They took 112 MB of memory, and the snapshot was too large to store.
 func TestManyReversals_TakeLittleRoom(t *testing.T) {
 	const n = 300_000
 	id := uuid.NewString()
@@ -30,14 +30,14 @@ func TestManyReversals_TakeLittleRoom(t *testing.T) {
 		t.Fatalf("%d reversals are remembered", a.Remembered())
 	}
 	if used > 120*n {
-		t.Errorf("they take %d bytes of memory each", used/n)
+		t.Errorf("each reversal takes %d bytes of memory", used/n)
 	}
 	data, err := a.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(data) > 32*n {
-		t.Errorf("the snapshot takes %d bytes for each", len(data)/n)
+		t.Errorf("each reversal takes %d bytes of the snapshot", len(data)/n)
 	}
 	t.Logf("%d reversals: %d MiB in memory, %d MiB in a snapshot", n, used>>20, len(data)>>20)
 	restored := account.New(id)
@@ -46,9 +46,9 @@ func TestManyReversals_TakeLittleRoom(t *testing.T) {
 	}
 	again, err := restored.MarshalBinary()
 	if err != nil || string(again) != string(data) {
-		t.Errorf("restored, it is another state (%v)", err)
+		t.Errorf("the restored account has a different snapshot (%v)", err)
 	}
-	// Each is remembered, but only for ReversalWindow.
+	// Each reversal is remembered, but only for ReversalWindow.
 	last := begin.Add((n - 1) * 280 * time.Millisecond)
 	for _, i := range []int{0, n / 2, n - 1} {
 		out, err := restored.Reverse(account.Reverse{ChargeID: charge(i), Credits: 1, ChargedAt: last, RequestID: "r", Reason: account.ReasonOperator}, last)
@@ -58,7 +58,7 @@ func TestManyReversals_TakeLittleRoom(t *testing.T) {
 	}
 	restored.Apply(eventschemas.PlanChanged{To: "growth"}, last.Add(account.ReversalWindow))
 	if restored.Remembered() != 0 {
-		t.Errorf("%d reversals are remembered for ever", restored.Remembered())
+		t.Errorf("%d reversals are remembered after ReversalWindow", restored.Remembered())
 	}
 	runtime.KeepAlive(a)
 }
@@ -75,7 +75,7 @@ func TestUnmarshal_DamagedReversals_IsRefused(t *testing.T) {
 	for name, packed := range map[string]string{"a cut key": "AAAA", "no time": "AAAAAAAAAAAAAAAAAAAAAA=="} {
 		state := fmt.Sprintf(`{"fold_version":%d,"id":"a","head":"%064d","reversed":%q}`, account.FoldVersion, 0, packed)
 		if err := a.UnmarshalBinary([]byte(state)); err == nil {
-			t.Errorf("%s: %s was taken", name, state)
+			t.Errorf("%s: UnmarshalBinary accepted %s", name, state)
 		}
 	}
 }

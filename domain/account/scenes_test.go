@@ -110,8 +110,7 @@ func TestCharge_RepeatedCapture_ReturnsFirst(t *testing.T) {
 	if s.fact.Revision != 3 || s.fact.Credits != 1 || s.fact.ChargeID != charged("r1", "h1", "").ChargeID {
 		t.Fatalf("fact = %+v", s.fact)
 	}
-	// Once the hold is forgotten the charge is unknown, and a charge must not happen twice by
-	// accident.
+	// When the hold is forgotten, so is its charge. The repeat must not charge a second time.
 	s.after(HoldMemory).when(capturing("r1", "h1", "")).refused(ErrUnknownHold)
 }
 
@@ -168,7 +167,7 @@ func TestOverdueHold_NeedsReleaseEvent(t *testing.T) {
 		after(time.Hour).
 		when(charge("r1"))
 	s.and(s.out.Events...).
-		when(charge("r2")).refused(ErrInsufficientCredits). // overdue, but no event has released it yet
+		when(charge("r2")).refused(ErrInsufficientCredits). // the hold is overdue, but no event has released it
 		when(releaseOverdue).then(released("a", 1, "expired"), released("b", 1, "expired")).
 		when(charge("r2")).then(charged("r2", "", "")).
 		when(releaseOverdue)
@@ -181,7 +180,7 @@ func TestReleaseOverdue_AtDeadline_ReleasesNothing(t *testing.T) {
 	s := given(t, opened, granted(1), held("h1", 1))
 	s.now = start.Add(time.Minute)
 	if s.when(releaseOverdue); len(s.out.Events) != 0 {
-		t.Fatalf("released at its deadline: %+v", s.out.Events)
+		t.Fatalf("a hold was released at its deadline, want after it: %+v", s.out.Events)
 	}
 	s.after(time.Microsecond).when(releaseOverdue).then(released("h1", 1, "expired"))
 }
@@ -197,7 +196,7 @@ func TestReleaseOverdue_IsLimited(t *testing.T) {
 	}
 	s.and(s.out.Events...).when(releaseOverdue)
 	if len(s.out.Events) != 5 {
-		t.Fatalf("%d releases in the second", len(s.out.Events))
+		t.Fatalf("%d releases in the second decision", len(s.out.Events))
 	}
 	s.and(s.out.Events...).balance(1000, 0)
 }
@@ -264,9 +263,9 @@ func TestIdempotencyKey_ReversedCharge_ChargesAgain(t *testing.T) {
 		when(withKey("r2", keyA, requestA)).then(keyedCharge("r2", keyA, requestA)).balance(4, 0).
 		when(withKey("r3", keyA, requestA)).keeps("r3", keyedCharge("r2", keyA, requestA))
 	if want := keyedCharge("r2", keyA, requestA).ChargeID; s.fact.ChargeID != want {
-		t.Fatalf("repeat of %s, want the second charge %s", s.fact.ChargeID, want)
+		t.Fatalf("the repeat returned charge %s, want the second charge %s", s.fact.ChargeID, want)
 	}
-	// Reversing the first charge again must not touch the second one's key.
+	// Reversing the first charge again must not affect the key of the second.
 	s.when(reverse("r1", s.now)).isRepeated().
 		when(withKey("r4", keyA, requestB)).refused(ErrIdempotencyMismatch)
 }
@@ -399,7 +398,7 @@ func TestAmounts_BeyondLimit_AreRefused(t *testing.T) {
 	given(t, opened).when(grant("p1", -1)).refused(ErrInvalid)
 	s := given(t, opened, granted(1), charged("r1", "", ""), paid("p1", MaxCredits))
 	s.when(reverse("r1", s.now)).refused(ErrCreditLimit)
-	// A balance at the lower bound takes no further refund.
+	// At the lower limit of the balance a further refund is refused.
 	given(t, opened, paid("p1", MaxCredits), paid("p2", 1), eventschemas.CreditsCharged{ChargeID: "c", Credits: MaxCredits + 1},
 		eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: MaxCredits}).
 		when(refundOf("f2", "p2", 1)).refused(ErrCreditLimit)
@@ -480,15 +479,14 @@ func TestLookups_CountsMonth(t *testing.T) {
 }
 
 func TestDecision_NeverBeforeLastEvent(t *testing.T) {
-	// The decision's clock is an hour behind the stream: by the stream's time the key is still valid.
+	// This node's clock is behind the stream. By the stream's time the key is still valid.
 	s := given(t, opened, granted(5)).after(IdempotencyWindow).and(keyedCharge("r1", keyA, requestA))
 	s.now = s.now.Add(-2 * IdempotencyWindow)
 	s.when(withKey("r2", keyA, requestA)).keeps("r2", keyedCharge("r1", keyA, requestA))
 }
 
 func TestForget_ChangesNoDecision(t *testing.T) {
-	// Two accounts with the same stream. One keeps entries that only time limits, because its group
-	// stays tentative.
+	// Two accounts with the same stream. The second keeps expired entries, because its group stays tentative.
 	build := func() *scene {
 		return given(t, opened, granted(20), held("h1", 1), charged("r1", "h1", ""), keyedCharge("r2", keyA, requestA))
 	}
@@ -506,7 +504,7 @@ func TestForget_ChangesNoDecision(t *testing.T) {
 		plain.when(c)
 		tentative.when(c)
 		if !errors.Is(plain.err, tentative.err) || plain.out.Repeated != tentative.out.Repeated || !slices.Equal(plain.out.Events, tentative.out.Events) {
-			t.Errorf("command %d: %+v %v against %+v %v", i, plain.out, plain.err, tentative.out, tentative.err)
+			t.Errorf("command %d: got %+v %v and, tentatively, %+v %v", i, plain.out, plain.err, tentative.out, tentative.err)
 		}
 	}
 }

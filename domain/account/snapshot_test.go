@@ -33,11 +33,11 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := marshal(t, b); !bytes.Equal(data, again) {
-		t.Fatalf("came back as\n%s\nwas\n%s", again, data)
+		t.Fatalf("the restored account encodes as\n%s\nwant\n%s", again, data)
 	}
 	if b.Head() != a.Head() || b.Revisions() != a.Revisions() || !b.LastAt().Equal(a.LastAt()) || b.Held() != a.Held() ||
 		b.Plan() != a.Plan() || b.Holder() != a.Holder() || b.Remembered() != a.Remembered() {
-		t.Fatalf("came back as %+v", b.core)
+		t.Fatalf("the account was restored as %+v", b.core)
 	}
 	// Derived state is restored, too: overdue holds, the charge of a key, the number of valid keys.
 	s := &scene{t: t, account: b, now: start.Add(time.Minute)}
@@ -58,7 +58,7 @@ func TestUnusableSnapshots(t *testing.T) {
 	good := string(marshal(t, full(t)))
 	change := func(old, replacement string) string {
 		if !strings.Contains(good, old) {
-			t.Fatalf("the snapshot does not hold %s", old)
+			t.Fatalf("the snapshot does not contain %s", old)
 		}
 		return strings.Replace(good, old, replacement, 1)
 	}
@@ -105,11 +105,11 @@ func FuzzUnmarshalSnapshot(f *testing.F) {
 		a := New(testID)
 		if err := a.UnmarshalBinary(data); err != nil {
 			if !errors.Is(err, ErrSnapshot) {
-				t.Fatalf("refused with %v", err)
+				t.Fatalf("UnmarshalBinary = %v", err)
 			}
 			return
 		}
-		// An accepted snapshot can be decided on, folded further, undone and written without a panic.
+		// An accepted snapshot must allow decisions, further folding, rollback and encoding without a panic.
 		before, err := a.MarshalBinary()
 		if err != nil {
 			return // a year past 9999
@@ -128,7 +128,7 @@ func FuzzUnmarshalSnapshot(f *testing.F) {
 		}
 		b := New(testID)
 		if err := b.UnmarshalBinary(after); err != nil {
-			t.Fatalf("what was written is not read: %v\n%s", err, after)
+			t.Fatalf("the encoded snapshot cannot be decoded: %v\n%s", err, after)
 		}
 	})
 }

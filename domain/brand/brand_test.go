@@ -13,7 +13,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// The crawl's life.
+// Crawls.
 
 func TestSucceedCrawl_First_DiscoversBrand(t *testing.T) {
 	given(t).
@@ -46,7 +46,7 @@ func TestRequestCrawl_Live_SupersedesRefreshCrawl(t *testing.T) {
 		when(schedule("bulk2")).nothing().
 		when(refresh("live")).then(requestedEvent("live", brand.PriorityLive, brand.CauseRefresh))
 	if id, _, _, _ := s.brand.Running(); id != "live" {
-		t.Fatalf("running is %q", id)
+		t.Fatalf("the running crawl is %q", id)
 	}
 	s.when(fail("bulk", brand.FetchFailed)).nothing()
 	s.when(succeed("bulk", record("Bulk"))).then(succeeded("bulk", record("Bulk")).event).shows(brand.StatusReady, "Bulk")
@@ -72,12 +72,12 @@ func TestRequestCrawl_Malformed_ReportsAllErrors(t *testing.T) {
 	}
 	for _, part := range []string{"crawl id", "whim", "fast", "allowed"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not tell of the %s", err, part)
+			t.Errorf("the error %q does not mention %q", err, part)
 		}
 	}
 	_, err = brand.New(domain).RequestCrawl(brand.RequestCrawl{CrawlID: "c", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: 8500 * time.Hour})
 	if !errors.Is(err, brand.ErrInvalidCrawl) {
-		t.Fatalf("a unit was mistaken: %v", err)
+		t.Fatalf("an allowed time of 8500 hours was accepted: %v", err)
 	}
 	given(t, discovered(), requested("c1")).when(fail("c1", "bored")).refused(brand.ErrInvalidCrawl)
 }
@@ -106,7 +106,7 @@ func TestRecord_HasCompanyUnlessRestricted(t *testing.T) {
 	bare.Company = nil
 	s := given(t, requested("c1")).when(succeed("c1", bare)).then(discovered().event, succeeded("c1", record("Acme")).event)
 	if s.brand.View().Record.Company == nil {
-		t.Fatal("no company")
+		t.Fatal("the record has no company")
 	}
 	bare.Restriction = &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}
 	s = given(t, discovered(), requested("c1")).when(succeed("c1", bare))
@@ -142,7 +142,7 @@ func TestSucceedCrawl_IgnoresEvidenceAndNilSlices(t *testing.T) {
 	}
 	s.happened(events[0])
 	if etag, modified, ok := s.brand.Conditional(); !ok || etag != `"v2"` || modified == "" {
-		t.Fatal("the validators of the page are not kept")
+		t.Fatal("the page's ETag and Last-Modified were lost")
 	}
 }
 
@@ -268,7 +268,7 @@ func TestFailCrawl_Refresh_KeepsOldRecord(t *testing.T) {
 	}
 	s.when(refresh("again")).when(fail("again", brand.Timeout))
 	if now := s.brand.View(); !reflect.DeepEqual(now, v) {
-		t.Fatalf("another failure shows %+v, not %+v", now, v)
+		t.Fatalf("after another failure the view is %+v, want %+v", now, v)
 	}
 	s.waits(time.Hour).when(refresh("c3")).when(succeed("c3", record("Acme"))).shows(brand.StatusReady, "Acme")
 }
@@ -287,7 +287,7 @@ func TestImport_NeverOverwritesCrawledRecord(t *testing.T) {
 	s := given(t, discovered(), requested("c1"), succeeded("c1", record("Found"))).
 		when(importing("starter 1", record("Imported"))).nothing().
 		shows(brand.StatusReady, "Found")
-	// The same holds if the event exists anyway, for example from an older release.
+	// The fold also ignores such an event, which an older release may have written.
 	s.happened(imported("starter 1", record("Imported")).event)
 	s.shows(brand.StatusReady, "Found")
 	given(t, imported("starter 1", record("Acme")), requested("c1"), confirmed("c1")).
@@ -328,7 +328,7 @@ func TestID_FixedByFirstEvent(t *testing.T) {
 	s := given(t, soon(eventschemas.BrandDiscovered{BrandID: other, Domain: domain}), requested("c1"))
 	s.happened(imported("starter 1", record("Acme")).event)
 	if s.brand.ID() != other || s.brand.View().URN != "urn:letterhead:brand:"+other {
-		t.Fatalf("the id became %s", s.brand.ID())
+		t.Fatalf("the id changed to %s", s.brand.ID())
 	}
 }
 
@@ -336,7 +336,7 @@ func TestApply_SameRevision_FoldsOnce(t *testing.T) {
 	b := given(t, discovered(), requested("c1"), succeeded("c1", record("Acme"))).brand
 	b.Apply(eventschemas.BrandWithdrawn{}, 1, start)
 	if b.Withdrawn() || b.Events() != 3 {
-		t.Fatal("a revision below the fold was applied")
+		t.Fatal("a revision that was already folded was applied again")
 	}
 }
 
@@ -443,10 +443,10 @@ func TestWithdraw_BrandStaysUnknown(t *testing.T) {
 	s.shows("", "")
 	b := s.brand
 	if _, _, _, running := b.Running(); running || b.Known() || !b.Withdrawn() || b.Imported() != nil || b.Held() != nil || b.View().Claimed {
-		t.Fatalf("something is left: %+v", b.View())
+		t.Fatalf("a withdrawn brand has the view %+v", b.View())
 	}
 	if state, _ := json.Marshal(b); strings.Contains(string(state), "Acme") {
-		t.Fatalf("its data is still in the state: %s", state)
+		t.Fatalf("the state of a withdrawn brand contains its data: %s", state)
 	}
 }
 
@@ -491,7 +491,7 @@ func TestEvidence_TruncatedToFit(t *testing.T) {
 	}
 	kept := events[1].(eventschemas.CrawlSucceeded).Evidence
 	if len(encoded.Data) > brand.MaxRecordEventBytes || len(encoded.Data) < brand.MaxRecordEventBytes-200 {
-		t.Fatalf("%d bytes with %d entries", len(encoded.Data), len(kept))
+		t.Fatalf("the event has %d bytes and %d evidence entries", len(encoded.Data), len(kept))
 	}
 	for _, e := range kept {
 		if e.Confidence < float64(1000-len(kept))/1000 {
@@ -536,11 +536,11 @@ func TestUnmarshal_DamagedState_ChangesNothing(t *testing.T) {
 	before, _ := json.Marshal(b)
 	for _, state := range []string{``, `null`, `{}`, `{"domain":"x.com"}`, `{"domain":"x.com","id":"y","events":-1}`, `[]`} {
 		if err := b.UnmarshalJSON([]byte(state)); err == nil {
-			t.Errorf("%q was read", state)
+			t.Errorf("UnmarshalJSON accepted %q", state)
 		}
 	}
 	if now, _ := json.Marshal(b); string(now) != string(before) {
-		t.Fatalf("the brand became %s", now)
+		t.Fatalf("the brand changed to %s", now)
 	}
 }
 
@@ -553,7 +553,7 @@ func TestApply_TimesMatchTheirJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(state, &back); err != nil || !reflect.DeepEqual(back.View(), b.View()) {
-		t.Fatalf("%+v comes back as %+v, %v", b.View(), back.View(), err)
+		t.Fatalf("%+v decodes as %+v, %v", b.View(), back.View(), err)
 	}
 }
 
@@ -565,8 +565,8 @@ func TestMarshal_RunningCrawl_NamesPriorityLane(t *testing.T) {
 	}
 }
 
-// FuzzState decodes any bytes as a stored state. An accepted state can be shown, folded and stored
-// again.
+// FuzzState decodes arbitrary bytes as a stored state. An accepted state must survive View, Apply and another
+// encoding.
 func FuzzState(f *testing.F) {
 	for _, facts := range [][]fact{
 		{},
@@ -599,7 +599,7 @@ func FuzzState(f *testing.F) {
 			t.Fatalf("%s: %v", first, err)
 		}
 		if again, err := json.Marshal(&back); err != nil || string(again) != string(first) {
-			t.Fatalf("%s comes back as %s, %v", first, again, err)
+			t.Fatalf("%s encodes again as %s, %v", first, again, err)
 		}
 		_ = b.View()
 		for i, ev := range []eventschemas.Event{

@@ -204,10 +204,10 @@ func TestParseIdentifier_Invalid_IsRefused(t *testing.T) {
 			continue
 		}
 		if got != (brand.Identifier{}) {
-			t.Errorf("%q: an identifier comes with the error: %+v", c.in, got)
+			t.Errorf("%q: got the identifier %+v with an error", c.in, got)
 		}
 		if !strings.Contains(err.Error(), c.says) || !strings.HasSuffix(err.Error(), ".") {
-			t.Errorf("%q: %q is not a sentence that says %q", c.in, err, c.says)
+			t.Errorf("%q: the error %q is not a sentence that contains %q", c.in, err, c.says)
 		}
 		if len(err.Error()) > 1000 {
 			t.Errorf("%q: the error has %d bytes", c.in, len(err.Error()))
@@ -224,8 +224,8 @@ func TestRegistrableDomain_TakesHostsOnly(t *testing.T) {
 }
 
 func TestID_IsFixed(t *testing.T) {
-	// UUIDv5 of the domain in the namespace of UUIDv5(URL, "urn:letterhead:brand"), computed with
-	// another program.
+	// The UUIDv5 of the domain in the namespace UUIDv5(URL, "urn:letterhead:brand"), computed by another
+	// program.
 	if got, want := brand.ID("acme.com").String(), "12864c63-ac45-5d92-8400-971f92fe7d18"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -264,7 +264,7 @@ func FuzzParseIdentifier(f *testing.F) {
 		}
 		for _, c := range []byte(id.Domain) {
 			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
-				t.Fatalf("%q: %q holds %q", s, id.Domain, c)
+				t.Fatalf("%q: the domain %q contains %q", s, id.Domain, c)
 			}
 		}
 		if len(id.Domain) > 253 || !strings.Contains(id.Domain, ".") {

@@ -9,8 +9,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Only its deadline ended a lost crawl, so the site may have crashed the crawler. Each request is on
-// the stream before the work begins, so it counts although nothing was reported.
+// No crawler reported the outcome of a lost crawl before its deadline, so the site may have crashed the
+// crawler. The crawl still counts, because its request is on the stream before the work begins.
 func TestLostCrawls_RememberedLongerEachTime(t *testing.T) {
 	t.Parallel()
 	const allowed = 8 * time.Second
@@ -42,25 +42,25 @@ func TestLostCrawls_RememberedLongerEachTime(t *testing.T) {
 			t.Errorf("the crawl %s is remembered for %v, want %v", id, remembered, want)
 		}
 		want *= 2
-		// From the second on, not even a paid refresh tries it again immediately.
+		// After the second lost crawl even a paid refresh must wait.
 		var refused *brand.RememberedError
 		_, err := b.RequestCrawl(request("again "+id, true))
 		if forced := err == nil; forced != (id == "1") || !forced && (!errors.As(err, &refused) || !refused.Until.Equal(now.Add(remembered))) {
-			t.Errorf("a refresh at once after the crawl %s: %v", id, err)
+			t.Errorf("an immediate refresh after the crawl %s: %v", id, err)
 		}
 		now = now.Add(remembered)
 	}
-	// An outcome reported by a crawler ends the sequence, and is charged as usual.
+	// A reported outcome ends the sequence and is remembered for the usual time.
 	apply(b.RequestCrawl(request("reported", false)))
 	now = now.Add(allowed / 2)
 	failed := apply(b.FailCrawl(brand.FailCrawl{CrawlID: "reported", Outcome: brand.Timeout, Detail: "Too slow."})).(eventschemas.CrawlFailed)
 	if failed.RememberSeconds != 300 {
-		t.Errorf("a timeout that was reported is remembered for %d s", failed.RememberSeconds)
+		t.Errorf("a reported timeout is remembered for %d s, want 300", failed.RememberSeconds)
 	}
 	apply(b.RequestCrawl(request("paid", true)))
 	now = now.Add(allowed)
 	failed = apply(b.ExpireCrawl("paid", now)).(eventschemas.CrawlFailed)
 	if failed.RememberSeconds != 300 {
-		t.Errorf("the first lost one of a new row is remembered for %d s", failed.RememberSeconds)
+		t.Errorf("the first lost crawl of a new sequence is remembered for %d s, want 300", failed.RememberSeconds)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// at is an event as the log holds it.
+// at is an event and its time.
 type at struct {
 	event eventschemas.Event
 	time  time.Time
@@ -36,7 +36,7 @@ func stateOf(t *rapid.T, b *brand.Brand) string {
 	return string(data)
 }
 
-// history is a state machine that runs commands in any order against one brand.
+// history runs random commands on one brand and tracks what its events say.
 type history struct {
 	brand  *brand.Brand
 	now    time.Time
@@ -86,7 +86,7 @@ func (h *history) anyCommand(t *rapid.T) command {
 	}
 }
 
-// step decides, appends, and checks the invariants after every command.
+// step runs one command, folds its events and checks the invariants.
 func (h *history) step(t *rapid.T) {
 	h.now = h.now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Second, 2 * time.Hour}).Draw(t, "later"))
 	c := h.anyCommand(t)
@@ -96,7 +96,7 @@ func (h *history) step(t *rapid.T) {
 		t.Fatalf("a decision changed the brand")
 	}
 	if err != nil && len(events) > 0 {
-		t.Fatalf("a refusal with events: %v, %v", events, err)
+		t.Fatalf("a refused command has events: %v, %v", events, err)
 	}
 	for _, ev := range events {
 		ev = stored(t, ev)
@@ -104,19 +104,19 @@ func (h *history) step(t *rapid.T) {
 		known, view := h.brand.Known(), h.brand.View()
 		h.brand.Apply(ev, uint64(len(h.events)), h.now)
 		h.events = append(h.events, at{ev, h.now})
-		// Caches of answers pass over the requests of crawls.
+		// Response caches ignore CrawlRequested.
 		_, request := ev.(eventschemas.CrawlRequested)
 		if request && (h.brand.Known() != known || known && !reflect.DeepEqual(h.brand.View(), view)) {
-			t.Fatalf("the request of a crawl changed what is answered from\n%+v to\n%+v", view, h.brand.View())
+			t.Fatalf("CrawlRequested changed the view from\n%+v to\n%+v", view, h.brand.View())
 		}
 	}
 	if again, err := c(h.brand, h.now); len(again) > 0 {
-		t.Fatalf("a repeat appended %v (%v) after %v", again, err, events)
+		t.Fatalf("repeating the command decided %v (%v) after %v", again, err, events)
 	}
 	h.checkState(t)
 }
 
-// checkEvent tracks the crawls by their events alone.
+// checkEvent tracks the running crawls, using only the events.
 func (h *history) checkEvent(t *rapid.T, ev eventschemas.Event) {
 	switch ev := ev.(type) {
 	case eventschemas.CrawlRequested:
@@ -153,7 +153,7 @@ func (h *history) checkEvent(t *rapid.T, ev eventschemas.Event) {
 func (h *history) checkState(t *rapid.T) {
 	id, _, _, ok := h.brand.Running()
 	if _, runs := h.running[id]; len(h.running) > 1 || ok != (len(h.running) == 1) || ok != runs {
-		t.Fatalf("running is %q, the events say %v", id, h.running)
+		t.Fatalf("the running crawl is %q, according to the events %v", id, h.running)
 	}
 	if h.brand.Withdrawn() && (h.brand.Known() || h.brand.View().Status != "") {
 		t.Fatalf("a withdrawn brand shows %+v", h.brand.View())
@@ -167,11 +167,11 @@ func (h *history) checkState(t *rapid.T) {
 			t.Fatalf("an unconfirmed import is %q", v.Status)
 		}
 		if then := fold(h.events[:v.Revision+1]).View(); !reflect.DeepEqual(then, v) {
-			t.Fatalf("up to revision %d the stream shows\n%+v, and now\n%+v", v.Revision, then, v)
+			t.Fatalf("the view of revision %d is\n%+v, folded from the stream\n%+v", v.Revision, v, then)
 		}
 	}
 	if _, until, ok := h.brand.Remembered(h.now); ok && !h.now.Before(until) {
-		t.Fatalf("remembered until %s at %s", until, h.now)
+		t.Fatalf("a failure is still remembered at %s, after its end %s", h.now, until)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestBrand_RandomHistory_KeepsInvariants(t *testing.T) {
 			h.step(t)
 		}
 		if got, want := stateOf(t, h.brand), stateOf(t, fold(h.events)); got != want {
-			t.Fatalf("state\n%s, from zero\n%s", got, want)
+			t.Fatalf("state\n%s, folded from the beginning\n%s", got, want)
 		}
 	})
 }
@@ -195,16 +195,16 @@ func TestStoredState_ContinuesLikeFold(t *testing.T) {
 			if rapid.Bool().Draw(t, "reload") {
 				var back brand.Brand
 				if err := json.Unmarshal([]byte(stateOf(t, h.brand)), &back); err != nil {
-					t.Fatalf("read back: %v", err)
+					t.Fatalf("decode the state: %v", err)
 				}
 				if !reflect.DeepEqual(back.View(), h.brand.View()) {
-					t.Fatalf("reloaded, it shows\n%+v, not\n%+v", back.View(), h.brand.View())
+					t.Fatalf("the view of the stored state is\n%+v, want\n%+v", back.View(), h.brand.View())
 				}
 				h.brand = &back
 			}
 		}
 		if got, want := stateOf(t, h.brand), stateOf(t, fold(h.events)); got != want {
-			t.Fatalf("state\n%s, from zero\n%s", got, want)
+			t.Fatalf("state\n%s, folded from the beginning\n%s", got, want)
 		}
 	})
 }
@@ -222,7 +222,7 @@ func TestRequestCrawl_RememberedFailure_NeedsForce(t *testing.T) {
 			var r *brand.RememberedError
 			_, err := schedule("probe")(h.brand, h.now)
 			if !errors.As(err, &r) || r.Outcome != outcome || !r.Until.Equal(until) {
-				t.Fatalf("%s until %s, but %v", outcome, until, err)
+				t.Fatalf("%s is remembered until %s, but a request returned %v", outcome, until, err)
 			}
 		}
 	})

@@ -16,7 +16,7 @@ const domain = "acme.com"
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// scenario is a brand with given events, to which commands are sent.
+// scenario is a brand with given events that receives commands.
 type scenario struct {
 	t      *testing.T
 	brand  *brand.Brand
@@ -43,7 +43,7 @@ func given(t *testing.T, facts ...fact) *scenario {
 	return s
 }
 
-// happened folds an event as decoded from a log, which also checks its schema.
+// happened encodes and decodes an event as a log does, checks its schema and folds it.
 func (s *scenario) happened(ev eventschemas.Event) {
 	s.t.Helper()
 	s.brand.Apply(stored(s.t, ev), s.brand.Events(), s.now)
@@ -70,7 +70,7 @@ func stored(t interface {
 
 type command func(b *brand.Brand, now time.Time) ([]eventschemas.Event, error)
 
-// when decides and appends the decided events.
+// when runs a command and folds its events.
 func (s *scenario) when(c command) *scenario {
 	s.t.Helper()
 	s.events, s.err = c(s.brand, s.now)
@@ -97,7 +97,7 @@ func (s *scenario) then(want ...eventschemas.Event) *scenario {
 	return s
 }
 
-// told formats events as stored, one per line.
+// told formats events in their stored form, one per line.
 func told(t *testing.T, events []eventschemas.Event) string {
 	t.Helper()
 	var out strings.Builder
@@ -119,7 +119,7 @@ func (s *scenario) nothing() *scenario {
 func (s *scenario) refused(want error) *scenario {
 	s.t.Helper()
 	if !errors.Is(s.err, want) || s.events != nil {
-		s.t.Fatalf("got %v and events %v, want the refusal %v", s.err, s.events, want)
+		s.t.Fatalf("got error %v and events %v, want error %v", s.err, s.events, want)
 	}
 	return s
 }
@@ -128,7 +128,7 @@ func (s *scenario) remembered(outcome string, d time.Duration) *scenario {
 	s.t.Helper()
 	var r *brand.RememberedError
 	if !errors.As(s.err, &r) || r.Outcome != outcome || !r.Until.Equal(s.now.Add(d)) {
-		s.t.Fatalf("got %v, want %s to be remembered for another %s", s.err, outcome, d)
+		s.t.Fatalf("got error %v, want %s to be remembered for another %s", s.err, outcome, d)
 	}
 	return s
 }
@@ -137,7 +137,7 @@ func (s *scenario) shows(status string, name string) *scenario {
 	s.t.Helper()
 	v := s.brand.View()
 	if v.Status != status || text(v.Record.Name) != name {
-		s.t.Fatalf("shows %q %q, want %q %q", v.Status, text(v.Record.Name), status, name)
+		s.t.Fatalf("view has status %q and name %q, want %q and %q", v.Status, text(v.Record.Name), status, name)
 	}
 	return s
 }

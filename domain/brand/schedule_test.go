@@ -14,7 +14,7 @@ const (
 	week = 7 * day
 )
 
-// due expects the next scheduled crawl within an interval from now, or none if from is negative.
+// due expects the next scheduled crawl between from and to after now, or none if from is negative.
 func (s *scenario) due(from, to time.Duration) *scenario {
 	s.t.Helper()
 	at, ok := s.brand.NextCrawl()
@@ -41,7 +41,7 @@ func confirm(id string) command {
 
 func TestNextCrawl_ReadyRecord_DueAfterWeeks(t *testing.T) {
 	given(t, discovered(), requested("1"), succeeded("1", record("Acme"))).due(4*week, 5*week).
-		when(schedule("2")).neverDue(). // one is running
+		when(schedule("2")).neverDue(). // while a crawl runs
 		when(succeed("2", record("Acme"))).then(eventschemas.CrawlConfirmed{CrawlID: "2"}).due(4*week, 5*week)
 }
 
@@ -73,7 +73,7 @@ func TestNextCrawl_RememberedFailure_Waits(t *testing.T) {
 	s := given(t, discovered(), requested("0"), succeeded("0", record("Acme")), scheduled("1")).when(fail("1", brand.Blocked)).due(day, day)
 	s.waits(day).when(schedule("2"))
 	if len(s.events) != 1 {
-		t.Fatalf("at its time the crawl is refused: %v", s.err)
+		t.Fatalf("the scheduled crawl was refused when it was due: %v", s.err)
 	}
 }
 
@@ -99,11 +99,11 @@ func TestNextCrawl_SpreadsDomains(t *testing.T) {
 		perDay[int(at.Sub(start)/day)]++
 	}
 	if len(perDay) != 7 {
-		t.Errorf("spread over %d days: %v", len(perDay), perDay)
+		t.Errorf("the crawls are spread over %d days: %v", len(perDay), perDay)
 	}
 	for d, n := range perDay {
 		if n < 100 || n > 200 {
-			t.Errorf("day %d has %d of 1000", d, n)
+			t.Errorf("day %d has %d of 1000 crawls", d, n)
 		}
 	}
 }
@@ -114,10 +114,10 @@ func TestConditional_OnlyAFewTimesInARow(t *testing.T) {
 	for i := range 9 {
 		etag, modified, ok := s.brand.Conditional()
 		if whole := i%4 == 3; ok == whole {
-			t.Fatalf("crawl %d: conditional %v", i, ok)
+			t.Fatalf("crawl %d: conditional = %v", i, ok)
 		}
 		if ok && (etag != `"v1"` || modified != "then") {
-			t.Fatalf("asked with %q %q", etag, modified)
+			t.Fatalf("the conditional crawl has ETag %q and Last-Modified %q", etag, modified)
 		}
 		id := fmt.Sprint(i + 1)
 		s.when(schedule(id)).when(confirm(id)).then(eventschemas.CrawlConfirmed{CrawlID: id, ETag: `"v1"`, LastModified: "then"}).shows(brand.StatusReady, "Acme")
@@ -135,7 +135,7 @@ func TestConditional_IncompleteRecord_NeedsFullCrawl(t *testing.T) {
 		"the last failed": given(t, discovered(), requested("1"), tagged(record("Acme")), scheduled("2"), failed("2", brand.Timeout, time.Minute)),
 	} {
 		if _, _, ok := s.brand.Conditional(); ok {
-			t.Errorf("%s: conditional", name)
+			t.Errorf("%s: the crawl is conditional", name)
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"letterhead/domain/plan"
 )
 
-// The tables of the service specification, and our interpretation of limits.crawlsPerMinute.
+// The expected values are from the tables of the service specification, except limits.crawlsPerMinute, which
+// is our interpretation.
 func TestTable_MatchesSpecification(t *testing.T) {
 	for _, want := range []plan.Plan{
 		{ID: "free", PerMinute: 60, BatchSize: 25, CrawlsPerMinute: 10, LogosPerMonth: 500_000, SearchesPerMonth: 250_000, Refresh: false},
@@ -32,7 +33,7 @@ func TestGet_UnknownPlan_IsReported(t *testing.T) {
 		}
 		for _, part := range []string{string(id), "free", "starter", "growth", "custom"} {
 			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%q does not say %s", err, part)
+				t.Errorf("the error %q does not contain %q", err, part)
 			}
 		}
 	}

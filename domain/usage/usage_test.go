@@ -50,7 +50,7 @@ func (s *scenario) when(n, limit int64) *scenario {
 	var events []eventschemas.Event
 	s.counted, events, s.err = s.counter.Count(n, limit)
 	if (len(events) > 0) != (s.counted > 0) {
-		s.t.Fatalf("%d counted by %v", s.counted, events)
+		s.t.Fatalf("Count = %d with events %v", s.counted, events)
 	}
 	for _, ev := range events {
 		s.happened(ev)
@@ -122,7 +122,7 @@ func (s *scenario) whenLogos(n, limit int64) *scenario {
 	var events []eventschemas.Event
 	s.counted, events, s.err = s.counter.AllotLogos(n, limit)
 	if (len(events) > 0) != (s.counted > 0) {
-		s.t.Fatalf("%d allotted by %v", s.counted, events)
+		s.t.Fatalf("AllotLogos = %d with events %v", s.counted, events)
 	}
 	for _, ev := range events {
 		s.happened(ev)
@@ -164,7 +164,7 @@ func TestLogosAhead_ShrinksNearLimit(t *testing.T) {
 			s.happened(allotted(c.used))
 		}
 		if got := s.counter.LogosAhead(c.n, c.limit); got != c.want {
-			t.Errorf("%d wait with %d of %d used: %d ahead, want %d", c.n, c.used, c.limit, got, c.want)
+			t.Errorf("%d requests wait and %d of %d are used: took %d ahead, want %d", c.n, c.used, c.limit, got, c.want)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func TestUnmarshal_DamagedState_ChangesNothing(t *testing.T) {
 	s := given(t, searches(3))
 	for _, state := range []string{``, `null`, `[]`, `{"searches":-1}`, `{"searches":"x"}`, `{"logos":-1}`} {
 		if err := s.counter.UnmarshalJSON([]byte(state)); err == nil {
-			t.Errorf("%q was read", state)
+			t.Errorf("UnmarshalJSON accepted %q", state)
 		}
 	}
 	if s.counter.Searches() != 3 {
@@ -227,15 +227,15 @@ func TestCounter_RandomSequence_StaysWithinLimit(t *testing.T) {
 			}
 			back := usage.New(account, november)
 			if err := json.Unmarshal(state, back); err != nil || *back != *s.counter {
-				r.Fatalf("%s comes back as %+v, %v", state, back, err)
+				r.Fatalf("%s decodes as %+v, %v", state, back, err)
 			}
 			s.counter = back
 		}
 		if got := s.counter.Logos(); got != logos || (limit >= 0 && got > limit) {
-			r.Fatalf("%d logos allotted, %d told, limit %d", got, logos, limit)
+			r.Fatalf("Logos = %d, AllotLogos returned %d in total, limit %d", got, logos, limit)
 		}
 		if got := s.counter.Searches(); got != counted || (limit >= 0 && got > limit) {
-			r.Fatalf("%d used, %d answered, limit %d", got, counted, limit)
+			r.Fatalf("Searches = %d, Count returned %d in total, limit %d", got, counted, limit)
 		}
 	})
 }
@@ -254,10 +254,10 @@ func TestMonths(t *testing.T) {
 	} {
 		m := usage.MonthOf(c.at)
 		if m.String() != c.month || m.End().Format(time.RFC3339) != c.end || usage.MonthOf(m.End()) == m || usage.MonthOf(m.Start()) != m {
-			t.Errorf("%s: %s ends %s", c.at, m, m.End())
+			t.Errorf("MonthOf(%s) = %s, which ends %s", c.at, m, m.End())
 		}
 		if back, err := usage.ParseMonth(c.month); err != nil || back != m {
-			t.Errorf("%s comes back as %v, %v", c.month, back, err)
+			t.Errorf("ParseMonth(%s) = %v, %v", c.month, back, err)
 		}
 	}
 }
@@ -275,7 +275,7 @@ func FuzzParseMonth(f *testing.F) {
 			return
 		}
 		if m.String() != s || !m.End().After(m.Start()) {
-			t.Fatalf("%q is %s", s, m)
+			t.Fatalf("ParseMonth(%q) = %s", s, m)
 		}
 	})
 }

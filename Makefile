@@ -10,7 +10,7 @@ TEST_FLAGS ?= -timeout 10m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCH_REPLAY_EVENTS ?= 1000000
 
-.PHONY: run build test test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet notice starter clean help
+.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet notice starter clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -25,19 +25,20 @@ build: ## Build bin/letterhead
 
 # A test that asks for a real service (internal/testservices) skips unless LETTERHEAD_TEST_POSTGRES, _KAFKA,
 # _ELASTICSEARCH or _EVENTSTORE names it. The gate divides the packages: RACE holds those to run under the race
-# detector, SHORT those to run with -short.
+# detector, SHORT those to run with -short. With make -j2 -k two groups run side by side, and a failure in one does
+# not keep the others from running.
 RACE  ?=
 SHORT ?=
-ALL    = $(if $(RACE)$(SHORT),$(shell go list ./...),./...)
-test: build ## Run every test that needs nothing but this repository
-	@code=0; \
-	$(call run-tests,-race -short,$(filter $(RACE),$(SHORT))) \
-	$(call run-tests,-race,$(filter-out $(SHORT),$(RACE))) \
-	$(call run-tests,-short,$(filter-out $(RACE),$(SHORT))) \
-	$(call run-tests,,$(filter-out $(RACE) $(SHORT),$(ALL))) \
-	exit $$code
-# run-tests FLAGS,PACKAGES: a failure does not keep the other packages from running.
-run-tests = $(if $(2),echo go test $(1) $(TEST_FLAGS); $(if $(findstring -race,$(1)),CGO_ENABLED=1) go test $(subst -race,$(RACE_FLAGS),$(1)) $(TEST_FLAGS) $(2) || code=1;)
+test: test-short test-race-short test-race test-full ## Run every test that needs nothing but this repository
+test-full:       PACKAGES = $(filter-out $(RACE) $(SHORT),$(if $(RACE)$(SHORT),$(shell go list ./...),./...))
+test-short:      PACKAGES = $(filter-out $(RACE),$(SHORT))
+test-race-short: PACKAGES = $(filter $(RACE),$(SHORT))
+test-race:       PACKAGES = $(filter-out $(SHORT),$(RACE))
+test-full test-short test-race-short test-race: build
+	@$(if $(strip $(PACKAGES)),go test $(TEST_FLAGS) $(PACKAGES))
+test-short test-race-short: private override TEST_FLAGS += -short
+test-race test-race-short: private override TEST_FLAGS += $(RACE_FLAGS)
+test-race test-race-short: private export CGO_ENABLED = 1
 # SQLite is C translated to Go. With the detector in it, its tests take four times as long; what calls it keeps the
 # detector.
 RACE_FLAGS = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
@@ -109,14 +110,15 @@ verify: build lint lint-openapi lint-deploy lint-workflows test race ## Run ever
 	$(MAKE) accuracy
 	@if command -v npx >/dev/null; then $(MAKE) conformance; fi
 
-# An archive of each platform with the binary, the license and the notices, and their SHA-256 sums.
+# An archive of each platform with the binary, the documents and the notices, and their SHA-256 sums.
 DIST      ?= dist
+RELEASED   = LICENSE NOTICE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 release: ## Build archives and checksums for PLATFORMS in dist/ (needs GNU tar)
 	@rm -rf $(DIST) && mkdir -p $(DIST)
 	@set -e; for platform in $(PLATFORMS); do \
 	  os=$${platform%/*} arch=$${platform#*/}; name=letterhead_$(VERSION)_$${os}_$$arch; \
-	  mkdir $(DIST)/$$name; cp LICENSE NOTICE README.md $(DIST)/$$name; \
+	  mkdir $(DIST)/$$name; cp -r $(RELEASED) $(DIST)/$$name; \
 	  echo "$$name"; CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/$$name/letterhead$$([ $$os != windows ] || echo .exe) ./cmd/letterhead; \
 	  tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime="$$(git log -1 --format=%cI)" -cf - $$name | gzip -9n >$(DIST)/$$name.tar.gz; \
 	  rm -r $(DIST)/$$name; \

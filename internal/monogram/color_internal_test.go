@@ -28,7 +28,7 @@ func TestTiles_ContrastWithInk(t *testing.T) {
 	t.Parallel()
 	black, white := color.NRGBA{0x11, 0x11, 0x11, 0xff}, color.NRGBA{0xff, 0xff, 0xff, 0xff}
 	if c := contrast(color.NRGBA{0x76, 0x76, 0x76, 0xff}, white); math.Abs(c-4.54) > 0.01 {
-		t.Fatalf("the contrast of #767676 with white comes out as %v, not as the 4.54 that WCAG names", c)
+		t.Fatalf("contrast of #767676 with white = %v, want 4.54 as in WCAG", c)
 	}
 	const domains = 20_000
 	seen := map[color.NRGBA]int{}
@@ -55,7 +55,7 @@ func TestTiles_ContrastWithInk(t *testing.T) {
 	// Two random colors from the circle of hues are sometimes similar; neighbors are no more so than
 	// others.
 	if share := float64(alike) / domains; share > 0.07 {
-		t.Errorf("%.1f%% of neighbours look alike", 100*share)
+		t.Errorf("%.1f%% of neighboring domains look alike", 100*share)
 	}
 	if len(seen) < 500 {
 		t.Errorf("%d domains have no more than %d colors", domains, len(seen))
@@ -76,10 +76,10 @@ func TestMarks(t *testing.T) {
 			o := markOf(d, 16)
 			b := o.bounds()
 			if b.min.x < 2 || b.min.y < 2 || b.max.x > 14 || b.max.y > 14 {
-				t.Errorf("mark %d reaches to %v, near the edge", i, b)
+				t.Errorf("mark %d extends to %v, near the edge", i, b)
 			}
 			if x, y := (b.min.x+b.max.x)/2, (b.min.y+b.max.y)/2; math.Abs(x-8) > 0.01 || math.Abs(y-8) > 0.01 {
-				t.Errorf("mark %d has its middle at %v,%v", i, x, y)
+				t.Errorf("mark %d is centered at %v,%v", i, x, y)
 			}
 			share := 0
 			img := mask(o, 16)

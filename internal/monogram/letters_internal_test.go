@@ -45,7 +45,7 @@ func TestLetters_Names(t *testing.T) {
 		"": "A", " ": "A", "!!!": "A", "🔥": "A", "❤️": "A", "™": "A", "\xff": "A", "-": "A",
 	} {
 		if got := string(Monogram{Domain: "acme.com", Name: name}.letters()); got != want {
-			t.Errorf("%q has %q, not %q", name, got, want)
+			t.Errorf("letters of %q = %q, want %q", name, got, want)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestLetters_Domains(t *testing.T) {
 		strings.Repeat("z", 10<<10): "Z",
 	} {
 		if got := string(Monogram{Domain: domain}.letters()); got != want {
-			t.Errorf("%q has %q, not %q", domain, got, want)
+			t.Errorf("letters of %q = %q, want %q", domain, got, want)
 		}
 	}
 }

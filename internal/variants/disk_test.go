@@ -73,7 +73,7 @@ func TestImages_SurviveRestart(t *testing.T) {
 	}
 	info, err := os.Stat(folder)
 	if err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the folder is %v, %v", info.Mode(), err)
+		t.Errorf("folder mode %v, error %v", info.Mode(), err)
 	}
 	// Files that only slow the scan down: no caller waits for it.
 	for i := range 500 {
@@ -168,7 +168,7 @@ func TestEvict_LeastRecentlyUsed(t *testing.T) {
 			}
 		}
 		if fmt.Sprint(left) != "[0 2 3]" {
-			t.Errorf("on disk are %v", left)
+			t.Errorf("images on disk: %v", left)
 		}
 	})
 }
@@ -190,7 +190,7 @@ func TestEvict_KeepsImagesInMemory(t *testing.T) {
 			t.Error(err)
 		}
 		if memory, files := s.number("asked_total", "memory"), s.number("entries", "disk"); memory != 3*49 || files != 10 {
-			t.Fatalf("memory gave it %v times, the disk has %v files", memory, files)
+			t.Fatalf("%v reads from memory, %v files on disk", memory, files)
 		}
 	})
 }
@@ -207,7 +207,7 @@ func TestFiles_TouchedPeriodically(t *testing.T) {
 			synctest.Wait()
 			used(t, fileOf(folder, 1), time.Now().Add(-c.unused))
 			if s.wants(1, 10) {
-				t.Error("made again")
+				t.Error("an image on disk was made again")
 			}
 			info, err := os.Stat(fileOf(folder, 1))
 			if err != nil {
@@ -261,11 +261,11 @@ func TestGet_DamagedFile_IsReplaced(t *testing.T) {
 				synctest.Wait()
 				damage(t, fileOf(folder, 1), fileOf(folder, 2))
 				if !s.wants(1, 3000) {
-					t.Error("taken for whole")
+					t.Error("a damaged file was served")
 				}
 				synctest.Wait()
 				if s.wants(1, 3000) {
-					t.Error("what was made again is not on disk")
+					t.Error("the image that was made again is not on disk")
 				}
 				if n, files := s.number("disk_errors_total", "check"), s.number("entries", "disk"); n != 1 || files != 2 {
 					t.Errorf("%v damaged files counted, %v files", n, files)
@@ -330,7 +330,7 @@ func TestScan_RemovesOnlyUnfinishedFiles(t *testing.T) {
 		s = open(t, onlyDisk(folder))
 		synctest.Wait()
 		if _, err := os.Stat(young); err != nil {
-			t.Errorf("what another process may be writing: %v", err)
+			t.Errorf("a young unfinished file was removed: %v", err)
 		}
 		if n := s.number("entries", "disk"); n != 1 {
 			t.Errorf("%v files are counted", n)
@@ -375,7 +375,7 @@ func TestGet_UnusableFolder_StillAnswers(t *testing.T) {
 		lines := func() int { synctest.Wait(); return strings.Count(log.String(), "\n") }
 		for i := range 10 {
 			if !s.wants(i, 10) {
-				t.Error("not made")
+				t.Errorf("image %d was not made", i)
 			}
 		}
 		if n := lines(); n != 1 {
@@ -398,7 +398,7 @@ func TestGet_LargeImages_AreNotCached(t *testing.T) {
 		s := open(t, variants.Config{Folder: folder, DiskBytes: 64 << 20})
 		for range 2 {
 			if !s.wants(1, 5<<20) {
-				t.Error("kept")
+				t.Error("an image larger than maxKept was cached")
 			}
 		}
 		synctest.Wait()

@@ -44,7 +44,7 @@ const tallied = "tally "
 func TestSharedFolderChild(t *testing.T) {
 	folder := os.Getenv(sharedFolder)
 	if folder == "" {
-		t.Skip("it is run by the tests of two processes on one folder, in a process of its own")
+		t.Skip("runs only as a child process of the tests of two processes on one folder")
 	}
 	cfg := onlyDisk(folder)
 	cfg.DiskBytes = sharerBytes
@@ -145,7 +145,7 @@ func onAFullDisk(t *testing.T, folder string, full, space func(both []*sharer)) 
 		noError(t, err)
 		_, total := onDisk(t, folder)
 		if all[0].Damaged+all[1].Damaged > 0 || len(left) > 0 || total > 2*sharerBytes {
-			t.Errorf("%s: %d and %d damaged files, %d unfinished ones, %d bytes in all", what, all[0].Damaged, all[1].Damaged, len(left), total)
+			t.Errorf("%s: %d and %d damaged files, %d unfinished ones, %d bytes", what, all[0].Damaged, all[1].Damaged, len(left), total)
 		}
 		return all
 	}
@@ -156,7 +156,7 @@ func onAFullDisk(t *testing.T, folder string, full, space func(both []*sharer)) 
 		for i, s := range both {
 			s.order(t, orderKeep)
 			if y := s.tally(t); rounds[i].Unkept > 0 || y.Unkept > 0 || y.FromDisk != 1 {
-				t.Errorf("not as before the disk was full: %s; %s", rounds[i], y)
+				t.Errorf("figures changed after the disk was full: %s; %s", rounds[i], y)
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func onAFullDisk(t *testing.T, folder string, full, space func(both []*sharer)) 
 	cfg.DiskBytes = sharerBytes
 	open(t, cfg).Close()
 	if _, total := onDisk(t, folder); total > sharerBytes {
-		t.Errorf("what is left takes %d bytes of %d", total, sharerBytes)
+		t.Errorf("files take %d bytes, limit %d", total, sharerBytes)
 	}
 }
 

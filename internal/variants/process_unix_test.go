@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// write makes images forever. It says that it is busy once images are on the disk: a slow one takes only some.
+// write makes images forever. It reports that it is busy once images are on disk; a slow disk stores only some.
 func write(folder string) {
 	s, err := variants.New(variants.Config{MemoryBytes: 1, Folder: folder, DiskBytes: 1 << 20})
 	if err != nil {
@@ -91,7 +91,7 @@ func TestKillDuringWrites_CorruptsNothing(t *testing.T) {
 		used(t, path, time.Now().Add(-time.Hour))
 	}
 	s := open(t, cfg)
-	var order []int // those that the processes left come first: later ones make room for what is written here
+	var order []int // images of the killed processes come first, because later ones evict them
 	for i := range 500 {
 		k := key(i)
 		name := hex.EncodeToString(k[:])
@@ -106,7 +106,7 @@ func TestKillDuringWrites_CorruptsNothing(t *testing.T) {
 	}
 	s.Close()
 	if disk, damaged := s.number("asked_total", "disk"), s.number("disk_errors_total", "check"); disk == 0 || damaged != 0 {
-		t.Errorf("%v images of the killed processes were of use, %v were damaged", disk, damaged)
+		t.Errorf("%v images of the killed processes were read, %v were damaged", disk, damaged)
 	}
 	files, total := onDisk(t, cfg.Folder)
 	if total > cfg.DiskBytes || float64(files) != s.number("entries", "disk") {
@@ -114,7 +114,7 @@ func TestKillDuringWrites_CorruptsNothing(t *testing.T) {
 	}
 	for _, path := range left {
 		if _, err := os.Stat(path); err == nil {
-			t.Errorf("%s is still there", path)
+			t.Errorf("%s was not removed", path)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestGet_SlowDisk_DelaysNoAnswer(t *testing.T) {
 		s.wants(i, size)
 	}
 	if n := s.number("unwritten_total"); n != 4 {
-		t.Errorf("%v were dropped", n)
+		t.Errorf("%v writes were dropped", n)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestClose_HangingDisk_EndsInTime(t *testing.T) {
 		left, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer leave()
 		if _, err := s.Get(left, key(1), nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a read of what hangs: %v", err)
+			t.Errorf("Get from a hanging disk = %v", err)
 		}
 		s.Close()
 		answers(t, pipe)
@@ -233,7 +233,7 @@ func TestWrite_FullDisk_LeavesNoPartialFile(t *testing.T) {
 func TestLimitedFileSizeChild(t *testing.T) {
 	folder := os.Getenv("LETTERHEAD_TEST_VARIANTS_LIMITED")
 	if folder == "" {
-		t.Skip("it is run by TestWrite_FullDisk_LeavesNoPartialFile, in a process of its own")
+		t.Skip("runs only as a child process of TestWrite_FullDisk_LeavesNoPartialFile")
 	}
 	noError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 2000, Max: 2000})) // Go ignores SIGXFSZ
 	s := open(t, onlyDisk(folder))
@@ -244,6 +244,6 @@ func TestLimitedFileSizeChild(t *testing.T) {
 		t.Errorf("%v writes failed", n)
 	}
 	if files, _ := onDisk(t, folder); files != 1 || s.number("entries", "disk") != 1 {
-		t.Errorf("%d files are there, %v counted", files, s.number("entries", "disk"))
+		t.Errorf("%d files on disk, %v counted", files, s.number("entries", "disk"))
 	}
 }

@@ -91,7 +91,7 @@ func (s opened) wants(i, size int) (made bool) {
 func checkImage(t testing.TB, p variants.Image, i, size int) {
 	t.Helper()
 	if want := body(i, size); !bytes.Equal(p.Body, want) || p.Sum != sha256.Sum256(want) {
-		t.Fatalf("image %d of %d bytes is one of %d bytes with the digest %x", i, size, len(p.Body), p.Sum)
+		t.Fatalf("image %d of %d bytes: got %d bytes with digest %x", i, size, len(p.Body), p.Sum)
 	}
 }
 
@@ -157,12 +157,12 @@ func TestGet_ManyCallers_ShareOneMaking(t *testing.T) {
 		}
 		leave()
 		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("the one who left: %v", err)
+			t.Errorf("Get of the caller that left = %v, want context.Canceled", err)
 		}
 		synctest.Wait()
 		ctx := <-m.ctx
 		if ctx.Err() != nil || ctx.Value(name{}) != "first" {
-			t.Errorf("the making's context when its first caller has left: %v, %v", ctx.Err(), ctx.Value(name{}))
+			t.Errorf("context of the making after its first caller left: error %v, value %v", ctx.Err(), ctx.Value(name{}))
 		}
 		m.give <- nil
 		for _, a := range answers {
@@ -171,10 +171,10 @@ func TestGet_ManyCallers_ShareOneMaking(t *testing.T) {
 			}
 		}
 		if made := s.wants(1, 3000); made || m.calls.Load() != 1 {
-			t.Errorf("made %d times, and again: %t", m.calls.Load(), made)
+			t.Errorf("made %d times, and again after caching: %t", m.calls.Load(), made)
 		}
 		if j, made, memory := s.number("asked_total", "joined"), s.number("asked_total", "made"), s.number("asked_total", "memory"); j != 99 || made != 1 || memory != 1 {
-			t.Errorf("counted %v joined, %v made, %v from memory", j, made, memory)
+			t.Errorf("metrics: %v joined, %v made, %v from memory; want 99, 1 and 1", j, made, memory)
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestGet_AllCallersLeft_BegunMakingIsCached(t *testing.T) {
 		again := m.ask(t.Context(), 1) // joins the abandoned making
 		m.give <- nil
 		if err := <-again; err != nil || m.calls.Load() != 1 || s.wants(1, 3000) {
-			t.Errorf("%v, begun %d times", err, m.calls.Load())
+			t.Errorf("Get() = %v, begun %d times", err, m.calls.Load())
 		}
 	})
 }
@@ -248,10 +248,10 @@ func TestGet_AllCallersLeft_MakingIsAbandoned(t *testing.T) {
 		}
 		fresh.give <- nil
 		if err := <-answer; err != nil {
-			t.Errorf("who came after the crowd: %v", err)
+			t.Errorf("Get after all earlier callers left = %v", err)
 		}
 		if m.calls.Load() != 0 || s.number("abandoned_total") != 1 || s.number("refused_total") != 0 {
-			t.Errorf("started %d without a caller, counted %v", m.calls.Load(), s.number("abandoned_total"))
+			t.Errorf("%d makings began without a caller; %v counted as abandoned, want 1", m.calls.Load(), s.number("abandoned_total"))
 		}
 	})
 }
@@ -261,9 +261,12 @@ func TestGet_CanceledContext_StartsNothing(t *testing.T) {
 	s := open(t, variants.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := s.Get(ctx, key(1), func(context.Context) ([]byte, error) { t.Error("made"); return body(1, 1), nil })
+	_, err := s.Get(ctx, key(1), func(context.Context) ([]byte, error) {
+		t.Error("made an image for a canceled context")
+		return body(1, 1), nil
+	})
 	if !errors.Is(err, context.Canceled) || s.number("abandoned_total") != 0 {
-		t.Errorf("%v, %v begun", err, s.number("abandoned_total"))
+		t.Errorf("Get() = %v, %v abandoned", err, s.number("abandoned_total"))
 	}
 }
 
@@ -275,10 +278,10 @@ func TestGet_Error_ReachesAllCallersAndIsNotCached(t *testing.T) {
 		broken := errors.New("broken")
 		m.give <- broken
 		if a, b := <-one, <-other; !errors.Is(a, broken) || !errors.Is(b, broken) {
-			t.Errorf("%v, %v", a, b)
+			t.Errorf("errors %v and %v, want both %v", a, b, broken)
 		}
 		if !s.wants(1, 3000) {
-			t.Error("something was kept of a making that failed")
+			t.Error("the result of a failed making was cached")
 		}
 		if n := s.number("failed_total"); n != 1 {
 			t.Errorf("%v failures counted", n)
@@ -300,10 +303,10 @@ func TestGet_DyingMaking_LeavesKeyUsable(t *testing.T) {
 				s := open(t, variants.Config{Concurrent: 1})
 				_, err := s.Get(t.Context(), key(1), func(context.Context) ([]byte, error) { return die() })
 				if err == nil || strings.HasPrefix(name, "panic") && !strings.Contains(err.Error(), "out of ink") {
-					t.Errorf("the answer is %v", err)
+					t.Errorf("Get() = %v, want an error", err)
 				}
 				if !s.wants(1, 10) || s.number("failed_total") != 1 {
-					t.Errorf("afterwards, %v failures are counted", s.number("failed_total"))
+					t.Errorf("the next Get did not make the image, or %v failures were counted, want 1", s.number("failed_total"))
 				}
 			})
 		})
@@ -320,7 +323,7 @@ func TestGet_FullQueue_IsBusyImmediately(t *testing.T) {
 		}
 		begin := time.Now()
 		if err := <-m.ask(t.Context(), 5); !errors.Is(err, variants.ErrBusy) || time.Since(begin) != 0 {
-			t.Errorf("the sixth: %v after %s", err, time.Since(begin))
+			t.Errorf("sixth Get = %v after %s, want ErrBusy immediately", err, time.Since(begin))
 		}
 		accepted = append(accepted, m.ask(t.Context(), 4)) // waits for the waiting making
 		for range 5 {
@@ -333,7 +336,7 @@ func TestGet_FullQueue_IsBusyImmediately(t *testing.T) {
 			}
 		}
 		if !s.wants(5, 10) || s.number("refused_total") != 1 {
-			t.Errorf("%v are counted as refused", s.number("refused_total"))
+			t.Errorf("%v counted as refused, want 1", s.number("refused_total"))
 		}
 	})
 }
@@ -350,7 +353,7 @@ func TestGet_BusyStore_ServesCachedImages(t *testing.T) {
 		one, two := m.ask(t.Context(), 1), m.ask(t.Context(), 2)
 		for range 2 { // from disk, from memory
 			if s.wants(7, 100) {
-				t.Error("made again")
+				t.Error("a cached image was made again")
 			}
 		}
 		for range 2 {
@@ -408,7 +411,7 @@ func TestGet_MakingEndsAtItsDeadline(t *testing.T) {
 		synctest.Wait()
 		behind.give <- nil
 		if err := <-waits; err != nil {
-			t.Errorf("the one behind it: %v", err)
+			t.Errorf("Get that waited for the turn = %v", err)
 		}
 	})
 }
@@ -430,14 +433,14 @@ func TestGet_DeadlineEndsWait(t *testing.T) {
 			t.Errorf("%v after %s", mine, took)
 		}
 		if err := <-turnless; !errors.Is(err, variants.ErrBusy) || time.Since(begin) != 3*time.Second || s.number("refused_total") != 1 {
-			t.Errorf("who got no turn: %v after %s, %v counted", err, time.Since(begin), s.number("refused_total"))
+			t.Errorf("Get without a turn = %v after %s, %v refused; want ErrBusy after 3s", err, time.Since(begin), s.number("refused_total"))
 		}
 		if _, err := s.Get(t.Context(), key(1), deaf); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 3*time.Second {
-			t.Errorf("who joins what is overdue: %v after %s", err, time.Since(begin))
+			t.Errorf("Get that joins an overdue making = %v after %s", err, time.Since(begin))
 		}
 		time.Sleep(time.Minute)
 		if s.wants(1, 10) {
-			t.Error("what came late was not kept")
+			t.Error("the late result was not cached")
 		}
 	})
 }
@@ -459,10 +462,10 @@ func TestClose_AbandonsMakings(t *testing.T) {
 			}
 		}
 		if _, err := s.Get(t.Context(), key(3), nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("after Close: %v", err)
+			t.Errorf("Get after Close = %v", err)
 		}
 		if s.wants(9, 10) {
-			t.Error("made after Close")
+			t.Error("an image was made after Close")
 		}
 		s.Close()
 	})
@@ -489,7 +492,7 @@ func TestClose_IgnoredContext_ReturnsAfterTimeout(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 		if err := <-answer; !errors.Is(err, context.Canceled) {
-			t.Errorf("the caller got %v", err)
+			t.Errorf("Get() = %v", err)
 		}
 		close(release)
 		<-made
@@ -502,7 +505,7 @@ func TestConfig_Invalid(t *testing.T) {
 	_, err := variants.New(wrong)
 	for _, field := range []string{"MemoryBytes", "DiskBytes", "Concurrent", "Waiting", "MakeTimeout", "CloseTimeout"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%s is not in: %v", field, err)
+			t.Errorf("the error does not name %s: %v", field, err)
 		}
 	}
 	if err := (variants.Config{}).Validate(); err != nil {
@@ -515,7 +518,7 @@ func TestConfig_Invalid(t *testing.T) {
 	}
 	defer s.Close()
 	if _, err := variants.New(variants.Config{Registerer: numbers, Folder: t.TempDir()}); err == nil {
-		t.Error("two stores count as one")
+		t.Error("two stores share one metric")
 	}
 }
 

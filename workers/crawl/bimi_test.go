@@ -32,7 +32,7 @@ func TestBIMI_Records_OnlyValidNameLogo(t *testing.T) {
 		}
 	}
 	if u := crawl.BIMILogo([]string{"x", "v=BIMI1; l=https://acme.com/1", "v=BIMI1; l=https://acme.com/2"}); u == nil || u.Path != "/1" {
-		t.Errorf("the first of several: %v", u)
+		t.Errorf("several records: %v", u)
 	}
 }
 

@@ -30,7 +30,7 @@ func (g *gate) waitFor(n int) {
 func TestGate_Waiting_LowestRankFirst(t *testing.T) {
 	g := newGate(1)
 	if !g.enter(t.Context(), rankRead) {
-		t.Fatal("an empty gate does not open")
+		t.Fatal("an empty gate did not admit")
 	}
 	order := make(chan int, 5)
 	for i, rank := range []int{rankBanner, rankRead + 1, rankStore, rankRead, rankPrimary} {
@@ -48,7 +48,7 @@ func TestGate_Waiting_LowestRankFirst(t *testing.T) {
 	g.waitFor(6)
 	leave()
 	if !<-refused {
-		t.Error("a canceled waiter entered")
+		t.Error("a canceled waiter was admitted")
 	}
 	g.leave()
 	for _, want := range []int{rankPrimary, rankStore, rankRead, rankRead + 1, rankBanner} {
@@ -122,11 +122,11 @@ func TestKeep_NoRoom_DropsWorseFormFirst(t *testing.T) {
 			h := &held{common: full}
 			f.keep(h, 0, big)
 			if f.read[0] == nil {
-				t.Fatalf("the first has no room: %v", f.refused)
+				t.Fatalf("no room for the first image: %v", f.refused)
 			}
 			f.keep(h, 1, c.second)
 			if f.read[1] != nil || f.refused[1] == nil || errors.Is(f.refused[1], errMemoryLimit) != (c.err != nil) {
-				t.Errorf("the second: %v", f.refused[1])
+				t.Errorf("second image: %v", f.refused[1])
 			}
 			if h.own != weight(big) {
 				t.Errorf("%d bytes are held, want those of one image", h.own)

@@ -59,9 +59,9 @@ func TestStylesheets_Limit_OwnFirst(t *testing.T) {
 	n.wantsNot(t, "acme.com/deeper.css", "fonts.googleapis.com/css2?family=Inter")
 }
 
-// TestOneFile_WhateverItIsNamedAs_IsDecodedOnce serves one file at many URLs:
+// TestFile_SeveralRolesAndURLs_IsDecodedOnce serves one file at many URLs:
 // as icon, logo, part of a sprite, share image and image of the page.
-func TestOneFile_WhateverItIsNamedAs_IsDecodedOnce(t *testing.T) {
+func TestFile_SeveralRolesAndURLs_IsDecodedOnce(t *testing.T) {
 	const vector = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 100"><path d="M0 0h300v100L150 9z" fill="#0b5fff"/></svg>`
 	for name, c := range map[string]struct {
 		page   string
@@ -134,7 +134,7 @@ func TestBIMI_Record_GivesMark(t *testing.T) {
 	n.txt["default._bimi.blocked.com"] = n.txt["default._bimi.acme.com"]
 	result, err = n.crawl("blocked.com")
 	if err != nil || !result.Record.HasLogo() || result.Record.Complete {
-		t.Errorf("refusing site: %v, %+v", err, result)
+		t.Errorf("site that refuses access: %v, %+v", err, result)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestFetches_ManyFiles_StayWithinLimits(t *testing.T) {
 		t.Errorf("%d fetches, %d requests", stats.Requests, len(n.requests()))
 	}
 	if most := n.busiest["acme.com"]; most > 4 {
-		t.Errorf("%d requests at a time", most)
+		t.Errorf("%d concurrent requests", most)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestUnchangedPage_Validators_NotModified(t *testing.T) {
 	n.wantsNot(t, "acme.com/icon.png")
 	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", ETag: `"0"`}, 10*time.Second)
 	if err != nil || result.NotModified || result.ETag != `"1"` {
-		t.Errorf("a page that has changed: %v, %+v", err, result)
+		t.Errorf("changed page: %v, %+v", err, result)
 	}
 	// A 304 for an unconditional request has no page.
 	n.serve("odd.com", everywhere(status(http.StatusNotModified, "")))
@@ -367,10 +367,10 @@ func TestAppShell_WithBrowser_IsRendered(t *testing.T) {
 		browser fakeBrowser
 		want    string
 	}{
-		"drawn":            {fakeBrowser{html: drawn, at: "https://acme.com/en/"}, "Acme Instruments"},
-		"failed":           {fakeBrowser{at: "https://acme.com/", err: errors.New("crashed")}, "loading"},
-		"empty":            {fakeBrowser{html: "", at: "https://acme.com/"}, "loading"},
-		"at somebody else": {fakeBrowser{html: drawn, at: "https://other.com/"}, "loading"},
+		"drawn":             {fakeBrowser{html: drawn, at: "https://acme.com/en/"}, "Acme Instruments"},
+		"failed":            {fakeBrowser{at: "https://acme.com/", err: errors.New("crashed")}, "loading"},
+		"empty":             {fakeBrowser{html: "", at: "https://acme.com/"}, "loading"},
+		"at another domain": {fakeBrowser{html: drawn, at: "https://other.com/"}, "loading"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newInternet(t)

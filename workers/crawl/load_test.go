@@ -246,7 +246,7 @@ func TestUnchangedPage_OfOtherSite_IsFetched(t *testing.T) {
 		t.Fatal(err)
 	}
 	if result.NotModified || text(result.Record.Name) == "" {
-		t.Errorf("another site's page counted as unchanged: %+v", result)
+		t.Errorf("another site's page was reported as unchanged: %+v", result)
 	}
 	if result.ETag != "" || result.LastModified != "" {
 		t.Errorf("kept the validators of another site's page: %q %q", result.ETag, result.LastModified)

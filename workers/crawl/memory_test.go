@@ -106,7 +106,7 @@ func TestHostileSites_Crawls_StayWithinMemory(t *testing.T) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("draws hostile pictures for minutes")
+		t.Skip("draws hostile images for minutes")
 	}
 	folder := t.TempDir()
 	for name, made := range hostileFiles {

@@ -74,7 +74,7 @@ var blue = color.NRGBA{0x0b, 0x5f, 0xff, 0xff}
 
 const acmePage = `<!doctype html><title>Acme | Careful instruments</title><meta property="og:site_name" content="Acme"><meta name="description" content="Acme makes careful instruments for curious people."><link rel="icon" href="/icon.png" sizes="128x128"><h1>Instruments</h1>`
 
-func TestOutcome_HomePage(t *testing.T) {
+func TestCrawl_HomePage_DecidesOutcome(t *testing.T) {
 	challenge := `<title>Just a moment...</title><script>window._cf_chl_opt={};</script><noscript>Enable JavaScript and cookies to continue</noscript>`
 	for name, c := range map[string]struct {
 		site http.Handler
@@ -151,7 +151,7 @@ func ending(result *crawl.Result, err error) string {
 	return text(result.Record.Name)
 }
 
-func TestOutcome_Connection(t *testing.T) {
+func TestCrawl_ConnectionFault_DecidesOutcome(t *testing.T) {
 	good := files{"/": html(acmePage), "/icon.png": icon(128, blue)}
 	for name, c := range map[string]struct {
 		build func(n *internet)
@@ -231,7 +231,7 @@ func TestRedirect_Record_KeepsRequestedDomain(t *testing.T) {
 	}
 }
 
-func TestMetaRefresh_FollowedOnlyIfTrivial(t *testing.T) {
+func TestMetaRefresh_SameSite_IsFollowed(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(`<meta http-equiv=refresh content="0; url=/en/">`), "/en/": html(acmePage)})
 	if got := ending(n.crawl("acme.com")); got != "Acme" {
@@ -243,7 +243,7 @@ func TestMetaRefresh_FollowedOnlyIfTrivial(t *testing.T) {
 	}
 }
 
-func TestHostilePages_WithinLimits(t *testing.T) {
+func TestCrawl_HostilePage_StaysWithinLimits(t *testing.T) {
 	long := strings.Repeat("<p>and on it goes</p>\n", 300_000) // 6 MB
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -263,11 +263,11 @@ func TestHostilePages_WithinLimits(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			w.Write(bomb.Bytes())
 		}, "Acme"},
-		"base to another host":      {html(`<base href="//evil.example/">` + acmePage), "Acme"},
-		"markup in values":          {html(`<title>&lt;script&gt;alert(1)&lt;/script&gt;</title><meta name=description content="Acme makes &lt;b&gt;careful&lt;/b&gt; instruments.">`), "Acme"},
-		"cyclic linked data":        {html(acmePage + `<script type="application/ld+json">{"@graph":[{"@id":"a","@type":"Organization","name":"Acme","url":"https://acme.com","logo":{"@id":"b"}},{"@id":"b","logo":{"@id":"a"}}]}</script>`), "Acme"},
-		"deep linked data":          {html(acmePage + `<script type="application/ld+json">` + strings.Repeat(`{"a":`, 100_000) + `</script>`), "Acme"},
-		"pictures at private hosts": {html(acmePage + `<link rel=icon href="http://127.0.0.1/a.png"><link rel=icon href="file:///etc/passwd"><meta property="og:image" content="http://169.254.169.254/x.png"><link rel=manifest href="http://10.0.0.1/m.json">`), "Acme"},
+		"base to another host":    {html(`<base href="//evil.example/">` + acmePage), "Acme"},
+		"markup in values":        {html(`<title>&lt;script&gt;alert(1)&lt;/script&gt;</title><meta name=description content="Acme makes &lt;b&gt;careful&lt;/b&gt; instruments.">`), "Acme"},
+		"cyclic linked data":      {html(acmePage + `<script type="application/ld+json">{"@graph":[{"@id":"a","@type":"Organization","name":"Acme","url":"https://acme.com","logo":{"@id":"b"}},{"@id":"b","logo":{"@id":"a"}}]}</script>`), "Acme"},
+		"deep linked data":        {html(acmePage + `<script type="application/ld+json">` + strings.Repeat(`{"a":`, 100_000) + `</script>`), "Acme"},
+		"images at private hosts": {html(acmePage + `<link rel=icon href="http://127.0.0.1/a.png"><link rel=icon href="file:///etc/passwd"><meta property="og:image" content="http://169.254.169.254/x.png"><link rel=manifest href="http://10.0.0.1/m.json">`), "Acme"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newInternet(t)
@@ -290,7 +290,7 @@ func TestHostilePages_WithinLimits(t *testing.T) {
 	}
 }
 
-func TestPrivateAddresses_NotRequested(t *testing.T) {
+func TestCrawl_PrivateAddress_IsNotRequested(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", files{"/": html(acmePage + `<link rel=icon href="http://10.0.0.1/icon.png"><link rel=icon href="http://[::1]/icon.png"><link rel="icon" href="http://localhost/icon.png">`), "/icon.png": icon(64, blue)})
 	if _, err := n.crawl("acme.com"); err != nil {
@@ -412,7 +412,7 @@ func TestRead_SavedPage_FetchesNothing(t *testing.T) {
 	_, err = crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: "https://acme.com/", Body: []byte(`<title>Welcome to nginx!</title>`)})
 	var f *crawl.Failure
 	if !errors.As(err, &f) || f.Outcome != brand.NoData {
-		t.Errorf("a placeholder: %v", err)
+		t.Errorf("placeholder page: %v", err)
 	}
 	if _, err := crawl.Read(t.Context(), config(t), crawl.SavedPage{URL: "https://acme.com/", Body: bytes.Repeat([]byte("<p>"), page.MaxBytes)}); err == nil {
 		t.Error("a page of paragraphs gave a record")

@@ -269,7 +269,7 @@ func TestRobots_OtherDomain_CannotSetRules(t *testing.T) {
 		asked = 1
 		result, _, err := c.Crawl(t.Context(), crawl.Target{Domain: "acme.com"})
 		if got := ending(result, err); got != brand.Blocked {
-			t.Errorf("%s: the site that refuses us: %s (%v)", to, got, err)
+			t.Errorf("%s: site that refuses this crawler: %s (%v)", to, got, err)
 		}
 	}
 }
@@ -308,6 +308,6 @@ func TestRobots_BrowserURL_IsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(text(result.Record.Description), "careful") {
-		t.Error("kept a page rendered from a server that refuses us")
+		t.Error("kept a page rendered from a server that refuses this crawler")
 	}
 }

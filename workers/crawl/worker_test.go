@@ -252,7 +252,7 @@ func TestWorker_LiveCrawl_DoesNotWaitBehindBulk(t *testing.T) {
 	}
 	select {
 	case err := <-published:
-		t.Errorf("all bulk was accepted (%v) though its pool is full", err)
+		t.Errorf("all bulk crawls were accepted (%v) although the pool is full", err)
 	default:
 	}
 	close(release)

@@ -81,7 +81,7 @@ func (n *net80) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 func newBrowser(t *testing.T, n *net80) *browser.Browser {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("a browser is started")
+		t.Skip("starts a browser")
 	}
 	client, err := safehttp.New(safehttp.Config{Resolver: n, Dial: n.dial, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }})
 	if err != nil {
@@ -145,7 +145,7 @@ func TestRender_App_ReturnsRenderedPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if at != "http://www.acme.com/en/" {
-		t.Errorf("it is at %s", at)
+		t.Errorf("final URL %s, want http://www.acme.com/en/", at)
 	}
 	for _, want := range []string{"<title>Acme</title>", "<h1>Careful instruments</h1>", `src="/logo.svg"`, "founded in 1999"} {
 		if !strings.Contains(html, want) {
@@ -154,7 +154,7 @@ func TestRender_App_ReturnsRenderedPage(t *testing.T) {
 	}
 	for _, r := range n.requests() {
 		if strings.HasSuffix(r, ".svg") || strings.HasSuffix(r, ".css") {
-			t.Errorf("%s was fetched; the crawl fetches it when it wants it", r)
+			t.Errorf("%s was fetched by the browser, not by the crawl", r)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestRender_Requests_OnlyThroughGuard(t *testing.T) {
 		}
 	}
 	if !strings.Contains(html, "rtc:undefined ws:undefined sw:undefined") {
-		t.Errorf("sockets or workers are there:\n%s", html)
+		t.Errorf("the page has sockets or workers:\n%s", html)
 	}
 	for _, r := range n.requests() {
 		if !strings.HasPrefix(r, "acme.com/") {
@@ -243,7 +243,7 @@ func TestRender_EndlessPage_Ends(t *testing.T) {
 		t.Errorf("endless page: %v, %q", err, html)
 	}
 	if asked := len(n.requests()); asked > 60 {
-		t.Errorf("%d requests were made", asked)
+		t.Errorf("%d requests, want at most 60", asked)
 	}
 	if _, _, err := render(t, b, "http://hung.com/", 4*time.Second); err == nil {
 		t.Error("a page with an endless script was rendered")
@@ -298,6 +298,6 @@ func TestNew_NoBrowser_Fails(t *testing.T) {
 		t.Errorf("got %v, want ErrNoBrowser", err)
 	}
 	if _, err := browser.New(browser.Config{Concurrent: 1000}, client); err == nil || errors.Is(err, browser.ErrNoBrowser) {
-		t.Errorf("a thousand browsers: %v", err)
+		t.Errorf("New with a thousand browsers = %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func TestRender_Process_HasNoPrivileges(t *testing.T) {
 			t.Errorf("a process has no sandbox: %q", p.args)
 		}
 		if os.Geteuid() == 0 && (strings.Join(strings.Fields(p.status["Uid"]), " ") != "65534 65534 65534 65534" || p.status["Groups"] != "") {
-			t.Errorf("a process is of user %q, groups %q: %q", p.status["Uid"], p.status["Groups"], p.args)
+			t.Errorf("a process runs as user %q, groups %q: %q", p.status["Uid"], p.status["Groups"], p.args)
 		}
 		switch {
 		case slices.Contains(p.args, "--type=renderer"):

@@ -16,7 +16,7 @@ const own = `<meta property="og:site_name" content="Acme"><nav><a href="/a">A</a
 
 var words = "<p>" + strings.Repeat("We make careful instruments for curious people. ", 40) + "</p>"
 
-func TestClassify_HomePage(t *testing.T) {
+func TestClassify_Response_DecidesKind(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		header string // "Name: value"
@@ -60,7 +60,7 @@ func TestClassify_HomePage(t *testing.T) {
 		"redirect without a place":          {302, "", "", "", classify.Missing},
 		"empty":                             {200, "", "", "", classify.Missing},
 		"json":                              {200, "Content-Type: application/json", `{"a":1}`, "", classify.Missing},
-		"picture":                           {200, "Content-Type: image/png", "\x89PNG", "", classify.Missing},
+		"image":                             {200, "Content-Type: image/png", "\x89PNG", "", classify.Missing},
 		"plain text":                        {200, "Content-Type: text/plain", "hello", "", classify.Missing},
 		"html called text":                  {200, "Content-Type: text/plain", "<title>Acme</title>" + own, "", classify.Usable},
 		"xhtml":                             {200, "Content-Type: application/xhtml+xml", "<title>Acme</title>", "", classify.Usable},

@@ -34,10 +34,10 @@ var parked = map[string]string{
 	"Chinese":                   `<html><head><title>acme.com域名出售</title></head><body><p>此域名正在出售</p></body></html>`,
 	"expired":                   `<html><head><title>acme.com</title></head><body><h1>This domain has expired</h1><p>If you are the owner, renew it now.</p></body></html>`,
 	"wix without a site":        `<html><head><title>acme.com</title></head><body><h1>Looks Like This Domain Isn't Connected To A Website Yet!</h1></body></html>`,
-	"offer with own picture":    `<html><head><title>acme.com – domain for sale</title><meta property="og:image" content="https://acme.com/x.png"></head><body><p>Make an offer on this domain.</p></body></html>`,
+	"offer with own image":      `<html><head><title>acme.com – domain for sale</title><meta property="og:image" content="https://acme.com/x.png"></head><body><p>Make an offer on this domain.</p></body></html>`,
 }
 
-func TestClassify_ParkedPage(t *testing.T) {
+func TestClassify_ParkedPage_IsParked(t *testing.T) {
 	for name, body := range parked {
 		t.Run(name, func(t *testing.T) { check(t, 200, "", body, "", classify.Parked) })
 	}
@@ -85,13 +85,13 @@ var placeholders = map[string]string{
 	"github without page": `<html><head><title>Site not found · GitHub Pages</title></head><body><h1>404</h1><p>There isn't a GitHub Pages site here.</p></body></html>`,
 }
 
-func TestClassify_Placeholder(t *testing.T) {
+func TestClassify_UnfinishedSite_IsPlaceholder(t *testing.T) {
 	for name, body := range placeholders {
 		t.Run(name, func(t *testing.T) { check(t, 200, "", body, "", classify.Placeholder) })
 	}
 }
 
-func TestClassify_GatePage(t *testing.T) {
+func TestClassify_LoginOrAgePage_IsGate(t *testing.T) {
 	for name, c := range map[string]struct {
 		at, body string
 		want     classify.Kind

@@ -95,7 +95,7 @@ func TestClassify_NameLikeRefusal_IsUsable(t *testing.T) {
 }
 
 // Refusals with parts of a good page: a brand's name, its logo, or an icon.
-func TestClassify_RefusalNamingBrand(t *testing.T) {
+func TestClassify_RefusalWithBrandName_IsNotUsable(t *testing.T) {
 	for name, c := range map[string]struct {
 		domain, body string
 		want         classify.Kind

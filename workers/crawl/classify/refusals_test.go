@@ -121,7 +121,7 @@ var good = map[string]struct {
 	"maintenance is what they sell":  {"", `<title>Acme site maintenance</title>` + shop + words, classify.Usable},
 	"small page of one person":       {"", `<title>Ann Acme</title><h1>Ann Acme</h1><p>I build instruments.</p><a href="mailto:ann@acme.com">Write to me</a>`, classify.Usable},
 	"small page with a script":       {"", `<title>Ann Acme</title><h1>Ann Acme</h1><p>I build instruments.</p><script src="/stats.js"></script>`, classify.Usable},
-	"page of pictures":               {"", `<title>Acme Photos</title><a href="/one"><img src=1.jpg></a><a href="/two"><img src=2.jpg></a><a href="/three"><img src=3.jpg></a><a href="/four"><img src=4.jpg></a><script src=/s.js></script>`, classify.Usable},
+	"page of images":                 {"", `<title>Acme Photos</title><a href="/one"><img src=1.jpg></a><a href="/two"><img src=2.jpg></a><a href="/three"><img src=3.jpg></a><a href="/four"><img src=4.jpg></a><script src=/s.js></script>`, classify.Usable},
 	"welcome to a town":              {"", `<title>Welcome to Acme</title>` + shop + words, classify.Usable},
 	"nginx is what they write about": {"", `<title>Welcome to nginx! A course by Acme</title><meta property="og:site_name" content="Acme">` + shop + words, classify.Usable},
 	"frames of a maps service":       {"", `<title>Acme</title>` + shop + words + `<iframe src="https://www.google.com/maps/embed?pb=1"></iframe>`, classify.Usable},

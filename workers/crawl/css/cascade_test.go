@@ -151,7 +151,7 @@ func TestValue_Inherited_FromParent(t *testing.T) {
 		t.Errorf("the element itself has %q", got)
 	}
 	if got := c.Inherited(element(root), "color"); got != "" {
-		t.Errorf("color is %q past an initial", got)
+		t.Errorf("color is %q after initial", got)
 	}
 }
 
@@ -159,10 +159,10 @@ func TestGenerated_Content_IsRead(t *testing.T) {
 	c, root := cascade(t, `<style>p { color: red } p::before { background: url(a.svg) } p:after { color: blue }</style><p id=x>`, nil)
 	x := element(root)
 	if got := c.Generated(x, "before", "background-image"); got != `url("https://acme.com/en/a.svg")` {
-		t.Errorf("before has %q", got)
+		t.Errorf("color of ::before = %q", got)
 	}
 	if got := c.Generated(x, "after", "color"); got != "blue" {
-		t.Errorf("after has %q", got)
+		t.Errorf("color of ::after = %q", got)
 	}
 	if got := c.Value(x, "color"); got != "red" {
 		t.Errorf("the element has %q", got)

@@ -37,7 +37,7 @@ func TestScore_ComingSoonPage_IsLower(t *testing.T) {
 		return extract.Score(&eventschemas.Record{Name: &name, Description: &description, Logos: []eventschemas.Logo{svg}, Colors: make([]eventschemas.Color, 2)}, true)
 	}
 	if u, w := score(usual), score(waiting); w > 0.61*u || w < 0.59*u {
-		t.Errorf("usual %v, waiting %v", u, w)
+		t.Errorf("usual page %v, coming-soon page %v", u, w)
 	}
 }
 

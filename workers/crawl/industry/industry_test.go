@@ -129,7 +129,7 @@ func TestClassify_Scores_MatchAccuracy(t *testing.T) {
 			t.Errorf("%s: only %d of %d have a first guess of 0.5 or more", half, m.given, m.examples)
 		}
 		if precision < 0.85 || precision < m.said-0.1 {
-			t.Errorf("%s: precision is %.2f while the scores say %.2f", half, precision, m.said)
+			t.Errorf("%s: precision is %.2f, mean score is %.2f", half, precision, m.said)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestClassify_NoEvidence_IsEmpty(t *testing.T) {
 		}
 	}
 	if got := industry.Classify(nil); len(got) != 0 {
-		t.Error("no texts gave classes")
+		t.Error("no text gave classes")
 	}
 }
 
@@ -155,7 +155,7 @@ func TestClassify_EqualScores_KeepOrder(t *testing.T) {
 		}
 		for i := range again {
 			if again[i].Class != first[i].Class || again[i].Score != first[i].Score {
-				t.Fatalf("%v and then %v", first[i], again[i])
+				t.Fatalf("first %v, then %v", first[i], again[i])
 			}
 		}
 	}

@@ -108,10 +108,10 @@ func TestCandidates_Score_IsSumOfReasons(t *testing.T) {
 		}
 	}
 	if all[0].URL.Path != "/own.svg" || !strings.Contains(fmt.Sprint(all[0].Reasons), "in the footer too") || !strings.Contains(fmt.Sprint(all[0].Reasons), "found in two ways") {
-		t.Errorf("the best is %s: %v", all[0].URL, all[0].Reasons)
+		t.Errorf("best candidate %s: %v", all[0].URL, all[0].Reasons)
 	}
 	if i := slices.IndexFunc(all, func(c logofinder.Candidate) bool { return c.Kind == logofinder.Icon }); i < 0 || all[i].URL.Path != "/mark.svg" {
-		t.Errorf("the best icon is not the one of BIMI: %v", all)
+		t.Errorf("the best icon is not that of BIMI: %v", all)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestRead_VectorSprite_IsCropped(t *testing.T) {
 		t.Errorf("%d×%d in %v, a %s", p.Width, p.Height, p.Colors.Inks, p.Type())
 	}
 	if _, err := logofinder.Read(t.Context(), renderer(t), c, []byte("<!doctype html><title>Not found</title>")); !errors.Is(err, logofinder.ErrNotLogo) {
-		t.Errorf("web page instead of a sprite: %v", err)
+		t.Errorf("a web page as sprite: %v", err)
 	}
 }
 

@@ -24,7 +24,7 @@ func shown(im page.Image) string {
 	return out
 }
 
-func TestDrawings_Place_IsRecorded(t *testing.T) {
+func TestInlineSVGs_Place_IsRecorded(t *testing.T) {
 	const svg = `<svg viewBox="0 0 9 9"><path d="M0 0h9v9z"/></svg>`
 	filler := "<p>" + strings.Repeat("word ", 100) + "</p>"
 	for name, c := range map[string]struct{ body, want string }{
@@ -78,7 +78,7 @@ func TestImages_OwnName_IsNotExcluded(t *testing.T) {
 	}
 }
 
-func TestConsentLayer_IsIgnored(t *testing.T) {
+func TestParse_ConsentLayer_IsIgnored(t *testing.T) {
 	for _, class := range []string{"cookie-banner", "onetrust-banner-sdk", "qc-cmp2-container", "cmpbox", "CybotCookiebotDialog cookiebot"} {
 		if p := parse(t, `<div class="`+class+`"><a href="/"><svg></svg></a></div>`, "text/html"); len(p.InlineSVGs) != 0 {
 			t.Errorf("%s: its svg counts as the page's", class)
@@ -86,7 +86,7 @@ func TestConsentLayer_IsIgnored(t *testing.T) {
 	}
 }
 
-func TestDrawings_Names_AreRead(t *testing.T) {
+func TestInlineSVGs_Names_AreRead(t *testing.T) {
 	p := parse(t, `<svg aria-label="Acme"><path/></svg><svg><title>Acme home</title><path/></svg><a data-framer-name="Logo"><svg data-testid="brandLogo"></svg></a>`, "text/html")
 	if len(p.InlineSVGs) != 3 || p.InlineSVGs[0].Alt != "Acme" || p.InlineSVGs[1].Alt != "Acme home" || fmt.Sprint(p.InlineSVGs[2].Own) != "[brand logo]" || fmt.Sprint(p.InlineSVGs[2].Tokens) != "[brand logo logo]" {
 		t.Errorf("svg elements %+v", p.InlineSVGs)
@@ -100,11 +100,11 @@ func TestDrawings_Names_AreRead(t *testing.T) {
 	}
 }
 
-func TestDrawings_Variants_ShareBox(t *testing.T) {
+func TestInlineSVGs_Variants_ShareBox(t *testing.T) {
 	p := parse(t, `<header><a href="/"><img src="/a.svg"><img src="/b.svg"></a><div class="logo"><span><img src="/c.svg"></span><img src="/d.svg"></div><img src="/e.svg"></header>`, "text/html")
 	im := p.Images
 	if len(im) != 5 || im[0].Box != im[1].Box || im[2].Box != im[3].Box || im[0].Box == im[2].Box || im[4].Box == im[2].Box {
-		t.Errorf("wrong boxes of the link and the logo: %d images", len(im))
+		t.Errorf("wrong boxes of %d images", len(im))
 	}
 }
 
@@ -157,7 +157,7 @@ func TestParse_AppShell_IsRecognized(t *testing.T) {
 	}
 }
 
-func TestDrawings_Many_StayWithinLimits(t *testing.T) {
+func TestInlineSVGs_Many_StayWithinLimits(t *testing.T) {
 	p := parse(t, strings.Repeat(`<a class="logo" href="/"><svg></svg></a><a class="logo" href="/">x</a>`, 1000), "text/html")
 	if len(p.InlineSVGs) != page.MaxInlineSVGs || len(p.Backgrounds) != page.MaxBackgrounds {
 		t.Errorf("%d svg elements, %d backgrounds", len(p.InlineSVGs), len(p.Backgrounds))

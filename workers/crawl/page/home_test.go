@@ -114,7 +114,7 @@ func TestImages_Placeholders_AreIgnored(t *testing.T) {
 	}
 }
 
-func TestDrawing_AroundFile_IsFile(t *testing.T) {
+func TestInlineSVG_WrapsOneImage_IsThatImage(t *testing.T) {
 	for body, want := range map[string]string{
 		`<svg width="90" height="30"><image xlink:href="/own.svg" src="/own.png"/></svg>`: "/own.svg",
 		`<svg><title>Acme</title><g><image href="/own.png"></image></g></svg>`:            "/own.png",
@@ -134,7 +134,7 @@ func TestDrawing_AroundFile_IsFile(t *testing.T) {
 	}
 }
 
-func TestDrawing_Symbol_HasNameOfFirstUse(t *testing.T) {
+func TestInlineSVG_ManyUses_HasNameOfFirst(t *testing.T) {
 	p := parse(t, `<svg><use href="#own-logo"/>`+strings.Repeat(`<use href="#other-sign"/>`, 5000)+`</svg>`, "text/html")
 	if own := p.InlineSVGs[0].Own; fmt.Sprint(own) != "[own logo]" {
 		t.Errorf("%d words: %.60v", len(own), own)

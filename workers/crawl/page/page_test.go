@@ -154,7 +154,7 @@ func TestParse_HostilePage_StaysWithinLimits(t *testing.T) {
 	}
 }
 
-func TestResolve_AnyURL(t *testing.T) {
+func TestResolve_AnyURL_IsAbsoluteOrNil(t *testing.T) {
 	for name, c := range map[string]struct{ base, href, want string }{
 		"relative":                {"", "/i.png", "https://www.acme.com/i.png"},
 		"scheme-relative":         {"", "//cdn.acme.com/i.png", "https://cdn.acme.com/i.png"},
@@ -173,7 +173,7 @@ func TestResolve_AnyURL(t *testing.T) {
 		"malformed":               {"", "http://[fe80::1%25eth0/", ""},
 		"longer than any address": {"", "/" + strings.Repeat("a", page.MaxURLBytes), ""},
 		"data text":               {"", "data:text/html,x", ""},
-		"data picture":            {"", "data:image/svg+xml,<svg/>", "data:image/svg+xml,<svg/>"},
+		"data image":              {"", "data:image/svg+xml,<svg/>", "data:image/svg+xml,<svg/>"},
 		"data of 3 MB":            {"", "data:image/png;base64," + strings.Repeat("A", 2<<20), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,12 +35,12 @@ func TestCountries_Regions_AreKnown(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range all {
 		if seen[c.Code] || c.Name == "" {
-			t.Errorf("%s: twice or without a name", c.Code)
+			t.Errorf("%s is listed twice or has no name", c.Code)
 		}
 		seen[c.Code] = true
 		r, err := language.ParseRegion(c.Code)
 		if err != nil || !r.IsCountry() {
-			t.Errorf("%s is no country: %v", c.Code, err)
+			t.Errorf("%s is not a country: %v", c.Code, err)
 			continue
 		}
 		if want, ok := outlying[c.Code]; ok {
@@ -62,7 +62,7 @@ func TestCountries_Regions_AreKnown(t *testing.T) {
 		}
 		for _, text := range []string{c.Code, strings.ToLower(c.Code), c.Name, strings.ToUpper(c.Name), r.ISO3()} {
 			if got, ok := postal.Find(text); !ok || got.Code != c.Code {
-				t.Errorf("%q finds %q, want %s", text, got.Code, c.Code)
+				t.Errorf("Find(%q) = %q, want %s", text, got.Code, c.Code)
 			}
 		}
 	}

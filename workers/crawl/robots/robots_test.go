@@ -56,12 +56,12 @@ func TestRules_Paths_AllowedOrRefused(t *testing.T) {
 			}
 			for _, path := range c.allowed {
 				if !r.Allows(path) {
-					t.Errorf("%q is refused", path)
+					t.Errorf("%q was refused", path)
 				}
 			}
 			for _, path := range c.refused {
 				if r.Allows(path) && path != "" {
-					t.Errorf("%q is allowed", path)
+					t.Errorf("%q was allowed", path)
 				}
 			}
 		})
@@ -93,7 +93,7 @@ func TestParse_HostileFile_StaysWithinMemory(t *testing.T) {
 		t.Error("refused a path without a b")
 	}
 	if r.Size() > 8<<20 {
-		t.Errorf("it takes %d bytes", r.Size())
+		t.Errorf("Size() = %d", r.Size())
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"letterhead/workers/crawl/sp500"
 )
 
-func TestFind_KnownCompany(t *testing.T) {
+func TestFind_KnownCompany_ReturnsItsData(t *testing.T) {
 	for domain, want := range map[string]struct {
 		ticker, city, state, country, sub string
 		founded                           int

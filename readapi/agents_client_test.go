@@ -78,19 +78,19 @@ func TestMCPClient_EveryVersion_UsesEveryTool(t *testing.T) {
 			}
 			found := call("search_brands", map[string]any{"query": "acme", "limit": 3})
 			if results := found.StructuredContent.(map[string]any)["results"].([]any); len(results) == 0 || results[0].(map[string]any)["domain"] != "acme.com" {
-				t.Errorf("search: %+v", found.StructuredContent)
+				t.Errorf("search_brands returned %+v", found.StructuredContent)
 			}
 			logo := call("get_logo_url", map[string]any{"domain": "www.Acme.com", "type": "symbol", "size": 64})
 			if got := logo.StructuredContent.(map[string]any)["url"]; got != baseURL+"/logo/acme.com?size=64&type=symbol" {
-				t.Errorf("logo: %v", got)
+				t.Errorf("get_logo_url returned %v", got)
 			}
 			s.crawler.fails("example.org", brand.DNS)
 			if missing := call("get_brand", map[string]any{"identifier": "example.org"}); !missing.IsError || !strings.Contains(missing.Content[0].(*sdk.TextContent).Text, "domain_not_found") {
-				t.Errorf("unknown domain: %+v", missing)
+				t.Errorf("get_brand of an unknown domain returned %+v, want domain_not_found", missing)
 			}
 			for _, bad := range []*sdk.CallToolParams{{Name: "no_tool"}, {Name: "get_brand"}, {Name: "search_brands", Arguments: map[string]any{"query": "x", "limit": 21}}} {
 				if _, err := session.CallTool(ctx, bad); err == nil || !strings.Contains(err.Error(), "nvalid") && !strings.Contains(err.Error(), "no such tool") {
-					t.Errorf("%+v: %v", bad, err)
+					t.Errorf("invalid call: result %+v, error %v", bad, err)
 				}
 			}
 			if version != "2026-07-28" {

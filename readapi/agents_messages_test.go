@@ -88,7 +88,7 @@ func TestMCPBatch_MixedMessages_AnsweredInOrder(t *testing.T) {
 		slices.Sort(ids)
 		id := a.header.Get("X-Request-Id")
 		if !slices.Equal(ids, []string{id + "-0", id + "-8"}) {
-			t.Errorf("charged with the ids %v by request %s", ids, id)
+			t.Errorf("charges have the ids %v under request %s", ids, id)
 		}
 	}
 	if remaining := c.agent(getBrand(1, "acme.com")).header.Get("X-RateLimit-Remaining"); remaining != "56" {

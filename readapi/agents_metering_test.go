@@ -77,7 +77,7 @@ func TestMCPToolCall_LookupFails_IsErrorWithCode(t *testing.T) {
 		}
 		again := c.agent(getBrand(1, domain)).one(t, 200).isError(t, code)
 		if remembered := code == "fetch_failed" || code == "timeout"; remembered != (again.RetryAfter != nil) {
-			t.Errorf("%s again: %+v", code, again)
+			t.Errorf("%s, repeated: %+v", code, again)
 		}
 	}
 	c.agent(getBrand(1, "2c4f3dcd-9c5d-5b0a-8f8a-000000000000")).one(t, 200).isError(t, "not_found")
@@ -88,7 +88,7 @@ func TestMCPToolCall_LookupFails_IsErrorWithCode(t *testing.T) {
 	quota := s.account(plan.Free, 50)
 	quota.searched(250_000)
 	if f := quota.agent(toolCall(1, "search_brands", `{"query":"acme"}`)).one(t, 200).isError(t, "quota_exceeded"); f.RetryAfter == nil || *f.RetryAfter < 86400 {
-		t.Errorf("quota: %+v", f)
+		t.Errorf("search past the quota: %+v", f)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestMCPBatch_MinuteUsedUp_RejectsEachToolCall(t *testing.T) {
 	}
 	s.clock.add(time.Minute)
 	if a := c.agent(getBrand(1, "acme.com")); a.header.Get("X-RateLimit-Remaining") != "59" {
-		t.Errorf("after a minute: %v %s", a.header, a.body)
+		t.Errorf("tool call after a minute: headers %v, body %s", a.header, a.body)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestMCPBatch_UnknownDomains_CrawledConcurrently(t *testing.T) {
 	}
 	for i, r := range c.agent(rpcBatch(messages...)).several(t) {
 		if got := decodeBrand(t, r.found(t)).Domain; got != fmt.Sprintf("side%d.com", i) {
-			t.Errorf("answer %d is the brand %s", i, got)
+			t.Errorf("answer %d has the brand %s", i, got)
 		}
 	}
 	if b := c.books(); len(b.charges) != 7 || len(b.openHolds) != 0 {

@@ -64,7 +64,7 @@ func TestSearchQuota_MonthOfAnAccount_EndsAtLimit(t *testing.T) {
 			c.get("/v1/search?q=").refused(s.t, http.StatusBadRequest, "invalid_request")
 			c.get("/v1/brands/acme.com").ok(s.t)
 			if me := c.me(); me.Period != "2000-01" || me.Usage.Searches != 2*n || me.Usage.Lookups != n || me.Credits.Balance != 500-n {
-				s.t.Fatalf("on day %d: %+v", n, me)
+				s.t.Fatalf("/v1/me on day %d: %+v", n, me)
 			}
 			if n < 31 {
 				s.clock.add(day)
@@ -74,27 +74,27 @@ func TestSearchQuota_MonthOfAnAccount_EndsAtLimit(t *testing.T) {
 		s.clock.add(day - 1) // the last nanosecond
 		c.get("/v1/search?q=acme").ok(s.t)
 		if me := c.me(); me.Period != "2000-01" || me.Usage.Searches != 63 || me.Usage.Lookups != 31 {
-			s.t.Errorf("in the last nanosecond of January: %+v", me)
+			s.t.Errorf("/v1/me in the last nanosecond of January: %+v", me)
 		}
 		s.clock.add(1)
 		if me := c.me(); me.Period != "2000-02" || me.Usage.Searches != 0 || me.Usage.Lookups != 0 || me.Credits.Balance != 469 {
-			s.t.Errorf("at midnight: %+v", me)
+			s.t.Errorf("/v1/me at midnight: %+v", me)
 		}
 		c.get("/v1/search?q=acme").ok(s.t)
 		c.get("/v1/brands/acme.com").ok(s.t)
 		if me := c.me(); me.Period != "2000-02" || me.Usage.Searches != 1 || me.Usage.Lookups != 1 || me.Credits.Balance != 468 {
-			s.t.Errorf("after midnight: %+v", me)
+			s.t.Errorf("/v1/me after midnight: %+v", me)
 		}
 		s.clock.add(29*day - 1)
 		if me := c.me(); me.Period != "2000-02" || me.Usage.Searches != 1 {
-			s.t.Errorf("on 29 February: %+v", me)
+			s.t.Errorf("/v1/me on 29 February: %+v", me)
 		}
 		s.clock.add(1)
 		if me := c.me(); me.Period != "2000-03" || me.Usage.Searches != 0 || me.Usage.Lookups != 0 || me.Credits.Balance != 468 {
-			s.t.Errorf("on 1 March: %+v", me)
+			s.t.Errorf("/v1/me on 1 March: %+v", me)
 		}
 		if got := c.ticked(january); got != 63 {
-			s.t.Errorf("the log says %d searches in January", got)
+			s.t.Errorf("%d searches of January on the log", got)
 		}
 	})
 }
@@ -136,7 +136,7 @@ func TestSearchQuota_UsedUp_RetryAfterIsFirstOfMonth(t *testing.T) {
 			other := c.s.account(plan.Free, 50) // c's new month has no search yet, and gets none
 			other.get("/v1/search?q=acme").ok(s.t)
 			if me := c.me(); me.Usage.Searches != 0 || me.Period != usage.MonthOf(end).String() {
-				s.t.Errorf("after the wait: %+v", me)
+				s.t.Errorf("/v1/me after Retry-After: %+v", me)
 			}
 		}
 		c.get("/v1/search?q=acme").ok(s.t)
@@ -216,7 +216,7 @@ func TestSearch_CountNotDurable_IsNotAnswered(t *testing.T) {
 		a := <-answered
 		a.ok(s.t)
 		if got := c.ticked(usage.MonthOf(s.clock.now())); got != 1 {
-			s.t.Errorf("the log says %d searches", got)
+			s.t.Errorf("%d searches on the log", got)
 		}
 	}, func(set *setup) {
 		set.log = func(l eventlog.Log) eventlog.Log { log.Log = l; return log }
@@ -347,7 +347,7 @@ func TestLimits_AnyInterleaving_Hold(t *testing.T) {
 				for i, header := range []http.Header{bearer(mistyped(c.secret)), bearer(c.publishable), bearer(c.secret)} {
 					path := []string{"/v1/search?q=acme", "/v1/me", "/v1/search?q="}[i]
 					if a := s.send(request{path: path, header: header}); a.status == http.StatusOK {
-						r.Fatalf("%v: %s is answered", story, path)
+						r.Fatalf("%v: %s was not rejected", story, path)
 					}
 				}
 				l.takes(1)
@@ -427,7 +427,7 @@ func TestThreeNodes_FewSearchesLeft_AnswerExactlyThose(t *testing.T) {
 		if i%2 == 0 {
 			key = c.publishable
 		}
-		for range 50 { // 503 means try again
+		for range 50 { // 503 means retry
 			a, err := s.nodes[i%3].do(t.Context(), request{path: "/v1/search?q=acme", header: bearer(key)})
 			switch {
 			case err != nil:
@@ -444,17 +444,17 @@ func TestThreeNodes_FewSearchesLeft_AnswerExactlyThose(t *testing.T) {
 				return
 			}
 		}
-		t.Error("a search is unavailable 50 times")
+		t.Error("a search was answered 503 50 times")
 	})
 	if answered.Load() != 50 || refused.Load() != 150 {
 		t.Errorf("%d answered and %d refused, want 50 and 150", answered.Load(), refused.Load())
 	}
 	if got := c.ticked(month); got != 1_000_000 {
-		t.Errorf("%d are counted", got)
+		t.Errorf("%d searches are counted", got)
 	}
 	for _, n := range s.nodes {
 		if told := c.at(n).me().Usage.Searches; told != 1_000_000 {
-			t.Errorf("a node tells %d", told)
+			t.Errorf("a node reports %d searches", told)
 		}
 	}
 	// An upgrade on one node takes effect on the next, and the rest is one allowance for all.

@@ -55,7 +55,7 @@ func FuzzSentKey(f *testing.F) {
 			t.Fatalf("key %q with problem %v", got, problem)
 		}
 		if alone, _ := sentKey(http.Header{"X-Api-Key": {apiKey}}); alone != "" && got != "" && alone != got {
-			t.Fatalf("Authorization %q decided against X-Api-Key %q", authorization, apiKey)
+			t.Fatalf("Authorization %q took precedence over X-Api-Key %q", authorization, apiKey)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func FuzzQueryKey(f *testing.F) {
 			return
 		}
 		if all, ok := values["c"]; ok != present || len(all) == 1 && key != "" && all[0] != key || len(all) > 1 && problem == nil {
-			t.Fatalf("%q: c is %d times there, present %v, problem %v", pattern, len(all), present, problem)
+			t.Fatalf("%q: %d values of c, present %v, problem %v", pattern, len(all), present, problem)
 		}
 	})
 }

@@ -79,7 +79,7 @@ func TestKey_Mistyped_Is401(t *testing.T) {
 		t.Logf("%d mistyped keys on %s", len(wrong), path)
 	}
 	if left := c.get("/v1/me").ok(t).Get("X-RateLimit-Remaining"); left != "59" {
-		t.Errorf("%s units are left", left)
+		t.Errorf("X-RateLimit-Remaining %s", left)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestKey_InURL_IsNeitherUsedNorLogged(t *testing.T) {
 					t.Errorf("%s: the key was read: %v", path, a.header)
 				}
 				if h := s.send(request{path: with, header: bearer(other.secret)}).ok(t); h.Get("X-RateLimit-Limit") != "3000" {
-					t.Errorf("%s: the key in the URL decided: %v", path, h)
+					t.Errorf("%s: the key in the URL was used: %v", path, h)
 				}
 				s.send(request{path: with, header: bearer(mistyped(other.secret))}).refused(t, http.StatusUnauthorized, "unauthorized")
 			}
@@ -117,7 +117,7 @@ func TestKey_InURL_IsNeitherUsedNorLogged(t *testing.T) {
 		{path: "/v1/me", header: http.Header{"X-Request-Id": {victim.secret}, "User-Agent": {victim.secret}, "Referer": {"https://x/?key=" + victim.secret}}},
 	} {
 		if a := s.send(r); a.status == http.StatusOK && r.path != "/docs/errors?key="+victim.secret {
-			t.Errorf("%s is answered", strings.ReplaceAll(r.path, victim.secret, "<key>"))
+			t.Errorf("%s was not rejected", strings.ReplaceAll(r.path, victim.secret, "<key>"))
 		}
 	}
 	seen := s.logs.all() + s.scrape()
@@ -130,7 +130,7 @@ func TestKey_InURL_IsNeitherUsedNorLogged(t *testing.T) {
 		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
 	}
 	if left := victim.get("/v1/me").ok(t).Get("X-RateLimit-Remaining"); left != "59" {
-		t.Errorf("%s units are left", left)
+		t.Errorf("X-RateLimit-Remaining %s", left)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestOptions_EveryPath_AllowsWhatItAnswers(t *testing.T) {
 	paths := s.paths()
 	for path := range known {
 		if _, there := paths[path]; !there {
-			t.Errorf("%s is no path", path)
+			t.Errorf("%s is not a path of the API", path)
 		}
 	}
 	for path := range paths {

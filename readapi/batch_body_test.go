@@ -46,7 +46,7 @@ func TestParseBatch_InvalidBody_NamesTheFault(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, p := parseBatch([]byte(c.body))
 			if p == nil || p.Status != http.StatusBadRequest || p.Code != CodeInvalidRequest || !strings.Contains(p.Message, c.says) {
-				t.Errorf("%+v, want it to say %q", p, c.says)
+				t.Errorf("%+v, want a message with %q", p, c.says)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func FuzzBatchBody(f *testing.F) {
 		var plain map[string]json.RawMessage // its keys are case-sensitive, those of a struct are not
 		var want []string
 		if err := errors.Join(json.Unmarshal(body, &plain), json.Unmarshal(plain["identifiers"], &want)); err != nil || !slices.Equal(got, want) {
-			t.Fatalf("%q: read as %q, by others as %q (%v)", body, got, want, err)
+			t.Fatalf("%q: parsed as %q, by encoding/json as %q (%v)", body, got, want, err)
 		}
 	})
 }

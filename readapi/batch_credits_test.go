@@ -67,7 +67,7 @@ func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 				answered <- a
 			}()
 			s.crawler.sees("slow.com")
-			// The only credit is reserved: other requests are told so, and the batch is not refused
+			// The only credit is reserved: other requests get 402, and the batch is not refused
 			// meanwhile.
 			customer.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
 			p := customer.asks("acme.com").refused(t, 402, "insufficient_credits")
@@ -126,7 +126,7 @@ func TestBatch_AnotherNodeSpendsTheCredit_ItemIsRetried(t *testing.T) {
 			s.known("other.com", record("other"))
 			items, h := customer.batch("acme.com", "other.com")
 			if got := said(items); !slices.Equal(got, []string{c.want, "200"}) || int64(len(d.refused)) != min(c.refusals, 10) {
-				t.Errorf("%q after %d refusals", got, len(d.refused))
+				t.Errorf("got %q after %d refused charges", got, len(d.refused))
 			}
 			if n := len(customer.books().charges); h.Get("X-Credits-Remaining") != strconv.Itoa(2-n) {
 				t.Errorf("%s remaining after %d charges", h.Get("X-Credits-Remaining"), n)
@@ -168,7 +168,7 @@ func TestBatch_ManyItems_RunsFiveAtATime(t *testing.T) {
 		t.Errorf("%s remaining", h.Get("X-Credits-Remaining"))
 	}
 	if n := len(c.books().openHolds); n != 5 {
-		t.Errorf("%d holds of the batch", n)
+		t.Errorf("the batch has %d holds", n)
 	}
 	close(release)
 	for i, item := range (<-answered).items(t, slow) {
@@ -177,7 +177,7 @@ func TestBatch_ManyItems_RunsFiveAtATime(t *testing.T) {
 		}
 	}
 	if b := c.books(); most.Load() != 5 || b.balance() != 5 || len(b.openHolds) != 0 {
-		t.Errorf("%d crawls at once, balance %d, %d holds open", most.Load(), b.balance(), len(b.openHolds))
+		t.Errorf("%d concurrent crawls, balance %d, %d holds open", most.Load(), b.balance(), len(b.openHolds))
 	}
 }
 
@@ -212,7 +212,7 @@ func TestBatch_ClientLeaves_PaysNothing(t *testing.T) {
 	s.crawler.sees("slow.com") // its credit is held
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the client reports %v", err)
+		t.Fatalf("client error %v", err)
 	}
 	b := c.until("three charges are reversed and the hold is released", func(b books) bool {
 		return len(b.reversals) == 3 && b.holds == 1 && len(b.openHolds) == 0

@@ -47,7 +47,7 @@ func TestBatch_LargestAnswer_ArrivesWhole(t *testing.T) {
 }
 
 // Concurrent batches and look-ups share few credits and few crawls, and none is spent twice or lost.
-func TestBatches_Many_LookupsGoOn(t *testing.T) {
+func TestBatches_WithLookups_SpendEachCreditOnce(t *testing.T) {
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1_000_000 })
 	c := s.account(plan.Custom, 60)
 	for _, domain := range numbered("known-%d.com", 10) {

@@ -15,7 +15,7 @@ import (
 )
 
 // Batches on every node spend exactly the credits of one account.
-func TestBatches_ThreeNodes_SpendExactlyWhatIsThere(t *testing.T) {
+func TestBatches_ThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 	const credits, clients = 300, 12
 	s := startSite(t, 3)
 	domains := numbered("known-%d.com", 12)
@@ -43,7 +43,7 @@ func TestBatches_ThreeNodes_SpendExactlyWhatIsThere(t *testing.T) {
 				a.refused(t, 402, "insufficient_credits")
 				refused.Add(1)
 				return
-			case http.StatusServiceUnavailable: // it means try again
+			case http.StatusServiceUnavailable: // 503 means retry
 				continue
 			}
 			for _, item := range a.items(t, domains) {
@@ -59,14 +59,14 @@ func TestBatches_ThreeNodes_SpendExactlyWhatIsThere(t *testing.T) {
 	})
 	b := c.books()
 	if found.Load() != credits || len(b.charges) != credits || b.balance() != 0 || b.lowest < 0 || len(b.openHolds) != 0 || refused.Load() != clients {
-		t.Errorf("%d brands for %d credits, %d charges, balance %d, at the lowest %d, %d holds open, %d refusals",
+		t.Errorf("%d brands for %d credits, %d charges, balance %d, lowest %d, %d holds open, %d refusals",
 			found.Load(), credits, len(b.charges), b.balance(), b.lowest, len(b.openHolds), refused.Load())
 	}
 }
 
 // A node that last read the account before another spent its credits refuses the whole batch, and an
 // id that one node returned is known to a batch on the next.
-func TestBatch_OtherNodesSpentOrAnswered_IsCurrent(t *testing.T) {
+func TestBatch_OtherNodesChargedOrAnswered_UsesLatestState(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 8)

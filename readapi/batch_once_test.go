@@ -37,7 +37,7 @@ func TestBatch_Repeated_IsChargedOnce(t *testing.T) {
 	c := s.account(plan.Growth, 3)
 	first := c.asksOnce("once", identifiers...)
 	if got := said(first.items(t, identifiers)); !slices.Equal(got, []string{"200", "200", "200", "200", "404 domain_not_found", "400 invalid_domain"}) {
-		t.Fatalf("%q", got)
+		t.Fatalf("first batch: %q", got)
 	}
 	c.get("/v1/brands/acme.com").ok(t) // the last credit
 	s.crawler.finds("acme.com", record("Renamed"))
@@ -47,10 +47,10 @@ func TestBatch_Repeated_IsChargedOnce(t *testing.T) {
 
 	again := c.asksOnce("once", identifiers...).items(t, identifiers)
 	if got := said(again); !slices.Equal(got, []string{"200", "200", "402 insufficient_credits", "200", "402 insufficient_credits", "400 invalid_domain"}) {
-		t.Fatalf("without credits: %q", got)
+		t.Fatalf("repeat without credits: %q", got)
 	}
 	if *again[0].Brand.Name != "Acme" || *again[1].Brand.Name != "Acme" || *again[3].Brand.Name != "Fresh" {
-		t.Errorf("the repeat answers %q, %q and %q", *again[0].Brand.Name, *again[1].Brand.Name, *again[3].Brand.Name)
+		t.Errorf("the repeat returned the names %q, %q and %q", *again[0].Brand.Name, *again[1].Brand.Name, *again[3].Brand.Name)
 	}
 	if got := c.chargedDomains(); !slices.Equal(got, []string{"acme.com", "acme.com", "fresh.com"}) {
 		t.Errorf("charged for %q", got)
@@ -65,7 +65,7 @@ func TestBatch_Repeated_IsChargedOnce(t *testing.T) {
 	s.clock.add(24 * time.Hour)
 	full.asksOnce("same", "acme.com", "fresh.com").items(t, []string{"acme.com", "fresh.com"})
 	if b := full.books(); len(b.charges) != 4 || len(b.openHolds) != 0 {
-		t.Errorf("a day later: %d charges, %d holds open", len(b.charges), len(b.openHolds))
+		t.Errorf("repeat after a day: %d charges, %d holds open", len(b.charges), len(b.openHolds))
 	}
 }
 
@@ -191,10 +191,10 @@ func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
 	s.settled()
 	again := c.once("/v1/brands/first.com", "the-first")
 	if again.status != http.StatusOK || !bytes.Equal(again.body, first.body) {
-		t.Fatalf("the repeat answers %d %s", again.status, again.body)
+		t.Fatalf("the repeat was answered %d %s", again.status, again.body)
 	}
 	if again := c.once("/v1/brands/brand0.com", "the-first"); again.status != http.StatusBadRequest {
-		t.Errorf("another request under the key answers %d", again.status)
+		t.Errorf("another request under the key was answered %d", again.status)
 	}
 	if b := c.books(); len(b.charges) != int(credits)-1 {
 		t.Errorf("%d charges, want %d", len(b.charges), credits-1)

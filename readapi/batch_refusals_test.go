@@ -28,7 +28,7 @@ func TestBatch_Invalid_CostsNothing(t *testing.T) {
 		fifty[i] = fmt.Sprintf("domain-%d.com", i)
 	}
 	for name, body := range map[string]string{
-		"no body": "", "a form": "identifiers=acme.com", "a list": `["acme.com"]`, "no list": `{"identifiers":"acme.com"}`, "larger than may be": large,
+		"no body": "", "a form": "identifiers=acme.com", "a list": `["acme.com"]`, "no list": `{"identifiers":"acme.com"}`, "too large": large,
 		"one domain too many": batchOf(t, fifty), "a hundred and one": batchOf(t, make([]string, 101)), "a number": `{"identifiers":["acme.com",1]}`,
 	} {
 		a, err := s.post(t.Context(), batchPath, body, bearer(c.secret))
@@ -63,7 +63,7 @@ func TestBatch_BodyDoesNotArrive_LooksNothingUp(t *testing.T) {
 	defer conn.Close()
 	s.must(conn.(*net.TCPConn).CloseWrite())
 	if read, err := io.ReadAll(conn); err != nil || len(read) != 0 {
-		t.Errorf("%v: %s", err, read)
+		t.Errorf("read %[2]q, %[1]v; want no answer", err, read)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
 		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)

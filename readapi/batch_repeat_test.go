@@ -56,7 +56,7 @@ func TestBatch_AnotherNodePaidMeanwhile_IsAnswered(t *testing.T) {
 			second := c.at(s.nodes[1]).asksOnce("k", identifiers...)
 			first.ok(t)
 			if got := said(second.items(t, identifiers)); !slices.Equal(got, []string{"200", "200"}) || string(first.body) != string(second.body) {
-				t.Errorf("%q\n%s\nafter\n%s", got, second.body, first.body)
+				t.Errorf("got %q\n%s\nafter the answer\n%s", got, second.body, first.body)
 			}
 			if b := c.books(); len(b.charges) != 2 || len(b.reversals) != 0 || b.balance() != 0 || len(b.openHolds) != 0 {
 				t.Errorf("%d charges, %d reversals, balance %d, %d holds open", len(b.charges), len(b.reversals), b.balance(), len(b.openHolds))
@@ -94,9 +94,9 @@ func everyItemIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawl
 			gone()
 			cancel()
 			switch {
-			case err != nil && ctx.Err() != nil: // it left
+			case err != nil && ctx.Err() != nil: // the client left
 				continue
-			case err == nil && a.status == http.StatusServiceUnavailable: // it means try again
+			case err == nil && a.status == http.StatusServiceUnavailable: // 503 means retry
 				continue
 			case err != nil || a.status != http.StatusOK:
 				t.Errorf("%s: %v, %d %s", key, err, a.status, a.body)

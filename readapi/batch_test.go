@@ -307,7 +307,7 @@ func (p *panicsFor) RequestCrawl(ctx context.Context, in commands.RequestCrawl) 
 	return p.Brands.RequestCrawl(ctx, in)
 }
 
-func TestBatch_NothingReachable_Is503(t *testing.T) {
+func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 	t.Run("the index", func(t *testing.T) {
 		t.Parallel()
 		index := &stuckCounting{}

@@ -44,7 +44,7 @@ func TestLookup_KnownBrandWithLogo_CostsOneCredit(t *testing.T) {
 	}
 	// Without an idempotency key the same request is charged again.
 	if got := c.get("/v1/brands/acme.com").ok(t).Get("X-Credits-Remaining"); got != "48" {
-		t.Errorf("credits after the second look-up: %s", got)
+		t.Errorf("X-Credits-Remaining after the second look-up: %s", got)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestLookup_BadIdentifier_Is400AndFree(t *testing.T) {
 		a := c.get("/v1/brands/" + bad)
 		p := a.refused(t, http.StatusBadRequest, "invalid_domain")
 		if got := a.header.Get("X-Credits-Remaining"); got != "50" {
-			t.Errorf("%s: credits %q beside %s", bad, got, p.Error.Message)
+			t.Errorf("%s: X-Credits-Remaining %q with the error %s", bad, got, p.Error.Message)
 		}
 	}
 	for _, bad := range []string{"acme.com%zz", "%"} {

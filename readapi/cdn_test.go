@@ -113,7 +113,7 @@ func TestAsset_FileStalls_IsCutOff(t *testing.T) {
 	}, stored(store))
 }
 
-// A file is streamed in pieces: the client has the first ones before the storage is asked for the
+// A file is streamed in pieces: the client has the first ones before the storage is read for the
 // next, and the client may read at its own pace.
 func TestAsset_LargeFile_IsStreamed(t *testing.T) {
 	t.Parallel()

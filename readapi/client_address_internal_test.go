@@ -76,16 +76,16 @@ func FuzzClientAddress(f *testing.F) {
 			t.Fatalf("%q: %s", header, got)
 		}
 		if network, err := got.Prefix(64); got.Is6() && (err != nil || network.Addr() != got) {
-			t.Fatalf("%q: %s is no /64", header, got)
+			t.Fatalf("%q: %s is not a /64", header, got)
 		}
 		if split := clientAddress(requestFrom("10.1.2.3:1", strings.Split(header, ",")...), proxies); split != got {
 			t.Fatalf("%q: %s in one line, %s in several", header, got, split)
 		}
 		if behind := clientAddress(requestFrom("10.1.2.3:1", forged+", 203.0.113.9"), proxies); behind.String() != "203.0.113.9" {
-			t.Fatalf("%q before the visitor makes it %s", forged, behind)
+			t.Fatalf("with %q in front of the visitor: %s", forged, behind)
 		}
 		if direct := clientAddress(requestFrom("198.51.100.7:1", header), proxies); direct.String() != "198.51.100.7" {
-			t.Fatalf("%q from an untrusted connection makes it %s", header, direct)
+			t.Fatalf("%q from an untrusted connection: %s", header, direct)
 		}
 	})
 }

@@ -211,7 +211,7 @@ func TestConnections_AttackerAmongIdleClients_IsEvictedFirst(t *testing.T) {
 		}
 		for i := range newcomers {
 			if h := b.hold(fmt.Sprintf("198.19.0.%d", i), "idle"); !h.open() {
-				t.Fatal("a new client is rejected")
+				t.Fatal("a new client was rejected")
 			}
 		}
 		closed := func(all []*held) (n int) {
@@ -247,7 +247,7 @@ func TestConnections_AddressAtItsLimit_IsLoggedOnceAMinuteAndCounted(t *testing.
 			text := log.String()
 			log.Reset()
 			if strings.Count(text, "\n") > 1 {
-				t.Errorf("more than a line:\n%s", text)
+				t.Errorf("more than one line was logged:\n%s", text)
 			}
 			if text != "" {
 				if err := json.Unmarshal([]byte(text), &line); err != nil {
@@ -264,7 +264,7 @@ func TestConnections_AddressAtItsLimit_IsLoggedOnceAMinuteAndCounted(t *testing.
 		}
 		for range 5 {
 			if b.hold("2001:db8::2", "busy").open() {
-				t.Error("a connection past the limit is open")
+				t.Error("a connection past the limit was not rejected")
 			}
 		}
 		got := line()
@@ -274,7 +274,7 @@ func TestConnections_AddressAtItsLimit_IsLoggedOnceAMinuteAndCounted(t *testing.
 		time.Sleep(readapi.BoundLogEvery - time.Second)
 		for range byAddress + 2 {
 			if !b.hold("192.0.2.1", "idle").open() {
-				t.Error("a connection is rejected although others of its address are idle")
+				t.Error("a connection was rejected although others of its address are idle")
 			}
 		}
 		if got := line(); got.Address != "" {

@@ -59,16 +59,16 @@ func TestConnections_OneAddress_HasItsShareOnly(t *testing.T) {
 			}
 			other := &answerConn{Conn: &addressed{from: "198.51.100.1:1"}}
 			if !open.admit(other) {
-				t.Error("another client is rejected")
+				t.Error("another client was rejected")
 			}
 			for _, conn := range append(conns, other, other) { // some were closed to make room, and one leaves twice
 				open.leave(conn)
 				if waits := conn.client.waits.Load(); len(conn.client.open) == 0 && waits != 0 {
-					t.Fatalf("%d of no connections wait", waits)
+					t.Fatalf("%d connections wait, want 0", waits)
 				}
 			}
 			if open.open != 0 || len(open.of) != 0 || open.reserved != 0 {
-				t.Errorf("%d connections, %d addresses and %d reserved are left", open.open, len(open.of), open.reserved)
+				t.Errorf("left over: %d connections, %d addresses, %d reserved", open.open, len(open.of), open.reserved)
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestConnections_StalledWriter_IsEvicted(t *testing.T) {
 	stalled := &addressed{from: "192.0.2.1:1"}
 	conn := &answerConn{Conn: stalled}
 	if !open.admit(conn) {
-		t.Fatal("refused")
+		t.Fatal("the connection was rejected")
 	}
 	conn.setState(writing)
 	next := &answerConn{Conn: &addressed{from: "192.0.2.2:1"}}

@@ -43,7 +43,7 @@ func withBody(method, path, headers string) string {
 	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: in.the.bubble\r\n%sContent-Length: 1000\r\n\r\n", method, path, headers)
 }
 
-func TestRequest_BodyNeverSent_IsAnsweredAtOnceAndClosed(t *testing.T) {
+func TestRequest_BodyNeverSent_IsAnsweredImmediatelyAndClosed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Custom, 50)
@@ -184,7 +184,7 @@ func TestReserve_AllConnectionsBusy_ServesHealthChecksOnly(t *testing.T) {
 	})
 }
 
-func TestExtraHandlers_AnswerWithoutCORS(t *testing.T) {
+func TestExtraHandlers_AnyRequest_HasNoCORSHeaders(t *testing.T) {
 	t.Parallel()
 	s := start(t, operators)
 	for _, method := range []string{http.MethodGet, http.MethodOptions} {
@@ -262,12 +262,12 @@ func TestDrain_RequestsThatWereRead_AreAnswered(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-drained:
-			t.Error("the drain ended while a request was under way")
+			t.Error("the drain ended while a request was in progress")
 		default:
 		}
 		close(finish)
 		if resp := <-slow; resp == nil || resp.StatusCode != http.StatusOK {
-			t.Errorf("the request under way: %v", resp)
+			t.Errorf("request in progress during the drain: %v", resp)
 		}
 		if err := <-drained; err != nil || served != 4 {
 			t.Errorf("drain: %v, %d requests served", err, served)

@@ -286,7 +286,7 @@ func TestContractPage_EveryDocumentedStatus_NamesATest(t *testing.T) {
 	rows := documented(checker.Document())
 	for _, row := range rows {
 		if !tests[page[row]] {
-			t.Errorf("%s names %q for %s, which is no test", contractFile, page[row], row)
+			t.Errorf("%s names %q for %s, which is not a test", contractFile, page[row], row)
 		}
 	}
 	for row := range page {

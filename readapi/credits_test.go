@@ -76,7 +76,7 @@ func TestCrawlLimit_JoinedCrawl_TakesAUnitOfEachAccount(t *testing.T) {
 	}
 	last.Wait()
 	if limited.Load() != 2 || blocked.Load() != 10 {
-		t.Errorf("%d got past the limit of ten, %d waited", limited.Load(), blocked.Load())
+		t.Errorf("%d exceeded the limit of ten, %d waited", limited.Load(), blocked.Load())
 	}
 	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 || len(s.crawler.of("slow.com")) != 1 {
 		t.Errorf("%d holds open, balance %d, %d crawls", len(b.openHolds), b.balance(), len(s.crawler.of("slow.com")))
@@ -150,7 +150,7 @@ func TestLookup_ClientLeavesBeforeFirstByte_ReversesTheCharge(t *testing.T) {
 	<-charged
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the client reports %v", err)
+		t.Fatalf("client error %v", err)
 	}
 	b := c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 })
 	if b.balance() != 50 || b.reversals[0].ChargeID != b.charges[0].ChargeID || b.reversals[0].Reason != account.ReasonClientGone || b.reversals[0].RequestID != b.charges[0].RequestID {
@@ -186,7 +186,7 @@ func TestLookup_ClientLeavesDuringCrawl_PaysNothing(t *testing.T) {
 	// The crawl continues for those who stayed.
 	close(release)
 	if a := <-second; a.status != http.StatusOK || a.header.Get("X-Cache") != "MISS" {
-		t.Errorf("the client that stayed: %d %s", a.status, a.body)
+		t.Errorf("the remaining client got %d %s", a.status, a.body)
 	}
 	if n := s.tail.Open(); n != 0 {
 		t.Errorf("%d watches are left open", n)
@@ -427,7 +427,7 @@ func (d *dice) one(in int) bool { return d.n(in) == 0 }
 func (d *dice) moment() time.Duration { return time.Duration(d.n(int(4 * time.Millisecond))) }
 
 // client returns a context of a client that stays (leaves is nil), leaves at a random time, or leaves
-// when told to. cancel is for the end of its request.
+// on demand. cancel ends its request.
 func (d *dice) client(parent context.Context) (ctx context.Context, leaves, cancel context.CancelFunc) {
 	ctx, cancel = context.WithCancel(parent)
 	switch {

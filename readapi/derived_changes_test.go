@@ -65,7 +65,7 @@ func (d *deriver) parameterChanges(o *openapi.Operation, p *openapi.Parameter) [
 		add(unclear, "a parameter of a path", func(r *derived) { r.path[p.Name] += ";a=b" })
 	case "header":
 		if modern := modernMessage(o, p); modern != nil {
-			add(inside, "with what goes with it", modern)
+			add(inside, "with its other headers", modern)
 		}
 		add(d.classOf(o, p, example+", "+example), "twice", func(r *derived) { r.set(p, example, example) })
 		add(d.classOf(o, p, example+", x"), "twice, with two values", func(r *derived) { r.set(p, example, "x") })
@@ -149,7 +149,7 @@ func (d *deriver) classOf(o *openapi.Operation, p *openapi.Parameter, text strin
 
 func (d *deriver) bodyChanges(o *openapi.Operation) []change {
 	if o.Body == nil {
-		return []change{{place: "body", name: "where there is none", class: unclear, apply: func(r *derived) { r.body = `{"a":1}` }}}
+		return []change{{place: "body", name: "where none is expected", class: unclear, apply: func(r *derived) { r.body = `{"a":1}` }}}
 	}
 	var all []change
 	content := o.Body.Contents[0]
@@ -225,7 +225,7 @@ func (d *deriver) keyChanges(o *openapi.Operation, c *customer) []change {
 	headers("two that differ", 401, "Authorization", "Bearer "+c.secret, "X-Api-Key", c.publishable)
 	headers("bearer in small letters", 0, "Authorization", "bearer "+c.secret)
 	headers("both headers", 0, "Authorization", "Bearer "+c.secret, "X-Api-Key", c.secret)
-	headers("another scheme beside it", 0, "Authorization", "Basic x", "X-Api-Key", c.secret)
+	headers("another scheme in addition", 0, "Authorization", "Basic x", "X-Api-Key", c.secret)
 	headers("publishable", publishable, "Authorization", "Bearer "+c.publishable)
 	headers("of a suspended account", 403, "Authorization", "Bearer "+d.suspended.secret)
 	headers("publishable, of a suspended account", 403, "X-Api-Key", d.suspended.publishable)
@@ -279,7 +279,7 @@ func (d *deriver) methodChanges(o *openapi.Operation) []change {
 	}})
 }
 
-// surroundingChanges vary what the document leaves to HTTP, or says for all operations: unknown query
+// surroundingChanges varies parts that the document leaves to HTTP, or describes for all operations: unknown query
 // parameters are ignored, and no content type or accepted type is refused.
 func surroundingChanges(o *openapi.Operation) []change {
 	var all []change

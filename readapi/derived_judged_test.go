@@ -54,7 +54,7 @@ func (d *deriver) try(t rapid.TB, r *derived) {
 func (d *deriver) judge(t rapid.TB, r *derived, path string, a answer) {
 	row, described, err := d.checker.Check(openapitest.Answer{Method: r.method, Path: path, Status: a.status, Header: a.header, Body: a.body})
 	wrong := func(format string, args ...any) {
-		t.Errorf("%v\nis answered %d %.300s\n%s", r, a.status, a.body, fmt.Sprintf(format, args...))
+		t.Errorf("%v\nwas answered %d %.300s\n%s", r, a.status, a.body, fmt.Sprintf(format, args...))
 	}
 	if err != nil {
 		wrong("%v", err)
@@ -203,11 +203,11 @@ func (d *deriver) settle(t *testing.T) {
 	}
 	for id, cost := range d.ids {
 		if n := charged[id]; n < cost.least || n > cost.most {
-			t.Errorf("request %s was charged %d times, its answer shows %d to %d brands that cost", id, n, cost.least, cost.most)
+			t.Errorf("request %s was charged %d times, its answer has %d to %d brands that cost a credit", id, n, cost.least, cost.most)
 		}
 	}
 	if paid == 0 {
-		t.Error("nothing was charged at all")
+		t.Error("no request was charged")
 	}
 	name, _, _ := strings.Cut(t.Name(), "/")
 	contract.mu.Lock()

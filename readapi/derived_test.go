@@ -150,13 +150,13 @@ func TestDerivedRequests_RawBytes_AnswerAsDocumented(t *testing.T) {
 			case "header":
 				send("DEL in "+p.Name, o.Method, plain.target(), p.Name+": a\x7fb\r\n", http.StatusBadRequest)
 			case "query":
-				send("letters as they are in "+p.Name, o.Method, plain.target()+"?"+p.Name+"=é品", "", http.StatusOK, http.StatusBadRequest)
+				send("unescaped letters in "+p.Name, o.Method, plain.target()+"?"+p.Name+"=é品", "", http.StatusOK, http.StatusBadRequest)
 			case "path":
 				odd := *plain
 				odd.path = map[string]string{p.Name: "é品.com"}
-				send("letters as they are in "+p.Name, o.Method, odd.target(), "", http.StatusOK, http.StatusBadRequest, http.StatusNotFound)
+				send("unescaped letters in "+p.Name, o.Method, odd.target(), "", http.StatusOK, http.StatusBadRequest, http.StatusNotFound)
 				odd.path = map[string]string{p.Name: "%zz"}
-				send("no escape in "+p.Name, o.Method, odd.target(), "", http.StatusBadRequest)
+				send("an invalid escape in "+p.Name, o.Method, odd.target(), "", http.StatusBadRequest)
 			}
 		}
 	}
@@ -164,5 +164,5 @@ func TestDerivedRequests_RawBytes_AnswerAsDocumented(t *testing.T) {
 	for _, n := range d.sent {
 		sent += n
 	}
-	t.Logf("%5d derived requests that no client sends, less those that net/http refuses by itself", sent)
+	t.Logf("%5d derived requests that no client sends, excluding those that net/http rejects itself", sent)
 }

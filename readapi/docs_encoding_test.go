@@ -44,10 +44,10 @@ func TestDocs_AcceptEncoding_DecidesTheForm(t *testing.T) {
 				}
 			}
 			if !bytes.Equal(body, plain.body) {
-				t.Errorf("%s with Accept-Encoding %q is another document", path, accept)
+				t.Errorf("%s with Accept-Encoding %q has a different document", path, accept)
 			}
 			if again := ask(accept, h.Get("Etag")); again.status != http.StatusNotModified || again.header.Get("Content-Encoding") != "" {
-				t.Errorf("%s again: %d %v", path, again.status, again.header)
+				t.Errorf("%s with its ETag: %d %v", path, again.status, again.header)
 			}
 		}
 	}

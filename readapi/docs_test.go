@@ -32,7 +32,7 @@ func TestErrorDocs_EveryCode_HasASection(t *testing.T) {
 			t.Errorf("the docs page has no section %s", code)
 		}
 		if want := "https://brands.example.com/docs/errors#" + string(code); p.docsURLs[code] != want {
-			t.Errorf("docs of %s are at %q, want %q", code, p.docsURLs[code], want)
+			t.Errorf("documentation of %s is at %q, want %q", code, p.docsURLs[code], want)
 		}
 	}
 	if len(codeDocs) != len(specCodes) {
@@ -40,7 +40,7 @@ func TestErrorDocs_EveryCode_HasASection(t *testing.T) {
 	}
 }
 
-func TestPages_Resources_AreOurOwn(t *testing.T) {
+func TestPages_Resources_AreSameOrigin(t *testing.T) {
 	_, d := rendered(t, "https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
 	for name, page := range map[string]page{"reference": d.reference, "errors": d.errors, "bot": d.bot} {
 		walk(t, page.body, func(n *html.Node) {
@@ -54,7 +54,7 @@ func TestPages_Resources_AreOurOwn(t *testing.T) {
 			}
 		})
 		if bytes.Contains(page.body, []byte("@import")) || bytes.Contains(page.body, []byte("url(")) {
-			t.Errorf("%s: its style loads something", name)
+			t.Errorf("%s: its style loads a resource", name)
 		}
 	}
 	var shown bool
@@ -79,7 +79,7 @@ func TestReference_Document_IsShownCompletely(t *testing.T) {
 	walk(t, d.reference.body, func(n *html.Node) {
 		if id := attribute(n, "id"); id != "" {
 			if ids[id] {
-				t.Errorf("two sections are %s", id)
+				t.Errorf("two sections have the id %s", id)
 			}
 			ids[id] = true
 		}
@@ -87,7 +87,7 @@ func TestReference_Document_IsShownCompletely(t *testing.T) {
 			links[attribute(n, "href")] = true
 		}
 		if n.Data == "p" && (n.Parent.Data == "span" || n.Parent.Data == "p") {
-			t.Errorf("a paragraph inside a line: %s", textOf(n))
+			t.Errorf("a paragraph inside inline text: %s", textOf(n))
 		}
 		if n.Data == "pre" {
 			if attribute(n, "tabindex") != "0" || attribute(n, "role") == "" || attribute(n, "aria-label") == "" {
@@ -113,12 +113,12 @@ func TestReference_Document_IsShownCompletely(t *testing.T) {
 	}
 	walk(t, d.reference.body, func(n *html.Node) {
 		if attribute(n, "id") == "op-getLogo" && !strings.Contains(textOf(n), "with or without a key") {
-			t.Errorf("the page does not say that logos need no key: %.300s", textOf(n))
+			t.Errorf("the page does not state that logos need no key: %.300s", textOf(n))
 		}
 	})
 	for to := range links {
 		if id, inside := strings.CutPrefix(to, "#"); inside && !ids[id] {
-			t.Errorf("%s leads nowhere", to)
+			t.Errorf("the link %s has no target", to)
 		}
 	}
 	for _, want := range []string{
@@ -212,7 +212,7 @@ func TestBotPage_Crawler_IsDescribed(t *testing.T) {
 	_, d := rendered(t, "https://brands.example.com", "", "LetterheadBot/1.0 (+https://brands.example.com/bot)")
 	for _, want := range []string{"keeps no cookies between visits", "User-agent: LetterheadBot\nDisallow: /", "with a conditional request", "obeyed by scheduled visits"} {
 		if !bytes.Contains(d.bot.body, []byte(want)) {
-			t.Errorf("the page does not say %q", want)
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 }

@@ -117,13 +117,13 @@ func TestSearch_Counted_IsAnswered(t *testing.T) {
 	func() {
 		defer func() {
 			if thrown := recover(); thrown != nil {
-				t.Errorf("the connection is cut: %v", thrown)
+				t.Errorf("the handler aborted the connection: %v", thrown)
 			}
 		}()
 		s.api.Handler().ServeHTTP(w, r)
 	}()
 	if ctx.Err() == nil {
-		t.Fatal("nothing was counted")
+		t.Fatal("no search was counted")
 	}
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"results":`) {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -445,7 +445,7 @@ func TestCORS_AnyOrigin_IsAllowed(t *testing.T) {
 		}
 	}
 	if a := s.send(request{method: "OPTIONS", path: "/v1/me"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, OPTIONS" {
-		t.Errorf("OPTIONS that is no preflight: %d %v", a.status, a.header)
+		t.Errorf("OPTIONS without preflight headers: %d %v", a.status, a.header)
 	}
 	s.send(request{method: "OPTIONS", path: "/nothing"}).refused(t, http.StatusNotFound, "not_found")
 }
@@ -465,7 +465,7 @@ func TestErrorDocs_EveryCode_IsServed(t *testing.T) {
 			t.Errorf("HEAD %s: %d %v", path, head.status, head.header)
 		}
 		if again := s.send(request{path: path, header: http.Header{"If-None-Match": {h.Get("Etag")}}}); again.status != http.StatusNotModified {
-			t.Errorf("%s again: %d", path, again.status)
+			t.Errorf("%s with its ETag: %d", path, again.status)
 		}
 	}
 	if !strings.Contains(string(s.send(request{path: "/docs/errors"}).body), `id="no_brand_data"`) {

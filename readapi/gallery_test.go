@@ -76,7 +76,7 @@ func TestGallery_Images_AreFewAndValid(t *testing.T) {
 		g := testGallery(t, host)
 		s := showGallery(t, g, url.Values{"domain": {"acme.com"}, "size": {"333"}})
 		if len(s.sources) > maxGalleryLogos || len(wallBrands) != 24 || s.images < 2*len(wallBrands)+20 {
-			t.Errorf("%d images from %d addresses", s.images, len(s.sources))
+			t.Errorf("%d images from %d URLs", s.images, len(s.sources))
 		}
 		place := "../logo/"
 		if host != "" {
@@ -109,7 +109,7 @@ func TestGallery_Form_ShowsTheRequestedLogo(t *testing.T) {
 		}
 	})
 	if src != s.code[0] {
-		t.Errorf("the snippet %s leads to %s", s.code[1], src)
+		t.Errorf("the snippet %s links to %s", s.code[1], src)
 	}
 	for name, want := range map[string]string{"domain": "figma.com", "type": "symbol", "size": "200", "background": "dark", "format": "png", "theme": "", "fallback": ""} {
 		if s.selected[name] != want {
@@ -117,10 +117,10 @@ func TestGallery_Form_ShowsTheRequestedLogo(t *testing.T) {
 		}
 	}
 	if s := showGallery(t, g, nil); !s.sources["../logo/"+galleryDomain] {
-		t.Error("no logo without parameters")
+		t.Error("no logo is shown without parameters")
 	}
 	if s := showGallery(t, g, url.Values{"domain": {"bücher.example.de"}}); !s.sources["../logo/b%C3%BCcher.example.de"] {
-		t.Errorf("a domain in its own script gives %v", s.code)
+		t.Errorf("a domain in its own script: URLs %v", s.code)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestGallery_InvalidInput_ExplainsTheFault(t *testing.T) {
 	} {
 		s := showGallery(t, g, c.sent)
 		if s.refused == "" || !strings.Contains(s.refused, c.want) || len(s.code) != 0 {
-			t.Errorf("%v: said %q, and shows %v", c.sent, s.refused, s.code)
+			t.Errorf("%v: error %q, URLs %v", c.sent, s.refused, s.code)
 		}
 		for name, sent := range c.sent {
 			if s.selected[name] != sent[0] {

@@ -80,7 +80,7 @@ func TestIdempotencyKey_Repeated_GivesFirstAnswerForADay(t *testing.T) {
 			for _, who := range []*customer{c, &other} {
 				a := who.once("/v1/brands/"+r.path, r.key)
 				if h := a.ok(t); string(a.body) != string(r.want.body) || h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" || h.Get("Cache-Control") != "private" {
-					t.Errorf("%s again: %v\n%s\nwas\n%s", r.path, h, a.body, r.want.body)
+					t.Errorf("%s, repeated: %v\n%s\nwant\n%s", r.path, h, a.body, r.want.body)
 				}
 			}
 		}
@@ -94,7 +94,7 @@ func TestIdempotencyKey_Repeated_GivesFirstAnswerForADay(t *testing.T) {
 	s.clock.add(2 * time.Second) // a day has passed, and the key is new
 	a := c.once("/v1/brands/acme.com", "order-1")
 	if h := a.ok(t); string(a.body) != string(second.body) || h.Get("X-Credits-Remaining") != "47" {
-		t.Errorf("after a day: %v %s", h, a.body)
+		t.Errorf("repeat after a day: %v %s", h, a.body)
 	}
 }
 
@@ -267,7 +267,7 @@ func (d *steppingWriter) ReverseUndelivered(in commands.UndeliveredCharge) error
 
 // Two requests with one key that start together both find the key unused. One is charged, the other is
 // refused.
-func TestIdempotencyKey_TwoRequestsAtOnce_OneIs400(t *testing.T) {
+func TestIdempotencyKey_ConcurrentOtherRequest_OneIs400(t *testing.T) {
 	var both sync.WaitGroup
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
@@ -327,7 +327,7 @@ func TestIdempotencyKey_ClientLeftAndRepeats_ChargedOnce(t *testing.T) {
 	<-charged
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the client reports %v", err)
+		t.Fatalf("client error %v", err)
 	}
 	// The retry is faster than the server, which is about to reverse the charge.
 	again := c.once("/v1/brands/acme.com", "k")
@@ -431,7 +431,7 @@ func TestIdempotencyKey_Format_IsChecked(t *testing.T) {
 	// Surrounding whitespace is not part of it.
 	padded := "GET /v1/brands/acme.com HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\nIdempotency-Key: \t k \t\r\nConnection: close\r\n\r\n"
 	if status := s.rawStatus(padded); status != http.StatusOK {
-		t.Errorf("padded: %d", status)
+		t.Errorf("key with surrounding spaces: %d", status)
 	}
 	if b := c.books(); len(b.charges) != 6 {
 		t.Errorf("%d charges for 6 keys", len(b.charges))

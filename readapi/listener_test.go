@@ -48,7 +48,7 @@ func TestConnection_Answer_IsOneWrite(t *testing.T) {
 		}
 	}
 	if w.writes != 0 {
-		t.Fatalf("%d writes while the answer is buffered", w.writes)
+		t.Fatalf("%d writes while the answer should be buffered", w.writes)
 	}
 	if err := c.letGo(); err != nil || w.writes != 1 || w.got.Len() != 10_000 || !c.begun {
 		t.Fatalf("%v, %d writes of %d bytes, begun %v", err, w.writes, w.got.Len(), c.begun)
@@ -95,7 +95,7 @@ func TestConnection_WriteFails_FirstByteDecides(t *testing.T) {
 			t.Errorf("%d bytes written: status %d", c.takes, x.status)
 		}
 		if !w.closed {
-			t.Errorf("%d bytes written: the connection goes on in the middle of an answer", c.takes)
+			t.Errorf("%d bytes written: the connection stays open after a partial answer", c.takes)
 		}
 	}
 }

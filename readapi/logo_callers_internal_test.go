@@ -35,14 +35,14 @@ func FuzzLogoKey(f *testing.F) {
 		case key != "" && (err != nil || parsed.Kind != apikey.Publishable || status != ""):
 			t.Fatalf("%q: %q, %q", query, key, status)
 		case secret != (status == keySecretInURL):
-			t.Fatalf("%q: %q, and it holds a secret: %t", query, status, secret)
+			t.Fatalf("%q: %q, contains a secret: %t", query, status, secret)
 		case sent != (key != "" || status != ""):
-			t.Fatalf("%q: %q, %q, and a key was sent: %t", query, key, status, sent)
+			t.Fatalf("%q: %q, %q, key sent: %t", query, key, status, sent)
 		}
 		r.Header.Set("X-Api-Key", inHeader)
 		key, beside := logoKey(r)
 		if key != inHeader || secret != (beside == keySecretInURL) || !secret && beside != "" {
-			t.Fatalf("%q beside a header: %q, %q", query, key, beside)
+			t.Fatalf("%q in addition to a header: %q, %q", query, key, beside)
 		}
 	})
 }

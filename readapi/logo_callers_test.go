@@ -44,11 +44,11 @@ func (a answer) logo(t testing.TB, keyStatus string) {
 		t.Fatalf("X-Api-Key-Status %q, want %q", got, keyStatus)
 	}
 	if kept := a.header.Get("Cache-Control"); (kept == besideStatus) != (keyStatus != "") {
-		t.Errorf("Cache-Control %q beside X-Api-Key-Status %q", kept, keyStatus)
+		t.Errorf("Cache-Control %q with X-Api-Key-Status %q", kept, keyStatus)
 	}
 	for name := range a.header {
 		if strings.HasPrefix(strings.ToLower(name), "x-ratelimit-") {
-			t.Errorf("%s on a logo", name)
+			t.Errorf("a logo has the header %s", name)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (a answer) logo(t testing.TB, keyStatus string) {
 func (a answer) refusedPlainly(t testing.TB, status int, keyStatus string) time.Duration {
 	t.Helper()
 	if a.status != status || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || len(a.body) < 20 {
-		t.Fatalf("%d %s %q, want a plain text of %d", a.status, a.header.Get("Content-Type"), a.body, status)
+		t.Fatalf("%d %s %q, want plain text with status %d", a.status, a.header.Get("Content-Type"), a.body, status)
 	}
 	if got := a.header.Get("X-Api-Key-Status"); got != keyStatus {
 		t.Fatalf("X-Api-Key-Status %q, want %q", got, keyStatus)
@@ -235,7 +235,7 @@ func (a answer) refusedFirst(t testing.TB) {
 	}
 }
 
-// TestLogo_NoKey_Gets300AMinute per address; other callers are counted separately.
+// TestLogo_NoKey_Gets300AMinute: the limit is per address; other callers are counted separately.
 func TestLogo_NoKey_Gets300AMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -267,7 +267,7 @@ func TestLogo_NoKey_Gets300AMinute(t *testing.T) {
 		get(visitor.address, nil).logo(t, "")
 	}
 	if h := c.get("/v1/me").ok(t); h.Get("X-RateLimit-Remaining") != "59" {
-		t.Errorf("logos took of the account's minute: %s are left", h.Get("X-RateLimit-Remaining"))
+		t.Errorf("logos used the account's minute window: %s remaining", h.Get("X-RateLimit-Remaining"))
 	}
 }
 
@@ -281,7 +281,7 @@ func TestLogo_NoTrustedProxy_ForwardedForIsIgnored(t *testing.T) {
 	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).refusedPlainly(t, http.StatusTooManyRequests, "")
 }
 
-// TestLogo_Account_Gets3000AMinute over all its keys and all visitors; beyond that the visitor's own
+// TestLogo_Account_Gets3000AMinute: the limit covers all its keys and all visitors; beyond that the visitor's own
 // limit applies.
 func TestLogo_Account_Gets3000AMinute(t *testing.T) {
 	t.Parallel()
@@ -337,8 +337,8 @@ func (c *customer) logosServed(n int64) {
 	c.s.must(err)
 }
 
-// TestLogo_AllowanceUsedUp_IsServed: they are served as without a key, until an upgrade or
-// the end of the month.
+// TestLogo_AllowanceUsedUp_IsServed: logos are served as without a key until an upgrade or the end of
+// the month.
 func TestLogo_AllowanceUsedUp_IsServed(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -445,8 +445,8 @@ func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 	}
 }
 
-// TestLogo_CountersAway_Is503, with and without a key, and other endpoints are unaffected.
-func TestLogo_CountersAway_Is503(t *testing.T) {
+// TestLogo_CountersUnavailable_Is503, with and without a key, and other endpoints are unaffected.
+func TestLogo_CountersUnavailable_Is503(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
 	s := start(t, watched(counters))
@@ -512,11 +512,11 @@ func TestLogo_AllowanceUnknown_IsServed(t *testing.T) {
 			bound.get(logoPath).logo(s.t, "quota-exceeded")
 			unlimited.get(logoPath).logo(s.t, "")
 			if took := time.Since(began); took > 2*time.Second {
-				s.t.Errorf("the two took %s", took)
+				s.t.Errorf("two logos took %s", took)
 			}
 		}
 		if !strings.Contains(s.logs.all(), "logo allowance could not be checked") {
-			s.t.Error("nothing in the log")
+			s.t.Error("no warning in the log")
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { writer.Quotas = d.Quotas; d.Quotas = writer }
@@ -527,17 +527,17 @@ func TestLogo_AllowanceUnknown_IsServed(t *testing.T) {
 // is not.
 func TestLogo_Fails_ReturnsItsAllowance(t *testing.T) {
 	t.Parallel()
-	type drawing = func(context.Context) (logo.Image, error)
-	var next atomic.Pointer[drawing]
+	type drawFunc = func(context.Context) (logo.Image, error)
+	var next atomic.Pointer[drawFunc]
 	inBubble(t, func(s *service) {
 		s.plain()
 		c := s.account(plan.Free, 50)
 		c.logosServed(499_998)
-		drawn := drawing(func(context.Context) (logo.Image, error) {
-			return logo.Image{Body: []byte("a picture"), ContentType: "image/png", ETag: `"a"`}, nil
+		drawn := drawFunc(func(context.Context) (logo.Image, error) {
+			return logo.Image{Body: []byte("an image"), ContentType: "image/png", ETag: `"a"`}, nil
 		})
 		for status, fault := range map[int]error{http.StatusServiceUnavailable: variants.ErrBusy, http.StatusInternalServerError: logo.ErrNotDrawn} {
-			failing := drawing(func(context.Context) (logo.Image, error) { return logo.Image{}, fmt.Errorf("draw: %w", fault) })
+			failing := drawFunc(func(context.Context) (logo.Image, error) { return logo.Image{}, fmt.Errorf("draw: %w", fault) })
 			next.Store(&failing)
 			for range 5 {
 				if a := c.get(logoPath); a.status != status || a.header.Get("X-Api-Key-Status") != "" {
@@ -545,15 +545,15 @@ func TestLogo_Fails_ReturnsItsAllowance(t *testing.T) {
 				}
 			}
 		}
-		hanging := drawing(func(ctx context.Context) (logo.Image, error) { <-ctx.Done(); return logo.Image{}, ctx.Err() })
+		hanging := drawFunc(func(ctx context.Context) (logo.Image, error) { <-ctx.Done(); return logo.Image{}, ctx.Err() })
 		next.Store(&hanging)
 		if a := c.get(logoPath); a.status != http.StatusServiceUnavailable {
-			s.t.Errorf("past its time: %d", a.status)
+			s.t.Errorf("logo past its time limit: %d", a.status)
 		}
 		leaving, leave := context.WithCancel(s.t.Context())
 		time.AfterFunc(time.Second, leave)
 		if _, err := s.do(leaving, request{path: logoPath, header: bearer(c.secret)}); err == nil {
-			s.t.Error("a caller who left got an answer")
+			s.t.Error("a client that left got an answer")
 		}
 		synctest.Wait()
 		next.Store(&drawn)

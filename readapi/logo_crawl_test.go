@@ -43,7 +43,7 @@ func (a answer) is(t testing.TB, what string, logo bool, kept string) {
 		t.Fatalf("%s: %d %.200q", what, a.status, a.body)
 	}
 	if shown := a.showsInk(t); shown != logo || a.header.Get("Cache-Control") != kept {
-		t.Errorf("%s: the logo is shown: %v; Cache-Control %s, want %s", what, shown, a.header.Get("Cache-Control"), kept)
+		t.Errorf("%s: logo shown: %v; Cache-Control %s, want %s", what, shown, a.header.Get("Cache-Control"), kept)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestLogo_NoUsableKey_IsNotCrawled(t *testing.T) {
 	}
 }
 
-func TestLogo_SlowCrawl_AnswersInTimeAndCrawlGoesOn(t *testing.T) {
+func TestLogo_SlowCrawl_AnswersInTimeAndCrawlContinues(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Growth, 50)
@@ -135,7 +135,7 @@ func TestLogo_SlowCrawl_AnswersInTimeAndCrawlGoesOn(t *testing.T) {
 		}
 		c.logoOf("slow.com").is(s.t, "which joined the crawl", true, logoKept)
 		if took := s.clock.now().Sub(began); took != 7*time.Second || len(s.crawler.of("slow.com")) != 1 {
-			s.t.Errorf("the second was answered after %s, %d crawls", took, len(s.crawler.of("slow.com")))
+			s.t.Errorf("the second request was answered after %s, %d crawls", took, len(s.crawler.of("slow.com")))
 		}
 	})
 }
@@ -320,7 +320,7 @@ func TestLogoCrawls_ServiceCeiling_Stops(t *testing.T) {
 	c.logoOf("two.com").is(t, "in the next minute", true, logoKept)
 }
 
-func TestLogoCrawls_CountersAway_DoNotStart(t *testing.T) {
+func TestLogoCrawls_CountersUnavailable_DoNotStart(t *testing.T) {
 	t.Parallel()
 	for _, scope := range []string{"logo-crawls", "logo-crawl-addresses", "service-crawls"} {
 		s := start(t, func(set *setup) {
@@ -337,7 +337,7 @@ func TestLogoCrawls_CountersAway_DoNotStart(t *testing.T) {
 	}
 }
 
-func TestLogoCrawls_ClientLeaves_GoOn(t *testing.T) {
+func TestLogoCrawls_ClientLeaves_Continue(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.account(plan.Growth, 50)
@@ -355,7 +355,7 @@ func TestLogoCrawls_ClientLeaves_GoOn(t *testing.T) {
 	s.crawler.sees("fresh.com")
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("the client got %v", err)
+		t.Errorf("client error %v", err)
 	}
 	close(release)
 	s.follow(brand.Stream("fresh.com"), func(ev eventschemas.Event) bool { _, ok := ev.(eventschemas.CrawlSucceeded); return ok })
@@ -378,7 +378,7 @@ func (d downLog) State(ctx context.Context, _ string) (*brand.Brand, error) {
 }
 
 // Without the log no domain can be crawled, but a page still gets its images.
-func TestLogo_LogAway_KnownBrandIsServed(t *testing.T) {
+func TestLogo_LogUnavailable_KnownBrandIsServed(t *testing.T) {
 	t.Parallel()
 	for _, hangs := range []bool{false, true} {
 		inBubble(t, func(s *service) {
@@ -430,7 +430,7 @@ func TestLogo_WaitedForCrawl_IsStillDrawn(t *testing.T) {
 		s.finding("slow.com", time.Hour)
 		began := s.clock.now()
 		a := c.logoOf("slow.com")
-		if took := s.clock.now().Sub(began); a.status != http.StatusOK || string(a.body) != "a picture" || took != 7*time.Second {
+		if took := s.clock.now().Sub(began); a.status != http.StatusOK || string(a.body) != "an image" || took != 7*time.Second {
 			s.t.Errorf("%d after %s: %q", a.status, took, a.body)
 		}
 	}, func(set *setup) {
@@ -438,7 +438,7 @@ func TestLogo_WaitedForCrawl_IsStillDrawn(t *testing.T) {
 			d.Logos = rendererFunc(func(ctx context.Context) (logo.Image, error) {
 				select {
 				case <-time.After(3 * time.Second):
-					return logo.Image{Body: []byte("a picture"), ContentType: "image/png", ETag: `"a"`, Fallback: true}, nil
+					return logo.Image{Body: []byte("an image"), ContentType: "image/png", ETag: `"a"`, Fallback: true}, nil
 				case <-ctx.Done():
 					return logo.Image{}, ctx.Err()
 				}
@@ -448,7 +448,7 @@ func TestLogo_WaitedForCrawl_IsStillDrawn(t *testing.T) {
 }
 
 // Until the index is filled after a start, a fallback may be wrong a second later.
-func TestLogo_IndexNotFilled_FallbackIsNotCached(t *testing.T) {
+func TestLogo_IndexIncomplete_FallbackIsNotCached(t *testing.T) {
 	t.Parallel()
 	var filled atomic.Bool
 	s := start(t, func(set *setup) {
@@ -474,7 +474,7 @@ func TestLogo_IndexNotFilled_FallbackIsNotCached(t *testing.T) {
 		c.logoOf("fresh.com").is(t, "a logo of a crawl", true, logoKept)
 		bad := s.send(request{path: "/logo/unknown.com?format=png&key=lh_pk_nobody"})
 		if want := map[bool]string{false: "no-store", true: besideStatus}[filled.Load()]; bad.header.Get("Cache-Control") != want {
-			t.Errorf("beside X-Api-Key-Status: %s, want %s", bad.header.Get("Cache-Control"), want)
+			t.Errorf("Cache-Control with X-Api-Key-Status: %s, want %s", bad.header.Get("Cache-Control"), want)
 		}
 		filled.Store(true)
 	}

@@ -46,19 +46,19 @@ func TestLogoHost_Root_ServesLogos(t *testing.T) {
 	want := answer{status: resp.StatusCode, header: resp.Header, body: body.Bytes()}
 	want.is(t, "over the network", true, logoKept)
 	if other := s.send(request{path: "/logo/acme.com/w/64/icon?format=png"}); !bytes.Equal(other.body, want.body) || other.header.Get("ETag") != want.header.Get("ETag") {
-		t.Error("the other host shows another image")
+		t.Error("the other host served a different image")
 	}
 	for _, host := range []string{logoHostName, "LOGOS.Example.NET", logoHostName + ".", logoHostName + ":8080", logoHostName + ".:443"} {
 		for _, path := range []string{"/acme.com/w/64/icon?format=png", "/acme.com/icon/w/64/?format=png", "/logo/acme.com/w/64/icon?format=png", "/www.acme.com?size=64&format=png"} {
 			a := s.sendTo(host, http.MethodGet, path, nil)
 			a.is(t, host+path, true, logoKept)
 			if !bytes.Equal(a.body, want.body) {
-				t.Errorf("%s%s shows another image", host, path)
+				t.Errorf("%s%s served a different image", host, path)
 			}
 		}
 	}
 	if a := s.sendTo(logoHostName, http.MethodGet, "/acme.com?format=png&size=64", http.Header{"If-None-Match": {want.header.Get("ETag")}}); a.status != http.StatusNotModified {
-		t.Errorf("condition: %d", a.status)
+		t.Errorf("If-None-Match: %d", a.status)
 	}
 	if a := s.sendTo(logoHostName, http.MethodOptions, "/acme.com", http.Header{"Origin": {"https://shop.example"}, "Access-Control-Request-Method": {"GET"}}); a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("preflight: %d %v", a.status, a.header)
@@ -84,7 +84,7 @@ func TestLogoHost_OtherPaths_Are404(t *testing.T) {
 		a := s.sendTo(logoHostName, http.MethodGet, path, bearer(c.secret))
 		a.plainly(t, status)
 		if a.header.Get("Location") != "" {
-			t.Errorf("%s leads to %s", path, a.header.Get("Location"))
+			t.Errorf("%s redirects to %s", path, a.header.Get("Location"))
 		}
 	}
 	// The other host does not serve logos at its root.
@@ -126,7 +126,7 @@ func TestConfig_LogoHost_IsValidated(t *testing.T) {
 		{BaseURL: "https://brands.example.com:443", LogoHost: "brands.example.com"},
 	} {
 		if err := c.Validate(); err == nil {
-			t.Errorf("%+v is accepted", c)
+			t.Errorf("Validate(%+v) = nil, want an error", c)
 		}
 	}
 	if err := (readapi.Config{BaseURL: "http://localhost:8080", LogoHost: "localhost:8081"}).Validate(); err != nil {

@@ -41,7 +41,7 @@ func withinAMinute(t *testing.T, test func(attempt int) (verdict string)) {
 		}
 		return
 	}
-	t.Fatalf("%d runs passed the end of a minute", attempts)
+	t.Fatalf("all %d attempts spanned the end of a minute", attempts)
 }
 
 // Of many concurrent requests to several nodes for a new domain's logo, the first starts the crawl.
@@ -61,10 +61,10 @@ func TestLogos_OneNewDomainOnNodes_ShareACrawl(t *testing.T) {
 		case a.status != http.StatusOK: // a busy machine
 		case kept == "no-store": // so busy that the crawl took longer than a logo waits
 			if a.showsInk(t) {
-				t.Error("the logo itself is not kept")
+				t.Error("the logo is not cacheable")
 			}
 		case kept != logoKept || !a.showsInk(t):
-			t.Errorf("Cache-Control %s, the logo is shown: %v", kept, a.showsInk(t))
+			t.Errorf("Cache-Control %s, logo shown: %v", kept, a.showsInk(t))
 		}
 	})
 

@@ -56,7 +56,7 @@ func TestLogoPaths_BothForms_AnswerAlike(t *testing.T) {
 			break
 		}
 		if sent == minute {
-			t.Fatalf("no limit after %d images", sent)
+			t.Fatalf("no limit was reached after %d images", sent)
 		}
 	}
 	both(http.StatusTooManyRequests, "acme.com", "size=32", nil)
@@ -76,7 +76,7 @@ func TestLogoPaths_OptionsInPath_EqualThoseInQuery(t *testing.T) {
 		} {
 			a := s.send(request{path: "/logo/" + domain + path})
 			if a.ok(t); !bytes.Equal(a.body, want.body) || a.header.Get("ETag") != want.header.Get("ETag") {
-				t.Errorf("%s%s is another image", domain, path)
+				t.Errorf("%s%s served a different image", domain, path)
 			}
 		}
 		for path, says := range map[string]string{

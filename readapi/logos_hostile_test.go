@@ -42,8 +42,8 @@ const mostLogoMemory = 300 << 20
 // nothing else, so its peak memory is the memory that all of it takes.
 func TestLogo_HostileFiles_AreHarmless(t *testing.T) {
 	const part, cache = "LETTERHEAD_TEST_SERVES_HOSTILE_LOGOS", "LETTERHEAD_TEST_RESVG_CACHE" // of the serving process
-	const concurrent = "the largest all at once, for eight processors"
-	parts := map[string]func(*testing.T, string){"as intake stores them": serveSanitized, "as they are": serveRaw, concurrent: serveConcurrent}
+	const concurrent = "the largest concurrently, on eight processors"
+	parts := map[string]func(*testing.T, string){"as intake stores them": serveSanitized, "unchanged": serveRaw, concurrent: serveConcurrent}
 	if serve := parts[os.Getenv(part)]; serve != nil {
 		serve(t, os.Getenv(cache))
 		return
@@ -180,7 +180,7 @@ func serveConcurrent(t *testing.T, cache string) {
 func checkPeak(t *testing.T) {
 	peak, err := process.ID(os.Getpid()).Peak()
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Log("this system does not tell the peak of a process's memory")
+		t.Log("this system does not report the peak of a process's memory")
 		return
 	}
 	if err != nil {
@@ -237,7 +237,7 @@ func (g *hostileGallery) ask(t *testing.T, path string) answer {
 			g.slowest, g.worst = took, path
 		}
 		if a.header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: no nosniff", path)
+			t.Errorf("%s: X-Content-Type-Options is missing", path)
 		}
 		if a.header.Get("Content-Type") == "image/svg+xml" && a.header.Get("Content-Security-Policy") != "default-src 'none'; style-src 'unsafe-inline'; sandbox" {
 			t.Errorf("%s: Content-Security-Policy %q", path, a.header.Get("Content-Security-Policy"))
@@ -369,7 +369,7 @@ func (g *hostileGallery) raw(t *testing.T) {
 			if side < size {
 				halved++
 				if again := g.picture(t, f.domain, size, rasterFormats[(i/3+1)%3]); again == nil || max(again.Rect.Dx(), again.Rect.Dy()) != side {
-					t.Errorf("%s: %d pixels long, and in another format not", f.name, side)
+					t.Errorf("%s: drawn at %d pixels, but not in another format", f.name, side)
 				}
 			}
 		}
@@ -377,7 +377,7 @@ func (g *hostileGallery) raw(t *testing.T) {
 	if drawn == 0 || drawn == len(stored) {
 		t.Errorf("%d of %d files were drawn: the files have changed", drawn, len(stored))
 	}
-	t.Logf("%d of %d files drawn as they came, %d of them smaller", drawn, len(stored), halved)
+	t.Logf("%d of %d files drawn as stored, %d of them smaller", drawn, len(stored), halved)
 }
 
 // storable reports whether a store may contain the file: larger or empty ones are never stored.
@@ -402,7 +402,7 @@ func (g *hostileGallery) bombs(t *testing.T) {
 		for j, format := range []string{"png", "webp", "jpeg"} {
 			domain := fmt.Sprintf("bomb-%d-%s.com", i, format)
 			if img := g.picture(t, domain, []int{16, 128, 1024}[j], rasterFormats[j]); img != nil {
-				t.Errorf("%s as %s is drawn: %v", b.Name, format, img.Rect)
+				t.Errorf("%s was drawn as %s: %v", b.Name, format, img.Rect)
 			}
 			// Only vectors are sent as vectors, whatever their name. A PNG that is small enough by its
 			// header is sent unchanged.
@@ -413,6 +413,6 @@ func (g *hostileGallery) bombs(t *testing.T) {
 		}
 	}
 	if img := g.picture(t, "largest.com", 128, imaging.WebP); img != nil {
-		t.Errorf("an image of 16 million pixels is drawn, which no crawl would have stored: %v", img.Rect)
+		t.Errorf("an image of 16 million pixels was drawn, which no crawl stores: %v", img.Rect)
 	}
 }

@@ -77,7 +77,7 @@ func (s *service) logoImage(path string) (*image.NRGBA, imaging.Format) {
 		s.t.Fatalf("%s: %v", path, err)
 	}
 	if want := "image/" + string(info.Format); a.header.Get("Content-Type") != want {
-		s.t.Errorf("%s: %s, and it is %s", path, a.header.Get("Content-Type"), want)
+		s.t.Errorf("%s: Content-Type %s, the bytes are %s", path, a.header.Get("Content-Type"), want)
 	}
 	return img, info.Format
 }
@@ -144,12 +144,12 @@ func TestLogo_TransparentEdges_HaveNoHalo(t *testing.T) {
 				path := fmt.Sprintf("/logo/%s?size=%d&format=%s", domain, size, format)
 				img, _ := s.logoImage(path)
 				if clear, full := alphas(img); !clear || !full {
-					t.Errorf("%s: clear pixels %t, full ones %t", path, clear, full)
+					t.Errorf("%s: transparent pixels %t, opaque pixels %t", path, clear, full)
 				}
 				for i := 0; i < len(img.Pix); i += 4 {
 					// Weighted by its opacity.
 					if p := (color.NRGBA{img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3]}); c.off(p)*int(p.A) > slack*255 {
-						t.Errorf("%s: %v shows through, which is not of the ink", path, p)
+						t.Errorf("%s: %v is not a color of the ink", path, p)
 						break
 					}
 				}
@@ -174,7 +174,7 @@ func TestLogo_JPEG_IsFlattenedOnItsBackground(t *testing.T) {
 	white, black := color.NRGBA{255, 255, 255, 255}, color.NRGBA{0, 0, 0, 255}
 	s.hasRaster("whiteink.com", raster(300, 300, white, black), imaging.PNG, "light")
 	s.hasRaster("blackink.com", raster(300, 300, black, white), imaging.PNG, "dark")
-	for path, want := range map[string]struct{ ground, ink uint8 }{
+	for path, want := range map[string]struct{ background, ink uint8 }{
 		"whiteink.com?":                  {0, 255},
 		"whiteink.com?background=dark&":  {0, 255},
 		"whiteink.com?theme=light&":      {0, 255},
@@ -185,8 +185,8 @@ func TestLogo_JPEG_IsFlattenedOnItsBackground(t *testing.T) {
 		img, _ := s.logoImage("/logo/" + path + "size=64&format=jpeg")
 		const slack = 3 // of 255; a JPEG is not exact
 		corner, middle := img.NRGBAAt(0, 0), img.NRGBAAt(32, 32)
-		if !near(corner, want.ground, slack) || !near(middle, want.ink, slack) {
-			t.Errorf("%s: %v in the corner and %v in the middle, want %d and %d", path, corner, middle, want.ground, want.ink)
+		if !near(corner, want.background, slack) || !near(middle, want.ink, slack) {
+			t.Errorf("%s: %v in the corner and %v in the middle, want %d and %d", path, corner, middle, want.background, want.ink)
 		}
 	}
 }

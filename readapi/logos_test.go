@@ -68,7 +68,7 @@ func (a answer) showsInk(t testing.TB) bool {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(a.body))
 	if err != nil {
-		t.Fatalf("no PNG: status %d, %v: %.200s", a.status, err, a.body)
+		t.Fatalf("not a PNG: status %d, %v: %.200s", a.status, err, a.body)
 	}
 	middle := img.Bounds().Max.Div(2)
 	return color.NRGBAModel.Convert(img.At(middle.X, middle.Y)) == ink
@@ -82,14 +82,14 @@ func (a answer) plainly(t testing.TB, status int) {
 	}
 	for _, none := range []string{"ETag", "Vary", "Cross-Origin-Resource-Policy"} {
 		if a.header.Get(none) != "" {
-			t.Errorf("%s on %d", none, status)
+			t.Errorf("header %s with status %d", none, status)
 		}
 	}
 	if (a.header.Get("Retry-After") != "") != (status == 429 || status == 503) {
-		t.Errorf("Retry-After %q on %d", a.header.Get("Retry-After"), status)
+		t.Errorf("Retry-After %q with status %d", a.header.Get("Retry-After"), status)
 	}
 	if len(a.body) == 0 || strings.Contains(string(a.body), "charge") {
-		t.Errorf("%d says %q", status, a.body)
+		t.Errorf("status %d has the body %q", status, a.body)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestLogo_KnownBrand_IsAnImage(t *testing.T) {
 			"X-RateLimit-Limit": "", "X-Credits-Remaining": "", "Content-Disposition": "",
 		} {
 			if h.Get(name) != want {
-				t.Errorf("%s: %s is %q, want %q", c.path, name, h.Get(name), want)
+				t.Errorf("%s: header %s is %q, want %q", c.path, name, h.Get(name), want)
 			}
 		}
 		head := s.send(request{method: http.MethodHead, path: c.path, header: header})
@@ -144,7 +144,7 @@ func TestLogo_KnownBrand_IsAnImage(t *testing.T) {
 				}
 				for _, name := range []string{"ETag", "Cache-Control", "Vary", "Content-Security-Policy", "Cross-Origin-Resource-Policy", "Access-Control-Allow-Origin"} {
 					if a.header.Get(name) != h.Get(name) {
-						t.Errorf("%s with %s: %s is %q, and %q on 200", c.path, tags, name, a.header.Get(name), h.Get(name))
+						t.Errorf("%s with %s: header %s is %q, and %q with status 200", c.path, tags, name, a.header.Get(name), h.Get(name))
 					}
 				}
 			}
@@ -155,7 +155,7 @@ func TestLogo_KnownBrand_IsAnImage(t *testing.T) {
 		}
 	}
 	if a := s.send(request{path: "/logo/acme.com?format=png&size=32"}); !a.showsInk(t) {
-		t.Error("the logo is not shown")
+		t.Error("the logo was not served")
 	}
 }
 
@@ -301,7 +301,7 @@ func TestLogo_OtherOriginWithKey_IsAllowed(t *testing.T) {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 	if h := s.send(request{path: "/logo/acme.com"}).ok(t); !strings.Contains(h.Get("Access-Control-Expose-Headers"), "X-Api-Key-Status") {
-		t.Errorf("exposed: %s", h.Get("Access-Control-Expose-Headers"))
+		t.Errorf("Access-Control-Expose-Headers: %s", h.Get("Access-Control-Expose-Headers"))
 	}
 	if a := s.send(request{method: http.MethodOptions, path: "/logo/acme.com"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
 		t.Errorf("OPTIONS: %d %v", a.status, a.header)

@@ -31,7 +31,7 @@ func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
 	if len(crawl) != 1 || crawl[0].Cause != brand.CauseLookup || crawl[0].Priority != brand.PriorityLive || crawl[0].AllowedMS != 8000 {
 		t.Errorf("crawls %+v", crawl)
 	}
-	// Immediately, and whatever the index has by now, the brand is known.
+	// The brand is known immediately, even if the index has not processed it yet.
 	if h := c.get("/v1/brands/new.com").ok(t); h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" {
 		t.Errorf("second look-up: headers %v", h)
 	}
@@ -112,7 +112,7 @@ func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
 	state, err := s.brands.State(t.Context(), "silent.com")
 	s.must(err)
 	if outcome, _, ok := state.Remembered(s.clock.now()); !ok || outcome != brand.Timeout {
-		t.Errorf("the crawl's end is not on the log: %q %v", outcome, ok)
+		t.Errorf("the end of the crawl is not on the log: %q %v", outcome, ok)
 	}
 	c.get("/v1/brands/silent.com").refused(t, http.StatusServiceUnavailable, "timeout")
 }

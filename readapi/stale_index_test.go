@@ -64,7 +64,7 @@ func (trailing) ByID(_ context.Context, id uuid.UUID) (*brands.Entry, error) {
 	return nil, fmt.Errorf("%s: %w", id, brands.ErrNotFound)
 }
 
-func TestLookup_IndexLags_FindsWhatWasAnswered(t *testing.T) {
+func TestLookup_IndexLags_FindsAnsweredBrands(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Index = trailing{d.Index} }
 	})
@@ -114,9 +114,9 @@ func (s *stale) ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
 	return s.Index.ByID(ctx, id)
 }
 
-// TestLookup_StaleIndex_NeverSellsAnOlderRecord: the index lags behind a refresh that was answered,
+// TestLookup_StaleIndex_NeverChargesForOlderRecord: the index lags behind a refresh that was answered,
 // and behind one that failed.
-func TestLookup_StaleIndex_NeverSellsAnOlderRecord(t *testing.T) {
+func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { index.Index, d.Index = d.Index, index }
@@ -161,11 +161,11 @@ func TestLookup_StaleIndex_NeverSellsAnOlderRecord(t *testing.T) {
 	a := c.get("/v1/brands/acme.com")
 	a.ok(t)
 	if got := decodeBrand(t, a.body); got.Status != "failed" || *got.Name != "fresh" {
-		t.Errorf("after the failed refresh: %s %s", got.Status, *got.Name)
+		t.Errorf("after the failed refresh: status %s, name %s", got.Status, *got.Name)
 	}
 	stop()
 	if again := c.get("/v1/brands/acme.com"); string(again.body) != string(a.body) {
-		t.Errorf("the index itself says %s", again.body)
+		t.Errorf("the index returned %s", again.body)
 	}
 	if n := len(s.crawler.of("acme.com")); n != 2 {
 		t.Errorf("%d crawls", n)

@@ -61,19 +61,19 @@ func TestNegotiate_Accept_WebPOnlyIfNamed(t *testing.T) {
 		"image/png,image/svg+xml,image/*;q=0.8,video/*;q=0.8,*/*;q=0.5":                                                      imaging.PNG,
 	} {
 		if got := logo.Negotiate([]string{sent}); got != want {
-			t.Errorf("%.100q is answered with %s, want %s", sent, got, want)
+			t.Errorf("format for %.100q = %s, want %s", sent, got, want)
 		}
 	}
 	if got := logo.Negotiate(nil); got != imaging.PNG {
-		t.Errorf("without the header: %s", got)
+		t.Errorf("format without the header = %s", got)
 	}
 	for _, headers := range [][]string{{"text/html", "image/webp"}, {"image/webp", "\x00"}, {"image/png;q=0.5", "image/webp;q=0.6"}} {
 		if got := logo.Negotiate(headers); got != imaging.WebP {
-			t.Errorf("%q is answered with %s", headers, got)
+			t.Errorf("format for %q = %s", headers, got)
 		}
 	}
 	if got := logo.Negotiate([]string{`a/b;x="`, "image/webp"}); got != imaging.WebP {
-		t.Errorf("a string that does not end reaches into the next header: %s", got)
+		t.Errorf("an unterminated string extends into the next header: %s", got)
 	}
 }
 
@@ -102,20 +102,20 @@ func FuzzAccept(f *testing.F) {
 			t.Fatalf("%q %q: %s", one, other, got)
 		}
 		if got == imaging.WebP && !strings.Contains(strings.ToLower(one+"\n"+other), "image/webp") {
-			t.Fatalf("%q %q name no WebP", one, other)
+			t.Fatalf("WebP for %q %q, which do not name it", one, other)
 		}
 		if strings.Count(one, ",")+strings.Count(other, ",") > 50 {
 			return
 		}
 		if swapped := logo.Negotiate([]string{other, one}); swapped != got {
-			t.Fatalf("%q %q: %s, the other way round %s", one, other, got, swapped)
+			t.Fatalf("%q %q: %s, in reverse order %s", one, other, got, swapped)
 		}
 		simple := !strings.ContainsFunc(one, func(r rune) bool { return r == '"' || r > unicode.MaxASCII })
 		if joined := logo.Negotiate([]string{strings.ToUpper(one) + " ,\t" + other}); simple && joined != got {
 			t.Fatalf("%q %q: %s, in one header %s", one, other, got, joined)
 		}
 		if worse := logo.Negotiate([]string{one, other, "image/png"}); got == imaging.PNG && worse != imaging.PNG {
-			t.Fatalf("%q %q: more of PNG gives %s", one, other, worse)
+			t.Fatalf("%q %q: %s after PNG was added", one, other, worse)
 		}
 	})
 }

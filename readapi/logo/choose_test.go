@@ -203,12 +203,12 @@ func TestChoose_RandomRecord_BestFirst(t *testing.T) {
 		seen := map[string]bool{}
 		for _, s := range chosen {
 			if where[s.ID] == nil || seen[s.ID] {
-				t.Fatalf("%s is not to be drawn from, or twice there", s.ID)
+				t.Fatalf("%s is not drawable or is listed twice", s.ID)
 			}
 			seen[s.ID] = true
 		}
 		if len(seen) != len(where) {
-			t.Fatalf("%d files of %d", len(seen), len(where))
+			t.Fatalf("%d sources, want %d", len(seen), len(where))
 		}
 		if len(chosen) == 0 {
 			return
@@ -216,10 +216,10 @@ func TestChoose_RandomRecord_BestFirst(t *testing.T) {
 		best := where[chosen[0].ID]
 		for _, other := range where {
 			if other.Type == string(o.Type) && best.Type != other.Type {
-				t.Fatalf("a %s though there is a %s", best.Type, other.Type)
+				t.Fatalf("chose a %s although there is a %s", best.Type, other.Type)
 			}
 			if other.Type == best.Type && o.Theme != logo.Any && chosen[0].Ink != o.Theme && other.Theme != nil && *other.Theme == string(o.Theme) {
-				t.Fatalf("ink %q though there is %q", chosen[0].Ink, o.Theme)
+				t.Fatalf("chose ink %q although there is %q", chosen[0].Ink, o.Theme)
 			}
 		}
 		for _, f := range best.Formats {
@@ -232,9 +232,9 @@ func TestChoose_RandomRecord_BestFirst(t *testing.T) {
 			}
 			switch got := chosen[0].Side; {
 			case f.Format == "svg":
-				t.Fatal("a raster though the logo has a vector")
+				t.Fatal("chose a raster although the logo has a vector")
 			case got < o.Size && side > got, got >= o.Size && side >= o.Size && side < got:
-				t.Fatalf("side %d for %d though there is %d", got, o.Size, side)
+				t.Fatalf("chose side %d for size %d although there is %d", got, o.Size, side)
 			}
 		}
 	})

@@ -104,12 +104,12 @@ func TestDraw_TimeIsUp_ReturnsBusyAndKeepsNothing(t *testing.T) {
 	}
 	for range 2 {
 		if p, err := renderer.Draw(t.Context(), b, request(1024, imaging.PNG)); !errors.Is(err, variants.ErrBusy) {
-			t.Errorf("without time: %v, %v; want ErrBusy", p, err)
+			t.Errorf("Draw without time = %v, %v; want ErrBusy", p, err)
 		}
 	}
 	p, err := renderer.Draw(t.Context(), b, request(1024, imaging.PNG))
 	if err != nil || !bytes.Equal(p.Body, want.Body) || p.ETag != want.ETag {
-		t.Errorf("with time: %v, %s; want %s", err, p.ETag, want.ETag)
+		t.Errorf("Draw with time = %v, %s; want %s", err, p.ETag, want.ETag)
 	}
 	drawn.Close()
 	if kept := filesIn(t, folder); len(kept) != 1 {

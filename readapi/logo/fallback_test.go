@@ -70,7 +70,7 @@ func TestDraw_Monogram_DiffersByBrand(t *testing.T) {
 				continue
 			}
 			if img := pixels(t, p); !bytes.Equal(img.Pix, mark.Draw(48).Pix) {
-				t.Errorf("%+v: not its monogram", b)
+				t.Errorf("%+v: not the brand's monogram", b)
 			}
 		}
 	}

@@ -165,12 +165,12 @@ func TestDraw_FaultyVector_IsNotRetriedEachTime(t *testing.T) {
 		}
 		draw()
 		if slow.calls != 2 {
-			t.Errorf("%d were retried at once, want 0", slow.calls-2)
+			t.Errorf("%d were retried immediately, want 0", slow.calls-2)
 		}
 		time.Sleep(11 * time.Minute)
 		draw()
 		if slow.calls != 4 {
-			t.Errorf("%d were retried after a while, want 2", slow.calls-2)
+			t.Errorf("%d were retried later, want 2", slow.calls-2)
 		}
 	})
 }

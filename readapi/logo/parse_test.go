@@ -222,7 +222,7 @@ func TestParse_PathOptions_InAnyOrder(t *testing.T) {
 	}
 	try(nil)
 	if orders != 120 {
-		t.Errorf("%d orders", orders)
+		t.Errorf("%d orders of options were tried", orders)
 	}
 }
 
@@ -289,7 +289,7 @@ func FuzzParse(f *testing.F) {
 		}
 		written := url.PathEscape(domain) + "/" + strings.Join(options, "/") + "/"
 		if d, same, err := logo.Parse(written, again, []string{accept}); len(written) < 4000 && (err != nil || same != o || d != domain) {
-			t.Fatalf("%q %q is %+v, written as %q %q it is %+v: %v", path, query, o, written, again, same, err)
+			t.Fatalf("%q %q is %+v, rewritten as %q %q is %+v: %v", path, query, o, written, again, same, err)
 		}
 	})
 }

@@ -90,7 +90,7 @@ func pixelSVGs(t *testing.T) []pixelSVG {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(pixelFolder, "*.svg"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no drawings: %v", err)
+		t.Fatalf("no SVGs: %v", err)
 	}
 	var out []pixelSVG
 	for _, path := range files {
@@ -124,7 +124,7 @@ func TestDraw_Vectors_MatchReferences(t *testing.T) {
 	}
 	for name, known := range pixelCases {
 		if !slices.ContainsFunc(drawings, func(d pixelSVG) bool { return d.name == name }) {
-			t.Errorf("there is no drawing %s", name)
+			t.Errorf("no SVG is named %s", name)
 		}
 		if (known.wrong > 0) != (known.why != "") {
 			t.Errorf("%s: a share of wrong cells needs its reason", name)
@@ -146,7 +146,7 @@ func TestDraw_Vectors_MatchReferences(t *testing.T) {
 				wrong := wrongCells(t, drawn, want)
 				t.Logf("%d pixels: %.2f %% of the inked cells are wrong", size, 100*wrong)
 				if wrong > d.wrong {
-					t.Errorf("%d pixels: %.2f %% of the inked cells are wrong, %.2f %% may be", size, 100*wrong, 100*d.wrong)
+					t.Errorf("%d pixels: %.2f %% of the inked cells are wrong, at most %.2f %% may be", size, 100*wrong, 100*d.wrong)
 				}
 				webp := w.decoded(t, icon, logo.Options{Type: logo.Icon, Size: size, Format: imaging.WebP})
 				if !slices.Equal(premultiplied(webp), premultiplied(drawn)) {

@@ -7,7 +7,7 @@ import (
 	"letterhead/commands"
 )
 
-func TestBatch_TooManyRunning_IsBusyBeforeAnythingElse(t *testing.T) {
+func TestBatch_TooManyRunning_IsBusyImmediately(t *testing.T) {
 	s := New(Config{}, Parts{}) // without parts, any work would panic
 	if !s.batches.TryAcquire(MaxBatches) {
 		t.Fatalf("a new service has no room for %d batches", MaxBatches)

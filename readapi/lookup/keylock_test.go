@@ -42,7 +42,7 @@ func TestKeyLocks_ManyWaiters_HoldOneAtATime(t *testing.T) {
 		first()
 		synctest.Wait()
 		if done != 20 || most != 1 || len(locks.used) != 0 {
-			t.Fatalf("%d callers got the lock, %d at once; %d locks remain", done, most, len(locks.used))
+			t.Fatalf("%d callers got the lock, %d concurrently; %d locks remain", done, most, len(locks.used))
 		}
 	})
 }

@@ -37,7 +37,7 @@ func TestReadJSON_AcceptsUnambiguousInput(t *testing.T) {
 		strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1), strings.Repeat("[", 30_000), strings.Repeat(`{"a":`, 12_000),
 	} {
 		if value, err := readJSON([]byte(text)); err == nil {
-			t.Errorf("%.40q is read as %v", text, value)
+			t.Errorf("readJSON(%.40q) = %v", text, value)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 		for ended := range MaxBatch - maxConcurrentCalls {
 			synctest.Wait()
 			if n := begun.Load(); n != int64(maxConcurrentCalls+ended) {
-				t.Fatalf("%d calls have begun after %d ended", n, ended)
+				t.Fatalf("%d calls began after %d ended", n, ended)
 			}
 			turn <- struct{}{}
 		}
@@ -129,7 +129,7 @@ func FuzzRead(f *testing.F) {
 		}
 		reply := s.Answer(t.Context(), post, nil, func(_ context.Context, c Call) (json.RawMessage, error) {
 			if err := checkArguments(s.inputs[c.Tool], c.Arguments); err != nil {
-				t.Fatalf("%s runs with %v: %v", c.Tool, c.Arguments, err)
+				t.Fatalf("%s was called with %v: %v", c.Tool, c.Arguments, err)
 			}
 			if n := c.Arguments.Int("limit", 10); n < 1 || n > 20 {
 				t.Fatalf("limit %d of %v", n, c.Arguments)

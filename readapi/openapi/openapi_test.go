@@ -44,7 +44,7 @@ func TestJSON_InsertsBaseURL(t *testing.T) {
 		t.Errorf("%+v", served)
 	}
 	if strings.Contains(string(document), "127.0.0.1") || !strings.Contains(string(document), `"docs":"`+baseURL+`/docs/errors#timeout"`) {
-		t.Error("the base URL of the source is still in it")
+		t.Error("the base URL of the source was not replaced")
 	}
 	again, err := openapi.JSON(baseURL)
 	if err != nil || string(again) != string(document) {
@@ -118,7 +118,7 @@ func TestDocument_EverythingHasExample(t *testing.T) {
 	}
 }
 
-func TestPathOf_EscapedPaths(t *testing.T) {
+func TestPathOf_EscapedPath_MatchesTemplate(t *testing.T) {
 	d := read(t)
 	for sent, want := range map[string]string{
 		"/v1/brands/acme.com":                      "/v1/brands/{identifier}",
@@ -198,21 +198,21 @@ func TestDocument_SuitsCodeGenerators(t *testing.T) {
 			}
 			types, _ := value["type"].([]any)
 			if len(slices.DeleteFunc(slices.Clone(types), func(v any) bool { return v == "null" })) > 1 {
-				t.Errorf("%s: several types at once: oneOf tells them apart", at)
+				t.Errorf("%s: several types without oneOf", at)
 			}
 			if values, _ := value["enum"].([]any); slices.Contains(values, nil) {
-				t.Errorf("%s: null among the values: oneOf tells it apart", at)
+				t.Errorf("%s: null is one of the values; use oneOf", at)
 			}
 			if value["type"] == "object" && value["properties"] == nil && value["additionalProperties"] == nil {
 				t.Errorf("%s: an object of nothing; additionalProperties says that it holds anything", at)
 			}
 			if (value["type"] == "number" || slices.Contains(types, any("number"))) && value["format"] != "double" {
-				t.Errorf("%s: a number that some read as a float32", at)
+				t.Errorf("%s: a number that some generators read as a float32", at)
 			}
 			parts, _ := value["oneOf"].([]any)
 			for i, part := range parts {
 				if part := part.(map[string]any); part["type"] == nil && part["$ref"] == nil {
-					t.Errorf("%s: part %d of oneOf is no type", at, i)
+					t.Errorf("%s: part %d of oneOf has no type", at, i)
 				}
 			}
 		}
@@ -223,12 +223,12 @@ func TestDocument_SuitsCodeGenerators(t *testing.T) {
 	for _, o := range read(t).Operations {
 		for name := range schemas {
 			if strings.EqualFold(o.ID+"Response", name) {
-				t.Errorf("the answer of %s would be another %s", o.ID, name)
+				t.Errorf("the generated answer type of %s collides with the schema %s", o.ID, name)
 			}
 		}
 		for _, r := range o.Responses {
 			if o.Method == http.MethodHead && len(r.Contents) > 0 {
-				t.Errorf("%s %d: promises a body, which is then read as JSON", o.ID, r.Status)
+				t.Errorf("%s %d: declares a body, which generators read as JSON", o.ID, r.Status)
 			}
 			// If two parts define one field the second wins: it must include all of the first.
 			if len(r.Codes()) == 0 {
@@ -237,7 +237,7 @@ func TestDocument_SuitsCodeGenerators(t *testing.T) {
 			halves := r.Contents[0].Schema.AllOf
 			for _, p := range halves[len(halves)-1].Properties {
 				if len(p.Schema.AllOf) == 0 || p.Schema.AllOf[0].Name != "ErrorObject" {
-					t.Errorf("%s %d: %s takes the place of the whole error", o.ID, r.Status, p.Name)
+					t.Errorf("%s %d: %s replaces the whole error", o.ID, r.Status, p.Name)
 				}
 			}
 		}

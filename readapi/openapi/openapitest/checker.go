@@ -74,10 +74,10 @@ func New(baseURL string) (*Checker, error) {
 		return nil, err
 	}
 	if c.kin, err = openapi3.NewLoader().LoadFromData(source); err != nil {
-		return nil, fmt.Errorf("kin-openapi does not read the document: %w", err)
+		return nil, fmt.Errorf("kin-openapi cannot read the document: %w", err)
 	}
 	if err := c.kin.Validate(context.Background()); err != nil {
-		return nil, fmt.Errorf("kin-openapi does not accept the document: %w", err)
+		return nil, fmt.Errorf("kin-openapi rejects the document: %w", err)
 	}
 	return c, nil
 }
@@ -138,7 +138,7 @@ func (c *Checker) Check(a Answer) (row Row, ok bool, err error) {
 
 func (c *Checker) found(a Answer, errs []error) error {
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%s %s: the answer %d is not what the document says: %w\nheader %v\nbody %.2000s", a.Method, a.Path, a.Status, err, a.Header, a.Body)
+		return fmt.Errorf("%s %s: the answer %d contradicts the document: %w\nheader %v\nbody %.2000s", a.Method, a.Path, a.Status, err, a.Header, a.Body)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func checkHeaders(response *openapi.Response, have http.Header) []error {
 		case len(values) == 0 && h.Required:
 			errs = append(errs, fmt.Errorf("header %s is missing", h.Name))
 		case len(values) > 1:
-			errs = append(errs, fmt.Errorf("header %s is there %d times", h.Name, len(values)))
+			errs = append(errs, fmt.Errorf("header %s occurs %d times", h.Name, len(values)))
 		case len(values) == 1:
 			if err := checkText(h.Schema, values[0]); err != nil {
 				errs = append(errs, fmt.Errorf("header %s: %w", h.Name, err))
@@ -244,7 +244,7 @@ func checkText(s *openapi.Schema, value string) error {
 		return fmt.Errorf("%q is not %q", value, s.Const)
 	}
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, any(value)) {
-		return fmt.Errorf("%q is none of %v", value, s.Enum)
+		return fmt.Errorf("%q is not one of %v", value, s.Enum)
 	}
 	if s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(value) {
 		return fmt.Errorf("%q does not match %s", value, s.Pattern)
@@ -257,7 +257,7 @@ func checkText(s *openapi.Schema, value string) error {
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil {
-		return fmt.Errorf("%q is no whole number", value)
+		return fmt.Errorf("%q is not a whole number", value)
 	}
 	if s.Minimum != nil && float64(n) < *s.Minimum {
 		return fmt.Errorf("%d is below %g", n, *s.Minimum)

@@ -188,19 +188,19 @@ func difference(a, b *image.NRGBA) (most, mean float64) {
 func TestDraw_Concurrent_SameImage(t *testing.T) {
 	t.Parallel()
 	const callers = 8
-	pictures, svgs := make([][]byte, callers), make([][]byte, callers)
+	images, svgs := make([][]byte, callers), make([][]byte, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
 			for _, m := range various {
-				pictures[i] = append(pictures[i], m.Draw(40).Pix...)
+				images[i] = append(images[i], m.Draw(40).Pix...)
 				svgs[i] = append(svgs[i], m.SVG()...)
 			}
 		})
 	}
 	wg.Wait()
 	for i := range callers {
-		if !bytes.Equal(pictures[i], pictures[0]) || !bytes.Equal(svgs[i], svgs[0]) {
+		if !bytes.Equal(images[i], images[0]) || !bytes.Equal(svgs[i], svgs[0]) {
 			t.Errorf("caller %d has other images than caller 0", i)
 		}
 	}

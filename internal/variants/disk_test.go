@@ -109,9 +109,9 @@ func TestGetUnwritten_StaysInMemory(t *testing.T) {
 	for range 2 {
 		p, err := s.GetUnwritten(t.Context(), key(1), func(context.Context) ([]byte, error) {
 			made++
-			return []byte("picture"), nil
+			return []byte("image"), nil
 		})
-		if err != nil || string(p.Body) != "picture" {
+		if err != nil || string(p.Body) != "image" {
 			t.Fatalf("%q, %v", p.Body, err)
 		}
 	}
@@ -450,15 +450,15 @@ func TestStore_RandomOperations_StayWithinLimits(t *testing.T) {
 		images := rapid.IntRange(0, 30)
 		size := func(i int) int { return 1 + i*i*25 } // up to 22,501
 		r.Repeat(map[string]func(*rapid.T){
-			"ask":  func(r *rapid.T) { i := images.Draw(r, "picture"); s.wants(i, size(i)) },
-			"ask ": func(r *rapid.T) { i := images.Draw(r, "picture"); s.wants(i, size(i)) }, // twice as often
+			"ask":  func(r *rapid.T) { i := images.Draw(r, "image"); s.wants(i, size(i)) },
+			"ask ": func(r *rapid.T) { i := images.Draw(r, "image"); s.wants(i, size(i)) }, // twice as often
 			"restart": func(r *rapid.T) {
 				check()
 				cfg.DiskBytes = rapid.Int64Range(1, 25*block).Draw(r, "disk")
 				s = open(t, cfg)
 			},
 			"damage": func(r *rapid.T) {
-				path := fileOf(cfg.Folder, images.Draw(r, "picture"))
+				path := fileOf(cfg.Folder, images.Draw(r, "image"))
 				if data, err := os.ReadFile(path); err == nil { // not while it is being written
 					s.Close()
 					noError(t, os.WriteFile(path, data[:len(data)-1], 0o600))

@@ -13,9 +13,9 @@ import (
 	"letterhead/starter"
 )
 
-// drawings returns real logos as intake stores them: some of the starter index, mostly of one color,
+// benchSVGs returns real logos as intake stores them: some of the starter index, mostly of one color,
 // and those of package imaging's tests, which have many.
-func drawings(b *testing.B) [][]byte {
+func benchSVGs(b *testing.B) [][]byte {
 	b.Helper()
 	const step = 40
 	var out [][]byte
@@ -70,7 +70,7 @@ func (w *world) brands(b *testing.B, svgs [][]byte, asRaster bool) []logo.Brand 
 // BenchmarkDraw draws real logos as WebP of 128 pixels: cold, so that each one is made, and warm, so
 // that each one is in memory.
 func BenchmarkDraw(b *testing.B) {
-	svgs := drawings(b)
+	svgs := benchSVGs(b)
 	o := request(128, imaging.WebP)
 	for _, from := range []struct {
 		name   string
@@ -118,7 +118,7 @@ func BenchmarkDraw(b *testing.B) {
 func BenchmarkDrawOfTwoInks(b *testing.B) {
 	w := newWorld(b)
 	var brands []logo.Brand
-	for _, svg := range drawings(b) {
+	for _, svg := range benchSVGs(b) {
 		file := w.put(svg, "svg")
 		brands = append(brands, brandOf(iconOf("light", file), iconOf("dark", file)))
 	}
@@ -139,7 +139,7 @@ func BenchmarkDrawOfTwoInks(b *testing.B) {
 // BenchmarkBytes draws real logos at 128 pixels in every format, and reports the mean size of the
 // images.
 func BenchmarkBytes(b *testing.B) {
-	svgs := drawings(b)
+	svgs := benchSVGs(b)
 	w := newWorld(b)
 	brands := w.brands(b, svgs, false)
 	for _, format := range []imaging.Format{imaging.SVG, imaging.WebP, imaging.PNG, imaging.JPEG} {

@@ -51,7 +51,7 @@ func (r *reader) followed(n *yaml.Node) *yaml.Node {
 			target = member(target, name)
 		}
 		if !ok || target == nil {
-			r.fault(to, "%s leads nowhere", to.Value)
+			r.fault(to, "%s has no target", to.Value)
 			return nil
 		}
 		n = target

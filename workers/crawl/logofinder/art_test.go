@@ -121,7 +121,7 @@ func TestRead_RasterSprite_IsCropped(t *testing.T) {
 	if c.URL.Path != "/sprite.png" || c.Crop == nil || *c.Crop != (logofinder.Crop{X: 100, Y: 20, Width: 80, Height: 40, Across: 200}) {
 		t.Fatalf("best is %s, crop %+v", c.URL, c.Crop)
 	}
-	sprite := drawing(400, 400, red, blue, func(x, y float64) bool { return x > 0.6 && x < 0.8 && y > 0.12 && y < 0.25 })
+	sprite := withInk(400, 400, red, blue, func(x, y float64) bool { return x > 0.6 && x < 0.8 && y > 0.12 && y < 0.25 })
 	p := mustRead(t, c, sprite)
 	if p.Width != 160 || p.Height != 80 || p.Raster.NRGBAAt(80, 40) != blue || p.Raster.NRGBAAt(2, 2) != red {
 		t.Errorf("cut %d×%d, %v in the middle", p.Width, p.Height, p.Raster.NRGBAAt(80, 40))
@@ -199,10 +199,10 @@ func TestRead_Ink_DecidesTheme(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s", name, p, err, c.want)
 		}
 	}
-	if p := mustRead(t, candidate(logofinder.Mark, 80), drawing(300, 60, white, blue, word)); p.Theme != "dark" {
+	if p := mustRead(t, candidate(logofinder.Mark, 80), withInk(300, 60, white, blue, word)); p.Theme != "dark" {
 		t.Errorf("theme %q of dark ink on white", p.Theme)
 	}
-	if p := mustRead(t, candidate(logofinder.Mark, 80), drawing(300, 60, blue, white, word)); p.Theme != "light" {
+	if p := mustRead(t, candidate(logofinder.Mark, 80), withInk(300, 60, blue, white, word)); p.Theme != "light" {
 		t.Errorf("theme %q of white ink on blue", p.Theme)
 	}
 }
@@ -212,8 +212,8 @@ func TestSelect_VectorReplacesRaster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raster := mustRead(t, candidate(logofinder.Mark, 90), drawing(300, 300, color.NRGBA{}, blue, disc))
-	light := mustRead(t, candidate(logofinder.Mark, 80), drawing(300, 300, color.NRGBA{}, white, disc))
+	raster := mustRead(t, candidate(logofinder.Mark, 90), withInk(300, 300, color.NRGBA{}, blue, disc))
+	light := mustRead(t, candidate(logofinder.Mark, 80), withInk(300, 300, color.NRGBA{}, white, disc))
 	s := logofinder.Select([]*logofinder.Image{light, vector, raster})
 	if len(s.Chosen) != 2 || s.Chosen[0] != vector || s.Chosen[1] != light || len(s.Dropped) != 1 || s.Dropped[0].Image != raster || s.Dropped[0].Why == "" {
 		t.Errorf("chose %d, dropped %v", len(s.Chosen), s.Dropped)
@@ -221,8 +221,8 @@ func TestSelect_VectorReplacesRaster(t *testing.T) {
 }
 
 func TestTrials_EachCandidate_HasResult(t *testing.T) {
-	kept := mustRead(t, candidate(logofinder.Mark, 90), drawing(300, 60, color.NRGBA{}, blue, word))
-	twin := mustRead(t, candidate(logofinder.Mark, 60), drawing(310, 62, color.NRGBA{}, blue, word))
+	kept := mustRead(t, candidate(logofinder.Mark, 90), withInk(300, 60, color.NRGBA{}, blue, word))
+	twin := mustRead(t, candidate(logofinder.Mark, 60), withInk(310, 62, color.NRGBA{}, blue, word))
 	s := logofinder.Select([]*logofinder.Image{kept, twin})
 	candidates := []logofinder.Candidate{kept.Candidate, twin.Candidate, candidate(logofinder.Icon, 39), candidate(logofinder.Icon, 15)}
 	got := logofinder.Trials(candidates, []*logofinder.Image{kept, twin, nil, nil}, []error{nil, nil, errors.New("the server said 404"), nil}, s,
@@ -252,11 +252,11 @@ func TestImages_OfPage_AreChosen(t *testing.T) {
 		t.Errorf("images %v", got)
 	}
 	assets := shelf{}
-	stored, err := storeImage(t, assets, encode(t, drawing(1600, 800, color.NRGBA{}, blue, disc)))
+	stored, err := storeImage(t, assets, encode(t, withInk(1600, 800, color.NRGBA{}, blue, disc)))
 	if err != nil || stored.Type != "other" || len(stored.Formats) != 1 || stored.Formats[0].Format != "jpeg" || *stored.Formats[0].Width != 1200 {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
-	if _, err := storeImage(t, assets, encode(t, drawing(600, 200, white, blue, disc))); !errors.Is(err, logofinder.ErrNotLogo) {
+	if _, err := storeImage(t, assets, encode(t, withInk(600, 200, white, blue, disc))); !errors.Is(err, logofinder.ErrNotLogo) {
 		t.Errorf("flat image: %v", err)
 	}
 }

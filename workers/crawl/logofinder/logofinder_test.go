@@ -29,13 +29,13 @@ var (
 	white = color.NRGBA{0xff, 0xff, 0xff, 0xff}
 )
 
-// drawing returns an image whose ink is decided by a function, in coordinates
+// withInk returns an image whose ink is decided by a function, in coordinates
 // from 0 to 1.
-func drawing(w, h int, ground color.NRGBA, ink color.NRGBA, inside func(x, y float64) bool) *image.NRGBA {
+func withInk(w, h int, background color.NRGBA, ink color.NRGBA, inside func(x, y float64) bool) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
 		for x := range w {
-			c := ground
+			c := background
 			if inside((float64(x)+0.5)/float64(w), (float64(y)+0.5)/float64(h)) {
 				c = ink
 			}
@@ -82,14 +82,14 @@ func TestRead_Logo_TypeThemeAndTransparency(t *testing.T) {
 		img  image.Image
 		want string // type, theme, clear
 	}{
-		"icon":                    {logofinder.Icon, drawing(64, 64, none, blue, disc), "icon dark true"},
-		"icon on white":           {logofinder.Icon, drawing(64, 64, white, blue, disc), "icon  false"},
-		"light icon":              {logofinder.Icon, drawing(64, 64, none, white, disc), "icon light true"},
-		"icon that is not square": {logofinder.Icon, drawing(128, 64, none, blue, disc), "other dark true"},
-		"wordmark":                {logofinder.Mark, drawing(300, 60, none, blue, word), "logo dark true"},
-		"white wordmark":          {logofinder.Mark, drawing(300, 60, none, white, word), "logo light true"},
-		"symbol":                  {logofinder.Mark, drawing(90, 80, none, blue, disc), "symbol dark true"},
-		"square on a ground":      {logofinder.Mark, drawing(200, 200, blue, white, disc), "icon  false"},
+		"icon":                    {logofinder.Icon, withInk(64, 64, none, blue, disc), "icon dark true"},
+		"icon on white":           {logofinder.Icon, withInk(64, 64, white, blue, disc), "icon  false"},
+		"light icon":              {logofinder.Icon, withInk(64, 64, none, white, disc), "icon light true"},
+		"icon that is not square": {logofinder.Icon, withInk(128, 64, none, blue, disc), "other dark true"},
+		"wordmark":                {logofinder.Mark, withInk(300, 60, none, blue, word), "logo dark true"},
+		"white wordmark":          {logofinder.Mark, withInk(300, 60, none, white, word), "logo light true"},
+		"symbol":                  {logofinder.Mark, withInk(90, 80, none, blue, disc), "symbol dark true"},
+		"square on a background":  {logofinder.Mark, withInk(200, 200, blue, white, disc), "icon  false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := logofinder.Read(t.Context(), renderer(t), candidate(c.kind, 80), encode(t, c.img))
@@ -117,7 +117,7 @@ func TestRead_Logo_TypeThemeAndTransparency(t *testing.T) {
 }
 
 func TestRead_LongMasthead_IsAllowed(t *testing.T) {
-	line := drawing(900, 50, color.NRGBA{}, blue, func(x, y float64) bool { return int(x*40)%2 == 0 })
+	line := withInk(900, 50, color.NRGBA{}, blue, func(x, y float64) bool { return int(x*40)%2 == 0 })
 	for method, want := range map[string]error{"home link picture": nil, "header picture": logofinder.ErrNotLogo} {
 		c := candidate(logofinder.Mark, 80)
 		c.Method = method
@@ -143,12 +143,12 @@ func TestRead_NotLogo_Fails(t *testing.T) {
 	}{
 		"web page":               {logofinder.Icon, []byte("<!doctype html><title>Not found</title>"), imaging.ErrUnknown},
 		"nothing":                {logofinder.Icon, nil, imaging.ErrUnknown},
-		"cut off":                {logofinder.Icon, encode(t, drawing(64, 64, white, blue, disc))[:200], imaging.ErrMalformed},
-		"tracker":                {logofinder.Icon, encode(t, drawing(1, 1, white, blue, disc)), logofinder.ErrNotLogo},
-		"all clear":              {logofinder.Icon, encode(t, drawing(64, 64, color.NRGBA{}, blue, func(float64, float64) bool { return false })), logofinder.ErrNotLogo},
-		"one color":              {logofinder.Icon, encode(t, drawing(64, 64, white, white, disc)), logofinder.ErrNotLogo},
-		"tiny header picture":    {logofinder.Mark, encode(t, drawing(16, 16, color.NRGBA{}, blue, disc)), logofinder.ErrNotLogo},
-		"stripe":                 {logofinder.Mark, encode(t, drawing(900, 30, color.NRGBA{}, blue, cross)), logofinder.ErrNotLogo},
+		"cut off":                {logofinder.Icon, encode(t, withInk(64, 64, white, blue, disc))[:200], imaging.ErrMalformed},
+		"tracker":                {logofinder.Icon, encode(t, withInk(1, 1, white, blue, disc)), logofinder.ErrNotLogo},
+		"all clear":              {logofinder.Icon, encode(t, withInk(64, 64, color.NRGBA{}, blue, func(float64, float64) bool { return false })), logofinder.ErrNotLogo},
+		"one color":              {logofinder.Icon, encode(t, withInk(64, 64, white, white, disc)), logofinder.ErrNotLogo},
+		"tiny header picture":    {logofinder.Mark, encode(t, withInk(16, 16, color.NRGBA{}, blue, disc)), logofinder.ErrNotLogo},
+		"stripe":                 {logofinder.Mark, encode(t, withInk(900, 30, color.NRGBA{}, blue, cross)), logofinder.ErrNotLogo},
 		"photograph":             {logofinder.Mark, photograph.Bytes(), logofinder.ErrNotLogo},
 		"30000×30000 pixels":     {logofinder.Icon, pngBomb(t), imaging.ErrTooLarge},
 		"ICO of a huge picture":  {logofinder.Icon, icoBomb(), imaging.ErrMalformed},
@@ -173,7 +173,7 @@ func TestRead_NotLogo_Fails(t *testing.T) {
 
 // pngBomb returns a small PNG of 30000×30000 pixels.
 func pngBomb(t *testing.T) []byte {
-	data := encode(t, drawing(8, 8, white, blue, disc))
+	data := encode(t, withInk(8, 8, white, blue, disc))
 	binary.BigEndian.PutUint32(data[16:], 30000)
 	binary.BigEndian.PutUint32(data[20:], 30000)
 	binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
@@ -207,11 +207,11 @@ func mustRead(t *testing.T, c logofinder.Candidate, img image.Image) *logofinder
 
 func TestSelect_SameImage_IsChosenOnce(t *testing.T) {
 	none := color.NRGBA{}
-	small := mustRead(t, candidate(logofinder.Icon, 30), drawing(48, 48, none, blue, disc))
-	large := mustRead(t, candidate(logofinder.Icon, 31), drawing(180, 180, none, blue, disc))
-	other := mustRead(t, candidate(logofinder.Icon, 20), drawing(96, 96, none, blue, cross))
-	onWhite := mustRead(t, candidate(logofinder.Icon, 19), drawing(96, 96, white, blue, disc))
-	inWhite := mustRead(t, candidate(logofinder.Icon, 18), drawing(96, 96, none, white, disc))
+	small := mustRead(t, candidate(logofinder.Icon, 30), withInk(48, 48, none, blue, disc))
+	large := mustRead(t, candidate(logofinder.Icon, 31), withInk(180, 180, none, blue, disc))
+	other := mustRead(t, candidate(logofinder.Icon, 20), withInk(96, 96, none, blue, cross))
+	onWhite := mustRead(t, candidate(logofinder.Icon, 19), withInk(96, 96, white, blue, disc))
+	inWhite := mustRead(t, candidate(logofinder.Icon, 18), withInk(96, 96, none, white, disc))
 	got := logofinder.Select([]*logofinder.Image{small, other, large}).Chosen
 	if len(got) != 2 || got[0] != large || got[1] != other {
 		t.Errorf("kept %d, want the large disc and the cross", len(got))
@@ -219,15 +219,15 @@ func TestSelect_SameImage_IsChosenOnce(t *testing.T) {
 	if got := logofinder.Select([]*logofinder.Image{large, onWhite, inWhite}).Chosen; len(got) != 3 {
 		t.Errorf("kept %d of one image in three treatments, want all", len(got))
 	}
-	again := mustRead(t, candidate(logofinder.Mark, 60), drawing(180, 180, none, blue, disc))
+	again := mustRead(t, candidate(logofinder.Mark, 60), withInk(180, 180, none, blue, disc))
 	if got := logofinder.Select([]*logofinder.Image{large, again}).Chosen; len(got) != 1 || got[0] != again {
 		t.Errorf("kept %d, want one file once, as the mark", len(got))
 	}
-	tiny := mustRead(t, candidate(logofinder.Icon, 40), drawing(16, 16, none, red, cross))
+	tiny := mustRead(t, candidate(logofinder.Icon, 40), withInk(16, 16, none, red, cross))
 	if got := logofinder.Select([]*logofinder.Image{tiny, other}).Chosen; len(got) != 1 || got[0] != other {
 		t.Errorf("kept %d, want the tiny icon dropped for a better one", len(got))
 	}
-	if got := logofinder.Select([]*logofinder.Image{mustRead(t, candidate(logofinder.Icon, 60), drawing(48, 48, none, blue, disc)), large}).Chosen; len(got) != 1 || got[0] != large {
+	if got := logofinder.Select([]*logofinder.Image{mustRead(t, candidate(logofinder.Icon, 60), withInk(48, 48, none, blue, disc)), large}).Chosen; len(got) != 1 || got[0] != large {
 		t.Errorf("kept %d, want the larger of two sizes although the small one scores higher", len(got))
 	}
 	if got := logofinder.Select([]*logofinder.Image{tiny}).Chosen; len(got) != 1 {
@@ -239,7 +239,7 @@ func TestSelect_SameImage_IsChosenOnce(t *testing.T) {
 	var many []*logofinder.Image
 	for i := range 40 {
 		kind := logofinder.Kind(i % 3)
-		many = append(many, mustRead(t, candidate(kind, float64(50+i)), drawing(96+i, 96, none, color.NRGBA{uint8(i * 6), 80, 120, 255}, func(x, y float64) bool { return int(x*float64(i+2))%2 == 0 && y < 0.5+float64(i)/90 && x+y > 0.3 })))
+		many = append(many, mustRead(t, candidate(kind, float64(50+i)), withInk(96+i, 96, none, color.NRGBA{uint8(i * 6), 80, 120, 255}, func(x, y float64) bool { return int(x*float64(i+2))%2 == 0 && y < 0.5+float64(i)/90 && x+y > 0.3 })))
 	}
 	if got := logofinder.Select(many).Chosen; len(got) > logofinder.MaxLogos {
 		t.Errorf("kept %d", len(got))
@@ -263,7 +263,7 @@ func (full) Put(context.Context, []byte, string) (string, error) {
 
 func TestStore_EveryFormat_IsKept(t *testing.T) {
 	assets := shelf{}
-	p := mustRead(t, candidate(logofinder.Mark, 80), drawing(3000, 600, color.NRGBA{}, blue, word))
+	p := mustRead(t, candidate(logofinder.Mark, 80), withInk(3000, 600, color.NRGBA{}, blue, word))
 	logo, err := p.Store(t.Context(), assets)
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func TestStore_EveryFormat_IsKept(t *testing.T) {
 			t.Errorf("%s: %+v, stored %+v, %v", f.Format, f, info, err)
 		}
 	}
-	small, err := mustRead(t, candidate(logofinder.Icon, 80), drawing(40, 40, white, blue, disc)).Store(t.Context(), assets)
+	small, err := mustRead(t, candidate(logofinder.Icon, 80), withInk(40, 40, white, blue, disc)).Store(t.Context(), assets)
 	if err != nil || *small.Formats[0].Width != 40 || small.Formats[0].Background != nil || small.Theme != nil {
 		t.Errorf("a small icon on white: %+v, %v", small, err)
 	}
@@ -371,7 +371,7 @@ func storeImage(t *testing.T, to logofinder.Assets, data []byte) (eventschemas.I
 
 func TestStoreBanner_Photo_IsJPEG(t *testing.T) {
 	assets := shelf{}
-	banner, err := storeBanner(t, assets, encode(t, drawing(2400, 1200, color.NRGBA{}, blue, disc)))
+	banner, err := storeBanner(t, assets, encode(t, withInk(2400, 1200, color.NRGBA{}, blue, disc)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestStoreBanner_Photo_IsJPEG(t *testing.T) {
 		t.Errorf("banner %+v, %+v, %v", banner, info, err)
 	}
 	for name, data := range map[string][]byte{
-		"icon":     encode(t, drawing(64, 64, white, blue, disc)),
+		"icon":     encode(t, withInk(64, 64, white, blue, disc)),
 		"web page": []byte("<html>"),
 		"vector":   []byte(`<svg xmlns="http://www.w3.org/2000/svg"><rect width="10" height="10"/></svg>`),
 	} {
@@ -392,7 +392,7 @@ func TestStoreBanner_Photo_IsJPEG(t *testing.T) {
 }
 
 func TestPalettes_Stencils_AreExcluded(t *testing.T) {
-	icon := mustRead(t, candidate(logofinder.Icon, 80), drawing(64, 64, color.NRGBA{}, blue, disc))
+	icon := mustRead(t, candidate(logofinder.Icon, 80), withInk(64, 64, color.NRGBA{}, blue, disc))
 	stencil, err := logofinder.Read(t.Context(), renderer(t), candidate(logofinder.Stencil, 20), []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle r="8" cx="8" cy="8"/></svg>`))
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"net/http/pprof"
 
 	"letterhead/internal/config"
+	"letterhead/internal/ratelimit"
 	"letterhead/internal/runs"
 	"letterhead/projections/brands"
 	"letterhead/readapi"
@@ -43,20 +44,15 @@ func (n *Node) operatorsHandler() http.Handler {
 }
 
 // handler returns what the node serves at LETTERHEAD_LISTEN: the operators' endpoints, and the API with role api.
-func (n *Node) handler() (http.Handler, error) {
+func (n *Node) handler(ctx context.Context) (http.Handler, error) {
 	operators := n.operators(n.Config.MetricsListen == config.MetricsWithAPI)
 	if !n.Config.Has(config.RoleAPI) {
 		return operatorsMux(operators), nil
 	}
-	deps := readapi.Deps{
-		Credits: n.AccountWriter, Quotas: n.quotaWriter, Recorder: n.usageRecorder, Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,
-		Usage: n.usage, Search: n.search, Assets: n.Assets, Logos: n.logos, Changes: n.brandWatch, Counters: n.counters,
-		Filled: n.filled,
+	cfg, deps, err := n.API(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if n.Config.Shared() { // another node folds the tables that this node reads
-		deps.CaughtUp = func(ctx context.Context) error { return n.FoldedTo(ctx, brands.Name) }
-	}
-	cfg := n.apiConfig()
 	cfg.Extra = operators
 	api, err := readapi.New(cfg, deps)
 	if err != nil {
@@ -64,6 +60,52 @@ func (n *Node) handler() (http.Handler, error) {
 	}
 	n.stopAPI = api.Stop
 	return api.Handler(), nil
+}
+
+// API starts the parts that only the API uses, and returns what readapi.New needs. The parts run until the node closes.
+func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
+	logos, err := n.openLogos()
+	if err != nil {
+		return readapi.Config{}, readapi.Deps{}, err
+	}
+	counters, parts, err := n.openCounters(ctx)
+	if err != nil {
+		return readapi.Config{}, readapi.Deps{}, err
+	}
+	deps := readapi.Deps{
+		Credits: n.AccountWriter, Quotas: n.quotaWriter, Recorder: n.usageRecorder, Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,
+		Usage: n.usage, Search: n.search, Assets: n.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters,
+		Filled: n.filled,
+	}
+	if n.Config.Shared() { // another node folds the tables that this node reads
+		deps.CaughtUp = func(ctx context.Context) error { return n.FoldedTo(ctx, brands.Name) }
+	}
+	if n.Config.Shared() && n.Config.Starter {
+		parts = append(parts, part{"starter index", func(ctx context.Context) error {
+			n.awaitStarter(ctx, sharedMarker{n.Positions, n.Log})
+			<-ctx.Done()
+			return nil
+		}})
+	} else {
+		n.starterSeen.Store(true) // begin loads it, if it is on
+	}
+	n.start(ctx, append(parts, part{"changes", n.brandWatch.Run}, part{"usage recorder", n.usageRecorder.Run}))
+	return n.apiConfig(), deps, nil
+}
+
+// openCounters opens the counters of the minute windows. Nodes that share a database share the windows.
+func (n *Node) openCounters(ctx context.Context) (ratelimit.Counters, []part, error) {
+	if !n.Store.Shared() {
+		counters, err := ratelimit.NewMemory(ratelimit.Config{Now: n.clock.Now})
+		return counters, nil, err
+	}
+	counters, err := ratelimit.NewShared(ctx, ratelimit.SharedConfig{Logger: n.logger, Registerer: n.metrics}, n.Store)
+	if err != nil {
+		return nil, nil, err
+	}
+	n.closing(func() error { counters.Close(); return nil })
+	holds := func(ctx context.Context) error { return n.Keys.Hold(ctx, n.Runner.Format) }
+	return counters, []part{{"counters", counters.Run}, {"key leases", holds}}, nil
 }
 
 func (n *Node) apiConfig() readapi.Config {

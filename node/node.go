@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -25,8 +26,8 @@ import (
 	"letterhead/internal/eventlog/roles"
 	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/membudget"
-	"letterhead/internal/ratelimit"
 	"letterhead/internal/runs"
+	"letterhead/internal/searchindex"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/telemetry"
 	"letterhead/node/datafolder"
@@ -81,14 +82,14 @@ type Node struct {
 	idempotency   *idempotency.Model
 	brandWatch    *brandwatch.Tail
 	search        *searches
-	counters      ratelimit.Counters // nil without role api
-	memory        *membudget.Budget  // memory for decoded images of crawls and logos
-	vectors       *vectors           // nil until something is drawn
-	logos         *logo.Renderer     // nil until a logo is drawn
-	probe         *probe             // nil if everything is in this process
-	bus           *broker.Bus        // nil without a role that uses it
-	kafka         *kafka.Transport   // the transport of the bus, if that is Kafka
+	memory        *membudget.Budget // memory for decoded images of crawls and logos
+	vectors       *vectors          // nil until something is drawn, and with Parts.Vectors
+	logos         *logo.Renderer    // nil until a logo is drawn
+	probe         *probe            // nil if everything is in this process
+	bus           *broker.Bus       // nil without a role that uses it
+	kafka         *kafka.Transport  // the transport of the bus, if that is Kafka
 
+	parts   Parts
 	use     Use
 	format  int  // of the data folder; 0 if nodes share the data
 	reading bool // see OpenReading
@@ -119,12 +120,26 @@ type Options struct {
 	Logs     io.Writer
 	LogLevel string
 	Use      Use
+	Parts    Parts
+}
+
+// Parts replace or tune parts that a node otherwise opens by itself. The zero Parts is that of a server.
+type Parts struct {
+	Now        func() time.Time                // the machine's clock; nil = time.Now
+	Log        func(eventlog.Log) eventlog.Log // wraps the event log that was opened; nil = unwrapped
+	Index      searchindex.Index               // nil = that of the settings
+	Vectors    logo.Vectors                    // draws SVG files for logos; nil = a renderer of the node's own
+	Writers    streamwriter.Config             // limits of the account writer and the quota writer
+	FlushEvery time.Duration                   // of the usage recorder; 0 = its default
 }
 
 // Open opens everything in a locked folder and starts what keeps the read models current. If it fails, everything is
 // closed again and the folder is released.
 func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (_ *Node, err error) {
-	n := &Node{Config: cfg, release: o.Release, lock: lock, use: o.Use, runID: uuid.NewString(), memory: membudget.New(0), stopAPI: func() {}}
+	n := &Node{
+		Config: cfg, release: o.Release, lock: lock, use: o.Use, parts: o.Parts,
+		runID: uuid.NewString(), memory: membudget.New(0), stopAPI: func() {},
+	}
 	n.alive, n.kill = context.WithCancelCause(context.Background()) // of the process, not of the caller
 	n.closing(lock.Release)
 	defer func() {
@@ -189,7 +204,7 @@ func (n *Node) openReadModels(ctx context.Context) error {
 	if n.roles, err = roles.New(n.Log, roles.Config{Logger: n.logger, Registerer: n.metrics, Now: n.clock.Now}); err != nil {
 		return err
 	}
-	n.Accounts, n.Keys, n.Ledger = accounts.New(n.Store), keys.New(keys.Config{Logger: n.logger}, n.Store), ledger.New(n.Store)
+	n.Accounts, n.Keys, n.Ledger = accounts.New(n.Store), keys.New(keys.Config{Now: n.machineClock, Logger: n.logger}, n.Store), ledger.New(n.Store)
 	n.usage, n.idempotency = usage.New(n.Store, n.Log), idempotency.New(n.Store)
 	n.BrandReader, err = brands.New(brands.Config{CacheBytes: n.Config.BrandCacheBytes, Logger: n.logger, Registerer: n.metrics}, n.Store)
 	if err != nil {
@@ -224,7 +239,8 @@ func (n *Node) openReadModels(ctx context.Context) error {
 func (n *Node) openCommands(context.Context) error {
 	var err error
 	events := eventschemas.NewEncoder(n.Runner.Format)
-	writers := streamwriter.Config{Shared: n.Config.Shared(), Encoder: events, Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}
+	writers := n.parts.Writers
+	writers.Shared, writers.Encoder, writers.Now, writers.Logger, writers.Registerer = n.Config.Shared(), events, n.clock.Now, n.logger, n.metrics
 	if n.AccountWriter, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: writers, Keys: n.idempotency}, n.Log, n.snapshots); err != nil {
 		return err
 	}
@@ -246,7 +262,7 @@ func (n *Node) openCommands(context.Context) error {
 		defer cancel()
 		return n.quotaWriter.Drain(ctx)
 	})
-	if n.usageRecorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Events: events, Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.Log, n.Config.Node); err != nil {
+	if n.usageRecorder, err = commands.NewUsageRecorder(commands.RecorderConfig{FlushEvery: n.parts.FlushEvery, Events: events, Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.Log, n.Config.Node); err != nil {
 		return err
 	}
 	n.Brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: n.clock.Now}, n.Log)

@@ -13,7 +13,6 @@ import (
 	"letterhead/internal/broker/inprocess"
 	"letterhead/internal/broker/kafka"
 	"letterhead/internal/config"
-	"letterhead/internal/ratelimit"
 	"letterhead/internal/safehttp"
 	"letterhead/internal/sqlstore"
 	"letterhead/workers/crawl"
@@ -28,7 +27,7 @@ type part struct {
 	run  func(context.Context) error
 }
 
-// startRoles starts the parts of the roles of a serving node.
+// startRoles starts the parts of the roles of a serving node, except those that API starts.
 func (n *Node) startRoles(ctx context.Context) error {
 	var parts []part
 	for _, r := range []struct {
@@ -39,7 +38,6 @@ func (n *Node) startRoles(ctx context.Context) error {
 		{n.Config.Has(config.RoleCrawler) || n.Config.Has(config.RoleRelay), n.openBroker},
 		{n.Config.Shared(), n.openProbe},
 		{n.Config.Has(config.RoleAPI), n.openRun},
-		{n.Config.Has(config.RoleAPI), n.openAPI},
 		{n.Config.Has(config.RoleCrawler), n.openCrawler},
 		{n.Config.Has(config.RoleRelay), n.openRelay},
 		{n.Config.Has(config.RoleSweeper), n.openSweeper},
@@ -57,6 +55,12 @@ func (n *Node) startRoles(ctx context.Context) error {
 	if n.logFile != nil {
 		parts = append(parts, part{"scrub", n.logFile.Scrub})
 	}
+	n.start(ctx, parts)
+	return nil
+}
+
+// start starts parts, which then run until the node closes.
+func (n *Node) start(ctx context.Context, parts []part) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var workers sync.WaitGroup
 	n.closing(func() error {
@@ -71,7 +75,6 @@ func (n *Node) startRoles(ctx context.Context) error {
 			return p.run(ctx)
 		})
 	}
-	return nil
 }
 
 // led returns a part that runs on one node at a time.
@@ -168,36 +171,6 @@ func (n *Node) openTransport(ctx context.Context) (broker.Transport, error) {
 		return nil, fmt.Errorf("%w: %w", errAway, err)
 	}
 	return n.kafka, nil
-}
-
-func (n *Node) openAPI(ctx context.Context) ([]part, error) {
-	if _, err := n.openLogos(); err != nil {
-		return nil, err
-	}
-	parts := []part{{"changes", n.brandWatch.Run}, {"usage recorder", n.usageRecorder.Run}}
-	if n.Config.Shared() && n.Config.Starter {
-		parts = append(parts, part{"starter index", func(ctx context.Context) error {
-			n.awaitStarter(ctx, sharedMarker{n.Positions, n.Log})
-			<-ctx.Done()
-			return nil
-		}})
-	} else {
-		n.starterSeen.Store(true) // begin loads it, if it is on
-	}
-	if !n.Store.Shared() {
-		counters, err := ratelimit.NewMemory(ratelimit.Config{Now: n.clock.Now})
-		n.counters = counters
-		return parts, err
-	}
-	// Nodes that share a database share the minute windows.
-	counters, err := ratelimit.NewShared(ctx, ratelimit.SharedConfig{Logger: n.logger, Registerer: n.metrics}, n.Store)
-	if err != nil {
-		return nil, err
-	}
-	n.closing(func() error { counters.Close(); return nil })
-	n.counters = counters
-	holds := func(ctx context.Context) error { return n.Keys.Hold(ctx, n.Runner.Format) }
-	return append(parts, part{"counters", counters.Run}, part{"key leases", holds}), nil
 }
 
 func (n *Node) openCrawler(ctx context.Context) ([]part, error) {

@@ -109,6 +109,9 @@ func (n *Node) feedsIndex(version int) func(ctx context.Context, name string, do
 }
 
 func (n *Node) openIndex(ctx context.Context, a searchindex.Analyzer, registerer prometheus.Registerer) (searchindex.Index, error) {
+	if n.parts.Index != nil {
+		return n.parts.Index, nil
+	}
 	if n.Config.Search == config.Embedded {
 		open := func() (*bleveindex.Index, error) {
 			return bleveindex.Open(ctx, bleveindex.Config{Path: n.Config.SearchPath(), Logger: n.logger})

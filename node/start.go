@@ -75,7 +75,7 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	if err := n.startRoles(ctx); err != nil {
 		return nil, nil, errors.Join(err, commands.Close(ctx), n.Close())
 	}
-	handler, err := n.handler()
+	handler, err := n.handler(ctx)
 	if err == nil {
 		err = telemetry.Register(n.metrics, front.listener.Collectors()...)
 	}

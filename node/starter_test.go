@@ -24,7 +24,7 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	if err := n.startRoles(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := n.handler()
+	handler, err := n.handler(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

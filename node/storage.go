@@ -39,6 +39,9 @@ func (n *Node) openStorage(ctx context.Context) error {
 	if err := n.openLog(ctx, n.admit); err != nil {
 		return err
 	}
+	if n.parts.Log != nil {
+		n.Log = n.parts.Log(n.Log)
+	}
 	if !n.Config.Shared() {
 		if err := loss.Verify(ctx, n.Store, eventlog.Probe(n.Log)); err != nil {
 			return err
@@ -115,7 +118,13 @@ func (n *Node) openDatabase(ctx context.Context) error {
 }
 
 // machineClock returns the time of this machine's clock plus the skew of the settings.
-func (n *Node) machineClock() time.Time { return time.Now().Add(n.Config.ClockSkew) }
+func (n *Node) machineClock() time.Time {
+	now := time.Now
+	if n.parts.Now != nil {
+		now = n.parts.Now
+	}
+	return now().Add(n.Config.ClockSkew)
+}
 
 func (n *Node) openAssets(ctx context.Context) error {
 	if n.Config.Assets == "" {

@@ -43,7 +43,11 @@ func (n *Node) openLogos() (*logo.Renderer, error) {
 	if n.logos != nil {
 		return n.logos, nil
 	}
-	n.openRenderer()
+	vectors := n.parts.Vectors
+	if vectors == nil {
+		n.openRenderer()
+		vectors = n.vectors
+	}
 	drawn, err := variants.New(variants.Config{
 		MemoryBytes: n.Config.LogoCacheBytes, Folder: filepath.Join(n.Config.CachePath(), "logos"), DiskBytes: n.Config.LogoDiskBytes,
 		MemoryBudget: n.memory, Logger: n.logger, Registerer: n.metrics,
@@ -52,7 +56,7 @@ func (n *Node) openLogos() (*logo.Renderer, error) {
 		return nil, err
 	}
 	n.closing(func() error { drawn.Close(); return nil })
-	n.logos, err = logo.NewRenderer(n.Assets, n.vectors, drawn)
+	n.logos, err = logo.NewRenderer(n.Assets, vectors, drawn)
 	return n.logos, err
 }
 

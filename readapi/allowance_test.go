@@ -219,7 +219,7 @@ func TestSearch_CountNotDurable_IsNotAnswered(t *testing.T) {
 			s.t.Errorf("%d searches on the log", got)
 		}
 	}, func(set *setup) {
-		set.log = func(l eventlog.Log) eventlog.Log { log.Log = l; return log }
+		set.parts.Log = func(l eventlog.Log) eventlog.Log { log.Log = l; return log }
 	})
 }
 

@@ -321,7 +321,7 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 				}
 			}
 		}, func(set *setup) {
-			set.config.RequestTimeout = 100 * time.Millisecond
+			set.requestTimeout = 100 * time.Millisecond
 			set.deps = func(d *readapi.Deps) { index.stuck = stuck{d.Index}; d.Index = index }
 		})
 		if n := index.asked.Load(); n != 3 {
@@ -340,7 +340,7 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 		t.Parallel()
 		var log *faultyLog
 		s := start(t, func(set *setup) {
-			set.log = func(l eventlog.Log) eventlog.Log { log = &faultyLog{Log: l}; return log }
+			set.parts.Log = func(l eventlog.Log) eventlog.Log { log = &faultyLog{Log: l}; return log }
 		})
 		c := s.account(plan.Custom, 50)
 		s.known("acme.com", record("acme"))

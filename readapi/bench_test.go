@@ -141,16 +141,11 @@ func lookupServices(b *testing.B, accounts int) (metered, unmetered *bench) {
 // benchService returns a service with a brand, and with accounts and a request for each.
 func benchService(b *testing.B, accounts int) (*service, readapi.Config, readapi.Deps, [][]byte) {
 	b.Helper()
-	var config readapi.Config
-	var deps readapi.Deps
 	s := start(b, func(set *setup) {
-		set.config.Logger = nil
-		config = set.config
-		set.deps = func(d *readapi.Deps) {
-			d.Counters = generous{d.Counters}
-			deps = *d
-		}
+		set.deps = func(d *readapi.Deps) { d.Counters = generous{d.Counters} }
 	})
+	config := s.config
+	config.Logger = nil
 	s.known("acme.com", largeRecord())
 	requests := make([][]byte, accounts)
 	for i := range requests {
@@ -158,7 +153,7 @@ func benchService(b *testing.B, accounts int) (*service, readapi.Config, readapi
 		requests[i] = []byte("GET /v1/brands/acme.com HTTP/1.1\r\nHost: brands.example.com\r\nAuthorization: Bearer " + key + "\r\n\r\n")
 	}
 	s.settled()
-	return s, config, deps, requests
+	return s, config, s.deps, requests
 }
 
 // openServer serves an API on its own port and connects clients; connections, caches and accounts are

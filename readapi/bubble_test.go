@@ -26,7 +26,8 @@ func inBubble(t *testing.T, test func(*service), changes ...func(*setup)) {
 	synctest.Test(t, func(t *testing.T) {
 		test(start(t, append(changes, func(set *setup) {
 			set.bubble = true
-			set.flushEvery = time.Hour // a month has 2.7 million seconds
+			set.parts.Index = &noIndex{}
+			set.parts.FlushEvery = time.Hour // a month has 2.7 million seconds
 		})...))
 	})
 }

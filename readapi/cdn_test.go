@@ -197,7 +197,7 @@ func TestAsset_InBucket_IsServed(t *testing.T) {
 	t.Cleanup(func() { bucket.Close() })
 	fromBucket := func(set *setup) { set.deps = func(d *readapi.Deps) { d.Assets = bucket } }
 	s := start(t, fromBucket)
-	soon := start(t, fromBucket, func(set *setup) { set.config.RequestTimeout = 400 * time.Millisecond }) // how long the test waits
+	soon := start(t, fromBucket, func(set *setup) { set.requestTimeout = 400 * time.Millisecond }) // how long the test waits
 	file := []byte(strings.Repeat("a large picture ", 64<<10))
 	id, err := bucket.Put(t.Context(), file, "png")
 	s.must(err)

@@ -82,7 +82,7 @@ func TestRequest_BodyNeverSent_IsAnsweredImmediatelyAndClosed(t *testing.T) {
 
 // operators is a handler of another part.
 func operators(set *setup) {
-	set.config.Extra = map[string]http.Handler{"/operators": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })}
+	set.extra = map[string]http.Handler{"/operators": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })}
 }
 
 func TestBody_TooSlow_Is400WithReason(t *testing.T) {
@@ -177,7 +177,7 @@ func TestReserve_AllConnectionsBusy_ServesHealthChecksOnly(t *testing.T) {
 	}, operators, func(set *setup) {
 		set.maxConns = limit
 		underWay, finish = make(chan struct{}), make(chan struct{}) // must be created in the bubble
-		set.config.Extra["/slow"] = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		set.extra["/slow"] = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			underWay <- struct{}{}
 			<-finish
 		})

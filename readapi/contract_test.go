@@ -155,7 +155,7 @@ func (b *seenBody) Read(p []byte) (int, error) {
 
 // pathOf returns the path of a request as in the document: the separate host serves logos at its root.
 func (w *witness) pathOf(r *http.Request) string {
-	if w.s.logoHost != "" && r.Host == w.s.logoHost {
+	if w.s.config.LogoHost != "" && r.Host == w.s.config.LogoHost {
 		return "/logo" + r.URL.EscapedPath()
 	}
 	return r.URL.EscapedPath()

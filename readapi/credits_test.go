@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"letterhead/commands"
-	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
@@ -264,7 +263,7 @@ func (l *faultyLog) Append(ctx context.Context, stream string, expected eventlog
 func TestLookup_FullDisk_Is503AndFree(t *testing.T) {
 	var log *faultyLog
 	s := start(t, func(set *setup) {
-		set.log = func(l eventlog.Log) eventlog.Log { log = &faultyLog{Log: l}; return log }
+		set.parts.Log = func(l eventlog.Log) eventlog.Log { log = &faultyLog{Log: l}; return log }
 	})
 	c := s.account(plan.Free, 50)
 	s.known("acme.com", record("acme"))
@@ -292,8 +291,8 @@ func TestLookup_FullQueue_Is503Not429(t *testing.T) {
 	blocked, release := make(chan struct{}), make(chan struct{})
 	slow := &slowLog{armed: &atomic.Bool{}, before: sync.OnceFunc(func() { close(blocked); <-release })}
 	s := start(t, func(set *setup) {
-		set.log = func(l eventlog.Log) eventlog.Log { slow.Log = l; return slow }
-		set.writer = commands.AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 1}}
+		set.parts.Log = func(l eventlog.Log) eventlog.Log { slow.Log = l; return slow }
+		set.parts.Writers.MaxQueue = 1
 	})
 	c := s.account(plan.Growth, 500)
 	s.known("acme.com", record("acme"))
@@ -463,7 +462,7 @@ func TestLookup_StoreHangs_Is503WithinTheDeadline(t *testing.T) {
 			}
 		}
 	}, func(set *setup) {
-		set.config.RequestTimeout = 100 * time.Millisecond
+		set.requestTimeout = 100 * time.Millisecond
 		set.deps = func(d *readapi.Deps) { d.Index = stuck{d.Index} }
 	})
 }

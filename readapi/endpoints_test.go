@@ -104,7 +104,7 @@ func (l *countingLog) Append(ctx context.Context, stream string, expected eventl
 func TestSearch_Counted_IsAnswered(t *testing.T) {
 	log := &countingLog{}
 	s := start(t, func(set *setup) {
-		set.log = func(l eventlog.Log) eventlog.Log { log.Log = l; return log }
+		set.parts.Log = func(l eventlog.Log) eventlog.Log { log.Log = l; return log }
 	})
 	c := s.account(plan.Free, 50)
 	ctx, leave := context.WithCancel(t.Context())

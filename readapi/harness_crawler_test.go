@@ -34,9 +34,22 @@ type ending struct {
 	outcome string // of a failure
 }
 
-func newScriptedCrawler(t testing.TB, _ context.Context, log eventlog.Log, b *commands.Brands) *scriptedCrawler {
-	return &scriptedCrawler{t: t, log: log, brands: b, arrived: make(chan struct{}),
+// startCrawler starts a crawler, which runs until the test ends.
+func startCrawler(t testing.TB, log eventlog.Log, b *commands.Brands) *scriptedCrawler {
+	c := &scriptedCrawler{t: t, log: log, brands: b, arrived: make(chan struct{}),
 		script: map[string]func(context.Context, eventschemas.CrawlRequested) ending{}}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := c.run(ctx); err != nil && ctx.Err() == nil {
+			t.Errorf("the crawler ended: %v", err)
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	return c
 }
 
 // finds makes crawls of a domain succeed.

@@ -2,22 +2,24 @@ package readapi_test
 
 import (
 	"context"
+	"sync/atomic"
 
-	"letterhead/internal/eventlog"
-	"letterhead/internal/searchindex/bleveindex"
-	"letterhead/projections/brands"
-	"letterhead/projections/search"
+	"letterhead/internal/searchindex"
 )
 
-// openSearch opens the embedded index and its projection.
-func (s *service) openSearch(ctx context.Context, folder string, source *brands.Model) *search.Projection {
-	s.t.Helper()
-	index, err := bleveindex.Open(ctx, bleveindex.Config{Path: folder})
-	s.must(err)
-	s.t.Cleanup(func() { index.Close() })
-	feed, err := search.New(ctx, search.Config{
-		Await: func(ctx context.Context, at eventlog.Position) error { return s.runner.WaitFor(ctx, brands.Name, at) },
-	}, source, index)
-	s.must(err)
-	return feed
+// noIndex is a search index that finds nothing.
+type noIndex struct {
+	searchindex.Index // Scan and Rebuild, which are not called
+	checkpoint        atomic.Uint64
 }
+
+func (x *noIndex) Apply(_ context.Context, _ []searchindex.Document, checkpoint uint64) error {
+	x.checkpoint.Store(max(x.checkpoint.Load(), checkpoint)) // there is one writer
+	return nil
+}
+
+func (x *noIndex) Checkpoint(context.Context) (uint64, error) { return x.checkpoint.Load(), nil }
+
+func (*noIndex) Search(context.Context, string, int) ([]searchindex.Hit, error) { return nil, nil }
+
+func (*noIndex) Close() error { return nil }

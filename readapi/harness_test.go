@@ -7,7 +7,6 @@ import (
 	"errors"
 	"image"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -21,30 +20,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"letterhead/commands"
-	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
 	"letterhead/internal/assets"
+	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/sqlite"
-	"letterhead/internal/ratelimit"
 	"letterhead/internal/resvg"
-	"letterhead/internal/sqlstore"
-	"letterhead/internal/variants"
-	"letterhead/projections/accounts"
-	"letterhead/projections/brands"
+	"letterhead/node"
+	"letterhead/node/datafolder"
 	"letterhead/projections/brandwatch"
 	"letterhead/projections/engine"
-	"letterhead/projections/idempotency"
-	"letterhead/projections/keys"
-	"letterhead/projections/ledger"
-	"letterhead/projections/search"
-	"letterhead/projections/usage"
 	"letterhead/readapi"
-	"letterhead/readapi/logo"
 )
 
 const (
@@ -78,86 +67,55 @@ func (c *clock) add(d time.Duration) {
 	c.offset.Add(int64(d))
 }
 
-// service is a whole service in one folder. All parts are real except the crawler, which follows a
-// script.
+// service is a node that the test serves. All parts are real except the crawler, which follows a script, and the
+// clock.
 type service struct {
 	t           testing.TB
 	url         string
-	logoHost    string
 	clock       *clock
+	node        *node.Node
 	log         eventlog.Log
 	writer      *commands.AccountWriter
-	quotas      *commands.QuotaWriter
 	brands      *commands.Brands
 	runner      *engine.Runner
-	keys        *keys.Directory
 	assets      *assets.Store
 	assetFolder string
-	index       *search.Projection
-	metrics     *prometheus.Registry
-	logs        *logs
+	config      readapi.Config
+	deps        readapi.Deps
 	tail        *brandwatch.Tail
+	metrics     prometheus.Gatherer
+	logs        *logs
 	crawler     *scriptedCrawler
 	api         *readapi.API
-	recorder    *commands.UsageRecorder
 	transport   http.RoundTripper
 	pipes       *pipes // of a service in a bubble
 }
 
 // setup contains what a test may change before the service starts.
 type setup struct {
-	config readapi.Config
+	config config.Config
+	parts  node.Parts
 	deps   func(*readapi.Deps)
-	// log is put between the account writer and the real log.
-	log    func(eventlog.Log) eventlog.Log
-	writer commands.AccountWriterConfig
+	// Fields of readapi.Config that are no settings.
+	extra          map[string]http.Handler
+	requestTimeout time.Duration
 	// Set by inBubble.
-	bubble     bool
-	flushEvery time.Duration // of the usage recorder; 0 = its default
-	maxConns   int           // 0 = the real limit
+	bubble   bool
+	maxConns int // 0 = the real limit
 }
 
 func start(t testing.TB, changes ...func(*setup)) *service {
 	t.Helper()
-	s := &service{t: t, clock: &clock{}, metrics: prometheus.NewRegistry(), logs: &logs{}}
-	set := setup{config: readapi.Config{
-		BaseURL: baseURL, BillingURL: "https://brands.example.com/billing", UserAgent: testUserAgent, CrawlTimeout: 8 * time.Second,
-		Logger: slog.New(slog.NewJSONHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), Registerer: s.metrics, Now: s.clock.now,
-	}}
+	s := &service{t: t, clock: &clock{}}
+	set := setup{config: settings(t), parts: node.Parts{Now: s.clock.now, Vectors: vectors{}}}
 	for _, change := range changes {
 		change(&set)
 	}
-	s.clock.bubble, s.logoHost = set.bubble, set.config.LogoHost
-	set.writer.Now = s.clock.now
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	run := func(name string, f func(context.Context) error) {
-		running.Go(func() {
-			if err := f(ctx); err != nil && ctx.Err() == nil {
-				t.Errorf("%s ended: %v", name, err)
-			}
-		})
-	}
-	deps := s.wire(ctx, run, &set)
-	t.Cleanup(func() { // after the server's, before the stores'
-		stop()
-		running.Wait()
-		drained, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := s.writer.Drain(drained); err != nil {
-			t.Errorf("drain the account writer: %v", err)
-		}
-		if err := s.quotas.Drain(drained); err != nil {
-			t.Errorf("drain the quota writer: %v", err)
-		}
-	})
-	if set.deps != nil {
-		set.deps(&deps)
-	}
-	var err error
-	if s.api, err = readapi.New(set.config, deps); err != nil {
-		t.Fatal(err)
-	}
+	s.clock.bubble = set.bubble
+	s.openNode(&set)
+	s.crawler = startCrawler(t, s.log, s.brands)
+	s.must(s.runner.CatchUp(t.Context()))
+	s.openAPI(&set)
 	if set.bubble {
 		s.serveInBubble(set.maxConns)
 	} else {
@@ -166,70 +124,57 @@ func start(t testing.TB, changes ...func(*setup)) *service {
 	return s
 }
 
-// wire opens everything below the API.
-func (s *service) wire(ctx context.Context, run func(string, func(context.Context) error), set *setup) readapi.Deps {
-	t, folder := s.t, s.t.TempDir()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
+// settings returns the settings of a test, whose data is in a folder of the test.
+func settings(t testing.TB) config.Config {
+	t.Helper()
+	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{
+		"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off", "LETTERHEAD_LOG_FORMAT": "json",
+		"LETTERHEAD_BASE_URL": baseURL, "LETTERHEAD_BILLING_URL": baseURL + "/billing",
+		"LETTERHEAD_USER_AGENT": testUserAgent, "LETTERHEAD_CRAWL_TIMEOUT": "8s",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// openNode opens the node, which closes after the test.
+func (s *service) openNode(set *setup) {
+	s.t.Helper()
+	s.logs = &logs{}
+	lock, err := datafolder.Acquire(set.config.Data, datafolder.MayBeNew, "test")
+	s.must(err)
+	s.node, err = node.Open(s.t.Context(), set.config, lock, node.Options{
+		Release: "test", Logs: s.logs, LogLevel: "debug", Parts: set.parts,
+	})
+	s.must(err)
+	s.t.Cleanup(func() {
+		if err := s.node.Close(); err != nil {
+			s.t.Errorf("close the node: %v", err)
 		}
+		if strings.Contains(s.logs.all(), "a part of the service ended") {
+			s.t.Errorf("a part of the node ended early:\n%s", s.logs.all())
+		}
+	})
+	s.log, s.writer, s.brands, s.runner = s.node.Log, s.node.AccountWriter, s.node.Brands, s.node.Runner
+	s.assets = s.node.Assets
+	s.assetFolder = filepath.Join(set.config.Data, "assets")
+}
+
+// openAPI makes the API of the node, with the parts that the test exchanges.
+func (s *service) openAPI(set *setup) {
+	s.t.Helper()
+	var err error
+	s.config, s.deps, err = s.node.API(s.t.Context())
+	s.must(err)
+	s.config.Extra, s.config.RequestTimeout = set.extra, set.requestTimeout
+	s.deps.Filled = nil // the starter index is off
+	s.tail, s.metrics = s.deps.Changes.(*brandwatch.Tail), s.config.Registerer.(prometheus.Gatherer)
+	if set.deps != nil {
+		set.deps(&s.deps)
 	}
-	log, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(folder, "events.db")})
-	must(err)
-	t.Cleanup(func() { log.Close() })
-	s.log = log
-	if set.log != nil {
-		s.log = set.log(log)
-	}
-	store, err := sqlstore.Open(ctx, sqlstore.Config{Path: filepath.Join(folder, "letterhead.db")})
-	must(err)
-	t.Cleanup(func() { store.Close() })
-	snapshots, err := sqlstore.NewSnapshots(ctx, store)
-	must(err)
-	keyed := idempotency.New(store)
-	set.writer.Keys = keyed
-	s.writer, err = commands.NewAccountWriter(set.writer, s.log, snapshots)
-	must(err)
-	s.quotas, err = commands.NewQuotaWriter(streamwriter.Config{Now: s.clock.now}, s.log, nil)
-	must(err)
-	s.recorder, err = commands.NewUsageRecorder(commands.RecorderConfig{Now: s.clock.now, FlushEvery: set.flushEvery}, s.log, "test")
-	must(err)
-	s.brands, err = commands.NewBrands(commands.BrandsConfig{Now: s.clock.now}, log)
-	must(err)
-	brandIndex, err := brands.New(brands.Config{}, store)
-	must(err)
-	t.Cleanup(brandIndex.Close)
-	directory, used := keys.New(keys.Config{}, store), usage.New(store, log)
-	s.runner, err = engine.New(engine.Config{Now: s.clock.now}, log, store, accounts.New(store), directory, used, ledger.New(store), keyed, brandIndex)
-	must(err)
-	must(s.runner.Start(ctx))
-	head, err := log.Head(ctx)
-	must(err)
-	directory.Open(head, s.runner)
-	s.keys = directory
-	s.assetFolder = filepath.Join(folder, "assets")
-	s.assets = openAssets(t, ctx, s.assetFolder)
-	s.tail, err = brandwatch.New(ctx, brandwatch.Config{}, log)
-	must(err)
-	counters, err := ratelimit.NewMemory(ratelimit.Config{Now: s.clock.now})
-	must(err)
-	s.crawler = newScriptedCrawler(t, ctx, log, s.brands)
-	var found readapi.Searcher = noSearch{}
-	if !set.bubble {
-		s.index = s.openSearch(ctx, filepath.Join(folder, "search"), brandIndex)
-		run("search", s.index.Run)
-		found = s.index
-	}
-	run("projections", s.runner.Run)
-	run("changes", s.tail.Run)
-	run("crawler", s.crawler.run)
-	run("recorder", s.recorder.Run)
-	must(s.runner.CatchUp(ctx))
-	return readapi.Deps{
-		Credits: s.writer, Quotas: s.quotas, Recorder: s.recorder, Brands: s.brands, Index: brandIndex, Keys: directory,
-		Usage: used, Search: found, Assets: s.assets, Logos: newStudio(t, s.assets), Changes: s.tail, Counters: counters,
-	}
+	s.api, err = readapi.New(s.config, s.deps)
+	s.must(err)
 }
 
 // vectors renders with one renderer for all tests. It is compiled when the first of them stores a
@@ -244,34 +189,6 @@ func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 		return nil, err
 	}
 	return r.Render(ctx, svg, side)
-}
-
-func newStudio(t testing.TB, files logo.Files) *logo.Renderer {
-	t.Helper()
-	drawn, err := variants.New(variants.Config{MakeTimeout: patience}) // requests have their own limit
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(drawn.Close)
-	studio, err := logo.NewRenderer(files, vectors{}, drawn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return studio
-}
-
-func openAssets(t testing.TB, ctx context.Context, folder string) *assets.Store {
-	t.Helper()
-	where, err := assets.FolderURL(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := assets.Open(ctx, where)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
 }
 
 // serve listens like the real server.
@@ -359,9 +276,7 @@ func (c *customer) issue(kind apikey.Kind) (key, id string) {
 // operator.
 func (s *service) inForce(done commands.Done) {
 	s.t.Helper()
-	s.must(s.keys.AwaitNodes(s.t.Context(), func(ctx context.Context) error {
-		return s.runner.WaitFor(ctx, keys.Name, done.Position)
-	}))
+	s.must(s.node.AwaitKeys(s.t.Context(), done.Position))
 }
 
 func (s *service) must(err error) {
@@ -371,16 +286,15 @@ func (s *service) must(err error) {
 	}
 }
 
-// settled waits until every read model and the search index have caught up with the log.
+// settled waits until every read model and the search index have caught up with the log. A bubble's search index finds
+// nothing, and waiting for it would move the clock.
 func (s *service) settled() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	head, err := s.log.Head(ctx)
-	s.must(err)
 	s.must(s.runner.CatchUp(ctx))
-	if s.index != nil {
-		s.must(s.index.WaitFor(ctx, head))
+	if s.pipes == nil {
+		s.must(s.node.CatchUp(ctx))
 	}
 }
 

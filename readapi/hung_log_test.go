@@ -4,54 +4,20 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/google/uuid"
 
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
-	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
-	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/sqlite"
 	"letterhead/internal/ratelimit"
-	"letterhead/projections/brands"
-	"letterhead/projections/brandwatch"
-	"letterhead/projections/keys"
 	"letterhead/readapi"
 	"letterhead/readapi/lookup"
 )
-
-// Fake parts of a node whose clock a test can stop: one key, an empty index, and a log that can hang.
-type (
-	oneKey     struct{ key keys.Key }
-	emptyIndex struct{}
-	noRecorder struct{}
-	noUsage    struct{ readapi.UsageCounts }
-	noQuotas   struct{ readapi.Quotas }
-	noAssets   struct{ readapi.AssetStore }
-)
-
-func (k oneKey) Lookup(context.Context, [32]byte) (keys.Key, bool, error) { return k.key, true, nil }
-
-func (emptyIndex) Get(context.Context, string) (*brands.Entry, error) {
-	return nil, brands.ErrNotFound
-}
-
-func (emptyIndex) ByID(context.Context, uuid.UUID) (*brands.Entry, error) {
-	return nil, brands.ErrNotFound
-}
-
-func (noRecorder) KeyUsed(string, string, time.Time) {}
-
-func (noRecorder) Logo(string, time.Time) {}
 
 // hangsAfter hangs once an event of a type was appended.
 type hangsAfter struct {
@@ -77,66 +43,37 @@ func TestRequests_LogHangs_AreAnsweredInTime(t *testing.T) {
 		"once the crawl was asked for": eventschemas.CrawlRequested{}.EventType(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				must := func(err error) {
-					t.Helper()
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
-				ctx := t.Context()
-				stored, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-				must(err)
-				t.Cleanup(func() { must(stored.Close()) })
-				log := hangsAfter{&remoteLog{Log: stored}, from}
-				writer, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, log, nil)
-				must(err)
-				b, err := commands.NewBrands(commands.BrandsConfig{}, log)
-				must(err)
-				tail, err := brandwatch.New(ctx, brandwatch.Config{}, log)
-				must(err)
-				counters, err := ratelimit.NewMemory(ratelimit.Config{})
-				must(err)
-				id := uuid.NewString()
-				must(writer.OpenAccount(ctx, commands.OpenAccount{Request: operator(), AccountID: id, Holder: "holder", Plan: plan.Growth}))
-				_, err = writer.GrantCredits(ctx, commands.GrantCredits{Request: operator(), AccountID: id, Kind: account.KindTopup, Credits: 10, PaymentID: "p"})
-				must(err)
-				api, err := readapi.New(readapi.Config{BaseURL: baseURL}, readapi.Deps{
-					Credits: writer, Quotas: noQuotas{}, Recorder: noRecorder{}, Brands: b, Index: emptyIndex{},
-					Keys:  oneKey{keys.Key{ID: "k", AccountID: id, Plan: plan.Growth, AccountStatus: string(account.Active)}},
-					Usage: noUsage{}, Search: noSearch{}, Assets: noAssets{}, Logos: newStudio(t, openAssets(t, ctx, t.TempDir())), Changes: tail, Counters: counters,
-				})
-				must(err)
-				key, _ := newKey(t, apikey.Secret)
-				r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/brands/unknown.com", nil)
-				r.Header.Set("Authorization", "Bearer "+key)
+			log := hangsAfter{&remoteLog{}, from}
+			var writer *commands.AccountWriter
+			inBubble(t, func(s *service) {
+				s.crawler.does("unknown.com", func(context.Context, eventschemas.CrawlRequested) ending { return ending{} })
+				c := s.account(plan.Growth, 60)
+				r := httptest.NewRequestWithContext(s.t.Context(), http.MethodGet, "/v1/brands/unknown.com", nil)
+				r.Header = bearer(c.secret)
 				if from == "" {
 					log.hung.begin()
 				}
 				w, began := httptest.NewRecorder(), time.Now()
-				api.Handler().ServeHTTP(w, r)
+				s.api.Handler().ServeHTTP(w, r)
 				if took := time.Since(began); took >= clientsGiveUp || w.Code != http.StatusServiceUnavailable {
-					t.Errorf("%d after %s: %s", w.Code, took, w.Body)
+					s.t.Errorf("%d after %s: %s", w.Code, took, w.Body)
 				}
 				log.hung.end()
-				drained, cancel := context.WithTimeout(ctx, patience)
+				drained, cancel := context.WithTimeout(s.t.Context(), patience)
 				defer cancel()
-				must(writer.Drain(drained)) // it finishes pending compensations first
-				events, err := stored.ReadStream(ctx, account.Stream(id), 0, eventlog.Forward, 100)
-				must(err)
-				open := 0
-				for _, e := range events {
-					switch e.Type {
-					case eventschemas.CreditsHeld{}.EventType():
-						open++
-					case eventschemas.HoldReleased{}.EventType():
-						open--
-					case eventschemas.CreditsCharged{}.EventType():
-						t.Error("charged")
-					}
+				s.must(writer.Drain(drained)) // it finishes pending compensations first
+				if b := c.books(); len(b.openHolds) != 0 || len(b.charges) != 0 {
+					s.t.Errorf("%d holds are open, %d charges", len(b.openHolds), len(b.charges))
 				}
-				if open != 0 {
-					t.Errorf("%d holds are open", open)
+			}, func(set *setup) {
+				set.parts.Log = func(l eventlog.Log) eventlog.Log { log.Log, log.Prober = l, eventlog.Probe(l); return log }
+				set.deps = func(d *readapi.Deps) {
+					var err error
+					// One that shares its accounts with other nodes reads the log more often.
+					if writer, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, log, nil); err != nil {
+						t.Fatal(err)
+					}
+					d.Credits = writer
 				}
 			})
 		})

@@ -41,12 +41,12 @@ func (h *halfReadable) ReadStream(ctx context.Context, stream string, from uint6
 func TestLookup_AccountIsLoading_Is503WithRetryAfter(t *testing.T) {
 	half := &halfReadable{open: make(chan struct{})}
 	s := start(t, func(set *setup) {
-		set.log = func(log eventlog.Log) eventlog.Log {
+		set.parts.Log = func(log eventlog.Log) eventlog.Log {
 			half.Log = log
 			return log
 		}
 		set.deps = func(d *readapi.Deps) {
-			writer, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Nanosecond, Now: set.writer.Now}}, half, nil)
+			writer, err := commands.NewAccountWriter(commands.AccountWriterConfig{Config: streamwriter.Config{LoadWithin: time.Nanosecond, Now: set.parts.Now}}, half, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -73,7 +73,7 @@ func TestLogoHost_Root_ServesLogos(t *testing.T) {
 func TestLogoHost_OtherPaths_Are404(t *testing.T) {
 	t.Parallel()
 	s := start(t, onLogoHost, func(set *setup) {
-		set.config.Extra = map[string]http.Handler{"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })}
+		set.extra = map[string]http.Handler{"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })}
 	})
 	c := s.account(plan.Growth, 50)
 	for path, status := range map[string]int{

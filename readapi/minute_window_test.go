@@ -167,5 +167,5 @@ func TestAccount_IdleForHours_IsReportedUnchanged(t *testing.T) {
 		if me := decodeAccount(s.t, c.get("/v1/me").body); me.Usage.Searches != 2 || me.Usage.Lookups != 2 || me.Credits.Balance != 48 {
 			s.t.Errorf("%+v", me)
 		}
-	}, func(set *setup) { set.writer.Registerer = set.config.Registerer })
+	})
 }

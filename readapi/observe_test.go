@@ -81,7 +81,7 @@ func (s *service) scrape() string {
 
 func TestExtraHandlers_EachPath_IsServed(t *testing.T) {
 	s := start(t, func(set *setup) {
-		set.config.Extra = map[string]http.Handler{
+		set.extra = map[string]http.Handler{
 			"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
 			"/metrics": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("broken") }),
 		}

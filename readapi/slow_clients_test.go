@@ -25,7 +25,7 @@ const (
 
 // reads is an endpoint that reads its body, like those with a body do.
 func reads(set *setup) {
-	set.config.Extra = map[string]http.Handler{"/reads": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	set.extra = map[string]http.Handler{"/reads": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 		}
@@ -196,7 +196,7 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 	}, func(set *setup) {
 		set.maxConns = 3
 		underWay, finish = make(chan struct{}), make(chan struct{}) // must be created in the bubble
-		set.config.Extra = map[string]http.Handler{"/slow": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		set.extra = map[string]http.Handler{"/slow": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			underWay <- struct{}{}
 			<-finish
 		})}

@@ -216,7 +216,7 @@ func FuzzReadQuery(f *testing.F) {
 		if k.Full != "" && !address && (len(hits) != 1 || hits[0].Match != searchindex.Exact) {
 			t.Errorf("a brand named %q is not found under its name: %+v", s, hits)
 		}
-		const whole = 12 // in runes, so that neither is truncated: one may fold to a phrase of several words
+		const whole = 12 // in runes, so that neither is truncated, because one rune may fold to several words
 		if d.Name += " GmbH"; k.Full != "" && !address && utf8.RuneCountInString(s) <= whole && len(strings.Fields(folded)) < 8 {
 			if hits := searchindex.Rank(k, []searchindex.Document{d}, 1); len(hits) != 1 || hits[0].Match != searchindex.Exact {
 				t.Errorf("a brand named %q is not found as %q: %+v", d.Name, s, hits)
@@ -247,7 +247,7 @@ func TestWithoutForms_RemovesLegalForms(t *testing.T) {
 		words := strings.Fields(name)
 		from, to := searchindex.WithoutForms(words)
 		if got := strings.Join(words[from:to], " "); got != want {
-			t.Errorf("of %q is left %q, not %q", name, got, want)
+			t.Errorf("WithoutForms of %q = %q, want %q", name, got, want)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestClock_RealServer_IsWithinBound(t *testing.T) {
 	if err := s.Read().QueryRow(`SELECT clock_timestamp()`).Scan(&after); err != nil {
 		t.Fatal(err)
 	}
-	const drift = 10 * time.Millisecond // of the two clocks since the measurement, with much room
+	const drift = 10 * time.Millisecond // a generous limit for the two clocks since the measurement
 	if now.Before(before.Add(-bound-drift)) || now.After(after.Add(bound+drift)) {
 		t.Errorf("%s is not between %s and %s, give or take %s", now, before, after, bound)
 	}
@@ -84,7 +84,7 @@ func TestClock_SQLite_IsLocalClock(t *testing.T) {
 	}
 	m.add(-10 * time.Second)
 	if now := c.Now(); !now.Equal(noon.Add(time.Second)) {
-		t.Errorf("it stepped back with the machine: %s", now)
+		t.Errorf("Now stepped back with the machine's clock: %s", now)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestClock_MeasuredAgain_NeverStepsBack(t *testing.T) {
 			}
 			last = now
 		}
-		// However far the clock is ahead, it slows down to the database's time and stays there.
+		// A clock that is ahead by any amount slows down until it shows the database's time, and stays there.
 		ahead := last.Sub(at)
 		m.add(2 * ahead)
 		if now, want := c.Now(), at.Add(2*ahead); !now.Equal(want) {
@@ -137,7 +137,7 @@ func TestClock_DatabaseUnavailable_KeepsOffset(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := c.Measure(ctx); err == nil {
-		t.Error("a hung server told the time")
+		t.Error("the clock was measured on a hung server")
 	}
 	m.add(time.Hour)
 	if now := c.Now(); !now.Equal(noon.Add(time.Hour)) {
@@ -152,7 +152,7 @@ type lines chan struct{}
 func (l lines) Write(p []byte) (int, error) {
 	select {
 	case l <- struct{}{}:
-	default: // the one before was not heard yet
+	default: // the previous value was not received yet
 	}
 	return len(p), nil
 }
@@ -197,7 +197,7 @@ func TestClock_FailedMeasurements_AreCounted(t *testing.T) {
 }
 
 func TestClock_Run_MeasuresPeriodically(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // on SQLite: no server lives in a bubble
+	synctest.Test(t, func(t *testing.T) { // on SQLite, because a server cannot run in the bubble
 		s, err := sqlstore.Open(t.Context(), sqlstoretest.SQLite(t))
 		if err != nil {
 			t.Fatal(err)
@@ -217,6 +217,6 @@ func TestClock_Run_MeasuresPeriodically(t *testing.T) {
 func TestClock_IntervalTooShort_IsRejected(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.SQLite(t))
 	if _, err := sqlstore.NewClock(t.Context(), s, sqlstore.ClockConfig{Interval: 1}); err == nil {
-		t.Error("it was accepted")
+		t.Error("the interval was accepted")
 	}
 }

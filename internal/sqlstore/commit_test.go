@@ -15,12 +15,12 @@ import (
 	"letterhead/internal/testlink"
 )
 
-// lostCommitPatience is the deadline of calls that must not wait for other writers' lost commits.
-const lostCommitPatience = 20 * time.Second
+// lostCommitTimeout is the deadline of calls that must not wait for other writers' lost commits.
+const lostCommitTimeout = 20 * time.Second
 
 func isCommit(b []byte) bool { return bytes.Contains(b, []byte("COMMIT")) }
 
-// However many connections lose the response to COMMIT at once, other connections ask for the outcome.
+// Even if many connections lose the response to COMMIT at the same time, other connections query the outcome.
 func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 	for _, writers := range []int{1, sqlstore.DefaultWriters} {
 		t.Run(fmt.Sprint(writers), func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 			s := sqlstoretest.Open(t, cfg)
 			exec(t, s, `CREATE TABLE x (n BIGINT)`)
 			link.Swallow(writers, isCommit)
-			ctx, cancel := context.WithTimeout(t.Context(), lostCommitPatience)
+			ctx, cancel := context.WithTimeout(t.Context(), lostCommitTimeout)
 			defer cancel()
 			var all, inside sync.WaitGroup
 			inside.Add(writers)
@@ -54,7 +54,7 @@ func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 			inside.Wait()
 			var n int
 			if err := s.One(ctx, `SELECT 1`, nil, &n); err != nil {
-				t.Errorf("one, beside them: %v", err)
+				t.Errorf("One, at the same time: %v", err)
 			}
 			all.Wait()
 			if n := count(t, s.Read(), "x"); n != writers {
@@ -64,7 +64,8 @@ func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// timelines gives a schema a server whose WAL files are named by what is in the table timeline.
+// timelines returns the Config of a schema in which body defines pg_walfile_name, so that a test can change the
+// timeline.
 func timelines(t *testing.T, body string) sqlstore.Config {
 	t.Helper()
 	cfg := sqlstoretest.WithHand(t, sqlstoretest.Postgres(t)) // for its search path
@@ -168,7 +169,7 @@ func TestWrite_TimeoutBetweenStatements_IsUnavailable(t *testing.T) {
 			}
 		}
 		if errors.Is(err, c.not) {
-			t.Errorf("%s: %v is %v too", c.name, err, c.not)
+			t.Errorf("%s: %v is also %v", c.name, err, c.not)
 		}
 	}
 	if n := count(t, patient.Read(), "x"); n != 0 {
@@ -179,7 +180,7 @@ func TestWrite_TimeoutBetweenStatements_IsUnavailable(t *testing.T) {
 // When WriteTimeout expires, the statement's own context is not canceled.
 func TestWrite_TimeoutDuringStatementWithOwnContext_IsUnavailable(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
-	cfg.URL += "&statement_timeout=60000" // the server's is not what ends it
+	cfg.URL += "&statement_timeout=60000" // longer than WriteTimeout
 	cfg.WriteTimeout = 200 * time.Millisecond
 	s := sqlstoretest.Open(t, cfg)
 	own, cancel := context.WithCancel(t.Context())
@@ -213,7 +214,7 @@ func TestSetup_WaitsLongerThanBusyTimeout(t *testing.T) {
 				return nil
 			})
 		}()
-		for late := 0; late == 0; { // until it has waited twenty times that long
+		for late := 0; late == 0; { // until the wait is twenty times as long
 			select {
 			case err := <-done:
 				return fmt.Errorf("it did not wait: %v", err)
@@ -235,7 +236,7 @@ func TestSetup_WaitsLongerThanBusyTimeout(t *testing.T) {
 	}
 }
 
-// What a lost COMMIT is asked by is learnt on the way.
+// The transaction number, which is needed after a lost COMMIT, is read without a separate round trip.
 func TestWrite_SendsBeginStatementsCommit(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	link, through := testlink.ThroughURL(t, cfg.URL)

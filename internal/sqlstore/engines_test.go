@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/sqlstore/sqlstoretest"
 )
 
-// What both engines promise.
+// Guarantees of both engines.
 
 func TestWrite_AllOrNothing(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, s *sqlstore.Store) {
@@ -32,7 +32,7 @@ func TestWrite_AllOrNothing(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("the panic did not come through")
+					t.Error("Write did not propagate the panic")
 				}
 			}()
 			_ = s.Write(t.Context(), func(tx *sqlstore.Tx) error {
@@ -95,10 +95,10 @@ func TestSnapshot_SeesOneState(t *testing.T) {
 		before := count(t, tx, "x")
 		exec(t, s, `INSERT INTO x VALUES (1)`)
 		if n := count(t, tx, "x"); n != before {
-			t.Errorf("%d rows, %d a moment ago", n, before)
+			t.Errorf("%d rows, want %d as before", n, before)
 		}
 		if n := count(t, s.Read(), "x"); n != 1 {
-			t.Errorf("%d rows beside it", n)
+			t.Errorf("%d rows outside the snapshot", n)
 		}
 		if _, err := tx.Exec(`INSERT INTO x VALUES (1)`); err == nil {
 			t.Error("a snapshot wrote")
@@ -188,7 +188,7 @@ func TestInsert_Conflict_Updates(t *testing.T) {
 		}
 		many := make([]any, 0, 400)
 		for i := range 200 {
-			many = append(many, fmt.Sprintf("70/%d", i%100), int64(i)) // 70/0 to 70/69 are there
+			many = append(many, fmt.Sprintf("70/%d", i%100), int64(i)) // 70/0 to 70/69 exist
 		}
 		for _, values := range [][]any{many[:2], many} {
 			err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
@@ -202,7 +202,7 @@ func TestInsert_Conflict_Updates(t *testing.T) {
 			return sqlstore.Insert(t.Context(), tx, "x (k, v)", 2, "", []any{"a", int64(2), "b"})
 		})
 		if err == nil {
-			t.Error("three values made rows of two columns")
+			t.Error("Insert accepted three values for rows of two columns")
 		}
 	})
 }
@@ -325,7 +325,7 @@ func TestMissingTable_IsReported(t *testing.T) {
 			t.Errorf("on Write: %v", err)
 		}
 		if _, err = s.Read().Query(`SELECT gone`); err == nil || sqlstore.IsUndefinedTable(err) {
-			t.Errorf("a column that is not there: %v", err)
+			t.Errorf("a missing column: %v", err)
 		}
 	})
 }

@@ -15,18 +15,18 @@ import (
 	"letterhead/internal/testlink"
 )
 
-// term is one time of leading.
+// term is one term of a leader.
 type term struct {
 	node string
 	ctx  context.Context // of do
-	end  chan error      // do returns what is sent
+	end  chan error      // do returns the received error
 }
 
 // candidates run Lead on several nodes and report each term.
 type candidates struct {
 	terms   chan *term
 	leading atomic.Int64
-	atOnce  atomic.Int64 // the most that led at the same time
+	atOnce  atomic.Int64 // the maximum number of concurrent leaders
 }
 
 // run begins Lead on a node; the channel receives the result of Lead.
@@ -51,7 +51,7 @@ func (c *candidates) run(ctx context.Context, s *sqlstore.Store, node string) <-
 	return ended
 }
 
-// next waits for the next term; a minute is a deadline, not a promise.
+// next waits up to a minute for the next term.
 func (c *candidates) next(t *testing.T) *term {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -112,7 +112,7 @@ func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
 			return m.GetGauge().GetValue() + m.GetCounter().GetValue() // one is nil, and 0
 		}
 	}
-	t.Fatalf("there is no metric %s", name)
+	t.Fatalf("no metric %s", name)
 	return 0
 }
 
@@ -151,7 +151,7 @@ SELECT pg_terminate_backend(l.pid, 10000) FROM pg_locks l JOIN pg_stat_activity 
 WHERE l.locktype = 'advisory' AND l.granted AND a.application_name = '%s'`, application))
 }
 
-func TestLead_LeaderLeaves_NextLeadsAtOnce(t *testing.T) {
+func TestLead_LeaderLeaves_NextLeadsImmediately(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	c := newCandidates()
 	ctx, leave := context.WithCancel(t.Context())
@@ -163,7 +163,7 @@ func TestLead_LeaderLeaves_NextLeadsAtOnce(t *testing.T) {
 	start := time.Now()
 	leave()
 	if err := <-ended; err != nil {
-		t.Errorf("Lead of the one that left: %v", err)
+		t.Errorf("Lead of the node that left: %v", err)
 	}
 	if now := c.next(t); now.node != "b" {
 		t.Error(now.node)
@@ -198,7 +198,7 @@ func TestLead_LeaderCutOff_StopsBeforeNextBegins(t *testing.T) {
 	}
 }
 
-func TestLead_HungServer_CandidateLeavesAtOnce(t *testing.T) {
+func TestLead_HungServer_CandidateLeavesImmediately(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, through := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = through
@@ -220,7 +220,7 @@ func TestLead_HungServer_CandidateLeavesAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 		case <-bound.Done():
-			t.Fatal("Lead hangs with the server")
+			t.Fatal("Lead hangs if the server hangs")
 		}
 	}
 	proxy.Resume()
@@ -254,7 +254,7 @@ func TestLead_NamesAndSchemas_AreIndependent(t *testing.T) {
 }
 
 func TestHold_NameInUse_IsRefusedUntilReleased(t *testing.T) {
-	t.Parallel() // it waits for as long as a process that was cut off keeps its name
+	t.Parallel() // it waits until a process without a connection loses its name
 	cfg := sqlstoretest.Postgres(t)
 	first, second := sqlstoretest.Open(t, cfg), sqlstoretest.Open(t, cfg)
 	holding, leave := context.WithCancel(t.Context())
@@ -276,11 +276,11 @@ func TestHold_NameInUse_IsRefusedUntilReleased(t *testing.T) {
 	}
 	again, leaveAgain := context.WithCancel(t.Context())
 	if err := second.Hold(again, "node a", leaveAgain); err != nil {
-		t.Errorf("once it was free: %v", err)
+		t.Errorf("after the name was released: %v", err)
 	}
 }
 
-// The connection that holds the name is lost, as in a restart of the server: the process takes its name again.
+// The connection that holds the name is lost, as after a restart of the server. The process takes its name again.
 func TestHold_ConnectionLost_TakesNameAgain(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)

@@ -50,7 +50,7 @@ func TestPositions_Reset_MayDecrease(t *testing.T) {
 				t.Errorf("loaded %d %t %v, want %d", got, found, err, want)
 			}
 		}
-		for _, position := range []eventlog.Position{1000, 40} { // the first is of no name that is there
+		for _, position := range []eventlog.Position{1000, 40} { // the first name does not exist yet
 			if err := p.Reset(t.Context(), "r", position); err != nil {
 				t.Fatal(err)
 			}

@@ -110,8 +110,7 @@ func TestStatement_TakesTooLong_IsUnavailable(t *testing.T) {
 	}
 }
 
-// Whatever happens to the network, calls end inside their deadline with ErrUnavailable, and afterwards the
-// same store works.
+// During any fault of the network, calls end within their deadline with ErrUnavailable. After it the same store works.
 func TestFaults_EndWithinDeadlineAndRecover(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
@@ -152,7 +151,7 @@ func TestFaults_EndWithinDeadlineAndRecover(t *testing.T) {
 			}
 			fault.make()
 			var group sync.WaitGroup
-			for range 3 * sqlstore.DefaultWriters { // more than there are connections
+			for range 3 * sqlstore.DefaultWriters { // more than the number of connections
 				group.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 					defer cancel()
@@ -166,12 +165,12 @@ func TestFaults_EndWithinDeadlineAndRecover(t *testing.T) {
 			eventually(t, name+" after the server "+fault.name, call)
 		}
 	}
-	proxy.Cut() // resting connections are dead, and nothing says so
+	proxy.Cut() // idle connections are dead, and the pool has not noticed
 	eventually(t, "write after the connections were cut", write)
 	eventually(t, "read after the connections were cut", read)
 }
 
-// eventually repeats a call until it succeeds; the test's own deadline bounds it.
+// eventually repeats a call until it succeeds or the test times out.
 func eventually(t *testing.T, what string, call func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -240,7 +239,7 @@ func TestWrite_ConnectionLostBeforeCommit_RunsAgain(t *testing.T) {
 	}
 }
 
-// A connection that died while idle, as after a restart of the server, makes no caller fail.
+// No call fails because a connection died while idle, for example after a restart of the server.
 func TestConnections_Dead_AreNotUsed(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	s := sqlstoretest.Open(t, cfg)
@@ -297,7 +296,8 @@ func TestWrite_Deadlock_IsRetried(t *testing.T) {
 	}
 }
 
-// A COMMIT whose response is lost is neither repeated blindly nor reported as failed: the store asks the server for the outcome.
+// A COMMIT whose response is lost is neither repeated blindly nor reported as failed: the store asks the server for
+// the outcome.
 func TestCommit_ResponseLost_OutcomeIsFound(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
@@ -370,7 +370,7 @@ func TestCommit_OutcomeUnknown_IsAmbiguous(t *testing.T) {
 	}
 }
 
-// A failed statement that fn kept to itself must not look like a success.
+// A transaction fails even if fn ignores the error of a statement.
 func TestCommit_AfterFailedStatement_Fails(t *testing.T) {
 	s := sqlstoretest.Open(t, sqlstoretest.Postgres(t))
 	exec(t, s, `CREATE TABLE x (n BIGINT PRIMARY KEY)`)
@@ -384,7 +384,7 @@ func TestCommit_AfterFailedStatement_Fails(t *testing.T) {
 	}
 }
 
-// Nodes that start at the same time all make their tables.
+// Several nodes can create their tables at the same time.
 func TestSetup_ConcurrentNodes_Succeed(t *testing.T) {
 	cfg := sqlstoretest.Postgres(t)
 	stores := []*sqlstore.Store{sqlstoretest.Open(t, cfg), sqlstoretest.Open(t, cfg), sqlstoretest.Open(t, cfg)}
@@ -491,7 +491,7 @@ func TestValues_ReadAsAny_HaveSameTypes(t *testing.T) {
 }
 
 func TestCall_WithoutDeadline_HungServer_Ends(t *testing.T) {
-	t.Parallel() // it waits for the grace that a silent server is given
+	t.Parallel() // it waits for the time that a silent server gets
 	cfg := sqlstoretest.Postgres(t)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL, cfg.ReadTimeout, cfg.WriteTimeout = url, 100*time.Millisecond, 100*time.Millisecond

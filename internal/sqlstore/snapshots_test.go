@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/sqlstore/sqlstoretest"
 )
 
-// snapshotsOn are the snapshots of a store and short ways to use them.
+// snapshotsOn has the snapshots of a store and helpers.
 type snapshotsOn struct {
 	*testing.T
 	store *sqlstore.Store
@@ -110,7 +110,7 @@ func TestSnapshots_LargeState_IsSplitAndReplacedWhole(t *testing.T) {
 	})
 }
 
-// Whatever is changed in a row, the snapshot is not given to anybody.
+// A snapshot is rejected after any change in one of its rows.
 func TestSnapshots_ChangedInTheDatabase_AreDamaged(t *testing.T) {
 	for column, change := range map[string]any{
 		"revision":   int64(2),
@@ -146,7 +146,7 @@ func TestSnapshots_EachAndPrune(t *testing.T) {
 	sqlstoretest.EachStore(t, func(t *testing.T, store *sqlstore.Store) {
 		s := openSnapshots(t, store)
 		var all []string
-		for i := range 1234 { // past a page of both
+		for i := range 1234 { // more than one page of both
 			stream := fmt.Sprintf("account-%05d", i)
 			for version := 1; version <= 2; version++ {
 				all = append(all, fmt.Sprintf("%s/%d/%d", stream, version, i))
@@ -216,7 +216,7 @@ CREATE TABLE IF NOT EXISTS snapshots (
 			t.Fatal(err)
 		}
 		s := openSnapshots(t, store)
-		s.want("account-1", 2, 0, "", false) // nothing shows that it is what was saved
+		s.want("account-1", 2, 0, "", false) // nothing proves that the state is unchanged
 		s.save("account-1", 2, 9, "of this release")
 		var revision int64
 		var state []byte

@@ -21,7 +21,7 @@ func openFile(t *testing.T, cfg sqlstore.Config) *sqlstore.Store {
 	return s
 }
 
-// load makes a table of about as many bytes.
+// load creates a table of about the given size in bytes.
 func load(t *testing.T, s *sqlstore.Store, table string, bytes int) {
 	t.Helper()
 	text := strings.Repeat("x", 1000)
@@ -54,7 +54,7 @@ func TestReclaim_TableDropped_FileShrinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letterhead.db")
 	s := openFile(t, sqlstore.Config{Path: path})
 	load(t, s, "gone", 8<<20)
-	load(t, s, "kept", 1<<20) // behind it: its pages have to move
+	load(t, s, "kept", 1<<20) // its pages are after those of the dropped table and must move
 	if err := s.Truncate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -145,8 +145,8 @@ func TestOpen_ReadOnlyWithEmptyWriteAheadLog_SeesWrites(t *testing.T) {
 	}
 }
 
-// "projections verify" holds a transaction for minutes while the server runs: a restart neither waits for it nor takes the file for
-// damaged.
+// "projections verify" holds a transaction for minutes while the server runs. A restart neither waits for it nor
+// treats the file as damaged.
 func TestOpen_WhileAnotherReads_Serves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letterhead.db")
 	s := openFile(t, sqlstore.Config{Path: path})

@@ -55,7 +55,7 @@ func count(t *testing.T, q interface {
 	return n
 }
 
-// fullRegistry takes some metrics and refuses the others.
+// fullRegistry accepts some metrics and rejects the others.
 type fullRegistry struct {
 	*prometheus.Registry
 	takes int
@@ -214,7 +214,7 @@ func TestOpen_DamagedFile_IsCorrupt(t *testing.T) {
 		}
 	}
 	if _, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(dir, "no", "folder", "x.db")}); !errors.Is(err, sqlstore.ErrUnavailable) {
-		t.Errorf("folder that is not there: %v", err)
+		t.Errorf("missing folder: %v", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestWrite_DatabaseFull_WritesNothing(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "x.db"))
 	exec(t, s, `CREATE TABLE x (n BYTEA)`)
 	err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
-		if _, err := tx.Exec(`PRAGMA max_page_count = 10`); err != nil { // what a full disk is to SQLite
+		if _, err := tx.Exec(`PRAGMA max_page_count = 10`); err != nil { // SQLite then fails as on a full disk
 			return err
 		}
 		_, err := tx.Exec(`INSERT INTO x VALUES (zeroblob(1000000))`)

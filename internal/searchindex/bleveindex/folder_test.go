@@ -86,7 +86,7 @@ func works(t *testing.T, dir string) uint64 {
 	}
 	fill(t, x)
 	if hits, err := x.Search(ctx, "site 7", 1); err != nil || len(hits) != 1 {
-		t.Errorf("after it was fed again the index finds %v, %v", hits, err)
+		t.Errorf("after new documents the index finds %v, %v", hits, err)
 	}
 	return at
 }
@@ -115,8 +115,8 @@ func edit(path string, change func([]byte) []byte) error {
 	return os.WriteFile(path, change(data), 0o600)
 }
 
-// counterpart returns the file of that name in another index. The numbers of segments depend on when
-// they were merged: if the name does not exist, another file of its kind is used.
+// counterpart returns the file of that name in another index. The numbers of segments depend on the time of merges,
+// so if the name does not exist, counterpart returns another file of its kind.
 func counterpart(t *testing.T, dir, base string) string {
 	t.Helper()
 	kin := ""
@@ -235,7 +235,7 @@ func TestOpen_DamagedAfterCrash_StartsEmpty(t *testing.T) {
 					}
 				}
 				if hit == 0 {
-					t.Fatalf("there is no %s", kind)
+					t.Fatalf("no file of kind %s", kind)
 				}
 				works(t, dir)
 			})
@@ -276,7 +276,7 @@ func TestOpen_RemovesOnlyOwnLeftovers(t *testing.T) {
 	}
 	for name, want := range map[string]bool{interrupted: false, "v0-000001": false, "v0-000001.sums": false, "notes.txt": true, "v-x": true} {
 		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
-			t.Errorf("%s: %v, want there: %v", name, err, want)
+			t.Errorf("%s: %v, want it to exist: %v", name, err, want)
 		}
 	}
 }
@@ -314,6 +314,6 @@ func TestOpen_ReportsErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: file}); err == nil {
-		t.Error("a file is no folder")
+		t.Error("Open accepted a file instead of a folder")
 	}
 }

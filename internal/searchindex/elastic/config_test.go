@@ -60,7 +60,7 @@ func TestOpen_BadURL_ErrorOmitsURL(t *testing.T) {
 	_, err := elastic.Open(t.Context(), elastic.Config{URL: "x", Alias: "_", Replicas: &many, CA: []byte("no PEM")})
 	for _, part := range []string{"URL", "alias", "replicas", "CA"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("%v says nothing of %s", err, part)
+			t.Errorf("%v does not mention %s", err, part)
 		}
 	}
 }

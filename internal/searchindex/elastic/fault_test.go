@@ -247,7 +247,7 @@ func TestConnections_AreReused(t *testing.T) {
 	f := newFaulty(t)
 	seen := map[string]bool{}
 	f.proxy.set(func(_ http.ResponseWriter, r *http.Request) bool { seen[r.RemoteAddr] = true; return false })
-	for range 20 { // after refusals, too, whose bodies are not used
+	for range 20 { // also after errors whose response bodies are not used
 		if _, err := f.Search(t.Context(), "site", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +431,7 @@ func TestApply_FrozenByDeadRebuild_Thaws(t *testing.T) {
 	}
 	f.SeenFrozenFor(elastic.MaxFrozen)
 	err := f.Apply(t.Context(), sites(3), 3)
-	if errors.Is(err, searchindex.ErrReplaced) { // under another alias, which the index takes for another generation
+	if errors.Is(err, searchindex.ErrReplaced) { // the alias differs, so the index assumes another generation
 		err = f.Apply(t.Context(), sites(3), 3)
 	}
 	if err != nil {
@@ -439,7 +439,7 @@ func TestApply_FrozenByDeadRebuild_Thaws(t *testing.T) {
 	}
 	f.holds(3, 3)
 	if err := g.Publish(t.Context()); !errors.Is(err, searchindex.ErrReplaced) {
-		t.Errorf("publish of the rebuild that was believed dead: %v, want ErrReplaced", err)
+		t.Errorf("publish of the rebuild that was considered dead: %v, want ErrReplaced", err)
 	}
 	f.holds(3, 3)
 }
@@ -457,7 +457,7 @@ func TestRebuild_ReplacesDeadRebuild(t *testing.T) {
 	if at, err := g.Freeze(t.Context()); err != nil || at != 3 {
 		t.Fatalf("frozen at %d, %v, want 3", at, err)
 	}
-	if err := void.Discard(); err != nil { // it must not thaw the other's freeze
+	if err := void.Discard(); err != nil { // it must not remove the freeze of the other
 		t.Error(err)
 	}
 	if err := f.Apply(within(t, 300*time.Millisecond), sites(4), 4); !errors.Is(err, searchindex.ErrUnavailable) {
@@ -511,7 +511,7 @@ func TestOpen_Failed_LeavesMetricsUnregistered(t *testing.T) {
 	p.set(nil)
 	x, err := elastic.Open(t.Context(), cfg)
 	if err != nil {
-		t.Fatalf("the second try: %v", err)
+		t.Fatalf("the second Open: %v", err)
 	}
 	defer x.Close()
 }

@@ -32,7 +32,7 @@ func (f *faulty) keep(r *http.Request) kept {
 	return kept{f, r.Method, r.URL.String(), body}
 }
 
-// send lets the cluster process it and returns the status.
+// send lets the cluster process the request and returns the status.
 func (k kept) send() int {
 	r := httptest.NewRequest(k.method, k.url, bytes.NewReader(k.body))
 	r.Header.Set("Content-Type", "application/json")
@@ -44,7 +44,7 @@ func (k kept) send() int {
 // rebuilt returns a new generation with thirty documents, to replace a frozen one with twenty.
 func (f *faulty) rebuilt() searchindex.Generation {
 	f.t.Helper()
-	f.goesOn(20, 20)
+	f.continues(20, 20)
 	g, err := f.Rebuild(f.t.Context())
 	if err != nil {
 		f.t.Fatal(err)
@@ -66,8 +66,8 @@ func (f *faulty) generations(want int) {
 	}
 }
 
-// goesOn writes like the projection does: again after ErrReplaced.
-func (f *faulty) goesOn(docs int, checkpoint uint64) {
+// continues writes as the projection does: it retries after ErrReplaced.
+func (f *faulty) continues(docs int, checkpoint uint64) {
 	f.t.Helper()
 	err := f.Apply(f.t.Context(), sites(docs), checkpoint)
 	if errors.Is(err, searchindex.ErrReplaced) {
@@ -98,7 +98,7 @@ func TestPublish_LostResponse_IsNotUndone(t *testing.T) {
 	}
 	f.generations(1)
 	f.holds(30, 30)
-	f.goesOn(31, 31)
+	f.continues(31, 31)
 }
 
 // TestPublish_ArrivesAfterCallerLeft cancels the caller of Publish before the cluster gets the request.
@@ -132,11 +132,11 @@ func TestPublish_ArrivesAfterCallerLeft(t *testing.T) {
 			}
 			if c.wins {
 				f.holds(30, 30)
-				f.goesOn(31, 31)
+				f.continues(31, 31)
 			} else {
 				f.holds(20, 20)
 				f.generations(1)
-				f.goesOn(21, 21)
+				f.continues(21, 21)
 			}
 		})
 	}
@@ -155,7 +155,7 @@ func TestClose_DuringPublish(t *testing.T) {
 				if err := f.Close(); err != nil {
 					t.Errorf("close: %v", err)
 				}
-				return false // and then it arrives, or arrives again
+				return false // then the request arrives, or arrives again
 			}))
 			if err := g.Publish(t.Context()); published && err != nil || !published && !errors.Is(err, searchindex.ErrClosed) {
 				t.Errorf("publish: %v", err)
@@ -165,18 +165,18 @@ func TestClose_DuringPublish(t *testing.T) {
 			if published {
 				f.holds(30, 30)
 			} else {
-				f.goesOn(21, 21)
+				f.continues(21, 21)
 			}
 		})
 	}
 }
 
-// TestConcurrentRebuilds_KeepLiveGeneration lets one rebuild find another one's generation, and stops it
-// at each of the requests with which it deletes that, while the other is published.
+// TestConcurrentRebuilds_KeepLiveGeneration lets one rebuild find the generation of another. It stops the first at
+// each of the requests that delete this generation, while the other rebuild publishes it.
 func TestConcurrentRebuilds_KeepLiveGeneration(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   func(f *faulty, r *http.Request) bool
-		wins bool // the one that is published
+		wins bool // whether its generation is published
 	}{
 		"before it is taken": {func(_ *faulty, r *http.Request) bool { return r.URL.Path == "/_aliases" }, true},
 		"before it is dropped": {func(f *faulty, r *http.Request) bool {
@@ -223,9 +223,9 @@ func TestConcurrentRebuilds_KeepLiveGeneration(t *testing.T) {
 				docs = 30
 			}
 			f.holds(docs, uint64(docs))
-			f.goesOn(docs+1, uint64(docs+1))
+			f.continues(docs+1, uint64(docs+1))
 			if err := errors.Join(mine.Apply(t.Context(), sites(40), 40), mine.Publish(t.Context())); err != nil {
-				t.Errorf("the rebuild that began last: %v", err)
+				t.Errorf("the last rebuild: %v", err)
 			}
 			f.holds(40, 40)
 			f.generations(1)
@@ -233,8 +233,8 @@ func TestConcurrentRebuilds_KeepLiveGeneration(t *testing.T) {
 	}
 }
 
-// TestConcurrentRebuilds_OneWins starts a rebuild after another one has listed the generations
-// and before that creates its own.
+// TestConcurrentRebuilds_OneWins starts a rebuild after another one has listed the generations and before it creates
+// its own.
 func TestConcurrentRebuilds_OneWins(t *testing.T) {
 	f := newFaulty(t)
 	other := open(t, f.real, f.alias)
@@ -267,8 +267,8 @@ func TestConcurrentRebuilds_OneWins(t *testing.T) {
 	f.generations(1)
 }
 
-// TestLateDelete_AffectsNoOtherGeneration repeats the delete of a discarded generation after the next
-// one was published.
+// TestLateDelete_AffectsNoOtherGeneration repeats the delete of a discarded generation after the next generation was
+// published.
 func TestLateDelete_AffectsNoOtherGeneration(t *testing.T) {
 	f := newFaulty(t)
 	var deletes []kept
@@ -294,7 +294,7 @@ func TestLateDelete_AffectsNoOtherGeneration(t *testing.T) {
 	f.holds(30, 30)
 }
 
-// TestDiscard_LostResponse_Succeeds: its repeat finds that the generation is no longer being built.
+// The retry of Discard finds that the generation is no longer being built.
 func TestDiscard_LostResponse_Succeeds(t *testing.T) {
 	f := newFaulty(t)
 	g, err := f.Rebuild(t.Context())
@@ -365,7 +365,7 @@ func TestRebuild_LargeBatch_UsesConcurrentRequests(t *testing.T) {
 		select {
 		case <-met:
 		case <-r.Context().Done():
-			t.Error("the first request was not joined by a second")
+			t.Error("no second request was sent during the first")
 		}
 		return false
 	}))

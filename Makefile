@@ -1,4 +1,4 @@
-# Letterhead. `make run` serves, `make test` proves. Both need Go and make, nothing else.
+# `make run` serves Letterhead and `make test` tests it. Both need only Go and make.
 
 export CGO_ENABLED ?= 0
 
@@ -48,10 +48,9 @@ CLUSTER_SMOKE = Credits_SixtyFourClients|Node_KilledUnderLoad|Node_KilledWhileHo
 test-cluster: build ## Run the tests in CLUSTER_SMOKE against the services in LETTERHEAD_TEST_*
 	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services $(TEST_FLAGS) -run '$(CLUSTER_SMOKE)' ./e2e/cluster
 
-# The packages with tests against real services, wherever they are: by themselves, or through what opens
-# databases for tests.
+# The packages whose tests use real services, directly or through the packages that open databases for tests.
 SERVICE_TESTS = $(sort $(dir $(shell grep -rlE --include='*_test.go' 'internal/testservices|sqlstoretest|projectionstest' cmd e2e examples internal node projections readapi workers)))
-test-services: build ## Run the tests against what LETTERHEAD_TEST_POSTGRES, _KAFKA, _ELASTICSEARCH and _EVENTSTORE name
+test-services: build ## Run the tests against the services in LETTERHEAD_TEST_POSTGRES, _KAFKA, _ELASTICSEARCH and _EVENTSTORE
 	@if [ -z "$$LETTERHEAD_TEST_POSTGRES$$LETTERHEAD_TEST_KAFKA$$LETTERHEAD_TEST_ELASTICSEARCH$$LETTERHEAD_TEST_EVENTSTORE" ]; then \
 	  echo "no service is named; after \"docker compose up -d\" see docs/distributed.md for the addresses"; exit 1; fi
 	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags services -p 1 $(TEST_FLAGS) $(addprefix ./,$(SERVICE_TESTS))
@@ -68,18 +67,18 @@ lint: vet ## go vet, gofmt and staticcheck
 	go run $(STATICCHECK) ./...
 	go run ./tools/notice -check
 
-# npm comes with Node.js and fetches these two; a machine that cannot reach its registry is told so.
+# npm comes with Node.js and fetches these two from its registry.
 SPECTRAL := @stoplight/spectral-cli@6.16.3
 REDOCLY  := @redocly/cli@2.77.0
 lint-openapi: ## Spectral and Redocly on the API description (npx and its registry)
-	@if command -v npx >/dev/null; then readapi/openapi/lint.sh $(SPECTRAL) $(REDOCLY); else echo "npx is not there: the API description was not linted"; fi
+	@if command -v npx >/dev/null; then readapi/openapi/lint.sh $(SPECTRAL) $(REDOCLY); else echo "npx is missing: the API description was not linted"; fi
 
-lint-deploy: ## Ask other tools about docker-compose.yml and deploy/ (Go; promtool, haproxy, python3 where they are there)
+lint-deploy: ## Check docker-compose.yml and deploy/ with Go, and with promtool, haproxy and python3 if installed
 	@deploy/lint/lint.sh
 
-lint-tools: ## Fetch what lint needs and do nothing with it
+lint-tools: ## Fetch the tools of lint
 	go run $(STATICCHECK) -version
-lint-tools-all: lint-tools ## Fetch what the four lints need and do nothing with it
+lint-tools-all: lint-tools ## Fetch the tools of all linters
 	go run $(ACTIONLINT) -version
 	@if command -v npx >/dev/null; then readapi/openapi/lint.sh --fetch $(SPECTRAL) $(REDOCLY); fi
 	@deploy/lint/lint.sh --fetch
@@ -133,8 +132,8 @@ fuzz: ## Run every fuzz target for FUZZ_TIME each
 	  done || exit 1; \
 	done
 
-conformance: build ## Ask MCP's official scenarios and its inspector about /mcp (needs npx, which fetches them)
-	@if ! command -v npx >/dev/null; then echo "npx is not there: nothing was run. It comes with Node.js."; exit 1; fi
+conformance: build ## Run MCP's official scenarios and its inspector against /mcp (needs npx, which fetches them)
+	@if ! command -v npx >/dev/null; then echo "npx is missing: nothing was run. It comes with Node.js."; exit 1; fi
 	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags conformance -count 1 -v -timeout 20m ./e2e/conformance
 
 notice: ## Write the licenses of all linked modules to NOTICE
@@ -149,8 +148,8 @@ clean: ## Remove what was built; ./data stays
 LAB_SOURCE ?= ../shared/lab
 LAB_RUN ?= .
 LAB_FLAGS ?=
-lab: build ## Crawl a closed little internet with the built binary (needs $(LAB_SOURCE) and namespaces)
-	@if [ ! -d $(LAB_SOURCE) ]; then echo "$(LAB_SOURCE) is not there: nothing was run"; exit 1; fi
+lab: build ## Crawl a small closed network with the built binary (needs $(LAB_SOURCE) and namespaces)
+	@if [ ! -d $(LAB_SOURCE) ]; then echo "$(LAB_SOURCE) is missing: nothing was run"; exit 1; fi
 	@mkdir -p bin
 	go build -C $(LAB_SOURCE) -o "$(CURDIR)/bin/lab" .
 	go test -tags lab -c -o bin/lab.test ./e2e/lab
@@ -159,12 +158,12 @@ lab: build ## Crawl a closed little internet with the built binary (needs $(LAB_
 	  bin/lab run -- bin/lab.test -test.timeout 8m -test.parallel 8 -test.run '$(LAB_RUN)' $(patsubst -v,-test.v,$(LAB_FLAGS)); \
 	  code=$$?; if [ $$code = 77 ]; then echo "this machine permits no namespaces: lab tests not run"; exit 0; fi; exit $$code
 
-# The services run inside the closed network too, from a folder of their own, and end with it.
+# The services run inside the closed network, in their own folder, and end with it.
 CLUSTER_RUN ?= Crawler_KilledDuringCrawl|Lookup_UnknownDomain_PassesThroughEveryPart
 CLUSTER_FLAGS ?=
 SERVICES ?= ../shared/services
-lab-cluster: build ## Crawl with a whole cluster in the closed little internet (needs $(LAB_SOURCE) and $(SERVICES))
-	@if [ ! -d $(LAB_SOURCE) ] || [ ! -d $(SERVICES) ]; then echo "$(LAB_SOURCE) or $(SERVICES) is not there: nothing was run"; exit 1; fi
+lab-cluster: build ## Crawl with a whole cluster in the small closed network (needs $(LAB_SOURCE) and $(SERVICES))
+	@if [ ! -d $(LAB_SOURCE) ] || [ ! -d $(SERVICES) ]; then echo "$(LAB_SOURCE) or $(SERVICES) is missing: nothing was run"; exit 1; fi
 	go build -C $(LAB_SOURCE) -o "$(CURDIR)/bin/lab" .
 	go test -tags services -c -o bin/cluster.test ./e2e/cluster
 	@LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" CLUSTER_RUN='$(CLUSTER_RUN)' \
@@ -179,7 +178,7 @@ accuracy: ## Score extraction on labelled pages and logos; the contact sheet is 
 logo-sheet: ## Draw contact sheets of logos and monograms to reports/logos-*.png
 	go test ./readapi/logo -run TestStarterLogos_OnPages_SuitTheirBackground -count 1 -sheet "$(CURDIR)/reports"
 
-bench: ## Measure: look-ups over HTTP, alone and on services, the desk, replay, start-up, imaging, logos, crawl
+bench: ## Measure look-ups over HTTP, alone and on services, account streams, replay, start-up, imaging, logos, crawl
 	go test ./readapi -run '^$$' -bench . -benchtime 3s
 	go test ./commands -run '^$$' -bench . -benchtime 2s
 	LETTERHEAD_REPLAY_EVENTS=$(BENCH_REPLAY_EVENTS) go test ./projections/... -run '^$$' -bench Replay -benchtime 1x -timeout 20m
@@ -189,9 +188,9 @@ bench: ## Measure: look-ups over HTTP, alone and on services, the desk, replay, 
 	go test ./internal/imaging ./internal/svg ./readapi/logo ./workers/crawl/... ./projections/search ./internal/searchindex/... -run '^$$' -bench . -benchtime 1s
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' \
 	  go test -tags services ./e2e/cluster -run '^$$' -bench ChargedLookups -benchtime 1x -timeout 20m; \
-	else echo "$(SERVICES) is not there: look-ups on services were not measured"; fi
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is not there: logos were not measured beside another image server"; fi
+	else echo "$(SERVICES) is missing: look-ups on services were not measured"; fi
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is missing: logos were not measured beside another image server"; fi
 
-bench-logos: build ## Measure the logo endpoint beside npm's ipx on the same pictures (needs node and npm, which fetches it)
-	@for tool in node npm; do if ! command -v $$tool >/dev/null; then echo "$$tool is not there: nothing was measured. It comes with Node.js."; exit 1; fi; done
+bench-logos: build ## Measure the logo endpoint beside npm's ipx on the same images (needs node and npm, which fetches it)
+	@for tool in node npm; do if ! command -v $$tool >/dev/null; then echo "$$tool is missing: nothing was measured. It comes with Node.js."; exit 1; fi; done
 	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags logobench -count 1 -v -timeout 20m ./e2e/logobench

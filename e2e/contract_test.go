@@ -40,7 +40,7 @@ func (n *node) balance(key string) float64 {
 
 // A client uses a batch, the compatible paths, the API reference and an MCP tool. Each request is charged as
 // documented.
-func TestContract_EveryInterface_ChargesAsDocumented(t *testing.T) {
+func TestContract_BatchV2AndMCP_ChargeAsDocumented(t *testing.T) {
 	data := t.TempDir()
 	n := start(t, data)
 	acc, secret := account(t, data, "growth")

@@ -1,5 +1,5 @@
-// Package program builds the binary that the tests of e2e run, and knows what its processes have in common:
-// their environment, where they listen, and when they serve.
+// Package program builds the binary that the tests of e2e run, and provides what its processes need: an
+// environment, addresses to listen on, and a wait until a server is ready.
 package program
 
 import (
@@ -34,7 +34,8 @@ func build(folder, command string) (path string, err error) {
 	return path, nil
 }
 
-// Environ is the environment of a child: none of the developer's own settings, and a folder for its cache.
+// Environ returns the environment of a child process: without the developer's own settings, and with its own
+// cache folder.
 func Environ(cache string, extra ...string) []string {
 	out := []string{"XDG_CACHE_HOME=" + cache}
 	for _, kv := range os.Environ() {
@@ -45,8 +46,8 @@ func Environ(cache string, extra ...string) []string {
 	return append(out, extra...)
 }
 
-// Ports of servers lie below those that the system gives to connections (from 32768 on by default): one of those
-// might be taken by somebody's connection before the server listens on it, or while it is being restarted.
+// Servers use ports below the system's ephemeral range (from 32768 by default), because a connection could take an
+// ephemeral port before the server listens on it or while the server restarts.
 const (
 	firstPort, ports = 20_000, 10_000
 	portTries        = 100
@@ -54,11 +55,11 @@ const (
 
 var nextPort = sync.OnceValue(func() *atomic.Int64 {
 	var n atomic.Int64
-	n.Store(rand.Int64N(ports)) // another run may be at work
+	n.Store(rand.Int64N(ports)) // other runs may use ports at the same time
 	return &n
 })
 
-// FreeAddress is an address of the loopback (host:port) that was free a moment ago.
+// FreeAddress returns a loopback address (host:port) that was just free. It fails if it finds none.
 func FreeAddress() (string, error) {
 	for range portTries {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+int(nextPort().Add(1)%ports)))
@@ -71,18 +72,18 @@ func FreeAddress() (string, error) {
 }
 
 const (
-	// lookEvery is the pause between two requests that check whether a server serves.
-	lookEvery = 20 * time.Millisecond
-	// answersWithin bounds one such request.
-	answersWithin = 2 * time.Second
+	// pollEvery is the pause between two requests that check whether a server is ready.
+	pollEvery = 20 * time.Millisecond
+	// pollTimeout limits one such request.
+	pollTimeout = 2 * time.Second
 )
 
-// A look takes a connection of its own: one to a process that was killed is of no use.
-var looks = &http.Client{Timeout: answersWithin, Transport: &http.Transport{DisableKeepAlives: true}}
+// Each request uses a new connection, because an old one may lead to a killed process.
+var polls = &http.Client{Timeout: pollTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Serves reports whether a server answers 200 at a URL.
 func Serves(url string) bool {
-	resp, err := looks.Get(url)
+	resp, err := polls.Get(url)
 	if err != nil {
 		return false
 	}
@@ -90,12 +91,12 @@ func Serves(url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// AwaitServing waits until a server answers 200 at a URL. It returns an error when the process ends before, which
-// closes ended, and when the time is over.
+// AwaitServing waits until a server answers 200 at a URL. It fails if the process ends first, which closes ended, or
+// if it takes longer than within.
 func AwaitServing(url string, within time.Duration, ended <-chan struct{}) error {
 	over := time.NewTimer(within)
 	defer over.Stop()
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for !Serves(url) {
 		select {
@@ -103,7 +104,7 @@ func AwaitServing(url string, within time.Duration, ended <-chan struct{}) error
 		case <-ended:
 			return errors.New("the server ended before it was ready")
 		case <-over.C:
-			return fmt.Errorf("the server did not get ready within %s", within)
+			return fmt.Errorf("the server was not ready within %s", within)
 		}
 	}
 	return nil

@@ -103,7 +103,7 @@ func (c *canvas) look() (look, error) {
 
 // art analyzes a drawing. wordmark is set for a drawing that has an icon
 // variant.
-func (e *easel) art(svg string, left, top, width, height float64, wordmark bool) (art, error) {
+func (e *renderer) art(svg string, left, top, width, height float64, wordmark bool) (art, error) {
 	if len(svg) > maxSVG {
 		return art{}, fmt.Errorf("drawing of %d bytes, more than %d", len(svg), maxSVG)
 	}
@@ -151,7 +151,7 @@ func (e *easel) art(svg string, left, top, width, height float64, wordmark bool)
 }
 
 // mark returns a mark of simple-icons in its brand's color.
-func (e *easel) mark(m *mark) (art, error) {
+func (e *renderer) mark(m *mark) (art, error) {
 	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d"><path fill="#%s" d="%s"/></svg>`,
 		markSide, markSide, m.Hex, m.Path)
 	svg, err := canonical(svg)
@@ -164,7 +164,7 @@ func (e *easel) mark(m *mark) (art, error) {
 }
 
 // drawing returns a full-color drawing of iconify.
-func (e *easel) drawing(d drawing, siblings []drawing) (art, error) {
+func (e *renderer) drawing(d drawing, siblings []drawing) (art, error) {
 	svg := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="%s %s %s %s">%s</svg>`,
 		num(d.Left), num(d.Top), num(d.Width), num(d.Height), strings.ReplaceAll(shortIDs(d.Body), "xlink:href=", "href="))
 	svg, err := canonical(svg)

@@ -139,7 +139,7 @@ func TestArt(t *testing.T) {
 	tall := `<path fill="#000" d="M8 0h48v64H8z"/>`
 	box := `<path fill="#00f" d="M0 0h64v64H0z"/>`
 	on := `<path fill="#fff" d="M20 20h24v24H20z"/>`
-	e := testEasel(t)
+	e := testRenderer(t)
 	for _, c := range []struct {
 		why, body, kind, theme string
 		siblings               []drawing

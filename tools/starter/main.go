@@ -7,7 +7,7 @@
 // (packages), which links do not identify an owner (hosts), how well a name
 // matches a domain (names), who owns the domain (owners), the content of a
 // drawing (path, tree, paint, art), its colors (colors), the pages on which it
-// is visible and its replacement on the others (easel, reverse), and the record
+// is visible and its replacement on the others (renderer, reverse), and the record
 // (record).
 package main
 
@@ -62,7 +62,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	e, err := newEasel(context.Background())
+	e, err := newRenderer(context.Background())
 	if err == nil {
 		err = run(e, o, os.Stdout)
 	}
@@ -72,7 +72,7 @@ func main() {
 	}
 }
 
-func run(e *easel, o options, out io.Writer) error {
+func run(e *renderer, o options, out io.Writer) error {
 	marks, err := readSimpleIcons(o.simpleIcons)
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func packages(t *testing.T) options {
 
 func TestGenerate(t *testing.T) {
 	t.Parallel()
-	o, e := packages(t), testEasel(t)
+	o, e := packages(t), testRenderer(t)
 	var output bytes.Buffer
 	if err := run(e, o, &output); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestGenerate(t *testing.T) {
 
 func TestGenerate_OtherInput_Fails(t *testing.T) {
 	t.Parallel()
-	e := testEasel(t)
+	e := testRenderer(t)
 	for name, change := range map[string]func(options) options{
 		"another version": func(o options) options {
 			write(t, o.simpleIcons+"/package.json", `{"name":"simple-icons","version":"1.0.0"}`)

@@ -176,7 +176,7 @@ func ownerOf(domain string, claims []claim) (owned, bool) {
 // joinHomeless adds a product without a domain to the brand of the other source
 // with the same name, if one source declares a color that the other one draws:
 // many brands share a name, few share a name and a color.
-func (e *easel) joinHomeless(products []product, brands []owned) {
+func (e *renderer) joinHomeless(products []product, brands []owned) {
 	housed := map[*product]bool{}
 	byName := map[string][]int{}
 	for i, o := range brands {
@@ -206,7 +206,7 @@ func (e *easel) joinHomeless(products []product, brands []owned) {
 
 // sameColor reports whether one of two products declares a color that the other
 // one draws.
-func (e *easel) sameColor(a, b *product) bool {
+func (e *renderer) sameColor(a, b *product) bool {
 	if a.Mark == nil {
 		a, b = b, a
 	}

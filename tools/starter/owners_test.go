@@ -155,7 +155,7 @@ func TestOwners_SameBrandInBothSources(t *testing.T) {
 }
 
 func TestJoinHomeless_ByNameAndColor(t *testing.T) {
-	e := testEasel(t)
+	e := testRenderer(t)
 	red := drawing{Name: "acme", Body: `<path fill="#f00" d="M0 0h64v64H0z"/>`, Width: 64, Height: 64}
 	for name, c := range map[string]struct {
 		hex  string

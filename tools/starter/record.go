@@ -19,7 +19,7 @@ var confidence = map[string]float64{
 
 // brandOf builds a record from all products of a domain. It returns false if
 // none of its drawings is usable, and calls leftOut for each unusable one.
-func brandOf(e *easel, o owned, leftOut func(name string, err error)) (starter.Brand, bool) {
+func brandOf(e *renderer, o owned, leftOut func(name string, err error)) (starter.Brand, bool) {
 	b := starter.Brand{Domain: o.Domain}
 	var arts []art
 	var declared *rgb
@@ -68,7 +68,7 @@ func brandOf(e *easel, o owned, leftOut func(name string, err error)) (starter.B
 // drawingsOf returns the usable drawings of a full-color product, one bright
 // and one dim of each type and theme: of a drawing in two colors, one may be
 // for dark pages although both are visible on white.
-func (e *easel) drawingsOf(p *product, leftOut func(name string, err error)) []art {
+func (e *renderer) drawingsOf(p *product, leftOut func(name string, err error)) []art {
 	type kind struct {
 		logo, theme string
 		tone        tone

@@ -30,7 +30,7 @@ var reversedInks = []reversal{
 // owners print them in white or black; for a drawing in several inks only its
 // owner can decide which of them change. leftOut is called for drawings that
 // cannot be recolored.
-func (e *easel) reversals(arts []art, leftOut func(name string, err error)) []art {
+func (e *renderer) reversals(arts []art, leftOut func(name string, err error)) []art {
 	var out []art
 	for _, r := range reversedInks {
 		for _, kind := range []string{"icon", "symbol", "logo"} {
@@ -79,7 +79,7 @@ func (a art) isSeenOn(page imaging.RGB) bool { return a.logo.Theme == nil || !a.
 var painted = regexp.MustCompile(`\b(fill|stroke|stop-color)="(?:#[^"]*|[a-z]+\([^"#]*\)|[A-Za-z]+)"`)
 
 // reverse returns the same drawing in another ink.
-func (e *easel) reverse(a art, r reversal) (art, error) {
+func (e *renderer) reverse(a art, r reversal) (art, error) {
 	ink := r.ink.Hex()
 	svg := painted.ReplaceAllStringFunc(a.svg, func(attr string) string {
 		name, value, _ := strings.Cut(attr, "=")

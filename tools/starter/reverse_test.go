@@ -13,12 +13,12 @@ import (
 	"letterhead/internal/svg"
 )
 
-// oneEasel is shared by all tests, because the renderer starts slowly.
-var oneEasel = sync.OnceValues(func() (*easel, error) { return newEasel(context.Background()) })
+// sharedRenderer is shared by all tests, because the renderer starts slowly.
+var sharedRenderer = sync.OnceValues(func() (*renderer, error) { return newRenderer(context.Background()) })
 
-func testEasel(t *testing.T) *easel {
+func testRenderer(t *testing.T) *renderer {
 	t.Helper()
-	e, err := oneEasel()
+	e, err := sharedRenderer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func logosOf(b []eventschemas.Logo) string {
 // its own logos come first, unchanged.
 func TestReversals(t *testing.T) {
 	t.Parallel()
-	e := testEasel(t)
+	e := testRenderer(t)
 	const disk, strip = `<circle cx="32" cy="32" r="30" fill="%s"/>`, `<path d="M2 20h60v9H2z" fill="%s"/>`
 	in := func(shape, ink string) string { return fmt.Sprintf(shape, ink) }
 	for why, c := range map[string]struct {
@@ -98,7 +98,7 @@ func TestReversals(t *testing.T) {
 // score.
 func TestReverse_SameDrawing(t *testing.T) {
 	t.Parallel()
-	e := testEasel(t)
+	e := testRenderer(t)
 	record := func(hex string) (eventschemas.Record, [][]byte) {
 		p := &product{Name: "Acme", Source: "test", Mark: &mark{Hex: hex, Path: "M12 1L23 12L12 23zM3 3h5v5z"}}
 		b, _ := brandOf(e, owned{Domain: "acme.com", Claims: []claim{{Product: p}}}, func(string, error) {})

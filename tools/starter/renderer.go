@@ -8,27 +8,27 @@ import (
 	"letterhead/internal/resvg"
 )
 
-// lookSide is the size, in pixels, at which logos are checked on pages, the
+// checkedSide is the size, in pixels, at which logos are checked on pages, the
 // same as in the logo endpoint.
-const lookSide = 128
+const checkedSide = 128
 
-// easel draws like the service, to check the visibility of a logo on a page.
-type easel struct {
+// renderer draws like the service, to check the visibility of a logo on a page.
+type renderer struct {
 	ctx     context.Context
 	vectors *resvg.Renderer
 }
 
-func newEasel(ctx context.Context) (*easel, error) {
+func newRenderer(ctx context.Context) (*renderer, error) {
 	vectors, err := resvg.New(ctx, resvg.Config{})
 	if err != nil {
 		return nil, fmt.Errorf("prepare to draw: %w", err)
 	}
-	return &easel{ctx: ctx, vectors: vectors}, nil
+	return &renderer{ctx: ctx, vectors: vectors}, nil
 }
 
 // lay draws an art and checks it on both pages.
-func (e *easel) lay(a *art) error {
-	img, err := e.vectors.Render(e.ctx, []byte(a.svg), lookSide)
+func (e *renderer) lay(a *art) error {
+	img, err := e.vectors.Render(e.ctx, []byte(a.svg), checkedSide)
 	if err != nil {
 		return err
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// Hash is one link of an account stream's hash chain. The link before the first event is all zero.
+// Hash is the hash of one event in an account stream's hash chain. The hash before the first event is
+// all zeros.
 type Hash [sha256.Size]byte
 
-// ChainLink is the content of one link of the chain: the decision as it was stored. The log position
-// is excluded because another store or a migration assigns new ones; upcasted data is excluded because
-// the stored bytes are the fact.
+// ChainLink contains the hashed fields of an event. The position is not included, because a migration
+// to another store assigns new positions. Data is the stored body, not the upcast one.
 type ChainLink struct {
 	Stream        string
 	Revision      uint64
@@ -26,8 +26,8 @@ type ChainLink struct {
 	Data          []byte
 }
 
-// Next returns the hash of the event that follows previous: SHA-256 over the length-prefixed (8 bytes,
-// big endian) previous hash and fields of the link, in order.
+// Next returns the hash of the event that follows previous. It is the SHA-256 of the previous hash and the
+// fields of the link, in order, each prefixed with its length (8 bytes, big endian).
 func (l ChainLink) Next(previous Hash) Hash {
 	h := sha256.New()
 	var n [8]byte

@@ -29,8 +29,8 @@ func links() []eventschemas.ChainLink {
 	}
 }
 
-// The vectors were computed by another program (Python's hashlib and struct) from the definition
-// alone. They never change: every stored chain depends on them.
+// The vectors were computed from the definition by another program (Python's hashlib and struct). They must
+// never change, because every stored chain depends on them.
 func TestChainVectors(t *testing.T) {
 	want := []string{
 		"d0abd9df3b9224ead069add0b8a079c07eb42e7b36f2a4cfeff71d80299a17fc",
@@ -46,7 +46,7 @@ func TestChainVectors(t *testing.T) {
 	}
 }
 
-// A second implementation of the definition, byte by byte.
+// The test implements the definition a second time, byte by byte.
 func TestChainLink_MatchesDefinition(t *testing.T) {
 	link := links()[1]
 	previous := links()[0].Next(eventschemas.Hash{})
@@ -72,7 +72,7 @@ func TestChainLink_EveryFieldCounts(t *testing.T) {
 	another := func(name string, changed eventschemas.ChainLink, previous eventschemas.Hash) {
 		hash := changed.Next(previous)
 		if as, ok := seen[hash]; ok {
-			t.Errorf("%s has the hash of %s", name, as)
+			t.Errorf("%s has the same hash as %s", name, as)
 		}
 		seen[hash] = name
 	}
@@ -100,7 +100,7 @@ func TestChainLink_IgnoresTimeZone(t *testing.T) {
 	elsewhere := link
 	elsewhere.OccurredAt = link.OccurredAt.In(time.FixedZone("UTC+2", 7200)).Add(999 * time.Nanosecond)
 	if link.Next(eventschemas.Hash{}) != elsewhere.Next(eventschemas.Hash{}) {
-		t.Error("the same microsecond gives two hashes")
+		t.Error("the hash depends on the time zone")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestEventIDVectors(t *testing.T) {
 	} {
 		got := eventschemas.EventID(c.stream, c.key, c.eventType, c.subject)
 		if got.String() != c.want || got.Version() != 5 {
-			t.Errorf("%+v: got %s", c, got)
+			t.Errorf("EventID%+v = %s", c, got)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestEventIDsOfDifferentDecisionsDiffer(t *testing.T) {
 	} {
 		id := eventschemas.EventID(parts[0], parts[1], parts[2], parts[3])
 		if other, ok := seen[id]; ok {
-			t.Errorf("%q and %q share %s", parts, other, id)
+			t.Errorf("%q and %q have the same id %s", parts, other, id)
 		}
 		seen[id] = parts
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Check verifies, before the first event is read, that the table is complete, and reports all errors
-// together: names are unique and not empty, no upcaster is missing, every version has a schema file
-// whose title is the type, and the current struct survives a round trip through JSON.
+// Check verifies the table before the first event is read, and returns all errors together. Names must
+// be unique and not empty, no upcaster may be missing, every version must have a schema file with the
+// type as title, and the current struct must survive a round trip through JSON.
 func (r *Registry) Check() error {
 	var errs []error
 	seen := make(map[string]bool, len(r.definitions))
@@ -25,7 +25,7 @@ func (r *Registry) Check() error {
 		}
 		seen[d.name] = true
 		if d.from > Format {
-			errs = append(errs, fmt.Errorf("%s begins with data format %d; this release writes format %d", d.name, d.from, Format))
+			errs = append(errs, fmt.Errorf("%s begins with data format %d, but this release writes format %d", d.name, d.from, Format))
 		}
 		errs = append(errs, r.checkVersions(d)...)
 		if err := r.checkRoundTrip(d); err != nil {
@@ -48,8 +48,7 @@ func (r *Registry) checkVersions(d *Definition) []error {
 	return errs
 }
 
-// checkChange checks the conversion from a version to the next and, for a change of this release,
-// back.
+// checkChange checks the conversion from a version to the next one and, for a change of this release, back.
 func (r *Registry) checkChange(d *Definition, v int) []error {
 	var errs []error
 	c := d.changes[v-1]
@@ -57,10 +56,10 @@ func (r *Registry) checkChange(d *Definition, v int) []error {
 		errs = append(errs, fmt.Errorf("%s has no upcaster from version %d to %d", d.name, v, v+1))
 	}
 	if c.Format < 1 || c.Format > Format || v > 1 && c.Format <= d.changes[v-2].Format {
-		errs = append(errs, fmt.Errorf("%s version %d begins with data format %d; this release writes format %d, and each version begins with a later format than the one before", d.name, v+1, c.Format, Format))
+		errs = append(errs, fmt.Errorf("%s version %d begins with data format %d; it must be later than that of the previous version and at most %d, the format of this release", d.name, v+1, c.Format, Format))
 	}
 	if c.Format == Format && c.Down == nil {
-		errs = append(errs, fmt.Errorf("%s has no way back from version %d to %d, which nodes of the release before read until the upgrade is finished", d.name, v+1, v))
+		errs = append(errs, fmt.Errorf("%s has no way back from version %d to %d, which nodes of the previous release need until the upgrade is finished", d.name, v+1, v))
 	}
 	return errs
 }
@@ -80,13 +79,13 @@ func (r *Registry) checkSchemaFile(eventType string, version int) error {
 		return fmt.Errorf("schema %s: %w", file, err)
 	}
 	if head.Title != eventType || head.ID != schemaBase+file {
-		return fmt.Errorf("schema %s is that of %q with $id %q", file, head.Title, head.ID)
+		return fmt.Errorf("schema %s has the title %q and the $id %q", file, head.Title, head.ID)
 	}
 	return nil
 }
 
-// checkRoundTrip encodes the event with every field set and decodes it, so that a field without a
-// name, a private field or a type that JSON cannot represent is found before it loses data.
+// checkRoundTrip encodes and decodes the event with every field set, to detect fields that would lose
+// data: fields without a name, private fields, and types that JSON cannot represent.
 func (r *Registry) checkRoundTrip(d *Definition) error {
 	full := reflect.New(d.goType).Elem()
 	if err := fill(full, d.goType.String()); err != nil {
@@ -99,10 +98,10 @@ func (r *Registry) checkRoundTrip(d *Definition) error {
 	}
 	back, err := d.decode(data)
 	if err != nil {
-		return fmt.Errorf("its own JSON does not decode: %w", err)
+		return fmt.Errorf("its JSON does not decode: %w", err)
 	}
 	if !reflect.DeepEqual(back, normalized(ev)) {
-		return fmt.Errorf("its JSON %s decodes to something else", data)
+		return fmt.Errorf("its JSON %s decodes to a different value", data)
 	}
 	return nil
 }
@@ -112,8 +111,8 @@ var (
 	rawType  = reflect.TypeFor[JSONText]()
 )
 
-// fill sets every field below v to a nonzero value. It rejects types that events must not contain:
-// maps (their order would be lost), interfaces, private fields.
+// fill sets every field below v to a nonzero value. It rejects types that events must not contain: maps
+// (their order is random), interfaces and private fields.
 func fill(v reflect.Value, path string) error {
 	switch v.Type() {
 	case timeType:

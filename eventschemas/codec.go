@@ -13,7 +13,7 @@ import (
 // JSONText is a JSON value kept as written.
 type JSONText = json.RawMessage
 
-// Encoded is an event as a log stores it.
+// Encoded is an event in its stored form.
 type Encoded struct {
 	Type          string
 	SchemaVersion int
@@ -23,7 +23,8 @@ type Encoded struct {
 // Errors of Encode, Decode and ValidateJSON. They are wrapped with the type and version; use
 // errors.Is.
 var (
-	// ErrUnknownType means that this binary does not know the event type: the log was written by a newer release.
+	// ErrUnknownType means that this binary does not know the event type: the log was written by a
+	// newer release.
 	ErrUnknownType = errors.New("unknown event type")
 	// ErrUnknownVersion means that this binary does not know this version of the event type.
 	ErrUnknownVersion = errors.New("unknown schema version")
@@ -31,8 +32,8 @@ var (
 	ErrDamaged = errors.New("damaged event body")
 	// ErrNotEncodable means that the value cannot be written as JSON: a NaN, or a raw value that is not JSON.
 	ErrNotEncodable = errors.New("event cannot be encoded")
-	// ErrNotYet means that the type is new in this release and that nodes of the previous release may
-	// still run.
+	// ErrNotYet means that the event type is new in this release and that nodes of the previous release may
+	// still be running.
 	ErrNotYet = errors.New("this can be done when the upgrade is finished (letterhead upgrade finish)")
 	// ErrSchemaViolation means that a body is JSON but does not conform to its JSON Schema.
 	ErrSchemaViolation = errors.New("event body violates its schema")
@@ -45,13 +46,13 @@ var (
 // event) and ErrNotEncodable.
 func Encode(ev Event) (Encoded, error) { return current.Encode(ev) }
 
-// Format is the data format of this release: it grows by one with each release that writes a new
-// version of an event or serves a new version of a read model. A release also works with data of the
-// previous format, which nodes of the previous release can read and write, until an operator finishes
-// the upgrade; see docs/upgrade.md.
+// Format is the data format of this release. It increases by one with each release that writes a new
+// version of an event or serves a new version of a read model. Until an operator finishes the upgrade,
+// a release works with data of the previous format, which nodes of the previous release can read and
+// write; see docs/upgrade.md.
 const Format = 2
 
-// Encoder encodes events in the versions of the current data format. The zero Encoder uses the current
+// Encoder encodes events in the versions of the data format in use. The zero Encoder uses the current
 // versions. It is safe for concurrent use.
 type Encoder struct {
 	registry *Registry
@@ -64,9 +65,9 @@ func NewEncoder(format func() int) Encoder { return EncoderOf(current, format) }
 // EncoderOf is NewEncoder for another registry.
 func EncoderOf(r *Registry, format func() int) Encoder { return Encoder{r, format} }
 
-// Encode is like the function Encode, except that while the previous format is in use it writes the
+// Encode is like the function Encode, but while the previous format is in use it writes the event
 // version of the previous release. Errors: as Encode, ErrNotYet for a type that the previous release
-// does not know, and ErrUnknownVersion if the current format is older than that.
+// does not know, and ErrUnknownVersion if the format in use is older than the previous format.
 func (e Encoder) Encode(ev Event) (Encoded, error) {
 	if e.registry == nil {
 		return current.Encode(ev)
@@ -75,8 +76,8 @@ func (e Encoder) Encode(ev Event) (Encoded, error) {
 }
 
 // Decode decodes a stored event of any version ever written and returns the struct of the current
-// version by value, for example a CreditsCharged. Unknown fields are ignored, so that the bytes of a
-// sibling release still fold. Required fields are checked only by the schema (ValidateJSON), which is
+// version by value, for example a CreditsCharged. It ignores unknown fields, so that events of a
+// neighboring release can be folded. It does not check required fields; ValidateJSON does, but it is
 // too slow for a replay.
 //
 // It returns ErrUnknownType, ErrUnknownVersion or ErrDamaged.
@@ -102,9 +103,9 @@ func Check() error { return current.Check() }
 // changes: a retry after an upgrade must still give the same event.
 var eventNamespace = uuid.MustParse("14696afb-7c17-5da0-859c-ea352143f620")
 
-// EventID returns the id of the event that a decision produces, so that a retry of the decision gives
-// the same event and two outcomes never share an id. The parts are length-prefixed, so different
-// quadruples never collide.
+// EventID returns the id of the event that a decision produces. A retry of the decision gets the same
+// id, and different events get different ids. The parts are length-prefixed, so different arguments
+// never give the same input to the hash.
 func EventID(stream, decisionKey, eventType, subject string) uuid.UUID {
 	name := make([]byte, 0, 4*8+len(stream)+len(decisionKey)+len(eventType)+len(subject))
 	for _, part := range [...]string{stream, decisionKey, eventType, subject} {
@@ -114,7 +115,7 @@ func EventID(stream, decisionKey, eventType, subject string) uuid.UUID {
 	return uuid.NewSHA1(eventNamespace, name)
 }
 
-// marshal is encoding/json without the escaping of <, > and &, which would swell every URL.
+// marshal encodes JSON without escaping <, > and &, because the escapes would make URLs longer.
 func marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -5,8 +5,8 @@
 // verifies at startup that nothing is missing, and ValidateJSON validates bytes against their schema,
 // for tests, imports and audits. ChainLink is the hash chain of every account stream.
 //
-// Events are facts and are never rewritten. A change of shape is a new version: a new schema file
+// Stored events are never rewritten. To change the fields of a type, add a new version: a schema file
 // under schemas/, a Change with an upcaster from the previous version, and a golden file that is kept
-// forever. No event holds personal data (names and e-mail addresses are in internal/accountnames) and no
-// event holds a map, so that encoding a value twice gives the same bytes.
+// forever. Events contain no personal data (names and e-mail addresses are in internal/accountnames).
+// They contain no maps, so that encoding a value twice gives the same bytes.
 package eventschemas

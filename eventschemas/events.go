@@ -2,7 +2,8 @@ package eventschemas
 
 import "time"
 
-// Event is one fact as a Go value. EventType returns the stable wire name, never the Go type's name.
+// Event is one event as a Go value. EventType returns the wire name, which does not depend on the Go
+// type's name.
 type Event interface {
 	EventType() string
 }
@@ -15,7 +16,7 @@ type Money struct {
 
 // Account events, on stream account-<id>. The metadata of each carries the hash chain.
 type (
-	// AccountOpened starts an account. Holder is an opaque id into the holders side table.
+	// AccountOpened creates an account. Holder is an opaque id in the table of package accountnames.
 	AccountOpened struct {
 		AccountID string `json:"account_id"`
 		Holder    string `json:"holder"`
@@ -36,7 +37,7 @@ type (
 	AccountClosed struct {
 		Reason string `json:"reason"`
 	}
-	// CreditsGranted adds credits. PaymentID makes it repeatable: one payment grants once, forever.
+	// CreditsGranted adds credits. PaymentID makes it idempotent: each payment grants credits only once.
 	CreditsGranted struct {
 		GrantID   string `json:"grant_id"`
 		Kind      string `json:"kind"` // free, subscription, topup, adjustment
@@ -46,8 +47,7 @@ type (
 		Reason    string `json:"reason,omitempty"`
 	}
 	// CreditsHeld holds credits for work whose outcome is not known yet. Only an event ends the hold:
-	// CreditsCharged captures it or HoldReleased ends it. After Deadline any node may release it as
-	// overdue.
+	// CreditsCharged captures it, or HoldReleased releases it. After Deadline any node may release it.
 	CreditsHeld struct {
 		HoldID    string    `json:"hold_id"`
 		Credits   int64     `json:"credits"`
@@ -63,7 +63,7 @@ type (
 		RequestID          string `json:"request_id"`
 		BrandID            string `json:"brand_id"`
 		Domain             string `json:"domain"`
-		RecordRevision     uint64 `json:"record_revision"` // revision of the brand stream that was answered
+		RecordRevision     uint64 `json:"record_revision"` // revision of the brand stream in the answer
 		HoldID             string `json:"hold_id,omitempty"`
 		Item               string `json:"item,omitempty"`
 		IdempotencyKeyHash string `json:"idempotency_key_hash,omitempty"` // 32 hex digits of the key's SHA-256, 32 of the item's
@@ -84,14 +84,14 @@ type (
 		RequestID string `json:"request_id"` // of the reversed charge
 		Reason    string `json:"reason"`     // client_gone, operator
 	}
-	// ChargeKept records that another answer was given from a charge, which from then on is not
-	// reversed although its first client disconnected.
+	// ChargeKept records that the answer of a charge was returned to a repeated request. From then on the
+	// charge is not reversed if its first client disconnected.
 	ChargeKept struct {
 		ChargeID  string `json:"charge_id"`
 		RequestID string `json:"request_id"` // the request that was answered from it
 	}
-	// PaymentRefunded removes the credits of a refunded payment; it is the only event that may take
-	// the balance below zero.
+	// PaymentRefunded removes the credits of a refunded payment. Only this event may make the balance
+	// negative.
 	PaymentRefunded struct {
 		RefundID  string `json:"refund_id"`
 		PaymentID string `json:"payment_id"`
@@ -111,16 +111,16 @@ type (
 	}
 )
 
-// UsageTicked counts usage that costs no credits. On usage-<account>-<YYYYMM> it holds one entry with
-// searches, durable before the counted answers are sent. On usage-node-<node> it aggregates at most
-// one second of many accounts. Entries are sorted by account, then month.
+// UsageTicked counts usage that costs no credits. On usage-<account>-<YYYYMM> it has one entry with
+// searches and is durable before their answers are sent. On usage-node-<node> it aggregates the usage
+// of all accounts for at most one second. Entries are sorted by account, then month.
 type UsageTicked struct {
 	Entries []UsageEntry `json:"entries"`
 }
 
-// LogosAllotted takes logo requests from an account's monthly allowance, on usage-<account>-<YYYYMM>.
-// It is durable before any of them is served with the rights of a key, and may cover future requests.
-// UsageTicked records how many arrived.
+// LogosAllotted reserves logo requests of an account's monthly allowance, on usage-<account>-<YYYYMM>. It is
+// durable before any of the requests is served with the rights of a key, and may cover future requests.
+// UsageTicked records how many requests arrived.
 type LogosAllotted struct {
 	Requests int64 `json:"requests"`
 }
@@ -142,15 +142,14 @@ type KeyUsed struct {
 
 // Brand events, on stream brand-<registrable domain>.
 type (
-	// BrandDiscovered precedes the first record that a crawl finds for a domain. In older streams it
-	// is the first event of every domain that was looked up, and may occur a second time before the
-	// record.
+	// BrandDiscovered precedes the first record that a crawl finds for a domain. In older streams it is the
+	// first event of every domain that was looked up, and may occur again before the record.
 	BrandDiscovered struct {
 		BrandID string `json:"brand_id"`
 		Domain  string `json:"domain"`
 	}
-	// CrawlRequested starts a crawl. AllowedMS is how long the work may take from now. It is a
-	// duration because the clocks of nodes differ.
+	// CrawlRequested starts a crawl. AllowedMS limits the duration of the work. It is not a time because the
+	// clocks of nodes differ.
 	CrawlRequested struct {
 		CrawlID   string `json:"crawl_id"`
 		Domain    string `json:"domain"`
@@ -173,15 +172,15 @@ type (
 		ETag         string `json:"etag,omitempty"`
 		LastModified string `json:"last_modified,omitempty"`
 	}
-	// CrawlFailed ends a crawl without a record. While the failure is remembered only a paid refresh
-	// crawls again.
+	// CrawlFailed ends a crawl without a record. While the failure is remembered, only a paid refresh starts
+	// another crawl.
 	CrawlFailed struct {
 		CrawlID         string `json:"crawl_id"`
 		Outcome         string `json:"outcome"` // timeout, blocked, fetch_failed, dns, no_data
 		RememberSeconds int64  `json:"remember_seconds"`
-		Detail          string `json:"detail"` // one sentence for operators; never fetched content
+		Detail          string `json:"detail"` // one sentence for operators, without fetched content
 	}
-	// BrandImported adds a record from a data set, which a later crawl confirms.
+	// BrandImported adds a record from a data set. A later crawl should confirm it.
 	BrandImported struct {
 		BrandID  string     `json:"brand_id"`
 		Domain   string     `json:"domain"`
@@ -189,7 +188,7 @@ type (
 		Record   Record     `json:"record"`
 		Evidence []Evidence `json:"evidence"`
 	}
-	// FieldOverridden fixes one field of the record, whatever crawls find.
+	// FieldOverridden sets one field of the record, regardless of the results of crawls.
 	FieldOverridden struct {
 		Field string   `json:"field"` // JSON name of the field in Record
 		Value JSONText `json:"value"`
@@ -200,7 +199,7 @@ type (
 	}
 	// BrandClaimed marks the brand as claimed by its owner.
 	BrandClaimed struct{}
-	// BrandWithdrawn removes the brand at its owner's request; it is never crawled or answered again.
+	// BrandWithdrawn removes the brand at its owner's request. It is never crawled or returned again.
 	BrandWithdrawn struct {
 		Reason string `json:"reason"`
 	}
@@ -210,15 +209,15 @@ type (
 const LogStream = "log"
 
 type (
-	// LossAccepted records that an operator continued with a log that had lost events that were
-	// remembered elsewhere. It is the first event after the loss.
+	// LossAccepted records that an operator accepted the loss of events at the end of the log. It is
+	// the first event after the loss.
 	LossAccepted struct {
 		Head        uint64        `json:"head"`          // position of the last event that the log held
 		LastEventID string        `json:"last_event_id"` // of that event; empty when the log held none
 		Witnesses   []LossWitness `json:"witnesses"`
 		Reason      string        `json:"reason"`
 	}
-	// LossWitness is a component that remembered more than the log held.
+	// LossWitness is a component that remembered events that the log had lost.
 	LossWitness struct {
 		Name       string `json:"name"`       // such as "head marker" or "read model ledger"
 		Remembered uint64 `json:"remembered"` // position; 0 if it remembers something else

@@ -10,8 +10,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// FuzzDecode decodes any bytes as any type. Accepted bytes must be JSON, must decode to the same value
-// as with the standard library, and must survive their own encoding.
+// FuzzDecode decodes arbitrary bytes as any type. Accepted bytes must be JSON, the standard library
+// must decode them to the same value, and encoding and decoding that value must not change it.
 func FuzzDecode(f *testing.F) {
 	types := eventschemas.Types()
 	for name := range golden {
@@ -32,7 +32,7 @@ func FuzzDecode(f *testing.F) {
 		before := string(data)
 		ev, err := eventschemas.Decode(eventType, 1, data)
 		if string(data) != before {
-			t.Fatalf("the body was changed to %q", data)
+			t.Fatalf("Decode changed its input to %q", data)
 		}
 		if err != nil {
 			if !errors.Is(err, eventschemas.ErrDamaged) || ev != nil {
@@ -41,11 +41,11 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		if !json.Valid(data) {
-			t.Fatalf("decoded what is not JSON: %q", data)
+			t.Fatalf("Decode accepted bytes that are not JSON: %q", data)
 		}
 		standard := reflect.New(reflect.TypeOf(ev))
 		if err := json.Unmarshal(data, standard.Interface()); err != nil || !reflect.DeepEqual(standard.Elem().Interface(), any(ev)) {
-			t.Fatalf("%q decodes to\n%+v, by the standard library to\n%+v, %v", data, ev, standard.Elem(), err)
+			t.Fatalf("%q decodes to\n%+v, with the standard library to\n%+v, %v", data, ev, standard.Elem(), err)
 		}
 		encoded, err := eventschemas.Encode(ev)
 		if err != nil {
@@ -60,12 +60,12 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, err := eventschemas.Encode(back)
 		if err != nil || string(again.Data) != string(encoded.Data) {
-			t.Fatalf("%s comes back as %s, %v", encoded.Data, again.Data, err)
+			t.Fatalf("%s encodes again as %s, %v", encoded.Data, again.Data, err)
 		}
 	})
 }
 
-// FuzzValidateJSON validates any bytes against the schemas.
+// FuzzValidateJSON validates arbitrary bytes against the schemas. Valid bytes must also decode.
 func FuzzValidateJSON(f *testing.F) {
 	types := eventschemas.Types()
 	for name := range golden {
@@ -91,7 +91,7 @@ func FuzzValidateJSON(f *testing.F) {
 	})
 }
 
-// onceEach drops all but the last of duplicate fields, as the validator does.
+// onceEach keeps only the last of duplicate fields, as the validator does.
 func onceEach(t *testing.T, data []byte) []byte {
 	var doc any
 	if err := json.Unmarshal(data, &doc); err != nil {
@@ -104,8 +104,9 @@ func onceEach(t *testing.T, data []byte) []byte {
 	return out
 }
 
-// schemaIsWider reports whether the error is due to a value that JSON Schema allows and Go does not:
-// an integer beyond 64 bits, or a time with a leap second or a lower-case t. Encode writes neither.
+// schemaIsWider reports whether an error is due to a value that JSON Schema allows but Go does not: an
+// integer beyond 64 bits, or a time with a leap second or a lower-case t. Encode never writes such
+// values.
 func schemaIsWider(err error) bool {
 	return strings.Contains(err.Error(), "number") || strings.Contains(err.Error(), "parsing time")
 }

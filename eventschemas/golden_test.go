@@ -15,8 +15,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// A golden file is never changed: it represents data in existing logs. The flag writes missing files,
-// for a new type or version, and leaves the others alone.
+// Golden files are never changed, because they represent data in existing logs. The flag only writes missing
+// files, for a new type or version.
 var writeMissing = flag.Bool("write-missing-golden", false, "write golden files that do not exist yet")
 
 func ptr[T any](v T) *T { return &v }
@@ -31,8 +31,8 @@ const (
 
 var moment = time.Date(2026, 11, 21, 8, 44, 1, 234567000, time.UTC)
 
-// golden maps every golden file to its meaning in this release. Files of version 1 keep their line
-// when a version 2 is added: the value is then the output of the upcasters.
+// golden maps every golden file to the event that it decodes to in this release. When a version 2 is
+// added, the line of version 1 stays, and its value becomes the output of the upcaster.
 var golden = map[string]eventschemas.Event{
 	"AccountOpened.v1":     eventschemas.AccountOpened{AccountID: accountID, Holder: "hld_7", Plan: "free"},
 	"PlanChanged.v1":       eventschemas.PlanChanged{From: "free", To: "growth"},
@@ -115,7 +115,7 @@ func emptyRecord(name string) eventschemas.Record {
 	return r.Normalized()
 }
 
-// fullRecord has a value in every field of every kind.
+// fullRecord returns a record in which every field has a value.
 func fullRecord() eventschemas.Record {
 	asset := eventschemas.Asset{ID: hashA, Format: "png", Background: ptr("transparent"), Width: ptr(512), Height: ptr(256), Size: 20481}
 	vector := eventschemas.Asset{ID: hashB, Format: "svg", Size: 734}
@@ -147,7 +147,7 @@ func fullRecord() eventschemas.Record {
 
 func goldenFile(name string) string { return filepath.Join("testdata", "golden", name+".json") }
 
-// typeAndVersion reads "CreditsGranted.v1.least".
+// typeAndVersion parses the name of a golden file, such as "CreditsGranted.v1.least".
 func typeAndVersion(t testing.TB, name string) (string, int) {
 	t.Helper()
 	parts := strings.Split(name, ".")
@@ -182,24 +182,24 @@ func TestGoldenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(got, want) {
-				t.Fatalf("decodes to\n%+v, want\n%+v", got, want)
+				t.Fatalf("Decode = \n%+v, want\n%+v", got, want)
 			}
 			if version != eventschemas.Current().Version(eventType) {
-				return // an old version encodes to the new one
+				return // an old version is encoded as the current one
 			}
 			encoded, err := eventschemas.Encode(want)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if encoded.Type != eventType || encoded.SchemaVersion != version || !bytes.Equal(encoded.Data, data) {
-				t.Fatalf("encodes to %s version %d\n%s, want\n%s", encoded.Type, encoded.SchemaVersion, encoded.Data, data)
+				t.Fatalf("Encode = %s version %d\n%s, want\n%s", encoded.Type, encoded.SchemaVersion, encoded.Data, data)
 			}
 		})
 	}
 }
 
-// Until an upgrade is finished this release writes what the previous release reads: exactly the bytes
-// that it would have written itself, without the fields that its version lacks.
+// Until an upgrade is finished this release writes exactly the bytes that the previous release would write,
+// without fields that are new in this release.
 func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 	format := eventschemas.Format - 1
 	encoder := eventschemas.NewEncoder(func() int { return format })
@@ -225,7 +225,7 @@ func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 			changed++
 			old := strings.Replace(name, fmt.Sprintf(".v%d", version), fmt.Sprintf(".v%d", before.SchemaVersion), 1)
 			if want := readGolden(t, old); !bytes.Equal(before.Data, want) {
-				t.Errorf("%s as version %d:\n%s\nwant\n%s", name, before.SchemaVersion, before.Data, want)
+				t.Errorf("%s encoded as version %d is\n%s\nwant\n%s", name, before.SchemaVersion, before.Data, want)
 			}
 		}
 		format = eventschemas.Format
@@ -239,7 +239,7 @@ func TestEncoder_PreviousVersion_UntilUpgradeFinished(t *testing.T) {
 	}
 	format = 0
 	if _, err := encoder.Encode(eventschemas.CreditsCharged{}); eventschemas.Format > 2 && !errors.Is(err, eventschemas.ErrUnknownVersion) {
-		t.Errorf("a format of two releases ago: %v", err)
+		t.Errorf("Encode with data format 0: %v, want ErrUnknownVersion", err)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestEveryVersionHasAGoldenFile(t *testing.T) {
 	for _, eventType := range eventschemas.Types() {
 		for v := 1; v <= eventschemas.Current().Version(eventType); v++ {
 			if _, ok := golden[eventType+".v"+string(rune('0'+v))]; !ok {
-				t.Errorf("%s version %d has none", eventType, v)
+				t.Errorf("%s version %d has no golden file", eventType, v)
 			}
 		}
 	}
@@ -270,6 +270,6 @@ func TestEveryVersionHasAGoldenFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(files) != len(golden) {
-		t.Errorf("%d files for %d values: a golden file is never dropped", len(files), len(golden))
+		t.Errorf("there are %d golden files and %d values; golden files must not be deleted", len(files), len(golden))
 	}
 }

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// normalized returns the event as stored: slices that are not optional are never nil, times are UTC
-// and whole microseconds. The caller's slices are not modified, because the same record may be in use
-// elsewhere.
+// normalized returns the event as it is stored: required slices are not nil, and times are UTC in whole
+// microseconds. It does not modify the caller's slices, because other goroutines may use the same record.
 func normalized(ev Event) Event {
 	switch ev := ev.(type) {
 	case CreditsHeld:
@@ -33,7 +32,7 @@ func normalized(ev Event) Event {
 }
 
 func normalizedUsage(e UsageEntry) UsageEntry {
-	if len(e.KeysUsed) == 0 { // optional, so absent
+	if len(e.KeysUsed) == 0 { // an optional field is omitted, not []
 		e.KeysUsed = nil
 		return e
 	}
@@ -84,6 +83,6 @@ func mapped[T any](in []T, change func(T) T) []T {
 	return out
 }
 
-// wholeMicroseconds truncates a time to the precision of the log: EventStoreDB and SQL databases keep
-// no more.
+// wholeMicroseconds truncates a time to the precision of the log, because EventStoreDB and SQL
+// databases store no more digits.
 func wholeMicroseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }

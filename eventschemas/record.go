@@ -2,9 +2,10 @@ package eventschemas
 
 import "slices"
 
-// Record is a brand's data as events carry it. It is the Brand of the API without the fields that
-// other facts decide (id, domain, urn, status, claimed, updatedAt), and with asset ids instead of
-// URLs, so that a change of the base URL needs no rebuild. Slices are never nil in an encoded record.
+// Record is a brand's data in events. It is the Brand of the API without the fields that are computed
+// from other events (id, domain, urn, status, claimed, updatedAt). It contains asset ids instead of
+// URLs, so that a change of the base URL needs no rebuild. An encoded record has no null instead of a
+// list.
 type Record struct {
 	Name            *string      `json:"name"`
 	Description     *string      `json:"description"`
@@ -28,8 +29,8 @@ type Link struct {
 	URL  string `json:"url"`
 }
 
-// TagReversed is the tag of a logo that the brand did not publish: it is another of the record's
-// logos, of one ink, in white or black, for pages on which that one would be invisible.
+// TagReversed is the tag of a derived logo, which the brand did not publish. It is a single-color logo of the
+// record, drawn in white or black instead, for pages on which the original would be invisible.
 const TagReversed = "reversed"
 
 // IsReversed reports whether the logo has TagReversed.
@@ -38,7 +39,7 @@ func (l Logo) IsReversed() bool { return slices.Contains(l.Tags, TagReversed) }
 // Logo is one logo in every stored format.
 type Logo struct {
 	Type    string   `json:"type"`  // icon, symbol, logo, other
-	Theme   *string  `json:"theme"` // the ink: light, dark
+	Theme   *string  `json:"theme"` // of the logo's color: light, dark
 	Formats []Asset  `json:"formats"`
 	Tags    []string `json:"tags"`
 }
@@ -115,7 +116,7 @@ type IndustryParent struct {
 	Emoji string `json:"emoji"`
 }
 
-// Restriction explains why a record deliberately carries no data.
+// Restriction is the reason why a record deliberately contains no data.
 type Restriction struct {
 	Code    string `json:"code"` // nsfw
 	Message string `json:"message"`
@@ -134,7 +135,7 @@ func EmptyCompany() *Company {
 	return &Company{Industries: []Industry{}, Tickers: []string{}}
 }
 
-// HasLogo reports whether the record has at least one logo file, for which a credit is charged.
+// HasLogo reports whether the record has at least one logo file. Only then is a credit charged.
 func (r *Record) HasLogo() bool {
 	for _, l := range r.Logos {
 		if len(l.Formats) > 0 {

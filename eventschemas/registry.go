@@ -14,8 +14,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Registry knows all versions of every event type. It is a value: the package's functions use the
-// table of table.go, tests may build another. It is safe for concurrent use.
+// Registry contains all versions of every event type. The package's functions use the registry of table.go;
+// tests may create others. It is safe for concurrent use.
 type Registry struct {
 	definitions []Definition
 	byName      map[string]*Definition // the first definition of each name; Check rejects a second
@@ -31,12 +31,12 @@ type Upcaster func(data []byte) ([]byte, error)
 
 // Change describes a new version of an event type.
 type Change struct {
-	// Format is the data format that first writes the new version; see Format.
+	// Format is the first data format in which the new version is written; see the constant Format.
 	Format int
 	// Up converts a stored body of the previous version to the new version.
 	Up Upcaster
-	// Down returns the previous version of an event: a value whose JSON is a body of that version. It
-	// is needed for the nodes of the previous release, as long as Format is that of this release.
+	// Down converts an event to the previous version. It returns a value whose JSON is a body of that
+	// version. It is required while Format is that of this release, for the nodes of the previous release.
 	Down func(Event) any
 }
 
@@ -44,7 +44,7 @@ type Change struct {
 type Definition struct {
 	name    string
 	changes []Change // [0] converts version 1 to version 2
-	from    int      // the first data format that has the type
+	from    int      // the first data format with this type
 	goType  reflect.Type
 	decode  func([]byte) (Event, error)
 }
@@ -58,8 +58,8 @@ func Define[T Event](changes ...Change) Definition {
 		changes: changes,
 		goType:  reflect.TypeFor[T](),
 		decode: func(data []byte) (Event, error) {
-			// Decoding limits a replay: of a charge it takes 0.7 µs here, 2.5 µs with go-json-experiment and
-			// 3.2 µs with encoding/json (BenchmarkDecode).
+			// Decoding limits the speed of a replay. A charge takes 0.7 µs here, 2.5 µs with
+			// go-json-experiment and 3.2 µs with encoding/json (BenchmarkDecode).
 			var v T
 			if err := gojson.Unmarshal(data, &v); err != nil {
 				return nil, err
@@ -69,8 +69,8 @@ func Define[T Event](changes ...Change) Definition {
 	}
 }
 
-// From marks a type as new in a data format: it is not written before that format is in use, because
-// the previous release cannot read it.
+// From marks a type as new in a data format. It is not written before that format is in use, because the
+// previous release cannot read it.
 func (d Definition) From(format int) Definition {
 	d.from = format
 	return d
@@ -110,7 +110,7 @@ func NewRegistry(schemaFiles fs.FS, definitions ...Definition) *Registry {
 	return r
 }
 
-// Types returns the wire names, sorted.
+// Types returns the wire names of all event types, sorted.
 func (r *Registry) Types() []string { return slices.Clone(r.names) }
 
 // Version returns the current schema version of a type, 0 for an unknown type.
@@ -126,7 +126,7 @@ func (r *Registry) Version(eventType string) int {
 func (r *Registry) Encode(ev Event) (Encoded, error) { return r.encode(ev, math.MaxInt) }
 
 func (r *Registry) encode(ev Event, format int) (Encoded, error) {
-	// By Go type, not by name: a pointer to an event has the method, too, and a nil one would panic.
+	// Look up the Go type, not the name: a pointer to an event also has EventType, which panics if it is nil.
 	d, ok := r.byGoType[reflect.TypeOf(ev)]
 	if !ok {
 		return Encoded{}, fmt.Errorf("encode %T: %w", ev, ErrUnknownType)

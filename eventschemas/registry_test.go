@@ -16,8 +16,8 @@ import (
 	"letterhead/eventschemas"
 )
 
-// greeted is an event that has changed its shape twice: version 1 had one name, version 2 two, version
-// 3 adds a count.
+// greeted is an event with three versions: version 1 has one name, version 2 has two, and version 3
+// adds a count.
 type greeted struct {
 	First string `json:"first"`
 	Last  string `json:"last"`
@@ -29,7 +29,7 @@ func (greeted) EventType() string { return "Greeted" }
 // The data formats of the previous release and of this one.
 const before, now = eventschemas.Format - 1, eventschemas.Format
 
-// change returns a Change whose upcaster edits the fields; without edit it has no upcaster.
+// change returns a Change whose upcaster calls edit with the fields. If edit is nil it has no upcaster.
 func change(format int, edit func(map[string]any)) eventschemas.Change {
 	c := eventschemas.Change{Format: format, Down: func(ev eventschemas.Event) any {
 		return map[string]any{"first": ev.(greeted).First, "last": ev.(greeted).Last}
@@ -94,7 +94,7 @@ func TestDecode_EveryOldVersion_IsUpcast(t *testing.T) {
 		t.Errorf("got %+v, %v", encoded, err)
 	}
 	if err := r.ValidateJSON("Greeted", 2, []byte(`{"name":"Ada"}`)); !errors.Is(err, eventschemas.ErrSchemaViolation) {
-		t.Errorf("version 1's body passes as version 2: %v", err)
+		t.Errorf("ValidateJSON of a version 1 body as version 2: %v", err)
 	}
 	for _, version := range []int{0, -1, 4} {
 		if _, err := r.Decode("Greeted", version, []byte(`{}`)); !errors.Is(err, eventschemas.ErrUnknownVersion) {
@@ -102,11 +102,11 @@ func TestDecode_EveryOldVersion_IsUpcast(t *testing.T) {
 		}
 	}
 	if _, err := r.Decode("Greeted", 1, []byte(`{"name":`)); !errors.Is(err, eventschemas.ErrDamaged) {
-		t.Errorf("a damaged old body: %v", err)
+		t.Errorf("Decode of a damaged old body: %v", err)
 	}
 }
 
-// Types that events must not have.
+// Event types that Check must reject.
 type (
 	unnamed struct{}
 	withMap struct {
@@ -116,7 +116,7 @@ type (
 		A any `json:"a"`
 	}
 	withoutTag   struct{ A string }
-	withPrivate  struct{ a string } //lint:ignore U1000 its privacy is the point
+	withPrivate  struct{ a string } //lint:ignore U1000 the test needs a private field
 	withLostData struct {
 		A string `json:"-"`
 	}
@@ -146,13 +146,13 @@ func TestCheck_ReportsIncompleteDefinitions(t *testing.T) {
 		})}, []string{"no way back from version 3 to 2"}},
 		"a format that is not this release's": {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, splitName), change(now+1, countOne))}, []string{"version 3 begins with data format"}},
 		"two versions of one format":          {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(now, splitName), change(now, countOne))}, []string{"version 3 begins with data format"}},
-		"a type of a format to come":          {one, []eventschemas.Definition{eventschemas.Define[greeted]().From(now + 1)}, []string{"Greeted begins with data format"}},
+		"a type of a later format":            {one, []eventschemas.Definition{eventschemas.Define[greeted]().From(now + 1)}, []string{"Greeted begins with data format"}},
 		"no schema":                           {fstest.MapFS{"Greeted.v2.json": schemaText("Greeted", 2)}, []eventschemas.Definition{two}, []string{"version 1 has no schema", "version 3 has no schema"}},
-		"another's schema": {fstest.MapFS{"Greeted.v1.json": schemaText("Farewell", 1)}, []eventschemas.Definition{eventschemas.Define[greeted]()},
-			[]string{`that of "Farewell"`}},
-		"a schema under another's title": {fstest.MapFS{"Greeted.v1.json": {Data: []byte(`{"$id":"https://letterhead.invalid/events/Greeted.v1.json","title":"Farewell"}`)}},
-			[]eventschemas.Definition{eventschemas.Define[greeted]()}, []string{`that of "Farewell"`}},
-		"a schema with another's $id": {fstest.MapFS{"Greeted.v1.json": {Data: []byte(`{"$id":"https://letterhead.invalid/events/Greeted.v2.json","title":"Greeted"}`)}},
+		"schema of another type": {fstest.MapFS{"Greeted.v1.json": schemaText("Farewell", 1)}, []eventschemas.Definition{eventschemas.Define[greeted]()},
+			[]string{`title "Farewell"`}},
+		"schema with another title": {fstest.MapFS{"Greeted.v1.json": {Data: []byte(`{"$id":"https://letterhead.invalid/events/Greeted.v1.json","title":"Farewell"}`)}},
+			[]eventschemas.Definition{eventschemas.Define[greeted]()}, []string{`title "Farewell"`}},
+		"schema with another $id": {fstest.MapFS{"Greeted.v1.json": {Data: []byte(`{"$id":"https://letterhead.invalid/events/Greeted.v2.json","title":"Greeted"}`)}},
 			[]eventschemas.Definition{eventschemas.Define[greeted]()}, []string{"Greeted.v2.json"}},
 		"a schema that is not JSON": {fstest.MapFS{"Greeted.v1.json": {Data: []byte("{")}}, []eventschemas.Definition{eventschemas.Define[greeted]()}, []string{"Greeted.v1.json"}},
 		"no name":                   {one, []eventschemas.Definition{eventschemas.Define[unnamed]()}, []string{"no wire name"}},
@@ -161,16 +161,16 @@ func TestCheck_ReportsIncompleteDefinitions(t *testing.T) {
 		"an interface":              {one, []eventschemas.Definition{eventschemas.Define[withAny]()}, []string{"interface"}},
 		"no JSON name":              {one, []eventschemas.Definition{eventschemas.Define[withoutTag]()}, []string{"no JSON name"}},
 		"a private field":           {one, []eventschemas.Definition{eventschemas.Define[withPrivate]()}, []string{"no JSON name"}},
-		"a field that is not kept":  {one, []eventschemas.Definition{eventschemas.Define[withLostData]()}, []string{"decodes to something else"}},
+		"a field that is not kept":  {one, []eventschemas.Definition{eventschemas.Define[withLostData]()}, []string{"decodes to a different value"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := eventschemas.NewRegistry(c.files, c.definitions...).Check()
 			if err == nil {
-				t.Fatal("nothing was found")
+				t.Fatal("Check found no error")
 			}
 			for _, part := range c.says {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%q does not say %q", err, part)
+					t.Errorf("the error %q does not contain %q", err, part)
 				}
 			}
 		})
@@ -187,10 +187,10 @@ func TestCheck_ThisRelease(t *testing.T) {
 	}
 	types[0] = "changed"
 	if eventschemas.Types()[0] == "changed" {
-		t.Fatal("a caller can change the table")
+		t.Fatal("a caller can modify the result of Types")
 	}
 	if v := eventschemas.Current().Version("Nothing"); v != 0 {
-		t.Fatalf("an unknown type has version %d", v)
+		t.Fatalf("Version of an unknown type = %d, want 0", v)
 	}
 }
 
@@ -225,12 +225,12 @@ func TestDamagedBodiesAreErrors(t *testing.T) {
 		}
 		for _, body := range damaged {
 			if ev, err := eventschemas.Decode(eventType, version, body); !errors.Is(err, eventschemas.ErrDamaged) {
-				t.Fatalf("%s: %q decodes to %+v, %v", name, body, ev, err)
+				t.Fatalf("%s: Decode(%q) = %+v, %v", name, body, ev, err)
 			}
 		}
 		for _, body := range [][]byte{nil, []byte("{"), data[:len(data)-1], append(bytes.Clone(data), data...)} {
 			if err := eventschemas.ValidateJSON(eventType, version, body); !errors.Is(err, eventschemas.ErrDamaged) {
-				t.Fatalf("%s: %q validates: %v", name, body, err)
+				t.Fatalf("%s: ValidateJSON(%q) = %v", name, body, err)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func TestWrongKindsAreErrors(t *testing.T) {
 		"UsageTicked":    `{"entries":[{"searches":true}]}`,
 	} {
 		if ev, err := eventschemas.Decode(eventType, 1, []byte(body)); !errors.Is(err, eventschemas.ErrDamaged) {
-			t.Errorf("%s %s decodes to %+v, %v", eventType, body, ev, err)
+			t.Errorf("Decode(%s, %s) = %+v, %v", eventType, body, ev, err)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func TestEncode_InvalidJSON_Fails(t *testing.T) {
 		eventschemas.CrawlSucceeded{Record: eventschemas.Record{QualityScore: math.NaN()}},
 	} {
 		if encoded, err := eventschemas.Encode(ev); !errors.Is(err, eventschemas.ErrNotEncodable) {
-			t.Errorf("%+v encodes to %s, %v", ev, encoded.Data, err)
+			t.Errorf("Encode(%+v) = %s, %v", ev, encoded.Data, err)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func TestEncodeNormalizesWithoutTouchingTheValue(t *testing.T) {
 		}
 	}
 	if logos[0].Formats != nil || fonts[0].Weights != nil || company.Industries != nil {
-		t.Error("the caller's record was changed")
+		t.Error("Encode modified the caller's record")
 	}
 	encoded, err = eventschemas.Encode(eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{{KeysUsed: keys}, {KeysUsed: []eventschemas.KeyUsed{}}}})
 	if err != nil {
@@ -296,7 +296,7 @@ func TestEncodeNormalizesWithoutTouchingTheValue(t *testing.T) {
 	}
 	const want = `{"entries":[{"account_id":"","month":"","keys_used":[{"key_id":"k","at":"2026-11-21T08:44:01.234567Z"}]},{"account_id":"","month":""}]}`
 	if string(encoded.Data) != want || keys[0].At.Nanosecond() != 234567789 {
-		t.Errorf("%s, and the caller has %s", encoded.Data, keys[0].At)
+		t.Errorf("Encode = %s, and the caller's time is %s", encoded.Data, keys[0].At)
 	}
 }
 
@@ -333,10 +333,10 @@ func TestEncoder_NewType_WaitsForFinishedUpgrade(t *testing.T) {
 	format := before
 	encoder := eventschemas.EncoderOf(r, func() int { return format })
 	if _, err := encoder.Encode(greeted{}); !errors.Is(err, eventschemas.ErrNotYet) {
-		t.Errorf("before: %v", err)
+		t.Errorf("Encode before the upgrade is finished: %v", err)
 	}
 	format = now
 	if _, err := encoder.Encode(greeted{}); err != nil {
-		t.Errorf("after: %v", err)
+		t.Errorf("Encode after the upgrade is finished: %v", err)
 	}
 }

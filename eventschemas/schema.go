@@ -13,8 +13,7 @@ import (
 //go:embed schemas
 var embedded embed.FS
 
-// schemaBase makes the file names absolute, as references between schemas require. Nothing is served
-// there.
+// schemaBase makes the file names absolute, which references between schemas require. No server has this URL.
 const schemaBase = "https://letterhead.invalid/events/"
 
 func schemaDir() fs.FS {
@@ -87,8 +86,7 @@ func (r *Registry) schemaDocuments() (map[string]any, error) {
 	return out, nil
 }
 
-// noRemoteSchemas rejects schemas that are not among the files: a schema never makes this process read
-// elsewhere.
+// noRemoteSchemas rejects schemas that are not among the files, so that a reference never causes a request.
 type noRemoteSchemas struct{}
 
 func (noRemoteSchemas) Load(url string) (any, error) {

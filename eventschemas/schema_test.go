@@ -14,7 +14,7 @@ import (
 	"letterhead/eventschemas"
 )
 
-// schema is the part of a JSON Schema that the comparison with a struct needs.
+// schema contains the parts of a JSON Schema that are compared with a struct.
 type schema struct {
 	Ref        string            `json:"$ref"`
 	Schema     string            `json:"$schema"`
@@ -73,7 +73,7 @@ func (c comparison) same(where string, goType reflect.Type, s schema) {
 		return
 	case goType.Kind() == reflect.Slice:
 		if s.Items == nil {
-			c.t.Errorf("%s is a list in Go only", where)
+			c.t.Errorf("%s is a list in Go but not in the schema", where)
 			return
 		}
 		c.same(where+"[]", goType.Elem(), *s.Items)
@@ -82,7 +82,7 @@ func (c comparison) same(where string, goType reflect.Type, s schema) {
 		return
 	}
 	if s.Additional == nil || *s.Additional {
-		c.t.Errorf("%s: additional properties are not refused", where)
+		c.t.Errorf("%s: the schema allows additional properties", where)
 	}
 	var names, required []string
 	for i := range goType.NumField() {
@@ -118,7 +118,7 @@ func TestSchemasDescribeTheStructs(t *testing.T) {
 		file := eventType + ".v" + string(rune('0'+version)) + ".json"
 		root := readSchema(t, file)
 		if root.Schema != "https://json-schema.org/draft/2020-12/schema" {
-			t.Errorf("%s is of draft %q", file, root.Schema)
+			t.Errorf("%s has the $schema %q", file, root.Schema)
 		}
 		comparison{t, file, root}.same(eventType, reflect.TypeOf(ev), root)
 	}
@@ -132,7 +132,7 @@ func TestSchemas_EveryFileIsUsed(t *testing.T) {
 	for _, file := range files {
 		eventType, version := typeAndVersion(t, strings.TrimSuffix(file, ".json"))
 		if version > eventschemas.Current().Version(eventType) {
-			t.Errorf("%s is the schema of nothing", file)
+			t.Errorf("%s belongs to no event type", file)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func objects(node any, do func(map[string]any)) {
 	}
 }
 
-// optional lists the fields that may be absent on purpose.
+// optional lists the fields that may be absent.
 var optional = []string{
 	"payment_id", "money", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id",
 	"searches", "logos", "keys_used", "etag", "last_modified",
@@ -178,15 +178,15 @@ func TestSchemas_RejectMissingAndUnknownFields(t *testing.T) {
 		objects(doc, func(object map[string]any) {
 			object["unknown"] = 1
 			if err := valid(); !errors.Is(err, eventschemas.ErrSchemaViolation) {
-				t.Errorf("%s with an unknown field: %v", name, err)
+				t.Errorf("ValidateJSON of %s with an unknown field: %v", name, err)
 			}
 			delete(object, "unknown")
 			for field, value := range object {
-				_, isRecord := object["nsfw"] // whose logos are not optional
+				_, isRecord := object["nsfw"] // a record's logos are required
 				delete(object, field)
 				err := valid()
 				if may := slices.Contains(optional, field) && !isRecord && !requiredHere(object, field); may != (err == nil) {
-					t.Errorf("%s without %s: %v", name, field, err)
+					t.Errorf("ValidateJSON of %s without %s: %v", name, field, err)
 				}
 				object[field] = value
 			}
@@ -271,6 +271,6 @@ func refusesField(t *testing.T, name string, where []string, value string) {
 		t.Fatal(err)
 	}
 	if err := eventschemas.ValidateJSON(eventType, version, data); !errors.Is(err, eventschemas.ErrSchemaViolation) {
-		t.Errorf("%s with %v = %s: %v", name, where, value, err)
+		t.Errorf("ValidateJSON of %s with %v = %s: %v", name, where, value, err)
 	}
 }

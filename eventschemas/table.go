@@ -12,8 +12,8 @@ func Current() *Registry { return current }
 // them refer to under parts/.
 func Schemas() fs.FS { return schemaDir() }
 
-// Definitions returns every event type of this release. A new version of a type is a Change here;
-// docs/upgrade.md lists every file to edit.
+// Definitions returns every event type of this release. A new version of a type is added here as a Change;
+// docs/upgrade.md lists all files to edit.
 func Definitions() []Definition {
 	return []Definition{
 		// account-<id>

@@ -13,8 +13,8 @@ import (
 
 // Limits of an import.
 const (
-	// defaultParallel is how many brands are imported concurrently. The log commits all queued events
-	// as one group, so more of them make it faster until the disk's flush no longer dominates.
+	// defaultParallel is how many brands are imported concurrently. The log commits all queued events as one
+	// group, so a larger number is faster as long as flushing the disk dominates.
 	defaultParallel = 64
 	maxParallel     = 1024
 )
@@ -32,7 +32,7 @@ type Brands interface {
 	ImportBrand(ctx context.Context, source string, b Brand) (imported bool, err error)
 }
 
-// Marker stores which version of the data was imported completely, so that a start need not read
+// Marker stores which version of the data was imported completely, so that a start does not have to read
 // thousands of streams.
 type Marker interface {
 	// Load returns the version of the last Save, "" before that.
@@ -87,14 +87,14 @@ func (d Deps) validate() error {
 
 // Result is the result of an import.
 type Result struct {
-	Finished bool // this version was imported before; nothing was read
+	Finished bool // this version was imported before, so nothing was read
 	Imported int  // brands appended by this import
 	Present  int  // existing brands
 }
 
-// Import loads the embedded data: the files of each brand, then its event. It stops at the first
-// error, or when ctx ends, and returns it; the next call continues where this one stopped, because
-// existing files and brands are left unchanged.
+// Import loads the embedded data: the files of each brand, then its event. It returns the first error,
+// or ctx.Err() when ctx ends. The next call continues where this one stopped, because existing files
+// and brands are left unchanged.
 func Import(ctx context.Context, cfg Config, deps Deps) (Result, error) {
 	return importFrom(ctx, cfg, deps, Version, Count, Each)
 }
@@ -121,7 +121,7 @@ func importFrom(ctx context.Context, cfg Config, deps Deps, version string, tota
 		group.Go(func() error { return run.one(groupCtx, b) })
 		return nil
 	})
-	// The group's error comes first: it is the reason why reading stopped.
+	// The group's error comes first because it is the reason why reading stopped.
 	if err := errors.Join(group.Wait(), ctx.Err()); err != nil {
 		return run.result, err
 	}
@@ -156,7 +156,7 @@ func (r *importRun) one(ctx context.Context, b Brand) error {
 			return fmt.Errorf("store a logo of %s: %w", b.Domain, err)
 		}
 		if id != want {
-			return fmt.Errorf("store a logo of %s: stored as %s, the record says %s", b.Domain, id, want)
+			return fmt.Errorf("store a logo of %s: stored as %s, but the record says %s", b.Domain, id, want)
 		}
 	}
 	imported, err := r.deps.Brands.ImportBrand(ctx, r.version, b)

@@ -63,7 +63,7 @@ func (s *service) ImportBrand(ctx context.Context, source string, b starter.Bran
 	}
 	for _, l := range b.Record.Logos {
 		if !s.files[l.Formats[0].ID+".svg"] {
-			return false, errors.New("the event comes before its file")
+			return false, errors.New("the event was appended before its file was stored")
 		}
 	}
 	_, there := s.brands[b.Domain]
@@ -90,12 +90,12 @@ func TestImport_LoadsEverythingOnce(t *testing.T) {
 		t.Fatalf("first import: %+v, %v", got, err)
 	}
 	if len(s.brands) != starter.Count || last != starter.Count {
-		t.Errorf("%d brands, progress to %d", len(s.brands), last)
+		t.Errorf("%d brands were imported, the last progress is %d", len(s.brands), last)
 	}
 	before := s.asked
 	got, err = starter.Import(context.Background(), starter.Config{}, deps)
 	if err != nil || got != (starter.Result{Finished: true}) || s.asked != before {
-		t.Errorf("second import: %+v, %v, %d brands looked at", got, err, s.asked-before)
+		t.Errorf("second import: %+v, %v, with %d calls of ImportBrand", got, err, s.asked-before)
 	}
 }
 
@@ -124,13 +124,13 @@ func TestImport_AfterInterruption_Continues(t *testing.T) {
 				t.Fatalf("interrupted import: %+v, %v", got, err)
 			}
 			if got.Imported != len(s.brands) {
-				t.Errorf("it says %d, there are %d", got.Imported, len(s.brands))
+				t.Errorf("the result has %d imported brands, the service %d", got.Imported, len(s.brands))
 			}
 			there := got.Imported
 			s.failAt = 0
 			got, err = starter.Import(context.Background(), starter.Config{}, deps)
 			if err != nil || got != (starter.Result{Imported: starter.Count - there, Present: there}) {
-				t.Errorf("next import: %+v, %v, with %d there", got, err, there)
+				t.Errorf("next import: %+v, %v, with %d existing brands", got, err, there)
 			}
 		})
 	}
@@ -149,7 +149,7 @@ func TestImport_ReportsAllMissingDeps(t *testing.T) {
 	_, err := starter.Import(context.Background(), starter.Config{Parallel: -1}, starter.Deps{})
 	for _, want := range []string{"Parallel", "Assets", "Brands", "Marker"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
+			t.Errorf("the error %v does not mention %s", err, want)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestFileMarker_KeepsLastVersion(t *testing.T) {
 	ctx := context.Background()
 	m := starter.FileMarker{Path: filepath.Join(t.TempDir(), "starter")}
 	if v, err := m.Load(ctx); v != "" || err != nil {
-		t.Errorf("before: %q, %v", v, err)
+		t.Errorf("Load before Save = %q, %v", v, err)
 	}
 	for _, version := range []string{"one", "two"} {
 		if err := m.Save(ctx, version); err != nil {
@@ -170,11 +170,11 @@ func TestFileMarker_KeepsLastVersion(t *testing.T) {
 	}
 	entries, err := os.ReadDir(filepath.Dir(m.Path))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("the folder holds %v, %v, want the marker alone", entries, err)
+		t.Errorf("the folder contains %v, %v, want only the marker", entries, err)
 	}
 	missing := starter.FileMarker{Path: filepath.Join(t.TempDir(), "no", "such", "folder")}
 	if err := missing.Save(ctx, "one"); err == nil {
-		t.Error("saved into a folder that is not there")
+		t.Error("Save succeeded in a missing folder")
 	}
 }
 

@@ -16,11 +16,10 @@ import (
 	"letterhead/eventschemas"
 )
 
-// Limits of the reader. The file is our own, but a damaged one must cause an error, not exhaust
-// memory.
+// Limits of the reader, so that a damaged file causes an error instead of exhausting memory.
 const (
 	maxLine     = 512 << 10 // bytes of one brand
-	maxUnpacked = 64 << 20  // bytes of all
+	maxUnpacked = 64 << 20  // bytes of all brands
 	maxWindow   = 8 << 20   // bytes of the decompressor's window
 )
 
@@ -44,8 +43,8 @@ type line struct {
 	SVG      []string                `json:"svg"`
 }
 
-// Each calls f for every brand, in the order of domains, until f returns an error, which it returns. f
-// may keep the brand. Any other error means that the embedded file is damaged.
+// Each calls f for every brand, in order of domains, and stops at the first error of f, which it
+// returns. f may keep the brand. Any other error means that the embedded file is damaged.
 func Each(f func(Brand) error) error {
 	return Read(bytes.NewReader(packed), f)
 }
@@ -95,8 +94,8 @@ func parse(data []byte) (Brand, error) {
 	return b, nil
 }
 
-// Write packs brands, which must be sorted by domain, into the form that Read parses. The same brands
-// give the same bytes.
+// Write writes brands in the format that Read parses. They must be sorted by domain. The same brands give the
+// same bytes.
 func Write(w io.Writer, brands []Brand) error {
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(maxWindow), zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -128,7 +127,7 @@ func (b Brand) line() ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false) // < as six characters would double the markup
+	enc.SetEscapeHTML(false) // escaped angle brackets would double the size of the SVG files
 	if err := enc.Encode(out); err != nil {
 		return nil, err
 	}

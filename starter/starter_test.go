@@ -23,10 +23,10 @@ import (
 	"letterhead/starter"
 )
 
-// fewest is how many brands a first start must be able to serve without a network.
+// fewest is the minimum number of brands that a new installation must serve without a network.
 const fewest = 2500
 
-var update = flag.Bool("update", false, "write the files that are made from the index")
+var update = flag.Bool("update", false, "write the files that are generated from the index")
 
 // load returns all brands.
 func load(t testing.TB) []starter.Brand {
@@ -41,14 +41,14 @@ func load(t testing.TB) []starter.Brand {
 func TestIndex_IsLargeEnough(t *testing.T) {
 	all := load(t)
 	if len(all) != starter.Count || starter.Count < fewest {
-		t.Errorf("%d brands, Count says %d, want %d at least", len(all), starter.Count, fewest)
+		t.Errorf("%d brands, want Count, %d, and at least %d", len(all), starter.Count, fewest)
 	}
 	names := map[string]bool{}
 	for _, b := range all {
 		names[strings.ToLower(*b.Record.Name)] = true
 	}
 	if len(names) < fewest {
-		t.Errorf("%d different names, want %d at least: brands with two domains do not count twice", len(names), fewest)
+		t.Errorf("%d different names, want at least %d", len(names), fewest)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestKnownBrands_HaveRightNames(t *testing.T) {
 		got[b.Domain] = *b.Record.Name
 	}
 	for domain, want := range map[string]string{
-		// Hosting sites are separate brands, not those of their users.
+		// Hosting sites have their own brand, not that of a user.
 		"github.com": "GitHub", "gitlab.com": "GitLab", "bitbucket.org": "Bitbucket", "figma.com": "Figma",
 		"youtube.com": "YouTube", "facebook.com": "Facebook", "google.com": "Google", "npmjs.com": "npm",
 		"dropbox.com": "Dropbox", "archive.org": "Internet Archive", "steampowered.com": "Steam", "medium.com": "Medium",
@@ -89,8 +89,8 @@ func TestKnownBrands_HaveRightNames(t *testing.T) {
 			t.Errorf("%s is %q, want %q", domain, got[domain], want)
 		}
 	}
-	// Owners with several brands and none named like the domain (or one whose icon has a separate
-	// license, like apache.org), hosts, archives, press kits.
+	// Owners of several brands without one that is named like the domain, a brand whose icon has a separate
+	// license (apache.org), hosting sites, archives and press kits.
 	for _, domain := range []string{
 		"apache.org",
 		"stellantis.com", "united-internet.de", "alibabagroup.com", "primefaces.com", "withgoogle.com", "notion.site",
@@ -120,13 +120,13 @@ func TestRecords_ContainOnlySourceData(t *testing.T) {
 		}
 		if r.Complete || r.NSFW || r.Restriction != nil || r.Description != nil || r.LongDescription != nil ||
 			r.OGImage != nil || len(r.Links)+len(r.Fonts)+len(r.Images) != 0 {
-			t.Errorf("%s: the record claims more than a name, logos and colors", b.Domain)
+			t.Errorf("%s: the record contains more than a name, logos and colors", b.Domain)
 		}
 		if r.Company == nil || len(r.Company.Industries)+len(r.Company.Tickers) != 0 {
 			t.Errorf("%s: company %+v", b.Domain, r.Company)
 		}
 		if r.QualityScore <= 0 || r.QualityScore > 0.70 {
-			t.Errorf("%s: quality %v, want at most 0.70: what a starter record can reach", b.Domain, r.QualityScore)
+			t.Errorf("%s: quality %v, want at most 0.70, the maximum of a starter record", b.Domain, r.QualityScore)
 		}
 		if len(b.Evidence) == 0 {
 			t.Errorf("%s: no evidence", b.Domain)
@@ -186,7 +186,7 @@ func TestLogos_AreSanitizedVectors(t *testing.T) {
 	}
 }
 
-// Reversed logos come last, each in white or black, of a type that the brand also has without them.
+// Reversed logos come last. Each is white or black, and the brand has an original logo of the same type.
 func TestReversedLogos_FollowOriginals(t *testing.T) {
 	brands := 0
 	for _, b := range load(t) {
@@ -195,7 +195,7 @@ func TestReversedLogos_FollowOriginals(t *testing.T) {
 			if !l.IsReversed() {
 				own[l.Type] = true
 				if reversed > 0 || len(l.Tags) != 0 {
-					t.Errorf("%s: logo %d, which is its own, is %+v", b.Domain, i, l)
+					t.Errorf("%s: the original logo %d is %+v", b.Domain, i, l)
 				}
 				continue
 			}
@@ -203,11 +203,11 @@ func TestReversedLogos_FollowOriginals(t *testing.T) {
 			ink := map[string]string{"light": "#ffffff", "dark": "#000000"}[*l.Theme]
 			for _, color := range hexAnywhere.FindAllString(string(b.SVG[i]), -1) {
 				if color != ink {
-					t.Errorf("%s: logo %d, reversed and %s, has the color %s", b.Domain, i, *l.Theme, color)
+					t.Errorf("%s: the reversed logo %d with theme %s has the color %s", b.Domain, i, *l.Theme, color)
 				}
 			}
 			if !own[l.Type] {
-				t.Errorf("%s: a reversed %s of none", b.Domain, l.Type)
+				t.Errorf("%s: a reversed %s has no original", b.Domain, l.Type)
 			}
 		}
 		if reversed > 0 {
@@ -253,7 +253,7 @@ func TestSearchSuite_UsesSameBrands(t *testing.T) {
 		fmt.Fprintf(&got, "%s\t%s\t%.2f\n", d.Domain, d.Name, d.Quality)
 	}
 	if !bytes.Equal(got.Bytes(), want.Bytes()) {
-		t.Errorf("%s is of another index; run go test ./starter -run %s -update", file, t.Name())
+		t.Errorf("%s does not match the index; run go test ./starter -run %s -update", file, t.Name())
 	}
 }
 
@@ -326,15 +326,15 @@ const oneLogo = `{"domain":"a.com","record":{"logos":[{"formats":[{"format":"svg
 func TestRead_DamagedFile_Fails(t *testing.T) {
 	whole := pack(strings.Repeat(oneLogo+"\n", 100))
 	for name, data := range map[string][]byte{
-		"empty line":         pack(oneLogo + "\n\n"),
-		"cut off":            whole[:len(whole)/2],
-		"not compressed":     []byte(oneLogo),
-		"not JSON":           pack("{"),
-		"no domain":          pack(`{"svg":["<svg/>"],"record":{"logos":[{"formats":[{}]}]}}`),
-		"no file":            pack(`{"domain":"a.com"}`),
-		"fewer files":        pack(`{"domain":"a.com","record":{"logos":[{"formats":[{}]},{"formats":[{}]}]},"svg":["<svg/>"]}`),
-		"a logo of no files": pack(`{"domain":"a.com","record":{"logos":[{"formats":[]}]},"svg":["<svg/>"]}`),
-		"an endless line":    pack(`{"domain":"` + strings.Repeat("a", 1<<20) + `"}`),
+		"empty line":           pack(oneLogo + "\n\n"),
+		"cut off":              whole[:len(whole)/2],
+		"not compressed":       []byte(oneLogo),
+		"not JSON":             pack("{"),
+		"no domain":            pack(`{"svg":["<svg/>"],"record":{"logos":[{"formats":[{}]}]}}`),
+		"no file":              pack(`{"domain":"a.com"}`),
+		"fewer files":          pack(`{"domain":"a.com","record":{"logos":[{"formats":[{}]},{"formats":[{}]}]},"svg":["<svg/>"]}`),
+		"a logo without files": pack(`{"domain":"a.com","record":{"logos":[{"formats":[]}]},"svg":["<svg/>"]}`),
+		"an endless line":      pack(`{"domain":"` + strings.Repeat("a", 1<<20) + `"}`),
 	} {
 		if err := starter.Read(bytes.NewReader(data), func(starter.Brand) error { return nil }); err == nil {
 			t.Errorf("%s: no error", name)
@@ -357,7 +357,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return nil
 		}
-		_ = starter.Read(bytes.NewReader(text), check) // as it is: hardly ever compressed
+		_ = starter.Read(bytes.NewReader(text), check) // the input is hardly ever compressed
 		_ = starter.Read(bytes.NewReader(pack(string(text))), check)
 	})
 }

@@ -67,10 +67,10 @@ func run(ctx context.Context, brokers []string, topic, group string, out io.Writ
 			fmt.Fprintln(out, line)
 		}
 		// A consumer with a database should write its rows and the offset in
-		// one transaction instead, and seek to that offset at the start, so
-		// that nothing is counted twice. This one keeps its books in memory, so
-		// after a restart they only contain later events; use a new group to
-		// count from the beginning.
+		// one transaction, and seek to that offset at startup, so that no event
+		// is counted twice. This example keeps its books in memory, so after a
+		// restart they contain only later events. Use a new group to count
+		// from the beginning.
 		if err := reader.CommitMessages(ctx, m); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("commit: %w", err)
 		}
@@ -92,8 +92,8 @@ func newBooks() *books {
 // take processes one message and returns its change as a line. A repeat changes
 // nothing.
 func (b *books) take(m kafka.Message) (string, error) {
-	// After a rebalance kafka-go may return messages that it had fetched before
-	// and that are older than the committed offset.
+	// After a rebalance kafka-go may return messages that it fetched before it,
+	// which may be older than the committed offset.
 	if m.Offset < b.offsets[m.Partition] {
 		return "", nil
 	}
@@ -105,15 +105,15 @@ func (b *books) take(m kafka.Message) (string, error) {
 	}
 	account, ours := strings.CutPrefix(head["stream"], "account-")
 	if !ours {
-		return "", nil // this topic also carries usage counts
+		return "", nil // the topic also contains usage events
 	}
 	revision, err := strconv.ParseUint(head["revision"], 10, 64)
 	if err != nil {
 		return "", fmt.Errorf("event %s has no revision: %w", head["event_id"], err)
 	}
-	// The relay publishes at least once. Revisions of a stream are 0, 1, 2…,
-	// and their first deliveries are in this order, so one number per stream
-	// detects every repeat; a set of event ids would also work, but grow.
+	// The relay publishes at least once. The revisions of a stream are 0, 1, 2…
+	// and are first delivered in this order, so one number per stream detects
+	// every repeat. A set of event ids would also work, but it would grow.
 	next := b.next[head["stream"]]
 	if revision < next {
 		return "", nil
@@ -133,8 +133,8 @@ func (b *books) take(m kafka.Message) (string, error) {
 
 var errSchema = errors.New("the event does not match its schema")
 
-// creditsOf returns an event's change of an account's credits. Unknown types
-// change nothing: any release may add new ones.
+// creditsOf returns the change of an account's credits by an event. It is 0 for
+// unknown types, because a release may add new ones.
 func creditsOf(eventType string, data []byte) (int64, error) {
 	var sign int64
 	switch eventType {
@@ -143,7 +143,7 @@ func creditsOf(eventType string, data []byte) (int64, error) {
 	case "CreditsCharged", "PaymentRefunded":
 		sign = -1
 	default:
-		return 0, nil // CreditsHeld and HoldReleased reserve and release credits, ChargeKept moves none
+		return 0, nil // such as CreditsHeld, HoldReleased and ChargeKept, which do not change the balance
 	}
 	var e struct {
 		Credits *int64 `json:"credits"`

@@ -24,8 +24,8 @@ import (
 
 const patience = 30 * time.Second
 
-// history returns the events of an account as in the log; half of them are
-// repeated, as after a relay's restart.
+// history returns the events of an account in the order of the log. Half of
+// them are repeated, as after a restart of the relay.
 func history(t *testing.T, account string) []broker.Message {
 	t.Helper()
 	var out []broker.Message
@@ -96,7 +96,7 @@ func follow(t *testing.T, brokers []string) {
 	scanner := bufio.NewScanner(lines)
 	for range 4 * len(accounts) {
 		if !scanner.Scan() {
-			t.Fatalf("it ended early: %v", <-ended)
+			t.Fatalf("run ended early: %v", <-ended)
 		}
 		account, _, _ := strings.Cut(scanner.Text(), " ")
 		if len(want[account]) == 0 || want[account][0] != scanner.Text() {
@@ -133,7 +133,7 @@ func TestTake_StaleMessage_ChangesNothing(t *testing.T) {
 	take(message(0, 5, "account-a", 0, "CreditsGranted", `{"credits":5}`))
 	take(message(0, 6, "account-b", 0, "CreditsGranted", `{"credits":5}`))
 	if line := take(message(0, 5, "account-new", 0, "CreditsGranted", `{"credits":5}`)); line != "" {
-		t.Errorf("an offset below the high-water changed %q", line)
+		t.Errorf("a message before the processed offset changed %q", line)
 	}
 	if line := take(message(1, 5, "account-c", 0, "CreditsGranted", `{"credits":7}`)); line != "c CreditsGranted +7 credits, 7 in all" {
 		t.Errorf("another partition: %q", line)

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 )
 
-// wazero verifies a checksum of the code in its cache, but trusts the lengths before it: a wrong
-// length makes it request more memory than there is, which ends the process. So a checksum of the
-// whole folder is stored next to it.
+// wazero verifies a checksum of the code in its cache but trusts the lengths that precede it. A wrong
+// length makes it request more memory than the machine has, which crashes the process. So a checksum of
+// the whole folder is stored next to the folder.
 
 // maxCacheBytes limits how much of a cache is read. A compiled module is about 8 MiB.
 const maxCacheBytes = 128 << 20
@@ -20,7 +20,7 @@ const maxCacheBytes = 128 << 20
 // sealOf returns the path of the file with the checksum of a folder.
 func sealOf(dir string) string { return dir + ".sha256" }
 
-// intact reports whether a cache is as seal left it. A missing cache is not intact.
+// intact reports whether a cache has not changed since seal. A missing cache is not intact.
 func intact(dir string) bool {
 	want, err := os.ReadFile(sealOf(dir))
 	if err != nil {
@@ -30,8 +30,8 @@ func intact(dir string) bool {
 	return err == nil && got == string(want)
 }
 
-// seal stores a cache's checksum. A start that finds none compiles again, so a failure costs only
-// time.
+// seal stores a cache's checksum. It ignores failures, because without a checksum the next start
+// compiles again.
 func seal(dir string) {
 	sum, err := checksum(dir)
 	if err != nil {
@@ -54,8 +54,8 @@ func seal(dir string) {
 	}
 }
 
-// checksum returns the checksum of all files in a folder, with their names, in hex. Errors: those of
-// reading them, and an error if they exceed maxCacheBytes.
+// checksum returns the hex checksum of the names and contents of all files in a folder. It fails if
+// they cannot be read or exceed maxCacheBytes.
 func checksum(dir string) (string, error) {
 	h := sha256.New()
 	left := int64(maxCacheBytes)

@@ -25,7 +25,7 @@ type engine struct {
 	compiled wazero.CompiledModule
 }
 
-// compile tries the cache, then an emptied cache, then no cache.
+// compile compiles the module with the cache. If that fails it tries an emptied cache, and then no cache.
 func compile(ctx context.Context, module []byte, cacheDir string) (*engine, error) {
 	module, err := metered(module)
 	if err != nil {
@@ -57,7 +57,7 @@ func compile(ctx context.Context, module []byte, cacheDir string) (*engine, erro
 func compileWith(ctx context.Context, module []byte, cacheDir string) (e *engine, err error) {
 	e = &engine{}
 	defer func() {
-		if p := recover(); p != nil { // cache entries are parsed without enough checks
+		if p := recover(); p != nil { // wazero may panic on damaged cache entries
 			err = fmt.Errorf("compile resvg: %v", p)
 		}
 		if err != nil {
@@ -65,7 +65,7 @@ func compileWith(ctx context.Context, module []byte, cacheDir string) (e *engine
 			e = nil
 		}
 	}()
-	// The page limit is that of the address space: memory enforces a lower limit, see memory.go.
+	// wazero's page limit stays that of the address space. memory enforces a lower limit; see memory.go.
 	cfg := wazero.NewRuntimeConfig()
 	if cacheDir != "" {
 		if e.cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
@@ -94,15 +94,15 @@ func (e *engine) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// drawing is one instance of the module and its host. Handles of the module's objects are not freed:
-// the instance ends with the image.
+// drawing is one instance of the module and its host. Handles of the module's objects are not freed,
+// because the instance ends with the image.
 type drawing struct {
 	ctx    context.Context
 	module api.Module
 	host   *host
 }
 
-// draw draws one image with at most that many quanta of steps.
+// draw draws one image with at most the given quanta of steps.
 func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int, quanta int64) (img *image.NRGBA, err error) {
 	d := drawing{host: &host{limit: int(mem.limit), quanta: quanta}}
 	d.ctx = context.WithValue(ctx, hostKey{}, d.host)
@@ -115,7 +115,7 @@ func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int, qu
 		}
 	}()
 	starting := experimental.WithMemoryAllocator(d.ctx, experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return mem }))
-	// Without a name there may be many instances.
+	// An empty name allows several instances.
 	if d.module, err = e.runtime.InstantiateModule(starting, e.compiled, wazero.NewModuleConfig().WithName("")); err != nil {
 		return nil, errors.New(firstLine(err))
 	}
@@ -132,7 +132,7 @@ func (e *engine) draw(ctx context.Context, mem *memory, svg []byte, side int, qu
 	return img, err
 }
 
-// errLonger means that the guess of the longer side was wrong.
+// errLonger means that the wrong side was assumed to be the longer one.
 var errLonger = errors.New("the image is larger than requested")
 
 // recovered converts a panic to an error: one of the host's own, or an unexpected one.
@@ -143,11 +143,11 @@ func recovered(p any) error {
 	return fmt.Errorf("panic: %v", p)
 }
 
-// load parses the SVG for an image whose longer side is side, and returns the module's handle and
-// whether the width was assumed to be the longer side. The module accepts a width or a height, not the
-// longer side, which is known only after parsing: wider guesses, and after a wrong guess the second
-// attempt is right. The module returns rounded sides. If both round to the same number the guess is
-// kept, and errLonger reports if it was wrong.
+// load parses the SVG for an image whose longer side is side. It returns the module's handle, and
+// whether it assumed that the width is the longer side. The module must be given a width or a height,
+// but which side is longer is known only after parsing. So load asks wider, and parses a second time if
+// its guess was wrong. The module returns rounded sides: if both are equal the guess may still be
+// wrong, and then errLonger is returned later.
 func (d *drawing) load(svg []byte, side int) (tree uint64, wide bool, err error) {
 	wide = wider(svg)
 	for range 2 {
@@ -163,18 +163,18 @@ func (d *drawing) load(svg []byte, side int) (tree uint64, wide bool, err error)
 			return 0, false, err
 		}
 		width, height := math.Float64frombits(w), math.Float64frombits(h)
-		if !(width >= 0) || !(height >= 0) { // 0 is less than half a pixel
-			return 0, false, fmt.Errorf("its size is %v×%v", width, height)
+		if !(width >= 0) || !(height >= 0) { // NaN fails, too; 0 means less than half a pixel
+			return 0, false, fmt.Errorf("the image has a size of %v×%v", width, height)
 		}
 		if width == height || wide == (width > height) {
 			return tree, wide, nil
 		}
 		wide = !wide
 	}
-	return 0, false, errors.New("its size changes")
+	return 0, false, errors.New("the size of the image changes between attempts")
 }
 
-// options are the module's options that we set.
+// options are the options of the module that are not left at their defaults.
 type options struct {
 	DPI float64 `json:"dpi"` // pixels per inch, which is 96 in CSS
 	Fit fit     `json:"fitTo"`
@@ -220,14 +220,14 @@ func (d *drawing) render(tree uint64, side int) (*image.NRGBA, error) {
 		return nil, fmt.Errorf("%w: %d×%d pixels", errLonger, w, h)
 	}
 	if w < 1 || h < 1 || uint64(len(pix)) != 4*w*h {
-		return nil, fmt.Errorf("%d×%d pixels of %d bytes", w, h, len(pix))
+		return nil, fmt.Errorf("an image of %d×%d pixels has %d bytes", w, h, len(pix))
 	}
 	unmultiply(pix)
 	return &image.NRGBA{Pix: pix, Stride: 4 * int(w), Rect: image.Rect(0, 0, int(w), int(h))}, nil
 }
 
-// result calls a function that returns a handle or an error object: it writes both, and whether it
-// failed, to an address on its stack that is its first argument.
+// result calls a function that returns a handle or an error object. The function writes both, and
+// whether it failed, to an address on its stack, which is its first argument.
 func (d *drawing) result(name string, args ...uint64) (uint64, error) {
 	const (
 		room = 16 // bytes, the alignment of the stack
@@ -249,7 +249,7 @@ func (d *drawing) result(name string, args ...uint64) (uint64, error) {
 	}
 	switch {
 	case !ok:
-		return 0, errors.New("its stack is outside of memory")
+		return 0, errors.New("the module's stack is outside of memory")
 	case failed != 0:
 		if text, ok := d.host.take(problem).(failure); ok {
 			return 0, errors.New(firstLine(text))

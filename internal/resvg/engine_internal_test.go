@@ -61,7 +61,7 @@ func TestMetered_LoopCallsHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, stop) || asked != 3 {
-		t.Errorf("asked %d times: %v", asked, err)
+		t.Errorf("the host was called %d times: %v", asked, err)
 	}
 }
 
@@ -106,7 +106,7 @@ func works(t *testing.T, dir string) {
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), hostKey{}, &host{quanta: 1}))
 	cancel()
 	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("what came out of the cache does something else: %v", err)
+		t.Errorf("the cached module does not work: %v", err)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestCache(t *testing.T) {
 	if again, err := os.ReadFile(cached(t, dir)); err != nil || !bytes.Equal(again, whole) {
 		t.Errorf("a second start changed the cache: %v", err)
 	}
-	const step = 13 // hits the header, each length in it, the code and the part after it
+	const step = 13 // so that the header, each length in it, the code and the rest are damaged
 	for at := 0; at < len(whole); at += step {
 		flipped := slices.Clone(whole)
 		flipped[at] ^= 0xff
@@ -131,7 +131,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCache_WithoutChecksum: such a cache cannot be verified.
+// A cache without a checksum cannot be verified, so it must be compiled again.
 func TestCache_WithoutChecksum(t *testing.T) {
 	dir := t.TempDir()
 	works(t, dir)
@@ -147,12 +147,12 @@ func TestCache_WithoutChecksum(t *testing.T) {
 		}
 		works(t, dir)
 		if cached(t, dir); !intact(filepath.Dir(filepath.Dir(cached(t, dir)))) {
-			t.Errorf("%s: not sealed again", name)
+			t.Errorf("%s: the checksum was not written", name)
 		}
 	}
 }
 
-// repairs starts with a damaged cache, and checks that it is intact afterwards.
+// repairs starts with a damaged cache and checks that it is intact afterwards.
 func repairs(t *testing.T, dir string, damaged, whole []byte) {
 	t.Helper()
 	if err := os.WriteFile(cached(t, dir), damaged, 0o600); err != nil {
@@ -160,7 +160,7 @@ func repairs(t *testing.T, dir string, damaged, whole []byte) {
 	}
 	works(t, dir)
 	if repaired, err := os.ReadFile(cached(t, dir)); err != nil || !bytes.Equal(repaired, whole) {
-		t.Errorf("not repaired: %d bytes of %d, %v", len(repaired), len(whole), err)
+		t.Errorf("the cache was not repaired: %d bytes of %d, %v", len(repaired), len(whole), err)
 	}
 }
 
@@ -195,12 +195,12 @@ func TestMemory_ZeroedForNextImage(t *testing.T) {
 		m.bytes[i] = 1
 	}
 	if m.Reallocate(1<<20+1) != nil || !m.refused {
-		t.Error("grew past its limit")
+		t.Error("the memory grew beyond its limit")
 	}
 	r.keepMemory(m)
 	again := r.takeMemory(nil)
 	if again != m || again.refused || bytes.IndexByte(again.Reallocate(1<<17), 1) >= 0 {
-		t.Error("something is left of the image before")
+		t.Error("the memory contains data of the previous image")
 	}
 }
 

@@ -1,6 +1,6 @@
 package resvg
 
-// TakeLarge takes the room for a large memory, like another image, until release is called.
+// TakeLarge occupies the large memory, as another image would, until release is called.
 func (r *Renderer) TakeLarge() (release func()) {
 	r.large <- struct{}{}
 	return func() { <-r.large }

@@ -8,8 +8,8 @@ import (
 	"letterhead/internal/imaging"
 )
 
-// TestFailure_WaitAfterRefusal_IsBusy covers a module that was refused memory and then waited too
-// long for less: with that memory it might have drawn the image.
+// TestFailure_WaitAfterRefusal_IsBusy covers a module that was refused memory and then waited too long
+// for a smaller amount, with which it might have drawn the image.
 func TestFailure_WaitAfterRefusal_IsBusy(t *testing.T) {
 	r := &Renderer{}
 	turn := newTurn(t.Context(), Config{Timeout: time.Hour})

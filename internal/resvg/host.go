@@ -9,16 +9,16 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// The module was built for JavaScript: it keeps strings, byte arrays and errors outside, refers to
-// them by number and asks its host to create, read and drop them. This file implements that host. The
-// functions and their behavior follow from the module's imports and the names that wasm-bindgen gives
-// them.
+// The module was built for JavaScript. Its strings, byte arrays and errors are objects of the host: the
+// module refers to them by number and calls the host to create, read and drop them. This file
+// implements that host. The functions and their behavior follow from the module's imports and the names
+// that wasm-bindgen gave them.
 //
 // The host reads no files, clocks or sockets, so the module cannot access any.
 
 // Object numbers. The fixed ones are in the module's code.
 const (
-	theMemory   = 1 // ours; the module uses none below 128
+	theMemory   = 1 // chosen here; the module uses no number below 128
 	isTrue      = 130
 	isFalse     = 131
 	firstObject = 132
@@ -111,12 +111,12 @@ func (h *host) read(mem api.Memory, at, length uint32) []byte {
 	}
 	part, ok := mem.Read(at, length)
 	if !ok {
-		fault(errors.New("an address outside of memory"))
+		fault(errors.New("address outside of memory"))
 	}
 	return append(make([]byte, 0, len(part)), part...)
 }
 
-// contents returns the bytes of an array, wherever it is, without copying.
+// contents returns the bytes of an array, in the module or the host, without copying.
 func (h *host) contents(mem api.Memory, object any) []byte {
 	switch o := object.(type) {
 	case []byte:
@@ -124,7 +124,7 @@ func (h *host) contents(mem api.Memory, object any) []byte {
 	case view:
 		part, ok := mem.Read(o.at, o.length)
 		if !ok {
-			fault(errors.New("an address outside of memory"))
+			fault(errors.New("address outside of memory"))
 		}
 		return part
 	}
@@ -200,10 +200,10 @@ var functions = []function{
 	}},
 }
 
-// checkpoint returns the whole memory as an object. Metered code calls it after each quantum of steps,
-// too, so it returns the same number each time, which is never dropped. It aborts the call when the
-// steps are used up, or when the context has ended. The few calls by the module itself count like a
-// quantum; the same file makes the same ones.
+// checkpoint returns the whole memory as an object. Metered code also calls it after each quantum of
+// steps, so it always returns the same number, which is never dropped. It aborts the call when the
+// steps are used up or the context has ended. The few calls by the module itself count as a quantum
+// each; their number depends only on the file.
 func checkpoint(ctx context.Context, c call) {
 	if c.host.quanta--; c.host.quanta < 0 {
 		fault(fmt.Errorf("%w: steps", errFuel))
@@ -214,8 +214,9 @@ func checkpoint(ctx context.Context, c call) {
 	c.returns(theMemory)
 }
 
-// stringGet writes the address and length of a string's copy, allocated with the module's allocator,
-// to the address in the first argument; the address is 0 if the object is not a string.
+// stringGet copies a string to memory from the module's allocator, and writes the address and length of
+// the copy to the address in the first argument. If the object is not a string, it writes the address
+// 0.
 func stringGet(ctx context.Context, c call) {
 	to := c.arg(0)
 	var at, length uint32
@@ -223,7 +224,7 @@ func stringGet(ctx context.Context, c call) {
 		at, length = place(ctx, c.module, []byte(text)), uint32(len(text))
 	}
 	if m := c.module.Memory(); !m.WriteUint32Le(to, at) || !m.WriteUint32Le(to+4, length) {
-		fault(errors.New("an address outside of memory"))
+		fault(errors.New("address outside of memory"))
 	}
 }
 
@@ -236,7 +237,7 @@ func place(ctx context.Context, m api.Module, data []byte) uint32 {
 	}
 	at := uint32(results[0])
 	if !m.Memory().Write(at, data) {
-		fault(errors.New("an address outside of memory"))
+		fault(errors.New("address outside of memory"))
 	}
 	return at
 }
@@ -248,7 +249,8 @@ func newView(_ context.Context, c call) {
 	c.returnsNew(view{c.arg(1), c.arg(2)})
 }
 
-// newBytes creates a byte array like JavaScript: of memory it is a view, of another array a copy.
+// newBytes creates a byte array as JavaScript does: a view if the argument is memory, a copy if it is
+// an array.
 func newBytes(_ context.Context, c call) {
 	switch o := c.object(0).(type) {
 	case wholeMemory:

@@ -20,8 +20,8 @@ import (
 	"letterhead/internal/svg/svgtest"
 )
 
-// TestHostileSVG passes every hostile file through the sanitizer and then the renderer: nothing that
-// could run or load is left, and the harmless rectangle is drawn.
+// TestHostileSVG passes every hostile file through the sanitizer and the renderer. The sanitizer must remove
+// everything that could run or load, and the harmless rectangle must be drawn.
 func TestHostileSVG(t *testing.T) {
 	r, err := renderer()
 	if err != nil {
@@ -40,29 +40,29 @@ func TestHostileSVG(t *testing.T) {
 				t.Fatal(err)
 			}
 			if found := svgtest.Residue(clean); len(found) > 0 {
-				t.Errorf("residue: %v", found)
+				t.Errorf("the sanitized file contains %v", found)
 			}
 			img, err := r.Render(t.Context(), clean, 256)
 			if err != nil {
 				t.Fatalf("%v\n%.400s", err, clean)
 			}
 			if !bytes.Contains(img.Pix, []byte{0x0b, 0x5f, 0xff, 0xff}) {
-				t.Error("the honest rectangle is not drawn")
+				t.Error("the harmless rectangle was not drawn")
 			}
 		})
 	}
 }
 
 const (
-	// fewSteps is enough for a plain logo and too little for a hostile one.
+	// fewSteps is enough for a plain logo and not enough for a hostile file.
 	fewSteps = 5 << 20
-	// patience is a timeout that does not expire on a busy machine.
+	// patience is a timeout that never expires, even on a busy machine.
 	patience = time.Hour
 )
 
 // TestHostileSVG_Unsanitized passes the same files to the renderer unchanged, one after the other. Each
-// results in an image or in an error that identifies the cause. The process that draws does nothing
-// else, so its peak memory includes everything: code, compiled module, instance and image.
+// must result in an image or in an error that identifies the cause. A separate process draws them, so
+// that its peak memory shows the use of the code, the compiled module, the instance and the images.
 func TestHostileSVG_Unsanitized(t *testing.T) {
 	const inside = "LETTERHEAD_TEST_DRAWS_HOSTILE_FILES" // passes the cache's path to the process that draws
 	if dir := os.Getenv(inside); dir != "" {
@@ -85,7 +85,7 @@ func TestHostileSVG_Unsanitized(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// drawHostile runs in the process that only draws.
+// drawHostile runs in the separate process.
 func drawHostile(t *testing.T, dir string) {
 	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: dir, Steps: fewSteps, Timeout: patience, Concurrent: 1})
 	if err != nil {
@@ -107,19 +107,19 @@ func drawHostile(t *testing.T, dir string) {
 		}
 	}
 	if tooLarge == 0 {
-		t.Error("no file met a limit: they are not hostile any more")
+		t.Error("no file exceeded a limit, so the files are not hostile enough")
 	}
-	// Three times the limit of one instance: its memory, the one to which it is copied when it grows,
-	// and the previous images that are not collected yet; the rest is the process itself.
+	// This is three times the memory limit of one instance and the process itself. A memory is copied
+	// to a new one when it grows, and memory of previous images may not have been collected yet.
 	const most = 300 << 20
 	peak, err := process.ID(os.Getpid()).Peak()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		t.Log("this system does not tell the peak of a process's memory")
+		t.Log("this system does not report the peak memory of a process")
 	case err != nil:
 		t.Error(err)
 	case race.Enabled:
-		t.Logf("peak %d MiB, most of it the race detector's", peak>>20)
+		t.Logf("peak %d MiB, most of it used by the race detector", peak>>20)
 	case peak > most:
 		t.Errorf("peak %d MiB, limit %d", peak>>20, most>>20)
 	default:
@@ -130,7 +130,7 @@ func drawHostile(t *testing.T, dir string) {
 func TestLimits(t *testing.T) {
 	const (
 		plain = open + `<rect width="100" height="50"/></svg>`
-		// Ten layers of blur over the whole image take seconds.
+		// Many layers of blur over the whole image take seconds.
 		slow = open + `<filter id="f"><feGaussianBlur stdDeviation="9"/><feGaussianBlur stdDeviation="9"/><feGaussianBlur stdDeviation="9"/></filter>` +
 			`<g filter="url(#f)"><g filter="url(#f)"><g filter="url(#f)"><rect width="100" height="50"/></g></g></g></svg>`
 	)
@@ -172,20 +172,20 @@ func TestLimits(t *testing.T) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
 				if c.want == context.DeadlineExceeded && picture(err) {
-					t.Errorf("the time blames the file: %v", err)
+					t.Errorf("a timeout is reported as an error of the file: %v", err)
 				}
 			}
 		})
 	}
 }
 
-// picture reports whether an error concerns the file.
+// picture reports whether an error concerns the file, not the load.
 func picture(err error) bool {
 	return errors.Is(err, imaging.ErrTooLarge) || errors.Is(err, imaging.ErrMalformed)
 }
 
-// TestSteps_DependOnlyOnFile draws between the images of other files, alone and concurrently with
-// others: the number of steps that is just enough is the same each time.
+// TestSteps_DependOnlyOnFile draws a file alone, after other files, and concurrently with them. The
+// minimum number of steps must be the same each time.
 func TestSteps_DependOnlyOnFile(t *testing.T) {
 	const quantum = 1 << 18
 	drawn := func(steps int64) bool {
@@ -210,12 +210,12 @@ func TestSteps_DependOnlyOnFile(t *testing.T) {
 	enough := int64(1)
 	for !drawn(enough * quantum) {
 		if enough++; enough > resvg.DefaultSteps/quantum {
-			t.Fatal("the file is not drawn with the default")
+			t.Fatal("the file was not drawn with DefaultSteps")
 		}
 	}
 	for range 3 {
 		if !drawn(enough*quantum) || drawn((enough-1)*quantum) {
-			t.Errorf("%d quanta were just enough, and are not any more", enough)
+			t.Errorf("%d quanta were the minimum at first, but not now", enough)
 		}
 	}
 }
@@ -230,7 +230,7 @@ func TestRender_CanceledContext_Ends(t *testing.T) {
 	if _, err := r.Render(ctx, []byte(open+`</svg>`), 64); !errors.Is(err, context.Canceled) || errors.Is(err, imaging.ErrTooLarge) {
 		t.Error(err)
 	}
-	// A caller whose time is up gets that error, not that the file is too large.
+	// A caller whose time is up gets context.DeadlineExceeded, not ErrTooLarge.
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := r.Render(ctx, []byte(hostile(t, "use bomb")), 64); !errors.Is(err, context.DeadlineExceeded) {
@@ -253,8 +253,8 @@ func TestRender_Closed_Fails(t *testing.T) {
 	}
 }
 
-// TestClose_SecondCallContinuesWaiting closes while an image is drawn that ends when the test allows it, first with
-// a short timeout.
+// TestClose_SecondCallContinuesWaiting calls Close twice while an image is being drawn, first with a
+// short timeout.
 func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 	for _, concurrent := range []int{1, 3} {
 		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: 1 << 60, Timeout: patience, Concurrent: concurrent})
@@ -274,11 +274,11 @@ func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 		cancel()
 		for range 3 {
 			if err := r.Close(short); !errors.Is(err, context.Canceled) {
-				t.Fatalf("with an image being drawn: %v", err)
+				t.Fatalf("Close while an image is being drawn: %v", err)
 			}
 		}
 		if _, err := r.Render(t.Context(), []byte(open+`</svg>`), 64); !errors.Is(err, resvg.ErrClosed) {
-			t.Errorf("after a Close that gave up: %v", err)
+			t.Errorf("Render after the first Close: %v", err)
 		}
 		var wg sync.WaitGroup
 		for range 4 {
@@ -293,7 +293,7 @@ func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 		select {
 		case err := <-drawn:
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("the image that was being drawn: %v", err)
+				t.Errorf("Render during Close: %v", err)
 			}
 		case <-t.Context().Done():
 			t.Fatal("the image did not end")
@@ -301,8 +301,8 @@ func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 	}
 }
 
-// begun is a context that reports when another one is derived from it, which happens once drawing has
-// its turn.
+// begun is a context that reports when another context is derived from it. This happens when Render
+// gets its turn.
 type begun struct {
 	context.Context
 	tell func()

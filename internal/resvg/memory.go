@@ -5,25 +5,24 @@ import (
 	"time"
 )
 
-// keptMemory is how much of a memory is kept for the next image, in bytes. Most logos need less; the
-// additional memory of a hostile one is released.
+// keptMemory is how many bytes of memory are kept for the next image. Most logos need less. The
+// additional memory of a hostile file is released.
 const keptMemory = 16 << 20
 
-// memory is the linear memory of one instance. It refuses to grow beyond its limit and records that it
-// did, which distinguishes an image that is too large from a broken one: in the module both end in the
-// same trap.
+// memory is the linear memory of one instance. It refuses to grow beyond its limit and records the
+// refusal, because in the module images that are too large and broken images end in the same trap.
 //
-// Memories are zeroed and reused, because most of a small image's time would otherwise go into
-// allocating and collecting a few MiB.
+// Memories are zeroed and reused, because otherwise allocating and collecting a few MiB would take most
+// of the time for a small image.
 type memory struct {
 	bytes   []byte // all zero beyond its length
 	limit   uint64
 	refused bool
 
-	// large has room for the one memory that may be larger than keptMemory.
+	// large is a semaphore: only one memory at a time may be larger than keptMemory.
 	large   chan struct{}
-	has     bool // this memory has it
-	crowded bool // another memory had the room for too long
+	has     bool // this memory holds the semaphore
+	crowded bool // another memory held the semaphore for too long
 	turn    *turn
 }
 
@@ -31,13 +30,13 @@ type memory struct {
 type turn struct {
 	ctx     context.Context // ends when the time is up
 	wait    time.Duration   // the longest wait for the large memory
-	left    time.Duration   // since the timer was last started
+	left    time.Duration   // when the timer was last started
 	started time.Time
 	timer   *time.Timer
 	end     context.CancelCauseFunc
 }
 
-// newTurn starts the time of an image. The caller must call stop.
+// newTurn starts the timer of an image. The caller must call stop.
 func newTurn(ctx context.Context, cfg Config) *turn {
 	t := &turn{wait: cfg.Wait, left: cfg.Timeout, started: time.Now()}
 	t.ctx, t.end = context.WithCancelCause(ctx)
@@ -50,7 +49,7 @@ func (t *turn) stop() {
 	t.end(nil)
 }
 
-// await waits for room in large, with the image's time stopped, and reports whether it got it.
+// await acquires the semaphore large, with the image's timer stopped, and reports whether it succeeded.
 func (t *turn) await(large chan<- struct{}) bool {
 	if !t.timer.Stop() {
 		<-t.ctx.Done() // the time is up
@@ -71,9 +70,9 @@ func (t *turn) await(large chan<- struct{}) bool {
 	return got
 }
 
-// Reallocate implements experimental.LinearMemory. nil means refusal.
+// Reallocate implements experimental.LinearMemory. It returns nil if it refuses to grow.
 func (m *memory) Reallocate(size uint64) []byte {
-	if m.crowded { // later requests depend on the load, not on the file
+	if m.crowded { // whether later requests succeed would depend on the load, not on the file
 		return nil
 	}
 	if size > m.limit {
@@ -95,8 +94,8 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.bytes
 }
 
-// Free implements experimental.LinearMemory. keepMemory reclaims the memory when the instance has
-// ended.
+// Free implements experimental.LinearMemory. It does nothing, because keepMemory reuses the memory
+// after the instance has ended.
 func (m *memory) Free() {}
 
 func (r *Renderer) takeMemory(t *turn) *memory {
@@ -111,7 +110,7 @@ func (r *Renderer) takeMemory(t *turn) *memory {
 	return &memory{limit: uint64(r.cfg.Memory), large: r.large, turn: t}
 }
 
-// keepMemory zeroes a memory for the next image, which must not see any of its content.
+// keepMemory zeroes a memory and keeps it for the next image.
 func (r *Renderer) keepMemory(m *memory) {
 	if m.has {
 		<-m.large

@@ -7,16 +7,17 @@ import (
 	"slices"
 )
 
-// The only way to stop a module from outside is wazero's own check at the head of each loop, which
-// leaves the compiled code each time: with it, logos take five times as long. metered rewrites the
-// module instead: at the head of each loop and function it decrements a counter, and only when that
-// reaches zero it calls the host, which counts these calls and checks the context (checkpoint in
-// host.go). It calls a function that the module imports anyway, so that no function index changes.
+// wazero can stop a module only by a check at the head of each loop, which leaves the compiled code
+// each time and makes logos take five times as long. Instead, metered rewrites the module: at the head
+// of each loop and function it decrements a counter, and only when the counter reaches zero it calls
+// the host, which counts these calls and checks the context (checkpoint in host.go). It calls a
+// function that the module imports anyway, so that no function index changes.
 //
-// The count is the same on every machine and under any load, the time is not. So the count decides
-// whether an image is too expensive, and the context only limits the waiting time.
+// Unlike the time, the count is the same on every machine and under any load. So the count decides
+// whether an image is too expensive, and the context only limits how long the caller waits.
 
-// quantum is how many steps, loops and calls, pass between two calls of the host: 5 to 10 ms.
+// quantum is the number of steps (loop iterations and calls) between two calls of the host. They take 5
+// to 10 ms.
 const quantum = 1 << 18
 
 // checkpointName is the import that metered code calls. It has no arguments and returns a number.
@@ -49,13 +50,13 @@ const (
 	typeI32     = 0x7f
 )
 
-// metered returns the module with a counter. It supports only the one module whose checksum is known,
-// and rejects constructs that it does not contain.
+// metered returns the module with a counter. It only has to support the embedded module, and rejects
+// constructs that this module does not contain.
 func metered(module []byte) (out []byte, err error) {
 	if len(module) < wasmHeader {
 		return nil, errMeter
 	}
-	defer func() { // a read beyond the end
+	defer func() { // reader panics beyond the end
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("%w: %v", errMeter, p)
 		}
@@ -166,16 +167,16 @@ func meterFunction(body, step []byte) ([]byte, error) {
 	return append(out, from...), nil
 }
 
-// skipImmediates skips the immediates of an opcode. Bulk memory operations (memory.fill and similar)
-// could take long at the price of one step, so they are rejected like all other instructions that the
-// module does not contain.
+// skipImmediates skips the immediates of an opcode. It rejects instructions that the module does not
+// contain. Bulk memory operations such as memory.fill must remain rejected, because they could take
+// long within one step.
 func (r *reader) skipImmediates(op byte) error {
 	switch {
 	case op >= 0x02 && op <= 0x04: // block, loop, if: a type
 		r.leb()
 	case op == 0x0c, op == 0x0d, op == opCall, op >= 0x20 && op <= 0x24: // branches, calls, variables: a number
 		r.leb()
-	case op == 0x0e: // br_table: a list of labels and one more
+	case op == 0x0e: // br_table: a list of labels and a default label
 		for range r.u32() {
 			r.leb()
 		}
@@ -191,7 +192,7 @@ func (r *reader) skipImmediates(op byte) error {
 		r.take(4)
 	case op == 0x44:
 		r.take(8)
-	case op == 0xfc: // saturating conversions have none; the rest is bulk memory
+	case op == 0xfc: // saturating conversions have no immediates; the others are bulk memory operations
 		if sub := r.u32(); sub > 7 {
 			return fmt.Errorf("%w: opcode fc %d", errMeter, sub)
 		}

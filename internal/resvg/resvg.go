@@ -1,8 +1,8 @@
-// Package resvg draws SVG files with resvg, compiled to WebAssembly and run by wazero: one instance
-// per image, with limits on its memory and on its steps, so that no file, however hostile, uses more
-// or accesses anything outside of its instance. Both limits depend only on the file and the size:
-// every machine draws, or rejects, the same files. A deadline protects a machine that is too busy to
-// get that far; its error does not concern the file.
+// Package resvg draws SVG files with resvg, compiled to WebAssembly and run by wazero. Each image has
+// its own instance with limits on memory and steps, so that even a hostile file cannot use more or
+// access anything outside its instance. Whether an image exceeds these limits depends only on the file
+// and the size, so every machine draws or rejects the same files. In addition a timeout protects busy
+// machines; its error does not concern the file.
 //
 // README.md describes the module, its source and its license.
 package resvg
@@ -32,19 +32,18 @@ var module []byte
 const moduleSum = "22bf6e9f9a100d972da0411a69c5ba504367fc1fa87b3b64e3f35e53926d2d70"
 
 const (
-	// DefaultSteps is how many loops and calls one image may take (meter.go): one to two seconds of
-	// them. Of 1,089 real logos at 1024 pixels two took more, and half of them took a tenth of it.
+	// DefaultSteps limits the loops and calls of one image (meter.go) to one or two seconds. Of 1,089
+	// real logos at 1024 pixels two exceeded it, and half of them needed less than a tenth.
 	DefaultSteps = 160 * quantum
-	// DefaultTimeout is how long one image may take. The step limit is reached earlier unless the
-	// machine is busy.
+	// DefaultTimeout limits the time for one image. Unless the machine is busy, the step limit is
+	// reached earlier.
 	DefaultTimeout = 4 * time.Second
-	// DefaultWait is how long an image that needs much memory waits while another has it. It counts
-	// towards Config.Concurrent in the meantime, so a longer wait would prevent small images from
+	// DefaultWait is how long an image that needs much memory waits while another image uses it. A
+	// waiting image counts towards Config.Concurrent, so a longer wait would prevent small images from
 	// being drawn.
 	DefaultWait = time.Second
-	// DefaultMemory is the memory limit of the instance of one image, in bytes. Of 2,302 real logos
-	// the largest took 42 MiB at 1024 pixels and half of them 8, most of it layers of masks and
-	// filters.
+	// DefaultMemory limits the memory of one image's instance, in bytes. Of 2,302 real logos at 1024
+	// pixels the largest took 42 MiB and the median 8 MiB, mostly for layers of masks and filters.
 	DefaultMemory = 64 << 20
 	// maxMemory is the address space of 32-bit WebAssembly, in bytes.
 	maxMemory = 4 << 30
@@ -57,29 +56,29 @@ const (
 )
 
 var (
-	// ErrModule means that the module in the binary is not the reviewed one.
+	// ErrModule means that the embedded module is not the reviewed module.
 	ErrModule = errors.New("resvg module does not have its checksum")
 	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("resvg renderer is closed")
-	// ErrBusy means that another image had the large memory for all of Config.Wait. It does not
-	// concern the file, and is a context.DeadlineExceeded.
+	// ErrBusy means that another image used the large memory for all of Config.Wait. It does not
+	// concern the file, and it is a context.DeadlineExceeded.
 	ErrBusy = fmt.Errorf("another large image is being drawn: %w", context.DeadlineExceeded)
 )
 
 // Config configures a Renderer.
 type Config struct {
-	// CacheDir keeps the compiled module between starts; "" compiles at each start (1.1 s). Its
-	// content is run as native code, so no other user may be able to write there. An unusable
-	// directory or a damaged file only costs the time of compiling.
+	// CacheDir stores the compiled module between starts. If it is "", each start compiles the module
+	// (1.1 s). Its content is executed as native code, so no other user may have write access. If the
+	// directory is unusable or a file is damaged, the module is compiled again.
 	CacheDir   string
 	Steps      int64         // loops and calls of one image, counted in units of 262,144 (DefaultSteps)
 	Timeout    time.Duration // for drawing one image, excluding waits (DefaultTimeout)
-	Wait       time.Duration // for the only large memory (DefaultWait)
+	Wait       time.Duration // for the large memory (DefaultWait)
 	Memory     int64         // bytes of one image (DefaultMemory)
 	Concurrent int           // images drawn concurrently; others wait (DefaultConcurrent)
 }
 
-// DefaultConcurrent returns one image per processor, up to a limit: drawing only uses the processor.
+// DefaultConcurrent returns one image per processor, up to a limit, because drawing only uses the processor.
 func DefaultConcurrent() int { return min(runtime.GOMAXPROCS(0), maxConcurrent) }
 
 func (c *Config) withDefaults() {
@@ -149,10 +148,10 @@ func newRenderer(ctx context.Context, cfg Config, module []byte) (*Renderer, err
 	return &Renderer{cfg: cfg, engine: e, turns: make(chan struct{}, cfg.Concurrent), large: make(chan struct{}, 1), closed: make(chan struct{}), closing: make(chan struct{}, 1)}, nil
 }
 
-// Close waits for the images being drawn, which takes no longer than Config.Timeout and Config.Wait
-// together, and releases the module. Render returns ErrClosed from the first call on. Errors:
-// ctx.Err() with nothing released; another call then continues to wait. Once the module is released,
-// each call returns the same result.
+// Close waits for the images being drawn, at most Config.Timeout and Config.Wait together, and releases
+// the module. From the first call on, Render returns ErrClosed. If ctx ends first, Close returns
+// ctx.Err() and releases nothing; another call continues to wait. After the release each call returns
+// the same result.
 func (r *Renderer) Close(ctx context.Context) error {
 	r.stop.Do(func() { close(r.closed) })
 	select {
@@ -175,8 +174,8 @@ func (r *Renderer) Close(ctx context.Context) error {
 	return r.freeErr
 }
 
-// Render draws an SVG so that its longer side has that many pixels, on a transparent background. Text
-// is not drawn: the module has no fonts. It waits for a turn while Config.Concurrent images are being
+// Render draws an SVG on a transparent background. Its longer side will have side pixels. Text is not
+// drawn, because the module has no fonts. Render waits while Config.Concurrent other images are being
 // drawn.
 //
 // Errors: imaging.ErrMalformed if resvg cannot parse the file or it has no size, imaging.ErrTooLarge
@@ -202,7 +201,7 @@ func (r *Renderer) Render(ctx context.Context, data []byte, side int) (*image.NR
 	}
 	defer func() { <-r.turns }()
 	select {
-	case <-r.closed: // select chooses any ready case
+	case <-r.closed: // the select above chooses any ready case
 		return nil, ErrClosed
 	default:
 	}
@@ -212,14 +211,14 @@ func (r *Renderer) Render(ctx context.Context, data []byte, side int) (*image.NR
 	mem := r.takeMemory(t)
 	defer r.keepMemory(mem)
 	img, err := r.engine.draw(t.ctx, mem, data, side, r.cfg.Steps/quantum)
-	if err == nil && !mem.crowded { // without the memory that it requested, the module may draw something else
+	if err == nil && !mem.crowded { // a module without the memory that it requested may draw another image
 		return img, nil
 	}
 	return nil, r.failure(ctx, t, mem, err)
 }
 
-// failure returns the reason why an image was not drawn. Effects of the load come first: a module that
-// lacked memory, or was stopped, may have continued differently, which does not concern the file.
+// failure returns the reason why an image was not drawn. Effects of the load take precedence, because
+// they may have caused the other errors.
 func (r *Renderer) failure(ctx context.Context, t *turn, mem *memory, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -239,7 +238,7 @@ func (r *Renderer) failure(ctx context.Context, t *turn, mem *memory, err error)
 // errFuel means that the steps, the call stack or the objects of the host were used up.
 var errFuel = errors.New("out of steps, stack or objects")
 
-// firstLine returns the message of a wazero error without the trace, limited in length.
+// firstLine returns the message of a wazero error without the stack trace, limited in length.
 func firstLine(err error) string {
 	const maxText = 200
 	line, _, _ := strings.Cut(err.Error(), "\n")

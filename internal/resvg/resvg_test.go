@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/resvg"
 )
 
-// cacheDir is shared by the tests: compiling takes a second.
+// cacheDir is shared by the tests because compiling takes a second.
 var cacheDir string
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// renderer is shared, too.
+// renderer returns a renderer that is shared by the tests.
 var renderer = sync.OnceValues(func() (*resvg.Renderer, error) {
 	return resvg.New(context.Background(), resvg.Config{CacheDir: cacheDir})
 })
@@ -55,7 +55,7 @@ var (
 	black = color.NRGBA{0, 0, 0, 255}
 )
 
-// at is the expected color of a point, in pixels of a drawing that is 100 wide.
+// at is the expected color of a pixel in a drawing that is 100 pixels wide.
 type at struct {
 	x, y int
 	want color.NRGBA
@@ -78,7 +78,7 @@ func TestRender_Images(t *testing.T) {
 		{"use", `<defs><rect id="r" width="10" height="10"/></defs><use xlink:href="#r" x="20" y="20" fill="blue"/><use href="#r" x="60" y="20" fill="red"/>`, []at{{5, 5, clear}, {25, 25, blue}, {65, 25, red}}},
 		{"symbol", `<symbol id="s" viewBox="0 0 2 2"><rect width="1" height="2" fill="green"/></symbol><use href="#s" x="20" y="10" width="20" height="20"/>`, []at{{25, 20, green}, {35, 20, clear}}},
 		{"currentColor", `<g color="blue"><rect width="100" height="50" fill="currentColor"/></g>`, []at{{50, 25, blue}}},
-		{"currentColor of nothing is black", `<rect width="100" height="50" fill="currentColor"/>`, []at{{50, 25, black}}},
+		{"currentColor without color is black", `<rect width="100" height="50" fill="currentColor"/>`, []at{{50, 25, black}}},
 		{"style element", `<style>.a{fill:#00f}#b{fill:red}</style><rect class="a" width="50" height="50"/><rect id="b" class="a" x="50" width="50" height="50"/>`, []at{{25, 25, blue}, {75, 25, red}}},
 		{"even-odd hole", `<path fill-rule="evenodd" fill="red" d="M10 0h40v50h-40zM20 10h20v30h-20z"/>`, []at{{15, 25, red}, {30, 25, clear}}},
 		{"stroke", `<path stroke="red" stroke-width="10" d="M0 25h100"/>`, []at{{50, 22, red}, {50, 28, red}, {50, 35, clear}}},
@@ -121,13 +121,13 @@ func TestRender_LongerSide(t *testing.T) {
 		{`<svg xmlns="http://www.w3.org/2000/svg" width="1in" height="384px" viewBox="0 0 9 9">`, image.Pt(16, 64)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" viewBox='0 0 100 200'>`, image.Pt(32, 64)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" width="3" height="3">`, image.Pt(64, 64)},
-		// Sides that round to the same number, and a first tag that wider cannot parse.
+		// The sides round to the same number, or wider cannot parse the first tag.
 		{`<svg xmlns="http://www.w3.org/2000/svg" width="31.88" height="32">`, image.Pt(64, 64)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1.4 .6">`, image.Pt(64, 27)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" viewBox='0 0 1.4 .6'>`, image.Pt(64, 27)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" viewBox='0 0 .6 1.4'>`, image.Pt(27, 64)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 .6 1.4">`, image.Pt(27, 64)},
-		// Less than half a pixel.
+		// One side is less than half a pixel.
 		{`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 .25">`, image.Pt(64, 16)},
 		{`<svg xmlns="http://www.w3.org/2000/svg" viewBox='0 0 .1 .4'>`, image.Pt(16, 64)},
 	} {
@@ -135,7 +135,7 @@ func TestRender_LongerSide(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.root, got, c.want)
 		}
 	}
-	// At this size the sides differ by a pixel.
+	// At a larger size the sides differ by a pixel.
 	for root, want := range map[string]image.Point{
 		`<svg xmlns="http://www.w3.org/2000/svg" width="31.88" height="32">`: image.Pt(1020, 1024),
 		`<svg xmlns="http://www.w3.org/2000/svg" viewBox='0 0 31.88 32'>`:    image.Pt(1020, 1024),
@@ -147,7 +147,7 @@ func TestRender_LongerSide(t *testing.T) {
 	}
 }
 
-// TestRender_Concurrent_SameImages draws more images concurrently than there are turns; each must be right.
+// TestRender_Concurrent_SameImages draws more images concurrently than there are turns.
 func TestRender_Concurrent_SameImages(t *testing.T) {
 	r, err := renderer()
 	if err != nil {

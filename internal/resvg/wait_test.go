@@ -12,11 +12,11 @@ import (
 	"letterhead/internal/variants"
 )
 
-// largePicture needs more memory at resvg.MaxSide than two images may have together.
+// largePicture is an image that, at resvg.MaxSide, needs more memory than two images may have together.
 const largePicture = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><rect width="90" height="90" fill="#0b5fff"/></svg>`
 
-// waiting returns a renderer whose large memory another image has. In the bubble no time passes while
-// it draws.
+// waiting returns a renderer whose large memory is in use by another image. Drawing takes no time of
+// the bubble's clock.
 func waiting(t *testing.T, cfg resvg.Config) (r *resvg.Renderer, release func()) {
 	t.Helper()
 	cfg.CacheDir = cacheDir
@@ -42,7 +42,7 @@ func TestRender_WaitingForMemory_DoesNotCountAsDrawing(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		if waited := time.Since(began); waited != time.Hour-time.Second {
-			t.Errorf("waited %v", waited)
+			t.Errorf("Render waited %v", waited)
 		}
 	})
 }
@@ -57,10 +57,10 @@ func TestRender_MemoryNeverFree_IsBusyAfterItsOwnLimit(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			if waited := time.Since(began); waited != time.Minute {
-				t.Errorf("waited %v", waited)
+				t.Errorf("Render waited %v", waited)
 			}
 		}
-		// Small images are drawn anyway, and the large one as soon as there is room.
+		// Small images are drawn anyway, and the large image as soon as the memory is free.
 		if _, err := r.Render(t.Context(), []byte(largePicture), 64); err != nil {
 			t.Error(err)
 		}
@@ -83,10 +83,9 @@ func TestRender_CallerLeavesWhileWaitingForMemory_EndsWithItsContext(t *testing.
 	})
 }
 
-// TestDefaults_WaitAndDrawing_FitTheTimeOfAMaking: the caller's time limit is longer than the
-// renderer's.
+// The caller's time limit must be longer than that of the renderer.
 func TestDefaults_WaitAndDrawing_FitTheTimeOfAMaking(t *testing.T) {
 	if all := resvg.DefaultWait + resvg.DefaultTimeout; all > variants.DefaultMakeTimeout {
-		t.Errorf("%v, a making has %v", all, variants.DefaultMakeTimeout)
+		t.Errorf("waiting and drawing may take %v, but a variant only %v", all, variants.DefaultMakeTimeout)
 	}
 }

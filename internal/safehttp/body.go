@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// maxLayers limits how often a body is decompressed. It is two because some servers compress
-	// compressed files.
+	// maxLayers limits how often a body is decompressed. Some servers compress files that are already
+	// compressed.
 	maxLayers = 2
-	// wireSlack is how much longer than its limit a compressed body may be: empty members and blocks
-	// would otherwise take time forever without counting.
+	// wireSlack is how much longer than the limit a compressed body may be. Without this limit empty gzip
+	// members and blocks could go on forever, because they decompress to nothing.
 	wireSlack = 64 << 10
 	chunkSize = 32 << 10
 )
 
-// readBody reads at most limit bytes after decompression. truncated means that body is only the
-// beginning of the response, either with ErrTooLarge or ErrBudget, or without an error if the server
-// stopped early.
+// readBody reads at most limits.Body bytes after decompression. If truncated is true, body is only the
+// beginning of the response: either err is ErrTooLarge or ErrBudget, or the server stopped early and
+// err is nil.
 func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, truncated bool, err error) {
 	limit := limits.Body
 	wire := &cappedReader{r: answer.Body, left: limit + wireSlack}
@@ -50,7 +50,8 @@ func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, t
 		case err == io.EOF:
 			return body, false, nil
 		case len(body) > 0 && isCutOff(err):
-			// A wrong Content-Length, a missing gzip trailer: like browsers, use what was received.
+			// The Content-Length was wrong or the gzip trailer is missing. Like browsers, use the
+			// received part.
 			return body, true, nil
 		default:
 			return body, false, bodyError(err)
@@ -58,13 +59,12 @@ func (s *Session) readBody(answer *http.Response, limits Limits) (body []byte, t
 	}
 }
 
-// isCutOff reports whether a stream ended before its framing did, or has trailing data after a
-// complete gzip member.
+// isCutOff reports whether a stream ended too early, or has other data after a complete gzip member.
 func isCutOff(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)
 }
 
-// bodyError marks decoding errors; others are network errors.
+// bodyError marks decoding errors with ErrMalformed. Other errors are network errors.
 func bodyError(err error) error {
 	var corrupt flate.CorruptInputError
 	if errors.As(err, &corrupt) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) {
@@ -73,7 +73,7 @@ func bodyError(err error) error {
 	return err
 }
 
-// cappedReader fails after a number of bytes.
+// cappedReader fails with ErrTooLarge after a number of bytes.
 type cappedReader struct {
 	r    io.Reader
 	left int64
@@ -93,9 +93,9 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// decode decodes Content-Encoding as far as it is true: a body that is declared as gzip but is not
-// passes unchanged, and a text that is still gzip after one layer is decompressed once more. Encodings
-// that were not requested are ErrMalformed.
+// decode decompresses a body. It does not trust Content-Encoding completely: a body that is declared as
+// gzip but is not passes unchanged, and a text that is still gzip after one layer is decompressed once
+// more. Encodings that were not requested are ErrMalformed.
 func decode(r io.Reader, header http.Header) (io.Reader, error) {
 	declared, err := encodings(header)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 
 	maxConnsPerHost = 4
 	maxIdleConns    = 64
-	// idleTimeout is short: a crawl returns to a host within seconds or not at all.
+	// idleTimeout is short because a crawl returns to a host within seconds or not at all.
 	idleTimeout = 10 * time.Second
 )
 
@@ -48,7 +48,7 @@ const (
 	DefaultSessionBytes   = 20 << 20
 )
 
-// Config configures a Client. The zero value is valid.
+// Config configures a Client. The zero Config is valid.
 type Config struct {
 	// UserAgent is sent with every request; the function UserAgent returns the default, with "" as
 	// base URL.
@@ -57,14 +57,14 @@ type Config struct {
 	// bodies.
 	SessionFetches int
 	SessionBytes   int64
-	// Denied are networks to block in addition to those that are not public, such as the operator's
-	// own public addresses behind a gateway, or a NAT64 prefix of the local network.
+	// Denied lists networks that are blocked in addition to all non-public ones, such as the operator's own
+	// public addresses behind a gateway, or a NAT64 prefix of the local network.
 	Denied []netip.Prefix
 
 	// Resolver resolves names. Default: the machine's name servers, without its search list.
 	Resolver Resolver
-	// Dial connects to an IP address that the guard has approved. Tests replace it. Default: a
-	// net.Dialer with the guard in its Control as well.
+	// Dial connects to an IP address that the guard has approved. Tests replace it. Default: a net.Dialer
+	// whose Control is also the guard.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// OwnAddrs returns the addresses of this machine, which are blocked. Default: those of its
 	// interfaces except the loopback device.
@@ -156,7 +156,7 @@ func New(cfg Config) (*Client, error) {
 		TLSHandshakeTimeout:    tlsTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
 		MaxResponseHeaderBytes: MaxHeaderBytes,
-		DisableCompression:     true, // the limits apply outside of our own gzip reader
+		DisableCompression:     true, // readBody decompresses, within the limits
 		ForceAttemptHTTP2:      true,
 		MaxConnsPerHost:        maxConnsPerHost,
 		MaxIdleConnsPerHost:    maxConnsPerHost,

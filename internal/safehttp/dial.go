@@ -24,16 +24,16 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// rootedResolver resolves names as absolute. Without the final dot the search list of the machine
-// applies, and in a cluster acme.com would first be resolved as acme.com.svc.cluster.local.
+// rootedResolver resolves absolute names. Without a final dot the search list of the machine would
+// apply, and in a Kubernetes cluster acme.com would first be resolved as acme.com.svc.cluster.local.
 type rootedResolver struct{ *net.Resolver }
 
 func (r rootedResolver) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	return r.Resolver.LookupNetIP(ctx, network, host+".")
 }
 
-// dialContext makes all connections of the transport: resolve, check each address with the guard,
-// connect.
+// dialContext makes all connections of the transport. It resolves the host, checks each address with
+// the guard, and connects.
 func (c *Client) dialContext(ctx context.Context, _, hostPort string) (net.Conn, error) {
 	host, portText, err := net.SplitHostPort(hostPort)
 	if err != nil {
@@ -68,10 +68,10 @@ func (c *Client) dialContext(ctx context.Context, _, hostPort string) (net.Conn,
 	return c.connect(ctx, approved)
 }
 
-// resolve returns at least one address, alternating between families, or a *DNSError within ErrDNS.
+// resolve returns at least one address, alternating between IPv4 and IPv6, or a *DNSError within ErrDNS.
 func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if _, err := netip.ParseAddr(host); err == nil {
-		// CheckURL rejects IP addresses; an address that gets here was not checked.
+		// CheckURL rejects IP addresses, so this one was not checked.
 		return nil, fmt.Errorf("%w: %s is not a name", ErrBlockedAddress, host)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
@@ -93,9 +93,9 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return interleave(addrs), nil
 }
 
-// interleave alternates between the families, the resolver's first choice first, so that a broken
-// route of one family costs one stagger. Some resolvers return IPv4 addresses in IPv6 form; these are
-// dialed, and checked by the guard, as IPv4.
+// interleave alternates between IPv4 and IPv6 addresses, beginning with the resolver's first choice, so
+// that a broken IPv6 route delays a connection by one stagger only. Some resolvers return IPv4
+// addresses in IPv6 form. These are converted to IPv4 before the guard checks them.
 func interleave(addrs []netip.Addr) []netip.Addr {
 	var first, second []netip.Addr
 	for _, a := range addrs {
@@ -123,12 +123,12 @@ type attempt struct {
 	err  error
 }
 
-// connect tries approved addresses, each a stagger after the previous one or as soon as that failed,
-// and returns the first connection, or the first error.
+// connect tries approved addresses, each one stagger after the previous one or as soon as that failed.
+// It returns the first connection, or the first error if all fail.
 func (c *Client) connect(ctx context.Context, addrs []netip.AddrPort) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	results := make(chan attempt, len(addrs)) // room for all, so no attempt blocks
+	results := make(chan attempt, len(addrs)) // has room for all attempts, so that none blocks
 	started, pending := 0, 0
 	start := func() {
 		ap := addrs[started]
@@ -176,8 +176,8 @@ func (c *Client) connect(ctx context.Context, addrs []netip.AddrPort) (net.Conn,
 	}
 }
 
-// closeRest closes connections that were made too late. The attempts' context is canceled, so it ends
-// soon.
+// closeRest closes connections that were made too late. It ends soon because the context of the
+// attempts is canceled.
 func closeRest(results <-chan attempt, pending int) {
 	for range pending {
 		if r := <-results; r.err == nil {

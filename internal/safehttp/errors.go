@@ -29,7 +29,7 @@ var (
 	ErrUnreachable = errors.New("server is unreachable")
 	// ErrTLS means that no trusted encrypted connection could be made.
 	ErrTLS = errors.New("TLS failed")
-	// ErrTimeout means that a phase, the fetch, or the caller's deadline ran out of time.
+	// ErrTimeout means that a phase or the fetch took too long, or that the caller's deadline passed.
 	ErrTimeout = errors.New("timed out")
 	// ErrTooLarge means that the body exceeds Limits.Body, or the header MaxHeaderBytes. For a body
 	// Get also returns the response, with Truncated set and the part within the limit.
@@ -41,8 +41,8 @@ var (
 	ErrBadRedirect = errors.New("redirect is not allowed")
 	// ErrMalformed means that the response is not HTTP, or that its encoding is broken or unknown.
 	ErrMalformed = errors.New("response is malformed")
-	// ErrBudget means that the session has used up its fetches or bytes. If the bytes ran out within a
-	// body, Get also returns the response, as with ErrTooLarge.
+	// ErrBudget means that the session has used up its fetches or bytes. If a body exceeds the bytes, Get
+	// also returns the response, as with ErrTooLarge.
 	ErrBudget = errors.New("session budget is used up")
 	// ErrCanceled means that the caller canceled the fetch. It also wraps context.Canceled.
 	ErrCanceled = errors.New("fetch was canceled")
@@ -100,7 +100,7 @@ func (e *Error) Error() string {
 	switch {
 	case e.Err == nil:
 		return fmt.Sprintf("get %s: %s", e.URL, e.Kind)
-	case errors.Is(e.Err, e.Kind): // already contains the kind
+	case errors.Is(e.Err, e.Kind): // its text contains the kind
 		return fmt.Sprintf("get %s: %s", e.URL, e.Err)
 	}
 	return fmt.Sprintf("get %s: %s: %s", e.URL, e.Kind, e.Err)
@@ -117,7 +117,7 @@ func (e *Error) Unwrap() []error {
 // DNSError is a failed resolution.
 type DNSError struct {
 	Host     string
-	NotFound bool // NXDOMAIN, or the name has no address; false: the name server failed or did not respond
+	NotFound bool // NXDOMAIN, or a name without an address; if false, the name server failed or did not respond
 	Timeout  bool // the name server did not respond in time
 	Err      error
 }
@@ -135,7 +135,7 @@ func (e *DNSError) Error() string {
 // Unwrap returns the resolver's error.
 func (e *DNSError) Unwrap() error { return e.Err }
 
-// classify returns the kind of an error of the transport or a body. ctx is the fetch's.
+// classify returns the kind of an error of the transport or of a body. ctx is the context of the fetch.
 func classify(ctx context.Context, err error) error {
 	for _, kind := range []error{ErrDNS, ErrBlockedAddress, ErrBudget, ErrTooLarge, ErrMalformed} {
 		if errors.Is(err, kind) {
@@ -166,7 +166,7 @@ func classifyContext(ctx context.Context, err error) error {
 	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
 		return ErrTimeout
 	}
-	var timeout interface{ Timeout() bool } // includes the transport's own, which are not context errors
+	var timeout interface{ Timeout() bool } // also matches timeouts of the transport, which are not context errors
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		return ErrTimeout
 	}
@@ -192,8 +192,8 @@ func isTLS(err error) bool {
 		strings.Contains(text, "server gave HTTP response to HTTPS client")
 }
 
-// classifyText distinguishes errors for which net/http has no types. The remaining ones concern the
-// response, so an unknown text is ErrMalformed.
+// classifyText distinguishes errors for which net/http has no types. All others concern the response,
+// so an unknown text is ErrMalformed.
 func classifyText(text string) error {
 	for _, t := range []struct {
 		part string

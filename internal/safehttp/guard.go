@@ -14,13 +14,14 @@ import (
 // ownAddrsFor is how long the machine's own addresses are cached.
 const ownAddrsFor = 30 * time.Second
 
-// azureWireServer serves instance metadata on Azure. It is the one special address that is missing in
-// the guard's lists, which follow the IANA registries.
+// azureWireServer serves instance metadata on Azure. It is missing in the lists of package ssrf, which
+// follow the IANA registries.
 var azureWireServer = netip.MustParsePrefix("168.63.129.16/32")
 
-// guard decides which addresses may be connected to. It allows only public unicast addresses on ports
-// 80 and 443 over TCP. IPv6 forms that embed an IPv4 address are blocked whatever they embed (mapped,
-// compatible, translated, NAT64, 6to4, Teredo, ISATAP): a gateway on the way would unwrap them.
+// guard decides to which addresses the client may connect. It allows only public unicast addresses,
+// over TCP on ports 80 and 443. It blocks all IPv6 addresses that embed an IPv4 address (mapped,
+// compatible, translated, NAT64, 6to4, Teredo, ISATAP), because a gateway could forward them to that
+// address.
 type guard struct {
 	guardian *ssrf.Guardian
 	ownAddrs func() ([]netip.Addr, error)
@@ -47,8 +48,7 @@ func newGuard(denied []netip.Prefix, ownAddrs func() ([]netip.Addr, error), now 
 	}
 }
 
-// control is the guard as net.Dialer.Control: address is the one to which the socket is about to
-// connect.
+// control implements net.Dialer.Control. The address is the one to which the socket is about to connect.
 func (g *guard) control(network, address string, conn syscall.RawConn) error {
 	if err := g.guardian.Safe(network, address, conn); err != nil {
 		return fmt.Errorf("%w: %w", ErrBlockedAddress, err)
@@ -60,7 +60,7 @@ func (g *guard) control(network, address string, conn syscall.RawConn) error {
 	return g.check(ap)
 }
 
-// check returns ErrBlockedAddress unless ap may be connected to.
+// check returns ErrBlockedAddress unless the client may connect to ap.
 func (g *guard) check(ap netip.AddrPort) error {
 	if err := g.guardian.SafeAddrPort(ap); err != nil {
 		return fmt.Errorf("%w: %w", ErrBlockedAddress, err)
@@ -79,8 +79,8 @@ func (g *guard) check(ap netip.AddrPort) error {
 	return nil
 }
 
-// isISATAP matches the interface identifiers of RFC 5214: [02]00:5efe and an IPv4 address, in any
-// prefix.
+// isISATAP reports whether an address has an interface identifier of RFC 5214: [02]00:5efe followed by
+// an IPv4 address, in any prefix.
 func isISATAP(addr netip.Addr) bool {
 	if !addr.Is6() {
 		return false
@@ -106,9 +106,9 @@ func (g *guard) isOwn(addr netip.Addr) (bool, error) {
 	return g.own[addr], nil
 }
 
-// interfaceAddrs returns the addresses of the machine's network interfaces, except the loopback
-// device: its loopback addresses are blocked anyway, and a public address assigned to it for a service
-// (an anycast or virtual address) can be listed in Config.Denied.
+// interfaceAddrs returns the addresses of the machine's network interfaces, except the loopback device.
+// Loopback addresses are blocked anyway, and a public address on that device (for anycast or a virtual
+// IP address) can be listed in Config.Denied.
 func interfaceAddrs() ([]netip.Addr, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {

@@ -25,7 +25,7 @@ var refusedAddrs = []string{
 	"64:ff9b::7f00:1", "64:ff9b::808:808", "64:ff9b:1::7f00:1", "100::1", "2001::1", "2001:0:4136:e378:8000:63bf:3fff:fdd2", "2001:10::1",
 	"2001:20::1", "2001:db8::1", "2002:7f00:1::", "2002:808:808::1", "2620:4f:8000::1", "3fff::1", "5f00::1", "fc00::1", "fd00::1",
 	"fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1", "2a00:1450::5efe:7f00:1", "2a00:1450::200:5efe:a00:1",
-	"198.100.1.1", // the machine's own
+	"198.100.1.1", // an address of this machine
 }
 
 var allowedAddrs = []string{"93.184.216.34", "1.1.1.1", "172.32.0.1", "100.128.0.1", "192.0.1.1", "198.20.0.1", "2606:4700:4700::1111", "2a0e:8f02::1"}
@@ -60,8 +60,8 @@ func TestFetch_PrivateResolvedAddress_Blocked(t *testing.T) {
 	}
 }
 
-// TestSocketGuard uses the guard as in production: on the address of the socket. A listener at the
-// loopback address must not be reached even if nothing else prevents it.
+// TestSocketGuard uses the guard as in production, on the address of the socket. The guard alone must
+// prevent that a listener at the loopback address is reached.
 func TestSocketGuard(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -117,13 +117,13 @@ func TestFetch_DNSRebinding_Blocked(t *testing.T) {
 		}
 	}), nil))
 	c := n.client(nil)
-	get(t, c, "http://rebind.example/", safehttp.ErrBlockedAddress) // the second hop resolves again and gets another address
+	get(t, c, "http://rebind.example/", safehttp.ErrBlockedAddress) // the redirect resolves the name again and gets another address
 	if d := n.dials(); len(d) != 1 {
 		t.Errorf("dialed %v", d)
 	}
 }
 
-// badTargets are URLs that must not be fetched, wherever they come from.
+// badTargets are URLs that must never be fetched.
 var badTargets = []string{
 	"http://127.0.0.1/", "http://127.1/", "http://127.0.1/", "http://2130706433/", "http://0x7f000001/", "http://0x7f.1/", "http://0177.0.0.1/", "http://017700000001/",
 	"http://1.2.3.0400/", "http://1.2.3.0xff/", "http://0/", "http://0.0.0.0/", "http://8.8.8.8/", "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://[::ffff:a00:1]/",
@@ -153,7 +153,7 @@ func TestFetch_BadTarget_Blocked(t *testing.T) {
 		}
 	}
 	if len(n.asked) > 0 || len(n.dials()) > 0 {
-		t.Errorf("asked for %v, dialed %v", n.asked, n.dials())
+		t.Errorf("resolved %v and dialed %v, want nothing", n.asked, n.dials())
 	}
 }
 
@@ -312,15 +312,15 @@ func FuzzCheckURL(f *testing.F) {
 		if _, err := netip.ParseAddr(host); err == nil {
 			t.Errorf("%.99q gives address %s", ref, host)
 		}
-		// The checked URL is the one that is sent: another parser returns the same, and checking it
-		// again changes nothing.
+		// The request is sent to the checked URL, so url.Parse must return the same URL, and checking
+		// it again must change nothing.
 		again, err := safehttp.CheckURL(u.String())
 		if err != nil || again.String() != u.String() {
 			t.Errorf("%.99q gives %s, then %v (%v)", ref, u, again, err)
 		}
 		plain, err := url.Parse(u.String())
 		if err != nil || plain.Host != u.Host || plain.Scheme != u.Scheme {
-			t.Errorf("%.99q: net/url reads %v (%v), not %s", ref, plain, err, u)
+			t.Errorf("%.99q: url.Parse = %v, %v, want %s", ref, plain, err, u)
 		}
 		resolver := &internet{t: t, names: map[string]func(int) ([]netip.Addr, error){host: func(int) ([]netip.Addr, error) { return addrs("127.0.0.1", public), nil }}, asked: map[string]int{}}
 		c, err := safehttp.New(safehttp.Config{Resolver: resolver, Dial: forbiddenDial{t}.dial, OwnAddrs: func() ([]netip.Addr, error) { return nil, nil }})
@@ -328,7 +328,7 @@ func FuzzCheckURL(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := c.Get(t.Context(), u.String(), safehttp.Limits{}); err == nil {
-			t.Error("an answer without a network")
+			t.Error("Get succeeded without a network")
 		}
 	})
 }

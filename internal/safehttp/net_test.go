@@ -20,8 +20,8 @@ import (
 	"letterhead/internal/testcert"
 )
 
-// internet is the network of the tests' client: names, and servers at addresses that look public. It
-// is below the guard: dial receives approved addresses, and records them.
+// internet simulates the network of a client: names, and servers at addresses that look public. It is
+// below the guard, so dial receives only approved addresses. It records them.
 type internet struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -65,7 +65,7 @@ func (n *internet) site(host string, h http.Handler) {
 	n.serve(public+":80", n.http(h, nil))
 }
 
-// http serves the requests of one connection. With a certificate it uses TLS, and HTTP/1.1 only.
+// http serves the requests of one connection, with HTTP/1.1. With a certificate it uses TLS.
 func (n *internet) http(h http.Handler, config *tls.Config) func(net.Conn) {
 	return func(conn net.Conn) {
 		if config != nil {
@@ -115,8 +115,8 @@ func (n *internet) dial(ctx context.Context, network, addr string) (net.Conn, er
 	return client, nil
 }
 
-// pair returns a connection. Pipes have no buffer between the two sides, which causes a deadlock if
-// both write, as they do when TLS fails; but tests with a fake clock support only pipes.
+// pair returns the two ends of a connection. Pipes have no buffer, which causes a deadlock if both ends
+// write, as they do when TLS fails. But tests with a fake clock support only pipes.
 func (n *internet) pair() (client, server net.Conn) {
 	if n.pipes {
 		return net.Pipe()
@@ -182,7 +182,7 @@ func (l *oneConn) Close() error {
 
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// raw responds to the first request of a connection with these bytes and closes it.
+// raw responds to the first request of a connection with answer and closes the connection.
 func raw(answer string) func(net.Conn) {
 	return func(conn net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
@@ -191,7 +191,7 @@ func raw(answer string) func(net.Conn) {
 	}
 }
 
-// read waits for a request, then calls then with the connection.
+// read waits for a request and then calls then with the connection.
 func read(then func(net.Conn)) func(net.Conn) {
 	return func(conn net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
@@ -233,7 +233,7 @@ func redirectTo(target string) http.Handler {
 	})
 }
 
-// get fetches and expects an error of a kind; nil expects a response.
+// get fetches a URL and expects an error of the given kind, or a response if want is nil.
 func get(t *testing.T, c *safehttp.Client, url string, want error) *safehttp.Response {
 	t.Helper()
 	res, err := c.Get(t.Context(), url, safehttp.Limits{})
@@ -241,7 +241,7 @@ func get(t *testing.T, c *safehttp.Client, url string, want error) *safehttp.Res
 		t.Fatalf("get %s: %v (%s), want %v", url, err, safehttp.Reason(err), want)
 	}
 	if err != nil && strings.Contains(err.Error(), "secret") {
-		t.Errorf("the error tells a query: %v", err)
+		t.Errorf("the error contains the query: %v", err)
 	}
 	return res
 }

@@ -19,13 +19,13 @@ const (
 	maxCookieBytes = 8 << 10
 )
 
-// Limits are the limits of one fetch. A zero field is the default; values beyond the package's own
+// Limits are the limits of one fetch. A zero field means the default. Values above the package's own
 // limits are reduced to them.
 type Limits struct {
 	Body int64         // bytes after decompression; default MaxHTMLBytes
 	Time time.Duration // default MaxFetchTime; the context's deadline counts as well
-	// Hold is called before that many additional bytes of the body are kept; false ends the fetch with
-	// ErrBudget. nil: all are kept.
+	// Hold, if not nil, is called before additional bytes of the body are kept in memory. If it returns false
+	// the fetch ends with ErrBudget.
 	Hold func(bytes int64) bool
 }
 
@@ -40,8 +40,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Header is one additional request header, such as Accept or If-None-Match. It replaces the client's
-// own, except for User-Agent, Accept-Encoding, Host and Cookie.
+// Header is an additional request header, such as Accept or If-None-Match. It replaces a header of the
+// client, except User-Agent, Accept-Encoding, Host and Cookie.
 type Header struct{ Name, Value string }
 
 // Response is a complete response.
@@ -49,13 +49,13 @@ type Response struct {
 	StatusCode int
 	Header     http.Header // of the last hop, as sent
 	Body       []byte      // decompressed, at most Limits.Body bytes
-	Truncated  bool        // the body ended early: beyond a limit, or cut off by the server
+	Truncated  bool        // the body exceeded a limit, or the server stopped early
 	FinalURL   *url.URL    // URL of the last hop
 	Redirects  []*url.URL  // the URLs that redirected, in order; empty without a redirect
 }
 
-// Session is the fetches of one crawl: its cookies and its budget. It holds no connections and need
-// not be closed. It is safe for concurrent use.
+// Session contains the cookies and the budget of one crawl. It has no connections, so it need not be
+// closed. It is safe for concurrent use.
 type Session struct {
 	client     *Client
 	jar        *cookiejar.Jar
@@ -65,26 +65,26 @@ type Session struct {
 	bytes      atomic.Int64
 }
 
-// NewSession starts a crawl, with an empty cookie jar and the configured budget.
+// NewSession returns a session without cookies, with the configured budget.
 func (c *Client) NewSession() *Session {
 	return c.NewSessionWithin(c.cfg.SessionFetches, c.cfg.SessionBytes)
 }
 
-// NewSessionWithin starts a crawl with a different budget: calls of Get, and bytes of decompressed
-// bodies.
+// NewSessionWithin is NewSession with a different budget: the number of calls of Get, and of bytes of
+// decompressed bodies.
 func (c *Client) NewSessionWithin(fetches int, bytes int64) *Session {
 	jar, _ := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // never fails
 	return &Session{client: c, jar: jar, maxFetches: int64(fetches), maxBytes: bytes}
 }
 
-// Fetched returns the number of calls of Get and of bytes of bodies so far.
+// Fetched returns how many calls of Get and bytes of bodies the session has used.
 func (s *Session) Fetched() (fetches int, bytes int64) {
 	return int(s.fetches.Load()), s.bytes.Load()
 }
 
-// Get fetches rawURL and follows up to MaxRedirects redirects. Any status is a response, not an error.
-// Errors are *Error; see the Err values. With ErrTooLarge for a body, and with ErrBudget within a
-// body, Get also returns the response.
+// Get fetches rawURL and follows up to MaxRedirects redirects. Any HTTP status is a response, not an
+// error. Errors are *Error; see the Err values. If the body exceeds its limit (ErrTooLarge) or the
+// budget (ErrBudget), Get also returns the response.
 func (s *Session) Get(ctx context.Context, rawURL string, limits Limits, headers ...Header) (*Response, error) {
 	c := s.client
 	began := c.cfg.Now()
@@ -189,7 +189,7 @@ func (s *Session) finish(ctx context.Context, res *Response, answer *http.Respon
 	return nil, failed
 }
 
-// show formats a URL for logs and errors: query and fragment may contain secrets.
+// show formats a URL for logs and errors, without query and fragment, which may contain secrets.
 func show(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: clip(u.Path)}).String()
 }

@@ -139,7 +139,7 @@ func TestRedirects(t *testing.T) {
 	}), certificate(t, nil, "end.example")))
 	res := get(t, n.client(nil), "http://start.example/", nil)
 	if string(res.Body) != "arrived with " || res.FinalURL.String() != "https://end.example/c" || len(res.Redirects) != 2 || res.Redirects[1].String() != "https://end.example/a?b=c" {
-		t.Errorf("%s from %s by %v", res.Body, res.FinalURL, res.Redirects)
+		t.Errorf("got %q from %s after the redirects %v", res.Body, res.FinalURL, res.Redirects)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestCookies_LiveForSession(t *testing.T) {
 		}
 	}
 	if res := get(t, c, "http://cookie.example/?stay", nil); string(res.Body) != "new" {
-		t.Errorf("another session is %s", res.Body)
+		t.Errorf("another session sends the cookies of the first: %s", res.Body)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestEncodings(t *testing.T) {
 		"double gzip, declared":        {answer("Content-Encoding: gzip, gzip", zip(packed)), page, false, nil},
 		"double gzip in two headers":   {answer("Content-Encoding: gzip\r\nContent-Encoding: gzip", zip(packed)), page, false, nil},
 		"double gzip, declared once":   {answer("Content-Encoding: gzip", zip(packed)), page, false, nil},
-		"gzip that nobody declared":    {answer("X: y", packed), page, false, nil},
+		"undeclared gzip":              {answer("X: y", packed), page, false, nil},
 		"triple gzip, declared":        {answer("Content-Encoding: gzip, gzip, gzip", zip(zip(packed))), nil, false, safehttp.ErrMalformed},
 		"gzip declared, but plain":     {answer("Content-Encoding: gzip", page), page, false, nil},
 		"gzip declared, nothing sent":  {answer("Content-Encoding: gzip\r\nContent-Length: 0", nil), nil, false, nil},
@@ -274,7 +274,7 @@ func TestEncodings(t *testing.T) {
 		"wrong checksum":               {answer("Content-Encoding: gzip", append(packed[:len(packed)-8:len(packed)-8], 1, 2, 3, 4, 5, 6, 7, 8)), nil, false, safehttp.ErrMalformed},
 		"length too large":             {answer("Content-Length: 9000", page), page, true, nil},
 		"length too small":             {answer("Connection: close\r\nContent-Length: 12", page), page[:12], false, nil},
-		"length of what was unpacked":  {answer("Content-Encoding: gzip\r\nContent-Length: 6000", packed), page, true, nil},
+		"length of the unpacked body":  {answer("Content-Encoding: gzip\r\nContent-Length: 6000", packed), page, true, nil},
 		"length, and nothing":          {answer("Content-Length: 10", nil), nil, false, safehttp.ErrReset},
 		"two lengths":                  {answer("Content-Length: 10\r\nContent-Length: 20", page), nil, false, safehttp.ErrMalformed},
 		"broken chunks":                {answer("Transfer-Encoding: chunked", []byte("zz\r\nhello")), nil, false, safehttp.ErrMalformed},
@@ -308,7 +308,7 @@ func TestBinaryGzip_IsUnchanged(t *testing.T) {
 	}
 }
 
-// TestBody_DecompressionBomb_EndsAtLimit serves endless bodies and measures the memory used.
+// TestBody_DecompressionBomb_EndsAtLimit serves endless bodies and measures the memory that the client uses.
 func TestBody_DecompressionBomb_EndsAtLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		header string
@@ -371,11 +371,11 @@ func TestBody_AtItsLimit_IsComplete(t *testing.T) {
 	n.site("good.example", text(strings.Repeat("x", 1000)))
 	c := n.client(nil)
 	if res, err := c.Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 1000}); err != nil || res.Truncated || len(res.Body) != 1000 {
-		t.Errorf("exactly the limit: %v", err)
+		t.Errorf("a body of exactly the limit: %v", err)
 	}
 	res, err := c.Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 999})
 	if !errors.Is(err, safehttp.ErrTooLarge) || res == nil || len(res.Body) != 999 || !res.Truncated || res.StatusCode != 200 {
-		t.Errorf("a byte over: %+v, %v", res, err)
+		t.Errorf("a body one byte over the limit: %+v, %v", res, err)
 	}
 	if _, err := c.Get(t.Context(), "http://good.example/", safehttp.Limits{Body: 1 << 40}); err != nil { // reduced to the package's own limit
 		t.Error(err)
@@ -409,7 +409,7 @@ func TestSessionBudget(t *testing.T) {
 		}
 	}
 	if _, err := s.Get(t.Context(), "http://good.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrBudget) {
-		t.Errorf("past the bytes: %v", err)
+		t.Errorf("get beyond the byte budget: %v", err)
 	}
 	if fetches, size := s.Fetched(); fetches != 3 || size != 3000 {
 		t.Errorf("fetched %d, %d bytes", fetches, size)
@@ -422,7 +422,7 @@ func TestSessionBudget(t *testing.T) {
 		}
 	}
 	if _, err := c.NewSession().Get(t.Context(), "http://good.example/", safehttp.Limits{}); err != nil {
-		t.Errorf("a new session: %v", err)
+		t.Errorf("get in a new session: %v", err)
 	}
 }
 
@@ -565,7 +565,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("metrics %v, want %v", got, want)
 	}
 	if _, err := safehttp.New(safehttp.Config{Registerer: registry}); err == nil {
-		t.Error("two clients share one set of metrics")
+		t.Error("two clients registered the same metrics")
 	}
 }
 

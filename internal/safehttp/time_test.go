@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/safehttp"
 )
 
-// The tests of this file run in synctest bubbles with a fake clock: the real timeouts take no time.
+// The tests of this file run in synctest bubbles, so that the timeouts of production take no time.
 
 // drip writes a byte per second until the other side disconnects.
 func drip(conn net.Conn, text string) {
@@ -51,7 +51,7 @@ func TestTimeouts_EndEveryPhase(t *testing.T) {
 		{name: "name server never answers", url: "http://slow.example/", dns: true, want: safehttp.ErrDNS, after: 5 * time.Second},
 		{name: "connecting hangs", url: "http://slow.example/", dial: hang, want: safehttp.ErrTimeout, after: 5 * time.Second},
 		{name: "TLS stalls", url: "https://slow.example/", serve: silence, want: safehttp.ErrTimeout, after: 5 * time.Second},
-		{name: "never a word", url: "http://slow.example/", serve: silence, want: safehttp.ErrTimeout, after: 8 * time.Second},
+		{name: "server never responds", url: "http://slow.example/", serve: silence, want: safehttp.ErrTimeout, after: 8 * time.Second},
 		{name: "a header byte a second", url: "http://slow.example/", serve: read(func(c net.Conn) { drip(c, "HTTP/1.1 200 OK\r\nX: ") }), want: safehttp.ErrTimeout, after: 8 * time.Second},
 		{name: "a body byte a second", url: "http://slow.example/", serve: read(func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"); drip(c, "") }), want: safehttp.ErrTimeout, after: 8 * time.Second},
 		{name: "a body that stalls", url: "http://slow.example/", serve: read(func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"); silence(c) }), want: safehttp.ErrTimeout, after: 8 * time.Second},
@@ -115,7 +115,7 @@ func TestDeadline_OfTheCaller_EndsTheRequest(t *testing.T) {
 	})
 }
 
-// TestRedirects_Slow_ShareOneDeadline: the time limit is for all hops together.
+// The time limit is for all hops together.
 func TestRedirects_Slow_ShareOneDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInternet(t)
@@ -133,7 +133,7 @@ func TestRedirects_Slow_ShareOneDeadline(t *testing.T) {
 	})
 }
 
-// TestDial_SlowAddress_DoesNotBlockNext: a black hole costs a quarter of a second.
+// An address that never responds delays the next one by a quarter of a second.
 func TestDial_SlowAddress_DoesNotBlockNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInternet(t)
@@ -157,7 +157,7 @@ func TestDial_SlowAddress_DoesNotBlockNext(t *testing.T) {
 	})
 }
 
-// TestConnections_PerHost_AreBounded: five slow fetches of one host use four connections.
+// Five concurrent slow fetches from one host use four connections.
 func TestConnections_PerHost_AreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInternet(t)
@@ -190,7 +190,7 @@ func TestConnections_PerHost_AreBounded(t *testing.T) {
 			}
 		}
 		if most != 4 {
-			t.Errorf("%d connections at once", most)
+			t.Errorf("%d concurrent connections", most)
 		}
 	})
 }

@@ -19,8 +19,8 @@ type TXTResolver interface {
 	LookupTXT(ctx context.Context, name string) ([]string, error)
 }
 
-// LookupTXT returns the TXT records of a name, each as one string: none if the name has none, or if
-// the configured resolver does not support them. It connects to no host. Errors: ErrDNS,
+// LookupTXT returns the TXT records of a name, each as one string. It returns none if the name has none
+// or the configured resolver does not support them. It does not connect to the host. Errors: ErrDNS,
 // ErrForbiddenURL if the name is not valid.
 func (c *Client) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	resolver, ok := c.cfg.Resolver.(TXTResolver)
@@ -49,8 +49,8 @@ func (c *Client) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	return out, nil
 }
 
-// notInName reports whether a character is not allowed in names: only letters, digits, hyphens, and
-// the underscore of service labels are.
+// notInName reports whether a character is not allowed in names. Allowed are letters, digits, hyphens,
+// dots, and the underscore of service labels.
 func notInName(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 }

@@ -55,7 +55,7 @@ func TestTXTRecords(t *testing.T) {
 		t.Errorf("%d records, %v", len(got), err)
 	}
 	if got, err = c.LookupTXT(t.Context(), "none.acme.com"); err != nil || len(got) != 0 {
-		t.Errorf("a name without any: %q, %v", got, err)
+		t.Errorf("a name without TXT records: %q, %v", got, err)
 	}
 	for _, name := range []string{"", "localhost", "a b.com", "acme.com\r\nx", "acme.com/..", strings.Repeat("a.", 200) + "com", "ü.com"} {
 		if _, err := c.LookupTXT(t.Context(), name); !errors.Is(err, safehttp.ErrForbiddenURL) {
@@ -83,7 +83,7 @@ func TestNewSessionWithin_UsesItsBudget(t *testing.T) {
 	}
 	s = n.client(nil).NewSessionWithin(10, 3)
 	if res, err := s.Get(t.Context(), "http://good.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrBudget) || res == nil || len(res.Body) > 3 {
-		t.Errorf("five bytes of three: %v, %+v", err, res)
+		t.Errorf("a body of five bytes with a budget of three: %v, %+v", err, res)
 	}
 }
 

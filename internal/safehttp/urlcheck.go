@@ -16,18 +16,19 @@ const (
 	maxLabelBytes = 63
 )
 
-// localSuffixes are names that exist only on a local network, or never in the DNS.
+// localSuffixes are top-level names that exist only on local networks, or never in the DNS.
 var localSuffixes = []string{
 	"localhost", "local", "localdomain", "internal", "intranet", "private", "corp", "home", "lan",
 	"home.arpa", "onion", "i2p",
 }
 
-// hostProfile maps a host like browsers do before a lookup. It is lenient about underscores and
-// hyphens, which real host names have; the characters of a label are checked afterwards.
+// hostProfile maps a host to ASCII as browsers do before a lookup. It allows underscores and hyphens
+// anywhere, because real host names have them. The characters of labels are checked later.
 var hostProfile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.CheckHyphens(false))
 
-// CheckURL parses an absolute URL and returns it in the form in which it is fetched: host in ASCII and
-// lower case, no default port, no fragment. The error is ErrForbiddenURL with the reason.
+// CheckURL parses an absolute URL and returns it in the form in which it is fetched: with the host in
+// ASCII and lower case, and without default port and fragment. The error is ErrForbiddenURL with the
+// reason.
 //
 // The returned URL has a host name, never an IP address. The guard checks the addresses of the name.
 func CheckURL(raw string) (*url.URL, error) {
@@ -63,7 +64,7 @@ func parse(raw string) (*url.URL, error) {
 		switch c := raw[i]; {
 		case c < 0x20, c == 0x7f:
 			return nil, forbidden("contains a control character")
-		case c == '\\': // browsers treat it as a slash, url.Parse does not
+		case c == '\\': // browsers treat it as a slash, but url.Parse does not
 			return nil, forbidden("contains a backslash")
 		}
 	}
@@ -118,7 +119,7 @@ func check(u *url.URL) (*url.URL, error) {
 	if checked.Path == "" {
 		checked.Path = "/"
 	}
-	if n := len(checked.String()); n > maxURLBytes { // escapes make it longer
+	if n := len(checked.String()); n > maxURLBytes { // escaping may have made it longer
 		return nil, forbidden("%d bytes long", n)
 	}
 	return checked, nil
@@ -145,7 +146,7 @@ func CheckHost(host string) (string, error) {
 		return "", err
 	}
 	if _, err := netip.ParseAddr(name); err == nil || strings.ContainsAny(name, ":[]%") {
-		return "", forbidden("an IP address in place of a host name")
+		return "", forbidden("host is an IP address")
 	}
 	if len(name) > maxHostBytes {
 		return "", forbidden("host of %d bytes", len(name))
@@ -160,9 +161,8 @@ func CheckHost(host string) (string, error) {
 		return "", forbidden("host %q has a single label", clip(name))
 	}
 	if isNumeric(labels[len(labels)-1]) {
-		// 127.1, 0x7f.1, 1.2.3.0400: system calls parse these as IPv4 (WHATWG URL, "ends in a
-		// number").
-		return "", forbidden("an IP address in place of a host name")
+		// System calls parse 127.1, 0x7f.1 and 1.2.3.0400 as IPv4 addresses (WHATWG URL, "ends in a number").
+		return "", forbidden("host is an IP address")
 	}
 	for _, suffix := range localSuffixes {
 		if name == suffix || strings.HasSuffix(name, "."+suffix) {
@@ -172,8 +172,8 @@ func CheckHost(host string) (string, error) {
 	return name, nil
 }
 
-// asciiHost maps a host to ASCII. Full-width dots and circled digits become the plain characters, so
-// that later checks recognize them.
+// asciiHost maps a host to ASCII. Full-width dots and circled digits become plain characters, so that
+// the checks after it recognize them.
 func asciiHost(host string) (string, error) {
 	plain := true
 	for i := range len(host) {
@@ -201,19 +201,19 @@ func lowerASCII(s string) string {
 
 func checkLabel(label string) error {
 	if label == "" || len(label) > maxLabelBytes {
-		return forbidden("host with a label of %d bytes", len(label))
+		return forbidden("host has a label of %d bytes", len(label))
 	}
 	for i := range len(label) {
 		switch c := label[i]; {
 		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
 		default:
-			return forbidden("host with the character %q", c)
+			return forbidden("host contains the character %q", c)
 		}
 	}
 	return nil
 }
 
-// isNumeric reports whether a last label would make a host an IPv4 address for some parser.
+// isNumeric reports whether some parsers would treat a host with this last label as an IPv4 address.
 func isNumeric(label string) bool {
 	digits := strings.TrimPrefix(label, "0x")
 	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }

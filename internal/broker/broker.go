@@ -18,11 +18,11 @@ const (
 
 // Errors of a Port. They are wrapped with the attempted operation; use errors.Is.
 var (
-	// ErrClosed means that the broker is closing. If Publish returns it, its messages may or may not
-	// be delivered.
+	// ErrClosed means that the broker is closing or closed. If Publish returns it, the messages may still be
+	// delivered.
 	ErrClosed = errors.New("broker is closed")
-	// ErrNotNow is what a Handler returns if the message is fine but a dependency is unavailable. The
-	// message returns to its topic and is redelivered, without a limit.
+	// ErrNotNow is returned by a Handler if a dependency is unavailable. The message returns to its topic and
+	// is redelivered without a limit.
 	ErrNotNow = errors.New("cannot be handled now")
 	// ErrInvalid means that the message lacks an id or a key, or exceeds a limit. Nothing was
 	// published.
@@ -31,23 +31,20 @@ var (
 
 // Metadata keys that are added to a dead letter.
 const (
-	// MetaReason is the error of the last attempt.
-	MetaReason = "set_aside_reason"
-	// MetaTopic is the topic that the message was taken from.
-	MetaTopic = "set_aside_lane"
-	// MetaGroup is the group that could not handle the message.
-	MetaGroup = "set_aside_group"
+	MetaReason = "set_aside_reason" // the error of the last attempt
+	MetaTopic  = "set_aside_lane"   // the topic of the message
+	MetaGroup  = "set_aside_group"  // the group that could not handle the message
 )
 
-// Message is a copy of an event for a consumer that acts on it.
+// Message carries a copy of an event to a consumer.
 type Message struct {
 	ID       string // of the event; repeats have the same id
-	Key      string // order is kept per key
+	Key      string // messages of one key are ordered
 	Payload  []byte
 	Metadata map[string]string
 }
 
-// Validate reports why a message cannot be published. Errors: ErrInvalid.
+// Validate returns an error if the message cannot be published. Errors: ErrInvalid.
 func (m Message) Validate() error {
 	switch {
 	case m.ID == "":
@@ -64,15 +61,15 @@ func (m Message) Validate() error {
 	return nil
 }
 
-// Handler acts on a message. Returning nil acknowledges it. Messages may repeat: a handler recognizes
-// repeats by their id or by the state they would change.
+// Handler handles a message. Returning nil acknowledges it. Messages may repeat, so a handler must recognize
+// repeats, by their id or by the state that they would change.
 type Handler func(ctx context.Context, m Message) error
 
 // Port is a broker.
 type Port interface {
-	// Publish sends messages to a topic, in order, and returns when all of them are safe. It waits
-	// while the topic is full. After an error other than ErrInvalid some of the messages, from the
-	// first on, may have been published: publish all of them again.
+	// Publish sends messages to a topic, in order, and returns when all of them are safe. It waits while the
+	// topic is full. After an error other than ErrInvalid some of the messages may have been published. The
+	// caller should publish all of them again.
 	//
 	// Errors: ErrInvalid (nothing was published), ErrClosed, ctx.Err(), or an error of the transport.
 	Publish(ctx context.Context, topic string, messages ...Message) error

@@ -20,20 +20,18 @@ import (
 const (
 	// DefaultRetries is how often a message is retried before it is dead-lettered.
 	DefaultRetries = 3
-	// DefaultRetryAfter is the wait before the first retry; each further wait is retryGrowth times
-	// longer.
+	// DefaultRetryAfter is the wait before the first retry. Each further wait is retryGrowth times longer.
 	DefaultRetryAfter = 100 * time.Millisecond
-	// DefaultMaxRetryAfter limits the wait between two retries. A retry blocks the keys that share the
-	// message's partition, so all waits together take only a few seconds.
+	// DefaultMaxRetryAfter limits the wait between two retries. Retries block all keys in the message's
+	// partition, so all waits together must take only a few seconds.
 	DefaultMaxRetryAfter = 2 * time.Second
 )
 
 const (
 	retryGrowth = 3.0
-	// maxConfigRetries limits Config.Retries: one message must not block a topic for minutes.
+	// maxConfigRetries limits Config.Retries, so that a message cannot block a topic for minutes.
 	maxConfigRetries = 20
-	// maxReasonBytes limits the recorded reason of a dead letter: the message must fit into its
-	// topic.
+	// maxReasonBytes limits the recorded reason of a dead letter, so that the message fits into its topic.
 	maxReasonBytes = 2 << 10
 	// metaKey carries a message's key through transports that support metadata only.
 	metaKey = "letterhead_key"
@@ -41,11 +39,11 @@ const (
 
 // Transport is the part of a watermill pub/sub that a Bus needs.
 type Transport interface {
-	// Publish sends messages in order and returns when they are safe. KeyOf returns their key. The
-	// context is that of the messages.
+	// Publish sends messages in order and returns when they are safe. KeyOf returns the key of a message.
+	// Publish uses the context of the messages.
 	Publish(topic string, messages ...*message.Message) error
-	// Group returns the subscriber of a consumer group. It delivers one message per key at a time, and
-	// the next only when that one is acknowledged; a nack redelivers it.
+	// Group returns the subscriber of a consumer group. It delivers one message per key at a time, and the
+	// next only after an ack. After a nack it redelivers the message.
 	Group(name string) (message.Subscriber, error)
 	// Close waits for running work.
 	Close() error
@@ -104,7 +102,7 @@ type Bus struct {
 
 var _ Port = (*Bus)(nil)
 
-// New returns a Bus on top of a transport, which it then owns.
+// New returns a Bus on top of a transport. The Bus closes the transport.
 func New(cfg Config, transport Transport) (*Bus, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -168,7 +166,7 @@ func (b *Bus) Subscribe(ctx context.Context, topic, group string, handle Handler
 	if err != nil {
 		return fmt.Errorf("subscribe %s to %s: %w", group, topic, err)
 	}
-	// The transport delivers one message per key at a time, which limits the number of handlers.
+	// The number of handlers is limited because the transport delivers one message per partition at a time.
 	var handlers sync.WaitGroup
 	for m := range in {
 		handlers.Go(func() { b.settle(m, topic, group, process) })
@@ -177,11 +175,10 @@ func (b *Bus) Subscribe(ctx context.Context, topic, group string, handle Handler
 	return nil
 }
 
-// chain wraps the middleware around a handler. The poison middleware is outside the retries: the other
-// way round nothing would ever be retried.
+// chain wraps the middleware around a handler. The poison middleware must be outside the retries, because
+// otherwise it would dead-letter a message after the first failure.
 func (b *Bus) chain(ctx context.Context, topic, group string, handle Handler) (message.HandlerFunc, error) {
-	// An error because the subscription ended, or because a dependency is unavailable, does not make a
-	// message bad.
+	// If the subscription ended or a dependency is unavailable, the message is not bad.
 	bad := func(err error) bool {
 		return ctx.Err() == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrNotNow)
 	}
@@ -201,7 +198,7 @@ func (b *Bus) chain(ctx context.Context, topic, group string, handle Handler) (m
 			}
 			return again
 		},
-		// Otherwise a context canceled by the middleware of one attempt would fail all later attempts.
+		// Without this a context that the middleware of one attempt canceled would fail all later attempts.
 		ResetContextOnRetry: true,
 	}
 	h := func(m *message.Message) ([]*message.Message, error) {
@@ -251,8 +248,8 @@ func (b *Bus) enter() error {
 	return nil
 }
 
-// deadLetterer publishes a message that could not be handled to its dead-letter topic. The middleware's own
-// metadata needs watermill's router; ours contains the same.
+// deadLetterer publishes a message that could not be handled to its dead-letter topic. It adds the metadata
+// itself, because the middleware's own metadata requires watermill's router.
 type deadLetterer struct {
 	bus          *Bus
 	topic, group string
@@ -280,7 +277,7 @@ func (p deadLetterer) Publish(to string, messages ...*message.Message) error {
 
 func (deadLetterer) Close() error { return nil }
 
-// received converts a delivered message to a Message, without the internal metadata keys.
+// received converts a delivered message to a Message and removes internal metadata.
 func received(m *message.Message) Message {
 	out := Message{ID: m.UUID, Key: KeyOf(m), Payload: m.Payload, Metadata: map[string]string{}}
 	for k, v := range m.Metadata {

@@ -7,8 +7,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Topics of work. A separate relay reads each from the log, so that live work never queues behind bulk
-// work.
+// Topics of work. Each has a separate relay, so that live work never waits behind bulk work.
 const (
 	CrawlLive    = "crawl.live"
 	CrawlRefresh = "crawl.refresh"
@@ -31,8 +30,8 @@ const (
 	MetaCorrelation = "correlation_id"
 )
 
-// Event returns a message that carries an event as the log holds it. It deliberately omits when the
-// event occurred: the clocks of nodes differ, so work is limited by durations.
+// Event returns a message that carries an event of the log. It deliberately omits the time of the event: work
+// is limited by durations, because the clocks of nodes differ.
 func Event(r eventlog.Recorded, key string) Message {
 	return Message{
 		ID: r.ID.String(), Key: key, Payload: r.Data,
@@ -46,8 +45,8 @@ func Event(r eventlog.Recorded, key string) Message {
 	}
 }
 
-// EventType returns the type and schema version of the event that a message carries. Errors:
-// ErrInvalid, naming what is missing; such a message will never be readable.
+// EventType returns the type and schema version of the event that a message carries. It returns ErrInvalid if
+// one of them is missing; retrying does not help then.
 func EventType(m Message) (eventType string, version int, err error) {
 	if m.Metadata[MetaType] == "" {
 		return "", 0, fmt.Errorf("%w: message %s has no event type", ErrInvalid, m.ID)

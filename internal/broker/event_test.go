@@ -18,7 +18,7 @@ import (
 	"letterhead/internal/eventlog/sqlite"
 )
 
-// recorded appends an event to a real log and reads it.
+// recorded appends an event to an event log and reads it.
 func recorded(t *testing.T) eventlog.Recorded {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
@@ -87,7 +87,7 @@ func TestEvent_SurvivesBroker(t *testing.T) {
 	}
 	for key, value := range m.Metadata {
 		if strings.Contains(value, r.OccurredAt.Format("2006-01-02")) {
-			t.Errorf("%s carries a wall time: %s", key, value)
+			t.Errorf("the metadata %s contains a time: %s", key, value)
 		}
 	}
 }
@@ -134,24 +134,24 @@ func FuzzEventType(f *testing.F) {
 		before := maps.Clone(m.Metadata)
 		gotType, gotVersion, err := broker.EventType(m)
 		if !maps.Equal(before, m.Metadata) {
-			t.Fatal("the message was changed")
+			t.Fatal("EventType modified the message")
 		}
 		if err != nil {
 			if !errors.Is(err, broker.ErrInvalid) {
-				t.Fatalf("%v is no ErrInvalid", err)
+				t.Fatalf("%v is not ErrInvalid", err)
 			}
 			return
 		}
 		if gotType != eventType || gotType == "" || gotVersion < 1 || !both {
-			t.Fatalf("read %q, %d of %q, %q", gotType, gotVersion, eventType, version)
+			t.Fatalf("EventType = %q, %d for the metadata %q, %q", gotType, gotVersion, eventType, version)
 		}
 		// A second conversion changes nothing.
 		again := broker.Event(eventlog.Recorded{Proposed: eventlog.Proposed{Type: gotType, SchemaVersion: gotVersion}}, "k")
 		if sameType, sameVersion, err := broker.EventType(again); err != nil || sameType != gotType || sameVersion != gotVersion {
-			t.Fatalf("the second trip gives %q, %d: %v", sameType, sameVersion, err)
+			t.Fatalf("after a second conversion EventType = %q, %d, %v", sameType, sameVersion, err)
 		}
 		if len(again.Metadata) > broker.MaxMetadata {
-			t.Fatal("more metadata than a message may have")
+			t.Fatal("the message has more metadata than allowed")
 		}
 	})
 }
@@ -194,13 +194,13 @@ func FuzzRecorded(f *testing.F) {
 		r, err := broker.Recorded(m)
 		if err != nil {
 			if !errors.Is(err, broker.ErrInvalid) {
-				t.Fatalf("%v is no ErrInvalid", err)
+				t.Fatalf("%v is not ErrInvalid", err)
 			}
 			return
 		}
 		again, err := broker.Recorded(broker.Record(r))
 		if err != nil || again.ID != r.ID || again.Stream != r.Stream || again.Revision != r.Revision || again.Position != r.Position || !again.OccurredAt.Equal(r.OccurredAt) {
-			t.Fatalf("%+v came back as %+v: %v", r, again, err)
+			t.Fatalf("%+v is converted back to %+v: %v", r, again, err)
 		}
 	})
 }

@@ -10,9 +10,9 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Additional metadata of a message of a topic of record. With the metadata of every event message and
-// the payload it contains the whole event: it can be compared with the log's, and the hash chain of an
-// account can be recomputed. Empty values are omitted. docs/events.md describes each of them.
+// Additional metadata of messages in topics of record. Together with the metadata of all event messages
+// and the payload it contains the whole event, so consumers can compare it with the log and verify the
+// hash chain of an account. Empty values are omitted. docs/events.md describes each value.
 const (
 	MetaRevision   = "revision"
 	MetaOccurredAt = "occurred_at"
@@ -46,8 +46,8 @@ func Record(r eventlog.Recorded) Message {
 	return Message{ID: r.ID.String(), Key: r.Stream, Payload: r.Data, Metadata: meta}
 }
 
-// Recorded returns the event that a message of a topic of record carries. Errors: ErrInvalid, with the
-// reason.
+// Recorded returns the event that a message of a topic of record carries. It is the inverse of Record.
+// Errors: ErrInvalid.
 func Recorded(m Message) (eventlog.Recorded, error) {
 	var r eventlog.Recorded
 	var err error

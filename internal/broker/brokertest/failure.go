@@ -25,7 +25,7 @@ func retries(t *testing.T, open Open) {
 	})
 	published := b.publish(numbered("a", 0))
 	if n := testwait.Receive(t, got, "the last attempt"); n != int32(fast.Retries)+1 {
-		t.Errorf("succeeded at attempt %d, want %d", n, fast.Retries+1)
+		t.Errorf("the message succeeded at attempt %d, want %d", n, fast.Retries+1)
 	}
 	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
@@ -45,7 +45,7 @@ func deadLetters(t *testing.T, open Open) {
 		return nil
 	})
 	published := b.publish(numbered("a", 0), numbered("a", 1))
-	if id := testwait.Receive(t, got, "the message behind the bad one"); id != "a-1" {
+	if id := testwait.Receive(t, got, "the message after the bad message"); id != "a-1" {
 		t.Errorf("got %s, want a-1", id)
 	}
 	if err := testwait.Receive(t, published, "Publish"); err != nil {
@@ -102,7 +102,7 @@ func redeliversNotNow(t *testing.T, open Open) {
 	})
 	published := b.publish(numbered("a", 0))
 	if n := testwait.Receive(t, got, "the last delivery"); n != refused+1 {
-		t.Errorf("handled at delivery %d, want %d", n, refused+1)
+		t.Errorf("the message was handled at delivery %d, want %d", n, refused+1)
 	}
 	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
@@ -131,8 +131,8 @@ func redeliversInterrupted(t *testing.T, open Open) {
 	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
 	}
-	// The handler was interrupted; the message is not bad and must not be dead-lettered. A message
-	// published directly to the dead-letter topic comes first there only if nothing precedes it.
+	// An interrupted message must not be dead-lettered: the marker must be the first message in the
+	// dead-letter topic.
 	other := b.publishTo(broker.DeadLetterTopic(topic), numbered("marker", 0))
 	aside := make(chan string, 4)
 	b.subscribe(broker.DeadLetterTopic(topic), "inspection", func(_ context.Context, m broker.Message) error {
@@ -140,7 +140,7 @@ func redeliversInterrupted(t *testing.T, open Open) {
 		return nil
 	})
 	if id := testwait.Receive(t, aside, "the marker"); id != "marker-0" {
-		t.Errorf("%s was dead-lettered, though it was only interrupted", id)
+		t.Errorf("%s was dead-lettered although its handler was only interrupted", id)
 	}
 	if err := testwait.Receive(t, other, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)
@@ -170,10 +170,10 @@ func closes(t *testing.T, open Open) {
 	select {
 	case <-finished:
 	default:
-		t.Error("Close returned before the handler under way had ended")
+		t.Error("Close returned before the running handler ended")
 	}
 	if err := testwait.Receive(t, published, "Publish"); err != nil && !errors.Is(err, broker.ErrClosed) {
-		t.Errorf("Publish under way: %v, want nil or ErrClosed", err)
+		t.Errorf("Publish during Close: %v, want nil or ErrClosed", err)
 	}
 	if err := b.broker.Publish(t.Context(), topic, numbered("a", 1)); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("Publish after Close: %v, want ErrClosed", err)

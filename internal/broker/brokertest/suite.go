@@ -12,7 +12,7 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// patience limits the wait for an expected event; a broker behind a network needs some time.
+// patience limits the wait for an expected event. It is long enough for a broker behind a network.
 const patience = 30 * time.Second
 
 // topic is the topic used by the suite. Each case opens a separate broker.
@@ -27,10 +27,10 @@ func Run(t *testing.T, open Open) {
 		name string
 		run  func(t *testing.T, open Open)
 	}{
-		{"delivers a message as it was published", deliversIntact},
-		{"keeps a message until somebody subscribes", keepsUntilSubscribed},
+		{"delivers a message unchanged", deliversIntact},
+		{"keeps a message until a group subscribes", keepsUntilSubscribed},
 		{"keeps the order of a key while handlers fail", keepsOrder},
-		{"does not let one key hold all others up", keysAreIndependent},
+		{"does not let one key block the others", keysAreIndependent},
 		{"gives every group each message", groupsEachGetAll},
 		{"shares a group's messages among its members", membersShare},
 		{"retries a failed message", retries},
@@ -68,7 +68,7 @@ func start(t *testing.T, open Open, cfg broker.Config) *bench {
 	return b
 }
 
-// publish publishes in the background, because Publish may wait for acknowledgements.
+// publish publishes messages in the background, because Publish may wait for acknowledgements.
 func (b *bench) publish(messages ...broker.Message) <-chan error {
 	done := make(chan error, 1)
 	b.wg.Go(func() { done <- b.broker.Publish(context.Background(), topic, messages...) })
@@ -156,7 +156,7 @@ func keepsOrder(t *testing.T, open Open) {
 		switch {
 		case n < next[m.Key]: // a repeat
 		case n > next[m.Key]:
-			t.Errorf("key %s: got %d before %d", m.Key, n, next[m.Key])
+			t.Errorf("key %s: received %d before %d", m.Key, n, next[m.Key])
 		default:
 			next[m.Key]++
 			if handled++; handled == keys*each {
@@ -200,7 +200,7 @@ func keysAreIndependent(t *testing.T, open Open) {
 		batch = append(batch, numbered(fmt.Sprintf("other%d", i), 0))
 	}
 	second := b.publish(batch...)
-	// Some keys may share the partition of the stuck one; most do not.
+	// Some keys may be in the partition of the stuck key, but most are not.
 	for range others / 4 {
 		testwait.Receive(t, free, "a message of another key")
 	}
@@ -233,7 +233,7 @@ func groupsEachGetAll(t *testing.T, open Open) {
 		case <-two:
 			seen["two"] = true
 		case <-time.After(patience):
-			t.Fatal("a group got nothing")
+			t.Fatal("a group received no message")
 		}
 	}
 	var batch []broker.Message
@@ -274,12 +274,12 @@ func membersShare(t *testing.T, open Open) {
 			return nil
 		})
 	}
-	// While members join, a message may be handled twice. Both have joined when each has received one.
+	// While members join, a message may be handled twice. Both have joined when each has received a message.
 	deadline, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for n, there := 0, [2]bool{}; !there[0] || !there[1]; n++ {
 		if deadline.Err() != nil {
-			t.Fatalf("after %s only one member has had a message", patience)
+			t.Fatalf("after %s only one member has received a message", patience)
 		}
 		hello := numbered(fmt.Sprintf("hello%d", n), n)
 		hello.Metadata = map[string]string{"hello": "yes"}
@@ -308,7 +308,7 @@ func membersShare(t *testing.T, open Open) {
 	}
 	for id, n := range seen {
 		if n > 1 {
-			t.Errorf("message %s was handled %d times by one healthy group", id, n)
+			t.Errorf("message %s was handled %d times by a group without failures, want once", id, n)
 		}
 	}
 }
@@ -340,14 +340,14 @@ func refusesInvalid(t *testing.T, open Open) {
 		"key too large":     {ID: "1", Key: string(make([]byte, broker.MaxKeyBytes+1))},
 		"too much metadata": {ID: "1", Key: "a", Metadata: tooMany},
 	} {
-		// The valid message before the invalid one must not be published either.
+		// The valid message before the invalid message must not be published either.
 		if err := b.broker.Publish(t.Context(), topic, numbered("good", 0), m); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}
 	}
 	published := b.publish(numbered("last", 0))
 	if id := testwait.Receive(t, got, "the valid message"); id != "last-0" {
-		t.Errorf("got %s, though its batch was invalid", id)
+		t.Errorf("received %s although its batch was invalid", id)
 	}
 	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)

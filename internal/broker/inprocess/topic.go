@@ -11,12 +11,12 @@ import (
 	"letterhead/internal/broker"
 )
 
-// topic holds the groups of a topic, and the messages published before the first of them.
+// topic contains the groups of a topic, and the messages published before the first group subscribed.
 type topic struct {
 	transport *Transport
 	name      string
-	kept      bool          // a dead-letter topic: Publish does not wait, the oldest messages are dropped
-	places    chan struct{} // one taken per unsettled message
+	kept      bool          // a dead-letter topic: Publish does not wait, and the oldest messages are dropped
+	places    chan struct{} // one token per unsettled message
 
 	mu      sync.Mutex
 	groups  map[string]*group
@@ -30,7 +30,7 @@ type entry struct {
 
 	mu      sync.Mutex
 	waiting int           // number of groups that have not acknowledged
-	settled chan struct{} // closed when all have acknowledged
+	settled chan struct{} // closed when all groups have acknowledged
 }
 
 // add appends a message to every group's queue, waiting while the topic is full.
@@ -62,7 +62,7 @@ func (to *topic) add(m *message.Message) (*entry, error) {
 	return e, nil
 }
 
-// acknowledged is called once by each group.
+// acknowledged records that a group has acknowledged e. Each group calls it once.
 func (to *topic) acknowledged(e *entry) {
 	e.mu.Lock()
 	e.waiting--
@@ -77,7 +77,7 @@ func (to *topic) acknowledged(e *entry) {
 	}
 }
 
-// join adds a member to a group and creates the group if needed: the first group gets the backlog.
+// join adds a member to a group and creates the group if needed. The first group gets the backlog.
 func (to *topic) join(ctx context.Context, name string) (<-chan *message.Message, error) {
 	to.mu.Lock()
 	defer to.mu.Unlock()
@@ -160,8 +160,8 @@ func (g *group) leave(m *member) {
 	close(m.out)
 }
 
-// assigned returns the member that a partition is assigned to, ready to receive, or a channel that is
-// closed when the caller should ask again.
+// assigned returns the member to which a partition is assigned, or, if the group has no member, a
+// channel that is closed when the caller should try again.
 func (g *group) assigned(partition int) (*member, <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -226,7 +226,7 @@ func (p *partition) run() {
 	}
 }
 
-// deliver returns true when the message is acknowledged, false if the transport closes before that.
+// deliver delivers a message until it is acknowledged. It returns false if the transport closes before that.
 func (p *partition) deliver(e *entry) bool {
 	t := p.group.topic.transport
 	for {
@@ -257,8 +257,8 @@ func (p *partition) deliver(e *entry) bool {
 	}
 }
 
-// attempt sends a copy to a member and waits for an ack or nack. The copy's context ends with the
-// subscription, or with the ack or nack.
+// attempt sends a copy of the message to a member, waits for an ack or nack, and reports whether it was
+// an ack. The copy's context ends with the subscription or the ack or nack.
 func (p *partition) attempt(m *member, e *entry) bool {
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
@@ -279,7 +279,7 @@ func (p *partition) attempt(m *member, e *entry) bool {
 	case <-m.left:
 	}
 	cancel()
-	// The handler is still running: wait for its ack or nack, but not forever.
+	// The handler is still running. Wait for its ack or nack, but not forever.
 	patience := time.NewTimer(p.group.topic.transport.cfg.CloseTimeout)
 	defer patience.Stop()
 	select {

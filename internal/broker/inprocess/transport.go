@@ -44,11 +44,10 @@ type Config struct {
 	Queue int
 	// RedeliverAfter is the wait before a nacked message is redelivered.
 	RedeliverAfter time.Duration
-	// CloseTimeout limits how long Close waits for handlers, and how long a message of an ended
-	// subscription waits for its acknowledgement before another member gets it.
+	// CloseTimeout limits how long Close waits for handlers. It also limits how long a message of an ended
+	// subscription waits for its ack before another member receives it.
 	CloseTimeout time.Duration
-	// Keep limits the messages of topics that need no acknowledgement: those named by broker.DeadLetterTopic
-	// (DefaultKeep).
+	// Keep limits the messages of each dead-letter topic (DefaultKeep).
 	Keep int
 }
 
@@ -108,8 +107,8 @@ func New(cfg Config) (*Transport, error) {
 	}, nil
 }
 
-// Publish sends messages to a topic and returns when every group has acknowledged all of them; for a
-// dead-letter topic, as soon as they are kept. It returns early when the context of a message ends.
+// Publish sends messages to a topic and returns when every group has acknowledged all of them. For a
+// dead-letter topic it does not wait for groups. It returns early when the context of a message ends.
 func (t *Transport) Publish(name string, messages ...*message.Message) error {
 	to, err := t.topic(name)
 	if err != nil {
@@ -133,7 +132,7 @@ func (t *Transport) Publish(name string, messages ...*message.Message) error {
 			return messages[i].Context().Err()
 		case <-t.closed:
 			select {
-			case <-e.settled: // settled at the last moment
+			case <-e.settled: // acknowledged at the last moment
 			default:
 				return broker.ErrClosed
 			}
@@ -162,7 +161,7 @@ func (s groupSubscriber) Subscribe(ctx context.Context, name string) (<-chan *me
 	if err != nil {
 		return nil, err
 	}
-	// Count as a worker while joining, so that Close does not finish waiting while workers start.
+	// Count as a worker while joining, so that Close does not return while workers start.
 	if err := t.enter(); err != nil {
 		return nil, err
 	}

@@ -52,8 +52,8 @@ func TestPublish_FullTopic_Waits(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		// There is no subscriber. A publisher that does not even get a place gives up when its context
-		// ends, and its message is not in the topic.
+		// There is no subscriber. A publisher that waits for a place in the topic gives up when its context
+		// ends, and its message must not be in the topic.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := b.Publish(ctx, "topic", message("late", 0)); !errors.Is(err, context.DeadlineExceeded) {
@@ -63,14 +63,14 @@ func TestPublish_FullTopic_Waits(t *testing.T) {
 		subscribed, stop := context.WithCancel(t.Context())
 		go b.Subscribe(subscribed, "topic", "g", func(_ context.Context, m broker.Message) error {
 			if m.Key == "late" {
-				t.Error("a message is in the topic although it was full")
+				t.Error("the message of the publisher that gave up was delivered")
 			}
 			got.Add(1)
 			return nil
 		})
 		synctest.Wait()
 		if got.Load() != queue+3 || published.Load() != queue+3 {
-			t.Errorf("handled %d and published %d, want %d of each", got.Load(), published.Load(), queue+3)
+			t.Errorf("%d messages handled and %d published, want %d", got.Load(), published.Load(), queue+3)
 		}
 		stop()
 		if err := b.Close(); err != nil {
@@ -131,10 +131,10 @@ func TestClose_HandlerNeverEnds_ReturnsAfterTimeout(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took != time.Minute {
-			t.Errorf("Close took %s, want CloseTimeout", took)
+			t.Errorf("Close took %s, want the CloseTimeout", took)
 		}
 		if err := <-published; !errors.Is(err, broker.ErrClosed) {
-			t.Errorf("Publish: %v, want ErrClosed, because there was no acknowledgement", err)
+			t.Errorf("Publish of an unacknowledged message: %v, want ErrClosed", err)
 		}
 	})
 }
@@ -170,7 +170,7 @@ func TestConfig_IsValidated(t *testing.T) {
 	_, err := inprocess.New(inprocess.Config{Partitions: -1, Queue: -1, RedeliverAfter: -1, CloseTimeout: -1, Keep: -1})
 	for _, field := range []string{"Partitions", "Queue", "RedeliverAfter", "CloseTimeout", "Keep"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("error %v does not name %s", err, field)
+			t.Errorf("the error %v does not mention %s", err, field)
 		}
 	}
 	tr, err := inprocess.New(inprocess.Config{})
@@ -180,13 +180,13 @@ func TestConfig_IsValidated(t *testing.T) {
 	_, err = broker.New(broker.Config{Retries: -1, RetryAfter: -1, MaxRetryAfter: -2}, tr)
 	for _, field := range []string{"Retries", "RetryAfter", "MaxRetryAfter"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("error %v does not name %s", err, field)
+			t.Errorf("the error %v does not mention %s", err, field)
 		}
 	}
 }
 
-// A subscription that starts while the transport closes either runs and ends, or is rejected. The race
-// detector must not find a conflict in the count of workers.
+// A subscription that starts during Close either runs and ends, or is rejected. With -race the test
+// also finds data races in the count of workers.
 func TestClose_WhileSubscriptionsStart(t *testing.T) {
 	for range 50 {
 		bus := open(t, broker.Config{}, inprocess.Config{})

@@ -15,10 +15,10 @@ import (
 const (
 	// askTimeout limits one request to the cluster.
 	askTimeout = 10 * time.Second
-	// metadataTTL is the maximum age of kafka-go's cached metadata, and so how long requests may go to
-	// a former leader.
+	// metadataTTL is the maximum age of kafka-go's cached metadata. For that long, requests may go to a
+	// former leader.
 	metadataTTL = 3 * time.Second
-	// topicWait is the interval between two checks whether a topic exists.
+	// topicWait is the interval between checks whether a topic exists.
 	topicWait = 100 * time.Millisecond
 )
 
@@ -52,7 +52,8 @@ func newAdmin(cfg Config) (*admin, error) {
 
 func (a *admin) close() { a.transport.CloseIdleConnections() }
 
-// ask runs one request. kafka-go may wait for a connection and ignore the context.
+// ask runs one request and returns when ctx ends, although kafka-go may ignore the context while it
+// waits for a connection.
 func ask[T any](ctx context.Context, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -137,7 +138,7 @@ func (a *admin) states(ctx context.Context, names []string) (map[string]*topicSt
 	return out, nil
 }
 
-// wanted returns the settings for creating a topic.
+// wanted returns the configured settings of a topic.
 func (c Config) wanted(topic Topic) map[string]string {
 	out := map[string]string{settingMaxMessage: strconv.Itoa(maxMessageBytes)}
 	if c.MinInsync > 0 {
@@ -152,7 +153,7 @@ func (c Config) wanted(topic Topic) map[string]string {
 	return out
 }
 
-// differences describes how a topic of the cluster differs from its configuration.
+// differences describes how a topic in the cluster differs from its configuration.
 func (c Config) differences(topic Topic, s *topicState) []string {
 	if !s.exists {
 		return []string{"it is missing"}
@@ -162,10 +163,10 @@ func (c Config) differences(topic Topic, s *topicState) []string {
 		out = append(out, fmt.Sprintf("%d of %d partitions have no leader", s.offline, s.partitions))
 	}
 	if s.partitions != topic.Partitions {
-		out = append(out, fmt.Sprintf("it has %d partitions, configured are %d", s.partitions, topic.Partitions))
+		out = append(out, fmt.Sprintf("it has %d partitions, but %d are configured", s.partitions, topic.Partitions))
 	}
 	if c.Replication > 0 && s.replication != c.Replication {
-		out = append(out, fmt.Sprintf("it has %d replicas, configured are %d", s.replication, c.Replication))
+		out = append(out, fmt.Sprintf("it has %d replicas, but %d are configured", s.replication, c.Replication))
 	}
 	want := c.wanted(topic)
 	for _, name := range []string{settingMinInsync, settingRetention, settingMaxMessage} {
@@ -174,9 +175,9 @@ func (c Config) differences(topic Topic, s *topicState) []string {
 			continue
 		}
 		if name == settingMaxMessage && atLeast(have, want[name]) {
-			continue // a larger limit does no harm
+			continue // a larger limit is fine
 		}
-		out = append(out, fmt.Sprintf("%s is %s, configured is %s", name, have, want[name]))
+		out = append(out, fmt.Sprintf("%s is %s, but %s is configured", name, have, want[name]))
 	}
 	return out
 }
@@ -207,7 +208,7 @@ func (a *admin) ensureTopics(ctx context.Context) error {
 			continue
 		}
 		if diff := a.cfg.differences(each, state); len(diff) > 0 {
-			a.cfg.Logger.Warn("topic differs from its configuration and is used as it is", "topic", names[i], "differences", strings.Join(diff, "; "))
+			a.cfg.Logger.Warn("topic differs from its configuration and is used unchanged", "topic", names[i], "differences", strings.Join(diff, "; "))
 		}
 	}
 	if len(missing) == 0 {
@@ -239,14 +240,14 @@ func (a *admin) create(ctx context.Context, topics []Topic) error {
 	}
 	var errs []error
 	for name, err := range done.Errors {
-		if err != nil && !errors.Is(err, kafkago.TopicAlreadyExists) { // another node was faster
+		if err != nil && !errors.Is(err, kafkago.TopicAlreadyExists) { // another node created it first
 			errs = append(errs, fmt.Errorf("create topic %s: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// awaitTopics waits until all topics are usable: creating one returns before every broker knows it.
+// awaitTopics waits until all topics are usable. Creating a topic returns before every broker knows it.
 func (a *admin) awaitTopics(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -261,8 +262,8 @@ func (a *admin) awaitTopics(ctx context.Context, names []string) error {
 			partitions[name] = s.partitions
 		}
 		if ready {
-			// Leaders learn their role a moment later than other brokers; until then they reject
-			// requests for offsets.
+			// Leaders reject requests for offsets until they know that they lead, which may be later than
+			// other brokers know it.
 			_, err = a.extents(ctx, partitions)
 			ready = err == nil
 		}

@@ -32,8 +32,8 @@ func openBench(b *testing.B, cfg kafka.Config) *kafka.Transport {
 	return transport
 }
 
-// BenchmarkPublishToHandle measures messages from Publish to the handler, one after the other, like a
-// crawl request that a client waits for.
+// BenchmarkPublishToHandle measures the time from Publish to the handler for one message at a time, such as a
+// crawl request for which a client waits.
 func BenchmarkPublishToHandle(b *testing.B) {
 	cfg := benchConfig(b)
 	removeTopics(b, cfg)
@@ -67,8 +67,8 @@ func BenchmarkPublishToHandle(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
-// BenchmarkPublishMany publishes 256 messages of as many keys concurrently, like a relay that catches
-// up.
+// BenchmarkPublishMany publishes 256 messages with different keys concurrently, as a relay does that
+// catches up.
 func BenchmarkPublishMany(b *testing.B) {
 	cfg := benchConfig(b)
 	removeTopics(b, cfg)

@@ -18,17 +18,17 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultTopicPrefix precedes the names of topics and consumer groups, so that installations can
-	// share a cluster.
+	// DefaultTopicPrefix is the prefix of topics and consumer groups, so that installations can share a
+	// cluster.
 	DefaultTopicPrefix = "letterhead."
 	// DefaultPartitions limits how many messages of a topic all members of a group handle concurrently.
 	DefaultPartitions = 12
-	// DefaultCrawlRetention is how long work is kept: older work has long been given up.
+	// DefaultCrawlRetention is how long crawl requests are kept. Older requests have expired.
 	DefaultCrawlRetention = 24 * time.Hour
 	// DefaultDeadLetterRetention gives operators two weeks to inspect dead letters.
 	DefaultDeadLetterRetention = 14 * 24 * time.Hour
-	// DefaultSessionTimeout is how long a dead member keeps its partitions. Brokers reject less than
-	// their group.min.session.timeout.ms, which is 6 s by default.
+	// DefaultSessionTimeout is how long a dead member keeps its partitions. Brokers reject less than their
+	// group.min.session.timeout.ms, which is 6 s by default.
 	DefaultSessionTimeout = 6 * time.Second
 	// DefaultCloseTimeout limits how long an ending subscription waits for its handlers, and how long
 	// Close waits for the broker.
@@ -43,7 +43,7 @@ const (
 const Forever time.Duration = -1
 
 const (
-	// maxMessageBytes is max.message.bytes of the topics: Kafka's own default, which has room for a
+	// maxMessageBytes is max.message.bytes of the topics, and also Kafka's default. It has room for a
 	// batch of maxBatchBytes and for a message of broker.MaxPayloadBytes with its headers.
 	maxMessageBytes = 1 << 20
 	maxBrokers      = 64
@@ -87,15 +87,15 @@ type Topic struct {
 	Name string
 	// Partitions is the number of partitions (Config.Partitions).
 	Partitions int
-	// Retention is how long messages are kept; Forever keeps all of them. 0 is the cluster's default.
+	// Retention is how long messages are kept. Forever keeps all of them; 0 means the cluster's default.
 	Retention time.Duration
 	// Record means that the topic holds copies of events for external consumers, and has no
 	// dead-letter topic.
 	Record bool
 }
 
-// DefaultTopics returns all topics of Letterhead. The topics of record are kept forever: new consumers
-// read them from the beginning.
+// DefaultTopics returns all topics of Letterhead. Messages in topics of record are kept forever,
+// because new consumers read them from the beginning.
 func DefaultTopics() []Topic {
 	return []Topic{
 		{Name: broker.CrawlLive, Retention: DefaultCrawlRetention},
@@ -125,9 +125,9 @@ type Config struct {
 	// Replication is the replication factor of created topics; 0 leaves it to the cluster's
 	// default.replication.factor.
 	Replication int
-	// MinInsync is min.insync.replicas of created topics: how many brokers must have a message before
-	// it counts as safe. 0 is one less than Replication (so that one broker may be down), or the
-	// cluster's default without Replication.
+	// MinInsync is min.insync.replicas of created topics: how many brokers must have a message before it is
+	// safe. 0 means Replication - 1, so that one broker may be down, or the cluster's default if Replication
+	// is 0.
 	MinInsync int
 
 	SessionTimeout time.Duration // DefaultSessionTimeout
@@ -161,7 +161,7 @@ func (c *Config) setDefaults() {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
-// namePattern matches the topic names that Kafka accepts; the length limit is 249 bytes.
+// namePattern matches the topic names that Kafka accepts, except that they must not exceed 249 bytes.
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 
 const maxTopicName = 100
@@ -175,7 +175,7 @@ func (c Config) Validate() error {
 	}
 	for i, b := range c.Brokers {
 		if !validAddress(b) {
-			fault("broker %d of %d is not host:port", i+1, len(c.Brokers)) // not quoted: it may contain a password
+			fault("broker %d of %d is not host:port", i+1, len(c.Brokers)) // not quoted, because it may contain a password
 		}
 	}
 	if c.TopicPrefix != "" && (!namePattern.MatchString(c.TopicPrefix) || len(c.TopicPrefix) > maxPrefixBytes) {
@@ -190,7 +190,7 @@ func (c Config) Validate() error {
 	between("Replication", c.Replication, 0, maxReplication)
 	between("MinInsync", c.MinInsync, 0, maxReplication)
 	if c.Replication > 0 && c.MinInsync > c.Replication {
-		fault("MinInsync is %d, which %d replicas can never reach", c.MinInsync, c.Replication)
+		fault("MinInsync is %d, must not exceed Replication, %d", c.MinInsync, c.Replication)
 	}
 	if c.SessionTimeout < minSession || c.SessionTimeout > maxSession {
 		fault("SessionTimeout is %s, must be %s to %s", c.SessionTimeout, minSession, maxSession)
@@ -264,7 +264,7 @@ func (c Config) topics() []Topic {
 	for _, each := range c.Topics {
 		all = append(all, each)
 		if !each.Record {
-			// Few messages, read by people: one partition keeps them in order.
+			// One partition keeps the messages in order for the people who read them.
 			all = append(all, Topic{Name: broker.DeadLetterTopic(each.Name), Partitions: 1, Retention: DefaultDeadLetterRetention})
 		}
 	}

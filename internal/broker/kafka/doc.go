@@ -1,23 +1,24 @@
-// Package kafka is the broker for installations of several nodes.
+// Package kafka is the broker for distributed installations.
 //
 // Two clients share one configuration, one set of topics and one partitioner:
 //
-//   - The crawl topics use watermill-kafka (sarama), as a broker.Transport of a broker.Bus: idempotent
-//     producer, acknowledged by all in-sync replicas, consumer groups.
-//   - The topics of record (ledger, brands) use kafka-go, in batches (Records): a data warehouse or another
-//     team consumes them. The format of their messages is described in docs/events.md.
+//   - The crawl topics use watermill-kafka (sarama), as a broker.Transport of a broker.Bus, with
+//     consumer groups and an idempotent producer that waits for all in-sync replicas.
+//   - The topics of record (ledger, brands), which external systems such as a data warehouse consume,
+//     are written in batches with kafka-go (Records). docs/events.md describes the format of their
+//     messages.
 //
-// In Kafka a topic has a prefix before its name. Missing topics are created. An existing topic with other
-// settings is used as it is, with a warning: raising the number of partitions moves keys to other
-// partitions, which breaks their order, so only an operator may decide it.
+// In Kafka the name of a topic has a prefix. Missing topics are created. An existing topic with
+// different settings is used unchanged, with a warning. In particular the number of partitions is not
+// increased, because that moves keys to other partitions and breaks their order.
 //
 // The transport implements the contract of broker.Port, with these details:
 //
-//   - Publish returns when the in-sync replicas have the messages. If its context ends first, they may
-//     still arrive.
-//   - A member that dies is detected after Config.SessionTimeout; another then repeats uncommitted messages,
-//     at most a few seconds of them. When healthy members join or leave, a message whose handler was
-//     running may be handled twice.
-//   - A message that no Bus published (no id, no key, too large) is delivered as broker.Unreadable, which
-//     dead-letters it. No content of a topic can stop a partition.
+//   - Publish returns when the in-sync replicas have the messages. If its context ends first, the
+//     messages may still arrive.
+//   - A dead member is detected after Config.SessionTimeout. Then another member repeats its
+//     uncommitted messages, which are those of the last few seconds. When members join or leave,
+//     messages whose handlers are running may be handled twice.
+//   - A message that no Bus published (without id or key, or too large) is delivered as
+//     broker.Unreadable, so that it is dead-lettered. No message can block a partition.
 package kafka

@@ -19,8 +19,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// behind is a broker's listener that reports the address of a link: the broker advertises that address
-// to its clients.
+// behind is a broker's listener that reports the address of a link, so that the broker advertises that
+// address to its clients.
 type behind struct {
 	net.Listener
 	address net.Addr
@@ -29,7 +29,7 @@ type behind struct {
 // Addr implements net.Listener.
 func (b behind) Addr() net.Addr { return b.address }
 
-// wired starts a cluster of one broker in this process, which its clients reach through a link.
+// wired starts a cluster of one broker in this process. Clients reach it through the link.
 func wired(t *testing.T) (*testlink.Link, *kfake.Cluster) {
 	var link *testlink.Link
 	c := cluster(t, kfake.ListenFn(func(network, address string) (net.Listener, error) {
@@ -61,8 +61,8 @@ func all(t *testing.T, cfg kafka.Config, topic string) []kafka.Read {
 	return out
 }
 
-// The connection breaks between the broker's write and its acknowledgement: the producer resends the
-// message, and the broker recognizes it.
+// The connection breaks between the broker's write and its acknowledgement. The producer resends the
+// message, and the broker recognizes the repeat.
 func TestPublish_LostAcknowledgement_RepeatsNothing(t *testing.T) {
 	link, c := wired(t)
 	cfg := fakeConfig(c)
@@ -80,7 +80,7 @@ func TestPublish_LostAcknowledgement_RepeatsNothing(t *testing.T) {
 	publish(t, bus, numbered("a", 2))
 	got := all(t, cfg, testTopic)
 	if len(got) != 3 || lost != 1 {
-		t.Fatalf("the topic holds %d messages after %d lost acknowledgement(s), want 3 after 1", len(got), lost)
+		t.Fatalf("the topic contains %d messages after %d lost acknowledgements, want 3 after 1", len(got), lost)
 	}
 	for i, m := range got {
 		if want := string(numbered("a", i).Payload); string(m.Payload) != want {
@@ -135,15 +135,14 @@ func TestSubscribe_BrokerDown_Reconnects(t *testing.T) {
 	if id := testwait.Receive(t, got, "the message before"); id != "a-0" {
 		t.Errorf("got %s", id)
 	}
-	link.Refuse() // now the connections of a member are cut
+	link.Refuse() // close the connections of the member
 	link.Resume()
 	publish(t, bus, numbered("a", 1))
 	for testwait.Receive(t, got, "the message after") != "a-1" {
 	}
 }
 
-// Any unexpected content of a topic is dead-lettered with its reason, and the messages behind it are
-// handled.
+// Messages of other programs are dead-lettered with a reason, and the messages after them are handled.
 func TestForeignMessages_AreDeadLettered(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)
@@ -163,7 +162,7 @@ func TestForeignMessages_AreDeadLettered(t *testing.T) {
 		if err != nil || answer.Error != nil {
 			t.Fatal(err, answer)
 		}
-		var good []broker.Message // one of them is behind the bad ones
+		var good []broker.Message // at least one is in the partition of the bad messages
 		for i := range 32 {
 			good = append(good, numbered("good"+string(rune('a'+i)), 0))
 		}
@@ -176,7 +175,7 @@ func TestForeignMessages_AreDeadLettered(t *testing.T) {
 		for seen := map[string]bool{}; len(seen) < len(good); {
 			id := testwait.Receive(t, got, "the good messages")
 			if !strings.HasPrefix(id, "good") {
-				t.Fatalf("a handler got %q", id)
+				t.Fatalf("a handler received %q", id)
 			}
 			seen[id] = true
 		}
@@ -191,7 +190,7 @@ func TestForeignMessages_AreDeadLettered(t *testing.T) {
 				t.Errorf("the dead letter is %.40q for %q with %d bytes, want %q", m.ID, m.Metadata[broker.MetaReason], len(m.Payload), want)
 			}
 			if want == "too large" && m.Metadata[broker.MetaBytes] == "" {
-				t.Error("the truncation of the payload is not recorded")
+				t.Error("the dead letter has no original payload length")
 			}
 		}
 	})

@@ -35,8 +35,8 @@ func TestSubscribe_NewGroup_SeesHistory(t *testing.T) {
 	})
 }
 
-// tally records the messages that members of a group handle: the first deliveries of each key must be
-// in order.
+// tally records the messages that members of a group handle, and checks that the first deliveries of
+// each key are in order.
 type tally struct {
 	t    *testing.T
 	mu   sync.Mutex
@@ -55,7 +55,7 @@ func (y *tally) handle(m broker.Message) {
 	var n int
 	fmt.Sscan(string(m.Payload), &n)
 	if n > y.next[m.Key] {
-		y.t.Errorf("%s: %d came before %d", m.Key, n, y.next[m.Key])
+		y.t.Errorf("key %s: %d was delivered before %d", m.Key, n, y.next[m.Key])
 	}
 	if n == y.next[m.Key] {
 		y.next[m.Key]++
@@ -65,7 +65,8 @@ func (y *tally) handle(m broker.Message) {
 	}
 }
 
-// Members join and leave while messages flow: each key keeps its order, and no message is lost.
+// Members join and leave while messages are published. Each key must keep its order, and no message may
+// be lost.
 func TestRebalance_KeepsOrderPerKey(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		const keys, each, rounds = 12, 12, 4
@@ -87,7 +88,7 @@ func TestRebalance_KeepsOrderPerKey(t *testing.T) {
 		member()
 		for range rounds {
 			select {
-			case <-handled: // messages flow, or all have been handled
+			case <-handled: // some messages have been handled
 			case <-y.done:
 			}
 			stop := member()
@@ -100,8 +101,8 @@ func TestRebalance_KeepsOrderPerKey(t *testing.T) {
 	})
 }
 
-// A node is stopped repeatedly while its handlers work. Interrupted handlers are not failures: no
-// message may be dead-lettered or lost.
+// A node is stopped repeatedly while its handlers are running. No message may be dead-lettered or lost
+// because of that.
 func TestShutdownUnderLoad_LosesAndDeadLettersNothing(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		const keys, each = 10, 20
@@ -128,7 +129,7 @@ func TestShutdownUnderLoad_LosesAndDeadLettersNothing(t *testing.T) {
 					n++
 					interrupted := n > each
 					mu.Unlock()
-					if interrupted { // the work takes long and is interrupted
+					if interrupted { // the work takes so long that it is interrupted
 						once.Do(func() { close(some) })
 						<-ctx.Done()
 						return fmt.Errorf("crawl was cut off: %w", ctx.Err())
@@ -187,7 +188,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	panic(bus.Subscribe(context.Background(), testTopic, "workers", func(_ context.Context, m broker.Message) error {
-		fmt.Println(m.ID) // a pipe: the parent has the line before the message is acknowledged
+		fmt.Println(m.ID) // to a pipe, so that the parent gets the line before the message is acknowledged
 		return nil
 	}))
 }
@@ -235,7 +236,7 @@ func crash(t *testing.T, cfg kafka.Config, after int, handled map[string]bool) {
 	lines := bufio.NewScanner(output)
 	for range after {
 		if !lines.Scan() {
-			t.Fatalf("the process ended or handled nothing for %s", patience)
+			t.Fatalf("the process ended early, or handled no message for %s", patience)
 		}
 		handled[lines.Text()] = true
 	}

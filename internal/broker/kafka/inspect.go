@@ -26,17 +26,17 @@ type Report struct {
 // BrokerReport describes one of the configured brokers.
 type BrokerReport struct {
 	Address string `json:"address"`
-	Problem string `json:"problem,omitempty"` // empty if a connection could be made
+	Problem string `json:"problem,omitempty"` // empty if a connection succeeded
 }
 
-// TopicReport describes the topic of one topic.
+// TopicReport describes one topic.
 type TopicReport struct {
 	Name        string `json:"lane"`
 	KafkaTopic  string `json:"topic"`
 	Partitions  int    `json:"partitions"`
 	Replication int    `json:"replication"`
-	// MinInsync, Retention (ms, -1 for unlimited) and MaxMessage (bytes) as the cluster reports them;
-	// empty if it does not.
+	// MinInsync, Retention (ms, -1 for unlimited) and MaxMessage (bytes) are as the cluster reports them,
+	// or empty if it does not.
 	MinInsync  string `json:"min_insync_replicas"`
 	Retention  string `json:"retention_ms"`
 	MaxMessage string `json:"max_message_bytes"`
@@ -69,9 +69,9 @@ func (r Report) Problems() []string {
 	return out
 }
 
-// Inspect examines the cluster without changing it: which brokers are reachable, whether the topics
-// are as configured, and how far groups lag behind. An unreachable broker is part of the report;
-// Inspect fails only if no broker answers. The report never contains a password.
+// Inspect examines the cluster without changing it. It reports which brokers are reachable, whether
+// topics match their configuration, and how far groups lag behind. It fails only if no broker responds.
+// The report never contains a password.
 func Inspect(ctx context.Context, cfg Config) (Report, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -146,13 +146,13 @@ func reach(ctx context.Context, addresses []string) []BrokerReport {
 	return out
 }
 
-// extent is the range of offsets that a partition holds: from first up to but excluding end.
+// extent is the range of offsets in a partition, from first up to but excluding end.
 type extent struct {
 	partition  int
 	first, end int64
 }
 
-// extents returns the extents of topics, given their numbers of partitions.
+// extents returns the extents of topics. Its argument maps their names to their numbers of partitions.
 func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string][]extent, error) {
 	request := &kafkago.ListOffsetsRequest{Topics: map[string][]kafkago.OffsetRequest{}}
 	for name, partitions := range topics {
@@ -185,11 +185,12 @@ func (a *admin) extents(ctx context.Context, topics map[string]int) (map[string]
 // maxGroups limits the groups that are inspected.
 const maxGroups = 256
 
-// subscription is a group of this process on a topic.
+// subscription is a subscription of this process.
 type subscription struct{ topic, group string }
 
-// lags measures the lag of the groups whose names have our prefix, by their committed offsets. also
-// lists groups that count from the beginning of a topic if they have committed nothing yet.
+// lags measures the lag of the groups whose names have the configured prefix, by their committed
+// offsets. also lists groups whose lag counts from the beginning of a topic if they have not committed
+// an offset.
 func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []subscription) ([]GroupLag, error) {
 	groups, err := a.groups(ctx, also)
 	if err != nil {
@@ -223,8 +224,8 @@ func (a *admin) lags(ctx context.Context, extents map[string][]extent, also []su
 	return out, nil
 }
 
-// lag returns the number of messages that a group still has to read from a topic; known is false if it
-// has never committed there.
+// lag returns the number of messages that a group still has to read from a topic. known is false if the
+// group has never committed an offset of the topic.
 func lag(extents []extent, committed []kafkago.OffsetFetchPartition) (behind int64, known bool) {
 	at := map[int]int64{}
 	for _, p := range committed {
@@ -238,7 +239,7 @@ func lag(extents []extent, committed []kafkago.OffsetFetchPartition) (behind int
 	return behind, known
 }
 
-// groups returns the names, without our prefix, of the groups that have it.
+// groups returns the names of the groups that have the configured prefix, without the prefix.
 func (a *admin) groups(ctx context.Context, also []subscription) ([]string, error) {
 	answer, err := ask(ctx, askTimeout, func(ctx context.Context) (*kafkago.ListGroupsResponse, error) {
 		return a.client.ListGroups(ctx, &kafkago.ListGroupsRequest{})
@@ -312,7 +313,7 @@ func (t *Transport) watchLag(ctx context.Context) {
 		}
 		lags, err := t.admin.currentLags(ctx, t.lag.subscriptions())
 		if err != nil {
-			// An old measurement would hide a growing lag.
+			// Remove the last measurement, which could hide a growing lag.
 			t.lag.set(nil)
 			if ctx.Err() == nil {
 				t.cfg.Logger.Warn("measuring the lag of consumer groups failed", "error", err)

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// lagGauge exposes the last measured lag. Asking the cluster during a scrape would let a hanging
-// cluster block Prometheus.
+// lagGauge exposes the last measured lag. If it queried the cluster during a scrape, a hanging cluster
+// would block Prometheus.
 type lagGauge struct {
 	description *prometheus.Desc
 
@@ -21,7 +21,7 @@ var _ prometheus.Collector = (*lagGauge)(nil)
 
 func newLagGauge() *lagGauge {
 	return &lagGauge{description: prometheus.NewDesc("letterhead_broker_lag",
-		"Messages of a topic that a group has still to handle. Absent while it cannot be measured.", []string{"lane", "group"}, nil)}
+		"Messages of a topic that a group still has to handle. Absent while it cannot be measured.", []string{"lane", "group"}, nil)}
 }
 
 // Describe implements prometheus.Collector.

@@ -10,7 +10,7 @@ import (
 	"letterhead/internal/broker"
 )
 
-// format converts messages of a Bus to those of Kafka and vice versa.
+// format converts between messages of a Bus and of Kafka.
 type format struct{}
 
 var _ wkafka.MarshalerUnmarshaler = format{}
@@ -25,9 +25,9 @@ func (format) Marshal(topic string, m *message.Message) (*sarama.ProducerMessage
 	return out, nil
 }
 
-// Unmarshal implements wkafka.Unmarshaler. It never fails: watermill would leave the group and read
-// the same message again, forever. A message that no Bus published becomes one that the Bus
-// dead-letters.
+// Unmarshal implements wkafka.Unmarshaler. It never fails, because after an error watermill would leave
+// the group and read the same message again, forever. A message that no Bus published is converted by
+// broker.Unreadable, so that the Bus dead-letters it.
 func (format) Unmarshal(in *sarama.ConsumerMessage) (*message.Message, error) {
 	var id string
 	meta := map[string]string{}
@@ -58,11 +58,11 @@ func (format) Unmarshal(in *sarama.ConsumerMessage) (*message.Message, error) {
 	return m, nil
 }
 
-// maxHeaders limits the headers that are read: those of a message with maximum metadata, and the Bus's
-// own.
+// maxHeaders limits the headers of a message. It is enough for the maximum metadata and the headers of
+// the Bus.
 const maxHeaders = broker.MaxMetadata + 8
 
-// unreadable returns the reason why a message cannot have come from a Bus, or "" if it can.
+// unreadable returns the reason why a message cannot have been published by a Bus, or "".
 func unreadable(in *sarama.ConsumerMessage, m *message.Message) string {
 	switch key := broker.KeyOf(m); {
 	case m.UUID == "":

@@ -18,7 +18,7 @@ import (
 type ReadOptions struct {
 	// FromBeginning reads all messages in the topic; otherwise only new ones.
 	FromBeginning bool
-	// Follow continues until ctx ends; otherwise reading stops where the topic ended when it began.
+	// Follow continues until ctx ends; otherwise reading stops at the end that the topic had at the start.
 	Follow bool
 }
 
@@ -33,18 +33,17 @@ const (
 	readBytes   = 1 << 20
 	readWait    = 500 * time.Millisecond
 	readTimeout = askTimeout
-	// maxReadFailures limits consecutive attempts without progress. The waits between them add up to
-	// about half a minute.
+	// maxReadFailures limits consecutive attempts without progress. They take about half a minute.
 	maxReadFailures = 30
 	// readAhead limits the fetched messages that are queued, in addition to one fetch per partition.
 	readAhead = 64
 )
 
-// ReadTopic reads a topic outside of any group and passes its messages to do, one at a time: the
-// messages of one partition, and so of one key, in order and with repeats. It commits nothing. It
-// returns nil at the end of the topic, or when ctx ends while following.
+// ReadTopic reads a topic without a consumer group and passes its messages to do, one at a time. The
+// messages of a partition, and therefore of a key, are in order and may repeat. ReadTopic commits no
+// offsets. It returns nil at the end of the topic, or when ctx ends while following.
 //
-// Errors: ErrUnknownTopic, errors of do, ctx.Err(), or the reason why the brokers could not be read.
+// Errors: ErrUnknownTopic, errors of do, ctx.Err(), or errors of the brokers.
 func ReadTopic(ctx context.Context, cfg Config, topic string, options ReadOptions, do func(Read) error) error {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -117,8 +116,8 @@ func (r *partitionReader) run(ctx context.Context, to chan<- Read) error {
 			failures = 0
 			continue
 		}
-		// An empty response before the end counts: the end may be a transaction marker, which is never
-		// delivered.
+		// Empty responses before the end also count, because the last offset may be a transaction
+		// marker, which is never delivered.
 		if failures++; failures == maxReadFailures {
 			return fmt.Errorf("read %s, partition %d from offset %d: %w", r.topic, r.partition, r.at, errors.Join(errNoProgress, err))
 		}
@@ -129,7 +128,7 @@ func (r *partitionReader) run(ctx context.Context, to chan<- Read) error {
 
 var errNoProgress = errors.New("nothing could be read")
 
-// fetch reads some messages and advances.
+// fetch reads some messages and advances the offset.
 func (r *partitionReader) fetch(ctx context.Context, to chan<- Read) error {
 	answer, err := ask(ctx, readTimeout, func(ctx context.Context) (*kafkago.FetchResponse, error) {
 		return r.admin.client.Fetch(ctx, &kafkago.FetchRequest{
@@ -157,7 +156,7 @@ func (r *partitionReader) fetch(ctx context.Context, to chan<- Read) error {
 			return err
 		}
 		if record.Offset < r.at {
-			continue // fetches return whole batches
+			continue // a fetch returns whole batches
 		}
 		m, err := readRecord(record)
 		if err != nil {
@@ -173,7 +172,7 @@ func (r *partitionReader) fetch(ctx context.Context, to chan<- Read) error {
 	return nil
 }
 
-// skipDeleted continues at the first remaining message if retention has deleted the next one.
+// skipDeleted advances to the first remaining message if retention has deleted the next message.
 func (r *partitionReader) skipDeleted(ctx context.Context, cause error) error {
 	extents, err := r.admin.extents(ctx, map[string]int{r.topic: r.partition + 1})
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"letterhead/internal/delay"
 )
 
-// HeaderID is the header with the event's id in the topics of record; the other headers have the names
-// of the message's metadata.
+// HeaderID is the header with the event's id in the topics of record. The other headers are the
+// message's metadata.
 const HeaderID = "event_id"
 
 const (
-	// maxBatchBytes limits one request to one partition, before compression. The broker also counts
-	// frames and lengths, so it is well below maxMessageBytes.
+	// maxBatchBytes limits one request to one partition, before compression. It is well below
+	// maxMessageBytes, because the broker also counts frames and lengths.
 	maxBatchBytes = 768 << 10
 	// recordOverhead is an upper bound for the lengths, offsets and times of a record.
 	recordOverhead = 64
@@ -34,12 +34,12 @@ const (
 	maxRecordPartitions = 64 // written concurrently by one Publish
 )
 
-// Records publishes to the topics of record, in batches. It implements the Publisher of package relay.
+// Records publishes to the topics of record, in batches. It implements relay.Publisher.
 //
-// It sends to the partitions' leaders directly instead of using a kafka-go Writer. A Writer queues
-// several batches for a partition and sends the next one even if one was lost, so that a retry of the
-// lost one puts it behind later events of the same stream. Records sends the next batch of a partition
-// only when the previous one is acknowledged.
+// It sends requests to the leaders of partitions directly. A kafka-go Writer would queue several
+// batches for a partition and send the next batch even if the previous one failed, so that a retry
+// would put the failed batch behind later events of the same stream. Records sends the next batch of a
+// partition only after the previous batch has been acknowledged.
 type Records struct {
 	cfg   Config
 	admin *admin
@@ -51,10 +51,9 @@ type Records struct {
 
 func newRecords(cfg Config, a *admin) (*Records, error) { return &Records{cfg: cfg, admin: a}, nil }
 
-// PublishError reports that some messages are not safe. For each key, the safe ones precede the
-// others.
+// PublishError means that some messages are not safe. For each key, the safe messages precede the others.
 type PublishError struct {
-	// Failed contains the indices of the messages that may not have arrived, ascending.
+	// Failed contains the ascending indices of the messages that may not have arrived.
 	Failed []int
 	// Total is the number of messages to publish.
 	Total int
@@ -68,8 +67,8 @@ func (e *PublishError) Error() string {
 func (e *PublishError) Unwrap() error { return e.Err }
 
 // Publish sends messages to a topic and returns when all in-sync replicas have them. Messages of one
-// key keep their order. A failed batch is retried a few times before anything behind it is sent, so a
-// lost acknowledgement causes repeats, never a gap.
+// key keep their order. A failed batch is retried a few times before later batches are sent, so a lost
+// acknowledgement causes repeats, never a gap.
 //
 // Errors: broker.ErrInvalid and ErrUnknownTopic (nothing was sent), broker.ErrClosed, ctx.Err(), or a
 // *PublishError.
@@ -114,7 +113,7 @@ func (r *Records) publish(ctx context.Context, topic string, partitions int, mes
 	slots := make(chan struct{}, maxRecordPartitions)
 	for p, indices := range perPartition {
 		go func() {
-			slots <- struct{}{} // earlier ones end within their timeouts
+			slots <- struct{}{} // earlier writes end within their timeouts
 			defer func() { <-slots }()
 			failed, err := r.toPartition(ctx, topic, p, indices, messages)
 			results <- result{failed, err}
@@ -137,8 +136,8 @@ func (r *Records) publish(ctx context.Context, topic string, partitions int, mes
 	return all
 }
 
-// toPartition sends messages in batches, one after the other; failed contains those from the first
-// batch that did not arrive.
+// toPartition sends messages in batches, one after the other. failed contains the indices of the
+// messages of the first failed batch and all later ones.
 func (r *Records) toPartition(ctx context.Context, topic string, partition int, indices []int, messages []broker.Message) (failed []int, err error) {
 	for len(indices) > 0 {
 		n, bytes := 0, 0
@@ -179,8 +178,8 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 	}
 }
 
-// worthRepeating reports whether an error may be temporary: all are (connections, timeouts), except
-// those that Kafka declares permanent.
+// worthRepeating reports whether an error may be temporary. Only errors that Kafka declares permanent
+// are not.
 func worthRepeating(err error) bool {
 	var code kafkago.Error
 	return !errors.As(err, &code) || code.Temporary() || code == kafkago.NotLeaderForPartition
@@ -188,7 +187,7 @@ func worthRepeating(err error) bool {
 
 func (r *Records) once(ctx context.Context, topic string, partition int, indices []int, messages []broker.Message) error {
 	answer, err := ask(ctx, produceTimeout, func(ctx context.Context) (*kafkago.ProduceResponse, error) {
-		records := make([]kafkago.Record, len(indices)) // new for each attempt: sending consumes them
+		records := make([]kafkago.Record, len(indices)) // new for each attempt, because sending consumes them
 		for i, index := range indices {
 			records[i] = record(messages[index])
 		}
@@ -230,9 +229,9 @@ func sizeOf(m broker.Message) int {
 	return n
 }
 
-// partitionOf returns the partition that both clients choose for a key: FNV-1a, interpreted as a
-// signed number, its remainder made positive. kafka-go's Hash and sarama's hash partitioner do the
-// same; Java's default does not.
+// partitionOf returns the partition of a key. The FNV-1a hash is interpreted as a signed number, and
+// its remainder is made positive. kafka-go's Hash and sarama's hash partitioner do the same; Java's
+// default partitioner does not.
 func partitionOf(key string, partitions int) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))

@@ -21,7 +21,7 @@ func record(t *testing.T, to *kafka.Records, messages ...broker.Message) error {
 	return to.Publish(ctx, broker.Ledger, messages...)
 }
 
-// spread returns messages of many keys, several of each, in the order in which a log would hold them.
+// spread returns several messages for each of many keys, in an order that a log could have.
 func spread(keys, each int) []broker.Message {
 	var out []broker.Message
 	for n := range each {
@@ -34,8 +34,8 @@ func spread(keys, each int) []broker.Message {
 	return out
 }
 
-// inOrder checks that the first deliveries of each key are numbered 0, 1, 2…, and returns the numbers
-// of first deliveries and repeats.
+// inOrder checks that the first deliveries of each key are numbered 0, 1, 2…, and returns how many
+// first deliveries and repeats there were.
 func inOrder(t *testing.T, got []kafka.Read) (first, repeats int) {
 	t.Helper()
 	next := map[string]int{}
@@ -49,7 +49,7 @@ func inOrder(t *testing.T, got []kafka.Read) (first, repeats int) {
 		case n < next[m.Key]:
 			repeats++
 		default:
-			t.Errorf("%s: %d came before %d", m.Key, n, next[m.Key])
+			t.Errorf("key %s: %d was delivered before %d", m.Key, n, next[m.Key])
 		}
 	}
 	return first, repeats
@@ -73,7 +73,7 @@ func TestRecords_RoundTrip(t *testing.T) {
 		}
 		got := all(t, cfg, broker.Ledger)
 		if len(got) != 21 {
-			t.Fatalf("the topic holds %d records, want 21", len(got))
+			t.Fatalf("the topic contains %d records, want 21", len(got))
 		}
 		if m := got[0]; m.ID != sent.ID || m.Key != sent.Key || string(m.Payload) != string(sent.Payload) || fmt.Sprint(m.Metadata) != fmt.Sprint(sent.Metadata) {
 			t.Errorf("got %+v, want %+v", m.Message, sent)
@@ -90,8 +90,8 @@ func TestRecords_RoundTrip(t *testing.T) {
 	})
 }
 
-// If the leader of a partition moved, or an acknowledgement is lost after the write, the partition is
-// written again; the others are not.
+// If the leader of a partition moved, or an acknowledgement was lost after the write, only that
+// partition is written again.
 func TestRecords_FailedBatch_IsResentInOrder(t *testing.T) {
 	for name, fault := range map[string]struct {
 		err     *kerr.Error
@@ -111,7 +111,7 @@ func TestRecords_FailedBatch_IsResentInOrder(t *testing.T) {
 			}
 			first, repeats := inOrder(t, all(t, cfg, broker.Ledger))
 			if first != len(sent) || (repeats > 0) != fault.repeats || hit.Hits() != 2 {
-				t.Errorf("%d of %d records arrived, %d twice, after %d faults", first, len(sent), repeats, hit.Hits())
+				t.Errorf("%d of %d records arrived, %d of them twice, after %d faults", first, len(sent), repeats, hit.Hits())
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func TestPublish_PartialFailure_ReportsUnsafeMessages(t *testing.T) {
 	err := record(t, to, sent...)
 	var partial *kafka.PublishError
 	if !errors.As(err, &partial) || len(partial.Failed) == 0 || len(partial.Failed) == len(sent) {
-		t.Fatalf("%v, want a *PublishError about some", err)
+		t.Fatalf("Publish = %v, want a *PublishError about some of the messages", err)
 	}
 	failed := map[string]bool{}
 	for _, i := range partial.Failed {
@@ -134,7 +134,7 @@ func TestPublish_PartialFailure_ReportsUnsafeMessages(t *testing.T) {
 	}
 	there := all(t, cfg, broker.Ledger)
 	if len(there)+len(failed) != len(sent) {
-		t.Errorf("%d arrived and %d failed of %d", len(there), len(failed), len(sent))
+		t.Errorf("%d messages arrived and %d failed of %d", len(there), len(failed), len(sent))
 	}
 	for _, m := range there {
 		if failed[m.ID] || m.Partition == 3 {
@@ -142,16 +142,16 @@ func TestPublish_PartialFailure_ReportsUnsafeMessages(t *testing.T) {
 		}
 	}
 	hit.Remove()
-	if err := record(t, to, sent...); err != nil { // all of them, as a relay does
+	if err := record(t, to, sent...); err != nil { // publish all of them again, as a relay does
 		t.Fatal(err)
 	}
 	if first, _ := inOrder(t, all(t, cfg, broker.Ledger)); first != len(sent) {
-		t.Errorf("%d of %d records after the repeat", first, len(sent))
+		t.Errorf("%d of %d records arrived after the repeat", first, len(sent))
 	}
 }
 
-// Faults at any moment, with whole batches repeated by the caller: no message is lost, and each key
-// keeps its order.
+// Faults occur at any time, and the caller repeats whole batches. No message may be lost, and each key
+// must keep its order.
 func TestRecords_RandomFaults_LoseNothing(t *testing.T) {
 	c := cluster(t)
 	base := fakeConfig(c)
@@ -187,7 +187,7 @@ func TestRecords_RandomFaults_LoseNothing(t *testing.T) {
 	})
 }
 
-// A consumer of both kinds of topics finds a key in the same partition.
+// A key must be in the same partition of both kinds of topics.
 func TestPartition_SameInBothClients(t *testing.T) {
 	both(t, func(t *testing.T, config func(t *testing.T) kafka.Config) {
 		cfg := config(t)

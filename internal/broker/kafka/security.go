@@ -14,7 +14,8 @@ import (
 	xdg "github.com/xdg-go/scram"
 )
 
-// tlsConfig returns nil if TLS is off. Errors contain the names of the files, never their contents.
+// tlsConfig returns the TLS configuration, or nil if TLS is off. Errors contain the names of files,
+// never their contents.
 func (c Config) tlsConfig() (*tls.Config, error) {
 	if !c.TLS {
 		return nil, nil
@@ -40,7 +41,7 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 	return out, nil
 }
 
-// mechanism returns the SASL mechanism of kafka-go; nil without SASL.
+// mechanism returns the SASL mechanism for kafka-go, or nil without SASL.
 func (c Config) mechanism() (sasl.Mechanism, error) {
 	switch c.SASL {
 	case Plain:
@@ -84,7 +85,7 @@ func (c Config) secure(to *sarama.Config) error {
 	return nil
 }
 
-// conversation is one SCRAM login of sarama, which does not implement SCRAM.
+// conversation implements one SCRAM login for sarama, which does not implement SCRAM itself.
 type conversation struct {
 	hash xdg.HashGeneratorFcn
 	*xdg.ClientConversation

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// rebalanceTimeout limits how long running handlers may delay members that join or leave. A member
-	// whose handler takes longer loses its partitions and rejoins.
+	// rebalanceTimeout limits how long running handlers may delay a rebalance. A member whose handler takes
+	// longer loses its partitions and rejoins.
 	rebalanceTimeout = 15 * time.Second
-	// Waits after a subscription failed to reach the brokers.
+	// Minimum and maximum wait before another attempt to reach the brokers.
 	reconnectAfter    = 500 * time.Millisecond
 	maxReconnectAfter = 5 * time.Second
 )
 
-// Group implements broker.Transport. The name of the group in Kafka has the topics' prefix.
+// Group implements broker.Transport. In Kafka the name of the group has the same prefix as topics.
 func (t *Transport) Group(name string) (message.Subscriber, error) {
 	if name == "" {
 		return nil, errors.New("a consumer group needs a name")
@@ -41,8 +41,8 @@ type groupSubscriber struct {
 // Close implements message.Subscriber. Subscriptions end with their contexts, or with the transport.
 func (groupSubscriber) Close() error { return nil }
 
-// Subscribe implements message.Subscriber. It returns immediately and continues until ctx ends,
-// whether the brokers are reachable or not.
+// Subscribe implements message.Subscriber. It returns immediately. The subscription continues until ctx ends,
+// even while the brokers are unreachable.
 func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	t := s.transport
 	name, err := t.topicName(topic)
@@ -80,9 +80,9 @@ func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 	return out, nil
 }
 
-// delivery forwards the messages of one subscription from watermill to the Bus, for a graceful end:
-// watermill alone would drop pending messages as soon as its context ends and leave the group, and the
-// next member would start on messages whose handlers still run here.
+// delivery forwards the messages of one subscription from watermill to the Bus, so that the
+// subscription ends gracefully. When its context ends, watermill would drop pending messages and leave
+// the group immediately, and another member would get messages whose handlers are still running here.
 type delivery struct {
 	topic    string
 	out      chan<- *message.Message
@@ -92,7 +92,7 @@ type delivery struct {
 }
 
 func (d *delivery) run(ctx context.Context, from *wkafka.Subscriber) {
-	// inner ends after the handlers.
+	// inner ends after the handlers have ended.
 	inner, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		leave()
@@ -118,7 +118,7 @@ func (d *delivery) run(ctx context.Context, from *wkafka.Subscriber) {
 	}
 }
 
-// connect subscribes, with retries until ctx ends; then it returns nil.
+// connect subscribes and retries until it succeeds. It returns nil if ctx ends.
 func (d *delivery) connect(ctx, inner context.Context, from *wkafka.Subscriber) <-chan *message.Message {
 	for wait := reconnectAfter; ; wait = min(2*wait, maxReconnectAfter) {
 		in, err := from.Subscribe(inner, d.topic)
@@ -167,13 +167,14 @@ func (d *delivery) drain() {
 	select {
 	case <-done:
 	case <-timer.C:
-		d.logger.Warn("kafka: a handler still runs after the end of its subscription; its message will be redelivered", "topic", d.topic)
+		d.logger.Warn("kafka: a handler is still running after the end of its subscription; its message will be redelivered", "topic", d.topic)
 	}
 }
 
-// holdingLogger is the logger of one subscription. After a failure watermill rejoins a group
-// immediately: a group that may not be read would keep a processor busy and fill the log. The message
-// that it logs in between is the only place where it can be delayed.
+// holdingLogger is the logger of one subscription. It slows down rejoining: after a failure watermill
+// rejoins a group immediately, so a group without permission would keep a processor busy and fill the
+// log. The only place where a delay can be inserted is the message that watermill logs after the
+// failure.
 type holdingLogger struct {
 	quietLogger
 	ctx      context.Context // of the subscription
@@ -192,7 +193,7 @@ func (l holdingLogger) Error(msg string, err error, fields watermill.LogFields) 
 	_ = delay.For(l.ctx, min(reconnectAfter<<min(l.failures.Add(1)-1, maxDoublings), maxReconnectAfter))
 }
 
-// maxDoublings prevents an overflow before the wait is truncated.
+// maxDoublings prevents an overflow before the wait is limited.
 const maxDoublings = 10
 
 // Trace implements watermill.LoggerAdapter: it is called for each received message.

@@ -78,14 +78,14 @@ func TestNew_DifferentTopic_IsUsedWithWarning(t *testing.T) {
 	cfg.Logger = slog.New(slog.NewTextHandler(&output, nil))
 	cfg.Topics[0].Retention = time.Hour
 	open(t, cfg)
-	for _, told := range []string{name, "3 partitions, configured are 8", "retention.ms is 1000, configured is 3600000", "max.message.bytes is 1000"} {
+	for _, told := range []string{name, "3 partitions, but 8 are configured", "retention.ms is 1000, but 3600000 is configured", "max.message.bytes is 1000"} {
 		if !strings.Contains(output.String(), told) {
-			t.Errorf("the log does not say %q: %s", told, &output)
+			t.Errorf("the log does not contain %q: %s", told, &output)
 		}
 	}
 	report := inspect(t, cfg)
 	if i := slices.IndexFunc(report.Topics, func(r kafka.TopicReport) bool { return r.Name == testTopic }); report.Topics[i].Partitions != 3 || report.Topics[i].Retention != "1000" {
-		t.Errorf("it was altered: %+v", report.Topics[i])
+		t.Errorf("the topic was changed: %+v", report.Topics[i])
 	}
 	if len(report.Problems()) != 3 {
 		t.Errorf("problems are %q", report.Problems())
@@ -142,7 +142,7 @@ func TestLag_CountsUnhandledMessages(t *testing.T) {
 	})
 }
 
-// awaitLag waits until the gauge shows a lag for the one group.
+// awaitLag waits until the gauge has the wanted value for the only group.
 func awaitLag(t *testing.T, registry *prometheus.Registry, want float64) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -206,17 +206,17 @@ func TestLoginAndEncryption(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if _, err := kafka.New(ctx, cfg); err == nil || strings.Contains(err.Error(), "hunter") {
-				t.Errorf("a wrong password: %v", err)
+				t.Errorf("New with a wrong password: %v", err)
 			}
 			cfg.Password, cfg.CAFile = "hunter2", ""
 			if _, err := kafka.New(ctx, cfg); err == nil || strings.Contains(err.Error(), "hunter") {
-				t.Errorf("an untrusted authority: %v", err)
+				t.Errorf("New with an untrusted authority: %v", err)
 			}
 		})
 	}
 }
 
-// certified creates a certificate for 127.0.0.1 and a CA file that verifies it.
+// certified returns a certificate for 127.0.0.1 and a CA file that verifies it.
 func certified(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	authority, err := testcert.NewAuthority()

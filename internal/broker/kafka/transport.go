@@ -17,27 +17,27 @@ import (
 	"letterhead/internal/telemetry"
 )
 
-// Limits for unresponsive brokers. Together they let a Publish to a hanging broker end after about
-// half a minute, even without a deadline.
+// Limits for unresponsive brokers. With them a Publish to a hanging broker fails after about half a
+// minute, even without a deadline.
 const (
 	dialTimeout = 5 * time.Second
-	// netTimeout limits the wait for a response. It is longer than ackTimeout, which limits the
-	// broker's wait for its replicas.
+	// netTimeout limits the wait for a response. It is longer than ackTimeout, which limits how long
+	// the broker waits for its replicas.
 	netTimeout      = 5 * time.Second
 	ackTimeout      = 4 * time.Second
 	metadataTimeout = 10 * time.Second
-	// connectAttempts limits how often sarama is started. Each time it asks a random broker for the
-	// producer's id, and asks the same one again (50 times without idRetries) if it is down.
+	// connectAttempts limits how often sarama is started. Each time it requests the producer's id from
+	// a random broker. If that broker is down, sarama retries the same broker, by default 50 times.
 	connectAttempts = 40
 	idRetries       = 2
-	// sarama's own retries, 100 ms apart, handle broken connections; ours, with longer waits between
-	// them, handle a leader that moved.
+	// sarama's own retries, 100 ms apart, handle broken connections. The retries of sendOne, with
+	// longer waits, handle a moved leader.
 	saramaRetries  = 3
 	sendRetryAfter = 50 * time.Millisecond
 	maxSendRetry   = time.Second
-	sendFor        = 20 * time.Second // no attempt starts later
-	// maxSending limits the messages being sent to the broker. Messages whose Publish has given up
-	// count until sarama has given up as well.
+	sendFor        = 20 * time.Second // no attempt starts after this time
+	// maxSending limits the messages being sent. A message whose Publish has given up counts until
+	// sarama gives up, too.
 	maxSending = 256
 )
 
@@ -48,10 +48,10 @@ const (
 	maxFetchBytes = 2 << 20 // above maxMessageBytes: a message too large to fetch would stop its partition
 )
 
-// protocolVersion is the oldest supported broker version. Kafka 4 rejects clients older than this.
+// protocolVersion is the oldest supported version of brokers. Kafka 4 rejects older clients.
 var protocolVersion = sarama.V2_1_0_0
 
-// ErrUnknownTopic means that the topic is not in the configuration, so it has no topic.
+// ErrUnknownTopic means that the topic is not in the configuration.
 var ErrUnknownTopic = errors.New("no such topic")
 
 // Transport is the transport of a broker.Bus.
@@ -76,9 +76,8 @@ type Transport struct {
 
 var _ broker.Transport = (*Transport)(nil)
 
-// New connects to Kafka, creates missing topics and logs warnings about topics that differ from the
-// configuration. ctx limits this call only. Errors describe what could not be reached or done; they
-// contain no password.
+// New connects to Kafka, creates missing topics, and logs warnings about topics that differ from the
+// configuration. ctx only limits this call. Errors contain no password.
 func New(ctx context.Context, cfg Config) (*Transport, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -132,7 +131,7 @@ func (t *Transport) open(ctx context.Context) error {
 	select {
 	case err = <-connected:
 	case <-ctx.Done():
-		go func() { // it ends within the limits above
+		go func() { // ends within the limits above
 			if <-connected == nil {
 				t.publisher.Close()
 			}
@@ -160,7 +159,7 @@ func (c Config) clientConfig(base *sarama.Config) (*sarama.Config, error) {
 	return base, c.secure(base)
 }
 
-// producerConfig starts from watermill's defaults, which overriding would lose.
+// producerConfig modifies watermill's defaults, because a new configuration would replace them.
 func (c Config) producerConfig() (*sarama.Config, error) {
 	p := wkafka.DefaultSaramaSyncPublisherConfig()
 	p.Producer.RequiredAcks = sarama.WaitForAll
@@ -170,7 +169,7 @@ func (c Config) producerConfig() (*sarama.Config, error) {
 	p.Producer.Timeout = ackTimeout
 	p.Producer.Retry.Max = saramaRetries
 	p.Producer.Transaction.Retry.Max = idRetries
-	p.Producer.MaxMessageBytes = maxMessageBytes - 1<<10 // the broker adds the frame around it
+	p.Producer.MaxMessageBytes = maxMessageBytes - 1<<10 // the broker also counts the frame
 	return c.clientConfig(p)
 }
 
@@ -200,8 +199,8 @@ func (t *Transport) Publish(topic string, messages ...*message.Message) error {
 	}
 	defer t.publishing.Done()
 	ctx := messages[0].Context()
-	// watermill sends one message after the other, each with a round trip. Different keys need no
-	// order, so they are sent concurrently.
+	// watermill sends messages one after the other, each with a round trip. Messages with different
+	// keys need no order, so they are sent concurrently.
 	results := make(chan error, len(messages))
 	keys := byKey(messages)
 	for _, of := range keys {
@@ -257,7 +256,7 @@ func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Messag
 	}
 }
 
-// lasting reports whether an error is permanent.
+// lasting reports whether an error is permanent, so that retries are useless.
 func lasting(err error) bool {
 	for _, e := range []error{
 		sarama.ErrMessageSizeTooLarge, sarama.ErrTopicAuthorizationFailed, sarama.ErrClusterAuthorizationFailed,
@@ -302,8 +301,8 @@ func (t *Transport) enter() error {
 	return nil
 }
 
-// Close ends all subscriptions and waits for running work, up to a limit: a hanging broker delays it
-// by Config.CloseTimeout. Until the last handler has ended messages may still be dead-lettered.
+// Close ends all subscriptions and waits for running work, up to a limit that depends on
+// Config.CloseTimeout. Until the last handler has ended, messages can still be dead-lettered.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	again := t.closing
@@ -315,8 +314,7 @@ func (t *Transport) Close() error {
 	t.end()
 	ended := make(chan error, 1)
 	go func() { ended <- t.shut() }()
-	// Twice: a subscription has CloseTimeout for its handlers, and the connections the same time to
-	// close.
+	// CloseTimeout applies twice: first to the handlers of subscriptions, then to closing connections.
 	timer := time.NewTimer(2 * t.cfg.CloseTimeout)
 	defer timer.Stop()
 	select {
@@ -343,8 +341,8 @@ func (t *Transport) shut() error {
 
 const clientID = "letterhead"
 
-// quietLogger logs watermill's messages at debug level, except errors: they concern connections, which
-// are re-established, so they become warnings.
+// quietLogger logs watermill's messages at debug level. It logs errors as warnings, because they
+// concern connections, which are re-established.
 type quietLogger struct{ to logTo }
 
 type logTo interface {
@@ -361,8 +359,7 @@ func (l quietLogger) Info(msg string, fields watermill.LogFields) {
 func (l quietLogger) Debug(string, watermill.LogFields) {}
 func (l quietLogger) Trace(string, watermill.LogFields) {}
 
-// With implements watermill.LoggerAdapter. The fields are random numbers of watermill, so it ignores
-// them.
+// With implements watermill.LoggerAdapter. It ignores the fields, which are random ids of watermill.
 func (l quietLogger) With(watermill.LogFields) watermill.LoggerAdapter { return l }
 
 func pairs(fields watermill.LogFields) []any {

@@ -17,9 +17,9 @@ const (
 	maxURLBytes = 16 << 10
 )
 
-// ErrURL means that a URL does not describe a Kafka cluster. The error never quotes any part of the
-// URL, which may contain a password in an unexpected place.
-var ErrURL = errors.New("not the URL of a Kafka (kafka://host:9092,host2:9092?tls=true&…)")
+// ErrURL means that a URL does not describe a Kafka cluster. The error never quotes the URL, because
+// any part of it may contain a password.
+var ErrURL = errors.New("not the URL of a Kafka cluster (kafka://host:9092,host2:9092?tls=true&…)")
 
 // urlSettings are the settings of a URL's query.
 var urlSettings = map[string]func(c *Config, value string) error{
@@ -39,10 +39,10 @@ var urlSettings = map[string]func(c *Config, value string) error{
 //	kafka://user:password@host:9092,host2:9092?tls=true&sasl=scram-sha-512&ca=FILE&prefix=P&replication=3
 //
 // Settings: tls (true, false), ca, cert and key (PEM files), sasl (plain, scram-sha-256,
-// scram-sha-512), prefix (of topics and groups; may be empty), replication and min_insync and
+// scram-sha-512), prefix (of topics and groups; may be empty), and replication, min_insync and
 // partitions (of created topics). User and password may be percent-encoded; a ? in a password must be.
-// The default port is 9092. The result is complete and valid, except for the defaults that New sets.
-// Errors: ErrURL, with all faults.
+// The default port is 9092. The result is valid; New sets the remaining defaults. Errors: ErrURL, with
+// all faults.
 func ParseURL(raw string) (Config, error) {
 	var c Config
 	rest, ok := strings.CutPrefix(raw, Scheme+"://")
@@ -80,7 +80,7 @@ func ParseURL(raw string) (Config, error) {
 func (c *Config) readQuery(query string) []error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return []error{errors.New("the query cannot be parsed; write a ? in a password as %3F")}
+		return []error{errors.New("the query cannot be parsed; a ? in a password must be written as %3F")}
 	}
 	var errs []error
 	unknown := false

@@ -27,7 +27,7 @@ func TestURL_IsParsed(t *testing.T) {
 		t.Errorf("topics are %q, %d, %d, %d", c.TopicPrefix, c.Replication, c.MinInsync, c.Partitions)
 	}
 	if c, err = kafka.ParseURL("kafka://host"); err != nil || c.KafkaTopic("ledger") != kafka.DefaultTopicPrefix+"ledger" {
-		t.Errorf("the plainest URL gives topic %s: %v", c.KafkaTopic("ledger"), err)
+		t.Errorf("a URL without settings gives the topic %s: %v", c.KafkaTopic("ledger"), err)
 	}
 	if c, err = kafka.ParseURL("kafka://host/?prefix="); err != nil || c.KafkaTopic("ledger") != "ledger" {
 		t.Errorf("an empty prefix gives topic %s: %v", c.KafkaTopic("ledger"), err)
@@ -37,22 +37,22 @@ func TestURL_IsParsed(t *testing.T) {
 // No error repeats a password, even if it is in an unexpected part of the URL.
 func TestParseURL_Faulty_ErrorOmitsPassword(t *testing.T) {
 	for name, url := range map[string]string{
-		"another scheme":              "http://user:hunter2@host",
-		"no host":                     "kafka://user:hunter2@?sasl=plain",
-		"no @":                        "kafka://user:hunter2",
-		"a ? in the password":         "kafka://user:x?hunter2=1@host",
-		"a password as a setting":     "kafka://host?password=hunter2",
-		"a setting of no use":         "kafka://host?tls=hunter2",
-		"no mechanism":                "kafka://user:hunter2@host",
-		"an unknown mechanism":        "kafka://user:hunter2@host?sasl=hunter2",
-		"a bad escape":                "kafka://user:%zzhunter2@host?sasl=plain",
-		"an empty host in the middle": "kafka://user:hunter2@one,,two?sasl=plain",
-		"a setting twice":             "kafka://host?ca=hunter2&ca=hunter2&tls=true",
-		"certificates without tls":    "kafka://host?ca=hunter2",
-		"replicas out of reach":       "kafka://host?replication=2&min_insync=3&prefix=hunter2",
-		"a bad prefix":                "kafka://host?prefix=hunter2%20%20",
-		"a port out of range":         "kafka://host:70000",
-		"no port":                     "kafka://hunter2:",
+		"another scheme":               "http://user:hunter2@host",
+		"no host":                      "kafka://user:hunter2@?sasl=plain",
+		"no @":                         "kafka://user:hunter2",
+		"a ? in the password":          "kafka://user:x?hunter2=1@host",
+		"a password as a setting":      "kafka://host?password=hunter2",
+		"an invalid setting":           "kafka://host?tls=hunter2",
+		"no mechanism":                 "kafka://user:hunter2@host",
+		"an unknown mechanism":         "kafka://user:hunter2@host?sasl=hunter2",
+		"a bad escape":                 "kafka://user:%zzhunter2@host?sasl=plain",
+		"an empty host in the middle":  "kafka://user:hunter2@one,,two?sasl=plain",
+		"a setting twice":              "kafka://host?ca=hunter2&ca=hunter2&tls=true",
+		"certificates without tls":     "kafka://host?ca=hunter2",
+		"min_insync above replication": "kafka://host?replication=2&min_insync=3&prefix=hunter2",
+		"a bad prefix":                 "kafka://host?prefix=hunter2%20%20",
+		"a port out of range":          "kafka://host:70000",
+		"no port":                      "kafka://hunter2:",
 	} {
 		c, err := kafka.ParseURL(url)
 		if !errors.Is(err, kafka.ErrURL) {
@@ -60,7 +60,7 @@ func TestParseURL_Faulty_ErrorOmitsPassword(t *testing.T) {
 			continue
 		}
 		if strings.Contains(err.Error(), "hunter2") || len(c.Brokers) > 0 || c.Password != "" {
-			t.Errorf("%s: the error is %q, the configuration %+v", name, err, c)
+			t.Errorf("%s: ParseURL = %+v, %q", name, c, err)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestConfig_HidesPassword(t *testing.T) {
 	}
 	for _, shown := range []string{fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), logged.String(), string(encoded)} {
 		if strings.Contains(shown, "hunter2") {
-			t.Errorf("the password is in %s", shown)
+			t.Errorf("the output contains the password: %s", shown)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func FuzzParseURL(f *testing.F) {
 		c, err := kafka.ParseURL(url)
 		if err != nil {
 			if !errors.Is(err, kafka.ErrURL) || len(c.Brokers) > 0 {
-				t.Fatalf("%v beside %+v", err, c)
+				t.Fatalf("ParseURL returned the error %v with %+v", err, c)
 			}
 			return
 		}
@@ -116,11 +116,11 @@ func FuzzParseURL(f *testing.F) {
 		}
 		for _, b := range c.Brokers {
 			if strings.ContainsAny(b, "@/?, ") {
-				t.Fatalf("%q names the broker %q", url, b)
+				t.Fatalf("ParseURL(%q) has the broker %q", url, b)
 			}
 		}
 		if again, err := kafka.ParseURL(url); err != nil || !slices.Equal(again.Brokers, c.Brokers) {
-			t.Fatalf("a second reading gives %+v: %v", again, err)
+			t.Fatalf("parsing again gives %+v: %v", again, err)
 		}
 	})
 }

@@ -21,8 +21,8 @@ import (
 // patience limits the wait for an expected event.
 const patience = 30 * time.Second
 
-// cluster starts a Kafka cluster in this process. Detecting dead members takes longer than a test
-// should wait, so it allows short sessions.
+// cluster starts a Kafka cluster in this process. It allows short session timeouts, so that tests need
+// not wait long for the detection of dead members.
 func cluster(t *testing.T, more ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{
@@ -51,7 +51,7 @@ func fakeConfig(c *kfake.Cluster) kafka.Config {
 	}
 }
 
-// realConfig returns the configuration for the real Kafka; its topics are removed at the end.
+// realConfig returns a configuration for the real Kafka. The topics are removed at the end of the test.
 func realConfig(t *testing.T) kafka.Config {
 	t.Helper()
 	cfg := kafka.Config{
@@ -89,7 +89,7 @@ func removeTopics(t testing.TB, cfg kafka.Config) {
 	})
 }
 
-// both runs a test against the Kafka cluster in this process and against the real one.
+// both runs a test against the Kafka cluster in this process and against the real Kafka.
 func both(t *testing.T, run func(t *testing.T, config func(t *testing.T) kafka.Config)) {
 	t.Run("in process", func(t *testing.T) {
 		run(t, func(t *testing.T) kafka.Config { return fakeConfig(cluster(t)) })
@@ -128,7 +128,7 @@ func openBus(t *testing.T, cfg kafka.Config) *broker.Bus {
 	return bus
 }
 
-// subscribe handles messages of the test topic in the background; stop ends it and waits.
+// subscribe handles messages of a topic in the background. stop ends the subscription and waits for it.
 func subscribe(t *testing.T, bus *broker.Bus, topic, group string, handle broker.Handler) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

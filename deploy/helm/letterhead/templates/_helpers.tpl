@@ -1,4 +1,4 @@
-{{/* Names leave room for a role and what a Deployment adds (17), in the 63 that a node's name may have. */}}
+{{/* A node's name may have 63 characters. Leave room for a role and the 17 characters that a Deployment adds. */}}
 {{- define "letterhead.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 35 | trimSuffix "-" -}}
@@ -42,7 +42,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* Fails for a setting that the chart gives the nodes itself, and says why. */}}
+{{/* Fails with a reason for settings that the chart sets itself. */}}
 {{- define "letterhead.checkSettings" -}}
 {{- $port := "the chart's probes, Services and network policies depend on its port" -}}
 {{- $secret := "put it into the Secret that existingSecret names" -}}
@@ -84,7 +84,7 @@ capabilities: {drop: [ALL]}
       {{- end }}
 {{- end -}}
 
-{{/* The memory that Go tries to keep to: 85 % of a limit in Gi or Mi. Without one the node takes it from its cgroup. */}}
+{{/* GOMEMLIMIT: 85 % of a limit in Gi or Mi. Without it the node derives its limit from its cgroup. */}}
 {{- define "letterhead.memory" -}}
 {{- $limit := dig "limits" "memory" "" . | toString -}}
 {{- if hasSuffix "Gi" $limit -}}
@@ -94,7 +94,7 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 {{- end -}}
 
-{{/* Peers of a service, by its name under networkPolicy.services; call with (dict "root" $ "service" name). */}}
+{{/* Peers of a service in networkPolicy.services. Call it with (dict "root" $ "service" name). */}}
 {{- define "letterhead.egress" -}}
 {{- $policy := .root.Values.networkPolicy -}}
 {{- $service := index $policy.services .service -}}

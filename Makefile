@@ -18,10 +18,11 @@ help: ## Show the targets
 run: build ## Build and serve on 127.0.0.1:8080 with everything in ./data
 	@$(BIN) serve
 
+# Without -trimpath, tests and linters reuse what the build compiles.
 build: ## Build bin/letterhead
 	@if [ ! -x $(BIN) ]; then echo "building $(BIN); the first build compiles all dependencies and takes two to three minutes on 2 cores"; fi
 	@mkdir -p bin
-	@go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/letterhead
+	@go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/letterhead
 
 # A test that asks for a real service (internal/testservices) skips unless LETTERHEAD_TEST_POSTGRES, _KAFKA,
 # _ELASTICSEARCH or _EVENTSTORE names it. The gate divides the packages: RACE holds those to run under the race

@@ -19,7 +19,6 @@ import (
 	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
-	"letterhead/node/datafolder"
 	"letterhead/workers/backup"
 	"letterhead/workers/loss"
 	"letterhead/workers/relay"
@@ -118,7 +117,7 @@ func writeArchive(ctx context.Context, name string, failures *backup.Failures) (
 	if err := os.Rename(partial, name); err != nil {
 		return "", err
 	}
-	return sum, errors.Join(f.Close(), datafolder.Sync(filepath.Dir(name)))
+	return sum, errors.Join(f.Close(), disk.SyncFolder(filepath.Dir(name)))
 }
 
 // encodeArchive writes each event as a line, compressed. One goroutine compresses, so that the bytes are always the same.

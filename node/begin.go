@@ -46,7 +46,7 @@ func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error 
 			return err
 		}
 	}
-	if err := n.vectors.await(ctx); err != nil {
+	if err := n.awaitVectors(ctx); err != nil {
 		return err
 	}
 	if len(first) > 0 && !n.firstStartUnfinished() {
@@ -86,7 +86,7 @@ func (n *Node) beginShared(ctx context.Context) error {
 		}
 		pause = min(2*pause, lastStartPause)
 	}
-	if err := n.vectors.await(ctx); err != nil {
+	if err := n.awaitVectors(ctx); err != nil {
 		return err
 	}
 	n.ready.Store(true)

@@ -89,7 +89,7 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	} else {
 		n.starterSeen.Store(true) // begin loads it, if it is on
 	}
-	n.start(ctx, append(parts, part{"changes", n.brandWatch.Run}, part{"usage recorder", n.usageRecorder.Run}))
+	n.start(append(parts, part{"changes", n.brandWatch.Run}, part{"usage recorder", n.usageRecorder.Run}))
 	return n.apiConfig(), deps, nil
 }
 

@@ -105,13 +105,16 @@ type Node struct {
 	ready       atomic.Bool
 	starterSeen atomic.Bool // see filled
 	// alive ends when a part that must run has ended, with its error as the cause.
-	alive   context.Context
-	kill    context.CancelCauseFunc
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-	drawing sync.Mutex     // guards the opening of vectors and logos, which a command may ask for at any time
-	closers []func() error // in the order of opening
-	closes  sync.Mutex     // guards closers
+	alive  context.Context
+	kill   context.CancelCauseFunc
+	cancel context.CancelFunc
+	// serving ends when the first of the groups of parts that start started is closed.
+	serving     context.Context
+	stopServing context.CancelFunc
+	running     sync.WaitGroup
+	drawing     sync.Mutex     // guards the opening of vectors and logos, which a command may ask for at any time
+	closers     []func() error // in the order of opening
+	closes      sync.Mutex     // guards closers
 }
 
 // Options say how a node is opened, beside its settings.
@@ -141,6 +144,7 @@ func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Optio
 		runID: uuid.NewString(), memory: membudget.New(0), stopAPI: func() {},
 	}
 	n.alive, n.kill = context.WithCancelCause(context.Background()) // of the process, not of the caller
+	n.serving, n.stopServing = context.WithCancel(context.Background())
 	n.closing(lock.Release)
 	defer func() {
 		if err != nil {

@@ -55,22 +55,21 @@ func (n *Node) startRoles(ctx context.Context) error {
 	if n.logFile != nil {
 		parts = append(parts, part{"scrub", n.logFile.Scrub})
 	}
-	n.start(ctx, parts)
+	n.start(parts)
 	return nil
 }
 
-// start starts parts, which then run until the node closes.
-func (n *Node) start(ctx context.Context, parts []part) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+// start starts parts, which then run until the node closes. All parts are stopped together, whichever call started them.
+func (n *Node) start(parts []part) {
 	var workers sync.WaitGroup
 	n.closing(func() error {
-		cancel()
+		n.stopServing()
 		workers.Wait()
 		return nil
 	})
 	for _, p := range parts {
 		workers.Add(1)
-		n.run(ctx, p.name, func(ctx context.Context) error {
+		n.run(n.serving, p.name, func(ctx context.Context) error {
 			defer workers.Done()
 			return p.run(ctx)
 		})

@@ -36,6 +36,14 @@ func (n *Node) openRenderer() {
 	}
 }
 
+// awaitVectors waits until vectors can be drawn, if this node draws any. Errors: as vectors.await.
+func (n *Node) awaitVectors(ctx context.Context) error {
+	n.drawing.Lock()
+	v := n.vectors
+	n.drawing.Unlock()
+	return v.await(ctx)
+}
+
 // openLogos opens the logo renderer, which all parts share.
 func (n *Node) openLogos() (*logo.Renderer, error) {
 	n.drawing.Lock()
@@ -76,7 +84,7 @@ func openVectors(cache string, logger *slog.Logger, failed func(error)) *vectors
 	return v
 }
 
-// await waits until vectors can be drawn; a nil v draws none and returns at once. Errors: ctx.Err(), or why the renderer
+// await waits until vectors can be drawn; a nil v draws none. Errors: ctx.Err(), or why the renderer
 // could not be opened.
 func (v *vectors) await(ctx context.Context) error {
 	if ctx.Err() != nil || v == nil {

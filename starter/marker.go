@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"letterhead/internal/disk"
 )
 
 // maxMarker limits the marker file, in bytes.
@@ -48,7 +50,7 @@ func (m FileMarker) Save(_ context.Context, version string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", m.Path, err), removeIfThere(f.Name()))
 	}
-	return syncFolder(filepath.Dir(m.Path))
+	return disk.SyncFolder(filepath.Dir(m.Path))
 }
 
 func removeIfThere(path string) error {
@@ -56,13 +58,4 @@ func removeIfThere(path string) error {
 		return err
 	}
 	return nil
-}
-
-// syncFolder makes a rename durable.
-func syncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -23,6 +23,7 @@ import (
 	_ "gocloud.dev/blob/s3blob"   // registers s3://
 	"gocloud.dev/gcerrors"
 
+	"letterhead/internal/disk"
 	"letterhead/internal/telemetry"
 )
 
@@ -211,23 +212,20 @@ func (s *Store) sync(k string) error {
 		return nil
 	}
 	path := filepath.Join(s.folder, filepath.FromSlash(k))
-	for {
-		if err := syncFile(path); err != nil {
-			return err
-		}
-		if path == s.folder {
-			return nil
-		}
-		path = filepath.Dir(path)
-	}
-}
-
-func syncFile(path string) error {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // Windows flushes only files opened for writing
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	for path != s.folder {
+		path = filepath.Dir(path)
+		if err := disk.SyncFolder(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Reader reads one asset. The caller must close it.

@@ -217,6 +217,10 @@ func Load(lookup func(string) (string, bool), overrides map[string]string) (Conf
 		if v, ok := overrides[s.Name]; ok && v != "" {
 			value = v
 		}
+		if value != "" && value == s.DefaultText {
+			errs = append(errs, fmt.Errorf("%s: %q only describes the default; leave the variable unset", s.Name, value))
+			continue
+		}
 		if err := s.apply(&c, value); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", s.Name, err))
 		}

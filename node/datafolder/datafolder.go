@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"letterhead/eventschemas"
+	"letterhead/internal/disk"
 )
 
 // Format is the format that this release gives to the data folders it writes to. It is the format of their events.
@@ -173,14 +174,5 @@ func WriteFile(name string, data []byte) (err error) {
 	if err = os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	return Sync(filepath.Dir(name))
-}
-
-// Sync makes the names of the files in a folder durable.
-func Sync(folder string) error {
-	f, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return disk.SyncFolder(filepath.Dir(name))
 }

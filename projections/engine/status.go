@@ -140,11 +140,14 @@ func (r *Runner) Await(ctx context.Context, name string, position eventlog.Posit
 	return nil
 }
 
-// Names returns the names of the read models, in the order in which New got them.
+// Names returns the names of the read models that readers may depend on, in the order in which New got them: all but
+// those that are new in this release, until the upgrade is finished.
 func (r *Runner) Names() []string {
-	names := make([]string, len(r.models))
-	for i, m := range r.models {
-		names[i] = m.name
+	var names []string
+	for _, m := range r.models {
+		if !r.isNew(m) {
+			names = append(names, m.name)
+		}
 	}
 	return names
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/gofrs/flock"
+
+	"letterhead/internal/disk"
 )
 
 // place is the storage of a backup. Names look like assets/ab/cd/x.png. Objects are written atomically.
@@ -148,12 +150,8 @@ func (f *folder) settle(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		d, err := os.Open(dir)
-		if err != nil {
-			return fmt.Errorf("make %s durable: %w", dir, err)
-		}
-		if err := errors.Join(d.Sync(), d.Close()); err != nil {
-			return fmt.Errorf("make %s durable: %w", dir, err)
+		if err := disk.SyncFolder(dir); err != nil {
+			return err
 		}
 		delete(f.dirty, dir)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
 )
 
@@ -225,7 +226,7 @@ func (h *headFile) make() (err error) {
 	if err = writeNew(attempt, raw); err != nil {
 		err = errors.Join(err, removeIfThere(attempt)) // it needs space
 	} else if err = os.Rename(attempt, h.path); err == nil {
-		if err = syncFolder(filepath.Dir(h.path)); err == nil {
+		if err = disk.SyncFolder(filepath.Dir(h.path)); err == nil {
 			h.f, err = os.OpenFile(h.path, os.O_RDWR, 0)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
 )
 
@@ -29,7 +30,7 @@ func acceptLoss(ctx context.Context, cfg Config, s state) error {
 	if !s.rewrite {
 		err := moveAway(MarkerPath(cfg.Path), lostSuffix())
 		if err == nil {
-			err = syncFolder(filepath.Dir(cfg.Path))
+			err = disk.SyncFolder(filepath.Dir(cfg.Path))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", attempt, err)
@@ -179,7 +180,7 @@ func finishReplace(path string) error {
 	}
 	folder := filepath.Dir(path)
 	with := filepath.Join(folder, n.With)
-	if err := syncFolder(folder); err != nil { // first the record, before any of the steps that it describes
+	if err := disk.SyncFolder(folder); err != nil { // first the record, before any of the steps that it describes
 		return err
 	}
 	if _, err := os.Stat(with); err == nil { // so the file at path is still the old log
@@ -205,7 +206,7 @@ func finishReplace(path string) error {
 		if err := removeIfThere(rest); err != nil {
 			return err
 		}
-		if err := syncFolder(folder); err != nil { // the record is removed last
+		if err := disk.SyncFolder(folder); err != nil { // the record is removed last
 			return err
 		}
 	}

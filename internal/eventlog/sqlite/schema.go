@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"letterhead/internal/disk"
 	"letterhead/internal/eventlog"
 )
 
@@ -79,7 +80,7 @@ func create(path string) error {
 	if err := errors.Join(os.Chmod(half, 0o600), os.Rename(half, path)); err != nil {
 		return fmt.Errorf("%s: %w", attempt, err)
 	}
-	return syncFolder(filepath.Dir(path))
+	return disk.SyncFolder(filepath.Dir(path))
 }
 
 // turnWALOn fails if the file does not support WAL mode; SQLite itself then answers with the unchanged
@@ -118,17 +119,6 @@ func finishCreate(path string) error {
 	}
 	var tables int64
 	return classify(attempt, errors.Join(conn.queryInts("SELECT count(*) FROM sqlite_schema", &tables), conn.close()))
-}
-
-func syncFolder(folder string) error {
-	f, err := os.Open(folder)
-	if err != nil {
-		return fmt.Errorf("sync folder %s: %w", folder, err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("sync folder %s: %w", folder, err)
-	}
-	return nil
 }
 
 // checkHeader checks, before SQLite opens the file, whether it is a log that this binary can read. No

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"letterhead/internal/disk"
 	"letterhead/internal/searchindex"
 )
 
@@ -309,11 +310,7 @@ func writeDurably(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return errors.Join(err, removeIfThere(f.Name()))
 	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return disk.SyncFolder(filepath.Dir(path))
 }
 
 func removeIfThere(path string) error {

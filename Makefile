@@ -31,7 +31,7 @@ build: ## Build bin/letterhead
 RACE  ?=
 SHORT ?=
 test: test-short test-race-short test-race test-full ## Run every test that needs nothing but this repository
-test-full:       PACKAGES = $(filter-out $(RACE) $(SHORT),$(if $(RACE)$(SHORT),$(shell go list ./...),./...))
+test-full:       PACKAGES = $(filter-out $(RACE) $(SHORT),$(if $(RACE)$(SHORT),$(or $(shell go list ./...),$(error go list fails)),./...))
 test-short:      PACKAGES = $(filter-out $(RACE),$(SHORT))
 test-race-short: PACKAGES = $(filter $(RACE),$(SHORT))
 test-race:       PACKAGES = $(filter-out $(SHORT),$(RACE))
@@ -92,12 +92,13 @@ lint-workflows: ## actionlint on .github/workflows
 # services and in the closed network; attacks and long streams as benchmarks, and every fuzz target. PREVIOUS may
 # name the binary of the release before.
 PREVIOUS ?=
-WITH_SERVICES = eval "$$($(SERVICES)/up)" && export LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch LETTERHEAD_KILL_ROUNDS=16
+KILL_ROUNDS ?= 16
+WITH_SERVICES = eval "$$($(SERVICES)/up)" && export LETTERHEAD_TEST_SERVICES="$(abspath $(SERVICES))" LETTERHEAD_TEST_REQUIRE=postgres,kafka,elasticsearch LETTERHEAD_KILL_ROUNDS=$(KILL_ROUNDS)
 verify: build lint lint-openapi lint-deploy lint-workflows test race ## Run everything: every test in full, fuzzing, attacks, benchmarks (hours)
 	LETTERHEAD_VERIFY=1 go test ./workers/crawl -run TestHostileSites_ -count=1 -v
 	@if [ -d $(LAB_SOURCE) ]; then $(MAKE) lab LAB_FLAGS=-v; fi
 	@if [ -x $(SERVICES)/up ]; then $(WITH_SERVICES) && $(MAKE) test-services TEST_FLAGS='-timeout 40m'; \
-	  elif [ -n "$$LETTERHEAD_TEST_POSTGRES" ]; then $(MAKE) test-services TEST_FLAGS='-timeout 40m'; \
+	  elif [ -n "$$LETTERHEAD_TEST_POSTGRES" ]; then LETTERHEAD_KILL_ROUNDS=$(KILL_ROUNDS) $(MAKE) test-services TEST_FLAGS='-timeout 40m'; \
 	  else echo "no service is named: the tests against real services were not run"; fi
 	@if [ -x $(SERVICES)/up ] && [ -d $(LAB_SOURCE) ]; then $(MAKE) lab-cluster; fi
 	LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' go test ./e2e -count=1 -run Upgrade -v
@@ -120,7 +121,8 @@ release: ## Build archives and checksums for PLATFORMS in dist/ (needs GNU tar)
 	  os=$${platform%/*} arch=$${platform#*/}; name=letterhead_$(VERSION)_$${os}_$$arch; \
 	  mkdir $(DIST)/$$name; cp -r $(RELEASED) $(DIST)/$$name; \
 	  echo "$$name"; CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '$(LDFLAGS)' -o $(DIST)/$$name/letterhead$$([ $$os != windows ] || echo .exe) ./cmd/letterhead; \
-	  tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime="$$(git log -1 --format=%cI)" -cf - $$name | gzip -9n >$(DIST)/$$name.tar.gz; \
+	  tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime="$$(git log -1 --format=%cI)" -cf $(DIST)/$$name.tar $$name; \
+	  gzip -9n $(DIST)/$$name.tar; \
 	  rm -r $(DIST)/$$name; \
 	done
 	@cd $(DIST) && sha256sum *.tar.gz >SHA256SUMS && cat SHA256SUMS

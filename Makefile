@@ -142,7 +142,7 @@ conformance: build ## Run MCP's official scenarios and its inspector against /mc
 notice: ## Write the licenses of all linked modules to NOTICE
 	go run ./tools/notice
 
-starter: ## Build the starter index anew from the unpacked npm packages (see tools/starter)
+starter: ## Rebuild the starter index from the unpacked npm packages (see tools/starter)
 	go run ./tools/starter -h
 
 clean: ## Remove what was built; ./data stays

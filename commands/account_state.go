@@ -128,9 +128,9 @@ func (s *accountState) canReserve(credits int64) bool {
 	return s.shown.ready && s.shown.status == account.Active && s.shown.unheld-s.reserved >= credits
 }
 
-// beside returns the credits that the other reservations deny to the owner of these reserved ones. It
-// is less than their sum if reserved credits are gone, spent by another node or refunded: the remaining
-// credits then go to the first to pay, because counted against each other all owners would be refused.
-func (s *accountState) beside(own int64) int64 {
+// reservedByOthers returns the credits that other reservations make unavailable to a caller that has reserved own
+// credits. It never exceeds what is left, so that the first callers to pay succeed even if another node spent or a
+// refund removed reserved credits.
+func (s *accountState) reservedByOthers(own int64) int64 {
 	return max(min(s.reserved, s.Unheld())-own, 0)
 }

@@ -66,9 +66,9 @@ func differsFrom(state []byte) func(a *account.Account) string {
 			return err.Error()
 		}
 		if claimed.Balance() != a.Balance() {
-			return fmt.Sprintf("it says a balance of %d, the events say %d", claimed.Balance(), a.Balance())
+			return fmt.Sprintf("balance is %d, but the events add up to %d", claimed.Balance(), a.Balance())
 		}
-		return "it is not what the events say"
+		return "it differs from a fold of the events"
 	}
 }
 

@@ -122,10 +122,10 @@ func TestAudit_Snapshots(t *testing.T) {
 	forged := good
 	forged.state = []byte(strings.Replace(string(good.state), `"balance":`, `"balance":9`, 1))
 	kept.kept[stream] = forged
-	wantProblem(t, w.audit(id, claims()...), "it says a balance of 9")
+	wantProblem(t, w.audit(id, claims()...), "balance is 9")
 	forged.state = []byte(strings.Replace(string(good.state), `"holder":"holder"`, `"holder":"another"`, 1))
 	kept.kept[stream] = forged
-	wantProblem(t, w.audit(id, claims()...), "not what the events say")
+	wantProblem(t, w.audit(id, claims()...), "differs from a fold of the events")
 	forged.state, forged.revision = good.state, 5000
 	kept.kept[stream] = forged
 	wantProblem(t, w.audit(id, claims()...), "past the stream's end")
@@ -186,7 +186,7 @@ func TestAudit_SnapshotWithAChangedHoldOrKey_IsFound(t *testing.T) {
 				t.Errorf("a good snapshot: %q", problems)
 			}
 		} else {
-			wantProblem(t, problems, "it is not what the events say")
+			wantProblem(t, problems, "it differs from a fold of the events")
 		}
 	}
 }

@@ -25,7 +25,7 @@ var (
 	// ErrOlderRecord: another node answered the account with a newer record of the domain, or crawled
 	// it for the account, within answersFor. Nothing was charged. Read the record from the brand's
 	// stream.
-	ErrOlderRecord = errors.New("the account was answered a newer record")
+	ErrOlderRecord = errors.New("the account has already received a newer record")
 	// ErrUnknownRevision: the brand's stream has no such revision.
 	ErrUnknownRevision = errors.New("no such revision")
 	// ErrQuotaExceeded: the month's allowance is used up. The error is a *usage.QuotaExceededError.

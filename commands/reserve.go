@@ -86,7 +86,7 @@ func (d *AccountWriter) Confirm(ctx context.Context, r *Reservation) error {
 type confirmCommand struct{ credits int64 }
 
 func (c *confirmCommand) Decide(s *accountState, _ time.Time) (streamwriter.Decision, error) {
-	return streamwriter.Decision{}, s.CanSpend(c.credits, s.beside(c.credits))
+	return streamwriter.Decision{}, s.CanSpend(c.credits, s.reservedByOthers(c.credits))
 }
 
 func (*confirmCommand) Applied(*accountState) {}
@@ -134,7 +134,7 @@ func (p *spending) others(s *accountState) int64 {
 	if p.reservation == nil {
 		return s.reserved
 	}
-	return s.beside(p.reservation.credits)
+	return s.reservedByOthers(p.reservation.credits)
 }
 
 func (p *spending) take(s *accountState) {

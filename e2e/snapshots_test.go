@@ -138,7 +138,7 @@ func TestLedgerVerify_StateDiffersFromLog_Fails(t *testing.T) {
 		}
 	}
 	forge(t, data, id, `"balance":7,`, `"balance":5000,`)
-	found("its snapshot: it says a balance of 5000, the events say 7")
+	found("its snapshot: balance is 5000, but the events add up to 7")
 	forge(t, data, id, `"balance":5000,`, `"balance":7,`)
 	ok(t, data, "ledger", "verify", "--account", id)
 
@@ -154,7 +154,7 @@ func TestLedgerVerify_StateDiffersFromLog_Fails(t *testing.T) {
 		t.Fatal(err)
 	}
 	edit(t, data, "UPDATE "+table+" SET balance = balance + 5000 WHERE id = ?", id)
-	found("its row in the read model: it says a balance of 5007, the events say 7")
+	found("its row in the read model: balance is 5007, but the events add up to 7")
 	edit(t, data, "UPDATE "+table+" SET balance = balance - 5000, revision = revision - 1 WHERE id = ?", id)
 	found("its row in the read model")
 	edit(t, data, "DELETE FROM "+table+" WHERE id = ?", id)

@@ -117,7 +117,7 @@ func TestEventIDVectors(t *testing.T) {
 	}
 }
 
-func TestEventIDsOfDifferentDecisionsDiffer(t *testing.T) {
+func TestEventID_DifferentDecisions_Differ(t *testing.T) {
 	seen := map[uuid.UUID][4]string{}
 	for _, parts := range [][4]string{
 		{"a", "b", "c", "d"}, {"ab", "", "c", "d"}, {"", "ab", "c", "d"}, {"a", "bc", "", "d"}, {"a", "b", "cd", ""},

@@ -59,7 +59,7 @@ func (r *Registry) checkChange(d *Definition, v int) []error {
 		errs = append(errs, fmt.Errorf("%s version %d begins with data format %d; it must be later than that of the previous version and at most %d, the format of this release", d.name, v+1, c.Format, Format))
 	}
 	if c.Format == Format && c.Down == nil {
-		errs = append(errs, fmt.Errorf("%s has no way back from version %d to %d, which nodes of the previous release need until the upgrade is finished", d.name, v+1, v))
+		errs = append(errs, fmt.Errorf("%s has no Down from version %d to %d, which nodes of the previous release need until the upgrade is finished", d.name, v+1, v))
 	}
 	return errs
 }

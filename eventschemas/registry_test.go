@@ -141,9 +141,9 @@ func TestCheck_ReportsIncompleteDefinitions(t *testing.T) {
 	}{
 		"a gap in the chain": {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, nil), change(now, countOne))}, []string{"no upcaster from version 1 to 2"}},
 		"two gaps":           {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, nil), change(now, nil))}, []string{"version 1 to 2", "version 2 to 3"}},
-		"no way back": {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, splitName), eventschemas.Change{
+		"no Down": {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, splitName), eventschemas.Change{
 			Format: now, Up: func(data []byte) ([]byte, error) { return data, nil },
-		})}, []string{"no way back from version 3 to 2"}},
+		})}, []string{"no Down from version 3 to 2"}},
 		"a format that is not this release's": {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(before, splitName), change(now+1, countOne))}, []string{"version 3 begins with data format"}},
 		"two versions of one format":          {greetedSchemas(), []eventschemas.Definition{eventschemas.Define[greeted](change(now, splitName), change(now, countOne))}, []string{"version 3 begins with data format"}},
 		"a type of a later format":            {one, []eventschemas.Definition{eventschemas.Define[greeted]().From(now + 1)}, []string{"Greeted begins with data format"}},
@@ -273,7 +273,7 @@ func TestEncode_InvalidJSON_Fails(t *testing.T) {
 	}
 }
 
-func TestEncodeNormalizesWithoutTouchingTheValue(t *testing.T) {
+func TestEncode_UnnormalizedValue_IsNotModified(t *testing.T) {
 	logos := []eventschemas.Logo{{Type: "icon"}}
 	fonts := []eventschemas.Font{{Name: "Inter"}}
 	company := &eventschemas.Company{}
@@ -300,7 +300,7 @@ func TestEncodeNormalizesWithoutTouchingTheValue(t *testing.T) {
 	}
 }
 
-func TestTimesAreStoredInUTCAndWholeMicroseconds(t *testing.T) {
+func TestEncode_Times_AreUTCMicroseconds(t *testing.T) {
 	local := moment.In(time.FixedZone("UTC+2", 7200)).Add(999)
 	encoded, err := eventschemas.Encode(eventschemas.CreditsHeld{Deadline: local})
 	if err != nil || !bytes.Contains(encoded.Data, []byte(`"deadline":"2026-11-21T08:44:01.234567Z"`)) {

@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNotSeen means that a decision is durable, and that requests were not seen to follow it in time.
-var ErrNotSeen = errors.New("it was not yet seen enforced")
+var ErrNotSeen = errors.New("not every node has confirmed it in time")
 
 // NewAccount is an account with keys that were just issued.
 type NewAccount struct {

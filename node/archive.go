@@ -37,7 +37,7 @@ type Archived struct {
 	Rest    backup.Rest `json:"rest"`
 }
 
-// UsageError is a mistake in what a command was asked for.
+// UsageError reports an invalid argument or flag of a command.
 type UsageError struct{ error }
 
 func (e UsageError) Unwrap() error { return e.error }
@@ -85,8 +85,9 @@ func (n *Node) CheckRoomForCopy() error {
 	return nil
 }
 
-// writeArchive writes the failures to a file and returns its SHA-256. The file is durable and whole, or not there. The
-// same failures give the same bytes: the file of an interrupted run is used again, any other one is refused.
+// writeArchive writes the failures to a file and returns its SHA-256. The file is either complete and
+// durable or does not exist. The output is deterministic, so the file of an interrupted run is used again; any other
+// file is rejected.
 func writeArchive(ctx context.Context, name string, failures *backup.Failures) (sum string, err error) {
 	attempt := "write the archive " + name
 	partial := name + ".partial"
@@ -112,7 +113,7 @@ func writeArchive(ctx context.Context, name string, failures *backup.Failures) (
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	case err == nil && held != sum:
-		return "", errors.New("the file exists and holds something else; name another one")
+		return "", errors.New("the file exists with different content; choose another name")
 	}
 	if err := os.Rename(partial, name); err != nil {
 		return "", err
@@ -156,7 +157,7 @@ func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest ba
 	if err != nil {
 		return rest, err
 	}
-	places, err := n.crawlPlaces(ctx)
+	places, err := n.crawlCheckpoints(ctx)
 	if err == nil {
 		rest, err = failures.CopyRest(ctx, to, places)
 	}
@@ -166,9 +167,9 @@ func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest ba
 	return rest, err
 }
 
-// crawlPlaces returns how far the relay has come with crawl work. A crawl that was requested behind that is still to be
-// done.
-func (n *Node) crawlPlaces(ctx context.Context) (map[string]eventlog.Position, error) {
+// crawlCheckpoints returns the relay's checkpoints of the crawl topics. Crawls that were requested after them are
+// pending.
+func (n *Node) crawlCheckpoints(ctx context.Context) (map[string]eventlog.Position, error) {
 	places := map[string]eventlog.Position{}
 	for _, name := range CrawlCheckpoints() {
 		at, found, err := n.Positions.Load(ctx, name)
@@ -182,7 +183,7 @@ func (n *Node) crawlPlaces(ctx context.Context) (map[string]eventlog.Position, e
 	return places, nil
 }
 
-// replaceLog puts the new log in the place of the old one, and returns the old one's new name. It first discards what
+// replaceLog replaces the log and returns the name under which the old one is kept. It first discards what
 // depends on positions, except for the positions in the new log, so that a start accepts either log.
 func (n *Node) replaceLog(ctx context.Context, places map[string]eventlog.Position) (kept string, err error) {
 	if err := n.logFile.Close(); err != nil {

@@ -233,7 +233,7 @@ func (v *ledgerAudit) row(ctx context.Context, id string) (*auditedRow, error) {
 func (r *auditedRow) differs(a *account.Account) string {
 	switch {
 	case r.Balance != a.Balance():
-		return fmt.Sprintf("it says a balance of %d, the events say %d", r.Balance, a.Balance())
+		return fmt.Sprintf("balance is %d, but the events add up to %d", r.Balance, a.Balance())
 	case r.Status != a.Status():
 		return fmt.Sprintf("it says %q, the events say %q", r.Status, a.Status())
 	case r.Plan != a.Plan():

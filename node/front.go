@@ -26,7 +26,7 @@ func (f *front) open(clients, operators http.Handler) {
 	f.clients.open(clients)
 }
 
-// close makes both addresses answer that the node is starting, and waits until the requests under way have ended or
+// close makes both addresses answer that the node is starting, and waits until the running requests have ended or
 // ctx ends.
 func (f *front) close(ctx context.Context) error {
 	return errors.Join(f.clients.close(ctx), f.operators.close(ctx))

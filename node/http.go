@@ -124,8 +124,8 @@ func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// begun reports whether the node serves everything that was stored at its start. That includes the starter index only
-// with a log of its own: a node of several serves while another loads the starter index.
+// begun reports whether the node serves everything that was stored at its start. That includes the starter index only in
+// a single process; of several nodes, one loads the starter index while the others serve.
 func (n *Node) begun() bool { return n.ready.Load() && n.Runner.Ready() == nil }
 
 // filled is begun, including the starter index in every case.

@@ -18,7 +18,7 @@ import (
 
 // errForget stops a node that has in memory events that are gone from the store and the database, because an operator
 // accepted their loss or replaced the log. The node starts again with nothing in memory.
-var errForget = errors.New("events that this node has seen are gone, and their loss was accepted, or the log was filled by a restore or a migration: the node begins again")
+var errForget = errors.New("events that this node has read are no longer in the log (their loss was accepted, or a restore or migration replaced the log): restarting with empty memory")
 
 // admit compares a shared event store with the events that the database and this node remember, before the node uses a
 // new connection to the store. A running node that refuses the store is not ready and appends nothing. If the store
@@ -29,11 +29,11 @@ func (n *Node) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen)
 	case errors.Is(err, eventlog.ErrLoss):
 		n.lost.Store(&err)
 		if before == nil || (*before).Error() != err.Error() {
-			n.logger.Error("the event store is not used", "error", err)
+			n.logger.Error("rejecting the event store", "error", err)
 		}
 	case err == nil && before != nil:
 		n.lost.Store(nil)
-		n.logger.Info("the event store holds again what is remembered of it, and is used")
+		n.logger.Info("the event store has all recorded events again; using it")
 	case errors.Is(err, errForget) && n.kill != nil: // a command has no kill, and fails
 		n.kill(err)
 	}
@@ -126,7 +126,7 @@ func (n *Node) expectLogFile(ctx context.Context) error {
 		return err
 	}
 	worst := loss.Worst(losses)
-	worst.Detail += "; " + n.Config.EventsPath() + " is not there"
+	worst.Detail += "; " + n.Config.EventsPath() + " does not exist"
 	return worst
 }
 

@@ -55,7 +55,7 @@ func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
 }
 
 // Events that only one node has seen are remembered as well: the node refuses a store without them, lets the others
-// know, and goes on when the store holds them again.
+// know, and continues when the store has them again.
 func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	if err != nil {

@@ -25,14 +25,14 @@ type Migrated struct {
 	Archived *ArchivedFailures `json:"archived,omitempty"`
 }
 
-// Migrate copies what the data folder holds to the services of a migration. Only a final pass, beside which nothing may
-// use the folder, finishes the migration.
+// Migrate copies what the data folder holds to the services of a migration. Only a final pass finishes the
+// migration; it needs exclusive use of the folder.
 func (n *Node) Migrate(ctx context.Context, m Migration, final bool, cfg backup.Config) (out Migrated, err error) {
 	from := backup.Source{Log: n.Log, Assets: n.Assets}
 	if from.Names, err = backup.NamesIn(ctx, n.Store); err != nil {
 		return out, err
 	}
-	if from.Places, err = n.crawlPlaces(ctx); err != nil {
+	if from.Places, err = n.crawlCheckpoints(ctx); err != nil {
 		return out, err
 	}
 	if from.Without, out.Archived, err = n.leaveOut(ctx, cfg, m); err != nil {

@@ -34,7 +34,7 @@ type probe struct {
 
 func newProbe(reg prometheus.Registerer, checks map[string]func(context.Context) error) (*probe, error) {
 	p := &probe{checks: checks, row: map[string]int{}, misses: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_node_misses_total", Help: "Times that a service this node cannot do without did not answer its question.",
+		Name: "letterhead_node_misses_total", Help: "Failed probes of a service that this node requires.",
 	}, []string{"service"}), reaches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "letterhead_node_reaches", Help: "1 if a service this node cannot do without answered its last question, else 0.",
 	}, []string{"service"})}
@@ -62,7 +62,7 @@ func (p *probe) run(ctx context.Context) error {
 	}
 }
 
-// check asks all services at once, so that those that hang do not delay each other's results.
+// check probes all services concurrently, so that those that hang do not delay each other's results.
 func (p *probe) check(ctx context.Context) {
 	var mu sync.Mutex
 	failed := map[string]bool{}

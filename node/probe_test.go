@@ -99,11 +99,11 @@ func TestFront_NodeNotStarted_AnswersThatItIsStarting(t *testing.T) {
 	}
 }
 
-func TestAway_SettingsMistake_IsNotWaitedFor(t *testing.T) {
-	if !away(errors.Join(errors.New("open"), errAway)) || !away(context.DeadlineExceeded) {
-		t.Error("a service that is away is taken for a mistake in the settings")
+func TestStart_InvalidSetting_IsNotRetried(t *testing.T) {
+	if !isUnavailable(errors.Join(errors.New("open"), errUnavailable)) || !isUnavailable(context.DeadlineExceeded) {
+		t.Error("a service that is unavailable is taken for a mistake in the settings")
 	}
-	if away(errors.New("LETTERHEAD_BROKER: no such setting")) {
+	if isUnavailable(errors.New("LETTERHEAD_BROKER: no such setting")) {
 		t.Error("a mistake in the settings is waited for")
 	}
 }

@@ -82,10 +82,10 @@ func (n *Node) led(name string, run func(context.Context) error) part {
 }
 
 // errNodeName means that two serving processes have the same name.
-var errNodeName = errors.New("another process that serves on this database has the same LETTERHEAD_NODE; give each process a name of its own, or stop the other one")
+var errNodeName = errors.New("another process that serves on this database has the same LETTERHEAD_NODE; give each process its own name, or stop the other process")
 
 // openName reserves the node's name until the node closes, because only one process may write the stream of that name,
-// on which usage is counted. While the database is away the node continues, and reserves the name again afterwards.
+// on which usage is counted. While the database is unavailable the node continues, and reserves the name again afterwards.
 func (n *Node) openName(ctx context.Context) ([]part, error) {
 	holding, stop := context.WithCancel(context.WithoutCancel(ctx))
 	held, ended := make(chan struct{}, 1), make(chan error, 1)
@@ -167,7 +167,7 @@ func (n *Node) openTransport(ctx context.Context) (broker.Transport, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errAway, err)
+		return nil, fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	return n.kafka, nil
 }

@@ -56,7 +56,7 @@ func (n *Node) endRun() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout) // independent of the request to stop
 	defer cancel()
 	if err := n.runs.End(ctx, n.runID, n.clock.Now()); err != nil {
-		n.logger.Warn("the clean end of this process could not be noted; ledger undelivered will list its last charges", "error", err)
+		n.logger.Warn("could not record the clean shutdown; ledger undelivered will list the last charges of this process", "error", err)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ type Reversals struct {
 }
 
 // ReverseCharges reverses charges. A charge that is too old to be reversed stays, and a charge that cannot be reversed
-// does not stop the others: failed holds their errors. It returns an error if it cannot go on.
+// does not stop the others: failed holds their errors. It returns an error if it cannot continue.
 func (n *Node) ReverseCharges(ctx context.Context, charges []UndeliveredCharge) (done Reversals, failed []error, err error) {
 	for _, c := range charges {
 		err := n.AccountWriter.ReverseCharge(ctx, commands.ReverseCharge{

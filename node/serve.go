@@ -80,7 +80,7 @@ func (v Server) Serve(ctx context.Context) error {
 		if !errors.Is(err, errForget) || ctx.Err() != nil {
 			return errors.Join(err, server.Close(), metrics.Close())
 		}
-		logger.Warn("the node begins again", "because", err)
+		logger.Warn("restarting the node", "reason", err)
 		lock = nil // which was released
 	}
 }
@@ -127,7 +127,7 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 			n.unclean.Store(true)
 		}
 		if closed := errors.Join(commands.Close(stopping), n.Close()); closed != nil {
-			n.logger.Warn("not all of the node could be ended in order", "error", closed)
+			n.logger.Warn("the node did not shut down cleanly", "error", closed)
 		}
 		return err
 	}

@@ -17,16 +17,16 @@ import (
 	"letterhead/node/datafolder"
 )
 
-// Pauses between attempts to start while a shared service is away; they double in between.
+// Pauses between attempts to start while a shared service is unavailable; they double in between.
 const (
 	firstStartPause = time.Second
 	lastStartPause  = 15 * time.Second
 )
 
-// errAway means that a service that nodes share could not be reached.
-var errAway = errors.New("a service that nodes share is away")
+// errUnavailable means that a service that nodes share could not be reached.
+var errUnavailable = errors.New("a shared service is unavailable")
 
-// start opens and wires everything and lets requests in. A node whose shared services are away waits for them: if it
+// start opens and wires everything and lets requests in. A node whose shared services are unavailable waits for them: if it
 // ended instead, it would only be started again, and could answer nothing meanwhile. Without a lock it locks the folder
 // itself.
 func (v Server) start(ctx context.Context, lock *datafolder.Lock, front *front, logger *slog.Logger) (*Node, *admin.Server, error) {
@@ -43,9 +43,9 @@ func (v Server) start(ctx context.Context, lock *datafolder.Lock, front *front, 
 			}
 			lock = nil // the attempt released it
 		}
-		// A command that waits for the services may hold the folder for as long as they are away.
+		// A command that waits for the services may hold the folder for as long as they are unavailable.
 		inUse := errors.Is(err, datafolder.ErrInUse)
-		if !v.Settings.Shared() || !away(err) && !inUse || ctx.Err() != nil {
+		if !v.Settings.Shared() || !isUnavailable(err) && !inUse || ctx.Err() != nil {
 			return nil, nil, err
 		}
 		logger.Warn("the node cannot start yet", "error", err, "again_in", pause)
@@ -88,9 +88,9 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 
 // away reports whether retrying may help against an error of a shared service. A refused event store counts too: it may
 // be replaced by the right one, or an operator may accept it.
-func away(err error) bool {
+func isUnavailable(err error) bool {
 	for _, known := range []error{
-		errAway, eventlog.ErrUnavailable, eventlog.ErrLoss, sqlstore.ErrUnavailable, searchindex.ErrUnavailable, assets.ErrUnavailable, context.DeadlineExceeded,
+		errUnavailable, eventlog.ErrUnavailable, eventlog.ErrLoss, sqlstore.ErrUnavailable, searchindex.ErrUnavailable, assets.ErrUnavailable, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, known) {
 			return true
@@ -107,9 +107,9 @@ const (
 	folderPoll = 50 * time.Millisecond
 )
 
-// awaitFolder locks the data folder for a server: while a command holds the folder, or a server that does not answer on
-// its admin socket because it is stopping, it waits and says so. It returns datafolder.ErrInUse at once if a server
-// answers, and if the folder is not free within the timeout.
+// awaitFolder locks the data folder for a server. If a command has it locked, or a server that is stopping and does not
+// answer on its admin socket, it logs that and waits. It returns datafolder.ErrInUse immediately if a server answers,
+// and if the folder is still locked after the timeout.
 func awaitFolder(ctx context.Context, path, release string, timeout time.Duration, logger *slog.Logger) (*datafolder.Lock, error) {
 	lock, err := datafolder.Acquire(path, datafolder.MayBeNew, release)
 	if !errors.Is(err, datafolder.ErrInUse) || admin.Answers(ctx, path) {

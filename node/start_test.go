@@ -12,7 +12,7 @@ import (
 	"letterhead/node/datafolder"
 )
 
-// A command that waits for a shared service holds the folder for as long as the service is away.
+// A command that waits for a shared service holds the folder for as long as the service is unavailable.
 func TestStart_CommandHoldsFolder_WaitsOnlyWithSharedServices(t *testing.T) {
 	for name, shared := range map[string]string{"one folder": config.Embedded, "shared": "esdb://127.0.0.1:1?tls=false"} {
 		t.Run(name, func(t *testing.T) {

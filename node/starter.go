@@ -18,8 +18,8 @@ import (
 	"letterhead/starter"
 )
 
-// importStarter loads the embedded starter index, unless the marker says that this version of it was loaded
-// to its end before, and waits until it is searchable.
+// importStarter loads the embedded starter index, unless the marker records that this version was loaded
+// completely, and waits until it is searchable.
 func (n *Node) importStarter(ctx context.Context, marker starter.Marker) error {
 	if file, own := marker.(starter.FileMarker); own {
 		head, err := n.Log.Head(ctx)
@@ -47,7 +47,7 @@ func (n *Node) importStarter(ctx context.Context, marker starter.Marker) error {
 		Brands: starterBrands{n.Brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}},
 	})
 	if err != nil {
-		return fmt.Errorf("import the starter index: %w; it goes on at the next start", err)
+		return fmt.Errorf("import the starter index: %w; the import resumes at the next start", err)
 	}
 	if result.Finished {
 		return nil
@@ -103,7 +103,7 @@ func (n *Node) awaitStarter(ctx context.Context, marker starter.Marker) {
 		select {
 		case <-patient.Done():
 			if ctx.Err() == nil {
-				n.logger.Warn("the starter index is not there; fallbacks are cached as if it were", "waited", starterPatience, "error", err)
+				n.logger.Warn("no node has loaded the starter index; fallbacks for logos are cacheable from now on", "waited", starterPatience, "error", err)
 			}
 			return
 		case <-time.After(starterLookEvery):

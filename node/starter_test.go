@@ -87,7 +87,7 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	}()
 	<-looked
 	if n.starterSeen.Load() {
-		t.Error("it is seen before it is there")
+		t.Error("the node reports a starter index that is not loaded")
 	}
 	brands := starterBrands{n.Brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}}
 	var one starter.Brand
@@ -109,9 +109,9 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 func TestAwaitStarter_NotLoaded_GivesUp(t *testing.T) {
 	t.Parallel()
 	for name, marker := range map[string]markerOf{
-		"no request loads it":  func() (string, error) { return "", nil },
-		"the database is away": func() (string, error) { return "", errors.New("away") },
-		"of another release":   func() (string, error) { return "older", nil },
+		"no request loads it":         func() (string, error) { return "", nil },
+		"the database is unavailable": func() (string, error) { return "", errors.New("unavailable") },
+		"of another release":          func() (string, error) { return "older", nil },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := &Node{logger: slog.New(slog.DiscardHandler)}

@@ -39,7 +39,7 @@ func newAgents(baseURL string) (*mcp.Server, error) {
 func (a *API) routeAgents(r *mux.Router) {
 	e := newEndpoint("mcp", open, map[string]func(*exchange) error{http.MethodPost: (*exchange).serveMCP})
 	e.rpc = true
-	e.allow = []string{"POST, OPTIONS"} // in the order of the specification
+	e.allow = []string{"POST, OPTIONS"} // in the order that clients are promised
 	r.Handle("/mcp", e)
 }
 

@@ -263,7 +263,7 @@ func TestConcurrentSearches_FewLeft_UseExactlyThose(t *testing.T) {
 	}
 }
 
-// life models a customer according to the specification, counted without the code under test.
+// life models a customer according to the documentation, counted without the code under test.
 type life struct {
 	plan      plan.Plan
 	suspended bool

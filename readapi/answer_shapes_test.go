@@ -151,8 +151,8 @@ type (
 	}
 )
 
-// decodeExactly decodes a body into a shape of the specification and checks that encoding the shape
-// again gives the same fields: none is missing, and none is null where the specification has an array.
+// decodeExactly decodes a body into a shape of the OpenAPI description and checks that encoding the shape
+// again gives the same fields: none is missing, and none is null where the description has an array.
 func decodeExactly[T any](t testing.TB, body []byte) T {
 	t.Helper()
 	var value T
@@ -166,7 +166,7 @@ func decodeExactly[T any](t testing.TB, body []byte) T {
 		t.Fatal(err)
 	}
 	if got, want := fieldsOf(t, body), fieldsOf(t, again); !slices.Equal(got, want) {
-		t.Fatalf("fields of the answer\n%s\nfields of the specification\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Fatalf("fields of the answer\n%s\nfields of the OpenAPI description\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	return value
 }

@@ -24,15 +24,15 @@ import (
 
 // Defaults of Config.
 const (
-	defaultCrawlTimeout    = 8500 * time.Millisecond // readings, "Crawl outcomes"; see clientsGiveUp
-	defaultCrawlsPerMinute = 240                     // readings, "limits.crawlsPerMinute"
+	defaultCrawlTimeout    = 8500 * time.Millisecond // below clientsGiveUp
+	defaultCrawlsPerMinute = 240
 	// defaultBesideCrawl limits the time that a look-up takes before and after its crawl, including
 	// the grace for the outcome.
 	defaultBesideCrawl = time.Second
 	defaultUserAgent   = "LetterheadBot/1.0"
-	// defaultLogoTimeout: readings, "Search and logos".
+	// defaultLogoTimeout is how long a logo request with a key waits for a crawl.
 	defaultLogoTimeout = 4 * time.Second
-	// defaultBatchTimeout: readings, "Batch deadline".
+	// defaultBatchTimeout is how long a batch waits for its crawls.
 	defaultBatchTimeout = 25 * time.Second
 	// maxBatchTimeout limits the setting: with the time of the last items, which is at most
 	// maxRequestTimeout, it stays below the 120 s that the proxies in deploy/ wait for an answer.

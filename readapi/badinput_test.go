@@ -210,7 +210,7 @@ func TestOptions_EveryPath_AllowsWhatItAnswers(t *testing.T) {
 	s := start(t)
 	known := map[string]string{
 		"/v1/brands/acme.com": "GET, HEAD, OPTIONS", "/v1/search": "GET, OPTIONS", "/v1/me": "GET, OPTIONS", "/docs/errors": "GET, HEAD, OPTIONS",
-		"/mcp": "POST, OPTIONS", // in the order of the specification
+		"/mcp": "POST, OPTIONS", // in the order that clients are promised
 	}
 	paths := s.paths()
 	for path := range known {

@@ -191,7 +191,7 @@ func (x *exchange) logBatch(answer *lookup.BatchAnswer) {
 	}
 }
 
-// batchItem is the BatchItem of the specification without the brand, which is JSON already.
+// batchItem is the BatchItem of the OpenAPI description without the brand, which is JSON already.
 type batchItem struct {
 	Identifier string     `json:"identifier"`
 	Domain     *string    `json:"domain"`
@@ -205,7 +205,7 @@ type itemError struct {
 	Message string `json:"message"`
 }
 
-// batchBody writes the BatchResponse of the specification item by item: the whole response may take
+// batchBody writes the BatchResponse of the OpenAPI description item by item: the whole response may take
 // megabytes, and its records are in memory already.
 type batchBody struct {
 	exchange *exchange
@@ -256,7 +256,7 @@ func (b *batchBody) appendItem(dst []byte, item *lookup.BatchItem) ([]byte, erro
 	if item.Err != nil {
 		p := problemOf(item.Err, b.now, b.exchange.api.billingURL)
 		out.Status, out.Error = p.Status, &itemError{Code: p.Code, Message: p.Message}
-		// Only a remembered crawl has a time for a retry; the specification has no other use of the
+		// Only a remembered crawl has a time for a retry; the API has no other use of the
 		// field.
 		if p.Status == http.StatusServiceUnavailable && p.Code != CodeUpstreamFailed {
 			out.RetryAfter = int64(p.RetryAfter / time.Second)

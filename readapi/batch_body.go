@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxBatchIdentifiers is the specification's limit, whatever the plan.
+	// maxBatchIdentifiers is the documented limit, whatever the plan.
 	maxBatchIdentifiers = 100
 	// maxBatchBody limits the body: a hundred URLs of 2 KiB and their separators.
 	maxBatchBody = 256 << 10
@@ -33,7 +33,7 @@ func parseBatch(body []byte) ([]string, *Problem) {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return nil, invalidRequest("An object in the JSON body has the same field more than once. Send each field once.")
 	case errors.As(err, &syntax):
-		return nil, invalidRequest("The body is not JSON in UTF-8: it goes wrong at byte %d. Send an object such as %s.", syntax.ByteOffset, batchExample)
+		return nil, invalidRequest("The body is not valid JSON in UTF-8; the first error is at byte %d. Send an object such as %s.", syntax.ByteOffset, batchExample)
 	case err != nil || jsontext.Value(body).Kind() != jsontext.KindBeginObject:
 		return nil, invalidRequest("The body is JSON, but not an object. Send one such as %s.", batchExample)
 	case sent.Identifiers == nil:

@@ -44,7 +44,7 @@ func (x *exchange) serveAsset() error {
 	}
 	switch {
 	case errors.Is(err, assets.ErrNotFound):
-		x.sendPlain(http.StatusNotFound, "There is no such asset, or it is stored in another format.\n")
+		x.sendPlain(http.StatusNotFound, "The asset does not exist, or it is stored in another format.\n")
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w: %w", assets.ErrUnavailable, err)

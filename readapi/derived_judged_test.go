@@ -72,7 +72,7 @@ func (d *deriver) judge(t rapid.TB, r *derived, path string, a answer) {
 	}
 	d.mu.Unlock()
 	if id == "" || again {
-		wrong("request id %q is there already, or is none", id)
+		wrong("request id %q is a repeat or not valid", id)
 	}
 	d.judgeStatus(wrong, r, row, a)
 	o := d.document.Operation(r.method, row.Path)

@@ -29,7 +29,7 @@ type codeDoc struct {
 	Details  string
 }
 
-// codeDocs lists every code that an answer may have, in the order of the specification.
+// codeDocs lists every code that an answer may have, in the order of the OpenAPI description.
 var codeDocs = []codeDoc{
 	{CodeInvalidRequest, []int{400, 405, 413}, "A parameter or header is missing, malformed or outside its range, an idempotency key was used for another request, the path does not answer that method, or the body is too large.",
 		"Read the message, change the request, send it again. On 405 the Allow header lists the methods.", ""},
@@ -49,10 +49,10 @@ var codeDocs = []codeDoc{
 		"Treat it as a domain without a brand. The answer is remembered for a day.", ""},
 	{CodeFetchBlocked, []int{422}, "The site refused to be read by our crawler.",
 		"There is nothing that you can do. The answer is remembered for a day.", ""},
-	{CodeRateLimited, []int{429}, "The account sent more requests in this minute than its plan allows, or asked for more new domains to be crawled than its plan allows.",
+	{CodeRateLimited, []int{429}, "The account sent more requests in this minute than its plan allows, or requested crawls of more new domains than its plan allows.",
 		"Wait as long as Retry-After says, then send the request again. Domains in the index take no crawl.", "retry_after: seconds until the minute ends."},
 	{CodeQuotaExceeded, []int{429}, "The searches that the plan includes in this month (UTC) are used up.",
-		"Wait for the 1st of the month, or move to a larger plan, which counts at once.", "retry_after: seconds until the month starts over. limit: searches a month on the plan. billing_url: where to upgrade."},
+		"Wait for the 1st of the month, or move to a larger plan, which takes effect immediately.", "retry_after: seconds until the month starts over. limit: searches a month on the plan. billing_url: where to upgrade."},
 	{CodeInternalError, []int{500}, "Something failed on the service's side.",
 		"Send the request again. If it keeps failing, report the X-Request-Id.", ""},
 	{CodeFetchFailed, []int{502, 503}, "The brand's site could not be fetched: connection refused, TLS failure, server error. With 503 that is the remembered answer of the last crawl.",

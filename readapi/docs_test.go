@@ -36,7 +36,7 @@ func TestErrorDocs_EveryCode_HasASection(t *testing.T) {
 		}
 	}
 	if len(codeDocs) != len(specCodes) {
-		t.Errorf("%d codes are documented, the specification has %d", len(codeDocs), len(specCodes))
+		t.Errorf("%d codes are documented, the OpenAPI description has %d", len(codeDocs), len(specCodes))
 	}
 }
 

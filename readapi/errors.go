@@ -24,7 +24,7 @@ import (
 // Code is the machine-readable name of an error. The codes are part of the service's contract.
 type Code string
 
-// The codes of the specification.
+// The codes of the OpenAPI description.
 const (
 	CodeInvalidRequest      Code = "invalid_request"
 	CodeInvalidDomain       Code = "invalid_domain"
@@ -228,7 +228,7 @@ func crawlProblem(e *lookup.CrawlError, now time.Time) *Problem {
 	case brand.DNS:
 		p.Status, p.Code, p.Message = http.StatusNotFound, CodeDomainNotFound, "There is no such domain in the DNS. Check its spelling."
 	case brand.NoData:
-		p.Status, p.Code, p.Message = http.StatusNotFound, CodeNoBrandData, "The domain answers, but with nothing that tells a brand: it is parked, empty or a placeholder."
+		p.Status, p.Code, p.Message = http.StatusNotFound, CodeNoBrandData, "The site responded, but contains no brand data: it is parked, empty or a placeholder."
 	case brand.Blocked:
 		p.Status, p.Code, p.Message = http.StatusUnprocessableEntity, CodeFetchBlocked, "The site refused to be read by our crawler."
 	case brand.Timeout:
@@ -261,7 +261,7 @@ func quotaExceeded(limit int64, now time.Time, billingURL string) *Problem {
 	wait := wholeSeconds(usage.MonthOf(now).End().Sub(now))
 	seconds := int64(wait / time.Second)
 	return &Problem{Status: http.StatusTooManyRequests, Code: CodeQuotaExceeded, RetryAfter: wait,
-		Message: fmt.Sprintf("The plan's %d searches of this month are used up. They start over on the 1st (UTC); a larger plan raises them at once.", limit),
+		Message: fmt.Sprintf("The plan's %d searches of this month are used up. The allowance resets on the 1st (UTC); a larger plan raises it immediately.", limit),
 		Details: &Details{RetryAfter: &seconds, Limit: &limit, BillingURL: billingURL}}
 }
 

@@ -129,8 +129,8 @@ func (x *exchange) send(status int, contentType []string, body []byte) {
 	h["Content-Type"] = contentType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.WriteHeader(status)
-	// A failed write means that the client left after the answer began: the answer is final (readings,
-	// "Client gone"), and the error has no recipient.
+	// A failed write means that the client disconnected after the response began: the charge is final, and the error has
+	// no recipient.
 	_, _ = x.Write(body)
 }
 
@@ -145,7 +145,7 @@ func (x *exchange) sendJSON(value any) error {
 	return nil
 }
 
-// errorBody is the error body of the specification; Message is present on /v2 only.
+// errorBody is the error body of the OpenAPI description; Message is present on /v2 only.
 type errorBody struct {
 	Error   errorObject `json:"error"`
 	Message string      `json:"message,omitempty"`

@@ -373,7 +373,7 @@ func (c *customer) head(path string) answer {
 	return c.s.send(request{method: http.MethodHead, path: path, header: bearer(c.secret)})
 }
 
-// problem is the error body of the specification.
+// problem is the error body of the OpenAPI description.
 type problem struct {
 	Error struct {
 		Code    string `json:"code"`

@@ -6,7 +6,7 @@ import (
 )
 
 // headerIdempotencyKey makes a charged answer repeatable: if the same request is repeated within
-// account.IdempotencyWindow, it gets the same record and is not charged again (readings, "Retry").
+// account.IdempotencyWindow, it gets the same record and is not charged again.
 const headerIdempotencyKey = "Idempotency-Key"
 
 // maxIdempotencyKey limits the header's value: a UUID has 36 characters, and keys composed of a

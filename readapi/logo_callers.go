@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/ratelimit"
 )
 
-// Limits of logo requests, from the specification. They have their own windows: the account's minute
+// Limits of logo requests, as documented in docs/logos.md. They have their own windows: the account's minute
 // window is not used.
 const (
 	keylessLogosPerMinute = 300   // per address of a visitor
@@ -73,7 +73,7 @@ func (x *exchange) admitLogo() (logoCaller, *Problem) {
 		}
 		decision, problem := x.takeLogo(ctx, ratelimit.Key{Scope: scopeLogoAddresses, ID: out.Address}, keylessLogosPerMinute)
 		if problem == nil && !decision.Allowed {
-			problem = rateLimited("Too many logos were asked for from this address in this minute. Send the request again after Retry-After, or with a key.", decision.RetryAfter(x.api.now()))
+			problem = rateLimited("This address has requested too many logos in this minute. Send the request again after Retry-After, or with a key.", decision.RetryAfter(x.api.now()))
 		}
 		return problem
 	})

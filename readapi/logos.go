@@ -26,9 +26,8 @@ func (a *API) routeLogos(r *mux.Router) {
 	r.Handle(strings.TrimSuffix(logoPath, "/"), e) // without a domain, like the path with its slash
 }
 
-// Cache lifetimes of logos (readings, "Caching"). A logo with a key that was not used is the answer to
-// that key, so shared caches must not store it, and it is soon requested again. Answers that may soon
-// improve are not cached.
+// Cache lifetimes of logos (docs/logos.md). If a key was sent but not used, the response depends on that key, so shared
+// caches must not store it and browsers keep it only briefly. Responses that may soon improve are not cached.
 var (
 	cacheLogo         = []string{"public, max-age=86400, s-maxage=604800, stale-while-revalidate=86400"}
 	cacheFallback     = []string{"public, max-age=900, s-maxage=3600"}
@@ -102,7 +101,7 @@ func (x *exchange) parseLogo() (domain string, o logo.Options, err error) {
 	address, ok := x.logoAddress()
 	if !ok {
 		return "", o, &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
-			Message: "There is nothing at this path. Logos are at /{domain}, for example /github.com."}
+			Message: "This path does not exist. Logos are at /{domain}, for example /github.com."}
 	}
 	sent, o, err := logo.Parse(address, x.request.URL.RawQuery, x.request.Header["Accept"])
 	var invalid *logo.InvalidError

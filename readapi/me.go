@@ -4,7 +4,7 @@ import (
 	"letterhead/domain/plan"
 )
 
-// accountBody is the Account of the specification.
+// accountBody is the Account of the OpenAPI description.
 type accountBody struct {
 	Plan    string         `json:"plan"`
 	Credits accountCredits `json:"credits"`

@@ -339,7 +339,7 @@ func TestNodes_ServiceUnreachable_Is503(t *testing.T) {
 			s.proxies[0].Hang()
 			return s.proxies[0].Resume
 		},
-		"the database is away": func(s *site) func() {
+		"the database is unavailable": func(s *site) func() {
 			s.proxies[0].Refuse()
 			return s.proxies[0].Resume
 		},

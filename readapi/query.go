@@ -7,7 +7,7 @@ import (
 	"letterhead/readapi/query"
 )
 
-// Limits of the parameters, from the specification.
+// Limits of the parameters, as in the OpenAPI description.
 const (
 	maxSearchRunes     = 100
 	minSearchLimit     = 1

@@ -184,12 +184,12 @@ func (a *API) serveUnknown(w http.ResponseWriter, r *http.Request) {
 		x.answerOptions(preflightMethods)
 		return
 	}
-	message := "There is nothing at this path. The endpoints of the API start with /v1."
+	message := "This path does not exist. The endpoints of the API start with /v1."
 	switch sent := r.URL.EscapedPath(); {
 	case strings.HasPrefix(sent, "/v1/brands/"):
-		message = "There is nothing at this path. A brand's identifier is one path segment: percent-encode a URL, slashes included."
+		message = "This path does not exist. A brand's identifier is one path segment: percent-encode a URL, slashes included."
 	case isV2(sent):
-		message = "There is nothing at this path. Below /v2 are /v2/brands/{identifier}, /v2/brands/id/{id}, /v2/brands/domain/{domain} and /v2/search/{name}, each one path segment: percent-encode what goes there, slashes included."
+		message = "This path does not exist. Below /v2 are /v2/brands/{identifier}, /v2/brands/id/{id}, /v2/brands/domain/{domain} and /v2/search/{name}, each one path segment: percent-encode what goes there, slashes included."
 	}
 	x.fail(&Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: message})
 }

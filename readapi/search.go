@@ -9,13 +9,13 @@ import (
 	"letterhead/domain/usage"
 )
 
-// searchBody is the SearchResponse of the specification.
+// searchBody is the SearchResponse of the OpenAPI description.
 type searchBody struct {
 	Query   string         `json:"query"`
 	Results []searchResult `json:"results"`
 }
 
-// searchResult is the BrandSearchResult of the specification.
+// searchResult is the BrandSearchResult of the OpenAPI description.
 type searchResult struct {
 	BrandID      *string  `json:"brandId"` // null until the brand has been indexed
 	Name         string   `json:"name"`

@@ -75,7 +75,7 @@ func (k faultyKeys) Lookup(ctx context.Context, hash [32]byte) (keys.Key, bool, 
 	found, ok, err := k.KeyDirectory.Lookup(ctx, hash)
 	switch {
 	case ok && found.ID == *k.away:
-		return keys.Key{}, false, errors.New("the directory is away")
+		return keys.Key{}, false, errors.New("the directory is unavailable")
 	case ok && found.ID == *k.unheardOf:
 		found.Plan = "unheard-of"
 	}

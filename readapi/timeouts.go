@@ -5,7 +5,7 @@ import "time"
 const (
 	// maxCrawlTimeout limits the setting, so that a server's write timeout always covers it.
 	maxCrawlTimeout = 60 * time.Second
-	// clientsGiveUp is when clients stop waiting for an answer (readings, "Crawl outcomes"). Every
+	// clientsGiveUp is when clients stop waiting for an answer. Every
 	// answer is sent before it, whatever hangs: the sum of a crawl and the work around it,
 	// lookup.ReturnWithin and creditsWithin is less, and so is that of quickWithin, afterwardsWithin
 	// and creditsWithin.

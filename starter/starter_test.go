@@ -161,7 +161,7 @@ func TestColors_FollowContract(t *testing.T) {
 	}
 }
 
-// brightness uses the formula of the specification notes.
+// brightness is the luma of a color with the weights of ITU-R BT.709, from 0 to 255.
 func brightness(hex string) int {
 	v, _ := strconv.ParseUint(hex[1:], 16, 32)
 	r, g, b := float64(v>>16), float64(v>>8&255), float64(v&255)

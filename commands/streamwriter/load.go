@@ -220,7 +220,7 @@ func (a *Actor[S]) read(ctx context.Context, from uint64, direction eventlog.Dir
 func (a *Actor[S]) fold(rec *eventlog.Recorded) error {
 	revision := a.state.Revisions()
 	if rec.Revision != revision {
-		return fmt.Errorf("%w: %s has revision %d where %d is due", eventlog.ErrCorrupt, a.stream, rec.Revision, revision)
+		return fmt.Errorf("%w: %s has revision %d, want %d", eventlog.ErrCorrupt, a.stream, rec.Revision, revision)
 	}
 	var head eventschemas.Hash
 	if a.chain != nil {

@@ -119,7 +119,7 @@ func (a *Actor[S]) loadOn(group []*queued[S]) {
 	}
 	a.endLoading()
 	if err = a.refreshed(err); err != nil {
-		a.all.cfg.Logger.Warn("a long stream could not be loaded; the next command goes on", "stream", a.stream, "loaded", a.state.Revisions(), "error", err)
+		a.all.cfg.Logger.Warn("loading a long stream failed; the next command on it continues", "stream", a.stream, "loaded", a.state.Revisions(), "error", err)
 		return
 	}
 	a.all.cfg.Logger.Info("a long stream was loaded", "stream", a.stream, "events", a.state.Revisions(), "took", time.Since(l.since))

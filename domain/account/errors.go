@@ -91,7 +91,7 @@ type PaymentMismatchError struct {
 }
 
 func (e *PaymentMismatchError) Error() string {
-	return fmt.Sprintf("%s: %s stands for %d credits, not %d", ErrPaymentMismatch, e.ID, e.Recorded, e.Asked)
+	return fmt.Sprintf("%s: %s was recorded with %d credits, not %d", ErrPaymentMismatch, e.ID, e.Recorded, e.Asked)
 }
 
 // Is makes errors.Is(err, ErrPaymentMismatch) true.

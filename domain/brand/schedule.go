@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Intervals of scheduled crawls. The extraction notes ask for hours where parts are missing, weeks
-// where none are, and growing waits after failures; the numbers are ours.
+// Intervals of scheduled crawls: hours if parts are missing, weeks if none are, and growing waits after failures.
 const (
 	refreshReady     = 28 * 24 * time.Hour
 	refreshPartial   = 6 * time.Hour // doubled with each consecutive partial result, up to refreshReady

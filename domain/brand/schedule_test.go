@@ -108,7 +108,7 @@ func TestNextCrawl_SpreadsDomains(t *testing.T) {
 	}
 }
 
-func TestConditional_OnlyAFewTimesInARow(t *testing.T) {
+func TestNextCrawl_RepeatedlyUnmodified_ForcesFullCrawl(t *testing.T) {
 	found := eventschemas.CrawlSucceeded{CrawlID: "0", Record: record("Acme"), FinalURL: "https://acme.com/", ETag: `"v1"`, LastModified: "then"}
 	s := given(t, discovered(), requested("0"), soon(found))
 	for i := range 9 {

@@ -37,7 +37,7 @@ type Plan struct {
 // Table contains the current plans. Crawl limits are a setting; the rest is the service's contract.
 type Table struct{ rows map[ID]Plan }
 
-// Default returns the table of the specification.
+// Default returns the built-in plans.
 func Default() Table {
 	rows := []Plan{
 		{ID: Free, PerMinute: 60, BatchSize: 25, CrawlsPerMinute: 10, LogosPerMonth: 500_000, SearchesPerMonth: 250_000},

@@ -111,7 +111,7 @@ func TestRevocation_NotConfirmedInTime_ReportsIt(t *testing.T) {
 		defer func() { _ = n.thaw() }() // if the test ends early
 	}
 	out, err := c.apis[0].letterhead("key", "revoke", who.keyID)
-	if err == nil || !strings.Contains(err.Error(), "not yet seen enforced") {
+	if err == nil || !strings.Contains(err.Error(), "not every node has confirmed it in time") {
 		t.Errorf("without a running projector, key revoke returned %q, %v; want an error that nodes do not enforce it yet", out, err)
 	}
 	for _, n := range c.projectors {

@@ -182,7 +182,7 @@ func Settings() []Setting {
 			}
 			u, err := url.Parse("//" + v)
 			if err != nil || u.Host != v || u.Hostname() == "" || strings.Trim(strings.ToLower(v), hostBytes) != "" {
-				return fmt.Errorf("%q is not a host name as clients send it, with or without a port (other letters than a to z in their xn-- form)", v)
+				return fmt.Errorf("%q is not a host name with an optional port (write international names in Punycode, xn--…)", v)
 			}
 			c.LogoHost = strings.ToLower(v)
 			return nil

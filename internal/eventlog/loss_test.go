@@ -8,7 +8,7 @@ import (
 )
 
 // In an event store positions are byte offsets, and the installation has no files to copy.
-func TestLossError_SentenceFitsWhereTheLogIs(t *testing.T) {
+func TestLossError_SharedStore_OmitsAdviceAboutFiles(t *testing.T) {
 	lost := eventlog.LossError{Witness: "head marker", Remembered: 90, Head: 7, Detail: "test"}
 	folder := lost.Error()
 	lost.Shared = true

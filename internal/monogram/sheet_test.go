@@ -16,7 +16,7 @@ import (
 
 // The sheet is for visual inspection: after a change of how monograms are drawn, run the test with
 // -update and inspect testdata/sheet.png before committing it.
-var update = flag.Bool("update", false, "draw testdata/sheet.png anew")
+var update = flag.Bool("update", false, "redraw testdata/sheet.png")
 
 // sheetSides are the columns of the sheet, each for a light and a dark page.
 var sheetSides = []int{16, 24, 32}

@@ -44,7 +44,7 @@ const (
 // must then return soon, and no other do of this process runs before.
 //
 // On PostgreSQL leadership is an advisory lock of a dedicated connection, so a pooler in transaction mode cannot be
-// used. Standbys queue at the server and take over at once when a leader leaves or dies; after a leader was cut off from
+// used. Standbys queue at the server and take over immediately when a leader leaves or dies; after a leader was cut off from
 // the network, within leaderSilence (10 s). Lead logs failures of the database and retries while ctx lasts.
 //
 // A database that is not shared (SQLite) is always led.
@@ -221,7 +221,7 @@ func (p *postgres) queue(ctx context.Context, conn *pgx.Conn, name string) error
 }
 
 // heartbeats queries the server until ctx ends (it returns ctx.Err()) or the connection is lost (it returns the reason).
-// In between it listens, so that it notices the end of the connection at once.
+// In between it listens, so that it notices the end of the connection immediately.
 func heartbeats(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		listen, cancel := context.WithTimeout(ctx, heartbeatEvery)

@@ -37,7 +37,7 @@ func newMetrics() *metrics {
 	}, []string{"reason"})
 	leading := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "letterhead_leading",
-		Help: "1 while this process leads what has the name, else 0.",
+		Help: "1 while this process holds the leadership of this name, else 0.",
 	}, []string{"name"})
 	offset := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "letterhead_clock_offset_seconds",

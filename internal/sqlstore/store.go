@@ -110,7 +110,7 @@ func (s *Store) WriteDurable(ctx context.Context, fn func(*Tx) error) error {
 }
 
 // Setup is WriteDurable for changes of the schema. On PostgreSQL nodes take turns, and each statement sees what was
-// committed before it: otherwise two nodes that start at once and both run CREATE TABLE IF NOT EXISTS would collide. ctx
+// committed before it: otherwise two nodes that start at the same time and both run CREATE TABLE IF NOT EXISTS would collide. ctx
 // and WriteTimeout limit the wait for the turn, BusyTimeout does not.
 func (s *Store) Setup(ctx context.Context, fn func(*Tx) error) error {
 	return s.engine.setup(ctx, fn)

@@ -78,7 +78,7 @@ type disk struct {
 	complaints struct {
 		sync.Mutex
 		next   time.Time
-		unsaid int
+		suppressed int
 	}
 }
 
@@ -372,9 +372,9 @@ func (d *disk) failed(doing string, err error) {
 	defer c.Unlock()
 	now := time.Now()
 	if now.Before(c.next) {
-		c.unsaid++
+		c.suppressed++
 		return
 	}
-	d.logger.Warn("drawn logos are not kept on disk as they should be", "doing", doing, "error", err, "unsaid", c.unsaid)
-	c.next, c.unsaid = now.Add(complainEvery), 0
+	d.logger.Warn("caching drawn logos on disk failed", "doing", doing, "error", err, "suppressed", c.suppressed)
+	c.next, c.suppressed = now.Add(complainEvery), 0
 }

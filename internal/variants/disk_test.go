@@ -383,7 +383,7 @@ func TestGet_UnusableFolder_StillAnswers(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		s.wants(1, 10)
-		if n := lines(); n != 2 || strings.Count(log.String(), "unsaid=0") != 1 {
+		if n := lines(); n != 2 || strings.Count(log.String(), "suppressed=0") != 1 {
 			t.Errorf("a minute later %d lines in the log:\n%s", n, &log)
 		}
 		if n := s.number("disk_errors_total", "write"); n != 11 {

@@ -52,7 +52,7 @@ type Server struct {
 	path   string
 	marker string // file that names the socket when it had to go elsewhere
 	done   chan struct{}
-	cut    context.CancelFunc // ends the commands under way
+	cut    context.CancelFunc // ends the running commands
 }
 
 // socketPath returns where the socket of a folder goes: in the folder, or, when that path would be too
@@ -107,7 +107,7 @@ func Serve(folder string, run Runner, logger *slog.Logger) (*Server, error) {
 	return a, nil
 }
 
-// Close ends the commands under way: a command that follows the log would not end by itself.
+// Close ends the running commands: a command that follows the log would not end by itself.
 func (a *Server) Close(ctx context.Context) error {
 	a.cut()
 	err := a.http.Shutdown(ctx)

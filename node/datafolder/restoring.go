@@ -13,7 +13,7 @@ const restoring = "restoring"
 
 // MarkRestoring notes that a restore into the folder has begun.
 func MarkRestoring(folder string) error {
-	text := "A restore into this folder has begun. Run \"letterhead restore\" again to end it.\n"
+	text := "A restore into this folder is unfinished. Run \"letterhead restore\" again to finish it.\n"
 	return WriteFile(filepath.Join(folder, restoring), []byte(text))
 }
 
@@ -32,7 +32,7 @@ func CheckRestored(folder string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for a restore under way: %w", err)
+		return fmt.Errorf("check for an unfinished restore: %w", err)
 	}
-	return fmt.Errorf("a restore into %s has not come to its end; run \"letterhead restore\" again, or begin anew with an empty folder", folder)
+	return fmt.Errorf("the restore into %s is unfinished; run \"letterhead restore\" again, or start over with an empty folder", folder)
 }

@@ -165,7 +165,7 @@ func (w *writer) company(r *eventschemas.Record) {
 	w.key("ticker").optional(c.Ticker)
 	w.key("financialIdentifiers")
 	w.open('{')
-	w.key("isin").strings(nil) // always empty according to the specification
+	w.key("isin").strings(nil) // always empty in the API
 	w.key("ticker").strings(c.Tickers)
 	w.close('}')
 	w.close('}')

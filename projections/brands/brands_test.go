@@ -46,7 +46,7 @@ func requested(crawl, domain string) eventschemas.Event {
 	return eventschemas.CrawlRequested{CrawlID: crawl, Domain: domain, Cause: "lookup", Priority: "live", AllowedMS: 8500}
 }
 
-func TestGet_LifeOfBrand(t *testing.T) { projectionstest.Each(t, testGet_LifeOfBrand) }
+func TestGet_EachBrandEvent_UpdatesEntry(t *testing.T) { projectionstest.Each(t, testGet_LifeOfBrand) }
 
 func testGet_LifeOfBrand(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)

@@ -16,7 +16,7 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer, c *cache) (*metrics, error) {
 	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "letterhead_brand_cache_lookups_total",
-		Help: "Brands asked for, by whether the cache had the answer.",
+		Help: "Look-ups in the cache of brands, by result.",
 	}, []string{"result"})
 	bytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "letterhead_brand_cache_bytes",
@@ -24,7 +24,7 @@ func newMetrics(reg prometheus.Registerer, c *cache) (*metrics, error) {
 	}, func() float64 { return float64(c.bytes()) })
 	reads := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "letterhead_brand_cache_reads_total",
-		Help: "Statements to the database for the cache of brands: for a brand that was asked for, and for changes that this node has not seen on the log.",
+		Help: "Database statements of the cache of brands: for a miss, and for changes that this node has not read from the log yet.",
 	}, []string{"for"})
 	m := &metrics{
 		hits: lookups.WithLabelValues("hit"), misses: lookups.WithLabelValues("miss"),

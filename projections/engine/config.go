@@ -30,7 +30,7 @@ const (
 	// each transaction then has many events; committing them one by one cost a third of the processor time of a metered
 	// look-up (BenchmarkLookupHit). Above gatherEvents the pause grows with the previous batch, and so with the load, up
 	// to liveGatherMost. A row that several events of a batch change is written once. An event after a quiet period is
-	// folded at once, and WaitFor ends the pause; all others are visible after at most liveGatherMost.
+	// folded immediately, and WaitFor ends the pause; all others are visible after at most liveGatherMost.
 	liveGather     = 100 * time.Millisecond
 	liveGatherMost = 400 * time.Millisecond
 	gatherEvents   = 64

@@ -109,10 +109,10 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 				Detail: fmt.Sprintf("event %s is not in it", mark.ID)})
 		case !found:
 			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models", Remembered: mark.Position, Head: end, Other: true,
-				Detail: fmt.Sprintf("event %s is not in it: it is another log, or one that went on from an older copy", mark.ID)})
+				Detail: fmt.Sprintf("event %s is missing: this is another log, or a continuation of an older copy", mark.ID)})
 		case held.ID != mark.ID || held.Position != mark.Position:
 			losses = append(losses, &eventlog.LossError{Witness: "registry of the read models", Remembered: mark.Position, Head: end, Other: true,
-				Detail: fmt.Sprintf("it holds event %s at position %d where event %s was at position %d: it is another log, or one that went on from an older copy",
+				Detail: fmt.Sprintf("it holds event %s at position %d where event %s was at position %d: this is another log, or a continuation of an older copy",
 					held.ID, held.Position, mark.ID, mark.Position)})
 		}
 	}

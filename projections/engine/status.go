@@ -98,7 +98,7 @@ func (w *watermark) wait(ctx context.Context, at eventlog.Position) error {
 }
 
 // WaitFor waits until a read model has live tables and its readers, and its caches, reflect all events up to a position.
-// It makes a leader fold at once. A follower polls projections_registry often, and sees an event at most liveGatherMost
+// It makes a leader fold immediately. A follower polls projections_registry often, and sees an event at most liveGatherMost
 // later than the leader. Errors: ErrUnknown, ErrNewerRelease, a *QuarantinedError if the read model is stopped before
 // the position, ctx.Err().
 func (r *Runner) WaitFor(ctx context.Context, name string, position eventlog.Position) error {

@@ -27,7 +27,7 @@ type sighting struct {
 }
 
 // sweeper drops unused tables from a shared database. It uses its own clock and its own observations, so a new leader
-// starts its periods anew.
+// restarts its periods.
 type sweeper struct {
 	r    *Runner
 	seen map[recordKey]sighting

@@ -388,7 +388,7 @@ func showKey(key, columns []string, row []any) string {
 }
 
 // walk reads a table in the order of its primary key, a limited number of rows at a time, because one connection may
-// not be able to read two tables at once.
+// not be able to read two tables at the same time.
 type walk struct {
 	q       projections.Queryer
 	name    string

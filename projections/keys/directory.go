@@ -176,7 +176,7 @@ func (d *Directory) AwaitNodes(ctx context.Context, folded func(context.Context)
 		return folded(ctx)
 	}
 	if err := await(ctx, d.memory.db, d.logger, folded); err != nil {
-		return fmt.Errorf("wait until every node judges by it: %w", err)
+		return fmt.Errorf("wait until every node enforces the decision: %w", err)
 	}
 	return nil
 }

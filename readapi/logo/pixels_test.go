@@ -32,7 +32,7 @@ import (
 //
 //	go test ./readapi/logo -run TestDraw_Vectors_MatchReferences -pixel-sheet ../../reports/pixels.png
 var (
-	updatePixels = flag.Bool("update-pixels", false, "draw the references of the pixel tests anew, with Chromium")
+	updatePixels = flag.Bool("update-pixels", false, "redraw the references of the pixel tests with Chromium")
 	pixelSheet   = flag.String("pixel-sheet", "", "write references and drawings side by side to this PNG")
 )
 

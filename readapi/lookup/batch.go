@@ -19,7 +19,7 @@ import (
 
 const (
 	// batchParallelism limits how many items of a batch are looked up, and how many credits are reserved for
-	// it, at a time (readings, "Batch deadline").
+	// it, at a time.
 	batchParallelism = 5
 	// MaxBatches limits the running batches in this process: their items take less than a third of
 	// maxLookups, so that single look-ups continue.
@@ -268,7 +268,7 @@ func (a *BatchAnswer) fill() {
 }
 
 // readBatch parses the identifiers, ids first, so that an id and its domain are one. indexed reports
-// that the index was asked for ids, and answered.
+// that the index was asked about ids and answered.
 func (s *Service) readBatch(ctx context.Context, identifiers []string) (answer BatchAnswer, indexed bool, err error) {
 	answer.Items = make([]BatchItem, len(identifiers))
 	parsed := make([]brand.Identifier, len(identifiers))

@@ -17,7 +17,7 @@ import (
 const (
 	scopeLogoCrawls         = "logo-crawls"
 	scopeLogoCrawlAddresses = "logo-crawl-addresses"
-	// maxLogoCrawlsPerMinute is the limit of each, from the specification.
+	// maxLogoCrawlsPerMinute is the documented limit of each.
 	maxLogoCrawlsPerMinute = 30
 )
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Lints openapi.yaml with Spectral and Redocly, to zero warnings: lint.sh SPECTRAL-PACKAGE REDOCLY-PACKAGE.
-# Where npx cannot fetch a package it says so and is content: a machine without network is no fault of the document.
-# With --fetch before them the packages are fetched, and nothing else done.
+# If npx cannot fetch a package, the script reports that and exits 0, because a missing network says nothing about the
+# description. With --fetch as the first argument it only fetches the packages.
 set -eu
 cd "$(dirname "$0")"
 export NO_UPDATE_NOTIFIER=1 REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true

@@ -17,7 +17,7 @@ func (r *report) print(w io.Writer) {
 			group = t.Group
 			table.Flush()
 			fmt.Fprintf(w, "\n%s\n", group)
-			fmt.Fprintln(table, "field\tjudged\tright\twrong\tmissing\trightly none\tprecision\trecall\tas it should be\t")
+			fmt.Fprintln(table, "field\tjudged\tright\twrong\tmissing\trightly none\tprecision\trecall\tcorrect\t")
 		}
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t\n", t.Field, t.Total(), t.Right, t.Wrong, t.Missing, t.None,
 			percent(t.Precision()), percent(t.Recall()), percent(t.Share()))

@@ -56,7 +56,7 @@ func TestServe_Restarted_KeepsEvents(t *testing.T) {
 
 func TestServe_InvalidFlags_Fails(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
-	cancel() // so that a server that starts nevertheless ends at once
+	cancel() // so that a server that starts nevertheless ends immediately
 	for _, args := range [][]string{
 		{"--fault", "rain=1"}, {"--fault", "lose-reply=2"}, {"--user", "ops"}, {"--user", "ops:secret"}, {"--cert", "missing.pem"}, {"extra"},
 	} {

@@ -15,7 +15,7 @@ import (
 
 // Only streams of domains that never became brands, with an old enough last outcome, are omitted. All
 // others are copied unchanged, including accounts with their hash chains.
-func TestFailures_OnlyOldFailedBrandsAreLeftOut(t *testing.T) {
+func TestFailures_MixedStreams_SelectsOnlyOldFailedCrawls(t *testing.T) {
 	from, to := embedded(t), embedded(t)
 	w := newWriter(t, from)
 	crawl := func(domain string, types ...string) {

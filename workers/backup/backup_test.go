@@ -163,7 +163,7 @@ func TestImport_KeepsLimits(t *testing.T) {
 
 // Run reads the format in force after the end of the log, so that a backup with an older format contains no
 // event of a newer one.
-func TestRun_UpgradeIsFinishedMeanwhile_BearsTheNewFormat(t *testing.T) {
+func TestRun_UpgradeFinishesDuringBackup_RecordsNewFormat(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	inForce := 1

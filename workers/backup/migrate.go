@@ -74,7 +74,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 		}
 		moved := c.from.(logOrigin).until != head
 		if moved && final {
-			return out, fmt.Errorf("the source went on while its final copy was made; stop the server and migrate again: %w", ErrDiffers)
+			return out, fmt.Errorf("the source changed during the final copy; stop the server and migrate again: %w", ErrDiffers)
 		}
 		if !moved || round == maxRounds {
 			break
@@ -107,7 +107,7 @@ func (c *copier) until(ctx context.Context, from Source) error {
 		return fmt.Errorf("read the source: %w", err)
 	}
 	if from.Without != nil && from.Without.head != head {
-		return fmt.Errorf("the source went on after the streams to leave out were chosen; stop the server and migrate again: %w", ErrDiffers)
+		return fmt.Errorf("the source changed after the streams to omit were selected; stop the server and migrate again: %w", ErrDiffers)
 	}
 	c.from = logOrigin{log: from.Log, until: head, retryAfter: c.cfg.RetryAfter, keep: from.Without.others()}
 	return nil

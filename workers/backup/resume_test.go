@@ -406,7 +406,7 @@ func TestMigrate_FaultyStore_CopiesEverything(t *testing.T) {
 	equal(t, byStream(all(t, log)), byStream(want))
 }
 
-func TestInterruption_EndsTheWork(t *testing.T) {
+func TestBackup_ContextCanceled_StopsAllWork(t *testing.T) {
 	from, folder, finished := embedded(t), t.TempDir(), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, finished)
@@ -447,7 +447,7 @@ func (a *away) ReadAll(ctx context.Context, after eventlog.Position, f eventlog.
 	return a.Log.ReadAll(ctx, after, f, limit)
 }
 
-func TestStoreAway_IsRetried(t *testing.T) {
+func TestBackup_StoreUnavailable_Retries(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	source := from.source()
@@ -470,7 +470,7 @@ func TestStoreAway_IsRetried(t *testing.T) {
 	}
 }
 
-func TestProgress_ReachesItsEnd(t *testing.T) {
+func TestBackup_Finished_ReportsFullProgress(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	last := map[backup.Stage]backup.Progress{}

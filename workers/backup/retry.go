@@ -36,7 +36,7 @@ func retry(ctx context.Context, first time.Duration, step func() error) error {
 			return err
 		}
 		if try == maxTries {
-			return fmt.Errorf("tried %d times; run the command again to go on: %w", maxTries, err)
+			return fmt.Errorf("failed %d times; run the command again to continue: %w", maxTries, err)
 		}
 		if err := delay.For(ctx, delay.Jittered(wait)); err != nil {
 			return err

@@ -81,5 +81,5 @@ func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 type noSnapshots struct{ *sqlstore.Snapshots }
 
 func (noSnapshots) Save(context.Context, string, int, uint64, []byte) error {
-	return errors.New("the database is away")
+	return errors.New("the database is unavailable")
 }

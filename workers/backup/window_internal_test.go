@@ -154,7 +154,7 @@ func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window, bytes int
 
 // A migration to a log that is not an importer may end at any append, any number of times, and its appends
 // may be written during the next run. Each run continues, and the copy has every stream unchanged.
-func TestWindows_InterruptedAnywhere_GoOn(t *testing.T) {
+func TestMigrate_InterruptedAnywhere_Resumes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		window := rapid.IntRange(1, 12).Draw(r, "window")
 		bytes := rapid.SampledFrom([]int{1, 300, 1 << 30}).Draw(r, "window bytes")

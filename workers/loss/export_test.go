@@ -10,7 +10,7 @@ import (
 
 func init() { lookPause = time.Millisecond }
 
-// Lookups is how many snapshots are looked up at once.
+// Lookups is how many snapshots are looked up concurrently.
 const Lookups = lookups
 
 // SurveyShared is the part of Verify that looks at the log, as of a database that nodes share.

@@ -272,7 +272,7 @@ func readWork(ctx context.Context, store *sqlstore.Store, name string) (state st
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("look for work on the log: %w", sqlstore.Classify(err))
+		return "", fmt.Errorf("read the pending loss or restore: %w", sqlstore.Classify(err))
 	}
 	defer rows.Close()
 	if !rows.Next() {
@@ -288,7 +288,7 @@ func readPending(ctx context.Context, store *sqlstore.Store) (*pending, error) {
 	}
 	p := &pending{}
 	if err := json.Unmarshal([]byte(text), p); err != nil {
-		return nil, fmt.Errorf("look for interrupted work on the log: %w: %w", sqlstore.ErrCorrupt, err)
+		return nil, fmt.Errorf("read the interrupted loss or restore: %w: %w", sqlstore.ErrCorrupt, err)
 	}
 	return p, nil
 }
@@ -303,21 +303,21 @@ func writePending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, p
 
 func writeWork(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx, name, state string) error {
 	if _, err := tx.ExecContext(ctx, store.DDL(createPending)); err != nil {
-		return fmt.Errorf("note work on the log: %w", err)
+		return fmt.Errorf("record the pending loss or restore: %w", err)
 	}
 	_, err := tx.ExecContext(ctx, "INSERT INTO log_work (name, state) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET state = excluded.state", name, state)
 	if err != nil {
-		return fmt.Errorf("note work on the log: %w", err)
+		return fmt.Errorf("record the pending loss or restore: %w", err)
 	}
 	return nil
 }
 
 func endPending(ctx context.Context, store *sqlstore.Store, tx *sqlstore.Tx) error {
 	if _, err := tx.ExecContext(ctx, store.DDL(createPending)); err != nil {
-		return fmt.Errorf("end work on the log: %w", err)
+		return fmt.Errorf("clear the pending loss or restore: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, "DELETE FROM log_work WHERE name = $1", pendingName); err != nil {
-		return fmt.Errorf("end work on the log: %w", err)
+		return fmt.Errorf("clear the pending loss or restore: %w", err)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func TestUnreadableEvent_IsSkipped(t *testing.T) {
 	}
 }
 
-func TestRequestRefusedForGood_IsSkipped(t *testing.T) {
+func TestRefresh_PermanentRefusal_SkipsBrand(t *testing.T) {
 	w := newWorld(t)
 	w.imported("odd.com", "fine.com")
 	w.fail = func(domain string) error {

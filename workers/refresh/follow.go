@@ -169,7 +169,7 @@ func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, see
 		domain: charge.Domain, due: r.neverCrawled, why: "looked_up", after: recorded.Position,
 		request: commands.Request{ID: recorded.ID.String(), Actor: actor, CorrelationID: recorded.Metadata.CorrelationID, CausationID: recorded.ID.String()},
 	})
-	if err == nil || away(ctx, err) {
+	if err == nil || isUnavailable(ctx, err) {
 		return err // after a fault the charge is examined again
 	}
 	r.skip(recorded, charge.Domain, err)
@@ -177,7 +177,7 @@ func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, see
 }
 
 // away reports whether requests for other brands would fail now, too.
-func away(ctx context.Context, err error) bool {
+func isUnavailable(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
 	}

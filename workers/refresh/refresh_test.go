@@ -228,7 +228,7 @@ func (w *world) next() asked {
 	return testwait.Receive(w.t, w.requested, "a crawl to be requested")
 }
 
-func TestImportedBrands_OnlyLookedUpOnesAreCrawled(t *testing.T) {
+func TestRefresh_ImportedBrands_CrawlsOnlyLookedUp(t *testing.T) {
 	w := newWorld(t)
 	w.imported("wanted.com", "unwanted.com", "withdrawn.com", "crawled.com", "running.com", "marker.com")
 	if err := w.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: who, Domain: "withdrawn.com", Reason: "owner"}); err != nil {
@@ -300,7 +300,7 @@ func TestRefusal_IsNotRetried(t *testing.T) {
 	}
 }
 
-func TestOff_DoesNothing(t *testing.T) {
+func TestRun_RefreshOff_RequestsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.imported("acme.com")
 	w.charge("acme.com")

@@ -78,7 +78,7 @@ func (r *Refresher) keep(ctx context.Context, domain string) (kept bool, err err
 		},
 		request: commands.Request{ID: uuid.NewString(), Actor: actor},
 	})
-	if err == nil || away(ctx, err) {
+	if err == nil || isUnavailable(ctx, err) {
 		return err == nil, err
 	}
 	r.skipped.Inc()

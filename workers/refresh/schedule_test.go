@@ -145,7 +145,7 @@ func TestSchedule_UnreadableBrand_IsSkipped(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
 	if in := w.next(); in.Domain != "good.com" {
-		t.Errorf("asked for %s, want good.com", in.Domain)
+		t.Errorf("requested a crawl of %s, want good.com", in.Domain)
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -56,7 +56,7 @@ func TestBrokerFails_RelayContinues(t *testing.T) {
 	to.failing(func(topic string, m []broker.Message) error {
 		if topic == broker.CrawlLive && failures < 3 {
 			failures++
-			return errors.New("broker is away")
+			return errors.New("broker is unavailable")
 		}
 		return nil
 	})
@@ -83,7 +83,7 @@ func TestSaveFails_MessagesAreNotRepeated(t *testing.T) {
 					return nil
 				}
 				refused = true
-				return errors.New("broker is away")
+				return errors.New("broker is unavailable")
 			})
 		}
 		request(t, log, brand.PriorityLive, d)
@@ -117,7 +117,7 @@ func TestLiveTopic_BrokerFails_RetriesSoon(t *testing.T) {
 			defer mu.Unlock()
 			tries[topic] = append(tries[topic], time.Now())
 			if left[topic]--; left[topic] >= 0 {
-				return errors.New("broker is away")
+				return errors.New("broker is unavailable")
 			}
 			return nil
 		})

@@ -313,7 +313,7 @@ func TestVerify_RelayRuns_NoFaults(t *testing.T) {
 	if err != nil || found.Newer != 15 {
 		t.Errorf("%+v, %v", found, err)
 	}
-	broken := errors.New("kafka is away")
+	broken := errors.New("kafka is unavailable")
 	_, err = relay.Verify(t.Context(), log, relay.LedgerStreams(), 0, func(context.Context, func(int, broker.Message) error) error { return broken }, nil)
 	if !errors.Is(err, broken) {
 		t.Errorf("%v, want what the source said", err)

@@ -24,8 +24,8 @@ func (s *Sweeper) releaseHolds(ctx context.Context) bool {
 		n, err := s.release(ctx, id)
 		s.metrics.swept.WithLabelValues(whatHold).Add(float64(n))
 		switch {
-		case away(ctx, err):
-			s.cfg.Logger.Warn("overdue holds wait for the log", "error", err)
+		case isUnavailable(ctx, err):
+			s.cfg.Logger.Warn("the event log is unavailable; overdue holds are released later", "error", err)
 			return false
 		case hopeless(err):
 			s.cfg.Logger.Error("overdue holds cannot be released; look at the account", "account", id, "holds", len(holds), "error", err)
@@ -68,8 +68,8 @@ func (s *Sweeper) endCrawls(ctx context.Context) {
 		}
 		err := s.expire(ctx, domain, c.ID)
 		switch {
-		case away(ctx, err):
-			s.cfg.Logger.Warn("overdue crawls wait for the log", "error", err)
+		case isUnavailable(ctx, err):
+			s.cfg.Logger.Warn("the event log is unavailable; overdue crawls are ended later", "error", err)
 			return
 		case hopeless(err):
 			s.cfg.Logger.Error("an overdue crawl cannot be ended; look at the brand", "domain", domain, "error", err)
@@ -96,7 +96,7 @@ func (s *Sweeper) expire(ctx context.Context, domain, crawlID string) error {
 }
 
 // away reports whether further commands would fail now, too.
-func away(ctx context.Context, err error) bool {
+func isUnavailable(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed))
 }
 

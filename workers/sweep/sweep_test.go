@@ -117,15 +117,15 @@ func (w *world) forget() {
 type brokenMemory struct{}
 
 func (brokenMemory) Load(context.Context, string, int) (uint64, []byte, bool, error) {
-	return 0, nil, false, errors.New("the database is away")
+	return 0, nil, false, errors.New("the database is unavailable")
 }
 
 func (brokenMemory) Discard(context.Context, string, int) error {
-	return errors.New("the database is away")
+	return errors.New("the database is unavailable")
 }
 
 func (brokenMemory) Save(context.Context, string, int, uint64, []byte) error {
-	return errors.New("the database is away")
+	return errors.New("the database is unavailable")
 }
 
 func TestRestart_ReadsOnlyNewEvents(t *testing.T) {
@@ -232,8 +232,8 @@ func TestMemory_FullOfYoungWork_WaitsForIt(t *testing.T) {
 
 func TestFailure_IsRetriedAtTheNextSweep(t *testing.T) {
 	for name, fault := range map[string]error{
-		"one stream is busy": errors.New("busy"),
-		"the log is away":    fmt.Errorf("append: %w", eventlog.ErrUnavailable),
+		"one stream is busy":     errors.New("busy"),
+		"the log is unavailable": fmt.Errorf("append: %w", eventlog.ErrUnavailable),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -336,7 +336,7 @@ func TestEventOfNewerRelease_EndsTheSweeper(t *testing.T) {
 	}
 }
 
-func TestLogAway_SweeperWaits(t *testing.T) {
+func TestSweeper_LogUnavailable_Retries(t *testing.T) {
 	w := newWorld(t)
 	id := w.holding(1)
 	log := &following{Log: w.log, refuse: 3}

@@ -95,7 +95,7 @@ func redeliversNotNow(t *testing.T, open Open) {
 	b.subscribe(topic, "workers", func(context.Context, broker.Message) error {
 		n := deliveries.Add(1)
 		if n <= refused {
-			return fmt.Errorf("store is away: %w", broker.ErrNotNow)
+			return fmt.Errorf("store is unavailable: %w", broker.ErrNotNow)
 		}
 		got <- n
 		return nil

@@ -163,8 +163,8 @@ func TestRead_Broken_IsRetried(t *testing.T) {
 	holds(t, patient, 5)
 }
 
-// While the server is away calls end by their contexts, and afterwards the log continues.
-func TestServerAway_CallsEndByTheirContexts(t *testing.T) {
+// While the server is unavailable calls end by their contexts, and afterwards the log continues.
+func TestLog_ServerUnavailable_CallsEndWithContext(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{Calls: 8})
 	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1)); err != nil {

@@ -34,7 +34,7 @@ func TestContract_SlowReadersFallBehind(t *testing.T) {
 
 // Each append exceeds the server's buffer for a live reader: everything arrives, in order, and only the
 // counter shows the interruptions.
-func TestSubscription_TooSlow_GoesOn(t *testing.T) {
+func TestSubscription_TooSlow_Continues(t *testing.T) {
 	const perAppend, most = 20, 1000
 	for _, version := range serversOfBothWays {
 		for name, filter := range map[string]eventlog.Filter{"all": {}, "filtered": {StreamPrefixes: []string{"account-"}}} {

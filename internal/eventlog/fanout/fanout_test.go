@@ -162,7 +162,7 @@ func grow(t testing.TB, log eventlog.Log, stream string, from, n, size int) {
 			events = append(events, eventlog.Proposed{ID: uuid.New(), Type: "Counted", SchemaVersion: 1, Data: fmt.Appendf(nil, `{"n":%d,"text":"%*d"}`, i, size, i)})
 		}
 		var err error
-		eventually(t, "an append is settled", func() bool { // repeated while the server is away
+		eventually(t, "an append is settled", func() bool { // repeated while the server is unavailable
 			_, err = log.Append(t.Context(), stream, eventlog.After(uint64(i-len(events))), events)
 			return !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, eventlog.ErrAmbiguous)
 		})
@@ -205,8 +205,8 @@ func TestRolesThatHaveCaughtUp_ShareOneSubscription(t *testing.T) {
 	}
 }
 
-// TestSlowRole_ReadsForItselfAndJoinsAgain blocks a role until the reader has dropped events that it needs.
-func TestSlowRole_ReadsForItselfAndJoinsAgain(t *testing.T) {
+// TestFanout_SlowRole_ReadsAloneThenRejoins blocks a role until the reader has dropped events that it needs.
+func TestFanout_SlowRole_ReadsAloneThenRejoins(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	log := wrap(t, folder(t), metrics)
 	slow, quick := follow(t, log, 0, eventlog.Filter{}), follow(t, log, 0, eventlog.Filter{})
@@ -296,9 +296,9 @@ func TestRoles_SameEvent_IsDecodedOnce(t *testing.T) {
 	}
 }
 
-// TestCrashedRole_OthersGoOn has a role that panics in the middle of a batch and restarts there, and a role
+// TestFanout_RolePanics_OtherRolesContinue has a role that panics in the middle of a batch and restarts there, and a role
 // that never asks for more; a third role gets all events meanwhile.
-func TestCrashedRole_OthersGoOn(t *testing.T) {
+func TestFanout_RolePanics_OtherRolesContinue(t *testing.T) {
 	const events = 400
 	metrics := prometheus.NewRegistry()
 	log := wrap(t, store(t, esdbtest.Start(t)), metrics)
@@ -385,8 +385,8 @@ func (s unreadableSubscription) Next(ctx context.Context) (eventlog.Batch, error
 	return batch, err
 }
 
-// TestUnreadableEvent_EndsOnlyRolesThatChooseIt appends an unreadable event.
-func TestUnreadableEvent_EndsOnlyRolesThatChooseIt(t *testing.T) {
+// TestFanout_UnreadableEvent_StopsOnlyRolesThatSelectIt appends an unreadable event.
+func TestFanout_UnreadableEvent_StopsOnlyRolesThatSelectIt(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	log := wrap(t, unreadable{folder(t), "brand-bad"}, metrics)
 	ctx, stop := context.WithCancel(t.Context())

@@ -123,7 +123,7 @@ func TestOpen_JournalBesideEvents_RefusesAndChangesNothing(t *testing.T) {
 
 // A log continues without a marker if none can be created, logs that once, and creates a correct one as
 // soon as possible.
-func TestMarkerThatCannotBeMade_LogGoesOnAndMakesItLater(t *testing.T) {
+func TestMarker_CannotBeCreated_LogContinuesAndRetries(t *testing.T) {
 	var logged bytes.Buffer
 	path := filepath.Join(t.TempDir(), "events.db")
 	l, err := Open(t.Context(), Config{Path: path})

@@ -117,7 +117,7 @@ func (s *state) missing(path string, wal bool, unreadable error) error {
 			s.loss.Remembered, s.loss.RememberedFirst = s.mark.Position, s.mark.LogID
 		}
 	case wal: // SQLite would replay it into a new file
-		return corrupt("look for the file", fmt.Errorf("%w: the file is missing but its write-ahead log %s-wal is there", errDamaged, path))
+		return corrupt("look for the file", fmt.Errorf("%w: the file is missing but its write-ahead log %s-wal exists", errDamaged, path))
 	default:
 		s.absent = true
 	}

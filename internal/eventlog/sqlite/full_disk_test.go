@@ -151,7 +151,7 @@ func fullDiskHolds(ctx context.Context, l *sqlite.Log, count uint64) error {
 	}
 	head, err := l.Head(ctx)
 	if err != nil || next != count || uint64(head) != count {
-		return fmt.Errorf("%d events are there and the head is %d (%w), want %d", next, head, err, count)
+		return fmt.Errorf("%d events, head %d (%w), want %d", next, head, err, count)
 	}
 	return nil
 }

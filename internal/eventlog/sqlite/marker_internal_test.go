@@ -230,7 +230,7 @@ func BenchmarkMarker(b *testing.B) {
 
 // A marker that cannot be written is reported but fails no append: acknowledged events are durable without
 // it.
-func TestMarkerThatCannotBeWritten_IsCountedAndRefusesNothing(t *testing.T) {
+func TestMarker_WriteFails_AppendsSucceedAndErrorIsCounted(t *testing.T) {
 	var logged bytes.Buffer
 	path := filepath.Join(t.TempDir(), "events.db")
 	l, err := Open(t.Context(), Config{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))})

@@ -175,7 +175,7 @@ func writeLog(t *testing.T, path string, files map[string][]byte) {
 }
 
 // Changed bytes anywhere in the files of a log, or a truncation, never lose an event silently.
-func TestChangedBytes_NeverLoseAnEventSilently(t *testing.T) {
+func TestOpen_ChangedBytes_ReportsEveryLostEvent(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 150)
@@ -211,7 +211,7 @@ func TestChangedBytes_NeverLoseAnEventSilently(t *testing.T) {
 }
 
 // A log that ends like an older copy of it, or another log, is not served, whatever its size.
-func TestOlderAndOtherLogs_AreRefusedWithoutReadingThem(t *testing.T) {
+func TestOpen_OlderOrOtherLog_RejectsWithoutFullRead(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	grow(t, l, 1000)
@@ -243,7 +243,7 @@ func TestOlderAndOtherLogs_AreRefusedWithoutReadingThem(t *testing.T) {
 }
 
 // An older release ignores the marker and may have appended after it.
-func TestLogThatWentOnWithoutItsMarker_Opens(t *testing.T) {
+func TestOpen_LogAheadOfMarker_Succeeds(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	grow(t, l, 600)

@@ -61,7 +61,7 @@ func scanBytes(t interface{ Fatal(...any) }, raw []byte) walScan {
 }
 
 // A power failure may leave any part of the last write; a change in an earlier one is always damage.
-func TestScan_TellsATornEndFromDamage(t *testing.T) {
+func TestScanWAL_TornLastWrite_IsNotDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWAL(rapid.Uint64().Draw(t, "salts"))
 		var ends []int // frames after each transaction

@@ -174,7 +174,7 @@ func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
 	case x.closed:
 		return nil, searchindex.ErrClosed
 	case x.rebuilding != nil:
-		return nil, fmt.Errorf("a rebuild is under way: %w", searchindex.ErrInvalid)
+		return nil, fmt.Errorf("a rebuild is in progress: %w", searchindex.ErrInvalid)
 	}
 	g, err := x.folder.begin()
 	if err != nil {

@@ -52,7 +52,7 @@ const (
 	minGroup       = 3 // networks in a row from which it counts as the brand's profiles
 )
 
-// Links decides one profile per network, in the order of the specification.
+// Links decides one profile per network, in the documented order.
 func Links(in Input) Found[[]eventschemas.Link] {
 	out := Found[[]eventschemas.Link]{Value: []eventschemas.Link{}, Source: in.PageURL(), Method: "profile links", Confidence: 0.9}
 	for _, c := range weighLinks(in) {
@@ -63,7 +63,7 @@ func Links(in Input) Found[[]eventschemas.Link] {
 	return out
 }
 
-// LinksWeighed lists the candidates for links: by network in the order of the specification, best first.
+// LinksWeighed lists the candidates for links: by network in the documented order, best first.
 func LinksWeighed(in Input) []Weighed {
 	var out []Weighed
 	for _, c := range weighLinks(in) {

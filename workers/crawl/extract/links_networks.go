@@ -63,7 +63,7 @@ func slashed(host, prefix string, reserved ...string) func(string, []string) str
 	}
 }
 
-// networks in the order of the specification.
+// networks in the documented order.
 var networks = []network{
 	{name: "twitter", hosts: []string{"twitter.com", "x.com"}, profile: named(twitterName, at("x.com", "", "intent", "share", "home", "search", "hashtag", "i", "login", "signup", "explore", "settings", "privacy", "tos", "about", "widgets", "status", "download", "messages", "oauth", "compose", "account", "jobs", "en", "de", "fr", "es", "pt", "it", "ja", "hashtags", "who_to_follow", "notifications", "logout", "personalization", "following", "followers", "lists", "i", "tweet", "statuses", "sharer", "rules", "legal", "privacypolicy", "goodies", "invitations", "welcome", "articles", "communities", "premium", "bookmarks"))},
 	{name: "linkedin", hosts: []string{"linkedin.com", "lnkd.in"}, profile: linkedin},

@@ -15,8 +15,7 @@ import (
 	"letterhead/workers/crawl/page"
 )
 
-// Scores of images on the page. Source: the table and the modifiers of the
-// extraction notes; values that they leave open were set on saved pages.
+// Scores of images on the page: estimates, some of them adjusted on saved pages.
 const (
 	homeScore       = 50.0 // in a link to the home page
 	headerPlus      = 20.0 // … in the header

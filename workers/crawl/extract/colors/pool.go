@@ -8,8 +8,7 @@ import (
 	"letterhead/workers/crawl/extract"
 )
 
-// Weights of the sources of a color, from the pool in the extraction notes and
-// not tuned further.
+// Weights of the sources of a color: first estimates, not tuned further.
 const (
 	paletteWeight        = 3.0
 	themeWeight          = 2.0

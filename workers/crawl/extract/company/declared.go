@@ -11,7 +11,7 @@ import (
 	"letterhead/workers/crawl/postal"
 )
 
-// headcounts are the floors of the specification's buckets.
+// headcounts are the floors of the documented buckets.
 var headcounts = []int{1, 2, 11, 51, 201, 501, 1001, 5001, 10001}
 
 const (

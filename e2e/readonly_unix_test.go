@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// nobodyID is the user id of nobody.
+// nobodyID is the id of the user "nobody", who owns no files.
 const nobodyID = 65534
 
 // unprivileged makes a command run as a user who cannot write the test's files.

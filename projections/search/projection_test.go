@@ -301,33 +301,28 @@ func TestNew_IndexPastLog_FailsUntilEmptied(t *testing.T) {
 }
 
 func TestRebuild_WhileBrandsChange_SameDocuments(t *testing.T) {
-	const count = 300
+	// Enough changes that a rebuild of the index meets some of them, and a limit for machines on which it is slow.
+	const count, changed = 300, 1000
 	w := newWorld(t)
 	for i := range count {
 		w.say(fmt.Sprintf("site%d.com", i), imported(fmt.Sprintf("site%d.com", i), fmt.Sprintf("Site %d", i), 0.5))
 	}
-	stop := make(chan struct{})
-	var group sync.WaitGroup
-	group.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-				domain := fmt.Sprintf("new%d.com", i)
+	for round := range 3 {
+		var changes sync.WaitGroup
+		changes.Go(func() {
+			for i := range changed {
+				domain := fmt.Sprintf("new%d.com", round*changed+i)
 				w.say(domain, imported(domain, "New", 0.5))
 			}
-		}
-	})
-	for range 3 {
+		})
+		t.Cleanup(changes.Wait) // before the log is closed, if the test fails
 		if err := w.search.Rebuild(w.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.finds(count, "site 107", "site107.com=Site 107")
 		w.verifies("")
+		changes.Wait()
 	}
-	close(stop)
-	group.Wait()
 	at, err := w.Log.Head(w.Context())
 	if err != nil {
 		t.Fatal(err)

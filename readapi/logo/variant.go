@@ -18,8 +18,8 @@ import (
 	"letterhead/internal/variants"
 )
 
-// renderVersion must be incremented with every change of what is drawn from the same file, or left in
-// it by the sanitizer, so that no older variant is answered.
+// renderVersion is part of the key of a variant. Increment it when the renderer or the sanitizer gives another image for
+// the same file, so that variants drawn before the change are not served.
 const renderVersion = 5
 
 // maxStoredPixels is four times the largest raster that a crawl keeps, 1024 by 1024. A larger one

@@ -1,12 +1,15 @@
 package node
 
 import (
+	"context"
 	"io"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"letterhead/internal/config"
+	"letterhead/internal/testwait"
 	"letterhead/node/datafolder"
 )
 
@@ -34,6 +37,26 @@ func openNode(t *testing.T) *Node {
 		}
 	})
 	return n
+}
+
+// A part that takes long to stop must not keep parts that other calls started at work.
+func TestClose_PartsOfSeveralStarts_StopTogether(t *testing.T) {
+	n := openNode(t)
+	stopping := make(chan struct{})
+	n.start([]part{{"early", func(ctx context.Context) error {
+		<-ctx.Done()
+		close(stopping)
+		return nil
+	}}})
+	n.start([]part{{"late", func(ctx context.Context) error {
+		<-ctx.Done()
+		select {
+		case <-stopping:
+		case <-time.After(testwait.Patience):
+			t.Error("the early part is stopped only after the late one has ended")
+		}
+		return nil
+	}}})
 }
 
 // openStores opens the stores of a data folder.

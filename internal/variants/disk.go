@@ -77,7 +77,7 @@ type disk struct {
 
 	complaints struct {
 		sync.Mutex
-		next   time.Time
+		next       time.Time
 		suppressed int
 	}
 }

@@ -146,7 +146,7 @@ func TestBlocks_IdleNode_AreReturned(t *testing.T) {
 		take(t, m, acme, 1, limit)
 	}
 	var used int64
-	if _, ok := testwait.Until(testwait.Patience, func() bool {
+	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		if err := store.One(t.Context(), `SELECT used FROM ratelimit_counters WHERE id = $1`, []any{acme.ID}, &used); err != nil {
 			t.Fatal(err)
 		}

@@ -144,7 +144,7 @@ func TestTake_DatabaseDown_FailsAsUnavailable(t *testing.T) {
 		cancel()
 		proxy.Resume()
 		var err error
-		if _, ok := testwait.Until(testwait.Patience, func() bool { // the connection pool recovers by itself
+		if _, ok := testwait.Until(testwait.Timeout, func() bool { // the connection pool recovers by itself
 			_, err = m.Take(t.Context(), acme, 1, 10)
 			return err == nil
 		}); !ok {

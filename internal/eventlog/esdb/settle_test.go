@@ -128,7 +128,7 @@ func TestAppend_UnderWay_WaitsForTheServer(t *testing.T) {
 // await waits for a condition.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	if took, ok := testwait.Until(testwait.Patience, so); !ok {
+	if took, ok := testwait.Until(testwait.Timeout, so); !ok {
 		t.Fatalf("waited %s for %s", took, what)
 	}
 }

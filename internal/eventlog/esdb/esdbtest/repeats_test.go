@@ -25,7 +25,7 @@ func inFlight(t *testing.T, server *esdbtest.Server, client *esdb.Client, stream
 			answers <- err
 		}()
 	}
-	if _, ok := testwait.Until(testwait.Patience, func() bool { return server.Counts().Dropped == dropped+1 }); !ok {
+	if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Counts().Dropped == dropped+1 }); !ok {
 		t.Fatal("no append was dropped")
 	}
 	return answers
@@ -70,7 +70,7 @@ func TestRepeat_IDUsedByAnotherStream_IsRefused(t *testing.T) {
 			t.Errorf("repeat before indexing: %v, want wrong expected version", err)
 		}
 	})
-	if _, ok := testwait.Until(testwait.Patience, func() bool { return server.Counts().Refused == 1 }); !ok {
+	if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Counts().Refused == 1 }); !ok {
 		t.Error("no append was refused")
 	}
 	release()

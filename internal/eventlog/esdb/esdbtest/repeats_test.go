@@ -70,8 +70,8 @@ func TestRepeat_IDUsedByAnotherStream_IsRefused(t *testing.T) {
 			t.Errorf("repeat before indexing: %v, want wrong expected version", err)
 		}
 	})
-	if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Counts().Refused == 1 }); !ok {
-		t.Error("no append was refused")
+	if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Counts().Rejected == 1 }); !ok {
+		t.Error("no append was rejected")
 	}
 	release()
 	repeat.Wait()

@@ -208,9 +208,9 @@ func readHead(f *fixture) {
 	if head := f.head(); head != read[1].Position {
 		f.t.Errorf("the head is %d, but the last event is at %d", head, read[1].Position)
 	}
-	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(9))
+	f.rejected(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(9))
 	if head := f.head(); head != read[1].Position {
-		f.t.Errorf("a refused append moved the head from %d to %d", read[1].Position, head)
+		f.t.Errorf("a rejected append moved the head from %d to %d", read[1].Position, head)
 	}
 }
 

@@ -25,7 +25,7 @@ func FuzzDecodeEnvelope(f *testing.F) {
 	f.Add([]byte{}, []byte{})
 	f.Add(make([]byte, envelopeVersion), []byte(nil))
 	f.Add(append(make([]byte, envelopeVersion), 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), []byte(nil))
-	at := place{position: 3, stream: 2, revision: 1, typ: 4}
+	at := rowKey{position: 3, stream: 2, revision: 1, typ: 4}
 	f.Fuzz(func(t *testing.T, envelope, data []byte) {
 		if len(envelope) >= envelopeID {
 			seal(envelope, checksum(envelope, data), at)

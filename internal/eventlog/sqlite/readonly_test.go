@@ -104,7 +104,7 @@ func TestCheck_ReadOnlyLogShorterThanItsMarker_Fails(t *testing.T) {
 
 // Without its index, a write-ahead log could only be read by writing one; ignoring the log would lose
 // events.
-func TestOpenReadOnly_WriteAheadLogWithoutIndex_Refuses(t *testing.T) {
+func TestOpenReadOnly_WriteAheadLogWithoutIndex_Fails(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 50)

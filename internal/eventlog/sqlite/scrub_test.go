@@ -262,7 +262,7 @@ func TestOpen_LogAheadOfMarker_Succeeds(t *testing.T) {
 	}
 }
 
-func TestAcceptLoss_OfEverything_IsRefused(t *testing.T) {
+func TestAcceptLoss_OfEverything_Fails(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 50)

@@ -56,7 +56,7 @@ func TestRepeat_NotIndexed_IsDropped(t *testing.T) {
 
 // The server looks up repeats by id across streams. If another stream has used the id since, the repeat is found only
 // after the events are indexed and the stream can be read.
-func TestRepeat_IDUsedByAnotherStream_IsRefused(t *testing.T) {
+func TestRepeat_IDUsedByAnotherStream_IsRejected(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Hour})
 	client := connect(t, server)
 	release := server.HoldIndex()

@@ -165,7 +165,7 @@ func TestAmbiguousAppend_UnreadableStream_IsLeftToOperator(t *testing.T) {
 	})
 }
 
-// An append that never landed is not left to an operator.
+// An append that was never stored is not left to an operator.
 func TestAmbiguousAppend_NeverLanded_IsNotLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

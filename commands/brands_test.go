@@ -135,12 +135,12 @@ type lossy struct {
 }
 
 func (l *lossy) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
-	landed, err := l.Log.Append(ctx, stream, expected, events)
+	appended, err := l.Log.Append(ctx, stream, expected, events)
 	if err == nil && l.lost < 1 {
 		l.lost++
 		return eventlog.Appended{}, eventlog.ErrAmbiguous
 	}
-	return landed, err
+	return appended, err
 }
 
 func TestRequestCrawl_LostReply_StartsOneCrawl(t *testing.T) {

@@ -48,7 +48,7 @@ func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 }
 
 func TestCallerLeft_Charge_IsReversed(t *testing.T) {
-	for name, fault := range map[string]error{"after a plain append": nil, "after an ambiguous one that landed": ambiguous()} {
+	for name, fault := range map[string]error{"after a plain append": nil, "after an ambiguous one that was stored": ambiguous()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			d := w.writer(AccountWriterConfig{})

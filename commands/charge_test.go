@@ -153,7 +153,7 @@ func TestMalformedRequest_AppendsNothing(t *testing.T) {
 		if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, ErrInvalidRequest) {
 			t.Errorf("%s: %v", name, err)
 		}
-		r := w.reserve(d, id) // so the refused charge freed its credit
+		r := w.reserve(d, id) // so the rejected charge freed its credit
 		if _, err := d.HoldCredits(t.Context(), HoldCredits{Request: request, AccountID: id, Reservation: r, Domain: "acme.com"}); !errors.Is(err, ErrInvalidRequest) {
 			t.Errorf("%s: hold: %v", name, err)
 		}
@@ -182,7 +182,7 @@ func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) 
 	id := w.opened(writers[0], credits-plan.FreeCredits)
 	var mu sync.Mutex
 	paid := map[string]bool{}
-	refused := 0
+	rejected := 0
 	var wg sync.WaitGroup
 	for caller := range callers {
 		d := writers[caller%2]
@@ -199,7 +199,7 @@ func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) 
 				case err == nil:
 					paid[in.Request.ID] = true
 				case errors.Is(err, account.ErrInsufficientCredits):
-					refused++
+					rejected++
 				default:
 					t.Error(err)
 				}
@@ -209,8 +209,8 @@ func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) 
 	}
 	wg.Wait()
 	l := w.ledger(id)
-	if len(paid) != credits || refused != callers*tries-credits || l.balance != 0 || l.minimum < 0 {
-		t.Fatalf("%d paid, %d refused, balance %d, lowest %d", len(paid), refused, l.balance, l.minimum)
+	if len(paid) != credits || rejected != callers*tries-credits || l.balance != 0 || l.minimum < 0 {
+		t.Fatalf("%d paid, %d rejected, balance %d, lowest %d", len(paid), rejected, l.balance, l.minimum)
 	}
 	for request := range paid {
 		if l.charges[request] != 1 {
@@ -222,7 +222,7 @@ func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) 
 	}
 }
 
-func TestGrant_OtherWriterHadRefused_IsSpendable(t *testing.T) {
+func TestGrant_OtherWriterHadRejected_IsSpendable(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.openedWith(here, 0)
@@ -247,7 +247,7 @@ func TestGrant_OtherWriterHadRefused_IsSpendable(t *testing.T) {
 	}
 }
 
-func TestRefusal_IsFinalOnlyAfterReadingTail(t *testing.T) {
+func TestRejection_IsFinalOnlyAfterReadingTail(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.opened(here, 0)
@@ -255,14 +255,14 @@ func TestRefusal_IsFinalOnlyAfterReadingTail(t *testing.T) {
 	if _, err := here.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	// A charge of the writer that has not seen the suspension yet meets a conflict, and is then refused.
+	// A charge of the writer that has not seen the suspension yet meets a conflict, and is then rejected.
 	if _, err := there.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrSuspended) {
 		t.Fatalf("charge on a suspended account: %v", err)
 	}
 	if _, err := here.Reinstate(t.Context(), ReinstateAccount{Request: w.request(), AccountID: id}); err != nil {
 		t.Fatal(err)
 	}
-	// The writer there still considers the account suspended: its refusal must not be final.
+	// The writer there still considers the account suspended: its rejection must not be final.
 	w.charge(there, id)
 	// A hold of one writer can be captured and released by the other, which has never seen it.
 	h := w.hold(here, id, time.Second)

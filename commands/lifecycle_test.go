@@ -369,7 +369,7 @@ func TestSnapshots_SaveFails_CommandsSucceed(t *testing.T) {
 }
 
 // Commands on an account whose stream was tampered with fail, and the error contains the revision.
-func TestLoad_TamperedStream_IsRefused(t *testing.T) {
+func TestLoad_TamperedStream_Fails(t *testing.T) {
 	good := newWorld(t)
 	d := good.writer(AccountWriterConfig{})
 	id := good.opened(d, 0)

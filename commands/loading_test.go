@@ -296,7 +296,7 @@ func TestLoad_DamagedSnapshot_IsReplaced(t *testing.T) {
 }
 
 // BenchmarkLoadLongStream loads an account of b.N × 100,000 events without a snapshot from a file,
-// while commands that do not wait for it are refused.
+// while commands that do not wait for it are rejected.
 func BenchmarkLoadLongStream(b *testing.B) {
 	const events = 100_000
 	log, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(b.TempDir(), "events.db")})

@@ -117,13 +117,13 @@ func TestCountSearch_Concurrent_IsOneEvent(t *testing.T) {
 	g := w.holdUp()
 	var mu sync.Mutex
 	var counted []int64
-	refused := 0
+	rejected := 0
 	count := func() {
 		used, err := d.CountSearch(context.Background(), id, november, 31)
 		mu.Lock()
 		defer mu.Unlock()
 		if errors.Is(err, ErrQuotaExceeded) {
-			refused++
+			rejected++
 			return
 		}
 		if err != nil {
@@ -145,8 +145,8 @@ func TestCountSearch_Concurrent_IsOneEvent(t *testing.T) {
 	close(g.open)
 	wg.Wait()
 	slices.Sort(counted)
-	if len(counted) != 31 || counted[30] != 31 || len(slices.Compact(counted)) != 31 || refused != 10 {
-		t.Fatalf("counted %v, %d refused", counted, refused)
+	if len(counted) != 31 || counted[30] != 31 || len(slices.Compact(counted)) != 31 || rejected != 10 {
+		t.Fatalf("counted %v, %d rejected", counted, rejected)
 	}
 	if events, entries := w.ticks("usage-" + id + "-202611"); events != 2 || entries[1].Searches != 30 {
 		t.Fatalf("%d events, %+v", events, entries)
@@ -160,7 +160,7 @@ func TestCountSearch_TwoWriters_NeverPassTheLimit(t *testing.T) {
 	id := uuid.NewString()
 	const limit = 200
 	var mu sync.Mutex
-	counted, refused := 0, 0
+	counted, rejected := 0, 0
 	var wg sync.WaitGroup
 	for i := range 32 {
 		wg.Go(func() {
@@ -171,7 +171,7 @@ func TestCountSearch_TwoWriters_NeverPassTheLimit(t *testing.T) {
 				case err == nil:
 					counted++
 				case errors.Is(err, ErrQuotaExceeded):
-					refused++
+					rejected++
 				default:
 					t.Error(err)
 				}
@@ -185,8 +185,8 @@ func TestCountSearch_TwoWriters_NeverPassTheLimit(t *testing.T) {
 			t.Errorf("%d searches, %v", n, err)
 		}
 	}
-	if counted != limit || refused != 320-limit {
-		t.Fatalf("%d counted, %d refused", counted, refused)
+	if counted != limit || rejected != 320-limit {
+		t.Fatalf("%d counted, %d rejected", counted, rejected)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestCountSearch_Faults_CountEachOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.log.set(func(f *faults) { f.after = nil })
-	if used, err := count(); used != 4 || err != nil { // the ambiguous one landed and remains counted
+	if used, err := count(); used != 4 || err != nil { // the ambiguous one was stored and remains counted
 		t.Fatalf("after an ambiguous append: %d, %v", used, err)
 	}
 	for range 300 {
@@ -257,7 +257,7 @@ func FuzzQuotaSnapshot(f *testing.F) {
 		state := newQuotaState(uuid.NewString(), usage.MonthOf(november), nil)
 		if err := state.UnmarshalBinary(data); err != nil {
 			if state.Revisions() != 0 || state.counter.Searches() != 0 {
-				t.Fatal("a refused snapshot changed the state")
+				t.Fatal("a rejected snapshot changed the state")
 			}
 			return
 		}

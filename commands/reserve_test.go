@@ -53,7 +53,7 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 	}
 }
 
-func TestReservation_Spent_IsRefused(t *testing.T) {
+func TestReservation_Spent_IsRejected(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id, other := w.openedWith(d, 5), w.openedWith(d, 5)
@@ -110,7 +110,7 @@ func TestReservation_AnyOutcome_IsConsumed(t *testing.T) {
 	}
 }
 
-// A reservation survives everything that happens on the account: its owner is never refused for lack of credits unless
+// A reservation survives everything that happens on the account: its owner is never rejected for lack of credits unless
 // another node spends them.
 func TestReservation_ConcurrentGrantsAndCharges_CanAlwaysPay(t *testing.T) {
 	w := newWorld(t)
@@ -134,7 +134,7 @@ func TestReservation_ConcurrentGrantsAndCharges_CanAlwaysPay(t *testing.T) {
 				in := w.lookup(id)
 				in.Reservation = r
 				if _, err := d.ChargeLookup(context.Background(), in); err != nil {
-					t.Errorf("refused despite a reservation: %v", err)
+					t.Errorf("charge with a reservation: %v", err)
 					return
 				}
 				mu.Lock()
@@ -183,10 +183,10 @@ func TestReserve_TentativeGrant_IsNotAvailable(t *testing.T) {
 	if s := w.standing(d, id); s.Balance != 1 || s.Available != 0 {
 		t.Errorf("standing while the grant is tentative: %+v", s)
 	}
-	refused := make(chan error)
+	rejected := make(chan error)
 	go func() {
 		_, err := d.Reserve(context.Background(), id)
-		refused <- err
+		rejected <- err
 	}()
 	w.parked(d, id, 1) // it does not take the fast path
 	w.log.set(func(f *faults) { f.before = nil })
@@ -194,7 +194,7 @@ func TestReserve_TentativeGrant_IsNotAvailable(t *testing.T) {
 	if err := <-granted; err == nil {
 		t.Error("granted without a log")
 	}
-	if err := <-refused; !errors.Is(err, account.ErrInsufficientCredits) {
+	if err := <-rejected; !errors.Is(err, account.ErrInsufficientCredits) {
 		t.Errorf("reserve: %v", err)
 	}
 	r.Drop()
@@ -212,17 +212,17 @@ func TestReserve_TentativeCharge_IsNotAvailable(t *testing.T) {
 		charged <- err
 	}()
 	<-g.reached
-	refused := make(chan error)
+	rejected := make(chan error)
 	go func() {
 		_, err := d.Reserve(context.Background(), id)
-		refused <- err
+		rejected <- err
 	}()
 	w.parked(d, id, 1)
 	close(g.open)
 	if err := <-charged; err != nil {
 		t.Error(err)
 	}
-	if err := <-refused; !errors.Is(err, account.ErrInsufficientCredits) {
+	if err := <-rejected; !errors.Is(err, account.ErrInsufficientCredits) {
 		t.Errorf("reserve: %v", err)
 	}
 }
@@ -259,7 +259,7 @@ func TestReserve_CallerLeft_FreesCredits(t *testing.T) {
 }
 
 // Another node has spent reserved credits: of three credits one is left for two reservations. The first to pay gets it.
-// If the reservations counted against each other, both would be refused despite a credit on the account.
+// If the reservations counted against each other, both would be rejected despite a credit on the account.
 func TestReservations_CreditsSpentElsewhere_FirstToPayGetsTheRest(t *testing.T) {
 	for name, pay := range map[string]func(w *world, d *AccountWriter, id string, r *Reservation) error{
 		"by a charge": func(w *world, d *AccountWriter, id string, r *Reservation) error {

@@ -238,7 +238,7 @@ func (a *Actor[S]) fold(rec *eventlog.Recorded) error {
 		a.chain.Link(head)
 	}
 	a.position = rec.Position
-	a.settleAmbiguous(rec)
+	a.resolveAmbiguous(rec)
 	return nil
 }
 

@@ -143,7 +143,7 @@ func (w *walk) run(t *rapid.T, name string, decide func() (Outcome, error)) {
 	before := w.account.Balance()
 	out, err := decide()
 	if err != nil && len(out.Events) != 0 {
-		t.Fatalf("%s was refused but has events", name)
+		t.Fatalf("%s was rejected but has events", name)
 	}
 	w.apply(t, out.Events)
 	w.check(t, name, before, out.Events)
@@ -585,6 +585,6 @@ func TestUnmarshal_SnapshotOfOtherAccount_Fails(t *testing.T) {
 		t.Fatalf("error = %v", err)
 	}
 	if other.Status() != "" {
-		t.Fatal("a refused snapshot changed the account")
+		t.Fatal("a rejected snapshot changed the account")
 	}
 }

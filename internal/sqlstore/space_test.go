@@ -108,9 +108,9 @@ func TestOpen_ReadOnly_ReadsAndRefusesToWrite(t *testing.T) {
 			t.Errorf("served %t: %d rows, %v", served, rows, err)
 		}
 		write := func(*sqlstore.Tx) error { return nil }
-		for name, refused := range map[string]func(context.Context, func(*sqlstore.Tx) error) error{"Write": r.Write, "WriteDurable": r.WriteDurable} {
-			if err := refused(t.Context(), write); !errors.Is(err, sqlstore.ErrReadOnly) {
-				t.Errorf("served %t: %s: %v", served, name, err)
+		for name, call := range map[string]func(context.Context, func(*sqlstore.Tx) error) error{"Write": r.Write, "WriteDurable": r.WriteDurable} {
+			if err := call(t.Context(), write); !errors.Is(err, sqlstore.ErrReadOnly) {
+				t.Errorf("served %t: %s: %v, want %q", served, name, err, sqlstore.ErrReadOnly)
 			}
 		}
 		if err := r.Close(); err != nil {

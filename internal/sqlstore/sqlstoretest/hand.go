@@ -30,8 +30,8 @@ CREATE FUNCTION clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS '
 // SetHand sets the clock of a store's schema.
 func SetHand(t testing.TB, store *sqlstore.Store, at time.Time) {
 	t.Helper()
-	var told time.Time
-	if err := store.One(t.Context(), `UPDATE hand SET at = $1 RETURNING at`, []any{at}, &told); err != nil {
+	var stored time.Time
+	if err := store.One(t.Context(), `UPDATE hand SET at = $1 RETURNING at`, []any{at}, &stored); err != nil {
 		t.Error(err)
 	}
 }

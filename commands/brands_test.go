@@ -66,7 +66,7 @@ func TestRequestCrawl_ConcurrentCallers_StartOneCrawl(t *testing.T) {
 		}
 	}
 	if started != 1 {
-		t.Errorf("%d callers started the crawl", started)
+		t.Errorf("%d callers started the crawl, want 1", started)
 	}
 	events, err := log.ReadStream(t.Context(), brand.Stream("acme.com"), 0, eventlog.Forward, 100)
 	if err != nil {
@@ -154,7 +154,7 @@ func TestRequestCrawl_LostReply_StartsOneCrawl(t *testing.T) {
 	}
 	state, err := b.State(t.Context(), "acme.com")
 	if err != nil || state.Events() != 1 {
-		t.Fatalf("%d events %v", state.Events(), err)
+		t.Fatalf("%d events %v, want 1", state.Events(), err)
 	}
 }
 

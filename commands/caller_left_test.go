@@ -133,7 +133,7 @@ func TestCallerLeft_Hold_IsReleased(t *testing.T) {
 	}
 	w.drain(d)
 	if l := w.ledger(id); len(l.open) != 0 || l.released != 1 || l.balance != 5 {
-		t.Fatalf("ledger %+v", l)
+		t.Fatalf("ledger %+v, want 0 open, released 1 and balance 5", l)
 	}
 }
 
@@ -168,6 +168,6 @@ func TestCallerLeft_Repeat_ReversesNothing(t *testing.T) {
 	})
 	w.drain(d)
 	if l := w.ledger(id); l.balance != 2 || len(l.reversed) != 0 {
-		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+		t.Fatalf("balance %d, reversed %v, want 2 and none", l.balance, l.reversed)
 	}
 }

@@ -135,7 +135,7 @@ func TestUnknownAccount_EveryCommand_IsNotFound(t *testing.T) {
 		}
 	}
 	if n := w.log.appends.Load(); n != 0 {
-		t.Errorf("%d appends", n)
+		t.Errorf("%d appends, want 0", n)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestMalformedRequest_AppendsNothing(t *testing.T) {
 		t.Errorf("two hours of work: %v", err)
 	}
 	if n := w.log.appends.Load() - appends; n != 0 {
-		t.Errorf("%d appends", n)
+		t.Errorf("%d appends, want 0", n)
 	}
 	w.reserve(d, id)
 }
@@ -308,7 +308,7 @@ func TestIdempotencyKey_SameRequest_ReturnsFirstReceipt(t *testing.T) {
 			t.Fatalf("again: %+v, first: %+v", again, first)
 		}
 		if s := w.standing(d, id); s.Available != 48 {
-			t.Fatalf("the repeat kept its reservation: %+v", s)
+			t.Fatalf("the repeat kept its reservation: %+v, want available 48", s)
 		}
 		if _, err := d.ChargeLookup(t.Context(), keyed(2)); !errors.Is(err, account.ErrIdempotencyMismatch) {
 			t.Fatalf("another request: %v", err)
@@ -323,7 +323,7 @@ func TestIdempotencyKey_SameRequest_ReturnsFirstReceipt(t *testing.T) {
 		t.Fatalf("second: %+v, %v", second, err)
 	}
 	if l := w.ledger(id); l.balance != 48 {
-		t.Fatalf("balance %d", l.balance)
+		t.Fatalf("balance = %d, want 48", l.balance)
 	}
 }
 
@@ -369,7 +369,7 @@ func TestReverseCharge_ReversesOnce(t *testing.T) {
 		}
 	}
 	if s := w.standing(d, id); s.Balance != 50 || s.Lookups != 0 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want balance 50 and lookups 0", s)
 	}
 	if recs, events := w.events(id); len(events) != 4 || recs[3].Metadata.RequestID != in.Request.ID {
 		t.Fatalf("events %+v", events)
@@ -443,7 +443,7 @@ func TestStanding_BelowZero(t *testing.T) {
 		t.Fatalf("again: %+v after %+v, %v", again, done, err)
 	}
 	if s := w.standing(d, id); s.Balance != -1 || s.Remaining != 0 || s.Available != -1 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want balance -1, remaining 0 and available -1", s)
 	}
 	_, err = d.Reserve(t.Context(), id)
 	var e *account.InsufficientCreditsError
@@ -513,10 +513,10 @@ func TestVerifyChain(t *testing.T) {
 		w.charge(d, id)
 	}
 	if n, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(id)); n != 7 || err != nil {
-		t.Fatalf("%d events, %v", n, err)
+		t.Fatalf("%d events, %v, want 7", n, err)
 	}
 	if n, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(uuid.NewString())); n != 0 || err != nil {
-		t.Fatalf("no stream: %d events, %v", n, err)
+		t.Fatalf("no stream: %d events, %v, want 0", n, err)
 	}
 	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
 	if _, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(id)); !errors.Is(err, eventlog.ErrUnavailable) {

@@ -66,11 +66,11 @@ func TestCountLogo_LimitOfTheMonth_IsServedExactly(t *testing.T) {
 	ask(993, 1000)
 	usedUp(t, d.CountLogo(t.Context(), id, november, 1000), 1000)
 	if requests, _ := w.allotted(id); requests != 1000 {
-		t.Fatalf("%d allotted", requests)
+		t.Fatalf("%d allotted, want 1000", requests)
 	}
 	ask(100, -7)
 	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil {
-		t.Fatalf("%d searches, %v", n, err)
+		t.Fatalf("%d searches, %v, want 0", n, err)
 	}
 }
 
@@ -331,7 +331,7 @@ func TestCountLogo_AbandonedAmbiguousAppend_ServesNothing(t *testing.T) {
 		}
 		usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
 		if requests, _ := w.allotted(id); requests != 5 {
-			t.Errorf("5 served, %d allotted", requests)
+			t.Errorf("5 served, %d allotted, want 5", requests)
 		}
 	})
 }

@@ -96,7 +96,7 @@ func TestConflict_IsDecidedAgain(t *testing.T) {
 	in.Request.ID = "mine"
 	receipt, err := d.ChargeLookup(t.Context(), in)
 	if err != nil || receipt.Balance != 1 {
-		t.Fatalf("receipt %+v, %v", receipt, err)
+		t.Fatalf("receipt %+v, %v, want balance 1", receipt, err)
 	}
 	// Now it loses the last credit to the conflict: when decided again, it is rejected.
 	conflicts = 1
@@ -123,7 +123,7 @@ func TestConflict_WithoutEnd_IsBusy(t *testing.T) {
 	}
 	w.log.set(func(f *faults) { f.before = nil })
 	if s := w.standing(d, id); s.Balance != 50 || s.Available != 50 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want balance 50 and available 50", s)
 	}
 	w.charge(d, id)
 }
@@ -146,7 +146,7 @@ func TestAppend_UnavailableLog_ChargesNothing(t *testing.T) {
 	}
 	w.log.set(func(f *faults) { f.before = nil })
 	if s := w.standing(d, id); s.Balance != 50 || s.Available != 50 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want balance 50 and available 50", s)
 	}
 	w.charge(d, id)
 }
@@ -214,7 +214,7 @@ func TestAmbiguousAppend_IsRepeatedUnchanged(t *testing.T) {
 				}
 			}
 			if l := w.ledger(id); l.balance != 1 || len(l.reversed) != 0 {
-				t.Errorf("ledger %+v", l)
+				t.Errorf("ledger %+v, want balance 1 and 0 reversed", l)
 			}
 		})
 	}
@@ -259,7 +259,7 @@ func TestAmbiguousAppend_OtherWriterTookRevision_IsDecidedAgain(t *testing.T) {
 	in.Request.ID = "mine"
 	receipt, err := d.ChargeLookup(t.Context(), in)
 	if err != nil || receipt.Balance != 0 {
-		t.Fatalf("receipt %+v, %v", receipt, err)
+		t.Fatalf("receipt %+v, %v, want balance 0", receipt, err)
 	}
 	if l := w.ledger(id); l.balance != 0 || l.charges["mine"] != 1 {
 		t.Fatalf("ledger %+v", l)
@@ -346,7 +346,7 @@ func TestAmbiguousAppend_NoTraffic_IsResolved(t *testing.T) {
 		time.Sleep(2 * streamwriter.CheckAmbiguousEvery)
 		synctest.Wait()
 		if l := w.ledger(id); l.balance != 3 {
-			t.Fatalf("ledger %+v", l)
+			t.Fatalf("ledger %+v, want balance 3", l)
 		}
 	})
 }
@@ -376,7 +376,7 @@ func TestAmbiguousAppend_NewerSnapshot_IsResolved(t *testing.T) {
 		w.reserve(d, id).Drop()
 		w.drain(d)
 		if l := w.ledger(id); l.balance != 4 || len(l.reversed) != 1 {
-			t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+			t.Fatalf("balance %d, reversed %v, want 4 and 1", l.balance, l.reversed)
 		}
 	})
 }
@@ -432,17 +432,17 @@ func TestAmbiguousAppend_NeverLanded_AccountLeavesMemory(t *testing.T) {
 				time.Sleep(c.within - 2*streamwriter.CheckAmbiguousEvery)
 				synctest.Wait()
 				if n := d.accounts.Live(); n != 1 {
-					t.Fatalf("%d accounts in memory while an append is ambiguous", n)
+					t.Fatalf("%d accounts in memory while an append is ambiguous, want 1", n)
 				}
 				time.Sleep(4*streamwriter.CheckAmbiguousEvery + 3*time.Second)
 				synctest.Wait()
 				if n := d.accounts.Live(); n != 0 {
-					t.Fatalf("%d accounts in memory", n)
+					t.Fatalf("%d accounts in memory, want 0", n)
 				}
 				w.log.set(func(f *faults) { f.reading = nil })
 				w.charge(d, id)
 				if l := w.ledger(id); l.balance != 2 {
-					t.Fatalf("ledger %+v", l)
+					t.Fatalf("ledger %+v, want balance 2", l)
 				}
 			})
 		})
@@ -529,7 +529,7 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 		}
 		time.Sleep(68 * time.Second)
 		if n, err := there.ReleaseOverdue(t.Context(), id); n != 0 || err != nil {
-			t.Fatalf("released %d at the deadline, %v", n, err)
+			t.Fatalf("released %d at the deadline, %v, want 0", n, err)
 		}
 		if err := capture(there, h); err != nil {
 			t.Fatal(err)
@@ -541,11 +541,11 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 		h = w.hold(here, id, 0)
 		time.Sleep(61 * time.Second)
 		if n, err := there.ReleaseOverdue(t.Context(), id); n != 1 || err != nil {
-			t.Fatalf("released %d, %v", n, err)
+			t.Fatalf("released %d, %v, want 1", n, err)
 		}
 		time.Sleep(time.Microsecond) // with the same time the event would be identical
 		if n, err := here.ReleaseOverdue(t.Context(), id); n != 0 || err != nil {
-			t.Fatalf("released again: %d, %v", n, err)
+			t.Fatalf("released again: %d, %v, want 0", n, err)
 		}
 		if err := capture(here, h); err != nil {
 			t.Fatal(err)

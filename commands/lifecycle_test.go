@@ -40,7 +40,7 @@ func TestQueue_Full_IsBusyImmediately(t *testing.T) {
 	close(g.open)
 	wg.Wait()
 	if s := w.standing(d, id); s.Balance != 6 || s.Available != 6 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want balance 6 and available 6", s)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestDrain_QueuedCommands_AreFinished(t *testing.T) {
 	}
 	wg.Wait()
 	if l := w.ledger(id); l.balance != 4 {
-		t.Fatalf("balance %d", l.balance)
+		t.Fatalf("balance = %d, want 4", l.balance)
 	}
 	if n := d.accounts.Live(); n != 0 {
 		t.Fatalf("%d accounts are still in memory", n)
@@ -146,7 +146,7 @@ func TestIdleAccounts_LeaveMemory(t *testing.T) {
 			t.Fatalf("%d accounts in memory, want the one with a reservation", n)
 		}
 		if s := w.standing(d, busy); s.Available != 4 {
-			t.Fatalf("standing %+v", s)
+			t.Fatalf("standing %+v, want available 4", s)
 		}
 		in := w.lookup(busy)
 		in.Reservation = r
@@ -164,7 +164,7 @@ func TestIdleAccounts_LeaveMemory(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		if n := d.accounts.Live(); n != 0 {
-			t.Fatalf("%d accounts in memory after use", n)
+			t.Fatalf("%d accounts in memory after use, want 0", n)
 		}
 		w.charge(d, idle) // and is loaded again
 		w.charge(d, busy)
@@ -190,7 +190,7 @@ func TestLiveAccounts_AreLimited(t *testing.T) {
 		in := w.lookup(ids[i])
 		in.Reservation = r
 		if s := w.standing(d, ids[i]); s.Available != 59 {
-			t.Fatalf("standing %+v", s)
+			t.Fatalf("standing %+v, want available 59", s)
 		}
 		if _, err := d.ChargeLookup(t.Context(), in); err != nil {
 			t.Fatal(err)
@@ -300,7 +300,7 @@ func TestLoad_Snapshot_ReadsOnlyTheTail(t *testing.T) {
 	}
 	whole, balance := w.readsOf(id, nil)
 	if balance != 50 || whole != 1003 {
-		t.Fatalf("balance %d after reading %d events without snapshots", balance, whole)
+		t.Fatalf("balance %d after reading %d events without snapshots, want 50 and 1003", balance, whole)
 	}
 }
 
@@ -330,13 +330,13 @@ func TestLoad_UnusableSnapshots_AreIgnored(t *testing.T) {
 	} {
 		kept.kept[stream] = bad
 		if _, balance := w.readsOf(id, kept); balance != 50 {
-			t.Errorf("%s: balance %d", name, balance)
+			t.Errorf("%s: balance %d, want 50", name, balance)
 		}
 	}
 	kept.kept[stream] = good
 	kept.err = errTest
 	if _, balance := w.readsOf(id, kept); balance != 50 {
-		t.Errorf("unreadable: balance %d", balance)
+		t.Errorf("unreadable: balance %d, want 50", balance)
 	}
 }
 
@@ -355,7 +355,7 @@ func TestLoad_SnapshotOfOtherHistory_IsIgnored(t *testing.T) {
 	}
 	kept.kept[account.Stream(id)] = keptSnapshot{account.FoldVersion, uint64(len(recs) - 1), state}
 	if _, balance := w.readsOf(id, kept); balance != 50 {
-		t.Fatalf("balance %d", balance)
+		t.Fatalf("balance = %d, want 50", balance)
 	}
 }
 
@@ -364,7 +364,7 @@ func TestSnapshots_SaveFails_CommandsSucceed(t *testing.T) {
 	kept.err = errTest
 	w, id := snapshotWorld(t, kept, 40)
 	if l := w.ledger(id); l.balance != 50 {
-		t.Fatalf("balance %d", l.balance)
+		t.Fatalf("balance = %d, want 50", l.balance)
 	}
 }
 
@@ -538,6 +538,6 @@ func TestLoad_SnapshotPastTheEnd_IsIgnored(t *testing.T) {
 	}
 	kept.kept[account.Stream(id)] = keptSnapshot{account.FoldVersion, uint64(len(recs) + 4), state}
 	if _, balance := w.readsOf(id, kept); balance != 50 {
-		t.Fatalf("balance %d", balance)
+		t.Fatalf("balance = %d, want 50", balance)
 	}
 }

@@ -288,7 +288,7 @@ func TestLoad_DamagedSnapshot_IsReplaced(t *testing.T) {
 	bad.revision += 1 << 40
 	kept.kept[stream] = bad
 	if events, balance := w.readsOf(id, kept); balance != 50 || events != 1003 || kept.discards != 1 {
-		t.Fatalf("balance %d after reading %d events, %d discarded", balance, events, kept.discards)
+		t.Fatalf("balance %d after reading %d events, %d discarded, want 50, 1003 and 1", balance, events, kept.discards)
 	}
 	if events, balance := w.readsOf(id, kept); balance != 50 || events > 1+streamwriter.FinalSnapshot || kept.discards != 1 {
 		t.Fatalf("the next load: balance %d after reading %d events, %d discarded", balance, events, kept.discards)

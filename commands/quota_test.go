@@ -88,21 +88,21 @@ func TestCountSearch_CountsByMonthUpToLimit(t *testing.T) {
 		t.Fatalf("past the limit: %v", err)
 	}
 	if used, err := d.CountSearch(t.Context(), id, november, 4); used != 4 || err != nil {
-		t.Fatalf("after an upgrade: %d, %v", used, err)
+		t.Fatalf("after an upgrade: %d, %v, want 4", used, err)
 	}
 	if used, err := d.CountSearch(t.Context(), id, november, plan.Unlimited); used != 5 || err != nil {
-		t.Fatalf("unlimited: %d, %v", used, err)
+		t.Fatalf("unlimited: %d, %v, want 5", used, err)
 	}
 	if used, err := d.CountSearch(t.Context(), id, november.Add(time.Second), 3); used != 1 || err != nil {
-		t.Fatalf("next month: %d, %v", used, err)
+		t.Fatalf("next month: %d, %v, want 1", used, err)
 	}
 	other := w.quota(streamwriter.Config{})
 	for _, writer := range []*QuotaWriter{d, other} {
 		if n, err := writer.Searches(t.Context(), id, "2026-11"); n != 5 || err != nil {
-			t.Fatalf("November: %d, %v", n, err)
+			t.Fatalf("November: %d, %v, want 5", n, err)
 		}
 		if n, err := writer.Searches(t.Context(), id, "2026-10"); n != 0 || err != nil {
-			t.Fatalf("October: %d, %v", n, err)
+			t.Fatalf("October: %d, %v, want 0", n, err)
 		}
 	}
 	if events, entries := w.ticks("usage-" + id + "-202611"); events != 5 || !equalEntries(entries[:1], []eventschemas.UsageEntry{{AccountID: id, Month: "2026-11", Searches: 1}}) {
@@ -215,7 +215,7 @@ func TestCountSearch_Faults_CountEachOnce(t *testing.T) {
 		}
 	})
 	if used, err := count(); used != 2 || err != nil {
-		t.Fatalf("repeated after a lost reply: %d, %v", used, err)
+		t.Fatalf("repeated after a lost reply: %d, %v, want 2", used, err)
 	}
 	w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
 	if _, err := count(); !errors.Is(err, ErrUnknownOutcome) {
@@ -286,7 +286,7 @@ func TestCountSearch_InvalidAccountOrMonth_CountsNothing(t *testing.T) {
 		}
 	}
 	if n := w.log.appends.Load(); n != 0 {
-		t.Errorf("%d appends", n)
+		t.Errorf("%d appends, want 0", n)
 	}
 }
 
@@ -330,7 +330,7 @@ func TestRecorder_SumsUpBetweenFlushes(t *testing.T) {
 		time.Sleep(10 * DefaultFlushEvery)
 		synctest.Wait()
 		if events, _ := w.ticks("usage-node-n1"); events != 1 {
-			t.Fatalf("%d events after idle seconds", events)
+			t.Fatalf("%d events after idle seconds, want 1", events)
 		}
 		r.Logo(a, late)
 		cancel() // the counts in memory are appended before it ends
@@ -444,7 +444,7 @@ func TestRecorder_LastFlush_IsRetried(t *testing.T) {
 			t.Fatal(err)
 		}
 		if events, _ := w.ticks("usage-node-n1"); events != 1 {
-			t.Errorf("%d events", events)
+			t.Errorf("%d events, want 1", events)
 		}
 	})
 }

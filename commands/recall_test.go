@@ -108,7 +108,7 @@ func TestRecall_ReturnsUnreversedChargesOfKey(t *testing.T) {
 	}
 	w.reverse(d, id, w.request(), first[0])
 	if l := w.ledger(id); l.balance != 47 {
-		t.Errorf("balance %d", l.balance)
+		t.Errorf("balance = %d, want 47", l.balance)
 	}
 	_, err := d.Recall(t.Context(), Recall{Request: w.request(), AccountID: id, Once: *onceOf(1, 3)})
 	if !errors.Is(err, account.ErrIdempotencyMismatch) {
@@ -199,7 +199,7 @@ func TestRecall_ChargeOfOtherNode_IsSeen(t *testing.T) {
 		}
 	}
 	if l := w.ledger(id); l.balance != 48 || len(l.reversed) != 0 {
-		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+		t.Fatalf("balance %d, reversed %v, want 48 and none", l.balance, l.reversed)
 	}
 }
 
@@ -308,7 +308,7 @@ func TestRepeat_OnOtherNode_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 	}
 	w.drain(here)
 	if l := w.ledger(id); l.balance != 49 || len(l.reversed) != 0 {
-		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+		t.Fatalf("balance %d, reversed %v, want 49 and none", l.balance, l.reversed)
 	}
 }
 
@@ -443,7 +443,7 @@ func TestReverseUndelivered_TooLate_IsLeftToOperator(t *testing.T) {
 	}
 	err = d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonOperator})
 	if l := w.ledger(id); err != nil || l.balance != 50 {
-		t.Errorf("a reversal by an operator: %v, balance %d", err, l.balance)
+		t.Errorf("a reversal by an operator: %v, balance %d, want 50", err, l.balance)
 	}
 	// The writer's own compensations and ambiguous appends end within the window, with a minute for clocks that differ.
 	if late := streamwriter.AmbiguousUnreadFor + streamwriter.CompensateWithin + streamwriter.AmbiguousFor; late > account.UndeliveredWindow {

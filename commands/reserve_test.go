@@ -30,7 +30,7 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 		held[0].Drop() // the second call has no effect
 	}
 	if s := w.standing(d, id); s.Available != 1 || s.Balance != 3 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want available 1 and balance 3", s)
 	}
 	in := w.lookup(id)
 	in.Reservation = held[1]
@@ -43,13 +43,13 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := w.standing(d, id); s.Available != 1 || s.Balance != 2 || s.OpenHolds != 1 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want available 1, balance 2 and open holds 1", s)
 	}
 	if err := d.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}); err != nil {
 		t.Fatal(err)
 	}
 	if s := w.standing(d, id); s.Available != 2 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want available 2", s)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestReservation_AnyOutcome_IsConsumed(t *testing.T) {
 	}
 	w.log.set(func(f *faults) { f.before = nil })
 	if s := w.standing(d, id); s.Available != 5 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want available 5", s)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestReserve_TentativeGrant_IsNotAvailable(t *testing.T) {
 	<-g.reached
 	r := w.reserve(d, id) // the durable credit
 	if s := w.standing(d, id); s.Balance != 1 || s.Available != 0 {
-		t.Errorf("standing while the grant is tentative: %+v", s)
+		t.Errorf("standing while the grant is tentative: %+v, want balance 1 and available 0", s)
 	}
 	rejected := make(chan error)
 	go func() {
@@ -254,7 +254,7 @@ func TestReserve_CallerLeft_FreesCredits(t *testing.T) {
 	close(g.open)
 	w.reserve(fresh, id).Drop()
 	if s := w.standing(fresh, id); s.Available != 1 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want available 1", s)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestCompensation_RetriesExhausted_IsLeftToOperator(t *testing.T) {
 			t.Errorf("%d attempts in a minute", n)
 		}
 		if n := d.accounts.Live(); n != 0 {
-			t.Errorf("%d accounts in memory", n)
+			t.Errorf("%d accounts in memory, want 0", n)
 		}
 		w.logIsBack()
 		if l := w.ledger(id); l.reversed[gone] != 0 || l.charges[gone] != 1 {
@@ -238,7 +238,7 @@ func TestReverseUndelivered_AnsweredRepeat_KeepsCharge(t *testing.T) {
 	}
 	w.drain(d)
 	if l := w.ledger(id); l.balance != 49 || len(l.reversed) != 0 {
-		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+		t.Fatalf("balance %d, reversed %v, want 49 and none", l.balance, l.reversed)
 	}
 }
 

@@ -569,7 +569,7 @@ func TestIdempotencyKeys_OldestForgottenFirst(t *testing.T) {
 	}
 	a.forgetKeysPast(100)
 	if len(a.charged) != 100 || len(a.chargeKey) != 100 {
-		t.Fatalf("%d keys and %d charges are remembered", len(a.charged), len(a.chargeKey))
+		t.Fatalf("%d keys and %d charges are remembered, want 100 and 100", len(a.charged), len(a.chargeKey))
 	}
 	for key, want := range map[string]bool{"k0": true, "k4": true, "k5": false, "k14": false, "k15": true, "k109": true} {
 		if _, ok := a.charged[key]; ok != want {

@@ -31,7 +31,7 @@ func TestCharge_RememberedForHoldMemory(t *testing.T) {
 	s.after(time.Microsecond).when(charge("r1")).then(charged("r1", "", "")).balance(7, 0)
 	s.when(charge("r1")).keeps("r1", charged("r1", "", ""))
 	if s.fact.Revision != 4 {
-		t.Fatalf("the repeat is of revision %d", s.fact.Revision)
+		t.Fatalf("the repeat is of revision %d, want 4", s.fact.Revision)
 	}
 }
 

@@ -196,7 +196,7 @@ func TestReleaseOverdue_IsLimited(t *testing.T) {
 	}
 	s.and(s.out.Events...).when(releaseOverdue)
 	if len(s.out.Events) != 5 {
-		t.Fatalf("%d releases in the second decision", len(s.out.Events))
+		t.Fatalf("%d releases in the second decision, want 5", len(s.out.Events))
 	}
 	s.and(s.out.Events...).balance(1000, 0)
 }
@@ -456,7 +456,7 @@ func TestMalformedCommand_IsRejected(t *testing.T) {
 func TestLookups_CountsMonth(t *testing.T) {
 	s := given(t, opened, granted(10))
 	if n := s.account.Lookups(s.now); n != 0 {
-		t.Fatalf("%d lookups before the first", n)
+		t.Fatalf("%d lookups before the first, want 0", n)
 	}
 	s.and(charged("r1", "", ""), charged("r2", "", ""))
 	c := charged("r2", "", "")
@@ -466,10 +466,10 @@ func TestLookups_CountsMonth(t *testing.T) {
 	}
 	december := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	if n := s.account.Lookups(december); n != 0 {
-		t.Fatalf("%d lookups on the first of the next month", n)
+		t.Fatalf("%d lookups on the first of the next month, want 0", n)
 	}
 	if n := s.account.Lookups(december.In(time.FixedZone("east", -5*3600)).Add(-time.Microsecond)); n != 1 {
-		t.Fatalf("%d lookups just before the month ends in UTC", n)
+		t.Fatalf("%d lookups just before the month ends in UTC, want 1", n)
 	}
 	s.now = december
 	s.and(charged("r3", "", ""))

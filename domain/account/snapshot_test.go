@@ -48,7 +48,7 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 		when(withKey("r9", itemOf(keyA, 1), requestB)).rejected(ErrIdempotencyMismatch).
 		when(capturing("r1", "h1", "a")).isRepeated()
 	if b.core.validKeys != 1 {
-		t.Fatalf("%d valid keys", b.core.validKeys)
+		t.Fatalf("%d valid keys, want 1", b.core.validKeys)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestNextCrawl_SpreadsDomains(t *testing.T) {
 		perDay[int(at.Sub(start)/day)]++
 	}
 	if len(perDay) != 7 {
-		t.Errorf("the crawls are spread over %d days: %v", len(perDay), perDay)
+		t.Errorf("the crawls are spread over %d days: %v, want 7", len(perDay), perDay)
 	}
 	for d, n := range perDay {
 		if n < 100 || n > 200 {

@@ -49,7 +49,7 @@ func TestDraw(t *testing.T) {
 		t.Errorf("a huge image has %d pixels", side)
 	}
 	if side := (monogram.Monogram{}).Draw(-5).Rect.Dx(); side != 1 {
-		t.Errorf("an image of less than nothing has %d pixels", side)
+		t.Errorf("an image of less than nothing has %d pixels, want 1", side)
 	}
 }
 

@@ -412,7 +412,7 @@ func TestSessionBudget(t *testing.T) {
 		t.Errorf("get beyond the byte budget: %v", err)
 	}
 	if fetches, size := s.Fetched(); fetches != 3 || size != 3000 {
-		t.Errorf("fetched %d, %d bytes", fetches, size)
+		t.Errorf("fetched %d, %d bytes, want 3 and 3000", fetches, size)
 	}
 	s = c.NewSession()
 	for i := range 5 {

@@ -190,7 +190,7 @@ func TestConnections_PerHost_AreBounded(t *testing.T) {
 			}
 		}
 		if most != 4 {
-			t.Errorf("%d concurrent connections", most)
+			t.Errorf("%d concurrent connections, want 4", most)
 		}
 	})
 }

@@ -209,7 +209,7 @@ func TestClock_Run_MeasuresPeriodically(t *testing.T) {
 		defer cancel()
 		asked.Store(0)
 		if err := c.Run(ctx); err != nil || asked.Load() != 3 {
-			t.Errorf("measured %d times in three intervals, %v", asked.Load(), err)
+			t.Errorf("measured %d times in three intervals, %v, want 3", asked.Load(), err)
 		}
 	})
 }

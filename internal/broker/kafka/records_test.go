@@ -212,7 +212,7 @@ func TestPartition_SameInBothClients(t *testing.T) {
 			}
 		}
 		if len(used) != 8 {
-			t.Errorf("200 keys use %d of 8 partitions", len(used))
+			t.Errorf("200 keys use %d of 8 partitions, want 8", len(used))
 		}
 	})
 }

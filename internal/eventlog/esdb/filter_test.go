@@ -72,7 +72,7 @@ func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 	before = server.Counts().Sent
 	page, err := l.ReadAll(t.Context(), 0, chosen, 1000)
 	if err != nil || len(page.Events) != 1000 {
-		t.Fatalf("%d events, %v", len(page.Events), err)
+		t.Fatalf("%d events, %v, want 1000", len(page.Events), err)
 	}
 	if sent := server.Counts().Sent - before; sent > 3000 {
 		t.Errorf("%d events were sent for a page of 1000 from far back", sent)

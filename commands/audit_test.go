@@ -223,7 +223,7 @@ func TestAudit_SnapshotsOfBusyAccount_Agree(t *testing.T) {
 			t.Fatalf("%d claims, %v, want 1", len(claims), err)
 		}
 		if problems := w.audit(id, claims...); problems != nil {
-			t.Errorf("%q", problems)
+			t.Errorf("problems = %q, want none", problems)
 		}
 	}
 }

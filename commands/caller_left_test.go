@@ -37,7 +37,7 @@ func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 	wg.Wait()
 	w.charge(d, id)
 	if l := w.ledger(id); l.charges[in.Request.ID] != 0 || l.balance != 3 {
-		t.Fatalf("ledger %+v", l)
+		t.Fatalf("ledger %+v, want balance 3 and no charge", l)
 	}
 	if s := w.standing(d, id); s.Available != 3 {
 		t.Fatalf("the reservation of a caller who left was not dropped: %+v", s)

@@ -71,7 +71,7 @@ func TestChargeLookup_Event_NamesRequestAndBrand(t *testing.T) {
 	}
 	meta := recs[2].Metadata
 	if meta.RequestID != "req-1" || meta.Actor != "account:"+id || meta.CorrelationID != "corr" || meta.CausationID != "cause" || len(meta.Hash) != 64 {
-		t.Fatalf("metadata %+v", meta)
+		t.Fatalf("metadata = %+v, want those of req-1 and a hash", meta)
 	}
 	if at := time.Date(2026, 11, 3, 3, 5, 6, 7_000, time.UTC); !recs[2].OccurredAt.Equal(at) || recs[2].OccurredAt.Location() != time.UTC {
 		t.Fatalf("occurred at %s, want %s", recs[2].OccurredAt, at)
@@ -113,7 +113,7 @@ func TestOpenAccount_IsOneAppend(t *testing.T) {
 	}
 	s := w.standing(d, id)
 	if s.Balance != plan.FreeCredits || s.Plan != plan.Growth || s.Status != "active" {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want %d credits, plan %s, active", s, plan.FreeCredits, plan.Growth)
 	}
 }
 
@@ -372,7 +372,7 @@ func TestReverseCharge_ReversesOnce(t *testing.T) {
 		t.Fatalf("standing %+v, want balance 50 and lookups 0", s)
 	}
 	if recs, events := w.events(id); len(events) != 4 || recs[3].Metadata.RequestID != in.Request.ID {
-		t.Fatalf("events %+v", events)
+		t.Fatalf("events %+v, want 4, the last of request %s", events, in.Request.ID)
 	}
 	for name, change := range map[string]func(*ReverseCharge){
 		"another charge":     func(in *ReverseCharge) { in.ChargeID = "c" },

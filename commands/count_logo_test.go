@@ -132,9 +132,9 @@ func TestCountLogo_ConcurrentNearLimit_ServesExactlyTheRest(t *testing.T) {
 	}
 }
 
-// TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit: several writers on one log, sequential and concurrent
-// requests, callers who leave, requests that are returned, appends that fail or whose outcome is
-// unknown, writers that are killed with their allotments, and limits that are raised.
+// Several writers on one log, sequential and concurrent requests, callers who leave, requests that are
+// returned, appends that fail or whose outcome is unknown, writers that are killed with their allotments, and
+// limits that are raised.
 func TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit(t *testing.T) {
 	w := newWorld(t)
 	rapid.Check(t, func(r *rapid.T) {

@@ -53,7 +53,7 @@ func TestGroup_RejectedCommand_OthersSucceed(t *testing.T) {
 		t.Errorf("%d appends, want the first and one for the group", n)
 	}
 	if l := w.ledger(id); l.balance != 0 || l.minimum < 0 || l.available < 0 {
-		t.Errorf("ledger %+v", l)
+		t.Errorf("ledger %+v, want balance 0 and never less than 0", l)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestConflict_IsDecidedAgain(t *testing.T) {
 		t.Fatalf("charge: %v", err)
 	}
 	if l := w.ledger(id); l.balance != 0 || l.minimum < 0 || l.charges["mine"] != 1 {
-		t.Fatalf("ledger %+v", l)
+		t.Fatalf("ledger %+v, want balance 0, never less, and one charge of mine", l)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestAmbiguousAppend_OtherWriterTookRevision_IsDecidedAgain(t *testing.T) {
 		t.Fatalf("receipt %+v, %v, want balance 0", receipt, err)
 	}
 	if l := w.ledger(id); l.balance != 0 || l.charges["mine"] != 1 {
-		t.Fatalf("ledger %+v", l)
+		t.Fatalf("ledger %+v, want balance 0 and one charge of mine", l)
 	}
 }
 
@@ -571,7 +571,7 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 
 		l := w.ledger(id)
 		if l.minimum < 0 || l.available < 0 || len(l.open) != 0 || l.released != 3 {
-			t.Fatalf("ledger %+v", l)
+			t.Fatalf("ledger %+v, want 3 released holds, none open, and never less than 0", l)
 		}
 		recs, _ := w.events(id)
 		for i, rec := range recs {

@@ -64,7 +64,7 @@ func TestQueue_Long_IsSplitIntoGroups(t *testing.T) {
 		t.Fatalf("%d appends for one and %d charges, the largest of %d", got, n, sizes)
 	}
 	if l := w.ledger(id); l.standingCharges() != n+1 {
-		t.Fatalf("%d charges", l.standingCharges())
+		t.Fatalf("%d charges, want %d", l.standingCharges(), n+1)
 	}
 }
 

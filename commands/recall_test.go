@@ -90,7 +90,7 @@ func TestRecall_ReturnsUnreversedChargesOfKey(t *testing.T) {
 	for range 2 { // the second call has nothing to keep
 		got := w.recall(d, id, once)
 		if len(got) != 2 {
-			t.Fatalf("recalled %+v", got)
+			t.Fatalf("recalled %+v, want 2 charges", got)
 		}
 		for i, was := range []Receipt{first[0], first[2]} {
 			want := was
@@ -411,7 +411,7 @@ func TestKeptCharge_Restart_IsStillKept(t *testing.T) {
 				t.Errorf("reversed %v", l.reversed)
 			}
 			if got := w.recall(next, id, ins[1].Once); len(got) != 1 || got[0].ChargeID != receipts[0].ChargeID {
-				t.Errorf("recalled %+v", got)
+				t.Errorf("recalled %+v, want charge %s", got, receipts[0].ChargeID)
 			}
 		})
 	}

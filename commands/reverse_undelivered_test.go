@@ -78,7 +78,7 @@ func TestCompensation_RetriesExhausted_IsLeftToOperator(t *testing.T) {
 		}
 		w.logIsBack()
 		if l := w.ledger(id); l.reversed[gone] != 0 || l.charges[gone] != 1 {
-			t.Errorf("ledger %+v", l)
+			t.Errorf("ledger %+v, want one charge of %s and no reversal", l, gone)
 		}
 	})
 }
@@ -265,6 +265,6 @@ func TestChargeLookup_SameRequest_ChargesOnce(t *testing.T) {
 	}
 	w.drain(next)
 	if l := w.ledger(id); l.balance != 49 || l.charges[in.Request.ID] != 1 || len(l.reversed) != 0 {
-		t.Fatalf("ledger %+v", l)
+		t.Fatalf("ledger %+v, want balance 49, one charge and no reversal", l)
 	}
 }

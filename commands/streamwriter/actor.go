@@ -28,7 +28,7 @@ const (
 	MaxGroupBytes = 640_000
 	// TailPage is the number of events that one read of a stream fetches.
 	TailPage = 2048
-	// maxPending limits the pending compensations of one actor; beyond it the oldest is given up and
+	// maxPending limits the pending compensations of one actor; beyond it the oldest is abandoned and
 	// logged.
 	maxPending = 4096
 	// MaxSubmitted limits the compensations that others have submitted and the actor has not yet

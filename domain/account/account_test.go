@@ -81,7 +81,7 @@ func (s *scene) rejected(want error) *scene {
 func (s *scene) then(want ...eventschemas.Event) *scene {
 	s.t.Helper()
 	if s.err != nil {
-		s.t.Fatalf("rejected: %v", s.err)
+		s.t.Fatalf("the command failed: %v", s.err)
 	}
 	if len(s.out.Events) != len(want) {
 		s.t.Fatalf("events = %+v, want %+v", s.out.Events, want)

@@ -88,7 +88,7 @@ func (s *scenario) waits(d time.Duration) *scenario {
 func (s *scenario) then(want ...eventschemas.Event) *scenario {
 	s.t.Helper()
 	if s.err != nil {
-		s.t.Fatalf("rejected: %v", s.err)
+		s.t.Fatalf("the command failed: %v", s.err)
 	}
 	got, expected := eventLines(s.t, s.events), eventLines(s.t, want)
 	if got != expected {

@@ -73,7 +73,7 @@ func (s *scenario) rejected(used, limit int64) *scenario {
 		s.t.Fatalf("got %v", s.err)
 	}
 	if quota.Used != used || quota.Limit != limit || quota.Month != november || s.counted != 0 {
-		s.t.Fatalf("got %+v", quota)
+		s.t.Fatalf("quota = %+v, want %d of %d used", quota, used, limit)
 	}
 	return s
 }

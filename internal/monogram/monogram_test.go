@@ -53,8 +53,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestInk_IsCentered: at every size the free columns to the left and right of the ink differ by no
-// more than one pixel, and so do the rows; at 16 pixels the ink begins and ends on whole rows.
+// At every size the free columns to the left and right of the ink differ by no more than one pixel, and so do
+// the rows; at 16 pixels the ink begins and ends on whole rows.
 func TestInk_IsCentered(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Acme", "Quora", "Javelin", "Walmart", "IKEA", "Éclair", "Щит", "HP", "Goldman Sachs", "Will Mason", "A1"} {

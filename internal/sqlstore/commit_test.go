@@ -58,7 +58,7 @@ func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 			}
 			all.Wait()
 			if n := count(t, s.Read(), "x"); n != writers {
-				t.Errorf("%d rows", n)
+				t.Errorf("%d rows, want %d", n, writers)
 			}
 		})
 	}

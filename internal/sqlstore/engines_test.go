@@ -304,7 +304,7 @@ func TestTablesWithPrefix_ListsTables(t *testing.T) {
 		err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 			names, err := sqlstore.TablesWithPrefix(t.Context(), tx, "a_b_")
 			if !slices.Equal(names, []string{"a_b_1", "a_b_2"}) {
-				t.Errorf("%q", names)
+				t.Errorf("names = %q, want a_b_1 and a_b_2", names)
 			}
 			return err
 		})

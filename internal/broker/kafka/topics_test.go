@@ -46,7 +46,7 @@ func TestNew_CreatesConfiguredTopics(t *testing.T) {
 			w, known := want[topic.Name]
 			if !known || topic.KafkaTopic != cfg.KafkaTopic(topic.Name) || topic.Partitions != w.Partitions || topic.Replication != 1 ||
 				topic.MinInsync != "1" || topic.Retention != w.Retention || topic.MaxMessage != "1048576" {
-				t.Errorf("topic %+v", topic)
+				t.Errorf("topic = %+v, want the settings of %+v", topic, w)
 			}
 			delete(want, topic.Name)
 		}

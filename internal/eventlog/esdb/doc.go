@@ -10,7 +10,7 @@
 //     middle of an append as a bare EOF, which leaves the outcome unknown.
 //   - Everything except a certain rejection is ErrAmbiguous: EOF, timeouts, resets. Repeating the same append
 //     resolves it, because the server compares event ids (see esdbtest).
-//   - A client that finds no server in time is dead forever, and its callers hang. The supervisor tests each
+//   - A client that finds no server in time never recovers, and its callers hang. The supervisor tests each
 //     client before it is shared, and replaces it at the first sign of a lost server. While
 //     there is none, calls fail after ConnectWait. A client is closed after its last caller has left, because
 //     Close makes the remaining ones panic.

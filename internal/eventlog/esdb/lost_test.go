@@ -37,7 +37,7 @@ func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 		"ReadStream": func(ctx context.Context, l *esdb.Log) error {
 			got, err := l.ReadStream(ctx, stream, 0, eventlog.Forward, 10)
 			if err == nil && len(got) != 1 {
-				err = fmt.Errorf("%d events", len(got))
+				err = fmt.Errorf("%d events, want 1", len(got))
 			}
 			return err
 		},

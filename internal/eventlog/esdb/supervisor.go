@@ -186,7 +186,7 @@ func (s *supervisor) try(ctx context.Context, address string) (*esdb.Client, err
 	conf := *s.conf
 	conf.Address, conf.GossipSeeds, conf.DnsDiscover = address, nil, false
 	// Callers of a client that has stopped looking for a server wait forever. It looks again only after its
-	// connection has ended, and then believes that it has found one.
+	// connection has ended, and then wrongly reports success.
 	conf.MaxDiscoverAttempts = 1
 	client, err := esdb.NewClient(&conf)
 	if err != nil {

@@ -199,7 +199,7 @@ func TestAudit_SnapshotsOfBusyAccount_Agree(t *testing.T) {
 		kept := newMemorySnapshots()
 		d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 1}}, kept)
 		id := w.opened(d, 1000)
-		w.together(d, id, 200, func(i int) {
+		w.runTogether(d, id, 200, func(i int) {
 			in := w.lookup(id)
 			switch i % 5 {
 			case 0:

@@ -16,7 +16,7 @@ func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
-	g := w.holdUp()
+	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
@@ -28,7 +28,7 @@ func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 		_, err := d.ChargeLookup(ctx, in)
 		left <- err
 	}()
-	w.parked(d, id, 1)
+	w.awaitQueued(d, id, 1)
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestCallerLeft_Repeat_ReversesNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	in.Request = w.request()
-	w.togetherAnd(d, id, 2, func(f *faults) {
+	w.runTogetherWith(d, id, 2, func(f *faults) {
 		f.after = func(a sentAppend, err error) error {
 			if slices.ContainsFunc(a.events, func(p eventlog.Proposed) bool { return p.Metadata.RequestID == "the other" }) {
 				cancel()

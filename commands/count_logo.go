@@ -89,9 +89,9 @@ func (c *logoCommand) Finished(_ *quotaActor, err error, _ eventlog.Position) {
 	switch {
 	case err == nil:
 		c.known = true
-		c.held.learn(c.of, c.last, c.ahead, 1+c.ahead)
+		c.held.note(c.of, c.last, c.ahead, 1+c.ahead)
 	case errors.As(err, &quota):
-		c.held.learn(c.of, quota.Used, 0, 0)
+		c.held.note(c.of, quota.Used, 0, 0)
 	}
 }
 
@@ -100,7 +100,7 @@ func (c *logoCommand) Finished(_ *quotaActor, err error, _ eventlog.Position) {
 // here, too.
 func (c *logoCommand) Compensation() *streamwriter.Compensation[*quotaState] {
 	if c.known {
-		c.held.learn(c.of, c.last, 1, 0)
+		c.held.note(c.of, c.last, 1, 0)
 	}
 	return nil
 }

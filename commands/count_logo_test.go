@@ -290,7 +290,7 @@ func TestAllotments_TooManyAccounts_ForgetOne(t *testing.T) {
 	var h allotments
 	month := usage.MonthOf(november)
 	for range maxAllotments + 10 {
-		h.learn(allotmentOf{account: uuid.NewString(), month: month}, 10, 1, 1)
+		h.note(allotmentOf{account: uuid.NewString(), month: month}, 10, 1, 1)
 	}
 	if len(h.of) != maxAllotments {
 		t.Fatalf("%d accounts are remembered", len(h.of))

@@ -218,9 +218,9 @@ func TestBusyAccount_CallersStayAway_AreNotAwaited(t *testing.T) {
 	}
 }
 
-// comeAnyway lets callers arrive independently of the answers, at a rate per second. Each charges one account once. It
+// arriveIndependently makes callers arrive independently of the answers, at a rate per second. Each charges one account once. It
 // returns their mean wait.
-func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean time.Duration) {
+func arriveIndependently(t *testing.T, rate float64, commit, lasts time.Duration) (mean time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &remoteLog{store: newRemoteStore(commit), travel: travelTime, perEvent: perEventTime}
 		writer, err := NewAccountWriter(AccountWriterConfig{}, store, nil)
@@ -260,7 +260,7 @@ func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean t
 func TestBusyAccount_CallersComeAnyway_AreNotAwaited(t *testing.T) {
 	for _, commit := range []time.Duration{8 * time.Millisecond, 25 * time.Millisecond} {
 		for _, rate := range []float64{300, 1000, 3000} {
-			mean := comeAnyway(t, rate, commit, 5*time.Second)
+			mean := arriveIndependently(t, rate, commit, 5*time.Second)
 			took := time.Duration(float64(commit+2*travelTime) / (1 - rate*perEventTime.Seconds())) // with all callers who arrive during the append
 			if most := took * 3 / 2 * 105 / 100; mean > most {
 				t.Errorf("%.0f callers/s, appends of %s: the mean wait is %s, want %s at most", rate, commit, mean, most)

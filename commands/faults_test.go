@@ -13,11 +13,11 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// together queues n commands behind one that is blocked in its append, so that they form one group,
+// runTogether queues n commands behind one that is blocked in its append, so that they form one group,
 // and returns when all have run.
-func (w *world) together(d *AccountWriter, id string, n int, run func(i int)) {
+func (w *world) runTogether(d *AccountWriter, id string, n int, run func(i int)) {
 	w.Helper()
-	w.togetherAnd(d, id, n, func(*faults) {}, run)
+	w.runTogetherWith(d, id, n, func(*faults) {}, run)
 }
 
 func TestGroup_RejectedCommand_OthersSucceed(t *testing.T) {
@@ -27,7 +27,7 @@ func TestGroup_RejectedCommand_OthersSucceed(t *testing.T) {
 	held := w.hold(d, id, time.Minute) // 3 left, one for the command that blocks the group
 	appends := w.log.appends.Load()
 	errs := make([]error, 8)
-	w.together(d, id, len(errs), func(i int) {
+	w.runTogether(d, id, len(errs), func(i int) {
 		in := w.lookup(id)
 		switch i {
 		case 1:
@@ -64,7 +64,7 @@ func TestRefusal_ManyWaiting_ShareOneRead(t *testing.T) {
 	reads := w.log.reads.Load()
 	const callers = 100
 	var wg sync.WaitGroup
-	w.together(d, id, callers, func(int) {
+	w.runTogether(d, id, callers, func(int) {
 		if _, err := d.Reserve(context.Background(), id); !errors.Is(err, account.ErrInsufficientCredits) {
 			t.Errorf("reserve: %v", err)
 		}
@@ -188,7 +188,7 @@ func TestAmbiguousAppend_IsRepeatedUnchanged(t *testing.T) {
 			}
 			var receipts [4]Receipt
 			before := w.log.appends.Load()
-			w.togetherAnd(d, id, len(receipts), func(f *faults) {
+			w.runTogetherWith(d, id, len(receipts), func(f *faults) {
 				if stored {
 					f.after = func(a sentAppend, err error) error { return errors.Join(err, fault(a)) }
 				} else {
@@ -220,16 +220,16 @@ func TestAmbiguousAppend_IsRepeatedUnchanged(t *testing.T) {
 	}
 }
 
-// togetherAnd is together with faults that start with the group.
-func (w *world) togetherAnd(d *AccountWriter, id string, n int, begin func(f *faults), run func(i int)) {
+// runTogetherWith is runTogether with faults that start with the group.
+func (w *world) runTogetherWith(d *AccountWriter, id string, n int, begin func(f *faults), run func(i int)) {
 	w.Helper()
-	g := w.holdUp()
+	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
 	for i := range n {
 		wg.Go(func() { run(i) })
-		w.parked(d, id, i+1)
+		w.awaitQueued(d, id, i+1)
 	}
 	w.log.set(func(f *faults) {
 		f.before = nil
@@ -468,7 +468,7 @@ func TestAmbiguousAppend_Killed_NextWriterChargesOnce(t *testing.T) {
 	var once sync.Once
 	var answers sync.WaitGroup
 	answers.Add(len(requests))
-	go w.togetherAnd(dying, id, len(requests), func(f *faults) {
+	go w.runTogetherWith(dying, id, len(requests), func(f *faults) {
 		f.after = func(a sentAppend, err error) error {
 			if len(a.events) > 1 {
 				once.Do(appended.pass)

@@ -24,13 +24,13 @@ func TestQueue_Full_IsBusyImmediately(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 3}})
 	id := w.openedWith(d, 10)
-	g := w.holdUp()
+	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
 	for i := range 3 {
 		wg.Go(func() { w.charge(d, id) })
-		w.parked(d, id, i+1)
+		w.awaitQueued(d, id, i+1)
 	}
 	in := w.lookup(id)
 	in.Reservation = w.reserve(d, id)
@@ -52,7 +52,7 @@ func TestQueue_Long_IsSplitIntoGroups(t *testing.T) {
 	const n = 2*streamwriter.MaxGroup + 7
 	var mu sync.Mutex
 	sizes := 0
-	w.togetherAnd(d, id, n, func(f *faults) {
+	w.runTogetherWith(d, id, n, func(f *faults) {
 		f.before = func(a sentAppend) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -76,7 +76,7 @@ func TestGroup_LargeCommands_StaysBelowLogLimits(t *testing.T) {
 	id := w.opened(d, 2000)
 	long := strings.Repeat("x", streamwriter.MaxRequestText)
 	const n = 500
-	w.together(d, id, n, func(i int) {
+	w.runTogether(d, id, n, func(i int) {
 		in := GrantCredits{AccountID: id, Kind: "adjustment", Credits: 1, PaymentID: fmt.Sprint(strings.Repeat("p", 500), i), GrantID: strings.Repeat("g", account.MaxTextBytes), Reason: strings.Repeat("y", account.MaxTextBytes)}
 		in.Request = Request{ID: w.request().ID, Actor: long, CorrelationID: long, CausationID: long}
 		if _, err := d.GrantCredits(context.Background(), in); err != nil {
@@ -101,13 +101,13 @@ func TestDrain_QueuedCommands_AreFinished(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 10)
-	g := w.holdUp()
+	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
 	for i := range 5 {
 		wg.Go(func() { w.charge(d, id) })
-		w.parked(d, id, i+1)
+		w.awaitQueued(d, id, i+1)
 	}
 	drained := make(chan error)
 	go func() { drained <- d.Drain(context.Background()) }()

@@ -57,8 +57,8 @@ func (w *world) usageEvents(stream string) (events []eventschemas.Event) {
 	return events
 }
 
-// ticks returns the entries of a usage stream, and the number of all its events.
-func (w *world) ticks(stream string) (events int, entries []eventschemas.UsageEntry) {
+// usageEntries returns the entries of a usage stream, and the number of all its events.
+func (w *world) usageEntries(stream string) (events int, entries []eventschemas.UsageEntry) {
 	w.Helper()
 	all := w.usageEvents(stream)
 	for _, ev := range all {
@@ -105,7 +105,7 @@ func TestCountSearch_CountsByMonthUpToLimit(t *testing.T) {
 			t.Fatalf("October: %d, %v, want 0", n, err)
 		}
 	}
-	if events, entries := w.ticks("usage-" + id + "-202611"); events != 5 || !equalEntries(entries[:1], []eventschemas.UsageEntry{{AccountID: id, Month: "2026-11", Searches: 1}}) {
+	if events, entries := w.usageEntries("usage-" + id + "-202611"); events != 5 || !equalEntries(entries[:1], []eventschemas.UsageEntry{{AccountID: id, Month: "2026-11", Searches: 1}}) {
 		t.Fatalf("%d events, %+v", events, entries)
 	}
 }
@@ -114,7 +114,7 @@ func TestCountSearch_Concurrent_IsOneEvent(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
-	g := w.holdUp()
+	g := w.blockAppend()
 	var mu sync.Mutex
 	var counted []int64
 	rejected := 0
@@ -148,7 +148,7 @@ func TestCountSearch_Concurrent_IsOneEvent(t *testing.T) {
 	if len(counted) != 31 || counted[30] != 31 || len(slices.Compact(counted)) != 31 || rejected != 10 {
 		t.Fatalf("counted %v, %d rejected", counted, rejected)
 	}
-	if events, entries := w.ticks("usage-" + id + "-202611"); events != 2 || entries[1].Searches != 30 {
+	if events, entries := w.usageEntries("usage-" + id + "-202611"); events != 2 || entries[1].Searches != 30 {
 		t.Fatalf("%d events, %+v", events, entries)
 	}
 }
@@ -323,13 +323,13 @@ func TestRecorder_SumsUpBetweenFlushes(t *testing.T) {
 			{AccountID: a, Month: "2026-12", Logos: 1},
 			{AccountID: b, Month: "2026-11", Logos: 5},
 		}
-		events, entries := w.ticks("usage-node-n1")
+		events, entries := w.usageEntries("usage-node-n1")
 		if events != 1 || !equalEntries(entries, want) {
 			t.Fatalf("%d events: %+v", events, entries)
 		}
 		time.Sleep(10 * DefaultFlushEvery)
 		synctest.Wait()
-		if events, _ := w.ticks("usage-node-n1"); events != 1 {
+		if events, _ := w.usageEntries("usage-node-n1"); events != 1 {
 			t.Fatalf("%d events after idle seconds, want 1", events)
 		}
 		r.Logo(a, late)
@@ -337,7 +337,7 @@ func TestRecorder_SumsUpBetweenFlushes(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if events, entries := w.ticks("usage-node-n1"); events != 2 || entries[3].Logos != 1 {
+		if events, entries := w.usageEntries("usage-node-n1"); events != 2 || entries[3].Logos != 1 {
 			t.Fatalf("%d events: %+v", events, entries)
 		}
 	})
@@ -384,7 +384,7 @@ func TestRecorder_Faults_LoseAndRepeatNothing(t *testing.T) {
 	if err := r.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, entries := w.ticks("usage-node-n1")
+	_, entries := w.usageEntries("usage-node-n1")
 	sum := int64(0)
 	for _, e := range entries {
 		sum += e.Logos
@@ -413,7 +413,7 @@ func TestRecorder_SharedName_LosesNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	_, entries := w.ticks("usage-node-n1")
+	_, entries := w.usageEntries("usage-node-n1")
 	sum := int64(0)
 	for _, e := range entries {
 		sum += e.Logos
@@ -443,7 +443,7 @@ func TestRecorder_LastFlush_IsRetried(t *testing.T) {
 		if err := r.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if events, _ := w.ticks("usage-node-n1"); events != 1 {
+		if events, _ := w.usageEntries("usage-node-n1"); events != 1 {
 			t.Errorf("%d events, want 1", events)
 		}
 	})
@@ -501,7 +501,7 @@ func TestRecorder_ManyCounts_AreSplitIntoEvents(t *testing.T) {
 	if err := r.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	events, entries := w.ticks("usage-node-n1")
+	events, entries := w.usageEntries("usage-node-n1")
 	keys := 0
 	for _, e := range entries {
 		keys += len(e.KeysUsed)

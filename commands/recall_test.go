@@ -265,7 +265,7 @@ func TestReverseUndelivered_RepeatOnOtherNode_FirstEventDecides(t *testing.T) {
 				}
 				var answered []Receipt
 				c.run(w, func() { answered = repeat(w, there, id, in) }, func() { w.reverse(here, id, in.Request, receipt) })
-				w.logIsBack()
+				w.restoreLog()
 				l := w.ledger(id)
 				if l.reversed[in.Request.ID] == 1 == c.kept {
 					t.Fatalf("kept %v, reversed %v", w.kept(id), l.reversed)

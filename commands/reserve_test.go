@@ -188,7 +188,7 @@ func TestReserve_TentativeGrant_IsNotAvailable(t *testing.T) {
 		_, err := d.Reserve(context.Background(), id)
 		rejected <- err
 	}()
-	w.parked(d, id, 1) // it does not take the fast path
+	w.awaitQueued(d, id, 1) // it does not take the fast path
 	w.log.set(func(f *faults) { f.before = nil })
 	close(g.open)
 	if err := <-granted; err == nil {
@@ -205,7 +205,7 @@ func TestReserve_TentativeCharge_IsNotAvailable(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
-	g := w.holdUp()
+	g := w.blockAppend()
 	charged := make(chan error)
 	go func() {
 		_, err := d.ChargeLookup(context.Background(), w.lookup(id))
@@ -217,7 +217,7 @@ func TestReserve_TentativeCharge_IsNotAvailable(t *testing.T) {
 		_, err := d.Reserve(context.Background(), id)
 		rejected <- err
 	}()
-	w.parked(d, id, 1)
+	w.awaitQueued(d, id, 1)
 	close(g.open)
 	if err := <-charged; err != nil {
 		t.Error(err)

@@ -318,7 +318,7 @@ func (a *Actor[S]) rest(timer *time.Timer) bool {
 	case <-a.wake:
 		return true
 	case <-stopping:
-		return a.lastLook() || !a.retire(true)
+		return a.resolveBeforeEnd() || !a.retire(true)
 	case <-timer.C:
 		return a.tick()
 	}

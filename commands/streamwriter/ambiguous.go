@@ -124,10 +124,10 @@ func (a *Actor[S]) takeAmbiguous(after time.Duration) (taken []ambiguousAppend[S
 	return taken
 }
 
-// lastLook resolves ambiguous appends before the actor ends: it tries to read the stream until Drain's
+// resolveBeforeEnd resolves ambiguous appends before the actor ends: it tries to read the stream until Drain's
 // deadline, and leaves the appends that are then still ambiguous to an operator. It returns true if
 // there are compensations to append.
-func (a *Actor[S]) lastLook() bool {
+func (a *Actor[S]) resolveBeforeEnd() bool {
 	for since, pause := time.Now(), firstPause; len(a.ambiguous) > 0; pause = min(2*pause, CheckAmbiguousEvery) {
 		err := a.checkAmbiguous()
 		switch {

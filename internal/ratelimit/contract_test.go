@@ -59,9 +59,9 @@ func each(t *testing.T, test func(t *testing.T, m ratelimit.Counters, c *clock))
 // it.
 func newDatabase(t testing.TB) (sqlstore.Config, *sqlstore.Store, *clock) {
 	t.Helper()
-	cfg := sqlstoretest.WithHand(t, sqlstoretest.Postgres(t))
+	cfg := sqlstoretest.WithClock(t, sqlstoretest.Postgres(t))
 	store := sqlstoretest.Open(t, cfg)
-	c := &clock{moved: func(at time.Time) { sqlstoretest.SetHand(t, store, at) }}
+	c := &clock{moved: func(at time.Time) { sqlstoretest.SetClock(t, store, at) }}
 	c.set(noon)
 	return cfg, store, c
 }

@@ -68,7 +68,7 @@ func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 // timeline.
 func timelines(t *testing.T, body string) sqlstore.Config {
 	t.Helper()
-	cfg := sqlstoretest.WithHand(t, sqlstoretest.Postgres(t)) // for its search path
+	cfg := sqlstoretest.WithClock(t, sqlstoretest.Postgres(t)) // for its search path
 	sqlstoretest.Exec(t, cfg.URL, `
 CREATE TABLE timeline (file text);
 INSERT INTO timeline VALUES ('000000010000000000000054');

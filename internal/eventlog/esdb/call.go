@@ -69,7 +69,7 @@ func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(conte
 			a.value, a.err = do(ctx, m)
 		}()
 		if a.err == nil {
-			m.heard()
+			m.markAlive()
 		}
 		l.supervisor.judge(m, a.err, time.Since(began))
 		done <- a

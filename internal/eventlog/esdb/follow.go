@@ -129,7 +129,7 @@ func (f *follower) receive(ctx context.Context, opened chan<- error) {
 		if err != nil {
 			event = &esdb.SubscriptionEvent{SubscriptionDropped: &esdb.SubscriptionDropped{Error: err}}
 		} else {
-			f.member.heard()
+			f.member.markAlive()
 		}
 		select {
 		case f.messages <- event:

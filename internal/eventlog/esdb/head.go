@@ -105,7 +105,7 @@ func (l *Log) readHead(ctx context.Context, m *member) (eventlog.Position, error
 			}
 			if e, ours, err := fromClient(event); ours {
 				if err == nil {
-					l.saw(seenOf(&e))
+					l.noteSeen(seenOf(&e))
 				}
 				return at, nil
 			}

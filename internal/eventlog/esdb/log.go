@@ -91,7 +91,7 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 		return eventlog.Appended{}, appendError(ctx, stream, expected, err)
 	}
 	l.metrics.latency.Observe(time.Since(start).Seconds())
-	l.saw(Seen{ID: events[len(events)-1].ID, Stream: stream, Revision: appended.LastRevision, Position: appended.Position})
+	l.noteSeen(Seen{ID: events[len(events)-1].ID, Stream: stream, Revision: appended.LastRevision, Position: appended.Position})
 	return appended, nil
 }
 
@@ -143,8 +143,8 @@ func seenOf(e *eventlog.Recorded) Seen {
 	return Seen{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position}
 }
 
-// saw records an event of ours.
-func (l *Log) saw(e Seen) {
+// noteSeen records an event of ours.
+func (l *Log) noteSeen(e Seen) {
 	for old := l.seen.Load(); (old == nil || e.Position > old.Position) && !l.seen.CompareAndSwap(old, &e); {
 		old = l.seen.Load()
 	}

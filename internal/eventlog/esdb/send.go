@@ -13,8 +13,8 @@ import (
 const (
 	// An append without an answer is looked up in its stream after a delay that doubles from the first to
 	// the last. The first is several times the duration of an append (10 to 25 ms).
-	firstLook = 100 * time.Millisecond
-	lastLook  = 800 * time.Millisecond
+	firstLookup = 100 * time.Millisecond
+	lastLookup  = 800 * time.Millisecond
 	// An append that the server dropped is resent after a delay that doubles from the first to the last.
 	firstRepeat = 20 * time.Millisecond
 	lastRepeat  = 500 * time.Millisecond
@@ -69,7 +69,7 @@ func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
 			looking, stop := context.WithCancel(ctx)
 			looked := make(chan struct{})
 			// Most appends are answered before that, without an additional goroutine.
-			first := time.AfterFunc(firstLook, func() {
+			first := time.AfterFunc(firstLookup, func() {
 				defer close(looked)
 				if appended, ok := l.look(looking, m, r, next); ok {
 					found <- appended
@@ -99,7 +99,7 @@ func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
 // look repeatedly looks up a request's events at their revisions, until they exist or ctx ends. It ignores
 // failed reads: the append may still be answered.
 func (l *Log) look(ctx context.Context, m *member, r request, next uint64) (eventlog.Appended, bool) {
-	for pause := 2 * firstLook; ctx.Err() == nil; pause = min(2*pause, lastLook) {
+	for pause := 2 * firstLookup; ctx.Err() == nil; pause = min(2*pause, lastLookup) {
 		appended, err := callOn(ctx, l, m, func(ctx context.Context) (eventlog.Appended, error) {
 			return held(ctx, m, r, next)
 		})

@@ -242,7 +242,7 @@ func (s *subscription) advance(d delivery, f *follower) bool {
 	}
 	s.at, s.live = d.Position, d.Live
 	if n > 0 {
-		s.log.saw(last)
+		s.log.noteSeen(last)
 	}
 	return true
 }

@@ -54,8 +54,8 @@ type member struct {
 	retire  context.CancelFunc
 }
 
-// heard records a message of the server.
-func (m *member) heard() {
+// markAlive records a message of the server.
+func (m *member) markAlive() {
 	if !m.alive.Load() { // many goroutines do this concurrently
 		m.alive.Store(true)
 	}

@@ -123,8 +123,8 @@ func damaged(t *testing.T, path string, sound []eventlog.Recorded) error {
 	return nil
 }
 
-// soundLog makes a log of 1000 events and returns its file and events.
-func soundLog(t *testing.T) ([]byte, []eventlog.Recorded) {
+// intactLog makes a log of 1000 events and returns its file and events.
+func intactLog(t *testing.T) ([]byte, []eventlog.Recorded) {
 	t.Helper()
 	file := closedLog(t, 1000)
 	path := logPath(t)
@@ -134,7 +134,7 @@ func soundLog(t *testing.T) ([]byte, []eventlog.Recorded) {
 
 // SQLite does not detect a flipped bit in an event's bytes, but the checksum does.
 func TestFlippedBits_AreDetected(t *testing.T) {
-	file, sound := soundLog(t)
+	file, sound := intactLog(t)
 	// The data of events can be found by its text; splits of pages leave some stale copies.
 	var starts []int
 	for at := 0; ; {
@@ -169,7 +169,7 @@ func TestFlippedBits_AreDetected(t *testing.T) {
 // Whole pages of random bytes anywhere are detected, or harmless because the page was unused; they never
 // change the content or cause a panic.
 func TestDamagedPages_AreDetectedOrHarmless(t *testing.T) {
-	file, sound := soundLog(t)
+	file, sound := intactLog(t)
 	const page = 4096
 	found := 0
 	for at := page; at+page <= len(file); at += page {

@@ -65,7 +65,7 @@ func TestClassifyCommit_FailedCommit_IsAmbiguousUnlessCertain(t *testing.T) {
 		sqlite3.SQLITE_NOMEM:              false,
 		0 /* not an error of SQLite's */ : false,
 	} {
-		if got := surelyNotCommitted(code); got != certain {
+		if got := certainlyNotCommitted(code); got != certain {
 			t.Errorf("code %d: surely not committed: %v, want %v", code, got, certain)
 		}
 	}

@@ -209,7 +209,7 @@ func (w *writer) repeated(r *request, h head, next uint64) (bool, error) {
 
 func (w *writer) write(r *request, h head) error {
 	for i := range r.events {
-		if err := w.knowType(r.events[i].recorded.Type); err != nil {
+		if err := w.checkType(r.events[i].recorded.Type); err != nil {
 			r.rejected = err
 			return nil
 		}
@@ -274,8 +274,8 @@ func (w *writer) headOf(stream string) (head, error) {
 	return h, nil
 }
 
-// knowType rejects a type beyond the limit before anything of its append is written.
-func (w *writer) knowType(name string) error {
+// checkType rejects a type beyond the limit before anything of its append is written.
+func (w *writer) checkType(name string) error {
 	if _, ok := w.types[name]; ok {
 		return nil
 	}

@@ -218,8 +218,8 @@ func TestBusyAccount_CallersStayAway_AreNotAwaited(t *testing.T) {
 	}
 }
 
-// arriveIndependently makes callers arrive independently of the answers, at a rate per second. Each charges one account once. It
-// returns their mean wait.
+// arriveIndependently makes callers arrive independently of the answers, at a rate per second. Each charges one
+// account once. It returns their mean wait.
 func arriveIndependently(t *testing.T, rate float64, commit, lasts time.Duration) (mean time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &remoteLog{store: newRemoteStore(commit), travel: travelTime, perEvent: perEventTime}

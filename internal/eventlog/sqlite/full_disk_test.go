@@ -24,8 +24,8 @@ const fullDiskBytes = 400 << 10
 
 const fullDiskStream = "full"
 
-// TestFullDisk_RejectsAppendsUntilRoom runs a child with a file size limit, which SQLite sees as a full disk. This needs no
-// privileges, and the limit can be lifted while the log is open.
+// TestFullDisk_RejectsAppendsUntilRoom runs a child with a file size limit, which SQLite sees as a full disk. This
+// needs no privileges, and the limit can be lifted while the log is open.
 func TestFullDisk_RejectsAppendsUntilRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	cmd := child(t, "full disk", path)

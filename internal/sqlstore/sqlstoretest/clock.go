@@ -8,8 +8,8 @@ import (
 	"letterhead/internal/sqlstore"
 )
 
-// WithClock gives a schema of Postgres its own clock: SetClock sets what its clock_timestamp() returns. It is found before
-// the server's because the search path names pg_catalog after the schema.
+// WithClock gives a schema of Postgres its own clock: SetClock sets what its clock_timestamp() returns. It is found
+// before the server's because the search path names pg_catalog after the schema.
 func WithClock(t testing.TB, cfg sqlstore.Config) sqlstore.Config {
 	t.Helper()
 	at, err := url.Parse(cfg.URL)

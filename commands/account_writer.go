@@ -18,9 +18,9 @@ import (
 // AccountWriterConfig configures an AccountWriter.
 type AccountWriterConfig struct {
 	// Config sets the limits. With Shared set, Standing reads the stream's tail first, and a charge for
-	// a record older than another node's answer is refused (ErrOlderRecord).
+	// a record older than another node's answer is rejected (ErrOlderRecord).
 	streamwriter.Config
-	// Keys finds charges under older idempotency keys. If nil, requests with a key are refused with
+	// Keys finds charges under older idempotency keys. If nil, requests with a key are rejected with
 	// ErrKeysUnknown while the account has forgotten keys that are still valid.
 	Keys KeyIndex
 	// LookupCredits is the price of a look-up; plan.LookupCredits when zero.
@@ -39,10 +39,10 @@ func (c AccountWriterConfig) Validate() error {
 // AccountWriter decides every command on an account, for all accounts. It is safe for concurrent use.
 //
 // In addition to the errors of each method, all of them return ErrBusy (queue full, conflict not
-// settled, shutting down; a *streamwriter.LoadingError while a long stream is loaded),
+// resolved, shutting down; a *streamwriter.LoadingError while a long stream is loaded),
 // ErrUnknownOutcome, account.ErrNotFound, eventlog.ErrUnavailable, eventlog.ErrCorrupt (the stream
 // cannot be trusted; a *streamwriter.ChainError has the place), or ctx.Err(). After ctx.Err() or
-// ErrUnknownOutcome a charge that landed is reversed, and a hold released.
+// ErrUnknownOutcome a charge that was stored is reversed, and a hold released.
 type AccountWriter struct {
 	accounts *streamwriter.Actors[*accountState]
 	log      eventlog.Log
@@ -67,7 +67,7 @@ func NewAccountWriter(cfg AccountWriterConfig, log eventlog.Log, snapshots strea
 	return &AccountWriter{accounts: accounts, log: log, shared: cfg.Shared, keys: cfg.Keys, price: price}, nil
 }
 
-// accountStreams describes the streams of accounts. An id that no account can have is refused, so that
+// accountStreams describes the streams of accounts. An id that no account can have is rejected, so that
 // it never reaches the log as a stream name.
 func accountStreams(shared bool) streamwriter.Kind[*accountState] {
 	return streamwriter.Kind[*accountState]{
@@ -93,7 +93,7 @@ func checkAccountID(id string) error {
 	return nil
 }
 
-// Drain refuses new commands with ErrBusy, finishes the queued ones, and ends. If ctx ends first,
+// Drain rejects new commands with ErrBusy, finishes the queued ones, and ends. If ctx ends first,
 // running commands are cut off and their callers get an error.
 func (d *AccountWriter) Drain(ctx context.Context) error { return d.accounts.Drain(ctx) }
 

@@ -116,7 +116,7 @@ func TestDrain_AmbiguousAppend_IsLeftToOperator(t *testing.T) {
 		}
 		w.readable()
 		if l := w.ledger(id); l.charges[request] != 1 || len(l.reversed) != 0 {
-			t.Errorf("ledger %+v", l)
+			t.Errorf("ledger %+v, want one charge and no reversal", l)
 		}
 	})
 }
@@ -131,7 +131,7 @@ func TestDrain_AmbiguousAppend_WaitsForStream(t *testing.T) {
 		time.AfterFunc(20*time.Second, w.readable)
 		w.drain(d)
 		if l := w.ledger(id); l.charges[request] != 1 || l.reversed[request] != 1 {
-			t.Errorf("ledger %+v", l)
+			t.Errorf("ledger %+v, want one charge and its reversal", l)
 		}
 		if n := counted(t, metrics, "letterhead_desk_not_handed_back_total"); n != 0 || len(lines.of(t, slog.LevelError, gaveUp)) != 0 {
 			t.Errorf("%v not compensated", n)
@@ -165,7 +165,7 @@ func TestAmbiguousAppend_UnreadableStream_IsLeftToOperator(t *testing.T) {
 	})
 }
 
-// An append that never landed is not left to an operator.
+// An append that was never stored is not left to an operator.
 func TestAmbiguousAppend_NeverLanded_IsNotLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -111,7 +111,7 @@ func TestAudit_Snapshots(t *testing.T) {
 		t.Helper()
 		claims, err := SnapshotClaims(t.Context(), kept, id)
 		if err != nil || len(claims) != 1 {
-			t.Fatalf("%d claims, %v", len(claims), err)
+			t.Fatalf("%d claims, %v, want 1", len(claims), err)
 		}
 		return claims
 	}
@@ -179,7 +179,7 @@ func TestAudit_SnapshotWithAChangedHoldOrKey_IsFound(t *testing.T) {
 		kept.kept[stream] = forged
 		claims, err := SnapshotClaims(t.Context(), kept, id)
 		if err != nil || len(claims) != 1 {
-			t.Fatalf("%s: %d claims, %v", what, len(claims), err)
+			t.Fatalf("%s: %d claims, %v, want 1", what, len(claims), err)
 		}
 		if problems := w.audit(id, claims...); what == "nothing" {
 			if problems != nil {
@@ -199,7 +199,7 @@ func TestAudit_SnapshotsOfBusyAccount_Agree(t *testing.T) {
 		kept := newMemorySnapshots()
 		d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SnapshotEvery: 1}}, kept)
 		id := w.opened(d, 1000)
-		w.together(d, id, 200, func(i int) {
+		w.runTogether(d, id, 200, func(i int) {
 			in := w.lookup(id)
 			switch i % 5 {
 			case 0:
@@ -220,10 +220,10 @@ func TestAudit_SnapshotsOfBusyAccount_Agree(t *testing.T) {
 		w.drain(d)
 		claims, err := SnapshotClaims(t.Context(), kept, id)
 		if err != nil || len(claims) != 1 {
-			t.Fatalf("%d claims, %v", len(claims), err)
+			t.Fatalf("%d claims, %v, want 1", len(claims), err)
 		}
 		if problems := w.audit(id, claims...); problems != nil {
-			t.Errorf("%q", problems)
+			t.Errorf("problems = %q, want none", problems)
 		}
 	}
 }
@@ -249,6 +249,6 @@ func TestLeaveSnapshot_SavesWhatWriterLoads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if events, balance := w.readsOf(id, left); balance != 50 || events != 1 {
-		t.Errorf("balance %d after reading %d events", balance, events)
+		t.Errorf("balance %d after reading %d events, want 50 and 1", balance, events)
 	}
 }

@@ -118,7 +118,7 @@ type decideBrand func(state *brand.Brand, now time.Time) ([]eventschemas.Event, 
 // decision, so that a repeated append has the same events. It returns the state that was decided on
 // and the position of the events, or a zero Appended and false if nothing was appended.
 //
-// Errors: the decision's refusals; ErrBusy after too many lost races; eventlog.ErrUnavailable,
+// Errors: the decision's rejections; ErrBusy after too many lost races; eventlog.ErrUnavailable,
 // eventlog.ErrAmbiguous, eventlog.ErrCorrupt, eventlog.ErrClosed, ctx.Err().
 func (b *Brands) update(ctx context.Context, domain string, request Request, key string, decide decideBrand) (*brand.Brand, eventlog.Appended, bool, error) {
 	pause := brandBackoff
@@ -136,9 +136,9 @@ func (b *Brands) update(ctx context.Context, domain string, request Request, key
 		if err != nil {
 			return state, eventlog.Appended{}, false, err
 		}
-		landed, err := b.append(ctx, domain, eventlog.After(state.Events()), proposed)
+		appended, err := b.append(ctx, domain, eventlog.After(state.Events()), proposed)
 		if err == nil {
-			return state, landed, true, nil
+			return state, appended, true, nil
 		}
 		if !errors.Is(err, eventlog.ErrWrongRevision) {
 			return state, eventlog.Appended{}, false, err
@@ -155,12 +155,12 @@ func (b *Brands) update(ctx context.Context, domain string, request Request, key
 func (b *Brands) append(ctx context.Context, domain string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
 	pause := brandBackoff
 	for repeat := 0; ; repeat++ {
-		landed, err := b.log.Append(ctx, brand.Stream(domain), expected, events)
+		appended, err := b.log.Append(ctx, brand.Stream(domain), expected, events)
 		if !errors.Is(err, eventlog.ErrAmbiguous) || repeat == maxBrandRepeats || ctx.Err() != nil {
-			return landed, err
+			return appended, err
 		}
 		if delay.For(ctx, pause) != nil {
-			return landed, err
+			return appended, err
 		}
 		pause = min(2*pause, maxBrandBackoff)
 	}

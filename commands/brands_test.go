@@ -66,7 +66,7 @@ func TestRequestCrawl_ConcurrentCallers_StartOneCrawl(t *testing.T) {
 		}
 	}
 	if started != 1 {
-		t.Errorf("%d callers started the crawl", started)
+		t.Errorf("%d callers started the crawl, want 1", started)
 	}
 	events, err := log.ReadStream(t.Context(), brand.Stream("acme.com"), 0, eventlog.Forward, 100)
 	if err != nil {
@@ -135,12 +135,12 @@ type lossy struct {
 }
 
 func (l *lossy) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
-	landed, err := l.Log.Append(ctx, stream, expected, events)
+	appended, err := l.Log.Append(ctx, stream, expected, events)
 	if err == nil && l.lost < 1 {
 		l.lost++
 		return eventlog.Appended{}, eventlog.ErrAmbiguous
 	}
-	return landed, err
+	return appended, err
 }
 
 func TestRequestCrawl_LostReply_StartsOneCrawl(t *testing.T) {
@@ -154,7 +154,7 @@ func TestRequestCrawl_LostReply_StartsOneCrawl(t *testing.T) {
 	}
 	state, err := b.State(t.Context(), "acme.com")
 	if err != nil || state.Events() != 1 {
-		t.Fatalf("%d events %v", state.Events(), err)
+		t.Fatalf("%d events %v, want 1", state.Events(), err)
 	}
 }
 

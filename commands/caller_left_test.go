@@ -16,7 +16,7 @@ func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 5)
-	g := w.holdUp()
+	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
@@ -28,7 +28,7 @@ func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 		_, err := d.ChargeLookup(ctx, in)
 		left <- err
 	}()
-	w.parked(d, id, 1)
+	w.awaitQueued(d, id, 1)
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 	wg.Wait()
 	w.charge(d, id)
 	if l := w.ledger(id); l.charges[in.Request.ID] != 0 || l.balance != 3 {
-		t.Fatalf("ledger %+v", l)
+		t.Fatalf("ledger %+v, want balance 3 and no charge", l)
 	}
 	if s := w.standing(d, id); s.Available != 3 {
 		t.Fatalf("the reservation of a caller who left was not dropped: %+v", s)
@@ -48,7 +48,7 @@ func TestCallerLeft_BeforeAppend_IsSkipped(t *testing.T) {
 }
 
 func TestCallerLeft_Charge_IsReversed(t *testing.T) {
-	for name, fault := range map[string]error{"after a plain append": nil, "after an ambiguous one that landed": ambiguous()} {
+	for name, fault := range map[string]error{"after a plain append": nil, "after an ambiguous one that was stored": ambiguous()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			d := w.writer(AccountWriterConfig{})
@@ -133,7 +133,7 @@ func TestCallerLeft_Hold_IsReleased(t *testing.T) {
 	}
 	w.drain(d)
 	if l := w.ledger(id); len(l.open) != 0 || l.released != 1 || l.balance != 5 {
-		t.Fatalf("ledger %+v", l)
+		t.Fatalf("ledger %+v, want 0 open, released 1 and balance 5", l)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestCallerLeft_Repeat_ReversesNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	in.Request = w.request()
-	w.togetherAnd(d, id, 2, func(f *faults) {
+	w.runTogetherWith(d, id, 2, func(f *faults) {
 		f.after = func(a sentAppend, err error) error {
 			if slices.ContainsFunc(a.events, func(p eventlog.Proposed) bool { return p.Metadata.RequestID == "the other" }) {
 				cancel()
@@ -168,6 +168,6 @@ func TestCallerLeft_Repeat_ReversesNothing(t *testing.T) {
 	})
 	w.drain(d)
 	if l := w.ledger(id); l.balance != 2 || len(l.reversed) != 0 {
-		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+		t.Fatalf("balance %d, reversed %v, want 2 and none", l.balance, l.reversed)
 	}
 }

@@ -71,7 +71,7 @@ func TestChargeLookup_Event_NamesRequestAndBrand(t *testing.T) {
 	}
 	meta := recs[2].Metadata
 	if meta.RequestID != "req-1" || meta.Actor != "account:"+id || meta.CorrelationID != "corr" || meta.CausationID != "cause" || len(meta.Hash) != 64 {
-		t.Fatalf("metadata %+v", meta)
+		t.Fatalf("metadata = %+v, want those of req-1 and a hash", meta)
 	}
 	if at := time.Date(2026, 11, 3, 3, 5, 6, 7_000, time.UTC); !recs[2].OccurredAt.Equal(at) || recs[2].OccurredAt.Location() != time.UTC {
 		t.Fatalf("occurred at %s, want %s", recs[2].OccurredAt, at)
@@ -113,7 +113,7 @@ func TestOpenAccount_IsOneAppend(t *testing.T) {
 	}
 	s := w.standing(d, id)
 	if s.Balance != plan.FreeCredits || s.Plan != plan.Growth || s.Status != "active" {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want %d credits, plan %s, active", s, plan.FreeCredits, plan.Growth)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestUnknownAccount_EveryCommand_IsNotFound(t *testing.T) {
 		}
 	}
 	if n := w.log.appends.Load(); n != 0 {
-		t.Errorf("%d appends", n)
+		t.Errorf("%d appends, want 0", n)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestMalformedRequest_AppendsNothing(t *testing.T) {
 		if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, ErrInvalidRequest) {
 			t.Errorf("%s: %v", name, err)
 		}
-		r := w.reserve(d, id) // so the refused charge freed its credit
+		r := w.reserve(d, id) // so the rejected charge freed its credit
 		if _, err := d.HoldCredits(t.Context(), HoldCredits{Request: request, AccountID: id, Reservation: r, Domain: "acme.com"}); !errors.Is(err, ErrInvalidRequest) {
 			t.Errorf("%s: hold: %v", name, err)
 		}
@@ -170,7 +170,7 @@ func TestMalformedRequest_AppendsNothing(t *testing.T) {
 		t.Errorf("two hours of work: %v", err)
 	}
 	if n := w.log.appends.Load() - appends; n != 0 {
-		t.Errorf("%d appends", n)
+		t.Errorf("%d appends, want 0", n)
 	}
 	w.reserve(d, id)
 }
@@ -182,7 +182,7 @@ func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) 
 	id := w.opened(writers[0], credits-plan.FreeCredits)
 	var mu sync.Mutex
 	paid := map[string]bool{}
-	refused := 0
+	rejected := 0
 	var wg sync.WaitGroup
 	for caller := range callers {
 		d := writers[caller%2]
@@ -199,7 +199,7 @@ func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) 
 				case err == nil:
 					paid[in.Request.ID] = true
 				case errors.Is(err, account.ErrInsufficientCredits):
-					refused++
+					rejected++
 				default:
 					t.Error(err)
 				}
@@ -209,8 +209,8 @@ func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) 
 	}
 	wg.Wait()
 	l := w.ledger(id)
-	if len(paid) != credits || refused != callers*tries-credits || l.balance != 0 || l.minimum < 0 {
-		t.Fatalf("%d paid, %d refused, balance %d, lowest %d", len(paid), refused, l.balance, l.minimum)
+	if len(paid) != credits || rejected != callers*tries-credits || l.balance != 0 || l.minimum < 0 {
+		t.Fatalf("%d paid, %d rejected, balance %d, lowest %d", len(paid), rejected, l.balance, l.minimum)
 	}
 	for request := range paid {
 		if l.charges[request] != 1 {
@@ -222,7 +222,7 @@ func TestChargeLookup_SixtyFourCallersOfTwoWriters_NeverOverspend(t *testing.T) 
 	}
 }
 
-func TestGrant_OtherWriterHadRefused_IsSpendable(t *testing.T) {
+func TestGrant_OtherWriterHadRejected_IsSpendable(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.openedWith(here, 0)
@@ -247,7 +247,7 @@ func TestGrant_OtherWriterHadRefused_IsSpendable(t *testing.T) {
 	}
 }
 
-func TestRefusal_IsFinalOnlyAfterReadingTail(t *testing.T) {
+func TestRejection_IsFinalOnlyAfterReadingTail(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.writer(AccountWriterConfig{}), w.writer(AccountWriterConfig{})
 	id := w.opened(here, 0)
@@ -255,14 +255,14 @@ func TestRefusal_IsFinalOnlyAfterReadingTail(t *testing.T) {
 	if _, err := here.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	// A charge of the writer that has not seen the suspension yet meets a conflict, and is then refused.
+	// A charge of the writer that has not seen the suspension yet meets a conflict, and is then rejected.
 	if _, err := there.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrSuspended) {
 		t.Fatalf("charge on a suspended account: %v", err)
 	}
 	if _, err := here.Reinstate(t.Context(), ReinstateAccount{Request: w.request(), AccountID: id}); err != nil {
 		t.Fatal(err)
 	}
-	// The writer there still considers the account suspended: its refusal must not be final.
+	// The writer there still considers the account suspended: its rejection must not be final.
 	w.charge(there, id)
 	// A hold of one writer can be captured and released by the other, which has never seen it.
 	h := w.hold(here, id, time.Second)
@@ -308,7 +308,7 @@ func TestIdempotencyKey_SameRequest_ReturnsFirstReceipt(t *testing.T) {
 			t.Fatalf("again: %+v, first: %+v", again, first)
 		}
 		if s := w.standing(d, id); s.Available != 48 {
-			t.Fatalf("the repeat kept its reservation: %+v", s)
+			t.Fatalf("the repeat kept its reservation: %+v, want available 48", s)
 		}
 		if _, err := d.ChargeLookup(t.Context(), keyed(2)); !errors.Is(err, account.ErrIdempotencyMismatch) {
 			t.Fatalf("another request: %v", err)
@@ -323,7 +323,7 @@ func TestIdempotencyKey_SameRequest_ReturnsFirstReceipt(t *testing.T) {
 		t.Fatalf("second: %+v, %v", second, err)
 	}
 	if l := w.ledger(id); l.balance != 48 {
-		t.Fatalf("balance %d", l.balance)
+		t.Fatalf("balance = %d, want 48", l.balance)
 	}
 }
 
@@ -369,10 +369,10 @@ func TestReverseCharge_ReversesOnce(t *testing.T) {
 		}
 	}
 	if s := w.standing(d, id); s.Balance != 50 || s.Lookups != 0 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want balance 50 and lookups 0", s)
 	}
 	if recs, events := w.events(id); len(events) != 4 || recs[3].Metadata.RequestID != in.Request.ID {
-		t.Fatalf("events %+v", events)
+		t.Fatalf("events %+v, want 4, the last of request %s", events, in.Request.ID)
 	}
 	for name, change := range map[string]func(*ReverseCharge){
 		"another charge":     func(in *ReverseCharge) { in.ChargeID = "c" },
@@ -443,7 +443,7 @@ func TestStanding_BelowZero(t *testing.T) {
 		t.Fatalf("again: %+v after %+v, %v", again, done, err)
 	}
 	if s := w.standing(d, id); s.Balance != -1 || s.Remaining != 0 || s.Available != -1 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want balance -1, remaining 0 and available -1", s)
 	}
 	_, err = d.Reserve(t.Context(), id)
 	var e *account.InsufficientCreditsError
@@ -513,10 +513,10 @@ func TestVerifyChain(t *testing.T) {
 		w.charge(d, id)
 	}
 	if n, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(id)); n != 7 || err != nil {
-		t.Fatalf("%d events, %v", n, err)
+		t.Fatalf("%d events, %v, want 7", n, err)
 	}
 	if n, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(uuid.NewString())); n != 0 || err != nil {
-		t.Fatalf("no stream: %d events, %v", n, err)
+		t.Fatalf("no stream: %d events, %v, want 0", n, err)
 	}
 	w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
 	if _, err := streamwriter.VerifyChain(t.Context(), w.log, account.Stream(id)); !errors.Is(err, eventlog.ErrUnavailable) {

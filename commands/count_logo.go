@@ -19,7 +19,7 @@ import (
 // Fewer are allotted ahead the nearer the limit is, and finally each is allotted singly. However many
 // writers there are, and whichever are killed, no more calls return nil in a month than the limit: each
 // corresponds to a request that is allotted on the stream, and the unused allotments of a killed writer
-// are never served. If the limit of a month is known to be reached, requests are refused without
+// are never served. If the limit of a month is known to be reached, requests are rejected without
 // reading the log, because the allotted number never decreases.
 //
 // Errors: ErrQuotaExceeded (a *usage.QuotaExceededError; final), ErrBusy, ErrUnknownOutcome,
@@ -89,18 +89,18 @@ func (c *logoCommand) Finished(_ *quotaActor, err error, _ eventlog.Position) {
 	switch {
 	case err == nil:
 		c.known = true
-		c.held.learn(c.of, c.last, c.ahead, 1+c.ahead)
+		c.held.note(c.of, c.last, c.ahead, 1+c.ahead)
 	case errors.As(err, &quota):
-		c.held.learn(c.of, quota.Used, 0, 0)
+		c.held.note(c.of, quota.Used, 0, 0)
 	}
 }
 
 // Compensation passes the allotted request of a caller who left to another request. Requests of an
-// ambiguous append stay unused, even if the append landed: ambiguous appends that were abandoned end
+// ambiguous append stay unused, even if the append succeeded: ambiguous appends that were abandoned end
 // here, too.
 func (c *logoCommand) Compensation() *streamwriter.Compensation[*quotaState] {
 	if c.known {
-		c.held.learn(c.of, c.last, 1, 0)
+		c.held.note(c.of, c.last, 1, 0)
 	}
 	return nil
 }

@@ -66,11 +66,11 @@ func TestCountLogo_LimitOfTheMonth_IsServedExactly(t *testing.T) {
 	ask(993, 1000)
 	usedUp(t, d.CountLogo(t.Context(), id, november, 1000), 1000)
 	if requests, _ := w.allotted(id); requests != 1000 {
-		t.Fatalf("%d allotted", requests)
+		t.Fatalf("%d allotted, want 1000", requests)
 	}
 	ask(100, -7)
 	if n, err := d.Searches(t.Context(), id, "2026-11"); n != 0 || err != nil {
-		t.Fatalf("%d searches, %v", n, err)
+		t.Fatalf("%d searches, %v, want 0", n, err)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestCountLogo_ConcurrentNearLimit_ServesExactlyTheRest(t *testing.T) {
 	writers := []*QuotaWriter{w.quota(streamwriter.Config{Shared: true}), w.quota(streamwriter.Config{Shared: true})}
 	id := uuid.NewString()
 	const limit = 99 // below 100 none is allotted ahead, so no writer holds any
-	var served, refused atomic.Int64
+	var served, rejected atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
@@ -119,7 +119,7 @@ func TestCountLogo_ConcurrentNearLimit_ServesExactlyTheRest(t *testing.T) {
 				case err == nil:
 					served.Add(1)
 				case errors.Is(err, ErrQuotaExceeded):
-					refused.Add(1)
+					rejected.Add(1)
 				default:
 					t.Error(err)
 				}
@@ -127,14 +127,14 @@ func TestCountLogo_ConcurrentNearLimit_ServesExactlyTheRest(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if requests, _ := w.allotted(id); served.Load() != limit || refused.Load() != 160-limit || requests != limit {
-		t.Fatalf("%d served, %d refused, %d allotted", served.Load(), refused.Load(), requests)
+	if requests, _ := w.allotted(id); served.Load() != limit || rejected.Load() != 160-limit || requests != limit {
+		t.Fatalf("%d served, %d rejected, %d allotted", served.Load(), rejected.Load(), requests)
 	}
 }
 
-// TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit: several writers on one log, sequential and concurrent
-// requests, callers who leave, requests that are returned, appends that fail or whose outcome is
-// unknown, writers that are killed with their allotments, and limits that are raised.
+// Several writers on one log, sequential and concurrent requests, callers who leave, requests that are
+// returned, appends that fail or whose outcome is unknown, writers that are killed with their allotments, and
+// limits that are raised.
 func TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit(t *testing.T) {
 	w := newWorld(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -183,7 +183,7 @@ func TestCountLogo_KillsOfSeveralNodes_NeverPassTheLimit(t *testing.T) {
 			case "at once":
 				var wg sync.WaitGroup
 				for n := range rapid.IntRange(1, 150).Draw(r, "n") {
-					wg.Go(func() { _ = ask(context.Background(), writers[n%3]) }) // a conflict that cannot be settled is ErrBusy
+					wg.Go(func() { _ = ask(context.Background(), writers[n%3]) }) // a conflict that cannot be resolved is ErrBusy
 				}
 				wg.Wait()
 			case "leave":
@@ -290,7 +290,7 @@ func TestAllotments_TooManyAccounts_ForgetOne(t *testing.T) {
 	var h allotments
 	month := usage.MonthOf(november)
 	for range maxAllotments + 10 {
-		h.learn(allotmentOf{account: uuid.NewString(), month: month}, 10, 1, 1)
+		h.note(allotmentOf{account: uuid.NewString(), month: month}, 10, 1, 1)
 	}
 	if len(h.of) != maxAllotments {
 		t.Fatalf("%d accounts are remembered", len(h.of))
@@ -307,14 +307,14 @@ func TestCountLogo_InvalidAccount_AllotsNothing(t *testing.T) {
 	}
 }
 
-// The allotments of an ambiguous append that was abandoned are never served, because it may not have landed.
+// The allotments of an ambiguous append that was abandoned are never served, because it may not have been stored.
 func TestCountLogo_AbandonedAmbiguousAppend_ServesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.quota(streamwriter.Config{KnowWithin: time.Millisecond})
 		id := uuid.NewString()
 		w.log.set(func(f *faults) {
-			f.before = func(sentAppend) error { // it never lands, and from now on the stream cannot be read
+			f.before = func(sentAppend) error { // it is never stored, and from now on the stream cannot be read
 				w.log.set(func(f *faults) { f.reading = func(string) error { return unavailable() } })
 				return ambiguous()
 			}
@@ -331,7 +331,7 @@ func TestCountLogo_AbandonedAmbiguousAppend_ServesNothing(t *testing.T) {
 		}
 		usedUp(t, d.CountLogo(t.Context(), id, november, 5), 5)
 		if requests, _ := w.allotted(id); requests != 5 {
-			t.Errorf("5 served, %d allotted", requests)
+			t.Errorf("5 served, %d allotted, want 5", requests)
 		}
 	})
 }

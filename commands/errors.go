@@ -7,13 +7,13 @@ import (
 	"letterhead/domain/usage"
 )
 
-// Errors of this package. Commands also return the refusals of the domain packages and the errors of
+// Errors of this package. Commands also return the rejections of the domain packages and the errors of
 // the event log, wrapped with the attempted operation.
 var (
-	// ErrBusy: the queue is full, a conflict could not be settled in time, or the writer is shutting
+	// ErrBusy: the queue is full, a conflict could not be resolved in time, or the writer is shutting
 	// down. Nothing was written. Retry after a second, or after LoadingError.RetryAfter.
 	ErrBusy = streamwriter.ErrBusy
-	// ErrUnknownOutcome: the log did not report in time whether the append landed. It is an ErrBusy.
+	// ErrUnknownOutcome: the log did not report in time whether the append succeeded. It is an ErrBusy.
 	// If a charge or hold did land, it is reversed or released.
 	ErrUnknownOutcome = streamwriter.ErrUnknownOutcome
 	// ErrInvalidRequest: the command lacks its request id or actor.

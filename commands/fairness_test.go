@@ -16,8 +16,8 @@ import (
 	"letterhead/domain/plan"
 )
 
-// Durations of the calls of a wire, without the commit.
-const wireTravel, wirePerEvent = 150 * time.Microsecond, 10 * time.Microsecond
+// Durations of the calls of a remoteLog, without the commit.
+const travelTime, perEventTime = 150 * time.Microsecond, 10 * time.Microsecond
 
 // race is the result of closed-loop callers on nodes that share one account, in virtual time.
 type race struct {
@@ -35,13 +35,13 @@ type race struct {
 // its answer.
 func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newWireStore(commit)
-		wires := make([]*wire, nodes)
+		store := newRemoteStore(commit)
+		logs := make([]*remoteLog, nodes)
 		writers := make([]*AccountWriter, nodes)
 		for i := range writers {
-			wires[i] = &wire{store: store, travel: wireTravel, perEvent: wirePerEvent}
+			logs[i] = &remoteLog{store: store, travel: travelTime, perEvent: perEventTime}
 			var err error
-			if writers[i], err = NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: !r.owned}}, wires[i], nil); err != nil {
+			if writers[i], err = NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: !r.owned}}, logs[i], nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -84,7 +84,7 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 		}
 		for i, d := range writers {
 			w.drain(d)
-			r.appends, r.reads, r.lost = r.appends+wires[i].appends, r.reads+wires[i].reads, r.lost+wires[i].lost
+			r.appends, r.reads, r.lost = r.appends+logs[i].appends, r.reads+logs[i].reads, r.lost+logs[i].lost
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestNodes_OneAccount_Alternate(t *testing.T) {
 				float64(one.charges)/lasts.Seconds(), one.worst, float64(three.charges)/lasts.Seconds(), ratio, three.worst,
 				three.per100(three.appends), three.per100(three.lost), three.per100(three.reads), float64(3*three.least)/float64(three.charges)*100)
 			if one.busy+three.busy > 0 {
-				t.Errorf("%d charges were refused as busy", one.busy+three.busy)
+				t.Errorf("%d charges were rejected as busy", one.busy+three.busy)
 			}
 			if one.reads > 8*int(lasts/streamwriter.AloneFor) || one.lost > 0 {
 				t.Errorf("a single node read %d times and lost %d appends", one.reads, one.lost)
@@ -121,7 +121,7 @@ func TestNodes_OneAccount_Alternate(t *testing.T) {
 			if ratio < c.ratio {
 				t.Errorf("three nodes made %.2f times as many charges as one, want %.2f", ratio, c.ratio)
 			}
-			if three.worst > streamwriter.DefaultSettleWithin/2 {
+			if three.worst > streamwriter.DefaultResolveWithin/2 {
 				t.Errorf("a caller waited %s", three.worst)
 			}
 			if 9*three.least < three.charges {
@@ -142,7 +142,7 @@ func TestNodes_SlowStore_NoNodeStarves(t *testing.T) {
 			three.run(t, 3, callers, commit, 10*time.Millisecond, lasts)
 			t.Logf("one node %d charges; three %d, least node %d, worst wait %s, %d appends lost", one.charges, three.charges, three.least, three.worst, three.lost)
 			if one.busy+three.busy > 0 {
-				t.Errorf("%d charges were refused as busy", one.busy+three.busy)
+				t.Errorf("%d charges were rejected as busy", one.busy+three.busy)
 			}
 			if 9*three.least < 2*three.charges {
 				t.Errorf("one node made %d of %d charges", three.least, three.charges)
@@ -205,7 +205,7 @@ func TestBusyAccount_SlowAppends_CarryNearlyAllCallers(t *testing.T) {
 // and one append, and together they are served nearly as often as without pauses.
 func TestBusyAccount_CallersStayAway_AreNotAwaited(t *testing.T) {
 	const callers, think, lasts, commit = 64, 50 * time.Millisecond, 5 * time.Second, 8 * time.Millisecond
-	const took = commit + 2*wireTravel + callers*wirePerEvent
+	const took = commit + 2*travelTime + callers*perEventTime
 	r := race{owned: true}
 	r.run(t, 1, callers, commit, think, lasts)
 	t.Logf("%d charges, %d appends, worst wait %s", r.charges, r.appends, r.worst)
@@ -218,11 +218,11 @@ func TestBusyAccount_CallersStayAway_AreNotAwaited(t *testing.T) {
 	}
 }
 
-// comeAnyway lets callers arrive independently of the answers, at a rate per second. Each charges one account once. It
-// returns their mean wait.
-func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean time.Duration) {
+// arriveIndependently makes callers arrive independently of the answers, at a rate per second. Each charges one
+// account once. It returns their mean wait.
+func arriveIndependently(t *testing.T, rate float64, commit, lasts time.Duration) (mean time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &wire{store: newWireStore(commit), travel: wireTravel, perEvent: wirePerEvent}
+		store := &remoteLog{store: newRemoteStore(commit), travel: travelTime, perEvent: perEventTime}
 		writer, err := NewAccountWriter(AccountWriterConfig{}, store, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -260,8 +260,8 @@ func comeAnyway(t *testing.T, rate float64, commit, lasts time.Duration) (mean t
 func TestBusyAccount_CallersComeAnyway_AreNotAwaited(t *testing.T) {
 	for _, commit := range []time.Duration{8 * time.Millisecond, 25 * time.Millisecond} {
 		for _, rate := range []float64{300, 1000, 3000} {
-			mean := comeAnyway(t, rate, commit, 5*time.Second)
-			took := time.Duration(float64(commit+2*wireTravel) / (1 - rate*wirePerEvent.Seconds())) // with all callers who arrive during the append
+			mean := arriveIndependently(t, rate, commit, 5*time.Second)
+			took := time.Duration(float64(commit+2*travelTime) / (1 - rate*perEventTime.Seconds())) // with all callers who arrive during the append
 			if most := took * 3 / 2 * 105 / 100; mean > most {
 				t.Errorf("%.0f callers/s, appends of %s: the mean wait is %s, want %s at most", rate, commit, mean, most)
 			}

@@ -13,21 +13,21 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// together queues n commands behind one that is blocked in its append, so that they form one group,
+// runTogether queues n commands behind one that is blocked in its append, so that they form one group,
 // and returns when all have run.
-func (w *world) together(d *AccountWriter, id string, n int, run func(i int)) {
+func (w *world) runTogether(d *AccountWriter, id string, n int, run func(i int)) {
 	w.Helper()
-	w.togetherAnd(d, id, n, func(*faults) {}, run)
+	w.runTogetherWith(d, id, n, func(*faults) {}, run)
 }
 
-func TestGroup_RefusedCommand_OthersSucceed(t *testing.T) {
+func TestGroup_RejectedCommand_OthersSucceed(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 4)
 	held := w.hold(d, id, time.Minute) // 3 left, one for the command that blocks the group
 	appends := w.log.appends.Load()
 	errs := make([]error, 8)
-	w.together(d, id, len(errs), func(i int) {
+	w.runTogether(d, id, len(errs), func(i int) {
 		in := w.lookup(id)
 		switch i {
 		case 1:
@@ -53,7 +53,7 @@ func TestGroup_RefusedCommand_OthersSucceed(t *testing.T) {
 		t.Errorf("%d appends, want the first and one for the group", n)
 	}
 	if l := w.ledger(id); l.balance != 0 || l.minimum < 0 || l.available < 0 {
-		t.Errorf("ledger %+v", l)
+		t.Errorf("ledger %+v, want balance 0 and never less than 0", l)
 	}
 }
 
@@ -64,16 +64,16 @@ func TestRefusal_ManyWaiting_ShareOneRead(t *testing.T) {
 	reads := w.log.reads.Load()
 	const callers = 100
 	var wg sync.WaitGroup
-	w.together(d, id, callers, func(int) {
+	w.runTogether(d, id, callers, func(int) {
 		if _, err := d.Reserve(context.Background(), id); !errors.Is(err, account.ErrInsufficientCredits) {
 			t.Errorf("reserve: %v", err)
 		}
 	})
 	wg.Wait()
 	// One credit is charged by the command that blocks the group, so every Reserve was queued while
-	// its outcome was open. The whole group was refused after one read.
+	// its outcome was open. The whole group was rejected after one read.
 	if n := w.log.reads.Load() - reads; n != 1 {
-		t.Fatalf("%d reads for %d refusals", n, callers)
+		t.Fatalf("%d reads for %d rejections", n, callers)
 	}
 }
 
@@ -96,22 +96,22 @@ func TestConflict_IsDecidedAgain(t *testing.T) {
 	in.Request.ID = "mine"
 	receipt, err := d.ChargeLookup(t.Context(), in)
 	if err != nil || receipt.Balance != 1 {
-		t.Fatalf("receipt %+v, %v", receipt, err)
+		t.Fatalf("receipt %+v, %v, want balance 1", receipt, err)
 	}
-	// Now it loses the last credit to the conflict: when decided again, it is refused.
+	// Now it loses the last credit to the conflict: when decided again, it is rejected.
 	conflicts = 1
 	in.Domain = "acme.org"
 	if _, err := d.ChargeLookup(t.Context(), in); !errors.Is(err, account.ErrInsufficientCredits) {
 		t.Fatalf("charge: %v", err)
 	}
 	if l := w.ledger(id); l.balance != 0 || l.minimum < 0 || l.charges["mine"] != 1 {
-		t.Fatalf("ledger %+v", l)
+		t.Fatalf("ledger %+v, want balance 0, never less, and one charge of mine", l)
 	}
 }
 
 func TestConflict_WithoutEnd_IsBusy(t *testing.T) {
 	w := newWorld(t)
-	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{SettleWithin: 5 * time.Millisecond}})
+	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{ResolveWithin: 5 * time.Millisecond}})
 	id := w.opened(d, 0)
 	w.log.set(func(f *faults) {
 		f.before = func(a sentAppend) error { return &eventlog.WrongRevisionError{Stream: a.stream, Expected: a.expected} }
@@ -123,7 +123,7 @@ func TestConflict_WithoutEnd_IsBusy(t *testing.T) {
 	}
 	w.log.set(func(f *faults) { f.before = nil })
 	if s := w.standing(d, id); s.Balance != 50 || s.Available != 50 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want balance 50 and available 50", s)
 	}
 	w.charge(d, id)
 }
@@ -146,7 +146,7 @@ func TestAppend_UnavailableLog_ChargesNothing(t *testing.T) {
 	}
 	w.log.set(func(f *faults) { f.before = nil })
 	if s := w.standing(d, id); s.Balance != 50 || s.Available != 50 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want balance 50 and available 50", s)
 	}
 	w.charge(d, id)
 }
@@ -169,7 +169,7 @@ func TestLoad_UnreadableLog_DecidesNothing(t *testing.T) {
 }
 
 func TestAmbiguousAppend_IsRepeatedUnchanged(t *testing.T) {
-	for name, landed := range map[string]bool{"the reply was lost": true, "the request was lost": false} {
+	for name, stored := range map[string]bool{"the reply was lost": true, "the request was lost": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			d := w.writer(AccountWriterConfig{})
@@ -188,8 +188,8 @@ func TestAmbiguousAppend_IsRepeatedUnchanged(t *testing.T) {
 			}
 			var receipts [4]Receipt
 			before := w.log.appends.Load()
-			w.togetherAnd(d, id, len(receipts), func(f *faults) {
-				if landed {
+			w.runTogetherWith(d, id, len(receipts), func(f *faults) {
+				if stored {
 					f.after = func(a sentAppend, err error) error { return errors.Join(err, fault(a)) }
 				} else {
 					f.before = fault
@@ -214,22 +214,22 @@ func TestAmbiguousAppend_IsRepeatedUnchanged(t *testing.T) {
 				}
 			}
 			if l := w.ledger(id); l.balance != 1 || len(l.reversed) != 0 {
-				t.Errorf("ledger %+v", l)
+				t.Errorf("ledger %+v, want balance 1 and 0 reversed", l)
 			}
 		})
 	}
 }
 
-// togetherAnd is together with faults that start with the group.
-func (w *world) togetherAnd(d *AccountWriter, id string, n int, begin func(f *faults), run func(i int)) {
+// runTogetherWith is runTogether with faults that start with the group.
+func (w *world) runTogetherWith(d *AccountWriter, id string, n int, begin func(f *faults), run func(i int)) {
 	w.Helper()
-	g := w.holdUp()
+	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
 	for i := range n {
 		wg.Go(func() { run(i) })
-		w.parked(d, id, i+1)
+		w.awaitQueued(d, id, i+1)
 	}
 	w.log.set(func(f *faults) {
 		f.before = nil
@@ -259,24 +259,24 @@ func TestAmbiguousAppend_OtherWriterTookRevision_IsDecidedAgain(t *testing.T) {
 	in.Request.ID = "mine"
 	receipt, err := d.ChargeLookup(t.Context(), in)
 	if err != nil || receipt.Balance != 0 {
-		t.Fatalf("receipt %+v, %v", receipt, err)
+		t.Fatalf("receipt %+v, %v, want balance 0", receipt, err)
 	}
 	if l := w.ledger(id); l.balance != 0 || l.charges["mine"] != 1 {
-		t.Fatalf("ledger %+v", l)
+		t.Fatalf("ledger %+v, want balance 0 and one charge of mine", l)
 	}
 }
 
-// The outcome stays unknown beyond the limit, and the caller gets ErrUnknownOutcome. A charge that landed,
-// immediately or late, is reversed. A charge that did not land is not.
+// The outcome stays unknown beyond the limit, and the caller gets ErrUnknownOutcome. A charge that was stored,
+// immediately or late, is reversed. A charge that was not stored is not.
 func TestAmbiguousAppend_OutcomeStaysUnknown_IsCompensated(t *testing.T) {
 	for _, c := range []struct {
-		name                     string
-		landed, zombie, shutdown bool
+		name                   string
+		stored, late, shutdown bool
 	}{
-		{name: "it had landed", landed: true},
-		{name: "it never landed"},
-		{name: "it lands late", zombie: true},
-		{name: "it had landed, and no command before the shutdown", landed: true, shutdown: true},
+		{name: "it was stored", stored: true},
+		{name: "it was never stored"},
+		{name: "it is stored late", late: true},
+		{name: "it was stored, and no command before the shutdown", stored: true, shutdown: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -286,7 +286,7 @@ func TestAmbiguousAppend_OutcomeStaysUnknown_IsCompensated(t *testing.T) {
 			w.log.set(func(f *faults) {
 				f.before = func(a sentAppend) error {
 					lost = a
-					if c.landed {
+					if c.stored {
 						if _, err := w.log.Log.Append(a.ctx, a.stream, a.expected, a.events); err != nil {
 							t.Error(err)
 						}
@@ -301,7 +301,7 @@ func TestAmbiguousAppend_OutcomeStaysUnknown_IsCompensated(t *testing.T) {
 				t.Fatalf("charge: %v", err)
 			}
 			w.log.set(func(f *faults) { f.before = nil })
-			if c.zombie {
+			if c.late {
 				if _, err := w.log.Log.Append(context.Background(), lost.stream, lost.expected, lost.events); err != nil {
 					t.Fatal(err)
 				}
@@ -316,15 +316,15 @@ func TestAmbiguousAppend_OutcomeStaysUnknown_IsCompensated(t *testing.T) {
 			if l.balance != 2 || l.standingCharges() != 48 || l.charges[in.Request.ID] != l.reversed[in.Request.ID] {
 				t.Fatalf("ledger: balance %d, %d charges remain, of the ambiguous %d charged and %d reversed", l.balance, l.standingCharges(), l.charges[in.Request.ID], l.reversed[in.Request.ID])
 			}
-			if landed := c.landed || c.zombie; landed != (l.charges[in.Request.ID] == 1) {
-				t.Fatalf("charges %d", l.charges[in.Request.ID])
+			if stored := c.stored || c.late; stored != (l.charges[in.Request.ID] == 1) {
+				t.Fatalf("%d charges of the ambiguous append, stored = %t", l.charges[in.Request.ID], stored)
 			}
 		})
 	}
 }
 
-// Without further commands the actor checks the stream again and reverses the charge that landed.
-func TestAmbiguousAppend_NoTraffic_IsSettled(t *testing.T) {
+// Without further commands the actor checks the stream again and reverses the charge that was stored.
+func TestAmbiguousAppend_NoTraffic_IsResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.writer(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})
@@ -341,19 +341,19 @@ func TestAmbiguousAppend_NoTraffic_IsSettled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if l := w.ledger(id); l.balance != 2 {
-			t.Fatalf("it should have landed: %+v", l)
+			t.Fatalf("ledger %+v, want balance 2: the append is stored", l)
 		}
 		time.Sleep(2 * streamwriter.CheckAmbiguousEvery)
 		synctest.Wait()
 		if l := w.ledger(id); l.balance != 3 {
-			t.Fatalf("ledger %+v", l)
+			t.Fatalf("ledger %+v, want balance 3", l)
 		}
 	})
 }
 
 // While an append is ambiguous every event must be examined, so a snapshot that another writer saved
 // beyond it must not be used to load the account again.
-func TestAmbiguousAppend_NewerSnapshot_IsSettled(t *testing.T) {
+func TestAmbiguousAppend_NewerSnapshot_IsResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		kept := newMemorySnapshots()
@@ -376,7 +376,7 @@ func TestAmbiguousAppend_NewerSnapshot_IsSettled(t *testing.T) {
 		w.reserve(d, id).Drop()
 		w.drain(d)
 		if l := w.ledger(id); l.balance != 4 || len(l.reversed) != 1 {
-			t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+			t.Fatalf("balance %d, reversed %v, want 4 and 1", l.balance, l.reversed)
 		}
 	})
 }
@@ -388,7 +388,7 @@ func TestLoad_CorruptStream_IsNotFoldedByEveryRequest(t *testing.T) {
 		d := w.writer(AccountWriterConfig{})
 		id := w.opened(w.writer(AccountWriterConfig{}), 0)
 		w.log.set(func(f *faults) { f.reading = func(string) error { return eventlog.ErrCorrupt } })
-		refused := func(times int, reads int64) {
+		rejected := func(times int, reads int64) {
 			t.Helper()
 			before := w.log.reads.Load()
 			for range times {
@@ -400,23 +400,23 @@ func TestLoad_CorruptStream_IsNotFoldedByEveryRequest(t *testing.T) {
 				t.Fatalf("%d reads for %d requests, want %d", n, times, reads)
 			}
 		}
-		refused(20, 1)
+		rejected(20, 1)
 		time.Sleep(streamwriter.DistrustFor)
-		refused(20, 1)
+		rejected(20, 1)
 		w.log.set(func(f *faults) { f.reading = nil })
 		time.Sleep(streamwriter.DistrustFor)
 		w.charge(d, id)
 	})
 }
 
-// An ambiguous append that never lands, or whose stream cannot be read, does not keep the account in
+// An ambiguous append that is never stored, or whose stream cannot be read, does not keep the account in
 // memory forever: the stream is checked for a limited time, and then the append is treated as lost.
 func TestAmbiguousAppend_NeverLanded_AccountLeavesMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		reading error
 		within  time.Duration
 	}{
-		"nothing landed":           {nil, streamwriter.AmbiguousFor},
+		"nothing stored":           {nil, streamwriter.AmbiguousFor},
 		"the stream is unreadable": {unavailable(), streamwriter.AmbiguousUnreadFor},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -432,17 +432,17 @@ func TestAmbiguousAppend_NeverLanded_AccountLeavesMemory(t *testing.T) {
 				time.Sleep(c.within - 2*streamwriter.CheckAmbiguousEvery)
 				synctest.Wait()
 				if n := d.accounts.Live(); n != 1 {
-					t.Fatalf("%d accounts in memory while an append is ambiguous", n)
+					t.Fatalf("%d accounts in memory while an append is ambiguous, want 1", n)
 				}
 				time.Sleep(4*streamwriter.CheckAmbiguousEvery + 3*time.Second)
 				synctest.Wait()
 				if n := d.accounts.Live(); n != 0 {
-					t.Fatalf("%d accounts in memory", n)
+					t.Fatalf("%d accounts in memory, want 0", n)
 				}
 				w.log.set(func(f *faults) { f.reading = nil })
 				w.charge(d, id)
 				if l := w.ledger(id); l.balance != 2 {
-					t.Fatalf("ledger %+v", l)
+					t.Fatalf("ledger %+v, want balance 2", l)
 				}
 			})
 		})
@@ -464,14 +464,14 @@ func TestAmbiguousAppend_Killed_NextWriterChargesOnce(t *testing.T) {
 		requests[i] = w.lookup(id)
 		requests[i].Once = onceOf(byte(i), 9)
 	}
-	landed := newGate()
+	appended := newGate()
 	var once sync.Once
 	var answers sync.WaitGroup
 	answers.Add(len(requests))
-	go w.togetherAnd(dying, id, len(requests), func(f *faults) {
+	go w.runTogetherWith(dying, id, len(requests), func(f *faults) {
 		f.after = func(a sentAppend, err error) error {
 			if len(a.events) > 1 {
-				once.Do(landed.pass)
+				once.Do(appended.pass)
 				return ambiguous()
 			}
 			return err
@@ -482,11 +482,11 @@ func TestAmbiguousAppend_Killed_NextWriterChargesOnce(t *testing.T) {
 			t.Errorf("a killed writer answered %v", err)
 		}
 	})
-	<-landed.reached
+	<-appended.reached
 	// The kill: from now on nothing from this writer reaches the log.
 	cut, cancel := context.WithCancel(context.Background())
 	cancel()
-	go func() { landed.open <- struct{}{} }()
+	go func() { appended.open <- struct{}{} }()
 	if err := dying.Drain(cut); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
@@ -529,7 +529,7 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 		}
 		time.Sleep(68 * time.Second)
 		if n, err := there.ReleaseOverdue(t.Context(), id); n != 0 || err != nil {
-			t.Fatalf("released %d at the deadline, %v", n, err)
+			t.Fatalf("released %d at the deadline, %v, want 0", n, err)
 		}
 		if err := capture(there, h); err != nil {
 			t.Fatal(err)
@@ -541,17 +541,17 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 		h = w.hold(here, id, 0)
 		time.Sleep(61 * time.Second)
 		if n, err := there.ReleaseOverdue(t.Context(), id); n != 1 || err != nil {
-			t.Fatalf("released %d, %v", n, err)
+			t.Fatalf("released %d, %v, want 1", n, err)
 		}
 		time.Sleep(time.Microsecond) // with the same time the event would be identical
 		if n, err := here.ReleaseOverdue(t.Context(), id); n != 0 || err != nil {
-			t.Fatalf("released again: %d, %v", n, err)
+			t.Fatalf("released again: %d, %v, want 0", n, err)
 		}
 		if err := capture(here, h); err != nil {
 			t.Fatal(err)
 		}
 
-		// Overdue, and its credit was spent by another request: the capture is refused.
+		// Overdue, and its credit was spent by another request: the capture is rejected.
 		w.grant(here, id, 1)
 		h = w.hold(here, id, 0)
 		time.Sleep(61 * time.Second)
@@ -571,7 +571,7 @@ func TestOverdueHolds_RacingCaptures_EndOnce(t *testing.T) {
 
 		l := w.ledger(id)
 		if l.minimum < 0 || l.available < 0 || len(l.open) != 0 || l.released != 3 {
-			t.Fatalf("ledger %+v", l)
+			t.Fatalf("ledger %+v, want 3 released holds, none open, and never less than 0", l)
 		}
 		recs, _ := w.events(id)
 		for i, rec := range recs {

@@ -348,8 +348,8 @@ func (l ledgerOf) standingCharges() (n int) {
 // waitLimit limits a wait for other goroutines, so that a hanging test fails.
 const waitLimit = time.Minute
 
-// parked waits until n commands are queued at the account's actor, which must be working.
-func (w *world) parked(d *AccountWriter, id string, n int) {
+// awaitQueued waits until n commands are queued at the account's actor, which must be working.
+func (w *world) awaitQueued(d *AccountWriter, id string, n int) {
 	w.Helper()
 	w.waitFor(func() bool {
 		queued := 0
@@ -382,8 +382,8 @@ func (g *gate) pass() {
 	<-g.open
 }
 
-// holdUp blocks the next append until the gate is opened.
-func (w *world) holdUp() *gate {
+// blockAppend blocks the next append until the gate is opened.
+func (w *world) blockAppend() *gate {
 	g := newGate()
 	var once sync.Once
 	w.log.set(func(f *faults) {

@@ -24,13 +24,13 @@ func TestQueue_Full_IsBusyImmediately(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{Config: streamwriter.Config{MaxQueue: 3}})
 	id := w.openedWith(d, 10)
-	g := w.holdUp()
+	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
 	for i := range 3 {
 		wg.Go(func() { w.charge(d, id) })
-		w.parked(d, id, i+1)
+		w.awaitQueued(d, id, i+1)
 	}
 	in := w.lookup(id)
 	in.Reservation = w.reserve(d, id)
@@ -40,7 +40,7 @@ func TestQueue_Full_IsBusyImmediately(t *testing.T) {
 	close(g.open)
 	wg.Wait()
 	if s := w.standing(d, id); s.Balance != 6 || s.Available != 6 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want balance 6 and available 6", s)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestQueue_Long_IsSplitIntoGroups(t *testing.T) {
 	const n = 2*streamwriter.MaxGroup + 7
 	var mu sync.Mutex
 	sizes := 0
-	w.togetherAnd(d, id, n, func(f *faults) {
+	w.runTogetherWith(d, id, n, func(f *faults) {
 		f.before = func(a sentAppend) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -64,7 +64,7 @@ func TestQueue_Long_IsSplitIntoGroups(t *testing.T) {
 		t.Fatalf("%d appends for one and %d charges, the largest of %d", got, n, sizes)
 	}
 	if l := w.ledger(id); l.standingCharges() != n+1 {
-		t.Fatalf("%d charges", l.standingCharges())
+		t.Fatalf("%d charges, want %d", l.standingCharges(), n+1)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestGroup_LargeCommands_StaysBelowLogLimits(t *testing.T) {
 	id := w.opened(d, 2000)
 	long := strings.Repeat("x", streamwriter.MaxRequestText)
 	const n = 500
-	w.together(d, id, n, func(i int) {
+	w.runTogether(d, id, n, func(i int) {
 		in := GrantCredits{AccountID: id, Kind: "adjustment", Credits: 1, PaymentID: fmt.Sprint(strings.Repeat("p", 500), i), GrantID: strings.Repeat("g", account.MaxTextBytes), Reason: strings.Repeat("y", account.MaxTextBytes)}
 		in.Request = Request{ID: w.request().ID, Actor: long, CorrelationID: long, CausationID: long}
 		if _, err := d.GrantCredits(context.Background(), in); err != nil {
@@ -101,13 +101,13 @@ func TestDrain_QueuedCommands_AreFinished(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 10)
-	g := w.holdUp()
+	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
 	for i := range 5 {
 		wg.Go(func() { w.charge(d, id) })
-		w.parked(d, id, i+1)
+		w.awaitQueued(d, id, i+1)
 	}
 	drained := make(chan error)
 	go func() { drained <- d.Drain(context.Background()) }()
@@ -124,7 +124,7 @@ func TestDrain_QueuedCommands_AreFinished(t *testing.T) {
 	}
 	wg.Wait()
 	if l := w.ledger(id); l.balance != 4 {
-		t.Fatalf("balance %d", l.balance)
+		t.Fatalf("balance = %d, want 4", l.balance)
 	}
 	if n := d.accounts.Live(); n != 0 {
 		t.Fatalf("%d accounts are still in memory", n)
@@ -146,7 +146,7 @@ func TestIdleAccounts_LeaveMemory(t *testing.T) {
 			t.Fatalf("%d accounts in memory, want the one with a reservation", n)
 		}
 		if s := w.standing(d, busy); s.Available != 4 {
-			t.Fatalf("standing %+v", s)
+			t.Fatalf("standing %+v, want available 4", s)
 		}
 		in := w.lookup(busy)
 		in.Reservation = r
@@ -164,7 +164,7 @@ func TestIdleAccounts_LeaveMemory(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		if n := d.accounts.Live(); n != 0 {
-			t.Fatalf("%d accounts in memory after use", n)
+			t.Fatalf("%d accounts in memory after use, want 0", n)
 		}
 		w.charge(d, idle) // and is loaded again
 		w.charge(d, busy)
@@ -190,7 +190,7 @@ func TestLiveAccounts_AreLimited(t *testing.T) {
 		in := w.lookup(ids[i])
 		in.Reservation = r
 		if s := w.standing(d, ids[i]); s.Available != 59 {
-			t.Fatalf("standing %+v", s)
+			t.Fatalf("standing %+v, want available 59", s)
 		}
 		if _, err := d.ChargeLookup(t.Context(), in); err != nil {
 			t.Fatal(err)
@@ -300,7 +300,7 @@ func TestLoad_Snapshot_ReadsOnlyTheTail(t *testing.T) {
 	}
 	whole, balance := w.readsOf(id, nil)
 	if balance != 50 || whole != 1003 {
-		t.Fatalf("balance %d after reading %d events without snapshots", balance, whole)
+		t.Fatalf("balance %d after reading %d events without snapshots, want 50 and 1003", balance, whole)
 	}
 }
 
@@ -330,13 +330,13 @@ func TestLoad_UnusableSnapshots_AreIgnored(t *testing.T) {
 	} {
 		kept.kept[stream] = bad
 		if _, balance := w.readsOf(id, kept); balance != 50 {
-			t.Errorf("%s: balance %d", name, balance)
+			t.Errorf("%s: balance %d, want 50", name, balance)
 		}
 	}
 	kept.kept[stream] = good
 	kept.err = errTest
 	if _, balance := w.readsOf(id, kept); balance != 50 {
-		t.Errorf("unreadable: balance %d", balance)
+		t.Errorf("unreadable: balance %d, want 50", balance)
 	}
 }
 
@@ -355,7 +355,7 @@ func TestLoad_SnapshotOfOtherHistory_IsIgnored(t *testing.T) {
 	}
 	kept.kept[account.Stream(id)] = keptSnapshot{account.FoldVersion, uint64(len(recs) - 1), state}
 	if _, balance := w.readsOf(id, kept); balance != 50 {
-		t.Fatalf("balance %d", balance)
+		t.Fatalf("balance = %d, want 50", balance)
 	}
 }
 
@@ -364,12 +364,12 @@ func TestSnapshots_SaveFails_CommandsSucceed(t *testing.T) {
 	kept.err = errTest
 	w, id := snapshotWorld(t, kept, 40)
 	if l := w.ledger(id); l.balance != 50 {
-		t.Fatalf("balance %d", l.balance)
+		t.Fatalf("balance = %d, want 50", l.balance)
 	}
 }
 
 // Commands on an account whose stream was tampered with fail, and the error contains the revision.
-func TestLoad_TamperedStream_IsRefused(t *testing.T) {
+func TestLoad_TamperedStream_Fails(t *testing.T) {
 	good := newWorld(t)
 	d := good.writer(AccountWriterConfig{})
 	id := good.opened(d, 0)
@@ -538,6 +538,6 @@ func TestLoad_SnapshotPastTheEnd_IsIgnored(t *testing.T) {
 	}
 	kept.kept[account.Stream(id)] = keptSnapshot{account.FoldVersion, uint64(len(recs) + 4), state}
 	if _, balance := w.readsOf(id, kept); balance != 50 {
-		t.Fatalf("balance %d", balance)
+		t.Fatalf("balance = %d, want 50", balance)
 	}
 }

@@ -288,7 +288,7 @@ func TestLoad_DamagedSnapshot_IsReplaced(t *testing.T) {
 	bad.revision += 1 << 40
 	kept.kept[stream] = bad
 	if events, balance := w.readsOf(id, kept); balance != 50 || events != 1003 || kept.discards != 1 {
-		t.Fatalf("balance %d after reading %d events, %d discarded", balance, events, kept.discards)
+		t.Fatalf("balance %d after reading %d events, %d discarded, want 50, 1003 and 1", balance, events, kept.discards)
 	}
 	if events, balance := w.readsOf(id, kept); balance != 50 || events > 1+streamwriter.FinalSnapshot || kept.discards != 1 {
 		t.Fatalf("the next load: balance %d after reading %d events, %d discarded", balance, events, kept.discards)
@@ -296,7 +296,7 @@ func TestLoad_DamagedSnapshot_IsReplaced(t *testing.T) {
 }
 
 // BenchmarkLoadLongStream loads an account of b.N × 100,000 events without a snapshot from a file,
-// while commands that do not wait for it are refused.
+// while commands that do not wait for it are rejected.
 func BenchmarkLoadLongStream(b *testing.B) {
 	const events = 100_000
 	log, err := sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(b.TempDir(), "events.db")})

@@ -20,7 +20,7 @@ import (
 )
 
 // slowCommit is a log whose commits take time, one after the other, before they are visible, like
-// those of a store that flushes to disk. An append that has already lost is refused immediately.
+// those of a store that flushes to disk. An append that has already lost is rejected immediately.
 type slowCommit struct {
 	eventlog.Log
 	disk *disk
@@ -188,18 +188,18 @@ func TestNodes_Storm_SpendExactlyTheCredits(t *testing.T) {
 	for _, d := range n.writers {
 		n.drain(d) // and finish pending compensations
 	}
-	// A new writer spends a credit that was freed after its last caller had been refused.
+	// A new writer spends a credit that was freed after its last caller had been rejected.
 	last, err := NewAccountWriter(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}, n.log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer n.drain(last)
-	var refused error
-	for refused == nil {
-		_, refused = retry(func() (Done, error) { return Done{}, spend(last) })
+	var rejected error
+	for rejected == nil {
+		_, rejected = retry(func() (Done, error) { return Done{}, spend(last) })
 	}
-	if !errors.Is(refused, account.ErrInsufficientCredits) {
-		t.Fatal(refused)
+	if !errors.Is(rejected, account.ErrInsufficientCredits) {
+		t.Fatal(rejected)
 	}
 	l := n.ledger(id)
 	if l.balance != 0 || l.minimum < 0 || l.available < 0 || len(seen.paid) != credits {
@@ -208,7 +208,7 @@ func TestNodes_Storm_SpendExactlyTheCredits(t *testing.T) {
 	n.checkStorm(id, seen)
 }
 
-// A grant on one node is immediately spendable on another that has just refused.
+// A grant on one node is immediately spendable on another that has just rejected a charge.
 func TestNodes_GrantAfterRefusal_IsSpendableEverywhere(t *testing.T) {
 	n := newNodes(t, 3, 0, esdbtest.Config{})
 	id := n.openedWith(n.writers[0], 0)
@@ -264,7 +264,7 @@ func TestNodes_Charge_RoundTrips(t *testing.T) {
 
 // A node whose table of brands lags must not sell an account a record older than the one it was
 // answered before.
-func TestNodes_OlderRecordThanAnswered_IsRefused(t *testing.T) {
+func TestNodes_OlderRecordThanAnswered_IsRejected(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}}), w.writer(AccountWriterConfig{Config: streamwriter.Config{Shared: true}})
 	id := w.opened(a, 0)
@@ -287,7 +287,7 @@ func TestNodes_OlderRecordThanAnswered_IsRefused(t *testing.T) {
 			t.Fatalf("charge at revision %d: %v", in.RecordRevision, err)
 		}
 		if now := w.standing(b, id).Available; now != before {
-			t.Fatalf("%d credits can be spent, %d before the refusal", now, before)
+			t.Fatalf("%d credits can be spent, %d before the rejection", now, before)
 		}
 	}
 	must(b.ChargeLookup(t.Context(), at(5)))

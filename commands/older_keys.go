@@ -50,7 +50,7 @@ func (d *AccountWriter) olderKeys(ctx context.Context, accountID, keyHash string
 	return &older, nil
 }
 
-// keysUnknown turns the refusal of a decision without the older keys into ErrKeysUnknown: the index
+// keysUnknown turns the rejection of a decision without the older keys into ErrKeysUnknown: the index
 // lags by more than account.MaxIdempotencyKeys charges, or the account has just forgotten its first
 // key.
 func keysUnknown(err error) error {

@@ -39,9 +39,9 @@ func TestReserve_Price3_LeavesNoPartOfALookup(t *testing.T) {
 			if s := w.standing(d, id); s.Available != otherPrice-1 {
 				t.Errorf("%d available with %d reservations, want %d", s.Available, lookups, otherPrice-1)
 			}
-			var refused *account.InsufficientCreditsError
-			if _, err := d.Reserve(t.Context(), id); !errors.As(err, &refused) || refused.Required != otherPrice || refused.Available != otherPrice-1 {
-				t.Errorf("one reservation too many: %+v, %v", refused, err)
+			var rejected *account.InsufficientCreditsError
+			if _, err := d.Reserve(t.Context(), id); !errors.As(err, &rejected) || rejected.Required != otherPrice || rejected.Available != otherPrice-1 {
+				t.Errorf("one reservation too many: %+v, %v", rejected, err)
 			}
 			if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, account.ErrInsufficientCredits) {
 				t.Errorf("a charge of reserved credits: %v", err)
@@ -101,7 +101,7 @@ func TestReserve_Price3_ConcurrentBatchesOfTwoNodes_SpendAllCredits(t *testing.T
 	const lookups = 40
 	id := w.accountWith(nodes[0], lookups*otherPrice+otherPrice-1)
 	var mu sync.Mutex
-	charged, refused := 0, 0
+	charged, rejected := 0, 0
 	var batches sync.WaitGroup
 	for i := range 8 {
 		batches.Go(func() {
@@ -113,7 +113,7 @@ func TestReserve_Price3_ConcurrentBatchesOfTwoNodes_SpendAllCredits(t *testing.T
 				case err == nil:
 					charged++
 				case errors.Is(err, account.ErrInsufficientCredits):
-					refused++
+					rejected++
 				default:
 					t.Error(err)
 				}
@@ -124,7 +124,7 @@ func TestReserve_Price3_ConcurrentBatchesOfTwoNodes_SpendAllCredits(t *testing.T
 	batches.Wait()
 	l := w.ledger(id)
 	if charged > lookups || l.standingCharges() != charged || l.balance != int64(lookups-charged)*otherPrice+otherPrice-1 || l.available < 0 {
-		t.Errorf("%d charged of %d, %d refused; ledger has %d, balance %d, lowest available %d", charged, lookups, refused, l.standingCharges(), l.balance, l.available)
+		t.Errorf("%d charged of %d, %d rejected; ledger has %d, balance %d, lowest available %d", charged, lookups, rejected, l.standingCharges(), l.balance, l.available)
 	}
 	// Credits that reservations of the other node withheld can still be spent.
 	for range lookups - charged {

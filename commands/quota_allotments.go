@@ -51,9 +51,9 @@ func (h *allotments) take(of allotmentOf, limit int64) (taken bool, ahead int64,
 	return true, 0, nil
 }
 
-// learn records that numbers up to last are allotted, and that held of them belong to this writer; size
+// note records that numbers up to last are allotted, and that held of them belong to this writer; size
 // is 0 if they were not allotted to this writer just now.
-func (h *allotments) learn(of allotmentOf, last, held, size int64) {
+func (h *allotments) note(of allotmentOf, last, held, size int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a, known := h.of[of]

@@ -57,8 +57,8 @@ func (w *world) usageEvents(stream string) (events []eventschemas.Event) {
 	return events
 }
 
-// ticks returns the entries of a usage stream, and the number of all its events.
-func (w *world) ticks(stream string) (events int, entries []eventschemas.UsageEntry) {
+// usageEntries returns the entries of a usage stream, and the number of all its events.
+func (w *world) usageEntries(stream string) (events int, entries []eventschemas.UsageEntry) {
 	w.Helper()
 	all := w.usageEvents(stream)
 	for _, ev := range all {
@@ -88,24 +88,24 @@ func TestCountSearch_CountsByMonthUpToLimit(t *testing.T) {
 		t.Fatalf("past the limit: %v", err)
 	}
 	if used, err := d.CountSearch(t.Context(), id, november, 4); used != 4 || err != nil {
-		t.Fatalf("after an upgrade: %d, %v", used, err)
+		t.Fatalf("after an upgrade: %d, %v, want 4", used, err)
 	}
 	if used, err := d.CountSearch(t.Context(), id, november, plan.Unlimited); used != 5 || err != nil {
-		t.Fatalf("unlimited: %d, %v", used, err)
+		t.Fatalf("unlimited: %d, %v, want 5", used, err)
 	}
 	if used, err := d.CountSearch(t.Context(), id, november.Add(time.Second), 3); used != 1 || err != nil {
-		t.Fatalf("next month: %d, %v", used, err)
+		t.Fatalf("next month: %d, %v, want 1", used, err)
 	}
 	other := w.quota(streamwriter.Config{})
 	for _, writer := range []*QuotaWriter{d, other} {
 		if n, err := writer.Searches(t.Context(), id, "2026-11"); n != 5 || err != nil {
-			t.Fatalf("November: %d, %v", n, err)
+			t.Fatalf("November: %d, %v, want 5", n, err)
 		}
 		if n, err := writer.Searches(t.Context(), id, "2026-10"); n != 0 || err != nil {
-			t.Fatalf("October: %d, %v", n, err)
+			t.Fatalf("October: %d, %v, want 0", n, err)
 		}
 	}
-	if events, entries := w.ticks("usage-" + id + "-202611"); events != 5 || !equalEntries(entries[:1], []eventschemas.UsageEntry{{AccountID: id, Month: "2026-11", Searches: 1}}) {
+	if events, entries := w.usageEntries("usage-" + id + "-202611"); events != 5 || !equalEntries(entries[:1], []eventschemas.UsageEntry{{AccountID: id, Month: "2026-11", Searches: 1}}) {
 		t.Fatalf("%d events, %+v", events, entries)
 	}
 }
@@ -114,16 +114,16 @@ func TestCountSearch_Concurrent_IsOneEvent(t *testing.T) {
 	w := newWorld(t)
 	d := w.quota(streamwriter.Config{})
 	id := uuid.NewString()
-	g := w.holdUp()
+	g := w.blockAppend()
 	var mu sync.Mutex
 	var counted []int64
-	refused := 0
+	rejected := 0
 	count := func() {
 		used, err := d.CountSearch(context.Background(), id, november, 31)
 		mu.Lock()
 		defer mu.Unlock()
 		if errors.Is(err, ErrQuotaExceeded) {
-			refused++
+			rejected++
 			return
 		}
 		if err != nil {
@@ -145,10 +145,10 @@ func TestCountSearch_Concurrent_IsOneEvent(t *testing.T) {
 	close(g.open)
 	wg.Wait()
 	slices.Sort(counted)
-	if len(counted) != 31 || counted[30] != 31 || len(slices.Compact(counted)) != 31 || refused != 10 {
-		t.Fatalf("counted %v, %d refused", counted, refused)
+	if len(counted) != 31 || counted[30] != 31 || len(slices.Compact(counted)) != 31 || rejected != 10 {
+		t.Fatalf("counted %v, %d rejected", counted, rejected)
 	}
-	if events, entries := w.ticks("usage-" + id + "-202611"); events != 2 || entries[1].Searches != 30 {
+	if events, entries := w.usageEntries("usage-" + id + "-202611"); events != 2 || entries[1].Searches != 30 {
 		t.Fatalf("%d events, %+v", events, entries)
 	}
 }
@@ -160,7 +160,7 @@ func TestCountSearch_TwoWriters_NeverPassTheLimit(t *testing.T) {
 	id := uuid.NewString()
 	const limit = 200
 	var mu sync.Mutex
-	counted, refused := 0, 0
+	counted, rejected := 0, 0
 	var wg sync.WaitGroup
 	for i := range 32 {
 		wg.Go(func() {
@@ -171,7 +171,7 @@ func TestCountSearch_TwoWriters_NeverPassTheLimit(t *testing.T) {
 				case err == nil:
 					counted++
 				case errors.Is(err, ErrQuotaExceeded):
-					refused++
+					rejected++
 				default:
 					t.Error(err)
 				}
@@ -185,8 +185,8 @@ func TestCountSearch_TwoWriters_NeverPassTheLimit(t *testing.T) {
 			t.Errorf("%d searches, %v", n, err)
 		}
 	}
-	if counted != limit || refused != 320-limit {
-		t.Fatalf("%d counted, %d refused", counted, refused)
+	if counted != limit || rejected != 320-limit {
+		t.Fatalf("%d counted, %d rejected", counted, rejected)
 	}
 }
 
@@ -215,14 +215,14 @@ func TestCountSearch_Faults_CountEachOnce(t *testing.T) {
 		}
 	})
 	if used, err := count(); used != 2 || err != nil {
-		t.Fatalf("repeated after a lost reply: %d, %v", used, err)
+		t.Fatalf("repeated after a lost reply: %d, %v, want 2", used, err)
 	}
 	w.log.set(func(f *faults) { f.after = func(sentAppend, error) error { return ambiguous() } })
 	if _, err := count(); !errors.Is(err, ErrUnknownOutcome) {
 		t.Fatal(err)
 	}
 	w.log.set(func(f *faults) { f.after = nil })
-	if used, err := count(); used != 4 || err != nil { // the ambiguous one landed and remains counted
+	if used, err := count(); used != 4 || err != nil { // the ambiguous one was stored and remains counted
 		t.Fatalf("after an ambiguous append: %d, %v", used, err)
 	}
 	for range 300 {
@@ -257,7 +257,7 @@ func FuzzQuotaSnapshot(f *testing.F) {
 		state := newQuotaState(uuid.NewString(), usage.MonthOf(november), nil)
 		if err := state.UnmarshalBinary(data); err != nil {
 			if state.Revisions() != 0 || state.counter.Searches() != 0 {
-				t.Fatal("a refused snapshot changed the state")
+				t.Fatal("a rejected snapshot changed the state")
 			}
 			return
 		}
@@ -286,7 +286,7 @@ func TestCountSearch_InvalidAccountOrMonth_CountsNothing(t *testing.T) {
 		}
 	}
 	if n := w.log.appends.Load(); n != 0 {
-		t.Errorf("%d appends", n)
+		t.Errorf("%d appends, want 0", n)
 	}
 }
 
@@ -323,21 +323,21 @@ func TestRecorder_SumsUpBetweenFlushes(t *testing.T) {
 			{AccountID: a, Month: "2026-12", Logos: 1},
 			{AccountID: b, Month: "2026-11", Logos: 5},
 		}
-		events, entries := w.ticks("usage-node-n1")
+		events, entries := w.usageEntries("usage-node-n1")
 		if events != 1 || !equalEntries(entries, want) {
 			t.Fatalf("%d events: %+v", events, entries)
 		}
 		time.Sleep(10 * DefaultFlushEvery)
 		synctest.Wait()
-		if events, _ := w.ticks("usage-node-n1"); events != 1 {
-			t.Fatalf("%d events after idle seconds", events)
+		if events, _ := w.usageEntries("usage-node-n1"); events != 1 {
+			t.Fatalf("%d events after idle seconds, want 1", events)
 		}
 		r.Logo(a, late)
 		cancel() // the counts in memory are appended before it ends
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if events, entries := w.ticks("usage-node-n1"); events != 2 || entries[3].Logos != 1 {
+		if events, entries := w.usageEntries("usage-node-n1"); events != 2 || entries[3].Logos != 1 {
 			t.Fatalf("%d events: %+v", events, entries)
 		}
 	})
@@ -384,7 +384,7 @@ func TestRecorder_Faults_LoseAndRepeatNothing(t *testing.T) {
 	if err := r.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, entries := w.ticks("usage-node-n1")
+	_, entries := w.usageEntries("usage-node-n1")
 	sum := int64(0)
 	for _, e := range entries {
 		sum += e.Logos
@@ -413,7 +413,7 @@ func TestRecorder_SharedName_LosesNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	_, entries := w.ticks("usage-node-n1")
+	_, entries := w.usageEntries("usage-node-n1")
 	sum := int64(0)
 	for _, e := range entries {
 		sum += e.Logos
@@ -443,8 +443,8 @@ func TestRecorder_LastFlush_IsRetried(t *testing.T) {
 		if err := r.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if events, _ := w.ticks("usage-node-n1"); events != 1 {
-			t.Errorf("%d events", events)
+		if events, _ := w.usageEntries("usage-node-n1"); events != 1 {
+			t.Errorf("%d events, want 1", events)
 		}
 	})
 }
@@ -501,7 +501,7 @@ func TestRecorder_ManyCounts_AreSplitIntoEvents(t *testing.T) {
 	if err := r.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	events, entries := w.ticks("usage-node-n1")
+	events, entries := w.usageEntries("usage-node-n1")
 	keys := 0
 	for _, e := range entries {
 		keys += len(e.KeysUsed)

@@ -77,5 +77,5 @@ func openQuota(requests func() Request) func(string) (string, *quotaState, error
 	}
 }
 
-// Drain refuses new counts with ErrBusy, finishes the queued ones, and ends; see AccountWriter.Drain.
+// Drain rejects new counts with ErrBusy, finishes the queued ones, and ends; see AccountWriter.Drain.
 func (d *QuotaWriter) Drain(ctx context.Context) error { return d.months.Drain(ctx) }

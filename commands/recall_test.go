@@ -90,7 +90,7 @@ func TestRecall_ReturnsUnreversedChargesOfKey(t *testing.T) {
 	for range 2 { // the second call has nothing to keep
 		got := w.recall(d, id, once)
 		if len(got) != 2 {
-			t.Fatalf("recalled %+v", got)
+			t.Fatalf("recalled %+v, want 2 charges", got)
 		}
 		for i, was := range []Receipt{first[0], first[2]} {
 			want := was
@@ -108,7 +108,7 @@ func TestRecall_ReturnsUnreversedChargesOfKey(t *testing.T) {
 	}
 	w.reverse(d, id, w.request(), first[0])
 	if l := w.ledger(id); l.balance != 47 {
-		t.Errorf("balance %d", l.balance)
+		t.Errorf("balance = %d, want 47", l.balance)
 	}
 	_, err := d.Recall(t.Context(), Recall{Request: w.request(), AccountID: id, Once: *onceOf(1, 3)})
 	if !errors.Is(err, account.ErrIdempotencyMismatch) {
@@ -199,7 +199,7 @@ func TestRecall_ChargeOfOtherNode_IsSeen(t *testing.T) {
 		}
 	}
 	if l := w.ledger(id); l.balance != 48 || len(l.reversed) != 0 {
-		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+		t.Fatalf("balance %d, reversed %v, want 48 and none", l.balance, l.reversed)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestReverseUndelivered_RepeatOnOtherNode_FirstEventDecides(t *testing.T) {
 				}
 				var answered []Receipt
 				c.run(w, func() { answered = repeat(w, there, id, in) }, func() { w.reverse(here, id, in.Request, receipt) })
-				w.logIsBack()
+				w.restoreLog()
 				l := w.ledger(id)
 				if l.reversed[in.Request.ID] == 1 == c.kept {
 					t.Fatalf("kept %v, reversed %v", w.kept(id), l.reversed)
@@ -308,7 +308,7 @@ func TestRepeat_OnOtherNode_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 	}
 	w.drain(here)
 	if l := w.ledger(id); l.balance != 49 || len(l.reversed) != 0 {
-		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+		t.Fatalf("balance %d, reversed %v, want 49 and none", l.balance, l.reversed)
 	}
 }
 
@@ -411,7 +411,7 @@ func TestKeptCharge_Restart_IsStillKept(t *testing.T) {
 				t.Errorf("reversed %v", l.reversed)
 			}
 			if got := w.recall(next, id, ins[1].Once); len(got) != 1 || got[0].ChargeID != receipts[0].ChargeID {
-				t.Errorf("recalled %+v", got)
+				t.Errorf("recalled %+v, want charge %s", got, receipts[0].ChargeID)
 			}
 		})
 	}
@@ -443,7 +443,7 @@ func TestReverseUndelivered_TooLate_IsLeftToOperator(t *testing.T) {
 	}
 	err = d.ReverseCharge(t.Context(), ReverseCharge{Request: w.request(), AccountID: id, ChargeID: receipt.ChargeID, Revision: receipt.Revision, Reason: account.ReasonOperator})
 	if l := w.ledger(id); err != nil || l.balance != 50 {
-		t.Errorf("a reversal by an operator: %v, balance %d", err, l.balance)
+		t.Errorf("a reversal by an operator: %v, balance %d, want 50", err, l.balance)
 	}
 	// The writer's own compensations and ambiguous appends end within the window, with a minute for clocks that differ.
 	if late := streamwriter.AmbiguousUnreadFor + streamwriter.CompensateWithin + streamwriter.AmbiguousFor; late > account.UndeliveredWindow {

@@ -38,7 +38,7 @@ type Crawl struct {
 func (b *Brands) RequestCrawl(ctx context.Context, in RequestCrawl) (Crawl, error) {
 	id := uuid.NewString()
 	var out Crawl
-	_, landed, appended, err := b.update(ctx, in.Domain, in.Request, id, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
+	_, at, appended, err := b.update(ctx, in.Domain, in.Request, id, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
 		events, err := state.RequestCrawl(brand.RequestCrawl{CrawlID: id, Cause: in.Cause, Priority: in.Priority, Allowed: in.Allowed, Force: in.Force, Now: now})
 		out = Crawl{ID: id, RequestedAt: now, Allowed: in.Allowed}
 		if running, requestedAt, allowed, ok := state.Running(); err == nil && len(events) == 0 && ok {
@@ -50,7 +50,7 @@ func (b *Brands) RequestCrawl(ctx context.Context, in RequestCrawl) (Crawl, erro
 		return Crawl{}, err
 	}
 	if appended {
-		out.Position = landed.Position
+		out.Position = at.Position
 	}
 	return out, nil
 }

@@ -45,7 +45,7 @@ func (r *Reservation) use(accountID string) error {
 }
 
 // Reserve reserves the price of a look-up in memory. If the account clearly has the credits, it uses neither the
-// log nor the queue. A refusal is final: the stream's tail was read after the call, with one read for
+// log nor the queue. A rejection is final: the stream's tail was read after the call, with one read for
 // all waiting callers.
 //
 // Errors: *account.InsufficientCreditsError, account.ErrSuspended, account.ErrClosed, and those of

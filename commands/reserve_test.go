@@ -30,7 +30,7 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 		held[0].Drop() // the second call has no effect
 	}
 	if s := w.standing(d, id); s.Available != 1 || s.Balance != 3 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want available 1 and balance 3", s)
 	}
 	in := w.lookup(id)
 	in.Reservation = held[1]
@@ -43,17 +43,17 @@ func TestReserve_UsesMemoryAndCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := w.standing(d, id); s.Available != 1 || s.Balance != 2 || s.OpenHolds != 1 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want available 1, balance 2 and open holds 1", s)
 	}
 	if err := d.ReleaseHold(t.Context(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: h.ID}); err != nil {
 		t.Fatal(err)
 	}
 	if s := w.standing(d, id); s.Available != 2 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want available 2", s)
 	}
 }
 
-func TestReservation_Spent_IsRefused(t *testing.T) {
+func TestReservation_Spent_IsRejected(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id, other := w.openedWith(d, 5), w.openedWith(d, 5)
@@ -106,11 +106,11 @@ func TestReservation_AnyOutcome_IsConsumed(t *testing.T) {
 	}
 	w.log.set(func(f *faults) { f.before = nil })
 	if s := w.standing(d, id); s.Available != 5 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want available 5", s)
 	}
 }
 
-// A reservation survives everything that happens on the account: its owner is never refused for lack of credits unless
+// A reservation survives everything that happens on the account: its owner is never rejected for lack of credits unless
 // another node spends them.
 func TestReservation_ConcurrentGrantsAndCharges_CanAlwaysPay(t *testing.T) {
 	w := newWorld(t)
@@ -134,7 +134,7 @@ func TestReservation_ConcurrentGrantsAndCharges_CanAlwaysPay(t *testing.T) {
 				in := w.lookup(id)
 				in.Reservation = r
 				if _, err := d.ChargeLookup(context.Background(), in); err != nil {
-					t.Errorf("refused despite a reservation: %v", err)
+					t.Errorf("charge with a reservation: %v", err)
 					return
 				}
 				mu.Lock()
@@ -181,20 +181,20 @@ func TestReserve_TentativeGrant_IsNotAvailable(t *testing.T) {
 	<-g.reached
 	r := w.reserve(d, id) // the durable credit
 	if s := w.standing(d, id); s.Balance != 1 || s.Available != 0 {
-		t.Errorf("standing while the grant is tentative: %+v", s)
+		t.Errorf("standing while the grant is tentative: %+v, want balance 1 and available 0", s)
 	}
-	refused := make(chan error)
+	rejected := make(chan error)
 	go func() {
 		_, err := d.Reserve(context.Background(), id)
-		refused <- err
+		rejected <- err
 	}()
-	w.parked(d, id, 1) // it does not take the fast path
+	w.awaitQueued(d, id, 1) // it does not take the fast path
 	w.log.set(func(f *faults) { f.before = nil })
 	close(g.open)
 	if err := <-granted; err == nil {
 		t.Error("granted without a log")
 	}
-	if err := <-refused; !errors.Is(err, account.ErrInsufficientCredits) {
+	if err := <-rejected; !errors.Is(err, account.ErrInsufficientCredits) {
 		t.Errorf("reserve: %v", err)
 	}
 	r.Drop()
@@ -205,24 +205,24 @@ func TestReserve_TentativeCharge_IsNotAvailable(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
 	id := w.openedWith(d, 1)
-	g := w.holdUp()
+	g := w.blockAppend()
 	charged := make(chan error)
 	go func() {
 		_, err := d.ChargeLookup(context.Background(), w.lookup(id))
 		charged <- err
 	}()
 	<-g.reached
-	refused := make(chan error)
+	rejected := make(chan error)
 	go func() {
 		_, err := d.Reserve(context.Background(), id)
-		refused <- err
+		rejected <- err
 	}()
-	w.parked(d, id, 1)
+	w.awaitQueued(d, id, 1)
 	close(g.open)
 	if err := <-charged; err != nil {
 		t.Error(err)
 	}
-	if err := <-refused; !errors.Is(err, account.ErrInsufficientCredits) {
+	if err := <-rejected; !errors.Is(err, account.ErrInsufficientCredits) {
 		t.Errorf("reserve: %v", err)
 	}
 }
@@ -254,12 +254,12 @@ func TestReserve_CallerLeft_FreesCredits(t *testing.T) {
 	close(g.open)
 	w.reserve(fresh, id).Drop()
 	if s := w.standing(fresh, id); s.Available != 1 {
-		t.Fatalf("standing %+v", s)
+		t.Fatalf("standing %+v, want available 1", s)
 	}
 }
 
 // Another node has spent reserved credits: of three credits one is left for two reservations. The first to pay gets it.
-// If the reservations counted against each other, both would be refused despite a credit on the account.
+// If the reservations counted against each other, both would be rejected despite a credit on the account.
 func TestReservations_CreditsSpentElsewhere_FirstToPayGetsTheRest(t *testing.T) {
 	for name, pay := range map[string]func(w *world, d *AccountWriter, id string, r *Reservation) error{
 		"by a charge": func(w *world, d *AccountWriter, id string, r *Reservation) error {

@@ -34,7 +34,7 @@ func (w *world) leaves(d *AccountWriter, id string) (request string) {
 	return in.Request.ID
 }
 
-func (w *world) logIsBack() { w.log.set(func(f *faults) { f.before, f.after = nil, nil }) }
+func (w *world) restoreLog() { w.log.set(func(f *faults) { f.before, f.after = nil, nil }) }
 
 // Compensations are retried by the clock, not by the number of other requests.
 func TestCompensation_OutageUnderTraffic_IsRetried(t *testing.T) {
@@ -50,7 +50,7 @@ func TestCompensation_OutageUnderTraffic_IsRetried(t *testing.T) {
 			time.Sleep(10 * time.Microsecond)
 		}
 		time.Sleep(streamwriter.CompensateWithin - 5*time.Second)
-		w.logIsBack()
+		w.restoreLog()
 		time.Sleep(2 * streamwriter.MaxCompensationPause)
 		synctest.Wait()
 		if l := w.ledger(id); l.balance != 50 || l.reversed[gone] != 1 {
@@ -74,11 +74,11 @@ func TestCompensation_RetriesExhausted_IsLeftToOperator(t *testing.T) {
 			t.Errorf("%d attempts in a minute", n)
 		}
 		if n := d.accounts.Live(); n != 0 {
-			t.Errorf("%d accounts in memory", n)
+			t.Errorf("%d accounts in memory, want 0", n)
 		}
-		w.logIsBack()
+		w.restoreLog()
 		if l := w.ledger(id); l.reversed[gone] != 0 || l.charges[gone] != 1 {
-			t.Errorf("ledger %+v", l)
+			t.Errorf("ledger %+v, want one charge of %s and no reversal", l, gone)
 		}
 	})
 }
@@ -112,7 +112,7 @@ func TestReverseUndelivered_FullQueue_IsAccepted(t *testing.T) {
 	<-g.reached
 	for i := range 2 {
 		wg.Go(func() { _, _ = d.ChargeLookup(context.Background(), w.lookup(id)) }) // may share an append that fails
-		w.parked(d, id, i+1)
+		w.awaitQueued(d, id, i+1)
 	}
 	if _, err := d.ChargeLookup(t.Context(), w.lookup(id)); !errors.Is(err, ErrBusy) {
 		t.Fatalf("the queue is not full: %v", err)
@@ -147,7 +147,7 @@ func TestReverseUndelivered_TooMany_IsBusy(t *testing.T) {
 	if err := d.ReverseUndelivered(UndeliveredCharge{AccountID: id, Receipt: receipt}); !errors.Is(err, ErrInvalidRequest) {
 		t.Errorf("without a request: %v", err)
 	}
-	g := w.holdUp()
+	g := w.blockAppend()
 	var wg sync.WaitGroup
 	wg.Go(func() { w.charge(d, id) })
 	<-g.reached
@@ -179,7 +179,7 @@ func TestRepeat_KeepsChargeOfCallerWhoLeft(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := w.lookup(id), w.lookup(id)
 			first.Once, second.Once = onceOf(1, 2), onceOf(1, 2)
-			w.togetherAnd(d, id, 2, func(f *faults) {
+			w.runTogetherWith(d, id, 2, func(f *faults) {
 				f.after = func(a sentAppend, err error) error {
 					if a.events[0].Metadata.RequestID == first.Request.ID {
 						cancel()
@@ -238,7 +238,7 @@ func TestReverseUndelivered_AnsweredRepeat_KeepsCharge(t *testing.T) {
 	}
 	w.drain(d)
 	if l := w.ledger(id); l.balance != 49 || len(l.reversed) != 0 {
-		t.Fatalf("balance %d, reversed %v", l.balance, l.reversed)
+		t.Fatalf("balance %d, reversed %v, want 49 and none", l.balance, l.reversed)
 	}
 }
 
@@ -265,6 +265,6 @@ func TestChargeLookup_SameRequest_ChargesOnce(t *testing.T) {
 	}
 	w.drain(next)
 	if l := w.ledger(id); l.balance != 49 || l.charges[in.Request.ID] != 1 || len(l.reversed) != 0 {
-		t.Fatalf("ledger %+v", l)
+		t.Fatalf("ledger %+v, want balance 49, one charge and no reversal", l)
 	}
 }

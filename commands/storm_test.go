@@ -17,7 +17,7 @@ import (
 
 var stormSeed = flag.Uint64("storm.seed", 0, "seed of TestStorm; 0 draws one")
 
-// storm makes the log fail at random: it loses replies after the commit and requests before it, refuses appends, lets
+// storm makes the log fail at random: it loses replies after the commit and requests before it, rejects appends, lets
 // other writers append first, and fails reads. The faults of an append depend only on its content, so a seed gives
 // the same faults for every schedule of the goroutines.
 type storm struct {
@@ -81,7 +81,7 @@ func TestStorm(t *testing.T) {
 	}
 	t.Logf("repeat with -storm.seed=%d", seed)
 	w := newWorld(t)
-	cfg := AccountWriterConfig{Config: streamwriter.Config{KnowWithin: 2 * time.Millisecond, SettleWithin: 50 * time.Millisecond, SnapshotEvery: 8}}
+	cfg := AccountWriterConfig{Config: streamwriter.Config{KnowWithin: 2 * time.Millisecond, ResolveWithin: 50 * time.Millisecond, SnapshotEvery: 8}}
 	kept := newMemorySnapshots()
 	writers := []*AccountWriter{w.writer(cfg, kept), w.writer(cfg, kept)}
 	id := w.opened(writers[0], 250)
@@ -123,7 +123,7 @@ func (w *world) reserveCalmly(d *AccountWriter, id string) {
 	}
 	r.Drop()
 	if err := d.ReleaseHold(context.Background(), ReleaseHold{Request: w.request(), AccountID: id, HoldID: "none"}); !errors.Is(err, account.ErrUnknownHold) {
-		w.Fatal(err) // a refusal reads the tail
+		w.Fatal(err) // a rejection reads the tail
 	}
 }
 
@@ -187,7 +187,7 @@ func (w *world) checkStorm(id string, seen *stormer) {
 		w.Errorf("available fell to %d", l.available)
 	}
 	for request := range seen.paid {
-		// A requested reversal that failed with an unknown outcome may have landed.
+		// A requested reversal that failed with an unknown outcome may have been stored.
 		if l.charges[request] != 1 {
 			w.Errorf("request %s paid, and has %d unreversed charges", request, l.charges[request])
 		}

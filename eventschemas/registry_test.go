@@ -194,7 +194,7 @@ func TestCheck_ThisRelease(t *testing.T) {
 	}
 }
 
-func TestUnknownTypesAreRefused(t *testing.T) {
+func TestUnknownTypesAreRejected(t *testing.T) {
 	for name, err := range map[string]error{
 		"decode": func() error { _, err := eventschemas.Decode("CreditsDoubled", 1, []byte(`{}`)); return err }(),
 		"encode": func() error { _, err := eventschemas.Encode(greeted{}); return err }(),

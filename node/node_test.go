@@ -52,7 +52,7 @@ func TestClose_PartsOfSeveralStarts_StopTogether(t *testing.T) {
 		<-ctx.Done()
 		select {
 		case <-stopping:
-		case <-time.After(testwait.Patience):
+		case <-time.After(testwait.Timeout):
 			t.Error("the early part is stopped only after the late one has ended")
 		}
 		return nil

@@ -292,7 +292,7 @@ func TestLookup_SharedServices_RoundTripsAreBounded(t *testing.T) {
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 1000)
 	node, log, window := s.nodes[0], s.logs[0], s.windows[0]
-	if _, ok := testwait.Until(testwait.Patience, func() bool {
+	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		c.get("/v1/me").ok(t)
 		return node.counted("letterhead_key_lookups_total", "memory") > 0
 	}); !ok {

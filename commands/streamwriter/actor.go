@@ -28,7 +28,7 @@ const (
 	MaxGroupBytes = 640_000
 	// TailPage is the number of events that one read of a stream fetches.
 	TailPage = 2048
-	// maxPending limits the pending compensations of one actor; beyond it the oldest is given up and
+	// maxPending limits the pending compensations of one actor; beyond it the oldest is abandoned and
 	// logged.
 	maxPending = 4096
 	// MaxSubmitted limits the compensations that others have submitted and the actor has not yet
@@ -38,7 +38,7 @@ const (
 	CompensateWithin = time.Minute
 	// MaxCompensationPause limits the pause before the next attempt.
 	MaxCompensationPause = time.Second
-	// CheckAmbiguousEvery is the interval between reads that check whether an ambiguous append landed.
+	// CheckAmbiguousEvery is the interval between reads that check whether an ambiguous append was stored.
 	CheckAmbiguousEvery = time.Second
 	// AmbiguousFor is how long an ambiguous append stays unresolved once the stream can be read: well
 	// beyond the deadlines of the calls that sent it. AmbiguousUnreadFor is the same for a stream that
@@ -114,7 +114,7 @@ type Actor[S State] struct {
 	idleUses     uint64 // uses when the idle timer was set
 }
 
-// ambiguousAppend is an append of unknown outcome: it may have landed.
+// ambiguousAppend is an append of unknown outcome: it may have been stored.
 type ambiguousAppend[S State] struct {
 	revision uint64
 	first    uuid.UUID
@@ -153,7 +153,7 @@ func (a *Actor[S]) push(t *queued[S]) (bool, error) {
 		return false, nil
 	}
 	if len(a.queue) >= a.all.cfg.MaxQueue {
-		a.all.metrics.refused.WithLabelValues("queue_full").Inc()
+		a.all.metrics.rejected.WithLabelValues("queue_full").Inc()
 		return true, fmt.Errorf("%s has %d commands waiting: %w", a.stream, len(a.queue), ErrBusy)
 	}
 	a.queue = append(a.queue, t)
@@ -318,7 +318,7 @@ func (a *Actor[S]) rest(timer *time.Timer) bool {
 	case <-a.wake:
 		return true
 	case <-stopping:
-		return a.lastLook() || !a.retire(true)
+		return a.resolveBeforeEnd() || !a.retire(true)
 	case <-timer.C:
 		return a.tick()
 	}
@@ -373,7 +373,7 @@ func (a *Actor[S]) fail(commands []*queued[S], err error) {
 // in memory, so that it must be compensated if the caller has left.
 func (a *Actor[S]) answer(t *queued[S], err error, durable bool) {
 	if t.caller == nil {
-		a.settle(t, err)
+		a.finishCompensation(t, err)
 		return
 	}
 	gone := false

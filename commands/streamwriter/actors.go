@@ -87,7 +87,7 @@ func (all *Actors[S]) actor(key string) (*Actor[S], error) {
 		return a, nil
 	}
 	if all.closing {
-		all.metrics.refused.WithLabelValues("shutdown").Inc()
+		all.metrics.rejected.WithLabelValues("shutdown").Inc()
 		return nil, fmt.Errorf("shutting down: %w", ErrBusy)
 	}
 	stream, state, err := all.kind.Open(key)
@@ -95,7 +95,7 @@ func (all *Actors[S]) actor(key string) (*Actor[S], error) {
 		return nil, err
 	}
 	if len(all.live) >= all.cfg.MaxLive && !all.evict() {
-		all.metrics.refused.WithLabelValues("too_many").Inc()
+		all.metrics.rejected.WithLabelValues("too_many").Inc()
 		return nil, fmt.Errorf("%d streams are in use: %w", len(all.live), ErrBusy)
 	}
 	a := newActor(all, key, stream, state)
@@ -169,7 +169,7 @@ func (all *Actors[S]) With(key string, f func(a *Actor[S])) error {
 // Do queues a command at the key's actor and returns its final outcome. If ctx ends first it returns
 // ctx.Err(), and the actor skips the command or compensates its effect.
 //
-// Errors: the command's refusal, ErrBusy (a *LoadingError while a long stream is loaded),
+// Errors: the command's rejection, ErrBusy (a *LoadingError while a long stream is loaded),
 // ErrUnknownOutcome, eventlog.ErrUnavailable, eventlog.ErrCorrupt (the stream cannot be trusted; a
 // *ChainError has the place), ctx.Err(), and those of Kind.Open.
 func (all *Actors[S]) Do(ctx context.Context, key string, request Request, c Command[S]) error {
@@ -247,7 +247,7 @@ func (all *Actors[S]) compensate(key string, t *queued[S]) error {
 	return fmt.Errorf("%s: %w", key, ErrBusy)
 }
 
-// Drain refuses new commands with ErrBusy, finishes the queued ones, and ends all actors. If ctx ends
+// Drain rejects new commands with ErrBusy, finishes the queued ones, and ends all actors. If ctx ends
 // first, running commands are cut off, their callers get an error, and Drain returns ctx.Err().
 func (all *Actors[S]) Drain(ctx context.Context) error {
 	all.mu.Lock()

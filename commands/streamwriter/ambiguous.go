@@ -10,8 +10,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// leaveAmbiguous stops repeating an append that may have landed or may still land. A later read of its
-// revision settles it.
+// leaveAmbiguous stops repeating an append that may have been stored or may still be. A later read of its
+// revision resolves it.
 func (a *Actor[S]) leaveAmbiguous(r *round[S], err error) {
 	a.undo(r)
 	a.mu.Lock()
@@ -40,7 +40,7 @@ func (a *Actor[S]) leaveAmbiguous(r *round[S], err error) {
 	a.abandon(d, fmt.Errorf("too many appends are ambiguous: %w", err))
 }
 
-// checkAmbiguous reads the stream, which settles ambiguous appends. It logs once that the stream is
+// checkAmbiguous reads the stream, which resolves ambiguous appends. It logs once that the stream is
 // unreadable, and once that it is readable again.
 func (a *Actor[S]) checkAmbiguous() error {
 	err := a.refresh()
@@ -55,9 +55,9 @@ func (a *Actor[S]) checkAmbiguous() error {
 	return err
 }
 
-// settleAmbiguous examines an event that was read: if it is the first of an ambiguous append, all of that
-// append landed although its callers were answered with an unknown outcome.
-func (a *Actor[S]) settleAmbiguous(rec *eventlog.Recorded) {
+// resolveAmbiguous examines an event that was read: if it is the first of an ambiguous append, all of that
+// append was stored although its callers were answered with an unknown outcome.
+func (a *Actor[S]) resolveAmbiguous(rec *eventlog.Recorded) {
 	kept := a.ambiguous[:0]
 	for _, d := range a.ambiguous {
 		if d.revision != rec.Revision {
@@ -65,7 +65,7 @@ func (a *Actor[S]) settleAmbiguous(rec *eventlog.Recorded) {
 			continue
 		}
 		if d.first != rec.ID {
-			continue // another append has its revision: it never landed
+			continue // another append has its revision: it was never stored
 		}
 		for _, t := range d.commands {
 			if t.caller != nil {
@@ -97,14 +97,14 @@ func (a *Actor[S]) abandonAmbiguous(after time.Duration, err error) {
 	}
 }
 
-// abandon logs each command of an ambiguous append that would need compensation if the append landed.
+// abandon logs each command of an ambiguous append that would need compensation if the append was stored.
 func (a *Actor[S]) abandon(d ambiguousAppend[S], err error) {
 	for _, t := range d.commands {
 		if t.caller == nil {
 			continue // a compensation; answer has handled it
 		}
 		if back := t.command.Compensation(); back != nil {
-			a.giveUp(back.queued(), fmt.Errorf("whether the append at revision %d landed is not known: %w", d.revision, err))
+			a.leaveToOperator(back.queued(), fmt.Errorf("it is unknown whether the append at revision %d was stored: %w", d.revision, err))
 		}
 	}
 }
@@ -124,10 +124,10 @@ func (a *Actor[S]) takeAmbiguous(after time.Duration) (taken []ambiguousAppend[S
 	return taken
 }
 
-// lastLook settles ambiguous appends before the actor ends: it tries to read the stream until Drain's
+// resolveBeforeEnd resolves ambiguous appends before the actor ends: it tries to read the stream until Drain's
 // deadline, and leaves the appends that are then still ambiguous to an operator. It returns true if
 // there are compensations to append.
-func (a *Actor[S]) lastLook() bool {
+func (a *Actor[S]) resolveBeforeEnd() bool {
 	for since, pause := time.Now(), firstPause; len(a.ambiguous) > 0; pause = min(2*pause, CheckAmbiguousEvery) {
 		err := a.checkAmbiguous()
 		switch {
@@ -141,7 +141,7 @@ func (a *Actor[S]) lastLook() bool {
 		return len(a.pending) > 0
 	}
 	for _, t := range a.pending { // no time for another attempt
-		a.giveUp(t, a.all.ctx.Err())
+		a.leaveToOperator(t, a.all.ctx.Err())
 	}
 	a.pending = nil
 	return false

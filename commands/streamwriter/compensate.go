@@ -19,7 +19,7 @@ func (a *Actor[S]) submit(t *queued[S]) (bool, error) {
 		return false, nil
 	}
 	if len(a.submitted) >= MaxSubmitted {
-		a.all.metrics.refused.WithLabelValues("handed_in_full").Inc()
+		a.all.metrics.rejected.WithLabelValues("handed_in_full").Inc()
 		return true, fmt.Errorf("%s has %d compensations waiting: %w", a.stream, len(a.submitted), ErrBusy)
 	}
 	a.submitted = append(a.submitted, t)
@@ -51,22 +51,22 @@ func (c *Compensation[S]) queued() *queued[S] {
 // retryLater adds a compensation to the pending ones.
 func (a *Actor[S]) retryLater(t *queued[S]) {
 	if len(a.pending) >= maxPending {
-		a.giveUp(a.pending[0], errors.New("too many compensations are pending"))
+		a.leaveToOperator(a.pending[0], errors.New("too many compensations are pending"))
 		a.pending = append(a.pending[:0], a.pending[1:]...)
 	}
 	a.pending = append(a.pending, t)
 }
 
-// settle handles the outcome of a compensation: done, refused because nothing is left to compensate,
-// left to an operator, or retried.
-func (a *Actor[S]) settle(t *queued[S], err error) {
+// finishCompensation handles the outcome of a compensation: done, rejected because nothing is left to
+// compensate, left to an operator, or retried.
+func (a *Actor[S]) finishCompensation(t *queued[S], err error) {
 	if err == nil {
 		a.pendingPause, a.nextPending = 0, time.Time{}
 		a.all.metrics.compensated.Inc()
 		return
 	}
 	if t.attempts++; errors.Is(err, eventlog.ErrCorrupt) || a.all.kind.NeedsOperator(err) {
-		a.giveUp(t, err)
+		a.leaveToOperator(t, err)
 		return
 	}
 	if !temporary(err) {
@@ -75,7 +75,7 @@ func (a *Actor[S]) settle(t *queued[S], err error) {
 	}
 	now := time.Now()
 	if now.Sub(t.pendingSince) >= CompensateWithin || a.all.ctx.Err() != nil {
-		a.giveUp(t, err)
+		a.leaveToOperator(t, err)
 		return
 	}
 	if !now.Before(a.nextPending) { // otherwise another member of the group has set the pause
@@ -85,9 +85,9 @@ func (a *Actor[S]) settle(t *queued[S], err error) {
 	a.retryLater(t)
 }
 
-// giveUp leaves a compensation to an operator, who finds the events, if there are any, by their request
+// leaveToOperator leaves a compensation to an operator, who finds the events, if there are any, by their request
 // id.
-func (a *Actor[S]) giveUp(t *queued[S], err error) {
+func (a *Actor[S]) leaveToOperator(t *queued[S], err error) {
 	a.all.metrics.notCompensated.Inc()
 	a.all.cfg.Logger.Error("could not compensate a command whose caller got no answer",
 		"stream", a.stream, "request_id", t.request.ID, "attempts", t.attempts, "error", err)

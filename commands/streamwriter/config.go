@@ -16,7 +16,7 @@ const (
 	DefaultMaxQueue      = 4096
 	DefaultMaxLive       = 20_000
 	DefaultIdleAfter     = 10 * time.Minute
-	DefaultSettleWithin  = 2 * time.Second
+	DefaultResolveWithin = 2 * time.Second
 	DefaultKnowWithin    = 5 * time.Second
 	DefaultAppendWithin  = 5 * time.Second
 	DefaultLoadWithin    = 3 * time.Second // less than the deadline of a request, so that its answer gives the reason
@@ -31,8 +31,8 @@ type Config struct {
 	MaxLive int
 	// IdleAfter is how long, up to twice the value, a stream stays in memory without a command.
 	IdleAfter time.Duration
-	// SettleWithin limits the time of retries after conflicts.
-	SettleWithin time.Duration
+	// ResolveWithin limits the time of retries after conflicts.
+	ResolveWithin time.Duration
 	// KnowWithin limits the time of repeating an append whose outcome is unknown.
 	KnowWithin time.Duration
 	// AppendWithin limits one call of the log's Append or ReadStream.
@@ -89,7 +89,7 @@ func (c *Config) numbers() []setting {
 		{"MaxLive", &c.MaxLive, nil, DefaultMaxLive},
 		{"SnapshotEvery", &c.SnapshotEvery, nil, DefaultSnapshotEvery},
 		{"IdleAfter", nil, &c.IdleAfter, int64(DefaultIdleAfter)},
-		{"SettleWithin", nil, &c.SettleWithin, int64(DefaultSettleWithin)},
+		{"ResolveWithin", nil, &c.ResolveWithin, int64(DefaultResolveWithin)},
 		{"KnowWithin", nil, &c.KnowWithin, int64(DefaultKnowWithin)},
 		{"AppendWithin", nil, &c.AppendWithin, int64(DefaultAppendWithin)},
 		{"LoadWithin", nil, &c.LoadWithin, int64(DefaultLoadWithin)},

@@ -7,7 +7,7 @@
 // Actors has one Actor per stream in use (actor.go): a goroutine with a bounded queue and the folded
 // state. It takes the queued commands as a group, decides each one separately against the running
 // state (group.go), appends all accepted events in one append at the exact revision, and then answers.
-// So a busy stream costs one append per group and no read, a refused command never fails its group,
+// So a busy stream costs one append per group and no read, a rejected command never fails its group,
 // and callers learn only of durable decisions.
 //
 // # Conflicts
@@ -15,14 +15,14 @@
 // Several sets of actors, in one process or on several nodes, may write to the same stream. Only the
 // stream decides: an actor that loses the race for a revision reads the tail, decides its group again
 // and retries within a time limit, then answers ErrBusy. Actors that compete for a stream alternate
-// (fairness.go). No revision protects an outcome that appends nothing, such as a refusal. It is final
+// (fairness.go). No revision protects an outcome that appends nothing, such as a rejection. It is final
 // only after the stream's tail was read, with one read for all waiting callers.
 //
 // # Unknown outcomes
 //
 // An append whose outcome is unknown is repeated unchanged, with the same ids at the same revision,
 // until the log reports the outcome. If it does not do so in time, the callers get ErrUnknownOutcome
-// (ambiguous.go): the stream is checked for another minute, what turns out to have landed is
+// (ambiguous.go): the stream is checked for another minute, what turns out to have been stored is
 // compensated, and then the append is treated as lost.
 //
 // Compensations, also those for callers who left, are the actor's own work (compensate.go): they bypass

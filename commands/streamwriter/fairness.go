@@ -12,15 +12,15 @@ import (
 const (
 	// firstTurn is the assumed duration of an append before the first was measured; shortestTurn and
 	// longestTurn limit measured values. On a slow store or a busy machine an append takes hundreds of
-	// milliseconds: a shorter turn is useless, and the nodes that lost keep losing until SettleWithin
+	// milliseconds: a shorter turn is useless, and the nodes that lost keep losing until ResolveWithin
 	// has passed.
 	firstTurn    = time.Millisecond
 	shortestTurn = 50 * time.Microsecond
 	longestTurn  = 500 * time.Millisecond
 	// rivalryFor is how long a detected rival is taken into account.
 	rivalryFor = time.Second
-	// maxMoved limits the count of times that the stream was found to have moved, and so how many
-	// turns are left to a rival that has gone. From lookFirst on the stream is read before an append,
+	// maxMoved limits the count of reads that found other nodes' events, and so how many turns are left to
+	// a rival that has gone. From lookFirst on the stream is read before an append,
 	// which is cheaper than losing.
 	maxMoved, lookFirst = 8, 2
 	// AloneFor is how long an actor on a shared store appends in a row before it leaves a turn to
@@ -28,7 +28,7 @@ const (
 	// 200 ms that costs a busy account half a percent.
 	AloneFor = 100 * time.Millisecond
 	// aloneTurns, multiplied by the duration of a turn, replaces AloneFor on a slow store, up to
-	// aloneAtMost: less than SettleWithin, after which a node that never succeeded gives up. The pause
+	// aloneAtMost: less than ResolveWithin, after which a node that never succeeded gives up. The pause
 	// is three turns, or one if that is more than maxAlonePause.
 	aloneTurns    = 20
 	aloneAtMost   = time.Second
@@ -58,7 +58,7 @@ const (
 type fairness struct {
 	took      time.Duration // duration of an append call, a moving average
 	looked    time.Duration // duration of a read of the tail that found events, likewise
-	last      time.Time     // of the last append that landed
+	last      time.Time     // of the last successful append
 	since     time.Time     // since when no other node could have appended
 	rivalAt   time.Time     // when a rival was last seen
 	moved     int           // 0 to maxMoved: how often, recently, others were found to have appended
@@ -75,7 +75,7 @@ func (f *fairness) turn() time.Duration {
 }
 
 // average is a moving average. It adapts quickly: up when the store becomes slow, because a node that
-// loses has only SettleWithin, and down after a single call that hung.
+// loses has only ResolveWithin, and down after a single call that hung.
 func average(before, now time.Duration) time.Duration {
 	now = min(now, longestTurn)
 	if before == 0 {
@@ -84,7 +84,7 @@ func average(before, now time.Duration) time.Duration {
 	return (before + now) / 2
 }
 
-// won records an append that landed.
+// won records a successful append.
 func (f *fairness) won(now time.Time, took time.Duration) {
 	f.took = average(f.took, took)
 	f.last = now
@@ -134,7 +134,7 @@ func (f *fairness) gathering(answered int) (pause, most time.Duration) {
 	return most / 4, most
 }
 
-// gathered records how many commands were queued before and after a pause. Those before came while the append was under way;
+// gathered records how many commands were queued before and after a pause. Those before came during the append;
 // without the pause, commands keep coming at that rate. A pause is useful only if they came at more than twice that rate: each
 // command above it saves an append's duration, and each one queued before has waited.
 func (f *fairness) gathered(before, after int, waited time.Duration) {
@@ -166,17 +166,17 @@ func (a *Actor[S]) prepare(group []*queued[S]) (_ []*queued[S], fresh bool, err 
 
 // afterLoss reads the winner's events, and adds commands queued in the meantime to the group. Errors:
 // ErrBusy when the retry budget is exhausted, and those of reading.
-func (a *Actor[S]) afterLoss(settle *retryBudget, lost int, group []*queued[S]) ([]*queued[S], error) {
+func (a *Actor[S]) afterLoss(budget *retryBudget, lost int, group []*queued[S]) ([]*queued[S], error) {
 	if lost == 1 { // the previous append may have waited for an unavailable store
-		*settle = newRetryBudget(a.all.cfg.SettleWithin)
+		*budget = newRetryBudget(a.all.cfg.ResolveWithin)
 	}
 	pause := time.Duration(0)
 	if lost > quickLosses {
 		pause = rand.N(min(time.Duration(lost), maxLossPause) * a.fairness.turn() / 2)
 	}
-	if !settle.left(pause) || pause > 0 && delay.For(a.all.ctx, pause) != nil {
+	if !budget.left(pause) || pause > 0 && delay.For(a.all.ctx, pause) != nil {
 		a.stale = true
-		return group, fmt.Errorf("conflicts on %s could not be settled within %s: %w", a.stream, a.all.cfg.SettleWithin, ErrBusy)
+		return group, fmt.Errorf("conflicts on %s could not be resolved within %s: %w", a.stream, a.all.cfg.ResolveWithin, ErrBusy)
 	}
 	group = a.join(group)
 	return group, a.refresh()

@@ -37,7 +37,7 @@ func (r *round[S]) full() bool {
 // process decides a group, appends the accepted events and answers the callers. It returns the commands
 // that did not fit.
 func (a *Actor[S]) process(group []*queued[S]) (rest []*queued[S]) {
-	var settle retryBudget
+	var budget retryBudget
 	group, fresh, err := a.prepare(group)
 	if err != nil && a.loading != nil {
 		return a.keepPatient(group, err)
@@ -74,7 +74,7 @@ func (a *Actor[S]) process(group []*queued[S]) (rest []*queued[S]) {
 			a.undo(r)
 			a.all.metrics.conflicts.Inc()
 			lost++
-			group, err = a.afterLoss(&settle, lost, group)
+			group, err = a.afterLoss(&budget, lost, group)
 		case errors.Is(err, ErrUnknownOutcome):
 			a.leaveAmbiguous(r, err)
 			return group[len(r.members):]
@@ -122,11 +122,11 @@ func (a *Actor[S]) decide(group []*queued[S]) (r *round[S], broken int, err erro
 }
 
 // final reports whether an outcome without events is valid without reading the stream's tail.
-func (a *Actor[S]) final(d Decision, refusal error) bool {
-	if refusal == nil {
+func (a *Actor[S]) final(d Decision, rejection error) bool {
+	if rejection == nil {
 		return d.Final
 	}
-	return a.all.kind.Final(refusal)
+	return a.all.kind.Final(rejection)
 }
 
 // decideOne decides and applies in one step, so that a function passed to Actors.With never sees a
@@ -199,7 +199,7 @@ func (a *Actor[S]) clock() time.Time {
 }
 
 // append writes the round's events. While the outcome is unknown it repeats the identical append.
-// Errors: eventlog.ErrWrongRevision (no event landed), ErrUnknownOutcome, else the log's.
+// Errors: eventlog.ErrWrongRevision (no event was stored), ErrUnknownOutcome, else the log's.
 func (a *Actor[S]) append(r *round[S]) (eventlog.Appended, error) {
 	known := newRetryBudget(a.all.cfg.KnowWithin)
 	expected := eventlog.After(r.first)

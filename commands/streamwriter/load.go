@@ -41,7 +41,7 @@ func (a *Actor[S]) refreshed(err error) error {
 	a.corrupt = nil
 	if err != nil {
 		err = storeError(fmt.Errorf("load %s: %w", a.stream, err))
-		a.distrust(err)
+		a.invalidate(err)
 		return err
 	}
 	a.dropAmbiguous(AmbiguousFor)
@@ -52,10 +52,10 @@ func (a *Actor[S]) refreshed(err error) error {
 	return nil
 }
 
-// distrust closes the fast path. If only the store failed, the folded events are kept for the next
+// invalidate closes the fast path. If only the store failed, the folded events are kept for the next
 // attempt; if the stream is corrupt, they are dropped. State that is only in memory, such as
 // reservations, is kept.
-func (a *Actor[S]) distrust(err error) {
+func (a *Actor[S]) invalidate(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state.Withdraw()
@@ -238,7 +238,7 @@ func (a *Actor[S]) fold(rec *eventlog.Recorded) error {
 		a.chain.Link(head)
 	}
 	a.position = rec.Position
-	a.settleAmbiguous(rec)
+	a.resolveAmbiguous(rec)
 	return nil
 }
 

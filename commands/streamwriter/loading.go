@@ -134,7 +134,7 @@ func (a *Actor[S]) endLoading() {
 	a.all.metrics.loading.Dec()
 }
 
-// keepPatient refuses the commands that do not wait for loading, and returns the others.
+// keepPatient rejects the commands that do not wait for loading, and returns the others.
 func (a *Actor[S]) keepPatient(group []*queued[S], err error) (patient []*queued[S]) {
 	var others []*queued[S]
 	for _, t := range group {
@@ -144,7 +144,7 @@ func (a *Actor[S]) keepPatient(group []*queued[S], err error) (patient []*queued
 			others = append(others, t)
 		}
 	}
-	a.all.metrics.refused.WithLabelValues("loading").Add(float64(len(others)))
+	a.all.metrics.rejected.WithLabelValues("loading").Add(float64(len(others)))
 	a.fail(others, err)
 	return patient
 }

@@ -19,7 +19,7 @@ type metrics struct {
 	conflicts      prometheus.Counter
 	yields         prometheus.Counter
 	retries        prometheus.Counter
-	refused        *prometheus.CounterVec
+	rejected       *prometheus.CounterVec
 	snapshots      *prometheus.CounterVec
 	live           prometheus.Gauge
 	loading        prometheus.Gauge
@@ -51,19 +51,19 @@ func newMetrics(label string, registerer prometheus.Registerer) (*metrics, error
 		conflicts:  counter("letterhead_desk_conflicts_total", "Appends that lost the race for their revision."),
 		yields:     counter("letterhead_desk_yields_total", "Pauses in which another node could append to the stream."),
 		retries:    counter("letterhead_desk_append_retries_total", "Repeats of appends whose outcome was unknown."),
-		refused:    counters("letterhead_desk_busy_total", "Commands refused because of load, by reason.", "reason"),
+		rejected:   counters("letterhead_desk_busy_total", "Commands rejected because of load, by reason.", "reason"),
 		snapshots:  counters("letterhead_desk_snapshots_total", "Snapshots by result: saved, failed (to be saved), damaged, unfit (not of the stream).", "result"),
 		live: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "letterhead_desk_live_streams", Help: "Streams whose state is in memory.", ConstLabels: labels,
 		}),
 		loading: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "letterhead_desk_loading_streams", Help: "Streams that are loaded in the background; their commands are refused meanwhile.", ConstLabels: labels,
+			Name: "letterhead_desk_loading_streams", Help: "Streams that are loaded in the background; their commands are rejected meanwhile.", ConstLabels: labels,
 		}),
 		evicted:        counter("letterhead_desk_evicted_total", "Streams dropped from memory to make room."),
 		compensated:    counter("letterhead_desk_handed_back_total", "Charges reversed and holds released because their caller had left."),
 		notCompensated: counter("letterhead_desk_not_handed_back_total", "Charges and holds that could not be reversed or released and are left to an operator."),
 	}
-	return m, telemetry.Register(registerer, command, m.group, m.appendTime, m.events, m.reads, m.conflicts, m.yields, m.retries, m.refused,
+	return m, telemetry.Register(registerer, command, m.group, m.appendTime, m.events, m.reads, m.conflicts, m.yields, m.retries, m.rejected,
 		m.snapshots, m.live, m.loading, m.evicted, m.compensated, m.notCompensated)
 }
 

@@ -52,10 +52,10 @@ type Kind[S State] struct {
 	// Identify returns the identity of the decision behind an event: the same decision appends the same
 	// event ids. An event type that these streams do not hold is an error.
 	Identify func(ev eventschemas.Event, request Request) (key, subject string, err error)
-	// Final reports whether a refusal is valid whatever the stream's tail holds.
-	Final func(refusal error) bool
-	// NeedsOperator reports whether a refused compensation has to be left to an operator.
-	NeedsOperator func(refusal error) bool
+	// Final reports whether a rejection is valid whatever the stream's tail holds.
+	Final func(rejection error) bool
+	// NeedsOperator reports whether a rejected compensation has to be left to an operator.
+	NeedsOperator func(rejection error) bool
 }
 
 // Event is an event to append and the request that caused it.
@@ -76,7 +76,7 @@ type Decision struct {
 // Command is one command on a stream. Decide, Applied, Undone and Finished are called with the actor's
 // lock held.
 type Command[S State] interface {
-	// Decide returns the result of the command, or its refusal. Every change that it makes is reverted
+	// Decide returns the result of the command, or its rejection. Every change that it makes is reverted
 	// by Undone, and it is called again when the group has to be decided again.
 	Decide(s S, now time.Time) (Decision, error)
 	// Applied is called after the decided events, if any, were applied to the state.

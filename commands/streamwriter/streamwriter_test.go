@@ -149,7 +149,7 @@ func TestDo_ConcurrentCallersOfTwoNodes_TakeExactlyAll(t *testing.T) {
 	nodes := []*streamwriter.Actors[*pot]{newActors(t, log), newActors(t, log)}
 	var mu sync.Mutex
 	var callers sync.WaitGroup
-	served, refused := 0, 0
+	served, rejected := 0, 0
 	for i := range 2 * potSize {
 		callers.Go(func() {
 			err := nodes[i%2].Do(context.Background(), "a", request(i), &take{n: 1})
@@ -159,15 +159,15 @@ func TestDo_ConcurrentCallersOfTwoNodes_TakeExactlyAll(t *testing.T) {
 			case err == nil:
 				served++
 			case errors.Is(err, errEmpty):
-				refused++
+				rejected++
 			default:
 				t.Errorf("caller %d: %v", i, err)
 			}
 		})
 	}
 	callers.Wait()
-	if got := taken(t, log); got != potSize || served != potSize || refused != potSize {
-		t.Errorf("the stream has %d, %d were served, %d refused, want %d each", got, served, refused, potSize)
+	if got := taken(t, log); got != potSize || served != potSize || rejected != potSize {
+		t.Errorf("the stream has %d, %d were served, %d rejected, want %d each", got, served, rejected, potSize)
 	}
 }
 

@@ -58,7 +58,7 @@ func (s *scene) when(commands ...command) *scene {
 	for i, c := range commands {
 		if i > 0 {
 			if s.err != nil {
-				s.t.Fatalf("command %d was refused: %v", i, s.err)
+				s.t.Fatalf("command %d was rejected: %v", i, s.err)
 			}
 			s.and(s.out.Events...)
 		}
@@ -67,13 +67,13 @@ func (s *scene) when(commands ...command) *scene {
 	return s
 }
 
-func (s *scene) refused(want error) *scene {
+func (s *scene) rejected(want error) *scene {
 	s.t.Helper()
 	if !errors.Is(s.err, want) {
 		s.t.Fatalf("error = %v, want %v", s.err, want)
 	}
 	if len(s.out.Events) != 0 {
-		s.t.Fatalf("a refused command has events %+v", s.out.Events)
+		s.t.Fatalf("a rejected command has events %+v", s.out.Events)
 	}
 	return s
 }
@@ -81,7 +81,7 @@ func (s *scene) refused(want error) *scene {
 func (s *scene) then(want ...eventschemas.Event) *scene {
 	s.t.Helper()
 	if s.err != nil {
-		s.t.Fatalf("refused: %v", s.err)
+		s.t.Fatalf("the command failed: %v", s.err)
 	}
 	if len(s.out.Events) != len(want) {
 		s.t.Fatalf("events = %+v, want %+v", s.out.Events, want)

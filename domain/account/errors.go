@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors of decisions. A refused command results in no event.
+// Errors of decisions. A rejected command results in no event.
 var (
 	// ErrInvalid means that the command is malformed. The error is an *InvalidError.
 	ErrInvalid = errors.New("invalid command")

@@ -13,13 +13,13 @@ import (
 func TestIdempotencyKey_OneRequestForAllItems(t *testing.T) {
 	s := given(t, opened, granted(5)).
 		when(withKey("r1", itemOf(keyA, 1), requestA)).then(keyedCharge("r1", itemOf(keyA, 1), requestA)).
-		when(withKey("r2", itemOf(keyA, 2), requestB)).refused(ErrIdempotencyMismatch).
+		when(withKey("r2", itemOf(keyA, 2), requestB)).rejected(ErrIdempotencyMismatch).
 		when(withKey("r3", itemOf(keyA, 2), requestA)).then(keyedCharge("r3", itemOf(keyA, 2), requestA)).
 		when(withKey("r4", itemOf(keyA, 1), requestA)).keeps("r4", keyedCharge("r1", itemOf(keyA, 1), requestA)).
 		when(withKey("r5", itemOf(keyB, 1), requestB)).then(keyedCharge("r5", itemOf(keyB, 1), requestB)).balance(2, 0)
 	// The key's first charge is a day old; the second still binds the key to its request.
 	s.now = start.Add(3*time.Second + IdempotencyWindow)
-	s.when(withKey("r6", itemOf(keyA, 1), requestB)).refused(ErrIdempotencyMismatch).
+	s.when(withKey("r6", itemOf(keyA, 1), requestB)).rejected(ErrIdempotencyMismatch).
 		when(withKey("r6", itemOf(keyA, 1), requestA)).then(keyedCharge("r6", itemOf(keyA, 1), requestA))
 	s.after(IdempotencyWindow).when(withKey("r7", itemOf(keyA, 2), requestB)).then(keyedCharge("r7", itemOf(keyA, 2), requestB))
 }
@@ -27,10 +27,10 @@ func TestIdempotencyKey_OneRequestForAllItems(t *testing.T) {
 func TestIdempotencyKey_AllChargesReversed_IsFree(t *testing.T) {
 	first, second := keyedCharge("r1", itemOf(keyA, 1), requestA), keyedCharge("r2", itemOf(keyA, 2), requestA)
 	given(t, opened, granted(5), first, second, reversed(first, ReasonClientGone)).
-		when(withKey("r3", itemOf(keyA, 1), requestB)).refused(ErrIdempotencyMismatch).
+		when(withKey("r3", itemOf(keyA, 1), requestB)).rejected(ErrIdempotencyMismatch).
 		and(reversed(second, ReasonOperator)).
 		when(withKey("r3", itemOf(keyA, 1), requestB)).then(keyedCharge("r3", itemOf(keyA, 1), requestB)).
-		when(withKey("r4", itemOf(keyA, 2), requestA)).refused(ErrIdempotencyMismatch)
+		when(withKey("r4", itemOf(keyA, 2), requestA)).rejected(ErrIdempotencyMismatch)
 }
 
 func TestIdempotencyKey_ItemsAreLimited(t *testing.T) {
@@ -38,7 +38,7 @@ func TestIdempotencyKey_ItemsAreLimited(t *testing.T) {
 	for i := range MaxKeyItems {
 		s.and(keyedCharge(fmt.Sprint("r", i), itemOf(keyA, i), requestA))
 	}
-	s.when(withKey("one more", itemOf(keyA, MaxKeyItems), requestA)).refused(ErrInvalid).
+	s.when(withKey("one more", itemOf(keyA, MaxKeyItems), requestA)).rejected(ErrInvalid).
 		when(withKey("again", itemOf(keyA, 7), requestA)).keeps("again", keyedCharge("r7", itemOf(keyA, 7), requestA))
 }
 
@@ -51,7 +51,7 @@ func TestRecall(t *testing.T) {
 		t.Fatalf("Recall of an unused key = %+v", got)
 	}
 	s.and(first, keyedCharge("other", keyB, requestB), second, third, reversed(second, ReasonClientGone), suspended).
-		when(recall("q1", keyA, requestB, &got)).refused(ErrIdempotencyMismatch).
+		when(recall("q1", keyA, requestB, &got)).rejected(ErrIdempotencyMismatch).
 		when(recall("q1", keyA, requestA, &got)).keeps("q1", first, third)
 	if len(got) != 2 || got[0].ChargeID != first.ChargeID || got[0].Revision != 2 || got[1].ChargeID != third.ChargeID || got[1].Revision != 5 ||
 		!got[0].At.Equal(start.Add(3*time.Second)) || got[0].BrandID != "b" || got[0].Domain != "acme.com" || got[0].RecordRevision != 7 || got[0].Credits != 1 {
@@ -66,15 +66,15 @@ func TestRecall(t *testing.T) {
 		t.Fatalf("after a day %+v", got)
 	}
 	s.after(time.Minute).when(recall("q4", keyA, requestB, &got)).then()
-	s.and(closed).when(recall("q5", keyB, requestB, &got)).refused(ErrClosed)
-	given(t).when(recall("q6", keyA, requestA, &got)).refused(ErrNotFound)
+	s.and(closed).when(recall("q5", keyB, requestB, &got)).rejected(ErrClosed)
+	given(t).when(recall("q6", keyA, requestA, &got)).rejected(ErrNotFound)
 	for _, c := range []command{recall("", keyA, requestA, &got), recall("q", "a", requestA, &got), recall("q", keyA, "", &got)} {
-		given(t, opened).when(c).refused(ErrInvalid)
+		given(t, opened).when(c).rejected(ErrInvalid)
 	}
 }
 
 // Either a repeat keeps the charge first, or the charge is reversed first and the key charges again.
-func TestReverse_KeptCharge_IsRefused(t *testing.T) {
+func TestReverse_KeptCharge_IsRejected(t *testing.T) {
 	for name, again := range map[string]command{
 		"same request": charge("r1"), "key": withKey("r2", keyA, requestA), "capture": capturing("r1", "h1", "i"),
 		"recall": recall("r2", keyA, requestA, new([]ChargeFact)),
@@ -90,7 +90,7 @@ func TestReverse_KeptCharge_IsRefused(t *testing.T) {
 			at := s.now
 			s.when(again)
 			s.keeps(s.out.Events[0].(eventschemas.ChargeKept).RequestID, c).
-				when(reversing(c, at, ReasonClientGone)).refused(ErrChargeKept).
+				when(reversing(c, at, ReasonClientGone)).rejected(ErrChargeKept).
 				when(again).isRepeated().
 				when(reversing(c, at, ReasonOperator)).then(reversed(c, ReasonOperator)).
 				when(reversing(c, at, ReasonClientGone)).isRepeated()
@@ -110,7 +110,7 @@ func TestCharge_OldRepeat_IsNotMarkedKept(t *testing.T) {
 	s.now = at.Add(HoldMemory)
 	s.when(withKey("r2", keyA, requestA)).isRepeated()
 	s.now = at.Add(UndeliveredWindow)
-	s.when(reversing(c, at, ReasonClientGone)).refused(ErrTooLate).
+	s.when(reversing(c, at, ReasonClientGone)).rejected(ErrTooLate).
 		when(withKey("r2", keyA, requestA)).keeps("r2", c)
 	if UndeliveredWindow+time.Minute > HoldMemory {
 		t.Fatal("a repeat would use a charge without keeping it while another node may still reverse it")

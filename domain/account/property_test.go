@@ -143,7 +143,7 @@ func (w *walk) run(t *rapid.T, name string, decide func() (Outcome, error)) {
 	before := w.account.Balance()
 	out, err := decide()
 	if err != nil && len(out.Events) != 0 {
-		t.Fatalf("%s was refused but has events", name)
+		t.Fatalf("%s was rejected but has events", name)
 	}
 	w.apply(t, out.Events)
 	w.check(t, name, before, out.Events)
@@ -569,7 +569,7 @@ func TestIdempotencyKeys_OldestForgottenFirst(t *testing.T) {
 	}
 	a.forgetKeysPast(100)
 	if len(a.charged) != 100 || len(a.chargeKey) != 100 {
-		t.Fatalf("%d keys and %d charges are remembered", len(a.charged), len(a.chargeKey))
+		t.Fatalf("%d keys and %d charges are remembered, want 100 and 100", len(a.charged), len(a.chargeKey))
 	}
 	for key, want := range map[string]bool{"k0": true, "k4": true, "k5": false, "k14": false, "k15": true, "k109": true} {
 		if _, ok := a.charged[key]; ok != want {
@@ -585,6 +585,6 @@ func TestUnmarshal_SnapshotOfOtherAccount_Fails(t *testing.T) {
 		t.Fatalf("error = %v", err)
 	}
 	if other.Status() != "" {
-		t.Fatal("a refused snapshot changed the account")
+		t.Fatal("a rejected snapshot changed the account")
 	}
 }

@@ -17,7 +17,7 @@ func TestCharge_SameRequest_ChargesOnce(t *testing.T) {
 	}
 	s.when(charging(Charge{RequestID: "r1", Item: "another"})).then(charged("r1", "", "another"))
 	s.when(charge("r2")).then(charged("r2", "", "")).
-		when(reverse("r2", s.now), charge("r2")).refused(ErrChargeReversed)
+		when(reverse("r2", s.now), charge("r2")).rejected(ErrChargeReversed)
 	// A repeat does not capture its hold, even if the first charge had none.
 	s.when(hold1("h1"), capturing("r1", "h1", "")).isRepeated().balance(7, 1)
 }
@@ -31,7 +31,7 @@ func TestCharge_RememberedForHoldMemory(t *testing.T) {
 	s.after(time.Microsecond).when(charge("r1")).then(charged("r1", "", "")).balance(7, 0)
 	s.when(charge("r1")).keeps("r1", charged("r1", "", ""))
 	if s.fact.Revision != 4 {
-		t.Fatalf("the repeat is of revision %d", s.fact.Revision)
+		t.Fatalf("the repeat is of revision %d, want 4", s.fact.Revision)
 	}
 }
 

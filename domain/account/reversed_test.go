@@ -70,7 +70,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func TestUnmarshal_DamagedReversals_IsRefused(t *testing.T) {
+func TestUnmarshal_DamagedReversals_Fails(t *testing.T) {
 	a := account.New("a")
 	for name, packed := range map[string]string{"a cut key": "AAAA", "no time": "AAAAAAAAAAAAAAAAAAAAAA=="} {
 		state := fmt.Sprintf(`{"fold_version":%d,"id":"a","head":"%064d","reversed":%q}`, account.FoldVersion, 0, packed)

@@ -41,14 +41,14 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 	}
 	// Derived state is restored, too: overdue holds, the charge of a key, the number of valid keys.
 	s := &scene{t: t, account: b, now: start.Add(time.Minute)}
-	s.when(clientGone("r2", start.Add(9*time.Second))).refused(ErrChargeKept)
+	s.when(clientGone("r2", start.Add(9*time.Second))).rejected(ErrChargeKept)
 	s.now = start.Add(time.Hour)
 	s.when(releaseOverdue).then(released("h1", 2, causeExpired), released("h2", 1, causeExpired)).
 		when(withKey("r9", keyA, requestA)).isRepeated().
-		when(withKey("r9", itemOf(keyA, 1), requestB)).refused(ErrIdempotencyMismatch).
+		when(withKey("r9", itemOf(keyA, 1), requestB)).rejected(ErrIdempotencyMismatch).
 		when(capturing("r1", "h1", "a")).isRepeated()
 	if b.core.validKeys != 1 {
-		t.Fatalf("%d valid keys", b.core.validKeys)
+		t.Fatalf("%d valid keys, want 1", b.core.validKeys)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestUnusableSnapshots(t *testing.T) {
 				t.Fatalf("error = %v", err)
 			}
 			if a.Revisions() != 0 || a.Balance() != 0 || len(a.open) != 0 {
-				t.Fatal("a refused snapshot changed the account")
+				t.Fatal("a rejected snapshot changed the account")
 			}
 		})
 	}

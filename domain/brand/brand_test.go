@@ -56,13 +56,13 @@ func TestRequestCrawl_Live_SupersedesRefreshCrawl(t *testing.T) {
 		shows(brand.StatusReady, "Live")
 }
 
-func TestRequestCrawl_KnownBrand_IsRefused(t *testing.T) {
+func TestRequestCrawl_KnownBrand_IsRejected(t *testing.T) {
 	known := []fact{discovered(), requested("c1"), succeeded("c1", record("Acme"))}
-	given(t, known...).when(lookup("c2")).refused(brand.ErrAlreadyKnown)
-	given(t, known...).when(crawl("c2", brand.CauseLogo, brand.PriorityLive, false)).refused(brand.ErrAlreadyKnown)
+	given(t, known...).when(lookup("c2")).rejected(brand.ErrAlreadyKnown)
+	given(t, known...).when(crawl("c2", brand.CauseLogo, brand.PriorityLive, false)).rejected(brand.ErrAlreadyKnown)
 	given(t, known...).when(refresh("c2")).then(requestedEvent("c2", brand.PriorityLive, brand.CauseRefresh))
 	given(t, known...).when(schedule("c2")).then(requestedEvent("c2", brand.PriorityBulk, brand.CauseSchedule))
-	given(t, imported("s", partial("Acme"))).when(lookup("c2")).refused(brand.ErrAlreadyKnown)
+	given(t, imported("s", partial("Acme"))).when(lookup("c2")).rejected(brand.ErrAlreadyKnown)
 }
 
 func TestRequestCrawl_Malformed_ReportsAllErrors(t *testing.T) {
@@ -79,7 +79,7 @@ func TestRequestCrawl_Malformed_ReportsAllErrors(t *testing.T) {
 	if !errors.Is(err, brand.ErrInvalidCrawl) {
 		t.Fatalf("an allowed time of 8500 hours was accepted: %v", err)
 	}
-	given(t, discovered(), requested("c1")).when(fail("c1", "bored")).refused(brand.ErrInvalidCrawl)
+	given(t, discovered(), requested("c1")).when(fail("c1", "bored")).rejected(brand.ErrInvalidCrawl)
 }
 
 func TestRequest_EndedContext_IsNotRetried(t *testing.T) {
@@ -165,7 +165,7 @@ func TestSucceedCrawl_AfterTimeout_IsAccepted(t *testing.T) {
 		when(succeed("c1", record("Acme"))).then(discovered().event, succeeded("c1", record("Acme")).event).
 		shows(brand.StatusReady, "Acme").
 		when(succeed("c1", record("Acme"))).nothing().
-		when(lookup("c2")).refused(brand.ErrAlreadyKnown)
+		when(lookup("c2")).rejected(brand.ErrAlreadyKnown)
 	given(t, append(late, requested("c2"))...).
 		when(succeed("c1", record("Late"))).shows(brand.StatusReady, "Late").
 		when(succeed("c2", record("Newer"))).shows(brand.StatusReady, "Newer")
@@ -408,7 +408,7 @@ func TestOverride_ValueMustFitField(t *testing.T) {
 			t.Errorf("%s = %.40s: got %v, %v", c.field, c.value, s.events, s.err)
 		}
 	}
-	given(t, known...).when(removeOverride("slogan")).refused(brand.ErrInvalidField)
+	given(t, known...).when(removeOverride("slogan")).rejected(brand.ErrInvalidField)
 }
 
 func TestSchema_NullCompany_NeedsRestriction(t *testing.T) {
@@ -420,9 +420,9 @@ func TestSchema_NullCompany_NeedsRestriction(t *testing.T) {
 }
 
 func TestClaimAndOverride_NeedBrand(t *testing.T) {
-	given(t).when(claim).refused(brand.ErrNoSuchBrand)
-	given(t).when(override("name", `"A"`)).refused(brand.ErrNoSuchBrand)
-	given(t).when(removeOverride("name")).refused(brand.ErrNoSuchBrand)
+	given(t).when(claim).rejected(brand.ErrNoSuchBrand)
+	given(t).when(override("name", `"A"`)).rejected(brand.ErrNoSuchBrand)
+	given(t).when(removeOverride("name")).rejected(brand.ErrNoSuchBrand)
 	given(t, discovered()).when(claim).then(eventschemas.BrandClaimed{}).when(claim).nothing()
 }
 
@@ -431,12 +431,12 @@ func TestWithdraw_BrandStaysUnknown(t *testing.T) {
 		when(withdraw).then(eventschemas.BrandWithdrawn{Reason: "owner"}).
 		shows("", "").
 		when(withdraw).nothing().
-		when(lookup("c2")).refused(brand.ErrWithdrawn).
-		when(refresh("c2")).refused(brand.ErrWithdrawn).
-		when(schedule("c2")).refused(brand.ErrWithdrawn).
-		when(claim).refused(brand.ErrWithdrawn).
-		when(override("name", `"B"`)).refused(brand.ErrWithdrawn).
-		when(removeOverride("name")).refused(brand.ErrWithdrawn).
+		when(lookup("c2")).rejected(brand.ErrWithdrawn).
+		when(refresh("c2")).rejected(brand.ErrWithdrawn).
+		when(schedule("c2")).rejected(brand.ErrWithdrawn).
+		when(claim).rejected(brand.ErrWithdrawn).
+		when(override("name", `"B"`)).rejected(brand.ErrWithdrawn).
+		when(removeOverride("name")).rejected(brand.ErrWithdrawn).
 		when(succeed("c1", record("Back"))).nothing().
 		when(importing("starter 2", record("Back"))).nothing()
 	s.happened(succeeded("c1", record("Back")).event)
@@ -452,7 +452,7 @@ func TestWithdraw_BrandStaysUnknown(t *testing.T) {
 
 func TestWithdraw_UnknownBrand_Succeeds(t *testing.T) {
 	given(t).when(withdraw).then(eventschemas.BrandWithdrawn{Reason: "owner"}).
-		when(lookup("c1")).refused(brand.ErrWithdrawn)
+		when(lookup("c1")).rejected(brand.ErrWithdrawn)
 }
 
 func TestLastOutcome_OnlyRecentCrawls(t *testing.T) {
@@ -516,7 +516,7 @@ func TestEvidence_IsSortedByField(t *testing.T) {
 	}
 }
 
-func TestSucceedCrawl_RecordTooLarge_IsRefused(t *testing.T) {
+func TestSucceedCrawl_RecordTooLarge_IsRejected(t *testing.T) {
 	big := record("Acme")
 	big.LongDescription = ptr(strings.Repeat("x", 64<<10))
 	evidence := []eventschemas.Evidence{{Field: "name", Source: "s", Method: "m"}}

@@ -77,7 +77,7 @@ func TestParseIdentifier_BrandID_IsRead(t *testing.T) {
 	}
 }
 
-func TestParseIdentifier_Invalid_IsRefused(t *testing.T) {
+func TestParseIdentifier_Invalid_Fails(t *testing.T) {
 	for _, c := range []struct{ in, says string }{
 		{"", "empty"},
 		{"   ", "empty"},

@@ -43,9 +43,9 @@ func TestLostCrawls_RememberedLongerEachTime(t *testing.T) {
 		}
 		want *= 2
 		// After the second lost crawl even a paid refresh must wait.
-		var refused *brand.RememberedError
+		var rejected *brand.RememberedError
 		_, err := b.RequestCrawl(request("again "+id, true))
-		if forced := err == nil; forced != (id == "1") || !forced && (!errors.As(err, &refused) || !refused.Until.Equal(now.Add(remembered))) {
+		if forced := err == nil; forced != (id == "1") || !forced && (!errors.As(err, &rejected) || !rejected.Until.Equal(now.Add(remembered))) {
 			t.Errorf("an immediate refresh after the crawl %s: %v", id, err)
 		}
 		now = now.Add(remembered)

@@ -9,7 +9,7 @@ import (
 // Failures of a crawl.
 const (
 	Timeout     = "timeout"      // the time ran out
-	Blocked     = "blocked"      // the site refused
+	Blocked     = "blocked"      // the site denied access
 	FetchFailed = "fetch_failed" // the site could not be fetched
 	DNS         = "dns"          // there is no such domain
 	NoData      = "no_data"      // nothing was found

@@ -96,7 +96,7 @@ func (h *history) step(t *rapid.T) {
 		t.Fatalf("a decision changed the brand")
 	}
 	if err != nil && len(events) > 0 {
-		t.Fatalf("a refused command has events: %v, %v", events, err)
+		t.Fatalf("a rejected command has events: %v, %v", events, err)
 	}
 	for _, ev := range events {
 		ev = stored(t, ev)

@@ -88,17 +88,17 @@ func (s *scenario) waits(d time.Duration) *scenario {
 func (s *scenario) then(want ...eventschemas.Event) *scenario {
 	s.t.Helper()
 	if s.err != nil {
-		s.t.Fatalf("refused: %v", s.err)
+		s.t.Fatalf("the command failed: %v", s.err)
 	}
-	got, expected := told(s.t, s.events), told(s.t, want)
+	got, expected := eventLines(s.t, s.events), eventLines(s.t, want)
 	if got != expected {
 		s.t.Fatalf("\n got %s\nwant %s", got, expected)
 	}
 	return s
 }
 
-// told formats events in their stored form, one per line.
-func told(t *testing.T, events []eventschemas.Event) string {
+// eventLines formats events in their stored form, one per line.
+func eventLines(t *testing.T, events []eventschemas.Event) string {
 	t.Helper()
 	var out strings.Builder
 	for _, ev := range events {
@@ -116,7 +116,7 @@ func (s *scenario) nothing() *scenario {
 	return s.then()
 }
 
-func (s *scenario) refused(want error) *scenario {
+func (s *scenario) rejected(want error) *scenario {
 	s.t.Helper()
 	if !errors.Is(s.err, want) || s.events != nil {
 		s.t.Fatalf("got error %v and events %v, want error %v", s.err, s.events, want)

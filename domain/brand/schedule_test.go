@@ -73,7 +73,7 @@ func TestNextCrawl_RememberedFailure_Waits(t *testing.T) {
 	s := given(t, discovered(), requested("0"), succeeded("0", record("Acme")), scheduled("1")).when(fail("1", brand.Blocked)).due(day, day)
 	s.waits(day).when(schedule("2"))
 	if len(s.events) != 1 {
-		t.Fatalf("the scheduled crawl was refused when it was due: %v", s.err)
+		t.Fatalf("the scheduled crawl was rejected when it was due: %v", s.err)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestNextCrawl_SpreadsDomains(t *testing.T) {
 		perDay[int(at.Sub(start)/day)]++
 	}
 	if len(perDay) != 7 {
-		t.Errorf("the crawls are spread over %d days: %v", len(perDay), perDay)
+		t.Errorf("the crawls are spread over %d days: %v, want 7", len(perDay), perDay)
 	}
 	for d, n := range perDay {
 		if n < 100 || n > 200 {
@@ -141,8 +141,8 @@ func TestConditional_IncompleteRecord_NeedsFullCrawl(t *testing.T) {
 }
 
 func TestConfirmCrawl_NeedsCrawledRecord(t *testing.T) {
-	given(t, discovered(), requested("1")).when(confirm("1")).refused(brand.ErrInvalidCrawl)
-	given(t, imported("set 1", record("Acme")), scheduled("1")).when(confirm("1")).refused(brand.ErrInvalidCrawl)
+	given(t, discovered(), requested("1")).when(confirm("1")).rejected(brand.ErrInvalidCrawl)
+	given(t, imported("set 1", record("Acme")), scheduled("1")).when(confirm("1")).rejected(brand.ErrInvalidCrawl)
 	given(t, discovered(), requested("1"), succeeded("1", record("Acme"))).when(confirm("another")).nothing()
 }
 

@@ -21,7 +21,7 @@ func TestTable_MatchesSpecification(t *testing.T) {
 		}
 	}
 	if plan.FreeCredits != 50 {
-		t.Errorf("an account starts with %d credits", plan.FreeCredits)
+		t.Errorf("an account starts with %d credits, want 50", plan.FreeCredits)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestWithCrawlsPerMinute_ChangesOnePlanOfCopy(t *testing.T) {
 		}
 		if id == plan.Growth {
 			if before.CrawlsPerMinute != 60 || after.CrawlsPerMinute != 600 {
-				t.Errorf("%d became %d", before.CrawlsPerMinute, after.CrawlsPerMinute)
+				t.Errorf("%d became %d, want 60 and 600", before.CrawlsPerMinute, after.CrawlsPerMinute)
 			}
 			before.CrawlsPerMinute = after.CrawlsPerMinute
 		}

@@ -66,14 +66,14 @@ func (s *scenario) then(counted, used int64) *scenario {
 	return s
 }
 
-func (s *scenario) refused(used, limit int64) *scenario {
+func (s *scenario) rejected(used, limit int64) *scenario {
 	s.t.Helper()
 	var quota *usage.QuotaExceededError
 	if !errors.Is(s.err, usage.ErrQuotaExceeded) || !errors.As(s.err, &quota) {
 		s.t.Fatalf("got %v", s.err)
 	}
 	if quota.Used != used || quota.Limit != limit || quota.Month != november || s.counted != 0 {
-		s.t.Fatalf("got %+v", quota)
+		s.t.Fatalf("quota = %+v, want %d of %d used", quota, used, limit)
 	}
 	return s
 }
@@ -90,21 +90,21 @@ func TestCount_UpToLimit(t *testing.T) {
 	given(t, searches(7)).
 		when(1, 10).then(1, 8).
 		when(2, 10).then(2, 10).
-		when(1, 10).refused(10, 10)
+		when(1, 10).rejected(10, 10)
 }
 
 func TestCount_Group_GetsRemainder(t *testing.T) {
 	given(t, searches(8)).
 		when(5, 10).then(2, 10).
-		when(5, 10).refused(10, 10)
+		when(5, 10).rejected(10, 10)
 }
 
 func TestCount_RaisedLimit_AppliesImmediately(t *testing.T) {
-	given(t, searches(10)).when(1, 10).refused(10, 10).when(1, 20).then(1, 11)
+	given(t, searches(10)).when(1, 10).rejected(10, 10).when(1, 20).then(1, 11)
 }
 
-func TestCount_LimitBelowCount_Refuses(t *testing.T) {
-	given(t, searches(30)).when(1, 20).refused(30, 20)
+func TestCount_LimitBelowCount_Rejects(t *testing.T) {
+	given(t, searches(30)).when(1, 20).rejected(30, 20)
 }
 
 func TestCount_Unlimited_CountsAll(t *testing.T) {
@@ -112,7 +112,7 @@ func TestCount_Unlimited_CountsAll(t *testing.T) {
 }
 
 func TestCount_Zero_CountsNothing(t *testing.T) {
-	given(t).when(0, 10).then(0, 0).when(-3, 10).then(0, 0).when(1, 0).refused(0, 0)
+	given(t).when(0, 10).then(0, 0).when(-3, 10).then(0, 0).when(1, 0).rejected(0, 0)
 }
 
 func allotted(n int64) eventschemas.LogosAllotted { return eventschemas.LogosAllotted{Requests: n} }
@@ -144,8 +144,8 @@ func TestAllotLogos_UpToLimit(t *testing.T) {
 	s.happened(allotted(3))
 	s.whenLogos(1, 10).thenLogos(1, 8).
 		whenLogos(5, 10).thenLogos(2, 10).
-		whenLogos(1, 10).refused(10, 10).
-		whenLogos(1, 9).refused(10, 9).
+		whenLogos(1, 10).rejected(10, 10).
+		whenLogos(1, 9).rejected(10, 9).
 		whenLogos(3, 20).thenLogos(3, 13).
 		whenLogos(500, plan.Unlimited).thenLogos(500, 513).
 		whenLogos(0, 20).thenLogos(0, 513).

@@ -104,7 +104,7 @@ func TestParse_SwappedNeighbors_IsMalformed(t *testing.T) {
 	}
 }
 
-func TestParse_Malformed_Refused(t *testing.T) {
+func TestParse_Malformed_Fails(t *testing.T) {
 	key := generate(t, Secret)
 	for name, s := range map[string]string{
 		"empty":           "",

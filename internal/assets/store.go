@@ -42,7 +42,7 @@ var (
 	// ErrUnavailable means that the storage could not be reached, did not respond before the deadline
 	// (then the error is also a context.DeadlineExceeded), or failed, for example because the disk is
 	// full. The caller may retry.
-	ErrUnavailable = errors.New("asset storage is unavailable")
+	ErrUnavailable = errors.New("asset store is unavailable")
 	// ErrInvalid means that the asset is empty, too large, or of a format that is not stored.
 	ErrInvalid = errors.New("not a storable asset")
 	// ErrDamaged means that the bytes do not match the id.
@@ -73,7 +73,7 @@ func Open(ctx context.Context, storeURL string) (*Store, error) {
 		return nil, fmt.Errorf("open assets: parse the URL: %w", err)
 	}
 	s := &Store{stat: os.Stat, failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "letterhead_assets_failures_total", Help: "Failed calls of the asset storage.",
+		Name: "letterhead_assets_failures_total", Help: "Failed calls of the asset store.",
 	}, []string{"call"})}
 	switch u.Scheme {
 	case "file":
@@ -126,7 +126,7 @@ func folderOf(u *url.URL) (string, error) {
 // Register registers the store's metrics; reg may be nil.
 func (s *Store) Register(reg prometheus.Registerer) error {
 	if err := telemetry.Register(reg, s.failures); err != nil {
-		return fmt.Errorf("register metrics of the asset storage: %w", err)
+		return fmt.Errorf("register metrics of the asset store: %w", err)
 	}
 	return nil
 }

@@ -169,7 +169,7 @@ func (b *Bus) Subscribe(ctx context.Context, topic, group string, handle Handler
 	// The number of handlers is limited because the transport delivers one message per partition at a time.
 	var handlers sync.WaitGroup
 	for m := range in {
-		handlers.Go(func() { b.settle(m, topic, group, process) })
+		handlers.Go(func() { b.handle(m, topic, group, process) })
 	}
 	handlers.Wait()
 	return nil
@@ -210,8 +210,8 @@ func (b *Bus) chain(ctx context.Context, topic, group string, handle Handler) (m
 	return deadLetter(retry.Middleware(middleware.Recoverer(h))), nil
 }
 
-// settle handles one message and acks or nacks it.
-func (b *Bus) settle(m *message.Message, topic, group string, process message.HandlerFunc) {
+// handle processes one message and acks or nacks it.
+func (b *Bus) handle(m *message.Message, topic, group string, process message.HandlerFunc) {
 	_, err := process(m)
 	if err != nil {
 		b.handled.WithLabelValues(topic, group, "returned").Inc()

@@ -42,7 +42,7 @@ func recorded(t *testing.T) eventlog.Recorded {
 	}
 	events, err := log.ReadStream(t.Context(), "brand-acme.com", 0, eventlog.Forward, 1)
 	if err != nil || len(events) != 1 {
-		t.Fatalf("%d events: %v", len(events), err)
+		t.Fatalf("%d events: %v, want 1", len(events), err)
 	}
 	return events[0]
 }

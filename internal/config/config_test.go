@@ -22,7 +22,7 @@ func TestLoad_NothingSet_DefaultsAreUsable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.BaseURL != "http://127.0.0.1:8080" || !c.Starter || c.CrawlTimeout != 8500*time.Millisecond || c.PlanCrawls["growth"] != 60 {
-		t.Fatalf("%+v", c)
+		t.Fatalf("config = %+v, want the defaults", c)
 	}
 	if !strings.Contains(c.UserAgent, "+http://127.0.0.1:8080/bot") {
 		t.Fatalf("user agent %q does not name its owner", c.UserAgent)
@@ -100,7 +100,7 @@ func TestLoad_SeparateRoles_NeedSharedStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !c.Shared() || !c.Has(RoleAPI) || !c.Has(RoleSweeper) || c.Has(RoleCrawler) || len(c.Roles) != 2 {
-		t.Fatalf("%+v", c)
+		t.Fatalf("config = %+v, want a shared node with the roles api and sweeper", c)
 	}
 	if c.Node == "main" || c.Node == "" {
 		t.Fatalf("node %q: processes that share a log need separate names", c.Node)
@@ -134,7 +134,7 @@ func TestLoad_NothingSet_HasAllRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Shared() || c.Node != "main" || len(c.Roles) != len(AllRoles()) {
-		t.Fatalf("%+v", c)
+		t.Fatalf("config = %+v, want node main with all roles", c)
 	}
 }
 

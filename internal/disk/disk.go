@@ -27,5 +27,5 @@ func At(path string) (Space, error) {
 }
 
 // Reserve returns the space that long-running work must leave free. Without space appends fail, and then
-// charges are refused.
+// charges are rejected.
 func (s Space) Reserve() int64 { return min(MaxReserve, s.Size/reserveShare) }

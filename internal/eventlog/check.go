@@ -105,19 +105,19 @@ func CheckLimit(limit int) error {
 
 func checkEvent(e *Proposed) error {
 	var problems []error
-	refuse := func(bad bool, why string) {
+	reject := func(bad bool, why string) {
 		if bad {
 			problems = append(problems, fmt.Errorf("%w: %s", ErrInvalid, why))
 		}
 	}
-	refuse(e.ID == uuid.Nil, "nil event id")
-	refuse(e.Type == "", "empty event type")
-	refuse(strings.HasPrefix(e.Type, "$"), "the event type begins with $")
-	refuse(!isText(e.Type), "the event type is not text")
-	refuse(e.SchemaVersion < 0, "negative schema version")
+	reject(e.ID == uuid.Nil, "nil event id")
+	reject(e.Type == "", "empty event type")
+	reject(strings.HasPrefix(e.Type, "$"), "the event type begins with $")
+	reject(!isText(e.Type), "the event type is not text")
+	reject(e.SchemaVersion < 0, "negative schema version")
 	m := &e.Metadata
 	for _, value := range []string{m.RequestID, m.Actor, m.CorrelationID, m.CausationID, m.Hash} {
-		refuse(!utf8.ValidString(value), "metadata is not UTF-8")
+		reject(!utf8.ValidString(value), "metadata is not UTF-8")
 	}
 	if len(problems) > 0 {
 		return errors.Join(problems...)

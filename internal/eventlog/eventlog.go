@@ -70,7 +70,7 @@ func (e *WrongRevisionError) Error() string {
 // Is makes errors.Is(err, ErrWrongRevision) true.
 func (e *WrongRevisionError) Is(target error) bool { return target == ErrWrongRevision }
 
-// Position is a place in the order of all events; 0 is before the first event. Positions grow, with gaps.
+// Position orders all events; 0 is before the first event. Positions grow, with gaps.
 // Only 0 and positions returned by the log may be passed to it: a store may interpret any other position as
 // the middle of an event.
 type Position uint64
@@ -300,6 +300,6 @@ type Importer interface {
 	// Import skips a run whose events the stream already holds at their revisions, so an import may be repeated.
 	// It rejects Any, because repeats would not be recognized.
 	//
-	// Errors: as Append. The first refused run determines the error, and nothing of the others is written.
+	// Errors: as Append. The first rejected run determines the error, and nothing of the others is written.
 	Import(ctx context.Context, runs []Run) error
 }

@@ -49,12 +49,12 @@ func TestDraw(t *testing.T) {
 		t.Errorf("a huge image has %d pixels", side)
 	}
 	if side := (monogram.Monogram{}).Draw(-5).Rect.Dx(); side != 1 {
-		t.Errorf("an image of less than nothing has %d pixels", side)
+		t.Errorf("an image of less than nothing has %d pixels, want 1", side)
 	}
 }
 
-// TestInk_IsCentered: at every size the free columns to the left and right of the ink differ by no
-// more than one pixel, and so do the rows; at 16 pixels the ink begins and ends on whole rows.
+// At every size the free columns to the left and right of the ink differ by no more than one pixel, and so do
+// the rows; at 16 pixels the ink begins and ends on whole rows.
 func TestInk_IsCentered(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Acme", "Quora", "Javelin", "Walmart", "IKEA", "Éclair", "Щит", "HP", "Goldman Sachs", "Will Mason", "A1"} {

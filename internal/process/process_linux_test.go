@@ -15,8 +15,8 @@ import (
 
 func TestCPUTime_Grows(t *testing.T) {
 	id, took := process.ID(os.Getpid()), 50*time.Millisecond
-	began, own := told(t, id.CPUTime), process.CPUTime()
-	for told(t, id.CPUTime) < began+took { // if the clock has stopped, the test times out
+	began, own := value(t, id.CPUTime), process.CPUTime()
+	for value(t, id.CPUTime) < began+took { // if the clock has stopped, the test times out
 	}
 	// /proc counts in hundredths of a second; getrusage is exact.
 	if used := process.CPUTime() - own; used < took-20*time.Millisecond {
@@ -27,18 +27,18 @@ func TestCPUTime_Grows(t *testing.T) {
 func TestPeak_KeptUntilForgotten(t *testing.T) {
 	const size = 64 << 20
 	id := process.ID(os.Getpid())
-	before := told(t, id.Resident)
+	before := value(t, id.Resident)
 	held := make([]byte, size)
 	for i := 0; i < len(held); i += 1 << 10 {
 		held[i] = 1
 	}
-	if now := told(t, id.Resident); now < before+size/2 {
+	if now := value(t, id.Resident); now < before+size/2 {
 		t.Errorf("resident memory is %d after an allocation, was %d", now, before)
 	}
 	runtime.KeepAlive(held)
 	held = nil
 	debug.FreeOSMemory()
-	if peak := told(t, id.Peak); peak < before+size/2 {
+	if peak := value(t, id.Peak); peak < before+size/2 {
 		t.Errorf("peak is %d, resident memory was %d before the allocation", peak, before)
 	}
 	if race.Enabled {
@@ -47,7 +47,7 @@ func TestPeak_KeptUntilForgotten(t *testing.T) {
 	if err := id.ForgetPeak(); err != nil {
 		t.Fatal(err)
 	}
-	if peak := told(t, id.Peak); peak >= before+size/2 {
+	if peak := value(t, id.Peak); peak >= before+size/2 {
 		t.Errorf("peak is %d after ForgetPeak, resident memory was %d before the allocation", peak, before)
 	}
 }
@@ -62,11 +62,11 @@ func TestID_NoSuchProcess(t *testing.T) {
 	}
 }
 
-func told[T any](t *testing.T, read func() (T, error)) T {
+func value[T any](t *testing.T, read func() (T, error)) T {
 	t.Helper()
-	value, err := read()
+	v, err := read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return value
+	return v
 }

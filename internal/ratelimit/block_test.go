@@ -137,7 +137,7 @@ func TestBlocks_MachineWasSuspended_UnitsExpire(t *testing.T) {
 	}
 }
 
-// A node without requests returns its units, so that other nodes are not refused.
+// A node without requests returns its units, so that other nodes are not rejected.
 func TestBlocks_IdleNode_AreReturned(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, _ := counting(t, store, c)
@@ -146,7 +146,7 @@ func TestBlocks_IdleNode_AreReturned(t *testing.T) {
 		take(t, m, acme, 1, limit)
 	}
 	var used int64
-	if _, ok := testwait.Until(testwait.Patience, func() bool {
+	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		if err := store.One(t.Context(), `SELECT used FROM ratelimit_counters WHERE id = $1`, []any{acme.ID}, &used); err != nil {
 			t.Fatal(err)
 		}

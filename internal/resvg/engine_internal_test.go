@@ -13,7 +13,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-func TestNew_OtherModule_IsRefused(t *testing.T) {
+func TestNew_OtherModule_Fails(t *testing.T) {
 	changed := slices.Clone(module)
 	changed[len(changed)/2] ^= 1
 	if _, err := newRenderer(t.Context(), Config{}, changed); !errors.Is(err, ErrModule) {
@@ -65,7 +65,7 @@ func TestMetered_LoopCallsHost(t *testing.T) {
 	}
 }
 
-func TestMetered_UnknownConstruct_IsRefused(t *testing.T) {
+func TestMetered_UnknownConstruct_IsRejected(t *testing.T) {
 	replace := func(old, new string) []byte { return bytes.Replace(spinning, []byte(old), []byte(new), 1) }
 	for name, module := range map[string][]byte{
 		"nothing":           nil,

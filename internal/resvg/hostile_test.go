@@ -56,8 +56,8 @@ func TestHostileSVG(t *testing.T) {
 const (
 	// fewSteps is enough for a plain logo and not enough for a hostile file.
 	fewSteps = 5 << 20
-	// patience is a timeout that never expires, even on a busy machine.
-	patience = time.Hour
+	// noTimeout never expires, even on a busy machine.
+	noTimeout = time.Hour
 )
 
 // TestHostileSVG_Unsanitized passes the same files to the renderer unchanged, one after the other. Each
@@ -87,7 +87,7 @@ func TestHostileSVG_Unsanitized(t *testing.T) {
 
 // drawHostile runs in the separate process.
 func drawHostile(t *testing.T, dir string) {
-	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: dir, Steps: fewSteps, Timeout: patience, Concurrent: 1})
+	r, err := resvg.New(t.Context(), resvg.Config{CacheDir: dir, Steps: fewSteps, Timeout: noTimeout, Concurrent: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,9 +143,9 @@ func TestLimits(t *testing.T) {
 	}{
 		{"within", resvg.Config{}, plain, 64, nil},
 		{"memory", resvg.Config{Memory: 4 << 20}, plain, resvg.MaxSide, imaging.ErrTooLarge},
-		{"steps", resvg.Config{Steps: fewSteps, Timeout: patience}, slow, 1024, imaging.ErrTooLarge},
-		{"steps, smaller", resvg.Config{Steps: fewSteps, Timeout: patience}, slow, 64, nil},
-		{"no steps", resvg.Config{Steps: 1, Timeout: patience}, plain, 64, imaging.ErrTooLarge},
+		{"steps", resvg.Config{Steps: fewSteps, Timeout: noTimeout}, slow, 1024, imaging.ErrTooLarge},
+		{"steps, smaller", resvg.Config{Steps: fewSteps, Timeout: noTimeout}, slow, 64, nil},
+		{"no steps", resvg.Config{Steps: 1, Timeout: noTimeout}, plain, 64, imaging.ErrTooLarge},
 		{"time", resvg.Config{Steps: 1 << 60, Timeout: 1}, hostile(t, "use bomb"), 64, context.DeadlineExceeded},
 		{"side", resvg.Config{}, plain, resvg.MaxSide + 1, imaging.ErrTooLarge},
 		{"no side", resvg.Config{}, plain, 0, imaging.ErrTooLarge},
@@ -189,14 +189,14 @@ func picture(err error) bool {
 func TestSteps_DependOnlyOnFile(t *testing.T) {
 	const quantum = 1 << 18
 	drawn := func(steps int64) bool {
-		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: steps, Timeout: patience, Concurrent: 2})
+		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: steps, Timeout: noTimeout, Concurrent: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer r.Close(context.Background())
-		var beside sync.WaitGroup
-		defer beside.Wait()
-		beside.Go(func() {
+		var others sync.WaitGroup
+		defer others.Wait()
+		others.Go(func() {
 			if _, err := r.Render(t.Context(), []byte(open+`<rect width="9" height="9"/></svg>`), 256); err != nil && !errors.Is(err, imaging.ErrTooLarge) {
 				t.Error(err)
 			}
@@ -257,7 +257,7 @@ func TestRender_Closed_Fails(t *testing.T) {
 // short timeout.
 func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 	for _, concurrent := range []int{1, 3} {
-		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: 1 << 60, Timeout: patience, Concurrent: concurrent})
+		r, err := resvg.New(t.Context(), resvg.Config{CacheDir: cacheDir, Steps: 1 << 60, Timeout: noTimeout, Concurrent: concurrent})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +331,7 @@ func FuzzRender(f *testing.F) {
 			f.Add([]byte(h.SVG))
 		}
 	}
-	r, err := resvg.New(context.Background(), resvg.Config{CacheDir: cacheDir, Steps: fewSteps, Timeout: patience})
+	r, err := resvg.New(context.Background(), resvg.Config{CacheDir: cacheDir, Steps: fewSteps, Timeout: noTimeout})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Package runs records when processes that serve requests ran, and how they ended. A process records
-// its start, periodically that it is alive, and its clean end. A run without a clean end may have left
+// its start, periodically that it is alive, and its clean shutdown. A run without a clean shutdown may have left
 // charges whose answers were never delivered.
 package runs
 
@@ -40,7 +40,7 @@ type Run struct {
 	Node    string
 	Started time.Time
 	Alive   time.Time // when it was last recorded to be alive
-	Ended   time.Time // zero without a clean end
+	Ended   time.Time // zero without a clean shutdown
 	// AnswerWithin is the longest time between a charge and the last byte of its answer.
 	AnswerWithin time.Duration
 }
@@ -81,7 +81,7 @@ func (r *Runs) Beat(ctx context.Context, id string, now time.Time) error {
 	return r.note(ctx, beat, id, now)
 }
 
-// End records a clean end. Errors: as Begin.
+// End records a clean shutdown. Errors: as Begin.
 func (r *Runs) End(ctx context.Context, id string, now time.Time) error {
 	return r.note(ctx, end, id, now)
 }
@@ -157,7 +157,7 @@ type UncertainPeriod struct {
 func (p UncertainPeriod) Covers(at time.Time) bool { return !at.Before(p.From) && !at.After(p.Until) }
 
 // UncertainSingleNode returns the uncertain periods of a service in which one process runs at a time.
-// current is the running process, if any. A run without a clean end was over when the next one began.
+// current is the running process, if any. A run without a clean shutdown was over when the next one began.
 func UncertainSingleNode(all []Run, current string, now time.Time) []UncertainPeriod {
 	var periods []UncertainPeriod
 	for i, run := range all {
@@ -173,7 +173,7 @@ func UncertainSingleNode(all []Run, current string, now time.Time) []UncertainPe
 	return periods
 }
 
-// UncertainNodes returns the uncertain periods of nodes that share a service. A run without a clean end
+// UncertainNodes returns the uncertain periods of nodes that share a service. A run without a clean shutdown
 // is over when its node starts again, or when it was silent for goneAfter: a node that cannot record
 // that it is alive cannot check keys either, so it charges nothing.
 func UncertainNodes(all []Run, goneAfter time.Duration, now time.Time) []UncertainPeriod {

@@ -48,22 +48,22 @@ func (c *Client) dialContext(ctx context.Context, _, hostPort string) (net.Conn,
 		return nil, err
 	}
 	approved := make([]netip.AddrPort, 0, maxAddrs)
-	var refusal error
+	var blocked error
 	for _, addr := range addrs {
 		ap := netip.AddrPortFrom(addr, uint16(port))
 		if err := c.guard.check(ap); err != nil {
-			refusal = err
+			blocked = err
 			continue
 		}
 		if len(approved) < maxAddrs {
 			approved = append(approved, ap)
 		}
 	}
-	if refusal != nil {
-		c.cfg.Logger.WarnContext(ctx, "address blocked", "host", host, "answers", len(addrs), "approved", len(approved), "error", refusal)
+	if blocked != nil {
+		c.cfg.Logger.WarnContext(ctx, "address blocked", "host", host, "answers", len(addrs), "approved", len(approved), "error", blocked)
 	}
 	if len(approved) == 0 {
-		return nil, refusal
+		return nil, blocked
 	}
 	return c.connect(ctx, approved)
 }

@@ -43,7 +43,7 @@ func TestGet_PlainAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.StatusCode != http.StatusTeapot || string(res.Body) != "hello" || res.Truncated || res.FinalURL.String() != "http://good.example/?q=1" || len(res.Redirects) != 0 || res.Header.Get("ETag") != `"x"` {
-		t.Errorf("%+v", res)
+		t.Errorf("response = %+v, want 418 hello with its ETag and without redirects", res)
 	}
 	for name, want := range map[string]string{
 		"User-Agent":      "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://letterhead.example/bot)",
@@ -110,7 +110,7 @@ func TestHTTP2(t *testing.T) {
 	for range 16 { // more than the number of connections to one host
 		fetches.Go(func() {
 			if res, err := c.Get(t.Context(), "https://good.example/", safehttp.Limits{}); err != nil || len(res.Body) != 100_000 {
-				t.Errorf("%v", err)
+				t.Errorf("Get: %v, want 100000 bytes", err)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestRedirect_WithoutTarget_IsResponse(t *testing.T) {
 	n := newInternet(t)
 	n.site("good.example", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) }))
 	if res := get(t, n.client(nil), "http://good.example/", nil); res.StatusCode != http.StatusFound {
-		t.Errorf("%+v", res)
+		t.Errorf("response = %+v, want status %d", res, http.StatusFound)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestRedirect_TooMany_Fails(t *testing.T) {
 		}
 	}))
 	if res := get(t, n.client(nil), "http://five.example/", nil); len(res.Redirects) != safehttp.MaxRedirects {
-		t.Errorf("%d redirects", len(res.Redirects))
+		t.Errorf("%d redirects, want %d", len(res.Redirects), safehttp.MaxRedirects)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestBody_DecompressionBomb_EndsAtLimit(t *testing.T) {
 			res, err := n.client(nil).Get(t.Context(), "http://bomb.example/", safehttp.Limits{Body: limit, Time: time.Hour})
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, safehttp.ErrTooLarge) {
-				t.Fatalf("%v", err)
+				t.Fatalf("error = %v, want %v", err, safehttp.ErrTooLarge)
 			}
 			if res != nil && (len(res.Body) != limit || !res.Truncated) {
 				t.Errorf("%d bytes, truncated %v", len(res.Body), res.Truncated)
@@ -412,7 +412,7 @@ func TestSessionBudget(t *testing.T) {
 		t.Errorf("get beyond the byte budget: %v", err)
 	}
 	if fetches, size := s.Fetched(); fetches != 3 || size != 3000 {
-		t.Errorf("fetched %d, %d bytes", fetches, size)
+		t.Errorf("fetched %d, %d bytes, want 3 and 3000", fetches, size)
 	}
 	s = c.NewSession()
 	for i := range 5 {

@@ -88,7 +88,7 @@ func TestTimeouts_EndEveryPhase(t *testing.T) {
 				}
 				var dns *safehttp.DNSError
 				if c.dns && (!errors.As(err, &dns) || !dns.Timeout || dns.NotFound) {
-					t.Errorf("%+v", dns)
+					t.Errorf("DNS error = %+v, want a timeout", dns)
 				}
 			})
 		})
@@ -190,7 +190,7 @@ func TestConnections_PerHost_AreBounded(t *testing.T) {
 			}
 		}
 		if most != 4 {
-			t.Errorf("%d concurrent connections", most)
+			t.Errorf("%d concurrent connections, want 4", most)
 		}
 	})
 }

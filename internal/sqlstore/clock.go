@@ -56,8 +56,8 @@ type Clock struct {
 	at        time.Time     // local time of the measurement
 	database  time.Time     // the database's time then
 	bound     time.Duration // maximum error of the measurement: half the round trip
-	told      time.Time     // the last result of Now
-	toldLocal time.Time     // local time of that
+	last      time.Time     // the last result of Now
+	lastLocal time.Time     // local time of that
 }
 
 // NewClock measures the offset once. Errors: ErrUnavailable, ErrClosed, ctx.Err(), or those of ClockConfig.Validate.
@@ -87,13 +87,13 @@ func (c *Clock) Now() time.Time {
 	defer c.mu.Unlock()
 	local := c.local()
 	now := c.database.Add(local.Sub(c.at)).UTC()
-	if !c.told.IsZero() {
-		since := max(0, local.Sub(c.toldLocal))
-		if slow := c.told.Add(since / catchUp); now.Before(slow) {
+	if !c.last.IsZero() {
+		since := max(0, local.Sub(c.lastLocal))
+		if slow := c.last.Add(since / catchUp); now.Before(slow) {
 			now = slow
 		}
 	}
-	c.told, c.toldLocal = now, local
+	c.last, c.lastLocal = now, local
 	return now
 }
 

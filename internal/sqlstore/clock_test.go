@@ -35,8 +35,8 @@ func newClock(t *testing.T, s *sqlstore.Store, local func() time.Time) *sqlstore
 }
 
 func TestClock_WrongLocalClocks_ReturnDatabaseTime(t *testing.T) {
-	s := sqlstoretest.Open(t, sqlstoretest.WithHand(t, sqlstoretest.Postgres(t)))
-	sqlstoretest.SetHand(t, s, noon)
+	s := sqlstoretest.Open(t, sqlstoretest.WithClock(t, sqlstoretest.Postgres(t)))
+	sqlstoretest.SetClock(t, s, noon)
 	for _, wrong := range []time.Duration{0, 5 * time.Second, -5 * time.Second, -365 * 24 * time.Hour} {
 		m := &machine{}
 		m.at.Store(noon.Add(wrong).UnixNano())
@@ -89,10 +89,10 @@ func TestClock_SQLite_IsLocalClock(t *testing.T) {
 }
 
 func TestClock_MeasuredAgain_NeverStepsBack(t *testing.T) {
-	s := sqlstoretest.Open(t, sqlstoretest.WithHand(t, sqlstoretest.Postgres(t)))
+	s := sqlstoretest.Open(t, sqlstoretest.WithClock(t, sqlstoretest.Postgres(t)))
 	rapid.Check(t, func(rt *rapid.T) {
 		at := noon
-		sqlstoretest.SetHand(t, s, at)
+		sqlstoretest.SetClock(t, s, at)
 		m := &machine{}
 		m.at.Store(noon.UnixNano())
 		c := newClock(t, s, m.now)
@@ -102,7 +102,7 @@ func TestClock_MeasuredAgain_NeverStepsBack(t *testing.T) {
 			jump := time.Duration(rapid.Int64Range(int64(-10*time.Second), int64(10*time.Second)).Draw(rt, "jump")).Truncate(time.Microsecond)
 			m.add(passed)
 			at = at.Add(passed + jump)
-			sqlstoretest.SetHand(t, s, at)
+			sqlstoretest.SetClock(t, s, at)
 			if err := c.Measure(t.Context()); err != nil {
 				rt.Fatal(err)
 			}
@@ -125,12 +125,12 @@ func TestClock_MeasuredAgain_NeverStepsBack(t *testing.T) {
 }
 
 func TestClock_DatabaseUnavailable_KeepsOffset(t *testing.T) {
-	cfg := sqlstoretest.WithHand(t, sqlstoretest.Postgres(t))
+	cfg := sqlstoretest.WithClock(t, sqlstoretest.Postgres(t))
 	direct := sqlstoretest.Open(t, cfg)
 	proxy, url := testlink.ThroughURL(t, cfg.URL)
 	cfg.URL = url
 	s := sqlstoretest.Open(t, cfg)
-	sqlstoretest.SetHand(t, direct, noon)
+	sqlstoretest.SetClock(t, direct, noon)
 	m := &machine{}
 	c := newClock(t, s, m.now)
 	proxy.Hang()
@@ -209,7 +209,7 @@ func TestClock_Run_MeasuresPeriodically(t *testing.T) {
 		defer cancel()
 		asked.Store(0)
 		if err := c.Run(ctx); err != nil || asked.Load() != 3 {
-			t.Errorf("measured %d times in three intervals, %v", asked.Load(), err)
+			t.Errorf("measured %d times in three intervals, %v, want 3", asked.Load(), err)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 						return err
 					})
 					if err != nil || runs != 1 {
-						t.Errorf("%d runs, %v", runs, err)
+						t.Errorf("%d runs, %v, want 1", runs, err)
 					}
 				})
 			}
@@ -58,7 +58,7 @@ func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 			}
 			all.Wait()
 			if n := count(t, s.Read(), "x"); n != writers {
-				t.Errorf("%d rows", n)
+				t.Errorf("%d rows, want %d", n, writers)
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func TestCommit_AllWritersLoseResponse_DoNotWaitForEachOther(t *testing.T) {
 // timeline.
 func timelines(t *testing.T, body string) sqlstore.Config {
 	t.Helper()
-	cfg := sqlstoretest.WithHand(t, sqlstoretest.Postgres(t)) // for its search path
+	cfg := sqlstoretest.WithClock(t, sqlstoretest.Postgres(t)) // for its search path
 	sqlstoretest.Exec(t, cfg.URL, `
 CREATE TABLE timeline (file text);
 INSERT INTO timeline VALUES ('000000010000000000000054');
@@ -103,7 +103,7 @@ func TestCommit_BeforeFailOver_IsAmbiguous(t *testing.T) {
 		t.Errorf("on another timeline: %v", err)
 	}
 	if runs != 3 {
-		t.Errorf("%d runs", runs)
+		t.Errorf("%d runs, want 3", runs)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestWrite_TimeoutBetweenStatements_IsUnavailable(t *testing.T) {
 		}
 	}
 	if n := count(t, patient.Read(), "x"); n != 0 {
-		t.Errorf("%d rows", n)
+		t.Errorf("%d rows, want 0", n)
 	}
 }
 
@@ -249,6 +249,6 @@ func TestWrite_SendsBeginStatementsCommit(t *testing.T) {
 		exec(t, s, `INSERT INTO x VALUES (1)`)
 	}
 	if n := link.RoundTrips() - before; n != 3 {
-		t.Errorf("%d round trips for one statement", n)
+		t.Errorf("%d round trips for one statement, want 3", n)
 	}
 }

@@ -43,11 +43,11 @@ func TestWrite_AllOrNothing(t *testing.T) {
 			})
 		}()
 		if n := count(t, s.Read(), "x"); n != 0 {
-			t.Errorf("%d rows of writes that failed", n)
+			t.Errorf("%d rows of writes that failed, want 0", n)
 		}
 		exec(t, s, `INSERT INTO x VALUES (1)`)
 		if n := count(t, s.Read(), "x"); n != 1 {
-			t.Errorf("%d rows after one write", n)
+			t.Errorf("%d rows after one write, want 1", n)
 		}
 		if _, err := s.Read().Exec(`INSERT INTO x VALUES (1)`); err == nil {
 			t.Error("a reader wrote")
@@ -98,7 +98,7 @@ func TestSnapshot_SeesOneState(t *testing.T) {
 			t.Errorf("%d rows, want %d as before", n, before)
 		}
 		if n := count(t, s.Read(), "x"); n != 1 {
-			t.Errorf("%d rows outside the snapshot", n)
+			t.Errorf("%d rows outside the snapshot, want 1", n)
 		}
 		if _, err := tx.Exec(`INSERT INTO x VALUES (1)`); err == nil {
 			t.Error("a snapshot wrote")
@@ -304,7 +304,7 @@ func TestTablesWithPrefix_ListsTables(t *testing.T) {
 		err := s.Write(t.Context(), func(tx *sqlstore.Tx) error {
 			names, err := sqlstore.TablesWithPrefix(t.Context(), tx, "a_b_")
 			if !slices.Equal(names, []string{"a_b_1", "a_b_2"}) {
-				t.Errorf("%q", names)
+				t.Errorf("names = %q, want a_b_1 and a_b_2", names)
 			}
 			return err
 		})
@@ -341,7 +341,7 @@ func TestOne_RunsStatement(t *testing.T) {
 			t.Errorf("no row: %v", err)
 		}
 		if n := count(t, s.Read(), "x"); n != 1 {
-			t.Errorf("%d rows", n)
+			t.Errorf("%d rows, want 1", n)
 		}
 	})
 }

@@ -170,7 +170,7 @@ func TestLead_LeaderLeaves_NextLeadsImmediately(t *testing.T) {
 	}
 	t.Logf("left: another led after %s", time.Since(start))
 	if n := c.atOnce.Load(); n != 1 {
-		t.Errorf("%d led at the same time", n)
+		t.Errorf("%d led at the same time, want 1", n)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestLead_LeaderCutOff_StopsBeforeNextBegins(t *testing.T) {
 	}
 	t.Logf("cut off: the leader knew after %s, another led after %s", learnt, time.Since(start))
 	if n := c.atOnce.Load(); n != 1 {
-		t.Errorf("%d led at the same time", n)
+		t.Errorf("%d led at the same time, want 1", n)
 	}
 }
 

@@ -180,8 +180,8 @@ func (p *postgres) leaveStandby(err error) {
 func (p *postgres) uncommitted(ctx context.Context, lost transaction, cause error) error {
 	cause = fmt.Errorf("commit: %w", cause)
 	var e *pgconn.PgError
-	refused := errors.As(cause, &e) && e.SeverityUnlocalized == "ERROR" // and the connection is alive
-	if !lost.sent || refused {
+	rejected := errors.As(cause, &e) && e.SeverityUnlocalized == "ERROR" // and the connection is alive
+	if !lost.sent || rejected {
 		return cause
 	}
 	for check := 1; check <= maxOutcomeChecks; check++ {

@@ -172,11 +172,11 @@ const (
 func (p *postgres) inspectTimeline(ctx context.Context) error {
 	var timeline string
 	err := p.writePool.QueryRow(ctx, "SELECT "+knownTimeline).Scan(&timeline)
-	var refused *pgconn.PgError
+	var serverErr *pgconn.PgError
 	switch {
 	case err == nil:
 		p.timeline = knownTimeline
-	case errors.As(err, &refused) && !lostConnection(err):
+	case errors.As(err, &serverErr) && !lostConnection(err):
 		p.timeline = noTimeline
 		p.cfg.Logger.WarnContext(ctx, "the server does not report its timeline; the outcome of a COMMIT whose response is lost in a fail-over may be misjudged", slog.Any("error", err))
 	default:
@@ -295,13 +295,13 @@ func (p *postgres) close() error {
 		p.writePool.Close()
 		p.readPool.Close()
 	}()
-	patience := time.NewTimer(closeTimeout)
-	defer patience.Stop()
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
 	select {
 	case <-closed:
 		p.end()
 		return nil
-	case <-patience.C:
+	case <-timer.C:
 		p.end() // ends pending writes
 		return fmt.Errorf("close database %s: connections are still in use after %s", p.where, closeTimeout)
 	}

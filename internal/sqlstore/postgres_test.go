@@ -202,7 +202,7 @@ func TestWrite_ContextEnds_Returns(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 	if n := count(t, s.Read(), "x"); n != 0 {
-		t.Errorf("%d rows", n)
+		t.Errorf("%d rows, want 0", n)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestWrite_ConnectionLostBeforeCommit_RunsAgain(t *testing.T) {
 		return nil
 	})
 	if err != nil || runs != 2 {
-		t.Errorf("%d runs, %v", runs, err)
+		t.Errorf("%d runs, %v, want 2", runs, err)
 	}
 	if got := texts2(t, s, `SELECT n::text FROM x`); len(got) != 1 || got[0] != "2" {
 		t.Errorf("rows %v", got)
@@ -366,7 +366,7 @@ func TestCommit_OutcomeUnknown_IsAmbiguous(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 	if n := count(t, direct.Read(), "x"); n != 1 {
-		t.Errorf("%d rows of a commit that arrived", n)
+		t.Errorf("%d rows of a commit that arrived, want 1", n)
 	}
 }
 
@@ -429,7 +429,7 @@ func TestSetup_SeesPreviousSetup(t *testing.T) {
 	}
 	group.Wait()
 	if n := count(t, a.Read(), "x"); n != 1 {
-		t.Errorf("%d of four made the row", n)
+		t.Errorf("%d of four made the row, want 1", n)
 	}
 }
 
@@ -457,7 +457,7 @@ func TestSchemas_AreIndependent(t *testing.T) {
 	exec(t, a, `CREATE TABLE x (n BIGINT)`)
 	exec(t, b, `CREATE TABLE x (n BIGINT)`, `INSERT INTO x VALUES (1)`)
 	if n := count(t, a.Read(), "x"); n != 0 {
-		t.Errorf("%d rows of the other", n)
+		t.Errorf("%d rows of the other, want 0", n)
 	}
 	err := a.Write(t.Context(), func(tx *sqlstore.Tx) error {
 		names, err := sqlstore.TablesWithPrefix(t.Context(), tx, "")
@@ -539,7 +539,7 @@ func TestURL_SeveralHosts_UsesWritableOne(t *testing.T) {
 		s := sqlstoretest.Open(t, cfg)
 		exec(t, s, `CREATE TABLE IF NOT EXISTS x (n BIGINT)`)
 		if n := count(t, s.Read(), "x"); n != 0 {
-			t.Errorf("%s: %d rows", attrs, n)
+			t.Errorf("%s: %d rows, want 0", attrs, n)
 		}
 	}
 }

@@ -183,7 +183,7 @@ func TestSnapshots_EachAndPrune(t *testing.T) {
 			t.Errorf("%d snapshots are listed, want %d", len(got), len(all))
 		}
 		if n, err := s.Prune(t.Context(), "account-", 2); n != 1234 || err != nil {
-			t.Errorf("pruned %d, %v", n, err)
+			t.Errorf("pruned %d, %v, want 1234", n, err)
 		}
 		if got := list(); len(got) != 1235 || got[0] != "account-00000/2/0" || got[1234] != "accounting/1/9" {
 			t.Errorf("%d are left, from %s", len(got), got[0])

@@ -105,12 +105,12 @@ func TestOpen_ReadOnly_ReadsAndRefusesToWrite(t *testing.T) {
 		r := openFile(t, sqlstore.Config{Path: path, ReadOnly: true})
 		var rows int
 		if err := r.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM rows").Scan(&rows); err != nil || rows != 10 {
-			t.Errorf("served %t: %d rows, %v", served, rows, err)
+			t.Errorf("served %t: %d rows, %v, want 10", served, rows, err)
 		}
 		write := func(*sqlstore.Tx) error { return nil }
-		for name, refused := range map[string]func(context.Context, func(*sqlstore.Tx) error) error{"Write": r.Write, "WriteDurable": r.WriteDurable} {
-			if err := refused(t.Context(), write); !errors.Is(err, sqlstore.ErrReadOnly) {
-				t.Errorf("served %t: %s: %v", served, name, err)
+		for name, call := range map[string]func(context.Context, func(*sqlstore.Tx) error) error{"Write": r.Write, "WriteDurable": r.WriteDurable} {
+			if err := call(t.Context(), write); !errors.Is(err, sqlstore.ErrReadOnly) {
+				t.Errorf("served %t: %s: %v, want %q", served, name, err, sqlstore.ErrReadOnly)
 			}
 		}
 		if err := r.Close(); err != nil {
@@ -141,7 +141,7 @@ func TestOpen_ReadOnlyWithEmptyWriteAheadLog_SeesWrites(t *testing.T) {
 	load(t, s, "later", 10_000)
 	var rows int
 	if err := r.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM later").Scan(&rows); err != nil || rows != 10 {
-		t.Errorf("%d rows, %v", rows, err)
+		t.Errorf("%d rows, %v, want 10", rows, err)
 	}
 }
 
@@ -167,6 +167,6 @@ func TestOpen_WhileAnotherReads_Serves(t *testing.T) {
 	}
 	s = openFile(t, sqlstore.Config{Path: path})
 	if err := s.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM later").Scan(&rows); err != nil || rows != 1000 {
-		t.Errorf("%d rows, %v", rows, err)
+		t.Errorf("%d rows, %v, want 1000", rows, err)
 	}
 }

@@ -50,7 +50,7 @@ func openSQLite(ctx context.Context, store *Store) (*sqliteFile, error) {
 
 func (s *sqliteFile) connect(ctx context.Context) (err error) {
 	// The file contains names of people and hashes of keys, so other users must not read it. SQLite gives the files
-	// beside it the same mode.
+	// next to it the same mode.
 	file, err := os.OpenFile(s.cfg.Path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {
 		err = file.Close()
@@ -123,7 +123,7 @@ func (s *sqliteFile) pool(ctx context.Context, size int, cacheBytes int64, pragm
 }
 
 // checkLength compares the length of the file with the expected one, after the write-ahead log was moved into it. SQLite
-// itself notices a truncated file only when it reads a missing page. While another process reads (a verify beside the
+// itself notices a truncated file only when it reads a missing page. While another process reads (a verify next to the
 // server), not all of the log can be moved, and the file may be shorter.
 func (s *sqliteFile) checkLength(ctx context.Context) error {
 	var busy, inLog, copied int64

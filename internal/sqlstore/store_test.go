@@ -135,7 +135,7 @@ func TestWrite_ConcurrentWriters_TakeTurns(t *testing.T) {
 	group.Wait()
 	var n int
 	if err := s.Read().QueryRow(`SELECT n FROM x`).Scan(&n); err != nil || n != 200 {
-		t.Errorf("%d after 200 turns, %v", n, err)
+		t.Errorf("%d after 200 turns, %v, want 200", n, err)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestWrite_DatabaseFull_WritesNothing(t *testing.T) {
 	}
 	exec(t, s, `PRAGMA max_page_count = 100000`, `INSERT INTO x VALUES (zeroblob(1000000))`)
 	if n := count(t, s.Read(), "x"); n != 1 {
-		t.Errorf("%d rows", n)
+		t.Errorf("%d rows, want 1", n)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// Patience limits the wait for an event that should happen immediately. It only ends a hanging test, so
+	// Timeout limits the wait for an event that should happen immediately. It only ends a hanging test, so
 	// it is long enough for a busy machine.
-	Patience = time.Minute
+	Timeout = time.Minute
 	// lookEvery is the polling interval.
 	lookEvery = 50 * time.Millisecond
 	// maxLines is more than any test logs before it reads the lines.
@@ -25,8 +25,8 @@ func Receive[T any](t testing.TB, from <-chan T, what string) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(Patience):
-		t.Fatalf("waited %s for %s", Patience, what)
+	case <-time.After(Timeout):
+		t.Fatalf("waited %s for %s", Timeout, what)
 		panic("unreachable")
 	}
 }
@@ -70,7 +70,7 @@ func (l Lines) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, ni
 // Wait waits for n lines that contain text and ignores all others.
 func (l Lines) Wait(t testing.TB, n int, text string) {
 	t.Helper()
-	over := time.After(Patience)
+	over := time.After(Timeout)
 	for seen := 0; seen < n; {
 		select {
 		case line := <-l:

@@ -48,8 +48,8 @@ func TestWaits_WithoutEvent_FailTest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if failed, after := ends(t, wait); !failed || after != testwait.Patience {
-					t.Errorf("failed = %t after %s, want true after %s", failed, after, testwait.Patience)
+				if failed, after := ends(t, wait); !failed || after != testwait.Timeout {
+					t.Errorf("failed = %t after %s, want true after %s", failed, after, testwait.Timeout)
 				}
 			})
 		})
@@ -60,7 +60,7 @@ func TestWaits_ReturnEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		values, l := make(chan int), testwait.NewLines()
 		go func() {
-			time.Sleep(testwait.Patience / 2)
+			time.Sleep(testwait.Timeout / 2)
 			values <- 7
 			close(values)
 			for _, word := range []string{"one", "two", "one"} {

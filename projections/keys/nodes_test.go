@@ -84,13 +84,13 @@ func answered(t testing.TB, d *keys.Directory, from string) (n float64) {
 func remembering(t testing.TB, e *projectionstest.Env, d *keys.Directory, key string) {
 	t.Helper()
 	before := answered(t, d, "memory")
-	if _, ok := testwait.Until(testwait.Patience, func() bool {
+	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		if _, ok, err := d.Lookup(e.Context(), sum(key)); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		return answered(t, d, "memory") > before
 	}); !ok {
-		t.Fatalf("waited %s for a look-up from memory", testwait.Patience)
+		t.Fatalf("waited %s for a look-up from memory", testwait.Timeout)
 	}
 }
 
@@ -310,14 +310,14 @@ func TestLookup_DatabaseUnavailable_IsNotUnknownKey(t *testing.T) {
 		t.Errorf("refused: %v, %v", ok, err)
 	}
 	proxy.Resume()
-	if _, again := testwait.Until(testwait.Patience, func() bool {
+	if _, again := testwait.Until(testwait.Timeout, func() bool {
 		ok, err := look()
 		if err == nil && !ok {
 			t.Error("the key is unknown afterwards")
 		}
 		return err == nil
 	}); !again {
-		t.Errorf("waited %s for the database", testwait.Patience)
+		t.Errorf("waited %s for the database", testwait.Timeout)
 	}
 }
 

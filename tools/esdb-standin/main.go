@@ -48,7 +48,7 @@ func command() *cobra.Command {
 	liveBuffer := c.Flags().Int("live-buffer", 0, "events that may wait for a live subscriber before it counts as too slow; 0 means 32")
 	release := c.Flags().String("release", "", "version that the server reports; before 24.2 it drops subscribers that are too slow (default 24.10.0)")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg := esdbtest.Config{Listen: *listen, Dir: *dir, Noise: *noise, FollowersRefuse: *refuse,
+		cfg := esdbtest.Config{Listen: *listen, Dir: *dir, Noise: *noise, FollowersReject: *refuse,
 			FlushTime: *flushTime, LiveBuffer: *liveBuffer, Version: *release,
 			Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 		problems := []error{setUsers(&cfg, *users), setCertificate(&cfg, *certificate, *key)}

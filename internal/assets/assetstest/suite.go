@@ -26,7 +26,7 @@ func Run(t *testing.T, open func(t *testing.T) *assets.Store) {
 		{"the same content is stored once", idempotent},
 		{"another extension is not found", otherExtension},
 		{"malformed names are not found", malformedNames},
-		{"invalid assets are refused", refused},
+		{"invalid assets are rejected", rejected},
 		{"a deleted asset is gone", deleted},
 		{"a listing contains every asset once, in order", listed},
 		{"calls end with their context", contextEnds},
@@ -125,7 +125,7 @@ func malformedNames(t *testing.T, s *assets.Store) {
 	}
 }
 
-func refused(t *testing.T, s *assets.Store) {
+func rejected(t *testing.T, s *assets.Store) {
 	for _, c := range []struct {
 		data []byte
 		ext  string

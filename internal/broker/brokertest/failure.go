@@ -89,20 +89,20 @@ func survivesPanic(t *testing.T, open Open) {
 
 func redeliversNotNow(t *testing.T, open Open) {
 	b := start(t, open, fast)
-	const refused = 20 // more than the number of retries
+	const rejected = 20 // more than the number of retries
 	var deliveries atomic.Int32
 	got := make(chan int32, 1)
 	b.subscribe(topic, "workers", func(context.Context, broker.Message) error {
 		n := deliveries.Add(1)
-		if n <= refused {
+		if n <= rejected {
 			return fmt.Errorf("store is unavailable: %w", broker.ErrNotNow)
 		}
 		got <- n
 		return nil
 	})
 	published := b.publish(numbered("a", 0))
-	if n := testwait.Receive(t, got, "the last delivery"); n != refused+1 {
-		t.Errorf("the message was handled at delivery %d, want %d", n, refused+1)
+	if n := testwait.Receive(t, got, "the last delivery"); n != rejected+1 {
+		t.Errorf("the message was handled at delivery %d, want %d", n, rejected+1)
 	}
 	if err := testwait.Receive(t, published, "Publish"); err != nil {
 		t.Errorf("Publish: %v", err)

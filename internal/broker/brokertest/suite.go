@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// patience limits the wait for an expected event. It is long enough for a broker behind a network.
-const patience = 30 * time.Second
+// timeout limits the wait for an expected event. It is long enough for a broker behind a network.
+const timeout = 30 * time.Second
 
 // topic is the topic used by the suite. Each case opens a separate broker.
 const topic = "contract.live"
@@ -38,9 +38,9 @@ func Run(t *testing.T, open Open) {
 		{"treats a panic as a failure", survivesPanic},
 		{"redelivers messages that cannot be handled now", redeliversNotNow},
 		{"gives an interrupted message to the next member", redeliversInterrupted},
-		{"refuses invalid messages", refusesInvalid},
+		{"rejects invalid messages", rejectsInvalid},
 		{"ends Publish with its context", publishObeysContext},
-		{"waits for handlers and then refuses", closes},
+		{"waits for handlers and then rejects messages", closes},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open) })
@@ -232,7 +232,7 @@ func groupsEachGetAll(t *testing.T, open Open) {
 			seen["one"] = true
 		case <-two:
 			seen["two"] = true
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Fatal("a group received no message")
 		}
 	}
@@ -275,11 +275,11 @@ func membersShare(t *testing.T, open Open) {
 		})
 	}
 	// While members join, a message may be handled twice. Both have joined when each has received a message.
-	deadline, cancel := context.WithTimeout(t.Context(), patience)
+	deadline, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for n, there := 0, [2]bool{}; !there[0] || !there[1]; n++ {
 		if deadline.Err() != nil {
-			t.Fatalf("after %s only one member has received a message", patience)
+			t.Fatalf("after %s only one member has received a message", timeout)
 		}
 		hello := numbered(fmt.Sprintf("hello%d", n), n)
 		hello.Metadata = map[string]string{"hello": "yes"}
@@ -322,7 +322,7 @@ func publishObeysContext(t *testing.T, open Open) {
 	}
 }
 
-func refusesInvalid(t *testing.T, open Open) {
+func rejectsInvalid(t *testing.T, open Open) {
 	b := start(t, open, fast)
 	got := make(chan string, 8)
 	b.subscribe(topic, "workers", func(_ context.Context, m broker.Message) error {

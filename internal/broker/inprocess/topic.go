@@ -16,7 +16,7 @@ type topic struct {
 	transport *Transport
 	name      string
 	kept      bool          // a dead-letter topic: Publish does not wait, and the oldest messages are dropped
-	places    chan struct{} // one token per unsettled message
+	slots     chan struct{} // one token per unacknowledged message
 
 	mu      sync.Mutex
 	groups  map[string]*group
@@ -30,16 +30,16 @@ type entry struct {
 
 	mu      sync.Mutex
 	waiting int           // number of groups that have not acknowledged
-	settled chan struct{} // closed when all groups have acknowledged
+	done    chan struct{} // closed when all groups have acknowledged
 }
 
 // add appends a message to every group's queue, waiting while the topic is full.
 func (to *topic) add(m *message.Message) (*entry, error) {
 	t := to.transport
-	e := &entry{m: m.Copy(), partition: t.partition(broker.KeyOf(m)), settled: make(chan struct{})}
+	e := &entry{m: m.Copy(), partition: t.partition(broker.KeyOf(m)), done: make(chan struct{})}
 	if !to.kept {
 		select {
-		case to.places <- struct{}{}:
+		case to.slots <- struct{}{}:
 		case <-m.Context().Done():
 			return nil, m.Context().Err()
 		case <-t.closing:
@@ -71,9 +71,9 @@ func (to *topic) acknowledged(e *entry) {
 	if !last {
 		return
 	}
-	close(e.settled)
+	close(e.done)
 	if !to.kept {
-		<-to.places
+		<-to.slots
 	}
 }
 
@@ -180,7 +180,7 @@ type partition struct {
 	arrived chan struct{} // holds a token while something may be queued
 
 	mu    sync.Mutex
-	queue []*entry // limited by the topic's places
+	queue []*entry // limited by the topic's slots
 }
 
 func (p *partition) push(e *entry) {
@@ -280,13 +280,13 @@ func (p *partition) attempt(m *member, e *entry) bool {
 	}
 	cancel()
 	// The handler is still running. Wait for its ack or nack, but not forever.
-	patience := time.NewTimer(p.group.topic.transport.cfg.CloseTimeout)
-	defer patience.Stop()
+	timer := time.NewTimer(p.group.topic.transport.cfg.CloseTimeout)
+	defer timer.Stop()
 	select {
 	case <-out.Acked():
 		return true
 	case <-out.Nacked():
-	case <-patience.C:
+	case <-timer.C:
 	}
 	return false
 }

@@ -127,12 +127,12 @@ func (t *Transport) Publish(name string, messages ...*message.Message) error {
 	}
 	for i, e := range entries {
 		select {
-		case <-e.settled:
+		case <-e.done:
 		case <-messages[i].Context().Done():
 			return messages[i].Context().Err()
 		case <-t.closed:
 			select {
-			case <-e.settled: // acknowledged at the last moment
+			case <-e.done: // acknowledged at the last moment
 			default:
 				return broker.ErrClosed
 			}
@@ -217,7 +217,7 @@ func (t *Transport) topic(name string) (*topic, error) {
 		return nil, fmt.Errorf("no more than %d topics", maxTopics)
 	}
 	to := &topic{transport: t, name: name, kept: strings.HasSuffix(name, broker.DeadLetterTopic("")), groups: map[string]*group{}}
-	to.places = make(chan struct{}, t.cfg.Queue)
+	to.slots = make(chan struct{}, t.cfg.Queue)
 	t.topics[name] = to
 	return to, nil
 }

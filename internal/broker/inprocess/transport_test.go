@@ -52,7 +52,7 @@ func TestPublish_FullTopic_Waits(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		// There is no subscriber. A publisher that waits for a place in the topic gives up when its context
+		// There is no subscriber. A publisher that waits for room in the topic gives up when its context
 		// ends, and its message must not be in the topic.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -29,8 +29,8 @@ type behind struct {
 // Addr implements net.Listener.
 func (b behind) Addr() net.Addr { return b.address }
 
-// wired starts a cluster of one broker in this process. Clients reach it through the link.
-func wired(t *testing.T) (*testlink.Link, *kfake.Cluster) {
+// startLinked starts a cluster of one broker in this process. Clients reach it through the link.
+func startLinked(t *testing.T) (*testlink.Link, *kfake.Cluster) {
 	var link *testlink.Link
 	c := cluster(t, kfake.ListenFn(func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
@@ -48,7 +48,7 @@ func wired(t *testing.T) (*testlink.Link, *kfake.Cluster) {
 // all reads a topic from its beginning to its end.
 func all(t *testing.T, cfg kafka.Config, topic string) []kafka.Read {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	var out []kafka.Read
 	err := kafka.ReadTopic(ctx, cfg, topic, kafka.ReadOptions{FromBeginning: true}, func(m kafka.Read) error {
@@ -64,7 +64,7 @@ func all(t *testing.T, cfg kafka.Config, topic string) []kafka.Read {
 // The connection breaks between the broker's write and its acknowledgement. The producer resends the
 // message, and the broker recognizes the repeat.
 func TestPublish_LostAcknowledgement_RepeatsNothing(t *testing.T) {
-	link, c := wired(t)
+	link, c := startLinked(t)
 	cfg := fakeConfig(c)
 	bus := openBus(t, cfg)
 	publish(t, bus, numbered("a", 0))
@@ -90,7 +90,7 @@ func TestPublish_LostAcknowledgement_RepeatsNothing(t *testing.T) {
 }
 
 func TestPublish_HungBroker_EndsWithContext(t *testing.T) {
-	link, c := wired(t)
+	link, c := startLinked(t)
 	transport := open(t, fakeConfig(c))
 	bus, err := broker.New(fast, transport)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestPublish_HungBroker_EndsWithContext(t *testing.T) {
 }
 
 func TestSubscribe_BrokerDown_Reconnects(t *testing.T) {
-	link, c := wired(t)
+	link, c := startLinked(t)
 	bus := openBus(t, fakeConfig(c))
 	publish(t, bus, numbered("a", 0))
 	got := make(chan string, 8)

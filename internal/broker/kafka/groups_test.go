@@ -221,7 +221,7 @@ func crash(t *testing.T, cfg kafka.Config, after int, handled map[string]bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	process := exec.CommandContext(ctx, os.Args[0])
 	process.Stderr = t.Output()
@@ -236,7 +236,7 @@ func crash(t *testing.T, cfg kafka.Config, after int, handled map[string]bool) {
 	lines := bufio.NewScanner(output)
 	for range after {
 		if !lines.Scan() {
-			t.Fatalf("the process ended early, or handled no message for %s", patience)
+			t.Fatalf("the process ended early, or handled no message for %s", timeout)
 		}
 		handled[lines.Text()] = true
 	}

@@ -45,15 +45,15 @@ func (format) Unmarshal(in *sarama.ConsumerMessage) (*message.Message, error) {
 	m := message.NewMessage(id, in.Value)
 	m.Metadata = meta
 	if reason := unreadable(in, m); reason != "" {
-		place := fmt.Sprintf("%s/%d/%d", in.Topic, in.Partition, in.Offset)
+		source := fmt.Sprintf("%s/%d/%d", in.Topic, in.Partition, in.Offset)
 		key := string(in.Key)
 		if key == "" {
-			key = place
+			key = source
 		}
 		if id == "" || len(id) > broker.MaxKeyBytes {
-			id = place
+			id = source
 		}
-		return broker.Unreadable(id, key, in.Value, reason+" (at "+place+")"), nil
+		return broker.Unreadable(id, key, in.Value, reason+" (at "+source+")"), nil
 	}
 	return m, nil
 }

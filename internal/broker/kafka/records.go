@@ -167,7 +167,7 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if attempt == produceAttempts || !worthRepeating(err) {
+		if attempt == produceAttempts || !isRetryable(err) {
 			return err
 		}
 		r.cfg.Logger.Warn("resending records", "topic", topic, "partition", partition, "records", len(indices), "attempt", attempt, "error", err)
@@ -178,9 +178,9 @@ func (r *Records) produce(ctx context.Context, topic string, partition int, indi
 	}
 }
 
-// worthRepeating reports whether an error may be temporary. Only errors that Kafka declares permanent
+// isRetryable reports whether an error may be temporary. Only errors that Kafka declares permanent
 // are not.
-func worthRepeating(err error) bool {
+func isRetryable(err error) bool {
 	var code kafkago.Error
 	return !errors.As(err, &code) || code.Temporary() || code == kafkago.NotLeaderForPartition
 }

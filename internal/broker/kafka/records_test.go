@@ -16,7 +16,7 @@ import (
 
 func record(t *testing.T, to *kafka.Records, messages ...broker.Message) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	return to.Publish(ctx, broker.Ledger, messages...)
 }
@@ -85,7 +85,7 @@ func TestRecords_RoundTrip(t *testing.T) {
 			t.Errorf("an invalid message was accepted: %v", err)
 		}
 		if n := len(all(t, cfg, broker.Ledger)); n != 21 {
-			t.Errorf("%d records after a batch was refused, want 21", n)
+			t.Errorf("%d records after a batch was rejected, want 21", n)
 		}
 	})
 }
@@ -212,7 +212,7 @@ func TestPartition_SameInBothClients(t *testing.T) {
 			}
 		}
 		if len(used) != 8 {
-			t.Errorf("200 keys use %d of 8 partitions", len(used))
+			t.Errorf("200 keys use %d of 8 partitions, want 8", len(used))
 		}
 	})
 }

@@ -74,7 +74,7 @@ func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 		defer cancel()
 		defer stop()
 		defer close(out)
-		d := &delivery{topic: name, out: out, patience: t.cfg.CloseTimeout, logger: t.cfg.Logger}
+		d := &delivery{topic: name, out: out, maxWait: t.cfg.CloseTimeout, logger: t.cfg.Logger}
 		d.run(ctx, from)
 	})
 	return out, nil
@@ -86,7 +86,7 @@ func (s groupSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *m
 type delivery struct {
 	topic    string
 	out      chan<- *message.Message
-	patience time.Duration
+	maxWait  time.Duration
 	logger   logTo
 	underWay sync.WaitGroup
 }
@@ -162,7 +162,7 @@ func (d *delivery) drain() {
 		d.underWay.Wait()
 		close(done)
 	}()
-	timer := time.NewTimer(d.patience)
+	timer := time.NewTimer(d.maxWait)
 	defer timer.Stop()
 	select {
 	case <-done:

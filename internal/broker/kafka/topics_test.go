@@ -46,7 +46,7 @@ func TestNew_CreatesConfiguredTopics(t *testing.T) {
 			w, known := want[topic.Name]
 			if !known || topic.KafkaTopic != cfg.KafkaTopic(topic.Name) || topic.Partitions != w.Partitions || topic.Replication != 1 ||
 				topic.MinInsync != "1" || topic.Retention != w.Retention || topic.MaxMessage != "1048576" {
-				t.Errorf("topic %+v", topic)
+				t.Errorf("topic = %+v, want the settings of %+v", topic, w)
 			}
 			delete(want, topic.Name)
 		}
@@ -58,7 +58,7 @@ func TestNew_CreatesConfiguredTopics(t *testing.T) {
 
 func inspect(t *testing.T, cfg kafka.Config) kafka.Report {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	report, err := kafka.Inspect(ctx, cfg)
 	if err != nil {
@@ -78,9 +78,9 @@ func TestNew_DifferentTopic_IsUsedWithWarning(t *testing.T) {
 	cfg.Logger = slog.New(slog.NewTextHandler(&output, nil))
 	cfg.Topics[0].Retention = time.Hour
 	open(t, cfg)
-	for _, told := range []string{name, "3 partitions, but 8 are configured", "retention.ms is 1000, but 3600000 is configured", "max.message.bytes is 1000"} {
-		if !strings.Contains(output.String(), told) {
-			t.Errorf("the log does not contain %q: %s", told, &output)
+	for _, want := range []string{name, "3 partitions, but 8 are configured", "retention.ms is 1000, but 3600000 is configured", "max.message.bytes is 1000"} {
+		if !strings.Contains(output.String(), want) {
+			t.Errorf("the log does not contain %q: %s", want, &output)
 		}
 	}
 	report := inspect(t, cfg)
@@ -147,7 +147,7 @@ func awaitLag(t *testing.T, registry *prometheus.Registry, want float64) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	last := -1.0
 	for {
 		families, err := registry.Gather()
@@ -203,7 +203,7 @@ func TestLoginAndEncryption(t *testing.T) {
 				t.Error(problems)
 			}
 			cfg.Password = "hunter3"
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			if _, err := kafka.New(ctx, cfg); err == nil || strings.Contains(err.Error(), "hunter") {
 				t.Errorf("New with a wrong password: %v", err)

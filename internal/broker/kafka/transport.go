@@ -245,7 +245,7 @@ func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Messag
 			return ctx.Err()
 		}
 		err := t.publisher.Publish(topic, m)
-		if err == nil || lasting(err) || time.Since(begun) > sendFor {
+		if err == nil || isPermanent(err) || time.Since(begun) > sendFor {
 			return err
 		}
 		t.cfg.Logger.Debug("kafka: resending a message", "topic", topic, "message_id", m.UUID, "error", err)
@@ -256,8 +256,8 @@ func (t *Transport) sendOne(ctx context.Context, topic string, m *message.Messag
 	}
 }
 
-// lasting reports whether an error is permanent, so that retries are useless.
-func lasting(err error) bool {
+// isPermanent reports whether an error is permanent, so that retries are useless.
+func isPermanent(err error) bool {
 	for _, e := range []error{
 		sarama.ErrMessageSizeTooLarge, sarama.ErrTopicAuthorizationFailed, sarama.ErrClusterAuthorizationFailed,
 		sarama.ErrInvalidTopic, sarama.ErrShuttingDown, sarama.ErrClosedClient,

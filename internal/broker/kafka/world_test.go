@@ -18,8 +18,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// patience limits the wait for an expected event.
-const patience = 30 * time.Second
+// timeout limits the wait for an expected event.
+const timeout = 30 * time.Second
 
 // cluster starts a Kafka cluster in this process. It allows short session timeouts, so that tests need
 // not wait long for the detection of dead members.
@@ -66,7 +66,7 @@ func prefix() string { return "test-" + strings.ToLower(rand.Text()[:10]) + "." 
 
 func removeTopics(t testing.TB, cfg kafka.Config) {
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		client := &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Transport: new(kafkago.Transport)}
 		defer client.Transport.(*kafkago.Transport).CloseIdleConnections()
@@ -105,7 +105,7 @@ func open(t *testing.T, cfg kafka.Config) *kafka.Transport {
 	if cfg.Logger == nil && testing.Verbose() {
 		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	transport, err := kafka.New(ctx, cfg)
 	if err != nil {
@@ -152,7 +152,7 @@ func numbered(key string, n int) broker.Message {
 
 func publish(t *testing.T, bus broker.Port, messages ...broker.Message) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	if err := bus.Publish(ctx, testTopic, messages...); err != nil {
 		t.Fatal(err)

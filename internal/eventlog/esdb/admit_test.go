@@ -48,7 +48,7 @@ func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
 	end, endErr := l.End(t.Context())
 	head, headErr := l.Head(t.Context())
 	if err := errors.Join(err, lastErr, endErr, headErr); err != nil || !found || held.ID != batch(0, 1)[0].ID || last.ID != batch(1, 1)[0].ID || last.Position != head || end < head {
-		t.Fatalf("first %v, last %v at %d, head %d, end %d, %v", held.ID, last.ID, last.Position, head, end, err)
+		t.Fatalf("first = %v, last = %v at %d, head = %d, end = %d, %v", held.ID, last.ID, last.Position, head, end, err)
 	}
 	first.Store(&held)
 	count.Store(2)
@@ -73,7 +73,7 @@ func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
 			err := use()
 			if errors.Is(err, eventlog.ErrLoss) {
 				if !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "another store") {
-					t.Errorf("the refusal is %v", err)
+					t.Errorf("error = %v, want %q because of another store", err, eventlog.ErrUnavailable)
 				}
 				break
 			}
@@ -83,7 +83,7 @@ func TestAdmit_StoreComesBackShorter_IsNotUsed(t *testing.T) {
 		}
 	}
 	if n := empty.Counts().Appends; n != 0 {
-		t.Errorf("the other store got %d appends", n)
+		t.Errorf("the other store got %d appends, want 0", n)
 	}
 	if err := empty.Close(); err != nil {
 		t.Fatal(err)
@@ -109,12 +109,12 @@ func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testi
 	first.Store(&held)
 	server.Leave()
 	var other *esdbtest.Server
-	for patience := time.After(20 * time.Second); other == nil; { // until the address is free
+	for timeout := time.After(20 * time.Second); other == nil; { // until the address is free
 		if other, err = esdbtest.New(esdbtest.Config{Listen: server.Addresses()}); err == nil {
 			break
 		}
 		select {
-		case <-patience:
+		case <-timeout:
 			t.Fatal(err)
 		case <-time.After(time.Millisecond):
 		}
@@ -140,14 +140,13 @@ func TestAdmit_AnotherServerTakesCalls_WhileConnectionLasts_GetsNothing(t *testi
 	eventually(t, l, 1)
 }
 
-// Open immediately reports that it is another store.
 func TestAdmit_AnotherStore_OpenFails(t *testing.T) {
 	server := esdbtest.Start(t)
-	refuse := func(context.Context, eventlog.Prober, esdb.Seen) error {
+	reject := func(context.Context, eventlog.Prober, esdb.Seen) error {
 		return &eventlog.LossError{Witness: "test"}
 	}
-	if _, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString(), Admit: refuse}); !errors.Is(err, eventlog.ErrLoss) {
-		t.Errorf("open: %v", err)
+	if _, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString(), Admit: reject}); !errors.Is(err, eventlog.ErrLoss) {
+		t.Errorf("open: %v, want %q", err, eventlog.ErrLoss)
 	}
 }
 
@@ -166,7 +165,7 @@ func TestAdmit_LastsLongerThanConnectTimeout_OpenSucceeds(t *testing.T) {
 	connectTo(t, esdb.Config{ConnectionString: server.ConnectionString(), ConnectTimeout: connectTimeout, Admit: admit})
 }
 
-// A server may answer reads but not subscriptions: a connection to it is given up.
+// A server may answer reads but not subscriptions: a connection to it is replaced.
 func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
 	server := esdbtest.Start(t)
 	admitted := func(context.Context, eventlog.Prober, esdb.Seen) error { return nil }
@@ -176,9 +175,9 @@ func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
 	// reaches waits until the server has received that many subscriptions.
 	reaches := func(n int64) {
 		t.Helper()
-		for patience := time.After(time.Minute); server.Counts().Subscriptions < n; {
+		for timeout := time.After(time.Minute); server.Counts().Subscriptions < n; {
 			select {
-			case <-patience:
+			case <-timeout:
 				t.Fatalf("the server got %d subscriptions, want %d", server.Counts().Subscriptions, n)
 			case <-time.After(time.Millisecond):
 			}
@@ -195,11 +194,11 @@ func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
 	reaches(2)
 	cancel()
 	if err := <-opened; !errors.Is(err, context.Canceled) {
-		t.Errorf("open: %v", err)
+		t.Errorf("open: %v, want %v", err, context.Canceled)
 	}
 
 	server.BreakConnections()
-	reaches(4) // the second one after the first was given up
+	reaches(4) // the second one after the first connection was replaced
 	release()
 	eventually(t, l, 1)
 
@@ -212,10 +211,10 @@ func TestAdmit_SubscriptionIsNotConfirmed_TriesAgain(t *testing.T) {
 	}
 }
 
-// A server that refuses an append names the leader. The server at that address gets nothing before it was
+// A server that rejects an append names the leader. The server at that address gets nothing before it was
 // compared.
 func TestAdmit_AnotherStoreIsNamedAsLeader_GetsNoAppend(t *testing.T) {
-	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}, FollowersRefuse: true})
+	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}, FollowersReject: true})
 	var first atomic.Pointer[eventlog.Recorded]
 	var count atomic.Uint64
 	l := connectTo(t, esdb.Config{ConnectionString: "esdb://" + server.Addresses()[0] + "?tls=false", Admit: asRemembered(&first, &count)})
@@ -230,11 +229,11 @@ func TestAdmit_AnotherStoreIsNamedAsLeader_GetsNoAppend(t *testing.T) {
 	server.Lead(1)
 	for range 3 {
 		if _, err := l.Append(t.Context(), stream, eventlog.After(1), batch(1, 1)); !errors.Is(err, eventlog.ErrUnavailable) {
-			t.Errorf("append while another store has the leader's address: %v", err)
+			t.Errorf("append while another store has the leader's address: %v, want %q", err, eventlog.ErrUnavailable)
 		}
 	}
 	if n := other.Counts().Appends; n != 0 {
-		t.Errorf("the other store got %d appends", n)
+		t.Errorf("the other store got %d appends, want 0", n)
 	}
 	if err := other.Close(); err != nil {
 		t.Fatal(err)

@@ -115,7 +115,7 @@ func BenchmarkRead(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if n := read(b); n != events {
-					b.Fatalf("%d events", n)
+					b.Fatalf("%d events, want %d", n, events)
 				}
 			}
 			b.ReportMetric(float64(b.N)*events/b.Elapsed().Seconds(), "events/s")

@@ -20,11 +20,11 @@ type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }
 
-// lastWords is how long an append may still wait for its answer after its member was given up: on a working
+// appendGrace is how long an append may still wait for its answer after its member was replaced: on a working
 // connection the answer comes within milliseconds, and the append need not be repeated.
-const lastWords = time.Second
+const appendGrace = time.Second
 
-// read runs a read within CallTimeout, and retries once if its connection is lost or given up.
+// read runs a read within CallTimeout, and retries once if its connection is lost or replaced.
 func read[T any](ctx context.Context, l *Log, do func(context.Context, *member) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
@@ -41,11 +41,11 @@ func read[T any](ctx context.Context, l *Log, do func(context.Context, *member) 
 
 // write runs an append within CallTimeout. Close does not end it.
 func write[T any](ctx context.Context, l *Log, do func(context.Context, *member) (T, error)) (T, error) {
-	return call(ctx, l, lastWords, do)
+	return call(ctx, l, appendGrace, do)
 }
 
 // call runs do in another goroutine. The caller leaves when ctx or CallTimeout ends, or when grace has
-// passed since the member was given up: the client itself waits for a connection without checking the
+// passed since the member was replaced: the client itself waits for a connection without checking the
 // context, and on a lost connection for an answer that never comes. do must only use copies of the caller's
 // data.
 //
@@ -69,7 +69,7 @@ func call[T any](ctx context.Context, l *Log, grace time.Duration, do func(conte
 			a.value, a.err = do(ctx, m)
 		}()
 		if a.err == nil {
-			m.heard()
+			m.markAlive()
 		}
 		l.supervisor.judge(m, a.err, time.Since(began))
 		done <- a
@@ -135,7 +135,7 @@ func (w *workers) work(do func()) {
 	}
 }
 
-// enter acquires a place among the running calls, and a client. If it returns an error, nothing was sent.
+// enter acquires one of Config.Calls slots, and a client. If it returns an error, nothing was sent.
 func (l *Log) enter(ctx context.Context) (*member, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -157,9 +157,9 @@ func (l *Log) enter(ctx context.Context) (*member, error) {
 	return m, err
 }
 
-// beside runs do on a member that the caller holds, in another goroutine, which the caller abandons when
-// ctx ends, after CallTimeout, or when the member is given up.
-func beside[T any](ctx context.Context, l *Log, m *member, do func(context.Context) (T, error)) (T, error) {
+// callOn runs do on a member that the caller holds, in another goroutine, which the caller abandons when
+// ctx ends, after CallTimeout, or when the member is replaced.
+func callOn[T any](ctx context.Context, l *Log, m *member, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()

@@ -234,7 +234,7 @@ func (c Config) checkFiles() error {
 	return errors.Join(problems...)
 }
 
-// clientLogger logs the client's messages at debug level, because the client reports every refused append
+// clientLogger logs the client's messages at debug level, because the client reports every rejected append
 // and every moved subscription as an error. This package logs or counts the relevant ones.
 func clientLogger(log *slog.Logger) esdb.LoggingFunc {
 	return func(_ esdb.LogLevel, format string, args ...any) {

@@ -15,9 +15,9 @@ var sentences = []error{
 	errParse, errPair,
 }
 
-// refusal returns the error for a connection string, from this package before and after the client's
+// configError returns the error for a connection string, from this package before and after the client's
 // parser.
-func refusal(s string) error {
+func configError(s string) error {
 	cfg := Config{ConnectionString: s}.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func TestParse_ConnectionStrings(t *testing.T) {
 		"esdb+discover://a:1,b:2,c:3?nodePreference=follower":    nil,
 		"esdb://a?keepAliveInterval=10000&keepAliveTimeout=5000": nil,
 	} {
-		err := refusal(s)
+		err := configError(s)
 		if !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("%q: %v, want %v", s, err, want)
 		}
@@ -99,7 +99,7 @@ func FuzzPassword(f *testing.F) {
 		for _, s := range []string{
 			"esdb://u:" + password + "@host:2113?tls=false", "esdb+discover://u:" + password + "@a:1,b:2", "esdb://" + password + "@host",
 		} {
-			onlySentences(t, s, refusal(s))
+			onlySentences(t, s, configError(s))
 		}
 		cfg := Config{ConnectionString: "esdb://" + url.UserPassword("u", password).String() + "@host:2113"}.withDefaults()
 		conf, err := cfg.clientConfig()

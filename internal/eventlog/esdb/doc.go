@@ -6,23 +6,23 @@
 //
 // Much of this package works around the client:
 //
-//   - Sizes are checked before anything is sent, because the client reports a server that refuses in the
+//   - Sizes are checked before anything is sent, because the client reports a server that fails in the
 //     middle of an append as a bare EOF, which leaves the outcome unknown.
-//   - Everything except a certain refusal is ErrAmbiguous: EOF, timeouts, resets. Repeating the same append
-//     settles it, because the server compares event ids (see esdbtest).
-//   - A client that finds no server in time is dead forever, and its callers hang. The supervisor tests each
-//     client before it is shared, gives it up at the first sign of a lost server, and makes another one. While
+//   - Everything except a certain rejection is ErrAmbiguous: EOF, timeouts, resets. Repeating the same append
+//     resolves it, because the server compares event ids (see esdbtest).
+//   - A client that finds no server in time never recovers, and its callers hang. The supervisor tests each
+//     client before it is shared, and replaces it at the first sign of a lost server. While
 //     there is none, calls fail after ConnectWait. A client is closed after its last caller has left, because
 //     Close makes the remaining ones panic.
 //   - On a silently lost connection the client waits for the keepalive, which may be forever. A member that
-//     has been silent for SilentFor is tested and given up if it does not answer. Its callers then leave:
+//     has been silent for SilentFor is tested and replaced if it does not answer. Its callers then leave:
 //     reads are retried on the next member, appends are ambiguous, and subscriptions continue there.
 //   - The client ignores the context while it looks for a server. Every call therefore runs in another
 //     goroutine, which its caller can leave; the number of calls is bounded, so stuck ones cannot pile up.
 //   - The client panics on unknown messages: every call recovers.
 //   - The client reconnects on its own, to whatever server has the address by then. Each client therefore
-//     gets an address that allows a single connection (tether.go), to a server that the supervisor has found,
-//     by gossip in a cluster (find.go). A server that is not the leader is given up, and the next connection
+//     gets an address that allows a single connection (singleconn.go), to a server that the supervisor has found,
+//     by gossip in a cluster (find.go). A member that is not the leader is replaced, and the next connection
 //     goes to the leader.
 //   - The client's subscriptions never reconnect: this package opens a new one at the same position.
 //

@@ -21,7 +21,7 @@ const (
 	notWritten                    // certainly not written; may succeed later
 	wrongRevision
 	tooLarge
-	refused // certainly not written, and never will be
+	rejected // certainly not written, and never will be
 )
 
 // Parts of error texts. The client offers no better way to recognize these errors.
@@ -35,7 +35,7 @@ const (
 	textMaximumSize = "Maximum Append Size"
 )
 
-// outcomeOf classifies the error of an append. Everything except a certain refusal is unknown: the client
+// outcomeOf classifies the error of an append. Everything except a certain rejection is unknown: the client
 // reports a server that ended the call early as EOF without the reason, and a reset connection like a
 // failed attempt to connect.
 func outcomeOf(err error) outcome {
@@ -51,7 +51,7 @@ func outcomeOf(err error) outcome {
 		esdb.ErrorCodeAccessDenied, esdb.ErrorCodeUnauthenticated:
 		return notWritten
 	case esdb.ErrorCodeStreamDeleted:
-		return refused
+		return rejected
 	}
 	text := err.Error()
 	if strings.Contains(text, textEnded) {
@@ -62,7 +62,7 @@ func outcomeOf(err error) outcome {
 		if strings.Contains(text, textMaximumSize) {
 			return tooLarge
 		}
-		return refused
+		return rejected
 	case codes.Unavailable:
 		if strings.Contains(text, textDialing) || strings.Contains(text, textNotReady) || strings.Contains(text, textBusy) {
 			return notWritten
@@ -95,7 +95,7 @@ func appendError(ctx context.Context, stream string, expected eventlog.Expected,
 		return fmt.Errorf("%s: %w: %w", attempt, eventlog.ErrUnavailable, err)
 	case tooLarge:
 		return fmt.Errorf("%s: %w: %w", attempt, eventlog.ErrTooLarge, err)
-	case refused:
+	case rejected:
 		return fmt.Errorf("%s: %w: %w", attempt, eventlog.ErrInvalid, err)
 	default:
 		// The cause is included only as text: errors.Is must not find a context's error in it, which would

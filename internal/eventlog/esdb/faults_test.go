@@ -64,7 +64,7 @@ func shortCall() time.Duration {
 	return time.Second
 }
 
-// The errors of broken appends, and that repeating the append settles it.
+// Repeating a broken append that was ambiguous resolves it.
 func TestAppend_Broken_IsAmbiguousOrRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault   esdbtest.Fault
@@ -93,7 +93,7 @@ func TestAppend_Broken_IsAmbiguousOrRetried(t *testing.T) {
 			}
 			const many = 200 // enough that the client is still sending when the server has ended the call
 			server.Faults.Append(c.fault)
-			landed, err := l.Append(t.Context(), stream, eventlog.Exact(1), batch(2, many))
+			appended, err := l.Append(t.Context(), stream, eventlog.Exact(1), batch(2, many))
 			if !errors.Is(err, c.want) {
 				t.Errorf("the broken append returned %v, want %v", err, c.want)
 			}
@@ -107,10 +107,10 @@ func TestAppend_Broken_IsAmbiguousOrRetried(t *testing.T) {
 			}
 			again, err := l.Append(t.Context(), stream, eventlog.Exact(1), batch(2, many))
 			if err != nil || again.FirstRevision != 2 || again.LastRevision != 1+many {
-				t.Errorf("the repeat landed at %+v, %v", again, err)
+				t.Errorf("repeat = %+v, %v, want revisions 2 to %d", again, err, 1+many)
 			}
-			if c.want == nil && again != landed {
-				t.Errorf("the repeat returned %+v, the first %+v", again, landed)
+			if c.want == nil && again != appended {
+				t.Errorf("repeat = %+v, want %+v as the first time", again, appended)
 			}
 			holds(t, l, 2+many)
 		})
@@ -178,7 +178,7 @@ func TestLog_ServerUnavailable_CallsEndWithContext(t *testing.T) {
 			defer cancel()
 			_, err := l.Append(ctx, stream, eventlog.Exact(0), batch(1, 1))
 			if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("append without a server: %v", err)
+				t.Errorf("append without a server: %v, want ErrAmbiguous, ErrUnavailable or DeadlineExceeded", err)
 			}
 			if _, err := l.Head(ctx); err == nil {
 				t.Error("the head was read without a server")
@@ -222,7 +222,7 @@ func TestSubscription_ServerFails_Continues(t *testing.T) {
 			}
 			for _, e := range b.Events {
 				if e.Revision != next {
-					t.Fatalf("revision %d came instead of %d", e.Revision, next)
+					t.Fatalf("revision = %d, want %d", e.Revision, next)
 				}
 				next++
 			}
@@ -292,7 +292,7 @@ func TestRead_ForeignEvents_AreCorrupt(t *testing.T) {
 	corrupt := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, eventlog.ErrCorrupt) || !strings.Contains(err.Error(), stream) {
-			t.Errorf("%s: %v, want %q and the place", what, err, eventlog.ErrCorrupt)
+			t.Errorf("%s: %v, want %q and the stream", what, err, eventlog.ErrCorrupt)
 		}
 	}
 	corrupt("ReadStream", err)
@@ -316,12 +316,12 @@ func TestOpen_WithoutServer_Fails(t *testing.T) {
 	server.Stop()
 	cfg := esdb.Config{ConnectionString: server.ConnectionString(), ConnectTimeout: 300 * time.Millisecond}
 	if _, err := esdb.Open(t.Context(), cfg); !errors.Is(err, eventlog.ErrUnavailable) {
-		t.Errorf("open without a server: %v", err)
+		t.Errorf("open without a server: %v, want %q", err, eventlog.ErrUnavailable)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := esdb.Open(ended, cfg); !errors.Is(err, context.Canceled) {
-		t.Errorf("open with an ended context: %v", err)
+		t.Errorf("open with a canceled context: %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -340,7 +340,7 @@ func TestClient_WritesNothingToTheConsole(t *testing.T) {
 		}
 		server.Faults.Append(esdbtest.LoseReply)
 		if _, err := l.Append(t.Context(), uuid.NewString(), eventlog.NoStream(), batch(0, 1)); !errors.Is(err, eventlog.ErrAmbiguous) {
-			t.Errorf("append: %v", err)
+			t.Errorf("append: %v, want %q", err, eventlog.ErrAmbiguous)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)

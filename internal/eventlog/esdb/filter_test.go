@@ -59,11 +59,11 @@ func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(head)
-	landed, err := l.Append(t.Context(), "account-1", eventlog.Exact(count-1), batch(0, 1000))
+	appended, err := l.Append(t.Context(), "account-1", eventlog.Exact(count-1), batch(0, 1000))
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(landed.Position)
+	until(appended.Position)
 	const looks = 50 // at the head
 	if sent := server.Counts().Sent - before; seen != count || sent > count+looks {
 		t.Errorf("%d events were sent for %d selected ones, want %d", sent, seen, count)
@@ -72,7 +72,7 @@ func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 	before = server.Counts().Sent
 	page, err := l.ReadAll(t.Context(), 0, chosen, 1000)
 	if err != nil || len(page.Events) != 1000 {
-		t.Fatalf("%d events, %v", len(page.Events), err)
+		t.Fatalf("%d events, %v, want 1000", len(page.Events), err)
 	}
 	if sent := server.Counts().Sent - before; sent > 3000 {
 		t.Errorf("%d events were sent for a page of 1000 from far back", sent)
@@ -80,7 +80,7 @@ func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 }
 
 // A server of version 24.10 that finds a full page at the end of the log sends a checkpoint after it, at
-// the place of the next event. Treating it as that event's position would lose the event.
+// the start of the next event. Treating it as that event's position would lose the event.
 func TestCheckpoints_BeforeAnEvent_AdvancePosition(t *testing.T) {
 	const page = 32 // the server's
 	for count := uint64(page - 1); count <= page+1; count++ {

@@ -45,8 +45,8 @@ const (
 // errFellBehind ends a subscription that the server has switched back to catching up.
 var errFellBehind = errors.New("the subscription fell behind")
 
-// errReplaced ends calls and subscriptions of a client that was given up.
-var errReplaced = errors.New("the connection was given up")
+// errReplaced ends calls and subscriptions of a client that was replaced.
+var errReplaced = errors.New("the connection was replaced")
 
 // follower is one of the client's subscriptions. It receives in a separate goroutine, so that messages are
 // decoded on two cores.
@@ -129,7 +129,7 @@ func (f *follower) receive(ctx context.Context, opened chan<- error) {
 		if err != nil {
 			event = &esdb.SubscriptionEvent{SubscriptionDropped: &esdb.SubscriptionDropped{Error: err}}
 		} else {
-			f.member.heard()
+			f.member.markAlive()
 		}
 		select {
 		case f.messages <- event:
@@ -227,7 +227,7 @@ func (f *follower) checkpoint(ctx context.Context, p *esdb.Position) error {
 	case p.Prepare == p.Commit:
 		f.at = at
 	case time.Since(f.exact) >= exactEvery:
-		// The event before that place has been read.
+		// The event before that position has been read.
 		exact, err := f.log.positionBefore(ctx, f.member, startAt(at))
 		if err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// The meaning of checkpoints: the position of an event counts, a place before an event means the previous
-// event, looked up occasionally, and a place past all events means nothing.
+// A checkpoint at the position of an event counts, one before an event means the previous event, which is
+// looked up occasionally, and one past all events means nothing.
 func TestCheckpoints_AdvancePosition(t *testing.T) {
 	l, err := Open(t.Context(), Config{ConnectionString: esdbtest.Start(t).ConnectionString()})
 	if err != nil {
@@ -22,11 +22,11 @@ func TestCheckpoints_AdvancePosition(t *testing.T) {
 	defer l.Close()
 	var at []uint64
 	for n := range uint64(3) {
-		landed, err := l.Append(t.Context(), "s", eventlog.After(n), []eventlog.Proposed{{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`)}})
+		appended, err := l.Append(t.Context(), "s", eventlog.After(n), []eventlog.Proposed{{ID: uuid.New(), Type: "Happened", Data: []byte(`{}`)}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		at = append(at, uint64(landed.Position))
+		at = append(at, uint64(appended.Position))
 	}
 	m, err := l.supervisor.acquire(t.Context())
 	if err != nil {
@@ -35,15 +35,15 @@ func TestCheckpoints_AdvancePosition(t *testing.T) {
 	defer m.release()
 	for name, c := range map[string]struct {
 		position esdb.Position
-		looked   time.Time // up to a place before
+		looked   time.Time // last look-up
 		from     uint64
 		want     uint64
 	}{
 		"an event":                        {esdb.Position{Commit: at[1], Prepare: at[1]}, time.Now(), 0, at[1]},
 		"before an event, not yet":        {esdb.Position{Commit: at[2]}, time.Now(), at[0], at[0]},
 		"before an event, at last":        {esdb.Position{Commit: at[2]}, time.Time{}, at[0], at[1]},
-		"before the one we are at":        {esdb.Position{Commit: at[1]}, time.Time{}, at[1], at[1]},
-		"earlier than we are":             {esdb.Position{Commit: at[0], Prepare: at[0]}, time.Time{}, at[1], at[1]},
+		"before the current one":          {esdb.Position{Commit: at[1]}, time.Time{}, at[1], at[1]},
+		"before the position":             {esdb.Position{Commit: at[0], Prepare: at[0]}, time.Time{}, at[1], at[1]},
 		"past everything, as servers did": {esdb.Position{Commit: math.MaxUint64, Prepare: math.MaxUint64}, time.Time{}, at[0], at[0]},
 	} {
 		f := &follower{log: l, member: m, at: eventlog.Position(c.from), exact: c.looked}

@@ -12,9 +12,9 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// An append in progress when its connection is given up because of another call still gets its answer and
+// An append in flight when its connection is replaced because of another call still gets its answer and
 // need not be repeated.
-func TestAppend_ConnectionAbandoned_GetsItsAnswer(t *testing.T) {
+func TestAppend_ConnectionReplaced_GetsItsAnswer(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Chaos: esdbtest.Chaos{Delay: 100 * time.Millisecond, Delayed: 1}})
 	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})
 	if err != nil {
@@ -34,11 +34,11 @@ func TestAppend_ConnectionAbandoned_GetsItsAnswer(t *testing.T) {
 	for server.Counts().Appends == 0 { // until the server has it and delays the answer
 		runtime.Gosched()
 	}
-	l.supervisor.giveUp(m, errors.New("a failure of another call"))
+	l.supervisor.replace(m, errors.New("a failure of another call"))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 	if m.retired.Err() == nil {
-		t.Error("the connection was not given up")
+		t.Error("the connection was not replaced")
 	}
 }

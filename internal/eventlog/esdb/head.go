@@ -75,7 +75,7 @@ func (l *Log) joinHead() *headRead {
 }
 
 // readHeads reads as long as a caller waits. The reads are independent of their callers: they end by
-// CallTimeout and with the log. A read whose connection is given up is repeated.
+// CallTimeout and with the log. A read whose connection is replaced is repeated.
 func (l *Log) readHeads(r *headRead) {
 	for r != nil {
 		r.position, r.err = read(l.closing, l, l.readHead)
@@ -105,7 +105,7 @@ func (l *Log) readHead(ctx context.Context, m *member) (eventlog.Position, error
 			}
 			if e, ours, err := fromClient(event); ours {
 				if err == nil {
-					l.saw(seenOf(&e))
+					l.noteSeen(seenOf(&e))
 				}
 				return at, nil
 			}
@@ -123,10 +123,10 @@ func (l *Log) lastPosition(ctx context.Context, m *member) (eventlog.Position, e
 	return l.positionBefore(ctx, m, esdb.End{})
 }
 
-// positionBefore returns the position of the last event before a place, 0 if there is none.
-func (l *Log) positionBefore(ctx context.Context, m *member, place esdb.AllPosition) (eventlog.Position, error) {
-	return beside(ctx, l, m, func(ctx context.Context) (eventlog.Position, error) {
-		events, err := readBack(ctx, m.client, place, 1)
+// positionBefore returns the position of the last event before another position, 0 if there is none.
+func (l *Log) positionBefore(ctx context.Context, m *member, from esdb.AllPosition) (eventlog.Position, error) {
+	return callOn(ctx, l, m, func(ctx context.Context) (eventlog.Position, error) {
+		events, err := readBack(ctx, m.client, from, 1)
 		if err != nil || len(events) == 0 {
 			return 0, err
 		}

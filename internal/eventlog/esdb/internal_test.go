@@ -19,9 +19,9 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// An append that waited for a free place until its own timeout was not sent: its caller has time left and
+// An append that waited for other calls until its own timeout was not sent: its caller has time left and
 // may retry.
-func TestAppendError_TimeOfTheCallIsOver_IsUnavailable(t *testing.T) {
+func TestAppendError_CallTimeoutBeforeSending_IsUnavailable(t *testing.T) {
 	err := appendError(t.Context(), "s", eventlog.NoStream(), notSent{context.DeadlineExceeded})
 	if !errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want %q", err, eventlog.ErrUnavailable)
@@ -65,7 +65,7 @@ func FuzzDecodeMetadata(f *testing.F) {
 		}
 		var e2 eventlog.Proposed
 		if err := decodeMetadata(again, &e2); err != nil {
-			t.Fatalf("%+v does not survive: %v", e, err)
+			t.Fatalf("decode the metadata of %+v again: %v", e, err)
 		}
 		if !e.OccurredAt.Equal(e2.OccurredAt) || e.SchemaVersion != e2.SchemaVersion || e.Metadata != e2.Metadata {
 			t.Fatalf("%+v became %+v", e, e2)
@@ -151,29 +151,29 @@ func TestToClient_LargeIDs_FitWithoutTheServersNames(t *testing.T) {
 	}
 	out, err := toClient(events)
 	if err != nil || len(out) != len(events) || strings.Contains(string(out[0].Metadata), "$correlationId") {
-		t.Errorf("%d events, %v", len(out), err)
+		t.Errorf("toClient returned %d events and %v, want all without the server's names", len(out), err)
 	}
 	out, err = toClient(events[:1])
 	if err != nil || !strings.Contains(string(out[0].Metadata), "$correlationId") {
-		t.Errorf("one event alone: %v", err)
+		t.Errorf("one event: %v, want metadata with $correlationId", err)
 	}
 }
 
-func TestPauseAfter_DoublesUntilSettled(t *testing.T) {
+func TestPauseAfter_DoublesUntilStable(t *testing.T) {
 	pause, want := time.Duration(0), firstRebuild
 	for range 8 {
-		if pause = pauseAfter(settledAfter-1, pause); pause != want {
-			t.Errorf("the pause is %s, want %s", pause, want)
+		if pause = pauseAfter(stableAfter-1, pause); pause != want {
+			t.Errorf("pause = %s, want %s", pause, want)
 		}
 		want = min(2*want, lastRebuild)
 	}
-	if pause = pauseAfter(settledAfter, pause); pause != 0 {
-		t.Errorf("after a member that lived long the pause is %s", pause)
+	if pause = pauseAfter(stableAfter, pause); pause != 0 {
+		t.Errorf("pause = %s after a stable member, want 0", pause)
 	}
 }
 
-// A client that is refused by a live server forgets its connection without closing it on the next call.
-func TestTether_ClientForgetsConnection_EndClosesIt(t *testing.T) {
+// A client whose call is rejected by a live server forgets its connection on the next call without closing it.
+func TestSingleConn_ClientForgetsConnection_EndClosesIt(t *testing.T) {
 	server := esdbtest.Start(t)
 	l, err := Open(t.Context(), Config{ConnectionString: server.ConnectionString()})
 	if err != nil {
@@ -187,15 +187,15 @@ func TestTether_ClientForgetsConnection_EndClosesIt(t *testing.T) {
 	server.Faults.Append(esdbtest.NotReady)
 	_, err = m.client.AppendToStream(t.Context(), "account-1", esdb.AppendToStreamOptions{}, esdb.EventData{EventID: uuid.New(), EventType: "Counted"})
 	if again := ping(t.Context(), m.client); !isLost(err) || again == nil {
-		t.Fatalf("append %v, then a read %v", err, again)
+		t.Fatalf("append: %v, then read: %v; want a lost connection and an error", err, again)
 	}
-	m.tether.end()
+	m.conn.end()
 	if err := m.client.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for patience := time.After(5 * time.Second); server.Connections() > 1; { // the log's
+	for timeout := time.After(5 * time.Second); server.Connections() > 1; { // the log's
 		select {
-		case <-patience:
+		case <-timeout:
 			t.Fatalf("%d connections are open, want 1", server.Connections())
 		case <-time.After(time.Millisecond):
 		}
@@ -210,7 +210,7 @@ func TestChoose_NoLeader_OnlyOtherPreferencesTakeFollower(t *testing.T) {
 		esdb.NodePreferenceLeader: false, esdb.NodePreferenceFollower: true, esdb.NodePreferenceRandom: true, esdb.NodePreferenceReadOnlyReplica: true,
 	} {
 		if server, found := choose(members, preference); found != want {
-			t.Errorf("preference %s: %q, %t", preference, server, found)
+			t.Errorf("preference %s: choose = %q, %t, want %t", preference, server, found, want)
 		}
 	}
 }

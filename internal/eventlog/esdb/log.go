@@ -86,35 +86,35 @@ func (l *Log) Append(ctx context.Context, stream string, expected eventlog.Expec
 		return eventlog.Appended{}, fmt.Errorf("append to %s: %w", stream, err)
 	}
 	start := time.Now()
-	landed, err := l.settle(ctx, request{stream: stream, expected: expected, events: data})
+	appended, err := l.sendUntilKnown(ctx, request{stream: stream, expected: expected, events: data})
 	if err != nil {
 		return eventlog.Appended{}, appendError(ctx, stream, expected, err)
 	}
 	l.metrics.latency.Observe(time.Since(start).Seconds())
-	l.saw(Seen{ID: events[len(events)-1].ID, Stream: stream, Revision: landed.LastRevision, Position: landed.Position})
-	return landed, nil
+	l.noteSeen(Seen{ID: events[len(events)-1].ID, Stream: stream, Revision: appended.LastRevision, Position: appended.Position})
+	return appended, nil
 }
 
-// landed interprets the server's answer. Despite its name, NextExpectedVersion is the revision of the last
+// appendResult interprets the server's answer. Despite its name, NextExpectedVersion is the revision of the last
 // event. After an error the outcome is unknown.
-func (l *Log) landed(ctx context.Context, stream string, result *esdb.WriteResult, n int) (eventlog.Appended, error) {
+func (l *Log) appendResult(ctx context.Context, stream string, result *esdb.WriteResult, n int) (eventlog.Appended, error) {
 	last := result.NextExpectedVersion
 	if last+1 < uint64(n) {
 		return eventlog.Appended{}, fmt.Errorf("the store reports that %d events end at revision %d", n, last)
 	}
-	landed := eventlog.Appended{
+	appended := eventlog.Appended{
 		FirstRevision: last + 1 - uint64(n), LastRevision: last, Position: eventlog.Position(result.CommitPosition),
 	}
-	if landed.Position != 0 {
-		return landed, nil
+	if appended.Position != 0 {
+		return appended, nil
 	}
 	// For a repeat the server may omit the position.
 	events, err := l.ReadStream(ctx, stream, last, eventlog.Forward, 1)
 	if err != nil || len(events) == 0 {
 		return eventlog.Appended{}, fmt.Errorf("it is written, but its position cannot be read: %v", err)
 	}
-	landed.Position = events[0].Position
-	return landed, nil
+	appended.Position = events[0].Position
+	return appended, nil
 }
 
 func toExpected(e eventlog.Expected) esdb.ExpectedRevision {
@@ -143,8 +143,8 @@ func seenOf(e *eventlog.Recorded) Seen {
 	return Seen{ID: e.ID, Stream: e.Stream, Revision: e.Revision, Position: e.Position}
 }
 
-// saw records an event of ours.
-func (l *Log) saw(e Seen) {
+// noteSeen records an event of ours.
+func (l *Log) noteSeen(e Seen) {
 	for old := l.seen.Load(); (old == nil || e.Position > old.Position) && !l.seen.CompareAndSwap(old, &e); {
 		old = l.seen.Load()
 	}
@@ -171,7 +171,7 @@ func (l *Log) Close() error {
 		ended := make(chan struct{})
 		go func() {
 			for range cap(l.calls) {
-				l.calls <- struct{}{} // all places, after their holders have released them
+				l.calls <- struct{}{} // all slots, after the running calls have released them
 			}
 			l.pumps.Wait()
 			close(ended)

@@ -13,8 +13,8 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-// lostPatience bounds the recovery after a connection was lost.
-const lostPatience = time.Minute
+// lostTimeout bounds the recovery after a connection was lost.
+const lostTimeout = time.Minute
 
 // unaided opens a log that recovers only by its own watch: no keepalive, and no call times out.
 func unaided(t *testing.T, server *esdbtest.Server, silentFor time.Duration) *esdb.Log {
@@ -37,7 +37,7 @@ func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 		"ReadStream": func(ctx context.Context, l *esdb.Log) error {
 			got, err := l.ReadStream(ctx, stream, 0, eventlog.Forward, 10)
 			if err == nil && len(got) != 1 {
-				err = fmt.Errorf("%d events", len(got))
+				err = fmt.Errorf("%d events, want 1", len(got))
 			}
 			return err
 		},
@@ -60,7 +60,7 @@ func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 			l := unaided(t, server, silentFor)
 			eventually(t, l, 0)
 			server.LoseConnections()
-			ctx, cancel := context.WithTimeout(t.Context(), lostPatience)
+			ctx, cancel := context.WithTimeout(t.Context(), lostTimeout)
 			defer cancel()
 			if err := check(ctx, l); err != nil {
 				t.Error(err)
@@ -80,7 +80,7 @@ func TestConnectionLostSilently_CallsRecoverOrAreAmbiguous(t *testing.T) {
 		followTo(t, sub, 1)
 		server.LoseConnections()
 		eventually(t, other, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), lostPatience)
+		ctx, cancel := context.WithTimeout(t.Context(), lostTimeout)
 		defer cancel()
 		for seen := 0; seen == 0; {
 			b, err := sub.Next(ctx)
@@ -105,14 +105,14 @@ func TestHead_LostConnection_CallersKeepTheirDeadlines(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 			defer cancel()
 			if _, err := l.Head(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("head on a lost connection: %v", err)
+				t.Errorf("head on a lost connection: %v, want %v", err, context.DeadlineExceeded)
 			}
 		})
 	}
 	callers.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), lostPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), lostTimeout)
 	defer cancel()
 	if at, err := l.Head(ctx); err != nil || at == 0 {
-		t.Errorf("head %d, %v", at, err)
+		t.Errorf("head = %d, %v, want a position", at, err)
 	}
 }

@@ -13,13 +13,13 @@ import (
 // few of its own.
 const probeEvents = 64
 
-// newcomer is a client that is not shared yet, as an eventlog.Prober.
-type newcomer struct{ client *esdb.Client }
+// prober is a client that is not shared yet, as an eventlog.Prober.
+type prober struct{ client *esdb.Client }
 
-var _ eventlog.Prober = newcomer{}
+var _ eventlog.Prober = prober{}
 
 // First implements eventlog.Prober.
-func (n newcomer) First(ctx context.Context) (first eventlog.Recorded, found bool, err error) {
+func (n prober) First(ctx context.Context) (first eventlog.Recorded, found bool, err error) {
 	defer recovered(&err)
 	var from esdb.AllPosition = esdb.Start{}
 	for {
@@ -41,7 +41,7 @@ func (n newcomer) First(ctx context.Context) (first eventlog.Recorded, found boo
 }
 
 // Last implements eventlog.Prober.
-func (n newcomer) Last(ctx context.Context) (last eventlog.Recorded, found bool, err error) {
+func (n prober) Last(ctx context.Context) (last eventlog.Recorded, found bool, err error) {
 	defer recovered(&err)
 	var from esdb.AllPosition = esdb.End{}
 	for {
@@ -62,7 +62,7 @@ func (n newcomer) Last(ctx context.Context) (last eventlog.Recorded, found bool,
 }
 
 // At implements eventlog.Prober.
-func (n newcomer) At(ctx context.Context, stream string, revision uint64) (held eventlog.Recorded, found bool, err error) {
+func (n prober) At(ctx context.Context, stream string, revision uint64) (held eventlog.Recorded, found bool, err error) {
 	defer recovered(&err)
 	if revision > math.MaxInt64 { // more than the server can count
 		return held, false, nil
@@ -80,7 +80,7 @@ func (n newcomer) At(ctx context.Context, stream string, revision uint64) (held 
 
 // End implements eventlog.Prober: it returns the position of the last record, including those of other
 // programs.
-func (n newcomer) End(ctx context.Context) (end eventlog.Position, err error) {
+func (n prober) End(ctx context.Context) (end eventlog.Position, err error) {
 	defer recovered(&err)
 	events, err := readBack(ctx, n.client, esdb.End{}, 1)
 	if err != nil || len(events) == 0 {
@@ -94,37 +94,37 @@ var _ eventlog.Prober = (*Log)(nil)
 
 // First implements eventlog.Prober.
 func (l *Log) First(ctx context.Context) (eventlog.Recorded, bool, error) {
-	return probe(ctx, l, "read the first event", newcomer.First)
+	return probe(ctx, l, "read the first event", prober.First)
 }
 
 // Last implements eventlog.Prober.
 func (l *Log) Last(ctx context.Context) (eventlog.Recorded, bool, error) {
-	return probe(ctx, l, "read the last event", newcomer.Last)
+	return probe(ctx, l, "read the last event", prober.Last)
 }
 
 // At implements eventlog.Prober.
 func (l *Log) At(ctx context.Context, stream string, revision uint64) (eventlog.Recorded, bool, error) {
-	return probe(ctx, l, "read "+stream, func(n newcomer, ctx context.Context) (eventlog.Recorded, bool, error) {
+	return probe(ctx, l, "read "+stream, func(n prober, ctx context.Context) (eventlog.Recorded, bool, error) {
 		return n.At(ctx, stream, revision)
 	})
 }
 
 // End implements eventlog.Prober.
 func (l *Log) End(ctx context.Context) (eventlog.Position, error) {
-	end, err := read(ctx, l, func(ctx context.Context, m *member) (eventlog.Position, error) { return newcomer{m.client}.End(ctx) })
+	end, err := read(ctx, l, func(ctx context.Context, m *member) (eventlog.Position, error) { return prober{m.client}.End(ctx) })
 	if err != nil {
 		return 0, readError(ctx, "read the end of the log", err)
 	}
 	return end, nil
 }
 
-func probe(ctx context.Context, l *Log, attempt string, ask func(newcomer, context.Context) (eventlog.Recorded, bool, error)) (eventlog.Recorded, bool, error) {
+func probe(ctx context.Context, l *Log, attempt string, ask func(prober, context.Context) (eventlog.Recorded, bool, error)) (eventlog.Recorded, bool, error) {
 	type answer struct {
 		event eventlog.Recorded
 		found bool
 	}
 	a, err := read(ctx, l, func(ctx context.Context, m *member) (a answer, err error) {
-		a.event, a.found, err = ask(newcomer{m.client}, ctx)
+		a.event, a.found, err = ask(prober{m.client}, ctx)
 		return a, err
 	})
 	if err != nil {

@@ -114,7 +114,7 @@ func (l *Log) ReadAll(ctx context.Context, after eventlog.Position, filter event
 		return eventlog.Page{}, readError(ctx, attempt, err)
 	}
 	if n := len(page.Events); n > 0 {
-		l.saw(seenOf(&page.Events[n-1]))
+		l.noteSeen(seenOf(&page.Events[n-1]))
 	}
 	return page, nil
 }

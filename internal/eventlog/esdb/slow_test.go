@@ -63,7 +63,7 @@ func TestSubscription_TooSlow_Continues(t *testing.T) {
 						}
 						for _, e := range b.Events {
 							if e.Revision != next {
-								t.Fatalf("revision %d came instead of %d", e.Revision, next)
+								t.Fatalf("revision = %d, want %d", e.Revision, next)
 							}
 							next++
 						}

@@ -30,7 +30,7 @@ func stormGroup(writer, number, size int) []eventlog.Proposed {
 }
 
 // Writers on two nodes append groups to a few streams, together and against each other, while answers and
-// requests are lost, duplicated and delayed, connections reset, and the server goes away. Each behaves like
+// requests are lost, duplicated and delayed, connections reset, and the server restarts. Each behaves like
 // an account writer: it repeats an ambiguous append unchanged, and after a conflict reads the tail and
 // continues. In the end the log holds each acknowledged group once and complete, no group twice or partly,
 // and followers have seen exactly that.
@@ -86,12 +86,12 @@ func storm(t *testing.T, server *esdbtest.Server, seed uint64) {
 		writers.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(w)))
 			for n := range stormGroups {
-				landed, err := stormAppend(ctx, nodes[w%2], stormStream(w%stormStreams), stormGroup(w, n, 1+random.IntN(5)))
+				appended, err := stormAppend(ctx, nodes[w%2], stormStream(w%stormStreams), stormGroup(w, n, 1+random.IntN(5)))
 				if err != nil {
 					failed[w] = fmt.Errorf("writer %d, group %d: %w", w, n, err)
 					return
 				}
-				acknowledged[w] = append(acknowledged[w], landed)
+				acknowledged[w] = append(acknowledged[w], appended)
 			}
 		})
 	}
@@ -127,23 +127,23 @@ func stormAppend(ctx context.Context, l *esdb.Log, stream string, group []eventl
 			next = last[0].Revision + 1
 		}
 		for {
-			landed, err := l.Append(ctx, stream, eventlog.After(next), group)
+			appended, err := l.Append(ctx, stream, eventlog.After(next), group)
 			switch {
 			case err == nil:
-				return landed, nil
+				return appended, nil
 			case ctx.Err() != nil:
-				return landed, err
+				return appended, err
 			case errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrUnavailable):
 				continue // the same again
 			case !errors.Is(err, eventlog.ErrWrongRevision):
-				return landed, err
+				return appended, err
 			}
 			break
 		}
 	}
 }
 
-// checkStorm reads the streams: complete groups, each once, each at its acknowledged place.
+// checkStorm reads the streams: complete groups, each once, each at its acknowledged revision.
 func checkStorm(ctx context.Context, t *testing.T, l *esdb.Log, acknowledged [][]eventlog.Appended) {
 	at := map[uuid.UUID]eventlog.Recorded{}
 	total := 0
@@ -156,7 +156,7 @@ func checkStorm(ctx context.Context, t *testing.T, l *esdb.Log, acknowledged [][
 		}
 		for n, e := range events {
 			if e.Revision != uint64(n) {
-				t.Fatalf("%s: revision %d is in the place of %d", e.Stream, e.Revision, n)
+				t.Fatalf("%s: revision = %d, want %d", e.Stream, e.Revision, n)
 			}
 			if other, twice := at[e.ID]; twice {
 				t.Fatalf("%s exists twice, in %s at %d and %s at %d", e.Data, other.Stream, other.Revision, e.Stream, e.Revision)
@@ -167,13 +167,13 @@ func checkStorm(ctx context.Context, t *testing.T, l *esdb.Log, acknowledged [][
 	}
 	want := 0
 	for w, groups := range acknowledged {
-		for n, landed := range groups {
-			size := int(landed.LastRevision-landed.FirstRevision) + 1
+		for n, appended := range groups {
+			size := int(appended.LastRevision-appended.FirstRevision) + 1
 			want += size
 			for i, e := range stormGroup(w, n, size) {
 				got, there := at[e.ID]
-				if !there || got.Stream != stormStream(w%stormStreams) || got.Revision != landed.FirstRevision+uint64(i) {
-					t.Fatalf("event %d of group %d of writer %d was acknowledged at %d, but is at %+v", i, n, w, landed.FirstRevision+uint64(i), got)
+				if !there || got.Stream != stormStream(w%stormStreams) || got.Revision != appended.FirstRevision+uint64(i) {
+					t.Fatalf("event %d of group %d of writer %d was acknowledged at %d, but is at %+v", i, n, w, appended.FirstRevision+uint64(i), got)
 				}
 			}
 		}

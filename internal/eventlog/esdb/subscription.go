@@ -25,9 +25,9 @@ const (
 	// failedRetry is the delay at which a failing subscription is logged: once for each outage of the
 	// store.
 	failedRetry = 32 * firstRetry
-	// settleGrace is how long a subscription that has just become live, and is behind the log's end, may
+	// gapGrace is how long a subscription that has just become live, and is behind the log's end, may
 	// receive nothing before it is reopened.
-	settleGrace = 250 * time.Millisecond
+	gapGrace = 250 * time.Millisecond
 )
 
 // subscription follows the log permanently: the client's subscriptions never reconnect, so when one ends
@@ -143,7 +143,7 @@ func (s *subscription) pump() {
 		case errors.Is(err, errNotOurs):
 			s.deliver(delivery{err: readError(s.ctx, "follow the log", err)})
 			return
-		case errors.Is(err, errUnsettled):
+		case errors.Is(err, errMissedEvents):
 			continue
 		}
 		s.log.metrics.resumes.Inc()
@@ -172,8 +172,8 @@ func (s *subscription) deliver(d delivery) bool {
 	}
 }
 
-// errUnsettled ends a live subscription that may wait for events that were skipped while it was opened.
-var errUnsettled = errors.New("behind the end of the log when nothing comes")
+// errMissedEvents ends a live subscription that may wait for events that were skipped while it was opened.
+var errMissedEvents = errors.New("the subscription is behind the end of the log and receives nothing")
 
 // run follows the log on one member until an error occurs.
 func (s *subscription) run() error {
@@ -203,17 +203,17 @@ func (s *subscription) follow(ctx context.Context, m *member, mode mode) error {
 	if err != nil {
 		return err
 	}
-	settle := settling{}
+	gap := gapCheck{}
 	for {
-		if err := settle.wait(ctx, f); err != nil {
+		if err := gap.wait(ctx, f); err != nil {
 			return err
 		}
 		d, broken := s.gather(ctx, f)
 		if broken != nil && !errors.Is(broken, errNotOurs) && !errors.Is(broken, errFellBehind) {
 			return broken
 		}
-		if f.caught && mode == live && !settle.begun {
-			if err := settle.begin(ctx, s.log, m); err != nil {
+		if f.caught && mode == live && !gap.begun {
+			if err := gap.begin(ctx, s.log, m); err != nil {
 				return err
 			}
 		}
@@ -242,7 +242,7 @@ func (s *subscription) advance(d delivery, f *follower) bool {
 	}
 	s.at, s.live = d.Position, d.Live
 	if n > 0 {
-		s.log.saw(last)
+		s.log.noteSeen(last)
 	}
 	return true
 }
@@ -272,36 +272,36 @@ func (s *subscription) gather(ctx context.Context, f *follower) (delivery, error
 	}
 }
 
-// settling handles events that were appended between the last read of the log's end and the start of a live
+// gapCheck handles events that were appended between the last read of the log's end and the start of a live
 // subscription: the server silently skips those that are not selected. If the following messages do not
 // reach the end, the subscription is reopened.
-type settling struct {
+type gapCheck struct {
 	begun bool
 	until eventlog.Position
 }
 
 // begin records the end of the log after the subscription became active.
-func (s *settling) begin(ctx context.Context, l *Log, m *member) error {
+func (s *gapCheck) begin(ctx context.Context, l *Log, m *member) error {
 	s.begun = true
 	var err error
 	s.until, err = l.lastPosition(ctx, m)
 	return err
 }
 
-// wait waits for a message, for a limited time while the subscription is not settled.
-func (s *settling) wait(ctx context.Context, f *follower) error {
+// wait waits for a message, for a limited time while the subscription has not reached the end.
+func (s *gapCheck) wait(ctx context.Context, f *follower) error {
 	if !s.begun || f.at >= s.until {
 		s.until = 0
 		return nil
 	}
-	timer := time.NewTimer(settleGrace)
+	timer := time.NewTimer(gapGrace)
 	defer timer.Stop()
 	select {
 	case event := <-f.messages:
 		f.held = event
 		return nil
 	case <-timer.C:
-		return errUnsettled
+		return errMissedEvents
 	case <-f.member.retired.Done():
 		return errReplaced
 	case <-ctx.Done():

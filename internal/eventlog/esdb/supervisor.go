@@ -24,9 +24,9 @@ const (
 	// A new client is retried after a delay that doubles from the first to the last.
 	firstRebuild = 20 * time.Millisecond
 	lastRebuild  = time.Second
-	// settledAfter is how long a member must have worked for the next one to be made immediately. Otherwise
-	// a live server that refuses calls would be connected to and compared over and over.
-	settledAfter = 5 * time.Second
+	// stableAfter is how long a member must have worked for the next one to be made immediately. Otherwise
+	// a live server that rejects calls would be connected to and compared over and over.
+	stableAfter = 5 * time.Second
 	// probeTimeout bounds each test of a client. A slower client is useless to callers with a deadline.
 	probeTimeout = 3 * time.Second
 	// stallAfter is how long a call must have run for its timeout to cast suspicion on the client instead
@@ -39,14 +39,14 @@ const (
 // left, because Close makes remaining users panic.
 type member struct {
 	client  *esdb.Client
-	tether  *tether
+	conn    *singleConn
 	version Version
 	// filters means that the server's filtered subscriptions are reliable.
 	filters bool
 	users   sync.WaitGroup
-	// wire is a subscription to nothing, nil without Config.Admit. It also ends if a proxy keeps the
+	// liveness is a subscription to nothing, nil without Config.Admit. It also ends if a proxy keeps the
 	// connection but redirects it to another server.
-	wire *esdb.Subscription
+	liveness *esdb.Subscription
 	// alive means that the server has sent something since the last check of the watch.
 	alive atomic.Bool
 	// retired ends when the member must no longer be used.
@@ -54,14 +54,14 @@ type member struct {
 	retire  context.CancelFunc
 }
 
-// heard records a message of the server.
-func (m *member) heard() {
+// markAlive records a message of the server.
+func (m *member) markAlive() {
 	if !m.alive.Load() { // many goroutines do this concurrently
 		m.alive.Store(true)
 	}
 }
 
-// supervisor keeps one working client. It tests a new one before sharing it, and gives it up at the first
+// supervisor keeps one working client. It tests a new one before sharing it, and replaces it at the first
 // sign that it has lost its server.
 type supervisor struct {
 	cfg     Config
@@ -79,7 +79,7 @@ type supervisor struct {
 	lastErr  error         // why there is none
 	checking bool
 
-	leader atomic.Bool // the next server must be the leader, because the last one refused an append
+	leader atomic.Bool // the next server must be the leader, because the last one rejected an append
 }
 
 func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m *metrics, seen func() Seen) *supervisor {
@@ -90,7 +90,7 @@ func newSupervisor(ctx context.Context, cfg Config, conf *esdb.Configuration, m 
 //
 // Errors: ctx.Err(), eventlog.ErrUnavailable, eventlog.ErrClosed.
 func (s *supervisor) acquire(ctx context.Context) (*member, error) {
-	var patience <-chan time.Time
+	var timeout <-chan time.Time
 	for {
 		s.mu.Lock()
 		m, changed, lastErr := s.current, s.changed, s.lastErr
@@ -101,14 +101,14 @@ func (s *supervisor) acquire(ctx context.Context) (*member, error) {
 		if m != nil {
 			return m, nil
 		}
-		if patience == nil {
+		if timeout == nil {
 			timer := time.NewTimer(s.cfg.ConnectWait)
 			defer timer.Stop()
-			patience = timer.C
+			timeout = timer.C
 		}
 		select {
 		case <-changed:
-		case <-patience:
+		case <-timeout:
 			if errors.Is(lastErr, eventlog.ErrLoss) {
 				return nil, fmt.Errorf("%w: %w", eventlog.ErrUnavailable, lastErr)
 			}
@@ -127,11 +127,11 @@ func (m *member) release() { m.users.Done() }
 //
 // Errors: ctx.Err(), eventlog.ErrUnavailable, eventlog.ErrLoss, ErrUnsupported.
 func (s *supervisor) start(ctx context.Context) error {
-	patience, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
+	connecting, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
 	defer cancel()
 	var why error
 	for wait := firstRebuild; ; wait = min(2*wait, lastRebuild) {
-		m, err := s.connectAdmitted(ctx, patience)
+		m, err := s.connectAdmitted(ctx, connecting)
 		if err == nil {
 			s.share(m)
 			return nil
@@ -142,10 +142,10 @@ func (s *supervisor) start(ctx context.Context) error {
 		if errors.Is(err, eventlog.ErrLoss) || errors.Is(err, ErrUnsupported) {
 			return err
 		}
-		if why == nil || patience.Err() == nil || !isTimeout(err) { // an interrupted try has learnt less than the one before it
+		if why == nil || connecting.Err() == nil || !isTimeout(err) { // the error of an interrupted attempt says less than the previous one
 			why = err
 		}
-		if isDenied(err) || delay.For(patience, wait) != nil {
+		if isDenied(err) || delay.For(connecting, wait) != nil {
 			return fmt.Errorf("%w: it does not answer: %v", eventlog.ErrUnavailable, why)
 		}
 	}
@@ -157,25 +157,25 @@ func (s *supervisor) connect(ctx context.Context) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	tether := newTether()
-	client, err := s.try(ctx, tether.address(server))
+	conn := newSingleConn()
+	client, err := s.try(ctx, conn.address(server))
 	if err != nil {
-		tether.end()
+		conn.end()
 		return nil, err
 	}
 	version, err := versionOf(client)
 	select {
-	case <-tether.ended: // the client does not know the version then
+	case <-conn.ended: // the client does not know the version then
 		err = errEnded
 	default:
 	}
 	if err != nil {
-		tether.end()
+		conn.end()
 		return nil, errors.Join(err, client.Close())
 	}
 	// Before 24.2 a filtered subscription that began at the position of an excluded event could skip the
 	// next event.
-	m := &member{client: client, tether: tether, version: version, filters: version.since(24, 2)}
+	m := &member{client: client, conn: conn, version: version, filters: version.since(24, 2)}
 	m.retired, m.retire = context.WithCancel(context.Background())
 	return m, nil
 }
@@ -185,8 +185,8 @@ func (s *supervisor) connect(ctx context.Context) (*member, error) {
 func (s *supervisor) try(ctx context.Context, address string) (*esdb.Client, error) {
 	conf := *s.conf
 	conf.Address, conf.GossipSeeds, conf.DnsDiscover = address, nil, false
-	// Callers of a client that has given up wait forever. It looks for a server again only after the tether
-	// has ended, and then believes that it has found one.
+	// Callers of a client that has stopped looking for a server wait forever. It looks again only after its
+	// connection has ended, and then wrongly reports success.
 	conf.MaxDiscoverAttempts = 1
 	client, err := esdb.NewClient(&conf)
 	if err != nil {
@@ -218,22 +218,22 @@ func ping(ctx context.Context, client *esdb.Client) (err error) {
 	return err
 }
 
-// connectAdmitted is connect for a store that Config.Admit accepts. patience limits the connection, but not
+// connectAdmitted is connect for a store that Config.Admit accepts. connecting limits the connection, but not
 // Admit.
-func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, error) {
-	m, err := s.connect(patience)
+func (s *supervisor) connectAdmitted(ctx, connecting context.Context) (*member, error) {
+	m, err := s.connect(connecting)
 	if err != nil || s.cfg.Admit == nil {
 		return m, err
 	}
-	if err = stretch(ctx, m); err == nil {
+	if err = openLiveness(ctx, m); err == nil {
 		admitting, cancel := context.WithTimeout(ctx, s.cfg.AdmitTimeout)
 		defer cancel()
-		err = s.cfg.Admit(admitting, newcomer{m.client}, s.seen())
+		err = s.cfg.Admit(admitting, prober{m.client}, s.seen())
 	}
 	if err != nil {
 		m.retire()
-		m.tether.end()
-		go func() { // stretch may still be running
+		m.conn.end()
+		go func() { // openLiveness may still be running
 			m.users.Wait()
 			_ = m.client.Close() // no caller is left to report the error to
 		}()
@@ -242,18 +242,18 @@ func (s *supervisor) connectAdmitted(ctx, patience context.Context) (*member, er
 	return m, nil
 }
 
-// wireStream is a stream that never has events.
-const wireStream = "letterhead-connection"
+// livenessStream is a stream that never has events.
+const livenessStream = "letterhead-connection"
 
-// stretch begins a subscription that lasts as long as the connection of a member, and at most until the
+// openLiveness opens a subscription that lasts as long as the connection of a member, and at most until the
 // member is retired. It retires a member whose server does not confirm the subscription within probeTimeout
 // or before ctx ends.
-func stretch(ctx context.Context, m *member) error {
+func openLiveness(ctx context.Context, m *member) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	type answer struct {
-		wire *esdb.Subscription
-		err  error
+		subscription *esdb.Subscription
+		err          error
 	}
 	answered := make(chan answer, 1)
 	m.users.Add(1)
@@ -262,11 +262,11 @@ func stretch(ctx context.Context, m *member) error {
 		var a answer
 		defer func() { answered <- a }()
 		defer recovered(&a.err)
-		a.wire, a.err = m.client.SubscribeToStream(m.retired, wireStream, esdb.SubscribeToStreamOptions{From: esdb.End{}})
+		a.subscription, a.err = m.client.SubscribeToStream(m.retired, livenessStream, esdb.SubscribeToStreamOptions{From: esdb.End{}})
 	}()
 	select {
 	case a := <-answered:
-		m.wire = a.wire
+		m.liveness = a.subscription
 		return a.err
 	case <-ctx.Done():
 		m.retire()
@@ -274,16 +274,16 @@ func stretch(ctx context.Context, m *member) error {
 	}
 }
 
-// guard gives a member up when its wire ends: the next connection is compared again.
+// guard replaces a member when its liveness subscription ends: the next connection is compared again.
 func (s *supervisor) guard(m *member) {
 	defer m.release()
 	for m.retired.Err() == nil {
-		event, err := receiveOne(m.wire)
+		event, err := receiveOne(m.liveness)
 		if err == nil && event.SubscriptionDropped != nil {
 			err = event.SubscriptionDropped.Error
 		}
 		if err != nil {
-			s.giveUp(m, fmt.Errorf("the connection broke: %w", err))
+			s.replace(m, fmt.Errorf("the connection broke: %w", err))
 			return
 		}
 	}
@@ -294,8 +294,8 @@ func (s *supervisor) share(m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
-		m.tether.end()
-		_ = m.client.Close() // which says nothing
+		m.conn.end()
+		_ = m.client.Close() // no caller is left to report the error to
 		return
 	}
 	s.current, s.lastErr, s.shared = m, nil, time.Now()
@@ -303,12 +303,12 @@ func (s *supervisor) share(m *member) {
 	s.work.Go(func() { s.watch(m) })
 	s.work.Go(func() {
 		select {
-		case <-m.tether.ended:
-			s.giveUp(m, errEnded)
+		case <-m.conn.ended:
+			s.replace(m, errEnded)
 		case <-m.retired.Done():
 		}
 	})
-	if m.wire != nil {
+	if m.liveness != nil {
 		m.users.Add(1)
 		s.work.Go(func() { s.guard(m) })
 	}
@@ -324,15 +324,15 @@ func (s *supervisor) watch(m *member) {
 	}
 }
 
-// giveUp retires a member that is still in use, and starts making another one.
-func (s *supervisor) giveUp(m *member, why error) {
+// replace retires the current member, and starts making another one. It ignores any other member.
+func (s *supervisor) replace(m *member, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != m || s.ctx.Err() != nil {
 		return
 	}
 	s.current, s.lastErr, s.changed = nil, why, make(chan struct{})
-	s.cfg.Logger.Info("EventStoreDB: the connection is given up", "error", why)
+	s.cfg.Logger.Info("EventStoreDB: the connection is replaced", "error", why)
 	if isNotLeader(why) {
 		s.leader.Store(true)
 	}
@@ -349,7 +349,7 @@ func (s *supervisor) giveUp(m *member, why error) {
 // pauseAfter returns the pause after a member that lived for a time, when the previous member had the given
 // pause.
 func pauseAfter(lived, before time.Duration) time.Duration {
-	if lived >= settledAfter {
+	if lived >= stableAfter {
 		return 0
 	}
 	return min(max(firstRebuild, 2*before), lastRebuild)
@@ -359,7 +359,7 @@ func pauseAfter(lived, before time.Duration) time.Duration {
 func (s *supervisor) drain(m *member) {
 	m.retire()
 	m.users.Wait()
-	m.tether.end()
+	m.conn.end()
 	if err := m.client.Close(); err != nil {
 		s.cfg.Logger.Info("EventStoreDB: closing a client", "error", err)
 	}
@@ -388,7 +388,7 @@ func (s *supervisor) judge(m *member, err error, took time.Duration) {
 	switch {
 	case err == nil:
 	case isLost(err):
-		s.giveUp(m, err)
+		s.replace(m, err)
 	case took >= stallAfter && isTimeout(err):
 		s.suspect(m)
 	}
@@ -404,7 +404,7 @@ func (s *supervisor) judgeCurrent(err error, took time.Duration) {
 	}
 }
 
-// suspect tests a member that did not answer a caller in time, and gives it up if it does not answer now.
+// suspect tests a member that did not answer a caller in time, and replaces it if it does not answer now.
 func (s *supervisor) suspect(m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -431,7 +431,7 @@ func (s *supervisor) suspect(m *member) {
 		s.checking = false
 		s.mu.Unlock()
 		if err != nil {
-			s.giveUp(m, err)
+			s.replace(m, err)
 		}
 	})
 }

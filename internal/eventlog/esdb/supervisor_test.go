@@ -51,8 +51,8 @@ func eventually(t *testing.T, l eventlog.Log, at uint64) {
 	}
 }
 
-// callersGetAway makes many calls, none of which can succeed, and checks that all end by their contexts.
-func callersGetAway(t *testing.T, l eventlog.Log, at uint64) {
+// callsEndByContext makes many calls, none of which can succeed, and checks that all end by their contexts.
+func callsEndByContext(t *testing.T, l eventlog.Log, at uint64) {
 	t.Helper()
 	var callers sync.WaitGroup
 	for range 20 {
@@ -61,7 +61,7 @@ func callersGetAway(t *testing.T, l eventlog.Log, at uint64) {
 			defer cancel()
 			_, err := l.Append(ctx, stream, eventlog.After(at), batch(at, 1))
 			if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("append without a server: %v", err)
+				t.Errorf("append without a server: %v, want ErrAmbiguous, ErrUnavailable or DeadlineExceeded", err)
 			}
 			if _, err := l.Head(ctx); err == nil {
 				t.Error("the head was read without a server")
@@ -71,8 +71,8 @@ func callersGetAway(t *testing.T, l eventlog.Log, at uint64) {
 	callers.Wait()
 }
 
-// The server goes away and comes back repeatedly: the client itself would be dead after the first time, and
-// its callers would hang forever.
+// The server stops and restarts repeatedly: the client itself would be unusable after the first time, and its
+// callers would hang forever.
 func TestServerRestarts_LogReconnects(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	var warnings strings.Builder
@@ -85,13 +85,13 @@ func TestServerRestarts_LogReconnects(t *testing.T) {
 	for round := range uint64(rounds) {
 		eventually(t, l, round)
 		server.Stop()
-		callersGetAway(t, l, round+1)
+		callsEndByContext(t, l, round+1)
 		restart(t, server)
 	}
 	eventually(t, l, rounds)
 	holds(t, l, rounds+1)
 	if n := metric(t, registry, "letterhead_eventlog_reconnects_total"); n < rounds {
-		t.Errorf("%v reconnects, want at least one for each time", n)
+		t.Errorf("%v reconnects, want at least %d", n, rounds)
 	}
 	if n := metric(t, registry, "letterhead_eventlog_append_duration_seconds"); n < rounds+1 {
 		t.Errorf("%v appends were timed, want at least %d", n, rounds+1)
@@ -117,19 +117,19 @@ func TestServerHangs_CallsEndByTheirContexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Hang()
-	callersGetAway(t, l, 1)
+	callsEndByContext(t, l, 1)
 	cfg.ConnectTimeout = 400 * time.Millisecond // the test waits this long
 	if _, err := esdb.Open(t.Context(), cfg); !errors.Is(err, eventlog.ErrUnavailable) {
-		t.Errorf("open on a server that hangs: %v", err)
+		t.Errorf("open on a server that hangs: %v, want %q", err, eventlog.ErrUnavailable)
 	}
-	// Long enough for the client to be suspected, tested and given up.
+	// Long enough for the client to be suspected, tested and replaced.
 	ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 	defer cancel()
 	if _, err := l.Append(ctx, stream, eventlog.Exact(0), batch(1, 1)); err == nil {
-		t.Error("an append went through a server that hangs")
+		t.Error("an append on a server that hangs succeeded")
 	}
 	p.Cut()
-	callersGetAway(t, l, 1)
+	callsEndByContext(t, l, 1)
 	p.Resume()
 	eventually(t, l, 1)
 	holds(t, l, 2)
@@ -140,7 +140,7 @@ func TestServerHangs_CallsEndByTheirContexts(t *testing.T) {
 		}
 		for _, e := range b.Events {
 			if e.Revision != next {
-				t.Fatalf("revision %d came instead of %d", e.Revision, next)
+				t.Fatalf("revision = %d, want %d", e.Revision, next)
 			}
 			next++
 		}
@@ -157,7 +157,7 @@ func TestCalls_NoServer_FailSoon(t *testing.T) {
 		_, err = l.Append(t.Context(), stream, eventlog.Exact(0), batch(1, 1))
 	}
 	if _, err := l.Head(t.Context()); !errors.Is(err, eventlog.ErrUnavailable) {
-		t.Errorf("head: %v", err)
+		t.Errorf("head: %v, want %q", err, eventlog.ErrUnavailable)
 	}
 	restart(t, server)
 	eventually(t, l, 1)
@@ -167,7 +167,7 @@ func TestCalls_NoServer_FailSoon(t *testing.T) {
 // setting for it has no effect.
 func TestLeaderChanges_AppendsFindIt(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{
-		Listen: []string{"127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"}, FollowersRefuse: true,
+		Listen: []string{"127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"}, FollowersReject: true,
 	})
 	l := connectTo(t, esdb.Config{ConnectionString: server.ConnectionString() + "&nodePreference=follower"})
 	for i := range uint64(6) {
@@ -179,7 +179,7 @@ func TestLeaderChanges_AppendsFindIt(t *testing.T) {
 	holds(t, l, 6)
 	server.Faults.Append(esdbtest.NotLeader, esdbtest.NotLeader, esdbtest.NotLeader)
 	if _, err := l.Append(t.Context(), stream, eventlog.Exact(5), batch(6, 1)); !errors.Is(err, eventlog.ErrUnavailable) {
-		t.Errorf("there is no leader: %v", err)
+		t.Errorf("append without a leader: %v, want %q", err, eventlog.ErrUnavailable)
 	}
 	holds(t, l, 6)
 	eventually(t, l, 6)
@@ -212,7 +212,7 @@ func TestSeeds_OneAnswers_Connects(t *testing.T) {
 	holds(t, l, 3)
 }
 
-// However many callers request the head concurrently, the server gets only a few reads; a single caller
+// However many callers request the head concurrently, the server gets only a few reads; a single call
 // causes one.
 func TestHead_ConcurrentCallers_ShareReads(t *testing.T) {
 	server := esdbtest.Start(t)
@@ -221,7 +221,7 @@ func TestHead_ConcurrentCallers_ShareReads(t *testing.T) {
 	head := func() { // also checks it
 		got, err := l.Head(t.Context())
 		if err != nil || got == 0 {
-			t.Errorf("head %d, %v", got, err)
+			t.Errorf("head = %d, %v, want a position", got, err)
 		}
 	}
 	before := server.Counts()
@@ -231,10 +231,10 @@ func TestHead_ConcurrentCallers_ShareReads(t *testing.T) {
 	}
 	after := server.Counts()
 	if n := after.Reads - before.Reads; n != alone {
-		t.Errorf("%d reads for %d heads", n, alone)
+		t.Errorf("%d reads for %d calls of Head, want one each", n, alone)
 	}
 	if n := after.Sent - before.Sent; n > 4*alone {
-		t.Errorf("%d events were sent for %d heads", n, alone)
+		t.Errorf("%d events were sent for %d calls of Head, want at most %d", n, alone, 4*alone)
 	}
 	// All callers that arrive while one read hangs share the next one.
 	l = open(t, server, esdb.Config{CallTimeout: 500 * time.Millisecond})
@@ -252,23 +252,22 @@ func TestHead_ConcurrentCallers_ShareReads(t *testing.T) {
 	hung.Wait()
 	// One for Open, one that hangs, one for all others, and some for stragglers.
 	if n := server.Counts().Reads - before.Reads; n > many/10 {
-		t.Errorf("%d reads for %d heads at once", n, many)
+		t.Errorf("%d reads for %d concurrent calls of Head, want at most %d", n, many, many/10)
 	}
 }
 
-// A too large append is not sent.
 func TestAppend_TooLarge_IsNotSent(t *testing.T) {
 	server := esdbtest.Start(t)
 	l := open(t, server, esdb.Config{})
 	events := batch(0, eventlog.MaxAppendEvents+1)
 	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), events); !errors.Is(err, eventlog.ErrTooLarge) {
-		t.Errorf("%v", err)
+		t.Errorf("append: %v, want %q", err, eventlog.ErrTooLarge)
 	}
 	if n := server.Counts().Appends; n != 0 {
-		t.Errorf("%d appends reached the server", n)
+		t.Errorf("%d appends reached the server, want 0", n)
 	}
 	server.Faults.Append(esdbtest.Deleted)
 	if _, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 1)); !errors.Is(err, eventlog.ErrInvalid) {
-		t.Errorf("append to a deleted stream: %v", err)
+		t.Errorf("append to a deleted stream: %v, want %q", err, eventlog.ErrInvalid)
 	}
 }

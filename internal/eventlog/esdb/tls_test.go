@@ -123,11 +123,11 @@ func TestOpen_Credentials_AreCheckedAndNeverPrinted(t *testing.T) {
 			}
 			switch {
 			case c.want == nil && c.text == "" && err != nil:
-				t.Errorf("it was refused: %v", err)
+				t.Errorf("open: %v", err)
 			case c.want != nil && !errors.Is(err, c.want):
 				t.Errorf("%v, want %v", err, c.want)
 			case c.text != "" && (err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.text))):
-				t.Errorf("%v, want something about %q", err, c.text)
+				t.Errorf("%v, want an error that contains %q", err, c.text)
 			}
 			if err != nil && strings.Contains(err.Error(), password) || strings.Contains(lines.String(), password) {
 				t.Errorf("the password is in %v\n%s", err, lines.String())

@@ -11,16 +11,16 @@ import (
 	"letterhead/internal/eventlog/esdb/esdbtest"
 )
 
-func TestOpen_OldServer_IsRefused(t *testing.T) {
-	for version, taken := range map[string]bool{
+func TestOpen_OldServer_IsRejected(t *testing.T) {
+	for version, accepted := range map[string]bool{
 		"0.0.0": false, "22.10.5": false, "23.6.0": false, "23.10.0": true, "24.2.0": true, "24.10.4": true, "25.0.1": true,
 	} {
 		server := esdbtest.StartWith(t, esdbtest.Config{Version: version})
-		// It is refused immediately and not after this time.
+		// It is rejected immediately and not after this time.
 		l, err := esdb.Open(t.Context(), esdb.Config{ConnectionString: server.ConnectionString(), ConnectTimeout: time.Hour})
-		if !taken {
+		if !accepted {
 			if !errors.Is(err, esdb.ErrUnsupported) || errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "needs 23.10 or newer") {
-				t.Errorf("%s: %v, want %q and what is needed", version, err, esdb.ErrUnsupported)
+				t.Errorf("%s: %v, want %q and the required version", version, err, esdb.ErrUnsupported)
 			}
 			continue
 		}

@@ -16,18 +16,18 @@ import (
 // RunAppend tests Append with a single caller.
 func RunAppend(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
-		"returns the appended events":            appendRoundTrip,
-		"returns the place of the events":        appendResult,
-		"expected revisions":                     appendExpected,
-		"a repeat returns the first result":      appendRepeat,
-		"a partly overlapping repeat is refused": appendPartialRepeat,
-		"a repeat with another event is refused": appendOtherRepeat,
-		"any revision":                           appendAny,
-		"limits":                                 appendLimits,
-		"at the limits":                          appendAtLimits,
-		"malformed":                              appendMalformed,
-		"canceled context":                       appendContext,
-		"closed":                                 appendClosed,
+		"returns the appended events":             appendRoundTrip,
+		"returns revisions and position":          appendResult,
+		"expected revisions":                      appendExpected,
+		"a repeat returns the first result":       appendRepeat,
+		"a partly overlapping repeat is rejected": appendPartialRepeat,
+		"a repeat with another event is rejected": appendOtherRepeat,
+		"any revision":                            appendAny,
+		"limits":                                  appendLimits,
+		"at the limits":                           appendAtLimits,
+		"malformed":                               appendMalformed,
+		"canceled context":                        appendContext,
+		"closed":                                  appendClosed,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
 	}
@@ -77,7 +77,7 @@ func appendResult(f *fixture) {
 		first, last uint64
 	}{{"first", first, 0, 2}, {"other", other, 0, 0}, {"second", second, 3, 4}} {
 		if c.got.FirstRevision != c.first || c.got.LastRevision != c.last {
-			f.t.Errorf("%s append landed at %d to %d, want %d to %d", c.what, c.got.FirstRevision, c.got.LastRevision, c.first, c.last)
+			f.t.Errorf("%s append returned revisions %d to %d, want %d to %d", c.what, c.got.FirstRevision, c.got.LastRevision, c.first, c.last)
 		}
 	}
 	order := f.all(0, eventlog.Filter{}, 100)
@@ -100,9 +100,9 @@ func appendExpected(f *fixture) {
 	for _, expected := range []eventlog.Expected{
 		eventlog.NoStream(), eventlog.Exact(0), eventlog.Exact(1), eventlog.Exact(3), eventlog.Exact(1 << 40),
 	} {
-		f.refused(eventlog.ErrWrongRevision, "s", expected, events(9))
+		f.rejected(eventlog.ErrWrongRevision, "s", expected, events(9))
 	}
-	f.refused(eventlog.ErrWrongRevision, "nothing", eventlog.Exact(0), events(9))
+	f.rejected(eventlog.ErrWrongRevision, "nothing", eventlog.Exact(0), events(9))
 
 	_, err := f.log.Append(f.ctx, "s", eventlog.Exact(7), events(9))
 	var wrong *eventlog.WrongRevisionError
@@ -114,7 +114,7 @@ func appendExpected(f *fixture) {
 	f.holds("s", 1, 2, 3, 4)
 	f.holds("nothing")
 	if n := len(f.all(0, eventlog.Filter{}, 100)); n != 5 {
-		f.t.Errorf("the log holds %d events, want 5: refused appends must write nothing", n)
+		f.t.Errorf("the log holds %d events, want 5: rejected appends must write nothing", n)
 	}
 }
 
@@ -136,7 +136,7 @@ func appendRepeat(f *fixture) {
 		} {
 			got := f.append("s", c.expected, c.numbers...)
 			if got.FirstRevision != c.want.FirstRevision || got.LastRevision != c.want.LastRevision {
-				f.t.Errorf("the repeat of %v landed at %d to %d, the first at %d to %d", c.numbers,
+				f.t.Errorf("the repeat of %v returned revisions %d to %d, want %d to %d", c.numbers,
 					got.FirstRevision, got.LastRevision, c.want.FirstRevision, c.want.LastRevision)
 			}
 			f.reaches("s", got)
@@ -158,32 +158,32 @@ func (f *fixture) reaches(stream string, got eventlog.Appended) {
 
 func appendPartialRepeat(f *fixture) {
 	f.append("s", eventlog.NoStream(), 1, 2, 3)
-	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(1, 2, 3, 4))
-	f.refused(eventlog.ErrWrongRevision, "s", eventlog.Exact(1), events(3, 4))
+	f.rejected(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(1, 2, 3, 4))
+	f.rejected(eventlog.ErrWrongRevision, "s", eventlog.Exact(1), events(3, 4))
 	f.holds("s", 1, 2, 3)
 }
 
 func appendOtherRepeat(f *fixture) {
 	f.append("s", eventlog.NoStream(), 1, 2, 3)
-	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(9, 2, 3))
-	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(1, 9, 3))
-	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(1, 2, 9))
-	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(2, 1, 3))
+	f.rejected(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(9, 2, 3))
+	f.rejected(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(1, 9, 3))
+	f.rejected(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(1, 2, 9))
+	f.rejected(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(2, 1, 3))
 	// The right events at the wrong revision.
-	f.refused(eventlog.ErrWrongRevision, "s", eventlog.Exact(0), events(1))
-	f.refused(eventlog.ErrWrongRevision, "t", eventlog.Exact(0), events(2, 3))
+	f.rejected(eventlog.ErrWrongRevision, "s", eventlog.Exact(0), events(1))
+	f.rejected(eventlog.ErrWrongRevision, "t", eventlog.Exact(0), events(2, 3))
 	f.holds("s", 1, 2, 3)
 }
 
 func appendAny(f *fixture) {
 	got := f.append("s", eventlog.Any(), 1)
 	if got.FirstRevision != 0 || got.LastRevision != 0 {
-		f.t.Errorf("landed at %d to %d, want 0", got.FirstRevision, got.LastRevision)
+		f.t.Errorf("revisions %d to %d, want 0", got.FirstRevision, got.LastRevision)
 	}
 	f.append("s", eventlog.Exact(0), 2)
 	got = f.append("s", eventlog.Any(), 3, 4)
 	if got.FirstRevision != 2 || got.LastRevision != 3 {
-		f.t.Errorf("landed at %d to %d, want 2 to 3", got.FirstRevision, got.LastRevision)
+		f.t.Errorf("revisions %d to %d, want 2 to 3", got.FirstRevision, got.LastRevision)
 	}
 	f.holds("s", 1, 2, 3, 4)
 }
@@ -201,7 +201,7 @@ func appendLimits(f *fixture) {
 	for i := range many {
 		many[i] = event(uint64(i + 1))
 	}
-	f.refused(eventlog.ErrTooLarge, "s", eventlog.NoStream(), many)
+	f.rejected(eventlog.ErrTooLarge, "s", eventlog.NoStream(), many)
 
 	var heavy []eventlog.Proposed
 	for n, left := uint64(1), eventlog.MaxAppendBytes+1; left > 0; n++ {
@@ -209,18 +209,18 @@ func appendLimits(f *fixture) {
 		heavy = append(heavy, sized(n, max(size, 2)))
 		left -= size
 	}
-	f.refused(eventlog.ErrTooLarge, "s", eventlog.NoStream(), heavy)
-	f.refused(eventlog.ErrTooLarge, "s", eventlog.NoStream(), []eventlog.Proposed{sized(1, eventlog.MaxEventBytes+1)})
+	f.rejected(eventlog.ErrTooLarge, "s", eventlog.NoStream(), heavy)
+	f.rejected(eventlog.ErrTooLarge, "s", eventlog.NoStream(), []eventlog.Proposed{sized(1, eventlog.MaxEventBytes+1)})
 
 	// Metadata counts as well.
 	wordy := sized(1, eventlog.MaxEventBytes-9)
 	wordy.Metadata.CorrelationID = "0123456789"
-	f.refused(eventlog.ErrTooLarge, "s", eventlog.NoStream(), []eventlog.Proposed{wordy})
+	f.rejected(eventlog.ErrTooLarge, "s", eventlog.NoStream(), []eventlog.Proposed{wordy})
 
-	f.refused(eventlog.ErrTooLarge, strings.Repeat("s", eventlog.MaxStreamName+1), eventlog.NoStream(), events(1))
+	f.rejected(eventlog.ErrTooLarge, strings.Repeat("s", eventlog.MaxStreamName+1), eventlog.NoStream(), events(1))
 	long := event(1)
 	long.Type = strings.Repeat("T", eventlog.MaxTypeName+1)
-	f.refused(eventlog.ErrTooLarge, "s", eventlog.NoStream(), []eventlog.Proposed{long})
+	f.rejected(eventlog.ErrTooLarge, "s", eventlog.NoStream(), []eventlog.Proposed{long})
 	f.holds("s")
 }
 
@@ -257,11 +257,11 @@ func appendAtLimits(f *fixture) {
 }
 
 func appendMalformed(f *fixture) {
-	f.refused(eventlog.ErrInvalid, "", eventlog.NoStream(), events(1))
-	f.refused(eventlog.ErrInvalid, "$streams", eventlog.NoStream(), events(1))
-	f.refused(eventlog.ErrInvalid, "a\xff", eventlog.NoStream(), events(1))
-	f.refused(eventlog.ErrInvalid, "a\x00b", eventlog.NoStream(), events(1))
-	f.refused(eventlog.ErrInvalid, "s", eventlog.NoStream(), nil)
+	f.rejected(eventlog.ErrInvalid, "", eventlog.NoStream(), events(1))
+	f.rejected(eventlog.ErrInvalid, "$streams", eventlog.NoStream(), events(1))
+	f.rejected(eventlog.ErrInvalid, "a\xff", eventlog.NoStream(), events(1))
+	f.rejected(eventlog.ErrInvalid, "a\x00b", eventlog.NoStream(), events(1))
+	f.rejected(eventlog.ErrInvalid, "s", eventlog.NoStream(), nil)
 	for what, change := range map[string]func(*eventlog.Proposed){
 		"nil id":           func(e *eventlog.Proposed) { e.ID = uuid.Nil },
 		"no type":          func(e *eventlog.Proposed) { e.Type = "" },
@@ -299,7 +299,7 @@ func appendClosed(f *fixture) {
 	if err := f.log.Close(); err != nil {
 		f.t.Fatal(fmt.Errorf("close: %w", err))
 	}
-	f.refused(eventlog.ErrClosed, "s", eventlog.Exact(0), events(2))
+	f.rejected(eventlog.ErrClosed, "s", eventlog.Exact(0), events(2))
 	if err := f.log.Close(); err != nil {
 		f.t.Errorf("second close: %v", err)
 	}

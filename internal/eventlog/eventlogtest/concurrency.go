@@ -15,11 +15,11 @@ import (
 // RunConcurrency tests the log with many writers, and against a model.
 func RunConcurrency(t *testing.T, open Open) {
 	for name, test := range map[string]func(*fixture){
-		"one winner at each revision":         raceForRevision,
-		"separate streams":                    writeSideBySide,
-		"contexts canceled during reads":      cancelDuringReads,
-		"readers see only whole appends":      readWholeAppends,
-		"close waits for appends and refuses": closeDuringAppends,
+		"one winner at each revision":                    raceForRevision,
+		"separate streams":                               writeSideBySide,
+		"contexts canceled during reads":                 cancelDuringReads,
+		"readers see only whole appends":                 readWholeAppends,
+		"close waits for appends and rejects later ones": closeDuringAppends,
 	} {
 		t.Run(name, func(t *testing.T) { test(start(t, open)) })
 	}
@@ -97,7 +97,7 @@ func writeSideBySide(f *fixture) {
 	next := map[string]uint64{}
 	for _, e := range order {
 		if e.Revision != next[e.Stream] {
-			f.t.Fatalf("in the global order revision %d of %s is in the place of revision %d", e.Revision, e.Stream, next[e.Stream])
+			f.t.Fatalf("in the global order revision %d of %s comes where revision %d is expected", e.Revision, e.Stream, next[e.Stream])
 		}
 		next[e.Stream]++
 	}
@@ -130,7 +130,7 @@ func repeatAtOnce(f *fixture) {
 		all.Wait()
 		for _, r := range results {
 			if r.FirstRevision != 3*round || r.LastRevision != 3*round+2 {
-				f.t.Fatalf("round %d: a repeat landed at %d to %d", round, r.FirstRevision, r.LastRevision)
+				f.t.Fatalf("round %d: a repeat returned revisions %d to %d", round, r.FirstRevision, r.LastRevision)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func repeatAtOnce(f *fixture) {
 }
 
 // cancelDuringAppends ends contexts at arbitrary moments. Whatever the result, repeating the append must
-// settle it without duplicates.
+// resolve it without duplicates.
 func cancelDuringAppends(f *fixture) {
 	const writers, rounds = 8, 40
 	var all sync.WaitGroup

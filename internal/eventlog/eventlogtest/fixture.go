@@ -16,8 +16,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// patience bounds every wait of the suite; only a hanging test reaches it.
-const patience = 60 * time.Second
+// timeout bounds every wait of the suite; only a hanging test reaches it.
+const timeout = 60 * time.Second
 
 // reporter is the common part of *testing.T and *rapid.T.
 type reporter interface {
@@ -37,7 +37,7 @@ type fixture struct {
 
 func start(t *testing.T, open Open) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	return &fixture{t: t, ctx: ctx, log: &uniqueIDs{Log: open(t), t: t, streams: &sync.Map{}}}
 }
@@ -101,8 +101,8 @@ func (f *fixture) append(stream string, expected eventlog.Expected, numbers ...u
 	return got
 }
 
-// refused appends and expects an error.
-func (f *fixture) refused(want error, stream string, expected eventlog.Expected, events []eventlog.Proposed) {
+// rejected appends and expects an error.
+func (f *fixture) rejected(want error, stream string, expected eventlog.Expected, events []eventlog.Proposed) {
 	f.t.Helper()
 	if got, err := f.log.Append(f.ctx, stream, expected, events); !errors.Is(err, want) {
 		f.t.Errorf("append to %.60q at %s gave %+v, %v; want the error %q", stream, expected, got, err, want)

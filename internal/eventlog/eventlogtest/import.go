@@ -22,14 +22,14 @@ func RunImport(t *testing.T, open Open) {
 		"a run continues an earlier one":          (*importing).goesOn,
 		"a repeat changes nothing":                (*importing).repeat,
 		"a partial repeat writes the rest":        (*importing).repeatInPart,
-		"one refused run refuses all":             (*importing).refusedWhole,
+		"one rejected run rejects all":            (*importing).rejectedWhole,
 		"limits":                                  (*importing).limits,
 		"at the limits":                           (*importing).atLimits,
 		"canceled context":                        (*importing).context,
 		"closed":                                  (*importing).closed,
 		"followers see imports like appends":      (*importing).followed,
 		"readers see only whole imports":          (*importing).whole,
-		"beside appends":                          (*importing).beside,
+		"concurrent appends":                      (*importing).concurrentAppends,
 		"contexts canceled during imports":        (*importing).cancel,
 		"the same import many times concurrently": (*importing).repeatAtOnce,
 		"imported streams accept appends":         (*importing).appendAfter,
@@ -66,7 +66,7 @@ func (f *importing) done(runs ...eventlog.Run) {
 	}
 }
 
-func (f *importing) refuses(want error, runs ...eventlog.Run) {
+func (f *importing) rejects(want error, runs ...eventlog.Run) {
 	f.t.Helper()
 	if err := f.to.Import(f.ctx, runs); !errors.Is(err, want) {
 		f.t.Errorf("import of %d runs: %v, want %q", len(runs), err, want)
@@ -133,7 +133,7 @@ func (f *importing) repeatInPart() {
 	f.ordered(1, 2, 3, 4, 5, 6, 7)
 }
 
-func (f *importing) refusedWhole() {
+func (f *importing) rejectedWhole() {
 	f.done(run("a", 0, 1, 2))
 	for _, wrong := range []eventlog.Run{
 		run("a", 0, 9), run("a", 1, 2, 9), run("a", 1, 9), run("a", 4, 9), run("b", 2, 9), run("new", 1, 9),
@@ -141,7 +141,7 @@ func (f *importing) refusedWhole() {
 		for _, runs := range [][]eventlog.Run{
 			{wrong}, {wrong, run("b", 0, 3)}, {run("b", 0, 3), wrong}, {run("b", 0, 3), wrong, run("a", 2, 4)},
 		} {
-			f.refuses(eventlog.ErrWrongRevision, runs...)
+			f.rejects(eventlog.ErrWrongRevision, runs...)
 		}
 	}
 	f.ordered(1, 2)
@@ -149,28 +149,28 @@ func (f *importing) refusedWhole() {
 	err := f.to.Import(f.ctx, []eventlog.Run{run("b", 0, 3), run("a", 7, 9), run("a", 8, 9)})
 	var wrong *eventlog.WrongRevisionError
 	if !errors.As(err, &wrong) || wrong.Stream != "a" || wrong.Expected != eventlog.After(7) {
-		f.t.Errorf("the error %#v does not name the first refused run", err)
+		f.t.Errorf("the error %#v does not name the first rejected run", err)
 	}
-	// A refused import leaves nothing behind that could prevent later ones.
+	// A rejected import leaves nothing behind that could prevent later ones.
 	f.done(run("b", 0, 3), run("new", 0, 4), run("a", 2, 5))
 	f.ordered(1, 2, 3, 4, 5)
 }
 
 func (f *importing) limits() {
-	f.refuses(eventlog.ErrInvalid)
-	f.refuses(eventlog.ErrInvalid, run("a", 0, 1), run("b", 0))
-	f.refuses(eventlog.ErrInvalid, run("a", 0, 1), run("$b", 0, 2))
-	f.refuses(eventlog.ErrInvalid, eventlog.Run{Stream: "a", Expected: eventlog.Any(), Events: events(1)})
+	f.rejects(eventlog.ErrInvalid)
+	f.rejects(eventlog.ErrInvalid, run("a", 0, 1), run("b", 0))
+	f.rejects(eventlog.ErrInvalid, run("a", 0, 1), run("$b", 0, 2))
+	f.rejects(eventlog.ErrInvalid, eventlog.Run{Stream: "a", Expected: eventlog.Any(), Events: events(1)})
 	nameless := run("b", 0, 2)
 	nameless.Events[0].ID = uuid.Nil
-	f.refuses(eventlog.ErrInvalid, run("a", 0, 1), nameless)
+	f.rejects(eventlog.ErrInvalid, run("a", 0, 1), nameless)
 	long := run("b", 0)
 	for n := range uint64(eventlog.MaxAppendEvents + 1) {
 		long.Events = append(long.Events, event(n+1))
 	}
-	f.refuses(eventlog.ErrTooLarge, run("a", 0, 1<<40), long)
-	f.refuses(eventlog.ErrTooLarge, append(manyRuns(eventlog.MaxImportEvents), run("one", 0, 1<<40))...)
-	f.refuses(eventlog.ErrTooLarge, append(heavyRuns(), run("one", 0, 1<<40))...)
+	f.rejects(eventlog.ErrTooLarge, run("a", 0, 1<<40), long)
+	f.rejects(eventlog.ErrTooLarge, append(manyRuns(eventlog.MaxImportEvents), run("one", 0, 1<<40))...)
+	f.rejects(eventlog.ErrTooLarge, append(heavyRuns(), run("one", 0, 1<<40))...)
 	f.ordered()
 }
 
@@ -224,7 +224,7 @@ func (f *importing) closed() {
 	if err := f.log.Close(); err != nil {
 		f.t.Fatal(err)
 	}
-	f.refuses(eventlog.ErrClosed, run("a", 0, 1))
+	f.rejects(eventlog.ErrClosed, run("a", 0, 1))
 }
 
 func (f *importing) followed() {
@@ -270,7 +270,7 @@ func (f *importing) whole() {
 	}
 }
 
-func (f *importing) beside() {
+func (f *importing) concurrentAppends() {
 	const writers, perWriter, imports = 4, 40, 40
 	var work sync.WaitGroup
 	for w := range uint64(writers) {
@@ -345,10 +345,10 @@ func (f *importing) repeatAtOnce() {
 
 func (f *importing) appendAfter() {
 	f.done(run("a", 0, 1), run("b", 0, 2), run("a", 1, 3))
-	f.refused(eventlog.ErrWrongRevision, "a", eventlog.Exact(0), events(9))
-	f.refused(eventlog.ErrWrongRevision, "b", eventlog.NoStream(), events(9))
+	f.rejected(eventlog.ErrWrongRevision, "a", eventlog.Exact(0), events(9))
+	f.rejected(eventlog.ErrWrongRevision, "b", eventlog.NoStream(), events(9))
 	if got := f.append("a", eventlog.Exact(1), 4); got.FirstRevision != 2 || got.Position < f.head() {
-		f.t.Errorf("landed at %+v", got)
+		f.t.Errorf("append = %+v, want revision 2 at or after the head", got)
 	}
 	f.append("b", eventlog.Any(), 5)
 	f.ordered(1, 2, 3, 4, 5)

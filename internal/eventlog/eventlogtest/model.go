@@ -95,7 +95,7 @@ func (r *modelRun) append(t *rapid.T) {
 	case ok && err != nil:
 		t.Fatalf("append %v to %s at %s: %v", numbers, stream, expected, err)
 	case ok && (got.FirstRevision != first || got.LastRevision != first+uint64(len(numbers))-1):
-		t.Fatalf("append %v to %s at %s landed at %d to %d, want from %d",
+		t.Fatalf("append %v to %s at %s returned revisions %d to %d, want from %d",
 			numbers, stream, expected, got.FirstRevision, got.LastRevision, first)
 	case !ok && !errors.Is(err, eventlog.ErrWrongRevision):
 		t.Fatalf("append %v to %s at %s gave %v, want %q", numbers, stream, expected, err, eventlog.ErrWrongRevision)

@@ -85,15 +85,15 @@ func (n *nodes) repeat() {
 	first := n.one.append("s", eventlog.NoStream(), 1, 2)
 	again := n.other.append("s", eventlog.NoStream(), 1, 2)
 	if again.FirstRevision != first.FirstRevision || again.LastRevision != first.LastRevision {
-		n.one.t.Errorf("the repeat landed at %+v, the first at %+v", again, first)
+		n.one.t.Errorf("the repeat returned %+v, want %+v", again, first)
 	}
 	second := n.other.append("s", eventlog.Exact(1), 3)
 	again = n.one.append("s", eventlog.Exact(1), 3)
 	if again.LastRevision != second.LastRevision {
-		n.one.t.Errorf("the repeat landed at %+v, the first at %+v", again, second)
+		n.one.t.Errorf("the repeat returned %+v, want %+v", again, second)
 	}
-	n.one.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(1, 9))
-	n.other.refused(eventlog.ErrWrongRevision, "s", eventlog.Exact(1), events(4))
+	n.one.rejected(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(1, 9))
+	n.other.rejected(eventlog.ErrWrongRevision, "s", eventlog.Exact(1), events(4))
 	n.one.holds("s", 1, 2, 3)
 	n.other.holds("s", 1, 2, 3)
 }
@@ -123,7 +123,7 @@ func (n *nodes) readOther() {
 	both := n.both()
 	for i := range uint64(30) {
 		writer, reader := both[i%2], both[(i+1)%2]
-		landed := writer.append("s", eventlog.After(i), i+1)
+		appended := writer.append("s", eventlog.After(i), i+1)
 		last, err := reader.log.ReadStream(reader.ctx, "s", eventlog.End, eventlog.Backward, 1)
 		if err != nil || len(last) != 1 || last[0].ID != id(i+1) {
 			reader.t.Fatalf("the other node reads %+v, %v as the last event, want number %d", last, err, i+1)
@@ -131,8 +131,8 @@ func (n *nodes) readOther() {
 		if head := reader.head(); head < last[0].Position {
 			reader.t.Fatalf("the other node's head is %d, but the event is at %d", head, last[0].Position)
 		}
-		if landed.Position < last[0].Position {
-			reader.t.Fatalf("the append returned position %d, but the event is at %d", landed.Position, last[0].Position)
+		if appended.Position < last[0].Position {
+			reader.t.Fatalf("the append returned position %d, but the event is at %d", appended.Position, last[0].Position)
 		}
 	}
 	same(n.one.t, "the global order on both", n.other.all(0, eventlog.Filter{}, 7), n.one.all(0, eventlog.Filter{}, 500))
@@ -191,19 +191,19 @@ func (n *nodes) idle() {
 	defer s.close()
 	s.untilLive()
 	begun := s.at
-	var landed eventlog.Appended
+	var appended eventlog.Appended
 	for i := range uint64(300) {
-		landed = n.one.append("s", eventlog.After(i), i+1)
+		appended = n.one.append("s", eventlog.After(i), i+1)
 	}
-	s.until(landed.Position)
+	s.until(appended.Position)
 	if s.at <= begun || len(s.got) > 0 {
 		n.one.t.Errorf("the subscription is at %d with %d events", s.at, len(s.got))
 	}
 	// A subscription from there misses nothing.
 	late := n.other.follow("from an idle position", s.at, eventlog.Filter{})
 	defer late.close()
-	landed = n.one.append("late", eventlog.NoStream(), 5000)
-	late.until(landed.Position)
+	appended = n.one.append("late", eventlog.NoStream(), 5000)
+	late.until(appended.Position)
 	same(late.t, late.what, late.got, n.one.stream("late"))
 }
 
@@ -214,8 +214,8 @@ func (n *nodes) smallSteps() {
 	for round := range uint64(5) {
 		s := n.other.follow("small steps", 0, chosen)
 		for i := range uint64(4) {
-			landed := n.one.append("s", eventlog.After(4*round+i), 4*round+i+1)
-			if !s.until(landed.Position) {
+			appended := n.one.append("s", eventlog.After(4*round+i), 4*round+i+1)
+			if !s.until(appended.Position) {
 				return
 			}
 		}

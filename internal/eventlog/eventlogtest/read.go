@@ -79,7 +79,7 @@ func readStreamBothWays(f *fixture) {
 	same(f.t, "backward from the end", last, whole[count-1:])
 	none, err := f.log.ReadStream(f.ctx, "account-2", eventlog.End, eventlog.Forward, 1)
 	if err != nil || len(none) != 0 {
-		f.t.Errorf("forward from the end gave %d events, %v", len(none), err)
+		f.t.Errorf("forward from the end gave %d events, %v, want 0", len(none), err)
 	}
 }
 
@@ -89,7 +89,7 @@ func readNothing(f *fixture) {
 		for _, name := range []string{"not-there", "ther", "there-2"} {
 			got, err := f.log.ReadStream(f.ctx, name, 0, direction, 10)
 			if err != nil || len(got) != 0 {
-				f.t.Errorf("reading %s gave %d events, %v", name, len(got), err)
+				f.t.Errorf("reading %s gave %d events, %v, want 0", name, len(got), err)
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func readAllFiltered(f *fixture) {
 	for end := false; !end; {
 		page, err := f.log.ReadAll(f.ctx, at, eventlog.Filter{EventTypes: []string{"Never"}}, 10)
 		if err != nil || len(page.Events) != 0 {
-			f.t.Fatalf("%d events, %v", len(page.Events), err)
+			f.t.Fatalf("%d events, %v, want 0", len(page.Events), err)
 		}
 		at, end = page.Next, page.End
 	}
@@ -208,9 +208,9 @@ func readHead(f *fixture) {
 	if head := f.head(); head != read[1].Position {
 		f.t.Errorf("the head is %d, but the last event is at %d", head, read[1].Position)
 	}
-	f.refused(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(9))
+	f.rejected(eventlog.ErrWrongRevision, "s", eventlog.NoStream(), events(9))
 	if head := f.head(); head != read[1].Position {
-		f.t.Errorf("a refused append moved the head from %d to %d", read[1].Position, head)
+		f.t.Errorf("a rejected append moved the head from %d to %d", read[1].Position, head)
 	}
 }
 

@@ -112,8 +112,8 @@ func subscribeEmpty(f *fixture) {
 		f.t.Fatalf("%d events of an empty log", len(s.got))
 	}
 	for n := range uint64(20) {
-		landed := f.append("s", eventlog.After(n), n+1)
-		s.until(landed.Position)
+		appended := f.append("s", eventlog.After(n), n+1)
+		s.until(appended.Position)
 		if len(s.got) != int(n)+1 || s.got[n].ID != id(n+1) {
 			f.t.Fatalf("after %d appends %d events were delivered", n+1, len(s.got))
 		}
@@ -146,11 +146,11 @@ func subscribeFiltered(f *fixture) {
 		all = append(all, s)
 	}
 	f.append("brand-late.com", eventlog.NoStream(), 1001)
-	landed := f.append("account-1", eventlog.Any(), 1002)
+	appended := f.append("account-1", eventlog.Any(), 1002)
 	whole := f.all(0, eventlog.Filter{}, eventlog.MaxPage)
 	for i, s := range all {
 		// A subscription whose filter selects nothing also gets there.
-		s.until(landed.Position)
+		s.until(appended.Position)
 		same(f.t, s.what, s.got, choose(filters[i], whole))
 	}
 }
@@ -246,8 +246,8 @@ func subscribeContext(f *fixture) {
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		f.t.Errorf("next whose context ended: %v", err)
 	}
-	landed := f.append("s", eventlog.Exact(0), 2, 3)
-	s.until(landed.Position)
+	appended := f.append("s", eventlog.Exact(0), 2, 3)
+	s.until(appended.Position)
 	same(f.t, "after ended contexts", s.got, f.stream("s"))
 }
 
@@ -304,7 +304,7 @@ func subscribeBeyond(f *fixture) {
 	if !s.untilLive() || len(s.got) != 0 {
 		f.t.Fatalf("%d events from before the subscription", len(s.got))
 	}
-	landed := f.append("t", eventlog.NoStream(), 3)
-	s.until(landed.Position)
+	appended := f.append("t", eventlog.NoStream(), 3)
+	s.until(appended.Position)
 	same(f.t, s.what, s.got, f.stream("t"))
 }

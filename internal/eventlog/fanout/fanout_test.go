@@ -95,13 +95,13 @@ func subscriptions(t testing.TB, metrics *prometheus.Registry) float64 {
 	return 0
 }
 
-// patience bounds every wait.
-const patience = time.Minute
+// timeout bounds every wait.
+const timeout = time.Minute
 
 func eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	if _, ok := testwait.Until(patience, so); !ok {
-		t.Fatalf("not within %s: %s", patience, what)
+	if _, ok := testwait.Until(timeout, so); !ok {
+		t.Fatalf("not within %s: %s", timeout, what)
 	}
 }
 
@@ -162,7 +162,7 @@ func grow(t testing.TB, log eventlog.Log, stream string, from, n, size int) {
 			events = append(events, eventlog.Proposed{ID: uuid.New(), Type: "Counted", SchemaVersion: 1, Data: fmt.Appendf(nil, `{"n":%d,"text":"%*d"}`, i, size, i)})
 		}
 		var err error
-		eventually(t, "an append is settled", func() bool { // repeated while the server is unavailable
+		eventually(t, "an append succeeds", func() bool { // repeated while the server is unavailable
 			_, err = log.Append(t.Context(), stream, eventlog.After(uint64(i-len(events))), events)
 			return !errors.Is(err, eventlog.ErrUnavailable) && !errors.Is(err, eventlog.ErrAmbiguous)
 		})

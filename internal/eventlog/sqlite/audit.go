@@ -26,7 +26,7 @@ type audit struct {
 
 	// chain is at the last verified event, anchor between anchorEvery and twice as many events before it.
 	chain, anchor, next chain
-	// want is a place with a known digest; the zero chain if there is none.
+	// want is the chain at a later position with a known digest; the zero chain if there is none.
 	want chain
 	// tolerate handles a damaged event: if it returns nil, the audit continues without the digest. If
 	// tolerate is nil, the audit stops.
@@ -34,7 +34,7 @@ type audit struct {
 	broken   bool // the digest can no longer be compared
 	read     int  // bytes of events so far
 
-	stream, revision, indexed int64 // place of the walk in the index, and entries up to it
+	stream, revision, indexed int64 // position of the walk in the index, and entries up to it
 }
 
 // openAudit opens the log at path. alone ignores the write-ahead log, whatever it contains.
@@ -73,7 +73,7 @@ func openAudit(path string, alone bool) (*audit, error) {
 
 func (a *audit) close() error { return a.r.conn.close() }
 
-// start begins at a known place of the chain and expects the digest of another place.
+// start begins at a known state of the chain and expects a later one.
 func (a *audit) start(from, want chain) {
 	a.chain, a.anchor, a.next, a.want = from, from, from, want
 }

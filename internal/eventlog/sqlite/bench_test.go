@@ -108,7 +108,7 @@ func BenchmarkReplay(b *testing.B) {
 			}
 		}
 		if seen != events {
-			b.Fatalf("%d events", seen)
+			b.Fatalf("%d events, want %d", seen, events)
 		}
 	}
 	b.ReportMetric(float64(b.N*events)/b.Elapsed().Seconds(), "events/s")

@@ -108,12 +108,12 @@ func crashWriter(ctx context.Context, l *sqlite.Log, w int) error {
 		for i := range uint64(crashBatch) {
 			batch = append(batch, crashEvent(w, next+i))
 		}
-		landed, err := l.Append(ctx, crashStream(w), eventlog.After(next), batch)
+		appended, err := l.Append(ctx, crashStream(w), eventlog.After(next), batch)
 		if err != nil {
 			return fmt.Errorf("writer %d: %w", w, err)
 		}
 		// One write system call per line: every line in the pipe belongs to an acknowledged append.
-		if _, err := os.Stdout.WriteString(fmt.Sprintf("ack %d %d\n", w, landed.LastRevision)); err != nil {
+		if _, err := os.Stdout.WriteString(fmt.Sprintf("ack %d %d\n", w, appended.LastRevision)); err != nil {
 			return err
 		}
 		next += crashBatch

@@ -41,9 +41,9 @@ func TestCreate_FileInPlace_IsInWALMode(t *testing.T) {
 	}
 }
 
-// cutSwitch produces the files of a process killed while it enabled WAL mode: a journal with the original
+// interruptWALSwitch produces the files of a process killed while it enabled WAL mode: a journal with the original
 // first page, and that page fully or partly changed.
-func cutSwitch(t *testing.T, path string, events uint64) {
+func interruptWALSwitch(t *testing.T, path string, events uint64) {
 	t.Helper()
 	l, err := Open(t.Context(), Config{Path: path})
 	if err != nil {
@@ -84,7 +84,7 @@ func cutSwitch(t *testing.T, path string, events uint64) {
 func TestOpen_CreationCutOffInItsSwitchToWAL_IsFinished(t *testing.T) {
 	for _, marked := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "events.db")
-		cutSwitch(t, path, 0)
+		interruptWALSwitch(t, path, 0)
 		if !marked {
 			if err := os.Remove(MarkerPath(path)); err != nil {
 				t.Fatal(err)
@@ -107,7 +107,7 @@ func TestOpen_CreationCutOffInItsSwitchToWAL_IsFinished(t *testing.T) {
 // Rolling back a journal that is not the log's own would change events.
 func TestOpen_JournalBesideEvents_RefusesAndChangesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
-	cutSwitch(t, path, 3)
+	interruptWALSwitch(t, path, 3)
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func wantCorrupt(t *testing.T, what string, err error) {
 	}
 }
 
-func TestOpen_TruncatedFile_Refused(t *testing.T) {
+func TestOpen_TruncatedFile_Fails(t *testing.T) {
 	file := closedLog(t, 1000)
 	lengths := []int{0, 1, 15, 16, 99, 100, 511, 512, 4095, 4096, len(file) - 4096, len(file) - 4095, len(file) - 1}
 	for i := 2; i < 20; i++ {
@@ -61,12 +61,12 @@ func TestOpen_TruncatedFile_Refused(t *testing.T) {
 		_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
 		wantCorrupt(t, fmt.Sprintf("cut to %d bytes", length), err)
 		if after, err := os.ReadFile(path); err != nil || len(after) != length {
-			t.Errorf("cut to %d bytes: the refused file was changed to %d bytes (%v)", length, len(after), err)
+			t.Errorf("cut to %d bytes: the rejected file was changed to %d bytes (%v)", length, len(after), err)
 		}
 	}
 }
 
-func TestOpen_ForeignFile_Refused(t *testing.T) {
+func TestOpen_ForeignFile_Fails(t *testing.T) {
 	path := logPath(t)
 	write(t, path, []byte(strings.Repeat("this is not a database, but it is long enough. ", 100)))
 	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
@@ -88,7 +88,7 @@ func TestOpen_ForeignFile_Refused(t *testing.T) {
 	}
 }
 
-func TestOpen_OnlyWriteAheadLogExists_Refused(t *testing.T) {
+func TestOpen_OnlyWriteAheadLogExists_Fails(t *testing.T) {
 	path := logPath(t)
 	write(t, path+"-wal", []byte("anything"))
 	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
@@ -123,8 +123,8 @@ func damaged(t *testing.T, path string, sound []eventlog.Recorded) error {
 	return nil
 }
 
-// soundLog makes a log of 1000 events and returns its file and events.
-func soundLog(t *testing.T) ([]byte, []eventlog.Recorded) {
+// intactLog makes a log of 1000 events and returns its file and events.
+func intactLog(t *testing.T) ([]byte, []eventlog.Recorded) {
 	t.Helper()
 	file := closedLog(t, 1000)
 	path := logPath(t)
@@ -134,7 +134,7 @@ func soundLog(t *testing.T) ([]byte, []eventlog.Recorded) {
 
 // SQLite does not detect a flipped bit in an event's bytes, but the checksum does.
 func TestFlippedBits_AreDetected(t *testing.T) {
-	file, sound := soundLog(t)
+	file, sound := intactLog(t)
 	// The data of events can be found by its text; splits of pages leave some stale copies.
 	var starts []int
 	for at := 0; ; {
@@ -169,7 +169,7 @@ func TestFlippedBits_AreDetected(t *testing.T) {
 // Whole pages of random bytes anywhere are detected, or harmless because the page was unused; they never
 // change the content or cause a panic.
 func TestDamagedPages_AreDetectedOrHarmless(t *testing.T) {
-	file, sound := soundLog(t)
+	file, sound := intactLog(t)
 	const page = 4096
 	found := 0
 	for at := page; at+page <= len(file); at += page {

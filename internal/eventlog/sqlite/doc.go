@@ -11,7 +11,7 @@
 //
 // Reads use a small pool of connections and never wait for the writer. A subscription reads pages up to the
 // end and then waits for a signal that the writer gives after each commit; nothing polls. This requires that
-// only one process has the file open: Open takes a lock file beside it.
+// only one process has the file open: Open locks a file next to it.
 //
 // Layout: events are rows keyed by position, without gaps; a unique index on stream and revision serves
 // stream reads and is the last safeguard of the expected revision. Streams and types are small integers.

@@ -27,22 +27,22 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// place identifies an event's row; the checksum covers it so that a row cannot pass for another.
-type place struct {
+// rowKey identifies an event's row; the checksum covers it so that a row cannot pass for another.
+type rowKey struct {
 	position, stream, revision, typ int64
 }
 
-func (p place) checksum(crc uint32) uint32 {
+func (k rowKey) checksum(crc uint32) uint32 {
 	var b [32]byte
-	binary.BigEndian.PutUint64(b[0:], uint64(p.position))
-	binary.BigEndian.PutUint64(b[8:], uint64(p.stream))
-	binary.BigEndian.PutUint64(b[16:], uint64(p.revision))
-	binary.BigEndian.PutUint64(b[24:], uint64(p.typ))
+	binary.BigEndian.PutUint64(b[0:], uint64(k.position))
+	binary.BigEndian.PutUint64(b[8:], uint64(k.stream))
+	binary.BigEndian.PutUint64(b[16:], uint64(k.revision))
+	binary.BigEndian.PutUint64(b[24:], uint64(k.typ))
 	return crc32.Update(crc, castagnoli, b[:])
 }
 
 // encodeEnvelope returns the envelope without its checksum, a copy of the data, and the checksum so far,
-// which seal completes once the place is known.
+// which seal completes once the row key is known.
 func encodeEnvelope(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
 	m := &e.Metadata
 	b := make([]byte, envelopeVersion, envelopeOverhead+eventlog.Size(e)) // room for both
@@ -58,7 +58,7 @@ func encodeEnvelope(e *eventlog.Proposed) (envelope, data []byte, crc uint32) {
 	return b[:end:end], b[end:], checksum(b[:end], b[end:])
 }
 
-// checksum returns the part of an event's checksum that does not depend on its place.
+// checksum returns the part of an event's checksum that does not depend on its row key.
 func checksum(envelope, data []byte) uint32 {
 	return crc32.Update(crc32.Update(0, castagnoli, envelope[envelopeID:]), castagnoli, data)
 }
@@ -67,12 +67,12 @@ func checksum(envelope, data []byte) uint32 {
 func microseconds(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
 // seal completes the checksum.
-func seal(envelope []byte, crc uint32, at place) {
+func seal(envelope []byte, crc uint32, at rowKey) {
 	binary.BigEndian.PutUint32(envelope, at.checksum(crc))
 }
 
 // verifyEnvelope compares an event with its checksum.
-func verifyEnvelope(envelope, data []byte, at place) error {
+func verifyEnvelope(envelope, data []byte, at rowKey) error {
 	if len(envelope) < envelopeVersion+1 {
 		return fmt.Errorf("its envelope has only %d bytes", len(envelope))
 	}
@@ -84,7 +84,7 @@ func verifyEnvelope(envelope, data []byte, at place) error {
 
 // decodeEnvelope decodes an event from its columns. It keeps data but not envelope. It returns an error,
 // without more context, if the columns are invalid.
-func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at place) error {
+func decodeEnvelope(e *eventlog.Recorded, envelope, data []byte, at rowKey) error {
 	if err := verifyEnvelope(envelope, data, at); err != nil {
 		return err
 	}

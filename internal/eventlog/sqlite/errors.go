@@ -58,15 +58,15 @@ func corrupt(attempt string, err error) error {
 // back. But if the flush failed after the commit record was written, a crash before the next commit
 // overwrites the record would restore the group, so the outcome is unknown.
 func classifyCommit(attempt string, err error) error {
-	if surelyNotCommitted(resultCode(err)) {
+	if certainlyNotCommitted(resultCode(err)) {
 		return classify(attempt, err)
 	}
 	return fmt.Errorf("%s: %w: %w", attempt, eventlog.ErrAmbiguous, err)
 }
 
-// surelyNotCommitted reports whether a COMMIT that failed with this code has certainly not written its
+// certainlyNotCommitted reports whether a COMMIT that failed with this code has certainly not written its
 // commit record, which is the last write before the flush.
-func surelyNotCommitted(code int) bool {
+func certainlyNotCommitted(code int) bool {
 	switch {
 	case code&0xff == sqlite3.SQLITE_FULL,
 		code&0xff == sqlite3.SQLITE_BUSY,

@@ -63,7 +63,7 @@ func Inspect(ctx context.Context, path string) (Report, error) {
 }
 
 // examine compares a closed log with its marker and verifies all of it, or its end. It changes nothing, so
-// that a refused start can be examined again. No connection may be open.
+// that a failed start can be examined again. No connection may be open.
 func examine(ctx context.Context, path string, verifyBytes int) (s state, err error) {
 	var both bool
 	var problem error

@@ -24,9 +24,9 @@ const fullDiskBytes = 400 << 10
 
 const fullDiskStream = "full"
 
-// TestFullDisk_RefusesAppendsUntilRoom runs a child with a file size limit, which SQLite sees as a full disk. This needs no
-// privileges, and the limit can be lifted while the log is open.
-func TestFullDisk_RefusesAppendsUntilRoom(t *testing.T) {
+// TestFullDisk_RejectsAppendsUntilRoom runs a child with a file size limit, which SQLite sees as a full disk. This
+// needs no privileges, and the limit can be lifted while the log is open.
+func TestFullDisk_RejectsAppendsUntilRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	cmd := child(t, "full disk", path)
 	out, err := cmd.StdoutPipe()
@@ -70,7 +70,7 @@ func fullDiskChild(path string) error {
 	if err := limitFiles(fullDiskBytes); err != nil {
 		return err
 	}
-	next, err := appendUntilRefused(ctx, l, 0)
+	next, err := appendUntilRejected(ctx, l, 0)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func fullDiskChild(path string) error {
 	return l.Close()
 }
 
-// appendUntilRefused fills the disk. It returns the number of acknowledged events.
-func appendUntilRefused(ctx context.Context, l *sqlite.Log, next uint64) (uint64, error) {
+// appendUntilRejected fills the disk. It returns the number of acknowledged events.
+func appendUntilRejected(ctx context.Context, l *sqlite.Log, next uint64) (uint64, error) {
 	const enough = 100_000
 	for next < enough {
 		_, err := l.Append(ctx, fullDiskStream, eventlog.After(next), batchFrom(next, 7))

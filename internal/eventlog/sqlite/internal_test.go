@@ -25,7 +25,7 @@ func FuzzDecodeEnvelope(f *testing.F) {
 	f.Add([]byte{}, []byte{})
 	f.Add(make([]byte, envelopeVersion), []byte(nil))
 	f.Add(append(make([]byte, envelopeVersion), 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), []byte(nil))
-	at := place{position: 3, stream: 2, revision: 1, typ: 4}
+	at := rowKey{position: 3, stream: 2, revision: 1, typ: 4}
 	f.Fuzz(func(t *testing.T, envelope, data []byte) {
 		if len(envelope) >= envelopeID {
 			seal(envelope, checksum(envelope, data), at)
@@ -65,7 +65,7 @@ func TestClassifyCommit_FailedCommit_IsAmbiguousUnlessCertain(t *testing.T) {
 		sqlite3.SQLITE_NOMEM:              false,
 		0 /* not an error of SQLite's */ : false,
 	} {
-		if got := surelyNotCommitted(code); got != certain {
+		if got := certainlyNotCommitted(code); got != certain {
 			t.Errorf("code %d: surely not committed: %v, want %v", code, got, certain)
 		}
 	}

@@ -350,11 +350,11 @@ func (l *Log) appendGroup(group []*request) {
 	}
 	for _, r := range group {
 		if err != nil {
-			// This includes the refused ones: the refusal may be due to events of the group that were not
+			// This includes the rejected ones: the rejection may be due to events of the group that were not
 			// written.
 			r.answer(fmt.Errorf("append to %s at %s: %w", r.stream, r.expected, err))
 		} else {
-			r.answer(r.refused)
+			r.answer(r.rejected)
 		}
 	}
 	l.wrote(events)

@@ -83,13 +83,13 @@ func TestOpen_Reopened_SameEvents(t *testing.T) {
 	if _, err := l.Append(t.Context(), last.Stream, eventlog.Exact(last.Revision-1), []eventlog.Proposed{last.Proposed}); err != nil {
 		t.Errorf("the repeat after a reopening: %v", err)
 	}
-	landed, err := l.Append(t.Context(), "new", eventlog.NoStream(), batchFrom(5000, 1))
-	if err != nil || landed.Position != last.Position+1 {
-		t.Errorf("the next append landed at %+v, %v", landed, err)
+	appended, err := l.Append(t.Context(), "new", eventlog.NoStream(), batchFrom(5000, 1))
+	if err != nil || appended.Position != last.Position+1 {
+		t.Errorf("the next append = %+v, %v, want position %d", appended, err, last.Position+1)
 	}
 }
 
-func TestOpen_FileInUse_Refused(t *testing.T) {
+func TestOpen_FileInUse_Fails(t *testing.T) {
 	path := logPath(t)
 	holder := child(t, "hold", path)
 	in, err := holder.StdinPipe()

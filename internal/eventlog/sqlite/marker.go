@@ -42,7 +42,7 @@ type Marker struct {
 type mark struct {
 	Marker
 	sequence uint64
-	// anchor is an earlier place of the chain, so that a start only has to read the events after it.
+	// anchor is an earlier state of the chain, so that a start only has to read the events after it.
 	anchor chain
 	// salts identify the current write-ahead log (the two salts of its header); 0 if there was none.
 	salts uint64
@@ -258,7 +258,7 @@ func (h *headFile) advance(requests []*request) error {
 		for i := range r.events {
 			e := &r.events[i]
 			if e.recorded.Position != eventlog.Position(c.position)+1 {
-				continue // refused, or a repeat
+				continue // rejected, or a repeat
 			}
 			if c.position == 0 {
 				m.LogID = e.recorded.ID

@@ -93,12 +93,12 @@ func TestMarkerFile_FollowsEveryAppend(t *testing.T) {
 		if n == 0 {
 			first = e.ID
 		}
-		landed, err := l.Append(t.Context(), "stream", eventlog.After(n), []eventlog.Proposed{e})
+		appended, err := l.Append(t.Context(), "stream", eventlog.After(n), []eventlog.Proposed{e})
 		if err != nil {
 			t.Fatal(err)
 		}
 		m, both, err := readMark(path)
-		if err != nil || !both || m.Position != landed.Position || m.Count != n+1 || m.LogID != first || m.salts == 0 {
+		if err != nil || !both || m.Position != appended.Position || m.Count != n+1 || m.LogID != first || m.salts == 0 {
 			t.Fatalf("after event %d: %+v, %v (%v)", n, m, both, err)
 		}
 		if behind := int64(m.Position) - m.anchor.position; behind > 2*anchorEvery || n > anchorEvery && behind < anchorEvery {
@@ -108,7 +108,7 @@ func TestMarkerFile_FollowsEveryAppend(t *testing.T) {
 	if err := l.Check(t.Context(), nil); err != nil { // recomputes the digest
 		t.Error(err)
 	}
-	// A repeat or a refusal changes nothing.
+	// A repeat or a rejection changes nothing.
 	before := l.Marker()
 	if _, err := l.Append(t.Context(), "stream", eventlog.NoStream(), []eventlog.Proposed{{ID: first, Type: "Tested", SchemaVersion: 1, OccurredAt: time.Now(), Data: []byte(`{}`)}}); err != nil {
 		t.Error(err)
@@ -271,7 +271,7 @@ func TestScrubPace_YieldsToAppends(t *testing.T) {
 		for _, step := range []struct {
 			waiting int
 			want    time.Duration
-		}{{0, 2 * time.Second}, {1, 2*time.Second + scrubPatience}} {
+		}{{0, 2 * time.Second}, {1, 2*time.Second + scrubMaxWait}} {
 			for range step.waiting {
 				l.queue <- nil
 			}

@@ -57,8 +57,8 @@ func prepareReader(conn *connection, names *names) (_ *reader, err error) {
 }
 
 // decode decodes a row into an event.
-func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (place, error) {
-	at, err := placeOf(row)
+func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (rowKey, error) {
+	at, err := rowKeyOf(row)
 	if err != nil {
 		return at, err
 	}
@@ -78,14 +78,14 @@ func (r *reader) decode(row []driver.Value, e *eventlog.Recorded) (place, error)
 	return at, nil
 }
 
-func placeOf(row []driver.Value) (at place, err error) {
+func rowKeyOf(row []driver.Value) (at rowKey, err error) {
 	var ok [4]bool
 	at.position, ok[0] = row[0].(int64)
 	at.stream, ok[1] = row[1].(int64)
 	at.revision, ok[2] = row[2].(int64)
 	at.typ, ok[3] = row[3].(int64)
 	if ok != [4]bool{true, true, true, true} {
-		return at, fmt.Errorf("%w: an event's place is not a number", errDamaged)
+		return at, fmt.Errorf("%w: an event's position, stream, revision or type is not a number", errDamaged)
 	}
 	return at, nil
 }
@@ -97,8 +97,8 @@ func contentOf(row []driver.Value) (envelope, data []byte) {
 }
 
 // verifyRow is decode for the writer, which only needs the check.
-func verifyRow(row []driver.Value) (at place, envelope []byte, err error) {
-	if at, err = placeOf(row); err != nil {
+func verifyRow(row []driver.Value) (at rowKey, envelope []byte, err error) {
+	if at, err = rowKeyOf(row); err != nil {
 		return at, nil, err
 	}
 	envelope, data := contentOf(row)

@@ -13,8 +13,8 @@ import (
 // ErrReadOnly means that the log was opened by OpenReadOnly.
 var ErrReadOnly = errors.New("the event log is open read-only")
 
-// ReadOnly reads a log and writes nothing, neither to the file nor beside it. It serves folders that cannot
-// be written, and processes beside the one that has the log open. It implements eventlog.Log; Append and
+// ReadOnly reads a log and writes nothing, neither to the file nor to its folder. It serves folders that cannot
+// be written, and processes other than the one that has the log open. It implements eventlog.Log; Append and
 // Subscribe return ErrReadOnly.
 type ReadOnly struct {
 	*Log
@@ -75,7 +75,7 @@ func (l *Log) openReaders() (mode string, err error) {
 // empty. Such a log must not be written while it is read, or the reads would mix different states.
 func (r ReadOnly) Alone() bool { return r.alone }
 
-// Check is Log.Check, with the marker beside the file. Errors: as Log.Check.
+// Check is Log.Check, with the marker next to the file. Errors: as Log.Check.
 func (r ReadOnly) Check(ctx context.Context, progress func(done, last eventlog.Position)) error {
 	const attempt = "check the event log"
 	if err := r.usable(ctx, attempt); err != nil {
@@ -141,7 +141,7 @@ func readingMode(path string) (mode string, err error) {
 		if info.Size() == 0 {
 			return modeAlone, nil
 		}
-		return "", fmt.Errorf("%w: its write-ahead log must be recovered before it can be read: copy the data folder to a place that can be written", eventlog.ErrUnavailable)
+		return "", fmt.Errorf("%w: its write-ahead log must be recovered before it can be read: copy the data folder to a writable place", eventlog.ErrUnavailable)
 	}
 	return "ro", err
 }

@@ -68,10 +68,10 @@ func TestOpenReadOnly_BesideTheWriter_SeesWhatIsAppended(t *testing.T) {
 		t.Fatal(err)
 	}
 	if head, err := r.Head(t.Context()); err != nil || head != 525 {
-		t.Errorf("the head is %d, %v", head, err)
+		t.Errorf("the head is %d, %v, want 525", head, err)
 	}
 	if got := allOf(t, r); len(got) != 525 {
-		t.Errorf("%d events were read", len(got))
+		t.Errorf("%d events were read, want 525", len(got))
 	}
 }
 
@@ -104,7 +104,7 @@ func TestCheck_ReadOnlyLogShorterThanItsMarker_Fails(t *testing.T) {
 
 // Without its index, a write-ahead log could only be read by writing one; ignoring the log would lose
 // events.
-func TestOpenReadOnly_WriteAheadLogWithoutIndex_Refuses(t *testing.T) {
+func TestOpenReadOnly_WriteAheadLogWithoutIndex_Fails(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 50)
@@ -159,7 +159,7 @@ func TestOpenReadOnly_EmptyWriteAheadLog_SeesWhatIsAppended(t *testing.T) {
 		t.Fatal(err)
 	}
 	if head, err := r.Head(t.Context()); err != nil || head != 125 {
-		t.Errorf("the head is %d, %v", head, err)
+		t.Errorf("the head is %d, %v, want 125", head, err)
 	}
 	if err := r.Check(t.Context(), nil); err != nil {
 		t.Error(err)
@@ -182,7 +182,7 @@ func TestOpen_WhileAnotherReads_IsNotDamage(t *testing.T) {
 	}
 	var seen int
 	if err := tx.QueryRow("SELECT count(*) FROM events").Scan(&seen); err != nil || seen != 100 {
-		t.Fatalf("%d events, %v", seen, err)
+		t.Fatalf("%d events, %v, want 100", seen, err)
 	}
 	if _, err := l.Append(t.Context(), "account-later", eventlog.NoStream(), batchFrom(100, 500)); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestOpen_WhileAnotherReads_IsNotDamage(t *testing.T) {
 	}
 	l = open(t, sqlite.Config{Path: path})
 	if head, err := l.Head(t.Context()); err != nil || head != 600 {
-		t.Errorf("the head is %d, %v", head, err)
+		t.Errorf("the head is %d, %v, want 600", head, err)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)

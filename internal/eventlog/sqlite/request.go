@@ -61,7 +61,7 @@ type request struct {
 	events   []prepared
 	bytes    int
 	result   eventlog.Appended
-	refused  error // why the writer rejected it
+	rejected error // why the writer rejected it
 }
 
 // bulk is an import for the writer.
@@ -71,7 +71,7 @@ type bulk struct {
 }
 
 // prepared is an event that its caller has encoded as far as possible, to save work in the single writer.
-// The writer adds the place.
+// The writer adds the row key.
 type prepared struct {
 	recorded eventlog.Recorded
 	envelope []byte

@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Suffixes of the files beside the log after a loss.
+// Suffixes of the files next to the log after a loss.
 const (
 	suffixSalvaged = ".salvaged" // the copy of the intact part while it is written
 	suffixReplace  = ".replace"  // the record of a replacement in progress

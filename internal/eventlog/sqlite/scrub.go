@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// scrubYield is how long a scrub pauses while appends wait for the writer; scrubPatience bounds one
+	// scrubYield is how long a scrub pauses while appends wait for the writer; scrubMaxWait bounds one
 	// such wait, so that a scrub continues slowly under constant load.
-	scrubYield    = 50 * time.Millisecond
-	scrubPatience = 2 * time.Second
+	scrubYield   = 50 * time.Millisecond
+	scrubMaxWait = 2 * time.Second
 )
 
 // ScrubReport holds the results of Scrub.
@@ -125,7 +125,7 @@ func (l *Log) pace(ctx context.Context, bytes int) error {
 	if err := delay.For(ctx, time.Duration(bytes)*time.Second/time.Duration(l.cfg.ScrubBytes)); err != nil {
 		return err
 	}
-	for waited := time.Duration(0); len(l.queue)+len(l.imports) > 0 && waited < scrubPatience; waited += scrubYield {
+	for waited := time.Duration(0); len(l.queue)+len(l.imports) > 0 && waited < scrubMaxWait; waited += scrubYield {
 		if err := delay.For(ctx, scrubYield); err != nil {
 			return err
 		}

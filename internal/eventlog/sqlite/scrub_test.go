@@ -262,7 +262,7 @@ func TestOpen_LogAheadOfMarker_Succeeds(t *testing.T) {
 	}
 }
 
-func TestAcceptLoss_OfEverything_IsRefused(t *testing.T) {
+func TestAcceptLoss_OfEverything_Fails(t *testing.T) {
 	path := logPath(t)
 	l := open(t, sqlite.Config{Path: path})
 	fill(t, l, 50)
@@ -299,7 +299,7 @@ func TestAcceptLoss_OfAnOlderCopy_KeepsAllOfIt(t *testing.T) {
 	}
 	l = open(t, sqlite.Config{Path: path, AcceptLoss: true})
 	if loss := l.Loss(); loss == nil || loss.Head != 300 || loss.Remembered != 600 {
-		t.Errorf("accepted %+v", loss)
+		t.Errorf("accepted loss = %+v, want head 300 and remembered 600", loss)
 	}
 	if !reflect.DeepEqual(readAll(t, l), kept) {
 		t.Error("some of the remaining files are missing")

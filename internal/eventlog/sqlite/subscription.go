@@ -23,7 +23,7 @@ type subscription struct {
 	filter eventlog.Filter
 	at     eventlog.Position
 	live   bool // those of the last batch
-	told   bool // whether there was a batch
+	begun  bool // whether there was a batch
 
 	once   sync.Once
 	closed chan struct{}
@@ -49,8 +49,8 @@ func (s *subscription) Next(ctx context.Context) (eventlog.Batch, error) {
 		case err != nil:
 			return eventlog.Batch{}, err
 		}
-		if page.Next > s.at || page.End != s.live || !s.told {
-			s.at, s.live, s.told = page.Next, page.End, true
+		if page.Next > s.at || page.End != s.live || !s.begun {
+			s.at, s.live, s.begun = page.Next, page.End, true
 			return eventlog.Batch{Events: page.Events, Position: page.Next, Live: page.End}, nil
 		}
 		select {

@@ -37,7 +37,7 @@ func (t *tail) push(requests []*request) {
 		for i := range r.events {
 			e := &r.events[i].recorded
 			if e.Position != t.last+1 {
-				continue // refused, or a repeat
+				continue // rejected, or a repeat
 			}
 			if e.Position-t.first == eventlog.Position(len(t.ring)) {
 				t.drop()

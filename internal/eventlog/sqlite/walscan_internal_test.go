@@ -106,14 +106,14 @@ func TestScan_RestOfAWriteThatWasOverwritten_IsNoDamage(t *testing.T) {
 	then.write(8, 9)
 	raw := append(bytes.Clone(then.bytes), cutOff.bytes[len(then.bytes):]...)
 	if s := scanBytes(t, raw); s.damage != nil || s.frames != 4 {
-		t.Errorf("%+v", s)
+		t.Errorf("scan = %+v, want 4 frames without damage", s)
 	}
 	// Frames of an earlier use of the file, with other salts.
 	old := newWAL(6)
 	old.write(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 	raw = append(bytes.Clone(then.bytes), old.bytes[len(then.bytes):]...)
 	if s := scanBytes(t, raw); s.damage != nil || s.frames != 4 {
-		t.Errorf("%+v", s)
+		t.Errorf("scan = %+v, want 4 frames without damage", s)
 	}
 }
 

@@ -113,8 +113,8 @@ func (w *writer) load() error {
 }
 
 // commit decides and writes requests as one group. It returns the number of events written, and an error of
-// the store, which applies to all requests; the field refused holds the error of a single request. If whole
-// is set, either all requests are accepted, or nothing is written and the first refusal is the error.
+// the store, which applies to all requests; the field rejected holds the error of a single request. If whole
+// is set, either all requests are accepted, or nothing is written and the first rejection is the error.
 func (w *writer) commit(requests []*request, whole bool) (events int, err error) {
 	w.group.position, w.group.stream, w.group.typ = w.position, w.stream, w.typ
 	clear(w.group.heads)
@@ -126,8 +126,8 @@ func (w *writer) commit(requests []*request, whole bool) (events int, err error)
 		if err := w.decide(r); err != nil {
 			return 0, errors.Join(classify("write", err), w.rollback())
 		}
-		if whole && r.refused != nil {
-			return 0, errors.Join(r.refused, w.rollback())
+		if whole && r.rejected != nil {
+			return 0, errors.Join(r.rejected, w.rollback())
 		}
 	}
 	events = int(w.group.position - w.position)
@@ -156,7 +156,7 @@ func (w *writer) rollback() error {
 	return nil
 }
 
-// decide appends one request, or sets its refusal or its first result. It returns an error if the store
+// decide appends one request, or sets its rejection or its first result. It returns an error if the store
 // failed, and the whole group with it.
 func (w *writer) decide(r *request) error {
 	h, err := w.headOf(r.stream)
@@ -166,7 +166,7 @@ func (w *writer) decide(r *request) error {
 	if next, exact := r.expected.Next(); exact && int64(next) != h.events {
 		repeated, err := w.repeated(r, h, next)
 		if err == nil && !repeated {
-			r.refused = &eventlog.WrongRevisionError{Stream: r.stream, Expected: r.expected}
+			r.rejected = &eventlog.WrongRevisionError{Stream: r.stream, Expected: r.expected}
 		}
 		return err
 	}
@@ -209,8 +209,8 @@ func (w *writer) repeated(r *request, h head, next uint64) (bool, error) {
 
 func (w *writer) write(r *request, h head) error {
 	for i := range r.events {
-		if err := w.knowType(r.events[i].recorded.Type); err != nil {
-			r.refused = err
+		if err := w.checkType(r.events[i].recorded.Type); err != nil {
+			r.rejected = err
 			return nil
 		}
 	}
@@ -229,7 +229,7 @@ func (w *writer) write(r *request, h head) error {
 			return err
 		}
 		w.group.position++
-		at := place{position: w.group.position, stream: h.id, revision: h.events, typ: typ}
+		at := rowKey{position: w.group.position, stream: h.id, revision: h.events, typ: typ}
 		seal(e.envelope, e.crc, at)
 		if err := w.insertEvent.exec(at.position, at.stream, at.revision, at.typ, e.envelope, e.recorded.Data); err != nil {
 			return err
@@ -274,8 +274,8 @@ func (w *writer) headOf(stream string) (head, error) {
 	return h, nil
 }
 
-// knowType rejects a type beyond the limit before anything of its append is written.
-func (w *writer) knowType(name string) error {
+// checkType rejects a type beyond the limit before anything of its append is written.
+func (w *writer) checkType(name string) error {
 	if _, ok := w.types[name]; ok {
 		return nil
 	}

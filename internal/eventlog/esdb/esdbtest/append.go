@@ -50,7 +50,7 @@ func (n streamsService) Append(in streams.Streams_AppendServer) error {
 		return err
 	}
 	stream := string(options.GetStreamIdentifier().GetStreamName())
-	if err := n.refuse(in, stream, fault); err != nil {
+	if err := n.reject(in, stream, fault); err != nil {
 		return err
 	}
 	expected := expectationOf(options)
@@ -102,8 +102,8 @@ func (s *Server) drop(ctx context.Context) error {
 	return errCommitTimeout
 }
 
-// refuse returns the error that ends an append before anything is committed, or nil.
-func (n *node) refuse(in streams.Streams_AppendServer, stream string, fault Fault) error {
+// reject returns the error that ends an append before anything is committed, or nil.
+func (n *node) reject(in streams.Streams_AppendServer, stream string, fault Fault) error {
 	leader, leads := n.leads()
 	switch {
 	case fault == LoseRequest:
@@ -119,7 +119,7 @@ func (n *node) refuse(in streams.Streams_AppendServer, stream string, fault Faul
 	case fault == Deleted:
 		in.SetTrailer(metadata.Pairs("exception", "stream-deleted", "stream-name", stream))
 		return status.Errorf(codes.FailedPrecondition, "Event stream '%s' is deleted.", stream)
-	case fault == NotLeader, n.server.cfg.FollowersRefuse && !leads:
+	case fault == NotLeader, n.server.cfg.FollowersReject && !leads:
 		host, port := leader.endpoint()
 		in.SetTrailer(metadata.Pairs("exception", "not-leader",
 			"leader-endpoint-host", host, "leader-endpoint-port", strconv.Itoa(int(port))))

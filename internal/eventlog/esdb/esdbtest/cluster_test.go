@@ -142,9 +142,9 @@ func TestSubscription_OneStream_DeliversItsEvents(t *testing.T) {
 	}
 }
 
-// The client finds nodes by gossip, and a follower names the leader in its refusal.
+// The client finds nodes by gossip, and a follower names the leader in its error.
 func TestCluster_FollowerRefuses_ClientFindsLeader(t *testing.T) {
-	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}, FollowersRefuse: true})
+	server := esdbtest.StartWith(t, esdbtest.Config{Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}, FollowersReject: true})
 	addresses := server.Addresses()
 	follower := connectTo(t, "esdb+discover://"+addresses[0]+"?tls=false&nodePreference=follower")
 	_, err := appendTo(t, follower, esdb.NoStream{}, event())
@@ -212,14 +212,14 @@ func TestChaos_Set_ParsesAndValidates(t *testing.T) {
 func TestChaos_RandomAndTimedFaults_Occur(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{Chaos: esdbtest.Chaos{Seed: 1, NotLeader: 0.5, DropEvery: time.Millisecond}})
 	client := connect(t, server)
-	refused := 0
+	rejected := 0
 	for range 50 {
 		if _, err := appendTo(t, client, esdb.Any{}, event()); isCode(err, esdb.ErrorCodeNotLeader) {
-			refused++
+			rejected++
 		}
 	}
-	if refused == 0 || refused == 50 {
-		t.Errorf("%d of 50 appends had a fault with probability 0.5", refused)
+	if rejected == 0 || rejected == 50 {
+		t.Errorf("%d of 50 appends had a fault with probability 0.5", rejected)
 	}
 	sub, err := client.SubscribeToAll(t.Context(), esdb.SubscribeToAllOptions{From: esdb.End{}})
 	if err != nil { // the subscription was dropped before it began

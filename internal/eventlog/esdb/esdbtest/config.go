@@ -30,9 +30,9 @@ type Config struct {
 	ClientCAs *x509.CertPool
 	// Users are names and passwords. If there are any, reads and appends need credentials.
 	Users map[string]string
-	// FollowersRefuse makes followers answer appends with "not leader". Otherwise they forward them to the leader, as
+	// FollowersReject makes followers answer appends with "not leader". Otherwise they forward them to the leader, as
 	// servers do if the client does not require the leader.
-	FollowersRefuse bool
+	FollowersReject bool
 	// Noise makes the server append system events and a link after each append.
 	Noise bool
 	// Chaos are random faults.

@@ -10,5 +10,5 @@
 //
 // The log is a journal instead of internal/eventlog/sqlite, which does not support some features of EventStoreDB:
 // system streams and event types ($…), events of a mebibyte, any content type and user metadata, appends to a stream
-// that must exist, and the current revision in a refusal.
+// that must exist, and the current revision in a rejection.
 package esdbtest

@@ -25,7 +25,7 @@ func inFlight(t *testing.T, server *esdbtest.Server, client *esdb.Client, stream
 			answers <- err
 		}()
 	}
-	if _, ok := testwait.Until(testwait.Patience, func() bool { return server.Counts().Dropped == dropped+1 }); !ok {
+	if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Counts().Dropped == dropped+1 }); !ok {
 		t.Fatal("no append was dropped")
 	}
 	return answers
@@ -56,7 +56,7 @@ func TestRepeat_NotIndexed_IsDropped(t *testing.T) {
 
 // The server looks up repeats by id across streams. If another stream has used the id since, the repeat is found only
 // after the events are indexed and the stream can be read.
-func TestRepeat_IDUsedByAnotherStream_IsRefused(t *testing.T) {
+func TestRepeat_IDUsedByAnotherStream_IsRejected(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Hour})
 	client := connect(t, server)
 	release := server.HoldIndex()
@@ -70,8 +70,8 @@ func TestRepeat_IDUsedByAnotherStream_IsRefused(t *testing.T) {
 			t.Errorf("repeat before indexing: %v, want wrong expected version", err)
 		}
 	})
-	if _, ok := testwait.Until(testwait.Patience, func() bool { return server.Counts().Refused == 1 }); !ok {
-		t.Error("no append was refused")
+	if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Counts().Rejected == 1 }); !ok {
+		t.Error("no append was rejected")
 	}
 	release()
 	repeat.Wait()

@@ -26,7 +26,7 @@ const (
 	// leastPing is the minimum interval between two pings of a client. The client pings every ten seconds; with gRPC's
 	// default of five minutes the server would close its connections.
 	leastPing = 5 * time.Second
-	// maxMessage is the maximum size of a received message. It is above maxAppend, so that the server can refuse an
+	// maxMessage is the maximum size of a received message. It is above maxAppend, so that the server can reject an
 	// append that is too large with the right error.
 	maxMessage = 4 << 20
 	// maxStreams is the maximum number of concurrent calls on a connection.
@@ -270,13 +270,13 @@ func (s *Server) SetVersion(version string) {
 type Counts struct {
 	Appends, Reads, Subscriptions int64 // calls
 	Sent                          int64 // events
-	Refused                       int64 // appends at the wrong revision
+	Rejected                      int64 // appends at the wrong revision
 	Dropped                       int64 // appends that the server did not answer before its timeout
 }
 
 // Counts returns totals since the server started.
 func (s *Server) Counts() Counts {
-	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load(), Refused: s.store.refused.Load(), Dropped: s.drops.Load()}
+	return Counts{Appends: s.appends.Load(), Reads: s.reads.Load(), Subscriptions: s.subscriptions.Load(), Sent: s.sent.Load(), Rejected: s.store.rejected.Load(), Dropped: s.drops.Load()}
 }
 
 // Connections returns the number of open connections.

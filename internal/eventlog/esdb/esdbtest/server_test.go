@@ -62,7 +62,7 @@ func TestAppend_ExpectedRevisions_DecideAsServerDoes(t *testing.T) {
 	ok("existing stream", esdb.StreamExists{}, 4, event())
 }
 
-func TestAppend_TooLarge_IsRefused(t *testing.T) {
+func TestAppend_TooLarge_IsRejected(t *testing.T) {
 	client := connect(t, esdbtest.Start(t))
 	large := event()
 	large.Data = make([]byte, 1<<20-2*len(large.EventType))

@@ -30,7 +30,7 @@ func TestSubscriber_TooSlow_IsDroppedOrFallsBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer sub.Close()
-			if _, ok := testwait.Until(testwait.Patience, func() bool { return server.Counts().Sent > 0 }); !ok {
+			if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Counts().Sent > 0 }); !ok {
 				t.Fatal("the server sent nothing")
 			}
 			events := make([]esdb.EventData, late)

@@ -35,7 +35,7 @@ type store struct {
 	kick      chan struct{}
 	ended     chan struct{} // closed when the flusher has returned
 	held      sync.Mutex    // held during a flush, and to prevent flushes
-	refused   atomic.Int64  // appends
+	rejected  atomic.Int64  // appends
 
 	mu      sync.Mutex
 	streams map[string][]*record
@@ -138,12 +138,12 @@ type verdict struct {
 	first    uint64 // revisions
 	last     uint64
 	position uint64 // of the last event; 0 to omit it
-	current  uint64 // revision of the stream if the append is refused
-	empty    bool   // the append is refused, and the stream has no events
+	current  uint64 // revision of the stream if the append is rejected
+	empty    bool   // the append is rejected, and the stream has no events
 }
 
 // append decides about an append, writes the events, and returns when everything that the decision depends on is
-// durable. A refusal may depend on events that are still being flushed.
+// durable. A rejection may depend on events that are still being flushed.
 //
 // Errors: errNotIndexed, errClosed, ctx.Err(), those of the journal.
 func (s *store) append(ctx context.Context, stream string, expected expectation, events []*proposal) (verdict, error) {
@@ -182,7 +182,7 @@ func (s *store) decide(stream string, expected expectation, events []*proposal) 
 	case decided && v.ok:
 		return v, nil, nil
 	case decided:
-		s.refused.Add(1)
+		s.rejected.Add(1)
 	default:
 		var err error
 		if v, err = s.write(stream, events); err != nil {

@@ -9,19 +9,19 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// wire is a store at the far end of a network, in virtual time: calls take time to travel, commits are
-// sequential, and events cost time at both ends. Every node has its own wire to one wireStore.
-type wire struct {
+// remoteLog reaches a store over a network, in virtual time: calls take time to travel, commits are
+// sequential, and events cost time at both ends. Every node has its own remoteLog of one remoteStore.
+type remoteLog struct {
 	eventlog.Log // nil: only the methods below are called
-	store        *wireStore
+	store        *remoteStore
 	travel       time.Duration // one way
 	perEvent     time.Duration // to write or read one on the node
 
 	appends, reads, lost int // of one actor
 }
 
-// wireStore contains streams. The token of lock represents the store's single writer.
-type wireStore struct {
+// remoteStore contains streams. The token of lock represents the store's single writer.
+type remoteStore struct {
 	lock   chan struct{}
 	commit time.Duration
 
@@ -30,11 +30,11 @@ type wireStore struct {
 	last    eventlog.Position
 }
 
-func newWireStore(commit time.Duration) *wireStore {
-	return &wireStore{lock: make(chan struct{}, 1), commit: commit, streams: map[string][]eventlog.Recorded{}}
+func newRemoteStore(commit time.Duration) *remoteStore {
+	return &remoteStore{lock: make(chan struct{}, 1), commit: commit, streams: map[string][]eventlog.Recorded{}}
 }
 
-func (w *wire) Append(_ context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+func (w *remoteLog) Append(_ context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
 	w.appends++
 	time.Sleep(time.Duration(len(events))*w.perEvent + w.travel)
 	done, err := w.store.append(stream, expected, events)
@@ -45,7 +45,7 @@ func (w *wire) Append(_ context.Context, stream string, expected eventlog.Expect
 	return done, err
 }
 
-func (s *wireStore) append(stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+func (s *remoteStore) append(stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
 	s.lock <- struct{}{}
 	defer func() { <-s.lock }()
 	at, _ := expected.Next()
@@ -64,14 +64,14 @@ func (s *wireStore) append(stream string, expected eventlog.Expected, events []e
 	return eventlog.Appended{FirstRevision: at, LastRevision: uint64(len(all)) - 1, Position: s.last}, nil
 }
 
-func (s *wireStore) events(stream string) []eventlog.Recorded {
+func (s *remoteStore) events(stream string) []eventlog.Recorded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.streams[stream]
 }
 
 // ReadStream reads forward, the only direction that writers use.
-func (w *wire) ReadStream(_ context.Context, stream string, from uint64, _ eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+func (w *remoteLog) ReadStream(_ context.Context, stream string, from uint64, _ eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
 	w.reads++
 	time.Sleep(w.travel)
 	all := w.store.events(stream)

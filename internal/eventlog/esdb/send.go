@@ -13,8 +13,8 @@ import (
 const (
 	// An append without an answer is looked up in its stream after a delay that doubles from the first to
 	// the last. The first is several times the duration of an append (10 to 25 ms).
-	firstLook = 100 * time.Millisecond
-	lastLook  = 800 * time.Millisecond
+	firstLookup = 100 * time.Millisecond
+	lastLookup  = 800 * time.Millisecond
 	// An append that the server dropped is resent after a delay that doubles from the first to the last.
 	firstRepeat = 20 * time.Millisecond
 	lastRepeat  = 500 * time.Millisecond
@@ -27,22 +27,22 @@ type request struct {
 	events   []esdb.EventData
 }
 
-// settle appends. The server drops a repeat of an append that it has written but not indexed, without an
-// answer, and returns Aborted after its own timeout. settle then resends the append until it has a result,
-// or ctx or CallTimeout ends. If a server refuses an append because it is not the leader, settle sends it
-// to the next one.
+// sendUntilKnown appends. The server drops a repeat of an append that it has written but not indexed, without
+// an answer, and returns Aborted after its own timeout. sendUntilKnown then resends the append until it has a
+// result, or ctx or CallTimeout ends. If a server rejects an append because it is not the leader,
+// sendUntilKnown sends it to the next one.
 //
 // Errors: as for call. After an attempt with an unknown outcome it returns only that error, or a wrong revision.
-func (l *Log) settle(ctx context.Context, r request) (eventlog.Appended, error) {
+func (l *Log) sendUntilKnown(ctx context.Context, r request) (eventlog.Appended, error) {
 	over := time.Now().Add(l.cfg.CallTimeout)
-	landed, dropped := l.send(ctx, r)
+	appended, dropped := l.send(ctx, r)
 	// The client has followed the hint to the leader, whose store was not compared: the repeat uses the
 	// next member.
 	for attempt := 1; isNotLeader(dropped) && attempt < leaderAttempts; attempt++ {
-		landed, dropped = l.send(ctx, r)
+		appended, dropped = l.send(ctx, r)
 	}
 	if !isAborted(dropped) || r.expected.IsAny() {
-		return landed, dropped
+		return appended, dropped
 	}
 	ctx, cancel := context.WithDeadline(ctx, over)
 	defer cancel()
@@ -50,9 +50,9 @@ func (l *Log) settle(ctx context.Context, r request) (eventlog.Appended, error) 
 		if delay.For(ctx, pause) != nil || l.closing.Err() != nil {
 			return eventlog.Appended{}, dropped
 		}
-		landed, err := l.send(ctx, r)
+		appended, err := l.send(ctx, r)
 		if err == nil || outcomeOf(err) == wrongRevision {
-			return landed, err
+			return appended, err
 		}
 	}
 }
@@ -69,10 +69,10 @@ func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
 			looking, stop := context.WithCancel(ctx)
 			looked := make(chan struct{})
 			// Most appends are answered before that, without an additional goroutine.
-			first := time.AfterFunc(firstLook, func() {
+			first := time.AfterFunc(firstLookup, func() {
 				defer close(looked)
-				if landed, ok := l.look(looking, m, r, next); ok {
-					found <- landed
+				if appended, ok := l.look(looking, m, r, next); ok {
+					found <- appended
 					cancel()
 				}
 			})
@@ -86,25 +86,25 @@ func (l *Log) send(ctx context.Context, r request) (eventlog.Appended, error) {
 		return m.client.AppendToStream(ctx, r.stream, options, r.events...)
 	})
 	select {
-	case landed := <-found:
-		return landed, nil
+	case appended := <-found:
+		return appended, nil
 	default:
 	}
 	if err != nil {
 		return eventlog.Appended{}, err
 	}
-	return l.landed(ctx, r.stream, result, len(r.events))
+	return l.appendResult(ctx, r.stream, result, len(r.events))
 }
 
 // look repeatedly looks up a request's events at their revisions, until they exist or ctx ends. It ignores
 // failed reads: the append may still be answered.
 func (l *Log) look(ctx context.Context, m *member, r request, next uint64) (eventlog.Appended, bool) {
-	for pause := 2 * firstLook; ctx.Err() == nil; pause = min(2*pause, lastLook) {
-		landed, err := beside(ctx, l, m, func(ctx context.Context) (eventlog.Appended, error) {
+	for pause := 2 * firstLookup; ctx.Err() == nil; pause = min(2*pause, lastLookup) {
+		appended, err := callOn(ctx, l, m, func(ctx context.Context) (eventlog.Appended, error) {
 			return held(ctx, m, r, next)
 		})
-		if err == nil && landed.Position != 0 {
-			return landed, true
+		if err == nil && appended.Position != 0 {
+			return appended, true
 		}
 		if delay.For(ctx, pause) != nil {
 			break
@@ -113,15 +113,15 @@ func (l *Log) look(ctx context.Context, m *member, r request, next uint64) (even
 	return eventlog.Appended{}, false
 }
 
-// held returns the place of a request's events; its Position is 0 unless all of them are at their
-// revisions.
+// held returns the revisions and the position of a request's events; the position is 0 unless all of them
+// are at their revisions.
 func held(ctx context.Context, m *member, r request, next uint64) (eventlog.Appended, error) {
 	count := uint64(len(r.events))
 	in, err := m.client.ReadStream(ctx, r.stream, esdb.ReadStreamOptions{From: esdb.Revision(next), Direction: esdb.Forwards}, count)
 	if err != nil {
 		return eventlog.Appended{}, err
 	}
-	landed := eventlog.Appended{FirstRevision: next, LastRevision: next + count - 1}
+	appended := eventlog.Appended{FirstRevision: next, LastRevision: next + count - 1}
 	same, last := uint64(0), eventlog.Position(0)
 	err = receive(in, func(event *esdb.ResolvedEvent) (bool, error) {
 		e := event.OriginalEvent()
@@ -132,7 +132,7 @@ func held(ctx context.Context, m *member, r request, next uint64) (eventlog.Appe
 		return true, nil
 	})
 	if same == count {
-		landed.Position = last
+		appended.Position = last
 	}
-	return landed, err
+	return appended, err
 }

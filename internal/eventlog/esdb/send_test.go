@@ -14,8 +14,8 @@ import (
 	"letterhead/internal/testwait"
 )
 
-// silent is a server that never answers a repeat while the first append is in progress: only reading the
-// stream settles it within the time of a test.
+// silent starts a server that never answers a repeat while the first append is in flight: only reading the
+// stream shows its outcome within the time of a test.
 func silent(t *testing.T, flushTime time.Duration) *esdbtest.Server {
 	return esdbtest.StartWith(t, esdbtest.Config{FlushTime: flushTime, PhaseTimeout: time.Hour})
 }
@@ -29,8 +29,8 @@ func TestContract_RepeatsInFlightAreDropped(t *testing.T) {
 	})
 }
 
-// The server drops 119 of 120 simultaneous repeats. All of them return the place of the first.
-func TestAppend_RepeatsInFlight_GiveTheFirstResult(t *testing.T) {
+// The server drops 119 of 120 simultaneous repeats. All of them return the result of the first.
+func TestAppend_RepeatsInFlight_ReturnFirstResult(t *testing.T) {
 	const callers = 120
 	server := silent(t, 0)
 	cfg := esdb.Config{CallTimeout: 4 * time.Second}
@@ -60,7 +60,7 @@ func TestAppend_RepeatsInFlight_GiveTheFirstResult(t *testing.T) {
 		}
 	}
 	if sent := server.Counts().Appends - before.Appends; sent != callers {
-		t.Errorf("%d appends were sent for %d calls", sent, callers)
+		t.Errorf("%d appends were sent for %d calls, want one each", sent, callers)
 	}
 	holds(t, nodes[0], 5)
 }
@@ -70,12 +70,12 @@ func TestAppend_DroppedUnwritten_IsRepeated(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Millisecond})
 	l := open(t, server, esdb.Config{})
 	server.Faults.Append(esdbtest.Drop, esdbtest.Drop, esdbtest.NotReady, esdbtest.TimeOut)
-	landed, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 3))
-	if err != nil || landed.FirstRevision != 0 || landed.LastRevision != 2 {
-		t.Errorf("landed at %+v, %v", landed, err)
+	appended, err := l.Append(t.Context(), stream, eventlog.NoStream(), batch(0, 3))
+	if err != nil || appended.FirstRevision != 0 || appended.LastRevision != 2 {
+		t.Errorf("append = %+v, %v, want revisions 0 to 2", appended, err)
 	}
 	holds(t, l, 3)
-	// Another event at the revision settles it as well.
+	// Another event at the revision resolves it as well.
 	server.Faults.Append(esdbtest.Drop)
 	if _, err := l.Append(t.Context(), stream, eventlog.Exact(0), batch(7, 1)); !errors.Is(err, eventlog.ErrWrongRevision) {
 		t.Errorf("an append behind the end: %v, want %q", err, eventlog.ErrWrongRevision)
@@ -88,15 +88,15 @@ func TestAppend_DroppedUnwritten_IsRepeated(t *testing.T) {
 	holds(t, l, 3)
 }
 
-// After an attempt with an unknown outcome no later refusal may claim that nothing was written.
-func TestAppend_DroppedAndThenRefused_IsAmbiguous(t *testing.T) {
+// After an attempt with an unknown outcome no later rejection may claim that nothing was written.
+func TestAppend_DroppedAndThenRejected_IsAmbiguous(t *testing.T) {
 	server := esdbtest.StartWith(t, esdbtest.Config{PhaseTimeout: time.Millisecond})
 	l := open(t, server, esdb.Config{})
-	refused := make([]esdbtest.Fault, 1000)
-	for i := range refused {
-		refused[i] = esdbtest.NotReady
+	rejected := make([]esdbtest.Fault, 1000)
+	for i := range rejected {
+		rejected[i] = esdbtest.NotReady
 	}
-	server.Faults.Append(append([]esdbtest.Fault{esdbtest.Drop}, refused...)...)
+	server.Faults.Append(append([]esdbtest.Fault{esdbtest.Drop}, rejected...)...)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := l.Append(ctx, stream, eventlog.NoStream(), batch(0, 1)); !errors.Is(err, eventlog.ErrAmbiguous) || errors.Is(err, eventlog.ErrUnavailable) {
@@ -104,9 +104,9 @@ func TestAppend_DroppedAndThenRefused_IsAmbiguous(t *testing.T) {
 	}
 }
 
-// An append in progress is settled neither by another writer's event at its revision nor by a part of its
-// own events.
-func TestAppend_UnderWay_WaitsForTheServer(t *testing.T) {
+// An append in flight is resolved neither by another writer's event at its revision nor by a part of its own
+// events.
+func TestAppend_InFlight_WaitsForTheServer(t *testing.T) {
 	server := silent(t, 0)
 	l := open(t, server, esdb.Config{})
 	release := server.HoldIndex()
@@ -128,7 +128,7 @@ func TestAppend_UnderWay_WaitsForTheServer(t *testing.T) {
 // await waits for a condition.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	if took, ok := testwait.Until(testwait.Patience, so); !ok {
+	if took, ok := testwait.Until(testwait.Timeout, so); !ok {
 		t.Fatalf("waited %s for %s", took, what)
 	}
 }

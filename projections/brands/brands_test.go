@@ -53,7 +53,7 @@ func testGet_LifeOfBrand(t *testing.T, e *projectionstest.Env) {
 	const domain, stream = "acme.com", "brand-acme.com"
 	steps := []struct {
 		event   eventschemas.Event
-		status  string // empty if the brand is not answered
+		status  string // empty if the brand is not found
 		name    string
 		changed bool // whether the search index must change
 	}{
@@ -133,7 +133,7 @@ func testRevision_IdentifiesAnswer(t *testing.T, e *projectionstest.Env) {
 	e.CatchUp(r)
 	entry, err := m.Get(t.Context(), "acme.com")
 	if err != nil || entry.Revision != 2 {
-		t.Errorf("%+v, %v", entry, err)
+		t.Errorf("Get = %+v, %v, want revision 2", entry, err)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestWait_CrawlEnds_ReturnsItsOutcome(t *testing.T) {
 		last := e.Events("brand-acme.com", at, outcome)
 		ev, rec, err := w.Wait(e.Context(), "mine")
 		if err != nil || ev.EventType() != outcome.EventType() || rec.Position != last || rec.Stream != "brand-acme.com" {
-			t.Errorf("%s: %v at %d, %v", outcome.EventType(), ev, rec.Position, err)
+			t.Errorf("Wait = %v at %s %d, %v, want %s at %d", ev, rec.Stream, rec.Position, err, outcome.EventType(), last)
 		}
 		if ev, _, err := w.Wait(e.Context(), "another's"); err != nil || ev != failed("another's") {
 			t.Errorf("the other crawl: %v, %v", ev, err)
@@ -60,7 +60,7 @@ func TestWait_CrawlEnds_ReturnsItsOutcome(t *testing.T) {
 		w.Close()
 	}
 	if n := tail.Open(); n != 0 {
-		t.Errorf("%d watches are open", n)
+		t.Errorf("%d watches are open, want none", n)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestWait_ContextOrTailEnds_Returns(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := w.Wait(ctx, "1"); !errors.Is(err, context.Canceled) {
-		t.Errorf("wait: %v", err)
+		t.Errorf("Wait = %v, want context.Canceled", err)
 	}
 	ended := make(chan error)
 	go func() {
@@ -146,7 +146,7 @@ func TestWatch_BeforeCrawl_MissesNoOutcome(t *testing.T) {
 	}
 	group.Wait()
 	if n := tail.Open(); n != 0 {
-		t.Errorf("%d watches are open", n)
+		t.Errorf("%d watches are open, want none", n)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestTail_StartsAtHeadOfLog(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- tail.Run(ctx) }()
 	if ev, _, err := w.Wait(e.Context(), "new"); err != nil || ev != failed("new") {
-		t.Errorf("%v, %v", ev, err)
+		t.Errorf("Wait = %v, %v, want the outcome of crawl new", ev, err)
 	}
 	short, stop := context.WithCancel(t.Context())
 	stop()
@@ -197,18 +197,18 @@ func TestWithdrawn_ReportsWithdrawnBrands(t *testing.T) {
 	}
 }
 
-// told is a Follower that records its calls.
-type told struct {
+// recorder is a Follower that records its calls.
+type recorder struct {
 	events   []eventlog.Position
 	followed chan eventlog.Position
 }
 
-func (f *told) Event(_ string, at eventlog.Position)                 { f.events = append(f.events, at) }
-func (f *told) Followed(_ eventlog.Position, upTo eventlog.Position) { f.followed <- upTo }
+func (f *recorder) Event(_ string, at eventlog.Position)                 { f.events = append(f.events, at) }
+func (f *recorder) Followed(_ eventlog.Position, upTo eventlog.Position) { f.followed <- upTo }
 
 // A requested crawl changes no response, so a frequently requested brand stays in the cache while it is crawled.
 func TestFollower_CrawlRequest_IsSkipped(t *testing.T) {
-	f := &told{followed: make(chan eventlog.Position, 100)}
+	f := &recorder{followed: make(chan eventlog.Position, 100)}
 	e, _ := open(t, brandwatch.Config{Follower: f})
 	e.Events("brand-acme.com", at, eventschemas.CrawlRequested{CrawlID: "1", Domain: "acme.com"})
 	outcome := e.Events("brand-acme.com", at, failed("1"))

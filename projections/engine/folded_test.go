@@ -106,7 +106,7 @@ func TestFoldedLog_Losses(t *testing.T) {
 			}
 			for _, l := range losses {
 				if l.Other != c.other {
-					t.Errorf("%s: %+v", name, l)
+					t.Errorf("%s: Other = %v, want %v: %v", name, l.Other, c.other, l)
 				}
 			}
 		}

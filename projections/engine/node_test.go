@@ -234,7 +234,7 @@ func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 		e.Run(r)
 		eventually(t, e, func() bool { return e.Logged(leads) })
 		if e.Logged("ahead of the event log") {
-			t.Error("the node believed the first answer")
+			t.Error("the node reported a loss after one outdated end of the log")
 		}
 		all, err := r.List(t.Context())
 		if err != nil || all[0].Generation != 1 || all[0].State != "live" {

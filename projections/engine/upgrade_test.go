@@ -240,7 +240,7 @@ func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 		go func() {
 			defer close(killed)
 			err := operator.r.FinishUpgrade(operator.Context(), func(engine.Progress) { runtime.Goexit() })
-			t.Errorf("got error %v", err)
+			t.Errorf("FinishUpgrade of a killed command returned %v", err)
 		}()
 		testwait.Receive(t, killed, "the end of the command")
 		if u, err := operator.r.Upgrade(t.Context()); err != nil || !u.Asked {

@@ -398,7 +398,7 @@ func TestAwait_FailOverBeforeLeases_WaitsForFoldAgain(t *testing.T) {
 			return nil
 		}
 		if err := await(t.Context(), db, silent, folded); err != nil || folds != 2 {
-			t.Errorf("%v; waited %d times for the fold", err, folds)
+			t.Errorf("await = %v after %d calls of folded, want nil after 2", err, folds)
 		}
 		if err := await(t.Context(), db, silent, folded); err != nil || folds != 3 {
 			t.Errorf("without a fail-over: %v; waited %d times for the fold", err, folds-2)
@@ -442,7 +442,7 @@ func TestAwait_DeletingOldLeasesFails_ReturnsNoError(t *testing.T) {
 		w.decide(hash{1})
 		began, lines := time.Now(), testwait.NewLines()
 		if err := await(t.Context(), db, lines.Logger(), nothing); err != nil || time.Since(began) < outlast {
-			t.Errorf("%v after %s", err, time.Since(began))
+			t.Errorf("await = %v after %s, want nil after at least %s", err, time.Since(began), outlast)
 		}
 		lines.Wait(t, 1, errLost.Error())
 	})

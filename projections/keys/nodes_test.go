@@ -303,11 +303,11 @@ func TestLookup_DatabaseUnavailable_IsNotUnknownKey(t *testing.T) {
 	}
 	proxy.Hang()
 	if ok, err := look(); ok || err == nil {
-		t.Errorf("hung: %v, %v", ok, err)
+		t.Errorf("look-up while the database hangs = %v, %v, want an error", ok, err)
 	}
 	proxy.Refuse()
 	if ok, err := look(); ok || err == nil {
-		t.Errorf("refused: %v, %v", ok, err)
+		t.Errorf("look-up while connections are refused = %v, %v, want an error", ok, err)
 	}
 	proxy.Resume()
 	if _, again := testwait.Until(testwait.Patience, func() bool {

@@ -259,7 +259,7 @@ func TestSearch_Limit_IncludesUnknownDomain(t *testing.T) {
 	}
 	hits, err := w.search.Search(w.Context(), "stripf.com", 1)
 	if got := describe(hits); err != nil || !slices.Equal(got, []string{"stripf.com=stripf unknown"}) {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("Search = %v, %v, want only stripf.com", got, err)
 	}
 	if _, err := w.search.Search(w.Context(), "stripe", 0); !errors.Is(err, searchindex.ErrInvalid) {
 		t.Errorf("limit 0: %v", err)
@@ -520,7 +520,7 @@ func TestFeed_SeveralBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != count {
-		t.Errorf("%+v, %v", v, err)
+		t.Errorf("Verify = %+v, %v, want %d equal rows", v, err, count)
 	}
 	if err := p.Rebuild(patience(t)); err != nil {
 		t.Fatal(err)
@@ -549,7 +549,7 @@ func TestRebuild_Interrupted_LeavesIndexUnchanged(t *testing.T) {
 	}
 	s.set(nil)
 	if hits, err := p.Search(t.Context(), "site 1", 5); err != nil || len(hits) == 0 || hits[0].Domain != "site1.com" {
-		t.Errorf("%v, %v", hits, err)
+		t.Errorf("Search after the failed rebuild = %v, %v, want site1.com first", hits, err)
 	}
 	if err := p.Rebuild(patience(t)); err != nil {
 		t.Errorf("the next rebuild: %v", err)
@@ -559,7 +559,7 @@ func TestRebuild_Interrupted_LeavesIndexUnchanged(t *testing.T) {
 func TestNew_BadConfiguration_ReportsErrors(t *testing.T) {
 	if _, err := search.New(t.Context(), search.Config{Poll: -1}, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "Poll") || !strings.Contains(err.Error(), "source and index") {
-		t.Errorf("%v", err)
+		t.Errorf("New = %v, want errors of Poll and of source and index", err)
 	}
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
@@ -571,7 +571,7 @@ func TestNew_BadConfiguration_ReportsErrors(t *testing.T) {
 		t.Error("the same metrics were registered twice")
 	}
 	if families, err := reg.Gather(); err != nil || len(families) != 5 {
-		t.Errorf("%d metrics, %v", len(families), err)
+		t.Errorf("%d metrics, %v, want 5", len(families), err)
 	}
 }
 

@@ -93,14 +93,14 @@ func TestFollower_LeaderFeeds_ReportsPosition(t *testing.T) {
 		at := n.table.change("acme.com", "Acme")
 		waits(t, follower, at)
 		if got := first(t, follower, "acme"); got != "Acme" {
-			t.Errorf("found %q", got)
+			t.Errorf("the follower found %q, want Acme", got)
 		}
 		// No brand changes: the index's checkpoint is unchanged.
 		waits(t, follower, n.table.pass(100))
 		at = n.table.change("acme.com", "Other")
 		waits(t, follower, at)
 		if got := first(t, follower, "other"); got != "Other" {
-			t.Errorf("found %q", got)
+			t.Errorf("the follower found %q, want Other", got)
 		}
 		at = n.table.pass(3)
 		if got, err := follower.Current(t.Context()); err != nil || got != at {
@@ -112,7 +112,7 @@ func TestFollower_LeaderFeeds_ReportsPosition(t *testing.T) {
 		}
 		for _, p := range []*search.Projection{leader, follower} {
 			if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != 1 {
-				t.Errorf("verified %+v, %v", v, err)
+				t.Errorf("Verify = %+v, %v", v, err)
 			}
 		}
 	})
@@ -142,7 +142,7 @@ func TestFeeder_Stops_AnotherNodeTakesOver(t *testing.T) {
 		close(turn)
 		waits(t, second, at)
 		if got := first(t, second, "other"); got != "Other" {
-			t.Errorf("found %q", got)
+			t.Errorf("the second feeder found %q, want Other", got)
 		}
 	})
 }
@@ -160,14 +160,13 @@ func TestTwoFeeders_LoseNothing(t *testing.T) {
 		for _, p := range []*search.Projection{a, b} {
 			waits(t, p, at)
 			if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != 17 {
-				t.Errorf("verified %+v, %v", v, err)
+				t.Errorf("Verify = %+v, %v", v, err)
 			}
 		}
 	})
 }
 
-// TestRebuild_OnAnyNode_WhileLeaderFeeds changes brands continuously, and checks after each wait that the change is
-// searchable, even while one generation replaces another.
+// Brands change continuously. After WaitFor a change is searchable, even while one generation replaces another.
 func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		leader, stop := n.node(leads)
@@ -201,7 +200,7 @@ func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 				t.Error(err)
 			}
 			if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows < 1500 {
-				t.Errorf("verified %+v, %v, %v", v, v.Difference, err)
+				t.Errorf("Verify = %+v, %v, %v", v, v.Difference, err)
 			}
 		}
 		close(done)
@@ -220,7 +219,7 @@ func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 		defer stop()
 		// No process leads, so Verify feeds missing changes.
 		if v, err := follower.Verify(patience(t)); err != nil || !v.OK() || v.Position != at {
-			t.Fatalf("verified %+v, %v", v, err)
+			t.Fatalf("Verify = %+v, %v", v, err)
 		}
 		x := n.open()
 		for _, d := range []searchindex.Document{

@@ -290,7 +290,7 @@ func TestVerify_BrokenChain_IsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, faults := verify(t, log, 0, nil); len(faults) != 1 || faults[0].Kind != relay.FaultChain || faults[0].Revision != 3 {
-		t.Errorf("faults are %v", faults)
+		t.Errorf("faults are %v, want a broken chain at revision 3", faults)
 	}
 }
 
@@ -311,11 +311,11 @@ func TestVerify_RelayRuns_NoFaults(t *testing.T) {
 	}
 	found, err := relay.Verify(t.Context(), log, relay.LedgerStreams(), 0, source, func(f relay.Fault) { t.Errorf("%v", f) })
 	if err != nil || found.Newer != 15 {
-		t.Errorf("%+v, %v", found, err)
+		t.Errorf("Verify = %+v, %v, want 15 newer events", found, err)
 	}
 	broken := errors.New("kafka is unavailable")
 	_, err = relay.Verify(t.Context(), log, relay.LedgerStreams(), 0, func(context.Context, func(int, broker.Message) error) error { return broken }, nil)
 	if !errors.Is(err, broken) {
-		t.Errorf("%v, want what the source said", err)
+		t.Errorf("Verify = %v, want the error of the source", err)
 	}
 }

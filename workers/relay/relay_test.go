@@ -49,7 +49,7 @@ func TestMessage_IsKeyedByItsStream(t *testing.T) {
 	raw(t, log, "acme.com", 1, `{"crawl_id":"c1","domain":"","cause":"lookup","lane":"live","allowed_ms":1000}`)
 	run(t, log, to, newPositions(t), relay.Config{})
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("acme.com")) {
-		t.Errorf("keys are %v", got)
+		t.Errorf("keys are %v, want the stream of acme.com", got)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestRestart_ContinuesWithoutGap(t *testing.T) {
 	second := newTap(t)
 	run(t, log, second, positions, relay.Config{})
 	if got := second.keys(broker.CrawlLive, 40); !slices.Equal(got, streams(all[20:]...)) {
-		t.Errorf("after a clean stop the second run published %v", got)
+		t.Errorf("after a clean shutdown the second run published %v, want %v", got, streams(all[20:]...))
 	}
 }
 
@@ -147,11 +147,11 @@ func cutOff(t *testing.T, random *rand.Rand) {
 	}
 	for _, key := range streams(all...) {
 		if !handled[key] {
-			t.Errorf("%s never came", key)
+			t.Errorf("%s was not handled", key)
 		}
 	}
 	if got := firsts(published); !slices.IsSortedFunc(got, func(a, b string) int { return slices.Index(streams(all...), a) - slices.Index(streams(all...), b) }) {
-		t.Errorf("first published in the order %v", got)
+		t.Errorf("first published in the order %v, want the order of the log", got)
 	}
 }
 

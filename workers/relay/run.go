@@ -105,9 +105,9 @@ func (r *reader) begin(ctx context.Context) error {
 	return nil
 }
 
-// settle resets a checkpoint that is past the log before anything is read: otherwise the next leader
+// resetCheckpoint resets a checkpoint that is past the log before anything is read: otherwise the next leader
 // would begin at a later head and skip the events until then.
-func (r *reader) settle(ctx context.Context) error {
+func (r *reader) resetCheckpoint(ctx context.Context) error {
 	if !r.past {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (r *reader) copy(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.settle(ctx); err != nil {
+	if err := r.resetCheckpoint(ctx); err != nil {
 		return err
 	}
 	subscription, err := r.log.Subscribe(ctx, r.at, r.topic.Filter)

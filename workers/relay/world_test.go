@@ -73,7 +73,7 @@ func handle(t *testing.T, ctx context.Context, bus *broker.Bus, topic string, do
 	})
 }
 
-// tap wraps a broker, records what was published and may refuse it.
+// tap wraps a broker, records what was published and may reject it.
 type tap struct {
 	*broker.Bus
 	t      *testing.T
@@ -116,7 +116,7 @@ func (p *tap) Publish(ctx context.Context, topic string, m ...broker.Message) er
 	return nil
 }
 
-// failing sets the function that refuses messages from now on; nil refuses none.
+// failing sets the function that rejects messages from now on; nil rejects none.
 func (p *tap) failing(fail func(topic string, m []broker.Message) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -313,7 +313,7 @@ func TestUnchangedPage_Validators_NotModified(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !result.NotModified || result.FinalURL != "https://acme.com/" || result.Record.Name != nil {
-			t.Errorf("%+v: %+v", target, result)
+			t.Errorf("Crawl(%+v) = %+v, want only NotModified and FinalURL", target, result)
 		}
 	}
 	n.wantsNot(t, "acme.com/icon.png")
@@ -448,10 +448,10 @@ func TestOnce_Site_ReturnsCandidatesAndFiles(t *testing.T) {
 			if result.Files[trial.AssetID] == nil {
 				t.Errorf("the file of %s is not kept", trial.URL)
 			}
-		case trial.Refused == "":
+		case trial.Rejected == "":
 			t.Errorf("no explanation of %s", trial.URL)
-		case strings.HasSuffix(trial.URL.Path, "missing.png") && !strings.Contains(trial.Refused, "404"):
-			t.Errorf("a missing file: %q", trial.Refused)
+		case strings.HasSuffix(trial.URL.Path, "missing.png") && !strings.Contains(trial.Rejected, "404"):
+			t.Errorf("a missing file: %q", trial.Rejected)
 		}
 	}
 	if chosen != len(result.Record.Logos) {
@@ -517,7 +517,7 @@ func TestDecoder_Panics_LosesOneFile(t *testing.T) {
 	}
 	result, _, err := crawler.Crawl(t.Context(), crawl.Target{Domain: "acme.com"})
 	if err != nil || sourceOf(result, "logos[0]") != "https://acme.com/icon.png" {
-		t.Errorf("%v, %+v", err, result)
+		t.Errorf("Crawl = %+v, %v, want a logo from /icon.png", result, err)
 	}
 }
 

@@ -74,13 +74,13 @@ func TestWeighed_Industries_WinnerFirst(t *testing.T) {
 	in := pages("acme.com", acmeTitle+extracttest.Organization(`"@type":"Restaurant","url":"/","name":"Acme"`)+`<meta name="description" content="Our hotel and restaurant by the sea, with rooms, a menu of fish and wine from our own winery.">`)
 	weighed := company.IndustriesWeighed(in)
 	if len(weighed) < 2 || weighed[0].Value != "Restaurants & Cafés" || weighed[0].Score != 0.9 || weighed[0].Note != "Restaurant" {
-		t.Fatalf("%+v", weighed)
+		t.Fatalf("IndustriesWeighed = %+v, want restaurants first", weighed)
 	}
 	c, _ := company.Decide(in)
 	won := 0
 	for i, w := range weighed {
 		if w.Field != "industries" || w.Source == "" || w.Method == "" || w.Note == "" || i > 0 && w.Score > weighed[i-1].Score || w.Score > 0.5 && i > 0 {
-			t.Errorf("%+v", w)
+			t.Errorf("candidate %d is incomplete or out of order: %+v", i, w)
 		}
 		if w.Won {
 			if c.Industries[won].Name != w.Value {
@@ -121,7 +121,7 @@ func TestIndustries_InnerPageAndPartialName_AreWeak(t *testing.T) {
 	in := pages("cybercook.com", `<title>CyberCook</title><meta property="og:site_name" content="CyberCook"><meta name="description" content="CyberCook: bolos e sobremesas">`)
 	for _, w := range company.IndustriesWeighed(in) {
 		if w.Value == "Cybersecurity" {
-			t.Errorf("%+v", w)
+			t.Errorf("part of the name counts as a term: %+v", w)
 		}
 	}
 	in = pages("garden-magazin.de", `<title>Garden Magazin</title><meta property="og:site_name" content="Garden Magazin">`)

@@ -268,7 +268,7 @@ func FuzzDecodeSegment(f *testing.F) {
 		b.refs = s.assets
 		again, err := decodeSegment(b.end())
 		if err != nil || !reflect.DeepEqual(again, s) {
-			t.Errorf("%+v becomes %+v, %v", s, again, err)
+			t.Errorf("segment %+v is decoded as %+v, %v", s, again, err)
 		}
 	})
 }

@@ -26,12 +26,12 @@ var errKilled = errors.New("killed")
 type mortal struct {
 	eventlog.Log
 	left   atomic.Int64
-	landed bool
+	stored bool
 }
 
 func (m *mortal) write(do func() error) error {
 	if left := m.left.Add(-1); left < 0 {
-		if left == -1 && m.landed {
+		if left == -1 && m.stored {
 			if err := do(); err != nil {
 				return err
 			}
@@ -41,13 +41,13 @@ func (m *mortal) write(do func() error) error {
 	return do()
 }
 
-func (m *mortal) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (landed eventlog.Appended, err error) {
+func (m *mortal) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (appended eventlog.Appended, err error) {
 	err = m.write(func() (err error) {
 		// Appends in progress when another one fails must end before the next run begins.
-		landed, err = m.Log.Append(context.WithoutCancel(ctx), stream, expected, events)
+		appended, err = m.Log.Append(context.WithoutCancel(ctx), stream, expected, events)
 		return err
 	})
-	return landed, err
+	return appended, err
 }
 
 // mortalImporter is mortal, and an importer.
@@ -59,7 +59,7 @@ func (m *mortalImporter) Import(ctx context.Context, runs []eventlog.Run) error 
 
 // drawMortal draws the number of writes after which the process ends.
 func drawMortal(r *rapid.T, log eventlog.Log, imports bool) eventlog.Log {
-	m := &mortalImporter{mortal{Log: log, landed: rapid.Bool().Draw(r, "landed")}}
+	m := &mortalImporter{mortal{Log: log, stored: rapid.Bool().Draw(r, "stored")}}
 	if imports {
 		m.left.Store(rapid.Int64Range(0, 4).Draw(r, "writes"))
 		return m
@@ -145,7 +145,7 @@ func TestMigrate_Interrupted_Continues(t *testing.T) {
 			to.log = plain{to.log}
 		}
 		if out, err := backup.Migrate(t.Context(), tiny(), true, from.source(), to.target()); err != nil || !out.Final {
-			r.Fatalf("%+v, %v", out, err)
+			r.Fatalf("Migrate = %+v, %v, want a final pass", out, err)
 		}
 		sameStreams(r, to, from)
 		if imports {
@@ -401,7 +401,7 @@ func TestMigrate_FaultyStore_CopiesEverything(t *testing.T) {
 	}
 	want := all(t, from.log)
 	if out.Events != uint64(len(want)) || out.ChainEvents != 150 {
-		t.Errorf("%+v", out)
+		t.Errorf("got %+v, want %d events, 150 of them in chains", out, len(want))
 	}
 	equal(t, byStream(all(t, log)), byStream(want))
 }
@@ -477,7 +477,7 @@ func TestBackup_Finished_ReportsFullProgress(t *testing.T) {
 	cfg := tiny()
 	cfg.Progress = func(p backup.Progress) {
 		if p.Done < last[p.Stage].Done {
-			t.Errorf("%v after %v", p, last[p.Stage])
+			t.Errorf("progress goes back to %v after %v", p, last[p.Stage])
 		}
 		last[p.Stage] = p
 	}

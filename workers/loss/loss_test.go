@@ -70,7 +70,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// A witness that remembers a later position, or another log, is a reason to refuse.
+// A witness that remembers a later position, or another log, makes Verify fail.
 func TestVerify_AnyWitnessPastLog_Refuses(t *testing.T) {
 	for name, hurt := range map[string]func(w *world){
 		"snapshot of account-a":       func(w *world) { w.must(w.snapshots.Save(w.t.Context(), "account-a", 1, 4, nil)) },
@@ -99,10 +99,10 @@ func TestVerify_AnyWitnessPastLog_Refuses(t *testing.T) {
 	}
 }
 
-// slowLog is a log in which look-ups of account-n wait until enough of them are under way.
+// slowLog is a log in which look-ups of account-n wait until enough of them are in progress.
 type slowLog struct {
 	eventlog.Prober
-	together int // look-ups that must be under way before one of them has its answer
+	together int // look-ups that must be in progress before one of them has its answer
 
 	mu     sync.Mutex
 	inside int
@@ -194,7 +194,7 @@ func TestVerify_StoreOfAnotherProgram_IsLoss(t *testing.T) {
 
 var errCut = errors.New("cut off here")
 
-// An acceptance that is interrupted anywhere is refused until it is finished, and is recorded once.
+// After an interruption anywhere Verify fails until the acceptance is finished. The acceptance is recorded once.
 func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.must(w.snapshots.Save(t.Context(), "account-a", 1, 1, []byte("kept")))
@@ -223,7 +223,7 @@ func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 				t.Errorf("%s: prepare again: %v", step, err)
 			}
 			if err := loss.NewFilling(w.Store, loss.Restore, time.Now, nil).Begin(t.Context()); !errors.As(err, new(*loss.UnfinishedError)) {
-				t.Errorf("%s: a restore beside it: %v", step, err)
+				t.Errorf("%s: begin a restore: %v, want UnfinishedError", step, err)
 			}
 		}
 		w.must(prepare().Begin(t.Context()))
@@ -295,7 +295,7 @@ func TestAcceptance_AnotherLog_KeepsNothing(t *testing.T) {
 	})
 }
 
-// A database being restored is refused until the end, and has no data about the earlier log.
+// Verify fails until the restore of a database has ended. The database has no data about the earlier log.
 func TestFilling_BetweenBeginAndEnd_IsRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.must(w.positions.Save(t.Context(), "relay ledger", 99))
@@ -308,7 +308,7 @@ func TestFilling_BetweenBeginAndEnd_IsRefused(t *testing.T) {
 			}
 		}
 		if err := loss.NewFilling(w.Store, loss.Migrate, time.Now, nil).Begin(t.Context()); !errors.As(err, new(*loss.UnfinishedError)) {
-			t.Errorf("a migration beside it: %v", err)
+			t.Errorf("begin a migration during a restore: %v, want UnfinishedError", err)
 		}
 		w.must(f.End(t.Context()))
 		w.must(w.verify(w.Log))

@@ -262,7 +262,7 @@ func TestRestart_ContinuesAtItsCheckpoint(t *testing.T) {
 		t.Errorf("after the restart %s was requested, want two.com", in.Domain)
 	}
 	if before == 0 {
-		t.Error("no position was saved at the clean end")
+		t.Error("no position was saved at a clean shutdown")
 	}
 }
 

@@ -20,7 +20,7 @@ func logOf(e *projectionstest.Env, stream string, events int) *projectionstest.E
 }
 
 // A Runner whose log has fewer events than its tables remember neither folds nor drops them.
-func TestRunner_LogLostEvents_RefusesAndKeepsTables(t *testing.T) {
+func TestRunner_LogLostEvents_FailsAndKeepsTables(t *testing.T) {
 	for name, other := range map[string]func(*projectionstest.Env) *projectionstest.Env{
 		"another log, longer":  func(e *projectionstest.Env) *projectionstest.Env { return logOf(e, "account-b", 8) },
 		"another log, shorter": func(e *projectionstest.Env) *projectionstest.Env { return logOf(e, "account-b", 2) },

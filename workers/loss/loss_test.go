@@ -71,7 +71,7 @@ func (w *world) must(err error) {
 }
 
 // A witness that remembers a later position, or another log, makes Verify fail.
-func TestVerify_AnyWitnessPastLog_Refuses(t *testing.T) {
+func TestVerify_AnyWitnessPastLog_Fails(t *testing.T) {
 	for name, hurt := range map[string]func(w *world){
 		"snapshot of account-a":       func(w *world) { w.must(w.snapshots.Save(w.t.Context(), "account-a", 1, 4, nil)) },
 		"snapshot of account-b":       func(w *world) { w.must(w.snapshots.Save(w.t.Context(), "account-b", 1, 0, nil)) },

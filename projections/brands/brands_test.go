@@ -197,10 +197,10 @@ func testGet_UnknownBrand_IsNotFound(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	e.CatchUp(r)
 	if _, err := m.Get(t.Context(), "nobody.com"); !errors.Is(err, brands.ErrNotFound) {
-		t.Errorf("unknown domain: %v", err)
+		t.Errorf("unknown domain: %v, want %v", err, brands.ErrNotFound)
 	}
 	if _, err := m.ByID(t.Context(), uuid.New()); !errors.Is(err, brands.ErrNotFound) {
-		t.Errorf("unknown id: %v", err)
+		t.Errorf("unknown id: %v, want %v", err, brands.ErrNotFound)
 	}
 	if docs, upTo, err := m.Changed(t.Context(), 17, 10); err != nil || len(docs) != 0 || upTo != 17 {
 		t.Errorf("changes after the end: %v, %d, %v", docs, upTo, err)

@@ -80,7 +80,7 @@ func TestWait_ContextOrTailEnds_Returns(t *testing.T) {
 	w.Close()
 	w.Close()
 	if err := <-ended; !errors.Is(err, brandwatch.ErrClosed) {
-		t.Errorf("wait when closed: %v", err)
+		t.Errorf("wait when closed: %v, want %v", err, brandwatch.ErrClosed)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestWatch_TooMany_AreRejected(t *testing.T) {
 	e, tail := open(t, brandwatch.Config{MaxWatches: 2})
 	a, b, c := tail.Watch("a.com"), tail.Watch("a.com"), tail.Watch("b.com")
 	if _, _, err := c.Wait(t.Context(), "1"); !errors.Is(err, brandwatch.ErrTooMany) {
-		t.Errorf("third watch: %v", err)
+		t.Errorf("third watch: %v, want %v", err, brandwatch.ErrTooMany)
 	}
 	c.Close()
 	if tail.Open() != 2 {
@@ -106,7 +106,7 @@ func TestWatch_TooMany_AreRejected(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := a.Wait(ctx, "0"); !errors.Is(err, context.Canceled) {
-		t.Errorf("the first of a hundred outcomes is still stored: %v", err)
+		t.Errorf("the first of a hundred outcomes is still stored: %v, want %v", err, context.Canceled)
 	}
 	a.Close()
 	b.Close()
@@ -170,7 +170,7 @@ func TestTail_StartsAtHeadOfLog(t *testing.T) {
 	short, stop := context.WithCancel(t.Context())
 	stop()
 	if _, _, err := w.Wait(short, "old"); !errors.Is(err, context.Canceled) {
-		t.Errorf("an outcome before the start: %v", err)
+		t.Errorf("an outcome before the start: %v, want %v", err, context.Canceled)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -161,7 +161,7 @@ func TestRebuild_AlreadyBuilding_Refuses(t *testing.T) {
 		}
 		err := r.Rebuild(e.Context(), []string{"good", "bad"}, nil)
 		if !errors.Is(err, engine.ErrBuilding) {
-			t.Errorf("second rebuild: %v", err)
+			t.Errorf("second rebuild: %v, want %v", err, engine.ErrBuilding)
 		}
 		close(gate)
 		if err := <-ended; err != nil {

@@ -62,7 +62,7 @@ func TestRunner_LogLostEvents_FailsAndKeepsTables(t *testing.T) {
 		stop()
 		other := logOf(e, "account-a", 3)
 		if err := other.New(folding, newToy("toy", e.Store, 1)).Start(t.Context()); !errors.Is(err, eventlog.ErrLoss) {
-			t.Fatalf("start on another log: %v", err)
+			t.Fatalf("start on another log: %v, want %v", err, eventlog.ErrLoss)
 		}
 		p := newToy("toy", e.Store, 1)
 		r, _ = e.Start(folding, p)

@@ -96,10 +96,10 @@ func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		b := n.start(following, 1)
 		if err := b.r.Ready(); !errors.Is(err, projections.ErrNotReady) {
-			t.Errorf("Ready before any fold: %v", err)
+			t.Errorf("Ready before any fold: %v, want %v", err, projections.ErrNotReady)
 		}
 		if _, _, err := b.toy.count("a"); !errors.Is(err, projections.ErrNotReady) {
-			t.Errorf("read before any fold: %v", err)
+			t.Errorf("read before any fold: %v, want %v", err, projections.ErrNotReady)
 		}
 		a := n.start(folding, 1)
 		for i := range 20 {
@@ -463,7 +463,7 @@ func TestRebuild_OnFollower_LeaderRebuilds(t *testing.T) {
 		go func() { ended <- b.r.Rebuild(b.Context(), nil, nil) }()
 		status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.Building != nil })
 		if err := b.r.Rebuild(b.Context(), nil, nil); !errors.Is(err, engine.ErrBuilding) {
-			t.Errorf("second rebuild: %v", err)
+			t.Errorf("second rebuild: %v, want %v", err, engine.ErrBuilding)
 		}
 		a.toy.breakAt(nil)
 		if err := <-ended; err != nil {
@@ -619,14 +619,14 @@ func TestNewRelease_NextToOldOne_BothServe(t *testing.T) {
 		}
 		wantCount(t, next.toy, "a", 13)
 		if err := old.r.WaitFor(old.Context(), "toy", last); !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("WaitFor of the old release: %v", err)
+			t.Errorf("WaitFor of the old release: %v, want %v", err, projections.ErrNewerRelease)
 		}
 		if _, _, err := old.toy.count("a"); !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("read by the old release: %v", err)
+			t.Errorf("read by the old release: %v, want %v", err, projections.ErrNewerRelease)
 		}
 		late := n.prepare(folding, 1)
 		if err := late.r.Start(t.Context()); !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("start of an old release: %v", err)
+			t.Errorf("start of an old release: %v, want %v", err, projections.ErrNewerRelease)
 		}
 	})
 }

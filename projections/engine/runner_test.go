@@ -171,7 +171,7 @@ func TestUnreadableEvent_QuarantinesOnlyModelsOfItsStream(t *testing.T) {
 			}
 		}
 		if err := r.WaitFor(e.Context(), "brands", done.Position); !errors.Is(err, eventschemas.ErrUnknownType) {
-			t.Errorf("WaitFor brands: %v", err)
+			t.Errorf("WaitFor brands: %v, want %v", err, eventschemas.ErrUnknownType)
 		}
 	})
 }
@@ -295,7 +295,7 @@ func TestStart_TablesOfNewerRelease_Refuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := r.Start(t.Context()); !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("start of an older release: %v", err)
+			t.Errorf("start of an older release: %v, want %v", err, projections.ErrNewerRelease)
 		}
 	})
 }
@@ -315,7 +315,7 @@ func TestRebuild_Interrupted_ContinuesAtNextStart(t *testing.T) {
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("interrupted rebuild: %v", err)
+		t.Fatalf("interrupted rebuild: %v, want %v", err, context.Canceled)
 	}
 	all, err := r.List(t.Context())
 	if err != nil {
@@ -371,7 +371,7 @@ func TestRebuild_FoldFails_KeepsOldTables(t *testing.T) {
 			t.Errorf("remaining tables of the failed rebuild: %v", left)
 		}
 		if err := r.Rebuild(e.Context(), []string{"nobody"}, nil); !errors.Is(err, engine.ErrUnknown) {
-			t.Errorf("rebuild of an unknown model: %v", err)
+			t.Errorf("rebuild of an unknown model: %v, want %v", err, engine.ErrUnknown)
 		}
 	})
 }
@@ -384,10 +384,10 @@ func TestWaitFor_ReturnsWhenFolded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := r.Run(t.Context()); !errors.Is(err, engine.ErrNotStarted) {
-			t.Errorf("run before start: %v", err)
+			t.Errorf("run before start: %v, want %v", err, engine.ErrNotStarted)
 		}
 		if _, _, err := p.count("a"); !errors.Is(err, projections.ErrNotReady) {
-			t.Errorf("read before start: %v", err)
+			t.Errorf("read before start: %v, want %v", err, projections.ErrNotReady)
 		}
 		if err := r.Ready(); !errors.Is(err, projections.ErrNotReady) || !strings.Contains(err.Error(), "toy") {
 			t.Errorf("ready before start: %v", err)
@@ -395,10 +395,10 @@ func TestWaitFor_ReturnsWhenFolded(t *testing.T) {
 		short, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := r.WaitFor(short, "toy", 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("WaitFor without tables: %v", err)
+			t.Errorf("WaitFor without tables: %v, want %v", err, context.Canceled)
 		}
 		if err := r.WaitFor(t.Context(), "nobody", 0); !errors.Is(err, engine.ErrUnknown) {
-			t.Errorf("WaitFor an unknown model: %v", err)
+			t.Errorf("WaitFor an unknown model: %v, want %v", err, engine.ErrUnknown)
 		}
 		r, _ = e.Start(engine.Config{}, newToy("toy", e.Store, 1))
 		e.CatchUp(r)

@@ -296,7 +296,7 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := b.r.Await(ended, "toy", last); !errors.Is(err, context.Canceled) {
-			t.Errorf("Await before the invalidation: %v", err)
+			t.Errorf("Await before the invalidation: %v, want %v", err, context.Canceled)
 		}
 		c.mu.Lock()
 		c.broken = nil

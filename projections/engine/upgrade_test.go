@@ -86,7 +86,7 @@ func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 		young := n.startRelease(folding, 2)
 		n.serves(young, 1, last)
 		if err := follower.r.FinishUpgrade(expired(t), nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("finish without tables of the new version: %v", err)
+			t.Errorf("finish without tables of the new version: %v, want %v", err, context.Canceled)
 		}
 
 		// It takes over: it serves the old tables, and builds those of the new version next to them.
@@ -138,7 +138,7 @@ func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 
 		// The old release stops, and cannot start again.
 		if err := <-ended; !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("an old node after the end of the upgrade: %v", err)
+			t.Errorf("an old node after the end of the upgrade: %v, want %v", err, projections.ErrNewerRelease)
 		}
 		err := n.release(folding, 1).r.Start(t.Context())
 		if !errors.Is(err, projections.ErrNewerRelease) || !strings.Contains(err.Error(), "Run the newer release") {

@@ -211,7 +211,7 @@ func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 			}
 		}
 		if err := d.Ready(); !errors.Is(err, projections.ErrNotReady) {
-			t.Errorf("%s: ready: %v", when, err)
+			t.Errorf("%s: ready: %v, want %v", when, err, projections.ErrNotReady)
 		}
 	}
 	head := func() eventlog.Position {

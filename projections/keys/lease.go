@@ -240,7 +240,7 @@ func awaitLeases(ctx context.Context, db fences, logger *slog.Logger) (now outlo
 			return now, err
 		}
 		if time.Since(looked) >= outlast {
-			tidy(ctx, db, logger, first, now)
+			cleanUp(ctx, db, logger, first, now)
 			return now, nil
 		}
 	}
@@ -257,9 +257,9 @@ func (o outlook) applied(first outlook) bool {
 	return o.settled
 }
 
-// tidy deletes the leases that were not renewed since the first look, outlast ago, and settles the epoch, so that later
+// cleanUp deletes the leases that were not renewed since the first look, outlast ago, and settles the epoch, so that later
 // commands need not wait for them. If it fails, the next command waits as long.
-func tidy(ctx context.Context, db fences, logger *slog.Logger, first, now outlook) {
+func cleanUp(ctx context.Context, db fences, logger *slog.Logger, first, now outlook) {
 	var errs []error
 	if !now.settled && now.epoch == first.epoch {
 		errs = append(errs, db.settle(ctx, now.epoch))

@@ -207,10 +207,10 @@ func testAsOf(t *testing.T, e *projectionstest.Env) {
 		}
 	}
 	if _, err := m.AsOf(t.Context(), "a", at.Add(-time.Microsecond)); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("as of a time before the account: %v", err)
+		t.Errorf("as of a time before the account: %v, want %v", err, ledger.ErrNotFound)
 	}
 	if _, err := m.AsOf(t.Context(), "nobody", at); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("unknown account: %v", err)
+		t.Errorf("unknown account: %v, want %v", err, ledger.ErrNotFound)
 	}
 }
 

@@ -67,7 +67,7 @@ func onShared(t *testing.T, test func(t *testing.T, n nodes)) {
 
 func waits(t *testing.T, p *search.Projection, at eventlog.Position) {
 	t.Helper()
-	if err := p.WaitFor(patience(t), at); err != nil {
+	if err := p.WaitFor(minuteContext(t), at); err != nil {
 		t.Fatalf("wait for %d: %v", at, err)
 	}
 }
@@ -111,7 +111,7 @@ func TestFollower_LeaderFeeds_ReportsPosition(t *testing.T) {
 			t.Errorf("leader feeds: %t, follower feeds: %t; want only the leader", leader.Feeding(), follower.Feeding())
 		}
 		for _, p := range []*search.Projection{leader, follower} {
-			if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != 1 {
+			if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != 1 {
 				t.Errorf("Verify = %+v, %v", v, err)
 			}
 		}
@@ -159,7 +159,7 @@ func TestTwoFeeders_LoseNothing(t *testing.T) {
 		}
 		for _, p := range []*search.Projection{a, b} {
 			waits(t, p, at)
-			if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != 17 {
+			if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != 17 {
 				t.Errorf("Verify = %+v, %v", v, err)
 			}
 		}
@@ -196,10 +196,10 @@ func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 			}
 		})
 		for _, p := range []*search.Projection{rebuilder, leader, rebuilder} {
-			if err := p.Rebuild(patience(t)); err != nil {
+			if err := p.Rebuild(minuteContext(t)); err != nil {
 				t.Error(err)
 			}
-			if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows < 1500 {
+			if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows < 1500 {
 				t.Errorf("Verify = %+v, %v, %v", v, v.Difference, err)
 			}
 		}
@@ -218,7 +218,7 @@ func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 		follower, stop := n.node(follows)
 		defer stop()
 		// No process leads, so Verify feeds missing changes.
-		if v, err := follower.Verify(patience(t)); err != nil || !v.OK() || v.Position != at {
+		if v, err := follower.Verify(minuteContext(t)); err != nil || !v.OK() || v.Position != at {
 			t.Fatalf("Verify = %+v, %v", v, err)
 		}
 		x := n.open()
@@ -233,13 +233,13 @@ func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v, err := follower.Verify(patience(t)); err != nil || v.OK() || v.Difference.Key != d.Domain {
+			if v, err := follower.Verify(minuteContext(t)); err != nil || v.OK() || v.Difference.Key != d.Domain {
 				t.Errorf("%s: verified %+v, %v", d.Domain, v, err)
 			}
-			if err := follower.Rebuild(patience(t)); err != nil {
+			if err := follower.Rebuild(minuteContext(t)); err != nil {
 				t.Fatal(err)
 			}
-			if v, err := follower.Verify(patience(t)); err != nil || !v.OK() {
+			if v, err := follower.Verify(minuteContext(t)); err != nil || !v.OK() {
 				t.Errorf("rebuilt without %s: verified %+v, %v", d.Domain, v, err)
 			}
 		}
@@ -290,7 +290,7 @@ func TestWaitFor_ManyWaiters_OnePolls(t *testing.T) {
 		for range waiters {
 			group.Go(func() {
 				if err := p.WaitFor(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("wait: %v", err)
+					t.Errorf("wait: %v, want %v", err, context.DeadlineExceeded)
 				}
 			})
 		}

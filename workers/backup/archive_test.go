@@ -115,11 +115,11 @@ func TestMigrate_WithoutOldFailures(t *testing.T) {
 	if _, err := backup.Migrate(t.Context(), tiny(), false, source, target); err == nil {
 		t.Error("a first pass omitted streams")
 	}
-	cut := &mortal{Log: to}
+	cut := &killable{Log: to}
 	cut.left.Store(1)
 	target.Log = cut
 	if _, err := backup.Migrate(t.Context(), tiny(), true, source, target); !errors.Is(err, errKilled) {
-		t.Fatalf("the migration was not interrupted: %v", err)
+		t.Fatalf("the migration was not interrupted: %v, want %v", err, errKilled)
 	}
 	target.Log = to
 	out, err := backup.Migrate(t.Context(), tiny(), true, source, target)
@@ -147,7 +147,7 @@ func TestMigrate_WithoutOldFailures(t *testing.T) {
 
 	w.charge("a", 1)
 	if _, err := backup.Migrate(t.Context(), tiny(), true, source, target); !errors.Is(err, backup.ErrDiffers) {
-		t.Errorf("the source changed: %v", err)
+		t.Errorf("the source changed: %v, want %v", err, backup.ErrDiffers)
 	}
 }
 

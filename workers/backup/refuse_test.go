@@ -144,7 +144,7 @@ func TestRestore_DamagedBackup_WritesNothing(t *testing.T) {
 		})
 	}
 	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, filepath.Join(folder, "nowhere"), opened(embedded(t).target())); !errors.Is(err, backup.ErrNotBackup) {
-		t.Errorf("no folder: %v", err)
+		t.Errorf("no folder: %v, want %v", err, backup.ErrNotBackup)
 	}
 }
 

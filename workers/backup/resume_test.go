@@ -21,15 +21,15 @@ import (
 // errKilled simulates the end of the process: nothing retries after it.
 var errKilled = errors.New("killed")
 
-// mortal is a log whose process ends after a number of writes, before or after the last one is written. It
+// killable is a log whose process ends after a number of writes, before or after the last one is written. It
 // is not an importer.
-type mortal struct {
+type killable struct {
 	eventlog.Log
 	left   atomic.Int64
 	stored bool
 }
 
-func (m *mortal) write(do func() error) error {
+func (m *killable) write(do func() error) error {
 	if left := m.left.Add(-1); left < 0 {
 		if left == -1 && m.stored {
 			if err := do(); err != nil {
@@ -41,7 +41,7 @@ func (m *mortal) write(do func() error) error {
 	return do()
 }
 
-func (m *mortal) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (appended eventlog.Appended, err error) {
+func (m *killable) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (appended eventlog.Appended, err error) {
 	err = m.write(func() (err error) {
 		// Appends in progress when another one fails must end before the next run begins.
 		appended, err = m.Log.Append(context.WithoutCancel(ctx), stream, expected, events)
@@ -50,34 +50,34 @@ func (m *mortal) Append(ctx context.Context, stream string, expected eventlog.Ex
 	return appended, err
 }
 
-// mortalImporter is mortal, and an importer.
-type mortalImporter struct{ mortal }
+// killableImporter is killable, and an importer.
+type killableImporter struct{ killable }
 
-func (m *mortalImporter) Import(ctx context.Context, runs []eventlog.Run) error {
+func (m *killableImporter) Import(ctx context.Context, runs []eventlog.Run) error {
 	return m.write(func() error { return m.Log.(eventlog.Importer).Import(ctx, runs) })
 }
 
-// drawMortal draws the number of writes after which the process ends.
-func drawMortal(r *rapid.T, log eventlog.Log, imports bool) eventlog.Log {
-	m := &mortalImporter{mortal{Log: log, stored: rapid.Bool().Draw(r, "stored")}}
+// drawKillable draws the number of writes after which the process ends.
+func drawKillable(r *rapid.T, log eventlog.Log, imports bool) eventlog.Log {
+	m := &killableImporter{killable{Log: log, stored: rapid.Bool().Draw(r, "stored")}}
 	if imports {
 		m.left.Store(rapid.Int64Range(0, 4).Draw(r, "writes"))
 		return m
 	}
 	m.left.Store(rapid.Int64Range(0, 20).Draw(r, "writes"))
-	return &m.mortal
+	return &m.killable
 }
 
 // plain is a log that is not an importer.
 type plain struct{ eventlog.Log }
 
-// mortalNames is mortal for the table of names.
-type mortalNames struct {
+// killableNames is killable for the table of names.
+type killableNames struct {
 	backup.Names
 	dead bool
 }
 
-func (m mortalNames) Put(ctx context.Context, names []backup.Name) error {
+func (m killableNames) Put(ctx context.Context, names []backup.Name) error {
 	if m.dead {
 		return errKilled
 	}
@@ -92,8 +92,8 @@ func TestRestore_Interrupted_Continues(t *testing.T) {
 		to, imports := embeddedIn(r, freshFolder(t, r)), rapid.Bool().Draw(r, "imports")
 		for again := rapid.IntRange(1, 3).Draw(r, "kills"); again > 0; again-- {
 			target := to.target()
-			target.Log = drawMortal(r, to.log, imports)
-			target.Names = mortalNames{to.names, true}
+			target.Log = drawKillable(r, to.log, imports)
+			target.Names = killableNames{to.names, true}
 			if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(target)); !errors.Is(err, errKilled) {
 				r.Fatalf("restore: %v, want to be killed", err)
 			}
@@ -134,8 +134,8 @@ func TestMigrate_Interrupted_Continues(t *testing.T) {
 		to, imports := embeddedIn(r, freshFolder(t, r)), rapid.Bool().Draw(r, "imports")
 		for again := rapid.IntRange(1, 3).Draw(r, "kills"); again > 0; again-- {
 			target := to.target()
-			target.Log = drawMortal(r, to.log, imports)
-			target.Names = mortalNames{to.names, true}
+			target.Log = drawKillable(r, to.log, imports)
+			target.Names = killableNames{to.names, true}
 			if _, err := backup.Migrate(t.Context(), tiny(), rapid.Bool().Draw(r, "final"), from.source(), target); err != nil && !errors.Is(err, errKilled) {
 				r.Fatal(err)
 			}

@@ -230,7 +230,7 @@ func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 		unfinished("begun")
 		for range 2 {
 			if _, err := prepare().Finish(t.Context(), w.Log, by); !errors.Is(err, errCut) {
-				t.Fatalf("finish: %v", err)
+				t.Fatalf("finish: %v, want %v", err, errCut)
 			}
 			unfinished("recorded")
 		}
@@ -276,7 +276,7 @@ func TestAcceptance_AnotherLog_KeepsNothing(t *testing.T) {
 		w.must(w.snapshots.Save(t.Context(), "account-a", 1, 1, nil))
 		w.must(w.positions.Save(t.Context(), "relay ledger", 2))
 		if err := w.verify(other.Log); !errors.Is(err, eventlog.ErrLoss) {
-			t.Fatalf("verify: %v", err)
+			t.Fatalf("verify: %v, want %v", err, eventlog.ErrLoss)
 		}
 		by := loss.Accepting{Actor: "operator:test", Now: moment, Done: []string{"relay crawl.live"}}
 		losses, err := loss.Survey(t.Context(), w.Store, eventlog.Probe(other.Log))
@@ -326,7 +326,7 @@ func TestRenew_BeforeReplacement_FitsBothLogs(t *testing.T) {
 			archived.Events("account-a", moment, grant(50+i))
 		}
 		if err := w.verify(archived.Log); !errors.Is(err, eventlog.ErrLoss) {
-			t.Fatalf("before: %v", err)
+			t.Fatalf("before: %v, want %v", err, eventlog.ErrLoss)
 		}
 		positions, err := sqlstore.NewPositions(t.Context(), w.Store)
 		w.must(err)

@@ -268,7 +268,7 @@ func TestCheckpointPastTheLog_IsResetForTheNextLeader(t *testing.T) {
 	request(t, log, brand.PriorityLive, "old.com")
 	first := newTap(t)
 	stop := run(t, log, first, positions, relay.Config{Topics: []relay.Topic{topic}})
-	bound, cancel := context.WithTimeout(t.Context(), patience)
+	bound, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for { // until it has begun: before that, the end of the log is not recorded
 		at, _, err := positions.Load(bound, topic.Checkpoint())

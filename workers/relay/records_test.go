@@ -57,7 +57,7 @@ func (s *shelf) held(topic string) []broker.Message {
 // wait waits until a topic has n different messages and returns all of it.
 func (s *shelf) wait(t *testing.T, topic string, n int) []broker.Message {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	for {
 		held, ids := s.held(topic), map[string]bool{}
 		for _, m := range held {
@@ -69,7 +69,7 @@ func (s *shelf) wait(t *testing.T, topic string, n int) []broker.Message {
 		select {
 		case <-s.arrive:
 		case <-deadline:
-			t.Fatalf("topic %s holds %d messages after %s, want %d", topic, len(ids), patience, n)
+			t.Fatalf("topic %s holds %d messages after %s, want %d", topic, len(ids), timeout, n)
 		}
 	}
 }

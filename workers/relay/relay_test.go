@@ -123,7 +123,7 @@ func cutOff(t *testing.T, random *rand.Rand) {
 		last := requested == len(all)
 		bus := newBus(t)
 		to := &tap{Bus: bus, t: t, arrive: make(chan struct{}, 1), got: map[string][]broker.Message{}}
-		ctx, cut := context.WithTimeout(t.Context(), patience)
+		ctx, cut := context.WithTimeout(t.Context(), timeout)
 		handle(t, ctx, bus, broker.CrawlLive, func(_ context.Context, m broker.Message) error {
 			mu.Lock()
 			handled[m.Key] = true

@@ -63,7 +63,7 @@ func (r *reader) keep(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if hopeless(err) {
+		if permanent(err) {
 			return fmt.Errorf("relay %s: %w", r.topic.Name, err)
 		}
 		r.failures.WithLabelValues(r.topic.Name).Inc()
@@ -78,8 +78,8 @@ func (r *reader) keep(ctx context.Context) error {
 	}
 }
 
-// hopeless reports whether retrying is useless.
-func hopeless(err error) bool {
+// permanent reports whether retrying cannot help.
+func permanent(err error) bool {
 	return errors.Is(err, eventlog.ErrClosed) || errors.Is(err, broker.ErrClosed) ||
 		errors.Is(err, eventschemas.ErrUnknownType) || errors.Is(err, eventschemas.ErrUnknownVersion)
 }

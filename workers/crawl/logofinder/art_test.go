@@ -129,7 +129,7 @@ func TestRead_RasterSprite_IsCropped(t *testing.T) {
 	outside := c
 	outside.Crop = &logofinder.Crop{X: 4000, Y: 20, Width: 80, Height: 40}
 	if _, err := logofinder.Read(t.Context(), renderer(t), outside, encode(t, sprite)); !errors.Is(err, logofinder.ErrNotLogo) {
-		t.Errorf("part outside the image: %v", err)
+		t.Errorf("part outside the image: %v, want %v", err, logofinder.ErrNotLogo)
 	}
 	for name, css := range map[string]string{
 		"unknown size":  `background:url(/sprite.png) -100px -20px`,
@@ -155,7 +155,7 @@ func TestRead_VectorSprite_IsCropped(t *testing.T) {
 		t.Errorf("%d×%d in %v, a %s", p.Width, p.Height, p.Colors.Inks, p.Type())
 	}
 	if _, err := logofinder.Read(t.Context(), renderer(t), c, []byte("<!doctype html><title>Not found</title>")); !errors.Is(err, logofinder.ErrNotLogo) {
-		t.Errorf("a web page as sprite: %v", err)
+		t.Errorf("a web page as sprite: %v, want %v", err, logofinder.ErrNotLogo)
 	}
 }
 
@@ -257,6 +257,6 @@ func TestImages_OfPage_AreChosen(t *testing.T) {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
 	if _, err := storeImage(t, assets, encode(t, withInk(600, 200, white, blue, disc))); !errors.Is(err, logofinder.ErrNotLogo) {
-		t.Errorf("flat image: %v", err)
+		t.Errorf("flat image: %v, want %v", err, logofinder.ErrNotLogo)
 	}
 }

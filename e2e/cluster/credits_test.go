@@ -65,7 +65,7 @@ func (c *cluster) spendExactly(t *testing.T, over []*node) {
 	}
 }
 
-func TestGrant_OnOneNode_IsSpendableOnNodeThatJustRefused(t *testing.T) {
+func TestGrant_OnOneNode_IsSpendableOnNodeThatJustRejected(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "growth", 0)
 	seen := newTally()

@@ -143,7 +143,7 @@ func TestDatabaseFailure_IsRetriedSoon(t *testing.T) {
 	})
 }
 
-func TestRebuild_AlreadyBuilding_Refuses(t *testing.T) {
+func TestRebuild_AlreadyBuilding_Fails(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, _, bad := pair(t, e)
 		gate := make(chan struct{})

@@ -285,7 +285,7 @@ func TestNewVersion_IsBuiltNextToOldOne(t *testing.T) {
 	})
 }
 
-func TestStart_TablesOfNewerRelease_Refuses(t *testing.T) {
+func TestStart_TablesOfNewerRelease_Fails(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, stop := e.Start(engine.Config{}, newToy("toy", e.Store, 2))
 		e.CatchUp(r)

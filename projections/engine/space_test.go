@@ -102,7 +102,7 @@ func TestVerify_LeavesDatabaseUnchanged(t *testing.T) {
 	nothingLeft(t, e, scratch)
 }
 
-func TestMaintenance_NoSpace_RefusesToStart(t *testing.T) {
+func TestMaintenance_NoSpace_DoesNotStart(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
 	r.OnDisk(filling(0))

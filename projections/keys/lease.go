@@ -257,8 +257,8 @@ func (o outlook) applied(first outlook) bool {
 	return o.settled
 }
 
-// cleanUp deletes the leases that were not renewed since the first look, outlast ago, and settles the epoch, so that later
-// commands need not wait for them. If it fails, the next command waits as long.
+// cleanUp deletes the leases that were not renewed since the first look, outlast ago, and settles the epoch, so that
+// later commands need not wait for them. If it fails, the next command waits as long.
 func cleanUp(ctx context.Context, db fences, logger *slog.Logger, first, now outlook) {
 	var errs []error
 	if !now.settled && now.epoch == first.epoch {

@@ -235,7 +235,7 @@ func (r remember) Reset(_ context.Context, name string, at eventlog.Position) er
 }
 
 // A target whose events are further apart than a window belongs to another log.
-func TestCompare_FurtherApartThanAWindow_IsRefused(t *testing.T) {
+func TestCompare_FurtherApartThanAWindow_Fails(t *testing.T) {
 	const window = 8
 	for _, apart := range []int{window, window + 1} {
 		from, to := newMemoryLog(), newMemoryLog()
@@ -251,11 +251,11 @@ func TestCompare_FurtherApartThanAWindow_IsRefused(t *testing.T) {
 			}
 		}
 		_, err := Migrate(t.Context(), Config{windowEvents: window}, false, Source{Log: from}, Target{Log: to})
-		if refused := errors.Is(err, ErrNotEmpty); refused != (apart > window) || !refused && err != nil {
+		if rejected := errors.Is(err, ErrNotEmpty); rejected != (apart > window) || !rejected && err != nil {
 			t.Errorf("%d events apart: %v", apart, err)
 		}
 		if apart > window && len(to.events) != 1 {
-			t.Errorf("%d events were written to a refused target", len(to.events)-1)
+			t.Errorf("%d events were written to a rejected target", len(to.events)-1)
 		}
 	}
 }

@@ -138,7 +138,7 @@ func TestBIMI_Record_GivesMark(t *testing.T) {
 	}
 }
 
-func TestManifest_FirstRefused_NextIsTried(t *testing.T) {
+func TestManifest_FirstForbidden_NextIsTried(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -296,7 +296,7 @@ func TestAcceptance_AnotherLog_KeepsNothing(t *testing.T) {
 }
 
 // Verify fails until the restore of a database has ended. The database has no data about the earlier log.
-func TestFilling_BetweenBeginAndEnd_IsRefused(t *testing.T) {
+func TestFilling_BetweenBeginAndEnd_VerifyFails(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.must(w.positions.Save(t.Context(), "relay ledger", 99))
 		forgotten := 0

@@ -334,7 +334,7 @@ func TestClosedLog_EndsTheRefresher(t *testing.T) {
 	}
 }
 
-func TestNew_InvalidConfig_Refused(t *testing.T) {
+func TestNew_InvalidConfig_Fails(t *testing.T) {
 	w := newWorld(t)
 	_, err := refresh.New(refresh.Config{Every: -1, Allowed: time.Millisecond, MaxOutstanding: -1, Poll: -1}, w.log, w.positions, w, w)
 	for _, field := range []string{"Every", "Allowed", "MaxOutstanding", "Poll"} {

@@ -77,12 +77,12 @@ func TestSaveFails_MessagesAreNotRepeated(t *testing.T) {
 	all := domains("d", 30)
 	for i, d := range all {
 		if i == len(all)/2 { // nor is it repeated when the topic restarts
-			refused := false
+			rejected := false
 			to.failing(func(topic string, _ []broker.Message) error {
-				if refused || topic != broker.CrawlLive {
+				if rejected || topic != broker.CrawlLive {
 					return nil
 				}
-				refused = true
+				rejected = true
 				return errors.New("broker is unavailable")
 			})
 		}

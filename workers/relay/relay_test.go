@@ -155,7 +155,7 @@ func cutOff(t *testing.T, random *rand.Rand) {
 	}
 }
 
-func TestNew_InvalidConfig_Refused(t *testing.T) {
+func TestNew_InvalidConfig_Fails(t *testing.T) {
 	topics := []relay.Topic{{Name: "x", MaxRetryAfter: -1}}
 	_, err := relay.New(relay.Config{Topics: topics, SaveEvery: -1, RetryAfter: -1}, openLog(t), newBus(t), newPositions(t))
 	for _, fault := range []string{"needs a Name and a Message", "MaxRetryAfter of x", "SaveEvery is -1ns", "relay: RetryAfter is -1ns"} {

@@ -372,7 +372,7 @@ func (l closedLog) Subscribe(ctx context.Context, after eventlog.Position, filte
 	return sub, sub.Close()
 }
 
-func TestNew_InvalidConfig_Refused(t *testing.T) {
+func TestNew_InvalidConfig_Fails(t *testing.T) {
 	w := newWorld(t)
 	_, err := sweep.New(sweep.Config{Every: -1, SaveEvery: -1, MaxOpen: -1}, w.log, w.accountWriter, w.brands, w.snapshots)
 	for _, field := range []string{"Every", "SaveEvery", "MaxOpen"} {

@@ -10,12 +10,12 @@ import (
 
 const agent = "LetterheadBot"
 
-func TestRules_Paths_AllowedOrRefused(t *testing.T) {
+func TestRules_Paths_AllowedOrDisallowed(t *testing.T) {
 	for name, c := range map[string]struct {
 		file    string
 		named   bool
 		allowed []string
-		refused []string
+		denied  []string
 	}{
 		"nothing":                        {"", false, []string{"/", "/a"}, nil},
 		"everything":                     {"User-agent: *\nDisallow: /", false, []string{"/robots.txt"}, []string{"/", "/a", ""}},
@@ -59,7 +59,7 @@ func TestRules_Paths_AllowedOrRefused(t *testing.T) {
 					t.Errorf("Allows(%q) = false, want true", path)
 				}
 			}
-			for _, path := range c.refused {
+			for _, path := range c.denied {
 				if r.Allows(path) && path != "" {
 					t.Errorf("Allows(%q) = true, want false", path)
 				}

@@ -89,6 +89,6 @@ func testList_InPages_ReturnsAll(t *testing.T, e *projectionstest.Env) {
 		}
 	}
 	if page, err := m.List(t.Context(), "", -1); err != nil || len(page) != 0 {
-		t.Errorf("a negative limit: %v, %v", page, err)
+		t.Errorf("a negative limit: %v, %v, want none", page, err)
 	}
 }

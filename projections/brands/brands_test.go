@@ -78,7 +78,7 @@ func testGet_LifeOfBrand(t *testing.T, e *projectionstest.Env) {
 		byID, idErr := m.ByID(t.Context(), brand.ID(domain))
 		if s.status == "" {
 			if !errors.Is(err, brands.ErrNotFound) || !errors.Is(idErr, brands.ErrNotFound) {
-				t.Errorf("%s: %v, %v", what, err, idErr)
+				t.Errorf("%s: %v, %v, want ErrNotFound twice", what, err, idErr)
 			}
 		} else {
 			if err != nil || idErr != nil {
@@ -103,7 +103,7 @@ func testGet_LifeOfBrand(t *testing.T, e *projectionstest.Env) {
 		before = upTo
 	}
 	if docs, _, err := m.Changed(t.Context(), 0, 10); err != nil || len(docs) != 1 || !docs[0].Gone {
-		t.Errorf("all changes: %+v, %v", docs, err)
+		t.Errorf("all changes: %+v, %v, want one removed document", docs, err)
 	}
 }
 
@@ -231,7 +231,7 @@ func testFold_Restarted_ContinuesFromStoredState(t *testing.T, e *projectionstes
 	for i := range n {
 		entry, err := m.Get(t.Context(), fmt.Sprintf("b%d.com", i))
 		if err != nil || entry.Status != "ready" {
-			t.Fatalf("brand %d: %+v, %v", i, entry, err)
+			t.Fatalf("brand %d: %+v, %v, want status ready", i, entry, err)
 		}
 	}
 }

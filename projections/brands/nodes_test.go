@@ -138,6 +138,6 @@ func TestGet_RetiredTables_AreNotUsed(t *testing.T) {
 	e.Events("brand-fresher.com", at, imported("fresher.com", "Fresher"))
 	e.CatchUp(r)
 	if entry, err := again.ByID(t.Context(), brand.ID("fresher.com")); err != nil || entry.Domain != "fresher.com" {
-		t.Errorf("by the id: %+v, %v", entry, err)
+		t.Errorf("by the id: %+v, %v, want fresher.com", entry, err)
 	}
 }

@@ -55,7 +55,7 @@ func TestWait_CrawlEnds_ReturnsItsOutcome(t *testing.T) {
 			t.Errorf("Wait = %v at %s %d, %v, want %s at %d", ev, rec.Stream, rec.Position, err, outcome.EventType(), last)
 		}
 		if ev, _, err := w.Wait(e.Context(), "another's"); err != nil || ev != failed("another's") {
-			t.Errorf("the other crawl: %v, %v", ev, err)
+			t.Errorf("the other crawl: %v, %v, want its failure", ev, err)
 		}
 		w.Close()
 	}
@@ -100,7 +100,7 @@ func TestWatch_TooMany_AreRejected(t *testing.T) {
 	}
 	for _, w := range []*brandwatch.Watch{a, b} {
 		if ev, _, err := w.Wait(e.Context(), "99"); err != nil || ev != failed("99") {
-			t.Errorf("the last outcome: %v, %v", ev, err)
+			t.Errorf("the last outcome: %v, %v, want its failure", ev, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -135,7 +135,7 @@ func TestWatch_BeforeCrawl_MissesNoOutcome(t *testing.T) {
 					waiting.Go(func() {
 						defer w.Close()
 						if ev, _, err := w.Wait(e.Context(), crawl); err != nil || ev != failed(crawl) {
-							t.Errorf("%s crawl %s: %v, %v", domain, crawl, ev, err)
+							t.Errorf("%s crawl %s: %v, %v, want its failure", domain, crawl, ev, err)
 						}
 					})
 				}

@@ -78,7 +78,7 @@ func TestRunner_LogLostEvents_FailsAndKeepsTables(t *testing.T) {
 func TestFoldedLog_Losses(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
-			t.Fatalf("empty database: %+v, %v", m, err)
+			t.Fatalf("empty database: %+v, %v, want no marks and positions", m, err)
 		}
 		n := &nodes{t: t, root: e}
 		n.charges(0, 5)
@@ -89,7 +89,7 @@ func TestFoldedLog_Losses(t *testing.T) {
 		stop()
 		m, err := engine.ReadFoldedLog(t.Context(), e.Store)
 		if err != nil || m.First.Position != 1 || m.Last.Stream != "account-a" || m.Positions["toy"] != 6 {
-			t.Fatalf("got %+v, %v", m, err)
+			t.Fatalf("got %+v, %v, want first position 1, last stream account-a, toy at 6", m, err)
 		}
 		for name, c := range map[string]struct {
 			log          *projectionstest.Env
@@ -114,7 +114,7 @@ func TestFoldedLog_Losses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
-			t.Errorf("after Forget: %+v, %v", m, err)
+			t.Errorf("after Forget: %+v, %v, want no marks and positions", m, err)
 		}
 		if left := e.Tables("toy_v"); len(left) > 0 {
 			t.Errorf("remaining tables: %v", left)

@@ -119,7 +119,7 @@ func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s := all[0]; s.State != "live" || s.Position != 20 || s.Lag != 0 || s.Generation != 1 {
-				t.Errorf("list: %+v", s)
+				t.Errorf("list: %+v, want generation 1, live at 20", s)
 			}
 		}
 		b.toy.mu.Lock()
@@ -191,7 +191,7 @@ func TestFollower_BuildFails_ReportsIt(t *testing.T) {
 		a.toy.breakAt(nil)
 		s := status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.State == "live" })
 		if s.Error != "" {
-			t.Errorf("after it was built: %+v", s)
+			t.Errorf("after it was built: %+v, want no error", s)
 		}
 		wantCount(t, b.toy, "a", 5)
 	})
@@ -238,7 +238,7 @@ func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 		}
 		all, err := r.List(t.Context())
 		if err != nil || all[0].Generation != 1 || all[0].State != "live" {
-			t.Errorf("list: %+v, %v", all, err)
+			t.Errorf("list: %+v, %v, want generation 1, live", all, err)
 		}
 		wantCount(t, p, "a", 10)
 	})
@@ -264,7 +264,7 @@ func TestLeader_Stops_AnotherNodeTakesOver(t *testing.T) {
 		wantCount(t, c.toy, "a", 60)
 		found, err := c.r.Verify(c.Context(), nil, nil)
 		if err != nil || len(found) != 1 || !found[0].OK() {
-			t.Errorf("verify: %+v, %v", found, err)
+			t.Errorf("verify: %+v, %v, want one equal model", found, err)
 		}
 	})
 }
@@ -430,12 +430,12 @@ func TestRebuild_OnFollower_LeaderRebuilds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last.Position != 100 || last.Target != 100 {
-			t.Errorf("last progress: %+v", last)
+			t.Errorf("last progress: %+v, want 100 of 100", last)
 		}
 		wantCount(t, b.toy, "a", 100)
 		s := status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.Building == nil })
 		if s.Generation != 2 || s.State != "live" {
-			t.Errorf("after the rebuild: %+v", s)
+			t.Errorf("after the rebuild: %+v, want generation 2, live", s)
 		}
 
 		a.toy.breakAt(func(e *projections.Event) error {
@@ -530,13 +530,13 @@ func TestVerify_OnFollower_ReportsDifferences(t *testing.T) {
 		close(stop)
 		more.Wait()
 		if err != nil || len(found) != 1 || !found[0].OK() || found[0].Rows != 1 || found[0].Position < 30 {
-			t.Errorf("verify: %+v, %v", found, err)
+			t.Errorf("verify: %+v, %v, want one equal row at 30 or later", found, err)
 		}
 		b.CatchUp(b.r) // a later fold writes the row again
 		b.Exec(`UPDATE toy_v1_g1_counts1 SET v1 = v1 + 1`)
 		found, err = b.r.Verify(b.Context(), nil, nil)
 		if err != nil || len(found) != 1 || found[0].Difference == nil || found[0].Difference.Column != "v1" {
-			t.Errorf("verify of a changed row: %+v, %v", found, err)
+			t.Errorf("verify of a changed row: %+v, %v, want a difference in column v1", found, err)
 		}
 		if left := b.Tables("toy_v1_g2"); len(left) > 0 {
 			t.Errorf("remaining scratch tables: %v", left)

@@ -212,7 +212,7 @@ func TestQuarantine_SurvivesRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s := all[1]; s.Name != "toy" || s.State != "set_aside" || !strings.Contains(s.Error, "no") || s.Lag != 3 {
-			t.Errorf("after a restart: %+v", s)
+			t.Errorf("after a restart: %+v, want toy set aside with lag 3", s)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -323,7 +323,7 @@ func TestRebuild_Interrupted_ContinuesAtNextStart(t *testing.T) {
 	}
 	b := all[0].Building
 	if b == nil || b.Position == 0 || b.Position >= 100 || b.Generation != 2 {
-		t.Fatalf("after the interruption: %+v", b)
+		t.Fatalf("after the interruption: %+v, want generation 2 between positions 0 and 100", b)
 	}
 	wantCount(t, p, "a", 100)
 	stop()
@@ -332,7 +332,7 @@ func TestRebuild_Interrupted_ContinuesAtNextStart(t *testing.T) {
 	r, _ = e.Start(engine.Config{BatchEvents: 10}, p)
 	s := status(t, e, r, "toy", func(s engine.Status) bool { return s.Generation == 2 })
 	if s.State != "live" || s.Building != nil {
-		t.Errorf("after the next start: %+v", s)
+		t.Errorf("after the next start: %+v, want live and not building", s)
 	}
 	wantCount(t, p, "a", 100)
 	if p.folds > 8 { // 70 events in tens, and one or two pending batches
@@ -365,7 +365,7 @@ func TestRebuild_FoldFails_KeepsOldTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		if all[0].Name != "bad" || all[0].Generation != 1 || all[0].Building != nil || all[1].Generation != 2 {
-			t.Errorf("after the failed rebuild: %+v", all)
+			t.Errorf("after the failed rebuild: %+v, want generation 1 of bad and 2 of the other model", all)
 		}
 		if left := e.Tables("bad_v1_g2"); len(left) > 0 {
 			t.Errorf("remaining tables of the failed rebuild: %v", left)

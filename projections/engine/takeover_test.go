@@ -35,7 +35,7 @@ func (n *nodes) agrees(x *node, want int64) {
 	wantCount(n.t, x.toy, "a", want)
 	found, err := x.r.Verify(x.Context(), nil, nil)
 	if err != nil || len(found) != 1 || !found[0].OK() {
-		n.t.Errorf("verify: %+v, %v", found, err)
+		n.t.Errorf("verify: %+v, %v, want one equal model", found, err)
 	}
 }
 

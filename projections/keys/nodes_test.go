@@ -115,7 +115,7 @@ func TestAwait_ChangeIsInForceOnEveryNode(t *testing.T) {
 	}
 	for i, d := range others {
 		if _, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); ok || err != nil {
-			t.Errorf("node %d before the first event: %v, %v", i, ok, err)
+			t.Errorf("node %d before the first event: %v, %v, want no key", i, ok, err)
 		}
 	}
 	decided(t, e, r, e.Events("account-a", at,

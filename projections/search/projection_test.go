@@ -472,7 +472,7 @@ func TestFeed_SourceFails_IsRetried(t *testing.T) {
 	}
 	s.set(nil)
 	if err := p.WaitFor(minuteContext(t), 3); err != nil || p.Err() != nil {
-		t.Errorf("afterwards: %v, %v", err, p.Err())
+		t.Errorf("afterwards: %v, %v, want no errors", err, p.Err())
 	}
 }
 
@@ -526,7 +526,7 @@ func TestFeed_SeveralBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != count {
-		t.Errorf("after a rebuild: %+v, %v", v, err)
+		t.Errorf("after a rebuild: %+v, %v, want %d equal rows", v, err, count)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestFollower_LeaderFeeds_ReportsPosition(t *testing.T) {
 		}
 		for _, p := range []*search.Projection{leader, follower} {
 			if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != 1 {
-				t.Errorf("Verify = %+v, %v", v, err)
+				t.Errorf("Verify = %+v, %v, want one equal row", v, err)
 			}
 		}
 	})
@@ -160,7 +160,7 @@ func TestTwoFeeders_LoseNothing(t *testing.T) {
 		for _, p := range []*search.Projection{a, b} {
 			waits(t, p, at)
 			if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != 17 {
-				t.Errorf("Verify = %+v, %v", v, err)
+				t.Errorf("Verify = %+v, %v, want 17 equal rows", v, err)
 			}
 		}
 	})
@@ -200,7 +200,7 @@ func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 				t.Error(err)
 			}
 			if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows < 1500 {
-				t.Errorf("Verify = %+v, %v, %v", v, v.Difference, err)
+				t.Errorf("Verify = %+v, %v, %v, want at least 1,500 equal rows", v, v.Difference, err)
 			}
 		}
 		close(done)
@@ -240,7 +240,7 @@ func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 				t.Fatal(err)
 			}
 			if v, err := follower.Verify(minuteContext(t)); err != nil || !v.OK() {
-				t.Errorf("rebuilt without %s: verified %+v, %v", d.Domain, v, err)
+				t.Errorf("rebuilt without %s: verified %+v, %v, want no difference", d.Domain, v, err)
 			}
 		}
 	})
@@ -269,7 +269,7 @@ func TestNew_SharedIndexUnavailable_Starts(t *testing.T) {
 		waits(t, leader, at)
 		waits(t, follower, at)
 		if leader.Err() != nil || follower.Err() != nil {
-			t.Errorf("afterwards: %v, %v", leader.Err(), follower.Err())
+			t.Errorf("afterwards: %v, %v, want no errors", leader.Err(), follower.Err())
 		}
 	})
 }

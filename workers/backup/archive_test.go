@@ -80,7 +80,7 @@ func TestFailures_MixedStreams_SelectsOnlyOldFailedCrawls(t *testing.T) {
 		t.Errorf("readers are at %v, want %v", rest.Readers, wantReaders)
 	}
 	if again, err := backup.FindFailures(t.Context(), tiny(), to.log, before); err != nil || again.Events != 0 {
-		t.Errorf("again %+v, %v", again, err)
+		t.Errorf("again %+v, %v, want no events", again, err)
 	}
 }
 

@@ -147,7 +147,7 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 			t.Fatalf("after %d writes: %v", writes, err)
 		}
 		if m, err = readManifest(t.Context(), again); err != nil || m.Events != 14 || m.NameCount() != 2 {
-			t.Fatalf("after %d writes: %+v, %v", writes, m, err)
+			t.Fatalf("after %d writes: %+v, %v, want 14 events and 2 names", writes, m, err)
 		}
 		checkWhole(t, again, m)
 		if err := again.close(); err != nil {

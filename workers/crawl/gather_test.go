@@ -127,14 +127,14 @@ func TestBIMI_Record_GivesMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !result.Record.HasLogo() || sourceOf(result, "logos[0]") != "https://bimi.acme.net/mark.svg" {
-		t.Errorf("logos are %+v", result.Record.Logos)
+		t.Errorf("logos are %+v, want the mark of the BIMI record first", result.Record.Logos)
 	}
 	// It is also tried after a refusal.
 	n.serve("blocked.com", everywhere(status(403, "")))
 	n.txt["default._bimi.blocked.com"] = n.txt["default._bimi.acme.com"]
 	result, err = n.crawl("blocked.com")
 	if err != nil || !result.Record.HasLogo() || result.Record.Complete {
-		t.Errorf("site that refuses access: %v, %+v", err, result)
+		t.Errorf("site that refuses access: %v, %+v, want an incomplete record with a logo", err, result)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestUnchangedPage_Validators_NotModified(t *testing.T) {
 	n.wantsNot(t, "acme.com/icon.png")
 	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", ETag: `"0"`}, 10*time.Second)
 	if err != nil || result.NotModified || result.ETag != `"1"` {
-		t.Errorf("changed page: %v, %+v", err, result)
+		t.Errorf("changed page: %v, %+v, want a new crawl with an ETag", err, result)
 	}
 	// A 304 for an unconditional request has no page.
 	n.serve("odd.com", everywhere(status(http.StatusNotModified, "")))

@@ -211,7 +211,7 @@ func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 			return a
 		}
 		if a := prepare(); a == nil || len(a.Witnesses()) != 3 {
-			t.Fatalf("prepared %+v", a)
+			t.Fatalf("prepared %+v, want 3 witnesses", a)
 		}
 		unfinished := func(step string) {
 			t.Helper()
@@ -239,11 +239,11 @@ func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 		w.must(err)
 		w.must(w.verify(w.Log))
 		if out.Head != 4 || out.Position != 5 || len(out.Witnesses) != 3 {
-			t.Errorf("accepted %+v", out)
+			t.Errorf("accepted %+v, want head 4, position 5 and 3 witnesses", out)
 		}
 		events, err := w.Log.ReadStream(t.Context(), eventschemas.LogStream, 0, eventlog.Forward, 10)
 		if err != nil || len(events) != 1 || events[0].ID != out.EventID || events[0].Metadata.Actor != "operator:test" || !strings.Contains(string(events[0].Data), "a test") {
-			t.Errorf("the log records %+v, %v", events, err)
+			t.Errorf("the log records %+v, %v, want one event of operator:test", events, err)
 		}
 		if err := eventschemas.ValidateJSON(events[0].Type, events[0].SchemaVersion, events[0].Data); err != nil {
 			t.Error(err)
@@ -313,7 +313,7 @@ func TestFilling_BetweenBeginAndEnd_VerifyFails(t *testing.T) {
 		w.must(f.End(t.Context()))
 		w.must(w.verify(w.Log))
 		if m, err := engine.ReadFoldedLog(t.Context(), w.Store); err != nil || len(m.Positions) > 0 || forgotten != 2 {
-			t.Errorf("memory %+v, %v; search forgotten %d times", m, err, forgotten)
+			t.Errorf("memory %+v, %v; search forgotten %d times, want no positions, and 2 times", m, err, forgotten)
 		}
 	})
 }
@@ -341,7 +341,7 @@ func TestRenew_BeforeReplacement_FitsBothLogs(t *testing.T) {
 		w.must(w.verify(archived.Log))
 		w.must(w.verify(w.Log))
 		if m, err := engine.ReadFoldedLog(t.Context(), w.Store); err != nil || len(m.Positions) > 0 {
-			t.Errorf("memory %+v, %v", m, err)
+			t.Errorf("memory %+v, %v, want no positions", m, err)
 		}
 	})
 }

@@ -224,14 +224,14 @@ func TestVerify_DifferentTopic_ReportsFaults(t *testing.T) {
 	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})
 	sound := to.wait(t, broker.Ledger, 211)
 	if found, faults := verify(t, log, head, sound); len(faults) > 0 || found.Equal != 211 || found.Events != 211 || found.Streams != 4 {
-		t.Fatalf("a sound topic: %+v, %v", found, faults)
+		t.Fatalf("a sound topic: %+v, %v, want 211 equal events of 4 streams", found, faults)
 	}
 	repeated := append(slices.Clone(sound[:150]), sound[100:]...)
 	if found, faults := verify(t, log, head, repeated); len(faults) > 0 || found.Repeats != 50 {
-		t.Errorf("repeats: %+v, %v", found, faults)
+		t.Errorf("repeats: %+v, %v, want 50 repeats", found, faults)
 	}
 	if found, faults := verify(t, log, sound99(t, sound), sound[:120]); len(faults) > 0 || found.Equal != 100 || found.Newer != 20 {
-		t.Errorf("a checkpoint in the middle: %+v, %v", found, faults)
+		t.Errorf("a checkpoint in the middle: %+v, %v, want 100 equal and 20 newer events", found, faults)
 	}
 	altered := func(change func(m *broker.Message)) []broker.Message {
 		out := slices.Clone(sound)

@@ -214,15 +214,15 @@ func TestDecide_DataSetAndSite_AreJoined(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if *c.Location.Region != "Americas" || *c.Location.Subregion != "Northern America" || len(c.Tickers) != 1 || c.Tickers[0] != "NVDA" {
-		t.Errorf("%+v, %v", c.Location, c.Tickers)
+		t.Errorf("%+v, %v, want Northern America in the Americas and NVDA", c.Location, c.Tickers)
 	}
 	for _, e := range evidence {
 		if !strings.Contains(e.Source, "S&P 500") {
-			t.Errorf("evidence %+v", e)
+			t.Errorf("evidence %+v, want the S&P 500 as source", e)
 		}
 	}
 	if len(c.Industries) == 0 || c.Industries[0].Slug != "semiconductors" || c.Industries[0].Score != 0.95 {
-		t.Errorf("industries %+v", c.Industries)
+		t.Errorf("industries %+v, want semiconductors with score 0.95", c.Industries)
 	}
 	// The site's declarations go before the data set, and the data set before
 	// prose.
@@ -298,13 +298,13 @@ func TestDecide_Page_GivesCompany(t *testing.T) {
 		t.Errorf("founded %v, employees %v", c.FoundedYear, c.Employees)
 	}
 	if c.Location == nil || *c.Location.City != "Lisbon" || *c.Location.Country != "Portugal" || *c.Location.CountryCode != "PT" {
-		t.Errorf("location %+v", c.Location)
+		t.Errorf("location %+v, want Lisbon in Portugal", c.Location)
 	}
 	if c.Ticker == nil || *c.Ticker != "NASDAQ:ACME" || len(c.Tickers) != 1 || c.Tickers[0] != "ACME" || *c.Kind != "PUBLIC_COMPANY" {
 		t.Errorf("ticker %v, tickers %v, kind %v", c.Ticker, c.Tickers, c.Kind)
 	}
 	if len(evidence) != 5 {
-		t.Errorf("evidence %+v", evidence)
+		t.Errorf("evidence %+v, want 5 pieces", evidence)
 	}
 	for name, x := range map[string]struct{ domain, fields, want string }{
 		"nothing declared":        {"acme.com", ``, ""},

@@ -34,7 +34,7 @@ func TestIndustries_Page_IsClassified(t *testing.T) {
 		c, evidence := company.Decide(x.in)
 		if x.first == "" {
 			if len(c.Industries) != 0 {
-				t.Errorf("%s: %+v", name, c.Industries)
+				t.Errorf("%s: %+v, want none", name, c.Industries)
 			}
 			continue
 		}
@@ -59,14 +59,14 @@ func TestIndustries_Publisher_IsNotItsTopic(t *testing.T) {
 		<nav><a href=/p>Politics</a><a href=/s>Sport</a><a href=/o>Opinion</a></nav>` + strings.Repeat(story, 10)
 	c, _ := company.Decide(pages("acmeherald.com", front))
 	if len(c.Industries) == 0 || c.Industries[0].Name != "News & Publishing" {
-		t.Errorf("front page: %+v", c.Industries)
+		t.Errorf("front page: %+v, want News & Publishing first", c.Industries)
 	}
 	s := site.New("acmeherald.com")
 	article := page.Parse([]byte(`<title>Airline cancels flights</title><meta property="og:type" content="article"><meta property="og:description" content="The airline cancels all flights.">
 		<h1>Airline cancels flights</h1>`+story+`<script type="application/ld+json">{"@type":"NewsArticle","headline":"Airline cancels flights"}</script>`), "text/html", &url.URL{Scheme: "https", Host: "acmeherald.com", Path: "/2024/strike"}, s)
 	c, _ = company.Decide(extract.Input{Site: s, Page: article})
 	if len(c.Industries) != 1 || c.Industries[0].Name != "News & Publishing" {
-		t.Errorf("article: %+v", c.Industries)
+		t.Errorf("article: %+v, want only News & Publishing", c.Industries)
 	}
 }
 
@@ -126,10 +126,10 @@ func TestIndustries_InnerPageAndPartialName_AreWeak(t *testing.T) {
 	}
 	in = pages("garden-magazin.de", `<title>Garden Magazin</title><meta property="og:site_name" content="Garden Magazin">`)
 	if c, _ := company.Decide(in); len(c.Industries) == 0 || c.Industries[0].Name != "News & Publishing" {
-		t.Errorf("a magazine: %+v", c.Industries)
+		t.Errorf("a magazine: %+v, want News & Publishing first", c.Industries)
 	}
 	in = pages("shirts.de", `<title>Shirts Magazin</title><meta property="og:site_name" content="Shirts Magazin">`)
 	if c, _ := company.Decide(in); len(c.Industries) > 0 && c.Industries[0].Score >= 0.5 {
-		t.Errorf("a shop's magazine: %+v", c.Industries)
+		t.Errorf("a shop's magazine: %+v, want a score below 0.5", c.Industries)
 	}
 }

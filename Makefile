@@ -192,8 +192,8 @@ bench: ## Measure look-ups over HTTP, alone and on services, account streams, re
 	@if [ -x $(SERVICES)/up ]; then eval "$$($(SERVICES)/up)" && LETTERHEAD_TEST_PREVIOUS='$(PREVIOUS)' \
 	  go test -tags services ./e2e/cluster -run '^$$' -bench ChargedLookups -benchtime 1x -timeout 20m; \
 	else echo "$(SERVICES) is missing: look-ups on services were not measured"; fi
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is missing: logos were not measured beside another image server"; fi
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is missing: logos were not compared with another image server"; fi
 
-bench-logos: build ## Measure the logo endpoint beside npm's ipx on the same images (needs node and npm, which fetches it)
+bench-logos: build ## Compare the logo endpoint with npm's ipx on the same images (needs node and npm, which fetches it)
 	@for tool in node npm; do if ! command -v $$tool >/dev/null; then echo "$$tool is missing: nothing was measured. It comes with Node.js."; exit 1; fi; done
 	LETTERHEAD_BINARY="$(CURDIR)/$(BIN)" go test -tags logobench -count 1 -v -timeout 20m ./e2e/logobench

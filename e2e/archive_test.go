@@ -144,7 +144,7 @@ func TestArchive_FailedLookups_MovesOnlyThose(t *testing.T) {
 	archivedStream := brandStreamPrefix + unknownDomains[0]
 	file := filepath.Join(t.TempDir(), "failed.jsonl.zst")
 
-	t.Run("refused", func(t *testing.T) {
+	t.Run("rejected", func(t *testing.T) {
 		for name, args := range map[string][]string{
 			"in the future": {"archive", "--before", "2999-01-01", "--to", file, "--yes"},
 			"not a date":    {"archive", "--before", "yesterday", "--to", file, "--yes"},

@@ -150,21 +150,21 @@ func newKilledFolder(t *testing.T) killedFolder {
 	return k
 }
 
-// open opens a copy of files and returns the error if the log refuses them or finds damage. An opened log must have
-// every event. A refused start must not change the files.
-func (k killedFolder) open(t *testing.T, files logFiles) (refusal error) {
+// open opens a copy of files and returns the error if the log rejects them or finds damage. An opened log must have
+// every event. A failed start must not change the files.
+func (k killedFolder) open(t *testing.T, files logFiles) (openErr error) {
 	t.Helper()
 	folder := t.TempDir()
 	files.write(t, folder)
 	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, logName)})
 	if err != nil {
 		if !errors.Is(err, eventlog.ErrLoss) && !errors.Is(err, eventlog.ErrCorrupt) && !strings.Contains(err.Error(), "this release reads format") {
-			t.Errorf("the log was refused with an unexpected error: %v", err)
+			t.Errorf("the log was rejected with an unexpected error: %v", err)
 		}
 		after := readLogFiles(t, folder)
 		for name, data := range files {
 			if !bytes.Equal(after[name], data) {
-				t.Errorf("the refused start changed %s", name)
+				t.Errorf("the failed start changed %s", name)
 			}
 		}
 		return err
@@ -306,9 +306,9 @@ func fileDamages(k killedFolder, file []byte) []damage {
 	return damages
 }
 
-// If the files of the log are damaged after a kill, the log never silently lacks an acknowledged event: it is refused,
+// If the files of the log are damaged after a kill, the log never silently lacks an acknowledged event: it is rejected,
 // or the damaged bytes are unused.
-func TestDamagedLog_Opened_IsRefusedOrLosesNothing(t *testing.T) {
+func TestDamagedLog_Opened_IsRejectedOrLosesNothing(t *testing.T) {
 	k := newKilledFolder(t)
 	if t.Failed() {
 		return
@@ -345,30 +345,30 @@ func TestDamagedLog_Opened_IsRefusedOrLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		closedFiles := readLogFiles(t, folder)
-		damages, refused := fileDamages(k, closedFiles[logName]), 0
+		damages, rejected := fileDamages(k, closedFiles[logName]), 0
 		for _, d := range damages {
 			t.Run(d.name, func(t *testing.T) {
 				if k.open(t, closedFiles.with(logName, d.change)) != nil {
-					refused++
+					rejected++
 				} else {
 					t.Log("harmless")
 				}
 			})
 		}
-		t.Logf("%d of %d kinds of damage were refused, the others lost no event", refused, len(damages))
-		if refused < 45 {
-			t.Errorf("%d of %d kinds of damage were refused, want at least 45", refused, len(damages))
+		t.Logf("%d of %d kinds of damage were rejected, the others lost no event", rejected, len(damages))
+		if rejected < 45 {
+			t.Errorf("%d of %d kinds of damage were rejected, want at least 45", rejected, len(damages))
 		}
 	})
 	t.Run("marker", func(t *testing.T) {
 		for _, d := range []damage{flip("one slot", 40), flip("the other slot", 4096+40), cut("one slot cut off", 4096)} {
 			if err := k.open(t, k.files.with(markerName, d.change)); err != nil {
-				t.Errorf("%s: %v", d.name, err)
+				t.Errorf("%s: opening the log: %v", d.name, err)
 			}
 		}
 		for _, d := range []damage{zero("zeroed", 0, 8192), cut("empty", 0), replaced("from another folder", k.otherFiles[markerName])} {
 			if k.open(t, k.files.with(markerName, d.change)) == nil {
-				t.Errorf("%s: the log was opened", d.name)
+				t.Errorf("%s: the log was opened, want an error", d.name)
 			}
 		}
 		// The first start after an upgrade has no marker. The marker is old if an older release has appended to the
@@ -380,12 +380,12 @@ func TestDamagedLog_Opened_IsRefusedOrLosesNothing(t *testing.T) {
 			t.Errorf("open the log with an older marker: %v", err)
 		}
 	})
-	t.Run("commands", func(t *testing.T) { k.checkCommandsRefuse(t) })
+	t.Run("commands", func(t *testing.T) { k.checkCommandsFail(t) })
 	t.Run("accept", func(t *testing.T) { k.checkAcceptedLoss(t) })
 }
 
-// checkCommandsRefuse runs the binary on a folder whose write-ahead log has one changed byte.
-func (k killedFolder) checkCommandsRefuse(t *testing.T) {
+// checkCommandsFail runs the binary on a folder whose write-ahead log has one changed byte.
+func (k killedFolder) checkCommandsFail(t *testing.T) {
 	frames, _ := walFrames(k.files[walName])
 	damaged := k.files.with(walName, flip("", walHeader+frames/2*walFrame+2000).change)
 	damaged.write(t, k.data)
@@ -402,7 +402,7 @@ func (k killedFolder) checkCommandsRefuse(t *testing.T) {
 		}
 	}
 	if after := readLogFiles(t, k.data); !reflect.DeepEqual(after, damaged) {
-		t.Error("the refused commands changed the log")
+		t.Error("the failed commands changed the log")
 	}
 }
 

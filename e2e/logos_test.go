@@ -216,7 +216,7 @@ func checkCrossOriginKeys(t *testing.T, browser context.Context, n *node) {
 	}
 	for i, a := range answers {
 		if a.Failed != "" || a.Status != http.StatusOK || a.Key != cases[i].status || a.ID == "" || a.Width == 0 {
-			t.Errorf("%s: %+v", cases[i].name, a)
+			t.Errorf("%s: got %+v, want status 200 with key status %s", cases[i].name, a, cases[i].status)
 		}
 	}
 }
@@ -239,7 +239,7 @@ func checkMissingLogo(t *testing.T, browser context.Context, n *node) {
 		return {event: event, width: image.naturalWidth, status: (await fetch(url)).status};
 	})()`, n.url+"/logo/nobody-knows-this.com?size=32&fallback=404"))
 	if got != (seen{"load", 32, http.StatusNotFound}) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want an image of 32 pixels with status 404", got)
 	}
 }
 

@@ -84,9 +84,9 @@ func generations(t *testing.T, data string) string {
 	return out.String()
 }
 
-// checkRefused checks that serve and other commands refuse the folder, that the error names the remedy, and that
+// checkRejected checks that serve and other commands reject the folder, that the error names the remedy, and that
 // nothing was rebuilt. It returns the output of serve.
-func checkRefused(t *testing.T, data string, commands ...[]string) (printed string) {
+func checkRejected(t *testing.T, data string, commands ...[]string) (printed string) {
 	t.Helper()
 	before := generations(t, data)
 	n := launch(t, data, "LETTERHEAD_STARTER=off")
@@ -140,12 +140,12 @@ func acceptances(t *testing.T, data string) (events []map[string]any) {
 
 // A server neither serves nor repairs a log that lacks events known from other files of the folder. It serves the
 // folder after the complete log is back.
-func TestServe_LogLostEvents_RefusesUntilItIsBack(t *testing.T) {
+func TestServe_LogLostEvents_FailsUntilItIsBack(t *testing.T) {
 	w := newLossFolder(t)
 	other := newLossFolder(t)
 	t.Run("every command", func(t *testing.T) {
 		copyFiles(t, w.older, w.data, lossFiles...)
-		checkRefused(t, w.data, []string{"doctor"}, []string{"ledger", "verify"}, []string{"projections", "verify"},
+		checkRejected(t, w.data, []string{"doctor"}, []string{"ledger", "verify"}, []string{"projections", "verify"},
 			[]string{"projections", "rebuild", "--all"}, []string{"account", "list"}, []string{"backup", t.TempDir()})
 	})
 	for name, replaceFiles := range map[string]func(){
@@ -158,7 +158,7 @@ func TestServe_LogLostEvents_RefusesUntilItIsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			replaceFiles()
-			if printed := checkRefused(t, w.data); strings.Contains(name, "another") && strings.Count(printed, "begins with event") < 2 {
+			if printed := checkRejected(t, w.data); strings.Contains(name, "another") && strings.Count(printed, "begins with event") < 2 {
 				t.Errorf("serve did not print the first events of both logs: %s", printed)
 			}
 			copyFiles(t, w.newer, w.data, append(lossFiles, markerFile)...)
@@ -179,7 +179,7 @@ func TestAcceptLoss_OlderLog_RecordsAndServes(t *testing.T) {
 			if _, errs, code := letterhead(t, w.data, "recover", "accept-loss"); code != 1 || !strings.Contains(errs, "not confirmed") || !strings.Contains(errs, "position") {
 				t.Errorf("accept-loss without confirmation ended with %d: %s", code, errs)
 			}
-			checkRefused(t, w.data)
+			checkRejected(t, w.data)
 			var accepted struct {
 				Lost      bool   `json:"lost"`
 				EventID   string `json:"event_id"`
@@ -249,7 +249,7 @@ func killSteps(step func(time.Duration) (ended bool)) {
 	}
 }
 
-// If accept-loss is killed repeatedly, the folder is refused until one run completes, and that run records the loss
+// If accept-loss is killed repeatedly, the folder is rejected until one run completes, and that run records the loss
 // once.
 func TestAcceptLoss_Killed_NextRunFinishes(t *testing.T) {
 	w := newLossFolder(t)
@@ -274,7 +274,7 @@ func TestAcceptLoss_Killed_NextRunFinishes(t *testing.T) {
 	}
 }
 
-// A folder whose restore was killed is refused until the restore is repeated.
+// A folder whose restore was killed is rejected until the restore is repeated.
 func TestRestore_Killed_IsUnfinishedThenServed(t *testing.T) {
 	w := newLossFolder(t)
 	backup := t.TempDir()

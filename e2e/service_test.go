@@ -199,7 +199,7 @@ func TestKill_UnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 	ok(t, data, "projections", "verify") // without a server
 }
 
-func TestServe_FolderHeldByServer_IsRefused(t *testing.T) {
+func TestServe_FolderHeldByServer_Fails(t *testing.T) {
 	data := t.TempDir()
 	start(t, data, "LETTERHEAD_STARTER=off")
 	second := launch(t, data, "LETTERHEAD_STARTER=off")
@@ -257,10 +257,10 @@ func TestServe_DamagedLog_IsNamedAndUnchanged(t *testing.T) {
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, data) // fails if the refused start changed other files
+	start(t, data) // fails if the rejected start changed other files
 }
 
-func TestServe_FolderOfNewerRelease_IsRefused(t *testing.T) {
+func TestServe_FolderOfNewerRelease_Fails(t *testing.T) {
 	data := t.TempDir()
 	newer, err := json.Marshal(map[string]any{"format": 99, "written_by": "v9.9.9"})
 	if err != nil {

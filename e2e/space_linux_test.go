@@ -25,8 +25,7 @@ func TestMaintenance_SmallDisk_LeavesServiceRunning(t *testing.T) {
 	disktest.Run(t, "TestSmallDisk_MaintenanceCommands_LeaveRoom", givenBinary+"="+binary)
 }
 
-// TestSmallDisk_MaintenanceCommands_LeaveRoom runs in the process that TestMaintenance_SmallDisk_LeavesServiceRunning
-// starts.
+// It runs in the process that TestMaintenance_SmallDisk_LeavesServiceRunning starts.
 func TestSmallDisk_MaintenanceCommands_LeaveRoom(t *testing.T) {
 	at := disktest.Mount(t, smallDisk)
 	data := filepath.Join(at, "data")
@@ -44,7 +43,7 @@ func TestSmallDisk_MaintenanceCommands_LeaveRoom(t *testing.T) {
 		}
 	}
 	grant()
-	n.stop() // a clean stop checkpoints the write-ahead logs, which would need space later
+	n.stop() // a clean shutdown checkpoints the write-ahead logs, which would need space later
 	n = start(t, data, "LETTERHEAD_STARTER=off")
 	usual := free(t, at)
 

@@ -30,7 +30,7 @@ func undelivered(t *testing.T, data string, since time.Time, flags ...string) (l
 }
 
 // A server that is killed under load leaves charges without answers. The command lists them and reverses each once. A
-// clean stop leaves none.
+// clean shutdown leaves none.
 func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *testing.T) {
 	data, since := t.TempDir(), time.Now().Add(-time.Minute)
 	n := start(t, data)
@@ -43,7 +43,7 @@ func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *test
 	}
 	n.stop()
 	if lines := undelivered(t, data, since); len(lines) != 0 {
-		t.Fatalf("a clean stop left %d undelivered charges, want 0", len(lines))
+		t.Fatalf("a clean shutdown left %d undelivered charges, want 0", len(lines))
 	}
 
 	n = start(t, data)

@@ -64,7 +64,7 @@ func (n *Node) Archive(ctx context.Context, failures *backup.Failures, file stri
 	if out.Rest, err = n.copyRest(ctx, failures); err != nil {
 		return out, err
 	}
-	out.Kept, err = n.replaceLog(ctx, out.Rest.Places)
+	out.Kept, err = n.replaceLog(ctx, out.Rest.Readers)
 	return out, err
 }
 

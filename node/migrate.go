@@ -32,7 +32,7 @@ func (n *Node) Migrate(ctx context.Context, m Migration, final bool, cfg backup.
 	if from.Names, err = backup.NamesIn(ctx, n.Store); err != nil {
 		return out, err
 	}
-	if from.Places, err = n.crawlCheckpoints(ctx); err != nil {
+	if from.Readers, err = n.crawlCheckpoints(ctx); err != nil {
 		return out, err
 	}
 	if from.Without, out.Archived, err = n.leaveOut(ctx, cfg, m); err != nil {

@@ -30,7 +30,7 @@ type Event struct {
 	Err error
 }
 
-// Errorf returns an error of a fold about an event, including the event's place.
+// Errorf returns an error of a fold about an event, including the event's position.
 func (e *Event) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%s at %s@%d (position %d): %w", e.Type, e.Stream, e.Revision, e.Position, fmt.Errorf(format, args...))
 }

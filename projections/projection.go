@@ -50,7 +50,7 @@ type Version struct {
 	// Number must grow when folding the same events would give other rows.
 	Number int
 	// Format is the data format (see eventschemas.Format) with which readers begin to get this version. Until it is
-	// in force, on a database that nodes of two releases share, its tables are folded beside those of the previous
+	// in force, on a database that nodes of two releases share, its tables are folded next to those of the previous
 	// version.
 	Format int
 	// Categories are the streams that it folds.

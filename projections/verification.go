@@ -22,7 +22,7 @@ type Verification struct {
 // OK reports whether the tables were compared and agree.
 func (v Verification) OK() bool { return v.Err == nil && v.Difference == nil }
 
-// Difference is a place where the live tables differ from those folded from the log.
+// Difference is a row or column in which the live tables differ from those folded from the log.
 type Difference struct {
 	Table string `json:"table"`
 	// Key is the row's primary key.

@@ -21,19 +21,19 @@ func TestDisagreements_EachKind_IsReported(t *testing.T) {
 		silent int
 		wrong  int
 	}{
-		{"one paid, one refused", []line{charged("paid")}, 0, 0},
+		{"one paid, one rejected", []line{charged("paid")}, 0, 0},
 		{"nothing charged", nil, 0, 1},
 		{"charged twice", []line{charged("paid"), charged("paid")}, 0, 2},
 		{"charged and reversed although answered", []line{charged("paid"), reversed("paid")}, 0, 1},
-		{"refused and charged", []line{charged("paid"), charged("refused")}, 0, 1},
-		{"refused, charged and reversed", []line{charged("paid"), charged("refused"), reversed("refused")}, 0, 0},
-		{"reversed without a charge", []line{charged("paid"), reversed("refused")}, 0, 2},
+		{"rejected and charged", []line{charged("paid"), charged("rejected")}, 0, 1},
+		{"rejected, charged and reversed", []line{charged("paid"), charged("rejected"), reversed("rejected")}, 0, 0},
+		{"reversed without a charge", []line{charged("paid"), reversed("rejected")}, 0, 2},
 		{"charge of an unanswered request", []line{charged("paid"), charged("silent")}, 1, 0},
 		{"charge without any request", []line{charged("paid"), charged("silent"), charged("another")}, 1, 1},
 	} {
 		seen := newTally()
 		seen.lookup(answered(http.StatusOK, "paid"), nil)
-		seen.lookup(answered(http.StatusPaymentRequired, "refused"), nil)
+		seen.lookup(answered(http.StatusPaymentRequired, "rejected"), nil)
 		for range c.silent {
 			seen.lookup(answer{}, errors.New("reset"))
 		}

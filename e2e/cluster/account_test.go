@@ -152,7 +152,7 @@ func decode(t testing.TB, text string, into any) {
 }
 
 // agree checks that the ledger matches what the clients saw: each look-up answered with a brand is charged once,
-// refused look-ups are not charged, and at most the unanswered ones are charged besides. It waits for pending
+// rejected look-ups are not charged, and of the others at most the unanswered ones are charged. It waits for pending
 // reversals. It also verifies the account's chain and balance.
 func (c *cluster) agree(t testing.TB, who customer, seen *tally) {
 	t.Helper()
@@ -194,9 +194,9 @@ func disagreements(net map[string]int, seen *tally) []string {
 			wrong = append(wrong, fmt.Sprintf("request %s was answered with a brand and cost %d credits, want 1", id, net[id]))
 		}
 	}
-	for id := range seen.refused {
+	for id := range seen.rejected {
 		if net[id] != 0 {
-			wrong = append(wrong, fmt.Sprintf("request %s was refused and cost %d credits, want 0", id, net[id]))
+			wrong = append(wrong, fmt.Sprintf("request %s was rejected and cost %d credits, want 0", id, net[id]))
 		}
 	}
 	silent := 0
@@ -204,7 +204,7 @@ func disagreements(net map[string]int, seen *tally) []string {
 		switch {
 		case cost < 0 || cost > 1:
 			wrong = append(wrong, fmt.Sprintf("request %s cost %d credits", id, cost))
-		case cost == 1 && !seen.paid[id] && !seen.refused[id]:
+		case cost == 1 && !seen.paid[id] && !seen.rejected[id]:
 			silent++
 		}
 	}

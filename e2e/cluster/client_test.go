@@ -102,7 +102,7 @@ type tally struct {
 	mu         sync.Mutex
 	statuses   map[int]int
 	paid       map[string]bool // request ids of look-ups that were answered with a brand
-	refused    map[string]bool // request ids of all other look-ups that were answered
+	rejected   map[string]bool // request ids of all other look-ups that were answered
 	unanswered []string
 	wrong      []string
 	late       time.Duration // the longest response time
@@ -110,7 +110,7 @@ type tally struct {
 }
 
 func newTally() *tally {
-	return &tally{statuses: map[int]int{}, paid: map[string]bool{}, refused: map[string]bool{}}
+	return &tally{statuses: map[int]int{}, paid: map[string]bool{}, rejected: map[string]bool{}}
 }
 
 // lookup counts the answer to a look-up of a brand with a logo.
@@ -121,7 +121,7 @@ func (y *tally) lookup(a answer, err error) {
 	}
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	into := y.refused
+	into := y.rejected
 	if a.status == http.StatusOK {
 		into = y.paid
 	}

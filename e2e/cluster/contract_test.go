@@ -49,14 +49,14 @@ func TestBatches_OverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 			if err != nil || a.status != http.StatusOK {
 				return
 			}
-			found, refused, err := foundIn(a.body)
+			found, rejected, err := foundIn(a.body)
 			if err != nil {
 				seen.mistake("%v", err)
 				return
 			}
 			paid[client] += found
-			if refused == 0 && found != distinct {
-				seen.mistake("a batch without refused items found %d domains, want %d: %s", found, distinct, a.body)
+			if rejected == 0 && found != distinct {
+				seen.mistake("a batch without rejected items found %d domains, want %d: %s", found, distinct, a.body)
 			}
 		}
 	})
@@ -83,9 +83,9 @@ func TestBatches_OverThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 	}
 }
 
-// foundIn returns the number of distinct domains with a brand in the answer to a batch, and the number of refused
+// foundIn returns the number of distinct domains with a brand in the answer to a batch, and the number of rejected
 // items.
-func foundIn(body []byte) (found, refused int, err error) {
+func foundIn(body []byte) (found, rejected int, err error) {
 	var v struct {
 		Results []struct {
 			Domain string
@@ -105,12 +105,12 @@ func foundIn(body []byte) (found, refused int, err error) {
 		case r.Status == http.StatusOK && r.Brand != nil && r.Brand.Domain == r.Domain:
 			domains[r.Domain] = true
 		case r.Brand == nil:
-			refused++
+			rejected++
 		default:
 			return 0, 0, fmt.Errorf("unexpected item %+v", r)
 		}
 	}
-	return len(domains), refused, nil
+	return len(domains), rejected, nil
 }
 
 // Every node must repeat the answer that another node gave under an idempotency key, even after that node was killed.

@@ -65,7 +65,7 @@ func (c *cluster) spendExactly(t *testing.T, over []*node) {
 	}
 }
 
-func TestGrant_OnOneNode_IsSpendableOnNodeThatJustRefused(t *testing.T) {
+func TestGrant_OnOneNode_IsSpendableOnNodeThatJustRejected(t *testing.T) {
 	c := whole(t)
 	who := c.apis[0].open(t, "growth", 0)
 	seen := newTally()
@@ -77,13 +77,13 @@ func TestGrant_OnOneNode_IsSpendableOnNodeThatJustRefused(t *testing.T) {
 		}
 	}
 	for round := range 2 * apiNodes {
-		granting, refusing := c.apis[round%apiNodes], c.apis[(round+1)%apiNodes]
+		granting, rejecting := c.apis[round%apiNodes], c.apis[(round+1)%apiNodes]
 		for _, n := range c.apis {
 			a := n.want(t, http.StatusPaymentRequired, lookup(hit), who.secret)
 			seen.lookup(a, nil)
 		}
 		granting.grant(t, who, 1)
-		seen.lookup(refusing.want(t, http.StatusOK, lookup(hit), who.secret), nil)
+		seen.lookup(rejecting.want(t, http.StatusOK, lookup(hit), who.secret), nil)
 	}
 	seen.check(t, 0)
 	c.agree(t, who, seen)

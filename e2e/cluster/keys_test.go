@@ -53,7 +53,7 @@ func TestSuspension_OnOneNode_NextRequestOnEveryNodeFollows(t *testing.T) {
 		operator.must(t, "account", "reinstate", who.id)
 		c.everywhere(t, http.StatusOK, "/v1/me", who.secret)
 	}
-	// Refused requests were not charged, and the credits can be spent immediately.
+	// Rejected requests were not charged, and the credits can be spent immediately.
 	if got := c.apis[0].standing(t, who).Balance; got != 50 {
 		t.Errorf("the balance is %d, want 50", got)
 	}

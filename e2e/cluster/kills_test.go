@@ -17,8 +17,8 @@ import (
 // awayAtMost is the maximum time that a killed service or node stays down in a round of random kills.
 const awayAtMost = 5 * time.Second
 
-// TestRandomKills_UnderLoad_LoseNoAnsweredCharge kills the event store, the database or an API node with SIGKILL at
-// random times under load, LETTERHEAD_KILL_ROUNDS times. Every request must be answered, or refused with 503 or 504.
+// The test kills the event store, the database or an API node with SIGKILL at
+// random times under load, LETTERHEAD_KILL_ROUNDS times. Every request must be answered, or rejected with 503 or 504.
 // Afterwards the cluster must serve again, and the ledger must match what the clients saw. Only requests to a killed
 // node may get no answer.
 func TestRandomKills_UnderLoad_LoseNoAnsweredCharge(t *testing.T) {
@@ -42,8 +42,8 @@ func TestRandomKills_UnderLoad_LoseNoAnsweredCharge(t *testing.T) {
 				if k.paid {
 					paid.lookup(a, err)
 				}
-				refused := a.status == http.StatusServiceUnavailable || k.name == kindUnknown && (a.status == http.StatusGatewayTimeout || crawled(a))
-				if err == nil && !refused && !slices.Contains(k.right, a.status) {
+				rejected := a.status == http.StatusServiceUnavailable || k.name == kindUnknown && (a.status == http.StatusGatewayTimeout || crawled(a))
+				if err == nil && !rejected && !slices.Contains(k.right, a.status) {
 					seen[i].mistake("%s: %s: %s", k.name, a, a.body)
 				}
 			})

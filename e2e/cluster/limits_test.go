@@ -45,8 +45,8 @@ func (c *cluster) oneTooMany(t *testing.T, over []*node) {
 			t.Fatalf("the burst was not in one minute window: the windows end at %s and at %s", resets[0], r)
 		}
 	}
-	if ok, refused := seen.status(http.StatusOK), seen.status(http.StatusTooManyRequests); ok != freePerMinute || refused != 1 {
-		t.Errorf("%d requests served and %d refused, want %d and 1", ok, refused, freePerMinute)
+	if ok, rejected := seen.status(http.StatusOK), seen.status(http.StatusTooManyRequests); ok != freePerMinute || rejected != 1 {
+		t.Errorf("%d requests served and %d rejected, want %d and 1", ok, rejected, freePerMinute)
 	}
 }
 
@@ -67,8 +67,8 @@ func TestCrawlLimits_OverThreeNodes_Hold(t *testing.T) {
 	})
 	t.Logf("%s", seen)
 	seen.check(t, 0)
-	if refused := seen.status(http.StatusTooManyRequests); refused != 2*freeCrawls {
-		t.Errorf("%d of %d look-ups of unknown domains were refused, want %d", refused, 3*freeCrawls, 2*freeCrawls)
+	if rejected := seen.status(http.StatusTooManyRequests); rejected != 2*freeCrawls {
+		t.Errorf("%d of %d look-ups of unknown domains were rejected, want %d", rejected, 3*freeCrawls, 2*freeCrawls)
 	}
 	c.agree(t, who, seen)
 }

@@ -189,11 +189,11 @@ func (p *pair) registry(t *testing.T) (out string) {
 	return out
 }
 
-// refuses waits until a node refuses the event store, and checks that its probe and its metric report it.
-func (n *node) refuses(t *testing.T, what string) {
+// rejects waits until a node rejects the event store, and checks that its probe and its metric report it.
+func (n *node) rejects(t *testing.T, what string) {
 	t.Helper()
 	text := ""
-	until(t, settledWithin, n.name+" refuses a log that is "+what, func() bool {
+	until(t, settledWithin, n.name+" rejects a log that is "+what, func() bool {
 		var status int
 		status, text = n.readiness()
 		return status == http.StatusServiceUnavailable && strings.Contains(text, missing)
@@ -208,8 +208,8 @@ func (n *node) refuses(t *testing.T, what string) {
 	}
 }
 
-// commandsRefuse checks that commands in their own processes refuse the event store.
-func (p *pair) commandsRefuse(t *testing.T, env []string, who customer) {
+// commandsFail checks that commands in their own processes reject the event store.
+func (p *pair) commandsFail(t *testing.T, env []string, who customer) {
 	t.Helper()
 	var running sync.WaitGroup
 	for i, args := range [][]string{
@@ -230,7 +230,7 @@ func (p *pair) commandsRefuse(t *testing.T, env []string, who customer) {
 
 // If the event store has any other log, nodes that run or start must not write to it or answer from it. They must
 // continue by themselves when the right log is back.
-func TestEventStore_WrongLog_IsRefusedUntilRightLogIsBack(t *testing.T) {
+func TestEventStore_WrongLog_IsRejectedUntilRightLogIsBack(t *testing.T) {
 	p := newPair(t)
 	one, two, three := p.nodes[0], p.nodes[1], p.nodes[2]
 	empty, older, newer, fork := p.dir+"-empty", p.dir+"-older", p.dir+"-newer", p.dir+"-fork"
@@ -279,7 +279,7 @@ func TestEventStore_WrongLog_IsRefusedUntilRightLogIsBack(t *testing.T) {
 			}
 		}
 		for _, n := range nodes {
-			n.refuses(t, name)
+			n.rejects(t, name)
 		}
 		registry := p.registry(t)
 		for _, n := range p.nodes[:2] {
@@ -290,7 +290,7 @@ func TestEventStore_WrongLog_IsRefusedUntilRightLogIsBack(t *testing.T) {
 			t.Errorf("a node granted credits on a log that is %s: %s", name, out)
 		}
 		if log == fork {
-			p.commandsRefuse(t, three.env, who)
+			p.commandsFail(t, three.env, who)
 		}
 		if now := p.registry(t); now != registry {
 			t.Errorf("on a log that is %s the read models changed from\n%s\nto\n%s", name, registry, now)
@@ -345,8 +345,8 @@ func TestEventStore_AnotherLogAccepted_IsServed(t *testing.T) {
 	accept := func(log, reason string) {
 		t.Helper()
 		p.exchange(t, log)
-		one.refuses(t, reason)
-		two.refuses(t, reason)
+		one.rejects(t, reason)
+		two.rejects(t, reason)
 		if out := one.must(t, "recover", "accept-loss", "--yes", "--reason", reason); !strings.Contains(out, "records the loss") {
 			t.Errorf("accept-loss printed %s", out)
 		}

@@ -110,7 +110,7 @@ func TestService_Unavailable_ClusterRecovers(t *testing.T) {
 	}
 }
 
-// A node that cannot reach a service refuses requests. The other nodes are not affected.
+// A node that cannot reach a service rejects requests. The other nodes are not affected.
 func TestNode_CutOff_OthersKeepServing(t *testing.T) {
 	for _, service := range []string{postgres, eventStore, elasticsearch} {
 		t.Run(service, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestReadModels_RebuiltWhileServed_AnswerThroughout(t *testing.T) {
 }
 
 // endures runs the steady load over nodes, causes a fault meanwhile, and checks every answer. The kinds in serves, and
-// all requests to spared nodes, must always be served. Other requests must be served, or refused with 503, in time.
+// all requests to spared nodes, must always be served. Other requests must be served, or rejected with 503, in time.
 // After the fault all nodes must recover and all counts must agree.
 func (c *cluster) endures(t *testing.T, over []*node, lasts time.Duration, serves []string, spared []*node, begin, end func() error) {
 	t.Helper()
@@ -161,8 +161,8 @@ func (c *cluster) endures(t *testing.T, over []*node, lasts time.Duration, serve
 					return
 				}
 				may := disturbed && !slices.Contains(serves, k.name) && !slices.Contains(spared, n)
-				refused := a.status == http.StatusServiceUnavailable || k.name == kindUnknown && a.status == http.StatusGatewayTimeout
-				if !may || !refused {
+				rejected := a.status == http.StatusServiceUnavailable || k.name == kindUnknown && a.status == http.StatusGatewayTimeout
+				if !may || !rejected {
 					into.mistake("%s: %s: %s", k.name, a, a.body)
 				}
 			})

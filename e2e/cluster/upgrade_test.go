@@ -272,10 +272,10 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 		_, err := old.letterhead("brand", "get", hit)
 		return err == nil
 	})
-	witness := launch("old-api", before, "api")
+	oldAPI := launch("old-api", before, "api")
 	live.who = old.open(t, "custom", 100_000)
 	live.add(old)
-	live.add(witness)
+	live.add(oldAPI)
 	ctx, cancel := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
 	clients.Go(func() { steadily(ctx, trafficEvery, live.request) })
@@ -299,7 +299,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 		return len(s.Models) == 1 && s.Models[0].Name == "ledger" && s.Level
 	})
 	live.pass(t, 40)
-	witness.must(t, "ledger", "show", "--account", live.who.id, "--last", "1")
+	oldAPI.must(t, "ledger", "show", "--account", live.who.id, "--last", "1")
 
 	// Roll back after the new versions were built: an old node starts again and takes over.
 	old = launch("old-again", before, everyRole)
@@ -315,7 +315,7 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	young := launch("new-api", after, "api")
 	live.add(young)
 	retire(old)
-	retire(witness)
+	retire(oldAPI)
 	until(t, readyWithin, "the upgrade can be finished", func() bool { return second.upgrade(t).Ready })
 	release := second.upgrade(t)
 	versions := map[int]int{}
@@ -336,23 +336,23 @@ func upgrade(t *testing.T, at addresses, before, after string, ofKey func(charge
 	})
 
 	// Now a rollback is impossible, and the old release reports that.
-	refused, err := c.newNode("old-refused", everyRole)
+	outdated, err := c.newNode("old-late", everyRole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused.release = before
-	c.more = append(c.more, refused)
-	if err := refused.start(); err != nil {
+	outdated.release = before
+	c.more = append(c.more, outdated)
+	if err := outdated.start(); err != nil {
 		t.Fatal(err)
 	}
-	_, ended := refused.life()
+	_, ended := outdated.life()
 	select {
 	case <-ended:
 	case <-time.After(readyWithin):
 		t.Fatal("an old node runs after the upgrade is finished")
 	}
-	cmd, _ := refused.life()
-	if log := refused.output(0); cmd.ProcessState.ExitCode() == 0 || !strings.Contains(log, "newer release") {
+	cmd, _ := outdated.life()
+	if log := outdated.output(0); cmd.ProcessState.ExitCode() == 0 || !strings.Contains(log, "newer release") {
 		t.Errorf("an old node exited with %d, want a failure about a newer release: %s", cmd.ProcessState.ExitCode(), log)
 	} else {
 		t.Logf("log of the old node: %s", strings.TrimSpace(log))

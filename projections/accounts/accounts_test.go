@@ -21,7 +21,7 @@ func testGet_FollowsStream(t *testing.T, e *projectionstest.Env) {
 	r, _ := e.Start(engine.Config{}, m)
 	e.CatchUp(r)
 	if _, err := m.Get(t.Context(), "a"); !errors.Is(err, accounts.ErrNotFound) {
-		t.Errorf("unknown account: %v", err)
+		t.Errorf("unknown account: %v, want %v", err, accounts.ErrNotFound)
 	}
 	want := accounts.Account{ID: "a", Holder: "h", Plan: "free", Status: "active", OpenedAt: at}
 	for i, s := range []struct {
@@ -89,6 +89,6 @@ func testList_InPages_ReturnsAll(t *testing.T, e *projectionstest.Env) {
 		}
 	}
 	if page, err := m.List(t.Context(), "", -1); err != nil || len(page) != 0 {
-		t.Errorf("a negative limit: %v, %v", page, err)
+		t.Errorf("a negative limit: %v, %v, want none", page, err)
 	}
 }

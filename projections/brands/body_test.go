@@ -95,7 +95,7 @@ func TestBody_BaseURL_IsInsertedOnWrite(t *testing.T) {
 	for _, base := range []string{"http://127.0.0.1:8080", "https://a.example/b", `https://"odd`} {
 		got := body.AppendTo([]byte("before"), base)
 		if !bytes.HasPrefix(got, []byte("before{")) {
-			t.Errorf("%.20s", got)
+			t.Errorf("AppendTo replaced the prefix: %.20s", got)
 		}
 		var v struct {
 			Logos []struct{ Formats []struct{ Src string } }
@@ -104,7 +104,7 @@ func TestBody_BaseURL_IsInsertedOnWrite(t *testing.T) {
 			t.Fatalf("%s: %v", base, err)
 		}
 		if src := v.Logos[0].Formats[0].Src; src != base+"/cdn/ab12.png" {
-			t.Errorf("%s: %s", base, src)
+			t.Errorf("base %s: src = %s, want %s", base, src, base+"/cdn/ab12.png")
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestBody_ScoreNotANumber_IsZero(t *testing.T) {
 		v := full()
 		v.Record.QualityScore = score
 		if got := Render(v).AppendTo(nil, ""); !bytes.Contains(got, []byte(`"qualityScore":0,`)) || !json.Valid(got) {
-			t.Errorf("%v: %s", score, got)
+			t.Errorf("score %v is rendered as %s, want 0", score, got)
 		}
 	}
 }

@@ -89,7 +89,7 @@ LEFT JOIN {brands} AS b ON b.id = $1 AND b.readable = 1`
 SELECT 1, domain FROM {brands} WHERE id = $1 AND readable = 1`
 )
 
-// Entry is a brand in the form in which it is answered.
+// Entry is a brand as the API returns it.
 type Entry struct {
 	ID      string
 	Domain  string

@@ -53,7 +53,7 @@ func testGet_LifeOfBrand(t *testing.T, e *projectionstest.Env) {
 	const domain, stream = "acme.com", "brand-acme.com"
 	steps := []struct {
 		event   eventschemas.Event
-		status  string // empty if the brand is not answered
+		status  string // empty if the brand is not found
 		name    string
 		changed bool // whether the search index must change
 	}{
@@ -78,7 +78,7 @@ func testGet_LifeOfBrand(t *testing.T, e *projectionstest.Env) {
 		byID, idErr := m.ByID(t.Context(), brand.ID(domain))
 		if s.status == "" {
 			if !errors.Is(err, brands.ErrNotFound) || !errors.Is(idErr, brands.ErrNotFound) {
-				t.Errorf("%s: %v, %v", what, err, idErr)
+				t.Errorf("%s: %v, %v, want ErrNotFound twice", what, err, idErr)
 			}
 		} else {
 			if err != nil || idErr != nil {
@@ -103,7 +103,7 @@ func testGet_LifeOfBrand(t *testing.T, e *projectionstest.Env) {
 		before = upTo
 	}
 	if docs, _, err := m.Changed(t.Context(), 0, 10); err != nil || len(docs) != 1 || !docs[0].Gone {
-		t.Errorf("all changes: %+v, %v", docs, err)
+		t.Errorf("all changes: %+v, %v, want one removed document", docs, err)
 	}
 }
 
@@ -133,7 +133,7 @@ func testRevision_IdentifiesAnswer(t *testing.T, e *projectionstest.Env) {
 	e.CatchUp(r)
 	entry, err := m.Get(t.Context(), "acme.com")
 	if err != nil || entry.Revision != 2 {
-		t.Errorf("%+v, %v", entry, err)
+		t.Errorf("Get = %+v, %v, want revision 2", entry, err)
 	}
 }
 
@@ -197,10 +197,10 @@ func testGet_UnknownBrand_IsNotFound(t *testing.T, e *projectionstest.Env) {
 	m, r := open(t, e)
 	e.CatchUp(r)
 	if _, err := m.Get(t.Context(), "nobody.com"); !errors.Is(err, brands.ErrNotFound) {
-		t.Errorf("unknown domain: %v", err)
+		t.Errorf("unknown domain: %v, want %v", err, brands.ErrNotFound)
 	}
 	if _, err := m.ByID(t.Context(), uuid.New()); !errors.Is(err, brands.ErrNotFound) {
-		t.Errorf("unknown id: %v", err)
+		t.Errorf("unknown id: %v, want %v", err, brands.ErrNotFound)
 	}
 	if docs, upTo, err := m.Changed(t.Context(), 17, 10); err != nil || len(docs) != 0 || upTo != 17 {
 		t.Errorf("changes after the end: %v, %d, %v", docs, upTo, err)
@@ -231,7 +231,7 @@ func testFold_Restarted_ContinuesFromStoredState(t *testing.T, e *projectionstes
 	for i := range n {
 		entry, err := m.Get(t.Context(), fmt.Sprintf("b%d.com", i))
 		if err != nil || entry.Status != "ready" {
-			t.Fatalf("brand %d: %+v, %v", i, entry, err)
+			t.Fatalf("brand %d: %+v, %v, want status ready", i, entry, err)
 		}
 	}
 }

@@ -25,8 +25,8 @@ const (
 	idOverhead = 200
 	// cacheShards is the number of locks of the guard.
 	cacheShards = 256
-	// maxRecent bounds the domains, of some 100 bytes, whose last events a shard knows one by one; it has twice as many
-	// at most. 400 ms, after which events are folded, bring seldom more.
+	// maxRecent limits the domains, of about 100 bytes each, in each of a shard's two maps of last events. Events are
+	// folded within 400 ms, in which a shard seldom gets more.
 	maxRecent = 32
 )
 
@@ -41,10 +41,10 @@ const (
 //
 // If the log is followed (see Event), an event is known before it is folded. Each shard has the positions of the last
 // events of its brands, and accepts only rows of tables that are folded up to there. It keeps a position when such a row
-// is put, because a reader of older tables may still be under way.
+// is put, because a reader of older tables may still be in progress.
 //
 // Otherwise the invalidation comes a moment after the commit of another node: until then the older
-// answer is given (see Invalidate), and a row that was read before the commit has an outdated ticket
+// answer is returned (see Invalidate), and a row that was read before the commit has an outdated ticket
 // all the same.
 type cache struct {
 	entries *otter.Cache[string, cached]
@@ -56,8 +56,8 @@ type cache struct {
 type shard struct {
 	mu            sync.Mutex
 	invalidations uint64
-	// recent has the last events by domain, older those of before recent was full, and no event of any other domain is
-	// past oldest.
+	// recent has the positions of the last events by domain, older those from before recent was full. No event of any
+	// other domain is past oldest.
 	recent, older map[string]eventlog.Position
 	oldest        eventlog.Position
 }
@@ -76,7 +76,7 @@ func (s *shard) note(domain string, at eventlog.Position) {
 	s.recent[domain] = max(s.recent[domain], at)
 }
 
-// changed returns a position that no known event of a domain's brand is past.
+// changed returns a position at or after all known events of a domain's brand.
 func (s *shard) changed(domain string) eventlog.Position {
 	return max(s.oldest, s.older[domain], s.recent[domain])
 }

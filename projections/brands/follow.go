@@ -31,8 +31,8 @@ func (f *followed) cover(after, upTo eventlog.Position) bool {
 }
 
 // Event removes the brand of a domain from the cache until the tables include the event at the
-// position. It is called by a reader of the log on a node of several; in a single process the fold
-// does this.
+// position. On a shared database each node's own reader of the log calls it; in a single process the
+// fold does this.
 func (m *Model) Event(domain string, at eventlog.Position) {
 	if m.shared {
 		m.cache.event(domain, at)

@@ -186,9 +186,9 @@ func TestTail_KeepsCacheCurrent(t *testing.T) {
 	}
 	f.folded(f.e.Events("brand-acme.com", at, eventschemas.BrandWithdrawn{Reason: "r"}))
 	if _, err := f.m.Get(t.Context(), "acme.com"); err == nil {
-		t.Error("a withdrawn brand is answered")
+		t.Error("Get returns a withdrawn brand")
 	}
 	if _, err := f.m.ByID(t.Context(), brand.ID("acme.com")); err == nil {
-		t.Error("a withdrawn brand is answered by its id")
+		t.Error("ByID returns a withdrawn brand")
 	}
 }

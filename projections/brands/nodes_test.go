@@ -59,13 +59,13 @@ func TestCache_AnotherNodeFolds_IsInvalidated(t *testing.T) {
 	if nameOf(t, m, "still.com"); loads != before {
 		t.Error("a brand that did not change was evicted from the cache")
 	}
-	// A withdrawn brand is not answered.
+	// A withdrawn brand is not returned.
 	gone := e.Events("brand-still.com", at, eventschemas.BrandWithdrawn{Reason: "r"})
 	if err := follows.WaitFor(n.Context(), Name, gone); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Get(t.Context(), "still.com"); err == nil {
-		t.Error("a withdrawn brand is answered from the other node's cache")
+		t.Error("Get returns a withdrawn brand from the other node's cache")
 	}
 	// A rebuild by the leader.
 	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
@@ -138,6 +138,6 @@ func TestGet_RetiredTables_AreNotUsed(t *testing.T) {
 	e.Events("brand-fresher.com", at, imported("fresher.com", "Fresher"))
 	e.CatchUp(r)
 	if entry, err := again.ByID(t.Context(), brand.ID("fresher.com")); err != nil || entry.Domain != "fresher.com" {
-		t.Errorf("by the id: %+v, %v", entry, err)
+		t.Errorf("by the id: %+v, %v, want fresher.com", entry, err)
 	}
 }

@@ -58,8 +58,8 @@ type Config struct {
 
 // Follower keeps data up to date that depends on the brand streams.
 type Follower interface {
-	// Event is called for each event of a brand's stream that may change what is answered of the brand, in order, with
-	// the brand's domain. The request of a crawl changes nothing of that.
+	// Event is called, in order, for each event of a brand's stream that may change answers about the brand. The request
+	// of a crawl does not.
 	Event(domain string, at eventlog.Position)
 	// Followed is called after Event was called for all such events after one position, up to and including another.
 	Followed(after, upTo eventlog.Position)
@@ -337,10 +337,10 @@ func (w *Watch) add(o outcome) {
 	}
 	w.outcomes = append(w.outcomes, o)
 	w.mu.Unlock()
-	w.tell()
+	w.notify()
 }
 
-func (w *Watch) tell() {
+func (w *Watch) notify() {
 	select {
 	case w.news <- struct{}{}:
 	default:
@@ -364,5 +364,5 @@ func (w *Watch) Close() {
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
-	w.tell()
+	w.notify()
 }

@@ -52,15 +52,15 @@ func TestWait_CrawlEnds_ReturnsItsOutcome(t *testing.T) {
 		last := e.Events("brand-acme.com", at, outcome)
 		ev, rec, err := w.Wait(e.Context(), "mine")
 		if err != nil || ev.EventType() != outcome.EventType() || rec.Position != last || rec.Stream != "brand-acme.com" {
-			t.Errorf("%s: %v at %d, %v", outcome.EventType(), ev, rec.Position, err)
+			t.Errorf("Wait = %v at %s %d, %v, want %s at %d", ev, rec.Stream, rec.Position, err, outcome.EventType(), last)
 		}
 		if ev, _, err := w.Wait(e.Context(), "another's"); err != nil || ev != failed("another's") {
-			t.Errorf("the other crawl: %v, %v", ev, err)
+			t.Errorf("the other crawl: %v, %v, want its failure", ev, err)
 		}
 		w.Close()
 	}
 	if n := tail.Open(); n != 0 {
-		t.Errorf("%d watches are open", n)
+		t.Errorf("%d watches are open, want none", n)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestWait_ContextOrTailEnds_Returns(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := w.Wait(ctx, "1"); !errors.Is(err, context.Canceled) {
-		t.Errorf("wait: %v", err)
+		t.Errorf("Wait = %v, want context.Canceled", err)
 	}
 	ended := make(chan error)
 	go func() {
@@ -80,7 +80,7 @@ func TestWait_ContextOrTailEnds_Returns(t *testing.T) {
 	w.Close()
 	w.Close()
 	if err := <-ended; !errors.Is(err, brandwatch.ErrClosed) {
-		t.Errorf("wait when closed: %v", err)
+		t.Errorf("wait when closed: %v, want %v", err, brandwatch.ErrClosed)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestWatch_TooMany_AreRejected(t *testing.T) {
 	e, tail := open(t, brandwatch.Config{MaxWatches: 2})
 	a, b, c := tail.Watch("a.com"), tail.Watch("a.com"), tail.Watch("b.com")
 	if _, _, err := c.Wait(t.Context(), "1"); !errors.Is(err, brandwatch.ErrTooMany) {
-		t.Errorf("third watch: %v", err)
+		t.Errorf("third watch: %v, want %v", err, brandwatch.ErrTooMany)
 	}
 	c.Close()
 	if tail.Open() != 2 {
@@ -100,13 +100,13 @@ func TestWatch_TooMany_AreRejected(t *testing.T) {
 	}
 	for _, w := range []*brandwatch.Watch{a, b} {
 		if ev, _, err := w.Wait(e.Context(), "99"); err != nil || ev != failed("99") {
-			t.Errorf("the last outcome: %v, %v", ev, err)
+			t.Errorf("the last outcome: %v, %v, want its failure", ev, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := a.Wait(ctx, "0"); !errors.Is(err, context.Canceled) {
-		t.Errorf("the first of a hundred outcomes is still stored: %v", err)
+		t.Errorf("the first of a hundred outcomes is still stored: %v, want %v", err, context.Canceled)
 	}
 	a.Close()
 	b.Close()
@@ -135,7 +135,7 @@ func TestWatch_BeforeCrawl_MissesNoOutcome(t *testing.T) {
 					waiting.Go(func() {
 						defer w.Close()
 						if ev, _, err := w.Wait(e.Context(), crawl); err != nil || ev != failed(crawl) {
-							t.Errorf("%s crawl %s: %v, %v", domain, crawl, ev, err)
+							t.Errorf("%s crawl %s: %v, %v, want its failure", domain, crawl, ev, err)
 						}
 					})
 				}
@@ -146,7 +146,7 @@ func TestWatch_BeforeCrawl_MissesNoOutcome(t *testing.T) {
 	}
 	group.Wait()
 	if n := tail.Open(); n != 0 {
-		t.Errorf("%d watches are open", n)
+		t.Errorf("%d watches are open, want none", n)
 	}
 }
 
@@ -165,12 +165,12 @@ func TestTail_StartsAtHeadOfLog(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- tail.Run(ctx) }()
 	if ev, _, err := w.Wait(e.Context(), "new"); err != nil || ev != failed("new") {
-		t.Errorf("%v, %v", ev, err)
+		t.Errorf("Wait = %v, %v, want the outcome of crawl new", ev, err)
 	}
 	short, stop := context.WithCancel(t.Context())
 	stop()
 	if _, _, err := w.Wait(short, "old"); !errors.Is(err, context.Canceled) {
-		t.Errorf("an outcome before the start: %v", err)
+		t.Errorf("an outcome before the start: %v, want %v", err, context.Canceled)
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -197,18 +197,18 @@ func TestWithdrawn_ReportsWithdrawnBrands(t *testing.T) {
 	}
 }
 
-// told is a Follower that records its calls.
-type told struct {
+// recorder is a Follower that records its calls.
+type recorder struct {
 	events   []eventlog.Position
 	followed chan eventlog.Position
 }
 
-func (f *told) Event(_ string, at eventlog.Position)                 { f.events = append(f.events, at) }
-func (f *told) Followed(_ eventlog.Position, upTo eventlog.Position) { f.followed <- upTo }
+func (f *recorder) Event(_ string, at eventlog.Position)                 { f.events = append(f.events, at) }
+func (f *recorder) Followed(_ eventlog.Position, upTo eventlog.Position) { f.followed <- upTo }
 
 // A requested crawl changes no response, so a frequently requested brand stays in the cache while it is crawled.
 func TestFollower_CrawlRequest_IsSkipped(t *testing.T) {
-	f := &told{followed: make(chan eventlog.Position, 100)}
+	f := &recorder{followed: make(chan eventlog.Position, 100)}
 	e, _ := open(t, brandwatch.Config{Follower: f})
 	e.Events("brand-acme.com", at, eventschemas.CrawlRequested{CrawlID: "1", Domain: "acme.com"})
 	outcome := e.Events("brand-acme.com", at, failed("1"))

@@ -124,7 +124,7 @@ func (p *pipeline) put(ctx context.Context, b batch) error {
 		g.fold.Reset()
 		delete(failed, g)
 	}
-	if err := c.settle(ctx, failed, b); err != nil {
+	if err := c.dropFailed(ctx, failed, b); err != nil {
 		return err
 	}
 	if err := c.again(ctx, late, b); err != nil {
@@ -151,7 +151,7 @@ func (p *pipeline) wait(ctx context.Context) (late failures, err error) {
 		return nil, w.err
 	}
 	reset(slices.Collect(maps.Keys(w.failed)))
-	return w.failed, p.c.settle(ctx, w.failed, p.before)
+	return w.failed, p.c.dropFailed(ctx, w.failed, p.before)
 }
 
 func (p *pipeline) drain(ctx context.Context) error {
@@ -169,15 +169,15 @@ func (c *catchUp) again(ctx context.Context, units failures, b batch) error {
 		if err != nil {
 			return err
 		}
-		if err := c.settle(ctx, failed, b); err != nil {
+		if err := c.dropFailed(ctx, failed, b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settle removes failed units, after it has moved each to the event that it failed on.
-func (c *catchUp) settle(ctx context.Context, failed failures, b batch) error {
+// dropFailed moves each failed unit to the event that it failed on, and removes it.
+func (c *catchUp) dropFailed(ctx context.Context, failed failures, b batch) error {
 	for g, cause := range failed {
 		cause, err := c.narrow(ctx, g, b, cause)
 		if err != nil {

@@ -14,7 +14,7 @@
 //
 // Tables are disposable. Each set of them is a generation, whose tables are named
 // <model>_v<fold version>_g<generation>_<table>; the table projections_registry lists the generations and says which is
-// live. A new fold version, or a rebuild of the same version, fills a new generation beside the live one, which is
+// live. A new fold version, or a rebuild of the same version, fills a new generation next to the live one, which is
 // folded and read in the meantime. When the new one has caught up, one transaction makes it live. Readers keep the
 // generation they began with, and the old tables are dropped when their last reader has left.
 //
@@ -40,7 +40,7 @@
 //
 // Nodes of this release and of the one before may share the database. A Version names the data format with which
 // readers begin to get it; a row of projections_registry holds the format in force. Until that is the new one, a leader
-// of the new release folds a generation of the new version beside the live one, in a state that the old release
+// of the new release folds a generation of the new version next to the live one, in a state that the old release
 // ignores:
 //
 //	next ──► live   with all others and the data format in one transaction, when an operator finishes the upgrade

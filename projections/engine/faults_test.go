@@ -143,7 +143,7 @@ func TestDatabaseFailure_IsRetriedSoon(t *testing.T) {
 	})
 }
 
-func TestRebuild_AlreadyBuilding_Refuses(t *testing.T) {
+func TestRebuild_AlreadyBuilding_Fails(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, _, bad := pair(t, e)
 		gate := make(chan struct{})
@@ -161,7 +161,7 @@ func TestRebuild_AlreadyBuilding_Refuses(t *testing.T) {
 		}
 		err := r.Rebuild(e.Context(), []string{"good", "bad"}, nil)
 		if !errors.Is(err, engine.ErrBuilding) {
-			t.Errorf("second rebuild: %v", err)
+			t.Errorf("second rebuild: %v, want %v", err, engine.ErrBuilding)
 		}
 		close(gate)
 		if err := <-ended; err != nil {

@@ -81,8 +81,8 @@ func foldedLogOf(records []record) FoldedLog {
 	return m
 }
 
-// Losses compares what is remembered with a log and returns an error for each difference, and none if the log contains
-// everything. Read the FoldedLog first, because the log grows in the meantime. Errors: those of the log.
+// Losses compares m with a log and returns an error for each difference, and none if the log contains all that m
+// remembers. Read the FoldedLog first, because the log grows in the meantime. Errors: those of the log.
 func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*eventlog.LossError, err error) {
 	end, err := log.End(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (m FoldedLog) Losses(ctx context.Context, log eventlog.Prober) (losses []*e
 	return losses, nil
 }
 
-// Held reports whether a log contains the event of a mark at its place. Errors: those of the log.
+// Held reports whether a log contains the event of a mark at its position. Errors: those of the log.
 func (m Mark) Held(ctx context.Context, log eventlog.Prober) (bool, error) {
 	held, found, err := m.find(ctx, log)
 	return found && held.ID == m.ID && held.Position == m.Position, err
@@ -144,7 +144,7 @@ func remember(ctx context.Context, store *sqlstore.Store, note func(*sqlstore.Tx
 	})
 }
 
-// find returns the event at the place of a mark. Another program may have written it.
+// find returns the event at the stream and revision of a mark, which another program may have written.
 func (m Mark) find(ctx context.Context, log eventlog.Prober) (held eventlog.Recorded, found bool, err error) {
 	if m.Stream == "" {
 		held, found, err = log.First(ctx)
@@ -157,8 +157,8 @@ func (m Mark) find(ctx context.Context, log eventlog.Prober) (held eventlog.Reco
 	return held, found, err
 }
 
-// checkLog returns a *eventlog.LossError if the log does not contain what is remembered. Nothing is folded then: the
-// read models are evidence, and an operator decides what to do.
+// checkLog returns a *eventlog.LossError if the log does not contain the events that projections_registry remembers.
+// Nothing is folded then: the read models are evidence, and an operator decides what to do.
 func (r *Runner) checkLog(ctx context.Context) error {
 	records, err := r.generations(ctx)
 	if err != nil {

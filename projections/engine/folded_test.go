@@ -20,7 +20,7 @@ func logOf(e *projectionstest.Env, stream string, events int) *projectionstest.E
 }
 
 // A Runner whose log has fewer events than its tables remember neither folds nor drops them.
-func TestRunner_LogLostEvents_RefusesAndKeepsTables(t *testing.T) {
+func TestRunner_LogLostEvents_FailsAndKeepsTables(t *testing.T) {
 	for name, other := range map[string]func(*projectionstest.Env) *projectionstest.Env{
 		"another log, longer":  func(e *projectionstest.Env) *projectionstest.Env { return logOf(e, "account-b", 8) },
 		"another log, shorter": func(e *projectionstest.Env) *projectionstest.Env { return logOf(e, "account-b", 2) },
@@ -62,7 +62,7 @@ func TestRunner_LogLostEvents_RefusesAndKeepsTables(t *testing.T) {
 		stop()
 		other := logOf(e, "account-a", 3)
 		if err := other.New(folding, newToy("toy", e.Store, 1)).Start(t.Context()); !errors.Is(err, eventlog.ErrLoss) {
-			t.Fatalf("start on another log: %v", err)
+			t.Fatalf("start on another log: %v, want %v", err, eventlog.ErrLoss)
 		}
 		p := newToy("toy", e.Store, 1)
 		r, _ = e.Start(folding, p)
@@ -78,7 +78,7 @@ func TestRunner_LogLostEvents_RefusesAndKeepsTables(t *testing.T) {
 func TestFoldedLog_Losses(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
-			t.Fatalf("empty database: %+v, %v", m, err)
+			t.Fatalf("empty database: %+v, %v, want no marks and positions", m, err)
 		}
 		n := &nodes{t: t, root: e}
 		n.charges(0, 5)
@@ -89,7 +89,7 @@ func TestFoldedLog_Losses(t *testing.T) {
 		stop()
 		m, err := engine.ReadFoldedLog(t.Context(), e.Store)
 		if err != nil || m.First.Position != 1 || m.Last.Stream != "account-a" || m.Positions["toy"] != 6 {
-			t.Fatalf("got %+v, %v", m, err)
+			t.Fatalf("got %+v, %v, want first position 1, last stream account-a, toy at 6", m, err)
 		}
 		for name, c := range map[string]struct {
 			log          *projectionstest.Env
@@ -106,7 +106,7 @@ func TestFoldedLog_Losses(t *testing.T) {
 			}
 			for _, l := range losses {
 				if l.Other != c.other {
-					t.Errorf("%s: %+v", name, l)
+					t.Errorf("%s: Other = %v, want %v: %v", name, l.Other, c.other, l)
 				}
 			}
 		}
@@ -114,7 +114,7 @@ func TestFoldedLog_Losses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m, err := engine.ReadFoldedLog(t.Context(), e.Store); err != nil || m.First != (engine.Mark{}) || len(m.Positions) > 0 {
-			t.Errorf("after Forget: %+v, %v", m, err)
+			t.Errorf("after Forget: %+v, %v, want no marks and positions", m, err)
 		}
 		if left := e.Tables("toy_v"); len(left) > 0 {
 			t.Errorf("remaining tables: %v", left)

@@ -25,7 +25,7 @@ func (r *Runner) join(ctx context.Context) error {
 		return err
 	}
 	for _, m := range r.models {
-		if err := m.refusal(); errors.Is(err, projections.ErrNewerRelease) {
+		if err := m.readError(); errors.Is(err, projections.ErrNewerRelease) {
 			return err
 		}
 	}
@@ -232,19 +232,19 @@ func (r *Runner) adopt(ctx context.Context, m *model, records []record) error {
 // lose takes the live tables away from readers, because there are none or this release cannot read them.
 func (m *model) lose(live *record) {
 	m.mu.Lock()
-	had := m.live != nil || m.refused != nil
-	m.live, m.refused, m.failure = nil, nil, nil
+	had := m.live != nil || m.blocked != nil
+	m.live, m.blocked, m.failure = nil, nil, nil
 	if live != nil && live.version > m.current().Number {
-		m.refused = newerRelease(m, live)
+		m.blocked = newerRelease(m, live)
 	}
-	refused := m.refused
+	blocked := m.blocked
 	m.reading.Store(nil)
 	m.mu.Unlock()
 	if had {
 		m.mark.clear()
 	}
-	if refused != nil {
-		m.mark.fail(refused)
+	if blocked != nil {
+		m.mark.fail(blocked)
 	}
 }
 

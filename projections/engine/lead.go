@@ -41,11 +41,11 @@ type leadership struct {
 // runNode implements Run on a shared database: it follows, and folds while this node leads.
 func (r *Runner) runNode(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
-	var beside sync.WaitGroup
-	beside.Go(func() { stop(r.poll(ctx)) })
+	var polling sync.WaitGroup
+	polling.Go(func() { stop(r.poll(ctx)) })
 	defer func() {
 		stop(nil)
-		beside.Wait()
+		polling.Wait()
 	}()
 	if r.cfg.FollowOnly {
 		<-ctx.Done()
@@ -203,7 +203,7 @@ func (r *Runner) takeOver(ctx context.Context) error {
 
 func (r *Runner) take(ctx context.Context, m *model, f *found, level eventlog.Position) error {
 	m.mu.Lock()
-	m.failure, m.building, m.buildErr, m.busy, m.refused = nil, nil, nil, false, nil
+	m.failure, m.building, m.buildErr, m.busy, m.blocked = nil, nil, nil, false, nil
 	if f.building != nil {
 		m.building = m.withFold(m.version(f.building.version), *f.building)
 	}

@@ -96,10 +96,10 @@ func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		b := n.start(following, 1)
 		if err := b.r.Ready(); !errors.Is(err, projections.ErrNotReady) {
-			t.Errorf("Ready before any fold: %v", err)
+			t.Errorf("Ready before any fold: %v, want %v", err, projections.ErrNotReady)
 		}
 		if _, _, err := b.toy.count("a"); !errors.Is(err, projections.ErrNotReady) {
-			t.Errorf("read before any fold: %v", err)
+			t.Errorf("read before any fold: %v, want %v", err, projections.ErrNotReady)
 		}
 		a := n.start(folding, 1)
 		for i := range 20 {
@@ -119,7 +119,7 @@ func TestFollower_LeaderFolds_SeesRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s := all[0]; s.State != "live" || s.Position != 20 || s.Lag != 0 || s.Generation != 1 {
-				t.Errorf("list: %+v", s)
+				t.Errorf("list: %+v, want generation 1, live at 20", s)
 			}
 		}
 		b.toy.mu.Lock()
@@ -191,7 +191,7 @@ func TestFollower_BuildFails_ReportsIt(t *testing.T) {
 		a.toy.breakAt(nil)
 		s := status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.State == "live" })
 		if s.Error != "" {
-			t.Errorf("after it was built: %+v", s)
+			t.Errorf("after it was built: %+v, want no error", s)
 		}
 		wantCount(t, b.toy, "a", 5)
 	})
@@ -234,11 +234,11 @@ func TestTakeOver_HeadOfReplicaIsBehind_LosesNothing(t *testing.T) {
 		e.Run(r)
 		eventually(t, e, func() bool { return e.Logged(leads) })
 		if e.Logged("ahead of the event log") {
-			t.Error("the node believed the first answer")
+			t.Error("the node reported a loss after one outdated end of the log")
 		}
 		all, err := r.List(t.Context())
 		if err != nil || all[0].Generation != 1 || all[0].State != "live" {
-			t.Errorf("list: %+v, %v", all, err)
+			t.Errorf("list: %+v, %v, want generation 1, live", all, err)
 		}
 		wantCount(t, p, "a", 10)
 	})
@@ -264,7 +264,7 @@ func TestLeader_Stops_AnotherNodeTakesOver(t *testing.T) {
 		wantCount(t, c.toy, "a", 60)
 		found, err := c.r.Verify(c.Context(), nil, nil)
 		if err != nil || len(found) != 1 || !found[0].OK() {
-			t.Errorf("verify: %+v, %v", found, err)
+			t.Errorf("verify: %+v, %v, want one equal model", found, err)
 		}
 	})
 }
@@ -430,12 +430,12 @@ func TestRebuild_OnFollower_LeaderRebuilds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last.Position != 100 || last.Target != 100 {
-			t.Errorf("last progress: %+v", last)
+			t.Errorf("last progress: %+v, want 100 of 100", last)
 		}
 		wantCount(t, b.toy, "a", 100)
 		s := status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.Building == nil })
 		if s.Generation != 2 || s.State != "live" {
-			t.Errorf("after the rebuild: %+v", s)
+			t.Errorf("after the rebuild: %+v, want generation 2, live", s)
 		}
 
 		a.toy.breakAt(func(e *projections.Event) error {
@@ -463,7 +463,7 @@ func TestRebuild_OnFollower_LeaderRebuilds(t *testing.T) {
 		go func() { ended <- b.r.Rebuild(b.Context(), nil, nil) }()
 		status(t, b.Env, b.r, "toy", func(s engine.Status) bool { return s.Building != nil })
 		if err := b.r.Rebuild(b.Context(), nil, nil); !errors.Is(err, engine.ErrBuilding) {
-			t.Errorf("second rebuild: %v", err)
+			t.Errorf("second rebuild: %v, want %v", err, engine.ErrBuilding)
 		}
 		a.toy.breakAt(nil)
 		if err := <-ended; err != nil {
@@ -530,13 +530,13 @@ func TestVerify_OnFollower_ReportsDifferences(t *testing.T) {
 		close(stop)
 		more.Wait()
 		if err != nil || len(found) != 1 || !found[0].OK() || found[0].Rows != 1 || found[0].Position < 30 {
-			t.Errorf("verify: %+v, %v", found, err)
+			t.Errorf("verify: %+v, %v, want one equal row at 30 or later", found, err)
 		}
 		b.CatchUp(b.r) // a later fold writes the row again
 		b.Exec(`UPDATE toy_v1_g1_counts1 SET v1 = v1 + 1`)
 		found, err = b.r.Verify(b.Context(), nil, nil)
 		if err != nil || len(found) != 1 || found[0].Difference == nil || found[0].Difference.Column != "v1" {
-			t.Errorf("verify of a changed row: %+v, %v", found, err)
+			t.Errorf("verify of a changed row: %+v, %v, want a difference in column v1", found, err)
 		}
 		if left := b.Tables("toy_v1_g2"); len(left) > 0 {
 			t.Errorf("remaining scratch tables: %v", left)
@@ -619,14 +619,14 @@ func TestNewRelease_NextToOldOne_BothServe(t *testing.T) {
 		}
 		wantCount(t, next.toy, "a", 13)
 		if err := old.r.WaitFor(old.Context(), "toy", last); !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("WaitFor of the old release: %v", err)
+			t.Errorf("WaitFor of the old release: %v, want %v", err, projections.ErrNewerRelease)
 		}
 		if _, _, err := old.toy.count("a"); !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("read by the old release: %v", err)
+			t.Errorf("read by the old release: %v, want %v", err, projections.ErrNewerRelease)
 		}
 		late := n.prepare(folding, 1)
 		if err := late.r.Start(t.Context()); !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("start of an old release: %v", err)
+			t.Errorf("start of an old release: %v, want %v", err, projections.ErrNewerRelease)
 		}
 	})
 }

@@ -131,7 +131,7 @@ func TestRebuild_SameRows(t *testing.T) {
 		}
 		for _, s := range list {
 			if s.State != "live" || s.Generation != 2 || s.Lag != 0 || s.Building != nil || s.Error != "" {
-				t.Errorf("after the rebuild: %+v", s)
+				t.Errorf("after the rebuild: %+v, want generation 2, live without lag", s)
 			}
 		}
 	})

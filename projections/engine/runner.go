@@ -94,7 +94,7 @@ type model struct {
 	reading atomic.Pointer[generation]
 
 	mu       sync.Mutex
-	refused  error       // why the live tables must not be read: ErrNewerRelease
+	blocked  error       // why the live tables must not be read: ErrNewerRelease
 	stale    bool        // caches of the live tables must be reloaded
 	live     *generation // folded and read
 	building *generation // will replace live
@@ -210,7 +210,7 @@ func (g *generation) publish(apply func()) {
 	if before := m.reading.Load(); before != nil && before.number == g.number {
 		g.readers = before.readers // the tables are the same
 	}
-	m.live, m.refused, m.stale = g, nil, false
+	m.live, m.blocked, m.stale = g, nil, false
 	m.reading.Store(g)
 	apply()
 	m.mu.Unlock()

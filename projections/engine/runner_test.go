@@ -171,7 +171,7 @@ func TestUnreadableEvent_QuarantinesOnlyModelsOfItsStream(t *testing.T) {
 			}
 		}
 		if err := r.WaitFor(e.Context(), "brands", done.Position); !errors.Is(err, eventschemas.ErrUnknownType) {
-			t.Errorf("WaitFor brands: %v", err)
+			t.Errorf("WaitFor brands: %v, want %v", err, eventschemas.ErrUnknownType)
 		}
 	})
 }
@@ -212,7 +212,7 @@ func TestQuarantine_SurvivesRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s := all[1]; s.Name != "toy" || s.State != "set_aside" || !strings.Contains(s.Error, "no") || s.Lag != 3 {
-			t.Errorf("after a restart: %+v", s)
+			t.Errorf("after a restart: %+v, want toy set aside with lag 3", s)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -285,7 +285,7 @@ func TestNewVersion_IsBuiltNextToOldOne(t *testing.T) {
 	})
 }
 
-func TestStart_TablesOfNewerRelease_Refuses(t *testing.T) {
+func TestStart_TablesOfNewerRelease_Fails(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
 		r, stop := e.Start(engine.Config{}, newToy("toy", e.Store, 2))
 		e.CatchUp(r)
@@ -295,7 +295,7 @@ func TestStart_TablesOfNewerRelease_Refuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := r.Start(t.Context()); !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("start of an older release: %v", err)
+			t.Errorf("start of an older release: %v, want %v", err, projections.ErrNewerRelease)
 		}
 	})
 }
@@ -315,7 +315,7 @@ func TestRebuild_Interrupted_ContinuesAtNextStart(t *testing.T) {
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("interrupted rebuild: %v", err)
+		t.Fatalf("interrupted rebuild: %v, want %v", err, context.Canceled)
 	}
 	all, err := r.List(t.Context())
 	if err != nil {
@@ -323,7 +323,7 @@ func TestRebuild_Interrupted_ContinuesAtNextStart(t *testing.T) {
 	}
 	b := all[0].Building
 	if b == nil || b.Position == 0 || b.Position >= 100 || b.Generation != 2 {
-		t.Fatalf("after the interruption: %+v", b)
+		t.Fatalf("after the interruption: %+v, want generation 2 between positions 0 and 100", b)
 	}
 	wantCount(t, p, "a", 100)
 	stop()
@@ -332,7 +332,7 @@ func TestRebuild_Interrupted_ContinuesAtNextStart(t *testing.T) {
 	r, _ = e.Start(engine.Config{BatchEvents: 10}, p)
 	s := status(t, e, r, "toy", func(s engine.Status) bool { return s.Generation == 2 })
 	if s.State != "live" || s.Building != nil {
-		t.Errorf("after the next start: %+v", s)
+		t.Errorf("after the next start: %+v, want live and not building", s)
 	}
 	wantCount(t, p, "a", 100)
 	if p.folds > 8 { // 70 events in tens, and one or two pending batches
@@ -365,13 +365,13 @@ func TestRebuild_FoldFails_KeepsOldTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		if all[0].Name != "bad" || all[0].Generation != 1 || all[0].Building != nil || all[1].Generation != 2 {
-			t.Errorf("after the failed rebuild: %+v", all)
+			t.Errorf("after the failed rebuild: %+v, want generation 1 of bad and 2 of the other model", all)
 		}
 		if left := e.Tables("bad_v1_g2"); len(left) > 0 {
 			t.Errorf("remaining tables of the failed rebuild: %v", left)
 		}
 		if err := r.Rebuild(e.Context(), []string{"nobody"}, nil); !errors.Is(err, engine.ErrUnknown) {
-			t.Errorf("rebuild of an unknown model: %v", err)
+			t.Errorf("rebuild of an unknown model: %v, want %v", err, engine.ErrUnknown)
 		}
 	})
 }
@@ -384,10 +384,10 @@ func TestWaitFor_ReturnsWhenFolded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := r.Run(t.Context()); !errors.Is(err, engine.ErrNotStarted) {
-			t.Errorf("run before start: %v", err)
+			t.Errorf("run before start: %v, want %v", err, engine.ErrNotStarted)
 		}
 		if _, _, err := p.count("a"); !errors.Is(err, projections.ErrNotReady) {
-			t.Errorf("read before start: %v", err)
+			t.Errorf("read before start: %v, want %v", err, projections.ErrNotReady)
 		}
 		if err := r.Ready(); !errors.Is(err, projections.ErrNotReady) || !strings.Contains(err.Error(), "toy") {
 			t.Errorf("ready before start: %v", err)
@@ -395,10 +395,10 @@ func TestWaitFor_ReturnsWhenFolded(t *testing.T) {
 		short, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := r.WaitFor(short, "toy", 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("WaitFor without tables: %v", err)
+			t.Errorf("WaitFor without tables: %v, want %v", err, context.Canceled)
 		}
 		if err := r.WaitFor(t.Context(), "nobody", 0); !errors.Is(err, engine.ErrUnknown) {
-			t.Errorf("WaitFor an unknown model: %v", err)
+			t.Errorf("WaitFor an unknown model: %v, want %v", err, engine.ErrUnknown)
 		}
 		r, _ = e.Start(engine.Config{}, newToy("toy", e.Store, 1))
 		e.CatchUp(r)

@@ -50,7 +50,7 @@ func (m *model) enter() (*generation, error) {
 	for {
 		g := m.reading.Load()
 		if g == nil {
-			if err := m.refusal(); err != nil {
+			if err := m.readError(); err != nil {
 				return nil, err
 			}
 			return nil, fmt.Errorf("%s: %w", m.name, projections.ErrNotReady)
@@ -58,16 +58,16 @@ func (m *model) enter() (*generation, error) {
 		if g.readers.enter() {
 			return g, nil
 		}
-		// It was replaced between the two lines above; its successor is in place.
+		// It was replaced between the two lines above; reading has its successor.
 	}
 }
 
-// refusal returns why the live tables must not be read here: ErrNewerRelease if they belong to a release that this
+// readError returns why the live tables must not be read here: ErrNewerRelease if they belong to a release that this
 // one cannot read.
-func (m *model) refusal() error {
+func (m *model) readError() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.refused
+	return m.blocked
 }
 
 // readers counts the readers of a generation's tables.

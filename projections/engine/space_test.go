@@ -86,7 +86,7 @@ func TestVerify_LeavesDatabaseUnchanged(t *testing.T) {
 	}
 	for _, v := range found {
 		if !v.OK() {
-			t.Errorf("%+v", v)
+			t.Errorf("Verify reports a difference: %+v", v)
 		}
 	}
 	head, err := e.Log.Head(t.Context())
@@ -102,7 +102,7 @@ func TestVerify_LeavesDatabaseUnchanged(t *testing.T) {
 	nothingLeft(t, e, scratch)
 }
 
-func TestMaintenance_NoSpace_RefusesToStart(t *testing.T) {
+func TestMaintenance_NoSpace_DoesNotStart(t *testing.T) {
 	e := projectionstest.Open(t)
 	r, scratch := filled(t, e)
 	r.OnDisk(filling(0))
@@ -145,7 +145,7 @@ func TestVerify_Cancelled_LeavesNothing(t *testing.T) {
 	r, scratch := filled(t, e)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := r.Verify(ctx, nil, func(engine.Progress) { cancel() }); !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v", err)
+		t.Errorf("Verify = %v, want context.Canceled", err)
 	}
 	nothingLeft(t, e, scratch)
 }
@@ -161,17 +161,17 @@ func TestVerify_LeftoverOfKilledProcess_IsDeleted(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(leftover, "tables.db"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var beside error
+	var removal error
 	_, err := r.Verify(t.Context(), nil, func(engine.Progress) {
 		if _, err := os.Stat(leftover); !os.IsNotExist(err) {
 			t.Errorf("leftover: %v", err)
 		}
-		beside = errors.Join(beside, engine.RemoveScratch(scratch))
+		removal = errors.Join(removal, engine.RemoveScratch(scratch))
 		if left, err := os.ReadDir(scratch); err != nil || len(left) != 1 {
 			t.Errorf("during a verify there are %v, %v", left, err)
 		}
 	})
-	if err := errors.Join(err, beside); err != nil {
+	if err := errors.Join(err, removal); err != nil {
 		t.Fatal(err)
 	}
 	nothingLeft(t, e, scratch)

@@ -50,7 +50,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 	now := r.cfg.Now()
 	still := make(map[recordKey]sighting)
 	for _, e := range records {
-		patience, ours := s.keep(e)
+		keepFor, ours := s.keep(e)
 		if !ours {
 			continue
 		}
@@ -59,7 +59,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 		if !known || before.state != e.state || before.at != e.position {
 			before = sighting{state: e.state, at: e.position, since: now}
 		}
-		if now.Sub(before.since) < patience || !s.drop(ctx, e) {
+		if now.Sub(before.since) < keepFor || !s.drop(ctx, e) {
 			still[key] = before
 		}
 	}

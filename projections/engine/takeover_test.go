@@ -35,7 +35,7 @@ func (n *nodes) agrees(x *node, want int64) {
 	wantCount(n.t, x.toy, "a", want)
 	found, err := x.r.Verify(x.Context(), nil, nil)
 	if err != nil || len(found) != 1 || !found[0].OK() {
-		n.t.Errorf("verify: %+v, %v", found, err)
+		n.t.Errorf("verify: %+v, %v, want one equal model", found, err)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestFollower_TablesChange_InvalidatesCaches(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := b.r.Await(ended, "toy", last); !errors.Is(err, context.Canceled) {
-			t.Errorf("Await before the invalidation: %v", err)
+			t.Errorf("Await before the invalidation: %v, want %v", err, context.Canceled)
 		}
 		c.mu.Lock()
 		c.broken = nil

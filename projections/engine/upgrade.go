@@ -154,7 +154,7 @@ func (r *Runner) adoptFormat(inForce int) error {
 	return nil
 }
 
-// nextUnits returns the generations of this release's versions beside live ones of the previous version. The caller
+// nextUnits returns the generations of this release's versions next to live ones of the previous version. The caller
 // holds step, or nothing runs yet.
 func (r *Runner) nextUnits() []*generation {
 	var units []*generation

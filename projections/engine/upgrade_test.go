@@ -86,7 +86,7 @@ func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 		young := n.startRelease(folding, 2)
 		n.serves(young, 1, last)
 		if err := follower.r.FinishUpgrade(expired(t), nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("finish without tables of the new version: %v", err)
+			t.Errorf("finish without tables of the new version: %v, want %v", err, context.Canceled)
 		}
 
 		// It takes over: it serves the old tables, and builds those of the new version next to them.
@@ -118,7 +118,7 @@ func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 		last = n.charges(60, 70)
 		n.serves(bystander, 1, last)
 		if u, err := follower.r.Upgrade(t.Context()); err != nil || u.Format != 1 || u.Release != 2 || u.Models[0].Live != 1 || u.Models[0].Next != 2 {
-			t.Errorf("before the end: %+v, %v", u, err)
+			t.Errorf("before the end: %+v, %v, want format 1 of 2 and version 1 of 2", u, err)
 		}
 		if err := follower.r.FinishUpgrade(follower.Context(), nil); err != nil {
 			t.Fatal(err)
@@ -127,10 +127,10 @@ func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 		n.serves(young, 2, last)
 		n.serves(follower, 2, last)
 		if u, err := follower.r.Upgrade(t.Context()); err != nil || !u.Finished() || len(u.Models) != 0 {
-			t.Errorf("after the end: %+v, %v", u, err)
+			t.Errorf("after the end: %+v, %v, want a finished upgrade", u, err)
 		}
 		if found, err := young.r.Verify(young.Context(), nil, nil); err != nil || !found[0].OK() || found[0].Version != 2 {
-			t.Errorf("verify: %+v, %v", found, err)
+			t.Errorf("verify: %+v, %v, want an equal model of version 2", found, err)
 		}
 		if err := follower.r.FinishUpgrade(follower.Context(), nil); err != nil {
 			t.Errorf("finishing twice: %v", err)
@@ -138,7 +138,7 @@ func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 
 		// The old release stops, and cannot start again.
 		if err := <-ended; !errors.Is(err, projections.ErrNewerRelease) {
-			t.Errorf("an old node after the end of the upgrade: %v", err)
+			t.Errorf("an old node after the end of the upgrade: %v, want %v", err, projections.ErrNewerRelease)
 		}
 		err := n.release(folding, 1).r.Start(t.Context())
 		if !errors.Is(err, projections.ErrNewerRelease) || !strings.Contains(err.Error(), "Run the newer release") {
@@ -240,11 +240,11 @@ func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 		go func() {
 			defer close(killed)
 			err := operator.r.FinishUpgrade(operator.Context(), func(engine.Progress) { runtime.Goexit() })
-			t.Errorf("got error %v", err)
+			t.Errorf("FinishUpgrade of a killed command returned %v", err)
 		}()
 		testwait.Receive(t, killed, "the end of the command")
 		if u, err := operator.r.Upgrade(t.Context()); err != nil || !u.Asked {
-			t.Fatalf("no request: %+v, %v", u, err)
+			t.Fatalf("no request: %+v, %v, want a requested upgrade", u, err)
 		}
 
 		ahead.Store(int64(time.Minute))
@@ -256,7 +256,7 @@ func TestFinishUpgrade_Killed_IsNotFinishedLater(t *testing.T) {
 		n.level(young)
 		n.serves(young, 1, n.charges(5, 10))
 		if u, err := young.r.Upgrade(t.Context()); err != nil || u.Format != 1 || u.Asked {
-			t.Errorf("after the command was killed: %+v, %v", u, err)
+			t.Errorf("after the command was killed: %+v, %v, want format 1 and no request", u, err)
 		}
 		ahead.Store(0)
 		if err := operator.r.FinishUpgrade(operator.Context(), nil); err != nil {

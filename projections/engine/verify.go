@@ -32,7 +32,7 @@ const (
 // compares one snapshot of them. progress may be nil.
 //
 // If the database is a SQLite file, the scratch tables are in another file (Config.ScratchFolder), which is deleted at
-// the end. Verify starts only if there is space for it, and gives up before it uses the reserve. On PostgreSQL they are
+// the end. Verify starts only if there is space for it, and stops before it uses the reserve. On PostgreSQL they are
 // tables of the same schema.
 //
 // Errors: ErrNotStarted, ErrUnknown, ErrNoSpace, sqlstore.ErrUnavailable, those of the log, ctx.Err(). The result is in
@@ -94,7 +94,7 @@ func (v *verifier) verify(ctx context.Context, models []*model, progress func(Pr
 	return v.compare(ctx)
 }
 
-// open chooses the place of the scratch tables.
+// open chooses where the scratch tables are.
 func (v *verifier) open(ctx context.Context, models []*model) (err error) {
 	if v.folder = v.r; v.r.shared {
 		return nil

@@ -17,14 +17,14 @@ const (
 	createFence = `
 CREATE UNLOGGED TABLE IF NOT EXISTS key_fence (
 	one     BIGINT  NOT NULL PRIMARY KEY,
-	epoch   BIGINT  NOT NULL, -- by chance, never 0
+	epoch   BIGINT  NOT NULL, -- random, never 0
 	fence   BIGINT  NOT NULL,
 	settled BOOLEAN NOT NULL  -- no lease of an earlier epoch lasts
 )`
 	createLeases = `
 CREATE UNLOGGED TABLE IF NOT EXISTS key_leases (
 	holder   TEXT   NOT NULL PRIMARY KEY,
-	epoch    BIGINT NOT NULL, -- with seen what the holder has applied
+	epoch    BIGINT NOT NULL, -- with seen, the mark that the holder has applied
 	seen     BIGINT NOT NULL,
 	number   BIGINT NOT NULL -- of the last renewal
 ) WITH (fillfactor = 50)`

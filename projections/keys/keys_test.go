@@ -211,7 +211,7 @@ func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 			}
 		}
 		if err := d.Ready(); !errors.Is(err, projections.ErrNotReady) {
-			t.Errorf("%s: ready: %v", when, err)
+			t.Errorf("%s: ready: %v, want %v", when, err, projections.ErrNotReady)
 		}
 	}
 	head := func() eventlog.Position {
@@ -249,10 +249,10 @@ func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 	defer stop()
 	e.CatchUp(r)
 	if k, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); err != nil || !ok || !k.Revoked {
-		t.Errorf("the revoked key: %+v, %v, %v", k, ok, err)
+		t.Errorf("the revoked key: %+v, %v, %v, want a revoked key", k, ok, err)
 	}
 	if k, ok, err := d.Lookup(t.Context(), sum("lh_sk_two")); err != nil || !ok || k.ID != "k2" {
-		t.Errorf("the new key: %+v, %v, %v", k, ok, err)
+		t.Errorf("the new key: %+v, %v, %v, want k2", k, ok, err)
 	}
 }
 
@@ -281,7 +281,7 @@ func testList_ReportsLastUse(t *testing.T, e *projectionstest.Env) {
 		t.Errorf("key by id: %+v, %v, %v", k, found, err)
 	}
 	if _, found, err := d.Get(t.Context(), "nobody"); err != nil || found {
-		t.Errorf("unknown key: %v, %v", found, err)
+		t.Errorf("unknown key: %v, %v, want no key", found, err)
 	}
 	if got, err := d.List(t.Context(), "nobody"); err != nil || len(got) != 0 {
 		t.Errorf("List of an unknown account = %v, %v", got, err)

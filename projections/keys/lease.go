@@ -188,7 +188,7 @@ func (m *memory) renew(ctx context.Context) (news bool) {
 		return false
 	}
 	news = at != done
-	if news || !before.lasts(began) { // whatever happened to the database in the meantime
+	if news || !before.lasts(began) { // without a valid lease, changes may have been missed
 		m.empty()
 	}
 	m.held.Store(&lease{at: at, began: began})
@@ -207,7 +207,7 @@ func (m *memory) release() {
 // begins another epoch, and the standby may lack the transaction that folded the decision; then it waits for both again.
 // Errors: those of fences and of folded, ctx.Err().
 func await(ctx context.Context, db fences, logger *slog.Logger, folded func(context.Context) error) error {
-	before, _ := db.look(ctx) // if it fails, epoch 0, which is no epoch; folded has more patience
+	before, _ := db.look(ctx) // if it fails, the epoch is 0, which no epoch has; folded retries for longer
 	for {
 		if err := folded(ctx); err != nil {
 			return err
@@ -240,7 +240,7 @@ func awaitLeases(ctx context.Context, db fences, logger *slog.Logger) (now outlo
 			return now, err
 		}
 		if time.Since(looked) >= outlast {
-			tidy(ctx, db, logger, first, now)
+			cleanUp(ctx, db, logger, first, now)
 			return now, nil
 		}
 	}
@@ -257,9 +257,9 @@ func (o outlook) applied(first outlook) bool {
 	return o.settled
 }
 
-// tidy notes, for the commands after this one, what is over since the first look, outlast ago. If it fails, the next
-// command waits as long.
-func tidy(ctx context.Context, db fences, logger *slog.Logger, first, now outlook) {
+// cleanUp deletes the leases that were not renewed since the first look, outlast ago, and settles the epoch, so that
+// later commands need not wait for them. If it fails, the next command waits as long.
+func cleanUp(ctx context.Context, db fences, logger *slog.Logger, first, now outlook) {
 	var errs []error
 	if !now.settled && now.epoch == first.epoch {
 		errs = append(errs, db.settle(ctx, now.epoch))

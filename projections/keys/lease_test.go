@@ -398,7 +398,7 @@ func TestAwait_FailOverBeforeLeases_WaitsForFoldAgain(t *testing.T) {
 			return nil
 		}
 		if err := await(t.Context(), db, silent, folded); err != nil || folds != 2 {
-			t.Errorf("%v; waited %d times for the fold", err, folds)
+			t.Errorf("await = %v after %d calls of folded, want nil after 2", err, folds)
 		}
 		if err := await(t.Context(), db, silent, folded); err != nil || folds != 3 {
 			t.Errorf("without a fail-over: %v; waited %d times for the fold", err, folds-2)
@@ -406,13 +406,13 @@ func TestAwait_FailOverBeforeLeases_WaitsForFoldAgain(t *testing.T) {
 	})
 }
 
-// away is a link whose first query fails.
-type away struct {
+// flaky is a link whose first query fails.
+type flaky struct {
 	quick
 	looks *int
 }
 
-func (a away) look(ctx context.Context) (outlook, error) {
+func (a flaky) look(ctx context.Context) (outlook, error) {
 	if *a.looks++; *a.looks == 1 {
 		return outlook{}, errLost
 	}
@@ -421,28 +421,28 @@ func (a away) look(ctx context.Context) (outlook, error) {
 
 func TestAwait_DatabaseUnavailableAtFirst_WaitsForFold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if err := await(t.Context(), away{quick{newWorld(1)}, new(int)}, silent, nothing); err != nil {
+		if err := await(t.Context(), flaky{quick{newWorld(1)}, new(int)}, silent, nothing); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// untidy is a link that loses only statements whose loss does not change the outcome of a command.
-type untidy struct{ quick }
+// failingCleanUp is a link that loses only the statements of cleanUp, which do not change the outcome of a command.
+type failingCleanUp struct{ quick }
 
-func (untidy) settle(context.Context, int64) error            { return errLost }
-func (untidy) forget(context.Context, map[string]int64) error { return errLost }
+func (failingCleanUp) settle(context.Context, int64) error            { return errLost }
+func (failingCleanUp) forget(context.Context, map[string]int64) error { return errLost }
 
 func TestAwait_DeletingOldLeasesFails_ReturnsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1)
-		db := untidy{quick{w}}
+		db := failingCleanUp{quick{w}}
 		newMemory(db, "killed", time.Now).renew(t.Context())
 		w.now.settled = false
 		w.decide(hash{1})
 		began, lines := time.Now(), testwait.NewLines()
 		if err := await(t.Context(), db, lines.Logger(), nothing); err != nil || time.Since(began) < outlast {
-			t.Errorf("%v after %s", err, time.Since(began))
+			t.Errorf("await = %v after %s, want nil after at least %s", err, time.Since(began), outlast)
 		}
 		lines.Wait(t, 1, errLost.Error())
 	})

@@ -115,7 +115,7 @@ func TestAwait_ChangeIsInForceOnEveryNode(t *testing.T) {
 	}
 	for i, d := range others {
 		if _, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); ok || err != nil {
-			t.Errorf("node %d before the first event: %v, %v", i, ok, err)
+			t.Errorf("node %d before the first event: %v, %v, want no key", i, ok, err)
 		}
 	}
 	decided(t, e, r, e.Events("account-a", at,
@@ -303,11 +303,11 @@ func TestLookup_DatabaseUnavailable_IsNotUnknownKey(t *testing.T) {
 	}
 	proxy.Hang()
 	if ok, err := look(); ok || err == nil {
-		t.Errorf("hung: %v, %v", ok, err)
+		t.Errorf("look-up while the database hangs = %v, %v, want an error", ok, err)
 	}
 	proxy.Refuse()
 	if ok, err := look(); ok || err == nil {
-		t.Errorf("refused: %v, %v", ok, err)
+		t.Errorf("look-up while connections are refused = %v, %v, want an error", ok, err)
 	}
 	proxy.Resume()
 	if _, again := testwait.Until(testwait.Timeout, func() bool {

@@ -205,7 +205,7 @@ func page(accountID string, f Filter, from uint64, limit int) (where string, arg
 	return ofAccount + `AND e.revision >= $2 ORDER BY e.revision LIMIT $3`, []any{accountID, int64(from), limit}
 }
 
-// ByRequest returns the entries of a request, of whatever account, in the order of the log. Errors: as
+// ByRequest returns the entries of a request, of any account, in the order of the log. Errors: as
 // Entries.
 func (m *Model) ByRequest(ctx context.Context, requestID string) iter.Seq2[Entry, error] {
 	read := func(after *Entry, limit int) ([]Entry, error) {

@@ -168,13 +168,13 @@ func testEntries_FilterAndPages(t *testing.T, e *projectionstest.Env) {
 		t.Errorf("%d entries from %d", len(some), some[0].Revision)
 	}
 	if one := collect(t, m.Entries(t.Context(), "a", ledger.Filter{RequestID: "r7"})); len(one) != 2 || one[0].Amount != -1 || one[1].Amount != 1 {
-		t.Errorf("request r7: %+v", one)
+		t.Errorf("request r7: %+v, want a charge and its reversal", one)
 	}
 	if both := collect(t, m.ByRequest(t.Context(), "r499")); len(both) != 2 || both[0].AccountID != "a" || both[1].AccountID != "b" {
-		t.Errorf("request r499 of all accounts: %+v", both)
+		t.Errorf("request r499 of all accounts: %+v, want an entry of a and one of b", both)
 	}
 	if none := collect(t, m.Entries(t.Context(), "b", ledger.Filter{RequestID: "r7"})); len(none) != 0 {
-		t.Errorf("another account's request: %+v", none)
+		t.Errorf("another account's request: %+v, want none", none)
 	}
 	if every := collect(t, m.All(t.Context(), 0)); len(every) != n+6 {
 		t.Errorf("%d entries of all accounts", len(every))
@@ -183,7 +183,7 @@ func testEntries_FilterAndPages(t *testing.T, e *projectionstest.Env) {
 		break // stopping early is allowed
 	}
 	if none := collect(t, m.Entries(t.Context(), "nobody", ledger.Filter{})); len(none) != 0 {
-		t.Errorf("entries of an unknown account: %+v", none)
+		t.Errorf("entries of an unknown account: %+v, want none", none)
 	}
 }
 
@@ -207,10 +207,10 @@ func testAsOf(t *testing.T, e *projectionstest.Env) {
 		}
 	}
 	if _, err := m.AsOf(t.Context(), "a", at.Add(-time.Microsecond)); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("as of a time before the account: %v", err)
+		t.Errorf("as of a time before the account: %v, want %v", err, ledger.ErrNotFound)
 	}
 	if _, err := m.AsOf(t.Context(), "nobody", at); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("unknown account: %v", err)
+		t.Errorf("unknown account: %v, want %v", err, ledger.ErrNotFound)
 	}
 }
 

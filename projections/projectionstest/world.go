@@ -281,7 +281,7 @@ func evidence() []eventschemas.Evidence {
 	}
 }
 
-// Proposed returns the events to append. salt distinguishes equal groups at different places of the log.
+// Proposed returns the events to append. salt distinguishes equal groups at different positions of the log.
 func (g Group) Proposed(salt string) ([]eventlog.Proposed, error) {
 	out := make([]eventlog.Proposed, len(g.Events))
 	for i, ev := range g.Events {

@@ -85,8 +85,8 @@ func (p *Projection) fail(err error) {
 	p.metrics.failures.Inc()
 }
 
-// WaitFor waits until everything up to a position is searchable. It does not give up if feeding fails,
-// because feeding is retried: the caller's ctx is the limit. Errors: ctx.Err(), with the failure if
+// WaitFor waits until everything up to a position is searchable. It keeps waiting if feeding fails,
+// because feeding is retried: only the caller's ctx limits it. Errors: ctx.Err(), with the failure if
 // there is one.
 func (p *Projection) WaitFor(ctx context.Context, at eventlog.Position) error {
 	for {
@@ -141,11 +141,11 @@ func (p *Projection) follow(ctx context.Context) {
 // checkpoint, and further if no brand has changed after it. The checkpoint is read first, so that the
 // brands table is read at the same time or later.
 func (p *Projection) look(ctx context.Context) error {
-	stands, err := p.index.Checkpoint(ctx)
+	checkpoint, err := p.index.Checkpoint(ctx)
 	if err != nil {
 		return err
 	}
-	at := eventlog.Position(stands)
+	at := eventlog.Position(checkpoint)
 	docs, upTo, err := p.source.Changed(ctx, at, 1)
 	if err != nil && !errors.Is(err, projections.ErrNotReady) {
 		return err

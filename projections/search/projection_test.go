@@ -259,10 +259,10 @@ func TestSearch_Limit_IncludesUnknownDomain(t *testing.T) {
 	}
 	hits, err := w.search.Search(w.Context(), "stripf.com", 1)
 	if got := describe(hits); err != nil || !slices.Equal(got, []string{"stripf.com=stripf unknown"}) {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("Search = %v, %v, want only stripf.com", got, err)
 	}
 	if _, err := w.search.Search(w.Context(), "stripe", 0); !errors.Is(err, searchindex.ErrInvalid) {
-		t.Errorf("limit 0: %v", err)
+		t.Errorf("limit 0: %v, want %v", err, searchindex.ErrInvalid)
 	}
 }
 
@@ -290,7 +290,7 @@ func TestNew_IndexPastLog_FailsUntilEmptied(t *testing.T) {
 	w.close()
 	w.index = openIndex(t, w.path)
 	if _, err := search.New(w.Context(), search.Config{Head: w.Log.Head}, w.model, w.index); !errors.Is(err, eventlog.ErrLoss) {
-		t.Errorf("new on an index past the log: %v", err)
+		t.Errorf("new on an index past the log: %v, want %v", err, eventlog.ErrLoss)
 	}
 	if err := errors.Join(search.Empty(w.Context(), w.index), w.index.Close()); err != nil {
 		t.Fatal(err)
@@ -445,7 +445,7 @@ func scripted(n int) *script {
 	return s
 }
 
-func patience(t *testing.T) context.Context {
+func minuteContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
@@ -462,7 +462,7 @@ func TestFeed_SourceFails_IsRetried(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run(t, p)()
-	for tried := patience(t); p.Err() == nil && tried.Err() == nil; {
+	for tried := minuteContext(t); p.Err() == nil && tried.Err() == nil; {
 		runtime.Gosched()
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -471,8 +471,8 @@ func TestFeed_SourceFails_IsRetried(t *testing.T) {
 		t.Errorf("while it fails: %v", err)
 	}
 	s.set(nil)
-	if err := p.WaitFor(patience(t), 3); err != nil || p.Err() != nil {
-		t.Errorf("afterwards: %v, %v", err, p.Err())
+	if err := p.WaitFor(minuteContext(t), 3); err != nil || p.Err() != nil {
+		t.Errorf("afterwards: %v, %v, want no errors", err, p.Err())
 	}
 }
 
@@ -485,14 +485,14 @@ func TestClose_SavesCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := run(t, p)
-	if err := p.WaitFor(patience(t), 3); err != nil {
+	if err := p.WaitFor(minuteContext(t), 3); err != nil {
 		t.Fatal(err)
 	}
 	// Only the position moves: no brand changed.
 	s.mu.Lock()
 	s.docs = append(s.docs, brands.Doc{Domain: "site2.com", Gone: true, Position: 9})
 	s.mu.Unlock()
-	if err := p.WaitFor(patience(t), 9); err != nil {
+	if err := p.WaitFor(minuteContext(t), 9); err != nil {
 		t.Fatal(err)
 	}
 	stop()
@@ -516,17 +516,17 @@ func TestFeed_SeveralBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run(t, p)()
-	if err := p.WaitFor(patience(t), count); err != nil {
+	if err := p.WaitFor(minuteContext(t), count); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != count {
-		t.Errorf("%+v, %v", v, err)
+	if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != count {
+		t.Errorf("Verify = %+v, %v, want %d equal rows", v, err, count)
 	}
-	if err := p.Rebuild(patience(t)); err != nil {
+	if err := p.Rebuild(minuteContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != count {
-		t.Errorf("after a rebuild: %+v, %v", v, err)
+	if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != count {
+		t.Errorf("after a rebuild: %+v, %v, want %d equal rows", v, err, count)
 	}
 }
 
@@ -539,19 +539,19 @@ func TestRebuild_Interrupted_LeavesIndexUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run(t, p)()
-	if err := p.WaitFor(patience(t), 3); err != nil {
+	if err := p.WaitFor(minuteContext(t), 3); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("database is unavailable")
 	s.set(broken)
-	if err := p.Rebuild(patience(t)); !errors.Is(err, broken) {
-		t.Errorf("rebuild: %v", err)
+	if err := p.Rebuild(minuteContext(t)); !errors.Is(err, broken) {
+		t.Errorf("rebuild: %v, want %v", err, broken)
 	}
 	s.set(nil)
 	if hits, err := p.Search(t.Context(), "site 1", 5); err != nil || len(hits) == 0 || hits[0].Domain != "site1.com" {
-		t.Errorf("%v, %v", hits, err)
+		t.Errorf("Search after the failed rebuild = %v, %v, want site1.com first", hits, err)
 	}
-	if err := p.Rebuild(patience(t)); err != nil {
+	if err := p.Rebuild(minuteContext(t)); err != nil {
 		t.Errorf("the next rebuild: %v", err)
 	}
 }
@@ -559,7 +559,7 @@ func TestRebuild_Interrupted_LeavesIndexUnchanged(t *testing.T) {
 func TestNew_BadConfiguration_ReportsErrors(t *testing.T) {
 	if _, err := search.New(t.Context(), search.Config{Poll: -1}, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "Poll") || !strings.Contains(err.Error(), "source and index") {
-		t.Errorf("%v", err)
+		t.Errorf("New = %v, want errors of Poll and of source and index", err)
 	}
 	x := openIndex(t, t.TempDir())
 	defer x.Close()
@@ -571,7 +571,7 @@ func TestNew_BadConfiguration_ReportsErrors(t *testing.T) {
 		t.Error("the same metrics were registered twice")
 	}
 	if families, err := reg.Gather(); err != nil || len(families) != 5 {
-		t.Errorf("%d metrics, %v", len(families), err)
+		t.Errorf("%d metrics, %v, want 5", len(families), err)
 	}
 }
 
@@ -593,7 +593,7 @@ func FuzzSearch(f *testing.F) {
 		hits, err := p.Search(context.Background(), q, limit)
 		if limit < 1 || limit > searchindex.MaxLimit {
 			if !errors.Is(err, searchindex.ErrInvalid) {
-				t.Errorf("limit %d: %v", limit, err)
+				t.Errorf("limit %d: %v, want %v", limit, err, searchindex.ErrInvalid)
 			}
 			return
 		}

@@ -106,7 +106,7 @@ func TestClose_DuringRebuild_WaitsWithinLimit(t *testing.T) {
 	whileRebuilding(t, leads, func(t *testing.T, p *search.Projection, stop func() error) {
 		began := time.Now() // of the test's virtual clock
 		if err := stop(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("run: %v", err)
+			t.Errorf("run: %v, want %v", err, context.DeadlineExceeded)
 		}
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("Close waited %s, want 5 s", took)

@@ -67,7 +67,7 @@ func onShared(t *testing.T, test func(t *testing.T, n nodes)) {
 
 func waits(t *testing.T, p *search.Projection, at eventlog.Position) {
 	t.Helper()
-	if err := p.WaitFor(patience(t), at); err != nil {
+	if err := p.WaitFor(minuteContext(t), at); err != nil {
 		t.Fatalf("wait for %d: %v", at, err)
 	}
 }
@@ -93,14 +93,14 @@ func TestFollower_LeaderFeeds_ReportsPosition(t *testing.T) {
 		at := n.table.change("acme.com", "Acme")
 		waits(t, follower, at)
 		if got := first(t, follower, "acme"); got != "Acme" {
-			t.Errorf("found %q", got)
+			t.Errorf("the follower found %q, want Acme", got)
 		}
 		// No brand changes: the index's checkpoint is unchanged.
 		waits(t, follower, n.table.pass(100))
 		at = n.table.change("acme.com", "Other")
 		waits(t, follower, at)
 		if got := first(t, follower, "other"); got != "Other" {
-			t.Errorf("found %q", got)
+			t.Errorf("the follower found %q, want Other", got)
 		}
 		at = n.table.pass(3)
 		if got, err := follower.Current(t.Context()); err != nil || got != at {
@@ -111,8 +111,8 @@ func TestFollower_LeaderFeeds_ReportsPosition(t *testing.T) {
 			t.Errorf("leader feeds: %t, follower feeds: %t; want only the leader", leader.Feeding(), follower.Feeding())
 		}
 		for _, p := range []*search.Projection{leader, follower} {
-			if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != 1 {
-				t.Errorf("verified %+v, %v", v, err)
+			if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != 1 {
+				t.Errorf("Verify = %+v, %v, want one equal row", v, err)
 			}
 		}
 	})
@@ -142,7 +142,7 @@ func TestFeeder_Stops_AnotherNodeTakesOver(t *testing.T) {
 		close(turn)
 		waits(t, second, at)
 		if got := first(t, second, "other"); got != "Other" {
-			t.Errorf("found %q", got)
+			t.Errorf("the second feeder found %q, want Other", got)
 		}
 	})
 }
@@ -159,15 +159,14 @@ func TestTwoFeeders_LoseNothing(t *testing.T) {
 		}
 		for _, p := range []*search.Projection{a, b} {
 			waits(t, p, at)
-			if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows != 17 {
-				t.Errorf("verified %+v, %v", v, err)
+			if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows != 17 {
+				t.Errorf("Verify = %+v, %v, want 17 equal rows", v, err)
 			}
 		}
 	})
 }
 
-// TestRebuild_OnAnyNode_WhileLeaderFeeds changes brands continuously, and checks after each wait that the change is
-// searchable, even while one generation replaces another.
+// Brands change continuously. After WaitFor a change is searchable, even while one generation replaces another.
 func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 	onShared(t, func(t *testing.T, n nodes) {
 		leader, stop := n.node(leads)
@@ -197,11 +196,11 @@ func TestRebuild_OnAnyNode_WhileLeaderFeeds(t *testing.T) {
 			}
 		})
 		for _, p := range []*search.Projection{rebuilder, leader, rebuilder} {
-			if err := p.Rebuild(patience(t)); err != nil {
+			if err := p.Rebuild(minuteContext(t)); err != nil {
 				t.Error(err)
 			}
-			if v, err := p.Verify(patience(t)); err != nil || !v.OK() || v.Rows < 1500 {
-				t.Errorf("verified %+v, %v, %v", v, v.Difference, err)
+			if v, err := p.Verify(minuteContext(t)); err != nil || !v.OK() || v.Rows < 1500 {
+				t.Errorf("Verify = %+v, %v, %v, want at least 1,500 equal rows", v, v.Difference, err)
 			}
 		}
 		close(done)
@@ -219,8 +218,8 @@ func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 		follower, stop := n.node(follows)
 		defer stop()
 		// No process leads, so Verify feeds missing changes.
-		if v, err := follower.Verify(patience(t)); err != nil || !v.OK() || v.Position != at {
-			t.Fatalf("verified %+v, %v", v, err)
+		if v, err := follower.Verify(minuteContext(t)); err != nil || !v.OK() || v.Position != at {
+			t.Fatalf("Verify = %+v, %v", v, err)
 		}
 		x := n.open()
 		for _, d := range []searchindex.Document{
@@ -234,14 +233,14 @@ func TestVerify_SharedIndex_ReportsDifferences(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v, err := follower.Verify(patience(t)); err != nil || v.OK() || v.Difference.Key != d.Domain {
+			if v, err := follower.Verify(minuteContext(t)); err != nil || v.OK() || v.Difference.Key != d.Domain {
 				t.Errorf("%s: verified %+v, %v", d.Domain, v, err)
 			}
-			if err := follower.Rebuild(patience(t)); err != nil {
+			if err := follower.Rebuild(minuteContext(t)); err != nil {
 				t.Fatal(err)
 			}
-			if v, err := follower.Verify(patience(t)); err != nil || !v.OK() {
-				t.Errorf("rebuilt without %s: verified %+v, %v", d.Domain, v, err)
+			if v, err := follower.Verify(minuteContext(t)); err != nil || !v.OK() {
+				t.Errorf("rebuilt without %s: verified %+v, %v, want no difference", d.Domain, v, err)
 			}
 		}
 	})
@@ -270,7 +269,7 @@ func TestNew_SharedIndexUnavailable_Starts(t *testing.T) {
 		waits(t, leader, at)
 		waits(t, follower, at)
 		if leader.Err() != nil || follower.Err() != nil {
-			t.Errorf("afterwards: %v, %v", leader.Err(), follower.Err())
+			t.Errorf("afterwards: %v, %v, want no errors", leader.Err(), follower.Err())
 		}
 	})
 }
@@ -291,7 +290,7 @@ func TestWaitFor_ManyWaiters_OnePolls(t *testing.T) {
 		for range waiters {
 			group.Go(func() {
 				if err := p.WaitFor(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("wait: %v", err)
+					t.Errorf("wait: %v, want %v", err, context.DeadlineExceeded)
 				}
 			})
 		}

@@ -59,7 +59,7 @@ func testReversal_CountsInMonthOfCharge(t *testing.T, e *projectionstest.Env) {
 	want(t, m, "a", usage.Counts{Month: "2026-12"})
 	list, err := m.List(t.Context(), "a")
 	if err != nil || len(list) != 2 || list[0].Month != "2026-11" || list[1].Month != "2026-10" {
-		t.Errorf("months: %+v, %v", list, err)
+		t.Errorf("months: %+v, %v, want 2026-11 and 2026-10", list, err)
 	}
 }
 
@@ -99,6 +99,6 @@ func testTicks_OfAllStreams_AddUp(t *testing.T, e *projectionstest.Env) {
 	want(t, m, "a", usage.Counts{Month: "2026-10", Logos: 5})
 	want(t, m, "b", usage.Counts{Month: "2026-11", Logos: 7})
 	if list, err := m.List(t.Context(), "c"); err != nil || len(list) != 0 {
-		t.Errorf("an account that only used a key: %+v, %v", list, err)
+		t.Errorf("an account that only used a key: %+v, %v, want none", list, err)
 	}
 }

@@ -92,7 +92,7 @@ func (c *crawled) chosenLogos() []chosen {
 		}
 	}
 	for _, t := range c.result.Trials {
-		if t.Chosen >= 0 && t.Chosen < len(out) && t.Refused == "" && t.URL != nil {
+		if t.Chosen >= 0 && t.Chosen < len(out) && t.Rejected == "" && t.URL != nil {
 			out[t.Chosen].source, out[t.Chosen].data = t.URL.String(), squeezed(string(t.Data))
 		}
 	}

@@ -126,26 +126,26 @@ type Rest struct {
 	Accounts    uint64            `json:"accounts"`
 	ChainEvents uint64            `json:"chain_events"` // every chain is valid
 	Position    eventlog.Position `json:"position"`     // the new log's head
-	// Places are the positions of readers in the new log.
-	Places map[string]eventlog.Position `json:"-"`
+	// Readers are the positions of readers in the new log, by name.
+	Readers map[string]eventlog.Position `json:"-"`
 }
 
 // CopyRest copies all events except the failures to an empty log, reads them back, compares each with its
 // original and verifies the hash chain of every account. Positions change; streams, revisions, ids and
-// times do not. Places are the positions of readers in the log, by name; Rest has the corresponding
-// positions in the new log.
+// times do not. readers has the positions of readers in the log, by name; Rest.Readers has the
+// corresponding positions in the new log.
 //
 // Errors: ErrForeignWriter, ErrDiffers, *commands.ChainError, those of both logs, ctx.Err().
-func (f *Failures) CopyRest(ctx context.Context, to eventlog.Log, places map[string]eventlog.Position) (out Rest, err error) {
+func (f *Failures) CopyRest(ctx context.Context, to eventlog.Log, readers map[string]eventlog.Position) (out Rest, err error) {
 	c := newCopier(f.cfg, logOrigin{log: f.log, until: f.head, retryAfter: f.cfg.RetryAfter, keep: f.others()}, to)
-	c.places = placesOf(places)
+	c.readers = readersAt(readers)
 	if err := c.appendRest(ctx); err != nil {
 		return out, err
 	}
 	if out.ChainEvents, err = c.verifyChains(ctx); err != nil {
 		return out, err
 	}
-	out.Events, out.Accounts, out.Places = c.compared, uint64(len(c.accounts)), c.places.inTarget()
+	out.Events, out.Accounts, out.Readers = c.compared, uint64(len(c.accounts)), c.readers.inTarget()
 	out.Position, err = to.Head(ctx)
 	return out, err
 }

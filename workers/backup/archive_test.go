@@ -58,17 +58,17 @@ func TestFailures_MixedStreams_SelectsOnlyOldFailedCrawls(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, took, taken)
-	places := map[string]eventlog.Position{"at the beginning": 0, "at the end": eventlog.Position(len(all(t, from.log)))}
-	wantPlaces := map[string]eventlog.Position{"at the beginning": 0, "at the end": eventlog.Position(len(want))}
+	readers := map[string]eventlog.Position{"at the beginning": 0, "at the end": eventlog.Position(len(all(t, from.log)))}
+	wantReaders := map[string]eventlog.Position{"at the beginning": 0, "at the end": eventlog.Position(len(want))}
 	kept := 0
 	for i, e := range all(t, from.log) { // a reader behind each event
 		name := fmt.Sprint("behind ", i)
-		if places[name] = e.Position; !slices.Contains(left, e.Stream) {
+		if readers[name] = e.Position; !slices.Contains(left, e.Stream) {
 			kept++
 		}
-		wantPlaces[name] = eventlog.Position(kept)
+		wantReaders[name] = eventlog.Position(kept)
 	}
-	rest, err := f.CopyRest(t.Context(), to.log, places)
+	rest, err := f.CopyRest(t.Context(), to.log, readers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +76,11 @@ func TestFailures_MixedStreams_SelectsOnlyOldFailedCrawls(t *testing.T) {
 	if rest.Events != uint64(len(want)) || rest.Accounts != 2 || rest.ChainEvents != 307 || rest.Position != eventlog.Position(len(want)) {
 		t.Errorf("rest %+v", rest)
 	}
-	if !maps.Equal(rest.Places, wantPlaces) {
-		t.Errorf("readers are at %v, want %v", rest.Places, wantPlaces)
+	if !maps.Equal(rest.Readers, wantReaders) {
+		t.Errorf("readers are at %v, want %v", rest.Readers, wantReaders)
 	}
 	if again, err := backup.FindFailures(t.Context(), tiny(), to.log, before); err != nil || again.Events != 0 {
-		t.Errorf("again %+v, %v", again, err)
+		t.Errorf("again %+v, %v, want no events", again, err)
 	}
 }
 
@@ -103,23 +103,23 @@ func TestMigrate_WithoutOldFailures(t *testing.T) {
 		t.Helper()
 		f, err := backup.FindFailures(t.Context(), tiny(), from.log, birth.Add(time.Hour))
 		if err != nil || f.Streams != 2 {
-			t.Fatalf("%+v, %v", f, err)
+			t.Fatalf("FindFailures = %+v, %v, want 2 streams", f, err)
 		}
 		return f
 	}
 	source := from.source()
 	source.Without = failures()
-	source.Places = map[string]eventlog.Position{"relay": eventlog.Position(len(all(t, from.log)) - 1)} // before the last request
+	source.Readers = map[string]eventlog.Position{"relay": eventlog.Position(len(all(t, from.log)) - 1)} // before the last request
 	_, to := eventStore(t)
 	target := backup.Target{Log: to, Positions: remembered{}, Done: []string{"relay", "other"}}
 	if _, err := backup.Migrate(t.Context(), tiny(), false, source, target); err == nil {
 		t.Error("a first pass omitted streams")
 	}
-	cut := &mortal{Log: to}
+	cut := &killable{Log: to}
 	cut.left.Store(1)
 	target.Log = cut
 	if _, err := backup.Migrate(t.Context(), tiny(), true, source, target); !errors.Is(err, errKilled) {
-		t.Fatalf("the migration was not interrupted: %v", err)
+		t.Fatalf("the migration was not interrupted: %v, want %v", err, errKilled)
 	}
 	target.Log = to
 	out, err := backup.Migrate(t.Context(), tiny(), true, source, target)
@@ -147,7 +147,7 @@ func TestMigrate_WithoutOldFailures(t *testing.T) {
 
 	w.charge("a", 1)
 	if _, err := backup.Migrate(t.Context(), tiny(), true, source, target); !errors.Is(err, backup.ErrDiffers) {
-		t.Errorf("the source changed: %v", err)
+		t.Errorf("the source changed: %v, want %v", err, backup.ErrDiffers)
 	}
 }
 

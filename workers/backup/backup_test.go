@@ -90,7 +90,7 @@ func TestMigrate_CopiesEverything(t *testing.T) {
 	// Another pass changes nothing.
 	again, err := backup.Migrate(t.Context(), tiny(), true, from.source(), target)
 	if err != nil || again.Present != before+4 || again.NewAssets != 0 {
-		t.Errorf("once more: %+v, %v", again, err)
+		t.Errorf("once more: %+v, %v, want only present events and no new assets", again, err)
 	}
 	sameStreams(t, to, from)
 }

@@ -21,7 +21,7 @@ import (
 // forever.
 const bucketTimeout = 2 * time.Minute
 
-// bucket is a place in an object store. It has no lock: the caller must ensure that only one backup runs.
+// bucket is a bucket of an object store. It has no lock: the caller must ensure that only one backup runs.
 type bucket struct {
 	bucket *blob.Bucket
 	name   string
@@ -62,7 +62,7 @@ func (b *bucket) put(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-func (b *bucket) settle(context.Context) error { return nil }
+func (b *bucket) flush(context.Context) error { return nil }
 
 func (b *bucket) get(ctx context.Context, name string, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)

@@ -32,7 +32,7 @@ type copier struct {
 	// missing are the events up to source that are not in the target, because a window was interrupted.
 	missing  *window
 	compared uint64 // events
-	places   places
+	readers  readers
 	accounts map[string]struct{} // streams with a chain
 	long     []string            // of these, those with at least Config.LongStream events
 }
@@ -94,34 +94,34 @@ func (c *copier) compare(ctx context.Context, stage Stage) error {
 			}
 			c.know(held[i].Stream)
 			c.at = held[i].Position
-			c.places.pass(expected.Position, c.at)
+			c.readers.pass(expected.Position, c.at)
 			c.compared++
 		}
 		c.progress(stage, c.compared, c.source)
 	}
 }
 
-// places are the positions of readers, by name, in both logs.
-type places map[string]*readerPlace
+// readers are the positions of readers, by name, in both logs.
+type readers map[string]*readerPosition
 
-type readerPlace struct {
+type readerPosition struct {
 	source, target eventlog.Position
 	passed         bool // the target has an event after target that the reader has not read
 }
 
-func placesOf(source map[string]eventlog.Position) places {
-	p := places{}
+func readersAt(source map[string]eventlog.Position) readers {
+	r := readers{}
 	for name, at := range source {
-		p[name] = &readerPlace{source: at}
+		r[name] = &readerPosition{source: at}
 	}
-	return p
+	return r
 }
 
 // pass records that two events are equal. It is called in the target's order. In the target a reader
 // continues before the first event that it has not read in the source: it may read events of that window
 // again, but misses none.
-func (p places) pass(source, target eventlog.Position) {
-	for _, at := range p {
+func (r readers) pass(source, target eventlog.Position) {
+	for _, at := range r {
 		if source > at.source {
 			at.passed = true
 		}
@@ -132,8 +132,8 @@ func (p places) pass(source, target eventlog.Position) {
 }
 
 // between reports whether a reader has read the first event but not the second.
-func (p places) between(first, second eventlog.Position) bool {
-	for _, at := range p {
+func (r readers) between(first, second eventlog.Position) bool {
+	for _, at := range r {
 		if first <= at.source && at.source < second {
 			return true
 		}
@@ -141,9 +141,9 @@ func (p places) between(first, second eventlog.Position) bool {
 	return false
 }
 
-func (p places) inTarget() map[string]eventlog.Position {
+func (r readers) inTarget() map[string]eventlog.Position {
 	out := map[string]eventlog.Position{}
-	for name, at := range p {
+	for name, at := range r {
 		out[name] = at.target
 	}
 	return out

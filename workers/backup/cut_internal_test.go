@@ -21,20 +21,20 @@ import (
 
 var errCut = errors.New("the process ends here")
 
-// mortalPlace ends the process after a number of writes and removals. Images are written concurrently.
-type mortalPlace struct {
+// killablePlace ends the process after a number of writes and removals. Images are written concurrently.
+type killablePlace struct {
 	place
 	left atomic.Int64
 }
 
-func (m *mortalPlace) put(ctx context.Context, name string, data []byte) error {
+func (m *killablePlace) put(ctx context.Context, name string, data []byte) error {
 	if m.left.Add(-1) < 0 {
 		return errCut
 	}
 	return m.place.put(ctx, name, data)
 }
 
-func (m *mortalPlace) remove(ctx context.Context, name string) error {
+func (m *killablePlace) remove(ctx context.Context, name string) error {
 	if m.left.Add(-1) < 0 {
 		return errCut
 	}
@@ -116,9 +116,9 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 			t.Fatal(err)
 		}
 		copyPlace(t, first, at)
-		mortal := &mortalPlace{place: at}
-		mortal.left.Store(int64(writes))
-		_, err = runTo(t.Context(), cfg, from, mortal)
+		killable := &killablePlace{place: at}
+		killable.left.Store(int64(writes))
+		_, err = runTo(t.Context(), cfg, from, killable)
 		if err == nil {
 			if writes < 10 {
 				t.Errorf("a run of %d writes", writes)
@@ -147,7 +147,7 @@ func TestRun_EndsAfterAnyWrite_Continues(t *testing.T) {
 			t.Fatalf("after %d writes: %v", writes, err)
 		}
 		if m, err = readManifest(t.Context(), again); err != nil || m.Events != 14 || m.NameCount() != 2 {
-			t.Fatalf("after %d writes: %+v, %v", writes, m, err)
+			t.Fatalf("after %d writes: %+v, %v, want 14 events and 2 names", writes, m, err)
 		}
 		checkWhole(t, again, m)
 		if err := again.close(); err != nil {
@@ -268,7 +268,7 @@ func FuzzDecodeSegment(f *testing.F) {
 		b.refs = s.assets
 		again, err := decodeSegment(b.end())
 		if err != nil || !reflect.DeepEqual(again, s) {
-			t.Errorf("%+v becomes %+v, %v", s, again, err)
+			t.Errorf("segment %+v is decoded as %+v, %v", s, again, err)
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package backup copies everything that cannot be recomputed: the events of the log, the names beside it
-// (internal/accountnames) and the images that records refer to (internal/assets). A backup contains no read
+// Package backup copies everything that cannot be recomputed: the events of the log, the names that events refer
+// to (internal/accountnames) and the images that records refer to (internal/assets). A backup contains no read
 // models, snapshots, search index, caches or positions of workers: they are rebuilt from the log.
 //
 // Everything goes through the ports, so a backup of the embedded shape can be restored into the distributed

@@ -124,15 +124,15 @@ func TestBackup_While64ClientsCharge_IsConsistent(t *testing.T) {
 		cfg := tiny()
 		// The clients continue during each backup, alongside the reading of every page.
 		cfg.Progress = func(backup.Progress) { service.allow(t, clients) }
-		var beside sync.WaitGroup
-		beside.Go(func() { service.allow(t, 10*clients) })
+		var charging sync.WaitGroup
+		charging.Go(func() { service.allow(t, 10*clients) })
 		service.allow(t, clients)
 		sum := run(t, cfg, from, folder)
 		if round > 0 && (sum.NewEvents == 0 || sum.Events != last.Events+sum.NewEvents) {
 			t.Errorf("round %d: %+v after %+v", round, sum, last)
 		}
 		last = sum
-		beside.Wait()
+		charging.Wait()
 		to := embedded(t)
 		restore(t, folder, to) // which verifies every chain
 		prefix(t, all(t, to.log), all(t, from.log))
@@ -160,13 +160,13 @@ func TestMigrate_FirstPassWhile64ClientsCharge_CanBeFinished(t *testing.T) {
 	_, log := eventStore(t)
 	to := backup.Target{Log: log}
 	service.allow(t, 300)
-	var beside sync.WaitGroup
-	beside.Go(func() { service.allow(t, 500) })
+	var charging sync.WaitGroup
+	charging.Go(func() { service.allow(t, 500) })
 	out, err := backup.Migrate(t.Context(), tiny(), false, from.source(), to)
 	if err != nil || out.Events == 0 {
 		t.Fatalf("first pass: %+v, %v", out, err)
 	}
-	beside.Wait()
+	charging.Wait()
 	source := all(t, from.log)
 	equal(t, byStream(all(t, log)), byStream(source[:out.Events]))
 	service.stop()
@@ -190,7 +190,7 @@ func TestMigrate_FinalPassOfChangingSource_Fails(t *testing.T) {
 		}
 	}
 	if out, err := backup.Migrate(t.Context(), cfg, true, from.source(), to.target()); !errors.Is(err, backup.ErrDiffers) {
-		t.Errorf("%+v, %v, want ErrDiffers", out, err)
+		t.Errorf("Migrate = %+v, %v, want ErrDiffers", out, err)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestRoundTrip_ThroughEventStoreDBAndPostgres(t *testing.T) {
 	target.Positions, target.Done = positions, []string{"relay crawl.live"}
 	out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, first, opened(target))
 	if err != nil || out.Names != 1203 {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("Restore = %+v, %v, want 1203 names", out, err)
 	}
 	if at, _, err := positions.Load(t.Context(), "relay crawl.live"); at != out.Position || at == 0 || err != nil {
 		t.Errorf("the relay begins at %d (%v), want %d", at, err, out.Position)

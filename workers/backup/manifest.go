@@ -110,13 +110,13 @@ func writeManifest(ctx context.Context, to place, m *Manifest) (err error) {
 	if err != nil {
 		return fmt.Errorf("write the manifest: %w", err)
 	}
-	if err := to.settle(ctx); err != nil {
+	if err := to.flush(ctx); err != nil {
 		return err
 	}
 	if err := to.put(ctx, manifestName, append(raw, '\n')); err != nil {
 		return err
 	}
-	return to.settle(ctx)
+	return to.flush(ctx)
 }
 
 // readManifest returns the manifest of a finished backup. Errors: ErrNotBackup, ErrUnfinished, ErrNewer,

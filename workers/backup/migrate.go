@@ -30,7 +30,7 @@ type Migrated struct {
 	Snapshots   uint64            `json:"snapshots"`  // saved by a final pass for accounts with long streams
 }
 
-// Migrate copies a log, with the names and the assets beside it, to another one that is empty or was filled
+// Migrate copies a log, with its names and assets, to another one that is empty or was filled
 // by an earlier pass. A pass that is not final may run while the source is in use: it copies the existing
 // events, so that the final pass, during which the source must not change, is short. A final pass also
 // verifies every hash chain, copies the names and saves the positions of completed work.
@@ -47,7 +47,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 		return out, errors.New("streams can be omitted only in a final pass: while the source is in use, one of them may become a brand")
 	}
 	c := newCopier(cfg, logOrigin{log: from.Log, retryAfter: cfg.RetryAfter, keep: from.Without.others()}, to.Log)
-	c.places = placesOf(from.Places)
+	c.readers = readersAt(from.Readers)
 	if err := c.until(ctx, from); err != nil {
 		return out, err
 	}
@@ -89,7 +89,7 @@ func Migrate(ctx context.Context, cfg Config, final bool, from Source, to Target
 	if out.Names, err = copyNames(ctx, cfg, from.Names, to.Names); err != nil {
 		return out, err
 	}
-	if out.Position, err = finishTarget(ctx, cfg, to, c.places.inTarget()); err != nil {
+	if out.Position, err = finishTarget(ctx, cfg, to, c.readers.inTarget()); err != nil {
 		return out, err
 	}
 	out.Snapshots, err = leaveSnapshots(ctx, cfg, to, c.long)

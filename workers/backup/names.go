@@ -24,7 +24,7 @@ type Name struct {
 	Name string `json:"name"`
 }
 
-// Names is the table of personal names beside a log.
+// Names is the table of personal names that belongs to a log.
 type Names interface {
 	// Page returns at most limit names in the order of the table, after the one with that id; "" starts at
 	// the beginning.
@@ -137,7 +137,7 @@ func removeOldNames(ctx context.Context, at place, keep []NamesFile) error {
 			}
 		}
 	}
-	return at.settle(ctx)
+	return at.flush(ctx)
 }
 
 // readNames reads one file of names. Errors: ErrDamaged.

@@ -20,9 +20,9 @@ import (
 type place interface {
 	// lock prevents other processes from writing, until close. Errors: ErrBusy.
 	lock() error
-	// put writes an object, replacing an existing one. It is durable after settle.
+	// put writes an object, replacing an existing one. It is durable after flush.
 	put(ctx context.Context, name string, data []byte) error
-	settle(ctx context.Context) error
+	flush(ctx context.Context) error
 	// get returns an object of at most limit bytes. Errors: fs.ErrNotExist.
 	get(ctx context.Context, name string, limit int64) ([]byte, error)
 	has(ctx context.Context, name string) (bool, error)
@@ -70,7 +70,7 @@ const (
 	halfName = "half"
 )
 
-// folder is a place on a disk. It contains names and hashes of keys, so only its owner may read it.
+// folder is a backup on a disk. It contains names and hashes of keys, so only its owner may read it.
 type folder struct {
 	path  string
 	flock *flock.Flock
@@ -143,7 +143,7 @@ func (f *folder) makeParents(dir string) error {
 	return nil
 }
 
-func (f *folder) settle(ctx context.Context) error {
+func (f *folder) flush(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for dir := range f.dirty {

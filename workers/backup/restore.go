@@ -20,8 +20,8 @@ type Target struct {
 	Log    eventlog.Log
 	Names  Names         // nil: names are omitted
 	Assets *assets.Store // nil: assets are omitted
-	// Positions and Done: under each of these names the end of the target is saved, or its place of
-	// Source.Places. They belong to workers that must not repeat old work: the relays of the crawl topics.
+	// Positions and Done: under each of these names the end of the target is saved, or the position
+	// from Source.Readers. They belong to workers that must not repeat old work: the relays of the crawl topics.
 	Positions Positions
 	Done      []string
 	// Snapshots receives the state of accounts with long streams; nil: none is saved.
@@ -263,7 +263,7 @@ func (r *restore) putNames(ctx context.Context) error {
 	return nil
 }
 
-// finishTarget saves the positions of completed work and returns the target's head. A name without a place
+// finishTarget saves the positions of completed work and returns the target's head. A name without a position
 // has completed everything.
 func finishTarget(ctx context.Context, cfg Config, to Target, at map[string]eventlog.Position) (head eventlog.Position, err error) {
 	err = retry(ctx, cfg.RetryAfter, func() (err error) {

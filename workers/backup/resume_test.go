@@ -21,17 +21,17 @@ import (
 // errKilled simulates the end of the process: nothing retries after it.
 var errKilled = errors.New("killed")
 
-// mortal is a log whose process ends after a number of writes, before or after the last one is written. It
+// killable is a log whose process ends after a number of writes, before or after the last one is written. It
 // is not an importer.
-type mortal struct {
+type killable struct {
 	eventlog.Log
 	left   atomic.Int64
-	landed bool
+	stored bool
 }
 
-func (m *mortal) write(do func() error) error {
+func (m *killable) write(do func() error) error {
 	if left := m.left.Add(-1); left < 0 {
-		if left == -1 && m.landed {
+		if left == -1 && m.stored {
 			if err := do(); err != nil {
 				return err
 			}
@@ -41,43 +41,43 @@ func (m *mortal) write(do func() error) error {
 	return do()
 }
 
-func (m *mortal) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (landed eventlog.Appended, err error) {
+func (m *killable) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (appended eventlog.Appended, err error) {
 	err = m.write(func() (err error) {
 		// Appends in progress when another one fails must end before the next run begins.
-		landed, err = m.Log.Append(context.WithoutCancel(ctx), stream, expected, events)
+		appended, err = m.Log.Append(context.WithoutCancel(ctx), stream, expected, events)
 		return err
 	})
-	return landed, err
+	return appended, err
 }
 
-// mortalImporter is mortal, and an importer.
-type mortalImporter struct{ mortal }
+// killableImporter is killable, and an importer.
+type killableImporter struct{ killable }
 
-func (m *mortalImporter) Import(ctx context.Context, runs []eventlog.Run) error {
+func (m *killableImporter) Import(ctx context.Context, runs []eventlog.Run) error {
 	return m.write(func() error { return m.Log.(eventlog.Importer).Import(ctx, runs) })
 }
 
-// drawMortal draws the number of writes after which the process ends.
-func drawMortal(r *rapid.T, log eventlog.Log, imports bool) eventlog.Log {
-	m := &mortalImporter{mortal{Log: log, landed: rapid.Bool().Draw(r, "landed")}}
+// drawKillable draws the number of writes after which the process ends.
+func drawKillable(r *rapid.T, log eventlog.Log, imports bool) eventlog.Log {
+	m := &killableImporter{killable{Log: log, stored: rapid.Bool().Draw(r, "stored")}}
 	if imports {
 		m.left.Store(rapid.Int64Range(0, 4).Draw(r, "writes"))
 		return m
 	}
 	m.left.Store(rapid.Int64Range(0, 20).Draw(r, "writes"))
-	return &m.mortal
+	return &m.killable
 }
 
 // plain is a log that is not an importer.
 type plain struct{ eventlog.Log }
 
-// mortalNames is mortal for the table of names.
-type mortalNames struct {
+// killableNames is killable for the table of names.
+type killableNames struct {
 	backup.Names
 	dead bool
 }
 
-func (m mortalNames) Put(ctx context.Context, names []backup.Name) error {
+func (m killableNames) Put(ctx context.Context, names []backup.Name) error {
 	if m.dead {
 		return errKilled
 	}
@@ -92,8 +92,8 @@ func TestRestore_Interrupted_Continues(t *testing.T) {
 		to, imports := embeddedIn(r, freshFolder(t, r)), rapid.Bool().Draw(r, "imports")
 		for again := rapid.IntRange(1, 3).Draw(r, "kills"); again > 0; again-- {
 			target := to.target()
-			target.Log = drawMortal(r, to.log, imports)
-			target.Names = mortalNames{to.names, true}
+			target.Log = drawKillable(r, to.log, imports)
+			target.Names = killableNames{to.names, true}
 			if _, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(target)); !errors.Is(err, errKilled) {
 				r.Fatalf("restore: %v, want to be killed", err)
 			}
@@ -134,8 +134,8 @@ func TestMigrate_Interrupted_Continues(t *testing.T) {
 		to, imports := embeddedIn(r, freshFolder(t, r)), rapid.Bool().Draw(r, "imports")
 		for again := rapid.IntRange(1, 3).Draw(r, "kills"); again > 0; again-- {
 			target := to.target()
-			target.Log = drawMortal(r, to.log, imports)
-			target.Names = mortalNames{to.names, true}
+			target.Log = drawKillable(r, to.log, imports)
+			target.Names = killableNames{to.names, true}
 			if _, err := backup.Migrate(t.Context(), tiny(), rapid.Bool().Draw(r, "final"), from.source(), target); err != nil && !errors.Is(err, errKilled) {
 				r.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func TestMigrate_Interrupted_Continues(t *testing.T) {
 			to.log = plain{to.log}
 		}
 		if out, err := backup.Migrate(t.Context(), tiny(), true, from.source(), to.target()); err != nil || !out.Final {
-			r.Fatalf("%+v, %v", out, err)
+			r.Fatalf("Migrate = %+v, %v, want a final pass", out, err)
 		}
 		sameStreams(r, to, from)
 		if imports {
@@ -401,7 +401,7 @@ func TestMigrate_FaultyStore_CopiesEverything(t *testing.T) {
 	}
 	want := all(t, from.log)
 	if out.Events != uint64(len(want)) || out.ChainEvents != 150 {
-		t.Errorf("%+v", out)
+		t.Errorf("got %+v, want %d events, 150 of them in chains", out, len(want))
 	}
 	equal(t, byStream(all(t, log)), byStream(want))
 }
@@ -477,7 +477,7 @@ func TestBackup_Finished_ReportsFullProgress(t *testing.T) {
 	cfg := tiny()
 	cfg.Progress = func(p backup.Progress) {
 		if p.Done < last[p.Stage].Done {
-			t.Errorf("%v after %v", p, last[p.Stage])
+			t.Errorf("progress goes back to %v after %v", p, last[p.Stage])
 		}
 		last[p.Stage] = p
 	}

@@ -21,8 +21,8 @@ const (
 	maxTries = 10
 )
 
-// passing reports whether a later try may succeed.
-func passing(err error) bool {
+// transient reports whether a later try may succeed.
+func transient(err error) bool {
 	return errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrAmbiguous) ||
 		errors.Is(err, assets.ErrUnavailable) || errors.Is(err, sqlstore.ErrUnavailable)
 }
@@ -32,7 +32,7 @@ func retry(ctx context.Context, first time.Duration, step func() error) error {
 	wait := first
 	for try := 1; ; try++ {
 		err := step()
-		if err == nil || ctx.Err() != nil || !passing(err) {
+		if err == nil || ctx.Err() != nil || !transient(err) {
 			return err
 		}
 		if try == maxTries {

@@ -86,8 +86,8 @@ type Source struct {
 	// format are written only while that is in force, so a backup with an older format contains none of
 	// them.
 	Format func(context.Context) (int, error)
-	// Places are the positions of readers in the log, by the names in Target.Done. Only Migrate uses them.
-	Places map[string]eventlog.Position
+	// Readers are the positions of readers in the log, by the names in Target.Done. Only Migrate uses them.
+	Readers map[string]eventlog.Position
 	// Without are streams that a migration omits; nil: none.
 	Without *Failures
 }
@@ -229,7 +229,7 @@ func (r *run) claim(ctx context.Context, notBackup error) error {
 	if err := r.to.put(ctx, begunName, raw); err != nil {
 		return err
 	}
-	return r.to.settle(ctx)
+	return r.to.flush(ctx)
 }
 
 // adopt takes over the segments of an interrupted run, up to the first missing or incomplete one; the
@@ -359,13 +359,13 @@ func (r *run) write(ctx context.Context, b *builder) error {
 		return fmt.Errorf("back up: %s has %d bytes, at most %d", name, len(raw), maxSegmentBytes)
 	}
 	data := r.codec.compress(raw)
-	if err := r.to.settle(ctx); err != nil { // the assets
+	if err := r.to.flush(ctx); err != nil { // the assets
 		return err
 	}
 	if err := r.to.put(ctx, name, data); err != nil {
 		return err
 	}
-	if err := r.to.settle(ctx); err != nil {
+	if err := r.to.flush(ctx); err != nil {
 		return err
 	}
 	r.note(SegmentFile{

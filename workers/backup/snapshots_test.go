@@ -72,7 +72,7 @@ func TestRestore_LongStreams_GetSnapshots(t *testing.T) {
 		to.Snapshots = noSnapshots{}
 		out, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: cfg}, folder, opened(to))
 		if err != nil || out.Snapshots != 0 {
-			t.Errorf("%d, %v; the restore must succeed without them", out.Snapshots, err)
+			t.Errorf("Restore saved %d snapshots, %v, want success without snapshots", out.Snapshots, err)
 		}
 	})
 }

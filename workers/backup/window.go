@@ -14,7 +14,7 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// Limits of a window. A later release must not lower them, or it would refuse a target whose copy was
+// Limits of a window. A later release must not lower them, or it would reject a target whose copy was
 // interrupted in a larger window.
 const (
 	windowEvents = eventlog.MaxDisorder
@@ -90,8 +90,8 @@ func (c *copier) appendWindows(ctx context.Context, written func(events int, upT
 	}
 	err := c.eachRestPage(ctx, func(events []eventlog.Recorded) error {
 		for i := range events {
-			// A window that ends at a reader's position gives the reader an exact place in the target.
-			if w.count > 0 && c.places.between(at, events[i].Position) || !w.add(events[i]) {
+			// A window that ends at a reader's position gives the reader an exact position in the target.
+			if w.count > 0 && c.readers.between(at, events[i].Position) || !w.add(events[i]) {
 				if err := put(); err != nil {
 					return err
 				}

@@ -29,7 +29,7 @@ type memoryLog struct {
 
 	most int      // bytes of an append of several events
 	left int      // appends until the process ends
-	fate []string // of the appends after that: "lands", "late" or "lost", in turn
+	fate []string // of the appends after that: "stored", "late" or "lost", in turn
 	late []func() // appends that are written during a later run
 }
 
@@ -43,7 +43,7 @@ func (m *memoryLog) Append(_ context.Context, stream string, expected eventlog.E
 	if m.left--; m.left < 0 {
 		if n := -m.left - 1; n < len(m.fate) {
 			switch m.fate[n] {
-			case "lands":
+			case "stored":
 				_ = m.add(stream, expected, events) // the process is gone and gets no answer
 			case "late":
 				m.late = append(m.late, func() { _ = m.add(stream, expected, events) })
@@ -118,9 +118,9 @@ func (m *memoryLog) Head(context.Context) (eventlog.Position, error) {
 // many events and bytes, and that no event of another stream precedes an earlier account event.
 func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window, bytes int) {
 	t.Helper()
-	place := map[uuid.UUID]int{}
+	index := map[uuid.UUID]int{}
 	for i, e := range origin {
-		place[e.ID] = i
+		index[e.ID] = i
 	}
 	before := make([]int, len(origin)+1) // bytes of the events before
 	for i := range origin {
@@ -129,7 +129,7 @@ func inWindows(t *rapid.T, copied, origin []eventlog.Recorded, window, bytes int
 	there, whole := make([]bool, len(origin)), 0
 	next := map[string]uint64{}
 	for _, e := range copied {
-		at, known := place[e.ID]
+		at, known := index[e.ID]
 		if !known || there[at] || e.Revision != next[e.Stream] || difference(&e, &origin[at]) != "" {
 			t.Fatalf("revision %d of %s is not the next one of the origin", e.Revision, e.Stream)
 		}
@@ -186,13 +186,13 @@ func TestMigrate_InterruptedAnywhere_Resumes(t *testing.T) {
 		at := remember{}
 		migrate := func(final bool) error {
 			_, err := Migrate(t.Context(), Config{RetryAfter: time.Nanosecond, windowEvents: window, windowBytes: bytes}, final,
-				Source{Log: from, Places: map[string]eventlog.Position{"relay": relay}}, Target{Log: to, Positions: at, Done: []string{"relay"}})
+				Source{Log: from, Readers: map[string]eventlog.Position{"relay": relay}}, Target{Log: to, Positions: at, Done: []string{"relay"}})
 			return err
 		}
 		cuts := rapid.IntRange(0, 4).Draw(r, "cuts")
 		for range cuts {
 			to.left = rapid.IntRange(0, 20).Draw(r, "appends")
-			to.fate = rapid.SliceOfN(rapid.SampledFrom([]string{"lands", "late", "lost"}), 0, 6).Draw(r, "fate")
+			to.fate = rapid.SliceOfN(rapid.SampledFrom([]string{"stored", "late", "lost"}), 0, 6).Draw(r, "fate")
 			if err := migrate(false); err != nil && !errors.Is(err, errCut) {
 				r.Fatalf("an interrupted pass: %v", err)
 			}
@@ -235,7 +235,7 @@ func (r remember) Reset(_ context.Context, name string, at eventlog.Position) er
 }
 
 // A target whose events are further apart than a window belongs to another log.
-func TestCompare_FurtherApartThanAWindow_IsRefused(t *testing.T) {
+func TestCompare_FurtherApartThanAWindow_Fails(t *testing.T) {
 	const window = 8
 	for _, apart := range []int{window, window + 1} {
 		from, to := newMemoryLog(), newMemoryLog()
@@ -251,11 +251,11 @@ func TestCompare_FurtherApartThanAWindow_IsRefused(t *testing.T) {
 			}
 		}
 		_, err := Migrate(t.Context(), Config{windowEvents: window}, false, Source{Log: from}, Target{Log: to})
-		if refused := errors.Is(err, ErrNotEmpty); refused != (apart > window) || !refused && err != nil {
+		if rejected := errors.Is(err, ErrNotEmpty); rejected != (apart > window) || !rejected && err != nil {
 			t.Errorf("%d events apart: %v", apart, err)
 		}
 		if apart > window && len(to.events) != 1 {
-			t.Errorf("%d events were written to a refused target", len(to.events)-1)
+			t.Errorf("%d events were written to a rejected target", len(to.events)-1)
 		}
 	}
 }

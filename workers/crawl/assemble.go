@@ -67,7 +67,7 @@ func (r *run) assemble(ctx context.Context, h *home, f *found) (*Result, error) 
 	b.finish()
 	b.record.Complete = b.record.Complete && whole && !h.bare && !h.partial
 	out.Record, out.Evidence = b.record, b.evidence
-	out.Trials = logofinder.Trials(f.candidates, f.read, f.refused, selection, b.stored)
+	out.Trials = logofinder.Trials(f.candidates, f.read, f.rejected, selection, b.stored)
 	if r.explained {
 		out.Weighed = weighed(f.input, palettes)
 		out.Files = assets.files
@@ -207,7 +207,7 @@ func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.I
 	}
 	taken := needed
 	defer func() { taken.Release() }()
-	making, stop := context.WithCancel(ctx)
+	storeCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	to.yield = func() { // one format of every crawl's primary logo comes before the second of any
 		taken.Release() // hold nothing while waiting at the gate
@@ -218,8 +218,8 @@ func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.I
 		}
 		taken = needed
 	}
-	logo, err := p.Store(making, to)
-	if err != nil && making.Err() != nil {
+	logo, err := p.Store(storeCtx, to)
+	if err != nil && storeCtx.Err() != nil {
 		err = errLate
 	}
 	return logo, err

@@ -71,7 +71,7 @@ type file struct {
 }
 
 // encoded collects the formats of one image as they are encoded, so that the
-// place at the gate is released before they are stored.
+// slot at the gate is released before they are stored.
 type encoded struct {
 	files []file
 	until time.Time // afterwards only a first format is accepted; zero: never

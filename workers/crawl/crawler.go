@@ -224,7 +224,7 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 		return r.unchanged(home), nil
 	}
 	found := r.gather(ctx, home, bimi)
-	if err := r.lastWord(home.response.FinalURL); err != nil {
+	if err := r.checkLateRules(home.response.FinalURL); err != nil {
 		return nil, err
 	}
 	// The result is worth keeping even if the allowed time is over by now;

@@ -99,7 +99,7 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 			h.indirect = true
 		}
 	}
-	if www := r.besides(h, verdict); www != nil {
+	if www := r.withWWW(h, verdict); www != nil {
 		here := r.ruling
 		next, err := r.another(ctx, www)
 		if refused := (*Failure)(nil); errors.As(err, &refused) && refused.Outcome == brand.Blocked {
@@ -143,10 +143,10 @@ func (r *run) ownAnswer(response *safehttp.Response) bool {
 	return own.Own(response.FinalURL) && !slices.ContainsFunc(response.Redirects, func(u *url.URL) bool { return !own.Own(u) })
 }
 
-// besides returns another URL of the site's page if the bare domain responds
+// withWWW returns another URL of the site's page if the bare domain responds
 // without one: some servers know their site only under www, and show their
 // default page, or an error, for any other name.
-func (r *run) besides(h *home, v classify.Verdict) *url.URL {
+func (r *run) withWWW(h *home, v classify.Verdict) *url.URL {
 	at := h.response.FinalURL
 	if r.target.Start != nil || at.Hostname() != r.target.Domain || v.Kind != classify.Missing && v.Kind != classify.Placeholder && v.Kind != classify.Failed {
 		return nil

@@ -39,7 +39,7 @@ func (r *run) file(ctx context.Context, u *url.URL, limit int64) ([]byte, *url.U
 
 // probe fetches a file at a known path, which does not count as one of the maxFiles.
 func (r *run) probe(ctx context.Context, u *url.URL, limit int64) ([]byte, *url.URL, error) {
-	response, err := r.whatever(ctx, u, limit)
+	response, err := r.fetchUpTo(ctx, u, limit)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -96,8 +96,8 @@ func (a *answers) entry(address string) *answer {
 	return a.of[address]
 }
 
-// whatever fetches a file, or the beginning of one that is too long.
-func (r *run) whatever(ctx context.Context, u *url.URL, limit int64) (*safehttp.Response, error) {
+// fetchUpTo fetches a file, or the beginning of one that is longer than limit.
+func (r *run) fetchUpTo(ctx context.Context, u *url.URL, limit int64) (*safehttp.Response, error) {
 	if !r.mayFetchFile(u) {
 		r.withheld.Store(true)
 		return nil, errDisallowed

@@ -26,16 +26,16 @@ type gate struct {
 	waiting waiters
 }
 
-func newGate(places int) *gate { return &gate{free: places} }
+func newGate(slots int) *gate { return &gate{free: slots} }
 
-// waiter waits for a place.
+// waiter waits for a slot.
 type waiter struct {
 	rank, asked int
 	at          int // its index in the heap; -1 after it has left
 	in          chan struct{}
 }
 
-// enter waits for a place; it returns false if ctx ends first. A free place is
+// enter waits for a slot; it returns false if ctx ends first. A free slot is
 // given even if ctx has ended. A caller that entered must call leave.
 func (g *gate) enter(ctx context.Context, rank int) bool {
 	g.mu.Lock()
@@ -73,20 +73,20 @@ func (g *gate) await(ctx context.Context, v *waiter) bool {
 }
 
 // yield lets waiters of lower rank go first. It returns false if ctx ends
-// before it is back in; the place is released then.
+// before it is back in; the slot is released then.
 func (g *gate) yield(ctx context.Context, rank int) bool {
 	g.mu.Lock()
 	if len(g.waiting) == 0 || g.waiting[0].rank >= rank {
 		g.mu.Unlock()
 		return true
 	}
-	v := g.queue(rank) // before the place is released, so that later ones do not overtake
+	v := g.queue(rank) // before the slot is released, so that later ones do not overtake
 	g.next()
 	g.mu.Unlock()
 	return g.await(ctx, v)
 }
 
-// leave gives the place to the waiting waiter with the lowest rank.
+// leave gives the slot to the waiting waiter with the lowest rank.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

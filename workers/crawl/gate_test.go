@@ -118,15 +118,15 @@ func TestKeep_NoRoom_DropsWorseFormFirst(t *testing.T) {
 		"another drawing":  {disc(t, 190), errMemoryLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &found{read: make([]*logofinder.Image, 2), refused: make([]error, 2)}
+			f := &found{read: make([]*logofinder.Image, 2), rejected: make([]error, 2)}
 			h := &held{common: full}
 			f.keep(h, 0, big)
 			if f.read[0] == nil {
-				t.Fatalf("no room for the first image: %v", f.refused)
+				t.Fatalf("no room for the first image: %v", f.rejected)
 			}
 			f.keep(h, 1, c.second)
-			if f.read[1] != nil || f.refused[1] == nil || errors.Is(f.refused[1], errMemoryLimit) != (c.err != nil) {
-				t.Errorf("second image: %v", f.refused[1])
+			if f.read[1] != nil || f.rejected[1] == nil || errors.Is(f.rejected[1], errMemoryLimit) != (c.err != nil) {
+				t.Errorf("second image: %v", f.rejected[1])
 			}
 			if h.own != weight(big) {
 				t.Errorf("%d bytes are held, want those of one image", h.own)

@@ -27,14 +27,14 @@ type found struct {
 	input      extract.Input
 	candidates []logofinder.Candidate
 	read       []*logofinder.Image // by candidate; nil if it is not an image
-	refused    []error             // by candidate: the reason
+	rejected   []error             // by candidate: the reason
 	share      extract.Found[*url.URL]
 	banner     *converted   // the share image; nil if there is no usable one
 	imageURLs  []*url.URL   // images of the page
 	images     []*converted // by URL in imageURLs; nil if it is unusable
 	until      time.Time    // when the allowed time of the crawl ends; zero for none
 
-	mu sync.Mutex // guards read and refused while tasks run
+	mu sync.Mutex // guards read and rejected while tasks run
 }
 
 // converted is an image in its stored form. The original is discarded.
@@ -67,8 +67,8 @@ func (r *run) gather(ctx context.Context, h *home, bimi <-chan *url.URL) *found 
 	}
 	fanOut(ctx, r.crawler.cfg.Logger, r.tasks(ctx, f, h))
 	for i := range f.candidates { // those that were dropped when time was over
-		if f.read[i] == nil && f.refused[i] == nil {
-			f.refused[i] = errNotInTime
+		if f.read[i] == nil && f.rejected[i] == nil {
+			f.rejected[i] = errNotInTime
 		}
 	}
 	return f
@@ -164,7 +164,7 @@ func withIcons(p *page.Page, m *manifest.Manifest) *page.Page {
 // for logos, further pages, the share image, images of the page.
 func (r *run) tasks(ctx context.Context, f *found, h *home) []task {
 	f.read = make([]*logofinder.Image, len(f.candidates))
-	f.refused = make([]error, len(f.candidates))
+	f.rejected = make([]error, len(f.candidates))
 	r.readings.sprites = slices.ContainsFunc(f.candidates, func(c logofinder.Candidate) bool { return c.Crop != nil })
 	var out []task
 	for i, c := range f.candidates {
@@ -210,7 +210,7 @@ func (r *run) readInto(ctx context.Context, f *found, i int, fetched func()) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.refused[i] = err
+	f.rejected[i] = err
 }
 
 // convert fetches one image and converts it to its stored form; it returns nil

@@ -127,18 +127,18 @@ func TestBIMI_Record_GivesMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !result.Record.HasLogo() || sourceOf(result, "logos[0]") != "https://bimi.acme.net/mark.svg" {
-		t.Errorf("logos are %+v", result.Record.Logos)
+		t.Errorf("logos are %+v, want the mark of the BIMI record first", result.Record.Logos)
 	}
 	// It is also tried after a refusal.
 	n.serve("blocked.com", everywhere(status(403, "")))
 	n.txt["default._bimi.blocked.com"] = n.txt["default._bimi.acme.com"]
 	result, err = n.crawl("blocked.com")
 	if err != nil || !result.Record.HasLogo() || result.Record.Complete {
-		t.Errorf("site that refuses access: %v, %+v", err, result)
+		t.Errorf("site that refuses access: %v, %+v, want an incomplete record with a logo", err, result)
 	}
 }
 
-func TestManifest_FirstRefused_NextIsTried(t *testing.T) {
+func TestManifest_FirstForbidden_NextIsTried(t *testing.T) {
 	n := newInternet(t)
 	n.serve("acme.com", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -313,13 +313,13 @@ func TestUnchangedPage_Validators_NotModified(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !result.NotModified || result.FinalURL != "https://acme.com/" || result.Record.Name != nil {
-			t.Errorf("%+v: %+v", target, result)
+			t.Errorf("Crawl(%+v) = %+v, want only NotModified and FinalURL", target, result)
 		}
 	}
 	n.wantsNot(t, "acme.com/icon.png")
 	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", ETag: `"0"`}, 10*time.Second)
 	if err != nil || result.NotModified || result.ETag != `"1"` {
-		t.Errorf("changed page: %v, %+v", err, result)
+		t.Errorf("changed page: %v, %+v, want a new crawl with an ETag", err, result)
 	}
 	// A 304 for an unconditional request has no page.
 	n.serve("odd.com", everywhere(status(http.StatusNotModified, "")))
@@ -448,10 +448,10 @@ func TestOnce_Site_ReturnsCandidatesAndFiles(t *testing.T) {
 			if result.Files[trial.AssetID] == nil {
 				t.Errorf("the file of %s is not kept", trial.URL)
 			}
-		case trial.Refused == "":
+		case trial.Rejected == "":
 			t.Errorf("no explanation of %s", trial.URL)
-		case strings.HasSuffix(trial.URL.Path, "missing.png") && !strings.Contains(trial.Refused, "404"):
-			t.Errorf("a missing file: %q", trial.Refused)
+		case strings.HasSuffix(trial.URL.Path, "missing.png") && !strings.Contains(trial.Rejected, "404"):
+			t.Errorf("a missing file: %q", trial.Rejected)
 		}
 	}
 	if chosen != len(result.Record.Logos) {
@@ -517,7 +517,7 @@ func TestDecoder_Panics_LosesOneFile(t *testing.T) {
 	}
 	result, _, err := crawler.Crawl(t.Context(), crawl.Target{Domain: "acme.com"})
 	if err != nil || sourceOf(result, "logos[0]") != "https://acme.com/icon.png" {
-		t.Errorf("%v, %+v", err, result)
+		t.Errorf("Crawl = %+v, %v, want a logo from /icon.png", result, err)
 	}
 }
 

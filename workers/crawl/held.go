@@ -73,7 +73,7 @@ type held struct {
 	own    int64 // taken from ownBytes
 	beyond int64 // taken from common
 	spare  int64 // taken from common and spares
-	short  bool  // a request was refused
+	short  bool  // a request was denied
 }
 
 // take reports whether the crawl's own share or the common one has room for n
@@ -124,14 +124,14 @@ func (h *held) give(n int64) {
 	h.own = max(0, h.own-(n-beyond))
 }
 
-// fallShort records a refusal elsewhere.
+// fallShort records that a request elsewhere was denied.
 func (h *held) fallShort() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.short = true
 }
 
-// wasShort reports whether a request was refused.
+// wasShort reports whether a request was denied.
 func (h *held) wasShort() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -176,12 +176,12 @@ func (f *found) keep(h *held, i int, p *logofinder.Image) {
 	}
 	for j, q := range f.read {
 		if why, ok := lost[q]; q != nil && ok {
-			if f.read[j], f.refused[j] = nil, errors.New(why); j != i {
+			if f.read[j], f.rejected[j] = nil, errors.New(why); j != i {
 				h.give(weight(q))
 			}
 		}
 	}
 	if f.read[i] != nil && !h.take(weight(p)) {
-		f.read[i], f.refused[i] = nil, errMemoryLimit
+		f.read[i], f.rejected[i] = nil, errMemoryLimit
 	}
 }

@@ -136,7 +136,7 @@ func TestEncoding_Running_CountsAsDecoder(t *testing.T) {
 		crawls.Go(func() {
 			result, _, err := crawler.Crawl(t.Context(), crawl.Target{Domain: "acme.com"})
 			if err != nil || len(result.Record.Logos) != 2 {
-				t.Errorf("crawl: %v, %+v", err, result)
+				t.Errorf("crawl: %v, %+v, want 2 logos", err, result)
 			}
 		})
 	}
@@ -162,7 +162,7 @@ func TestNameServer_Silent_NoDelay(t *testing.T) {
 	n.serve("acme.com", site)
 	result, err := n.crawl("acme.com")
 	if err != nil || len(result.Record.Logos) != 2 {
-		t.Fatalf("crawl: %v, %+v", err, result)
+		t.Fatalf("crawl: %v, %+v, want 2 logos", err, result)
 	}
 	if waited {
 		t.Error("the icon was fetched although the look-up of the BIMI record had timed out")
@@ -215,7 +215,7 @@ func TestPage_OnPlatform_IsNotBrands(t *testing.T) {
 	n.txt["default._bimi.joesdiner.com"] = []string{"v=BIMI1; l=https://bimi.example/mark.svg; a="}
 	result, err := n.crawl("joesdiner.com")
 	if err != nil || len(result.Record.Logos) != 1 || result.Record.Complete {
-		t.Errorf("domain with a BIMI record: %v, %+v", err, result)
+		t.Errorf("domain with a BIMI record: %v, %+v, want an incomplete record with one logo", err, result)
 	}
 }
 

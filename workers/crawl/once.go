@@ -75,7 +75,7 @@ func Read(ctx context.Context, cfg Config, saved SavedPage) (*Result, error) {
 	in := extract.Input{Site: r.site, Page: h.page, Style: css.New(h.page.Root, h.page.Base, nil), Now: cfg.Now()}
 	f := &found{input: in, candidates: logofinder.Candidates(in)}
 	f.share, _ = extract.ShareImage(in)
-	f.read, f.refused = make([]*logofinder.Image, len(f.candidates)), make([]error, len(f.candidates))
+	f.read, f.rejected = make([]*logofinder.Image, len(f.candidates)), make([]error, len(f.candidates))
 	for i := range f.candidates {
 		r.readInto(ctx, f, i, func() {})
 	}

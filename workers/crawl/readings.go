@@ -12,7 +12,7 @@ import (
 )
 
 // readings are the decoded image files of one crawl, by content: a file is
-// decoded once, however many times and in whatever role the page refers to it.
+// decoded once, even if the page refers to it several times or in several roles.
 type readings struct {
 	sprites bool // rasters may be cut into pieces
 
@@ -90,12 +90,12 @@ func (r *run) decode(ctx context.Context, rank int, data []byte, part *inlinesvg
 			return one.err
 		}
 	}
-	settle := sync.OnceFunc(func() {
+	finish := sync.OnceFunc(func() {
 		if first {
 			close(one.done)
 		}
 	})
-	defer settle()
+	defer finish()
 	var file *logofinder.File
 	if !first {
 		file = one.get()
@@ -116,7 +116,7 @@ func (r *run) decode(ctx context.Context, rank int, data []byte, part *inlinesvg
 		var err error
 		if file, err = logofinder.Open(ctx, r.crawler.cfg.Renderer, data, part, r.readings.sprites); first {
 			one.set(file, err, err == nil && r.held.takeSpare(file.Bytes()))
-			settle()
+			finish()
 		}
 		if err != nil {
 			return err

@@ -17,9 +17,8 @@ import (
 	"letterhead/workers/crawl"
 )
 
-// TestRedelivery_BegunCrawl_IsLeftToItsDeadline: a crawl that was begun is not begun again on redelivery, in the same process
-// or in another one: it may have crashed the first one. A crawl that was only
-// requested before a process started is begun.
+// A crawl that was begun is not begun again on redelivery, in the same process or in another one, because it may have
+// crashed the first one. A crawl that was only requested before a process started is begun.
 func TestRedelivery_BegunCrawl_IsLeftToItsDeadline(t *testing.T) {
 	p := newStores(t)
 	registry := prometheus.NewRegistry()
@@ -162,7 +161,7 @@ func TestDelivery_StoreUnavailable_IsRetried(t *testing.T) {
 			go func() { published <- o.bus.Publish(t.Context(), broker.CrawlLive, m) }()
 			if !c.done {
 				if err := testwait.Receive(t, published, "the acknowledgement"); err != nil || o.crawled("acme.com") != 0 {
-					t.Errorf("%v, crawled %d times", err, o.crawled("acme.com"))
+					t.Errorf("Publish = %v after %d crawls, want nil after none", err, o.crawled("acme.com"))
 				}
 				return
 			}
@@ -229,7 +228,7 @@ func TestRedelivery_WaitingCrawl_IsNotAcknowledged(t *testing.T) {
 	}
 	select {
 	case err := <-results:
-		t.Errorf("a waiting crawl was settled with %v", err)
+		t.Errorf("the message of a waiting crawl was handled with %v, want it to wait", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	lose() // as a rebalance does

@@ -162,8 +162,8 @@ func (r *run) permitted(ctx context.Context, u *url.URL) error {
 	return r.allowed(u)
 }
 
-// lastWord checks rules that arrived late before the result is kept.
-func (r *run) lastWord(page *url.URL) error {
+// checkLateRules checks rules that arrived late before the result is kept.
+func (r *run) checkLateRules(page *url.URL) error {
 	if r.ruling.origin == originOf(page) {
 		return nil
 	}

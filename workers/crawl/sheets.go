@@ -86,7 +86,7 @@ func (s *sheets) fetch(ctx context.Context, u *url.URL) {
 	if s.run.files.Add(1) > maxFiles {
 		return
 	}
-	response, err := s.run.whatever(ctx, u, safehttp.MaxCSSBytes)
+	response, err := s.run.fetchUpTo(ctx, u, safehttp.MaxCSSBytes)
 	if err != nil || !isSheet(response) {
 		return
 	}

@@ -56,9 +56,8 @@ func TestShutdown_LongCrawl_HasTimeLimit(t *testing.T) {
 	}
 }
 
-// TestCleanStop_WaitingCrawls_ContinueAfterRestart: crawls that wait for a worker at a clean stop are run after the next start:
-// the relay has not passed them.
-func TestCleanStop_WaitingCrawls_ContinueAfterRestart(t *testing.T) {
+// Crawls that wait for a worker at a clean shutdown run after the next start, because the relay has not passed them.
+func TestShutdown_WaitingCrawls_ContinueAfterRestart(t *testing.T) {
 	p := newStores(t)
 	first := p.start(t, crawl.WorkerConfig{LiveWorkers: 1, Drain: time.Millisecond})
 	first.do = func(ctx context.Context, target crawl.Target) (*crawl.Result, error) {

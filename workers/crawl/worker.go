@@ -32,7 +32,7 @@ const (
 
 	maxWorkers = 1000
 	// hurry is subtracted from the allowed time, so that the outcome is in the
-	// log before waiting callers give up.
+	// log before the deadline of waiting callers.
 	hurry = 500 * time.Millisecond
 	// recordTime limits appending an outcome, including retries.
 	recordTime = 10 * time.Second

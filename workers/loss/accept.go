@@ -235,9 +235,9 @@ func (a *Acceptance) record(ctx context.Context, log eventlog.Log) (out Accepted
 		OccurredAt: a.state.Since.UTC().Truncate(time.Microsecond), Metadata: eventlog.Metadata{RequestID: a.state.ID.String(), Actor: a.state.Actor},
 	}}
 	for {
-		landed, err := log.Append(ctx, eventschemas.LogStream, eventlog.After(next), proposed)
+		appended, err := log.Append(ctx, eventschemas.LogStream, eventlog.After(next), proposed)
 		if err == nil {
-			out.Position = landed.Position
+			out.Position = appended.Position
 			return out, nil
 		}
 		if !errors.Is(err, eventlog.ErrAmbiguous) || delay.For(ctx, appendPause) != nil {

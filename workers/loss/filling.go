@@ -79,15 +79,15 @@ func (f *Filling) End(ctx context.Context) error {
 
 // Renew prepares for the replacement of the log by another from which events are omitted on purpose.
 // It discards the data that depends on positions: read models, checkpoints and the snapshots of
-// streams other than accounts. The checkpoints in places are kept, set to their positions in the new
+// streams other than accounts. The checkpoints in readers are kept, set to their positions in the new
 // log. Afterwards the database fits both the old and the new log, so the replacement may be
 // interrupted; accounts must have the same events in both. Call it while the log is not in use.
 //
 // Errors: those of the database, ctx.Err(). Repeat an interrupted call.
-func Renew(ctx context.Context, store *sqlstore.Store, places map[string]eventlog.Position) error {
+func Renew(ctx context.Context, store *sqlstore.Store, readers map[string]eventlog.Position) error {
 	return store.WriteDurable(ctx, func(tx *sqlstore.Tx) error {
 		errs := []error{engine.Forget(ctx, store, tx), forget(ctx, tx, notOfAccounts)}
-		for name, at := range places {
+		for name, at := range readers {
 			errs = append(errs, setPositions(ctx, tx, []string{name}, at))
 		}
 		return errors.Join(errs...)

@@ -70,8 +70,8 @@ func (w *world) must(err error) {
 	}
 }
 
-// A witness that remembers a later position, or another log, is a reason to refuse.
-func TestVerify_AnyWitnessPastLog_Refuses(t *testing.T) {
+// A witness that remembers a later position, or another log, makes Verify fail.
+func TestVerify_AnyWitnessPastLog_Fails(t *testing.T) {
 	for name, hurt := range map[string]func(w *world){
 		"snapshot of account-a":       func(w *world) { w.must(w.snapshots.Save(w.t.Context(), "account-a", 1, 4, nil)) },
 		"snapshot of account-b":       func(w *world) { w.must(w.snapshots.Save(w.t.Context(), "account-b", 1, 0, nil)) },
@@ -99,10 +99,10 @@ func TestVerify_AnyWitnessPastLog_Refuses(t *testing.T) {
 	}
 }
 
-// slowLog is a log in which look-ups of account-n wait until enough of them are under way.
+// slowLog is a log in which look-ups of account-n wait until enough of them are in progress.
 type slowLog struct {
 	eventlog.Prober
-	together int // look-ups that must be under way before one of them has its answer
+	together int // look-ups that must be in progress before one of them has its answer
 
 	mu     sync.Mutex
 	inside int
@@ -194,7 +194,7 @@ func TestVerify_StoreOfAnotherProgram_IsLoss(t *testing.T) {
 
 var errCut = errors.New("cut off here")
 
-// An acceptance that is interrupted anywhere is refused until it is finished, and is recorded once.
+// After an interruption anywhere Verify fails until the acceptance is finished. The acceptance is recorded once.
 func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.must(w.snapshots.Save(t.Context(), "account-a", 1, 1, []byte("kept")))
@@ -211,7 +211,7 @@ func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 			return a
 		}
 		if a := prepare(); a == nil || len(a.Witnesses()) != 3 {
-			t.Fatalf("prepared %+v", a)
+			t.Fatalf("prepared %+v, want 3 witnesses", a)
 		}
 		unfinished := func(step string) {
 			t.Helper()
@@ -223,14 +223,14 @@ func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 				t.Errorf("%s: prepare again: %v", step, err)
 			}
 			if err := loss.NewFilling(w.Store, loss.Restore, time.Now, nil).Begin(t.Context()); !errors.As(err, new(*loss.UnfinishedError)) {
-				t.Errorf("%s: a restore beside it: %v", step, err)
+				t.Errorf("%s: begin a restore: %v, want UnfinishedError", step, err)
 			}
 		}
 		w.must(prepare().Begin(t.Context()))
 		unfinished("begun")
 		for range 2 {
 			if _, err := prepare().Finish(t.Context(), w.Log, by); !errors.Is(err, errCut) {
-				t.Fatalf("finish: %v", err)
+				t.Fatalf("finish: %v, want %v", err, errCut)
 			}
 			unfinished("recorded")
 		}
@@ -239,11 +239,11 @@ func TestAcceptance_CutOffAnywhere_IsFinishedOnce(t *testing.T) {
 		w.must(err)
 		w.must(w.verify(w.Log))
 		if out.Head != 4 || out.Position != 5 || len(out.Witnesses) != 3 {
-			t.Errorf("accepted %+v", out)
+			t.Errorf("accepted %+v, want head 4, position 5 and 3 witnesses", out)
 		}
 		events, err := w.Log.ReadStream(t.Context(), eventschemas.LogStream, 0, eventlog.Forward, 10)
 		if err != nil || len(events) != 1 || events[0].ID != out.EventID || events[0].Metadata.Actor != "operator:test" || !strings.Contains(string(events[0].Data), "a test") {
-			t.Errorf("the log records %+v, %v", events, err)
+			t.Errorf("the log records %+v, %v, want one event of operator:test", events, err)
 		}
 		if err := eventschemas.ValidateJSON(events[0].Type, events[0].SchemaVersion, events[0].Data); err != nil {
 			t.Error(err)
@@ -276,7 +276,7 @@ func TestAcceptance_AnotherLog_KeepsNothing(t *testing.T) {
 		w.must(w.snapshots.Save(t.Context(), "account-a", 1, 1, nil))
 		w.must(w.positions.Save(t.Context(), "relay ledger", 2))
 		if err := w.verify(other.Log); !errors.Is(err, eventlog.ErrLoss) {
-			t.Fatalf("verify: %v", err)
+			t.Fatalf("verify: %v, want %v", err, eventlog.ErrLoss)
 		}
 		by := loss.Accepting{Actor: "operator:test", Now: moment, Done: []string{"relay crawl.live"}}
 		losses, err := loss.Survey(t.Context(), w.Store, eventlog.Probe(other.Log))
@@ -295,8 +295,8 @@ func TestAcceptance_AnotherLog_KeepsNothing(t *testing.T) {
 	})
 }
 
-// A database being restored is refused until the end, and has no data about the earlier log.
-func TestFilling_BetweenBeginAndEnd_IsRefused(t *testing.T) {
+// Verify fails until the restore of a database has ended. The database has no data about the earlier log.
+func TestFilling_BetweenBeginAndEnd_VerifyFails(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.must(w.positions.Save(t.Context(), "relay ledger", 99))
 		forgotten := 0
@@ -308,12 +308,12 @@ func TestFilling_BetweenBeginAndEnd_IsRefused(t *testing.T) {
 			}
 		}
 		if err := loss.NewFilling(w.Store, loss.Migrate, time.Now, nil).Begin(t.Context()); !errors.As(err, new(*loss.UnfinishedError)) {
-			t.Errorf("a migration beside it: %v", err)
+			t.Errorf("begin a migration during a restore: %v, want UnfinishedError", err)
 		}
 		w.must(f.End(t.Context()))
 		w.must(w.verify(w.Log))
 		if m, err := engine.ReadFoldedLog(t.Context(), w.Store); err != nil || len(m.Positions) > 0 || forgotten != 2 {
-			t.Errorf("memory %+v, %v; search forgotten %d times", m, err, forgotten)
+			t.Errorf("memory %+v, %v; search forgotten %d times, want no positions, and 2 times", m, err, forgotten)
 		}
 	})
 }
@@ -326,7 +326,7 @@ func TestRenew_BeforeReplacement_FitsBothLogs(t *testing.T) {
 			archived.Events("account-a", moment, grant(50+i))
 		}
 		if err := w.verify(archived.Log); !errors.Is(err, eventlog.ErrLoss) {
-			t.Fatalf("before: %v", err)
+			t.Fatalf("before: %v, want %v", err, eventlog.ErrLoss)
 		}
 		positions, err := sqlstore.NewPositions(t.Context(), w.Store)
 		w.must(err)
@@ -341,7 +341,7 @@ func TestRenew_BeforeReplacement_FitsBothLogs(t *testing.T) {
 		w.must(w.verify(archived.Log))
 		w.must(w.verify(w.Log))
 		if m, err := engine.ReadFoldedLog(t.Context(), w.Store); err != nil || len(m.Positions) > 0 {
-			t.Errorf("memory %+v, %v", m, err)
+			t.Errorf("memory %+v, %v, want no positions", m, err)
 		}
 	})
 }

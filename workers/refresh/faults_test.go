@@ -18,7 +18,7 @@ func TestUnreadableEvent_IsSkipped(t *testing.T) {
 	long := strings.Repeat("a", eventlog.MaxStreamName) + ".com" // too long for a stream name
 	for name, c := range map[string]struct {
 		broken func(w *world)
-		told   string
+		logged string
 	}{
 		"a brand whose stream is damaged": {func(w *world) {
 			w.raw("brand-bad.com", eventschemas.BrandImported{}, 1, `{"brand_id":7}`)
@@ -42,7 +42,7 @@ func TestUnreadableEvent_IsSkipped(t *testing.T) {
 			if in := w.next(); in.Domain != "fine.com" {
 				t.Errorf("got %s", in.Domain)
 			}
-			output.Wait(t, 1, c.told)
+			output.Wait(t, 1, c.logged)
 		})
 	}
 }

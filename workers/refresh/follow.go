@@ -47,7 +47,7 @@ func (r *Refresher) persist(ctx context.Context, loop func(ctx context.Context) 
 		if ctx.Err() != nil {
 			return nil
 		}
-		if hopeless(err) {
+		if permanent(err) {
 			return fmt.Errorf("refresh: %w", err)
 		}
 		if came {
@@ -61,8 +61,8 @@ func (r *Refresher) persist(ctx context.Context, loop func(ctx context.Context) 
 	}
 }
 
-// hopeless reports whether retrying is useless.
-func hopeless(err error) bool {
+// permanent reports whether retrying cannot help.
+func permanent(err error) bool {
 	return errors.Is(err, eventlog.ErrClosed) || errors.Is(err, eventschemas.ErrUnknownType) || errors.Is(err, eventschemas.ErrUnknownVersion)
 }
 
@@ -176,7 +176,7 @@ func (r *Refresher) charged(ctx context.Context, recorded eventlog.Recorded, see
 	return nil
 }
 
-// away reports whether requests for other brands would fail now, too.
+// isUnavailable reports whether requests for other brands would fail now, too.
 func isUnavailable(ctx context.Context, err error) bool {
 	if err == nil {
 		return false

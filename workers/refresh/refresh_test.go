@@ -262,7 +262,7 @@ func TestRestart_ContinuesAtItsCheckpoint(t *testing.T) {
 		t.Errorf("after the restart %s was requested, want two.com", in.Domain)
 	}
 	if before == 0 {
-		t.Error("no position was saved at the clean end")
+		t.Error("no position was saved at a clean shutdown")
 	}
 }
 
@@ -334,7 +334,7 @@ func TestClosedLog_EndsTheRefresher(t *testing.T) {
 	}
 }
 
-func TestNew_InvalidConfig_Refused(t *testing.T) {
+func TestNew_InvalidConfig_Fails(t *testing.T) {
 	w := newWorld(t)
 	_, err := refresh.New(refresh.Config{Every: -1, Allowed: time.Millisecond, MaxOutstanding: -1, Poll: -1}, w.log, w.positions, w, w)
 	for _, field := range []string{"Every", "Allowed", "MaxOutstanding", "Poll"} {

@@ -77,12 +77,12 @@ func TestSaveFails_MessagesAreNotRepeated(t *testing.T) {
 	all := domains("d", 30)
 	for i, d := range all {
 		if i == len(all)/2 { // nor is it repeated when the topic restarts
-			refused := false
+			rejected := false
 			to.failing(func(topic string, _ []broker.Message) error {
-				if refused || topic != broker.CrawlLive {
+				if rejected || topic != broker.CrawlLive {
 					return nil
 				}
-				refused = true
+				rejected = true
 				return errors.New("broker is unavailable")
 			})
 		}
@@ -91,7 +91,7 @@ func TestSaveFails_MessagesAreNotRepeated(t *testing.T) {
 	}
 	output.Wait(t, 1, "could not be saved")
 	if n := len(to.published(broker.CrawlLive)); n != len(all) {
-		t.Errorf("%d requests were published %d times", len(all), n)
+		t.Errorf("%d messages were published for %d requests, want one each", n, len(all))
 	}
 	positions.mu.Lock()
 	full = false
@@ -101,7 +101,7 @@ func TestSaveFails_MessagesAreNotRepeated(t *testing.T) {
 	second := newTap(t)
 	run(t, log, second, positions, relay.Config{})
 	if got := second.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("next.com")) {
-		t.Errorf("once it could be saved the next run published %v", got)
+		t.Errorf("after a successful save the next run published %v, want only next.com", got)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestDamagedRequest_IsSkipped(t *testing.T) {
 	registry, output := prometheus.NewPedanticRegistry(), testwait.NewLines()
 	run(t, log, to, newPositions(t), relay.Config{Registerer: registry, Logger: output.Logger()})
 	if got := to.keys(broker.CrawlLive, 2); !slices.Equal(got, streams("first.com", "second.com")) {
-		t.Errorf("live topic: %v", got)
+		t.Errorf("live topic: got %v, want first.com and second.com", got)
 	}
 	to.keys(broker.CrawlRefresh, 1)
 	output.Wait(t, 2, "stream=brand-bad.com") // in each topic: it is unknown which one it belongs to
@@ -208,7 +208,7 @@ func TestRequestOfNewerRelease_EndsTheRelay(t *testing.T) {
 		t.Errorf("Run: %v, want eventschemas.ErrUnknownVersion of a CrawlRequested", err)
 	}
 	if got := firsts(to.published(broker.CrawlLive)); !slices.Equal(got, streams("first.com")) {
-		t.Errorf("published %v, want what stands before it", got)
+		t.Errorf("published %v, want the request before the unknown version", got)
 	}
 	// The newer release continues with the event that this one could not read.
 	if at, _, err := positions.Load(t.Context(), only[0].Checkpoint()); err != nil || at != before {
@@ -255,7 +255,7 @@ func TestCheckpointPastTheLog_BeginsAtHead(t *testing.T) {
 	output.Wait(t, 2, "past the log")
 	request(t, log, brand.PriorityLive, "new.com")
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
-		t.Errorf("published %v, want what came after the start", got)
+		t.Errorf("published %v, want only requests after the start", got)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestCheckpointPastTheLog_IsResetForTheNextLeader(t *testing.T) {
 	request(t, log, brand.PriorityLive, "old.com")
 	first := newTap(t)
 	stop := run(t, log, first, positions, relay.Config{Topics: []relay.Topic{topic}})
-	bound, cancel := context.WithTimeout(t.Context(), patience)
+	bound, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for { // until it has begun: before that, the end of the log is not recorded
 		at, _, err := positions.Load(bound, topic.Checkpoint())
@@ -286,7 +286,7 @@ func TestCheckpointPastTheLog_IsResetForTheNextLeader(t *testing.T) {
 	second := newTap(t)
 	run(t, log, second, positions, relay.Config{Topics: []relay.Topic{topic}})
 	if got := second.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("between.com")) {
-		t.Errorf("the next leader published %v", got)
+		t.Errorf("the next leader published %v, want between.com", got)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestCheckpointPastTheLog_ResetFails_SkipsNothing(t *testing.T) {
 	testwait.Receive(t, tried, "the checkpoint to be reset")
 	request(t, log, brand.PriorityLive, "new.com")
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("new.com")) {
-		t.Errorf("published %v", got)
+		t.Errorf("published %v, want new.com", got)
 	}
 }
 

@@ -57,7 +57,7 @@ func (s *shelf) held(topic string) []broker.Message {
 // wait waits until a topic has n different messages and returns all of it.
 func (s *shelf) wait(t *testing.T, topic string, n int) []broker.Message {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	for {
 		held, ids := s.held(topic), map[string]bool{}
 		for _, m := range held {
@@ -69,7 +69,7 @@ func (s *shelf) wait(t *testing.T, topic string, n int) []broker.Message {
 		select {
 		case <-s.arrive:
 		case <-deadline:
-			t.Fatalf("topic %s holds %d messages after %s, want %d", topic, len(ids), patience, n)
+			t.Fatalf("topic %s holds %d messages after %s, want %d", topic, len(ids), timeout, n)
 		}
 	}
 }
@@ -224,14 +224,14 @@ func TestVerify_DifferentTopic_ReportsFaults(t *testing.T) {
 	run(t, log, newTap(t), newPositions(t), relay.Config{Topics: relay.RecordTopics(to)})
 	sound := to.wait(t, broker.Ledger, 211)
 	if found, faults := verify(t, log, head, sound); len(faults) > 0 || found.Equal != 211 || found.Events != 211 || found.Streams != 4 {
-		t.Fatalf("a sound topic: %+v, %v", found, faults)
+		t.Fatalf("a sound topic: %+v, %v, want 211 equal events of 4 streams", found, faults)
 	}
 	repeated := append(slices.Clone(sound[:150]), sound[100:]...)
 	if found, faults := verify(t, log, head, repeated); len(faults) > 0 || found.Repeats != 50 {
-		t.Errorf("repeats: %+v, %v", found, faults)
+		t.Errorf("repeats: %+v, %v, want 50 repeats", found, faults)
 	}
 	if found, faults := verify(t, log, sound99(t, sound), sound[:120]); len(faults) > 0 || found.Equal != 100 || found.Newer != 20 {
-		t.Errorf("a checkpoint in the middle: %+v, %v", found, faults)
+		t.Errorf("a checkpoint in the middle: %+v, %v, want 100 equal and 20 newer events", found, faults)
 	}
 	altered := func(change func(m *broker.Message)) []broker.Message {
 		out := slices.Clone(sound)
@@ -290,7 +290,7 @@ func TestVerify_BrokenChain_IsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, faults := verify(t, log, 0, nil); len(faults) != 1 || faults[0].Kind != relay.FaultChain || faults[0].Revision != 3 {
-		t.Errorf("faults are %v", faults)
+		t.Errorf("faults are %v, want a broken chain at revision 3", faults)
 	}
 }
 
@@ -311,11 +311,11 @@ func TestVerify_RelayRuns_NoFaults(t *testing.T) {
 	}
 	found, err := relay.Verify(t.Context(), log, relay.LedgerStreams(), 0, source, func(f relay.Fault) { t.Errorf("%v", f) })
 	if err != nil || found.Newer != 15 {
-		t.Errorf("%+v, %v", found, err)
+		t.Errorf("Verify = %+v, %v, want 15 newer events", found, err)
 	}
 	broken := errors.New("kafka is unavailable")
 	_, err = relay.Verify(t.Context(), log, relay.LedgerStreams(), 0, func(context.Context, func(int, broker.Message) error) error { return broken }, nil)
 	if !errors.Is(err, broken) {
-		t.Errorf("%v, want what the source said", err)
+		t.Errorf("Verify = %v, want the error of the source", err)
 	}
 }

@@ -112,7 +112,7 @@ func CrawlTopics() []Topic {
 					return broker.Message{}, false, nil
 				}
 				// The stream's name is never empty, whatever the event's body contains; without a key
-				// the broker would refuse the message forever.
+				// the broker would reject the message forever.
 				return broker.Event(r, r.Stream), true, nil
 			},
 		}

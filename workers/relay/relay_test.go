@@ -49,7 +49,7 @@ func TestMessage_IsKeyedByItsStream(t *testing.T) {
 	raw(t, log, "acme.com", 1, `{"crawl_id":"c1","domain":"","cause":"lookup","lane":"live","allowed_ms":1000}`)
 	run(t, log, to, newPositions(t), relay.Config{})
 	if got := to.keys(broker.CrawlLive, 1); !slices.Equal(got, streams("acme.com")) {
-		t.Errorf("keys are %v", got)
+		t.Errorf("keys are %v, want the stream of acme.com", got)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestRestart_ContinuesWithoutGap(t *testing.T) {
 	second := newTap(t)
 	run(t, log, second, positions, relay.Config{})
 	if got := second.keys(broker.CrawlLive, 40); !slices.Equal(got, streams(all[20:]...)) {
-		t.Errorf("after a clean stop the second run published %v", got)
+		t.Errorf("after a clean shutdown the second run published %v, want %v", got, streams(all[20:]...))
 	}
 }
 
@@ -123,7 +123,7 @@ func cutOff(t *testing.T, random *rand.Rand) {
 		last := requested == len(all)
 		bus := newBus(t)
 		to := &tap{Bus: bus, t: t, arrive: make(chan struct{}, 1), got: map[string][]broker.Message{}}
-		ctx, cut := context.WithTimeout(t.Context(), patience)
+		ctx, cut := context.WithTimeout(t.Context(), timeout)
 		handle(t, ctx, bus, broker.CrawlLive, func(_ context.Context, m broker.Message) error {
 			mu.Lock()
 			handled[m.Key] = true
@@ -147,15 +147,15 @@ func cutOff(t *testing.T, random *rand.Rand) {
 	}
 	for _, key := range streams(all...) {
 		if !handled[key] {
-			t.Errorf("%s never came", key)
+			t.Errorf("%s was not handled", key)
 		}
 	}
 	if got := firsts(published); !slices.IsSortedFunc(got, func(a, b string) int { return slices.Index(streams(all...), a) - slices.Index(streams(all...), b) }) {
-		t.Errorf("first published in the order %v", got)
+		t.Errorf("first published in the order %v, want the order of the log", got)
 	}
 }
 
-func TestNew_InvalidConfig_Refused(t *testing.T) {
+func TestNew_InvalidConfig_Fails(t *testing.T) {
 	topics := []relay.Topic{{Name: "x", MaxRetryAfter: -1}}
 	_, err := relay.New(relay.Config{Topics: topics, SaveEvery: -1, RetryAfter: -1}, openLog(t), newBus(t), newPositions(t))
 	for _, fault := range []string{"needs a Name and a Message", "MaxRetryAfter of x", "SaveEvery is -1ns", "relay: RetryAfter is -1ns"} {

@@ -63,7 +63,7 @@ func (r *reader) keep(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if hopeless(err) {
+		if permanent(err) {
 			return fmt.Errorf("relay %s: %w", r.topic.Name, err)
 		}
 		r.failures.WithLabelValues(r.topic.Name).Inc()
@@ -78,8 +78,8 @@ func (r *reader) keep(ctx context.Context) error {
 	}
 }
 
-// hopeless reports whether retrying is useless.
-func hopeless(err error) bool {
+// permanent reports whether retrying cannot help.
+func permanent(err error) bool {
 	return errors.Is(err, eventlog.ErrClosed) || errors.Is(err, broker.ErrClosed) ||
 		errors.Is(err, eventschemas.ErrUnknownType) || errors.Is(err, eventschemas.ErrUnknownVersion)
 }
@@ -105,9 +105,9 @@ func (r *reader) begin(ctx context.Context) error {
 	return nil
 }
 
-// settle resets a checkpoint that is past the log before anything is read: otherwise the next leader
+// resetCheckpoint resets a checkpoint that is past the log before anything is read: otherwise the next leader
 // would begin at a later head and skip the events until then.
-func (r *reader) settle(ctx context.Context) error {
+func (r *reader) resetCheckpoint(ctx context.Context) error {
 	if !r.past {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (r *reader) copy(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.settle(ctx); err != nil {
+	if err := r.resetCheckpoint(ctx); err != nil {
 		return err
 	}
 	subscription, err := r.log.Subscribe(ctx, r.at, r.topic.Filter)

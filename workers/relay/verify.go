@@ -75,10 +75,10 @@ func Verify(ctx context.Context, log VerifyLog, prefixes []string, checkpoint ev
 	if err := source(ctx, v.message); err != nil {
 		return v.found, err
 	}
-	if err := v.settleNewer(ctx); err != nil {
+	if err := v.compareNewer(ctx); err != nil {
 		return v.found, err
 	}
-	v.settle()
+	v.findMissing()
 	return v.found, nil
 }
 
@@ -222,9 +222,9 @@ func (h *history) order(partition int, revision uint64) {
 	}
 }
 
-// settleNewer compares the messages that arrived in the topic while it was read, which the log has by
-// now.
-func (v *verifier) settleNewer(ctx context.Context) error {
+// compareNewer compares the messages that arrived in the topic after the log was read with events that
+// the log has by now.
+func (v *verifier) compareNewer(ctx context.Context) error {
 	if len(v.newer) == 0 {
 		return nil
 	}
@@ -242,8 +242,8 @@ func (v *verifier) settleNewer(ctx context.Context) error {
 	return nil
 }
 
-// settle reports missing events, and where order was lost although no event was.
-func (v *verifier) settle() {
+// findMissing reports missing events, and events out of order in streams that miss none.
+func (v *verifier) findMissing() {
 	names := make([]string, 0, len(v.streams))
 	for name := range v.streams {
 		names = append(names, name)

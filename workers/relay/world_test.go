@@ -21,8 +21,8 @@ import (
 	"letterhead/workers/relay"
 )
 
-// patience limits the wait for expected results.
-const patience = 30 * time.Second
+// timeout limits the wait for expected results.
+const timeout = 30 * time.Second
 
 func openLog(t *testing.T) eventlog.Log {
 	t.Helper()
@@ -73,7 +73,7 @@ func handle(t *testing.T, ctx context.Context, bus *broker.Bus, topic string, do
 	})
 }
 
-// tap wraps a broker, records what was published and may refuse it.
+// tap wraps a broker, records what was published and may reject it.
 type tap struct {
 	*broker.Bus
 	t      *testing.T
@@ -116,7 +116,7 @@ func (p *tap) Publish(ctx context.Context, topic string, m ...broker.Message) er
 	return nil
 }
 
-// failing sets the function that refuses messages from now on; nil refuses none.
+// failing sets the function that rejects messages from now on; nil rejects none.
 func (p *tap) failing(fail func(topic string, m []broker.Message) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *tap) published(topic string) []broker.Message {
 // occurrence.
 func (p *tap) keys(topic string, n int) []string {
 	p.t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	for {
 		out := firsts(p.published(topic))
 		if len(out) >= n {
@@ -143,7 +143,7 @@ func (p *tap) keys(topic string, n int) []string {
 		select {
 		case <-p.arrive:
 		case <-deadline:
-			p.t.Fatalf("topic %s has %d messages after %s, want %d", topic, len(out), patience, n)
+			p.t.Fatalf("topic %s has %d messages after %s, want %d", topic, len(out), timeout, n)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestOverdueCrawl_TimesOut_LateSuccessStillCounts(t *testing.T) {
 	w.pass(work + slack) // its waiter comes first
 	w.sweptOver()
 	if failed := w.failures("acme.com"); len(failed) > 0 {
-		t.Fatalf("failed within the slack: %+v", failed)
+		t.Fatalf("failed within the slack: %+v, want none", failed)
 	}
 	w.pass(time.Millisecond)
 	if failed := w.timedOut("acme.com"); failed.CrawlID != crawl.ID {
@@ -82,7 +82,7 @@ func TestTwoCrawls_NewerOneTimesOut(t *testing.T) {
 	w.pass(slack + time.Second)
 	w.sweptOver()
 	if failed := w.failures("acme.com"); len(failed) > 0 {
-		t.Fatalf("the crawl that was superseded failed: %+v", failed)
+		t.Fatalf("the crawl that was superseded failed: %+v, want none", failed)
 	}
 	w.pass(work)
 	if failed := w.timedOut("acme.com"); failed.CrawlID != newer.ID {

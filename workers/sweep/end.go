@@ -27,7 +27,7 @@ func (s *Sweeper) releaseHolds(ctx context.Context) bool {
 		case isUnavailable(ctx, err):
 			s.cfg.Logger.Warn("the event log is unavailable; overdue holds are released later", "error", err)
 			return false
-		case hopeless(err):
+		case permanent(err):
 			s.cfg.Logger.Error("overdue holds cannot be released; look at the account", "account", id, "holds", len(holds), "error", err)
 		case err != nil:
 			s.cfg.Logger.Warn("overdue holds could not be released yet", "account", id, "error", err)
@@ -71,7 +71,7 @@ func (s *Sweeper) endCrawls(ctx context.Context) {
 		case isUnavailable(ctx, err):
 			s.cfg.Logger.Warn("the event log is unavailable; overdue crawls are ended later", "error", err)
 			return
-		case hopeless(err):
+		case permanent(err):
 			s.cfg.Logger.Error("an overdue crawl cannot be ended; look at the brand", "domain", domain, "error", err)
 		case err != nil:
 			s.cfg.Logger.Warn("an overdue crawl could not be ended yet", "domain", domain, "error", err)
@@ -95,13 +95,13 @@ func (s *Sweeper) expire(ctx context.Context, domain, crawlID string) error {
 	return s.crawls.ExpireCrawl(ctx, domain, crawlID)
 }
 
-// away reports whether further commands would fail now, too.
+// isUnavailable reports whether further commands would fail now, too.
 func isUnavailable(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, eventlog.ErrUnavailable) || errors.Is(err, eventlog.ErrClosed))
 }
 
-// hopeless reports whether later sweeps would fail, too: this release cannot decide on the stream.
-func hopeless(err error) bool {
+// permanent reports whether later sweeps would fail, too: this release cannot decide on the stream.
+func permanent(err error) bool {
 	for _, fault := range []error{
 		account.ErrNotFound, eventlog.ErrCorrupt, eventlog.ErrInvalid,
 		eventschemas.ErrDamaged, eventschemas.ErrUnknownType, eventschemas.ErrUnknownVersion,

@@ -41,7 +41,7 @@ func TestOverdueHolds_IdleAccounts_AreReleasedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if standing.Available != plan.FreeCredits || standing.OpenHolds != 0 {
-			t.Errorf("account %s is %+v", id, standing)
+			t.Errorf("account %s is %+v, want all credits available and no open hold", id, standing)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestHold_BeforeItsDeadline_IsKept(t *testing.T) {
 	w.pass(work + commands.HoldGrace) // at its deadline it is not yet overdue
 	w.sweptOver()
 	if released := w.releases(id); len(released) > 0 {
-		t.Fatalf("released at its deadline: %+v", released)
+		t.Fatalf("released at its deadline: %+v, want none", released)
 	}
 	w.pass(time.Microsecond)
 	w.releasedOf(id)
@@ -81,7 +81,7 @@ func TestHold_EndedInTime_IsNotSwept(t *testing.T) {
 		}
 	}
 	if got := w.releases(released); len(got) != 1 || got[0].Cause != "handed_back" {
-		t.Errorf("released: %+v", got)
+		t.Errorf("released: %+v, want one release with cause handed_back", got)
 	}
 }
 

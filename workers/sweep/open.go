@@ -59,7 +59,7 @@ type runningCrawl struct {
 
 func nothing() open { return open{Holds: map[string]openHold{}, Crawls: map[string]runningCrawl{}} }
 
-// len counts what is open.
+// len returns the number of open holds and crawls.
 func (o *open) len() int { return len(o.Holds) + len(o.Crawls) }
 
 // fold records beginnings and ends, and leaves events in the batch for which there is no room: nothing

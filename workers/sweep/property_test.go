@@ -38,7 +38,7 @@ func (h *history) step() {
 		}
 	case 3:
 		if n := len(h.holds[id]); n > 0 {
-			// An ended one is a repeat; a forgotten one is refused. Both leave it unchanged.
+			// An ended one is a repeat; a forgotten one is rejected. Both leave it unchanged.
 			_ = h.accountWriter.ReleaseHold(h.Context(), commands.ReleaseHold{Request: h.request(), AccountID: id, HoldID: h.holds[id][h.r.IntN(n)]})
 		}
 	case 4, 5:

@@ -1,5 +1,5 @@
 // Package sweep ends abandoned holds and crawls: those whose deadline passed because the node that
-// owned them died. It follows the log, remembers what is open, and appends the ends through the same
+// owned them died. It follows the log, remembers open holds and crawls, and appends the ends through the same
 // commands that requests use.
 //
 // Any account writer that handles an account also releases its overdue holds, and any waiter ends its overdue
@@ -7,7 +7,7 @@
 // commands decide on the streams, so the second one finds nothing left to end.
 //
 // A damaged event is logged and skipped: its stream cannot be folded, so nothing can be ended there.
-// An event of a newer release ends Run, because skipping it would forget what it began forever.
+// An event of a newer release ends Run, because skipping it would lose the hold or crawl that it begins.
 package sweep
 
 import (

@@ -27,20 +27,20 @@ const (
 	foldVersion = 1
 )
 
-// following records where subscriptions begin, and refuses the given number of them.
+// following records where subscriptions begin, and rejects the given number of them.
 type following struct {
 	eventlog.Log
 	mu     sync.Mutex
 	from   []eventlog.Position
-	refuse int
+	reject int
 }
 
 func (f *following) Subscribe(ctx context.Context, after eventlog.Position, filter eventlog.Filter) (eventlog.Subscription, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.from = append(f.from, after)
-	if f.refuse > 0 {
-		f.refuse--
+	if f.reject > 0 {
+		f.reject--
 		return nil, fmt.Errorf("subscribe: %w", eventlog.ErrUnavailable)
 	}
 	return f.Log.Subscribe(ctx, after, filter)
@@ -339,7 +339,7 @@ func TestEventOfNewerRelease_EndsTheSweeper(t *testing.T) {
 func TestSweeper_LogUnavailable_Retries(t *testing.T) {
 	w := newWorld(t)
 	id := w.holding(1)
-	log := &following{Log: w.log, refuse: 3}
+	log := &following{Log: w.log, reject: 3}
 	w.sweeper(sweep.Config{}, parts{log: log})
 	w.releasedOf(id)
 	if n := len(log.begun()); n != 4 {
@@ -372,7 +372,7 @@ func (l closedLog) Subscribe(ctx context.Context, after eventlog.Position, filte
 	return sub, sub.Close()
 }
 
-func TestNew_InvalidConfig_Refused(t *testing.T) {
+func TestNew_InvalidConfig_Fails(t *testing.T) {
 	w := newWorld(t)
 	_, err := sweep.New(sweep.Config{Every: -1, SaveEvery: -1, MaxOpen: -1}, w.log, w.accountWriter, w.brands, w.snapshots)
 	for _, field := range []string{"Every", "SaveEvery", "MaxOpen"} {

@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	// patience limits the wait for required results.
-	patience = time.Minute
+	// timeout limits the wait for required results.
+	timeout = time.Minute
 	// every is the pause between two sweeps.
 	every = 2 * time.Millisecond
 	// work is the duration of a hold's or crawl's work in these tests; the hold's deadline is
@@ -92,7 +92,7 @@ func (w *world) newAccountWriter() *commands.AccountWriter {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		if err := accountWriter.Drain(ctx); err != nil {
 			w.Error(err)
@@ -254,7 +254,7 @@ func (w *world) releasedOf(accountID string) eventschemas.HoldReleased {
 func await[E eventschemas.Event](w *world, stream string, asked func(E) bool) E {
 	w.Helper()
 	var of E
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.Context(), timeout)
 	defer cancel()
 	sub, err := w.log.Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{stream}, EventTypes: []string{of.EventType()}})
 	if err != nil {

@@ -22,7 +22,7 @@ const nobody = 65534
 func confinement() (func(*exec.Cmd), error) {
 	if os.Geteuid() != 0 {
 		return func(cmd *exec.Cmd) {
-			settle(cmd)
+			useProfile(cmd)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		}, nil
 	}
@@ -34,7 +34,7 @@ func confinement() (func(*exec.Cmd), error) {
 		namespaces = syscall.CLONE_NEWNET
 	}
 	return func(cmd *exec.Cmd) {
-		if profile := settle(cmd); profile != "" {
+		if profile := useProfile(cmd); profile != "" {
 			// If Chown fails, the browser cannot write there, reports an error
 			// and exits.
 			_ = os.Chown(profile, nobody, nobody)
@@ -61,9 +61,9 @@ func try(namespaces uintptr) error {
 	return probe.Run()
 }
 
-// settle makes the empty profile, which is new for each browser, the folder of
-// all its files, and returns it.
-func settle(cmd *exec.Cmd) string {
+// useProfile makes the empty profile, which is new for each browser, the working,
+// home and temporary folder, and returns it.
+func useProfile(cmd *exec.Cmd) string {
 	for _, arg := range cmd.Args {
 		if profile, ok := strings.CutPrefix(arg, "--user-data-dir="); ok {
 			cmd.Dir = profile

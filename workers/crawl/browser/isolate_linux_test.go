@@ -45,7 +45,7 @@ func TestRender_Process_HasNoPrivileges(t *testing.T) {
 	}
 	html, _, err := render(t, newBrowser(t, n), "http://acme.com/", waitLimit)
 	if err != nil || !strings.Contains(html, "drawn") {
-		t.Fatalf("%v, %q", err, html)
+		t.Fatalf("Render = %q, %v, want the drawn page", html, err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -142,6 +142,6 @@ func TestNew_RootWithoutOtherUser_Fails(t *testing.T) {
 		t.Skip("user namespaces are not permitted here:", err)
 	}
 	if err != nil || !strings.Contains(string(out), "--- PASS") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("the test in a namespace failed: %v\n%s", err, out)
 	}
 }

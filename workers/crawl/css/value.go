@@ -129,7 +129,7 @@ func (c *Cascade) lookup(n *html.Node, pseudo pseudoElement, property string) (s
 		if best < 0 {
 			break
 		}
-		if v, how := c.settle(n, list[best], property); how != unsaid {
+		if v, how := c.evaluate(n, list[best], property); how != unsaid {
 			return v, how
 		}
 		list[best].declaration = nil
@@ -237,8 +237,8 @@ func (c *Cascade) styleAttribute(n *html.Node) []declaration {
 // maxInline limits the declarations of one style attribute.
 const maxInline = 200
 
-// settle returns the value that a declaration gives a property.
-func (c *Cascade) settle(n *html.Node, from candidate, property string) (string, answer) {
+// evaluate returns the value that a declaration gives a property.
+func (c *Cascade) evaluate(n *html.Node, from candidate, property string) (string, answer) {
 	at := c.base
 	if from.rule != nil {
 		at = from.rule.at

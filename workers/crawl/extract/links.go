@@ -308,7 +308,7 @@ func (l *linker) groups(p *page.Page, about map[string]around) map[int]bool {
 	}
 	for i, a := range p.Anchors {
 		name, canonical, ok := Profile(a.URL)
-		if !ok && a.URL != nil && (besides.MatchString(a.URL.Hostname()) || a.URL.Scheme == "mailto" || strings.Contains(strings.ToLower(a.URL.Path), "rss")) {
+		if !ok && a.URL != nil && (otherNetworks.MatchString(a.URL.Hostname()) || a.URL.Scheme == "mailto" || strings.Contains(strings.ToLower(a.URL.Path), "rss")) {
 			continue
 		}
 		if !ok || networks[name] {

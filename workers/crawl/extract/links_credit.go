@@ -98,6 +98,6 @@ func amongPersons(n *html.Node) bool {
 	return false
 }
 
-// besides matches hosts of networks without a field, and other hosts that are
+// otherNetworks matches hosts of networks without a field, and other hosts that are
 // common in a row of profiles.
-var besides = regexp.MustCompile(`(?i)^(?:www\.)?(?:t\.me|telegram\.(?:me|org)|wa\.me|(?:api\.|chat\.)?whatsapp\.com|xing\.com|vk\.com|ok\.ru|flickr\.com|tumblr\.com|soundcloud\.com|open\.spotify\.com|spotify\.com|podcasts\.apple\.com|itunes\.apple\.com|mastodon\.[a-z]+|vimeo\.com|twitch\.tv|reddit\.com|snapchat\.com|news\.google\.com|flipboard\.com|feedly\.com|feeds\.feedburner\.com|plus\.google\.com|weibo\.com|line\.me|dailymotion\.com|gab\.com|bitchute\.com|odysee\.com|gettr\.com|rumble\.com|truthsocial\.com|deezer\.com|anchor\.fm|signal\.(?:me|group)|behance\.net|dribbble\.com|houzz\.[a-z]+|quora\.com|slideshare\.net|yelp\.com|tripadvisor\.[a-z]+|bloglovin\.com|kununu\.com|issuu\.com)$`)
+var otherNetworks = regexp.MustCompile(`(?i)^(?:www\.)?(?:t\.me|telegram\.(?:me|org)|wa\.me|(?:api\.|chat\.)?whatsapp\.com|xing\.com|vk\.com|ok\.ru|flickr\.com|tumblr\.com|soundcloud\.com|open\.spotify\.com|spotify\.com|podcasts\.apple\.com|itunes\.apple\.com|mastodon\.[a-z]+|vimeo\.com|twitch\.tv|reddit\.com|snapchat\.com|news\.google\.com|flipboard\.com|feedly\.com|feeds\.feedburner\.com|plus\.google\.com|weibo\.com|line\.me|dailymotion\.com|gab\.com|bitchute\.com|odysee\.com|gettr\.com|rumble\.com|truthsocial\.com|deezer\.com|anchor\.fm|signal\.(?:me|group)|behance\.net|dribbble\.com|houzz\.[a-z]+|quora\.com|slideshare\.net|yelp\.com|tripadvisor\.[a-z]+|bloglovin\.com|kununu\.com|issuu\.com)$`)

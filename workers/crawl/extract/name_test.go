@@ -90,7 +90,7 @@ func TestName_BuildersAndLanguages_AreCleaned(t *testing.T) {
 		"the bare domain and more":       {"kettle.de", `<meta name="author" content="kettle.de Redaktion"><meta property="og:site_name" content="kettle.de"><title>Was hilft gegen Kalk im Wasser</title>`, "kettle.de"},
 		"the bare domain and a claim":    {"kettle.de", `<meta property="og:site_name" content="kettle.de - Ratgeber und Marktplatz"><title>Kalk im Wasser - kettle.de</title>`, "kettle.de"},
 		"a good name beats the domain":   {"kettle.de", `<meta property="og:site_name" content="kettle.de"><title>Kalk | The Kettle Works</title><footer>© 2024 The Kettle Works</footer>`, "The Kettle Works"},
-		"Chinese beside the domain":      {"huayuan.com", `<meta property="og:site_name" content="花园网"><title>花园网 - huayuan.com</title>`, "花园网"},
+		"Chinese next to the domain":     {"huayuan.com", `<meta property="og:site_name" content="花园网"><title>花园网 - huayuan.com</title>`, "花园网"},
 		"several places, not the domain": {"nt-web.de", `<meta property="og:site_name" content="Norddeutsche Tagespost"><script type="application/ld+json">[{"@type":"Organization","name":"Norddeutsche Tagespost","url":"https://nt-web.de"},{"@type":"WebSite","name":"Norddeutsche Tagespost","url":"https://nt-web.de"}]</script><a href="/"><img src="l.png" alt="nt-web"></a><title>Flugplatzfest</title>`, "Norddeutsche Tagespost"},
 		"the host before the domain":     {"kettle.de", `<meta property="og:site_name" content="www.kettle.de"><title>Was hilft gegen Kalk</title>`, "kettle.de"},
 		"on the host":                    {"kettle.com", `<meta property="og:site_name" content="News and Opinion on www.kettle.com"><title>Tea for all of us today</title>`, "kettle.com"},

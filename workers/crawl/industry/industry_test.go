@@ -137,7 +137,7 @@ func TestClassify_Scores_MatchAccuracy(t *testing.T) {
 func TestClassify_NoEvidence_IsEmpty(t *testing.T) {
 	for _, text := range []string{"", "   ", "Welcome", "lorem ipsum dolor sit amet", "東京", strings.Repeat("we are the best ", 500)} {
 		if got := industry.Classify([]industry.Text{{Body: text, Weight: 3}}); len(got) != 0 {
-			t.Errorf("%.20q: %+v", text, got[0])
+			t.Errorf("%.20q: %+v, want no class", text, got[0])
 		}
 	}
 	if got := industry.Classify(nil); len(got) != 0 {
@@ -192,7 +192,7 @@ func TestClassify_TermIsPrefixAndSuffix_CountsAsBoth(t *testing.T) {
 	for _, text := range []string{"Versicherungsmakler Versicherung", "Krankenversicherung Hausratversicherung"} {
 		got := industry.Classify([]industry.Text{{Body: text, Weight: 2}})
 		if len(got) == 0 || got[0].Class.Slug != "insurance" {
-			t.Errorf("%q: %+v", text, got)
+			t.Errorf("%q: %+v, want insurance first", text, got)
 		}
 	}
 }
@@ -201,6 +201,6 @@ func TestClassify_Places_AreCounted(t *testing.T) {
 	texts := []industry.Text{{Body: "bank loans mortgages", Weight: 2, Place: "menu"}, {Body: "bank and savings", Weight: 2, Place: "page"}, {Body: "bank", Weight: 1, Place: "page"}}
 	got := industry.Classify(texts)
 	if len(got) == 0 || got[0].Class.Slug != "banking" || got[0].Places != 2 {
-		t.Errorf("%+v", got)
+		t.Errorf("%+v, want banking in 2 places", got)
 	}
 }

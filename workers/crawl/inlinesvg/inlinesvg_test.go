@@ -61,7 +61,7 @@ func pixel(t testing.TB, data []byte, x, y int) string {
 	t.Helper()
 	clean, _, err := svg.Sanitize(data)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, data)
+		t.Fatalf("Sanitize: %v\n%s", err, data)
 	}
 	r, err := renderer()
 	if err != nil {
@@ -69,7 +69,7 @@ func pixel(t testing.TB, data []byte, x, y int) string {
 	}
 	img, err := r.Render(t.Context(), clean, 100)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, clean)
+		t.Fatalf("Render: %v\n%s", err, clean)
 	}
 	c := img.NRGBAAt(x, y)
 	if c == (color.NRGBA{}) {
@@ -286,9 +286,9 @@ func FuzzCut(f *testing.F) {
 // sanitizer.
 func check(t *testing.T, data []byte) {
 	if len(data) > inlinesvg.MaxBytes+4096 {
-		t.Errorf("%d bytes", len(data))
+		t.Errorf("the result has %d bytes, want at most %d", len(data), inlinesvg.MaxBytes+4096)
 	}
 	if _, _, err := svg.Sanitize(data); errors.Is(err, imaging.ErrUnknown) {
-		t.Errorf("%v: %.500s", err, data)
+		t.Errorf("Sanitize: %v: %.500s", err, data)
 	}
 }

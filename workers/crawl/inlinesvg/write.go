@@ -152,16 +152,16 @@ func (w *writer) finish(d *Image) error {
 		return ErrText
 	case w.shapes == 0:
 		return ErrEmpty
-	case w.letters > 0 && w.shapes < minShapesBesideText:
+	case w.letters > 0 && w.shapes < minShapesWithText:
 		return ErrText
 	}
 	d.SVG, d.Shapes = w.out.Bytes(), w.shapes
 	return nil
 }
 
-// minShapesBesideText is the number of shapes from which an image does not
+// minShapesWithText is the number of shapes from which an image does not
 // depend on its text.
-const minShapesBesideText = 2
+const minShapesWithText = 2
 
 func (w *writer) children(n *html.Node, at context) {
 	at.depth++

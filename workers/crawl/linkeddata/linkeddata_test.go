@@ -50,7 +50,7 @@ func TestParse_SloppyText_IsRead(t *testing.T) {
 					return
 				}
 			}
-			t.Error("did not find the organization")
+			t.Error("the organization was not found")
 		})
 	}
 }
@@ -152,7 +152,7 @@ func TestOwner_AmongOthers_IsFound(t *testing.T) {
 		})
 	}
 	if w := parse(`[{"@type":"WebSite","name":"Other","url":"https://other.example"},{"@type":"WebSite","name":"Acme","url":"https://acme.com"}]`).WebSite(acme); w == nil || w.Text("name") != "Acme" {
-		t.Error("did not find the site's own WebSite")
+		t.Error("the site's own WebSite was not found")
 	}
 }
 

@@ -55,7 +55,7 @@ func TestCandidates_AnyElement_IsFound(t *testing.T) {
 		want []string
 	}{
 		"drawing linked home":           {`<header><a href="/">` + wordmark + `</a></header>`, []string{"drawing"}},
-		"beside signs of the header":    {`<header><button>` + burger + `</button><a href="/">` + wordmark + `</a><a href="/search">` + burger + `</a></header>`, []string{"drawing"}},
+		"next to icons of the header":   {`<header><button>` + burger + `</button><a href="/">` + wordmark + `</a><a href="/search">` + burger + `</a></header>`, []string{"drawing"}},
 		"signs alone":                   {`<header><button>` + burger + `</button><a href="/">` + burger + `</a></header>`, nil},
 		"the house of a link home":      {`<nav><a href="/"><svg class="icon icon-home" viewBox="0 0 9 9"><path d="M0 0h9v9z"/></svg></a></nav>`, nil},
 		"named by its label":            {`<header><a href="/x"><svg aria-label="Acme" viewBox="0 0 90 30"><path d="M0 0h90v30z"/></svg></a></header>`, []string{"drawing"}},
@@ -129,7 +129,7 @@ func TestRead_RasterSprite_IsCropped(t *testing.T) {
 	outside := c
 	outside.Crop = &logofinder.Crop{X: 4000, Y: 20, Width: 80, Height: 40}
 	if _, err := logofinder.Read(t.Context(), renderer(t), outside, encode(t, sprite)); !errors.Is(err, logofinder.ErrNotLogo) {
-		t.Errorf("part outside the image: %v", err)
+		t.Errorf("part outside the image: %v, want %v", err, logofinder.ErrNotLogo)
 	}
 	for name, css := range map[string]string{
 		"unknown size":  `background:url(/sprite.png) -100px -20px`,
@@ -155,7 +155,7 @@ func TestRead_VectorSprite_IsCropped(t *testing.T) {
 		t.Errorf("%d×%d in %v, a %s", p.Width, p.Height, p.Colors.Inks, p.Type())
 	}
 	if _, err := logofinder.Read(t.Context(), renderer(t), c, []byte("<!doctype html><title>Not found</title>")); !errors.Is(err, logofinder.ErrNotLogo) {
-		t.Errorf("a web page as sprite: %v", err)
+		t.Errorf("a web page as sprite: %v, want %v", err, logofinder.ErrNotLogo)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestTrials_EachCandidate_HasResult(t *testing.T) {
 		map[*logofinder.Image]logofinder.Stored{kept: {Place: 0, Logo: eventschemas.Logo{Formats: []eventschemas.Asset{{ID: "abc"}}}}})
 	var text []string
 	for _, tr := range got {
-		text = append(text, fmt.Sprint(tr.Chosen, " ", tr.Type, " ", tr.AssetID, " ", tr.Refused))
+		text = append(text, fmt.Sprint(tr.Chosen, " ", tr.Type, " ", tr.AssetID, " ", tr.Rejected))
 	}
 	want := []string{"0 logo abc ", "-1 logo  the same drawing as a chosen one", "-1   the server said 404", "-1   not there"}
 	if !slices.Equal(text, want) {
@@ -257,6 +257,6 @@ func TestImages_OfPage_AreChosen(t *testing.T) {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
 	if _, err := storeImage(t, assets, encode(t, withInk(600, 200, white, blue, disc))); !errors.Is(err, logofinder.ErrNotLogo) {
-		t.Errorf("flat image: %v", err)
+		t.Errorf("flat image: %v, want %v", err, logofinder.ErrNotLogo)
 	}
 }

@@ -62,7 +62,7 @@ func TestCandidates_Logo_BeforeOtherImages(t *testing.T) {
 		"called after its size":           {`<header><a href="/x"><img class="logo" src="/own.svg" alt="Logo 548x334"></a></header>`, "/own.svg"},
 		"called by the brand's long name": {`<header><a href="/"><img src="/own.svg" alt="Logo Union Widgets"></a></header>`, "/own.svg"},
 		"a network's logo linked home":    {`<header><a href="/"><img src="/f.svg" alt="Facebook logo"></a></header>`, ""},
-		"beside the advertisements":       {`<header><div class="logo-ads-wrapper"><a href="/" rel="home"><img src="/own.svg" alt="Acme"></a></div></header>`, "/own.svg"},
+		"next to the advertisements":      {`<header><div class="logo-ads-wrapper"><a href="/" rel="home"><img src="/own.svg" alt="Acme"></a></div></header>`, "/own.svg"},
 		"built for a browser":             {`<header><a href="/"><img src="/client/build/own.svg" alt="Acme"></a></header>`, "/client/build/own.svg"},
 		"a client":                        {`<header><a href="/"><img src="/img/client/globex.svg"></a></header>`, ""},
 		"an extension's badge":            {`<header><a href="/"><img src="/wp-content/plugins/give/give.png"></a></header>`, ""},

@@ -346,7 +346,7 @@ func TestStore_VectorTooCostlyInOneSize_KeepsOthers(t *testing.T) {
 	}
 	// A vector that could not be drawn for analysis is not kept.
 	if _, err := logofinder.Read(t.Context(), frail{renderer(t), 255}, candidate(logofinder.Mark, 80), svg); !errors.Is(err, imaging.ErrTooLarge) {
-		t.Errorf("error of the skipped size: %v", err)
+		t.Errorf("error of the skipped size: %v, want %v", err, imaging.ErrTooLarge)
 	}
 }
 

@@ -5,13 +5,13 @@ import "letterhead/eventschemas"
 // Trial is the result of one candidate.
 type Trial struct {
 	Candidate
-	// Refused is the reason why it is not a logo: missing, not an image, a
+	// Rejected is the reason why it is not a logo: missing, not an image, a
 	// photograph, the same drawing as a better one. It is "" if it was chosen.
-	Refused string
-	Chosen  int    // its index among the record's logos, or -1
-	Type    string // icon, symbol, logo, other; "" when no image was read
-	Theme   string // of its ink; "" when its background decides, or unknown
-	Format  string // of the file; "" when none was read
+	Rejected string
+	Chosen   int    // its index among the record's logos, or -1
+	Type     string // icon, symbol, logo, other; "" when no image was read
+	Theme    string // of its ink; "" when its background decides, or unknown
+	Format   string // of the file; "" when none was read
 	// Width and Height are pixels, 0 unknown.
 	Width, Height int
 	// AssetID is a stored form of it that browsers can show; "" if it was not
@@ -26,9 +26,9 @@ type Stored struct {
 }
 
 // Trials returns the result of each candidate, in the order of the candidates.
-// read and refused are parallel to the candidates: an image, or the reason why
+// read and rejected are parallel to the candidates: an image, or the reason why
 // there is none. stored are the chosen ones that were kept.
-func Trials(candidates []Candidate, read []*Image, refused []error, s Selection, stored map[*Image]Stored) []Trial {
+func Trials(candidates []Candidate, read []*Image, rejected []error, s Selection, stored map[*Image]Stored) []Trial {
 	why := map[*Image]string{}
 	for _, d := range s.Dropped {
 		why[d.Image] = d.Why
@@ -42,19 +42,19 @@ func Trials(candidates []Candidate, read []*Image, refused []error, s Selection,
 		}
 		kept, isKept := stored[p]
 		switch {
-		case p == nil && i < len(refused) && refused[i] != nil:
-			t.Refused = refused[i].Error()
+		case p == nil && i < len(rejected) && rejected[i] != nil:
+			t.Rejected = rejected[i].Error()
 		case p == nil:
-			t.Refused = "not there"
+			t.Rejected = "not there"
 		case isKept:
 			t.Chosen = kept.Place
 			if len(kept.Logo.Formats) > 0 {
 				t.AssetID = kept.Logo.Formats[0].ID
 			}
 		case why[p] != "":
-			t.Refused = why[p]
+			t.Rejected = why[p]
 		default:
-			t.Refused = "could not be stored"
+			t.Rejected = "could not be stored"
 		}
 		if p != nil {
 			t.Type, t.Theme, t.Format, t.Width, t.Height = p.Type(), p.Theme, string(p.Format), p.Width, p.Height

@@ -42,7 +42,7 @@ func TestParse_Items_BecomeLinkedData(t *testing.T) {
 	g := parse(t, shop)
 	store := first(g, "Store")
 	if store == nil || !store.Is("Organization") || store.Text("name") != "Acme Shop" || store.Text("foundingDate") != "1999-05-01" || store.Text("numberOfEmployees") != "12" {
-		t.Fatalf("%+v", store)
+		t.Fatalf("the item became %+v", store)
 	}
 	if fmt.Sprint(store.URLs("url"), store.URLs("logo"), store.URLs("image")) != "[https://acme.com/] [https://acme.com/about/l.png] [https://acme.com/about/l.png]" {
 		t.Error(store.URLs("url"), store.URLs("logo"), store.URLs("image"))

@@ -74,7 +74,7 @@ func TestImages_OwnName_IsNotExcluded(t *testing.T) {
 		t.Error("treated a review site's own review as a stranger's")
 	}
 	if p := parse(t, body, "text/html"); !p.InlineSVGs[0].Excluded {
-		t.Error("did not treat a review on another site as a stranger's")
+		t.Error("a review on another site is not treated as a stranger's")
 	}
 }
 

@@ -222,7 +222,7 @@ func TestLines_Text_AreJoined(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %t %t", l.Text, l.Footer, l.Address))
 	}
 	if want := "Acme false false|Main Street 1 false false|10115 Berlin false false|Foot true true"; strings.Join(got, "|") != want {
-		t.Errorf("%q", got)
+		t.Errorf("Lines = %q, want %q", got, want)
 	}
 	if postal.Lines(nil) != nil {
 		t.Error("a nil document has lines")
@@ -240,7 +240,7 @@ func FuzzAddresses(f *testing.F) {
 		lines := strings.Split(text, "\n")
 		for _, a := range postal.Addresses(lines, country) {
 			if a.City == "" || a.Country.Code == "" || a.Line < 0 || a.Line >= len(lines) {
-				t.Errorf("%+v", a)
+				t.Errorf("incomplete address: %+v", a)
 			}
 		}
 		postal.Seat(text)

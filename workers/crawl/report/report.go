@@ -91,7 +91,7 @@ func address(t logofinder.Trial) string {
 // fate returns the result of a candidate, in a few words.
 func fate(t logofinder.Trial) string {
 	if t.Chosen < 0 {
-		return "no: " + t.Refused
+		return "no: " + t.Rejected
 	}
 	parts := []string{fmt.Sprintf("logos[%d]", t.Chosen), t.Type}
 	if t.Theme != "" {

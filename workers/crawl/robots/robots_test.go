@@ -10,12 +10,12 @@ import (
 
 const agent = "LetterheadBot"
 
-func TestRules_Paths_AllowedOrRefused(t *testing.T) {
+func TestRules_Paths_AllowedOrDisallowed(t *testing.T) {
 	for name, c := range map[string]struct {
 		file    string
 		named   bool
 		allowed []string
-		refused []string
+		denied  []string
 	}{
 		"nothing":                        {"", false, []string{"/", "/a"}, nil},
 		"everything":                     {"User-agent: *\nDisallow: /", false, []string{"/robots.txt"}, []string{"/", "/a", ""}},
@@ -56,12 +56,12 @@ func TestRules_Paths_AllowedOrRefused(t *testing.T) {
 			}
 			for _, path := range c.allowed {
 				if !r.Allows(path) {
-					t.Errorf("%q was refused", path)
+					t.Errorf("Allows(%q) = false, want true", path)
 				}
 			}
-			for _, path := range c.refused {
+			for _, path := range c.denied {
 				if r.Allows(path) && path != "" {
-					t.Errorf("%q was allowed", path)
+					t.Errorf("Allows(%q) = true, want false", path)
 				}
 			}
 		})
@@ -90,7 +90,7 @@ func TestParse_HostileFile_StaysWithinMemory(t *testing.T) {
 	file := "User-agent: *\n" + strings.Repeat("Disallow: /*a*a*a*a*a*a*a*a*b\n", robots.MaxBytes/30)
 	r := robots.Parse([]byte(file), agent)
 	if !r.Allows("/" + strings.Repeat("a", 2000)) {
-		t.Error("refused a path without a b")
+		t.Error("a path without a b is disallowed")
 	}
 	if r.Size() > 8<<20 {
 		t.Errorf("Size() = %d", r.Size())
@@ -110,7 +110,7 @@ func FuzzRobots(f *testing.F) {
 			t.Fatalf("delay %s, size %d", r.Delay, r.Size())
 		}
 		if !r.Allows("/robots.txt") {
-			t.Fatal("refused robots.txt itself")
+			t.Fatal("robots.txt itself is disallowed")
 		}
 		if again := robots.Parse([]byte(file), agent); again.Allows(path) != r.Allows(path) || again.Named != r.Named || again.Delay != r.Delay {
 			t.Fatalf("two parses differ about %q", path)

@@ -65,7 +65,7 @@ func unspaced(words []string) string {
 	var out []string
 	for _, w := range words {
 		if extract.Dense(w) {
-			out = append(out, standing(w))
+			out = append(out, wholeTerm(w))
 		}
 	}
 	if len(out) == 0 {
@@ -82,10 +82,10 @@ const (
 	hangulTails   = `(?:사이트|을|를|은|는|이|가|의)?`
 )
 
-// beside lists, for Chinese terms, the adjacent characters with which they are
+// adjacent lists, for Chinese terms, the neighboring characters with which they are
 // the end of one word and the beginning of another: 进出口交易 is trade, 特色情况 a
 // special circumstance.
-var beside = map[string][2]string{
+var adjacent = map[string][2]string{
 	"口交":  {"出进進入港路窗门門接渡关關", "易通流接换換货貨付界叉汇匯割"},
 	"色情":  {"特绿綠景红紅蓝藍金黄黑白本角彩音夜货貨出各行脸臉气氣国國古", "况況怀懷景感调調趣节節缘緣绪緒侣侶境形报報"},
 	"援交":  {"支救增后後声聲", "流通付易接涉给給往"},
@@ -94,9 +94,9 @@ var beside = map[string][2]string{
 	"裸体":  {"", ""},
 }
 
-// standing returns the pattern of one such term.
-func standing(w string) string {
-	if signs, ok := beside[w]; ok {
+// wholeTerm returns the pattern of one such term.
+func wholeTerm(w string) string {
+	if signs, ok := adjacent[w]; ok {
 		if signs[0] != "" {
 			w = "(?:^|[^" + signs[0] + "])" + w
 		}

@@ -200,10 +200,10 @@ func TestWeighed_Colors_WinnerFirst(t *testing.T) {
 	list := colors.Weighed(in, nil)
 	decided := colors.Decide(in, nil)
 	if len(list) != 2 || !list[0].Won || list[1].Won || list[0].Value != decided.Value[0].Hex || list[0].Method != decided.Method {
-		t.Fatalf("%+v, decided %+v", list, decided)
+		t.Fatalf("Weighed = %+v, want the decided color %+v first", list, decided)
 	}
 	if !strings.Contains(list[0].Note, "also") || list[0].Score <= list[1].Score {
-		t.Errorf("%+v", list)
+		t.Errorf("the winner has no other source or no higher score: %+v", list)
 	}
 	if colors.Weighed(extracttest.Read("acme.com", ""), nil) != nil {
 		t.Error("evidence without a result")

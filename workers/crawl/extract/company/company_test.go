@@ -26,9 +26,9 @@ func pages(domain, home string, more ...[2]string) extract.Input {
 	return in
 }
 
-// told summarizes a company: founded, employees, kind, city, state, country
+// summary summarizes a company: founded, employees, kind, city, state, country
 // code, ticker.
-func told(c *eventschemas.Company) string {
+func summary(c *eventschemas.Company) string {
 	text := func(s *string) string {
 		if s == nil {
 			return "-"
@@ -196,7 +196,7 @@ func TestLocation_ImprintAndFooter_AreRead(t *testing.T) {
 		c, _ := company.Decide(x.in)
 		got := "nowhere"
 		if l := c.Location; l != nil {
-			got = strings.Join(strings.Fields(told(c))[3:], " ")
+			got = strings.Join(strings.Fields(summary(c))[3:], " ")
 			got = strings.TrimSuffix(got, " -")
 			if l.Region == nil || l.Subregion == nil {
 				t.Errorf("%s: no region", name)
@@ -210,19 +210,19 @@ func TestLocation_ImprintAndFooter_AreRead(t *testing.T) {
 
 func TestDecide_DataSetAndSite_AreJoined(t *testing.T) {
 	c, evidence := company.Decide(pages("nvidia.com", `<title>NVIDIA</title>`))
-	if got, want := told(c), "1993 - PUBLIC_COMPANY Santa Clara California US NASDAQ:NVDA"; got != want {
+	if got, want := summary(c), "1993 - PUBLIC_COMPANY Santa Clara California US NASDAQ:NVDA"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if *c.Location.Region != "Americas" || *c.Location.Subregion != "Northern America" || len(c.Tickers) != 1 || c.Tickers[0] != "NVDA" {
-		t.Errorf("%+v, %v", c.Location, c.Tickers)
+		t.Errorf("%+v, %v, want Northern America in the Americas and NVDA", c.Location, c.Tickers)
 	}
 	for _, e := range evidence {
 		if !strings.Contains(e.Source, "S&P 500") {
-			t.Errorf("evidence %+v", e)
+			t.Errorf("evidence %+v, want the S&P 500 as source", e)
 		}
 	}
 	if len(c.Industries) == 0 || c.Industries[0].Slug != "semiconductors" || c.Industries[0].Score != 0.95 {
-		t.Errorf("industries %+v", c.Industries)
+		t.Errorf("industries %+v, want semiconductors with score 0.95", c.Industries)
 	}
 	// The site's declarations go before the data set, and the data set before
 	// prose.
@@ -253,10 +253,10 @@ func TestDecide_Ticker_IsQualified(t *testing.T) {
 
 func TestDecide_NoEvidence_IsEmpty(t *testing.T) {
 	c, evidence := company.Decide(pages("acme.com", acmeTitle+`<p>Welcome to Acme, where 500 people in 1998 met at 12 Main Street.</p>`))
-	if got := told(c); got != "- - - nowhere -" || len(evidence) != 0 || len(c.Industries) != 0 {
+	if got := summary(c); got != "- - - nowhere -" || len(evidence) != 0 || len(c.Industries) != 0 {
 		t.Errorf("%q, %v, %v", got, evidence, c.Industries)
 	}
-	if c, evidence := company.Decide(extract.Input{Site: site.New("acme.com"), Page: &page.Page{}}); told(c) != "- - - nowhere -" || len(evidence) != 0 {
+	if c, evidence := company.Decide(extract.Input{Site: site.New("acme.com"), Page: &page.Page{}}); summary(c) != "- - - nowhere -" || len(evidence) != 0 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -277,7 +277,7 @@ func FuzzCompany(f *testing.F) {
 			}
 		}
 		if c.FoundedYear != nil && (*c.FoundedYear < 1000 || *c.FoundedYear > 2026) || c.Employees != nil && *c.Employees < 1 || len(c.Industries) > 3 {
-			t.Errorf("%s", told(c))
+			t.Errorf("%s", summary(c))
 		}
 	})
 }
@@ -298,13 +298,13 @@ func TestDecide_Page_GivesCompany(t *testing.T) {
 		t.Errorf("founded %v, employees %v", c.FoundedYear, c.Employees)
 	}
 	if c.Location == nil || *c.Location.City != "Lisbon" || *c.Location.Country != "Portugal" || *c.Location.CountryCode != "PT" {
-		t.Errorf("location %+v", c.Location)
+		t.Errorf("location %+v, want Lisbon in Portugal", c.Location)
 	}
 	if c.Ticker == nil || *c.Ticker != "NASDAQ:ACME" || len(c.Tickers) != 1 || c.Tickers[0] != "ACME" || *c.Kind != "PUBLIC_COMPANY" {
 		t.Errorf("ticker %v, tickers %v, kind %v", c.Ticker, c.Tickers, c.Kind)
 	}
 	if len(evidence) != 5 {
-		t.Errorf("evidence %+v", evidence)
+		t.Errorf("evidence %+v, want 5 pieces", evidence)
 	}
 	for name, x := range map[string]struct{ domain, fields, want string }{
 		"nothing declared":        {"acme.com", ``, ""},

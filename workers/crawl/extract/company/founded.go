@@ -309,11 +309,11 @@ func (d *dossier) foundedIn(line string, at postal.Line, x prose, brand []string
 			}
 			switch {
 			case f.who == aboutBrand, f.who == aboutUs && !atHome:
-				d.tells(f, x, sure)
+				d.addYear(f, x, sure)
 			case f.who == aboutUs && front && openingWe.MatchString(sentence):
-				d.tells(f, x, fromSince)
+				d.addYear(f, x, fromSince)
 			case f.bare && front && (framed || short || d.speaksOf(line, brand)):
-				d.tellsAlone(f, x, min(sure, fromFounded), atHome)
+				d.addBareYear(f, x, min(sure, fromFounded), atHome)
 			}
 			continue
 		}
@@ -324,11 +324,11 @@ func (d *dossier) foundedIn(line string, at postal.Line, x prose, brand []string
 		alone := strings.TrimSpace(sentence) == strings.TrimSpace(line)
 		switch {
 		case f.who == aboutBrand, f.who == aboutUs && front:
-			d.tells(f, x, fromSince)
+			d.addYear(f, x, fromSince)
 		case f.bare && front && (framed || alone || d.startsWithBrand(line, brand)):
-			d.tellsAlone(f, x, fromSince, false)
+			d.addBareYear(f, x, fromSince, false)
 		case front && atHome && framed && short:
-			d.tells(f, x, fromSinceAlone)
+			d.addYear(f, x, fromSinceAlone)
 		}
 	}
 }
@@ -337,14 +337,14 @@ func (d *dossier) startsWithBrand(line string, brand []string) bool {
 	return d.mentionLength(line, spokenWords(line), brand) > 0
 }
 
-// tells adds a year.
-func (d *dossier) tells(f founding, x prose, confidence float64) {
+// addYear adds a year.
+func (d *dossier) addYear(f founding, x prose, confidence float64) {
 	d.founded = append(d.founded, claim[int]{f.year, x.source, f.verb, confidence})
 }
 
-// tellsAlone adds a year without a name. A page with several of them lists
+// addBareYear adds a year without a name. A page with several of them lists
 // companies.
-func (d *dossier) tellsAlone(f founding, x prose, confidence float64, weak bool) {
+func (d *dossier) addBareYear(f founding, x prose, confidence float64, weak bool) {
 	if weak {
 		confidence = fromSince
 	}
@@ -371,7 +371,7 @@ func (d *dossier) tabled(label, value postal.Line, x prose) {
 	}
 	if m := leadingYear.FindStringSubmatchIndex(value.Text); m != nil {
 		if y := d.yearIn(value.Text[m[2]:]); y != 0 {
-			d.tellsAlone(founding{year: y, verb: "founded"}, x, fromFounded, x.role == atHome)
+			d.addBareYear(founding{year: y, verb: "founded"}, x, fromFounded, x.role == atHome)
 		}
 	}
 }
@@ -399,7 +399,7 @@ func (d *dossier) slogans(x prose, brand []string) {
 			}
 			if ok {
 				f.verb = "description"
-				d.tells(f, x, fromSince)
+				d.addYear(f, x, fromSince)
 			}
 		}
 	}

@@ -39,12 +39,12 @@ const (
 	// newsScore is the score of a page with news articles: some companies mark
 	// their press releases as such.
 	newsScore = 0.6
-	// besidesDeclared is the factor of a guess if a class is declared or known:
+	// guessFactor is the factor of a guess if a class is declared or known:
 	// the guess may be a second trade, or a mistake.
-	besidesDeclared = 0.5
-	// loneWitness limits a guess from one place of an inner page, whose words
+	guessFactor = 0.5
+	// loneGuessScore limits a guess from one place of an inner page, whose words
 	// are about its topic.
-	loneWitness = 0.45
+	loneGuessScore = 0.45
 	// pressScore is the score of a name that contains newspaper or magazine.
 	pressScore = 0.6
 )
@@ -132,10 +132,10 @@ func (in input) weighIndustries(name string, owners []ownObject) []weighedIndust
 	for _, g := range industry.Classify(in.industryTexts(name, owners)) {
 		score := g.Score
 		if in.Inner() && g.Places < 2 {
-			score = min(score, loneWitness)
+			score = min(score, loneGuessScore)
 		}
 		if declared && !slices.ContainsFunc(all, func(w weighedIndustry) bool { return w.class == g.Class }) {
-			score = extract.Round2(score * besidesDeclared)
+			score = extract.Round2(score * guessFactor)
 		}
 		if score >= industry.MinScore {
 			add(weighedIndustry{g.Class, score, in.PageURL(), "words", strings.Join(g.Terms, ", ")})

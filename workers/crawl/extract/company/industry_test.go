@@ -34,7 +34,7 @@ func TestIndustries_Page_IsClassified(t *testing.T) {
 		c, evidence := company.Decide(x.in)
 		if x.first == "" {
 			if len(c.Industries) != 0 {
-				t.Errorf("%s: %+v", name, c.Industries)
+				t.Errorf("%s: %+v, want none", name, c.Industries)
 			}
 			continue
 		}
@@ -59,14 +59,14 @@ func TestIndustries_Publisher_IsNotItsTopic(t *testing.T) {
 		<nav><a href=/p>Politics</a><a href=/s>Sport</a><a href=/o>Opinion</a></nav>` + strings.Repeat(story, 10)
 	c, _ := company.Decide(pages("acmeherald.com", front))
 	if len(c.Industries) == 0 || c.Industries[0].Name != "News & Publishing" {
-		t.Errorf("front page: %+v", c.Industries)
+		t.Errorf("front page: %+v, want News & Publishing first", c.Industries)
 	}
 	s := site.New("acmeherald.com")
 	article := page.Parse([]byte(`<title>Airline cancels flights</title><meta property="og:type" content="article"><meta property="og:description" content="The airline cancels all flights.">
 		<h1>Airline cancels flights</h1>`+story+`<script type="application/ld+json">{"@type":"NewsArticle","headline":"Airline cancels flights"}</script>`), "text/html", &url.URL{Scheme: "https", Host: "acmeherald.com", Path: "/2024/strike"}, s)
 	c, _ = company.Decide(extract.Input{Site: s, Page: article})
 	if len(c.Industries) != 1 || c.Industries[0].Name != "News & Publishing" {
-		t.Errorf("article: %+v", c.Industries)
+		t.Errorf("article: %+v, want only News & Publishing", c.Industries)
 	}
 }
 
@@ -74,13 +74,13 @@ func TestWeighed_Industries_WinnerFirst(t *testing.T) {
 	in := pages("acme.com", acmeTitle+extracttest.Organization(`"@type":"Restaurant","url":"/","name":"Acme"`)+`<meta name="description" content="Our hotel and restaurant by the sea, with rooms, a menu of fish and wine from our own winery.">`)
 	weighed := company.IndustriesWeighed(in)
 	if len(weighed) < 2 || weighed[0].Value != "Restaurants & Cafés" || weighed[0].Score != 0.9 || weighed[0].Note != "Restaurant" {
-		t.Fatalf("%+v", weighed)
+		t.Fatalf("IndustriesWeighed = %+v, want restaurants first", weighed)
 	}
 	c, _ := company.Decide(in)
 	won := 0
 	for i, w := range weighed {
 		if w.Field != "industries" || w.Source == "" || w.Method == "" || w.Note == "" || i > 0 && w.Score > weighed[i-1].Score || w.Score > 0.5 && i > 0 {
-			t.Errorf("%+v", w)
+			t.Errorf("candidate %d is incomplete or out of order: %+v", i, w)
 		}
 		if w.Won {
 			if c.Industries[won].Name != w.Value {
@@ -121,15 +121,15 @@ func TestIndustries_InnerPageAndPartialName_AreWeak(t *testing.T) {
 	in := pages("cybercook.com", `<title>CyberCook</title><meta property="og:site_name" content="CyberCook"><meta name="description" content="CyberCook: bolos e sobremesas">`)
 	for _, w := range company.IndustriesWeighed(in) {
 		if w.Value == "Cybersecurity" {
-			t.Errorf("%+v", w)
+			t.Errorf("part of the name counts as a term: %+v", w)
 		}
 	}
 	in = pages("garden-magazin.de", `<title>Garden Magazin</title><meta property="og:site_name" content="Garden Magazin">`)
 	if c, _ := company.Decide(in); len(c.Industries) == 0 || c.Industries[0].Name != "News & Publishing" {
-		t.Errorf("a magazine: %+v", c.Industries)
+		t.Errorf("a magazine: %+v, want News & Publishing first", c.Industries)
 	}
 	in = pages("shirts.de", `<title>Shirts Magazin</title><meta property="og:site_name" content="Shirts Magazin">`)
 	if c, _ := company.Decide(in); len(c.Industries) > 0 && c.Industries[0].Score >= 0.5 {
-		t.Errorf("a shop's magazine: %+v", c.Industries)
+		t.Errorf("a shop's magazine: %+v, want a score below 0.5", c.Industries)
 	}
 }

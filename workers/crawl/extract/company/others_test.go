@@ -91,8 +91,8 @@ func TestFounded_Brand_IsWholeWord(t *testing.T) {
 		}
 	}
 	in := pages("ing.com", title, [2]string{"/about", "<p>The trading house Globex (NASDAQ: GLBX) is headquartered in Austin, Texas.</p><p>Our marketing partner has 500 employees.</p><p>The housing trust is a charity.</p>"})
-	if c, _ := company.Decide(in); told(c) != "- - - nowhere -" {
-		t.Errorf("%s", told(c))
+	if c, _ := company.Decide(in); summary(c) != "- - - nowhere -" {
+		t.Errorf("%s", summary(c))
 	}
 }
 
@@ -156,7 +156,7 @@ func TestDecide_FactsAboutOthers_AreIgnored(t *testing.T) {
 		"a country within the city":        {pages("acme.com", acmeTitle+extracttest.Organization(`"url":"/","name":"Acme","address":{"addressLocality":"Weßling, Germany"}`)), "- - - Weßling - DE -"},
 	} {
 		c, _ := company.Decide(x.in)
-		if got := told(c); got != x.want {
+		if got := summary(c); got != x.want {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
 		}
 	}

@@ -84,7 +84,7 @@ func TestWeighed_Fonts_WinnerFirst(t *testing.T) {
 	for _, w := range fonts.Weighed(in) {
 		got = append(got, fmt.Sprint(w.Value, " ", w.Won))
 		if w.Field != "fonts" || w.Method == "" || w.Source == "" {
-			t.Errorf("%+v", w)
+			t.Errorf("incomplete candidate: %+v", w)
 		}
 	}
 	want := "title: Lora (custom) true, body: Arial (system) true, title: Karla (custom) false, title: Arial (system) false"

@@ -144,15 +144,15 @@ func TestRestore_DamagedBackup_WritesNothing(t *testing.T) {
 		})
 	}
 	if _, err := backup.Restore(t.Context(), backup.RestoreConfig{}, filepath.Join(folder, "nowhere"), opened(embedded(t).target())); !errors.Is(err, backup.ErrNotBackup) {
-		t.Errorf("no folder: %v", err)
+		t.Errorf("no folder: %v, want %v", err, backup.ErrNotBackup)
 	}
 }
 
-func TestRestore_TargetNotEmpty_Refused(t *testing.T) {
+func TestRestore_TargetNotEmpty_Fails(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	run(t, tiny(), from, folder)
-	refused := func(t *testing.T, to side) {
+	rejected := func(t *testing.T, to side) {
 		t.Helper()
 		before, names := all(t, to.log), namesOf(t, to)
 		_, err := backup.Restore(t.Context(), backup.RestoreConfig{Config: tiny()}, folder, opened(to.target()))
@@ -175,7 +175,7 @@ func TestRestore_TargetNotEmpty_Refused(t *testing.T) {
 		w := newWriter(t, to)
 		w.n = 1000
 		w.charge("a0", 1)
-		refused(t, to)
+		rejected(t, to)
 	})
 	t.Run("a longer log", func(t *testing.T) {
 		to := embedded(t)
@@ -206,11 +206,11 @@ func TestRestore_TargetNotEmpty_Refused(t *testing.T) {
 		if _, err := to.log.Append(t.Context(), "account-a0", eventlog.NoStream(), []eventlog.Proposed{first}); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, to)
+		rejected(t, to)
 	})
 }
 
-func TestBackup_AnotherLog_Refused(t *testing.T) {
+func TestBackup_AnotherLog_Fails(t *testing.T) {
 	one, two, folder := embedded(t), embedded(t), t.TempDir()
 	small(t, one)
 	w := newWriter(t, two)
@@ -229,7 +229,7 @@ func TestBackup_AnotherLog_Refused(t *testing.T) {
 	}
 }
 
-func TestBackup_FolderOfOtherFiles_Refused(t *testing.T) {
+func TestBackup_FolderOfOtherFiles_Fails(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	small(t, from)
 	if err := os.WriteFile(filepath.Join(folder, "thesis.txt"), []byte("x"), 0o600); err != nil {
@@ -328,7 +328,7 @@ func TestRestore_BrokenChain_IsReported(t *testing.T) {
 	}
 }
 
-func TestBackup_LogOfNewerRelease_Refused(t *testing.T) {
+func TestBackup_LogOfNewerRelease_Fails(t *testing.T) {
 	from, folder := embedded(t), t.TempDir()
 	w := small(t, from)
 	w.append("brand-new.com", w.event("brand-new.com", "CrawlSucceeded", 1000, []byte(`{}`)))
@@ -340,7 +340,7 @@ func TestBackup_LogOfNewerRelease_Refused(t *testing.T) {
 	}
 }
 
-func TestConfig_Invalid_Refused(t *testing.T) {
+func TestConfig_Invalid_Fails(t *testing.T) {
 	bad := backup.Config{SegmentBytes: 7, RetryAfter: -1}
 	err := bad.Validate()
 	for _, want := range []string{"SegmentBytes", "RetryAfter"} {

@@ -84,7 +84,7 @@ func TestRender_CallerLeavesWhileWaitingForMemory_EndsWithItsContext(t *testing.
 }
 
 // The caller's time limit must be longer than that of the renderer.
-func TestDefaults_WaitAndDrawing_FitTheTimeOfAMaking(t *testing.T) {
+func TestDefaults_WaitAndDrawing_FitMakeTimeout(t *testing.T) {
 	if all := resvg.DefaultWait + resvg.DefaultTimeout; all > variants.DefaultMakeTimeout {
 		t.Errorf("waiting and drawing may take %v, but a variant only %v", all, variants.DefaultMakeTimeout)
 	}

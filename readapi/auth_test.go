@@ -61,7 +61,7 @@ func FuzzSentKey(f *testing.F) {
 }
 
 // FuzzQueryKey: whatever a query contains, the result is a publishable key that appears once in c, and
-// any other c is refused.
+// any other c is rejected.
 func FuzzQueryKey(f *testing.F) {
 	publishable, err := apikey.Generate(apikey.Publishable, rand.Reader)
 	if err != nil {

@@ -98,14 +98,14 @@ func TestKey_InURL_IsNeitherUsedNorLogged(t *testing.T) {
 					with = path + "&" + name + "=" + key
 				}
 				a := s.send(request{path: with})
-				a.refused(t, http.StatusUnauthorized, "unauthorized")
+				a.rejected(t, http.StatusUnauthorized, "unauthorized")
 				if a.header.Get("X-RateLimit-Limit") != "" {
 					t.Errorf("%s: the key was read: %v", path, a.header)
 				}
 				if h := s.send(request{path: with, header: bearer(other.secret)}).ok(t); h.Get("X-RateLimit-Limit") != "3000" {
 					t.Errorf("%s: the key in the URL was used: %v", path, h)
 				}
-				s.send(request{path: with, header: bearer(mistyped(other.secret))}).refused(t, http.StatusUnauthorized, "unauthorized")
+				s.send(request{path: with, header: bearer(mistyped(other.secret))}).rejected(t, http.StatusUnauthorized, "unauthorized")
 			}
 		}
 	}
@@ -167,8 +167,8 @@ func TestKey_SeveralHeaders_Is401UnlessEqual(t *testing.T) {
 			{"for the proxy", "Proxy-Authorization: Bearer " + mine, "401"},
 			{"an underscore", "X_Api_Key: " + mine, "401"},
 			{"ten thousand characters", "Authorization: Bearer " + mine + strings.Repeat("0", 10_000), "401"},
-			{"a NUL behind it", "Authorization: Bearer " + mine + "\x00", "refused 400"},
-			{"a space before the colon", "X-Api-Key : " + mine, "refused 400"},
+			{"a NUL behind it", "Authorization: Bearer " + mine + "\x00", "rejected 400"},
+			{"a space before the colon", "X-Api-Key : " + mine, "rejected 400"},
 		} {
 			if got := s.bytes("GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + c.headers + "\r\n\r\n"); got != c.want {
 				s.t.Errorf("%s: %s, want %s", c.name, got, c.want)
@@ -258,7 +258,7 @@ func TestSecretOnlyPaths_PublishableKey_Is403(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	c := s.account(plan.Custom, 50)
 	unknown, _ := newKey(t, apikey.Secret)
-	refused := 0
+	rejected := 0
 	for path, route := range s.paths() {
 		if !route.SecretOnly {
 			continue
@@ -275,12 +275,12 @@ func TestSecretOnlyPaths_PublishableKey_Is403(t *testing.T) {
 				if a.header.Get("X-Credits-Remaining") != "" {
 					t.Errorf("%s %s reports credits with a rejection", method, path)
 				}
-				refused++
+				rejected++
 			}
 		}
 	}
-	if refused < 9 {
-		t.Errorf("only %d requests were tried", refused)
+	if rejected < 9 {
+		t.Errorf("only %d requests were tried", rejected)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
 		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)

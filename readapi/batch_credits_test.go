@@ -67,10 +67,10 @@ func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 				answered <- a
 			}()
 			s.crawler.sees("slow.com")
-			// The only credit is reserved: other requests get 402, and the batch is not refused
+			// The only credit is reserved: other requests get 402, and the batch is not rejected
 			// meanwhile.
-			customer.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
-			p := customer.asks("acme.com").refused(t, 402, "insufficient_credits")
+			customer.get("/v1/brands/acme.com").rejected(t, 402, "insufficient_credits")
+			p := customer.asks("acme.com").rejected(t, 402, "insufficient_credits")
 			if *p.Error.Details.Balance != 0 || !strings.Contains(p.Error.Message, "reserved") {
 				t.Errorf("%+v", p)
 			}
@@ -86,19 +86,19 @@ func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 	}
 }
 
-// refusesCharges refuses charges of a domain as if another node had been faster: the reserved credit
+// rejectsCharges rejects charges of a domain as if another node had been faster: the reserved credit
 // is gone, but the other credits of this batch may be freed.
-type refusesCharges struct {
+type rejectsCharges struct {
 	lookup.Credits
-	domain  string
-	left    atomic.Int64
-	refused chan struct{} // receives one value per refusal
+	domain   string
+	left     atomic.Int64
+	rejected chan struct{} // receives one value per rejection
 }
 
-func (d *refusesCharges) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+func (d *rejectsCharges) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
 	if in.Domain == d.domain && d.left.Add(-1) >= 0 {
 		in.Reservation.Drop()
-		d.refused <- struct{}{}
+		d.rejected <- struct{}{}
 		return commands.Receipt{}, &account.InsufficientCreditsError{Required: 1}
 	}
 	return d.Credits.ChargeLookup(ctx, in)
@@ -106,8 +106,8 @@ func (d *refusesCharges) ChargeLookup(ctx context.Context, in commands.ChargeLoo
 
 func TestBatch_AnotherNodeSpendsTheCredit_ItemIsRetried(t *testing.T) {
 	for name, c := range map[string]struct {
-		refusals int64
-		want     string
+		rejections int64
+		want       string
 	}{
 		"once":      {1, "200"},
 		"for ever":  {1 << 40, "402 insufficient_credits"},
@@ -116,8 +116,8 @@ func TestBatch_AnotherNodeSpendsTheCredit_ItemIsRetried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := &refusesCharges{domain: "acme.com", refused: make(chan struct{}, 100)}
-			d.left.Store(c.refusals)
+			d := &rejectsCharges{domain: "acme.com", rejected: make(chan struct{}, 100)}
+			d.left.Store(c.rejections)
 			s := start(t, func(set *setup) {
 				set.deps = func(deps *readapi.Deps) { d.Credits, deps.Credits = deps.Credits, d }
 			})
@@ -125,8 +125,8 @@ func TestBatch_AnotherNodeSpendsTheCredit_ItemIsRetried(t *testing.T) {
 			s.known("acme.com", record("acme"))
 			s.known("other.com", record("other"))
 			items, h := customer.batch("acme.com", "other.com")
-			if got := said(items); !slices.Equal(got, []string{c.want, "200"}) || int64(len(d.refused)) != min(c.refusals, 10) {
-				t.Errorf("got %q after %d refused charges", got, len(d.refused))
+			if got := said(items); !slices.Equal(got, []string{c.want, "200"}) || int64(len(d.rejected)) != min(c.rejections, 10) {
+				t.Errorf("got %q after %d rejected charges", got, len(d.rejected))
 			}
 			if n := len(customer.books().charges); h.Get("X-Credits-Remaining") != strconv.Itoa(2-n) {
 				t.Errorf("%s remaining after %d charges", h.Get("X-Credits-Remaining"), n)

@@ -77,13 +77,13 @@ func TestBatches_WithLookups_SpendEachCreditOnce(t *testing.T) {
 			if a.status == http.StatusOK {
 				answered(a, "known-3.com")
 			} else {
-				a.refused(t, 402, "insufficient_credits")
+				a.rejected(t, 402, "insufficient_credits")
 			}
 			return
 		}
 		a := c.asks(identifiers...)
 		if a.status != http.StatusOK {
-			a.refused(t, 402, "insufficient_credits")
+			a.rejected(t, 402, "insufficient_credits")
 			return
 		}
 		for _, item := range a.items(t, identifiers) {

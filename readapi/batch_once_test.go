@@ -78,15 +78,15 @@ func TestBatch_KeyOfAnotherRequest_Is400(t *testing.T) {
 	}
 	c := s.account(plan.Growth, 50)
 	c.asksOnce("k", "acme.com", "other.com").ok(t)
-	c.asksOnce("k", "third.com").refused(t, 400, "invalid_request")
-	c.asksOnce("k", "other.com", "acme.com").refused(t, 400, "invalid_request")
+	c.asksOnce("k", "third.com").rejected(t, 400, "invalid_request")
+	c.asksOnce("k", "other.com", "acme.com").rejected(t, 400, "invalid_request")
 	header := bearer(c.secret)
 	header.Set("Idempotency-Key", "k")
-	s.send(request{path: "/v1/brands/acme.com", header: header}).refused(t, 400, "invalid_request")
+	s.send(request{path: "/v1/brands/acme.com", header: header}).rejected(t, 400, "invalid_request")
 	header.Set("Idempotency-Key", "")
 	a, err := s.post(t.Context(), batchPath, batchOf(t, []string{"acme.com"}), header)
 	s.must(err)
-	a.refused(t, 400, "invalid_request")
+	a.rejected(t, 400, "invalid_request")
 	if b := c.books(); len(b.charges) != 2 {
 		t.Errorf("%d charges", len(b.charges))
 	}

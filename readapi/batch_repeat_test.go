@@ -187,7 +187,7 @@ func TestBatches_OneAccount_HasItsShareOnly(t *testing.T) {
 	}
 	<-all
 	a := busy.asks("acme.com")
-	a.refused(t, 503, "upstream_failed")
+	a.rejected(t, 503, "upstream_failed")
 	if got := a.header.Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After: %q", got)
 	}
@@ -211,7 +211,7 @@ func TestBatch_PanicsAtItsEnd_ReversesEveryCharge(t *testing.T) {
 	})
 	s.known("acme.com", record("acme"))
 	c := s.account(plan.Growth, 10)
-	c.asks("acme.com").refused(t, 500, "internal_error")
+	c.asks("acme.com").rejected(t, 500, "internal_error")
 	if b := c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 }); b.balance() != 10 {
 		t.Errorf("balance %d", b.balance())
 	}

@@ -213,7 +213,7 @@ func TestBatch_EachItem_AnsweredLikeALookup(t *testing.T) {
 			t.Errorf("%s: alone %d %s, together %d %s", domain, single.status, single.body, item.Status, item.Brand)
 		}
 		if single.status != http.StatusOK {
-			if p := single.refused(t, item.Status, item.Error.Code); p.Error.Message != item.Error.Message {
+			if p := single.rejected(t, item.Status, item.Error.Code); p.Error.Message != item.Error.Message {
 				t.Errorf("%s: alone %q, together %q", domain, p.Error.Message, item.Error.Message)
 			}
 			if alone := single.header.Get("Retry-After"); alone != "" && alone != strconv.FormatInt(item.RetryAfter, 10) || (item.Status == http.StatusServiceUnavailable) != (item.RetryAfter > 0) {
@@ -315,7 +315,7 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 			c := s.account(plan.Custom, 1)
 			for range 3 { // the only credit is returned each time
 				a := c.asks(numbered("d-%d.com", 50)...)
-				a.refused(s.t, http.StatusServiceUnavailable, "upstream_failed")
+				a.rejected(s.t, http.StatusServiceUnavailable, "upstream_failed")
 				if a.header.Get("X-Credits-Remaining") != "1" || len(c.books().charges) != 0 {
 					s.t.Errorf("headers %v, %d charges", a.header, len(c.books().charges))
 				}
@@ -334,7 +334,7 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 			set.deps = func(d *readapi.Deps) { d.Index = noIDs{d.Index} }
 		})
 		c := s.account(plan.Custom, 10)
-		c.asks("acme.com", uuid.NewString()).refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		c.asks("acme.com", uuid.NewString()).rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 	})
 	t.Run("the account", func(t *testing.T) {
 		t.Parallel()
@@ -346,8 +346,8 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 		s.known("acme.com", record("acme"))
 		s.known("plain.com", plainRecord("plain"))
 		accounts := "account-"
-		log.refuse.Store(&accounts)
-		c.asks("acme.com", "co.uk", "new.com").refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		log.reject.Store(&accounts)
+		c.asks("acme.com", "co.uk", "new.com").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 		// Items that need no append are answered, and the batch continues.
 		items, h := c.batch("acme.com", "plain.com", "new.com")
 		if got, want := said(items), []string{"503 upstream_failed", "200", "503 upstream_failed"}; !slices.Equal(got, want) {
@@ -359,7 +359,7 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 		if lines := s.logs.of(h.Get("X-Request-Id")); !slices.ContainsFunc(lines, func(line map[string]any) bool { return line["level"] == "WARN" && line["domain"] == "acme.com" }) {
 			t.Errorf("log %v", lines)
 		}
-		log.refuse.Store(nil)
+		log.reject.Store(nil)
 		items, _ = c.batch("acme.com", "plain.com")
 		if got := said(items); !slices.Equal(got, []string{"200", "200"}) || c.books().balance() != 49 {
 			t.Errorf("%q, balance %d", got, c.books().balance())

@@ -122,13 +122,13 @@ func TestLookup_BadIdentifier_Is400AndFree(t *testing.T) {
 		"Batch", "batches", "urn%3Aletterhead%3Abrand%3Anobody", strings.Repeat("a", 5000) + ".com",
 	} {
 		a := c.get("/v1/brands/" + bad)
-		p := a.refused(t, http.StatusBadRequest, "invalid_domain")
+		p := a.rejected(t, http.StatusBadRequest, "invalid_domain")
 		if got := a.header.Get("X-Credits-Remaining"); got != "50" {
 			t.Errorf("%s: X-Credits-Remaining %q with the error %s", bad, got, p.Error.Message)
 		}
 	}
 	for _, bad := range []string{"acme.com%zz", "%"} {
-		// Not even a URL: net/http refuses it before any handler, in plain text.
+		// Not even a URL: net/http rejects it before any handler, in plain text.
 		if status := s.rawStatus("GET /v1/brands/" + bad + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\nConnection: close\r\n\r\n"); status != http.StatusBadRequest {
 			t.Errorf("%s: %d", bad, status)
 		}
@@ -136,7 +136,7 @@ func TestLookup_BadIdentifier_Is400AndFree(t *testing.T) {
 	// A homograph is a different domain from the one that it resembles.
 	s.known("acme.com", record("acme"))
 	s.crawler.fails("xn--cme-5cd.com", brand.DNS)
-	c.get("/v1/brands/%D0%B0cme.com").refused(t, http.StatusNotFound, "domain_not_found")
+	c.get("/v1/brands/%D0%B0cme.com").rejected(t, http.StatusNotFound, "domain_not_found")
 	if b := c.books(); len(b.charges) != 0 || b.balance() != 50 || len(b.openHolds) != 0 {
 		t.Errorf("charges %d, balance %d, open holds %d", len(b.charges), b.balance(), len(b.openHolds))
 	}
@@ -147,7 +147,7 @@ func TestLookup_UnknownID_Is404(t *testing.T) {
 	c := s.account(plan.Free, 50)
 	for _, path := range []string{"/v1/brands/" + uuid.NewString(), "/v1/brands/urn:letterhead:brand:" + uuid.NewString()} {
 		a := c.get(path)
-		a.refused(t, http.StatusNotFound, "not_found")
+		a.rejected(t, http.StatusNotFound, "not_found")
 		if a.header.Get("X-Credits-Remaining") != "50" {
 			t.Errorf("headers %v", a.header)
 		}
@@ -162,12 +162,12 @@ func TestLookup_WithdrawnBrand_Is404(t *testing.T) {
 	s.settled()
 	for _, path := range []string{"/v1/brands/acme.com", "/v1/brands/acme.com?refresh=true"} {
 		a := c.get(path)
-		a.refused(t, http.StatusNotFound, "no_brand_data")
+		a.rejected(t, http.StatusNotFound, "no_brand_data")
 		if a.header.Get("X-Credits-Remaining") != "50" {
 			t.Errorf("headers %v", a.header)
 		}
 	}
-	c.get("/v1/brands/"+brand.ID("acme.com").String()).refused(t, http.StatusNotFound, "not_found")
+	c.get("/v1/brands/"+brand.ID("acme.com").String()).rejected(t, http.StatusNotFound, "not_found")
 	if b := c.books(); b.holds != 0 || b.balance() != 50 {
 		t.Errorf("%d holds, balance %d", b.holds, b.balance())
 	}
@@ -209,7 +209,7 @@ func TestLookup_NoCredits_Is402BeforeTheIndexIsRead(t *testing.T) {
 	s.known("plain.com", plainRecord("plain"))
 	for _, path := range []string{"acme.com", "plain.com", "never-crawled.com", uuid.NewString()} {
 		a := c.get("/v1/brands/" + path)
-		p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
+		p := a.rejected(t, http.StatusPaymentRequired, "insufficient_credits")
 		d := p.Error.Details
 		if d == nil || d.Balance == nil || *d.Balance != 0 || d.Required == nil || *d.Required != 1 || d.BillingURL == nil || *d.BillingURL != baseURL+"/billing" || d.RetryAfter != nil || d.Limit != nil {
 			t.Errorf("%s: details in %s", path, a.body)
@@ -234,7 +234,7 @@ func TestBalance_RefundOfSpentCredits_IsNegative(t *testing.T) {
 	_, err = s.writer.RefundPayment(t.Context(), commands.RefundPayment{Request: operator(), AccountID: c.id, PaymentID: payment, Credits: 2})
 	s.must(err)
 	a := c.get("/v1/brands/acme.com")
-	p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	p := a.rejected(t, http.StatusPaymentRequired, "insufficient_credits")
 	if *p.Error.Details.Balance != -1 || a.header.Get("X-Credits-Remaining") != "0" {
 		t.Errorf("balance %d, header %q", *p.Error.Details.Balance, a.header.Get("X-Credits-Remaining"))
 	}
@@ -256,7 +256,7 @@ func TestLookup_NoCredits_ReportsUnreservedBalance(t *testing.T) {
 	}()
 	s.crawler.sees("slow.com") // its credit is held by now
 	a := c.get("/v1/brands/acme.com")
-	p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	p := a.rejected(t, http.StatusPaymentRequired, "insufficient_credits")
 	if *p.Error.Details.Balance != 0 || a.header.Get("X-Credits-Remaining") != "0" {
 		t.Errorf("balance %d, header %q while the only credit is on hold", *p.Error.Details.Balance, a.header.Get("X-Credits-Remaining"))
 	}
@@ -264,7 +264,7 @@ func TestLookup_NoCredits_ReportsUnreservedBalance(t *testing.T) {
 		t.Errorf("/v1/me with open holds: %s, want the full balance", a.header.Get("X-Credits-Remaining"))
 	}
 	close(release)
-	(<-first).refused(t, http.StatusNotFound, "no_brand_data")
+	(<-first).rejected(t, http.StatusNotFound, "no_brand_data")
 	s.known("acme.com", record("acme"))
 	c.get("/v1/brands/acme.com").ok(t)
 }

@@ -88,7 +88,7 @@ func TestLookup_AnotherNodeWasFaster_UsesItsResult(t *testing.T) {
 					t.Errorf("X-Cache %s, want %s", h.Get("X-Cache"), c.cache)
 				}
 			} else {
-				a.refused(t, c.status, c.code)
+				a.rejected(t, c.status, c.code)
 			}
 			if b := customer.books(); b.balance() != c.balance || b.holds != 1 || len(b.openHolds) != 0 {
 				t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
@@ -97,7 +97,7 @@ func TestLookup_AnotherNodeWasFaster_UsesItsResult(t *testing.T) {
 				t.Errorf("%d crawls", n)
 			}
 			s.crawler.fails("next.com", brand.Blocked)
-			customer.get("/v1/brands/next.com").refused(t, http.StatusUnprocessableEntity, "fetch_blocked")
+			customer.get("/v1/brands/next.com").rejected(t, http.StatusUnprocessableEntity, "fetch_blocked")
 		})
 	}
 }

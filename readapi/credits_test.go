@@ -89,7 +89,7 @@ func TestLookups_ManyClientsFewCredits_NeverOverspend(t *testing.T) {
 	s.crawler.finds("new.com", record("new"))
 	paths := []string{"/v1/brands/acme.com", "/v1/brands/new.com", "/v1/brands/acme.com?refresh=true"}
 	s.crawler.finds("acme.com", record("acme"))
-	var paid, refused atomic.Int64
+	var paid, rejected atomic.Int64
 	together(64, func(i int) {
 		for n := range 4 {
 			a, err := s.do(t.Context(), request{path: paths[(i+n)%len(paths)], header: bearer(c.secret)})
@@ -99,15 +99,15 @@ func TestLookups_ManyClientsFewCredits_NeverOverspend(t *testing.T) {
 			case a.status == http.StatusOK:
 				paid.Add(1)
 			case a.status == http.StatusPaymentRequired:
-				refused.Add(1)
+				rejected.Add(1)
 			default:
 				t.Errorf("%d %s", a.status, a.body)
 			}
 		}
 	})
 	b := c.books()
-	if paid.Load() != 20 || refused.Load() != 64*4-20 {
-		t.Errorf("20 credits: %d look-ups answered, %d rejected", paid.Load(), refused.Load())
+	if paid.Load() != 20 || rejected.Load() != 64*4-20 {
+		t.Errorf("20 credits: %d look-ups answered, %d rejected", paid.Load(), rejected.Load())
 	}
 	if b.balance() != 0 || b.lowest < 0 || len(b.openHolds) != 0 || len(b.charges) != 20 {
 		t.Errorf("balance %d, lowest %d, %d holds open, %d charges", b.balance(), b.lowest, len(b.openHolds), len(b.charges))
@@ -203,7 +203,7 @@ func TestLookup_Panic_Is500AndReturnsEverything(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	armed.Store(true)
 	a := c.get("/v1/brands/new.com")
-	a.refused(t, http.StatusInternalServerError, "internal_error")
+	a.rejected(t, http.StatusInternalServerError, "internal_error")
 	if strings.Contains(string(a.body), "secret detail") || a.header.Get("X-Request-Id") == "" || a.header.Get("X-RateLimit-Limit") != "60" {
 		t.Errorf("%v %s", a.header, a.body)
 	}
@@ -247,14 +247,14 @@ func (p *panicking) RequestCrawl(ctx context.Context, in commands.RequestCrawl) 
 	return p.Brands.RequestCrawl(ctx, in)
 }
 
-// faultyLog refuses appends to streams with a prefix, as a full disk does.
+// faultyLog rejects appends to streams with a prefix, as a full disk does.
 type faultyLog struct {
 	eventlog.Log
-	refuse atomic.Pointer[string]
+	reject atomic.Pointer[string]
 }
 
 func (l *faultyLog) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
-	if prefix := l.refuse.Load(); prefix != nil && strings.HasPrefix(stream, *prefix) {
+	if prefix := l.reject.Load(); prefix != nil && strings.HasPrefix(stream, *prefix) {
 		return eventlog.Appended{}, fmt.Errorf("append to %s: disk full: %w", stream, eventlog.ErrUnavailable)
 	}
 	return l.Log.Append(ctx, stream, expected, events)
@@ -269,18 +269,18 @@ func TestLookup_FullDisk_Is503AndFree(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	s.known("plain.com", plainRecord("plain"))
 	accounts, usages := "account-", "usage-"
-	log.refuse.Store(&accounts)
+	log.reject.Store(&accounts)
 	for _, path := range []string{"/v1/brands/acme.com", "/v1/brands/new.com"} {
 		a := c.get(path)
-		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 		if strings.Contains(string(a.body), "disk") {
 			t.Errorf("the answer reveals internals: %s", a.body)
 		}
 	}
 	c.get("/v1/brands/plain.com").ok(t) // appends nothing
-	log.refuse.Store(&usages)
-	c.get("/v1/search?q=acme").refused(t, http.StatusServiceUnavailable, "upstream_failed")
-	log.refuse.Store(nil)
+	log.reject.Store(&usages)
+	c.get("/v1/search?q=acme").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
+	log.reject.Store(nil)
 	if b := c.books(); b.balance() != 50 || b.holds != 0 {
 		t.Errorf("balance %d, %d holds", b.balance(), b.holds)
 	}
@@ -312,7 +312,7 @@ func TestLookup_FullQueue_Is503Not429(t *testing.T) {
 	}
 	for range 9 {
 		a := <-answers
-		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 		if a.header.Get("Retry-After") != "1" {
 			t.Errorf("Retry-After %s", a.header.Get("Retry-After"))
 		}
@@ -405,7 +405,7 @@ func TestLookups_AnyFailure_LedgerAddsUp(t *testing.T) {
 				t.Fatalf("account %d with credits left: %d %s", i, a.status, a.body)
 			}
 		}
-		c.get("/v1/brands/acme.com").refused(t, http.StatusPaymentRequired, "insufficient_credits")
+		c.get("/v1/brands/acme.com").rejected(t, http.StatusPaymentRequired, "insufficient_credits")
 	}
 }
 
@@ -453,7 +453,7 @@ func TestLookup_StoreHangs_Is503WithinTheDeadline(t *testing.T) {
 		for range 3 { // the only credit is returned each time
 			began := s.clock.now()
 			a := c.get("/v1/brands/acme.com")
-			a.refused(s.t, http.StatusServiceUnavailable, "upstream_failed")
+			a.rejected(s.t, http.StatusServiceUnavailable, "upstream_failed")
 			if a.header.Get("X-Credits-Remaining") != "1" || a.header.Get("X-RateLimit-Limit") != "60" {
 				s.t.Errorf("headers %v", a.header)
 			}

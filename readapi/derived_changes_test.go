@@ -280,7 +280,7 @@ func (d *deriver) methodChanges(o *openapi.Operation) []change {
 }
 
 // surroundingChanges varies parts that the document leaves to HTTP, or describes for all operations: unknown query
-// parameters are ignored, and no content type or accepted type is refused.
+// parameters are ignored, and no content type or accepted type is rejected.
 func surroundingChanges(o *openapi.Operation) []change {
 	var all []change
 	add := func(place, name string, c class, apply func(*derived)) {

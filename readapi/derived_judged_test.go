@@ -99,7 +99,7 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 		certain = certain && c.class != unclear && (!c.alone || !d.mixed)
 		// The order of checks: unknown paths, then methods, then keys (a status of 401 before one of
 		// 403).
-		if c.status != 0 && (status == 0 || slices.Index(refusals, c.status) < slices.Index(refusals, status)) {
+		if c.status != 0 && (status == 0 || slices.Index(rejections, c.status) < slices.Index(rejections, status)) {
 			status = c.status
 		}
 		if c.elsewhere {
@@ -109,8 +109,8 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 	switch {
 	case status != 0 && certain && a.status != status:
 		wrong("that is a %d", status)
-	case worst == outside && !a.refusal():
-		wrong("that is refused")
+	case worst == outside && !a.rejection():
+		wrong("that is rejected")
 	case worst == inside && certain:
 		told := r.o // where the codes are documented: an answer to HEAD has no body
 		if r.method == http.MethodHead {
@@ -127,12 +127,12 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 	}
 }
 
-// refusals are the statuses that derived requests can predict, in the order of the checks.
-var refusals = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized, http.StatusForbidden}
+// rejections are the statuses that derived requests can predict, in the order of the checks.
+var rejections = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized, http.StatusForbidden}
 
-// refusal reports whether an answer is a refusal: by its status, or, for JSON-RPC over 200, by an
+// rejection reports whether an answer is a rejection: by its status, or, for JSON-RPC over 200, by an
 // error in the body or in an item of it.
-func (a answer) refusal() bool {
+func (a answer) rejection() bool {
 	if a.status >= 400 {
 		return true
 	}

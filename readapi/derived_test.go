@@ -136,7 +136,7 @@ func TestDerivedRequests_RawBytes_AnswerAsDocumented(t *testing.T) {
 				t.Errorf("%s, %s: %d, want one of %v: %s %v", o.ID, what, resp.StatusCode, want, body.Bytes(), err)
 			}
 			if resp.Header.Get("X-Request-Id") == "" {
-				return // net/http's own refusal of invalid HTTP
+				return // net/http's own rejection of invalid HTTP
 			}
 			d.judge(t, &derived{o: o, method: method, changes: []change{{place: what, class: unclear}}},
 				(&url.URL{Path: strings.Split(target, "?")[0]}).EscapedPath(), answer{status: resp.StatusCode, header: resp.Header, body: body.Bytes()})

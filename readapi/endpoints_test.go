@@ -52,7 +52,7 @@ func TestSearch_PublishableKey_FindsBrands(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	for _, bad := range []string{"", "?q=", "?q=a&limit=0", "?q=a&limit=21", "?q=a&limit=x", "?q=a&q=b", "?q=%FF", "?q=" + strings.Repeat("x", 101)} {
-		c.get("/v1/search"+bad).refused(t, http.StatusBadRequest, "invalid_request")
+		c.get("/v1/search"+bad).rejected(t, http.StatusBadRequest, "invalid_request")
 	}
 	c.get("/v1/search?q=" + strings.Repeat("%C3%BC", 100)).ok(t)
 	if b := c.books(); len(b.charges) != 0 {
@@ -74,7 +74,7 @@ func TestSearch_Answered_IsCounted(t *testing.T) {
 			t.Fatalf("%d searches after %d answers", got, n)
 		}
 	}
-	c.get("/v1/search?q=").refused(t, http.StatusBadRequest, "invalid_request")
+	c.get("/v1/search?q=").rejected(t, http.StatusBadRequest, "invalid_request")
 	if got := searches(); got != 5 {
 		t.Errorf("a rejected search counted: %d", got)
 	}
@@ -144,7 +144,7 @@ func TestSearch_CountUnknown_Is503(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Quotas = unsureUsage{d.Quotas} }
 	})
-	s.account(plan.Free, 50).get("/v1/search?q=acme").refused(t, http.StatusServiceUnavailable, "upstream_failed")
+	s.account(plan.Free, 50).get("/v1/search?q=acme").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 }
 
 func TestSearch_PlansQuotaUsedUp_Is429(t *testing.T) {
@@ -158,7 +158,7 @@ func TestSearch_PlansQuotaUsedUp_Is429(t *testing.T) {
 		}
 	})
 	a := c.get("/v1/search?q=acme")
-	p := a.refused(t, http.StatusTooManyRequests, "quota_exceeded")
+	p := a.rejected(t, http.StatusTooManyRequests, "quota_exceeded")
 	d := p.Error.Details
 	left := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).Sub(s.clock.now())
 	if d == nil || d.Limit == nil || *d.Limit != 250_000 || d.BillingURL == nil || *d.BillingURL != baseURL+"/billing" || d.RetryAfter == nil || time.Duration(*d.RetryAfter)*time.Second != left {
@@ -213,7 +213,7 @@ func TestMe_EveryPlan_ReportsAccountAndLimits(t *testing.T) {
 		}
 	}
 	c := s.account(plan.Free, 50)
-	s.send(request{path: "/v1/me", header: bearer(c.publishable)}).refused(t, http.StatusForbidden, "forbidden")
+	s.send(request{path: "/v1/me", header: bearer(c.publishable)}).rejected(t, http.StatusForbidden, "forbidden")
 	c.head("/v1/me") // 405, below
 }
 
@@ -357,7 +357,7 @@ func TestRouter_UnknownPathOrMethod_Is404Or405(t *testing.T) {
 		if a.header.Get("Allow") != c.allow {
 			t.Errorf("%s %s: Allow %q, want %q", c.method, c.path, a.header.Get("Allow"), c.allow)
 		}
-		a.refused(t, c.status, c.code)
+		a.rejected(t, c.status, c.code)
 		if a.header.Get("X-RateLimit-Limit") != "" || a.header.Get("X-Request-Id") == "" {
 			t.Errorf("%s %s: headers %v", c.method, c.path, a.header)
 		}
@@ -401,7 +401,7 @@ func TestRouter_UnencodedURL_RedirectsToCleanPath(t *testing.T) {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 	next := c.get(a.header.Get("Location"))
-	if p := next.refused(t, http.StatusNotFound, "not_found"); !strings.Contains(p.Error.Message, "percent-encode") {
+	if p := next.rejected(t, http.StatusNotFound, "not_found"); !strings.Contains(p.Error.Message, "percent-encode") {
 		t.Errorf("message %q", p.Error.Message)
 	}
 	if a := s.send(request{method: "POST", path: "/v1//brands/batch"}); a.status != http.StatusPermanentRedirect || a.header.Get("Location") != "/v1/brands/batch" {
@@ -447,7 +447,7 @@ func TestCORS_AnyOrigin_IsAllowed(t *testing.T) {
 	if a := s.send(request{method: "OPTIONS", path: "/v1/me"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, OPTIONS" {
 		t.Errorf("OPTIONS without preflight headers: %d %v", a.status, a.header)
 	}
-	s.send(request{method: "OPTIONS", path: "/nothing"}).refused(t, http.StatusNotFound, "not_found")
+	s.send(request{method: "OPTIONS", path: "/nothing"}).rejected(t, http.StatusNotFound, "not_found")
 }
 
 func TestErrorDocs_EveryCode_IsServed(t *testing.T) {

@@ -69,7 +69,7 @@ const statusClientGone = 499
 // errClientGone: the caller left before the first byte of the answer.
 var errClientGone = errors.New("client has gone")
 
-// errOverloaded is the reason of a refusal before a request runs.
+// errOverloaded is the reason of a rejection before a request runs.
 var errOverloaded = errors.New("too many requests are waiting for another part")
 
 // Details accompany some errors.

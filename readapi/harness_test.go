@@ -389,8 +389,8 @@ type problem struct {
 	} `json:"error"`
 }
 
-// refused checks an error answer completely and returns its body.
-func (a answer) refused(t testing.TB, status int, code string) problem {
+// rejected checks an error answer completely and returns its body.
+func (a answer) rejected(t testing.TB, status int, code string) problem {
 	t.Helper()
 	if a.status != status {
 		t.Fatalf("status %d, want %d: %s", a.status, status, a.body)

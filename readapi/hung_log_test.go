@@ -109,7 +109,7 @@ func TestCrawlLimit_ReturnHangs_AnswerDoesNotWait(t *testing.T) {
 	})
 	c := s.account(plan.Growth, 10)
 	for range 2 {
-		c.get("/v1/brands/unknown.com").refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		c.get("/v1/brands/unknown.com").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 	}
 	if b := c.books(); b.holds != 0 || b.balance() != 10 {
 		t.Errorf("%d holds, balance %d", b.holds, b.balance())
@@ -141,7 +141,7 @@ func TestErrors_LogFailed_OmitCreditsHeader(t *testing.T) {
 	c := s.account(plan.Growth, 10)
 	s.known("acme.com", record("acme"))
 	a := c.get("/v1/brands/acme.com")
-	a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+	a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 	if n := writer.asked.Load(); n != 0 || a.header.Get("X-Credits-Remaining") != "" {
 		t.Errorf("%d reads of the balance, header %q", n, a.header.Get("X-Credits-Remaining"))
 	}

@@ -106,7 +106,7 @@ func TestIdempotencyKey_OtherRequest_Is400(t *testing.T) {
 	c.once("/v1/brands/acme.com", "k").ok(t)
 	for _, path := range []string{"other.com", id, "acme.com?refresh=true", "never-crawled.com"} {
 		a := c.once("/v1/brands/"+path, "k")
-		p := a.refused(t, http.StatusBadRequest, "invalid_request")
+		p := a.rejected(t, http.StatusBadRequest, "invalid_request")
 		if !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "49" {
 			t.Errorf("%s: %v %s", path, a.header, a.body)
 		}
@@ -125,8 +125,8 @@ func TestIdempotencyKey_FreeAnswer_IsLookedUpAgain(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	s.known("plain.com", plainRecord("plain"))
 	s.crawler.fails("nowhere.com", brand.DNS)
-	c.once("/v1/brands/nowhere.com", "k").refused(t, http.StatusNotFound, "domain_not_found")
-	c.once("/v1/brands/co.uk", "k").refused(t, http.StatusBadRequest, "invalid_domain")
+	c.once("/v1/brands/nowhere.com", "k").rejected(t, http.StatusNotFound, "domain_not_found")
+	c.once("/v1/brands/co.uk", "k").rejected(t, http.StatusBadRequest, "invalid_domain")
 	plain := c.once("/v1/brands/plain.com", "k")
 	plain.ok(t)
 	s.crawler.finds("plain.com", record("plain"))
@@ -136,7 +136,7 @@ func TestIdempotencyKey_FreeAnswer_IsLookedUpAgain(t *testing.T) {
 	if h := a.ok(t); string(a.body) == string(plain.body) || h.Get("X-Credits-Remaining") != "48" {
 		t.Errorf("%v %s", h, a.body)
 	}
-	c.once("/v1/brands/acme.com", "k").refused(t, http.StatusBadRequest, "invalid_request")
+	c.once("/v1/brands/acme.com", "k").rejected(t, http.StatusBadRequest, "invalid_request")
 	if b := c.books(); len(b.charges) != 2 || len(b.openHolds) != 0 {
 		t.Errorf("%d charges, %d holds open", len(b.charges), len(b.openHolds))
 	}
@@ -153,10 +153,10 @@ func TestIdempotencyKey_NoCreditsLeft_RepeatIsAnswered(t *testing.T) {
 			t.Errorf("%v %s", a.header, a.body)
 		}
 	}
-	c.get("/v1/brands/acme.com").refused(t, http.StatusPaymentRequired, "insufficient_credits")
-	c.once("/v1/brands/acme.com", "another").refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	c.get("/v1/brands/acme.com").rejected(t, http.StatusPaymentRequired, "insufficient_credits")
+	c.once("/v1/brands/acme.com", "another").rejected(t, http.StatusPaymentRequired, "insufficient_credits")
 	// 400 comes before 402.
-	c.once("/v1/brands/other.com", "k").refused(t, http.StatusBadRequest, "invalid_request")
+	c.once("/v1/brands/other.com", "k").rejected(t, http.StatusBadRequest, "invalid_request")
 }
 
 // Many concurrent requests with one key get one charge and one answer, even with one credit for all of
@@ -222,7 +222,7 @@ func (c *customer) unreserved(credits int64) {
 	for range credits {
 		c.get("/v1/brands/acme.com").ok(c.s.t)
 	}
-	c.get("/v1/brands/acme.com").refused(c.s.t, http.StatusPaymentRequired, "insufficient_credits")
+	c.get("/v1/brands/acme.com").rejected(c.s.t, http.StatusPaymentRequired, "insufficient_credits")
 }
 
 // steppingWriter lets a test intervene between earlier charges and current ones.
@@ -266,7 +266,7 @@ func (d *steppingWriter) ReverseUndelivered(in commands.UndeliveredCharge) error
 }
 
 // Two requests with one key that start together both find the key unused. One is charged, the other is
-// refused.
+// rejected.
 func TestIdempotencyKey_ConcurrentOtherRequest_OneIs400(t *testing.T) {
 	var both sync.WaitGroup
 	s := start(t, func(set *setup) {
@@ -292,7 +292,7 @@ func TestIdempotencyKey_ConcurrentOtherRequest_OneIs400(t *testing.T) {
 			answers[0], answers[1] = answers[1], answers[0]
 		}
 		answers[0].ok(t)
-		answers[1].refused(t, http.StatusBadRequest, "invalid_request")
+		answers[1].rejected(t, http.StatusBadRequest, "invalid_request")
 		if b := c.books(); len(b.charges) != 1 || len(b.openHolds) != 0 || b.balance() != 9 {
 			t.Errorf("%v: %d charges, %d holds open, balance %d", paths, len(b.charges), len(b.openHolds), b.balance())
 		}
@@ -386,7 +386,7 @@ func TestIdempotencyKey_BrandWithdrawn_IsNotRepeated(t *testing.T) {
 	s.must(s.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: operator(), Domain: "acme.com", Reason: "the owner asked"}))
 	for path, key := range map[string]string{"acme.com": "k", id: "by-id"} {
 		a := c.once("/v1/brands/"+path, key)
-		a.refused(t, http.StatusNotFound, "no_brand_data")
+		a.rejected(t, http.StatusNotFound, "no_brand_data")
 		if a.header.Get("X-Credits-Remaining") != "48" {
 			t.Errorf("headers %v", a.header)
 		}
@@ -399,7 +399,7 @@ func TestIdempotencyKey_AccountSuspended_Is403(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	c.once("/v1/brands/acme.com", "k").ok(t)
 	c.suspend()
-	c.once("/v1/brands/acme.com", "k").refused(t, http.StatusForbidden, "forbidden")
+	c.once("/v1/brands/acme.com", "k").rejected(t, http.StatusForbidden, "forbidden")
 }
 
 func TestIdempotencyKey_Format_IsChecked(t *testing.T) {
@@ -414,7 +414,7 @@ func TestIdempotencyKey_Format_IsChecked(t *testing.T) {
 		h := bearer(c.secret)
 		h["Idempotency-Key"] = values
 		a := s.send(request{path: "/v1/brands/acme.com", header: h})
-		if p := a.refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "50" {
+		if p := a.rejected(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "50" {
 			t.Errorf("%s: %v %s", name, a.header, a.body)
 		}
 		// It has no effect on requests that are not charged.

@@ -18,7 +18,7 @@ func FuzzLogoKey(f *testing.F) {
 	const inHeader = "lh_sk_whatever"
 	f.Fuzz(func(t *testing.T, query string) {
 		secret, sent := false, false
-		for _, pair := range strings.Split(query, "&") { // like url.ParseQuery, except for its refusal of semicolons
+		for _, pair := range strings.Split(query, "&") { // like url.ParseQuery, except for its rejection of semicolons
 			name, value, _ := strings.Cut(pair, "=")
 			if name, err := url.QueryUnescape(name); err != nil || name != "key" {
 				continue

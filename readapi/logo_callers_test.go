@@ -53,8 +53,8 @@ func (a answer) logo(t testing.TB, keyStatus string) {
 	}
 }
 
-// refusedPlainly checks a refusal of the logo endpoints, and returns its wait.
-func (a answer) refusedPlainly(t testing.TB, status int, keyStatus string) time.Duration {
+// rejectedPlainly checks a rejection of the logo endpoints, and returns its wait.
+func (a answer) rejectedPlainly(t testing.TB, status int, keyStatus string) time.Duration {
 	t.Helper()
 	if a.status != status || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || len(a.body) < 20 {
 		t.Fatalf("%d %s %q, want plain text with status %d", a.status, a.header.Get("Content-Type"), a.body, status)
@@ -209,7 +209,7 @@ func TestLogo_AnyKey_IsServed(t *testing.T) {
 					counted++
 				}
 				// A request with an invalid parameter takes no unit.
-				s.send(request{path: path + "?size=0&" + k.query, header: k.header}).refusedFirst(s.t)
+				s.send(request{path: path + "?size=0&" + k.query, header: k.header}).rejectedFirst(s.t)
 			}
 		}
 		if got := c.logosTold(); got != counted {
@@ -228,7 +228,7 @@ func TestLogo_AnyKey_IsServed(t *testing.T) {
 	})
 }
 
-func (a answer) refusedFirst(t testing.TB) {
+func (a answer) rejectedFirst(t testing.TB) {
 	t.Helper()
 	if a.status != http.StatusBadRequest || a.header.Get("X-Api-Key-Status") != "" {
 		t.Fatalf("%d with X-Api-Key-Status %q, want 400", a.status, a.header.Get("X-Api-Key-Status"))
@@ -254,15 +254,15 @@ func TestLogo_NoKey_Gets300AMinute(t *testing.T) {
 		get(visitor.address, nil).logo(t, "")
 		counters.fill(t, 300, 298)
 		get(visitor.same, nil).logo(t, "")
-		wait := get(visitor.same, nil).refusedPlainly(t, http.StatusTooManyRequests, "")
-		get(visitor.address, bearer(mistyped(c.secret))).refusedPlainly(t, http.StatusTooManyRequests, "invalid")
-		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, nil)}).refusedPlainly(t, http.StatusTooManyRequests, "secret-key-in-url")
+		wait := get(visitor.same, nil).rejectedPlainly(t, http.StatusTooManyRequests, "")
+		get(visitor.address, bearer(mistyped(c.secret))).rejectedPlainly(t, http.StatusTooManyRequests, "invalid")
+		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, nil)}).rejectedPlainly(t, http.StatusTooManyRequests, "secret-key-in-url")
 		get(visitor.other, nil).logo(t, "")
-		get(visitor.other+", "+visitor.address, nil).refusedPlainly(t, http.StatusTooManyRequests, "") // the visitor's own, forged entry
+		get(visitor.other+", "+visitor.address, nil).rejectedPlainly(t, http.StatusTooManyRequests, "") // the visitor's own, forged entry
 		get(visitor.address, bearer(c.publishable)).logo(t, "")
 		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, bearer(c.secret))}).logo(t, "secret-key-in-url")
 		s.clock.add(wait - time.Second)
-		get(visitor.address, nil).refusedPlainly(t, http.StatusTooManyRequests, "")
+		get(visitor.address, nil).rejectedPlainly(t, http.StatusTooManyRequests, "")
 		s.clock.add(time.Second)
 		get(visitor.address, nil).logo(t, "")
 	}
@@ -278,7 +278,7 @@ func TestLogo_NoTrustedProxy_ForwardedForIsIgnored(t *testing.T) {
 	s.plain()
 	s.send(request{path: logoPath, header: from("198.51.100.1", nil)}).logo(t, "")
 	counters.fill(t, 300, 299)
-	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).refusedPlainly(t, http.StatusTooManyRequests, "")
+	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).rejectedPlainly(t, http.StatusTooManyRequests, "")
 }
 
 // TestLogo_Account_Gets3000AMinute: the limit covers all its keys and all visitors; beyond that the visitor's own
@@ -300,7 +300,7 @@ func TestLogo_Account_Gets3000AMinute(t *testing.T) {
 	get("198.51.100.3", second).logo(t, "rate-limited")
 	counters.fill(t, 300, 298)
 	s.send(request{path: logoPath + "?key=" + c.publishable, header: from("198.51.100.3", nil)}).logo(t, "rate-limited")
-	wait := get("198.51.100.3", c.secret).refusedPlainly(t, http.StatusTooManyRequests, "rate-limited")
+	wait := get("198.51.100.3", c.secret).rejectedPlainly(t, http.StatusTooManyRequests, "rate-limited")
 	get("198.51.100.1", c.secret).logo(t, "rate-limited")
 	get("198.51.100.3", other.publishable).logo(t, "")
 	s.send(request{path: logoPath + "?key=" + c.secret, header: from("198.51.100.1", bearer(c.secret))}).logo(t, "secret-key-in-url")
@@ -356,7 +356,7 @@ func TestLogo_AllowanceUsedUp_IsServed(t *testing.T) {
 		get(c.secret).logo(s.t, "quota-exceeded")
 		get(c.publishable).logo(s.t, "quota-exceeded")
 		counters.fill(s.t, 300, 298)
-		wait := get(c.secret).refusedPlainly(s.t, http.StatusTooManyRequests, "quota-exceeded")
+		wait := get(c.secret).rejectedPlainly(s.t, http.StatusTooManyRequests, "quota-exceeded")
 		s.clock.add(wait)
 		get(c.secret).logo(s.t, "quota-exceeded")
 		c.to(plan.Starter)
@@ -454,11 +454,11 @@ func TestLogo_CountersUnavailable_Is503(t *testing.T) {
 	c := s.account(plan.Free, 50)
 	counters.away.Store(true)
 	for _, header := range []http.Header{nil, bearer(c.secret)} {
-		if wait := s.send(request{path: logoPath, header: header}).refusedPlainly(t, http.StatusServiceUnavailable, ""); wait < time.Second {
+		if wait := s.send(request{path: logoPath, header: header}).rejectedPlainly(t, http.StatusServiceUnavailable, ""); wait < time.Second {
 			t.Errorf("Retry-After %s", wait)
 		}
 	}
-	s.send(request{path: logoPath, header: bearer(mistyped(c.secret))}).refusedPlainly(t, http.StatusServiceUnavailable, "invalid")
+	s.send(request{path: logoPath, header: bearer(mistyped(c.secret))}).rejectedPlainly(t, http.StatusServiceUnavailable, "invalid")
 	counters.away.Store(false)
 	s.send(request{path: logoPath, header: bearer(c.secret)}).logo(t, "")
 }

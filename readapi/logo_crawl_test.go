@@ -315,7 +315,7 @@ func TestLogoCrawls_ServiceCeiling_Stops(t *testing.T) {
 	for range 31 { // nothing is taken of the account's limit
 		c.logoOf("two.com").is(t, "past the ceiling", false, "no-store")
 	}
-	c.get("/v1/brands/two.com").refused(t, http.StatusServiceUnavailable, "upstream_failed")
+	c.get("/v1/brands/two.com").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 	s.clock.add(time.Minute)
 	c.logoOf("two.com").is(t, "in the next minute", true, logoKept)
 }

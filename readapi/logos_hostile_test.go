@@ -252,7 +252,7 @@ func (g *hostileGallery) ask(t *testing.T, path string) answer {
 	}
 }
 
-// picture requests a raster and returns it, or nil for a plain refusal: an error about a file that
+// picture requests a raster and returns it, or nil for a plain rejection: an error about a file that
 // cannot be drawn is text that reveals nothing of the file, and is not cached.
 func (g *hostileGallery) picture(t *testing.T, domain string, size int, format imaging.Format) *image.NRGBA {
 	t.Helper()
@@ -278,24 +278,24 @@ func (g *hostileGallery) picture(t *testing.T, domain string, size int, format i
 
 var rasterFormats = []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG}
 
-// sanitized stores svg.Sanitize's result for each file. A refused file never becomes a logo.
+// sanitized stores svg.Sanitize's result for each file. A rejected file never becomes a logo.
 func (g *hostileGallery) sanitized(t *testing.T) {
-	stored, refused := map[string]string{}, 0
+	stored, rejected := map[string]string{}, 0
 	for i, h := range svgtest.Hostile() {
 		clean, _, err := svg.Sanitize([]byte(h.SVG))
 		if !errors.Is(err, h.Want) {
 			t.Errorf("%s: %v, want %v", h.Name, err, h.Want)
 		}
 		if err != nil {
-			refused++
+			rejected++
 			continue
 		}
 		domain := fmt.Sprintf("hostile-%d.com", i)
 		id := g.store(t, domain, "svg", clean)
 		stored[h.Name] = domain + " " + id
 	}
-	if refused == 0 || len(stored) < 31 {
-		t.Fatalf("%d files stored, %d rejected", len(stored), refused)
+	if rejected == 0 || len(stored) < 31 {
+		t.Fatalf("%d files stored, %d rejected", len(stored), rejected)
 	}
 	g.settled()
 	blue := []byte{0x0b, 0x5f, 0xff, 0xff} // of the honest rectangle
@@ -329,11 +329,11 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d files stored and drawn, %d refused by intake", len(stored), refused)
+	t.Logf("%d files stored and drawn, %d rejected by intake", len(stored), rejected)
 }
 
 // raw stores each file unchanged. The answer is an image of the requested size, or of half or a
-// quarter of it, or a refusal, and the same in another format; as an SVG it is sent with the headers
+// quarter of it, or a rejection, and the same in another format; as an SVG it is sent with the headers
 // that keep a browser from running or loading anything in it.
 func (g *hostileGallery) raw(t *testing.T) {
 	type file struct{ name, domain, id string }

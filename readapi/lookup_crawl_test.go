@@ -71,7 +71,7 @@ func TestLookup_CrawlFails_HasItsStatusAndIsFree(t *testing.T) {
 			customer := s.account(plan.Free, 50)
 			s.crawler.fails("bad.com", c.outcome)
 			a := customer.get("/v1/brands/bad.com")
-			a.refused(t, c.first, c.code)
+			a.rejected(t, c.first, c.code)
 			if a.header.Get("X-Credits-Remaining") != "50" {
 				t.Errorf("headers %v", a.header)
 			}
@@ -79,7 +79,7 @@ func TestLookup_CrawlFails_HasItsStatusAndIsFree(t *testing.T) {
 			// a unit of the account's ten.
 			for range 15 {
 				a = customer.get("/v1/brands/bad.com")
-				a.refused(t, c.again, c.code)
+				a.rejected(t, c.again, c.code)
 			}
 			if got := a.header.Get("Retry-After"); c.wait > 0 && (got == "" || seconds(t, got) > c.wait || seconds(t, got) < c.wait-time.Minute) {
 				t.Errorf("Retry-After %s, want about %s", got, c.wait)
@@ -105,7 +105,7 @@ func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
 		s.clock.add(time.Second) // the crawl's time has expired
 		return ending{}
 	})
-	c.get("/v1/brands/silent.com").refused(t, http.StatusGatewayTimeout, "timeout")
+	c.get("/v1/brands/silent.com").rejected(t, http.StatusGatewayTimeout, "timeout")
 	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 {
 		t.Errorf("%d holds open, balance %d", len(b.openHolds), b.balance())
 	}
@@ -114,7 +114,7 @@ func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
 	if outcome, _, ok := state.Remembered(s.clock.now()); !ok || outcome != brand.Timeout {
 		t.Errorf("the end of the crawl is not on the log: %q %v", outcome, ok)
 	}
-	c.get("/v1/brands/silent.com").refused(t, http.StatusServiceUnavailable, "timeout")
+	c.get("/v1/brands/silent.com").rejected(t, http.StatusServiceUnavailable, "timeout")
 }
 
 func TestLookup_CrawlLeftByCrash_IsEnded(t *testing.T) {
@@ -124,7 +124,7 @@ func TestLookup_CrawlLeftByCrash_IsEnded(t *testing.T) {
 	_, err := s.brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: operator(), Domain: "left.com", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: time.Second})
 	s.must(err)
 	s.clock.add(time.Minute)
-	c.get("/v1/brands/left.com").refused(t, http.StatusServiceUnavailable, "timeout")
+	c.get("/v1/brands/left.com").rejected(t, http.StatusServiceUnavailable, "timeout")
 	s.crawler.finds("left.com", record("left"))
 	if h := c.get("/v1/brands/left.com?refresh=true").ok(t); h.Get("X-Cache") != "MISS" {
 		t.Errorf("headers %v", h)
@@ -157,7 +157,7 @@ func TestRefresh_PaidPlansOnly_Crawls(t *testing.T) {
 		t.Errorf("refresh that confirms: %v", h)
 	}
 	for _, bad := range []string{"refresh=yes", "refresh=", "refresh=true&refresh=true", "refresh=%zz"} {
-		paid.get("/v1/brands/acme.com?"+bad).refused(t, http.StatusBadRequest, "invalid_request")
+		paid.get("/v1/brands/acme.com?"+bad).rejected(t, http.StatusBadRequest, "invalid_request")
 	}
 	paid.get("/v1/brands/acme.com?refresh=false&utm=a&utm=%zz").ok(t)
 }
@@ -169,7 +169,7 @@ func TestRefresh_CrawlFails_KeepsTheOldRecord(t *testing.T) {
 	c.get("/v1/brands/acme.com").ok(t)
 	s.crawler.fails("acme.com", brand.FetchFailed)
 	a := c.get("/v1/brands/acme.com?refresh=true")
-	a.refused(t, http.StatusBadGateway, "fetch_failed")
+	a.rejected(t, http.StatusBadGateway, "fetch_failed")
 	if a.header.Get("X-Credits-Remaining") != "49" {
 		t.Errorf("headers %v", a.header)
 	}
@@ -183,7 +183,7 @@ func TestRefresh_CrawlFails_KeepsTheOldRecord(t *testing.T) {
 	}
 	// A remembered failure does not stop a paid refresh.
 	s.crawler.fails("acme.com", brand.Blocked)
-	c.get("/v1/brands/acme.com?refresh=true").refused(t, http.StatusUnprocessableEntity, "fetch_blocked")
+	c.get("/v1/brands/acme.com?refresh=true").rejected(t, http.StatusUnprocessableEntity, "fetch_blocked")
 	if b := c.books(); b.balance() != 48 || len(b.openHolds) != 0 || b.holds != 3 {
 		t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
 	}

@@ -89,7 +89,7 @@ func TestExtraHandlers_EachPath_IsServed(t *testing.T) {
 	if a := s.send(request{path: "/healthz"}); a.status != http.StatusNoContent || a.header.Get("X-Request-Id") == "" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
-	s.send(request{path: "/metrics"}).refused(t, http.StatusInternalServerError, "internal_error")
+	s.send(request{path: "/metrics"}).rejected(t, http.StatusInternalServerError, "internal_error")
 }
 
 func TestServer_RequestPastItsLimits_IsRejected(t *testing.T) {

@@ -92,7 +92,7 @@ func FuzzSearchParameters(f *testing.F) {
 	})
 }
 
-// FuzzQueryValue: other parameters have no effect, and repeating the same parameter is refused.
+// FuzzQueryValue: other parameters have no effect, and repeating the same parameter is rejected.
 func FuzzQueryValue(f *testing.F) {
 	f.Add("q=a&limit=5", "limit")
 	f.Add("%6cimit=5", "limit")

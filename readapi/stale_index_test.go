@@ -43,7 +43,7 @@ func TestLookup_WithdrawnBrandInStaleIndex_Is404(t *testing.T) {
 	index.held.Store(held)
 	s.withdraw("acme.com")
 	for _, path := range []string{"acme.com", id, "acme.com?refresh=true"} {
-		c.get("/v1/brands/"+path).refused(t, http.StatusNotFound, "no_brand_data")
+		c.get("/v1/brands/"+path).rejected(t, http.StatusNotFound, "no_brand_data")
 	}
 	if a := c.head("/v1/brands/acme.com"); a.status != http.StatusNotFound {
 		t.Errorf("HEAD: %d", a.status)
@@ -157,7 +157,7 @@ func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 
 	stop()
 	s.crawler.fails("acme.com", brand.FetchFailed)
-	c.get("/v1/brands/acme.com?refresh=true").refused(t, http.StatusBadGateway, "fetch_failed")
+	c.get("/v1/brands/acme.com?refresh=true").rejected(t, http.StatusBadGateway, "fetch_failed")
 	a := c.get("/v1/brands/acme.com")
 	a.ok(t)
 	if got := decodeBrand(t, a.body); got.Status != "failed" || *got.Name != "fresh" {

@@ -401,7 +401,7 @@ func TestV2Replay_Errors_MatchTheirRecordings(t *testing.T) {
 		{c, 405, "invalid_request", replayed{"a label of a bank transaction", "POST /v2/brands/transaction HTTP/1.1\nHost: brands.example.com\nUser-Agent: Go-http-client/1.1\nContent-Length: 32\nAuthorization: Bearer {sk}\nContent-Type: application/json\nConnection: close\n\n" + `{"transactionLabel":"ACME 1234"}`}},
 	} {
 		t.Log(r.client)
-		r.who.replay(r.replayed, "")[0].refusedV2(t, r.status, r.code)
+		r.who.replay(r.replayed, "")[0].rejectedV2(t, r.status, r.code)
 	}
 	for _, who := range []*customer{c, broke} {
 		if b := who.books(); len(b.charges) != 0 || len(b.openHolds) != 0 {

@@ -24,9 +24,9 @@ import (
 	"letterhead/readapi"
 )
 
-// refusedV2 checks an error answer of /v2 completely: the error body with its message repeated at the
+// rejectedV2 checks an error answer of /v2 completely: the error body with its message repeated at the
 // top.
-func (a answer) refusedV2(t testing.TB, status int, code string) problem {
+func (a answer) rejectedV2(t testing.TB, status int, code string) problem {
 	t.Helper()
 	var body map[string]json.RawMessage
 	var top string
@@ -38,7 +38,7 @@ func (a answer) refusedV2(t testing.TB, status int, code string) problem {
 	if a.body, err = json.Marshal(body); err != nil {
 		t.Fatal(err)
 	}
-	p := a.refused(t, status, code)
+	p := a.rejected(t, status, code)
 	if p.Error.Message != top {
 		t.Fatalf("message %q at the top, %q in the error", top, p.Error.Message)
 	}
@@ -120,7 +120,7 @@ func TestV2_TypedPath_TakesItsTypeOnly(t *testing.T) {
 		"urn:letterhead:brand:" + id, id + "0", id[:35], "g" + id[1:], "%20" + id, id + "%2F", "..", "%FF", "batch",
 	} {
 		for _, slash := range []string{"", "/"} {
-			c.get("/v2/brands/id/"+bad+slash).refusedV2(t, http.StatusBadRequest, "invalid_request")
+			c.get("/v2/brands/id/"+bad+slash).rejectedV2(t, http.StatusBadRequest, "invalid_request")
 		}
 	}
 	for _, bad := range []string{
@@ -128,12 +128,12 @@ func TestV2_TypedPath_TakesItsTypeOnly(t *testing.T) {
 		"127.0.0.1", "..", "%2e%2e", "%FF", "acme%252ecom", "%20", "batch", "acme.com%3Fx=1",
 	} {
 		for _, slash := range []string{"", "/"} {
-			c.get("/v2/brands/domain/"+bad+slash).refusedV2(t, http.StatusBadRequest, "invalid_domain")
+			c.get("/v2/brands/domain/"+bad+slash).rejectedV2(t, http.StatusBadRequest, "invalid_domain")
 		}
 	}
 	for _, path := range []string{"/v2/brands/id/", "/v2/brands/", "/v2/brands/urn:letterhead:brand:"} {
 		a := c.get(path + uuid.NewString())
-		a.refusedV2(t, http.StatusNotFound, "not_found")
+		a.rejectedV2(t, http.StatusNotFound, "not_found")
 		if a.header.Get("X-Credits-Remaining") != "50" {
 			t.Errorf("%s: headers %v", path, a.header)
 		}
@@ -203,7 +203,7 @@ func TestV2_Errors_AnswerLikeV1(t *testing.T) {
 		t.Log(c.name)
 		for n, status := range []int{c.status, cmp.Or(c.again, c.status)} {
 			one, two := answers[0][n], answers[1][n]
-			first, second := one.refused(t, status, c.code), two.refusedV2(t, status, c.code)
+			first, second := one.rejected(t, status, c.code), two.rejectedV2(t, status, c.code)
 			if got, want := detailsOf(t, second), detailsOf(t, first); got != want {
 				t.Errorf("%s: details %s, on /v1 %s", c.name, got, want)
 			}
@@ -292,11 +292,11 @@ func TestV2_UncleanPath_IsNotRedirected(t *testing.T) {
 			}
 			switch {
 			case r.code == "":
-				a.refused(t, http.StatusNotFound, "not_found") // not a path of /v2, which is case-sensitive
+				a.rejected(t, http.StatusNotFound, "not_found") // not a path of /v2, which is case-sensitive
 			case method == "POST" && r.status == 400:
-				a.refusedV2(t, http.StatusMethodNotAllowed, "invalid_request")
+				a.rejectedV2(t, http.StatusMethodNotAllowed, "invalid_request")
 			default:
-				a.refusedV2(t, r.status, r.code)
+				a.rejectedV2(t, r.status, r.code)
 			}
 		}
 	}
@@ -312,7 +312,7 @@ func TestV2_WrongMethod_Is405(t *testing.T) {
 	for _, path := range []string{"/v2/brands/acme.com", "/v2/brands/id/x/", "/v2/brands/domain/acme.com", "/v2/brands/transaction"} {
 		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "BREW"} {
 			a := s.send(request{method: method, path: path, header: bearer(c.secret)})
-			a.refusedV2(t, http.StatusMethodNotAllowed, "invalid_request")
+			a.rejectedV2(t, http.StatusMethodNotAllowed, "invalid_request")
 			if a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
 				t.Errorf("%s %s: Allow %q", method, path, a.header.Get("Allow"))
 			}
@@ -322,7 +322,7 @@ func TestV2_WrongMethod_Is405(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/v2/search/acme", "/v2/search/acme/?c=" + c.publishable} {
-		s.send(request{method: "POST", path: path}).refusedV2(t, http.StatusMethodNotAllowed, "invalid_request")
+		s.send(request{method: "POST", path: path}).rejectedV2(t, http.StatusMethodNotAllowed, "invalid_request")
 		if a := s.send(request{method: "HEAD", path: path, header: bearer(c.secret)}); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET, OPTIONS" {
 			t.Errorf("HEAD %s: %d %v", path, a.status, a.header)
 		}
@@ -382,7 +382,7 @@ func TestV2Search_Results_AreABareArray(t *testing.T) {
 	for _, bad := range []string{
 		strings.Repeat("x", 101), strings.Repeat("%C3%BC", 101), "%FF", "acme?limit=0", "acme?limit=21", "acme?limit=50", "acme?limit=", "acme?limit=1&limit=1", "acme/?limit=x",
 	} {
-		c.get("/v2/search/"+bad).refusedV2(t, http.StatusBadRequest, "invalid_request")
+		c.get("/v2/search/"+bad).rejectedV2(t, http.StatusBadRequest, "invalid_request")
 	}
 	if got := decodeAccount(t, c.get("/v1/me").body).Usage.Searches; got != searches {
 		t.Errorf("%d searches are counted, want %d", got, searches)
@@ -400,12 +400,12 @@ func TestV2Search_QuotaUsedUp_Is429(t *testing.T) {
 	s.send(request{path: "/v2/search/acme?c=" + c.publishable}).ok(t)
 	c.get("/v1/search?q=acme").ok(t)
 	for _, r := range []request{{path: "/v2/search/acme?c=" + c.publishable}, {path: "/v2/search/acme", header: bearer(c.secret)}} {
-		p := s.send(r).refusedV2(t, http.StatusTooManyRequests, "quota_exceeded")
+		p := s.send(r).rejectedV2(t, http.StatusTooManyRequests, "quota_exceeded")
 		if d := p.Error.Details; d == nil || d.Limit == nil || *d.Limit != 250_000 || d.RetryAfter == nil || *d.RetryAfter <= 0 {
 			t.Errorf("details %+v", d)
 		}
 	}
-	c.get("/v2/search/"+strings.Repeat("x", 101)).refusedV2(t, http.StatusBadRequest, "invalid_request")
+	c.get("/v2/search/"+strings.Repeat("x", 101)).rejectedV2(t, http.StatusBadRequest, "invalid_request")
 	if got := decodeAccount(t, c.get("/v1/me").body).Usage.Searches; got != 250_000 {
 		t.Errorf("%d searches are counted", got)
 	}
@@ -475,7 +475,7 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 		}
 		if r.pays == nil {
 			t.Log(r.name)
-			a.refusedV2(t, http.StatusUnauthorized, "unauthorized")
+			a.rejectedV2(t, http.StatusUnauthorized, "unauthorized")
 			if a.header.Get("Www-Authenticate") != "Bearer" || a.header.Get("X-RateLimit-Limit") != "" || a.header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: headers %v", r.name, a.header)
 			}
@@ -493,9 +493,9 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 			other = "y"
 		}
 		changed := one.publishable[:i] + other + one.publishable[i+1:]
-		s.send(request{path: "/v2/search/acme?c=" + changed, header: bearer(one.secret)}).refusedV2(t, http.StatusUnauthorized, "unauthorized")
+		s.send(request{path: "/v2/search/acme?c=" + changed, header: bearer(one.secret)}).rejectedV2(t, http.StatusUnauthorized, "unauthorized")
 	}
-	s.send(request{path: "/v2/search/acme?c=" + suspended.publishable}).refusedV2(t, http.StatusForbidden, "forbidden")
+	s.send(request{path: "/v2/search/acme?c=" + suspended.publishable}).rejectedV2(t, http.StatusForbidden, "forbidden")
 	// c is accepted by search only.
 	for _, path := range []string{"/v2/brands/acme.com?c=", "/v2/brands/domain/acme.com/?c=", "/v1/search?q=acme&c=", "/v1/me?c="} {
 		if a := s.send(request{path: path + one.publishable}); a.status != http.StatusUnauthorized {
@@ -503,7 +503,7 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 		}
 	}
 	one.useUp()
-	s.send(request{path: "/v2/search/acme?c=" + one.publishable}).refusedV2(t, http.StatusTooManyRequests, "rate_limited")
+	s.send(request{path: "/v2/search/acme?c=" + one.publishable}).rejectedV2(t, http.StatusTooManyRequests, "rate_limited")
 }
 
 // TestKeyInC_SecretKey_IsNeitherUsedNorLogged: it grants nothing, takes nothing from its account's window,
@@ -518,7 +518,7 @@ func TestKeyInC_SecretKey_IsNeitherUsedNorLogged(t *testing.T) {
 	for _, sent := range []string{c.secret, mistyped(c.secret), url.QueryEscape(c.secret + " "), "%6c" + c.secret[1:], c.secret + "&c=" + c.publishable} {
 		for _, header := range []http.Header{nil, bearer(c.publishable)} {
 			a := s.send(request{path: "/v2/search/acme?c=" + sent, header: header})
-			p := a.refusedV2(t, http.StatusUnauthorized, "unauthorized")
+			p := a.rejectedV2(t, http.StatusUnauthorized, "unauthorized")
 			if once := !strings.Contains(sent, "&"); once && !strings.Contains(p.Error.Message, "revoke it") {
 				t.Errorf("the answer does not warn that the key has leaked: %s", a.body)
 			}

@@ -7,7 +7,7 @@ import (
 
 // A node can take units of a busy counter in advance, as a block, and use them without further statements.
 // The units count from the moment they are taken, so blocks never exceed the limit. Idle units in a block can
-// make another node refuse requests too early. Therefore a block has at most 1/blockPart of the remaining
+// make another node reject requests too early. Therefore a block has at most 1/blockPart of the remaining
 // units, lasts at most blockLasts, and is taken only by a node that used as many units in that time and only
 // if at least blockFrom units remain; unused units are returned.
 const (

@@ -90,7 +90,7 @@ func take(t testing.TB, m ratelimit.Counters, key ratelimit.Key, units, limit in
 	return d
 }
 
-func TestTake_SixtyFirstRequestOfAMinute_Refused(t *testing.T) {
+func TestTake_SixtyFirstRequestOfAMinute_Rejected(t *testing.T) {
 	each(t, func(t *testing.T, m ratelimit.Counters, c *clock) {
 		c.set(noon.Add(20 * time.Second))
 		for i := int64(1); i <= 60; i++ {
@@ -171,12 +171,12 @@ func TestGive_ReturnedUnits_CountInTheirWindowOnly(t *testing.T) {
 		if again := take(t, m, acme, 1, 1); again.Allowed {
 			t.Fatal("a unit of the previous window was returned to this one")
 		}
-		refused := take(t, m, acme, 1, 1)
-		if err := m.Give(t.Context(), acme, 1, refused); err != nil {
+		rejected := take(t, m, acme, 1, 1)
+		if err := m.Give(t.Context(), acme, 1, rejected); err != nil {
 			t.Fatal(err)
 		}
 		if again := take(t, m, acme, 1, 1); again.Allowed {
-			t.Fatal("Give returned units of a refused Take")
+			t.Fatal("Give returned units of a rejected Take")
 		}
 	})
 }

@@ -29,7 +29,7 @@ const (
 type Config struct {
 	Now func() time.Time // nil = time.Now
 	// MaxKeys limits the keys of one scope that are counted within one minute; further keys of that scope
-	// are refused. Each scope has a separate limit, because anyone can use many IP addresses, and this must
+	// are rejected. Each scope has a separate limit, because anyone can use many IP addresses, and this must
 	// not affect the counting of accounts. There are few scopes, all named in code. 0 = 262,144.
 	MaxKeys int
 }

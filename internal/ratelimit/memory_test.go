@@ -66,23 +66,23 @@ func TestMemory_OldWindows_AreDropped(t *testing.T) {
 	}
 }
 
-func TestMemory_TooManyKeys_RefusesNewOnes(t *testing.T) {
+func TestMemory_TooManyKeys_RejectsNewOnes(t *testing.T) {
 	m := newMemory(t, ratelimit.Config{Now: newClock(noon).now, MaxKeys: 64})
 	take(t, m, acme, 1, 1000)
-	var refused int
+	var rejected int
 	for i := range 1000 {
 		_, err := m.Take(t.Context(), ratelimit.Key{Scope: "requests", ID: fmt.Sprint(i)}, 1, 1)
 		if errors.Is(err, ratelimit.ErrUnavailable) {
-			refused++
+			rejected++
 		} else if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := m.Keys(); n > 64 || refused < 1000-64 {
-		t.Fatalf("%d keys kept, %d refused, with a bound of 64", n, refused)
+	if n := m.Keys(); n > 64 || rejected < 1000-64 {
+		t.Fatalf("%d keys kept, %d rejected, with a bound of 64", n, rejected)
 	}
 	if d := take(t, m, acme, 1, 1000); !d.Allowed {
-		t.Fatal("an existing key was refused")
+		t.Fatal("an existing key was rejected")
 	}
 }
 
@@ -90,20 +90,20 @@ func TestMemory_TooManyKeys_RefusesNewOnes(t *testing.T) {
 func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 	c := newClock(noon)
 	m := newMemory(t, ratelimit.Config{Now: c.now, MaxKeys: 64})
-	flood := func() (refused int) {
+	flood := func() (rejected int) {
 		for i := range 1000 {
 			if _, err := m.Take(t.Context(), ratelimit.Key{Scope: "addresses", ID: fmt.Sprint(i)}, 1, 1); errors.Is(err, ratelimit.ErrUnavailable) {
-				refused++
+				rejected++
 			}
 		}
-		return refused
+		return rejected
 	}
 	if n := flood(); n < 1000-64 {
-		t.Fatalf("%d of 1000 addresses refused, with a bound of 64", n)
+		t.Fatalf("%d of 1000 addresses rejected, with a bound of 64", n)
 	}
 	// One key per scope and shard always fits.
 	if d := take(t, m, acme, 1, 1); !d.Allowed {
-		t.Fatal("the flood of addresses caused an account to be refused")
+		t.Fatal("after a flood of addresses, a request of an account was rejected")
 	}
 	given := ratelimit.Key{Scope: "addresses", ID: "given back"}
 	for range 1000 { // a dropped key makes room for exactly one other
@@ -117,15 +117,15 @@ func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 		}
 	}
 	if n := flood(); m.Keys() > 65 || n == 0 {
-		t.Fatalf("%d keys, %d refused", m.Keys(), n)
+		t.Fatalf("%d keys, %d rejected", m.Keys(), n)
 	}
 	c.add(time.Minute)
 	if n := flood(); n < 1000-64 || m.Keys() > 65 {
-		t.Fatalf("in the next minute %d keys were refused and %d are kept", n, m.Keys())
+		t.Fatalf("in the next minute %d keys were rejected and %d are kept", n, m.Keys())
 	}
 }
 
-func TestNew_LessThanOneKeyPerShard_Refused(t *testing.T) {
+func TestNew_LessThanOneKeyPerShard_Rejected(t *testing.T) {
 	if _, err := ratelimit.NewMemory(ratelimit.Config{MaxKeys: 3}); err == nil {
 		t.Error("NewMemory accepted a limit of less than one key per shard")
 	}

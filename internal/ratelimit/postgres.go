@@ -75,7 +75,7 @@ func (c SharedConfig) Validate() error {
 // statement was sent.
 //
 // Units of a caller that left during its statement, and of an unused block, are returned. Until they are
-// returned, or until the window ends if that fails, they count, and other callers may be refused because of
+// returned, or until the window ends if that fails, they count, and other requests may be rejected because of
 // them. Without such units exactly the limit is allowed if there are enough callers.
 //
 // Counts are in an UNLOGGED table, which a crash of the server empties. In addition, a logged table has a

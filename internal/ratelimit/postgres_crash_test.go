@@ -101,7 +101,7 @@ func TestDatabaseCrash_StandbyClockBehind_CountsMinuteOnce(t *testing.T) {
 }
 
 // Nodes take and return units, the clock moves forward and back, and the database server crashes at any time. No minute
-// allows more than the limit of the call, and a unit is refused only if the crashes of that minute explain it.
+// allows more than the limit of the call, and a unit is rejected only if the crashes of that minute explain it.
 func TestDatabaseCrash_AnySequence_NeverExceedsLimit(t *testing.T) {
 	cfg, store, c := newDatabase(t)
 	shared := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
@@ -179,7 +179,7 @@ func TestDatabaseCrash_AnySequence_NeverExceedsLimit(t *testing.T) {
 						}
 					}
 					if !d.Allowed && counted[at]+units <= limit {
-						t.Fatalf("refused %d units with limit %d, although at most %d are counted", units, limit, counted[at])
+						t.Fatalf("rejected %d units with limit %d, although at most %d are counted", units, limit, counted[at])
 					}
 				}
 			},

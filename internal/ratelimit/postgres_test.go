@@ -25,10 +25,10 @@ func openNode(t *testing.T, cfg sqlstore.Config, c *clock) *ratelimit.Shared {
 	return newShared(t, sqlstoretest.Open(t, cfg), c)
 }
 
-func TestShared_SixtyOneRequestsOverThreeNodes_RefusesOne(t *testing.T) {
+func TestShared_SixtyOneRequestsOverThreeNodes_RejectsOne(t *testing.T) {
 	cfg, _, c := newDatabase(t)
 	nodes := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
-	var refused, failed atomic.Int64
+	var rejected, failed atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 61 {
 		wg.Go(func() {
@@ -36,13 +36,13 @@ func TestShared_SixtyOneRequestsOverThreeNodes_RefusesOne(t *testing.T) {
 			case err != nil:
 				failed.Add(1)
 			case !d.Allowed:
-				refused.Add(1)
+				rejected.Add(1)
 			}
 		})
 	}
 	wg.Wait()
-	if refused.Load() != 1 || failed.Load() != 0 {
-		t.Errorf("%d requests refused, %d failed; want 1 and 0", refused.Load(), failed.Load())
+	if rejected.Load() != 1 || failed.Load() != 0 {
+		t.Errorf("%d requests rejected, %d failed; want 1 and 0", rejected.Load(), failed.Load())
 	}
 }
 
@@ -89,7 +89,7 @@ func TestShared_SeveralNodes_TogetherAllowExactlyTheLimit(t *testing.T) {
 		for _, node := range nodes {
 			node.GiveBlocks(context.Background())
 		}
-		for range total - got.Load()/units { // refused callers retry
+		for range total - got.Load()/units { // rejected callers retry
 			if d, err := nodes[0].Take(context.Background(), key, units, limit); err != nil || !d.Allowed {
 				break
 			}

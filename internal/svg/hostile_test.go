@@ -43,7 +43,7 @@ func TestHostileSVG(t *testing.T) {
 				return
 			}
 			if err != nil {
-				t.Fatalf("refused: %v", err)
+				t.Fatalf("the file was rejected: %v", err)
 			}
 			for _, r := range residue(clean) {
 				t.Errorf("residue: %s", r)

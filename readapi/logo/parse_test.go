@@ -188,11 +188,11 @@ func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 	} {
 		path, query, _ := strings.Cut(sent, "?")
 		_, got, err := logo.Parse(path, query, []string{"image/webp"})
-		var refused *logo.InvalidError
-		if !errors.As(err, &refused) || !strings.Contains(refused.Sentence, want) || got != (logo.Options{}) {
+		var rejected *logo.InvalidError
+		if !errors.As(err, &rejected) || !strings.Contains(rejected.Sentence, want) || got != (logo.Options{}) {
 			t.Errorf("%.100s: %v (%+v), want %s", sent, err, got, want)
-		} else if len(refused.Sentence) > 400 || !strings.HasSuffix(refused.Sentence, ".") {
-			t.Errorf("%.100s: %s", sent, refused.Sentence)
+		} else if len(rejected.Sentence) > 400 || !strings.HasSuffix(rejected.Sentence, ".") {
+			t.Errorf("%.100s: %s", sent, rejected.Sentence)
 		}
 	}
 }
@@ -254,9 +254,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, path, query, accept string) {
 		domain, o, err := logo.Parse(path, query, []string{accept})
-		var refused *logo.InvalidError
+		var rejected *logo.InvalidError
 		if err != nil {
-			if !errors.As(err, &refused) || refused.Sentence == "" || o != (logo.Options{}) || domain != "" {
+			if !errors.As(err, &rejected) || rejected.Sentence == "" || o != (logo.Options{}) || domain != "" {
 				t.Fatalf("%q %q: %v, %q %+v", path, query, err, domain, o)
 			}
 			return

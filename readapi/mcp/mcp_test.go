@@ -50,9 +50,9 @@ func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 		for i := range MaxBatch {
 			messages = append(messages, `{"jsonrpc":"2.0","id":`+strconv.Itoa(i)+`,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"x"}}}`)
 		}
-		post, refusal := s.Read(http.Header{}, []byte("["+strings.Join(messages, ",")+"]"))
-		if refusal != nil {
-			t.Fatalf("%s", refusal.Body)
+		post, rejection := s.Read(http.Header{}, []byte("["+strings.Join(messages, ",")+"]"))
+		if rejection != nil {
+			t.Fatalf("%s", rejection.Body)
 		}
 		var begun atomic.Int64
 		turn := make(chan struct{})
@@ -122,9 +122,9 @@ func FuzzRead(f *testing.F) {
 			h.Set(headerVersion, version)
 		}
 		h.Set(headerMethod, method)
-		post, refusal := s.Read(h, body)
-		if refusal != nil {
-			check(t, *refusal, 400)
+		post, rejection := s.Read(h, body)
+		if rejection != nil {
+			check(t, *rejection, 400)
 			return
 		}
 		reply := s.Answer(t.Context(), post, nil, func(_ context.Context, c Call) (json.RawMessage, error) {

@@ -291,7 +291,7 @@ func TestOpen_OtherLayout_StartsEmpty(t *testing.T) {
 	}
 }
 
-func TestOpen_SecondProcess_IsRefused(t *testing.T) {
+func TestOpen_SecondProcess_IsRejected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "search")
 	x := open(t, dir)
 	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: dir}); !errors.Is(err, searchindex.ErrUnavailable) {

@@ -64,16 +64,16 @@ func (f *faulty) holds(docs int, checkpoint uint64) {
 	}
 }
 
-func TestBulk_ResendsOnlyRefusedItems(t *testing.T) {
+func TestBulk_ResendsOnlyRejectedItems(t *testing.T) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			f := newFaulty(t)
 			asked := map[string]int{}
-			refusing := f.proxy.refusesItems(status, func(domain string) bool {
+			rejecting := f.proxy.rejectsItems(status, func(domain string) bool {
 				asked[domain]++
 				return strings.HasSuffix(domain, "7.com") && asked[domain] < 3
 			})
-			f.proxy.set(on("/_bulk", always, refusing))
+			f.proxy.set(on("/_bulk", always, rejecting))
 			if err := f.Apply(t.Context(), sites(30), 30); err != nil {
 				t.Fatal(err)
 			}
@@ -91,12 +91,12 @@ func TestBulk_ResendsOnlyRefusedItems(t *testing.T) {
 	}
 }
 
-func TestApply_RefusedItems_KeepCheckpointBack(t *testing.T) {
+func TestApply_RejectedItems_KeepCheckpointBack(t *testing.T) {
 	f := newFaulty(t)
 	if err := f.Apply(t.Context(), sites(3), 3); err != nil {
 		t.Fatal(err)
 	}
-	f.proxy.set(on("/_bulk", always, f.proxy.refusesItems(429, func(domain string) bool { return domain == "site007.com" })))
+	f.proxy.set(on("/_bulk", always, f.proxy.rejectsItems(429, func(domain string) bool { return domain == "site007.com" })))
 	err := f.Apply(t.Context(), sites(10), 10)
 	if !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "site007.com") {
 		t.Errorf("apply: %v", err)
@@ -109,7 +109,7 @@ func TestApply_RefusedItems_KeepCheckpointBack(t *testing.T) {
 	f.holds(10, 10)
 }
 
-func TestRequest_WholeRefusal_IsRetriedUpToLimit(t *testing.T) {
+func TestRequest_WholeRejection_IsRetriedUpToLimit(t *testing.T) {
 	for _, status := range []int{429, 502, 503, 504} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			f := newFaulty(t)
@@ -135,7 +135,7 @@ func TestRequest_WholeRefusal_IsRetriedUpToLimit(t *testing.T) {
 	}
 }
 
-func TestRequest_PermanentRefusal_IsNotRetried(t *testing.T) {
+func TestRequest_PermanentRejection_IsNotRetried(t *testing.T) {
 	f := newFaulty(t)
 	f.proxy.set(on("/_bulk", always, answers(http.StatusUnauthorized)))
 	if err := f.Apply(t.Context(), sites(1), 1); !errors.Is(err, searchindex.ErrUnavailable) {
@@ -354,7 +354,7 @@ func TestOpen_ForeignMapping_IsReported(t *testing.T) {
 
 func TestApply_MappingConflict_IsNotRetried(t *testing.T) {
 	f := newFaulty(t)
-	f.proxy.set(on("/_bulk", always, f.proxy.refusesItems(http.StatusBadRequest, func(domain string) bool { return domain == "site001.com" })))
+	f.proxy.set(on("/_bulk", always, f.proxy.rejectsItems(http.StatusBadRequest, func(domain string) bool { return domain == "site001.com" })))
 	err := f.Apply(t.Context(), sites(3), 3)
 	if !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(err.Error(), "site001.com") {
 		t.Errorf("apply: %v", err)
@@ -516,8 +516,8 @@ func TestOpen_Failed_LeavesMetricsUnregistered(t *testing.T) {
 	defer x.Close()
 }
 
-// TestBulk_PartialAndWholeRefusals_ShareLimit rejects a request alternately as a whole and in parts.
-func TestBulk_PartialAndWholeRefusals_ShareLimit(t *testing.T) {
+// TestBulk_PartialAndWholeRejections_ShareLimit rejects a request alternately as a whole and in parts.
+func TestBulk_PartialAndWholeRejections_ShareLimit(t *testing.T) {
 	for _, c := range []struct {
 		path  string
 		parts string

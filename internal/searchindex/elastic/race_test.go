@@ -122,7 +122,7 @@ func TestPublish_ArrivesAfterCallerLeft(t *testing.T) {
 			}
 			f.holds(20, 20)
 			if c.before && swap.send() != http.StatusOK {
-				t.Error("the swap was refused although no generation was discarded")
+				t.Error("the swap was rejected although no generation was discarded")
 			}
 			if err := g.Discard(); err != nil {
 				t.Error(err)
@@ -372,8 +372,8 @@ func TestRebuild_LargeBatch_UsesConcurrentRequests(t *testing.T) {
 	if err := g.Apply(within(t, time.Minute), sites(999), 999); err != nil {
 		t.Fatal(err)
 	}
-	refuses := f.proxy.refusesItems(http.StatusBadRequest, func(domain string) bool { return domain == "site1700.com" })
-	f.proxy.set(on("/_bulk", always, refuses))
+	rejects := f.proxy.rejectsItems(http.StatusBadRequest, func(domain string) bool { return domain == "site1700.com" })
+	f.proxy.set(on("/_bulk", always, rejects))
 	if err := g.Apply(t.Context(), sites(1800), 1800); !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(err.Error(), "site1700.com") {
 		t.Errorf("apply: %v, want the error of one of the requests", err)
 	}

@@ -90,7 +90,7 @@ func (x *Index) begin(ctx context.Context) (generation, error) {
 		g := generation{name: x.names.next(c.last + 1), number: c.last + 1}
 		g.write, g.build = own(g.name, writeMark), own(g.name, buildMark)
 		err = x.create(ctx, g, object{g.write: object{}, g.build: object{}}, object{"refresh_interval": buildRefresh})
-		if err != nil && !isRefusal(err, alreadyExists) { // created by this node, if the first response was lost
+		if err != nil && !isRejection(err, alreadyExists) { // created by this node, if the first response was lost
 			return generation{}, err
 		}
 		newest, err := x.newest(ctx, g)
@@ -162,7 +162,7 @@ func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkp
 
 // void replaces an error because a generation that is being built no longer exists.
 func void(err error) error {
-	if errors.Is(err, errNotWritable) || isRefusal(err, noIndex) {
+	if errors.Is(err, errNotWritable) || isRejection(err, noIndex) {
 		return fmt.Errorf("rebuild: %w: %w", searchindex.ErrReplaced, err)
 	}
 	return err
@@ -206,7 +206,7 @@ func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	r.mu.Lock()
 	r.frozen = &old
 	r.mu.Unlock()
-	if err := x.aliases(ctx, "freeze", actions...); isRefusal(err, noAlias) {
+	if err := x.aliases(ctx, "freeze", actions...); isRejection(err, noAlias) {
 		// Either another node was faster, or this is the repeat of a request whose response was lost.
 		if c, look := x.look(ctx); look != nil || c.live == nil || c.live.frozen != frozen {
 			return 0, errors.Join(err, look)
@@ -264,7 +264,7 @@ func (r *Rebuild) outcome(failed error) error {
 		return fmt.Errorf("publish: %w; it is unknown whether it succeeded: %w", failed, err)
 	case c.live != nil && c.live.name == r.g.name:
 		return nil
-	case isRefusal(failed, noAlias) || isRefusal(failed, noIndex):
+	case isRejection(failed, noAlias) || isRejection(failed, noIndex):
 		if err := r.usable(ctx); err != nil { // Close was faster
 			return fmt.Errorf("publish: %w: %w", err, failed)
 		}
@@ -338,7 +338,7 @@ func (r *Rebuild) Discard() error {
 	r.mu.Unlock()
 	var err error
 	if frozen != nil {
-		if err = r.index.unfreeze(ctx, *frozen); isRefusal(err, noAlias) || isRefusal(err, noIndex) {
+		if err = r.index.unfreeze(ctx, *frozen); isRejection(err, noAlias) || isRejection(err, noIndex) {
 			err = nil // another node thawed it, it was never frozen, or it was replaced
 		}
 	}

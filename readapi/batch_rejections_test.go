@@ -33,7 +33,7 @@ func TestBatch_Invalid_CostsNothing(t *testing.T) {
 	} {
 		a, err := s.post(t.Context(), batchPath, body, bearer(c.secret))
 		s.must(err)
-		if a.refused(t, http.StatusBadRequest, "invalid_request"); a.header.Get("X-Credits-Remaining") != "100" {
+		if a.rejected(t, http.StatusBadRequest, "invalid_request"); a.header.Get("X-Credits-Remaining") != "100" {
 			t.Errorf("%s: headers %v", name, a.header)
 		}
 	}
@@ -103,7 +103,7 @@ func TestBatch_DifferentDomains_CountAgainstPlan(t *testing.T) {
 	if h.Get("X-Credits-Remaining") != "25" || len(c.books().charges) != 25 {
 		t.Errorf("%s remaining after %d charges", h.Get("X-Credits-Remaining"), len(c.books().charges))
 	}
-	p := c.asks(append(identifiers, "one-more.com")...).refused(t, http.StatusBadRequest, "invalid_request")
+	p := c.asks(append(identifiers, "one-more.com")...).rejected(t, http.StatusBadRequest, "invalid_request")
 	if !strings.Contains(p.Error.Message, "26 different domains") || !strings.Contains(p.Error.Message, "at most 25") {
 		t.Errorf("message %q", p.Error.Message)
 	}
@@ -159,7 +159,7 @@ func TestBatch_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 					t.Errorf("message %q at the top on %s", top.Message, path)
 				}
 				a.body = bytes.Replace(a.body, []byte(`,"message":`+quoted(top.Message)+`}`), []byte("}"), 1)
-				p := a.refused(t, c.status, c.code)
+				p := a.rejected(t, c.status, c.code)
 				if d := p.Error.Details; c.status == 402 && (*d.Balance != 0 || *d.Required != 1 || *d.BillingURL == "" || a.header.Get("X-Credits-Remaining") != "0") {
 					t.Errorf("%s, headers %v", a.body, a.header)
 				}

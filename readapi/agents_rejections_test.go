@@ -11,7 +11,7 @@ import (
 	"letterhead/domain/plan"
 )
 
-// TestMCP_SeveralErrors_FirstInOrderAnswers sends requests with several errors and checks which refusal they get.
+// TestMCP_SeveralErrors_FirstInOrderAnswers sends requests with several errors and checks which rejection they get.
 func TestMCP_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -28,7 +28,7 @@ func TestMCP_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 	large, broken := strings.Repeat(" ", 65537), `{"jsonrpc":`
 	eleven := rpcBatch(slices.Repeat([]string{ping}, 11)...)
 	const version = "MCP-Protocol-Version"
-	for _, refusal := range []struct {
+	for _, rejection := range []struct {
 		name   string
 		header http.Header
 		body   string
@@ -85,14 +85,14 @@ func TestMCP_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 		{"a cursor", key, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"2"}}`, 200, -32602, 1.0},
 		{"initialize without a version", key, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, 200, -32602, 1.0},
 	} {
-		t.Run(refusal.name, func(t *testing.T) {
-			a := s.postMCP(refusal.header, refusal.body)
-			r := a.one(t, refusal.status)
-			r.failed(t, refusal.code)
-			if r.ID != refusal.id {
-				t.Errorf("id %v, want %v", r.ID, refusal.id)
+		t.Run(rejection.name, func(t *testing.T) {
+			a := s.postMCP(rejection.header, rejection.body)
+			r := a.one(t, rejection.status)
+			r.failed(t, rejection.code)
+			if r.ID != rejection.id {
+				t.Errorf("id %v, want %v", r.ID, rejection.id)
 			}
-			if got := a.header.Get("WWW-Authenticate"); (got == "Bearer") != (refusal.status == 401) {
+			if got := a.header.Get("WWW-Authenticate"); (got == "Bearer") != (rejection.status == 401) {
 				t.Errorf("WWW-Authenticate %q", got)
 			}
 			if a.header.Get("X-Request-Id") == "" || a.header.Get("Content-Type") != "application/json; charset=utf-8" || a.header.Get("Retry-After") != "" || a.header.Get("Access-Control-Allow-Origin") != "*" {

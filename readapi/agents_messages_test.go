@@ -35,8 +35,7 @@ func TestMCP_NotificationOrResponse_Is202WithoutBody(t *testing.T) {
 	}
 }
 
-// TestMCPBatch_MixedMessages_AnsweredInOrder: the answers are in the order of the requests, and the rejection of one item
-// does not affect the others.
+// Answers are in the order of the requests, and the rejection of one item does not affect the others.
 func TestMCPBatch_MixedMessages_AnsweredInOrder(t *testing.T) {
 	t.Parallel()
 	s := start(t)

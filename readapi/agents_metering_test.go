@@ -138,7 +138,7 @@ func TestMCP_KeyCannotBeChecked_Is503(t *testing.T) {
 	}
 }
 
-// TestMCP_ClientLeaves_ReversesEveryCharge: both look-ups of a batch were charged when the caller left.
+// Both look-ups of a batch were charged when the caller left.
 func TestMCP_ClientLeaves_ReversesEveryCharge(t *testing.T) {
 	t.Parallel()
 	both := make(chan struct{}, 2)
@@ -171,8 +171,7 @@ func TestMCP_ClientLeaves_ReversesEveryCharge(t *testing.T) {
 	}
 }
 
-// TestMCPBatch_UnknownDomains_CrawledConcurrently: no crawl ends before five are running, so
-// sequential calls would never be answered.
+// No crawl ends before five are running, so sequential calls would never be answered.
 func TestMCPBatch_UnknownDomains_CrawledConcurrently(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -202,7 +201,7 @@ func TestMCPBatch_UnknownDomains_CrawledConcurrently(t *testing.T) {
 	}
 }
 
-// TestMCPGetBrand_IdempotencyKey_ChargedOnce: a key has the same meaning over MCP and over REST.
+// A key has the same meaning over MCP and over REST.
 func TestMCPGetBrand_IdempotencyKey_ChargedOnce(t *testing.T) {
 	s := start(t)
 	s.known("acme.com", record("Acme"))

@@ -143,8 +143,8 @@ func TestSearchQuota_UsedUp_RetryAfterIsFirstOfMonth(t *testing.T) {
 	})
 }
 
-// TestSearchQuota_PlanChanges_NewLimitApplies: an upgrade raises allowance and minute together, on the next
-// request; a downgrade below the used number rejects until the month ends; no count is lost.
+// An upgrade raises the allowance and the minute limit together, on the next request. After a downgrade
+// below the used number, searches are rejected until the month ends. No count is lost.
 func TestSearchQuota_PlanChanges_NewLimitApplies(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -193,8 +193,7 @@ func TestSearchQuota_PlanChanges_NewLimitApplies(t *testing.T) {
 	})
 }
 
-// TestSearch_CountNotDurable_IsNotAnswered: no answer is sent while the append that counts the
-// search is in progress.
+// No answer is sent while the append that counts the search is in progress.
 func TestSearch_CountNotDurable_IsNotAnswered(t *testing.T) {
 	t.Parallel()
 	log := &countingLog{}
@@ -304,9 +303,9 @@ func (l *life) searches(n int) (answered, limited, quota, forbidden int) {
 	return answered, n - admitted, admitted - answered, 0
 }
 
-// TestLimits_AnyInterleaving_Hold: whatever the order of searches from several keys, rejected requests,
-// plan changes, suspensions and steps of the clock, the answered searches are those that the current
-// plan allows, the counted ones are the answered ones, and /v1/me reports them.
+// Whatever the order of searches from several keys, rejected requests, plan changes, suspensions and
+// steps of the clock, the answered searches are those that the current plan allows, the counted ones
+// are the answered ones, and /v1/me reports them.
 func TestLimits_AnyInterleaving_Hold(t *testing.T) {
 	t.Parallel()
 	s := start(t)

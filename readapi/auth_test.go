@@ -43,7 +43,7 @@ func TestSentKey_Headers_OneKeyOnly(t *testing.T) {
 	}
 }
 
-// FuzzSentKey: whatever the headers contain, the result is one token from one of them.
+// Whatever the headers contain, the result is one token from one of them.
 func FuzzSentKey(f *testing.F) {
 	f.Add("Bearer lh_sk_one", "")
 	f.Add("bearer  x y", "x y")
@@ -60,8 +60,8 @@ func FuzzSentKey(f *testing.F) {
 	})
 }
 
-// FuzzQueryKey: whatever a query contains, the result is a publishable key that appears once in c, and
-// any other c is rejected.
+// Whatever a query contains, the result is a publishable key that appears once in c, and any other c
+// is rejected.
 func FuzzQueryKey(f *testing.F) {
 	publishable, err := apikey.Generate(apikey.Publishable, rand.Reader)
 	if err != nil {

@@ -204,7 +204,7 @@ func (s *service) paths() map[string]readapi.Route {
 	return paths
 }
 
-// TestOptions_EveryPath_AllowsWhatItAnswers: the methods in a path's Allow header are answered, and no others.
+// The methods in a path's Allow header are answered, and no others.
 func TestOptions_EveryPath_AllowsWhatItAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -68,7 +68,7 @@ func TestParseBatch_Identifiers_AreUnchanged(t *testing.T) {
 	}
 }
 
-// FuzzBatchBody: every body is read as the standard library reads it, or is a 400 with a reason.
+// Every body is read as the standard library reads it, or is a 400 with a reason.
 func FuzzBatchBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"identifiers":["acme.com","müller.de"]}`, `{"identifiers":[]}`, `{"identifiers":["a",1]}`, `{"identifiers":["a"],"identifiers":["b"]}`,

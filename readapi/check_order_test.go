@@ -296,8 +296,8 @@ func TestKey_NotAccepted_Is401(t *testing.T) {
 	}
 }
 
-// TestKey_CannotBeChecked_Is503: clients treat a 401 as final, so while the key directory is behind
-// the log of the start, no well-formed key is reported as wrong or accepted.
+// Clients treat a 401 as final, so while the key directory is behind the log of the start, no
+// well-formed key is reported as wrong or accepted.
 func TestKey_CannotBeChecked_Is503(t *testing.T) {
 	var directory *keys.Directory
 	s := start(t, func(set *setup) {

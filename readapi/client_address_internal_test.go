@@ -64,8 +64,8 @@ func TestClientAddress_ForwardedFor_IsReadFromTheEnd(t *testing.T) {
 	}
 }
 
-// FuzzClientAddress: whatever the header contains, the result has the form that limits use, entries
-// left of the visitor have no effect, and one line or several give the same result.
+// Whatever the header contains, the result has the form that limits use, entries left of the
+// visitor have no effect, and one line or several give the same result.
 func FuzzClientAddress(f *testing.F) {
 	for _, seed := range []string{"", "203.0.113.9", "1.1.1.1, 10.0.0.1", "::ffff:10.0.0.1,x", "[::1]:80,,", "fe80::1%eth0, 10.0.0.1", "10.0.0.1 , 10.0.0.2:1"} {
 		f.Add(seed, "198.51.100.1")

@@ -30,9 +30,9 @@ func (o *outrun) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (co
 	return o.Brands.RequestCrawl(ctx, in)
 }
 
-// TestLookup_AnotherNodeWasFaster_UsesItsResult: a look-up that decided to crawl but was slower than another answers
-// with the other's result, and returns the units that were not needed. The service's limit is one, and
-// the account's own ten, so a second domain shows what was returned.
+// A look-up that decided to crawl but was slower than another answers with the other's result, and returns the units
+// that were not needed. The service's limit is one, and the account's own ten, so a second domain shows what was
+// returned.
 func TestLookup_AnotherNodeWasFaster_UsesItsResult(t *testing.T) {
 	ctx := context.Background()
 	crawl := func(s *service, domain string) {

@@ -98,9 +98,9 @@ func (l *countingLog) Append(ctx context.Context, stream string, expected eventl
 	return l.Log.Append(ctx, stream, expected, events)
 }
 
-// TestSearch_Counted_IsAnswered: the request's deadline expires, or its caller leaves, while the search
-// is being counted. The count lands all the same, so the search is answered. The handler is called
-// without a server, which would not show the answer to a caller who left.
+// The request's deadline expires, or its caller leaves, while the search is being counted. The count is
+// appended all the same, so the search is answered. The handler is called without a server, which would
+// not show the answer to a caller who left.
 func TestSearch_Counted_IsAnswered(t *testing.T) {
 	log := &countingLog{}
 	s := start(t, func(set *setup) {

@@ -115,8 +115,8 @@ func TestFraming_AmbiguousEnd_AnswersNoHiddenRequest(t *testing.T) {
 	})
 }
 
-// TestFraming_OddTarget_GetsOneAnswer: whatever the request line and Host contain, there is one answer, and
-// the key is accepted only if the path is really that of an endpoint.
+// Whatever the request line and Host contain, there is one answer, and the key is accepted only if the path
+// is really that of an endpoint.
 func TestFraming_OddTarget_GetsOneAnswer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {

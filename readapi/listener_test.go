@@ -76,8 +76,8 @@ func TestConnection_AnswerPastTheBuffer_IsComplete(t *testing.T) {
 
 type onlyWriter struct{ io.Writer }
 
-// TestConnection_WriteFails_FirstByteDecides: an answer of which no byte was accepted can be
-// reversed, one that began is final, and in both cases nothing more is sent on the broken connection.
+// An answer of which no byte was accepted can be reversed, one that began is final, and in both cases
+// nothing more is sent on the broken connection.
 func TestConnection_WriteFails_FirstByteDecides(t *testing.T) {
 	for _, c := range []struct {
 		takes int

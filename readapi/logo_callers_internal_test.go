@@ -9,8 +9,8 @@ import (
 	"letterhead/internal/apikey"
 )
 
-// FuzzLogoKey: whatever ?key contains, only a publishable key is returned, a secret one is reported
-// and not used, and a key in a header has precedence.
+// Whatever ?key contains, only a publishable key is returned, a secret one is reported and not
+// used, and a key in a header has precedence.
 func FuzzLogoKey(f *testing.F) {
 	for _, seed := range []string{"", "key=", "key=lh_pk_x", "key=lh_sk_x&key=a", "k%65y=%6ch_sk_", "key=%zz", "a=b&key=+lh_sk_+", "key=a;key=lh_sk_b", "%6"} {
 		f.Add(seed)

@@ -124,9 +124,8 @@ func (c *customer) logosTold() int64 {
 	return c.me().Usage.Logos
 }
 
-// TestLogo_AnyKey_IsServed: every way to send a key, valid or not, gets the image, and
-// X-Api-Key-Status has the reason if a key was not used. Requests with a valid key of an active
-// account are counted.
+// Every way to send a key, valid or not, gets the image, and X-Api-Key-Status has the reason if a
+// key was not used. Requests with a valid key of an active account are counted.
 func TestLogo_AnyKey_IsServed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -235,7 +234,7 @@ func (a answer) rejectedFirst(t testing.TB) {
 	}
 }
 
-// TestLogo_NoKey_Gets300AMinute: the limit is per address; other callers are counted separately.
+// The limit is per address; other callers are counted separately.
 func TestLogo_NoKey_Gets300AMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -281,8 +280,7 @@ func TestLogo_NoTrustedProxy_ForwardedForIsIgnored(t *testing.T) {
 	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).rejectedPlainly(t, http.StatusTooManyRequests, "")
 }
 
-// TestLogo_Account_Gets3000AMinute: the limit covers all its keys and all visitors; beyond that the visitor's own
-// limit applies.
+// The limit covers all keys of the account and all visitors; beyond it the visitor's own limit applies.
 func TestLogo_Account_Gets3000AMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -337,8 +335,7 @@ func (c *customer) logosServed(n int64) {
 	c.s.must(err)
 }
 
-// TestLogo_AllowanceUsedUp_IsServed: logos are served as without a key until an upgrade or the end of
-// the month.
+// Logos are served as without a key until an upgrade or the end of the month.
 func TestLogo_AllowanceUsedUp_IsServed(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -405,8 +402,7 @@ func TestConcurrentLogos_FewLeft_UseExactlyTheAllowance(t *testing.T) {
 	})
 }
 
-// TestThreeNodes_FewLogosLeft_ServeNoMore: near the limit each is taken singly, so that no node has
-// any left.
+// Near the limit each logo is taken singly, so that no node holds unused ones.
 func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 	s := startSite(t, 3)
 	s.nodes[0].plain()
@@ -445,7 +441,7 @@ func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 	}
 }
 
-// TestLogo_CountersUnavailable_Is503, with and without a key, and other endpoints are unaffected.
+// The answer is 503 with and without a key, and other endpoints are unaffected.
 func TestLogo_CountersUnavailable_Is503(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -463,7 +459,7 @@ func TestLogo_CountersUnavailable_Is503(t *testing.T) {
 	s.send(request{path: logoPath, header: bearer(c.secret)}).logo(t, "")
 }
 
-// TestLogo_KeyCannotBeChecked_IsNotUsed, and the log reports it.
+// A key that cannot be checked is not used, and the log reports it.
 func TestLogo_KeyCannotBeChecked_IsNotUsed(t *testing.T) {
 	t.Parallel()
 	var away, unheardOf string
@@ -498,8 +494,7 @@ func (u *awayUsage) CountLogo(ctx context.Context, _ string, _ time.Time, _ int6
 	return fmt.Errorf("count: %w", eventlog.ErrUnavailable)
 }
 
-// TestLogo_AllowanceUnknown_IsServed in time, without the key's rights, and with them on an
-// unlimited plan.
+// The logo is served in time, without the key's rights, or with them on an unlimited plan.
 func TestLogo_AllowanceUnknown_IsServed(t *testing.T) {
 	t.Parallel()
 	writer := &awayUsage{}

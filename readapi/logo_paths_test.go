@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestLogoPaths_BothForms_AnswerAlike, with every possible status, on GET and on HEAD.
+// Both forms give the same answer with every possible status, on GET and on HEAD.
 func TestLogoPaths_BothForms_AnswerAlike(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -62,7 +62,7 @@ func TestLogoPaths_BothForms_AnswerAlike(t *testing.T) {
 	both(http.StatusTooManyRequests, "acme.com", "size=32", nil)
 }
 
-// TestLogoPaths_OptionsInPath_EqualThoseInQuery: the URL of the compatible form shows the same image.
+// The URL of the compatible form shows the same image.
 func TestLogoPaths_OptionsInPath_EqualThoseInQuery(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -48,8 +48,8 @@ func (s *service) wireHead(request string) string {
 	return head + "\r\n"
 }
 
-// TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer: net/http treats the client as gone, so its
-// charge is reversed, and it must not read an empty 200.
+// To net/http the client is gone, so its charge is reversed, and the client must not read an empty
+// 200.
 func TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)

@@ -35,8 +35,8 @@ func (a answer) window(t testing.TB, limit, remaining int, ends time.Time) {
 	}
 }
 
-// TestMinuteWindow_UsedUp_RetryAfterIsNextMinute: a client that waits as long as the rejection says is
-// served, and a second less is too early, wherever in the minute the limit was reached.
+// A client that waits as long as the rejection says is served, and a second less is too early,
+// wherever in the minute the limit was reached.
 func TestMinuteWindow_UsedUp_RetryAfterIsNextMinute(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -70,8 +70,7 @@ func TestMinuteWindow_UsedUp_RetryAfterIsNextMinute(t *testing.T) {
 	})
 }
 
-// TestMinuteWindow_PlanChanges_NewLimitApplies: used units remain used, and the new limit applies from the next
-// request on, in both directions.
+// Used units remain used, and the new limit applies from the next request on, in both directions.
 func TestMinuteWindow_PlanChanges_NewLimitApplies(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -100,8 +99,8 @@ func TestMinuteWindow_PlanChanges_NewLimitApplies(t *testing.T) {
 	})
 }
 
-// TestMinuteWindow_Rejections_TakeAUnitOrNot: a 401 takes no unit, whatever else is wrong; every other answer to a key
-// takes one; a rejection for the window takes none, and a 403 beyond the limit remains one.
+// A 401 takes no unit, whatever else is wrong; every other answer to a key takes one; a rejection for the window
+// takes none, and a 403 beyond the limit remains one.
 func TestMinuteWindow_Rejections_TakeAUnitOrNot(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -140,8 +139,7 @@ func TestMinuteWindow_Rejections_TakeAUnitOrNot(t *testing.T) {
 	})
 }
 
-// TestAccount_IdleForHours_IsReportedUnchanged: after hours nothing of the account is in memory, and it is reported
-// unchanged.
+// After hours nothing of the account is in memory, and it is reported unchanged.
 func TestAccount_IdleForHours_IsReportedUnchanged(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {

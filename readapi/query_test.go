@@ -71,8 +71,8 @@ func TestParseRefresh_EachValue_IsChecked(t *testing.T) {
 	}
 }
 
-// FuzzSearchParameters: whatever is accepted is within the limits, and reads the same when encoded
-// again in the plain form.
+// Whatever is accepted is within the limits, and reads the same when encoded again in the plain
+// form.
 func FuzzSearchParameters(f *testing.F) {
 	for _, seed := range []string{"q=acme&limit=5", "q=%C3%BC", "q=a&q=b", "q=%", "&&=&q=1;2", "limit=20&%71=x+y"} {
 		f.Add(seed)
@@ -92,7 +92,7 @@ func FuzzSearchParameters(f *testing.F) {
 	})
 }
 
-// FuzzQueryValue: other parameters have no effect, and repeating the same parameter is rejected.
+// Other parameters have no effect, and repeating the same parameter is rejected.
 func FuzzQueryValue(f *testing.F) {
 	f.Add("q=a&limit=5", "limit")
 	f.Add("%6cimit=5", "limit")

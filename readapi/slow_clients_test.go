@@ -80,7 +80,7 @@ func TestServer_SlowClients_AreDisconnected(t *testing.T) {
 	}, reads)
 }
 
-// TestServer_TricklingClient_IsDisconnected: a byte per second does not extend the limit.
+// A byte per second does not extend the limit.
 func TestServer_TricklingClient_IsDisconnected(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -110,7 +110,7 @@ func TestServer_TricklingClient_IsDisconnected(t *testing.T) {
 	}, reads)
 }
 
-// TestConnections_AllTaken_EvictLongestIdle, and one with a running request never does.
+// The longest idle connection is evicted, and never one with a running request.
 func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 	t.Parallel()
 	var underWay, finish chan struct{}

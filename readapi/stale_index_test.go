@@ -29,8 +29,8 @@ func (s *service) withdraw(domain string) {
 	s.must(err)
 }
 
-// TestLookup_WithdrawnBrandInStaleIndex_Is404: no projection runs, so tables and cache still
-// have the brand, but the node has read from the log that it was withdrawn.
+// No projection runs, so tables and cache still have the brand, but the node has read from the log
+// that it was withdrawn.
 func TestLookup_WithdrawnBrandInStaleIndex_Is404(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {
@@ -114,8 +114,7 @@ func (s *stale) ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
 	return s.Index.ByID(ctx, id)
 }
 
-// TestLookup_StaleIndex_NeverChargesForOlderRecord: the index lags behind a refresh that was answered,
-// and behind one that failed.
+// The index lags behind a refresh that was answered, and behind one that failed.
 func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {

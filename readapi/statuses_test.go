@@ -216,8 +216,8 @@ func TestSearchPaths_BadRequestOrQuota_AnswerAlike(t *testing.T) {
 	}
 }
 
-// TestOpenAPI_Requested_IsServedAndCached without a key, with the base URL of this service, and not again to a
-// client that has it.
+// The document is served without a key, with the base URL of this service, and not again to a client that has
+// it.
 func TestOpenAPI_Requested_IsServedAndCached(t *testing.T) {
 	s := start(t)
 	for _, endpoint := range []string{"GET /v1/openapi.json", "HEAD /v1/openapi.json"} {

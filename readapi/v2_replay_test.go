@@ -377,7 +377,7 @@ func TestV2Replay_Searches_MatchTheirRecordings(t *testing.T) {
 	}
 }
 
-// TestV2Replay_Errors_MatchTheirRecordings: integrations read the status, then message at the top of the body.
+// Integrations read the status, then message at the top of the body.
 func TestV2Replay_Errors_MatchTheirRecordings(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -413,8 +413,8 @@ func TestV2Search_QuotaUsedUp_Is429(t *testing.T) {
 	s.send(request{path: "/v2/search/acme/?c=" + c.publishable}).ok(t)
 }
 
-// TestKeyInC_EveryCombination_IsChecked: c must be a valid publishable key whatever else is sent; a key in a header decides
-// about the account.
+// The parameter c must be a valid publishable key whatever else is sent; a key in a header decides about the
+// account.
 func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -506,8 +506,8 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 	s.send(request{path: "/v2/search/acme?c=" + one.publishable}).rejectedV2(t, http.StatusTooManyRequests, "rate_limited")
 }
 
-// TestKeyInC_SecretKey_IsNeitherUsedNorLogged: it grants nothing, takes nothing from its account's window,
-// is not recorded as used, and is neither in the log nor in the answer.
+// A secret key in c grants nothing, takes nothing from its account's window, is not recorded as used, and
+// is neither in the log nor in the answer.
 func TestKeyInC_SecretKey_IsNeitherUsedNorLogged(t *testing.T) {
 	t.Parallel()
 	looked := &lookedUp{}

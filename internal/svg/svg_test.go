@@ -287,8 +287,7 @@ func TestSanitize_NoInk_Fails(t *testing.T) {
 	}
 }
 
-// TestMostlyText_BackgroundShape_IsNotCounted: a shape that fills the whole
-// image is excluded from the comparison.
+// A shape that fills the whole image is excluded from the comparison.
 func TestMostlyText_BackgroundShape_IsNotCounted(t *testing.T) {
 	for _, c := range []struct {
 		shape string

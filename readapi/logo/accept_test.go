@@ -90,8 +90,8 @@ func TestParse_ExplicitFormat_IgnoresAccept(t *testing.T) {
 	}
 }
 
-// FuzzAccept: the result is WebP or PNG, WebP only if it is named, and does not depend on how the
-// header is split and spelled.
+// The result is WebP or PNG, WebP only if it is named, and does not depend on how the header is
+// split and spelled.
 func FuzzAccept(f *testing.F) {
 	for _, seed := range []string{"image/webp", "image/webp;q=0,*/*", `a/b;c="\",image/webp"`, "image/png;q=0.5 , IMAGE/webp ;Q=0.5", ",;=\"\\", strings.Repeat("x,", 300)} {
 		f.Add(seed, "image/png;q=0.1")

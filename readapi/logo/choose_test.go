@@ -108,8 +108,7 @@ func TestChoose_Record_OrdersSources(t *testing.T) {
 	}
 }
 
-// TestChoose_PaleInk_IsLast: entries in inspected are a logo by its position in the record, with the inspected
-// file.
+// An entry of inspected names a logo by its position in the record, and the inspected file.
 func TestChoose_PaleInk_IsLast(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -160,8 +159,7 @@ func TestChoose_Record_DescribesSources(t *testing.T) {
 	}
 }
 
-// TestChoose_RandomRecord_BestFirst: for any record, each usable file is returned once, and the first is the best
-// by each rule in turn.
+// For any record, each usable file is returned once, and the first is the best by each rule in turn.
 func TestChoose_RandomRecord_BestFirst(t *testing.T) {
 	t.Parallel()
 	number := rapid.SampledFrom([]int{-1, 0, 1, 16, 64, 127, 128, 129, 256, 512, 1024, 9999})

@@ -84,7 +84,7 @@ func TestDraw_AnySize_NeverEnlargesRaster(t *testing.T) {
 	}
 }
 
-// TestDraw_WrongRecordedSize_FitsRequest: a record may have been written by hand.
+// A record may have been written by hand.
 func TestDraw_WrongRecordedSize_FitsRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -129,7 +129,7 @@ func TestDraw_JPEG_BackgroundSuitsInk(t *testing.T) {
 	}
 }
 
-// TestDraw_OnePixelImage_AsWebP: encoders have failed on it.
+// Encoders have failed on an image of one pixel.
 func TestDraw_OnePixelImage_AsWebP(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

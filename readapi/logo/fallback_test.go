@@ -55,7 +55,7 @@ func TestDraw_NoLogo_ReturnsFallback(t *testing.T) {
 	}
 }
 
-// TestDraw_Monogram_DiffersByBrand: the cached monogram of one brand is not used for another.
+// The cached monogram of one brand is not used for another.
 func TestDraw_Monogram_DiffersByBrand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

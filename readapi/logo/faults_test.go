@@ -17,8 +17,7 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// TestDraw_UnreadableImage_UsesNext: the file has the right name and header, like one that an encoder
-// wrote incorrectly.
+// The unreadable file has the right name and header, like one that an encoder wrote incorrectly.
 func TestDraw_UnreadableImage_UsesNext(t *testing.T) {
 	t.Parallel()
 	for _, format := range []imaging.Format{imaging.PNG, imaging.WebP} {
@@ -140,7 +139,7 @@ func (f *failing) Render(context.Context, []byte, int) (*image.NRGBA, error) {
 	return nil, f.err
 }
 
-// TestDraw_FaultyVector_IsNotRetriedEachTime: a retry would be as expensive.
+// A retry would be as expensive as the first attempt.
 func TestDraw_FaultyVector_IsNotRetriedEachTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

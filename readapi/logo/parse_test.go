@@ -104,7 +104,7 @@ func TestParse_ValidRequest_ReturnsOptions(t *testing.T) {
 	}
 }
 
-// TestParse_InvalidRequest_ExplainsError: each with words of the expected error.
+// Each case has words of the expected error.
 func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{
@@ -197,7 +197,7 @@ func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 	}
 }
 
-// TestParse_PathOptions_InAnyOrder: every order of five options gives the same.
+// Every order of five options gives the same result.
 func TestParse_PathOptions_InAnyOrder(t *testing.T) {
 	t.Parallel()
 	options := []string{"w/300", "h/256", "theme/light", "fallback/transparent", "symbol.jpeg"}
@@ -242,8 +242,8 @@ func TestParse_Domain_DecodedOnce(t *testing.T) {
 	}
 }
 
-// FuzzParse: for any input the options are within their limits, or an error explains what is wrong;
-// irrelevant parts have no effect.
+// For any input the options are within their limits, or an error explains what is wrong; irrelevant
+// parts have no effect.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"acme.com", "acme.com/icon", "acme.com/fallback/lettermark/theme/dark/h/256/w/256/icon.png", "acme.com/type/logo/", "//", "%zz", "a%2Fb",

@@ -25,9 +25,8 @@ func gradient(w, h int) *image.NRGBA {
 	return img
 }
 
-// TestDraw_LargeRasterAlone_EqualsCrawledForms: a crawl keeps a small form of a large raster, other
-// sources have only the large one. The resulting images are the same, whichever size is requested
-// first, and after a restart.
+// A crawl keeps a small form of a large raster, other sources have only the large one. The
+// resulting images are the same, whichever size is requested first, and after a restart.
 func TestDraw_LargeRasterAlone_EqualsCrawledForms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,7 +64,7 @@ func TestDraw_LargeRasterAlone_EqualsCrawledForms(t *testing.T) {
 	}
 }
 
-// TestDraw_LargeRaster_IsReadOnceForSmallSizes: even if many are requested at the same time.
+// A large raster is read once even if many small sizes are requested concurrently.
 func TestDraw_LargeRaster_IsReadOnceForSmallSizes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -86,8 +85,7 @@ func TestDraw_LargeRaster_IsReadOnceForSmallSizes(t *testing.T) {
 	}
 }
 
-// TestDraw_LargeRastersWaitingForRoom_AreAllDrawn: favicons, each smaller than the memory needed to make
-// its small form.
+// The files are favicons, each smaller than the memory needed to make its small form.
 func TestDraw_LargeRastersWaitingForRoom_AreAllDrawn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -72,7 +72,7 @@ func TestDraw_EqualRequests_ShareVariant(t *testing.T) {
 	}
 }
 
-// TestDraw_ConcurrentRequests_DrawOnce: a new page shows one logo to many readers at the same time.
+// A new page shows one logo to many readers at the same time.
 func TestDraw_ConcurrentRequests_DrawOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -42,7 +42,7 @@ func TestReadJSON_AcceptsUnambiguousInput(t *testing.T) {
 	}
 }
 
-// TestAnswer_Batch_RunsFiveCallsConcurrently: of ten calls in a batch, five run until one ends.
+// Of ten calls in a batch, five run until one ends.
 func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 	s := newServer(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -82,8 +82,7 @@ func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 	})
 }
 
-// TestAnswer_InvalidToolResult_IsInternalError: the client sees neither the error nor the invalid
-// result.
+// The client sees neither the error nor the invalid result.
 func TestAnswer_InvalidToolResult_IsInternalError(t *testing.T) {
 	s := newServer(t)
 	post, _ := s.Read(http.Header{}, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"x"}}}`))

@@ -87,7 +87,7 @@ func TestDocument_MatchesSpecification(t *testing.T) {
 	}
 }
 
-// TestDocument_EverythingHasExample: each response body except files, each header, each parameter.
+// Each response body except files, each header and each parameter has an example.
 func TestDocument_EverythingHasExample(t *testing.T) {
 	for _, o := range read(t).Operations {
 		for _, p := range o.Parameters {
@@ -153,7 +153,7 @@ func TestPathOf_EscapedPath_MatchesTemplate(t *testing.T) {
 	}
 }
 
-// TestRead_WholeSchemas: tests that derive requests and values from the document rely on it.
+// Tests that derive requests and values from the document rely on complete schemas.
 func TestRead_WholeSchemas(t *testing.T) {
 	d := read(t)
 	brand := d.Operation("GET", "/v1/brands/{identifier}").Response(200).Contents[0].Schema
@@ -170,8 +170,8 @@ func TestRead_WholeSchemas(t *testing.T) {
 	}
 }
 
-// TestDocument_SuitsCodeGenerators: constructs for which code generators for Go and TypeScript failed,
-// or generated useless types, must not return.
+// Constructs for which code generators for Go and TypeScript failed, or generated useless types, must
+// not return.
 func TestDocument_SuitsCodeGenerators(t *testing.T) {
 	source, err := openapi.JSON(baseURL)
 	if err != nil {

@@ -79,7 +79,7 @@ func (n *Node) CheckRoomForCopy() error {
 		return err
 	}
 	if need := info.Size() + space.Reserve(); space.Free < need {
-		return fmt.Errorf("the new log may need %d MiB beside the old one and %d MiB stay in reserve, but only %d MiB are free in %s; nothing was changed",
+		return fmt.Errorf("the new log may need %d MiB in addition to the old one and %d MiB stay in reserve, but only %d MiB are free in %s; nothing was changed",
 			info.Size()>>20, space.Reserve()>>20, space.Free>>20, n.Config.Data)
 	}
 	return nil
@@ -147,7 +147,7 @@ func fileSum(name string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// copyRest writes the new log beside the old one and closes it.
+// copyRest writes the new log next to the old one and closes it.
 func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest backup.Rest, err error) {
 	path := filepath.Join(n.Config.Data, archivedLog)
 	if err := sqlite.Remove(path); err != nil { // of an interrupted run
@@ -222,7 +222,7 @@ func ToJSON(r eventlog.Recorded) EventJSON {
 }
 
 // CrawlCheckpoints returns the names of the positions before which all crawl work is done. The relay starts its other
-// topics from the beginning, so that their consumers get every event, with the event ids that they know.
+// topics from the beginning, so that their consumers get every event, with the same event ids as before.
 func CrawlCheckpoints() []string {
 	var names []string
 	for _, topic := range relay.CrawlTopics() {

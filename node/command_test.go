@@ -12,7 +12,7 @@ import (
 )
 
 // A server that answers and then ends leaves a folder that the next one may write to at any time.
-func TestDoBeside_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
+func TestDoReadOnly_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
 	if err := openStores(t, folder).Close(); err != nil {
 		t.Fatal(err)
@@ -31,16 +31,16 @@ func TestDoBeside_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 				t.Error("the stores were opened without the folder's lock")
 			}
 			if _, err := datafolder.Acquire(folder, datafolder.MustExist, release); !errors.Is(err, datafolder.ErrInUse) {
-				t.Errorf("a server could start beside it: %v", err)
+				t.Errorf("Acquire during the command = %v, want ErrInUse", err)
 			}
 			return nil
 		},
 	}
-	if err := command.DoBeside(t.Context(), config.Config.Shared); err != nil || !ran {
+	if err := command.DoReadOnly(t.Context(), config.Config.Shared); err != nil || !ran {
 		t.Errorf("it ran: %t (%v)", ran, err)
 	}
 
-	// Where another process has the files open, they are read beside it.
+	// Files that another process has open are read without the lock.
 	held := openStores(t, folder)
 	defer func() {
 		if err := held.Close(); err != nil {
@@ -53,7 +53,7 @@ func TestDoBeside_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 		}
 		return nil
 	}
-	if err := command.DoBeside(t.Context(), config.Config.Shared); err != nil {
+	if err := command.DoReadOnly(t.Context(), config.Config.Shared); err != nil {
 		t.Error(err)
 	}
 }

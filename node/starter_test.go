@@ -67,7 +67,7 @@ type markerOf func() (string, error)
 func (m markerOf) Load(context.Context) (string, error) { return m() }
 func (markerOf) Save(context.Context, string) error     { return nil }
 
-// A node of several waits for the starter index that another loads, and not for ever.
+// A node in a cluster waits for the starter index that another node loads, but not forever.
 func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	n := openNode(t)
 	marker := sharedMarker{n.Positions, n.Log}
@@ -106,7 +106,7 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	}
 }
 
-func TestAwaitStarter_NotLoaded_GivesUp(t *testing.T) {
+func TestAwaitStarter_NotLoaded_TimesOut(t *testing.T) {
 	t.Parallel()
 	for name, marker := range map[string]markerOf{
 		"no request loads it":         func() (string, error) { return "", nil },
@@ -117,7 +117,7 @@ func TestAwaitStarter_NotLoaded_GivesUp(t *testing.T) {
 			n := &Node{logger: slog.New(slog.DiscardHandler)}
 			go n.awaitStarter(t.Context(), marker)
 			for _, seen := range []bool{false, true} {
-				time.Sleep(starterPatience - time.Millisecond)
+				time.Sleep(starterTimeout - time.Millisecond)
 				synctest.Wait()
 				if n.starterSeen.Load() != seen {
 					t.Errorf("%s: seen %v, want %v", name, !seen, seen)

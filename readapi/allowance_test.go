@@ -257,8 +257,8 @@ func TestConcurrentSearches_FewLeft_UseExactlyThose(t *testing.T) {
 	if o.answered.Load() != 50 || o.quota.Load() != 150 {
 		t.Errorf("%d answered and %d rejected, want 50 and 150", o.answered.Load(), o.quota.Load())
 	}
-	if used, told := c.ticked(usage.MonthOf(s.clock.now())), c.me().Usage.Searches; used != 1_000_000 || told != used {
-		t.Errorf("%d counted, %d reported", used, told)
+	if used, reported := c.ticked(usage.MonthOf(s.clock.now())), c.me().Usage.Searches; used != 1_000_000 || reported != used {
+		t.Errorf("%d searches counted, %d reported; want 1,000,000", used, reported)
 	}
 }
 
@@ -449,11 +449,11 @@ func TestThreeNodes_FewSearchesLeft_AnswerExactlyThose(t *testing.T) {
 		t.Errorf("%d answered and %d rejected, want 50 and 150", answered.Load(), rejected.Load())
 	}
 	if got := c.ticked(month); got != 1_000_000 {
-		t.Errorf("%d searches are counted", got)
+		t.Errorf("%d searches are counted, want 1,000,000", got)
 	}
 	for _, n := range s.nodes {
-		if told := c.at(n).me().Usage.Searches; told != 1_000_000 {
-			t.Errorf("a node reports %d searches", told)
+		if got := c.at(n).me().Usage.Searches; got != 1_000_000 {
+			t.Errorf("a node reports %d searches, want 1,000,000", got)
 		}
 	}
 	// An upgrade on one node takes effect on the next, and the rest is one allowance for all.

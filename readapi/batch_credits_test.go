@@ -232,12 +232,12 @@ func TestBatch_ClientLeaves_PaysNothing(t *testing.T) {
 // batch.
 type standing struct {
 	lookup.Credits
-	told func(context.Context)
+	after func(context.Context)
 }
 
 func (d *standing) Standing(ctx context.Context, accountID string) (commands.Standing, error) {
 	s, err := d.Credits.Standing(ctx, accountID)
-	d.told(ctx)
+	d.after(ctx)
 	return s, err
 }
 
@@ -245,7 +245,7 @@ func TestBatch_ClientLeavesBeforeFirstByte_ReversesEveryCharge(t *testing.T) {
 	worked := make(chan struct{})
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Credits = &standing{Credits: d.Credits, told: func(ctx context.Context) {
+			d.Credits = &standing{Credits: d.Credits, after: func(ctx context.Context) {
 				close(worked)
 				<-ctx.Done() // the server has noticed that the client has left
 			}}

@@ -54,7 +54,7 @@ func TestBatches_WithLookups_SpendEachCreditOnce(t *testing.T) {
 		_, err := s.brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record("known")})
 		s.must(err)
 	}
-	s.settled()
+	s.catchUp()
 	for i, domain := range numbered("new-%d.com", 10) {
 		if i%2 == 0 {
 			s.crawler.finds(domain, record("new"))

@@ -43,7 +43,7 @@ func TestBatch_Repeated_IsChargedOnce(t *testing.T) {
 	s.crawler.finds("acme.com", record("Renamed"))
 	other := s.account(plan.Growth, 50)
 	other.get("/v1/brands/acme.com?refresh=true").ok(t)
-	s.settled()
+	s.catchUp()
 
 	again := c.asksOnce("once", identifiers...).items(t, identifiers)
 	if got := said(again); !slices.Equal(got, []string{"200", "200", "402 insufficient_credits", "200", "402 insufficient_credits", "400 invalid_domain"}) {
@@ -168,7 +168,7 @@ func TestBatch_ServerStops_EndsEarly(t *testing.T) {
 }
 
 // A key is valid for 24 hours, however many other keys are charged in the meantime: an account's fold
-// remembers some of them, and the read model finds the rest.
+// holds some of them, and the read model finds the rest.
 func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
 	if testing.Short() || race.Enabled {
 		t.Skip("makes some 16,500 charges")
@@ -188,7 +188,7 @@ func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
 		c.asksOnce(fmt.Sprint("batch-", i), domains...).items(t, domains)
 		s.clock.add(time.Second) // the minute window of the plan advances
 	}
-	s.settled()
+	s.catchUp()
 	again := c.once("/v1/brands/first.com", "the-first")
 	if again.status != http.StatusOK || !bytes.Equal(again.body, first.body) {
 		t.Fatalf("the repeat was answered %d %s", again.status, again.body)

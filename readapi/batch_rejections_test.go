@@ -92,7 +92,7 @@ func TestBatch_DifferentDomains_CountAgainstPlan(t *testing.T) {
 		s.must(err)
 		identifiers = append(identifiers, domain, "www."+domain, brand.ID(domain).String())
 	}
-	s.settled()
+	s.catchUp()
 	identifiers = append(identifiers, "co.uk", "not a domain", uuid.NewString()) // not domains, so they do not count
 	items, h := c.batch(identifiers...)
 	for i, item := range items[:75] {

@@ -206,7 +206,7 @@ func TestBatch_PanicsAtItsEnd_ReversesEveryCharge(t *testing.T) {
 	var once sync.Once
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Credits = &standing{Credits: d.Credits, told: func(context.Context) { once.Do(func() { panic("at the end") }) }}
+			d.Credits = &standing{Credits: d.Credits, after: func(context.Context) { once.Do(func() { panic("at the end") }) }}
 		}
 	})
 	s.known("acme.com", record("acme"))

@@ -159,7 +159,7 @@ func TestLookup_WithdrawnBrand_Is404(t *testing.T) {
 	c := s.account(plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	s.must(s.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: operator(), Domain: "acme.com", Reason: "owner asked"}))
-	s.settled()
+	s.catchUp()
 	for _, path := range []string{"/v1/brands/acme.com", "/v1/brands/acme.com?refresh=true"} {
 		a := c.get(path)
 		a.rejected(t, http.StatusNotFound, "no_brand_data")

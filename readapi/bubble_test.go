@@ -45,7 +45,7 @@ func (s *service) serveInBubble(maxConns int) {
 		MaxIdleConnsPerHost: 128, DisableCompression: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return s.pipes.dial() },
 	}
-	s.transport, s.url = s.witnessed(transport), "http://in.the.bubble"
+	s.transport, s.url = s.withContract(transport), "http://in.the.bubble"
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		if err := server.Close(); err != nil {

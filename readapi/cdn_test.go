@@ -22,8 +22,8 @@ import (
 	"letterhead/readapi"
 )
 
-// storage is a slow asset storage: it has one large file, of which it sends a part and then hangs, or
-// it hangs before it answers.
+// storage is a slow asset store: it has one large file, of which it sends a part and then hangs, or it
+// hangs before it answers.
 type storage struct {
 	opens atomic.Bool
 	sends int64

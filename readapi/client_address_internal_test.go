@@ -27,8 +27,8 @@ func TestClientAddress_ForwardedFor_IsReadFromTheEnd(t *testing.T) {
 		want      string
 	}{
 		"the connection":                     {"198.51.100.7:1234", nil, "198.51.100.7"},
-		"nobody's header":                    {"198.51.100.7:1234", []string{"203.0.113.9"}, "198.51.100.7"},
-		"a proxy that tells nothing":         {"10.1.2.3:1234", nil, "10.1.2.3"},
+		"a client's header":                  {"198.51.100.7:1234", []string{"203.0.113.9"}, "198.51.100.7"},
+		"a proxy without a header":           {"10.1.2.3:1234", nil, "10.1.2.3"},
 		"an empty header":                    {"10.1.2.3:1234", []string{""}, "10.1.2.3"},
 		"behind a proxy":                     {"10.1.2.3:1234", []string{"203.0.113.9"}, "203.0.113.9"},
 		"behind two":                         {"10.1.2.3:1234", []string{"203.0.113.9, 192.0.2.1"}, "203.0.113.9"},

@@ -112,11 +112,11 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 	case worst == outside && !a.rejection():
 		wrong("that is rejected")
 	case worst == inside && certain:
-		told := r.o // where the codes are documented: an answer to HEAD has no body
+		operation := r.o // where the codes are documented: an answer to HEAD has no body
 		if r.method == http.MethodHead {
-			told = d.document.Operation(http.MethodGet, row.Path)
+			operation = d.document.Operation(http.MethodGet, row.Path)
 		}
-		domain := told.Response(http.StatusBadRequest) != nil && slices.Contains(told.Response(http.StatusBadRequest).Codes(), "invalid_domain")
+		domain := operation.Response(http.StatusBadRequest) != nil && slices.Contains(operation.Response(http.StatusBadRequest).Codes(), "invalid_domain")
 		switch {
 		case a.status < 400 || a.status == http.StatusNotFound: // no such brand or file
 		case a.status == http.StatusBadRequest && domain && (row.Code == "invalid_domain" || r.method == http.MethodHead): // a text without a domain
@@ -180,9 +180,9 @@ func costOf(r *derived, a answer) shownBrands {
 	return cost
 }
 
-// settle compares the ledger with the answers, and the rows that the transport's witness recorded with
-// those judged here.
-func (d *deriver) settle(t *testing.T) {
+// reconcile compares the ledger with the answers, and the rows that contractTransport recorded with those
+// judged here.
+func (d *deriver) reconcile(t *testing.T) {
 	t.Helper()
 	charged := map[string]int{}
 	for _, c := range d.customers {

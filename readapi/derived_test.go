@@ -58,7 +58,7 @@ func TestDerivedRequests_Described_AnswerAsDocumented(t *testing.T) {
 			}
 		}
 	}
-	d.settle(t)
+	d.reconcile(t)
 }
 
 // TestDerivedRequests_NotDescribed_AreRejected derives requests with several changes each.
@@ -96,7 +96,7 @@ func TestDerivedRequests_NotDescribed_AreRejected(t *testing.T) {
 			d.try(t, d.with(o, c, compatible(chosen)))
 		}
 	})
-	d.settle(t)
+	d.reconcile(t)
 }
 
 // compatible drops changes that are pointless together with one that turns the path into another.

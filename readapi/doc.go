@@ -17,7 +17,7 @@
 // The MCP endpoint (agents.go) has its own order, described in package mcp, and uses the same look-up
 // and search.
 //
-// The look-up itself, single and batch, is package lookup, which knows no HTTP.
+// The look-up itself, single and batch, is package lookup, which is independent of HTTP.
 //
 // errors.go is the one table between errors of other parts and answers of this API.
 package readapi

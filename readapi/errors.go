@@ -53,7 +53,7 @@ const (
 	retryUnavailable = 5 * time.Second
 )
 
-// Messages of a 503. By then it may be unknown whether anything was charged: an append may land
+// Messages of a 503. By then it may be unknown whether anything was charged: an append may succeed
 // although its outcome was not reported in time. But such an answer is never charged in the end.
 const (
 	messageReversed    = "Any charge is reversed."

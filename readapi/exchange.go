@@ -95,7 +95,7 @@ var (
 	connectionClose = []string{"close"}
 )
 
-// The wire names of our headers. HTTP header names are case-insensitive; these are written to the
+// Our headers. HTTP header names are case-insensitive; these are written to the
 // header map as documented, bypassing net/http's own spelling (X-Ratelimit-Limit) and its conversion.
 const (
 	headerRequestID          = "X-Request-Id"

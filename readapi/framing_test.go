@@ -57,7 +57,7 @@ func TestFraming_AmbiguousEnd_AnswersNoHiddenRequest(t *testing.T) {
 		for _, c := range []struct{ name, sent, want string }{
 			{"pipelined", me + get("", "") + me, "200, 400, 200"},
 			{"a body on GET", get(length, me) + me, "400, 200"},
-			{"a body on POST, which nobody reads", post(length, me) + me, "405"},
+			{"a body on POST, which is not read", post(length, me) + me, "405"},
 			{"no body, then another", post("Content-Length: 0\r\n", me), "405, 200"},
 			{"one length twice", post(length+length, me) + me, "405"},
 			{"two lengths", post("Content-Length: 0\r\n"+length, me), "rejected 400"},

@@ -202,7 +202,7 @@ func (s *service) serve(t testing.TB, wrap func(net.Listener) net.Listener) {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(wrap(l)) }()
 	transport := &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}
-	s.transport, s.url = s.witnessed(transport), "http://"+l.Addr().String()
+	s.transport, s.url = s.withContract(transport), "http://"+l.Addr().String()
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -286,9 +286,9 @@ func (s *service) must(err error) {
 	}
 }
 
-// settled waits until every read model and the search index have caught up with the log. A bubble's search index finds
+// catchUp waits until every read model and the search index have caught up with the log. A bubble's search index finds
 // nothing, and waiting for it would move the clock.
-func (s *service) settled() {
+func (s *service) catchUp() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -303,7 +303,7 @@ func (s *service) known(domain string, record eventschemas.Record) string {
 	s.t.Helper()
 	_, err := s.brands.ImportBrand(s.t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record})
 	s.must(err)
-	s.settled()
+	s.catchUp()
 	return brand.ID(domain).String()
 }
 

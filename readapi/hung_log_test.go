@@ -36,7 +36,7 @@ func (l hangsAfter) Append(ctx context.Context, stream string, expected eventlog
 // TestRequests_LogHangs_AreAnsweredInTime runs in virtual time. Whatever is in progress when the
 // log begins to hang, the answer is sent before clients give up, and in the end nothing was charged.
 func TestRequests_LogHangs_AreAnsweredInTime(t *testing.T) {
-	const clientsGiveUp = 10 * time.Second
+	const clientTimeout = 10 * time.Second
 	for name, from := range map[string]string{
 		"from the beginning":           "",
 		"once the credit is held":      eventschemas.CreditsHeld{}.EventType(),
@@ -55,7 +55,7 @@ func TestRequests_LogHangs_AreAnsweredInTime(t *testing.T) {
 				}
 				w, began := httptest.NewRecorder(), time.Now()
 				s.api.Handler().ServeHTTP(w, r)
-				if took := time.Since(began); took >= clientsGiveUp || w.Code != http.StatusServiceUnavailable {
+				if took := time.Since(began); took >= clientTimeout || w.Code != http.StatusServiceUnavailable {
 					s.t.Errorf("%d after %s: %s", w.Code, took, w.Body)
 				}
 				log.hung.end()

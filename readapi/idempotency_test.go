@@ -64,7 +64,7 @@ func TestIdempotencyKey_Repeated_GivesFirstAnswerForADay(t *testing.T) {
 	if h := second.ok(t); h.Get("X-Cache") != "MISS" || string(second.body) == string(first.body) {
 		t.Fatalf("the refresh changed nothing: %v %s", h, second.body)
 	}
-	s.settled()
+	s.catchUp()
 	// Whatever form the identifier has, and with any of the account's keys.
 	other := *c
 	other.secret, _ = c.issue("secret")
@@ -131,7 +131,7 @@ func TestIdempotencyKey_FreeAnswer_IsLookedUpAgain(t *testing.T) {
 	plain.ok(t)
 	s.crawler.finds("plain.com", record("plain"))
 	c.get("/v1/brands/plain.com?refresh=true").ok(t)
-	s.settled()
+	s.catchUp()
 	a := c.once("/v1/brands/plain.com", "k") // now it has a logo, and the answer differs
 	if h := a.ok(t); string(a.body) == string(plain.body) || h.Get("X-Credits-Remaining") != "48" {
 		t.Errorf("%v %s", h, a.body)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// wire is a client's end that counts writes and accepts a limited number of bytes.
-type wire struct {
+// fakeConn is a client's connection that counts writes and accepts a limited number of bytes.
+type fakeConn struct {
 	net.Conn
 	got    bytes.Buffer
 	writes int
@@ -22,7 +22,7 @@ type wire struct {
 
 var errBroken = errors.New("broken pipe")
 
-func (w *wire) Write(b []byte) (int, error) {
+func (w *fakeConn) Write(b []byte) (int, error) {
 	w.writes++
 	if w.takes < 0 {
 		return w.got.Write(b)
@@ -36,10 +36,10 @@ func (w *wire) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-func (w *wire) Close() error { w.closed = true; return nil }
+func (w *fakeConn) Close() error { w.closed = true; return nil }
 
 func TestConnection_Answer_IsOneWrite(t *testing.T) {
-	w := &wire{takes: -1}
+	w := &fakeConn{takes: -1}
 	c := &answerConn{Conn: w}
 	c.hold()
 	for range 10 {
@@ -59,7 +59,7 @@ func TestConnection_Answer_IsOneWrite(t *testing.T) {
 }
 
 func TestConnection_AnswerPastTheBuffer_IsComplete(t *testing.T) {
-	w := &wire{takes: -1}
+	w := &fakeConn{takes: -1}
 	c := &answerConn{Conn: w}
 	c.hold()
 	want := strings.Repeat("0123456789", 3*maxHeldBytes/10)
@@ -83,7 +83,7 @@ func TestConnection_WriteFails_FirstByteDecides(t *testing.T) {
 		takes int
 		begun bool
 	}{{0, false}, {1, true}, {100, true}} {
-		w := &wire{takes: c.takes}
+		w := &fakeConn{takes: c.takes}
 		conn := &answerConn{Conn: w}
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r = r.WithContext(withConn(r.Context(), conn))

@@ -116,11 +116,11 @@ func watched(c *watchedCounters) func(*setup) {
 	}
 }
 
-// logosTold waits until the recorded usage is visible, and returns it.
-func (c *customer) logosTold() int64 {
+// reportedLogos waits until the recorded usage is visible, and returns it.
+func (c *customer) reportedLogos() int64 {
 	c.s.t.Helper()
 	c.s.clock.add(time.Hour + time.Second) // longer than the recorder's flush interval; the service is in a bubble
-	c.s.settled()
+	c.s.catchUp()
 	return c.me().Usage.Logos
 }
 
@@ -188,10 +188,10 @@ func TestLogo_AnyKey_IsServed(t *testing.T) {
 			"a mistyped secret in key":              {nil, "key=" + mistyped(c.secret), inURL, false},
 			"the beginning of a secret in key":      {nil, "key=lh_sk_", inURL, false},
 			"a secret in key that is not escaped":   {nil, "key=lh_sk_%zz", inURL, false},
-			"a secret beside a good key":            {nil, "key=" + c.publishable + "&key=" + c.secret, inURL, false},
-			"a secret in key beside a good header":  {bearer(c.secret), "key=" + c.secret, inURL, true},
-			"a secret in key beside a bad header":   {bearer(unknown), "key=" + c.secret, inURL, false},
-			"a secret in key beside two headers":    {two(bearer(c.secret), c.publishable), "key=" + c.secret, inURL, false},
+			"a secret and a good key":               {nil, "key=" + c.publishable + "&key=" + c.secret, inURL, false},
+			"a secret in key, with a good header":   {bearer(c.secret), "key=" + c.secret, inURL, true},
+			"a secret in key, with a bad header":    {bearer(unknown), "key=" + c.secret, inURL, false},
+			"a secret in key, with two headers":     {two(bearer(c.secret), c.publishable), "key=" + c.secret, inURL, false},
 		} {
 			s.t.Log(name)
 			for _, path := range []string{logoPath, logoPath + "/logo"} {
@@ -211,11 +211,11 @@ func TestLogo_AnyKey_IsServed(t *testing.T) {
 				s.send(request{path: path + "?size=0&" + k.query, header: k.header}).rejectedFirst(s.t)
 			}
 		}
-		if got := c.logosTold(); got != counted {
+		if got := c.reportedLogos(); got != counted {
 			s.t.Errorf("%d logos reported, want %d", got, counted)
 		}
 		suspended.reinstate()
-		if got := suspended.logosTold(); got != 0 {
+		if got := suspended.reportedLogos(); got != 0 {
 			s.t.Errorf("%d logos counted for a suspended account", got)
 		}
 		all := s.logs.all()
@@ -364,8 +364,8 @@ func TestLogo_AllowanceUsedUp_IsServed(t *testing.T) {
 		get(c.secret).logo(s.t, "")
 		c.to(plan.Free)
 		get(c.secret).logo(s.t, "quota-exceeded")
-		if told := c.logosTold(); told != 11 {
-			s.t.Errorf("%d logos reported, want all eleven that came with a key", told)
+		if got := c.reportedLogos(); got != 11 {
+			s.t.Errorf("%d logos reported, want all eleven that came with a key", got)
 		}
 		end := usage.MonthOf(s.clock.now()).End()
 		s.clock.add(end.Sub(s.clock.now()) - 1)
@@ -433,7 +433,7 @@ func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 			ask(i + n)
 		}
 	})
-	for i := range 60 { // uses what a node could not settle in time
+	for i := range 60 { // uses the logos that a busy node could not count in time
 		ask(i)
 	}
 	if served.Load() > 50 || served.Load()+failed.Load() < 50 || degraded.Load() < 130-failed.Load() || c.logosAllotted() != 500_000 {
@@ -554,8 +554,8 @@ func TestLogo_Fails_ReturnsItsAllowance(t *testing.T) {
 		next.Store(&drawn)
 		c.get(logoPath).logo(s.t, "") // the last one: the other was used by the caller who left
 		c.get(logoPath).logo(s.t, "quota-exceeded")
-		if told := c.logosTold(); told != 14 {
-			s.t.Errorf("%d logos reported, want all", told)
+		if got := c.reportedLogos(); got != 14 {
+			s.t.Errorf("%d logos reported, want 14", got)
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {

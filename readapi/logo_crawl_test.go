@@ -172,7 +172,7 @@ func TestLogo_CrawlWithoutLogo_IsAFallback(t *testing.T) {
 	}
 	s.crawler.finds("bare.com", plainRecord("bare"))
 	c.logoOf("bare.com").is(t, "a brand without a logo", false, fallbackKept)
-	s.settled()
+	s.catchUp()
 	c.logoOf("bare.com").is(t, "a brand without a logo, held", false, fallbackKept)
 	hidden := s.withLogo("hidden", "png", inked(t, 64))
 	hidden.Restriction = &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}
@@ -203,7 +203,7 @@ func TestLogo_WithdrawnBrand_IsAFallback(t *testing.T) {
 	s.keyless("acme.com").is(t, "with an index that trails", false, fallbackKept)
 	c.logoOf("acme.com").is(t, "with an index that trails, with a key", false, fallbackKept)
 	index.held.Store(nil)
-	s.settled()
+	s.catchUp()
 	s.keyless("acme.com").is(t, "gone", false, fallbackKept)
 	c.logoOf("acme.com").is(t, "gone, with a key", false, fallbackKept)
 	if n := len(s.crawler.of("acme.com")); n != 0 {
@@ -359,7 +359,7 @@ func TestLogoCrawls_ClientLeaves_Continue(t *testing.T) {
 	}
 	close(release)
 	s.follow(brand.Stream("fresh.com"), func(ev eventschemas.Event) bool { _, ok := ev.(eventschemas.CrawlSucceeded); return ok })
-	s.settled()
+	s.catchUp()
 	s.keyless("fresh.com").is(t, "afterwards", true, logoKept)
 }
 

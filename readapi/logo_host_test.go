@@ -33,7 +33,7 @@ func TestLogoHost_Root_ServesLogos(t *testing.T) {
 	t.Parallel()
 	s := start(t, onLogoHost)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 256)))
-	// Over the network once, where the witness checks it against the OpenAPI document.
+	// Over the network once, where contractTransport checks it against the OpenAPI document.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/acme.com/w/64/icon?format=png", nil)
 	s.must(err)
 	r.Host = logoHostName

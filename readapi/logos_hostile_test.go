@@ -92,7 +92,7 @@ type hostileGallery struct {
 	worst    string        // which one
 }
 
-// hostileTimeout is the time limit of each drawing, making and request: this test checks results, not
+// hostileTimeout is the time limit of each drawing, variant and request: this test checks results, not
 // times.
 const hostileTimeout = time.Minute
 
@@ -128,7 +128,7 @@ func serveSanitized(t *testing.T, cache string) {
 	g := serveHostile(t, cache, 0)
 	checkPeak(t)
 	g.sanitized(t)
-	g.told(t)
+	g.logSummary(t)
 }
 
 // serveRaw uses fewer: no file may exceed the renderer's limit, so the limit changes which are drawn
@@ -137,7 +137,7 @@ func serveRaw(t *testing.T, cache string) {
 	g := serveHostile(t, cache, 10<<18)
 	g.raw(t)
 	g.bombs(t)
-	g.told(t)
+	g.logSummary(t)
 }
 
 // noiseFile is the file that serveConcurrent draws, stored next to the renderer's cache because creating it
@@ -192,13 +192,13 @@ func checkPeak(t *testing.T) {
 	}
 }
 
-func (g *hostileGallery) told(t *testing.T) {
+func (g *hostileGallery) logSummary(t *testing.T) {
 	checkPeak(t)
 	t.Logf("%d requests, %d of them answered 503; the longest took %v: %s", g.asked, g.busy, g.slowest, g.worst)
 }
 
-// store makes a file the only format of a brand's only logo. The brand is in the index once the
-// service has settled.
+// store makes a file the only format of a brand's only logo. The brand is in the index after
+// catchUp.
 func (g *hostileGallery) store(t *testing.T, domain, format string, data []byte) (id string) {
 	t.Helper()
 	id, err := g.assets.Put(t.Context(), data, format)
@@ -297,7 +297,7 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 	if rejected == 0 || len(stored) < 31 {
 		t.Fatalf("%d files stored, %d rejected", len(stored), rejected)
 	}
-	g.settled()
+	g.catchUp()
 	blue := []byte{0x0b, 0x5f, 0xff, 0xff} // of the honest rectangle
 	turn := 0
 	for name, where := range stored {
@@ -342,7 +342,7 @@ func (g *hostileGallery) raw(t *testing.T) {
 		domain := fmt.Sprintf("raw-%d.com", i)
 		stored = append(stored, file{h.Name, domain, g.store(t, domain, "svg", []byte(h.SVG))})
 	}
-	g.settled()
+	g.catchUp()
 	drawn, halved := 0, 0
 	for i, f := range stored {
 		for _, path := range []string{"/logo/" + f.domain + "?format=svg", "/cdn/" + f.id + ".svg"} {
@@ -394,7 +394,7 @@ func (g *hostileGallery) bombs(t *testing.T) {
 		}
 	}
 	g.store(t, "largest.com", "png", imagingtest.LargestPNG())
-	g.settled()
+	g.catchUp()
 	for i, b := range bombs {
 		if !storable(b) {
 			continue

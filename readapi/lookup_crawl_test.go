@@ -173,7 +173,7 @@ func TestRefresh_CrawlFails_KeepsTheOldRecord(t *testing.T) {
 	if a.header.Get("X-Credits-Remaining") != "49" {
 		t.Errorf("headers %v", a.header)
 	}
-	s.settled()
+	s.catchUp()
 	a = c.get("/v1/brands/acme.com")
 	if h := a.ok(t); h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" {
 		t.Errorf("plain look-up after the failed refresh: %v", h)

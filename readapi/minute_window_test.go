@@ -54,7 +54,7 @@ func TestMinuteWindow_UsedUp_RetryAfterIsNextMinute(t *testing.T) {
 			a.window(s.t, 60, 0, ends)
 			wait := seconds(s.t, a.header.Get("Retry-After"))
 			if p.Error.Details == nil || p.Error.Details.RetryAfter == nil || time.Duration(*p.Error.Details.RetryAfter)*time.Second != wait {
-				s.t.Errorf("%s into the minute: Retry-After %s beside %s", at, wait, a.body)
+				s.t.Errorf("%s into the minute: Retry-After %s with the body %s", at, wait, a.body)
 			}
 			if wait > time.Second {
 				s.clock.add(wait - time.Second)

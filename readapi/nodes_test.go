@@ -144,7 +144,7 @@ func TestNodes_OneUnknownDomain_ShareACrawl(t *testing.T) {
 	}
 }
 
-// Every node knows the credits that another node reported to a client: the balance never goes back up.
+// Every node takes into account the credits that another node reported to a client: the balance never goes back up.
 func TestNodes_Balance_NeverGoesBack(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -167,7 +167,7 @@ func TestNodes_Balance_NeverGoesBack(t *testing.T) {
 }
 
 // The next node answers and charges a record that one node found in a crawl, although its tables and
-// its cache may lag, and knows an id that one node returned.
+// its cache may lag, and finds an id that one node returned.
 func TestNodes_AnotherJustAnswered_FindTheBrand(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")

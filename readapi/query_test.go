@@ -108,9 +108,9 @@ func FuzzQueryValue(f *testing.F) {
 			t.Fatalf("%q: %d %s, present %v", query, problem.Status, problem.Code, present)
 		}
 		other := url.QueryEscape(name + "x")
-		for _, beside := range []string{query + "&" + other + "=1", other + "&" + query, "&" + query + "&", "%zz=1&" + query} {
-			if v, p, pr := queryValue(beside, name); v != value || p != present || (pr == nil) != (problem == nil) {
-				t.Fatalf("%q of %q is %q, %v; of %q it is %q, %v", name, query, value, problem, beside, v, pr)
+		for _, extended := range []string{query + "&" + other + "=1", other + "&" + query, "&" + query + "&", "%zz=1&" + query} {
+			if v, p, pr := queryValue(extended, name); v != value || p != present || (pr == nil) != (problem == nil) {
+				t.Fatalf("%q of %q is %q, %v; of %q it is %q, %v", name, query, value, problem, extended, v, pr)
 			}
 		}
 		if again := query + "&" + url.QueryEscape(name) + "=1"; present {

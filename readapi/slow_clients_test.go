@@ -147,14 +147,14 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 		answered(idle)
 		half := connect(halfAHeader)
 		synctest.Wait()
-		var newcomers []net.Conn
+		var later []net.Conn
 		for _, c := range []struct {
 			name string
 			out  net.Conn
 			stay []net.Conn
 		}{{"the idle one, which waits longest", idle, []net.Conn{working, half}}, {"then the one with half a header", half, []net.Conn{working}}} {
-			newcomers = append(newcomers, connect(whole))
-			answered(newcomers[len(newcomers)-1])
+			later = append(later, connect(whole))
+			answered(later[len(later)-1])
 			if !closed(c.out) {
 				s.t.Errorf("%s is still open", c.name)
 			}
@@ -165,11 +165,11 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 			}
 		}
 		// A client that has sent another request has waited for a shorter time.
-		_, err := io.WriteString(newcomers[0], whole)
+		_, err := io.WriteString(later[0], whole)
 		s.must(err)
-		answered(newcomers[0])
+		answered(later[0])
 		answered(connect(whole))
-		if closed(newcomers[0]) || !closed(newcomers[1]) {
+		if closed(later[0]) || !closed(later[1]) {
 			s.t.Error("the longest idle connection was not evicted")
 		}
 		// With a running request on each connection, a new one is refused.

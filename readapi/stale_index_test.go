@@ -124,7 +124,7 @@ func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 	id := s.known("acme.com", record("old"))
 	stop := func() *brands.Entry { // stops the index at the current state of the log
 		index.held.Store(nil)
-		s.settled()
+		s.catchUp()
 		held, err := index.Get(t.Context(), "acme.com")
 		s.must(err)
 		index.held.Store(held)

@@ -221,9 +221,9 @@ func TestICO_LargestWithinLimits(t *testing.T) {
 	}{
 		"largest last":          {imagingtest.ICO(small, large), 40},
 		"largest first":         {imagingtest.ICO(large, small), 40},
-		"a bomb beside it":      {imagingtest.ICO(bomb, small), 32},
-		"a broken one beside":   {imagingtest.ICO(broken, small), 32},
-		"not an image beside":   {imagingtest.ICO([]byte("<html>"), small, nil), 32},
+		"with a bomb":           {imagingtest.ICO(bomb, small), 32},
+		"with a broken one":     {imagingtest.ICO(broken, small), 32},
+		"with what is no image": {imagingtest.ICO([]byte("<html>"), small, nil), 32},
 		"a cursor":              {append([]byte{0, 0, 2}, imagingtest.ICO(small)[3:]...), 32},
 		"an entry cut off":      {append([]byte{0, 0, 1, 0, 9, 0}, imagingtest.ICO(small)[6:]...), 32},
 		"overlapping: two in 1": {overlapping(small), 32},
@@ -411,7 +411,7 @@ func checkDecode(t *testing.T, data []byte) {
 		t.Fatalf("decoded an image that the probe rejected: %v", err)
 	case decodeErr != nil:
 		if img != nil {
-			t.Fatal("an image beside an error")
+			t.Fatalf("Decode returned both an image and an error: %v", decodeErr)
 		}
 	case info != again || img.Rect != image.Rect(0, 0, info.Width, info.Height) || info.Width*info.Height > fuzzLimits.Pixels:
 		t.Fatalf("probe %+v, decode %+v, bounds %v", info, again, img.Rect)

@@ -121,9 +121,9 @@ type question struct {
 type queue struct{ waiting []*caller }
 
 type caller struct {
-	answer chan answer // capacity 1
-	gone   bool        // guarded by Shared.mu
-	told   bool        // guarded by Shared.mu
+	answer   chan answer // capacity 1
+	gone     bool        // guarded by Shared.mu
+	answered bool        // guarded by Shared.mu
 }
 
 type answer struct {
@@ -131,9 +131,9 @@ type answer struct {
 	err      error
 }
 
-// tell sends the answer to a caller, which may have left. Shared.mu must be held.
-func (c *caller) tell(a answer) {
-	c.told = true
+// reply sends the answer to a caller, which may have left. Shared.mu must be held.
+func (c *caller) reply(a answer) {
+	c.answered = true
 	c.answer <- a
 }
 
@@ -355,9 +355,9 @@ func (s *Shared) Take(ctx context.Context, key Key, units, limit int64) (Decisio
 	}
 	s.mu.Lock()
 	me.gone = true
-	told := me.told
+	answered := me.answered
 	s.mu.Unlock()
-	if told {
+	if answered {
 		a := <-me.answer
 		return a.decision, a.err
 	}
@@ -394,7 +394,7 @@ func (s *Shared) serve(q question, at *queue) {
 				continue
 			}
 			if d, ok := s.fromBlock(q); ok { // filled by the last statement
-				c.tell(answer{decision: d})
+				c.reply(answer{decision: d})
 				continue
 			}
 			group = append(group, c)
@@ -441,7 +441,7 @@ func (s *Shared) ask(q question, group []*caller) {
 				unclaimed += q.units
 			}
 		}
-		c.tell(a)
+		c.reply(a)
 	}
 	if err == nil {
 		unclaimed += s.refill(q, asked, t, granted, let)

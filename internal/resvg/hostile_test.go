@@ -194,9 +194,9 @@ func TestSteps_DependOnlyOnFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close(context.Background())
-		var beside sync.WaitGroup
-		defer beside.Wait()
-		beside.Go(func() {
+		var other sync.WaitGroup
+		defer other.Wait()
+		other.Go(func() {
 			if _, err := r.Render(t.Context(), []byte(open+`<rect width="9" height="9"/></svg>`), 256); err != nil && !errors.Is(err, imaging.ErrTooLarge) {
 				t.Error(err)
 			}
@@ -305,11 +305,11 @@ func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 // gets its turn.
 type begun struct {
 	context.Context
-	tell func()
+	report func()
 }
 
 func (b begun) Value(key any) any {
-	b.tell()
+	b.report()
 	return b.Context.Value(key)
 }
 

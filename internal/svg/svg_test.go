@@ -196,7 +196,7 @@ func TestSanitize_Details(t *testing.T) {
 		{"a mask says its type as an attribute", around(`<mask id="m" style="mask-type:alpha"><path d="M0 0h9v9z"/></mask><path mask="url(#m)" d="M0 0h9v9z"/>`), []string{`mask-type="alpha"`}, nil},
 		{"transforms with units become attributes", around(`<style>.a{transform:translate(1px,2px) skewX(3deg);fill:red}</style><path class="a" d="M0 0h9v9z"/><path transform="scale(2)" style="transform:none" d="M0 0h9v9z"/>`), []string{`transform="translate(1 2) skewX(3)"`, `.a{fill:red}`}, []string{"px", "scale"}},
 		{"transforms that have no such form stay", around(`<style>.a{transform:rotate(1turn)}</style><path class="a" d="M0 0h9v9z"/>`), []string{`.a{transform:rotate(1turn)}`}, nil},
-		{"names of colors that not all know", around(`<path fill="CURRENTCOLOR" stroke="RebeccaPurple" d="M0 0h9v9z"/>`), []string{`fill="currentColor"`, `stroke="#663399"`}, nil},
+		{"names of colors that not all renderers support", around(`<path fill="CURRENTCOLOR" stroke="RebeccaPurple" d="M0 0h9v9z"/>`), []string{`fill="currentColor"`, `stroke="#663399"`}, nil},
 		{"shapes in percent are drawn", open + `<circle cx="50%" cy="50%" r="10%" fill="#0b5fff"/></svg>`, []string{`r="10%"`}, nil},
 		{"an important variable stays important", around(`<style>path{fill:var(--a,blue)!important}</style><path style="fill:red" d="M0 0h9v9z"/>`), []string{`fill:blue!important`}, nil},
 		{"variables that refer to each other in a circle", around(`<path style="--a:var(--b);--b:var(--a);fill:var(--a,red);stroke:var(--c,var(--d,blue))" d="M0 0h9v9z"/>`), []string{`stroke:blue`}, []string{"var(", "--"}},
@@ -383,7 +383,7 @@ func FuzzSanitize(f *testing.F) {
 		clean, info, err := svg.Sanitize(data)
 		if err != nil {
 			if clean != nil {
-				t.Fatalf("bytes beside an error: %v", err)
+				t.Fatalf("Sanitize returned both %d bytes and an error: %v", len(clean), err)
 			}
 			return
 		}
@@ -429,7 +429,7 @@ func TestMostlyText(t *testing.T) {
 	}{
 		{"text alone", `<text y="30" font-size="30">Acme</text>`, true},
 		{"text on a plate", `<rect width="100" height="40" fill="red"/><text y="30" font-size="30">Acme</text>`, true},
-		{"text beside a dot", `<circle r="3" cx="5" cy="5"/><text y="30" font-size="30">Acme</text>`, true},
+		{"text next to a dot", `<circle r="3" cx="5" cy="5"/><text y="30" font-size="30">Acme</text>`, true},
 		{"a mark with small print", `<path d="M0 0h40v40h-40z"/><text x="50" y="30" font-size="4">since 1999</text>`, false},
 		{"a mark", `<path d="M0 0h40v40h-40z"/>`, false},
 		{"text that is hidden", `<path d="M0 0h4v4h-4z"/><text y="30" font-size="30" display="none">Acme</text>`, false},

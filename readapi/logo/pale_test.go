@@ -58,7 +58,7 @@ func TestDraw_LightLogoFirst_ShownIfVisibleOnWhite(t *testing.T) {
 		{"a yellow vector", w.put(barSVG(t, "#ffd43b"), "svg"), true},
 		{"white with a thin yellow rim", w.raster(framed(yellow, white)), true},
 		{"yellow with a white rim", w.raster(framed(white, yellow)), false},
-		{"white words beside a mark", w.raster(sideBySide(60, white, yellow)), false},
+		{"white words next to a mark", w.raster(sideBySide(60, white, yellow)), false},
 		{"a white part of a mark", w.raster(sideBySide(20, white, yellow)), true},
 	} {
 		want := dark.Formats[0]

@@ -46,7 +46,7 @@ func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.g = g; r.over { // closed in the meantime
-		return nil, errors.Join(searchindex.ErrClosed, x.giveUp(g))
+		return nil, errors.Join(searchindex.ErrClosed, x.abandonDetached(g))
 	}
 	return r, nil
 }
@@ -97,7 +97,7 @@ func (x *Index) begin(ctx context.Context) (generation, error) {
 		if err == nil && newest {
 			return g, nil
 		}
-		if err = errors.Join(err, x.giveUp(g)); err != nil {
+		if err = errors.Join(err, x.abandonDetached(g)); err != nil {
 			return generation{}, err
 		}
 	}
@@ -117,8 +117,8 @@ func (x *Index) newest(ctx context.Context, g generation) (bool, error) {
 	return true, x.endAll(ctx, c, func(o generation) bool { return o.build != "" && after(g, o) })
 }
 
-// giveUp abandons a generation even if the caller's context has ended.
-func (x *Index) giveUp(g generation) error {
+// abandonDetached abandons a generation even if the caller's context has ended.
+func (x *Index) abandonDetached(g generation) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	return x.abandon(ctx, g)

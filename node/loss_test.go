@@ -88,7 +88,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := admit(other, log, esdb.Seen{}); !errors.Is(err, eventlog.ErrLoss) {
-			t.Errorf("%s, a node that has not seen the event: %v", name, err)
+			t.Errorf("%s, a node that has not seen the event: %v; want ErrLoss", name, err)
 		}
 		for _, node := range []*Node{s, other} {
 			if err := admit(node, right, esdb.Seen{}); err != nil || node.lost.Load() != nil || node.alive.Err() != nil {
@@ -98,7 +98,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 	}
 
 	if err := admit(s, shorter, seen); !errors.Is(err, eventlog.ErrLoss) {
-		t.Error(err)
+		t.Errorf("error = %v, want ErrLoss", err)
 	}
 	losses, err := loss.Survey(t.Context(), store, eventlog.Probe(shorter))
 	if err != nil || len(losses) == 0 {
@@ -140,7 +140,7 @@ func TestAdmit_RestoredLog_NodeForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.admit(t.Context(), eventlog.Probe(restored), seenIn(t, before)); !errors.Is(err, errForget) {
-		t.Errorf("the node that has seen the log before: %v", err)
+		t.Errorf("the node that has seen the log before: %v, want errForget", err)
 	}
 	if err := nodeOn(t, store).admit(t.Context(), eventlog.Probe(restored), esdb.Seen{}); err != nil {
 		t.Errorf("a node that begins after that: %v", err)

@@ -42,7 +42,7 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 		t.Errorf("before: %d %v", early.Code, early.Header())
 	}
 	if code := ask("/readyz").Code; code != http.StatusServiceUnavailable {
-		t.Errorf("before: /readyz %d", code)
+		t.Errorf("before: /readyz %d, want %d", code, http.StatusServiceUnavailable)
 	}
 	if err := n.begin(t.Context(), func(*Node, Begun) error { return nil }); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 		t.Errorf("after: %d %v", late.Code, late.Header())
 	}
 	if code := ask("/readyz").Code; code != http.StatusOK {
-		t.Errorf("after: /readyz %d", code)
+		t.Errorf("after: /readyz %d, want %d", code, http.StatusOK)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	brands := starterBrands{n.Brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}}
 	var one starter.Brand
 	if err := starter.Each(func(b starter.Brand) error { one = b; return io.EOF }); !errors.Is(err, io.EOF) {
-		t.Fatal(err)
+		t.Fatalf("error = %v, want EOF", err)
 	}
 	if _, err := brands.ImportBrand(t.Context(), starter.Version, one); err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func TestMCPBatch_MixedMessages_AnsweredInOrder(t *testing.T) {
 		a := s.postMCP(h, body)
 		all := a.several(t)
 		if len(all) != 9 {
-			t.Fatalf("%d responses: %s", len(all), a.body)
+			t.Fatalf("%d responses: %s; want 9", len(all), a.body)
 		}
 		decodeBrand(t, all[0].found(t))
 		all[1].failed(t, -32600)

@@ -212,12 +212,12 @@ func TestMCPGetBrand_IdempotencyKey_ChargedOnce(t *testing.T) {
 		t.Errorf("the repeat returns %s", again)
 	}
 	if a := c.once("/v1/brands/acme.com", "one"); a.status != http.StatusOK || a.header.Get("X-Credits-Remaining") != "49" {
-		t.Errorf("the repeat over REST returns %d with %s credits left", a.status, a.header.Get("X-Credits-Remaining"))
+		t.Errorf("the repeat over REST returns %d with %s credits left; want %d and %q", a.status, a.header.Get("X-Credits-Remaining"), http.StatusOK, "49")
 	}
 	call(`{"identifier":"other.com","idempotency_key":"one"}`).failed(t, -32602)
 	call(`{"identifier":"acme.com","idempotency_key":"two words"}`).failed(t, -32602)
 	if b := c.books(); len(b.charges) != 1 {
-		t.Errorf("%d charges", len(b.charges))
+		t.Errorf("%d charges, want 1", len(b.charges))
 	}
 }
 

@@ -101,7 +101,7 @@ func TestMCP_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 		})
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestMCP_BodyOfExactly64KB_IsAccepted(t *testing.T) {
 		s.must(err)
 		resp.Body.Close()
 		if resp.StatusCode != sized.status {
-			t.Errorf("%d bytes in chunks: status %d", sized.bytes, resp.StatusCode)
+			t.Errorf("%d bytes in chunks: status %d, want %d", sized.bytes, resp.StatusCode, sized.status)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestMCP_MethodOtherThanPOST_Is405(t *testing.T) {
 		a := s.send(request{method: method, path: "/mcp", header: bearer(c.secret)})
 		a.one(t, http.StatusMethodNotAllowed).failed(t, -32600)
 		if a.header.Get("Allow") != "POST, OPTIONS" {
-			t.Errorf("%s: Allow %q", method, a.header.Get("Allow"))
+			t.Errorf("%s: Allow %q, want %q", method, a.header.Get("Allow"), "POST, OPTIONS")
 		}
 	}
 	if a := s.send(request{method: http.MethodOptions, path: "/mcp"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "POST, OPTIONS" {

@@ -94,7 +94,7 @@ func TestSearchQuota_MonthOfAnAccount_EndsAtLimit(t *testing.T) {
 			s.t.Errorf("/v1/me on 1 March: %+v", me)
 		}
 		if got := c.ticked(january); got != 63 {
-			s.t.Errorf("%d searches of January on the log", got)
+			s.t.Errorf("%d searches of January on the log, want 63", got)
 		}
 	})
 }
@@ -215,7 +215,7 @@ func TestSearch_CountNotDurable_IsNotAnswered(t *testing.T) {
 		a := <-answered
 		a.ok(s.t)
 		if got := c.ticked(usage.MonthOf(s.clock.now())); got != 1 {
-			s.t.Errorf("%d searches on the log", got)
+			s.t.Errorf("%d searches on the log, want 1", got)
 		}
 	}, func(set *setup) {
 		set.parts.Log = func(l eventlog.Log) eventlog.Log { log.Log = l; return log }
@@ -389,11 +389,11 @@ func TestLimits_AnyInterleaving_Hold(t *testing.T) {
 			switch {
 			case l.suspended:
 				if a.status != http.StatusForbidden {
-					r.Fatalf("%v: /v1/me of a suspended account is %d", story, a.status)
+					r.Fatalf("%v: /v1/me of a suspended account is %d, want %d", story, a.status, http.StatusForbidden)
 				}
 			case admitted == 0:
 				if a.status != http.StatusTooManyRequests {
-					r.Fatalf("%v: /v1/me past the minute is %d", story, a.status)
+					r.Fatalf("%v: /v1/me past the minute is %d, want %d", story, a.status, http.StatusTooManyRequests)
 				}
 			default:
 				me := decodeAccount(t, a.body)

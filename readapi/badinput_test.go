@@ -79,7 +79,7 @@ func TestKey_Mistyped_Is401(t *testing.T) {
 		t.Logf("%d mistyped keys on %s", len(wrong), path)
 	}
 	if left := c.get("/v1/me").ok(t).Get("X-RateLimit-Remaining"); left != "59" {
-		t.Errorf("X-RateLimit-Remaining %s", left)
+		t.Errorf("X-RateLimit-Remaining %s, want %q", left, "59")
 	}
 }
 
@@ -127,10 +127,10 @@ func TestKey_InURL_IsNeitherUsedNorLogged(t *testing.T) {
 		}
 	}
 	if b := victim.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 	if left := victim.get("/v1/me").ok(t).Get("X-RateLimit-Remaining"); left != "59" {
-		t.Errorf("X-RateLimit-Remaining %s", left)
+		t.Errorf("X-RateLimit-Remaining %s, want %q", left, "59")
 	}
 }
 
@@ -283,6 +283,6 @@ func TestSecretOnlyPaths_PublishableKey_Is403(t *testing.T) {
 		t.Errorf("only %d requests were tried", rejected)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 }

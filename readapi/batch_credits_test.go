@@ -165,19 +165,19 @@ func TestBatch_ManyItems_RunsFiveAtATime(t *testing.T) {
 		s.crawler.sees(domain)
 	}
 	if h := c.get("/v1/brands/acme.com").ok(t); h.Get("X-Credits-Remaining") != "5" {
-		t.Errorf("%s remaining", h.Get("X-Credits-Remaining"))
+		t.Errorf("%s remaining, want %q", h.Get("X-Credits-Remaining"), "5")
 	}
 	if n := len(c.books().openHolds); n != 5 {
-		t.Errorf("the batch has %d holds", n)
+		t.Errorf("the batch has %d holds, want 5", n)
 	}
 	close(release)
 	for i, item := range (<-answered).items(t, slow) {
 		if item.said() != "404 no_brand_data" {
-			t.Errorf("%s: %s", slow[i], item.said())
+			t.Errorf("%s: %s, want %q", slow[i], item.said(), "404 no_brand_data")
 		}
 	}
 	if b := c.books(); most.Load() != 5 || b.balance() != 5 || len(b.openHolds) != 0 {
-		t.Errorf("%d concurrent crawls, balance %d, %d holds open", most.Load(), b.balance(), len(b.openHolds))
+		t.Errorf("%d concurrent crawls, balance %d, %d holds open; want 5, 5 and 0", most.Load(), b.balance(), len(b.openHolds))
 	}
 }
 
@@ -212,14 +212,14 @@ func TestBatch_ClientLeaves_PaysNothing(t *testing.T) {
 	s.crawler.sees("slow.com") // its credit is held
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("client error %v", err)
+		t.Fatalf("client error %v, want Canceled", err)
 	}
 	b := c.until("three charges are reversed and the hold is released", func(b books) bool {
 		return len(b.reversals) == 3 && b.holds == 1 && len(b.openHolds) == 0
 	})
 	close(release)
 	if b.balance() != 50 || len(b.charges) != 3 {
-		t.Errorf("balance %d, %d charges", b.balance(), len(b.charges))
+		t.Errorf("balance %d, %d charges; want 50 and 3", b.balance(), len(b.charges))
 	}
 	for _, r := range b.reversals {
 		if r.Reason != account.ReasonClientGone || r.RequestID != b.charges[0].RequestID {
@@ -264,12 +264,12 @@ func TestBatch_ClientLeavesBeforeFirstByte_ReversesEveryCharge(t *testing.T) {
 	}()
 	<-worked
 	if n := len(c.books().charges); n != 3 {
-		t.Errorf("%d charges", n)
+		t.Errorf("%d charges, want 3", n)
 	}
 	leave()
 	<-done
 	if b := c.until("all charges are reversed", func(b books) bool { return len(b.reversals) == 3 }); b.balance() != 50 {
-		t.Errorf("balance %d", b.balance())
+		t.Errorf("balance %d, want 50", b.balance())
 	}
 }
 
@@ -306,6 +306,6 @@ func TestBatch_AccountIsSuspended_RejectsTheRest(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if b := c.books(); len(b.charges) != 6 || b.balance() != 44 || len(b.openHolds) != 0 {
-		t.Errorf("%d charges, balance %d, %d holds open", len(b.charges), b.balance(), len(b.openHolds))
+		t.Errorf("%d charges, balance %d, %d holds open; want 6, 44 and 0", len(b.charges), b.balance(), len(b.openHolds))
 	}
 }

@@ -33,10 +33,10 @@ func TestBatch_PastItsDeadline_StartsNoItem(t *testing.T) {
 			}
 		}
 		if got := header.Get("X-Credits-Remaining"); got != "50" {
-			t.Errorf("%s remaining", got)
+			t.Errorf("%s remaining, want %q", got, "50")
 		}
 		if b := c.books(); b.holds != 15 || len(b.openHolds) != 0 || len(b.charges) != 0 {
-			t.Errorf("%d holds, %d of them open, %d charges", b.holds, len(b.openHolds), len(b.charges))
+			t.Errorf("%d holds, %d of them open, %d charges; want 15, 0 and 0", b.holds, len(b.openHolds), len(b.charges))
 		}
 	})
 }

@@ -42,7 +42,7 @@ func TestBatch_LargestAnswer_ArrivesWhole(t *testing.T) {
 		}
 	}
 	if n := len(c.books().charges); n != 3 {
-		t.Errorf("%d charges", n)
+		t.Errorf("%d charges, want 3", n)
 	}
 }
 

@@ -140,7 +140,7 @@ func TestBatch_AccountSuspendedOnAnotherNode_StopsBetweenItems(t *testing.T) {
 		}
 	}
 	if b := c.books(); len(b.charges) != len(slow) || b.holds != len(slow) || len(b.openHolds) != 0 || b.balance() != 45 {
-		t.Errorf("%d charges, %d holds, %d of them open, balance %d", len(b.charges), b.holds, len(b.openHolds), b.balance())
+		t.Errorf("%d charges, %d holds, %d of them open, balance %d; want %d, %d, 0 and 45", len(b.charges), b.holds, len(b.openHolds), b.balance(), len(slow), len(slow))
 	}
 	here.asks("acme.com").rejected(t, 403, "forbidden")
 }

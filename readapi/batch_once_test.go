@@ -50,7 +50,7 @@ func TestBatch_Repeated_IsChargedOnce(t *testing.T) {
 		t.Fatalf("repeat without credits: %q", got)
 	}
 	if *again[0].Brand.Name != "Acme" || *again[1].Brand.Name != "Acme" || *again[3].Brand.Name != "Fresh" {
-		t.Errorf("the repeat returned the names %q, %q and %q", *again[0].Brand.Name, *again[1].Brand.Name, *again[3].Brand.Name)
+		t.Errorf("the repeat returned the names %q, %q and %q; want %q, %q and %q", *again[0].Brand.Name, *again[1].Brand.Name, *again[3].Brand.Name, "Acme", "Acme", "Fresh")
 	}
 	if got := c.chargedDomains(); !slices.Equal(got, []string{"acme.com", "acme.com", "fresh.com"}) {
 		t.Errorf("charged for %q", got)
@@ -65,7 +65,7 @@ func TestBatch_Repeated_IsChargedOnce(t *testing.T) {
 	s.clock.add(24 * time.Hour)
 	full.asksOnce("same", "acme.com", "fresh.com").items(t, []string{"acme.com", "fresh.com"})
 	if b := full.books(); len(b.charges) != 4 || len(b.openHolds) != 0 {
-		t.Errorf("repeat after a day: %d charges, %d holds open", len(b.charges), len(b.openHolds))
+		t.Errorf("repeat after a day: %d charges, %d holds open; want 4 and 0", len(b.charges), len(b.openHolds))
 	}
 }
 
@@ -88,7 +88,7 @@ func TestBatch_KeyOfAnotherRequest_Is400(t *testing.T) {
 	s.must(err)
 	a.rejected(t, 400, "invalid_request")
 	if b := c.books(); len(b.charges) != 2 {
-		t.Errorf("%d charges", len(b.charges))
+		t.Errorf("%d charges, want 2", len(b.charges))
 	}
 }
 
@@ -112,7 +112,7 @@ func TestConcurrentBatches_OneKey_AreChargedOnce(t *testing.T) {
 			}
 		}
 		if b := c.books(); len(b.charges) != 3 || len(b.reversals) != 0 || len(b.openHolds) != 0 {
-			t.Errorf("%d charges, %d reversals, %d holds open", len(b.charges), len(b.reversals), len(b.openHolds))
+			t.Errorf("%d charges, %d reversals, %d holds open; want 3, 0 and 0", len(b.charges), len(b.reversals), len(b.openHolds))
 		}
 	}
 	t.Run("one node", func(t *testing.T) {
@@ -159,11 +159,11 @@ func TestBatch_ServerStops_EndsEarly(t *testing.T) {
 			want = "504 timeout"
 		}
 		if item.said() != want {
-			t.Errorf("item %d: %s", i, item.said())
+			t.Errorf("item %d: %s, want %v", i, item.said(), want)
 		}
 	}
 	if b := c.books(); a.status != http.StatusOK || len(b.charges) != 5 || len(b.openHolds) != 0 {
-		t.Errorf("%d: %d charges, %d holds open", a.status, len(b.charges), len(b.openHolds))
+		t.Errorf("%d: %d charges, %d holds open; want %d, 5 and 0", a.status, len(b.charges), len(b.openHolds), http.StatusOK)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
 		t.Fatalf("the repeat was answered %d %s", again.status, again.body)
 	}
 	if again := c.once("/v1/brands/brand0.com", "the-first"); again.status != http.StatusBadRequest {
-		t.Errorf("another request under the key was answered %d", again.status)
+		t.Errorf("another request under the key was answered %d, want %d", again.status, http.StatusBadRequest)
 	}
 	if b := c.books(); len(b.charges) != int(credits)-1 {
 		t.Errorf("%d charges, want %d", len(b.charges), credits-1)

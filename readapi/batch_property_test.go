@@ -149,7 +149,7 @@ func TestBatches_AnySequence_NeverOverspendOrOvercharge(t *testing.T) {
 		for request, domains := range charged {
 			for domain, n := range domains {
 				if n != 1 {
-					t.Errorf("request %s was charged %d times for %s", request, n, domain)
+					t.Errorf("request %s was charged %d times for %s; want 1", request, n, domain)
 				}
 			}
 		}

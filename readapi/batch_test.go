@@ -189,7 +189,7 @@ func TestBatch_EachItem_AnsweredLikeALookup(t *testing.T) {
 		}
 	}
 	if n := s.tail.Open(); n != 0 || len(c.books().openHolds) != 0 {
-		t.Errorf("%d watches and %d holds are left open", n, len(c.books().openHolds))
+		t.Errorf("%d watches and %d holds are left open; want 0 and 0", n, len(c.books().openHolds))
 	}
 
 	// Repeated separately and together, both give the same answer, byte for byte.
@@ -262,7 +262,7 @@ func TestBatch_CrawlLimitReached_ItemReportsIt(t *testing.T) {
 				t.Errorf("%v", counts)
 			}
 			if h.Get("X-Credits-Remaining") != "49" {
-				t.Errorf("%s remaining", h.Get("X-Credits-Remaining"))
+				t.Errorf("%s remaining, want %q", h.Get("X-Credits-Remaining"), "49")
 			}
 		})
 	}
@@ -289,7 +289,7 @@ func TestBatch_ItemPanics_OthersAreAnswered(t *testing.T) {
 	}
 	// No credit leaked: the third can still be spent.
 	if h.Get("X-Credits-Remaining") != "1" || len(c.books().openHolds) != 0 {
-		t.Errorf("%s remaining, %d holds open", h.Get("X-Credits-Remaining"), len(c.books().openHolds))
+		t.Errorf("%s remaining, %d holds open; want %q and 0", h.Get("X-Credits-Remaining"), len(c.books().openHolds), "1")
 	}
 	c.get("/v1/brands/acme.com").ok(t)
 }
@@ -325,7 +325,7 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 			set.deps = func(d *readapi.Deps) { index.stuck = stuck{d.Index}; d.Index = index }
 		})
 		if n := index.asked.Load(); n != 3 {
-			t.Errorf("3 batches read a hanging index %d times", n)
+			t.Errorf("3 batches read a hanging index %d times, want 3", n)
 		}
 	})
 	t.Run("the index of ids", func(t *testing.T) {
@@ -408,6 +408,6 @@ func TestBatch_IndexLags_WaitsOnce(t *testing.T) {
 	}
 	c.batch(id("acme.com"), id("fresh.com"))
 	if waits.Load() != 1 || len(c.books().charges) != 4 {
-		t.Errorf("%d waits, %d charges", waits.Load(), len(c.books().charges))
+		t.Errorf("%d waits, %d charges; want 1 and 4", waits.Load(), len(c.books().charges))
 	}
 }

@@ -52,7 +52,7 @@ func (s *service) serveInBubble(maxConns int) {
 			t.Errorf("close the server: %v", err)
 		}
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("serve: %v", err)
+			t.Errorf("serve: %v, want ErrServerClosed", err)
 		}
 	})
 }

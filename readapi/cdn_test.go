@@ -74,7 +74,7 @@ func (s *service) open(ctx context.Context) *http.Response {
 	s.must(err)
 	s.t.Cleanup(func() { resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK || resp.ContentLength != largeAsset {
-		s.t.Fatalf("%d, %d bytes", resp.StatusCode, resp.ContentLength)
+		s.t.Fatalf("%d, %d bytes; want %d and %d", resp.StatusCode, resp.ContentLength, http.StatusOK, largeAsset)
 	}
 	return resp
 }
@@ -91,7 +91,7 @@ func TestAsset_StorageHangs_Is503(t *testing.T) {
 				s.t.Errorf("HEAD: %d %v", a.status, a.header)
 			}
 			if took := s.clock.now().Sub(began); took != 5*time.Second {
-				s.t.Errorf("%s: answered after %s", method, took)
+				s.t.Errorf("%s: answered after %s, want %v", method, took, 5*time.Second)
 			}
 		}
 	}, stored(&storage{}))
@@ -108,7 +108,7 @@ func TestAsset_FileStalls_IsCutOff(t *testing.T) {
 			s.t.Errorf("%d bytes, then %v", n, err)
 		}
 		if took := s.clock.now().Sub(began); took != 10*time.Second {
-			s.t.Errorf("cut off after %s", took)
+			s.t.Errorf("cut off after %s, want %v", took, 10*time.Second)
 		}
 	}, stored(store))
 }
@@ -135,7 +135,7 @@ func TestAsset_LargeFile_IsStreamed(t *testing.T) {
 		}
 		n, err := io.Copy(io.Discard, resp.Body)
 		if err != nil || read+n != largeAsset {
-			s.t.Errorf("%d bytes, %v", read+n, err)
+			s.t.Errorf("%d bytes, %v; want %d", read+n, err, largeAsset)
 		}
 	}, stored(store))
 }
@@ -166,7 +166,7 @@ func TestAsset_RangeRequest_GetsTheWholeFile(t *testing.T) {
 		t.Errorf("%v %q", a.header, a.body)
 	}
 	if a := s.send(request{path: "/cdn/" + id + ".svg", header: http.Header{"If-None-Match": {`"` + id + `"`}}}); a.status != http.StatusNotFound {
-		t.Errorf("with the tag of another format: %d", a.status)
+		t.Errorf("with the tag of another format: %d, want %d", a.status, http.StatusNotFound)
 	}
 }
 

@@ -104,12 +104,12 @@ func TestChecks_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 			}
 			s.send(request{method: c.method, path: c.path, header: c.key(customer)}).rejected(t, c.status, c.code)
 			if b := customer.books(); len(b.openHolds) != 0 {
-				t.Errorf("%d holds open", len(b.openHolds))
+				t.Errorf("%d holds open, want 0", len(b.openHolds))
 			}
 		})
 	}
 	if n := len(s.crawler.of("one-more.com")); n != 0 {
-		t.Errorf("%d crawls were requested past the limit or without credit", n)
+		t.Errorf("%d crawls were requested past the limit or without credit, want 0", n)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestMinuteWindow_SixtyOneRequestsOnFreePlan_LastIs429(t *testing.T) {
 		}
 	}
 	if tooMany != 1 {
-		t.Fatalf("%d of 61 requests were rejected", tooMany)
+		t.Fatalf("%d of 61 requests were rejected, want 1", tooMany)
 	}
 	p := last.rejected(t, http.StatusTooManyRequests, "rate_limited")
 	retry, reset := seconds(t, last.header.Get("Retry-After")), last.header.Get("X-RateLimit-Reset")
@@ -281,7 +281,7 @@ func TestKey_NotAccepted_Is401(t *testing.T) {
 	} {
 		a := s.send(r)
 		if a.status != http.StatusUnauthorized {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
+			t.Errorf("%s: %d %s; want %d", name, a.status, a.body, http.StatusUnauthorized)
 			continue
 		}
 		a.rejected(t, http.StatusUnauthorized, "unauthorized")
@@ -323,7 +323,7 @@ func TestKey_CannotBeChecked_Is503(t *testing.T) {
 	s.send(request{path: "/v1/me", header: bearer(c.secret[:20])}).rejected(t, http.StatusUnauthorized, "unauthorized")
 	s.send(request{path: "/v1/me"}).rejected(t, http.StatusUnauthorized, "unauthorized")
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 	s.account(plan.Free, 50) // appends the event
 	c.get("/v1/brands/acme.com").ok(t)
@@ -360,7 +360,7 @@ func TestCrawlLimit_ServiceCeilingReached_Is503(t *testing.T) {
 	}
 	second.get("/v1/brands/acme.com").ok(t)
 	if n := len(s.crawler.of("third.com")); n != 0 {
-		t.Errorf("%d crawls past the ceiling", n)
+		t.Errorf("%d crawls past the ceiling, want 0", n)
 	}
 	s.clock.add(time.Minute)
 	s.crawler.finds("third.com", record("third"))

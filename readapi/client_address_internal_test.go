@@ -60,7 +60,7 @@ func TestClientAddress_ForwardedFor_IsReadFromTheEnd(t *testing.T) {
 		}
 	}
 	if got := clientAddress(requestFrom("10.1.2.3:1234", "203.0.113.9"), nil).String(); got != "10.1.2.3" {
-		t.Errorf("without trusted proxies: %s", got)
+		t.Errorf("without trusted proxies: %s, want %q", got, "10.1.2.3")
 	}
 }
 

@@ -223,7 +223,7 @@ func TestConnections_AttackerAmongIdleClients_IsEvictedFirst(t *testing.T) {
 			return n
 		}
 		if got := closed(idle); got != 0 {
-			t.Errorf("%d idle connections of clients with one each were closed", got)
+			t.Errorf("%d idle connections of clients with one each were closed, want 0", got)
 		}
 		if got := closed(attackers); got != newClients {
 			t.Errorf("%d of the attacker's connections were closed, want %d", got, newClients)

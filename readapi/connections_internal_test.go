@@ -68,7 +68,7 @@ func TestConnections_OneAddress_HasItsShareOnly(t *testing.T) {
 				}
 			}
 			if open.open != 0 || len(open.of) != 0 || open.reserved != 0 {
-				t.Errorf("left over: %d connections, %d addresses, %d reserved", open.open, len(open.of), open.reserved)
+				t.Errorf("left over: %d connections, %d addresses, %d reserved; want 0, 0 and 0", open.open, len(open.of), open.reserved)
 			}
 		})
 	}
@@ -110,6 +110,6 @@ func TestConnections_StalledWriter_IsEvicted(t *testing.T) {
 		t.Errorf("stalled for %s: closed %t, gone %t", stalledWrite, stalled.closed, conn.isGone())
 	}
 	if _, err := conn.write([]byte("x")); err != errGone {
-		t.Errorf("a write afterwards: %v", err)
+		t.Errorf("a write afterwards: %v, want %v", err, errGone)
 	}
 }

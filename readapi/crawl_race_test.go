@@ -91,7 +91,7 @@ func TestLookup_AnotherNodeWasFaster_UsesItsResult(t *testing.T) {
 				a.rejected(t, c.status, c.code)
 			}
 			if b := customer.books(); b.balance() != c.balance || b.holds != 1 || len(b.openHolds) != 0 {
-				t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+				t.Errorf("balance %d, %d holds, %d open; want %d, 1 and 0", b.balance(), b.holds, len(b.openHolds), c.balance)
 			}
 			if n := len(s.crawler.of("raced.com")); n > 1 {
 				t.Errorf("%d crawls", n)

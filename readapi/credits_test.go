@@ -37,15 +37,15 @@ func TestLookups_HundredOfOneUnknownDomain_ShareOneCrawl(t *testing.T) {
 		}
 	})
 	if n := len(s.crawler.of("new.com")); n != 1 {
-		t.Errorf("%d crawls", n)
+		t.Errorf("%d crawls, want 1", n)
 	}
 	for i, c := range customers {
 		if b := c.books(); len(b.charges) != 1 || b.balance() != 49 || len(b.openHolds) != 0 {
-			t.Errorf("account %d: %d charges, balance %d, %d holds open", i, len(b.charges), b.balance(), len(b.openHolds))
+			t.Errorf("account %d: %d charges, balance %d, %d holds open; want 1, 49 and 0", i, len(b.charges), b.balance(), len(b.openHolds))
 		}
 	}
 	if n := s.tail.Open(); n != 0 {
-		t.Errorf("%d watches are left open", n)
+		t.Errorf("%d watches are left open, want 0", n)
 	}
 }
 
@@ -75,10 +75,10 @@ func TestCrawlLimit_JoinedCrawl_TakesAUnitOfEachAccount(t *testing.T) {
 	}
 	last.Wait()
 	if limited.Load() != 2 || blocked.Load() != 10 {
-		t.Errorf("%d exceeded the limit of ten, %d waited", limited.Load(), blocked.Load())
+		t.Errorf("%d exceeded the limit of ten, %d waited; want 2 and 10", limited.Load(), blocked.Load())
 	}
 	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 || len(s.crawler.of("slow.com")) != 1 {
-		t.Errorf("%d holds open, balance %d, %d crawls", len(b.openHolds), b.balance(), len(s.crawler.of("slow.com")))
+		t.Errorf("%d holds open, balance %d, %d crawls; want 0, 50 and 1", len(b.openHolds), b.balance(), len(s.crawler.of("slow.com")))
 	}
 }
 
@@ -149,7 +149,7 @@ func TestLookup_ClientLeavesBeforeFirstByte_ReversesTheCharge(t *testing.T) {
 	<-charged
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("client error %v", err)
+		t.Fatalf("client error %v, want Canceled", err)
 	}
 	b := c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 })
 	if b.balance() != 50 || b.reversals[0].ChargeID != b.charges[0].ChargeID || b.reversals[0].Reason != account.ReasonClientGone || b.reversals[0].RequestID != b.charges[0].RequestID {
@@ -180,7 +180,7 @@ func TestLookup_ClientLeavesDuringCrawl_PaysNothing(t *testing.T) {
 	<-done
 	b := c.until("the hold is released", func(b books) bool { return b.holds == 1 && len(b.openHolds) == 0 })
 	if b.balance() != 50 || len(b.charges) != 0 {
-		t.Errorf("balance %d, %d charges", b.balance(), len(b.charges))
+		t.Errorf("balance %d, %d charges; want 50 and 0", b.balance(), len(b.charges))
 	}
 	// The crawl continues for those who stayed.
 	close(release)
@@ -188,7 +188,7 @@ func TestLookup_ClientLeavesDuringCrawl_PaysNothing(t *testing.T) {
 		t.Errorf("the remaining client got %d %s", a.status, a.body)
 	}
 	if n := s.tail.Open(); n != 0 {
-		t.Errorf("%d watches are left open", n)
+		t.Errorf("%d watches are left open, want 0", n)
 	}
 }
 
@@ -213,13 +213,13 @@ func TestLookup_Panic_Is500AndReturnsEverything(t *testing.T) {
 	}
 	armed.Store(false)
 	if b := c.books(); b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 0 {
-		t.Errorf("%d holds, %d open, %d charges", b.holds, len(b.openHolds), len(b.charges))
+		t.Errorf("%d holds, %d open, %d charges; want 1, 0 and 0", b.holds, len(b.openHolds), len(b.charges))
 	}
 	// The reservation was freed, too: all fifty credits can be spent, the last of them behind the
 	// domain's gate.
 	together(49, func(int) {
 		if a, err := s.do(t.Context(), request{path: "/v1/brands/acme.com", header: bearer(c.secret)}); err != nil || a.status != http.StatusOK {
-			t.Errorf("%v %d %s", err, a.status, a.body)
+			t.Errorf("error = %v %d %s; want %d", err, a.status, a.body, http.StatusOK)
 		}
 	})
 	s.crawler.finds("new.com", record("new"))
@@ -282,7 +282,7 @@ func TestLookup_FullDisk_Is503AndFree(t *testing.T) {
 	c.get("/v1/search?q=acme").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 	log.reject.Store(nil)
 	if b := c.books(); b.balance() != 50 || b.holds != 0 {
-		t.Errorf("balance %d, %d holds", b.balance(), b.holds)
+		t.Errorf("balance %d, %d holds; want 50 and 0", b.balance(), b.holds)
 	}
 	c.get("/v1/brands/acme.com").ok(t)
 }
@@ -314,7 +314,7 @@ func TestLookup_FullQueue_Is503Not429(t *testing.T) {
 		a := <-answers
 		a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 		if a.header.Get("Retry-After") != "1" {
-			t.Errorf("Retry-After %s", a.header.Get("Retry-After"))
+			t.Errorf("Retry-After %s, want %q", a.header.Get("Retry-After"), "1")
 		}
 	}
 	close(release)
@@ -323,7 +323,7 @@ func TestLookup_FullQueue_Is503Not429(t *testing.T) {
 		a.ok(t)
 	}
 	if b := c.books(); len(b.charges) != 2 || b.balance() != 498 {
-		t.Errorf("%d charges, balance %d", len(b.charges), b.balance())
+		t.Errorf("%d charges, balance %d; want 2 and 498", len(b.charges), b.balance())
 	}
 }
 
@@ -402,7 +402,7 @@ func TestLookups_AnyFailure_LedgerAddsUp(t *testing.T) {
 		// The rest can be spent to the last credit: no reservation leaked.
 		for range b.balance() {
 			if a := c.get("/v1/brands/acme.com"); a.status != http.StatusOK {
-				t.Fatalf("account %d with credits left: %d %s", i, a.status, a.body)
+				t.Fatalf("account %d with credits left: %d %s; want %d", i, a.status, a.body, http.StatusOK)
 			}
 		}
 		c.get("/v1/brands/acme.com").rejected(t, http.StatusPaymentRequired, "insufficient_credits")
@@ -458,7 +458,7 @@ func TestLookup_StoreHangs_Is503WithinTheDeadline(t *testing.T) {
 				s.t.Errorf("headers %v", a.header)
 			}
 			if took := s.clock.now().Sub(began); took != 100*time.Millisecond {
-				s.t.Errorf("answered after %s", took)
+				s.t.Errorf("answered after %s, want %v", took, 100*time.Millisecond)
 			}
 		}
 	}, func(set *setup) {

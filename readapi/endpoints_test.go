@@ -56,7 +56,7 @@ func TestSearch_PublishableKey_FindsBrands(t *testing.T) {
 	}
 	c.get("/v1/search?q=" + strings.Repeat("%C3%BC", 100)).ok(t)
 	if b := c.books(); len(b.charges) != 0 {
-		t.Errorf("searches cost %d credits", len(b.charges))
+		t.Errorf("searches cost %d credits, want 0", len(b.charges))
 	}
 }
 
@@ -76,11 +76,11 @@ func TestSearch_Answered_IsCounted(t *testing.T) {
 	}
 	c.get("/v1/search?q=").rejected(t, http.StatusBadRequest, "invalid_request")
 	if got := searches(); got != 5 {
-		t.Errorf("a rejected search counted: %d", got)
+		t.Errorf("a rejected search counted: %d, want 5", got)
 	}
 	s.clock.add(10 * 24 * time.Hour) // 1 December
 	if me := decodeAccount(t, c.get("/v1/me").body); me.Usage.Searches != 0 || me.Period != "2026-12" {
-		t.Errorf("%d searches in %s", me.Usage.Searches, me.Period)
+		t.Errorf("%d searches in %s; want 0 and %q", me.Usage.Searches, me.Period, "2026-12")
 	}
 }
 
@@ -129,7 +129,7 @@ func TestSearch_Counted_IsAnswered(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if got := decodeAccount(t, c.get("/v1/me").body).Usage.Searches; got != 1 {
-		t.Errorf("%d searches are counted", got)
+		t.Errorf("%d searches are counted, want 1", got)
 	}
 }
 
@@ -318,12 +318,12 @@ func TestAsset_StorageMissing_Is503(t *testing.T) {
 		t.Errorf("%d %v %q", a.status, a.header, a.body)
 	}
 	if a := s.send(request{method: http.MethodHead, path: "/cdn/" + id + ".svg"}); a.status != http.StatusServiceUnavailable {
-		t.Errorf("HEAD: %d", a.status)
+		t.Errorf("HEAD: %d, want %d", a.status, http.StatusServiceUnavailable)
 	}
 	s.must(os.Rename(filepath.Join(filepath.Dir(s.assetFolder), "elsewhere"), s.assetFolder))
 	etag := s.send(request{path: "/cdn/" + id + ".svg"}).ok(t).Get("ETag")
 	if a := s.send(request{method: http.MethodHead, path: "/cdn/" + id + ".svg", header: http.Header{"If-None-Match": {etag}}}); a.status != http.StatusNotModified {
-		t.Errorf("HEAD with the current tag: %d", a.status)
+		t.Errorf("HEAD with the current tag: %d, want %d", a.status, http.StatusNotModified)
 	}
 }
 
@@ -364,7 +364,7 @@ func TestRouter_UnknownPathOrMethod_Is404Or405(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/me", "/v1/search?q=acme"} {
 		if a := s.send(request{method: "HEAD", path: path}); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET, OPTIONS" {
-			t.Errorf("HEAD %s: %d, Allow %q", path, a.status, a.header.Get("Allow"))
+			t.Errorf("HEAD %s: %d, Allow %q; want %d and %q", path, a.status, a.header.Get("Allow"), http.StatusMethodNotAllowed, "GET, OPTIONS")
 		}
 	}
 	a := s.send(request{method: "POST", path: "/cdn/x.svg"})
@@ -384,7 +384,7 @@ func TestV2_UnknownPath_ErrorHasTopLevelMessage(t *testing.T) {
 			Message string
 		}
 		if err := json.Unmarshal(a.body, &body); err != nil || a.status != http.StatusNotFound {
-			t.Errorf("%s: %d %s (%v)", path, a.status, a.body, err)
+			t.Errorf("%s: %d %s (%v); want %d", path, a.status, a.body, err, http.StatusNotFound)
 			continue
 		}
 		if body.Error.Code != "not_found" || body.Message == "" || body.Message != body.Error.Message || a.header.Get("Location") != "" {
@@ -402,7 +402,7 @@ func TestRouter_UnencodedURL_RedirectsToCleanPath(t *testing.T) {
 	}
 	next := c.get(a.header.Get("Location"))
 	if p := next.rejected(t, http.StatusNotFound, "not_found"); !strings.Contains(p.Error.Message, "percent-encode") {
-		t.Errorf("message %q", p.Error.Message)
+		t.Errorf("message %q, want text that contains %q", p.Error.Message, "percent-encode")
 	}
 	if a := s.send(request{method: "POST", path: "/v1//brands/batch"}); a.status != http.StatusPermanentRedirect || a.header.Get("Location") != "/v1/brands/batch" {
 		t.Errorf("POST: %d %v", a.status, a.header)
@@ -465,7 +465,7 @@ func TestErrorDocs_EveryCode_IsServed(t *testing.T) {
 			t.Errorf("HEAD %s: %d %v", path, head.status, head.header)
 		}
 		if again := s.send(request{path: path, header: http.Header{"If-None-Match": {h.Get("Etag")}}}); again.status != http.StatusNotModified {
-			t.Errorf("%s with its ETag: %d", path, again.status)
+			t.Errorf("%s with its ETag: %d, want %d", path, again.status, http.StatusNotModified)
 		}
 	}
 	if !strings.Contains(string(s.send(request{path: "/docs/errors"}).body), `id="no_brand_data"`) {

@@ -211,7 +211,7 @@ func (s *service) serve(t testing.TB, wrap func(net.Listener) net.Listener) {
 			t.Errorf("shut the server down: %v", err)
 		}
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("serve: %v", err)
+			t.Errorf("serve: %v, want ErrServerClosed", err)
 		}
 	})
 }
@@ -405,14 +405,14 @@ func (a answer) rejected(t testing.TB, status int, code string) problem {
 		t.Fatalf("error body %s, want code %s with message and docs", a.body, code)
 	}
 	if got := a.header.Get("Content-Type"); got != "application/json; charset=utf-8" {
-		t.Fatalf("content type %q", got)
+		t.Fatalf("content type %q, want %q", got, "application/json; charset=utf-8")
 	}
 	retry := a.header.Get("Retry-After")
 	if want := status == 429 || status == 503; (retry != "") != want {
 		t.Fatalf("Retry-After %q on %d", retry, status)
 	}
 	if a.header.Get("X-Cache") != "" {
-		t.Fatalf("X-Cache %q on %d", a.header.Get("X-Cache"), status)
+		t.Fatalf("X-Cache %q on %d; want %q", a.header.Get("X-Cache"), status, "")
 	}
 	return p
 }

@@ -63,7 +63,7 @@ func TestRequests_LogHangs_AreAnsweredInTime(t *testing.T) {
 				defer cancel()
 				s.must(writer.Drain(drained)) // it finishes pending compensations first
 				if b := c.books(); len(b.openHolds) != 0 || len(b.charges) != 0 {
-					s.t.Errorf("%d holds are open, %d charges", len(b.openHolds), len(b.charges))
+					s.t.Errorf("%d holds are open, %d charges; want 0 and 0", len(b.openHolds), len(b.charges))
 				}
 			}, func(set *setup) {
 				set.parts.Log = func(l eventlog.Log) eventlog.Log { log.Log, log.Prober = l, eventlog.Probe(l); return log }
@@ -112,7 +112,7 @@ func TestCrawlLimit_ReturnHangs_AnswerDoesNotWait(t *testing.T) {
 		c.get("/v1/brands/unknown.com").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 	}
 	if b := c.books(); b.holds != 0 || b.balance() != 10 {
-		t.Errorf("%d holds, balance %d", b.holds, b.balance())
+		t.Errorf("%d holds, balance %d; want 0 and 10", b.holds, b.balance())
 	}
 }
 
@@ -143,6 +143,6 @@ func TestErrors_LogFailed_OmitCreditsHeader(t *testing.T) {
 	a := c.get("/v1/brands/acme.com")
 	a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 	if n := writer.asked.Load(); n != 0 || a.header.Get("X-Credits-Remaining") != "" {
-		t.Errorf("%d reads of the balance, header %q", n, a.header.Get("X-Credits-Remaining"))
+		t.Errorf("%d reads of the balance, header %q; want 0 and %q", n, a.header.Get("X-Credits-Remaining"), "")
 	}
 }

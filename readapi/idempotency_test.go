@@ -89,7 +89,7 @@ func TestIdempotencyKey_Repeated_GivesFirstAnswerForADay(t *testing.T) {
 	s.clock.add(account.IdempotencyWindow - time.Second)
 	repeats()
 	if b := c.books(); len(b.charges) != 2 || b.balance() != 48 || len(b.openHolds) != 0 || len(s.crawler.of("acme.com")) != 1 {
-		t.Errorf("%d charges, balance %d, %d holds open, %d crawls", len(b.charges), b.balance(), len(b.openHolds), len(s.crawler.of("acme.com")))
+		t.Errorf("%d charges, balance %d, %d holds open, %d crawls; want 2, 48, 0 and 1", len(b.charges), b.balance(), len(b.openHolds), len(s.crawler.of("acme.com")))
 	}
 	s.clock.add(2 * time.Second) // a day has passed, and the key is new
 	a := c.once("/v1/brands/acme.com", "order-1")
@@ -138,7 +138,7 @@ func TestIdempotencyKey_FreeAnswer_IsLookedUpAgain(t *testing.T) {
 	}
 	c.once("/v1/brands/acme.com", "k").rejected(t, http.StatusBadRequest, "invalid_request")
 	if b := c.books(); len(b.charges) != 2 || len(b.openHolds) != 0 {
-		t.Errorf("%d charges, %d holds open", len(b.charges), len(b.openHolds))
+		t.Errorf("%d charges, %d holds open; want 2 and 0", len(b.charges), len(b.openHolds))
 	}
 }
 
@@ -207,11 +207,11 @@ func TestIdempotencyKey_ConcurrentFailure_EachGetsTheError(t *testing.T) {
 	together(8, func(int) {
 		a, err := s.do(t.Context(), c.keyed("/v1/brands/nowhere.com", "k"))
 		if err != nil || a.status != http.StatusNotFound {
-			t.Errorf("%v, %d %s", err, a.status, a.body)
+			t.Errorf("error = %v, %d %s; want %d", err, a.status, a.body, http.StatusNotFound)
 		}
 	})
 	if b := c.books(); len(b.charges) != 0 || len(b.openHolds) != 0 || len(s.crawler.of("nowhere.com")) != 1 {
-		t.Errorf("%d charges, %d holds open, %d crawls", len(b.charges), len(b.openHolds), len(s.crawler.of("nowhere.com")))
+		t.Errorf("%d charges, %d holds open, %d crawls; want 0, 0 and 1", len(b.charges), len(b.openHolds), len(s.crawler.of("nowhere.com")))
 	}
 	c.unreserved(1)
 }
@@ -294,7 +294,7 @@ func TestIdempotencyKey_ConcurrentOtherRequest_OneIs400(t *testing.T) {
 		answers[0].ok(t)
 		answers[1].rejected(t, http.StatusBadRequest, "invalid_request")
 		if b := c.books(); len(b.charges) != 1 || len(b.openHolds) != 0 || b.balance() != 9 {
-			t.Errorf("%v: %d charges, %d holds open, balance %d", paths, len(b.charges), len(b.openHolds), b.balance())
+			t.Errorf("%v: %d charges, %d holds open, balance %d; want 1, 0 and 9", paths, len(b.charges), len(b.openHolds), b.balance())
 		}
 		c.unreserved(9)
 	}
@@ -327,7 +327,7 @@ func TestIdempotencyKey_ClientLeftAndRepeats_ChargedOnce(t *testing.T) {
 	<-charged
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("client error %v", err)
+		t.Fatalf("client error %v, want Canceled", err)
 	}
 	// The retry is faster than the server, which is about to reverse the charge.
 	again := c.once("/v1/brands/acme.com", "k")
@@ -336,7 +336,7 @@ func TestIdempotencyKey_ClientLeftAndRepeats_ChargedOnce(t *testing.T) {
 	<-reversed
 	s.must(s.writer.Drain(t.Context())) // finishes pending compensations
 	if b := c.books(); len(b.charges) != 1 || len(b.reversals) != 0 || b.balance() != 49 {
-		t.Errorf("%d charges, %d reversals, balance %d", len(b.charges), len(b.reversals), b.balance())
+		t.Errorf("%d charges, %d reversals, balance %d; want 1, 0 and 49", len(b.charges), len(b.reversals), b.balance())
 	}
 }
 
@@ -373,7 +373,7 @@ func TestIdempotencyKey_ChargeReversed_ChargesAgain(t *testing.T) {
 		t.Errorf("%d %s", again.status, again.body)
 	}
 	if b := c.books(); len(b.charges) != 2 || len(b.reversals) != 1 || b.balance() != 49 || len(b.openHolds) != 0 {
-		t.Errorf("%d charges, %d reversals, balance %d, %d holds open", len(b.charges), len(b.reversals), b.balance(), len(b.openHolds))
+		t.Errorf("%d charges, %d reversals, balance %d, %d holds open; want 2, 1, 49 and 0", len(b.charges), len(b.reversals), b.balance(), len(b.openHolds))
 	}
 }
 
@@ -431,10 +431,10 @@ func TestIdempotencyKey_Format_IsChecked(t *testing.T) {
 	// Surrounding whitespace is not part of it.
 	padded := "GET /v1/brands/acme.com HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\nIdempotency-Key: \t k \t\r\nConnection: close\r\n\r\n"
 	if status := s.rawStatus(padded); status != http.StatusOK {
-		t.Errorf("key with surrounding spaces: %d", status)
+		t.Errorf("key with surrounding spaces: %d, want %d", status, http.StatusOK)
 	}
 	if b := c.books(); len(b.charges) != 6 {
-		t.Errorf("%d charges for 6 keys", len(b.charges))
+		t.Errorf("%d charges for 6 keys, want 6", len(b.charges))
 	}
 }
 
@@ -538,7 +538,7 @@ func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawle
 	total := 0
 	for hash, n := range standing {
 		if total += n; n != 1 {
-			t.Errorf("%d charges remain under %s", n, hash)
+			t.Errorf("%d charges remain under %s; want 1", n, hash)
 		}
 	}
 	if total < len(heard) || total > keys || b.balance() != b.granted-int64(total) {

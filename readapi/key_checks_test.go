@@ -60,6 +60,6 @@ func TestKeyChecks_DirectoryHangs_AreLimited(t *testing.T) {
 	close(stuck.letGo)
 	waiting.Wait()
 	if w := ask(); w.Code != http.StatusOK {
-		t.Errorf("request after the directory recovered: %d %s", w.Code, w.Body)
+		t.Errorf("request after the directory recovered: %d %s; want %d", w.Code, w.Body, http.StatusOK)
 	}
 }

@@ -48,13 +48,13 @@ func TestConnection_Answer_IsOneWrite(t *testing.T) {
 		}
 	}
 	if w.writes != 0 {
-		t.Fatalf("%d writes while the answer should be buffered", w.writes)
+		t.Fatalf("%d writes while the answer should be buffered, want 0", w.writes)
 	}
 	if err := c.letGo(); err != nil || w.writes != 1 || w.got.Len() != 10_000 || !c.begun {
 		t.Fatalf("%v, %d writes of %d bytes, begun %v", err, w.writes, w.got.Len(), c.begun)
 	}
 	if _, err := c.Write([]byte("y")); err != nil || w.writes != 2 {
-		t.Fatalf("writes after the answer are buffered too: %v, %d writes", err, w.writes)
+		t.Fatalf("writes after the answer are buffered too: %v, %d writes; want 2", err, w.writes)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestConnection_WriteFails_FirstByteDecides(t *testing.T) {
 		r = r.WithContext(withConn(r.Context(), conn))
 		x := &exchange{ResponseWriter: &flusher{header: http.Header{}, to: conn}, request: r}
 		if begun := x.sendWhole(http.StatusOK, typeJSON, bytes.Repeat([]byte("b"), 5000)); begun != c.begun {
-			t.Errorf("%d bytes written: begun %v", c.takes, begun)
+			t.Errorf("%d bytes written: begun %v, want %v", c.takes, begun, c.begun)
 		}
 		if want := http.StatusOK; c.begun && x.status != want || !c.begun && x.status != statusClientGone {
 			t.Errorf("%d bytes written: status %d", c.takes, x.status)

@@ -202,7 +202,7 @@ func TestLogo_AnyKey_IsServed(t *testing.T) {
 				}
 				head := s.send(request{method: http.MethodHead, path: path + "?" + k.query, header: k.header})
 				if head.status != a.status || head.header.Get("X-Api-Key-Status") != k.status {
-					s.t.Errorf("HEAD answers %d with X-Api-Key-Status %q", head.status, head.header.Get("X-Api-Key-Status"))
+					s.t.Errorf("HEAD answers %d with X-Api-Key-Status %q; want %d and %q", head.status, head.header.Get("X-Api-Key-Status"), a.status, k.status)
 				}
 				if k.counts {
 					counted++
@@ -216,7 +216,7 @@ func TestLogo_AnyKey_IsServed(t *testing.T) {
 		}
 		suspended.reinstate()
 		if got := suspended.reportedLogos(); got != 0 {
-			s.t.Errorf("%d logos counted for a suspended account", got)
+			s.t.Errorf("%d logos counted for a suspended account, want 0", got)
 		}
 		all := s.logs.all()
 		for _, key := range []string{c.secret, c.publishable, suspended.publishable, revoked, unknown, mistyped(c.secret), mistyped(c.publishable)} {
@@ -266,7 +266,7 @@ func TestLogo_NoKey_Gets300AMinute(t *testing.T) {
 		get(visitor.address, nil).logo(t, "")
 	}
 	if h := c.get("/v1/me").ok(t); h.Get("X-RateLimit-Remaining") != "59" {
-		t.Errorf("logos used the account's minute window: %s remaining", h.Get("X-RateLimit-Remaining"))
+		t.Errorf("logos used the account's minute window: %s remaining, want %q", h.Get("X-RateLimit-Remaining"), "59")
 	}
 }
 
@@ -373,7 +373,7 @@ func TestLogo_AllowanceUsedUp_IsServed(t *testing.T) {
 		s.clock.add(1)
 		get(c.secret).logo(s.t, "")
 		if requests := c.logosAllotted(); requests != 1 {
-			s.t.Errorf("%d logos counted in the new month", requests)
+			s.t.Errorf("%d logos counted in the new month, want 1", requests)
 		}
 	}, watched(counters))
 }
@@ -397,7 +397,7 @@ func TestConcurrentLogos_FewLeft_UseExactlyTheAllowance(t *testing.T) {
 			}
 		})
 		if served.Load() != 40 || degraded.Load() != 60 || c.logosAllotted() != 3_000_000 {
-			s.t.Errorf("%d served, %d degraded, %d of 3,000,000 counted", served.Load(), degraded.Load(), c.logosAllotted())
+			s.t.Errorf("%d served, %d degraded, %d of 3,000,000 counted; want 40, 60 and 3,000,000", served.Load(), degraded.Load(), c.logosAllotted())
 		}
 	})
 }
@@ -543,7 +543,7 @@ func TestLogo_Fails_ReturnsItsAllowance(t *testing.T) {
 		hanging := drawFunc(func(ctx context.Context) (logo.Image, error) { <-ctx.Done(); return logo.Image{}, ctx.Err() })
 		next.Store(&hanging)
 		if a := c.get(logoPath); a.status != http.StatusServiceUnavailable {
-			s.t.Errorf("logo past its time limit: %d", a.status)
+			s.t.Errorf("logo past its time limit: %d, want %d", a.status, http.StatusServiceUnavailable)
 		}
 		leaving, leave := context.WithCancel(s.t.Context())
 		time.AfterFunc(time.Second, leave)

@@ -58,7 +58,7 @@ func TestLogoHost_Root_ServesLogos(t *testing.T) {
 		}
 	}
 	if a := s.sendTo(logoHostName, http.MethodGet, "/acme.com?format=png&size=64", http.Header{"If-None-Match": {want.header.Get("ETag")}}); a.status != http.StatusNotModified {
-		t.Errorf("If-None-Match: %d", a.status)
+		t.Errorf("If-None-Match: %d, want %d", a.status, http.StatusNotModified)
 	}
 	if a := s.sendTo(logoHostName, http.MethodOptions, "/acme.com", http.Header{"Origin": {"https://shop.example"}, "Access-Control-Request-Method": {"GET"}}); a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("preflight: %d %v", a.status, a.header)
@@ -66,7 +66,7 @@ func TestLogoHost_Root_ServesLogos(t *testing.T) {
 	a := s.sendTo(logoHostName, http.MethodPost, "/acme.com", nil)
 	a.plainly(t, http.StatusMethodNotAllowed)
 	if a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-		t.Errorf("Allow %q", a.header.Get("Allow"))
+		t.Errorf("Allow %q, want %q", a.header.Get("Allow"), "GET, HEAD, OPTIONS")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestLogoHost_OtherPaths_Are404(t *testing.T) {
 		a := s.sendTo(logoHostName, http.MethodGet, path, bearer(c.secret))
 		a.plainly(t, status)
 		if a.header.Get("Location") != "" {
-			t.Errorf("%s redirects to %s", path, a.header.Get("Location"))
+			t.Errorf("%s redirects to %s, want %q", path, a.header.Get("Location"), "")
 		}
 	}
 	// The other host does not serve logos at its root.

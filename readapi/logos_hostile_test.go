@@ -148,7 +148,7 @@ const noiseFile = "noise.png"
 // eight processors could draw them all at the same time; the memory must not grow accordingly.
 func serveConcurrent(t *testing.T, cache string) {
 	if runtime.GOMAXPROCS(0) != 8 {
-		t.Fatalf("%d processors", runtime.GOMAXPROCS(0))
+		t.Fatalf("%d processors, want 8", runtime.GOMAXPROCS(0))
 	}
 	g := serveHostile(t, cache, 0)
 	checkPeak(t)

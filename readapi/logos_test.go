@@ -140,7 +140,7 @@ func TestLogo_KnownBrand_IsAnImage(t *testing.T) {
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				a := s.send(request{method: method, path: c.path, header: header})
 				if a.status != http.StatusNotModified || len(a.body) != 0 {
-					t.Errorf("%s %s with %s: %d, %d bytes", method, c.path, tags, a.status, len(a.body))
+					t.Errorf("%s %s with %s: %d, %d bytes; want %d and 0", method, c.path, tags, a.status, len(a.body), http.StatusNotModified)
 				}
 				for _, name := range []string{"ETag", "Cache-Control", "Vary", "Content-Security-Policy", "Cross-Origin-Resource-Policy", "Access-Control-Allow-Origin"} {
 					if a.header.Get(name) != h.Get(name) {
@@ -229,7 +229,7 @@ func TestLogo_Errors_ArePlainText(t *testing.T) {
 	a := s.send(request{method: http.MethodPost, path: "/logo/acme.com"})
 	a.plainly(t, http.StatusMethodNotAllowed)
 	if a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-		t.Errorf("Allow %q", a.header.Get("Allow"))
+		t.Errorf("Allow %q, want %q", a.header.Get("Allow"), "GET, HEAD, OPTIONS")
 	}
 }
 
@@ -264,12 +264,12 @@ func TestLogo_RendererBusyOrHangs_Is503(t *testing.T) {
 		a := s.send(request{path: "/logo/acme.com"})
 		a.plainly(s.t, http.StatusServiceUnavailable)
 		if took := s.clock.now().Sub(began); took != 5*time.Second {
-			s.t.Errorf("a hanging drawing was canceled after %s", took)
+			s.t.Errorf("a hanging drawing was canceled after %s, want %v", took, 5*time.Second)
 		}
 		a = s.send(request{path: "/logo/busy.com"})
 		a.plainly(s.t, http.StatusServiceUnavailable)
 		if a.header.Get("Retry-After") != "1" {
-			s.t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
+			s.t.Errorf("Retry-After %q, want %q", a.header.Get("Retry-After"), "1")
 		}
 	}, func(set *setup) {
 		drawings := 0
@@ -301,7 +301,7 @@ func TestLogo_OtherOriginWithKey_IsAllowed(t *testing.T) {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 	if h := s.send(request{path: "/logo/acme.com"}).ok(t); !strings.Contains(h.Get("Access-Control-Expose-Headers"), "X-Api-Key-Status") {
-		t.Errorf("Access-Control-Expose-Headers: %s", h.Get("Access-Control-Expose-Headers"))
+		t.Errorf("Access-Control-Expose-Headers: %s, want text that contains %q", h.Get("Access-Control-Expose-Headers"), "X-Api-Key-Status")
 	}
 	if a := s.send(request{method: http.MethodOptions, path: "/logo/acme.com"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
 		t.Errorf("OPTIONS: %d %v", a.status, a.header)
@@ -350,7 +350,7 @@ func TestLogo_Requests_AreLoggedAndCounted(t *testing.T) {
 		}
 	}
 	if counted != 2 {
-		t.Errorf("%v logos counted", counted)
+		t.Errorf("%v logos counted, want 2", counted)
 	}
 }
 
@@ -375,7 +375,7 @@ func TestLogo_BrandWithoutLogo_IsAMonogram(t *testing.T) {
 		}
 	}
 	if len(drawn) != len(want) {
-		t.Errorf("%d drawn", len(drawn))
+		t.Errorf("%d drawn, want %d", len(drawn), len(want))
 	}
 }
 
@@ -411,7 +411,7 @@ func TestLogo_RestrictedBrand_IsAFallback(t *testing.T) {
 			}
 		}
 		if n := len(s.crawler.of(domain)); n != 0 {
-			t.Errorf("%s was crawled %d times", domain, n)
+			t.Errorf("%s was crawled %d times, want 0", domain, n)
 		}
 	}
 }

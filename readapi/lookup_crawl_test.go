@@ -36,7 +36,7 @@ func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
 		t.Errorf("second look-up: headers %v", h)
 	}
 	if n := len(s.crawler.of("new.com")); n != 1 {
-		t.Errorf("%d crawls", n)
+		t.Errorf("%d crawls, want 1", n)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestLookup_CrawlWithoutLogo_IsFree(t *testing.T) {
 		t.Errorf("headers %v", h)
 	}
 	if b := c.books(); b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 0 {
-		t.Errorf("%d holds, %d open, %d charges", b.holds, len(b.openHolds), len(b.charges))
+		t.Errorf("%d holds, %d open, %d charges; want 1, 0 and 0", b.holds, len(b.openHolds), len(b.charges))
 	}
 }
 
@@ -85,14 +85,14 @@ func TestLookup_CrawlFails_HasItsStatusAndIsFree(t *testing.T) {
 				t.Errorf("Retry-After %s, want about %s", got, c.wait)
 			}
 			if n := len(s.crawler.of("bad.com")); n != 1 {
-				t.Errorf("%d crawls while the failure is remembered", n)
+				t.Errorf("%d crawls while the failure is remembered, want 1", n)
 			}
 			// Afterwards it is crawled again.
 			s.clock.add(c.remembered)
 			s.crawler.finds("bad.com", record("bad"))
 			customer.get("/v1/brands/bad.com").ok(t)
 			if b := customer.books(); b.balance() != 49 || len(b.openHolds) != 0 || b.holds != 2 {
-				t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+				t.Errorf("balance %d, %d holds, %d open; want 49, 2 and 0", b.balance(), b.holds, len(b.openHolds))
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
 	})
 	c.get("/v1/brands/silent.com").rejected(t, http.StatusGatewayTimeout, "timeout")
 	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 {
-		t.Errorf("%d holds open, balance %d", len(b.openHolds), b.balance())
+		t.Errorf("%d holds open, balance %d; want 0 and 50", len(b.openHolds), b.balance())
 	}
 	state, err := s.brands.State(t.Context(), "silent.com")
 	s.must(err)
@@ -140,7 +140,7 @@ func TestRefresh_PaidPlansOnly_Crawls(t *testing.T) {
 		t.Errorf("refresh on the free plan: %v", h)
 	}
 	if n := len(s.crawler.of("acme.com")); n != 0 {
-		t.Fatalf("the free plan's refresh led to %d crawls", n)
+		t.Fatalf("the free plan's refresh led to %d crawls, want 0", n)
 	}
 	a := paid.get("/v1/brands/acme.com?refresh=1")
 	if h := a.ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "49" {
@@ -185,6 +185,6 @@ func TestRefresh_CrawlFails_KeepsTheOldRecord(t *testing.T) {
 	s.crawler.fails("acme.com", brand.Blocked)
 	c.get("/v1/brands/acme.com?refresh=true").rejected(t, http.StatusUnprocessableEntity, "fetch_blocked")
 	if b := c.books(); b.balance() != 48 || len(b.openHolds) != 0 || b.holds != 3 {
-		t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+		t.Errorf("balance %d, %d holds, %d open; want 48, 3 and 0", b.balance(), b.holds, len(b.openHolds))
 	}
 }

@@ -66,6 +66,6 @@ func TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer(t *testing.T) {
 		t.Errorf("read %q (%v)", got, err)
 	}
 	if b := c.until("the hold is released", func(b books) bool { return b.holds == 1 && len(b.openHolds) == 0 }); len(b.charges) != 0 {
-		t.Errorf("%d charges", len(b.charges))
+		t.Errorf("%d charges, want 0", len(b.charges))
 	}
 }

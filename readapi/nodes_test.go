@@ -62,7 +62,7 @@ func TestThreeNodes_FewCredits_SpendExactlyThose(t *testing.T) {
 		_, err := from.writer.GrantCredits(t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: 1, PaymentID: uuid.NewString()})
 		s.must(err)
 		if h := to.get("/v1/brands/acme.com").ok(t); h.Get("X-Credits-Remaining") != "0" {
-			t.Errorf("remaining %s", h.Get("X-Credits-Remaining"))
+			t.Errorf("remaining %s, want %q", h.Get("X-Credits-Remaining"), "0")
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestNodes_MinuteWindow_IsShared(t *testing.T) {
 			continue
 		}
 		if limited.Load() != 1 {
-			t.Errorf("%d of 61 requests were rejected", limited.Load())
+			t.Errorf("%d of 61 requests were rejected, want 1", limited.Load())
 		}
 		return
 	}
@@ -135,7 +135,7 @@ func TestNodes_OneUnknownDomain_ShareACrawl(t *testing.T) {
 		customers[i].at(s.nodes[i%3]).get("/v1/brands/fresh.com").ok(t)
 	})
 	if crawls := s.crawler.of("fresh.com"); len(crawls) != 1 {
-		t.Errorf("%d crawls", len(crawls))
+		t.Errorf("%d crawls, want 1", len(crawls))
 	}
 	for _, c := range customers[:5] {
 		if b := c.books(); len(b.charges) != lookups/5 || len(b.openHolds) != 0 {
@@ -256,7 +256,7 @@ func TestIdempotencyKey_ConcurrentOnNodes_ChargedOnce(t *testing.T) {
 			}
 		}
 		if b := c.books(); len(b.charges) != 1 || b.balance() != 99 || len(b.openHolds) != 0 {
-			t.Errorf("%s: %d charges, balance %d, %d holds open", path, len(b.charges), b.balance(), len(b.openHolds))
+			t.Errorf("%s: %d charges, balance %d, %d holds open; want 1, 99 and 0", path, len(b.charges), b.balance(), len(b.openHolds))
 		}
 	}
 }
@@ -316,10 +316,10 @@ func TestLookup_SharedServices_RoundTripsAreBounded(t *testing.T) {
 		t.Errorf("%d look-ups took %d appends, %d reads of the log and %d takes of the window", lookups, a, r, w)
 	}
 	if records = node.counted("letterhead_brand_cache_reads_total", "brand") - records; records != 0 {
-		t.Errorf("%d look-ups read the record %v times", lookups, records)
+		t.Errorf("%d look-ups read the record %v times, want 0", lookups, records)
 	}
 	if rows = node.counted("letterhead_key_lookups_total", "rows") - rows; rows != 0 {
-		t.Errorf("%d look-ups read %v rows of keys", lookups, rows)
+		t.Errorf("%d look-ups read %v rows of keys, want 0", lookups, rows)
 	}
 }
 

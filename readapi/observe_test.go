@@ -28,7 +28,7 @@ func TestRequestLog_AnyRequest_HasIDAndNoKeys(t *testing.T) {
 	}
 	lines := s.logs.of(id)
 	if len(lines) != 1 {
-		t.Fatalf("%d log lines", len(lines))
+		t.Fatalf("%d log lines, want 1", len(lines))
 	}
 	for field, want := range map[string]any{
 		"msg": "request", "level": "DEBUG", "method": "GET", "route": "brand", "status": 200.0, "account": c.id, "key": c.secretID,
@@ -95,7 +95,7 @@ func TestExtraHandlers_EachPath_IsServed(t *testing.T) {
 func TestServer_RequestPastItsLimits_IsRejected(t *testing.T) {
 	s := start(t)
 	if status := s.rawStatus("GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Junk: " + strings.Repeat("j", 40<<10) + "\r\n\r\n"); status != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("40 KiB of headers: %d", status)
+		t.Errorf("40 KiB of headers: %d, want %d", status, http.StatusRequestHeaderFieldsTooLarge)
 	}
 	server := readapi.NewServer(http.NotFoundHandler())
 	for name, d := range map[string]int64{

@@ -118,7 +118,7 @@ func FuzzQueryValue(f *testing.F) {
 				t.Fatalf("%q is read from %q", name, again)
 			}
 		} else if v, _, problem := queryValue(again, name); problem != nil || v != "1" {
-			t.Fatalf("%q of %q is %q, %v", name, again, v, problem)
+			t.Fatalf("%q of %q is %q, %v; want %q", name, again, v, problem, "1")
 		}
 	})
 }

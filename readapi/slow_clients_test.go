@@ -128,7 +128,7 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			s.must(err)
 			if resp.StatusCode != http.StatusOK {
-				s.t.Fatalf("status %d", resp.StatusCode)
+				s.t.Fatalf("status %d, want %d", resp.StatusCode, http.StatusOK)
 			}
 			_, err = io.Copy(io.Discard, resp.Body)
 			s.must(err)
@@ -191,7 +191,7 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 			answered(conn)
 		}
 		if open := s.pipes.open.Load(); open != 3 {
-			s.t.Errorf("%d connections are open", open)
+			s.t.Errorf("%d connections are open, want 3", open)
 		}
 	}, func(set *setup) {
 		set.maxConns = 3

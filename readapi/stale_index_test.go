@@ -46,10 +46,10 @@ func TestLookup_WithdrawnBrandInStaleIndex_Is404(t *testing.T) {
 		c.get("/v1/brands/"+path).rejected(t, http.StatusNotFound, "no_brand_data")
 	}
 	if a := c.head("/v1/brands/acme.com"); a.status != http.StatusNotFound {
-		t.Errorf("HEAD: %d", a.status)
+		t.Errorf("HEAD: %d, want %d", a.status, http.StatusNotFound)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 || b.balance() != 50 {
-		t.Errorf("%d charges, %d holds, balance %d", len(b.charges), b.holds, b.balance())
+		t.Errorf("%d charges, %d holds, balance %d; want 0, 0 and 50", len(b.charges), b.holds, b.balance())
 	}
 }
 
@@ -151,7 +151,7 @@ func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 		}
 	}
 	if len(b.charges) != 3 || len(b.openHolds) != 0 {
-		t.Errorf("%d charges, %d open holds", len(b.charges), len(b.openHolds))
+		t.Errorf("%d charges, %d open holds; want 3 and 0", len(b.charges), len(b.openHolds))
 	}
 
 	stop()
@@ -160,13 +160,13 @@ func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 	a := c.get("/v1/brands/acme.com")
 	a.ok(t)
 	if got := decodeBrand(t, a.body); got.Status != "failed" || *got.Name != "fresh" {
-		t.Errorf("after the failed refresh: status %s, name %s", got.Status, *got.Name)
+		t.Errorf("after the failed refresh: status %s, name %s; want %q and %q", got.Status, *got.Name, "failed", "fresh")
 	}
 	stop()
 	if again := c.get("/v1/brands/acme.com"); string(again.body) != string(a.body) {
 		t.Errorf("the index returned %s", again.body)
 	}
 	if n := len(s.crawler.of("acme.com")); n != 2 {
-		t.Errorf("%d crawls", n)
+		t.Errorf("%d crawls, want 2", n)
 	}
 }

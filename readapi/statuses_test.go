@@ -206,7 +206,7 @@ func TestSearchPaths_BadRequestOrQuota_AnswerAlike(t *testing.T) {
 			continue
 		}
 		if a := s.ask(o, c.publishable, map[string]string{"limit": "21"}); a.status != 400 {
-			t.Errorf("%s: limit=21 is %d", o.Path, a.status)
+			t.Errorf("%s: limit=21 is %d, want 400", o.Path, a.status)
 		}
 		if a := s.ask(o, c.publishable, nil); a.status != 429 || !strings.Contains(string(a.body), "quota_exceeded") {
 			t.Errorf("%s past the allowance: %d %s", o.Path, a.status, a.body)
@@ -236,7 +236,7 @@ func TestOpenAPI_Requested_IsServedAndCached(t *testing.T) {
 			t.Errorf("%s: %d %v", method, a.status, a.header)
 		}
 		if a := s.send(request{method: method, path: "/v1/openapi.json", header: http.Header{"If-None-Match": {tag}}}); a.status != http.StatusNotModified {
-			t.Errorf("%s with the current tag: %d", method, a.status)
+			t.Errorf("%s with the current tag: %d, want %d", method, a.status, http.StatusNotModified)
 		}
 	}
 }

@@ -308,7 +308,7 @@ func (a answer) readAs(t testing.TB, client string, want map[string]any) {
 	t.Helper()
 	var document any
 	if err := json.Unmarshal(a.body, &document); err != nil || a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
-		t.Errorf("%s: %d %q %s (%v)", client, a.status, a.header.Get("Content-Type"), a.body, err)
+		t.Errorf("%s: %d %q %s (%v); want %d and text that begins with %q", client, a.status, a.header.Get("Content-Type"), a.body, err, http.StatusOK, "application/json")
 		return
 	}
 	for path, value := range want {
@@ -373,7 +373,7 @@ func TestV2Replay_Searches_MatchTheirRecordings(t *testing.T) {
 		t.Errorf("%d searches are counted after %d answers", got, answers)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.balance() != 50 {
-		t.Errorf("%d charges, balance %d", len(b.charges), b.balance())
+		t.Errorf("%d charges, balance %d; want 0 and 50", len(b.charges), b.balance())
 	}
 }
 
@@ -405,7 +405,7 @@ func TestV2Replay_Errors_MatchTheirRecordings(t *testing.T) {
 	}
 	for _, who := range []*customer{c, broke} {
 		if b := who.books(); len(b.charges) != 0 || len(b.openHolds) != 0 {
-			t.Errorf("%d charges, %d holds open", len(b.charges), len(b.openHolds))
+			t.Errorf("%d charges, %d holds open; want 0 and 0", len(b.charges), len(b.openHolds))
 		}
 	}
 }

@@ -106,7 +106,7 @@ func TestV2_Brands_AnswerLikeV1(t *testing.T) {
 		}
 	}
 	if n := len(s.crawler.of("unknown.com")); n != 0 {
-		t.Errorf("HEAD led to %d crawls", n)
+		t.Errorf("HEAD led to %d crawls, want 0", n)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestV2_TypedPath_TakesItsTypeOnly(t *testing.T) {
 		}
 	}
 	if b := c.books(); len(b.charges) != 0 || b.balance() != 50 || b.holds != 0 {
-		t.Errorf("%d charges, balance %d, %d holds", len(b.charges), b.balance(), b.holds)
+		t.Errorf("%d charges, balance %d, %d holds; want 0, 50 and 0", len(b.charges), b.balance(), b.holds)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestV2_Errors_AnswerLikeV1(t *testing.T) {
 				answers[i][n] = s.send(request{path: "/" + version + path, header: header})
 			}
 			if b := customer.books(); len(b.charges) != 0 || len(b.openHolds) != 0 || b.balance() != c.credits {
-				t.Errorf("%s on %s: %d charges, %d holds open, balance %d", c.name, version, len(b.charges), len(b.openHolds), b.balance())
+				t.Errorf("%s on %s: %d charges, %d holds open, balance %d; want 0, 0 and %d", c.name, version, len(b.charges), len(b.openHolds), b.balance(), c.credits)
 			}
 		}
 		t.Log(c.name)
@@ -301,7 +301,7 @@ func TestV2_UncleanPath_IsNotRedirected(t *testing.T) {
 		}
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestV2_WrongMethod_Is405(t *testing.T) {
 			a := s.send(request{method: method, path: path, header: bearer(c.secret)})
 			a.rejectedV2(t, http.StatusMethodNotAllowed, "invalid_request")
 			if a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-				t.Errorf("%s %s: Allow %q", method, path, a.header.Get("Allow"))
+				t.Errorf("%s %s: Allow %q, want %q", method, path, a.header.Get("Allow"), "GET, HEAD, OPTIONS")
 			}
 		}
 		if a := s.send(request{method: "OPTIONS", path: path}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
@@ -388,7 +388,7 @@ func TestV2Search_Results_AreABareArray(t *testing.T) {
 		t.Errorf("%d searches are counted, want %d", got, searches)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 || b.balance() != 50 {
-		t.Errorf("%d charges, %d holds, balance %d", len(b.charges), b.holds, b.balance())
+		t.Errorf("%d charges, %d holds, balance %d; want 0, 0 and 50", len(b.charges), b.holds, b.balance())
 	}
 }
 
@@ -407,7 +407,7 @@ func TestV2Search_QuotaUsedUp_Is429(t *testing.T) {
 	}
 	c.get("/v2/search/"+strings.Repeat("x", 101)).rejectedV2(t, http.StatusBadRequest, "invalid_request")
 	if got := decodeAccount(t, c.get("/v1/me").body).Usage.Searches; got != 250_000 {
-		t.Errorf("%d searches are counted", got)
+		t.Errorf("%d searches are counted, want 250,000", got)
 	}
 	s.clock.add(10 * 24 * time.Hour) // 1 December
 	s.send(request{path: "/v2/search/acme/?c=" + c.publishable}).ok(t)
@@ -499,7 +499,7 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 	// c is accepted by search only.
 	for _, path := range []string{"/v2/brands/acme.com?c=", "/v2/brands/domain/acme.com/?c=", "/v1/search?q=acme&c=", "/v1/me?c="} {
 		if a := s.send(request{path: path + one.publishable}); a.status != http.StatusUnauthorized {
-			t.Errorf("%s: %d %s", path, a.status, a.body)
+			t.Errorf("%s: %d %s; want %d", path, a.status, a.body, http.StatusUnauthorized)
 		}
 	}
 	one.useUp()
@@ -528,10 +528,10 @@ func TestKeyInC_SecretKey_IsNeitherUsedNorLogged(t *testing.T) {
 		}
 	}
 	if n := looked.times.Load(); n != 0 {
-		t.Errorf("%d keys were looked up for requests that carry a secret key in c", n)
+		t.Errorf("%d keys were looked up for requests that carry a secret key in c, want 0", n)
 	}
 	if got := s.send(request{path: "/v2/search/acme?c=" + c.publishable}).ok(t).Get("X-RateLimit-Remaining"); got != "59" {
-		t.Errorf("%s requests are left in the window after the first good one", got)
+		t.Errorf("%s requests are left in the window after the first good one, want %q", got, "59")
 	}
 	lines := s.logs.all()
 	if !strings.Contains(lines, `"route":"v2_search"`) {

@@ -203,7 +203,7 @@ func TestReversedLogos_FollowOriginals(t *testing.T) {
 			ink := map[string]string{"light": "#ffffff", "dark": "#000000"}[*l.Theme]
 			for _, color := range hexAnywhere.FindAllString(string(b.SVG[i]), -1) {
 				if color != ink {
-					t.Errorf("%s: the reversed logo %d with theme %s has the color %s", b.Domain, i, *l.Theme, color)
+					t.Errorf("%s: the reversed logo %d with theme %s has the color %s, want %v", b.Domain, i, *l.Theme, color, ink)
 				}
 			}
 			if !own[l.Type] {
@@ -268,7 +268,7 @@ func TestEach_Error_StopsThere(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, stop) || n != 3 {
-		t.Errorf("stopped after %d with %v", n, err)
+		t.Errorf("stopped after %d with %v; want 3 and %v", n, err, stop)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestWriteRead_RoundTrip(t *testing.T) {
 		return nil
 	})
 	if err != nil || i != len(all) {
-		t.Errorf("%d brands, %v", i, err)
+		t.Errorf("%d brands, %v; want %d", i, err, len(all))
 	}
 }
 

@@ -84,7 +84,7 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 		{"backup", filepath.Join(t.TempDir(), "backup")},
 	} {
 		if code, stdout, stderr := commandLine(t.Context(), append(args, "--data", folder)...); code != exitOK {
-			t.Errorf("%v ended with %d: %s%s", args, code, stdout, stderr)
+			t.Errorf("%v ended with %d: %s%s; want %d", args, code, stdout, stderr, exitOK)
 		}
 		if got := formatIn(t, folder); got != datafolder.Format-1 {
 			t.Fatalf("%v gave the folder format %d", args, got)
@@ -97,7 +97,7 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 		t.Fatalf("grant: %s", stderr)
 	}
 	if got := formatIn(t, folder); got != datafolder.Format {
-		t.Errorf("after a grant the folder has format %d", got)
+		t.Errorf("after a grant the folder has format %d, want %d", got, datafolder.Format)
 	}
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitOK {
 		t.Errorf("verify: %s", stderr)

@@ -105,7 +105,7 @@ func TestDecodeCost_HostileFiles_CoversDecoding(t *testing.T) {
 				larger := claim(side+step, side+step, true)
 				rejected := allocated(func() {
 					if _, _, err := imaging.DecodeSmaller(larger, imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrTooLarge) {
-						t.Errorf("%d pixels a side: %v", side+step, err)
+						t.Errorf("%d pixels a side: %v, want ErrTooLarge", side+step, err)
 					}
 				})
 				if rejected > slack {
@@ -131,7 +131,7 @@ func allocated(work func()) int64 {
 func TestDecodeCost_WebPTables(t *testing.T) {
 	const most, letThrough = 2600, 900
 	if _, err := imaging.DecodeCost(imagingtest.WebPTables(most), imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrTooLarge) {
-		t.Errorf("the most tables: %v", err)
+		t.Errorf("the most tables: %v, want ErrTooLarge", err)
 	}
 	whole := imagingtest.WebPTables(letThrough)
 	for name, data := range map[string][]byte{"whole": whole, "cut off": whole[:250*letThrough]} {
@@ -170,10 +170,10 @@ func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
 	}
 	many := imagingtest.WebPOfManyChunks(side, side, 1030)
 	if cost, err := imaging.DecodeCost(many, imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrMalformed) {
-		t.Errorf("1,030 chunks before the image: cost %d, %v", cost, err)
+		t.Errorf("1,030 chunks before the image: cost %d, %v; want ErrMalformed", cost, err)
 	}
 	if _, _, err := imaging.Decode(many, imaging.Limits{}); !errors.Is(err, imaging.ErrMalformed) {
-		t.Errorf("1,030 chunks before the image: %v", err)
+		t.Errorf("1,030 chunks before the image: %v; want ErrMalformed", err)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestDecode(t *testing.T) {
 			}
 			img, again, err := imaging.Decode(data, imaging.Limits{})
 			if err != nil || again != info {
-				t.Fatalf("decode: %+v, %v", again, err)
+				t.Fatalf("decode: %+v, %v; want %v", again, err, info)
 			}
 			checkQuadrants(t, img, c.want, c.tolerance)
 		})
@@ -167,10 +167,10 @@ func TestSniff(t *testing.T) {
 		}
 	}
 	if _, err := imaging.Probe([]byte("<html>")); !errors.Is(err, imaging.ErrUnknown) {
-		t.Errorf("HTML: %v", err)
+		t.Errorf("HTML: %v, want ErrUnknown", err)
 	}
 	if _, _, err := imaging.Decode([]byte("<svg/>"), imaging.Limits{}); !errors.Is(err, imaging.ErrUnsupported) {
-		t.Errorf("an SVG decodes: %v", err)
+		t.Errorf("an SVG decodes: %v, want ErrUnsupported", err)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestDecode_IconBitmaps(t *testing.T) {
 	}
 	wrong := imagingtest.ICO(cat(withColors(imagingtest.DIBHeader(2, 1, 8), 2), palette, []byte{1, 2, 0, 0}, []byte{0, 0, 0, 0}))
 	if _, _, err := imaging.Decode(wrong, imaging.Limits{}); !errors.Is(err, imaging.ErrMalformed) {
-		t.Errorf("a color past the palette: %v", err)
+		t.Errorf("a color past the palette: %v, want ErrMalformed", err)
 	}
 }
 
@@ -312,7 +312,7 @@ func TestDecode_TopDownBMPWithMasks(t *testing.T) {
 	}
 	binary.LittleEndian.PutUint32(file[14+16:], 1) // run-length encoded
 	if _, err := imaging.Probe(file); !errors.Is(err, imaging.ErrUnsupported) {
-		t.Errorf("run-length encoding: %v", err)
+		t.Errorf("run-length encoding: %v, want ErrUnsupported", err)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestJPEG_ScanLimit(t *testing.T) {
 	flood := append(bytes.Clone(data[:at]), bytes.Repeat(scan, 1000)...)
 	flood = append(flood, 0xff, 0xd9)
 	if _, _, err := imaging.Decode(flood, imaging.Limits{}); !errors.Is(err, imaging.ErrTooLarge) {
-		t.Errorf("a thousand scans: %v", err)
+		t.Errorf("a thousand scans: %v, want ErrTooLarge", err)
 	}
 }
 

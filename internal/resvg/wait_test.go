@@ -57,7 +57,7 @@ func TestRender_MemoryNeverFree_IsBusyAfterItsOwnLimit(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			if waited := time.Since(began); waited != time.Minute {
-				t.Errorf("Render waited %v", waited)
+				t.Errorf("Render waited %v, want %v", waited, time.Minute)
 			}
 		}
 		// Small images are drawn anyway, and the large image as soon as the memory is free.

@@ -54,7 +54,7 @@ func TestGet_PlainAnswer(t *testing.T) {
 		}
 	}
 	if seen.Host != "good.example" || seen.Method != http.MethodGet {
-		t.Errorf("%s to %s", seen.Method, seen.Host)
+		t.Errorf("%s to %s; want %v and %q", seen.Method, seen.Host, http.MethodGet, "good.example")
 	}
 }
 
@@ -180,7 +180,7 @@ func TestRedirect_TooMany_Fails(t *testing.T) {
 		}
 	}))
 	if res := get(t, n.client(nil), "http://five.example/", nil); len(res.Redirects) != safehttp.MaxRedirects {
-		t.Errorf("%d redirects", len(res.Redirects))
+		t.Errorf("%d redirects, want %d", len(res.Redirects), safehttp.MaxRedirects)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestBody_DecompressionBomb_EndsAtLimit(t *testing.T) {
 			res, err := n.client(nil).Get(t.Context(), "http://bomb.example/", safehttp.Limits{Body: limit, Time: time.Hour})
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, safehttp.ErrTooLarge) {
-				t.Fatalf("%v", err)
+				t.Fatalf("error = %v, want ErrTooLarge", err)
 			}
 			if res != nil && (len(res.Body) != limit || !res.Truncated) {
 				t.Errorf("%d bytes, truncated %v", len(res.Body), res.Truncated)
@@ -409,10 +409,10 @@ func TestSessionBudget(t *testing.T) {
 		}
 	}
 	if _, err := s.Get(t.Context(), "http://good.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrBudget) {
-		t.Errorf("get beyond the byte budget: %v", err)
+		t.Errorf("get beyond the byte budget: %v, want ErrBudget", err)
 	}
 	if fetches, size := s.Fetched(); fetches != 3 || size != 3000 {
-		t.Errorf("fetched %d, %d bytes", fetches, size)
+		t.Errorf("fetched %d, %d bytes; want 3 and 3000", fetches, size)
 	}
 	s = c.NewSession()
 	for i := range 5 {
@@ -496,7 +496,7 @@ func TestDNSErrors(t *testing.T) {
 		}
 		reason := map[bool]string{true: "dns_not_found", false: "dns_failed"}[want.NotFound]
 		if got := safehttp.Reason(err); got != reason {
-			t.Errorf("%s: reason %s", host, got)
+			t.Errorf("%s: reason %s, want %v", host, got, reason)
 		}
 	}
 }

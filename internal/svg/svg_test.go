@@ -306,7 +306,7 @@ func TestMostlyText_BackgroundShape_IsNotCounted(t *testing.T) {
 		{`<ellipse cx="50" cy="20" rx="50" ry="20"/>`, false},
 	} {
 		if _, info := sanitize(t, open+c.shape+`<text y="30" font-size="20">Ac</text></svg>`); info.Text != c.plate {
-			t.Errorf("%s: text %v", c.shape, info.Text)
+			t.Errorf("%s: text %v, want %v", c.shape, info.Text, c.plate)
 		}
 	}
 }
@@ -341,7 +341,7 @@ func TestSanitize_SVGZ(t *testing.T) {
 	}
 	z.Close()
 	if _, _, err := svg.Sanitize(packed.Bytes()); !errors.Is(err, imaging.ErrTooLarge) {
-		t.Errorf("5 MB in %d bytes: %v", packed.Len(), err)
+		t.Errorf("5 MB in %d bytes: %v, want ErrTooLarge", packed.Len(), err)
 	}
 }
 
@@ -356,7 +356,7 @@ func TestSanitize_ByteOrders(t *testing.T) {
 		"little endian": little, "big endian": string(big), "without a mark": little[2:], "UTF-8 with a mark": "\xef\xbb\xbf" + around("<text>ü</text>"),
 	} {
 		if got, _ := sanitize(t, in); got != want {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: %s, want %v", name, got, want)
 		}
 	}
 	for name, in := range map[string]string{
@@ -436,7 +436,7 @@ func TestMostlyText(t *testing.T) {
 		{"text in nothing", `<path d="M0 0h4v4h-4z"/><text y="30" font-size="30"> </text>`, false},
 	} {
 		if _, info := sanitize(t, open+c.svg+`</svg>`); info.Text != c.want {
-			t.Errorf("%s: %v", c.name, info.Text)
+			t.Errorf("%s: %v, want %v", c.name, info.Text, c.want)
 		}
 	}
 }
@@ -458,7 +458,7 @@ func TestSanitize_VariableBombs_TooLarge(t *testing.T) {
 		"growing":  growing.String(),
 	} {
 		if _, _, err := svg.Sanitize([]byte(markup)); !errors.Is(err, imaging.ErrTooLarge) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want ErrTooLarge", name, err)
 		}
 	}
 }

@@ -104,10 +104,10 @@ func TestFolder_RoutesFilesRedirects(t *testing.T) {
 		t.Errorf("home is %s %q %v", home.FinalURL, home.Body, home.Header)
 	}
 	if kind := b.get("https://acme.com/logo.svg").Header.Get("Content-Type"); kind != "image/svg+xml" {
-		t.Errorf("the logo's type is %s", kind)
+		t.Errorf("the logo's type is %s, want %q", kind, "image/svg+xml")
 	}
 	if text := string(b.get("https://acme.com/about").Body); text != "About us" {
-		t.Errorf("the page /about is %q", text)
+		t.Errorf("the page /about is %q, want %q", text, "About us")
 	}
 	b.status("https://acme.com/gone", 410)
 	b.status("https://acme.com/site.json", 404)

@@ -58,7 +58,7 @@ func TestDraw_FaultyFile_UsesNext(t *testing.T) {
 	}
 	_, err := w.Draw(t.Context(), brandOf(iconOf("", broken)), request(64, imaging.PNG))
 	if !errors.Is(err, logo.ErrNotDrawn) || !strings.Contains(err.Error(), broken.ID) {
-		t.Errorf("without another file: %v", err)
+		t.Errorf("without another file: %v, want ErrNotDrawn with %q", err, broken.ID)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestDraw_MissingOrDamagedFile_UsesNext(t *testing.T) {
 			t.Errorf("%s: %v", name, img.NRGBAAt(size/2, size/4))
 		}
 		if _, err := w.Draw(t.Context(), brandOf(iconOf("", vector)), request(size, imaging.PNG)); !errors.Is(err, logo.ErrNotDrawn) {
-			t.Errorf("%s, without another file: %v", name, err)
+			t.Errorf("%s, without another file: %v; want ErrNotDrawn", name, err)
 		}
 		if err := os.WriteFile(path, svg, 0o600); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestDraw_CanceledByCaller_ReturnsCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := w.Draw(ctx, brandOf(iconOf("", w.raster(bar(128, 64, black)))), request(64, imaging.PNG)); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("error = %v, want Canceled", err)
 	}
 }
 

@@ -139,7 +139,7 @@ func TestDraw_FirstLogoUnreadable_UsesNext(t *testing.T) {
 	}
 	away := newRenderer(t, filesAway{}, w.vectors)
 	if _, err := away.Draw(t.Context(), brandOf(yellowIcon, dark), request(64, imaging.PNG)); !errors.Is(err, assets.ErrUnavailable) {
-		t.Errorf("storage unavailable: %v", err)
+		t.Errorf("storage unavailable: %v, want ErrUnavailable", err)
 	}
 }
 

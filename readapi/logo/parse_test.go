@@ -222,7 +222,7 @@ func TestParse_PathOptions_InAnyOrder(t *testing.T) {
 	}
 	try(nil)
 	if orders != 120 {
-		t.Errorf("%d orders of options were tried", orders)
+		t.Errorf("%d orders of options were tried, want 120", orders)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestDraw_LargeRaster_IsReadOnceForSmallSizes(t *testing.T) {
 	}
 	w.draw(b, request(257, imaging.WebP))
 	if n := w.files.read.Load() - before; n != 1 {
-		t.Errorf("the file was read %d times for an image larger than the small form", n)
+		t.Errorf("the file was read %d times for an image larger than the small form, want 1", n)
 	}
 }
 

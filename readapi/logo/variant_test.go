@@ -67,7 +67,7 @@ func TestDraw_EqualRequests_ShareVariant(t *testing.T) {
 			}
 		}
 		if got := w.files.read.Load() - before; got != 1 {
-			t.Errorf("%s: read %d times for %d requests", name, got, len(group))
+			t.Errorf("%s: read %d times for %d requests; want 1", name, got, len(group))
 		}
 	}
 }

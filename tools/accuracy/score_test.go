@@ -103,7 +103,7 @@ func TestScore_InlineEntries(t *testing.T) {
 		"inline:*": true, "https://acme.com/logo.svg": false,
 	} {
 		if got := s.is(c, entry); got != want {
-			t.Errorf("%s: %t", entry, got)
+			t.Errorf("%s: %t, want %t", entry, got, want)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func TestRequest_WholeRejection_IsRetriedUpToLimit(t *testing.T) {
 			}
 			f.proxy.set(on("/_bulk", always, answers(status)))
 			if err := f.Apply(t.Context(), sites(5), 5); !errors.Is(err, searchindex.ErrUnavailable) {
-				t.Errorf("apply: %v", err)
+				t.Errorf("apply: %v, want ErrUnavailable", err)
 			}
 			if n := f.proxy.count("/_bulk"); n != 5 {
 				t.Errorf("%d requests, want 5", n)
@@ -139,7 +139,7 @@ func TestRequest_PermanentRejection_IsNotRetried(t *testing.T) {
 	f := newFaulty(t)
 	f.proxy.set(on("/_bulk", always, answers(http.StatusUnauthorized)))
 	if err := f.Apply(t.Context(), sites(1), 1); !errors.Is(err, searchindex.ErrUnavailable) {
-		t.Errorf("apply: %v", err)
+		t.Errorf("apply: %v, want ErrUnavailable", err)
 	}
 	if n := f.proxy.count("/_bulk"); n != 1 {
 		t.Errorf("%d requests, want 1", n)
@@ -163,7 +163,7 @@ func TestHungCluster_IsUnavailableInTime(t *testing.T) {
 	for name, call := range f.calls() {
 		err := call(within(t, 100*time.Millisecond))
 		if !errors.Is(err, searchindex.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want ErrUnavailable and DeadlineExceeded", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -256,7 +256,7 @@ func TestConnections_AreReused(t *testing.T) {
 		}
 	}
 	if len(seen) != 1 {
-		t.Errorf("%d connections for one request at a time", len(seen))
+		t.Errorf("%d connections for one request at a time, want 1", len(seen))
 	}
 }
 
@@ -290,7 +290,7 @@ func TestRequest_ForeignServerLater_IsReported(t *testing.T) {
 		return true
 	})
 	if _, err := f.Search(t.Context(), "site", 1); !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(err.Error(), "not Elasticsearch") {
-		t.Errorf("search: %v", err)
+		t.Errorf("search: %v, want ErrUnavailable with %q", err, "not Elasticsearch")
 	}
 }
 
@@ -301,7 +301,7 @@ func TestOpen_ClusterDown_Succeeds(t *testing.T) {
 	x := open(t, p.URL, newAlias(t, real))
 	defer x.Close()
 	if _, err := x.Search(within(t, 200*time.Millisecond), "site", 1); !errors.Is(err, searchindex.ErrUnavailable) {
-		t.Errorf("search: %v", err)
+		t.Errorf("search: %v, want ErrUnavailable", err)
 	}
 	p.set(nil)
 	if err := x.Apply(t.Context(), sites(3), 3); err != nil {
@@ -348,7 +348,7 @@ func TestOpen_ForeignMapping_IsReported(t *testing.T) {
 	must(t, "PUT", real+"/"+name, fmt.Sprintf(`{"aliases":{"%s":{},"%s_w_1":{}},"mappings":{"dynamic":"strict","properties":{"domain":{"type":"keyword"}}}}`, alias+version, name))
 	_, err := elastic.Open(t.Context(), configOf(real, alias))
 	if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "mapping") {
-		t.Errorf("%v", err)
+		t.Errorf("error = %v, want an error that contains %q and %q", err, name, "mapping")
 	}
 }
 
@@ -357,7 +357,7 @@ func TestApply_MappingConflict_IsNotRetried(t *testing.T) {
 	f.proxy.set(on("/_bulk", always, f.proxy.rejectsItems(http.StatusBadRequest, func(domain string) bool { return domain == "site001.com" })))
 	err := f.Apply(t.Context(), sites(3), 3)
 	if !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(err.Error(), "site001.com") {
-		t.Errorf("apply: %v", err)
+		t.Errorf("apply: %v, want ErrUnavailable with %q", err, "site001.com")
 	}
 	if n := f.proxy.count("/_bulk"); n != 1 {
 		t.Errorf("%d requests, want 1", n)

@@ -85,7 +85,7 @@ func TestPublish_LostResponse_IsNotUndone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f.proxy.set(on("/_aliases", 1, func(w http.ResponseWriter, r *http.Request) bool {
 		if status := f.keep(r).send(); status != http.StatusOK {
-			t.Errorf("the swap has status %d", status)
+			t.Errorf("the swap has status %d, want %d", status, http.StatusOK)
 		}
 		cancel() // the caller leaves before the response arrives
 		return hangs(w, r)
@@ -118,7 +118,7 @@ func TestPublish_ArrivesAfterCallerLeft(t *testing.T) {
 				return hangs(w, r)
 			}))
 			if err := g.Publish(ctx); !errors.Is(err, context.Canceled) {
-				t.Errorf("publish: %v", err)
+				t.Errorf("publish: %v, want Canceled", err)
 			}
 			f.holds(20, 20)
 			if c.before && swap.send() != http.StatusOK {

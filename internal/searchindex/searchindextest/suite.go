@@ -362,13 +362,13 @@ func rejections(t *testing.T, open Opener) {
 	cancel()
 	for name, call := range calls {
 		if err := call(ended); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s with an ended context: %v", name, err)
+			t.Errorf("%s with an ended context: %v, want Canceled", name, err)
 		}
 	}
 	closeIndex(t, x)
 	for name, call := range calls {
 		if err := call(context.Background()); !errors.Is(err, searchindex.ErrClosed) {
-			t.Errorf("%s after close: %v", name, err)
+			t.Errorf("%s after close: %v, want ErrClosed", name, err)
 		}
 	}
 	closeIndex(t, x) // closing twice is allowed

@@ -39,7 +39,7 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	}
 	early := ask("/logo/github.com?format=png")
 	if early.Code != http.StatusOK || early.Header().Get("Content-Type") != "image/png" || early.Header().Get("Cache-Control") != "no-store" {
-		t.Errorf("before: %d %v", early.Code, early.Header())
+		t.Errorf("before: status %d, %v", early.Code, early.Header())
 	}
 	if code := ask("/readyz").Code; code != http.StatusServiceUnavailable {
 		t.Errorf("before: /readyz %d, want %d", code, http.StatusServiceUnavailable)
@@ -54,7 +54,7 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	}
 	late := ask("/logo/github.com?format=png")
 	if late.Code != http.StatusOK || late.Header().Get("Cache-Control") != "public, max-age=900, s-maxage=3600" {
-		t.Errorf("after: %d %v", late.Code, late.Header())
+		t.Errorf("after: status %d, %v", late.Code, late.Header())
 	}
 	if code := ask("/readyz").Code; code != http.StatusOK {
 		t.Errorf("after: /readyz %d, want %d", code, http.StatusOK)

@@ -102,18 +102,18 @@ func TestMCPBatch_MinuteUsedUp_RejectsEachToolCall(t *testing.T) {
 	all := a.several(t)
 	for _, i := range []int{0, 2} {
 		if f := all[i].isError(t, "rate_limited"); f.RetryAfter == nil || *f.RetryAfter < 1 || *f.RetryAfter > 60 || strings.Contains(f.Message, "Retry-After") {
-			t.Errorf("%+v", f)
+			t.Errorf("got %+v", f)
 		}
 	}
 	if string(all[1].Result) != "{}" || a.header.Get("X-RateLimit-Remaining") != "0" || a.header.Get("Retry-After") != "" {
-		t.Errorf("%s, %v", a.body, a.header)
+		t.Errorf("body %s, header %v", a.body, a.header)
 	}
 	// A POST without a tool call neither takes nor needs a unit.
 	if a := c.agent(ping); a.status != http.StatusOK || a.header.Get("X-RateLimit-Limit") != "" {
-		t.Errorf("%d %v", a.status, a.header)
+		t.Errorf("status %d, header %v", a.status, a.header)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.balance() != 50 {
-		t.Errorf("%+v", b)
+		t.Errorf("got %+v", b)
 	}
 	s.clock.add(time.Minute)
 	if a := c.agent(getBrand(1, "acme.com")); a.header.Get("X-RateLimit-Remaining") != "59" {
@@ -234,10 +234,10 @@ func TestMCPBatch_ToolPanics_FailsOnlyThatCall(t *testing.T) {
 	all := a.several(t)
 	all[0].failed(t, -32603)
 	if strings.Contains(string(a.body), "panics") || string(all[1].Result) != "{}" {
-		t.Errorf("%s", a.body)
+		t.Errorf("body %s", a.body)
 	}
 	if b := c.books(); b.balance() != 50 || len(b.openHolds) != 0 {
-		t.Errorf("%+v", b)
+		t.Errorf("got %+v", b)
 	}
 	if !strings.Contains(s.logs.all(), "index panics") {
 		t.Error("the log lacks the panic")

@@ -141,14 +141,14 @@ func TestMCP_MethodOtherThanPOST_Is405(t *testing.T) {
 		}
 	}
 	if a := s.send(request{method: http.MethodOptions, path: "/mcp"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "POST, OPTIONS" {
-		t.Errorf("OPTIONS: %d %v", a.status, a.header)
+		t.Errorf("OPTIONS: status %d, header %v", a.status, a.header)
 	}
 	preflight := s.send(request{method: http.MethodOptions, path: "/mcp", header: http.Header{
 		"Origin": {"https://agent.example"}, "Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"mcp-protocol-version"},
 	}})
 	for _, name := range []string{"Authorization", "Content-Type", "MCP-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name"} {
 		if !strings.Contains(preflight.header.Get("Access-Control-Allow-Headers"), name) {
-			t.Errorf("preflight: %v lacks %s", preflight.header, name)
+			t.Errorf("preflight: header %v lacks %s", preflight.header, name)
 		}
 	}
 	// The Accept, Origin and Content-Type headers have no effect.
@@ -169,7 +169,7 @@ func TestMCP_LoopbackConnection_RejectsForeignHosts(t *testing.T) {
 		h := bearer(c.secret)
 		h["Host"] = []string{host}
 		if a := s.postMCP(h, ping); a.status != status {
-			t.Errorf("%s: %d, want %d", host, a.status, status)
+			t.Errorf("%s: status %d, want %d", host, a.status, status)
 		}
 	}
 }

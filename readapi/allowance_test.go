@@ -242,7 +242,7 @@ func (c *customer) searchTogether(n int, keys ...string) *outcomes {
 		case a.status == http.StatusTooManyRequests && strings.Contains(string(a.body), `"quota_exceeded"`):
 			o.quota.Add(1)
 		default:
-			c.s.t.Errorf("search: %d %s", a.status, a.body)
+			c.s.t.Errorf("search: status %d, body %s", a.status, a.body)
 		}
 	})
 	return o
@@ -398,7 +398,7 @@ func TestLimits_AnyInterleaving_Hold(t *testing.T) {
 			default:
 				me := decodeAccount(t, a.body)
 				if me.Usage.Searches != l.used || me.Period != l.month.String() || me.Plan != string(l.plan.ID) || me.Limits.PerMinute != l.plan.PerMinute {
-					r.Fatalf("%v: %s, want %+v", story, a.body, l)
+					r.Fatalf("%v: body %s, want %+v", story, a.body, l)
 				}
 			}
 			if got, want := a.header.Get("X-RateLimit-Remaining"), fmt.Sprint(max(0, l.plan.PerMinute-l.taken)); got != want {
@@ -439,7 +439,7 @@ func TestThreeNodes_FewSearchesLeft_AnswerExactlyThose(t *testing.T) {
 				rejected.Add(1)
 				return
 			case a.status != http.StatusServiceUnavailable:
-				t.Errorf("search: %d %s", a.status, a.body)
+				t.Errorf("search: status %d, body %s", a.status, a.body)
 				return
 			}
 		}

@@ -73,7 +73,7 @@ func TestKey_Mistyped_Is401(t *testing.T) {
 			body, err := io.ReadAll(resp.Body)
 			s.must(err)
 			if resp.StatusCode != http.StatusUnauthorized || resp.Header.Get("WWW-Authenticate") != "Bearer" || !strings.Contains(string(body), `"unauthorized"`) {
-				t.Errorf("%q instead of %q: %d %s", k, key, resp.StatusCode, body)
+				t.Errorf("%q instead of %q: status %d, %s", k, key, resp.StatusCode, body)
 			}
 		}
 		t.Logf("%d mistyped keys on %s", len(wrong), path)
@@ -100,7 +100,7 @@ func TestKey_InURL_IsNeitherUsedNorLogged(t *testing.T) {
 				a := s.send(request{path: with})
 				a.rejected(t, http.StatusUnauthorized, "unauthorized")
 				if a.header.Get("X-RateLimit-Limit") != "" {
-					t.Errorf("%s: the key was read: %v", path, a.header)
+					t.Errorf("%s: the key was read: header %v", path, a.header)
 				}
 				if h := s.send(request{path: with, header: bearer(other.secret)}).ok(t); h.Get("X-RateLimit-Limit") != "3000" {
 					t.Errorf("%s: the key in the URL was used: %v", path, h)
@@ -236,15 +236,15 @@ func TestOptions_EveryPath_AllowsWhatItAnswers(t *testing.T) {
 			switch allowed := slices.Contains(listed, method); {
 			case method == "OPTIONS":
 				if a.status != http.StatusNoContent || a.header.Get("Allow") != allow || len(a.body) != 0 {
-					t.Errorf("OPTIONS %s: %d, Allow %q", path, a.status, a.header.Get("Allow"))
+					t.Errorf("OPTIONS %s: status %d, Allow %q", path, a.status, a.header.Get("Allow"))
 				}
 			case allowed:
 				if a.status == http.StatusMethodNotAllowed || a.status >= 500 {
-					t.Errorf("%s %s: %d", method, path, a.status)
+					t.Errorf("%s %s: status %d", method, path, a.status)
 				}
 			default:
 				if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allow || a.header.Get("Cache-Control") != "no-store" {
-					t.Errorf("%s %s: %d, headers %v", method, path, a.status, a.header)
+					t.Errorf("%s %s: status %d, headers %v", method, path, a.status, a.header)
 				}
 			}
 		}
@@ -270,7 +270,7 @@ func TestSecretOnlyPaths_PublishableKey_Is403(t *testing.T) {
 			for key, want := range map[string]int{c.publishable: http.StatusForbidden, unknown: http.StatusUnauthorized, "": http.StatusUnauthorized} {
 				a := s.send(request{method: method, path: path, header: bearer(key)})
 				if a.status != want || (a.header.Get("X-RateLimit-Limit") != "") != (want == http.StatusForbidden) || (a.header.Get("WWW-Authenticate") != "") != (want == http.StatusUnauthorized) {
-					t.Errorf("%s %s: %d, want %d; headers %v", method, path, a.status, want, a.header)
+					t.Errorf("%s %s: status %d, want %d; headers %v", method, path, a.status, want, a.header)
 				}
 				if a.header.Get("X-Credits-Remaining") != "" {
 					t.Errorf("%s %s reports credits with a rejection", method, path)

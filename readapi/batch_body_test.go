@@ -63,7 +63,7 @@ func TestParseBatch_Identifiers_AreUnchanged(t *testing.T) {
 	} {
 		got, p := parseBatch([]byte(c.body))
 		if p != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, %v; want %q", c.body, got, p, c.want)
+			t.Errorf("body %s: %q, %v; want %q", c.body, got, p, c.want)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 			customer.get("/v1/brands/acme.com").rejected(t, 402, "insufficient_credits")
 			p := customer.asks("acme.com").rejected(t, 402, "insufficient_credits")
 			if *p.Error.Details.Balance != 0 || !strings.Contains(p.Error.Message, "reserved") {
-				t.Errorf("%+v", p)
+				t.Errorf("got %+v", p)
 			}
 			close(release)
 			items := (<-answered).items(t, []string{"slow.com", "acme.com"})

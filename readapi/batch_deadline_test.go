@@ -69,7 +69,7 @@ func TestBatch_LongRun_AnswerIsNotCutByWriteTimeout(t *testing.T) {
 		return answer{status: resp.StatusCode, header: resp.Header, body: read}, err
 	}
 	if a, err := ask(http.MethodGet, "/v1/brands/acme.com", ""); err == nil {
-		t.Errorf("the write timeout does not cut an answer: %d %s", a.status, a.body)
+		t.Errorf("the write timeout does not cut an answer: status %d, body %s", a.status, a.body)
 	}
 	a, err := ask(http.MethodPost, batchPath, `{"identifiers":["acme.com"]}`)
 	s.must(err)

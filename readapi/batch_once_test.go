@@ -163,7 +163,7 @@ func TestBatch_ServerStops_EndsEarly(t *testing.T) {
 		}
 	}
 	if b := c.books(); a.status != http.StatusOK || len(b.charges) != 5 || len(b.openHolds) != 0 {
-		t.Errorf("%d: %d charges, %d holds open; want %d, 5 and 0", a.status, len(b.charges), len(b.openHolds), http.StatusOK)
+		t.Errorf("status %d: %d charges, %d holds open; want %d, 5 and 0", a.status, len(b.charges), len(b.openHolds), http.StatusOK)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
 	s.catchUp()
 	again := c.once("/v1/brands/first.com", "the-first")
 	if again.status != http.StatusOK || !bytes.Equal(again.body, first.body) {
-		t.Fatalf("the repeat was answered %d %s", again.status, again.body)
+		t.Fatalf("the repeat was answered %d, body %s", again.status, again.body)
 	}
 	if again := c.once("/v1/brands/brand0.com", "the-first"); again.status != http.StatusBadRequest {
 		t.Errorf("another request under the key was answered %d, want %d", again.status, http.StatusBadRequest)

@@ -161,7 +161,7 @@ func TestBatch_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 				a.body = bytes.Replace(a.body, []byte(`,"message":`+quoted(top.Message)+`}`), []byte("}"), 1)
 				p := a.rejected(t, c.status, c.code)
 				if d := p.Error.Details; c.status == 402 && (*d.Balance != 0 || *d.Required != 1 || *d.BillingURL == "" || a.header.Get("X-Credits-Remaining") != "0") {
-					t.Errorf("%s, headers %v", a.body, a.header)
+					t.Errorf("body %s, headers %v", a.body, a.header)
 				}
 				if (a.header.Get("X-RateLimit-Limit") != "") != (c.status != 401) {
 					t.Errorf("headers %v", a.header)
@@ -193,12 +193,12 @@ func TestBatch_MethodOtherThanPOST_Is405(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE"} {
 			a := s.send(request{method: method, path: path, header: bearer(c.secret)})
 			if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "OPTIONS, POST" {
-				t.Errorf("%s %s: %d, Allow %q; want %d and %q", method, path, a.status, a.header.Get("Allow"), http.StatusMethodNotAllowed, "OPTIONS, POST")
+				t.Errorf("%s %s: status %d, Allow %q; want %d and %q", method, path, a.status, a.header.Get("Allow"), http.StatusMethodNotAllowed, "OPTIONS, POST")
 			}
 		}
 		a := s.send(request{method: "OPTIONS", path: path})
 		if a.status != http.StatusNoContent || a.header.Get("Allow") != "OPTIONS, POST" {
-			t.Errorf("OPTIONS %s: %d, Allow %q; want %d and %q", path, a.status, a.header.Get("Allow"), http.StatusNoContent, "OPTIONS, POST")
+			t.Errorf("OPTIONS %s: status %d, Allow %q; want %d and %q", path, a.status, a.header.Get("Allow"), http.StatusNoContent, "OPTIONS, POST")
 		}
 		a, err := s.post(t.Context(), path, `{"identifiers":["acme.com"]}`, bearer(c.secret))
 		s.must(err)

@@ -99,7 +99,7 @@ func everyItemIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawl
 			case err == nil && a.status == http.StatusServiceUnavailable: // 503 means retry
 				continue
 			case err != nil || a.status != http.StatusOK:
-				t.Errorf("%s: %v, %d %s", key, err, a.status, a.body)
+				t.Errorf("%s: %v, status %d, body %s", key, err, a.status, a.body)
 				continue
 			}
 			var raw struct {

@@ -210,7 +210,7 @@ func TestBatch_EachItem_AnsweredLikeALookup(t *testing.T) {
 		}
 		single, item := c.get("/v1/brands/"+domain), again.Results[i]
 		if single.status != item.Status || single.status == http.StatusOK && !bytes.Equal(single.body, item.Brand) {
-			t.Errorf("%s: alone %d %s, together %d %s", domain, single.status, single.body, item.Status, item.Brand)
+			t.Errorf("%s: alone %d, body %s, together %d, %s", domain, single.status, single.body, item.Status, item.Brand)
 		}
 		if single.status != http.StatusOK {
 			if p := single.rejected(t, item.Status, item.Error.Code); p.Error.Message != item.Error.Message {
@@ -259,7 +259,7 @@ func TestBatch_CrawlLimitReached_ItemReportsIt(t *testing.T) {
 				}
 			}
 			if counts["404 domain_not_found"] != c.allowed || counts["200"] != 1 || c.past != "" && counts[c.past] != 12-c.allowed {
-				t.Errorf("%v", counts)
+				t.Errorf("got %v", counts)
 			}
 			if h.Get("X-Credits-Remaining") != "49" {
 				t.Errorf("%s remaining, want %q", h.Get("X-Credits-Remaining"), "49")

@@ -89,7 +89,7 @@ func TestLookup_EveryFormOfIdentifier_FindsTheBrand(t *testing.T) {
 	for _, form := range forms {
 		a := c.get("/v1/brands/" + form)
 		if a.status != http.StatusOK {
-			t.Errorf("%s: %d %s; want %d", form, a.status, a.body, http.StatusOK)
+			t.Errorf("%s: status %d, body %s; want %d", form, a.status, a.body, http.StatusOK)
 			continue
 		}
 		if got := decodeBrand(t, a.body); got.ID != id {
@@ -191,7 +191,7 @@ func TestHead_AnyDomain_NeitherChargesNorCrawls(t *testing.T) {
 		"/v1/brands/unknown.com": 404, "/v1/brands/unknown.com?refresh=true": 404, "/v1/brands/" + uuid.NewString(): 404, "/v1/brands/co.uk": 400,
 	} {
 		if a := c.head(path); a.status != want || len(a.body) != 0 || a.header.Get("X-Credits-Remaining") != "49" || a.header.Get("X-Cache") != "" {
-			t.Errorf("HEAD %s: %d, headers %v", path, a.status, a.header)
+			t.Errorf("HEAD %s: status %d, headers %v", path, a.status, a.header)
 		}
 	}
 	if b := c.books(); len(b.charges) != 1 || b.holds != 0 {

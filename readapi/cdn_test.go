@@ -74,7 +74,7 @@ func (s *service) open(ctx context.Context) *http.Response {
 	s.must(err)
 	s.t.Cleanup(func() { resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK || resp.ContentLength != largeAsset {
-		s.t.Fatalf("%d, %d bytes; want %d and %d", resp.StatusCode, resp.ContentLength, http.StatusOK, largeAsset)
+		s.t.Fatalf("status %d, %d bytes; want %d and %d", resp.StatusCode, resp.ContentLength, http.StatusOK, largeAsset)
 	}
 	return resp
 }
@@ -88,7 +88,7 @@ func TestAsset_StorageHangs_Is503(t *testing.T) {
 			if method == http.MethodGet {
 				a.plainly(s.t, http.StatusServiceUnavailable)
 			} else if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-				s.t.Errorf("HEAD: %d %v", a.status, a.header)
+				s.t.Errorf("HEAD: status %d, header %v", a.status, a.header)
 			}
 			if took := s.clock.now().Sub(began); took != 5*time.Second {
 				s.t.Errorf("%s: answered after %s, want %v", method, took, 5*time.Second)
@@ -163,10 +163,10 @@ func TestAsset_RangeRequest_GetsTheWholeFile(t *testing.T) {
 	s.must(err)
 	a := s.send(request{path: "/cdn/" + id + ".png", header: http.Header{"Range": {"bytes=0-3"}}})
 	if string(a.body) != "bytes of the png" || a.ok(t).Get("Content-Range") != "" {
-		t.Errorf("%v %q", a.header, a.body)
+		t.Errorf("header %v, body %q", a.header, a.body)
 	}
 	if a := s.send(request{path: "/cdn/" + id + ".svg", header: http.Header{"If-None-Match": {`"` + id + `"`}}}); a.status != http.StatusNotFound {
-		t.Errorf("with the tag of another format: %d, want %d", a.status, http.StatusNotFound)
+		t.Errorf("with the tag of another format: status %d, want %d", a.status, http.StatusNotFound)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestAsset_InBucket_IsServed(t *testing.T) {
 	s.must(err)
 	path := "/cdn/" + id + ".png"
 	if a := s.send(request{path: path}); !bytes.Equal(a.body, file) || a.ok(t).Get("Content-Length") != strconv.Itoa(len(file)) {
-		t.Errorf("%d bytes of %d, %v", len(a.body), len(file), a.header)
+		t.Errorf("%d bytes of %d, header %v", len(a.body), len(file), a.header)
 	}
 	s.send(request{path: "/cdn/" + id + ".svg"}).plainly(t, http.StatusNotFound)
 	silent.Store(true)

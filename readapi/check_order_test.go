@@ -281,7 +281,7 @@ func TestKey_NotAccepted_Is401(t *testing.T) {
 	} {
 		a := s.send(r)
 		if a.status != http.StatusUnauthorized {
-			t.Errorf("%s: %d %s; want %d", name, a.status, a.body, http.StatusUnauthorized)
+			t.Errorf("%s: status %d, body %s; want %d", name, a.status, a.body, http.StatusUnauthorized)
 			continue
 		}
 		a.rejected(t, http.StatusUnauthorized, "unauthorized")
@@ -291,7 +291,7 @@ func TestKey_NotAccepted_Is401(t *testing.T) {
 		"lower-case scheme": {"Authorization": {"bearer " + c.secret}}, "proxy's own Authorization": {"Authorization": {"Basic eDp5"}, "X-Api-Key": {c.secret}},
 	} {
 		if a := s.send(request{path: "/v1/me?key=" + other.secret, header: h}); a.status != http.StatusOK || decodeAccount(t, a.body).Key.ID != c.secretID {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
+			t.Errorf("%s: status %d, body %s", name, a.status, a.body)
 		}
 	}
 }

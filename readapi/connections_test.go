@@ -70,7 +70,7 @@ func TestRequest_BodyNeverSent_IsAnsweredImmediatelyAndClosed(t *testing.T) {
 			resp := s.answer(conn)
 			_, err := conn.Read(make([]byte, 1))
 			if resp.StatusCode != test.want || !resp.Close || err == nil {
-				s.t.Errorf("%q: %d, close %t, then %v; want %d and the end", test.sent, resp.StatusCode, resp.Close, err, test.want)
+				s.t.Errorf("%q: status %d, close %t, then %v; want %d and the end", test.sent, resp.StatusCode, resp.Close, err, test.want)
 			}
 			// Closing an unread body beyond the bytes that net/http reads takes half a second.
 			if took := time.Since(began); took > time.Second {
@@ -95,7 +95,7 @@ func TestBody_TooSlow_Is400WithReason(t *testing.T) {
 			method, path, _ := strings.Cut(target, " ")
 			conn := s.sent(withBody(method, path, "X-Api-Key: "+c.secret+"\r\n"))
 			if resp := s.answer(conn); resp.StatusCode != http.StatusBadRequest || !resp.Close {
-				s.t.Errorf("%s: %d, close %t", path, resp.StatusCode, resp.Close)
+				s.t.Errorf("%s: status %d, close %t", path, resp.StatusCode, resp.Close)
 			}
 			if took := time.Since(began); took != readapi.BodyStartWithin {
 				s.t.Errorf("%s: answered after %s, want %v", path, took, readapi.BodyStartWithin)
@@ -112,12 +112,12 @@ func TestBody_TooSlow_Is400WithReason(t *testing.T) {
 			s.must(err)
 		}
 		if resp := s.answer(conn); resp.StatusCode != http.StatusOK || resp.Close {
-			s.t.Errorf("a body at the minimum rate: %d, close %t", resp.StatusCode, resp.Close)
+			s.t.Errorf("a body at the minimum rate: status %d, close %t", resp.StatusCode, resp.Close)
 		}
 		_, err := io.WriteString(conn, whole)
 		s.must(err)
 		if resp := s.answer(conn); resp.StatusCode != http.StatusOK {
-			s.t.Errorf("the next request: %d, want %d", resp.StatusCode, http.StatusOK)
+			s.t.Errorf("the next request: status %d, want %d", resp.StatusCode, http.StatusOK)
 		}
 	}, reads)
 }
@@ -133,10 +133,10 @@ func TestConnections_WaitingForBody_AreEvictedWithAnAnswer(t *testing.T) {
 			s.clock.add(time.Millisecond)
 		}
 		if resp := s.answer(s.sent("GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + c.secret + "\r\n\r\n")); resp.StatusCode != http.StatusOK {
-			s.t.Errorf("a request while all connections wait for bodies: %d, want %d", resp.StatusCode, http.StatusOK)
+			s.t.Errorf("a request while all connections wait for bodies: status %d, want %d", resp.StatusCode, http.StatusOK)
 		}
 		if resp := s.answer(held[0]); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || !resp.Close {
-			s.t.Errorf("the connection that waited longest: %d %v", resp.StatusCode, resp.Header)
+			s.t.Errorf("the connection that waited longest: status %d, header %v", resp.StatusCode, resp.Header)
 		}
 		if b := c.books(); b.balance() != 50 {
 			s.t.Errorf("balance %d, want 50", b.balance())
@@ -156,11 +156,11 @@ func TestReserve_AllConnectionsBusy_ServesHealthChecksOnly(t *testing.T) {
 		}
 		for range 5 {
 			if resp := s.answer(s.sent("GET /operators HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")); resp.StatusCode != http.StatusOK {
-				s.t.Errorf("a health check: %d, want %d", resp.StatusCode, http.StatusOK)
+				s.t.Errorf("a health check: status %d, want %d", resp.StatusCode, http.StatusOK)
 			}
 			resp := s.answer(s.sent(whole))
 			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Request-Id") == "" || !resp.Close {
-				s.t.Errorf("another request: %d %v", resp.StatusCode, resp.Header)
+				s.t.Errorf("another request: status %d, header %v", resp.StatusCode, resp.Header)
 			}
 		}
 		waits := s.sent("") // in the reserve, until its request finds room
@@ -172,7 +172,7 @@ func TestReserve_AllConnectionsBusy_ServesHealthChecksOnly(t *testing.T) {
 		_, err := io.WriteString(waits, whole)
 		s.must(err)
 		if resp := s.answer(waits); resp.StatusCode != http.StatusOK {
-			s.t.Errorf("a request once there is room: %d, want %d", resp.StatusCode, http.StatusOK)
+			s.t.Errorf("a request once there is room: status %d, want %d", resp.StatusCode, http.StatusOK)
 		}
 	}, operators, func(set *setup) {
 		set.maxConns = limit

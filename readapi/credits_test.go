@@ -33,7 +33,7 @@ func TestLookups_HundredOfOneUnknownDomain_ShareOneCrawl(t *testing.T) {
 	together(len(customers), func(i int) {
 		a, err := s.do(t.Context(), request{path: "/v1/brands/new.com", header: bearer(customers[i].secret)})
 		if err != nil || a.status != http.StatusOK || a.header.Get("X-Credits-Remaining") != "49" {
-			t.Errorf("account %d: %v, %d %s", i, err, a.status, a.body)
+			t.Errorf("account %d: %v, status %d, body %s", i, err, a.status, a.body)
 		}
 	})
 	if n := len(s.crawler.of("new.com")); n != 1 {
@@ -69,7 +69,7 @@ func TestCrawlLimit_JoinedCrawl_TakesAUnitOfEachAccount(t *testing.T) {
 			case a.status == http.StatusUnprocessableEntity:
 				blocked.Add(1)
 			default:
-				t.Errorf("%d %s", a.status, a.body)
+				t.Errorf("status %d, body %s", a.status, a.body)
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func TestLookups_ManyClientsFewCredits_NeverOverspend(t *testing.T) {
 			case a.status == http.StatusPaymentRequired:
 				rejected.Add(1)
 			default:
-				t.Errorf("%d %s", a.status, a.body)
+				t.Errorf("status %d, body %s", a.status, a.body)
 			}
 		}
 	})
@@ -185,7 +185,7 @@ func TestLookup_ClientLeavesDuringCrawl_PaysNothing(t *testing.T) {
 	// The crawl continues for those who stayed.
 	close(release)
 	if a := <-second; a.status != http.StatusOK || a.header.Get("X-Cache") != "MISS" {
-		t.Errorf("the remaining client got %d %s", a.status, a.body)
+		t.Errorf("the remaining client got %d, body %s", a.status, a.body)
 	}
 	if n := s.tail.Open(); n != 0 {
 		t.Errorf("%d watches are left open, want 0", n)
@@ -205,7 +205,7 @@ func TestLookup_Panic_Is500AndReturnsEverything(t *testing.T) {
 	a := c.get("/v1/brands/new.com")
 	a.rejected(t, http.StatusInternalServerError, "internal_error")
 	if strings.Contains(string(a.body), "secret detail") || a.header.Get("X-Request-Id") == "" || a.header.Get("X-RateLimit-Limit") != "60" {
-		t.Errorf("%v %s", a.header, a.body)
+		t.Errorf("header %v, body %s", a.header, a.body)
 	}
 	lines := s.logs.of(a.header.Get("X-Request-Id"))
 	if len(lines) != 1 || lines[0]["level"] != "ERROR" || !strings.Contains(fmt.Sprint(lines[0]["error"]), "secret detail") || lines[0]["stack"] == nil {
@@ -219,7 +219,7 @@ func TestLookup_Panic_Is500AndReturnsEverything(t *testing.T) {
 	// domain's gate.
 	together(49, func(int) {
 		if a, err := s.do(t.Context(), request{path: "/v1/brands/acme.com", header: bearer(c.secret)}); err != nil || a.status != http.StatusOK {
-			t.Errorf("error = %v %d %s; want %d", err, a.status, a.body, http.StatusOK)
+			t.Errorf("error = %v, status %d, body %s; want %d", err, a.status, a.body, http.StatusOK)
 		}
 	})
 	s.crawler.finds("new.com", record("new"))
@@ -274,7 +274,7 @@ func TestLookup_FullDisk_Is503AndFree(t *testing.T) {
 		a := c.get(path)
 		a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 		if strings.Contains(string(a.body), "disk") {
-			t.Errorf("the answer reveals internals: %s", a.body)
+			t.Errorf("the answer reveals internals: body %s", a.body)
 		}
 	}
 	c.get("/v1/brands/plain.com").ok(t) // appends nothing
@@ -384,7 +384,7 @@ func TestLookups_AnyFailure_LedgerAddsUp(t *testing.T) {
 			case a.status == http.StatusOK && strings.Contains(string(a.body), `"logos":[{`):
 				paid[who].Add(1)
 			case a.status == http.StatusTooManyRequests:
-				t.Errorf("%s: %s", path, a.body)
+				t.Errorf("%s: body %s", path, a.body)
 			}
 		}
 	})
@@ -402,7 +402,7 @@ func TestLookups_AnyFailure_LedgerAddsUp(t *testing.T) {
 		// The rest can be spent to the last credit: no reservation leaked.
 		for range b.balance() {
 			if a := c.get("/v1/brands/acme.com"); a.status != http.StatusOK {
-				t.Fatalf("account %d with credits left: %d %s; want %d", i, a.status, a.body, http.StatusOK)
+				t.Fatalf("account %d with credits left: status %d, body %s; want %d", i, a.status, a.body, http.StatusOK)
 			}
 		}
 		c.get("/v1/brands/acme.com").rejected(t, http.StatusPaymentRequired, "insufficient_credits")

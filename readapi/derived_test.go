@@ -133,7 +133,7 @@ func TestDerivedRequests_RawBytes_AnswerAsDocumented(t *testing.T) {
 			_, err = body.ReadFrom(resp.Body)
 			resp.Body.Close()
 			if err != nil || !slices.Contains(want, resp.StatusCode) {
-				t.Errorf("%s, %s: %d, want one of %v: %s %v", o.ID, what, resp.StatusCode, want, body.Bytes(), err)
+				t.Errorf("%s, %s: status %d, want one of %v: %s %v", o.ID, what, resp.StatusCode, want, body.Bytes(), err)
 			}
 			if resp.Header.Get("X-Request-Id") == "" {
 				return // net/http's own rejection of invalid HTTP

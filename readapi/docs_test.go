@@ -140,7 +140,7 @@ func TestReference_Descriptions_AreEscaped(t *testing.T) {
 		t.Errorf("%s, want %q", got, "<p>a <code>&lt;b&gt;</code> <strong>&lt;i&gt;</strong></p><p>&lt;p&gt;</p>")
 	}
 	if got := shellQuoted("it's"); got != `'it'\''s'` {
-		t.Errorf("%s", got)
+		t.Errorf("got %s", got)
 	}
 }
 

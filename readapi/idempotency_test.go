@@ -62,7 +62,7 @@ func TestIdempotencyKey_Repeated_GivesFirstAnswerForADay(t *testing.T) {
 	s.crawler.finds("acme.com", record("acme anew"))
 	second := c.once("/v1/brands/acme.com?refresh=true", "order-2")
 	if h := second.ok(t); h.Get("X-Cache") != "MISS" || string(second.body) == string(first.body) {
-		t.Fatalf("the refresh changed nothing: %v %s", h, second.body)
+		t.Fatalf("the refresh changed nothing: %v, body %s", h, second.body)
 	}
 	s.catchUp()
 	// Whatever form the identifier has, and with any of the account's keys.
@@ -94,7 +94,7 @@ func TestIdempotencyKey_Repeated_GivesFirstAnswerForADay(t *testing.T) {
 	s.clock.add(2 * time.Second) // a day has passed, and the key is new
 	a := c.once("/v1/brands/acme.com", "order-1")
 	if h := a.ok(t); string(a.body) != string(second.body) || h.Get("X-Credits-Remaining") != "47" {
-		t.Errorf("repeat after a day: %v %s", h, a.body)
+		t.Errorf("repeat after a day: %v, body %s", h, a.body)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestIdempotencyKey_OtherRequest_Is400(t *testing.T) {
 		a := c.once("/v1/brands/"+path, "k")
 		p := a.rejected(t, http.StatusBadRequest, "invalid_request")
 		if !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "49" {
-			t.Errorf("%s: %v %s", path, a.header, a.body)
+			t.Errorf("%s: header %v, body %s", path, a.header, a.body)
 		}
 	}
 	c.once("/v1/brands/"+id, "by-id").ok(t)
@@ -134,7 +134,7 @@ func TestIdempotencyKey_FreeAnswer_IsLookedUpAgain(t *testing.T) {
 	s.catchUp()
 	a := c.once("/v1/brands/plain.com", "k") // now it has a logo, and the answer differs
 	if h := a.ok(t); string(a.body) == string(plain.body) || h.Get("X-Credits-Remaining") != "48" {
-		t.Errorf("%v %s", h, a.body)
+		t.Errorf("%v, body %s", h, a.body)
 	}
 	c.once("/v1/brands/acme.com", "k").rejected(t, http.StatusBadRequest, "invalid_request")
 	if b := c.books(); len(b.charges) != 2 || len(b.openHolds) != 0 {
@@ -150,7 +150,7 @@ func TestIdempotencyKey_NoCreditsLeft_RepeatIsAnswered(t *testing.T) {
 	first.ok(t)
 	for range 3 {
 		if a := c.once("/v1/brands/acme.com", "k"); string(a.body) != string(first.body) || a.ok(t).Get("X-Credits-Remaining") != "0" {
-			t.Errorf("%v %s", a.header, a.body)
+			t.Errorf("header %v, body %s", a.header, a.body)
 		}
 	}
 	c.get("/v1/brands/acme.com").rejected(t, http.StatusPaymentRequired, "insufficient_credits")
@@ -207,7 +207,7 @@ func TestIdempotencyKey_ConcurrentFailure_EachGetsTheError(t *testing.T) {
 	together(8, func(int) {
 		a, err := s.do(t.Context(), c.keyed("/v1/brands/nowhere.com", "k"))
 		if err != nil || a.status != http.StatusNotFound {
-			t.Errorf("error = %v, %d %s; want %d", err, a.status, a.body, http.StatusNotFound)
+			t.Errorf("error = %v, status %d, body %s; want %d", err, a.status, a.body, http.StatusNotFound)
 		}
 	})
 	if b := c.books(); len(b.charges) != 0 || len(b.openHolds) != 0 || len(s.crawler.of("nowhere.com")) != 1 {
@@ -370,7 +370,7 @@ func TestIdempotencyKey_ChargeReversed_ChargesAgain(t *testing.T) {
 	a := c.once("/v1/brands/acme.com?refresh=true", "k")
 	a.ok(t)
 	if again := c.once("/v1/brands/acme.com?refresh=true", "k"); string(again.body) != string(a.body) {
-		t.Errorf("%d %s", again.status, again.body)
+		t.Errorf("status %d, body %s", again.status, again.body)
 	}
 	if b := c.books(); len(b.charges) != 2 || len(b.reversals) != 1 || b.balance() != 49 || len(b.openHolds) != 0 {
 		t.Errorf("%d charges, %d reversals, balance %d, %d holds open; want 2, 1, 49 and 0", len(b.charges), len(b.reversals), b.balance(), len(b.openHolds))
@@ -415,7 +415,7 @@ func TestIdempotencyKey_Format_IsChecked(t *testing.T) {
 		h["Idempotency-Key"] = values
 		a := s.send(request{path: "/v1/brands/acme.com", header: h})
 		if p := a.rejected(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "50" {
-			t.Errorf("%s: %v %s", name, a.header, a.body)
+			t.Errorf("%s: header %v, body %s", name, a.header, a.body)
 		}
 		// It has no effect on requests that are not charged.
 		for _, r := range []request{{method: http.MethodHead, path: "/v1/brands/acme.com"}, {path: "/v1/me"}, {path: "/v1/search?q=acme"}} {
@@ -518,7 +518,7 @@ func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawle
 			switch {
 			case err != nil && ctx.Err() != nil: // it left
 			case err != nil || a.status != http.StatusOK:
-				t.Errorf("%s: %v, %d %s", key, err, a.status, a.body)
+				t.Errorf("%s: %v, status %d, body %s", key, err, a.status, a.body)
 			default:
 				mu.Lock()
 				if was, ok := heard[key]; ok && was != string(a.body) {

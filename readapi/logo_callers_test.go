@@ -38,7 +38,7 @@ func (s *service) plain() {
 func (a answer) logo(t testing.TB, keyStatus string) {
 	t.Helper()
 	if a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "image/") || len(a.body) == 0 {
-		t.Fatalf("%d %s with %d bytes, want an image: %.200s", a.status, a.header.Get("Content-Type"), len(a.body), a.body)
+		t.Fatalf("status %d, %s with %d bytes, want an image: %.200s", a.status, a.header.Get("Content-Type"), len(a.body), a.body)
 	}
 	if got := strings.Join(a.header.Values("X-Api-Key-Status"), ", "); got != keyStatus {
 		t.Fatalf("X-Api-Key-Status %q, want %q", got, keyStatus)
@@ -57,7 +57,7 @@ func (a answer) logo(t testing.TB, keyStatus string) {
 func (a answer) rejectedPlainly(t testing.TB, status int, keyStatus string) time.Duration {
 	t.Helper()
 	if a.status != status || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || len(a.body) < 20 {
-		t.Fatalf("%d %s %q, want plain text with status %d", a.status, a.header.Get("Content-Type"), a.body, status)
+		t.Fatalf("status %d, %s, body %q, want plain text with status %d", a.status, a.header.Get("Content-Type"), a.body, status)
 	}
 	if got := a.header.Get("X-Api-Key-Status"); got != keyStatus {
 		t.Fatalf("X-Api-Key-Status %q, want %q", got, keyStatus)
@@ -230,7 +230,7 @@ func TestLogo_AnyKey_IsServed(t *testing.T) {
 func (a answer) rejectedFirst(t testing.TB) {
 	t.Helper()
 	if a.status != http.StatusBadRequest || a.header.Get("X-Api-Key-Status") != "" {
-		t.Fatalf("%d with X-Api-Key-Status %q, want 400", a.status, a.header.Get("X-Api-Key-Status"))
+		t.Fatalf("status %d with X-Api-Key-Status %q, want 400", a.status, a.header.Get("X-Api-Key-Status"))
 	}
 }
 
@@ -389,7 +389,7 @@ func TestConcurrentLogos_FewLeft_UseExactlyTheAllowance(t *testing.T) {
 			a, err := s.do(s.t.Context(), request{path: logoPath, header: bearer(c.secret)})
 			switch {
 			case err != nil || a.status != http.StatusOK:
-				s.t.Errorf("%d %v", a.status, err)
+				s.t.Errorf("status %d, %v", a.status, err)
 			case a.header.Get("X-Api-Key-Status") == "":
 				served.Add(1)
 			case a.header.Get("X-Api-Key-Status") == "quota-exceeded":
@@ -425,7 +425,7 @@ func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 		case a.status == http.StatusServiceUnavailable: // a busy machine
 			failed.Add(1)
 		default:
-			t.Errorf("%d %s", a.status, a.body)
+			t.Errorf("status %d, body %s", a.status, a.body)
 		}
 	}
 	together(12, func(i int) {
@@ -536,14 +536,14 @@ func TestLogo_Fails_ReturnsItsAllowance(t *testing.T) {
 			next.Store(&failing)
 			for range 5 {
 				if a := c.get(logoPath); a.status != status || a.header.Get("X-Api-Key-Status") != "" {
-					s.t.Fatalf("%d %q, want %d", a.status, a.header.Get("X-Api-Key-Status"), status)
+					s.t.Fatalf("status %d, %q, want %d", a.status, a.header.Get("X-Api-Key-Status"), status)
 				}
 			}
 		}
 		hanging := drawFunc(func(ctx context.Context) (logo.Image, error) { <-ctx.Done(); return logo.Image{}, ctx.Err() })
 		next.Store(&hanging)
 		if a := c.get(logoPath); a.status != http.StatusServiceUnavailable {
-			s.t.Errorf("logo past its time limit: %d, want %d", a.status, http.StatusServiceUnavailable)
+			s.t.Errorf("logo past its time limit: status %d, want %d", a.status, http.StatusServiceUnavailable)
 		}
 		leaving, leave := context.WithCancel(s.t.Context())
 		time.AfterFunc(time.Second, leave)

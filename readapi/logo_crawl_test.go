@@ -40,7 +40,7 @@ func (s *service) keyless(domain string) answer {
 func (a answer) is(t testing.TB, what string, logo bool, kept string) {
 	t.Helper()
 	if a.status != http.StatusOK {
-		t.Fatalf("%s: %d %.200q; want %d", what, a.status, a.body, http.StatusOK)
+		t.Fatalf("%s: status %d, body %.200q; want %d", what, a.status, a.body, http.StatusOK)
 	}
 	if shown := a.showsInk(t); shown != logo || a.header.Get("Cache-Control") != kept {
 		t.Errorf("%s: logo shown: %v; Cache-Control %s, want %s", what, shown, a.header.Get("Cache-Control"), kept)
@@ -109,7 +109,7 @@ func TestLogo_NoUsableKey_IsNotCrawled(t *testing.T) {
 		{path: "/logo/unknown.com?format=png&c=" + c.publishable},
 	} {
 		if a := s.send(r); a.status != http.StatusOK || a.header.Get("Cache-Control") == "no-store" {
-			t.Errorf("%d %v", a.status, a.header)
+			t.Errorf("status %d, header %v", a.status, a.header)
 		}
 	}
 	events, err := s.log.ReadStream(t.Context(), brand.Stream("unknown.com"), 0, eventlog.Forward, 10)
@@ -431,7 +431,7 @@ func TestLogo_WaitedForCrawl_IsStillDrawn(t *testing.T) {
 		began := s.clock.now()
 		a := c.logoOf("slow.com")
 		if took := s.clock.now().Sub(began); a.status != http.StatusOK || string(a.body) != "an image" || took != 7*time.Second {
-			s.t.Errorf("%d after %s: %q", a.status, took, a.body)
+			s.t.Errorf("status %d after %s: body %q", a.status, took, a.body)
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
@@ -467,7 +467,7 @@ func TestLogo_IndexIncomplete_FallbackIsNotCached(t *testing.T) {
 		again := s.send(request{path: "/logo/unknown.com?format=png", header: http.Header{"If-None-Match": {"*"}}})
 		for status, a := range map[int]answer{http.StatusNotFound: none, http.StatusNotModified: again} {
 			if a.status != status || a.header.Get("Cache-Control") != kept {
-				t.Errorf("%d, want %d; Cache-Control %s, want %s", a.status, status, a.header.Get("Cache-Control"), kept)
+				t.Errorf("status %d, want %d; Cache-Control %s, want %s", a.status, status, a.header.Get("Cache-Control"), kept)
 			}
 		}
 		s.keyless("acme.com").is(t, "a logo", true, logoKept)

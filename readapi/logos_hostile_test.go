@@ -260,12 +260,12 @@ func (g *hostileGallery) picture(t *testing.T, domain string, size int, format i
 	a := g.ask(t, path)
 	if a.status == http.StatusInternalServerError {
 		if a.header.Get("Content-Type") != "text/plain; charset=utf-8" || len(a.body) > 200 || bytes.ContainsAny(a.body, "<>&") || a.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: %v %q", path, a.header, a.body)
+			t.Errorf("%s: header %v, body %q", path, a.header, a.body)
 		}
 		return nil
 	}
 	if a.status != http.StatusOK || a.header.Get("Content-Type") != "image/"+string(format) {
-		t.Errorf("%s: %d %s %.200s", path, a.status, a.header.Get("Content-Type"), a.body)
+		t.Errorf("%s: status %d, %s, body %.200s", path, a.status, a.header.Get("Content-Type"), a.body)
 		return nil
 	}
 	img, info, err := imaging.Decode(a.body, imaging.Limits{Side: size})
@@ -306,7 +306,7 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 		for _, path := range []string{"/logo/" + domain + "?format=svg", "/cdn/" + id + ".svg"} {
 			a := g.ask(t, path)
 			if a.status != http.StatusOK || a.header.Get("Content-Type") != "image/svg+xml" || !bytes.Contains(a.body, []byte(`fill="#0b5fff"`)) {
-				t.Errorf("%s: %s: %d %s %.200s", name, path, a.status, a.header.Get("Content-Type"), a.body)
+				t.Errorf("%s: %s: status %d, %s, body %.200s", name, path, a.status, a.header.Get("Content-Type"), a.body)
 			}
 			for _, found := range svgtest.Residue(a.body) {
 				t.Errorf("%s: %s: residue: %s", name, path, found)
@@ -348,7 +348,7 @@ func (g *hostileGallery) raw(t *testing.T) {
 		for _, path := range []string{"/logo/" + f.domain + "?format=svg", "/cdn/" + f.id + ".svg"} {
 			a := g.ask(t, path)
 			if a.status != http.StatusOK && a.status != http.StatusInternalServerError {
-				t.Errorf("%s: %s: %d %.200s", f.name, path, a.status, a.body)
+				t.Errorf("%s: %s: status %d, body %.200s", f.name, path, a.status, a.body)
 			}
 			// A logo is rebuilt once more before it is sent. The bytes of an asset are those of the
 			// store, because its name is their hash; there the headers, which ask checks, must

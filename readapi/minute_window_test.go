@@ -163,7 +163,7 @@ func TestAccount_IdleForHours_IsReportedUnchanged(t *testing.T) {
 		c.get("/v1/search?q=acme").ok(s.t)
 		c.get("/v1/brands/acme.com").ok(s.t)
 		if me := decodeAccount(s.t, c.get("/v1/me").body); me.Usage.Searches != 2 || me.Usage.Lookups != 2 || me.Credits.Balance != 48 {
-			s.t.Errorf("%+v", me)
+			s.t.Errorf("got %+v", me)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestThreeNodes_FewCredits_SpendExactlyThose(t *testing.T) {
 				return
 			case http.StatusServiceUnavailable: // it means try again
 			default:
-				t.Errorf("%d: %s", a.status, a.body)
+				t.Errorf("status %d: body %s", a.status, a.body)
 				return
 			}
 		}

@@ -87,7 +87,7 @@ func TestExtraHandlers_EachPath_IsServed(t *testing.T) {
 		}
 	})
 	if a := s.send(request{path: "/healthz"}); a.status != http.StatusNoContent || a.header.Get("X-Request-Id") == "" {
-		t.Errorf("%d %v", a.status, a.header)
+		t.Errorf("status %d, header %v", a.status, a.header)
 	}
 	s.send(request{path: "/metrics"}).rejected(t, http.StatusInternalServerError, "internal_error")
 }

@@ -181,7 +181,7 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 		resp, err := http.ReadResponse(bufio.NewReader(late), nil)
 		s.must(err)
 		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !resp.Close {
-			s.t.Errorf("a fourth connection while three requests are under way: %d %v", resp.StatusCode, resp.Header)
+			s.t.Errorf("a fourth connection while three requests are under way: status %d, header %v", resp.StatusCode, resp.Header)
 		}
 		if !closed(late) {
 			s.t.Error("the fourth connection stays open")

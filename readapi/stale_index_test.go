@@ -46,7 +46,7 @@ func TestLookup_WithdrawnBrandInStaleIndex_Is404(t *testing.T) {
 		c.get("/v1/brands/"+path).rejected(t, http.StatusNotFound, "no_brand_data")
 	}
 	if a := c.head("/v1/brands/acme.com"); a.status != http.StatusNotFound {
-		t.Errorf("HEAD: %d, want %d", a.status, http.StatusNotFound)
+		t.Errorf("HEAD: status %d, want %d", a.status, http.StatusNotFound)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 || b.balance() != 50 {
 		t.Errorf("%d charges, %d holds, balance %d; want 0, 0 and 50", len(b.charges), b.holds, b.balance())
@@ -79,10 +79,10 @@ func TestLookup_IndexLags_FindsAnsweredBrands(t *testing.T) {
 	for _, identifier := range []string{"new.com", id, "urn:letterhead:brand:" + id} {
 		a := c.get("/v1/brands/" + identifier)
 		if h := a.ok(t); h.Get("X-Cache") != "HIT" || string(a.body) != string(first.body) {
-			t.Errorf("%s: %v %s", identifier, h, a.body)
+			t.Errorf("%s: %v, body %s", identifier, h, a.body)
 		}
 		if h := c.head("/v1/brands/" + identifier); h.status != http.StatusOK || h.header.Get("Content-Length") != first.header.Get("Content-Length") {
-			t.Errorf("HEAD %s: %d %v", identifier, h.status, h.header)
+			t.Errorf("HEAD %s: status %d, header %v", identifier, h.status, h.header)
 		}
 	}
 	c.get("/v1/brands/plain.com").ok(t)
@@ -137,11 +137,11 @@ func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 	for _, identifier := range []string{"acme.com", id} {
 		a := c.get("/v1/brands/" + identifier)
 		if h := a.ok(t); h.Get("X-Cache") != "HIT" || string(a.body) != string(refreshed.body) {
-			t.Errorf("%s after the refresh: %v %s", identifier, h, a.body)
+			t.Errorf("%s after the refresh: %v, body %s", identifier, h, a.body)
 		}
 		h := c.head("/v1/brands/" + identifier)
 		if h.status != http.StatusOK || h.header.Get("Content-Length") != refreshed.header.Get("Content-Length") {
-			t.Errorf("HEAD %s after the refresh: %d %v", identifier, h.status, h.header)
+			t.Errorf("HEAD %s after the refresh: status %d, header %v", identifier, h.status, h.header)
 		}
 	}
 	b := c.books()

@@ -73,7 +73,7 @@ func FuzzV2Paths(f *testing.F) {
 		case len(code) > 0:
 			a.rejectedV2(t, a.status, code[0])
 		default:
-			t.Fatalf("%q: %d %v %s", target, a.status, a.header, a.body)
+			t.Fatalf("%q: status %d, header %v, body %s", target, a.status, a.header, a.body)
 		}
 	})
 }

@@ -264,11 +264,11 @@ func (c *customer) replay(r replayed, id string) []answer {
 		a := readWhole(t, resp)
 		all = append(all, a)
 		if resp.ContentLength != int64(len(a.body)) || len(resp.TransferEncoding) != 0 || resp.Uncompressed || a.header.Get("Content-Encoding") != "" {
-			t.Errorf("%s: length %d of %d bytes, %v %v", r.client, resp.ContentLength, len(a.body), resp.TransferEncoding, a.header)
+			t.Errorf("%s: length %d of %d bytes, %v, header %v", r.client, resp.ContentLength, len(a.body), resp.TransferEncoding, a.header)
 		}
 		old := strings.Contains(bytes, " HTTP/1.0\r\n") // its connection ends, and the answer says so: see framingAmbiguous
 		if old && !strings.EqualFold(a.header.Get("Connection"), "close") {
-			t.Errorf("%s: the connection is kept: %v", r.client, a.header)
+			t.Errorf("%s: the connection is kept: header %v", r.client, a.header)
 		}
 		if closes := strings.Contains(bytes, "Connection: close\r\n") || old; closes {
 			if rest, err := io.ReadAll(reader); len(rest) != 0 || err != nil {
@@ -308,7 +308,7 @@ func (a answer) readAs(t testing.TB, client string, want map[string]any) {
 	t.Helper()
 	var document any
 	if err := json.Unmarshal(a.body, &document); err != nil || a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
-		t.Errorf("%s: %d %q %s (%v); want %d and text that begins with %q", client, a.status, a.header.Get("Content-Type"), a.body, err, http.StatusOK, "application/json")
+		t.Errorf("%s: status %d, %q, body %s (%v); want %d and text that begins with %q", client, a.status, a.header.Get("Content-Type"), a.body, err, http.StatusOK, "application/json")
 		return
 	}
 	for path, value := range want {
@@ -365,7 +365,7 @@ func TestV2Replay_Searches_MatchTheirRecordings(t *testing.T) {
 				"0.claimed": false, "0.qualityScore": 0.83, "1": nil,
 			})
 			if a.header.Get("Access-Control-Allow-Origin") != "*" {
-				t.Errorf("%s: the page cannot read the answer: %v", r.client, a.header)
+				t.Errorf("%s: the page cannot read the answer: header %v", r.client, a.header)
 			}
 		}
 	}

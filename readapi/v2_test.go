@@ -31,7 +31,7 @@ func (a answer) rejectedV2(t testing.TB, status int, code string) problem {
 	var body map[string]json.RawMessage
 	var top string
 	if err := json.Unmarshal(a.body, &body); err != nil || json.Unmarshal(body["message"], &top) != nil || top == "" {
-		t.Fatalf("%d without a message at the top: %s", a.status, a.body)
+		t.Fatalf("status %d without a message at the top: body %s", a.status, a.body)
 	}
 	delete(body, "message")
 	var err error
@@ -68,7 +68,7 @@ func TestV2_Brands_AnswerLikeV1(t *testing.T) {
 			h := a.ok(t)
 			lookups++
 			if !bytes.Equal(a.body, want.body) {
-				t.Errorf("%s: %s, and on /v1 %s", form, a.body, want.body)
+				t.Errorf("%s: body %s, and on /v1 %s", form, a.body, want.body)
 			}
 			for name := range want.header {
 				if h.Get(name) == "" {
@@ -80,7 +80,7 @@ func TestV2_Brands_AnswerLikeV1(t *testing.T) {
 			}
 			head := c.head(form)
 			if head.status != http.StatusOK || len(head.body) != 0 || head.header.Get("Content-Length") != fmt.Sprint(len(want.body)) {
-				t.Errorf("HEAD %s: %d %v", form, head.status, head.header)
+				t.Errorf("HEAD %s: status %d, header %v", form, head.status, head.header)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func TestV2_Brands_AnswerLikeV1(t *testing.T) {
 	for path, name := range map[string]string{"/v2/brands/domain/acme.com/?refresh=true": "fresh", "/v2/brands/id/" + id + "?refresh=1": "fresh", "/v2/brands/new.com/": "new"} {
 		a := c.get(path)
 		if got := decodeBrand(t, a.body); a.ok(t).Get("X-Cache") != "MISS" || *got.Name != name {
-			t.Errorf("%s: %v %s", path, a.header, a.body)
+			t.Errorf("%s: header %v, body %s", path, a.header, a.body)
 		}
 	}
 	if b := c.books(); int64(len(b.charges)) != lookups+3 || b.holds != 3 || len(b.openHolds) != 0 {
@@ -102,7 +102,7 @@ func TestV2_Brands_AnswerLikeV1(t *testing.T) {
 	// HEAD does not crawl.
 	for _, path := range []string{"/v2/brands/unknown.com", "/v2/brands/domain/unknown.com/", "/v2/brands/id/" + uuid.NewString()} {
 		if a := c.head(path); a.status != http.StatusNotFound || len(a.body) != 0 {
-			t.Errorf("HEAD %s: %d %q", path, a.status, a.body)
+			t.Errorf("HEAD %s: status %d, body %q", path, a.status, a.body)
 		}
 	}
 	if n := len(s.crawler.of("unknown.com")); n != 0 {
@@ -288,7 +288,7 @@ func TestV2_UncleanPath_IsNotRedirected(t *testing.T) {
 			s.must(err)
 			a := readWhole(t, resp)
 			if a.header.Get("Location") != "" || a.status/100 == 3 {
-				t.Errorf("%s %s: %d to %q", method, r.target, a.status, a.header.Get("Location"))
+				t.Errorf("%s %s: status %d to %q", method, r.target, a.status, a.header.Get("Location"))
 			}
 			switch {
 			case r.code == "":
@@ -318,19 +318,19 @@ func TestV2_WrongMethod_Is405(t *testing.T) {
 			}
 		}
 		if a := s.send(request{method: "OPTIONS", path: path}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-			t.Errorf("OPTIONS %s: %d %v", path, a.status, a.header)
+			t.Errorf("OPTIONS %s: status %d, header %v", path, a.status, a.header)
 		}
 	}
 	for _, path := range []string{"/v2/search/acme", "/v2/search/acme/?c=" + c.publishable} {
 		s.send(request{method: "POST", path: path}).rejectedV2(t, http.StatusMethodNotAllowed, "invalid_request")
 		if a := s.send(request{method: "HEAD", path: path, header: bearer(c.secret)}); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET, OPTIONS" {
-			t.Errorf("HEAD %s: %d %v", path, a.status, a.header)
+			t.Errorf("HEAD %s: status %d, header %v", path, a.status, a.header)
 		}
 	}
 	for _, path := range []string{"/v2/brands/acme.com", "/v2/search/acme/", "/v2/nothing/at/all"} {
 		a := s.send(request{method: "OPTIONS", path: path, header: http.Header{"Origin": {"https://shop.example"}, "Access-Control-Request-Method": {"GET"}}})
 		if a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Origin") != "*" || a.header.Get("Access-Control-Allow-Headers") == "" {
-			t.Errorf("preflight of %s: %d %v", path, a.status, a.header)
+			t.Errorf("preflight of %s: status %d, header %v", path, a.status, a.header)
 		}
 	}
 }
@@ -363,7 +363,7 @@ func TestV2Search_Results_AreABareArray(t *testing.T) {
 				h := a.ok(t)
 				searches++
 				if strings.TrimSpace(string(a.body)) != string(want.Results) {
-					t.Errorf("%s%s: %s, on /v1 %s", name, query, a.body, want.Results)
+					t.Errorf("%s%s: body %s, on /v1 %s", name, query, a.body, want.Results)
 				}
 				if h.Get("X-RateLimit-Limit") != "600" || h.Get("X-RateLimit-Remaining") == "" || h.Get("X-RateLimit-Reset") == "" || h.Get("X-Credits-Remaining") != "" ||
 					h.Get("Cache-Control") != "private" || h.Get("Content-Type") != "application/json; charset=utf-8" || h.Get("X-Cache") != "" {
@@ -373,7 +373,7 @@ func TestV2Search_Results_AreABareArray(t *testing.T) {
 		}
 	}
 	if got := decodeExactly[[]specSearchResult](t, c.get("/v2/search/acme").body); len(got) != 2 || got[0].Domain != "acme.com" || got[0].Icon != baseURL+"/logo/acme.com" || *got[0].BrandID != brand.ID("acme.com").String() {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 	if got := string(c.get("/v2/search/zzzzqqqq/").body); got != "[]\n" {
 		t.Errorf("nothing found is %q", got)
@@ -483,7 +483,7 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 		}
 		limit := map[*customer]string{one: "60", two: "300"}[r.pays]
 		if a.status != http.StatusOK || a.header.Get("X-RateLimit-Limit") != limit {
-			t.Errorf("%s: %d %v %s", r.name, a.status, a.header, a.body)
+			t.Errorf("%s: status %d, header %v, body %s", r.name, a.status, a.header, a.body)
 		}
 		s.clock.add(time.Minute)
 	}
@@ -499,7 +499,7 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 	// c is accepted by search only.
 	for _, path := range []string{"/v2/brands/acme.com?c=", "/v2/brands/domain/acme.com/?c=", "/v1/search?q=acme&c=", "/v1/me?c="} {
 		if a := s.send(request{path: path + one.publishable}); a.status != http.StatusUnauthorized {
-			t.Errorf("%s: %d %s; want %d", path, a.status, a.body, http.StatusUnauthorized)
+			t.Errorf("%s: status %d, body %s; want %d", path, a.status, a.body, http.StatusUnauthorized)
 		}
 	}
 	one.useUp()
@@ -520,10 +520,10 @@ func TestKeyInC_SecretKey_IsNeitherUsedNorLogged(t *testing.T) {
 			a := s.send(request{path: "/v2/search/acme?c=" + sent, header: header})
 			p := a.rejectedV2(t, http.StatusUnauthorized, "unauthorized")
 			if once := !strings.Contains(sent, "&"); once && !strings.Contains(p.Error.Message, "revoke it") {
-				t.Errorf("the answer does not warn that the key has leaked: %s", a.body)
+				t.Errorf("the answer does not warn that the key has leaked: body %s", a.body)
 			}
 			if strings.Contains(string(a.body), c.secret[6:16]) {
-				t.Errorf("the answer repeats the key: %s", a.body)
+				t.Errorf("the answer repeats the key: body %s", a.body)
 			}
 		}
 	}

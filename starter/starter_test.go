@@ -353,7 +353,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		check := func(b starter.Brand) error {
 			if b.Domain == "" || len(b.SVG) != len(b.Record.Logos) {
-				t.Errorf("%+v", b)
+				t.Errorf("got %+v", b)
 			}
 			return nil
 		}

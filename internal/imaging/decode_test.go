@@ -445,7 +445,7 @@ func FuzzProbe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		info, err := imaging.Probe(data)
 		if err == nil && (info.Format == "" || info.Width < 0 || info.Height < 0 || info.Width*info.Height > imaging.MaxPixels) {
-			t.Fatalf("%+v", info)
+			t.Fatalf("got %+v", info)
 		}
 	})
 }

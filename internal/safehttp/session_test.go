@@ -43,7 +43,7 @@ func TestGet_PlainAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.StatusCode != http.StatusTeapot || string(res.Body) != "hello" || res.Truncated || res.FinalURL.String() != "http://good.example/?q=1" || len(res.Redirects) != 0 || res.Header.Get("ETag") != `"x"` {
-		t.Errorf("%+v", res)
+		t.Errorf("got %+v", res)
 	}
 	for name, want := range map[string]string{
 		"User-Agent":      "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://letterhead.example/bot)",
@@ -110,7 +110,7 @@ func TestHTTP2(t *testing.T) {
 	for range 16 { // more than the number of connections to one host
 		fetches.Go(func() {
 			if res, err := c.Get(t.Context(), "https://good.example/", safehttp.Limits{}); err != nil || len(res.Body) != 100_000 {
-				t.Errorf("%v", err)
+				t.Errorf("error = %v", err)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestRedirect_WithoutTarget_IsResponse(t *testing.T) {
 	n := newInternet(t)
 	n.site("good.example", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) }))
 	if res := get(t, n.client(nil), "http://good.example/", nil); res.StatusCode != http.StatusFound {
-		t.Errorf("%+v", res)
+		t.Errorf("got %+v", res)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestCookies_LiveForSession(t *testing.T) {
 		}
 	}
 	if res := get(t, c, "http://cookie.example/?stay", nil); string(res.Body) != "new" {
-		t.Errorf("another session sends the cookies of the first: %s", res.Body)
+		t.Errorf("another session sends the cookies of the first: body %s", res.Body)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestTimeouts_EndEveryPhase(t *testing.T) {
 				}
 				var dns *safehttp.DNSError
 				if c.dns && (!errors.As(err, &dns) || !dns.Timeout || dns.NotFound) {
-					t.Errorf("%+v", dns)
+					t.Errorf("got %+v", dns)
 				}
 			})
 		})

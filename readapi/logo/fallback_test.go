@@ -31,7 +31,7 @@ func TestDraw_NoLogo_ReturnsFallback(t *testing.T) {
 							t.Errorf("%s %s: %s %v", name, fallback, p.ContentType, err)
 						}
 						if fallback != logo.Monogram && !bytes.Contains(p.Body, []byte(`width="48" height="48"`)) {
-							t.Errorf("%s %s: %s", name, fallback, p.Body)
+							t.Errorf("%s %s: body %s", name, fallback, p.Body)
 						}
 						continue
 					}
@@ -65,7 +65,7 @@ func TestDraw_Monogram_DiffersByBrand(t *testing.T) {
 			p := w.draw(b, request(48, format))
 			if format == imaging.SVG {
 				if !bytes.Equal(p.Body, mark.SVG()) {
-					t.Errorf("%+v: %s", b, p.Body)
+					t.Errorf("%+v: body %s", b, p.Body)
 				}
 				continue
 			}

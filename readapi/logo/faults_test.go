@@ -110,7 +110,7 @@ func TestDraw_StorageDown_ReturnsErrUnavailable(t *testing.T) {
 		t.Errorf("storage unavailable: %v", err)
 	}
 	if p := w.draw(brandOf(), request(64, imaging.PNG)); !p.Fallback { // needs no stored file
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v", p)
 	}
 	if err := os.Rename(w.folder+".away", w.folder); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 		}
 		post, rejection := s.Read(http.Header{}, []byte("["+strings.Join(messages, ",")+"]"))
 		if rejection != nil {
-			t.Fatalf("%s", rejection.Body)
+			t.Fatalf("body %s", rejection.Body)
 		}
 		var begun atomic.Int64
 		turn := make(chan struct{})
@@ -76,7 +76,7 @@ func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 		for i := range MaxBatch {
 			want := `"id":` + strconv.Itoa(i) + `,"result":{"content":[{"type":"text","text":"{\"index\":` + strconv.Itoa(i) + `}"}]`
 			if !bytes.Contains(reply.Body, []byte(want)) {
-				t.Errorf("%s lacks %s", reply.Body, want)
+				t.Errorf("body %s lacks %s", reply.Body, want)
 			}
 		}
 	})
@@ -95,7 +95,7 @@ func TestAnswer_InvalidToolResult_IsInternalError(t *testing.T) {
 	} {
 		reply := s.Answer(t.Context(), post, nil, handle)
 		if reply.Status != http.StatusOK || reply.Code != CodeInternalError || bytes.Contains(reply.Body, []byte("secret")) {
-			t.Errorf("%d %s", reply.Status, reply.Body)
+			t.Errorf("status %d, body %s", reply.Status, reply.Body)
 		}
 	}
 }
@@ -154,14 +154,14 @@ func check(t *testing.T, reply Reply, statuses ...int) {
 	answers := []map[string]json.RawMessage{{}}
 	if reply.Body[0] == '[' {
 		if err := json.Unmarshal(reply.Body, &answers); err != nil || len(answers) == 0 || len(answers) > MaxBatch {
-			t.Fatalf("%v: %s", err, reply.Body)
+			t.Fatalf("%v: body %s", err, reply.Body)
 		}
 	} else if err := json.Unmarshal(reply.Body, &answers[0]); err != nil {
-		t.Fatalf("%v: %s", err, reply.Body)
+		t.Fatalf("%v: body %s", err, reply.Body)
 	}
 	for _, a := range answers {
 		if string(a["jsonrpc"]) != `"2.0"` || a["id"] == nil || (a["result"] == nil) == (a["error"] == nil) || a["result"] != nil && string(a["id"]) == "null" {
-			t.Fatalf("%s", reply.Body)
+			t.Fatalf("body %s", reply.Body)
 		}
 	}
 }

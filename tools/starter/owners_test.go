@@ -150,7 +150,7 @@ func TestOwners_SameBrandInBothSources(t *testing.T) {
 	drawn := at("acme", "http://www.acme.com/")
 	got := findOwners([]product{declared, drawn})
 	if len(got) != 1 || len(got[0].Claims) != 2 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -318,7 +318,7 @@ func TestOpen_AliasIsIndex_IsReported(t *testing.T) {
 	must(t, "PUT", real+"/"+alias+version, "")
 	_, err := elastic.Open(t.Context(), configOf(real, alias))
 	if err == nil || !strings.Contains(err.Error(), "DELETE /"+alias+version) {
-		t.Errorf("%v", err)
+		t.Errorf("error = %v", err)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestDoReadOnly_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 		},
 	}
 	if err := command.DoReadOnly(t.Context(), config.Config.Shared); err != nil || !ran {
-		t.Errorf("it ran: %t (%v)", ran, err)
+		t.Errorf("DoReadOnly() = %v, and the command ran: %t; want nil and true", err, ran)
 	}
 
 	// Files that another process has open are read without the lock.
@@ -49,7 +49,7 @@ func TestDoReadOnly_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 	}()
 	command.Run = func(n *Node) error {
 		if !n.reading {
-			t.Error("the folder of a server was taken")
+			t.Error("the stores of a served folder were not opened for reading")
 		}
 		return nil
 	}

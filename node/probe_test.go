@@ -101,9 +101,9 @@ func TestFront_NodeNotStarted_AnswersThatItIsStarting(t *testing.T) {
 
 func TestStart_InvalidSetting_IsNotRetried(t *testing.T) {
 	if !isUnavailable(errors.Join(errors.New("open"), errUnavailable)) || !isUnavailable(context.DeadlineExceeded) {
-		t.Error("a service that is unavailable is taken for a mistake in the settings")
+		t.Error("isUnavailable does not report an unavailable service")
 	}
 	if isUnavailable(errors.New("LETTERHEAD_BROKER: no such setting")) {
-		t.Error("a mistake in the settings is waited for")
+		t.Error("isUnavailable reports an invalid setting")
 	}
 }

@@ -81,11 +81,11 @@ func TestConnections_AddressWithMost_IsEvictedFirst(t *testing.T) {
 	open.admit(&answerConn{Conn: few})
 	for i := range 1000 {
 		if !open.admit(&answerConn{Conn: &addressed{from: fmt.Sprintf("198.51.100.%d:1", i%8)}}) {
-			t.Fatal("rejected although others are idle")
+			t.Fatal("a connection was rejected although others are idle")
 		}
 	}
 	if few.closed {
-		t.Error("the connection of the address with one was evicted")
+		t.Error("the only connection of an address was evicted")
 	}
 	if open.open != open.limit {
 		t.Errorf("%d connections are open, the limit is %d", open.open, open.limit)

@@ -94,7 +94,7 @@ func TestLookup_AnotherNodeWasFaster_UsesItsResult(t *testing.T) {
 				t.Errorf("balance %d, %d holds, %d open; want %d, 1 and 0", b.balance(), b.holds, len(b.openHolds), c.balance)
 			}
 			if n := len(s.crawler.of("raced.com")); n > 1 {
-				t.Errorf("%d crawls", n)
+				t.Errorf("%d crawls, want at most 1", n)
 			}
 			s.crawler.fails("next.com", brand.Blocked)
 			customer.get("/v1/brands/next.com").rejected(t, http.StatusUnprocessableEntity, "fetch_blocked")

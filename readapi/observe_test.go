@@ -103,7 +103,7 @@ func TestServer_RequestPastItsLimits_IsRejected(t *testing.T) {
 		"IdleTimeout": int64(server.IdleTimeout), "MaxHeaderBytes": int64(server.MaxHeaderBytes),
 	} {
 		if d <= 0 {
-			t.Errorf("%s has no bound", name)
+			t.Errorf("%s = %d, want a limit", name, d)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestServer_RequestPastItsLimits_IsRejected(t *testing.T) {
 func TestNew_SeveralErrors_ReportsAll(t *testing.T) {
 	_, err := readapi.New(readapi.Config{BaseURL: "brands.example.com/", CrawlTimeout: -1, CrawlsPerMinute: -1, Extra: map[string]http.Handler{"x": nil}}, readapi.Deps{})
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("New accepts an invalid configuration")
 	}
 	for _, part := range []string{"BaseURL", "CrawlTimeout", "CrawlsPerMinute", "extra handler", "Credits", "Counters", "Assets", "Search"} {
 		if !strings.Contains(err.Error(), part) {

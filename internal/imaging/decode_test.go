@@ -133,7 +133,7 @@ func TestDecode_GIFFrameSmallerThanCanvas(t *testing.T) {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	if img.NRGBAAt(0, 0).A != 0 || img.NRGBAAt(8, 4) != (color.NRGBA{255, 0, 0, 255}) || img.NRGBAAt(16, 8).A != 0 {
-		t.Error("the frame is not where it belongs")
+		t.Error("the frame is not drawn at its offset")
 	}
 }
 

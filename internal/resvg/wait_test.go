@@ -39,10 +39,10 @@ func TestRender_WaitingForMemory_DoesNotCountAsDrawing(t *testing.T) {
 		began := time.Now()
 		img, err := r.Render(t.Context(), []byte(largePicture), resvg.MaxSide)
 		if err != nil || img.Rect.Dx() != resvg.MaxSide {
-			t.Errorf("error = %v", err)
+			t.Errorf("Render of an image that waits for memory failed or has another size: %v", err)
 		}
 		if waited := time.Since(began); waited != time.Hour-time.Second {
-			t.Errorf("Render waited %v", waited)
+			t.Errorf("Render waited %v, want %v", waited, time.Hour-time.Second)
 		}
 	})
 }
@@ -54,7 +54,7 @@ func TestRender_MemoryNeverFree_IsBusyAfterItsOwnLimit(t *testing.T) {
 			began := time.Now()
 			_, err := r.Render(t.Context(), []byte(largePicture), resvg.MaxSide)
 			if !errors.Is(err, resvg.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || picture(err) {
-				t.Errorf("error = %v", err)
+				t.Errorf("error = %v, want ErrBusy with DeadlineExceeded", err)
 			}
 			if waited := time.Since(began); waited != time.Minute {
 				t.Errorf("Render waited %v, want %v", waited, time.Minute)

@@ -110,7 +110,7 @@ func TestHTTP2(t *testing.T) {
 	for range 16 { // more than the number of connections to one host
 		fetches.Go(func() {
 			if res, err := c.Get(t.Context(), "https://good.example/", safehttp.Limits{}); err != nil || len(res.Body) != 100_000 {
-				t.Errorf("error = %v", err)
+				t.Errorf("Get failed or returned another length than 100,000 bytes: %v", err)
 			}
 		})
 	}
@@ -530,10 +530,10 @@ func TestManyAddresses_AreLimited(t *testing.T) {
 func TestConfig(t *testing.T) {
 	_, err := safehttp.New(safehttp.Config{UserAgent: "a\r\nX: y", SessionFetches: -1, SessionBytes: -1, Denied: []netip.Prefix{{}}})
 	if err == nil || len(strings.Split(err.Error(), "\n")) != 4 {
-		t.Errorf("errors: %v", err)
+		t.Errorf("New() = %v, want four errors", err)
 	}
 	if got := safehttp.UserAgent(""); got != "Mozilla/5.0 (compatible; LetterheadBot/1.0)" {
-		t.Error(got)
+		t.Errorf("UserAgent of an empty setting = %q", got)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestSanitize_RealLogos(t *testing.T) {
 				t.Errorf("probe: %+v, %v", p, err)
 			}
 			if info.Text {
-				t.Error("a drawing is taken for text")
+				t.Error("Text = true for a drawing, want false")
 			}
 		})
 	}

@@ -230,7 +230,7 @@ func TestChoose_RandomRecord_BestFirst(t *testing.T) {
 			}
 			switch got := chosen[0].Side; {
 			case f.Format == "svg":
-				t.Fatal("chose a raster although the logo has a vector")
+				t.Fatal("Choose prefers a raster although the logo has a vector")
 			case got < o.Size && side > got, got >= o.Size && side >= o.Size && side < got:
 				t.Fatalf("chose side %d for size %d although there is %d", got, o.Size, side)
 			}

@@ -318,7 +318,7 @@ func TestOpen_AliasIsIndex_IsReported(t *testing.T) {
 	must(t, "PUT", real+"/"+alias+version, "")
 	_, err := elastic.Open(t.Context(), configOf(real, alias))
 	if err == nil || !strings.Contains(err.Error(), "DELETE /"+alias+version) {
-		t.Errorf("error = %v", err)
+		t.Errorf("error = %v, want an error that names the request which removes the index", err)
 	}
 }
 
@@ -506,7 +506,7 @@ func TestOpen_Failed_LeavesMetricsUnregistered(t *testing.T) {
 	cfg := configOf(p.URL, newAlias(t, real))
 	cfg.Registerer = prometheus.NewRegistry()
 	if _, err := elastic.Open(t.Context(), cfg); err == nil {
-		t.Fatal("opened without credentials")
+		t.Fatal("Open succeeded without credentials")
 	}
 	p.set(nil)
 	x, err := elastic.Open(t.Context(), cfg)

@@ -199,7 +199,7 @@ func (s *service) paths() map[string]readapi.Route {
 		paths[path] = route
 	}
 	if len(paths) < 4 {
-		s.t.Fatalf("only %d paths: %v", len(paths), paths)
+		s.t.Fatalf("only %d paths: %v; want at least 4", len(paths), paths)
 	}
 	return paths
 }
@@ -280,7 +280,7 @@ func TestSecretOnlyPaths_PublishableKey_Is403(t *testing.T) {
 		}
 	}
 	if rejected < 9 {
-		t.Errorf("only %d requests were tried", rejected)
+		t.Errorf("only %d requests were tried, want at least 9", rejected)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
 		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)

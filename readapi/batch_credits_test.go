@@ -80,7 +80,7 @@ func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			if b := customer.books(); b.balance() != 0 || len(b.charges) != 1 || b.lowest < 0 || len(b.openHolds) != 0 {
-				t.Errorf("balance %d, %d charges, lowest %d, %d holds open", b.balance(), len(b.charges), b.lowest, len(b.openHolds))
+				t.Errorf("balance %d, %d charges, lowest %d, %d holds open; want 0, 1, at least 0 and 0", b.balance(), len(b.charges), b.lowest, len(b.openHolds))
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func TestBatch_PastItsDeadline_StartsNoItem(t *testing.T) {
 		began := time.Now()
 		items, header := c.batch(identifiers...)
 		if took := time.Since(began); took < 25*time.Second || took > 35*time.Second {
-			t.Errorf("the batch took %s", took)
+			t.Errorf("the batch took %s, want at least %v and at most %v", took, 25*time.Second, 35*time.Second)
 		}
 		for i, item := range items {
 			tried := !strings.Contains(item.Error.Message, "before this item was tried")

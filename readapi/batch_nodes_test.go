@@ -93,7 +93,7 @@ func TestBatch_OtherNodesChargedOrAnswered_UsesLatestState(t *testing.T) {
 		c.at(n).asks("co.uk").rejected(t, 402, "insufficient_credits") // no item of it would need a credit
 	}
 	if b := c.books(); b.balance() != 0 || len(b.charges) != 8 || b.lowest < 0 {
-		t.Errorf("balance %d, %d charges, lowest %d", b.balance(), len(b.charges), b.lowest)
+		t.Errorf("balance %d, %d charges, lowest %d; want 0, 8 and at least 0", b.balance(), len(b.charges), b.lowest)
 	}
 }
 

@@ -162,7 +162,7 @@ func TestBatches_AnySequence_NeverOverspendOrOvercharge(t *testing.T) {
 		}
 		for _, request := range requests {
 			if n := c.mostHolds(request); n > 5 {
-				t.Errorf("%d open holds of one batch", n)
+				t.Errorf("%d open holds of one batch, want at most 5", n)
 			}
 		}
 	})

@@ -105,7 +105,7 @@ func TestAsset_FileStalls_IsCutOff(t *testing.T) {
 		began := s.clock.now()
 		n, err := io.Copy(io.Discard, s.open(s.t.Context()).Body)
 		if !errors.Is(err, io.ErrUnexpectedEOF) || n > store.sends {
-			s.t.Errorf("%d bytes, then %v", n, err)
+			s.t.Errorf("%d bytes, then %v; want at most %d and ErrUnexpectedEOF", n, err, store.sends)
 		}
 		if took := s.clock.now().Sub(began); took != 10*time.Second {
 			s.t.Errorf("cut off after %s, want %v", took, 10*time.Second)

@@ -74,7 +74,7 @@ func TestRequest_BodyNeverSent_IsAnsweredImmediatelyAndClosed(t *testing.T) {
 			}
 			// Closing an unread body beyond the bytes that net/http reads takes half a second.
 			if took := time.Since(began); took > time.Second {
-				s.t.Errorf("%q kept the connection open for %s", test.sent, took)
+				s.t.Errorf("%q kept the connection open for %s, want at most %v", test.sent, took, time.Second)
 			}
 		}
 	}, operators)

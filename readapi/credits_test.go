@@ -110,7 +110,7 @@ func TestLookups_ManyClientsFewCredits_NeverOverspend(t *testing.T) {
 		t.Errorf("20 credits: %d look-ups answered, %d rejected", paid.Load(), rejected.Load())
 	}
 	if b.balance() != 0 || b.lowest < 0 || len(b.openHolds) != 0 || len(b.charges) != 20 {
-		t.Errorf("balance %d, lowest %d, %d holds open, %d charges", b.balance(), b.lowest, len(b.openHolds), len(b.charges))
+		t.Errorf("balance %d, lowest %d, %d holds open, %d charges; want 0, at least 0, 0 and 20", b.balance(), b.lowest, len(b.openHolds), len(b.charges))
 	}
 }
 
@@ -396,7 +396,7 @@ func TestLookups_AnyFailure_LedgerAddsUp(t *testing.T) {
 		}
 		b := c.until("every hold has ended and every charge has an answer", settled)
 		if b.lowest < 0 || b.balance() < 0 {
-			t.Errorf("account %d: lowest %d, balance %d", i, b.lowest, b.balance())
+			t.Errorf("account %d: lowest %d, balance %d; want at least 0 and at least 0", i, b.lowest, b.balance())
 		}
 		t.Logf("account %d: %d charged, %d reversed, %d answered, %d clients left, %d holds", i, b.charged, b.reversed, paid[i].Load(), unheard[i].Load(), b.holds)
 		// The rest can be spent to the last credit: no reservation leaked.

@@ -191,7 +191,7 @@ func (d *deriver) reconcile(t *testing.T) {
 			charged[charge.RequestID[:min(len(uuid.Nil.String()), len(charge.RequestID))]]++ // an item of a batch has the id of its request as a prefix
 		}
 		if len(b.openHolds) > 0 || len(b.reversals) > 0 || b.lowest < 0 {
-			t.Errorf("%d open holds, %d reversals, lowest %d", len(b.openHolds), len(b.reversals), b.lowest)
+			t.Errorf("%d open holds, %d reversals, lowest %d; want 0, 0 and at least 0", len(b.openHolds), len(b.reversals), b.lowest)
 		}
 	}
 	paid := 0

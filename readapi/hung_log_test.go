@@ -56,7 +56,7 @@ func TestRequests_LogHangs_AreAnsweredInTime(t *testing.T) {
 				w, began := httptest.NewRecorder(), time.Now()
 				s.api.Handler().ServeHTTP(w, r)
 				if took := time.Since(began); took >= clientTimeout || w.Code != http.StatusServiceUnavailable {
-					s.t.Errorf("status %d after %s: body %s", w.Code, took, w.Body)
+					s.t.Errorf("status %d after %s: body %s; want %d and less than %v", w.Code, took, w.Body, http.StatusServiceUnavailable, clientTimeout)
 				}
 				log.hung.end()
 				drained, cancel := context.WithTimeout(s.t.Context(), patience)

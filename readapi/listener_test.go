@@ -70,7 +70,7 @@ func TestConnection_AnswerPastTheBuffer_IsComplete(t *testing.T) {
 		t.Fatalf("%v, %d of %d bytes", err, w.got.Len(), len(want))
 	}
 	if cap(c.held) > keptHeldBytes {
-		t.Fatalf("the connection keeps a buffer of %d bytes", cap(c.held))
+		t.Fatalf("the connection keeps a buffer of %d bytes, want at most %d", cap(c.held), keptHeldBytes)
 	}
 }
 

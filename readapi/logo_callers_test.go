@@ -451,7 +451,7 @@ func TestLogo_CountersUnavailable_Is503(t *testing.T) {
 	counters.away.Store(true)
 	for _, header := range []http.Header{nil, bearer(c.secret)} {
 		if wait := s.send(request{path: logoPath, header: header}).rejectedPlainly(t, http.StatusServiceUnavailable, ""); wait < time.Second {
-			t.Errorf("Retry-After %s", wait)
+			t.Errorf("Retry-After %s, want at least %v", wait, time.Second)
 		}
 	}
 	s.send(request{path: logoPath, header: bearer(mistyped(c.secret))}).rejectedPlainly(t, http.StatusServiceUnavailable, "invalid")
@@ -507,7 +507,7 @@ func TestLogo_AllowanceUnknown_IsServed(t *testing.T) {
 			bound.get(logoPath).logo(s.t, "quota-exceeded")
 			unlimited.get(logoPath).logo(s.t, "")
 			if took := time.Since(began); took > 2*time.Second {
-				s.t.Errorf("two logos took %s", took)
+				s.t.Errorf("two logos took %s, want at most %v", took, 2*time.Second)
 			}
 		}
 		if !strings.Contains(s.logs.all(), "logo allowance could not be checked") {

@@ -387,7 +387,7 @@ func TestLogo_LogUnavailable_KnownBrandIsServed(t *testing.T) {
 			began := s.clock.now()
 			c.logoOf("unknown.com").is(s.t, "unknown", false, "no-store")
 			if took := s.clock.now().Sub(began); took > 4*time.Second {
-				s.t.Errorf("answered after %s", took)
+				s.t.Errorf("answered after %s, want at most %v", took, 4*time.Second)
 			}
 			c.logoOf("acme.com").is(s.t, "known", true, logoKept)
 		}, func(set *setup) {

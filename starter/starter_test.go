@@ -126,7 +126,7 @@ func TestRecords_ContainOnlySourceData(t *testing.T) {
 			t.Errorf("%s: company %+v", b.Domain, r.Company)
 		}
 		if r.QualityScore <= 0 || r.QualityScore > 0.70 {
-			t.Errorf("%s: quality %v, want at most 0.70, the maximum of a starter record", b.Domain, r.QualityScore)
+			t.Errorf("%s: quality %v, want 0.70, the maximum of a starter record", b.Domain, r.QualityScore)
 		}
 		if len(b.Evidence) == 0 {
 			t.Errorf("%s: no evidence", b.Domain)
@@ -218,7 +218,7 @@ func TestReversedLogos_FollowOriginals(t *testing.T) {
 		}
 	}
 	if brands < 500 || brands > 700 {
-		t.Errorf("%d brands have reversed logos", brands)
+		t.Errorf("%d brands have reversed logos, want at least 500 and at most 700", brands)
 	}
 }
 

@@ -151,7 +151,7 @@ func TestHash_SameImage(t *testing.T) {
 		"twice the size": draw1(8, navy, 0), "with a margin": draw1(4, navy, 30), "another dark ink": draw1(4, color.NRGBA{0, 60, 0, 255}, 0), "scaled": imaging.Scale(draw1(8, navy, 0), 100),
 	} {
 		if d := imaging.HashDistance(base, imaging.Analyze(img).Hash); d > 4 {
-			t.Errorf("%s: distance %d", name, d)
+			t.Errorf("%s: distance %d, want at most 4", name, d)
 		}
 	}
 	other := canvas(240, 160, blank)
@@ -159,7 +159,7 @@ func TestHash_SameImage(t *testing.T) {
 	fill(other, image.Rect(0, 60, 240, 100), navy)
 	for name, img := range map[string]*image.NRGBA{"a light version": draw1(4, white, 0), "another drawing": other} {
 		if d := imaging.HashDistance(base, imaging.Analyze(img).Hash); d < 12 {
-			t.Errorf("%s: distance %d", name, d)
+			t.Errorf("%s: distance %d, want at least 12", name, d)
 		}
 	}
 }

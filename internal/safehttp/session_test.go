@@ -523,7 +523,7 @@ func TestManyAddresses_AreLimited(t *testing.T) {
 	}
 	get(t, n.client(nil), "http://many.example/", safehttp.ErrRefused)
 	if d := n.dials(); len(d) > 6 {
-		t.Errorf("%d addresses were dialed", len(d))
+		t.Errorf("%d addresses were dialed, want at most 6", len(d))
 	}
 }
 
@@ -533,7 +533,7 @@ func TestConfig(t *testing.T) {
 		t.Errorf("New() = %v, want four errors", err)
 	}
 	if got := safehttp.UserAgent(""); got != "Mozilla/5.0 (compatible; LetterheadBot/1.0)" {
-		t.Errorf("UserAgent of an empty setting = %q", got)
+		t.Errorf("UserAgent of an empty setting = %q, want %q", got, "Mozilla/5.0 (compatible; LetterheadBot/1.0)")
 	}
 }
 

@@ -245,7 +245,7 @@ func TestStarterLogos_ChosenForPage_AreVisible(t *testing.T) {
 			}
 		}
 		if len(unseen) > page.most {
-			t.Errorf("%d of %d brands are not visible on %v: %v", len(unseen), len(brands), page.background, unseen)
+			t.Errorf("%d of %d brands are not visible on %v: %v; want at most %d", len(unseen), len(brands), page.background, unseen, page.most)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func FuzzRead(f *testing.F) {
 				t.Fatalf("%s was called with %v: %v", c.Tool, c.Arguments, err)
 			}
 			if n := c.Arguments.Int("limit", 10); n < 1 || n > 20 {
-				t.Fatalf("limit %d of %v", n, c.Arguments)
+				t.Fatalf("limit %d of %v; want at least 1 and at most 20", n, c.Arguments)
 			}
 			return json.RawMessage(`{}`), nil
 		})

@@ -189,7 +189,7 @@ func FuzzPlaceOf(f *testing.F) {
 			t.Errorf("%q is at %q", link, p.Domain)
 		}
 		if f := fitOf(name, p.Domain); f < unlike || f > sameName {
-			t.Errorf("%q and %q: %d", name, p.Domain, f)
+			t.Errorf("%q and %q: %d, want at least %d and at most %d", name, p.Domain, f, unlike, sameName)
 		}
 		isKit(name, p.Domain)
 	})

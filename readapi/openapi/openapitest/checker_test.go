@@ -71,7 +71,7 @@ func TestDocument_ExamplesAreValid(t *testing.T) {
 		}
 	}
 	if checked < 100 {
-		t.Errorf("only %d examples", checked)
+		t.Errorf("only %d examples, want at least 100", checked)
 	}
 }
 

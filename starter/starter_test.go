@@ -126,7 +126,7 @@ func TestRecords_ContainOnlySourceData(t *testing.T) {
 			t.Errorf("%s: company %+v", b.Domain, r.Company)
 		}
 		if r.QualityScore <= 0 || r.QualityScore > 0.70 {
-			t.Errorf("%s: quality %v, want 0.70, the maximum of a starter record", b.Domain, r.QualityScore)
+			t.Errorf("%s: quality %v, want at most 0.70, the maximum of a starter record", b.Domain, r.QualityScore)
 		}
 		if len(b.Evidence) == 0 {
 			t.Errorf("%s: no evidence", b.Domain)

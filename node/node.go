@@ -100,7 +100,7 @@ type Node struct {
 	unclean atomic.Bool // the run ends with requests that were cut off, or with charges that were not reversed
 	stopAPI func()      // announces to the API that its server is about to stop
 
-	lost        atomic.Pointer[error]  // why the event store is refused: it lost events
+	lost        atomic.Pointer[error]  // why the event store is rejected: it lost events
 	accepted    atomic.Pointer[string] // the last acceptance of a loss when the log was opened
 	ready       atomic.Bool
 	starterSeen atomic.Bool // see filled
@@ -181,7 +181,7 @@ func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Optio
 	return n, n.follow(ctx)
 }
 
-// raiseFolder makes older releases refuse a data folder, before anything is written that they cannot read. It leaves a
+// raiseFolder makes older releases reject a data folder, before anything is written that they cannot read. It leaves a
 // folder of the previous release alone if the command only reads: this release can work with that format. The folder of
 // a node in a cluster holds no data; there the database says which format is in force.
 func (n *Node) raiseFolder(context.Context) error {

@@ -86,7 +86,7 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	return n, commands, nil
 }
 
-// away reports whether retrying may help against an error of a shared service. A refused event store counts too: it may
+// away reports whether retrying may help against an error of a shared service. A rejected event store counts too: it may
 // be replaced by the right one, or an operator may accept it.
 func isUnavailable(err error) bool {
 	for _, known := range []error{

@@ -84,7 +84,7 @@ func TestGallery_Images_AreFewAndValid(t *testing.T) {
 		}
 		for src := range s.sources {
 			path, ours := strings.CutPrefix(src, place)
-			if sentence := refusedLogo("/" + path); !ours || sentence != "" {
+			if sentence := rejectedLogo("/" + path); !ours || sentence != "" {
 				t.Errorf("%s: %s", src, sentence)
 			}
 		}

@@ -214,7 +214,7 @@ func TestRestore_FolderInUse_StaysAsItWas(t *testing.T) {
 		t.Errorf("restore into a folder with other events ended with %d: stderr %s; want %d and text that contains %q", code, stderr, exitFailure, "not empty")
 	}
 	if after := stateOf(t, folder); after != before {
-		t.Errorf("the refused restore changed the folder from\n%s\nto\n%s", before, after)
+		t.Errorf("the rejected restore changed the folder from\n%s\nto\n%s", before, after)
 	}
 
 	restored := filepath.Join(t.TempDir(), "data")

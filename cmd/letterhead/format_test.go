@@ -118,7 +118,7 @@ func markOf(t *testing.T, at string) (format int) {
 	return format
 }
 
-// The previous release refuses a backup whose manifest has the format of this release.
+// The previous release rejects a backup whose manifest has the format of this release.
 func TestBackup_StoredFormat_IsInManifest(t *testing.T) {
 	folder, accountID := ofTheReleaseBefore(t)
 	at := filepath.Join(t.TempDir(), "backup")

@@ -112,7 +112,7 @@ func frozenForAll(t *testing.T, open Opener) {
 	if at, err := g.Freeze(ctx); err != nil || at != 5 {
 		t.Fatalf("frozen at %d, %v, want 5", at, err)
 	}
-	rejected(t, b)
+	rejectsWrites(t, b)
 	if err := g.Discard(); err != nil {
 		t.Fatal(err)
 	}

@@ -302,7 +302,7 @@ func frozen(t *testing.T, open Opener) {
 	if at, err := g.Freeze(ctx); err != nil || at != 5 {
 		t.Fatalf("frozen at %d, %v, want 5", at, err)
 	}
-	rejected(t, x)
+	rejectsWrites(t, x)
 	finds(t, x, "old", "old.com")
 	if err := g.Discard(); err != nil {
 		t.Fatal(err)
@@ -326,8 +326,8 @@ func frozen(t *testing.T, open Opener) {
 	finds(t, x, "thawed")
 }
 
-// rejected checks that writes to a frozen index are rejected.
-func rejected(t *testing.T, x searchindex.Index) {
+// rejectsWrites checks that writes to a frozen index are rejected.
+func rejectsWrites(t *testing.T, x searchindex.Index) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

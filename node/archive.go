@@ -157,9 +157,9 @@ func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest ba
 	if err != nil {
 		return rest, err
 	}
-	places, err := n.crawlCheckpoints(ctx)
+	checkpoints, err := n.crawlCheckpoints(ctx)
 	if err == nil {
-		rest, err = failures.CopyRest(ctx, to, places)
+		rest, err = failures.CopyRest(ctx, to, checkpoints)
 	}
 	if err = errors.Join(err, to.Close()); err != nil {
 		err = errors.Join(err, sqlite.Remove(path))
@@ -170,26 +170,26 @@ func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest ba
 // crawlCheckpoints returns the relay's checkpoints of the crawl topics. Crawls that were requested after them are
 // pending.
 func (n *Node) crawlCheckpoints(ctx context.Context) (map[string]eventlog.Position, error) {
-	places := map[string]eventlog.Position{}
+	checkpoints := map[string]eventlog.Position{}
 	for _, name := range CrawlCheckpoints() {
 		at, found, err := n.Positions.Load(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		if found {
-			places[name] = at
+			checkpoints[name] = at
 		}
 	}
-	return places, nil
+	return checkpoints, nil
 }
 
 // replaceLog replaces the log and returns the name under which the old one is kept. It first discards what
 // depends on positions, except for the positions in the new log, so that a start accepts either log.
-func (n *Node) replaceLog(ctx context.Context, places map[string]eventlog.Position) (kept string, err error) {
+func (n *Node) replaceLog(ctx context.Context, checkpoints map[string]eventlog.Position) (kept string, err error) {
 	if err := n.logFile.Close(); err != nil {
 		return "", err
 	}
-	if err := loss.Renew(ctx, n.Store, places); err != nil {
+	if err := loss.Renew(ctx, n.Store, checkpoints); err != nil {
 		return "", err
 	}
 	if err := n.forgetSearch(ctx); err != nil {

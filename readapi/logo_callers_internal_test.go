@@ -40,7 +40,7 @@ func FuzzLogoKey(f *testing.F) {
 			t.Fatalf("%q: %q, %q, key sent: %t", query, key, status, sent)
 		}
 		r.Header.Set("X-Api-Key", inHeader)
-		key, status := logoKey(r)
+		key, status = logoKey(r)
 		if key != inHeader || secret != (status == keySecretInURL) || !secret && status != "" {
 			t.Fatalf("%q in addition to a header: %q, %q", query, key, status)
 		}

@@ -68,7 +68,7 @@ type BatchItem struct {
 
 // batchDomain is a domain of a batch, with one or more identifiers.
 type batchDomain struct {
-	place  int // of its first identifier
+	index  int // of its first identifier
 	domain string
 	tries  int
 	answer Answer
@@ -299,7 +299,7 @@ func (s *Service) readBatch(ctx context.Context, identifiers []string) (answer B
 		}
 		if !seen[item.Domain] {
 			seen[item.Domain] = true
-			answer.domains = append(answer.domains, &batchDomain{place: i, domain: item.Domain})
+			answer.domains = append(answer.domains, &batchDomain{index: i, domain: item.Domain})
 		}
 	}
 	return answer, len(ids) > 0, nil
@@ -393,7 +393,7 @@ func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains
 		if !rejectAll(done.err) && errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
 			// Its credit was gone when it was to pay: another node spent it. It waits like all items
 			// without a credit.
-			at, _ := slices.BinarySearchFunc(waiting, done.place, func(d *batchDomain, place int) int { return d.place - place })
+			at, _ := slices.BinarySearchFunc(waiting, done.index, func(d *batchDomain, index int) int { return d.index - index })
 			waiting = slices.Insert(waiting, at, done)
 		}
 	}

@@ -79,7 +79,7 @@ func (n *Node) CheckRoomForCopy() error {
 		return err
 	}
 	if need := info.Size() + space.Reserve(); space.Free < need {
-		return fmt.Errorf("the new log may need %d MiB beside the old one and %d MiB stay in reserve, but only %d MiB are free in %s; nothing was changed",
+		return fmt.Errorf("the new log may need %d MiB in addition to the old one and %d MiB stay in reserve, but only %d MiB are free in %s; nothing was changed",
 			info.Size()>>20, space.Reserve()>>20, space.Free>>20, n.Config.Data)
 	}
 	return nil
@@ -147,7 +147,7 @@ func fileSum(name string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// copyRest writes the new log beside the old one and closes it.
+// copyRest writes the new log next to the old one and closes it.
 func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest backup.Rest, err error) {
 	path := filepath.Join(n.Config.Data, archivedLog)
 	if err := sqlite.Remove(path); err != nil { // of an interrupted run
@@ -157,9 +157,9 @@ func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest ba
 	if err != nil {
 		return rest, err
 	}
-	places, err := n.crawlCheckpoints(ctx)
+	checkpoints, err := n.crawlCheckpoints(ctx)
 	if err == nil {
-		rest, err = failures.CopyRest(ctx, to, places)
+		rest, err = failures.CopyRest(ctx, to, checkpoints)
 	}
 	if err = errors.Join(err, to.Close()); err != nil {
 		err = errors.Join(err, sqlite.Remove(path))
@@ -170,26 +170,26 @@ func (n *Node) copyRest(ctx context.Context, failures *backup.Failures) (rest ba
 // crawlCheckpoints returns the relay's checkpoints of the crawl topics. Crawls that were requested after them are
 // pending.
 func (n *Node) crawlCheckpoints(ctx context.Context) (map[string]eventlog.Position, error) {
-	places := map[string]eventlog.Position{}
+	checkpoints := map[string]eventlog.Position{}
 	for _, name := range CrawlCheckpoints() {
 		at, found, err := n.Positions.Load(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		if found {
-			places[name] = at
+			checkpoints[name] = at
 		}
 	}
-	return places, nil
+	return checkpoints, nil
 }
 
 // replaceLog replaces the log and returns the name under which the old one is kept. It first discards what
 // depends on positions, except for the positions in the new log, so that a start accepts either log.
-func (n *Node) replaceLog(ctx context.Context, places map[string]eventlog.Position) (kept string, err error) {
+func (n *Node) replaceLog(ctx context.Context, checkpoints map[string]eventlog.Position) (kept string, err error) {
 	if err := n.logFile.Close(); err != nil {
 		return "", err
 	}
-	if err := loss.Renew(ctx, n.Store, places); err != nil {
+	if err := loss.Renew(ctx, n.Store, checkpoints); err != nil {
 		return "", err
 	}
 	if err := n.forgetSearch(ctx); err != nil {
@@ -222,7 +222,7 @@ func ToJSON(r eventlog.Recorded) EventJSON {
 }
 
 // CrawlCheckpoints returns the names of the positions before which all crawl work is done. The relay starts its other
-// topics from the beginning, so that their consumers get every event, with the event ids that they know.
+// topics from the beginning, so that their consumers get every event, with the same event ids as before.
 func CrawlCheckpoints() []string {
 	var names []string
 	for _, topic := range relay.CrawlTopics() {

@@ -64,7 +64,7 @@ func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error 
 	return os.Remove(n.firstStartMarker())
 }
 
-// beginShared is begin for a node of several, where other nodes fold. It waits without a limit for the read models that
+// beginShared is begin for a node in a cluster, where other nodes fold. It waits without a limit for the read models that
 // answers depend on. `letterhead account create` makes accounts, a crawler loads the starter index, and look-ups work
 // without the search index.
 func (n *Node) beginShared(ctx context.Context) error {

@@ -215,7 +215,7 @@ func diskSpace(folder string) (string, error) {
 		return "", err
 	}
 	if space.Free < lowDisk {
-		return "", fmt.Errorf("only %d MiB are free in %s; appends will be refused when it is full, nothing will be lost; make room", space.Free>>20, folder)
+		return "", fmt.Errorf("only %d MiB are free in %s; appends will be rejected when it is full, nothing will be lost; make room", space.Free>>20, folder)
 	}
 	return fmt.Sprintf("%d MiB free", space.Free>>20), nil
 }

@@ -22,7 +22,8 @@ type Command struct {
 	Forward  func() error // has the server that holds the data folder run the command line
 }
 
-// Opener opens a node for a command. It releases the lock if it fails. A command that runs beside a server has no lock.
+// Opener opens a node for a command. It releases the lock if it fails. A command that runs alongside a server has no
+// lock.
 type Opener func(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Options) (*Node, error)
 
 // Use is the way in which a command uses a data folder that no server holds.
@@ -77,14 +78,14 @@ func (c Command) Do(ctx context.Context) error {
 	return c.runOn(c.Open(ctx, c.Settings, lock, c.Options))
 }
 
-// DoBeside runs heavy work that only reads the stores, in this process:
+// DoReadOnly runs heavy work that only reads the stores, in this process:
 //
 //   - with its own connections if apart allows that, even while a node serves from the folder;
 //   - on the files of a data folder that a server has open, or that cannot be written, as OpenReading opens them;
 //   - otherwise as Do does.
 //
 // A node of OpenReading has only the parts that reading needs; the others are nil.
-func (c Command) DoBeside(ctx context.Context, apart func(config.Config) bool) error {
+func (c Command) DoReadOnly(ctx context.Context, apart func(config.Config) bool) error {
 	if apart(c.Settings) {
 		return c.DoApart(ctx)
 	}

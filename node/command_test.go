@@ -12,7 +12,7 @@ import (
 )
 
 // A server that answers and then ends leaves a folder that the next one may write to at any time.
-func TestDoBeside_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
+func TestDoReadOnly_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
 	if err := openStores(t, folder).Close(); err != nil {
 		t.Fatal(err)
@@ -31,16 +31,16 @@ func TestDoBeside_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 				t.Error("the stores were opened without the folder's lock")
 			}
 			if _, err := datafolder.Acquire(folder, datafolder.MustExist, release); !errors.Is(err, datafolder.ErrInUse) {
-				t.Errorf("a server could start beside it: %v", err)
+				t.Errorf("Acquire during the command = %v, want ErrInUse", err)
 			}
 			return nil
 		},
 	}
-	if err := command.DoBeside(t.Context(), config.Config.Shared); err != nil || !ran {
-		t.Errorf("it ran: %t (%v)", ran, err)
+	if err := command.DoReadOnly(t.Context(), config.Config.Shared); err != nil || !ran {
+		t.Errorf("DoReadOnly() = %v, and the command ran: %t; want nil and true", err, ran)
 	}
 
-	// Where another process has the files open, they are read beside it.
+	// Files that another process has open are read without the lock.
 	held := openStores(t, folder)
 	defer func() {
 		if err := held.Close(); err != nil {
@@ -49,11 +49,11 @@ func TestDoBeside_ServerEndsMeanwhile_LocksTheFolder(t *testing.T) {
 	}()
 	command.Run = func(n *Node) error {
 		if !n.reading {
-			t.Error("the folder of a server was taken")
+			t.Error("the stores of a served folder were not opened for reading")
 		}
 		return nil
 	}
-	if err := command.DoBeside(t.Context(), config.Config.Shared); err != nil {
+	if err := command.DoReadOnly(t.Context(), config.Config.Shared); err != nil {
 		t.Error(err)
 	}
 }

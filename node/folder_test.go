@@ -20,10 +20,10 @@ func TestAwaitFolder_NeverReleased_LogsAndFails(t *testing.T) {
 	var said strings.Builder
 	_, err = awaitFolder(t.Context(), folder, release, 2*folderPoll, slog.New(slog.NewTextHandler(&said, nil)))
 	if !errors.Is(err, datafolder.ErrInUse) {
-		t.Errorf("the wait ended with %v", err)
+		t.Errorf("the wait ended with %v, want ErrInUse", err)
 	}
 	if !strings.Contains(said.String(), "waiting for it to end") {
-		t.Errorf("the log says %q", said.String())
+		t.Errorf("the log says %q, want text that contains %q", said.String(), "waiting for it to end")
 	}
 }
 

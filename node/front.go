@@ -32,7 +32,7 @@ func (f *front) close(ctx context.Context) error {
 	return errors.Join(f.clients.close(ctx), f.operators.close(ctx))
 }
 
-// explain reports why a node does not start: /readyz and letterhead_log_lost say that the event store is refused.
+// explain reports why a node does not start: /readyz and letterhead_log_lost say that the event store is rejected.
 func (f *front) explain(v Server, why error) error {
 	if !errors.Is(why, eventlog.ErrLoss) {
 		f.open(nil, nil)

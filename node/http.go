@@ -125,7 +125,7 @@ func (n *Node) healthz(w http.ResponseWriter, _ *http.Request) {
 }
 
 // begun reports whether the node serves everything that was stored at its start. That includes the starter index only in
-// a single process; of several nodes, one loads the starter index while the others serve.
+// a single process; in a cluster, one node loads the starter index while the others serve.
 func (n *Node) begun() bool { return n.ready.Load() && n.Runner.Ready() == nil }
 
 // filled is begun, including the starter index in every case.

@@ -21,7 +21,7 @@ import (
 var errForget = errors.New("events that this node has read are no longer in the log (their loss was accepted, or a restore or migration replaced the log): restarting with empty memory")
 
 // admit compares a shared event store with the events that the database and this node remember, before the node uses a
-// new connection to the store. A running node that refuses the store is not ready and appends nothing. If the store
+// new connection to the store. A running node that rejects the store is not ready and appends nothing. If the store
 // holds the last event that the node has seen, everything in its memory is right, and the node continues.
 func (n *Node) admit(ctx context.Context, store eventlog.Prober, seen esdb.Seen) error {
 	err := n.compare(ctx, store, engine.Mark(seen))
@@ -62,7 +62,7 @@ func (n *Node) compare(ctx context.Context, store eventlog.Prober, seen engine.M
 }
 
 // compareSeen compares a store with the last event that this node has seen. If the store does not hold the event,
-// compareSeen writes the event's position into the database, so that all nodes refuse the store and an operator can
+// compareSeen writes the event's position into the database, so that all nodes reject the store and an operator can
 // accept the loss.
 func (n *Node) compareSeen(ctx context.Context, store eventlog.Prober, seen engine.Mark) error {
 	held, err := seen.Held(ctx, store)

@@ -37,7 +37,7 @@ func logOf(t *testing.T, ids ...uuid.UUID) eventlog.Log {
 	return log
 }
 
-// nodeOn returns a service that knows a database and no log yet.
+// nodeOn returns a node with a database but without a log.
 func nodeOn(t *testing.T, store *sqlstore.Store) *Node {
 	n := &Node{Config: config.Config{Roles: []config.Role{config.RoleAPI}}, Store: store, logger: slog.New(slog.DiscardHandler)}
 	n.alive, n.kill = context.WithCancelCause(context.Background())
@@ -54,8 +54,8 @@ func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
 	return esdb.Seen(engine.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
 }
 
-// Events that only one node has seen are remembered as well: the node refuses a store without them, lets the others
-// know, and continues when the store has them again.
+// Events that only one node has seen are recorded as well: the node rejects a store without them, so do the others, and
+// all continue when the store has the events again.
 func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	if err != nil {
@@ -80,7 +80,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 	}
 	stranger := logOf(t, uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New())
 	if err := admit(other, stranger, esdb.Seen{}); !errors.Is(err, eventlog.ErrLoss) || !strings.Contains(err.Error(), ids[0].String()) {
-		t.Errorf("another log, of which the database remembers the first event only: %v", err)
+		t.Errorf("admit of another log = %v, want ErrLoss that names the first event", err)
 	}
 	seen := seenIn(t, right)
 	for name, log := range map[string]eventlog.Log{"shorter": shorter, "fork": fork} {
@@ -88,7 +88,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := admit(other, log, esdb.Seen{}); !errors.Is(err, eventlog.ErrLoss) {
-			t.Errorf("%s, a node that has not seen the event: %v", name, err)
+			t.Errorf("%s, a node that has not seen the event: %v; want ErrLoss", name, err)
 		}
 		for _, node := range []*Node{s, other} {
 			if err := admit(node, right, esdb.Seen{}); err != nil || node.lost.Load() != nil || node.alive.Err() != nil {
@@ -98,7 +98,7 @@ func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 	}
 
 	if err := admit(s, shorter, seen); !errors.Is(err, eventlog.ErrLoss) {
-		t.Error(err)
+		t.Errorf("error = %v, want ErrLoss", err)
 	}
 	losses, err := loss.Survey(t.Context(), store, eventlog.Probe(shorter))
 	if err != nil || len(losses) == 0 {
@@ -140,7 +140,7 @@ func TestAdmit_RestoredLog_NodeForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.admit(t.Context(), eventlog.Probe(restored), seenIn(t, before)); !errors.Is(err, errForget) {
-		t.Errorf("the node that has seen the log before: %v", err)
+		t.Errorf("the node that has seen the log before: %v, want errForget", err)
 	}
 	if err := nodeOn(t, store).admit(t.Context(), eventlog.Probe(restored), esdb.Seen{}); err != nil {
 		t.Errorf("a node that begins after that: %v", err)

@@ -42,7 +42,7 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// Node is a data folder, or the services that nodes share, with every part wired together. A command that finds no
+// Node is a data folder, or the services that nodes share, with all parts connected. A command that finds no
 // server opens a node for itself; Serve opens one, starts its roles and answers HTTP from it.
 //
 // A node of OpenReading or OpenStores has only a part of what follows; the rest is nil.
@@ -100,7 +100,7 @@ type Node struct {
 	unclean atomic.Bool // the run ends with requests that were cut off, or with charges that were not reversed
 	stopAPI func()      // announces to the API that its server is about to stop
 
-	lost        atomic.Pointer[error]  // why the event store is refused: it lost events
+	lost        atomic.Pointer[error]  // why the event store is rejected: it lost events
 	accepted    atomic.Pointer[string] // the last acceptance of a loss when the log was opened
 	ready       atomic.Bool
 	starterSeen atomic.Bool // see filled
@@ -117,7 +117,7 @@ type Node struct {
 	closes      sync.Mutex     // guards closers
 }
 
-// Options say how a node is opened, beside its settings.
+// Options say how a node is opened, in addition to its settings.
 type Options struct {
 	Release  string // of this binary
 	Logs     io.Writer
@@ -181,9 +181,9 @@ func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Optio
 	return n, n.follow(ctx)
 }
 
-// raiseFolder makes older releases refuse a data folder, before anything is written that they cannot read. It leaves a
+// raiseFolder makes older releases reject a data folder, before anything is written that they cannot read. It leaves a
 // folder of the previous release alone if the command only reads: this release can work with that format. The folder of
-// a node of several holds no data; there the database says which format is in force.
+// a node in a cluster holds no data; there the database says which format is in force.
 func (n *Node) raiseFolder(context.Context) error {
 	if n.Config.Shared() {
 		return nil

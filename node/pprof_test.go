@@ -43,7 +43,7 @@ func TestPprof_MetricsAddress_OnlyIfSet(t *testing.T) {
 	for _, listen := range []string{"api", "off", ""} {
 		cfg := node(map[string]string{"LETTERHEAD_METRICS_LISTEN": listen, "LETTERHEAD_PPROF": "on"}).Config
 		if err := cfg.CheckServe(); err == nil || !strings.Contains(err.Error(), "LETTERHEAD_PPROF: ") {
-			t.Errorf("metrics at %q: %v, want a refusal", listen, err)
+			t.Errorf("metrics at %q: %v, want an error", listen, err)
 		}
 	}
 	if err := on.Config.CheckServe(); err != nil {

@@ -12,9 +12,9 @@ import (
 	"letterhead/internal/telemetry"
 )
 
-// A single node that has lost the event store, the database or the object storage would look ready to the proxy and
-// answer 503 for the accounts and brands that the proxy keeps on it. So a node of several checks them from time to
-// time, and is not ready while one of them does not answer.
+// A single node that cannot reach the event store, the database or the asset store would look ready to the proxy and
+// answer 503 for the accounts and brands that the proxy keeps on it. So a node in a cluster checks them periodically, and
+// is not ready while one of them does not answer.
 const (
 	// probeEvery is the time between two checks; probeTimeout bounds each.
 	probeEvery   = 5 * time.Second

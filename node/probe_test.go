@@ -54,11 +54,11 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 			return said
 		}
 		if got := after(4); got != "" {
-			t.Errorf("with everything there %q is missing", got)
+			t.Errorf("with everything there %q is missing, want %q", got, "")
 		}
 		away.Store(true)
 		if got := after(1); got != "" {
-			t.Errorf("after one miss %q is missing already", got)
+			t.Errorf("after one miss %q is missing already, want %q", got, "")
 		}
 		if got, want := reaches(), "database 1 event store 0 "; got != want {
 			t.Errorf("after one miss the metric says %q, want %q", got, want)
@@ -68,7 +68,7 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 		}
 		away.Store(false)
 		if got := after(1); got != "" {
-			t.Errorf("once it is back %q is missing", got)
+			t.Errorf("once it is back %q is missing, want %q", got, "")
 		}
 		if got, want := reaches(), "database 1 event store 1 "; got != want {
 			t.Errorf("once it is back the metric says %q, want %q", got, want)
@@ -95,15 +95,15 @@ func TestFront_NodeNotStarted_AnswersThatItIsStarting(t *testing.T) {
 	teapot := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	front.open(teapot, teapot)
 	if got := ask("/v1/me"); got != http.StatusTeapot {
-		t.Errorf("after the start: %d", got)
+		t.Errorf("after the start: %d, want %d", got, http.StatusTeapot)
 	}
 }
 
 func TestStart_InvalidSetting_IsNotRetried(t *testing.T) {
 	if !isUnavailable(errors.Join(errors.New("open"), errUnavailable)) || !isUnavailable(context.DeadlineExceeded) {
-		t.Error("a service that is unavailable is taken for a mistake in the settings")
+		t.Error("isUnavailable does not report an unavailable service")
 	}
 	if isUnavailable(errors.New("LETTERHEAD_BROKER: no such setting")) {
-		t.Error("a mistake in the settings is waited for")
+		t.Error("isUnavailable reports an invalid setting")
 	}
 }

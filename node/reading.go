@@ -112,7 +112,7 @@ func (n *Node) scratchPath() string {
 	return filepath.Join(n.Config.Data, "scratch")
 }
 
-// readingBatch is how many events a verify beside a server folds in one transaction: fewer than the server, because both
+// readingBatch is how many events a verify alongside a server folds in one transaction: fewer than the server, as both
 // share the memory of one machine.
 const readingBatch = 4096
 

@@ -56,15 +56,15 @@ func openTarget(ctx context.Context, settings config.Config, o Options) (*Node, 
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseServed(ctx, n.Store, own); err != nil {
+	if err := checkNotServed(ctx, n.Store, own); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
 
-// refuseServed fails if other processes are connected to a shared database, because nodes would use data that a restore
+// checkNotServed fails if other processes are connected to a shared database, because nodes would use data that a restore
 // discards. This process has the name own there.
-func refuseServed(ctx context.Context, store *sqlstore.Store, own string) error {
+func checkNotServed(ctx context.Context, store *sqlstore.Store, own string) error {
 	sessions, err := store.Sessions(ctx)
 	if err != nil {
 		return err

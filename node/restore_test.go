@@ -26,12 +26,12 @@ func TestRestore_NodesAreConnected_IsRefused(t *testing.T) {
 	}
 	own := open("restore-abc")
 	defer own.Close()
-	if err := refuseServed(t.Context(), own, "restore-abc"); err != nil {
-		t.Errorf("alone: %v", err)
+	if err := checkNotServed(t.Context(), own, "restore-abc"); err != nil {
+		t.Errorf("checkNotServed without a node = %v", err)
 	}
 	node := open("api-1")
-	if err := refuseServed(t.Context(), own, "restore-abc"); err == nil || !strings.Contains(err.Error(), "api-1") {
-		t.Errorf("beside a node: %v", err)
+	if err := checkNotServed(t.Context(), own, "restore-abc"); err == nil || !strings.Contains(err.Error(), "api-1") {
+		t.Errorf("checkNotServed with a node = %v, want an error that names it", err)
 	}
 	if err := node.Close(); err != nil {
 		t.Fatal(err)

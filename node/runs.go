@@ -16,7 +16,7 @@ import (
 const (
 	// beatEvery is how often a process that answers requests records that it is alive.
 	beatEvery = 5 * time.Second
-	// goneAfter is how long a node of several may be silent before it counts as gone. A node that cannot reach the
+	// goneAfter is how long a node in a cluster may be silent before it counts as gone. A node that cannot reach the
 	// database to report that it is alive cannot check keys either, and charges nothing.
 	goneAfter = time.Minute
 	// maxUndelivered bounds the charges that are listed at a time.
@@ -48,7 +48,7 @@ func (n *Node) beat(ctx context.Context) error {
 	}
 }
 
-// endRun records a clean end: every request was answered, or its charge reversed.
+// endRun records a clean shutdown: every request was answered, or its charge reversed.
 func (n *Node) endRun() error {
 	if !n.answers.Load() || n.unclean.Load() {
 		return nil

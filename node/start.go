@@ -26,9 +26,9 @@ const (
 // errUnavailable means that a service that nodes share could not be reached.
 var errUnavailable = errors.New("a shared service is unavailable")
 
-// start opens and wires everything and lets requests in. A node whose shared services are unavailable waits for them: if it
-// ended instead, it would only be started again, and could answer nothing meanwhile. Without a lock it locks the folder
-// itself.
+// start opens and connects everything and admits requests. A node whose shared services are unavailable waits for them:
+// if it ended instead, it would only be started again, and could answer nothing meanwhile. Without a lock it locks the
+// folder itself.
 func (v Server) start(ctx context.Context, lock *datafolder.Lock, front *front, logger *slog.Logger) (*Node, *admin.Server, error) {
 	for pause := firstStartPause; ; pause = min(2*pause, lastStartPause) {
 		var err error
@@ -86,7 +86,7 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	return n, commands, nil
 }
 
-// away reports whether retrying may help against an error of a shared service. A refused event store counts too: it may
+// away reports whether retrying may help against an error of a shared service. A rejected event store counts too: it may
 // be replaced by the right one, or an operator may accept it.
 func isUnavailable(err error) bool {
 	for _, known := range []error{

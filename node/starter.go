@@ -83,27 +83,27 @@ func (n *Node) starterOnce() part {
 const (
 	// starterLookEvery is the time between two checks whether another node has loaded the starter index.
 	starterLookEvery = 2 * time.Second
-	// starterPatience is how long a node of several waits for the starter index, which no node loads if crawlers
+	// starterTimeout is how long a node in a cluster waits for the starter index, which no node loads if crawlers
 	// have it turned off. After that, fallbacks are cached. Loading takes seconds, and a start of all nodes minutes.
-	starterPatience = 15 * time.Minute
+	starterTimeout = 15 * time.Minute
 )
 
 // awaitStarter waits until some node has loaded the starter index and the read models hold it, or ctx ends.
 func (n *Node) awaitStarter(ctx context.Context, marker starter.Marker) {
 	defer n.starterSeen.Store(true)
-	patient, cancel := context.WithTimeout(ctx, starterPatience)
+	waiting, cancel := context.WithTimeout(ctx, starterTimeout)
 	defer cancel()
 	for {
-		version, err := marker.Load(patient)
+		version, err := marker.Load(waiting)
 		if err == nil && version == starter.Version {
-			if err = n.FoldedTo(patient, brands.Name); err == nil {
+			if err = n.FoldedTo(waiting, brands.Name); err == nil {
 				return
 			}
 		}
 		select {
-		case <-patient.Done():
+		case <-waiting.Done():
 			if ctx.Err() == nil {
-				n.logger.Warn("no node has loaded the starter index; fallbacks for logos are cacheable from now on", "waited", starterPatience, "error", err)
+				n.logger.Warn("no node has loaded the starter index; fallbacks for logos are cacheable from now on", "waited", starterTimeout, "error", err)
 			}
 			return
 		case <-time.After(starterLookEvery):

@@ -39,10 +39,10 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	}
 	early := ask("/logo/github.com?format=png")
 	if early.Code != http.StatusOK || early.Header().Get("Content-Type") != "image/png" || early.Header().Get("Cache-Control") != "no-store" {
-		t.Errorf("before: %d %v", early.Code, early.Header())
+		t.Errorf("before: status %d, %v", early.Code, early.Header())
 	}
 	if code := ask("/readyz").Code; code != http.StatusServiceUnavailable {
-		t.Errorf("before: /readyz %d", code)
+		t.Errorf("before: /readyz %d, want %d", code, http.StatusServiceUnavailable)
 	}
 	if err := n.begin(t.Context(), func(*Node, Begun) error { return nil }); err != nil {
 		t.Fatal(err)
@@ -54,10 +54,10 @@ func TestHandler_NodeNotBegun_FallbacksAreNotCached(t *testing.T) {
 	}
 	late := ask("/logo/github.com?format=png")
 	if late.Code != http.StatusOK || late.Header().Get("Cache-Control") != "public, max-age=900, s-maxage=3600" {
-		t.Errorf("after: %d %v", late.Code, late.Header())
+		t.Errorf("after: status %d, %v", late.Code, late.Header())
 	}
 	if code := ask("/readyz").Code; code != http.StatusOK {
-		t.Errorf("after: /readyz %d", code)
+		t.Errorf("after: /readyz %d, want %d", code, http.StatusOK)
 	}
 }
 
@@ -67,7 +67,7 @@ type markerOf func() (string, error)
 func (m markerOf) Load(context.Context) (string, error) { return m() }
 func (markerOf) Save(context.Context, string) error     { return nil }
 
-// A node of several waits for the starter index that another loads, and not for ever.
+// A node in a cluster waits for the starter index that another node loads, but not forever.
 func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	n := openNode(t)
 	marker := sharedMarker{n.Positions, n.Log}
@@ -92,7 +92,7 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	brands := starterBrands{n.Brands, commands.Request{ID: uuid.NewString(), Actor: "system:starter"}}
 	var one starter.Brand
 	if err := starter.Each(func(b starter.Brand) error { one = b; return io.EOF }); !errors.Is(err, io.EOF) {
-		t.Fatal(err)
+		t.Fatalf("error = %v, want EOF", err)
 	}
 	if _, err := brands.ImportBrand(t.Context(), starter.Version, one); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestAwaitStarter_AnotherNodeLoads_WaitsForIt(t *testing.T) {
 	}
 }
 
-func TestAwaitStarter_NotLoaded_GivesUp(t *testing.T) {
+func TestAwaitStarter_NotLoaded_TimesOut(t *testing.T) {
 	t.Parallel()
 	for name, marker := range map[string]markerOf{
 		"no request loads it":         func() (string, error) { return "", nil },
@@ -117,7 +117,7 @@ func TestAwaitStarter_NotLoaded_GivesUp(t *testing.T) {
 			n := &Node{logger: slog.New(slog.DiscardHandler)}
 			go n.awaitStarter(t.Context(), marker)
 			for _, seen := range []bool{false, true} {
-				time.Sleep(starterPatience - time.Millisecond)
+				time.Sleep(starterTimeout - time.Millisecond)
 				synctest.Wait()
 				if n.starterSeen.Load() != seen {
 					t.Errorf("%s: seen %v, want %v", name, !seen, seen)

@@ -35,7 +35,7 @@ func newAgents(baseURL string) (*mcp.Server, error) {
 }
 
 // routeAgents adds the MCP endpoint. It checks keys itself, because a foreign host name and a body
-// that is too long are refused first.
+// that is too long are rejected first.
 func (a *API) routeAgents(r *mux.Router) {
 	e := newEndpoint("mcp", open, map[string]func(*exchange) error{http.MethodPost: (*exchange).serveMCP})
 	e.rpc = true
@@ -66,10 +66,10 @@ func (x *exchange) serveMCP() error {
 	x.ctx = ctx
 	h := x.Header()
 	h["Cache-Control"] = cacheNever
-	post, refusal := x.api.agents.Read(x.request.Header, body)
-	if refusal != nil {
-		x.notes = append(x.notes, slog.Int("rpc_error", refusal.Code))
-		x.send(refusal.Status, typeJSON, refusal.Body)
+	post, rejection := x.api.agents.Read(x.request.Header, body)
+	if rejection != nil {
+		x.notes = append(x.notes, slog.Int("rpc_error", rejection.Code))
+		x.send(rejection.Status, typeJSON, rejection.Body)
 		return nil
 	}
 	x.notes = append(x.notes, slog.String("rpc_method", strings.Join(post.Methods(), ",")))
@@ -181,7 +181,7 @@ func (c *agentCalls) run(ctx context.Context, in mcp.Call) (result json.RawMessa
 		return c.getBrand(ctx, call)
 	case mcp.ToolSearchBrands:
 		return c.searchBrands(in.Arguments)
-	default: // the only tool left; other names were refused
+	default: // the only tool left; other names were rejected
 		return c.logoURL(call)
 	}
 }
@@ -282,14 +282,14 @@ func retrySeconds(p *Problem) *int64 {
 	return &seconds
 }
 
-// rpcBody returns the body of an HTTP refusal on the MCP endpoint: a JSON-RPC error without an id, with the
+// rpcBody returns the body of an HTTP rejection on the MCP endpoint: a JSON-RPC error without an id, with the
 // fields of the other endpoints' error body as its data.
 func (x *exchange) rpcBody(p *Problem) []byte {
 	code := mcp.CodeInvalidRequest
 	if p.Status >= http.StatusInternalServerError {
 		code = mcp.CodeInternalError
 	}
-	return mcp.Refuse(p.Status, &mcp.Error{Code: code, Message: p.Message, Data: rpcData{
+	return mcp.Reject(p.Status, &mcp.Error{Code: code, Message: p.Message, Data: rpcData{
 		Code: p.Code, Docs: x.api.docsURL(p.Code), RetryAfter: retrySeconds(p),
 	}}).Body
 }

@@ -70,7 +70,7 @@ func TestMCPLogoURL_EveryValue_LogoEndpointAccepts(t *testing.T) {
 					}
 					a := s.sendTo(u.Host, http.MethodGet, u.RequestURI(), nil)
 					if a.status != status || a.header.Get("Content-Type") != format {
-						t.Errorf("%s: %d %s %.200q", built.URL, a.status, a.header.Get("Content-Type"), a.body)
+						t.Errorf("%s: status %d, %s, body %.200q; want %d and %v", built.URL, a.status, a.header.Get("Content-Type"), a.body, status, format)
 					}
 				}
 			}

@@ -27,7 +27,7 @@ func TestMCP_NotificationOrResponse_Is202WithoutBody(t *testing.T) {
 	} {
 		a := c.agent(body)
 		if a.status != http.StatusAccepted || len(a.body) != 0 || a.header.Get("Content-Type") != "" || a.header.Get("X-RateLimit-Limit") != "" {
-			t.Errorf("%s: %d %v %q", body, a.status, a.header, a.body)
+			t.Errorf("%s: status %d, header %v, body %q", body, a.status, a.header, a.body)
 		}
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
@@ -35,8 +35,7 @@ func TestMCP_NotificationOrResponse_Is202WithoutBody(t *testing.T) {
 	}
 }
 
-// TestMCPBatch_MixedMessages_AnsweredInOrder: the answers are in the order of the requests, and the refusal of one item
-// does not affect the others.
+// Answers are in the order of the requests, and the rejection of one item does not affect the others.
 func TestMCPBatch_MixedMessages_AnsweredInOrder(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -63,14 +62,14 @@ func TestMCPBatch_MixedMessages_AnsweredInOrder(t *testing.T) {
 		a := s.postMCP(h, body)
 		all := a.several(t)
 		if len(all) != 9 {
-			t.Fatalf("%d responses: %s", len(all), a.body)
+			t.Fatalf("%d responses: body %s; want 9", len(all), a.body)
 		}
 		decodeBrand(t, all[0].found(t))
 		all[1].failed(t, -32600)
 		all[2].failed(t, -32600)
 		all[3].failed(t, -32601)
 		if all[0].ID != 1.0 || all[1].ID != "two" || all[2].ID != nil || !strings.Contains(string(a.body), `"id":1e0,`) || !strings.Contains(string(a.body), `"id":9007199254740993,"result":{}`) {
-			t.Errorf("ids: %s", a.body)
+			t.Errorf("ids: body %s", a.body)
 		}
 		all[5].found(t)
 		decodeExactly[specSearch](t, all[6].found(t))

@@ -102,18 +102,18 @@ func TestMCPBatch_MinuteUsedUp_RejectsEachToolCall(t *testing.T) {
 	all := a.several(t)
 	for _, i := range []int{0, 2} {
 		if f := all[i].isError(t, "rate_limited"); f.RetryAfter == nil || *f.RetryAfter < 1 || *f.RetryAfter > 60 || strings.Contains(f.Message, "Retry-After") {
-			t.Errorf("%+v", f)
+			t.Errorf("got %+v", f)
 		}
 	}
 	if string(all[1].Result) != "{}" || a.header.Get("X-RateLimit-Remaining") != "0" || a.header.Get("Retry-After") != "" {
-		t.Errorf("%s, %v", a.body, a.header)
+		t.Errorf("body %s, header %v", a.body, a.header)
 	}
 	// A POST without a tool call neither takes nor needs a unit.
 	if a := c.agent(ping); a.status != http.StatusOK || a.header.Get("X-RateLimit-Limit") != "" {
-		t.Errorf("%d %v", a.status, a.header)
+		t.Errorf("status %d, header %v", a.status, a.header)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.balance() != 50 {
-		t.Errorf("%+v", b)
+		t.Errorf("got %+v", b)
 	}
 	s.clock.add(time.Minute)
 	if a := c.agent(getBrand(1, "acme.com")); a.header.Get("X-RateLimit-Remaining") != "59" {
@@ -138,7 +138,7 @@ func TestMCP_KeyCannotBeChecked_Is503(t *testing.T) {
 	}
 }
 
-// TestMCP_ClientLeaves_ReversesEveryCharge: both look-ups of a batch were charged when the caller left.
+// Both look-ups of a batch were charged when the caller left.
 func TestMCP_ClientLeaves_ReversesEveryCharge(t *testing.T) {
 	t.Parallel()
 	both := make(chan struct{}, 2)
@@ -171,8 +171,7 @@ func TestMCP_ClientLeaves_ReversesEveryCharge(t *testing.T) {
 	}
 }
 
-// TestMCPBatch_UnknownDomains_CrawledConcurrently: no crawl ends before five are running, so
-// sequential calls would never be answered.
+// No crawl ends before five are running, so sequential calls would never be answered.
 func TestMCPBatch_UnknownDomains_CrawledConcurrently(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -202,7 +201,7 @@ func TestMCPBatch_UnknownDomains_CrawledConcurrently(t *testing.T) {
 	}
 }
 
-// TestMCPGetBrand_IdempotencyKey_ChargedOnce: a key has the same meaning over MCP and over REST.
+// A key has the same meaning over MCP and over REST.
 func TestMCPGetBrand_IdempotencyKey_ChargedOnce(t *testing.T) {
 	s := start(t)
 	s.known("acme.com", record("Acme"))
@@ -213,12 +212,12 @@ func TestMCPGetBrand_IdempotencyKey_ChargedOnce(t *testing.T) {
 		t.Errorf("the repeat returns %s", again)
 	}
 	if a := c.once("/v1/brands/acme.com", "one"); a.status != http.StatusOK || a.header.Get("X-Credits-Remaining") != "49" {
-		t.Errorf("the repeat over REST returns %d with %s credits left", a.status, a.header.Get("X-Credits-Remaining"))
+		t.Errorf("the repeat over REST returns %d with %s credits left; want %d and %q", a.status, a.header.Get("X-Credits-Remaining"), http.StatusOK, "49")
 	}
 	call(`{"identifier":"other.com","idempotency_key":"one"}`).failed(t, -32602)
 	call(`{"identifier":"acme.com","idempotency_key":"two words"}`).failed(t, -32602)
 	if b := c.books(); len(b.charges) != 1 {
-		t.Errorf("%d charges", len(b.charges))
+		t.Errorf("%d charges, want 1", len(b.charges))
 	}
 }
 
@@ -235,10 +234,10 @@ func TestMCPBatch_ToolPanics_FailsOnlyThatCall(t *testing.T) {
 	all := a.several(t)
 	all[0].failed(t, -32603)
 	if strings.Contains(string(a.body), "panics") || string(all[1].Result) != "{}" {
-		t.Errorf("%s", a.body)
+		t.Errorf("body %s", a.body)
 	}
 	if b := c.books(); b.balance() != 50 || len(b.openHolds) != 0 {
-		t.Errorf("%+v", b)
+		t.Errorf("got %+v", b)
 	}
 	if !strings.Contains(s.logs.all(), "index panics") {
 		t.Error("the log lacks the panic")

@@ -86,7 +86,7 @@ func (a answer) several(t testing.TB) []rpc {
 	t.Helper()
 	var raw []json.RawMessage
 	if err := json.Unmarshal(a.body, &raw); a.status != http.StatusOK || err != nil {
-		t.Fatalf("%d %v: %s", a.status, err, a.body)
+		t.Fatalf("status %d, %v: body %s; want %d", a.status, err, a.body, http.StatusOK)
 	}
 	var all []rpc
 	for _, r := range raw {

@@ -75,7 +75,7 @@ func TestMCP_RequestOf20260728_MustBeComplete(t *testing.T) {
 			t.Fatalf("%v: %+v", err, r)
 		}
 		if got := slices.Sorted(maps.Keys(fields)); !slices.Equal(got, whole.fields) || string(fields["resultType"]) != `"complete"` || !strings.Contains(string(fields["_meta"]), `"io.modelcontextprotocol/serverInfo":{"name":"letterhead"`) {
-			t.Errorf("%s: %v %s", whole.body, got, fields["_meta"])
+			t.Errorf("body %s: %v, %s", whole.body, got, fields["_meta"])
 		}
 	}
 	list := headers(version, now, method, "tools/list")
@@ -108,7 +108,7 @@ func TestMCP_RequestOf20260728_MustBeComplete(t *testing.T) {
 		}
 		r := a.one(t, part.status)
 		if r.Error == nil || r.Error.Code != part.code || r.ID != 1.0 {
-			t.Errorf("%s: %s", part.name, a.body)
+			t.Errorf("%s: body %s", part.name, a.body)
 		}
 		if part.code == -32022 && !strings.Contains(string(r.Error.Data), `"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2099-01-01"`) {
 			t.Errorf("%s: data %s", part.name, r.Error.Data)

@@ -61,7 +61,7 @@ func TestSearchQuota_MonthOfAnAccount_EndsAtLimit(t *testing.T) {
 		for n := int64(1); n <= 31; n++ {
 			s.send(request{path: "/v1/search?q=acme", header: bearer(c.publishable)}).ok(s.t)
 			c.get("/v1/search?q=acme").ok(s.t)
-			c.get("/v1/search?q=").refused(s.t, http.StatusBadRequest, "invalid_request")
+			c.get("/v1/search?q=").rejected(s.t, http.StatusBadRequest, "invalid_request")
 			c.get("/v1/brands/acme.com").ok(s.t)
 			if me := c.me(); me.Period != "2000-01" || me.Usage.Searches != 2*n || me.Usage.Lookups != n || me.Credits.Balance != 500-n {
 				s.t.Fatalf("/v1/me on day %d: %+v", n, me)
@@ -94,16 +94,16 @@ func TestSearchQuota_MonthOfAnAccount_EndsAtLimit(t *testing.T) {
 			s.t.Errorf("/v1/me on 1 March: %+v", me)
 		}
 		if got := c.ticked(january); got != 63 {
-			s.t.Errorf("%d searches of January on the log", got)
+			s.t.Errorf("%d searches of January on the log, want 63", got)
 		}
 	})
 }
 
-// quota checks a refusal for the month completely, and returns its wait.
+// quota checks a rejection for the month completely, and returns its wait.
 func (a answer) quota(s *service, limit int64) time.Duration {
 	t := s.t
 	t.Helper()
-	p := a.refused(t, http.StatusTooManyRequests, "quota_exceeded")
+	p := a.rejected(t, http.StatusTooManyRequests, "quota_exceeded")
 	wait, d := seconds(t, a.header.Get("Retry-After")), p.Error.Details
 	if d == nil || d.Limit == nil || *d.Limit != limit || d.RetryAfter == nil || time.Duration(*d.RetryAfter)*time.Second != wait || d.BillingURL == nil || *d.BillingURL != baseURL+"/billing" || d.Balance != nil {
 		t.Errorf("Retry-After %s with details in %s, want limit %d", wait, a.body, limit)
@@ -143,8 +143,8 @@ func TestSearchQuota_UsedUp_RetryAfterIsFirstOfMonth(t *testing.T) {
 	})
 }
 
-// TestSearchQuota_PlanChanges_NewLimitApplies: an upgrade raises allowance and minute together, on the next
-// request; a downgrade below the used number refuses until the month ends; no count is lost.
+// An upgrade raises the allowance and the minute limit together, on the next request. After a downgrade
+// below the used number, searches are rejected until the month ends. No count is lost.
 func TestSearchQuota_PlanChanges_NewLimitApplies(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -182,7 +182,7 @@ func TestSearchQuota_PlanChanges_NewLimitApplies(t *testing.T) {
 		limits(plan.Growth, 600, "<nil>", 250_004)
 		c.to(plan.Starter)
 		c.suspend()
-		search().refused(s.t, http.StatusForbidden, "forbidden")
+		search().rejected(s.t, http.StatusForbidden, "forbidden")
 		c.reinstate()
 		search().ok(s.t)
 		limits(plan.Starter, 300, "1000000", 250_005)
@@ -193,8 +193,7 @@ func TestSearchQuota_PlanChanges_NewLimitApplies(t *testing.T) {
 	})
 }
 
-// TestSearch_CountNotDurable_IsNotAnswered: no answer is sent while the append that counts the
-// search is in progress.
+// No answer is sent while the append that counts the search is in progress.
 func TestSearch_CountNotDurable_IsNotAnswered(t *testing.T) {
 	t.Parallel()
 	log := &countingLog{}
@@ -216,7 +215,7 @@ func TestSearch_CountNotDurable_IsNotAnswered(t *testing.T) {
 		a := <-answered
 		a.ok(s.t)
 		if got := c.ticked(usage.MonthOf(s.clock.now())); got != 1 {
-			s.t.Errorf("%d searches on the log", got)
+			s.t.Errorf("%d searches on the log, want 1", got)
 		}
 	}, func(set *setup) {
 		set.parts.Log = func(l eventlog.Log) eventlog.Log { log.Log = l; return log }
@@ -243,7 +242,7 @@ func (c *customer) searchTogether(n int, keys ...string) *outcomes {
 		case a.status == http.StatusTooManyRequests && strings.Contains(string(a.body), `"quota_exceeded"`):
 			o.quota.Add(1)
 		default:
-			c.s.t.Errorf("search: %d %s", a.status, a.body)
+			c.s.t.Errorf("search: status %d, body %s", a.status, a.body)
 		}
 	})
 	return o
@@ -256,10 +255,10 @@ func TestConcurrentSearches_FewLeft_UseExactlyThose(t *testing.T) {
 	c.searched(999_950)
 	o := c.searchTogether(200, c.secret, c.publishable)
 	if o.answered.Load() != 50 || o.quota.Load() != 150 {
-		t.Errorf("%d answered and %d refused, want 50 and 150", o.answered.Load(), o.quota.Load())
+		t.Errorf("%d answered and %d rejected, want 50 and 150", o.answered.Load(), o.quota.Load())
 	}
-	if used, told := c.ticked(usage.MonthOf(s.clock.now())), c.me().Usage.Searches; used != 1_000_000 || told != used {
-		t.Errorf("%d counted, %d reported", used, told)
+	if used, reported := c.ticked(usage.MonthOf(s.clock.now())), c.me().Usage.Searches; used != 1_000_000 || reported != used {
+		t.Errorf("%d searches counted, %d reported; want 1,000,000", used, reported)
 	}
 }
 
@@ -304,9 +303,9 @@ func (l *life) searches(n int) (answered, limited, quota, forbidden int) {
 	return answered, n - admitted, admitted - answered, 0
 }
 
-// TestLimits_AnyInterleaving_Hold: whatever the order of searches from several keys, refused requests,
-// plan changes, suspensions and steps of the clock, the answered searches are those that the current
-// plan allows, the counted ones are the answered ones, and /v1/me reports them.
+// Whatever the order of searches from several keys, rejected requests, plan changes, suspensions and
+// steps of the clock, the answered searches are those that the current plan allows, the counted ones
+// are the answered ones, and /v1/me reports them.
 func TestLimits_AnyInterleaving_Hold(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -332,7 +331,7 @@ func TestLimits_AnyInterleaving_Hold(t *testing.T) {
 		begin()
 		var story []string
 		for range rapid.IntRange(1, 7).Draw(r, "steps") {
-			step := rapid.SampledFrom([]string{"search", "search", "search", "refused", "plan", "suspend", "wait", "month"}).Draw(r, "step")
+			step := rapid.SampledFrom([]string{"search", "search", "search", "rejected", "plan", "suspend", "wait", "month"}).Draw(r, "step")
 			story = append(story, step)
 			switch step {
 			case "search":
@@ -343,7 +342,7 @@ func TestLimits_AnyInterleaving_Hold(t *testing.T) {
 				if want := fmt.Sprint(answered, limited, quota, forbidden); got != want {
 					r.Fatalf("%v: of %d searches (answered, limited, quota, forbidden) were %s, want %s", story, n, got, want)
 				}
-			case "refused":
+			case "rejected":
 				for i, header := range []http.Header{bearer(mistyped(c.secret)), bearer(c.publishable), bearer(c.secret)} {
 					path := []string{"/v1/search?q=acme", "/v1/me", "/v1/search?q="}[i]
 					if a := s.send(request{path: path, header: header}); a.status == http.StatusOK {
@@ -390,16 +389,16 @@ func TestLimits_AnyInterleaving_Hold(t *testing.T) {
 			switch {
 			case l.suspended:
 				if a.status != http.StatusForbidden {
-					r.Fatalf("%v: /v1/me of a suspended account is %d", story, a.status)
+					r.Fatalf("%v: /v1/me of a suspended account is %d, want %d", story, a.status, http.StatusForbidden)
 				}
 			case admitted == 0:
 				if a.status != http.StatusTooManyRequests {
-					r.Fatalf("%v: /v1/me past the minute is %d", story, a.status)
+					r.Fatalf("%v: /v1/me past the minute is %d, want %d", story, a.status, http.StatusTooManyRequests)
 				}
 			default:
 				me := decodeAccount(t, a.body)
 				if me.Usage.Searches != l.used || me.Period != l.month.String() || me.Plan != string(l.plan.ID) || me.Limits.PerMinute != l.plan.PerMinute {
-					r.Fatalf("%v: %s, want %+v", story, a.body, l)
+					r.Fatalf("%v: body %s, want %+v", story, a.body, l)
 				}
 			}
 			if got, want := a.header.Get("X-RateLimit-Remaining"), fmt.Sprint(max(0, l.plan.PerMinute-l.taken)); got != want {
@@ -421,7 +420,7 @@ func TestThreeNodes_FewSearchesLeft_AnswerExactlyThose(t *testing.T) {
 	c := s.nodes[0].account(plan.Starter, 50)
 	c.searchedNow(999_950)
 	month := usage.MonthOf(time.Now())
-	var answered, refused atomic.Int64
+	var answered, rejected atomic.Int64
 	together(200, func(i int) {
 		key := c.secret
 		if i%2 == 0 {
@@ -437,24 +436,24 @@ func TestThreeNodes_FewSearchesLeft_AnswerExactlyThose(t *testing.T) {
 				answered.Add(1)
 				return
 			case strings.Contains(string(a.body), `"quota_exceeded"`):
-				refused.Add(1)
+				rejected.Add(1)
 				return
 			case a.status != http.StatusServiceUnavailable:
-				t.Errorf("search: %d %s", a.status, a.body)
+				t.Errorf("search: status %d, body %s", a.status, a.body)
 				return
 			}
 		}
 		t.Error("a search was answered 503 50 times")
 	})
-	if answered.Load() != 50 || refused.Load() != 150 {
-		t.Errorf("%d answered and %d refused, want 50 and 150", answered.Load(), refused.Load())
+	if answered.Load() != 50 || rejected.Load() != 150 {
+		t.Errorf("%d answered and %d rejected, want 50 and 150", answered.Load(), rejected.Load())
 	}
 	if got := c.ticked(month); got != 1_000_000 {
-		t.Errorf("%d searches are counted", got)
+		t.Errorf("%d searches are counted, want 1,000,000", got)
 	}
 	for _, n := range s.nodes {
-		if told := c.at(n).me().Usage.Searches; told != 1_000_000 {
-			t.Errorf("a node reports %d searches", told)
+		if got := c.at(n).me().Usage.Searches; got != 1_000_000 {
+			t.Errorf("a node reports %d searches, want 1,000,000", got)
 		}
 	}
 	// An upgrade on one node takes effect on the next, and the rest is one allowance for all.

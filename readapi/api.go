@@ -24,7 +24,7 @@ import (
 
 // Defaults of Config.
 const (
-	defaultCrawlTimeout    = 8500 * time.Millisecond // below clientsGiveUp
+	defaultCrawlTimeout    = 8500 * time.Millisecond // below clientTimeout
 	defaultCrawlsPerMinute = 240
 	// defaultBesideCrawl limits the time that a look-up takes before and after its crawl, including
 	// the grace for the outcome.

@@ -64,7 +64,7 @@ func bearerToken(credentials string) string {
 }
 
 // queryKey returns the publishable key in ?c, and whether there is a c at all. Keys in URLs end up in
-// logs and histories on their way, so a secret one is refused. So is any other value that is not a
+// logs and histories on their way, so a secret one is rejected. So is any other value that is not a
 // publishable key, because a client that sends a key wants it to be used.
 func queryKey(rawQuery string) (key string, present bool, problem *Problem) {
 	sent, present, problem := queryValue(rawQuery, "c")
@@ -94,7 +94,7 @@ const (
 
 // callerOf identifies the caller by the headers, and on endpoints that accept it by the publishable
 // key in ?c. If both are present the headers decide about the account, as for logos; an invalid c is
-// refused all the same.
+// rejected all the same.
 func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Caller, *Problem) {
 	if !inQuery {
 		return a.authenticate(ctx, r.Header)
@@ -121,7 +121,7 @@ func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Call
 	return byHeader, problem
 }
 
-// authenticate identifies the caller by the headers. Its refusals are 401, which clients treat as
+// authenticate identifies the caller by the headers. Its rejections are 401, which clients treat as
 // final, so a key that could not be checked is 503; a suspended account is detected later, because its
 // requests count.
 func (a *API) authenticate(ctx context.Context, h http.Header) (Caller, *Problem) {
@@ -182,7 +182,7 @@ func (x *exchange) takeMinute(ctx context.Context) *Problem {
 	return nil
 }
 
-// forbid refuses suspended accounts, then the wrong kind of key.
+// forbid rejects suspended accounts, then the wrong kind of key.
 func (x *exchange) forbid(secretOnly bool) *Problem {
 	switch {
 	case x.caller.Suspended:

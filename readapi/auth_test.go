@@ -22,8 +22,8 @@ func TestSentKey_Headers_OneKeyOnly(t *testing.T) {
 		{"spaces around", http.Header{"Authorization": {"  Bearer   lh_sk_one "}}, key},
 		{"x-api-key", http.Header{"X-Api-Key": {" lh_sk_one "}}, key},
 		{"both the same", http.Header{"Authorization": {"Bearer lh_sk_one"}, "X-Api-Key": {"lh_sk_one"}}, key},
-		{"another scheme beside x-api-key", http.Header{"Authorization": {"Basic dXNlcg=="}, "X-Api-Key": {"lh_sk_one"}}, key},
-		{"bearer beside an empty x-api-key", http.Header{"Authorization": {"Bearer lh_sk_one"}, "X-Api-Key": {""}}, key},
+		{"another scheme and x-api-key", http.Header{"Authorization": {"Basic dXNlcg=="}, "X-Api-Key": {"lh_sk_one"}}, key},
+		{"bearer and an empty x-api-key", http.Header{"Authorization": {"Bearer lh_sk_one"}, "X-Api-Key": {""}}, key},
 		{"none", http.Header{}, ""},
 		{"another scheme", http.Header{"Authorization": {"Basic bGhfc2tfb25l"}}, ""},
 		{"no scheme", http.Header{"Authorization": {"lh_sk_one"}}, ""},
@@ -43,7 +43,7 @@ func TestSentKey_Headers_OneKeyOnly(t *testing.T) {
 	}
 }
 
-// FuzzSentKey: whatever the headers contain, the result is one token from one of them.
+// Whatever the headers contain, the result is one token from one of them.
 func FuzzSentKey(f *testing.F) {
 	f.Add("Bearer lh_sk_one", "")
 	f.Add("bearer  x y", "x y")
@@ -60,8 +60,8 @@ func FuzzSentKey(f *testing.F) {
 	})
 }
 
-// FuzzQueryKey: whatever a query contains, the result is a publishable key that appears once in c, and
-// any other c is refused.
+// Whatever a query contains, the result is a publishable key that appears once in c, and any other c
+// is rejected.
 func FuzzQueryKey(f *testing.F) {
 	publishable, err := apikey.Generate(apikey.Publishable, rand.Reader)
 	if err != nil {

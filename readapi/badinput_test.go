@@ -73,13 +73,13 @@ func TestKey_Mistyped_Is401(t *testing.T) {
 			body, err := io.ReadAll(resp.Body)
 			s.must(err)
 			if resp.StatusCode != http.StatusUnauthorized || resp.Header.Get("WWW-Authenticate") != "Bearer" || !strings.Contains(string(body), `"unauthorized"`) {
-				t.Errorf("%q instead of %q: %d %s", k, key, resp.StatusCode, body)
+				t.Errorf("%q instead of %q: status %d, %s", k, key, resp.StatusCode, body)
 			}
 		}
 		t.Logf("%d mistyped keys on %s", len(wrong), path)
 	}
 	if left := c.get("/v1/me").ok(t).Get("X-RateLimit-Remaining"); left != "59" {
-		t.Errorf("X-RateLimit-Remaining %s", left)
+		t.Errorf("X-RateLimit-Remaining %s, want %q", left, "59")
 	}
 }
 
@@ -98,14 +98,14 @@ func TestKey_InURL_IsNeitherUsedNorLogged(t *testing.T) {
 					with = path + "&" + name + "=" + key
 				}
 				a := s.send(request{path: with})
-				a.refused(t, http.StatusUnauthorized, "unauthorized")
+				a.rejected(t, http.StatusUnauthorized, "unauthorized")
 				if a.header.Get("X-RateLimit-Limit") != "" {
-					t.Errorf("%s: the key was read: %v", path, a.header)
+					t.Errorf("%s: the key was read: header %v", path, a.header)
 				}
 				if h := s.send(request{path: with, header: bearer(other.secret)}).ok(t); h.Get("X-RateLimit-Limit") != "3000" {
 					t.Errorf("%s: the key in the URL was used: %v", path, h)
 				}
-				s.send(request{path: with, header: bearer(mistyped(other.secret))}).refused(t, http.StatusUnauthorized, "unauthorized")
+				s.send(request{path: with, header: bearer(mistyped(other.secret))}).rejected(t, http.StatusUnauthorized, "unauthorized")
 			}
 		}
 	}
@@ -127,10 +127,10 @@ func TestKey_InURL_IsNeitherUsedNorLogged(t *testing.T) {
 		}
 	}
 	if b := victim.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 	if left := victim.get("/v1/me").ok(t).Get("X-RateLimit-Remaining"); left != "59" {
-		t.Errorf("X-RateLimit-Remaining %s", left)
+		t.Errorf("X-RateLimit-Remaining %s, want %q", left, "59")
 	}
 }
 
@@ -147,8 +147,8 @@ func TestKey_SeveralHeaders_Is401UnlessEqual(t *testing.T) {
 			{"X-Api-Key", "x-api-key:\t" + mine, "200"},
 			{"both the same", "X-Api-Key: " + mine + "\r\nAuthorization: Bearer " + mine, "200"},
 			{"both, different", "X-Api-Key: " + mine + "\r\nAuthorization: Bearer " + theirs, "401"},
-			{"a good one beside a bad one", "X-Api-Key: " + mine + "\r\nAuthorization: Bearer " + mistyped(mine), "401"},
-			{"a bad one beside a good one", "X-Api-Key: " + mistyped(mine) + "\r\nAuthorization: Bearer " + mine, "401"},
+			{"a good and a bad one", "X-Api-Key: " + mine + "\r\nAuthorization: Bearer " + mistyped(mine), "401"},
+			{"a bad and a good one", "X-Api-Key: " + mistyped(mine) + "\r\nAuthorization: Bearer " + mine, "401"},
 			{"twice", "Authorization: Bearer " + mine + "\r\nAuthorization: Bearer " + mine, "401"},
 			{"twice in two spellings", "authorization: Bearer " + mine + "\r\nAUTHORIZATION: Bearer " + theirs, "401"},
 			{"twice, once empty", "X-Api-Key: " + mine + "\r\nX-Api-Key:", "401"},
@@ -167,8 +167,8 @@ func TestKey_SeveralHeaders_Is401UnlessEqual(t *testing.T) {
 			{"for the proxy", "Proxy-Authorization: Bearer " + mine, "401"},
 			{"an underscore", "X_Api_Key: " + mine, "401"},
 			{"ten thousand characters", "Authorization: Bearer " + mine + strings.Repeat("0", 10_000), "401"},
-			{"a NUL behind it", "Authorization: Bearer " + mine + "\x00", "refused 400"},
-			{"a space before the colon", "X-Api-Key : " + mine, "refused 400"},
+			{"a NUL behind it", "Authorization: Bearer " + mine + "\x00", "rejected 400"},
+			{"a space before the colon", "X-Api-Key : " + mine, "rejected 400"},
 		} {
 			if got := s.bytes("GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + c.headers + "\r\n\r\n"); got != c.want {
 				s.t.Errorf("%s: %s, want %s", c.name, got, c.want)
@@ -199,12 +199,12 @@ func (s *service) paths() map[string]readapi.Route {
 		paths[path] = route
 	}
 	if len(paths) < 4 {
-		s.t.Fatalf("only %d paths: %v", len(paths), paths)
+		s.t.Fatalf("only %d paths: %v; want at least 4", len(paths), paths)
 	}
 	return paths
 }
 
-// TestOptions_EveryPath_AllowsWhatItAnswers: the methods in a path's Allow header are answered, and no others.
+// The methods in a path's Allow header are answered, and no others.
 func TestOptions_EveryPath_AllowsWhatItAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -236,15 +236,15 @@ func TestOptions_EveryPath_AllowsWhatItAnswers(t *testing.T) {
 			switch allowed := slices.Contains(listed, method); {
 			case method == "OPTIONS":
 				if a.status != http.StatusNoContent || a.header.Get("Allow") != allow || len(a.body) != 0 {
-					t.Errorf("OPTIONS %s: %d, Allow %q", path, a.status, a.header.Get("Allow"))
+					t.Errorf("OPTIONS %s: status %d, Allow %q", path, a.status, a.header.Get("Allow"))
 				}
 			case allowed:
 				if a.status == http.StatusMethodNotAllowed || a.status >= 500 {
-					t.Errorf("%s %s: %d", method, path, a.status)
+					t.Errorf("%s %s: status %d", method, path, a.status)
 				}
 			default:
 				if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allow || a.header.Get("Cache-Control") != "no-store" {
-					t.Errorf("%s %s: %d, headers %v", method, path, a.status, a.header)
+					t.Errorf("%s %s: status %d, headers %v", method, path, a.status, a.header)
 				}
 			}
 		}
@@ -258,7 +258,7 @@ func TestSecretOnlyPaths_PublishableKey_Is403(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	c := s.account(plan.Custom, 50)
 	unknown, _ := newKey(t, apikey.Secret)
-	refused := 0
+	rejected := 0
 	for path, route := range s.paths() {
 		if !route.SecretOnly {
 			continue
@@ -270,19 +270,19 @@ func TestSecretOnlyPaths_PublishableKey_Is403(t *testing.T) {
 			for key, want := range map[string]int{c.publishable: http.StatusForbidden, unknown: http.StatusUnauthorized, "": http.StatusUnauthorized} {
 				a := s.send(request{method: method, path: path, header: bearer(key)})
 				if a.status != want || (a.header.Get("X-RateLimit-Limit") != "") != (want == http.StatusForbidden) || (a.header.Get("WWW-Authenticate") != "") != (want == http.StatusUnauthorized) {
-					t.Errorf("%s %s: %d, want %d; headers %v", method, path, a.status, want, a.header)
+					t.Errorf("%s %s: status %d, want %d; headers %v", method, path, a.status, want, a.header)
 				}
 				if a.header.Get("X-Credits-Remaining") != "" {
 					t.Errorf("%s %s reports credits with a rejection", method, path)
 				}
-				refused++
+				rejected++
 			}
 		}
 	}
-	if refused < 9 {
-		t.Errorf("only %d requests were tried", refused)
+	if rejected < 9 {
+		t.Errorf("only %d requests were tried, want at least 9", rejected)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 }

@@ -18,7 +18,7 @@ const (
 const batchExample = `{"identifiers":["acme.com"]}`
 
 // parseBatch reads the identifiers of a BatchRequest. It ignores unknown fields, but the text must be
-// unambiguous JSON: a duplicate name in an object, or text that is not UTF-8, is refused, because
+// unambiguous JSON: a duplicate name in an object, or text that is not UTF-8, is rejected, because
 // other parsers may read it differently.
 func parseBatch(body []byte) ([]string, *Problem) {
 	if len(body) == 0 {

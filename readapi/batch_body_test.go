@@ -63,12 +63,12 @@ func TestParseBatch_Identifiers_AreUnchanged(t *testing.T) {
 	} {
 		got, p := parseBatch([]byte(c.body))
 		if p != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, %v", c.body, got, p)
+			t.Errorf("body %s: %q, %v; want %q", c.body, got, p, c.want)
 		}
 	}
 }
 
-// FuzzBatchBody: every body is read as the standard library reads it, or is a 400 with a reason.
+// Every body is read as the standard library reads it, or is a 400 with a reason.
 func FuzzBatchBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"identifiers":["acme.com","müller.de"]}`, `{"identifiers":[]}`, `{"identifiers":["a",1]}`, `{"identifiers":["a"],"identifiers":["b"]}`,

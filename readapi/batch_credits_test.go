@@ -67,12 +67,12 @@ func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 				answered <- a
 			}()
 			s.crawler.sees("slow.com")
-			// The only credit is reserved: other requests get 402, and the batch is not refused
+			// The only credit is reserved: other requests get 402, and the batch is not rejected
 			// meanwhile.
-			customer.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
-			p := customer.asks("acme.com").refused(t, 402, "insufficient_credits")
+			customer.get("/v1/brands/acme.com").rejected(t, 402, "insufficient_credits")
+			p := customer.asks("acme.com").rejected(t, 402, "insufficient_credits")
 			if *p.Error.Details.Balance != 0 || !strings.Contains(p.Error.Message, "reserved") {
-				t.Errorf("%+v", p)
+				t.Errorf("got %+v", p)
 			}
 			close(release)
 			items := (<-answered).items(t, []string{"slow.com", "acme.com"})
@@ -80,25 +80,25 @@ func TestBatch_CreditsRunShort_ItemWaitsForAnothersCredit(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			if b := customer.books(); b.balance() != 0 || len(b.charges) != 1 || b.lowest < 0 || len(b.openHolds) != 0 {
-				t.Errorf("balance %d, %d charges, lowest %d, %d holds open", b.balance(), len(b.charges), b.lowest, len(b.openHolds))
+				t.Errorf("balance %d, %d charges, lowest %d, %d holds open; want 0, 1, at least 0 and 0", b.balance(), len(b.charges), b.lowest, len(b.openHolds))
 			}
 		})
 	}
 }
 
-// refusesCharges refuses charges of a domain as if another node had been faster: the reserved credit
+// rejectsCharges rejects charges of a domain as if another node had been faster: the reserved credit
 // is gone, but the other credits of this batch may be freed.
-type refusesCharges struct {
+type rejectsCharges struct {
 	lookup.Credits
-	domain  string
-	left    atomic.Int64
-	refused chan struct{} // receives one value per refusal
+	domain   string
+	left     atomic.Int64
+	rejected chan struct{} // receives one value per rejection
 }
 
-func (d *refusesCharges) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
+func (d *rejectsCharges) ChargeLookup(ctx context.Context, in commands.ChargeLookup) (commands.Receipt, error) {
 	if in.Domain == d.domain && d.left.Add(-1) >= 0 {
 		in.Reservation.Drop()
-		d.refused <- struct{}{}
+		d.rejected <- struct{}{}
 		return commands.Receipt{}, &account.InsufficientCreditsError{Required: 1}
 	}
 	return d.Credits.ChargeLookup(ctx, in)
@@ -106,8 +106,8 @@ func (d *refusesCharges) ChargeLookup(ctx context.Context, in commands.ChargeLoo
 
 func TestBatch_AnotherNodeSpendsTheCredit_ItemIsRetried(t *testing.T) {
 	for name, c := range map[string]struct {
-		refusals int64
-		want     string
+		rejections int64
+		want       string
 	}{
 		"once":      {1, "200"},
 		"for ever":  {1 << 40, "402 insufficient_credits"},
@@ -116,8 +116,8 @@ func TestBatch_AnotherNodeSpendsTheCredit_ItemIsRetried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := &refusesCharges{domain: "acme.com", refused: make(chan struct{}, 100)}
-			d.left.Store(c.refusals)
+			d := &rejectsCharges{domain: "acme.com", rejected: make(chan struct{}, 100)}
+			d.left.Store(c.rejections)
 			s := start(t, func(set *setup) {
 				set.deps = func(deps *readapi.Deps) { d.Credits, deps.Credits = deps.Credits, d }
 			})
@@ -125,8 +125,8 @@ func TestBatch_AnotherNodeSpendsTheCredit_ItemIsRetried(t *testing.T) {
 			s.known("acme.com", record("acme"))
 			s.known("other.com", record("other"))
 			items, h := customer.batch("acme.com", "other.com")
-			if got := said(items); !slices.Equal(got, []string{c.want, "200"}) || int64(len(d.refused)) != min(c.refusals, 10) {
-				t.Errorf("got %q after %d refused charges", got, len(d.refused))
+			if got := said(items); !slices.Equal(got, []string{c.want, "200"}) || int64(len(d.rejected)) != min(c.rejections, 10) {
+				t.Errorf("got %q after %d rejected charges", got, len(d.rejected))
 			}
 			if n := len(customer.books().charges); h.Get("X-Credits-Remaining") != strconv.Itoa(2-n) {
 				t.Errorf("%s remaining after %d charges", h.Get("X-Credits-Remaining"), n)
@@ -165,19 +165,19 @@ func TestBatch_ManyItems_RunsFiveAtATime(t *testing.T) {
 		s.crawler.sees(domain)
 	}
 	if h := c.get("/v1/brands/acme.com").ok(t); h.Get("X-Credits-Remaining") != "5" {
-		t.Errorf("%s remaining", h.Get("X-Credits-Remaining"))
+		t.Errorf("%s remaining, want %q", h.Get("X-Credits-Remaining"), "5")
 	}
 	if n := len(c.books().openHolds); n != 5 {
-		t.Errorf("the batch has %d holds", n)
+		t.Errorf("the batch has %d holds, want 5", n)
 	}
 	close(release)
 	for i, item := range (<-answered).items(t, slow) {
 		if item.said() != "404 no_brand_data" {
-			t.Errorf("%s: %s", slow[i], item.said())
+			t.Errorf("%s: %s, want %q", slow[i], item.said(), "404 no_brand_data")
 		}
 	}
 	if b := c.books(); most.Load() != 5 || b.balance() != 5 || len(b.openHolds) != 0 {
-		t.Errorf("%d concurrent crawls, balance %d, %d holds open", most.Load(), b.balance(), len(b.openHolds))
+		t.Errorf("%d concurrent crawls, balance %d, %d holds open; want 5, 5 and 0", most.Load(), b.balance(), len(b.openHolds))
 	}
 }
 
@@ -212,14 +212,14 @@ func TestBatch_ClientLeaves_PaysNothing(t *testing.T) {
 	s.crawler.sees("slow.com") // its credit is held
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("client error %v", err)
+		t.Fatalf("client error %v, want Canceled", err)
 	}
 	b := c.until("three charges are reversed and the hold is released", func(b books) bool {
 		return len(b.reversals) == 3 && b.holds == 1 && len(b.openHolds) == 0
 	})
 	close(release)
 	if b.balance() != 50 || len(b.charges) != 3 {
-		t.Errorf("balance %d, %d charges", b.balance(), len(b.charges))
+		t.Errorf("balance %d, %d charges; want 50 and 3", b.balance(), len(b.charges))
 	}
 	for _, r := range b.reversals {
 		if r.Reason != account.ReasonClientGone || r.RequestID != b.charges[0].RequestID {
@@ -232,12 +232,12 @@ func TestBatch_ClientLeaves_PaysNothing(t *testing.T) {
 // batch.
 type standing struct {
 	lookup.Credits
-	told func(context.Context)
+	after func(context.Context)
 }
 
 func (d *standing) Standing(ctx context.Context, accountID string) (commands.Standing, error) {
 	s, err := d.Credits.Standing(ctx, accountID)
-	d.told(ctx)
+	d.after(ctx)
 	return s, err
 }
 
@@ -245,7 +245,7 @@ func TestBatch_ClientLeavesBeforeFirstByte_ReversesEveryCharge(t *testing.T) {
 	worked := make(chan struct{})
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Credits = &standing{Credits: d.Credits, told: func(ctx context.Context) {
+			d.Credits = &standing{Credits: d.Credits, after: func(ctx context.Context) {
 				close(worked)
 				<-ctx.Done() // the server has noticed that the client has left
 			}}
@@ -264,12 +264,12 @@ func TestBatch_ClientLeavesBeforeFirstByte_ReversesEveryCharge(t *testing.T) {
 	}()
 	<-worked
 	if n := len(c.books().charges); n != 3 {
-		t.Errorf("%d charges", n)
+		t.Errorf("%d charges, want 3", n)
 	}
 	leave()
 	<-done
 	if b := c.until("all charges are reversed", func(b books) bool { return len(b.reversals) == 3 }); b.balance() != 50 {
-		t.Errorf("balance %d", b.balance())
+		t.Errorf("balance %d, want 50", b.balance())
 	}
 }
 
@@ -306,6 +306,6 @@ func TestBatch_AccountIsSuspended_RejectsTheRest(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if b := c.books(); len(b.charges) != 6 || b.balance() != 44 || len(b.openHolds) != 0 {
-		t.Errorf("%d charges, balance %d, %d holds open", len(b.charges), b.balance(), len(b.openHolds))
+		t.Errorf("%d charges, balance %d, %d holds open; want 6, 44 and 0", len(b.charges), b.balance(), len(b.openHolds))
 	}
 }

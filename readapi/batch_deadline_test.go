@@ -24,7 +24,7 @@ func TestBatch_PastItsDeadline_StartsNoItem(t *testing.T) {
 		began := time.Now()
 		items, header := c.batch(identifiers...)
 		if took := time.Since(began); took < 25*time.Second || took > 35*time.Second {
-			t.Errorf("the batch took %s", took)
+			t.Errorf("the batch took %s, want at least %v and at most %v", took, 25*time.Second, 35*time.Second)
 		}
 		for i, item := range items {
 			tried := !strings.Contains(item.Error.Message, "before this item was tried")
@@ -33,10 +33,10 @@ func TestBatch_PastItsDeadline_StartsNoItem(t *testing.T) {
 			}
 		}
 		if got := header.Get("X-Credits-Remaining"); got != "50" {
-			t.Errorf("%s remaining", got)
+			t.Errorf("%s remaining, want %q", got, "50")
 		}
 		if b := c.books(); b.holds != 15 || len(b.openHolds) != 0 || len(b.charges) != 0 {
-			t.Errorf("%d holds, %d of them open, %d charges", b.holds, len(b.openHolds), len(b.charges))
+			t.Errorf("%d holds, %d of them open, %d charges; want 15, 0 and 0", b.holds, len(b.openHolds), len(b.charges))
 		}
 	})
 }
@@ -69,7 +69,7 @@ func TestBatch_LongRun_AnswerIsNotCutByWriteTimeout(t *testing.T) {
 		return answer{status: resp.StatusCode, header: resp.Header, body: read}, err
 	}
 	if a, err := ask(http.MethodGet, "/v1/brands/acme.com", ""); err == nil {
-		t.Errorf("the write timeout does not cut an answer: %d %s", a.status, a.body)
+		t.Errorf("the write timeout does not cut an answer: status %d, body %s", a.status, a.body)
 	}
 	a, err := ask(http.MethodPost, batchPath, `{"identifiers":["acme.com"]}`)
 	s.must(err)

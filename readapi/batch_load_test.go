@@ -42,7 +42,7 @@ func TestBatch_LargestAnswer_ArrivesWhole(t *testing.T) {
 		}
 	}
 	if n := len(c.books().charges); n != 3 {
-		t.Errorf("%d charges", n)
+		t.Errorf("%d charges, want 3", n)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestBatches_WithLookups_SpendEachCreditOnce(t *testing.T) {
 		_, err := s.brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record("known")})
 		s.must(err)
 	}
-	s.settled()
+	s.catchUp()
 	for i, domain := range numbered("new-%d.com", 10) {
 		if i%2 == 0 {
 			s.crawler.finds(domain, record("new"))
@@ -77,13 +77,13 @@ func TestBatches_WithLookups_SpendEachCreditOnce(t *testing.T) {
 			if a.status == http.StatusOK {
 				answered(a, "known-3.com")
 			} else {
-				a.refused(t, 402, "insufficient_credits")
+				a.rejected(t, 402, "insufficient_credits")
 			}
 			return
 		}
 		a := c.asks(identifiers...)
 		if a.status != http.StatusOK {
-			a.refused(t, 402, "insufficient_credits")
+			a.rejected(t, 402, "insufficient_credits")
 			return
 		}
 		for _, item := range a.items(t, identifiers) {

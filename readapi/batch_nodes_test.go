@@ -33,15 +33,15 @@ func TestBatches_ThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 		domains = append(domains, domain)
 	}
 	c := s.nodes[0].account(plan.Custom, credits)
-	var found, refused atomic.Int64
+	var found, rejected atomic.Int64
 	together(clients, func(i int) {
 		at := c.at(s.nodes[i%3])
 		for {
 			a := at.asks(domains...)
 			switch a.status {
 			case http.StatusPaymentRequired:
-				a.refused(t, 402, "insufficient_credits")
-				refused.Add(1)
+				a.rejected(t, 402, "insufficient_credits")
+				rejected.Add(1)
 				return
 			case http.StatusServiceUnavailable: // 503 means retry
 				continue
@@ -58,13 +58,13 @@ func TestBatches_ThreeNodes_SpendExactlyTheBalance(t *testing.T) {
 		}
 	})
 	b := c.books()
-	if found.Load() != credits || len(b.charges) != credits || b.balance() != 0 || b.lowest < 0 || len(b.openHolds) != 0 || refused.Load() != clients {
-		t.Errorf("%d brands for %d credits, %d charges, balance %d, lowest %d, %d holds open, %d refusals",
-			found.Load(), credits, len(b.charges), b.balance(), b.lowest, len(b.openHolds), refused.Load())
+	if found.Load() != credits || len(b.charges) != credits || b.balance() != 0 || b.lowest < 0 || len(b.openHolds) != 0 || rejected.Load() != clients {
+		t.Errorf("%d brands for %d credits, %d charges, balance %d, lowest %d, %d holds open, %d rejections",
+			found.Load(), credits, len(b.charges), b.balance(), b.lowest, len(b.openHolds), rejected.Load())
 	}
 }
 
-// A node that last read the account before another spent its credits refuses the whole batch, and an
+// A node that last read the account before another spent its credits rejects the whole batch, and an
 // id that one node returned is known to a batch on the next.
 func TestBatch_OtherNodesChargedOrAnswered_UsesLatestState(t *testing.T) {
 	s := startSite(t, 3)
@@ -82,18 +82,18 @@ func TestBatch_OtherNodesChargedOrAnswered_UsesLatestState(t *testing.T) {
 	fresh := "fresh" + uuid.NewString() + ".com"
 	s.crawler.finds(fresh, record("Fresh"))
 	c.at(s.nodes[0]).get("/v1/brands/" + fresh).ok(t)
-	// One credit is left, and every node knows it. The first spends it on a brand that the second
+	// One credit is left, and every node has read that. The first spends it on a brand that the second
 	// requests by its id.
 	items, h := c.at(s.nodes[1]).batch(brand.ID(fresh).String(), fresh, "acme.com")
 	if got := said(items); !slices.Equal(got, []string{"200", "200", "402 insufficient_credits"}) || h.Get("X-Credits-Remaining") != "0" {
 		t.Errorf("%q, %s remaining", got, h.Get("X-Credits-Remaining"))
 	}
 	for _, n := range s.nodes {
-		c.at(n).asks("acme.com").refused(t, 402, "insufficient_credits")
-		c.at(n).asks("co.uk").refused(t, 402, "insufficient_credits") // no item of it would need a credit
+		c.at(n).asks("acme.com").rejected(t, 402, "insufficient_credits")
+		c.at(n).asks("co.uk").rejected(t, 402, "insufficient_credits") // no item of it would need a credit
 	}
 	if b := c.books(); b.balance() != 0 || len(b.charges) != 8 || b.lowest < 0 {
-		t.Errorf("balance %d, %d charges, lowest %d", b.balance(), len(b.charges), b.lowest)
+		t.Errorf("balance %d, %d charges, lowest %d; want 0, 8 and at least 0", b.balance(), len(b.charges), b.lowest)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestBatch_AccountSuspendedOnAnotherNode_StopsBetweenItems(t *testing.T) {
 		}
 	}
 	if b := c.books(); len(b.charges) != len(slow) || b.holds != len(slow) || len(b.openHolds) != 0 || b.balance() != 45 {
-		t.Errorf("%d charges, %d holds, %d of them open, balance %d", len(b.charges), b.holds, len(b.openHolds), b.balance())
+		t.Errorf("%d charges, %d holds, %d of them open, balance %d; want %d, %d, 0 and 45", len(b.charges), b.holds, len(b.openHolds), b.balance(), len(slow), len(slow))
 	}
-	here.asks("acme.com").refused(t, 403, "forbidden")
+	here.asks("acme.com").rejected(t, 403, "forbidden")
 }

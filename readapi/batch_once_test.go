@@ -43,14 +43,14 @@ func TestBatch_Repeated_IsChargedOnce(t *testing.T) {
 	s.crawler.finds("acme.com", record("Renamed"))
 	other := s.account(plan.Growth, 50)
 	other.get("/v1/brands/acme.com?refresh=true").ok(t)
-	s.settled()
+	s.catchUp()
 
 	again := c.asksOnce("once", identifiers...).items(t, identifiers)
 	if got := said(again); !slices.Equal(got, []string{"200", "200", "402 insufficient_credits", "200", "402 insufficient_credits", "400 invalid_domain"}) {
 		t.Fatalf("repeat without credits: %q", got)
 	}
 	if *again[0].Brand.Name != "Acme" || *again[1].Brand.Name != "Acme" || *again[3].Brand.Name != "Fresh" {
-		t.Errorf("the repeat returned the names %q, %q and %q", *again[0].Brand.Name, *again[1].Brand.Name, *again[3].Brand.Name)
+		t.Errorf("the repeat returned the names %q, %q and %q; want %q, %q and %q", *again[0].Brand.Name, *again[1].Brand.Name, *again[3].Brand.Name, "Acme", "Acme", "Fresh")
 	}
 	if got := c.chargedDomains(); !slices.Equal(got, []string{"acme.com", "acme.com", "fresh.com"}) {
 		t.Errorf("charged for %q", got)
@@ -65,7 +65,7 @@ func TestBatch_Repeated_IsChargedOnce(t *testing.T) {
 	s.clock.add(24 * time.Hour)
 	full.asksOnce("same", "acme.com", "fresh.com").items(t, []string{"acme.com", "fresh.com"})
 	if b := full.books(); len(b.charges) != 4 || len(b.openHolds) != 0 {
-		t.Errorf("repeat after a day: %d charges, %d holds open", len(b.charges), len(b.openHolds))
+		t.Errorf("repeat after a day: %d charges, %d holds open; want 4 and 0", len(b.charges), len(b.openHolds))
 	}
 }
 
@@ -78,17 +78,17 @@ func TestBatch_KeyOfAnotherRequest_Is400(t *testing.T) {
 	}
 	c := s.account(plan.Growth, 50)
 	c.asksOnce("k", "acme.com", "other.com").ok(t)
-	c.asksOnce("k", "third.com").refused(t, 400, "invalid_request")
-	c.asksOnce("k", "other.com", "acme.com").refused(t, 400, "invalid_request")
+	c.asksOnce("k", "third.com").rejected(t, 400, "invalid_request")
+	c.asksOnce("k", "other.com", "acme.com").rejected(t, 400, "invalid_request")
 	header := bearer(c.secret)
 	header.Set("Idempotency-Key", "k")
-	s.send(request{path: "/v1/brands/acme.com", header: header}).refused(t, 400, "invalid_request")
+	s.send(request{path: "/v1/brands/acme.com", header: header}).rejected(t, 400, "invalid_request")
 	header.Set("Idempotency-Key", "")
 	a, err := s.post(t.Context(), batchPath, batchOf(t, []string{"acme.com"}), header)
 	s.must(err)
-	a.refused(t, 400, "invalid_request")
+	a.rejected(t, 400, "invalid_request")
 	if b := c.books(); len(b.charges) != 2 {
-		t.Errorf("%d charges", len(b.charges))
+		t.Errorf("%d charges, want 2", len(b.charges))
 	}
 }
 
@@ -112,7 +112,7 @@ func TestConcurrentBatches_OneKey_AreChargedOnce(t *testing.T) {
 			}
 		}
 		if b := c.books(); len(b.charges) != 3 || len(b.reversals) != 0 || len(b.openHolds) != 0 {
-			t.Errorf("%d charges, %d reversals, %d holds open", len(b.charges), len(b.reversals), len(b.openHolds))
+			t.Errorf("%d charges, %d reversals, %d holds open; want 3, 0 and 0", len(b.charges), len(b.reversals), len(b.openHolds))
 		}
 	}
 	t.Run("one node", func(t *testing.T) {
@@ -159,16 +159,16 @@ func TestBatch_ServerStops_EndsEarly(t *testing.T) {
 			want = "504 timeout"
 		}
 		if item.said() != want {
-			t.Errorf("item %d: %s", i, item.said())
+			t.Errorf("item %d: %s, want %v", i, item.said(), want)
 		}
 	}
 	if b := c.books(); a.status != http.StatusOK || len(b.charges) != 5 || len(b.openHolds) != 0 {
-		t.Errorf("%d: %d charges, %d holds open", a.status, len(b.charges), len(b.openHolds))
+		t.Errorf("status %d: %d charges, %d holds open; want %d, 5 and 0", a.status, len(b.charges), len(b.openHolds), http.StatusOK)
 	}
 }
 
 // A key is valid for 24 hours, however many other keys are charged in the meantime: an account's fold
-// remembers some of them, and the read model finds the rest.
+// holds some of them, and the read model finds the rest.
 func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
 	if testing.Short() || race.Enabled {
 		t.Skip("makes some 16,500 charges")
@@ -188,13 +188,13 @@ func TestIdempotencyKey_ManyLaterKeys_StillCounts(t *testing.T) {
 		c.asksOnce(fmt.Sprint("batch-", i), domains...).items(t, domains)
 		s.clock.add(time.Second) // the minute window of the plan advances
 	}
-	s.settled()
+	s.catchUp()
 	again := c.once("/v1/brands/first.com", "the-first")
 	if again.status != http.StatusOK || !bytes.Equal(again.body, first.body) {
-		t.Fatalf("the repeat was answered %d %s", again.status, again.body)
+		t.Fatalf("the repeat was answered %d, body %s", again.status, again.body)
 	}
 	if again := c.once("/v1/brands/brand0.com", "the-first"); again.status != http.StatusBadRequest {
-		t.Errorf("another request under the key was answered %d", again.status)
+		t.Errorf("another request under the key was answered %d, want %d", again.status, http.StatusBadRequest)
 	}
 	if b := c.books(); len(b.charges) != int(credits)-1 {
 		t.Errorf("%d charges, want %d", len(b.charges), credits-1)

@@ -93,7 +93,7 @@ func TestBatches_AnySequence_NeverOverspendOrOvercharge(t *testing.T) {
 		c := s.account(plan.Custom, credits)
 		paid := make([]int, len(batches)+len(singles))
 		requests := make([]string, len(batches))
-		refusals := make([]bool, len(batches))
+		rejections := make([]bool, len(batches))
 		together(len(paid), func(i int) {
 			if i >= len(batches) {
 				one := singles[i-len(batches)]
@@ -110,8 +110,8 @@ func TestBatches_AnySequence_NeverOverspendOrOvercharge(t *testing.T) {
 			a := c.asks(identifiers...)
 			requests[i] = a.header.Get("X-Request-Id")
 			if a.status != http.StatusOK {
-				a.refused(s.t, 402, "insufficient_credits")
-				refusals[i] = true
+				a.rejected(s.t, 402, "insufficient_credits")
+				rejections[i] = true
 				return
 			}
 			domains := map[string]bool{}
@@ -119,7 +119,7 @@ func TestBatches_AnySequence_NeverOverspendOrOvercharge(t *testing.T) {
 				kind := batchOutcomes[batches[i][n].kind]
 				switch {
 				case item.said() == "402 insufficient_credits" && item.Domain != nil:
-					refusals[i] = true
+					rejections[i] = true
 				case !slices.Contains(kind.says, item.said()):
 					t.Errorf("%s: %s", identifiers[n], item.said())
 				case kind.paid:
@@ -149,7 +149,7 @@ func TestBatches_AnySequence_NeverOverspendOrOvercharge(t *testing.T) {
 		for request, domains := range charged {
 			for domain, n := range domains {
 				if n != 1 {
-					t.Errorf("request %s was charged %d times for %s", request, n, domain)
+					t.Errorf("request %s was charged %d times for %s; want 1", request, n, domain)
 				}
 			}
 		}
@@ -157,12 +157,12 @@ func TestBatches_AnySequence_NeverOverspendOrOvercharge(t *testing.T) {
 			t.Errorf("%d charges for %d brands, balance %d of %d, lowest %d, %d holds open, %d reversals",
 				len(b.charges), sum, b.balance(), credits, b.lowest, len(b.openHolds), len(b.reversals))
 		}
-		if len(paid) == 1 && refusals[0] && b.balance() != 0 {
+		if len(paid) == 1 && rejections[0] && b.balance() != 0 {
 			t.Errorf("rejected for lack of credits with %d left", b.balance())
 		}
 		for _, request := range requests {
 			if n := c.mostHolds(request); n > 5 {
-				t.Errorf("%d open holds of one batch", n)
+				t.Errorf("%d open holds of one batch, want at most 5", n)
 			}
 		}
 	})

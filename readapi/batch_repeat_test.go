@@ -59,7 +59,7 @@ func TestBatch_AnotherNodePaidMeanwhile_IsAnswered(t *testing.T) {
 				t.Errorf("got %q\n%s\nafter the answer\n%s", got, second.body, first.body)
 			}
 			if b := c.books(); len(b.charges) != 2 || len(b.reversals) != 0 || b.balance() != 0 || len(b.openHolds) != 0 {
-				t.Errorf("%d charges, %d reversals, balance %d, %d holds open", len(b.charges), len(b.reversals), b.balance(), len(b.openHolds))
+				t.Errorf("%d charges, %d reversals, balance %d, %d holds open; want 2, 0, 0 and 0", len(b.charges), len(b.reversals), b.balance(), len(b.openHolds))
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func everyItemIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawl
 			case err == nil && a.status == http.StatusServiceUnavailable: // 503 means retry
 				continue
 			case err != nil || a.status != http.StatusOK:
-				t.Errorf("%s: %v, %d %s", key, err, a.status, a.body)
+				t.Errorf("%s: %v, status %d, body %s", key, err, a.status, a.body)
 				continue
 			}
 			var raw struct {
@@ -136,7 +136,7 @@ func everyItemIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawl
 	total := 0
 	for hash, n := range b.under() {
 		if total += n; n != 1 {
-			t.Errorf("%d charges remain under %s", n, hash)
+			t.Errorf("%d charges remain under %s; want 1", n, hash)
 		}
 	}
 	if total < len(heard) || total > 3*keys || b.balance() != b.granted-int64(total) || b.lowest < 0 {
@@ -187,9 +187,9 @@ func TestBatches_OneAccount_HasItsShareOnly(t *testing.T) {
 	}
 	<-all
 	a := busy.asks("acme.com")
-	a.refused(t, 503, "upstream_failed")
+	a.rejected(t, 503, "upstream_failed")
 	if got := a.header.Get("Retry-After"); got != "1" {
-		t.Errorf("Retry-After: %q", got)
+		t.Errorf("Retry-After: %q, want %q", got, "1")
 	}
 	other.asks("acme.com").ok(t)
 	busy.get("/v1/brands/acme.com").ok(t)
@@ -206,14 +206,14 @@ func TestBatch_PanicsAtItsEnd_ReversesEveryCharge(t *testing.T) {
 	var once sync.Once
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
-			d.Credits = &standing{Credits: d.Credits, told: func(context.Context) { once.Do(func() { panic("at the end") }) }}
+			d.Credits = &standing{Credits: d.Credits, after: func(context.Context) { once.Do(func() { panic("at the end") }) }}
 		}
 	})
 	s.known("acme.com", record("acme"))
 	c := s.account(plan.Growth, 10)
-	c.asks("acme.com").refused(t, 500, "internal_error")
+	c.asks("acme.com").rejected(t, 500, "internal_error")
 	if b := c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 }); b.balance() != 10 {
-		t.Errorf("balance %d", b.balance())
+		t.Errorf("balance %d, want 10", b.balance())
 	}
 }
 

@@ -189,7 +189,7 @@ func TestBatch_EachItem_AnsweredLikeALookup(t *testing.T) {
 		}
 	}
 	if n := s.tail.Open(); n != 0 || len(c.books().openHolds) != 0 {
-		t.Errorf("%d watches and %d holds are left open", n, len(c.books().openHolds))
+		t.Errorf("%d watches and %d holds are left open; want 0 and 0", n, len(c.books().openHolds))
 	}
 
 	// Repeated separately and together, both give the same answer, byte for byte.
@@ -210,10 +210,10 @@ func TestBatch_EachItem_AnsweredLikeALookup(t *testing.T) {
 		}
 		single, item := c.get("/v1/brands/"+domain), again.Results[i]
 		if single.status != item.Status || single.status == http.StatusOK && !bytes.Equal(single.body, item.Brand) {
-			t.Errorf("%s: alone %d %s, together %d %s", domain, single.status, single.body, item.Status, item.Brand)
+			t.Errorf("%s: alone %d, body %s, together %d, %s", domain, single.status, single.body, item.Status, item.Brand)
 		}
 		if single.status != http.StatusOK {
-			if p := single.refused(t, item.Status, item.Error.Code); p.Error.Message != item.Error.Message {
+			if p := single.rejected(t, item.Status, item.Error.Code); p.Error.Message != item.Error.Message {
 				t.Errorf("%s: alone %q, together %q", domain, p.Error.Message, item.Error.Message)
 			}
 			if alone := single.header.Get("Retry-After"); alone != "" && alone != strconv.FormatInt(item.RetryAfter, 10) || (item.Status == http.StatusServiceUnavailable) != (item.RetryAfter > 0) {
@@ -259,10 +259,10 @@ func TestBatch_CrawlLimitReached_ItemReportsIt(t *testing.T) {
 				}
 			}
 			if counts["404 domain_not_found"] != c.allowed || counts["200"] != 1 || c.past != "" && counts[c.past] != 12-c.allowed {
-				t.Errorf("%v", counts)
+				t.Errorf("got %v", counts)
 			}
 			if h.Get("X-Credits-Remaining") != "49" {
-				t.Errorf("%s remaining", h.Get("X-Credits-Remaining"))
+				t.Errorf("%s remaining, want %q", h.Get("X-Credits-Remaining"), "49")
 			}
 		})
 	}
@@ -289,7 +289,7 @@ func TestBatch_ItemPanics_OthersAreAnswered(t *testing.T) {
 	}
 	// No credit leaked: the third can still be spent.
 	if h.Get("X-Credits-Remaining") != "1" || len(c.books().openHolds) != 0 {
-		t.Errorf("%s remaining, %d holds open", h.Get("X-Credits-Remaining"), len(c.books().openHolds))
+		t.Errorf("%s remaining, %d holds open; want %q and 0", h.Get("X-Credits-Remaining"), len(c.books().openHolds), "1")
 	}
 	c.get("/v1/brands/acme.com").ok(t)
 }
@@ -315,7 +315,7 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 			c := s.account(plan.Custom, 1)
 			for range 3 { // the only credit is returned each time
 				a := c.asks(numbered("d-%d.com", 50)...)
-				a.refused(s.t, http.StatusServiceUnavailable, "upstream_failed")
+				a.rejected(s.t, http.StatusServiceUnavailable, "upstream_failed")
 				if a.header.Get("X-Credits-Remaining") != "1" || len(c.books().charges) != 0 {
 					s.t.Errorf("headers %v, %d charges", a.header, len(c.books().charges))
 				}
@@ -325,7 +325,7 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 			set.deps = func(d *readapi.Deps) { index.stuck = stuck{d.Index}; d.Index = index }
 		})
 		if n := index.asked.Load(); n != 3 {
-			t.Errorf("3 batches read a hanging index %d times", n)
+			t.Errorf("3 batches read a hanging index %d times, want 3", n)
 		}
 	})
 	t.Run("the index of ids", func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 			set.deps = func(d *readapi.Deps) { d.Index = noIDs{d.Index} }
 		})
 		c := s.account(plan.Custom, 10)
-		c.asks("acme.com", uuid.NewString()).refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		c.asks("acme.com", uuid.NewString()).rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 	})
 	t.Run("the account", func(t *testing.T) {
 		t.Parallel()
@@ -346,8 +346,8 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 		s.known("acme.com", record("acme"))
 		s.known("plain.com", plainRecord("plain"))
 		accounts := "account-"
-		log.refuse.Store(&accounts)
-		c.asks("acme.com", "co.uk", "new.com").refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		log.reject.Store(&accounts)
+		c.asks("acme.com", "co.uk", "new.com").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 		// Items that need no append are answered, and the batch continues.
 		items, h := c.batch("acme.com", "plain.com", "new.com")
 		if got, want := said(items), []string{"503 upstream_failed", "200", "503 upstream_failed"}; !slices.Equal(got, want) {
@@ -359,7 +359,7 @@ func TestBatch_StoreUnavailable_Is503(t *testing.T) {
 		if lines := s.logs.of(h.Get("X-Request-Id")); !slices.ContainsFunc(lines, func(line map[string]any) bool { return line["level"] == "WARN" && line["domain"] == "acme.com" }) {
 			t.Errorf("log %v", lines)
 		}
-		log.refuse.Store(nil)
+		log.reject.Store(nil)
 		items, _ = c.batch("acme.com", "plain.com")
 		if got := said(items); !slices.Equal(got, []string{"200", "200"}) || c.books().balance() != 49 {
 			t.Errorf("%q, balance %d", got, c.books().balance())
@@ -408,6 +408,6 @@ func TestBatch_IndexLags_WaitsOnce(t *testing.T) {
 	}
 	c.batch(id("acme.com"), id("fresh.com"))
 	if waits.Load() != 1 || len(c.books().charges) != 4 {
-		t.Errorf("%d waits, %d charges", waits.Load(), len(c.books().charges))
+		t.Errorf("%d waits, %d charges; want 1 and 4", waits.Load(), len(c.books().charges))
 	}
 }

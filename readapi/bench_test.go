@@ -67,7 +67,7 @@ func BenchmarkLogoHit(b *testing.B) {
 			s, config, deps, keys := benchService(b, accounts)
 			config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 			s.known("drawn.com", s.withLogo("drawn", "svg", []byte(inkedSVG)))
-			s.settled()
+			s.catchUp()
 			for i, request := range keys {
 				keys[i] = bytes.Replace(request, []byte("/v1/brands/acme.com"), []byte(path), 1)
 			}
@@ -152,7 +152,7 @@ func benchService(b *testing.B, accounts int) (*service, readapi.Config, readapi
 		key := s.bareAccount(1_000_000_000)
 		requests[i] = []byte("GET /v1/brands/acme.com HTTP/1.1\r\nHost: brands.example.com\r\nAuthorization: Bearer " + key + "\r\n\r\n")
 	}
-	s.settled()
+	s.catchUp()
 	return s, config, s.deps, requests
 }
 

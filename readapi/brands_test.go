@@ -37,14 +37,14 @@ func TestLookup_KnownBrandWithLogo_CostsOneCredit(t *testing.T) {
 	}
 	b := c.books()
 	if b.balance() != 49 || len(b.charges) != 1 {
-		t.Fatalf("balance %d, %d charges", b.balance(), len(b.charges))
+		t.Fatalf("balance %d, %d charges; want 49 and 1", b.balance(), len(b.charges))
 	}
 	if charge := b.charges[0]; charge.RequestID != h.Get("X-Request-Id") || charge.BrandID != id || charge.Domain != "acme.com" || charge.HoldID != "" {
 		t.Errorf("charge %+v", charge)
 	}
 	// Without an idempotency key the same request is charged again.
 	if got := c.get("/v1/brands/acme.com").ok(t).Get("X-Credits-Remaining"); got != "48" {
-		t.Errorf("X-Credits-Remaining after the second look-up: %s", got)
+		t.Errorf("X-Credits-Remaining after the second look-up: %s, want %q", got, "48")
 	}
 }
 
@@ -57,7 +57,7 @@ func TestLookup_RecordWithoutLogo_IsFree(t *testing.T) {
 		t.Errorf("headers %v", h)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 }
 
@@ -89,16 +89,16 @@ func TestLookup_EveryFormOfIdentifier_FindsTheBrand(t *testing.T) {
 	for _, form := range forms {
 		a := c.get("/v1/brands/" + form)
 		if a.status != http.StatusOK {
-			t.Errorf("%s: %d %s", form, a.status, a.body)
+			t.Errorf("%s: status %d, body %s; want %d", form, a.status, a.body, http.StatusOK)
 			continue
 		}
 		if got := decodeBrand(t, a.body); got.ID != id {
-			t.Errorf("%s: brand %s of %s", form, got.ID, got.Domain)
+			t.Errorf("%s: brand %s of %s; want %v", form, got.ID, got.Domain, id)
 		}
 	}
 	for _, form := range []string{"xn--bcher-kva.de", "b%C3%BCcher.de", "B%C3%9CCHER.de", "https%3A%2F%2Fwww.b%C3%BCcher.de%2F"} {
 		if got := decodeBrand(t, c.get("/v1/brands/"+form).body); got.ID != books {
-			t.Errorf("%s: brand %s of %s", form, got.ID, got.Domain)
+			t.Errorf("%s: brand %s of %s; want %v", form, got.ID, got.Domain, books)
 		}
 	}
 	if b := c.books(); len(b.charges) != len(forms)+4 {
@@ -122,23 +122,23 @@ func TestLookup_BadIdentifier_Is400AndFree(t *testing.T) {
 		"Batch", "batches", "urn%3Aletterhead%3Abrand%3Anobody", strings.Repeat("a", 5000) + ".com",
 	} {
 		a := c.get("/v1/brands/" + bad)
-		p := a.refused(t, http.StatusBadRequest, "invalid_domain")
+		p := a.rejected(t, http.StatusBadRequest, "invalid_domain")
 		if got := a.header.Get("X-Credits-Remaining"); got != "50" {
-			t.Errorf("%s: X-Credits-Remaining %q with the error %s", bad, got, p.Error.Message)
+			t.Errorf("%s: X-Credits-Remaining %q with the error %s; want %q", bad, got, p.Error.Message, "50")
 		}
 	}
 	for _, bad := range []string{"acme.com%zz", "%"} {
-		// Not even a URL: net/http refuses it before any handler, in plain text.
+		// Not even a URL: net/http rejects it before any handler, in plain text.
 		if status := s.rawStatus("GET /v1/brands/" + bad + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\nConnection: close\r\n\r\n"); status != http.StatusBadRequest {
-			t.Errorf("%s: %d", bad, status)
+			t.Errorf("%s: %d, want %d", bad, status, http.StatusBadRequest)
 		}
 	}
 	// A homograph is a different domain from the one that it resembles.
 	s.known("acme.com", record("acme"))
 	s.crawler.fails("xn--cme-5cd.com", brand.DNS)
-	c.get("/v1/brands/%D0%B0cme.com").refused(t, http.StatusNotFound, "domain_not_found")
+	c.get("/v1/brands/%D0%B0cme.com").rejected(t, http.StatusNotFound, "domain_not_found")
 	if b := c.books(); len(b.charges) != 0 || b.balance() != 50 || len(b.openHolds) != 0 {
-		t.Errorf("charges %d, balance %d, open holds %d", len(b.charges), b.balance(), len(b.openHolds))
+		t.Errorf("charges %d, balance %d, open holds %d; want 0, 50 and 0", len(b.charges), b.balance(), len(b.openHolds))
 	}
 }
 
@@ -147,7 +147,7 @@ func TestLookup_UnknownID_Is404(t *testing.T) {
 	c := s.account(plan.Free, 50)
 	for _, path := range []string{"/v1/brands/" + uuid.NewString(), "/v1/brands/urn:letterhead:brand:" + uuid.NewString()} {
 		a := c.get(path)
-		a.refused(t, http.StatusNotFound, "not_found")
+		a.rejected(t, http.StatusNotFound, "not_found")
 		if a.header.Get("X-Credits-Remaining") != "50" {
 			t.Errorf("headers %v", a.header)
 		}
@@ -159,17 +159,17 @@ func TestLookup_WithdrawnBrand_Is404(t *testing.T) {
 	c := s.account(plan.Growth, 50)
 	s.known("acme.com", record("acme"))
 	s.must(s.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: operator(), Domain: "acme.com", Reason: "owner asked"}))
-	s.settled()
+	s.catchUp()
 	for _, path := range []string{"/v1/brands/acme.com", "/v1/brands/acme.com?refresh=true"} {
 		a := c.get(path)
-		a.refused(t, http.StatusNotFound, "no_brand_data")
+		a.rejected(t, http.StatusNotFound, "no_brand_data")
 		if a.header.Get("X-Credits-Remaining") != "50" {
 			t.Errorf("headers %v", a.header)
 		}
 	}
-	c.get("/v1/brands/"+brand.ID("acme.com").String()).refused(t, http.StatusNotFound, "not_found")
+	c.get("/v1/brands/"+brand.ID("acme.com").String()).rejected(t, http.StatusNotFound, "not_found")
 	if b := c.books(); b.holds != 0 || b.balance() != 50 {
-		t.Errorf("%d holds, balance %d", b.holds, b.balance())
+		t.Errorf("%d holds, balance %d; want 0 and 50", b.holds, b.balance())
 	}
 }
 
@@ -191,14 +191,14 @@ func TestHead_AnyDomain_NeitherChargesNorCrawls(t *testing.T) {
 		"/v1/brands/unknown.com": 404, "/v1/brands/unknown.com?refresh=true": 404, "/v1/brands/" + uuid.NewString(): 404, "/v1/brands/co.uk": 400,
 	} {
 		if a := c.head(path); a.status != want || len(a.body) != 0 || a.header.Get("X-Credits-Remaining") != "49" || a.header.Get("X-Cache") != "" {
-			t.Errorf("HEAD %s: %d, headers %v", path, a.status, a.header)
+			t.Errorf("HEAD %s: status %d, headers %v", path, a.status, a.header)
 		}
 	}
 	if b := c.books(); len(b.charges) != 1 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 1 and 0", len(b.charges), b.holds)
 	}
 	if n := len(s.crawler.of("unknown.com")) + len(s.crawler.of("acme.com")); n != 0 {
-		t.Errorf("HEAD led to %d crawls", n)
+		t.Errorf("HEAD led to %d crawls, want 0", n)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestLookup_NoCredits_Is402BeforeTheIndexIsRead(t *testing.T) {
 	s.known("plain.com", plainRecord("plain"))
 	for _, path := range []string{"acme.com", "plain.com", "never-crawled.com", uuid.NewString()} {
 		a := c.get("/v1/brands/" + path)
-		p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
+		p := a.rejected(t, http.StatusPaymentRequired, "insufficient_credits")
 		d := p.Error.Details
 		if d == nil || d.Balance == nil || *d.Balance != 0 || d.Required == nil || *d.Required != 1 || d.BillingURL == nil || *d.BillingURL != baseURL+"/billing" || d.RetryAfter != nil || d.Limit != nil {
 			t.Errorf("%s: details in %s", path, a.body)
@@ -219,7 +219,7 @@ func TestLookup_NoCredits_Is402BeforeTheIndexIsRead(t *testing.T) {
 		}
 	}
 	if n := len(s.crawler.of("never-crawled.com")); n != 0 {
-		t.Errorf("%d crawls without a credit", n)
+		t.Errorf("%d crawls without a credit, want 0", n)
 	}
 }
 
@@ -234,9 +234,9 @@ func TestBalance_RefundOfSpentCredits_IsNegative(t *testing.T) {
 	_, err = s.writer.RefundPayment(t.Context(), commands.RefundPayment{Request: operator(), AccountID: c.id, PaymentID: payment, Credits: 2})
 	s.must(err)
 	a := c.get("/v1/brands/acme.com")
-	p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	p := a.rejected(t, http.StatusPaymentRequired, "insufficient_credits")
 	if *p.Error.Details.Balance != -1 || a.header.Get("X-Credits-Remaining") != "0" {
-		t.Errorf("balance %d, header %q", *p.Error.Details.Balance, a.header.Get("X-Credits-Remaining"))
+		t.Errorf("balance %d, header %q; want -1 and %q", *p.Error.Details.Balance, a.header.Get("X-Credits-Remaining"), "0")
 	}
 	a = c.get("/v1/me")
 	if me := decodeAccount(t, a.body); me.Credits.Balance != -1 || me.Credits.Remaining != 0 || a.header.Get("X-Credits-Remaining") != "0" {
@@ -256,15 +256,15 @@ func TestLookup_NoCredits_ReportsUnreservedBalance(t *testing.T) {
 	}()
 	s.crawler.sees("slow.com") // its credit is held by now
 	a := c.get("/v1/brands/acme.com")
-	p := a.refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	p := a.rejected(t, http.StatusPaymentRequired, "insufficient_credits")
 	if *p.Error.Details.Balance != 0 || a.header.Get("X-Credits-Remaining") != "0" {
-		t.Errorf("balance %d, header %q while the only credit is on hold", *p.Error.Details.Balance, a.header.Get("X-Credits-Remaining"))
+		t.Errorf("balance %d, header %q while the only credit is on hold; want 0 and %q", *p.Error.Details.Balance, a.header.Get("X-Credits-Remaining"), "0")
 	}
 	if a := c.get("/v1/me"); a.header.Get("X-Credits-Remaining") != "1" {
 		t.Errorf("/v1/me with open holds: %s, want the full balance", a.header.Get("X-Credits-Remaining"))
 	}
 	close(release)
-	(<-first).refused(t, http.StatusNotFound, "no_brand_data")
+	(<-first).rejected(t, http.StatusNotFound, "no_brand_data")
 	s.known("acme.com", record("acme"))
 	c.get("/v1/brands/acme.com").ok(t)
 }

@@ -45,14 +45,14 @@ func (s *service) serveInBubble(maxConns int) {
 		MaxIdleConnsPerHost: 128, DisableCompression: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return s.pipes.dial() },
 	}
-	s.transport, s.url = s.witnessed(transport), "http://in.the.bubble"
+	s.transport, s.url = s.withContract(transport), "http://in.the.bubble"
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		if err := server.Close(); err != nil {
 			t.Errorf("close the server: %v", err)
 		}
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("serve: %v", err)
+			t.Errorf("serve: %v, want ErrServerClosed", err)
 		}
 	})
 }

@@ -22,8 +22,8 @@ import (
 	"letterhead/readapi"
 )
 
-// storage is a slow asset storage: it has one large file, of which it sends a part and then hangs, or
-// it hangs before it answers.
+// storage is a slow asset store: it has one large file, of which it sends a part and then hangs, or it
+// hangs before it answers.
 type storage struct {
 	opens atomic.Bool
 	sends int64
@@ -74,7 +74,7 @@ func (s *service) open(ctx context.Context) *http.Response {
 	s.must(err)
 	s.t.Cleanup(func() { resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK || resp.ContentLength != largeAsset {
-		s.t.Fatalf("%d, %d bytes", resp.StatusCode, resp.ContentLength)
+		s.t.Fatalf("status %d, %d bytes; want %d and %d", resp.StatusCode, resp.ContentLength, http.StatusOK, largeAsset)
 	}
 	return resp
 }
@@ -88,10 +88,10 @@ func TestAsset_StorageHangs_Is503(t *testing.T) {
 			if method == http.MethodGet {
 				a.plainly(s.t, http.StatusServiceUnavailable)
 			} else if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-				s.t.Errorf("HEAD: %d %v", a.status, a.header)
+				s.t.Errorf("HEAD: status %d, header %v", a.status, a.header)
 			}
 			if took := s.clock.now().Sub(began); took != 5*time.Second {
-				s.t.Errorf("%s: answered after %s", method, took)
+				s.t.Errorf("%s: answered after %s, want %v", method, took, 5*time.Second)
 			}
 		}
 	}, stored(&storage{}))
@@ -105,10 +105,10 @@ func TestAsset_FileStalls_IsCutOff(t *testing.T) {
 		began := s.clock.now()
 		n, err := io.Copy(io.Discard, s.open(s.t.Context()).Body)
 		if !errors.Is(err, io.ErrUnexpectedEOF) || n > store.sends {
-			s.t.Errorf("%d bytes, then %v", n, err)
+			s.t.Errorf("%d bytes, then %v; want at most %d and ErrUnexpectedEOF", n, err, store.sends)
 		}
 		if took := s.clock.now().Sub(began); took != 10*time.Second {
-			s.t.Errorf("cut off after %s", took)
+			s.t.Errorf("cut off after %s, want %v", took, 10*time.Second)
 		}
 	}, stored(store))
 }
@@ -135,7 +135,7 @@ func TestAsset_LargeFile_IsStreamed(t *testing.T) {
 		}
 		n, err := io.Copy(io.Discard, resp.Body)
 		if err != nil || read+n != largeAsset {
-			s.t.Errorf("%d bytes, %v", read+n, err)
+			s.t.Errorf("%d bytes, %v; want %d", read+n, err, largeAsset)
 		}
 	}, stored(store))
 }
@@ -163,10 +163,10 @@ func TestAsset_RangeRequest_GetsTheWholeFile(t *testing.T) {
 	s.must(err)
 	a := s.send(request{path: "/cdn/" + id + ".png", header: http.Header{"Range": {"bytes=0-3"}}})
 	if string(a.body) != "bytes of the png" || a.ok(t).Get("Content-Range") != "" {
-		t.Errorf("%v %q", a.header, a.body)
+		t.Errorf("header %v, body %q", a.header, a.body)
 	}
 	if a := s.send(request{path: "/cdn/" + id + ".svg", header: http.Header{"If-None-Match": {`"` + id + `"`}}}); a.status != http.StatusNotFound {
-		t.Errorf("with the tag of another format: %d", a.status)
+		t.Errorf("with the tag of another format: status %d, want %d", a.status, http.StatusNotFound)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestAsset_InBucket_IsServed(t *testing.T) {
 	s.must(err)
 	path := "/cdn/" + id + ".png"
 	if a := s.send(request{path: path}); !bytes.Equal(a.body, file) || a.ok(t).Get("Content-Length") != strconv.Itoa(len(file)) {
-		t.Errorf("%d bytes of %d, %v", len(a.body), len(file), a.header)
+		t.Errorf("%d bytes of %d, header %v", len(a.body), len(file), a.header)
 	}
 	s.send(request{path: "/cdn/" + id + ".svg"}).plainly(t, http.StatusNotFound)
 	silent.Store(true)

@@ -52,7 +52,7 @@ func (c *customer) suspend() {
 	c.s.inForce(done)
 }
 
-// TestChecks_SeveralErrors_FirstInOrderAnswers sends requests with two errors and checks which refusal they get.
+// TestChecks_SeveralErrors_FirstInOrderAnswers sends requests with two errors and checks which rejection they get.
 func TestChecks_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1_000_000 })
 	mistyped := func(c *customer) http.Header { return bearer(c.secret[:len(c.secret)-1] + "!") }
@@ -102,14 +102,14 @@ func TestChecks_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 			if c.given != nil {
 				c.given(customer)
 			}
-			s.send(request{method: c.method, path: c.path, header: c.key(customer)}).refused(t, c.status, c.code)
+			s.send(request{method: c.method, path: c.path, header: c.key(customer)}).rejected(t, c.status, c.code)
 			if b := customer.books(); len(b.openHolds) != 0 {
-				t.Errorf("%d holds open", len(b.openHolds))
+				t.Errorf("%d holds open, want 0", len(b.openHolds))
 			}
 		})
 	}
 	if n := len(s.crawler.of("one-more.com")); n != 0 {
-		t.Errorf("%d crawls were requested past the limit or without credit", n)
+		t.Errorf("%d crawls were requested past the limit or without credit, want 0", n)
 	}
 }
 
@@ -119,7 +119,7 @@ func (c *customer) crawlAway(n int) {
 	for range n {
 		domain := "gone-" + strings.ReplaceAll(uuid.NewString(), "-", "") + ".com"
 		c.s.crawler.fails(domain, brand.NoData)
-		c.get("/v1/brands/"+domain).refused(c.s.t, 404, "no_brand_data")
+		c.get("/v1/brands/"+domain).rejected(c.s.t, 404, "no_brand_data")
 	}
 }
 
@@ -154,9 +154,9 @@ func TestMinuteWindow_SixtyOneRequestsOnFreePlan_LastIs429(t *testing.T) {
 		}
 	}
 	if tooMany != 1 {
-		t.Fatalf("%d of 61 requests were rejected", tooMany)
+		t.Fatalf("%d of 61 requests were rejected, want 1", tooMany)
 	}
-	p := last.refused(t, http.StatusTooManyRequests, "rate_limited")
+	p := last.rejected(t, http.StatusTooManyRequests, "rate_limited")
 	retry, reset := seconds(t, last.header.Get("Retry-After")), last.header.Get("X-RateLimit-Reset")
 	if p.Error.Details == nil || p.Error.Details.RetryAfter == nil || time.Duration(*p.Error.Details.RetryAfter)*time.Second != retry || retry > time.Minute {
 		t.Errorf("Retry-After %s, details %+v", retry, p.Error.Details)
@@ -228,7 +228,7 @@ func TestKey_RevokedOrSuspended_NextRequestIsRejected(t *testing.T) {
 	s.must(err)
 	s.inForce(done)
 	a := s.send(request{path: "/v1/brands/acme.com", header: bearer(extra)})
-	a.refused(t, http.StatusUnauthorized, "unauthorized")
+	a.rejected(t, http.StatusUnauthorized, "unauthorized")
 	if a.header.Get("Www-Authenticate") != "Bearer" || a.header.Get("X-RateLimit-Limit") != "" || a.header.Get("X-Credits-Remaining") != "" {
 		t.Errorf("headers of a 401: %v", a.header)
 	}
@@ -238,7 +238,7 @@ func TestKey_RevokedOrSuspended_NextRequestIsRejected(t *testing.T) {
 	for _, key := range []string{c.secret, c.publishable} {
 		for _, path := range []string{"/v1/brands/acme.com", "/v1/search?q=acme", "/v1/me"} {
 			a := s.send(request{path: path, header: bearer(key)})
-			a.refused(t, http.StatusForbidden, "forbidden")
+			a.rejected(t, http.StatusForbidden, "forbidden")
 			if a.header.Get("X-RateLimit-Limit") != "60" || a.header.Get("X-Credits-Remaining") != "" {
 				t.Errorf("headers of a 403: %v", a.header)
 			}
@@ -251,7 +251,7 @@ func TestKey_RevokedOrSuspended_NextRequestIsRejected(t *testing.T) {
 	done, err = s.writer.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
 	s.must(err)
 	s.inForce(done)
-	c.get("/v1/brands/acme.com").refused(t, http.StatusUnauthorized, "unauthorized")
+	c.get("/v1/brands/acme.com").rejected(t, http.StatusUnauthorized, "unauthorized")
 }
 
 // mistyped returns the key with one character changed.
@@ -281,23 +281,23 @@ func TestKey_NotAccepted_Is401(t *testing.T) {
 	} {
 		a := s.send(r)
 		if a.status != http.StatusUnauthorized {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
+			t.Errorf("%s: status %d, body %s; want %d", name, a.status, a.body, http.StatusUnauthorized)
 			continue
 		}
-		a.refused(t, http.StatusUnauthorized, "unauthorized")
+		a.rejected(t, http.StatusUnauthorized, "unauthorized")
 	}
 	for name, h := range map[string]http.Header{
 		"x-api-key": {"X-Api-Key": {c.secret}}, "both the same": {"Authorization": {"Bearer " + c.secret}, "X-Api-Key": {c.secret}},
 		"lower-case scheme": {"Authorization": {"bearer " + c.secret}}, "proxy's own Authorization": {"Authorization": {"Basic eDp5"}, "X-Api-Key": {c.secret}},
 	} {
 		if a := s.send(request{path: "/v1/me?key=" + other.secret, header: h}); a.status != http.StatusOK || decodeAccount(t, a.body).Key.ID != c.secretID {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
+			t.Errorf("%s: status %d, body %s", name, a.status, a.body)
 		}
 	}
 }
 
-// TestKey_CannotBeChecked_Is503: clients treat a 401 as final, so while the key directory is behind
-// the log of the start, no well-formed key is reported as wrong or accepted.
+// Clients treat a 401 as final, so while the key directory is behind the log of the start, no
+// well-formed key is reported as wrong or accepted.
 func TestKey_CannotBeChecked_Is503(t *testing.T) {
 	var directory *keys.Directory
 	s := start(t, func(set *setup) {
@@ -312,22 +312,22 @@ func TestKey_CannotBeChecked_Is503(t *testing.T) {
 	for _, key := range []string{c.secret, c.publishable, unknown} {
 		for _, path := range []string{"/v1/brands/acme.com", "/v1/search?q=acme", "/v1/me"} {
 			a := s.send(request{path: path, header: bearer(key)})
-			a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+			a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 			h := a.header
 			if h.Get("Retry-After") != "1" || h.Get("WWW-Authenticate") != "" || h.Get("Cache-Control") != "no-store" || h.Get("X-RateLimit-Limit") != "" || h.Get("X-Credits-Remaining") != "" {
 				t.Errorf("%s: headers %v", path, h)
 			}
 		}
 	}
-	// An invalid key is refused without the directory.
-	s.send(request{path: "/v1/me", header: bearer(c.secret[:20])}).refused(t, http.StatusUnauthorized, "unauthorized")
-	s.send(request{path: "/v1/me"}).refused(t, http.StatusUnauthorized, "unauthorized")
+	// An invalid key is rejected without the directory.
+	s.send(request{path: "/v1/me", header: bearer(c.secret[:20])}).rejected(t, http.StatusUnauthorized, "unauthorized")
+	s.send(request{path: "/v1/me"}).rejected(t, http.StatusUnauthorized, "unauthorized")
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 	s.account(plan.Free, 50) // appends the event
 	c.get("/v1/brands/acme.com").ok(t)
-	s.send(request{path: "/v1/me", header: bearer(unknown)}).refused(t, http.StatusUnauthorized, "unauthorized")
+	s.send(request{path: "/v1/me", header: bearer(unknown)}).rejected(t, http.StatusUnauthorized, "unauthorized")
 }
 
 func TestCrawlLimit_PlansLimitReached_Is429(t *testing.T) {
@@ -336,7 +336,7 @@ func TestCrawlLimit_PlansLimitReached_Is429(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	c.crawlAway(10)
 	a := c.get("/v1/brands/eleventh.com")
-	p := a.refused(t, http.StatusTooManyRequests, "rate_limited")
+	p := a.rejected(t, http.StatusTooManyRequests, "rate_limited")
 	if p.Error.Details == nil || p.Error.Details.RetryAfter == nil || a.header.Get("X-Credits-Remaining") != "50" {
 		t.Errorf("details %+v, headers %v", p.Error.Details, a.header)
 	}
@@ -353,14 +353,14 @@ func TestCrawlLimit_ServiceCeilingReached_Is503(t *testing.T) {
 	first.crawlAway(2)
 	for range 15 { // more often than the account's own ten: requests beyond the service's limit take nothing
 		a := second.get("/v1/brands/third.com")
-		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 		if retry := seconds(t, a.header.Get("Retry-After")); retry < time.Second || retry > time.Minute || a.header.Get("X-Credits-Remaining") != "50" {
 			t.Errorf("headers %v", a.header)
 		}
 	}
 	second.get("/v1/brands/acme.com").ok(t)
 	if n := len(s.crawler.of("third.com")); n != 0 {
-		t.Errorf("%d crawls past the ceiling", n)
+		t.Errorf("%d crawls past the ceiling, want 0", n)
 	}
 	s.clock.add(time.Minute)
 	s.crawler.finds("third.com", record("third"))

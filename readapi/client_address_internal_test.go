@@ -27,8 +27,8 @@ func TestClientAddress_ForwardedFor_IsReadFromTheEnd(t *testing.T) {
 		want      string
 	}{
 		"the connection":                     {"198.51.100.7:1234", nil, "198.51.100.7"},
-		"nobody's header":                    {"198.51.100.7:1234", []string{"203.0.113.9"}, "198.51.100.7"},
-		"a proxy that tells nothing":         {"10.1.2.3:1234", nil, "10.1.2.3"},
+		"a client's header":                  {"198.51.100.7:1234", []string{"203.0.113.9"}, "198.51.100.7"},
+		"a proxy without a header":           {"10.1.2.3:1234", nil, "10.1.2.3"},
 		"an empty header":                    {"10.1.2.3:1234", []string{""}, "10.1.2.3"},
 		"behind a proxy":                     {"10.1.2.3:1234", []string{"203.0.113.9"}, "203.0.113.9"},
 		"behind two":                         {"10.1.2.3:1234", []string{"203.0.113.9, 192.0.2.1"}, "203.0.113.9"},
@@ -60,12 +60,12 @@ func TestClientAddress_ForwardedFor_IsReadFromTheEnd(t *testing.T) {
 		}
 	}
 	if got := clientAddress(requestFrom("10.1.2.3:1234", "203.0.113.9"), nil).String(); got != "10.1.2.3" {
-		t.Errorf("without trusted proxies: %s", got)
+		t.Errorf("without trusted proxies: %s, want %q", got, "10.1.2.3")
 	}
 }
 
-// FuzzClientAddress: whatever the header contains, the result has the form that limits use, entries
-// left of the visitor have no effect, and one line or several give the same result.
+// Whatever the header contains, the result has the form that limits use, entries left of the
+// visitor have no effect, and one line or several give the same result.
 func FuzzClientAddress(f *testing.F) {
 	for _, seed := range []string{"", "203.0.113.9", "1.1.1.1, 10.0.0.1", "::ffff:10.0.0.1,x", "[::1]:80,,", "fe80::1%eth0, 10.0.0.1", "10.0.0.1 , 10.0.0.2:1"} {
 		f.Add(seed, "198.51.100.1")

@@ -162,14 +162,14 @@ func TestConnections_AnySequence_EvictsLongestWaitingOfBusiestClient(t *testing.
 				}
 				address := rapid.SampledFrom(addresses).Draw(r, "address")
 				kind := rapid.SampledFrom([]string{"silent", "idle", "body", "stalled", "busy"}).Draw(r, "kind")
-				newcomer := &held{address: address}
+				added := &held{address: address}
 				// The connection is made after a millisecond.
 				time.Sleep(time.Millisecond)
 				of := slices.DeleteFunc(slices.Clone(all), func(h *held) bool { return h.address != address })
 				var out *held
 				refused := false
 				switch {
-				case !isProxy(newcomer) && len(of) >= byAddress:
+				case !isProxy(added) && len(of) >= byAddress:
 					out = victim(of, isProxy)
 					refused = out == nil
 				case len(all) >= limit:
@@ -198,7 +198,7 @@ func TestConnections_AnySequence_EvictsLongestWaitingOfBusiestClient(t *testing.
 // oldest would not reach, is evicted first.
 func TestConnections_AttackerAmongIdleClients_IsEvictedFirst(t *testing.T) {
 	t.Parallel()
-	const limit, reserve, honest, newcomers = 1632, 32, 1500, 90
+	const limit, reserve, honest, newClients = 1632, 32, 1500, 90
 	synctest.Test(t, func(t *testing.T) {
 		b := serveBounded(limit, nil, slog.New(slog.DiscardHandler))
 		defer b.close()
@@ -209,7 +209,7 @@ func TestConnections_AttackerAmongIdleClients_IsEvictedFirst(t *testing.T) {
 		for range limit - reserve - honest {
 			attackers = append(attackers, b.hold("192.0.2.66", "body"))
 		}
-		for i := range newcomers {
+		for i := range newClients {
 			if h := b.hold(fmt.Sprintf("198.19.0.%d", i), "idle"); !h.open() {
 				t.Fatal("a new client was rejected")
 			}
@@ -223,10 +223,10 @@ func TestConnections_AttackerAmongIdleClients_IsEvictedFirst(t *testing.T) {
 			return n
 		}
 		if got := closed(idle); got != 0 {
-			t.Errorf("%d idle connections of clients with one each were closed", got)
+			t.Errorf("%d idle connections of clients with one each were closed, want 0", got)
 		}
-		if got := closed(attackers); got != newcomers {
-			t.Errorf("%d of the attacker's connections were closed, want %d", got, newcomers)
+		if got := closed(attackers); got != newClients {
+			t.Errorf("%d of the attacker's connections were closed, want %d", got, newClients)
 		}
 	})
 }

@@ -68,7 +68,7 @@ func TestConnections_OneAddress_HasItsShareOnly(t *testing.T) {
 				}
 			}
 			if open.open != 0 || len(open.of) != 0 || open.reserved != 0 {
-				t.Errorf("left over: %d connections, %d addresses, %d reserved", open.open, len(open.of), open.reserved)
+				t.Errorf("left over: %d connections, %d addresses, %d reserved; want 0, 0 and 0", open.open, len(open.of), open.reserved)
 			}
 		})
 	}
@@ -81,11 +81,11 @@ func TestConnections_AddressWithMost_IsEvictedFirst(t *testing.T) {
 	open.admit(&answerConn{Conn: few})
 	for i := range 1000 {
 		if !open.admit(&answerConn{Conn: &addressed{from: fmt.Sprintf("198.51.100.%d:1", i%8)}}) {
-			t.Fatal("rejected although others are idle")
+			t.Fatal("a connection was rejected although others are idle")
 		}
 	}
 	if few.closed {
-		t.Error("the connection of the address with one was evicted")
+		t.Error("the only connection of an address was evicted")
 	}
 	if open.open != open.limit {
 		t.Errorf("%d connections are open, the limit is %d", open.open, open.limit)
@@ -110,6 +110,6 @@ func TestConnections_StalledWriter_IsEvicted(t *testing.T) {
 		t.Errorf("stalled for %s: closed %t, gone %t", stalledWrite, stalled.closed, conn.isGone())
 	}
 	if _, err := conn.write([]byte("x")); err != errGone {
-		t.Errorf("a write afterwards: %v", err)
+		t.Errorf("a write afterwards: %v, want %v", err, errGone)
 	}
 }

@@ -70,11 +70,11 @@ func TestRequest_BodyNeverSent_IsAnsweredImmediatelyAndClosed(t *testing.T) {
 			resp := s.answer(conn)
 			_, err := conn.Read(make([]byte, 1))
 			if resp.StatusCode != test.want || !resp.Close || err == nil {
-				s.t.Errorf("%q: %d, close %t, then %v; want %d and the end", test.sent, resp.StatusCode, resp.Close, err, test.want)
+				s.t.Errorf("%q: status %d, close %t, then %v; want %d and the end", test.sent, resp.StatusCode, resp.Close, err, test.want)
 			}
 			// Closing an unread body beyond the bytes that net/http reads takes half a second.
 			if took := time.Since(began); took > time.Second {
-				s.t.Errorf("%q kept the connection open for %s", test.sent, took)
+				s.t.Errorf("%q kept the connection open for %s, want at most %v", test.sent, took, time.Second)
 			}
 		}
 	}, operators)
@@ -95,14 +95,14 @@ func TestBody_TooSlow_Is400WithReason(t *testing.T) {
 			method, path, _ := strings.Cut(target, " ")
 			conn := s.sent(withBody(method, path, "X-Api-Key: "+c.secret+"\r\n"))
 			if resp := s.answer(conn); resp.StatusCode != http.StatusBadRequest || !resp.Close {
-				s.t.Errorf("%s: %d, close %t", path, resp.StatusCode, resp.Close)
+				s.t.Errorf("%s: status %d, close %t", path, resp.StatusCode, resp.Close)
 			}
 			if took := time.Since(began); took != readapi.BodyStartWithin {
-				s.t.Errorf("%s: answered after %s", path, took)
+				s.t.Errorf("%s: answered after %s, want %v", path, took, readapi.BodyStartWithin)
 			}
 		}
 		if b := c.books(); b.balance() != 50 {
-			s.t.Errorf("balance %d", b.balance())
+			s.t.Errorf("balance %d, want 50", b.balance())
 		}
 		// A body at the minimum rate is read to its end, and its connection serves the next request.
 		conn := s.sent("POST /reads HTTP/1.1\r\nHost: x\r\nContent-Length: " + fmt.Sprint(8*readapi.MinBodyRate) + "\r\n\r\n")
@@ -112,12 +112,12 @@ func TestBody_TooSlow_Is400WithReason(t *testing.T) {
 			s.must(err)
 		}
 		if resp := s.answer(conn); resp.StatusCode != http.StatusOK || resp.Close {
-			s.t.Errorf("a body at the minimum rate: %d, close %t", resp.StatusCode, resp.Close)
+			s.t.Errorf("a body at the minimum rate: status %d, close %t", resp.StatusCode, resp.Close)
 		}
 		_, err := io.WriteString(conn, whole)
 		s.must(err)
 		if resp := s.answer(conn); resp.StatusCode != http.StatusOK {
-			s.t.Errorf("the next request: %d", resp.StatusCode)
+			s.t.Errorf("the next request: status %d, want %d", resp.StatusCode, http.StatusOK)
 		}
 	}, reads)
 }
@@ -133,13 +133,13 @@ func TestConnections_WaitingForBody_AreEvictedWithAnAnswer(t *testing.T) {
 			s.clock.add(time.Millisecond)
 		}
 		if resp := s.answer(s.sent("GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + c.secret + "\r\n\r\n")); resp.StatusCode != http.StatusOK {
-			s.t.Errorf("a request while all connections wait for bodies: %d", resp.StatusCode)
+			s.t.Errorf("a request while all connections wait for bodies: status %d, want %d", resp.StatusCode, http.StatusOK)
 		}
 		if resp := s.answer(held[0]); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || !resp.Close {
-			s.t.Errorf("the connection that waited longest: %d %v", resp.StatusCode, resp.Header)
+			s.t.Errorf("the connection that waited longest: status %d, header %v", resp.StatusCode, resp.Header)
 		}
 		if b := c.books(); b.balance() != 50 {
-			s.t.Errorf("balance %d", b.balance())
+			s.t.Errorf("balance %d, want 50", b.balance())
 		}
 	}, func(set *setup) { set.maxConns = 3 })
 }
@@ -156,11 +156,11 @@ func TestReserve_AllConnectionsBusy_ServesHealthChecksOnly(t *testing.T) {
 		}
 		for range 5 {
 			if resp := s.answer(s.sent("GET /operators HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")); resp.StatusCode != http.StatusOK {
-				s.t.Errorf("a health check: %d", resp.StatusCode)
+				s.t.Errorf("a health check: status %d, want %d", resp.StatusCode, http.StatusOK)
 			}
 			resp := s.answer(s.sent(whole))
 			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Request-Id") == "" || !resp.Close {
-				s.t.Errorf("another request: %d %v", resp.StatusCode, resp.Header)
+				s.t.Errorf("another request: status %d, header %v", resp.StatusCode, resp.Header)
 			}
 		}
 		waits := s.sent("") // in the reserve, until its request finds room
@@ -172,7 +172,7 @@ func TestReserve_AllConnectionsBusy_ServesHealthChecksOnly(t *testing.T) {
 		_, err := io.WriteString(waits, whole)
 		s.must(err)
 		if resp := s.answer(waits); resp.StatusCode != http.StatusOK {
-			s.t.Errorf("a request once there is room: %d", resp.StatusCode)
+			s.t.Errorf("a request once there is room: status %d, want %d", resp.StatusCode, http.StatusOK)
 		}
 	}, operators, func(set *setup) {
 		set.maxConns = limit
@@ -250,14 +250,14 @@ func TestDrain_RequestsThatWereRead_AreAnswered(t *testing.T) {
 		drained := make(chan error)
 		go func() { drained <- listener.Drain(context.Background(), server) }()
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("serve: %v", err)
+			t.Errorf("serve: %v, want ErrServerClosed", err)
 		}
 		time.Sleep(readapi.DrainQuiet - time.Millisecond)
 		if resp, err := ask(used, "/"); err != nil || !resp.Close {
 			t.Errorf("a request on an idle connection: %v, %v; want an answer with Connection: close", resp, err)
 		}
 		if n, err := left.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-			t.Errorf("a connection without a request: %d bytes, %v", n, err)
+			t.Errorf("a connection without a request: %d bytes, %v; want 0 and %v", n, err, io.EOF)
 		}
 		synctest.Wait()
 		select {
@@ -270,7 +270,7 @@ func TestDrain_RequestsThatWereRead_AreAnswered(t *testing.T) {
 			t.Errorf("request in progress during the drain: %v", resp)
 		}
 		if err := <-drained; err != nil || served != 4 {
-			t.Errorf("drain: %v, %d requests served", err, served)
+			t.Errorf("drain: %v, %d requests served; want 4", err, served)
 		}
 	})
 }

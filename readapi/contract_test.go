@@ -104,9 +104,9 @@ func (c *observations) note(t testing.TB) {
 	c.passed[name] = true
 }
 
-// witness is a transport that checks every completely read answer against the OpenAPI document, and
+// contractTransport checks every completely read answer against the OpenAPI document, and
 // records its row.
-type witness struct {
+type contractTransport struct {
 	http.RoundTripper
 	s        *service
 	checker  *openapitest.Checker
@@ -114,18 +114,18 @@ type witness struct {
 	reported map[string]bool // findings
 }
 
-// witnessed wraps a transport in a witness, except in benchmarks.
-func (s *service) witnessed(transport http.RoundTripper) http.RoundTripper {
+// withContract wraps a transport in a contractTransport, except in benchmarks.
+func (s *service) withContract(transport http.RoundTripper) http.RoundTripper {
 	if _, measured := s.t.(*testing.B); measured {
 		return transport
 	}
 	checker, err := checkAnswers()
 	s.must(err)
 	s.t.Cleanup(func() { contract.note(s.t) })
-	return &witness{RoundTripper: transport, s: s, checker: checker, reported: map[string]bool{}}
+	return &contractTransport{RoundTripper: transport, s: s, checker: checker, reported: map[string]bool{}}
 }
 
-func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *contractTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := w.RoundTripper.RoundTrip(r)
 	if err == nil {
 		resp.Body = &seenBody{ReadCloser: resp.Body, ended: func(body []byte) {
@@ -154,14 +154,14 @@ func (b *seenBody) Read(p []byte) (int, error) {
 }
 
 // pathOf returns the path of a request as in the document: the separate host serves logos at its root.
-func (w *witness) pathOf(r *http.Request) string {
+func (w *contractTransport) pathOf(r *http.Request) string {
 	if w.s.config.LogoHost != "" && r.Host == w.s.config.LogoHost {
 		return "/logo" + r.URL.EscapedPath()
 	}
 	return r.URL.EscapedPath()
 }
 
-func (w *witness) check(a openapitest.Answer) {
+func (w *contractTransport) check(a openapitest.Answer) {
 	row, ok, err := w.checker.Check(a)
 	if err != nil {
 		w.report(err)
@@ -180,7 +180,7 @@ func (w *witness) check(a openapitest.Answer) {
 }
 
 // report reports each finding once per service: a test may see it in thousands of answers.
-func (w *witness) report(err error) {
+func (w *contractTransport) report(err error) {
 	finding, _, _ := strings.Cut(err.Error(), "\nheader ")
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,7 +193,7 @@ func (w *witness) report(err error) {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
-		if err := contract.settle(); err != nil {
+		if err := contract.finish(); err != nil {
 			fmt.Fprintln(os.Stderr, "contract:", err)
 			code = 1
 		}
@@ -201,8 +201,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// settle compares the page with the declarations of the tests that ran, or writes it.
-func (c *observations) settle() error {
+// finish compares the page with the declarations of the tests that ran, or writes it.
+func (c *observations) finish() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if *updateContract {

@@ -30,9 +30,9 @@ func (o *outrun) RequestCrawl(ctx context.Context, in commands.RequestCrawl) (co
 	return o.Brands.RequestCrawl(ctx, in)
 }
 
-// TestLookup_AnotherNodeWasFaster_UsesItsResult: a look-up that decided to crawl but was slower than another answers
-// with the other's result, and returns the units that were not needed. The service's limit is one, and
-// the account's own ten, so a second domain shows what was returned.
+// A look-up that decided to crawl but was slower than another answers with the other's result, and returns the units
+// that were not needed. The service's limit is one, and the account's own ten, so a second domain shows what was
+// returned.
 func TestLookup_AnotherNodeWasFaster_UsesItsResult(t *testing.T) {
 	ctx := context.Background()
 	crawl := func(s *service, domain string) {
@@ -88,16 +88,16 @@ func TestLookup_AnotherNodeWasFaster_UsesItsResult(t *testing.T) {
 					t.Errorf("X-Cache %s, want %s", h.Get("X-Cache"), c.cache)
 				}
 			} else {
-				a.refused(t, c.status, c.code)
+				a.rejected(t, c.status, c.code)
 			}
 			if b := customer.books(); b.balance() != c.balance || b.holds != 1 || len(b.openHolds) != 0 {
-				t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+				t.Errorf("balance %d, %d holds, %d open; want %d, 1 and 0", b.balance(), b.holds, len(b.openHolds), c.balance)
 			}
 			if n := len(s.crawler.of("raced.com")); n > 1 {
-				t.Errorf("%d crawls", n)
+				t.Errorf("%d crawls, want at most 1", n)
 			}
 			s.crawler.fails("next.com", brand.Blocked)
-			customer.get("/v1/brands/next.com").refused(t, http.StatusUnprocessableEntity, "fetch_blocked")
+			customer.get("/v1/brands/next.com").rejected(t, http.StatusUnprocessableEntity, "fetch_blocked")
 		})
 	}
 }

@@ -33,19 +33,19 @@ func TestLookups_HundredOfOneUnknownDomain_ShareOneCrawl(t *testing.T) {
 	together(len(customers), func(i int) {
 		a, err := s.do(t.Context(), request{path: "/v1/brands/new.com", header: bearer(customers[i].secret)})
 		if err != nil || a.status != http.StatusOK || a.header.Get("X-Credits-Remaining") != "49" {
-			t.Errorf("account %d: %v, %d %s", i, err, a.status, a.body)
+			t.Errorf("account %d: %v, status %d, body %s", i, err, a.status, a.body)
 		}
 	})
 	if n := len(s.crawler.of("new.com")); n != 1 {
-		t.Errorf("%d crawls", n)
+		t.Errorf("%d crawls, want 1", n)
 	}
 	for i, c := range customers {
 		if b := c.books(); len(b.charges) != 1 || b.balance() != 49 || len(b.openHolds) != 0 {
-			t.Errorf("account %d: %d charges, balance %d, %d holds open", i, len(b.charges), b.balance(), len(b.openHolds))
+			t.Errorf("account %d: %d charges, balance %d, %d holds open; want 1, 49 and 0", i, len(b.charges), b.balance(), len(b.openHolds))
 		}
 	}
 	if n := s.tail.Open(); n != 0 {
-		t.Errorf("%d watches are left open", n)
+		t.Errorf("%d watches are left open, want 0", n)
 	}
 }
 
@@ -69,16 +69,16 @@ func TestCrawlLimit_JoinedCrawl_TakesAUnitOfEachAccount(t *testing.T) {
 			case a.status == http.StatusUnprocessableEntity:
 				blocked.Add(1)
 			default:
-				t.Errorf("%d %s", a.status, a.body)
+				t.Errorf("status %d, body %s", a.status, a.body)
 			}
 		})
 	}
 	last.Wait()
 	if limited.Load() != 2 || blocked.Load() != 10 {
-		t.Errorf("%d exceeded the limit of ten, %d waited", limited.Load(), blocked.Load())
+		t.Errorf("%d exceeded the limit of ten, %d waited; want 2 and 10", limited.Load(), blocked.Load())
 	}
 	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 || len(s.crawler.of("slow.com")) != 1 {
-		t.Errorf("%d holds open, balance %d, %d crawls", len(b.openHolds), b.balance(), len(s.crawler.of("slow.com")))
+		t.Errorf("%d holds open, balance %d, %d crawls; want 0, 50 and 1", len(b.openHolds), b.balance(), len(s.crawler.of("slow.com")))
 	}
 }
 
@@ -89,7 +89,7 @@ func TestLookups_ManyClientsFewCredits_NeverOverspend(t *testing.T) {
 	s.crawler.finds("new.com", record("new"))
 	paths := []string{"/v1/brands/acme.com", "/v1/brands/new.com", "/v1/brands/acme.com?refresh=true"}
 	s.crawler.finds("acme.com", record("acme"))
-	var paid, refused atomic.Int64
+	var paid, rejected atomic.Int64
 	together(64, func(i int) {
 		for n := range 4 {
 			a, err := s.do(t.Context(), request{path: paths[(i+n)%len(paths)], header: bearer(c.secret)})
@@ -99,18 +99,18 @@ func TestLookups_ManyClientsFewCredits_NeverOverspend(t *testing.T) {
 			case a.status == http.StatusOK:
 				paid.Add(1)
 			case a.status == http.StatusPaymentRequired:
-				refused.Add(1)
+				rejected.Add(1)
 			default:
-				t.Errorf("%d %s", a.status, a.body)
+				t.Errorf("status %d, body %s", a.status, a.body)
 			}
 		}
 	})
 	b := c.books()
-	if paid.Load() != 20 || refused.Load() != 64*4-20 {
-		t.Errorf("20 credits: %d look-ups answered, %d rejected", paid.Load(), refused.Load())
+	if paid.Load() != 20 || rejected.Load() != 64*4-20 {
+		t.Errorf("20 credits: %d look-ups answered, %d rejected", paid.Load(), rejected.Load())
 	}
 	if b.balance() != 0 || b.lowest < 0 || len(b.openHolds) != 0 || len(b.charges) != 20 {
-		t.Errorf("balance %d, lowest %d, %d holds open, %d charges", b.balance(), b.lowest, len(b.openHolds), len(b.charges))
+		t.Errorf("balance %d, lowest %d, %d holds open, %d charges; want 0, at least 0, 0 and 20", b.balance(), b.lowest, len(b.openHolds), len(b.charges))
 	}
 }
 
@@ -149,7 +149,7 @@ func TestLookup_ClientLeavesBeforeFirstByte_ReversesTheCharge(t *testing.T) {
 	<-charged
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("client error %v", err)
+		t.Fatalf("client error %v, want Canceled", err)
 	}
 	b := c.until("the charge is reversed", func(b books) bool { return len(b.reversals) == 1 })
 	if b.balance() != 50 || b.reversals[0].ChargeID != b.charges[0].ChargeID || b.reversals[0].Reason != account.ReasonClientGone || b.reversals[0].RequestID != b.charges[0].RequestID {
@@ -180,15 +180,15 @@ func TestLookup_ClientLeavesDuringCrawl_PaysNothing(t *testing.T) {
 	<-done
 	b := c.until("the hold is released", func(b books) bool { return b.holds == 1 && len(b.openHolds) == 0 })
 	if b.balance() != 50 || len(b.charges) != 0 {
-		t.Errorf("balance %d, %d charges", b.balance(), len(b.charges))
+		t.Errorf("balance %d, %d charges; want 50 and 0", b.balance(), len(b.charges))
 	}
 	// The crawl continues for those who stayed.
 	close(release)
 	if a := <-second; a.status != http.StatusOK || a.header.Get("X-Cache") != "MISS" {
-		t.Errorf("the remaining client got %d %s", a.status, a.body)
+		t.Errorf("the remaining client got %d, body %s", a.status, a.body)
 	}
 	if n := s.tail.Open(); n != 0 {
-		t.Errorf("%d watches are left open", n)
+		t.Errorf("%d watches are left open, want 0", n)
 	}
 }
 
@@ -203,9 +203,9 @@ func TestLookup_Panic_Is500AndReturnsEverything(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	armed.Store(true)
 	a := c.get("/v1/brands/new.com")
-	a.refused(t, http.StatusInternalServerError, "internal_error")
+	a.rejected(t, http.StatusInternalServerError, "internal_error")
 	if strings.Contains(string(a.body), "secret detail") || a.header.Get("X-Request-Id") == "" || a.header.Get("X-RateLimit-Limit") != "60" {
-		t.Errorf("%v %s", a.header, a.body)
+		t.Errorf("header %v, body %s", a.header, a.body)
 	}
 	lines := s.logs.of(a.header.Get("X-Request-Id"))
 	if len(lines) != 1 || lines[0]["level"] != "ERROR" || !strings.Contains(fmt.Sprint(lines[0]["error"]), "secret detail") || lines[0]["stack"] == nil {
@@ -213,13 +213,13 @@ func TestLookup_Panic_Is500AndReturnsEverything(t *testing.T) {
 	}
 	armed.Store(false)
 	if b := c.books(); b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 0 {
-		t.Errorf("%d holds, %d open, %d charges", b.holds, len(b.openHolds), len(b.charges))
+		t.Errorf("%d holds, %d open, %d charges; want 1, 0 and 0", b.holds, len(b.openHolds), len(b.charges))
 	}
 	// The reservation was freed, too: all fifty credits can be spent, the last of them behind the
 	// domain's gate.
 	together(49, func(int) {
 		if a, err := s.do(t.Context(), request{path: "/v1/brands/acme.com", header: bearer(c.secret)}); err != nil || a.status != http.StatusOK {
-			t.Errorf("%v %d %s", err, a.status, a.body)
+			t.Errorf("error = %v, status %d, body %s; want %d", err, a.status, a.body, http.StatusOK)
 		}
 	})
 	s.crawler.finds("new.com", record("new"))
@@ -247,14 +247,14 @@ func (p *panicking) RequestCrawl(ctx context.Context, in commands.RequestCrawl) 
 	return p.Brands.RequestCrawl(ctx, in)
 }
 
-// faultyLog refuses appends to streams with a prefix, as a full disk does.
+// faultyLog rejects appends to streams with a prefix, as a full disk does.
 type faultyLog struct {
 	eventlog.Log
-	refuse atomic.Pointer[string]
+	reject atomic.Pointer[string]
 }
 
 func (l *faultyLog) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
-	if prefix := l.refuse.Load(); prefix != nil && strings.HasPrefix(stream, *prefix) {
+	if prefix := l.reject.Load(); prefix != nil && strings.HasPrefix(stream, *prefix) {
 		return eventlog.Appended{}, fmt.Errorf("append to %s: disk full: %w", stream, eventlog.ErrUnavailable)
 	}
 	return l.Log.Append(ctx, stream, expected, events)
@@ -269,20 +269,20 @@ func TestLookup_FullDisk_Is503AndFree(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	s.known("plain.com", plainRecord("plain"))
 	accounts, usages := "account-", "usage-"
-	log.refuse.Store(&accounts)
+	log.reject.Store(&accounts)
 	for _, path := range []string{"/v1/brands/acme.com", "/v1/brands/new.com"} {
 		a := c.get(path)
-		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 		if strings.Contains(string(a.body), "disk") {
-			t.Errorf("the answer reveals internals: %s", a.body)
+			t.Errorf("the answer reveals internals: body %s", a.body)
 		}
 	}
 	c.get("/v1/brands/plain.com").ok(t) // appends nothing
-	log.refuse.Store(&usages)
-	c.get("/v1/search?q=acme").refused(t, http.StatusServiceUnavailable, "upstream_failed")
-	log.refuse.Store(nil)
+	log.reject.Store(&usages)
+	c.get("/v1/search?q=acme").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
+	log.reject.Store(nil)
 	if b := c.books(); b.balance() != 50 || b.holds != 0 {
-		t.Errorf("balance %d, %d holds", b.balance(), b.holds)
+		t.Errorf("balance %d, %d holds; want 50 and 0", b.balance(), b.holds)
 	}
 	c.get("/v1/brands/acme.com").ok(t)
 }
@@ -312,9 +312,9 @@ func TestLookup_FullQueue_Is503Not429(t *testing.T) {
 	}
 	for range 9 {
 		a := <-answers
-		a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+		a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 		if a.header.Get("Retry-After") != "1" {
-			t.Errorf("Retry-After %s", a.header.Get("Retry-After"))
+			t.Errorf("Retry-After %s, want %q", a.header.Get("Retry-After"), "1")
 		}
 	}
 	close(release)
@@ -323,7 +323,7 @@ func TestLookup_FullQueue_Is503Not429(t *testing.T) {
 		a.ok(t)
 	}
 	if b := c.books(); len(b.charges) != 2 || b.balance() != 498 {
-		t.Errorf("%d charges, balance %d", len(b.charges), b.balance())
+		t.Errorf("%d charges, balance %d; want 2 and 498", len(b.charges), b.balance())
 	}
 }
 
@@ -384,7 +384,7 @@ func TestLookups_AnyFailure_LedgerAddsUp(t *testing.T) {
 			case a.status == http.StatusOK && strings.Contains(string(a.body), `"logos":[{`):
 				paid[who].Add(1)
 			case a.status == http.StatusTooManyRequests:
-				t.Errorf("%s: %s", path, a.body)
+				t.Errorf("%s: body %s", path, a.body)
 			}
 		}
 	})
@@ -396,16 +396,16 @@ func TestLookups_AnyFailure_LedgerAddsUp(t *testing.T) {
 		}
 		b := c.until("every hold has ended and every charge has an answer", settled)
 		if b.lowest < 0 || b.balance() < 0 {
-			t.Errorf("account %d: lowest %d, balance %d", i, b.lowest, b.balance())
+			t.Errorf("account %d: lowest %d, balance %d; want at least 0 and at least 0", i, b.lowest, b.balance())
 		}
 		t.Logf("account %d: %d charged, %d reversed, %d answered, %d clients left, %d holds", i, b.charged, b.reversed, paid[i].Load(), unheard[i].Load(), b.holds)
 		// The rest can be spent to the last credit: no reservation leaked.
 		for range b.balance() {
 			if a := c.get("/v1/brands/acme.com"); a.status != http.StatusOK {
-				t.Fatalf("account %d with credits left: %d %s", i, a.status, a.body)
+				t.Fatalf("account %d with credits left: status %d, body %s; want %d", i, a.status, a.body, http.StatusOK)
 			}
 		}
-		c.get("/v1/brands/acme.com").refused(t, http.StatusPaymentRequired, "insufficient_credits")
+		c.get("/v1/brands/acme.com").rejected(t, http.StatusPaymentRequired, "insufficient_credits")
 	}
 }
 
@@ -453,12 +453,12 @@ func TestLookup_StoreHangs_Is503WithinTheDeadline(t *testing.T) {
 		for range 3 { // the only credit is returned each time
 			began := s.clock.now()
 			a := c.get("/v1/brands/acme.com")
-			a.refused(s.t, http.StatusServiceUnavailable, "upstream_failed")
+			a.rejected(s.t, http.StatusServiceUnavailable, "upstream_failed")
 			if a.header.Get("X-Credits-Remaining") != "1" || a.header.Get("X-RateLimit-Limit") != "60" {
 				s.t.Errorf("headers %v", a.header)
 			}
 			if took := s.clock.now().Sub(began); took != 100*time.Millisecond {
-				s.t.Errorf("answered after %s", took)
+				s.t.Errorf("answered after %s, want %v", took, 100*time.Millisecond)
 			}
 		}
 	}, func(set *setup) {

@@ -218,7 +218,7 @@ func (d *deriver) keyChanges(o *openapi.Operation, c *customer) []change {
 	headers("no scheme", 401, "Authorization", c.secret)
 	headers("Basic", 401, "Authorization", "Basic "+c.secret)
 	headers("mistyped", 401, "Authorization", "Bearer "+c.secret[:len(c.secret)-1]+"!")
-	headers("nobody's", 401, "Authorization", "Bearer "+d.unknown)
+	headers("unknown", 401, "Authorization", "Bearer "+d.unknown)
 	headers("no UTF-8", 401, "X-Api-Key", "\xff\xfe")
 	headers("long", 401, "X-Api-Key", strings.Repeat("x", 4000))
 	headers("two headers of one name", 401, "X-Api-Key", c.secret, "X-Api-Key", c.secret)
@@ -246,7 +246,7 @@ func (d *deriver) keyChanges(o *openapi.Operation, c *customer) []change {
 			add(name+", publishable", map[bool]int{false: 401}[takes], sent(c.publishable))
 			add(name+", secret", 401, sent(c.secret))
 			add(name+", empty", 401, sent(""))
-			add(name+", nobody's", 401, sent(d.unknown))
+			add(name+", unknown", 401, sent(d.unknown))
 			add(name+", twice", 401, sent(c.publishable, c.publishable))
 		}
 	}
@@ -280,7 +280,7 @@ func (d *deriver) methodChanges(o *openapi.Operation) []change {
 }
 
 // surroundingChanges varies parts that the document leaves to HTTP, or describes for all operations: unknown query
-// parameters are ignored, and no content type or accepted type is refused.
+// parameters are ignored, and no content type or accepted type is rejected.
 func surroundingChanges(o *openapi.Operation) []change {
 	var all []change
 	add := func(place, name string, c class, apply func(*derived)) {

@@ -99,7 +99,7 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 		certain = certain && c.class != unclear && (!c.alone || !d.mixed)
 		// The order of checks: unknown paths, then methods, then keys (a status of 401 before one of
 		// 403).
-		if c.status != 0 && (status == 0 || slices.Index(refusals, c.status) < slices.Index(refusals, status)) {
+		if c.status != 0 && (status == 0 || slices.Index(rejections, c.status) < slices.Index(rejections, status)) {
 			status = c.status
 		}
 		if c.elsewhere {
@@ -109,14 +109,14 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 	switch {
 	case status != 0 && certain && a.status != status:
 		wrong("that is a %d", status)
-	case worst == outside && !a.refusal():
-		wrong("that is refused")
+	case worst == outside && !a.rejection():
+		wrong("that is rejected")
 	case worst == inside && certain:
-		told := r.o // where the codes are documented: an answer to HEAD has no body
+		operation := r.o // where the codes are documented: an answer to HEAD has no body
 		if r.method == http.MethodHead {
-			told = d.document.Operation(http.MethodGet, row.Path)
+			operation = d.document.Operation(http.MethodGet, row.Path)
 		}
-		domain := told.Response(http.StatusBadRequest) != nil && slices.Contains(told.Response(http.StatusBadRequest).Codes(), "invalid_domain")
+		domain := operation.Response(http.StatusBadRequest) != nil && slices.Contains(operation.Response(http.StatusBadRequest).Codes(), "invalid_domain")
 		switch {
 		case a.status < 400 || a.status == http.StatusNotFound: // no such brand or file
 		case a.status == http.StatusBadRequest && domain && (row.Code == "invalid_domain" || r.method == http.MethodHead): // a text without a domain
@@ -127,12 +127,12 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 	}
 }
 
-// refusals are the statuses that derived requests can predict, in the order of the checks.
-var refusals = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized, http.StatusForbidden}
+// rejections are the statuses that derived requests can predict, in the order of the checks.
+var rejections = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnauthorized, http.StatusForbidden}
 
-// refusal reports whether an answer is a refusal: by its status, or, for JSON-RPC over 200, by an
+// rejection reports whether an answer is a rejection: by its status, or, for JSON-RPC over 200, by an
 // error in the body or in an item of it.
-func (a answer) refusal() bool {
+func (a answer) rejection() bool {
 	if a.status >= 400 {
 		return true
 	}
@@ -180,9 +180,9 @@ func costOf(r *derived, a answer) shownBrands {
 	return cost
 }
 
-// settle compares the ledger with the answers, and the rows that the transport's witness recorded with
-// those judged here.
-func (d *deriver) settle(t *testing.T) {
+// reconcile compares the ledger with the answers, and the rows that contractTransport recorded with those
+// judged here.
+func (d *deriver) reconcile(t *testing.T) {
 	t.Helper()
 	charged := map[string]int{}
 	for _, c := range d.customers {
@@ -191,7 +191,7 @@ func (d *deriver) settle(t *testing.T) {
 			charged[charge.RequestID[:min(len(uuid.Nil.String()), len(charge.RequestID))]]++ // an item of a batch has the id of its request as a prefix
 		}
 		if len(b.openHolds) > 0 || len(b.reversals) > 0 || b.lowest < 0 {
-			t.Errorf("%d open holds, %d reversals, lowest %d", len(b.openHolds), len(b.reversals), b.lowest)
+			t.Errorf("%d open holds, %d reversals, lowest %d; want 0, 0 and at least 0", len(b.openHolds), len(b.reversals), b.lowest)
 		}
 	}
 	paid := 0

@@ -37,7 +37,7 @@ type change struct {
 	place  string // a request has at most one change per place
 	name   string
 	class  class
-	status int  // of the refusal, if that is certain
+	status int  // of the rejection, if that is certain
 	alone  bool // its effect depends on the rest of the request, or on earlier ones, which no schema expresses
 	apply  func(*derived)
 

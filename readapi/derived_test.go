@@ -58,7 +58,7 @@ func TestDerivedRequests_Described_AnswerAsDocumented(t *testing.T) {
 			}
 		}
 	}
-	d.settle(t)
+	d.reconcile(t)
 }
 
 // TestDerivedRequests_NotDescribed_AreRejected derives requests with several changes each.
@@ -96,7 +96,7 @@ func TestDerivedRequests_NotDescribed_AreRejected(t *testing.T) {
 			d.try(t, d.with(o, c, compatible(chosen)))
 		}
 	})
-	d.settle(t)
+	d.reconcile(t)
 }
 
 // compatible drops changes that are pointless together with one that turns the path into another.
@@ -133,10 +133,10 @@ func TestDerivedRequests_RawBytes_AnswerAsDocumented(t *testing.T) {
 			_, err = body.ReadFrom(resp.Body)
 			resp.Body.Close()
 			if err != nil || !slices.Contains(want, resp.StatusCode) {
-				t.Errorf("%s, %s: %d, want one of %v: %s %v", o.ID, what, resp.StatusCode, want, body.Bytes(), err)
+				t.Errorf("%s, %s: status %d, want one of %v: %s %v", o.ID, what, resp.StatusCode, want, body.Bytes(), err)
 			}
 			if resp.Header.Get("X-Request-Id") == "" {
-				return // net/http's own refusal of invalid HTTP
+				return // net/http's own rejection of invalid HTTP
 			}
 			d.judge(t, &derived{o: o, method: method, changes: []change{{place: what, class: unclear}}},
 				(&url.URL{Path: strings.Split(target, "?")[0]}).EscapedPath(), answer{status: resp.StatusCode, header: resp.Header, body: body.Bytes()})

@@ -245,7 +245,7 @@ func encodedJSON(v any) string {
 }
 
 // brokenBodies returns texts derived from a valid one that are almost JSON, or that parsers disagree
-// about. Sizes are those beyond which bodies are refused here.
+// about. Sizes are those beyond which bodies are rejected here.
 func brokenBodies(good string) map[string]string {
 	all := map[string]string{
 		"nothing but a space": " ", "null": "null", "half of it": good[:len(good)/2], "twice": good + good, "something behind it": good + "x",

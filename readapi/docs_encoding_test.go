@@ -47,7 +47,7 @@ func TestDocs_AcceptEncoding_DecidesTheForm(t *testing.T) {
 				t.Errorf("%s with Accept-Encoding %q has a different document", path, accept)
 			}
 			if again := ask(accept, h.Get("Etag")); again.status != http.StatusNotModified || again.header.Get("Content-Encoding") != "" {
-				t.Errorf("%s with its ETag: %d %v", path, again.status, again.header)
+				t.Errorf("%s with its ETag: status %d, header %v", path, again.status, again.header)
 			}
 		}
 	}

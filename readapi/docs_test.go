@@ -137,10 +137,10 @@ func TestReference_Document_IsShownCompletely(t *testing.T) {
 
 func TestReference_Descriptions_AreEscaped(t *testing.T) {
 	if got := markdown("a `<b>` **<i>**\n\n<p>"); got != "<p>a <code>&lt;b&gt;</code> <strong>&lt;i&gt;</strong></p><p>&lt;p&gt;</p>" {
-		t.Errorf("%s", got)
+		t.Errorf("%s, want %q", got, "<p>a <code>&lt;b&gt;</code> <strong>&lt;i&gt;</strong></p><p>&lt;p&gt;</p>")
 	}
 	if got := shellQuoted("it's"); got != `'it'\''s'` {
-		t.Errorf("%s", got)
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestPages_ContentSecurityPolicy_AllowsOwnStyleOnly(t *testing.T) {
 			}
 		})
 		if len(styles) != 1 {
-			t.Fatalf("%s has %d styles", name, len(styles))
+			t.Fatalf("%s has %d styles, want 1", name, len(styles))
 		}
 		sum := sha256.Sum256([]byte(styles[0]))
 		if want := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(p.csp[0], want) {

@@ -37,26 +37,26 @@ func TestSearch_PublishableKey_FindsBrands(t *testing.T) {
 	}
 	got := decodeExactly[specSearch](t, a.body)
 	if got.Query != "acme" || len(got.Results) != 1 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got %+v", got)
 	}
 	if r := got.Results[0]; *r.BrandID != id || r.Name != "Acme" || r.Domain != "acme.com" || r.Icon != baseURL+"/logo/acme.com" || r.Claimed || *r.QualityScore != 0.83 {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v", r)
 	}
 	// A domain that is not in the index is one result without an id.
 	got = decodeExactly[specSearch](t, c.get("/v1/search?q=not-held.com&limit=1").body)
 	if len(got.Results) != 1 || got.Results[0].BrandID != nil || got.Results[0].QualityScore != nil || got.Results[0].Domain != "not-held.com" || got.Results[0].Name != "not-held" {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 	// An empty result is an empty array; the query is returned as sent.
 	if a := c.get("/v1/search?q=%22zzzzqqqq%3Cb%3E%20%26"); string(a.body) != `{"query":"\"zzzzqqqq<b> &","results":[]}`+"\n" {
-		t.Errorf("%d %s", a.status, a.body)
+		t.Errorf("status %d, body %s", a.status, a.body)
 	}
 	for _, bad := range []string{"", "?q=", "?q=a&limit=0", "?q=a&limit=21", "?q=a&limit=x", "?q=a&q=b", "?q=%FF", "?q=" + strings.Repeat("x", 101)} {
-		c.get("/v1/search"+bad).refused(t, http.StatusBadRequest, "invalid_request")
+		c.get("/v1/search"+bad).rejected(t, http.StatusBadRequest, "invalid_request")
 	}
 	c.get("/v1/search?q=" + strings.Repeat("%C3%BC", 100)).ok(t)
 	if b := c.books(); len(b.charges) != 0 {
-		t.Errorf("searches cost %d credits", len(b.charges))
+		t.Errorf("searches cost %d credits, want 0", len(b.charges))
 	}
 }
 
@@ -74,13 +74,13 @@ func TestSearch_Answered_IsCounted(t *testing.T) {
 			t.Fatalf("%d searches after %d answers", got, n)
 		}
 	}
-	c.get("/v1/search?q=").refused(t, http.StatusBadRequest, "invalid_request")
+	c.get("/v1/search?q=").rejected(t, http.StatusBadRequest, "invalid_request")
 	if got := searches(); got != 5 {
-		t.Errorf("a rejected search counted: %d", got)
+		t.Errorf("a rejected search counted: %d, want 5", got)
 	}
 	s.clock.add(10 * 24 * time.Hour) // 1 December
 	if me := decodeAccount(t, c.get("/v1/me").body); me.Usage.Searches != 0 || me.Period != "2026-12" {
-		t.Errorf("%d searches in %s", me.Usage.Searches, me.Period)
+		t.Errorf("%d searches in %s; want 0 and %q", me.Usage.Searches, me.Period, "2026-12")
 	}
 }
 
@@ -98,9 +98,9 @@ func (l *countingLog) Append(ctx context.Context, stream string, expected eventl
 	return l.Log.Append(ctx, stream, expected, events)
 }
 
-// TestSearch_Counted_IsAnswered: the request's deadline expires, or its caller leaves, while the search
-// is being counted. The count lands all the same, so the search is answered. The handler is called
-// without a server, which would not show the answer to a caller who left.
+// The request's deadline expires, or its caller leaves, while the search is being counted. The count is
+// appended all the same, so the search is answered. The handler is called without a server, which would
+// not show the answer to a caller who left.
 func TestSearch_Counted_IsAnswered(t *testing.T) {
 	log := &countingLog{}
 	s := start(t, func(set *setup) {
@@ -126,10 +126,10 @@ func TestSearch_Counted_IsAnswered(t *testing.T) {
 		t.Fatal("no search was counted")
 	}
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"results":`) {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("status %d, body %s", w.Code, w.Body)
 	}
 	if got := decodeAccount(t, c.get("/v1/me").body).Usage.Searches; got != 1 {
-		t.Errorf("%d searches are counted", got)
+		t.Errorf("%d searches are counted, want 1", got)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestSearch_CountUnknown_Is503(t *testing.T) {
 	s := start(t, func(set *setup) {
 		set.deps = func(d *readapi.Deps) { d.Quotas = unsureUsage{d.Quotas} }
 	})
-	s.account(plan.Free, 50).get("/v1/search?q=acme").refused(t, http.StatusServiceUnavailable, "upstream_failed")
+	s.account(plan.Free, 50).get("/v1/search?q=acme").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 }
 
 func TestSearch_PlansQuotaUsedUp_Is429(t *testing.T) {
@@ -154,11 +154,11 @@ func TestSearch_PlansQuotaUsedUp_Is429(t *testing.T) {
 	together(6, func(int) {
 		a, err := s.do(t.Context(), request{path: "/v1/search?q=acme", header: bearer(c.publishable)})
 		if err != nil || (a.status != http.StatusOK && a.status != http.StatusTooManyRequests) {
-			t.Errorf("%v %d %s", err, a.status, a.body)
+			t.Errorf("%v, status %d, body %s", err, a.status, a.body)
 		}
 	})
 	a := c.get("/v1/search?q=acme")
-	p := a.refused(t, http.StatusTooManyRequests, "quota_exceeded")
+	p := a.rejected(t, http.StatusTooManyRequests, "quota_exceeded")
 	d := p.Error.Details
 	left := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).Sub(s.clock.now())
 	if d == nil || d.Limit == nil || *d.Limit != 250_000 || d.BillingURL == nil || *d.BillingURL != baseURL+"/billing" || d.RetryAfter == nil || time.Duration(*d.RetryAfter)*time.Second != left {
@@ -213,7 +213,7 @@ func TestMe_EveryPlan_ReportsAccountAndLimits(t *testing.T) {
 		}
 	}
 	c := s.account(plan.Free, 50)
-	s.send(request{path: "/v1/me", header: bearer(c.publishable)}).refused(t, http.StatusForbidden, "forbidden")
+	s.send(request{path: "/v1/me", header: bearer(c.publishable)}).rejected(t, http.StatusForbidden, "forbidden")
 	c.head("/v1/me") // 405, below
 }
 
@@ -268,7 +268,7 @@ func TestAsset_StoredFile_IsServedAndCached(t *testing.T) {
 		a := s.send(request{path: "/cdn/" + id + "." + ext})
 		h := a.ok(t)
 		if string(a.body) != string(data) || h.Get("Content-Type") != contentType || h.Get("Etag") != `"`+id+`"` {
-			t.Errorf("%s: %v %q", ext, h, a.body)
+			t.Errorf("%s: %v, body %q", ext, h, a.body)
 		}
 		for name, want := range map[string]string{
 			"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff", "Access-Control-Allow-Origin": "*",
@@ -280,12 +280,12 @@ func TestAsset_StoredFile_IsServedAndCached(t *testing.T) {
 			}
 		}
 		if a := s.send(request{method: "HEAD", path: "/cdn/" + id + "." + ext}); a.status != http.StatusOK || len(a.body) != 0 || a.header.Get("Content-Length") != fmt.Sprint(len(data)) || a.header.Get("Etag") != h.Get("Etag") {
-			t.Errorf("%s: HEAD %d %v", ext, a.status, a.header)
+			t.Errorf("%s: HEAD %d, header %v", ext, a.status, a.header)
 		}
 		for _, tag := range []string{h.Get("Etag"), "W/" + h.Get("Etag"), `"x", ` + h.Get("Etag"), "*"} {
 			a := s.send(request{path: "/cdn/" + id + "." + ext, header: http.Header{"If-None-Match": {tag}}})
 			if a.status != http.StatusNotModified || len(a.body) != 0 || a.header.Get("Cache-Control") == "" || a.header.Get("Etag") == "" {
-				t.Errorf("%s: If-None-Match %s: %d %v", ext, tag, a.status, a.header)
+				t.Errorf("%s: If-None-Match %s: status %d, header %v", ext, tag, a.status, a.header)
 			}
 		}
 		s.send(request{path: "/cdn/" + id + "." + ext, header: http.Header{"If-None-Match": {`"other"`}}}).ok(t)
@@ -299,7 +299,7 @@ func TestAsset_StoredFile_IsServedAndCached(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD"} {
 			a := s.send(request{method: method, path: "/cdn/" + missing})
 			if a.status != http.StatusNotFound || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Cache-Control") != "no-store" || (method == "GET") != (len(a.body) > 0) {
-				t.Errorf("%s %s: %d %v %q", method, missing, a.status, a.header, a.body)
+				t.Errorf("%s %s: status %d, header %v, body %q", method, missing, a.status, a.header, a.body)
 			}
 		}
 	}
@@ -315,15 +315,15 @@ func TestAsset_StorageMissing_Is503(t *testing.T) {
 	s.must(os.Rename(s.assetFolder, filepath.Join(filepath.Dir(s.assetFolder), "elsewhere")))
 	a := s.send(request{path: "/cdn/" + id + ".svg"})
 	if a.status != http.StatusServiceUnavailable || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Retry-After") == "" || strings.Contains(string(a.body), s.assetFolder) {
-		t.Errorf("%d %v %q", a.status, a.header, a.body)
+		t.Errorf("status %d, header %v, body %q", a.status, a.header, a.body)
 	}
 	if a := s.send(request{method: http.MethodHead, path: "/cdn/" + id + ".svg"}); a.status != http.StatusServiceUnavailable {
-		t.Errorf("HEAD: %d", a.status)
+		t.Errorf("HEAD: status %d, want %d", a.status, http.StatusServiceUnavailable)
 	}
 	s.must(os.Rename(filepath.Join(filepath.Dir(s.assetFolder), "elsewhere"), s.assetFolder))
 	etag := s.send(request{path: "/cdn/" + id + ".svg"}).ok(t).Get("ETag")
 	if a := s.send(request{method: http.MethodHead, path: "/cdn/" + id + ".svg", header: http.Header{"If-None-Match": {etag}}}); a.status != http.StatusNotModified {
-		t.Errorf("HEAD with the current tag: %d", a.status)
+		t.Errorf("HEAD with the current tag: status %d, want %d", a.status, http.StatusNotModified)
 	}
 }
 
@@ -357,19 +357,19 @@ func TestRouter_UnknownPathOrMethod_Is404Or405(t *testing.T) {
 		if a.header.Get("Allow") != c.allow {
 			t.Errorf("%s %s: Allow %q, want %q", c.method, c.path, a.header.Get("Allow"), c.allow)
 		}
-		a.refused(t, c.status, c.code)
+		a.rejected(t, c.status, c.code)
 		if a.header.Get("X-RateLimit-Limit") != "" || a.header.Get("X-Request-Id") == "" {
 			t.Errorf("%s %s: headers %v", c.method, c.path, a.header)
 		}
 	}
 	for _, path := range []string{"/v1/me", "/v1/search?q=acme"} {
 		if a := s.send(request{method: "HEAD", path: path}); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET, OPTIONS" {
-			t.Errorf("HEAD %s: %d, Allow %q", path, a.status, a.header.Get("Allow"))
+			t.Errorf("HEAD %s: status %d, Allow %q; want %d and %q", path, a.status, a.header.Get("Allow"), http.StatusMethodNotAllowed, "GET, OPTIONS")
 		}
 	}
 	a := s.send(request{method: "POST", path: "/cdn/x.svg"})
 	if a.status != http.StatusMethodNotAllowed || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-		t.Errorf("POST on an asset: %d %v", a.status, a.header)
+		t.Errorf("POST on an asset: status %d, header %v", a.status, a.header)
 	}
 }
 
@@ -384,11 +384,11 @@ func TestV2_UnknownPath_ErrorHasTopLevelMessage(t *testing.T) {
 			Message string
 		}
 		if err := json.Unmarshal(a.body, &body); err != nil || a.status != http.StatusNotFound {
-			t.Errorf("%s: %d %s (%v)", path, a.status, a.body, err)
+			t.Errorf("%s: status %d, body %s (%v); want %d", path, a.status, a.body, err, http.StatusNotFound)
 			continue
 		}
 		if body.Error.Code != "not_found" || body.Message == "" || body.Message != body.Error.Message || a.header.Get("Location") != "" {
-			t.Errorf("%s: %s", path, a.body)
+			t.Errorf("%s: body %s", path, a.body)
 		}
 	}
 }
@@ -398,14 +398,14 @@ func TestRouter_UnencodedURL_RedirectsToCleanPath(t *testing.T) {
 	c := s.account(plan.Free, 50)
 	a := c.get("/v1/brands/https://acme.com/a%2Fb?refresh=true")
 	if a.status != http.StatusMovedPermanently || a.header.Get("Location") != "/v1/brands/https:/acme.com/a%2Fb?refresh=true" || a.header.Get("X-Request-Id") == "" || a.header.Get("Access-Control-Allow-Origin") != "*" {
-		t.Errorf("%d %v", a.status, a.header)
+		t.Errorf("status %d, header %v", a.status, a.header)
 	}
 	next := c.get(a.header.Get("Location"))
-	if p := next.refused(t, http.StatusNotFound, "not_found"); !strings.Contains(p.Error.Message, "percent-encode") {
-		t.Errorf("message %q", p.Error.Message)
+	if p := next.rejected(t, http.StatusNotFound, "not_found"); !strings.Contains(p.Error.Message, "percent-encode") {
+		t.Errorf("message %q, want text that contains %q", p.Error.Message, "percent-encode")
 	}
 	if a := s.send(request{method: "POST", path: "/v1//brands/batch"}); a.status != http.StatusPermanentRedirect || a.header.Get("Location") != "/v1/brands/batch" {
-		t.Errorf("POST: %d %v", a.status, a.header)
+		t.Errorf("POST: status %d, header %v", a.status, a.header)
 	}
 }
 
@@ -418,7 +418,7 @@ func TestCORS_AnyOrigin_IsAllowed(t *testing.T) {
 		}})
 		h := a.header
 		if a.status != http.StatusNoContent || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Credentials") != "" || h.Get("Access-Control-Max-Age") == "" {
-			t.Errorf("%s: %d %v", path, a.status, h)
+			t.Errorf("%s: status %d, %v", path, a.status, h)
 		}
 		// Headers that a page's own tools add, such as traceparent, do not prevent a request; the star
 		// does not include Authorization.
@@ -441,13 +441,13 @@ func TestCORS_AnyOrigin_IsAllowed(t *testing.T) {
 		a := s.send(r)
 		got := strings.Split(a.header.Get("Access-Control-Expose-Headers"), ", ")
 		if a.header.Get("Access-Control-Allow-Origin") != "*" || strings.Join(got, ",") != strings.Join(exposed, ",") || a.header.Get("Set-Cookie") != "" {
-			t.Errorf("%s: %d %v", r.path, a.status, a.header)
+			t.Errorf("%s: status %d, header %v", r.path, a.status, a.header)
 		}
 	}
 	if a := s.send(request{method: "OPTIONS", path: "/v1/me"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, OPTIONS" {
-		t.Errorf("OPTIONS without preflight headers: %d %v", a.status, a.header)
+		t.Errorf("OPTIONS without preflight headers: status %d, header %v", a.status, a.header)
 	}
-	s.send(request{method: "OPTIONS", path: "/nothing"}).refused(t, http.StatusNotFound, "not_found")
+	s.send(request{method: "OPTIONS", path: "/nothing"}).rejected(t, http.StatusNotFound, "not_found")
 }
 
 func TestErrorDocs_EveryCode_IsServed(t *testing.T) {
@@ -462,10 +462,10 @@ func TestErrorDocs_EveryCode_IsServed(t *testing.T) {
 			t.Error(err)
 		}
 		if head := s.send(request{method: "HEAD", path: path}); head.status != http.StatusOK || len(head.body) != 0 || head.header.Get("Content-Length") != fmt.Sprint(len(a.body)) {
-			t.Errorf("HEAD %s: %d %v", path, head.status, head.header)
+			t.Errorf("HEAD %s: status %d, header %v", path, head.status, head.header)
 		}
 		if again := s.send(request{path: path, header: http.Header{"If-None-Match": {h.Get("Etag")}}}); again.status != http.StatusNotModified {
-			t.Errorf("%s with its ETag: %d", path, again.status)
+			t.Errorf("%s with its ETag: status %d, want %d", path, again.status, http.StatusNotModified)
 		}
 	}
 	if !strings.Contains(string(s.send(request{path: "/docs/errors"}).body), `id="no_brand_data"`) {

@@ -53,7 +53,7 @@ const (
 	retryUnavailable = 5 * time.Second
 )
 
-// Messages of a 503. By then it may be unknown whether anything was charged: an append may land
+// Messages of a 503. By then it may be unknown whether anything was charged: an append may succeed
 // although its outcome was not reported in time. But such an answer is never charged in the end.
 const (
 	messageReversed    = "Any charge is reversed."
@@ -69,7 +69,7 @@ const statusClientGone = 499
 // errClientGone: the caller left before the first byte of the answer.
 var errClientGone = errors.New("client has gone")
 
-// errOverloaded is the reason of a refusal before a request runs.
+// errOverloaded is the reason of a rejection before a request runs.
 var errOverloaded = errors.New("too many requests are waiting for another part")
 
 // Details accompany some errors.

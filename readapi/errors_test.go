@@ -15,7 +15,7 @@ import (
 	"letterhead/projections"
 )
 
-// An append may have landed, or may still land, although the answer is an error: no such answer
+// An append may have succeeded, or may still succeed, although the answer is an error: no such answer
 // promises that nothing was charged, and each says that a charge is reversed.
 func TestProblemOf_UnknownOutcome_PromisesReversal(t *testing.T) {
 	for _, err := range []error{

@@ -95,8 +95,8 @@ var (
 	connectionClose = []string{"close"}
 )
 
-// The wire names of our headers. HTTP header names are case-insensitive; these are written to the
-// header map as documented, bypassing net/http's own spelling (X-Ratelimit-Limit) and its conversion.
+// Our headers. HTTP header names are case-insensitive; these are written to the header map as documented,
+// bypassing net/http's own spelling (X-Ratelimit-Limit) and its conversion.
 const (
 	headerRequestID          = "X-Request-Id"
 	headerRateLimitLimit     = "X-RateLimit-Limit"

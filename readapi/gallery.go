@@ -248,7 +248,7 @@ func (g *gallery) page(sent url.Values) ([]byte, error) {
 	}
 	live := g.image(url.PathEscape(v.Domain), "", parameters...)
 	live.Alt = "Logo of " + v.Domain
-	if v.Refused = refusedLogo(live.Path); v.Refused == "" {
+	if v.Refused = rejectedLogo(live.Path); v.Refused == "" {
 		v.Live = &live
 		v.Snippet = `<img src="` + template.HTMLEscapeString(live.URL) + `" alt="` + template.HTMLEscapeString(v.Domain) + `">`
 	}
@@ -259,9 +259,9 @@ func (g *gallery) page(sent url.Values) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// refusedLogo returns the sentence with which the logo endpoint would refuse a path, or "" if it would
+// rejectedLogo returns the sentence with which the logo endpoint would reject a path, or "" if it would
 // not.
-func refusedLogo(path string) string {
+func rejectedLogo(path string) string {
 	path, query, _ := strings.Cut(strings.TrimPrefix(path, "/"), "?")
 	domain, _, err := logo.Parse(path, query, nil)
 	if err == nil {
@@ -279,7 +279,7 @@ func refusedLogo(path string) string {
 	case errors.As(err, &host):
 		return host.Sentence
 	}
-	return "The endpoint refuses that."
+	return "The endpoint rejects that."
 }
 
 // galleryCache is for the page with submitted values: shared caches need not store what one person

@@ -84,7 +84,7 @@ func TestGallery_Images_AreFewAndValid(t *testing.T) {
 		}
 		for src := range s.sources {
 			path, ours := strings.CutPrefix(src, place)
-			if sentence := refusedLogo("/" + path); !ours || sentence != "" {
+			if sentence := rejectedLogo("/" + path); !ours || sentence != "" {
 				t.Errorf("%s: %s", src, sentence)
 			}
 		}
@@ -109,7 +109,7 @@ func TestGallery_Form_ShowsTheRequestedLogo(t *testing.T) {
 		}
 	})
 	if src != s.code[0] {
-		t.Errorf("the snippet %s links to %s", s.code[1], src)
+		t.Errorf("the snippet %s links to %s, want %v", s.code[1], src, s.code[0])
 	}
 	for name, want := range map[string]string{"domain": "figma.com", "type": "symbol", "size": "200", "background": "dark", "format": "png", "theme": "", "fallback": ""} {
 		if s.selected[name] != want {
@@ -149,7 +149,7 @@ func TestGallery_InvalidInput_ExplainsTheFault(t *testing.T) {
 		}
 		for name, sent := range c.sent {
 			if s.selected[name] != sent[0] {
-				t.Errorf("%v: the form has %s %q", c.sent, name, s.selected[name])
+				t.Errorf("%v: the form has %s %q, want %q", c.sent, name, s.selected[name], sent[0])
 			}
 		}
 	}

@@ -202,7 +202,7 @@ func (s *service) serve(t testing.TB, wrap func(net.Listener) net.Listener) {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(wrap(l)) }()
 	transport := &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}
-	s.transport, s.url = s.witnessed(transport), "http://"+l.Addr().String()
+	s.transport, s.url = s.withContract(transport), "http://"+l.Addr().String()
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -211,7 +211,7 @@ func (s *service) serve(t testing.TB, wrap func(net.Listener) net.Listener) {
 			t.Errorf("shut the server down: %v", err)
 		}
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("serve: %v", err)
+			t.Errorf("serve: %v, want ErrServerClosed", err)
 		}
 	})
 }
@@ -286,9 +286,9 @@ func (s *service) must(err error) {
 	}
 }
 
-// settled waits until every read model and the search index have caught up with the log. A bubble's search index finds
+// catchUp waits until every read model and the search index have caught up with the log. A bubble's search index finds
 // nothing, and waiting for it would move the clock.
-func (s *service) settled() {
+func (s *service) catchUp() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -303,7 +303,7 @@ func (s *service) known(domain string, record eventschemas.Record) string {
 	s.t.Helper()
 	_, err := s.brands.ImportBrand(s.t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record})
 	s.must(err)
-	s.settled()
+	s.catchUp()
 	return brand.ID(domain).String()
 }
 
@@ -389,8 +389,8 @@ type problem struct {
 	} `json:"error"`
 }
 
-// refused checks an error answer completely and returns its body.
-func (a answer) refused(t testing.TB, status int, code string) problem {
+// rejected checks an error answer completely and returns its body.
+func (a answer) rejected(t testing.TB, status int, code string) problem {
 	t.Helper()
 	if a.status != status {
 		t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
@@ -405,14 +405,14 @@ func (a answer) refused(t testing.TB, status int, code string) problem {
 		t.Fatalf("error body %s, want code %s with message and docs", a.body, code)
 	}
 	if got := a.header.Get("Content-Type"); got != "application/json; charset=utf-8" {
-		t.Fatalf("content type %q", got)
+		t.Fatalf("content type %q, want %q", got, "application/json; charset=utf-8")
 	}
 	retry := a.header.Get("Retry-After")
 	if want := status == 429 || status == 503; (retry != "") != want {
 		t.Fatalf("Retry-After %q on %d", retry, status)
 	}
 	if a.header.Get("X-Cache") != "" {
-		t.Fatalf("X-Cache %q on %d", a.header.Get("X-Cache"), status)
+		t.Fatalf("X-Cache %q on %d; want %q", a.header.Get("X-Cache"), status, "")
 	}
 	return p
 }

@@ -62,9 +62,9 @@ func TestIdempotencyKey_Repeated_GivesFirstAnswerForADay(t *testing.T) {
 	s.crawler.finds("acme.com", record("acme anew"))
 	second := c.once("/v1/brands/acme.com?refresh=true", "order-2")
 	if h := second.ok(t); h.Get("X-Cache") != "MISS" || string(second.body) == string(first.body) {
-		t.Fatalf("the refresh changed nothing: %v %s", h, second.body)
+		t.Fatalf("the refresh changed nothing: %v, body %s", h, second.body)
 	}
-	s.settled()
+	s.catchUp()
 	// Whatever form the identifier has, and with any of the account's keys.
 	other := *c
 	other.secret, _ = c.issue("secret")
@@ -89,12 +89,12 @@ func TestIdempotencyKey_Repeated_GivesFirstAnswerForADay(t *testing.T) {
 	s.clock.add(account.IdempotencyWindow - time.Second)
 	repeats()
 	if b := c.books(); len(b.charges) != 2 || b.balance() != 48 || len(b.openHolds) != 0 || len(s.crawler.of("acme.com")) != 1 {
-		t.Errorf("%d charges, balance %d, %d holds open, %d crawls", len(b.charges), b.balance(), len(b.openHolds), len(s.crawler.of("acme.com")))
+		t.Errorf("%d charges, balance %d, %d holds open, %d crawls; want 2, 48, 0 and 1", len(b.charges), b.balance(), len(b.openHolds), len(s.crawler.of("acme.com")))
 	}
 	s.clock.add(2 * time.Second) // a day has passed, and the key is new
 	a := c.once("/v1/brands/acme.com", "order-1")
 	if h := a.ok(t); string(a.body) != string(second.body) || h.Get("X-Credits-Remaining") != "47" {
-		t.Errorf("repeat after a day: %v %s", h, a.body)
+		t.Errorf("repeat after a day: %v, body %s", h, a.body)
 	}
 }
 
@@ -106,9 +106,9 @@ func TestIdempotencyKey_OtherRequest_Is400(t *testing.T) {
 	c.once("/v1/brands/acme.com", "k").ok(t)
 	for _, path := range []string{"other.com", id, "acme.com?refresh=true", "never-crawled.com"} {
 		a := c.once("/v1/brands/"+path, "k")
-		p := a.refused(t, http.StatusBadRequest, "invalid_request")
+		p := a.rejected(t, http.StatusBadRequest, "invalid_request")
 		if !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "49" {
-			t.Errorf("%s: %v %s", path, a.header, a.body)
+			t.Errorf("%s: header %v, body %s", path, a.header, a.body)
 		}
 	}
 	c.once("/v1/brands/"+id, "by-id").ok(t)
@@ -125,20 +125,20 @@ func TestIdempotencyKey_FreeAnswer_IsLookedUpAgain(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	s.known("plain.com", plainRecord("plain"))
 	s.crawler.fails("nowhere.com", brand.DNS)
-	c.once("/v1/brands/nowhere.com", "k").refused(t, http.StatusNotFound, "domain_not_found")
-	c.once("/v1/brands/co.uk", "k").refused(t, http.StatusBadRequest, "invalid_domain")
+	c.once("/v1/brands/nowhere.com", "k").rejected(t, http.StatusNotFound, "domain_not_found")
+	c.once("/v1/brands/co.uk", "k").rejected(t, http.StatusBadRequest, "invalid_domain")
 	plain := c.once("/v1/brands/plain.com", "k")
 	plain.ok(t)
 	s.crawler.finds("plain.com", record("plain"))
 	c.get("/v1/brands/plain.com?refresh=true").ok(t)
-	s.settled()
+	s.catchUp()
 	a := c.once("/v1/brands/plain.com", "k") // now it has a logo, and the answer differs
 	if h := a.ok(t); string(a.body) == string(plain.body) || h.Get("X-Credits-Remaining") != "48" {
-		t.Errorf("%v %s", h, a.body)
+		t.Errorf("%v, body %s", h, a.body)
 	}
-	c.once("/v1/brands/acme.com", "k").refused(t, http.StatusBadRequest, "invalid_request")
+	c.once("/v1/brands/acme.com", "k").rejected(t, http.StatusBadRequest, "invalid_request")
 	if b := c.books(); len(b.charges) != 2 || len(b.openHolds) != 0 {
-		t.Errorf("%d charges, %d holds open", len(b.charges), len(b.openHolds))
+		t.Errorf("%d charges, %d holds open; want 2 and 0", len(b.charges), len(b.openHolds))
 	}
 }
 
@@ -150,13 +150,13 @@ func TestIdempotencyKey_NoCreditsLeft_RepeatIsAnswered(t *testing.T) {
 	first.ok(t)
 	for range 3 {
 		if a := c.once("/v1/brands/acme.com", "k"); string(a.body) != string(first.body) || a.ok(t).Get("X-Credits-Remaining") != "0" {
-			t.Errorf("%v %s", a.header, a.body)
+			t.Errorf("header %v, body %s", a.header, a.body)
 		}
 	}
-	c.get("/v1/brands/acme.com").refused(t, http.StatusPaymentRequired, "insufficient_credits")
-	c.once("/v1/brands/acme.com", "another").refused(t, http.StatusPaymentRequired, "insufficient_credits")
+	c.get("/v1/brands/acme.com").rejected(t, http.StatusPaymentRequired, "insufficient_credits")
+	c.once("/v1/brands/acme.com", "another").rejected(t, http.StatusPaymentRequired, "insufficient_credits")
 	// 400 comes before 402.
-	c.once("/v1/brands/other.com", "k").refused(t, http.StatusBadRequest, "invalid_request")
+	c.once("/v1/brands/other.com", "k").rejected(t, http.StatusBadRequest, "invalid_request")
 }
 
 // Many concurrent requests with one key get one charge and one answer, even with one credit for all of
@@ -207,11 +207,11 @@ func TestIdempotencyKey_ConcurrentFailure_EachGetsTheError(t *testing.T) {
 	together(8, func(int) {
 		a, err := s.do(t.Context(), c.keyed("/v1/brands/nowhere.com", "k"))
 		if err != nil || a.status != http.StatusNotFound {
-			t.Errorf("%v, %d %s", err, a.status, a.body)
+			t.Errorf("error = %v, status %d, body %s; want %d", err, a.status, a.body, http.StatusNotFound)
 		}
 	})
 	if b := c.books(); len(b.charges) != 0 || len(b.openHolds) != 0 || len(s.crawler.of("nowhere.com")) != 1 {
-		t.Errorf("%d charges, %d holds open, %d crawls", len(b.charges), len(b.openHolds), len(s.crawler.of("nowhere.com")))
+		t.Errorf("%d charges, %d holds open, %d crawls; want 0, 0 and 1", len(b.charges), len(b.openHolds), len(s.crawler.of("nowhere.com")))
 	}
 	c.unreserved(1)
 }
@@ -222,7 +222,7 @@ func (c *customer) unreserved(credits int64) {
 	for range credits {
 		c.get("/v1/brands/acme.com").ok(c.s.t)
 	}
-	c.get("/v1/brands/acme.com").refused(c.s.t, http.StatusPaymentRequired, "insufficient_credits")
+	c.get("/v1/brands/acme.com").rejected(c.s.t, http.StatusPaymentRequired, "insufficient_credits")
 }
 
 // steppingWriter lets a test intervene between earlier charges and current ones.
@@ -266,7 +266,7 @@ func (d *steppingWriter) ReverseUndelivered(in commands.UndeliveredCharge) error
 }
 
 // Two requests with one key that start together both find the key unused. One is charged, the other is
-// refused.
+// rejected.
 func TestIdempotencyKey_ConcurrentOtherRequest_OneIs400(t *testing.T) {
 	var both sync.WaitGroup
 	s := start(t, func(set *setup) {
@@ -292,9 +292,9 @@ func TestIdempotencyKey_ConcurrentOtherRequest_OneIs400(t *testing.T) {
 			answers[0], answers[1] = answers[1], answers[0]
 		}
 		answers[0].ok(t)
-		answers[1].refused(t, http.StatusBadRequest, "invalid_request")
+		answers[1].rejected(t, http.StatusBadRequest, "invalid_request")
 		if b := c.books(); len(b.charges) != 1 || len(b.openHolds) != 0 || b.balance() != 9 {
-			t.Errorf("%v: %d charges, %d holds open, balance %d", paths, len(b.charges), len(b.openHolds), b.balance())
+			t.Errorf("%v: %d charges, %d holds open, balance %d; want 1, 0 and 9", paths, len(b.charges), len(b.openHolds), b.balance())
 		}
 		c.unreserved(9)
 	}
@@ -327,7 +327,7 @@ func TestIdempotencyKey_ClientLeftAndRepeats_ChargedOnce(t *testing.T) {
 	<-charged
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("client error %v", err)
+		t.Fatalf("client error %v, want Canceled", err)
 	}
 	// The retry is faster than the server, which is about to reverse the charge.
 	again := c.once("/v1/brands/acme.com", "k")
@@ -336,7 +336,7 @@ func TestIdempotencyKey_ClientLeftAndRepeats_ChargedOnce(t *testing.T) {
 	<-reversed
 	s.must(s.writer.Drain(t.Context())) // finishes pending compensations
 	if b := c.books(); len(b.charges) != 1 || len(b.reversals) != 0 || b.balance() != 49 {
-		t.Errorf("%d charges, %d reversals, balance %d", len(b.charges), len(b.reversals), b.balance())
+		t.Errorf("%d charges, %d reversals, balance %d; want 1, 0 and 49", len(b.charges), len(b.reversals), b.balance())
 	}
 }
 
@@ -370,10 +370,10 @@ func TestIdempotencyKey_ChargeReversed_ChargesAgain(t *testing.T) {
 	a := c.once("/v1/brands/acme.com?refresh=true", "k")
 	a.ok(t)
 	if again := c.once("/v1/brands/acme.com?refresh=true", "k"); string(again.body) != string(a.body) {
-		t.Errorf("%d %s", again.status, again.body)
+		t.Errorf("status %d, body %s", again.status, again.body)
 	}
 	if b := c.books(); len(b.charges) != 2 || len(b.reversals) != 1 || b.balance() != 49 || len(b.openHolds) != 0 {
-		t.Errorf("%d charges, %d reversals, balance %d, %d holds open", len(b.charges), len(b.reversals), b.balance(), len(b.openHolds))
+		t.Errorf("%d charges, %d reversals, balance %d, %d holds open; want 2, 1, 49 and 0", len(b.charges), len(b.reversals), b.balance(), len(b.openHolds))
 	}
 }
 
@@ -386,7 +386,7 @@ func TestIdempotencyKey_BrandWithdrawn_IsNotRepeated(t *testing.T) {
 	s.must(s.brands.WithdrawBrand(t.Context(), commands.WithdrawBrand{Request: operator(), Domain: "acme.com", Reason: "the owner asked"}))
 	for path, key := range map[string]string{"acme.com": "k", id: "by-id"} {
 		a := c.once("/v1/brands/"+path, key)
-		a.refused(t, http.StatusNotFound, "no_brand_data")
+		a.rejected(t, http.StatusNotFound, "no_brand_data")
 		if a.header.Get("X-Credits-Remaining") != "48" {
 			t.Errorf("headers %v", a.header)
 		}
@@ -399,7 +399,7 @@ func TestIdempotencyKey_AccountSuspended_Is403(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	c.once("/v1/brands/acme.com", "k").ok(t)
 	c.suspend()
-	c.once("/v1/brands/acme.com", "k").refused(t, http.StatusForbidden, "forbidden")
+	c.once("/v1/brands/acme.com", "k").rejected(t, http.StatusForbidden, "forbidden")
 }
 
 func TestIdempotencyKey_Format_IsChecked(t *testing.T) {
@@ -414,8 +414,8 @@ func TestIdempotencyKey_Format_IsChecked(t *testing.T) {
 		h := bearer(c.secret)
 		h["Idempotency-Key"] = values
 		a := s.send(request{path: "/v1/brands/acme.com", header: h})
-		if p := a.refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "50" {
-			t.Errorf("%s: %v %s", name, a.header, a.body)
+		if p := a.rejected(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Error.Message, "Idempotency-Key") || a.header.Get("X-Credits-Remaining") != "50" {
+			t.Errorf("%s: header %v, body %s", name, a.header, a.body)
 		}
 		// It has no effect on requests that are not charged.
 		for _, r := range []request{{method: http.MethodHead, path: "/v1/brands/acme.com"}, {path: "/v1/me"}, {path: "/v1/search?q=acme"}} {
@@ -431,10 +431,10 @@ func TestIdempotencyKey_Format_IsChecked(t *testing.T) {
 	// Surrounding whitespace is not part of it.
 	padded := "GET /v1/brands/acme.com HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\nIdempotency-Key: \t k \t\r\nConnection: close\r\n\r\n"
 	if status := s.rawStatus(padded); status != http.StatusOK {
-		t.Errorf("key with surrounding spaces: %d", status)
+		t.Errorf("key with surrounding spaces: %d, want %d", status, http.StatusOK)
 	}
 	if b := c.books(); len(b.charges) != 6 {
-		t.Errorf("%d charges for 6 keys", len(b.charges))
+		t.Errorf("%d charges for 6 keys, want 6", len(b.charges))
 	}
 }
 
@@ -518,7 +518,7 @@ func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawle
 			switch {
 			case err != nil && ctx.Err() != nil: // it left
 			case err != nil || a.status != http.StatusOK:
-				t.Errorf("%s: %v, %d %s", key, err, a.status, a.body)
+				t.Errorf("%s: %v, status %d, body %s", key, err, a.status, a.body)
 			default:
 				mu.Lock()
 				if was, ok := heard[key]; ok && was != string(a.body) {
@@ -538,7 +538,7 @@ func everyKeyIsPaidOnce(t *testing.T, waiting *audience, crawler *scriptedCrawle
 	total := 0
 	for hash, n := range standing {
 		if total += n; n != 1 {
-			t.Errorf("%d charges remain under %s", n, hash)
+			t.Errorf("%d charges remain under %s; want 1", n, hash)
 		}
 	}
 	if total < len(heard) || total > keys || b.balance() != b.granted-int64(total) {

@@ -55,11 +55,11 @@ func TestKeyChecks_DirectoryHangs_AreLimited(t *testing.T) {
 		<-stuck.inside
 	}
 	if w := ask(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-		t.Errorf("request past the limit: %d %s", w.Code, w.Body)
+		t.Errorf("request past the limit: status %d, body %s", w.Code, w.Body)
 	}
 	close(stuck.letGo)
 	waiting.Wait()
 	if w := ask(); w.Code != http.StatusOK {
-		t.Errorf("request after the directory recovered: %d %s", w.Code, w.Body)
+		t.Errorf("request after the directory recovered: status %d, body %s; want %d", w.Code, w.Body, http.StatusOK)
 	}
 }

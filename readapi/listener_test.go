@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// wire is a client's end that counts writes and accepts a limited number of bytes.
-type wire struct {
+// fakeConn is a client's connection that counts writes and accepts a limited number of bytes.
+type fakeConn struct {
 	net.Conn
 	got    bytes.Buffer
 	writes int
@@ -22,7 +22,7 @@ type wire struct {
 
 var errBroken = errors.New("broken pipe")
 
-func (w *wire) Write(b []byte) (int, error) {
+func (w *fakeConn) Write(b []byte) (int, error) {
 	w.writes++
 	if w.takes < 0 {
 		return w.got.Write(b)
@@ -36,10 +36,10 @@ func (w *wire) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-func (w *wire) Close() error { w.closed = true; return nil }
+func (w *fakeConn) Close() error { w.closed = true; return nil }
 
 func TestConnection_Answer_IsOneWrite(t *testing.T) {
-	w := &wire{takes: -1}
+	w := &fakeConn{takes: -1}
 	c := &answerConn{Conn: w}
 	c.hold()
 	for range 10 {
@@ -48,18 +48,18 @@ func TestConnection_Answer_IsOneWrite(t *testing.T) {
 		}
 	}
 	if w.writes != 0 {
-		t.Fatalf("%d writes while the answer should be buffered", w.writes)
+		t.Fatalf("%d writes while the answer should be buffered, want 0", w.writes)
 	}
 	if err := c.letGo(); err != nil || w.writes != 1 || w.got.Len() != 10_000 || !c.begun {
 		t.Fatalf("%v, %d writes of %d bytes, begun %v", err, w.writes, w.got.Len(), c.begun)
 	}
 	if _, err := c.Write([]byte("y")); err != nil || w.writes != 2 {
-		t.Fatalf("writes after the answer are buffered too: %v, %d writes", err, w.writes)
+		t.Fatalf("writes after the answer are buffered too: %v, %d writes; want 2", err, w.writes)
 	}
 }
 
 func TestConnection_AnswerPastTheBuffer_IsComplete(t *testing.T) {
-	w := &wire{takes: -1}
+	w := &fakeConn{takes: -1}
 	c := &answerConn{Conn: w}
 	c.hold()
 	want := strings.Repeat("0123456789", 3*maxHeldBytes/10)
@@ -70,26 +70,26 @@ func TestConnection_AnswerPastTheBuffer_IsComplete(t *testing.T) {
 		t.Fatalf("%v, %d of %d bytes", err, w.got.Len(), len(want))
 	}
 	if cap(c.held) > keptHeldBytes {
-		t.Fatalf("the connection keeps a buffer of %d bytes", cap(c.held))
+		t.Fatalf("the connection keeps a buffer of %d bytes, want at most %d", cap(c.held), keptHeldBytes)
 	}
 }
 
 type onlyWriter struct{ io.Writer }
 
-// TestConnection_WriteFails_FirstByteDecides: an answer of which no byte was accepted can be
-// reversed, one that began is final, and in both cases nothing more is sent on the broken connection.
+// An answer of which no byte was accepted can be reversed, one that began is final, and in both cases
+// nothing more is sent on the broken connection.
 func TestConnection_WriteFails_FirstByteDecides(t *testing.T) {
 	for _, c := range []struct {
 		takes int
 		begun bool
 	}{{0, false}, {1, true}, {100, true}} {
-		w := &wire{takes: c.takes}
+		w := &fakeConn{takes: c.takes}
 		conn := &answerConn{Conn: w}
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r = r.WithContext(withConn(r.Context(), conn))
 		x := &exchange{ResponseWriter: &flusher{header: http.Header{}, to: conn}, request: r}
 		if begun := x.sendWhole(http.StatusOK, typeJSON, bytes.Repeat([]byte("b"), 5000)); begun != c.begun {
-			t.Errorf("%d bytes written: begun %v", c.takes, begun)
+			t.Errorf("%d bytes written: begun %v, want %v", c.takes, begun, c.begun)
 		}
 		if want := http.StatusOK; c.begun && x.status != want || !c.begun && x.status != statusClientGone {
 			t.Errorf("%d bytes written: status %d", c.takes, x.status)

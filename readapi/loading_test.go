@@ -74,9 +74,9 @@ func TestLookup_AccountIsLoading_Is503WithRetryAfter(t *testing.T) {
 		})
 	}
 	all.Wait()
-	s.settled()
+	s.catchUp()
 	a := c.get("/v1/me")
-	p := a.refused(t, http.StatusServiceUnavailable, "upstream_failed")
+	p := a.rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 	if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 60 || !strings.Contains(p.Error.Message, "loaded") {
 		t.Errorf("Retry-After %q: %s", a.header.Get("Retry-After"), p.Error.Message)
 	}

@@ -58,8 +58,8 @@ type logoCaller struct {
 	Counted   time.Time // when the monthly allowance counted the request; zero if it did not
 }
 
-// admitLogo admits a logo request. It sets X-Api-Key-Status, even on a refusal, and x.caller if the
-// request has an account's rights. It refuses with 429 beyond the limit of the address, and with 503
+// admitLogo admits a logo request. It sets X-Api-Key-Status, even on a rejection, and x.caller if the
+// request has an account's rights. It rejects with 429 beyond the limit of the address, and with 503
 // if the limits cannot be checked, but never because of a key: a bad key is treated like none.
 func (x *exchange) admitLogo() (logoCaller, *Problem) {
 	out := logoCaller{Address: addressUnknown}

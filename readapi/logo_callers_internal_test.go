@@ -9,8 +9,8 @@ import (
 	"letterhead/internal/apikey"
 )
 
-// FuzzLogoKey: whatever ?key contains, only a publishable key is returned, a secret one is reported
-// and not used, and a key in a header has precedence.
+// Whatever ?key contains, only a publishable key is returned, a secret one is reported and not
+// used, and a key in a header has precedence.
 func FuzzLogoKey(f *testing.F) {
 	for _, seed := range []string{"", "key=", "key=lh_pk_x", "key=lh_sk_x&key=a", "k%65y=%6ch_sk_", "key=%zz", "a=b&key=+lh_sk_+", "key=a;key=lh_sk_b", "%6"} {
 		f.Add(seed)
@@ -18,7 +18,7 @@ func FuzzLogoKey(f *testing.F) {
 	const inHeader = "lh_sk_whatever"
 	f.Fuzz(func(t *testing.T, query string) {
 		secret, sent := false, false
-		for _, pair := range strings.Split(query, "&") { // like url.ParseQuery, except for its refusal of semicolons
+		for _, pair := range strings.Split(query, "&") { // like url.ParseQuery, except for its rejection of semicolons
 			name, value, _ := strings.Cut(pair, "=")
 			if name, err := url.QueryUnescape(name); err != nil || name != "key" {
 				continue
@@ -40,9 +40,9 @@ func FuzzLogoKey(f *testing.F) {
 			t.Fatalf("%q: %q, %q, key sent: %t", query, key, status, sent)
 		}
 		r.Header.Set("X-Api-Key", inHeader)
-		key, beside := logoKey(r)
-		if key != inHeader || secret != (beside == keySecretInURL) || !secret && beside != "" {
-			t.Fatalf("%q in addition to a header: %q, %q", query, key, beside)
+		key, status = logoKey(r)
+		if key != inHeader || secret != (status == keySecretInURL) || !secret && status != "" {
+			t.Fatalf("%q in addition to a header: %q, %q", query, key, status)
 		}
 	})
 }

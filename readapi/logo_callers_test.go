@@ -38,7 +38,7 @@ func (s *service) plain() {
 func (a answer) logo(t testing.TB, keyStatus string) {
 	t.Helper()
 	if a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "image/") || len(a.body) == 0 {
-		t.Fatalf("%d %s with %d bytes, want an image: %.200s", a.status, a.header.Get("Content-Type"), len(a.body), a.body)
+		t.Fatalf("status %d, %s with %d bytes, want an image: %.200s", a.status, a.header.Get("Content-Type"), len(a.body), a.body)
 	}
 	if got := strings.Join(a.header.Values("X-Api-Key-Status"), ", "); got != keyStatus {
 		t.Fatalf("X-Api-Key-Status %q, want %q", got, keyStatus)
@@ -53,11 +53,11 @@ func (a answer) logo(t testing.TB, keyStatus string) {
 	}
 }
 
-// refusedPlainly checks a refusal of the logo endpoints, and returns its wait.
-func (a answer) refusedPlainly(t testing.TB, status int, keyStatus string) time.Duration {
+// rejectedPlainly checks a rejection of the logo endpoints, and returns its wait.
+func (a answer) rejectedPlainly(t testing.TB, status int, keyStatus string) time.Duration {
 	t.Helper()
 	if a.status != status || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || len(a.body) < 20 {
-		t.Fatalf("%d %s %q, want plain text with status %d", a.status, a.header.Get("Content-Type"), a.body, status)
+		t.Fatalf("status %d, %s, body %q, want plain text with status %d", a.status, a.header.Get("Content-Type"), a.body, status)
 	}
 	if got := a.header.Get("X-Api-Key-Status"); got != keyStatus {
 		t.Fatalf("X-Api-Key-Status %q, want %q", got, keyStatus)
@@ -116,17 +116,16 @@ func watched(c *watchedCounters) func(*setup) {
 	}
 }
 
-// logosTold waits until the recorded usage is visible, and returns it.
-func (c *customer) logosTold() int64 {
+// reportedLogos waits until the recorded usage is visible, and returns it.
+func (c *customer) reportedLogos() int64 {
 	c.s.t.Helper()
 	c.s.clock.add(time.Hour + time.Second) // longer than the recorder's flush interval; the service is in a bubble
-	c.s.settled()
+	c.s.catchUp()
 	return c.me().Usage.Logos
 }
 
-// TestLogo_AnyKey_IsServed: every way to send a key, valid or not, gets the image, and
-// X-Api-Key-Status has the reason if a key was not used. Requests with a valid key of an active
-// account are counted.
+// Every way to send a key, valid or not, gets the image, and X-Api-Key-Status has the reason if a
+// key was not used. Requests with a valid key of an active account are counted.
 func TestLogo_AnyKey_IsServed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -189,10 +188,10 @@ func TestLogo_AnyKey_IsServed(t *testing.T) {
 			"a mistyped secret in key":              {nil, "key=" + mistyped(c.secret), inURL, false},
 			"the beginning of a secret in key":      {nil, "key=lh_sk_", inURL, false},
 			"a secret in key that is not escaped":   {nil, "key=lh_sk_%zz", inURL, false},
-			"a secret beside a good key":            {nil, "key=" + c.publishable + "&key=" + c.secret, inURL, false},
-			"a secret in key beside a good header":  {bearer(c.secret), "key=" + c.secret, inURL, true},
-			"a secret in key beside a bad header":   {bearer(unknown), "key=" + c.secret, inURL, false},
-			"a secret in key beside two headers":    {two(bearer(c.secret), c.publishable), "key=" + c.secret, inURL, false},
+			"a secret and a good key":               {nil, "key=" + c.publishable + "&key=" + c.secret, inURL, false},
+			"a secret in key, with a good header":   {bearer(c.secret), "key=" + c.secret, inURL, true},
+			"a secret in key, with a bad header":    {bearer(unknown), "key=" + c.secret, inURL, false},
+			"a secret in key, with two headers":     {two(bearer(c.secret), c.publishable), "key=" + c.secret, inURL, false},
 		} {
 			s.t.Log(name)
 			for _, path := range []string{logoPath, logoPath + "/logo"} {
@@ -203,21 +202,21 @@ func TestLogo_AnyKey_IsServed(t *testing.T) {
 				}
 				head := s.send(request{method: http.MethodHead, path: path + "?" + k.query, header: k.header})
 				if head.status != a.status || head.header.Get("X-Api-Key-Status") != k.status {
-					s.t.Errorf("HEAD answers %d with X-Api-Key-Status %q", head.status, head.header.Get("X-Api-Key-Status"))
+					s.t.Errorf("HEAD answers %d with X-Api-Key-Status %q; want %d and %q", head.status, head.header.Get("X-Api-Key-Status"), a.status, k.status)
 				}
 				if k.counts {
 					counted++
 				}
 				// A request with an invalid parameter takes no unit.
-				s.send(request{path: path + "?size=0&" + k.query, header: k.header}).refusedFirst(s.t)
+				s.send(request{path: path + "?size=0&" + k.query, header: k.header}).rejectedFirst(s.t)
 			}
 		}
-		if got := c.logosTold(); got != counted {
+		if got := c.reportedLogos(); got != counted {
 			s.t.Errorf("%d logos reported, want %d", got, counted)
 		}
 		suspended.reinstate()
-		if got := suspended.logosTold(); got != 0 {
-			s.t.Errorf("%d logos counted for a suspended account", got)
+		if got := suspended.reportedLogos(); got != 0 {
+			s.t.Errorf("%d logos counted for a suspended account, want 0", got)
 		}
 		all := s.logs.all()
 		for _, key := range []string{c.secret, c.publishable, suspended.publishable, revoked, unknown, mistyped(c.secret), mistyped(c.publishable)} {
@@ -228,14 +227,14 @@ func TestLogo_AnyKey_IsServed(t *testing.T) {
 	})
 }
 
-func (a answer) refusedFirst(t testing.TB) {
+func (a answer) rejectedFirst(t testing.TB) {
 	t.Helper()
 	if a.status != http.StatusBadRequest || a.header.Get("X-Api-Key-Status") != "" {
-		t.Fatalf("%d with X-Api-Key-Status %q, want 400", a.status, a.header.Get("X-Api-Key-Status"))
+		t.Fatalf("status %d with X-Api-Key-Status %q, want 400", a.status, a.header.Get("X-Api-Key-Status"))
 	}
 }
 
-// TestLogo_NoKey_Gets300AMinute: the limit is per address; other callers are counted separately.
+// The limit is per address; other callers are counted separately.
 func TestLogo_NoKey_Gets300AMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -254,20 +253,20 @@ func TestLogo_NoKey_Gets300AMinute(t *testing.T) {
 		get(visitor.address, nil).logo(t, "")
 		counters.fill(t, 300, 298)
 		get(visitor.same, nil).logo(t, "")
-		wait := get(visitor.same, nil).refusedPlainly(t, http.StatusTooManyRequests, "")
-		get(visitor.address, bearer(mistyped(c.secret))).refusedPlainly(t, http.StatusTooManyRequests, "invalid")
-		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, nil)}).refusedPlainly(t, http.StatusTooManyRequests, "secret-key-in-url")
+		wait := get(visitor.same, nil).rejectedPlainly(t, http.StatusTooManyRequests, "")
+		get(visitor.address, bearer(mistyped(c.secret))).rejectedPlainly(t, http.StatusTooManyRequests, "invalid")
+		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, nil)}).rejectedPlainly(t, http.StatusTooManyRequests, "secret-key-in-url")
 		get(visitor.other, nil).logo(t, "")
-		get(visitor.other+", "+visitor.address, nil).refusedPlainly(t, http.StatusTooManyRequests, "") // the visitor's own, forged entry
+		get(visitor.other+", "+visitor.address, nil).rejectedPlainly(t, http.StatusTooManyRequests, "") // the visitor's own, forged entry
 		get(visitor.address, bearer(c.publishable)).logo(t, "")
 		s.send(request{path: logoPath + "?key=" + c.secret, header: from(visitor.address, bearer(c.secret))}).logo(t, "secret-key-in-url")
 		s.clock.add(wait - time.Second)
-		get(visitor.address, nil).refusedPlainly(t, http.StatusTooManyRequests, "")
+		get(visitor.address, nil).rejectedPlainly(t, http.StatusTooManyRequests, "")
 		s.clock.add(time.Second)
 		get(visitor.address, nil).logo(t, "")
 	}
 	if h := c.get("/v1/me").ok(t); h.Get("X-RateLimit-Remaining") != "59" {
-		t.Errorf("logos used the account's minute window: %s remaining", h.Get("X-RateLimit-Remaining"))
+		t.Errorf("logos used the account's minute window: %s remaining, want %q", h.Get("X-RateLimit-Remaining"), "59")
 	}
 }
 
@@ -278,11 +277,10 @@ func TestLogo_NoTrustedProxy_ForwardedForIsIgnored(t *testing.T) {
 	s.plain()
 	s.send(request{path: logoPath, header: from("198.51.100.1", nil)}).logo(t, "")
 	counters.fill(t, 300, 299)
-	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).refusedPlainly(t, http.StatusTooManyRequests, "")
+	s.send(request{path: logoPath, header: from("198.51.100.2", nil)}).rejectedPlainly(t, http.StatusTooManyRequests, "")
 }
 
-// TestLogo_Account_Gets3000AMinute: the limit covers all its keys and all visitors; beyond that the visitor's own
-// limit applies.
+// The limit covers all keys of the account and all visitors; beyond it the visitor's own limit applies.
 func TestLogo_Account_Gets3000AMinute(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -300,7 +298,7 @@ func TestLogo_Account_Gets3000AMinute(t *testing.T) {
 	get("198.51.100.3", second).logo(t, "rate-limited")
 	counters.fill(t, 300, 298)
 	s.send(request{path: logoPath + "?key=" + c.publishable, header: from("198.51.100.3", nil)}).logo(t, "rate-limited")
-	wait := get("198.51.100.3", c.secret).refusedPlainly(t, http.StatusTooManyRequests, "rate-limited")
+	wait := get("198.51.100.3", c.secret).rejectedPlainly(t, http.StatusTooManyRequests, "rate-limited")
 	get("198.51.100.1", c.secret).logo(t, "rate-limited")
 	get("198.51.100.3", other.publishable).logo(t, "")
 	s.send(request{path: logoPath + "?key=" + c.secret, header: from("198.51.100.1", bearer(c.secret))}).logo(t, "secret-key-in-url")
@@ -337,8 +335,7 @@ func (c *customer) logosServed(n int64) {
 	c.s.must(err)
 }
 
-// TestLogo_AllowanceUsedUp_IsServed: logos are served as without a key until an upgrade or the end of
-// the month.
+// Logos are served as without a key until an upgrade or the end of the month.
 func TestLogo_AllowanceUsedUp_IsServed(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -356,7 +353,7 @@ func TestLogo_AllowanceUsedUp_IsServed(t *testing.T) {
 		get(c.secret).logo(s.t, "quota-exceeded")
 		get(c.publishable).logo(s.t, "quota-exceeded")
 		counters.fill(s.t, 300, 298)
-		wait := get(c.secret).refusedPlainly(s.t, http.StatusTooManyRequests, "quota-exceeded")
+		wait := get(c.secret).rejectedPlainly(s.t, http.StatusTooManyRequests, "quota-exceeded")
 		s.clock.add(wait)
 		get(c.secret).logo(s.t, "quota-exceeded")
 		c.to(plan.Starter)
@@ -367,8 +364,8 @@ func TestLogo_AllowanceUsedUp_IsServed(t *testing.T) {
 		get(c.secret).logo(s.t, "")
 		c.to(plan.Free)
 		get(c.secret).logo(s.t, "quota-exceeded")
-		if told := c.logosTold(); told != 11 {
-			s.t.Errorf("%d logos reported, want all eleven that came with a key", told)
+		if got := c.reportedLogos(); got != 11 {
+			s.t.Errorf("%d logos reported, want all eleven that came with a key", got)
 		}
 		end := usage.MonthOf(s.clock.now()).End()
 		s.clock.add(end.Sub(s.clock.now()) - 1)
@@ -376,7 +373,7 @@ func TestLogo_AllowanceUsedUp_IsServed(t *testing.T) {
 		s.clock.add(1)
 		get(c.secret).logo(s.t, "")
 		if requests := c.logosAllotted(); requests != 1 {
-			s.t.Errorf("%d logos counted in the new month", requests)
+			s.t.Errorf("%d logos counted in the new month, want 1", requests)
 		}
 	}, watched(counters))
 }
@@ -392,7 +389,7 @@ func TestConcurrentLogos_FewLeft_UseExactlyTheAllowance(t *testing.T) {
 			a, err := s.do(s.t.Context(), request{path: logoPath, header: bearer(c.secret)})
 			switch {
 			case err != nil || a.status != http.StatusOK:
-				s.t.Errorf("%d %v", a.status, err)
+				s.t.Errorf("status %d, %v", a.status, err)
 			case a.header.Get("X-Api-Key-Status") == "":
 				served.Add(1)
 			case a.header.Get("X-Api-Key-Status") == "quota-exceeded":
@@ -400,13 +397,12 @@ func TestConcurrentLogos_FewLeft_UseExactlyTheAllowance(t *testing.T) {
 			}
 		})
 		if served.Load() != 40 || degraded.Load() != 60 || c.logosAllotted() != 3_000_000 {
-			s.t.Errorf("%d served, %d degraded, %d of 3,000,000 counted", served.Load(), degraded.Load(), c.logosAllotted())
+			s.t.Errorf("%d served, %d degraded, %d of 3,000,000 counted; want 40, 60 and 3,000,000", served.Load(), degraded.Load(), c.logosAllotted())
 		}
 	})
 }
 
-// TestThreeNodes_FewLogosLeft_ServeNoMore: near the limit each is taken singly, so that no node has
-// any left.
+// Near the limit each logo is taken singly, so that no node holds unused ones.
 func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 	s := startSite(t, 3)
 	s.nodes[0].plain()
@@ -429,7 +425,7 @@ func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 		case a.status == http.StatusServiceUnavailable: // a busy machine
 			failed.Add(1)
 		default:
-			t.Errorf("%d %s", a.status, a.body)
+			t.Errorf("status %d, body %s", a.status, a.body)
 		}
 	}
 	together(12, func(i int) {
@@ -437,7 +433,7 @@ func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 			ask(i + n)
 		}
 	})
-	for i := range 60 { // uses what a node could not settle in time
+	for i := range 60 { // uses the logos that a busy node could not count in time
 		ask(i)
 	}
 	if served.Load() > 50 || served.Load()+failed.Load() < 50 || degraded.Load() < 130-failed.Load() || c.logosAllotted() != 500_000 {
@@ -445,7 +441,7 @@ func TestThreeNodes_FewLogosLeft_ServeNoMore(t *testing.T) {
 	}
 }
 
-// TestLogo_CountersUnavailable_Is503, with and without a key, and other endpoints are unaffected.
+// The answer is 503 with and without a key, and other endpoints are unaffected.
 func TestLogo_CountersUnavailable_Is503(t *testing.T) {
 	t.Parallel()
 	counters := &watchedCounters{}
@@ -454,16 +450,16 @@ func TestLogo_CountersUnavailable_Is503(t *testing.T) {
 	c := s.account(plan.Free, 50)
 	counters.away.Store(true)
 	for _, header := range []http.Header{nil, bearer(c.secret)} {
-		if wait := s.send(request{path: logoPath, header: header}).refusedPlainly(t, http.StatusServiceUnavailable, ""); wait < time.Second {
-			t.Errorf("Retry-After %s", wait)
+		if wait := s.send(request{path: logoPath, header: header}).rejectedPlainly(t, http.StatusServiceUnavailable, ""); wait < time.Second {
+			t.Errorf("Retry-After %s, want at least %v", wait, time.Second)
 		}
 	}
-	s.send(request{path: logoPath, header: bearer(mistyped(c.secret))}).refusedPlainly(t, http.StatusServiceUnavailable, "invalid")
+	s.send(request{path: logoPath, header: bearer(mistyped(c.secret))}).rejectedPlainly(t, http.StatusServiceUnavailable, "invalid")
 	counters.away.Store(false)
 	s.send(request{path: logoPath, header: bearer(c.secret)}).logo(t, "")
 }
 
-// TestLogo_KeyCannotBeChecked_IsNotUsed, and the log reports it.
+// A key that cannot be checked is not used, and the log reports it.
 func TestLogo_KeyCannotBeChecked_IsNotUsed(t *testing.T) {
 	t.Parallel()
 	var away, unheardOf string
@@ -498,8 +494,7 @@ func (u *awayUsage) CountLogo(ctx context.Context, _ string, _ time.Time, _ int6
 	return fmt.Errorf("count: %w", eventlog.ErrUnavailable)
 }
 
-// TestLogo_AllowanceUnknown_IsServed in time, without the key's rights, and with them on an
-// unlimited plan.
+// The logo is served in time, without the key's rights, or with them on an unlimited plan.
 func TestLogo_AllowanceUnknown_IsServed(t *testing.T) {
 	t.Parallel()
 	writer := &awayUsage{}
@@ -512,7 +507,7 @@ func TestLogo_AllowanceUnknown_IsServed(t *testing.T) {
 			bound.get(logoPath).logo(s.t, "quota-exceeded")
 			unlimited.get(logoPath).logo(s.t, "")
 			if took := time.Since(began); took > 2*time.Second {
-				s.t.Errorf("two logos took %s", took)
+				s.t.Errorf("two logos took %s, want at most %v", took, 2*time.Second)
 			}
 		}
 		if !strings.Contains(s.logs.all(), "logo allowance could not be checked") {
@@ -541,14 +536,14 @@ func TestLogo_Fails_ReturnsItsAllowance(t *testing.T) {
 			next.Store(&failing)
 			for range 5 {
 				if a := c.get(logoPath); a.status != status || a.header.Get("X-Api-Key-Status") != "" {
-					s.t.Fatalf("%d %q, want %d", a.status, a.header.Get("X-Api-Key-Status"), status)
+					s.t.Fatalf("status %d, %q, want %d", a.status, a.header.Get("X-Api-Key-Status"), status)
 				}
 			}
 		}
 		hanging := drawFunc(func(ctx context.Context) (logo.Image, error) { <-ctx.Done(); return logo.Image{}, ctx.Err() })
 		next.Store(&hanging)
 		if a := c.get(logoPath); a.status != http.StatusServiceUnavailable {
-			s.t.Errorf("logo past its time limit: %d", a.status)
+			s.t.Errorf("logo past its time limit: status %d, want %d", a.status, http.StatusServiceUnavailable)
 		}
 		leaving, leave := context.WithCancel(s.t.Context())
 		time.AfterFunc(time.Second, leave)
@@ -559,8 +554,8 @@ func TestLogo_Fails_ReturnsItsAllowance(t *testing.T) {
 		next.Store(&drawn)
 		c.get(logoPath).logo(s.t, "") // the last one: the other was used by the caller who left
 		c.get(logoPath).logo(s.t, "quota-exceeded")
-		if told := c.logosTold(); told != 14 {
-			s.t.Errorf("%d logos reported, want all", told)
+		if got := c.reportedLogos(); got != 14 {
+			s.t.Errorf("%d logos reported, want 14", got)
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {

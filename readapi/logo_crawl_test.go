@@ -40,7 +40,7 @@ func (s *service) keyless(domain string) answer {
 func (a answer) is(t testing.TB, what string, logo bool, kept string) {
 	t.Helper()
 	if a.status != http.StatusOK {
-		t.Fatalf("%s: %d %.200q", what, a.status, a.body)
+		t.Fatalf("%s: status %d, body %.200q; want %d", what, a.status, a.body, http.StatusOK)
 	}
 	if shown := a.showsInk(t); shown != logo || a.header.Get("Cache-Control") != kept {
 		t.Errorf("%s: logo shown: %v; Cache-Control %s, want %s", what, shown, a.header.Get("Cache-Control"), kept)
@@ -109,12 +109,12 @@ func TestLogo_NoUsableKey_IsNotCrawled(t *testing.T) {
 		{path: "/logo/unknown.com?format=png&c=" + c.publishable},
 	} {
 		if a := s.send(r); a.status != http.StatusOK || a.header.Get("Cache-Control") == "no-store" {
-			t.Errorf("%d %v", a.status, a.header)
+			t.Errorf("status %d, header %v", a.status, a.header)
 		}
 	}
 	events, err := s.log.ReadStream(t.Context(), brand.Stream("unknown.com"), 0, eventlog.Forward, 10)
 	if err != nil || len(events) != 0 {
-		t.Errorf("%d events of the brand, %v", len(events), err)
+		t.Errorf("%d events of the brand, %v; want 0", len(events), err)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestLogo_SlowCrawl_AnswersInTimeAndCrawlContinues(t *testing.T) {
 		a := c.logoOf("slow.com")
 		a.is(s.t, "before the crawl's end", false, "no-store")
 		if took := s.clock.now().Sub(began); took != 4*time.Second {
-			s.t.Errorf("waited %s", took)
+			s.t.Errorf("waited %s, want %v", took, 4*time.Second)
 		}
 		synctest.Wait()
 		if lines := s.logs.of(a.header.Get("X-Request-Id")); len(lines) != 1 || lines[0]["crawl"] != "runs" || lines[0]["logo"] != "fallback" {
@@ -135,7 +135,7 @@ func TestLogo_SlowCrawl_AnswersInTimeAndCrawlContinues(t *testing.T) {
 		}
 		c.logoOf("slow.com").is(s.t, "which joined the crawl", true, logoKept)
 		if took := s.clock.now().Sub(began); took != 7*time.Second || len(s.crawler.of("slow.com")) != 1 {
-			s.t.Errorf("the second request was answered after %s, %d crawls", took, len(s.crawler.of("slow.com")))
+			s.t.Errorf("the second request was answered after %s, %d crawls; want %v and 1", took, len(s.crawler.of("slow.com")), 7*time.Second)
 		}
 	})
 }
@@ -151,7 +151,7 @@ func TestLogo_CrawlNeverEnds_TimesOut(t *testing.T) {
 		c.logoOf("dead.com").is(s.t, "past the crawl's time", false, fallbackKept)
 		c.logoOf("dead.com").is(s.t, "remembered", false, fallbackKept)
 		if n := len(s.crawler.of("dead.com")); n != 1 {
-			s.t.Errorf("%d crawls", n)
+			s.t.Errorf("%d crawls, want 1", n)
 		}
 	})
 }
@@ -167,12 +167,12 @@ func TestLogo_CrawlWithoutLogo_IsAFallback(t *testing.T) {
 		c.logoOf(domain).is(t, outcome, false, fallbackKept)
 		c.logoOf(domain).is(t, outcome+" remembered", false, fallbackKept)
 		if n := len(s.crawler.of(domain)); n != 1 {
-			t.Errorf("%s: %d crawls", outcome, n)
+			t.Errorf("%s: %d crawls, want 1", outcome, n)
 		}
 	}
 	s.crawler.finds("bare.com", plainRecord("bare"))
 	c.logoOf("bare.com").is(t, "a brand without a logo", false, fallbackKept)
-	s.settled()
+	s.catchUp()
 	c.logoOf("bare.com").is(t, "a brand without a logo, held", false, fallbackKept)
 	hidden := s.withLogo("hidden", "png", inked(t, 64))
 	hidden.Restriction = &eventschemas.Restriction{Code: "nsfw", Message: "The site is adult content."}
@@ -181,7 +181,7 @@ func TestLogo_CrawlWithoutLogo_IsAFallback(t *testing.T) {
 	c.logoOf("hidden.com").is(t, "a restricted brand, held", false, fallbackKept)
 	for _, domain := range []string{"bare.com", "hidden.com"} {
 		if n := len(s.crawler.of(domain)); n != 1 {
-			t.Errorf("%s: %d crawls", domain, n)
+			t.Errorf("%s: %d crawls, want 1", domain, n)
 		}
 	}
 }
@@ -203,11 +203,11 @@ func TestLogo_WithdrawnBrand_IsAFallback(t *testing.T) {
 	s.keyless("acme.com").is(t, "with an index that trails", false, fallbackKept)
 	c.logoOf("acme.com").is(t, "with an index that trails, with a key", false, fallbackKept)
 	index.held.Store(nil)
-	s.settled()
+	s.catchUp()
 	s.keyless("acme.com").is(t, "gone", false, fallbackKept)
 	c.logoOf("acme.com").is(t, "gone, with a key", false, fallbackKept)
 	if n := len(s.crawler.of("acme.com")); n != 0 {
-		t.Errorf("%d crawls", n)
+		t.Errorf("%d crawls, want 0", n)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestLogo_IndexLags_ShowsBrandJustAnswered(t *testing.T) {
 	s.keyless("fresh.com").is(t, "without a key", true, logoKept)
 	c.logoOf("fresh.com").is(t, "with a key", true, logoKept)
 	if n := len(s.crawler.of("fresh.com")); n != 1 {
-		t.Errorf("%d crawls", n)
+		t.Errorf("%d crawls, want 1", n)
 	}
 	// Known before the look-up, at the stream's first revision.
 	_, err := s.brands.ImportBrand(t.Context(), commands.ImportBrand{Request: operator(), Domain: "known.com", Source: "test 1", Record: s.withLogo("known", "png", inked(t, 64))})
@@ -257,7 +257,7 @@ func TestLogos_OneNewDomain_ShareACrawl(t *testing.T) {
 			}
 		})
 		if shown.Load() != 30 || limited.Load() != 10 || len(s.crawler.of("fresh.com")) != 1 {
-			s.t.Errorf("%d show the logo, %d exceeded a limit, %d crawls", shown.Load(), limited.Load(), len(s.crawler.of("fresh.com")))
+			s.t.Errorf("%d show the logo, %d exceeded a limit, %d crawls; want 30, 10 and 1", shown.Load(), limited.Load(), len(s.crawler.of("fresh.com")))
 		}
 		// They joined: only one unit of the service's minute was used.
 		s.clock.add(time.Minute)
@@ -288,10 +288,10 @@ func TestLogoCrawls_AccountAndAddress_HaveLimits(t *testing.T) {
 	a := ask(one, "192.0.2.3")
 	a.is(t, "past the account's limit", false, "no-store")
 	if a.header.Get("X-Api-Key-Status") != "" {
-		t.Errorf("key status %s", a.header.Get("X-Api-Key-Status"))
+		t.Errorf("key status %s, want %q", a.header.Get("X-Api-Key-Status"), "")
 	}
 	if got := len(s.crawler.of("new31.com")); got != 0 {
-		t.Errorf("%d crawls past the limit", got)
+		t.Errorf("%d crawls past the limit, want 0", got)
 	}
 	for range 15 { // 15 units of this address are used
 		ask(two, "192.0.2.1").is(t, "another account", false, fallbackKept)
@@ -315,7 +315,7 @@ func TestLogoCrawls_ServiceCeiling_Stops(t *testing.T) {
 	for range 31 { // nothing is taken of the account's limit
 		c.logoOf("two.com").is(t, "past the ceiling", false, "no-store")
 	}
-	c.get("/v1/brands/two.com").refused(t, http.StatusServiceUnavailable, "upstream_failed")
+	c.get("/v1/brands/two.com").rejected(t, http.StatusServiceUnavailable, "upstream_failed")
 	s.clock.add(time.Minute)
 	c.logoOf("two.com").is(t, "in the next minute", true, logoKept)
 }
@@ -332,7 +332,7 @@ func TestLogoCrawls_CountersUnavailable_DoNotStart(t *testing.T) {
 		c.logoOf("acme.com").is(t, "which needs no crawl", true, logoKept)
 		s.keyless("unknown.com").is(t, "without a key", false, fallbackKept)
 		if n := len(s.crawler.of("unknown.com")); n != 0 {
-			t.Errorf("%s: %d crawls", scope, n)
+			t.Errorf("%s: %d crawls, want 0", scope, n)
 		}
 	}
 }
@@ -355,11 +355,11 @@ func TestLogoCrawls_ClientLeaves_Continue(t *testing.T) {
 	s.crawler.sees("fresh.com")
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("client error %v", err)
+		t.Errorf("client error %v, want Canceled", err)
 	}
 	close(release)
 	s.follow(brand.Stream("fresh.com"), func(ev eventschemas.Event) bool { _, ok := ev.(eventschemas.CrawlSucceeded); return ok })
-	s.settled()
+	s.catchUp()
 	s.keyless("fresh.com").is(t, "afterwards", true, logoKept)
 }
 
@@ -387,7 +387,7 @@ func TestLogo_LogUnavailable_KnownBrandIsServed(t *testing.T) {
 			began := s.clock.now()
 			c.logoOf("unknown.com").is(s.t, "unknown", false, "no-store")
 			if took := s.clock.now().Sub(began); took > 4*time.Second {
-				s.t.Errorf("answered after %s", took)
+				s.t.Errorf("answered after %s, want at most %v", took, 4*time.Second)
 			}
 			c.logoOf("acme.com").is(s.t, "known", true, logoKept)
 		}, func(set *setup) {
@@ -414,7 +414,7 @@ func TestLogoCrawls_TooManyWait_AreLimited(t *testing.T) {
 		began := s.clock.now()
 		ask().is(s.t, "one more", false, "no-store")
 		if took := s.clock.now().Sub(began); took != 0 {
-			s.t.Errorf("answered after %s", took)
+			s.t.Errorf("answered after %s, want 0", took)
 		}
 		waiting.Wait()
 	}, func(set *setup) {
@@ -431,7 +431,7 @@ func TestLogo_WaitedForCrawl_IsStillDrawn(t *testing.T) {
 		began := s.clock.now()
 		a := c.logoOf("slow.com")
 		if took := s.clock.now().Sub(began); a.status != http.StatusOK || string(a.body) != "an image" || took != 7*time.Second {
-			s.t.Errorf("%d after %s: %q", a.status, took, a.body)
+			s.t.Errorf("status %d after %s: body %q", a.status, took, a.body)
 		}
 	}, func(set *setup) {
 		set.deps = func(d *readapi.Deps) {
@@ -467,7 +467,7 @@ func TestLogo_IndexIncomplete_FallbackIsNotCached(t *testing.T) {
 		again := s.send(request{path: "/logo/unknown.com?format=png", header: http.Header{"If-None-Match": {"*"}}})
 		for status, a := range map[int]answer{http.StatusNotFound: none, http.StatusNotModified: again} {
 			if a.status != status || a.header.Get("Cache-Control") != kept {
-				t.Errorf("%d, want %d; Cache-Control %s, want %s", a.status, status, a.header.Get("Cache-Control"), kept)
+				t.Errorf("status %d, want %d; Cache-Control %s, want %s", a.status, status, a.header.Get("Cache-Control"), kept)
 			}
 		}
 		s.keyless("acme.com").is(t, "a logo", true, logoKept)

@@ -33,7 +33,7 @@ func TestLogoHost_Root_ServesLogos(t *testing.T) {
 	t.Parallel()
 	s := start(t, onLogoHost)
 	s.known("acme.com", s.withLogo("acme", "png", inked(t, 256)))
-	// Over the network once, where the witness checks it against the OpenAPI document.
+	// Over the network once, where contractTransport checks it against the OpenAPI document.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/acme.com/w/64/icon?format=png", nil)
 	s.must(err)
 	r.Host = logoHostName
@@ -58,15 +58,15 @@ func TestLogoHost_Root_ServesLogos(t *testing.T) {
 		}
 	}
 	if a := s.sendTo(logoHostName, http.MethodGet, "/acme.com?format=png&size=64", http.Header{"If-None-Match": {want.header.Get("ETag")}}); a.status != http.StatusNotModified {
-		t.Errorf("If-None-Match: %d", a.status)
+		t.Errorf("If-None-Match: status %d, want %d", a.status, http.StatusNotModified)
 	}
 	if a := s.sendTo(logoHostName, http.MethodOptions, "/acme.com", http.Header{"Origin": {"https://shop.example"}, "Access-Control-Request-Method": {"GET"}}); a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Origin") != "*" {
-		t.Errorf("preflight: %d %v", a.status, a.header)
+		t.Errorf("preflight: status %d, header %v", a.status, a.header)
 	}
 	a := s.sendTo(logoHostName, http.MethodPost, "/acme.com", nil)
 	a.plainly(t, http.StatusMethodNotAllowed)
 	if a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-		t.Errorf("Allow %q", a.header.Get("Allow"))
+		t.Errorf("Allow %q, want %q", a.header.Get("Allow"), "GET, HEAD, OPTIONS")
 	}
 }
 
@@ -84,13 +84,13 @@ func TestLogoHost_OtherPaths_Are404(t *testing.T) {
 		a := s.sendTo(logoHostName, http.MethodGet, path, bearer(c.secret))
 		a.plainly(t, status)
 		if a.header.Get("Location") != "" {
-			t.Errorf("%s redirects to %s", path, a.header.Get("Location"))
+			t.Errorf("%s redirects to %s, want %q", path, a.header.Get("Location"), "")
 		}
 	}
 	// The other host does not serve logos at its root.
 	for _, host := range []string{"brands.example.com", "logos.example.net.evil.example", "xlogos.example.net", ""} {
 		if a := s.sendTo(host, http.MethodGet, "/acme.com", nil); a.status != http.StatusNotFound || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
-			t.Errorf("%q: %d %v", host, a.status, a.header)
+			t.Errorf("%q: status %d, header %v", host, a.status, a.header)
 		}
 	}
 	c.get("/v1/me").ok(t)
@@ -101,7 +101,7 @@ func TestLogoHost_Port_IsCompared(t *testing.T) {
 	s := start(t, func(set *setup) { set.config.LogoHost = "localhost:8081" })
 	for host, status := range map[string]int{"localhost:8081": 200, "LOCALHOST:8081": 200, "localhost:8080": 404, "localhost": 404} {
 		if a := s.sendTo(host, http.MethodGet, "/acme.com", nil); a.status != status {
-			t.Errorf("%s: %d, want %d", host, a.status, status)
+			t.Errorf("%s: status %d, want %d", host, a.status, status)
 		}
 	}
 }

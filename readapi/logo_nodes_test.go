@@ -20,7 +20,7 @@ func (c *customer) logoFrom(t testing.TB, address, domain string) answer {
 	t.Helper()
 	a, err := c.s.do(t.Context(), request{path: "/logo/" + domain + "?format=png&key=" + c.publishable, header: from(address, nil)})
 	if err != nil || a.status != http.StatusOK && a.status != http.StatusServiceUnavailable {
-		t.Errorf("%s: %d %v %.200q", domain, a.status, err, a.body)
+		t.Errorf("%s: status %d, %v, body %.200q", domain, a.status, err, a.body)
 	}
 	return a
 }

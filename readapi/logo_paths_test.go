@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestLogoPaths_BothForms_AnswerAlike, with every possible status, on GET and on HEAD.
+// Both forms give the same answer with every possible status, on GET and on HEAD.
 func TestLogoPaths_BothForms_AnswerAlike(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -25,7 +25,7 @@ func TestLogoPaths_BothForms_AnswerAlike(t *testing.T) {
 			second := s.send(request{method: method, path: "/logo/" + domain + "/icon?" + query, header: header})
 			for _, a := range []answer{first, second} {
 				if a.status != status || (method == http.MethodHead && len(a.body) > 0) {
-					t.Errorf("%s %s?%s: %d with %d bytes, want %d", method, domain, query, a.status, len(a.body), status)
+					t.Errorf("%s %s?%s: status %d with %d bytes, want %d", method, domain, query, a.status, len(a.body), status)
 				}
 				a.header.Del("X-Request-Id")
 				a.header.Del("Date")
@@ -62,7 +62,7 @@ func TestLogoPaths_BothForms_AnswerAlike(t *testing.T) {
 	both(http.StatusTooManyRequests, "acme.com", "size=32", nil)
 }
 
-// TestLogoPaths_OptionsInPath_EqualThoseInQuery: the URL of the compatible form shows the same image.
+// The URL of the compatible form shows the same image.
 func TestLogoPaths_OptionsInPath_EqualThoseInQuery(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -85,7 +85,7 @@ func TestLogoPaths_OptionsInPath_EqualThoseInQuery(t *testing.T) {
 		} {
 			a := s.send(request{path: "/logo/" + domain + path})
 			if a.plainly(t, http.StatusBadRequest); !strings.Contains(string(a.body), says) {
-				t.Errorf("%s%s: %s", domain, path, a.body)
+				t.Errorf("%s%s: body %s", domain, path, a.body)
 			}
 		}
 	}

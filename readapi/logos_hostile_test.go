@@ -92,7 +92,7 @@ type hostileGallery struct {
 	worst    string        // which one
 }
 
-// hostileTimeout is the time limit of each drawing, making and request: this test checks results, not
+// hostileTimeout is the time limit of each drawing, variant and request: this test checks results, not
 // times.
 const hostileTimeout = time.Minute
 
@@ -128,7 +128,7 @@ func serveSanitized(t *testing.T, cache string) {
 	g := serveHostile(t, cache, 0)
 	checkPeak(t)
 	g.sanitized(t)
-	g.told(t)
+	g.logSummary(t)
 }
 
 // serveRaw uses fewer: no file may exceed the renderer's limit, so the limit changes which are drawn
@@ -137,7 +137,7 @@ func serveRaw(t *testing.T, cache string) {
 	g := serveHostile(t, cache, 10<<18)
 	g.raw(t)
 	g.bombs(t)
-	g.told(t)
+	g.logSummary(t)
 }
 
 // noiseFile is the file that serveConcurrent draws, stored next to the renderer's cache because creating it
@@ -148,7 +148,7 @@ const noiseFile = "noise.png"
 // eight processors could draw them all at the same time; the memory must not grow accordingly.
 func serveConcurrent(t *testing.T, cache string) {
 	if runtime.GOMAXPROCS(0) != 8 {
-		t.Fatalf("%d processors", runtime.GOMAXPROCS(0))
+		t.Fatalf("%d processors, want 8", runtime.GOMAXPROCS(0))
 	}
 	g := serveHostile(t, cache, 0)
 	checkPeak(t)
@@ -192,13 +192,13 @@ func checkPeak(t *testing.T) {
 	}
 }
 
-func (g *hostileGallery) told(t *testing.T) {
+func (g *hostileGallery) logSummary(t *testing.T) {
 	checkPeak(t)
 	t.Logf("%d requests, %d of them answered 503; the longest took %v: %s", g.asked, g.busy, g.slowest, g.worst)
 }
 
-// store makes a file the only format of a brand's only logo. The brand is in the index once the
-// service has settled.
+// store makes a file the only format of a brand's only logo. The brand is in the index after
+// catchUp.
 func (g *hostileGallery) store(t *testing.T, domain, format string, data []byte) (id string) {
 	t.Helper()
 	id, err := g.assets.Put(t.Context(), data, format)
@@ -252,7 +252,7 @@ func (g *hostileGallery) ask(t *testing.T, path string) answer {
 	}
 }
 
-// picture requests a raster and returns it, or nil for a plain refusal: an error about a file that
+// picture requests a raster and returns it, or nil for a plain rejection: an error about a file that
 // cannot be drawn is text that reveals nothing of the file, and is not cached.
 func (g *hostileGallery) picture(t *testing.T, domain string, size int, format imaging.Format) *image.NRGBA {
 	t.Helper()
@@ -260,12 +260,12 @@ func (g *hostileGallery) picture(t *testing.T, domain string, size int, format i
 	a := g.ask(t, path)
 	if a.status == http.StatusInternalServerError {
 		if a.header.Get("Content-Type") != "text/plain; charset=utf-8" || len(a.body) > 200 || bytes.ContainsAny(a.body, "<>&") || a.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: %v %q", path, a.header, a.body)
+			t.Errorf("%s: header %v, body %q", path, a.header, a.body)
 		}
 		return nil
 	}
 	if a.status != http.StatusOK || a.header.Get("Content-Type") != "image/"+string(format) {
-		t.Errorf("%s: %d %s %.200s", path, a.status, a.header.Get("Content-Type"), a.body)
+		t.Errorf("%s: status %d, %s, body %.200s", path, a.status, a.header.Get("Content-Type"), a.body)
 		return nil
 	}
 	img, info, err := imaging.Decode(a.body, imaging.Limits{Side: size})
@@ -278,26 +278,26 @@ func (g *hostileGallery) picture(t *testing.T, domain string, size int, format i
 
 var rasterFormats = []imaging.Format{imaging.PNG, imaging.WebP, imaging.JPEG}
 
-// sanitized stores svg.Sanitize's result for each file. A refused file never becomes a logo.
+// sanitized stores svg.Sanitize's result for each file. A rejected file never becomes a logo.
 func (g *hostileGallery) sanitized(t *testing.T) {
-	stored, refused := map[string]string{}, 0
+	stored, rejected := map[string]string{}, 0
 	for i, h := range svgtest.Hostile() {
 		clean, _, err := svg.Sanitize([]byte(h.SVG))
 		if !errors.Is(err, h.Want) {
 			t.Errorf("%s: %v, want %v", h.Name, err, h.Want)
 		}
 		if err != nil {
-			refused++
+			rejected++
 			continue
 		}
 		domain := fmt.Sprintf("hostile-%d.com", i)
 		id := g.store(t, domain, "svg", clean)
 		stored[h.Name] = domain + " " + id
 	}
-	if refused == 0 || len(stored) < 31 {
-		t.Fatalf("%d files stored, %d rejected", len(stored), refused)
+	if rejected == 0 || len(stored) < 31 {
+		t.Fatalf("%d files stored, %d rejected", len(stored), rejected)
 	}
-	g.settled()
+	g.catchUp()
 	blue := []byte{0x0b, 0x5f, 0xff, 0xff} // of the honest rectangle
 	turn := 0
 	for name, where := range stored {
@@ -306,7 +306,7 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 		for _, path := range []string{"/logo/" + domain + "?format=svg", "/cdn/" + id + ".svg"} {
 			a := g.ask(t, path)
 			if a.status != http.StatusOK || a.header.Get("Content-Type") != "image/svg+xml" || !bytes.Contains(a.body, []byte(`fill="#0b5fff"`)) {
-				t.Errorf("%s: %s: %d %s %.200s", name, path, a.status, a.header.Get("Content-Type"), a.body)
+				t.Errorf("%s: %s: status %d, %s, body %.200s", name, path, a.status, a.header.Get("Content-Type"), a.body)
 			}
 			for _, found := range svgtest.Residue(a.body) {
 				t.Errorf("%s: %s: residue: %s", name, path, found)
@@ -329,11 +329,11 @@ func (g *hostileGallery) sanitized(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d files stored and drawn, %d refused by intake", len(stored), refused)
+	t.Logf("%d files stored and drawn, %d rejected by intake", len(stored), rejected)
 }
 
 // raw stores each file unchanged. The answer is an image of the requested size, or of half or a
-// quarter of it, or a refusal, and the same in another format; as an SVG it is sent with the headers
+// quarter of it, or a rejection, and the same in another format; as an SVG it is sent with the headers
 // that keep a browser from running or loading anything in it.
 func (g *hostileGallery) raw(t *testing.T) {
 	type file struct{ name, domain, id string }
@@ -342,13 +342,13 @@ func (g *hostileGallery) raw(t *testing.T) {
 		domain := fmt.Sprintf("raw-%d.com", i)
 		stored = append(stored, file{h.Name, domain, g.store(t, domain, "svg", []byte(h.SVG))})
 	}
-	g.settled()
+	g.catchUp()
 	drawn, halved := 0, 0
 	for i, f := range stored {
 		for _, path := range []string{"/logo/" + f.domain + "?format=svg", "/cdn/" + f.id + ".svg"} {
 			a := g.ask(t, path)
 			if a.status != http.StatusOK && a.status != http.StatusInternalServerError {
-				t.Errorf("%s: %s: %d %.200s", f.name, path, a.status, a.body)
+				t.Errorf("%s: %s: status %d, body %.200s", f.name, path, a.status, a.body)
 			}
 			// A logo is rebuilt once more before it is sent. The bytes of an asset are those of the
 			// store, because its name is their hash; there the headers, which ask checks, must
@@ -394,7 +394,7 @@ func (g *hostileGallery) bombs(t *testing.T) {
 		}
 	}
 	g.store(t, "largest.com", "png", imagingtest.LargestPNG())
-	g.settled()
+	g.catchUp()
 	for i, b := range bombs {
 		if !storable(b) {
 			continue

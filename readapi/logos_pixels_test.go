@@ -100,7 +100,7 @@ func TestLogo_Raster_IsNeverEnlarged(t *testing.T) {
 						asked = imaging.PNG
 					}
 					if is != asked {
-						t.Errorf("%s is %s", path, is)
+						t.Errorf("%s is %s, want %v", path, is, asked)
 					}
 					side := min(min(max(size, 16), 1024), longest)
 					scaled := func(v int) int { return max(1, (v*side+longest/2)/longest) }

@@ -68,7 +68,7 @@ func (a answer) showsInk(t testing.TB) bool {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(a.body))
 	if err != nil {
-		t.Fatalf("not a PNG: status %d, %v: %.200s", a.status, err, a.body)
+		t.Fatalf("not a PNG: status %d, %v: body %.200s", a.status, err, a.body)
 	}
 	middle := img.Bounds().Max.Div(2)
 	return color.NRGBAModel.Convert(img.At(middle.X, middle.Y)) == ink
@@ -78,7 +78,7 @@ func (a answer) showsInk(t testing.TB) bool {
 func (a answer) plainly(t testing.TB, status int) {
 	t.Helper()
 	if a.status != status || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Cache-Control") != "no-store" {
-		t.Fatalf("%d %v %.200s, want a plain %d", a.status, a.header, a.body, status)
+		t.Fatalf("status %d, header %v, body %.200s, want a plain %d", a.status, a.header, a.body, status)
 	}
 	for _, none := range []string{"ETag", "Vary", "Cross-Origin-Resource-Policy"} {
 		if a.header.Get(none) != "" {
@@ -133,14 +133,14 @@ func TestLogo_KnownBrand_IsAnImage(t *testing.T) {
 			none.Del("Date")
 		}
 		if head.status != http.StatusOK || len(head.body) != 0 || fmt.Sprint(head.header) != fmt.Sprint(h) {
-			t.Errorf("HEAD %s: %d %v, GET has %v", c.path, head.status, head.header, h)
+			t.Errorf("HEAD %s: status %d, header %v, GET has %v", c.path, head.status, head.header, h)
 		}
 		for _, tags := range []string{etag, `"x", ` + etag, "W/" + etag, "*"} {
 			header.Set("If-None-Match", tags)
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				a := s.send(request{method: method, path: c.path, header: header})
 				if a.status != http.StatusNotModified || len(a.body) != 0 {
-					t.Errorf("%s %s with %s: %d, %d bytes", method, c.path, tags, a.status, len(a.body))
+					t.Errorf("%s %s with %s: status %d, %d bytes; want %d and 0", method, c.path, tags, a.status, len(a.body), http.StatusNotModified)
 				}
 				for _, name := range []string{"ETag", "Cache-Control", "Vary", "Content-Security-Policy", "Cross-Origin-Resource-Policy", "Access-Control-Allow-Origin"} {
 					if a.header.Get(name) != h.Get(name) {
@@ -151,7 +151,7 @@ func TestLogo_KnownBrand_IsAnImage(t *testing.T) {
 		}
 		header.Set("If-None-Match", `"0123"`)
 		if a := s.send(request{path: c.path, header: header}); !bytes.Equal(a.body, got.body) || a.status != http.StatusOK {
-			t.Errorf("%s with another tag: %d", c.path, a.status)
+			t.Errorf("%s with another tag: status %d", c.path, a.status)
 		}
 	}
 	if a := s.send(request{path: "/logo/acme.com?format=png&size=32"}); !a.showsInk(t) {
@@ -168,7 +168,7 @@ func TestLogo_Fallback_IsCachedBrieflyAndKeeps404(t *testing.T) {
 			path := "/logo/" + domain + "?fallback=" + fallback
 			a := s.send(request{path: path})
 			if a.status != status || a.header.Get("Content-Type") != "image/png" || a.header.Get("Cache-Control") != fallbackKept || a.header.Get("Vary") != "Accept" {
-				t.Errorf("%s: %d %v", path, a.status, a.header)
+				t.Errorf("%s: status %d, header %v", path, a.status, a.header)
 			}
 			if _, err := png.Decode(bytes.NewReader(a.body)); err != nil {
 				t.Errorf("%s: %v", path, err)
@@ -176,7 +176,7 @@ func TestLogo_Fallback_IsCachedBrieflyAndKeeps404(t *testing.T) {
 			for _, tags := range []string{"*", a.header.Get("ETag")} {
 				again := s.send(request{path: path, header: http.Header{"If-None-Match": {tags}}})
 				if want := map[int]int{200: 304, 404: 404}[status]; again.status != want || (len(again.body) > 0) != (want == 404) {
-					t.Errorf("%s with %s: %d, %d bytes", path, tags, again.status, len(again.body))
+					t.Errorf("%s with %s: status %d, %d bytes", path, tags, again.status, len(again.body))
 				}
 			}
 		}
@@ -205,7 +205,7 @@ func TestLogo_KeyNotUsed_IsPrivate(t *testing.T) {
 		}
 		a := s.send(request{path: c.path, header: header})
 		if a.status != c.status || a.header.Get("X-Api-Key-Status") != "invalid" || a.header.Get("Cache-Control") != besideStatus {
-			t.Errorf("%s: %d %v", c.path, a.status, a.header)
+			t.Errorf("%s: status %d, header %v", c.path, a.status, a.header)
 		}
 	}
 	s.send(request{path: "/logo/acme.com?size=0", header: bearer("lh_sk_nobody")}).plainly(t, 400)
@@ -222,14 +222,14 @@ func TestLogo_Errors_ArePlainText(t *testing.T) {
 			if method == http.MethodGet {
 				a.plainly(t, http.StatusBadRequest)
 			} else if a.status != http.StatusBadRequest || len(a.body) != 0 {
-				t.Errorf("HEAD %s: %d", path, a.status)
+				t.Errorf("HEAD %s: status %d", path, a.status)
 			}
 		}
 	}
 	a := s.send(request{method: http.MethodPost, path: "/logo/acme.com"})
 	a.plainly(t, http.StatusMethodNotAllowed)
 	if a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-		t.Errorf("Allow %q", a.header.Get("Allow"))
+		t.Errorf("Allow %q, want %q", a.header.Get("Allow"), "GET, HEAD, OPTIONS")
 	}
 }
 
@@ -264,12 +264,12 @@ func TestLogo_RendererBusyOrHangs_Is503(t *testing.T) {
 		a := s.send(request{path: "/logo/acme.com"})
 		a.plainly(s.t, http.StatusServiceUnavailable)
 		if took := s.clock.now().Sub(began); took != 5*time.Second {
-			s.t.Errorf("a hanging drawing was canceled after %s", took)
+			s.t.Errorf("a hanging drawing was canceled after %s, want %v", took, 5*time.Second)
 		}
 		a = s.send(request{path: "/logo/busy.com"})
 		a.plainly(s.t, http.StatusServiceUnavailable)
 		if a.header.Get("Retry-After") != "1" {
-			s.t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
+			s.t.Errorf("Retry-After %q, want %q", a.header.Get("Retry-After"), "1")
 		}
 	}, func(set *setup) {
 		drawings := 0
@@ -298,13 +298,13 @@ func TestLogo_OtherOriginWithKey_IsAllowed(t *testing.T) {
 		}
 	}
 	if a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(a.header.Get("Access-Control-Allow-Methods"), "GET") {
-		t.Errorf("%d %v", a.status, a.header)
+		t.Errorf("status %d, header %v", a.status, a.header)
 	}
 	if h := s.send(request{path: "/logo/acme.com"}).ok(t); !strings.Contains(h.Get("Access-Control-Expose-Headers"), "X-Api-Key-Status") {
-		t.Errorf("Access-Control-Expose-Headers: %s", h.Get("Access-Control-Expose-Headers"))
+		t.Errorf("Access-Control-Expose-Headers: %s, want text that contains %q", h.Get("Access-Control-Expose-Headers"), "X-Api-Key-Status")
 	}
 	if a := s.send(request{method: http.MethodOptions, path: "/logo/acme.com"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-		t.Errorf("OPTIONS: %d %v", a.status, a.header)
+		t.Errorf("OPTIONS: status %d, header %v", a.status, a.header)
 	}
 }
 
@@ -350,7 +350,7 @@ func TestLogo_Requests_AreLoggedAndCounted(t *testing.T) {
 		}
 	}
 	if counted != 2 {
-		t.Errorf("%v logos counted", counted)
+		t.Errorf("%v logos counted, want 2", counted)
 	}
 }
 
@@ -375,7 +375,7 @@ func TestLogo_BrandWithoutLogo_IsAMonogram(t *testing.T) {
 		}
 	}
 	if len(drawn) != len(want) {
-		t.Errorf("%d drawn", len(drawn))
+		t.Errorf("%d drawn, want %d", len(drawn), len(want))
 	}
 }
 
@@ -407,11 +407,11 @@ func TestLogo_RestrictedBrand_IsAFallback(t *testing.T) {
 		for _, header := range []http.Header{nil, bearer(c.secret)} {
 			a := s.send(request{path: "/logo/" + domain + "?format=png", header: header})
 			if a.ok(t).Get("Cache-Control") != fallbackKept || a.showsInk(t) {
-				t.Errorf("%s is shown: %v", domain, a.header)
+				t.Errorf("%s is shown: header %v", domain, a.header)
 			}
 		}
 		if n := len(s.crawler.of(domain)); n != 0 {
-			t.Errorf("%s was crawled %d times", domain, n)
+			t.Errorf("%s was crawled %d times, want 0", domain, n)
 		}
 	}
 }

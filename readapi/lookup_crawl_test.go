@@ -36,7 +36,7 @@ func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
 		t.Errorf("second look-up: headers %v", h)
 	}
 	if n := len(s.crawler.of("new.com")); n != 1 {
-		t.Errorf("%d crawls", n)
+		t.Errorf("%d crawls, want 1", n)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestLookup_CrawlWithoutLogo_IsFree(t *testing.T) {
 		t.Errorf("headers %v", h)
 	}
 	if b := c.books(); b.holds != 1 || len(b.openHolds) != 0 || len(b.charges) != 0 {
-		t.Errorf("%d holds, %d open, %d charges", b.holds, len(b.openHolds), len(b.charges))
+		t.Errorf("%d holds, %d open, %d charges; want 1, 0 and 0", b.holds, len(b.openHolds), len(b.charges))
 	}
 }
 
@@ -71,7 +71,7 @@ func TestLookup_CrawlFails_HasItsStatusAndIsFree(t *testing.T) {
 			customer := s.account(plan.Free, 50)
 			s.crawler.fails("bad.com", c.outcome)
 			a := customer.get("/v1/brands/bad.com")
-			a.refused(t, c.first, c.code)
+			a.rejected(t, c.first, c.code)
 			if a.header.Get("X-Credits-Remaining") != "50" {
 				t.Errorf("headers %v", a.header)
 			}
@@ -79,20 +79,20 @@ func TestLookup_CrawlFails_HasItsStatusAndIsFree(t *testing.T) {
 			// a unit of the account's ten.
 			for range 15 {
 				a = customer.get("/v1/brands/bad.com")
-				a.refused(t, c.again, c.code)
+				a.rejected(t, c.again, c.code)
 			}
 			if got := a.header.Get("Retry-After"); c.wait > 0 && (got == "" || seconds(t, got) > c.wait || seconds(t, got) < c.wait-time.Minute) {
 				t.Errorf("Retry-After %s, want about %s", got, c.wait)
 			}
 			if n := len(s.crawler.of("bad.com")); n != 1 {
-				t.Errorf("%d crawls while the failure is remembered", n)
+				t.Errorf("%d crawls while the failure is remembered, want 1", n)
 			}
 			// Afterwards it is crawled again.
 			s.clock.add(c.remembered)
 			s.crawler.finds("bad.com", record("bad"))
 			customer.get("/v1/brands/bad.com").ok(t)
 			if b := customer.books(); b.balance() != 49 || len(b.openHolds) != 0 || b.holds != 2 {
-				t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+				t.Errorf("balance %d, %d holds, %d open; want 49, 2 and 0", b.balance(), b.holds, len(b.openHolds))
 			}
 		})
 	}
@@ -105,16 +105,16 @@ func TestLookup_CrawlNeverEnds_TimesOut(t *testing.T) {
 		s.clock.add(time.Second) // the crawl's time has expired
 		return ending{}
 	})
-	c.get("/v1/brands/silent.com").refused(t, http.StatusGatewayTimeout, "timeout")
+	c.get("/v1/brands/silent.com").rejected(t, http.StatusGatewayTimeout, "timeout")
 	if b := c.books(); len(b.openHolds) != 0 || b.balance() != 50 {
-		t.Errorf("%d holds open, balance %d", len(b.openHolds), b.balance())
+		t.Errorf("%d holds open, balance %d; want 0 and 50", len(b.openHolds), b.balance())
 	}
 	state, err := s.brands.State(t.Context(), "silent.com")
 	s.must(err)
 	if outcome, _, ok := state.Remembered(s.clock.now()); !ok || outcome != brand.Timeout {
 		t.Errorf("the end of the crawl is not on the log: %q %v", outcome, ok)
 	}
-	c.get("/v1/brands/silent.com").refused(t, http.StatusServiceUnavailable, "timeout")
+	c.get("/v1/brands/silent.com").rejected(t, http.StatusServiceUnavailable, "timeout")
 }
 
 func TestLookup_CrawlLeftByCrash_IsEnded(t *testing.T) {
@@ -124,7 +124,7 @@ func TestLookup_CrawlLeftByCrash_IsEnded(t *testing.T) {
 	_, err := s.brands.RequestCrawl(t.Context(), commands.RequestCrawl{Request: operator(), Domain: "left.com", Cause: brand.CauseLookup, Priority: brand.PriorityLive, Allowed: time.Second})
 	s.must(err)
 	s.clock.add(time.Minute)
-	c.get("/v1/brands/left.com").refused(t, http.StatusServiceUnavailable, "timeout")
+	c.get("/v1/brands/left.com").rejected(t, http.StatusServiceUnavailable, "timeout")
 	s.crawler.finds("left.com", record("left"))
 	if h := c.get("/v1/brands/left.com?refresh=true").ok(t); h.Get("X-Cache") != "MISS" {
 		t.Errorf("headers %v", h)
@@ -140,7 +140,7 @@ func TestRefresh_PaidPlansOnly_Crawls(t *testing.T) {
 		t.Errorf("refresh on the free plan: %v", h)
 	}
 	if n := len(s.crawler.of("acme.com")); n != 0 {
-		t.Fatalf("the free plan's refresh led to %d crawls", n)
+		t.Fatalf("the free plan's refresh led to %d crawls, want 0", n)
 	}
 	a := paid.get("/v1/brands/acme.com?refresh=1")
 	if h := a.ok(t); h.Get("X-Cache") != "MISS" || h.Get("X-Credits-Remaining") != "49" {
@@ -157,7 +157,7 @@ func TestRefresh_PaidPlansOnly_Crawls(t *testing.T) {
 		t.Errorf("refresh that confirms: %v", h)
 	}
 	for _, bad := range []string{"refresh=yes", "refresh=", "refresh=true&refresh=true", "refresh=%zz"} {
-		paid.get("/v1/brands/acme.com?"+bad).refused(t, http.StatusBadRequest, "invalid_request")
+		paid.get("/v1/brands/acme.com?"+bad).rejected(t, http.StatusBadRequest, "invalid_request")
 	}
 	paid.get("/v1/brands/acme.com?refresh=false&utm=a&utm=%zz").ok(t)
 }
@@ -169,11 +169,11 @@ func TestRefresh_CrawlFails_KeepsTheOldRecord(t *testing.T) {
 	c.get("/v1/brands/acme.com").ok(t)
 	s.crawler.fails("acme.com", brand.FetchFailed)
 	a := c.get("/v1/brands/acme.com?refresh=true")
-	a.refused(t, http.StatusBadGateway, "fetch_failed")
+	a.rejected(t, http.StatusBadGateway, "fetch_failed")
 	if a.header.Get("X-Credits-Remaining") != "49" {
 		t.Errorf("headers %v", a.header)
 	}
-	s.settled()
+	s.catchUp()
 	a = c.get("/v1/brands/acme.com")
 	if h := a.ok(t); h.Get("X-Cache") != "HIT" || h.Get("X-Credits-Remaining") != "48" {
 		t.Errorf("plain look-up after the failed refresh: %v", h)
@@ -183,8 +183,8 @@ func TestRefresh_CrawlFails_KeepsTheOldRecord(t *testing.T) {
 	}
 	// A remembered failure does not stop a paid refresh.
 	s.crawler.fails("acme.com", brand.Blocked)
-	c.get("/v1/brands/acme.com?refresh=true").refused(t, http.StatusUnprocessableEntity, "fetch_blocked")
+	c.get("/v1/brands/acme.com?refresh=true").rejected(t, http.StatusUnprocessableEntity, "fetch_blocked")
 	if b := c.books(); b.balance() != 48 || len(b.openHolds) != 0 || b.holds != 3 {
-		t.Errorf("balance %d, %d holds, %d open", b.balance(), b.holds, len(b.openHolds))
+		t.Errorf("balance %d, %d holds, %d open; want 48, 3 and 0", b.balance(), b.holds, len(b.openHolds))
 	}
 }

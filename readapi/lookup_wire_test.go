@@ -48,8 +48,8 @@ func (s *service) wireHead(request string) string {
 	return head + "\r\n"
 }
 
-// TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer: net/http treats the client as gone, so its
-// charge is reversed, and it must not read an empty 200.
+// To net/http the client is gone, so its charge is reversed, and the client must not read an empty
+// 200.
 func TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -66,6 +66,6 @@ func TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer(t *testing.T) {
 		t.Errorf("read %q (%v)", got, err)
 	}
 	if b := c.until("the hold is released", func(b books) bool { return b.holds == 1 && len(b.openHolds) == 0 }); len(b.charges) != 0 {
-		t.Errorf("%d charges", len(b.charges))
+		t.Errorf("%d charges, want 0", len(b.charges))
 	}
 }

@@ -35,8 +35,8 @@ func (a answer) window(t testing.TB, limit, remaining int, ends time.Time) {
 	}
 }
 
-// TestMinuteWindow_UsedUp_RetryAfterIsNextMinute: a client that waits as long as the refusal says is
-// served, and a second less is too early, wherever in the minute the limit was reached.
+// A client that waits as long as the rejection says is served, and a second less is too early,
+// wherever in the minute the limit was reached.
 func TestMinuteWindow_UsedUp_RetryAfterIsNextMinute(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -50,15 +50,15 @@ func TestMinuteWindow_UsedUp_RetryAfterIsNextMinute(t *testing.T) {
 				a.window(s.t, 60, left, ends)
 			}
 			a := c.get("/v1/me")
-			p := a.refused(s.t, http.StatusTooManyRequests, "rate_limited")
+			p := a.rejected(s.t, http.StatusTooManyRequests, "rate_limited")
 			a.window(s.t, 60, 0, ends)
 			wait := seconds(s.t, a.header.Get("Retry-After"))
 			if p.Error.Details == nil || p.Error.Details.RetryAfter == nil || time.Duration(*p.Error.Details.RetryAfter)*time.Second != wait {
-				s.t.Errorf("%s into the minute: Retry-After %s beside %s", at, wait, a.body)
+				s.t.Errorf("%s into the minute: Retry-After %s with the body %s", at, wait, a.body)
 			}
 			if wait > time.Second {
 				s.clock.add(wait - time.Second)
-				c.get("/v1/me").refused(s.t, http.StatusTooManyRequests, "rate_limited")
+				c.get("/v1/me").rejected(s.t, http.StatusTooManyRequests, "rate_limited")
 				wait = time.Second
 			}
 			s.clock.add(wait)
@@ -70,15 +70,14 @@ func TestMinuteWindow_UsedUp_RetryAfterIsNextMinute(t *testing.T) {
 	})
 }
 
-// TestMinuteWindow_PlanChanges_NewLimitApplies: used units remain used, and the new limit applies from the next
-// request on, in both directions.
+// Used units remain used, and the new limit applies from the next request on, in both directions.
 func TestMinuteWindow_PlanChanges_NewLimitApplies(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Free, 50)
 		ends := s.clock.now().Truncate(time.Minute).Add(time.Minute)
 		c.useUp()
-		c.get("/v1/me").refused(s.t, http.StatusTooManyRequests, "rate_limited")
+		c.get("/v1/me").rejected(s.t, http.StatusTooManyRequests, "rate_limited")
 		s.clock.add(20 * time.Second)
 		c.to(plan.Starter)
 		a := c.get("/v1/me")
@@ -91,7 +90,7 @@ func TestMinuteWindow_PlanChanges_NewLimitApplies(t *testing.T) {
 		c.to(plan.Free)
 		s.clock.add(40*time.Second - 1)
 		a = c.get("/v1/me")
-		a.refused(s.t, http.StatusTooManyRequests, "rate_limited")
+		a.rejected(s.t, http.StatusTooManyRequests, "rate_limited")
 		a.window(s.t, 60, 0, ends)
 		s.clock.add(1)
 		a = c.get("/v1/me")
@@ -100,25 +99,25 @@ func TestMinuteWindow_PlanChanges_NewLimitApplies(t *testing.T) {
 	})
 }
 
-// TestMinuteWindow_Rejections_TakeAUnitOrNot: a 401 takes no unit, whatever else is wrong; every other answer to a key
-// takes one; a refusal for the window takes none, and a 403 beyond the limit remains one.
+// A 401 takes no unit, whatever else is wrong; every other answer to a key takes one; a rejection for the window
+// takes none, and a 403 beyond the limit remains one.
 func TestMinuteWindow_Rejections_TakeAUnitOrNot(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
 		c := s.account(plan.Free, 50)
 		ends := s.clock.now().Truncate(time.Minute).Add(time.Minute)
 		for range 100 {
-			s.send(request{path: "/v1/search?q=", header: bearer(mistyped(c.secret))}).refused(s.t, http.StatusUnauthorized, "unauthorized")
+			s.send(request{path: "/v1/search?q=", header: bearer(mistyped(c.secret))}).rejected(s.t, http.StatusUnauthorized, "unauthorized")
 		}
 		a := c.get("/v1/search?q=")
-		a.refused(s.t, http.StatusBadRequest, "invalid_request")
+		a.rejected(s.t, http.StatusBadRequest, "invalid_request")
 		a.window(s.t, 60, 59, ends)
 		a = s.send(request{path: "/v1/me", header: bearer(c.publishable)})
-		a.refused(s.t, http.StatusForbidden, "forbidden")
+		a.rejected(s.t, http.StatusForbidden, "forbidden")
 		a.window(s.t, 60, 58, ends)
 		c.suspend()
 		for _, key := range []string{c.secret, c.publishable} {
-			s.send(request{path: "/v1/search?q=", header: bearer(key)}).refused(s.t, http.StatusForbidden, "forbidden")
+			s.send(request{path: "/v1/search?q=", header: bearer(key)}).rejected(s.t, http.StatusForbidden, "forbidden")
 		}
 		c.reinstate()
 		a = c.get("/v1/me")
@@ -127,21 +126,20 @@ func TestMinuteWindow_Rejections_TakeAUnitOrNot(t *testing.T) {
 		c.useUp()
 		for range 5 {
 			a = c.get("/v1/me")
-			a.refused(s.t, http.StatusTooManyRequests, "rate_limited")
+			a.rejected(s.t, http.StatusTooManyRequests, "rate_limited")
 			a.window(s.t, 60, 0, ends)
 			a = s.send(request{path: "/v1/me", header: bearer(c.publishable)})
-			a.refused(s.t, http.StatusForbidden, "forbidden")
+			a.rejected(s.t, http.StatusForbidden, "forbidden")
 			a.window(s.t, 60, 0, ends)
 		}
-		c.to(plan.Starter) // refused requests took nothing: 60 are used
+		c.to(plan.Starter) // rejected requests took nothing: 60 are used
 		a = c.get("/v1/me")
 		a.ok(s.t)
 		a.window(s.t, 300, 239, ends)
 	})
 }
 
-// TestAccount_IdleForHours_IsReportedUnchanged: after hours nothing of the account is in memory, and it is reported
-// unchanged.
+// After hours nothing of the account is in memory, and it is reported unchanged.
 func TestAccount_IdleForHours_IsReportedUnchanged(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -165,7 +163,7 @@ func TestAccount_IdleForHours_IsReportedUnchanged(t *testing.T) {
 		c.get("/v1/search?q=acme").ok(s.t)
 		c.get("/v1/brands/acme.com").ok(s.t)
 		if me := decodeAccount(s.t, c.get("/v1/me").body); me.Usage.Searches != 2 || me.Usage.Lookups != 2 || me.Credits.Balance != 48 {
-			s.t.Errorf("%+v", me)
+			s.t.Errorf("got %+v", me)
 		}
 	})
 }

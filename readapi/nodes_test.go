@@ -32,7 +32,7 @@ func TestThreeNodes_FewCredits_SpendExactlyThose(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, credits)
-	var served, refused atomic.Int64
+	var served, rejected atomic.Int64
 	together(clients, func(i int) {
 		at := c.at(s.nodes[i%3])
 		for {
@@ -41,28 +41,28 @@ func TestThreeNodes_FewCredits_SpendExactlyThose(t *testing.T) {
 			case http.StatusOK:
 				served.Add(1)
 			case http.StatusPaymentRequired:
-				refused.Add(1)
+				rejected.Add(1)
 				return
 			case http.StatusServiceUnavailable: // it means try again
 			default:
-				t.Errorf("%d: %s", a.status, a.body)
+				t.Errorf("status %d: body %s", a.status, a.body)
 				return
 			}
 		}
 	})
 	b := c.books()
-	if served.Load() != credits || len(b.charges) != credits || b.balance() != 0 || b.lowest < 0 || refused.Load() != clients {
-		t.Errorf("%d answers for %d credits, %d charges, balance %d, at the lowest %d, %d refusals",
-			served.Load(), credits, len(b.charges), b.balance(), b.lowest, refused.Load())
+	if served.Load() != credits || len(b.charges) != credits || b.balance() != 0 || b.lowest < 0 || rejected.Load() != clients {
+		t.Errorf("%d answers for %d credits, %d charges, balance %d, at the lowest %d, %d rejections",
+			served.Load(), credits, len(b.charges), b.balance(), b.lowest, rejected.Load())
 	}
-	// A grant on one node is spendable on another that has just refused.
+	// A grant on one node is spendable on another that has just rejected a look-up.
 	for i := range 6 {
 		from, to := s.nodes[i%3], c.at(s.nodes[(i+1)%3])
-		to.get("/v1/brands/acme.com").refused(t, 402, "insufficient_credits")
+		to.get("/v1/brands/acme.com").rejected(t, 402, "insufficient_credits")
 		_, err := from.writer.GrantCredits(t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: 1, PaymentID: uuid.NewString()})
 		s.must(err)
 		if h := to.get("/v1/brands/acme.com").ok(t); h.Get("X-Credits-Remaining") != "0" {
-			t.Errorf("remaining %s", h.Get("X-Credits-Remaining"))
+			t.Errorf("remaining %s, want %q", h.Get("X-Credits-Remaining"), "0")
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestNodes_KeyRevoked_EveryNodeRejectsIt(t *testing.T) {
 		c.at(s.nodes[i%3]).s.inForce(done)
 		for _, n := range s.nodes {
 			at := &customer{s: n, secret: key}
-			at.get("/v1/brands/acme.com").refused(t, 401, "unauthorized")
+			at.get("/v1/brands/acme.com").rejected(t, 401, "unauthorized")
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestNodes_MinuteWindow_IsShared(t *testing.T) {
 			a := c.at(s.nodes[i%3]).get("/v1/me")
 			resets.Store(a.header.Get("X-RateLimit-Reset"), true)
 			if a.status == http.StatusTooManyRequests {
-				a.refused(t, 429, "rate_limited")
+				a.rejected(t, 429, "rate_limited")
 				limited.Add(1)
 			} else {
 				a.ok(t)
@@ -112,7 +112,7 @@ func TestNodes_MinuteWindow_IsShared(t *testing.T) {
 			continue
 		}
 		if limited.Load() != 1 {
-			t.Errorf("%d of 61 requests were rejected", limited.Load())
+			t.Errorf("%d of 61 requests were rejected, want 1", limited.Load())
 		}
 		return
 	}
@@ -135,7 +135,7 @@ func TestNodes_OneUnknownDomain_ShareACrawl(t *testing.T) {
 		customers[i].at(s.nodes[i%3]).get("/v1/brands/fresh.com").ok(t)
 	})
 	if crawls := s.crawler.of("fresh.com"); len(crawls) != 1 {
-		t.Errorf("%d crawls", len(crawls))
+		t.Errorf("%d crawls, want 1", len(crawls))
 	}
 	for _, c := range customers[:5] {
 		if b := c.books(); len(b.charges) != lookups/5 || len(b.openHolds) != 0 {
@@ -144,7 +144,7 @@ func TestNodes_OneUnknownDomain_ShareACrawl(t *testing.T) {
 	}
 }
 
-// Every node knows the credits that another node reported to a client: the balance never goes back up.
+// Every node takes into account the credits that another node reported to a client: the balance never goes back up.
 func TestNodes_Balance_NeverGoesBack(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -167,7 +167,7 @@ func TestNodes_Balance_NeverGoesBack(t *testing.T) {
 }
 
 // The next node answers and charges a record that one node found in a crawl, although its tables and
-// its cache may lag, and knows an id that one node returned.
+// its cache may lag, and finds an id that one node returned.
 func TestNodes_AnotherJustAnswered_FindTheBrand(t *testing.T) {
 	s := startSite(t, 3)
 	s.known("acme.com")
@@ -200,7 +200,7 @@ func TestNodes_AnotherJustAnswered_FindTheBrand(t *testing.T) {
 		s.must(json.Unmarshal(a.body, &body))
 		c.at(s.nodes[(i+2)%3]).get("/v1/brands/" + body.ID).ok(t)
 	}
-	c.get("/v1/brands/"+uuid.NewString()).refused(t, 404, "not_found")
+	c.get("/v1/brands/"+uuid.NewString()).rejected(t, 404, "not_found")
 }
 
 // Every node repeats the answer that one node gave under an idempotency key, from the record of that
@@ -226,7 +226,7 @@ func TestNodes_RepeatOnAnotherNode_GivesFirstAnswer(t *testing.T) {
 			if a := c.at(n).once("/v1/brands/"+fresh, "of-"+key); a.status != http.StatusOK || string(a.body) != string(crawled.body) {
 				t.Fatalf("again: %d %s\nwas %s", a.status, a.body, crawled.body)
 			}
-			c.at(n).once("/v1/brands/other.com", key).refused(t, 400, "invalid_request")
+			c.at(n).once("/v1/brands/other.com", key).rejected(t, 400, "invalid_request")
 		}
 		if now := len(c.books().charges); now != charges {
 			t.Fatalf("the repeats were charged %d times", now-charges)
@@ -256,7 +256,7 @@ func TestIdempotencyKey_ConcurrentOnNodes_ChargedOnce(t *testing.T) {
 			}
 		}
 		if b := c.books(); len(b.charges) != 1 || b.balance() != 99 || len(b.openHolds) != 0 {
-			t.Errorf("%s: %d charges, balance %d, %d holds open", path, len(b.charges), b.balance(), len(b.openHolds))
+			t.Errorf("%s: %d charges, balance %d, %d holds open; want 1, 99 and 0", path, len(b.charges), b.balance(), len(b.openHolds))
 		}
 	}
 }
@@ -316,10 +316,10 @@ func TestLookup_SharedServices_RoundTripsAreBounded(t *testing.T) {
 		t.Errorf("%d look-ups took %d appends, %d reads of the log and %d takes of the window", lookups, a, r, w)
 	}
 	if records = node.counted("letterhead_brand_cache_reads_total", "brand") - records; records != 0 {
-		t.Errorf("%d look-ups read the record %v times", lookups, records)
+		t.Errorf("%d look-ups read the record %v times, want 0", lookups, records)
 	}
 	if rows = node.counted("letterhead_key_lookups_total", "rows") - rows; rows != 0 {
-		t.Errorf("%d look-ups read %v rows of keys", lookups, rows)
+		t.Errorf("%d look-ups read %v rows of keys, want 0", lookups, rows)
 	}
 }
 
@@ -331,7 +331,7 @@ func (c *customer) streamAppends() int64 {
 	return int64(len(b.charges) + b.holds)
 }
 
-// An unreachable part is a 503 within the deadline, never a refusal that a client treats as final, and
+// An unreachable part is a 503 within the deadline, never a rejection that a client treats as final, and
 // the other nodes keep working.
 func TestNodes_ServiceUnreachable_Is503(t *testing.T) {
 	for name, fault := range map[string]func(s *site) (mend func()){
@@ -361,12 +361,12 @@ func TestNodes_ServiceUnreachable_Is503(t *testing.T) {
 			mend := fault(s)
 			paths := []string{"/v1/brands/acme.com", "/v1/brands/unknown.com", "/v1/brands/" + uuid.NewString(), "/v1/me"}
 			together(len(paths), func(i int) {
-				c.get(paths[i]).refused(t, 503, "upstream_failed")
+				c.get(paths[i]).rejected(t, 503, "upstream_failed")
 				c.at(s.nodes[1]).get("/v1/brands/acme.com").ok(t)
 			})
 			mend()
 			for a := c.get("/v1/brands/acme.com"); a.status != http.StatusOK; a = c.get("/v1/brands/acme.com") {
-				a.refused(t, 503, "upstream_failed")
+				a.rejected(t, 503, "upstream_failed")
 				s.must(t.Context().Err())
 			}
 			for _, n := range s.nodes { // and the counts agree again

@@ -28,7 +28,7 @@ func TestRequestLog_AnyRequest_HasIDAndNoKeys(t *testing.T) {
 	}
 	lines := s.logs.of(id)
 	if len(lines) != 1 {
-		t.Fatalf("%d log lines", len(lines))
+		t.Fatalf("%d log lines, want 1", len(lines))
 	}
 	for field, want := range map[string]any{
 		"msg": "request", "level": "DEBUG", "method": "GET", "route": "brand", "status": 200.0, "account": c.id, "key": c.secretID,
@@ -87,15 +87,15 @@ func TestExtraHandlers_EachPath_IsServed(t *testing.T) {
 		}
 	})
 	if a := s.send(request{path: "/healthz"}); a.status != http.StatusNoContent || a.header.Get("X-Request-Id") == "" {
-		t.Errorf("%d %v", a.status, a.header)
+		t.Errorf("status %d, header %v", a.status, a.header)
 	}
-	s.send(request{path: "/metrics"}).refused(t, http.StatusInternalServerError, "internal_error")
+	s.send(request{path: "/metrics"}).rejected(t, http.StatusInternalServerError, "internal_error")
 }
 
 func TestServer_RequestPastItsLimits_IsRejected(t *testing.T) {
 	s := start(t)
 	if status := s.rawStatus("GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Junk: " + strings.Repeat("j", 40<<10) + "\r\n\r\n"); status != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("40 KiB of headers: %d", status)
+		t.Errorf("40 KiB of headers: %d, want %d", status, http.StatusRequestHeaderFieldsTooLarge)
 	}
 	server := readapi.NewServer(http.NotFoundHandler())
 	for name, d := range map[string]int64{
@@ -103,7 +103,7 @@ func TestServer_RequestPastItsLimits_IsRejected(t *testing.T) {
 		"IdleTimeout": int64(server.IdleTimeout), "MaxHeaderBytes": int64(server.MaxHeaderBytes),
 	} {
 		if d <= 0 {
-			t.Errorf("%s has no bound", name)
+			t.Errorf("%s = %d, want a limit", name, d)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestServer_RequestPastItsLimits_IsRejected(t *testing.T) {
 func TestNew_SeveralErrors_ReportsAll(t *testing.T) {
 	_, err := readapi.New(readapi.Config{BaseURL: "brands.example.com/", CrawlTimeout: -1, CrawlsPerMinute: -1, Extra: map[string]http.Handler{"x": nil}}, readapi.Deps{})
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("New accepts an invalid configuration")
 	}
 	for _, part := range []string{"BaseURL", "CrawlTimeout", "CrawlsPerMinute", "extra handler", "Credits", "Counters", "Assets", "Search"} {
 		if !strings.Contains(err.Error(), part) {

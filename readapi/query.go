@@ -60,7 +60,7 @@ func parseSearch(rawQuery string) (q string, limit int, problem *Problem) {
 	return q, limit, nil
 }
 
-// checkSearchText checks a search text; where names its parameter in refusals.
+// checkSearchText checks a search text; where names its parameter in rejections.
 func checkSearchText(where, text string) *Problem {
 	switch {
 	case !utf8.ValidString(text):

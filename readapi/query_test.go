@@ -71,8 +71,8 @@ func TestParseRefresh_EachValue_IsChecked(t *testing.T) {
 	}
 }
 
-// FuzzSearchParameters: whatever is accepted is within the limits, and reads the same when encoded
-// again in the plain form.
+// Whatever is accepted is within the limits, and reads the same when encoded again in the plain
+// form.
 func FuzzSearchParameters(f *testing.F) {
 	for _, seed := range []string{"q=acme&limit=5", "q=%C3%BC", "q=a&q=b", "q=%", "&&=&q=1;2", "limit=20&%71=x+y"} {
 		f.Add(seed)
@@ -83,7 +83,7 @@ func FuzzSearchParameters(f *testing.F) {
 			return
 		}
 		if n := utf8.RuneCountInString(q); n < 1 || n > maxSearchRunes || limit < minSearchLimit || limit > maxSearchLimit {
-			t.Fatalf("%q was read as %d characters, limit %d", query, n, limit)
+			t.Fatalf("%q was read as %d characters, limit %d; want at least 1 and at most %d and at least %d and at most %d", query, n, limit, maxSearchRunes, minSearchLimit, maxSearchLimit)
 		}
 		again, _, problem := parseSearch("q=" + url.QueryEscape(q))
 		if problem != nil || again != q {
@@ -92,7 +92,7 @@ func FuzzSearchParameters(f *testing.F) {
 	})
 }
 
-// FuzzQueryValue: other parameters have no effect, and repeating the same parameter is refused.
+// Other parameters have no effect, and repeating the same parameter is rejected.
 func FuzzQueryValue(f *testing.F) {
 	f.Add("q=a&limit=5", "limit")
 	f.Add("%6cimit=5", "limit")
@@ -108,9 +108,9 @@ func FuzzQueryValue(f *testing.F) {
 			t.Fatalf("%q: %d %s, present %v", query, problem.Status, problem.Code, present)
 		}
 		other := url.QueryEscape(name + "x")
-		for _, beside := range []string{query + "&" + other + "=1", other + "&" + query, "&" + query + "&", "%zz=1&" + query} {
-			if v, p, pr := queryValue(beside, name); v != value || p != present || (pr == nil) != (problem == nil) {
-				t.Fatalf("%q of %q is %q, %v; of %q it is %q, %v", name, query, value, problem, beside, v, pr)
+		for _, extended := range []string{query + "&" + other + "=1", other + "&" + query, "&" + query + "&", "%zz=1&" + query} {
+			if v, p, pr := queryValue(extended, name); v != value || p != present || (pr == nil) != (problem == nil) {
+				t.Fatalf("%q of %q is %q, %v; of %q it is %q, %v", name, query, value, problem, extended, v, pr)
 			}
 		}
 		if again := query + "&" + url.QueryEscape(name) + "=1"; present {
@@ -118,7 +118,7 @@ func FuzzQueryValue(f *testing.F) {
 				t.Fatalf("%q is read from %q", name, again)
 			}
 		} else if v, _, problem := queryValue(again, name); problem != nil || v != "1" {
-			t.Fatalf("%q of %q is %q, %v", name, again, v, problem)
+			t.Fatalf("%q of %q is %q, %v; want %q", name, again, v, problem, "1")
 		}
 	})
 }

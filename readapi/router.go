@@ -44,7 +44,7 @@ func newEndpoint(name string, access access, methods map[string]func(*exchange) 
 }
 
 // newRouter builds the table of paths. Paths stay encoded (%2F inside an identifier is not a
-// separator), and the endpoint distinguishes the methods, so that each knows its own Allow header.
+// separator), and the endpoint distinguishes the methods, so that each has its own Allow header.
 func (a *API) newRouter() *mux.Router {
 	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
 	r.NotFoundHandler = http.HandlerFunc(a.serveUnknown)

@@ -41,7 +41,7 @@ func TestRedirectOf_UncleanPathBelowV1_IsClean(t *testing.T) {
 	}
 }
 
-// FuzzRedirect: a redirect stays on this host, below /v1, and its target is not redirected again.
+// A redirect stays on this host, below /v1, and its target is not redirected again.
 func FuzzRedirect(f *testing.F) {
 	for _, seed := range []string{"/v1/brands/https://acme.com", "//evil.com/v1/..//v1/x", "/v1/%2e%2e//", `/v1/\\evil.com//`, "/v1/./?a=b"} {
 		f.Add(seed)

@@ -46,8 +46,8 @@ func (x *exchange) serveSearch() error {
 // Only 200 answers should count, so once counting has begun neither a caller who leaves nor the
 // request's deadline ends it, and a counted search is answered. A count cannot be reverted, which
 // leaves these cases: a search stays counted if its caller left while it was being counted, or before
-// the whole answer was read; if the quota writer did not report in time whether the count landed (then the
-// answer is 503, and counts if it did); and if the process died between the count and the answer.
+// the whole answer was read; if the quota writer did not report in time whether the count was appended (then
+// the answer is 503, and counts if it was); and if the process died between the count and the answer.
 func (x *exchange) searchBrands(q string, limit int) ([]searchResult, error) {
 	ctx, now := x.context(), x.api.now()
 	allowed := x.caller.Plan.SearchesPerMonth

@@ -24,7 +24,7 @@ import (
 // tests run in real time.
 const siteLogoTimeout = 2 * time.Second
 
-// site is a service of several nodes in one process: they share only the event store, the database and the
+// site is a cluster of nodes in one process: they share only the event store, the database and the
 // folder of assets, and each node has its own connections to both.
 type site struct {
 	t       testing.TB

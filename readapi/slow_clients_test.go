@@ -80,7 +80,7 @@ func TestServer_SlowClients_AreDisconnected(t *testing.T) {
 	}, reads)
 }
 
-// TestServer_TricklingClient_IsDisconnected: a byte per second does not extend the limit.
+// A byte per second does not extend the limit.
 func TestServer_TricklingClient_IsDisconnected(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {
@@ -110,7 +110,7 @@ func TestServer_TricklingClient_IsDisconnected(t *testing.T) {
 	}, reads)
 }
 
-// TestConnections_AllTaken_EvictLongestIdle, and one with a running request never does.
+// The longest idle connection is evicted, and never one with a running request.
 func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 	t.Parallel()
 	var underWay, finish chan struct{}
@@ -128,7 +128,7 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			s.must(err)
 			if resp.StatusCode != http.StatusOK {
-				s.t.Fatalf("status %d", resp.StatusCode)
+				s.t.Fatalf("status %d, want %d", resp.StatusCode, http.StatusOK)
 			}
 			_, err = io.Copy(io.Discard, resp.Body)
 			s.must(err)
@@ -147,14 +147,14 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 		answered(idle)
 		half := connect(halfAHeader)
 		synctest.Wait()
-		var newcomers []net.Conn
+		var later []net.Conn
 		for _, c := range []struct {
 			name string
 			out  net.Conn
 			stay []net.Conn
 		}{{"the idle one, which waits longest", idle, []net.Conn{working, half}}, {"then the one with half a header", half, []net.Conn{working}}} {
-			newcomers = append(newcomers, connect(whole))
-			answered(newcomers[len(newcomers)-1])
+			later = append(later, connect(whole))
+			answered(later[len(later)-1])
 			if !closed(c.out) {
 				s.t.Errorf("%s is still open", c.name)
 			}
@@ -165,11 +165,11 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 			}
 		}
 		// A client that has sent another request has waited for a shorter time.
-		_, err := io.WriteString(newcomers[0], whole)
+		_, err := io.WriteString(later[0], whole)
 		s.must(err)
-		answered(newcomers[0])
+		answered(later[0])
 		answered(connect(whole))
-		if closed(newcomers[0]) || !closed(newcomers[1]) {
+		if closed(later[0]) || !closed(later[1]) {
 			s.t.Error("the longest idle connection was not evicted")
 		}
 		// With a running request on each connection, a new one is refused.
@@ -181,7 +181,7 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 		resp, err := http.ReadResponse(bufio.NewReader(late), nil)
 		s.must(err)
 		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !resp.Close {
-			s.t.Errorf("a fourth connection while three requests are under way: %d %v", resp.StatusCode, resp.Header)
+			s.t.Errorf("a fourth connection while three requests are under way: status %d, header %v", resp.StatusCode, resp.Header)
 		}
 		if !closed(late) {
 			s.t.Error("the fourth connection stays open")
@@ -191,7 +191,7 @@ func TestConnections_AllTaken_EvictLongestIdle(t *testing.T) {
 			answered(conn)
 		}
 		if open := s.pipes.open.Load(); open != 3 {
-			s.t.Errorf("%d connections are open", open)
+			s.t.Errorf("%d connections are open, want 3", open)
 		}
 	}, func(set *setup) {
 		set.maxConns = 3

@@ -29,8 +29,8 @@ func (s *service) withdraw(domain string) {
 	s.must(err)
 }
 
-// TestLookup_WithdrawnBrandInStaleIndex_Is404: no projection runs, so tables and cache still
-// have the brand, but the node has read from the log that it was withdrawn.
+// No projection runs, so tables and cache still have the brand, but the node has read from the log
+// that it was withdrawn.
 func TestLookup_WithdrawnBrandInStaleIndex_Is404(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {
@@ -43,13 +43,13 @@ func TestLookup_WithdrawnBrandInStaleIndex_Is404(t *testing.T) {
 	index.held.Store(held)
 	s.withdraw("acme.com")
 	for _, path := range []string{"acme.com", id, "acme.com?refresh=true"} {
-		c.get("/v1/brands/"+path).refused(t, http.StatusNotFound, "no_brand_data")
+		c.get("/v1/brands/"+path).rejected(t, http.StatusNotFound, "no_brand_data")
 	}
 	if a := c.head("/v1/brands/acme.com"); a.status != http.StatusNotFound {
-		t.Errorf("HEAD: %d", a.status)
+		t.Errorf("HEAD: status %d, want %d", a.status, http.StatusNotFound)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 || b.balance() != 50 {
-		t.Errorf("%d charges, %d holds, balance %d", len(b.charges), b.holds, b.balance())
+		t.Errorf("%d charges, %d holds, balance %d; want 0, 0 and 50", len(b.charges), b.holds, b.balance())
 	}
 }
 
@@ -79,10 +79,10 @@ func TestLookup_IndexLags_FindsAnsweredBrands(t *testing.T) {
 	for _, identifier := range []string{"new.com", id, "urn:letterhead:brand:" + id} {
 		a := c.get("/v1/brands/" + identifier)
 		if h := a.ok(t); h.Get("X-Cache") != "HIT" || string(a.body) != string(first.body) {
-			t.Errorf("%s: %v %s", identifier, h, a.body)
+			t.Errorf("%s: %v, body %s", identifier, h, a.body)
 		}
 		if h := c.head("/v1/brands/" + identifier); h.status != http.StatusOK || h.header.Get("Content-Length") != first.header.Get("Content-Length") {
-			t.Errorf("HEAD %s: %d %v", identifier, h.status, h.header)
+			t.Errorf("HEAD %s: status %d, header %v", identifier, h.status, h.header)
 		}
 	}
 	c.get("/v1/brands/plain.com").ok(t)
@@ -114,8 +114,7 @@ func (s *stale) ByID(ctx context.Context, id uuid.UUID) (*brands.Entry, error) {
 	return s.Index.ByID(ctx, id)
 }
 
-// TestLookup_StaleIndex_NeverChargesForOlderRecord: the index lags behind a refresh that was answered,
-// and behind one that failed.
+// The index lags behind a refresh that was answered, and behind one that failed.
 func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 	index := &stale{}
 	s := start(t, func(set *setup) {
@@ -125,7 +124,7 @@ func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 	id := s.known("acme.com", record("old"))
 	stop := func() *brands.Entry { // stops the index at the current state of the log
 		index.held.Store(nil)
-		s.settled()
+		s.catchUp()
 		held, err := index.Get(t.Context(), "acme.com")
 		s.must(err)
 		index.held.Store(held)
@@ -138,11 +137,11 @@ func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 	for _, identifier := range []string{"acme.com", id} {
 		a := c.get("/v1/brands/" + identifier)
 		if h := a.ok(t); h.Get("X-Cache") != "HIT" || string(a.body) != string(refreshed.body) {
-			t.Errorf("%s after the refresh: %v %s", identifier, h, a.body)
+			t.Errorf("%s after the refresh: %v, body %s", identifier, h, a.body)
 		}
 		h := c.head("/v1/brands/" + identifier)
 		if h.status != http.StatusOK || h.header.Get("Content-Length") != refreshed.header.Get("Content-Length") {
-			t.Errorf("HEAD %s after the refresh: %d %v", identifier, h.status, h.header)
+			t.Errorf("HEAD %s after the refresh: status %d, header %v", identifier, h.status, h.header)
 		}
 	}
 	b := c.books()
@@ -152,22 +151,22 @@ func TestLookup_StaleIndex_NeverChargesForOlderRecord(t *testing.T) {
 		}
 	}
 	if len(b.charges) != 3 || len(b.openHolds) != 0 {
-		t.Errorf("%d charges, %d open holds", len(b.charges), len(b.openHolds))
+		t.Errorf("%d charges, %d open holds; want 3 and 0", len(b.charges), len(b.openHolds))
 	}
 
 	stop()
 	s.crawler.fails("acme.com", brand.FetchFailed)
-	c.get("/v1/brands/acme.com?refresh=true").refused(t, http.StatusBadGateway, "fetch_failed")
+	c.get("/v1/brands/acme.com?refresh=true").rejected(t, http.StatusBadGateway, "fetch_failed")
 	a := c.get("/v1/brands/acme.com")
 	a.ok(t)
 	if got := decodeBrand(t, a.body); got.Status != "failed" || *got.Name != "fresh" {
-		t.Errorf("after the failed refresh: status %s, name %s", got.Status, *got.Name)
+		t.Errorf("after the failed refresh: status %s, name %s; want %q and %q", got.Status, *got.Name, "failed", "fresh")
 	}
 	stop()
 	if again := c.get("/v1/brands/acme.com"); string(again.body) != string(a.body) {
 		t.Errorf("the index returned %s", again.body)
 	}
 	if n := len(s.crawler.of("acme.com")); n != 2 {
-		t.Errorf("%d crawls", n)
+		t.Errorf("%d crawls, want 2", n)
 	}
 }

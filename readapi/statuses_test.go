@@ -103,7 +103,7 @@ func TestEndpoints_RequestNotAdmitted_AnswerAlike(t *testing.T) {
 		check := func(what string, a answer, status int, code string) {
 			t.Helper()
 			if a.status != status {
-				t.Errorf("%s %s, %s: %d, want %d: %s", o.Method, o.Path, what, a.status, status, a.body)
+				t.Errorf("%s %s, %s: status %d, want %d: %s", o.Method, o.Path, what, a.status, status, a.body)
 			}
 			if o.Response(status) != nil { // a 405 is described with the first method of its path
 				s.shows(o.Method+" "+o.Path, status, code)
@@ -148,7 +148,7 @@ func TestLookupPaths_EachOutcome_AnswerAlike(t *testing.T) {
 		check := func(what string, a answer, status int, code ...string) {
 			t.Helper()
 			if a.status != status {
-				t.Errorf("%s %s, %s: %d, want %d: %s", o.Method, o.Path, what, a.status, status, a.body)
+				t.Errorf("%s %s, %s: status %d, want %d: %s", o.Method, o.Path, what, a.status, status, a.body)
 			}
 			s.shows(o.Method+" "+o.Path, status, code...)
 		}
@@ -196,7 +196,7 @@ func TestLookupPaths_EachOutcome_AnswerAlike(t *testing.T) {
 	}
 }
 
-// TestSearchPaths_BadRequestOrQuota_AnswerAlike covers the refusals of a search after the key was checked, on both paths.
+// TestSearchPaths_BadRequestOrQuota_AnswerAlike covers the rejections of a search after the key was checked, on both paths.
 func TestSearchPaths_BadRequestOrQuota_AnswerAlike(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)
@@ -206,18 +206,18 @@ func TestSearchPaths_BadRequestOrQuota_AnswerAlike(t *testing.T) {
 			continue
 		}
 		if a := s.ask(o, c.publishable, map[string]string{"limit": "21"}); a.status != 400 {
-			t.Errorf("%s: limit=21 is %d", o.Path, a.status)
+			t.Errorf("%s: limit=21 is %d, want 400", o.Path, a.status)
 		}
 		if a := s.ask(o, c.publishable, nil); a.status != 429 || !strings.Contains(string(a.body), "quota_exceeded") {
-			t.Errorf("%s past the allowance: %d %s", o.Path, a.status, a.body)
+			t.Errorf("%s past the allowance: status %d, body %s", o.Path, a.status, a.body)
 		}
 		s.shows("GET "+o.Path, 400, "invalid_request")
 		s.shows("GET "+o.Path, 429, "quota_exceeded")
 	}
 }
 
-// TestOpenAPI_Requested_IsServedAndCached without a key, with the base URL of this service, and not again to a
-// client that has it.
+// The document is served without a key, with the base URL of this service, and not again to a client that has
+// it.
 func TestOpenAPI_Requested_IsServedAndCached(t *testing.T) {
 	s := start(t)
 	for _, endpoint := range []string{"GET /v1/openapi.json", "HEAD /v1/openapi.json"} {
@@ -229,14 +229,14 @@ func TestOpenAPI_Requested_IsServedAndCached(t *testing.T) {
 	want, err := openapi.JSON(baseURL)
 	s.must(err)
 	if string(a.body) != string(want) || !strings.Contains(string(a.body), `"servers":[{"url":"`+baseURL+`"`) {
-		t.Errorf("served: %.300s", a.body)
+		t.Errorf("served: body %.300s", a.body)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		if a := s.send(request{method: method, path: "/v1/openapi.json"}); a.status != http.StatusOK || a.header.Get("Cache-Control") == "" {
-			t.Errorf("%s: %d %v", method, a.status, a.header)
+			t.Errorf("%s: status %d, header %v", method, a.status, a.header)
 		}
 		if a := s.send(request{method: method, path: "/v1/openapi.json", header: http.Header{"If-None-Match": {tag}}}); a.status != http.StatusNotModified {
-			t.Errorf("%s with the current tag: %d", method, a.status)
+			t.Errorf("%s with the current tag: status %d, want %d", method, a.status, http.StatusNotModified)
 		}
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"letterhead/readapi/lookup"
 )
 
-// Whatever hangs, an answer is sent before its client gives up: the limits along the way are added up.
+// Whatever hangs, an answer is sent before its client times out: the limits along the way are added up.
 func TestTimeouts_Sum_IsBelowClientTimeout(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	crawls := cfg.RequestTimeout + lookup.ReturnWithin + creditsWithin
 	searches := min(cfg.RequestTimeout, quickWithin) + afterwardsWithin + creditsWithin
-	if crawls >= clientsGiveUp || searches >= clientsGiveUp {
-		t.Errorf("a look-up may take %s and a search %s, and clients wait %s", crawls, searches, clientsGiveUp)
+	if crawls >= clientTimeout || searches >= clientTimeout {
+		t.Errorf("a look-up may take %s and a search %s, and clients wait %s", crawls, searches, clientTimeout)
 	}
 	// Within the time of the request.
-	if besides := cfg.RequestTimeout - cfg.CrawlTimeout; lookup.OutcomeGrace >= besides || checksWithin >= quickWithin {
-		t.Errorf("%s remain beside a crawl, its outcome takes %s", besides, lookup.OutcomeGrace)
+	if rest := cfg.RequestTimeout - cfg.CrawlTimeout; lookup.OutcomeGrace >= rest || checksWithin >= quickWithin {
+		t.Errorf("a crawl leaves %s of a request, and its outcome takes %s; or a check takes %s, want less than %s", rest, lookup.OutcomeGrace, checksWithin, quickWithin)
 	}
 }

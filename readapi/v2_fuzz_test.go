@@ -37,7 +37,7 @@ func FuzzV2Paths(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rest string, who uint8) {
 		target := "/v2/" + rest
 		if _, err := url.ParseRequestURI(target); err != nil || strings.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-			return // not a request line: net/http refuses it before any handler
+			return // not a request line: net/http rejects it before any handler
 		}
 		s.clock.add(time.Minute) // a new window for each
 		if conn == nil {
@@ -69,11 +69,11 @@ func FuzzV2Paths(f *testing.F) {
 		case a.status == http.StatusOK && strings.HasPrefix(rest, "search/"):
 			decodeExactly[[]specSearchResult](t, a.body)
 		case len(code) == 2 && strings.Contains(string(a.body), code[1]):
-			a.refusedV2(t, a.status, code[1])
+			a.rejectedV2(t, a.status, code[1])
 		case len(code) > 0:
-			a.refusedV2(t, a.status, code[0])
+			a.rejectedV2(t, a.status, code[0])
 		default:
-			t.Fatalf("%q: %d %v %s", target, a.status, a.header, a.body)
+			t.Fatalf("%q: status %d, header %v, body %s", target, a.status, a.header, a.body)
 		}
 	})
 }

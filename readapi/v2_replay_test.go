@@ -264,11 +264,11 @@ func (c *customer) replay(r replayed, id string) []answer {
 		a := readWhole(t, resp)
 		all = append(all, a)
 		if resp.ContentLength != int64(len(a.body)) || len(resp.TransferEncoding) != 0 || resp.Uncompressed || a.header.Get("Content-Encoding") != "" {
-			t.Errorf("%s: length %d of %d bytes, %v %v", r.client, resp.ContentLength, len(a.body), resp.TransferEncoding, a.header)
+			t.Errorf("%s: length %d of %d bytes, %v, header %v", r.client, resp.ContentLength, len(a.body), resp.TransferEncoding, a.header)
 		}
 		old := strings.Contains(bytes, " HTTP/1.0\r\n") // its connection ends, and the answer says so: see framingAmbiguous
 		if old && !strings.EqualFold(a.header.Get("Connection"), "close") {
-			t.Errorf("%s: the connection is kept: %v", r.client, a.header)
+			t.Errorf("%s: the connection is kept: header %v", r.client, a.header)
 		}
 		if closes := strings.Contains(bytes, "Connection: close\r\n") || old; closes {
 			if rest, err := io.ReadAll(reader); len(rest) != 0 || err != nil {
@@ -308,7 +308,7 @@ func (a answer) readAs(t testing.TB, client string, want map[string]any) {
 	t.Helper()
 	var document any
 	if err := json.Unmarshal(a.body, &document); err != nil || a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
-		t.Errorf("%s: %d %q %s (%v)", client, a.status, a.header.Get("Content-Type"), a.body, err)
+		t.Errorf("%s: status %d, %q, body %s (%v); want %d and text that begins with %q", client, a.status, a.header.Get("Content-Type"), a.body, err, http.StatusOK, "application/json")
 		return
 	}
 	for path, value := range want {
@@ -365,7 +365,7 @@ func TestV2Replay_Searches_MatchTheirRecordings(t *testing.T) {
 				"0.claimed": false, "0.qualityScore": 0.83, "1": nil,
 			})
 			if a.header.Get("Access-Control-Allow-Origin") != "*" {
-				t.Errorf("%s: the page cannot read the answer: %v", r.client, a.header)
+				t.Errorf("%s: the page cannot read the answer: header %v", r.client, a.header)
 			}
 		}
 	}
@@ -373,11 +373,11 @@ func TestV2Replay_Searches_MatchTheirRecordings(t *testing.T) {
 		t.Errorf("%d searches are counted after %d answers", got, answers)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.balance() != 50 {
-		t.Errorf("%d charges, balance %d", len(b.charges), b.balance())
+		t.Errorf("%d charges, balance %d; want 0 and 50", len(b.charges), b.balance())
 	}
 }
 
-// TestV2Replay_Errors_MatchTheirRecordings: integrations read the status, then message at the top of the body.
+// Integrations read the status, then message at the top of the body.
 func TestV2Replay_Errors_MatchTheirRecordings(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -401,11 +401,11 @@ func TestV2Replay_Errors_MatchTheirRecordings(t *testing.T) {
 		{c, 405, "invalid_request", replayed{"a label of a bank transaction", "POST /v2/brands/transaction HTTP/1.1\nHost: brands.example.com\nUser-Agent: Go-http-client/1.1\nContent-Length: 32\nAuthorization: Bearer {sk}\nContent-Type: application/json\nConnection: close\n\n" + `{"transactionLabel":"ACME 1234"}`}},
 	} {
 		t.Log(r.client)
-		r.who.replay(r.replayed, "")[0].refusedV2(t, r.status, r.code)
+		r.who.replay(r.replayed, "")[0].rejectedV2(t, r.status, r.code)
 	}
 	for _, who := range []*customer{c, broke} {
 		if b := who.books(); len(b.charges) != 0 || len(b.openHolds) != 0 {
-			t.Errorf("%d charges, %d holds open", len(b.charges), len(b.openHolds))
+			t.Errorf("%d charges, %d holds open; want 0 and 0", len(b.charges), len(b.openHolds))
 		}
 	}
 }

@@ -24,21 +24,21 @@ import (
 	"letterhead/readapi"
 )
 
-// refusedV2 checks an error answer of /v2 completely: the error body with its message repeated at the
+// rejectedV2 checks an error answer of /v2 completely: the error body with its message repeated at the
 // top.
-func (a answer) refusedV2(t testing.TB, status int, code string) problem {
+func (a answer) rejectedV2(t testing.TB, status int, code string) problem {
 	t.Helper()
 	var body map[string]json.RawMessage
 	var top string
 	if err := json.Unmarshal(a.body, &body); err != nil || json.Unmarshal(body["message"], &top) != nil || top == "" {
-		t.Fatalf("%d without a message at the top: %s", a.status, a.body)
+		t.Fatalf("status %d without a message at the top: body %s", a.status, a.body)
 	}
 	delete(body, "message")
 	var err error
 	if a.body, err = json.Marshal(body); err != nil {
 		t.Fatal(err)
 	}
-	p := a.refused(t, status, code)
+	p := a.rejected(t, status, code)
 	if p.Error.Message != top {
 		t.Fatalf("message %q at the top, %q in the error", top, p.Error.Message)
 	}
@@ -68,7 +68,7 @@ func TestV2_Brands_AnswerLikeV1(t *testing.T) {
 			h := a.ok(t)
 			lookups++
 			if !bytes.Equal(a.body, want.body) {
-				t.Errorf("%s: %s, and on /v1 %s", form, a.body, want.body)
+				t.Errorf("%s: body %s, and on /v1 %s", form, a.body, want.body)
 			}
 			for name := range want.header {
 				if h.Get(name) == "" {
@@ -80,7 +80,7 @@ func TestV2_Brands_AnswerLikeV1(t *testing.T) {
 			}
 			head := c.head(form)
 			if head.status != http.StatusOK || len(head.body) != 0 || head.header.Get("Content-Length") != fmt.Sprint(len(want.body)) {
-				t.Errorf("HEAD %s: %d %v", form, head.status, head.header)
+				t.Errorf("HEAD %s: status %d, header %v", form, head.status, head.header)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func TestV2_Brands_AnswerLikeV1(t *testing.T) {
 	for path, name := range map[string]string{"/v2/brands/domain/acme.com/?refresh=true": "fresh", "/v2/brands/id/" + id + "?refresh=1": "fresh", "/v2/brands/new.com/": "new"} {
 		a := c.get(path)
 		if got := decodeBrand(t, a.body); a.ok(t).Get("X-Cache") != "MISS" || *got.Name != name {
-			t.Errorf("%s: %v %s", path, a.header, a.body)
+			t.Errorf("%s: header %v, body %s", path, a.header, a.body)
 		}
 	}
 	if b := c.books(); int64(len(b.charges)) != lookups+3 || b.holds != 3 || len(b.openHolds) != 0 {
@@ -102,11 +102,11 @@ func TestV2_Brands_AnswerLikeV1(t *testing.T) {
 	// HEAD does not crawl.
 	for _, path := range []string{"/v2/brands/unknown.com", "/v2/brands/domain/unknown.com/", "/v2/brands/id/" + uuid.NewString()} {
 		if a := c.head(path); a.status != http.StatusNotFound || len(a.body) != 0 {
-			t.Errorf("HEAD %s: %d %q", path, a.status, a.body)
+			t.Errorf("HEAD %s: status %d, body %q", path, a.status, a.body)
 		}
 	}
 	if n := len(s.crawler.of("unknown.com")); n != 0 {
-		t.Errorf("HEAD led to %d crawls", n)
+		t.Errorf("HEAD led to %d crawls, want 0", n)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestV2_TypedPath_TakesItsTypeOnly(t *testing.T) {
 		"urn:letterhead:brand:" + id, id + "0", id[:35], "g" + id[1:], "%20" + id, id + "%2F", "..", "%FF", "batch",
 	} {
 		for _, slash := range []string{"", "/"} {
-			c.get("/v2/brands/id/"+bad+slash).refusedV2(t, http.StatusBadRequest, "invalid_request")
+			c.get("/v2/brands/id/"+bad+slash).rejectedV2(t, http.StatusBadRequest, "invalid_request")
 		}
 	}
 	for _, bad := range []string{
@@ -128,18 +128,18 @@ func TestV2_TypedPath_TakesItsTypeOnly(t *testing.T) {
 		"127.0.0.1", "..", "%2e%2e", "%FF", "acme%252ecom", "%20", "batch", "acme.com%3Fx=1",
 	} {
 		for _, slash := range []string{"", "/"} {
-			c.get("/v2/brands/domain/"+bad+slash).refusedV2(t, http.StatusBadRequest, "invalid_domain")
+			c.get("/v2/brands/domain/"+bad+slash).rejectedV2(t, http.StatusBadRequest, "invalid_domain")
 		}
 	}
 	for _, path := range []string{"/v2/brands/id/", "/v2/brands/", "/v2/brands/urn:letterhead:brand:"} {
 		a := c.get(path + uuid.NewString())
-		a.refusedV2(t, http.StatusNotFound, "not_found")
+		a.rejectedV2(t, http.StatusNotFound, "not_found")
 		if a.header.Get("X-Credits-Remaining") != "50" {
 			t.Errorf("%s: headers %v", path, a.header)
 		}
 	}
 	if b := c.books(); len(b.charges) != 0 || b.balance() != 50 || b.holds != 0 {
-		t.Errorf("%d charges, balance %d, %d holds", len(b.charges), b.balance(), b.holds)
+		t.Errorf("%d charges, balance %d, %d holds; want 0, 50 and 0", len(b.charges), b.balance(), b.holds)
 	}
 }
 
@@ -197,13 +197,13 @@ func TestV2_Errors_AnswerLikeV1(t *testing.T) {
 				answers[i][n] = s.send(request{path: "/" + version + path, header: header})
 			}
 			if b := customer.books(); len(b.charges) != 0 || len(b.openHolds) != 0 || b.balance() != c.credits {
-				t.Errorf("%s on %s: %d charges, %d holds open, balance %d", c.name, version, len(b.charges), len(b.openHolds), b.balance())
+				t.Errorf("%s on %s: %d charges, %d holds open, balance %d; want 0, 0 and %d", c.name, version, len(b.charges), len(b.openHolds), b.balance(), c.credits)
 			}
 		}
 		t.Log(c.name)
 		for n, status := range []int{c.status, cmp.Or(c.again, c.status)} {
 			one, two := answers[0][n], answers[1][n]
-			first, second := one.refused(t, status, c.code), two.refusedV2(t, status, c.code)
+			first, second := one.rejected(t, status, c.code), two.rejectedV2(t, status, c.code)
 			if got, want := detailsOf(t, second), detailsOf(t, first); got != want {
 				t.Errorf("%s: details %s, on /v1 %s", c.name, got, want)
 			}
@@ -288,20 +288,20 @@ func TestV2_UncleanPath_IsNotRedirected(t *testing.T) {
 			s.must(err)
 			a := readWhole(t, resp)
 			if a.header.Get("Location") != "" || a.status/100 == 3 {
-				t.Errorf("%s %s: %d to %q", method, r.target, a.status, a.header.Get("Location"))
+				t.Errorf("%s %s: status %d to %q", method, r.target, a.status, a.header.Get("Location"))
 			}
 			switch {
 			case r.code == "":
-				a.refused(t, http.StatusNotFound, "not_found") // not a path of /v2, which is case-sensitive
+				a.rejected(t, http.StatusNotFound, "not_found") // not a path of /v2, which is case-sensitive
 			case method == "POST" && r.status == 400:
-				a.refusedV2(t, http.StatusMethodNotAllowed, "invalid_request")
+				a.rejectedV2(t, http.StatusMethodNotAllowed, "invalid_request")
 			default:
-				a.refusedV2(t, r.status, r.code)
+				a.rejectedV2(t, r.status, r.code)
 			}
 		}
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 }
 
@@ -312,25 +312,25 @@ func TestV2_WrongMethod_Is405(t *testing.T) {
 	for _, path := range []string{"/v2/brands/acme.com", "/v2/brands/id/x/", "/v2/brands/domain/acme.com", "/v2/brands/transaction"} {
 		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "BREW"} {
 			a := s.send(request{method: method, path: path, header: bearer(c.secret)})
-			a.refusedV2(t, http.StatusMethodNotAllowed, "invalid_request")
+			a.rejectedV2(t, http.StatusMethodNotAllowed, "invalid_request")
 			if a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-				t.Errorf("%s %s: Allow %q", method, path, a.header.Get("Allow"))
+				t.Errorf("%s %s: Allow %q, want %q", method, path, a.header.Get("Allow"), "GET, HEAD, OPTIONS")
 			}
 		}
 		if a := s.send(request{method: "OPTIONS", path: path}); a.status != http.StatusNoContent || a.header.Get("Allow") != "GET, HEAD, OPTIONS" {
-			t.Errorf("OPTIONS %s: %d %v", path, a.status, a.header)
+			t.Errorf("OPTIONS %s: status %d, header %v", path, a.status, a.header)
 		}
 	}
 	for _, path := range []string{"/v2/search/acme", "/v2/search/acme/?c=" + c.publishable} {
-		s.send(request{method: "POST", path: path}).refusedV2(t, http.StatusMethodNotAllowed, "invalid_request")
+		s.send(request{method: "POST", path: path}).rejectedV2(t, http.StatusMethodNotAllowed, "invalid_request")
 		if a := s.send(request{method: "HEAD", path: path, header: bearer(c.secret)}); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET, OPTIONS" {
-			t.Errorf("HEAD %s: %d %v", path, a.status, a.header)
+			t.Errorf("HEAD %s: status %d, header %v", path, a.status, a.header)
 		}
 	}
 	for _, path := range []string{"/v2/brands/acme.com", "/v2/search/acme/", "/v2/nothing/at/all"} {
 		a := s.send(request{method: "OPTIONS", path: path, header: http.Header{"Origin": {"https://shop.example"}, "Access-Control-Request-Method": {"GET"}}})
 		if a.status != http.StatusNoContent || a.header.Get("Access-Control-Allow-Origin") != "*" || a.header.Get("Access-Control-Allow-Headers") == "" {
-			t.Errorf("preflight of %s: %d %v", path, a.status, a.header)
+			t.Errorf("preflight of %s: status %d, header %v", path, a.status, a.header)
 		}
 	}
 }
@@ -363,7 +363,7 @@ func TestV2Search_Results_AreABareArray(t *testing.T) {
 				h := a.ok(t)
 				searches++
 				if strings.TrimSpace(string(a.body)) != string(want.Results) {
-					t.Errorf("%s%s: %s, on /v1 %s", name, query, a.body, want.Results)
+					t.Errorf("%s%s: body %s, on /v1 %s", name, query, a.body, want.Results)
 				}
 				if h.Get("X-RateLimit-Limit") != "600" || h.Get("X-RateLimit-Remaining") == "" || h.Get("X-RateLimit-Reset") == "" || h.Get("X-Credits-Remaining") != "" ||
 					h.Get("Cache-Control") != "private" || h.Get("Content-Type") != "application/json; charset=utf-8" || h.Get("X-Cache") != "" {
@@ -373,7 +373,7 @@ func TestV2Search_Results_AreABareArray(t *testing.T) {
 		}
 	}
 	if got := decodeExactly[[]specSearchResult](t, c.get("/v2/search/acme").body); len(got) != 2 || got[0].Domain != "acme.com" || got[0].Icon != baseURL+"/logo/acme.com" || *got[0].BrandID != brand.ID("acme.com").String() {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 	if got := string(c.get("/v2/search/zzzzqqqq/").body); got != "[]\n" {
 		t.Errorf("nothing found is %q", got)
@@ -382,13 +382,13 @@ func TestV2Search_Results_AreABareArray(t *testing.T) {
 	for _, bad := range []string{
 		strings.Repeat("x", 101), strings.Repeat("%C3%BC", 101), "%FF", "acme?limit=0", "acme?limit=21", "acme?limit=50", "acme?limit=", "acme?limit=1&limit=1", "acme/?limit=x",
 	} {
-		c.get("/v2/search/"+bad).refusedV2(t, http.StatusBadRequest, "invalid_request")
+		c.get("/v2/search/"+bad).rejectedV2(t, http.StatusBadRequest, "invalid_request")
 	}
 	if got := decodeAccount(t, c.get("/v1/me").body).Usage.Searches; got != searches {
 		t.Errorf("%d searches are counted, want %d", got, searches)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 || b.balance() != 50 {
-		t.Errorf("%d charges, %d holds, balance %d", len(b.charges), b.holds, b.balance())
+		t.Errorf("%d charges, %d holds, balance %d; want 0, 0 and 50", len(b.charges), b.holds, b.balance())
 	}
 }
 
@@ -400,21 +400,21 @@ func TestV2Search_QuotaUsedUp_Is429(t *testing.T) {
 	s.send(request{path: "/v2/search/acme?c=" + c.publishable}).ok(t)
 	c.get("/v1/search?q=acme").ok(t)
 	for _, r := range []request{{path: "/v2/search/acme?c=" + c.publishable}, {path: "/v2/search/acme", header: bearer(c.secret)}} {
-		p := s.send(r).refusedV2(t, http.StatusTooManyRequests, "quota_exceeded")
+		p := s.send(r).rejectedV2(t, http.StatusTooManyRequests, "quota_exceeded")
 		if d := p.Error.Details; d == nil || d.Limit == nil || *d.Limit != 250_000 || d.RetryAfter == nil || *d.RetryAfter <= 0 {
 			t.Errorf("details %+v", d)
 		}
 	}
-	c.get("/v2/search/"+strings.Repeat("x", 101)).refusedV2(t, http.StatusBadRequest, "invalid_request")
+	c.get("/v2/search/"+strings.Repeat("x", 101)).rejectedV2(t, http.StatusBadRequest, "invalid_request")
 	if got := decodeAccount(t, c.get("/v1/me").body).Usage.Searches; got != 250_000 {
-		t.Errorf("%d searches are counted", got)
+		t.Errorf("%d searches are counted, want 250,000", got)
 	}
 	s.clock.add(10 * 24 * time.Hour) // 1 December
 	s.send(request{path: "/v2/search/acme/?c=" + c.publishable}).ok(t)
 }
 
-// TestKeyInC_EveryCombination_IsChecked: c must be a valid publishable key whatever else is sent; a key in a header decides
-// about the account.
+// The parameter c must be a valid publishable key whatever else is sent; a key in a header decides about the
+// account.
 func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -435,12 +435,12 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 	}{
 		{"c alone", "c=" + one.publishable, nil, one},
 		{"encoded", "limit=3&%63=%6ch_pk_" + one.publishable[6:], nil, one},
-		{"beside a secret key", "c=" + one.publishable, bearer(one.secret), one},
-		{"beside a key of another account", "c=" + one.publishable, bearer(two.secret), two},
-		{"beside a publishable key of another account", "c=" + one.publishable, xAPIKey(two.publishable), two},
-		{"beside a proxy's own Authorization", "c=" + one.publishable, http.Header{"Authorization": {"Basic eDp5"}}, one},
-		{"beside an empty header", "c=" + one.publishable, xAPIKey(""), one},
-		{"of a suspended account beside a good header", "c=" + suspended.publishable, bearer(two.secret), two},
+		{"with a secret key", "c=" + one.publishable, bearer(one.secret), one},
+		{"with a key of another account", "c=" + one.publishable, bearer(two.secret), two},
+		{"with a publishable key of another account", "c=" + one.publishable, xAPIKey(two.publishable), two},
+		{"with a proxy's own Authorization", "c=" + one.publishable, http.Header{"Authorization": {"Basic eDp5"}}, one},
+		{"with an empty header", "c=" + one.publishable, xAPIKey(""), one},
+		{"of a suspended account with a good header", "c=" + suspended.publishable, bearer(two.secret), two},
 		{"header alone", "", bearer(two.publishable), two},
 		{"no key", "", nil, nil},
 		{"key is no parameter of search", "key=" + one.publishable, nil, nil},
@@ -457,11 +457,11 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 		{"revoked", "c=" + revoked, bearer(one.secret), nil},
 		{"encoded twice", "c=%256ch_pk_" + one.publishable[6:], bearer(one.secret), nil},
 		{"secret", "c=" + one.secret, nil, nil},
-		{"secret beside itself", "c=" + one.secret, bearer(one.secret), nil},
+		{"secret with itself in a header", "c=" + one.secret, bearer(one.secret), nil},
 		{"secret after a publishable", "c=" + one.publishable + "&c=" + one.secret, nil, nil},
-		{"beside a mistyped header", "c=" + one.publishable, bearer(mistyped(one.secret)), nil},
-		{"beside headers that differ", "c=" + one.publishable, http.Header{"Authorization": {"Bearer " + one.secret}, "X-Api-Key": {two.secret}}, nil},
-		{"beside a header given twice", "c=" + one.publishable, http.Header{"X-Api-Key": {one.secret, one.secret}}, nil},
+		{"with a mistyped header", "c=" + one.publishable, bearer(mistyped(one.secret)), nil},
+		{"with headers that differ", "c=" + one.publishable, http.Header{"Authorization": {"Bearer " + one.secret}, "X-Api-Key": {two.secret}}, nil},
+		{"with a header given twice", "c=" + one.publishable, http.Header{"X-Api-Key": {one.secret, one.secret}}, nil},
 	} {
 		before := map[*customer]int64{one: searches(one), two: searches(two)}
 		a := s.send(request{path: "/v2/search/acme?" + r.query, header: r.header})
@@ -475,7 +475,7 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 		}
 		if r.pays == nil {
 			t.Log(r.name)
-			a.refusedV2(t, http.StatusUnauthorized, "unauthorized")
+			a.rejectedV2(t, http.StatusUnauthorized, "unauthorized")
 			if a.header.Get("Www-Authenticate") != "Bearer" || a.header.Get("X-RateLimit-Limit") != "" || a.header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: headers %v", r.name, a.header)
 			}
@@ -483,7 +483,7 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 		}
 		limit := map[*customer]string{one: "60", two: "300"}[r.pays]
 		if a.status != http.StatusOK || a.header.Get("X-RateLimit-Limit") != limit {
-			t.Errorf("%s: %d %v %s", r.name, a.status, a.header, a.body)
+			t.Errorf("%s: status %d, header %v, body %s", r.name, a.status, a.header, a.body)
 		}
 		s.clock.add(time.Minute)
 	}
@@ -493,21 +493,21 @@ func TestKeyInC_EveryCombination_IsChecked(t *testing.T) {
 			other = "y"
 		}
 		changed := one.publishable[:i] + other + one.publishable[i+1:]
-		s.send(request{path: "/v2/search/acme?c=" + changed, header: bearer(one.secret)}).refusedV2(t, http.StatusUnauthorized, "unauthorized")
+		s.send(request{path: "/v2/search/acme?c=" + changed, header: bearer(one.secret)}).rejectedV2(t, http.StatusUnauthorized, "unauthorized")
 	}
-	s.send(request{path: "/v2/search/acme?c=" + suspended.publishable}).refusedV2(t, http.StatusForbidden, "forbidden")
+	s.send(request{path: "/v2/search/acme?c=" + suspended.publishable}).rejectedV2(t, http.StatusForbidden, "forbidden")
 	// c is accepted by search only.
 	for _, path := range []string{"/v2/brands/acme.com?c=", "/v2/brands/domain/acme.com/?c=", "/v1/search?q=acme&c=", "/v1/me?c="} {
 		if a := s.send(request{path: path + one.publishable}); a.status != http.StatusUnauthorized {
-			t.Errorf("%s: %d %s", path, a.status, a.body)
+			t.Errorf("%s: status %d, body %s; want %d", path, a.status, a.body, http.StatusUnauthorized)
 		}
 	}
 	one.useUp()
-	s.send(request{path: "/v2/search/acme?c=" + one.publishable}).refusedV2(t, http.StatusTooManyRequests, "rate_limited")
+	s.send(request{path: "/v2/search/acme?c=" + one.publishable}).rejectedV2(t, http.StatusTooManyRequests, "rate_limited")
 }
 
-// TestKeyInC_SecretKey_IsNeitherUsedNorLogged: it grants nothing, takes nothing from its account's window,
-// is not recorded as used, and is neither in the log nor in the answer.
+// A secret key in c grants nothing, takes nothing from its account's window, is not recorded as used, and
+// is neither in the log nor in the answer.
 func TestKeyInC_SecretKey_IsNeitherUsedNorLogged(t *testing.T) {
 	t.Parallel()
 	looked := &lookedUp{}
@@ -518,20 +518,20 @@ func TestKeyInC_SecretKey_IsNeitherUsedNorLogged(t *testing.T) {
 	for _, sent := range []string{c.secret, mistyped(c.secret), url.QueryEscape(c.secret + " "), "%6c" + c.secret[1:], c.secret + "&c=" + c.publishable} {
 		for _, header := range []http.Header{nil, bearer(c.publishable)} {
 			a := s.send(request{path: "/v2/search/acme?c=" + sent, header: header})
-			p := a.refusedV2(t, http.StatusUnauthorized, "unauthorized")
+			p := a.rejectedV2(t, http.StatusUnauthorized, "unauthorized")
 			if once := !strings.Contains(sent, "&"); once && !strings.Contains(p.Error.Message, "revoke it") {
-				t.Errorf("the answer does not warn that the key has leaked: %s", a.body)
+				t.Errorf("the answer does not warn that the key has leaked: body %s", a.body)
 			}
 			if strings.Contains(string(a.body), c.secret[6:16]) {
-				t.Errorf("the answer repeats the key: %s", a.body)
+				t.Errorf("the answer repeats the key: body %s", a.body)
 			}
 		}
 	}
 	if n := looked.times.Load(); n != 0 {
-		t.Errorf("%d keys were looked up for requests that carry a secret key in c", n)
+		t.Errorf("%d keys were looked up for requests that carry a secret key in c, want 0", n)
 	}
 	if got := s.send(request{path: "/v2/search/acme?c=" + c.publishable}).ok(t).Get("X-RateLimit-Remaining"); got != "59" {
-		t.Errorf("%s requests are left in the window after the first good one", got)
+		t.Errorf("%s requests are left in the window after the first good one, want %q", got, "59")
 	}
 	lines := s.logs.all()
 	if !strings.Contains(lines, `"route":"v2_search"`) {

@@ -90,7 +90,7 @@ func TestImport_LoadsEverythingOnce(t *testing.T) {
 		t.Fatalf("first import: %+v, %v", got, err)
 	}
 	if len(s.brands) != starter.Count || last != starter.Count {
-		t.Errorf("%d brands were imported, the last progress is %d", len(s.brands), last)
+		t.Errorf("%d brands were imported, the last progress is %d; want %d and %d", len(s.brands), last, starter.Count, starter.Count)
 	}
 	before := s.asked
 	got, err = starter.Import(context.Background(), starter.Config{}, deps)
@@ -141,7 +141,7 @@ func TestImport_WrongAssetID_Stops(t *testing.T) {
 	s.wrong = true
 	_, err := starter.Import(context.Background(), starter.Config{}, s.deps(t))
 	if err == nil || !strings.Contains(err.Error(), "the record says") || len(s.brands) != 0 {
-		t.Errorf("%v, %d brands", err, len(s.brands))
+		t.Errorf("error = %v, %d brands; want an error that contains %q and 0", err, len(s.brands), "the record says")
 	}
 }
 
@@ -158,7 +158,7 @@ func TestFileMarker_KeepsLastVersion(t *testing.T) {
 	ctx := context.Background()
 	m := starter.FileMarker{Path: filepath.Join(t.TempDir(), "starter")}
 	if v, err := m.Load(ctx); v != "" || err != nil {
-		t.Errorf("Load before Save = %q, %v", v, err)
+		t.Errorf("Load before Save = %q, %v; want %q", v, err, "")
 	}
 	for _, version := range []string{"one", "two"} {
 		if err := m.Save(ctx, version); err != nil {

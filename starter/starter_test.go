@@ -203,7 +203,7 @@ func TestReversedLogos_FollowOriginals(t *testing.T) {
 			ink := map[string]string{"light": "#ffffff", "dark": "#000000"}[*l.Theme]
 			for _, color := range hexAnywhere.FindAllString(string(b.SVG[i]), -1) {
 				if color != ink {
-					t.Errorf("%s: the reversed logo %d with theme %s has the color %s", b.Domain, i, *l.Theme, color)
+					t.Errorf("%s: the reversed logo %d with theme %s has the color %s, want %v", b.Domain, i, *l.Theme, color, ink)
 				}
 			}
 			if !own[l.Type] {
@@ -218,7 +218,7 @@ func TestReversedLogos_FollowOriginals(t *testing.T) {
 		}
 	}
 	if brands < 500 || brands > 700 {
-		t.Errorf("%d brands have reversed logos", brands)
+		t.Errorf("%d brands have reversed logos, want at least 500 and at most 700", brands)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestEach_Error_StopsThere(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, stop) || n != 3 {
-		t.Errorf("stopped after %d with %v", n, err)
+		t.Errorf("stopped after %d with %v; want 3 and %v", n, err, stop)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestWriteRead_RoundTrip(t *testing.T) {
 		return nil
 	})
 	if err != nil || i != len(all) {
-		t.Errorf("%d brands, %v", i, err)
+		t.Errorf("%d brands, %v; want %d", i, err, len(all))
 	}
 }
 
@@ -353,7 +353,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		check := func(b starter.Brand) error {
 			if b.Domain == "" || len(b.SVG) != len(b.Record.Logos) {
-				t.Errorf("%+v", b)
+				t.Errorf("got %+v", b)
 			}
 			return nil
 		}

@@ -65,10 +65,10 @@ func TestRestore_Backup_RestoresEverything(t *testing.T) {
 	code, stdout, stderr := commandLine(t.Context(), "backup", "--json", at, "--data", from)
 	var saved struct{ Events, Names int }
 	if err := json.Unmarshal([]byte(stdout), &saved); code != exitOK || err != nil || saved.Events != 2 || saved.Names != 1 {
-		t.Fatalf("backup: %d %s %s", code, stdout, stderr)
+		t.Fatalf("backup: exit code %d, stdout %s, stderr %s", code, stdout, stderr)
 	}
 	if code, stdout, stderr = commandLine(t.Context(), "restore", "--json", at, "--data", to); code != exitOK {
-		t.Fatalf("restore: %d %s %s", code, stdout, stderr)
+		t.Fatalf("restore: exit code %d, stdout %s, stderr %s; want %d", code, stdout, stderr, exitOK)
 	}
 	if err := datafolder.CheckRestored(to); err != nil {
 		t.Error(err)
@@ -76,7 +76,7 @@ func TestRestore_Backup_RestoresEverything(t *testing.T) {
 	n := openFolder(t, to)
 	head, err := n.Log.Head(t.Context())
 	if err != nil || head != 2 {
-		t.Errorf("head %d, %v", head, err)
+		t.Errorf("head %d, %v; want 2", head, err)
 	}
 	// Relays do not publish old crawl requests again.
 	for _, name := range node.CrawlCheckpoints() {
@@ -88,7 +88,7 @@ func TestRestore_Backup_RestoresEverything(t *testing.T) {
 		t.Errorf("names %v, %v", names, err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "in use") {
-		t.Errorf("restore into a folder in use: %d %s", code, stderr)
+		t.Errorf("restore into a folder in use: exit code %d, stderr %s; want %d and text that contains %q", code, stderr, exitFailure, "in use")
 	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestRestore_ErasedNames_AreLeftOut(t *testing.T) {
 	}
 	for _, args := range [][]string{{"backup", at, "--data", from}, {"restore", at, "--data", to, "--erased", list}} {
 		if code, _, stderr := commandLine(t.Context(), args...); code != exitOK {
-			t.Fatalf("%v: %d %s", args, code, stderr)
+			t.Fatalf("%v: exit code %d, stderr %s; want %d", args, code, stderr, exitOK)
 		}
 	}
 	n := openFolder(t, to)
@@ -118,10 +118,10 @@ func TestRestore_ErasedNames_AreLeftOut(t *testing.T) {
 func TestRestore_NoBackup_MakesNoFolder(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	if code, _, stderr := commandLine(t.Context(), "restore", t.TempDir(), "--data", to); code != exitFailure || !strings.Contains(stderr, "not a letterhead backup") {
-		t.Errorf("%d %s", code, stderr)
+		t.Errorf("exit code %d, stderr %s; want %d and text that contains %q", code, stderr, exitFailure, "not a letterhead backup")
 	}
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("restore made the data folder (%v)", err)
+		t.Errorf("restore made the data folder (%v), want ErrNotExist", err)
 	}
 }
 
@@ -139,16 +139,16 @@ func TestRestore_DamagedBackup_MakesNoFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitFailure || !strings.Contains(stderr, "damaged") {
-		t.Fatalf("restore of a damaged backup: %d %s", code, stderr)
+		t.Fatalf("restore of a damaged backup: exit code %d, stderr %s; want %d and text that contains %q", code, stderr, exitFailure, "damaged")
 	}
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("restore made the data folder (%v)", err)
+		t.Errorf("restore made the data folder (%v), want ErrNotExist", err)
 	}
 	if err := os.WriteFile(segment, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", to); code != exitOK {
-		t.Fatalf("restore of the repaired backup: %d %s", code, stderr)
+		t.Fatalf("restore of the repaired backup: exit code %d, stderr %s; want %d", code, stderr, exitOK)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestRestore_DatabaseAheadOfBackup_ResetsPositions(t *testing.T) {
 	from, to, at := oneCrawl(t), filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "backup")
 	for _, args := range [][]string{{"backup", at, "--data", from}, {"restore", at, "--data", to}} {
 		if code, _, stderr := commandLine(t.Context(), args...); code != exitOK {
-			t.Fatalf("%v: %d %s", args, code, stderr)
+			t.Fatalf("%v: exit code %d, stderr %s; want %d", args, code, stderr, exitOK)
 		}
 	}
 	n := openFolder(t, to)
@@ -170,11 +170,11 @@ func TestRestore_DatabaseAheadOfBackup_ResetsPositions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", to); code == exitOK {
-		t.Fatalf("ledger verify accepted a database that is ahead of the log: %s", stderr)
+		t.Fatalf("ledger verify accepted a database that is ahead of the log: stderr %s", stderr)
 	}
 	for _, args := range [][]string{{"restore", at, "--data", to}, {"ledger", "verify", "--data", to}} {
 		if code, _, stderr := commandLine(t.Context(), args...); code != exitOK {
-			t.Errorf("%v: %d %s", args, code, stderr)
+			t.Errorf("%v: exit code %d, stderr %s; want %d", args, code, stderr, exitOK)
 		}
 	}
 }
@@ -211,10 +211,10 @@ func TestRestore_FolderInUse_StaysAsItWas(t *testing.T) {
 	folder, _ := ofTheReleaseBefore(t)
 	before := stateOf(t, folder)
 	if code, _, stderr := commandLine(t.Context(), "restore", at, "--data", folder); code != exitFailure || !strings.Contains(stderr, "not empty") {
-		t.Errorf("restore into a folder with other events ended with %d: %s", code, stderr)
+		t.Errorf("restore into a folder with other events ended with %d: stderr %s; want %d and text that contains %q", code, stderr, exitFailure, "not empty")
 	}
 	if after := stateOf(t, folder); after != before {
-		t.Errorf("the refused restore changed the folder from\n%s\nto\n%s", before, after)
+		t.Errorf("the rejected restore changed the folder from\n%s\nto\n%s", before, after)
 	}
 
 	restored := filepath.Join(t.TempDir(), "data")
@@ -228,10 +228,10 @@ func TestRestore_FolderInUse_StaysAsItWas(t *testing.T) {
 	}
 	before = stateOf(t, restored)
 	if !strings.Contains(before, "live") {
-		t.Fatalf("nothing was folded: %s", before)
+		t.Fatalf("nothing was folded: %s, want text that contains %q", before, "live")
 	}
 	if code, stdout, stderr := commandLine(t.Context(), "restore", at, "--data", restored); code != exitOK || !strings.Contains(stdout, "(2 were there)") {
-		t.Errorf("repeated restore: %d %s%s", code, stdout, stderr)
+		t.Errorf("repeated restore: exit code %d, stdout %s, stderr %s; want %d and text that contains %q", code, stdout, stderr, exitOK, "(2 were there)")
 	}
 	if after := stateOf(t, restored); after != before {
 		t.Errorf("the repeated restore changed the folder from\n%s\nto\n%s", before, after)
@@ -241,7 +241,7 @@ func TestRestore_FolderInUse_StaysAsItWas(t *testing.T) {
 func TestMigrate_NotAnEventStoreDB_IsRejected(t *testing.T) {
 	for _, to := range []string{"", "http://x", "postgres://x"} {
 		if code, _, stderr := commandLine(t.Context(), "migrate", "--to", to, "--data", t.TempDir()); code != exitUsage {
-			t.Errorf("--to %q: %d %s", to, code, stderr)
+			t.Errorf("--to %q: exit code %d, stderr %s; want %d", to, code, stderr, exitUsage)
 		}
 	}
 }
@@ -268,11 +268,11 @@ func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 		"no time": {"--archive-before", "soon", "--archive-to", file}, "the future": {"--archive-before", "2999-01-01", "--archive-to", file},
 	} {
 		if code, _, stderr := migrate(flags...); code != exitUsage {
-			t.Errorf("%s: %d %s", name, code, stderr)
+			t.Errorf("%s: exit code %d, stderr %s; want %d", name, code, stderr, exitUsage)
 		}
 	}
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a rejected command left a file (%v)", err)
+		t.Errorf("a rejected command left a file (%v), want ErrNotExist", err)
 	}
 	for range 2 {
 		code, stdout, stderr := migrate("--archive-before", "2026-01-01", "--archive-to", file)
@@ -281,7 +281,7 @@ func TestMigrate_ArchiveBefore_KeepsFailuresInAFile(t *testing.T) {
 			Archived node.ArchivedFailures
 		}
 		if err := json.Unmarshal([]byte(stdout), &out); code != exitOK || err != nil || out.Events != 2 || out.Archived.Streams != 1 || out.Archived.Events != 2 {
-			t.Fatalf("%d %s %s", code, stdout, stderr)
+			t.Fatalf("exit code %d, stdout %s, stderr %s", code, stdout, stderr)
 		}
 		raw, err := os.ReadFile(file)
 		if sum := fmt.Sprintf("%x", sha256.Sum256(raw)); err != nil || sum != out.Archived.SHA256 {

@@ -29,7 +29,7 @@ func TestCommandLine_Mistakes_AreUsageErrors(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(stderr, want) {
-					t.Errorf("the error does not contain %s: %s", want, stderr)
+					t.Errorf("the error does not contain %s: stderr %s", want, stderr)
 				}
 			}
 		})
@@ -49,7 +49,7 @@ func TestUnknownAccount_AnyCommand_Fails(t *testing.T) {
 	for _, args := range []string{"ledger show --account none", "ledger show --account none --json", "ledger show --account none --last 3", "key list --account none", "ledger verify --account none"} {
 		code, stdout, stderr := commandLine(t.Context(), append(strings.Fields(args), "--data", folder)...)
 		if code != exitFailure || stdout != "" || !strings.Contains(stderr, "there is no account none") {
-			t.Errorf("%s ended with %d: %q %s", args, code, stdout, stderr)
+			t.Errorf("%s ended with %d: stdout %q, stderr %s; want %d, %q and text that contains %q", args, code, stdout, stderr, exitFailure, "", "there is no account none")
 		}
 	}
 }

@@ -275,7 +275,7 @@ func TestChartsProxy_PodsStartAndTerminate_OnlyReadyPodsGetRequests(t *testing.T
 	c := newCluster(t, chartHeadless(t))
 	p := c.proxy(t)
 	if body := get(t, p.health+"/ready"); !strings.HasPrefix(body, "503 ") {
-		t.Errorf("the proxy is ready without a node: %s", body)
+		t.Errorf("the proxy is ready without a node: %s, want text that begins with %q", body, "503 ")
 	}
 	stays, leaves, comes := c.pods[0], c.pods[1], c.pods[2]
 	c.run(true, stays, leaves)
@@ -287,7 +287,7 @@ func TestChartsProxy_PodsStartAndTerminate_OnlyReadyPodsGetRequests(t *testing.T
 		t.Helper()
 		for _, key := range testKeys()[:20] {
 			if status, body := p.ask(t, "/v1/me", "Authorization", "Bearer "+key); status != http.StatusOK {
-				t.Fatalf("status %d: %s", status, body)
+				t.Fatalf("status %d: %s; want %d", status, body, http.StatusOK)
 			}
 		}
 	}
@@ -306,7 +306,7 @@ func TestChartsProxy_PodsStartAndTerminate_OnlyReadyPodsGetRequests(t *testing.T
 		<-time.After(100 * time.Millisecond)
 	}
 	if got := comes.asked.Load(); got != 0 {
-		t.Errorf("%d requests reached a starting node", got)
+		t.Errorf("%d requests reached a starting node, want 0", got)
 	}
 	if c.run(true, comes); !everyone(comes) {
 		t.Error("a new node gets no requests after it became ready")
@@ -324,6 +324,6 @@ func TestChartsProxy_PodsStartAndTerminate_OnlyReadyPodsGetRequests(t *testing.T
 		<-time.After(100 * time.Millisecond)
 	}
 	if got := leaves.asked.Load(); got != 0 {
-		t.Errorf("%d requests reached a terminating node", got)
+		t.Errorf("%d requests reached a terminating node, want 0", got)
 	}
 }

@@ -144,7 +144,7 @@ func TestProxy_ManyConnectionsOfOneAddress_AreRefused(t *testing.T) {
 			return nil
 		}
 		if resp.StatusCode != http.StatusOK {
-			t.Errorf("from %s: status %d", from, resp.StatusCode)
+			t.Errorf("from %s: status %d, want %d", from, resp.StatusCode, http.StatusOK)
 		}
 		return conn
 	}

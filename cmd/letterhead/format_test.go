@@ -84,7 +84,7 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 		{"backup", filepath.Join(t.TempDir(), "backup")},
 	} {
 		if code, stdout, stderr := commandLine(t.Context(), append(args, "--data", folder)...); code != exitOK {
-			t.Errorf("%v ended with %d: %s%s", args, code, stdout, stderr)
+			t.Errorf("%v ended with %d: stdout %s, stderr %s; want %d", args, code, stdout, stderr, exitOK)
 		}
 		if got := formatIn(t, folder); got != datafolder.Format-1 {
 			t.Fatalf("%v gave the folder format %d", args, got)
@@ -94,13 +94,13 @@ func TestFolderOfPreviousRelease_WritingCommands_RaiseFormat(t *testing.T) {
 		}
 	}
 	if code, _, stderr := commandLine(t.Context(), "credits", "grant", "--account", accountID, "--amount", "1", "--kind", "adjustment", "--data", folder); code != exitOK {
-		t.Fatalf("grant: %s", stderr)
+		t.Fatalf("grant: stderr %s", stderr)
 	}
 	if got := formatIn(t, folder); got != datafolder.Format {
-		t.Errorf("after a grant the folder has format %d", got)
+		t.Errorf("after a grant the folder has format %d, want %d", got, datafolder.Format)
 	}
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitOK {
-		t.Errorf("verify: %s", stderr)
+		t.Errorf("verify: stderr %s", stderr)
 	}
 }
 
@@ -118,14 +118,14 @@ func markOf(t *testing.T, at string) (format int) {
 	return format
 }
 
-// The previous release refuses a backup whose manifest has the format of this release.
+// The previous release rejects a backup whose manifest has the format of this release.
 func TestBackup_StoredFormat_IsInManifest(t *testing.T) {
 	folder, accountID := ofTheReleaseBefore(t)
 	at := filepath.Join(t.TempDir(), "backup")
 	backUp := func(want int) {
 		t.Helper()
 		if code, _, stderr := commandLine(t.Context(), "backup", at, "--data", folder); code != exitOK {
-			t.Fatalf("backup: %s", stderr)
+			t.Fatalf("backup: stderr %s", stderr)
 		}
 		if got := markOf(t, at); got != want {
 			t.Errorf("the backup has format %d, want that of the folder, %d", got, want)

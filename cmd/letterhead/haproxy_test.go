@@ -167,7 +167,7 @@ func (p *proxied) node(t *testing.T, key string) string {
 	t.Helper()
 	status, name := p.ask(t, "/v1/me", "Authorization", "Bearer "+key)
 	if status != http.StatusOK {
-		t.Fatalf("key %s: status %d", key, status)
+		t.Fatalf("key %s: status %d, want %d", key, status, http.StatusOK)
 	}
 	return name
 }

@@ -101,7 +101,7 @@ func keyList(e *environment) *cobra.Command {
 }
 
 func keyRevoke(e *environment) *cobra.Command {
-	return &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is refused", Args: exactArgs("KEY_ID"),
+	return &cobra.Command{Use: "revoke KEY_ID", Short: "Revoke a key; the next request with it is rejected", Args: exactArgs("KEY_ID"),
 		RunE: e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 			key, found, err := n.Keys.Get(ctx, args[0])
 			if err != nil {

@@ -1,5 +1,5 @@
 // Command letterhead is the whole service: one binary, one file per command. This package parses flags and prints;
-// package node opens, wires and starts the parts.
+// package node opens, connects and starts the parts.
 package main
 
 import (

@@ -31,7 +31,7 @@ func TestAcceptLoss_UnreadableLog_IsUndoneByIntactFile(t *testing.T) {
 		t.Helper()
 		code, stdout, stderr := commandLine(t.Context(), "recover", "accept-loss", "--yes", "--data", folder)
 		if code != wantCode || !strings.Contains(stdout+stderr, want) {
-			t.Errorf("accept-loss ended with %d: %s%s", code, stdout, stderr)
+			t.Errorf("accept-loss ended with %d: stdout %s, stderr %s", code, stdout, stderr)
 		}
 	}
 	verified := func(want int) {
@@ -67,13 +67,13 @@ func TestAcceptLoss_KilledThenIntactFile_RecordsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitLoss || !strings.Contains(stderr, "run it again") {
-		t.Errorf("during an unfinished acceptance, ledger verify ended with %d: %s", code, stderr)
+		t.Errorf("during an unfinished acceptance, ledger verify ended with %d: stderr %s; want %d and text that contains %q", code, stderr, exitLoss, "run it again")
 	}
 	if code, stdout, stderr := commandLine(t.Context(), "recover", "accept-loss", "--yes", "--data", folder); code != exitOK || !strings.Contains(stdout, "nothing is missing") {
-		t.Errorf("accept-loss ended with %d: %s%s", code, stdout, stderr)
+		t.Errorf("accept-loss ended with %d: stdout %s, stderr %s; want %d and text that contains %q", code, stdout, stderr, exitOK, "nothing is missing")
 	}
 	if code, _, stderr := commandLine(t.Context(), "ledger", "verify", "--data", folder); code != exitOK {
-		t.Errorf("ledger verify ended with %d: %s", code, stderr)
+		t.Errorf("ledger verify ended with %d: stderr %s; want %d", code, stderr, exitOK)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the log was changed (%v)", err)

@@ -173,7 +173,7 @@ func TestReplay_FromKafka_EqualsLogAndReportsFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errTopicDiffers) || !strings.Contains(faults, relay.FaultForeign) {
-		t.Errorf("verify with a foreign message: %s %s %v", out, faults, err)
+		t.Errorf("verify with a foreign message: %s %s %v; want text that contains %q and errTopicDiffers", out, faults, err, relay.FaultForeign)
 	}
 
 	// Events up to the checkpoint are missing from the topic.
@@ -188,7 +188,7 @@ func TestReplay_FromKafka_EqualsLogAndReportsFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, faults, err := inService(ctx, n, "replay", "--from-kafka", "--verify"); !errors.Is(err, errTopicDiffers) || !strings.Contains(faults, relay.FaultMissing) {
-		t.Errorf("verify with a gap: %s %v", faults, err)
+		t.Errorf("verify with a gap: %s %v; want text that contains %q and errTopicDiffers", faults, err, relay.FaultMissing)
 	}
 }
 

@@ -179,7 +179,7 @@ func (e *environment) onNode(ctx context.Context, args []string, use node.Use, o
 	return e.command(ctx, cfg, args, use, open, run).Do(ctx)
 }
 
-// onStores is onNode for heavy work that only reads; see node.Command.DoBeside.
+// onStores is onNode for heavy work that only reads; see node.Command.DoReadOnly.
 func (e *environment) onStores(ctx context.Context, args []string, apart func(config.Config) bool, open node.Opener, run func(*node.Node) error) error {
 	if e.node != nil {
 		return run(e.node)
@@ -188,7 +188,7 @@ func (e *environment) onStores(ctx context.Context, args []string, apart func(co
 	if err != nil {
 		return err
 	}
-	return e.command(ctx, cfg, args, node.ToRead, open, run).DoBeside(ctx, apart)
+	return e.command(ctx, cfg, args, node.ToRead, open, run).DoReadOnly(ctx, apart)
 }
 
 func (e *environment) command(ctx context.Context, cfg config.Config, args []string, use node.Use, open node.Opener, run func(*node.Node) error) node.Command {

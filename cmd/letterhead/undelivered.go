@@ -31,10 +31,10 @@ func (o undeliveredOptions) args() []string {
 func ledgerUndelivered(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "undelivered", Short: "List charges whose answers may not have been delivered", Args: exactArgs(),
 		Long: `List the charges since a given time whose answers may not have been delivered: they
-were made shortly before a server process ended without a clean stop (kill -9, power
-cut, out of memory, a stop that cut off requests). Most of the listed answers may have
-been delivered: the server does not record delivery, because it would cost a write per
-look-up. The list omits charges that were reversed and charges that were answered
+were made shortly before a server process ended without a clean shutdown (kill -9,
+power cut, out of memory, a stop that cut off requests). Most of the listed answers
+may have been delivered: the server does not record delivery, because it would cost a
+write per look-up. The list omits charges that were reversed and charges that were answered
 again under an idempotency key.
 
 With --reverse the listed charges are reversed, within 24 hours of each charge. A

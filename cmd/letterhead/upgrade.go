@@ -11,7 +11,7 @@ import (
 )
 
 func upgradeCommand(e *environment) *cobra.Command {
-	return group("upgrade", "Show and finish the upgrade of a service of several nodes", upgradeStatus(e), upgradeFinish(e))
+	return group("upgrade", "Show and finish the upgrade of a cluster", upgradeStatus(e), upgradeFinish(e))
 }
 
 func upgradeStatus(e *environment) *cobra.Command {

@@ -133,24 +133,24 @@ func TestTake_StaleMessage_ChangesNothing(t *testing.T) {
 	take(message(0, 5, "account-a", 0, "CreditsGranted", `{"credits":5}`))
 	take(message(0, 6, "account-b", 0, "CreditsGranted", `{"credits":5}`))
 	if line := take(message(0, 5, "account-new", 0, "CreditsGranted", `{"credits":5}`)); line != "" {
-		t.Errorf("a message before the processed offset changed %q", line)
+		t.Errorf("a message before the processed offset changed %q, want %q", line, "")
 	}
 	if line := take(message(1, 5, "account-c", 0, "CreditsGranted", `{"credits":7}`)); line != "c CreditsGranted +7 credits, 7 in all" {
-		t.Errorf("another partition: %q", line)
+		t.Errorf("another partition: %q, want %q", line, "c CreditsGranted +7 credits, 7 in all")
 	}
 	if line := take(message(0, 7, "account-a", 0, "CreditsGranted", `{"credits":5}`)); line != "" || b.credits["a"] != 5 {
 		t.Errorf("a repeat changed %q", line)
 	}
 	if line := take(message(0, 8, "usage-a-202611", 0, "UsageTicked", `{}`)); line != "" {
-		t.Errorf("usage changed %q", line)
+		t.Errorf("usage changed %q, want %q", line, "")
 	}
 	if line := take(message(0, 9, "account-a", 1, "SomethingNew", `[]`)); line != "" {
-		t.Errorf("an unknown type changed %q", line)
+		t.Errorf("an unknown type changed %q, want %q", line, "")
 	}
 	if _, err := b.take(message(0, 10, "account-a", 3, "CreditsCharged", `{"credits":1}`)); err == nil {
 		t.Error("a gap in a stream went unnoticed")
 	}
 	if _, err := b.take(message(0, 11, "account-a", 2, "CreditsCharged", `{"credits":"1"}`)); !errors.Is(err, errSchema) {
-		t.Errorf("bad data: %v", err)
+		t.Errorf("bad data: %v, want errSchema", err)
 	}
 }

@@ -100,7 +100,7 @@ func TestAnalyze_Backgrounds(t *testing.T) {
 			fill(img, r, color.NRGBA{255, 255, 255, 7}) // alpha 7 is still clear
 		}
 		if got := imaging.Analyze(img).Transparent; got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestHash_SameImage(t *testing.T) {
 		"twice the size": draw1(8, navy, 0), "with a margin": draw1(4, navy, 30), "another dark ink": draw1(4, color.NRGBA{0, 60, 0, 255}, 0), "scaled": imaging.Scale(draw1(8, navy, 0), 100),
 	} {
 		if d := imaging.HashDistance(base, imaging.Analyze(img).Hash); d > 4 {
-			t.Errorf("%s: distance %d", name, d)
+			t.Errorf("%s: distance %d, want at most 4", name, d)
 		}
 	}
 	other := canvas(240, 160, blank)
@@ -159,7 +159,7 @@ func TestHash_SameImage(t *testing.T) {
 	fill(other, image.Rect(0, 60, 240, 100), navy)
 	for name, img := range map[string]*image.NRGBA{"a light version": draw1(4, white, 0), "another drawing": other} {
 		if d := imaging.HashDistance(base, imaging.Analyze(img).Hash); d < 12 {
-			t.Errorf("%s: distance %d", name, d)
+			t.Errorf("%s: distance %d, want at least 12", name, d)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func TestScale(t *testing.T) {
 			t.Errorf("%d×%d to %d: %v", c.w, c.h, c.longest, got.Rect)
 		}
 		if p := got.NRGBAAt(0, 0); p != red {
-			t.Errorf("%d×%d to %d: color %v", c.w, c.h, c.longest, p)
+			t.Errorf("%d×%d to %d: color %v, want %v", c.w, c.h, c.longest, p, red)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func absDiff(a, b uint8) int { return int(math.Abs(float64(a) - float64(b))) }
 
 func TestEncodeWebP_TooLarge_Fails(t *testing.T) {
 	if _, err := imaging.EncodeWebP(image.NewNRGBA(image.Rect(0, 0, 16385, 1))); !errors.Is(err, imaging.ErrTooLarge) {
-		t.Errorf("16385 pixels: %v", err)
+		t.Errorf("16385 pixels: %v, want ErrTooLarge", err)
 	}
 	if _, err := imaging.EncodeWebP(canvas(1, 1, color.NRGBA{0, 0, 0, 255})); err != nil {
 		t.Errorf("one black pixel: %v", err)
@@ -321,7 +321,7 @@ func TestBrightness(t *testing.T) {
 		}
 	}
 	if got := (imaging.RGB{R: 200, G: 20, B: 60}).Chroma(); got != 180 {
-		t.Errorf("chroma %d", got)
+		t.Errorf("chroma %d, want 180", got)
 	}
 }
 

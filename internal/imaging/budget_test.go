@@ -35,9 +35,9 @@ var leastLetThrough = map[string]int{
 	"webp, lossy, alpha":       1600,
 }
 
-// firstRefused is the side of the smallest square of each kind that is
+// firstRejected is the side of the smallest square of each kind that is
 // rejected, in steps of 16 pixels.
-var firstRefused = map[string]int{
+var firstRejected = map[string]int{
 	"jpeg, gray":               4112,
 	"jpeg, half colors":        4112,
 	"jpeg, full colors":        2368,
@@ -103,13 +103,13 @@ func TestDecodeCost_HostileFiles_CoversDecoding(t *testing.T) {
 			}
 			if side < most {
 				larger := claim(side+step, side+step, true)
-				refused := allocated(func() {
+				rejected := allocated(func() {
 					if _, _, err := imaging.DecodeSmaller(larger, imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrTooLarge) {
-						t.Errorf("%d pixels a side: %v", side+step, err)
+						t.Errorf("%d pixels a side: %v, want ErrTooLarge", side+step, err)
 					}
 				})
-				if refused > slack {
-					t.Errorf("rejecting it allocated %d bytes", refused)
+				if rejected > slack {
+					t.Errorf("rejecting the file allocated %d bytes, want at most %d", rejected, slack)
 				}
 			}
 		})
@@ -131,7 +131,7 @@ func allocated(work func()) int64 {
 func TestDecodeCost_WebPTables(t *testing.T) {
 	const most, letThrough = 2600, 900
 	if _, err := imaging.DecodeCost(imagingtest.WebPTables(most), imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrTooLarge) {
-		t.Errorf("the most tables: %v", err)
+		t.Errorf("the most tables: %v, want ErrTooLarge", err)
 	}
 	whole := imagingtest.WebPTables(letThrough)
 	for name, data := range map[string][]byte{"whole": whole, "cut off": whole[:250*letThrough]} {
@@ -170,10 +170,10 @@ func TestDecodeCost_WebPOfManyChunks(t *testing.T) {
 	}
 	many := imagingtest.WebPOfManyChunks(side, side, 1030)
 	if cost, err := imaging.DecodeCost(many, imaging.Limits{}, 1200); !errors.Is(err, imaging.ErrMalformed) {
-		t.Errorf("1,030 chunks before the image: cost %d, %v", cost, err)
+		t.Errorf("1,030 chunks before the image: cost %d, %v; want ErrMalformed", cost, err)
 	}
 	if _, _, err := imaging.Decode(many, imaging.Limits{}); !errors.Is(err, imaging.ErrMalformed) {
-		t.Errorf("1,030 chunks before the image: %v", err)
+		t.Errorf("1,030 chunks before the image: %v; want ErrMalformed", err)
 	}
 }
 
@@ -219,16 +219,16 @@ func TestDecodeCost_PixelsAndTablesShareLimit(t *testing.T) {
 		binary.LittleEndian.PutUint32(data[16:], uint32(len(data)-20)) // the only chunk
 		cost, err := imaging.DecodeCost(data, imaging.Limits{}, 1200)
 		t.Logf("%d bytes: cost %d MiB, %v", len(data), cost>>20, err)
-		if refused := errors.Is(err, imaging.ErrTooLarge); refused != (cost > most) {
+		if rejected := errors.Is(err, imaging.ErrTooLarge); rejected != (cost > most) {
 			t.Errorf("%d bytes: cost %d, %v", len(data), cost, err)
 		}
 	}
 }
 
-// TestDecodeCost_FirstRefused checks which squares are accepted. There are
+// TestDecodeCost_FirstRejected checks which squares are accepted. There are
 // gaps: the factor of a reduction during decoding is an integer, so the last
 // size before the next factor takes the most.
-func TestDecodeCost_FirstRefused(t *testing.T) {
+func TestDecodeCost_FirstRejected(t *testing.T) {
 	const step, most = 16, 4096
 	for name, claim := range imagingtest.Claims() {
 		var through []string
@@ -247,7 +247,7 @@ func TestDecodeCost_FirstRefused(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %s", name, strings.Join(through, ", "))
-		if want := firstRefused[name]; first != want {
+		if want := firstRejected[name]; first != want {
 			t.Errorf("%s: the smallest rejected side is %d pixels, want %d", name, first, want)
 		}
 	}

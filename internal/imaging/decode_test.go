@@ -100,7 +100,7 @@ func TestDecode(t *testing.T) {
 			}
 			img, again, err := imaging.Decode(data, imaging.Limits{})
 			if err != nil || again != info {
-				t.Fatalf("decode: %+v, %v", again, err)
+				t.Fatalf("decode: %+v, %v; want %v", again, err, info)
 			}
 			checkQuadrants(t, img, c.want, c.tolerance)
 		})
@@ -133,7 +133,7 @@ func TestDecode_GIFFrameSmallerThanCanvas(t *testing.T) {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	if img.NRGBAAt(0, 0).A != 0 || img.NRGBAAt(8, 4) != (color.NRGBA{255, 0, 0, 255}) || img.NRGBAAt(16, 8).A != 0 {
-		t.Error("the frame is not where it belongs")
+		t.Error("the frame is not drawn at its offset")
 	}
 }
 
@@ -167,10 +167,10 @@ func TestSniff(t *testing.T) {
 		}
 	}
 	if _, err := imaging.Probe([]byte("<html>")); !errors.Is(err, imaging.ErrUnknown) {
-		t.Errorf("HTML: %v", err)
+		t.Errorf("HTML: %v, want ErrUnknown", err)
 	}
 	if _, _, err := imaging.Decode([]byte("<svg/>"), imaging.Limits{}); !errors.Is(err, imaging.ErrUnsupported) {
-		t.Errorf("an SVG decodes: %v", err)
+		t.Errorf("an SVG decodes: %v, want ErrUnsupported", err)
 	}
 }
 
@@ -221,9 +221,9 @@ func TestICO_LargestWithinLimits(t *testing.T) {
 	}{
 		"largest last":          {imagingtest.ICO(small, large), 40},
 		"largest first":         {imagingtest.ICO(large, small), 40},
-		"a bomb beside it":      {imagingtest.ICO(bomb, small), 32},
-		"a broken one beside":   {imagingtest.ICO(broken, small), 32},
-		"not an image beside":   {imagingtest.ICO([]byte("<html>"), small, nil), 32},
+		"with a bomb":           {imagingtest.ICO(bomb, small), 32},
+		"with a broken one":     {imagingtest.ICO(broken, small), 32},
+		"with what is no image": {imagingtest.ICO([]byte("<html>"), small, nil), 32},
 		"a cursor":              {append([]byte{0, 0, 2}, imagingtest.ICO(small)[3:]...), 32},
 		"an entry cut off":      {append([]byte{0, 0, 1, 0, 9, 0}, imagingtest.ICO(small)[6:]...), 32},
 		"overlapping: two in 1": {overlapping(small), 32},
@@ -289,7 +289,7 @@ func TestDecode_IconBitmaps(t *testing.T) {
 	}
 	wrong := imagingtest.ICO(cat(withColors(imagingtest.DIBHeader(2, 1, 8), 2), palette, []byte{1, 2, 0, 0}, []byte{0, 0, 0, 0}))
 	if _, _, err := imaging.Decode(wrong, imaging.Limits{}); !errors.Is(err, imaging.ErrMalformed) {
-		t.Errorf("a color past the palette: %v", err)
+		t.Errorf("a color past the palette: %v, want ErrMalformed", err)
 	}
 }
 
@@ -312,7 +312,7 @@ func TestDecode_TopDownBMPWithMasks(t *testing.T) {
 	}
 	binary.LittleEndian.PutUint32(file[14+16:], 1) // run-length encoded
 	if _, err := imaging.Probe(file); !errors.Is(err, imaging.ErrUnsupported) {
-		t.Errorf("run-length encoding: %v", err)
+		t.Errorf("run-length encoding: %v, want ErrUnsupported", err)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestJPEG_ScanLimit(t *testing.T) {
 	flood := append(bytes.Clone(data[:at]), bytes.Repeat(scan, 1000)...)
 	flood = append(flood, 0xff, 0xd9)
 	if _, _, err := imaging.Decode(flood, imaging.Limits{}); !errors.Is(err, imaging.ErrTooLarge) {
-		t.Errorf("a thousand scans: %v", err)
+		t.Errorf("a thousand scans: %v, want ErrTooLarge", err)
 	}
 }
 
@@ -411,7 +411,7 @@ func checkDecode(t *testing.T, data []byte) {
 		t.Fatalf("decoded an image that the probe rejected: %v", err)
 	case decodeErr != nil:
 		if img != nil {
-			t.Fatal("an image beside an error")
+			t.Fatalf("Decode returned both an image and an error: %v", decodeErr)
 		}
 	case info != again || img.Rect != image.Rect(0, 0, info.Width, info.Height) || info.Width*info.Height > fuzzLimits.Pixels:
 		t.Fatalf("probe %+v, decode %+v, bounds %v", info, again, img.Rect)
@@ -445,7 +445,7 @@ func FuzzProbe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		info, err := imaging.Probe(data)
 		if err == nil && (info.Format == "" || info.Width < 0 || info.Height < 0 || info.Width*info.Height > imaging.MaxPixels) {
-			t.Fatalf("%+v", info)
+			t.Fatalf("got %+v", info)
 		}
 	})
 }

@@ -49,10 +49,10 @@ func TestLostOn(t *testing.T) {
 		fill(img, middle, c.ink)
 		fill(img, c.part, c.other)
 		if got := imaging.LostOn(img, imaging.White); got != c.white {
-			t.Errorf("%s: lost on white %t", c.why, got)
+			t.Errorf("%s: lost on white %t, want %t", c.why, got, c.white)
 		}
 		if got := imaging.LostOn(img, imaging.DarkPage); got != c.onDark {
-			t.Errorf("%s: lost on a dark page %t", c.why, got)
+			t.Errorf("%s: lost on a dark page %t, want %t", c.why, got, c.onDark)
 		}
 	}
 }

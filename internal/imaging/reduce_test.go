@@ -135,7 +135,7 @@ func TestReducePNG_Broken_IsMalformed(t *testing.T) {
 				return err
 			})
 			if !errors.Is(err, ErrMalformed) {
-				t.Fatalf("%s at %d: %v", name, at, err)
+				t.Fatalf("%s at %d: %v, want ErrMalformed", name, at, err)
 			}
 		}
 	}
@@ -207,10 +207,10 @@ func TestDecodeSmaller_LargeImages(t *testing.T) {
 	interlaced[method] = 1
 	binary.BigEndian.PutUint32(interlaced[method+1:], crc32.ChecksumIEEE(interlaced[12:method+1]))
 	if _, err := DecodeCost(interlaced, Limits{}, 512); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("interlaced: %v", err)
+		t.Errorf("interlaced: %v, want ErrTooLarge", err)
 	}
 	if _, _, err := DecodeSmaller(interlaced, Limits{}, 512); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("interlaced: %v", err)
+		t.Errorf("interlaced: %v, want ErrTooLarge", err)
 	}
 }
 

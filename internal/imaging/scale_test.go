@@ -104,7 +104,7 @@ func TestScale_NoHalo(t *testing.T) {
 			}
 			rms := math.Sqrt(sum / float64(6*got.Rect.Dx()*got.Rect.Dy()))
 			if worst > 40 || rms > 4 {
-				t.Errorf("%s, 1:%d: off by %.1f at worst and %.2f in the mean", name, factor, worst, rms)
+				t.Errorf("%s, 1:%d: off by %.1f at worst and %.2f in the mean; want at most 40 and at most 4", name, factor, worst, rms)
 			}
 		}
 	}

@@ -137,7 +137,7 @@ func TestBlocks_MachineWasSuspended_UnitsExpire(t *testing.T) {
 	}
 }
 
-// A node without requests returns its units, so that other nodes are not rejected.
+// A node without requests returns its units, so that other nodes do not reject requests.
 func TestBlocks_IdleNode_AreReturned(t *testing.T) {
 	_, store, c := newDatabase(t)
 	m, _ := counting(t, store, c)

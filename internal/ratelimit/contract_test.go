@@ -219,7 +219,7 @@ func TestTake_InvalidCall_TakesNothing(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := m.Take(ended, acme, 1, 1); !errors.Is(err, context.Canceled) {
-			t.Errorf("take with a canceled context: %v", err)
+			t.Errorf("take with a canceled context: %v, want Canceled", err)
 		}
 		if d := take(t, m, acme, 1, 1); !d.Allowed {
 			t.Error("an invalid call took the only unit")

@@ -66,7 +66,7 @@ func TestMemory_OldWindows_AreDropped(t *testing.T) {
 	}
 }
 
-func TestMemory_TooManyKeys_RefusesNewOnes(t *testing.T) {
+func TestMemory_TooManyKeys_RejectsNewOnes(t *testing.T) {
 	m := newMemory(t, ratelimit.Config{Now: newClock(noon).now, MaxKeys: 64})
 	take(t, m, acme, 1, 1000)
 	var rejected int
@@ -103,7 +103,7 @@ func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 	}
 	// One key per scope and shard always fits.
 	if d := take(t, m, acme, 1, 1); !d.Allowed {
-		t.Fatal("the flood of addresses caused an account to be rejected")
+		t.Fatal("after a flood of addresses, a request of an account was rejected")
 	}
 	given := ratelimit.Key{Scope: "addresses", ID: "given back"}
 	for range 1000 { // a dropped key makes room for exactly one other
@@ -125,7 +125,7 @@ func TestMemory_FloodOfOneScope_KeepsOtherScopes(t *testing.T) {
 	}
 }
 
-func TestNew_LessThanOneKeyPerShard_Fails(t *testing.T) {
+func TestNew_LessThanOneKeyPerShard_Rejected(t *testing.T) {
 	if _, err := ratelimit.NewMemory(ratelimit.Config{MaxKeys: 3}); err == nil {
 		t.Error("NewMemory accepted a limit of less than one key per shard")
 	}

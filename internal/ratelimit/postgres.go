@@ -75,7 +75,7 @@ func (c SharedConfig) Validate() error {
 // statement was sent.
 //
 // Units of a caller that left during its statement, and of an unused block, are returned. Until they are
-// returned, or until the window ends if that fails, they count, and other callers may be rejected because of
+// returned, or until the window ends if that fails, they count, and other requests may be rejected because of
 // them. Without such units exactly the limit is allowed if there are enough callers.
 //
 // Counts are in an UNLOGGED table, which a crash of the server empties. In addition, a logged table has a
@@ -131,8 +131,8 @@ type answer struct {
 	err      error
 }
 
-// respond sends the answer to a caller, which may have left. Shared.mu must be held.
-func (c *caller) respond(a answer) {
+// reply sends the answer to a caller, which may have left. Shared.mu must be held.
+func (c *caller) reply(a answer) {
 	c.answered = true
 	c.answer <- a
 }
@@ -394,7 +394,7 @@ func (s *Shared) serve(q question, at *queue) {
 				continue
 			}
 			if d, ok := s.fromBlock(q); ok { // filled by the last statement
-				c.respond(answer{decision: d})
+				c.reply(answer{decision: d})
 				continue
 			}
 			group = append(group, c)
@@ -441,7 +441,7 @@ func (s *Shared) ask(q question, group []*caller) {
 				unclaimed += q.units
 			}
 		}
-		c.respond(a)
+		c.reply(a)
 	}
 	if err == nil {
 		unclaimed += s.refill(q, asked, t, granted, let)

@@ -25,7 +25,7 @@ func openNode(t *testing.T, cfg sqlstore.Config, c *clock) *ratelimit.Shared {
 	return newShared(t, sqlstoretest.Open(t, cfg), c)
 }
 
-func TestShared_SixtyOneRequestsOverThreeNodes_RefusesOne(t *testing.T) {
+func TestShared_SixtyOneRequestsOverThreeNodes_RejectsOne(t *testing.T) {
 	cfg, _, c := newDatabase(t)
 	nodes := []*ratelimit.Shared{openNode(t, cfg, c), openNode(t, cfg, c), openNode(t, cfg, c)}
 	var rejected, failed atomic.Int64

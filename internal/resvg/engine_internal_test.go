@@ -17,7 +17,7 @@ func TestNew_OtherModule_Fails(t *testing.T) {
 	changed := slices.Clone(module)
 	changed[len(changed)/2] ^= 1
 	if _, err := newRenderer(t.Context(), Config{}, changed); !errors.Is(err, ErrModule) {
-		t.Error(err)
+		t.Errorf("error = %v, want ErrModule", err)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestMetered_LoopCallsHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, stop) || asked != 3 {
-		t.Errorf("the host was called %d times: %v", asked, err)
+		t.Errorf("the host was called %d times: %v; want 3 and %v", asked, err, stop)
 	}
 }
 
@@ -106,7 +106,7 @@ func works(t *testing.T, dir string) {
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), hostKey{}, &host{quanta: 1}))
 	cancel()
 	if _, err := m.ExportedFunction("spin").Call(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("the cached module does not work: %v", err)
+		t.Errorf("the cached module does not work: %v, want Canceled", err)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestRender_WaitEndsWithContext(t *testing.T) {
 	}()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("error = %v, want Canceled", err)
 	}
 }
 

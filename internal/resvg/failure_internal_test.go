@@ -18,6 +18,6 @@ func TestFailure_WaitAfterRefusal_IsBusy(t *testing.T) {
 		t.Error(err)
 	}
 	if err := r.failure(t.Context(), turn, &memory{refused: true}, nil); !errors.Is(err, imaging.ErrTooLarge) {
-		t.Error(err)
+		t.Errorf("error = %v, want ErrTooLarge", err)
 	}
 }

@@ -194,9 +194,9 @@ func TestSteps_DependOnlyOnFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close(context.Background())
-		var others sync.WaitGroup
-		defer others.Wait()
-		others.Go(func() {
+		var other sync.WaitGroup
+		defer other.Wait()
+		other.Go(func() {
 			if _, err := r.Render(t.Context(), []byte(open+`<rect width="9" height="9"/></svg>`), 256); err != nil && !errors.Is(err, imaging.ErrTooLarge) {
 				t.Error(err)
 			}
@@ -234,7 +234,7 @@ func TestRender_CanceledContext_Ends(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := r.Render(ctx, []byte(hostile(t, "use bomb")), 64); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
+		t.Errorf("error = %v, want DeadlineExceeded", err)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestRender_Closed_Fails(t *testing.T) {
 		}
 	}
 	if _, err := r.Render(t.Context(), []byte(open+`</svg>`), 64); !errors.Is(err, resvg.ErrClosed) {
-		t.Error(err)
+		t.Errorf("error = %v, want ErrClosed", err)
 	}
 }
 
@@ -274,11 +274,11 @@ func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 		cancel()
 		for range 3 {
 			if err := r.Close(short); !errors.Is(err, context.Canceled) {
-				t.Fatalf("Close while an image is being drawn: %v", err)
+				t.Fatalf("Close while an image is being drawn: %v, want Canceled", err)
 			}
 		}
 		if _, err := r.Render(t.Context(), []byte(open+`</svg>`), 64); !errors.Is(err, resvg.ErrClosed) {
-			t.Errorf("Render after the first Close: %v", err)
+			t.Errorf("Render after the first Close: %v, want ErrClosed", err)
 		}
 		var wg sync.WaitGroup
 		for range 4 {
@@ -293,7 +293,7 @@ func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 		select {
 		case err := <-drawn:
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("Render during Close: %v", err)
+				t.Errorf("Render during Close: %v, want Canceled", err)
 			}
 		case <-t.Context().Done():
 			t.Fatal("the image did not end")
@@ -305,11 +305,11 @@ func TestClose_SecondCallContinuesWaiting(t *testing.T) {
 // gets its turn.
 type begun struct {
 	context.Context
-	tell func()
+	report func()
 }
 
 func (b begun) Value(key any) any {
-	b.tell()
+	b.report()
 	return b.Context.Value(key)
 }
 

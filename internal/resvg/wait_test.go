@@ -39,10 +39,10 @@ func TestRender_WaitingForMemory_DoesNotCountAsDrawing(t *testing.T) {
 		began := time.Now()
 		img, err := r.Render(t.Context(), []byte(largePicture), resvg.MaxSide)
 		if err != nil || img.Rect.Dx() != resvg.MaxSide {
-			t.Errorf("Render: %v, want an image of %d pixels", err, resvg.MaxSide)
+			t.Errorf("Render of an image that waits for memory failed or has another size: %v", err)
 		}
 		if waited := time.Since(began); waited != time.Hour-time.Second {
-			t.Errorf("Render waited %v", waited)
+			t.Errorf("Render waited %v, want %v", waited, time.Hour-time.Second)
 		}
 	})
 }
@@ -54,10 +54,10 @@ func TestRender_MemoryNeverFree_IsBusyAfterItsOwnLimit(t *testing.T) {
 			began := time.Now()
 			_, err := r.Render(t.Context(), []byte(largePicture), resvg.MaxSide)
 			if !errors.Is(err, resvg.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || picture(err) {
-				t.Errorf("Render: %v, want %q and %v", err, resvg.ErrBusy, context.DeadlineExceeded)
+				t.Errorf("error = %v, want ErrBusy with DeadlineExceeded", err)
 			}
 			if waited := time.Since(began); waited != time.Minute {
-				t.Errorf("Render waited %v", waited)
+				t.Errorf("Render waited %v, want %v", waited, time.Minute)
 			}
 		}
 		// Small images are drawn anyway, and the large image as soon as the memory is free.
@@ -84,7 +84,7 @@ func TestRender_CallerLeavesWhileWaitingForMemory_EndsWithItsContext(t *testing.
 }
 
 // The caller's time limit must be longer than that of the renderer.
-func TestDefaults_WaitAndDrawing_FitTheTimeOfAMaking(t *testing.T) {
+func TestDefaults_WaitAndDrawing_FitMakeTimeout(t *testing.T) {
 	if all := resvg.DefaultWait + resvg.DefaultTimeout; all > variants.DefaultMakeTimeout {
 		t.Errorf("waiting and drawing may take %v, but a variant only %v", all, variants.DefaultMakeTimeout)
 	}

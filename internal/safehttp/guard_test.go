@@ -149,7 +149,7 @@ func TestFetch_BadTarget_Blocked(t *testing.T) {
 	}
 	for _, u := range []string{"", "/path", "//example.com/", "example.com", "?q"} { // not absolute
 		if _, err := c.Get(t.Context(), u, safehttp.Limits{}); !errors.Is(err, safehttp.ErrForbiddenURL) {
-			t.Errorf("%q: %v", u, err)
+			t.Errorf("%q: %v, want ErrForbiddenURL", u, err)
 		}
 	}
 	if len(n.asked) > 0 || len(n.dials()) > 0 {
@@ -298,7 +298,7 @@ func FuzzCheckURL(f *testing.F) {
 		u, err := safehttp.ResolveURL(b, ref)
 		if err != nil {
 			if !errors.Is(err, safehttp.ErrForbiddenURL) {
-				t.Errorf("%.99q: %v", ref, err)
+				t.Errorf("%.99q: %v, want ErrForbiddenURL", ref, err)
 			}
 			return
 		}

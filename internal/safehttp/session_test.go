@@ -43,7 +43,7 @@ func TestGet_PlainAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.StatusCode != http.StatusTeapot || string(res.Body) != "hello" || res.Truncated || res.FinalURL.String() != "http://good.example/?q=1" || len(res.Redirects) != 0 || res.Header.Get("ETag") != `"x"` {
-		t.Errorf("response = %+v, want 418 hello with its ETag and without redirects", res)
+		t.Errorf("got %+v", res)
 	}
 	for name, want := range map[string]string{
 		"User-Agent":      "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://letterhead.example/bot)",
@@ -54,7 +54,7 @@ func TestGet_PlainAnswer(t *testing.T) {
 		}
 	}
 	if seen.Host != "good.example" || seen.Method != http.MethodGet {
-		t.Errorf("%s to %s", seen.Method, seen.Host)
+		t.Errorf("%s to %s; want %v and %q", seen.Method, seen.Host, http.MethodGet, "good.example")
 	}
 }
 
@@ -110,7 +110,7 @@ func TestHTTP2(t *testing.T) {
 	for range 16 { // more than the number of connections to one host
 		fetches.Go(func() {
 			if res, err := c.Get(t.Context(), "https://good.example/", safehttp.Limits{}); err != nil || len(res.Body) != 100_000 {
-				t.Errorf("Get: %v, want 100000 bytes", err)
+				t.Errorf("Get failed or returned another length than 100,000 bytes: %v", err)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestRedirect_WithoutTarget_IsResponse(t *testing.T) {
 	n := newInternet(t)
 	n.site("good.example", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) }))
 	if res := get(t, n.client(nil), "http://good.example/", nil); res.StatusCode != http.StatusFound {
-		t.Errorf("response = %+v, want status %d", res, http.StatusFound)
+		t.Errorf("got %+v", res)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestCookies_LiveForSession(t *testing.T) {
 		}
 	}
 	if res := get(t, c, "http://cookie.example/?stay", nil); string(res.Body) != "new" {
-		t.Errorf("another session sends the cookies of the first: %s", res.Body)
+		t.Errorf("another session sends the cookies of the first: body %s", res.Body)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestBody_DecompressionBomb_EndsAtLimit(t *testing.T) {
 			res, err := n.client(nil).Get(t.Context(), "http://bomb.example/", safehttp.Limits{Body: limit, Time: time.Hour})
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, safehttp.ErrTooLarge) {
-				t.Fatalf("error = %v, want %v", err, safehttp.ErrTooLarge)
+				t.Fatalf("error = %v, want ErrTooLarge", err)
 			}
 			if res != nil && (len(res.Body) != limit || !res.Truncated) {
 				t.Errorf("%d bytes, truncated %v", len(res.Body), res.Truncated)
@@ -409,10 +409,10 @@ func TestSessionBudget(t *testing.T) {
 		}
 	}
 	if _, err := s.Get(t.Context(), "http://good.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrBudget) {
-		t.Errorf("get beyond the byte budget: %v", err)
+		t.Errorf("get beyond the byte budget: %v, want ErrBudget", err)
 	}
 	if fetches, size := s.Fetched(); fetches != 3 || size != 3000 {
-		t.Errorf("fetched %d, %d bytes, want 3 and 3000", fetches, size)
+		t.Errorf("fetched %d, %d bytes; want 3 and 3000", fetches, size)
 	}
 	s = c.NewSession()
 	for i := range 5 {
@@ -496,7 +496,7 @@ func TestDNSErrors(t *testing.T) {
 		}
 		reason := map[bool]string{true: "dns_not_found", false: "dns_failed"}[want.NotFound]
 		if got := safehttp.Reason(err); got != reason {
-			t.Errorf("%s: reason %s", host, got)
+			t.Errorf("%s: reason %s, want %v", host, got, reason)
 		}
 	}
 }
@@ -523,17 +523,17 @@ func TestManyAddresses_AreLimited(t *testing.T) {
 	}
 	get(t, n.client(nil), "http://many.example/", safehttp.ErrRefused)
 	if d := n.dials(); len(d) > 6 {
-		t.Errorf("%d addresses were dialed", len(d))
+		t.Errorf("%d addresses were dialed, want at most 6", len(d))
 	}
 }
 
 func TestConfig(t *testing.T) {
 	_, err := safehttp.New(safehttp.Config{UserAgent: "a\r\nX: y", SessionFetches: -1, SessionBytes: -1, Denied: []netip.Prefix{{}}})
 	if err == nil || len(strings.Split(err.Error(), "\n")) != 4 {
-		t.Errorf("errors: %v", err)
+		t.Errorf("New() = %v, want four errors", err)
 	}
 	if got := safehttp.UserAgent(""); got != "Mozilla/5.0 (compatible; LetterheadBot/1.0)" {
-		t.Error(got)
+		t.Errorf("UserAgent of an empty setting = %q, want %q", got, "Mozilla/5.0 (compatible; LetterheadBot/1.0)")
 	}
 }
 

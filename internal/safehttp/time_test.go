@@ -88,7 +88,7 @@ func TestTimeouts_EndEveryPhase(t *testing.T) {
 				}
 				var dns *safehttp.DNSError
 				if c.dns && (!errors.As(err, &dns) || !dns.Timeout || dns.NotFound) {
-					t.Errorf("DNS error = %+v, want a timeout", dns)
+					t.Errorf("got %+v", dns)
 				}
 			})
 		})
@@ -105,12 +105,12 @@ func TestDeadline_OfTheCaller_EndsTheRequest(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := c.Get(ctx, "http://slow.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrTimeout) {
-			t.Errorf("deadline: %v", err)
+			t.Errorf("deadline: %v, want ErrTimeout", err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		if _, err := c.Get(ctx, "http://slow.example/", safehttp.Limits{}); !errors.Is(err, safehttp.ErrCanceled) || !errors.Is(err, context.Canceled) {
-			t.Errorf("cancel: %v", err)
+			t.Errorf("cancel: %v, want ErrCanceled and Canceled", err)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestRedirects_Slow_ShareOneDeadline(t *testing.T) {
 		began := time.Now()
 		_, err := n.client(nil).Get(t.Context(), "http://slow.example/", safehttp.Limits{})
 		if took := time.Since(began); !errors.Is(err, safehttp.ErrTimeout) || took != 8*time.Second {
-			t.Errorf("%v after %v", err, took)
+			t.Errorf("error = %v after %v; want ErrTimeout and %v", err, took, 8*time.Second)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestDial_SlowAddress_DoesNotBlockNext(t *testing.T) {
 		began := time.Now()
 		get(t, c, "http://two.example/", nil)
 		if took := time.Since(began); took != 250*time.Millisecond {
-			t.Errorf("took %v", took)
+			t.Errorf("took %v, want %v", took, 250*time.Millisecond)
 		}
 	})
 }

@@ -52,7 +52,7 @@ func TestTXTRecords(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if got, err = c.LookupTXT(t.Context(), "many.acme.com"); err != nil || len(got) > 16 {
-		t.Errorf("%d records, %v", len(got), err)
+		t.Errorf("%d records, %v; want at most 16", len(got), err)
 	}
 	if got, err = c.LookupTXT(t.Context(), "none.acme.com"); err != nil || len(got) != 0 {
 		t.Errorf("a name without TXT records: %q, %v", got, err)

@@ -43,7 +43,7 @@ func TestHostileSVG(t *testing.T) {
 				return
 			}
 			if err != nil {
-				t.Fatalf("refused: %v", err)
+				t.Fatalf("the file was rejected: %v", err)
 			}
 			for _, r := range residue(clean) {
 				t.Errorf("residue: %s", r)
@@ -100,7 +100,7 @@ func TestSanitize_ReencodesRasters(t *testing.T) {
 			t.Errorf("residue: %v", found)
 		}
 		if !bytes.Contains(clean, []byte("data:image/png;base64,")) || bytes.Contains(clean, []byte(base64.StdEncoding.EncodeToString(raw)[:64])) && bytes.Contains(clean, []byte("PHNjcmlwdD")) {
-			t.Error("the raster is gone, or as it came")
+			t.Error("the raster was removed, or was not re-encoded")
 		}
 		again, _, err := svg.Sanitize(clean)
 		if err != nil || !bytes.Equal(again, clean) {

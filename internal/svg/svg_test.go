@@ -75,7 +75,7 @@ func TestSanitize_RealLogos(t *testing.T) {
 				t.Errorf("probe: %+v, %v", p, err)
 			}
 			if info.Text {
-				t.Error("a drawing is taken for text")
+				t.Error("Text = true for a drawing, want false")
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func TestSanitize_Details(t *testing.T) {
 		{"a mask says its type as an attribute", around(`<mask id="m" style="mask-type:alpha"><path d="M0 0h9v9z"/></mask><path mask="url(#m)" d="M0 0h9v9z"/>`), []string{`mask-type="alpha"`}, nil},
 		{"transforms with units become attributes", around(`<style>.a{transform:translate(1px,2px) skewX(3deg);fill:red}</style><path class="a" d="M0 0h9v9z"/><path transform="scale(2)" style="transform:none" d="M0 0h9v9z"/>`), []string{`transform="translate(1 2) skewX(3)"`, `.a{fill:red}`}, []string{"px", "scale"}},
 		{"transforms that have no such form stay", around(`<style>.a{transform:rotate(1turn)}</style><path class="a" d="M0 0h9v9z"/>`), []string{`.a{transform:rotate(1turn)}`}, nil},
-		{"names of colors that not all know", around(`<path fill="CURRENTCOLOR" stroke="RebeccaPurple" d="M0 0h9v9z"/>`), []string{`fill="currentColor"`, `stroke="#663399"`}, nil},
+		{"names of colors that not all renderers support", around(`<path fill="CURRENTCOLOR" stroke="RebeccaPurple" d="M0 0h9v9z"/>`), []string{`fill="currentColor"`, `stroke="#663399"`}, nil},
 		{"shapes in percent are drawn", open + `<circle cx="50%" cy="50%" r="10%" fill="#0b5fff"/></svg>`, []string{`r="10%"`}, nil},
 		{"an important variable stays important", around(`<style>path{fill:var(--a,blue)!important}</style><path style="fill:red" d="M0 0h9v9z"/>`), []string{`fill:blue!important`}, nil},
 		{"variables that refer to each other in a circle", around(`<path style="--a:var(--b);--b:var(--a);fill:var(--a,red);stroke:var(--c,var(--d,blue))" d="M0 0h9v9z"/>`), []string{`stroke:blue`}, []string{"var(", "--"}},
@@ -287,8 +287,7 @@ func TestSanitize_NoInk_Fails(t *testing.T) {
 	}
 }
 
-// TestMostlyText_BackgroundShape_IsNotCounted: a shape that fills the whole
-// image is excluded from the comparison.
+// A shape that fills the whole image is excluded from the comparison.
 func TestMostlyText_BackgroundShape_IsNotCounted(t *testing.T) {
 	for _, c := range []struct {
 		shape string
@@ -307,7 +306,7 @@ func TestMostlyText_BackgroundShape_IsNotCounted(t *testing.T) {
 		{`<ellipse cx="50" cy="20" rx="50" ry="20"/>`, false},
 	} {
 		if _, info := sanitize(t, open+c.shape+`<text y="30" font-size="20">Ac</text></svg>`); info.Text != c.plate {
-			t.Errorf("%s: text %v", c.shape, info.Text)
+			t.Errorf("%s: text %v, want %v", c.shape, info.Text, c.plate)
 		}
 	}
 }
@@ -342,7 +341,7 @@ func TestSanitize_SVGZ(t *testing.T) {
 	}
 	z.Close()
 	if _, _, err := svg.Sanitize(packed.Bytes()); !errors.Is(err, imaging.ErrTooLarge) {
-		t.Errorf("5 MB in %d bytes: %v", packed.Len(), err)
+		t.Errorf("5 MB in %d bytes: %v, want ErrTooLarge", packed.Len(), err)
 	}
 }
 
@@ -357,7 +356,7 @@ func TestSanitize_ByteOrders(t *testing.T) {
 		"little endian": little, "big endian": string(big), "without a mark": little[2:], "UTF-8 with a mark": "\xef\xbb\xbf" + around("<text>ü</text>"),
 	} {
 		if got, _ := sanitize(t, in); got != want {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: %s, want %v", name, got, want)
 		}
 	}
 	for name, in := range map[string]string{
@@ -384,7 +383,7 @@ func FuzzSanitize(f *testing.F) {
 		clean, info, err := svg.Sanitize(data)
 		if err != nil {
 			if clean != nil {
-				t.Fatalf("bytes beside an error: %v", err)
+				t.Fatalf("Sanitize returned both %d bytes and an error: %v", len(clean), err)
 			}
 			return
 		}
@@ -430,14 +429,14 @@ func TestMostlyText(t *testing.T) {
 	}{
 		{"text alone", `<text y="30" font-size="30">Acme</text>`, true},
 		{"text on a plate", `<rect width="100" height="40" fill="red"/><text y="30" font-size="30">Acme</text>`, true},
-		{"text beside a dot", `<circle r="3" cx="5" cy="5"/><text y="30" font-size="30">Acme</text>`, true},
+		{"text next to a dot", `<circle r="3" cx="5" cy="5"/><text y="30" font-size="30">Acme</text>`, true},
 		{"a mark with small print", `<path d="M0 0h40v40h-40z"/><text x="50" y="30" font-size="4">since 1999</text>`, false},
 		{"a mark", `<path d="M0 0h40v40h-40z"/>`, false},
 		{"text that is hidden", `<path d="M0 0h4v4h-4z"/><text y="30" font-size="30" display="none">Acme</text>`, false},
 		{"text in nothing", `<path d="M0 0h4v4h-4z"/><text y="30" font-size="30"> </text>`, false},
 	} {
 		if _, info := sanitize(t, open+c.svg+`</svg>`); info.Text != c.want {
-			t.Errorf("%s: %v", c.name, info.Text)
+			t.Errorf("%s: %v, want %v", c.name, info.Text, c.want)
 		}
 	}
 }
@@ -459,7 +458,7 @@ func TestSanitize_VariableBombs_TooLarge(t *testing.T) {
 		"growing":  growing.String(),
 	} {
 		if _, _, err := svg.Sanitize([]byte(markup)); !errors.Is(err, imaging.ErrTooLarge) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want ErrTooLarge", name, err)
 		}
 	}
 }

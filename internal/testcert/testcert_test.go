@@ -37,7 +37,7 @@ func TestIssue_CertificateVerifiesForNamesAndAuthority(t *testing.T) {
 	}
 	fromPEM := x509.NewCertPool()
 	if !fromPEM.AppendCertsFromPEM(a.PEM()) {
-		t.Fatal("no PEM")
+		t.Fatal("PEM returned no certificate")
 	}
 	for name, s := range map[string]struct {
 		pool *x509.CertPool

@@ -87,7 +87,7 @@ func (p peer) hearsNothing() {
 	p.Helper()
 	_ = p.SetReadDeadline(time.Now().Add(silence))
 	if n, err := p.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		p.Fatalf("heard %d bytes, %v", n, err)
+		p.Fatalf("heard %d bytes, %v; want 0 and ErrDeadlineExceeded", n, err)
 	}
 }
 

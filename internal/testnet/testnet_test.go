@@ -101,13 +101,13 @@ func TestFolder_RoutesFilesRedirects(t *testing.T) {
 	}
 	home := b.get("http://www.acme.com/")
 	if home.FinalURL.String() != "https://acme.com/" || string(home.Body) != "<h1>Acme</h1>" || home.Header.Get("X-Made-By") != "us" {
-		t.Errorf("home is %s %q %v", home.FinalURL, home.Body, home.Header)
+		t.Errorf("home is %s, body %q, header %v", home.FinalURL, home.Body, home.Header)
 	}
 	if kind := b.get("https://acme.com/logo.svg").Header.Get("Content-Type"); kind != "image/svg+xml" {
-		t.Errorf("the logo's type is %s", kind)
+		t.Errorf("the logo's type is %s, want %q", kind, "image/svg+xml")
 	}
 	if text := string(b.get("https://acme.com/about").Body); text != "About us" {
-		t.Errorf("the page /about is %q", text)
+		t.Errorf("the page /about is %q, want %q", text, "About us")
 	}
 	b.status("https://acme.com/gone", 410)
 	b.status("https://acme.com/site.json", 404)
@@ -128,7 +128,7 @@ func TestRecording_Responses(t *testing.T) {
 	}
 	home := b.get("https://acme.com/")
 	if home.FinalURL.Host != "www.acme.com" || string(home.Body) != "<h1>A" {
-		t.Errorf("home is %s %q", home.FinalURL, home.Body)
+		t.Errorf("home is %s, body %q", home.FinalURL, home.Body)
 	}
 	b.status("https://www.acme.com/favicon.ico", 404)
 }

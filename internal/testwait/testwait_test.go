@@ -75,7 +75,7 @@ func TestWaits_ReturnEvents(t *testing.T) {
 		}
 		l.Wait(t, 2, "one")
 		if len(l) != 0 {
-			t.Errorf("%d lines were not read", len(l))
+			t.Errorf("%d lines were not read, want 0", len(l))
 		}
 	})
 }

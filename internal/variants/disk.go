@@ -73,7 +73,7 @@ type disk struct {
 	queuedBytes atomic.Int64
 	stopScan    context.CancelFunc
 	workers     sync.WaitGroup
-	givenUp     atomic.Bool // close no longer waits for the workers
+	abandoned   atomic.Bool // Close no longer waits for the workers
 
 	complaints struct {
 		sync.Mutex
@@ -124,9 +124,9 @@ func (d *disk) close() {
 	d.stopScan()
 }
 
-// giveUp makes the workers drop queued work.
-func (d *disk) giveUp() {
-	d.givenUp.Store(true)
+// abandon makes the workers drop queued files.
+func (d *disk) abandon() {
+	d.abandoned.Store(true)
 	d.stopScan()
 }
 
@@ -190,7 +190,7 @@ func (d *disk) work(all <-chan []found) {
 	}
 	for q := range d.queue {
 		d.queuedBytes.Add(-int64(len(q.image.Body)))
-		if !ok || d.givenUp.Load() { // closed during the scan, or during a write that hung
+		if !ok || d.abandoned.Load() { // closed during the scan, or during a write that hung
 			d.metrics.dropped.Inc()
 			continue
 		}

@@ -69,11 +69,11 @@ func TestImages_SurviveRestart(t *testing.T) {
 	}
 	s.Close()
 	if files, _ := onDisk(t, folder); files != images {
-		t.Errorf("%d files", files)
+		t.Errorf("%d files, want %d", files, images)
 	}
 	info, err := os.Stat(folder)
 	if err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("folder mode %v, error %v", info.Mode(), err)
+		t.Errorf("folder mode %v, error %v; want mode 0700", info.Mode(), err)
 	}
 	// Files that only slow the scan down: no caller waits for it.
 	for i := range 500 {
@@ -94,10 +94,10 @@ func TestImages_SurviveRestart(t *testing.T) {
 		}
 	}
 	if disk, memory := s.number("asked_total", "disk"), s.number("asked_total", "memory"); disk != images || memory != images {
-		t.Errorf("%v from disk, %v from memory", disk, memory)
+		t.Errorf("%v images from disk, %v from memory; want %d each", disk, memory, images)
 	}
 	if n := s.number("disk_errors_total"); n != 0 {
-		t.Errorf("%v errors", n)
+		t.Errorf("%v disk errors counted, want 0", n)
 	}
 }
 
@@ -112,12 +112,12 @@ func TestGetUnwritten_StaysInMemory(t *testing.T) {
 			return []byte("image"), nil
 		})
 		if err != nil || string(p.Body) != "image" {
-			t.Fatalf("%q, %v", p.Body, err)
+			t.Fatalf("GetUnwritten() = %q, %v", p.Body, err)
 		}
 	}
 	s.Close()
 	if files, _ := onDisk(t, folder); made != 1 || files != 0 {
-		t.Errorf("made %d times, %d files", made, files)
+		t.Errorf("made %d times, %d files; want 1 and 0", made, files)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestRestart_EvictsLeastRecentlyUsed(t *testing.T) {
 		s = open(t, less)
 		synctest.Wait()
 		if files, _ := onDisk(t, folder); files != 10 || s.number("entries", "disk") != 10 || s.number("bytes", "disk") != 10*block {
-			t.Errorf("%d files, %v counted", files, s.number("entries", "disk"))
+			t.Errorf("%d files, %v counted; want 10", files, s.number("entries", "disk"))
 		}
 		for i := range images {
 			if made, old := s.wants(i, 10), i*7%images >= 10; made != old {
@@ -168,7 +168,7 @@ func TestEvict_LeastRecentlyUsed(t *testing.T) {
 			}
 		}
 		if fmt.Sprint(left) != "[0 2 3]" {
-			t.Errorf("images on disk: %v", left)
+			t.Errorf("images on disk = %v, want [0 2 3]", left)
 		}
 	})
 }
@@ -190,7 +190,7 @@ func TestEvict_KeepsImagesInMemory(t *testing.T) {
 			t.Error(err)
 		}
 		if memory, files := s.number("asked_total", "memory"), s.number("entries", "disk"); memory != 3*49 || files != 10 {
-			t.Fatalf("%v reads from memory, %v files on disk", memory, files)
+			t.Fatalf("%v reads from memory, %v files on disk; want %d and 10", memory, files, 3*49)
 		}
 	})
 }
@@ -214,7 +214,7 @@ func TestFiles_TouchedPeriodically(t *testing.T) {
 				t.Fatal(err)
 			}
 			if marked := info.ModTime().Equal(time.Now()); marked != c.marked {
-				t.Errorf("unused for %s: marked %t", c.unused, marked)
+				t.Errorf("file unused for %s: touched = %t, want %t", c.unused, marked, c.marked)
 			}
 		}
 	})
@@ -268,7 +268,7 @@ func TestGet_DamagedFile_IsReplaced(t *testing.T) {
 					t.Error("the image that was made again is not on disk")
 				}
 				if n, files := s.number("disk_errors_total", "check"), s.number("entries", "disk"); n != 1 || files != 2 {
-					t.Errorf("%v damaged files counted, %v files", n, files)
+					t.Errorf("%v damaged files counted, %v files; want 1 and 2", n, files)
 				}
 			})
 		})
@@ -297,7 +297,7 @@ func FuzzFile(f *testing.F) {
 		noError(t, os.WriteFile(fileOf(folder, 1), content, 0o600))
 		s := open(t, onlyDisk(folder))
 		if made := s.wants(1, 300); made == bytes.Equal(content, whole) {
-			t.Errorf("made again: %t", made)
+			t.Errorf("made again = %t, want %t", made, !made)
 		}
 	})
 }
@@ -320,7 +320,7 @@ func TestScan_RemovesOnlyUnfinishedFiles(t *testing.T) {
 			used(t, name, old)
 			defer func() {
 				if _, err := os.Stat(name); (err == nil) != stays {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: stat = %v, want the file to exist: %t", name, err, stays)
 				}
 			}()
 		}
@@ -333,7 +333,7 @@ func TestScan_RemovesOnlyUnfinishedFiles(t *testing.T) {
 			t.Errorf("a young unfinished file was removed: %v", err)
 		}
 		if n := s.number("entries", "disk"); n != 1 {
-			t.Errorf("%v files are counted", n)
+			t.Errorf("%v files are counted, want 1", n)
 		}
 	})
 }
@@ -359,7 +359,7 @@ func TestGet_RemovedFolder_IsRecreated(t *testing.T) {
 			}
 		}
 		if n := s.number("bytes", "disk"); n != 10*block {
-			t.Errorf("%v bytes counted", n)
+			t.Errorf("%v bytes counted, want %d", n, 10*block)
 		}
 	})
 }
@@ -379,15 +379,15 @@ func TestGet_UnusableFolder_StillAnswers(t *testing.T) {
 			}
 		}
 		if n := lines(); n != 1 {
-			t.Errorf("%d lines in the log:\n%s", n, &log)
+			t.Errorf("%d lines in the log, want 1:\n%s", n, &log)
 		}
 		time.Sleep(time.Minute)
 		s.wants(1, 10)
 		if n := lines(); n != 2 || strings.Count(log.String(), "suppressed=0") != 1 {
-			t.Errorf("a minute later %d lines in the log:\n%s", n, &log)
+			t.Errorf("%d lines in the log a minute later, want 2:\n%s", n, &log)
 		}
 		if n := s.number("disk_errors_total", "write"); n != 11 {
-			t.Errorf("%v writes failed", n)
+			t.Errorf("%v writes failed, want 11", n)
 		}
 	})
 }
@@ -403,7 +403,7 @@ func TestGet_LargeImages_AreNotCached(t *testing.T) {
 		}
 		synctest.Wait()
 		if files, _ := onDisk(t, folder); files != 0 || s.number("entries", "memory") != 0 {
-			t.Errorf("%d files", files)
+			t.Errorf("%d files and %v images in memory, want none", files, s.number("entries", "memory"))
 		}
 		// An image larger than one level is kept in the other.
 		small := open(t, variants.Config{Folder: t.TempDir(), MemoryBytes: 20_000, DiskBytes: 2 * block})
@@ -411,11 +411,11 @@ func TestGet_LargeImages_AreNotCached(t *testing.T) {
 		small.wants(2, 10)
 		small.wants(3, 20_000)
 		if n := small.number("entries", "memory"); n != 2 {
-			t.Errorf("%v images in memory", n)
+			t.Errorf("%v images in memory, want 2", n)
 		}
 		synctest.Wait()
 		if small.wants(1, 10_000) || small.number("entries", "disk") != 1 {
-			t.Errorf("%v files", small.number("entries", "disk"))
+			t.Errorf("image 1 is not on disk, or %v files are counted, want 1", small.number("entries", "disk"))
 		}
 	})
 }
@@ -491,7 +491,7 @@ func TestStore_SharedFolder_AnswersCorrectly(t *testing.T) {
 	for _, s := range []opened{one, other} {
 		s.Close()
 		if n := s.number("disk_errors_total", "check"); n != 0 {
-			t.Errorf("%v files were damaged", n)
+			t.Errorf("%v files were damaged, want 0", n)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// write makes images forever. It reports that it is busy once images are on disk; a slow disk stores only some.
+// write makes images forever. It prints "busy" once images are on disk; a slow disk stores only some.
 func write(folder string) {
 	s, err := variants.New(variants.Config{MemoryBytes: 1, Folder: folder, DiskBytes: 1 << 20})
 	if err != nil {
@@ -51,7 +51,7 @@ func write(folder string) {
 	}
 }
 
-// written counts the images in a folder that are whole.
+// written returns the number of complete images in a folder.
 func written(folder string) (n int) {
 	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
@@ -106,11 +106,11 @@ func TestKillDuringWrites_CorruptsNothing(t *testing.T) {
 	}
 	s.Close()
 	if disk, damaged := s.number("asked_total", "disk"), s.number("disk_errors_total", "check"); disk == 0 || damaged != 0 {
-		t.Errorf("%v images of the killed processes were read, %v were damaged", disk, damaged)
+		t.Errorf("%v images of the killed processes were read, want some; %v were damaged, want 0", disk, damaged)
 	}
 	files, total := onDisk(t, cfg.Folder)
 	if total > cfg.DiskBytes || float64(files) != s.number("entries", "disk") {
-		t.Errorf("%d files take %d bytes, %v are counted", files, total, s.number("entries", "disk"))
+		t.Errorf("%d files take %d bytes, limit %d; %v files are counted", files, total, cfg.DiskBytes, s.number("entries", "disk"))
 	}
 	for _, path := range left {
 		if _, err := os.Stat(path); err == nil {
@@ -136,7 +136,7 @@ func TestGet_SlowDisk_DelaysNoAnswer(t *testing.T) {
 		s.wants(i, size)
 	}
 	if n := s.number("unwritten_total"); n != 4 {
-		t.Errorf("%v writes were dropped", n)
+		t.Errorf("%v writes were dropped, want 4", n)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestClose_HangingDisk_EndsInTime(t *testing.T) {
 		noError(t, err)
 		noError(t, f.Close())
 	}
-	t.Run("while the folder is looked through", func(t *testing.T) {
+	t.Run("while the folder is scanned", func(t *testing.T) {
 		t.Parallel()
 		folder := filepath.Join(t.TempDir(), "pipe")
 		noError(t, syscall.Mkfifo(folder, 0o600))
@@ -177,15 +177,15 @@ func TestClose_HangingDisk_EndsInTime(t *testing.T) {
 		left, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer leave()
 		if _, err := s.Get(left, key(1), nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Get from a hanging disk = %v", err)
+			t.Errorf("Get from a hanging disk = %v, want DeadlineExceeded", err)
 		}
 		s.Close()
 		answers(t, pipe)
 	})
 }
 
-// If the disk hangs while a making asks for a kept image, the making fails when its time is over, and
-// its turn is released.
+// If the disk hangs while a job requests a cached image, the job fails at its deadline, and its turn is
+// released.
 func TestGet_HangingDisk_ReleasesTurn(t *testing.T) {
 	t.Parallel()
 	cfg := variants.Config{MemoryBytes: 1, Folder: t.TempDir(), Concurrent: 1, MakeTimeout: 200 * time.Millisecond}
@@ -241,9 +241,9 @@ func TestLimitedFileSizeChild(t *testing.T) {
 	s.wants(2, 1000)
 	s.Close()
 	if n := s.number("disk_errors_total", "write"); n != 1 {
-		t.Errorf("%v writes failed", n)
+		t.Errorf("%v writes failed, want 1", n)
 	}
 	if files, _ := onDisk(t, folder); files != 1 || s.number("entries", "disk") != 1 {
-		t.Errorf("%d files on disk, %v counted", files, s.number("entries", "disk"))
+		t.Errorf("%d files on disk, %v counted; want 1 and 1", files, s.number("entries", "disk"))
 	}
 }

@@ -1,8 +1,8 @@
 // Package variants caches images derived from others: in memory, and on disk for longer. It is only a
 // cache; lost images are made again.
 //
-// An image is looked up in memory, then on disk, and is made if it is in neither. Concurrent callers
-// of one key share one read from disk and one making (making.go). Files are written after the answer
+// An image is looked up in memory, then on disk, and is made if neither has it. Concurrent callers
+// of one key share one read from disk and one job (job.go). Files are written after the answer
 // and verified when they are read (disk.go, file.go), so neither a full disk nor a kill during a write
 // can corrupt an answer.
 package variants
@@ -72,7 +72,7 @@ type Config struct {
 	DiskBytes    int64
 	Concurrent   int               // images made concurrently; by default one per processor
 	Waiting      int               // images that wait to be made; more are ErrBusy
-	MemoryBudget *membudget.Budget // memory limit shared by makings that call Need, and others; nil: one per Store
+	MemoryBudget *membudget.Budget // memory limit shared by jobs that call Need, and others; nil: one per Store
 	MakeTimeout  time.Duration     // of one image, including its wait
 	// CloseTimeout limits Close, which a disk that does not respond, or a function that ignores its
 	// context, would otherwise block forever.
@@ -130,13 +130,13 @@ type Store struct {
 	memory  *memory
 	disk    *disk // nil = memory only
 	turns   *semaphore.Weighted
-	waiting atomic.Int64 // makings without a turn
+	waiting atomic.Int64 // jobs without a turn
 
 	mu      sync.Mutex
 	closed  bool
 	closing chan struct{} // ends with Close
-	makings map[Key]*making
-	running sync.WaitGroup // of the goroutines of makings and of Kept
+	jobs    map[Key]*job
+	running sync.WaitGroup // of the goroutines of jobs and of Kept
 }
 
 // New opens a store. An unusable folder only costs time later. Errors: those of Config.Validate, and
@@ -146,7 +146,7 @@ func New(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s := &Store{cfg: cfg, turns: semaphore.NewWeighted(int64(cfg.Concurrent)), makings: map[Key]*making{}, closing: make(chan struct{})}
+	s := &Store{cfg: cfg, turns: semaphore.NewWeighted(int64(cfg.Concurrent)), jobs: map[Key]*job{}, closing: make(chan struct{})}
 	var err error
 	if s.memory, err = newMemory(cfg.MemoryBytes); err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (s *Store) Close() {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
-	for _, m := range s.makings {
+	for _, m := range s.jobs {
 		m.cancel()
 	}
 	s.mu.Unlock()
@@ -197,29 +197,29 @@ func (s *Store) Close() {
 	case <-ended:
 	case <-late.C:
 		if s.disk != nil {
-			s.disk.giveUp()
+			s.disk.abandon()
 		}
 		s.cfg.Logger.Warn("closing the store of drawn logos timed out: its disk does not respond, or an image is still being drawn", "waited", s.cfg.CloseTimeout)
 	}
 }
 
 // Get returns the image of a key, and makes it if it is not cached. Concurrent callers of one key wait
-// for one making, which continues when its first caller leaves; one that has not begun when the last
-// caller leaves is abandoned. The context of a making has the values of its first caller's, and ends
+// for one job, which continues when its first caller leaves; one that has not begun when the last
+// caller leaves is abandoned. The context of a job has the values of its first caller's, and ends
 // after Config.MakeTimeout.
 //
 // Errors: ErrBusy; those of make, and an error if make panics or returns nothing;
-// context.DeadlineExceeded if the making took too long; ctx.Err(); context.Canceled after Close.
+// context.DeadlineExceeded if the job took too long; ctx.Err(); context.Canceled after Close.
 func (s *Store) Get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Image, error) {
-	return s.get(ctx, key, make, making{disk: s.disk})
+	return s.get(ctx, key, make, job{disk: s.disk})
 }
 
-// GetWithin is Get for an image that a making needs, called with the context of that making. It is
-// made in the turn and the memory of the enclosing making, so neither waits for the other and Need does
-// nothing. Once the nested making has begun, GetWithin returns only when it has ended, because the
+// GetWithin is Get for an image that a job needs, called with the context of that job. It is
+// made in the turn and the memory of the enclosing job, so neither waits for the other and Need does
+// nothing. Once the nested job has begun, GetWithin returns only when it has ended, because the
 // turn and the memory would otherwise go to another.
 func (s *Store) GetWithin(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Image, error) {
-	return s.get(ctx, key, make, making{disk: s.disk, within: true})
+	return s.get(ctx, key, make, job{disk: s.disk, within: true})
 }
 
 // Kept returns an image if it is cached. If the disk does not respond it waits until ctx ends.
@@ -261,10 +261,10 @@ func (s *Store) start() bool {
 // GetUnwritten is Get for images that are cached in memory only: cheap ones that strangers can request
 // in any number, which would otherwise evict expensive ones from the disk.
 func (s *Store) GetUnwritten(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error)) (Image, error) {
-	return s.get(ctx, key, make, making{})
+	return s.get(ctx, key, make, job{})
 }
 
-func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error), kind making) (Image, error) {
+func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context) ([]byte, error), kind job) (Image, error) {
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
 		return p, nil
@@ -296,7 +296,7 @@ func (s *Store) get(ctx context.Context, key Key, make func(ctx context.Context)
 }
 
 // keep caches an image where it fits.
-func (s *Store) keep(m *making, p Image) {
+func (s *Store) keep(m *job, p Image) {
 	if len(p.Body) > maxKept {
 		return
 	}

@@ -109,7 +109,7 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, test)
 }
 
-// stuck is a making that the test ends.
+// stuck is a job that the test ends.
 type stuck struct {
 	store opened
 	calls atomic.Int64
@@ -144,7 +144,7 @@ func (m *stuck) ask(ctx context.Context, i int) <-chan error {
 	return answer
 }
 
-func TestGet_ManyCallers_ShareOneMaking(t *testing.T) {
+func TestGet_ManyCallers_ShareOneJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{})
 		m := s.stuck()
@@ -162,7 +162,7 @@ func TestGet_ManyCallers_ShareOneMaking(t *testing.T) {
 		synctest.Wait()
 		ctx := <-m.ctx
 		if ctx.Err() != nil || ctx.Value(name{}) != "first" {
-			t.Errorf("context of the making after its first caller left: error %v, value %v", ctx.Err(), ctx.Value(name{}))
+			t.Errorf("context of the job after its first caller left: error %v, value %v", ctx.Err(), ctx.Value(name{}))
 		}
 		m.give <- nil
 		for _, a := range answers {
@@ -171,7 +171,7 @@ func TestGet_ManyCallers_ShareOneMaking(t *testing.T) {
 			}
 		}
 		if made := s.wants(1, 3000); made || m.calls.Load() != 1 {
-			t.Errorf("made %d times, and again after caching: %t", m.calls.Load(), made)
+			t.Errorf("made %d times, want 1; made again after caching: %t", m.calls.Load(), made)
 		}
 		if j, made, memory := s.number("asked_total", "joined"), s.number("asked_total", "made"), s.number("asked_total", "memory"); j != 99 || made != 1 || memory != 1 {
 			t.Errorf("metrics: %v joined, %v made, %v from memory; want 99, 1 and 1", j, made, memory)
@@ -179,7 +179,7 @@ func TestGet_ManyCallers_ShareOneMaking(t *testing.T) {
 	})
 }
 
-// Callers that arrive exactly when a making ends must not start another.
+// Callers that arrive exactly when a job ends must not start another.
 func TestGet_NeverMakesImageTwice(t *testing.T) {
 	t.Parallel()
 	s := open(t, variants.Config{})
@@ -207,7 +207,7 @@ func TestGet_NeverMakesImageTwice(t *testing.T) {
 	}
 }
 
-func TestGet_AllCallersLeft_BegunMakingIsCached(t *testing.T) {
+func TestGet_AllCallersLeft_BegunJobIsCached(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{})
 		m := s.stuck()
@@ -215,15 +215,15 @@ func TestGet_AllCallersLeft_BegunMakingIsCached(t *testing.T) {
 		left := m.ask(ctx, 1)
 		leave()
 		<-left
-		again := m.ask(t.Context(), 1) // joins the abandoned making
+		again := m.ask(t.Context(), 1) // joins the job that has begun
 		m.give <- nil
 		if err := <-again; err != nil || m.calls.Load() != 1 || s.wants(1, 3000) {
-			t.Errorf("Get() = %v, begun %d times", err, m.calls.Load())
+			t.Errorf("Get() = %v; the job was begun %d times, want 1 and no other", err, m.calls.Load())
 		}
 	})
 }
 
-func TestGet_AllCallersLeft_MakingIsAbandoned(t *testing.T) {
+func TestGet_AllCallersLeft_WaitingJobIsAbandoned(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1})
 		busy, m := s.stuck(), s.stuck()
@@ -251,7 +251,7 @@ func TestGet_AllCallersLeft_MakingIsAbandoned(t *testing.T) {
 			t.Errorf("Get after all earlier callers left = %v", err)
 		}
 		if m.calls.Load() != 0 || s.number("abandoned_total") != 1 || s.number("refused_total") != 0 {
-			t.Errorf("%d makings began without a caller; %v counted as abandoned, want 1", m.calls.Load(), s.number("abandoned_total"))
+			t.Errorf("%d jobs began without a caller; %v counted as abandoned, want 1", m.calls.Load(), s.number("abandoned_total"))
 		}
 	})
 }
@@ -281,15 +281,15 @@ func TestGet_Error_ReachesAllCallersAndIsNotCached(t *testing.T) {
 			t.Errorf("errors %v and %v, want both %v", a, b, broken)
 		}
 		if !s.wants(1, 3000) {
-			t.Error("the result of a failed making was cached")
+			t.Error("the result of a failed job was cached")
 		}
 		if n := s.number("failed_total"); n != 1 {
-			t.Errorf("%v failures counted", n)
+			t.Errorf("%v failures counted, want 1", n)
 		}
 	})
 }
 
-func TestGet_DyingMaking_LeavesKeyUsable(t *testing.T) {
+func TestGet_DyingJob_LeavesKeyUsable(t *testing.T) {
 	deaths := map[string]func() ([]byte, error){
 		"panic":                 func() ([]byte, error) { panic("out of ink") },
 		"the goroutine's end":   func() ([]byte, error) { runtime.Goexit(); return nil, nil },
@@ -325,7 +325,7 @@ func TestGet_FullQueue_IsBusyImmediately(t *testing.T) {
 		if err := <-m.ask(t.Context(), 5); !errors.Is(err, variants.ErrBusy) || time.Since(begin) != 0 {
 			t.Errorf("sixth Get = %v after %s, want ErrBusy immediately", err, time.Since(begin))
 		}
-		accepted = append(accepted, m.ask(t.Context(), 4)) // waits for the waiting making
+		accepted = append(accepted, m.ask(t.Context(), 4)) // joins the waiting job
 		for range 5 {
 			<-m.ctx
 			m.give <- nil
@@ -391,12 +391,12 @@ func TestTurns_GrantedInOrder(t *testing.T) {
 		<-holding
 		wait.Wait()
 		if fmt.Sprint(order) != "[1 2 3 4 5 6 7 8 9]" {
-			t.Error(order)
+			t.Errorf("order of turns = %v, want 1 to 9", order)
 		}
 	})
 }
 
-func TestGet_MakingEndsAtItsDeadline(t *testing.T) {
+func TestGet_JobEndsAtItsDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1, MakeTimeout: 3 * time.Second})
 		begin := time.Now()
@@ -406,7 +406,7 @@ func TestGet_MakingEndsAtItsDeadline(t *testing.T) {
 		behind := s.stuck()
 		waits := behind.ask(t.Context(), 2)
 		if err := <-slow; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, variants.ErrBusy) || time.Since(begin) != 3*time.Second {
-			t.Errorf("%v after %s", err, time.Since(begin))
+			t.Errorf("Get() = %v after %s, want DeadlineExceeded after 3s", err, time.Since(begin))
 		}
 		synctest.Wait()
 		behind.give <- nil
@@ -430,13 +430,13 @@ func TestGet_DeadlineEndsWait(t *testing.T) {
 		turnless := waits(t.Context(), 2)
 		wait.Wait()
 		if took := time.Since(begin); !errors.Is(mine, context.DeadlineExceeded) || took != 3*time.Second {
-			t.Errorf("%v after %s", mine, took)
+			t.Errorf("Get() = %v after %s, want DeadlineExceeded after 3s", mine, took)
 		}
 		if err := <-turnless; !errors.Is(err, variants.ErrBusy) || time.Since(begin) != 3*time.Second || s.number("refused_total") != 1 {
 			t.Errorf("Get without a turn = %v after %s, %v refused; want ErrBusy after 3s", err, time.Since(begin), s.number("refused_total"))
 		}
 		if _, err := s.Get(t.Context(), key(1), deaf); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 3*time.Second {
-			t.Errorf("Get that joins an overdue making = %v after %s", err, time.Since(begin))
+			t.Errorf("Get that joins an overdue job = %v after %s, want DeadlineExceeded after 3s", err, time.Since(begin))
 		}
 		time.Sleep(time.Minute)
 		if s.wants(1, 10) {
@@ -445,7 +445,7 @@ func TestGet_DeadlineEndsWait(t *testing.T) {
 	})
 }
 
-func TestClose_AbandonsMakings(t *testing.T) {
+func TestClose_AbandonsJobs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1, Folder: t.TempDir()})
 		s.wants(9, 10)
@@ -454,7 +454,7 @@ func TestClose_AbandonsMakings(t *testing.T) {
 		begin := time.Now()
 		s.Close()
 		if took := time.Since(begin); took != 0 {
-			t.Errorf("it took %s", took)
+			t.Errorf("Close took %s, want 0s", took)
 		}
 		for _, a := range []<-chan error{begun, waits} {
 			if err := <-a; !errors.Is(err, context.Canceled) {
@@ -462,7 +462,7 @@ func TestClose_AbandonsMakings(t *testing.T) {
 			}
 		}
 		if _, err := s.Get(t.Context(), key(3), nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("Get after Close = %v", err)
+			t.Errorf("Get after Close = %v, want Canceled", err)
 		}
 		if s.wants(9, 10) {
 			t.Error("an image was made after Close")
@@ -471,7 +471,7 @@ func TestClose_AbandonsMakings(t *testing.T) {
 	})
 }
 
-// A function that ignores its context delays Close by its timeout, and its later result does no harm.
+// A function that ignores its context delays Close by its timeout, and its late result is dropped.
 func TestClose_IgnoredContext_ReturnsAfterTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Folder: t.TempDir()})
@@ -489,10 +489,10 @@ func TestClose_IgnoredContext_ReturnsAfterTimeout(t *testing.T) {
 		begin := time.Now()
 		s.Close()
 		if took := time.Since(begin); took != variants.DefaultCloseTimeout {
-			t.Errorf("it took %s", took)
+			t.Errorf("Close took %s, want %s", took, variants.DefaultCloseTimeout)
 		}
 		if err := <-answer; !errors.Is(err, context.Canceled) {
-			t.Errorf("Get() = %v", err)
+			t.Errorf("Get() = %v, want Canceled", err)
 		}
 		close(release)
 		<-made
@@ -518,7 +518,7 @@ func TestConfig_Invalid(t *testing.T) {
 	}
 	defer s.Close()
 	if _, err := variants.New(variants.Config{Registerer: numbers, Folder: t.TempDir()}); err == nil {
-		t.Error("two stores share one metric")
+		t.Error("New accepts a registerer that has the metrics of another store")
 	}
 }
 
@@ -531,7 +531,7 @@ func TestGet_Cached_AllocatesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Get allocates %v times, want 0", n)
 	}
 }
 
@@ -550,7 +550,7 @@ func TestMemory_CountsCapacity(t *testing.T) {
 		}
 		synctest.Wait()
 		if entries, held := s.number("entries", "memory"), s.number("bytes", "memory"); entries != 300 || held < 300_000 || held > bound {
-			t.Errorf("%v images in %v bytes", entries, held)
+			t.Errorf("%v images in %v bytes, want 300 in at most %d", entries, held, bound)
 		}
 	})
 }

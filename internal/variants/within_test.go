@@ -14,8 +14,7 @@ import (
 	"letterhead/internal/variants"
 )
 
-// TestGetWithin_RunsOnceInSameTurn: with one turn for all, a making that waited for
-// another turn would wait for itself.
+// With one turn for all, a job that waited for another turn would wait for itself.
 func TestGetWithin_RunsOnceInSameTurn(t *testing.T) {
 	for _, turns := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d turns", turns), func(t *testing.T) {
@@ -23,7 +22,7 @@ func TestGetWithin_RunsOnceInSameTurn(t *testing.T) {
 				folder := t.TempDir()
 				s := open(t, variants.Config{Concurrent: turns, Folder: folder})
 				if _, kept := s.Kept(t.Context(), key(0)); kept {
-					t.Error("it is kept before it was made")
+					t.Error("Kept reports an image that was never made")
 				}
 				var inner atomic.Int64
 				var all sync.WaitGroup
@@ -47,13 +46,13 @@ func TestGetWithin_RunsOnceInSameTurn(t *testing.T) {
 				}
 				all.Wait()
 				if inner.Load() != 1 {
-					t.Errorf("it was made %d times", inner.Load())
+					t.Errorf("the inner image was made %d times, want 1", inner.Load())
 				}
 				s.Close()
 				again := open(t, variants.Config{Folder: folder})
 				p, kept := again.Kept(t.Context(), key(0))
 				if !kept {
-					t.Fatal("it is not kept after a restart")
+					t.Fatal("the inner image is not on disk after a restart")
 				}
 				checkImage(t, p, 0, 500)
 			})
@@ -61,8 +60,8 @@ func TestGetWithin_RunsOnceInSameTurn(t *testing.T) {
 	}
 }
 
-// TestGetWithin_FailsWithOuterMaking: the next making retries it.
-func TestGetWithin_FailsWithOuterMaking(t *testing.T) {
+// The error of a nested job fails the outer one, and the next job retries both.
+func TestGetWithin_FailsWithOuterJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1})
 		fault := errors.New("no ink")
@@ -72,15 +71,15 @@ func TestGetWithin_FailsWithOuterMaking(t *testing.T) {
 				return body(1, 100), err
 			})
 			if !errors.Is(err, want) {
-				t.Errorf("%v, want %v", err, want)
+				t.Errorf("Get() = %v, want %v", err, want)
 			}
 		}
 	})
 }
 
-// TestGetWithin_UsesMemoryOfOuterMaking and reserves none: two makings that need each other's image
-// both end.
-func TestGetWithin_UsesMemoryOfOuterMaking(t *testing.T) {
+// A nested job reserves no memory, so that jobs whose nested jobs need more than is free do not block each
+// other.
+func TestGetWithin_UsesMemoryOfOuterJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 2, MemoryBudget: membudget.New(90 * mib)})
 		var all sync.WaitGroup
@@ -108,8 +107,8 @@ func TestGetWithin_UsesMemoryOfOuterMaking(t *testing.T) {
 	})
 }
 
-// TestGetWithin_KeepsTurnUntilNestedMakingEnds, even if the time of the enclosing making is over.
-func TestGetWithin_KeepsTurnUntilNestedMakingEnds(t *testing.T) {
+// The turn is kept even after the deadline of the enclosing job.
+func TestGetWithin_KeepsTurnUntilNestedJobEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := open(t, variants.Config{Concurrent: 1, MemoryBudget: membudget.New(90 * mib), MakeTimeout: 5 * time.Second})
 		within, free := make(chan error, 1), make(chan struct{})
@@ -130,21 +129,21 @@ func TestGetWithin_KeepsTurnUntilNestedMakingEnds(t *testing.T) {
 		}
 		second := s.hold(t.Context(), 3, 60*mib)
 		if second.begun {
-			t.Error("the next has begun")
+			t.Error("the next job began before the nested one ended")
 		}
 		close(free)
 		synctest.Wait()
 		if err := <-within; err != nil || !second.begun {
-			t.Errorf("%v; the next has begun: %t", err, second.begun)
+			t.Errorf("Need in the nested job = %v; the next job has begun: %t", err, second.begun)
 		}
 		second.end(t)
 		third := s.hold(t.Context(), 4, 60*mib)
 		if !third.begun {
-			t.Error("the nested makings did not release their memory")
+			t.Error("the nested jobs did not release their memory")
 		}
 		third.end(t)
 		if _, kept := s.Kept(t.Context(), key(2)); !kept {
-			t.Error("what came late is not kept")
+			t.Error("the late result of the nested job was not cached")
 		}
 	})
 }

@@ -149,7 +149,7 @@ func TestEncode_InvalidSides(t *testing.T) {
 		_, err := vp8l.Encode(image.NewNRGBA(r))
 		_, few := vp8l.EncodePaletted(image.NewPaletted(r, color.Palette{color.NRGBA{}}))
 		if !errors.Is(err, vp8l.ErrSide) || !errors.Is(few, vp8l.ErrSide) {
-			t.Errorf("%v: %v, %v", r, err, few)
+			t.Errorf("%v: %v, %v; want ErrSide and ErrSide", r, err, few)
 		}
 	}
 	wants(t, image.NewNRGBA(image.Rect(0, 0, vp8l.MaxSide, 1)))

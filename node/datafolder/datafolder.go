@@ -1,4 +1,4 @@
-// Package datafolder locks a data folder for one process and keeps its format: an older release refuses a folder whose
+// Package datafolder locks a data folder for one process and keeps its format: an older release rejects a folder whose
 // format it does not know.
 package datafolder
 
@@ -126,7 +126,7 @@ func ReadFormat(path, release string) (int, error) {
 // Format returns the format of the folder.
 func (l *Lock) Format() int { return l.format }
 
-// Raise gives the folder at least a format. Releases that do not know the format refuse the folder from then on; a
+// Raise gives the folder at least a format. Releases that do not know the format reject the folder from then on; a
 // folder with the format of this release has finished its upgrade.
 func (l *Lock) Raise(format int) error {
 	if l.format >= format {

@@ -65,15 +65,15 @@ func TestNegotiate_Accept_WebPOnlyIfNamed(t *testing.T) {
 		}
 	}
 	if got := logo.Negotiate(nil); got != imaging.PNG {
-		t.Errorf("format without the header = %s", got)
+		t.Errorf("format without the header = %s, want %v", got, imaging.PNG)
 	}
 	for _, headers := range [][]string{{"text/html", "image/webp"}, {"image/webp", "\x00"}, {"image/png;q=0.5", "image/webp;q=0.6"}} {
 		if got := logo.Negotiate(headers); got != imaging.WebP {
-			t.Errorf("format for %q = %s", headers, got)
+			t.Errorf("format for %q = %s, want %v", headers, got, imaging.WebP)
 		}
 	}
 	if got := logo.Negotiate([]string{`a/b;x="`, "image/webp"}); got != imaging.WebP {
-		t.Errorf("an unterminated string extends into the next header: %s", got)
+		t.Errorf("an unterminated string extends into the next header: %s, want %v", got, imaging.WebP)
 	}
 }
 
@@ -90,8 +90,8 @@ func TestParse_ExplicitFormat_IgnoresAccept(t *testing.T) {
 	}
 }
 
-// FuzzAccept: the result is WebP or PNG, WebP only if it is named, and does not depend on how the
-// header is split and spelled.
+// The result is WebP or PNG, WebP only if it is named, and does not depend on how the header is
+// split and spelled.
 func FuzzAccept(f *testing.F) {
 	for _, seed := range []string{"image/webp", "image/webp;q=0,*/*", `a/b;c="\",image/webp"`, "image/png;q=0.5 , IMAGE/webp ;Q=0.5", ",;=\"\\", strings.Repeat("x,", 300)} {
 		f.Add(seed, "image/png;q=0.1")

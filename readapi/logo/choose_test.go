@@ -108,8 +108,7 @@ func TestChoose_Record_OrdersSources(t *testing.T) {
 	}
 }
 
-// TestChoose_PaleInk_IsLast: entries in inspected are a logo by its position in the record, with the inspected
-// file.
+// An entry of inspected names a logo by its position in the record, and the inspected file.
 func TestChoose_PaleInk_IsLast(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -160,8 +159,7 @@ func TestChoose_Record_DescribesSources(t *testing.T) {
 	}
 }
 
-// TestChoose_RandomRecord_BestFirst: for any record, each usable file is returned once, and the first is the best
-// by each rule in turn.
+// For any record, each usable file is returned once, and the first is the best by each rule in turn.
 func TestChoose_RandomRecord_BestFirst(t *testing.T) {
 	t.Parallel()
 	number := rapid.SampledFrom([]int{-1, 0, 1, 16, 64, 127, 128, 129, 256, 512, 1024, 9999})
@@ -232,7 +230,7 @@ func TestChoose_RandomRecord_BestFirst(t *testing.T) {
 			}
 			switch got := chosen[0].Side; {
 			case f.Format == "svg":
-				t.Fatal("chose a raster although the logo has a vector")
+				t.Fatal("Choose prefers a raster although the logo has a vector")
 			case got < o.Size && side > got, got >= o.Size && side >= o.Size && side < got:
 				t.Fatalf("chose side %d for size %d although there is %d", got, o.Size, side)
 			}

@@ -86,8 +86,7 @@ func (l *late) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 	return l.vectors.Render(ctx, svg, side)
 }
 
-// TestDraw_TimeIsUp_ReturnsBusyAndKeepsNothing: a machine that was busy for a while later gives the same
-// image as every other.
+// A machine that was busy for a while later draws the same image as any other.
 func TestDraw_TimeIsUp_ReturnsBusyAndKeepsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -182,8 +181,7 @@ func TestDraw_FewSteps_DecideSize(t *testing.T) {
 	}
 }
 
-// TestDraw_SizeThatTookTooMuch_IsNotRetried: a request that ran out of time at a smaller size does not
-// try the size twice.
+// A request that ran out of time at a smaller size does not try the size twice.
 func TestDraw_SizeThatTookTooMuch_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

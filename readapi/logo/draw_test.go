@@ -36,7 +36,7 @@ func TestDraw_SVG_IsServedUnchanged(t *testing.T) {
 	b := brandOf(iconOf("dark", w.put(data, "svg")))
 	for _, size := range []int{16, 1024} {
 		if p := w.draw(b, request(size, imaging.SVG)); !bytes.Equal(p.Body, data) || p.ContentType != "image/svg+xml" || p.Fallback {
-			t.Errorf("%d: %s %q", size, p.ContentType, p.Body)
+			t.Errorf("%d: %s, body %q", size, p.ContentType, p.Body)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestDraw_UnsanitizedSVG_IsSanitized(t *testing.T) {
 	live := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8" onload="alert(1)"><script>alert(2)</script><path fill="#189" d="M0 0h8v8H0z"/></svg>`)
 	p := w.draw(brandOf(iconOf("", w.put(live, "svg"))), request(64, imaging.SVG))
 	if p.ContentType != logo.ContentTypeSVG || bytes.Contains(p.Body, []byte("alert")) || !bytes.Contains(p.Body, []byte("M0 0h8v8H0z")) {
-		t.Errorf("%s %s", p.ContentType, p.Body)
+		t.Errorf("%s, body %s", p.ContentType, p.Body)
 	}
 	// An empty SVG is not a logo; its raster is.
 	nothing := []byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(2)</script></svg>`)
@@ -84,7 +84,7 @@ func TestDraw_AnySize_NeverEnlargesRaster(t *testing.T) {
 	}
 }
 
-// TestDraw_WrongRecordedSize_FitsRequest: a record may have been written by hand.
+// A record may have been written by hand.
 func TestDraw_WrongRecordedSize_FitsRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -129,7 +129,7 @@ func TestDraw_JPEG_BackgroundSuitsInk(t *testing.T) {
 	}
 }
 
-// TestDraw_OnePixelImage_AsWebP: encoders have failed on it.
+// Encoders have failed on an image of one pixel.
 func TestDraw_OnePixelImage_AsWebP(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

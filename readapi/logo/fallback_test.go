@@ -31,7 +31,7 @@ func TestDraw_NoLogo_ReturnsFallback(t *testing.T) {
 							t.Errorf("%s %s: %s %v", name, fallback, p.ContentType, err)
 						}
 						if fallback != logo.Monogram && !bytes.Contains(p.Body, []byte(`width="48" height="48"`)) {
-							t.Errorf("%s %s: %s", name, fallback, p.Body)
+							t.Errorf("%s %s: body %s", name, fallback, p.Body)
 						}
 						continue
 					}
@@ -55,7 +55,7 @@ func TestDraw_NoLogo_ReturnsFallback(t *testing.T) {
 	}
 }
 
-// TestDraw_Monogram_DiffersByBrand: the cached monogram of one brand is not used for another.
+// The cached monogram of one brand is not used for another.
 func TestDraw_Monogram_DiffersByBrand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,7 +65,7 @@ func TestDraw_Monogram_DiffersByBrand(t *testing.T) {
 			p := w.draw(b, request(48, format))
 			if format == imaging.SVG {
 				if !bytes.Equal(p.Body, mark.SVG()) {
-					t.Errorf("%+v: %s", b, p.Body)
+					t.Errorf("%+v: body %s", b, p.Body)
 				}
 				continue
 			}

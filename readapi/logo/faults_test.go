@@ -17,8 +17,7 @@ import (
 	"letterhead/readapi/logo"
 )
 
-// TestDraw_UnreadableImage_UsesNext: the file has the right name and header, like one that an encoder
-// wrote incorrectly.
+// The unreadable file has the right name and header, like one that an encoder wrote incorrectly.
 func TestDraw_UnreadableImage_UsesNext(t *testing.T) {
 	t.Parallel()
 	for _, format := range []imaging.Format{imaging.PNG, imaging.WebP} {
@@ -59,7 +58,7 @@ func TestDraw_FaultyFile_UsesNext(t *testing.T) {
 	}
 	_, err := w.Draw(t.Context(), brandOf(iconOf("", broken)), request(64, imaging.PNG))
 	if !errors.Is(err, logo.ErrNotDrawn) || !strings.Contains(err.Error(), broken.ID) {
-		t.Errorf("without another file: %v", err)
+		t.Errorf("without another file: %v, want ErrNotDrawn with %q", err, broken.ID)
 	}
 }
 
@@ -88,7 +87,7 @@ func TestDraw_MissingOrDamagedFile_UsesNext(t *testing.T) {
 			t.Errorf("%s: %v", name, img.NRGBAAt(size/2, size/4))
 		}
 		if _, err := w.Draw(t.Context(), brandOf(iconOf("", vector)), request(size, imaging.PNG)); !errors.Is(err, logo.ErrNotDrawn) {
-			t.Errorf("%s, without another file: %v", name, err)
+			t.Errorf("%s, without another file: %v; want ErrNotDrawn", name, err)
 		}
 		if err := os.WriteFile(path, svg, 0o600); err != nil {
 			t.Fatal(err)
@@ -111,7 +110,7 @@ func TestDraw_StorageDown_ReturnsErrUnavailable(t *testing.T) {
 		t.Errorf("storage unavailable: %v", err)
 	}
 	if p := w.draw(brandOf(), request(64, imaging.PNG)); !p.Fallback { // needs no stored file
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v", p)
 	}
 	if err := os.Rename(w.folder+".away", w.folder); err != nil {
 		t.Fatal(err)
@@ -125,7 +124,7 @@ func TestDraw_CanceledByCaller_ReturnsCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := w.Draw(ctx, brandOf(iconOf("", w.raster(bar(128, 64, black)))), request(64, imaging.PNG)); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("error = %v, want Canceled", err)
 	}
 }
 
@@ -140,7 +139,7 @@ func (f *failing) Render(context.Context, []byte, int) (*image.NRGBA, error) {
 	return nil, f.err
 }
 
-// TestDraw_FaultyVector_IsNotRetriedEachTime: a retry would be as expensive.
+// A retry would be as expensive as the first attempt.
 func TestDraw_FaultyVector_IsNotRetriedEachTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -192,7 +192,7 @@ func pixels(t testing.TB, p logo.Image) *image.NRGBA {
 		t.Fatalf("%s: %v", p.ContentType, err)
 	}
 	if want := map[imaging.Format]string{imaging.PNG: "image/png", imaging.WebP: "image/webp", imaging.JPEG: "image/jpeg"}[info.Format]; p.ContentType != want {
-		t.Errorf("content type of a %s is %s", info.Format, p.ContentType)
+		t.Errorf("content type of a %s is %s, want %v", info.Format, p.ContentType, want)
 	}
 	return img
 }

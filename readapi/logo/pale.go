@@ -27,7 +27,7 @@ func (r *Renderer) pale(ctx context.Context, from Source) (bool, error) {
 	return err == nil && string(result.Body) == resultPale, err
 }
 
-// inspector inspects files for Choose, and remembers the error that prevented it.
+// inspector inspects files for Choose, and keeps the error that prevented it.
 type inspector struct {
 	renderer *Renderer
 	ctx      context.Context

@@ -37,8 +37,8 @@ func sideBySide(share int, left, right color.NRGBA) *image.NRGBA {
 	return img
 }
 
-// TestDraw_LightLogoFirst_ShownIfVisibleOnWhite: without a requested theme the record's first logo is shown although
-// its theme is light, if it is visible on a white page.
+// Without a requested theme the record's first logo is shown although its theme is light, if it is visible on a
+// white page.
 func TestDraw_LightLogoFirst_ShownIfVisibleOnWhite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,7 +58,7 @@ func TestDraw_LightLogoFirst_ShownIfVisibleOnWhite(t *testing.T) {
 		{"a yellow vector", w.put(barSVG(t, "#ffd43b"), "svg"), true},
 		{"white with a thin yellow rim", w.raster(framed(yellow, white)), true},
 		{"yellow with a white rim", w.raster(framed(white, yellow)), false},
-		{"white words beside a mark", w.raster(sideBySide(60, white, yellow)), false},
+		{"white words next to a mark", w.raster(sideBySide(60, white, yellow)), false},
 		{"a white part of a mark", w.raster(sideBySide(20, white, yellow)), true},
 	} {
 		want := dark.Formats[0]
@@ -120,8 +120,8 @@ func TestDraw_Inspections_AreCached(t *testing.T) {
 	}
 }
 
-// TestDraw_FirstLogoUnreadable_UsesNext: the logo is skipped if there is another; unavailable storage is
-// no reason to show another logo for a week.
+// An unreadable logo is skipped if there is another. An unavailable store is no reason to show another
+// logo for a week.
 func TestDraw_FirstLogoUnreadable_UsesNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,7 +139,7 @@ func TestDraw_FirstLogoUnreadable_UsesNext(t *testing.T) {
 	}
 	away := newRenderer(t, filesAway{}, w.vectors)
 	if _, err := away.Draw(t.Context(), brandOf(yellowIcon, dark), request(64, imaging.PNG)); !errors.Is(err, assets.ErrUnavailable) {
-		t.Errorf("storage unavailable: %v", err)
+		t.Errorf("storage unavailable: %v, want ErrUnavailable", err)
 	}
 }
 
@@ -218,9 +218,8 @@ func starterBrands(t *testing.T, is func(n int, b starter.Brand) bool) ([]logo.B
 	return brands, newRenderer(t, files, r)
 }
 
-// TestStarterLogos_ChosenForPage_AreVisible: for a sample of the starter index, and some well-known brands,
-// the logo chosen for a page is visible there. A few are not: logos of several inks, which only their
-// owners can reverse.
+// For a sample of the starter index, and some well-known brands, the logo chosen for a page is visible
+// there. A few are not: logos of several inks, which only their owners can reverse.
 func TestStarterLogos_ChosenForPage_AreVisible(t *testing.T) {
 	t.Parallel()
 	named := []string{"github.com", "apple.com", "ibm.com", "google.com", "snapchat.com", "unity.com", "notion.so"}
@@ -246,15 +245,14 @@ func TestStarterLogos_ChosenForPage_AreVisible(t *testing.T) {
 			}
 		}
 		if len(unseen) > page.most {
-			t.Errorf("%d of %d brands are not visible on %v: %v", len(unseen), len(brands), page.background, unseen)
+			t.Errorf("%d of %d brands are not visible on %v: %v; want at most %d", len(unseen), len(brands), page.background, unseen, page.most)
 		}
 	}
 }
 
-// TestStarterLogos_WithoutTheme_AreVisibleOnWhite: no logo of the starter index that is shown without a requested
-// theme loses more of its ink on a white page than maxLost and more than another of its type, and the
-// first of a type is skipped only for that reason. The test computes visibility differently, so there
-// is a small tolerance.
+// No logo of the starter index that is shown without a requested theme loses more of its ink on a white page than
+// maxLost and more than another of its type, and the first of a type is skipped only for that reason. The test
+// computes visibility differently, so there is a small tolerance.
 func TestStarterLogos_WithoutTheme_AreVisibleOnWhite(t *testing.T) {
 	t.Parallel()
 	// Brands with light ink, and some of the others.

@@ -104,7 +104,7 @@ func TestParse_ValidRequest_ReturnsOptions(t *testing.T) {
 	}
 }
 
-// TestParse_InvalidRequest_ExplainsError: each with words of the expected error.
+// Each case has words of the expected error.
 func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{
@@ -188,16 +188,16 @@ func TestParse_InvalidRequest_ExplainsError(t *testing.T) {
 	} {
 		path, query, _ := strings.Cut(sent, "?")
 		_, got, err := logo.Parse(path, query, []string{"image/webp"})
-		var refused *logo.InvalidError
-		if !errors.As(err, &refused) || !strings.Contains(refused.Sentence, want) || got != (logo.Options{}) {
+		var rejected *logo.InvalidError
+		if !errors.As(err, &rejected) || !strings.Contains(rejected.Sentence, want) || got != (logo.Options{}) {
 			t.Errorf("%.100s: %v (%+v), want %s", sent, err, got, want)
-		} else if len(refused.Sentence) > 400 || !strings.HasSuffix(refused.Sentence, ".") {
-			t.Errorf("%.100s: %s", sent, refused.Sentence)
+		} else if len(rejected.Sentence) > 400 || !strings.HasSuffix(rejected.Sentence, ".") {
+			t.Errorf("%.100s: %s", sent, rejected.Sentence)
 		}
 	}
 }
 
-// TestParse_PathOptions_InAnyOrder: every order of five options gives the same.
+// Every order of five options gives the same result.
 func TestParse_PathOptions_InAnyOrder(t *testing.T) {
 	t.Parallel()
 	options := []string{"w/300", "h/256", "theme/light", "fallback/transparent", "symbol.jpeg"}
@@ -222,7 +222,7 @@ func TestParse_PathOptions_InAnyOrder(t *testing.T) {
 	}
 	try(nil)
 	if orders != 120 {
-		t.Errorf("%d orders of options were tried", orders)
+		t.Errorf("%d orders of options were tried, want 120", orders)
 	}
 }
 
@@ -242,8 +242,8 @@ func TestParse_Domain_DecodedOnce(t *testing.T) {
 	}
 }
 
-// FuzzParse: for any input the options are within their limits, or an error explains what is wrong;
-// irrelevant parts have no effect.
+// For any input the options are within their limits, or an error explains what is wrong; irrelevant
+// parts have no effect.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"acme.com", "acme.com/icon", "acme.com/fallback/lettermark/theme/dark/h/256/w/256/icon.png", "acme.com/type/logo/", "//", "%zz", "a%2Fb",
@@ -254,9 +254,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, path, query, accept string) {
 		domain, o, err := logo.Parse(path, query, []string{accept})
-		var refused *logo.InvalidError
+		var rejected *logo.InvalidError
 		if err != nil {
-			if !errors.As(err, &refused) || refused.Sentence == "" || o != (logo.Options{}) || domain != "" {
+			if !errors.As(err, &rejected) || rejected.Sentence == "" || o != (logo.Options{}) || domain != "" {
 				t.Fatalf("%q %q: %v, %q %+v", path, query, err, domain, o)
 			}
 			return

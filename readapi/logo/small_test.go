@@ -25,9 +25,8 @@ func gradient(w, h int) *image.NRGBA {
 	return img
 }
 
-// TestDraw_LargeRasterAlone_EqualsCrawledForms: a crawl keeps a small form of a large raster, other
-// sources have only the large one. The resulting images are the same, whichever size is requested
-// first, and after a restart.
+// A crawl keeps a small form of a large raster, other sources have only the large one. The
+// resulting images are the same, whichever size is requested first, and after a restart.
 func TestDraw_LargeRasterAlone_EqualsCrawledForms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,7 +64,7 @@ func TestDraw_LargeRasterAlone_EqualsCrawledForms(t *testing.T) {
 	}
 }
 
-// TestDraw_LargeRaster_IsReadOnceForSmallSizes: even if many are requested at the same time.
+// A large raster is read once even if many small sizes are requested concurrently.
 func TestDraw_LargeRaster_IsReadOnceForSmallSizes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -82,12 +81,11 @@ func TestDraw_LargeRaster_IsReadOnceForSmallSizes(t *testing.T) {
 	}
 	w.draw(b, request(257, imaging.WebP))
 	if n := w.files.read.Load() - before; n != 1 {
-		t.Errorf("the file was read %d times for an image larger than the small form", n)
+		t.Errorf("the file was read %d times for an image larger than the small form, want 1", n)
 	}
 }
 
-// TestDraw_LargeRastersWaitingForRoom_AreAllDrawn: favicons, each smaller than the memory needed to make
-// its small form.
+// The files are favicons, each smaller than the memory needed to make its small form.
 func TestDraw_LargeRastersWaitingForRoom_AreAllDrawn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -67,12 +67,12 @@ func TestDraw_EqualRequests_ShareVariant(t *testing.T) {
 			}
 		}
 		if got := w.files.read.Load() - before; got != 1 {
-			t.Errorf("%s: read %d times for %d requests", name, got, len(group))
+			t.Errorf("%s: read %d times for %d requests; want 1", name, got, len(group))
 		}
 	}
 }
 
-// TestDraw_ConcurrentRequests_DrawOnce: a new page shows one logo to many readers at the same time.
+// A new page shows one logo to many readers at the same time.
 func TestDraw_ConcurrentRequests_DrawOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

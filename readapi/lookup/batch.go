@@ -68,7 +68,7 @@ type BatchItem struct {
 
 // batchDomain is a domain of a batch, with one or more identifiers.
 type batchDomain struct {
-	place  int // of its first identifier
+	index  int // of its first identifier
 	domain string
 	tries  int
 	answer Answer
@@ -87,7 +87,7 @@ func (d *batchDomain) become(look func() (Answer, error)) {
 
 // Batch looks brands up together, in the order in which their domains first appear, a few at a time.
 // Each is an ordinary look-up, with a credit that is reserved before it starts. If credits run short
-// an item waits for one that another item of the batch may free, and is refused only when none of them
+// an item waits for one that another item of the batch may free, and is rejected only when none of them
 // has one. A panic affects only its own item.
 //
 // The answer may be sent to the caller: its charges are durable. If it can no longer be sent, reverse
@@ -140,7 +140,7 @@ func (s *Service) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) 
 			for _, d := range waiting {
 				d.err = err
 			}
-			if s.recallRefused(ctx, &q, answer.domains); allRefused(answer.domains) {
+			if s.recallRejected(ctx, &q, answer.domains); allRejected(answer.domains) {
 				return BatchAnswer{}, err
 			}
 			waiting = nil // paid items are answered all the same
@@ -161,7 +161,7 @@ func (s *Service) Batch(ctx context.Context, q BatchQuery) (BatchAnswer, error) 
 			s.ReverseBatch(ctx, q, answer)
 		}
 	}()
-	s.recallRefused(ctx, &q, waiting)
+	s.recallRejected(ctx, &q, waiting)
 	if err = ctx.Err(); err == nil {
 		err = unreachable(answer.domains)
 	}
@@ -221,29 +221,29 @@ func (s *Service) recallBatch(ctx context.Context, q *BatchQuery, domains []*bat
 	return waiting, nil
 }
 
-// recallRefused answers domains that were refused for lack of credits but charged under the batch's
+// recallRejected answers domains that were rejected for lack of credits but charged under the batch's
 // key in the meantime, by another node.
-func (s *Service) recallRefused(ctx context.Context, q *BatchQuery, domains []*batchDomain) {
-	var refused []*batchDomain
+func (s *Service) recallRejected(ctx context.Context, q *BatchQuery, domains []*batchDomain) {
+	var rejected []*batchDomain
 	for _, d := range domains {
 		if errors.Is(d.err, account.ErrInsufficientCredits) {
-			refused = append(refused, d)
+			rejected = append(rejected, d)
 		}
 	}
-	if q.Once == nil || len(refused) == 0 {
+	if q.Once == nil || len(rejected) == 0 {
 		return
 	}
 	quick, cancel := context.WithTimeout(ctx, s.config.Quick)
 	defer cancel()
-	if _, err := s.recallBatch(quick, q, refused); err != nil {
-		for _, d := range refused {
+	if _, err := s.recallBatch(quick, q, rejected); err != nil {
+		for _, d := range rejected {
 			d.err = err // it is not known whether they were paid
 		}
 	}
 }
 
-// allRefused reports whether every domain failed for lack of credits.
-func allRefused(domains []*batchDomain) bool {
+// allRejected reports whether every domain failed for lack of credits.
+func allRejected(domains []*batchDomain) bool {
 	return !slices.ContainsFunc(domains, func(d *batchDomain) bool { return !errors.Is(d.err, account.ErrInsufficientCredits) })
 }
 
@@ -299,7 +299,7 @@ func (s *Service) readBatch(ctx context.Context, identifiers []string) (answer B
 		}
 		if !seen[item.Domain] {
 			seen[item.Domain] = true
-			answer.domains = append(answer.domains, &batchDomain{place: i, domain: item.Domain})
+			answer.domains = append(answer.domains, &batchDomain{index: i, domain: item.Domain})
 		}
 	}
 	return answer, len(ids) > 0, nil
@@ -345,12 +345,12 @@ func (s *Service) domainsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID
 // suspended or closed. It returns when no item is running any more.
 //
 // One goroutine reserves credits and starts items, so that the credit of a failed look-up goes to the
-// next domain in order, and no other item can intervene between a refusal and the check whether an
+// next domain in order, and no other item can intervene between a rejection and the check whether an
 // item still has a credit.
 func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains []*batchDomain, first *commands.Reservation) {
 	waiting := slices.Clone(domains)
 	ended := make(chan *batchDomain, batchParallelism)
-	refuse := func(err error) bool { // reports whether the error refuses all waiting items
+	rejectAll := func(err error) bool { // reports whether the error rejects all waiting items
 		if !errors.Is(err, account.ErrSuspended) && !errors.Is(err, account.ErrClosed) {
 			return false
 		}
@@ -377,7 +377,7 @@ func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains
 					ended <- next
 				}()
 				continue
-			case starting.Err() != nil, refuse(err):
+			case starting.Err() != nil, rejectAll(err):
 				continue
 			case running == 0 || !errors.Is(err, account.ErrInsufficientCredits):
 				next.err, waiting = err, waiting[1:]
@@ -390,10 +390,10 @@ func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains
 		}
 		done := <-ended
 		running--
-		if !refuse(done.err) && errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
+		if !rejectAll(done.err) && errors.Is(done.err, account.ErrInsufficientCredits) && done.tries < maxItemTries {
 			// Its credit was gone when it was to pay: another node spent it. It waits like all items
 			// without a credit.
-			at, _ := slices.BinarySearchFunc(waiting, done.place, func(d *batchDomain, place int) int { return d.place - place })
+			at, _ := slices.BinarySearchFunc(waiting, done.index, func(d *batchDomain, index int) int { return d.index - index })
 			waiting = slices.Insert(waiting, at, done)
 		}
 	}

@@ -27,7 +27,7 @@ func (s *Service) live(ctx, quick context.Context, q Query, domain string, refre
 
 	next, err := s.decide(quick, domain, causeOf(refresh))
 	if err != nil {
-		return nothing, s.refuse(quick, reservation, err)
+		return nothing, s.rejection(quick, reservation, err)
 	}
 	if next.known != nil {
 		unlock()
@@ -38,7 +38,7 @@ func (s *Service) live(ctx, quick context.Context, q Query, domain string, refre
 	}
 	units, err := s.takeUnits(quick, s.limitsOf(q.Caller), next.joins)
 	if err != nil {
-		return nothing, s.refuse(quick, reservation, err)
+		return nothing, s.rejection(quick, reservation, err)
 	}
 	hold, err := s.holdCredit(quick, q, domain, reservation, s.timeLeft(next.crawl))
 	if err != nil {

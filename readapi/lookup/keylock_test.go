@@ -32,7 +32,7 @@ func TestKeyLocks_ManyWaiters_HoldOneAtATime(t *testing.T) {
 		}
 		synctest.Wait()
 		if done != 0 {
-			t.Fatalf("%d callers got the lock while it was held", done)
+			t.Fatalf("%d callers got the lock while it was held, want 0", done)
 		}
 		other, err := locks.lock(t.Context(), "other.com")
 		if err != nil {
@@ -42,7 +42,7 @@ func TestKeyLocks_ManyWaiters_HoldOneAtATime(t *testing.T) {
 		first()
 		synctest.Wait()
 		if done != 20 || most != 1 || len(locks.used) != 0 {
-			t.Fatalf("%d callers got the lock, %d concurrently; %d locks remain", done, most, len(locks.used))
+			t.Fatalf("%d callers got the lock, %d concurrently; %d locks remain; want 20, 1 and 0", done, most, len(locks.used))
 		}
 	})
 }
@@ -57,11 +57,11 @@ func TestKeyLocks_ContextEnds_LockIsRemoved(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := locks.lock(ctx, "acme.com"); !errors.Is(err, context.Canceled) {
-			t.Fatalf("lock with a canceled context: %v", err)
+			t.Fatalf("lock with a canceled context: %v, want Canceled", err)
 		}
 		unlock()
 		if len(locks.used) != 0 {
-			t.Fatalf("%d locks remain", len(locks.used))
+			t.Fatalf("%d locks remain, want 0", len(locks.used))
 		}
 	})
 }

@@ -162,7 +162,7 @@ func (s *Service) answer(ctx, quick context.Context, q Query) (Answer, error) {
 	}
 	entry, domain, err := s.find(quick, q.Identifier)
 	if err != nil {
-		return Answer{Domain: domain}, s.refuse(quick, reservation, err)
+		return Answer{Domain: domain}, s.rejection(quick, reservation, err)
 	}
 	refresh := q.Refresh && q.Caller.Plan.Refresh
 	if entry != nil && !refresh {
@@ -178,8 +178,8 @@ func (s *Service) answer(ctx, quick context.Context, q Query) (Answer, error) {
 	return s.live(ctx, quick, q, domain, refresh, reservation)
 }
 
-// refuse returns why a look-up is refused: lack of credits, which has precedence, or the given reason.
-func (s *Service) refuse(ctx context.Context, reservation *commands.Reservation, reason error) error {
+// rejection returns why a look-up is rejected: lack of credits, which has precedence, or the given reason.
+func (s *Service) rejection(ctx context.Context, reservation *commands.Reservation, reason error) error {
 	if err := s.credits.Confirm(ctx, reservation); err != nil {
 		return err
 	}
@@ -331,7 +331,7 @@ func (s *Service) foundIn(state *brand.Brand, cache Cache) found {
 func (s *Service) settle(ctx context.Context, q Query, f found, reservation *commands.Reservation, hold *openHold) (Answer, error) {
 	answer := Answer{Domain: f.domain, Body: f.body, Cache: f.cache}
 	if !f.logo {
-		err := s.refuse(ctx, reservation, nil)
+		err := s.rejection(ctx, reservation, nil)
 		if err != nil {
 			return Answer{Domain: f.domain}, err
 		}

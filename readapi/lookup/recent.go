@@ -6,11 +6,11 @@ import (
 	"letterhead/domain/brand"
 )
 
-// maxRecent limits how many answers a recent remembers. The index lags by milliseconds, so this is far
+// maxRecent limits how many answers a recent holds. The index lags by milliseconds, so this is far
 // more than are answered ahead of it.
 const maxRecent = 4096
 
-// recent remembers the answers from brands' streams, ahead of the index: the id of a brand that a
+// recent holds the answers from brands' streams, ahead of the index: the id of a brand that a
 // client was just given finds the brand, and an older record that the index still has is not answered
 // after a newer one.
 type recent struct {
@@ -26,8 +26,7 @@ type answered struct {
 	revision   uint64 // of the brand's stream
 }
 
-// note remembers a brand as it is answered now. A view that is not newer than the remembered one is
-// ignored.
+// note records a brand as it is answered now. A view that is not newer than the recorded one is ignored.
 func (r *recent) note(v brand.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

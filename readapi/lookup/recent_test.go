@@ -22,7 +22,7 @@ func TestRecent_PastItsLimit_ForgetsTheOldest(t *testing.T) {
 		r.note(numbered(i, 2)) // a repeat uses no entry
 	}
 	if len(r.byID) != maxRecent || len(r.byDomain) != maxRecent || len(r.order) != maxRecent {
-		t.Fatalf("%d ids, %d domains, %d answers", len(r.byID), len(r.byDomain), len(r.order))
+		t.Fatalf("%d ids, %d domains, %d answers; want %d, %d and %d", len(r.byID), len(r.byDomain), len(r.order), maxRecent, maxRecent, maxRecent)
 	}
 	for i := range maxRecent + more {
 		domain, ok := r.domain(fmt.Sprint("id-", i))

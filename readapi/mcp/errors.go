@@ -66,8 +66,8 @@ type Reply struct {
 	Code   int // of the error, if the POST or its only message is rejected; otherwise 0
 }
 
-// Refuse returns the reply to a POST that is rejected before its messages are read.
-func Refuse(status int, e *Error) Reply {
+// Reject returns the reply to a POST that is rejected before its messages are read.
+func Reject(status int, e *Error) Reply {
 	e.status = status
 	return singleReply(errorResponse(nil, e))
 }

@@ -42,7 +42,7 @@ func TestReadJSON_AcceptsUnambiguousInput(t *testing.T) {
 	}
 }
 
-// TestAnswer_Batch_RunsFiveCallsConcurrently: of ten calls in a batch, five run until one ends.
+// Of ten calls in a batch, five run until one ends.
 func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 	s := newServer(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -50,9 +50,9 @@ func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 		for i := range MaxBatch {
 			messages = append(messages, `{"jsonrpc":"2.0","id":`+strconv.Itoa(i)+`,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"x"}}}`)
 		}
-		post, refusal := s.Read(http.Header{}, []byte("["+strings.Join(messages, ",")+"]"))
-		if refusal != nil {
-			t.Fatalf("%s", refusal.Body)
+		post, rejection := s.Read(http.Header{}, []byte("["+strings.Join(messages, ",")+"]"))
+		if rejection != nil {
+			t.Fatalf("body %s", rejection.Body)
 		}
 		var begun atomic.Int64
 		turn := make(chan struct{})
@@ -76,14 +76,13 @@ func TestAnswer_Batch_RunsFiveCallsConcurrently(t *testing.T) {
 		for i := range MaxBatch {
 			want := `"id":` + strconv.Itoa(i) + `,"result":{"content":[{"type":"text","text":"{\"index\":` + strconv.Itoa(i) + `}"}]`
 			if !bytes.Contains(reply.Body, []byte(want)) {
-				t.Errorf("%s lacks %s", reply.Body, want)
+				t.Errorf("body %s lacks %s", reply.Body, want)
 			}
 		}
 	})
 }
 
-// TestAnswer_InvalidToolResult_IsInternalError: the client sees neither the error nor the invalid
-// result.
+// The client sees neither the error nor the invalid result.
 func TestAnswer_InvalidToolResult_IsInternalError(t *testing.T) {
 	s := newServer(t)
 	post, _ := s.Read(http.Header{}, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_brand","arguments":{"identifier":"x"}}}`))
@@ -96,7 +95,7 @@ func TestAnswer_InvalidToolResult_IsInternalError(t *testing.T) {
 	} {
 		reply := s.Answer(t.Context(), post, nil, handle)
 		if reply.Status != http.StatusOK || reply.Code != CodeInternalError || bytes.Contains(reply.Body, []byte("secret")) {
-			t.Errorf("%d %s", reply.Status, reply.Body)
+			t.Errorf("status %d, body %s", reply.Status, reply.Body)
 		}
 	}
 }
@@ -122,9 +121,9 @@ func FuzzRead(f *testing.F) {
 			h.Set(headerVersion, version)
 		}
 		h.Set(headerMethod, method)
-		post, refusal := s.Read(h, body)
-		if refusal != nil {
-			check(t, *refusal, 400)
+		post, rejection := s.Read(h, body)
+		if rejection != nil {
+			check(t, *rejection, 400)
 			return
 		}
 		reply := s.Answer(t.Context(), post, nil, func(_ context.Context, c Call) (json.RawMessage, error) {
@@ -132,7 +131,7 @@ func FuzzRead(f *testing.F) {
 				t.Fatalf("%s was called with %v: %v", c.Tool, c.Arguments, err)
 			}
 			if n := c.Arguments.Int("limit", 10); n < 1 || n > 20 {
-				t.Fatalf("limit %d of %v", n, c.Arguments)
+				t.Fatalf("limit %d of %v; want at least 1 and at most 20", n, c.Arguments)
 			}
 			return json.RawMessage(`{}`), nil
 		})
@@ -155,14 +154,14 @@ func check(t *testing.T, reply Reply, statuses ...int) {
 	answers := []map[string]json.RawMessage{{}}
 	if reply.Body[0] == '[' {
 		if err := json.Unmarshal(reply.Body, &answers); err != nil || len(answers) == 0 || len(answers) > MaxBatch {
-			t.Fatalf("%v: %s", err, reply.Body)
+			t.Fatalf("%v: body %s", err, reply.Body)
 		}
 	} else if err := json.Unmarshal(reply.Body, &answers[0]); err != nil {
-		t.Fatalf("%v: %s", err, reply.Body)
+		t.Fatalf("%v: body %s", err, reply.Body)
 	}
 	for _, a := range answers {
 		if string(a["jsonrpc"]) != `"2.0"` || a["id"] == nil || (a["result"] == nil) == (a["error"] == nil) || a["result"] != nil && string(a["id"]) == "null" {
-			t.Fatalf("%s", reply.Body)
+			t.Fatalf("body %s", reply.Body)
 		}
 	}
 }

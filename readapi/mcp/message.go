@@ -34,12 +34,12 @@ const (
 
 // message is one JSON-RPC message.
 type message struct {
-	kind    kind
-	id      any // string or json.Number of a request; nil if it could not be parsed
-	method  string
-	params  map[string]any // nil if there are none
-	modern  bool           // it contains version and capabilities
-	refusal *Error         // of a request, or of noMessage
+	kind      kind
+	id        any // string or json.Number of a request; nil if it could not be parsed
+	method    string
+	params    map[string]any // nil if there are none
+	modern    bool           // it contains version and capabilities
+	rejection *Error         // of a request, or of noMessage
 }
 
 // Post is a parsed POST.
@@ -48,39 +48,39 @@ type Post struct {
 	batch    bool
 }
 
-// Read parses the body of a POST. A refusal rejects the whole POST: -32700 for invalid JSON, -32600
+// Read parses the body of a POST. It rejects the whole POST: -32700 for invalid JSON, -32600
 // for an unsupported version, for a batch that is not allowed, and for an invalid single message.
 func (s *Server) Read(h http.Header, body []byte) (*Post, *Reply) {
 	value, err := readJSON(body)
 	if err != nil {
-		return nil, refuse(nil, &Error{Code: CodeParseError, Message: "Parse error: " + err.Error() + ".", status: http.StatusBadRequest})
+		return nil, rejectPost(nil, &Error{Code: CodeParseError, Message: "Parse error: " + err.Error() + ".", status: http.StatusBadRequest})
 	}
-	version, refusal := checkVersion(h, value)
-	if refusal != nil {
-		return nil, refuse(readID(value), refusal)
+	version, rejection := checkVersion(h, value)
+	if rejection != nil {
+		return nil, rejectPost(readID(value), rejection)
 	}
 	if batch, ok := value.([]any); ok {
 		return readBatch(h, version, batch)
 	}
 	m := readMessage(value)
 	if m.kind == noMessage {
-		m.refusal.status = http.StatusBadRequest
-		return nil, refuse(m.id, m.refusal)
+		m.rejection.status = http.StatusBadRequest
+		return nil, rejectPost(m.id, m.rejection)
 	}
-	if m.kind == request && m.refusal == nil {
-		m.modern, m.refusal = checkModern(h, version, &m)
+	if m.kind == request && m.rejection == nil {
+		m.modern, m.rejection = checkModern(h, version, &m)
 	}
 	return &Post{messages: []message{m}}, nil
 }
 
-func refuse(id any, e *Error) *Reply {
+func rejectPost(id any, e *Error) *Reply {
 	reply := singleReply(errorResponse(id, e))
 	return &reply
 }
 
 func readBatch(h http.Header, version string, batch []any) (*Post, *Reply) {
 	reject := func(format string, args ...any) (*Post, *Reply) {
-		return nil, refuse(nil, &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest})
+		return nil, rejectPost(nil, &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf(format, args...), status: http.StatusBadRequest})
 	}
 	switch {
 	case !hasBatches(version):
@@ -93,11 +93,11 @@ func readBatch(h http.Header, version string, batch []any) (*Post, *Reply) {
 	p := &Post{batch: true}
 	for _, value := range batch {
 		m := readMessage(value)
-		if m.kind == request && m.refusal == nil {
-			_, m.refusal = checkModern(h, version, &m)
+		if m.kind == request && m.rejection == nil {
+			_, m.rejection = checkModern(h, version, &m)
 		}
-		if m.kind == request && m.refusal == nil && m.method == methodInitialize {
-			m.refusal = &Error{Code: CodeInvalidRequest, Message: "initialize must not be part of a batch."}
+		if m.kind == request && m.rejection == nil && m.method == methodInitialize {
+			m.rejection = &Error{Code: CodeInvalidRequest, Message: "initialize must not be part of a batch."}
 		}
 		p.messages = append(p.messages, m)
 	}
@@ -109,7 +109,7 @@ func readBatch(h http.Header, version string, batch []any) (*Post, *Reply) {
 func readMessage(value any) message {
 	m := message{kind: noMessage, id: readID(value)}
 	invalid := func(text string) message {
-		m.kind, m.refusal = noMessage, &Error{Code: CodeInvalidRequest, Message: "Invalid request: " + text}
+		m.kind, m.rejection = noMessage, &Error{Code: CodeInvalidRequest, Message: "Invalid request: " + text}
 		return m
 	}
 	object, ok := value.(map[string]any)
@@ -142,7 +142,7 @@ func readMessage(value any) message {
 	}
 	if params := object["params"]; params != nil {
 		if m.params, ok = params.(map[string]any); !ok {
-			m.refusal = &Error{Code: CodeInvalidParams, Message: "params must be an object."}
+			m.rejection = &Error{Code: CodeInvalidParams, Message: "params must be an object."}
 		}
 	}
 	return m

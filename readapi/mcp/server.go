@@ -99,21 +99,21 @@ func (s *Server) Answer(ctx context.Context, p *Post, denied *Failure, handle Ha
 func (s *Server) answer(ctx context.Context, m *message, c Call, denied *Failure, handle Handler) *response {
 	switch {
 	case m.kind == noMessage:
-		return errorResponse(m.id, m.refusal)
+		return errorResponse(m.id, m.rejection)
 	case m.kind != request:
 		return nil
-	case m.refusal != nil:
-		return errorResponse(m.id, m.refusal)
+	case m.rejection != nil:
+		return errorResponse(m.id, m.rejection)
 	}
 	result, err := s.dispatch(ctx, m, c, denied, handle)
 	if err == nil {
 		return successResponse(m.id, result)
 	}
-	var refused *Error
-	if !errors.As(err, &refused) {
-		refused = &Error{Code: CodeInternalError, Message: "Something failed on our side."}
+	var rejected *Error
+	if !errors.As(err, &rejected) {
+		rejected = &Error{Code: CodeInternalError, Message: "Something failed on our side."}
 	}
-	return errorResponse(m.id, refused)
+	return errorResponse(m.id, rejected)
 }
 
 func (s *Server) dispatch(ctx context.Context, m *message, c Call, denied *Failure, handle Handler) (any, error) {

@@ -69,24 +69,24 @@ type supported struct {
 	Requested string   `json:"requested"`
 }
 
-// checkVersion returns the version in the POST's header, empty if there is none. The refusal of a
+// checkVersion returns the version in the POST's header, empty if there is none. The rejection of a
 // message that contains the same version follows 2026-07-28, so that its client tries another; earlier
 // versions have no such code.
-func checkVersion(h http.Header, body any) (version string, refusal *Error) {
+func checkVersion(h http.Header, body any) (version string, rejection *Error) {
 	version, present, ok := headerValue(h, headerVersion)
 	if !present || ok && slices.Contains(Versions, version) {
 		return version, nil
 	}
-	refusal = &Error{
+	rejection = &Error{
 		Code: CodeInvalidRequest, status: http.StatusBadRequest, Data: supported{Versions, version},
 		Message: fmt.Sprintf("%s must be one of %s.", headerVersion, strings.Join(Versions, ", ")),
 	}
 	object, _ := body.(map[string]any)
 	params, _ := object["params"].(map[string]any)
 	if declared, has := declaredVersion(params); has && declared == version {
-		refusal.Code = CodeUnsupportedVersion
+		rejection.Code = CodeUnsupportedVersion
 	}
-	return version, refusal
+	return version, rejection
 }
 
 // declaredVersion returns the version in params._meta, from 2026-07-28 on.
@@ -98,7 +98,7 @@ func declaredVersion(params map[string]any) (string, bool) {
 
 // checkModern reports whether a request is of 2026-07-28, which contains all metadata, and rejects it
 // if something is missing or headers and body differ: an intermediary may have acted on the headers.
-func checkModern(h http.Header, version string, m *message) (modern bool, refusal *Error) {
+func checkModern(h http.Header, version string, m *message) (modern bool, rejection *Error) {
 	declared, has := declaredVersion(m.params)
 	switch {
 	case !has && (version != v20260728 || m.method == methodInitialize):

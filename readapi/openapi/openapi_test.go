@@ -41,7 +41,7 @@ func TestJSON_InsertsBaseURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	if served.OpenAPI != "3.1.0" || served.Info.Version != "1.0.0" || len(served.Servers) != 1 || served.Servers[0].URL != baseURL {
-		t.Errorf("%+v", served)
+		t.Errorf("got %+v", served)
 	}
 	if strings.Contains(string(document), "127.0.0.1") || !strings.Contains(string(document), `"docs":"`+baseURL+`/docs/errors#timeout"`) {
 		t.Error("the base URL of the source was not replaced")
@@ -87,7 +87,7 @@ func TestDocument_MatchesSpecification(t *testing.T) {
 	}
 }
 
-// TestDocument_EverythingHasExample: each response body except files, each header, each parameter.
+// Each response body except files, each header and each parameter has an example.
 func TestDocument_EverythingHasExample(t *testing.T) {
 	for _, o := range read(t).Operations {
 		for _, p := range o.Parameters {
@@ -98,21 +98,21 @@ func TestDocument_EverythingHasExample(t *testing.T) {
 		for _, r := range o.Responses {
 			for _, h := range r.Headers {
 				if h.Example == nil || h.Description == "" || h.Schema == nil {
-					t.Errorf("%s %d: header %s has no example, description or schema", o.ID, r.Status, h.Name)
+					t.Errorf("%s, status %d: header %s has no example, description or schema", o.ID, r.Status, h.Name)
 				}
 			}
 			for _, c := range r.Contents {
 				if len(c.Examples) == 0 && !strings.HasPrefix(c.Type, "image/") {
-					t.Errorf("%s %d: %s has no example", o.ID, r.Status, c.Type)
+					t.Errorf("%s, status %d: %s has no example", o.ID, r.Status, c.Type)
 				}
 				for _, code := range r.Codes() {
 					if !slices.ContainsFunc(c.Examples, func(e openapi.Example) bool { return strings.Contains(e.Text, `"code": "`+code+`"`) }) {
-						t.Errorf("%s %d: no example of %s", o.ID, r.Status, code)
+						t.Errorf("%s, status %d: no example of %s", o.ID, r.Status, code)
 					}
 				}
 			}
 			if o.Method != http.MethodHead && r.Status >= 400 && r.Status != http.StatusMethodNotAllowed && len(r.Codes()) == 0 && len(o.Keys) > 0 && o.Path != "/mcp" {
-				t.Errorf("%s %d: no codes", o.ID, r.Status)
+				t.Errorf("%s, status %d: no codes", o.ID, r.Status)
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func TestPathOf_EscapedPath_MatchesTemplate(t *testing.T) {
 	}
 }
 
-// TestRead_WholeSchemas: tests that derive requests and values from the document rely on it.
+// Tests that derive requests and values from the document rely on complete schemas.
 func TestRead_WholeSchemas(t *testing.T) {
 	d := read(t)
 	brand := d.Operation("GET", "/v1/brands/{identifier}").Response(200).Contents[0].Schema
@@ -170,8 +170,8 @@ func TestRead_WholeSchemas(t *testing.T) {
 	}
 }
 
-// TestDocument_SuitsCodeGenerators: constructs for which code generators for Go and TypeScript failed,
-// or generated useless types, must not return.
+// Constructs for which code generators for Go and TypeScript failed, or generated useless types, must
+// not return.
 func TestDocument_SuitsCodeGenerators(t *testing.T) {
 	source, err := openapi.JSON(baseURL)
 	if err != nil {
@@ -228,7 +228,7 @@ func TestDocument_SuitsCodeGenerators(t *testing.T) {
 		}
 		for _, r := range o.Responses {
 			if o.Method == http.MethodHead && len(r.Contents) > 0 {
-				t.Errorf("%s %d: declares a body, which generators read as JSON", o.ID, r.Status)
+				t.Errorf("%s, status %d: declares a body, which generators read as JSON", o.ID, r.Status)
 			}
 			// If two parts define one field the second wins: it must include all of the first.
 			if len(r.Codes()) == 0 {
@@ -237,7 +237,7 @@ func TestDocument_SuitsCodeGenerators(t *testing.T) {
 			halves := r.Contents[0].Schema.AllOf
 			for _, p := range halves[len(halves)-1].Properties {
 				if len(p.Schema.AllOf) == 0 || p.Schema.AllOf[0].Name != "ErrorObject" {
-					t.Errorf("%s %d: %s replaces the whole error", o.ID, r.Status, p.Name)
+					t.Errorf("%s, status %d: %s replaces the whole error", o.ID, r.Status, p.Name)
 				}
 			}
 		}

@@ -82,7 +82,7 @@ func TestScore_ExpectedFailure_IsRight(t *testing.T) {
 	}
 	got := score(crawled{label: l, outcome: "blocked"})
 	if len(got) != 1 || got[0].Kind != Right {
-		t.Errorf("%v", got)
+		t.Errorf("got %v", got)
 	}
 	l.Outcome = outcomeOK
 	if got = score(crawled{label: l, outcome: "blocked"}); len(got) != 2 || got[0].Kind != Wrong || got[1].Kind != Missing {
@@ -103,7 +103,7 @@ func TestScore_InlineEntries(t *testing.T) {
 		"inline:*": true, "https://acme.com/logo.svg": false,
 	} {
 		if got := s.is(c, entry); got != want {
-			t.Errorf("%s: %t", entry, got)
+			t.Errorf("%s: %t, want %t", entry, got, want)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestSheet_ShowsTally(t *testing.T) {
 	}, pages: []crawled{{label: Label{ID: "b", Group: saved}, outcome: outcomeOK, files: &shelf{}, result: &crawl.Result{Record: eventschemas.Record{Name: some("Wix")}}}}}
 	got := tally(r.verdicts, r.groups)
 	if len(got) != 2 || got[0].Precision() != 0.5 || got[0].Recall() != 1.0/3 || got[0].Share() != 0.5 || got[1].Group != allPages {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 	file := filepath.Join(t.TempDir(), "reports", "sheet.html")
 	if err := writeSheet(file, r); err != nil {

@@ -165,7 +165,7 @@ article>div{overflow:hidden}.p{height:84px;display:flex;align-items:center;justi
 b{font-size:18px}.miss{color:#b00020;font-size:12px}small{color:#666;word-break:break-all}
 </style>
 <h1>Accuracy of the crawl</h1>
-<p>Each page: its primary logo on light and on dark ground with all of its logos below, then its name, accent and other colors, fonts and links. Red is what the label says otherwise. The pictures of saved pages were not kept: what is shown for them is drawn, and the address tells.</p>
+<p>Each page: its primary logo on light and on dark ground with all of its logos below, then its name, accent and other colors, fonts and links. Red is what the label says otherwise. The pictures of saved pages were not kept: they are shown as drawings, and the address says so.</p>
 <table><tr><th>group<th>field<th>judged<th>right<th>wrong<th>missing<th>rightly none<th>precision<th>recall<th>correct</tr>
 {{range .Tallies}}<tr><td>{{.Group}}<td>{{.Field}}<td>{{.Total}}<td>{{.Right}}<td>{{.Wrong}}<td>{{.Missing}}<td>{{.None}}<td>{{percent .Precision}}<td>{{percent .Recall}}<td>{{percent .Share}}</tr>{{end}}</table>
 {{range .Pages}}<article>

@@ -47,7 +47,7 @@ func TestCollect_SameText_WrittenOnce(t *testing.T) {
 		}
 	}
 	if n := strings.Count(got, "free for all"); n != 1 {
-		t.Errorf("the text is written %d times", n)
+		t.Errorf("the text is written %d times, want 1", n)
 	}
 }
 

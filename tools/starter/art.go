@@ -203,10 +203,10 @@ func shortIDs(body string) string {
 	return strings.NewReplacer(pairs...).Replace(body)
 }
 
-// witnessed reports whether a full-color drawing contains the color declared by
+// paletteHas reports whether a full-color drawing contains the color declared by
 // the other source, which distinguishes two brands of one name. A gray is
 // inconclusive.
-func witnessed(hex rgb, palette []share) bool {
+func paletteHas(hex rgb, palette []share) bool {
 	if !hex.chromatic() {
 		return false
 	}

@@ -130,7 +130,7 @@ func TestPaintedShapes(t *testing.T) {
 	if c, err := paintSVG(`<svg><path fill="none" d="M0 0h9v9z"/></svg>`, 0, 0, 64, 64); err != nil {
 		t.Error(err)
 	} else if _, err := c.look(); err == nil {
-		t.Error("an empty drawing has a look")
+		t.Error("look of an empty drawing succeeded")
 	}
 }
 
@@ -166,7 +166,7 @@ func TestArt(t *testing.T) {
 		}
 	}
 	if _, err := e.drawing(drawing{Name: "big", Body: strings.Repeat(tall, 2000), Width: 64, Height: 64}, nil); err == nil {
-		t.Error("a drawing past the limit was taken")
+		t.Error("a drawing past the size limit was accepted")
 	}
 }
 

@@ -66,7 +66,7 @@ func TestGenerate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(output.String(), "left out empty") || !strings.Contains(output.String(), "2 brands, 2 reversed logos") {
-		t.Errorf("generate printed %q", output.String())
+		t.Errorf("generate printed %q, want text that contains %q and %q", output.String(), "left out empty", "2 brands, 2 reversed logos")
 	}
 	first, err := os.ReadFile(filepath.Join(o.out, "data", "brands.jsonl.zst"))
 	if err != nil {

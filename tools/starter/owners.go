@@ -215,7 +215,7 @@ func (e *renderer) sameColor(a, b *product) bool {
 	}
 	hex, _ := parseColor("#" + a.Mark.Hex)
 	for _, d := range e.drawingsOf(b, func(string, error) {}) {
-		if witnessed(hex, d.palette) {
+		if paletteHas(hex, d.palette) {
 			return true
 		}
 	}

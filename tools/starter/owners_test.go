@@ -150,7 +150,7 @@ func TestOwners_SameBrandInBothSources(t *testing.T) {
 	drawn := at("acme", "http://www.acme.com/")
 	got := findOwners([]product{declared, drawn})
 	if len(got) != 1 || len(got[0].Claims) != 2 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -189,7 +189,7 @@ func FuzzPlaceOf(f *testing.F) {
 			t.Errorf("%q is at %q", link, p.Domain)
 		}
 		if f := fitOf(name, p.Domain); f < unlike || f > sameName {
-			t.Errorf("%q and %q: %d", name, p.Domain, f)
+			t.Errorf("%q and %q: %d, want at least %d and at most %d", name, p.Domain, f, unlike, sameName)
 		}
 		isKit(name, p.Domain)
 	})

@@ -124,6 +124,6 @@ func TestReverse_SameDrawing(t *testing.T) {
 		alpha = append(alpha, a)
 	}
 	if !slices.Equal(alpha[0], alpha[1]) {
-		t.Error("it covers other pixels")
+		t.Error("the reversed logo covers other pixels than the original")
 	}
 }

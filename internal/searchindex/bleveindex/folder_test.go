@@ -287,11 +287,11 @@ func TestOpen_OtherLayout_StartsEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	if at := works(t, dir); at != 0 {
-		t.Errorf("the index continues at %d", at)
+		t.Errorf("the index continues at %d, want 0", at)
 	}
 }
 
-func TestOpen_SecondProcess_IsRefused(t *testing.T) {
+func TestOpen_SecondProcess_IsRejected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "search")
 	x := open(t, dir)
 	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{Path: dir}); !errors.Is(err, searchindex.ErrUnavailable) {
@@ -307,7 +307,7 @@ func TestOpen_SecondProcess_IsRefused(t *testing.T) {
 
 func TestOpen_ReportsErrors(t *testing.T) {
 	if _, err := bleveindex.Open(context.Background(), bleveindex.Config{}); err == nil || !strings.Contains(err.Error(), "Path") {
-		t.Errorf("no path: %v", err)
+		t.Errorf("no path: %v, want an error that contains %q", err, "Path")
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

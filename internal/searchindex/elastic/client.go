@@ -69,14 +69,14 @@ type request struct {
 	write  bool
 	// missing means that a missing index may exist at the next attempt: an alias has moved.
 	missing bool
-	// accept checks a response whose parts may have been rejected. It returns a *refusal to decide
+	// accept checks a response whose parts may have been rejected. It returns a *rejection to decide
 	// about a retry by its status; other errors are final. It may reduce the request to the parts to
 	// be retried. nil accepts every response.
 	accept func(r *request, answer []byte) error
 }
 
-// refusal is an error response.
-type refusal struct {
+// rejection is an error response.
+type rejection struct {
 	Status int
 	Type   string
 	Reason string
@@ -84,15 +84,17 @@ type refusal struct {
 	document []byte
 }
 
-func (r *refusal) Error() string { return fmt.Sprintf("status %d: %s: %s", r.Status, r.Type, r.Reason) }
+func (r *rejection) Error() string {
+	return fmt.Sprintf("status %d: %s: %s", r.Status, r.Type, r.Reason)
+}
 
-// isRefusal reports whether an error is a refusal of a type.
-func isRefusal(err error, kind string) bool {
-	var r *refusal
+// isRejection reports whether an error is a rejection with a type.
+func isRejection(err error, kind string) bool {
+	var r *rejection
 	return errors.As(err, &r) && r.Type == kind
 }
 
-// Types of refusals that are handled.
+// Types of rejections that are handled.
 const (
 	noIndex       = "index_not_found_exception"
 	noAlias       = "aliases_not_found_exception"
@@ -108,7 +110,7 @@ func passing(status int) bool {
 
 // do sends a request until it is answered and accepted, within its limits, and returns the response,
 // whose status is below 300. All retries are done here, so that maxTries limits the requests to a
-// failing cluster. Errors: *refusal inside searchindex.ErrUnavailable, ctx.Err().
+// failing cluster. Errors: *rejection inside searchindex.ErrUnavailable, ctx.Err().
 func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 	for try := 1; ; try++ {
 		body, err := c.once(ctx, r)
@@ -130,7 +132,7 @@ func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 
 // again reports whether a request should be retried.
 func again(r request, err error, answered bool) bool {
-	var no *refusal
+	var no *rejection
 	if errors.As(err, &no) {
 		return passing(no.Status) || r.missing && no.Type == noIndex
 	}
@@ -206,7 +208,7 @@ func (c *client) once(ctx context.Context, r request) (_ []byte, err error) {
 	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("the response is larger than %d bytes", maxAnswer)
 	case res.StatusCode >= http.StatusMultipleChoices:
-		return nil, readRefusal(res.StatusCode, body)
+		return nil, readRejection(res.StatusCode, body)
 	}
 	return body, nil
 }
@@ -214,8 +216,8 @@ func (c *client) once(ctx context.Context, r request) (_ []byte, err error) {
 // maxReason limits the quoted part of a reason, in bytes.
 const maxReason = 500
 
-func readRefusal(status int, body []byte) *refusal {
-	no := &refusal{Status: status, Type: "no_reason_given"}
+func readRejection(status int, body []byte) *rejection {
+	no := &rejection{Status: status, Type: "no_reason_given"}
 	var said struct {
 		Index string `json:"_index"`
 		Error struct{ Type, Reason string }

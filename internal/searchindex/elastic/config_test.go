@@ -38,7 +38,7 @@ func TestURL_IsParsed(t *testing.T) {
 	} {
 		addresses, user, password, apiKey, alias, replicas, err := c.cfg.Read()
 		if err != nil || !slices.Equal(addresses, c.addresses) || user != c.user || password != c.password || apiKey != c.apiKey || alias != c.alias || replicas != c.replicas {
-			t.Errorf("%s reads as %v %s %s %s %s %d, %v", c.cfg.URL, addresses, user, password, apiKey, alias, replicas, err)
+			t.Errorf("%s reads as %v %s %s %s %s %d, %v; want %v, %v, %v, %v, %v and %d", c.cfg.URL, addresses, user, password, apiKey, alias, replicas, err, c.addresses, c.user, c.password, c.apiKey, c.alias, c.replicas)
 		}
 	}
 }

@@ -64,16 +64,16 @@ func (f *faulty) holds(docs int, checkpoint uint64) {
 	}
 }
 
-func TestBulk_ResendsOnlyRefusedItems(t *testing.T) {
+func TestBulk_ResendsOnlyRejectedItems(t *testing.T) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			f := newFaulty(t)
 			asked := map[string]int{}
-			refusing := f.proxy.refusesItems(status, func(domain string) bool {
+			rejecting := f.proxy.rejectsItems(status, func(domain string) bool {
 				asked[domain]++
 				return strings.HasSuffix(domain, "7.com") && asked[domain] < 3
 			})
-			f.proxy.set(on("/_bulk", always, refusing))
+			f.proxy.set(on("/_bulk", always, rejecting))
 			if err := f.Apply(t.Context(), sites(30), 30); err != nil {
 				t.Fatal(err)
 			}
@@ -91,12 +91,12 @@ func TestBulk_ResendsOnlyRefusedItems(t *testing.T) {
 	}
 }
 
-func TestApply_RefusedItems_KeepCheckpointBack(t *testing.T) {
+func TestApply_RejectedItems_KeepCheckpointBack(t *testing.T) {
 	f := newFaulty(t)
 	if err := f.Apply(t.Context(), sites(3), 3); err != nil {
 		t.Fatal(err)
 	}
-	f.proxy.set(on("/_bulk", always, f.proxy.refusesItems(429, func(domain string) bool { return domain == "site007.com" })))
+	f.proxy.set(on("/_bulk", always, f.proxy.rejectsItems(429, func(domain string) bool { return domain == "site007.com" })))
 	err := f.Apply(t.Context(), sites(10), 10)
 	if !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "site007.com") {
 		t.Errorf("apply: %v", err)
@@ -109,7 +109,7 @@ func TestApply_RefusedItems_KeepCheckpointBack(t *testing.T) {
 	f.holds(10, 10)
 }
 
-func TestRequest_WholeRefusal_IsRetriedUpToLimit(t *testing.T) {
+func TestRequest_WholeRejection_IsRetriedUpToLimit(t *testing.T) {
 	for _, status := range []int{429, 502, 503, 504} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			f := newFaulty(t)
@@ -126,7 +126,7 @@ func TestRequest_WholeRefusal_IsRetriedUpToLimit(t *testing.T) {
 			}
 			f.proxy.set(on("/_bulk", always, answers(status)))
 			if err := f.Apply(t.Context(), sites(5), 5); !errors.Is(err, searchindex.ErrUnavailable) {
-				t.Errorf("apply: %v", err)
+				t.Errorf("apply: %v, want ErrUnavailable", err)
 			}
 			if n := f.proxy.count("/_bulk"); n != 5 {
 				t.Errorf("%d requests, want 5", n)
@@ -135,11 +135,11 @@ func TestRequest_WholeRefusal_IsRetriedUpToLimit(t *testing.T) {
 	}
 }
 
-func TestRequest_PermanentRefusal_IsNotRetried(t *testing.T) {
+func TestRequest_PermanentRejection_IsNotRetried(t *testing.T) {
 	f := newFaulty(t)
 	f.proxy.set(on("/_bulk", always, answers(http.StatusUnauthorized)))
 	if err := f.Apply(t.Context(), sites(1), 1); !errors.Is(err, searchindex.ErrUnavailable) {
-		t.Errorf("apply: %v", err)
+		t.Errorf("apply: %v, want ErrUnavailable", err)
 	}
 	if n := f.proxy.count("/_bulk"); n != 1 {
 		t.Errorf("%d requests, want 1", n)
@@ -163,7 +163,7 @@ func TestHungCluster_IsUnavailableInTime(t *testing.T) {
 	for name, call := range f.calls() {
 		err := call(within(t, 100*time.Millisecond))
 		if !errors.Is(err, searchindex.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want ErrUnavailable and DeadlineExceeded", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -256,7 +256,7 @@ func TestConnections_AreReused(t *testing.T) {
 		}
 	}
 	if len(seen) != 1 {
-		t.Errorf("%d connections for one request at a time", len(seen))
+		t.Errorf("%d connections for one request at a time, want 1", len(seen))
 	}
 }
 
@@ -290,7 +290,7 @@ func TestRequest_ForeignServerLater_IsReported(t *testing.T) {
 		return true
 	})
 	if _, err := f.Search(t.Context(), "site", 1); !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(err.Error(), "not Elasticsearch") {
-		t.Errorf("search: %v", err)
+		t.Errorf("search: %v, want ErrUnavailable with %q", err, "not Elasticsearch")
 	}
 }
 
@@ -301,7 +301,7 @@ func TestOpen_ClusterDown_Succeeds(t *testing.T) {
 	x := open(t, p.URL, newAlias(t, real))
 	defer x.Close()
 	if _, err := x.Search(within(t, 200*time.Millisecond), "site", 1); !errors.Is(err, searchindex.ErrUnavailable) {
-		t.Errorf("search: %v", err)
+		t.Errorf("search: %v, want ErrUnavailable", err)
 	}
 	p.set(nil)
 	if err := x.Apply(t.Context(), sites(3), 3); err != nil {
@@ -318,7 +318,7 @@ func TestOpen_AliasIsIndex_IsReported(t *testing.T) {
 	must(t, "PUT", real+"/"+alias+version, "")
 	_, err := elastic.Open(t.Context(), configOf(real, alias))
 	if err == nil || !strings.Contains(err.Error(), "DELETE /"+alias+version) {
-		t.Errorf("%v", err)
+		t.Errorf("error = %v, want an error that names the request which removes the index", err)
 	}
 }
 
@@ -348,16 +348,16 @@ func TestOpen_ForeignMapping_IsReported(t *testing.T) {
 	must(t, "PUT", real+"/"+name, fmt.Sprintf(`{"aliases":{"%s":{},"%s_w_1":{}},"mappings":{"dynamic":"strict","properties":{"domain":{"type":"keyword"}}}}`, alias+version, name))
 	_, err := elastic.Open(t.Context(), configOf(real, alias))
 	if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "mapping") {
-		t.Errorf("%v", err)
+		t.Errorf("error = %v, want an error that contains %q and %q", err, name, "mapping")
 	}
 }
 
 func TestApply_MappingConflict_IsNotRetried(t *testing.T) {
 	f := newFaulty(t)
-	f.proxy.set(on("/_bulk", always, f.proxy.refusesItems(http.StatusBadRequest, func(domain string) bool { return domain == "site001.com" })))
+	f.proxy.set(on("/_bulk", always, f.proxy.rejectsItems(http.StatusBadRequest, func(domain string) bool { return domain == "site001.com" })))
 	err := f.Apply(t.Context(), sites(3), 3)
 	if !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(err.Error(), "site001.com") {
-		t.Errorf("apply: %v", err)
+		t.Errorf("apply: %v, want ErrUnavailable with %q", err, "site001.com")
 	}
 	if n := f.proxy.count("/_bulk"); n != 1 {
 		t.Errorf("%d requests, want 1", n)
@@ -506,7 +506,7 @@ func TestOpen_Failed_LeavesMetricsUnregistered(t *testing.T) {
 	cfg := configOf(p.URL, newAlias(t, real))
 	cfg.Registerer = prometheus.NewRegistry()
 	if _, err := elastic.Open(t.Context(), cfg); err == nil {
-		t.Fatal("opened without credentials")
+		t.Fatal("Open succeeded without credentials")
 	}
 	p.set(nil)
 	x, err := elastic.Open(t.Context(), cfg)
@@ -516,8 +516,8 @@ func TestOpen_Failed_LeavesMetricsUnregistered(t *testing.T) {
 	defer x.Close()
 }
 
-// TestBulk_PartialAndWholeRefusals_ShareLimit rejects a request alternately as a whole and in parts.
-func TestBulk_PartialAndWholeRefusals_ShareLimit(t *testing.T) {
+// TestBulk_PartialAndWholeRejections_ShareLimit rejects a request alternately as a whole and in parts.
+func TestBulk_PartialAndWholeRejections_ShareLimit(t *testing.T) {
 	for _, c := range []struct {
 		path  string
 		parts string

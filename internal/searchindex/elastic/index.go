@@ -79,7 +79,7 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 
 // lasting reports whether an error remains until an operator acts.
 func lasting(err error) bool {
-	var no *refusal
+	var no *rejection
 	return errors.Is(err, errNames) || errors.Is(err, errForeign) || errors.As(err, &no) && !passing(no.Status)
 }
 
@@ -153,7 +153,7 @@ func (x *Index) ensure(ctx context.Context) (generation, error) {
 		if err == nil {
 			return g, nil
 		}
-		if !isRefusal(err, alreadyExists) {
+		if !isRejection(err, alreadyExists) {
 			return generation{}, err
 		}
 	}
@@ -215,7 +215,7 @@ func (x *Index) Checkpoint(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	// A writer's position must be that of its bound generation or of a later one: then the next Apply
-	// is refused. So the binding comes first.
+	// is rejected. So the binding comes first.
 	bound, err := x.prepared(ctx)
 	if err != nil {
 		return 0, err

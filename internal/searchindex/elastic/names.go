@@ -174,10 +174,10 @@ func (x *Index) acknowledged(ctx context.Context, r request) error {
 // the publication removes the build alias.
 func (x *Index) abandon(ctx context.Context, g generation) error {
 	err := x.aliases(ctx, "abandon", removeAlias(g.name, g.build))
-	if isRefusal(err, noIndex) {
+	if isRejection(err, noIndex) {
 		return nil
 	}
-	if isRefusal(err, noAlias) {
+	if isRejection(err, noAlias) {
 		// Published, or abandoned: by another node, or by this one if this is the repeat of a request
 		// whose response was lost.
 		c, look := x.look(ctx)
@@ -200,7 +200,7 @@ func (x *Index) drop(ctx context.Context, g generation) error {
 		return fmt.Errorf("drop: %s is live or being built", g.name)
 	}
 	err := x.acknowledged(ctx, request{op: "drop", method: http.MethodDelete, path: "/" + g.name, write: true})
-	if isRefusal(err, noIndex) {
+	if isRejection(err, noIndex) {
 		return nil
 	}
 	return err
@@ -222,7 +222,7 @@ func (x *Index) block(ctx context.Context, index string) error {
 		case answer.Acknowledged && answer.ShardsAcknowledged:
 			return nil
 		case len(answer.Indices) > 0:
-			return fmt.Errorf("freeze: %w: not all copies of %s refuse writes yet", searchindex.ErrUnavailable, index)
+			return fmt.Errorf("freeze: %w: not all copies of %s reject writes yet", searchindex.ErrUnavailable, index)
 		}
 		if err := x.unblock(ctx, index); err != nil {
 			return err

@@ -121,9 +121,9 @@ func (p *proxy) cuts(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// refusesItems lets the cluster process a bulk request without some of its documents, and reports a
+// rejectsItems lets the cluster process a bulk request without some of its documents, and reports a
 // status for these, like a shard with a full queue.
-func (p *proxy) refusesItems(status int, refuse func(domain string) bool) fault {
+func (p *proxy) rejectsItems(status int, reject func(domain string) bool) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -132,7 +132,7 @@ func (p *proxy) refusesItems(status int, refuse func(domain string) bool) fault 
 		}
 		lines := bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n"))
 		var kept []byte
-		refused := make([]bool, 0, len(lines)/2)
+		rejected := make([]bool, 0, len(lines)/2)
 		for i := 0; i+1 < len(lines); i += 2 {
 			var head struct {
 				Index struct {
@@ -142,8 +142,8 @@ func (p *proxy) refusesItems(status int, refuse func(domain string) bool) fault 
 			if err := json.Unmarshal(lines[i], &head); err != nil {
 				p.t.Errorf("bulk line %s: %v", lines[i], err)
 			}
-			no := refuse(head.Index.ID)
-			refused = append(refused, no)
+			no := reject(head.Index.ID)
+			rejected = append(rejected, no)
 			if !no {
 				kept = append(append(append(append(kept, lines[i]...), '\n'), lines[i+1]...), '\n')
 			}
@@ -161,7 +161,7 @@ func (p *proxy) refusesItems(status int, refuse func(domain string) bool) fault 
 			results = answer.Items
 		}
 		var items []json.RawMessage
-		for _, no := range refused {
+		for _, no := range rejected {
 			if no {
 				items = append(items, fmt.Appendf(nil, `{"index":{"status":%d,"error":{"type":"es_rejected_execution_exception","reason":"fault of the test"}}}`, status))
 				continue

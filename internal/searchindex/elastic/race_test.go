@@ -85,7 +85,7 @@ func TestPublish_LostResponse_IsNotUndone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f.proxy.set(on("/_aliases", 1, func(w http.ResponseWriter, r *http.Request) bool {
 		if status := f.keep(r).send(); status != http.StatusOK {
-			t.Errorf("the swap has status %d", status)
+			t.Errorf("the swap has status %d, want %d", status, http.StatusOK)
 		}
 		cancel() // the caller leaves before the response arrives
 		return hangs(w, r)
@@ -118,11 +118,11 @@ func TestPublish_ArrivesAfterCallerLeft(t *testing.T) {
 				return hangs(w, r)
 			}))
 			if err := g.Publish(ctx); !errors.Is(err, context.Canceled) {
-				t.Errorf("publish: %v", err)
+				t.Errorf("publish: %v, want Canceled", err)
 			}
 			f.holds(20, 20)
 			if c.before && swap.send() != http.StatusOK {
-				t.Error("the swap was refused although no generation was discarded")
+				t.Error("the swap was rejected although no generation was discarded")
 			}
 			if err := g.Discard(); err != nil {
 				t.Error(err)
@@ -372,8 +372,8 @@ func TestRebuild_LargeBatch_UsesConcurrentRequests(t *testing.T) {
 	if err := g.Apply(within(t, time.Minute), sites(999), 999); err != nil {
 		t.Fatal(err)
 	}
-	refuses := f.proxy.refusesItems(http.StatusBadRequest, func(domain string) bool { return domain == "site1700.com" })
-	f.proxy.set(on("/_bulk", always, refuses))
+	rejects := f.proxy.rejectsItems(http.StatusBadRequest, func(domain string) bool { return domain == "site1700.com" })
+	f.proxy.set(on("/_bulk", always, rejects))
 	if err := g.Apply(t.Context(), sites(1800), 1800); !errors.Is(err, searchindex.ErrUnavailable) || !strings.Contains(err.Error(), "site1700.com") {
 		t.Errorf("apply: %v, want the error of one of the requests", err)
 	}

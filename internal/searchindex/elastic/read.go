@@ -31,7 +31,7 @@ const (
 func (h hits) documents() ([]searchindex.Document, error) {
 	switch {
 	case h.Error != nil:
-		return nil, &refusal{Status: h.Status, Type: h.Error.Type, Reason: h.Error.Reason}
+		return nil, &rejection{Status: h.Status, Type: h.Error.Type, Reason: h.Error.Reason}
 	case h.TimedOut:
 		return nil, errors.New("the search timed out in the cluster")
 	}
@@ -163,7 +163,7 @@ func (x *Index) checkpointOf(ctx context.Context, name string) (at uint64, index
 		op: "checkpoint", method: http.MethodGet, path: "/" + name + "/_doc/" + checkpointID,
 		query: "filter_path=_index,found,_source,error.type,error.reason", missing: true,
 	})
-	var no *refusal
+	var no *rejection
 	if errors.As(err, &no) && no.document != nil {
 		body, err = no.document, nil // a generation without a checkpoint yet
 	}

@@ -46,7 +46,7 @@ func (x *Index) Rebuild(ctx context.Context) (searchindex.Generation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.g = g; r.over { // closed in the meantime
-		return nil, errors.Join(searchindex.ErrClosed, x.giveUp(g))
+		return nil, errors.Join(searchindex.ErrClosed, x.abandonDetached(g))
 	}
 	return r, nil
 }
@@ -90,14 +90,14 @@ func (x *Index) begin(ctx context.Context) (generation, error) {
 		g := generation{name: x.names.next(c.last + 1), number: c.last + 1}
 		g.write, g.build = own(g.name, writeMark), own(g.name, buildMark)
 		err = x.create(ctx, g, object{g.write: object{}, g.build: object{}}, object{"refresh_interval": buildRefresh})
-		if err != nil && !isRefusal(err, alreadyExists) { // created by this node, if the first response was lost
+		if err != nil && !isRejection(err, alreadyExists) { // created by this node, if the first response was lost
 			return generation{}, err
 		}
 		newest, err := x.newest(ctx, g)
 		if err == nil && newest {
 			return g, nil
 		}
-		if err = errors.Join(err, x.giveUp(g)); err != nil {
+		if err = errors.Join(err, x.abandonDetached(g)); err != nil {
 			return generation{}, err
 		}
 	}
@@ -117,8 +117,8 @@ func (x *Index) newest(ctx context.Context, g generation) (bool, error) {
 	return true, x.endAll(ctx, c, func(o generation) bool { return o.build != "" && after(g, o) })
 }
 
-// giveUp abandons a generation even if the caller's context has ended.
-func (x *Index) giveUp(g generation) error {
+// abandonDetached abandons a generation even if the caller's context has ended.
+func (x *Index) abandonDetached(g generation) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	return x.abandon(ctx, g)
@@ -162,7 +162,7 @@ func (r *Rebuild) Apply(ctx context.Context, docs []searchindex.Document, checkp
 
 // void replaces an error because a generation that is being built no longer exists.
 func void(err error) error {
-	if errors.Is(err, errNotWritable) || isRefusal(err, noIndex) {
+	if errors.Is(err, errNotWritable) || isRejection(err, noIndex) {
 		return fmt.Errorf("rebuild: %w: %w", searchindex.ErrReplaced, err)
 	}
 	return err
@@ -206,7 +206,7 @@ func (r *Rebuild) Freeze(ctx context.Context) (uint64, error) {
 	r.mu.Lock()
 	r.frozen = &old
 	r.mu.Unlock()
-	if err := x.aliases(ctx, "freeze", actions...); isRefusal(err, noAlias) {
+	if err := x.aliases(ctx, "freeze", actions...); isRejection(err, noAlias) {
 		// Either another node was faster, or this is the repeat of a request whose response was lost.
 		if c, look := x.look(ctx); look != nil || c.live == nil || c.live.frozen != frozen {
 			return 0, errors.Join(err, look)
@@ -264,7 +264,7 @@ func (r *Rebuild) outcome(failed error) error {
 		return fmt.Errorf("publish: %w; it is unknown whether it succeeded: %w", failed, err)
 	case c.live != nil && c.live.name == r.g.name:
 		return nil
-	case isRefusal(failed, noAlias) || isRefusal(failed, noIndex):
+	case isRejection(failed, noAlias) || isRejection(failed, noIndex):
 		if err := r.usable(ctx); err != nil { // Close was faster
 			return fmt.Errorf("publish: %w: %w", err, failed)
 		}
@@ -338,7 +338,7 @@ func (r *Rebuild) Discard() error {
 	r.mu.Unlock()
 	var err error
 	if frozen != nil {
-		if err = r.index.unfreeze(ctx, *frozen); isRefusal(err, noAlias) || isRefusal(err, noIndex) {
+		if err = r.index.unfreeze(ctx, *frozen); isRejection(err, noAlias) || isRejection(err, noIndex) {
 			err = nil // another node thawed it, it was never frozen, or it was replaced
 		}
 	}

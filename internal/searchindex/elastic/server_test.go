@@ -39,7 +39,7 @@ func must(t testing.TB, method, url, body string) []byte {
 	t.Helper()
 	status, answer := call(t, method, url, body)
 	if status >= 300 {
-		t.Fatalf("%s %s: %d %s", method, url, status, answer)
+		t.Fatalf("%s %s: %d %s; want less than 300", method, url, status, answer)
 	}
 	return answer
 }

@@ -182,12 +182,12 @@ func (x *Index) bulkPart(ctx context.Context, g generation, items []item, refres
 		op: "bulk", method: http.MethodPost, path: "/" + g.write + "/_bulk", body: bulkBody(items), lines: true, write: true,
 		query: fmt.Sprintf("require_alias=true&refresh=%t&filter_path=items.index.status,items.index.error.type,items.index.error.reason", refresh),
 		accept: func(r *request, answer []byte) error {
-			refused, cause, err := refusedOf(items, answer)
-			if err != nil || len(refused) == 0 {
+			rejected, cause, err := rejectedItems(items, answer)
+			if err != nil || len(rejected) == 0 {
 				return err
 			}
-			items, r.body = refused, bulkBody(refused)
-			return fmt.Errorf("%d of %d documents were refused, among them %s: %w", len(refused), all, refused[0].domain, cause)
+			items, r.body = rejected, bulkBody(rejected)
+			return fmt.Errorf("%d of %d documents were rejected, among them %s: %w", len(rejected), all, rejected[0].domain, cause)
 		},
 	})
 	return notWritable(err)
@@ -205,9 +205,9 @@ func bulkBody(items []item) []byte {
 	return body
 }
 
-// refusedOf returns the items to retry, and why the first of them was rejected. A permanently rejected
+// rejectedItems returns the items to retry, and why the first of them was rejected. A permanently rejected
 // item is an error.
-func refusedOf(items []item, body []byte) (refused []item, cause, err error) {
+func rejectedItems(items []item, body []byte) (rejected []item, cause, err error) {
 	var answer struct {
 		Items []struct {
 			Index struct {
@@ -226,7 +226,7 @@ func refusedOf(items []item, body []byte) (refused []item, cause, err error) {
 		if a.Index.Error == nil && a.Index.Status > 0 || a.Index.Status == http.StatusConflict {
 			continue
 		}
-		no := &refusal{Status: a.Index.Status}
+		no := &rejection{Status: a.Index.Status}
 		if a.Index.Error != nil {
 			no.Type, no.Reason = a.Index.Error.Type, a.Index.Error.Reason
 		}
@@ -236,15 +236,15 @@ func refusedOf(items []item, body []byte) (refused []item, cause, err error) {
 		if cause == nil {
 			cause = no
 		}
-		refused = append(refused, items[i])
+		rejected = append(rejected, items[i])
 	}
-	return refused, cause, nil
+	return rejected, cause, nil
 }
 
 // notWritable returns errNotWritable for errors that mean that a generation is not writable, and other
 // errors unchanged.
 func notWritable(err error) error {
-	if isRefusal(err, noIndex) || isRefusal(err, blocked) {
+	if isRejection(err, noIndex) || isRejection(err, blocked) {
 		return fmt.Errorf("%w: %w", errNotWritable, err)
 	}
 	return err
@@ -263,7 +263,7 @@ func (x *Index) putCheckpoint(ctx context.Context, g generation, checkpoint uint
 		query: fmt.Sprintf("version=%d&version_type=external&require_alias=true", checkpoint),
 		body:  fmt.Appendf(nil, `{"%s":%d}`, fieldCheckpoint, checkpoint),
 	})
-	if isRefusal(err, conflict) {
+	if isRejection(err, conflict) {
 		return nil
 	}
 	return notWritable(err)
@@ -318,7 +318,7 @@ func (x *Index) thawOld(ctx context.Context, g generation) error {
 	}
 	x.log.Warn("thawing a search index that an unfinished rebuild froze", "index", g.name)
 	err := x.unfreeze(ctx, g)
-	if isRefusal(err, noAlias) || isRefusal(err, noIndex) {
+	if isRejection(err, noAlias) || isRejection(err, noIndex) {
 		return nil // another writer was faster
 	}
 	return err

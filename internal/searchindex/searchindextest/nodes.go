@@ -112,7 +112,7 @@ func frozenForAll(t *testing.T, open Opener) {
 	if at, err := g.Freeze(ctx); err != nil || at != 5 {
 		t.Fatalf("frozen at %d, %v, want 5", at, err)
 	}
-	refused(t, b)
+	rejectsWrites(t, b)
 	if err := g.Discard(); err != nil {
 		t.Fatal(err)
 	}
@@ -218,13 +218,13 @@ func feedWhileRebuilt(t *testing.T, open Opener) {
 	}
 	close(stop)
 	feeder.Wait()
-	stands, err := a.Checkpoint(ctx)
+	checkpoint, err := a.Checkpoint(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	docs, err := a.Scan(ctx, "", searchindex.MaxScan)
-	if err != nil || uint64(len(docs)) < stands || !slices.Equal(docs[:stands], of(0, stands)) {
-		t.Errorf("at checkpoint %d there are %d documents, %v", stands, len(docs), err)
+	if err != nil || uint64(len(docs)) < checkpoint || !slices.Equal(docs[:checkpoint], of(0, checkpoint)) {
+		t.Errorf("at checkpoint %d there are %d documents, %v", checkpoint, len(docs), err)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestAnalysis_ChangedTermsNeedNewVersion(t *testing.T) {
 	}
 	const analysis, want = 2, "2ee485826f7d94b5"
 	if got := fmt.Sprintf("%x", sum.Sum(nil)[:8]); got != want || searchindex.Analysis != analysis {
-		t.Errorf("the brands of extra.tsv stand under terms of sum %s (analysis %d), before under %s (%d): if TermsOf gives others, raise searchindex.Analysis; then note both here",
+		t.Errorf("the terms of the brands in extra.tsv have checksum %s (analysis %d), want %s (%d): if TermsOf now returns other terms, raise searchindex.Analysis, and then update both here",
 			got, searchindex.Analysis, want, analysis)
 	}
 }

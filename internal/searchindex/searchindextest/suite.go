@@ -30,13 +30,13 @@ func Run(t *testing.T, open Opener) {
 		{"ATombstoneHidesAndStays", tombstone},
 		{"OneBatchKeepsTheNewest", oneBatch},
 		{"TheCheckpointNeverGoesBack", checkpointForward},
-		{"ABadDocumentRefusesTheBatch", badDocument},
+		{"ABadDocumentRejectsTheBatch", badDocument},
 		{"ScanGoesThroughAllInOrder", scan},
 		{"ARebuildIsSeenOnlyWhenPublished", rebuild},
 		{"ADiscardedRebuildLeavesNothing", discarded},
 		{"OneRebuildAtATime", oneRebuild},
 		{"AFrozenIndexTakesNoWrites", frozen},
-		{"AnEndedContextAndAClosedIndexRefuse", refusals},
+		{"AnEndedContextAndAClosedIndexReject", rejections},
 		{"ReadersNeverSeeAGapWhileRebuilding", readersDuringRebuild},
 		{"LimitsAreKept", limits},
 		{"ACrowdOfOneReadingLeavesTheOther", crowd},
@@ -302,7 +302,7 @@ func frozen(t *testing.T, open Opener) {
 	if at, err := g.Freeze(ctx); err != nil || at != 5 {
 		t.Fatalf("frozen at %d, %v, want 5", at, err)
 	}
-	refused(t, x)
+	rejectsWrites(t, x)
 	finds(t, x, "old", "old.com")
 	if err := g.Discard(); err != nil {
 		t.Fatal(err)
@@ -326,8 +326,8 @@ func frozen(t *testing.T, open Opener) {
 	finds(t, x, "thawed")
 }
 
-// refused checks that writes to a frozen index are rejected.
-func refused(t *testing.T, x searchindex.Index) {
+// rejectsWrites checks that writes to a frozen index are rejected.
+func rejectsWrites(t *testing.T, x searchindex.Index) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -349,8 +349,8 @@ func again(t *testing.T, x searchindex.Index, checkpoint uint64, docs ...searchi
 	}
 }
 
-func refusals(t *testing.T, open Opener) {
-	x := open(t, "refusals")
+func rejections(t *testing.T, open Opener) {
+	x := open(t, "rejections")
 	calls := map[string]func(context.Context) error{
 		"Apply":      func(ctx context.Context) error { return x.Apply(ctx, nil, 1) },
 		"Checkpoint": func(ctx context.Context) error { _, err := x.Checkpoint(ctx); return err },
@@ -362,13 +362,13 @@ func refusals(t *testing.T, open Opener) {
 	cancel()
 	for name, call := range calls {
 		if err := call(ended); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s with an ended context: %v", name, err)
+			t.Errorf("%s with an ended context: %v, want Canceled", name, err)
 		}
 	}
 	closeIndex(t, x)
 	for name, call := range calls {
 		if err := call(context.Background()); !errors.Is(err, searchindex.ErrClosed) {
-			t.Errorf("%s after close: %v", name, err)
+			t.Errorf("%s after close: %v, want ErrClosed", name, err)
 		}
 	}
 	closeIndex(t, x) // closing twice is allowed

@@ -51,7 +51,6 @@ func exampleOf(t *testing.T, o *openapi.Operation, r *openapi.Response, c *opena
 	return a
 }
 
-// TestDocument_ExamplesAreValid: every example of the document is valid.
 func TestDocument_ExamplesAreValid(t *testing.T) {
 	c := checker(t)
 	checked := 0
@@ -72,11 +71,11 @@ func TestDocument_ExamplesAreValid(t *testing.T) {
 		}
 	}
 	if checked < 100 {
-		t.Errorf("only %d examples", checked)
+		t.Errorf("only %d examples, want at least 100", checked)
 	}
 }
 
-// TestChecker_FindsFaults: one fault each, in a response that is otherwise valid.
+// Each response has one fault and is otherwise valid.
 func TestChecker_FindsFaults(t *testing.T) {
 	c := checker(t)
 	o := c.Document().Operation("GET", "/v1/brands/{identifier}")
@@ -147,7 +146,7 @@ func TestChecker_FindsFaults(t *testing.T) {
 	}
 }
 
-// TestBatchItem_HasBrandOrError: which one depends on its status.
+// The status decides whether an item has a brand or an error.
 func TestBatchItem_HasBrandOrError(t *testing.T) {
 	c := checker(t)
 	o := c.Document().Operation("POST", "/v1/brands/batch")

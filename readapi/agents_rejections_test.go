@@ -11,7 +11,7 @@ import (
 	"letterhead/domain/plan"
 )
 
-// TestMCP_SeveralErrors_FirstInOrderAnswers sends requests with several errors and checks which refusal they get.
+// TestMCP_SeveralErrors_FirstInOrderAnswers sends requests with several errors and checks which rejection they get.
 func TestMCP_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -28,7 +28,7 @@ func TestMCP_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 	large, broken := strings.Repeat(" ", 65537), `{"jsonrpc":`
 	eleven := rpcBatch(slices.Repeat([]string{ping}, 11)...)
 	const version = "MCP-Protocol-Version"
-	for _, refusal := range []struct {
+	for _, rejection := range []struct {
 		name   string
 		header http.Header
 		body   string
@@ -85,14 +85,14 @@ func TestMCP_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 		{"a cursor", key, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"2"}}`, 200, -32602, 1.0},
 		{"initialize without a version", key, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, 200, -32602, 1.0},
 	} {
-		t.Run(refusal.name, func(t *testing.T) {
-			a := s.postMCP(refusal.header, refusal.body)
-			r := a.one(t, refusal.status)
-			r.failed(t, refusal.code)
-			if r.ID != refusal.id {
-				t.Errorf("id %v, want %v", r.ID, refusal.id)
+		t.Run(rejection.name, func(t *testing.T) {
+			a := s.postMCP(rejection.header, rejection.body)
+			r := a.one(t, rejection.status)
+			r.failed(t, rejection.code)
+			if r.ID != rejection.id {
+				t.Errorf("id %v, want %v", r.ID, rejection.id)
 			}
-			if got := a.header.Get("WWW-Authenticate"); (got == "Bearer") != (refusal.status == 401) {
+			if got := a.header.Get("WWW-Authenticate"); (got == "Bearer") != (rejection.status == 401) {
 				t.Errorf("WWW-Authenticate %q", got)
 			}
 			if a.header.Get("X-Request-Id") == "" || a.header.Get("Content-Type") != "application/json; charset=utf-8" || a.header.Get("Retry-After") != "" || a.header.Get("Access-Control-Allow-Origin") != "*" {
@@ -101,7 +101,7 @@ func TestMCP_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 		})
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestMCP_BodyOfExactly64KB_IsAccepted(t *testing.T) {
 		s.must(err)
 		resp.Body.Close()
 		if resp.StatusCode != sized.status {
-			t.Errorf("%d bytes in chunks: status %d", sized.bytes, resp.StatusCode)
+			t.Errorf("%d bytes in chunks: status %d, want %d", sized.bytes, resp.StatusCode, sized.status)
 		}
 	}
 }
@@ -137,18 +137,18 @@ func TestMCP_MethodOtherThanPOST_Is405(t *testing.T) {
 		a := s.send(request{method: method, path: "/mcp", header: bearer(c.secret)})
 		a.one(t, http.StatusMethodNotAllowed).failed(t, -32600)
 		if a.header.Get("Allow") != "POST, OPTIONS" {
-			t.Errorf("%s: Allow %q", method, a.header.Get("Allow"))
+			t.Errorf("%s: Allow %q, want %q", method, a.header.Get("Allow"), "POST, OPTIONS")
 		}
 	}
 	if a := s.send(request{method: http.MethodOptions, path: "/mcp"}); a.status != http.StatusNoContent || a.header.Get("Allow") != "POST, OPTIONS" {
-		t.Errorf("OPTIONS: %d %v", a.status, a.header)
+		t.Errorf("OPTIONS: status %d, header %v", a.status, a.header)
 	}
 	preflight := s.send(request{method: http.MethodOptions, path: "/mcp", header: http.Header{
 		"Origin": {"https://agent.example"}, "Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"mcp-protocol-version"},
 	}})
 	for _, name := range []string{"Authorization", "Content-Type", "MCP-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name"} {
 		if !strings.Contains(preflight.header.Get("Access-Control-Allow-Headers"), name) {
-			t.Errorf("preflight: %v lacks %s", preflight.header, name)
+			t.Errorf("preflight: header %v lacks %s", preflight.header, name)
 		}
 	}
 	// The Accept, Origin and Content-Type headers have no effect.
@@ -169,7 +169,7 @@ func TestMCP_LoopbackConnection_RejectsForeignHosts(t *testing.T) {
 		h := bearer(c.secret)
 		h["Host"] = []string{host}
 		if a := s.postMCP(h, ping); a.status != status {
-			t.Errorf("%s: %d, want %d", host, a.status, status)
+			t.Errorf("%s: status %d, want %d", host, a.status, status)
 		}
 	}
 }

@@ -14,22 +14,22 @@ import (
 
 var (
 	errEmpty = errors.New("make image: it has no bytes")
-	// errEnded is the error of a making whose function ended its goroutine, as a test's Fatal does.
+	// errEnded is the error of a job whose function called runtime.Goexit, as a test's Fatal does.
 	errEnded = errors.New("make image: it did not return")
 )
 
-// making is one image in progress: being read from disk, waiting for a turn, or being made.
-type making struct {
+// job obtains one image: it reads the image from disk, or waits for a turn and makes it.
+type job struct {
 	key    Key
 	make   func(context.Context) ([]byte, error)
 	disk   *disk // nil if it is not written
-	within bool  // runs in the turn of another making
+	within bool  // runs in the turn of another job
 	ctx    context.Context
 	cancel context.CancelFunc
 
 	// Guarded by the store's lock.
 	waiters int
-	begun   bool // it has its turn
+	begun   bool // has its turn
 
 	// done is closed when image and err are set.
 	done  chan struct{}
@@ -37,19 +37,19 @@ type making struct {
 	err   error
 }
 
-// join adds the caller to the making of a key, which it starts if there is none.
-func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), kind making) (*making, error) {
+// join adds the caller to the job of a key, and starts the job if there is none.
+func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]byte, error), kind job) (*job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, errClosed
 	}
-	if m := s.makings[key]; m != nil {
+	if m := s.jobs[key]; m != nil {
 		m.waiters++
 		s.metrics.joined.Inc()
 		return m, nil
 	}
-	m := &making{key: key, make: how, disk: kind.disk, within: kind.within, waiters: 1, done: make(chan struct{}), err: errEnded}
+	m := &job{key: key, make: how, disk: kind.disk, within: kind.within, waiters: 1, done: make(chan struct{}), err: errEnded}
 	// The image may have been made since the caller's check.
 	if p, ok := s.memory.get(key); ok {
 		s.metrics.memory.Inc()
@@ -58,45 +58,44 @@ func (s *Store) join(ctx context.Context, key Key, how func(context.Context) ([]
 		close(m.done)
 		return m, nil
 	}
-	// Other callers may join, so the making must survive this caller.
+	// Other callers may join, so the job must outlive this caller.
 	m.ctx, m.cancel = context.WithTimeout(context.WithoutCancel(ctx), s.cfg.MakeTimeout)
-	s.makings[key] = m
+	s.jobs[key] = m
 	s.running.Add(1)
 	go s.run(m)
 	return m, nil
 }
 
-// leave removes a caller from a making, and reports whether the making has begun. When the last caller
-// leaves, a making that has not begun is abandoned, so that callers who left do not use processors
-// that others need.
-func (s *Store) leave(m *making) (begun bool) {
+// leave removes a caller from a job, and reports whether the job has begun. When the last caller
+// leaves, a job that has not begun is abandoned, so that it does not use processors that others need.
+func (s *Store) leave(m *job) (begun bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.waiters--
-	if m.waiters == 0 && !m.begun && s.makings[m.key] == m {
-		s.giveUp(m)
+	if m.waiters == 0 && !m.begun && s.jobs[m.key] == m {
+		s.abandon(m)
 	}
 	return m.begun
 }
 
-func (s *Store) run(m *making) {
+func (s *Store) run(m *job) {
 	defer s.running.Done()
 	defer s.end(m)
 	m.image, m.err = s.obtain(m)
 }
 
-// end answers the waiting callers. The image is in memory by now: later callers find it there.
-func (s *Store) end(m *making) {
+// end wakes the waiting callers. The image is in memory by now, where later callers find it.
+func (s *Store) end(m *job) {
 	s.mu.Lock()
-	if s.makings[m.key] == m {
-		delete(s.makings, m.key)
+	if s.jobs[m.key] == m {
+		delete(s.jobs, m.key)
 	}
 	s.mu.Unlock()
 	close(m.done)
 	m.cancel()
 }
 
-func (s *Store) obtain(m *making) (Image, error) {
+func (s *Store) obtain(m *job) (Image, error) {
 	if m.disk != nil {
 		if p, ok := m.disk.get(m.key); ok {
 			s.memory.put(m.key, p)
@@ -104,7 +103,7 @@ func (s *Store) obtain(m *making) (Image, error) {
 			return p, nil
 		}
 	}
-	t := &turn{store: s, making: m}
+	t := &turn{store: s, job: m}
 	if !m.within {
 		if err := t.take(membudget.Share{}); err != nil {
 			return Image{}, err
@@ -123,18 +122,18 @@ func (s *Store) obtain(m *making) (Image, error) {
 	return p, nil
 }
 
-// turn holds a making's shared resources: permission to work, and memory.
+// turn holds a job's shared resources: permission to work, and memory.
 type turn struct {
-	store  *Store
-	making *making
-	has    bool // permission to work
-	share  membudget.Share
+	store *Store
+	job   *job
+	has   bool // permission to work
+	share membudget.Share
 }
 
 // take waits until the memory is free, and then until the image may be made. Both are granted in the order
 // of the requests.
 func (t *turn) take(want membudget.Share) error {
-	s, ctx := t.store, t.making.ctx
+	s, ctx := t.store, t.job.ctx
 	if want == (membudget.Share{}) && s.turns.TryAcquire(1) {
 		t.has = true
 		return nil
@@ -157,7 +156,7 @@ func (t *turn) take(want membudget.Share) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		s.metrics.refused.Inc()
 	}
-	return s.overdue(t.making)
+	return s.overdue(t.job)
 }
 
 // end returns all resources.
@@ -173,10 +172,10 @@ func (t *turn) end() {
 // make makes the image. Whenever it needs more memory than is free, it releases its turn to others and
 // is retried.
 func (t *turn) make() ([]byte, error) {
-	s, m := t.store, t.making
+	s, m := t.store, t.job
 	asks := t
 	if m.within {
-		asks = nil // not the turn of the enclosing making, from whose context this one is derived
+		asks = nil // not the turn of the enclosing job, whose context is the parent of this one
 	}
 	ctx := context.WithValue(m.ctx, turnKey{}, asks)
 	var took time.Duration
@@ -220,37 +219,36 @@ func (t *turn) make() ([]byte, error) {
 }
 
 // begin reports whether callers still wait for the image.
-func (s *Store) begin(m *making) bool {
+func (s *Store) begin(m *job) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.begun = m.waiters > 0 && m.ctx.Err() == nil
 	return m.begun
 }
 
-// pause marks a making as not begun. If all callers have left it abandons the making and returns
-// false.
-func (s *Store) pause(m *making) (ok bool) {
+// pause marks a job as not begun. If all callers have left, it abandons the job and returns false.
+func (s *Store) pause(m *job) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.begun = false
 	if m.waiters > 0 || s.closed {
 		return true
 	}
-	s.giveUp(m)
+	s.abandon(m)
 	return false
 }
 
-// giveUp abandons a making without callers. The lock is held.
-func (s *Store) giveUp(m *making) {
-	if s.makings[m.key] == m {
-		delete(s.makings, m.key)
+// abandon abandons a job without callers. The lock is held.
+func (s *Store) abandon(m *job) {
+	if s.jobs[m.key] == m {
+		delete(s.jobs, m.key)
 	}
 	m.cancel()
 	s.metrics.abandoned.Inc()
 }
 
-// overdue returns the reason why a making's context ended before it was done.
-func (s *Store) overdue(m *making) error {
+// overdue returns the reason why the context of an unfinished job ended.
+func (s *Store) overdue(m *job) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -264,7 +262,7 @@ func (s *Store) overdue(m *making) error {
 
 // call makes the image. It converts a panic to an error: it does not run on the caller's goroutine,
 // where a server would recover it.
-func (s *Store) call(ctx context.Context, m *making) (body []byte, err error) {
+func (s *Store) call(ctx context.Context, m *job) (body []byte, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			s.cfg.Logger.Error("making an image panicked", "panic", reason, "stack", string(debug.Stack()))
@@ -277,25 +275,25 @@ func (s *Store) call(ctx context.Context, m *making) (body []byte, err error) {
 	return body, err
 }
 
-// overBudget is the error of a making that needs more memory than is free.
+// overBudget is the error of a job that needs more memory than is free.
 type overBudget struct{ membudget.Share }
 
 func (*overBudget) Error() string { return "too little memory in the budget to make the image" }
 
-// turnKey is the context key of the turn that Need uses; the value is nil in a nested making.
+// turnKey is the context key of the turn that Need uses; the value is nil in a nested job.
 type turnKey struct{}
 
-// Need reserves the total number of bytes that a making is about to hold, including earlier requests.
-// ctx is the context of the making; with any other context Need does nothing.
+// Need reserves the total number of bytes that a job is about to hold, including earlier requests.
+// ctx is the context of the job; with any other context Need does nothing.
 //
-// An error means that others hold too much. The making must return it: it is called again when
+// An error means that others hold too much. The job must return it: it is called again when
 // memory is free, and its turn goes to others in the meantime.
 func Need(ctx context.Context, bytes int64) error {
 	t, _ := ctx.Value(turnKey{}).(*turn)
 	if t == nil || bytes <= t.share.Bytes() {
 		return nil
 	}
-	t.share.Release() // a waiting making holds no memory, so that makings never wait for each other
+	t.share.Release() // a waiting job holds no memory, so that jobs never wait for each other
 	t.share = membudget.Share{}
 	want := t.store.cfg.MemoryBudget.Share(bytes)
 	if !want.TryAcquire() {

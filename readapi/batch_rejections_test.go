@@ -33,12 +33,12 @@ func TestBatch_Invalid_CostsNothing(t *testing.T) {
 	} {
 		a, err := s.post(t.Context(), batchPath, body, bearer(c.secret))
 		s.must(err)
-		if a.refused(t, http.StatusBadRequest, "invalid_request"); a.header.Get("X-Credits-Remaining") != "100" {
+		if a.rejected(t, http.StatusBadRequest, "invalid_request"); a.header.Get("X-Credits-Remaining") != "100" {
 			t.Errorf("%s: headers %v", name, a.header)
 		}
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 	// The client's content type does not matter.
 	for _, contentType := range []string{"application/json", "application/json; charset=UTF-8", "text/plain", "application/vnd.api+json", "multipart/form-data", "*/*", ""} {
@@ -56,7 +56,7 @@ func TestBatch_BodyDoesNotArrive_LooksNothingUp(t *testing.T) {
 	s.known("acme.com", record("acme"))
 	head := "POST /v1/brands/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\n"
 	if status := s.rawStatus(head + "Transfer-Encoding: chunked\r\n\r\n1c\r\n{\"identifiers\":[\"acme.com\"]}\r\nnot a length\r\n\r\n"); status != http.StatusBadRequest {
-		t.Errorf("broken chunks: %d", status)
+		t.Errorf("broken chunks: %d, want %d", status, http.StatusBadRequest)
 	}
 	// A client that closes its side early has left, even if its body could be parsed.
 	conn := s.dial(head + "Content-Length: 100\r\n\r\n{\"identifiers\":[\"acme.com\"]}")
@@ -66,7 +66,7 @@ func TestBatch_BodyDoesNotArrive_LooksNothingUp(t *testing.T) {
 		t.Errorf("read %[2]q, %[1]v; want no answer", err, read)
 	}
 	if b := c.books(); len(b.charges) != 0 || b.holds != 0 {
-		t.Errorf("%d charges, %d holds", len(b.charges), b.holds)
+		t.Errorf("%d charges, %d holds; want 0 and 0", len(b.charges), b.holds)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestBatch_DifferentDomains_CountAgainstPlan(t *testing.T) {
 		s.must(err)
 		identifiers = append(identifiers, domain, "www."+domain, brand.ID(domain).String())
 	}
-	s.settled()
+	s.catchUp()
 	identifiers = append(identifiers, "co.uk", "not a domain", uuid.NewString()) // not domains, so they do not count
 	items, h := c.batch(identifiers...)
 	for i, item := range items[:75] {
@@ -101,14 +101,14 @@ func TestBatch_DifferentDomains_CountAgainstPlan(t *testing.T) {
 		}
 	}
 	if h.Get("X-Credits-Remaining") != "25" || len(c.books().charges) != 25 {
-		t.Errorf("%s remaining after %d charges", h.Get("X-Credits-Remaining"), len(c.books().charges))
+		t.Errorf("%s remaining after %d charges; want %q and 25", h.Get("X-Credits-Remaining"), len(c.books().charges), "25")
 	}
-	p := c.asks(append(identifiers, "one-more.com")...).refused(t, http.StatusBadRequest, "invalid_request")
+	p := c.asks(append(identifiers, "one-more.com")...).rejected(t, http.StatusBadRequest, "invalid_request")
 	if !strings.Contains(p.Error.Message, "26 different domains") || !strings.Contains(p.Error.Message, "at most 25") {
-		t.Errorf("message %q", p.Error.Message)
+		t.Errorf("message %q, want text that contains %q and %q", p.Error.Message, "26 different domains", "at most 25")
 	}
 	if n := len(c.books().charges); n != 25 {
-		t.Errorf("%d charges", n)
+		t.Errorf("%d charges, want 25", n)
 	}
 }
 
@@ -159,9 +159,9 @@ func TestBatch_SeveralErrors_FirstInOrderAnswers(t *testing.T) {
 					t.Errorf("message %q at the top on %s", top.Message, path)
 				}
 				a.body = bytes.Replace(a.body, []byte(`,"message":`+quoted(top.Message)+`}`), []byte("}"), 1)
-				p := a.refused(t, c.status, c.code)
+				p := a.rejected(t, c.status, c.code)
 				if d := p.Error.Details; c.status == 402 && (*d.Balance != 0 || *d.Required != 1 || *d.BillingURL == "" || a.header.Get("X-Credits-Remaining") != "0") {
-					t.Errorf("%s, headers %v", a.body, a.header)
+					t.Errorf("body %s, headers %v", a.body, a.header)
 				}
 				if (a.header.Get("X-RateLimit-Limit") != "") != (c.status != 401) {
 					t.Errorf("headers %v", a.header)
@@ -193,12 +193,12 @@ func TestBatch_MethodOtherThanPOST_Is405(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE"} {
 			a := s.send(request{method: method, path: path, header: bearer(c.secret)})
 			if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "OPTIONS, POST" {
-				t.Errorf("%s %s: %d, Allow %q", method, path, a.status, a.header.Get("Allow"))
+				t.Errorf("%s %s: status %d, Allow %q; want %d and %q", method, path, a.status, a.header.Get("Allow"), http.StatusMethodNotAllowed, "OPTIONS, POST")
 			}
 		}
 		a := s.send(request{method: "OPTIONS", path: path})
 		if a.status != http.StatusNoContent || a.header.Get("Allow") != "OPTIONS, POST" {
-			t.Errorf("OPTIONS %s: %d, Allow %q", path, a.status, a.header.Get("Allow"))
+			t.Errorf("OPTIONS %s: status %d, Allow %q; want %d and %q", path, a.status, a.header.Get("Allow"), http.StatusNoContent, "OPTIONS, POST")
 		}
 		a, err := s.post(t.Context(), path, `{"identifiers":["acme.com"]}`, bearer(c.secret))
 		s.must(err)

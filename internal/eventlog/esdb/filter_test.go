@@ -64,9 +64,10 @@ func TestSubscribe_Filter_IsAppliedByTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(appended.Position)
-	const looks = 50 // at the head
-	if sent := server.Counts().Sent - before; seen != count || sent > count+looks {
-		t.Errorf("%d events were sent for %d selected ones, want %d", sent, seen, count)
+	// The follower also looks up positions, an event each and more of them on a slow machine. Without the filter the
+	// server sends more than twice the selected events.
+	if sent := server.Counts().Sent - before; seen != count || sent >= 2*count {
+		t.Errorf("%d events were sent for %d selected ones, want fewer than %d for %d", sent, seen, 2*count, count)
 	}
 
 	before = server.Counts().Sent

@@ -119,7 +119,7 @@ func TestOpenReadOnly_WriteAheadLogWithoutIndex_Fails(t *testing.T) {
 		}
 	}
 	_, err := sqlite.OpenReadOnly(t.Context(), sqlite.Config{Path: copied})
-	if !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "can be written") {
+	if !errors.Is(err, eventlog.ErrUnavailable) || !strings.Contains(err.Error(), "writable") {
 		t.Errorf("opened with %v", err)
 	}
 }

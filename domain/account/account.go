@@ -150,12 +150,15 @@ type capture struct {
 }
 
 type payment struct {
-	granted, refunded int64
+	granted, refunded int64              // credits
+	paid              eventschemas.Money // zero if the grant had no money
+	returned          int64              // minor units, at most those of paid
 }
 
 type refund struct {
 	paymentID string
 	credits   int64
+	money     eventschemas.Money // zero if the event had none
 }
 
 type key struct {

@@ -3,6 +3,7 @@ package account
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +88,7 @@ func (s *scene) then(want ...eventschemas.Event) *scene {
 		s.t.Fatalf("events = %+v, want %+v", s.out.Events, want)
 	}
 	for i := range want {
-		if s.out.Events[i] != want[i] {
+		if !reflect.DeepEqual(s.out.Events[i], want[i]) {
 			s.t.Fatalf("event %d = %+v, want %+v", i, s.out.Events[i], want[i])
 		}
 	}
@@ -141,6 +142,18 @@ func granted(credits int64) eventschemas.Event {
 
 func paid(payment string, credits int64) eventschemas.Event {
 	return eventschemas.CreditsGranted{GrantID: payment, Kind: KindTopup, Credits: credits, PaymentID: payment}
+}
+
+func euros(minor int64) *eventschemas.Money {
+	return &eventschemas.Money{Minor: minor, Currency: "EUR"}
+}
+
+func paidMoney(payment string, credits int64, money *eventschemas.Money) eventschemas.Event {
+	return eventschemas.CreditsGranted{GrantID: payment, Kind: KindTopup, Credits: credits, PaymentID: payment, Money: money}
+}
+
+func refunded(id, payment string, credits int64, money *eventschemas.Money) eventschemas.Event {
+	return eventschemas.PaymentRefunded{RefundID: id, PaymentID: payment, Credits: credits, Money: money}
 }
 
 func held(id string, credits int64) eventschemas.Event {
@@ -245,6 +258,12 @@ func grant(payment string, credits int64) command {
 func refundOf(id, payment string, credits int64) command {
 	return func(s *scene) {
 		s.out, s.err = s.account.RefundPayment(Refund{RefundID: id, PaymentID: payment, Credits: credits})
+	}
+}
+
+func refundMoney(id, payment string, credits int64, money *eventschemas.Money) command {
+	return func(s *scene) {
+		s.out, s.err = s.account.RefundPayment(Refund{RefundID: id, PaymentID: payment, Credits: credits, Money: money})
 	}
 }
 

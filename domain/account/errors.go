@@ -31,10 +31,11 @@ var (
 	ErrTooManyHolds = errors.New("too many open holds")
 	// ErrUnknownPayment means that no grant carries this payment id.
 	ErrUnknownPayment = errors.New("no such payment")
-	// ErrPaymentMismatch means that the payment, grant or refund id was used before for another
-	// amount. The error is a *PaymentMismatchError.
-	ErrPaymentMismatch = errors.New("amount differs from the one already recorded")
-	// ErrRefundTooLarge means that the refund is more than the remainder of the payment.
+	// ErrPaymentMismatch means that the payment, grant or refund id was used before with other
+	// credits, money or payment. The error is a *PaymentMismatchError.
+	ErrPaymentMismatch = errors.New("the command differs from what is already recorded under its id")
+	// ErrRefundTooLarge means that the refund is more than the remainder of the payment, in credits or
+	// in money.
 	ErrRefundTooLarge = errors.New("refund is larger than what is left of the payment")
 	// ErrIdempotencyMismatch means that the idempotency key was used within 24 h for another request.
 	ErrIdempotencyMismatch = errors.New("idempotency key was used for another request")
@@ -83,15 +84,15 @@ func (e *InvalidError) Error() string { return fmt.Sprintf("%s: %s %s", ErrInval
 // Is makes errors.Is(err, ErrInvalid) true.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-// PaymentMismatchError reports the amount recorded first. It matches ErrPaymentMismatch.
+// PaymentMismatchError reports what was recorded first. It matches ErrPaymentMismatch.
 type PaymentMismatchError struct {
 	ID       string // of the payment, grant or refund
-	Recorded int64  // credits
-	Asked    int64  // credits
+	Recorded string // such as "100 credits"
+	Asked    string
 }
 
 func (e *PaymentMismatchError) Error() string {
-	return fmt.Sprintf("%s: %s was recorded with %d credits, not %d", ErrPaymentMismatch, e.ID, e.Recorded, e.Asked)
+	return fmt.Sprintf("%s: %s was recorded with %s, not %s", ErrPaymentMismatch, e.ID, e.Recorded, e.Asked)
 }
 
 // Is makes errors.Is(err, ErrPaymentMismatch) true.

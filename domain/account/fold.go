@@ -175,14 +175,22 @@ func (a *Account) applyGranted(ev eventschemas.CreditsGranted) {
 	}
 	p := a.payments[ev.PaymentID]
 	p.granted += ev.Credits
+	if ev.Money != nil {
+		p.paid.Minor += ev.Money.Minor
+		p.paid.Currency = ev.Money.Currency
+	}
 	put(a, a.payments, ev.PaymentID, p)
 }
 
 func (a *Account) applyRefunded(ev eventschemas.PaymentRefunded) {
-	p := a.payments[ev.PaymentID]
+	p, r := a.payments[ev.PaymentID], refund{paymentID: ev.PaymentID, credits: ev.Credits}
+	p.returned += Returned(p.paid, p.returned, p.granted-p.refunded, ev)
 	p.refunded += ev.Credits
+	if ev.Money != nil {
+		r.money = *ev.Money
+	}
 	put(a, a.payments, ev.PaymentID, p)
-	put(a, a.refunds, ev.RefundID, refund{paymentID: ev.PaymentID, credits: ev.Credits})
+	put(a, a.refunds, ev.RefundID, r)
 }
 
 func (a *Account) applyKeyIssued(ev eventschemas.KeyIssued) {

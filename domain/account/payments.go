@@ -1,6 +1,8 @@
 package account
 
 import (
+	"fmt"
+	"math/bits"
 	"slices"
 
 	"letterhead/eventschemas"
@@ -39,10 +41,7 @@ func (a *Account) Grant(in Grant) (Outcome, error) {
 		return Outcome{}, err
 	}
 	if recorded, ok := a.granted(in); ok {
-		if recorded != in.Credits {
-			return Outcome{}, &PaymentMismatchError{ID: in.GrantID, Recorded: recorded, Asked: in.Credits}
-		}
-		return repeated(), nil
+		return repeated(), a.sameGrant(in, recorded)
 	}
 	if in.Credits > MaxCredits-a.core.balance {
 		return Outcome{}, ErrCreditLimit
@@ -62,18 +61,51 @@ func (a *Account) granted(in Grant) (int64, bool) {
 	return credits, ok
 }
 
+// sameGrant returns an error if the grant differs from the one recorded under its id.
+func (a *Account) sameGrant(in Grant, recorded int64) error {
+	if recorded != in.Credits {
+		return &PaymentMismatchError{ID: in.GrantID, Recorded: credits(recorded), Asked: credits(in.Credits)}
+	}
+	if in.PaymentID == "" {
+		return nil
+	}
+	return sameMoney(in.GrantID, a.payments[in.PaymentID].paid, in.Money)
+}
+
+// sameMoney returns an error if the asked money differs from the recorded one.
+func sameMoney(id string, recorded eventschemas.Money, asked *eventschemas.Money) error {
+	if asked == nil {
+		asked = &eventschemas.Money{}
+	}
+	if *asked != recorded {
+		return &PaymentMismatchError{ID: id, Recorded: minorUnits(recorded), Asked: minorUnits(*asked)}
+	}
+	return nil
+}
+
+func credits(n int64) string { return fmt.Sprintf("%d credits", n) }
+
+func minorUnits(m eventschemas.Money) string {
+	if m.Currency == "" {
+		return "no money"
+	}
+	return fmt.Sprintf("%d minor units of %s", m.Minor, m.Currency)
+}
+
 // Refund is the command to remove the credits of a payment.
 type Refund struct {
 	RefundID  string
 	PaymentID string
-	Credits   int64 // 0 for all that is left of the payment
-	Money     *eventschemas.Money
+	Credits   int64               // 0 for all that is left of the payment
+	Money     *eventschemas.Money // nil for the share of the credits in what is left of the payment's money
 }
 
 // RefundPayment removes the credits of a refunded payment, even if they are spent. It is the only
-// decision that may take the balance below zero, and it never removes more than the payment granted.
-// The same refund id is a repeat, and so is a refund of the remainder when nothing is left. Errors:
-// ErrInvalid, ErrNotFound, ErrUnknownPayment, ErrPaymentMismatch, ErrRefundTooLarge, ErrCreditLimit.
+// decision that may take the balance below zero. All refunds of a payment remove at most the credits
+// that it granted, and return at most the money that was paid, in the same currency. A payment can be
+// refunded in parts, each under an id of its own; the same id is a repeat, and so is a refund of the
+// remainder when nothing is left. Errors: ErrInvalid, ErrNotFound, ErrUnknownPayment,
+// ErrPaymentMismatch, ErrRefundTooLarge, ErrCreditLimit.
 func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 	err := firstError(text("refund id", in.RefundID, true), text("payment id", in.PaymentID, true), money(in.Money), a.exists())
 	if err != nil {
@@ -85,10 +117,7 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 		}
 	}
 	if known, ok := a.refunds[in.RefundID]; ok {
-		if known.paymentID != in.PaymentID || in.Credits != 0 && known.credits != in.Credits {
-			return Outcome{}, &PaymentMismatchError{ID: in.RefundID, Recorded: known.credits, Asked: in.Credits}
-		}
-		return repeated(), nil
+		return repeated(), known.same(in)
 	}
 	p, ok := a.payments[in.PaymentID]
 	if !ok {
@@ -96,20 +125,96 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 	}
 	left := p.granted - p.refunded
 	if in.Credits == 0 {
-		if left == 0 {
+		if left == 0 && in.Money == nil {
 			return repeated(), nil
 		}
 		in.Credits = left
 	}
-	if in.Credits > left {
-		return Outcome{}, ErrRefundTooLarge
+	if in.Credits > left || left == 0 {
+		return Outcome{}, fmt.Errorf("%w: %d of its %d credits are left", ErrRefundTooLarge, left, p.granted)
 	}
 	if in.Credits > MaxCredits+a.core.balance {
 		return Outcome{}, ErrCreditLimit
 	}
+	returned, err := p.moneyBack(in)
+	if err != nil {
+		return Outcome{}, err
+	}
 	return decided(eventschemas.PaymentRefunded{
-		RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: in.Money,
+		RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: returned,
 	}), nil
+}
+
+// same returns an error if the refund differs from the one recorded under its id.
+func (r refund) same(in Refund) error {
+	switch {
+	case r.paymentID != in.PaymentID:
+		return &PaymentMismatchError{ID: in.RefundID, Recorded: "payment " + r.paymentID, Asked: "payment " + in.PaymentID}
+	case in.Credits != 0 && r.credits != in.Credits:
+		return &PaymentMismatchError{ID: in.RefundID, Recorded: credits(r.credits), Asked: credits(in.Credits)}
+	case in.Money != nil:
+		return sameMoney(in.RefundID, r.money, in.Money)
+	}
+	return nil
+}
+
+// moneyBack returns the money that a refund of some of the remaining credits returns: the money of the
+// command or, if it has none, their share of what is left of the money, rounded down. So the last refund
+// returns the rest.
+func (p payment) moneyBack(in Refund) (*eventschemas.Money, error) {
+	left := p.paid.Minor - p.returned
+	switch {
+	case in.Money == nil && p.paid.Currency == "":
+		return nil, nil
+	case in.Money == nil:
+		return &eventschemas.Money{Minor: share(left, in.Credits, p.granted-p.refunded), Currency: p.paid.Currency}, nil
+	case p.paid.Currency == "":
+		return nil, &InvalidError{Field: "money", Reason: "cannot be returned: the payment was recorded without money"}
+	case in.Money.Currency != p.paid.Currency:
+		return nil, &InvalidError{Field: "currency", Reason: "must be that of the payment, " + p.paid.Currency}
+	case in.Money.Minor > left:
+		return nil, fmt.Errorf("%w: at most %s can be returned", ErrRefundTooLarge, minorUnits(eventschemas.Money{Minor: left, Currency: p.paid.Currency}))
+	}
+	return in.Money, nil
+}
+
+// share returns what some of the remaining credits are worth in minor units, rounded down.
+func share(minor, credits, remaining int64) int64 {
+	if credits >= remaining {
+		return minor
+	}
+	high, low := bits.Mul64(uint64(minor), uint64(credits))
+	quotient, _ := bits.Div64(high, low, uint64(remaining))
+	return int64(quotient)
+}
+
+// Returned returns how many minor units of a payment a refund returns, given what was paid and returned before and the
+// credits that remain before it. It is never more than what is left.
+//
+// Releases before data format 2 recorded refunds without money, which count with the share of their credits, and did
+// not limit money; money in another currency does not count.
+func Returned(paid eventschemas.Money, before, remaining int64, ev eventschemas.PaymentRefunded) int64 {
+	left := paid.Minor - before
+	switch {
+	case ev.Money == nil:
+		return share(left, ev.Credits, remaining)
+	case ev.Money.Currency != paid.Currency:
+		return 0
+	}
+	return min(ev.Money.Minor, left)
+}
+
+// RefundOf returns the refund that is recorded under an id.
+func (a *Account) RefundOf(id string) (ev eventschemas.PaymentRefunded, ok bool) {
+	r, ok := a.refunds[id]
+	if !ok {
+		return ev, false
+	}
+	ev = eventschemas.PaymentRefunded{RefundID: id, PaymentID: r.paymentID, Credits: r.credits}
+	if r.money.Currency != "" {
+		ev.Money = &r.money
+	}
+	return ev, true
 }
 
 // money validates a paid amount: nil is valid, and a currency is three upper-case letters.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -18,7 +19,9 @@ type book struct {
 	grants, charges, reversals, refunds int64
 	open                                map[string]int64 // remainder of each open hold
 	endedBy                             map[string]int   // number of events that ended each hold
-	payments                            map[string]int64 // granted minus refunded
+	payments                            map[string]int64 // credits, granted minus refunded
+	money                               map[string]int64 // minor units, paid minus returned, by payment
+	moneyAsked                          bool             // by the current command
 	keyed                               []keyedLine      // charges with an idempotency key
 	kept, reversed                      map[string]bool  // by charge id
 }
@@ -30,7 +33,7 @@ type keyedLine struct {
 
 func newBook() book {
 	return book{
-		open: map[string]int64{}, endedBy: map[string]int{}, payments: map[string]int64{},
+		open: map[string]int64{}, endedBy: map[string]int{}, payments: map[string]int64{}, money: map[string]int64{},
 		kept: map[string]bool{}, reversed: map[string]bool{},
 	}
 }
@@ -63,6 +66,9 @@ func (b *book) add(t *rapid.T, ev eventschemas.Event, at time.Time) {
 	case eventschemas.CreditsGranted:
 		b.grants += ev.Credits
 		b.payments[ev.PaymentID] += ev.Credits
+		if ev.Money != nil {
+			b.money[ev.PaymentID] += ev.Money.Minor
+		}
 	case eventschemas.CreditsCharged:
 		b.charges += ev.Credits
 		if ev.IdempotencyKeyHash != "" {
@@ -92,6 +98,7 @@ func (b *book) add(t *rapid.T, ev eventschemas.Event, at time.Time) {
 		if b.payments[ev.PaymentID] -= ev.Credits; b.payments[ev.PaymentID] < 0 {
 			t.Fatalf("payment %s was refunded beyond its grant", ev.PaymentID)
 		}
+		b.addReturned(t, ev)
 	case eventschemas.CreditsHeld:
 		if _, ok := b.open[ev.HoldID]; ok {
 			t.Fatalf("hold %s was placed twice", ev.HoldID)
@@ -104,6 +111,18 @@ func (b *book) add(t *rapid.T, ev eventschemas.Event, at time.Time) {
 		}
 		delete(b.open, ev.HoldID)
 		b.endedBy[ev.HoldID]++
+	}
+}
+
+func (b *book) addReturned(t *rapid.T, ev eventschemas.PaymentRefunded) {
+	if ev.Money == nil {
+		return
+	}
+	if b.money[ev.PaymentID] -= ev.Money.Minor; b.money[ev.PaymentID] < 0 {
+		t.Fatalf("refund %+v returned more money than was paid", ev)
+	}
+	if left := b.money[ev.PaymentID]; b.payments[ev.PaymentID] == 0 && left != 0 && !b.moneyAsked {
+		t.Fatalf("%d minor units are left after the last refund %+v", left, ev)
 	}
 }
 
@@ -304,6 +323,10 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 	refund := func(t *rapid.T) {
 		w.n++
 		in := Refund{RefundID: fmt.Sprint("f", w.n%40), PaymentID: w.id(t, "p", 3), Credits: rapid.Int64Range(0, 3).Draw(t, "credits")}
+		if rapid.IntRange(0, 3).Draw(t, "money") == 0 {
+			in.Money = euros(rapid.Int64Range(0, 300).Draw(t, "minor"))
+		}
+		w.book.moneyAsked = in.Money != nil
 		w.run(t, "refund", func() (Outcome, error) { return w.account.RefundPayment(in) })
 	}
 	return map[string]func(*rapid.T){
@@ -341,6 +364,9 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		},
 		"grant": func(t *rapid.T) {
 			in := Grant{Kind: KindTopup, Credits: rapid.Int64Range(1, 3).Draw(t, "credits"), PaymentID: w.id(t, "p", 3)}
+			if rapid.Bool().Draw(t, "with money") {
+				in.Money = euros(rapid.Int64Range(0, 1000).Draw(t, "minor"))
+			}
 			w.run(t, "grant", func() (Outcome, error) { return w.account.Grant(in) })
 		},
 		"reverse":     func(t *rapid.T) { w.reverseCharge(t, ReasonOperator) },
@@ -538,7 +564,7 @@ func TestDecidedEvents_FollowSchemas(t *testing.T) {
 				t.Fatalf("%s: %v", enc.Data, err)
 			}
 			back, err := eventschemas.Decode(enc.Type, enc.SchemaVersion, enc.Data)
-			if err != nil || fmt.Sprintf("%+v", back) != fmt.Sprintf("%+v", ev) {
+			if err != nil || !reflect.DeepEqual(back, ev) {
 				t.Fatalf("the event decodes as %+v, %v", back, err)
 			}
 		}

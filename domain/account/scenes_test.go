@@ -276,7 +276,7 @@ func TestGrant_SamePayment_GrantsOnce(t *testing.T) {
 		when(grant("p1", 100)).isRepeated().
 		when(grant("p1", 99)).rejected(ErrPaymentMismatch)
 	var e *PaymentMismatchError
-	if !errors.As(s.err, &e) || *e != (PaymentMismatchError{ID: "p1", Recorded: 100, Asked: 99}) {
+	if !errors.As(s.err, &e) || *e != (PaymentMismatchError{ID: "p1", Recorded: "100 credits", Asked: "99 credits"}) {
 		t.Fatalf("error = %+v", s.err)
 	}
 	s.after(10*365*24*time.Hour).when(grant("p1", 100)).isRepeated().balance(100, 0)
@@ -315,6 +315,68 @@ func TestPartialRefunds(t *testing.T) {
 		when(refundOf("f2", "p1", 0)).then(eventschemas.PaymentRefunded{RefundID: "f2", PaymentID: "p1", Credits: 6}).
 		when(refundOf("f3", "p9", 0)).rejected(ErrUnknownPayment).
 		balance(0, 0)
+}
+
+func TestRefundPayment_WithoutMoney_ReturnsShareAndLastRefundTheRest(t *testing.T) {
+	given(t, opened, paidMoney("p1", 3, euros(1000))).
+		when(refundOf("f1", "p1", 1)).then(refunded("f1", "p1", 1, euros(333))).
+		when(refundOf("f2", "p1", 1)).then(refunded("f2", "p1", 1, euros(333))).
+		when(refundOf("f2", "p1", 1)).isRepeated().
+		when(refundMoney("f2", "p1", 0, euros(333))).isRepeated().
+		when(refundOf("f3", "p1", 0)).then(refunded("f3", "p1", 1, euros(334))).
+		when(refundOf("f4", "p1", 0)).isRepeated()
+	given(t, opened, paidMoney("p1", MaxCredits, euros(1<<62))).
+		when(refundOf("f1", "p1", MaxCredits-1)).then(refunded("f1", "p1", MaxCredits-1, euros(1<<62-513))).
+		when(refundOf("f2", "p1", 0)).then(refunded("f2", "p1", 1, euros(513)))
+	given(t, opened, paidMoney("p1", 3, euros(0))).
+		when(refundOf("f1", "p1", 2)).then(refunded("f1", "p1", 2, euros(0)))
+}
+
+func TestRefundPayment_WithMoney_LimitedByPaymentAndItsCurrency(t *testing.T) {
+	given(t, opened, paidMoney("p1", 10, euros(1000)), paid("p2", 5)).
+		when(refundMoney("f1", "p1", 2, euros(1001))).rejected(ErrRefundTooLarge).
+		when(refundMoney("f1", "p1", 2, &eventschemas.Money{Minor: 1, Currency: "USD"})).rejected(ErrInvalid).
+		when(refundMoney("f1", "p2", 2, euros(1))).rejected(ErrInvalid).
+		when(refundMoney("f1", "p1", 2, euros(900))).then(refunded("f1", "p1", 2, euros(900))).
+		when(refundMoney("f1", "p1", 2, euros(901))).rejected(ErrPaymentMismatch).
+		when(refundMoney("f1", "p1", 2, &eventschemas.Money{Minor: 900, Currency: "USD"})).rejected(ErrPaymentMismatch).
+		when(refundMoney("f2", "p1", 2, euros(101))).rejected(ErrRefundTooLarge).
+		when(refundOf("f2", "p1", 4)).then(refunded("f2", "p1", 4, euros(50))).
+		when(refundMoney("f3", "p1", 0, euros(0))).then(refunded("f3", "p1", 4, euros(0))).
+		when(refundOf("f4", "p2", 0)).then(refunded("f4", "p2", 5, nil))
+}
+
+// Releases before data format 2 did not limit the money of refunds, and recorded some without money.
+func TestRefundPayment_AfterRefundsOfEarlierReleases(t *testing.T) {
+	given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f1", "p1", 2, euros(5000))).
+		when(refundMoney("f2", "p1", 2, euros(1))).rejected(ErrRefundTooLarge).
+		when(refundOf("f2", "p1", 0)).then(refunded("f2", "p1", 8, euros(0)))
+	given(t, opened, paidMoney("p1", 1000, euros(4900)), refunded("f1", "p1", 900, nil)).
+		when(refundMoney("f2", "p1", 100, euros(491))).rejected(ErrRefundTooLarge).
+		when(refundOf("f2", "p1", 0)).then(refunded("f2", "p1", 100, euros(490)))
+	given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f1", "p1", 5, &eventschemas.Money{Minor: 700, Currency: "USD"})).
+		when(refundOf("f2", "p1", 0)).then(refunded("f2", "p1", 5, euros(1000)))
+	given(t, opened, paid("p1", 10), refunded("f1", "p1", 5, euros(700))).
+		when(refundOf("f2", "p1", 0)).then(refunded("f2", "p1", 5, nil))
+}
+
+func TestRefundPayment_MoneyButNoCreditsLeft_IsRejected(t *testing.T) {
+	given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f1", "p1", 10, euros(900))).
+		when(refundOf("f2", "p1", 0)).isRepeated().
+		when(refundMoney("f2", "p1", 0, euros(100))).rejected(ErrRefundTooLarge)
+}
+
+func TestGrant_RepeatedWithOtherMoney_IsMismatch(t *testing.T) {
+	topup := func(money *eventschemas.Money) command {
+		return func(s *scene) {
+			s.out, s.err = s.account.Grant(Grant{Kind: KindTopup, Credits: 10, PaymentID: "p1", Money: money})
+		}
+	}
+	given(t, opened).
+		when(topup(euros(1000))).then(paidMoney("p1", 10, euros(1000))).
+		when(topup(euros(1000))).isRepeated().
+		when(topup(euros(999))).rejected(ErrPaymentMismatch).
+		when(topup(nil)).rejected(ErrPaymentMismatch)
 }
 
 func TestSuspendedAccount_SettlesOnly(t *testing.T) {

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"letterhead/domain/plan"
+	"letterhead/eventschemas"
 )
 
 // FoldVersion is the version of the fold and of its snapshot. Snapshots of other versions are ignored:
 // increment it with every change of Apply or of the snapshot's format.
-const FoldVersion = 3
+const FoldVersion = 4
 
 // OldestFoldVersion is the version of the previous release, which may run at the same time as this one
 // until an upgrade is finished. Snapshots of earlier versions are no longer needed.
@@ -76,6 +77,9 @@ type snapshotPayment struct {
 	ID       string `json:"id"`
 	Granted  int64  `json:"granted"`
 	Refunded int64  `json:"refunded"`
+	Paid     int64  `json:"paid,omitempty"`
+	Currency string `json:"currency,omitempty"`
+	Returned int64  `json:"returned,omitempty"`
 }
 
 type snapshotGrant struct {
@@ -84,9 +88,11 @@ type snapshotGrant struct {
 }
 
 type snapshotRefund struct {
-	ID      string `json:"id"`
-	Payment string `json:"payment"`
-	Credits int64  `json:"credits"`
+	ID       string `json:"id"`
+	Payment  string `json:"payment"`
+	Credits  int64  `json:"credits"`
+	Minor    int64  `json:"minor,omitempty"`
+	Currency string `json:"currency,omitempty"`
 }
 
 type snapshotKey struct {
@@ -154,13 +160,19 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.payments)) {
-		s.Payments = append(s.Payments, snapshotPayment{ID: id, Granted: a.payments[id].granted, Refunded: a.payments[id].refunded})
+		p := a.payments[id]
+		s.Payments = append(s.Payments, snapshotPayment{
+			ID: id, Granted: p.granted, Refunded: p.refunded, Paid: p.paid.Minor, Currency: p.paid.Currency, Returned: p.returned,
+		})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.grants)) {
 		s.Grants = append(s.Grants, snapshotGrant{ID: id, Credits: a.grants[id]})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.refunds)) {
-		s.Refunds = append(s.Refunds, snapshotRefund{ID: id, Payment: a.refunds[id].paymentID, Credits: a.refunds[id].credits})
+		r := a.refunds[id]
+		s.Refunds = append(s.Refunds, snapshotRefund{
+			ID: id, Payment: r.paymentID, Credits: r.credits, Minor: r.money.Minor, Currency: r.money.Currency,
+		})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.keys)) {
 		k := a.keys[id]
@@ -321,13 +333,18 @@ func (h snapshotHold) hold() hold {
 
 func (a *Account) restoreMoney(s snapshot) {
 	for _, p := range s.Payments {
-		a.payments[p.ID] = payment{granted: p.Granted, refunded: p.Refunded}
+		a.payments[p.ID] = payment{
+			granted: p.Granted, refunded: p.Refunded, returned: p.Returned,
+			paid: eventschemas.Money{Minor: p.Paid, Currency: p.Currency},
+		}
 	}
 	for _, g := range s.Grants {
 		a.grants[g.ID] = g.Credits
 	}
 	for _, r := range s.Refunds {
-		a.refunds[r.ID] = refund{paymentID: r.Payment, credits: r.Credits}
+		a.refunds[r.ID] = refund{
+			paymentID: r.Payment, credits: r.Credits, money: eventschemas.Money{Minor: r.Minor, Currency: r.Currency},
+		}
 	}
 	for _, k := range s.Keys {
 		a.keys[k.ID] = key{hash: k.Hash, last4: k.Last4, kind: k.Kind, revoked: k.Revoked}

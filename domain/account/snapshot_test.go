@@ -20,7 +20,8 @@ func full(t testing.TB) *Account {
 		eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 2},
 		eventschemas.KeyIssued{KeyID: "k1", Hash: keyA, Last4: "abcd", Kind: "secret"},
 		eventschemas.KeyIssued{KeyID: "k2", Hash: keyB, Last4: "efgh", Kind: "publishable"},
-		eventschemas.KeyRevoked{KeyID: "k1"})
+		eventschemas.KeyRevoked{KeyID: "k1"},
+		paidMoney("p2", 50, euros(100)), refunded("f2", "p2", 10, euros(20)))
 	s.account.Link(eventschemas.Hash{1, 2, 3})
 	return s.account
 }
@@ -47,6 +48,8 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 		when(withKey("r9", keyA, requestA)).isRepeated().
 		when(withKey("r9", itemOf(keyA, 1), requestB)).rejected(ErrIdempotencyMismatch).
 		when(capturing("r1", "h1", "a")).isRepeated()
+	s.when(refundMoney("f3", "p2", 40, euros(81))).rejected(ErrRefundTooLarge).
+		when(refundMoney("f2", "p2", 10, euros(21))).rejected(ErrPaymentMismatch)
 	if b.core.validKeys != 1 {
 		t.Fatalf("%d valid keys, want 1", b.core.validKeys)
 	}
@@ -71,7 +74,7 @@ func TestUnusableSnapshots(t *testing.T) {
 		"unknown status":    change(`"status":"active"`, `"status":"asleep"`),
 		"short head":        change(`"head":"01`, `"head":"`),
 		"head is not hex":   change(`"head":"01`, `"head":"zz`),
-		"balance":           change(`"balance":51`, `"balance":9007199254740992`),
+		"balance":           change(`"balance":91`, `"balance":9007199254740992`),
 		"something follows": good + "{}",
 		"cut":               good[:len(good)-2],
 		"hold of nothing":   change(`"left":2`, `"left":0`),

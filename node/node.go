@@ -38,6 +38,7 @@ import (
 	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
+	"letterhead/projections/payments"
 	"letterhead/projections/usage"
 	"letterhead/readapi/logo"
 )
@@ -63,6 +64,7 @@ type Node struct {
 	Accounts    *accounts.Model
 	Keys        *keys.Directory
 	Ledger      *ledger.Model
+	Payments    *payments.Model
 	BrandReader *brands.Model
 
 	release string
@@ -209,14 +211,14 @@ func (n *Node) openReadModels(ctx context.Context) error {
 		return err
 	}
 	n.Accounts, n.Keys, n.Ledger = accounts.New(n.Store), keys.New(keys.Config{Now: n.machineClock, Logger: n.logger}, n.Store), ledger.New(n.Store)
-	n.usage, n.idempotency = usage.New(n.Store, n.Log), idempotency.New(n.Store)
+	n.usage, n.idempotency, n.Payments = usage.New(n.Store, n.Log), idempotency.New(n.Store), payments.New(n.Store)
 	n.BrandReader, err = brands.New(brands.Config{CacheBytes: n.Config.BrandCacheBytes, Logger: n.logger, Registerer: n.metrics}, n.Store)
 	if err != nil {
 		return err
 	}
 	n.closing(func() error { n.BrandReader.Close(); return nil })
 	n.Runner, err = engine.New(engine.Config{FollowOnly: !n.Config.Has(config.RoleProjector), InForce: n.format, ReadOnly: n.reading, BatchEvents: n.batchEvents(), ScratchFolder: n.scratchPath(), Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("projector"), n.Store,
-		n.Accounts, n.Keys, n.usage, n.Ledger, n.idempotency, n.BrandReader)
+		n.Accounts, n.Keys, n.usage, n.Ledger, n.Payments, n.idempotency, n.BrandReader)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"letterhead/internal/sqlstore"
@@ -61,6 +63,54 @@ func (d *Keyed[K, V]) List(ctx context.Context, h *Handle, rest string, args ...
 		return d.Each(ctx, q, t, func(_ K, v V) { all = append(all, v) }, rest, args...)
 	})
 	return all, err
+}
+
+// Page selects rows of a Keyed table for a listing that continues after the last row of the page before.
+type Page[K comparable, V any] struct {
+	By         string // column to order by, then by the key; only the key if empty
+	Descending bool
+	Limit      int
+	AfterKey   K
+	After      *V // the row of AfterKey; nil for the first page
+
+	equal  []string
+	values []any
+}
+
+// Equal selects the rows that have a value in a text column; an empty value selects all.
+func (p *Page[K, V]) Equal(column, value string) {
+	if value != "" {
+		p.equal, p.values = append(p.equal, column), append(p.values, value)
+	}
+}
+
+// Page returns the live rows of a page. Column names in it are not escaped.
+func (d *Keyed[K, V]) Page(ctx context.Context, h *Handle, p Page[K, V]) ([]V, error) {
+	var where []string
+	args := slices.Clone(p.values)
+	for i, column := range p.equal {
+		where = append(where, fmt.Sprintf("%s = $%d", column, i+1))
+	}
+	order, direction, compare := d.Key, "", ">"
+	if p.Descending {
+		direction, compare = " DESC", "<"
+	}
+	if p.By != "" {
+		order = append([]string{p.By}, d.Key...)
+	}
+	if p.After != nil {
+		if p.By != "" {
+			args = append(args, d.AppendRow(nil, p.After)[slices.Index(d.Columns, p.By)])
+		}
+		args = d.AppendKey(args, p.AfterKey)
+		where = append(where, fmt.Sprintf("(%s) %s %s", strings.Join(order, ", "), compare, sqlstore.In(len(p.values)+1, len(order))))
+	}
+	rest := ""
+	if len(where) > 0 {
+		rest = "WHERE " + strings.Join(where, " AND ")
+	}
+	rest += fmt.Sprintf(" ORDER BY %s%s LIMIT %d", strings.Join(order, direction+", "), direction, p.Limit)
+	return d.List(ctx, h, rest, args...)
 }
 
 // Each calls found for the rows that rest, the text from WHERE on, selects.

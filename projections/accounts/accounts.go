@@ -21,8 +21,8 @@ const (
 	Name    = "accounts"
 	version = 1
 
-	// MaxPage limits the accounts that List returns.
-	MaxPage = 1000
+	// MaxPage limits the accounts that Select and List return.
+	MaxPage = 10_000
 	// keptRows limits the rows, of about 200 bytes each, that the fold keeps between batches.
 	keptRows = 100_000
 )
@@ -103,6 +103,42 @@ func (m *Model) Get(ctx context.Context, id string) (*Account, error) {
 		return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
 	return &a, nil
+}
+
+// sorts are the columns by which Select sorts, by the name that a Selection uses.
+var sorts = map[string]string{"": "", "id": "", "balance": "balance", "plan": "plan", "status": "status", "opened": "opened_at"}
+
+// Sorts are the values of Selection.Sort.
+var Sorts = []string{"id", "balance", "plan", "status", "opened"}
+
+// Selection selects and sorts accounts.
+type Selection struct {
+	Plan       plan.ID        // empty for all
+	Status     account.Status // empty for all
+	Sort       string         // one of Sorts; by id if empty
+	Descending bool
+}
+
+// Select returns at most limit accounts (no more than MaxPage) after the given one, which is nil for the
+// first page. If an account changes its place in the order between two pages, it is returned twice or
+// not at all. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err(), or an error that
+// names an unknown Sort.
+func (m *Model) Select(ctx context.Context, s Selection, after *Account, limit int) ([]Account, error) {
+	by, ok := sorts[s.Sort]
+	if !ok {
+		return nil, fmt.Errorf("accounts cannot be sorted by %q", s.Sort)
+	}
+	page := projections.Page[string, Account]{By: by, Descending: s.Descending, Limit: min(max(limit, 0), MaxPage), After: after}
+	page.Equal("plan", string(s.Plan))
+	page.Equal("status", string(s.Status))
+	if after != nil {
+		page.AfterKey = after.ID
+	}
+	all, err := table.Page(ctx, m.handle, page)
+	if err != nil {
+		return nil, fmt.Errorf("list accounts: %w", err)
+	}
+	return all, nil
 }
 
 // List returns at most limit accounts (no more than MaxPage) with ids after the given one, ordered by

@@ -92,3 +92,57 @@ func testList_InPages_ReturnsAll(t *testing.T, e *projectionstest.Env) {
 		t.Errorf("a negative limit: %v, %v, want none", page, err)
 	}
 }
+
+func TestSelect_FiltersSortsAndContinues(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := accounts.New(e.Store)
+		r, _ := e.Start(engine.Config{}, m)
+		for i := range 8 {
+			id := string(rune('a' + i))
+			events := []eventschemas.Event{
+				eventschemas.AccountOpened{AccountID: id, Holder: "h", Plan: []string{"free", "growth"}[i%2]},
+				eventschemas.CreditsGranted{GrantID: "g", Kind: "free", Credits: int64(10 - i/2)},
+			}
+			if i == 3 {
+				events = append(events, eventschemas.AccountSuspended{})
+			}
+			e.Events("account-"+id, at.Add(-time.Duration(i)*time.Minute), events...)
+		}
+		e.CatchUp(r)
+		for _, c := range []struct {
+			s    accounts.Selection
+			want string
+		}{
+			{accounts.Selection{}, "abcdefgh"},
+			{accounts.Selection{Sort: "id", Descending: true}, "hgfedcba"},
+			{accounts.Selection{Sort: "balance"}, "ghefcdab"},
+			{accounts.Selection{Sort: "balance", Descending: true, Plan: "growth"}, "bdfh"},
+			{accounts.Selection{Sort: "opened"}, "hgfedcba"},
+			{accounts.Selection{Sort: "plan"}, "acegbdfh"},
+			{accounts.Selection{Status: "suspended"}, "d"},
+			{accounts.Selection{Status: "closed"}, ""},
+		} {
+			for _, limit := range []int{1, 3, accounts.MaxPage} {
+				got := ""
+				for last := (*accounts.Account)(nil); ; {
+					page, err := m.Select(t.Context(), c.s, last, limit)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for i := range page {
+						got, last = got+page[i].ID, &page[i]
+					}
+					if len(page) < limit {
+						break
+					}
+				}
+				if got != c.want {
+					t.Errorf("%+v, %d a page: accounts %s, want %s", c.s, limit, got, c.want)
+				}
+			}
+		}
+		if _, err := m.Select(t.Context(), accounts.Selection{Sort: "name"}, nil, 1); err == nil {
+			t.Error("Select sorted by an unknown column")
+		}
+	})
+}

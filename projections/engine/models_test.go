@@ -9,6 +9,7 @@ import (
 	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
+	"letterhead/projections/payments"
 	"letterhead/projections/projectionstest"
 	"letterhead/projections/usage"
 )
@@ -27,6 +28,7 @@ type models struct {
 	keys        *keys.Directory
 	usage       *usage.Model
 	ledger      *ledger.Model
+	payments    *payments.Model
 	idempotency *idempotency.Model
 	brands      *brands.Model
 }
@@ -44,10 +46,10 @@ func newModels(t testing.TB, e *projectionstest.Env) models {
 	}
 	return models{
 		accounts: accounts.New(e.Store), keys: k, usage: usage.New(e.Store, e.Log),
-		ledger: ledger.New(e.Store), idempotency: idempotency.New(e.Store), brands: b,
+		ledger: ledger.New(e.Store), payments: payments.New(e.Store), idempotency: idempotency.New(e.Store), brands: b,
 	}
 }
 
 func (m models) all() []projections.Projection {
-	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.idempotency, m.brands}
+	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.payments, m.idempotency, m.brands}
 }

@@ -29,6 +29,26 @@ func (m *Model) captured(ctx context.Context, entries iter.Seq2[Entry, error]) i
 	}
 }
 
+// capturedAlone is captured for entries without those of their holds: it looks up the hold of each capture.
+func (m *Model) capturedAlone(ctx context.Context, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range entries {
+			if err == nil && e.captures() {
+				holds := holds{}
+				err = m.holdBefore(ctx, &e, holds)
+				holds.follow(&e)
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
 // holdBefore finds the rest of the hold that a charge captures. Hold, captures and release are entries
 // of one request.
 func (m *Model) holdBefore(ctx context.Context, charge *Entry, holds holds) error {

@@ -12,10 +12,10 @@ func (m *Model) SetMoved(entries int) { m.moved = entries }
 
 // Explain returns the database's plan for reading a page of entries.
 func (m *Model) Explain(ctx context.Context, accountID string, f Filter) string {
-	where, args := page(accountID, f, f.FromRevision, pageRows)
 	var plan strings.Builder
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(column(t.Version, selectEntries, ", e.key_id")+where), args...)
+		where, args := f.pageConditions(accountID, f.FromRevision, pageRows)
+		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(columns(t.Version, selectEntries, "")+where), args...)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"strings"
 
 	"letterhead/domain/account"
@@ -14,8 +15,8 @@ import (
 
 const (
 	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_hash, request_id,
-	actor, domain, event_id, charge_id, hold_id, payment_id{key_column})`
-	entryColumns = 17 // including the key
+	actor, domain, event_id, charge_id, hold_id, payment_id{new_columns})`
+	entryColumns = 18 // including the new ones
 
 	intoAccounts   = `{accounts} (no, account, balance, revision)`
 	accountColumns = 4
@@ -57,11 +58,11 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
 	}
-	columns := entryColumns
-	if f.tables.Version < withKeys {
-		columns--
+	width := entryColumns
+	if f.tables.Version < withDetails {
+		width -= 2
 	}
-	entries := make([]any, 0, len(events)*columns)
+	entries := make([]any, 0, len(events)*width)
 	for _, e := range events {
 		d := describe(e)
 		s := f.accounts.Change(e.Subject)
@@ -73,8 +74,12 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		entries = append(entries, int64(e.Position), s.no, int64(e.Revision), e.Type, e.OccurredAt.UnixMicro(),
 			d.amount, d.held, s.balance, hash(d.requestID), d.requestID, actor(e), d.domain,
 			e.ID[:], text(d.chargeID), text(d.holdID), text(d.paymentID))
-		if columns == entryColumns {
-			entries = append(entries, text(d.keyID))
+		if width == entryColumns {
+			detail, err := d.encode()
+			if err != nil {
+				return projections.Changes{}, e.Errorf("encode details: %w", err)
+			}
+			entries = append(entries, text(d.keyID), text(detail))
 		}
 	}
 	accounts := make([]any, 0, f.accounts.Changed()*accountColumns)
@@ -82,7 +87,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		accounts = append(accounts, s.no, account, s.balance, int64(s.revision))
 	})
 	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(column(f.tables.Version, intoEntries, ", key_id")), columns, "", entries); err != nil {
+		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(columns(f.tables.Version, intoEntries, ", key_id, detail")), width, "", entries); err != nil {
 			return err
 		}
 		return sqlstore.Insert(ctx, tx, f.tables.SQL(intoAccounts), accountColumns, upsertAccounts, accounts)
@@ -108,19 +113,32 @@ func text(s string) any {
 	return s
 }
 
-// details are the fields that an entry takes from its event's body.
-type details struct {
+// described are the fields that an entry takes from its event's body.
+type described struct {
 	amount, held                int64
 	requestID, domain           string
 	chargeID, holdID, paymentID string
 	keyID                       string
+	Details
 }
 
-func describe(e *projections.Event) details {
-	d := details{requestID: e.Metadata.RequestID, amount: account.Delta(e.Body)}
+// encode returns the details as JSON, empty if there are none.
+func (d *described) encode() (string, error) {
+	if d.Details == (Details{}) {
+		return "", nil
+	}
+	data, err := json.Marshal(d.Details)
+	return string(data), err
+}
+
+func describe(e *projections.Event) described {
+	d := described{requestID: e.Metadata.RequestID, amount: account.Delta(e.Body)}
 	switch ev := e.Body.(type) {
 	case eventschemas.CreditsGranted:
-		d.paymentID = ev.PaymentID
+		d.paymentID, d.Kind, d.Reason = ev.PaymentID, ev.Kind, ev.Reason
+		if ev.Money != nil {
+			d.Money, d.Currency = ev.Money.Minor, ev.Money.Currency
+		}
 	case eventschemas.CreditsHeld:
 		d.held, d.holdID, d.domain = ev.Credits, ev.HoldID, ev.Domain
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
@@ -131,13 +149,24 @@ func describe(e *projections.Event) details {
 	case eventschemas.HoldReleased:
 		d.held, d.holdID = -ev.Credits, ev.HoldID
 	case eventschemas.ChargeReversed:
-		d.chargeID = ev.ChargeID
+		d.chargeID, d.Reason = ev.ChargeID, ev.Reason
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
 	case eventschemas.ChargeKept:
 		d.chargeID = ev.ChargeID
 		d.requestID = cmp.Or(ev.RequestID, d.requestID)
 	case eventschemas.PaymentRefunded:
-		d.paymentID = ev.PaymentID
+		d.paymentID, d.RefundID = ev.PaymentID, ev.RefundID
+		if ev.Money != nil {
+			d.Money, d.Currency = -ev.Money.Minor, ev.Money.Currency
+		}
+	case eventschemas.KeyIssued:
+		d.keyID, d.Kind = ev.KeyID, ev.Kind
+	case eventschemas.KeyRevoked:
+		d.keyID = ev.KeyID
+	case eventschemas.AccountSuspended:
+		d.Reason = ev.Reason
+	case eventschemas.AccountClosed:
+		d.Reason = ev.Reason
 	}
 	return d
 }

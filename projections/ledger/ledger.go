@@ -6,6 +6,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -23,14 +24,18 @@ const (
 	// Name of the read model.
 	Name = "ledger"
 	// Versions of the tables: the first finds requests by a hash, the second has the API key of
-	// charges.
-	withoutKeys, withKeys = 2, 3
+	// charges, and details.
+	withoutDetails, withDetails = 2, 4
 	// pageRows is the number of rows that an iteration has in memory.
 	pageRows = 1000
 )
 
-// ErrNotFound: the account has no entries up to that time.
-var ErrNotFound = errors.New("no ledger entries")
+var (
+	// ErrNotFound: the account has no such entries.
+	ErrNotFound = errors.New("no ledger entries")
+	// ErrNoKeys: entries cannot be selected by key before the upgrade from data format 1 is finished.
+	ErrNoKeys = errors.New("the ledger has no API keys until the upgrade to this release is finished")
+)
 
 // The table is optimized for the replay, which writes one row for nearly every event:
 //
@@ -38,9 +43,11 @@ var ErrNotFound = errors.New("no ledger entries")
 //     as much;
 //   - a row refers to its account by the position of the account's first event, not by its id, and a
 //     request is found by a hash of its id: integers in both indexes save a fourth of a row's cost;
-//   - actor is NULL for the account itself, the actor of nearly every event.
+//   - actor is NULL for the account itself, the actor of nearly every event;
+//   - detail is NULL for all events but grants, refunds, reversals and changes of the account, whose kind,
+//     money, reason and refund it has as JSON.
 //
-// at is microseconds since 1970. {key_column} is a column of newer tables; see column.
+// at is microseconds since 1970. {new_columns} are the columns of newer tables; see columns.
 const (
 	createEntries = `
 CREATE TABLE {entries} (
@@ -59,7 +66,7 @@ CREATE TABLE {entries} (
 	event_id     BYTEA  NOT NULL,
 	charge_id    TEXT,
 	hold_id      TEXT,
-	payment_id   TEXT{key_column}
+	payment_id   TEXT{new_columns}
 )`
 	indexAccount = `CREATE UNIQUE INDEX IF NOT EXISTS {entries}_by_account ON {entries} (account_no, revision)`
 	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} (request_hash)`
@@ -76,7 +83,7 @@ CREATE TABLE {accounts} (
 
 	selectEntries = `
 SELECT e.position, a.account, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
-	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id{key_column}
+	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id{new_columns}
 FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
 	// ofAccount precedes further conditions; its parameter is $1.
 	ofAccount = `WHERE e.account_no = (SELECT no FROM {accounts} WHERE account = $1) `
@@ -84,12 +91,12 @@ FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
 	ofRequest = `WHERE e.request_hash = $1 AND e.request_id = $2 `
 )
 
-// column replaces {key_column} by a column, or by nothing for tables that do not have it.
-func column(version int, text, column string) string {
-	if version < withKeys {
-		column = ""
+// columns replaces {new_columns}, by nothing for tables that do not have them.
+func columns(version int, text, columns string) string {
+	if version < withDetails {
+		columns = ""
 	}
-	return strings.Replace(text, "{key_column}", column, 1)
+	return strings.Replace(text, "{new_columns}", columns, 1)
 }
 
 // actorPrefix precedes an account's id in the actor of the account's own requests.
@@ -129,19 +136,81 @@ type Entry struct {
 	ChargeID  string    `json:"charge_id,omitempty"`
 	HoldID    string    `json:"hold_id,omitempty"`
 	PaymentID string    `json:"payment_id,omitempty"`
-	// KeyID is the API key of a charge; empty for charges of older releases, and until the upgrade to
-	// the release that introduced it is finished.
+	// KeyID is the API key that was charged, issued or revoked; empty for charges of older releases.
+	// It and Details are empty until the upgrade to the release that introduced them is finished.
 	KeyID string `json:"key_id,omitempty"`
+	Details
+}
+
+// Details are the fields that few entries have.
+type Details struct {
+	// Kind is the kind of a grant (free, subscription, topup, adjustment) or of a key that is issued.
+	Kind string `json:"kind,omitempty"`
+	// Money is in minor units of Currency: above zero if it was paid, below if it was returned.
+	Money    int64  `json:"money,omitempty"`    // absent in JSON if zero
+	Currency string `json:"currency,omitempty"` // ISO 4217; empty if the event has no money
+	// Reason is that of a grant, a reversal, a suspension or the closing of the account.
+	Reason   string `json:"reason,omitempty"`
+	RefundID string `json:"refund_id,omitempty"`
 }
 
 // Filter selects entries of an account.
 type Filter struct {
-	// RequestID, if not empty, selects only the entries of that request.
-	RequestID string
+	// RequestID, Type, PaymentID and KeyID, if not empty, select only the entries that have them.
+	RequestID, Type, PaymentID, KeyID string
+	// From and Until, if not zero, select the entries from a time on and before another.
+	From, Until time.Time
+	// Credits selects only the entries that change the balance. Their Held is 0.
+	Credits bool
 	// FromRevision is the first revision to return.
 	FromRevision uint64
 	// Limit is the maximum number of entries; 0 means all.
 	Limit int
+}
+
+// conditions returns the conditions of the filter, from WHERE on; the first parameter is the account's id.
+func (f Filter) conditions(accountID string) (where string, args []any) {
+	args = []any{accountID}
+	add := func(condition string, values ...any) {
+		for _, v := range values {
+			args = append(args, v)
+			condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(args)), 1)
+		}
+		where += " AND " + condition
+	}
+	where = `WHERE e.account_no = (SELECT no FROM {accounts} WHERE account = $1)`
+	if f.RequestID != "" {
+		// The + keeps the planner from using the account's index: a request has a few entries, an
+		// account a million.
+		where = `WHERE +e.account_no = (SELECT no FROM {accounts} WHERE account = $1)`
+		add("e.request_hash = ? AND e.request_id = ?", hash(f.RequestID), f.RequestID)
+	}
+	if f.Type != "" {
+		add("e.type = ?", f.Type)
+	}
+	if f.PaymentID != "" {
+		add("e.payment_id = ?", f.PaymentID)
+	}
+	if f.KeyID != "" {
+		add("e.key_id = ?", f.KeyID)
+	}
+	if !f.From.IsZero() {
+		add("e.at >= ?", f.From.UnixMicro())
+	}
+	if !f.Until.IsZero() {
+		add("e.at < ?", f.Until.UnixMicro())
+	}
+	if f.Credits {
+		add("e.amount <> 0")
+	}
+	return where, args
+}
+
+// pageConditions returns what follows WHERE for one page of Entries.
+func (f Filter) pageConditions(accountID string, from uint64, limit int) (where string, args []any) {
+	where, args = f.conditions(accountID)
+	where += fmt.Sprintf(" AND e.revision >= $%d ORDER BY e.revision LIMIT $%d", len(args)+1, len(args)+2)
+	return where, append(args, int64(from), limit)
 }
 
 // Model is the read model.
@@ -163,7 +232,7 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
-	return []projections.Version{versionOf(withKeys, 2), versionOf(withoutKeys, 1)}
+	return []projections.Version{versionOf(withDetails, 2), versionOf(withoutDetails, 1)}
 }
 
 // versionOf returns a version that readers use from a data format on.
@@ -172,7 +241,7 @@ func versionOf(number, format int) projections.Version {
 		Number: number, Format: format,
 		Categories: projections.Accounts,
 		Tables: []projections.Table{
-			{Name: "entries", Create: column(number, createEntries, ",\n\tkey_id       TEXT"), Indexes: []string{indexAccount, indexRequest}, Key: []string{"position"}},
+			{Name: "entries", Create: columns(number, createEntries, ",\n\tkey_id       TEXT,\n\tdetail       TEXT"), Indexes: []string{indexAccount, indexRequest}, Key: []string{"position"}},
 			{Name: "accounts", Create: createAccounts, Key: []string{"no"}},
 		},
 		NewFold: newFold,
@@ -188,21 +257,52 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 		if after != nil {
 			from = after.Revision + 1
 		}
-		where, args := page(accountID, f, from, limit)
-		return m.read(ctx, where, args...)
+		return m.page(ctx, accountID, f, from, limit)
 	}
-	return m.captured(ctx, pages(f.Limit, fmt.Sprintf("ledger of account %s", accountID), read))
+	entries := pages(f.Limit, fmt.Sprintf("ledger of account %s", accountID), read)
+	switch {
+	case f.Credits:
+		return entries
+	case f.Type != "" || f.PaymentID != "" || f.KeyID != "":
+		return m.capturedAlone(ctx, entries)
+	}
+	return m.captured(ctx, entries)
 }
 
-// page returns the condition of one page of Entries.
-func page(accountID string, f Filter, from uint64, limit int) (where string, args []any) {
-	if f.RequestID != "" {
-		// The + keeps the planner from using the account's index: a request has a few entries, an
-		// account a million.
-		return ofRequest + `AND +e.account_no = (SELECT no FROM {accounts} WHERE account = $3) AND e.revision >= $4
-			ORDER BY e.revision LIMIT $5`, []any{hash(f.RequestID), f.RequestID, accountID, int64(from), limit}
+// page returns one page of Entries.
+func (m *Model) page(ctx context.Context, accountID string, f Filter, from uint64, limit int) (page []Entry, err error) {
+	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		if f.KeyID != "" && t.Version < withDetails {
+			return ErrNoKeys
+		}
+		where, args := f.pageConditions(accountID, from, limit)
+		page, err = query(ctx, q, t, where, args...)
+		return err
+	})
+	return page, err
+}
+
+// Last returns the revision of the earliest of the last n selected entries of an account; f.FromRevision and f.Limit
+// do not count. Errors: ErrNotFound if there is none, and as Entries.
+func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (revision uint64, err error) {
+	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		if f.KeyID != "" && t.Version < withDetails {
+			return ErrNoKeys
+		}
+		where, args := f.conditions(accountID)
+		selected := fmt.Sprintf("SELECT e.revision FROM {entries} e %s ORDER BY e.revision DESC LIMIT $%d", where, len(args)+1)
+		var first sql.NullInt64
+		err := q.QueryRowContext(ctx, t.SQL("SELECT MIN(revision) FROM ("+selected+") AS selected"), append(args, n)...).Scan(&first)
+		if err == nil && !first.Valid {
+			err = ErrNotFound
+		}
+		revision = uint64(first.Int64)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
 	}
-	return ofAccount + `AND e.revision >= $2 ORDER BY e.revision LIMIT $3`, []any{accountID, int64(from), limit}
+	return revision, nil
 }
 
 // ByRequest returns the entries of a request, of any account, in the order of the log. Errors: as
@@ -258,35 +358,38 @@ func pages(limit int, what string, read func(after *Entry, limit int) ([]Entry, 
 	}
 }
 
-func (m *Model) read(ctx context.Context, where string, args ...any) ([]Entry, error) {
-	var page []Entry
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, t.SQL(column(t.Version, selectEntries, ", e.key_id")+where), args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		page = nil // drops rows of an earlier attempt
-		for rows.Next() {
-			var e Entry
-			if err := scan(rows, t.Version, &e); err != nil {
-				return err
-			}
-			page = append(page, e)
-		}
-		return rows.Err()
+func (m *Model) read(ctx context.Context, where string, args ...any) (page []Entry, err error) {
+	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		page, err = query(ctx, q, t, where, args...)
+		return err
 	})
 	return page, err
+}
+
+func query(ctx context.Context, q projections.Queryer, t *projections.Tables, where string, args ...any) (page []Entry, err error) {
+	rows, err := q.QueryContext(ctx, t.SQL(columns(t.Version, selectEntries, ", e.key_id, e.detail")+where), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e Entry
+		if err := scan(rows, t.Version, &e); err != nil {
+			return nil, err
+		}
+		page = append(page, e)
+	}
+	return page, rows.Err()
 }
 
 func scan(row *sql.Rows, version int, e *Entry) error {
 	var at int64
 	var id []byte
-	var actor, charge, hold, payment, key sql.NullString
+	var actor, charge, hold, payment, key, detail sql.NullString
 	into := []any{&e.Position, &e.AccountID, &e.Revision, &e.Type, &at, &e.Amount, &e.Held, &e.Balance,
 		&e.RequestID, &actor, &e.Domain, &id, &charge, &hold, &payment}
-	if version >= withKeys {
-		into = append(into, &key)
+	if version >= withDetails {
+		into = append(into, &key, &detail)
 	}
 	err := row.Scan(into...)
 	if err != nil {
@@ -300,6 +403,11 @@ func scan(row *sql.Rows, version int, e *Entry) error {
 		e.Actor = actorPrefix + e.AccountID
 	}
 	e.ChargeID, e.HoldID, e.PaymentID, e.KeyID = charge.String, hold.String, payment.String, key.String
+	if detail.Valid {
+		if err := json.Unmarshal([]byte(detail.String), &e.Details); err != nil {
+			return fmt.Errorf("details at position %d: %w", e.Position, err)
+		}
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,8 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 		want  ledger.Entry
 	}{
 		{eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, ledger.Entry{}},
-		{eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: 50, PaymentID: "p"}, ledger.Entry{Amount: 50, Balance: 50, PaymentID: "p"}},
+		{eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: 50, PaymentID: "p", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}, Reason: "x"},
+			ledger.Entry{Amount: 50, Balance: 50, PaymentID: "p", Details: ledger.Details{Kind: "topup", Money: 4900, Currency: "EUR", Reason: "x"}}},
 		{eventschemas.CreditsHeld{HoldID: "h1", Credits: 3, Deadline: at, RequestID: "r1", Domain: "d.com"},
 			ledger.Entry{Held: 3, Balance: 50, HoldID: "h1", RequestID: "r1", Domain: "d.com"}},
 		{eventschemas.CreditsCharged{ChargeID: "c1", Credits: 2, RequestID: "r1", HoldID: "h1", Domain: "d.com", KeyID: "k1"},
@@ -55,10 +57,13 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 		{eventschemas.HoldReleased{HoldID: "h1", Credits: 1, Cause: "handed_back"}, ledger.Entry{Held: -1, Balance: 48, HoldID: "h1"}},
 		{eventschemas.ChargeKept{ChargeID: "c1", RequestID: "r2"}, ledger.Entry{Balance: 48, ChargeID: "c1", RequestID: "r2"}},
 		{eventschemas.ChargeReversed{ChargeID: "c1", Credits: 2, RequestID: "r1", Reason: "operator"},
-			ledger.Entry{Amount: 2, Balance: 50, ChargeID: "c1", RequestID: "r1"}},
-		{eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p", Credits: 60}, ledger.Entry{Amount: -60, Balance: -10, PaymentID: "p"}},
-		{eventschemas.KeyIssued{KeyID: "k", Hash: strings.Repeat("ab", 32), Last4: "1234", Kind: "secret"}, ledger.Entry{Balance: -10}},
-		{eventschemas.AccountClosed{Reason: "r"}, ledger.Entry{Balance: -10}},
+			ledger.Entry{Amount: 2, Balance: 50, ChargeID: "c1", RequestID: "r1", Details: ledger.Details{Reason: "operator"}}},
+		{eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p", Credits: 60, Money: &eventschemas.Money{Minor: 490, Currency: "EUR"}},
+			ledger.Entry{Amount: -60, Balance: -10, PaymentID: "p", Details: ledger.Details{Money: -490, Currency: "EUR", RefundID: "f"}}},
+		{eventschemas.KeyIssued{KeyID: "k", Hash: strings.Repeat("ab", 32), Last4: "1234", Kind: "secret"}, ledger.Entry{Balance: -10, KeyID: "k", Details: ledger.Details{Kind: "secret"}}},
+		{eventschemas.KeyRevoked{KeyID: "k"}, ledger.Entry{Balance: -10, KeyID: "k"}},
+		{eventschemas.AccountSuspended{Reason: "late"}, ledger.Entry{Balance: -10, Details: ledger.Details{Reason: "late"}}},
+		{eventschemas.AccountClosed{Reason: "r"}, ledger.Entry{Balance: -10, Details: ledger.Details{Reason: "r"}}},
 	} {
 		when := at.Add(time.Duration(i) * time.Second)
 		g := projectionstest.Group{Stream: "account-a", At: when, RequestID: fmt.Sprint("m", i), Actor: "operator:eve", Events: []eventschemas.Event{s.event}}
@@ -79,8 +84,8 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 			t.Errorf("%s:\n%+v\nwant\n%+v", s.want.Type, got, s.want)
 		}
 	}
-	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 10 {
-		t.Errorf("%d entries for ten events", len(all))
+	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 12 {
+		t.Errorf("%d entries, want 12", len(all))
 	}
 }
 
@@ -94,7 +99,7 @@ func testCapturesOfHoldsAddUp(t *testing.T, e *projectionstest.Env) {
 		return eventschemas.CreditsHeld{HoldID: id, Credits: n, Deadline: at, RequestID: "r" + id, Domain: "d.com"}
 	}
 	capture := func(id, charge string, n int64) eventschemas.Event {
-		return eventschemas.CreditsCharged{ChargeID: charge, Credits: n, RequestID: "r" + id, HoldID: id, Domain: "d.com"}
+		return eventschemas.CreditsCharged{ChargeID: charge, Credits: n, RequestID: "r" + id, HoldID: id, Domain: "d.com", KeyID: "k"}
 	}
 	e.Events("account-b", at, hold("1", 9)) // of another account
 	for _, event := range []eventschemas.Event{
@@ -123,6 +128,13 @@ func testCapturesOfHoldsAddUp(t *testing.T, e *projectionstest.Env) {
 	for from := range all { // also if the hold precedes the first entry
 		if got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{FromRevision: uint64(from)})); got[0] != all[from] {
 			t.Errorf("from revision %d:\n%+v\nwant\n%+v", from, got[0], all[from])
+		}
+	}
+	for _, f := range []ledger.Filter{{Type: "CreditsCharged"}, {KeyID: "k"}} {
+		for _, entry := range collect(t, m.Entries(t.Context(), "a", f)) {
+			if entry != all[entry.Revision] {
+				t.Errorf("with %+v:\n%+v\nwant\n%+v", f, entry, all[entry.Revision])
+			}
 		}
 	}
 	var ofRequest int64
@@ -185,6 +197,87 @@ func testEntries_FilterAndPages(t *testing.T, e *projectionstest.Env) {
 	if none := collect(t, m.Entries(t.Context(), "nobody", ledger.Filter{})); len(none) != 0 {
 		t.Errorf("entries of an unknown account: %+v, want none", none)
 	}
+}
+
+func TestEntries_Filters_SelectTogetherAndFindLast(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m, r := open(t, e)
+		keyed := func(n int, key string) eventschemas.Event {
+			c := charge(n).(eventschemas.CreditsCharged)
+			c.KeyID = key
+			return c
+		}
+		for i, event := range []eventschemas.Event{
+			eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"},
+			eventschemas.CreditsGranted{GrantID: "p1", Kind: "topup", Credits: 50, PaymentID: "p1"},
+			keyed(2, "k1"), keyed(3, "k2"), keyed(4, "k1"),
+			eventschemas.ChargeKept{ChargeID: "c4", RequestID: "r4"},
+			eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p1", Credits: 1},
+			keyed(7, "k1"),
+		} {
+			e.Events("account-a", at.Add(time.Duration(i)*time.Hour), event)
+			e.Events("account-b", at.Add(time.Duration(i)*time.Hour), keyed(100+i, "k1"))
+		}
+		e.CatchUp(r)
+		for _, c := range []struct {
+			f    ledger.Filter
+			want []uint64 // revisions
+		}{
+			{ledger.Filter{}, []uint64{0, 1, 2, 3, 4, 5, 6, 7}},
+			{ledger.Filter{Credits: true}, []uint64{1, 2, 3, 4, 6, 7}},
+			{ledger.Filter{Type: "CreditsCharged"}, []uint64{2, 3, 4, 7}},
+			{ledger.Filter{PaymentID: "p1"}, []uint64{1, 6}},
+			{ledger.Filter{KeyID: "k1"}, []uint64{2, 4, 7}},
+			{ledger.Filter{KeyID: "k1", From: at.Add(3 * time.Hour), Until: at.Add(7 * time.Hour)}, []uint64{4}},
+			{ledger.Filter{From: at.Add(4 * time.Hour)}, []uint64{4, 5, 6, 7}},
+			{ledger.Filter{Until: at.Add(2 * time.Hour)}, []uint64{0, 1}},
+			{ledger.Filter{RequestID: "r4"}, []uint64{4, 5}},
+			{ledger.Filter{RequestID: "r4", Type: "CreditsCharged"}, []uint64{4}},
+			{ledger.Filter{KeyID: "k3"}, nil},
+		} {
+			var got []uint64
+			for _, entry := range collect(t, m.Entries(t.Context(), "a", c.f)) {
+				got = append(got, entry.Revision)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%+v selects revisions %v, want %v", c.f, got, c.want)
+			}
+			for n := 1; n <= len(c.want); n++ {
+				if first, err := m.Last(t.Context(), "a", c.f, n); err != nil || first != c.want[len(c.want)-n] {
+					t.Errorf("%+v: the last %d begin at revision %d, %v, want %d", c.f, n, first, err, c.want[len(c.want)-n])
+				}
+			}
+			if len(c.want) == 0 {
+				if _, err := m.Last(t.Context(), "a", c.f, 1); !errors.Is(err, ledger.ErrNotFound) {
+					t.Errorf("%+v: Last = %v, want ErrNotFound", c.f, err)
+				}
+			} else if first, err := m.Last(t.Context(), "a", c.f, 100); err != nil || first != c.want[0] {
+				t.Errorf("%+v: the last 100 begin at revision %d, %v, want %d", c.f, first, err, c.want[0])
+			}
+		}
+	})
+}
+
+// Until an upgrade from data format 1 is finished, readers use the tables of the previous release.
+func TestEntries_PreviousFormatInForce_HaveNoDetails(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := ledger.New(e.Store)
+		r, _ := e.Start(engine.Config{InForce: 1}, m)
+		e.Events("account-a", at, eventschemas.CreditsGranted{GrantID: "p", Kind: "topup", Credits: 50, PaymentID: "p", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}}, charge(1))
+		e.CatchUp(r)
+		got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{PaymentID: "p"}))
+		if len(got) != 1 || got[0].Amount != 50 || got[0].Details != (ledger.Details{}) {
+			t.Errorf("entries of the payment = %+v, want one of 50 credits without details", got)
+		}
+		if _, err := m.Last(t.Context(), "a", ledger.Filter{KeyID: "k"}, 1); !errors.Is(err, ledger.ErrNoKeys) {
+			t.Errorf("Last by key = %v, want ErrNoKeys", err)
+		}
+		for _, err := range m.Entries(t.Context(), "a", ledger.Filter{KeyID: "k"}) {
+			if !errors.Is(err, ledger.ErrNoKeys) {
+				t.Errorf("entries by key: %v, want ErrNoKeys", err)
+			}
+		}
+	})
 }
 
 func TestAsOf(t *testing.T) { projectionstest.Each(t, testAsOf) }

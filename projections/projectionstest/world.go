@@ -1,6 +1,7 @@
 package projectionstest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -42,6 +43,7 @@ type life struct {
 	at      []time.Time
 	holds   []eventschemas.CreditsHeld
 	keys    []string
+	payment string // the latest
 }
 
 type site struct {
@@ -139,12 +141,16 @@ func (w *World) accountEvent(a *life, at time.Time, request string) eventschemas
 		a.holds = a.holds[1:]
 		return eventschemas.HoldReleased{HoldID: h.HoldID, Credits: h.Credits, Cause: "handed_back"}
 	case p < 20:
+		a.payment = "pay-" + w.uuid()
 		return eventschemas.CreditsGranted{
-			GrantID: w.uuid(), Kind: "topup", Credits: 1000, PaymentID: "pay-" + w.uuid(),
+			GrantID: w.uuid(), Kind: "topup", Credits: 1000, PaymentID: a.payment,
 			Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"},
 		}
 	case p < 21:
-		return eventschemas.PaymentRefunded{RefundID: w.uuid(), PaymentID: "pay-" + w.uuid(), Credits: 100}
+		other := "pay-" + w.uuid() // for an account without a payment
+		return eventschemas.PaymentRefunded{
+			RefundID: w.uuid(), PaymentID: cmp.Or(a.payment, other), Credits: 100, Money: &eventschemas.Money{Minor: 490, Currency: "EUR"},
+		}
 	case p < 22:
 		return eventschemas.PlanChanged{From: "free", To: [...]string{"starter", "growth"}[w.rng.IntN(2)]}
 	case p < 23:

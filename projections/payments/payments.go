@@ -1,0 +1,338 @@
+// Package payments is the read model of payments: the credits and the money of each, and its refunds. It is for
+// reports; the account stream decides what may be refunded.
+package payments
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// Name of the read model.
+	Name    = "payments"
+	version = 1
+	// firstFormat is the first data format with this read model.
+	firstFormat = 2
+
+	// MaxPage limits the payments that List returns.
+	MaxPage = 10_000
+	// keptRows limits the rows of each table, of about 200 bytes each, that the fold keeps between batches.
+	keptRows = 50_000
+)
+
+var (
+	// ErrNotFound: there is no such payment.
+	ErrNotFound = errors.New("payment not found")
+	// ErrAmbiguous: several accounts have a payment with this id.
+	ErrAmbiguous = errors.New("several accounts have a payment with this id")
+)
+
+// Times are microseconds since 1970, money is in minor units.
+const (
+	createPayments = `
+CREATE TABLE {payments} (
+	account  TEXT   NOT NULL,
+	id       TEXT   NOT NULL,
+	kind     TEXT   NOT NULL,
+	credits  BIGINT NOT NULL,
+	money    BIGINT NOT NULL,
+	currency TEXT   NOT NULL,
+	paid_at  BIGINT NOT NULL,
+	refunded BIGINT NOT NULL,
+	returned BIGINT NOT NULL,
+	state    TEXT   NOT NULL,
+	PRIMARY KEY (account, id)
+)`
+	indexID = `CREATE INDEX IF NOT EXISTS {payments}_by_id ON {payments} (id)`
+
+	createRefunds = `
+CREATE TABLE {refunds} (
+	account     TEXT   NOT NULL,
+	id          TEXT   NOT NULL,
+	payment     TEXT   NOT NULL,
+	credits     BIGINT NOT NULL,
+	money       BIGINT NOT NULL,
+	currency    TEXT   NOT NULL,
+	refunded_at BIGINT NOT NULL,
+	revision    BIGINT NOT NULL,
+	PRIMARY KEY (account, id)
+)`
+	indexPayment = `CREATE INDEX IF NOT EXISTS {refunds}_by_payment ON {refunds} (account, payment)`
+)
+
+// key is the primary key of both tables. Ids belong to an account: each account has its own stream.
+type key struct{ account, id string }
+
+func compare(a, b key) int {
+	return cmp.Or(strings.Compare(a.account, b.account), strings.Compare(a.id, b.id))
+}
+
+func appendKey(values []any, k key) []any { return append(values, k.account, k.id) }
+
+var payments = projections.Keyed[key, Payment]{
+	Table:     projections.Table{Name: "payments", Create: createPayments, Indexes: []string{indexID}, Key: []string{"account", "id"}},
+	Columns:   []string{"kind", "credits", "money", "currency", "paid_at", "refunded", "returned", "state"},
+	Compare:   compare,
+	AppendKey: appendKey,
+	AppendRow: func(values []any, p *Payment) []any {
+		return append(values, p.Kind, p.Credits, p.Money, p.Currency, p.PaidAt.UnixMicro(), p.RefundedCredits, p.RefundedMoney, string(p.State))
+	},
+	Scan: func(row projections.Scanner, k *key, p *Payment) error {
+		var paid int64
+		err := row.Scan(&k.account, &k.id, &p.Kind, &p.Credits, &p.Money, &p.Currency, &paid, &p.RefundedCredits, &p.RefundedMoney, &p.State)
+		p.AccountID, p.ID, p.PaidAt = k.account, k.id, time.UnixMicro(paid).UTC()
+		return err
+	},
+}
+
+var refunds = projections.Keyed[key, refund]{
+	Table:     projections.Table{Name: "refunds", Create: createRefunds, Indexes: []string{indexPayment}, Key: []string{"account", "id"}},
+	Columns:   []string{"payment", "credits", "money", "currency", "refunded_at", "revision"},
+	Compare:   compare,
+	AppendKey: appendKey,
+	AppendRow: func(values []any, r *refund) []any {
+		return append(values, r.payment, r.Credits, r.Money, r.Currency, r.At.UnixMicro(), int64(r.revision))
+	},
+	Scan: func(row projections.Scanner, k *key, r *refund) error {
+		var at int64
+		err := row.Scan(&k.account, &k.id, &r.payment, &r.Credits, &r.Money, &r.Currency, &at, &r.revision)
+		r.ID, r.At = k.id, time.UnixMicro(at).UTC()
+		return err
+	},
+}
+
+// State of a payment, by its credits.
+type State string
+
+// States of a payment.
+const (
+	Paid           State = "paid"
+	PartlyRefunded State = "partly_refunded"
+	Refunded       State = "refunded" // all credits; money that was kept stays with the payment
+)
+
+// States are all states.
+var States = []State{Paid, PartlyRefunded, Refunded}
+
+// Payment is a payment with its refunds.
+type Payment struct {
+	AccountID string    `json:"account_id"`
+	ID        string    `json:"payment_id"`
+	Kind      string    `json:"kind"` // of the grant, such as topup
+	Credits   int64     `json:"credits"`
+	Money     int64     `json:"money"`              // minor units; 0 if none was recorded
+	Currency  string    `json:"currency,omitempty"` // ISO 4217; empty if no money was recorded
+	PaidAt    time.Time `json:"paid_at"`
+	// RefundedCredits and RefundedMoney are the sums of the refunds, as account.Returned counts them.
+	RefundedCredits int64    `json:"refunded_credits"`
+	RefundedMoney   int64    `json:"refunded_money"`
+	State           State    `json:"state"`
+	Refunds         []Refund `json:"refunds,omitempty"` // in the order of the stream; only Get sets them
+}
+
+// Refund is a refund of a payment, or of a part of it.
+type Refund struct {
+	ID       string    `json:"refund_id"`
+	Credits  int64     `json:"credits"`
+	Money    int64     `json:"money"` // minor units; 0 if none was recorded
+	Currency string    `json:"currency,omitempty"`
+	At       time.Time `json:"at"`
+}
+
+type refund struct {
+	Refund
+	payment  string
+	revision uint64
+}
+
+// Model is the read model.
+type Model struct{ handle *projections.Handle }
+
+// New returns the read model; it answers once a Runner has started it.
+func New(store *sqlstore.Store) *Model {
+	return &Model{handle: projections.NewHandle(Name, store)}
+}
+
+// Name implements projections.Projection.
+func (m *Model) Name() string { return Name }
+
+// Handle implements projections.Projection.
+func (m *Model) Handle() *projections.Handle { return m.handle }
+
+// Versions implements projections.Projection.
+func (m *Model) Versions() []projections.Version {
+	return []projections.Version{{
+		Number: version, Format: firstFormat,
+		Categories: projections.Accounts,
+		Tables:     []projections.Table{payments.Table, refunds.Table},
+		NewFold:    newFold,
+	}}
+}
+
+// Get returns a payment with its refunds; accountID may be empty. Errors: ErrNotFound, ErrAmbiguous (only without an
+// account), projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) Get(ctx context.Context, accountID, id string) (*Payment, error) {
+	// Two rows show that the id is ambiguous.
+	where, args := "WHERE id = $1 ORDER BY account LIMIT 2", []any{id}
+	if accountID != "" {
+		where, args = "WHERE id = $1 AND account = $2", append(args, accountID)
+	}
+	var found []Payment
+	err := m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
+		found = nil // drops rows of an earlier attempt
+		err := payments.Each(ctx, q, t, func(_ key, p Payment) { found = append(found, p) }, where, args...)
+		if err != nil || len(found) != 1 {
+			return err
+		}
+		p := &found[0]
+		return refunds.Each(ctx, q, t, func(_ key, r refund) { p.Refunds = append(p.Refunds, r.Refund) },
+			"WHERE account = $1 AND payment = $2 ORDER BY revision", p.AccountID, id)
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("get payment %s: %w", id, err)
+	case len(found) == 0:
+		return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
+	case len(found) > 1:
+		return nil, fmt.Errorf("%s: %w", id, ErrAmbiguous)
+	}
+	return &found[0], nil
+}
+
+// sorts are the columns by which List sorts, by the name that a Selection uses.
+var sorts = map[string]string{"": "", "account": "", "paid": "paid_at", "credits": "credits", "money": "money", "state": "state"}
+
+// Sorts are the values of Selection.Sort.
+var Sorts = []string{"account", "paid", "credits", "money", "state"}
+
+// Selection selects and sorts payments.
+type Selection struct {
+	AccountID  string // empty for all
+	State      State  // empty for all
+	Kind       string // empty for all
+	Sort       string // one of Sorts; by account and id if empty
+	Descending bool
+}
+
+// List returns at most limit payments (no more than MaxPage) after the given one, which is nil for the first page. If a
+// payment changes its place in the order between two pages, it is returned twice or not at all.
+// Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err(), or an error that names an unknown Sort.
+func (m *Model) List(ctx context.Context, s Selection, after *Payment, limit int) ([]Payment, error) {
+	by, ok := sorts[s.Sort]
+	if !ok {
+		return nil, fmt.Errorf("payments cannot be sorted by %q", s.Sort)
+	}
+	page := projections.Page[key, Payment]{By: by, Descending: s.Descending, Limit: min(max(limit, 0), MaxPage)}
+	page.Equal("account", s.AccountID)
+	page.Equal("state", string(s.State))
+	page.Equal("kind", s.Kind)
+	if after != nil {
+		page.AfterKey, page.After = key{after.AccountID, after.ID}, after
+	}
+	all, err := payments.Page(ctx, m.handle, page)
+	if err != nil {
+		return nil, fmt.Errorf("list payments: %w", err)
+	}
+	return all, nil
+}
+
+type fold struct {
+	tables   *projections.Tables
+	payments *projections.Rows[key, Payment]
+	refunds  *projections.Rows[key, refund]
+}
+
+func newFold(t *projections.Tables, empty bool) projections.Fold {
+	return &fold{tables: t, payments: payments.Rows(t, keptRows, empty), refunds: refunds.Rows(t, keptRows, empty)}
+}
+
+// Fold implements projections.Fold.
+func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+	var paid, refunded []key
+	for _, e := range events {
+		switch ev := e.Body.(type) {
+		case eventschemas.CreditsGranted:
+			if ev.PaymentID != "" {
+				paid = append(paid, key{e.Subject, ev.PaymentID})
+			}
+		case eventschemas.PaymentRefunded:
+			paid = append(paid, key{e.Subject, ev.PaymentID})
+			refunded = append(refunded, key{e.Subject, ev.RefundID})
+		}
+	}
+	if err := f.payments.Want(ctx, q, slices.Values(paid)); err != nil {
+		return projections.Changes{}, err
+	}
+	if err := f.refunds.Want(ctx, q, slices.Values(refunded)); err != nil {
+		return projections.Changes{}, err
+	}
+	for _, e := range events {
+		switch ev := e.Body.(type) {
+		case eventschemas.CreditsGranted:
+			if ev.PaymentID != "" {
+				f.grant(e, ev)
+			}
+		case eventschemas.PaymentRefunded:
+			f.refund(e, ev)
+		}
+	}
+	writePayments, writeRefunds := payments.Take(f.tables, f.payments, nil), refunds.Take(f.tables, f.refunds, nil)
+	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
+		if err := writePayments(ctx, tx); err != nil {
+			return err
+		}
+		return writeRefunds(ctx, tx)
+	}}, nil
+}
+
+// Reset implements projections.Fold.
+func (f *fold) Reset() {
+	f.payments.Reset()
+	f.refunds.Reset()
+}
+
+func (f *fold) grant(e *projections.Event, ev eventschemas.CreditsGranted) {
+	p := f.payments.Change(key{e.Subject, ev.PaymentID})
+	p.AccountID, p.ID, p.Kind, p.PaidAt = e.Subject, ev.PaymentID, ev.Kind, e.OccurredAt
+	p.Credits += ev.Credits
+	if ev.Money != nil {
+		p.Money += ev.Money.Minor
+		p.Currency = ev.Money.Currency
+	}
+	p.State = p.state()
+}
+
+func (f *fold) refund(e *projections.Event, ev eventschemas.PaymentRefunded) {
+	p, r := f.payments.Change(key{e.Subject, ev.PaymentID}), f.refunds.Change(key{e.Subject, ev.RefundID})
+	r.Refund = Refund{ID: ev.RefundID, Credits: ev.Credits, At: e.OccurredAt}
+	r.payment, r.revision = ev.PaymentID, e.Revision
+	if ev.Money != nil {
+		r.Money, r.Currency = ev.Money.Minor, ev.Money.Currency
+	}
+	p.AccountID, p.ID = e.Subject, ev.PaymentID
+	paid := eventschemas.Money{Minor: p.Money, Currency: p.Currency}
+	p.RefundedMoney += account.Returned(paid, p.RefundedMoney, p.Credits-p.RefundedCredits, ev)
+	p.RefundedCredits += r.Credits
+	p.State = p.state()
+}
+
+func (p *Payment) state() State {
+	switch {
+	case p.RefundedCredits == 0:
+		return Paid
+	case p.RefundedCredits < p.Credits:
+		return PartlyRefunded
+	}
+	return Refunded
+}

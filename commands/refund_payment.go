@@ -14,19 +14,41 @@ type RefundPayment struct {
 	AccountID string
 	RefundID  string // the request id when empty
 	PaymentID string
-	Credits   int64 // 0 for all that remain of the payment
-	Money     *eventschemas.Money
+	Credits   int64               // 0 for all that remain of the payment
+	Money     *eventschemas.Money // nil for the share of the credits in the remaining money
 }
 
-// RefundPayment removes credits, even below zero, but never more than the payment granted. The same
-// refund, or a full refund when nothing is left, is a repeat. Errors: account.ErrUnknownPayment,
+// Refunded is the result of RefundPayment.
+type Refunded struct {
+	Done
+	Refund *eventschemas.PaymentRefunded // nil if nothing was left to refund
+}
+
+// RefundPayment removes credits, even below zero, but never more than the payment granted, and records
+// the money that is returned, never more than was paid. The same refund, or a refund of the rest when
+// nothing is left, is a repeat. Errors: account.ErrUnknownPayment,
 // account.ErrRefundTooLarge, *account.PaymentMismatchError, account.ErrCreditLimit,
 // account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
-func (d *AccountWriter) RefundPayment(ctx context.Context, in RefundPayment) (Done, error) {
+func (d *AccountWriter) RefundPayment(ctx context.Context, in RefundPayment) (Refunded, error) {
 	if in.RefundID == "" {
 		in.RefundID = in.Request.ID
 	}
-	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
-		return s.RefundPayment(account.Refund{RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: in.Money})
+	var made *eventschemas.PaymentRefunded // by the last decision, if the append was tried again
+	done, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		out, err := s.RefundPayment(account.Refund{RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: in.Money})
+		made = nil
+		if recorded, ok := s.RefundOf(in.RefundID); ok {
+			made = &recorded
+		}
+		for _, ev := range out.Events {
+			if refund, ok := ev.(eventschemas.PaymentRefunded); ok {
+				made = &refund
+			}
+		}
+		return out, err
 	})
+	if err != nil {
+		return Refunded{}, err
+	}
+	return Refunded{Done: done, Refund: made}, nil
 }

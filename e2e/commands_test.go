@@ -54,8 +54,82 @@ func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 				t.Fatalf("credits refund printed %+v", granted)
 			}
 
+			type refund struct {
+				ID      string `json:"refund_id"`
+				Credits int64
+				Money   struct {
+					Minor    int64
+					Currency string
+				}
+			}
+			type refunded struct {
+				Balance  int64
+				Repeated bool
+				Refund   *refund
+			}
+			refundOf := func(args ...string) (r refunded) {
+				decode(t, ok(t, data, append(append([]string{"credits", "refund", "--account", id, "--json"}, "--payment-id"), args...)...), &r)
+				return r
+			}
+			second := refundOf("p1", "--amount", "100") // without --refund-id, a refund of its own
+			if second.Balance != 550 || second.Repeated || second.Refund.Money.Minor != 490 || second.Refund.Money.Currency != "EUR" {
+				t.Fatalf("the second partial refund printed %+v, %+v", second, second.Refund)
+			}
+			for _, repeated := range []bool{false, true} {
+				third := refundOf("p1", "--refund-id", "r3", "--amount", "1", "--money", "48", "--currency", "EUR")
+				if third.Balance != 549 || third.Repeated != repeated || third.Refund.ID != "r3" || third.Refund.Money.Minor != 48 {
+					t.Fatalf("refund r3 printed %+v, %+v, want repeated = %t", third, third.Refund, repeated)
+				}
+			}
+			for code, bad := range map[int][][]string{
+				1: {{"--money", "4900", "--currency", "EUR"}, {"--money", "1", "--currency", "USD"}, {"--refund-id", "r3", "--amount", "2"}},
+				2: {{"--money", "1"}, {"--currency", "EUR"}, {"--money", "-1", "--currency", "EUR"}},
+			} {
+				for _, args := range bad {
+					if _, errs, got := letterhead(t, data, append([]string{"credits", "refund", "--account", id, "--payment-id", "p1"}, args...)...); got != code || errs == "" {
+						t.Errorf("credits refund %v exited %d with %q, want %d with an error", args, got, errs, code)
+					}
+				}
+			}
+			if shown := ok(t, data, "payment", "show", "p1"); strings.Count(shown, "EUR") != 5 || !strings.Contains(shown, "state     partly_refunded") {
+				t.Fatalf("payment show printed %s", shown)
+			}
+			if list := ok(t, data, "payment", "list", "--account", id, "--state", "partly_refunded", "--sort", "-paid"); !strings.Contains(list, "p1") || !strings.Contains(list, "49.00 EUR") {
+				t.Fatalf("payment list printed %s", list)
+			}
+			decode(t, ok(t, data, "credits", "grant", "--account", id, "--amount", "1000", "--payment-id", "p2", "--money", "3000", "--currency", "EUR", "--json"), &granted)
+			if nothing := refundOf("p2", "--amount", "100", "--money", "0", "--currency", "EUR"); nothing.Balance != 1449 || nothing.Refund.Money.Minor != 0 {
+				t.Fatalf("a refund of no money printed %+v, %+v", nothing, nothing.Refund)
+			}
+			if rest := refundOf("p2"); rest.Balance != 549 || rest.Repeated || rest.Refund.Credits != 900 || rest.Refund.Money.Minor != 3000 {
+				t.Fatalf("the refund of the rest printed %+v, %+v", rest, rest.Refund)
+			}
+			if again := refundOf("p2"); again.Balance != 549 || !again.Repeated || again.Refund != nil {
+				t.Fatalf("the repeated refund of the rest printed %+v, %+v", again, again.Refund)
+			}
+			if list := ok(t, data, "account", "list", "--sort", "-balance", "--plan", "growth"); !strings.Contains(list, id) {
+				t.Fatalf("account list printed %s", list)
+			}
+			if list := ok(t, data, "key", "list", "--account", id, "--kind", "publishable", "--sort", "-used"); strings.Count(list, "\n") != 2 || !strings.Contains(list, "publishable") {
+				t.Fatalf("key list printed %s", list)
+			}
+			show := func(args ...string) string {
+				return ok(t, data, append([]string{"ledger", "show", "--account", id}, args...)...)
+			}
+			if shown := show("--payment-id", "p2", "--from", "2026-01", "--to", "9999-12"); !strings.Contains(shown, "30.00 EUR") || !strings.Contains(shown, "-30.00 EUR") {
+				t.Fatalf("ledger show printed %s", shown)
+			}
+			if shown, all := show(), show("--all"); strings.Contains(shown, "KeyIssued") || !strings.Contains(all, "KeyIssued") || !strings.Contains(show("--type", "KeyIssued"), "publishable") {
+				t.Fatalf("ledger show printed %s\nwith --all %s", shown, all)
+			}
+			for _, bad := range [][]string{{"--type", "Nothing"}, {"--from", "2026-13"}, {"--as-of", "2026", "--json"}, {"--to", "2026", "--as-of", "2026-11"}} {
+				if _, errs, code := letterhead(t, data, append([]string{"ledger", "show", "--account", id}, bad...)...); code != 2 || !strings.Contains(errs, bad[0][2:]) {
+					t.Errorf("ledger show %v exited %d with %q, want 2 with the name of the option", bad, code, errs)
+				}
+			}
+
 			lines := ledgerOf(t, data, id)
-			if last := lines[len(lines)-1]; last.Type != "PaymentRefunded" || last.Amount != -400 || last.Balance != 650 {
+			if last := lines[len(lines)-1]; last.Type != "PaymentRefunded" || last.Amount != -900 || last.Balance != 549 {
 				t.Fatalf("the ledger ends with %+v", last)
 			}
 			if one := ledgerOf(t, data, id, "--last", "1"); len(one) != 1 || one[0] != lines[len(lines)-1] {

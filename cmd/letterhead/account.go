@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"letterhead/commands"
+	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/node"
+	"letterhead/projections/accounts"
 )
 
 // maxNameBytes is the maximum length of the name of an account holder or a key. Names are personal data.
@@ -94,18 +97,35 @@ func accountShow(e *environment) *cobra.Command {
 
 func accountList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs()}
+	planName := c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
+	status := c.Flags().String("status", "", "only accounts with this status: active, suspended or closed")
+	order := addSortFlag(c, accounts.Sorts)
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		s := accounts.Selection{Plan: plan.ID(*planName), Status: account.Status(*status)}
+		var err error
+		if s.Sort, s.Descending, err = order(); err != nil {
+			return err
+		}
+		if s.Plan != "" {
+			if _, err := n.Plans.Get(s.Plan); err != nil {
+				return usageError{err}
+			}
+		}
+		if !slices.Contains([]account.Status{"", account.Active, account.Suspended, account.Closed}, s.Status) {
+			return usageError{fmt.Errorf("--status is active, suspended or closed, not %q", *status)}
+		}
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
 			fmt.Fprintln(table, "ID\tNAME\tPLAN\tSTATUS\tBALANCE")
 		}
-		for after := ""; ; {
-			rows, err := n.Accounts.List(ctx, after, listPage)
+		for last := (*accounts.Account)(nil); ; {
+			page, err := n.Accounts.Select(ctx, s, last, accounts.MaxPage)
 			if err != nil {
 				return err
 			}
-			for _, r := range rows {
+			for i := range page {
+				r := &page[i]
 				names, err := n.Names.Names(ctx, r.Holder)
 				if err != nil {
 					return err
@@ -119,9 +139,9 @@ func accountList(e *environment) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				after = r.ID
+				last = r
 			}
-			if len(rows) < listPage {
+			if len(page) < accounts.MaxPage {
 				return table.Flush()
 			}
 		}

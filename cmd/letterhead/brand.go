@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -57,9 +58,13 @@ func brandGet(e *environment) *cobra.Command {
 }
 
 func brandList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the brands of the index", Args: exactArgs()}
+	c := &cobra.Command{Use: "list", Short: "List the brands of the index by domain", Args: exactArgs()}
+	status := c.Flags().String("status", "", "only brands with this status: ready, partial or failed")
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		if !slices.Contains([]string{"", "ready", "partial", "failed"}, *status) {
+			return usageError{fmt.Errorf("--status is ready, partial or failed, not %q", *status)}
+		}
 		if err := n.CatchUp(ctx); err != nil {
 			return err
 		}
@@ -73,6 +78,10 @@ func brandList(e *environment) *cobra.Command {
 				return err
 			}
 			for _, r := range rows {
+				after = r.Domain
+				if *status != "" && r.Status != *status {
+					continue
+				}
 				if *asJSON {
 					err = printJSON(e.stdout, map[string]any{"domain": r.Domain, "id": r.ID, "status": r.Status, "has_logo": r.HasLogo, "revision": r.Revision})
 				} else {
@@ -81,7 +90,6 @@ func brandList(e *environment) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				after = r.Domain
 			}
 			if len(rows) < listPage {
 				return table.Flush()

@@ -10,34 +10,11 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/account"
-	"letterhead/eventschemas"
 	"letterhead/node"
 )
 
 func creditsCommand(e *environment) *cobra.Command {
 	return group("credits", "Grant credits, refund payments and reverse charges", creditsGrant(e), creditsRefund(e), creditsReverse(e))
-}
-
-type moneyFlags struct {
-	minor    *int64
-	currency *string
-}
-
-func addMoneyFlags(c *cobra.Command) moneyFlags {
-	return moneyFlags{
-		minor:    c.Flags().Int64("money", 0, "amount of money in minor units (cents)"),
-		currency: c.Flags().String("currency", "", "ISO 4217 code, such as EUR"),
-	}
-}
-
-func (m moneyFlags) value() (*eventschemas.Money, error) {
-	if *m.minor == 0 && *m.currency == "" {
-		return nil, nil
-	}
-	if *m.minor <= 0 || len(*m.currency) != 3 {
-		return nil, usageError{errors.New("--money takes a positive amount in minor units together with --currency, three letters")}
-	}
-	return &eventschemas.Money{Minor: *m.minor, Currency: *m.currency}, nil
 }
 
 func creditsGrant(e *environment) *cobra.Command {
@@ -47,10 +24,10 @@ func creditsGrant(e *environment) *cobra.Command {
 	kind := c.Flags().String("kind", "topup", "topup, subscription or adjustment")
 	paymentID := c.Flags().String("payment-id", "", "opaque reference of the payment; required for topup and subscription")
 	reason := c.Flags().String("reason", "", "reason for an adjustment")
-	money := addMoneyFlags(c)
+	money := addMoneyFlags(c, 1)
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		paid, err := money.value()
+		paid, err := money()
 		if err != nil {
 			return err
 		}
@@ -72,30 +49,66 @@ func creditsGrant(e *environment) *cobra.Command {
 }
 
 func creditsRefund(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "refund", Short: "Take back the credits of a refunded payment", Args: exactArgs()}
+	c := &cobra.Command{Use: "refund", Short: "Take back credits of a refunded payment", Args: exactArgs(),
+		Long: "Take back all credits that are left of a payment, or a part of them. A payment can be refunded in several parts.\n\nWithout --money a refund returns money in proportion to its credits, and the last one the rest. Repeating a command with the same --refund-id changes nothing."}
 	accountID := c.Flags().String("account", "", "account id")
 	paymentID := c.Flags().String("payment-id", "", "reference of the payment")
-	amount := c.Flags().Int64("amount", 0, "credits to take back (default: all that the payment granted)")
-	refundID := c.Flags().String("refund-id", "", "reference of the refund; one refund id refunds once (default: the payment id)")
-	money := addMoneyFlags(c)
+	amount := c.Flags().Int64("amount", 0, "credits to take back (default: all that are left of the payment)")
+	refundID := c.Flags().String("refund-id", "", "reference of the refund; each refunds only once (default: a new one)")
+	money := addMoneyFlags(c, 0)
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		returned, err := money.value()
+		returned, err := money()
 		if err != nil {
 			return err
 		}
 		if *accountID == "" || *paymentID == "" || *amount < 0 {
 			return usageError{errors.New("--account and --payment-id are needed, and --amount may not be negative")}
 		}
-		if *refundID == "" {
-			*refundID = *paymentID
-		}
+		request := n.Operator()
 		done, err := n.AccountWriter.RefundPayment(ctx, commands.RefundPayment{
-			Request: n.Operator(), AccountID: *accountID, RefundID: *refundID, PaymentID: *paymentID, Credits: *amount, Money: returned,
+			Request: request, AccountID: *accountID, RefundID: *refundID, PaymentID: *paymentID, Credits: *amount, Money: returned,
 		})
-		return printBalance(e, *accountID, done, err, *asJSON, "payment "+*paymentID+" refunded")
+		if err != nil {
+			if *refundID == "" && !isRejection(err) { // the refund may be recorded
+				err = fmt.Errorf("%w; to try again, repeat the command with --refund-id %s", err, request.ID)
+			}
+			return explainAccount(*accountID, err)
+		}
+		return printRefund(e, *accountID, *paymentID, done, *asJSON)
 	})
 	return c
+}
+
+// isRejection reports whether err is the decision not to refund.
+func isRejection(err error) bool {
+	for _, rejection := range []error{
+		account.ErrInvalid, account.ErrNotFound, account.ErrUnknownPayment, account.ErrPaymentMismatch,
+		account.ErrRefundTooLarge, account.ErrCreditLimit,
+	} {
+		if errors.Is(err, rejection) {
+			return true
+		}
+	}
+	return false
+}
+
+func printRefund(e *environment, accountID, paymentID string, done commands.Refunded, asJSON bool) error {
+	if asJSON {
+		out := map[string]any{"balance": done.Balance, "repeated": done.Repeated}
+		if done.Refund != nil {
+			out["refund"] = done.Refund
+		}
+		return printJSON(e.stdout, out)
+	}
+	what := "payment " + paymentID + " refunded"
+	if r := done.Refund; r != nil {
+		what = fmt.Sprintf("payment %s: refund %s of %d credits", paymentID, r.RefundID, r.Credits)
+		if r.Money != nil {
+			what += " and " + formatMoney(r.Money.Minor, r.Money.Currency)
+		}
+	}
+	return printBalance(e, accountID, done.Done, nil, false, what)
 }
 
 func creditsReverse(e *environment) *cobra.Command {

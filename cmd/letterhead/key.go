@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"letterhead/commands"
 	"letterhead/internal/apikey"
 	"letterhead/node"
+	"letterhead/projections/keys"
 )
 
 func keyCommand(e *environment) *cobra.Command {
@@ -54,6 +57,9 @@ func keyIssue(e *environment) *cobra.Command {
 func keyList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the keys of an account", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
+	kind := c.Flags().String("kind", "", "only keys of this kind: secret or publishable")
+	state := c.Flags().String("state", "", "only keys in this state: active or revoked")
+	order := addSortFlag(c, []string{"issued", "used", "kind", "state"})
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
@@ -62,10 +68,24 @@ func keyList(e *environment) *cobra.Command {
 		if err := n.AccountExists(ctx, *accountID); err != nil {
 			return explainAccount(*accountID, err)
 		}
+		if !slices.Contains([]string{"", "secret", "publishable"}, *kind) {
+			return usageError{fmt.Errorf("--kind is secret or publishable, not %q", *kind)}
+		}
+		if !slices.Contains([]string{"", "active", "revoked"}, *state) {
+			return usageError{fmt.Errorf("--state is active or revoked, not %q", *state)}
+		}
+		by, descending, err := order()
+		if err != nil {
+			return err
+		}
 		rows, err := n.Keys.List(ctx, *accountID)
 		if err != nil {
 			return err
 		}
+		rows = slices.DeleteFunc(rows, func(k keys.Listed) bool {
+			return *kind != "" && k.Kind != *kind || *state != "" && keyState(k) != *state
+		})
+		sortKeys(rows, by, descending)
 		ids := make([]string, len(rows))
 		for i, r := range rows {
 			ids[i] = r.ID
@@ -79,10 +99,7 @@ func keyList(e *environment) *cobra.Command {
 			fmt.Fprintln(table, "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED")
 		}
 		for _, r := range rows {
-			state, used := "active", "never"
-			if !r.RevokedAt.IsZero() {
-				state = "revoked"
-			}
+			state, used := keyState(r), "never"
 			if !r.LastUsedAt.IsZero() {
 				used = r.LastUsedAt.UTC().Format(time.RFC3339)
 			}
@@ -98,6 +115,31 @@ func keyList(e *environment) *cobra.Command {
 		return table.Flush()
 	})
 	return c
+}
+
+func keyState(k keys.Listed) string {
+	if k.RevokedAt.IsZero() {
+		return "active"
+	}
+	return "revoked"
+}
+
+// sortKeys sorts keys, which are in the order of their issue.
+func sortKeys(rows []keys.Listed, by string, descending bool) {
+	slices.SortStableFunc(rows, func(a, b keys.Listed) int {
+		switch by {
+		case "used":
+			return a.LastUsedAt.Compare(b.LastUsedAt)
+		case "kind":
+			return strings.Compare(a.Kind, b.Kind)
+		case "state":
+			return strings.Compare(keyState(a), keyState(b))
+		}
+		return 0
+	})
+	if descending {
+		slices.Reverse(rows)
+	}
 }
 
 func keyRevoke(e *environment) *cobra.Command {

@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"letterhead/eventschemas"
 	"letterhead/node"
 	"letterhead/projections/ledger"
 )
-
-// endOfTime is later than every event: the last second that RFC 3339 can express.
-var endOfTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // listPage is the number of rows that a listing reads at a time.
 const listPage = 500
@@ -24,25 +23,43 @@ func ledgerCommand(e *environment) *cobra.Command {
 }
 
 func ledgerShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs()}
+	c := &cobra.Command{Use: "show", Short: "Show the ledger of an account", Args: exactArgs(),
+		Long: "Show the grants, charges, reversals and refunds of an account with its balance after each. With --all, --json, --type or --request-id it also shows events that do not change the balance.\n\nTimes are " + timeForms + "; a month or a day as an end includes all of it."}
 	accountID := c.Flags().String("account", "", "account id")
-	requestID := c.Flags().String("request-id", "", "only the lines of this request (X-Request-Id of the answer)")
-	asOf := c.Flags().String("as-of", "", "only lines up to this time (RFC 3339)")
+	var f ledger.Filter
+	c.Flags().StringVar(&f.RequestID, "request-id", "", "only the lines of this request (X-Request-Id of the answer)")
+	c.Flags().StringVar(&f.Type, "type", "", "only events of this type, such as CreditsCharged")
+	c.Flags().StringVar(&f.PaymentID, "payment-id", "", "only the lines of this payment")
+	c.Flags().StringVar(&f.KeyID, "key", "", "only the lines of this API key")
+	from := c.Flags().String("from", "", "only lines from this time on")
+	to := c.Flags().String("to", "", "only lines up to this time")
+	asOf := c.Flags().String("as-of", "", "the same as --to")
 	last := c.Flags().Int("last", 0, "only the last N lines")
+	all := c.Flags().Bool("all", false, "also show events that do not change the balance")
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
 			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
 		}
-		if *last < 0 || *last > 0 && *requestID != "" {
-			return usageError{errors.New("--last must be a positive number, and cannot be used with --request-id")}
+		if *last < 0 {
+			return usageError{errors.New("--last must be a positive number")}
 		}
-		var until time.Time
-		if *asOf != "" {
-			var err error
-			if until, err = time.Parse(time.RFC3339, *asOf); err != nil {
-				return usageError{fmt.Errorf("--as-of %q is not like 2026-11-21T15:04:05Z", *asOf)}
-			}
+		if f.Type != "" && !slices.Contains(eventschemas.Types(), f.Type) {
+			return usageError{fmt.Errorf("--type: there are no events of type %q; docs/events.md lists the types", f.Type)}
+		}
+		var err error
+		if f.From, err = startOf("--from", *from); err != nil {
+			return err
+		}
+		if *to != "" && *asOf != "" {
+			return usageError{errors.New("--to and --as-of mean the same; give one of them")}
+		}
+		until := "--to"
+		if *to == "" {
+			until, to = "--as-of", asOf
+		}
+		if f.Until, err = endOf(until, *to); err != nil {
+			return err
 		}
 		if err := n.AccountExists(ctx, *accountID); err != nil {
 			return explainAccount(*accountID, err)
@@ -51,36 +68,26 @@ func ledgerShow(e *environment) *cobra.Command {
 		if err := n.CatchUp(ctx); err != nil {
 			return err
 		}
-		filter := ledger.Filter{RequestID: *requestID}
+		f.Credits = !*all && !*asJSON && f.Type == "" && f.RequestID == ""
 		if *last > 0 {
-			at := until
-			if at.IsZero() {
-				at = endOfTime
-			}
-			end, err := n.Ledger.AsOf(ctx, *accountID, at)
-			if errors.Is(err, ledger.ErrNotFound) {
-				return fmt.Errorf("there is no account %s with entries up to then; %q lists the accounts", *accountID, "letterhead account list")
-			}
-			if err != nil {
+			f.FromRevision, err = n.Ledger.Last(ctx, *accountID, f, *last)
+			if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 				return err
 			}
-			filter.FromRevision = end.Revision + 1 - min(uint64(*last), end.Revision+1)
 		}
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
-			fmt.Fprintln(table, "REV\tAT\tTYPE\tAMOUNT\tBALANCE\tDOMAIN\tREQUEST")
+			fmt.Fprintln(table, "REV\tAT\tTYPE\tKIND\tAMOUNT\tMONEY\tBALANCE\tDOMAIN\tREQUEST")
 		}
-		for entry, err := range n.Ledger.Entries(ctx, *accountID, filter) {
+		for entry, err := range n.Ledger.Entries(ctx, *accountID, f) {
 			if err != nil {
 				return err
-			}
-			if !until.IsZero() && entry.At.After(until) {
-				break
 			}
 			if *asJSON {
 				err = printJSON(e.stdout, entry)
 			} else {
-				_, err = fmt.Fprintf(table, "%d\t%s\t%s\t%+d\t%d\t%s\t%s\n", entry.Revision, entry.At.UTC().Format(time.RFC3339), entry.Type, entry.Amount, entry.Balance, entry.Domain, entry.RequestID)
+				_, err = fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%+d\t%s\t%d\t%s\t%s\n", entry.Revision, entry.At.UTC().Format(time.RFC3339), entry.Type,
+					entry.Kind, entry.Amount, formatMoney(entry.Money, entry.Currency), entry.Balance, entry.Domain, entry.RequestID)
 			}
 			if err != nil {
 				return err

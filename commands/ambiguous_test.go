@@ -166,7 +166,7 @@ func TestAmbiguousAppend_UnreadableStream_IsLeftToOperator(t *testing.T) {
 }
 
 // An append that was never stored is not left to an operator.
-func TestAmbiguousAppend_NeverLanded_IsNotLeftToOperator(t *testing.T) {
+func TestAmbiguousAppend_NeverStored_IsNotLeftToOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d, lines, metrics := w.watched(AccountWriterConfig{Config: streamwriter.Config{KnowWithin: time.Millisecond}})

@@ -14,7 +14,7 @@ var (
 	// down. Nothing was written. Retry after a second, or after LoadingError.RetryAfter.
 	ErrBusy = streamwriter.ErrBusy
 	// ErrUnknownOutcome: the log did not report in time whether the append succeeded. It is an ErrBusy.
-	// If a charge or hold did land, it is reversed or released.
+	// If a charge or hold was stored, it is reversed or released.
 	ErrUnknownOutcome = streamwriter.ErrUnknownOutcome
 	// ErrInvalidRequest: the command lacks its request id or actor.
 	ErrInvalidRequest = streamwriter.ErrInvalidRequest

@@ -411,7 +411,7 @@ func TestLoad_CorruptStream_IsNotFoldedByEveryRequest(t *testing.T) {
 
 // An ambiguous append that is never stored, or whose stream cannot be read, does not keep the account in
 // memory forever: the stream is checked for a limited time, and then the append is treated as lost.
-func TestAmbiguousAppend_NeverLanded_AccountLeavesMemory(t *testing.T) {
+func TestAmbiguousAppend_NeverStored_AccountLeavesMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		reading error
 		within  time.Duration

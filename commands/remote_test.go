@@ -34,13 +34,13 @@ func newRemoteStore(commit time.Duration) *remoteStore {
 	return &remoteStore{lock: make(chan struct{}, 1), commit: commit, streams: map[string][]eventlog.Recorded{}}
 }
 
-func (w *remoteLog) Append(_ context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
-	w.appends++
-	time.Sleep(time.Duration(len(events))*w.perEvent + w.travel)
-	done, err := w.store.append(stream, expected, events)
-	time.Sleep(w.travel)
+func (l *remoteLog) Append(_ context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	l.appends++
+	time.Sleep(time.Duration(len(events))*l.perEvent + l.travel)
+	done, err := l.store.append(stream, expected, events)
+	time.Sleep(l.travel)
 	if err != nil {
-		w.lost++
+		l.lost++
 	}
 	return done, err
 }
@@ -71,11 +71,11 @@ func (s *remoteStore) events(stream string) []eventlog.Recorded {
 }
 
 // ReadStream reads forward, the only direction that writers use.
-func (w *remoteLog) ReadStream(_ context.Context, stream string, from uint64, _ eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
-	w.reads++
-	time.Sleep(w.travel)
-	all := w.store.events(stream)
+func (l *remoteLog) ReadStream(_ context.Context, stream string, from uint64, _ eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	l.reads++
+	time.Sleep(l.travel)
+	all := l.store.events(stream)
 	page := slices.Clone(all[min(int(from), len(all)):min(int(from)+limit, len(all))])
-	time.Sleep(w.travel + time.Duration(len(page))*w.perEvent/2)
+	time.Sleep(l.travel + time.Duration(len(page))*l.perEvent/2)
 	return page, nil
 }

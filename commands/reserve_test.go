@@ -110,8 +110,8 @@ func TestReservation_AnyOutcome_IsConsumed(t *testing.T) {
 	}
 }
 
-// A reservation survives everything that happens on the account: its owner is never rejected for lack of credits unless
-// another node spends them.
+// A reservation survives everything that happens on the account: a charge with it never fails for lack of credits
+// unless another node spends them.
 func TestReservation_ConcurrentGrantsAndCharges_CanAlwaysPay(t *testing.T) {
 	w := newWorld(t)
 	d := w.writer(AccountWriterConfig{})
@@ -259,7 +259,7 @@ func TestReserve_CallerLeft_FreesCredits(t *testing.T) {
 }
 
 // Another node has spent reserved credits: of three credits one is left for two reservations. The first to pay gets it.
-// If the reservations counted against each other, both would be rejected despite a credit on the account.
+// If the reservations counted against each other, neither could pay despite a credit on the account.
 func TestReservations_CreditsSpentElsewhere_FirstToPayGetsTheRest(t *testing.T) {
 	for name, pay := range map[string]func(w *world, d *AccountWriter, id string, r *Reservation) error{
 		"by a charge": func(w *world, d *AccountWriter, id string, r *Reservation) error {

@@ -14,7 +14,7 @@ type SuspendAccount struct {
 	Reason    string
 }
 
-// Suspend rejects all new spending of an account; holds whose work was accepted before may still be
+// Suspend blocks all new spending of an account; holds whose work was accepted before may still be
 // captured. Errors: account.ErrClosed, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
 func (d *AccountWriter) Suspend(ctx context.Context, in SuspendAccount) (Done, error) {
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {

@@ -27,7 +27,7 @@ type (
 		From string `json:"from"`
 		To   string `json:"to"`
 	}
-	// AccountSuspended rejects every request of the account until it is reinstated.
+	// AccountSuspended blocks every request of the account until it is reinstated.
 	AccountSuspended struct {
 		Reason string `json:"reason"`
 	}

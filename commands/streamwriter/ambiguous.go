@@ -10,8 +10,8 @@ import (
 	"letterhead/internal/eventlog"
 )
 
-// leaveAmbiguous stops repeating an append that may have been stored or may still be. A later read of its
-// revision resolves it.
+// leaveAmbiguous stops repeating an append that may have been stored, or may be stored later. A later read of
+// its revision resolves it.
 func (a *Actor[S]) leaveAmbiguous(r *round[S], err error) {
 	a.undo(r)
 	a.mu.Lock()

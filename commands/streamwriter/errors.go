@@ -12,7 +12,7 @@ var (
 	// was written. Retry after a second, or after LoadingError.RetryAfter.
 	ErrBusy = errors.New("busy, try again")
 	// ErrUnknownOutcome: the log did not report in time whether the append succeeded. It is an ErrBusy.
-	// Events that did land are compensated.
+	// Events that were stored are compensated.
 	ErrUnknownOutcome = fmt.Errorf("%w: the outcome of the append is not known", ErrBusy)
 	// ErrInvalidRequest: the command lacks its request id or actor.
 	ErrInvalidRequest = errors.New("invalid request")

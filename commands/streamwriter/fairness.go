@@ -20,8 +20,8 @@ const (
 	// rivalryFor is how long a detected rival is taken into account.
 	rivalryFor = time.Second
 	// maxMoved limits the count of reads that found other nodes' events, and so how many turns are left to
-	// a rival that has gone. From lookFirst on the stream is read before an append,
-	// which is cheaper than losing.
+	// a rival that has gone. From lookFirst on, the stream is read before an append, which is cheaper than
+	// losing.
 	maxMoved, lookFirst = 8, 2
 	// AloneFor is how long an actor on a shared store appends in a row before it leaves a turn to
 	// possible unknown rivals: a rival that never succeeds leaves no trace. With one append's time in

@@ -67,7 +67,7 @@ func (a *Account) ChangePlan(to plan.ID) (Outcome, error) {
 	return decided(eventschemas.PlanChanged{From: string(a.core.plan), To: string(to)}), nil
 }
 
-// Suspend rejects all new spending until Reinstate. Open holds may still be captured or released.
+// Suspend blocks all new spending until Reinstate. Open holds may still be captured or released.
 // Errors: ErrInvalid, ErrNotFound, ErrClosed.
 func (a *Account) Suspend(reason string) (Outcome, error) {
 	if err := firstError(text("reason", reason, false), a.notClosed()); err != nil {

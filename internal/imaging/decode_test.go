@@ -223,7 +223,7 @@ func TestICO_LargestWithinLimits(t *testing.T) {
 		"largest first":         {imagingtest.ICO(large, small), 40},
 		"with a bomb":           {imagingtest.ICO(bomb, small), 32},
 		"with a broken one":     {imagingtest.ICO(broken, small), 32},
-		"with what is no image": {imagingtest.ICO([]byte("<html>"), small, nil), 32},
+		"with a non-image":      {imagingtest.ICO([]byte("<html>"), small, nil), 32},
 		"a cursor":              {append([]byte{0, 0, 2}, imagingtest.ICO(small)[3:]...), 32},
 		"an entry cut off":      {append([]byte{0, 0, 1, 0, 9, 0}, imagingtest.ICO(small)[6:]...), 32},
 		"overlapping: two in 1": {overlapping(small), 32},

@@ -59,7 +59,7 @@ type Config struct {
 	// CacheBytes is the writer's page cache (SQLite). Default: DefaultCacheBytes.
 	CacheBytes int64
 	// ReadOnly opens the SQLite file without writing to its folder: for a folder that cannot be written, and for a
-	// second process next to the one that writes. Write and WriteDurable return ErrReadOnly. Setup does nothing: its
+	// second process alongside the one that writes. Write and WriteDurable return ErrReadOnly. Setup does nothing: its
 	// tables exist, or the statements that need them fail.
 	ReadOnly bool
 	// Disposable is for a SQLite file that is not needed after a crash: it is never flushed to the disk.

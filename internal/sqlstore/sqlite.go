@@ -123,8 +123,8 @@ func (s *sqliteFile) pool(ctx context.Context, size int, cacheBytes int64, pragm
 }
 
 // checkLength compares the length of the file with the expected one, after the write-ahead log was moved into it. SQLite
-// itself notices a truncated file only when it reads a missing page. While another process reads (a verify next to the
-// server), not all of the log can be moved, and the file may be shorter.
+// itself notices a truncated file only when it reads a missing page. While another process reads (a verify alongside
+// the server), not all of the log can be moved, and the file may be shorter.
 func (s *sqliteFile) checkLength(ctx context.Context) error {
 	var busy, inLog, copied int64
 	if err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &inLog, &copied); err != nil {

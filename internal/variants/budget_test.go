@@ -180,7 +180,7 @@ func TestBudget_DeadlineEndsWait(t *testing.T) {
 			t.Errorf("second Get = %v after %s, want ErrBusy after 5s", err, time.Since(begin))
 		}
 		if err := <-first.answer; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, variants.ErrBusy) {
-			t.Errorf("first Get, whose job had begun = %v, want DeadlineExceeded", err)
+			t.Errorf("first Get (its job had begun) = %v, want DeadlineExceeded", err)
 		}
 		if s.number("refused_total") != 1 {
 			t.Errorf("%v counted as refused, want 1", s.number("refused_total"))

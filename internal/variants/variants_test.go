@@ -218,7 +218,7 @@ func TestGet_AllCallersLeft_BegunJobIsCached(t *testing.T) {
 		again := m.ask(t.Context(), 1) // joins the job that has begun
 		m.give <- nil
 		if err := <-again; err != nil || m.calls.Load() != 1 || s.wants(1, 3000) {
-			t.Errorf("Get() = %v; the job was begun %d times, want 1 and no other", err, m.calls.Load())
+			t.Errorf("Get() = %v; the job was begun %d times; want nil, 1 and a cached image", err, m.calls.Load())
 		}
 	})
 }

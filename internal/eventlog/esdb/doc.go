@@ -6,14 +6,14 @@
 //
 // Much of this package works around the client:
 //
-//   - Sizes are checked before anything is sent, because the client reports a server that fails in the
-//     middle of an append as a bare EOF, which leaves the outcome unknown.
+//   - Sizes are checked before anything is sent, because the client reports a server that rejects an
+//     append while receiving it as a bare EOF, which leaves the outcome unknown.
 //   - Everything except a certain rejection is ErrAmbiguous: EOF, timeouts, resets. Repeating the same append
 //     resolves it, because the server compares event ids (see esdbtest).
 //   - A client that finds no server in time never recovers, and its callers hang. The supervisor tests each
-//     client before it is shared, and replaces it at the first sign of a lost server. While
-//     there is none, calls fail after ConnectWait. A client is closed after its last caller has left, because
-//     Close makes the remaining ones panic.
+//     client before it is shared, and replaces it at the first sign of a lost server. While there is no client,
+//     calls fail after ConnectWait. A client is closed after its last caller has left, because Close makes the
+//     remaining ones panic.
 //   - On a silently lost connection the client waits for the keepalive, which may be forever. A member that
 //     has been silent for SilentFor is tested and replaced if it does not answer. Its callers then leave:
 //     reads are retried on the next member, appends are ambiguous, and subscriptions continue there.

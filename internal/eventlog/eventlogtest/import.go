@@ -22,7 +22,7 @@ func RunImport(t *testing.T, open Open) {
 		"a run continues an earlier one":          (*importing).goesOn,
 		"a repeat changes nothing":                (*importing).repeat,
 		"a partial repeat writes the rest":        (*importing).repeatInPart,
-		"one rejected run rejects all":            (*importing).rejectedWhole,
+		"one rejected run fails all":              (*importing).rejectedWhole,
 		"limits":                                  (*importing).limits,
 		"at the limits":                           (*importing).atLimits,
 		"canceled context":                        (*importing).context,

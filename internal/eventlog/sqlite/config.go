@@ -27,7 +27,7 @@ const (
 // Config configures a Log. Zero values take the defaults.
 type Config struct {
 	// Path of the database file; its folder must exist. The files Path-wal, Path-shm, Path.lock and
-	// MarkerPath appear beside it.
+	// MarkerPath appear next to it.
 	Path string
 	// QueueLength bounds the appends that wait for the writer; the next one waits for room.
 	QueueLength int
@@ -49,7 +49,7 @@ type Config struct {
 	// ScrubEvery is the pause between two passes of Scrub.
 	ScrubEvery time.Duration
 	// AcceptLoss makes Open continue with the intact beginning of a log that has lost events; see Log.Loss.
-	// The previous files are kept beside it.
+	// The previous files are kept next to it.
 	AcceptLoss bool
 	// Logger receives faults of the store; nil discards them.
 	Logger *slog.Logger

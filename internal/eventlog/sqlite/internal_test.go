@@ -66,7 +66,7 @@ func TestClassifyCommit_FailedCommit_IsAmbiguousUnlessCertain(t *testing.T) {
 		0 /* not an error of SQLite's */ : false,
 	} {
 		if got := certainlyNotCommitted(code); got != certain {
-			t.Errorf("code %d: surely not committed: %v, want %v", code, got, certain)
+			t.Errorf("code %d: certainly not committed: %v, want %v", code, got, certain)
 		}
 	}
 }

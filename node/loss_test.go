@@ -54,8 +54,8 @@ func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
 	return esdb.Seen(engine.Mark{ID: last.ID, Stream: last.Stream, Revision: last.Revision, Position: last.Position})
 }
 
-// Events that only one node has seen are recorded as well: the node rejects a store without them, so do the others, and
-// all continue when the store has the events again.
+// Events that only one node has seen are recorded as well: that node and the others reject a store without them, and
+// continue when the store has the events again.
 func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	if err != nil {

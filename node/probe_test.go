@@ -54,11 +54,11 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 			return said
 		}
 		if got := after(4); got != "" {
-			t.Errorf("with everything there %q is missing, want %q", got, "")
+			t.Errorf("with everything there, %q is missing; want nothing", got)
 		}
 		away.Store(true)
 		if got := after(1); got != "" {
-			t.Errorf("after one miss %q is missing already, want %q", got, "")
+			t.Errorf("after one miss, %q is missing already; want nothing", got)
 		}
 		if got, want := reaches(), "database 1 event store 0 "; got != want {
 			t.Errorf("after one miss the metric says %q, want %q", got, want)
@@ -68,7 +68,7 @@ func TestProbe_LostEventStore_NodeIsNotReadyUntilItIsBack(t *testing.T) {
 		}
 		away.Store(false)
 		if got := after(1); got != "" {
-			t.Errorf("once it is back %q is missing, want %q", got, "")
+			t.Errorf("once it is back, %q is missing; want nothing", got)
 		}
 		if got, want := reaches(), "database 1 event store 1 "; got != want {
 			t.Errorf("once it is back the metric says %q, want %q", got, want)

@@ -86,8 +86,8 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	return n, commands, nil
 }
 
-// away reports whether retrying may help against an error of a shared service. A rejected event store counts too: it may
-// be replaced by the right one, or an operator may accept it.
+// isUnavailable reports whether retrying may help against an error of a shared service. A rejected event store counts
+// too: it may be replaced by the right one, or an operator may accept it.
 func isUnavailable(err error) bool {
 	for _, known := range []error{
 		errUnavailable, eventlog.ErrUnavailable, eventlog.ErrLoss, sqlstore.ErrUnavailable, searchindex.ErrUnavailable, assets.ErrUnavailable, context.DeadlineExceeded,

@@ -110,7 +110,7 @@ func (d *deriver) judgeStatus(wrong func(string, ...any), r *derived, row openap
 	case status != 0 && certain && a.status != status:
 		wrong("that is a %d", status)
 	case worst == outside && !a.rejection():
-		wrong("that is rejected")
+		wrong("want a rejection")
 	case worst == inside && certain:
 		operation := r.o // where the codes are documented: an answer to HEAD has no body
 		if r.method == http.MethodHead {

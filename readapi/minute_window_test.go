@@ -99,8 +99,8 @@ func TestMinuteWindow_PlanChanges_NewLimitApplies(t *testing.T) {
 	})
 }
 
-// A 401 takes no unit, whatever else is wrong; every other answer to a key takes one; a rejection for the window
-// takes none, and a 403 beyond the limit remains one.
+// A 401 takes no unit, whatever else is wrong. Every other answer to a key takes one, except that requests beyond the
+// limit take none. A 403 beyond the limit remains a 403.
 func TestMinuteWindow_Rejections_TakeAUnitOrNot(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *service) {

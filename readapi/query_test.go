@@ -83,7 +83,7 @@ func FuzzSearchParameters(f *testing.F) {
 			return
 		}
 		if n := utf8.RuneCountInString(q); n < 1 || n > maxSearchRunes || limit < minSearchLimit || limit > maxSearchLimit {
-			t.Fatalf("%q was read as %d characters, limit %d; want at least 1 and at most %d and at least %d and at most %d", query, n, limit, maxSearchRunes, minSearchLimit, maxSearchLimit)
+			t.Fatalf("%q was read as %d characters, limit %d; want 1 to %d characters and a limit from %d to %d", query, n, limit, maxSearchRunes, minSearchLimit, maxSearchLimit)
 		}
 		again, _, problem := parseSearch("q=" + url.QueryEscape(q))
 		if problem != nil || again != q {

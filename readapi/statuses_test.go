@@ -196,7 +196,8 @@ func TestLookupPaths_EachOutcome_AnswerAlike(t *testing.T) {
 	}
 }
 
-// TestSearchPaths_BadRequestOrQuota_AnswerAlike covers the rejections of a search after the key was checked, on both paths.
+// TestSearchPaths_BadRequestOrQuota_AnswerAlike covers the rejections of a search after the key was checked, on both
+// paths.
 func TestSearchPaths_BadRequestOrQuota_AnswerAlike(t *testing.T) {
 	s := start(t)
 	c := s.account(plan.Free, 50)

@@ -5,10 +5,9 @@ import "time"
 const (
 	// maxCrawlTimeout limits the setting, so that a server's write timeout always covers it.
 	maxCrawlTimeout = 60 * time.Second
-	// clientTimeout is when clients stop waiting for an answer. Every
-	// answer is sent before it, whatever hangs: the sum of a crawl and the work around it,
-	// lookup.ReturnWithin and creditsWithin is less, and so is that of quickWithin, afterwardsWithin
-	// and creditsWithin.
+	// clientTimeout is how long clients wait for an answer. Every answer is sent within it, whatever
+	// hangs: the sum of a crawl and the work around it, lookup.ReturnWithin and creditsWithin is less,
+	// and so is that of quickWithin, afterwardsWithin and creditsWithin.
 	clientTimeout = 10 * time.Second
 	// quickWithin limits the whole of a request without a crawl, and each part before and after a
 	// crawl. A store that hangs for so long is unavailable.

@@ -86,7 +86,7 @@ func (l *late) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, 
 	return l.vectors.Render(ctx, svg, side)
 }
 
-// A machine that was busy for a while later draws the same image as any other.
+// After being busy for a while, a machine draws the same image as any other.
 func TestDraw_TimeIsUp_ReturnsBusyAndKeepsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -48,7 +48,7 @@ type Post struct {
 	batch    bool
 }
 
-// Read parses the body of a POST. It rejects the whole POST: -32700 for invalid JSON, -32600
+// Read parses the body of a POST. A non-nil Reply rejects the whole POST: -32700 for invalid JSON, -32600
 // for an unsupported version, for a batch that is not allowed, and for an invalid single message.
 func (s *Server) Read(h http.Header, body []byte) (*Post, *Reply) {
 	value, err := readJSON(body)

@@ -257,7 +257,7 @@ func TestServe_DamagedLog_IsNamedAndUnchanged(t *testing.T) {
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, data) // fails if the rejected start changed other files
+	start(t, data) // fails if the failed launch changed other files
 }
 
 func TestServe_FolderOfNewerRelease_Fails(t *testing.T) {

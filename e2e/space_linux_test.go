@@ -25,7 +25,7 @@ func TestMaintenance_SmallDisk_LeavesServiceRunning(t *testing.T) {
 	disktest.Run(t, "TestSmallDisk_MaintenanceCommands_LeaveRoom", givenBinary+"="+binary)
 }
 
-// It runs in the process that TestMaintenance_SmallDisk_LeavesServiceRunning starts.
+// The test runs in the process that TestMaintenance_SmallDisk_LeavesServiceRunning starts.
 func TestSmallDisk_MaintenanceCommands_LeaveRoom(t *testing.T) {
 	at := disktest.Mount(t, smallDisk)
 	data := filepath.Join(at, "data")

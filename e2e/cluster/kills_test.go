@@ -17,10 +17,9 @@ import (
 // awayAtMost is the maximum time that a killed service or node stays down in a round of random kills.
 const awayAtMost = 5 * time.Second
 
-// The test kills the event store, the database or an API node with SIGKILL at
-// random times under load, LETTERHEAD_KILL_ROUNDS times. Every request must be answered, or rejected with 503 or 504.
-// Afterwards the cluster must serve again, and the ledger must match what the clients saw. Only requests to a killed
-// node may get no answer.
+// The test kills the event store, the database or an API node with SIGKILL at random times under load,
+// LETTERHEAD_KILL_ROUNDS times. Every request must be answered, or rejected with 503 or 504. Afterwards the cluster
+// must serve again, and the ledger must match what the clients saw. Only requests to a killed node may get no answer.
 func TestRandomKills_UnderLoad_LoseNoAnsweredCharge(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("LETTERHEAD_KILL_ROUNDS"))
 	if err != nil || rounds < 1 {

@@ -59,7 +59,7 @@ type Config struct {
 // Follower keeps data up to date that depends on the brand streams.
 type Follower interface {
 	// Event is called, in order, for each event of a brand's stream that may change answers about the brand. The request
-	// of a crawl does not.
+	// of a crawl changes none.
 	Event(domain string, at eventlog.Position)
 	// Followed is called after Event was called for all such events after one position, up to and including another.
 	Followed(after, upTo eventlog.Position)

@@ -176,7 +176,8 @@ func (c *catchUp) again(ctx context.Context, units failures, b batch) error {
 	return nil
 }
 
-// dropFailed moves each failed unit to the event that it failed on, and removes it.
+// dropFailed folds each failed unit up to the event that it cannot fold, and removes it. A unit that succeeds when the
+// batch is folded in pieces is kept.
 func (c *catchUp) dropFailed(ctx context.Context, failed failures, b batch) error {
 	for g, cause := range failed {
 		cause, err := c.narrow(ctx, g, b, cause)

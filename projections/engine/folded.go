@@ -144,7 +144,8 @@ func remember(ctx context.Context, store *sqlstore.Store, note func(*sqlstore.Tx
 	})
 }
 
-// find returns the event at the stream and revision of a mark, which another program may have written.
+// find returns the event at m's stream and revision, or the log's first event if m has no stream. Another program may
+// have written it.
 func (m Mark) find(ctx context.Context, log eventlog.Prober) (held eventlog.Recorded, found bool, err error) {
 	if m.Stream == "" {
 		held, found, err = log.First(ctx)

@@ -118,7 +118,7 @@ func TestRollingUpgrade_UntilFinished_BothReleasesServe(t *testing.T) {
 		last = n.charges(60, 70)
 		n.serves(bystander, 1, last)
 		if u, err := follower.r.Upgrade(t.Context()); err != nil || u.Format != 1 || u.Release != 2 || u.Models[0].Live != 1 || u.Models[0].Next != 2 {
-			t.Errorf("before the end: %+v, %v, want format 1 of 2 and version 1 of 2", u, err)
+			t.Errorf("before the end: %+v, %v, want format 1, release 2, live version 1 and next version 2", u, err)
 		}
 		if err := follower.r.FinishUpgrade(follower.Context(), nil); err != nil {
 			t.Fatal(err)

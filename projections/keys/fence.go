@@ -24,7 +24,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS key_fence (
 	createLeases = `
 CREATE UNLOGGED TABLE IF NOT EXISTS key_leases (
 	holder   TEXT   NOT NULL PRIMARY KEY,
-	epoch    BIGINT NOT NULL, -- with seen, the mark that the holder has applied
+	epoch    BIGINT NOT NULL, -- with seen, the fence that the holder has applied
 	seen     BIGINT NOT NULL,
 	number   BIGINT NOT NULL -- of the last renewal
 ) WITH (fillfactor = 50)`

@@ -243,7 +243,7 @@ func (e *Env) CatchUp(r *engine.Runner) {
 // Logged reports whether a message that contains text was logged.
 func (e *Env) Logged(text string) bool { return e.records.contains(text) }
 
-// Exec runs a statement that the Runners do not expect.
+// Exec runs a statement on the database directly, not through a Runner.
 func (e *Env) Exec(statement string) {
 	e.t.Helper()
 	err := e.Store.Write(e.t.Context(), func(tx *sqlstore.Tx) error {

@@ -21,7 +21,7 @@ import (
 // forever.
 const bucketTimeout = 2 * time.Minute
 
-// bucket is a bucket of an object store. It has no lock: the caller must ensure that only one backup runs.
+// bucket is the place of a backup in an object store. It has no lock: the caller must ensure that only one backup runs.
 type bucket struct {
 	bucket *blob.Bucket
 	name   string

@@ -70,7 +70,7 @@ const (
 	halfName = "half"
 )
 
-// folder is a backup on a disk. It contains names and hashes of keys, so only its owner may read it.
+// folder is the place of a backup on a disk. It contains names and hashes of keys, so only its owner may read it.
 type folder struct {
 	path  string
 	flock *flock.Flock

@@ -21,7 +21,8 @@ type Target struct {
 	Names  Names         // nil: names are omitted
 	Assets *assets.Store // nil: assets are omitted
 	// Positions and Done: under each of these names the end of the target is saved, or the position
-	// from Source.Readers. They belong to workers that must not repeat old work: the relays of the crawl topics.
+	// that corresponds to the one in Source.Readers. They belong to workers that must not repeat old
+	// work: the relays of the crawl topics.
 	Positions Positions
 	Done      []string
 	// Snapshots receives the state of accounts with long streams; nil: none is saved.

@@ -42,7 +42,7 @@ func TestDescription_NothingDeclared_UsesText(t *testing.T) {
 		"first paragraph that names the brand": {`<title>Acme</title><main><p>Shop</p><p>Acme is a workshop in Leeds. We mend and sell instruments, and teach others how.</p></main>`, "Acme is a workshop in Leeds. We mend and sell instruments, and teach others how."},
 		"a paragraph about something else":     {`<title>Acme</title><main><p>Yesterday the mayor opened a bridge over the river. Many people came and saw it.</p></main>`, ""},
 		"the other part of the title":          {`<title>Acme | Instruments that outlive you</title>`, "Instruments that outlive you"},
-		"only a page's name as well":           {`<title>Acme | Home Page</title>`, ""},
+		"a page's name as the other part":      {`<title>Acme | Home Page</title>`, ""},
 		"a cookie wall":                        {`<title>Acme</title><div class="cookie-banner"><p>Acme and its partners use small files on your device to measure what you look at here.</p></div>`, ""},
 		"the article's linked data":            {`<script type="application/ld+json">{"@type":"NewsArticle","headline":"x","description":"What the article says about it."}</script>`, "What the article says about it."},
 	} {

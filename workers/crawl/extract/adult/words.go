@@ -94,7 +94,7 @@ var adjacent = map[string][2]string{
 	"裸体":  {"", ""},
 }
 
-// wholeTerm returns the pattern of one such term.
+// wholeTerm returns a pattern that matches a term, but not as a part of another word.
 func wholeTerm(w string) string {
 	if signs, ok := adjacent[w]; ok {
 		if signs[0] != "" {

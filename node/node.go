@@ -134,6 +134,7 @@ type Parts struct {
 	Log        func(eventlog.Log) eventlog.Log // wraps the event log that was opened; nil = unwrapped
 	Index      searchindex.Index               // nil = that of the settings
 	Vectors    logo.Vectors                    // draws SVG files for logos; nil = a renderer of the node's own
+	LogoTime   time.Duration                   // maximum time to draw a logo; 0 = variants.DefaultMakeTimeout
 	Writers    streamwriter.Config             // limits of the account writer and the quota writer
 	FlushEvery time.Duration                   // of the usage recorder; 0 = its default
 }

@@ -58,7 +58,7 @@ func (n *Node) openLogos() (*logo.Renderer, error) {
 	}
 	drawn, err := variants.New(variants.Config{
 		MemoryBytes: n.Config.LogoCacheBytes, Folder: filepath.Join(n.Config.CachePath(), "logos"), DiskBytes: n.Config.LogoDiskBytes,
-		MemoryBudget: n.memory, Logger: n.logger, Registerer: n.metrics,
+		MemoryBudget: n.memory, MakeTimeout: n.parts.LogoTime, Logger: n.logger, Registerer: n.metrics,
 	})
 	if err != nil {
 		return nil, err

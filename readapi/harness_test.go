@@ -107,7 +107,7 @@ type setup struct {
 func start(t testing.TB, changes ...func(*setup)) *service {
 	t.Helper()
 	s := &service{t: t, clock: &clock{}}
-	set := setup{config: settings(t), parts: node.Parts{Now: s.clock.now, Vectors: vectors{}}}
+	set := setup{config: settings(t), parts: node.Parts{Now: s.clock.now, Vectors: vectors{}, LogoTime: patience}}
 	for _, change := range changes {
 		change(&set)
 	}
@@ -181,7 +181,9 @@ func (s *service) openAPI(set *setup) {
 // vector (stored): under the race detector that takes longer than a request's time for drawing.
 type vectors struct{}
 
-var renderer = sync.OnceValues(func() (*resvg.Renderer, error) { return resvg.New(context.Background(), resvg.Config{}) })
+var renderer = sync.OnceValues(func() (*resvg.Renderer, error) {
+	return resvg.New(context.Background(), resvg.Config{Timeout: patience})
+})
 
 func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
 	r, err := renderer()

@@ -116,6 +116,7 @@ func (c Chaos) Validate() error {
 // chaos chooses faults and starts those that occur at intervals.
 type chaos struct {
 	Chaos
+	seed   uint64 // of random
 	mu     sync.Mutex
 	random *rand.Rand
 	ctx    context.Context
@@ -123,26 +124,31 @@ type chaos struct {
 	loops  sync.WaitGroup
 }
 
-func startChaos(s *Server, cfg Chaos) *chaos {
+func newChaos(cfg Chaos) *chaos {
 	seed := cfg.Seed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	c := &chaos{Chaos: cfg, random: rand.New(rand.NewPCG(seed, 0))}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	if cfg != (Chaos{}) {
-		s.cfg.Logger.Info("event store stand-in: random faults are enabled", "seed", seed)
+	c.seed = seed
+	return c
+}
+
+// start starts the faults that occur at intervals.
+func (c *chaos) start(s *Server) {
+	if c.Chaos != (Chaos{}) {
+		s.cfg.Logger.Info("event store stand-in: random faults are enabled", "seed", c.seed)
 	}
-	c.every(cfg.ResetEvery, s.BreakConnections)
-	c.every(cfg.DropEvery, s.DropSubscriptions)
-	c.every(cfg.DownEvery, func() {
+	c.every(c.ResetEvery, s.BreakConnections)
+	c.every(c.DropEvery, s.DropSubscriptions)
+	c.every(c.DownEvery, func() {
 		s.Stop()
-		_ = delay.For(c.ctx, cfg.DownFor)
+		_ = delay.For(c.ctx, c.DownFor)
 		if err := s.Restart(); err != nil {
 			s.cfg.Logger.Error("event store stand-in: restart failed", "error", err)
 		}
 	})
-	return c
 }
 
 // every calls do at an interval until the server is closed.

@@ -18,12 +18,16 @@ func inFlight(t *testing.T, server *esdbtest.Server, client *esdb.Client, stream
 	dropped := server.Counts().Dropped
 	answers := make(chan error, 2)
 	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
+	var calls sync.WaitGroup
+	t.Cleanup(func() { // before the client is closed, which panics if a call fails afterwards
+		cancel()
+		calls.Wait()
+	})
 	for range cap(answers) {
-		go func() {
+		calls.Go(func() {
 			_, err := client.AppendToStream(ctx, stream, esdb.AppendToStreamOptions{ExpectedRevision: esdb.NoStream{}}, events...)
 			answers <- err
-		}()
+		})
 	}
 	if _, ok := testwait.Until(testwait.Timeout, func() bool { return server.Counts().Dropped == dropped+1 }); !ok {
 		t.Fatal("no append was dropped")

@@ -85,6 +85,7 @@ func New(cfg Config) (*Server, error) {
 	if s.store, err = openStore(cfg.Dir, cfg.FlushTime, cfg.Now); err != nil {
 		return nil, fmt.Errorf("event store stand-in: %w", err)
 	}
+	s.chaos = newChaos(cfg.Chaos)
 	for i, address := range cfg.Listen {
 		n := &node{server: s, index: i, address: address, conns: map[net.Conn]*trackedConn{}}
 		s.nodes = append(s.nodes, n)
@@ -92,7 +93,7 @@ func New(cfg Config) (*Server, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	s.chaos = startChaos(s, cfg.Chaos)
+	s.chaos.start(s)
 	return s, nil
 }
 

@@ -17,6 +17,7 @@ type GrantCredits struct {
 	Credits   int64
 	PaymentID string              // optional; one payment grants only once
 	Money     *eventschemas.Money // if money was paid
+	Tax       int64               // the part of the money that is tax, in minor units
 	Reason    string
 }
 
@@ -29,7 +30,7 @@ func (d *AccountWriter) GrantCredits(ctx context.Context, in GrantCredits) (Done
 	}
 	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		return s.Grant(account.Grant{
-			GrantID: in.GrantID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: in.Money, Reason: in.Reason,
+			GrantID: in.GrantID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: in.Money, Tax: in.Tax, Reason: in.Reason,
 		})
 	})
 }

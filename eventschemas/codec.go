@@ -32,8 +32,8 @@ var (
 	ErrDamaged = errors.New("damaged event body")
 	// ErrNotEncodable means that the value cannot be written as JSON: a NaN, or a raw value that is not JSON.
 	ErrNotEncodable = errors.New("event cannot be encoded")
-	// ErrNotYet means that the event type is new in this release and that nodes of the previous release may
-	// still be running.
+	// ErrNotYet means that the event type, or a field of the event, is new in this release and that nodes of
+	// the previous release may still be running.
 	ErrNotYet = errors.New("this can be done when the upgrade is finished (letterhead upgrade finish)")
 	// ErrSchemaViolation means that a body is JSON but does not conform to its JSON Schema.
 	ErrSchemaViolation = errors.New("event body violates its schema")
@@ -66,8 +66,8 @@ func NewEncoder(format func() int) Encoder { return EncoderOf(current, format) }
 func EncoderOf(r *Registry, format func() int) Encoder { return Encoder{r, format} }
 
 // Encode is like the function Encode, but while the previous format is in use it writes the event
-// version of the previous release. Errors: as Encode, ErrNotYet for a type that the previous release
-// does not know, and ErrUnknownVersion if the format in use is older than the previous format.
+// version of the previous release. Errors: as Encode, ErrNotYet for what the previous release cannot
+// read, and ErrUnknownVersion if the format in use is older than the previous format.
 func (e Encoder) Encode(ev Event) (Encoded, error) {
 	if e.registry == nil {
 		return current.Encode(ev)

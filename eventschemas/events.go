@@ -44,6 +44,7 @@ type (
 		Credits   int64  `json:"credits"`
 		PaymentID string `json:"payment_id,omitempty"`
 		Money     *Money `json:"money,omitempty"` // set if money was paid
+		Tax       int64  `json:"tax,omitempty"`   // the part of the money that is tax, in minor units
 		Reason    string `json:"reason,omitempty"`
 	}
 	// CreditsHeld holds credits for work whose outcome is not known yet. Only an event ends the hold:

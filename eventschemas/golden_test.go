@@ -43,6 +43,10 @@ var golden = map[string]eventschemas.Event{
 		GrantID: "grant-1", Kind: "topup", Credits: 10_000, PaymentID: "pay_123", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}, Reason: "pack M",
 	},
 	"CreditsGranted.v1.least": eventschemas.CreditsGranted{GrantID: "free", Kind: "free", Credits: 50},
+	"CreditsGranted.v2": eventschemas.CreditsGranted{
+		GrantID: "grant-1", Kind: "topup", Credits: 10_000, PaymentID: "pay_123", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}, Tax: 782, Reason: "pack M",
+	},
+	"CreditsGranted.v2.least": eventschemas.CreditsGranted{GrantID: "free", Kind: "free", Credits: 50},
 	"CreditsHeld.v1": eventschemas.CreditsHeld{
 		HoldID: "hold-1", Credits: 1, Deadline: moment.Add(68500 * time.Millisecond), RequestID: requestID, Domain: "acme.com",
 	},

@@ -36,7 +36,8 @@ type Change struct {
 	// Up converts a stored body of the previous version to the new version.
 	Up Upcaster
 	// Down converts an event to the previous version. It returns a value whose JSON is a body of that
-	// version. It is required while Format is that of this release, for the nodes of the previous release.
+	// version, or nil for an event that the version cannot hold: it is encoded only once Format is in use.
+	// Down is required while Format is that of this release, for the nodes of the previous release.
 	Down func(Event) any
 }
 
@@ -137,7 +138,9 @@ func (r *Registry) encode(ev Event, format int) (Encoded, error) {
 		return Encoded{}, fmt.Errorf("encode %s: %w", d.name, ErrNotYet)
 	case version == d.version():
 	case version == d.version()-1 && d.changes[version-1].Down != nil:
-		body = d.changes[version-1].Down(normalized(ev))
+		if body = d.changes[version-1].Down(normalized(ev)); body == nil {
+			return Encoded{}, fmt.Errorf("encode %s: version %d cannot hold it: %w", d.name, version, ErrNotYet)
+		}
 	default:
 		return Encoded{}, fmt.Errorf("encode %s: data format %d needs version %d, which this release does not write: %w", d.name, format, version, ErrUnknownVersion)
 	}

@@ -154,7 +154,7 @@ func objects(node any, do func(map[string]any)) {
 
 // optional lists the fields that may be absent.
 var optional = []string{
-	"payment_id", "money", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id",
+	"payment_id", "money", "tax", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id",
 	"searches", "logos", "keys_used", "etag", "last_modified",
 }
 
@@ -200,6 +200,8 @@ func requiredHere(object map[string]any, field string) bool {
 	switch field {
 	case "key_id": // optional in a charge only
 		return !has("charge_id")
+	case "money":
+		return has("tax")
 	case "payment_id":
 		return has("refund_id")
 	case "reason":

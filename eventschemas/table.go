@@ -22,7 +22,7 @@ func Definitions() []Definition {
 		Define[AccountSuspended](),
 		Define[AccountReinstated](),
 		Define[AccountClosed](),
-		Define[CreditsGranted](),
+		Define[CreditsGranted](grantNamesItsTax),
 		Define[CreditsHeld](),
 		Define[CreditsCharged](chargeNamesItsKey),
 		Define[HoldReleased](),
@@ -59,5 +59,17 @@ var chargeNamesItsKey = Change{
 		v1 := ev.(CreditsCharged)
 		v1.KeyID = ""
 		return v1
+	},
+}
+
+// grantNamesItsTax is version 2 of CreditsGranted: it adds tax, which version 1 cannot hold.
+var grantNamesItsTax = Change{
+	Format: 2,
+	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },
+	Down: func(ev Event) any {
+		if ev.(CreditsGranted).Tax != 0 {
+			return nil
+		}
+		return ev
 	},
 }

@@ -12,6 +12,8 @@ const (
 	// MaxCredits limits every amount and the absolute value of the balance. It is the largest integer
 	// that every JSON reader represents exactly.
 	MaxCredits int64 = 1<<53 - 1
+	// MaxMoney limits an amount of money, in minor units, for the same reason.
+	MaxMoney int64 = 1<<53 - 1
 	// MaxOpenHolds limits the number of open holds: the largest plan starts 300 crawls a minute and a
 	// hold lives about 70 s at most.
 	MaxOpenHolds = 4096
@@ -152,6 +154,7 @@ type capture struct {
 type payment struct {
 	granted, refunded int64              // credits
 	paid              eventschemas.Money // zero if the grant had no money
+	tax               int64              // the part of paid that is tax
 	returned          int64              // minor units, at most those of paid
 }
 

@@ -178,6 +178,7 @@ func (a *Account) applyGranted(ev eventschemas.CreditsGranted) {
 	if ev.Money != nil {
 		p.paid.Minor += ev.Money.Minor
 		p.paid.Currency = ev.Money.Currency
+		p.tax += ev.Tax
 	}
 	put(a, a.payments, ev.PaymentID, p)
 }

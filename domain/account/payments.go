@@ -15,6 +15,7 @@ type Grant struct {
 	Credits   int64
 	PaymentID string              // one payment grants once, forever
 	Money     *eventschemas.Money // set if money was paid
+	Tax       int64               // the part of the money that is tax, in minor units
 	Reason    string
 }
 
@@ -29,7 +30,7 @@ func (a *Account) Grant(in Grant) (Outcome, error) {
 	}
 	err := firstError(
 		text("grant id", in.GrantID, true), text("payment id", in.PaymentID, false), text("reason", in.Reason, false),
-		amount(in.Credits), money(in.Money),
+		amount(in.Credits), money(in.Money), tax(in.Tax, in.Money),
 	)
 	if err != nil {
 		return Outcome{}, err
@@ -47,7 +48,7 @@ func (a *Account) Grant(in Grant) (Outcome, error) {
 		return Outcome{}, ErrCreditLimit
 	}
 	return decided(eventschemas.CreditsGranted{
-		GrantID: in.GrantID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: in.Money, Reason: in.Reason,
+		GrantID: in.GrantID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: in.Money, Tax: in.Tax, Reason: in.Reason,
 	}), nil
 }
 
@@ -69,7 +70,14 @@ func (a *Account) sameGrant(in Grant, recorded int64) error {
 	if in.PaymentID == "" {
 		return nil
 	}
-	return sameMoney(in.GrantID, a.payments[in.PaymentID].paid, in.Money)
+	p := a.payments[in.PaymentID]
+	if err := sameMoney(in.GrantID, p.paid, in.Money); err != nil {
+		return err
+	}
+	if p.tax != in.Tax {
+		return &PaymentMismatchError{ID: in.GrantID, Recorded: taxed(p.tax), Asked: taxed(in.Tax)}
+	}
+	return nil
 }
 
 // sameMoney returns an error if the asked money differs from the recorded one.
@@ -84,6 +92,8 @@ func sameMoney(id string, recorded eventschemas.Money, asked *eventschemas.Money
 }
 
 func credits(n int64) string { return fmt.Sprintf("%d credits", n) }
+
+func taxed(n int64) string { return fmt.Sprintf("%d minor units of tax", n) }
 
 func minorUnits(m eventschemas.Money) string {
 	if m.Currency == "" {
@@ -222,11 +232,19 @@ func money(m *eventschemas.Money) error {
 	if m == nil {
 		return nil
 	}
-	if m.Minor < 0 {
-		return &InvalidError{Field: "money", Reason: "must not be negative"}
+	if m.Minor < 0 || m.Minor > MaxMoney {
+		return &InvalidError{Field: "money", Reason: "must be from 0 to the largest amount"}
 	}
 	if len(m.Currency) != 3 || !isUpper(m.Currency) {
 		return &InvalidError{Field: "currency", Reason: "must be an ISO 4217 code such as EUR"}
+	}
+	return nil
+}
+
+// tax validates the part of a paid amount that is tax.
+func tax(minor int64, paid *eventschemas.Money) error {
+	if minor < 0 || minor > 0 && (paid == nil || minor > paid.Minor) {
+		return &InvalidError{Field: "tax", Reason: "must be a part of the money"}
 	}
 	return nil
 }

@@ -325,9 +325,9 @@ func TestRefundPayment_WithoutMoney_ReturnsShareAndLastRefundTheRest(t *testing.
 		when(refundMoney("f2", "p1", 0, euros(333))).isRepeated().
 		when(refundOf("f3", "p1", 0)).then(refunded("f3", "p1", 1, euros(334))).
 		when(refundOf("f4", "p1", 0)).isRepeated()
-	given(t, opened, paidMoney("p1", MaxCredits, euros(1<<62))).
-		when(refundOf("f1", "p1", MaxCredits-1)).then(refunded("f1", "p1", MaxCredits-1, euros(1<<62-513))).
-		when(refundOf("f2", "p1", 0)).then(refunded("f2", "p1", 1, euros(513)))
+	given(t, opened, paidMoney("p1", MaxCredits, euros(MaxMoney))).
+		when(refundOf("f1", "p1", MaxCredits-1)).then(refunded("f1", "p1", MaxCredits-1, euros(MaxMoney-1))).
+		when(refundOf("f2", "p1", 0)).then(refunded("f2", "p1", 1, euros(1)))
 	given(t, opened, paidMoney("p1", 3, euros(0))).
 		when(refundOf("f1", "p1", 2)).then(refunded("f1", "p1", 2, euros(0)))
 }
@@ -377,6 +377,22 @@ func TestGrant_RepeatedWithOtherMoney_IsMismatch(t *testing.T) {
 		when(topup(euros(1000))).isRepeated().
 		when(topup(euros(999))).rejected(ErrPaymentMismatch).
 		when(topup(nil)).rejected(ErrPaymentMismatch)
+}
+
+func TestGrant_Tax_IsPartOfMoney(t *testing.T) {
+	taxed := func(money *eventschemas.Money, tax int64) command {
+		return func(s *scene) {
+			s.out, s.err = s.account.Grant(Grant{Kind: KindTopup, Credits: 10, PaymentID: "p1", Money: money, Tax: tax})
+		}
+	}
+	given(t, opened).
+		when(taxed(euros(100), 101)).rejected(ErrInvalid).
+		when(taxed(euros(100), -1)).rejected(ErrInvalid).
+		when(taxed(nil, 1)).rejected(ErrInvalid).
+		when(taxed(euros(100), 16)).then(eventschemas.CreditsGranted{GrantID: "p1", Kind: KindTopup, Credits: 10, PaymentID: "p1", Money: euros(100), Tax: 16}).
+		when(taxed(euros(100), 16)).isRepeated().
+		when(taxed(euros(100), 0)).rejected(ErrPaymentMismatch).
+		when(taxed(euros(MaxMoney+1), 16)).rejected(ErrInvalid)
 }
 
 func TestSuspendedAccount_SettlesOnly(t *testing.T) {

@@ -78,6 +78,7 @@ type snapshotPayment struct {
 	Granted  int64  `json:"granted"`
 	Refunded int64  `json:"refunded"`
 	Paid     int64  `json:"paid,omitempty"`
+	Tax      int64  `json:"tax,omitempty"`
 	Currency string `json:"currency,omitempty"`
 	Returned int64  `json:"returned,omitempty"`
 }
@@ -162,7 +163,7 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 	for _, id := range slices.Sorted(maps.Keys(a.payments)) {
 		p := a.payments[id]
 		s.Payments = append(s.Payments, snapshotPayment{
-			ID: id, Granted: p.granted, Refunded: p.refunded, Paid: p.paid.Minor, Currency: p.paid.Currency, Returned: p.returned,
+			ID: id, Granted: p.granted, Refunded: p.refunded, Paid: p.paid.Minor, Tax: p.tax, Currency: p.paid.Currency, Returned: p.returned,
 		})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.grants)) {
@@ -334,7 +335,7 @@ func (h snapshotHold) hold() hold {
 func (a *Account) restoreMoney(s snapshot) {
 	for _, p := range s.Payments {
 		a.payments[p.ID] = payment{
-			granted: p.Granted, refunded: p.Refunded, returned: p.Returned,
+			granted: p.Granted, refunded: p.Refunded, returned: p.Returned, tax: p.Tax,
 			paid: eventschemas.Money{Minor: p.Paid, Currency: p.Currency},
 		}
 	}

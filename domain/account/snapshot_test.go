@@ -21,7 +21,7 @@ func full(t testing.TB) *Account {
 		eventschemas.KeyIssued{KeyID: "k1", Hash: keyA, Last4: "abcd", Kind: "secret"},
 		eventschemas.KeyIssued{KeyID: "k2", Hash: keyB, Last4: "efgh", Kind: "publishable"},
 		eventschemas.KeyRevoked{KeyID: "k1"},
-		paidMoney("p2", 50, euros(100)), refunded("f2", "p2", 10, euros(20)))
+		eventschemas.CreditsGranted{GrantID: "p2", Kind: KindTopup, Credits: 50, PaymentID: "p2", Money: euros(100), Tax: 16}, refunded("f2", "p2", 10, euros(20)))
 	s.account.Link(eventschemas.Hash{1, 2, 3})
 	return s.account
 }

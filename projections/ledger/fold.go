@@ -137,7 +137,7 @@ func describe(e *projections.Event) described {
 	case eventschemas.CreditsGranted:
 		d.paymentID, d.Kind, d.Reason = ev.PaymentID, ev.Kind, ev.Reason
 		if ev.Money != nil {
-			d.Money, d.Currency = ev.Money.Minor, ev.Money.Currency
+			d.Money, d.Currency, d.Tax = ev.Money.Minor, ev.Money.Currency, ev.Tax
 		}
 	case eventschemas.CreditsHeld:
 		d.held, d.holdID, d.domain = ev.Credits, ev.HoldID, ev.Domain

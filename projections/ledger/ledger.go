@@ -149,6 +149,7 @@ type Details struct {
 	// Money is in minor units of Currency: above zero if it was paid, below if it was returned.
 	Money    int64  `json:"money,omitempty"`    // absent in JSON if zero
 	Currency string `json:"currency,omitempty"` // ISO 4217; empty if the event has no money
+	Tax      int64  `json:"tax,omitempty"`      // the part of Money that is tax
 	// Reason is that of a grant, a reversal, a suspension or the closing of the account.
 	Reason   string `json:"reason,omitempty"`
 	RefundID string `json:"refund_id,omitempty"`

@@ -48,8 +48,8 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 		want  ledger.Entry
 	}{
 		{eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, ledger.Entry{}},
-		{eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: 50, PaymentID: "p", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}, Reason: "x"},
-			ledger.Entry{Amount: 50, Balance: 50, PaymentID: "p", Details: ledger.Details{Kind: "topup", Money: 4900, Currency: "EUR", Reason: "x"}}},
+		{eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: 50, PaymentID: "p", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}, Tax: 782, Reason: "x"},
+			ledger.Entry{Amount: 50, Balance: 50, PaymentID: "p", Details: ledger.Details{Kind: "topup", Money: 4900, Currency: "EUR", Tax: 782, Reason: "x"}}},
 		{eventschemas.CreditsHeld{HoldID: "h1", Credits: 3, Deadline: at, RequestID: "r1", Domain: "d.com"},
 			ledger.Entry{Held: 3, Balance: 50, HoldID: "h1", RequestID: "r1", Domain: "d.com"}},
 		{eventschemas.CreditsCharged{ChargeID: "c1", Credits: 2, RequestID: "r1", HoldID: "h1", Domain: "d.com", KeyID: "k1"},

@@ -48,6 +48,7 @@ CREATE TABLE {payments} (
 	credits  BIGINT NOT NULL,
 	money    BIGINT NOT NULL,
 	currency TEXT   NOT NULL,
+	tax      BIGINT NOT NULL,
 	paid_at  BIGINT NOT NULL,
 	refunded BIGINT NOT NULL,
 	returned BIGINT NOT NULL,
@@ -82,15 +83,15 @@ func appendKey(values []any, k key) []any { return append(values, k.account, k.i
 
 var payments = projections.Keyed[key, Payment]{
 	Table:     projections.Table{Name: "payments", Create: createPayments, Indexes: []string{indexID}, Key: []string{"account", "id"}},
-	Columns:   []string{"kind", "credits", "money", "currency", "paid_at", "refunded", "returned", "state"},
+	Columns:   []string{"kind", "credits", "money", "currency", "tax", "paid_at", "refunded", "returned", "state"},
 	Compare:   compare,
 	AppendKey: appendKey,
 	AppendRow: func(values []any, p *Payment) []any {
-		return append(values, p.Kind, p.Credits, p.Money, p.Currency, p.PaidAt.UnixMicro(), p.RefundedCredits, p.RefundedMoney, string(p.State))
+		return append(values, p.Kind, p.Credits, p.Money, p.Currency, p.Tax, p.PaidAt.UnixMicro(), p.RefundedCredits, p.RefundedMoney, string(p.State))
 	},
 	Scan: func(row projections.Scanner, k *key, p *Payment) error {
 		var paid int64
-		err := row.Scan(&k.account, &k.id, &p.Kind, &p.Credits, &p.Money, &p.Currency, &paid, &p.RefundedCredits, &p.RefundedMoney, &p.State)
+		err := row.Scan(&k.account, &k.id, &p.Kind, &p.Credits, &p.Money, &p.Currency, &p.Tax, &paid, &p.RefundedCredits, &p.RefundedMoney, &p.State)
 		p.AccountID, p.ID, p.PaidAt = k.account, k.id, time.UnixMicro(paid).UTC()
 		return err
 	},
@@ -133,6 +134,7 @@ type Payment struct {
 	Credits   int64     `json:"credits"`
 	Money     int64     `json:"money"`              // minor units; 0 if none was recorded
 	Currency  string    `json:"currency,omitempty"` // ISO 4217; empty if no money was recorded
+	Tax       int64     `json:"tax"`                // the part of Money that is tax
 	PaidAt    time.Time `json:"paid_at"`
 	// RefundedCredits and RefundedMoney are the sums of the refunds, as account.Returned counts them.
 	RefundedCredits int64    `json:"refunded_credits"`
@@ -309,6 +311,7 @@ func (f *fold) grant(e *projections.Event, ev eventschemas.CreditsGranted) {
 	if ev.Money != nil {
 		p.Money += ev.Money.Minor
 		p.Currency = ev.Money.Currency
+		p.Tax += ev.Tax
 	}
 	p.State = p.state()
 }

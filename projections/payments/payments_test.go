@@ -42,12 +42,12 @@ func TestGet_PaymentRefundedInParts(t *testing.T) {
 		if _, err := m.Get(t.Context(), "a", "p1"); !errors.Is(err, payments.ErrNotFound) {
 			t.Errorf("error for an unknown payment = %v, want ErrNotFound", err)
 		}
-		want := payments.Payment{AccountID: "a", ID: "p1", Kind: "topup", Credits: 1000, Money: 4900, Currency: "EUR", PaidAt: at, State: payments.Paid}
+		want := payments.Payment{AccountID: "a", ID: "p1", Kind: "topup", Credits: 1000, Money: 4900, Currency: "EUR", Tax: 782, PaidAt: at, State: payments.Paid}
 		for i, s := range []struct {
 			event  eventschemas.Event
 			change func(at time.Time)
 		}{
-			{paid("p1", 1000, euros(4900)), func(time.Time) {}},
+			{eventschemas.CreditsGranted{GrantID: "p1", Kind: "topup", Credits: 1000, PaymentID: "p1", Money: euros(4900), Tax: 782}, func(time.Time) {}},
 			{eventschemas.CreditsGranted{GrantID: "g", Kind: "adjustment", Credits: 5}, func(time.Time) {}},
 			{refunded("f2", "p1", 100, euros(490)), func(at time.Time) {
 				want.RefundedCredits, want.RefundedMoney, want.State = 100, 490, payments.PartlyRefunded

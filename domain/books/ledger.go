@@ -1,0 +1,122 @@
+package books
+
+import (
+	"time"
+
+	"letterhead/eventschemas"
+)
+
+// Movement is a change of the books in one currency; movements add up. Money is in minor units. Lots without money have
+// no currency: their credits are promotional.
+type Movement struct {
+	Received   int64 // paid, without tax
+	Tax        int64 // of payments, less that of refunds
+	Refunded   int64 // returned, without tax
+	Recognized int64 // revenue, less what refunds and reversals took back
+
+	CreditsGranted  int64
+	CreditsUsed     int64 // less those that were returned to their lots
+	CreditsRefunded int64
+}
+
+// Add adds a movement.
+func (m *Movement) Add(other Movement) {
+	m.Received += other.Received
+	m.Tax += other.Tax
+	m.Refunded += other.Refunded
+	m.Recognized += other.Recognized
+	m.CreditsGranted += other.CreditsGranted
+	m.CreditsUsed += other.CreditsUsed
+	m.CreditsRefunded += other.CreditsRefunded
+}
+
+// Deferred returns by how much the deferred revenue grows: what is received, less refunds and revenue.
+func (m *Movement) Deferred() int64 { return m.Received - m.Refunded - m.Recognized }
+
+// Paid returns by how much the money that was paid and not returned grows, with tax.
+func (m *Movement) Paid() int64 { return m.Received - m.Refunded + m.Tax }
+
+// Holder is an account in a Ledger.
+type Holder struct {
+	*Account
+	ID     string
+	Plan   string // the current one
+	Closed bool
+}
+
+// Ledger is the books of many accounts.
+type Ledger struct {
+	holders  map[string]*Holder
+	forgetAt time.Time // when all accounts forget old charges, also those that are no longer charged
+}
+
+// NewLedger returns an empty Ledger.
+func NewLedger() *Ledger { return &Ledger{holders: map[string]*Holder{}} }
+
+// Types returns the event types that a Ledger folds; it ignores others.
+func Types() []string {
+	return []string{
+		eventschemas.AccountOpened{}.EventType(), eventschemas.PlanChanged{}.EventType(), eventschemas.AccountClosed{}.EventType(),
+		eventschemas.CreditsGranted{}.EventType(), eventschemas.CreditsCharged{}.EventType(),
+		eventschemas.ChargeReversed{}.EventType(), eventschemas.PaymentRefunded{}.EventType(),
+	}
+}
+
+// Holders returns the accounts by id. The map must not be changed.
+func (l *Ledger) Holders() map[string]*Holder { return l.holders }
+
+// Apply folds an event of an account's stream. It calls moved for each lot that changes, with the lot's currency.
+func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64, at time.Time, moved func(h *Holder, currency string, m Movement)) {
+	h, ok := l.holders[accountID]
+	if !ok {
+		h = &Holder{Account: New(), ID: accountID}
+		l.holders[accountID] = h
+	}
+	if !at.Before(l.forgetAt) {
+		for _, h := range l.holders {
+			h.Forget(at)
+		}
+		l.forgetAt = at.Add(ReversalMemory)
+	}
+	switch ev := ev.(type) {
+	case eventschemas.AccountOpened:
+		h.Plan = ev.Plan
+	case eventschemas.PlanChanged:
+		h.Plan = ev.To
+	case eventschemas.AccountClosed:
+		h.Closed = true
+	}
+	effect := h.Account.Apply(ev, revision, at)
+	if effect.Granted {
+		lot := &h.lots[len(h.lots)-1]
+		moved(h, lot.Paid.Currency, Movement{Received: lot.Paid.Minor - lot.Tax, Tax: lot.Tax, CreditsGranted: lot.Granted})
+	}
+	if effect.Lot != noLot {
+		moved(h, h.lots[effect.Lot].Paid.Currency, Movement{Tax: -effect.Tax, Refunded: effect.Money - effect.Tax, CreditsRefunded: effect.Credits})
+	}
+	for _, u := range effect.Uses {
+		moved(h, h.lots[u.Lot].Paid.Currency, Movement{Recognized: u.Recognized, CreditsUsed: u.Credits})
+	}
+}
+
+// Rest is what is left of the lots of an account in one currency.
+type Rest struct {
+	Credits  int64 // unspent
+	Deferred int64 // minor units
+}
+
+// Rests returns what is left of the lots, by currency; promotional credits have none.
+func (h *Holder) Rests() map[string]Rest {
+	rests := map[string]Rest{}
+	for i := range h.lots {
+		lot := &h.lots[i]
+		if lot.Unspent() == 0 && lot.Deferred() == 0 {
+			continue
+		}
+		r := rests[lot.Paid.Currency]
+		r.Credits += lot.Unspent()
+		r.Deferred += lot.Deferred()
+		rests[lot.Paid.Currency] = r
+	}
+	return rests
+}

@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Commands print the same fields whether or not a server uses the folder. Scripts depend on them.
@@ -91,13 +93,13 @@ func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 					}
 				}
 			}
-			if shown := ok(t, data, "payment", "show", "p1"); strings.Count(shown, "EUR") != 5 || !strings.Contains(shown, "state     partly_refunded") {
+			if shown := ok(t, data, "payment", "show", "p1"); strings.Count(shown, "EUR") != 6 || !strings.Contains(shown, "state     partly_refunded") {
 				t.Fatalf("payment show printed %s", shown)
 			}
 			if list := ok(t, data, "payment", "list", "--account", id, "--state", "partly_refunded", "--sort", "-paid"); !strings.Contains(list, "p1") || !strings.Contains(list, "49.00 EUR") {
 				t.Fatalf("payment list printed %s", list)
 			}
-			decode(t, ok(t, data, "credits", "grant", "--account", id, "--amount", "1000", "--payment-id", "p2", "--money", "3000", "--currency", "EUR", "--json"), &granted)
+			decode(t, ok(t, data, "credits", "grant", "--account", id, "--amount", "1000", "--payment-id", "p2", "--money", "3000", "--currency", "EUR", "--tax", "479", "--json"), &granted)
 			if nothing := refundOf("p2", "--amount", "100", "--money", "0", "--currency", "EUR"); nothing.Balance != 1449 || nothing.Refund.Money.Minor != 0 {
 				t.Fatalf("a refund of no money printed %+v, %+v", nothing, nothing.Refund)
 			}
@@ -127,6 +129,8 @@ func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 					t.Errorf("ledger show %v exited %d with %q, want 2 with the name of the option", bad, code, errs)
 				}
 			}
+
+			checkBooks(t, data, id)
 
 			lines := ledgerOf(t, data, id)
 			if last := lines[len(lines)-1]; last.Type != "PaymentRefunded" || last.Amount != -900 || last.Balance != 549 {
@@ -199,5 +203,52 @@ func TestSocket_LongFolderPath_IsReachable(t *testing.T) {
 	n.stop()
 	if _, err := os.Stat(strings.TrimSpace(string(raw))); err == nil {
 		t.Error("the socket still exists after the server ended")
+	}
+}
+
+// checkBooks checks the reports about an account that paid 49 EUR for 1000 credits and 30 EUR, 4.79 of it tax, for
+// 1000 others, and has refunded 501 of the first and all of the others.
+func checkBooks(t *testing.T, data, account string) {
+	t.Helper()
+	lines := func(args ...string) (rows []map[string]any) {
+		for line := range strings.Lines(ok(t, data, append(append([]string{"books"}, args...), "--json")...)) {
+			var row map[string]any
+			decode(t, line, &row)
+			rows = append(rows, row)
+		}
+		return rows
+	}
+	const received, refunded = 4900 + 3000 - 479, 1960 + 490 + 48 + 3000 - 479 // without tax
+	rows := lines("revenue", "--by", "account")
+	want := map[string]any{"account": account, "currency": "EUR", "opening_deferred": 0., "received": float64(received), "tax": 0.,
+		"refunded": float64(refunded), "recognized": 0., "closing_deferred": float64(received - refunded)}
+	if len(rows) != 1 || !maps.Equal(rows[0], want) {
+		t.Errorf("books revenue printed %v, want %v", rows, want)
+	}
+	if rows := lines("revenue"); len(rows) == 0 || rows[len(rows)-1]["closing_deferred"] != float64(received-refunded) || rows[len(rows)-1]["provisional"] != true {
+		t.Errorf("books revenue by month printed %v, want the running month last, marked", rows)
+	}
+	credits, deferred := 0., 0.
+	for _, row := range lines("deferred") {
+		if row["account"] == account {
+			credits += row["credits"].(float64) - row["deficit"].(float64)
+			deferred += row["deferred"].(float64)
+		}
+	}
+	if credits != 549 {
+		t.Errorf("books deferred has %v credits of the account, want its balance of 549", credits)
+	}
+	balance := map[string]float64{}
+	for _, row := range lines("trial-balance", "--at", time.Now().UTC().Format(time.DateOnly)) {
+		balance[row["account"].(string)] = row["debit"].(float64) - row["credit"].(float64)
+	}
+	if want := map[string]float64{"payments": received - refunded, "tax": 0, "deferred revenue": -deferred, "revenue": 0}; !maps.Equal(balance, want) {
+		t.Errorf("the trial balance is %v, want %v", balance, want)
+	}
+	if plans := ok(t, data, "books", "revenue", "--by", "plan", "--csv"); !strings.Contains(plans, "\ngrowth,EUR,,74.21,0.00,50.19,0.00,,\n") {
+		t.Errorf("books revenue by plan printed %s", plans)
+	}
+	if past := ok(t, data, "books", "usage", "--to", "2020-01", "--csv"); past != "month,paid_granted,paid_used,paid_refunded,promotional_granted,promotional_used,promotional_refunded,state\n" {
+		t.Errorf("books usage before all events printed %q", past)
 	}
 }

@@ -25,6 +25,7 @@ func creditsGrant(e *environment) *cobra.Command {
 	paymentID := c.Flags().String("payment-id", "", "opaque reference of the payment; required for topup and subscription")
 	reason := c.Flags().String("reason", "", "reason for an adjustment")
 	money := addMoneyFlags(c, 1)
+	tax := c.Flags().Int64("tax", 0, "the part of the money that is tax, in minor units (cents)")
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		paid, err := money()
@@ -32,6 +33,8 @@ func creditsGrant(e *environment) *cobra.Command {
 			return err
 		}
 		switch {
+		case *tax < 0 || *tax > 0 && (paid == nil || *tax > paid.Minor):
+			return usageError{errors.New("--tax is a part of --money")}
 		case *accountID == "" || *amount <= 0:
 			return usageError{errors.New("--account and a positive --amount are needed")}
 		case *kind != "topup" && *kind != "subscription" && *kind != "adjustment":
@@ -41,7 +44,7 @@ func creditsGrant(e *environment) *cobra.Command {
 		}
 		done, err := n.AccountWriter.GrantCredits(ctx, commands.GrantCredits{
 			Request: n.Operator(), AccountID: *accountID, GrantID: uuid.NewString(), Kind: *kind, Credits: *amount,
-			PaymentID: *paymentID, Money: paid, Reason: *reason,
+			PaymentID: *paymentID, Money: paid, Tax: *tax, Reason: *reason,
 		})
 		return printBalance(e, *accountID, done, err, *asJSON, fmt.Sprintf("%d credits granted", *amount))
 	})

@@ -8,18 +8,22 @@ import (
 
 // examples are the command lines that help texts show, by the path of the command without the program's name.
 var examples = map[string][]string{
-	"account create":    {"account create --name Acme --plan growth", "account create --name Acme --json"},
-	"account show":      {"account show 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
-	"account list":      {"account list", "account list --sort -balance --plan growth", "account list --json"},
-	"account plan":      {"account plan 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 growth"},
-	"account suspend":   {"account suspend 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
-	"account reinstate": {"account reinstate 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
-	"account close":     {"account close 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
-	"archive":           {"archive --before 2026-10-01 --to archived.jsonl.zst"},
-	"backup":            {"backup ./backup", "backup s3://backups/letterhead?region=eu-central-1"},
-	"brand get":         {"brand get github.com"},
-	"brand list":        {"brand list", "brand list --status failed --json"},
-	"brand override":    {`brand override acme.com name '"Acme"'`},
+	"account create":      {"account create --name Acme --plan growth", "account create --name Acme --json"},
+	"account show":        {"account show 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
+	"account list":        {"account list", "account list --sort -balance --plan growth", "account list --json"},
+	"account plan":        {"account plan 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 growth"},
+	"account suspend":     {"account suspend 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
+	"account reinstate":   {"account reinstate 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
+	"account close":       {"account close 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
+	"archive":             {"archive --before 2026-10-01 --to archived.jsonl.zst"},
+	"backup":              {"backup ./backup", "backup s3://backups/letterhead?region=eu-central-1"},
+	"books revenue":       {"books revenue --json", "books revenue --by plan --from 2026-01 --to 2026-06"},
+	"books deferred":      {"books deferred --at 2026-10 --csv"},
+	"books usage":         {"books usage --by account --from 2026-10"},
+	"books trial-balance": {"books trial-balance --at 2026-10"},
+	"brand get":           {"brand get github.com"},
+	"brand list":          {"brand list", "brand list --status failed --json"},
+	"brand override":      {`brand override acme.com name '"Acme"'`},
 	"brand remove-override": {
 		"brand remove-override acme.com name",
 	},
@@ -27,7 +31,7 @@ var examples = map[string][]string{
 	"brand withdraw": {"brand withdraw acme.com"},
 	"crawl":          {"crawl https://acme.com", "crawl --file page.html --url https://acme.com --explain"},
 	"credits grant": {
-		"credits grant --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --amount 1000 --payment-id pi_1 --money 4900 --currency EUR",
+		"credits grant --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --amount 1000 --payment-id pi_1 --money 4900 --currency EUR --tax 782",
 		"credits grant --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --amount 50 --kind adjustment --reason goodwill",
 	},
 	"credits refund": {

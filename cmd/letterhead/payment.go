@@ -111,7 +111,7 @@ func paymentShow(e *environment) *cobra.Command {
 func printPayment(w io.Writer, p *payments.Payment) error {
 	fmt.Fprintf(w, "payment   %s\naccount   %s\npaid      %s\nkind      %s\ncredits   %d (%d refunded)\n", p.ID, p.AccountID, p.PaidAt.Format(time.RFC3339), p.Kind, p.Credits, p.RefundedCredits)
 	if p.Currency != "" {
-		fmt.Fprintf(w, "money     %s (%s returned)\n", formatMoney(p.Money, p.Currency), formatMoney(p.RefundedMoney, p.Currency))
+		fmt.Fprintf(w, "money     %s (%s tax, %s returned)\n", formatMoney(p.Money, p.Currency), formatMoney(p.Tax, p.Currency), formatMoney(p.RefundedMoney, p.Currency))
 	}
 	if _, err := fmt.Fprintf(w, "state     %s\n", p.State); err != nil || len(p.Refunds) == 0 {
 		return err

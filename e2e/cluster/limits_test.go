@@ -23,8 +23,8 @@ func TestRateLimit_SixtyOneRequestsOverThreeNodes_RejectsOne(t *testing.T) {
 // oneTooMany sends one request more than the free plan allows per minute, concurrently and spread over nodes.
 func (c *cluster) oneTooMany(t *testing.T, over []*node) {
 	t.Helper()
-	who, other := over[0].open(t, "free", 0), over[0].open(t, "custom", 0)
-	untilRoomInMinute(t, over[0], other)
+	who := over[0].open(t, "free", 0)
+	untilRoomInMinute(t, over[0])
 	seen := newTally()
 	resets := make([]string, freePerMinute+1)
 	atOnce(freePerMinute+1, func(i int) {
@@ -55,8 +55,8 @@ const freeCrawls = 10
 
 func TestCrawlLimits_OverThreeNodes_Hold(t *testing.T) {
 	c := whole(t)
-	who, other := c.apis[0].open(t, "free", 0), c.apis[0].open(t, "custom", 0)
-	untilRoomInMinute(t, c.apis[0], other)
+	who := c.apis[0].open(t, "free", 0)
+	untilRoomInMinute(t, c.apis[0])
 	seen := newTally()
 	atOnce(3*freeCrawls, func(i int) {
 		a, err := c.apis[i%len(c.apis)].get(lookup(nowhere()), who.secret)
@@ -73,15 +73,29 @@ func TestCrawlLimits_OverThreeNodes_Hold(t *testing.T) {
 	c.agree(t, who, seen)
 }
 
-// untilRoomInMinute waits until enough of the nodes' current minute window is left for a burst.
-func untilRoomInMinute(t *testing.T, n *node, who customer) {
+// untilRoomInMinute waits until enough of the nodes' current minute window is left for a burst. It also waits for the end
+// of a window in which PostgreSQL crashed, as it does in TestRandomKills: the counts of all accounts continue at four
+// there (decision 20).
+func untilRoomInMinute(t *testing.T, n *node) {
 	t.Helper()
-	until(t, 2*time.Minute, "the minute window has room for a burst", func() bool {
-		a := n.want(t, http.StatusOK, "/v1/me", who.secret)
-		reset, err := strconv.ParseInt(a.header.Get("X-RateLimit-Reset"), 10, 64)
-		if err != nil {
-			t.Fatalf("X-RateLimit-Reset is %q", a.header.Get("X-RateLimit-Reset"))
+	const windows = 5
+	for range windows {
+		a := n.want(t, http.StatusOK, "/v1/me", n.open(t, "free", 0).secret)
+		used := headerNumber(t, a, "X-RateLimit-Limit") - headerNumber(t, a, "X-RateLimit-Remaining")
+		left := time.Until(time.Unix(headerNumber(t, a, "X-RateLimit-Reset"), 0))
+		if used == 1 && left > roomInMinute {
+			return
 		}
-		return time.Until(time.Unix(reset, 0)) > roomInMinute
-	})
+		<-time.After(left)
+	}
+	t.Fatalf("none of %d minute windows had room for a burst", windows)
+}
+
+func headerNumber(t *testing.T, a answer, name string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(a.header.Get(name), 10, 64)
+	if err != nil {
+		t.Fatalf("%s is %q, want a number", name, a.header.Get(name))
+	}
+	return n
 }

@@ -26,7 +26,7 @@ const (
 )
 
 // edits change the source files into those of a fictitious next release, with a new data format: CreditsCharged gets a
-// version 3 with an upcaster that adds a field, and the ledger gets a version 4 that shows the field.
+// version 3 with an upcaster that adds a field, and the ledger gets a version 5 that shows the field.
 var edits = []struct{ file, old, new string }{
 	{"eventschemas/codec.go", "const Format = 2\n", "const Format = 3\n"},
 	{"eventschemas/events.go", "\t\tKeyID string `json:\"key_id,omitempty\"`\n", "\t\tKeyID string `json:\"key_id,omitempty\"`\n\t\tCause string `json:\"cause,omitempty\"`\n"},
@@ -42,10 +42,10 @@ var edits = []struct{ file, old, new string }{
 	{"internal/searchindex/candidates.go", "return []Analyzer{{Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}",
 		"return []Analyzer{{Version: Analysis + 1, Format: 3, Terms: TermsOf, Find: Find}, {Version: Analysis, Format: 1, Terms: TermsOf, Find: Find}}"},
 	{"domain/account/charge.go", "KeyID:              in.KeyID,\n", "KeyID:              in.KeyID,\n\t\tCause:              \"lookup\",\n"},
-	{"projections/ledger/ledger.go", "versionOf(withKeys, 2), versionOf(withoutKeys, 1)", "versionOf(withKeys+1, 3), versionOf(withKeys, 2)"},
-	{"projections/ledger/fold.go", "d.keyID = ev.KeyID\n", "d.keyID, d.cause = ev.KeyID, ev.Cause\n"},
+	{"projections/ledger/ledger.go", "versionOf(withDetails, 2), versionOf(withoutDetails, 1)", "versionOf(withDetails+1, 3), versionOf(withDetails, 2)"},
+	{"projections/ledger/fold.go", "ev.HoldID, ev.Domain\n\t\td.keyID = ev.KeyID\n", "ev.HoldID, ev.Domain\n\t\td.keyID, d.cause = ev.KeyID, ev.Cause\n"},
 	{"projections/ledger/fold.go", "\tkeyID                       string\n", "\tkeyID, cause                string\n"},
-	{"projections/ledger/fold.go", "entries = append(entries, text(d.keyID))", "if f.tables.Version > withKeys && d.cause != \"\" {\n\t\t\t\td.keyID += \" \" + d.cause\n\t\t\t}\n\t\t\tentries = append(entries, text(d.keyID))"},
+	{"projections/ledger/fold.go", "entries = append(entries, text(d.keyID), text(detail))", "if f.tables.Version > withDetails && d.cause != \"\" {\n\t\t\t\td.keyID += \" \" + d.cause\n\t\t\t}\n\t\t\tentries = append(entries, text(d.keyID), text(detail))"},
 }
 
 // buildNext builds the next release from this tree and the edits.

@@ -26,12 +26,15 @@ type Kind string
 const (
 	Secret      Kind = "secret"      // server side; spends credits
 	Publishable Kind = "publishable" // front ends; search and logos only
+	// Operator is the kind of the tokens of the admin API, which belong to no account.
+	Operator Kind = "operator"
 )
 
 // The parts of a key, in bytes.
 const (
 	secretPrefix      = "lh_sk_"
 	publishablePrefix = "lh_pk_"
+	operatorPrefix    = "lh_op_"
 	prefixLength      = len(secretPrefix)
 	randomLength      = 32
 	checksumLength    = 6 // 62^6 exceeds 2^32, so that every CRC32 fits
@@ -56,7 +59,7 @@ const (
 var (
 	// ErrMalformed means that the text cannot be a key: its length, prefix, alphabet or checksum is wrong.
 	ErrMalformed = errors.New("malformed API key")
-	// ErrUnknownKind means that the kind is neither Secret nor Publishable.
+	// ErrUnknownKind means that the kind is neither Secret, Publishable nor Operator.
 	ErrUnknownKind = errors.New("unknown kind of API key")
 	// ErrRandom means that the random source failed or does not look random.
 	ErrRandom = errors.New("random source for API keys failed")
@@ -97,8 +100,10 @@ func prefixOf(kind Kind) (string, error) {
 		return secretPrefix, nil
 	case Publishable:
 		return publishablePrefix, nil
+	case Operator:
+		return operatorPrefix, nil
 	default:
-		return "", fmt.Errorf("%w %q: kinds are %s and %s", ErrUnknownKind, string(kind), Secret, Publishable)
+		return "", fmt.Errorf("%w %q: kinds are %s, %s and %s", ErrUnknownKind, string(kind), Secret, Publishable, Operator)
 	}
 }
 
@@ -134,6 +139,8 @@ func Parse(s string) (Key, error) {
 		kind = Secret
 	case publishablePrefix:
 		kind = Publishable
+	case operatorPrefix:
+		kind = Operator
 	default:
 		return Key{}, ErrMalformed
 	}

@@ -30,6 +30,7 @@ func TestGenerate_KeysParse(t *testing.T) {
 	shapes := map[Kind]*regexp.Regexp{
 		Secret:      regexp.MustCompile(`^lh_sk_[0-9A-Za-z]{38}$`),
 		Publishable: regexp.MustCompile(`^lh_pk_[0-9A-Za-z]{38}$`),
+		Operator:    regexp.MustCompile(`^lh_op_[0-9A-Za-z]{38}$`),
 	}
 	for kind, shape := range shapes {
 		for range 200 {
@@ -75,7 +76,7 @@ func TestKey_FormatIsStable(t *testing.T) {
 }
 
 func TestParse_ChangedCharacter_IsMalformed(t *testing.T) {
-	for _, kind := range []Kind{Secret, Publishable} {
+	for _, kind := range []Kind{Secret, Publishable, Operator} {
 		key := generate(t, kind)
 		for at := range len(key) {
 			for c := range 256 {

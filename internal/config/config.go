@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/mail"
 	"net/netip"
 	"net/url"
 	"os"
@@ -16,25 +17,46 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"letterhead/internal/email"
+	"letterhead/internal/webhook"
 )
 
 // Config is the configuration of a node. The zero value is not usable; see Load.
 type Config struct {
 	Data   string // folder of all embedded stores
 	Listen string // host:port
-	// MetricsListen is the host:port that serves only /metrics; MetricsWithAPI to serve it on Listen;
-	// "" = not served.
+	// MetricsListen is the host:port that serves only /metrics; MetricsWithAPI to serve it on Listen; MetricsWithAdmin to
+	// serve it on AdminListen; "" = not served.
 	MetricsListen string
-	Pprof         bool   // also serve profiles of the process at MetricsListen
-	BaseURL       string // URL of this service for clients, without a trailing slash
-	baseURLSet    bool   // configured, not derived from Listen
-	BillingURL    string
+	// AdminListen is the host:port of the admin API; "" = not served. If AdminDefault is true it was not set, and any free
+	// port will do.
+	AdminListen  string
+	AdminDefault bool
+	AdminHosts   []string // names of the admin API in requests, in addition to localhost and addresses
+	Pprof        bool     // also serve profiles of the process at MetricsListen
+	BaseURL      string   // URL of this service for clients, without a trailing slash
+	baseURLSet   bool     // configured, not derived from Listen
+	BillingURL   string
 
 	EventStore string // Embedded, or the connection string of EventStoreDB
 	Database   string // Embedded, or the URL of PostgreSQL
 	Search     string // Embedded, or the URL of Elasticsearch
 	Broker     string // Embedded, or the URL of Kafka
 	Assets     string // URL of a gocloud.dev bucket; empty = file:// in the data folder
+
+	StripeSecrets []string // of webhooks
+	StripeKey     string
+	StripeURL     string
+	BillingFile   string // plans and packs; "" = none
+
+	LedgerKey string // private key that signs checkpoints of the ledger; "" = one in the data folder
+
+	NoticesKey webhook.Key   // signs webhooks of notices; zero = one in the data folder
+	SMTP       email.Server  // zero = no e-mail
+	MailFrom   *mail.Address // set if SMTP is
 
 	Roles []Role // roles of this process
 	Node  string // name of this node, for its streams
@@ -64,8 +86,24 @@ type Config struct {
 	LogFormat string // text, json
 }
 
-// MetricsWithAPI is the MetricsListen of a node that serves /metrics on Listen.
-const MetricsWithAPI = "api"
+// Values of MetricsListen.
+const (
+	MetricsWithAPI   = "api"   // /metrics is served on Listen
+	MetricsWithAdmin = "admin" // /metrics is served on AdminListen, to callers with a token
+)
+
+// defaultAdminListen is the AdminListen of a single process that serves clients on a loopback address.
+const defaultAdminListen = "127.0.0.1:8090"
+
+// isLoopback reports whether only this machine can connect to an address.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
 
 // Setting is one row of the table of settings.
 type Setting struct {
@@ -123,6 +161,57 @@ func Settings() []Setting {
 			c.Assets = v
 			return nil
 		}},
+		{"LETTERHEAD_LEDGER_KEY", "", "a key in the data folder", "private key that signs checkpoints of the ledger, from \"letterhead ledger key --new\"; nodes that share an event store need it", func(c *Config, v string) error {
+			if v != "" {
+				if _, err := note.NewSigner(v); err != nil {
+					return errors.New("it is not a private key like PRIVATE+KEY+…")
+				}
+			}
+			c.LedgerKey = v
+			return nil
+		}},
+		{"LETTERHEAD_STRIPE_WEBHOOK_SECRET", "", "no webhooks", "signing secret of Stripe's webhook endpoint; during a rotation several, separated by commas", func(c *Config, v string) error {
+			for secret := range strings.SplitSeq(v, ",") {
+				if secret = strings.TrimSpace(secret); secret != "" {
+					c.StripeSecrets = append(c.StripeSecrets, secret)
+				}
+			}
+			return nil
+		}},
+		{"LETTERHEAD_STRIPE_KEY", "", "no checkout", "secret key of Stripe's API, for checkout sessions", func(c *Config, v string) error {
+			c.StripeKey = v
+			return nil
+		}},
+		{"LETTERHEAD_STRIPE_URL", "https://api.stripe.com", "", "address of Stripe's API; it may be private", func(c *Config, v string) error {
+			u, err := url.Parse(v)
+			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+				return fmt.Errorf("%q is not an http or https URL without query", v)
+			}
+			c.StripeURL = strings.TrimRight(v, "/")
+			return nil
+		}},
+		{"LETTERHEAD_BILLING_FILE", "", "no plans and packs", "YAML file with the prices of plans and packs of credits (docs/billing.md)", func(c *Config, v string) error {
+			c.BillingFile = v
+			return nil
+		}},
+		{"LETTERHEAD_NOTICES_KEY", "", "a key in the data folder", "private key that signs webhooks of notices, from \"letterhead account notices --new-key\"; nodes that share an event store need it for webhooks", func(c *Config, v string) (err error) {
+			if v != "" {
+				c.NoticesKey, err = webhook.ParseKey(v)
+			}
+			return err
+		}},
+		{"LETTERHEAD_SMTP_URL", "", "no e-mail", "mail server for notices: smtp://host:port (STARTTLS, port 587) or smtps://user:password@host:port (port 465); it may be private. TLS is required except on loopback and with ?tls=off", func(c *Config, v string) (err error) {
+			if v != "" {
+				c.SMTP, err = email.ParseURL(v)
+			}
+			return err
+		}},
+		{"LETTERHEAD_MAIL_FROM", "", "no e-mail", "sender of notices by e-mail, such as Example <billing@example.com>", func(c *Config, v string) (err error) {
+			if v != "" {
+				c.MailFrom, err = email.ParseSender(v)
+			}
+			return err
+		}},
 		{"LETTERHEAD_ROLES", "all", "", "roles of this process: all, or some of api, crawler, projector, relay, sweeper, refresher", func(c *Config, v string) error {
 			var err error
 			c.Roles, err = parseRoles(v)
@@ -141,15 +230,45 @@ func Settings() []Setting {
 			c.Node = v
 			return nil
 		}},
-		{"LETTERHEAD_METRICS_LISTEN", "", "with the API; off with a shared event store", "address to serve /metrics on (with /healthz and /readyz): host:port, api for LETTERHEAD_LISTEN, or off", func(c *Config, v string) error {
+		{"LETTERHEAD_ADMIN_LISTEN", "", "127.0.0.1:8090, or another free port, for a single process whose LETTERHEAD_LISTEN is loopback; else off", "address to serve the admin API on: host:port, or off", func(c *Config, v string) error {
 			switch {
+			case v == "" && !c.Shared() && isLoopback(c.Listen):
+				c.AdminListen, c.AdminDefault = defaultAdminListen, true
+			case v == "", v == "off":
+			default:
+				if _, _, err := net.SplitHostPort(v); err != nil {
+					return fmt.Errorf("%q is neither host:port nor off", v)
+				}
+				c.AdminListen = v
+			}
+			return nil
+		}},
+		{"LETTERHEAD_ADMIN_HOSTS", "none", "", "comma-separated hosts by which operators reach the admin API: names, such as that of a proxy, and IP addresses, such as one that is translated; localhost and the address on which a request arrives need no entry", func(c *Config, v string) error {
+			if v == "none" {
+				return nil
+			}
+			for _, host := range strings.Split(v, ",") {
+				host = strings.ToLower(strings.TrimSpace(host))
+				if ip, ok := addressIn(host); ok {
+					host = ip.String()
+				} else if host == "" || strings.Trim(host, hostBytes) != "" || strings.ContainsAny(host, ":[]") {
+					return fmt.Errorf("%q is neither a host name without a port nor an IP address", host)
+				}
+				c.AdminHosts = append(c.AdminHosts, host)
+			}
+			return nil
+		}},
+		{"LETTERHEAD_METRICS_LISTEN", "", "with the admin API, or with the API if there is none; off with a shared event store", "address to serve /metrics on: host:port (with /healthz and /readyz), admin for LETTERHEAD_ADMIN_LISTEN (with a token), api for LETTERHEAD_LISTEN (public), or off", func(c *Config, v string) error {
+			switch {
+			case v == "" && !c.Shared() && c.AdminListen != "", v == MetricsWithAdmin:
+				c.MetricsListen = MetricsWithAdmin
 			case v == "" && !c.Shared(), v == MetricsWithAPI:
 				c.MetricsListen = MetricsWithAPI
 			case v == "", v == "off":
 				c.MetricsListen = ""
 			default:
 				if _, _, err := net.SplitHostPort(v); err != nil {
-					return fmt.Errorf("%q is neither host:port nor api nor off", v)
+					return fmt.Errorf("%q is neither host:port nor admin nor api nor off", v)
 				}
 				c.MetricsListen = v
 			}
@@ -239,6 +358,14 @@ func (c Config) EventsPath() string   { return filepath.Join(c.Data, "events.db"
 func (c Config) DatabasePath() string { return filepath.Join(c.Data, "letterhead.db") }
 func (c Config) SearchPath() string   { return filepath.Join(c.Data, "search") }
 
+// LedgerKeyPath is the file with the private key that signs checkpoints, unless that is a setting. LedgerKeysPath has the
+// public keys, the current one first.
+func (c Config) LedgerKeyPath() string  { return filepath.Join(c.Data, "ledger.key") }
+func (c Config) LedgerKeysPath() string { return filepath.Join(c.Data, "ledger.pub") }
+
+// NoticesKeyPath is the file with the private key that signs webhooks of notices, unless that is a setting.
+func (c Config) NoticesKeyPath() string { return filepath.Join(c.Data, "notices.key") }
+
 // CachePath is a folder whose content may be lost: results that are expensive to compute.
 func (c Config) CachePath() string { return filepath.Join(c.Data, "cache") }
 
@@ -250,11 +377,38 @@ func (c Config) AssetsURL() string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(c.Data, "assets"))}).String()
 }
 
+// addressIn returns the IP address in the host of a URL, which may have a port.
+func addressIn(host string) (netip.Addr, bool) {
+	if with, err := netip.ParseAddrPort(host); err == nil {
+		return with.Addr(), with.Addr().Zone() == ""
+	}
+	if within, ok := strings.CutPrefix(host, "["); ok {
+		if host, ok = strings.CutSuffix(within, "]"); !ok {
+			return netip.Addr{}, false
+		}
+	}
+	ip, err := netip.ParseAddr(host)
+	return ip, err == nil && ip.Zone() == ""
+}
+
 // hostBytes are the bytes of a lower-case Host header: names, IP addresses and ports.
 const hostBytes = "abcdefghijklmnopqrstuvwxyz0123456789-_.:[]"
 
 // nodeLetters are the bytes of a node's name.
 const nodeLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
+
+// ListeningOn returns the settings of a process that listens on an address (host:port). If the port in LISTEN is 0, the
+// system chose another one, and URLs that derive from LISTEN get it.
+func (c Config) ListeningOn(address string) Config {
+	if _, port, err := net.SplitHostPort(c.Listen); err != nil || port != "0" {
+		return c
+	}
+	for _, derived := range []*string{&c.BaseURL, &c.BillingURL, &c.UserAgent} {
+		*derived = strings.Replace(*derived, baseURLOf(c.Listen), baseURLOf(address), 1)
+	}
+	c.Listen = address
+	return c
+}
 
 func baseURLOf(listen string) string {
 	host, port, err := net.SplitHostPort(listen)

@@ -37,6 +37,10 @@ func TestLoad_ReportsAllInvalidSettings(t *testing.T) {
 		"LETTERHEAD_LISTEN", "8080",
 		"LETTERHEAD_BASE_URL", "ftp://x",
 		"LETTERHEAD_EVENTSTORE", "mysql://admin:letmein@somewhere",
+		"LETTERHEAD_STRIPE_URL", "stripe.example.com",
+		"LETTERHEAD_NOTICES_KEY", "whsk_letmein",
+		"LETTERHEAD_SMTP_URL", "http://user:letmein@mail.example.com",
+		"LETTERHEAD_MAIL_FROM", "billing",
 		"LETTERHEAD_CRAWL_WORKERS", "-1",
 		"LETTERHEAD_PLAN_CRAWLS", "free",
 		"LETTERHEAD_LOG_LEVEL", "loud",
@@ -47,10 +51,17 @@ func TestLoad_ReportsAllInvalidSettings(t *testing.T) {
 	if strings.Contains(err.Error(), "letmein") {
 		t.Errorf("the error contains a password: %v", err)
 	}
-	for _, name := range []string{"LISTEN", "BASE_URL", "EVENTSTORE", "CRAWL_WORKERS", "PLAN_CRAWLS", "LOG_LEVEL"} {
+	for _, name := range []string{"LISTEN", "BASE_URL", "EVENTSTORE", "STRIPE_URL", "NOTICES_KEY", "SMTP_URL", "MAIL_FROM", "CRAWL_WORKERS", "PLAN_CRAWLS", "LOG_LEVEL"} {
 		if !strings.Contains(err.Error(), "LETTERHEAD_"+name) {
 			t.Errorf("the error does not name LETTERHEAD_%s: %v", name, err)
 		}
+	}
+}
+
+func TestLoad_StripeSecrets_SeparatedByCommas(t *testing.T) {
+	c, err := Load(env("LETTERHEAD_STRIPE_WEBHOOK_SECRET", "whsec_old, whsec_new,", "LETTERHEAD_STRIPE_URL", "http://10.0.0.1:12111/"), nil)
+	if err != nil || !slices.Equal(c.StripeSecrets, []string{"whsec_old", "whsec_new"}) || c.StripeURL != "http://10.0.0.1:12111" {
+		t.Errorf("secrets %q, URL %q, %v", c.StripeSecrets, c.StripeURL, err)
 	}
 }
 
@@ -79,8 +90,15 @@ func TestLoad_FlagsWin_BaseURLFollowsListen(t *testing.T) {
 	if c.Listen != "0.0.0.0:9090" || c.BaseURL != "http://localhost:9090" {
 		t.Fatalf("%s %s", c.Listen, c.BaseURL)
 	}
-	c, err = Load(env("LETTERHEAD_BASE_URL", "https://brands.example.com/"), nil)
-	if err != nil || c.BaseURL != "https://brands.example.com" {
+	c, err = Load(env("LETTERHEAD_LISTEN", ":0"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c = c.ListeningOn("[::]:9090"); c.BaseURL != "http://localhost:9090" || !strings.Contains(c.UserAgent, "+http://localhost:9090/") || !strings.HasPrefix(c.BillingURL, c.BaseURL) {
+		t.Fatalf("listening on a port that the system chose: %s, %s, %s", c.BaseURL, c.UserAgent, c.BillingURL)
+	}
+	c, err = Load(env("LETTERHEAD_BASE_URL", "https://brands.example.com/", "LETTERHEAD_LISTEN", "127.0.0.1:0"), nil)
+	if c = c.ListeningOn("127.0.0.1:9090"); err != nil || c.BaseURL != "https://brands.example.com" {
 		t.Fatalf("%s %v", c.BaseURL, err)
 	}
 }
@@ -112,8 +130,12 @@ func TestMetricsListen_DefaultsByShape(t *testing.T) {
 		pairs []string
 		want  string
 	}{
-		{nil, MetricsWithAPI},
+		{nil, MetricsWithAdmin},
+		{[]string{"LETTERHEAD_ADMIN_LISTEN", "off"}, MetricsWithAPI},
+		{[]string{"LETTERHEAD_LISTEN", "0.0.0.0:8080"}, MetricsWithAPI},
+		{[]string{"LETTERHEAD_METRICS_LISTEN", "api"}, MetricsWithAPI},
 		{distributed, ""},
+		{append(distributed[:len(distributed):len(distributed)], "LETTERHEAD_ADMIN_LISTEN", ":8090"), ""},
 		{append(distributed[:len(distributed):len(distributed)], "LETTERHEAD_METRICS_LISTEN", ":9091"), ":9091"},
 		{append(distributed[:len(distributed):len(distributed)], "LETTERHEAD_METRICS_LISTEN", "api"), MetricsWithAPI},
 		{[]string{"LETTERHEAD_METRICS_LISTEN", "off"}, ""},
@@ -125,6 +147,51 @@ func TestMetricsListen_DefaultsByShape(t *testing.T) {
 	}
 	if _, err := Load(env("LETTERHEAD_METRICS_LISTEN", "9091"), nil); err == nil {
 		t.Error("a port without a colon was accepted")
+	}
+}
+
+func TestAdminListen_DefaultsByShape(t *testing.T) {
+	for _, c := range []struct {
+		pairs     []string
+		want      string
+		isDefault bool
+	}{
+		{nil, defaultAdminListen, true},
+		{[]string{"LETTERHEAD_LISTEN", "[::1]:8080"}, defaultAdminListen, true},
+		{[]string{"LETTERHEAD_LISTEN", "localhost:8080"}, defaultAdminListen, true},
+		{[]string{"LETTERHEAD_LISTEN", "0.0.0.0:8080"}, "", false},
+		{[]string{"LETTERHEAD_LISTEN", ":8080"}, "", false},
+		{[]string{"LETTERHEAD_ADMIN_LISTEN", "off"}, "", false},
+		{[]string{"LETTERHEAD_ADMIN_LISTEN", "127.0.0.1:8090"}, "127.0.0.1:8090", false},
+		{distributed, "", false},
+		{append(distributed[:len(distributed):len(distributed)], "LETTERHEAD_ADMIN_LISTEN", "10.0.0.7:8090"), "10.0.0.7:8090", false},
+	} {
+		got, err := Load(env(c.pairs...), nil)
+		if err != nil || got.AdminListen != c.want || got.AdminDefault != c.isDefault {
+			t.Errorf("%v: %q, default %t, %v; want %q, %t", c.pairs, got.AdminListen, got.AdminDefault, err, c.want, c.isDefault)
+		}
+	}
+	for _, pair := range [][]string{{"LETTERHEAD_ADMIN_LISTEN", "8090"}, {"LETTERHEAD_ADMIN_HOSTS", "admin.example.com:8090"}, {"LETTERHEAD_ADMIN_HOSTS", "a,,b"}} {
+		if _, err := Load(env(pair...), nil); err == nil {
+			t.Errorf("%v was accepted", pair)
+		}
+	}
+	for entry, want := range map[string]string{
+		"Admin.Example.com": "admin.example.com", "203.0.113.7": "203.0.113.7", "203.0.113.7:8090": "203.0.113.7",
+		"::1": "::1", "[::1]": "::1", "[2001:DB8:0::1]:8090": "2001:db8::1", "2001:db8::1": "2001:db8::1",
+	} {
+		if got, err := Load(env("LETTERHEAD_ADMIN_HOSTS", "a, "+entry), nil); err != nil || !slices.Equal(got.AdminHosts, []string{"a", want}) {
+			t.Errorf("%s: %q, %v; want %s", entry, got.AdminHosts, err, want)
+		}
+	}
+	for _, entry := range []string{"[::1", "::1]", "[::1]:x", "[fe80::1%eth0]", "2001:db8::1::2", "http://a", "[a]"} {
+		if got, err := Load(env("LETTERHEAD_ADMIN_HOSTS", entry), nil); err == nil {
+			t.Errorf("%s was accepted as %q", entry, got.AdminHosts)
+		}
+	}
+	got, err := Load(env("LETTERHEAD_ADMIN_LISTEN", "off", "LETTERHEAD_METRICS_LISTEN", "admin"), nil)
+	if err != nil || got.CheckServe() == nil {
+		t.Errorf("metrics with an admin API that is off were accepted: %v", err)
 	}
 }
 
@@ -149,6 +216,8 @@ func TestLoad_ContradictingSettings_AreReported(t *testing.T) {
 		{"a shared log without a shared database", []string{"LETTERHEAD_EVENTSTORE", "esdb://events:2113"}, []string{"LETTERHEAD_DATABASE"}},
 		{"some roles without a shared broker and search index", append(distributed[:8:8], "LETTERHEAD_ROLES", "crawler"),
 			[]string{"LETTERHEAD_BROKER", "LETTERHEAD_SEARCH"}},
+		{"a mail server without a sender", []string{"LETTERHEAD_SMTP_URL", "smtps://user:pw@mail.example.com"}, []string{"LETTERHEAD_MAIL_FROM"}},
+		{"a sender without a mail server", []string{"LETTERHEAD_MAIL_FROM", "billing@example.com"}, []string{"LETTERHEAD_SMTP_URL"}},
 		{"a shared log without a shared bucket", distributed[:4], []string{"LETTERHEAD_ASSETS"}},
 	} {
 		_, err := Load(env(c.pairs...), nil)

@@ -253,7 +253,7 @@ func TestLead_NamesAndSchemas_AreIndependent(t *testing.T) {
 	}
 }
 
-func TestHold_NameInUse_IsRefusedUntilReleased(t *testing.T) {
+func TestHold_NameInUse_FailsUntilReleased(t *testing.T) {
 	t.Parallel() // it waits until a process without a connection loses its name
 	cfg := sqlstoretest.Postgres(t)
 	first, second := sqlstoretest.Open(t, cfg), sqlstoretest.Open(t, cfg)

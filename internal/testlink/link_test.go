@@ -16,8 +16,8 @@ import (
 // These tests are needed because a fault that does not happen lets the tests that use it pass.
 
 const (
-	// patience limits the wait for expected data.
-	patience = time.Minute
+	// waitLimit limits the wait for expected data.
+	waitLimit = time.Minute
 	// silence is how long hearsNothing waits for data.
 	silence = 50 * time.Millisecond
 )
@@ -75,7 +75,7 @@ func (p peer) say(words string) {
 // hear waits for words.
 func (p peer) hear(words string) {
 	p.Helper()
-	_ = p.SetReadDeadline(time.Now().Add(patience))
+	_ = p.SetReadDeadline(time.Now().Add(waitLimit))
 	b := make([]byte, len(words))
 	if _, err := io.ReadFull(p, b); err != nil || string(b) != words {
 		p.Fatalf("heard %q, %v; want %q", b, err, words)
@@ -94,7 +94,7 @@ func (p peer) hearsNothing() {
 // ends waits for the end of the connection.
 func (p peer) ends() {
 	p.Helper()
-	_ = p.SetReadDeadline(time.Now().Add(patience))
+	_ = p.SetReadDeadline(time.Now().Add(waitLimit))
 	if n, err := p.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		p.Fatalf("heard %d bytes, %v; want the end", n, err)
 	}

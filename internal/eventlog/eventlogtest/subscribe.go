@@ -105,6 +105,21 @@ func (f *follower) untilLive() bool {
 	}
 }
 
+// end takes batches until the subscription ends, and returns its error. Batches without events are normal
+// until then: others may write to the server, which moves the position.
+func (f *follower) end(ctx context.Context) error {
+	for {
+		batch, err := f.sub.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if len(batch.Events) > 0 {
+			return fmt.Errorf("%s: %d more events", f.what, len(batch.Events))
+		}
+		f.at = batch.Position
+	}
+}
+
 func subscribeEmpty(f *fixture) {
 	s := f.follow("empty log", 0, eventlog.Filter{})
 	defer s.close()
@@ -238,10 +253,7 @@ func subscribeContext(f *fixture) {
 	}
 	waiting, stop := context.WithCancel(f.ctx)
 	failed := make(chan error, 1)
-	go func() {
-		_, err := s.sub.Next(waiting)
-		failed <- err
-	}()
+	go func() { failed <- s.end(waiting) }()
 	stop()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		f.t.Errorf("next whose context ended: %v", err)
@@ -266,10 +278,7 @@ func subscribeClosedWaiting(f *fixture) {
 	s := f.follow("closed while waiting", 0, eventlog.Filter{})
 	s.untilLive()
 	ended := make(chan error, 1)
-	go func() {
-		_, err := s.sub.Next(f.ctx)
-		ended <- err
-	}()
+	go func() { ended <- s.end(f.ctx) }()
 	s.close()
 	if err := <-ended; !errors.Is(err, eventlog.ErrClosed) {
 		f.t.Errorf("next: %v, want %q", err, eventlog.ErrClosed)
@@ -282,10 +291,7 @@ func subscribeLogClosed(f *fixture) {
 	for i := range followers {
 		s := f.follow(fmt.Sprintf("follower %d", i), 0, eventlog.Filter{})
 		s.untilLive()
-		go func() {
-			_, err := s.sub.Next(f.ctx)
-			ended <- err
-		}()
+		go func() { ended <- s.end(f.ctx) }()
 	}
 	if err := f.log.Close(); err != nil {
 		f.t.Fatal(err)

@@ -33,11 +33,11 @@ func (l *Log) Import(ctx context.Context, runs []eventlog.Run) error {
 func (l *Log) importRuns(b *bulk) {
 	events, err := l.writer.commit(b.runs, true)
 	if events > 0 {
-		l.committed(b.runs)
+		l.committed(b.runs, events)
 	}
 	if err != nil {
 		err = fmt.Errorf("import of %d runs: %w", len(b.runs), err)
 	}
 	b.answer(err)
-	l.wrote(events)
+	l.checkpointAfter(events)
 }

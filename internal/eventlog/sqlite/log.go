@@ -346,7 +346,7 @@ func (l *Log) write() {
 func (l *Log) appendGroup(group []*request) {
 	events, err := l.writer.commit(group, false)
 	if events > 0 {
-		l.committed(group)
+		l.committed(group, events)
 	}
 	for _, r := range group {
 		if err != nil {
@@ -357,23 +357,22 @@ func (l *Log) appendGroup(group []*request) {
 			r.answer(r.rejected)
 		}
 	}
-	l.wrote(events)
+	l.checkpointAfter(events)
 }
 
-// wrote updates the metrics after a commit and starts a checkpoint when it is due.
-func (l *Log) wrote(events int) {
-	if events == 0 {
-		return
+// checkpointAfter starts a checkpoint when it is due.
+func (l *Log) checkpointAfter(events int) {
+	if events > 0 {
+		l.checkpoint.written(l.writer.pagesWritten(), l.writer)
 	}
+}
+
+// committed advances the marker, updates the metrics and publishes the new events to readers, before any of the
+// appends is acknowledged.
+func (l *Log) committed(requests []*request, events int) {
+	l.headWritten(l.head.advance(requests))
 	l.metrics.group.Observe(float64(events))
 	l.metrics.head.Set(float64(l.writer.position))
-	l.checkpoint.written(l.writer.pagesWritten(), l.writer)
-}
-
-// committed advances the marker and publishes the new events to readers, before any of the appends is
-// acknowledged.
-func (l *Log) committed(requests []*request) {
-	l.headWritten(l.head.advance(requests))
 	l.tail.push(requests)
 	l.news.give()
 }

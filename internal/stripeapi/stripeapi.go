@@ -1,0 +1,162 @@
+// Package stripeapi verifies webhooks of Stripe and creates checkout sessions, with Stripe's own library.
+//
+// It connects only to the address that the operator set, which may be private.
+package stripeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/stripe/stripe-go/v82"
+	"github.com/stripe/stripe-go/v82/webhook"
+)
+
+const (
+	// DefaultURL is the address of Stripe's API.
+	DefaultURL = stripe.APIURL
+	// Tolerance is how old the signature of a webhook may be.
+	Tolerance = webhook.DefaultTolerance
+	// callTime limits a call of the API, with its repeats.
+	callTime = 20 * time.Second
+	// callRepeats is how often a call that failed is repeated; Stripe recognizes the repeats.
+	callRepeats = 2
+)
+
+var (
+	// ErrNoSecret means that no secret of webhooks is configured.
+	ErrNoSecret = errors.New("no webhook secret is configured: set LETTERHEAD_STRIPE_WEBHOOK_SECRET to the signing secret of the endpoint")
+	// ErrHeader means that the header Stripe-Signature cannot be read.
+	ErrHeader = errors.New("the header Stripe-Signature is missing or has no time and signature")
+	// ErrSignature means that a webhook is not signed with any of the secrets.
+	ErrSignature = errors.New("the signature is not that of the body")
+	// ErrTooOld means that the signature of a webhook is older than Tolerance.
+	ErrTooOld = errors.New("the signature is older than 5 minutes")
+	// ErrNotEvent means that the signed body is not an event.
+	ErrNotEvent = errors.New("the body is not an event")
+	// ErrNoKey means that no key of the API is configured.
+	ErrNoKey = errors.New("no key of Stripe is configured: set LETTERHEAD_STRIPE_KEY")
+)
+
+// Config of a Client.
+type Config struct {
+	Secrets []string // of webhooks; several during a rotation
+	Key     string
+	URL     string // DefaultURL if empty
+}
+
+// Client is safe for concurrent use.
+type Client struct {
+	cfg Config
+	api *stripe.Client
+}
+
+// New returns a client.
+func New(cfg Config) *Client {
+	c := &Client{cfg: cfg}
+	if cfg.Key == "" {
+		return c
+	}
+	if cfg.URL == "" {
+		cfg.URL = DefaultURL
+	}
+	backend := stripe.GetBackendWithConfig(stripe.APIBackend, &stripe.BackendConfig{
+		URL: stripe.String(cfg.URL), HTTPClient: &http.Client{Timeout: callTime}, MaxNetworkRetries: stripe.Int64(callRepeats),
+		EnableTelemetry: stripe.Bool(false), LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
+	})
+	c.api = stripe.NewClient(cfg.Key, stripe.WithBackends(&stripe.Backends{API: backend, Connect: backend, Uploads: backend, MeterEvents: backend}))
+	return c
+}
+
+// Event is an event whose signature was verified.
+type Event struct {
+	ID         string
+	Type       string
+	APIVersion string
+	Created    int64  // Unix seconds
+	Object     []byte // JSON
+}
+
+// CheckHeader returns an error if no body can have this header Stripe-Signature. It needs no body, so that one need not be
+// read. Errors: ErrNoSecret, ErrHeader, ErrTooOld.
+func (c *Client) CheckHeader(signature string) error {
+	if len(c.cfg.Secrets) == 0 {
+		return ErrNoSecret
+	}
+	// The library checks the age after it has read the header, and before the signature: any header is too old for the first
+	// tolerance.
+	if !errors.Is(webhook.ValidatePayloadWithTolerance(nil, signature, "", math.MinInt64), webhook.ErrTooOld) {
+		return ErrHeader
+	}
+	if errors.Is(webhook.ValidatePayloadWithTolerance(nil, signature, "", Tolerance), webhook.ErrTooOld) {
+		return ErrTooOld
+	}
+	return nil
+}
+
+// Verify returns the event of a webhook, of any API version. signature is the header Stripe-Signature. Errors: ErrNoSecret,
+// ErrSignature, ErrTooOld, ErrNotEvent.
+func (c *Client) Verify(body []byte, signature string) (Event, error) {
+	failed := ErrNoSecret
+	for _, secret := range c.cfg.Secrets {
+		e, err := webhook.ConstructEventWithOptions(body, signature, secret, webhook.ConstructEventOptions{Tolerance: Tolerance, IgnoreAPIVersionMismatch: true})
+		switch {
+		case err == nil && e.Data != nil:
+			return Event{ID: e.ID, Type: string(e.Type), APIVersion: e.APIVersion, Created: e.Created, Object: e.Data.Raw}, nil
+		case errors.Is(err, webhook.ErrTooOld):
+			failed = ErrTooOld
+		case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrNotSigned), errors.Is(err, webhook.ErrInvalidHeader):
+			if !errors.Is(failed, ErrTooOld) {
+				failed = ErrSignature
+			}
+		default:
+			return Event{}, ErrNotEvent
+		}
+	}
+	return Event{}, failed
+}
+
+// Checkout describes a checkout session.
+type Checkout struct {
+	Price        string
+	Subscription bool
+	AccountID    string
+	Metadata     map[string]string // of the session, and of the subscription or the payment
+	SuccessURL   string
+	CancelURL    string
+}
+
+// Session is a checkout session.
+type Session struct {
+	ID  string
+	URL string // where the customer pays
+}
+
+// Checkout creates a checkout session. Errors: ErrNoKey, and those of Stripe's library.
+func (c *Client) Checkout(ctx context.Context, in Checkout) (Session, error) {
+	if c.api == nil {
+		return Session{}, ErrNoKey
+	}
+	params := &stripe.CheckoutSessionCreateParams{
+		ClientReferenceID: stripe.String(in.AccountID), SuccessURL: stripe.String(in.SuccessURL), Metadata: in.Metadata,
+		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(in.Price), Quantity: stripe.Int64(1)}},
+	}
+	if in.CancelURL != "" {
+		params.CancelURL = stripe.String(in.CancelURL)
+	}
+	if in.Subscription {
+		params.Mode = stripe.String(stripe.CheckoutSessionModeSubscription)
+		params.SubscriptionData = &stripe.CheckoutSessionCreateSubscriptionDataParams{Metadata: in.Metadata}
+	} else {
+		params.Mode = stripe.String(stripe.CheckoutSessionModePayment)
+		params.PaymentIntentData = &stripe.CheckoutSessionCreatePaymentIntentDataParams{Metadata: in.Metadata}
+	}
+	s, err := c.api.V1CheckoutSessions.Create(ctx, params)
+	if err != nil {
+		return Session{}, fmt.Errorf("create a checkout session: %w", err)
+	}
+	return Session{ID: s.ID, URL: s.URL}, nil
+}

@@ -1,0 +1,178 @@
+package stripeapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stripe/stripe-go/v82"
+	"github.com/stripe/stripe-go/v82/webhook"
+
+	"letterhead/domain/billing"
+	"letterhead/internal/stripeapi"
+)
+
+func signed(body, secret string, at time.Time) string {
+	return webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: []byte(body), Secret: secret, Timestamp: at}).Header
+}
+
+const body = `{"id":"evt_1","object":"event","api_version":"2020-08-27","created":7,"type":"refund.created","data":{"object":{"id":"re_1"}}}`
+
+func TestVerify_AnySecretAndVersion(t *testing.T) {
+	c := stripeapi.New(stripeapi.Config{Secrets: []string{"old", "new"}})
+	for _, secret := range []string{"old", "new"} {
+		e, err := c.Verify([]byte(body), signed(body, secret, time.Now()))
+		if err != nil || e.ID != "evt_1" || e.Type != "refund.created" || e.APIVersion != "2020-08-27" || e.Created != 7 || string(e.Object) != `{"id":"re_1"}` {
+			t.Errorf("%s: %+v, %v", secret, e, err)
+		}
+	}
+	for _, c := range []struct {
+		secrets         []string
+		body, signature string
+		want            error
+	}{
+		{nil, body, signed(body, "old", time.Now()), stripeapi.ErrNoSecret},
+		{[]string{"old"}, body, "", stripeapi.ErrSignature},
+		{[]string{"old"}, body, signed(body, "new", time.Now()), stripeapi.ErrSignature},
+		{[]string{"old"}, body + " ", signed(body, "old", time.Now()), stripeapi.ErrSignature},
+		{[]string{"old", "new"}, body, signed(body, "old", time.Now().Add(-time.Hour)), stripeapi.ErrTooOld},
+		{[]string{"old"}, "[]", signed("[]", "old", time.Now()), stripeapi.ErrNotEvent},
+		{[]string{"old"}, "{}", signed("{}", "old", time.Now()), stripeapi.ErrNotEvent},
+	} {
+		if _, err := stripeapi.New(stripeapi.Config{Secrets: c.secrets}).Verify([]byte(c.body), c.signature); !errors.Is(err, c.want) {
+			t.Errorf("secrets %v, body %s, signature %q: %v, want %v", c.secrets, c.body, c.signature, err, c.want)
+		}
+	}
+}
+
+func TestCheckHeader_NeedsNoBody(t *testing.T) {
+	now, old := time.Now().Unix(), time.Now().Add(-stripeapi.Tolerance-time.Minute).Unix()
+	c := stripeapi.New(stripeapi.Config{Secrets: []string{"old", "new"}})
+	for header, want := range map[string]error{
+		signed(body, "new", time.Now()):            nil,
+		signed(body, "other", time.Now()):          nil,
+		fmt.Sprintf("t=%d,v0=00,v1=zz,v1=00", now): nil,
+		"":                             stripeapi.ErrHeader,
+		"x":                            stripeapi.ErrHeader,
+		"t=now,v1=00":                  stripeapi.ErrHeader,
+		fmt.Sprintf("t=%d", now):       stripeapi.ErrHeader,
+		fmt.Sprintf("t=%d,v0=00", now): stripeapi.ErrHeader,
+		fmt.Sprintf("t=%d,v1=zz", now): stripeapi.ErrHeader,
+		fmt.Sprintf("t=%d,v1=00", old): stripeapi.ErrTooOld,
+		signed(body, "new", time.Now().Add(-time.Hour)): stripeapi.ErrTooOld,
+		"v1=00": stripeapi.ErrTooOld, // without a time
+	} {
+		if err := c.CheckHeader(header); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", header, err, want)
+		}
+	}
+	if err := stripeapi.New(stripeapi.Config{}).CheckHeader(signed(body, "new", time.Now())); !errors.Is(err, stripeapi.ErrNoSecret) {
+		t.Errorf("without a secret: %v", err)
+	}
+}
+
+func TestStripeVersion_IsThatOfTheLibrary(t *testing.T) {
+	if billing.StripeVersion != stripe.APIVersion {
+		t.Errorf("domain/billing reads the version %s, Stripe's library has %s", billing.StripeVersion, stripe.APIVersion)
+	}
+}
+
+// FuzzVerify checks that no body is accepted without its signature.
+func FuzzVerify(f *testing.F) {
+	f.Add([]byte(body), "t=1,v1=00", true)
+	f.Add([]byte("{"), "t=,v1", false)
+	f.Fuzz(func(t *testing.T, body []byte, signature string, sign bool) {
+		c := stripeapi.New(stripeapi.Config{Secrets: []string{"secret"}})
+		_, err := c.Verify(body, signature)
+		if c.CheckHeader(signature) != nil && !errors.Is(err, stripeapi.ErrSignature) && !errors.Is(err, stripeapi.ErrTooOld) {
+			t.Errorf("%q: the header %q is wrong: %v", body, signature, err)
+		}
+		if err == nil {
+			t.Errorf("%q is accepted with the signature %q", body, signature)
+		}
+		if sign {
+			header := signed(string(body), "secret", time.Now())
+			if err := c.CheckHeader(header); err != nil {
+				t.Errorf("the header %q of a signed body: %v", header, err)
+			}
+			if e, err := c.Verify(body, header); err == nil && !json.Valid(body) {
+				t.Errorf("%q becomes %+v", body, e)
+			}
+		}
+	})
+}
+
+var order = stripeapi.Checkout{
+	Price: "price_1", AccountID: "acc", Metadata: map[string]string{"account_id": "acc", "price": "price_1"}, SuccessURL: "https://example.com/thanks", CancelURL: "https://example.com/",
+}
+
+// TestCheckout_SendsForm runs against a stand-in that answers as Stripe does.
+func TestCheckout_SendsForm(t *testing.T) {
+	var got url.Values
+	status, answer := http.StatusOK, `{"id":"cs_1","object":"checkout.session","url":"https://checkout.stripe.com/c/pay/cs_1"}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/checkout/sessions" || r.Header.Get("Authorization") != "Bearer sk_test_1" || r.Header.Get("Idempotency-Key") == "" {
+			t.Errorf("%s %s, header %v, %v", r.Method, r.URL, r.Header, err)
+		}
+		got = r.PostForm
+		w.WriteHeader(status)
+		if _, err := w.Write([]byte(answer)); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	c := stripeapi.New(stripeapi.Config{Key: "sk_test_1", URL: server.URL})
+	s, err := c.Checkout(t.Context(), order)
+	if err != nil || s != (stripeapi.Session{ID: "cs_1", URL: "https://checkout.stripe.com/c/pay/cs_1"}) {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	want := map[string]string{
+		"mode": "payment", "client_reference_id": "acc", "line_items[0][price]": "price_1", "line_items[0][quantity]": "1", "metadata[account_id]": "acc",
+		"metadata[price]": "price_1", "payment_intent_data[metadata][account_id]": "acc", "success_url": "https://example.com/thanks", "cancel_url": "https://example.com/",
+	}
+	for name, value := range want {
+		if got.Get(name) != value {
+			t.Errorf("%s is %q, want %q", name, got.Get(name), value)
+		}
+	}
+	plan := order
+	plan.Subscription = true
+	if _, err := c.Checkout(t.Context(), plan); err != nil || got.Get("mode") != "subscription" || got.Get("subscription_data[metadata][account_id]") != "acc" || got.Has("payment_intent_data[metadata][account_id]") {
+		t.Errorf("a subscription: %v, %v", got, err)
+	}
+	status, answer = http.StatusBadRequest, `{"error":{"type":"invalid_request_error","message":"No such price: 'price_1'"}}`
+	if _, err := c.Checkout(t.Context(), order); err == nil || !strings.Contains(err.Error(), "No such price") || strings.Contains(err.Error(), "sk_test_1") {
+		t.Errorf("a price that Stripe does not know: %v", err)
+	}
+	if _, err := stripeapi.New(stripeapi.Config{}).Checkout(context.Background(), order); !errors.Is(err, stripeapi.ErrNoKey) {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
+// TestCheckout_StripeMock runs against a server of github.com/stripe/stripe-mock, which validates requests against Stripe's
+// own description:
+//
+//	go run github.com/stripe/stripe-mock@v0.203.0 -http-addr 127.0.0.1:12111
+//	LETTERHEAD_TEST_STRIPE=http://127.0.0.1:12111 go test ./internal/stripeapi
+func TestCheckout_StripeMock(t *testing.T) {
+	address := os.Getenv("LETTERHEAD_TEST_STRIPE")
+	if address == "" {
+		t.Skip("LETTERHEAD_TEST_STRIPE names no stripe-mock")
+	}
+	c := stripeapi.New(stripeapi.Config{Key: "sk_test_1", URL: address})
+	for _, subscription := range []bool{false, true} {
+		in := order
+		in.Subscription = subscription
+		if s, err := c.Checkout(t.Context(), in); err != nil || s.ID == "" {
+			t.Errorf("subscription %t: %+v, %v", subscription, s, err)
+		}
+	}
+}

@@ -99,6 +99,26 @@ type (
 		Credits   int64  `json:"credits"`
 		Money     *Money `json:"money,omitempty"`
 	}
+	// PaymentFeeRecorded records what the payment processor took from a payment, or from its refund or dispute. It
+	// moves no credits. The currency is that of the balance at the processor.
+	PaymentFeeRecorded struct {
+		FeeID     string `json:"fee_id"`
+		PaymentID string `json:"payment_id"`
+		Money     Money  `json:"money"` // not zero; below zero if the processor returned it
+	}
+	// BreakageRecognized removes all remaining credits of a closed account. Their money is revenue from then on.
+	BreakageRecognized struct {
+		Credits int64  `json:"credits"` // the balance before
+		Policy  string `json:"policy"`  // why they will not be used
+	}
+	// RefundReversed returns the credits and the money of a refund to its payment, because the refund failed or the
+	// dispute behind it was won.
+	RefundReversed struct {
+		RefundID  string `json:"refund_id"`
+		PaymentID string `json:"payment_id"`
+		Credits   int64  `json:"credits"`
+		Money     *Money `json:"money,omitempty"`
+	}
 	// KeyIssued makes an API key valid. Only its hash is ever stored.
 	KeyIssued struct {
 		KeyID string `json:"key_id"`
@@ -226,31 +246,190 @@ type (
 	}
 )
 
+// BooksStream holds the ends of the months of the books.
+const BooksStream = "books"
+
+type (
+	// PeriodEnded ends a month of the books. Events of the month that are appended later are booked in the
+	// next month that has not ended.
+	PeriodEnded struct {
+		Month string `json:"month"` // YYYY-MM (UTC)
+	}
+	// PeriodClosed records the books of a month that has ended.
+	PeriodClosed struct {
+		Month string `json:"month"` // YYYY-MM (UTC)
+		// Position is that of PeriodEnded at the closing. It changes if the log is copied to another store.
+		Position uint64 `json:"position"`
+		// Digest is the hex SHA-256 of the month's journal (docs/books.md), and Transactions the number of its
+		// transactions, without those that open it.
+		Digest       string        `json:"digest"`
+		Transactions uint64        `json:"transactions"`
+		Totals       []PeriodTotal `json:"totals"` // sorted by ledger account, then commodity
+	}
+	// PeriodTotal is the change of a ledger account in a month, and the sum of all its postings up to the end.
+	PeriodTotal struct {
+		LedgerAccount string `json:"ledger_account"`
+		Commodity     string `json:"commodity"` // ISO 4217, or CREDIT
+		Change        int64  `json:"change"`    // minor units, or credits; debits are positive
+		Balance       int64  `json:"balance"`
+	}
+)
+
+// CheckpointsStream holds the checkpoints of the ledger: CheckpointBegun and LedgerCheckpointed in turns.
+const CheckpointsStream = "checkpoints"
+
+type (
+	// CheckpointBegun marks the events of a checkpoint: those of account streams that precede it in the log.
+	CheckpointBegun struct{}
+	// LedgerCheckpointed records the checkpoint of the CheckpointBegun before it, and has its time. Root is that of a
+	// Merkle tree (RFC 6962) of the heads of all account streams; docs/proofs.md describes tree and log.
+	LedgerCheckpointed struct {
+		Accounts uint64 `json:"accounts"` // leaves of the tree
+		Root     string `json:"root"`     // hex
+		// Position is that of CheckpointBegun at the time. A copy of the log to another store keeps it.
+		Position uint64 `json:"position"`
+		Note     string `json:"note"` // the signed checkpoint of the log that ends with this one
+	}
+)
+
+// OperatorsStream holds the tokens of operators.
+const OperatorsStream = "operators"
+
+type (
+	// OperatorTokenIssued makes a token of the admin API valid. Only its hash is ever stored; its name is not in events.
+	OperatorTokenIssued struct {
+		TokenID   string     `json:"token_id"`
+		Hash      string     `json:"hash"` // hex SHA-256 of the whole token
+		Last4     string     `json:"last4"`
+		Scope     string     `json:"scope"`                // read, support, finance, admin
+		ExpiresAt *time.Time `json:"expires_at,omitempty"` // nil if it does not expire
+	}
+	// OperatorTokenRevoked revokes a token forever.
+	OperatorTokenRevoked struct {
+		TokenID string `json:"token_id"`
+	}
+)
+
+// CheckpointSize returns the number of checkpoints up to the LedgerCheckpointed with a revision.
+func CheckpointSize(revision uint64) uint64 { return (revision + 1) / 2 }
+
+// BillingPrefix precedes the processor and the id of its event, as in billing-stripe:evt_1, in the names of the streams of
+// billing events. Each event of a processor has a stream of its own.
+const BillingPrefix = "billing-"
+
+type (
+	// BillingReported records an event of a payment processor, reduced to what accounts need. It never has names,
+	// addresses or card data. Kind is payment, link, refund, dispute, subscription or customer, and empty if the event
+	// was not understood; Problem says why an operator must look at it.
+	BillingReported struct {
+		Processor string    `json:"processor"`
+		EventID   string    `json:"event_id"`
+		Type      string    `json:"event_type"` // as the processor calls it
+		CreatedAt time.Time `json:"created_at"` // by the processor's clock
+		Kind      string    `json:"kind,omitempty"`
+		Subject   string    `json:"subject,omitempty"` // id of the refund, dispute or subscription
+		State     string    `json:"state,omitempty"`   // of the subject, as the processor calls it
+		AccountID string    `json:"account_id,omitempty"`
+		Customer  string    `json:"customer,omitempty"`
+		PaymentID string    `json:"payment_id,omitempty"`
+		InvoiceID string    `json:"invoice_id,omitempty"` // of a link: the payment that PaymentID belongs to
+		GrantKind string    `json:"grant_kind,omitempty"` // topup, subscription
+		// Credits of a payment are those of its prices unless they are given.
+		Credits int64          `json:"credits,omitempty"`
+		Prices  []BillingPrice `json:"prices,omitempty"`
+		Money   *Money         `json:"money,omitempty"`
+		Tax     int64          `json:"tax,omitempty"` // the part of the money that is tax
+		Problem string         `json:"problem,omitempty"`
+	}
+	// BillingPrice is a price of the processor and how often it was bought.
+	BillingPrice struct {
+		Price    string `json:"price"`
+		Quantity int64  `json:"quantity"`
+	}
+	// BillingSettled records what became of the BillingReported in its stream.
+	BillingSettled struct {
+		Outcome   string `json:"outcome"` // applied, inbox, dismissed (by an operator)
+		Reason    string `json:"reason,omitempty"`
+		AccountID string `json:"account_id,omitempty"`
+		Plan      string `json:"plan,omitempty"` // that the account's subscriptions give
+	}
+	// BillingReopened makes the processor's event be decided again, by order of an operator.
+	BillingReopened struct{}
+)
+
+// NoticesPrefix precedes the account id in the names of the streams of notices.
+const NoticesPrefix = "notices-"
+
+type (
+	// NoticesSet sets which notices an account's holder gets. The destinations are personal data, so they are not in
+	// events but in the table of package accountnames.
+	NoticesSet struct {
+		LowBalance int64 `json:"low_balance"` // credits below which a balance is low; 0 for no notice
+		Webhook    bool  `json:"webhook"`     // whether there is a URL
+		Email      bool  `json:"email"`       // whether there is an address
+	}
+	// NoticeAttempted begins an attempt to deliver a notice. It precedes the request, so that only one node sends it.
+	NoticeAttempted struct {
+		NoticeID    string `json:"notice_id"`
+		Destination string `json:"destination"` // webhook, email
+		Attempt     int64  `json:"attempt"`     // from 1; again from 1 after NoticeReopened
+	}
+	// NoticeSettled records the outcome of an attempt, or that there will be no other one.
+	NoticeSettled struct {
+		NoticeID    string `json:"notice_id"`
+		Destination string `json:"destination"`
+		Attempt     int64  `json:"attempt"` // the last one; 0 if there was none
+		Outcome     string `json:"outcome"` // delivered, failed (to be tried again), dead_lettered, outdated
+		Reason      string `json:"reason,omitempty"`
+	}
+	// NoticeReopened makes a notice that was not delivered be attempted again, by order of an operator.
+	NoticeReopened struct {
+		NoticeID    string `json:"notice_id"`
+		Destination string `json:"destination"`
+	}
+)
+
 // The wire names. They are part of the stored data and never change.
-func (AccountOpened) EventType() string     { return "AccountOpened" }
-func (PlanChanged) EventType() string       { return "PlanChanged" }
-func (AccountSuspended) EventType() string  { return "AccountSuspended" }
-func (AccountReinstated) EventType() string { return "AccountReinstated" }
-func (AccountClosed) EventType() string     { return "AccountClosed" }
-func (CreditsGranted) EventType() string    { return "CreditsGranted" }
-func (CreditsHeld) EventType() string       { return "CreditsHeld" }
-func (CreditsCharged) EventType() string    { return "CreditsCharged" }
-func (HoldReleased) EventType() string      { return "HoldReleased" }
-func (ChargeReversed) EventType() string    { return "ChargeReversed" }
-func (ChargeKept) EventType() string        { return "ChargeKept" }
-func (PaymentRefunded) EventType() string   { return "PaymentRefunded" }
-func (KeyIssued) EventType() string         { return "KeyIssued" }
-func (KeyRevoked) EventType() string        { return "KeyRevoked" }
-func (UsageTicked) EventType() string       { return "UsageTicked" }
-func (LogosAllotted) EventType() string     { return "LogosAllotted" }
-func (BrandDiscovered) EventType() string   { return "BrandDiscovered" }
-func (CrawlRequested) EventType() string    { return "CrawlRequested" }
-func (CrawlSucceeded) EventType() string    { return "CrawlSucceeded" }
-func (CrawlConfirmed) EventType() string    { return "CrawlConfirmed" }
-func (CrawlFailed) EventType() string       { return "CrawlFailed" }
-func (BrandImported) EventType() string     { return "BrandImported" }
-func (FieldOverridden) EventType() string   { return "FieldOverridden" }
-func (OverrideRemoved) EventType() string   { return "OverrideRemoved" }
-func (BrandClaimed) EventType() string      { return "BrandClaimed" }
-func (BrandWithdrawn) EventType() string    { return "BrandWithdrawn" }
-func (LossAccepted) EventType() string      { return "LossAccepted" }
+func (AccountOpened) EventType() string        { return "AccountOpened" }
+func (PlanChanged) EventType() string          { return "PlanChanged" }
+func (AccountSuspended) EventType() string     { return "AccountSuspended" }
+func (AccountReinstated) EventType() string    { return "AccountReinstated" }
+func (AccountClosed) EventType() string        { return "AccountClosed" }
+func (CreditsGranted) EventType() string       { return "CreditsGranted" }
+func (CreditsHeld) EventType() string          { return "CreditsHeld" }
+func (CreditsCharged) EventType() string       { return "CreditsCharged" }
+func (HoldReleased) EventType() string         { return "HoldReleased" }
+func (ChargeReversed) EventType() string       { return "ChargeReversed" }
+func (ChargeKept) EventType() string           { return "ChargeKept" }
+func (PaymentRefunded) EventType() string      { return "PaymentRefunded" }
+func (PaymentFeeRecorded) EventType() string   { return "PaymentFeeRecorded" }
+func (BreakageRecognized) EventType() string   { return "BreakageRecognized" }
+func (KeyIssued) EventType() string            { return "KeyIssued" }
+func (KeyRevoked) EventType() string           { return "KeyRevoked" }
+func (UsageTicked) EventType() string          { return "UsageTicked" }
+func (LogosAllotted) EventType() string        { return "LogosAllotted" }
+func (BrandDiscovered) EventType() string      { return "BrandDiscovered" }
+func (CrawlRequested) EventType() string       { return "CrawlRequested" }
+func (CrawlSucceeded) EventType() string       { return "CrawlSucceeded" }
+func (CrawlConfirmed) EventType() string       { return "CrawlConfirmed" }
+func (CrawlFailed) EventType() string          { return "CrawlFailed" }
+func (BrandImported) EventType() string        { return "BrandImported" }
+func (FieldOverridden) EventType() string      { return "FieldOverridden" }
+func (OverrideRemoved) EventType() string      { return "OverrideRemoved" }
+func (BrandClaimed) EventType() string         { return "BrandClaimed" }
+func (BrandWithdrawn) EventType() string       { return "BrandWithdrawn" }
+func (LossAccepted) EventType() string         { return "LossAccepted" }
+func (PeriodEnded) EventType() string          { return "PeriodEnded" }
+func (PeriodClosed) EventType() string         { return "PeriodClosed" }
+func (CheckpointBegun) EventType() string      { return "CheckpointBegun" }
+func (LedgerCheckpointed) EventType() string   { return "LedgerCheckpointed" }
+func (OperatorTokenIssued) EventType() string  { return "OperatorTokenIssued" }
+func (OperatorTokenRevoked) EventType() string { return "OperatorTokenRevoked" }
+func (RefundReversed) EventType() string       { return "RefundReversed" }
+func (BillingReported) EventType() string      { return "BillingReported" }
+func (BillingSettled) EventType() string       { return "BillingSettled" }
+func (BillingReopened) EventType() string      { return "BillingReopened" }
+func (NoticesSet) EventType() string           { return "NoticesSet" }
+func (NoticeAttempted) EventType() string      { return "NoticeAttempted" }
+func (NoticeSettled) EventType() string        { return "NoticeSettled" }
+func (NoticeReopened) EventType() string       { return "NoticeReopened" }

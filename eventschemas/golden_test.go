@@ -71,8 +71,23 @@ var golden = map[string]eventschemas.Event{
 	"PaymentRefunded.v1.least": eventschemas.PaymentRefunded{
 		RefundID: "refund-1", PaymentID: "pay_123", Credits: 1,
 	},
-	"KeyIssued.v1":  eventschemas.KeyIssued{KeyID: "key-1", Hash: hashA, Last4: "x9Yz", Kind: "secret"},
-	"KeyRevoked.v1": eventschemas.KeyRevoked{KeyID: "key-1"},
+	"PaymentFeeRecorded.v1": eventschemas.PaymentFeeRecorded{FeeID: "txn_1", PaymentID: "pay_123", Money: eventschemas.Money{Minor: 145, Currency: "EUR"}},
+	"PaymentFeeRecorded.v1.returned": eventschemas.PaymentFeeRecorded{
+		FeeID: "txn_2", PaymentID: "pay_123", Money: eventschemas.Money{Minor: -145, Currency: "EUR"},
+	},
+	"BreakageRecognized.v1": eventschemas.BreakageRecognized{Credits: 40, Policy: "terms of 2026-01: credits of closed accounts lapse"},
+	"RefundReversed.v1":     eventschemas.RefundReversed{RefundID: "dp_1", PaymentID: "pay_123", Credits: 10_000, Money: &eventschemas.Money{Minor: 500, Currency: "JPY"}},
+	"BillingReported.v1": eventschemas.BillingReported{
+		Processor: "stripe", EventID: "evt_1", Type: "invoice.paid", CreatedAt: moment, Kind: "payment", Subject: "sub_1", State: "paid",
+		AccountID: accountID, Customer: "cus_1", PaymentID: "in_1", InvoiceID: "in_2", GrantKind: "subscription", Credits: 1000,
+		Prices: []eventschemas.BillingPrice{{Price: "price_1", Quantity: 1}}, Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}, Tax: 782, Problem: "why",
+	},
+	"BillingReported.v1.least": eventschemas.BillingReported{Processor: "stripe", EventID: "evt_1", CreatedAt: moment},
+	"BillingSettled.v1":        eventschemas.BillingSettled{Outcome: "inbox", Reason: "why", AccountID: accountID, Plan: "growth"},
+	"BillingSettled.v1.least":  eventschemas.BillingSettled{Outcome: "applied"},
+	"BillingReopened.v1":       eventschemas.BillingReopened{},
+	"KeyIssued.v1":             eventschemas.KeyIssued{KeyID: "key-1", Hash: hashA, Last4: "x9Yz", Kind: "secret"},
+	"KeyRevoked.v1":            eventschemas.KeyRevoked{KeyID: "key-1"},
 	"UsageTicked.v1": eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
 		{AccountID: accountID, Month: "2026-11", Searches: 12, Logos: 340, KeysUsed: []eventschemas.KeyUsed{{KeyID: "key-1", At: moment}, {KeyID: "key-2", At: moment.Add(-time.Second)}}},
 		{AccountID: accountID, Month: "2026-12", Searches: 1},
@@ -106,6 +121,25 @@ var golden = map[string]eventschemas.Event{
 	"OverrideRemoved.v1": eventschemas.OverrideRemoved{Field: "colors"},
 	"BrandClaimed.v1":    eventschemas.BrandClaimed{},
 	"BrandWithdrawn.v1":  eventschemas.BrandWithdrawn{Reason: "demanded by its owner"},
+	"PeriodEnded.v1":     eventschemas.PeriodEnded{Month: "2026-10"},
+	"PeriodClosed.v1": eventschemas.PeriodClosed{
+		Month: "2026-10", Position: 40, Digest: hashA, Transactions: 3, Totals: []eventschemas.PeriodTotal{
+			{LedgerAccount: "payments", Commodity: "EUR", Change: 4900, Balance: 9800},
+			{LedgerAccount: "revenue", Commodity: "EUR", Change: -120, Balance: -120},
+		},
+	},
+	"CheckpointBegun.v1": eventschemas.CheckpointBegun{},
+	"LedgerCheckpointed.v1": eventschemas.LedgerCheckpointed{
+		Accounts: 3, Root: hashA, Position: 40,
+		Note: "brands.example.com/ledger\n1\nMTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=\n\n— brands.example.com/ledger Zm9v\n",
+	},
+	"OperatorTokenIssued.v1":  eventschemas.OperatorTokenIssued{TokenID: "token-1", Hash: hashA, Last4: "9c0Z", Scope: "finance", ExpiresAt: &moment},
+	"OperatorTokenRevoked.v1": eventschemas.OperatorTokenRevoked{TokenID: "token-1"},
+	"NoticesSet.v1":           eventschemas.NoticesSet{LowBalance: 100, Webhook: true, Email: true},
+	"NoticeAttempted.v1":      eventschemas.NoticeAttempted{NoticeID: requestID, Destination: "webhook", Attempt: 1},
+	"NoticeSettled.v1":        eventschemas.NoticeSettled{NoticeID: requestID, Destination: "webhook", Attempt: 10, Outcome: "dead_lettered", Reason: "status_503"},
+	"NoticeSettled.v1.least":  eventschemas.NoticeSettled{NoticeID: requestID, Destination: "email", Outcome: "outdated"},
+	"NoticeReopened.v1":       eventschemas.NoticeReopened{NoticeID: requestID, Destination: "email"},
 	"LossAccepted.v1": eventschemas.LossAccepted{
 		Head: 40, LastEventID: accountID, Reason: "the disk was replaced", Witnesses: []eventschemas.LossWitness{
 			{Name: "head marker", Remembered: 45, Detail: "its events from position 41 on are missing"},

@@ -26,6 +26,9 @@ func normalized(ev Event) Event {
 	case LossAccepted:
 		ev.Witnesses = notNil(ev.Witnesses)
 		return ev
+	case PeriodClosed:
+		ev.Totals = notNil(ev.Totals)
+		return ev
 	default:
 		return ev
 	}

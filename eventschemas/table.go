@@ -29,6 +29,9 @@ func Definitions() []Definition {
 		Define[ChargeReversed](),
 		Define[ChargeKept](),
 		Define[PaymentRefunded](),
+		Define[PaymentFeeRecorded]().From(2),
+		Define[BreakageRecognized]().From(2),
+		Define[RefundReversed]().From(2),
 		Define[KeyIssued](),
 		Define[KeyRevoked](),
 		// usage-<account>-<YYYYMM>, usage-node-<node>
@@ -47,6 +50,24 @@ func Definitions() []Definition {
 		Define[BrandWithdrawn](),
 		// log
 		Define[LossAccepted](),
+		// books
+		Define[PeriodEnded]().From(2),
+		Define[PeriodClosed]().From(2),
+		// checkpoints
+		Define[CheckpointBegun]().From(2),
+		Define[LedgerCheckpointed]().From(2),
+		// operators
+		Define[OperatorTokenIssued]().From(2),
+		Define[OperatorTokenRevoked]().From(2),
+		// billing-<processor>:<event>
+		Define[BillingReported]().From(2),
+		Define[BillingSettled]().From(2),
+		Define[BillingReopened]().From(2),
+		// notices-<account>
+		Define[NoticesSet]().From(2),
+		Define[NoticeAttempted]().From(2),
+		Define[NoticeSettled]().From(2),
+		Define[NoticeReopened]().From(2),
 	}
 }
 

@@ -82,6 +82,7 @@ type Account struct {
 	payments   map[string]payment  // by payment id, forever
 	grants     map[string]int64    // credits of grants without a payment, by grant id, forever
 	refunds    map[string]refund   // by refund id, forever
+	fees       map[string]fee      // by fee id, forever
 	keys       map[string]key      // by key id, forever
 	charged    map[string]keyed    // unreversed charges with an idempotency key, by key hash
 	chargeKey  map[string]string   // key hash by charge id, for the entries of charged
@@ -162,6 +163,13 @@ type refund struct {
 	paymentID string
 	credits   int64
 	money     eventschemas.Money // zero if the event had none
+	reversed  bool
+}
+
+// fee is a fee of the payment processor.
+type fee struct {
+	paymentID string
+	money     eventschemas.Money
 }
 
 type key struct {
@@ -213,6 +221,7 @@ func New(id string) *Account {
 		payments:  map[string]payment{},
 		grants:    map[string]int64{},
 		refunds:   map[string]refund{},
+		fees:      map[string]fee{},
 		keys:      map[string]key{},
 		charged:   map[string]keyed{},
 		chargeKey: map[string]string{},
@@ -236,8 +245,8 @@ func (a *Account) Holder() string { return a.core.holder }
 // Plan returns the current plan.
 func (a *Account) Plan() plan.ID { return a.core.plan }
 
-// Balance returns grants − charges + reversals − refunds. It is negative only after a refund of spent
-// credits.
+// Balance returns grants − charges + reversals − refunds + reversed refunds − breakage. It is negative only after a refund of
+// spent credits.
 func (a *Account) Balance() int64 { return a.core.balance }
 
 // Remaining returns the balance, or zero if it is negative.
@@ -275,7 +284,7 @@ func (a *Account) Head() eventschemas.Hash { return a.core.head }
 
 // Remembered returns the number of entries in the state, a measure of the snapshot's size.
 func (a *Account) Remembered() int {
-	return len(a.open) + len(a.ended) + len(a.payments) + len(a.grants) + len(a.refunds) + len(a.keys) +
+	return len(a.open) + len(a.ended) + len(a.payments) + len(a.grants) + len(a.refunds) + len(a.fees) + len(a.keys) +
 		len(a.charged) + len(a.kept) + len(a.reversed) + len(a.recent) - a.recentGone
 }
 

@@ -267,6 +267,16 @@ func refundMoney(id, payment string, credits int64, money *eventschemas.Money) c
 	}
 }
 
+func feeOf(id, payment string, money eventschemas.Money) command {
+	return func(s *scene) {
+		s.out, s.err = s.account.RecordFee(Fee{FeeID: id, PaymentID: payment, Money: money})
+	}
+}
+
+func breakage(policy string) command {
+	return func(s *scene) { s.out, s.err = s.account.RecognizeBreakage(policy) }
+}
+
 func open(holder string) command {
 	return func(s *scene) {
 		s.out, s.err = s.account.Open(Open{Holder: holder, Plan: plan.Free, Free: plan.FreeCredits})

@@ -13,6 +13,10 @@ func Delta(ev eventschemas.Event) int64 {
 		return ev.Credits
 	case eventschemas.PaymentRefunded:
 		return -ev.Credits
+	case eventschemas.BreakageRecognized:
+		return -ev.Credits
+	case eventschemas.RefundReversed:
+		return ev.Credits
 	}
 	return 0
 }

@@ -10,8 +10,9 @@ import (
 // This test fails for a new event type with credits until the table contains its effect on the balance.
 func TestDelta_EveryEventType_MovesTheBalanceOfTheFold(t *testing.T) {
 	want := map[string]int64{
-		"CreditsGranted": 7, "CreditsCharged": -7, "ChargeReversed": 7, "PaymentRefunded": -7,
+		"CreditsGranted": 7, "CreditsCharged": -7, "ChargeReversed": 7, "PaymentRefunded": -7, "BreakageRecognized": -7, "RefundReversed": 7,
 		"CreditsHeld": 0, "HoldReleased": 0, // held credits are still the account's
+		"BillingReported": 0, // what was paid for; the grant follows
 	}
 	for _, name := range eventschemas.Types() {
 		with, err := eventschemas.Decode(name, eventschemas.Current().Version(name), []byte(`{"credits":7}`))

@@ -31,12 +31,16 @@ var (
 	ErrTooManyHolds = errors.New("too many open holds")
 	// ErrUnknownPayment means that no grant carries this payment id.
 	ErrUnknownPayment = errors.New("no such payment")
-	// ErrPaymentMismatch means that the payment, grant or refund id was used before with other
+	// ErrPaymentMismatch means that the payment, grant, refund or fee id was used before with other
 	// credits, money or payment. The error is a *PaymentMismatchError.
 	ErrPaymentMismatch = errors.New("the command differs from what is already recorded under its id")
 	// ErrRefundTooLarge means that the refund is more than the remainder of the payment, in credits or
 	// in money.
 	ErrRefundTooLarge = errors.New("refund is larger than what is left of the payment")
+	// ErrNotClosed means that breakage is recognized only of a closed account.
+	ErrNotClosed = errors.New("account is not closed")
+	// ErrOpenHolds means that the account has holds that have not ended.
+	ErrOpenHolds = errors.New("account has open holds")
 	// ErrIdempotencyMismatch means that the idempotency key was used within 24 h for another request.
 	ErrIdempotencyMismatch = errors.New("idempotency key was used for another request")
 	// ErrKeysForgotten means that the fold has forgotten idempotency keys that are still valid. Decide
@@ -86,7 +90,7 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 // PaymentMismatchError reports what was recorded first. It matches ErrPaymentMismatch.
 type PaymentMismatchError struct {
-	ID       string // of the payment, grant or refund
+	ID       string // of the payment, grant, refund or fee
 	Recorded string // such as "100 credits"
 	Asked    string
 }

@@ -31,6 +31,10 @@ func (a *Account) Apply(ev eventschemas.Event, at time.Time) {
 		a.applyGranted(ev)
 	case eventschemas.PaymentRefunded:
 		a.applyRefunded(ev)
+	case eventschemas.PaymentFeeRecorded:
+		put(a, a.fees, ev.FeeID, fee{paymentID: ev.PaymentID, money: ev.Money})
+	case eventschemas.RefundReversed:
+		a.applyRefundReversed(ev)
 	case eventschemas.KeyIssued:
 		a.applyKeyIssued(ev)
 	case eventschemas.KeyRevoked:
@@ -190,6 +194,17 @@ func (a *Account) applyRefunded(ev eventschemas.PaymentRefunded) {
 	if ev.Money != nil {
 		r.money = *ev.Money
 	}
+	put(a, a.payments, ev.PaymentID, p)
+	put(a, a.refunds, ev.RefundID, r)
+}
+
+func (a *Account) applyRefundReversed(ev eventschemas.RefundReversed) {
+	p, r := a.payments[ev.PaymentID], a.refunds[ev.RefundID]
+	p.refunded -= ev.Credits
+	if ev.Money != nil {
+		p.returned -= ev.Money.Minor
+	}
+	r.reversed = true
 	put(a, a.payments, ev.PaymentID, p)
 	put(a, a.refunds, ev.RefundID, r)
 }

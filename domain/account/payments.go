@@ -22,8 +22,8 @@ type Grant struct {
 var grantKinds = []string{KindFree, KindSubscription, KindTopup, KindAdjustment}
 
 // Grant adds credits, even to a suspended account, whose payments continue. A payment id that was
-// granted before, or a grant id without a payment, is a repeat. Errors: ErrInvalid, ErrNotFound,
-// ErrClosed, ErrPaymentMismatch, ErrCreditLimit.
+// granted before, or a grant id without a payment, is a repeat, also if the account was closed since.
+// Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrPaymentMismatch, ErrCreditLimit.
 func (a *Account) Grant(in Grant) (Outcome, error) {
 	if in.GrantID == "" {
 		in.GrantID = in.PaymentID
@@ -38,11 +38,11 @@ func (a *Account) Grant(in Grant) (Outcome, error) {
 	if !slices.Contains(grantKinds, in.Kind) {
 		return Outcome{}, &InvalidError{Field: "grant kind", Reason: "must be free, subscription, topup or adjustment"}
 	}
-	if err := a.notClosed(); err != nil {
-		return Outcome{}, err
-	}
 	if recorded, ok := a.granted(in); ok {
 		return repeated(), a.sameGrant(in, recorded)
+	}
+	if err := a.notClosed(); err != nil {
+		return Outcome{}, err
 	}
 	if in.Credits > MaxCredits-a.core.balance {
 		return Outcome{}, ErrCreditLimit
@@ -108,6 +108,8 @@ type Refund struct {
 	PaymentID string
 	Credits   int64               // 0 for all that is left of the payment
 	Money     *eventschemas.Money // nil for the share of the credits in what is left of the payment's money
+	// ByMoney removes the money's share of the credits that are left, rounded down, in place of Credits.
+	ByMoney bool
 }
 
 // RefundPayment removes the credits of a refunded payment, even if they are spent. It is the only
@@ -134,7 +136,11 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 		return Outcome{}, ErrUnknownPayment
 	}
 	left := p.granted - p.refunded
-	if in.Credits == 0 {
+	if in.ByMoney {
+		if in.Credits, err = p.creditsOf(in); err != nil {
+			return Outcome{}, err
+		}
+	} else if in.Credits == 0 {
 		if left == 0 && in.Money == nil {
 			return repeated(), nil
 		}
@@ -168,16 +174,15 @@ func (r refund) same(in Refund) error {
 	return nil
 }
 
-// moneyBack returns the money that a refund of some of the remaining credits returns: the money of the
-// command or, if it has none, their share of what is left of the money, rounded down. So the last refund
-// returns the rest.
+// moneyBack returns the money that a refund returns: the money that the command names, or else the credits'
+// share of the money that is left, rounded down. The share of the last credits is therefore the rest.
 func (p payment) moneyBack(in Refund) (*eventschemas.Money, error) {
 	left := p.paid.Minor - p.returned
 	switch {
 	case in.Money == nil && p.paid.Currency == "":
 		return nil, nil
 	case in.Money == nil:
-		return &eventschemas.Money{Minor: share(left, in.Credits, p.granted-p.refunded), Currency: p.paid.Currency}, nil
+		return &eventschemas.Money{Minor: Share(left, in.Credits, p.granted-p.refunded), Currency: p.paid.Currency}, nil
 	case p.paid.Currency == "":
 		return nil, &InvalidError{Field: "money", Reason: "cannot be returned: the payment was recorded without money"}
 	case in.Money.Currency != p.paid.Currency:
@@ -188,13 +193,32 @@ func (p payment) moneyBack(in Refund) (*eventschemas.Money, error) {
 	return in.Money, nil
 }
 
-// share returns what some of the remaining credits are worth in minor units, rounded down.
-func share(minor, credits, remaining int64) int64 {
-	if credits >= remaining {
-		return minor
+// creditsOf returns the share of the remaining credits that a refund of money removes.
+func (p payment) creditsOf(in Refund) (int64, error) {
+	left := p.paid.Minor - p.returned
+	switch {
+	case in.Money == nil || in.Credits != 0:
+		return 0, &InvalidError{Field: "money", Reason: "is needed in place of credits"}
+	case p.paid.Currency == "" || left == 0:
+		return 0, fmt.Errorf("%w: no money is left of it; name the credits", ErrRefundTooLarge)
+	case in.Money.Minor > left: // moneyBack rejects it
+		return p.granted - p.refunded, nil
 	}
-	high, low := bits.Mul64(uint64(minor), uint64(credits))
-	quotient, _ := bits.Div64(high, low, uint64(remaining))
+	credits := Share(p.granted-p.refunded, in.Money.Minor, left)
+	if credits == 0 {
+		return 0, &InvalidError{Field: "money", Reason: "is less than one credit's share of the payment; name the credits"}
+	}
+	return credits, nil
+}
+
+// Share returns amount × part / whole, rounded down, and amount if part is not less than whole. None of them may be below
+// zero.
+func Share(amount, part, whole int64) int64 {
+	if part >= whole {
+		return amount
+	}
+	high, low := bits.Mul64(uint64(amount), uint64(part))
+	quotient, _ := bits.Div64(high, low, uint64(whole)) // less than amount, because part is less than whole
 	return int64(quotient)
 }
 
@@ -207,7 +231,7 @@ func Returned(paid eventschemas.Money, before, remaining int64, ev eventschemas.
 	left := paid.Minor - before
 	switch {
 	case ev.Money == nil:
-		return share(left, ev.Credits, remaining)
+		return Share(left, ev.Credits, remaining)
 	case ev.Money.Currency != paid.Currency:
 		return 0
 	}

@@ -17,6 +17,7 @@ import (
 // book is the simplest possible ledger, computed from the events alone.
 type book struct {
 	grants, charges, reversals, refunds int64
+	breakage                            int64
 	open                                map[string]int64 // remainder of each open hold
 	endedBy                             map[string]int   // number of events that ended each hold
 	payments                            map[string]int64 // credits, granted minus refunded
@@ -24,6 +25,8 @@ type book struct {
 	moneyAsked                          bool             // by the current command
 	keyed                               []keyedLine      // charges with an idempotency key
 	kept, reversed                      map[string]bool  // by charge id
+	granted                             map[string]bool  // by payment id
+	fees                                map[string]bool  // by fee id
 }
 
 type keyedLine struct {
@@ -34,7 +37,7 @@ type keyedLine struct {
 func newBook() book {
 	return book{
 		open: map[string]int64{}, endedBy: map[string]int{}, payments: map[string]int64{}, money: map[string]int64{},
-		kept: map[string]bool{}, reversed: map[string]bool{},
+		kept: map[string]bool{}, reversed: map[string]bool{}, granted: map[string]bool{}, fees: map[string]bool{},
 	}
 }
 
@@ -66,6 +69,7 @@ func (b *book) add(t *rapid.T, ev eventschemas.Event, at time.Time) {
 	case eventschemas.CreditsGranted:
 		b.grants += ev.Credits
 		b.payments[ev.PaymentID] += ev.Credits
+		b.granted[ev.PaymentID] = true
 		if ev.Money != nil {
 			b.money[ev.PaymentID] += ev.Money.Minor
 		}
@@ -99,6 +103,16 @@ func (b *book) add(t *rapid.T, ev eventschemas.Event, at time.Time) {
 			t.Fatalf("payment %s was refunded beyond its grant", ev.PaymentID)
 		}
 		b.addReturned(t, ev)
+	case eventschemas.BreakageRecognized:
+		b.breakage += ev.Credits
+		if left := b.balance(); left != 0 || len(b.open) > 0 {
+			t.Fatalf("breakage left %d credits and %d holds", left, len(b.open))
+		}
+	case eventschemas.PaymentFeeRecorded:
+		if b.fees[ev.FeeID] || !b.granted[ev.PaymentID] {
+			t.Fatalf("%+v was recorded before, or there is no such payment", ev)
+		}
+		b.fees[ev.FeeID] = true
 	case eventschemas.CreditsHeld:
 		if _, ok := b.open[ev.HoldID]; ok {
 			t.Fatalf("hold %s was placed twice", ev.HoldID)
@@ -126,7 +140,7 @@ func (b *book) addReturned(t *rapid.T, ev eventschemas.PaymentRefunded) {
 	}
 }
 
-func (b *book) balance() int64 { return b.grants - b.charges + b.reversals - b.refunds }
+func (b *book) balance() int64 { return b.grants - b.charges + b.reversals - b.refunds - b.breakage }
 
 func (b *book) held() (sum int64) {
 	for _, left := range b.open {
@@ -393,6 +407,13 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 				w.run(t, "close", func() (Outcome, error) { return w.account.Close("bye") })
 			}
 		},
+		"breakage": func(t *rapid.T) {
+			w.run(t, "breakage", func() (Outcome, error) { return w.account.RecognizeBreakage("terms") })
+		},
+		"fee": func(t *rapid.T) {
+			in := Fee{FeeID: w.id(t, "e", 9), PaymentID: w.id(t, "p", 3), Money: *euros(rapid.Int64Range(-3, 3).Draw(t, "minor"))}
+			w.run(t, "fee", func() (Outcome, error) { return w.account.RecordFee(in) })
+		},
 		"a group that is undone": func(t *rapid.T) { w.undone(t) },
 	}
 }
@@ -443,6 +464,9 @@ func randomEvent(t *rapid.T) eventschemas.Event {
 		eventschemas.ChargeReversed{ChargeID: chargeID, Credits: n, RequestID: request},
 		eventschemas.ChargeKept{ChargeID: chargeID, RequestID: request},
 		eventschemas.PaymentRefunded{RefundID: fmt.Sprint("f", n), PaymentID: fmt.Sprint("p", n), Credits: n},
+		eventschemas.PaymentFeeRecorded{FeeID: fmt.Sprint("e", n), PaymentID: fmt.Sprint("p", n), Money: *euros(n)},
+		eventschemas.BreakageRecognized{Credits: n, Policy: "terms"},
+		eventschemas.RefundReversed{RefundID: fmt.Sprint("f", n), PaymentID: fmt.Sprint("p", n), Credits: n, Money: euros(n)},
 		eventschemas.KeyIssued{KeyID: fmt.Sprint("k", n), Hash: keyB, Last4: "wxyz", Kind: "secret"},
 		eventschemas.KeyRevoked{KeyID: fmt.Sprint("k", n)},
 	}).Draw(t, "event")
@@ -456,10 +480,10 @@ func marshal(t interface{ Fatal(...any) }, a *Account) []byte {
 	return data
 }
 
-// The following holds for any sequence of commands. The balance is grants − charges + reversals − refunds. Only
-// a refund makes it negative. Spending never makes the available credits negative. Repeats change nothing. One
-// event ends each hold. A rollback restores the exact state. A snapshot and the events after it give the same
-// state as all events.
+// The following holds for any sequence of commands. The balance is grants − charges + reversals − refunds − breakage.
+// Only a refund makes it negative; breakage leaves neither credits nor holds. Spending never makes the available
+// credits negative. Repeats change nothing. One event ends each hold. A rollback restores the exact state. A snapshot
+// and the events after it give the same state as all events.
 func TestAccount_RandomCommands_KeepInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWalk()

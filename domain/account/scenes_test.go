@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -25,7 +28,7 @@ func TestUnopenedAccount_RefusesEverything(t *testing.T) {
 	for name, c := range map[string]command{
 		"charge": charge("r1"), "hold": hold1("h1"), "release": release("h1"), "grant": grant("p1", 5),
 		"refund": refundOf("f1", "p1", 1), "plan": changePlan(plan.Growth), "suspend": suspend, "reinstate": reinstate,
-		"close": closeAccount, "issue": issueKey("k1", keyA), "revoke": revokeKey("k1"), "reverse": reverse("r1", start),
+		"close": closeAccount, "fee": feeOf("e1", "p1", *euros(1)), "breakage": breakage("terms"), "issue": issueKey("k1", keyA), "revoke": revokeKey("k1"), "reverse": reverse("r1", start),
 	} {
 		t.Run(name, func(t *testing.T) { given(t).when(c).rejected(ErrNotFound) })
 	}
@@ -366,6 +369,66 @@ func TestRefundPayment_MoneyButNoCreditsLeft_IsRejected(t *testing.T) {
 		when(refundMoney("f2", "p1", 0, euros(100))).rejected(ErrRefundTooLarge)
 }
 
+func TestRefundPayment_ByMoney_TakesItsShareOfCredits(t *testing.T) {
+	byMoney := func(id, payment string, money *eventschemas.Money) command {
+		return func(s *scene) {
+			s.out, s.err = s.account.RefundPayment(Refund{RefundID: id, PaymentID: payment, Money: money, ByMoney: true})
+		}
+	}
+	given(t, opened, paidMoney("p1", 10, euros(1000)), paid("p2", 5)).
+		when(byMoney("f1", "p1", euros(99))).rejected(ErrInvalid). // less than a credit
+		when(byMoney("f1", "p1", nil)).rejected(ErrInvalid).
+		when(byMoney("f1", "p1", &eventschemas.Money{Minor: 500, Currency: "USD"})).rejected(ErrInvalid).
+		when(byMoney("f1", "p2", euros(100))).rejected(ErrRefundTooLarge). // paid without money
+		when(byMoney("f1", "p1", euros(1001))).rejected(ErrRefundTooLarge).
+		when(byMoney("f1", "p1", euros(250))).then(refunded("f1", "p1", 2, euros(250))).
+		when(byMoney("f1", "p1", euros(250))).isRepeated().
+		when(byMoney("f1", "p1", euros(251))).rejected(ErrPaymentMismatch).
+		when(byMoney("f2", "p1", euros(750))).then(refunded("f2", "p1", 8, euros(750))).
+		when(byMoney("f3", "p1", euros(1))).rejected(ErrRefundTooLarge)
+}
+
+// Refunds of all money, in any parts, take all credits and return all money.
+func TestRefundPayment_ByMoneyInParts_EndsWithNothingLeft(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		granted, paid := rapid.Int64Range(1, 1000).Draw(t, "credits"), rapid.Int64Range(1, MaxMoney).Draw(t, "money")
+		a := New("account-1")
+		apply := func(out Outcome, err error) error {
+			for _, ev := range out.Events {
+				a.Apply(ev, time.Unix(0, 0))
+			}
+			return err
+		}
+		if err := apply(a.Open(Open{Holder: "holder-1", Plan: plan.Free})); err != nil {
+			t.Fatal(err)
+		}
+		if err := apply(a.Grant(Grant{Kind: KindTopup, Credits: granted, PaymentID: "p1", Money: euros(paid)})); err != nil {
+			t.Fatal(err)
+		}
+		left := paid
+		for i := 0; left > 0; i++ {
+			part := left
+			if i < 20 {
+				part = rapid.Int64Range(1, left).Draw(t, "part")
+			}
+			before := a.Balance()
+			err := apply(a.RefundPayment(Refund{RefundID: strconv.Itoa(i), PaymentID: "p1", Money: euros(part), ByMoney: true})) // a small part may be less than a credit
+			if err != nil && !errors.Is(err, ErrInvalid) {
+				t.Fatal(err)
+			}
+			if taken := before - a.Balance(); (err == nil) != (taken > 0) {
+				t.Fatalf("%d of %d: %d credits taken, %v", part, left, taken, err)
+			}
+			if err == nil {
+				left -= part
+			}
+		}
+		if a.Balance() != 0 {
+			t.Fatalf("%d credits are left of %d, and no money", a.Balance(), granted)
+		}
+	})
+}
+
 func TestGrant_RepeatedWithOtherMoney_IsMismatch(t *testing.T) {
 	topup := func(money *eventschemas.Money) command {
 		return func(s *scene) {
@@ -425,6 +488,38 @@ func TestClosedAccount_OnlySettles(t *testing.T) {
 	base().after(time.Hour).when(releaseOverdue).then(released("h1", 1, "expired"))
 	base().when(refundOf("f1", "p1", 0)).then(eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 5})
 	base().when(closeAccount).isRepeated()
+}
+
+func TestRecordFee_SameID_IsRecordedOnce(t *testing.T) {
+	fee := func(id, payment string, minor int64) eventschemas.Event {
+		return eventschemas.PaymentFeeRecorded{FeeID: id, PaymentID: payment, Money: *euros(minor)}
+	}
+	given(t, opened, paid("p1", 5), paid("p2", 5)).
+		when(feeOf("e1", "p1", *euros(145))).then(fee("e1", "p1", 145)).balance(10, 0).
+		when(feeOf("e1", "p1", *euros(145))).isRepeated().
+		when(feeOf("e1", "p1", *euros(146))).rejected(ErrPaymentMismatch).
+		when(feeOf("e1", "p1", eventschemas.Money{Minor: 145, Currency: "USD"})).rejected(ErrPaymentMismatch).
+		when(feeOf("e1", "p2", *euros(145))).rejected(ErrPaymentMismatch).
+		when(feeOf("e2", "p3", *euros(145))).rejected(ErrUnknownPayment).
+		when(feeOf("e2", "p1", *euros(-145))).then(fee("e2", "p1", -145))
+	given(t, opened, paid("p1", 5), closed).when(feeOf("e1", "p1", *euros(1))).then(fee("e1", "p1", 1))
+}
+
+func TestRecognizeBreakage_ClosedAccount_RemovesAllCredits(t *testing.T) {
+	gone := eventschemas.BreakageRecognized{Credits: 4, Policy: "terms"}
+	given(t, opened, paid("p1", 5), charged("r1", "", ""), closed).
+		when(breakage("terms")).then(gone).balance(0, 0).
+		when(breakage("terms")).isRepeated().
+		when(reverse("r1", start.Add(3*time.Second))).then(reversed(charged("r1", "", ""), ReasonOperator)).balance(1, 0).
+		when(breakage("other terms")).then(eventschemas.BreakageRecognized{Credits: 1, Policy: "other terms"}).balance(0, 0)
+	given(t, opened, paid("p1", 5)).when(breakage("terms")).rejected(ErrNotClosed)
+	given(t, opened, paid("p1", 5), suspended).when(breakage("terms")).rejected(ErrNotClosed)
+	given(t, opened, paid("p1", 5), held("h1", 1), closed).
+		when(breakage("terms")).rejected(ErrOpenHolds).
+		when(release("h1")).then(released("h1", 1, "handed_back")).
+		when(breakage("terms")).then(eventschemas.BreakageRecognized{Credits: 5, Policy: "terms"})
+	given(t, opened, paid("p1", 1), charged("r1", "", ""), eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p1", Credits: 1}, closed).
+		when(breakage("terms")).isRepeated().balance(-1, 0)
 }
 
 func TestClose_EndsEveryHold(t *testing.T) {
@@ -499,6 +594,12 @@ func TestMalformedCommand_IsRejected(t *testing.T) {
 		"grant without id":      grant("", 5),
 		"refund without id":     refundOf("", "p1", 1),
 		"refund of less than 0": refundOf("f", "p1", -1),
+		"fee without id":        feeOf("", "p1", *euros(1)),
+		"fee of nothing":        feeOf("e1", "p1", *euros(0)),
+		"fee without currency":  feeOf("e1", "p1", eventschemas.Money{Minor: 1}),
+		"fee beyond the limit":  feeOf("e1", "p1", *euros(-MaxMoney - 1)),
+		"breakage, no policy":   breakage(""),
+		"breakage, long policy": breakage(long),
 		"key hash":              issueKey("k", "zz"),
 		"revoke without id":     revokeKey(""),
 		"reverse without id":    func(s *scene) { s.out, s.err = s.account.Reverse(Reverse{Credits: 1, Reason: ReasonOperator}, s.now) },

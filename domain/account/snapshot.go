@@ -16,7 +16,7 @@ import (
 
 // FoldVersion is the version of the fold and of its snapshot. Snapshots of other versions are ignored:
 // increment it with every change of Apply or of the snapshot's format.
-const FoldVersion = 4
+const FoldVersion = 5
 
 // OldestFoldVersion is the version of the previous release, which may run at the same time as this one
 // until an upgrade is finished. Snapshots of earlier versions are no longer needed.
@@ -44,6 +44,7 @@ type snapshot struct {
 	Payments    []snapshotPayment `json:"payments"`
 	Grants      []snapshotGrant   `json:"grants"`
 	Refunds     []snapshotRefund  `json:"refunds"`
+	Fees        []snapshotFee     `json:"fees,omitempty"`
 	Keys        []snapshotKey     `json:"keys"`
 	Charged     []snapshotCharge  `json:"charged"`
 	KeysPast    uint64            `json:"keys_past,omitempty"`
@@ -94,6 +95,14 @@ type snapshotRefund struct {
 	Credits  int64  `json:"credits"`
 	Minor    int64  `json:"minor,omitempty"`
 	Currency string `json:"currency,omitempty"`
+	Reversed bool   `json:"reversed,omitempty"`
+}
+
+type snapshotFee struct {
+	ID       string `json:"id"`
+	Payment  string `json:"payment"`
+	Minor    int64  `json:"minor"`
+	Currency string `json:"currency"`
 }
 
 type snapshotKey struct {
@@ -172,8 +181,12 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 	for _, id := range slices.Sorted(maps.Keys(a.refunds)) {
 		r := a.refunds[id]
 		s.Refunds = append(s.Refunds, snapshotRefund{
-			ID: id, Payment: r.paymentID, Credits: r.credits, Minor: r.money.Minor, Currency: r.money.Currency,
+			ID: id, Payment: r.paymentID, Credits: r.credits, Minor: r.money.Minor, Currency: r.money.Currency, Reversed: r.reversed,
 		})
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.fees)) {
+		f := a.fees[id]
+		s.Fees = append(s.Fees, snapshotFee{ID: id, Payment: f.paymentID, Minor: f.money.Minor, Currency: f.money.Currency})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.keys)) {
 		k := a.keys[id]
@@ -344,8 +357,11 @@ func (a *Account) restoreMoney(s snapshot) {
 	}
 	for _, r := range s.Refunds {
 		a.refunds[r.ID] = refund{
-			paymentID: r.Payment, credits: r.Credits, money: eventschemas.Money{Minor: r.Minor, Currency: r.Currency},
+			paymentID: r.Payment, credits: r.Credits, money: eventschemas.Money{Minor: r.Minor, Currency: r.Currency}, reversed: r.Reversed,
 		}
+	}
+	for _, f := range s.Fees {
+		a.fees[f.ID] = fee{paymentID: f.Payment, money: eventschemas.Money{Minor: f.Minor, Currency: f.Currency}}
 	}
 	for _, k := range s.Keys {
 		a.keys[k.ID] = key{hash: k.Hash, last4: k.Last4, kind: k.Kind, revoked: k.Revoked}

@@ -21,7 +21,8 @@ func full(t testing.TB) *Account {
 		eventschemas.KeyIssued{KeyID: "k1", Hash: keyA, Last4: "abcd", Kind: "secret"},
 		eventschemas.KeyIssued{KeyID: "k2", Hash: keyB, Last4: "efgh", Kind: "publishable"},
 		eventschemas.KeyRevoked{KeyID: "k1"},
-		eventschemas.CreditsGranted{GrantID: "p2", Kind: KindTopup, Credits: 50, PaymentID: "p2", Money: euros(100), Tax: 16}, refunded("f2", "p2", 10, euros(20)))
+		eventschemas.CreditsGranted{GrantID: "p2", Kind: KindTopup, Credits: 50, PaymentID: "p2", Money: euros(100), Tax: 16}, refunded("f2", "p2", 10, euros(20)),
+		eventschemas.PaymentFeeRecorded{FeeID: "e1", PaymentID: "p2", Money: *euros(7)})
 	s.account.Link(eventschemas.Hash{1, 2, 3})
 	return s.account
 }
@@ -49,7 +50,9 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 		when(withKey("r9", itemOf(keyA, 1), requestB)).rejected(ErrIdempotencyMismatch).
 		when(capturing("r1", "h1", "a")).isRepeated()
 	s.when(refundMoney("f3", "p2", 40, euros(81))).rejected(ErrRefundTooLarge).
-		when(refundMoney("f2", "p2", 10, euros(21))).rejected(ErrPaymentMismatch)
+		when(refundMoney("f2", "p2", 10, euros(21))).rejected(ErrPaymentMismatch).
+		when(feeOf("e1", "p2", *euros(7))).isRepeated().
+		when(feeOf("e1", "p2", *euros(8))).rejected(ErrPaymentMismatch)
 	if b.core.validKeys != 1 {
 		t.Fatalf("%d valid keys, want 1", b.core.validKeys)
 	}

@@ -39,6 +39,10 @@ func refunded(payment string, credits int64, money *eventschemas.Money) eventsch
 	return eventschemas.PaymentRefunded{RefundID: "f", PaymentID: payment, Credits: credits, Money: money}
 }
 
+func broken(credits int64) eventschemas.Event {
+	return eventschemas.BreakageRecognized{Credits: credits, Policy: "terms"}
+}
+
 func TestApply(t *testing.T) {
 	type step struct {
 		event   eventschemas.Event
@@ -50,52 +54,69 @@ func TestApply(t *testing.T) {
 			{free(1), nil, 0},
 			{paid("p1", 3, euros(1000)), nil, 0},
 			{paid("p2", 2, euros(100)), nil, 0},
-			{charged("c1", 2), []Use{{0, 1, 0}, {1, 1, 333}}, 0},
-			{charged("c2", 1), []Use{{1, 1, 333}}, 0},
-			{charged("c3", 2), []Use{{1, 1, 334}, {2, 1, 50}}, 0},
+			{charged("c1", 2), []Use{{0, 1, 0, 0, 0}, {1, 1, 333, 0, 0}}, 0},
+			{charged("c2", 1), []Use{{1, 1, 333, 0, 0}}, 0},
+			{charged("c3", 2), []Use{{1, 1, 334, 0, 0}, {2, 1, 50, 0, 0}}, 0},
 		},
 		"a reversal returns credits to their lots, which are used next": {
 			{paid("p1", 2, euros(100)), nil, 0},
 			{paid("p2", 2, euros(300)), nil, 0},
-			{charged("c1", 1), []Use{{0, 1, 50}}, 0},
-			{charged("c2", 2), []Use{{0, 1, 50}, {1, 1, 150}}, 0},
-			{reversed("c1", 1), []Use{{0, -1, -50}}, 0},
-			{charged("c3", 1), []Use{{0, 1, 50}}, 0},
+			{charged("c1", 1), []Use{{0, 1, 50, 0, 0}}, 0},
+			{charged("c2", 2), []Use{{0, 1, 50, 0, 0}, {1, 1, 150, 0, 0}}, 0},
+			{reversed("c1", 1), []Use{{0, -1, -50, 0, 0}}, 0},
+			{charged("c3", 1), []Use{{0, 1, 50, 0, 0}}, 0},
+		},
+		"a reversed refund returns credits and money to its lot, and the charges stay where they are covered": {
+			{paid("p1", 2, euros(100)), nil, 0},
+			{paid("p2", 1, euros(300)), nil, 0},
+			{charged("c1", 2), []Use{{0, 2, 100, 0, 0}}, 0},
+			{refunded("p1", 2, euros(100)), []Use{{0, -2, -100, 0, 0}, {1, 1, 300, 0, 0}}, 1},
+			{eventschemas.RefundReversed{RefundID: "f", PaymentID: "p1", Credits: 2, Money: euros(100)}, []Use{{0, 1, 50, 0, 0}}, -1},
+			{charged("c2", 1), []Use{{0, 1, 50, 0, 0}}, 0},
 		},
 		"a refund takes unspent credits first": {
 			{paid("p1", 4, euros(400)), nil, 0},
-			{charged("c1", 1), []Use{{0, 1, 100}}, 0},
+			{charged("c1", 1), []Use{{0, 1, 100, 0, 0}}, 0},
 			{refunded("p1", 3, nil), nil, 0},
 		},
 		"the charges of refunded credits are covered by the next lots": {
 			{paid("p1", 4, euros(400)), nil, 0},
 			{paid("p2", 9, euros(1800)), nil, 0},
-			{charged("c1", 4), []Use{{0, 4, 400}}, 0},
-			{charged("c2", 1), []Use{{1, 1, 200}}, 0},
-			{refunded("p1", 4, nil), []Use{{0, -4, -400}, {1, 4, 800}}, 0},
-			{reversed("c1", 4), []Use{{1, -4, -800}}, 0},
+			{charged("c1", 4), []Use{{0, 4, 400, 0, 0}}, 0},
+			{charged("c2", 1), []Use{{1, 1, 200, 0, 0}}, 0},
+			{refunded("p1", 4, nil), []Use{{0, -4, -400, 0, 0}, {1, 4, 800, 0, 0}}, 0},
+			{reversed("c1", 4), []Use{{1, -4, -800, 0, 0}}, 0},
 		},
 		"a deficit is covered by the next grant": {
 			{paid("p1", 4, euros(400)), nil, 0},
-			{charged("c1", 3), []Use{{0, 3, 300}}, 0},
-			{refunded("p1", 4, euros(400)), []Use{{0, -3, -300}}, 3},
-			{paid("p2", 2, euros(100)), []Use{{1, 2, 100}}, -2},
-			{paid("p3", 2, euros(50)), []Use{{2, 1, 25}}, -1},
-			{charged("c2", 1), []Use{{2, 1, 25}}, 0},
+			{charged("c1", 3), []Use{{0, 3, 300, 0, 0}}, 0},
+			{refunded("p1", 4, euros(400)), []Use{{0, -3, -300, 0, 0}}, 3},
+			{paid("p2", 2, euros(100)), []Use{{1, 2, 100, 0, 0}}, -2},
+			{paid("p3", 2, euros(50)), []Use{{2, 1, 25, 0, 0}}, -1},
+			{charged("c2", 1), []Use{{2, 1, 25, 0, 0}}, 0},
+		},
+		"breakage recognizes the rest of all lots, and a refund takes it back": {
+			{free(2), nil, 0},
+			{paid("p1", 3, euros(1000)), nil, 0},
+			{paid("p2", 2, euros(100)), nil, 0},
+			{charged("c1", 3), []Use{{0, 2, 0, 0, 0}, {1, 1, 333, 0, 0}}, 0},
+			{broken(4), []Use{{1, 0, 0, 2, 667}, {2, 0, 0, 2, 100}}, 0},
+			{refunded("p1", 3, nil), []Use{{1, -1, -333, -2, -667}}, 3},
+			{reversed("c1", 3), []Use{{0, -2, 0, 2, 0}}, -3}, // the free credits cover the breakage that p1 covered
 		},
 		"a deficit is covered by a reversal": {
 			{paid("p1", 2, euros(200)), nil, 0},
 			{free(1), nil, 0},
-			{charged("c1", 2), []Use{{0, 2, 200}}, 0},
-			{charged("c2", 1), []Use{{1, 1, 0}}, 0},
-			{refunded("p1", 2, nil), []Use{{0, -2, -200}}, 2},
+			{charged("c1", 2), []Use{{0, 2, 200, 0, 0}}, 0},
+			{charged("c2", 1), []Use{{1, 1, 0, 0, 0}}, 0},
+			{refunded("p1", 2, nil), []Use{{0, -2, -200, 0, 0}}, 2},
 			{reversed("c2", 1), nil, -1}, // the free credit covers a credit of c1
 		},
 		"a refund of unspent credits without their money recognizes revenue": {
 			{paid("p1", 4, euros(400)), nil, 0},
-			{charged("c1", 1), []Use{{0, 1, 100}}, 0},
-			{refunded("p1", 1, euros(0)), []Use{{0, 0, 33}}, 0},
-			{refunded("p1", 1, euros(250)), []Use{{0, 0, -58}}, 0},
+			{charged("c1", 1), []Use{{0, 1, 100, 0, 0}}, 0},
+			{refunded("p1", 1, euros(0)), []Use{{0, 0, 33, 0, 0}}, 0},
+			{refunded("p1", 1, euros(250)), []Use{{0, 0, -58, 0, 0}}, 0},
 		},
 		"refunds of releases before data format 2 return their share, no more than was paid, and no other currency": {
 			{paid("p1", 4, euros(400)), nil, 0},
@@ -107,17 +128,17 @@ func TestApply(t *testing.T) {
 			{refunded("p3", 1, &eventschemas.Money{Minor: 900, Currency: "USD"}), nil, 0},
 			{refunded("p4", 1, euros(900)), nil, 0},
 			{refunded("p9", 1, euros(900)), nil, 0},
-			{charged("c1", 12), []Use{{0, 3, 300}, {1, 3, 0}, {2, 3, 400}, {3, 3, 0}}, 0},
+			{charged("c1", 12), []Use{{0, 3, 300, 0, 0}, {1, 3, 0, 0, 0}, {2, 3, 400, 0, 0}, {3, 3, 0, 0, 0}}, 0},
 		},
 		"the largest amounts": {
 			{paid("p1", account.MaxCredits, euros(account.MaxMoney)), nil, 0},
-			{charged("c1", account.MaxCredits-1), []Use{{0, account.MaxCredits - 1, account.MaxMoney - 1}}, 0},
-			{charged("c2", 1), []Use{{0, 1, 1}}, 0},
-			{refunded("p1", account.MaxCredits, nil), []Use{{0, -account.MaxCredits, -account.MaxMoney}}, account.MaxCredits},
+			{charged("c1", account.MaxCredits-1), []Use{{0, account.MaxCredits - 1, account.MaxMoney - 1, 0, 0}}, 0},
+			{charged("c2", 1), []Use{{0, 1, 1, 0, 0}}, 0},
+			{refunded("p1", account.MaxCredits, nil), []Use{{0, -account.MaxCredits, -account.MaxMoney, 0, 0}}, account.MaxCredits},
 		},
 		"money that a refund of all credits leaves is recognized": {
 			{paid("p1", 4, euros(400)), nil, 0},
-			{refunded("p1", 4, euros(300)), []Use{{0, 0, 100}}, 0},
+			{refunded("p1", 4, euros(300)), []Use{{0, 0, 100, 0, 0}}, 0},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,8 +155,17 @@ func TestApply(t *testing.T) {
 
 // credit is one charged credit of the model.
 type credit struct {
-	charge string
-	lot    int // noLot if none covers it
+	charge string // empty for breakage
+	lot    int    // noLot if none covers it
+}
+
+// use changes the credits of the lot that covers a credit.
+func (m *model) use(c *credit, n int64) {
+	if l := &m.lots[c.lot]; c.charge == "" {
+		l.Broken += n
+	} else {
+		l.Used += n
+	}
 }
 
 // model does what the package says, one credit at a time.
@@ -154,7 +184,7 @@ func (m *model) cover() {
 			if c.lot = m.next(); c.lot == noLot {
 				return
 			}
-			m.lots[c.lot].Used++
+			m.use(c, 1)
 		}
 	}
 }
@@ -180,10 +210,14 @@ func (m *model) apply(ev eventschemas.Event) {
 		for range ev.Credits {
 			m.credits = append(m.credits, credit{ev.ChargeID, noLot})
 		}
+	case eventschemas.BreakageRecognized:
+		for range ev.Credits {
+			m.credits = append(m.credits, credit{"", noLot})
+		}
 	case eventschemas.ChargeReversed:
 		m.credits = slices.DeleteFunc(m.credits, func(c credit) bool {
 			if c.charge == ev.ChargeID && c.lot != noLot {
-				m.lots[c.lot].Used--
+				m.use(&c, -1)
 			}
 			return c.charge == ev.ChargeID
 		})
@@ -195,25 +229,31 @@ func (m *model) apply(ev eventschemas.Event) {
 			if l.Unspent() == 0 {
 				for j := len(m.credits) - 1; ; j-- {
 					if m.credits[j].lot == i {
+						m.use(&m.credits[j], -1)
 						m.credits[j].lot = noLot
 						break
 					}
 				}
-				l.Used--
 			}
 			l.Refunded++
+		}
+	case eventschemas.RefundReversed:
+		i := slices.IndexFunc(m.lots, func(l Lot) bool { return l.PaymentID == ev.PaymentID })
+		m.lots[i].Refunded -= ev.Credits
+		if ev.Money != nil {
+			m.lots[i].Returned -= ev.Money.Minor
 		}
 	}
 	m.cover()
 }
 
 // The following holds after any events that the account decides. The books are those of the model. The unspent credits
-// minus the deficit are the balance. No lot has recognized more than its net money, and one that is used up all of it.
-// The movements add up to the lots.
+// minus the deficit are the balance. No lot has recognized more than its net money, with breakage, and one that is used up
+// all of it. The movements add up to the lots.
 func TestApply_RandomHistories_MatchModelAndConserveMoney(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		decider, ledger, m := account.New("a"), NewLedger(), &model{}
-		sums := map[string]Movement{} // by currency
+		sums, paidFees := map[string]Movement{}, map[string]int64{} // by currency
 		now, n := start, 0
 		var charges []eventschemas.CreditsCharged
 		var payments []string
@@ -231,20 +271,26 @@ func TestApply_RandomHistories_MatchModelAndConserveMoney(t *testing.T) {
 					sums[currency] = sum
 				})
 				m.apply(ev)
-				if c, ok := ev.(eventschemas.CreditsCharged); ok {
-					charges, times[c.ChargeID] = append(charges, c), now
+				switch ev := ev.(type) {
+				case eventschemas.CreditsCharged:
+					charges, times[ev.ChargeID] = append(charges, ev), now
+				case eventschemas.PaymentFeeRecorded:
+					paidFees[ev.Money.Currency] += ev.Money.Minor
 				}
 			}
 			books, unspent, want := ledger.Holders()["a"], int64(0), map[string]Movement{}
 			for i, l := range books.Lots() {
-				if w := m.lots[i]; l.Used != w.Used || l.Refunded != w.Refunded || l.Returned != w.Returned {
+				if w := m.lots[i]; l.Used != w.Used || l.Broken != w.Broken || l.Refunded != w.Refunded || l.Returned != w.Returned {
 					t.Fatalf("lot %d = %+v, want %+v", i, l, w)
 				}
-				if l.Recognized < 0 || l.Recognized > l.Net() || l.Unspent() < 0 || l.Unspent() == 0 && l.Deferred() != 0 {
+				if l.Recognized < 0 || l.Breakage < 0 || l.Recognized+l.Breakage > l.Net() || l.Unspent() < 0 || l.Unspent() == 0 && l.Deferred() != 0 {
 					t.Fatalf("lot %d = %+v has %d unspent credits and %d of deferred money", i, l, l.Unspent(), l.Deferred())
 				}
 				if credits := l.Granted - l.Refunded; credits > 0 && l.Recognized != l.Net()*l.Used/credits {
 					t.Fatalf("lot %d = %+v recognized %d, want %d of %d credits of %d", i, l, l.Recognized, l.Used, credits, l.Net())
+				}
+				if credits := l.Granted - l.Refunded; credits > 0 && l.Recognized+l.Breakage != l.Net()*(l.Used+l.Broken)/credits {
+					t.Fatalf("lot %d = %+v recognized %d, want %d of %d credits of %d", i, l, l.Recognized+l.Breakage, l.Used+l.Broken, credits, l.Net())
 				}
 				taxBack := l.Tax
 				if l.Returned < l.Paid.Minor {
@@ -253,8 +299,13 @@ func TestApply_RandomHistories_MatchModelAndConserveMoney(t *testing.T) {
 				unspent += l.Unspent()
 				sum := want[l.Paid.Currency]
 				sum.Add(Movement{Received: l.Paid.Minor - l.Tax, Tax: l.Tax - taxBack, Refunded: l.Returned - taxBack, Recognized: l.Recognized,
-					CreditsGranted: l.Granted, CreditsUsed: l.Used, CreditsRefunded: l.Refunded})
+					Breakage: l.Breakage, CreditsGranted: l.Granted, CreditsUsed: l.Used, CreditsBroken: l.Broken, CreditsRefunded: l.Refunded})
 				want[l.Paid.Currency] = sum
+			}
+			for currency, fees := range paidFees {
+				sum := want[currency]
+				sum.Fees = fees
+				want[currency] = sum
 			}
 			if !maps.Equal(sums, want) {
 				t.Fatalf("the movements add up to %+v, want %+v", sums, want)
@@ -279,6 +330,16 @@ func TestApply_RandomHistories_MatchModelAndConserveMoney(t *testing.T) {
 			}
 			apply(decider.RefundPayment(in))
 		}
+		settle := func(t *rapid.T) { // claims of a processor, which may become void
+			payment := rapid.SampledFrom(append(payments, "none")).Draw(t, "payment")
+			in := account.Settle{PaymentID: payment}
+			for i := range 2 {
+				in.Claims = append(in.Claims, account.Claim{
+					ID: fmt.Sprint(payment, "/", i), Money: *euros(rapid.Int64Range(0, 500).Draw(t, "minor")), Void: rapid.Bool().Draw(t, "void"),
+				})
+			}
+			apply(decider.SettlePayment(in))
+		}
 		reverse := func(t *rapid.T) {
 			if len(charges) == 0 {
 				return
@@ -296,8 +357,21 @@ func TestApply_RandomHistories_MatchModelAndConserveMoney(t *testing.T) {
 				payments = append(payments, in.PaymentID)
 				apply(decider.Grant(in))
 			},
-			"refund": refund, "refund, as often again": refund,
+			"refund": refund, "refund, as often again": refund, "settle": settle, "settle, as often again": settle,
 			"reverse": reverse, "reverse, as often again": reverse,
+			"fee": func(t *rapid.T) {
+				n++
+				money := eventschemas.Money{Minor: rapid.Int64Range(-50, 200).Draw(t, "minor"), Currency: rapid.SampledFrom([]string{"EUR", "USD"}).Draw(t, "currency")}
+				apply(decider.RecordFee(account.Fee{FeeID: fmt.Sprint("e", n), PaymentID: rapid.SampledFrom(append(payments, "none")).Draw(t, "payment"), Money: money}))
+			},
+			"close": func(t *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(t, "close") == 0 {
+					apply(decider.Close("bye"))
+				}
+			},
+			"breakage": func(t *rapid.T) {
+				apply(decider.RecognizeBreakage("terms"))
+			},
 			"pass time": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "hours")) * time.Hour)
 			},
@@ -346,8 +420,11 @@ func TestLedger_IdleAccounts_ForgetCharges(t *testing.T) {
 	l := NewLedger()
 	ignore := func(*Holder, string, Movement) {}
 	l.Apply("idle", charged("c1", 1), 0, start, ignore)
-	for i := range 4 {
+	for i := range idleEvents + 2 {
 		l.Apply("busy", charged(fmt.Sprint("c", i), 1), 0, start.Add(time.Duration(i)*ReversalMemory), ignore)
+		if i == 9 && len(l.Holders()["idle"].charges) != 1 {
+			t.Error("an account forgets its charge after few events of another account")
+		}
 	}
 	if n := len(l.Holders()["idle"].charges); n != 0 {
 		t.Errorf("an idle account remembers %d charges, want 0", n)

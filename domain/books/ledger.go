@@ -11,11 +11,14 @@ import (
 type Movement struct {
 	Received   int64 // paid, without tax
 	Tax        int64 // of payments, less that of refunds
-	Refunded   int64 // returned, without tax
-	Recognized int64 // revenue, less what refunds and reversals took back
+	Refunded   int64 // returned, without tax, less that of reversed refunds
+	Recognized int64 // revenue of credits that were used, less what refunds and reversals took back
+	Breakage   int64 // revenue of credits that were broken, less what refunds took back
+	Fees       int64 // of the payment processor, less those that it returned
 
 	CreditsGranted  int64
 	CreditsUsed     int64 // less those that were returned to their lots
+	CreditsBroken   int64 // less those whose payment was refunded
 	CreditsRefunded int64
 }
 
@@ -25,16 +28,21 @@ func (m *Movement) Add(other Movement) {
 	m.Tax += other.Tax
 	m.Refunded += other.Refunded
 	m.Recognized += other.Recognized
+	m.Breakage += other.Breakage
+	m.Fees += other.Fees
 	m.CreditsGranted += other.CreditsGranted
 	m.CreditsUsed += other.CreditsUsed
+	m.CreditsBroken += other.CreditsBroken
 	m.CreditsRefunded += other.CreditsRefunded
 }
 
 // Deferred returns by how much the deferred revenue grows: what is received, less refunds and revenue.
-func (m *Movement) Deferred() int64 { return m.Received - m.Refunded - m.Recognized }
+func (m *Movement) Deferred() int64 {
+	return m.Received - m.Refunded - m.Recognized - m.Breakage
+}
 
-// Paid returns by how much the money that was paid and not returned grows, with tax.
-func (m *Movement) Paid() int64 { return m.Received - m.Refunded + m.Tax }
+// Paid returns by how much the money at the payment processor grows: what was paid and not returned, with tax, less fees.
+func (m *Movement) Paid() int64 { return m.Received - m.Refunded + m.Tax - m.Fees }
 
 // Holder is an account in a Ledger.
 type Holder struct {
@@ -42,13 +50,21 @@ type Holder struct {
 	ID     string
 	Plan   string // the current one
 	Closed bool
+
+	last uint64 // number of the last event of this account in the Ledger
 }
 
 // Ledger is the books of many accounts.
 type Ledger struct {
 	holders  map[string]*Holder
-	forgetAt time.Time // when all accounts forget old charges, also those that are no longer charged
+	events   uint64    // applied
+	forgetAt time.Time // when idle accounts forget old charges
 }
+
+// idleEvents is the number of events of other accounts after which an account is idle and may forget old charges. It is
+// eventlog.MaxDisorder: copies of a log may differ in the order of events that are closer than that, and must not
+// forget other charges.
+const idleEvents = 4096
 
 // NewLedger returns an empty Ledger.
 func NewLedger() *Ledger { return &Ledger{holders: map[string]*Holder{}} }
@@ -58,23 +74,29 @@ func Types() []string {
 	return []string{
 		eventschemas.AccountOpened{}.EventType(), eventschemas.PlanChanged{}.EventType(), eventschemas.AccountClosed{}.EventType(),
 		eventschemas.CreditsGranted{}.EventType(), eventschemas.CreditsCharged{}.EventType(),
-		eventschemas.ChargeReversed{}.EventType(), eventschemas.PaymentRefunded{}.EventType(),
+		eventschemas.ChargeReversed{}.EventType(), eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(),
+		eventschemas.PaymentFeeRecorded{}.EventType(), eventschemas.BreakageRecognized{}.EventType(),
 	}
 }
 
 // Holders returns the accounts by id. The map must not be changed.
 func (l *Ledger) Holders() map[string]*Holder { return l.holders }
 
-// Apply folds an event of an account's stream. It calls moved for each lot that changes, with the lot's currency.
+// Apply folds an event of an account's stream. It calls moved for each lot that changes, with the lot's currency, and for a
+// fee, with that of the fee.
 func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64, at time.Time, moved func(h *Holder, currency string, m Movement)) {
 	h, ok := l.holders[accountID]
 	if !ok {
 		h = &Holder{Account: New(), ID: accountID}
 		l.holders[accountID] = h
 	}
+	l.events++
+	h.last = l.events
 	if !at.Before(l.forgetAt) {
 		for _, h := range l.holders {
-			h.Forget(at)
+			if l.events-h.last > idleEvents {
+				h.Forget(at)
+			}
 		}
 		l.forgetAt = at.Add(ReversalMemory)
 	}
@@ -85,6 +107,8 @@ func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64,
 		h.Plan = ev.To
 	case eventschemas.AccountClosed:
 		h.Closed = true
+	case eventschemas.PaymentFeeRecorded:
+		moved(h, ev.Money.Currency, Movement{Fees: ev.Money.Minor})
 	}
 	effect := h.Account.Apply(ev, revision, at)
 	if effect.Granted {
@@ -95,7 +119,7 @@ func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64,
 		moved(h, h.lots[effect.Lot].Paid.Currency, Movement{Tax: -effect.Tax, Refunded: effect.Money - effect.Tax, CreditsRefunded: effect.Credits})
 	}
 	for _, u := range effect.Uses {
-		moved(h, h.lots[u.Lot].Paid.Currency, Movement{Recognized: u.Recognized, CreditsUsed: u.Credits})
+		moved(h, h.lots[u.Lot].Paid.Currency, Movement{Recognized: u.Recognized, CreditsUsed: u.Credits, Breakage: u.Breakage, CreditsBroken: u.Broken})
 	}
 }
 
@@ -106,10 +130,10 @@ type Rest struct {
 }
 
 // Rests returns what is left of the lots, by currency; promotional credits have none.
-func (h *Holder) Rests() map[string]Rest {
+func (a *Account) Rests() map[string]Rest {
 	rests := map[string]Rest{}
-	for i := range h.lots {
-		lot := &h.lots[i]
+	for i := range a.lots {
+		lot := &a.lots[i]
 		if lot.Unspent() == 0 && lot.Deferred() == 0 {
 			continue
 		}

@@ -1,0 +1,276 @@
+package account
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+)
+
+func settle(payment string, claims ...Claim) command {
+	return func(s *scene) {
+		s.out, s.err = s.account.SettlePayment(Settle{PaymentID: payment, Claims: claims})
+	}
+}
+
+func claimed(id string, minor int64) Claim { return Claim{ID: id, Money: *euros(minor)} }
+
+func voided(id string, minor int64) Claim { return Claim{ID: id, Money: *euros(minor), Void: true} }
+
+func refundReversed(id, payment string, credits int64, money *eventschemas.Money) eventschemas.Event {
+	return eventschemas.RefundReversed{RefundID: id, PaymentID: payment, Credits: credits, Money: money}
+}
+
+func TestSettle_RefundsInParts_TakeTheirShareRoundedUp(t *testing.T) {
+	given(t, opened, paidMoney("p1", 1000, euros(4900))).
+		when(settle("p1", claimed("re_1", 49))).then(refunded("re_1", "p1", 10, euros(49))).balance(990, 0).
+		when(settle("p1", claimed("re_1", 49))).isRepeated().
+		when(settle("p1", claimed("re_1", 49), claimed("re_2", 1))).then(refunded("re_2", "p1", 1, euros(1))).
+		when(settle("p1", claimed("re_1", 49), claimed("re_2", 1), claimed("re_3", 4850))).then(refunded("re_3", "p1", 989, euros(4850))).balance(0, 0)
+}
+
+func TestSettle_Dispute_TakesWhatRefundsLeft_AndReturnsItWhenWon(t *testing.T) {
+	given(t, opened, paidMoney("p1", 1000, euros(4900))).
+		when(settle("p1", claimed("re_1", 490))).then(refunded("re_1", "p1", 100, euros(490))).
+		when(settle("p1", claimed("re_1", 490), claimed("dp_1", 4900))).then(refunded("dp_1", "p1", 900, euros(4410))).balance(0, 0).
+		when(settle("p1", claimed("re_1", 490), claimed("dp_1", 4900))).isRepeated().
+		when(settle("p1", claimed("re_1", 490), voided("dp_1", 4900))).then(refundReversed("dp_1", "p1", 900, euros(4410))).balance(900, 0).
+		when(settle("p1", claimed("re_1", 490), voided("dp_1", 4900))).isRepeated()
+}
+
+func TestSettle_ClaimThatFoundTooLittle_TakesTheRestLater(t *testing.T) {
+	given(t, opened, paidMoney("p1", 1000, euros(4900))).
+		when(settle("p1", claimed("dp_1", 4900))).then(refunded("dp_1", "p1", 1000, euros(4900))).
+		when(settle("p1", claimed("re_1", 490), claimed("dp_1", 4900))).isRepeated().
+		when(settle("p1", claimed("re_1", 490), voided("dp_1", 4900))).
+		then(refundReversed("dp_1", "p1", 1000, euros(4900)), refunded("re_1", "p1", 100, euros(490)))
+	given(t, opened, paidMoney("p1", 1000, euros(4900))).
+		when(settle("p1", claimed("re_1", 490), claimed("dp_1", 4900))).
+		then(refunded("re_1", "p1", 100, euros(490)), refunded("dp_1", "p1", 900, euros(4410))).
+		when(settle("p1", voided("re_1", 490), claimed("dp_1", 4900))).
+		then(refundReversed("re_1", "p1", 100, euros(490)), refunded("dp_1.2", "p1", 100, euros(490))).balance(0, 0)
+}
+
+// Releases before data format 2 recorded refunds without money, which count with the share of their credits.
+func TestSettle_ClaimRefundedWithoutMoney_ReturnsNoneAgain(t *testing.T) {
+	old := []eventschemas.Event{opened, paidMoney("p1", 1000, euros(4900)), refunded("re_1", "p1", 100, nil)}
+	given(t, old...).when(settle("p1", claimed("re_1", 490))).isRepeated().
+		when(settle("p1", claimed("re_1", 490), claimed("dp_1", 4900))).then(refunded("dp_1", "p1", 900, euros(4410))).balance(0, 0)
+}
+
+func TestSettle_BadInput_IsRejected(t *testing.T) {
+	s := given(t, opened, paidMoney("p1", 1000, euros(4900)), paid("gift", 5), paidMoney("p2", 10, euros(100)), refunded("re_9", "p2", 1, euros(10)))
+	s.when(settle("none", claimed("re_1", 1))).rejected(ErrUnknownPayment)
+	s.when(settle("", claimed("re_1", 1))).rejected(ErrInvalid)
+	s.when(settle("p1", claimed("", 1))).rejected(ErrInvalid)
+	s.when(settle("p1", Claim{ID: "re_1", Money: eventschemas.Money{Minor: 1, Currency: "USD"}})).rejected(ErrInvalid)
+	s.when(settle("p1", claimed("re_1", -1))).rejected(ErrInvalid)
+	s.when(settle("gift", claimed("re_1", 1))).rejected(ErrInvalid)
+	s.when(settle("p1", claimed("re_9", 10))).rejected(ErrPaymentMismatch)
+	s.when(settle("p1", make([]Claim, MaxClaims+1)...)).rejected(ErrInvalid)
+	given(t).when(settle("p1")).rejected(ErrNotFound)
+
+	many, events := []Claim(nil), []eventschemas.Event{opened, paidMoney("p1", MaxClaims, euros(MaxClaims*100))}
+	for i := range MaxClaims / 2 {
+		c := claimed(fmt.Sprint("large", i), 101)
+		many, events = append(many, c), append(events, refunded(c.ID, "p1", 2, &c.Money))
+	}
+	s = given(t, events...).when(settle("p1", many...)).isRepeated()
+	for i := range MaxClaims / 2 {
+		many = append(many, claimed(fmt.Sprint("small", i), 99)) // each needs a credit of a large one
+	}
+	s.when(settle("p1", many...)).rejected(ErrInvalid)
+}
+
+// TestSettle_AnyOrder_EndsInSameAccount settles after each of some changes of claims, in two random orders in which the
+// changes of one claim keep theirs.
+func TestSettle_AnyOrder_EndsInSameAccount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		granted, money := rapid.Int64Range(100, 5000).Draw(t, "granted"), rapid.Int64Range(100, 5000).Draw(t, "paid")
+		var changes [][]Claim // by claim
+		for i := range rapid.IntRange(1, 4).Draw(t, "claims") {
+			c := claimed(fmt.Sprint("c", i), rapid.Int64Range(1, money).Draw(t, "minor"))
+			changes = append(changes, []Claim{c})
+			if rapid.Bool().Draw(t, "void") {
+				c.Void = true
+				changes[i] = append(changes[i], c)
+			}
+		}
+		run := func(name string) *Account {
+			a := New(testID)
+			apply := func(out Outcome, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, ev := range out.Events {
+					a.Apply(ev, start)
+				}
+			}
+			apply(a.Open(Open{Holder: "h", Plan: plan.Free}))
+			apply(a.Grant(Grant{Kind: KindTopup, Credits: granted, PaymentID: "p1", Money: euros(money)}))
+			left, current := make([]int, len(changes)), map[int]Claim{}
+			for {
+				var next []int
+				for i := range changes {
+					if left[i] < len(changes[i]) {
+						next = append(next, i)
+					}
+				}
+				if len(next) == 0 {
+					return a
+				}
+				i := rapid.SampledFrom(next).Draw(t, name)
+				current[i] = changes[i][left[i]]
+				left[i]++
+				var all []Claim
+				for j := range changes {
+					if c, ok := current[j]; ok {
+						all = append(all, c)
+					}
+				}
+				for range 2 { // the second changes nothing
+					apply(a.SettlePayment(Settle{PaymentID: "p1", Claims: all}))
+				}
+				if p := a.payments["p1"]; p.refunded < 0 || p.refunded > p.granted || p.returned < 0 || p.returned > p.paid.Minor || a.Balance() != p.granted-p.refunded {
+					t.Fatalf("balance %d, payment %+v", a.Balance(), p)
+				}
+			}
+		}
+		one, other := run("one order"), run("another order")
+		var taken int64
+		for _, c := range changes {
+			if last := c[len(c)-1]; !last.Void {
+				taken += (granted*last.Money.Minor + money - 1) / money
+			}
+		}
+		if want := granted - min(taken, granted); one.Balance() != want || other.Balance() != want {
+			t.Fatalf("the balances are %d and %d, want %d", one.Balance(), other.Balance(), want)
+		}
+	})
+}
+
+// TestSettle_NoCreditLeft_RoundingGivesOneBack refunds a payment of 3 credits in parts, each of which takes at least one
+// credit.
+func TestSettle_NoCreditLeft_RoundingGivesOneBack(t *testing.T) {
+	first, second, third := claimed("re_1", 67), claimed("re_2", 20), claimed("re_3", 13)
+	given(t, opened, paidMoney("p1", 3, euros(100))).
+		when(settle("p1", first)).then(refunded("re_1", "p1", 3, euros(67))).
+		when(settle("p1", first, second)).
+		then(refundReversed("re_1", "p1", 3, euros(67)), refunded("re_1.2", "p1", 2, euros(67)), refunded("re_2", "p1", 1, euros(20))).balance(0, 0).
+		when(settle("p1", first, second)).isRepeated().
+		when(settle("p1", first, second, third)).
+		then(refundReversed("re_1.2", "p1", 2, euros(67)), refunded("re_1.3", "p1", 1, euros(67)), refunded("re_3", "p1", 1, euros(13))).balance(0, 0).
+		when(settle("p1", first, second, voided("re_3", 13))).
+		then(refundReversed("re_3", "p1", 1, euros(13)), refunded("re_1.4", "p1", 1, euros(0)))
+}
+
+// TestSettle_NoCreditForMoreMoney_IsOneRefundAgain returns money to a claim that has all the credits it can take.
+func TestSettle_NoCreditForMoreMoney_IsOneRefundAgain(t *testing.T) {
+	given(t, opened, paidMoney("p1", 2, euros(100))).
+		when(settle("p1", claimed("a", 90))).then(refunded("a", "p1", 2, euros(90))).
+		when(settle("p1", claimed("a", 90), claimed("b", 90))).
+		then(refundReversed("a", "p1", 2, euros(90)), refunded("a.2", "p1", 1, euros(90)), refunded("b", "p1", 1, euros(10))).
+		when(settle("p1", voided("a", 90), claimed("b", 90), claimed("c", 10))).
+		then(refundReversed("a.2", "p1", 1, euros(90)), refundReversed("b", "p1", 1, euros(10)), refunded("b.2", "p1", 1, euros(90)), refunded("c", "p1", 1, euros(10)))
+}
+
+func TestClaimOf_IdWithNumber(t *testing.T) {
+	for _, claim := range []string{"re_1", "dp.2", ".", "x.y"} {
+		for n := 1; n < 12; n++ {
+			if got, ok := ClaimOf(claimRefund(claim, n)); !ok || got != claim {
+				t.Errorf("refund %d of %q is that of %q, %t", n, claim, got, ok)
+			}
+		}
+	}
+	for _, id := range []string{"", ".", "2", "re_1", "re_1.", "re_1.1", "re_1.02", "re_1.+2", "re_1.x", "re_1.-2"} {
+		if got, ok := ClaimOf(id); ok {
+			t.Errorf("%q is a refund of the claim %q, want none", id, got)
+		}
+	}
+}
+
+func TestSettle_MoreClaimsThanCredits_RejectsTheLast(t *testing.T) {
+	a, b, c := claimed("a", 10), claimed("b", 10), claimed("c", 10)
+	s := given(t, opened, paidMoney("p1", 2, euros(100))).
+		when(settle("p1", a, b)).then(refunded("a", "p1", 1, euros(10)), refunded("b", "p1", 1, euros(10)))
+	s.when(settle("p1", a, b, c)).rejected(ErrRefundTooLarge)
+	s.when(settleOne("p1", "c", a, b, c)).rejected(ErrRefundTooLarge)
+	s.when(settleOne("p1", "a", a, b, c)).isRepeated()
+	s.when(settle("p1", voided("a", 10), b, c)).then(refundReversed("a", "p1", 1, euros(10)), refunded("c", "p1", 1, euros(10)))
+}
+
+func settleOne(payment, subject string, claims ...Claim) command {
+	return func(s *scene) {
+		s.out, s.err = s.account.SettlePayment(Settle{PaymentID: payment, Claims: claims, Subject: subject})
+	}
+}
+
+// TestSettle_ReturnsAllMoney settles random claims one after the other, of payments with few credits, and ends some of them.
+func TestSettle_ReturnsAllMoney(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		granted, paid := rapid.Int64Range(1, 12).Draw(t, "granted"), rapid.Int64Range(1, 300).Draw(t, "paid")
+		a := New(testID)
+		apply := func(out Outcome, err error) {
+			for _, ev := range out.Events {
+				a.Apply(ev, start)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		apply(a.Open(Open{Holder: "h", Plan: plan.Free}))
+		apply(a.Grant(Grant{Kind: KindTopup, Credits: granted, PaymentID: "p1", Money: euros(paid)}))
+		var claims []Claim
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			subject := rapid.IntRange(0, len(claims)).Draw(t, "subject")
+			if subject == len(claims) {
+				claims = append(claims, claimed(fmt.Sprint("c", subject), rapid.Int64Range(1, paid).Draw(t, "minor")))
+			} else {
+				claims[subject].Void = true
+			}
+			money, shares, live := int64(0), int64(0), int64(0)
+			for _, c := range claims {
+				if !c.Void {
+					money, shares, live = money+c.Money.Minor, shares+(granted*c.Money.Minor+paid-1)/paid, live+1
+				}
+			}
+			settle := Settle{PaymentID: "p1", Claims: rapid.Permutation(claims).Draw(t, "order"), Subject: claims[subject].ID}
+			before := a.payments["p1"]
+			out, err := a.SettlePayment(settle)
+			if err != nil && (!errors.Is(err, ErrRefundTooLarge) || live <= granted || before.refunded < granted) {
+				t.Fatalf("%d claims on %d credits: %v", live, granted, err)
+			}
+			apply(out, nil)
+			p := a.payments["p1"]
+			if live <= granted && (p.returned != min(money, paid) || p.refunded != min(shares, granted)) {
+				t.Fatalf("%d of %d minor units and %d of %d credits are returned; claims: %+v", p.returned, min(money, paid), p.refunded, min(shares, granted), claims)
+			}
+			if p.refunded > granted || p.returned > paid || a.Balance() != granted-p.refunded {
+				t.Fatalf("balance %d, payment %+v", a.Balance(), p)
+			}
+			// The claims have together what the payment has, and no claim has more than its money.
+			var credits, minor int64
+			for _, c := range claims {
+				var of int64
+				for _, r := range a.refundsOf(c.ID) {
+					if !r.reversed {
+						credits, minor, of = credits+r.credits, minor+r.money.Minor, of+r.money.Minor
+					}
+				}
+				if of > c.Money.Minor || c.Void && of > 0 {
+					t.Fatalf("%d minor units of %+v are returned", of, c)
+				}
+			}
+			if credits != p.refunded || minor != p.returned {
+				t.Fatalf("the refunds have %d credits and %d minor units, the payment %+v", credits, minor, p)
+			}
+			if again, err := a.SettlePayment(settle); len(again.Events) > 0 || err == nil && !again.Repeated {
+				t.Fatalf("the same claims again: %+v, %v", again, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,409 @@
+package billing
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+)
+
+// Stripe is the processor of FromStripe.
+const Stripe = "stripe"
+
+// StripeVersion is the version of Stripe's API whose objects FromStripe reads, and all others of the same release, which is
+// the part after the dot.
+const StripeVersion = "2025-08-27.basil"
+
+// Metadata of Stripe's objects.
+const (
+	MetaAccount = "account_id"
+	MetaPrice   = "price"
+)
+
+// StripeEvent is an event of Stripe whose signature was verified.
+type StripeEvent struct {
+	ID         string
+	Type       string
+	APIVersion string
+	Created    int64  // Unix seconds
+	Object     []byte // JSON: the object that the event is about
+}
+
+// ignored are the types of events that need no effect, because another event of the same payment, refund or subscription
+// has it; a name with a dot at its end means all types that begin with it.
+var ignored = []string{
+	"charge.captured", "charge.expired", "charge.failed", "charge.pending", "charge.refunded", "charge.succeeded", "charge.updated",
+	"checkout.session.async_payment_failed", "checkout.session.expired", "payment_intent.", "payment_method.", "setup_intent.",
+	"customer.created", "customer.deleted", "customer.updated", "customer.discount.", "customer.source.", "customer.tax_id.",
+	"customer.subscription.trial_will_end", "customer.subscription.pending_update_applied", "customer.subscription.pending_update_expired",
+	"invoice.created", "invoice.deleted", "invoice.finalized", "invoice.finalization_failed", "invoice.marked_uncollectible", "invoice.overdue",
+	"invoice.payment_action_required", "invoice.payment_failed", "invoice.payment_succeeded", "invoice.sent", "invoice.upcoming",
+	"invoice.updated", "invoice.voided", "invoice.will_be_due", "invoiceitem.", "subscription_schedule.", "product.", "price.", "plan.", "coupon.",
+	"promotion_code.", "tax_rate.", "payout.", "balance.", "mandate.", "radar.", "review.", "reporting.", "file.", "payment_link.",
+	"billing_portal.", "account.", "application_fee.", "capability.", "person.", "quote.", "source.", "test_helpers.",
+}
+
+// FromStripe reduces an event to a report. It reports false for an event that is known to need no effect. An event that it
+// does not understand, or of another version of the API, becomes a report with a Problem.
+func FromStripe(e StripeEvent) (r eventschemas.BillingReported, ok bool) {
+	r = eventschemas.BillingReported{Processor: Stripe, EventID: e.ID, Type: e.Type, CreatedAt: time.Unix(e.Created, 0).UTC()}
+	if !isID(e.ID) || e.ID == "" {
+		r.EventID = fmt.Sprintf("sha256-%x", sha256.Sum256(append([]byte(e.ID+"\n"), e.Object...)))
+		r.Problem = "the event has no usable id"
+	}
+	if !isID(e.Type) {
+		r.Type, r.Problem = "", "the event has no usable type"
+	}
+	if e.Created < 0 || e.Created > maxUnix {
+		r.CreatedAt, r.Problem = time.Unix(0, 0).UTC(), "the event has no usable time"
+	}
+	if r.Problem != "" {
+		return r, true
+	}
+	read, known := readers[e.Type]
+	if !known {
+		for _, name := range ignored {
+			if e.Type == name || strings.HasSuffix(name, ".") && strings.HasPrefix(e.Type, name) {
+				return r, false
+			}
+		}
+		r.Problem = "events of this type are unknown; do not send them to this endpoint"
+		return r, true
+	}
+	full := r
+	err := read(&full, e.Object)
+	if err == nil && full.Kind == "" {
+		return r, false
+	}
+	if err == nil {
+		err = Validate(full)
+	}
+	if err == nil {
+		r = full
+	} else {
+		r.Problem = limit(fmt.Sprintf("the event cannot be used: %v", err))
+	}
+	if release(e.APIVersion) != release(StripeVersion) {
+		version := e.APIVersion
+		if !isID(version) {
+			version = "another"
+		}
+		r.Problem = fmt.Sprintf("the event has the API version %s; set that of the webhook endpoint to %s", version, StripeVersion)
+	}
+	return r, true
+}
+
+// maxUnix is the last second of the year 9999.
+const maxUnix = 253402300799
+
+// maxProblem limits the text of a problem.
+const maxProblem = 500
+
+func limit(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "")
+}
+
+// release returns the name of the release of an API version, such as basil.
+func release(version string) string {
+	date, name, named := strings.Cut(version, ".")
+	if !named {
+		return date
+	}
+	return name
+}
+
+var readers = map[string]func(*eventschemas.BillingReported, []byte) error{
+	"checkout.session.completed":               readSession,
+	"checkout.session.async_payment_succeeded": readSession,
+	"invoice.paid":                             readInvoice,
+	"invoice_payment.paid":                     readInvoicePayment,
+	"refund.created":                           readRefund,
+	"refund.updated":                           readRefund,
+	"refund.failed":                            readRefund,
+	"charge.refund.updated":                    readRefund,
+	"charge.dispute.created":                   readDispute,
+	"charge.dispute.updated":                   readDispute,
+	"charge.dispute.closed":                    readDispute,
+	"charge.dispute.funds_withdrawn":           readDispute,
+	"charge.dispute.funds_reinstated":          readDispute,
+	"customer.subscription.created":            readSubscription,
+	"customer.subscription.updated":            readSubscription,
+	"customer.subscription.deleted":            readSubscription,
+	"customer.subscription.paused":             readSubscription,
+	"customer.subscription.resumed":            readSubscription,
+}
+
+// ref is a field with the id of another object, or with the whole object.
+type ref string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *ref) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '{' {
+		var object struct {
+			ID string `json:"id"`
+		}
+		err := json.Unmarshal(data, &object)
+		*r = ref(object.ID)
+		return err
+	}
+	var id *string
+	if err := json.Unmarshal(data, &id); err != nil || id == nil {
+		return err
+	}
+	*r = ref(*id)
+	return nil
+}
+
+// Currencies in which an amount of Stripe is not in the minor unit of ISO 4217 (https://docs.stripe.com/currencies).
+var (
+	hundredths = map[string]bool{"ISK": true, "UGX": true} // two decimals, and none in ISO 4217
+	wholes     = map[string]bool{"MGA": true}              // none, and two in ISO 4217
+)
+
+// moneyOf returns an amount of Stripe, or nil for zero.
+func moneyOf(amount int64, currency string) (*eventschemas.Money, error) {
+	if amount == 0 {
+		return nil, nil
+	}
+	currency = strings.ToUpper(currency)
+	if len(currency) != 3 || strings.Trim(currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		return nil, errors.New("its currency is not a code like eur")
+	}
+	most := account.MaxMoney
+	if wholes[currency] {
+		most /= 100
+	}
+	if amount < 0 || amount > most {
+		return nil, errors.New("its amount is out of range")
+	}
+	switch {
+	case wholes[currency]:
+		amount *= 100
+	case hundredths[currency] && amount%100 != 0:
+		return nil, fmt.Errorf("its amount is not a whole number of %s", currency)
+	case hundredths[currency]:
+		amount /= 100
+	}
+	return &eventschemas.Money{Minor: amount, Currency: currency}, nil
+}
+
+// pay sets what was paid. tax is a part of total, of which paid may be less.
+func pay(r *eventschemas.BillingReported, paid, total, tax int64, currency string) (err error) {
+	if r.Money, err = moneyOf(paid, currency); err != nil || r.Money == nil || tax <= 0 {
+		return err
+	}
+	whole, err := moneyOf(total, currency)
+	if err != nil {
+		return err
+	}
+	part, err := moneyOf(tax, currency)
+	if err != nil || whole == nil || part == nil {
+		return err
+	}
+	if part.Minor > whole.Minor {
+		return errors.New("its tax is more than its total")
+	}
+	r.Tax = account.Share(part.Minor, r.Money.Minor, whole.Minor)
+	return nil
+}
+
+// accountIn returns the first text that can be the id of an account. Others are references of another program, such as
+// e-mail addresses, which must not be stored; the account is then that of the customer.
+func accountIn(texts ...string) string {
+	if i := slices.IndexFunc(texts, isAccountID); i >= 0 {
+		return texts[i]
+	}
+	return ""
+}
+
+func readSession(r *eventschemas.BillingReported, object []byte) error {
+	var s struct {
+		ID            string            `json:"id"`
+		Mode          string            `json:"mode"`
+		PaymentStatus string            `json:"payment_status"`
+		Account       string            `json:"client_reference_id"`
+		Customer      ref               `json:"customer"`
+		PaymentIntent ref               `json:"payment_intent"`
+		Total         int64             `json:"amount_total"`
+		Currency      string            `json:"currency"`
+		Metadata      map[string]string `json:"metadata"`
+		Details       struct {
+			Tax int64 `json:"amount_tax"`
+		} `json:"total_details"`
+	}
+	if err := json.Unmarshal(object, &s); err != nil {
+		return errors.New("its object is not a checkout session")
+	}
+	r.AccountID, r.Customer = accountIn(s.Account, s.Metadata[MetaAccount]), string(s.Customer)
+	paid := s.PaymentStatus == "paid" || s.PaymentStatus == "no_payment_required"
+	switch {
+	case s.Mode == "subscription", s.Mode == "payment" && !paid && r.Customer != "" && r.AccountID != "":
+		r.Kind = KindCustomer // the credits come with the paid invoice, or when the payment has succeeded
+		return nil
+	case s.Mode != "payment", !paid:
+		return nil
+	}
+	r.Kind, r.State, r.GrantKind, r.PaymentID = KindPayment, s.PaymentStatus, account.KindTopup, string(s.PaymentIntent)
+	if r.PaymentID == "" {
+		r.PaymentID = s.ID
+	}
+	if price := s.Metadata[MetaPrice]; price != "" {
+		r.Prices = []eventschemas.BillingPrice{{Price: price, Quantity: 1}}
+	}
+	return pay(r, s.Total, s.Total, s.Details.Tax, s.Currency)
+}
+
+type invoiceLine struct {
+	Amount   int64  `json:"amount"`
+	Quantity *int64 `json:"quantity"`
+	Pricing  struct {
+		Details struct {
+			Price ref `json:"price"`
+		} `json:"price_details"`
+	} `json:"pricing"`
+	Parent struct {
+		Item struct {
+			Proration bool `json:"proration"`
+		} `json:"subscription_item_details"`
+		InvoiceItem struct {
+			Proration bool `json:"proration"`
+		} `json:"invoice_item_details"`
+	} `json:"parent"`
+}
+
+func readInvoice(r *eventschemas.BillingReported, object []byte) error {
+	var i struct {
+		ID       string `json:"id"`
+		Customer ref    `json:"customer"`
+		Reason   string `json:"billing_reason"`
+		Paid     int64  `json:"amount_paid"`
+		Total    int64  `json:"total"`
+		Currency string `json:"currency"`
+		Taxes    []struct {
+			Amount int64 `json:"amount"`
+		} `json:"total_taxes"`
+		Parent struct {
+			Subscription struct {
+				ID       ref               `json:"subscription"`
+				Metadata map[string]string `json:"metadata"`
+			} `json:"subscription_details"`
+		} `json:"parent"`
+		Lines struct {
+			Data []invoiceLine `json:"data"`
+			More bool          `json:"has_more"`
+		} `json:"lines"`
+	}
+	if err := json.Unmarshal(object, &i); err != nil {
+		return errors.New("its object is not an invoice")
+	}
+	if !strings.HasPrefix(i.Reason, "subscription") {
+		return errors.New("the invoice is not that of a subscription. A checkout may have granted its payment: grant its credits with letterhead credits grant only if letterhead payment show pi_… does not find it")
+	}
+	if i.Lines.More {
+		return errors.New("the invoice has more lines than a webhook contains. Grant its credits with letterhead credits grant only if letterhead payment show in_… does not find it")
+	}
+	for _, line := range i.Lines.Data {
+		if line.Amount <= 0 || line.Parent.Item.Proration || line.Parent.InvoiceItem.Proration {
+			continue
+		}
+		quantity := int64(1)
+		if line.Quantity != nil {
+			quantity = *line.Quantity
+		}
+		r.Prices = append(r.Prices, eventschemas.BillingPrice{Price: string(line.Pricing.Details.Price), Quantity: quantity})
+	}
+	if len(r.Prices) == 0 && i.Paid == 0 {
+		return nil // a trial
+	}
+	if len(r.Prices) == 0 {
+		return errors.New("the invoice has only prorations. Grant its credits with letterhead credits grant only if letterhead payment show in_… does not find it")
+	}
+	tax := int64(0)
+	for _, t := range i.Taxes {
+		tax += t.Amount
+	}
+	r.Kind, r.State, r.GrantKind, r.PaymentID, r.Customer = KindPayment, "paid", account.KindSubscription, i.ID, string(i.Customer)
+	r.Subject, r.AccountID = string(i.Parent.Subscription.ID), accountIn(i.Parent.Subscription.Metadata[MetaAccount])
+	return pay(r, i.Paid, i.Total, tax, i.Currency)
+}
+
+func readInvoicePayment(r *eventschemas.BillingReported, object []byte) error {
+	var p struct {
+		Invoice ref `json:"invoice"`
+		Payment struct {
+			PaymentIntent ref `json:"payment_intent"`
+			Charge        ref `json:"charge"`
+		} `json:"payment"`
+	}
+	if err := json.Unmarshal(object, &p); err != nil {
+		return errors.New("its object is not an invoice payment")
+	}
+	r.Kind, r.InvoiceID, r.PaymentID = KindLink, string(p.Invoice), string(p.Payment.PaymentIntent)
+	if r.PaymentID == "" {
+		r.PaymentID = string(p.Payment.Charge)
+	}
+	return nil
+}
+
+func readRefund(r *eventschemas.BillingReported, object []byte) error {
+	r.Kind = KindRefund
+	return readClaim(r, object)
+}
+
+func readDispute(r *eventschemas.BillingReported, object []byte) error {
+	r.Kind = KindDispute
+	return readClaim(r, object)
+}
+
+func readClaim(r *eventschemas.BillingReported, object []byte) (err error) {
+	var c struct {
+		ID            string `json:"id"`
+		Amount        int64  `json:"amount"`
+		Currency      string `json:"currency"`
+		Status        string `json:"status"`
+		PaymentIntent ref    `json:"payment_intent"`
+		Charge        ref    `json:"charge"`
+	}
+	if err := json.Unmarshal(object, &c); err != nil {
+		return fmt.Errorf("its object is not a %s", r.Kind)
+	}
+	r.Subject, r.State, r.PaymentID = c.ID, c.Status, string(c.PaymentIntent)
+	if r.PaymentID == "" {
+		r.PaymentID = string(c.Charge)
+	}
+	r.Money, err = moneyOf(c.Amount, c.Currency)
+	return err
+}
+
+func readSubscription(r *eventschemas.BillingReported, object []byte) error {
+	var s struct {
+		ID       string            `json:"id"`
+		Status   string            `json:"status"`
+		Customer ref               `json:"customer"`
+		Metadata map[string]string `json:"metadata"`
+		Items    struct {
+			Data []struct {
+				Price    ref    `json:"price"`
+				Quantity *int64 `json:"quantity"`
+			} `json:"data"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(object, &s); err != nil {
+		return errors.New("its object is not a subscription")
+	}
+	r.Kind, r.Subject, r.State, r.Customer, r.AccountID = KindSubscription, s.ID, s.Status, string(s.Customer), accountIn(s.Metadata[MetaAccount])
+	for _, item := range s.Items.Data {
+		quantity := int64(1)
+		if item.Quantity != nil {
+			quantity = *item.Quantity
+		}
+		r.Prices = append(r.Prices, eventschemas.BillingPrice{Price: string(item.Price), Quantity: quantity})
+	}
+	return nil
+}

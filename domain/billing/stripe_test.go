@@ -1,0 +1,202 @@
+package billing_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/domain/billing"
+	"letterhead/eventschemas"
+)
+
+const accountID = "5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"
+
+// event is an event of Stripe about an object.
+func event(eventType, object string) billing.StripeEvent {
+	return billing.StripeEvent{ID: "evt_1", Type: eventType, APIVersion: billing.StripeVersion, Created: 1795000000, Object: []byte(object)}
+}
+
+const (
+	session = `{"id":"cs_1","object":"checkout.session","mode":"payment","payment_status":"paid","client_reference_id":"` + accountID + `",
+		"customer":"cus_1","payment_intent":"pi_1","amount_total":4900,"currency":"eur","total_details":{"amount_tax":782},
+		"metadata":{"account_id":"` + accountID + `","price":"price_small"},"customer_details":{"email":"jane@example.com","name":"Jane"}}`
+	invoice = `{"id":"in_1","object":"invoice","customer":"cus_1","customer_email":"jane@example.com","billing_reason":"subscription_cycle","amount_paid":9900,
+		"total":9900,"currency":"eur","total_taxes":[{"amount":1500},{"amount":80}],"parent":{"subscription_details":{"subscription":"sub_1",
+		"metadata":{"account_id":"` + accountID + `"}}},"lines":{"has_more":false,"data":[
+		{"amount":8320,"quantity":1,"pricing":{"price_details":{"price":"price_growth"}},"parent":{"subscription_item_details":{"proration":false}}},
+		{"amount":-300,"quantity":1,"pricing":{"price_details":{"price":"price_starter"}},"parent":{"subscription_item_details":{"proration":true}}}]}}`
+	refund       = `{"id":"re_1","object":"refund","amount":490,"currency":"eur","status":"succeeded","payment_intent":"pi_1","charge":"ch_1"}`
+	dispute      = `{"id":"dp_1","object":"dispute","amount":4900,"currency":"eur","status":"needs_response","payment_intent":{"id":"pi_1"},"charge":"ch_1"}`
+	subscription = `{"id":"sub_1","object":"subscription","status":"active","customer":"cus_1","metadata":{"account_id":"` + accountID + `"},
+		"cancel_at_period_end":true,"items":{"data":[{"price":{"id":"price_growth"},"quantity":1}]}}`
+	invoicePayment = `{"id":"inpay_1","invoice":"in_1","payment":{"type":"payment_intent","payment_intent":"pi_9"}}`
+)
+
+func TestFromStripe_KeepsOnlyWhatAccountsNeed(t *testing.T) {
+	base := func(eventType string) eventschemas.BillingReported {
+		return eventschemas.BillingReported{Processor: "stripe", EventID: "evt_1", Type: eventType, CreatedAt: time.Unix(1795000000, 0).UTC()}
+	}
+	euros := func(minor int64) *eventschemas.Money { return &eventschemas.Money{Minor: minor, Currency: "EUR"} }
+	for _, c := range []struct {
+		eventType, object string
+		want              func(*eventschemas.BillingReported)
+	}{
+		{"checkout.session.completed", session, func(r *eventschemas.BillingReported) {
+			r.Kind, r.State, r.GrantKind, r.AccountID, r.Customer, r.PaymentID = "payment", "paid", "topup", accountID, "cus_1", "pi_1"
+			r.Prices, r.Money, r.Tax = []eventschemas.BillingPrice{{Price: "price_small", Quantity: 1}}, euros(4900), 782
+		}},
+		{"checkout.session.completed", `{"id":"cs_1","mode":"payment","payment_status":"no_payment_required","client_reference_id":"` + accountID + `","amount_total":0,"currency":"eur","metadata":{"price":"p"}}`,
+			func(r *eventschemas.BillingReported) {
+				r.Kind, r.State, r.GrantKind, r.AccountID, r.PaymentID = "payment", "no_payment_required", "topup", accountID, "cs_1"
+				r.Prices = []eventschemas.BillingPrice{{Price: "p", Quantity: 1}}
+			}},
+		{"checkout.session.completed", strings.Replace(session, `"paid"`, `"unpaid"`, 1), func(r *eventschemas.BillingReported) {
+			r.Kind, r.AccountID, r.Customer = "customer", accountID, "cus_1"
+		}},
+		{"checkout.session.completed", strings.Replace(session, `"payment"`, `"subscription"`, 1), func(r *eventschemas.BillingReported) {
+			r.Kind, r.AccountID, r.Customer = "customer", accountID, "cus_1"
+		}},
+		{"invoice.paid", invoice, func(r *eventschemas.BillingReported) {
+			r.Kind, r.State, r.GrantKind, r.Subject, r.AccountID, r.Customer, r.PaymentID = "payment", "paid", "subscription", "sub_1", accountID, "cus_1", "in_1"
+			r.Prices, r.Money, r.Tax = []eventschemas.BillingPrice{{Price: "price_growth", Quantity: 1}}, euros(9900), 1580
+		}},
+		{"invoice.paid", strings.Replace(invoice, `"amount_paid":9900`, `"amount_paid":4950`, 1), func(r *eventschemas.BillingReported) { // a part came from the customer's balance
+			r.Kind, r.State, r.GrantKind, r.Subject, r.AccountID, r.Customer, r.PaymentID = "payment", "paid", "subscription", "sub_1", accountID, "cus_1", "in_1"
+			r.Prices, r.Money, r.Tax = []eventschemas.BillingPrice{{Price: "price_growth", Quantity: 1}}, euros(4950), 790
+		}},
+		{"invoice_payment.paid", invoicePayment, func(r *eventschemas.BillingReported) {
+			r.Kind, r.InvoiceID, r.PaymentID = "link", "in_1", "pi_9"
+		}},
+		{"refund.updated", refund, func(r *eventschemas.BillingReported) {
+			r.Kind, r.Subject, r.State, r.PaymentID, r.Money = "refund", "re_1", "succeeded", "pi_1", euros(490)
+		}},
+		{"refund.created", strings.NewReplacer(`"pi_1"`, "null", `490`, `49000`, `"eur"`, `"isk"`).Replace(refund), func(r *eventschemas.BillingReported) {
+			r.Kind, r.Subject, r.State, r.PaymentID, r.Money = "refund", "re_1", "succeeded", "ch_1", &eventschemas.Money{Minor: 490, Currency: "ISK"}
+		}},
+		{"refund.created", strings.NewReplacer(`490`, `5000`, `"eur"`, `"mga"`).Replace(refund), func(r *eventschemas.BillingReported) { // ISO 4217 has two decimals
+			r.Kind, r.Subject, r.State, r.PaymentID, r.Money = "refund", "re_1", "succeeded", "pi_1", &eventschemas.Money{Minor: 500000, Currency: "MGA"}
+		}},
+		{"refund.created", strings.Replace(refund, `"eur"`, `"mru"`, 1), func(r *eventschemas.BillingReported) {
+			r.Kind, r.Subject, r.State, r.PaymentID, r.Money = "refund", "re_1", "succeeded", "pi_1", &eventschemas.Money{Minor: 490, Currency: "MRU"}
+		}},
+		{"charge.dispute.created", dispute, func(r *eventschemas.BillingReported) {
+			r.Kind, r.Subject, r.State, r.PaymentID, r.Money = "dispute", "dp_1", "needs_response", "pi_1", euros(4900)
+		}},
+		{"customer.subscription.updated", subscription, func(r *eventschemas.BillingReported) {
+			r.Kind, r.Subject, r.State, r.Customer, r.AccountID = "subscription", "sub_1", "active", "cus_1", accountID
+			r.Prices = []eventschemas.BillingPrice{{Price: "price_growth", Quantity: 1}}
+		}},
+	} {
+		want := base(c.eventType)
+		c.want(&want)
+		got, ok := billing.FromStripe(event(c.eventType, c.object))
+		if !ok || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s becomes\n%+v, %t, want\n%+v", c.eventType, got, ok, want)
+		}
+	}
+}
+
+func TestFromStripe_EventsWithoutEffect_AreIgnored(t *testing.T) {
+	for eventType, object := range map[string]string{
+		"charge.succeeded": "{}", "charge.refunded": "{}", "payment_intent.succeeded": "{}", "invoice.payment_succeeded": "{}", "customer.created": "{}",
+		"checkout.session.expired": "{}", "checkout.session.completed": `{"mode":"setup"}`,
+		"invoice.paid": `{"id":"in_1","billing_reason":"subscription_create","amount_paid":0,"lines":{"data":[{"amount":0}]}}`, // a trial
+	} {
+		if got, ok := billing.FromStripe(event(eventType, object)); ok {
+			t.Errorf("%s becomes %+v, want none", eventType, got)
+		}
+	}
+}
+
+func TestFromStripe_EventsThatCannotBeUsed_HaveAProblem(t *testing.T) {
+	for _, c := range []struct {
+		event billing.StripeEvent
+		kind  string
+		want  string
+	}{
+		{event("treasury.transaction.created", "{}"), "", "unknown"},
+		{event("refund.created", `{"id":1}`), "", "not a refund"},
+		{event("refund.created", `nonsense`), "", "not a refund"},
+		{event("refund.created", `{"id":"re_1","status":"succeeded","amount":1,"currency":"eur"}`), "", "missing"},
+		{event("refund.created", strings.Replace(refund, "490", "-490", 1)), "", "out of range"},
+		{event("refund.created", strings.Replace(refund, "eur", "euro", 1)), "", "currency"},
+		{event("refund.created", strings.NewReplacer("490", "491", "eur", "isk").Replace(refund)), "", "not a whole number of ISK"},
+		{event("refund.created", strings.NewReplacer("490", "90071992547409", "eur", "mga").Replace(refund)), "refund", ""},
+		{event("refund.created", strings.NewReplacer("490", "90071992547410", "eur", "mga").Replace(refund)), "", "out of range"},
+		{event("refund.created", strings.NewReplacer("490", "9223372036854775807", "eur", "mga").Replace(refund)), "", "out of range"},
+		{event("refund.created", strings.Replace(refund, "re_1", "re 1", 1)), "", "subject is not an id"},
+		{event("invoice.paid", strings.Replace(invoice, "subscription_cycle", "manual", 1)), "", "not that of a subscription. A checkout may have granted its payment: grant its credits with letterhead credits grant only if letterhead payment show pi_… does not find it"},
+		{event("invoice.paid", strings.Replace(invoice, `"has_more":false`, `"has_more":true`, 1)), "", "more lines than a webhook contains. Grant its credits with letterhead credits grant only if letterhead payment show in_… does not find it"},
+		{event("invoice.paid", strings.Replace(invoice, `"proration":false`, `"proration":true`, 1)), "", "only prorations. Grant its credits with letterhead credits grant only if letterhead payment show in_… does not find it"},
+		{event("invoice.paid", strings.Replace(invoice, `1500`, `15000`, 1)), "", "more than its total"},
+		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", APIVersion: "2020-08-27", Created: 1795000000, Object: []byte(refund)}, "refund", "API version 2020-08-27"},
+		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", APIVersion: "2025-12-01.cilantro", Created: 1795000000, Object: []byte(refund)}, "refund", "cilantro"},
+		{billing.StripeEvent{ID: "", Type: "refund.created", APIVersion: billing.StripeVersion, Object: []byte(refund)}, "", "no usable id"},
+		{billing.StripeEvent{ID: "evt_1", Type: "refund.created", Created: -1, APIVersion: billing.StripeVersion, Object: []byte(refund)}, "", "no usable time"},
+	} {
+		got, ok := billing.FromStripe(c.event)
+		if !ok || got.Kind != c.kind || !strings.Contains(got.Problem, c.want) || got.EventID == "" {
+			t.Errorf("%s %s becomes %+v, %t, want kind %q and a problem with %q", c.event.Type, c.event.Object, got, ok, c.kind, c.want)
+		}
+	}
+	if got, ok := billing.FromStripe(billing.StripeEvent{ID: "evt_1", Type: "refund.created", APIVersion: "2025-03-31.basil", Created: 1795000000, Object: []byte(refund)}); !ok || got.Problem != "" {
+		t.Errorf("an event of another version of the same release becomes %+v", got)
+	}
+}
+
+// TestFromStripe_OtherReference_IsNotStored reads sessions and subscriptions of a shop that uses their references for other
+// things.
+func TestFromStripe_OtherReference_IsNotStored(t *testing.T) {
+	for _, reference := range []string{"jane@example.com", "order-77", strings.ToUpper(accountID), "{" + accountID + "}"} {
+		replaced := strings.NewReplacer(accountID, reference)
+		for eventType, object := range map[string]string{
+			"checkout.session.completed": replaced.Replace(session), "customer.subscription.created": replaced.Replace(subscription),
+			"invoice.paid": replaced.Replace(invoice),
+		} {
+			got, ok := billing.FromStripe(event(eventType, object))
+			if !ok || got.Kind == "" || got.AccountID != "" || got.Problem != "" {
+				t.Errorf("%s of %s becomes %+v, %t, want a report without an account", eventType, reference, got, ok)
+			}
+			if enc, err := eventschemas.Encode(got); err != nil || strings.Contains(string(enc.Data), reference) {
+				t.Errorf("%s of %s is stored as %s, %v", eventType, reference, enc.Data, err)
+			}
+		}
+	}
+}
+
+func TestFromStripe_OtherReference_MetadataNamesTheAccount(t *testing.T) {
+	both := strings.Replace(session, `"client_reference_id":"`+accountID, `"client_reference_id":"order-77`, 1)
+	if got, ok := billing.FromStripe(event("checkout.session.completed", both)); !ok || got.Kind == "" || got.AccountID != accountID {
+		t.Errorf("the session becomes %+v, %t, want one of account %s", got, ok, accountID)
+	}
+}
+
+// FuzzFromStripe checks that every report can be stored and read, and has no more than the ids and amounts of the event.
+func FuzzFromStripe(f *testing.F) {
+	for eventType, object := range map[string]string{
+		"checkout.session.completed": session, "invoice.paid": invoice, "refund.created": refund, "charge.dispute.closed": dispute,
+		"customer.subscription.deleted": subscription, "invoice_payment.paid": invoicePayment, "unknown": "{}",
+	} {
+		f.Add("evt_1", eventType, billing.StripeVersion, int64(1795000000), []byte(object))
+	}
+	f.Fuzz(func(t *testing.T, id, eventType, version string, created int64, object []byte) {
+		report, ok := billing.FromStripe(billing.StripeEvent{ID: id, Type: eventType, APIVersion: version, Created: created, Object: object})
+		if !ok {
+			return
+		}
+		if err := billing.Validate(report); err != nil {
+			t.Fatalf("%+v: %v", report, err)
+		}
+		enc, err := eventschemas.Encode(report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := eventschemas.ValidateJSON(enc.Type, enc.SchemaVersion, enc.Data); err != nil {
+			t.Fatalf("%s: %v", enc.Data, err)
+		}
+		if back, err := eventschemas.Decode(enc.Type, enc.SchemaVersion, enc.Data); err != nil || !reflect.DeepEqual(back, report) {
+			t.Fatalf("%+v is read as %+v, %v", report, back, err)
+		}
+	})
+}

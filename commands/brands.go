@@ -132,11 +132,11 @@ func (b *Brands) update(ctx context.Context, domain string, request Request, key
 		if err != nil || len(events) == 0 {
 			return state, eventlog.Appended{}, false, err
 		}
-		proposed, err := propose(b.events, brand.Stream(domain), events, request, key, now)
+		proposed, err := propose(b.events, onBrandStream, brand.Stream(domain), events, request, key, now)
 		if err != nil {
 			return state, eventlog.Appended{}, false, err
 		}
-		appended, err := b.append(ctx, domain, eventlog.After(state.Events()), proposed)
+		appended, err := appendKnown(ctx, b.log, brand.Stream(domain), eventlog.After(state.Events()), proposed)
 		if err == nil {
 			return state, appended, true, nil
 		}
@@ -151,11 +151,11 @@ func (b *Brands) update(ctx context.Context, domain string, request Request, key
 	return nil, eventlog.Appended{}, false, fmt.Errorf("decide about %s: %d races lost: %w", domain, maxBrandAttempts, ErrBusy)
 }
 
-// append repeats the same append while its outcome is unknown.
-func (b *Brands) append(ctx context.Context, domain string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+// appendKnown repeats the same append while its outcome is unknown.
+func appendKnown(ctx context.Context, log eventlog.Log, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
 	pause := brandBackoff
 	for repeat := 0; ; repeat++ {
-		appended, err := b.log.Append(ctx, brand.Stream(domain), expected, events)
+		appended, err := log.Append(ctx, stream, expected, events)
 		if !errors.Is(err, eventlog.ErrAmbiguous) || repeat == maxBrandRepeats || ctx.Err() != nil {
 			return appended, err
 		}
@@ -166,15 +166,15 @@ func (b *Brands) append(ctx context.Context, domain string, expected eventlog.Ex
 	}
 }
 
-// propose encodes the events of one decision.
-func propose(encoder eventschemas.Encoder, stream string, events []eventschemas.Event, request Request, key string, at time.Time) ([]eventlog.Proposed, error) {
+// propose encodes the events of one decision, which holds accepts on their stream.
+func propose(encoder eventschemas.Encoder, holds func(eventschemas.Event) error, stream string, events []eventschemas.Event, request Request, key string, at time.Time) ([]eventlog.Proposed, error) {
 	correlation := request.CorrelationID
 	if correlation == "" {
 		correlation = request.ID
 	}
 	proposed := make([]eventlog.Proposed, len(events))
 	for i, ev := range events {
-		if err := onBrandStream(ev); err != nil {
+		if err := holds(ev); err != nil {
 			return nil, fmt.Errorf("identify %s for %s: %w", ev.EventType(), stream, err)
 		}
 		enc, err := encoder.Encode(ev)

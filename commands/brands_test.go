@@ -168,7 +168,7 @@ func TestStateAt_ReturnsBrandAtRevision(t *testing.T) {
 		if i > 0 {
 			event = eventschemas.FieldOverridden{Field: "name", Value: eventschemas.JSONText(strconv.Quote(strconv.Itoa(i)))}
 		}
-		one, err := propose(eventschemas.Encoder{}, brand.Stream("acme.com"), []eventschemas.Event{event}, Request{ID: "r", Actor: "operator:a"}, strconv.Itoa(i), time.Now().UTC().Truncate(time.Microsecond))
+		one, err := propose(eventschemas.Encoder{}, onBrandStream, brand.Stream("acme.com"), []eventschemas.Event{event}, Request{ID: "r", Actor: "operator:a"}, strconv.Itoa(i), time.Now().UTC().Truncate(time.Microsecond))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,7 +99,7 @@ func TestOpenAccount_IsOneAppend(t *testing.T) {
 	id := uuid.NewString()
 	in := OpenAccount{Request: w.request(), AccountID: id, Holder: "h1", Plan: plan.Growth}
 	for range 2 {
-		if err := d.OpenAccount(t.Context(), in); err != nil {
+		if _, err := d.OpenAccount(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestOpenAccount_IsOneAppend(t *testing.T) {
 		t.Fatalf("%d appends, events %+v", w.log.appends.Load(), events)
 	}
 	in.Holder = "h2"
-	if err := d.OpenAccount(t.Context(), in); !errors.Is(err, account.ErrExists) {
+	if _, err := d.OpenAccount(t.Context(), in); !errors.Is(err, account.ErrExists) {
 		t.Fatalf("another holder: %v", err)
 	}
 	s := w.standing(d, id)

@@ -29,12 +29,16 @@ func accountDecision(ev eventschemas.Event, request Request) (key, subject strin
 		return ev.GrantID, "grant", nil
 	case eventschemas.PaymentRefunded:
 		return ev.RefundID, ev.PaymentID, nil
+	case eventschemas.PaymentFeeRecorded:
+		return ev.FeeID, ev.PaymentID, nil
+	case eventschemas.RefundReversed:
+		return ev.RefundID, ev.PaymentID, nil
 	case eventschemas.KeyIssued:
 		return ev.KeyID, "", nil
 	case eventschemas.KeyRevoked:
 		return ev.KeyID, "", nil
 	case eventschemas.AccountOpened, eventschemas.PlanChanged, eventschemas.AccountSuspended,
-		eventschemas.AccountReinstated, eventschemas.AccountClosed:
+		eventschemas.AccountReinstated, eventschemas.AccountClosed, eventschemas.BreakageRecognized:
 		return request.ID, "", nil
 	}
 	return "", "", noDecision(ev, "account")
@@ -59,6 +63,24 @@ func onBrandStream(ev eventschemas.Event) error {
 		return nil
 	}
 	return noDecision(ev, "brand")
+}
+
+// onOperatorsStream returns an error for an event that the stream of operators does not hold.
+func onOperatorsStream(ev eventschemas.Event) error {
+	switch ev.(type) {
+	case eventschemas.OperatorTokenIssued, eventschemas.OperatorTokenRevoked:
+		return nil
+	}
+	return noDecision(ev, "operators")
+}
+
+// onNoticesStream returns an error for an event that streams of notices do not hold.
+func onNoticesStream(ev eventschemas.Event) error {
+	switch ev.(type) {
+	case eventschemas.NoticesSet, eventschemas.NoticeAttempted, eventschemas.NoticeSettled, eventschemas.NoticeReopened:
+		return nil
+	}
+	return noDecision(ev, "notices")
 }
 
 func noDecision(ev eventschemas.Event, kind string) error {

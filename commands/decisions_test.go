@@ -8,8 +8,10 @@ import (
 	"letterhead/eventschemas"
 )
 
-// logTypes are the events of the log itself, which no command appends: workers/loss has their ids.
-var logTypes = []string{eventschemas.LossAccepted{}.EventType()}
+// logTypes are the events of other streams: workers/loss, workers/journal, workers/checkpoint and Billing have their ids.
+var logTypes = []string{eventschemas.LossAccepted{}.EventType(), eventschemas.PeriodEnded{}.EventType(), eventschemas.PeriodClosed{}.EventType(),
+	eventschemas.CheckpointBegun{}.EventType(), eventschemas.LedgerCheckpointed{}.EventType(),
+	eventschemas.BillingReported{}.EventType(), eventschemas.BillingSettled{}.EventType(), eventschemas.BillingReopened{}.EventType()}
 
 // Every event type must have an identity on one kind of stream.
 func TestDecisions_EveryEventType_HasAnIdentityOnOneKindOfStream(t *testing.T) {
@@ -23,7 +25,9 @@ func TestDecisions_EveryEventType_HasAnIdentityOnOneKindOfStream(t *testing.T) {
 			_, _, err := usageDecision(ev, request)
 			return err
 		},
-		"brand": func(ev eventschemas.Event) error { return onBrandStream(ev) },
+		"brand":     func(ev eventschemas.Event) error { return onBrandStream(ev) },
+		"operators": func(ev eventschemas.Event) error { return onOperatorsStream(ev) },
+		"notices":   func(ev eventschemas.Event) error { return onNoticesStream(ev) },
 	}
 	for _, name := range eventschemas.Types() {
 		version := eventschemas.Current().Version(name)
@@ -59,6 +63,8 @@ func TestAccountDecision_KeyOfEachType_IsItsOwnID(t *testing.T) {
 		"pay": eventschemas.CreditsGranted{PaymentID: "pay", GrantID: "g"},
 		"g":   eventschemas.CreditsGranted{GrantID: "g"},
 		"ref": eventschemas.PaymentRefunded{RefundID: "ref", PaymentID: "pay"},
+		"fee": eventschemas.PaymentFeeRecorded{FeeID: "fee", PaymentID: "pay"},
+		"dis": eventschemas.RefundReversed{RefundID: "dis", PaymentID: "pay"},
 		"key": eventschemas.KeyIssued{KeyID: "key"},
 	} {
 		if key, _, err := accountDecision(ev, request); key != want || err != nil {

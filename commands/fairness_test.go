@@ -48,7 +48,7 @@ func (r *race) run(t *testing.T, nodes, callers int, commit, think, lasts time.D
 		w := &world{TB: t}
 		id := uuid.NewString()
 		ctx := context.Background()
-		if err := writers[0].OpenAccount(ctx, OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
+		if _, err := writers[0].OpenAccount(ctx, OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
 			t.Fatal(err)
 		}
 		w.grant(writers[0], id, 1<<40)
@@ -229,7 +229,7 @@ func arriveIndependently(t *testing.T, rate float64, commit, lasts time.Duration
 		}
 		w := &world{TB: t}
 		id := uuid.NewString()
-		if err := writer.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
+		if _, err := writer.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
 			t.Fatal(err)
 		}
 		w.grant(writer, id, 1<<40)

@@ -8,6 +8,12 @@ import (
 	"letterhead/eventschemas"
 )
 
+// OperatorGrants are the kinds of grants that operators make. Free credits come with an account.
+var OperatorGrants = []string{account.KindTopup, account.KindSubscription, account.KindAdjustment}
+
+// NeedsPayment reports whether an operator must name the payment of a grant, so that repeating it grants once.
+func NeedsPayment(kind string) bool { return kind != account.KindAdjustment }
+
 // GrantCredits is the command to add credits.
 type GrantCredits struct {
 	Request   Request

@@ -189,7 +189,7 @@ func (w *world) request() Request {
 func (w *world) opened(d *AccountWriter, more int64) string {
 	w.Helper()
 	id := uuid.NewString()
-	if err := d.OpenAccount(context.Background(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
+	if _, err := d.OpenAccount(context.Background(), OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
 		w.Fatal(err)
 	}
 	if more > 0 {
@@ -316,6 +316,8 @@ func (w *world) ledger(id string) ledgerOf {
 			l.balance += ev.Credits
 			l.reversed[ev.RequestID]++
 		case eventschemas.PaymentRefunded:
+			l.balance -= ev.Credits
+		case eventschemas.BreakageRecognized:
 			l.balance -= ev.Credits
 		case eventschemas.CreditsHeld:
 			l.open[ev.HoldID] = ev.Credits

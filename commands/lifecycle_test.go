@@ -179,7 +179,8 @@ func TestLiveAccounts_AreLimited(t *testing.T) {
 	for range 20 { // each one is evicted for the next; those with reservations are kept
 		id := uuid.NewString()
 		w.untilEvictable(func() error {
-			return d.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "h", Plan: "free"})
+			_, err := d.OpenAccount(t.Context(), OpenAccount{Request: w.request(), AccountID: id, Holder: "h", Plan: "free"})
+			return err
 		})
 		w.charge(d, id)
 		if n := d.accounts.Live(); n > 3 {

@@ -145,7 +145,7 @@ func TestNodes_Storm_SpendExactlyTheCredits(t *testing.T) {
 	}})
 	id, ctx := uuid.NewString(), context.Background()
 	_, err := retry(func() (Done, error) {
-		return Done{}, n.writers[0].OpenAccount(ctx, OpenAccount{Request: n.request(), AccountID: id, Holder: "holder", Plan: plan.Free})
+		return n.writers[0].OpenAccount(ctx, OpenAccount{Request: n.request(), AccountID: id, Holder: "holder", Plan: plan.Free})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,9 +18,8 @@ type OpenAccount struct {
 
 // OpenAccount opens an account and grants plan.FreeCredits, in one append. Opening it again for the same
 // holder is a repeat. Errors: account.ErrExists, account.ErrInvalid, ErrInvalidRequest, and those of AccountWriter.
-func (d *AccountWriter) OpenAccount(ctx context.Context, in OpenAccount) error {
-	_, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+func (d *AccountWriter) OpenAccount(ctx context.Context, in OpenAccount) (Done, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
 		return s.Open(account.Open{Holder: in.Holder, Plan: in.Plan, Free: plan.FreeCredits})
 	})
-	return err
 }

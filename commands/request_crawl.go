@@ -14,6 +14,7 @@ import (
 // RequestCrawl is the command to crawl a brand's site.
 type RequestCrawl struct {
 	Request  Request
+	CrawlID  string // a new one when empty; with an id, repeating the request starts one crawl
 	Domain   string
 	Cause    string        // brand.CauseLookup …
 	Priority string        // brand.PriorityLive, brand.PriorityBulk
@@ -36,7 +37,10 @@ type Crawl struct {
 // Errors: brand.ErrAlreadyKnown (the record exists; read it), *brand.RememberedError (a failure is
 // answered without a crawl), brand.ErrWithdrawn, brand.ErrInvalidCrawl, and those of update.
 func (b *Brands) RequestCrawl(ctx context.Context, in RequestCrawl) (Crawl, error) {
-	id := uuid.NewString()
+	id := in.CrawlID
+	if id == "" {
+		id = uuid.NewString()
+	}
 	var out Crawl
 	_, at, appended, err := b.update(ctx, in.Domain, in.Request, id, func(state *brand.Brand, now time.Time) ([]eventschemas.Event, error) {
 		events, err := state.RequestCrawl(brand.RequestCrawl{CrawlID: id, Cause: in.Cause, Priority: in.Priority, Allowed: in.Allowed, Force: in.Force, Now: now})

@@ -85,6 +85,18 @@ func nextHead(head eventschemas.Hash, stream string, revision uint64, rec *event
 	return next, nil
 }
 
+// Link sets the hash of an event that follows head in the chain of its stream, and returns the new head.
+func Link(head eventschemas.Hash, stream string, revision uint64, ev *eventlog.Proposed) eventschemas.Hash {
+	next := chainLink(stream, revision, ev).Next(head)
+	ev.Metadata.Hash = hexOf(next)
+	return next
+}
+
+// ChainLink returns the part of a recorded event that the chain covers.
+func ChainLink(rec *eventlog.Recorded) eventschemas.ChainLink {
+	return chainLink(rec.Stream, rec.Revision, &rec.Proposed)
+}
+
 // chainLink returns the part of an event that the chain covers.
 func chainLink(stream string, revision uint64, ev *eventlog.Proposed) eventschemas.ChainLink {
 	return eventschemas.ChainLink{

@@ -168,14 +168,12 @@ func (a *Actor[S]) include(r *round[S], events []Event) error {
 // write adds applied events to what the round appends.
 func (a *Actor[S]) write(r *round[S], events []eventschemas.Event, request Request) error {
 	for _, ev := range events {
-		p, err := a.propose(ev, request, r.at)
+		p, err := Propose(a.all.cfg.Encoder, a.all.kind.Identify, a.stream, ev, request, r.at)
 		if err != nil {
 			return err
 		}
 		if a.chain != nil {
-			head := chainLink(a.stream, r.first+uint64(len(r.proposed)), &p).Next(a.chain.Head())
-			a.chain.Link(head)
-			p.Metadata.Hash = hexOf(head)
+			a.chain.Link(Link(a.chain.Head(), a.stream, r.first+uint64(len(r.proposed)), &p))
 		}
 		r.proposed = append(r.proposed, p)
 		r.bytes += len(p.Data) + metadataBytes(&p)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"letterhead/commands/streamwriter"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/eventlog/sqlite/sqlitetest"
 )
 
 // pot is a minimal state: it allots logos until none is left. The engine needs no more from a use case. Package
@@ -109,20 +108,6 @@ func newActors(t *testing.T, log eventlog.Log) *streamwriter.Actors[*pot] {
 	return actors
 }
 
-func openLog(t *testing.T) eventlog.Log {
-	t.Helper()
-	log, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "events.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return log
-}
-
 func request(n int) streamwriter.Request {
 	return streamwriter.Request{ID: fmt.Sprint("r", n), Actor: "system:test"}
 }
@@ -145,7 +130,7 @@ func taken(t *testing.T, log eventlog.Log) (sum int64) {
 }
 
 func TestDo_ConcurrentCallersOfTwoNodes_TakeExactlyAll(t *testing.T) {
-	log := openLog(t)
+	log := sqlitetest.Open(t)
 	nodes := []*streamwriter.Actors[*pot]{newActors(t, log), newActors(t, log)}
 	var mu sync.Mutex
 	var callers sync.WaitGroup
@@ -172,7 +157,7 @@ func TestDo_ConcurrentCallersOfTwoNodes_TakeExactlyAll(t *testing.T) {
 }
 
 func TestDo_EventWithoutIdentity_FailsOnlyItsCommand(t *testing.T) {
-	log := openLog(t)
+	log := sqlitetest.Open(t)
 	actors := newActors(t, log)
 	var callers sync.WaitGroup
 	for i := range 50 {
@@ -196,7 +181,7 @@ func TestNew_BadConfiguration_IsReported(t *testing.T) {
 	if _, err := streamwriter.New(streamwriter.Config{}, pots("pot"), nil, nil); err == nil {
 		t.Error("no error without an event log")
 	}
-	if _, err := streamwriter.New(streamwriter.Config{MaxLive: -1}, pots("pot"), openLog(t), nil); err == nil {
+	if _, err := streamwriter.New(streamwriter.Config{MaxLive: -1}, pots("pot"), sqlitetest.Open(t), nil); err == nil {
 		t.Error("no error for a negative limit")
 	}
 }

@@ -1,0 +1,214 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"letterhead/domain/billing"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+var (
+	// ErrInvalidReport means that a report lacks a field, or has one that cannot be used.
+	ErrInvalidReport = errors.New("invalid billing report")
+	// ErrUnknownReport means that the processor reported no event with this id.
+	ErrUnknownReport = errors.New("no such billing event")
+	// ErrReportDone means that the event was applied or dismissed, so that it cannot be decided again.
+	ErrReportDone = errors.New("the billing event was applied or dismissed already")
+	// ErrReportTooLong means that the event was reopened too often to be replaced by a copy.
+	ErrReportTooLong = errors.New("the billing event was reopened too often to be replaced")
+)
+
+// maxReportEvents limits the events that are read of the stream of a report. An operator reopened it once for every two.
+const maxReportEvents = eventlog.MaxPage
+
+// maxReportTurns limits the attempts to append to the stream of a report.
+const maxReportTurns = 3
+
+// Billing appends the events of payment processors, and what becomes of them. Each event of a processor has a stream of its
+// own, so its repeats change nothing. It is safe for concurrent use.
+type Billing struct {
+	log     eventlog.Log
+	encoder eventschemas.Encoder
+	now     func() time.Time
+}
+
+// NewBilling returns a Billing.
+func NewBilling(log eventlog.Log, encoder eventschemas.Encoder, now func() time.Time) *Billing {
+	return &Billing{log: log, encoder: encoder, now: now}
+}
+
+// Record appends what any payment processor reports; the worker of workers/billing applies it to the account. The event is
+// durable when Record returns. An event that was recorded before changes nothing, unless the copy can be used better and the
+// event is neither applied nor dismissed.
+//
+// Errors: ErrInvalidReport, ErrInvalidRequest, ErrReportTooLong, ErrBusy, eventschemas.ErrNotYet, and those of the log.
+func (b *Billing) Record(ctx context.Context, request Request, report eventschemas.BillingReported) error {
+	if err := request.Validate(); err != nil {
+		return err
+	}
+	if report.CreatedAt.IsZero() {
+		report.CreatedAt = b.now()
+	}
+	report.CreatedAt = report.CreatedAt.UTC().Truncate(time.Microsecond)
+	if err := billing.Validate(report); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidReport, err)
+	}
+	stream := billing.Stream(report.Processor, report.EventID)
+	use := useOf(report)
+	for range maxReportTurns {
+		err := b.append(ctx, request, stream, eventlog.NoStream(), string(use), report)
+		if !errors.Is(err, eventlog.ErrWrongRevision) {
+			return err
+		}
+		expected, recorded, err := b.lastReport(ctx, stream)
+		if err != nil || recorded >= use {
+			return err
+		}
+		if err = b.append(ctx, request, stream, expected, string(use), report); !errors.Is(err, eventlog.ErrWrongRevision) {
+			return err
+		}
+	}
+	return fmt.Errorf("record %s: %w", stream, ErrBusy)
+}
+
+// use is how well a report can be used. It is the key of the report's event, so that a copy that can be used better is another
+// event.
+type use string
+
+const (
+	notRead    use = "0" // an event that was not understood
+	partlyRead use = "1" // one with a problem, which an operator may have applied as far as it was read
+	usable     use = "2" // one without a problem, or one that is done
+)
+
+func useOf(r eventschemas.BillingReported) use {
+	switch {
+	case r.Problem == "":
+		return usable
+	case r.Kind != "":
+		return partlyRead
+	}
+	return notRead
+}
+
+// Reported is a report, and what became of it.
+type Reported struct {
+	Report  eventschemas.BillingReported
+	Outcome eventschemas.BillingSettled // of its last event; zero until it is settled
+}
+
+// Reported returns the first report of an event of a processor, and its outcome. Errors: ErrUnknownReport, and those of the
+// log.
+func (b *Billing) Reported(ctx context.Context, processor, eventID string) (out Reported, err error) {
+	stream := billing.Stream(processor, eventID)
+	first, err := b.log.ReadStream(ctx, stream, 0, eventlog.Forward, 1)
+	if err == nil && len(first) == 0 {
+		err = fmt.Errorf("%s: %w", stream, ErrUnknownReport)
+	}
+	if err != nil {
+		return out, err
+	}
+	last, err := b.log.ReadStream(ctx, stream, eventlog.End, eventlog.Backward, 1)
+	if err != nil {
+		return out, err
+	}
+	for _, rec := range append(first, last...) {
+		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+		if err != nil {
+			return out, fmt.Errorf("revision %d of %s: %w", rec.Revision, stream, err)
+		}
+		switch ev := ev.(type) {
+		case eventschemas.BillingReported:
+			out.Report = ev
+		case eventschemas.BillingSettled:
+			out.Outcome = ev
+		}
+	}
+	return out, nil
+}
+
+// lastReport returns the revision of a stream, and how well its last report can be used. It reads the stream from its
+// beginning, because any number of outcomes may follow the report.
+func (b *Billing) lastReport(ctx context.Context, stream string) (at eventlog.Expected, recorded use, err error) {
+	events, err := b.log.ReadStream(ctx, stream, 0, eventlog.Forward, maxReportEvents)
+	if err != nil {
+		return at, "", err
+	}
+	if len(events) == maxReportEvents {
+		return at, "", fmt.Errorf("%s: %w", stream, ErrReportTooLong)
+	}
+	for _, rec := range events {
+		ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+		if err != nil {
+			return at, "", fmt.Errorf("revision %d of %s: %w", rec.Revision, stream, err)
+		}
+		switch ev := ev.(type) {
+		case eventschemas.BillingReported:
+			recorded = useOf(ev)
+		case eventschemas.BillingSettled:
+			if ev.Outcome != billing.Inbox {
+				recorded = usable
+			}
+		}
+	}
+	return eventlog.After(uint64(len(events))), recorded, nil
+}
+
+// Settle records what became of a report whose stream has a number of events. Errors: eventlog.ErrWrongRevision if the
+// stream has more, eventschemas.ErrNotYet, and those of the log.
+func (b *Billing) Settle(ctx context.Context, request Request, stream string, revisions uint64, outcome eventschemas.BillingSettled) error {
+	return b.append(ctx, request, stream, eventlog.After(revisions), strconv.FormatUint(revisions, 10), outcome)
+}
+
+// Reopen has a report that was not applied decided again. Errors: ErrUnknownReport, ErrReportDone,
+// eventschemas.ErrNotYet, and those of the log.
+func (b *Billing) Reopen(ctx context.Context, request Request, stream string) error {
+	return b.follow(ctx, request, stream, eventschemas.BillingReopened{})
+}
+
+// Dismiss removes a report that was not applied from the inbox, without an effect. Errors: as Reopen.
+func (b *Billing) Dismiss(ctx context.Context, request Request, stream, reason string) error {
+	return b.follow(ctx, request, stream, eventschemas.BillingSettled{Outcome: billing.Dismissed, Reason: reason})
+}
+
+// follow appends an event to the stream of a report that is not done.
+func (b *Billing) follow(ctx context.Context, request Request, stream string, next eventschemas.Event) error {
+	if err := request.Validate(); err != nil {
+		return err
+	}
+	events, err := b.log.ReadStream(ctx, stream, eventlog.End, eventlog.Backward, 1)
+	if err != nil {
+		return err
+	}
+	if len(events) == 0 {
+		return fmt.Errorf("%s: %w", stream, ErrUnknownReport)
+	}
+	last := events[0]
+	ev, err := eventschemas.Decode(last.Type, last.SchemaVersion, last.Data)
+	if err != nil {
+		return fmt.Errorf("revision %d of %s: %w", last.Revision, stream, err)
+	}
+	if settled, ok := ev.(eventschemas.BillingSettled); ok && settled.Outcome != billing.Inbox {
+		return fmt.Errorf("%s: %w", stream, ErrReportDone)
+	}
+	return b.append(ctx, request, stream, eventlog.Exact(last.Revision), strconv.FormatUint(last.Revision+1, 10), next)
+}
+
+// append appends an event whose id is that of its stream, its type and a key.
+func (b *Billing) append(ctx context.Context, request Request, stream string, expected eventlog.Expected, id string, ev eventschemas.Event) error {
+	encoded, err := b.encoder.Encode(ev)
+	if err != nil {
+		return err
+	}
+	_, err = b.log.Append(ctx, stream, expected, []eventlog.Proposed{{
+		ID: eventschemas.EventID(stream, id, encoded.Type, ""), Type: encoded.Type, SchemaVersion: encoded.SchemaVersion,
+		OccurredAt: b.now().UTC().Truncate(time.Microsecond), Data: encoded.Data,
+		Metadata: eventlog.Metadata{RequestID: request.ID, Actor: request.Actor},
+	}})
+	return err
+}

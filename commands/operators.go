@@ -1,0 +1,120 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"letterhead/domain/operator"
+	"letterhead/eventschemas"
+	"letterhead/internal/apikey"
+	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
+)
+
+// Limits of the commands of operators' tokens.
+const (
+	// maxOperatorAttempts limits the attempts of a command: operators rarely issue tokens at the same time.
+	maxOperatorAttempts = 16
+	// operatorPage is the number of events of the stream per read.
+	operatorPage = 512
+)
+
+// Operators implements the use cases of operators' tokens. Each command folds the stream, which is short, decides, and
+// appends at the revision that it folded.
+type Operators struct {
+	log    eventlog.Log
+	events eventschemas.Encoder
+	now    func() time.Time
+}
+
+// NewOperators returns the commands for a log. events is as in AccountWriterConfig.
+func NewOperators(log eventlog.Log, events eventschemas.Encoder, now func() time.Time) *Operators {
+	return &Operators{log: log, events: events, now: now}
+}
+
+// IssueToken is the command to make a token valid. It has only the part of the token that may be stored.
+type IssueToken struct {
+	Request   Request
+	TokenID   string
+	Token     apikey.Key
+	Scope     operator.Scope
+	ExpiresAt time.Time // zero if it does not expire
+}
+
+// IssueToken makes a token valid. The same token under the same id is a repeat. Errors: operator.ErrInvalid,
+// operator.ErrTokenExists, operator.ErrTooManyTokens, eventschemas.ErrNotYet before an upgrade is finished, and those of
+// update.
+func (o *Operators) IssueToken(ctx context.Context, in IssueToken) (Done, error) {
+	// The id of the event has the hash, so that of two texts for one id only one is appended.
+	return o.update(ctx, in.Request, in.TokenID+"/"+in.Token.HashHex(), func(t *operator.Tokens, now time.Time) ([]eventschemas.Event, error) {
+		return t.Issue(operator.Issue{TokenID: in.TokenID, Hash: in.Token.HashHex(), Last4: in.Token.Last4, Scope: in.Scope, ExpiresAt: in.ExpiresAt, Now: now})
+	})
+}
+
+// RevokeToken revokes a token forever. It takes effect where tokens are looked up: wait there for the returned position.
+// Errors: operator.ErrUnknownToken, and those of update.
+func (o *Operators) RevokeToken(ctx context.Context, request Request, tokenID string) (Done, error) {
+	return o.update(ctx, request, tokenID, func(t *operator.Tokens, _ time.Time) ([]eventschemas.Event, error) {
+		return t.Revoke(tokenID)
+	})
+}
+
+// update loads, decides and appends, and retries after a lost race or an append of unknown outcome: a decision that was
+// appended is a repeat. Errors: the decision's rejections; ErrBusy after too many attempts; eventlog.ErrUnavailable,
+// eventlog.ErrCorrupt, eventlog.ErrClosed, ctx.Err().
+func (o *Operators) update(ctx context.Context, request Request, key string, decide func(*operator.Tokens, time.Time) ([]eventschemas.Event, error)) (Done, error) {
+	pause := brandBackoff
+	for range maxOperatorAttempts {
+		state, last, err := o.load(ctx)
+		if err != nil {
+			return Done{}, err
+		}
+		now := monotonic(o.now(), last.OccurredAt)
+		events, err := decide(state, now)
+		if err != nil {
+			return Done{}, err
+		}
+		if len(events) == 0 {
+			return Done{Position: last.Position, Repeated: true}, nil
+		}
+		proposed, err := propose(o.events, onOperatorsStream, eventschemas.OperatorsStream, events, request, key, now)
+		if err != nil {
+			return Done{}, err
+		}
+		appended, err := o.log.Append(ctx, eventschemas.OperatorsStream, eventlog.After(state.Events()), proposed)
+		if err == nil {
+			return Done{Position: appended.Position}, nil
+		}
+		if !errors.Is(err, eventlog.ErrWrongRevision) && !errors.Is(err, eventlog.ErrAmbiguous) {
+			return Done{}, err
+		}
+		if err := delay.For(ctx, delay.Jittered(pause)); err != nil {
+			return Done{}, err
+		}
+		pause = min(2*pause, maxBrandBackoff)
+	}
+	return Done{}, fmt.Errorf("decide about tokens: %d attempts: %w", maxOperatorAttempts, ErrBusy)
+}
+
+// load folds the stream, and returns its last event.
+func (o *Operators) load(ctx context.Context) (*operator.Tokens, eventlog.Recorded, error) {
+	state := operator.New()
+	var last eventlog.Recorded
+	err := eventlog.ReadPages(ctx, o.log, eventschemas.OperatorsStream, operatorPage, func(page []eventlog.Recorded) error {
+		for i := range page {
+			ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
+			if err != nil {
+				return err
+			}
+			state.Apply(ev)
+			last = page[i]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, last, fmt.Errorf("read %s: %w", eventschemas.OperatorsStream, err)
+	}
+	return state, last, nil
+}

@@ -1,0 +1,26 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"letterhead/domain/account"
+)
+
+// SettlePayment is the command to make the refunds of a payment match the claims of a payment processor.
+type SettlePayment struct {
+	Request   Request
+	AccountID string
+	PaymentID string
+	Claims    []account.Claim
+	Subject   string // as in account.Settle
+}
+
+// SettlePayment refunds what the claims take from a payment, even below a balance of zero, and returns what void claims
+// took. The same claims again are a repeat. Errors: those of account.SettlePayment, ErrInvalidRequest, and those of
+// AccountWriter.
+func (d *AccountWriter) SettlePayment(ctx context.Context, in SettlePayment) (Done, error) {
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		return s.SettlePayment(account.Settle{PaymentID: in.PaymentID, Claims: in.Claims, Subject: in.Subject})
+	})
+}

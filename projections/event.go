@@ -12,16 +12,21 @@ type Category uint8
 
 // The stream categories.
 const (
-	Accounts Category = 1 << iota // account-<id>
-	Usage                         // usage-<account>-<YYYYMM>, usage-node-<node>
-	Brands                        // brand-<registrable domain>
+	Accounts    Category = 1 << iota // account-<id>
+	Usage                            // usage-<account>-<YYYYMM>, usage-node-<node>
+	Brands                           // brand-<registrable domain>
+	Books                            // books: the ends of months
+	Checkpoints                      // checkpoints, of the ledger
+	Operators                        // operators: their tokens
+	Notices                          // notices-<account>
 )
 
 // Event is a recorded event, decoded once for all folds. Folds share it and must not change it.
 type Event struct {
 	*eventlog.Recorded
 	Category Category
-	// Subject is the stream's name without the prefix of its category: an account's id, a brand's domain.
+	// Subject is the stream's name without the prefix of its category: an account's id, a brand's domain. It is
+	// empty in the streams of the books, of the checkpoints and of the operators.
 	Subject string
 	// Body is the current struct of the event's type, by value. It is nil if Err is not.
 	Body eventschemas.Event

@@ -80,8 +80,13 @@ type Page[K comparable, V any] struct {
 // Equal selects the rows that have a value in a text column; an empty value selects all.
 func (p *Page[K, V]) Equal(column, value string) {
 	if value != "" {
-		p.equal, p.values = append(p.equal, column), append(p.values, value)
+		p.Where(column, value)
 	}
+}
+
+// Where selects the rows that have a value in a column.
+func (p *Page[K, V]) Where(column string, value any) {
+	p.equal, p.values = append(p.equal, column), append(p.values, value)
 }
 
 // Page returns the live rows of a page. Column names in it are not escaped.

@@ -67,8 +67,6 @@ CREATE TABLE {brands} (
 	indexPosition = `CREATE INDEX IF NOT EXISTS {brands}_by_position ON {brands} (position)`
 	indexDue      = `CREATE INDEX IF NOT EXISTS {brands}_by_due ON {brands} (due, domain)`
 
-	selectEntry = `SELECT id, domain, status, has_logo, revision, body FROM {brands} `
-
 	// Queries for one brand exist in two forms, and their first column shows whether the tables are
 	// live. On a shared database there is always one row, with the tables' position: see
 	// projections.Handle. Without the brand its other columns are null. A database of this process
@@ -321,37 +319,6 @@ func (m *Model) live(ctx context.Context, shared, own, arg string, row ...any) (
 		return 0, fmt.Errorf("get brand %s: %w", arg, err)
 	}
 	return eventlog.Position(at.Int64), nil
-}
-
-func scan(row interface{ Scan(...any) error }, e *Entry) error {
-	return row.Scan(&e.ID, &e.Domain, &e.Status, &e.HasLogo, &e.Revision, &e.Body.marked)
-}
-
-// List returns at most limit brands (no more than MaxPage) with domains after the given one, ordered
-// by domain. Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
-func (m *Model) List(ctx context.Context, after string, limit int) ([]*Entry, error) {
-	var all []*Entry
-	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		rows, err := q.QueryContext(ctx, t.SQL(selectEntry+`WHERE domain > $1 AND readable = 1 ORDER BY domain LIMIT $2`),
-			after, min(max(limit, 0), MaxPage))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		all = nil // drops rows of an earlier attempt
-		for rows.Next() {
-			var e Entry
-			if err := scan(rows, &e); err != nil {
-				return err
-			}
-			all = append(all, &e)
-		}
-		return rows.Err()
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list brands: %w", err)
-	}
-	return all, nil
 }
 
 // Due is a brand whose record is due for a scheduled crawl.

@@ -3,6 +3,7 @@ package brands_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -170,22 +171,85 @@ func testListAndChanged_InPages_ReturnAll(t *testing.T, e *projectionstest.Env) 
 		t.Errorf("changed: %v, want %v", changed, want)
 	}
 	slices.Sort(want)
-	var listed []string
-	for after := ""; ; {
-		page, err := m.List(t.Context(), after, 4)
+	if listed := list(t, m, brands.Selection{}, 4); !slices.Equal(listed, want) {
+		t.Errorf("listed: %v, want %v", listed, want)
+	}
+}
+
+// list returns the domains of a listing that is read in pages.
+func list(t *testing.T, m *brands.Model, s brands.Selection, limit int) (domains []string) {
+	t.Helper()
+	for after := (*brands.Listed)(nil); ; {
+		page, err := m.List(t.Context(), s, after, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(page) == 0 {
-			break
+		for i := range page {
+			after = &page[i]
+			domains = append(domains, after.Domain)
 		}
-		for _, entry := range page {
-			listed = append(listed, entry.Domain)
+		if len(page) < limit {
+			return domains
 		}
-		after = listed[len(listed)-1]
 	}
-	if !slices.Equal(listed, want) {
-		t.Errorf("listed: %v, want %v", listed, want)
+}
+
+func TestList_Selection_FiltersAndSorts(t *testing.T) {
+	projectionstest.Each(t, testList_Selection_FiltersAndSorts)
+}
+
+func testList_Selection_FiltersAndSorts(t *testing.T, e *projectionstest.Env) {
+	m, r := open(t, e)
+	for i, domain := range []string{"b.com", "a.com", "d.com", "c.com"} {
+		ev := eventschemas.BrandImported{BrandID: brand.ID(domain).String(), Domain: domain, Source: "test 1", Record: record(domain)}
+		ev.Record.QualityScore = []float64{0.5, 0.1, 0.5, 0.9}[i]
+		if domain == "c.com" {
+			ev.Record.Logos = nil
+		}
+		e.Events("brand-"+domain, at, ev)
+	}
+	e.Events("brand-d.com", at, eventschemas.BrandClaimed{})
+	e.Events("brand-gone.com", at, imported("gone.com", "gone.com"), eventschemas.BrandWithdrawn{Reason: "owner"})
+	e.CatchUp(r)
+	for _, c := range []struct {
+		s    brands.Selection
+		want string
+	}{
+		{brands.Selection{}, "a.com b.com c.com d.com"},
+		{brands.Selection{Descending: true}, "d.com c.com b.com a.com"},
+		{brands.Selection{Sort: "quality"}, "a.com b.com d.com c.com"},
+		{brands.Selection{Sort: "quality", Descending: true}, "c.com d.com b.com a.com"},
+		{brands.Selection{Sort: "revision", Descending: true}, "d.com c.com b.com a.com"},
+		{brands.Selection{Sort: "logo"}, "c.com a.com b.com d.com"},
+		{brands.Selection{Sort: "status"}, "a.com b.com c.com d.com"},
+		{brands.Selection{Claimed: true}, "d.com"},
+		{brands.Selection{WithoutLogo: true}, "c.com"},
+		{brands.Selection{Status: "partial", Sort: "domain"}, "a.com b.com c.com d.com"},
+		{brands.Selection{Status: "failed"}, ""},
+	} {
+		for _, limit := range []int{1, 2, 10} {
+			if got := strings.Join(list(t, m, c.s, limit), " "); got != c.want {
+				t.Errorf("%+v in pages of %d: %s, want %s", c.s, limit, got, c.want)
+			}
+		}
+	}
+	if _, err := m.List(t.Context(), brands.Selection{Sort: "taste"}, nil, 1); err == nil {
+		t.Error("List accepted an unknown order")
+	}
+}
+
+func TestList_NotByDomain_HasNoMaximum(t *testing.T) {
+	e := projectionstest.Open(t)
+	m, r := open(t, e)
+	for i := range brands.MaxPage + 1 {
+		domain := fmt.Sprintf("b%d.com", i)
+		e.Events("brand-"+domain, at, imported(domain, domain))
+	}
+	e.CatchUp(r)
+	for sort, want := range map[string]int{"domain": brands.MaxPage, "quality": brands.MaxPage + 1} {
+		if all, err := m.List(t.Context(), brands.Selection{Sort: sort}, nil, math.MaxInt); err != nil || len(all) != want {
+			t.Errorf("by %s: %d brands, %v; want %d", sort, len(all), err, want)
+		}
 	}
 }
 

@@ -35,13 +35,18 @@ func (r *Runner) Rebuild(ctx context.Context, names []string, progress func(Prog
 	if r.shared {
 		return r.request(ctx, models, progress)
 	}
-	space, err := r.spaceFor(ctx, models, "")
+	space, err := r.spaceFor(ctx, models, "", (*model).buildingGeneration)
 	if err == nil {
 		err = r.beginBuild(ctx, models)
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild: %w", err)
 	}
+	return r.finish(ctx, models, space, progress)
+}
+
+// finish fills the models' building generations and makes them live.
+func (r *Runner) finish(ctx context.Context, models []*model, space freeSpace, progress func(Progress)) error {
 	failed, err := r.build(ctx, models, space, progress)
 	if errors.Is(err, sqlstore.ErrFull) {
 		err = fmt.Errorf("%w: %w", ErrNoSpace, err)

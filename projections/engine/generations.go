@@ -21,6 +21,8 @@ const (
 	// not know the state ignore such a generation.
 	stateNext    = "next"
 	stateScratch = "scratch" // for one Verify
+	stateFilling = "filling" // as kept, but not complete: Keep is working on it, or was interrupted
+	stateKept    = "kept"    // rebuilt beside the live tables, until Switch or Discard; no loop folds it
 	stateRetired = "retired" // its tables are to be dropped
 	stateFailed  = "failed"  // a rebuild could not fill it; the reason is kept for the node that asked
 )

@@ -303,6 +303,8 @@ func (r *Runner) recoverRecord(ctx context.Context, tx *sqlstore.Tx, m *model, f
 		return nil
 	case e.state == stateNext:
 		return drop(ctx, tx, *e)
+	case (e.state == stateKept || e.state == stateFilling) && v == r.target(m):
+		return nil
 	case r.shared && !working:
 		return nil
 	case e.state == stateLive && v != nil:

@@ -6,9 +6,12 @@ import (
 	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
+	"letterhead/projections/checkpoints"
 	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
+	"letterhead/projections/notices"
+	"letterhead/projections/operators"
 	"letterhead/projections/payments"
 	"letterhead/projections/projectionstest"
 	"letterhead/projections/usage"
@@ -31,6 +34,9 @@ type models struct {
 	payments    *payments.Model
 	idempotency *idempotency.Model
 	brands      *brands.Model
+	checkpoints *checkpoints.Model
+	operators   *operators.Model
+	notices     *notices.Model
 }
 
 func newModels(t testing.TB, e *projectionstest.Env) models {
@@ -46,10 +52,10 @@ func newModels(t testing.TB, e *projectionstest.Env) models {
 	}
 	return models{
 		accounts: accounts.New(e.Store), keys: k, usage: usage.New(e.Store, e.Log),
-		ledger: ledger.New(e.Store), payments: payments.New(e.Store), idempotency: idempotency.New(e.Store), brands: b,
+		ledger: ledger.New(e.Store), payments: payments.New(e.Store), idempotency: idempotency.New(e.Store), brands: b, checkpoints: checkpoints.New(e.Store), operators: operators.New(e.Store), notices: notices.New(e.Store),
 	}
 }
 
 func (m models) all() []projections.Projection {
-	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.payments, m.idempotency, m.brands}
+	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.payments, m.idempotency, m.brands, m.checkpoints, m.operators, m.notices}
 }

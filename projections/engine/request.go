@@ -18,6 +18,11 @@ func (r *Runner) request(ctx context.Context, models []*model, progress func(Pro
 	if err != nil {
 		return fmt.Errorf("rebuild: %w", err)
 	}
+	return r.await(ctx, asked, models, progress)
+}
+
+// await waits until the leader has made requested generations live, or failed to.
+func (r *Runner) await(ctx context.Context, asked []record, models []*model, progress func(Progress)) error {
 	r.wake() // this node may be the leader
 	var errs []error
 	for {

@@ -71,6 +71,9 @@ type Runner struct {
 	hurry  chan struct{}
 	wanted atomic.Uint64
 
+	// keeping is held by the command that works on kept tables.
+	keeping sync.Mutex
+
 	// format is the data format in force.
 	format atomic.Int64
 

@@ -31,15 +31,15 @@ type freeSpace struct {
 }
 
 // spaceFor returns the space for copies of the models' live tables in a folder, or in the database file if folder is
-// empty. Errors: ErrNoSpace if they do not fit.
-func (r *Runner) spaceFor(ctx context.Context, models []*model, folder string) (freeSpace, error) {
+// empty; there, begun returns the copies that an interrupted command has begun. Errors: ErrNoSpace if they do not fit.
+func (r *Runner) spaceFor(ctx context.Context, models []*model, folder string, begun func(*model) *generation) (freeSpace, error) {
 	size, err := r.store.Size(ctx, tablesOf(models, (*model).liveGeneration))
 	if err != nil || size.Folder == "" {
 		return freeSpace{}, err
 	}
 	need := size.Tables + size.Tables/spareTables
 	if folder == "" {
-		begun, err := r.store.Size(ctx, tablesOf(models, (*model).buildingGeneration)) // of an interrupted rebuild
+		begun, err := r.store.Size(ctx, tablesOf(models, begun))
 		if err != nil {
 			return freeSpace{}, err
 		}
@@ -56,6 +56,11 @@ func (r *Runner) buildSpace(ctx context.Context, models []*model) (freeSpace, er
 	if slices.ContainsFunc(models, func(m *model) bool { return m.liveGeneration() == nil }) {
 		return freeSpace{}, nil
 	}
+	return r.reserveSpace(ctx)
+}
+
+// reserveSpace returns the space of a command that stops before it uses the reserve.
+func (r *Runner) reserveSpace(ctx context.Context) (freeSpace, error) {
 	size, err := r.store.Size(ctx, nil)
 	return freeSpace{size.Folder, r.space}, err
 }

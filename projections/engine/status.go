@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
 
@@ -199,6 +200,8 @@ type Status struct {
 	RetryAt  time.Time `json:"retry_at,omitzero"`
 	// Building is the generation that becomes live next.
 	Building *Building `json:"building,omitempty"`
+	// Kept is a rebuilt generation that is kept beside the live one, complete or not.
+	Kept *Building `json:"kept,omitempty"`
 }
 
 // Building is a generation that is being filled.
@@ -210,15 +213,28 @@ type Building struct {
 
 const stateQuarantined = "set_aside"
 
-// List returns the state of every read model, by name. Errors: those of the log.
+// Live is the State of a read model whose tables are read and folded.
+const Live = stateLive
+
+// States are the values of Status.State.
+var States = []string{stateLive, stateBuilding, stateQuarantined}
+
+// List returns the state of every read model, by name. Errors: sqlstore.ErrUnavailable, those of the log.
 func (r *Runner) List(ctx context.Context) ([]Status, error) {
 	head, err := r.log.Head(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list projections: %w", err)
 	}
+	records, err := readGenerations(ctx, r.store.Read())
+	if err != nil && !sqlstore.IsUndefinedTable(err) { // no read model was ever folded
+		return nil, fmt.Errorf("list projections: %w", sqlstore.Classify(err))
+	}
 	all := make([]Status, 0, len(r.models))
 	for _, m := range r.models {
 		s := m.status()
+		if e := keptRecord(records, m.name, stateKept, stateFilling); e != nil {
+			s.Kept = &Building{Version: e.version, Generation: e.generation, Position: e.position}
+		}
 		if s.Lag = lag(s.Position, head); s.Lag > 0 {
 			if s.Behind, err = r.behind(ctx, s.Position); err != nil {
 				return nil, fmt.Errorf("list projections: %w", err)

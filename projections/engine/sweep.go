@@ -68,7 +68,8 @@ func (s *sweeper) sweep(ctx context.Context) {
 
 // keep returns how long a generation is kept that is not live and will not be, and false for others.
 func (s *sweeper) keep(e record) (time.Duration, bool) {
-	if s.r.model(e.name) == nil {
+	m := s.r.model(e.name)
+	if m == nil {
 		return 0, false
 	}
 	switch e.state {
@@ -76,6 +77,8 @@ func (s *sweeper) keep(e record) (time.Duration, bool) {
 		return s.r.cfg.DropAfter, true
 	case stateScratch, stateFailed: // its node may be using it, or about to read the reason
 		return orphanFactor * s.r.cfg.DropAfter, true
+	case stateKept, stateFilling: // of a version that cannot become live any more
+		return orphanFactor * s.r.cfg.DropAfter, e.version < s.r.target(m).Number
 	}
 	return 0, false
 }

@@ -105,7 +105,7 @@ func (v *verifier) open(ctx context.Context, models []*model) (err error) {
 	} else if err := errors.Join(os.MkdirAll(parent, 0o700), RemoveScratch(parent)); err != nil {
 		return fmt.Errorf("create a folder for scratch tables: %w", err)
 	}
-	if v.space, err = v.r.spaceFor(ctx, models, parent); err != nil {
+	if v.space, err = v.r.spaceFor(ctx, models, parent, nil); err != nil {
 		return err
 	}
 	if v.file, err = openScratch(ctx, parent); err != nil {
@@ -266,7 +266,7 @@ func (v *verifier) hold(ctx context.Context) error {
 		for _, t := range p.live.version.Tables {
 			table := p.live.tables.Name(t.Name)
 			if _, err := v.moment.ExecContext(ctx, "SELECT 1 FROM "+table+" LIMIT 0"); err != nil {
-				return fmt.Errorf("hold %s for comparison: %w", table, sqlstore.Classify(err))
+				return fmt.Errorf("hold %s for comparison: %w", table, unreadable(ctx, err))
 			}
 		}
 	}
@@ -290,14 +290,19 @@ func (v *verifier) compare(ctx context.Context) error {
 	return nil
 }
 
-// cleanUp ends the snapshot and drops the scratch tables, even if ctx has ended.
-func (v *verifier) cleanUp(ctx context.Context) {
+// leave ends the snapshot of the live tables.
+func (v *verifier) leave() {
 	if v.moment != nil {
 		_ = v.moment.Rollback() // nothing was written
 	}
 	for _, g := range v.left {
 		g.readers.leave()
 	}
+}
+
+// cleanUp ends the snapshot and drops the scratch tables, even if ctx has ended.
+func (v *verifier) cleanUp(ctx context.Context) {
+	v.leave()
 	if v.file != nil {
 		if err := v.file.close(); err != nil {
 			v.r.cfg.Logger.WarnContext(ctx, "scratch tables could not be deleted; the next start will retry", slog.Any("error", err))

@@ -12,9 +12,18 @@ func (m *Model) SetMoved(entries int) { m.moved = entries }
 
 // Explain returns the database's plan for reading a page of entries.
 func (m *Model) Explain(ctx context.Context, accountID string, f Filter) string {
+	where, args := f.pageConditions(accountID, f.FromRevision, pageRows)
+	return m.explain(ctx, where, args...)
+}
+
+// ExplainRare returns the database's plan for reading entries of a rare type.
+func (m *Model) ExplainRare(ctx context.Context, typ string) string {
+	return m.explain(ctx, rareConditions(typ), 1, 7)
+}
+
+func (m *Model) explain(ctx context.Context, where string, args ...any) string {
 	var plan strings.Builder
 	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		where, args := f.pageConditions(accountID, f.FromRevision, pageRows)
 		rows, err := q.QueryContext(ctx, "EXPLAIN QUERY PLAN "+t.SQL(columns(t.Version, selectEntries, "")+where), args...)
 		if err != nil {
 			return err

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"letterhead/domain/account"
@@ -16,11 +18,14 @@ import (
 const (
 	intoEntries = `{entries} (position, account_no, revision, type, at, amount, held, balance, request_hash, request_id,
 	actor, domain, event_id, charge_id, hold_id, payment_id{new_columns})`
-	entryColumns = 18 // including the new ones
+	entryColumns = 19 // including the new ones
 
 	intoAccounts   = `{accounts} (no, account, balance, revision)`
 	accountColumns = 4
 	upsertAccounts = `ON CONFLICT (no) DO UPDATE SET balance = excluded.balance, revision = excluded.revision`
+
+	intoPeriods   = `{periods} (position, type, month, at)`
+	periodColumns = 4
 
 	// keptRows limits the accounts that the fold keeps between batches.
 	keptRows = 200_000
@@ -55,12 +60,13 @@ func newFold(t *projections.Tables, empty bool) projections.Fold {
 
 // Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+	events, periods := divide(events)
 	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
 		return projections.Changes{}, err
 	}
 	width := entryColumns
 	if f.tables.Version < withDetails {
-		width -= 2
+		width -= 3
 	}
 	entries := make([]any, 0, len(events)*width)
 	for _, e := range events {
@@ -79,7 +85,11 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 			if err != nil {
 				return projections.Changes{}, e.Errorf("encode details: %w", err)
 			}
-			entries = append(entries, text(d.keyID), text(detail))
+			link, err := hex.DecodeString(e.Metadata.Hash)
+			if err != nil {
+				return projections.Changes{}, e.Errorf("hash: %w", err)
+			}
+			entries = append(entries, text(d.keyID), text(detail), link)
 		}
 	}
 	accounts := make([]any, 0, f.accounts.Changed()*accountColumns)
@@ -87,11 +97,35 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 		accounts = append(accounts, s.no, account, s.balance, int64(s.revision))
 	})
 	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
-		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(columns(f.tables.Version, intoEntries, ", key_id, detail")), width, "", entries); err != nil {
+		if err := sqlstore.Insert(ctx, tx, f.tables.SQL(columns(f.tables.Version, intoEntries, ", key_id, detail, hash")), width, "", entries); err != nil {
 			return err
+		}
+		if len(periods) > 0 {
+			if err := sqlstore.Insert(ctx, tx, f.tables.SQL(intoPeriods), periodColumns, "", periods); err != nil {
+				return err
+			}
 		}
 		return sqlstore.Insert(ctx, tx, f.tables.SQL(intoAccounts), accountColumns, upsertAccounts, accounts)
 	}}, nil
+}
+
+// divide returns the events of accounts, and the rows of the ends and closings of months.
+func divide(events []*projections.Event) (ofAccounts []*projections.Event, periods []any) {
+	add := func(e *projections.Event, month string) {
+		periods = append(periods, int64(e.Position), e.Type, month, e.OccurredAt.UnixMicro())
+	}
+	for _, e := range events {
+		switch ev := e.Body.(type) {
+		case eventschemas.PeriodEnded:
+			add(e, ev.Month)
+		case eventschemas.PeriodClosed:
+			add(e, ev.Month)
+		}
+	}
+	if len(periods) == 0 {
+		return events, nil
+	}
+	return slices.DeleteFunc(slices.Clone(events), func(e *projections.Event) bool { return e.Category == projections.Books }), periods
 }
 
 // Reset implements projections.Fold.
@@ -159,10 +193,23 @@ func describe(e *projections.Event) described {
 		if ev.Money != nil {
 			d.Money, d.Currency = -ev.Money.Minor, ev.Money.Currency
 		}
+	case eventschemas.PaymentFeeRecorded:
+		d.paymentID, d.FeeID, d.Money, d.Currency = ev.PaymentID, ev.FeeID, -ev.Money.Minor, ev.Money.Currency
+	case eventschemas.BreakageRecognized:
+		d.Reason = ev.Policy
+	case eventschemas.RefundReversed:
+		d.paymentID, d.RefundID = ev.PaymentID, ev.RefundID
+		if ev.Money != nil {
+			d.Money, d.Currency = ev.Money.Minor, ev.Money.Currency
+		}
 	case eventschemas.KeyIssued:
 		d.keyID, d.Kind = ev.KeyID, ev.Kind
 	case eventschemas.KeyRevoked:
 		d.keyID = ev.KeyID
+	case eventschemas.AccountOpened:
+		d.Plan = ev.Plan
+	case eventschemas.PlanChanged:
+		d.Plan = ev.To
 	case eventschemas.AccountSuspended:
 		d.Reason = ev.Reason
 	case eventschemas.AccountClosed:

@@ -6,15 +6,18 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -24,8 +27,8 @@ const (
 	// Name of the read model.
 	Name = "ledger"
 	// Versions of the tables: the first finds requests by a hash, the second has the API key of
-	// charges, and details.
-	withoutDetails, withDetails = 2, 4
+	// charges, details, hashes, the ends of months, and an index of rare events.
+	withoutDetails, withDetails = 2, 6
 	// pageRows is the number of rows that an iteration has in memory.
 	pageRows = 1000
 )
@@ -33,8 +36,9 @@ const (
 var (
 	// ErrNotFound: the account has no such entries.
 	ErrNotFound = errors.New("no ledger entries")
-	// ErrNoKeys: entries cannot be selected by key before the upgrade from data format 1 is finished.
-	ErrNoKeys = errors.New("the ledger has no API keys until the upgrade to this release is finished")
+	// ErrUnfinished: before the upgrade from data format 1 is finished, entries cannot be selected by key, and there are
+	// no statements and no past states.
+	ErrUnfinished = errors.New("the ledger has no API keys, money and hashes until the upgrade to this release is finished")
 )
 
 // The table is optimized for the replay, which writes one row for nearly every event:
@@ -44,8 +48,8 @@ var (
 //   - a row refers to its account by the position of the account's first event, not by its id, and a
 //     request is found by a hash of its id: integers in both indexes save a fourth of a row's cost;
 //   - actor is NULL for the account itself, the actor of nearly every event;
-//   - detail is NULL for all events but grants, refunds, reversals and changes of the account, whose kind,
-//     money, reason and refund it has as JSON.
+//   - detail is NULL for all events but grants, refunds, fees, reversals, breakage and changes of the account,
+//     whose kind, money, reason and refund it has as JSON.
 //
 // at is microseconds since 1970. {new_columns} are the columns of newer tables; see columns.
 const (
@@ -68,6 +72,10 @@ CREATE TABLE {entries} (
 	hold_id      TEXT,
 	payment_id   TEXT{new_columns}
 )`
+	newColumns = `,
+	key_id       TEXT,
+	detail       TEXT,
+	hash         BYTEA NOT NULL`
 	indexAccount = `CREATE UNIQUE INDEX IF NOT EXISTS {entries}_by_account ON {entries} (account_no, revision)`
 	indexRequest = `CREATE INDEX IF NOT EXISTS {entries}_by_request ON {entries} (request_hash)`
 
@@ -81,12 +89,19 @@ CREATE TABLE {accounts} (
 	revision BIGINT NOT NULL
 )`
 
+	// The ends and closings of months, in the order of the log.
+	createPeriods = `
+CREATE TABLE {periods} (
+	position {bigkey} PRIMARY KEY,
+	type     TEXT   NOT NULL,
+	month    TEXT   NOT NULL,
+	at       BIGINT NOT NULL
+)`
+
 	selectEntries = `
 SELECT e.position, a.account, e.revision, e.type, e.at, e.amount, e.held, e.balance, e.request_id, e.actor,
 	e.domain, e.event_id, e.charge_id, e.hold_id, e.payment_id{new_columns}
 FROM {entries} e JOIN {accounts} a ON a.no = e.account_no `
-	// ofAccount precedes further conditions; its parameter is $1.
-	ofAccount = `WHERE e.account_no = (SELECT no FROM {accounts} WHERE account = $1) `
 	// ofRequest precedes further conditions; its parameters are $1, the hash, and $2.
 	ofRequest = `WHERE e.request_hash = $1 AND e.request_id = $2 `
 )
@@ -121,7 +136,7 @@ type Entry struct {
 	Type      string            `json:"type"`
 	At        time.Time         `json:"at"`
 	// Amount is added to the balance by the event: above zero for grants and reversals, below for
-	// charges and refunds, 0 for all others.
+	// charges, refunds and breakage, 0 for all others.
 	Amount int64 `json:"amount"`
 	// Held is the amount that the event holds (above zero), or takes out of a hold (below zero): a
 	// release, or a charge that captures. The sum over an account is its open holds. For charges only
@@ -137,8 +152,10 @@ type Entry struct {
 	HoldID    string    `json:"hold_id,omitempty"`
 	PaymentID string    `json:"payment_id,omitempty"`
 	// KeyID is the API key that was charged, issued or revoked; empty for charges of older releases.
-	// It and Details are empty until the upgrade to the release that introduced them is finished.
+	// It, Hash and Details are empty until the upgrade to the release that introduced them is finished.
 	KeyID string `json:"key_id,omitempty"`
+	// Hash is that of the event in the account's hash chain, in hex.
+	Hash string `json:"hash,omitempty"`
 	Details
 }
 
@@ -146,13 +163,15 @@ type Entry struct {
 type Details struct {
 	// Kind is the kind of a grant (free, subscription, topup, adjustment) or of a key that is issued.
 	Kind string `json:"kind,omitempty"`
-	// Money is in minor units of Currency: above zero if it was paid, below if it was returned.
+	// Money is in minor units of Currency: above zero if it was paid, below if it was returned or is a fee.
 	Money    int64  `json:"money,omitempty"`    // absent in JSON if zero
 	Currency string `json:"currency,omitempty"` // ISO 4217; empty if the event has no money
 	Tax      int64  `json:"tax,omitempty"`      // the part of Money that is tax
-	// Reason is that of a grant, a reversal, a suspension or the closing of the account.
+	// Reason is that of a grant, a reversal, a suspension or the closing of the account, or the policy of breakage.
 	Reason   string `json:"reason,omitempty"`
+	Plan     string `json:"plan,omitempty"` // with which an account is opened, or to which it is moved
 	RefundID string `json:"refund_id,omitempty"`
+	FeeID    string `json:"fee_id,omitempty"`
 }
 
 // Filter selects entries of an account.
@@ -161,12 +180,43 @@ type Filter struct {
 	RequestID, Type, PaymentID, KeyID string
 	// From and Until, if not zero, select the entries from a time on and before another.
 	From, Until time.Time
+	// ForCustomer leaves out the fees of the payment processor.
+	ForCustomer bool
 	// Credits selects only the entries that change the balance. Their Held is 0.
 	Credits bool
 	// FromRevision is the first revision to return.
 	FromRevision uint64
 	// Limit is the maximum number of entries; 0 means all.
 	Limit int
+
+	revisions *[2]int64 // in place of From and Until: the first one, and the first one after them
+}
+
+// bound replaces From and Until by revisions, which an index has.
+func (m *Model) bound(ctx context.Context, accountID string, f Filter) (Filter, error) {
+	if f.From.IsZero() && f.Until.IsZero() {
+		return f, nil
+	}
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		s, err := find(ctx, q, t, accountID)
+		if errors.Is(err, ErrNotFound) {
+			return nil // there is nothing to select
+		}
+		if err != nil {
+			return err
+		}
+		f.revisions = &[2]int64{0, s.head + 1}
+		for i, limit := range []time.Time{f.From, f.Until} {
+			if limit.IsZero() {
+				continue
+			}
+			if f.revisions[i], err = s.search(ctx, func(at time.Time, _ uint64) bool { return !at.Before(limit) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return f, err
 }
 
 // conditions returns the conditions of the filter, from WHERE on; the first parameter is the account's id.
@@ -186,7 +236,10 @@ func (f Filter) conditions(accountID string) (where string, args []any) {
 		where = `WHERE +e.account_no = (SELECT no FROM {accounts} WHERE account = $1)`
 		add("e.request_hash = ? AND e.request_id = ?", hash(f.RequestID), f.RequestID)
 	}
-	if f.Type != "" {
+	switch {
+	case slices.Contains(rareTypes, f.Type):
+		where += " AND e.type = '" + f.Type + "'" // as a literal, so that indexRare is used
+	case f.Type != "":
 		add("e.type = ?", f.Type)
 	}
 	if f.PaymentID != "" {
@@ -195,11 +248,11 @@ func (f Filter) conditions(accountID string) (where string, args []any) {
 	if f.KeyID != "" {
 		add("e.key_id = ?", f.KeyID)
 	}
-	if !f.From.IsZero() {
-		add("e.at >= ?", f.From.UnixMicro())
+	if f.revisions != nil {
+		add("e.revision >= ? AND e.revision < ?", f.revisions[0], f.revisions[1])
 	}
-	if !f.Until.IsZero() {
-		add("e.at < ?", f.Until.UnixMicro())
+	if f.ForCustomer {
+		where += " AND e.type <> '" + eventschemas.PaymentFeeRecorded{}.EventType() + "'"
 	}
 	if f.Credits {
 		add("e.amount <> 0")
@@ -238,25 +291,31 @@ func (m *Model) Versions() []projections.Version {
 
 // versionOf returns a version that readers use from a data format on.
 func versionOf(number, format int) projections.Version {
-	return projections.Version{
+	entries := projections.Table{Name: "entries", Create: columns(number, createEntries, newColumns), Indexes: []string{indexAccount, indexRequest}, Key: []string{"position"}}
+	v := projections.Version{
 		Number: number, Format: format,
 		Categories: projections.Accounts,
-		Tables: []projections.Table{
-			{Name: "entries", Create: columns(number, createEntries, ",\n\tkey_id       TEXT,\n\tdetail       TEXT"), Indexes: []string{indexAccount, indexRequest}, Key: []string{"position"}},
-			{Name: "accounts", Create: createAccounts, Key: []string{"no"}},
-		},
-		NewFold: newFold,
+		Tables:     []projections.Table{entries, {Name: "accounts", Create: createAccounts, Key: []string{"no"}}},
+		NewFold:    newFold,
 	}
+	if number >= withDetails {
+		v.Categories |= projections.Books
+		v.Tables[0].Indexes = append(v.Tables[0].Indexes, indexRare)
+		v.Tables = append(v.Tables, projections.Table{Name: "periods", Create: createPeriods, Key: []string{"position"}})
+	}
+	return v
 }
 
 // Entries returns the selected entries of an account in the order of its stream, reading a limited
 // number at a time: neither memory nor a transaction grows with them. It stops after an error. Errors:
 // projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Seq2[Entry, error] {
-	read := func(after *Entry, limit int) ([]Entry, error) {
+	read := func(after *Entry, limit int) (page []Entry, err error) {
 		from := f.FromRevision
 		if after != nil {
 			from = after.Revision + 1
+		} else if f, err = m.bound(ctx, accountID, f); err != nil {
+			return nil, err
 		}
 		return m.page(ctx, accountID, f, from, limit)
 	}
@@ -274,7 +333,7 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 func (m *Model) page(ctx context.Context, accountID string, f Filter, from uint64, limit int) (page []Entry, err error) {
 	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
 		if f.KeyID != "" && t.Version < withDetails {
-			return ErrNoKeys
+			return ErrUnfinished
 		}
 		where, args := f.pageConditions(accountID, from, limit)
 		page, err = query(ctx, q, t, where, args...)
@@ -286,9 +345,12 @@ func (m *Model) page(ctx context.Context, accountID string, f Filter, from uint6
 // Last returns the revision of the earliest of the last n selected entries of an account; f.FromRevision and f.Limit
 // do not count. Errors: ErrNotFound if there is none, and as Entries.
 func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (revision uint64, err error) {
+	if f, err = m.bound(ctx, accountID, f); err != nil {
+		return 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
+	}
 	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
 		if f.KeyID != "" && t.Version < withDetails {
-			return ErrNoKeys
+			return ErrUnfinished
 		}
 		where, args := f.conditions(accountID)
 		selected := fmt.Sprintf("SELECT e.revision FROM {entries} e %s ORDER BY e.revision DESC LIMIT $%d", where, len(args)+1)
@@ -368,7 +430,7 @@ func (m *Model) read(ctx context.Context, where string, args ...any) (page []Ent
 }
 
 func query(ctx context.Context, q projections.Queryer, t *projections.Tables, where string, args ...any) (page []Entry, err error) {
-	rows, err := q.QueryContext(ctx, t.SQL(columns(t.Version, selectEntries, ", e.key_id, e.detail")+where), args...)
+	rows, err := q.QueryContext(ctx, t.SQL(columns(t.Version, selectEntries, ", e.key_id, e.detail, e.hash")+where), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -385,12 +447,12 @@ func query(ctx context.Context, q projections.Queryer, t *projections.Tables, wh
 
 func scan(row *sql.Rows, version int, e *Entry) error {
 	var at int64
-	var id []byte
+	var id, hash []byte
 	var actor, charge, hold, payment, key, detail sql.NullString
 	into := []any{&e.Position, &e.AccountID, &e.Revision, &e.Type, &at, &e.Amount, &e.Held, &e.Balance,
 		&e.RequestID, &actor, &e.Domain, &id, &charge, &hold, &payment}
 	if version >= withDetails {
-		into = append(into, &key, &detail)
+		into = append(into, &key, &detail, &hash)
 	}
 	err := row.Scan(into...)
 	if err != nil {
@@ -403,6 +465,7 @@ func scan(row *sql.Rows, version int, e *Entry) error {
 	if e.Actor = actor.String; !actor.Valid {
 		e.Actor = actorPrefix + e.AccountID
 	}
+	e.Hash = hex.EncodeToString(hash)
 	e.ChargeID, e.HoldID, e.PaymentID, e.KeyID = charge.String, hold.String, payment.String, key.String
 	if detail.Valid {
 		if err := json.Unmarshal([]byte(detail.String), &e.Details); err != nil {
@@ -410,53 +473,4 @@ func scan(row *sql.Rows, version int, e *Entry) error {
 		}
 	}
 	return nil
-}
-
-// AsOf returns the last entry of an account that occurred at or before the given time: its Balance is
-// the account's balance then. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable,
-// ctx.Err().
-func (m *Model) AsOf(ctx context.Context, accountID string, at time.Time) (Entry, error) {
-	e, err := m.asOf(ctx, accountID, at.UnixMicro())
-	if err != nil {
-		return Entry{}, fmt.Errorf("ledger of account %s as of %s: %w", accountID, at.UTC().Format(time.RFC3339Nano), err)
-	}
-	return e, nil
-}
-
-// asOf uses a binary search: times never go backwards within a stream, so no index on them is needed.
-func (m *Model) asOf(ctx context.Context, accountID string, micros int64) (Entry, error) {
-	const one = ofAccount + `AND e.revision >= $2 ORDER BY e.revision LIMIT 1`
-	head, err := m.head(ctx, accountID)
-	if err != nil {
-		return Entry{}, err
-	}
-	var best *Entry
-	for low, high := int64(0), head; low <= high; {
-		middle := low + (high-low)/2
-		page, err := m.read(ctx, one, accountID, middle)
-		if err != nil {
-			return Entry{}, err
-		}
-		if len(page) == 0 || page[0].At.UnixMicro() > micros {
-			high = middle - 1
-			continue
-		}
-		best = &page[0]
-		low = int64(best.Revision) + 1
-	}
-	if best == nil {
-		return Entry{}, ErrNotFound
-	}
-	return *best, nil
-}
-
-// head returns the last revision of an account.
-func (m *Model) head(ctx context.Context, accountID string) (revision int64, err error) {
-	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
-		return q.QueryRowContext(ctx, t.SQL(`SELECT revision FROM {accounts} WHERE account = $1`), accountID).Scan(&revision)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, ErrNotFound
-	}
-	return revision, err
 }

@@ -47,7 +47,7 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 		event eventschemas.Event
 		want  ledger.Entry
 	}{
-		{eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, ledger.Entry{}},
+		{eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, ledger.Entry{Details: ledger.Details{Plan: "free"}}},
 		{eventschemas.CreditsGranted{GrantID: "g", Kind: "topup", Credits: 50, PaymentID: "p", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}, Tax: 782, Reason: "x"},
 			ledger.Entry{Amount: 50, Balance: 50, PaymentID: "p", Details: ledger.Details{Kind: "topup", Money: 4900, Currency: "EUR", Tax: 782, Reason: "x"}}},
 		{eventschemas.CreditsHeld{HoldID: "h1", Credits: 3, Deadline: at, RequestID: "r1", Domain: "d.com"},
@@ -60,10 +60,14 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 			ledger.Entry{Amount: 2, Balance: 50, ChargeID: "c1", RequestID: "r1", Details: ledger.Details{Reason: "operator"}}},
 		{eventschemas.PaymentRefunded{RefundID: "f", PaymentID: "p", Credits: 60, Money: &eventschemas.Money{Minor: 490, Currency: "EUR"}},
 			ledger.Entry{Amount: -60, Balance: -10, PaymentID: "p", Details: ledger.Details{Money: -490, Currency: "EUR", RefundID: "f"}}},
+		{eventschemas.PaymentFeeRecorded{FeeID: "e", PaymentID: "p", Money: eventschemas.Money{Minor: 145, Currency: "USD"}},
+			ledger.Entry{Balance: -10, PaymentID: "p", Details: ledger.Details{Money: -145, Currency: "USD", FeeID: "e"}}},
 		{eventschemas.KeyIssued{KeyID: "k", Hash: strings.Repeat("ab", 32), Last4: "1234", Kind: "secret"}, ledger.Entry{Balance: -10, KeyID: "k", Details: ledger.Details{Kind: "secret"}}},
 		{eventschemas.KeyRevoked{KeyID: "k"}, ledger.Entry{Balance: -10, KeyID: "k"}},
 		{eventschemas.AccountSuspended{Reason: "late"}, ledger.Entry{Balance: -10, Details: ledger.Details{Reason: "late"}}},
 		{eventschemas.AccountClosed{Reason: "r"}, ledger.Entry{Balance: -10, Details: ledger.Details{Reason: "r"}}},
+		{eventschemas.CreditsGranted{GrantID: "g2", Kind: "adjustment", Credits: 20}, ledger.Entry{Amount: 20, Balance: 10, Details: ledger.Details{Kind: "adjustment"}}},
+		{eventschemas.BreakageRecognized{Credits: 10, Policy: "terms"}, ledger.Entry{Amount: -10, Details: ledger.Details{Reason: "terms"}}},
 	} {
 		when := at.Add(time.Duration(i) * time.Second)
 		g := projectionstest.Group{Stream: "account-a", At: when, RequestID: fmt.Sprint("m", i), Actor: "operator:eve", Events: []eventschemas.Event{s.event}}
@@ -78,14 +82,19 @@ func testEntries_OnePerEvent_WithBalance(t *testing.T, e *projectionstest.Env) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.want.EventID = recorded[0].ID
+		s.want.EventID, s.want.Hash = recorded[0].ID, recorded[0].Metadata.Hash
 		got := collect(t, m.Entries(t.Context(), "a", ledger.Filter{FromRevision: uint64(i)}))
 		if len(got) != 1 || got[0] != s.want {
 			t.Errorf("%s:\n%+v\nwant\n%+v", s.want.Type, got, s.want)
 		}
 	}
-	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 12 {
-		t.Errorf("%d entries, want 12", len(all))
+	if all := collect(t, m.Entries(t.Context(), "a", ledger.Filter{})); len(all) != 15 {
+		t.Errorf("%d entries, want 15", len(all))
+	}
+	for _, entry := range collect(t, m.Entries(t.Context(), "a", ledger.Filter{ForCustomer: true})) {
+		if entry.Type == (eventschemas.PaymentFeeRecorded{}).EventType() {
+			t.Errorf("a customer gets %+v", entry)
+		}
 	}
 }
 
@@ -269,12 +278,12 @@ func TestEntries_PreviousFormatInForce_HaveNoDetails(t *testing.T) {
 		if len(got) != 1 || got[0].Amount != 50 || got[0].Details != (ledger.Details{}) {
 			t.Errorf("entries of the payment = %+v, want one of 50 credits without details", got)
 		}
-		if _, err := m.Last(t.Context(), "a", ledger.Filter{KeyID: "k"}, 1); !errors.Is(err, ledger.ErrNoKeys) {
-			t.Errorf("Last by key = %v, want ErrNoKeys", err)
+		if _, err := m.Last(t.Context(), "a", ledger.Filter{KeyID: "k"}, 1); !errors.Is(err, ledger.ErrUnfinished) {
+			t.Errorf("Last by key = %v, want ErrUnfinished", err)
 		}
 		for _, err := range m.Entries(t.Context(), "a", ledger.Filter{KeyID: "k"}) {
-			if !errors.Is(err, ledger.ErrNoKeys) {
-				t.Errorf("entries by key: %v, want ErrNoKeys", err)
+			if !errors.Is(err, ledger.ErrUnfinished) {
+				t.Errorf("entries by key: %v, want ErrUnfinished", err)
 			}
 		}
 	})
@@ -421,6 +430,10 @@ func TestByRequest_UsesIndex(t *testing.T) {
 	e.CatchUp(r)
 	plan := m.Explain(t.Context(), "a", ledger.Filter{RequestID: "r"})
 	if !strings.Contains(plan, "_by_request") {
+		t.Errorf("the plan is\n%s", plan)
+	}
+	plan = m.Explain(t.Context(), "a", ledger.Filter{Type: "CreditsGranted"})
+	if !strings.Contains(plan, "_by_type") || strings.Contains(plan, "TEMP B-TREE") {
 		t.Errorf("the plan is\n%s", plan)
 	}
 	plan = m.Explain(t.Context(), "a", ledger.Filter{FromRevision: 7})

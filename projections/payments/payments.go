@@ -1,4 +1,4 @@
-// Package payments is the read model of payments: the credits and the money of each, and its refunds. It is for
+// Package payments is the read model of payments: the credits and the money of each, its refunds and its fees. It is for
 // reports; the account stream decides what may be refunded.
 package payments
 
@@ -21,7 +21,7 @@ import (
 const (
 	// Name of the read model.
 	Name    = "payments"
-	version = 1
+	version = 2
 	// firstFormat is the first data format with this read model.
 	firstFormat = 2
 
@@ -66,13 +66,27 @@ CREATE TABLE {refunds} (
 	money       BIGINT NOT NULL,
 	currency    TEXT   NOT NULL,
 	refunded_at BIGINT NOT NULL,
+	reversed_at BIGINT NOT NULL,
 	revision    BIGINT NOT NULL,
 	PRIMARY KEY (account, id)
 )`
 	indexPayment = `CREATE INDEX IF NOT EXISTS {refunds}_by_payment ON {refunds} (account, payment)`
+
+	createFees = `
+CREATE TABLE {fees} (
+	account     TEXT   NOT NULL,
+	id          TEXT   NOT NULL,
+	payment     TEXT   NOT NULL,
+	money       BIGINT NOT NULL,
+	currency    TEXT   NOT NULL,
+	recorded_at BIGINT NOT NULL,
+	revision    BIGINT NOT NULL,
+	PRIMARY KEY (account, id)
+)`
+	indexFees = `CREATE INDEX IF NOT EXISTS {fees}_by_payment ON {fees} (account, payment)`
 )
 
-// key is the primary key of both tables. Ids belong to an account: each account has its own stream.
+// key is the primary key of all tables. Ids belong to an account: each account has its own stream.
 type key struct{ account, id string }
 
 func compare(a, b key) int {
@@ -99,18 +113,46 @@ var payments = projections.Keyed[key, Payment]{
 
 var refunds = projections.Keyed[key, refund]{
 	Table:     projections.Table{Name: "refunds", Create: createRefunds, Indexes: []string{indexPayment}, Key: []string{"account", "id"}},
-	Columns:   []string{"payment", "credits", "money", "currency", "refunded_at", "revision"},
+	Columns:   []string{"payment", "credits", "money", "currency", "refunded_at", "reversed_at", "revision"},
 	Compare:   compare,
 	AppendKey: appendKey,
 	AppendRow: func(values []any, r *refund) []any {
-		return append(values, r.payment, r.Credits, r.Money, r.Currency, r.At.UnixMicro(), int64(r.revision))
+		return append(values, r.payment, r.Credits, r.Money, r.Currency, r.At.UnixMicro(), reversedAt(r), int64(r.revision))
 	},
 	Scan: func(row projections.Scanner, k *key, r *refund) error {
-		var at int64
-		err := row.Scan(&k.account, &k.id, &r.payment, &r.Credits, &r.Money, &r.Currency, &at, &r.revision)
+		var at, reversed int64
+		err := row.Scan(&k.account, &k.id, &r.payment, &r.Credits, &r.Money, &r.Currency, &at, &reversed, &r.revision)
 		r.ID, r.At = k.id, time.UnixMicro(at).UTC()
+		if reversed != 0 {
+			then := time.UnixMicro(reversed).UTC()
+			r.ReversedAt = &then
+		}
 		return err
 	},
+}
+
+var fees = projections.Keyed[key, fee]{
+	Table:     projections.Table{Name: "fees", Create: createFees, Indexes: []string{indexFees}, Key: []string{"account", "id"}},
+	Columns:   []string{"payment", "money", "currency", "recorded_at", "revision"},
+	Compare:   compare,
+	AppendKey: appendKey,
+	AppendRow: func(values []any, f *fee) []any {
+		return append(values, f.payment, f.Money, f.Currency, f.At.UnixMicro(), int64(f.revision))
+	},
+	Scan: func(row projections.Scanner, k *key, f *fee) error {
+		var at int64
+		err := row.Scan(&k.account, &k.id, &f.payment, &f.Money, &f.Currency, &at, &f.revision)
+		f.ID, f.At = k.id, time.UnixMicro(at).UTC()
+		return err
+	},
+}
+
+// reversedAt returns 0 for a refund that was not reversed.
+func reversedAt(r *refund) int64 {
+	if r.ReversedAt == nil {
+		return 0
+	}
+	return r.ReversedAt.UnixMicro()
 }
 
 // State of a payment, by its credits.
@@ -126,7 +168,7 @@ const (
 // States are all states.
 var States = []State{Paid, PartlyRefunded, Refunded}
 
-// Payment is a payment with its refunds.
+// Payment is a payment with its refunds and fees.
 type Payment struct {
 	AccountID string    `json:"account_id"`
 	ID        string    `json:"payment_id"`
@@ -136,11 +178,12 @@ type Payment struct {
 	Currency  string    `json:"currency,omitempty"` // ISO 4217; empty if no money was recorded
 	Tax       int64     `json:"tax"`                // the part of Money that is tax
 	PaidAt    time.Time `json:"paid_at"`
-	// RefundedCredits and RefundedMoney are the sums of the refunds, as account.Returned counts them.
+	// RefundedCredits and RefundedMoney are the sums of the refunds that were not reversed, as account.Returned counts them.
 	RefundedCredits int64    `json:"refunded_credits"`
 	RefundedMoney   int64    `json:"refunded_money"`
 	State           State    `json:"state"`
 	Refunds         []Refund `json:"refunds,omitempty"` // in the order of the stream; only Get sets them
+	Fees            []Fee    `json:"fees,omitempty"`    // the same
 }
 
 // Refund is a refund of a payment, or of a part of it.
@@ -150,6 +193,22 @@ type Refund struct {
 	Money    int64     `json:"money"` // minor units; 0 if none was recorded
 	Currency string    `json:"currency,omitempty"`
 	At       time.Time `json:"at"`
+	// ReversedAt is when the refund was reversed, because it failed or the dispute behind it was won; nil if it was not.
+	ReversedAt *time.Time `json:"reversed_at,omitempty"`
+}
+
+// Fee is what the payment processor took from a payment, or returned of it.
+type Fee struct {
+	ID       string    `json:"fee_id"`
+	Money    int64     `json:"money"` // minor units; below zero if it was returned
+	Currency string    `json:"currency"`
+	At       time.Time `json:"at"` // when it was recorded
+}
+
+type fee struct {
+	Fee
+	payment  string
+	revision uint64
 }
 
 type refund struct {
@@ -177,12 +236,12 @@ func (m *Model) Versions() []projections.Version {
 	return []projections.Version{{
 		Number: version, Format: firstFormat,
 		Categories: projections.Accounts,
-		Tables:     []projections.Table{payments.Table, refunds.Table},
+		Tables:     []projections.Table{payments.Table, refunds.Table, fees.Table},
 		NewFold:    newFold,
 	}}
 }
 
-// Get returns a payment with its refunds; accountID may be empty. Errors: ErrNotFound, ErrAmbiguous (only without an
+// Get returns a payment with its refunds and fees; accountID may be empty. Errors: ErrNotFound, ErrAmbiguous (only without an
 // account), projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Get(ctx context.Context, accountID, id string) (*Payment, error) {
 	// Two rows show that the id is ambiguous.
@@ -198,8 +257,12 @@ func (m *Model) Get(ctx context.Context, accountID, id string) (*Payment, error)
 			return err
 		}
 		p := &found[0]
-		return refunds.Each(ctx, q, t, func(_ key, r refund) { p.Refunds = append(p.Refunds, r.Refund) },
-			"WHERE account = $1 AND payment = $2 ORDER BY revision", p.AccountID, id)
+		const ofPayment = "WHERE account = $1 AND payment = $2 ORDER BY revision"
+		err = refunds.Each(ctx, q, t, func(_ key, r refund) { p.Refunds = append(p.Refunds, r.Refund) }, ofPayment, p.AccountID, id)
+		if err != nil {
+			return err
+		}
+		return fees.Each(ctx, q, t, func(_ key, f fee) { p.Fees = append(p.Fees, f.Fee) }, ofPayment, p.AccountID, id)
 	})
 	switch {
 	case err != nil:
@@ -253,15 +316,16 @@ type fold struct {
 	tables   *projections.Tables
 	payments *projections.Rows[key, Payment]
 	refunds  *projections.Rows[key, refund]
+	fees     *projections.Rows[key, fee]
 }
 
 func newFold(t *projections.Tables, empty bool) projections.Fold {
-	return &fold{tables: t, payments: payments.Rows(t, keptRows, empty), refunds: refunds.Rows(t, keptRows, empty)}
+	return &fold{tables: t, payments: payments.Rows(t, keptRows, empty), refunds: refunds.Rows(t, keptRows, empty), fees: fees.Rows(t, keptRows, empty)}
 }
 
 // Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
-	var paid, refunded []key
+	var paid, refunded, charged []key
 	for _, e := range events {
 		switch ev := e.Body.(type) {
 		case eventschemas.CreditsGranted:
@@ -269,6 +333,11 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 				paid = append(paid, key{e.Subject, ev.PaymentID})
 			}
 		case eventschemas.PaymentRefunded:
+			paid = append(paid, key{e.Subject, ev.PaymentID})
+			refunded = append(refunded, key{e.Subject, ev.RefundID})
+		case eventschemas.PaymentFeeRecorded:
+			charged = append(charged, key{e.Subject, ev.FeeID})
+		case eventschemas.RefundReversed:
 			paid = append(paid, key{e.Subject, ev.PaymentID})
 			refunded = append(refunded, key{e.Subject, ev.RefundID})
 		}
@@ -279,6 +348,9 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 	if err := f.refunds.Want(ctx, q, slices.Values(refunded)); err != nil {
 		return projections.Changes{}, err
 	}
+	if err := f.fees.Want(ctx, q, slices.Values(charged)); err != nil {
+		return projections.Changes{}, err
+	}
 	for _, e := range events {
 		switch ev := e.Body.(type) {
 		case eventschemas.CreditsGranted:
@@ -287,14 +359,24 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 			}
 		case eventschemas.PaymentRefunded:
 			f.refund(e, ev)
+		case eventschemas.PaymentFeeRecorded:
+			row := f.fees.Change(key{e.Subject, ev.FeeID})
+			row.Fee = Fee{ID: ev.FeeID, Money: ev.Money.Minor, Currency: ev.Money.Currency, At: e.OccurredAt}
+			row.payment, row.revision = ev.PaymentID, e.Revision
+		case eventschemas.RefundReversed:
+			f.reverse(e, ev)
 		}
 	}
 	writePayments, writeRefunds := payments.Take(f.tables, f.payments, nil), refunds.Take(f.tables, f.refunds, nil)
+	writeFees := fees.Take(f.tables, f.fees, nil)
 	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
 		if err := writePayments(ctx, tx); err != nil {
 			return err
 		}
-		return writeRefunds(ctx, tx)
+		if err := writeRefunds(ctx, tx); err != nil {
+			return err
+		}
+		return writeFees(ctx, tx)
 	}}, nil
 }
 
@@ -302,6 +384,7 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 func (f *fold) Reset() {
 	f.payments.Reset()
 	f.refunds.Reset()
+	f.fees.Reset()
 }
 
 func (f *fold) grant(e *projections.Event, ev eventschemas.CreditsGranted) {
@@ -330,9 +413,21 @@ func (f *fold) refund(e *projections.Event, ev eventschemas.PaymentRefunded) {
 	p.State = p.state()
 }
 
+func (f *fold) reverse(e *projections.Event, ev eventschemas.RefundReversed) {
+	p, r := f.payments.Change(key{e.Subject, ev.PaymentID}), f.refunds.Change(key{e.Subject, ev.RefundID})
+	at := e.OccurredAt
+	r.ID, r.payment, r.ReversedAt = ev.RefundID, ev.PaymentID, &at
+	p.AccountID, p.ID = e.Subject, ev.PaymentID
+	if ev.Money != nil {
+		p.RefundedMoney -= ev.Money.Minor
+	}
+	p.RefundedCredits -= ev.Credits
+	p.State = p.state()
+}
+
 func (p *Payment) state() State {
 	switch {
-	case p.RefundedCredits == 0:
+	case p.RefundedCredits <= 0:
 		return Paid
 	case p.RefundedCredits < p.Credits:
 		return PartlyRefunded

@@ -58,6 +58,16 @@ func TestGet_PaymentRefundedInParts(t *testing.T) {
 				want.Refunds = append(want.Refunds, payments.Refund{ID: "f1", Credits: 900, At: at})
 			}},
 			{paid("p2", 7, nil), func(time.Time) {}},
+			{eventschemas.PaymentFeeRecorded{FeeID: "e2", PaymentID: "p1", Money: *euros(145)}, func(at time.Time) {
+				want.Fees = append(want.Fees, payments.Fee{ID: "e2", Money: 145, Currency: "EUR", At: at})
+			}},
+			{eventschemas.PaymentFeeRecorded{FeeID: "e1", PaymentID: "p1", Money: eventschemas.Money{Minor: -45, Currency: "USD"}}, func(at time.Time) {
+				want.Fees = append(want.Fees, payments.Fee{ID: "e1", Money: -45, Currency: "USD", At: at})
+			}},
+			{eventschemas.RefundReversed{RefundID: "f2", PaymentID: "p1", Credits: 100, Money: euros(490)}, func(at time.Time) {
+				want.RefundedCredits, want.RefundedMoney, want.State = 900, 4410, payments.PartlyRefunded
+				want.Refunds[0].ReversedAt = &at
+			}},
 		} {
 			when := at.Add(time.Duration(i) * time.Second)
 			e.Events("account-a", when, s.event)

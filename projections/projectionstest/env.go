@@ -16,6 +16,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/eventlog/sqlite"
+	"letterhead/internal/eventlog/sqlite/sqlitetest"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/sqlstore/sqlstoretest"
 	"letterhead/projections"
@@ -108,15 +109,7 @@ func (e *Env) NodeAt(url string) *Env {
 func (e *Env) NodeOnLog(log *sqlite.Log) *Env {
 	e.t.Helper()
 	if log == nil {
-		var err error
-		if log, err = sqlite.Open(e.t.Context(), sqlite.Config{Path: filepath.Join(e.t.TempDir(), "events.db")}); err != nil {
-			e.t.Fatal(err)
-		}
-		e.t.Cleanup(func() {
-			if err := log.Close(); err != nil {
-				e.t.Error(err)
-			}
-		})
+		log = sqlitetest.Open(e.t)
 	}
 	n := e.Node()
 	n.Log = log

@@ -6,12 +6,15 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"letterhead/domain/account"
+	"letterhead/domain/books"
 	"letterhead/domain/brand"
+	"letterhead/domain/notices"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
@@ -32,9 +35,14 @@ type World struct {
 	rng      *rand.Rand
 	now      time.Time
 	step     time.Duration
+	month    time.Time // the first that has not ended in the books
 	accounts []*life
 	brands   []*site
 	n        int
+
+	checkpoints uint64
+	tokens      int
+	notices     int
 }
 
 type life struct {
@@ -43,7 +51,8 @@ type life struct {
 	at      []time.Time
 	holds   []eventschemas.CreditsHeld
 	keys    []string
-	payment string // the latest
+	payment string                       // the latest
+	refund  eventschemas.PaymentRefunded // the latest; empty if it was reversed
 }
 
 type site struct {
@@ -61,6 +70,7 @@ func NewWorld(seed uint64, accounts, brands int, step time.Duration) *World {
 		accounts: make([]*life, accounts),
 		brands:   make([]*site, brands),
 	}
+	w.month = books.MonthOf(w.now)
 	for i := range w.accounts {
 		w.accounts[i] = &life{id: w.uuid()}
 	}
@@ -84,12 +94,66 @@ func (w *World) hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// checkpointEvery is the number of groups from one checkpoint to the next.
+const checkpointEvery = 150
+
+// checkpoint returns a checkpoint of the ledger.
+func (w *World) checkpoint() Group {
+	w.checkpoints++
+	return Group{Stream: eventschemas.CheckpointsStream, At: w.now.Truncate(time.Microsecond), Actor: "system:checkpoint", Events: []eventschemas.Event{
+		eventschemas.CheckpointBegun{},
+		eventschemas.LedgerCheckpointed{Accounts: 1, Root: strings.Repeat("0", 64), Position: uint64(w.n), Note: fmt.Sprintf("brands.example.com/ledger\n%d\n", w.checkpoints)},
+	}}
+}
+
+// tokenEvery is the number of groups from one token of an operator to the next.
+const tokenEvery = 47
+
+// token returns the issue of a token, which revokes the one before.
+func (w *World) token() Group {
+	w.tokens++
+	n := w.tokens
+	id := func(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+	events := []eventschemas.Event{eventschemas.OperatorTokenIssued{TokenID: id(n), Hash: fmt.Sprintf("%064x", n), Last4: "0000", Scope: "support"}}
+	if n > 1 {
+		events = append(events, eventschemas.OperatorTokenRevoked{TokenID: id(n - 1)})
+	}
+	return Group{Stream: eventschemas.OperatorsStream, At: w.now.Truncate(time.Microsecond), Actor: "operator:cli", Events: events}
+}
+
+// noticeEvery is the number of groups from one event on a stream of notices to the next.
+const noticeEvery = 29
+
+// notice returns settings of notices that many balances cross, or what became of a notice of a charge that may have raised
+// one.
+func (w *World) notice() Group {
+	w.notices++
+	a := w.accounts[w.notices%len(w.accounts)]
+	id := notices.ID(a.id, notices.LowBalance, uint64(w.notices%200))
+	return Group{Stream: notices.Stream(a.id), At: w.now.Truncate(time.Microsecond), Actor: "operator:cli", Events: [][]eventschemas.Event{
+		{eventschemas.NoticesSet{LowBalance: int64(40 + w.notices%7), Webhook: true, Email: w.notices%2 == 0}},
+		{eventschemas.NoticeAttempted{NoticeID: id, Destination: notices.Webhook, Attempt: 1}, eventschemas.NoticeSettled{NoticeID: id, Destination: notices.Webhook, Attempt: 1, Outcome: notices.Failed, Reason: "timeout"}},
+		{eventschemas.NoticeReopened{NoticeID: id, Destination: notices.Email}},
+	}[w.notices%3]}
+}
+
 // Next returns the next group. On average, 79 of 100 events are on account streams, 15 on usage streams and 6 on brand
-// streams.
+// streams. The books of each month end with the first group of a later one.
 func (w *World) Next() Group {
-	w.n++
+	if w.n++; w.n%checkpointEvery == 0 { // not w.rng, so that the worlds of existing tests stay the same
+		return w.checkpoint()
+	}
+	if w.n%tokenEvery == 0 {
+		return w.token()
+	}
+	if w.n%noticeEvery == 0 {
+		return w.notice()
+	}
 	w.now = w.now.Add(time.Duration(w.rng.Int64N(int64(2*w.step) + 1)))
 	at := w.now.Truncate(time.Microsecond)
+	if w.month.Before(books.MonthOf(at)) {
+		return w.monthEnd(at)
+	}
 	switch p := w.rng.IntN(100); {
 	case p < 72:
 		return w.accountGroup(at)
@@ -98,6 +162,14 @@ func (w *World) Next() Group {
 	default:
 		return w.brandGroup(at)
 	}
+}
+
+func (w *World) monthEnd(at time.Time) Group {
+	month := w.month.Format(books.MonthLayout)
+	w.month = w.month.AddDate(0, 1, 0)
+	return Group{Stream: eventschemas.BooksStream, At: at, Actor: "operator:world", Events: []eventschemas.Event{
+		eventschemas.PeriodEnded{Month: month}, eventschemas.PeriodClosed{Month: month, Digest: w.hash(), Totals: []eventschemas.PeriodTotal{}},
+	}}
 }
 
 func (w *World) accountGroup(at time.Time) Group {
@@ -148,10 +220,14 @@ func (w *World) accountEvent(a *life, at time.Time, request string) eventschemas
 		}
 	case p < 21:
 		other := "pay-" + w.uuid() // for an account without a payment
-		return eventschemas.PaymentRefunded{
+		a.refund = eventschemas.PaymentRefunded{
 			RefundID: w.uuid(), PaymentID: cmp.Or(a.payment, other), Credits: 100, Money: &eventschemas.Money{Minor: 490, Currency: "EUR"},
 		}
+		return a.refund
 	case p < 22:
+		if a.payment != "" && at.Nanosecond()/1000%2 == 0 { // not w.rng, so that the worlds of existing tests stay the same
+			return eventschemas.PaymentFeeRecorded{FeeID: "fee of " + request, PaymentID: a.payment, Money: eventschemas.Money{Minor: 145, Currency: "EUR"}}
+		}
 		return eventschemas.PlanChanged{From: "free", To: [...]string{"starter", "growth"}[w.rng.IntN(2)]}
 	case p < 23:
 		return w.issue(a)
@@ -160,7 +236,14 @@ func (w *World) accountEvent(a *life, at time.Time, request string) eventschemas
 	case p < 25:
 		return eventschemas.AccountSuspended{Reason: "payment"}
 	case p < 26:
+		if at.Nanosecond()/1000%2 == 0 {
+			return eventschemas.BreakageRecognized{Credits: 1, Policy: "terms"}
+		}
 		return eventschemas.AccountReinstated{}
+	case p < 27 && a.refund.RefundID != "":
+		r := a.refund
+		a.refund = eventschemas.PaymentRefunded{}
+		return eventschemas.RefundReversed(r)
 	default:
 		return w.charge(a, at, request)
 	}

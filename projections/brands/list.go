@@ -1,0 +1,81 @@
+package brands
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"letterhead/projections"
+)
+
+// Listed is a brand in a listing.
+type Listed struct {
+	Domain   string  `json:"domain"`
+	ID       string  `json:"id"`
+	Status   string  `json:"status"` // ready, partial or failed
+	Claimed  bool    `json:"claimed"`
+	Quality  float64 `json:"quality_score"`
+	HasLogo  bool    `json:"has_logo"`
+	Revision uint64  `json:"revision"`
+}
+
+// listing reads the columns of a listing; nothing is written through it.
+var listing = projections.Keyed[string, Listed]{
+	Table:     projections.Table{Name: "brands", Key: []string{"domain"}},
+	Columns:   []string{"id", "status", "claimed", "quality", "has_logo", "revision"},
+	Compare:   strings.Compare,
+	AppendKey: projections.AppendText,
+	AppendRow: func(values []any, l *Listed) []any {
+		return append(values, l.ID, l.Status, number(l.Claimed), l.Quality, number(l.HasLogo), int64(l.Revision))
+	},
+	Scan: func(row projections.Scanner, domain *string, l *Listed) error {
+		err := row.Scan(domain, &l.ID, &l.Status, &l.Claimed, &l.Quality, &l.HasLogo, &l.Revision)
+		l.Domain = *domain
+		return err
+	},
+}
+
+// sorts are the columns by which List sorts, by the name that a Selection uses.
+var sorts = map[string]string{"": "", "domain": "", "status": "status", "quality": "quality", "logo": "has_logo", "revision": "revision"}
+
+// Sorts are the values of Selection.Sort.
+var Sorts = []string{"domain", "status", "quality", "logo", "revision"}
+
+// Selection selects and sorts brands.
+type Selection struct {
+	Status      string // empty for all
+	Claimed     bool   // only claimed ones
+	WithoutLogo bool   // only those without a logo
+	Sort        string // one of Sorts; by domain if empty
+	Descending  bool
+}
+
+// List returns at most limit readable brands after the given one, which is nil for the first page. Sorted by domain,
+// they are no more than MaxPage; any other order sorts all brands for each page, so it has no such maximum. If a brand changes its place in the order between two pages, it is returned twice or not at all. Errors:
+// projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err(), or an error that names an unknown Sort.
+func (m *Model) List(ctx context.Context, s Selection, after *Listed, limit int) ([]Listed, error) {
+	by, ok := sorts[s.Sort]
+	if !ok {
+		return nil, fmt.Errorf("brands cannot be sorted by %q", s.Sort)
+	}
+	if by == "" {
+		limit = min(limit, MaxPage)
+	}
+	page := projections.Page[string, Listed]{By: by, Descending: s.Descending, Limit: max(limit, 0), After: after}
+	page.Where("readable", number(true))
+	page.Equal("status", s.Status)
+	if s.Claimed {
+		page.Where("claimed", number(true))
+	}
+	if s.WithoutLogo {
+		page.Where("has_logo", number(false))
+	}
+	if after != nil {
+		page.AfterKey = after.Domain
+	}
+	all, err := listing.Page(ctx, m.handle, page)
+	if err != nil {
+		return nil, fmt.Errorf("list brands: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,187 @@
+// Package operators is the read model of the tokens with which operators use the admin API.
+package operators
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"letterhead/domain/operator"
+	"letterhead/eventschemas"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// Name of the read model.
+	Name    = "operators"
+	version = 1
+	// firstFormat is the first data format with this read model.
+	firstFormat = 2
+	// keptRows limits the rows that the fold keeps between batches.
+	keptRows = 100
+)
+
+// ErrNotFound means that there is no such token.
+var ErrNotFound = errors.New("no such token")
+
+// Times are microseconds since 1970.
+const (
+	create = `
+CREATE TABLE {tokens} (
+	id         TEXT   NOT NULL PRIMARY KEY,
+	hash       TEXT   NOT NULL,
+	last4      TEXT   NOT NULL,
+	scope      TEXT   NOT NULL,
+	issued_at  BIGINT NOT NULL,
+	issued_by  TEXT   NOT NULL,
+	expires_at BIGINT,
+	revoked_at BIGINT,
+	revoked_by TEXT   NOT NULL
+)`
+	indexHash = `CREATE INDEX IF NOT EXISTS {tokens}_by_hash ON {tokens} (hash)`
+)
+
+var table = projections.Keyed[string, Token]{
+	Table:     projections.Table{Name: "tokens", Create: create, Indexes: []string{indexHash}, Key: []string{"id"}},
+	Columns:   []string{"hash", "last4", "scope", "issued_at", "issued_by", "expires_at", "revoked_at", "revoked_by"},
+	Compare:   strings.Compare,
+	AppendKey: projections.AppendText,
+	AppendRow: func(values []any, t *Token) []any {
+		return append(values, t.hash, t.Last4, string(t.Scope), t.IssuedAt.UnixMicro(), t.IssuedBy, micros(t.ExpiresAt), micros(t.RevokedAt), t.RevokedBy)
+	},
+	Scan: func(row projections.Scanner, id *string, t *Token) error {
+		var issued int64
+		var expires, revoked sql.NullInt64
+		err := row.Scan(id, &t.hash, &t.Last4, &t.Scope, &issued, &t.IssuedBy, &expires, &revoked, &t.RevokedBy)
+		t.ID, t.IssuedAt, t.ExpiresAt, t.RevokedAt = *id, time.UnixMicro(issued).UTC(), timeOf(expires), timeOf(revoked)
+		return err
+	},
+}
+
+func micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+func timeOf(micros sql.NullInt64) time.Time {
+	if !micros.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros.Int64).UTC()
+}
+
+// Token is a token, without its text. Its name is in the table of names, under its id.
+type Token struct {
+	ID        string
+	Last4     string
+	Scope     operator.Scope
+	IssuedAt  time.Time
+	IssuedBy  string    // actor
+	ExpiresAt time.Time // zero if it does not expire
+	RevokedAt time.Time // zero if it is not revoked
+	RevokedBy string    // actor
+
+	hash string
+}
+
+// Valid reports whether the token is accepted at a time.
+func (t *Token) Valid(at time.Time) bool {
+	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || at.Before(t.ExpiresAt))
+}
+
+// Model is the read model.
+type Model struct{ handle *projections.Handle }
+
+// New returns the read model; it answers once a Runner has started it.
+func New(store *sqlstore.Store) *Model {
+	return &Model{handle: projections.NewHandle(Name, store)}
+}
+
+// Name implements projections.Projection.
+func (m *Model) Name() string { return Name }
+
+// Handle implements projections.Projection.
+func (m *Model) Handle() *projections.Handle { return m.handle }
+
+// Versions implements projections.Projection.
+func (m *Model) Versions() []projections.Version {
+	return []projections.Version{{
+		Number: version, Format: firstFormat,
+		Categories: projections.Operators,
+		Tables:     []projections.Table{table.Table},
+		NewFold: func(t *projections.Tables, empty bool) projections.Fold {
+			return &fold{tables: t, rows: table.Rows(t, keptRows, empty)}
+		},
+	}}
+}
+
+// ByHash returns the token with a hash, revoked or not. It reads the row each time, so a revocation takes effect on every
+// node as soon as it is folded. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte) (*Token, error) {
+	text := hex.EncodeToString(hash[:])
+	all, err := table.List(ctx, m.handle, "WHERE hash = $1", text)
+	if err != nil {
+		return nil, fmt.Errorf("get a token: %w", err)
+	}
+	for i := range all {
+		if subtle.ConstantTimeCompare([]byte(all[i].hash), []byte(text)) == 1 {
+			return &all[i], nil
+		}
+	}
+	return nil, ErrNotFound
+}
+
+// List returns all tokens in the order of their issue. There are few: operator.MaxTokens that are not revoked.
+// Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) List(ctx context.Context) ([]Token, error) {
+	all, err := table.List(ctx, m.handle, "ORDER BY issued_at, id")
+	if err != nil {
+		return nil, fmt.Errorf("list tokens: %w", err)
+	}
+	return all, nil
+}
+
+type fold struct {
+	tables *projections.Tables
+	rows   *projections.Rows[string, Token]
+}
+
+// Fold implements projections.Fold.
+func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+	var revoked []string
+	for _, e := range events {
+		if ev, ok := e.Body.(eventschemas.OperatorTokenRevoked); ok {
+			revoked = append(revoked, ev.TokenID)
+		}
+	}
+	if err := f.rows.Want(ctx, q, slices.Values(revoked)); err != nil {
+		return projections.Changes{}, err
+	}
+	for _, e := range events {
+		switch ev := e.Body.(type) {
+		case eventschemas.OperatorTokenIssued:
+			t := Token{ID: ev.TokenID, Last4: ev.Last4, Scope: operator.Scope(ev.Scope), IssuedAt: e.OccurredAt, IssuedBy: e.Metadata.Actor, hash: ev.Hash}
+			if ev.ExpiresAt != nil {
+				t.ExpiresAt = ev.ExpiresAt.UTC()
+			}
+			*f.rows.Change(ev.TokenID) = t
+		case eventschemas.OperatorTokenRevoked:
+			t := f.rows.Change(ev.TokenID)
+			t.RevokedAt, t.RevokedBy = e.OccurredAt, e.Metadata.Actor
+		}
+	}
+	return projections.Changes{Write: table.Take(f.tables, f.rows, nil)}, nil
+}
+
+// Reset implements projections.Fold.
+func (f *fold) Reset() { f.rows.Reset() }

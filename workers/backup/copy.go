@@ -222,7 +222,7 @@ func (c *copier) appendRest(ctx context.Context) (err error) {
 func (c *copier) importRest(ctx context.Context, to eventlog.Importer, written func(events int, upTo eventlog.Position)) error {
 	return c.eachRestPage(ctx, func(events []eventlog.Recorded) error {
 		for len(events) > 0 {
-			runs, n := runsOf(events)
+			runs, n := eventlog.Runs(events)
 			if err := c.importRuns(ctx, to, runs); err != nil {
 				return err
 			}
@@ -251,25 +251,6 @@ func (c *copier) eachRestPage(ctx context.Context, do func(events []eventlog.Rec
 	}
 }
 
-// runsOf returns runs with as many of the first events as fit into one import, and the number of these
-// events.
-func runsOf(events []eventlog.Recorded) (runs []eventlog.Run, n int) {
-	size := 0
-	for n < len(events) && n < eventlog.MaxImportEvents {
-		part := events[n:min(len(events), eventlog.MaxImportEvents)]
-		part = part[:together(part)]
-		for i := range part {
-			size += eventlog.Size(&part[i].Proposed)
-		}
-		if n > 0 && size > eventlog.MaxImportBytes {
-			break
-		}
-		runs = append(runs, eventlog.Run{Stream: part[0].Stream, Expected: eventlog.After(part[0].Revision), Events: proposals(part)})
-		n += len(part)
-	}
-	return runs, n
-}
-
 // importRuns repeats an import whose outcome is unknown, unchanged, so that nothing is written twice.
 func (c *copier) importRuns(ctx context.Context, to eventlog.Importer, runs []eventlog.Run) error {
 	err := retry(ctx, c.cfg.RetryAfter, func() error { return to.Import(ctx, runs) })
@@ -280,26 +261,6 @@ func (c *copier) importRuns(ctx context.Context, to eventlog.Importer, runs []ev
 		return fmt.Errorf("%w: %w", ErrForeignWriter, err)
 	}
 	return fmt.Errorf("copy %d runs of events, the first to %s at %s: %w", len(runs), runs[0].Stream, runs[0].Expected, err)
-}
-
-func proposals(events []eventlog.Recorded) []eventlog.Proposed {
-	proposed := make([]eventlog.Proposed, len(events))
-	for i := range events {
-		proposed[i] = events[i].Proposed
-	}
-	return proposed
-}
-
-// together returns the number of events, from the first one on, that may share an append.
-func together(events []eventlog.Recorded) int {
-	n, size := 1, eventlog.Size(&events[0].Proposed)
-	for n < len(events) && n < eventlog.MaxAppendEvents && events[n].Stream == events[0].Stream {
-		if size += eventlog.Size(&events[n].Proposed); size > eventlog.MaxAppendBytes {
-			break
-		}
-		n++
-	}
-	return n
 }
 
 // verifyChains verifies the hash chain of every account in the target. It returns the number of verified

@@ -63,7 +63,7 @@ func live(t *testing.T, s side) *liveService {
 	var accounts []string
 	for range 4 {
 		id := uuid.NewString()
-		if err := accountWriter.OpenAccount(t.Context(), commands.OpenAccount{Request: request(), AccountID: id, Holder: "h-" + id, Plan: "free"}); err != nil {
+		if _, err := accountWriter.OpenAccount(t.Context(), commands.OpenAccount{Request: request(), AccountID: id, Holder: "h-" + id, Plan: "free"}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := accountWriter.GrantCredits(t.Context(), commands.GrantCredits{Request: request(), AccountID: id, Kind: account.KindTopup, Credits: 1_000_000, PaymentID: "p-" + id})

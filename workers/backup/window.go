@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"letterhead/domain/account"
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
 
@@ -31,7 +32,9 @@ const writers = 64
 // interruption, although its windows begin elsewhere.
 //
 // The accounts of a window are completed before its other streams begin: read models use the account stream's
-// data about a key before the usage ticks that name the key.
+// data about a key before the usage ticks that name the key. An event of the books, of a checkpoint or of notices has
+// a window of its own, so that no event moves from one side of it to the other: what follows the end of a month is booked
+// later, what follows the beginning of a checkpoint is not in its tree, and the settings of notices apply to what follows.
 type window struct {
 	maxEvents, maxBytes int
 	streams             map[string][]eventlog.Recorded
@@ -41,6 +44,11 @@ type window struct {
 
 func newWindow(cfg Config) *window {
 	return &window{maxEvents: cfg.windowEvents, maxBytes: cfg.windowBytes, streams: map[string][]eventlog.Recorded{}}
+}
+
+// divides reports whether an event of a stream has a window of its own.
+func divides(stream string) bool {
+	return stream == eventschemas.BooksStream || stream == eventschemas.CheckpointsStream || strings.HasPrefix(stream, eventschemas.NoticesPrefix)
 }
 
 // add reports false if the window is full.
@@ -88,16 +96,18 @@ func (c *copier) appendWindows(ctx context.Context, written func(events int, upT
 		w = newWindow(c.cfg)
 		return nil
 	}
+	divided := false // the last event divides the others
 	err := c.eachRestPage(ctx, func(events []eventlog.Recorded) error {
 		for i := range events {
 			// A window that ends at a reader's position gives the reader an exact position in the target.
-			if w.count > 0 && c.readers.between(at, events[i].Position) || !w.add(events[i]) {
+			alone := divides(events[i].Stream)
+			if w.count > 0 && (c.readers.between(at, events[i].Position) || alone || divided) || !w.add(events[i]) {
 				if err := put(); err != nil {
 					return err
 				}
 				w.add(events[i])
 			}
-			at = events[i].Position
+			at, divided = events[i].Position, alone
 		}
 		return nil
 	})
@@ -131,7 +141,7 @@ func (c *copier) appendStreams(ctx context.Context, streams [][]eventlog.Recorde
 	for _, events := range streams {
 		group.Go(func() error {
 			for len(events) > 0 && inner.Err() == nil {
-				n := together(events)
+				n := eventlog.Together(events)
 				if err := c.appendEvents(inner, events[:n]); err != nil {
 					return err
 				}
@@ -154,7 +164,7 @@ func byPosition(a, b []eventlog.Recorded) int { return cmp.Compare(a[0].Position
 // unchanged, so that nothing is written twice.
 func (c *copier) appendEvents(ctx context.Context, events []eventlog.Recorded) error {
 	stream, expected := events[0].Stream, eventlog.After(events[0].Revision)
-	proposed := proposals(events)
+	proposed := eventlog.Proposals(events)
 	err := retry(ctx, c.cfg.RetryAfter, func() error {
 		_, err := c.to.Append(ctx, stream, expected, proposed)
 		return err

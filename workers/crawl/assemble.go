@@ -167,7 +167,7 @@ func (r *run) logo(ctx context.Context, assets *storing, until time.Time, p *log
 	if primary {
 		rank = rankPrimary
 	}
-	ctx, cancel := storeTime(ctx, until, primary)
+	ctx, cancel := r.storeTime(ctx, until, primary)
 	defer cancel()
 	files := &encoded{until: until}
 	logo, err := r.encode(ctx, rank, files, p)
@@ -226,8 +226,8 @@ func (r *run) encode(ctx context.Context, rank int, to *encoded, p *logofinder.I
 }
 
 // storeTime limits storing one image to the allowed time; the primary logo may
-// take assembleTime more.
-func storeTime(ctx context.Context, until time.Time, primary bool) (context.Context, context.CancelFunc) {
+// take Config.AssembleTime more.
+func (r *run) storeTime(ctx context.Context, until time.Time, primary bool) (context.Context, context.CancelFunc) {
 	switch {
 	case until.IsZero():
 		return context.WithCancel(ctx)
@@ -235,7 +235,7 @@ func storeTime(ctx context.Context, until time.Time, primary bool) (context.Cont
 		if now := time.Now(); until.Before(now) {
 			until = now
 		}
-		until = until.Add(assembleTime)
+		until = until.Add(r.crawler.cfg.AssembleTime)
 	}
 	return context.WithDeadline(ctx, until)
 }
@@ -251,7 +251,7 @@ func (r *run) images(ctx context.Context, b *builder, assets *storing, f *found)
 		b.record.OGImage = &address
 		b.note("og_image", f.share.Source, f.share.Method, f.share.Confidence)
 	}
-	ctx, cancel := storeTime(ctx, f.until, false)
+	ctx, cancel := r.storeTime(ctx, f.until, false)
 	defer cancel()
 	put := func(c *converted, source, method string, confidence float64) error {
 		if c == nil || isOver(f.until) {

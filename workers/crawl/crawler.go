@@ -30,9 +30,8 @@ const (
 	// and storing: fetches end before it. Encoding the sizes of eight logos
 	// takes most of it.
 	assembleReserve = 1200 * time.Millisecond
-	// assembleTime is how long the primary logo may be waited for and stored
-	// once the allowed time is over, so that the result is not lost at the last
-	// moment. It is well within the worker's hurry.
+	// assembleTime is the default of Config.AssembleTime: the result is not lost
+	// at the last moment, and it is well within the worker's hurry.
 	assembleTime = 200 * time.Millisecond
 	// minAttempt is the minimum time for trying another URL of the home page.
 	minAttempt = 500 * time.Millisecond
@@ -53,8 +52,11 @@ type Config struct {
 	// Browser renders pages that are empty until their scripts have run; nil:
 	// they are not rendered.
 	Browser Browser
-	Logger  *slog.Logger     // nil: none
-	Now     func() time.Time // nil: time.Now
+	// AssembleTime is how long the primary logo may be waited for and stored
+	// once the allowed time is over. Default: 200 ms.
+	AssembleTime time.Duration
+	Logger       *slog.Logger     // nil: none
+	Now          func() time.Time // nil: time.Now
 }
 
 const maxDecoders = 64
@@ -64,6 +66,7 @@ func (c *Config) setDefaults() {
 	if c.MemoryBudget == nil {
 		c.MemoryBudget = membudget.New(0)
 	}
+	c.AssembleTime = cmp.Or(c.AssembleTime, assembleTime)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now

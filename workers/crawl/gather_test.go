@@ -84,7 +84,7 @@ func TestFile_SeveralRolesAndURLs_IsDecodedOnce(t *testing.T) {
 				site[path] = c.file
 			}
 			n.serve("acme.com", site)
-			result, stats, err := n.crawlCounted(crawl.Target{Domain: "acme.com"}, time.Minute)
+			result, stats, err := n.crawlCounted(crawl.Target{Domain: "acme.com"}, crawlTime)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +267,7 @@ func TestFetches_ManyFiles_StayWithinLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), crawlTime)
 	defer cancel()
 	_, stats, err := c.Crawl(ctx, crawl.Target{Domain: "acme.com"})
 	if err != nil {
@@ -282,13 +282,14 @@ func TestFetches_ManyFiles_StayWithinLimits(t *testing.T) {
 }
 
 func TestDeadline_ReturnsPartialResult(t *testing.T) {
+	t.Parallel() // it waits for the end of the crawl
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	n := newInternet(t)
 	n.serve("acme.com", files{
 		"/":         html(acmePage + `<link rel=stylesheet href=/slow.css><link rel=manifest href=/slow.json><a href=/about>About</a>`),
 		"/icon.png": icon(128, blue), "/slow.css": hang, "/slow.json": hang, "/about": hang,
 	})
-	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 3*time.Second)
+	result, err := n.crawlTarget(crawl.Target{Domain: "acme.com"}, 15*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +382,7 @@ func TestAppShell_WithBrowser_IsRendered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), crawlTime)
 			defer cancel()
 			result, _, err := crawler.Crawl(ctx, crawl.Target{Domain: "acme.com"})
 			if err != nil {

@@ -182,9 +182,12 @@ func (n *internet) client() *safehttp.Client {
 }
 
 // crawl crawls a domain's home page.
+// crawlTime is the time of a crawl that should have enough of it on a busy machine.
+const crawlTime = 10 * time.Minute
+
 func (n *internet) crawl(domain string) (*crawl.Result, error) {
 	n.t.Helper()
-	return n.crawlTarget(crawl.Target{Domain: domain}, 20*time.Second)
+	return n.crawlTarget(crawl.Target{Domain: domain}, crawlTime)
 }
 
 func (n *internet) crawlTarget(target crawl.Target, allowed time.Duration) (*crawl.Result, error) {

@@ -54,20 +54,25 @@ func (s *slowStore) Put(ctx context.Context, data []byte, ext string) (string, e
 }
 
 func TestDeadline_Passed_StoresPrimaryLogoOnly(t *testing.T) {
+	t.Parallel() // it waits for the ends of crawls
 	n := newInternet(t)
 	n.serve("acme.com", wholeSite())
+	// soon is the time of a crawl that fetches and encodes everything, but waits for its store until the end.
+	const soon = 15 * time.Second
 	for name, c := range map[string]struct {
-		late, fails, cut bool
-		logos            int
-		complete         bool
+		allowed, assemble time.Duration
+		late, fails, cut  bool
+		logos             int
+		complete          bool
 	}{
-		"in time":                  {false, false, false, 2, true},
-		"late":                     {true, false, false, 1, true},
-		"nothing is stored":        {true, true, false, 0, false},
-		"one form of it is stored": {false, false, true, 1, false},
+		"in time":                  {crawlTime, 0, false, false, false, 2, true},
+		"late":                     {soon, crawlTime, true, false, false, 1, true},
+		"nothing is stored":        {soon, 0, true, true, false, 0, false},
+		"one form of it is stored": {soon, 0, false, false, true, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), c.allowed)
 			defer cancel()
 			store := &slowStore{Assets: n.assets(), over: ctx.Done(), fails: c.fails, cut: c.cut}
 			if !c.late {
@@ -75,7 +80,9 @@ func TestDeadline_Passed_StoresPrimaryLogoOnly(t *testing.T) {
 				close(over)
 				store.over = over
 			}
-			crawler, err := crawl.New(config(t), n.client(), store)
+			cfg := config(t)
+			cfg.AssembleTime = c.assemble
+			crawler, err := crawl.New(cfg, n.client(), store)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -45,7 +45,7 @@ func TestRobots_Disallowed_IsNotRequested(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newInternet(t)
 			n.serve("acme.com", ruled(c.rules))
-			result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", Scheduled: c.scheduled}, 20*time.Second)
+			result, err := n.crawlTarget(crawl.Target{Domain: "acme.com", Scheduled: c.scheduled}, crawlTime)
 			if got := ending(result, err); got != c.want {
 				t.Errorf("got %s (%v), want %s", got, err, c.want)
 			}
@@ -72,7 +72,7 @@ func TestRobots_CrawlDelay_IsKept(t *testing.T) {
 		html(`<title>About</title>`)(w, r)
 	}
 	n.serve("acme.com", site)
-	if _, err := n.crawlTarget(crawl.Target{Domain: "acme.com", Scheduled: true}, 20*time.Second); err != nil {
+	if _, err := n.crawlTarget(crawl.Target{Domain: "acme.com", Scheduled: true}, crawlTime); err != nil {
 		t.Fatal(err)
 	}
 	if gap := about.Sub(home); gap < 990*time.Millisecond {
@@ -131,7 +131,10 @@ func TestRobots_Unavailable_DecidesOutcome(t *testing.T) {
 		"500":     {status(500, ""), "Acme", brand.FetchFailed},
 		"429":     {status(429, ""), "Acme", brand.FetchFailed},
 		"a page":  {html("<title>Not found</title><p>Disallow: /"), "Acme", "Acme"},
-		"silent":  {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "Acme", brand.FetchFailed},
+		"silent": {func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			panic(http.ErrAbortHandler) // a handler that returns answers 200
+		}, "Acme", brand.FetchFailed},
 		"endless": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/robots.txt", http.StatusFound) }, "Acme", "Acme"},
 	} {
 		t.Run(name, func(t *testing.T) {

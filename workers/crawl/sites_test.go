@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"letterhead/eventschemas"
 	"letterhead/workers/crawl"
@@ -52,7 +51,7 @@ func TestCrawl_RecordedSites_MatchLabels(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			result, err := n.crawlTarget(target, 20*time.Second)
+			result, err := n.crawlTarget(target, crawlTime)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -122,7 +122,7 @@ func (w *world) request() commands.Request {
 func (w *world) opened() string {
 	w.Helper()
 	id := uuid.NewString()
-	if err := w.accountWriter.OpenAccount(w.Context(), commands.OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
+	if _, err := w.accountWriter.OpenAccount(w.Context(), commands.OpenAccount{Request: w.request(), AccountID: id, Holder: "holder", Plan: plan.Free}); err != nil {
 		w.Fatal(err)
 	}
 	return id

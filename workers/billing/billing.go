@@ -1,0 +1,287 @@
+// Package billing applies to accounts what payment processors reported. commands.Billing records the reports, domain/billing
+// decides them; this package follows the log, carries out the effects through the commands on accounts, and appends the
+// outcome.
+//
+// The effects come before the outcome, and the account's stream recognizes their repeats: a payment grants once, a claim is
+// settled once. So a worker that crashes between the two, and two workers at the same time, change nothing twice.
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/billing"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/telemetry"
+)
+
+const (
+	// retryEvery is the pause before an effect that failed for a passing reason is tried again.
+	retryEvery = 5 * time.Second
+	// effectTime limits the effect of one report, so that one account does not delay the others.
+	effectTime = 10 * time.Second
+	// actor of the effects and outcomes.
+	actor = "system:billing"
+)
+
+// Filter selects the events of all billing streams.
+var Filter = eventlog.Filter{StreamPrefixes: []string{eventschemas.BillingPrefix}}
+
+// Accounts changes accounts; *commands.AccountWriter.
+type Accounts interface {
+	GrantCredits(ctx context.Context, in commands.GrantCredits) (commands.Done, error)
+	SettlePayment(ctx context.Context, in commands.SettlePayment) (commands.Done, error)
+	ChangePlan(ctx context.Context, in commands.ChangePlan) (commands.Done, error)
+}
+
+// Outcomes records outcomes; *commands.Billing.
+type Outcomes interface {
+	Settle(ctx context.Context, request commands.Request, stream string, revisions uint64, outcome eventschemas.BillingSettled) error
+}
+
+// Config of a Worker.
+type Config struct {
+	Catalog    *billing.Catalog // nil: no plans and packs
+	RetryEvery time.Duration    // retryEvery when 0
+	Logger     *slog.Logger     // nil: none
+	Registerer prometheus.Registerer
+}
+
+// Worker applies reports. It is for one goroutine.
+type Worker struct {
+	cfg      Config
+	log      eventlog.Log
+	accounts Accounts
+	outcomes Outcomes
+	settled  *prometheus.CounterVec
+	open     *prometheus.GaugeVec
+
+	state    *billing.State
+	position eventlog.Position
+}
+
+// New returns a worker.
+func New(cfg Config, log eventlog.Log, accounts Accounts, outcomes Outcomes) (*Worker, error) {
+	if cfg.Catalog == nil {
+		cfg.Catalog = &billing.Catalog{}
+	}
+	if cfg.RetryEvery == 0 {
+		cfg.RetryEvery = retryEvery
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	w := &Worker{cfg: cfg, log: log, accounts: accounts, outcomes: outcomes, state: billing.NewState(),
+		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "letterhead_billing_settled_total", Help: "Events of payment processors that were applied, or went to the inbox.",
+		}, []string{"outcome"}),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "letterhead_billing_open", Help: "Events of payment processors that are in the inbox, wait for another event, or could not be applied yet (failing); known to the leading node.",
+		}, []string{"state"}),
+	}
+	for _, outcome := range []string{billing.Applied, billing.Inbox} {
+		w.settled.WithLabelValues(outcome)
+	}
+	if err := telemetry.Register(cfg.Registerer, w.settled, w.open); err != nil {
+		return nil, fmt.Errorf("register metrics of billing: %w", err)
+	}
+	return w, nil
+}
+
+// Run applies reports until ctx ends, and then returns nil. Errors: eventlog.ErrCorrupt, eventlog.ErrClosed, and those of
+// decoding an event.
+func (w *Worker) Run(ctx context.Context) error {
+	defer w.open.Reset() // another node may lead
+	for {
+		err := w.follow(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !errors.Is(err, eventlog.ErrUnavailable) {
+			return err
+		}
+		w.cfg.Logger.Warn("billing waits for the log", "error", err, "pause", w.cfg.RetryEvery)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(w.cfg.RetryEvery):
+		}
+	}
+}
+
+func (w *Worker) follow(ctx context.Context) error {
+	sub, err := w.log.Subscribe(ctx, w.position, Filter)
+	if err != nil {
+		return fmt.Errorf("follow the log after position %d: %w", w.position, err)
+	}
+	defer sub.Close()
+	failing := 0
+	for {
+		batch, err := next(ctx, sub, failing > 0, w.cfg.RetryEvery)
+		if err != nil {
+			return err
+		}
+		for i := range batch.Events {
+			if err := w.Fold(&batch.Events[i]); err != nil {
+				return err
+			}
+		}
+		w.position = max(w.position, batch.Position)
+		if batch.Live || failing > 0 { // before, the outcomes of reports may follow
+			failing = w.Apply(ctx)
+		}
+	}
+}
+
+// next waits for events, and no longer than a pause if something is to be tried again.
+func next(ctx context.Context, sub eventlog.Subscription, again bool, pause time.Duration) (eventlog.Batch, error) {
+	if !again {
+		return sub.Next(ctx)
+	}
+	waiting, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
+	batch, err := sub.Next(waiting)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return eventlog.Batch{}, nil
+	}
+	return batch, err
+}
+
+// Fold folds an event of a billing stream; Apply then decides.
+func (w *Worker) Fold(rec *eventlog.Recorded) error { return Fold(w.state, rec) }
+
+// Fold folds an event of a billing stream.
+func Fold(state *billing.State, rec *eventlog.Recorded) error {
+	ev, err := eventlog.Decode(rec, eventschemas.Decode)
+	if err != nil {
+		return fmt.Errorf("revision %d of %s: %w", rec.Revision, rec.Stream, err)
+	}
+	state.Apply(rec.Stream, rec.Revision, ev, rec.OccurredAt)
+	return nil
+}
+
+// Read folds all billing streams of a log.
+func Read(ctx context.Context, log eventlog.Log) (*billing.State, error) {
+	state := billing.NewState()
+	for after := eventlog.Position(0); ; {
+		page, err := log.ReadAll(ctx, after, Filter, eventlog.MaxPage)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Events {
+			if err := Fold(state, &page.Events[i]); err != nil {
+				return nil, err
+			}
+		}
+		if page.End {
+			return state, nil
+		}
+		after = page.Next
+	}
+}
+
+// Apply decides the reports that are due, again and again until nothing changes, and returns how many could not be applied
+// for a passing reason.
+func (w *Worker) Apply(ctx context.Context) (failing int) {
+	for changed := true; changed && ctx.Err() == nil; {
+		changed, failing = false, 0
+		for _, e := range w.state.Open() {
+			if !w.state.Due(e) {
+				continue
+			}
+			settled, err := w.apply(ctx, e)
+			if err != nil {
+				failing++
+				if ctx.Err() == nil {
+					w.cfg.Logger.Warn("an event of the payment processor could not be applied yet", "event", e.Report.EventID, "type", e.Report.Type, "error", err)
+				}
+			}
+			changed = changed || settled
+		}
+	}
+	counts := map[string]float64{billing.Inbox: 0, billing.Waiting: 0, "failing": float64(failing)}
+	for _, e := range w.state.Open() {
+		if e.State != "" {
+			counts[e.State]++
+		}
+	}
+	for state, n := range counts {
+		w.open.WithLabelValues(state).Set(n)
+	}
+	return failing
+}
+
+// apply decides a report and reports whether it was settled.
+func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, effectTime)
+	defer cancel()
+	by := commands.Request{ID: e.Report.EventID, Actor: actor}
+	d := w.state.Decide(e, w.cfg.Catalog)
+	if d.Outcome == billing.Waiting {
+		e.State, e.Reason = billing.Waiting, d.Reason
+		return false, nil
+	}
+	if err := w.effect(ctx, by, d); err != nil {
+		if !refused(err) {
+			return false, err
+		}
+		d = billing.Decision{Outcome: billing.Inbox, Reason: err.Error(), AccountID: d.AccountID}
+	}
+	if e.State == billing.Inbox && d.Outcome == billing.Inbox && e.Reason == d.Reason {
+		return false, nil
+	}
+	outcome := eventschemas.BillingSettled{Outcome: d.Outcome, Reason: d.Reason, AccountID: d.AccountID, Plan: string(d.Plan)}
+	err = w.outcomes.Settle(ctx, by, e.Stream, e.Revisions, outcome)
+	if errors.Is(err, eventlog.ErrWrongRevision) {
+		return false, nil // another event of the stream follows in the log
+	}
+	if err != nil {
+		return false, err
+	}
+	w.settled.WithLabelValues(d.Outcome).Inc()
+	if d.Outcome == billing.Inbox {
+		w.cfg.Logger.Warn("an event of the payment processor is in the inbox", "event", e.Report.EventID, "type", e.Report.Type, "reason", d.Reason)
+	}
+	w.state.Apply(e.Stream, e.Revisions, outcome, e.At)
+	return true, nil
+}
+
+// effect carries out a decision.
+func (w *Worker) effect(ctx context.Context, by commands.Request, d billing.Decision) error {
+	if g := d.Grant; g != nil {
+		_, err := w.accounts.GrantCredits(ctx, commands.GrantCredits{
+			Request: by, AccountID: d.AccountID, Kind: g.Kind, Credits: g.Credits, PaymentID: g.PaymentID, Money: g.Money, Tax: g.Tax,
+		})
+		return err
+	}
+	if d.Settle != nil {
+		_, err := w.accounts.SettlePayment(ctx, commands.SettlePayment{Request: by, AccountID: d.AccountID, PaymentID: d.Settle.PaymentID, Claims: d.Settle.Claims, Subject: d.Settle.Subject})
+		return err
+	}
+	if d.Change {
+		_, err := w.accounts.ChangePlan(ctx, commands.ChangePlan{Request: by, AccountID: d.AccountID, Plan: d.Plan})
+		return err
+	}
+	return nil
+}
+
+// refused reports whether a rule of the account refuses the effect, so that trying again does not help.
+func refused(err error) bool {
+	for _, rule := range []error{
+		account.ErrInvalid, account.ErrNotFound, account.ErrClosed, account.ErrCreditLimit, account.ErrPaymentMismatch,
+		account.ErrUnknownPayment, account.ErrRefundTooLarge, commands.ErrInvalidRequest,
+	} {
+		if errors.Is(err, rule) {
+			return true
+		}
+	}
+	return false
+}

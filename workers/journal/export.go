@@ -1,0 +1,217 @@
+package journal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"letterhead/domain/books"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// bufferBytes is the size of writes.
+const bufferBytes = 1 << 20
+
+// ErrDigest: the journal of a closed month differs from the one that was closed.
+var ErrDigest = errors.New("the journal differs from the one that was closed")
+
+// Format is the format of an export.
+type Format string
+
+// Formats.
+const (
+	CSV       Format = "csv"
+	JSONL     Format = "jsonl"
+	Parquet   Format = "parquet"
+	XLSX      Format = "xlsx"
+	HLedger   Format = "hledger"
+	Beancount Format = "beancount"
+)
+
+// Formats returns all formats.
+func Formats() []Format { return []Format{CSV, JSONL, Parquet, XLSX, HLedger, Beancount} }
+
+// IsText reports whether a file of the format can be continued.
+func (f Format) IsText() bool { return f != Parquet && f != XLSX }
+
+// Options select and shape an export.
+type Options struct {
+	Format Format
+	// From and Until limit the times of the events: From ≤ time < Until. Zero times do not limit. If there are events
+	// before From, the export begins with an opening transaction of each account.
+	From, Until time.Time
+	// AccountID selects one account; empty for all.
+	AccountID string
+	// Chart has the codes of the ledger accounts.
+	Chart Chart
+	// Progress may be nil.
+	Progress Progress
+
+	maxSheetRows int    // tests make sheets smaller; default: maxSheetRows
+	tempFolder   string // of unfinished sheets; empty for the system's
+}
+
+func (o Options) encoder(ctx context.Context, w io.Writer) (encoder, error) {
+	switch o.Format {
+	case CSV:
+		return newCSV(w, o.Chart)
+	case JSONL:
+		return &jsonEncoder{w: w, chart: o.Chart}, nil
+	case Parquet:
+		return newParquet(w, o.Chart), nil
+	case XLSX:
+		return newXLSX(ctx, w, o.Chart, o.maxSheetRows, o.tempFolder)
+	case HLedger:
+		return newHLedger(w, o.Chart)
+	case Beancount:
+		return &beancountEncoder{w: w, chart: o.Chart}, nil
+	}
+	return nil, fmt.Errorf("there is no format %q; the formats are %v", o.Format, Formats())
+}
+
+// Write writes the journal of the events in the log to w, up to the head of the log at the call, or to the position
+// after which no event can belong to the export. If it is the journal of all accounts in one closed month, Write
+// compares it with the digest of the closing.
+//
+// Errors: those of the log and of w; of an event that cannot be decoded, with its position; ErrDigest.
+func Write(ctx context.Context, log eventlog.Log, o Options, w io.Writer) error {
+	if o.maxSheetRows == 0 {
+		o.maxSheetRows = maxSheetRows
+	}
+	r, err := newReader(ctx, log, o.AccountID, o.Progress)
+	if err != nil {
+		return err
+	}
+	buffer := bufio.NewWriterSize(w, bufferBytes)
+	out, err := o.encoder(ctx, buffer)
+	if err != nil {
+		return err
+	}
+	e := &export{Options: o, reader: r, journal: books.NewJournal(), balances: newBalances(o.Until)}
+	if r.stopAt(o.Until) {
+		e.balances.saw(o.Until)
+	}
+	asserts := o.Format == HLedger || o.Format == Beancount // the others have no assertions
+	var digest *digest                                      // of a closed month
+	period := r.periods.Find(o.From)
+	if period != nil && period.Closed() && o.AccountID == "" && o.Until.Equal(o.From.AddDate(0, 1, 0)) {
+		digest = newDigest()
+	}
+	err = e.run(ctx, func(entry *entry) error {
+		if asserts {
+			e.balances.add(entry)
+		}
+		if digest != nil {
+			if err := digest.entry(entry); err != nil {
+				return err
+			}
+		}
+		return out.entry(entry)
+	})
+	if err == nil && digest != nil && digest.sum() != period.Closing.Digest {
+		err = fmt.Errorf("%s was closed on %s with the digest %s; its digest is %s: %w", period.Closing.Month, period.ClosedAt.Format(time.DateOnly), period.Closing.Digest, digest.sum(), ErrDigest)
+	}
+	if err == nil {
+		err = out.close(e.balances)
+	}
+	if c, ok := out.(io.Closer); ok { // temporary files
+		err = errors.Join(err, c.Close())
+	}
+	if flushed := buffer.Flush(); err == nil {
+		err = flushed
+	}
+	return err
+}
+
+type export struct {
+	Options
+	*reader
+	journal  *books.Journal
+	balances *balances
+	entry    entry // of the current event
+	postings []books.Posting
+}
+
+// run calls write for each transaction, which is valid until write returns.
+func (e *export) run(ctx context.Context, write func(*entry) error) error {
+	begin := eventlog.Position(0)
+	if !e.From.IsZero() {
+		var err error
+		if begin, err = e.open(ctx, write); err != nil {
+			return err
+		}
+	}
+	return e.rest(ctx, begin, e.head, write)
+}
+
+// errBeforeOpening: an event after the opening is booked before From.
+var errBeforeOpening = errors.New("an event belongs before the opening")
+
+// rest writes the transactions from From on; begin is what open returned, and opened the head of the log at that time.
+// Errors: errBeforeOpening, if the head is a later one now.
+func (e *export) rest(ctx context.Context, begin, opened eventlog.Position, write func(*entry) error) error {
+	return e.each(ctx, begin, func(_ eventlog.Position, ev bookedEvent) error {
+		e.balances.saw(ev.booked)
+		if ev.booked.Before(e.From) && ev.Position > opened {
+			return errBeforeOpening
+		}
+		if ev.booked.Before(e.From) || !e.Until.IsZero() && !ev.booked.Before(e.Until) {
+			return nil
+		}
+		body, err := e.apply(ev)
+		if err != nil || len(e.postings) == 0 {
+			return err
+		}
+		customer := ev.customer()
+		e.entry = entry{id: customer + "/" + strconv.FormatUint(ev.Revision, 10), booked: ev.booked.UTC(), at: ev.OccurredAt.UTC(), event: ev.Type, account: customer,
+			revision: ev.Revision, details: detailsOf(body), postings: e.postings}
+		if ev.booked.After(ev.OccurredAt) {
+			e.entry.lateFor = ev.OccurredAt.UTC().Format(books.MonthLayout)
+		}
+		return write(&e.entry)
+	})
+}
+
+// open folds the events before From, and writes the opening transactions. It returns the position before the page of
+// the first event from From on. The times of a stream never decrease, so the fold of each account ends at From; the
+// streams of several nodes may lie in the log in another order.
+func (e *export) open(ctx context.Context, write func(*entry) error) (eventlog.Position, error) {
+	begin, found := e.head, false
+	err := e.each(ctx, 0, func(start eventlog.Position, ev bookedEvent) error {
+		if !ev.booked.Before(e.From) {
+			if !found {
+				begin, found = start, true
+			}
+			return nil
+		}
+		_, err := e.apply(ev)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, customer := range e.journal.Customers() {
+		opening := e.journal.Opening(customer)
+		if len(opening) == 0 {
+			continue
+		}
+		if err := write(&entry{id: customer + "/opening", booked: e.From.UTC(), at: e.From.UTC(), event: Opening, account: customer, postings: opening}); err != nil {
+			return 0, err
+		}
+	}
+	return begin, nil
+}
+
+// apply folds an event into the journal and sets e.postings.
+func (e *export) apply(ev bookedEvent) (eventschemas.Event, error) {
+	body, err := ev.decode()
+	if err == nil {
+		e.postings = e.journal.Apply(ev.customer(), body, ev.Revision, ev.OccurredAt, e.postings)
+	}
+	return body, err
+}

@@ -1,0 +1,106 @@
+package journal
+
+import (
+	"encoding/binary"
+	"io"
+	"math/bits"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"letterhead/domain/books"
+)
+
+const (
+	// rowGroup is the number of rows that are in memory before they are written.
+	rowGroup = 1 << 15
+	// parquetBatch is the number of rows that are handed to the library at a time.
+	parquetBatch = 1 << 10
+)
+
+// parquetRow is a posting. The names are those of columns.
+type parquetRow struct {
+	Transaction   string   `parquet:"transaction"`
+	Date          int32    `parquet:"date,date"`
+	Time          int64    `parquet:"time,timestamp(microsecond)"`
+	Event         string   `parquet:"event,dict"`
+	Account       string   `parquet:"account,dict"`
+	Revision      *int64   `parquet:"revision,optional"`
+	Code          string   `parquet:"code,dict"`
+	LedgerAccount string   `parquet:"ledger_account,dict"`
+	Commodity     string   `parquet:"commodity,dict"`
+	Amount        [16]byte `parquet:"amount,decimal(4:38)"` // MaxDecimals
+	LateFor       string   `parquet:"late_for,dict"`
+	Kind          string   `parquet:"kind,dict"`
+	PaymentID     string   `parquet:"payment_id,dict"`
+	Reference     string   `parquet:"reference"`
+	RequestID     string   `parquet:"request_id"`
+	Domain        string   `parquet:"domain,dict"`
+	KeyID         string   `parquet:"key_id,dict"`
+}
+
+type parquetEncoder struct {
+	w     *parquet.GenericWriter[parquetRow]
+	chart Chart
+	rows  []parquetRow
+}
+
+func newParquet(w io.Writer, chart Chart) *parquetEncoder {
+	return &parquetEncoder{chart: chart, rows: make([]parquetRow, 0, parquetBatch),
+		w: parquet.NewGenericWriter[parquetRow](w, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(rowGroup), parquet.CreatedBy("letterhead", "", ""))}
+}
+
+func (q *parquetEncoder) entry(e *entry) error {
+	var revision *int64
+	if !e.isOpening() {
+		n := int64(e.revision)
+		revision = &n
+	}
+	for i := range e.postings {
+		p := &e.postings[i]
+		q.rows = append(q.rows, parquetRow{
+			Transaction: e.id, Date: int32(e.booked.Unix() / int64(24*time.Hour/time.Second)), Time: e.at.UnixMicro(), Event: e.event, Account: e.account, Revision: revision,
+			Code: q.chart[p.Account], LedgerAccount: books.Chart[p.Account].Name, Commodity: p.Commodity, Amount: decimal(p.Amount, p.Commodity),
+			LateFor: e.lateFor, Kind: e.kind, PaymentID: e.paymentID, Reference: e.reference, RequestID: e.requestID, Domain: e.domain, KeyID: e.keyID,
+		})
+	}
+	if len(q.rows) < parquetBatch {
+		return nil
+	}
+	return q.flush()
+}
+
+func (q *parquetEncoder) flush() error {
+	_, err := q.w.Write(q.rows)
+	q.rows = q.rows[:0]
+	return err
+}
+
+func (q *parquetEncoder) close(*balances) error {
+	if err := q.flush(); err != nil {
+		return err
+	}
+	return q.w.Close()
+}
+
+// decimal returns an amount with MaxDecimals digits after the point, as 16 bytes of two's complement, big-endian.
+func decimal(amount int64, commodity string) (b [16]byte) {
+	scale := uint64(1)
+	for range books.MaxDecimals - books.Decimals(commodity) {
+		scale *= 10
+	}
+	units := uint64(amount)
+	if amount < 0 {
+		units = -units
+	}
+	high, low := bits.Mul64(units, scale)
+	if amount < 0 {
+		var carry uint64
+		low, carry = bits.Add64(^low, 1, 0)
+		high = ^high + carry
+	}
+	binary.BigEndian.PutUint64(b[:8], high)
+	binary.BigEndian.PutUint64(b[8:], low)
+	return b
+}

@@ -1,0 +1,241 @@
+package journal
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"letterhead/domain/books"
+)
+
+// hledgerEncoder writes the journal format of hledger (https://hledger.org/hledger.html#journal).
+type hledgerEncoder struct {
+	w     io.Writer
+	chart Chart
+	buf   []byte
+}
+
+func newHLedger(w io.Writer, chart Chart) (*hledgerEncoder, error) {
+	_, err := io.WriteString(w, "decimal-mark .\n\n")
+	return &hledgerEncoder{w: w, chart: chart}, err
+}
+
+func (h *hledgerEncoder) entry(e *entry) error {
+	b := e.booked.AppendFormat(h.buf[:0], time.DateOnly)
+	b = append(b, " * ("...)
+	b = append(appendTag(b, e.id), ") "...)
+	b = append(append(b, e.event...), '\n')
+	b = appendTag(append(b, "    ; account:"...), e.account)
+	if !e.isOpening() {
+		b = strconv.AppendUint(append(b, ", revision:"...), e.revision, 10)
+	}
+	b = appendTime(append(b, ", time:"...), e.at)
+	b = append(b, '\n')
+	comment := "    ; "
+	for i, text := range e.texts() {
+		if text != "" {
+			b = appendTag(append(append(append(b, comment...), tags[i]...), ':'), text)
+			comment = ", "
+		}
+	}
+	if comment == ", " {
+		b = append(b, '\n')
+	}
+	b = append(appendPostings(b, e.postings, h.appendName), '\n')
+	h.buf = b
+	_, err := h.w.Write(b)
+	return err
+}
+
+func (h *hledgerEncoder) appendName(b []byte, t target) []byte {
+	b = append(append(append(b, books.Chart[t.account].Class...), ':'), h.chart[t.account]...)
+	if t.customer != "" {
+		b = appendName(append(b, ':'), t.customer)
+	}
+	return b
+}
+
+// appendName appends an id; each byte but letters, digits, dots, underscores and dashes becomes % and two hex digits.
+func appendName(b []byte, id string) []byte {
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+			b = append(b, c)
+		default:
+			b = fmt.Appendf(b, "%%%02X", c)
+		}
+	}
+	return b
+}
+
+// appendTag appends the value of a tag. Characters that would end it, or the code of a transaction, become % and hex
+// digits.
+func appendTag(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == 0x7f || strings.IndexByte("%,;:()", c) >= 0 {
+			b = fmt.Appendf(b, "%%%02X", c)
+			continue
+		}
+		b = append(b, text[i])
+	}
+	return b
+}
+
+func (h *hledgerEncoder) close(all *balances) error {
+	b := h.buf[:0]
+	last := month(0)
+	for _, a := range all.assertions() {
+		if a.month != last {
+			last = a.month
+			b = a.month.end().AddDate(0, 0, -1).AppendFormat(b, time.DateOnly)
+			b = append(b, " * Balances at the end of the month\n"...)
+		}
+		b = h.appendName(append(b, "    "...), a.target)
+		b = append(append(append(b, "  0 "...), a.commodity...), " = "...)
+		b = books.AppendAmount(b, a.sum, a.commodity)
+		b = append(append(append(b, ' '), a.commodity...), '\n')
+		if err := spill(h.w, &b); err != nil {
+			return err
+		}
+	}
+	b = append(b, '\n')
+	commodities := map[string]bool{}
+	for _, o := range all.opened() {
+		b = append(h.appendName(append(b, "account "...), o.target), '\n')
+		for _, name := range o.commodities {
+			commodities[name] = true
+		}
+		if err := spill(h.w, &b); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(commodities)) {
+		b = fmt.Appendf(b, "commodity 1000.%s %s\n", strings.Repeat("0", books.Decimals(name)), name)
+	}
+	_, err := h.w.Write(b)
+	return err
+}
+
+// appendPostings appends a line for each posting. Both formats write it alike but for the name of its account.
+func appendPostings(b []byte, postings []books.Posting, appendName func([]byte, target) []byte) []byte {
+	for i := range postings {
+		p := &postings[i]
+		b = appendName(append(b, "    "...), target{p.Account, p.Customer, p.Commodity})
+		b = books.AppendAmount(append(b, "  "...), p.Amount, p.Commodity)
+		b = append(append(append(b, ' '), p.Commodity...), '\n')
+	}
+	return b
+}
+
+// spill writes b if it is long, and empties it.
+func spill(w io.Writer, b *[]byte) error {
+	if len(*b) < bufferBytes {
+		return nil
+	}
+	_, err := w.Write(*b)
+	*b = (*b)[:0]
+	return err
+}
+
+// beancountEncoder writes the format of beancount (https://beancount.github.io/docs/beancount_language_syntax.html).
+type beancountEncoder struct {
+	w     io.Writer
+	chart Chart
+	buf   []byte
+}
+
+func (c *beancountEncoder) entry(e *entry) error {
+	b := e.booked.AppendFormat(c.buf[:0], time.DateOnly)
+	b = appendString(append(b, " * "...), e.event)
+	b = appendString(append(b, "\n  transaction: "...), e.id)
+	b = appendString(append(b, "\n  account: "...), e.account)
+	if !e.isOpening() {
+		b = strconv.AppendUint(append(b, "\n  revision: "...), e.revision, 10)
+	}
+	b = appendTime(append(b, "\n  time: \""...), e.at)
+	b = append(b, "\"\n"...)
+	for i, text := range e.texts() {
+		if text != "" {
+			b = append(append(append(b, "  "...), tags[i]...), ": "...)
+			b = append(appendString(b, text), '\n')
+		}
+	}
+	b = append(appendPostings(b, e.postings, c.appendName), '\n')
+	c.buf = b
+	_, err := c.w.Write(b)
+	return err
+}
+
+func (c *beancountEncoder) appendName(b []byte, t target) []byte {
+	class := string(books.Chart[t.account].Class)
+	b = append(append(b, class[0]-'a'+'A'), class[1:]...)
+	b = appendComponent(append(b, ':'), c.chart[t.account])
+	if t.customer != "" {
+		b = appendComponent(append(b, ':'), t.customer)
+	}
+	return b
+}
+
+// appendComponent appends a part of an account's name, which has letters, digits and dashes and begins with a capital
+// letter or a digit: the first letter becomes a capital, and other bytes X and two hex digits. Ids without capitals
+// stay different.
+func appendComponent(b []byte, id string) []byte {
+	for i := range len(id) {
+		switch c := id[i]; {
+		case i == 0 && 'a' <= c && c <= 'z':
+			b = append(b, c-'a'+'A')
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-' && i > 0:
+			b = append(b, c)
+		default:
+			if i == 0 {
+				b = append(b, '0')
+			}
+			b = fmt.Appendf(b, "X%02x", c)
+		}
+	}
+	return b
+}
+
+// appendString appends a quoted text.
+func appendString(b []byte, text string) []byte {
+	b = append(b, '"')
+	for i := range len(text) {
+		switch c := text[i]; c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\r', '\t':
+			b = append(b, ' ')
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+func (c *beancountEncoder) close(all *balances) error {
+	b := c.buf[:0]
+	for _, o := range all.opened() {
+		b = c.appendName(append(o.first.AppendFormat(b, time.DateOnly), " open "...), o.target)
+		b = append(append(append(b, ' '), strings.Join(o.commodities, ",")...), '\n')
+		if err := spill(c.w, &b); err != nil {
+			return err
+		}
+	}
+	for _, a := range all.assertions() {
+		b = a.month.end().AppendFormat(b, time.DateOnly)
+		b = c.appendName(append(b, " balance "...), a.target)
+		b = books.AppendAmount(append(b, "  "...), a.sum, a.commodity)
+		b = append(append(append(b, ' '), a.commodity...), '\n')
+		if err := spill(c.w, &b); err != nil {
+			return err
+		}
+	}
+	_, err := c.w.Write(b)
+	return err
+}

@@ -1,0 +1,234 @@
+package notices_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"letterhead/domain/notices"
+	"letterhead/internal/email"
+	"letterhead/internal/email/emailtest"
+	"letterhead/internal/safehttp"
+	"letterhead/internal/testcert"
+	"letterhead/internal/webhook"
+	worker "letterhead/workers/notices"
+)
+
+// resolver resolves every name to one address.
+type resolver netip.Addr
+
+func (r resolver) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.Addr(r)}, nil
+}
+
+// hook is a Webhook and its receiver, which has a public address for the Webhook.
+type hook struct {
+	worker.Webhook
+	public ed25519.PublicKey
+
+	mu       sync.Mutex
+	statuses []int // of the next answers; 200 after them
+	requests []received
+}
+
+type received struct {
+	header http.Header
+	body   string
+}
+
+func newHook(s *service) *hook {
+	s.Helper()
+	authority, err := testcert.NewAuthority()
+	if err != nil {
+		s.Fatal(err)
+	}
+	h := &hook{}
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{GetCertificate: authority.Certificate}
+	server.StartTLS()
+	s.Cleanup(server.Close)
+	h.Client, err = safehttp.New(safehttp.Config{
+		Resolver: resolver(netip.MustParseAddr("93.184.216.34")), RootCAs: authority.Pool(),
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+		},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(h.Client.Close)
+	key, err := webhook.NewKey(rand.Reader)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if h.public, err = base64.StdEncoding.DecodeString(strings.TrimPrefix(key.Public(), "whpk_")); err != nil {
+		s.Fatal(err)
+	}
+	h.Key, h.Now = func() (webhook.Key, error) { return key, nil }, s.now
+	return h
+}
+
+func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.requests = append(h.requests, received{r.Header.Clone(), string(body)})
+	status := http.StatusOK
+	if len(h.statuses) > 0 {
+		status, h.statuses = h.statuses[0], h.statuses[1:]
+	}
+	if err != nil || r.Method != http.MethodPost || r.URL.RequestURI() != "/letterhead?token=t0ken" {
+		status = http.StatusTeapot
+	}
+	w.Header().Set("Location", "https://hooks.example.com/letterhead?token=t0ken")
+	w.WriteHeader(status)
+}
+
+// verify verifies a request as the specification says, without package webhook.
+func (h *hook) verify(r received) error {
+	encoded, ok := strings.CutPrefix(r.header.Get("webhook-signature"), "v1a,")
+	signature, err := base64.StdEncoding.DecodeString(encoded)
+	signed := r.header.Get("webhook-id") + "." + r.header.Get("webhook-timestamp") + "." + r.body
+	if !ok || err != nil || !ed25519.Verify(h.public, []byte(signed), signature) {
+		return errors.New("the signature is not valid")
+	}
+	return nil
+}
+
+func TestWebhook_FailuresThenSuccess_IsSignedEachTime(t *testing.T) {
+	s := newService(t)
+	h := newHook(s)
+	h.statuses = []int{500, 302, 429}
+	s.raise("a", notices.Webhook)
+	w := s.worker(map[string]worker.Sender{notices.Webhook: h})
+	for _, reason := range []string{"status_500", "status_302", "status_429"} {
+		s.round(w)
+		d := s.expect("a", notices.Open, int64(len(h.requests)), reason)
+		s.pass(d.NextAt.Sub(s.now()))
+	}
+	s.round(w)
+	s.expect("a", notices.Delivered, 4, "")
+	id := notices.ID("a", notices.LowBalance, 2)
+	want := `{"type":"account.low_balance","timestamp":"2026-11-21T09:00:00Z","data":{"notice_id":"` + id + `","account_id":"a","balance":37,"threshold":40}}`
+	times := map[string]bool{}
+	for i, r := range h.requests {
+		if err := h.verify(r); err != nil || r.body != want || r.header.Get("webhook-id") != id || r.header.Get("content-type") != "application/json" {
+			t.Errorf("request %d: %v; header %v, body %s", i, err, r.header, r.body)
+		}
+		times[r.header.Get("webhook-timestamp")] = true
+		r.body += " "
+		if h.verify(r) == nil {
+			t.Error("another body has the same signature")
+		}
+	}
+	if len(h.requests) != 4 || len(times) != 4 {
+		t.Errorf("%d requests at %d times, want 4", len(h.requests), len(times))
+	}
+}
+
+func TestWebhook_Gone_IsFinal(t *testing.T) {
+	s := newService(t)
+	h := newHook(s)
+	h.statuses = []int{http.StatusGone}
+	s.raise("a", notices.Webhook)
+	s.round(s.worker(map[string]worker.Sender{notices.Webhook: h}))
+	s.expect("a", notices.DeadLettered, 1, "status_410")
+}
+
+func TestWebhook_PrivateAddress_IsNotConnected(t *testing.T) {
+	s := newService(t)
+	h := newHook(s)
+	var err error
+	h.Client, err = safehttp.New(safehttp.Config{Resolver: resolver(netip.MustParseAddr("10.0.0.1")), Dial: func(context.Context, string, string) (net.Conn, error) {
+		t.Error("connected to a private address")
+		return nil, errors.New("not connected")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.raise("a", notices.Webhook)
+	s.round(s.worker(map[string]worker.Sender{notices.Webhook: h}))
+	s.expect("a", notices.Open, 1, "blocked_address")
+}
+
+func TestWebhook_NoKey_IsTriedAgain(t *testing.T) {
+	s := newService(t)
+	h := newHook(s)
+	h.Key = func() (webhook.Key, error) { return webhook.Key{}, errors.New("no key") }
+	s.raise("a", notices.Webhook)
+	s.round(s.worker(map[string]worker.Sender{notices.Webhook: h}))
+	s.expect("a", notices.Open, 1, "not_configured")
+}
+
+func TestMail_ServerFailsOnce_ArrivesOnce(t *testing.T) {
+	s := newService(t)
+	failures := 1
+	mails := emailtest.Start(t, emailtest.Config{Answer: func(command string) string {
+		if strings.HasPrefix(command, "MAIL") && failures > 0 {
+			failures--
+			return "451 later"
+		}
+		return ""
+	}})
+	server, err := email.ParseURL("smtp://" + mails.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := email.ParseSender("Brands <billing@example.com>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.raise("a", notices.Email)
+	w := s.worker(map[string]worker.Sender{notices.Email: &worker.Mail{Server: server, From: from, BillingURL: "https://brands.example.com/billing", Now: s.now}})
+	s.round(w)
+	d := s.expect("a", notices.Open, 1, "mail_server")
+	s.pass(d.NextAt.Sub(s.now()))
+	s.round(w)
+	s.expect("a", notices.Delivered, 2, "")
+	s.pass(48 * time.Hour)
+	s.round(w)
+	all := mails.Messages()
+	if len(all) != 1 || all[0].To != address {
+		t.Fatalf("messages %+v, want one", all)
+	}
+	for _, part := range []string{"Message-ID: <" + d.NoticeID + "@example.com>", "Subject: Low balance: 37 credits", "https://brands.example.com/billing", "21 November 2026 at 09:00 UTC"} {
+		if !strings.Contains(all[0].Data, part) {
+			t.Errorf("the message lacks %q:\n%s", part, all[0].Data)
+		}
+	}
+}
+
+func TestMail_AddressRejected_IsFinal(t *testing.T) {
+	s := newService(t)
+	mails := emailtest.Start(t, emailtest.Config{Answer: func(command string) string {
+		if strings.HasPrefix(command, "RCPT") {
+			return "550 no such user"
+		}
+		return ""
+	}})
+	server, err := email.ParseURL("smtp://" + mails.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := email.ParseSender("billing@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.raise("a", notices.Email)
+	s.round(s.worker(map[string]worker.Sender{notices.Email: &worker.Mail{Server: server, From: from, Now: s.now}}))
+	s.expect("a", notices.DeadLettered, 1, "rejected")
+}

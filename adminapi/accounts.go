@@ -1,0 +1,302 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/projections/accounts"
+	"letterhead/projections/ledger"
+	"letterhead/projections/usage"
+)
+
+// maxName is the maximum length of the name of an account holder, a key or a token, in bytes.
+const maxName = 200
+
+// maxReason is the maximum length of a reason, in bytes.
+const maxReason = 200
+
+// listAccounts answers GET /admin/accounts.
+func (x *exchange) listAccounts() error {
+	q := x.query("plan", "status", "sort", "limit", "cursor")
+	s := accounts.Selection{Plan: plan.ID(q.text("plan")), Status: account.Status(q.oneOf("status", string(account.Active), string(account.Suspended), string(account.Closed)))}
+	s.Sort, s.Descending = q.order(accounts.Sorts)
+	limit, last := q.limit(), after[accounts.Account](q)
+	if q.err != nil {
+		return q.err
+	}
+	if err := x.checkPlan(s.Plan, true); err != nil {
+		return err
+	}
+	if err := x.api.Operations.Folded(x.ctx, accounts.Name); err != nil {
+		return err
+	}
+	rows, err := x.api.Accounts.Select(x.ctx, s, last, limit+1)
+	if err != nil {
+		return err
+	}
+	holders := make([]string, len(rows))
+	for i := range rows {
+		holders[i] = rows[i].Holder
+	}
+	names, err := x.api.Names.Names(x.ctx, holders...)
+	if err != nil {
+		return err
+	}
+	out, err := page("accounts", q, rows, limit, func(r *accounts.Account) (any, error) {
+		return map[string]any{
+			"account": Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)},
+			"credits": map[string]int64{"balance": r.Balance}, "opened_at": r.OpenedAt,
+		}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, out)
+}
+
+func (x *exchange) checkPlan(id plan.ID, optional bool) error {
+	if id == "" && optional {
+		return nil
+	}
+	if _, err := x.api.Plans.Get(id); err != nil {
+		return invalid("%s.", sentence(err))
+	}
+	return nil
+}
+
+func checkName(name string, optional bool) error {
+	if name == "" && optional {
+		return nil
+	}
+	if strings.TrimSpace(name) == "" || len(name) > maxName || !isText(name) {
+		return invalid("The field name takes 1 to %d bytes of text.", maxName)
+	}
+	return nil
+}
+
+// id returns the id in the path.
+func (x *exchange) pathValue(name string) (string, error) {
+	value := x.request.PathValue(name)
+	if !isText(value) {
+		return "", invalid("The path is not UTF-8 text.")
+	}
+	return value, nil
+}
+
+// account returns the account in the path, which must exist.
+func (x *exchange) account() (string, error) {
+	id, err := x.pathValue("id")
+	if err != nil {
+		return "", err
+	}
+	if err := x.api.Operations.AccountExists(x.ctx, id); err != nil {
+		return "", x.explain(id, err)
+	}
+	return id, nil
+}
+
+func (x *exchange) explain(accountID string, err error) error {
+	if errors.Is(err, account.ErrNotFound) || errors.Is(err, accounts.ErrNotFound) {
+		return notFound("There is no account %s. GET /admin/accounts lists the accounts.", accountID)
+	}
+	return err
+}
+
+// getAccount answers GET /admin/accounts/{id}.
+func (x *exchange) getAccount() error {
+	q := x.query("as_of")
+	at := q.moment(x.api.Now())
+	if q.err != nil {
+		return q.err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	if !at.IsZero() {
+		if err := x.api.Operations.Folded(x.ctx, accounts.Name, ledger.Name, usage.Name); err != nil {
+			return err
+		}
+		sources := Sources{Accounts: x.api.Accounts, Ledger: x.api.Ledger, Names: x.api.Names, Usage: x.api.Operations.Usage}
+		past, err := sources.Past(x.ctx, id, at)
+		if errors.Is(err, ErrOpenedLater) {
+			return notFound("%s.", sentence(err))
+		}
+		if err != nil {
+			return x.explain(id, err)
+		}
+		return x.answer(http.StatusOK, past.Object())
+	}
+	object, err := x.shownAccount(id)
+	if err != nil {
+		return x.explain(id, err)
+	}
+	return x.answer(http.StatusOK, object)
+}
+
+// shownAccount returns the present state of an account.
+func (x *exchange) shownAccount(id string) (map[string]any, error) {
+	standing, err := x.api.Writer.Standing(x.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.api.Operations.Folded(x.ctx, accounts.Name); err != nil {
+		return nil, err
+	}
+	row, err := x.api.Accounts.Get(x.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	names, err := x.api.Names.Names(x.ctx, row.Holder)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{
+		"account": Account{ID: id, Name: names[row.Holder], Plan: string(standing.Plan), Status: standing.Status},
+		"credits": map[string]int64{"balance": standing.Balance, "remaining": standing.Remaining, "available": standing.Available},
+		"lookups": map[string]any{"month": standing.Month, "count": standing.Lookups}, "open_holds": standing.OpenHolds, "opened_at": row.OpenedAt,
+	}, nil
+}
+
+// openAccount answers POST /admin/accounts.
+func (x *exchange) openAccount() error {
+	in := struct {
+		Name string  `json:"name"`
+		Plan plan.ID `json:"plan"`
+	}{Plan: plan.Free}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if err := errors.Join(checkName(in.Name, false), x.checkPlan(in.Plan, false)); err != nil {
+		return err
+	}
+	if err := x.needsKey(""); err != nil {
+		return err
+	}
+	created, err := x.api.Operations.CreateAccount(x.ctx, x.by(), in.Name, in.Plan)
+	if err != nil && !errors.Is(err, ErrNotSeen) {
+		return err
+	}
+	// With ErrNotSeen the keys exist as well; their texts are stored nowhere, so this is the only answer that has them.
+	remembered := created
+	remembered.Account.Name = ""
+	remembered.Keys = nil
+	for _, k := range created.Keys {
+		k.Key = ""
+		remembered.Keys = append(remembered.Keys, k)
+	}
+	x.unconfirmed(err)
+	return x.answerOnce(http.StatusCreated, created, remembered)
+}
+
+// unconfirmed marks an answer about something that was done, and that not every node has confirmed yet.
+func (x *exchange) unconfirmed(err error) {
+	if errors.Is(err, ErrNotSeen) {
+		x.writer.Header().Set("X-Unconfirmed", "true")
+		x.api.Logger.Warn("an action of an operator is recorded but not confirmed", "request_id", x.id, "error", err)
+	}
+}
+
+// decision is the answer to a change of an account.
+type decision struct {
+	Account  string `json:"account"`
+	Balance  int64  `json:"balance"`
+	Repeated bool   `json:"repeated"` // nothing had to be changed
+}
+
+// enforced waits until API requests follow a decision about an account, and answers.
+func (x *exchange) enforced(id string, done commands.Done, err error) error {
+	if err != nil {
+		return x.explain(id, err)
+	}
+	if err := x.api.Operations.AwaitKeys(x.ctx, done.Position); err != nil {
+		x.unconfirmed(errors.Join(ErrNotSeen, err))
+	}
+	return x.answer(http.StatusOK, decision{id, done.Balance, done.Repeated})
+}
+
+// changePlan answers PUT /admin/accounts/{id}/plan.
+func (x *exchange) changePlan() error {
+	var in struct {
+		Plan plan.ID `json:"plan"`
+	}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if err := x.checkPlan(in.Plan, false); err != nil {
+		return err
+	}
+	return x.decide(func(ctx context.Context, id string) (commands.Done, error) {
+		return x.api.Writer.ChangePlan(ctx, commands.ChangePlan{Request: x.by(), AccountID: id, Plan: in.Plan})
+	})
+}
+
+// decide decides about the account in the path.
+func (x *exchange) decide(do func(ctx context.Context, id string) (commands.Done, error)) error {
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	done, err := do(x.ctx, id)
+	return x.enforced(id, done, err)
+}
+
+// suspendAccount answers POST /admin/accounts/{id}/suspend.
+func (x *exchange) suspendAccount() error {
+	reason, err := x.reason("operator")
+	if err != nil {
+		return err
+	}
+	return x.decide(func(ctx context.Context, id string) (commands.Done, error) {
+		return x.api.Writer.Suspend(ctx, commands.SuspendAccount{Request: x.by(), AccountID: id, Reason: reason})
+	})
+}
+
+// reason returns the reason in the body, which may be missing.
+func (x *exchange) reason(byDefault string) (string, error) {
+	in := struct {
+		Reason string `json:"reason"`
+	}{byDefault}
+	if len(x.body) > 0 {
+		if err := x.decode(&in); err != nil {
+			return "", err
+		}
+	}
+	return in.Reason, checkReason(in.Reason)
+}
+
+func checkReason(reason string) error {
+	if len(reason) > maxReason || !utf8.ValidString(reason) {
+		return invalid("The field reason takes at most %d bytes. Events keep it forever: name no person.", maxReason)
+	}
+	return nil
+}
+
+// reinstateAccount answers POST /admin/accounts/{id}/reinstate.
+func (x *exchange) reinstateAccount() error {
+	if err := x.noBody(); err != nil {
+		return err
+	}
+	return x.decide(func(ctx context.Context, id string) (commands.Done, error) {
+		return x.api.Writer.Reinstate(ctx, commands.ReinstateAccount{Request: x.by(), AccountID: id})
+	})
+}
+
+// closeAccount answers POST /admin/accounts/{id}/close.
+func (x *exchange) closeAccount() error {
+	if err := x.noBody(); err != nil {
+		return err
+	}
+	return x.decide(func(ctx context.Context, id string) (commands.Done, error) {
+		if err := x.api.Operations.Folded(ctx, accounts.Name); err != nil {
+			return commands.Done{}, err
+		}
+		return x.api.Operations.CloseAccount(ctx, x.by(), id)
+	})
+}

@@ -1,0 +1,232 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+
+	"letterhead/commands"
+	"letterhead/domain/books"
+	"letterhead/domain/notices"
+	"letterhead/domain/operator"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/internal/accountnames"
+	"letterhead/internal/apikey"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/ratelimit"
+	"letterhead/internal/repeats"
+	"letterhead/internal/telemetry"
+	"letterhead/projections/accounts"
+	"letterhead/projections/brands"
+	"letterhead/projections/engine"
+	"letterhead/projections/keys"
+	"letterhead/projections/ledger"
+	"letterhead/projections/operators"
+	"letterhead/projections/payments"
+	"letterhead/projections/usage"
+)
+
+// Limits of requests.
+const (
+	// requestTimeout limits the work for a request.
+	requestTimeout = 60 * time.Second
+	// maxBody limits the body of a request.
+	maxBody = 64 << 10
+	// maxRunning limits the requests that run at a time.
+	maxRunning = 32
+	// maxReports limits the reports that fold the whole log at a time.
+	maxReports = 1
+)
+
+// Errors of Operations.
+var (
+	// ErrNotSeen means that a decision is durable, and that requests were not seen to follow it in time.
+	ErrNotSeen = errors.New("not every node has confirmed it in time")
+	// ErrNotCharged means that a request was not charged.
+	ErrNotCharged = errors.New("was not charged")
+	// ErrNoNoticesKey means that nodes that share an event store have no key that signs webhooks.
+	ErrNoNoticesKey = errors.New(`nodes that share an event store sign webhooks with the same key: set LETTERHEAD_NOTICES_KEY on all of them ("letterhead account notices --new-key" prints a key)`)
+)
+
+// NewAccount is an account with keys that were just issued.
+type NewAccount struct {
+	Account Account `json:"account"`
+	Credits struct {
+		Balance int64 `json:"balance"`
+	} `json:"credits"`
+	Keys []Key `json:"keys"`
+}
+
+// Account is an account as it is shown.
+type Account struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"` // empty if it was erased
+	Plan   string `json:"plan"`
+	Status string `json:"status"`
+}
+
+// Key is an API key as it is shown.
+type Key struct {
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+	Key  string `json:"key,omitempty"` // only once, when it is issued
+	Last string `json:"last4"`
+}
+
+// Token is a token of an operator as it is shown.
+type Token struct {
+	ID        string         `json:"id"`
+	Name      string         `json:"name"`
+	Scope     operator.Scope `json:"scope"`
+	Token     string         `json:"token,omitempty"` // only once, when it is issued
+	Last4     string         `json:"last4"`
+	State     string         `json:"state"` // active, expired, revoked
+	IssuedAt  time.Time      `json:"issued_at,omitzero"`
+	IssuedBy  string         `json:"issued_by,omitempty"`
+	ExpiresAt time.Time      `json:"expires_at,omitzero"`
+	RevokedAt time.Time      `json:"revoked_at,omitzero"`
+	RevokedBy string         `json:"revoked_by,omitempty"`
+}
+
+// Notices are the settings of an account's notices, and its last notices as they were delivered.
+type Notices struct {
+	LowBalance int64              `json:"low_balance"` // credits below which the balance is low; 0 for no notice
+	Webhook    string             `json:"webhook"`     // URL; empty if there is none
+	Email      string             `json:"email"`       // address; empty if there is none
+	Notices    []notices.Delivery `json:"notices"`     // the newest first
+}
+
+// Month is a month of the books as it is shown.
+type Month struct {
+	Month        string                     `json:"month"`
+	State        string                     `json:"state"` // open, closed, running
+	ClosedAt     time.Time                  `json:"closed_at,omitzero"`
+	Position     uint64                     `json:"position,omitempty"`
+	Digest       string                     `json:"digest,omitempty"`
+	Transactions *uint64                    `json:"transactions,omitempty"`
+	Totals       []eventschemas.PeriodTotal `json:"totals,omitempty"`
+}
+
+// Operations are use cases that take several parts of a node. The command line uses the same.
+type Operations interface {
+	// CreateAccount, IssueKey and IssueToken return the texts of new keys and tokens, but not when the request is
+	// repeated. With ErrNotSeen they return everything as well.
+	CreateAccount(ctx context.Context, by commands.Request, name string, id plan.ID) (NewAccount, error)
+	IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string) (Key, error)
+	IssueToken(ctx context.Context, by commands.Request, name string, scope operator.Scope, expires time.Time) (Token, error)
+	RevokeToken(ctx context.Context, by commands.Request, id string) (repeated bool, err error)
+	Tokens(ctx context.Context) ([]Token, error)
+	CloseAccount(ctx context.Context, by commands.Request, id string) (commands.Done, error)
+	// SetNotices replaces what is not nil.
+	SetNotices(ctx context.Context, in commands.SetNotices) (commands.Done, error)
+	NoticesOf(ctx context.Context, accountID string) (Notices, error)
+	// RetryNotice has the dead-lettered deliveries of a notice attempted again, and returns how many there were.
+	RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error)
+	// ReverseRequest returns ErrNotCharged if there is nothing to reverse.
+	ReverseRequest(ctx context.Context, by commands.Request, accountID, requestID string) (charges int, err error)
+	// AwaitKeys and AwaitBrands wait until requests on every node follow decisions.
+	AwaitKeys(ctx context.Context, position eventlog.Position) error
+	AwaitBrands(ctx context.Context) error
+	// Folded waits until the named read models have what the log has now.
+	Folded(ctx context.Context, names ...string) error
+	AccountExists(ctx context.Context, id string) error
+	Usage(ctx context.Context, id string, month time.Time) (usage.Counts, error)
+	ReadModels(ctx context.Context) ([]engine.Status, error)
+	// StartRebuild begins to rebuild a read model, which continues after the request.
+	StartRebuild(name string) error
+	Months(ctx context.Context) ([]Month, error)
+	// Balances folds the whole log.
+	Balances(ctx context.Context, until time.Time) ([]books.Posting, error)
+	// Ready returns why the node does not serve everything; "" if it does.
+	Ready() string
+}
+
+// Deps are the parts that the API uses. All are required.
+type Deps struct {
+	Operations Operations
+	Plans      plan.Table
+	Writer     *commands.AccountWriter
+	Reports    *commands.Billing
+	Brands     *commands.Brands
+	Names      *accountnames.Table
+	Accounts   *accounts.Model
+	Keys       *keys.Directory
+	Ledger     *ledger.Model
+	Payments   *payments.Model
+	Index      *brands.Model
+	Operators  *operators.Model
+	Repeats    *repeats.Table
+	Log        eventlog.Log
+	Metrics    http.Handler // serves /metrics; nil if it is served elsewhere
+}
+
+// Config configures the API.
+type Config struct {
+	BaseURL string // of the service, in brands
+	// Hosts are names and addresses by which operators reach the API, besides localhost and the address on which a request
+	// arrives.
+	Hosts        []string
+	CrawlTimeout time.Duration // time allowed for a crawl
+	Logger       *slog.Logger
+	Registerer   prometheus.Registerer
+	Now          func() time.Time
+	NewID        func() string // request ids
+}
+
+// API is the HTTP API of operators.
+type API struct {
+	Config
+	Deps
+	hosts    map[string]bool
+	failures ratelimit.Counters // failed attempts to authenticate, by address
+	valid    validTokens
+	running  *semaphore.Weighted
+	reports  *semaphore.Weighted
+	mux      *http.ServeMux
+	paths    map[string][]string // methods by path
+	metrics  *prometheus.CounterVec
+}
+
+// New returns the API.
+func New(cfg Config, deps Deps) (*API, error) {
+	if cfg.Logger == nil || cfg.Now == nil || cfg.BaseURL == "" || deps.Operations == nil {
+		return nil, errors.New("admin API: a part is missing")
+	}
+	if cfg.NewID == nil {
+		cfg.NewID = uuid.NewString
+	}
+	a := &API{Config: cfg, Deps: deps, hosts: map[string]bool{"localhost": true}, running: semaphore.NewWeighted(maxRunning), reports: semaphore.NewWeighted(maxReports)}
+	for _, host := range cfg.Hosts {
+		if ip, err := netip.ParseAddr(host); err == nil {
+			host = ip.Unmap().String()
+		}
+		a.hosts[strings.ToLower(host)] = true
+	}
+	var err error
+	if a.failures, err = ratelimit.NewMemory(ratelimit.Config{Now: cfg.Now}); err != nil {
+		return nil, err
+	}
+	a.metrics = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "letterhead_admin_requests_total", Help: "Requests to the admin API, by route and status.",
+	}, []string{"route", "status"})
+	if cfg.Registerer != nil {
+		if err := telemetry.Register(cfg.Registerer, a.metrics); err != nil {
+			return nil, fmt.Errorf("admin API: %w", err)
+		}
+	}
+	a.route()
+	return a, nil
+}
+
+// Handler returns the handler to serve.
+func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }

@@ -1,0 +1,170 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/brand"
+	"letterhead/projections/brands"
+)
+
+// listBrands answers GET /admin/brands, in the order of domains.
+func (x *exchange) listBrands() error {
+	q := x.query("status", "claimed", "without_logo", "limit", "cursor")
+	s := brands.Selection{Status: q.oneOf("status", "ready", "partial", "failed"), Claimed: q.flag("claimed"), WithoutLogo: q.flag("without_logo")}
+	limit, last := q.limit(), after[brands.Listed](q)
+	if q.err != nil {
+		return q.err
+	}
+	if err := x.api.Operations.Folded(x.ctx, brands.Name); err != nil {
+		return err
+	}
+	rows, err := x.api.Index.List(x.ctx, s, last, limit+1)
+	if err != nil {
+		return err
+	}
+	out, err := page("brands", q, rows, limit, func(l *brands.Listed) (any, error) { return l, nil })
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, out)
+}
+
+// domain returns the registrable domain in the path.
+func (x *exchange) domain() (string, error) {
+	domain, err := brand.RegistrableDomain(x.request.PathValue("domain"))
+	var bad *brand.InvalidDomainError
+	if err != nil && !errors.As(err, &bad) {
+		return "", invalid("%s.", sentence(err))
+	}
+	return domain, err
+}
+
+// getBrand answers GET /admin/brands/{domain}.
+func (x *exchange) getBrand() error {
+	q := x.query("as_of")
+	at := q.moment(x.api.Now())
+	if q.err != nil {
+		return q.err
+	}
+	domain, err := x.domain()
+	if err != nil {
+		return err
+	}
+	if err := x.api.Operations.Folded(x.ctx, brands.Name); err != nil {
+		return err
+	}
+	var body brands.Body
+	if at.IsZero() {
+		var entry *brands.Entry
+		if entry, err = x.api.Index.Get(x.ctx, domain); err == nil {
+			body = entry.Body
+		}
+	} else {
+		body, err = brands.AsOf(x.ctx, x.api.Log, domain, at.Time)
+	}
+	switch {
+	case errors.Is(err, brands.ErrNotFound):
+		return notFound("The index does not have %s, or its owner had it taken out.", domain)
+	case errors.Is(err, brands.ErrRestricted):
+		return &problem{http.StatusConflict, "conflict", domain + " is restricted now, so its older records are not shown.", nil}
+	case err != nil:
+		return err
+	}
+	x.send(http.StatusOK, typeJSON, append(body.AppendTo(nil, x.api.BaseURL), '\n'))
+	return nil
+}
+
+// decideBrand decides about the brand in the path, and waits until look-ups follow.
+func (x *exchange) decideBrand(do func(ctx context.Context, domain string) error) error {
+	domain, err := x.domain()
+	if err != nil {
+		return err
+	}
+	if err := do(x.ctx, domain); err != nil {
+		if errors.Is(err, brand.ErrNoSuchBrand) {
+			return notFound("The index does not have %s.", domain)
+		}
+		return err
+	}
+	if err := x.api.Operations.AwaitBrands(x.ctx); err != nil {
+		x.unconfirmed(errors.Join(ErrNotSeen, err))
+	}
+	return x.answer(http.StatusOK, map[string]string{"domain": domain})
+}
+
+// overrideField answers PUT /admin/brands/{domain}/overrides/{field}.
+func (x *exchange) overrideField() error {
+	var in struct {
+		Value json.RawMessage `json:"value"`
+	}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if in.Value == nil {
+		return invalid("The field value is needed.")
+	}
+	field := x.request.PathValue("field")
+	return x.decideBrand(func(ctx context.Context, domain string) error {
+		return x.api.Brands.OverrideField(ctx, commands.OverrideField{Request: x.by(), Domain: domain, Field: field, Value: in.Value})
+	})
+}
+
+// removeOverride answers DELETE /admin/brands/{domain}/overrides/{field}.
+func (x *exchange) removeOverride() error {
+	if err := x.noBody(); err != nil {
+		return err
+	}
+	field := x.request.PathValue("field")
+	return x.decideBrand(func(ctx context.Context, domain string) error {
+		return x.api.Brands.RemoveOverride(ctx, commands.RemoveOverride{Request: x.by(), Domain: domain, Field: field})
+	})
+}
+
+// claimBrand answers POST /admin/brands/{domain}/claim.
+func (x *exchange) claimBrand() error {
+	if err := x.noBody(); err != nil {
+		return err
+	}
+	return x.decideBrand(func(ctx context.Context, domain string) error {
+		return x.api.Brands.ClaimBrand(ctx, commands.ClaimBrand{Request: x.by(), Domain: domain})
+	})
+}
+
+// withdrawBrand answers POST /admin/brands/{domain}/withdraw.
+func (x *exchange) withdrawBrand() error {
+	if err := x.noBody(); err != nil {
+		return err
+	}
+	return x.decideBrand(func(ctx context.Context, domain string) error {
+		return x.api.Brands.WithdrawBrand(ctx, commands.WithdrawBrand{Request: x.by(), Domain: domain, Reason: "owner"})
+	})
+}
+
+// crawlBrand answers POST /admin/brands/{domain}/crawl. It does not wait for the crawl.
+func (x *exchange) crawlBrand() error {
+	if err := x.noBody(); err != nil {
+		return err
+	}
+	domain, err := x.domain()
+	if err != nil {
+		return err
+	}
+	crawl, err := x.api.Brands.RequestCrawl(x.ctx, commands.RequestCrawl{
+		Request: x.by(), CrawlID: crawlID(x.id), Domain: domain, Cause: brand.CauseRefresh, Priority: brand.PriorityLive, Allowed: x.api.CrawlTimeout, Force: true,
+	})
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusAccepted, map[string]any{"domain": domain, "crawl_id": crawl.ID, "joined": crawl.Joined, "requested_at": crawl.RequestedAt})
+}
+
+// crawlID returns the id of the crawl that a request starts.
+func crawlID(requestID string) string {
+	return uuid.NewSHA1(keyNamespace, []byte("crawl/"+requestID)).String()
+}

@@ -1,0 +1,27 @@
+package adminapi
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// docs/admin.md has a table of operations and scopes.
+func TestHandbook_ScopesOfEveryOperation_AreListed(t *testing.T) {
+	raw, err := os.ReadFile("../docs/admin.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Count(string(raw), "\n| `GET /") + strings.Count(string(raw), "\n| `POST /") + strings.Count(string(raw), "\n| `PUT /") + strings.Count(string(raw), "\n| `DELETE /")
+	if want := len(operations()) + 1; rows != want { // and /metrics
+		t.Errorf("docs/admin.md has %d operations, want %d", rows, want)
+	}
+	for _, o := range operations() {
+		scopes := strings.ReplaceAll(scopesWith(o.requires), " or ", ", ")
+		begins, ends := "\n| `"+o.method+" "+o.path+"` | ", " | "+scopes+" |\n"
+		_, row, found := strings.Cut(string(raw), begins)
+		if line, _, _ := strings.Cut(row, "\n"); !found || !strings.HasSuffix(line+"\n", ends) {
+			t.Errorf("docs/admin.md lacks the row of %s %s with %s", o.method, o.path, scopes)
+		}
+	}
+}

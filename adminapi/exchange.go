@@ -1,0 +1,346 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/internal/repeats"
+	"letterhead/projections/operators"
+)
+
+// exchange is a request and its answer.
+type exchange struct {
+	api       *API
+	writer    http.ResponseWriter
+	request   *http.Request
+	ctx       context.Context // of the work; it ends when the client leaves
+	id        string          // request id
+	route     string
+	operation *operation
+	token     *operators.Token
+	body      []byte
+	key       string // Idempotency-Key
+	status    int
+	problem   *problem
+}
+
+type exchangeKey struct{}
+
+// exchangeOf returns the exchange of a request that passed serve.
+func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
+
+// serve handles a request from the first byte to the log line.
+func (a *API) serve(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{api: a, writer: w, id: a.NewID(), route: "unknown"}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	x.ctx = ctx
+	x.request = r.WithContext(context.WithValue(ctx, exchangeKey{}, x))
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			if thrown == http.ErrAbortHandler {
+				panic(thrown) // net/http's own way to cut a connection
+			}
+			x.fail(fmt.Errorf("panic: %v\n%s", thrown, debug.Stack()))
+		}
+		x.finish()
+	}()
+	h := w.Header()
+	h.Set("X-Request-Id", x.id)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	for _, check := range []func(*http.Request) *problem{a.checkHost, checkOrigin} {
+		if p := check(r); p != nil {
+			x.fail(p)
+			return
+		}
+	}
+	if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path { // net/http would redirect it
+		x.fail(errUnknownPath)
+		return
+	}
+	a.mux.ServeHTTP(w, x.request)
+}
+
+// finish counts and logs the answer. Actions are logged with their token; events have the same actor.
+func (x *exchange) finish() {
+	x.api.metrics.WithLabelValues(x.route, strconv.Itoa(x.status)).Inc()
+	level := slog.LevelDebug
+	attrs := []slog.Attr{slog.String("request_id", x.id), slog.String("route", x.route), slog.Int("status", x.status)}
+	if x.token != nil {
+		attrs = append(attrs, slog.String("token", x.token.ID))
+	}
+	switch {
+	case x.status == http.StatusInternalServerError:
+		level = slog.LevelError
+	case x.status > http.StatusInternalServerError:
+		level = slog.LevelWarn
+	case x.operation != nil && x.operation.requires != reading || x.status == http.StatusUnauthorized || x.status == http.StatusTooManyRequests:
+		level = slog.LevelInfo
+	}
+	if x.problem != nil && x.problem.cause != nil {
+		attrs = append(attrs, slog.String("error", x.problem.cause.Error()))
+	}
+	x.api.Logger.LogAttrs(context.WithoutCancel(x.ctx), level, "admin request", attrs...)
+}
+
+// by returns the metadata of the events that the request causes. With an idempotency key the id is the same for every
+// repeat, and so are the ids of the events.
+func (x *exchange) by() commands.Request {
+	return commands.Request{ID: x.id, Actor: x.actor(), CorrelationID: x.id}
+}
+
+func (x *exchange) actor() string { return "operator:" + x.token.ID }
+
+const (
+	headerKey = "Idempotency-Key"
+	// maxKey limits an idempotency key.
+	maxKey = 255
+)
+
+// keyNamespace is the namespace of request ids that follow from an idempotency key.
+var keyNamespace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("urn:letterhead:admin"))
+
+// run reads the body and calls the operation; a repeated request gets the first answer.
+func (x *exchange) run() error {
+	if x.request.Method == http.MethodGet || x.request.Method == http.MethodHead {
+		return x.operation.serve(x)
+	}
+	if err := x.readBody(); err != nil {
+		return err
+	}
+	if len(x.request.Header[headerKey]) == 0 {
+		return x.operation.serve(x)
+	}
+	x.key = x.request.Header.Get(headerKey)
+	if len(x.request.Header[headerKey]) > 1 || x.key == "" || len(x.key) > maxKey || !utf8.ValidString(x.key) {
+		return invalid("Send one %s of 1 to %d bytes.", headerKey, maxKey)
+	}
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s %s\n", x.request.Method, x.request.URL.RequestURI())
+	hash.Write(x.body)
+	// Another request gets another id, and so makes other things, also if the key was used long ago.
+	x.id = uuid.NewSHA1(keyNamespace, fmt.Appendf(nil, "%s/%x/%s", x.token.ID, hash.Sum(nil), x.key)).String()
+	x.writer.Header().Set("X-Request-Id", x.id)
+	key := sha256.Sum256([]byte(x.key))
+	r := repeats.Request{Caller: x.token.ID, Key: hex.EncodeToString(key[:]), Hash: hex.EncodeToString(hash.Sum(nil)), At: x.api.Now()}
+	before, err := x.api.Repeats.Begin(x.ctx, r)
+	if errors.Is(err, repeats.ErrMismatch) {
+		return invalid("The %s was used for another request. Send a new one with each new request, and the same one only to repeat it.", headerKey)
+	}
+	if err != nil {
+		return err
+	}
+	if before.Status != 0 {
+		x.writer.Header().Set("Idempotency-Replayed", "true")
+		x.send(before.Status, typeJSON, []byte(before.Body))
+		return nil
+	}
+	return x.first(r)
+}
+
+// first serves the first request with a key, and remembers its answer if something was done, unless it is one for now. Secrets and names are not
+// part of the remembered answer.
+func (x *exchange) first(r repeats.Request) error {
+	kept := &recorder{ResponseWriter: x.writer}
+	x.writer = kept
+	err := func() error {
+		defer func() { x.writer = kept.ResponseWriter }() // also for the answer to a panic
+		return x.operation.serve(x)
+	}()
+	// The outcome must be remembered although the client has left.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), rememberWithin)
+	defer cancel()
+	if p := problemOf(err); err != nil && p.Status < http.StatusInternalServerError {
+		return errors.Join(err, x.api.Repeats.Release(ctx, r))
+	}
+	if err != nil {
+		return err // it may have been done: the same key repeats it safely
+	}
+	if kept.passing {
+		if err := x.api.Repeats.Release(ctx, r); err != nil {
+			x.api.Logger.Warn("the key of a request of an operator was not released; its repeat is decided again", "request_id", x.id, "error", err)
+		}
+		kept.flush()
+		return nil
+	}
+	answer := repeats.Answer{Status: kept.status, Body: string(kept.body)}
+	if kept.remembered != nil {
+		answer.Body = string(kept.remembered)
+	}
+	if err := x.api.Repeats.Finish(ctx, r, answer); err != nil {
+		x.api.Logger.Warn("the answer to a request of an operator was not remembered; its repeat is decided again", "request_id", x.id, "error", err)
+	}
+	kept.flush()
+	return nil
+}
+
+// rememberWithin limits the time to remember an answer.
+const rememberWithin = 5 * time.Second
+
+// recorder holds an answer back until it is remembered.
+type recorder struct {
+	http.ResponseWriter
+	status     int
+	body       []byte
+	remembered []byte // what a repeat gets, if that differs from the body
+	passing    bool   // a repeat gets a new answer
+}
+
+func (r *recorder) WriteHeader(status int) { r.status = status }
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.body = append(r.body, b...)
+	return len(b), nil
+}
+
+func (r *recorder) flush() {
+	r.ResponseWriter.WriteHeader(r.status)
+	_, _ = r.ResponseWriter.Write(r.body) // after an error the client is gone, and gets the remembered answer when it repeats
+}
+
+// needsKey rejects a request that would do something a second time if it were repeated.
+func (x *exchange) needsKey(instead string) error {
+	if x.key == "" {
+		return invalid("Send an %s header, so that repeating the request does nothing twice%s.", headerKey, instead)
+	}
+	return nil
+}
+
+// readBody reads the body, which is a JSON object or missing.
+func (x *exchange) readBody() error {
+	body, err := io.ReadAll(http.MaxBytesReader(x.writer, x.request.Body, maxBody))
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return &problem{http.StatusRequestEntityTooLarge, "invalid_request", fmt.Sprintf("The body has more than %d bytes.", maxBody), nil}
+	}
+	if err != nil {
+		return &problem{http.StatusBadRequest, "invalid_request", "The body could not be read to its end.", err}
+	}
+	if len(body) > 0 {
+		if media, _, err := mime.ParseMediaType(x.request.Header.Get("Content-Type")); err != nil || media != "application/json" {
+			return &problem{http.StatusUnsupportedMediaType, "invalid_request", "The body is JSON: send Content-Type: application/json.", nil}
+		}
+	}
+	x.body = body
+	return nil
+}
+
+// decode reads the body into a struct.
+func (x *exchange) decode(into any) error { return decodeBody(x.body, into) }
+
+// decodeBody parses a JSON object. Unknown fields are errors: they may be misspelled.
+func decodeBody(body []byte, into any) error {
+	if len(body) == 0 {
+		return invalid("The body is missing. Send a JSON object.")
+	}
+	if !utf8.Valid(body) {
+		return invalid("The body is not UTF-8 text.")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		var kind *json.UnmarshalTypeError
+		if errors.As(err, &kind) {
+			return invalid("The field %s of the body has the wrong type.", kind.Field)
+		}
+		return invalid("The body is not the expected JSON object: %s.", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return invalid("The body has more than one JSON object.")
+	}
+	return nil
+}
+
+// noBody rejects a body where none is used.
+func (x *exchange) noBody() error {
+	if len(x.body) == 0 {
+		return nil
+	}
+	return decodeBody(x.body, &struct{}{})
+}
+
+const typeJSON = "application/json; charset=utf-8"
+
+// send answers with a whole body.
+func (x *exchange) send(status int, contentType string, body []byte) {
+	x.status = status
+	h := x.writer.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.writer.WriteHeader(status)
+	_, _ = x.writer.Write(body) // after an error there is no recipient
+}
+
+// answer answers with a value.
+func (x *exchange) answer(status int, value any) error {
+	body, err := encode(value)
+	if err == nil {
+		x.send(status, typeJSON, body)
+	}
+	return err
+}
+
+// answerOnce is answer for a value with secrets or names. A repeat gets the other value.
+func (x *exchange) answerOnce(status int, value, remembered any) error {
+	if kept, ok := x.writer.(*recorder); ok {
+		body, err := encode(remembered)
+		if err != nil {
+			return err
+		}
+		kept.remembered = body
+	}
+	return x.answer(status, value)
+}
+
+// answerForNow is answer for a state that changes by itself. A repeat is decided again, which must do nothing twice.
+func (x *exchange) answerForNow(status int, value any) error {
+	if kept, ok := x.writer.(*recorder); ok {
+		kept.passing = true
+	}
+	return x.answer(status, value)
+}
+
+func encode(value any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(value)
+	return b.Bytes(), err
+}
+
+func (x *exchange) retryAfter(wait time.Duration) {
+	x.writer.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+}
+
+// fail answers with the error body.
+func (x *exchange) fail(err error) {
+	x.problem = problemOf(err)
+	if x.status != 0 {
+		return // the answer has begun
+	}
+	if x.problem.Status == http.StatusServiceUnavailable && x.writer.Header().Get("Retry-After") == "" {
+		x.retryAfter(time.Second)
+	}
+	body, err := encode(map[string]any{"error": map[string]string{"code": x.problem.Code, "message": x.problem.Message}})
+	if err != nil {
+		body = nil // a map of strings always encodes
+	}
+	x.send(x.problem.Status, typeJSON, body)
+}

@@ -1,0 +1,210 @@
+package adminapi
+
+import (
+	"crypto/sha256"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+
+	"letterhead/domain/operator"
+	"letterhead/internal/apikey"
+	"letterhead/internal/ratelimit"
+	"letterhead/projections/operators"
+)
+
+// maxFailures limits the requests without a valid token that an address may send in a minute and get a 401. Requests with
+// a valid token are not limited: an attempt to guess one must not lock operators out.
+const maxFailures = 20
+
+// maxUnknown limits the tokens of an address that are looked up in a minute and are not valid. Then only tokens that were
+// valid before are looked up for it.
+const maxUnknown = 100
+
+// validTokens are the hashes of tokens that were valid when they were last looked up.
+type validTokens struct {
+	mu     sync.Mutex
+	hashes map[[sha256.Size]byte]bool
+}
+
+func (v *validTokens) has(hash [sha256.Size]byte) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.hashes[hash]
+}
+
+func (v *validTokens) set(hash [sha256.Size]byte, valid bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case !valid:
+		delete(v.hashes, hash)
+	case v.hashes == nil || len(v.hashes) >= operator.MaxTokens:
+		v.hashes = map[[sha256.Size]byte]bool{hash: true}
+	default:
+		v.hashes[hash] = true
+	}
+}
+
+// checkHost rejects requests for another host, which a browser sends if a page of that host leads its name to this
+// address (DNS rebinding). The machine's own addresses are no names, so they are safe.
+func (a *API) checkHost(r *http.Request) *problem {
+	host := hostOf(r.Host)
+	ip, err := netip.ParseAddr(host)
+	if err == nil {
+		ip = ip.Unmap().WithZone("")
+		host = ip.String()
+	}
+	if a.hosts[host] || err == nil && (ip.IsLoopback() || ip == localAddress(r)) {
+		return nil
+	}
+	return &problem{http.StatusMisdirectedRequest, "misdirected", "The admin API does not answer for this host. Use its address or localhost, or add the host to LETTERHEAD_ADMIN_HOSTS.", nil}
+}
+
+// hostOf returns the host of a Host header, without port and brackets, in lower case.
+func hostOf(header string) string {
+	host, _, err := net.SplitHostPort(header)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// localAddress returns the address on which the request's connection was accepted.
+func localAddress(r *http.Request) netip.Addr {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return netip.Addr{}
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap().WithZone("")
+}
+
+// checkOrigin rejects requests of pages of other sites.
+func checkOrigin(r *http.Request) *problem {
+	rejected := &problem{http.StatusForbidden, "forbidden", "The request comes from a page of another site. The admin API answers none.", nil}
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return rejected
+	}
+	for _, origin := range r.Header["Origin"] {
+		if u, err := url.Parse(origin); err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+			return rejected
+		}
+	}
+	return nil
+}
+
+// authenticate finds the token of the request.
+func (x *exchange) authenticate() error {
+	text, missing := bearerOf(x.request.Header)
+	if missing != nil {
+		return x.unauthorized(missing)
+	}
+	parsed, err := apikey.Parse(text)
+	switch {
+	case err != nil:
+		return x.unauthorized(unauthorized("The token is not well-formed: a character is missing, added or mistyped. Copy it again."))
+	case parsed.Kind != apikey.Operator:
+		return x.unauthorized(unauthorized("This is an API key of an account. The admin API needs a token of an operator (lh_op_…); \"letterhead admin token issue\" makes one."))
+	}
+	token, err := x.lookUp(parsed.Hash)
+	switch {
+	case errors.Is(err, operators.ErrNotFound):
+		return x.unauthorized(unauthorized("The token is unknown. Copy it again, or issue another one with \"letterhead admin token issue\"."))
+	case err != nil:
+		return err
+	case !token.Valid(x.api.Now()):
+		return x.unauthorized(unauthorized("The token was revoked or has expired. Issue another one with \"letterhead admin token issue\"."))
+	}
+	x.token = token
+	return nil
+}
+
+// lookUp finds a token by its hash, unless its address has sent too many that are not valid. A look-up that fails does not
+// count.
+func (x *exchange) lookUp(hash [sha256.Size]byte) (*operators.Token, error) {
+	key := ratelimit.Key{Scope: "admin look-ups", ID: addressOf(x.request)}
+	known := x.api.valid.has(hash)
+	var taken ratelimit.Decision
+	if !known {
+		var err error
+		if taken, err = x.api.failures.Take(x.ctx, key, 1, maxUnknown); err != nil {
+			return nil, err
+		}
+		if !taken.Allowed {
+			return nil, x.tooMany(taken)
+		}
+	}
+	token, err := x.api.Operators.ByHash(x.ctx, hash)
+	failed := err != nil && !errors.Is(err, operators.ErrNotFound)
+	valid := err == nil && token.Valid(x.api.Now())
+	if !failed {
+		x.api.valid.set(hash, valid)
+	}
+	// A client that leaves before the answer has had its look-up.
+	if !known && (valid || failed && x.ctx.Err() == nil) {
+		if err := x.api.failures.Give(x.ctx, key, 1, taken); err != nil {
+			return nil, err
+		}
+	}
+	return token, err
+}
+
+// tooMany returns the answer to a request without a valid token after too many others.
+func (x *exchange) tooMany(decision ratelimit.Decision) error {
+	x.retryAfter(decision.RetryAfter(x.api.Now()))
+	return &problem{http.StatusTooManyRequests, "rate_limited", "This address has sent too many requests without a valid token. Send a valid one, or wait.", nil}
+}
+
+// bearerOf returns the token in the headers.
+func bearerOf(h http.Header) (string, *problem) {
+	sent := h["Authorization"]
+	if len(sent) == 1 {
+		scheme, token, _ := strings.Cut(strings.TrimSpace(sent[0]), " ")
+		if token = strings.TrimSpace(token); strings.EqualFold(scheme, "Bearer") && token != "" {
+			return token, nil
+		}
+	}
+	return "", unauthorized("Send a token of an operator as Authorization: Bearer TOKEN. \"letterhead admin token issue\" makes one.")
+}
+
+func unauthorized(message string) *problem {
+	return &problem{http.StatusUnauthorized, "unauthorized", message, nil}
+}
+
+// unauthorized counts a failed attempt, and returns its answer.
+func (x *exchange) unauthorized(p *problem) error {
+	decision, err := x.api.failures.Take(x.ctx, ratelimit.Key{Scope: "admin failures", ID: addressOf(x.request)}, 1, maxFailures)
+	if err != nil {
+		return err
+	}
+	if !decision.Allowed {
+		return x.tooMany(decision)
+	}
+	x.writer.Header().Set("WWW-Authenticate", "Bearer")
+	return p
+}
+
+// addressBitsIPv6: a client has at least a /64.
+const addressBitsIPv6 = 64
+
+// addressOf returns the client's address, or the network of an IPv6 address.
+func addressOf(r *http.Request) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is6() {
+		if network, err := ip.Prefix(addressBitsIPv6); err == nil {
+			ip = network.Addr()
+		}
+	}
+	return ip.String()
+}

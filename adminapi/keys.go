@@ -1,0 +1,163 @@
+package adminapi
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/operator"
+	"letterhead/internal/apikey"
+	"letterhead/projections/keys"
+)
+
+// listKeys answers GET /admin/accounts/{id}/keys.
+func (x *exchange) listKeys() error {
+	q := x.query("kind", "state")
+	kind, state := q.oneOf("kind", string(apikey.Secret), string(apikey.Publishable)), q.oneOf("state", "active", "revoked")
+	if q.err != nil {
+		return q.err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	if err := x.api.Operations.Folded(x.ctx, keys.Name); err != nil {
+		return err
+	}
+	rows, err := x.api.Keys.List(x.ctx, id)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	names, err := x.api.Names.Names(x.ctx, ids...)
+	if err != nil {
+		return err
+	}
+	shown := []map[string]any{}
+	for _, r := range rows {
+		now := "active"
+		if !r.RevokedAt.IsZero() {
+			now = "revoked"
+		}
+		if kind != "" && r.Kind != kind || state != "" && now != state {
+			continue
+		}
+		key := map[string]any{"id": r.ID, "kind": r.Kind, "last4": r.Last4, "name": names[r.ID], "state": now, "issued_at": r.IssuedAt}
+		if !r.LastUsedAt.IsZero() {
+			key["last_used_at"] = r.LastUsedAt
+		}
+		if !r.RevokedAt.IsZero() {
+			key["revoked_at"] = r.RevokedAt
+		}
+		shown = append(shown, key)
+	}
+	return x.answer(http.StatusOK, map[string]any{"keys": shown})
+}
+
+// issueKey answers POST /admin/accounts/{id}/keys.
+func (x *exchange) issueKey() error {
+	in := struct {
+		Kind apikey.Kind `json:"kind"`
+		Name string      `json:"name"`
+	}{Kind: apikey.Secret}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if in.Kind != apikey.Secret && in.Kind != apikey.Publishable {
+		return invalid("The field kind is secret or publishable, not %q.", in.Kind)
+	}
+	if err := errors.Join(checkName(in.Name, true), x.needsKey("")); err != nil {
+		return err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	issued, err := x.api.Operations.IssueKey(x.ctx, x.by(), id, in.Kind, in.Name)
+	if err != nil && !errors.Is(err, ErrNotSeen) {
+		return x.explain(id, err)
+	}
+	x.unconfirmed(err)
+	remembered := issued
+	remembered.Key = ""
+	return x.answerOnce(http.StatusCreated, issued, remembered)
+}
+
+// revokeKey answers DELETE /admin/keys/{id}.
+func (x *exchange) revokeKey() error {
+	id, err := x.pathValue("id")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(x.noBody(), x.api.Operations.Folded(x.ctx, keys.Name)); err != nil {
+		return err
+	}
+	key, found, err := x.api.Keys.Get(x.ctx, id)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return notFound("There is no key %s. GET /admin/accounts/ID/keys lists the keys of an account.", id)
+	}
+	done, err := x.api.Writer.RevokeKey(x.ctx, commands.RevokeKey{Request: x.by(), AccountID: key.AccountID, KeyID: id})
+	return x.enforced(key.AccountID, done, err)
+}
+
+// listTokens answers GET /admin/tokens.
+func (x *exchange) listTokens() error {
+	if q := x.query(); q.err != nil {
+		return q.err
+	}
+	all, err := x.api.Operations.Tokens(x.ctx)
+	if err != nil {
+		return err
+	}
+	if all == nil {
+		all = []Token{}
+	}
+	return x.answer(http.StatusOK, map[string]any{"tokens": all})
+}
+
+// issueToken answers POST /admin/tokens.
+func (x *exchange) issueToken() error {
+	var in struct {
+		Name      string         `json:"name"`
+		Scope     operator.Scope `json:"scope"`
+		ExpiresAt time.Time      `json:"expires_at"`
+	}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if err := errors.Join(checkName(in.Name, false), x.needsKey("")); err != nil {
+		return err
+	}
+	issued, err := x.api.Operations.IssueToken(x.ctx, x.by(), in.Name, in.Scope, in.ExpiresAt)
+	if err != nil && !errors.Is(err, ErrNotSeen) {
+		return err
+	}
+	x.unconfirmed(err)
+	remembered := issued
+	remembered.Token, remembered.Name = "", ""
+	return x.answerOnce(http.StatusCreated, issued, remembered)
+}
+
+// revokeToken answers DELETE /admin/tokens/{id}.
+func (x *exchange) revokeToken() error {
+	id, err := x.pathValue("id")
+	if err != nil {
+		return err
+	}
+	if err := x.noBody(); err != nil {
+		return err
+	}
+	repeated, err := x.api.Operations.RevokeToken(x.ctx, x.by(), id)
+	if err != nil && !errors.Is(err, ErrNotSeen) {
+		return err
+	}
+	x.unconfirmed(err)
+	return x.answer(http.StatusOK, map[string]any{"id": id, "repeated": repeated})
+}

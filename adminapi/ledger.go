@@ -1,0 +1,127 @@
+package adminapi
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"letterhead/domain/books"
+	"letterhead/projections/ledger"
+)
+
+// getLedger answers GET /admin/accounts/{id}/ledger.
+func (x *exchange) getLedger() error {
+	q := x.query("from", "to", "type", "payment_id", "request_id", "key", "limit", "cursor")
+	f := ledger.Filter{Type: q.oneOf("type", ledger.Types()...), PaymentID: q.text("payment_id"), RequestID: q.text("request_id"), KeyID: q.text("key")}
+	f.From, _ = q.span("from")
+	_, f.Until = q.span("to")
+	limit := q.limit()
+	if text := q.text("cursor"); text != "" {
+		var err error
+		if f.FromRevision, err = strconv.ParseUint(text, 10, 62); err != nil {
+			return invalid("The parameter cursor is not a next_cursor of an answer.")
+		}
+	}
+	if q.err != nil {
+		return q.err
+	}
+	if !f.Until.IsZero() && !f.From.Before(f.Until) {
+		return invalid("The parameter from is after the parameter to.")
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	if err := x.api.Operations.Folded(x.ctx, ledger.Name); err != nil {
+		return err
+	}
+	f.Limit = limit + 1 // one more shows that there are more
+	entries := []ledger.Entry{}
+	out := map[string]any{}
+	for e, err := range x.api.Ledger.Entries(x.ctx, id, f) {
+		if err != nil {
+			return err
+		}
+		if len(entries) == limit {
+			out["next_cursor"] = strconv.FormatUint(e.Revision, 10)
+			break
+		}
+		entries = append(entries, e)
+	}
+	out["entries"] = entries
+	return x.answer(http.StatusOK, out)
+}
+
+// getStatement answers GET /admin/accounts/{id}/statements/{month}.
+func (x *exchange) getStatement() error {
+	q := x.query("format")
+	format := q.oneOf("format", "json", "csv")
+	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
+	if err != nil {
+		return invalid("The path ends with a month like 2026-11.")
+	}
+	if q.err != nil {
+		return q.err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	if err := x.api.Operations.Folded(x.ctx, ledger.Name); err != nil {
+		return err
+	}
+	s, err := x.api.Ledger.Statement(x.ctx, id, month, x.api.Now())
+	if err != nil {
+		return err
+	}
+	contentType, render := typeJSON, s.JSON
+	if format == "csv" {
+		contentType, render = "text/csv; charset=utf-8", s.CSV
+	}
+	body, err := render()
+	if err == nil {
+		x.send(http.StatusOK, contentType, body)
+	}
+	return err
+}
+
+// listMonths answers GET /admin/books/months.
+func (x *exchange) listMonths() error {
+	if q := x.query(); q.err != nil {
+		return q.err
+	}
+	months, err := x.api.Operations.Months(x.ctx)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, map[string]any{"months": append([]Month{}, months...)})
+}
+
+// getTrialBalance answers GET /admin/books/trial-balance. It folds the whole log, so few run at a time.
+func (x *exchange) getTrialBalance() error {
+	q := x.query("at")
+	_, until := q.span("at")
+	if q.err != nil {
+		return q.err
+	}
+	if !x.api.reports.TryAcquire(1) {
+		return &problem{http.StatusServiceUnavailable, "unavailable", "Another report is being made. Send the request again when it is finished.", errors.New("another report is running")}
+	}
+	defer x.api.reports.Release(1)
+	balances, err := x.api.Operations.Balances(x.ctx, until)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(balances, func(a, b books.Posting) int {
+		return cmp.Or(strings.Compare(a.Commodity, b.Commodity), cmp.Compare(a.Account, b.Account))
+	})
+	lines := []map[string]any{}
+	for _, b := range balances {
+		lines = append(lines, map[string]any{"currency": b.Commodity, "account": books.Chart[b.Account].Name, "debit": max(b.Amount, 0), "credit": max(-b.Amount, 0)})
+	}
+	return x.answer(http.StatusOK, map[string]any{"balances": lines})
+}

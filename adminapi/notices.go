@@ -1,0 +1,75 @@
+package adminapi
+
+import (
+	"net/http"
+
+	"letterhead/commands"
+)
+
+// getNotices answers GET /admin/accounts/{id}/notices.
+func (x *exchange) getNotices() error {
+	if q := x.query(); q.err != nil {
+		return q.err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	out, err := x.api.Operations.NoticesOf(x.ctx, id)
+	if err != nil {
+		return x.explain(id, err)
+	}
+	return x.answer(http.StatusOK, out)
+}
+
+// answerNotices answers a change with the notices of an account. Destinations are personal data, so they are not kept with
+// the answer.
+func (x *exchange) answerNotices(id string) error {
+	out, err := x.api.Operations.NoticesOf(x.ctx, id)
+	if err != nil {
+		return err
+	}
+	remembered := out
+	remembered.Webhook, remembered.Email = "", ""
+	return x.answerOnce(http.StatusOK, out, remembered)
+}
+
+// setNotices answers PUT /admin/accounts/{id}/notices. What the body does not have is removed.
+func (x *exchange) setNotices() error {
+	var in struct {
+		LowBalance int64  `json:"low_balance"`
+		Webhook    string `json:"webhook"`
+		Email      string `json:"email"`
+	}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	set := commands.SetNotices{Request: x.by(), AccountID: id, LowBalance: &in.LowBalance, Webhook: &in.Webhook, Email: &in.Email}
+	if _, err := x.api.Operations.SetNotices(x.ctx, set); err != nil {
+		return x.explain(id, err)
+	}
+	return x.answerNotices(id)
+}
+
+// retryNotice answers POST /admin/accounts/{id}/notices/{notice}/retry.
+func (x *exchange) retryNotice() error {
+	notice, err := x.pathValue("notice")
+	if err != nil {
+		return err
+	}
+	if err := x.noBody(); err != nil {
+		return err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	if _, err := x.api.Operations.RetryNotice(x.ctx, x.by(), id, notice); err != nil {
+		return err
+	}
+	return x.answerNotices(id)
+}

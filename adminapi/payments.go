@@ -1,0 +1,220 @@
+package adminapi
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/projections/payments"
+)
+
+// maxID limits an id that a caller chooses, in bytes.
+const maxID = 200
+
+// movement is a change of an account's credits.
+type movement struct {
+	Account  string                        `json:"account"`
+	Balance  int64                         `json:"balance"`
+	Repeated bool                          `json:"repeated"` // it was recorded before; nothing was changed
+	Refund   *eventschemas.PaymentRefunded `json:"refund,omitempty"`
+}
+
+// money is an amount in a body.
+type money struct {
+	Money    *int64 `json:"money"` // minor units
+	Currency string `json:"currency"`
+}
+
+func (m money) value() (*eventschemas.Money, error) {
+	switch {
+	case m.Money == nil && m.Currency == "":
+		return nil, nil
+	case m.Money == nil || len(m.Currency) != 3:
+		return nil, invalid("The fields money (minor units, such as 4900) and currency (three letters, such as EUR) belong together.")
+	}
+	return &eventschemas.Money{Minor: *m.Money, Currency: m.Currency}, nil
+}
+
+// grant is a grant of credits in a body.
+type grant struct {
+	Kind      string `json:"kind"`
+	Credits   int64  `json:"credits"`
+	PaymentID string `json:"payment_id"`
+	money
+	Tax    int64  `json:"tax"`
+	Reason string `json:"reason"`
+}
+
+func (g grant) check() error {
+	switch {
+	case g.Credits <= 0:
+		return invalid("The field credits is a positive number.")
+	case !slices.Contains(commands.OperatorGrants, g.Kind):
+		return invalid("The field kind is topup, subscription or adjustment, not %q.", g.Kind)
+	case commands.NeedsPayment(g.Kind) && g.PaymentID == "":
+		return invalid("The field payment_id is needed for a %s, so that repeating the request grants once.", g.Kind)
+	}
+	return errors.Join(checkReason(g.Reason), checkID("payment_id", g.PaymentID))
+}
+
+func checkID(field, id string) error {
+	if len(id) > maxID || !isText(id) {
+		return invalid("The field %s takes at most %d bytes of text.", field, maxID)
+	}
+	return nil
+}
+
+// grantCredits answers POST /admin/accounts/{id}/grants.
+func (x *exchange) grantCredits() error {
+	in := grant{Kind: account.KindTopup}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	return x.grant(id, in)
+}
+
+func (x *exchange) grant(accountID string, in grant) error {
+	paid, err := in.value()
+	if err := errors.Join(err, in.check()); err != nil {
+		return err
+	}
+	if in.PaymentID == "" {
+		if err := x.needsKey(", or a payment_id"); err != nil {
+			return err
+		}
+	}
+	done, err := x.api.Writer.GrantCredits(x.ctx, commands.GrantCredits{
+		Request: x.by(), AccountID: accountID, Kind: in.Kind, Credits: in.Credits, PaymentID: in.PaymentID, Money: paid, Tax: in.Tax, Reason: in.Reason,
+	})
+	if err != nil {
+		return x.explain(accountID, err)
+	}
+	return x.answer(http.StatusOK, movement{Account: accountID, Balance: done.Balance, Repeated: done.Repeated})
+}
+
+// refund is a refund in a body. Without credits it is that of money's share, or of the rest without money as well.
+type refund struct {
+	PaymentID string `json:"payment_id"`
+	RefundID  string `json:"refund_id"`
+	Credits   int64  `json:"credits"`
+	money
+}
+
+// refundPayment answers POST /admin/accounts/{id}/refunds.
+func (x *exchange) refundPayment() error {
+	var in refund
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	return x.refund(id, in)
+}
+
+func (x *exchange) refund(accountID string, in refund) error {
+	returned, err := in.value()
+	if err := errors.Join(err, checkID("payment_id", in.PaymentID), checkID("refund_id", in.RefundID)); err != nil {
+		return err
+	}
+	switch {
+	case in.PaymentID == "":
+		return invalid("The field payment_id is needed.")
+	case in.Credits < 0:
+		return invalid("The field credits is a positive number, or missing.")
+	case in.RefundID == "":
+		if err := x.needsKey(", or a refund_id"); err != nil {
+			return err
+		}
+	}
+	done, err := x.api.Writer.RefundPayment(x.ctx, commands.RefundPayment{
+		Request: x.by(), AccountID: accountID, RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: returned, ByMoney: returned != nil && in.Credits == 0,
+	})
+	if err != nil {
+		return x.explain(accountID, err)
+	}
+	return x.answer(http.StatusOK, movement{accountID, done.Balance, done.Repeated, done.Refund})
+}
+
+// reverseRequest answers POST /admin/accounts/{id}/reversals.
+func (x *exchange) reverseRequest() error {
+	var in struct {
+		RequestID string `json:"request_id"`
+	}
+	if err := x.decode(&in); err != nil {
+		return err
+	}
+	if err := checkID("request_id", in.RequestID); err != nil || in.RequestID == "" {
+		return errors.Join(err, invalid("The field request_id is the X-Request-Id of the answer whose charges are reversed."))
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	charges, err := x.api.Operations.ReverseRequest(x.ctx, x.by(), id, in.RequestID)
+	if err != nil {
+		return err
+	}
+	standing, err := x.api.Writer.Standing(x.ctx, id)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, map[string]any{"account": id, "balance": standing.Balance, "charges": charges})
+}
+
+// listPayments answers GET /admin/payments.
+func (x *exchange) listPayments() error {
+	q := x.query("account", "kind", "state", "sort", "limit", "cursor")
+	s := payments.Selection{AccountID: q.text("account"), Kind: q.text("kind")}
+	s.State = payments.State(q.oneOf("state", string(payments.Paid), string(payments.PartlyRefunded), string(payments.Refunded)))
+	s.Sort, s.Descending = q.order(payments.Sorts)
+	limit, last := q.limit(), after[payments.Payment](q)
+	if q.err != nil {
+		return q.err
+	}
+	if err := x.api.Operations.Folded(x.ctx, payments.Name); err != nil {
+		return err
+	}
+	rows, err := x.api.Payments.List(x.ctx, s, last, limit+1)
+	if err != nil {
+		return err
+	}
+	out, err := page("payments", q, rows, limit, func(p *payments.Payment) (any, error) { return p, nil })
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, out)
+}
+
+// getPayment answers GET /admin/payments/{id}.
+func (x *exchange) getPayment() error {
+	q := x.query("account")
+	if q.err != nil {
+		return q.err
+	}
+	id, err := x.pathValue("id")
+	if err != nil {
+		return err
+	}
+	if err := x.api.Operations.Folded(x.ctx, payments.Name); err != nil {
+		return err
+	}
+	p, err := x.api.Payments.Get(x.ctx, q.text("account"), id)
+	switch {
+	case errors.Is(err, payments.ErrNotFound):
+		return notFound("There is no payment %s. GET /admin/payments lists the payments.", id)
+	case errors.Is(err, payments.ErrAmbiguous):
+		return &problem{http.StatusConflict, "conflict", "Several accounts have a payment with this id. Send the parameter account.", nil}
+	case err != nil:
+		return err
+	}
+	return x.answer(http.StatusOK, p)
+}

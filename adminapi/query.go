@@ -1,0 +1,182 @@
+package adminapi
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"letterhead/domain/books"
+)
+
+// Limits of listings.
+const (
+	defaultLimit = 100
+	maxLimit     = 500
+	// maxQuery limits the query of a URL, and maxCursor a cursor in it.
+	maxQuery  = 8 << 10
+	maxCursor = 4 << 10
+)
+
+const timeLayout = time.RFC3339Nano
+
+// parameters are the query of a request. An error is kept until it is asked for.
+type parameters struct {
+	values url.Values
+	err    error
+}
+
+// query parses the query, whose parameters must be among the named ones.
+func (x *exchange) query(names ...string) *parameters {
+	return parseQuery(x.request.URL.RawQuery, names...)
+}
+
+func parseQuery(raw string, names ...string) *parameters {
+	q := &parameters{}
+	if len(raw) > maxQuery {
+		q.err = invalid("The query of the URL has more than %d bytes.", maxQuery)
+		return q
+	}
+	var err error
+	if q.values, err = url.ParseQuery(raw); err != nil {
+		q.err = invalid("The query of the URL is not encoded correctly.")
+		return q
+	}
+	for name, values := range q.values {
+		switch {
+		case !slices.Contains(names, name):
+			q.err = invalid("There is no parameter %q. Parameters of this path are: %s.", name, strings.Join(names, ", "))
+		case len(values) > 1:
+			q.err = invalid("The parameter %s is given more than once. Send it once.", name)
+		case values[0] == "":
+			q.err = invalid("The parameter %s is empty. Leave it out, or send a value.", name)
+		case !isText(values[0]):
+			q.err = invalid("The parameter %s is not UTF-8 text.", name)
+		}
+	}
+	return q
+}
+
+// isText reports whether a value can be part of an event: PostgreSQL rejects other texts.
+func isText(value string) bool { return utf8.ValidString(value) && !strings.Contains(value, "\x00") }
+
+func (q *parameters) text(name string) string { return q.values.Get(name) }
+
+// oneOf returns a value that must be one of those that are known.
+func (q *parameters) oneOf(name string, known ...string) string {
+	value := q.values.Get(name)
+	if value != "" && !slices.Contains(known, value) && q.err == nil {
+		q.err = invalid("The parameter %s is one of %s, not %q.", name, strings.Join(known, ", "), value)
+	}
+	return value
+}
+
+// order returns the value of sort, which begins with a minus sign for the descending order.
+func (q *parameters) order(known []string) (by string, descending bool) {
+	by, descending = strings.CutPrefix(q.values.Get("sort"), "-")
+	if (by != "" || descending) && !slices.Contains(known, by) && q.err == nil {
+		q.err = invalid("The parameter sort is one of %s, with a minus sign in front for the descending order.", strings.Join(known, ", "))
+	}
+	return by, descending
+}
+
+func (q *parameters) limit() int {
+	text := q.values.Get("limit")
+	if text == "" {
+		return defaultLimit
+	}
+	n, err := strconv.Atoi(text)
+	if (err != nil || n < 1 || n > maxLimit) && q.err == nil {
+		q.err = invalid("The parameter limit is a number from 1 to %d.", maxLimit)
+	}
+	return n
+}
+
+func (q *parameters) flag(name string) bool { return q.oneOf(name, "true", "false") == "true" }
+
+// span returns the beginning and the end of a month, a day or a moment.
+func (q *parameters) span(name string) (start, end time.Time) {
+	text := q.values.Get(name)
+	if text == "" {
+		return start, end
+	}
+	start, end, err := books.ParseSpan(text)
+	if err != nil && q.err == nil {
+		q.err = invalid("The parameter %s: %s.", name, err)
+	}
+	return start, end
+}
+
+// moment returns the past moment of as_of.
+func (q *parameters) moment(now time.Time) Moment {
+	at, err := ParseMoment(q.values.Get("as_of"), now)
+	if err != nil && q.err == nil {
+		q.err = invalid("The parameter as_of: %s.", err)
+	}
+	return at
+}
+
+// cursor is the place where a page of a listing begins: the last row of the page before, with the order of the listing.
+type cursor[T any] struct {
+	Sort string `json:"s"`
+	Last *T     `json:"l"`
+}
+
+func encodeCursor[T any](sort string, last *T) (string, error) {
+	text, err := json.Marshal(cursor[T]{sort, last})
+	return base64.RawURLEncoding.EncodeToString(text), err
+}
+
+// after returns the row after which the page begins; nil for the first page.
+func after[T any](q *parameters) *T {
+	text := q.values.Get("cursor")
+	if text == "" {
+		return nil
+	}
+	last, err := decodeCursor[T](text, q.values.Get("sort"))
+	if err != nil && q.err == nil {
+		q.err = err
+	}
+	return last
+}
+
+func decodeCursor[T any](text, sort string) (*T, error) {
+	if len(text) > maxCursor {
+		return nil, invalid("The parameter cursor is not a next_cursor of an answer.")
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	var c cursor[T]
+	if err != nil || json.Unmarshal(raw, &c) != nil || c.Last == nil {
+		return nil, invalid("The parameter cursor is not a next_cursor of an answer.")
+	}
+	if c.Sort != sort {
+		return nil, invalid("The cursor is that of a listing in another order. Send the same sort as before.")
+	}
+	return c.Last, nil
+}
+
+// page returns the answer for a page. rows has one more row than the limit if there are more.
+func page[T any](name string, q *parameters, rows []T, limit int, show func(*T) (any, error)) (map[string]any, error) {
+	out := map[string]any{}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		next, err := encodeCursor(q.values.Get("sort"), &rows[limit-1])
+		if err != nil {
+			return nil, err
+		}
+		out["next_cursor"] = next
+	}
+	shown := make([]any, len(rows))
+	for i := range rows {
+		var err error
+		if shown[i], err = show(&rows[i]); err != nil {
+			return nil, err
+		}
+	}
+	out[name] = shown
+	return out, nil
+}

@@ -44,7 +44,7 @@ func TestMCPLogoURL_EveryValue_LogoEndpointAccepts(t *testing.T) {
 		host  string
 		setup func(*setup)
 	}{{"brands.example.com", func(*setup) {}}, {logoHostName, onLogoHost}} {
-		s := start(t, site.setup, func(set *setup) { set.requestTimeout = patience }) // every size is rendered
+		s := start(t, site.setup)
 		s.known("acme.com", s.withLogo("acme", "png", inked(t, 64)))
 		c := s.account(plan.Growth, 50)
 		for domain, sent := range map[string]string{"acme.com": "https://www.Acme.com/about", "xn--bcher-kva.de": "bücher.de"} {

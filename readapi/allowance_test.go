@@ -54,35 +54,35 @@ func (c *customer) me() specAccount {
 // credits are kept.
 func TestSearchQuota_MonthOfAnAccount_EndsAtLimit(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(s *service) {
+	const day, days = 24 * time.Hour, 9
+	inBubbleAfter(t, (31-days)*day, func(s *service) {
 		s.known("acme.com", record("acme"))
 		c := s.account(plan.Starter, 500)
-		day := 24 * time.Hour
-		for n := int64(1); n <= 31; n++ {
+		for n := int64(1); n <= days; n++ {
 			s.send(request{path: "/v1/search?q=acme", header: bearer(c.publishable)}).ok(s.t)
 			c.get("/v1/search?q=acme").ok(s.t)
 			c.get("/v1/search?q=").rejected(s.t, http.StatusBadRequest, "invalid_request")
 			c.get("/v1/brands/acme.com").ok(s.t)
 			if me := c.me(); me.Period != "2000-01" || me.Usage.Searches != 2*n || me.Usage.Lookups != n || me.Credits.Balance != 500-n {
-				s.t.Fatalf("/v1/me on day %d: %+v", n, me)
+				s.t.Fatalf("/v1/me on day %d: %+v", 31-days+n, me)
 			}
-			if n < 31 {
+			if n < days {
 				s.clock.add(day)
 			}
 		}
 		january := usage.MonthOf(s.clock.now())
 		s.clock.add(day - 1) // the last nanosecond
 		c.get("/v1/search?q=acme").ok(s.t)
-		if me := c.me(); me.Period != "2000-01" || me.Usage.Searches != 63 || me.Usage.Lookups != 31 {
+		if me := c.me(); me.Period != "2000-01" || me.Usage.Searches != 2*days+1 || me.Usage.Lookups != days {
 			s.t.Errorf("/v1/me in the last nanosecond of January: %+v", me)
 		}
 		s.clock.add(1)
-		if me := c.me(); me.Period != "2000-02" || me.Usage.Searches != 0 || me.Usage.Lookups != 0 || me.Credits.Balance != 469 {
+		if me := c.me(); me.Period != "2000-02" || me.Usage.Searches != 0 || me.Usage.Lookups != 0 || me.Credits.Balance != 500-days {
 			s.t.Errorf("/v1/me at midnight: %+v", me)
 		}
 		c.get("/v1/search?q=acme").ok(s.t)
 		c.get("/v1/brands/acme.com").ok(s.t)
-		if me := c.me(); me.Period != "2000-02" || me.Usage.Searches != 1 || me.Usage.Lookups != 1 || me.Credits.Balance != 468 {
+		if me := c.me(); me.Period != "2000-02" || me.Usage.Searches != 1 || me.Usage.Lookups != 1 || me.Credits.Balance != 500-days-1 {
 			s.t.Errorf("/v1/me after midnight: %+v", me)
 		}
 		s.clock.add(29*day - 1)
@@ -90,11 +90,11 @@ func TestSearchQuota_MonthOfAnAccount_EndsAtLimit(t *testing.T) {
 			s.t.Errorf("/v1/me on 29 February: %+v", me)
 		}
 		s.clock.add(1)
-		if me := c.me(); me.Period != "2000-03" || me.Usage.Searches != 0 || me.Usage.Lookups != 0 || me.Credits.Balance != 468 {
+		if me := c.me(); me.Period != "2000-03" || me.Usage.Searches != 0 || me.Usage.Lookups != 0 || me.Credits.Balance != 500-days-1 {
 			s.t.Errorf("/v1/me on 1 March: %+v", me)
 		}
-		if got := c.ticked(january); got != 63 {
-			s.t.Errorf("%d searches of January on the log, want 63", got)
+		if got := c.ticked(january); got != 2*days+1 {
+			s.t.Errorf("%d searches of January on the log, want %d", got, 2*days+1)
 		}
 	})
 }
@@ -114,40 +114,42 @@ func (a answer) quota(s *service, limit int64) time.Duration {
 // TestSearchQuota_UsedUp_RetryAfterIsFirstOfMonth runs from the first second of a month to its last
 // nanosecond.
 func TestSearchQuota_UsedUp_RetryAfterIsFirstOfMonth(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(s *service) {
-		c := s.account(plan.Free, 50)
-		for _, left := range []time.Duration{31 * 24 * time.Hour, 25*time.Hour + 1, time.Second + 1, 1} {
-			end := usage.MonthOf(s.clock.now()).End()
-			s.clock.add(end.Sub(s.clock.now()) - min(left, end.Sub(s.clock.now())))
-			left = end.Sub(s.clock.now())
-			c.searched(249_999)
-			c.get("/v1/search?q=acme").ok(s.t)
-			wait := c.get("/v1/search?q=acme").quota(s, 250_000)
-			if wait < left || wait >= left+time.Second {
-				s.t.Errorf("%s before the month's end: Retry-After %s", left, wait)
-			}
-			if wait > time.Second {
-				s.clock.add(wait - time.Second)
-				c.get("/v1/search?q=acme").quota(s, 250_000)
-				wait = time.Second
-			}
-			s.clock.add(wait)
-			other := c.s.account(plan.Free, 50) // c's new month has no search yet, and gets none
-			other.get("/v1/search?q=acme").ok(s.t)
-			if me := c.me(); me.Usage.Searches != 0 || me.Period != usage.MonthOf(end).String() {
-				s.t.Errorf("/v1/me after Retry-After: %+v", me)
-			}
-		}
-		c.get("/v1/search?q=acme").ok(s.t)
-	})
+	const january = 31 * 24 * time.Hour
+	for _, left := range []time.Duration{january, 25*time.Hour + 1, time.Second + 1, 1} {
+		t.Run(left.String(), func(t *testing.T) {
+			t.Parallel()
+			inBubbleAfter(t, january-left, func(s *service) {
+				c := s.account(plan.Free, 50)
+				end := usage.MonthOf(s.clock.now()).End()
+				left := end.Sub(s.clock.now())
+				c.searched(249_999)
+				c.get("/v1/search?q=acme").ok(s.t)
+				wait := c.get("/v1/search?q=acme").quota(s, 250_000)
+				if wait < left || wait >= left+time.Second {
+					s.t.Errorf("%s before the month's end: Retry-After %s", left, wait)
+				}
+				if wait > time.Second {
+					s.clock.add(wait - time.Second)
+					c.get("/v1/search?q=acme").quota(s, 250_000)
+					wait = time.Second
+				}
+				s.clock.add(wait)
+				other := c.s.account(plan.Free, 50) // c's new month has no search yet, and gets none
+				other.get("/v1/search?q=acme").ok(s.t)
+				if me := c.me(); me.Usage.Searches != 0 || me.Period != usage.MonthOf(end).String() {
+					s.t.Errorf("/v1/me after Retry-After: %+v", me)
+				}
+				c.get("/v1/search?q=acme").ok(s.t)
+			})
+		})
+	}
 }
 
 // An upgrade raises the allowance and the minute limit together, on the next request. After a downgrade
 // below the used number, searches are rejected until the month ends. No count is lost.
 func TestSearchQuota_PlanChanges_NewLimitApplies(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(s *service) {
+	inBubbleAfter(t, 28*24*time.Hour, func(s *service) {
 		c := s.account(plan.Free, 50)
 		search := func() answer {
 			return s.send(request{path: "/v1/search?q=acme", header: bearer(c.publishable)})
@@ -171,7 +173,7 @@ func TestSearchQuota_PlanChanges_NewLimitApplies(t *testing.T) {
 		}
 		limits(plan.Starter, 300, "1000000", 250_001)
 		c.to(plan.Free)
-		if h := search(); h.quota(s, 250_000) <= 30*24*time.Hour || h.header.Get("X-RateLimit-Limit") != "60" {
+		if h := search(); h.quota(s, 250_000) <= 2*24*time.Hour || h.header.Get("X-RateLimit-Limit") != "60" {
 			s.t.Errorf("headers %v", h.header)
 		}
 		limits(plan.Free, 60, "250000", 250_001)

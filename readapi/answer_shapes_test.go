@@ -242,7 +242,7 @@ func (s *service) dial(request string) net.Conn {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	s.must(err)
-	s.must(conn.SetDeadline(time.Now().Add(patience)))
+	s.must(conn.SetDeadline(time.Now().Add(waitLimit)))
 	_, err = conn.Write([]byte(request))
 	s.must(err)
 	return conn

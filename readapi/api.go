@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
+	"letterhead/domain/billing"
 	"letterhead/domain/plan"
 	"letterhead/internal/ratelimit"
 	"letterhead/readapi/lookup"
@@ -49,9 +50,12 @@ type Config struct {
 	CrawlTimeout    time.Duration // of a live crawl that a request waits for; 0 = 8.5 s
 	CrawlsPerMinute int           // limit of live crawls of the whole service; 0 = 240
 	// RequestTimeout limits the work for one request, whatever its parts wait for; after it the answer
-	// is 503. 0 = CrawlTimeout plus one second. Requests without a crawl have five seconds, if that is
+	// is 503. 0 = CrawlTimeout plus one second. Requests without a crawl have QuickTimeout, if that is
 	// less.
 	RequestTimeout time.Duration
+	// QuickTimeout limits the whole of a request without a crawl, and each part before and after a
+	// crawl; 0 = 5 s. A store that hangs for so long is unavailable.
+	QuickTimeout time.Duration
 	// BatchTimeout is how long a batch starts items; the running ones then have the time of a single
 	// request. 0 = 25 s.
 	BatchTimeout time.Duration
@@ -82,6 +86,9 @@ func (c Config) Validate() error {
 	}
 	if c.RequestTimeout < 0 || c.RequestTimeout > maxRequestTimeout {
 		errs = append(errs, fmt.Errorf("API: RequestTimeout %s is not between 0 and %s", c.RequestTimeout, maxRequestTimeout))
+	}
+	if c.QuickTimeout < 0 || c.QuickTimeout > maxRequestTimeout {
+		errs = append(errs, fmt.Errorf("API: QuickTimeout %s is not between 0 and %s", c.QuickTimeout, maxRequestTimeout))
 	}
 	if c.BatchTimeout < 0 || c.BatchTimeout > maxBatchTimeout {
 		errs = append(errs, fmt.Errorf("API: BatchTimeout %s is not between 0 and %s", c.BatchTimeout, maxBatchTimeout))
@@ -126,6 +133,9 @@ func (c Config) withDefaults() Config {
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = c.CrawlTimeout + defaultBesideCrawl
 	}
+	if c.QuickTimeout == 0 {
+		c.QuickTimeout = defaultQuickTimeout
+	}
 	if c.BatchTimeout == 0 {
 		c.BatchTimeout = defaultBatchTimeout
 	}
@@ -147,7 +157,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Deps are the parts that the API uses. All except CaughtUp and Filled are required.
+// Deps are the parts that the API uses. All except the functions are required.
 type Deps struct {
 	Credits  lookup.Credits
 	Quotas   Quotas
@@ -156,15 +166,24 @@ type Deps struct {
 	Index    lookup.Index
 	Keys     KeyDirectory
 	Usage    UsageCounts
+	Ledger   Ledger
 	Search   Searcher
 	Assets   AssetStore
 	Logos    LogoRenderer
 	Changes  lookup.Changes
 	Counters ratelimit.Counters
+	// Checkpoints has the checkpoints of the ledger.
+	Checkpoints Checkpoints
+	Reports     Reports
+	Stripe      Stripe
+	Catalog     *billing.Catalog // what is sold
 	// CaughtUp waits until the Index has every event that the log had at the time of the call. It is
 	// called before an id is reported as unknown, because another node may just have answered it.
 	// Optional: nil if there are no other nodes.
 	CaughtUp func(ctx context.Context) error
+	// LedgerCaughtUp waits until the Ledger has every event that the log had at the time of the call, so that it shows
+	// every charge that was answered before. Optional: nil if it always has.
+	LedgerCaughtUp func(ctx context.Context) error
 	// Filled reports whether the Index has everything that a start loads into it: the events of the
 	// log and the starter index. Until then no answer may be cached that a brand is unknown. Optional:
 	// nil if it always has.
@@ -176,50 +195,65 @@ func (d Deps) Validate() error {
 	var errs []error
 	for name, part := range map[string]any{
 		"Credits": d.Credits, "Quotas": d.Quotas, "Recorder": d.Recorder, "Brands": d.Brands, "Index": d.Index, "Keys": d.Keys,
-		"Usage": d.Usage, "Search": d.Search, "Assets": d.Assets, "Logos": d.Logos, "Changes": d.Changes, "Counters": d.Counters,
+		"Usage": d.Usage, "Ledger": d.Ledger, "Search": d.Search, "Assets": d.Assets, "Logos": d.Logos, "Changes": d.Changes, "Counters": d.Counters, "Checkpoints": d.Checkpoints,
+		"Reports": d.Reports, "Stripe": d.Stripe,
 	} {
 		if part == nil {
 			errs = append(errs, fmt.Errorf("API: %s is missing", name))
 		}
+	}
+	if d.Catalog == nil {
+		errs = append(errs, errors.New("API: Catalog is missing"))
 	}
 	return errors.Join(errs...)
 }
 
 // API is the HTTP API of the service.
 type API struct {
-	baseURL    string
-	billingURL string
-	plans      plan.Table
-	keys       KeyDirectory
-	recorder   UsageRecorder
-	quotas     Quotas
-	credits    lookup.Credits
-	usage      UsageCounts
-	search     Searcher
-	assets     AssetStore
-	logos      LogoRenderer
-	logoHost   logoHost
-	filled     func() bool
-	logoURLs   string // prefix of a logo's URL before the domain
-	counters   ratelimit.Counters
-	trusted    []netip.Prefix      // proxies whose X-Forwarded-For identifies the visitor of a logo request
-	timeout    time.Duration       // of a request that may wait for a crawl
-	logoWait   time.Duration       // of a logo request for a crawl
-	quick      time.Duration       // of any other, and of everything except the crawl
-	batch      time.Duration       // in which a batch starts items
-	checks     *semaphore.Weighted // requests that are being checked
-	batches    shares              // by account, until the answer is sent
-	lookup     *lookup.Service
-	pages      pages
-	agents     *mcp.Server
-	router     *mux.Router
+	baseURL     string
+	billingURL  string
+	plans       plan.Table
+	keys        KeyDirectory
+	recorder    UsageRecorder
+	quotas      Quotas
+	credits     lookup.Credits
+	usage       UsageCounts
+	ledger      Ledger
+	search      Searcher
+	assets      AssetStore
+	logos       LogoRenderer
+	logoHost    logoHost
+	filled      func() bool
+	logoURLs    string // prefix of a logo's URL before the domain
+	counters    ratelimit.Counters
+	checkpoints Checkpoints
+	reports     Reports
+	stripe      Stripe
+	catalog     *billing.Catalog
+	webhooks    *semaphore.Weighted // that are being read
+	trusted     []netip.Prefix      // proxies whose X-Forwarded-For identifies the visitor of a logo request
+	timeout     time.Duration       // of a request that may wait for a crawl
+	logoWait    time.Duration       // of a logo request for a crawl
+	quick       time.Duration       // of any other, and of everything except the crawl
+	batch       time.Duration       // in which a batch starts items
+	checks      *semaphore.Weighted // requests that are being checked
+	batches     shares              // by account, until the answer is sent
+	lookup      *lookup.Service
+	pages       pages
+	agents      *mcp.Server
+	router      *mux.Router
 	// logoEndpoint is served on the logo host, bypassing the router.
 	logoEndpoint *endpoint
-	extra        map[string]http.Handler
-	log          *slog.Logger
-	metrics      *metrics
-	now          func() time.Time
-	newID        func() string
+	// ledgerTurns are the requests that read ledgers; ledgerReads includes those that wait, by account.
+	ledgerTurns *semaphore.Weighted
+	ledgerReads shares
+	// ledgerCaughtUp is that of Deps, never nil.
+	ledgerCaughtUp func(ctx context.Context) error
+	extra          map[string]http.Handler
+	log            *slog.Logger
+	metrics        *metrics
+	now            func() time.Time
+	newID          func() string
 }
 
 // New returns the API, or all errors in its configuration and parts.
@@ -231,19 +265,23 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if deps.Filled == nil {
 		deps.Filled = func() bool { return true }
 	}
-	quick := min(cfg.RequestTimeout, quickWithin)
+	if deps.LedgerCaughtUp == nil {
+		deps.LedgerCaughtUp = func(context.Context) error { return nil }
+	}
+	quick := min(cfg.RequestTimeout, cfg.QuickTimeout)
 	a := &API{
 		baseURL: cfg.BaseURL, billingURL: cfg.BillingURL, plans: cfg.Plans,
-		keys: deps.Keys, recorder: deps.Recorder, quotas: deps.Quotas, credits: deps.Credits, usage: deps.Usage,
+		keys: deps.Keys, recorder: deps.Recorder, quotas: deps.Quotas, credits: deps.Credits, usage: deps.Usage, ledger: deps.Ledger, ledgerCaughtUp: deps.LedgerCaughtUp,
 		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, logoWait: cfg.LogoTimeout,
 		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: quick, batch: cfg.BatchTimeout,
 		checks: semaphore.NewWeighted(maxChecks), batches: shares{limit: maxAccountBatches},
+		ledgerTurns: semaphore.NewWeighted(ledgerReads()), ledgerReads: shares{limit: maxAccountLedgerReads},
 		lookup: lookup.New(lookup.Config{
 			CrawlTimeout: cfg.CrawlTimeout, LogoTimeout: cfg.LogoTimeout, Quick: quick, CrawlsPerMinute: cfg.CrawlsPerMinute, Logger: cfg.Logger, Now: cfg.Now,
 		}, lookup.Parts{
 			Credits: deps.Credits, Brands: deps.Brands, Index: deps.Index, Changes: deps.Changes, Counters: deps.Counters, CaughtUp: deps.CaughtUp,
 		}),
-		extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
+		checkpoints: deps.Checkpoints, reports: deps.Reports, stripe: deps.Stripe, catalog: deps.Catalog, webhooks: semaphore.NewWeighted(maxWebhooks), extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}
 	var err error
 	if a.pages, err = newPages(cfg.BaseURL, cfg.LogoHost, cfg.UserAgent); err != nil {

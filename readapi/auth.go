@@ -135,6 +135,9 @@ func (a *API) authenticate(ctx context.Context, h http.Header) (Caller, *Problem
 // callerBy returns the owner of a key.
 func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 	parsed, err := apikey.Parse(sent)
+	if err == nil && parsed.Kind == apikey.Operator {
+		return Caller{}, unauthorized("This is a token of the admin API (lh_op_…), which has an address of its own. Send an API key of an account.")
+	}
 	if err != nil {
 		return Caller{}, unauthorized("The API key is not well-formed: a character is missing, added or mistyped. Copy it again.")
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
@@ -66,6 +67,7 @@ func TestKey_Mistyped_Is401(t *testing.T) {
 		}()
 		r := bufio.NewReader(conn)
 		for _, k := range wrong {
+			s.must(conn.SetDeadline(time.Now().Add(waitLimit))) // for each answer, because there are thousands
 			resp, err := http.ReadResponse(r, nil)
 			if err != nil {
 				t.Fatalf("%q: %v", k, err)

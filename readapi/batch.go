@@ -157,8 +157,12 @@ func (x *exchange) bodyProblem(err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// net/http treats any failed read as a disconnected client, but this client still reads.
 		x.request = x.request.WithContext(context.WithoutCancel(x.request.Context()))
-		return invalidRequest("The body did not arrive in time. Send its first byte within %d seconds, and %d KiB a second from then on.",
+		problem := invalidRequest("The body did not arrive in time. Send its first byte within %d seconds, and %d KiB a second from then on.",
 			bodyStartWithin/time.Second, minBodyRate>>10)
+		if body, ok := x.request.Body.(*pacedBody); ok && body.limit > 0 {
+			problem.Message += fmt.Sprintf(" It must arrive within %d seconds.", body.limit/time.Second)
+		}
+		return problem
 	case errors.Is(err, errGone) || x.clientGone():
 		return errClientGone
 	default:

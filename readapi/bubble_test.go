@@ -23,9 +23,17 @@ import (
 // Such a bubble begins at midnight UTC of 1 January 2000.
 func inBubble(t *testing.T, test func(*service), changes ...func(*setup)) {
 	t.Helper()
+	inBubbleAfter(t, 0, test, changes...)
+}
+
+// inBubbleAfter starts the service when this time has passed since the bubble began. With a running service, a month of
+// virtual time takes several seconds of processor time, because its timers fire.
+func inBubbleAfter(t *testing.T, begin time.Duration, test func(*service), changes ...func(*setup)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(begin)
 		test(start(t, append(changes, func(set *setup) {
-			set.bubble = true
+			set.bubble, set.config.CrawlTimeout = true, 8*time.Second
 			set.parts.Index = &noIndex{}
 			set.parts.FlushEvery = time.Hour // a month has 2.7 million seconds
 		})...))

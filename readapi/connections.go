@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -452,7 +453,7 @@ func (c *answerConn) endIfQuiet(now time.Time) {
 func (l *Listener) Drain(ctx context.Context, server *http.Server) error {
 	l.open.ending.Store(true)
 	began := time.Now()
-	_ = l.Close()
+	closed := l.Close()
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
 	for l.open.endQuiet(began, time.Now()) > 0 || l.open.handlers.Load() > 0 {
@@ -465,7 +466,7 @@ func (l *Listener) Drain(ctx context.Context, server *http.Server) error {
 		for cut := time.Now(); l.open.handlers.Load() > 0 && time.Since(cut) < cutWithin; {
 			<-poll.C
 		}
-		return err
+		return cmp.Or(closed, err)
 	}
-	return server.Close()
+	return cmp.Or(closed, server.Close())
 }

@@ -274,3 +274,39 @@ func TestDrain_RequestsThatWereRead_AreAnswered(t *testing.T) {
 		}
 	})
 }
+
+// lateListener returns from Accept only when the server closes the listener, as on a busy machine.
+type lateListener struct {
+	*readapi.Listener
+	closed chan struct{}
+}
+
+func (l *lateListener) Accept() (net.Conn, error) {
+	<-l.closed
+	return l.Listener.Accept()
+}
+
+func (l *lateListener) Close() error {
+	defer close(l.closed)
+	return l.Listener.Close()
+}
+
+func TestDrain_AcceptReturnsLate_Succeeds(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := &lateListener{readapi.NewListener(inner, nil, slog.New(slog.DiscardHandler)), make(chan struct{})}
+	serving := make(chan struct{})
+	server := readapi.NewServer(http.NotFoundHandler())
+	server.BaseContext = func(net.Listener) context.Context { close(serving); return context.Background() }
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(late) }()
+	<-serving
+	if err := late.Drain(t.Context(), server); err != nil {
+		t.Errorf("Drain fails: %v", err)
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Errorf("Serve returned %v, want %v", err, http.ErrServerClosed)
+	}
+}

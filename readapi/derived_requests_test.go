@@ -13,12 +13,18 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
+	"github.com/stripe/stripe-go/v82"
 
+	"letterhead/commands"
 	"letterhead/domain/brand"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
+	"letterhead/internal/stripeapi"
+	"letterhead/projections/checkpoints"
+	"letterhead/readapi"
 	"letterhead/readapi/openapi"
 	"letterhead/readapi/openapi/openapitest"
 )
@@ -109,8 +115,28 @@ type deriver struct {
 // shownBrands is the possible cost of an answer.
 type shownBrands struct{ least, most int }
 
+// unsigned accepts webhooks without a signature, because derived requests cannot be signed.
+type unsigned struct{}
+
+func (unsigned) CheckHeader(string) error { return nil }
+
+func (unsigned) Verify(body []byte, _ string) (stripeapi.Event, error) {
+	if jsontext.Value(body).Kind() != jsontext.KindBeginObject || !jsontext.Value(body).IsValid() {
+		return stripeapi.Event{}, stripeapi.ErrNotEvent
+	}
+	return stripeapi.Event{ID: "evt_1", Type: "charge.succeeded", APIVersion: stripe.APIVersion}, nil
+}
+
+func (unsigned) Checkout(context.Context, stripeapi.Checkout) (stripeapi.Session, error) {
+	return stripeapi.Session{ID: "cs_1", URL: "https://checkout.stripe.com/c/pay/cs_1"}, nil
+}
+
 func newDeriver(t *testing.T) *deriver {
-	s := start(t, func(set *setup) { set.config.CrawlsPerMinute = 1_000_000 })
+	s := start(t, withStripe, func(set *setup) {
+		set.config.CrawlsPerMinute = 1_000_000
+		configure := set.deps
+		set.deps = func(d *readapi.Deps) { configure(d); d.Stripe = unsigned{} }
+	})
 	d := &deriver{s: s, ids: map[string]shownBrands{}, rows: map[openapitest.Row]int{}, sent: map[string]int{}}
 	var err error
 	d.checker, err = checkAnswers()
@@ -124,6 +150,9 @@ func newDeriver(t *testing.T) *deriver {
 		s.known(domain, d.drawnRecord(domain))
 	}
 	s.known("plain.com", plainRecord("plain"))
+	_, err = s.node.CheckpointMaker(nil).Make(t.Context())
+	s.must(err)
+	s.must(s.node.FoldedTo(t.Context(), checkpoints.Name))
 	if _, err := s.assets.Put(t.Context(), []byte(heldFile), "svg"); err != nil {
 		t.Fatal(err)
 	}
@@ -146,9 +175,12 @@ func newDeriver(t *testing.T) *deriver {
 	return d
 }
 
-// customer opens an account that reaches no limit.
+// customer opens an account that reaches no limit, with a charge of the request in the document's example.
 func (d *deriver) customer() *customer {
 	c := d.s.account(plan.Custom, 1_000_000)
+	example := d.document.Operation(http.MethodGet, "/v1/ledger/{request_id}").Parameters[0].Example
+	_, err := d.s.writer.ChargeLookup(d.s.t.Context(), commands.ChargeLookup{Request: commands.Request{ID: fmt.Sprint(example), Actor: operator().Actor}, AccountID: c.id, BrandID: uuid.NewString(), Domain: spentAway})
+	d.s.must(err)
 	d.customers = append(d.customers, c)
 	return c
 }

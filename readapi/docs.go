@@ -38,11 +38,11 @@ var codeDocs = []codeDoc{
 	{CodeUnauthorized, []int{401}, "No key was sent, or the key is mistyped, unknown, revoked or deleted, or it was sent in a URL.",
 		"Send the key in the header Authorization: Bearer <API_KEY>, or in X-Api-Key. A lost key is replaced, not recovered.", ""},
 	{CodeInsufficientCredits, []int{402}, "The account has no credit left for this look-up, or those left are reserved for running look-ups. Nothing was charged.",
-		"Add credits. Do not retry on a timer: it does not help until credits are added.", "balance: credits that can be spent, negative after a refund of spent credits. required: credits the request needed. billing_url: where to add credits."},
+		"Add credits: where the service sells them, POST /v1/billing/checkout with {\"pack\":\"NAME\"} or {\"price\":\"ID\"} returns a page to pay on; otherwise ask its operator. Do not retry on a timer: it does not help until credits are added.", "balance: credits that can be spent, negative after a refund of spent credits. required: credits the request needed. billing_url: where to add credits."},
 	{CodeForbidden, []int{403}, "A publishable key was used where a secret key is needed, or the account is suspended.",
 		"Use a secret key from a server, or have the account reinstated.", ""},
-	{CodeNotFound, []int{404}, "No brand has that id, for example because its owner had it removed from the index, or the path does not exist.",
-		"Look the brand up by its domain, and check the path.", ""},
+	{CodeNotFound, []int{404}, "No brand has that id, for example because its owner had it removed from the index; the account has no such statement or ledger entries; the service sells no credits; or the path does not exist.",
+		"Look a brand up by its domain. Otherwise check the month, the request id or the path.", ""},
 	{CodeDomainNotFound, []int{404}, "The domain does not exist in the DNS.",
 		"Check the spelling. The answer is remembered for 15 minutes.", ""},
 	{CodeNoBrandData, []int{404}, "The domain is parked, empty or a placeholder, or its owner had the brand removed from the index.",
@@ -78,6 +78,7 @@ type page struct {
 type pages struct {
 	documents func() (documents, error)
 	gallery   *gallery
+	statement *statementPage
 	csp       []string
 	docsURLs  map[Code]string
 }
@@ -99,15 +100,27 @@ func newPages(baseURL, logoHost, userAgent string) (pages, error) {
 	for _, c := range codeDocs {
 		p.docsURLs[c.Code] = baseURL + "/docs/errors#" + string(c.Code)
 	}
-	// The pages are self-contained: the one style is allowed by its hash, and nothing else may load.
-	hash := sha256.Sum256(style)
-	styleSource := "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
-	p.csp = []string{"default-src 'none'; style-src " + styleSource + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
-	if p.gallery, err = newGallery(baseURL, logoHost, template.CSS(style), styleSource); err != nil {
+	p.csp = policyOf(style)
+	if p.gallery, err = newGallery(baseURL, logoHost, template.CSS(style), sourceOf(style)); err != nil {
+		return pages{}, err
+	}
+	if p.statement, err = newStatementPage(baseURL); err != nil {
 		return pages{}, err
 	}
 	p.documents = sync.OnceValues(func() (documents, error) { return renderDocuments(baseURL, userAgent, template.CSS(style)) })
 	return p, nil
+}
+
+// policyOf returns the Content-Security-Policy of a self-contained page: its one style is allowed by its hash, and
+// nothing else may load.
+func policyOf(style []byte) []string {
+	return []string{"default-src 'none'; style-src " + sourceOf(style) + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+}
+
+// sourceOf returns the style in the form of a policy.
+func sourceOf(style []byte) string {
+	hash := sha256.Sum256(style)
+	return "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
 }
 
 func renderDocuments(baseURL, userAgent string, style template.CSS) (documents, error) {

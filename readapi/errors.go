@@ -11,12 +11,14 @@ import (
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
 	"letterhead/domain/brand"
+	"letterhead/domain/statement"
 	"letterhead/domain/usage"
 	"letterhead/internal/assets"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/variants"
 	"letterhead/projections/brandwatch"
+	"letterhead/projections/ledger"
 	"letterhead/readapi/logo"
 	"letterhead/readapi/lookup"
 )
@@ -159,6 +161,12 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "No brand has that id. Look the brand up by its domain.", cause: err}
 	case errors.Is(err, lookup.ErrNotIndexed):
 		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "The index does not hold that domain. GET crawls it.", cause: err}
+	case errors.Is(err, statement.ErrNotBegun):
+		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "There is no statement yet: the month has not begun.", cause: err}
+	case errors.Is(err, statement.ErrNoEvents):
+		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "There is no statement: the account was opened after that month.", cause: err}
+	case errors.Is(err, ledger.ErrUnfinished):
+		return unavailable("The ledger lacks this until the operator has finished the upgrade of the service. Try again later.", retryUnavailable, err)
 	case errors.Is(err, brand.ErrWithdrawn):
 		return &Problem{Status: http.StatusNotFound, Code: CodeNoBrandData, Message: "The owner of that brand had it taken out of the index.", cause: err}
 	case errors.Is(err, account.ErrNotFound), errors.Is(err, account.ErrClosed):
@@ -174,7 +182,7 @@ func problemOf(err error, now time.Time, billingURL string) *Problem {
 	case errors.Is(err, variants.ErrBusy):
 		return unavailable("Too many logos are being drawn. Send the request again after Retry-After.", retryBusy, err)
 	case errors.Is(err, assets.ErrUnavailable):
-		return unavailable("The asset storage cannot be reached. Try again later.", retryUnavailable, err)
+		return unavailable("The asset store cannot be reached. Try again later.", retryUnavailable, err)
 	case errors.As(err, &loading):
 		return unavailable(messageLoading, loading.RetryAfter, err)
 	case errors.Is(err, commands.ErrBusy), errors.Is(err, account.ErrTooManyHolds), errors.Is(err, brandwatch.ErrTooMany):

@@ -215,8 +215,8 @@ type galleryView struct {
 
 	Domain   string
 	Fields   []galleryField
-	Refused  string        // a sentence about the input, "" if an image can be shown
-	Live     *galleryImage // nil when refused
+	Rejected string        // a sentence about the input, "" if an image can be shown
+	Live     *galleryImage // nil if rejected
 	Snippet  string
 	Sections []gallerySection
 	Wall     []galleryBrand
@@ -248,7 +248,7 @@ func (g *gallery) page(sent url.Values) ([]byte, error) {
 	}
 	live := g.image(url.PathEscape(v.Domain), "", parameters...)
 	live.Alt = "Logo of " + v.Domain
-	if v.Refused = rejectedLogo(live.Path); v.Refused == "" {
+	if v.Rejected = rejectedLogo(live.Path); v.Rejected == "" {
 		v.Live = &live
 		v.Snippet = `<img src="` + template.HTMLEscapeString(live.URL) + `" alt="` + template.HTMLEscapeString(v.Domain) + `">`
 	}

@@ -25,7 +25,7 @@ func testGallery(t *testing.T, logoHost string) *gallery {
 type galleryShown struct {
 	sources  map[string]bool // of images, each of which is requested once
 	images   int
-	refused  string
+	rejected string
 	selected map[string]string
 	code     []string
 }
@@ -46,8 +46,8 @@ func showGallery(t *testing.T, g *gallery, sent url.Values) galleryShown {
 				t.Errorf("%s has no text in its section", attribute(n, "src"))
 			}
 		case "p":
-			if attribute(n, "class") == "refused" {
-				s.refused = textOf(n)
+			if attribute(n, "class") == "rejected" {
+				s.rejected = textOf(n)
 			}
 		case "input":
 			s.selected[attribute(n, "name")] = attribute(n, "value")
@@ -95,8 +95,8 @@ func TestGallery_Form_ShowsTheRequestedLogo(t *testing.T) {
 	g := testGallery(t, "")
 	s := showGallery(t, g, url.Values{"domain": {" figma.com "}, "type": {"symbol"}, "size": {"200"}, "background": {"dark"}, "format": {"png"}, "fallback": {""}})
 	const query = "/figma.com?type=symbol&size=200&background=dark&format=png"
-	if !s.sources["../logo"+query] || s.refused != "" {
-		t.Errorf("the image is not shown (%q)", s.refused)
+	if !s.sources["../logo"+query] || s.rejected != "" {
+		t.Errorf("the image is not shown (%q)", s.rejected)
 	}
 	if len(s.code) != 2 || s.code[0] != "https://brands.example.com/api/logo"+query {
 		t.Fatalf("the page shows the URL %q", s.code)
@@ -144,8 +144,8 @@ func TestGallery_InvalidInput_ExplainsTheFault(t *testing.T) {
 		{url.Values{"background": {"<b>"}}, "background"},
 	} {
 		s := showGallery(t, g, c.sent)
-		if s.refused == "" || !strings.Contains(s.refused, c.want) || len(s.code) != 0 {
-			t.Errorf("%v: error %q, URLs %v", c.sent, s.refused, s.code)
+		if s.rejected == "" || !strings.Contains(s.rejected, c.want) || len(s.code) != 0 {
+			t.Errorf("%v: error %q, URLs %v", c.sent, s.rejected, s.code)
 		}
 		for name, sent := range c.sent {
 			if s.selected[name] != sent[0] {

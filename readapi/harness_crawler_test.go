@@ -84,7 +84,7 @@ func (c *scriptedCrawler) of(domain string) []eventschemas.CrawlRequested {
 // sees waits until a crawl of a domain was requested.
 func (c *scriptedCrawler) sees(domain string) eventschemas.CrawlRequested {
 	c.t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waitLimit)
 	for {
 		c.mu.Lock()
 		arrived := c.arrived

@@ -39,8 +39,11 @@ import (
 const (
 	testUserAgent = "Mozilla/5.0 (compatible; LetterheadBot/1.0; +https://brands.example.com/bot)"
 	baseURL       = "https://brands.example.com"
-	// patience limits a test's wait for something that must happen; exceeding it is a failure.
-	patience = 20 * time.Second
+	// waitLimit limits a test's wait for something that must happen; exceeding it is a failure.
+	waitLimit = time.Minute
+	// patient is the time of a request, and of a crawl that it waits for, in tests of anything else: enough on a busy
+	// machine.
+	patient = time.Minute
 )
 
 // clock is stopped until a test advances it, so that no minute ends by chance on a slow machine. In a
@@ -98,7 +101,7 @@ type setup struct {
 	deps   func(*readapi.Deps)
 	// Fields of readapi.Config that are no settings.
 	extra          map[string]http.Handler
-	requestTimeout time.Duration
+	requestTimeout time.Duration // 0 = patient; in a bubble, the default
 	// Set by inBubble.
 	bubble   bool
 	maxConns int // 0 = the real limit
@@ -107,7 +110,7 @@ type setup struct {
 func start(t testing.TB, changes ...func(*setup)) *service {
 	t.Helper()
 	s := &service{t: t, clock: &clock{}}
-	set := setup{config: settings(t), parts: node.Parts{Now: s.clock.now, Vectors: vectors{}, LogoTime: patience}}
+	set := setup{config: settings(t), parts: node.Parts{Now: s.clock.now, Vectors: vectors{}, LogoTime: waitLimit}}
 	for _, change := range changes {
 		change(&set)
 	}
@@ -130,7 +133,7 @@ func settings(t testing.TB) config.Config {
 	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{
 		"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off", "LETTERHEAD_LOG_FORMAT": "json",
 		"LETTERHEAD_BASE_URL": baseURL, "LETTERHEAD_BILLING_URL": baseURL + "/billing",
-		"LETTERHEAD_USER_AGENT": testUserAgent, "LETTERHEAD_CRAWL_TIMEOUT": "8s",
+		"LETTERHEAD_USER_AGENT": testUserAgent, "LETTERHEAD_CRAWL_TIMEOUT": patient.String(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +171,9 @@ func (s *service) openAPI(set *setup) {
 	s.config, s.deps, err = s.node.API(s.t.Context())
 	s.must(err)
 	s.config.Extra, s.config.RequestTimeout = set.extra, set.requestTimeout
+	if !set.bubble && set.requestTimeout == 0 {
+		s.config.RequestTimeout, s.config.QuickTimeout = patient, patient
+	}
 	s.deps.Filled = nil // the starter index is off
 	s.tail, s.metrics = s.deps.Changes.(*brandwatch.Tail), s.config.Registerer.(prometheus.Gatherer)
 	if set.deps != nil {
@@ -182,7 +188,7 @@ func (s *service) openAPI(set *setup) {
 type vectors struct{}
 
 var renderer = sync.OnceValues(func() (*resvg.Renderer, error) {
-	return resvg.New(context.Background(), resvg.Config{Timeout: patience})
+	return resvg.New(context.Background(), resvg.Config{Timeout: waitLimit})
 })
 
 func (vectors) Render(ctx context.Context, svg []byte, side int) (*image.NRGBA, error) {
@@ -207,7 +213,7 @@ func (s *service) serve(t testing.TB, wrap func(net.Listener) net.Listener) {
 	s.transport, s.url = s.withContract(transport), "http://"+l.Addr().String()
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
 			t.Errorf("shut the server down: %v", err)
@@ -236,7 +242,8 @@ func (s *service) account(id plan.ID, credits int64) *customer {
 	s.t.Helper()
 	ctx := s.t.Context()
 	c := &customer{s: s, id: uuid.NewString()}
-	s.must(s.writer.OpenAccount(ctx, commands.OpenAccount{Request: operator(), AccountID: c.id, Holder: uuid.NewString(), Plan: id}))
+	_, err := s.writer.OpenAccount(ctx, commands.OpenAccount{Request: operator(), AccountID: c.id, Holder: uuid.NewString(), Plan: id})
+	s.must(err)
 	if more := credits - plan.FreeCredits; more > 0 {
 		_, err := s.writer.GrantCredits(ctx, commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: more, PaymentID: uuid.NewString()})
 		s.must(err)
@@ -292,7 +299,7 @@ func (s *service) must(err error) {
 // nothing, and waiting for it would move the clock.
 func (s *service) catchUp() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), waitLimit)
 	defer cancel()
 	s.must(s.runner.CatchUp(ctx))
 	if s.pipes == nil {
@@ -538,7 +545,7 @@ func (c *customer) until(what string, holds func(books) bool) books {
 // follow reads events as they arrive until done, and fails the test if that takes too long.
 func (s *service) follow(prefix string, done func(eventschemas.Event) bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), waitLimit)
 	defer cancel()
 	sub, err := s.log.Subscribe(ctx, 0, eventlog.Filter{StreamPrefixes: []string{prefix}})
 	s.must(err)

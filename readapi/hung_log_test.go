@@ -59,7 +59,7 @@ func TestRequests_LogHangs_AreAnsweredInTime(t *testing.T) {
 					s.t.Errorf("status %d after %s: body %s; want %d and less than %v", w.Code, took, w.Body, http.StatusServiceUnavailable, clientTimeout)
 				}
 				log.hung.end()
-				drained, cancel := context.WithTimeout(s.t.Context(), patience)
+				drained, cancel := context.WithTimeout(s.t.Context(), waitLimit)
 				defer cancel()
 				s.must(writer.Drain(drained)) // it finishes pending compensations first
 				if b := c.books(); len(b.openHolds) != 0 || len(b.charges) != 0 {

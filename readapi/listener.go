@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,8 @@ const keptHeldBytes = 32 << 10
 // Listener accepts the connections of a server made by NewServer; see NewListener.
 type Listener struct {
 	net.Listener
-	open *connections
+	close func() error
+	open  *connections
 }
 
 // NewListener wraps a listener so that each answer of this API is sent in one write. net/http's own
@@ -34,8 +36,11 @@ type Listener struct {
 // gets a warning, at most once a minute, when an address reaches its limit. Servers made by NewServer
 // work without it, too.
 func NewListener(l net.Listener, proxies []netip.Prefix, logger *slog.Logger) *Listener {
-	return &Listener{l, newConnections(openConns(), proxies, logger)}
+	return &Listener{l, sync.OnceValue(l.Close), newConnections(openConns(), proxies, logger)}
 }
+
+// Close implements net.Listener. Later calls, of the server after Drain, return the result of the first.
+func (l *Listener) Close() error { return l.close() }
 
 // Collectors returns the listener's metrics.
 func (l *Listener) Collectors() []prometheus.Collector {

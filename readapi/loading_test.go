@@ -51,7 +51,7 @@ func TestLookup_AccountIsLoading_Is503WithRetryAfter(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 				defer cancel()
 				if err := writer.Drain(ctx); err != nil {
 					t.Error(err)
@@ -81,7 +81,7 @@ func TestLookup_AccountIsLoading_Is503WithRetryAfter(t *testing.T) {
 		t.Errorf("Retry-After %q: %s", a.header.Get("Retry-After"), p.Error.Message)
 	}
 	close(half.open)
-	if _, loaded := testwait.Until(patience, func() bool { return c.get("/v1/me").status == http.StatusOK }); !loaded {
+	if _, loaded := testwait.Until(waitLimit, func() bool { return c.get("/v1/me").status == http.StatusOK }); !loaded {
 		t.Fatal("the account was never loaded")
 	}
 	if body := c.get("/v1/me").body; !strings.Contains(string(body), `"balance":1`) {

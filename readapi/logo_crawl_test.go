@@ -85,7 +85,7 @@ func TestLogo_KeyAndNewDomain_IsCrawled(t *testing.T) {
 	s.keyless("fresh.com").is(t, "without a key", true, logoKept)
 	c.logoOf("www.fresh.com").is(t, "again", true, logoKept)
 	crawls := s.crawler.of("fresh.com")
-	if len(crawls) != 1 || crawls[0].Cause != brand.CauseLogo || crawls[0].Priority != brand.PriorityLive || crawls[0].AllowedMS != 8000 {
+	if len(crawls) != 1 || crawls[0].Cause != brand.CauseLogo || crawls[0].Priority != brand.PriorityLive || crawls[0].AllowedMS != patient.Milliseconds() {
 		t.Errorf("crawls %+v", crawls)
 	}
 	if n := c.length(); n != before {

@@ -28,7 +28,7 @@ func TestLookup_UnknownDomain_IsCrawledAndCharged(t *testing.T) {
 		t.Errorf("%d holds, %d open, charges %+v", b.holds, len(b.openHolds), b.charges)
 	}
 	crawl := s.crawler.of("new.com")
-	if len(crawl) != 1 || crawl[0].Cause != brand.CauseLookup || crawl[0].Priority != brand.PriorityLive || crawl[0].AllowedMS != 8000 {
+	if len(crawl) != 1 || crawl[0].Cause != brand.CauseLookup || crawl[0].Priority != brand.PriorityLive || crawl[0].AllowedMS != patient.Milliseconds() {
 		t.Errorf("crawls %+v", crawl)
 	}
 	// The brand is known immediately, even if the index has not processed it yet.

@@ -57,7 +57,7 @@ func TestLookup_ClientClosesItsSide_GetsNoEmptyAnswer(t *testing.T) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	s.must(err)
 	defer conn.Close()
-	s.must(conn.SetDeadline(time.Now().Add(patience)))
+	s.must(conn.SetDeadline(time.Now().Add(waitLimit)))
 	_, err = conn.Write([]byte("GET /v1/brands/slow.com HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + c.secret + "\r\n\r\n"))
 	s.must(err)
 	s.crawler.sees("slow.com")

@@ -288,7 +288,7 @@ func (s *service) counted(name, label string) (n float64) {
 func TestLookup_SharedServices_RoundTripsAreBounded(t *testing.T) {
 	const lookups = 50
 	began := time.Now()
-	s := startSiteAt(t, func() time.Time { return began }, 3) // leases last however slow the machine is
+	s := startSiteWith(t, func() time.Time { return began }, 0, 3) // leases last however slow the machine is
 	s.known("acme.com")
 	c := s.nodes[0].account(plan.Custom, 1000)
 	node, log, window := s.nodes[0], s.logs[0], s.windows[0]
@@ -354,7 +354,7 @@ func TestNodes_ServiceUnreachable_Is503(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := startSite(t, 2)
+			s := startSiteWith(t, time.Now, 9*time.Second, 2)
 			s.known("acme.com")
 			c := s.nodes[0].account(plan.Custom, 1000)
 			c.get("/v1/brands/acme.com").ok(t)

@@ -140,7 +140,7 @@ func clientRequestID(h http.Header) string {
 	if len(id) > maxLoggedClientID {
 		id = id[:maxLoggedClientID]
 	}
-	if strings.Contains(id, "lh_sk_") || strings.Contains(id, "lh_pk_") {
+	if strings.Contains(id, "lh_sk_") || strings.Contains(id, "lh_pk_") || strings.Contains(id, "lh_op_") {
 		return "looks like a key"
 	}
 	return strings.Map(func(r rune) rune {

@@ -39,7 +39,7 @@ func TestConnections_FewOpenFiles_LeaveSomeForStores(t *testing.T) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
 	}
-	ctx, kill := context.WithTimeout(context.Background(), 2*patience)
+	ctx, kill := context.WithTimeout(context.Background(), 2*waitLimit)
 	t.Cleanup(kill)
 	server := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$")
 	server.Env = append(os.Environ(), fewFilesEnv+"=1")
@@ -74,7 +74,7 @@ func TestConnections_FewOpenFiles_LeaveSomeForStores(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(waitLimit)); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", path, key)

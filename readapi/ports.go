@@ -2,10 +2,14 @@ package readapi
 
 import (
 	"context"
+	"iter"
 	"time"
 
+	"letterhead/domain/statement"
 	"letterhead/internal/assets"
+	"letterhead/projections/checkpoints"
 	"letterhead/projections/keys"
+	"letterhead/projections/ledger"
 	"letterhead/projections/search"
 	"letterhead/projections/usage"
 	"letterhead/readapi/logo"
@@ -40,6 +44,13 @@ type (
 		Get(ctx context.Context, accountID, month string) (usage.Counts, error)
 	}
 
+	// Ledger shows the entries and statements of accounts; projections/ledger.
+	Ledger interface {
+		Entries(ctx context.Context, accountID string, f ledger.Filter) iter.Seq2[ledger.Entry, error]
+		AsOf(ctx context.Context, accountID string, at time.Time) (ledger.Entry, error)
+		Statement(ctx context.Context, accountID string, month, now time.Time) (*statement.Statement, error)
+	}
+
 	// Searcher finds brands by name or domain, best first; projections/search.
 	Searcher interface {
 		Search(ctx context.Context, q string, limit int) ([]search.Hit, error)
@@ -48,6 +59,11 @@ type (
 	// AssetStore stores logos and images; *assets.Store.
 	AssetStore interface {
 		Open(ctx context.Context, id, ext string) (*assets.Reader, error)
+	}
+
+	// Checkpoints has the signed checkpoints of the ledger; projections/checkpoints.
+	Checkpoints interface {
+		Last(ctx context.Context) (*checkpoints.Checkpoint, error)
 	}
 
 	// LogoRenderer draws logos; *logo.Renderer.

@@ -10,7 +10,7 @@ import (
 // Limits of the parameters, as in the OpenAPI description.
 const (
 	maxSearchRunes     = 100
-	minSearchLimit     = 1
+	minLimit           = 1
 	maxSearchLimit     = 20
 	defaultSearchLimit = 10
 )
@@ -53,7 +53,7 @@ func parseSearch(rawQuery string) (q string, limit int, problem *Problem) {
 	if problem := checkSearchText("The parameter q", q); problem != nil {
 		return "", 0, problem
 	}
-	limit, problem = parseLimit(rawQuery)
+	limit, problem = parseLimit(rawQuery, defaultSearchLimit, maxSearchLimit)
 	if problem != nil {
 		return "", 0, problem
 	}
@@ -71,18 +71,18 @@ func checkSearchText(where, text string) *Problem {
 	return nil
 }
 
-// parseLimit reads ?limit of a search.
-func parseLimit(rawQuery string) (int, *Problem) {
+// parseLimit reads ?limit, which is at least 1.
+func parseLimit(rawQuery string, byDefault, most int) (int, *Problem) {
 	value, present, problem := queryValue(rawQuery, "limit")
 	if problem != nil {
 		return 0, problem
 	}
 	if !present {
-		return defaultSearchLimit, nil
+		return byDefault, nil
 	}
 	limit, ok := plainInteger(value)
-	if !ok || limit < minSearchLimit || limit > maxSearchLimit {
-		return 0, invalidRequest("The parameter limit is a whole number from %d to %d.", minSearchLimit, maxSearchLimit)
+	if !ok || limit < minLimit || limit > most {
+		return 0, invalidRequest("The parameter limit is a whole number from %d to %d.", minLimit, most)
 	}
 	return limit, nil
 }

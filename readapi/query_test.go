@@ -82,8 +82,8 @@ func FuzzSearchParameters(f *testing.F) {
 		if problem != nil {
 			return
 		}
-		if n := utf8.RuneCountInString(q); n < 1 || n > maxSearchRunes || limit < minSearchLimit || limit > maxSearchLimit {
-			t.Fatalf("%q was read as %d characters, limit %d; want 1 to %d characters and a limit from %d to %d", query, n, limit, maxSearchRunes, minSearchLimit, maxSearchLimit)
+		if n := utf8.RuneCountInString(q); n < 1 || n > maxSearchRunes || limit < minLimit || limit > maxSearchLimit {
+			t.Fatalf("%q was read as %d characters, limit %d; want 1 to %d characters and a limit from %d to %d", query, n, limit, maxSearchRunes, minLimit, maxSearchLimit)
 		}
 		again, _, problem := parseSearch("q=" + url.QueryEscape(q))
 		if problem != nil || again != q {

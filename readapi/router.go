@@ -51,6 +51,9 @@ func (a *API) newRouter() *mux.Router {
 	get := func(f func(*exchange) error) map[string]func(*exchange) error {
 		return map[string]func(*exchange) error{http.MethodGet: f}
 	}
+	post := func(f func(*exchange) error) map[string]func(*exchange) error {
+		return map[string]func(*exchange) error{http.MethodPost: f}
+	}
 	getAndHead := func(f func(*exchange) error) map[string]func(*exchange) error {
 		return map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}
 	}
@@ -58,6 +61,8 @@ func (a *API) newRouter() *mux.Router {
 	brand.credits, brand.crawls = true, true
 	me := newEndpoint("me", secretKey, get((*exchange).serveMe))
 	me.credits = true
+	checkpoint := newEndpoint("checkpoint", open, get((*exchange).serveCheckpoint))
+	checkpoint.plain = true
 	search := newEndpoint("search", anyKey, get((*exchange).serveSearch))
 	asset := newEndpoint("cdn", open, getAndHead((*exchange).serveAsset))
 	asset.plain = true
@@ -65,6 +70,12 @@ func (a *API) newRouter() *mux.Router {
 	a.routeBatch(r) // first, or "batch" would match as an identifier
 	r.Handle("/v1/brands/{identifier}", brand)
 	r.Handle("/v1/me", me)
+	r.Handle("/v1/statements/{month}", newEndpoint("statement", secretKey, get((*exchange).serveStatement)))
+	r.Handle("/v1/ledger", newEndpoint("ledger", secretKey, get((*exchange).serveLedger)))
+	r.Handle("/v1/ledger/checkpoint", checkpoint) // before the next, which would match it
+	r.Handle("/v1/ledger/{request_id}", newEndpoint("ledger_request", secretKey, get((*exchange).serveLedgerRequest)))
+	r.Handle("/v1/billing/checkout", newEndpoint("checkout", secretKey, post((*exchange).serveCheckout)))
+	r.Handle("/billing/stripe", newEndpoint("stripe", open, post((*exchange).serveStripe)))
 	r.Handle("/v1/search", search)
 	r.Handle("/cdn/{file}", asset)
 	a.routeLogos(r)

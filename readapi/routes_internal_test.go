@@ -32,7 +32,9 @@ func (a *API) Routes() ([]Route, error) {
 
 // NewSmallListener is NewListener with another limit; 0 is the real one.
 func NewSmallListener(l net.Listener, limit int, proxies []netip.Prefix, logger *slog.Logger) *Listener {
-	return &Listener{l, newConnections(cmp.Or(limit, openConns()), proxies, logger)}
+	small := NewListener(l, proxies, logger)
+	small.open = newConnections(cmp.Or(limit, openConns()), proxies, logger)
+	return small
 }
 
 // NewPlainListener is NewListener without proxies.
@@ -47,4 +49,6 @@ const (
 	BodyStartWithin = bodyStartWithin
 	MinBodyRate     = minBodyRate
 	DrainQuiet      = drainQuiet
+	MaxWebhooks     = maxWebhooks
+	WebhookWithin   = webhookWithin
 )

@@ -74,8 +74,8 @@ const (
 	// bodyStartWithin is how long a client may take to send the first byte of a body once the handler
 	// reads it, and by how much the rest may be late at any time.
 	bodyStartWithin = 3 * time.Second
-	// minBodyRate is the required rate from then on, in bytes per second: the largest body (256 KiB)
-	// has 19 s.
+	// minBodyRate is the required rate from then on, in bytes per second: a batch of 256 KiB has 19 s. A
+	// webhook may be larger (maxWebhookBody), and must also arrive within webhookWithin.
 	minBodyRate = 16 << 10
 )
 
@@ -86,6 +86,9 @@ type pacedBody struct {
 	conn   *answerConn
 	header http.Header // of the answer
 	keep   bool        // the connection may serve another request once the body is read
+
+	limit time.Duration // for the whole body; 0 if only the rate limits it
+	until time.Time     // end of that time
 
 	since time.Time // start of the wait for the first byte, then time of that byte
 	read  int64
@@ -101,6 +104,9 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 		b.since = time.Now()
 	}
 	due := b.since.Add(bodyStartWithin + time.Duration(b.read)*time.Second/minBodyRate)
+	if b.limit > 0 && due.After(b.until) {
+		due = b.until
+	}
 	if err := b.conn.SetReadDeadline(due); err != nil {
 		return 0, err
 	}
@@ -119,6 +125,13 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// limitBody limits the time in which the whole body of a request must arrive, from now on.
+func (x *exchange) limitBody(limit time.Duration) {
+	if body, ok := x.request.Body.(*pacedBody); ok {
+		body.limit, body.until = limit, time.Now().Add(limit)
+	}
 }
 
 // finish keeps net/http, which would read the rest of the body, from waiting for it.

@@ -113,11 +113,11 @@ func (c *remoteCounters) Take(ctx context.Context, key ratelimit.Key, units, lim
 // configured.
 func startSite(t testing.TB, nodes int, changes ...func(*readapi.Deps)) *site {
 	t.Helper()
-	return startSiteAt(t, time.Now, nodes, changes...)
+	return startSiteWith(t, time.Now, 0, nodes, changes...)
 }
 
-// startSiteAt also sets the clock of the nodes.
-func startSiteAt(t testing.TB, now func() time.Time, nodes int, changes ...func(*readapi.Deps)) *site {
+// startSiteWith also sets the clock of the nodes, and the time of a request; 0 = patient.
+func startSiteWith(t testing.TB, now func() time.Time, requestTimeout time.Duration, nodes int, changes ...func(*readapi.Deps)) *site {
 	t.Helper()
 	database := sqlstoretest.Schema(t, testservices.Postgres(t))
 	shared := settings(t)
@@ -126,7 +126,7 @@ func startSiteAt(t testing.TB, now func() time.Time, nodes int, changes ...func(
 	shared.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	s := &site{t: t}
 	open := func(role config.Role, name string, parts node.Parts) (*service, *setup) {
-		set := &setup{config: shared, parts: parts}
+		set := &setup{config: shared, parts: parts, requestTimeout: requestTimeout}
 		set.config.Roles, set.config.Node, set.config.Data = []config.Role{role}, name, t.TempDir()
 		set.parts.Index, set.parts.Vectors = &noIndex{}, vectors{}
 		n := &service{t: t}

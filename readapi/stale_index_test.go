@@ -23,7 +23,7 @@ func (s *service) withdraw(domain string) {
 	watch := s.tail.Watch(domain)
 	defer watch.Close()
 	s.must(s.brands.WithdrawBrand(s.t.Context(), commands.WithdrawBrand{Request: operator(), Domain: domain, Reason: "owner asked"}))
-	seen, cancel := context.WithTimeout(s.t.Context(), patience)
+	seen, cancel := context.WithTimeout(s.t.Context(), waitLimit)
 	defer cancel()
 	_, _, err := watch.Wait(seen, "")
 	s.must(err)

@@ -7,11 +7,10 @@ const (
 	maxCrawlTimeout = 60 * time.Second
 	// clientTimeout is how long clients wait for an answer. Every answer is sent within it, whatever
 	// hangs: the sum of a crawl and the work around it, lookup.ReturnWithin and creditsWithin is less,
-	// and so is that of quickWithin, afterwardsWithin and creditsWithin.
+	// and so is that of defaultQuickTimeout, afterwardsWithin and creditsWithin.
 	clientTimeout = 10 * time.Second
-	// quickWithin limits the whole of a request without a crawl, and each part before and after a
-	// crawl. A store that hangs for so long is unavailable.
-	quickWithin = 5 * time.Second
+	// defaultQuickTimeout is the default of Config.QuickTimeout.
+	defaultQuickTimeout = 5 * time.Second
 	// afterwardsWithin limits work after a request's end that must not be left half done.
 	afterwardsWithin = 4 * time.Second
 )

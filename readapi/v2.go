@@ -78,7 +78,7 @@ func (x *exchange) serveSearchByName() error {
 	if problem := checkSearchText("The name", name); problem != nil {
 		return problem
 	}
-	limit, problem := parseLimit(x.request.URL.RawQuery)
+	limit, problem := parseLimit(x.request.URL.RawQuery, defaultSearchLimit, maxSearchLimit)
 	if problem != nil {
 		return problem
 	}

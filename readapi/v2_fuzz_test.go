@@ -47,7 +47,7 @@ func FuzzV2Paths(f *testing.F) {
 			}
 			reader = bufio.NewReader(conn)
 		}
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(waitLimit)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := conn.Write([]byte("GET " + target + " HTTP/1.1\r\nHost: x\r\n" + headers[int(who)%len(headers)] + "\r\n")); err != nil {

@@ -1,87 +1,17 @@
 package logo
 
 import (
-	"strconv"
-	"strings"
-
 	"letterhead/internal/imaging"
+	"letterhead/readapi/accept"
 )
-
-// maxRanges is how many media ranges of Accept headers are read. Browsers send about ten.
-const maxRanges = 100
 
 // Negotiate chooses between WebP and PNG by a request's Accept headers. WebP must be named: browsers
 // that support it do so, while many clients that send image/* or */* do not support it. If both are
-// named the q-values decide (RFC 9110, section 12.4.2), with a preference for WebP if they are equal.
-// Malformed elements are ignored; PNG is the default.
-func Negotiate(accept []string) imaging.Format {
-	webp, png := 0.0, 0.0 // the highest q of each
-	looked := 0
-	for _, header := range accept {
-		for header != "" && looked < maxRanges {
-			var element string
-			element, header = cutUnquoted(header, ',')
-			mediaType, q, ok := mediaRange(element)
-			looked++
-			switch {
-			case !ok:
-			case strings.EqualFold(mediaType, "image/webp"):
-				webp = max(webp, q)
-			case strings.EqualFold(mediaType, "image/png"):
-				png = max(png, q)
-			}
-		}
-	}
-	if webp > 0 && webp >= png {
+// named the q-values decide, with a preference for WebP if they are equal. PNG is the default.
+func Negotiate(headers []string) imaging.Format {
+	q := accept.Weights(headers, "image/webp", "image/png")
+	if webp, png := q[0], q[1]; webp > 0 && webp >= png {
 		return imaging.WebP
 	}
 	return imaging.PNG
-}
-
-// mediaRange parses one element of an Accept header. Parameters other than q are ignored: neither of
-// our formats has any. ok is false if q is not a number from 0 to 1.
-func mediaRange(element string) (mediaType string, q float64, ok bool) {
-	mediaType, parameters := cutUnquoted(element, ';')
-	q = 1
-	for parameters != "" {
-		var parameter string
-		parameter, parameters = cutUnquoted(parameters, ';')
-		name, value, _ := strings.Cut(parameter, "=")
-		if !strings.EqualFold(trimmed(name), "q") {
-			continue
-		}
-		if q, ok = weight(trimmed(value)); !ok {
-			return "", 0, false
-		}
-	}
-	return trimmed(mediaType), q, true
-}
-
-// weight parses a q-value: digits and a point, with more digits than the three that the grammar
-// allows.
-func weight(s string) (float64, bool) {
-	if strings.Trim(s, "0123456789.") != "" { // no sign, exponent or underscore, which ParseFloat would accept
-		return 0, false
-	}
-	q, err := strconv.ParseFloat(s, 64)
-	return q, err == nil && q <= 1
-}
-
-// trimmed returns a text without the optional white space of HTTP around it.
-func trimmed(s string) string { return strings.Trim(s, " \t") }
-
-// cutUnquoted cuts at the first separator outside of quoted strings.
-func cutUnquoted(s string, separator byte) (before, after string) {
-	quoted := false
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '"':
-			quoted = !quoted
-		case quoted && s[i] == '\\':
-			i++ // the next byte belongs to the string
-		case !quoted && s[i] == separator:
-			return s[:i], s[i+1:]
-		}
-	}
-	return s, ""
 }

@@ -135,14 +135,14 @@ func filesIn(t *testing.T, folder string) (names []string) {
 func TestDraw_FewSteps_DecideSize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const steps, patience = 12 << 18, time.Hour
+	const steps, timeout = 12 << 18, time.Hour
 	blurred := []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><filter id="f"><feGaussianBlur stdDeviation="9"/></filter>` +
 		`<g filter="url(#f)"><rect x="20" y="20" width="60" height="60" fill="#118899"/></g></svg>`)
 	b := brandOf(iconOf("", w.put(blurred, "svg")))
 	cache := t.TempDir()
 	var first []byte
 	for range 3 {
-		few, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: patience, Concurrent: 1})
+		few, err := resvg.New(t.Context(), resvg.Config{CacheDir: cache, Steps: steps, Timeout: timeout, Concurrent: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

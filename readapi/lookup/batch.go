@@ -361,7 +361,8 @@ func (s *Service) runBatch(ctx, starting context.Context, q *BatchQuery, domains
 		return true
 	}
 	for running := 0; ; {
-		if len(waiting) > 0 && running < batchParallelism && starting.Err() == nil {
+		// A stopping server ends starting a little later, in a goroutine of its own.
+		if len(waiting) > 0 && running < batchParallelism && starting.Err() == nil && s.stopping.Err() == nil {
 			next := waiting[0]
 			reservation, err := first, error(nil)
 			if first = nil; reservation == nil {

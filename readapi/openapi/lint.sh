@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lints openapi.yaml with Spectral and Redocly, to zero warnings: lint.sh SPECTRAL-PACKAGE REDOCLY-PACKAGE.
+# Lints the API descriptions with Spectral and Redocly, to zero warnings: lint.sh SPECTRAL-PACKAGE REDOCLY-PACKAGE.
 # If npx cannot fetch a package, the script reports that and exits 0, because a missing network says nothing about the
 # description. With --fetch as the first argument it only fetches the packages.
 set -eu
@@ -20,11 +20,16 @@ if [ "$1" = --fetch ]; then
   fetched "$2" && fetched "$3"
   exit
 fi
+descriptions="openapi.yaml ../../adminapi/openapi.yaml"
 if fetched "$1"; then
-  if ! npx --yes "$1" lint --fail-severity hint --ruleset .spectral.yaml openapi.yaml >"$out" 2>&1; then cat "$out"; exit 1; fi
-  echo "openapi.yaml: Spectral finds nothing"
+  for description in $descriptions; do
+    if ! npx --yes "$1" lint --fail-severity hint --ruleset .spectral.yaml "$description" >"$out" 2>&1; then cat "$out"; exit 1; fi
+    echo "$description: Spectral finds nothing"
+  done
 fi
 if fetched "$2"; then
-  if ! npx --yes "$2" lint --config .redocly.yaml --format json openapi.yaml >"$out" 2>/dev/null || ! grep -q '"warnings": 0' "$out"; then cat "$out"; exit 1; fi
-  echo "openapi.yaml: Redocly finds nothing"
+  for description in $descriptions; do
+    if ! npx --yes "$2" lint --config .redocly.yaml --format json "$description" >"$out" 2>/dev/null || ! grep -q '"warnings": 0' "$out"; then cat "$out"; exit 1; fi
+    echo "$description: Redocly finds nothing"
+  done
 fi

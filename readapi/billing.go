@@ -1,0 +1,151 @@
+package readapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"letterhead/commands"
+	"letterhead/domain/billing"
+	"letterhead/eventschemas"
+	"letterhead/internal/stripeapi"
+)
+
+const (
+	// maxWebhookBody limits the body of a webhook.
+	maxWebhookBody = 1 << 20
+	// maxWebhooks limits the webhooks that are read at the same time.
+	maxWebhooks = 64
+	// webhookWithin limits the time in which the body of a webhook must arrive. Stripe sends it at once.
+	webhookWithin = 10 * time.Second
+	// maxCheckoutBody limits the body of a checkout.
+	maxCheckoutBody = 4 << 10
+)
+
+const headerStripeSignature = "Stripe-Signature"
+
+// Reports records the events of payment processors; *commands.Billing.
+type Reports interface {
+	Record(ctx context.Context, request commands.Request, report eventschemas.BillingReported) error
+}
+
+// Stripe is the payment processor; *stripeapi.Client.
+type Stripe interface {
+	CheckHeader(signature string) error
+	Verify(body []byte, signature string) (stripeapi.Event, error)
+	Checkout(ctx context.Context, in stripeapi.Checkout) (stripeapi.Session, error)
+}
+
+// webhookBody answers a webhook.
+type webhookBody struct {
+	Received bool `json:"received"`
+	Ignored  bool `json:"ignored"` // the event needs no effect
+}
+
+// serveStripe answers POST /billing/stripe. The event is durable before the answer; Stripe sends it again until the answer
+// is 200.
+func (x *exchange) serveStripe() error {
+	signature := x.request.Header.Get(headerStripeSignature)
+	if err := x.api.stripe.CheckHeader(signature); err != nil {
+		return webhookRejected(err)
+	}
+	if !x.api.webhooks.TryAcquire(1) {
+		return unavailable("Too many webhooks are being read. Send this one again.", retryBusy, errOverloaded)
+	}
+	defer x.api.webhooks.Release(1)
+	x.limitBody(webhookWithin)
+	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.request.Body, maxWebhookBody))
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return invalidRequest("The body is larger than %d KiB, which no event of Stripe is.", maxWebhookBody>>10)
+	case err != nil:
+		return x.bodyProblem(err)
+	}
+	event, err := x.api.stripe.Verify(body, signature)
+	if err != nil {
+		return webhookRejected(err)
+	}
+	x.Header()["Cache-Control"] = cacheNever
+	report, ok := billing.FromStripe(billing.StripeEvent(event))
+	if !ok {
+		return x.sendJSON(webhookBody{Received: true, Ignored: true})
+	}
+	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.quick)
+	defer cancel()
+	if err := x.api.reports.Record(ctx, commands.Request{ID: x.id, Actor: "system:stripe"}, report); err != nil {
+		if errors.Is(err, eventschemas.ErrNotYet) {
+			return unavailable("Webhooks are accepted when the operator has finished the upgrade of the service.", retryUnavailable, err)
+		}
+		return problemOf(err, x.api.now(), x.api.billingURL).withoutCredits()
+	}
+	return x.sendJSON(webhookBody{Received: true})
+}
+
+func webhookRejected(err error) *Problem {
+	return invalidRequest("The webhook was rejected: %s.", err)
+}
+
+// checkoutBody is the CheckoutSession of the OpenAPI description.
+type checkoutBody struct {
+	ID  string `json:"id"`
+	URL string `json:"url"`
+}
+
+// serveCheckout answers POST /v1/billing/checkout with a page on which the account's owner pays.
+func (x *exchange) serveCheckout() error {
+	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.request.Body, maxCheckoutBody))
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return invalidRequest("The body is larger than %d KiB. Send an object such as %s.", maxCheckoutBody>>10, checkoutExample)
+	case err != nil:
+		return x.bodyProblem(err)
+	}
+	var sent map[string]any
+	err = json.Unmarshal(body, &sent)
+	pack, _ := sent["pack"].(string)
+	price, _ := sent["price"].(string)
+	if err != nil || len(sent) != 1 || pack+price == "" {
+		return invalidRequest("The body must be a JSON object with either pack or price, such as %s.", checkoutExample)
+	}
+	checkout, problem := x.api.checkoutOf(x.caller.AccountID, pack, price)
+	if problem != nil {
+		return problem
+	}
+	session, err := x.api.stripe.Checkout(x.context(), checkout)
+	switch {
+	case errors.Is(err, stripeapi.ErrNoKey):
+		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "This service does not sell credits over the API. Ask its operator for credits.", cause: err}
+	case err != nil:
+		return unavailable("The payment processor did not create a page to pay on. Try again later.", retryUnavailable, err)
+	}
+	x.Header()["Cache-Control"] = cacheNever
+	return x.sendJSON(checkoutBody{ID: session.ID, URL: session.URL})
+}
+
+const checkoutExample = `{"pack":"small"}`
+
+// checkoutOf returns the checkout of a pack or a price.
+func (a *API) checkoutOf(accountID, pack, price string) (stripeapi.Checkout, *Problem) {
+	offer, ok := a.catalog.Offer(price)
+	if pack != "" {
+		offer, ok = a.catalog.Pack(pack)
+	}
+	if !ok {
+		return stripeapi.Checkout{}, &Problem{Status: http.StatusNotFound, Code: CodeNotFound, Message: "The service sells no such pack or price. Ask its operator for those that it sells."}
+	}
+	return Checkout(offer, accountID, a.catalog, a.baseURL), nil
+}
+
+// Checkout returns the checkout session of an offer for an account.
+func Checkout(offer billing.Offer, accountID string, catalog *billing.Catalog, baseURL string) stripeapi.Checkout {
+	return stripeapi.Checkout{
+		Price: offer.Price, Subscription: offer.Plan != "", AccountID: accountID,
+		Metadata:   map[string]string{billing.MetaAccount: accountID, billing.MetaPrice: offer.Price},
+		SuccessURL: cmp.Or(catalog.SuccessURL, baseURL+"/"), CancelURL: cmp.Or(catalog.CancelURL, baseURL+"/"),
+	}
+}

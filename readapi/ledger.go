@@ -1,0 +1,263 @@
+package readapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gorilla/mux"
+
+	"letterhead/domain/account"
+	"letterhead/domain/books"
+	"letterhead/eventschemas"
+	"letterhead/projections/ledger"
+)
+
+// Limits of the ledger's answers.
+const (
+	defaultLedgerLimit = 100
+	maxLedgerLimit     = 1000
+	// maxRequestEntries limits the entries of one request; a batch has at most a few hundred.
+	maxRequestEntries = 1000
+
+	// maxAccountLedgerReads limits the requests of one account that read its ledger at a time, including those that
+	// wait: one may have to look at a million entries.
+	maxAccountLedgerReads = 2
+)
+
+// ledgerReads returns how many requests may read ledgers at a time: at most a quarter of the database connections for
+// reading, of which there are twice as many as processors and at least four.
+func ledgerReads() int64 { return int64(max(1, min(runtime.GOMAXPROCS(0)/2, 8))) }
+
+// ledgerBody is the Ledger of the OpenAPI description.
+type ledgerBody struct {
+	Entries    []ledger.Entry `json:"entries"`
+	NextCursor string         `json:"next_cursor,omitempty"` // if there are more entries
+	Balance    *int64         `json:"balance,omitempty"`     // with as_of
+}
+
+// requestBody is the LedgerOfRequest of the OpenAPI description.
+type requestBody struct {
+	RequestID string         `json:"request_id"`
+	Charged   int64          `json:"charged"` // credits, less those that were reversed
+	Entries   []requestEntry `json:"entries"`
+}
+
+type requestEntry struct {
+	ledger.Entry
+	Meaning string `json:"meaning,omitempty"`
+}
+
+// ledgerQuery is what a request for entries selects.
+type ledgerQuery struct {
+	filter ledger.Filter
+	limit  int
+	asOf   time.Time // the first moment after as_of; zero without it
+}
+
+// readLedger calls read when the read model has everything that was answered before, and it is this request's turn.
+func (x *exchange) readLedger(read func(ctx context.Context) error) error {
+	ctx := x.context()
+	leave, ok := x.api.ledgerReads.enter(x.caller.AccountID)
+	if !ok {
+		return unavailable("Other requests for this account's ledger are running. Send this one again after Retry-After.", retryBusy, errOverloaded)
+	}
+	defer leave()
+	if err := x.api.ledgerCaughtUp(ctx); err != nil {
+		return unavailable("The ledger is behind. Try again later.", retryUnavailable, err)
+	}
+	if err := x.api.ledgerTurns.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer x.api.ledgerTurns.Release(1)
+	return read(ctx)
+}
+
+// serveLedger answers GET /v1/ledger.
+func (x *exchange) serveLedger() error {
+	q, problem := parseLedger(x.request.URL.RawQuery)
+	if problem != nil {
+		return problem
+	}
+	var body ledgerBody
+	err := x.readLedger(func(ctx context.Context) (err error) {
+		body, err = q.read(ctx, x.api.ledger, x.caller.AccountID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	x.Header()["Cache-Control"] = cacheNever
+	return x.sendJSON(body)
+}
+
+func (q *ledgerQuery) read(ctx context.Context, from Ledger, accountID string) (ledgerBody, error) {
+	body := ledgerBody{Entries: []ledger.Entry{}}
+	var last ledger.Entry
+	if !q.asOf.IsZero() {
+		var err error
+		if last, err = from.AsOf(ctx, accountID, q.asOf.Add(-time.Microsecond)); err != nil && !errors.Is(err, ledger.ErrNotFound) { // opened later
+			return body, err
+		}
+		body.Balance = &last.Balance
+	}
+	q.filter.Limit = q.limit + 1 // one more shows that there are more
+	for e, err := range from.Entries(ctx, accountID, q.filter) {
+		if err != nil {
+			return body, err
+		}
+		if body.Balance != nil && e.Revision > last.Revision { // it was appended meanwhile
+			break
+		}
+		if len(body.Entries) == q.limit {
+			body.NextCursor = strconv.FormatUint(e.Revision, 10)
+			break
+		}
+		body.Entries = append(body.Entries, e)
+	}
+	return body, nil
+}
+
+// maxCursorDigits limits next_cursor, a revision.
+const maxCursorDigits = 18
+
+// parseLedger reads the parameters of GET /v1/ledger.
+func parseLedger(rawQuery string) (q ledgerQuery, problem *Problem) {
+	var to time.Time
+	for _, p := range []struct {
+		name string
+		read func(value string) *Problem
+	}{
+		{"from", func(v string) (problem *Problem) { q.filter.From, _, problem = parseSpan("from", v); return problem }},
+		{"to", func(v string) (problem *Problem) { _, to, problem = parseSpan("to", v); return problem }},
+		{"as_of", func(v string) (problem *Problem) { _, q.asOf, problem = parseSpan("as_of", v); return problem }},
+		{"type", func(v string) *Problem {
+			if q.filter.Type = v; v == (eventschemas.PaymentFeeRecorded{}).EventType() || !slices.Contains(ledger.Types(), v) {
+				return invalidRequest("There are no events of the type %q. Types are like CreditsCharged.", v)
+			}
+			return nil
+		}},
+		{"cursor", func(v string) *Problem {
+			next, ok := plainInteger(v)
+			if q.filter.FromRevision = uint64(next); !ok || len(v) > maxCursorDigits {
+				return invalidRequest("The parameter cursor is not a next_cursor of an answer.")
+			}
+			return nil
+		}},
+		{"payment_id", func(v string) *Problem { q.filter.PaymentID = v; return nil }},
+		{"request_id", func(v string) *Problem { q.filter.RequestID = v; return nil }},
+		{"key", func(v string) *Problem { q.filter.KeyID = v; return nil }},
+	} {
+		value, present, problem := queryValue(rawQuery, p.name)
+		switch {
+		case problem != nil:
+		case !isText(value):
+			problem = invalidRequest("The parameter %s is not UTF-8 text.", p.name)
+		case present && value == "":
+			problem = invalidRequest("The parameter %s is empty. Leave it out, or send a value.", p.name)
+		}
+		if problem == nil && present {
+			problem = p.read(value)
+		}
+		if problem != nil {
+			return q, problem
+		}
+	}
+	if !to.IsZero() && !q.asOf.IsZero() {
+		return q, invalidRequest("The parameters to and as_of both end the entries. Send one of them.")
+	}
+	if q.filter.Until = to; to.IsZero() {
+		q.filter.Until = q.asOf
+	}
+	if !q.filter.Until.IsZero() && !q.filter.From.Before(q.filter.Until) {
+		return q, invalidRequest("The parameter from is after the end of the entries.")
+	}
+	q.filter.ForCustomer = true
+	q.limit, problem = parseLimit(rawQuery, defaultLedgerLimit, maxLedgerLimit)
+	return q, problem
+}
+
+// isText reports whether a value can be part of an event: PostgreSQL rejects other texts.
+func isText(value string) bool { return utf8.ValidString(value) && !strings.Contains(value, "\x00") }
+
+// parseSpan reads a time of a query parameter.
+func parseSpan(name, text string) (start, end time.Time, problem *Problem) {
+	start, end, err := books.ParseSpan(text)
+	if err != nil {
+		return start, end, invalidRequest("The parameter %s: %s.", name, err)
+	}
+	return start, end, nil
+}
+
+// serveLedgerRequest answers GET /v1/ledger/{request_id}.
+func (x *exchange) serveLedgerRequest() error {
+	id, err := url.PathUnescape(mux.Vars(x.request)["request_id"])
+	if err != nil {
+		return invalidRequest("The request id is not percent-encoded correctly.")
+	}
+	body := requestBody{RequestID: id}
+	err = x.readLedger(func(ctx context.Context) error {
+		if !isText(id) {
+			return nil // no request has such an id
+		}
+		for e, err := range x.api.ledger.Entries(ctx, x.caller.AccountID, ledger.Filter{RequestID: id, ForCustomer: true, Limit: maxRequestEntries}) {
+			if err != nil {
+				return err
+			}
+			switch e.Type {
+			case eventschemas.CreditsCharged{}.EventType(), eventschemas.ChargeReversed{}.EventType():
+				body.Charged -= e.Amount
+			}
+			body.Entries = append(body.Entries, requestEntry{e, meaning(&e)})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(body.Entries) == 0 {
+		return &Problem{Status: http.StatusNotFound, Code: CodeNotFound,
+			Message: "The account's ledger has no entries of that request. A request has some if credits were held or charged; its id is in the X-Request-Id of the answer."}
+	}
+	x.Header()["Cache-Control"] = cacheNever
+	return x.sendJSON(body)
+}
+
+// meaning explains an entry of a request; empty for events that requests do not cause.
+func meaning(e *ledger.Entry) string {
+	switch e.Type {
+	case eventschemas.CreditsHeld{}.EventType():
+		return fmt.Sprintf("%s held while the site of %s was to be crawled.", credits(e.Held), e.Domain)
+	case eventschemas.CreditsCharged{}.EventType():
+		if e.HoldID != "" {
+			return fmt.Sprintf("%s charged for the brand of %s, from those that were held.", credits(-e.Amount), e.Domain)
+		}
+		return fmt.Sprintf("The index had the brand of %s, with a logo. %s charged.", e.Domain, credits(-e.Amount))
+	case eventschemas.HoldReleased{}.EventType():
+		return fmt.Sprintf("%s released: the request ended without a charge to this hold.", credits(-e.Held))
+	case eventschemas.ChargeReversed{}.EventType():
+		if e.Reason == account.ReasonClientGone {
+			return fmt.Sprintf("The client had disconnected before the answer. %s returned.", credits(e.Amount))
+		}
+		return fmt.Sprintf("The operator reversed the charge. %s returned.", credits(e.Amount))
+	case eventschemas.ChargeKept{}.EventType():
+		return "The answer of this charge was sent again to a repeated request, which was not charged."
+	}
+	return ""
+}
+
+// credits returns the beginning of a passive sentence about a number of credits.
+func credits(n int64) string {
+	if n == 1 {
+		return "1 credit was"
+	}
+	return fmt.Sprintf("%d credits were", n)
+}

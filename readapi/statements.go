@@ -1,0 +1,132 @@
+package readapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"letterhead/domain/books"
+	"letterhead/domain/statement"
+	"letterhead/readapi/accept"
+)
+
+// statementForm is a form in which a statement is served.
+type statementForm struct {
+	name, mediaType string
+	contentType     []string
+	render          func(*statementPage, *statement.Statement) ([]byte, error)
+}
+
+// statementForms are all forms; the first is the default.
+var statementForms = []statementForm{
+	{"json", "application/json", typeJSON, func(_ *statementPage, s *statement.Statement) ([]byte, error) { return s.JSON() }},
+	{"csv", "text/csv", []string{"text/csv; charset=utf-8"}, func(_ *statementPage, s *statement.Statement) ([]byte, error) { return s.CSV() }},
+	{"html", "text/html", typeHTML, (*statementPage).render},
+}
+
+// serveStatement answers GET /v1/statements/{month}.
+func (x *exchange) serveStatement() error {
+	form, negotiated, problem := x.statementForm()
+	if problem != nil {
+		return problem
+	}
+	text, err := url.PathUnescape(mux.Vars(x.request)["month"])
+	month, invalid := time.Parse(books.MonthLayout, text)
+	if err != nil || invalid != nil {
+		return invalidRequest("The path ends with a month like 2026-11.")
+	}
+	var s *statement.Statement
+	err = x.readLedger(func(ctx context.Context) (err error) {
+		s, err = x.api.ledger.Statement(ctx, x.caller.AccountID, month, x.api.now())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	body, err := form.render(x.api.pages.statement, s)
+	if err != nil {
+		return err
+	}
+	h := x.Header()
+	h["Cache-Control"] = cacheNever
+	if negotiated {
+		h["Vary"] = varyAccept
+	}
+	if form.name == "html" {
+		h["Content-Security-Policy"] = x.api.pages.statement.csp
+	}
+	x.send(http.StatusOK, form.contentType, body)
+	return nil
+}
+
+// statementForm returns the form that ?format names, or else the Accept header; then negotiated is true.
+func (x *exchange) statementForm() (form statementForm, negotiated bool, problem *Problem) {
+	name, present, problem := queryValue(x.request.URL.RawQuery, "format")
+	if problem != nil {
+		return form, false, problem
+	}
+	var types []string
+	for _, f := range statementForms {
+		if present && f.name == name {
+			return f, false, nil
+		}
+		types = append(types, f.mediaType)
+	}
+	if present {
+		return form, false, invalidRequest("The parameter format is json, csv or html.")
+	}
+	best := 0
+	weights := accept.Weights(x.request.Header["Accept"], types...)
+	for i, w := range weights {
+		if w > weights[best] {
+			best = i
+		}
+	}
+	return statementForms[best], true, nil
+}
+
+// statementPage is the page of a statement, for a browser's print dialog.
+type statementPage struct {
+	template *template.Template
+	style    template.CSS
+	csp      []string
+	baseURL  string
+}
+
+func newStatementPage(baseURL string) (*statementPage, error) {
+	style, err := pageFiles.ReadFile("pages/statement.css")
+	if err != nil {
+		return nil, fmt.Errorf("read the style of statements: %w", err)
+	}
+	t, err := template.New("statement.html").Funcs(template.FuncMap{
+		"amount": func(minor int64, currency string) string {
+			return string(books.AppendAmount(nil, minor, currency)) + " " + currency
+		},
+		"at": func(t time.Time) string { return t.Format("2006-01-02 15:04") },
+	}).ParseFS(pageFiles, "pages/statement.html")
+	if err != nil {
+		return nil, fmt.Errorf("parse the page of statements: %w", err)
+	}
+	p := &statementPage{template: t, style: template.CSS(style), csp: policyOf(style), baseURL: baseURL}
+	_, err = p.render(&statement.Statement{Month: "2026-11"}) // so that an error in the template is detected at the start
+	return p, err
+}
+
+func (p *statementPage) render(s *statement.Statement) ([]byte, error) {
+	month, err := time.Parse(books.MonthLayout, s.Month)
+	if err != nil {
+		return nil, err
+	}
+	var body bytes.Buffer
+	err = p.template.Execute(&body, map[string]any{
+		"S": s, "Style": p.style, "BaseURL": p.baseURL, "Month": month.Format("January 2006"),
+		"First": month.Format(time.DateOnly), "Last": month.AddDate(0, 1, -1).Format(time.DateOnly),
+	})
+	return body.Bytes(), err
+}

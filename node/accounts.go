@@ -5,71 +5,118 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
+	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/domain/account"
+	"letterhead/domain/books"
 	"letterhead/domain/plan"
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/repeats"
+	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
+	"letterhead/projections/usage"
 )
 
 // ErrNotSeen means that a decision is durable, and that requests were not seen to follow it in time.
-var ErrNotSeen = errors.New("not every node has confirmed it in time")
+var ErrNotSeen = adminapi.ErrNotSeen
 
-// NewAccount is an account with keys that were just issued.
-type NewAccount struct {
-	Account Account `json:"account"`
-	Credits struct {
-		Balance int64 `json:"balance"`
-	} `json:"credits"`
-	Keys []Key `json:"keys"`
-}
-
-// Account is an account as commands print it.
-type Account struct {
-	ID     string `json:"id"`
-	Name   string `json:"name"`
-	Plan   string `json:"plan"`
-	Status string `json:"status"`
-}
-
-// Key is an API key as commands print it.
-type Key struct {
-	ID   string `json:"id"`
-	Kind string `json:"kind"`
-	Key  string `json:"key,omitempty"` // shown once, when it is issued
-	Last string `json:"last4"`
-}
+// NewAccount, Account and Key are printed by commands as the admin API answers them.
+type (
+	NewAccount = adminapi.NewAccount
+	Account    = adminapi.Account
+	Key        = adminapi.Key
+)
 
 // Operator returns the request of an operator at the command line.
 func (n *Node) Operator() commands.Request {
 	return commands.Request{ID: uuid.NewString(), Actor: "operator:cli"}
 }
 
+// Now returns the time by which the node records events.
+func (n *Node) Now() time.Time { return n.clock.Now() }
+
+// derivedID returns the id of something that a request makes. Repeating the request gives the same id, so that it is made
+// once.
+func derivedID(by commands.Request, what string) string {
+	return uuid.NewSHA1(requestNamespace, []byte(by.ID+"/"+what)).String()
+}
+
+var requestNamespace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("urn:letterhead:request"))
+
 // CreateAccount opens an account with its free credits and issues one key of each kind. With ErrNotSeen it returns the
-// account as well.
-func (n *Node) CreateAccount(ctx context.Context, name string, id plan.ID) (NewAccount, error) {
-	accountID, holder := uuid.NewString(), uuid.NewString()
-	if err := n.Names.Put(ctx, holder, name); err != nil {
+// account as well. Repeating the request opens nothing, and returns the keys without their text.
+func (n *Node) CreateAccount(ctx context.Context, by commands.Request, name string, id plan.ID) (NewAccount, error) {
+	accountID, holder := derivedID(by, "account"), derivedID(by, "holder")
+	done, err := n.AccountWriter.OpenAccount(ctx, commands.OpenAccount{Request: by, AccountID: accountID, Holder: holder, Plan: id})
+	if err != nil {
 		return NewAccount{}, err
 	}
-	if err := n.AccountWriter.OpenAccount(ctx, commands.OpenAccount{Request: n.Operator(), AccountID: accountID, Holder: holder, Plan: id}); err != nil {
-		return NewAccount{}, err
+	storesName := true
+	if done.Repeated {
+		if storesName, err = n.openedLately(ctx, accountID); err != nil {
+			return NewAccount{}, err
+		}
 	}
-	return n.keysFor(ctx, accountID, name)
+	var named error
+	if storesName {
+		named = n.name(ctx, holder, name, n.closed(accountID))
+	}
+	created, err := n.keysFor(ctx, by, accountID, name)
+	return created, errors.Join(err, named)
+}
+
+// name stores the name of something whose event is in the log, also if a repeated request may have stored it before. A
+// name that was erased since stays erased: erased reports whether it may have been. After an error, which is ErrNotSeen,
+// the thing works all the same.
+func (n *Node) name(ctx context.Context, id, name string, erased func(context.Context) (bool, error)) error {
+	gone, err := erased(ctx)
+	if err == nil && !gone {
+		if err = n.Names.Put(ctx, id, name); err == nil {
+			gone, err = erased(ctx) // and may have been before Put
+		}
+		if err == nil && gone {
+			err = n.Names.Erase(ctx, id)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("its name was not stored: %w: %w", ErrNotSeen, err)
+	}
+	return nil
+}
+
+// isLate reports whether a repeat of what was done at a time stores no name. Until then it does, in case the first attempt
+// could not; later the name may have been left out when a backup was restored.
+func (n *Node) isLate(at time.Time) bool { return n.clock.Now().Sub(at) >= repeats.Window }
+
+func (n *Node) openedLately(ctx context.Context, accountID string) (bool, error) {
+	if err := n.Folded(ctx, accounts.Name); err != nil {
+		return false, err
+	}
+	row, err := n.Accounts.Get(ctx, accountID)
+	return err == nil && !n.isLate(row.OpenedAt), err
+}
+
+// closed returns a function that reports whether an account is closed, which erases its names.
+func (n *Node) closed(accountID string) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		standing, err := n.AccountWriter.Standing(ctx, accountID)
+		return standing.Status == string(account.Closed), err
+	}
 }
 
 // keysFor issues a key of each kind. With ErrNotSeen it returns everything as well.
-func (n *Node) keysFor(ctx context.Context, accountID, name string) (NewAccount, error) {
+func (n *Node) keysFor(ctx context.Context, by commands.Request, accountID, name string) (NewAccount, error) {
 	var out NewAccount
 	var unseen error
 	for _, kind := range []apikey.Kind{apikey.Secret, apikey.Publishable} {
-		k, err := n.IssueKey(ctx, accountID, kind, "")
+		k, err := n.IssueKey(ctx, by, accountID, kind, "")
 		if err != nil && !errors.Is(err, ErrNotSeen) {
 			return out, err
 		}
@@ -86,8 +133,8 @@ func (n *Node) keysFor(ctx context.Context, accountID, name string) (NewAccount,
 }
 
 // IssueKey makes a key and returns once requests with it are accepted. With ErrNotSeen the key exists, and is returned
-// as well.
-func (n *Node) IssueKey(ctx context.Context, accountID string, kind apikey.Kind, name string) (Key, error) {
+// as well. Repeating the request issues nothing, and returns the key without its text, which is stored nowhere.
+func (n *Node) IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string) (Key, error) {
 	text, err := apikey.Generate(kind, rand.Reader)
 	if err != nil {
 		return Key{}, err
@@ -96,27 +143,41 @@ func (n *Node) IssueKey(ctx context.Context, accountID string, kind apikey.Kind,
 	if err != nil {
 		return Key{}, err
 	}
-	id := uuid.NewString()
-	if name != "" {
-		if err := n.Names.Put(ctx, id, name); err != nil {
-			return Key{}, err
-		}
-	}
+	id := derivedID(by, "key/"+string(kind))
 	done, err := n.AccountWriter.IssueKey(ctx, commands.IssueKey{
-		Request: n.Operator(), AccountID: accountID, KeyID: id, Key: key,
+		Request: by, AccountID: accountID, KeyID: id, Key: key,
 	})
+	if errors.Is(err, account.ErrKeyExists) {
+		return n.issuedBefore(ctx, accountID, id, name)
+	}
 	if err != nil {
 		return Key{}, err
 	}
 	issued := Key{ID: id, Kind: string(kind), Key: text, Last: key.Last4}
-	if err := n.AwaitKeys(ctx, done.Position); err != nil {
-		return issued, fmt.Errorf("key %s is issued: %w: %w", id, ErrNotSeen, err)
+	var named error
+	if name != "" {
+		named = n.name(ctx, id, name, n.closed(accountID))
 	}
-	return issued, nil
+	if err := n.AwaitKeys(ctx, done.Position); err != nil {
+		return issued, fmt.Errorf("key %s is issued: %w: %w", id, ErrNotSeen, errors.Join(err, named))
+	}
+	return issued, named
+}
+
+// issuedBefore returns a key without its text, and stores its name unless the key is revoked or the repeat is late.
+func (n *Node) issuedBefore(ctx context.Context, accountID, id, name string) (Key, error) {
+	if err := n.Folded(ctx, keys.Name); err != nil {
+		return Key{}, err
+	}
+	known, found, err := n.Keys.Get(ctx, id)
+	if err == nil && found && known.RevokedAt.IsZero() && name != "" && !n.isLate(known.IssuedAt) {
+		err = n.name(ctx, id, name, n.closed(accountID))
+	}
+	return Key{ID: id, Kind: known.Kind, Last: known.Last4}, err
 }
 
 // CloseAccount closes an account and erases the personal data of its holder and keys.
-func (n *Node) CloseAccount(ctx context.Context, id string) (commands.Done, error) {
+func (n *Node) CloseAccount(ctx context.Context, by commands.Request, id string) (commands.Done, error) {
 	row, err := n.Accounts.Get(ctx, id)
 	if err != nil {
 		return commands.Done{}, err
@@ -125,7 +186,7 @@ func (n *Node) CloseAccount(ctx context.Context, id string) (commands.Done, erro
 	if err != nil {
 		return commands.Done{}, err
 	}
-	done, err := n.AccountWriter.Close(ctx, commands.CloseAccount{Request: n.Operator(), AccountID: id, Reason: "operator"})
+	done, err := n.AccountWriter.Close(ctx, commands.CloseAccount{Request: by, AccountID: id, Reason: "operator"})
 	if err != nil {
 		return done, err
 	}
@@ -137,7 +198,7 @@ func (n *Node) CloseAccount(ctx context.Context, id string) (commands.Done, erro
 			return done, err
 		}
 	}
-	return done, nil
+	return done, n.Notices.Erase(ctx, id)
 }
 
 // AwaitKeys waits until requests on every node follow the decisions up to a position. Every command that decides on
@@ -150,9 +211,7 @@ func (n *Node) AwaitKeys(ctx context.Context, position eventlog.Position) error 
 
 // AwaitBrands waits until look-ups are answered from the decisions up to now.
 func (n *Node) AwaitBrands(ctx context.Context) error {
-	waiting, cancel := n.bounded(ctx)
-	defer cancel()
-	return n.FoldedTo(waiting, brands.Name)
+	return n.Folded(ctx, brands.Name)
 }
 
 // AccountExists returns account.ErrNotFound if the log has no such account.
@@ -164,8 +223,13 @@ func (n *Node) AccountExists(ctx context.Context, id string) error {
 	return err
 }
 
+// Usage returns what an account used in a month, given by its beginning. Errors: those of usage.Model.Get.
+func (n *Node) Usage(ctx context.Context, id string, month time.Time) (usage.Counts, error) {
+	return n.usage.Get(ctx, id, month.Format(books.MonthLayout))
+}
+
 // ReverseRequest reverses the charges of one request, and returns how many it had.
-func (n *Node) ReverseRequest(ctx context.Context, accountID, requestID string) (charges int, err error) {
+func (n *Node) ReverseRequest(ctx context.Context, by commands.Request, accountID, requestID string) (charges int, err error) {
 	if err := n.CatchUp(ctx, ledger.Name); err != nil {
 		return 0, err
 	}
@@ -178,14 +242,14 @@ func (n *Node) ReverseRequest(ctx context.Context, accountID, requestID string) 
 		}
 		charges++
 		err := n.AccountWriter.ReverseCharge(ctx, commands.ReverseCharge{
-			Request: n.Operator(), AccountID: accountID, ChargeID: entry.ChargeID, Revision: entry.Revision, Reason: account.ReasonOperator,
+			Request: by, AccountID: accountID, ChargeID: entry.ChargeID, Revision: entry.Revision, Reason: account.ReasonOperator,
 		})
 		if err != nil {
 			return charges, fmt.Errorf("reverse charge %s: %w", entry.ChargeID, err)
 		}
 	}
 	if charges == 0 {
-		return 0, fmt.Errorf("request %s was not charged to account %s", requestID, accountID)
+		return 0, fmt.Errorf("request %s: %w to account %s", requestID, adminapi.ErrNotCharged, accountID)
 	}
 	return charges, nil
 }

@@ -19,6 +19,7 @@ import (
 type Begun struct {
 	AccountID string      // the first account
 	New       *NewAccount // that account, if this start made it
+	AdminURL  string      // where the admin API is served; "" if it is not
 }
 
 // begin waits until a started node can serve everything: the read models have caught up and the starter index is
@@ -46,19 +47,19 @@ func (n *Node) begin(ctx context.Context, begun func(*Node, Begun) error) error 
 			return err
 		}
 	}
-	if err := n.awaitVectors(ctx); err != nil {
+	if err := errors.Join(n.awaitVectors(ctx), n.awaitCheckpoint(ctx)); err != nil {
 		return err
 	}
 	if len(first) > 0 && !n.firstStartUnfinished() {
 		n.ready.Store(true)
-		return begun(n, Begun{AccountID: first[0].ID})
+		return begun(n, Begun{AccountID: first[0].ID, AdminURL: n.adminURL})
 	}
 	created, err := n.firstAccount(ctx, first)
 	if err != nil {
 		return err
 	}
 	n.ready.Store(true)
-	if err := begun(n, Begun{AccountID: created.Account.ID, New: &created}); err != nil {
+	if err := begun(n, Begun{AccountID: created.Account.ID, New: &created, AdminURL: n.adminURL}); err != nil {
 		return err
 	}
 	return os.Remove(n.firstStartMarker())
@@ -110,7 +111,7 @@ func (n *Node) firstAccount(ctx context.Context, existing []accounts.Account) (N
 		return NewAccount{}, err
 	}
 	if len(existing) == 0 {
-		return n.CreateAccount(ctx, "first account", plan.Free)
+		return n.CreateAccount(ctx, n.Operator(), "first account", plan.Free)
 	}
-	return n.keysFor(ctx, existing[0].ID, "first account")
+	return n.keysFor(ctx, n.Operator(), existing[0].ID, "first account")
 }

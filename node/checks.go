@@ -48,6 +48,15 @@ func (n *Node) Checks() []Check {
 		}
 		return n.Config.Data, nil
 	}}
+	listener := Check{"admin API", func(context.Context) (string, error) {
+		switch {
+		case n.adminURL != "":
+			return n.adminURL, nil
+		case n.Config.AdminListen == "":
+			return "off (LETTERHEAD_ADMIN_LISTEN)", nil
+		}
+		return "not served by this process", nil
+	}}
 	return []Check{
 		folder,
 		{"schemas", func(context.Context) (string, error) {
@@ -81,6 +90,7 @@ func (n *Node) Checks() []Check {
 			}
 			return n.Config.AssetsURL(), nil
 		}},
+		listener,
 	}
 }
 

@@ -13,29 +13,31 @@ import (
 	"letterhead/readapi"
 )
 
-// front answers for a node on both addresses: that the node is starting, until it is opened.
+// front answers for a node on all its addresses: that the node is starting, until it is opened.
 type front struct {
-	listener           *readapi.Listener
-	clients, operators handlerSwitch
+	listener                  *readapi.Listener
+	adminURL                  string // "" without an admin API
+	clients, operators, admin handlerSwitch
 }
 
 func newFront(l *readapi.Listener) *front { return &front{listener: l} }
 
-func (f *front) open(clients, operators http.Handler) {
+func (f *front) open(clients, operators, admin http.Handler) {
 	f.operators.open(operators)
+	f.admin.open(admin)
 	f.clients.open(clients)
 }
 
-// close makes both addresses answer that the node is starting, and waits until the running requests have ended or
+// close makes all addresses answer that the node is starting, and waits until the running requests have ended or
 // ctx ends.
 func (f *front) close(ctx context.Context) error {
-	return errors.Join(f.clients.close(ctx), f.operators.close(ctx))
+	return errors.Join(f.clients.close(ctx), f.operators.close(ctx), f.admin.close(ctx))
 }
 
 // explain reports why a node does not start: /readyz and letterhead_log_lost say that the event store is rejected.
 func (f *front) explain(v Server, why error) error {
 	if !errors.Is(why, eventlog.ErrLoss) {
-		f.open(nil, nil)
+		f.open(nil, nil, nil)
 		return nil
 	}
 	n := &Node{Config: v.Settings, metrics: telemetry.NewMetrics(v.Release)}
@@ -45,7 +47,7 @@ func (f *front) explain(v Server, why error) error {
 	}
 	clients := operatorsMux(n.operators(v.Settings.MetricsListen == config.MetricsWithAPI))
 	clients.HandleFunc("/", starting)
-	f.open(clients, operatorsMux(n.operators(true)))
+	f.open(clients, operatorsMux(n.operators(true)), nil)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"letterhead/internal/ratelimit"
 	"letterhead/internal/runs"
 	"letterhead/projections/brands"
+	"letterhead/projections/ledger"
 	"letterhead/readapi"
 )
 
@@ -72,10 +73,16 @@ func (n *Node) API(ctx context.Context) (readapi.Config, readapi.Deps, error) {
 	if err != nil {
 		return readapi.Config{}, readapi.Deps{}, err
 	}
+	catalog, err := n.Catalog()
+	if err != nil {
+		return readapi.Config{}, readapi.Deps{}, err
+	}
 	deps := readapi.Deps{
+		Reports: n.Billing, Stripe: n.Stripe, Catalog: catalog,
 		Credits: n.AccountWriter, Quotas: n.quotaWriter, Recorder: n.usageRecorder, Brands: n.Brands, Index: n.BrandReader, Keys: n.Keys,
-		Usage: n.usage, Search: n.search, Assets: n.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters,
-		Filled: n.filled,
+		Usage: n.usage, Ledger: n.Ledger, Search: n.search, Assets: n.Assets, Logos: logos, Changes: n.brandWatch, Counters: counters, Checkpoints: n.Checkpoints,
+		Filled:         n.filled,
+		LedgerCaughtUp: func(ctx context.Context) error { return n.FoldedTo(ctx, ledger.Name) },
 	}
 	if n.Config.Shared() { // another node folds the tables that this node reads
 		deps.CaughtUp = func(ctx context.Context) error { return n.FoldedTo(ctx, brands.Name) }

@@ -56,7 +56,7 @@ func seenIn(t *testing.T, log eventlog.Log) esdb.Seen {
 
 // Events that only one node has seen are recorded as well: that node and the others reject a store without them, and
 // continue when the store has the events again.
-func TestAdmit_OnlyThisNodeHasSeenTheEvent_RefusesUntilItIsBack(t *testing.T) {
+func TestAdmit_OnlyThisNodeHasSeenTheEvent_FailsUntilItIsBack(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{Path: filepath.Join(t.TempDir(), "letterhead.db")})
 	if err != nil {
 		t.Fatal(err)

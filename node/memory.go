@@ -1,6 +1,11 @@
 package node
 
-import "github.com/KimMachineGun/automemlimit/memlimit"
+import (
+	"os"
+	"runtime/debug"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
 
 // memoryShare is the share of the process's memory limit that becomes the soft limit of Go's collector. The rest is for
 // memory that the collector does not see: compiled code of the vector renderer, kernel stacks, pages of the databases.
@@ -11,6 +16,19 @@ const memoryShare = 0.8
 func LimitMemory(limit memlimit.Provider) error {
 	_, err := memlimit.Set(memlimit.WithRatio(memoryShare), memlimit.WithProvider(limit))
 	return err
+}
+
+// frugalPercent is how much garbage, in percent of the live memory, Go's collector keeps in a process that saves memory.
+// It takes a fifth more processor time than the usual 100.
+const frugalPercent = 40
+
+// SaveMemory makes this process keep less garbage until restore is called, unless the operator has set GOGC.
+func SaveMemory() (restore func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	before := debug.SetGCPercent(frugalPercent)
+	return func() { debug.SetGCPercent(before) }
 }
 
 // CgroupLimit returns the memory limit of this process's cgroup in bytes, or memlimit.ErrNoLimit.

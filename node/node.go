@@ -29,15 +29,19 @@ import (
 	"letterhead/internal/runs"
 	"letterhead/internal/searchindex"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/stripeapi"
 	"letterhead/internal/telemetry"
 	"letterhead/node/datafolder"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
 	"letterhead/projections/brandwatch"
+	"letterhead/projections/checkpoints"
 	"letterhead/projections/engine"
 	"letterhead/projections/idempotency"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
+	"letterhead/projections/notices"
+	"letterhead/projections/operators"
 	"letterhead/projections/payments"
 	"letterhead/projections/usage"
 	"letterhead/readapi/logo"
@@ -58,14 +62,20 @@ type Node struct {
 	Assets    *assets.Store
 
 	AccountWriter *commands.AccountWriter
+	Billing       *commands.Billing
+	Stripe        *stripeapi.Client
 	Brands        *commands.Brands
+	Notices       *commands.Notices
+	tokens        *commands.Operators
 
 	Runner      *engine.Runner
 	Accounts    *accounts.Model
 	Keys        *keys.Directory
 	Ledger      *ledger.Model
 	Payments    *payments.Model
+	Checkpoints *checkpoints.Model
 	BrandReader *brands.Model
+	Operators   *operators.Model
 
 	release string
 	lock    *datafolder.Lock
@@ -81,6 +91,7 @@ type Node struct {
 	quotaWriter   *commands.QuotaWriter
 	usageRecorder *commands.UsageRecorder
 	usage         *usage.Model
+	notices       *notices.Model
 	idempotency   *idempotency.Model
 	brandWatch    *brandwatch.Tail
 	search        *searches
@@ -88,8 +99,10 @@ type Node struct {
 	vectors       *vectors          // nil until something is drawn, and with Parts.Vectors
 	logos         *logo.Renderer    // nil until a logo is drawn
 	probe         *probe            // nil if everything is in this process
-	bus           *broker.Bus       // nil without a role that uses it
-	kafka         *kafka.Transport  // the transport of the bus, if that is Kafka
+	adminURL      string            // where the admin API is served; "" if it is not
+	rebuilds      rebuilds
+	bus           *broker.Bus      // nil without a role that uses it
+	kafka         *kafka.Transport // the transport of the bus, if that is Kafka
 
 	parts   Parts
 	use     Use
@@ -106,6 +119,11 @@ type Node struct {
 	accepted    atomic.Pointer[string] // the last acceptance of a loss when the log was opened
 	ready       atomic.Bool
 	starterSeen atomic.Bool // see filled
+	ledgerKeys  sync.Mutex  // guards the files of the keys that sign checkpoints
+	noticesKeys sync.Mutex  // guards the file of the key that signs webhooks
+	// hasCheckpoint is closed by checkpointed, when the ledger has a checkpoint. Only nodes that make one call it.
+	hasCheckpoint chan struct{}
+	checkpointed  func()
 	// alive ends when a part that must run has ended, with its error as the cause.
 	alive  context.Context
 	kill   context.CancelCauseFunc
@@ -148,6 +166,8 @@ func Open(ctx context.Context, cfg config.Config, lock *datafolder.Lock, o Optio
 	}
 	n.alive, n.kill = context.WithCancelCause(context.Background()) // of the process, not of the caller
 	n.serving, n.stopServing = context.WithCancel(context.Background())
+	n.hasCheckpoint = make(chan struct{})
+	n.checkpointed = sync.OnceFunc(func() { close(n.hasCheckpoint) })
 	n.closing(lock.Release)
 	defer func() {
 		if err != nil {
@@ -213,13 +233,14 @@ func (n *Node) openReadModels(ctx context.Context) error {
 	}
 	n.Accounts, n.Keys, n.Ledger = accounts.New(n.Store), keys.New(keys.Config{Now: n.machineClock, Logger: n.logger}, n.Store), ledger.New(n.Store)
 	n.usage, n.idempotency, n.Payments = usage.New(n.Store, n.Log), idempotency.New(n.Store), payments.New(n.Store)
+	n.Checkpoints, n.Operators, n.notices = checkpoints.New(n.Store), operators.New(n.Store), notices.New(n.Store)
 	n.BrandReader, err = brands.New(brands.Config{CacheBytes: n.Config.BrandCacheBytes, Logger: n.logger, Registerer: n.metrics}, n.Store)
 	if err != nil {
 		return err
 	}
 	n.closing(func() error { n.BrandReader.Close(); return nil })
 	n.Runner, err = engine.New(engine.Config{FollowOnly: !n.Config.Has(config.RoleProjector), InForce: n.format, ReadOnly: n.reading, BatchEvents: n.batchEvents(), ScratchFolder: n.scratchPath(), Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("projector"), n.Store,
-		n.Accounts, n.Keys, n.usage, n.Ledger, n.Payments, n.idempotency, n.BrandReader)
+		n.Accounts, n.Keys, n.usage, n.Ledger, n.Payments, n.idempotency, n.BrandReader, n.Checkpoints, n.Operators, n.notices)
 	if err != nil {
 		return err
 	}
@@ -248,6 +269,8 @@ func (n *Node) openCommands(context.Context) error {
 	events := eventschemas.NewEncoder(n.Runner.Format)
 	writers := n.parts.Writers
 	writers.Shared, writers.Encoder, writers.Now, writers.Logger, writers.Registerer = n.Config.Shared(), events, n.clock.Now, n.logger, n.metrics
+	n.Billing = commands.NewBilling(n.Log, events, n.clock.Now)
+	n.Stripe = stripeapi.New(stripeapi.Config{Secrets: n.Config.StripeSecrets, Key: n.Config.StripeKey, URL: n.Config.StripeURL})
 	if n.AccountWriter, err = commands.NewAccountWriter(commands.AccountWriterConfig{Config: writers, Keys: n.idempotency}, n.Log, n.snapshots); err != nil {
 		return err
 	}
@@ -272,6 +295,8 @@ func (n *Node) openCommands(context.Context) error {
 	if n.usageRecorder, err = commands.NewUsageRecorder(commands.RecorderConfig{FlushEvery: n.parts.FlushEvery, Events: events, Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.Log, n.Config.Node); err != nil {
 		return err
 	}
+	n.Notices = commands.NewNotices(n.Log, events, n.clock.Now, n.AccountWriter, n.Names)
+	n.tokens = commands.NewOperators(n.Log, events, n.clock.Now)
 	n.Brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: n.clock.Now}, n.Log)
 	return err
 }
@@ -345,6 +370,13 @@ func (n *Node) bounded(ctx context.Context) (context.Context, context.CancelFunc
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, enforceTimeout)
+}
+
+// Folded is FoldedTo with a bound if another node folds.
+func (n *Node) Folded(ctx context.Context, names ...string) error {
+	ctx, cancel := n.bounded(ctx)
+	defer cancel()
+	return n.FoldedTo(ctx, names...)
 }
 
 // FoldedTo is CatchUp without the search index.

@@ -18,6 +18,12 @@ const release = "test"
 // openNode opens a node of one folder that has not begun, without a starter index of its own.
 func openNode(t *testing.T) *Node {
 	t.Helper()
+	return openNodeOf(t, Parts{})
+}
+
+// openNodeOf is openNode with parts.
+func openNodeOf(t *testing.T, parts Parts) *Node {
+	t.Helper()
 	t.Setenv("LETTERHEAD_STARTER", "off")
 	cfg, err := config.FromEnvironment(map[string]string{"LETTERHEAD_DATA": filepath.Join(t.TempDir(), "data")})
 	if err != nil {
@@ -27,7 +33,7 @@ func openNode(t *testing.T) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Open(t.Context(), cfg, lock, Options{Release: release, Logs: io.Discard, LogLevel: "error"})
+	n, err := Open(t.Context(), cfg, lock, Options{Release: release, Logs: io.Discard, LogLevel: "error", Parts: parts})
 	if err != nil {
 		t.Fatal(err)
 	}

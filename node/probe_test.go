@@ -93,7 +93,7 @@ func TestFront_NodeNotStarted_AnswersThatItIsStarting(t *testing.T) {
 		}
 	}
 	teapot := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	front.open(teapot, teapot)
+	front.open(teapot, teapot, nil)
 	if got := ask("/v1/me"); got != http.StatusTeapot {
 		t.Errorf("after the start: %d, want %d", got, http.StatusTeapot)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // A restore would take the read models away from the nodes that are connected.
-func TestRestore_NodesAreConnected_IsRefused(t *testing.T) {
+func TestRestore_NodesAreConnected_Fails(t *testing.T) {
 	cfg := ownDatabase(t)
 	open := func(node string) *sqlstore.Store {
 		t.Helper()

@@ -41,6 +41,9 @@ func (n *Node) startRoles(ctx context.Context) error {
 		{n.Config.Has(config.RoleCrawler), n.openCrawler},
 		{n.Config.Has(config.RoleRelay), n.openRelay},
 		{n.Config.Has(config.RoleSweeper), n.openSweeper},
+		{n.Config.Has(config.RoleSweeper), n.openCheckpoints},
+		{n.Config.Has(config.RoleSweeper), n.openBilling},
+		{n.Config.Has(config.RoleSweeper), n.openNotices},
 		{n.Config.Has(config.RoleRefresher), n.openRefresher},
 	} {
 		if !r.wanted {

@@ -62,13 +62,19 @@ func (v Server) Serve(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen on %s: %w; choose another address with --listen", cfg.Listen, err), lock.Release())
 	}
+	cfg = cfg.ListeningOn(listener.Addr().String())
+	v.Settings = cfg
 	clients := readapi.NewListener(listener, cfg.TrustedProxies, logger)
 	front := newFront(clients)
 	server := readapi.NewServer(front)
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	metrics, err := serveMetrics(cfg, &front.operators, failed)
 	if err != nil {
 		return errors.Join(err, listener.Close(), lock.Release())
+	}
+	operators, err := front.serveAdmin(&v.Settings, failed, logger)
+	if err != nil {
+		return errors.Join(err, listener.Close(), metrics.Close(), lock.Release())
 	}
 	go func() {
 		if err := server.Serve(clients); !errors.Is(err, http.ErrServerClosed) {
@@ -78,7 +84,7 @@ func (v Server) Serve(ctx context.Context) error {
 	for {
 		err := v.serveOnce(ctx, lock, front, server, failed, logger)
 		if !errors.Is(err, errForget) || ctx.Err() != nil {
-			return errors.Join(err, server.Close(), metrics.Close())
+			return errors.Join(err, server.Close(), operators.Close(), metrics.Close())
 		}
 		logger.Warn("restarting the node", "reason", err)
 		lock = nil // which was released
@@ -97,7 +103,7 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	}
 	cfg := n.Config
 	slog.SetDefault(n.logger) // net/http and others write to the standard logger
-	n.logger.Info("serving", "listen", front.listener.Addr().String(), "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
+	n.logger.Info("serving", "listen", front.listener.Addr().String(), "admin", front.adminURL, "base_url", cfg.BaseURL, "data", cfg.Data, "node", cfg.Node, "roles", cfg.Roles, "memory_limit", debug.SetMemoryLimit(-1))
 
 	go func() {
 		select {
@@ -131,7 +137,7 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 		}
 		return err
 	}
-	drained := front.listener.Drain(stopping, server)
+	drained := errors.Join(front.admin.close(stopping), front.listener.Drain(stopping, server))
 	if drained != nil {
 		n.unclean.Store(true)
 	}
@@ -142,7 +148,7 @@ func (v Server) serveOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 // case.
 func serveMetrics(cfg config.Config, handler http.Handler, failed chan<- error) (*http.Server, error) {
 	server := readapi.NewServer(handler)
-	if cfg.MetricsListen == "" || cfg.MetricsListen == config.MetricsWithAPI {
+	if cfg.MetricsListen == "" || cfg.MetricsListen == config.MetricsWithAPI || cfg.MetricsListen == config.MetricsWithAdmin {
 		return server, nil
 	}
 	listener, err := net.Listen("tcp", cfg.MetricsListen)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"letterhead/internal/assets"
@@ -79,10 +80,14 @@ func (v Server) startOnce(ctx context.Context, lock *datafolder.Lock, front *fro
 	if err == nil {
 		err = telemetry.Register(n.metrics, front.listener.Collectors()...)
 	}
+	var operators http.Handler
+	if n.adminURL = front.adminURL; err == nil && n.adminURL != "" {
+		operators, err = n.adminHandler(ctx)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, commands.Close(ctx), n.Close())
 	}
-	front.open(handler, n.operatorsHandler())
+	front.open(handler, n.operatorsHandler(), operators)
 	return n, commands, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -157,22 +158,9 @@ func (l *Lock) Release() error {
 
 // WriteFile writes a file in one step and durably, with mode 0600: after a crash, even of the machine, the file is
 // complete or missing.
-func WriteFile(name string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
+func WriteFile(name string, data []byte) error {
+	return disk.WriteFile(name, func(w io.Writer) error {
+		_, err := w.Write(data)
 		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return disk.SyncFolder(filepath.Dir(name))
+	})
 }

@@ -1,0 +1,313 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"letterhead/adminapi"
+	"letterhead/commands"
+	"letterhead/domain/books"
+	"letterhead/domain/operator"
+	"letterhead/internal/apikey"
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/repeats"
+	"letterhead/internal/runs"
+	"letterhead/projections/engine"
+	"letterhead/projections/operators"
+	"letterhead/projections/search"
+	"letterhead/readapi"
+	"letterhead/workers/journal"
+)
+
+// serveAdmin serves the admin API at its address, if it has one. The server may be closed in any case. If the default
+// address is taken, the system chooses a port. If that fails, too, the node starts without an admin API, and cfg is changed
+// to serve metrics with the API, which is on a loopback address then.
+func (f *front) serveAdmin(cfg *config.Config, failed chan<- error, logger *slog.Logger) (*http.Server, error) {
+	server := readapi.NewServer(&f.admin)
+	if cfg.AdminListen == "" {
+		return server, nil
+	}
+	listener, err := net.Listen("tcp", cfg.AdminListen)
+	if err != nil && cfg.AdminDefault {
+		logger.Info("the default address of the admin API is taken, so it gets another port", "address", cfg.AdminListen)
+		host, _, _ := net.SplitHostPort(cfg.AdminListen) // a constant
+		if listener, err = net.Listen("tcp", net.JoinHostPort(host, "0")); err != nil {
+			cfg.AdminListen = ""
+			if cfg.MetricsListen == config.MetricsWithAdmin {
+				cfg.MetricsListen = config.MetricsWithAPI
+			}
+			logger.Warn("the admin API is not served", "error", err, "metrics", cfg.MetricsListen)
+			return server, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w; choose another address with LETTERHEAD_ADMIN_LISTEN, or set it to off", cfg.AdminListen, err)
+	}
+	f.adminURL = "http://" + reachable(listener.Addr().String())
+	go func() {
+		if err := server.Serve(readapi.NewListener(listener, nil, logger)); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve the admin API on %s: %w", listener.Addr(), err)
+		}
+	}()
+	return server, nil
+}
+
+// reachable replaces an unspecified address by localhost.
+func reachable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return net.JoinHostPort("localhost", port)
+	}
+	return address
+}
+
+// AdminURL returns where this process serves the admin API; "" if it does not.
+func (n *Node) AdminURL() string { return n.adminURL }
+
+// adminHandler returns what the node serves at LETTERHEAD_ADMIN_LISTEN.
+func (n *Node) adminHandler(ctx context.Context) (http.Handler, error) {
+	cfg, deps, err := n.AdminAPI(ctx)
+	if err != nil {
+		return nil, err
+	}
+	api, err := adminapi.New(cfg, deps)
+	if err != nil {
+		return nil, err
+	}
+	return api.Handler(), nil
+}
+
+// AdminAPI returns what adminapi.New needs.
+func (n *Node) AdminAPI(ctx context.Context) (adminapi.Config, adminapi.Deps, error) {
+	cfg := adminapi.Config{
+		BaseURL: n.Config.BaseURL, Hosts: n.Config.AdminHosts, CrawlTimeout: n.Config.CrawlTimeout, Logger: n.logger, Registerer: n.metrics, Now: n.clock.Now,
+		NewID: func() string { return runs.RequestID(n.runID) },
+	}
+	requests, err := repeats.New(ctx, n.Store)
+	if err != nil {
+		return cfg, adminapi.Deps{}, err
+	}
+	deps := adminapi.Deps{
+		Operations: n, Plans: n.Plans, Writer: n.AccountWriter, Reports: n.Billing, Brands: n.Brands, Names: n.Names, Accounts: n.Accounts, Keys: n.Keys, Ledger: n.Ledger,
+		Payments: n.Payments, Index: n.BrandReader, Operators: n.Operators, Repeats: requests, Log: n.Log,
+	}
+	if n.Config.MetricsListen == config.MetricsWithAdmin {
+		deps.Metrics = n.metrics.Handler()
+	}
+	return cfg, deps, nil
+}
+
+// IssueToken makes a token of an operator, and returns once requests with it are accepted. With ErrNotSeen the token
+// exists, and is returned as well. Repeating the request issues nothing, and returns the token without its text, which is
+// stored nowhere.
+func (n *Node) IssueToken(ctx context.Context, by commands.Request, name string, scope operator.Scope, expires time.Time) (adminapi.Token, error) {
+	text, err := apikey.Generate(apikey.Operator, rand.Reader)
+	if err != nil {
+		return adminapi.Token{}, err
+	}
+	key, err := apikey.Parse(text)
+	if err != nil {
+		return adminapi.Token{}, err
+	}
+	id := derivedID(by, "token")
+	done, err := n.tokens.IssueToken(ctx, commands.IssueToken{Request: by, TokenID: id, Token: key, Scope: scope, ExpiresAt: expires})
+	if errors.Is(err, operator.ErrTokenExists) {
+		return n.tokenIssuedBefore(ctx, id, name)
+	}
+	if err != nil {
+		return adminapi.Token{}, err
+	}
+	named := n.Names.Put(ctx, id, name)
+	issued := adminapi.Token{ID: id, Name: name, Scope: scope, Token: text, Last4: key.Last4, State: "active", ExpiresAt: expires.UTC()}
+	if expires.IsZero() {
+		issued.ExpiresAt = time.Time{}
+	}
+	if err := errors.Join(named, n.awaitTokens(ctx, done.Position)); err != nil {
+		return issued, fmt.Errorf("token %s is issued: %w: %w", id, ErrNotSeen, err)
+	}
+	return issued, nil
+}
+
+// tokenIssuedBefore returns a token without its text, and stores its name unless the token is revoked or the repeat is
+// late.
+func (n *Node) tokenIssuedBefore(ctx context.Context, id, name string) (adminapi.Token, error) {
+	all, err := n.Tokens(ctx)
+	if err != nil {
+		return adminapi.Token{}, err
+	}
+	at := slices.IndexFunc(all, func(t adminapi.Token) bool { return t.ID == id })
+	if at < 0 {
+		return adminapi.Token{}, operator.ErrUnknownToken
+	}
+	token := all[at]
+	if token.Name != "" || n.isLate(token.IssuedAt) {
+		return token, nil
+	}
+	if token.State != "revoked" {
+		token.Name = name
+	}
+	return token, n.name(ctx, id, name, n.revoked(id))
+}
+
+// revoked returns a function that reports whether a token is revoked, whose name may be erased.
+func (n *Node) revoked(id string) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		all, err := n.Tokens(ctx)
+		return slices.ContainsFunc(all, func(t adminapi.Token) bool { return t.ID == id && !t.RevokedAt.IsZero() }), err
+	}
+}
+
+// RevokeToken revokes a token, and returns once requests with it are rejected on every node. With ErrNotSeen it is
+// revoked, and not every node was seen to follow.
+func (n *Node) RevokeToken(ctx context.Context, by commands.Request, id string) (repeated bool, err error) {
+	done, err := n.tokens.RevokeToken(ctx, by, id)
+	if err != nil {
+		return false, err
+	}
+	if err := n.awaitTokens(ctx, done.Position); err != nil {
+		return done.Repeated, fmt.Errorf("token %s is revoked: %w: %w", id, ErrNotSeen, err)
+	}
+	return done.Repeated, nil
+}
+
+// awaitTokens waits until the read model of tokens, which every request reads, is at a position.
+func (n *Node) awaitTokens(ctx context.Context, position eventlog.Position) error {
+	ctx, cancel := context.WithTimeout(ctx, enforceTimeout)
+	defer cancel()
+	return n.Runner.WaitFor(ctx, operators.Name, position)
+}
+
+// Tokens returns all tokens of operators, without their texts, in the order of their issue.
+func (n *Node) Tokens(ctx context.Context) ([]adminapi.Token, error) {
+	if err := n.Folded(ctx, operators.Name); err != nil {
+		return nil, err
+	}
+	rows, err := n.Operators.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	names, err := n.Names.Names(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]adminapi.Token, len(rows))
+	for i, r := range rows {
+		state := "active"
+		switch {
+		case !r.RevokedAt.IsZero():
+			state = "revoked"
+		case !r.Valid(n.clock.Now()):
+			state = "expired"
+		}
+		all[i] = adminapi.Token{ID: r.ID, Name: names[r.ID], Scope: r.Scope, Last4: r.Last4, State: state,
+			IssuedAt: r.IssuedAt, IssuedBy: r.IssuedBy, ExpiresAt: r.ExpiresAt, RevokedAt: r.RevokedAt, RevokedBy: r.RevokedBy}
+	}
+	return all, nil
+}
+
+// ReadModels returns the state of every read model and of the search index.
+func (n *Node) ReadModels(ctx context.Context) ([]engine.Status, error) {
+	models, err := n.Runner.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	index, err := n.SearchStatus(ctx)
+	return append(models, index), err
+}
+
+// rebuilds are the read models that requests have begun to rebuild.
+type rebuilds struct {
+	mu      sync.Mutex
+	running map[string]bool
+}
+
+func (r *rebuilds) begin(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running[name] {
+		return false
+	}
+	if r.running == nil {
+		r.running = map[string]bool{}
+	}
+	r.running[name] = true
+	return true
+}
+
+func (r *rebuilds) end(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, name)
+}
+
+// StartRebuild begins to rebuild a read model or the search index, until the node closes; the next start continues an
+// interrupted rebuild. Errors: engine.ErrUnknown, engine.ErrBuilding. Later errors are logged, and ReadModels has them.
+func (n *Node) StartRebuild(name string) error {
+	if name != search.Name && !slices.Contains(n.Runner.Names(), name) {
+		return fmt.Errorf("%s: %w", name, engine.ErrUnknown)
+	}
+	if !n.rebuilds.begin(name) {
+		return fmt.Errorf("%s: %w", name, engine.ErrBuilding)
+	}
+	n.running.Go(func() {
+		defer n.rebuilds.end(name)
+		rebuild := func() error { return n.Runner.Rebuild(n.serving, []string{name}, func(engine.Progress) {}) }
+		if name == search.Name {
+			rebuild = func() error { return n.RebuildSearch(n.serving) }
+		}
+		if err := rebuild(); err != nil && n.serving.Err() == nil {
+			n.logger.Error("a read model could not be rebuilt", "name", name, "error", err)
+		}
+	})
+	return nil
+}
+
+// Months returns the months of the books from that of the first event to the running one.
+func (n *Node) Months(ctx context.Context) ([]adminapi.Month, error) {
+	now := n.clock.Now()
+	months, err := journal.Status(ctx, n.Log, now)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]adminapi.Month, len(months))
+	for i, m := range months {
+		all[i] = adminapi.Month{Month: m.Month.Format(books.MonthLayout), State: m.State(now)}
+		if p := m.Closing; p != nil {
+			all[i].ClosedAt, all[i].Position, all[i].Digest = p.ClosedAt, uint64(p.Position), p.Closing.Digest
+			all[i].Transactions, all[i].Totals = &p.Closing.Transactions, p.Closing.Totals
+		}
+	}
+	return all, nil
+}
+
+// Balances returns the balances of the ledger accounts before a time, or now if it is zero.
+func (n *Node) Balances(ctx context.Context, until time.Time) ([]books.Posting, error) {
+	return journal.Balances(ctx, n.Log, until, nil)
+}
+
+// Ready returns why the node does not serve everything; "" if it does.
+func (n *Node) Ready() string {
+	if lost := n.lost.Load(); lost != nil {
+		return (*lost).Error()
+	}
+	if !n.begun() {
+		return "starting"
+	}
+	if name := n.probe.missing(); name != "" {
+		return "the " + name + " does not answer"
+	}
+	return ""
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -22,7 +23,7 @@ const maxNameBytes = 200
 
 func accountCommand(e *environment) *cobra.Command {
 	return group("account", "Create, show, suspend and change accounts",
-		accountCreate(e), accountShow(e), accountList(e), accountPlan(e),
+		accountCreate(e), accountShow(e), accountList(e), accountPlan(e), accountNotices(e),
 		accountChange(e, "suspend", "Reject every request of an account", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
 			return n.AccountWriter.Suspend(ctx, commands.SuspendAccount{Request: n.Operator(), AccountID: id, Reason: "operator"})
 		}),
@@ -30,7 +31,7 @@ func accountCommand(e *environment) *cobra.Command {
 			return n.AccountWriter.Reinstate(ctx, commands.ReinstateAccount{Request: n.Operator(), AccountID: id})
 		}),
 		accountChange(e, "close", "Close an account permanently and erase its names", func(ctx context.Context, n *node.Node, id string) (commands.Done, error) {
-			return n.CloseAccount(ctx, id)
+			return n.CloseAccount(ctx, n.Operator(), id)
 		}),
 	)
 }
@@ -48,7 +49,7 @@ func accountCreate(e *environment) *cobra.Command {
 		return nil
 	}
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		created, err := n.CreateAccount(ctx, *name, plan.ID(*planName))
+		created, err := n.CreateAccount(ctx, n.Operator(), *name, plan.ID(*planName))
 		if err != nil && !errors.Is(err, node.ErrNotSeen) {
 			return err
 		}
@@ -66,9 +67,18 @@ func accountCreate(e *environment) *cobra.Command {
 }
 
 func accountShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID")}
+	c := &cobra.Command{Use: "show ID", Short: "Show an account", Args: exactArgs("ID"),
+		Long: "Show an account. With --as-of, show its balance, plan, status, look-ups of the month and lots of credits as they were then, with its present name."}
+	asOf := asOfFlag(c)
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		at, err := asOf(n.Now())
+		if err != nil {
+			return err
+		}
+		if !at.IsZero() {
+			return e.showPast(ctx, n, args[0], at, *asJSON)
+		}
 		standing, err := n.AccountWriter.Standing(ctx, args[0])
 		if err != nil {
 			return explainAccount(args[0], err)
@@ -96,10 +106,12 @@ func accountShow(e *environment) *cobra.Command {
 }
 
 func accountList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs()}
+	c := &cobra.Command{Use: "list", Short: "List accounts", Args: exactArgs(),
+		Long: "List accounts. With --as-of, list the accounts that existed then, with the balance, plan and status of that time and their present names."}
 	planName := c.Flags().String("plan", "", "only accounts on this plan: free, starter, growth or custom")
 	status := c.Flags().String("status", "", "only accounts with this status: active, suspended or closed")
 	order := addSortFlag(c, accounts.Sorts)
+	asOf := asOfFlag(c)
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		s := accounts.Selection{Plan: plan.ID(*planName), Status: account.Status(*status)}
@@ -115,38 +127,58 @@ func accountList(e *environment) *cobra.Command {
 		if !slices.Contains([]account.Status{"", account.Active, account.Suspended, account.Closed}, s.Status) {
 			return usageError{fmt.Errorf("--status is active, suspended or closed, not %q", *status)}
 		}
+		at, err := asOf(n.Now())
+		if err != nil {
+			return err
+		}
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
+			at.printMark(e.stdout)
 			fmt.Fprintln(table, "ID\tNAME\tPLAN\tSTATUS\tBALANCE")
+		}
+		if !at.IsZero() {
+			all, err := pastAccounts(ctx, n, s, at.Time)
+			if err == nil {
+				err = printAccounts(ctx, n, all, at, e.stdout, table, *asJSON)
+			}
+			return errors.Join(err, table.Flush())
 		}
 		for last := (*accounts.Account)(nil); ; {
 			page, err := n.Accounts.Select(ctx, s, last, accounts.MaxPage)
 			if err != nil {
 				return err
 			}
-			for i := range page {
-				r := &page[i]
-				names, err := n.Names.Names(ctx, r.Holder)
-				if err != nil {
-					return err
-				}
-				a := node.Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)}
-				if *asJSON {
-					err = printJSON(e.stdout, map[string]any{"account": a, "credits": map[string]int64{"balance": r.Balance}})
-				} else {
-					_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", a.ID, a.Name, a.Plan, a.Status, r.Balance)
-				}
-				if err != nil {
-					return err
-				}
-				last = r
+			if err := printAccounts(ctx, n, page, past{}, e.stdout, table, *asJSON); err != nil {
+				return err
 			}
 			if len(page) < accounts.MaxPage {
 				return table.Flush()
 			}
+			last = &page[len(page)-1]
 		}
 	})
 	return c
+}
+
+// printAccounts prints accounts as JSON to w, or as rows of a table.
+func printAccounts(ctx context.Context, n *node.Node, all []accounts.Account, at past, w, table io.Writer, asJSON bool) error {
+	for i := range all {
+		r := &all[i]
+		names, err := n.Names.Names(ctx, r.Holder)
+		if err != nil {
+			return err
+		}
+		a := node.Account{ID: r.ID, Name: names[r.Holder], Plan: string(r.Plan), Status: string(r.Status)}
+		if asJSON {
+			err = printJSON(w, at.Mark(map[string]any{"account": a, "credits": map[string]int64{"balance": r.Balance}}))
+		} else {
+			_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", a.ID, a.Name, a.Plan, a.Status, r.Balance)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func accountPlan(e *environment) *cobra.Command {

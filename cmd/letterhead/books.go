@@ -18,12 +18,11 @@ import (
 
 	"letterhead/domain/books"
 	"letterhead/node"
+	"letterhead/workers/journal"
 )
 
-const monthLayout = "2006-01"
-
 func booksCommand(e *environment) *cobra.Command {
-	return group("books", "Report revenue, deferred revenue, usage and balances", booksRevenue(e), booksDeferred(e), booksUsage(e), booksTrialBalance(e))
+	return group("books", "Report revenue, deferred revenue, usage and balances", booksRevenue(e), booksDeferred(e), booksUsage(e), booksTrialBalance(e), booksBreakage(e), booksClose(e), booksStatus(e))
 }
 
 // reportWriter writes the rows of a report as a table, as CSV or as JSON lines.
@@ -49,6 +48,9 @@ func (r *reportWriter) write(w io.Writer, rows []reportRow) error {
 	switch {
 	case *r.asJSON:
 		for _, row := range rows {
+			if row.object == nil { // it is a part of another row's
+				continue
+			}
 			if err := printJSON(w, row.object); err != nil {
 				return err
 			}
@@ -60,7 +62,7 @@ func (r *reportWriter) write(w io.Writer, rows []reportRow) error {
 			return err
 		}
 		for _, row := range rows {
-			if err := out.Write(row.texts(plainCell)); err != nil {
+			if err := out.Write(row.texts(books.SafeCell)); err != nil {
 				return err
 			}
 		}
@@ -101,15 +103,6 @@ func (r reportRow) texts(text func(string) string) []string {
 	return texts
 }
 
-// plainCell keeps spreadsheets from reading a text as a formula
-// (https://owasp.org/www-community/attacks/CSV_Injection).
-func plainCell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
-}
-
 // flow is a row of sums: what came before the reported time, and what happened in it.
 type flow struct {
 	before, in books.Movement
@@ -125,8 +118,9 @@ type grouping struct {
 	flows       map[flowKey]*flow
 }
 
-// addGroupingFlags adds the options of a report of flows. The function that it returns parses them.
-func addGroupingFlags(c *cobra.Command) func() (*grouping, error) {
+// groupingFlags adds the options of a report of flows, which begins with the column of the groups. The function that
+// it returns parses them.
+func groupingFlags(c *cobra.Command) func() (*grouping, error) {
 	by := c.Flags().String("by", "month", "one line for each month, plan or account")
 	from := c.Flags().String("from", "", "start of the report: "+timeForms)
 	to := c.Flags().String("to", "", "end of the report, inclusive")
@@ -136,29 +130,34 @@ func addGroupingFlags(c *cobra.Command) func() (*grouping, error) {
 			return nil, usageError{fmt.Errorf("--by is month, plan or account, not %q", g.by)}
 		}
 		var err error
-		if g.from, err = startOf("--from", *from); err != nil {
-			return nil, err
-		}
-		if g.until, err = endOf("--to", *to); err != nil {
-			return nil, err
-		}
-		if !g.until.IsZero() && !g.from.Before(g.until) {
-			return nil, usageError{fmt.Errorf("--from %s is after --to %s", *from, *to)}
-		}
-		return g, nil
+		g.from, g.until, err = rangeOf(*from, *to)
+		return g, err
 	}
 }
 
-func (g *grouping) fold(ctx context.Context, e *environment, n *node.Node) error {
-	_, err := n.Books(ctx, g.until, stages(e.stderr, "books"), g.add)
-	return err
+// flowReport makes c a report of flows: rows returns the rows of the groups at a time.
+func (e *environment) flowReport(c *cobra.Command, columns []string, rows func(g *grouping, now time.Time) []reportRow) *cobra.Command {
+	parse := groupingFlags(c)
+	r := reportFlags(c, append([]string{"group"}, columns...)...)
+	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		g, err := parse()
+		if err != nil {
+			return err
+		}
+		if _, err := journal.Fold(ctx, n.Log, g.until, e.reading("books"), g.add); err != nil {
+			return err
+		}
+		r.columns[0] = g.by
+		return r.write(e.stdout, rows(g, time.Now()))
+	})
+	return c
 }
 
 func (g *grouping) add(at time.Time, h *books.Holder, currency string, m books.Movement) {
 	key := flowKey{group: h.ID, currency: currency}
 	switch g.by {
 	case "month":
-		key.group = at.UTC().Format(monthLayout)
+		key.group = at.UTC().Format(books.MonthLayout)
 		if at.Before(g.from) {
 			key.group = "" // before all months
 		}
@@ -174,7 +173,7 @@ func (g *grouping) add(at time.Time, h *books.Holder, currency string, m books.M
 		f.before.Add(m)
 		return
 	}
-	f.month = monthOf(at)
+	f.month = books.MonthOf(at)
 	f.in.Add(m)
 }
 
@@ -194,7 +193,7 @@ func (g *grouping) carry(now time.Time) {
 	var month time.Time
 	last := now.UTC()
 	if !g.from.IsZero() {
-		month = monthOf(g.from)
+		month = books.MonthOf(g.from)
 	}
 	if !g.until.IsZero() && g.until.Before(last) {
 		last = g.until.Add(-time.Microsecond)
@@ -214,7 +213,7 @@ func (g *grouping) carry(now time.Time) {
 	}
 	for ; !month.IsZero() && !month.After(last); month = month.AddDate(0, 1, 0) {
 		for currency, before := range currencies {
-			key := flowKey{month.Format(monthLayout), currency}
+			key := flowKey{month.Format(books.MonthLayout), currency}
 			f, ok := g.flows[key]
 			if !ok {
 				f = &flow{}
@@ -227,14 +226,9 @@ func (g *grouping) carry(now time.Time) {
 	}
 }
 
-func monthOf(t time.Time) time.Time {
-	t = t.UTC()
-	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
-}
-
 // isRunning reports whether a row is that of the running month, whose figures change.
 func (g *grouping) isRunning(group string, now time.Time) bool {
-	return g.by == "month" && group == now.UTC().Format(monthLayout)
+	return g.by == "month" && group == now.UTC().Format(books.MonthLayout)
 }
 
 // provisional is the cell of a row whose figures change.
@@ -247,20 +241,9 @@ func provisional(running bool) string {
 
 func booksRevenue(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "revenue", Short: "Report received, recognized and refunded money and deferred revenue", Args: exactArgs(),
-		Long: "Report the money of each month, plan or account, in each currency. Received, refunded and recognized money is without tax; tax is that of payments less that of refunds. A credit that is used recognizes its share of the money of its payment; charges use the oldest grants first. Opening deferred revenue plus received less refunded less recognized is closing deferred revenue. A change of plan does not move deferred revenue, so a report by plan has none."}
-	parse := addGroupingFlags(c)
-	r := reportFlags(c, "group", "currency", "opening_deferred", "received", "tax", "refunded", "recognized", "closing_deferred", "state")
-	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		g, err := parse()
-		if err != nil {
-			return err
-		}
-		if err := g.fold(ctx, e, n); err != nil {
-			return err
-		}
-		r.columns[0] = g.by
-		now := time.Now()
-		var rows []reportRow
+		Long: "Report the money of each month, plan or account, in each currency. Received, refunded and recognized money is without tax; tax is that of payments less that of refunds. A credit that is used recognizes its share of the money of its payment; charges use the oldest grants first. Breakage is the revenue of credits that were removed from closed accounts, and fees are those of the payment processor. Opening deferred revenue plus received less refunded, recognized and breakage is closing deferred revenue. A change of plan does not move deferred revenue, so a report by plan has none."}
+	columns := []string{"currency", "opening_deferred", "received", "tax", "refunded", "recognized", "breakage", "fees", "closing_deferred", "state"}
+	return e.flowReport(c, columns, func(g *grouping, now time.Time) (rows []reportRow) {
 		for _, k := range g.keys(now) {
 			if k.currency == "" {
 				continue // promotional credits
@@ -268,11 +251,11 @@ func booksRevenue(e *environment) *cobra.Command {
 			f, running := g.flows[k], g.isRunning(k.group, now)
 			opening, closing := f.before.Deferred(), f.before.Deferred()+f.in.Deferred()
 			cells := []any{k.group, k.currency, money{opening, k.currency}, money{f.in.Received, k.currency}, money{f.in.Tax, k.currency},
-				money{f.in.Refunded, k.currency}, money{f.in.Recognized, k.currency}, money{closing, k.currency}, provisional(running)}
+				money{f.in.Refunded, k.currency}, money{f.in.Recognized, k.currency}, money{f.in.Breakage, k.currency}, money{f.in.Fees, k.currency}, money{closing, k.currency}, provisional(running)}
 			object := map[string]any{g.by: k.group, "currency": k.currency, "opening_deferred": opening, "received": f.in.Received, "tax": f.in.Tax,
-				"refunded": f.in.Refunded, "recognized": f.in.Recognized, "closing_deferred": closing}
+				"refunded": f.in.Refunded, "recognized": f.in.Recognized, "breakage": f.in.Breakage, "fees": f.in.Fees, "closing_deferred": closing}
 			if g.by == "plan" {
-				cells[2], cells[7] = "", ""
+				cells[2], cells[9] = "", ""
 				delete(object, "opening_deferred")
 				delete(object, "closing_deferred")
 			}
@@ -281,26 +264,15 @@ func booksRevenue(e *environment) *cobra.Command {
 			}
 			rows = append(rows, reportRow{cells, object})
 		}
-		return r.write(e.stdout, rows)
+		return rows
 	})
-	return c
 }
 
 func booksUsage(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "usage", Short: "Report granted, used and refunded credits", Args: exactArgs(),
-		Long: "Report the credits of each month, plan or account. Paid credits come from grants with money, promotional ones from all others. A reversal subtracts its credits from the month in which it occurs, and so does a refund of credits that were used, until other credits cover them."}
-	parse := addGroupingFlags(c)
-	r := reportFlags(c, "group", "paid_granted", "paid_used", "paid_refunded", "promotional_granted", "promotional_used", "promotional_refunded", "state")
-	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		g, err := parse()
-		if err != nil {
-			return err
-		}
-		if err := g.fold(ctx, e, n); err != nil {
-			return err
-		}
-		r.columns[0] = g.by
-		now := time.Now()
+	c := &cobra.Command{Use: "usage", Short: "Report granted, used, broken and refunded credits", Args: exactArgs(),
+		Long: "Report the credits of each month, plan or account. Paid credits come from grants with money, promotional ones from all others. A reversal subtracts its credits from the month in which it occurs, and so does a refund of credits that were used, until other credits cover them. Broken credits were removed from closed accounts."}
+	columns := []string{"paid_granted", "paid_used", "paid_broken", "paid_refunded", "promotional_granted", "promotional_used", "promotional_broken", "promotional_refunded", "state"}
+	return e.flowReport(c, columns, func(g *grouping, now time.Time) (rows []reportRow) {
 		paid, promotional := map[string]books.Movement{}, map[string]books.Movement{}
 		var groups []string
 		for _, k := range g.keys(now) {
@@ -315,26 +287,24 @@ func booksUsage(e *environment) *cobra.Command {
 			sum.Add(g.flows[k].in)
 			sums[k.group] = sum
 		}
-		var rows []reportRow
 		for _, name := range groups {
 			running := g.isRunning(name, now)
 			p, free := paid[name], promotional[name]
-			object := map[string]any{g.by: name, "paid_granted": p.CreditsGranted, "paid_used": p.CreditsUsed, "paid_refunded": p.CreditsRefunded,
-				"promotional_granted": free.CreditsGranted, "promotional_used": free.CreditsUsed, "promotional_refunded": free.CreditsRefunded}
+			object := map[string]any{g.by: name, "paid_granted": p.CreditsGranted, "paid_used": p.CreditsUsed, "paid_broken": p.CreditsBroken, "paid_refunded": p.CreditsRefunded,
+				"promotional_granted": free.CreditsGranted, "promotional_used": free.CreditsUsed, "promotional_broken": free.CreditsBroken, "promotional_refunded": free.CreditsRefunded}
 			if running {
 				object["provisional"] = true
 			}
-			rows = append(rows, reportRow{[]any{name, p.CreditsGranted, p.CreditsUsed, p.CreditsRefunded,
-				free.CreditsGranted, free.CreditsUsed, free.CreditsRefunded, provisional(running)}, object})
+			rows = append(rows, reportRow{[]any{name, p.CreditsGranted, p.CreditsUsed, p.CreditsBroken, p.CreditsRefunded,
+				free.CreditsGranted, free.CreditsUsed, free.CreditsBroken, free.CreditsRefunded, provisional(running)}, object})
 		}
-		return r.write(e.stdout, rows)
+		return rows
 	})
-	return c
 }
 
 func booksDeferred(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "deferred", Short: "Report the unspent credits and the deferred revenue of each account", Args: exactArgs(),
-		Long: "Report what is left of the grants of each account: unspent credits and the money that is not recognized yet, in each currency; promotional credits have no currency. The deficit is the credits below zero. Credits never expire; those of a closed account remain, and are marked."}
+		Long: "Report what is left of the grants of each account: unspent credits and the money that is not recognized yet, in each currency; promotional credits have no currency. The deficit is the credits below zero. Credits never expire; those of a closed account remain, and are marked, until \"books breakage\" removes them."}
 	at := c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
 	r := reportFlags(c, "account", "plan", "closed", "currency", "credits", "deferred", "deficit")
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
@@ -342,7 +312,7 @@ func booksDeferred(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ledger, err := n.Books(ctx, until, stages(e.stderr, "books"), func(time.Time, *books.Holder, string, books.Movement) {})
+		ledger, err := journal.Fold(ctx, n.Log, until, e.reading("books"), func(time.Time, *books.Holder, string, books.Movement) {})
 		if err != nil {
 			return err
 		}
@@ -372,37 +342,31 @@ func booksDeferred(e *environment) *cobra.Command {
 
 func booksTrialBalance(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "trial-balance", Short: "Report the balance of each ledger account", Args: exactArgs(),
-		Long: "Report the balances of payments, tax, deferred revenue and revenue in each currency. Debits equal credits."}
+		Long: "Report the balances of the ledger accounts (docs/books.md) in each currency, and in CREDIT, the commodity of credits. In each of them, debits equal credits."}
 	at := c.Flags().String("at", "", "as of this time (default: now): "+timeForms)
-	r := reportFlags(c, "currency", "account", "debit", "credit")
+	chart := chartFlag(c)
+	r := reportFlags(c, "currency", "account", "code", "debit", "credit")
 	c.RunE = e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		until, err := endOf("--at", *at)
 		if err != nil {
 			return err
 		}
-		sums := map[string]books.Movement{}
-		_, err = n.Books(ctx, until, stages(e.stderr, "books"), func(_ time.Time, _ *books.Holder, currency string, m books.Movement) {
-			sum := sums[currency]
-			sum.Add(m)
-			sums[currency] = sum
-		})
+		codes, err := readChart(*chart)
 		if err != nil {
 			return err
 		}
+		balances, err := journal.Balances(ctx, n.Log, until, e.reading("books"))
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(balances, func(a, b books.Posting) int {
+			return cmp.Or(strings.Compare(a.Commodity, b.Commodity), cmp.Compare(a.Account, b.Account))
+		})
 		var rows []reportRow
-		for _, currency := range slices.Sorted(maps.Keys(sums)) {
-			if currency == "" {
-				continue // promotional credits
-			}
-			sum := sums[currency]
-			for _, line := range []struct {
-				account string
-				debit   int64 // below zero for a credit
-			}{{"payments", sum.Paid()}, {"tax", -sum.Tax}, {"deferred revenue", -sum.Deferred()}, {"revenue", -sum.Recognized}} {
-				debit, credit := max(line.debit, 0), max(-line.debit, 0)
-				rows = append(rows, reportRow{[]any{currency, line.account, money{debit, currency}, money{credit, currency}},
-					map[string]any{"currency": currency, "account": line.account, "debit": debit, "credit": credit}})
-			}
+		for _, b := range balances {
+			name, code, debit, credit := books.Chart[b.Account].Name, codes[b.Account], max(b.Amount, 0), max(-b.Amount, 0)
+			rows = append(rows, reportRow{[]any{b.Commodity, name, code, money{debit, b.Commodity}, money{credit, b.Commodity}},
+				map[string]any{"currency": b.Commodity, "account": name, "code": code, "debit": debit, "credit": credit}})
 		}
 		return r.write(e.stdout, rows)
 	})

@@ -52,11 +52,3 @@ func TestGrouping_ByMonth_RowsFromStartToEnd(t *testing.T) {
 		}
 	}
 }
-
-func TestPlainCell_Formula_IsQuoted(t *testing.T) {
-	for text, want := range map[string]string{"": "", "a=1": "a=1", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\tx": "'\tx"} {
-		if got := plainCell(text); got != want {
-			t.Errorf("plainCell(%q) = %q, want %q", text, got, want)
-		}
-	}
-}

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,14 +33,23 @@ func brandCommand(e *environment) *cobra.Command {
 }
 
 func brandGet(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "get IDENTIFIER", Short: "Print a brand as the API answers it, without a charge", Args: exactArgs("IDENTIFIER")}
+	c := &cobra.Command{Use: "get IDENTIFIER", Short: "Print a brand as the API answers it, without a charge", Args: exactArgs("IDENTIFIER"),
+		Long: "Print a brand as the API answers it, without a charge. With --as-of, print its record as it was then, unless the brand has been withdrawn or restricted since."}
+	asOf := asOfFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
 		id, err := brand.ParseIdentifier(args[0])
 		if err != nil {
 			return usageError{err}
 		}
+		at, err := asOf(n.Now())
+		if err != nil {
+			return err
+		}
 		if err := n.CatchUp(ctx); err != nil {
 			return err
+		}
+		if !at.IsZero() {
+			return e.getPast(ctx, n, args[0], id, at)
 		}
 		var entry *brands.Entry
 		if id.Kind == brand.BrandID {
@@ -57,41 +69,79 @@ func brandGet(e *environment) *cobra.Command {
 	return c
 }
 
+// getPast prints a brand as it was.
+func (e *environment) getPast(ctx context.Context, n *node.Node, text string, id brand.Identifier, at past) error {
+	domain, err := id.Domain, error(nil)
+	if id.Kind == brand.BrandID {
+		var entry *brands.Entry
+		if entry, err = n.BrandReader.ByID(ctx, id.BrandID); err == nil {
+			domain = entry.Domain
+		}
+	}
+	var body brands.Body
+	if err == nil {
+		body, err = brands.AsOf(ctx, n.Log, domain, at.Time)
+	}
+	switch {
+	case errors.Is(err, brands.ErrNotFound):
+		return fmt.Errorf("there was no brand %s at %s, or it has been withdrawn", text, at.Format(time.RFC3339Nano))
+	case errors.Is(err, brands.ErrRestricted):
+		return fmt.Errorf("%s is restricted now, so its older records are not shown", text)
+	case err != nil:
+		return err
+	}
+	object := body.AppendTo(nil, n.Config.BaseURL)
+	if at.Provisional {
+		object = append(bytes.TrimSuffix(object, []byte("}")), `,"provisional":true}`...)
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s\n", object)
+	return err
+}
+
 func brandList(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the brands of the index by domain", Args: exactArgs()}
-	status := c.Flags().String("status", "", "only brands with this status: ready, partial or failed")
+	c := &cobra.Command{Use: "list", Short: "List the brands of the index", Args: exactArgs()}
+	var s brands.Selection
+	c.Flags().StringVar(&s.Status, "status", "", "only brands with this status: ready, partial or failed")
+	c.Flags().BoolVar(&s.Claimed, "claimed", false, "only claimed brands")
+	c.Flags().BoolVar(&s.WithoutLogo, "without-logo", false, "only brands without a logo")
+	order := addSortFlag(c, brands.Sorts)
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		if !slices.Contains([]string{"", "ready", "partial", "failed"}, *status) {
-			return usageError{fmt.Errorf("--status is ready, partial or failed, not %q", *status)}
+		if !slices.Contains([]string{"", "ready", "partial", "failed"}, s.Status) {
+			return usageError{fmt.Errorf("--status is ready, partial or failed, not %q", s.Status)}
+		}
+		var err error
+		if s.Sort, s.Descending, err = order(); err != nil {
+			return err
 		}
 		if err := n.CatchUp(ctx); err != nil {
 			return err
 		}
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
-			fmt.Fprintln(table, "DOMAIN\tSTATUS\tLOGO\tID")
+			fmt.Fprintln(table, "DOMAIN\tSTATUS\tLOGO\tQUALITY\tID")
 		}
-		for after := ""; ; {
-			rows, err := n.BrandReader.List(ctx, after, listPage)
+		limit := brands.MaxPage
+		if s.Sort != "" && s.Sort != "domain" {
+			limit = math.MaxInt // each page would sort all brands again
+		}
+		for last := (*brands.Listed)(nil); ; {
+			page, err := n.BrandReader.List(ctx, s, last, limit)
 			if err != nil {
 				return err
 			}
-			for _, r := range rows {
-				after = r.Domain
-				if *status != "" && r.Status != *status {
-					continue
-				}
+			for i := range page {
+				last = &page[i]
 				if *asJSON {
-					err = printJSON(e.stdout, map[string]any{"domain": r.Domain, "id": r.ID, "status": r.Status, "has_logo": r.HasLogo, "revision": r.Revision})
+					err = printJSON(e.stdout, last)
 				} else {
-					_, err = fmt.Fprintf(table, "%s\t%s\t%t\t%s\n", r.Domain, r.Status, r.HasLogo, r.ID)
+					_, err = fmt.Fprintf(table, "%s\t%s\t%t\t%.2f\t%s\n", last.Domain, last.Status, last.HasLogo, last.Quality, last.ID)
 				}
 				if err != nil {
 					return err
 				}
 			}
-			if len(rows) < listPage {
+			if len(page) < limit {
 				return table.Flush()
 			}
 		}

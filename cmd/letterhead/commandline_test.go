@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,7 +48,7 @@ func TestVersion_FlagAndCommandAgree(t *testing.T) {
 
 func TestUnknownAccount_AnyCommand_Fails(t *testing.T) {
 	folder := oneCrawl(t)
-	for _, args := range []string{"ledger show --account none", "ledger show --account none --json", "ledger show --account none --last 3", "key list --account none", "ledger verify --account none"} {
+	for _, args := range []string{"ledger show --account none", "ledger show --account none --json", "ledger show --account none --last 3", "key list --account none", "ledger verify --account none", "statement show 2026-11 --account none"} {
 		code, stdout, stderr := commandLine(t.Context(), append(strings.Fields(args), "--data", folder)...)
 		if code != exitFailure || stdout != "" || !strings.Contains(stderr, "there is no account none") {
 			t.Errorf("%s ended with %d: stdout %q, stderr %s; want %d, %q and text that contains %q", args, code, stdout, stderr, exitFailure, "", "there is no account none")
@@ -83,4 +85,35 @@ func TestHelp_ExamplesAreValid(t *testing.T) {
 		}
 	}
 	walk(newRoot(&environment{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}))
+}
+
+func TestProjectionsList_Options_FilterAndSort(t *testing.T) {
+	folder := oneCrawl(t)
+	names := func(args ...string) (all []string) {
+		for line := range strings.Lines(output(t, folder, append([]string{"projections", "list", "--json"}, args...)...)) {
+			var model struct{ Name string }
+			if err := json.Unmarshal([]byte(line), &model); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, model.Name)
+		}
+		return all
+	}
+	all := names()
+	slices.Sort(all)
+	if got := names("--sort", "name"); !slices.Equal(got, all) || len(all) < 2 {
+		t.Errorf("by name: %v, want %v", got, all)
+	}
+	slices.Reverse(all)
+	if got := names("--sort", "-name", "--state", "live"); !slices.Equal(got, all) {
+		t.Errorf("by name, descending: %v, want %v", got, all)
+	}
+	if got := names("--state", "set_aside"); len(got) != 0 {
+		t.Errorf("quarantined: %v, want none", got)
+	}
+	for _, args := range []string{"projections list --state quarantined", "projections list --sort age", "brand list --sort taste", "brand list --status none"} {
+		if code, _, stderr := commandLine(t.Context(), append(strings.Fields(args), "--data", folder)...); code != exitUsage {
+			t.Errorf("%s ended with %d: %s", args, code, stderr)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -37,9 +38,9 @@ func creditsGrant(e *environment) *cobra.Command {
 			return usageError{errors.New("--tax is a part of --money")}
 		case *accountID == "" || *amount <= 0:
 			return usageError{errors.New("--account and a positive --amount are needed")}
-		case *kind != "topup" && *kind != "subscription" && *kind != "adjustment":
+		case !slices.Contains(commands.OperatorGrants, *kind):
 			return usageError{fmt.Errorf("--kind is topup, subscription or adjustment, not %q", *kind)}
-		case *kind != "adjustment" && *paymentID == "":
+		case commands.NeedsPayment(*kind) && *paymentID == "":
 			return usageError{fmt.Errorf("--payment-id is needed for a %s, so that repeating the command grants once", *kind)}
 		}
 		done, err := n.AccountWriter.GrantCredits(ctx, commands.GrantCredits{
@@ -124,7 +125,7 @@ func creditsReverse(e *environment) *cobra.Command {
 		if *accountID == "" || *requestID == "" {
 			return usageError{errors.New("--account and --request-id are needed")}
 		}
-		charges, err := n.ReverseRequest(ctx, *accountID, *requestID)
+		charges, err := n.ReverseRequest(ctx, n.Operator(), *accountID, *requestID)
 		if err != nil {
 			return err
 		}

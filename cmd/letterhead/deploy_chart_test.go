@@ -103,11 +103,11 @@ func TestDocumentedInstall_Bucket_IsReachable(t *testing.T) {
 	var values chartValues
 	readYAML(t, "deploy/helm/letterhead/values.yaml", &values)
 	if public := values.NetworkPolicy.Services["assets"].Public; public == nil || *public {
-		t.Error("networkPolicy.services.assets.public is missing or true by default: only crawlers may have internet access")
+		t.Error("networkPolicy.services.assets.public is missing or true by default: only crawlers and sweepers may have internet access")
 	}
 	helpers, policies := read(t, "deploy/helm/letterhead/templates/_helpers.tpl"), read(t, "deploy/helm/letterhead/templates/networkpolicies.yaml")
 	if !strings.Contains(helpers, `{{- else if $service.public }}`) || strings.Count(policies, `"letterhead.internet"`) != 1 {
-		t.Error("the chart does not allow connections to public services, or allows internet access to more roles than crawlers")
+		t.Error("the chart does not allow connections to public services, or allows internet access to more roles than crawlers and sweepers")
 	}
 }
 
@@ -222,11 +222,11 @@ func TestRenderedChart_Settings_AreAccepted(t *testing.T) {
 	usual, s3 := objects(), objects("networkPolicy.services.assets.public=true")
 	for _, role := range config.AllRoles() {
 		role := string(role)
-		if got := out(usual, role); got != (role == "crawler") {
-			t.Errorf("%s has internet access: %t; only crawlers must have it", role, got)
+		if got := out(usual, role); got != (role == "crawler" || role == "sweeper") {
+			t.Errorf("%s has internet access: %t; only crawlers and sweepers must have it", role, got)
 		}
-		if got := out(s3, role); got != (role == "crawler" || role == "api") {
-			t.Errorf("with a bucket in S3, %s has internet access: %t; only crawlers and API nodes must have it", role, got)
+		if got := out(s3, role); got != (role == "crawler" || role == "sweeper" || role == "api") {
+			t.Errorf("with a bucket in S3, %s has internet access: %t; only crawlers, sweepers and API nodes must have it", role, got)
 		}
 		env := map[string]string{}
 		for _, e := range usual["Deployment lint-letterhead-"+role].Spec.Template.Spec.Containers[0].Env {

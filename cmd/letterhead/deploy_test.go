@@ -136,15 +136,17 @@ func TestAlertsAndDashboards_Metrics_Exist(t *testing.T) {
 			}
 		}
 	}
-	var series struct {
-		Tests []struct {
-			Series []struct{ Series string } `yaml:"input_series"`
+	for _, file := range []string{"alerts_test.yml", "alerts_day_test.yml"} {
+		var series struct {
+			Tests []struct {
+				Series []struct{ Series string } `yaml:"input_series"`
+			}
 		}
-	}
-	readYAML(t, "deploy/prometheus/alerts_test.yml", &series)
-	for _, test := range series.Tests {
-		for _, s := range test.Series {
-			add("alerts_test.yml", s.Series)
+		readYAML(t, "deploy/prometheus/"+file, &series)
+		for _, test := range series.Tests {
+			for _, s := range test.Series {
+				add(file, s.Series)
+			}
 		}
 	}
 	for name, where := range used {
@@ -255,8 +257,8 @@ func TestDeploy_Roles_AreAllDeployed(t *testing.T) {
 			t.Errorf("docker-compose.yml: the command of service %s is %v, want serve --roles %s", name, service.Command, name)
 		}
 		out := slices.ContainsFunc(service.Networks, func(n string) bool { return !compose.Networks[n].Internal })
-		if out != (role == config.RoleCrawler) {
-			t.Errorf("docker-compose.yml: %s has internet access: %t; only crawlers must have it", name, out)
+		if out != (role == config.RoleCrawler || role == config.RoleSweeper) {
+			t.Errorf("docker-compose.yml: %s has internet access: %t; only crawlers and sweepers must have it", name, out)
 		}
 		if !service.ReadOnly {
 			t.Errorf("docker-compose.yml: the root file system of %s is writable", name)
@@ -286,9 +288,12 @@ func TestDeploy_Roles_AreAllDeployed(t *testing.T) {
 func TestCompose_Settings_AreAccepted(t *testing.T) {
 	var compose composeFile
 	readYAML(t, "docker-compose.yml", &compose)
+	defaults := regexp.MustCompile(`\$\{\w+:-([^}]*)\}`)
 	for _, role := range config.AllRoles() {
 		environment := compose.Services[string(role)].Environment
-		environment["LETTERHEAD_BASE_URL"] = "http://127.0.0.1:8080" // Docker Compose interpolates it
+		for name, value := range environment { // Docker Compose interpolates them
+			environment[name] = defaults.ReplaceAllString(value, "$1")
+		}
 		_, err := config.Load(func(name string) (string, bool) {
 			v, ok := environment[name]
 			return v, ok

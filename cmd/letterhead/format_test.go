@@ -42,7 +42,7 @@ func ofTheReleaseBefore(t *testing.T) (folder, accountID string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	created, err := n.CreateAccount(t.Context(), "Acme", plan.Free)
+	created, err := n.CreateAccount(t.Context(), n.Operator(), "Acme", plan.Free)
 	if err := errors.Join(err, n.CatchUp(t.Context()), n.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func keyIssue(e *environment) *cobra.Command {
 		if len(*name) > maxNameBytes {
 			return usageError{fmt.Errorf("--name takes at most %d bytes", maxNameBytes)}
 		}
-		issued, err := n.IssueKey(ctx, *accountID, k, *name)
+		issued, err := n.IssueKey(ctx, n.Operator(), *accountID, k, *name)
 		if err != nil && !errors.Is(err, node.ErrNotSeen) {
 			return explainAccount(*accountID, err)
 		}
@@ -60,6 +60,7 @@ func keyList(e *environment) *cobra.Command {
 	kind := c.Flags().String("kind", "", "only keys of this kind: secret or publishable")
 	state := c.Flags().String("state", "", "only keys in this state: active or revoked")
 	order := addSortFlag(c, []string{"issued", "used", "kind", "state"})
+	asOf := asOfFlag(c)
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
@@ -78,14 +79,26 @@ func keyList(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		at, err := asOf(n.Now())
+		if err != nil {
+			return err
+		}
+		if !at.IsZero() {
+			if err := n.CatchUp(ctx, keys.Name); err != nil {
+				return err
+			}
+		}
 		rows, err := n.Keys.List(ctx, *accountID)
 		if err != nil {
 			return err
 		}
+		if !at.IsZero() {
+			rows = pastKeys(rows, at.Time)
+		}
 		rows = slices.DeleteFunc(rows, func(k keys.Listed) bool {
 			return *kind != "" && k.Kind != *kind || *state != "" && keyState(k) != *state
 		})
-		sortKeys(rows, by, descending)
+		sortKeys(rows, by, descending, at.Time)
 		ids := make([]string, len(rows))
 		for i, r := range rows {
 			ids[i] = r.ID
@@ -96,15 +109,13 @@ func keyList(e *environment) *cobra.Command {
 		}
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
+			at.printMark(e.stdout)
 			fmt.Fprintln(table, "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED")
 		}
 		for _, r := range rows {
-			state, used := keyState(r), "never"
-			if !r.LastUsedAt.IsZero() {
-				used = r.LastUsedAt.UTC().Format(time.RFC3339)
-			}
+			state, used := keyState(r), lastUsed(r, at.Time)
 			if *asJSON {
-				err = printJSON(e.stdout, map[string]any{"id": r.ID, "kind": r.Kind, "last4": r.Last4, "name": names[r.ID], "state": state, "last_used": used})
+				err = printJSON(e.stdout, at.Mark(map[string]any{"id": r.ID, "kind": r.Kind, "last4": r.Last4, "name": names[r.ID], "state": state, "last_used": used}))
 			} else {
 				_, err = fmt.Fprintf(table, "%s\t%s\t…%s\t%s\t%s\t%s\n", r.ID, r.Kind, r.Last4, names[r.ID], state, used)
 			}
@@ -117,6 +128,30 @@ func keyList(e *environment) *cobra.Command {
 	return c
 }
 
+// pastKeys returns the keys that were issued at or before a time, as they were then.
+func pastKeys(rows []keys.Listed, at time.Time) []keys.Listed {
+	rows = slices.DeleteFunc(rows, func(k keys.Listed) bool { return k.IssuedAt.After(at) })
+	for i := range rows {
+		if rows[i].RevokedAt.After(at) {
+			rows[i].RevokedAt = time.Time{}
+		}
+	}
+	return rows
+}
+
+// lastUsed returns when a key was last used, as of a time unless that is zero. Earlier uses than the last are not known.
+func lastUsed(k keys.Listed, at time.Time) string {
+	switch {
+	case k.LastUsedAt.IsZero():
+		return "never"
+	case usedLater(k, at):
+		return "unknown"
+	}
+	return k.LastUsedAt.UTC().Format(time.RFC3339)
+}
+
+func usedLater(k keys.Listed, at time.Time) bool { return !at.IsZero() && k.LastUsedAt.After(at) }
+
 func keyState(k keys.Listed) string {
 	if k.RevokedAt.IsZero() {
 		return "active"
@@ -124,8 +159,9 @@ func keyState(k keys.Listed) string {
 	return "revoked"
 }
 
-// sortKeys sorts keys, which are in the order of their issue.
-func sortKeys(rows []keys.Listed, by string, descending bool) {
+// sortKeys sorts keys, which are in the order of their issue. Keys whose last use is unknown as of a time, unless that is
+// zero, are last when they are sorted by it.
+func sortKeys(rows []keys.Listed, by string, descending bool, at time.Time) {
 	slices.SortStableFunc(rows, func(a, b keys.Listed) int {
 		switch by {
 		case "used":
@@ -139,6 +175,17 @@ func sortKeys(rows []keys.Listed, by string, descending bool) {
 	})
 	if descending {
 		slices.Reverse(rows)
+	}
+	if by == "used" {
+		slices.SortStableFunc(rows, func(a, b keys.Listed) int {
+			switch later := usedLater(a, at); {
+			case later == usedLater(b, at):
+				return 0
+			case later:
+				return 1
+			}
+			return -1
+		})
 	}
 }
 

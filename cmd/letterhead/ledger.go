@@ -19,7 +19,8 @@ import (
 const listPage = 500
 
 func ledgerCommand(e *environment) *cobra.Command {
-	return group("ledger", "Show and verify grants, charges and reversals", ledgerShow(e), ledgerVerify(e), ledgerUndelivered(e))
+	return group("ledger", "Show, verify and prove grants, charges and reversals", ledgerShow(e), ledgerVerify(e), ledgerUndelivered(e),
+		ledgerCheckpoint(e), ledgerProve(e), ledgerCheck(e), ledgerKey(e))
 }
 
 func ledgerShow(e *environment) *cobra.Command {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -12,12 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/commands"
+	"letterhead/eventschemas"
 	"letterhead/node"
 	"letterhead/projections/payments"
 )
 
 func paymentCommand(e *environment) *cobra.Command {
-	return group("payment", "List and show payments and their refunds", paymentList(e), paymentShow(e))
+	return group("payment", "List and show payments and their refunds, and record fees", paymentList(e), paymentShow(e), paymentFee(e))
 }
 
 // addSortFlag adds the option of a listing's order. The function that it returns parses its value.
@@ -85,25 +89,76 @@ func paymentList(e *environment) *cobra.Command {
 }
 
 func paymentShow(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "show ID", Short: "Show a payment and its refunds", Args: exactArgs("ID")}
+	c := &cobra.Command{Use: "show ID", Short: "Show a payment, its refunds and its fees", Args: exactArgs("ID")}
 	accountID := c.Flags().String("account", "", "account id; needed if several accounts have a payment with this id")
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-		if err := n.CatchUp(ctx, payments.Name); err != nil {
+		p, err := findPayment(ctx, n, *accountID, args[0])
+		if err != nil {
 			return err
 		}
-		p, err := n.Payments.Get(ctx, *accountID, args[0])
-		switch {
-		case errors.Is(err, payments.ErrNotFound):
-			return fmt.Errorf("there is no payment %s; %q lists the payments", args[0], "letterhead payment list")
-		case errors.Is(err, payments.ErrAmbiguous):
-			return fmt.Errorf("%w: add --account; %q lists the payments", err, "letterhead payment list")
-		case err != nil:
-			return err
-		case *asJSON:
+		if *asJSON {
 			return printJSON(e.stdout, p)
 		}
 		return printPayment(e.stdout, p)
+	})
+	return c
+}
+
+// findPayment returns a payment with everything that is recorded of it; accountID may be empty.
+func findPayment(ctx context.Context, n *node.Node, accountID, id string) (*payments.Payment, error) {
+	if err := n.CatchUp(ctx, payments.Name); err != nil {
+		return nil, err
+	}
+	p, err := n.Payments.Get(ctx, accountID, id)
+	switch {
+	case errors.Is(err, payments.ErrNotFound):
+		return nil, fmt.Errorf("there is no payment %s; %q lists the payments", id, "letterhead payment list")
+	case errors.Is(err, payments.ErrAmbiguous):
+		return nil, fmt.Errorf("%w: add --account; %q lists the payments", err, "letterhead payment list")
+	}
+	return p, err
+}
+
+func paymentFee(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "fee PAYMENT", Short: "Record a fee of the payment processor", Args: exactArgs("PAYMENT"),
+		Long: "Record what the payment processor took from a payment, or from its refund or dispute. An amount below zero is a fee that the processor returned. The fee belongs to the month in which it is recorded. Repeating a command with the same --fee-id changes nothing. \"billing reconcile --record-fees\" records all fees of an export."}
+	accountID := c.Flags().String("account", "", "account id; needed if several accounts have a payment with this id")
+	minor := c.Flags().Int64("money", 0, "the fee in minor units (cents)")
+	currency := c.Flags().String("currency", "", "ISO 4217 code of the balance at the processor (default: the currency of the payment)")
+	feeID := c.Flags().String("fee-id", "", "reference of the fee; each is recorded only once (default: a new one)")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		if *minor == 0 {
+			return usageError{errors.New("--money is needed: an amount in minor units, such as 145")}
+		}
+		p, err := findPayment(ctx, n, *accountID, args[0])
+		if err != nil {
+			return err
+		}
+		in := commands.RecordFee{Request: n.Operator(), AccountID: p.AccountID, FeeID: *feeID, PaymentID: p.ID,
+			Money: eventschemas.Money{Minor: *minor, Currency: cmp.Or(*currency, p.Currency)}}
+		if in.Money.Currency == "" {
+			return usageError{errors.New("--currency is needed: the payment was recorded without money")}
+		}
+		if in.FeeID == "" {
+			in.FeeID = in.Request.ID
+		}
+		done, err := n.AccountWriter.RecordFee(ctx, in)
+		switch {
+		case err != nil && *feeID == "" && !isRejection(err): // the fee may be recorded
+			return fmt.Errorf("%w; to try again, repeat the command with --fee-id %s", err, in.FeeID)
+		case err != nil:
+			return err
+		case *asJSON:
+			return printJSON(e.stdout, map[string]any{"account": in.AccountID, "payment_id": in.PaymentID, "fee_id": in.FeeID, "money": in.Money, "repeated": done.Repeated})
+		}
+		note := ""
+		if done.Repeated {
+			note = " (already done; nothing changed)"
+		}
+		_, err = fmt.Fprintf(e.stdout, "payment %s: fee %s of %s recorded%s\n", in.PaymentID, in.FeeID, formatMoney(in.Money.Minor, in.Money.Currency), note)
+		return err
 	})
 	return c
 }
@@ -113,13 +168,24 @@ func printPayment(w io.Writer, p *payments.Payment) error {
 	if p.Currency != "" {
 		fmt.Fprintf(w, "money     %s (%s tax, %s returned)\n", formatMoney(p.Money, p.Currency), formatMoney(p.Tax, p.Currency), formatMoney(p.RefundedMoney, p.Currency))
 	}
-	if _, err := fmt.Fprintf(w, "state     %s\n", p.State); err != nil || len(p.Refunds) == 0 {
-		return err
+	sums := map[string]int64{}
+	for _, f := range p.Fees {
+		sums[f.Currency] += f.Money
 	}
+	for _, currency := range slices.Sorted(maps.Keys(sums)) {
+		fmt.Fprintf(w, "fees      %s\n", formatMoney(sums[currency], currency))
+	}
+	fmt.Fprintf(w, "state     %s\n", p.State)
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "\nREFUND\tAT\tCREDITS\tMONEY")
-	for _, r := range p.Refunds {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", r.ID, r.At.Format(time.RFC3339), r.Credits, formatMoney(r.Money, r.Currency))
-	}
+	section(table, "REFUND\tAT\tCREDITS\tMONEY\tREVERSED", p.Refunds, func(r payments.Refund) []any {
+		reversed := ""
+		if r.ReversedAt != nil {
+			reversed = r.ReversedAt.Format(time.RFC3339)
+		}
+		return []any{r.ID, r.At.Format(time.RFC3339), r.Credits, formatMoney(r.Money, r.Currency), reversed}
+	})
+	section(table, "FEE\tAT\tMONEY", p.Fees, func(f payments.Fee) []any {
+		return []any{f.ID, f.At.Format(time.RFC3339), formatMoney(f.Money, f.Currency)}
+	})
 	return table.Flush()
 }

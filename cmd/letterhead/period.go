@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"letterhead/domain/books"
 )
 
 // timeForms describes the forms that every option with a time takes.
-const timeForms = "2026-11, 2026-11-30 or 2026-11-30T15:04:05Z (UTC)"
+const timeForms = books.SpanForms
 
 // startOf returns the beginning of a month or a day, or the given moment; zero for an empty text.
 func startOf(option, text string) (time.Time, error) {
@@ -21,19 +23,33 @@ func endOf(option, text string) (time.Time, error) {
 	return end, err
 }
 
+// rangeOf returns the range of --from and --to; a zero time is open.
+func rangeOf(from, to string) (start, end time.Time, err error) {
+	if start, err = startOf("--from", from); err != nil {
+		return start, end, err
+	}
+	if end, err = endOf("--to", to); err == nil && !end.IsZero() && !start.Before(end) {
+		err = usageError{fmt.Errorf("--from %s is after --to %s", from, to)}
+	}
+	return start, end, err
+}
+
 func timeSpan(option, text string) (start, end time.Time, err error) {
 	if text == "" {
 		return start, end, nil
 	}
-	if t, err := time.Parse("2006-01", text); err == nil {
-		return t, t.AddDate(0, 1, 0), nil
-	}
-	if t, err := time.Parse(time.DateOnly, text); err == nil {
-		return t, t.AddDate(0, 0, 1), nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
+	start, end, err = books.ParseSpan(text)
 	if err != nil {
-		return start, end, usageError{fmt.Errorf("%s %q is not like %s", option, text, timeForms)}
+		err = usageError{fmt.Errorf("%s %w", option, err)}
 	}
-	return t.UTC(), t.UTC().Truncate(time.Microsecond).Add(time.Microsecond), nil // events are stored in microseconds
+	return start, end, err
+}
+
+// monthOf returns the beginning of the month that an argument or an option names.
+func monthOf(name, text string) (time.Time, error) {
+	month, err := time.Parse(books.MonthLayout, text)
+	if err != nil {
+		return month, usageError{fmt.Errorf("%s is like 2026-11, not %q", name, text)}
+	}
+	return month, nil
 }

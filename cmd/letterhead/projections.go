@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -17,17 +19,25 @@ import (
 
 	"letterhead/node"
 	"letterhead/projections/engine"
-	"letterhead/projections/search"
 )
 
 func projectionsCommand(e *environment) *cobra.Command {
-	return group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e), projectionsVerify(e))
+	return group("projections", "List, rebuild and verify the read models", projectionsList(e), projectionsRebuild(e), projectionsCompare(e), projectionsSwitch(e), projectionsDiscard(e), projectionsVerify(e))
 }
 
 func projectionsList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "Show the state of every read model", Args: exactArgs()}
+	state := c.Flags().String("state", "", "only read models in this state: "+strings.Join(engine.States, ", "))
+	order := addSortFlag(c, []string{"name", "state", "position", "lag"})
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		by, descending, err := order()
+		if err != nil {
+			return err
+		}
+		if *state != "" && !slices.Contains(engine.States, *state) {
+			return usageError{fmt.Errorf("--state is one of %s, not %q", strings.Join(engine.States, ", "), *state)}
+		}
 		models, err := n.Runner.List(ctx)
 		if err != nil {
 			return err
@@ -38,13 +48,19 @@ func projectionsList(e *environment) *cobra.Command {
 		}
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
-			fmt.Fprintln(table, "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tERROR")
+			fmt.Fprintln(table, "NAME\tSTATE\tVERSION\tGENERATION\tPOSITION\tLAG\tKEPT\tERROR")
 		}
-		for _, m := range append(models, index) {
+		models = slices.DeleteFunc(append(models, index), func(m engine.Status) bool { return *state != "" && m.State != *state })
+		sortModels(models, by, descending)
+		for _, m := range models {
 			if *asJSON {
 				err = printJSON(e.stdout, m)
 			} else {
-				_, err = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", m.Name, m.State, m.Version, m.Generation, m.Position, m.Lag, m.Error)
+				kept := ""
+				if m.Kept != nil {
+					kept = fmt.Sprintf("generation %d at %d", m.Kept.Generation, m.Kept.Position)
+				}
+				_, err = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", m.Name, m.State, m.Version, m.Generation, m.Position, m.Lag, kept, m.Error)
 			}
 			if err != nil {
 				return err
@@ -55,41 +71,24 @@ func projectionsList(e *environment) *cobra.Command {
 	return c
 }
 
-func projectionsRebuild(e *environment) *cobra.Command {
-	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Rebuild read models from the log while they are in use",
-		Long: "Build new read models next to the live ones and swap them when they have caught up. The next rebuild or the next start continues an interrupted one."}
-	all := c.Flags().Bool("all", false, "rebuild all read models and the search index")
-	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, cmd *cobra.Command, names []string) error {
-		if *all == (len(names) > 0) {
-			return usageError{errors.New("name the read models or use --all; \"letterhead projections list\" shows them")}
+// sortModels sorts read models; without an order they keep theirs.
+func sortModels(models []engine.Status, by string, descending bool) {
+	slices.SortStableFunc(models, func(a, b engine.Status) int {
+		switch by {
+		case "name":
+			return strings.Compare(a.Name, b.Name)
+		case "state":
+			return strings.Compare(a.State, b.State)
+		case "position":
+			return cmp.Compare(a.Position, b.Position)
+		case "lag":
+			return cmp.Compare(a.Lag, b.Lag)
 		}
-		var models []string
-		index := *all
-		for _, n := range names {
-			if n == search.Name {
-				index = true
-			} else {
-				models = append(models, n)
-			}
-		}
-		if *all || len(models) > 0 {
-			err := n.Runner.Rebuild(ctx, models, progress(e.stderr, "rebuild"))
-			if errors.Is(err, engine.ErrUnknown) {
-				return usageError{err}
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if index {
-			if err := n.RebuildSearch(ctx); err != nil {
-				return err
-			}
-		}
-		_, err := fmt.Fprintln(e.stdout, "rebuilt")
-		return err
+		return 0
 	})
-	return c
+	if descending {
+		slices.Reverse(models)
+	}
 }
 
 func projectionsVerify(e *environment) *cobra.Command {

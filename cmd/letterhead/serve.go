@@ -63,15 +63,15 @@ func serve(ctx context.Context, e *environment, cfg config.Config) error {
 		},
 		Begun: func(n *node.Node, begun node.Begun) error {
 			if begun.New != nil {
-				return greetFirst(e, n.Config, *begun.New)
+				return greetFirst(e, n.Config, *begun.New, begun.AdminURL)
 			}
-			return greetAgain(e, n.Config, begun.AccountID)
+			return greetAgain(e, n.Config, begun.AccountID, begun.AdminURL)
 		},
 	}
 	return server.Serve(ctx)
 }
 
-func greetFirst(e *environment, cfg config.Config, c node.NewAccount) error {
+func greetFirst(e *environment, cfg config.Config, c node.NewAccount, adminURL string) error {
 	self, data := shellWord(os.Args[0]), ""
 	if cfg.Data != defaultData() {
 		data = " --data " + shellWord(cfg.Data)
@@ -87,14 +87,14 @@ Letterhead serves on %[1]s
 %[5]s  docs         %[1]s/docs
   a logo       %[1]s/logo/github.com?size=64
                (needs no key; %[1]s/docs/logos shows more)
-
+%[9]s
 Try it:
   %[6]s %[1]s/v1/brands/github.com
   %[6]s '%[1]s/v1/search?q=githb'
   %[6]s %[1]s/v1/me
   %[7]s%[8]s ledger show --account %[2]s --last 1
 
-`, cfg.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, curl, self, data)
+`, cfg.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, curl, self, data, adminLine(adminURL))
 	return err
 }
 
@@ -122,7 +122,7 @@ func showKeys(e *environment, cfg config.Config, secret, publishable string) (li
 `, path), ". " + shellWord(path) + `; curl -s -H "Authorization: Bearer $LETTERHEAD_SECRET_KEY"`, nil
 }
 
-func greetAgain(e *environment, cfg config.Config, accountID string) error {
+func greetAgain(e *environment, cfg config.Config, accountID, adminURL string) error {
 	self, data := shellWord(os.Args[0]), ""
 	if cfg.Data != defaultData() {
 		data = " --data " + shellWord(cfg.Data)
@@ -133,9 +133,17 @@ Letterhead serves on %s
   account      %s
   another key  %s%s key issue --account %s
   docs         %s/docs
-
-`, cfg.BaseURL, accountID, self, data, accountID, cfg.BaseURL)
+%s
+`, cfg.BaseURL, accountID, self, data, accountID, cfg.BaseURL, adminLine(adminURL))
 	return err
+}
+
+// adminLine returns the line of a greeting about the admin API.
+func adminLine(url string) string {
+	if url == "" {
+		return ""
+	}
+	return "  admin API    " + url + "/admin (\"letterhead admin token issue\" makes a token)\n"
 }
 
 func defaultData() string {

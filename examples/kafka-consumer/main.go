@@ -138,9 +138,9 @@ var errSchema = errors.New("the event does not match its schema")
 func creditsOf(eventType string, data []byte) (int64, error) {
 	var sign int64
 	switch eventType {
-	case "CreditsGranted", "ChargeReversed":
+	case "CreditsGranted", "ChargeReversed", "RefundReversed":
 		sign = 1
-	case "CreditsCharged", "PaymentRefunded":
+	case "CreditsCharged", "PaymentRefunded", "BreakageRecognized":
 		sign = -1
 	default:
 		return 0, nil // such as CreditsHeld, HoldReleased and ChargeKept, which do not change the balance

@@ -22,7 +22,7 @@ import (
 	"letterhead/internal/testservices"
 )
 
-const patience = 30 * time.Second
+const waitLimit = 30 * time.Second
 
 // history returns the events of an account in the order of the log. Half of
 // them are repeated, as after a restart of the relay.
@@ -61,7 +61,7 @@ func TestBooks_CreditsOfEveryAccount(t *testing.T) {
 }
 
 func follow(t *testing.T, brokers []string) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	prefix := "test-" + strings.ToLower(rand.Text()[:10]) + "."
 	cfg := letterhead.Config{Brokers: brokers, TopicPrefix: prefix, Replication: 1, Topics: []letterhead.Topic{{Name: broker.Ledger, Partitions: 4, Record: true}}}

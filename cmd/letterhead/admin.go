@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/domain/operator"
+	"letterhead/node"
+)
+
+func adminCommand(e *environment) *cobra.Command {
+	return group("admin", "Manage access to the admin API", group("token", "Issue, list and revoke tokens of operators", tokenIssue(e), tokenList(e), tokenRevoke(e)))
+}
+
+func tokenIssue(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "issue", Short: "Issue a token; it is shown once", Args: exactArgs(),
+		Long: "Issue a token for the admin API (docs/admin.md). The scope read allows to read; support also keys, suspensions, crawls and overrides; finance also grants, refunds, payments and plans; admin everything."}
+	name := c.Flags().String("name", "", "a name for the token, to recognize it")
+	scope := c.Flags().String("scope", "", "read, support, finance or admin")
+	expires := c.Flags().String("expires", "", "when it expires: a duration such as 720h, or "+timeForms+" (default: never)")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		if !slices.Contains(operator.Scopes, operator.Scope(*scope)) {
+			return usageError{fmt.Errorf("--scope is read, support, finance or admin, not %q", *scope)}
+		}
+		if err := checkName(*name); err != nil {
+			return usageError{err}
+		}
+		at, err := expiry(*expires, n.Now())
+		if err != nil {
+			return err
+		}
+		issued, err := n.IssueToken(ctx, n.Operator(), *name, operator.Scope(*scope), at)
+		if errors.Is(err, operator.ErrInvalid) {
+			return usageError{err}
+		}
+		if err != nil && !errors.Is(err, node.ErrNotSeen) {
+			return err
+		}
+		// With ErrNotSeen the token is issued as well. It must be printed, because its text is stored nowhere.
+		if *asJSON {
+			return errors.Join(err, printJSON(e.stdout, issued))
+		}
+		where := ""
+		if url := n.AdminURL(); url != "" {
+			where = fmt.Sprintf("Try it: curl -H 'Authorization: Bearer TOKEN' %s/admin/accounts\n", url)
+		}
+		_, printed := fmt.Fprintf(e.stdout, "token %s, scope %s\n%s\nIt is shown only now; only its hash is stored.\n%s", issued.ID, issued.Scope, issued.Token, where)
+		return errors.Join(err, printed)
+	})
+	return c
+}
+
+// expiry returns the end of a duration, of a month or of a day, or a moment; zero for an empty text.
+func expiry(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d), nil
+	}
+	return endOf("--expires", text)
+}
+
+func tokenList(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "list", Short: "List tokens", Args: exactArgs()}
+	asJSON := jsonFlag(c)
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		all, err := n.Tokens(ctx)
+		if err != nil {
+			return err
+		}
+		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
+		if !*asJSON {
+			fmt.Fprintln(table, "ID\tNAME\tSCOPE\tLAST FOUR\tSTATE\tISSUED\tEXPIRES")
+		}
+		for _, t := range all {
+			expires := "never"
+			if !t.ExpiresAt.IsZero() {
+				expires = t.ExpiresAt.Format(time.RFC3339)
+			}
+			if *asJSON {
+				err = printJSON(e.stdout, t)
+			} else {
+				_, err = fmt.Fprintf(table, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", t.ID, t.Name, t.Scope, t.Last4, t.State, t.IssuedAt.Format(time.RFC3339), expires)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return table.Flush()
+	})
+	return c
+}
+
+func tokenRevoke(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "revoke ID", Short: "Revoke a token; the next request with it is rejected", Args: exactArgs("ID"),
+		Long: "Revoke a token; the next request with it is rejected. Its name stays, so that its actions can be attributed, unless --erase-name is set, which also works later."}
+	eraseName := c.Flags().Bool("erase-name", false, "also erase the name of the token")
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		repeated, err := n.RevokeToken(ctx, n.Operator(), args[0])
+		if errors.Is(err, operator.ErrUnknownToken) {
+			return fmt.Errorf("there is no token %s; %q lists the tokens", args[0], "letterhead admin token list")
+		}
+		if err == nil && *eraseName {
+			err = n.Names.Erase(ctx, args[0])
+		}
+		if err != nil {
+			return err
+		}
+		note := ""
+		if repeated {
+			note = " (it was before)"
+		}
+		_, err = fmt.Fprintf(e.stdout, "token %s revoked%s\n", args[0], note)
+		return err
+	})
+	return c
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	domain "letterhead/domain/billing"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/node"
+	"letterhead/projections/payments"
+	"letterhead/workers/billing"
+)
+
+func billingCheckout(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "checkout", Short: "Create a page on which an account pays", Args: exactArgs(),
+		Long: "Create a checkout session at Stripe for a pack of credits or the price of a plan, and print the address of the page on which to pay. The credits are granted when Stripe reports the payment. It needs LETTERHEAD_STRIPE_KEY and LETTERHEAD_BILLING_FILE."}
+	accountID := c.Flags().String("account", "", "account id")
+	pack := c.Flags().String("pack", "", "name of a pack")
+	price := c.Flags().String("price", "", "id of a price")
+	asJSON := jsonFlag(c)
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		switch {
+		case *accountID == "":
+			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
+		case (*pack == "") == (*price == ""):
+			return usageError{errors.New("either --pack or --price is needed")}
+		}
+		if err := n.AccountExists(ctx, *accountID); err != nil {
+			return explainAccount(*accountID, err)
+		}
+		catalog, err := n.Catalog()
+		if err != nil {
+			return err
+		}
+		offer, ok := catalog.Offer(*price)
+		if *pack != "" {
+			offer, ok = catalog.Pack(*pack)
+		}
+		if !ok {
+			return fmt.Errorf("LETTERHEAD_BILLING_FILE does not sell %s%s; it sells %s", *pack, *price, offers(catalog))
+		}
+		session, err := n.Checkout(ctx, offer, *accountID)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(e.stdout, map[string]any{"id": session.ID, "url": session.URL})
+		}
+		_, err = fmt.Fprintln(e.stdout, session.URL)
+		return err
+	})
+	return c
+}
+
+// offers lists the packs and prices of a catalog.
+func offers(c *domain.Catalog) string {
+	var all []string
+	for _, p := range c.Packs {
+		all = append(all, fmt.Sprintf("the pack %s (%s)", p.Name, p.Price))
+	}
+	for _, p := range c.Plans {
+		all = append(all, fmt.Sprintf("the price %s (%s)", p.Price, p.Plan))
+	}
+	if len(all) == 0 {
+		return "nothing"
+	}
+	return strings.Join(all, ", ")
+}
+
+func billingInbox(e *environment) *cobra.Command {
+	c := group("inbox", "Events of the payment processor that were not applied", billingInboxShow(e), billingInboxReplay(e), billingInboxDismiss(e))
+	c.Long = "List the events of the payment processor that were not applied: those in the inbox need you, those that wait apply by themselves when another event arrives. docs/billing.md explains the reasons."
+	asJSON := jsonFlag(c)
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		state, err := billing.Read(ctx, n.Log)
+		if err != nil {
+			return err
+		}
+		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
+		if !*asJSON {
+			fmt.Fprintln(table, "EVENT\tAT\tTYPE\tSTATE\tCUSTOMER\tPAYMENT\tREASON")
+		}
+		for _, entry := range state.Open() {
+			shown := openEntryOf(state, entry)
+			if *asJSON {
+				err = printJSON(e.stdout, shown)
+			} else {
+				_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", shown.EventID, shown.At.Format(time.RFC3339), shown.Type, shown.State, shown.Customer, shown.PaymentID, shown.Reason)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return table.Flush()
+	})
+	return c
+}
+
+// openEntry is a report that was not applied, as it is printed.
+type openEntry struct {
+	Processor string    `json:"processor"`
+	EventID   string    `json:"event_id"`
+	Type      string    `json:"type"`
+	At        time.Time `json:"at"`
+	State     string    `json:"state"` // inbox, waiting, new
+	Reason    string    `json:"reason,omitempty"`
+	AccountID string    `json:"account_id,omitempty"`
+	Customer  string    `json:"customer,omitempty"`
+	PaymentID string    `json:"payment_id,omitempty"`
+}
+
+// openEntryOf decides a report that has no outcome, without a catalog, because waiting for another report does not depend
+// on it.
+func openEntryOf(state *domain.State, entry *domain.Entry) openEntry {
+	r := entry.Report
+	shown := openEntry{Processor: r.Processor, EventID: r.EventID, Type: r.Type, At: entry.At, State: entry.State, Reason: entry.Reason,
+		AccountID: r.AccountID, Customer: r.Customer, PaymentID: r.PaymentID}
+	if shown.State == "" {
+		shown.State = "new"
+		if d := state.Decide(entry, &domain.Catalog{}); d.Outcome == domain.Waiting {
+			shown.State, shown.Reason = d.Outcome, d.Reason
+		}
+	}
+	return shown
+}
+
+// findEntry returns the stream of an event of a processor, which may be without its processor.
+func findEntry(state *domain.State, id string) string {
+	for _, entry := range state.Open() {
+		if entry.Report.EventID == id {
+			return entry.Stream
+		}
+	}
+	if processor, event, ok := strings.Cut(id, ":"); ok {
+		return domain.Stream(processor, event)
+	}
+	return domain.Stream(domain.Stripe, id)
+}
+
+func billingInboxShow(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "show ID", Short: "Show an event of the payment processor", Args: exactArgs("ID"),
+		Long: "Show, as JSON, what the log holds about an event of the payment processor: what was taken from it, and what became of it."}
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		state, err := billing.Read(ctx, n.Log)
+		if err != nil {
+			return err
+		}
+		stream, events := findEntry(state, args[0]), 0
+		err = eventlog.ReadPages(ctx, n.Log, stream, inboxPage, func(page []eventlog.Recorded) error {
+			for _, rec := range page {
+				events++
+				line := map[string]any{"at": rec.OccurredAt, "event": rec.Type, "actor": rec.Metadata.Actor, "data": json.RawMessage(rec.Data)}
+				if err := printJSON(e.stdout, line); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil && events == 0 {
+			err = fmt.Errorf("there is no event %s; %q lists those that were not applied", args[0], "letterhead billing inbox")
+		}
+		return err
+	})
+	return c
+}
+
+// inboxPage is the number of events that are read at a time.
+const inboxPage = 256
+
+func billingInboxReplay(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "replay [ID]", Short: "Apply events of the inbox after their causes were removed", Args: atMostOneArg("ID"),
+		Long: "Have an event of the inbox, or all of them, decided again: after the price was added to LETTERHEAD_BILLING_FILE and the server restarted, or the account was opened. An event of another API version is then used as far as it could be read. The running server applies them; what fails again returns to the inbox."}
+	all := c.Flags().Bool("all", false, "all events of the inbox")
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		if *all == (len(args) == 1) {
+			return usageError{errors.New("either an event's id or --all is needed")}
+		}
+		state, err := billing.Read(ctx, n.Log)
+		if err != nil {
+			return err
+		}
+		var streams []string
+		if *all {
+			for _, entry := range state.Open() {
+				if entry.State == domain.Inbox {
+					streams = append(streams, entry.Stream)
+				}
+			}
+		} else {
+			streams = []string{findEntry(state, args[0])}
+		}
+		for _, stream := range streams {
+			_, id, _ := strings.Cut(stream, ":")
+			if err := explainReport(id, n.Billing.Reopen(ctx, n.Operator(), stream)); err != nil {
+				return err
+			}
+		}
+		_, err = fmt.Fprintf(e.stdout, "%d events are applied again; %q shows what could not be\n", len(streams), "letterhead billing inbox")
+		return err
+	})
+	return c
+}
+
+func billingInboxDismiss(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "dismiss ID", Short: "Remove an event from the inbox without applying it", Args: exactArgs("ID"),
+		Long: "Remove an event from the inbox, or one that waits, without applying it: after you have done by hand what it needs. The log keeps it, with the reason."}
+	reason := c.Flags().String("reason", "operator", "why it is not needed")
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		state, err := billing.Read(ctx, n.Log)
+		if err != nil {
+			return err
+		}
+		if err := explainReport(args[0], n.Billing.Dismiss(ctx, n.Operator(), findEntry(state, args[0]), *reason)); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.stdout, "event %s is dismissed\n", args[0])
+		return err
+	})
+	return c
+}
+
+// explainReport adds to the errors of commands on a report what to do.
+func explainReport(id string, err error) error {
+	switch {
+	case errors.Is(err, commands.ErrUnknownReport):
+		return fmt.Errorf("there is no event %s; %q lists those that were not applied", id, "letterhead billing inbox")
+	case errors.Is(err, commands.ErrReportDone):
+		return fmt.Errorf("event %s was applied or dismissed already; %q shows it", id, "letterhead billing inbox show "+id)
+	}
+	return err
+}
+
+func billingLink(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "link", Short: "Link a customer or a payment of the payment processor to an account", Args: exactArgs(),
+		Long: "Link a customer of Stripe to an account. Checkout sessions that letterhead creates do so themselves; it is needed for subscriptions that were created elsewhere. Events of the customer that are in the inbox are then applied.\n\nWith --payment, link a payment that was granted by hand. Its refunds and disputes, which wait until then, are applied; no credits are granted again."}
+	customer := c.Flags().String("customer", "", "id of the customer, such as cus_1")
+	payment := c.Flags().String("payment", "", "id of a payment that was granted by hand, such as pi_1")
+	accountID := c.Flags().String("account", "", "account id")
+	processor := c.Flags().String("processor", domain.Stripe, "name of the processor")
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		if (*customer == "") == (*payment == "") || *accountID == "" {
+			return usageError{errors.New("--account and either --customer or --payment are needed")}
+		}
+		if err := n.AccountExists(ctx, *accountID); err != nil {
+			return explainAccount(*accountID, err)
+		}
+		by := n.Operator()
+		report, what := eventschemas.BillingReported{Kind: domain.KindCustomer, Customer: *customer}, "customer "+*customer
+		if *payment != "" {
+			p, err := findPayment(ctx, n, *accountID, *payment)
+			if err != nil {
+				return err
+			}
+			state, err := billing.Read(ctx, n.Log)
+			if err != nil {
+				return err
+			}
+			if linked := state.AccountOfPayment(*processor, p.ID); linked != "" && linked != *accountID {
+				return fmt.Errorf("payment %s is linked to account %s already, and a link is final", p.ID, linked)
+			}
+			report, what = linkedPayment(p), "payment "+p.ID
+		}
+		report.Processor, report.EventID, report.Type, report.AccountID = *processor, "link-"+by.ID, "letterhead.link", *accountID
+		if err := n.Billing.Record(ctx, by, report); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(e.stdout, "%s is linked to account %s\n", what, *accountID)
+		return err
+	})
+	return c
+}
+
+// linkedPayment returns the report whose grant is the one that the ledger has, so that it is a repeat.
+func linkedPayment(p *payments.Payment) eventschemas.BillingReported {
+	r := eventschemas.BillingReported{Kind: domain.KindPayment, PaymentID: p.ID, GrantKind: account.KindTopup, Credits: p.Credits, Tax: p.Tax}
+	if p.Currency != "" {
+		r.Money = &eventschemas.Money{Minor: p.Money, Currency: p.Currency}
+	}
+	return r
+}
+
+// atMostOneArg accepts one argument or none.
+func atMostOneArg(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return exactArgs(name)(c, args)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/domain/books"
+	"letterhead/node"
+	"letterhead/workers/backup"
+	"letterhead/workers/generate"
+)
+
+func devCommand(e *environment) *cobra.Command {
+	return group("dev", "Make data for tests, demonstrations and measurements", devGenerate(e))
+}
+
+func devGenerate(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "generate", Short: "Fill an empty data folder with a generated history of accounts", Args: exactArgs(),
+		Long: `Fill an empty data folder (--data) with the events of generated accounts: grants,
+payments with tax, refunds, look-ups with and without a hold, reversals, changes of
+plans, suspensions, closed accounts and keys. The same options give the same events,
+with the same release on the same kind of processor. The accounts have no names, and
+their keys are not known; brands are only named.
+
+A history that was interrupted is incomplete: delete the folder.`}
+	history := generate.Defaults()
+	flags := c.Flags()
+	flags.IntVar(&history.Accounts, "accounts", history.Accounts, "number of accounts")
+	flags.IntVar(&history.Events, "events", history.Events, "number of events")
+	flags.Uint64Var(&history.Seed, "seed", history.Seed, "another number gives another history")
+	flags.IntVar(&history.Months, "months", history.Months, "length of the history")
+	until := flags.String("until", history.Until.AddDate(0, -1, 0).Format(books.MonthLayout), "end of the history, inclusive: "+timeForms)
+	flags.Float64Var(&history.Hot, "hot", history.Hot, "share of the first account in the use of the service, from 0 to 1")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if e.node != nil {
+			return usageError{errors.New("cannot generate a history in a running server: name an empty folder with --data")}
+		}
+		settings, err := e.config()
+		if err != nil {
+			return err
+		}
+		if history.Until, err = endOf("--until", *until); err != nil {
+			return err
+		}
+		began, show := time.Now(), stages(e.stderr, "generate")
+		sum, err := node.Generate(cmd.Context(), settings, e.options(node.ToWrite), history, func(events int) {
+			show(backup.Progress{Stage: backup.StageEvents, Done: uint64(events), Total: uint64(history.Events)})
+		})
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(e.stdout, sum)
+		}
+		_, err = fmt.Fprintf(e.stdout, "generated %d events of %d accounts, from %s to %s, in %s\n", sum.Events, sum.Accounts,
+			sum.First.Format(time.DateOnly), sum.Last.Format(time.DateOnly), time.Since(began).Round(time.Millisecond))
+		return err
+	}
+	return c
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/commands"
+	"letterhead/domain/notices"
+	"letterhead/internal/webhook"
+	"letterhead/node"
+)
+
+func accountNotices(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "notices ID", Short: "Show, set or retry the notices of an account",
+		Long: "Show which notices the holder of an account gets, and the last ones. With --low-balance, --webhook or --email, set them first: an empty URL or address removes it. A notice is sent when the balance falls below the threshold, and again only after credits were added. With --retry, attempt a notice again that could not be delivered. --public-key prints the key with which receivers verify webhooks, and --new-key prints a private key for LETTERHEAD_NOTICES_KEY, which nodes that share an event store need."}
+	low := c.Flags().Int64("low-balance", 0, "credits below which the balance is low; 0 for no notice")
+	url := c.Flags().String("webhook", "", "https URL to which notices are sent")
+	address := c.Flags().String("email", "", "e-mail address to which notices are sent")
+	retry := c.Flags().String("retry", "", "id of a notice to attempt again")
+	public := c.Flags().Bool("public-key", false, "print the public key of webhooks")
+	fresh := c.Flags().Bool("new-key", false, "print a new private key of webhooks")
+	asJSON := jsonFlag(c)
+	c.MarkFlagsMutuallyExclusive("public-key", "new-key", "retry")
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if !*public && !*fresh {
+			return exactArgs("ID")(cmd, args)
+		}
+		return exactArgs()(cmd, args)
+	}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if *fresh {
+			key, err := webhook.NewKey(rand.Reader)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(e.stdout, key.Private())
+			return err
+		}
+		if *public {
+			return e.onFolder(func(_ context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+				key, err := n.NoticesKey()
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(e.stdout, key.Public())
+				return err
+			})(cmd, args)
+		}
+		in := commands.SetNotices{AccountID: args[0]}
+		if cmd.Flags().Changed("low-balance") {
+			in.LowBalance = low
+		}
+		if cmd.Flags().Changed("webhook") {
+			in.Webhook = url
+		}
+		if cmd.Flags().Changed("email") {
+			in.Email = address
+		}
+		set := in.LowBalance != nil || in.Webhook != nil || in.Email != nil
+		if set && *retry != "" {
+			return usageError{errors.New("--retry cannot be combined with settings; run the command twice")}
+		}
+		run := e.looksAt
+		if set || *retry != "" {
+			run = e.onFolder
+		}
+		return run(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+			if set {
+				in.Request = n.Operator()
+				if _, err := n.SetNotices(ctx, in); errors.Is(err, notices.ErrInvalid) {
+					return usageError{err}
+				} else if err != nil {
+					return explainAccount(in.AccountID, err)
+				}
+			}
+			if *retry != "" {
+				if _, err := n.RetryNotice(ctx, n.Operator(), in.AccountID, *retry); err != nil {
+					return err
+				}
+			}
+			return e.showNotices(ctx, n, in.AccountID, *asJSON)
+		})(cmd, args)
+	}
+	return c
+}
+
+// showNotices prints the settings and the last notices of an account.
+func (e *environment) showNotices(ctx context.Context, n *node.Node, accountID string, asJSON bool) error {
+	shown, err := n.NoticesOf(ctx, accountID)
+	if err != nil {
+		return explainAccount(accountID, err)
+	}
+	if asJSON {
+		return printJSON(e.stdout, shown)
+	}
+	threshold := "no notice"
+	if shown.LowBalance > 0 {
+		threshold = fmt.Sprintf("below %d credits", shown.LowBalance)
+	}
+	fmt.Fprintf(e.stdout, "low balance  %s\nwebhook      %s\ne-mail       %s\n", threshold, cmp.Or(shown.Webhook, "none"), cmp.Or(shown.Email, "none"))
+	if len(shown.Notices) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "NOTICE\tKIND\tRAISED\tBALANCE\tDESTINATION\tSTATE\tATTEMPTS\tNEXT\tREASON")
+	for _, d := range shown.Notices {
+		next := "-"
+		if !d.NextAt.IsZero() {
+			next = d.NextAt.Format(time.RFC3339)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d\t%s\t%s\t%d\t%s\t%s\n", d.NoticeID, d.Kind, d.RaisedAt.Format(time.RFC3339), d.Balance, d.Threshold, d.Destination, d.State, d.Attempts, next, cmp.Or(d.Reason, "-"))
+	}
+	return table.Flush()
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/domain/books"
+	"letterhead/node"
+	"letterhead/workers/journal"
+)
+
+func booksClose(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "close MONTH", Short: "Close a month", Args: exactArgs("MONTH"),
+		Long: "Close a month: verify the streams of all accounts, and record the month's totals and the digest of its journal as an event. Months are closed in order. An event of the month that is appended later is booked at the beginning of the next month that has not ended. Closing a month again changes nothing."}
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		month, err := monthOf("MONTH", args[0])
+		if err != nil {
+			return err
+		}
+		refused := func(err error) error { return fmt.Errorf("%s was not closed: %w", args[0], err) }
+		closer := n.PeriodCloser(e.reading("journal"))
+		period, err := closer.Check(ctx, month)
+		if err != nil {
+			return refused(err)
+		}
+		state := "was closed before"
+		if period == nil {
+			audit, err := n.AuditLedger(ctx, "", stages(e.stderr, "verify"))
+			if err != nil {
+				return refused(err)
+			}
+			if audit.Broken > 0 {
+				return refused(fmt.Errorf("the ledger has %d fault(s), the first is: %v; \"letterhead ledger verify\" lists them", audit.Broken, audit.Findings[0]))
+			}
+			repeated := false
+			if period, repeated, err = closer.Close(ctx, month); err != nil {
+				return refused(err)
+			}
+			if !repeated {
+				state = "closed"
+			}
+		}
+		if *asJSON {
+			return printJSON(e.stdout, periodJSON(period))
+		}
+		_, err = fmt.Fprintf(e.stdout, "%s %s: %d transaction(s), digest %s\n", args[0], state, period.Closing.Transactions, period.Closing.Digest)
+		return err
+	})
+	return c
+}
+
+func periodJSON(p *books.Period) map[string]any {
+	return map[string]any{"month": p.Closing.Month, "state": "closed", "closed_at": p.ClosedAt, "position": p.Position, "digest": p.Closing.Digest, "transactions": p.Closing.Transactions, "totals": p.Closing.Totals}
+}
+
+func booksStatus(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "status", Short: "Show which months are closed", Args: exactArgs(),
+		Long: "List the months from that of the first event to the running one, with the digest of those that are closed."}
+	asJSON := jsonFlag(c)
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		now := time.Now()
+		months, err := journal.Status(ctx, n.Log, now)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			for _, m := range months {
+				object := map[string]any{"month": m.Month.Format(books.MonthLayout), "state": m.State(now)}
+				if m.Closing != nil {
+					object = periodJSON(m.Closing)
+				}
+				if err := printJSON(e.stdout, object); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(table, "MONTH\tSTATE\tCLOSED\tTRANSACTIONS\tDIGEST")
+		for _, m := range months {
+			at, transactions, digest := "", "", ""
+			if p := m.Closing; p != nil {
+				at, transactions, digest = p.ClosedAt.Format(time.RFC3339), fmt.Sprint(p.Closing.Transactions), p.Closing.Digest
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", m.Month.Format(books.MonthLayout), m.State(now), at, transactions, digest)
+		}
+		return table.Flush()
+	})
+	return c
+}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/mod/sumdb/note"
+
+	"letterhead/domain/books"
+	"letterhead/domain/proof"
+	"letterhead/domain/statement"
+	"letterhead/internal/disk"
+	"letterhead/node"
+	"letterhead/workers/backup"
+	"letterhead/workers/checkpoint"
+)
+
+// maxNoteFile limits how much is read of a file with a checkpoint. A proof has it at the beginning.
+const maxNoteFile = 64 << 10
+
+func ledgerCheckpoint(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "checkpoint", Short: "Make a signed checkpoint of the ledger", Args: exactArgs(),
+		Long: "Make a checkpoint: a tree over the streams of all accounts, whose root is added to the log of checkpoints. Print the signed root of that log, which GET /v1/ledger/checkpoint returns from then on. docs/proofs.md says how to publish it."}
+	since := c.Flags().String("since", "", "only if there is no checkpoint from this time on; else print the last one: "+timeForms)
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		from, err := startOf("--since", *since)
+		if err != nil {
+			return err
+		}
+		made, err := e.makeCheckpoint(ctx, n, from)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(e.stdout, map[string]any{"checkpoint": noteJSON(made.Note, made.Checkpoint), "note": made.Note.Text})
+		}
+		_, err = io.WriteString(e.stdout, made.Note.Text)
+		return err
+	})
+	return c
+}
+
+// makeCheckpoint makes a checkpoint, unless since is not zero and there is one from that time on.
+func (e *environment) makeCheckpoint(ctx context.Context, n *node.Node, since time.Time) (*checkpoint.Made, error) {
+	maker := n.CheckpointMaker(e.countAccounts("checkpoint"))
+	if since.IsZero() {
+		return maker.Make(ctx)
+	}
+	return maker.Ensure(ctx, since)
+}
+
+// countAccounts shows the progress of a command that reads the streams of all accounts.
+func (e *environment) countAccounts(what string) func(accounts uint64) {
+	show := stages(e.stderr, what)
+	return func(accounts uint64) { show(backup.Progress{Stage: backup.StageChains, Done: accounts}) }
+}
+
+func noteJSON(n *proof.Note, c proof.Checkpoint) map[string]any {
+	return map[string]any{"origin": n.Origin, "size": n.Size, "root": fmt.Sprintf("%x", n.Root), "time": c.Time, "position": c.Position, "accounts": c.Accounts, "accounts_root": fmt.Sprintf("%x", c.Root)}
+}
+
+func ledgerProve(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "prove", Short: "Write a proof of an account's month", Args: exactArgs(),
+		Long: "Write one text file that proves an account's events and the statement of a month: the events from the first one, and how the signed checkpoint contains them. \"letterhead ledger check\" verifies it without the service. If the last checkpoint is from before the month's end, the command makes another one; a month that has not ended is marked as provisional."}
+	accountID := c.Flags().String("account", "", "account id")
+	month := c.Flags().String("month", "", "month, such as 2026-11")
+	since := c.Flags().String("since", "", "file with an earlier checkpoint or proof: also prove that the log of checkpoints continues it")
+	output := c.Flags().StringP("output", "o", "", "file to write; - is standard output")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		switch {
+		case *accountID == "":
+			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
+		case *output == "":
+			return usageError{errors.New("-o is needed: the file to write, or - for standard output")}
+		}
+		o := checkpoint.Options{AccountID: *accountID}
+		var err error
+		if o.Month, err = monthOf("--month", *month); err != nil {
+			return err
+		}
+		if time.Now().Before(o.Month) { // before a checkpoint is made for it
+			return fmt.Errorf("%s: %w", *month, statement.ErrNotBegun)
+		}
+		if *since != "" {
+			if o.Since, err = readNote(*since); err != nil {
+				return err
+			}
+		}
+		if err := e.checkpointAfter(ctx, o.Month.AddDate(0, 1, 0)); err != nil {
+			return err
+		}
+		return e.reads(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+			if err := n.AccountExists(ctx, o.AccountID); err != nil {
+				return explainAccount(o.AccountID, err)
+			}
+			prove := func(w io.Writer) error { return n.Proofs(e.countAccounts("prove")).Prove(ctx, o, w) }
+			if *output == "-" {
+				return prove(e.stdout)
+			}
+			return disk.WriteFile(*output, prove)
+		})(cmd, args)
+	}
+	return c
+}
+
+// checkpointAfter makes a checkpoint, unless the month's end has passed and there is one from after it. A server that
+// holds the data folder makes it.
+func (e *environment) checkpointAfter(ctx context.Context, end time.Time) error {
+	args := []string{"ledger", "checkpoint"}
+	if time.Now().Before(end) {
+		end = time.Time{}
+	} else {
+		args = append(args, "--since", end.Format(time.RFC3339))
+	}
+	run := func(n *node.Node) error {
+		_, err := e.makeCheckpoint(ctx, n, end)
+		return err
+	}
+	if e.node != nil {
+		return run(e.node)
+	}
+	cfg, err := e.config()
+	if err != nil {
+		return err
+	}
+	c := e.command(ctx, cfg, args, node.ToWrite, node.OpenCurrent, run)
+	c.Forward = func() error { return e.forward(ctx, cfg.Data, args, io.Discard) }
+	if node.AllShared(cfg) {
+		return c.DoApart(ctx)
+	}
+	return c.Do(ctx)
+}
+
+func ledgerCheck(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "check FILE", Short: "Verify a proof, without the service", Args: exactArgs("FILE"),
+		Long: "Verify a proof that \"letterhead ledger prove\" wrote: its signature, that the events are those of the checkpoint, and that the statement follows from them. The command names the first line that is wrong, and exits with 1. It needs the public key of the service, and neither the service nor its data. Without --key it uses the public keys of the data folder, and never one from the file."}
+	key := c.Flags().String("key", "", "public key, or a file with public keys, one in each line")
+	since := c.Flags().String("since", "", "file with an earlier checkpoint or proof, of which the log of checkpoints must be a continuation")
+	asJSON := jsonFlag(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		keys, err := e.publicKeys(*key)
+		if err != nil {
+			return err
+		}
+		var old *proof.Note
+		if *since != "" {
+			if old, err = readNote(*since); err != nil {
+				return err
+			}
+			if old, err = proof.Open(old.Text, keys); err != nil {
+				return fmt.Errorf("%s: %w", *since, err)
+			}
+		}
+		file, err := os.Open(args[0])
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		report, err := proof.Check(file, keys, old)
+		if err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		return e.printReport(args[0], report, old, *asJSON)
+	}
+	return c
+}
+
+func (e *environment) printReport(name string, r *proof.Report, old *proof.Note, asJSON bool) error {
+	if asJSON {
+		object := map[string]any{"account": r.AccountID, "month": r.Month.Format(books.MonthLayout), "provisional": r.Provisional, "events": r.Events, "checkpoint": noteJSON(r.Note, r.Checkpoint)}
+		if old != nil {
+			object["since"] = old.Size
+		}
+		return printJSON(e.stdout, object)
+	}
+	state := ""
+	if r.Provisional {
+		state = " (provisional: the month had not ended)"
+	}
+	events := "1 event"
+	if r.Events != 1 {
+		events = fmt.Sprintf("%d events", r.Events)
+	}
+	_, err := fmt.Fprintf(e.stdout, "%s is valid: %s of account %s and its statement for %s%s, in checkpoint %d of %s from %s\n",
+		name, events, r.AccountID, r.Month.Format(books.MonthLayout), state, r.Note.Size, r.Note.Origin, r.Checkpoint.Time.Format(time.RFC3339))
+	if err == nil && old != nil {
+		_, err = fmt.Fprintf(e.stdout, "the log of checkpoints continues that of checkpoint %d\n", old.Size)
+	}
+	return err
+}
+
+// publicKeys parses a public key, or a file of them; without either it returns those of the data folder.
+func (e *environment) publicKeys(key string) (note.Verifiers, error) {
+	if key == "" {
+		cfg, err := e.config()
+		if err != nil {
+			return nil, err
+		}
+		text, err := node.PublicLedgerKeys(cfg)
+		if err != nil {
+			return nil, err
+		}
+		if text == "" {
+			return nil, usageError{fmt.Errorf("there is no public key: give one with --key, or name the data folder of the service with --data (%s has none)", cfg.Data)}
+		}
+		return proof.ParseKeys(text)
+	}
+	keys, err := proof.ParseKeys(key)
+	if err == nil {
+		return keys, nil
+	}
+	if errors.Is(err, proof.ErrPrivateKey) {
+		return nil, usageError{fmt.Errorf("--key: %w", err)}
+	}
+	text, err := os.ReadFile(key)
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		err = e.Err // without the name, which may be a key
+	}
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--key is neither a public key like name+0123abcd+AbC… nor a file: %w", err)}
+	}
+	if keys, err = proof.ParseKeys(string(text)); err != nil {
+		return nil, usageError{fmt.Errorf("--key %s: %w", key, err)}
+	}
+	return keys, nil
+}
+
+// readNote returns the checkpoint in a file, whose signature is not checked.
+func readNote(name string) (*proof.Note, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxNoteFile))
+	if err != nil {
+		return nil, err
+	}
+	n, err := proof.ReadNote(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return n, nil
+}
+
+func ledgerKey(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "key", Short: "Show, replace or make the key that signs checkpoints", Args: exactArgs(),
+		Long: "Print the public keys of checkpoints, the current one first, one in each line: give them to those who verify proofs. --rotate makes a new key in the data folder and keeps the public keys of the old ones. --new prints a new private key for LETTERHEAD_LEDGER_KEY, which nodes that share an event store need; the name is that of the log and must not change."}
+	rotate := c.Flags().Bool("rotate", false, "make a new key in the data folder")
+	name := c.Flags().String("new", "", "print a new private key with this name, such as brands.example.com/ledger, and keep nothing")
+	show := func(cmd *cobra.Command, _ []string) error {
+		cfg, err := e.config()
+		if err != nil {
+			return err
+		}
+		keys, err := node.PublicLedgerKeys(cfg)
+		if err == nil && keys == "" {
+			err = fmt.Errorf("%s has no key yet; the first checkpoint makes it", cfg.Data)
+		}
+		if err == nil {
+			_, err = io.WriteString(e.stdout, keys)
+		}
+		return err
+	}
+	replace := e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		public, err := n.RotateLedgerKey(ctx)
+		if err == nil {
+			_, err = fmt.Fprintln(e.stdout, public)
+		}
+		return err
+	})
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case *rotate && *name != "":
+			return usageError{errors.New("--rotate and --new cannot be combined")}
+		case *rotate:
+			return replace(cmd, args)
+		case *name == "":
+			return show(cmd, args)
+		}
+		private, err := proof.NewKey(strings.TrimSpace(*name))
+		if err != nil {
+			return usageError{fmt.Errorf("--new: %w", err)}
+		}
+		_, err = fmt.Fprintln(e.stdout, private)
+		return err
+	}
+	return c
+}

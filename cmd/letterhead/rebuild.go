@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/node"
+	"letterhead/projections"
+	"letterhead/projections/engine"
+	"letterhead/projections/search"
+)
+
+func projectionsRebuild(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "rebuild NAME... | --all", Short: "Rebuild read models from the log while they are in use",
+		Long: "Build new tables of read models next to the live ones, print what differs, and make the new ones live. A read model that is stopped, or not built yet, is not compared. The search index is only rebuilt.\n\nWith --keep the new tables are kept beside the live ones: \"projections compare\" compares them again, \"projections switch\" makes them live, and \"projections discard\" drops them. The next rebuild continues an interrupted one, and fails if the new tables are kept already."}
+	all := c.Flags().Bool("all", false, "rebuild all read models and the search index")
+	keep := c.Flags().Bool("keep", false, "keep the new tables beside the live ones")
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, names []string) error {
+		if *all == (len(names) > 0) {
+			return usageError{errors.New("name the read models or use --all; \"letterhead projections list\" shows them")}
+		}
+		index := *all && !*keep
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			index = index || name == search.Name
+			return name == search.Name
+		})
+		if *keep && index {
+			return usageError{errors.New("the search index cannot be kept beside the live one")}
+		}
+		if *all {
+			names = n.Runner.Names()
+		}
+		if len(names) > 0 {
+			if err := usageOf(rebuild(ctx, n, e, names, *keep, *asJSON)); err != nil {
+				return err
+			}
+		}
+		if index {
+			if err := n.RebuildSearch(ctx); err != nil {
+				return err
+			}
+			if err := printRebuilt(e.stdout, search.Name, *asJSON); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return c
+}
+
+// usageOf marks the error of a name that is no read model.
+func usageOf(err error) error {
+	if errors.Is(err, engine.ErrUnknown) {
+		return usageError{err}
+	}
+	return err
+}
+
+// rebuild rebuilds read models, and compares those that have live tables to compare with.
+func rebuild(ctx context.Context, n *node.Node, e *environment, names []string, keep, asJSON bool) error {
+	list, err := n.Runner.List(ctx)
+	if err != nil {
+		return err
+	}
+	var alone []string
+	compared := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		i := slices.IndexFunc(list, func(s engine.Status) bool { return s.Name == name })
+		if keep || i < 0 || list[i].State == engine.Live && list[i].Building == nil {
+			return false
+		}
+		alone = append(alone, name)
+		return true
+	})
+	if len(alone) > 0 {
+		if err := n.Runner.Rebuild(ctx, alone, progress(e.stderr, "rebuild")); err != nil {
+			return err
+		}
+		for _, name := range alone {
+			if err := printRebuilt(e.stdout, name, asJSON); err != nil {
+				return err
+			}
+		}
+	}
+	if len(compared) == 0 {
+		return nil
+	}
+	complete, failed := n.Runner.Keep(ctx, compared, progress(e.stderr, "rebuild"))
+	if len(complete) == 0 {
+		return failed
+	}
+	found, err := n.Runner.Compare(ctx, complete, progress(e.stderr, "compare"))
+	switch {
+	case errors.Is(err, engine.ErrLiveTables): // a reason to rebuild them
+		for _, name := range complete {
+			found = append(found, projections.Comparison{Name: name, Err: err})
+		}
+	case err != nil:
+		return errors.Join(failed, fmt.Errorf("%w; the new tables are kept", err))
+	}
+	var fit []string
+	errs := []error{failed}
+	for _, c := range found {
+		if keep || !switchable(c.Err) {
+			errs = append(errs, printComparison(e.stdout, c, "kept", asJSON))
+			if !keep {
+				errs = append(errs, fmt.Errorf("%s is not switched: %w", c.Name, c.Err))
+			}
+			continue
+		}
+		fit = append(fit, c.Name)
+	}
+	if len(fit) == 0 {
+		return errors.Join(errs...)
+	}
+	state := "live"
+	if err := n.Runner.Switch(ctx, fit, progress(e.stderr, "switch")); err != nil {
+		state, errs = "not live", append(errs, err)
+	}
+	for _, c := range found {
+		if slices.Contains(fit, c.Name) {
+			errs = append(errs, printComparison(e.stdout, c, state, asJSON))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// switchable reports whether the error of a comparison is none, or one of live tables that a rebuild repairs.
+func switchable(err error) bool {
+	var quarantined *engine.QuarantinedError
+	return err == nil || errors.Is(err, engine.ErrLiveTables) || errors.As(err, &quarantined)
+}
+
+func printRebuilt(w io.Writer, name string, asJSON bool) (err error) {
+	if asJSON {
+		return printJSON(w, map[string]any{"name": name, "rebuilt": "live", "compared": false})
+	}
+	_, err = fmt.Fprintf(w, "%-9s rebuilt, not compared\n", name)
+	return err
+}
+
+// printComparisons prints what differs between the live tables and the kept ones.
+func printComparisons(w io.Writer, all []projections.Comparison, asJSON bool) error {
+	for _, c := range all {
+		if err := printComparison(w, c, "kept", asJSON); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printComparison prints what differs between live and rebuilt tables; state is what became of the latter.
+func printComparison(w io.Writer, c projections.Comparison, state string, asJSON bool) error {
+	if asJSON {
+		object := map[string]any{"name": c.Name, "version": c.Version, "position": c.Position, "rebuilt": state, "compared": c.Err == nil, "same": c.Same(), "tables": c.Tables}
+		if c.Err != nil {
+			object["error"] = c.Err.Error()
+		}
+		return printJSON(w, object)
+	}
+	if c.Err != nil {
+		_, err := fmt.Fprintf(w, "%-9s the rebuilt model could not be compared with the live one (%v); it is %s\n", c.Name, c.Err, state)
+		return err
+	}
+	word := "differs from"
+	if c.Same() {
+		word = "agrees with"
+	}
+	if _, err := fmt.Fprintf(w, "%-9s the rebuilt model %s the live one at position %d; it is %s\n", c.Name, word, c.Position, state); err != nil {
+		return err
+	}
+	for _, t := range c.Tables {
+		if _, err := fmt.Fprintf(w, "  %s: %d rows agree, %d only in the live table, %d only in the rebuilt table, %d changed\n", t.Table, t.Same, t.OnlyLive, t.OnlyRebuilt, t.Changed); err != nil {
+			return err
+		}
+		for j := range t.First {
+			if _, err := fmt.Fprintf(w, "    %s\n", t.First[j].String()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// someArgs requires the name of a read model.
+func someArgs(cmd *cobra.Command, names []string) error {
+	if len(names) > 0 {
+		return nil
+	}
+	return usageError{fmt.Errorf("%s takes the names of read models; \"letterhead projections list\" shows them", cmd.CommandPath())}
+}
+
+func projectionsCompare(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "compare NAME...", Short: "Compare kept read models with the live ones", Args: someArgs,
+		Long: "Bring read models that \"projections rebuild --keep\" has kept to the position of the live ones, and compare every column of every row. For each table, print how many rows agree, are only in one of them, or changed, and the first ones that differ. The exit status is 1 if anything differs."}
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, names []string) error {
+		found, err := n.Runner.Compare(ctx, names, progress(e.stderr, "compare"))
+		if err == nil {
+			err = printComparisons(e.stdout, found, *asJSON)
+		}
+		if err == nil && slices.ContainsFunc(found, func(c projections.Comparison) bool { return !c.Same() }) {
+			err = errors.New("the rebuilt read models differ from the live ones")
+		}
+		return usageOf(err)
+	})
+	return c
+}
+
+func projectionsSwitch(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "switch NAME...", Short: "Make kept read models live", Args: someArgs,
+		Long: "Bring read models that \"projections rebuild --keep\" has kept to the end of the log, make them live, and drop the ones that were. If it is interrupted, the next start, or the node that folds, continues."}
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, names []string) error {
+		if err := n.Runner.Switch(ctx, names, progress(e.stderr, "switch")); err != nil {
+			return usageOf(err)
+		}
+		return printKept(e.stdout, names, "switched", "live", *asJSON)
+	})
+	return c
+}
+
+func projectionsDiscard(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "discard NAME...", Short: "Drop kept read models", Args: someArgs,
+		Long: "Drop the tables that \"projections rebuild --keep\" has kept. The live ones stay."}
+	asJSON := jsonFlag(c)
+	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, names []string) error {
+		if err := n.Runner.Discard(ctx, names); err != nil {
+			return usageOf(err)
+		}
+		return printKept(e.stdout, names, "discarded", "discarded", *asJSON)
+	})
+	return c
+}
+
+// printKept prints what became of kept read models: a word, or the state of each.
+func printKept(w io.Writer, names []string, word, state string, asJSON bool) error {
+	if !asJSON {
+		_, err := fmt.Fprintln(w, word)
+		return err
+	}
+	for _, name := range names {
+		if err := printJSON(w, map[string]any{"name": name, "rebuilt": state}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"letterhead/domain/statement"
+	"letterhead/node"
+	"letterhead/projections/ledger"
+)
+
+func statementCommand(e *environment) *cobra.Command {
+	return group("statement", "Show statements of accounts", statementShow(e))
+}
+
+func statementShow(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "show MONTH", Short: "Show the statement of an account for a month", Args: exactArgs("MONTH"),
+		Long: "Show the statement of an account for a month: opening and closing balance, money, grants, refunds, usage by key and by day, and the head of the account's hash chain. An event belongs to the month of its time (UTC), unless that month had ended in the books before. The statement of the running month is provisional. --json prints the bytes that GET /v1/statements/MONTH returns."}
+	accountID := c.Flags().String("account", "", "account id")
+	asJSON := jsonFlag(c)
+	asCSV := c.Flags().Bool("csv", false, "print CSV")
+	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
+		month, err := monthOf("MONTH", args[0])
+		switch {
+		case err != nil:
+			return err
+		case *accountID == "":
+			return usageError{fmt.Errorf("--account is needed; %q lists the accounts", "letterhead account list")}
+		case *asJSON && *asCSV:
+			return usageError{errors.New("--json and --csv cannot be combined")}
+		}
+		if err := n.AccountExists(ctx, *accountID); err != nil {
+			return explainAccount(*accountID, err)
+		}
+		if err := n.CatchUp(ctx, ledger.Name); err != nil {
+			return err
+		}
+		s, err := n.Ledger.Statement(ctx, *accountID, month, time.Now())
+		if err != nil {
+			return err
+		}
+		var file []byte
+		switch {
+		case *asJSON:
+			file, err = s.JSON()
+		case *asCSV:
+			file, err = s.CSV()
+		default:
+			return printStatement(e.stdout, s)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = e.stdout.Write(file)
+		return err
+	})
+	return c
+}
+
+// printStatement prints a statement as tables. Those without lines are left out.
+func printStatement(w io.Writer, s *statement.Statement) error {
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(table, "Account\t%s\nMonth\t%s (%s)\nOpening balance\t%d\nGranted\t%d\nUsed\t%d\nReversed\t%d\nRefunded\t%d\nBreakage\t%d\nClosing balance\t%d\nChain\trevision %d, %s\n",
+		s.AccountID, s.Month, s.State(), s.OpeningBalance, s.Granted, s.Used, s.Reversed, s.Refunded, s.Breakage, s.ClosingBalance, s.Chain.Revision, s.Chain.Hash)
+	section(table, "CURRENCY\tPAID\tTAX\tREFUNDED\tTAX", s.Money, func(m statement.Money) []any {
+		return []any{m.Currency, formatMoney(m.Paid, m.Currency), formatMoney(m.PaidTax, m.Currency), formatMoney(m.Refunded, m.Currency), formatMoney(m.RefundedTax, m.Currency)}
+	})
+	section(table, "GRANTED\tKIND\tPAYMENT\tCREDITS\tMONEY\tTAX\tREASON", s.Grants, func(g statement.Grant) []any {
+		return []any{g.At.Format(time.RFC3339), g.Kind, g.PaymentID, g.Credits, formatMoney(g.Money, g.Currency), formatMoney(g.Tax, g.Currency), g.Reason}
+	})
+	section(table, "REFUNDED\tPAYMENT\tREFUND\tCREDITS\tMONEY\tTAX", s.Refunds, func(f statement.Refund) []any {
+		return []any{f.At.Format(time.RFC3339), f.PaymentID, f.RefundID, f.Credits, formatMoney(f.Money, f.Currency), formatMoney(f.Tax, f.Currency)}
+	})
+	section(table, "KEY\tCHARGES\tUSED", s.UsageByKey, func(k statement.Key) []any { return []any{k.KeyID, k.Charges, k.Used} })
+	section(table, "DAY\tCHARGES\tUSED\tREVERSALS\tREVERSED", s.UsageByDay, func(d statement.Day) []any {
+		return []any{d.Date, d.Charges, d.Used, d.Reversals, d.Reversed}
+	})
+	return table.Flush()
+}
+
+// section prints a table with a title line, unless it has no lines.
+func section[T any](table *tabwriter.Writer, titles string, lines []T, cells func(T) []any) {
+	if len(lines) == 0 {
+		return
+	}
+	table.Flush()
+	fmt.Fprintf(table, "\n%s\n", titles)
+	for _, line := range lines {
+		for i, cell := range cells(line) {
+			if i > 0 {
+				fmt.Fprint(table, "\t")
+			}
+			fmt.Fprint(table, cell)
+		}
+		fmt.Fprintln(table)
+	}
+}

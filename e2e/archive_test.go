@@ -88,7 +88,7 @@ func (n *node) lookupFails(domain, key string) {
 // newFolderWithFailures creates a folder in which look-ups of two domains failed. The second domain is a brand.
 func newFolderWithFailures(t *testing.T) (data, accountID, key string) {
 	t.Helper()
-	data = t.TempDir()
+	data = folderWithoutStarter(t)
 	n := startWithoutCrawls(t, data)
 	acc, key := account(t, data, "free")
 	for _, domain := range unknownDomains {
@@ -101,7 +101,7 @@ func newFolderWithFailures(t *testing.T) (data, accountID, key string) {
 
 // A look-up that finds no brand leaves four events: hold, request, outcome and release.
 func TestLookup_Failed_LeavesFourEvents(t *testing.T) {
-	data := t.TempDir()
+	data := folderWithoutStarter(t)
 	n := startWithoutCrawls(t, data)
 	acc, key := account(t, data, "free")
 	before := len(wholeLog(t, data))

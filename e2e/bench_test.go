@@ -82,9 +82,9 @@ func writeCharges(b testing.TB, path string, total int) {
 
 // timeToReady starts a server and returns the time from process start to the first 200 of /readyz.
 func timeToReady(b *testing.B, data string, env ...string) (time.Duration, *node) {
-	t := &testing.T{}
 	began := time.Now()
-	n := launch(t, data, env...)
+	n := launch(b, data, env...)
+	n.listening()
 	for {
 		resp, err := http.Get(n.url + "/readyz")
 		if err == nil {

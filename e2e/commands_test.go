@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"database/sql"
 	"maps"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,7 +20,7 @@ func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 			name = "with a server"
 		}
 		t.Run(name, func(t *testing.T) {
-			data := t.TempDir()
+			data := folderWithoutStarter(t)
 			n := start(t, data, "LETTERHEAD_STARTER=off")
 			if !served {
 				n.stop()
@@ -165,7 +167,7 @@ func TestCommands_WithAndWithoutServer_PrintTheSame(t *testing.T) {
 }
 
 func TestOperatorDecision_NextRequest_FollowsIt(t *testing.T) {
-	data := t.TempDir()
+	data := folder(t)
 	n := start(t, data)
 	acc, key := account(t, data, "free")
 	n.want(http.StatusOK, "/v1/me", key)
@@ -221,15 +223,16 @@ func checkBooks(t *testing.T, data, account string) {
 	const received, refunded = 4900 + 3000 - 479, 1960 + 490 + 48 + 3000 - 479 // without tax
 	rows := lines("revenue", "--by", "account")
 	want := map[string]any{"account": account, "currency": "EUR", "opening_deferred": 0., "received": float64(received), "tax": 0.,
-		"refunded": float64(refunded), "recognized": 0., "closing_deferred": float64(received - refunded)}
+		"refunded": float64(refunded), "recognized": 0., "breakage": 0., "fees": 0., "closing_deferred": float64(received - refunded)}
 	if len(rows) != 1 || !maps.Equal(rows[0], want) {
 		t.Errorf("books revenue printed %v, want %v", rows, want)
 	}
 	if rows := lines("revenue"); len(rows) == 0 || rows[len(rows)-1]["closing_deferred"] != float64(received-refunded) || rows[len(rows)-1]["provisional"] != true {
 		t.Errorf("books revenue by month printed %v, want the running month last, marked", rows)
 	}
-	credits, deferred := 0., 0.
+	credits, all, deferred := 0., 0., 0.
 	for _, row := range lines("deferred") {
+		all += row["credits"].(float64) - row["deficit"].(float64)
 		if row["account"] == account {
 			credits += row["credits"].(float64) - row["deficit"].(float64)
 			deferred += row["deferred"].(float64)
@@ -238,17 +241,112 @@ func checkBooks(t *testing.T, data, account string) {
 	if credits != 549 {
 		t.Errorf("books deferred has %v credits of the account, want its balance of 549", credits)
 	}
-	balance := map[string]float64{}
+	balance, sums := map[string]float64{}, map[string]float64{}
 	for _, row := range lines("trial-balance", "--at", time.Now().UTC().Format(time.DateOnly)) {
-		balance[row["account"].(string)] = row["debit"].(float64) - row["credit"].(float64)
+		amount := row["debit"].(float64) - row["credit"].(float64)
+		balance[row["account"].(string)] = amount
+		sums[row["currency"].(string)] += amount
 	}
-	if want := map[string]float64{"payments": received - refunded, "tax": 0, "deferred revenue": -deferred, "revenue": 0}; !maps.Equal(balance, want) {
-		t.Errorf("the trial balance is %v, want %v", balance, want)
+	for name, want := range map[string]float64{"payments": received - refunded, "tax": 0, "deferred-revenue": -deferred, "revenue": 0, "credits": all} {
+		if balance[name] != want {
+			t.Errorf("the trial balance is %v, want %v of %s", balance, want, name)
+		}
 	}
-	if plans := ok(t, data, "books", "revenue", "--by", "plan", "--csv"); !strings.Contains(plans, "\ngrowth,EUR,,74.21,0.00,50.19,0.00,,\n") {
+	if want := map[string]float64{"EUR": 0, "CREDIT": 0}; !maps.Equal(sums, want) {
+		t.Errorf("the sums of the trial balance are %v, want %v", sums, want)
+	}
+	if plans := ok(t, data, "books", "revenue", "--by", "plan", "--csv"); !strings.Contains(plans, "\ngrowth,EUR,,74.21,0.00,50.19,0.00,0.00,0.00,,\n") {
 		t.Errorf("books revenue by plan printed %s", plans)
 	}
-	if past := ok(t, data, "books", "usage", "--to", "2020-01", "--csv"); past != "month,paid_granted,paid_used,paid_refunded,promotional_granted,promotional_used,promotional_refunded,state\n" {
+	if past := ok(t, data, "books", "usage", "--to", "2020-01", "--csv"); past != "month,paid_granted,paid_used,paid_broken,paid_refunded,promotional_granted,promotional_used,promotional_broken,promotional_refunded,state\n" {
 		t.Errorf("books usage before all events printed %q", past)
+	}
+	month := time.Now().UTC().Format("2006-01")
+	if out, errs, code := letterhead(t, data, "books", "close", month); code != 1 || !strings.Contains(errs, "has not ended") {
+		t.Errorf("books close of the running month ended with %d: %q %q", code, out, errs)
+	}
+	if out, errs, code := letterhead(t, data, "books", "close", "November"); code != 2 || !strings.Contains(errs, "2026-11") {
+		t.Errorf("books close November ended with %d: %q %q", code, out, errs)
+	}
+	if status := ok(t, data, "books", "status"); !strings.Contains(status, "running") {
+		t.Errorf("books status printed %q, want the running month", status)
+	}
+	checkJournal(t, data, account, 549, float64(received-refunded)/100)
+}
+
+func TestBooksClose_GeneratedHistory_MonthsInOrder(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	ok(t, data, "dev", "generate", "--accounts", "5", "--events", "600", "--months", "4", "--until", "2026-04")
+	fails := func(want string, args ...string) {
+		t.Helper()
+		if out, errs, code := letterhead(t, data, args...); code != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%v ended with %d: %q %q, want 1 and %q", args, code, out, errs, want)
+		}
+	}
+	fails("2026-01 must be closed first", "books", "close", "2026-02")
+	closing := ok(t, data, "books", "close", "2026-01", "--json")
+	n := start(t, data, "LETTERHEAD_STARTER=off")
+	if again := ok(t, data, "books", "close", "2026-01", "--json"); again != closing {
+		t.Errorf("closing again printed %q, want %q", again, closing)
+	}
+	ok(t, data, "books", "close", "2026-02") // inside the server
+	n.stop()
+	if status := ok(t, data, "books", "status", "--json"); !strings.HasPrefix(status, closing) || strings.Count(status, `"closed"`) != 2 {
+		t.Errorf("books status printed %q, want two closed months, the first as %q", status, closing)
+	}
+	january := filepath.Join(t.TempDir(), "january.jsonl")
+	ok(t, data, "journal", "export", "--from", "2026-01", "--to", "2026-01", "--format", "jsonl", "-o", january)
+
+	// The next month is not closed while the ledger has a fault.
+	db, err := sql.Open("sqlite", filepath.Join(data, "letterhead.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var table string
+	if err := db.QueryRow("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'accounts%' AND sql LIKE '%balance%' ORDER BY name DESC").Scan(&table); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("UPDATE " + table + " SET balance = balance + 1 WHERE id IN (SELECT min(id) FROM " + table + ")"); err != nil {
+		t.Fatal(err)
+	}
+	fails("2026-03 was not closed: the ledger has 1 fault(s)", "books", "close", "2026-03")
+	if months := ok(t, data, "books", "status", "--json"); strings.Count(months, `"closed"`) != 2 {
+		t.Errorf("books status printed %q, want two closed months", months)
+	}
+}
+
+// checkJournal checks that the journal of an account closes at its balance and its deferred revenue.
+func checkJournal(t *testing.T, data, account string, credits, deferred float64) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "journal.jsonl")
+	ok(t, data, "journal", "export", "--account", account, "--format", "jsonl", "-o", name)
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := ok(t, data, "journal", "export", "--account", account, "--format", "jsonl", "-o", "-"); out != string(raw) {
+		t.Error("the journal on standard output differs from the file")
+	}
+	got := map[string]float64{}
+	for line := range strings.Lines(string(raw)) {
+		var tx struct {
+			Postings []struct {
+				LedgerAccount string  `json:"ledger_account"`
+				Amount        float64 `json:"amount,string"`
+			} `json:"postings"`
+		}
+		decode(t, line, &tx)
+		for _, p := range tx.Postings {
+			got[p.LedgerAccount] += p.Amount
+		}
+	}
+	if got["credits"] != credits || math.Abs(got["deferred-revenue"]+deferred) > 0.001 {
+		t.Errorf("the journal closes at %v credits and %v EUR deferred, want %v and %v", got["credits"], -got["deferred-revenue"], credits, deferred)
+	}
+	for _, bad := range [][]string{{}, {"-o", "x", "--format", "xml"}, {"-o", "x", "--from", "2026-02", "--to", "2026-01"}, {"-o", "x", "--account", "nobody"}, {"-o", "x", "--chart", "missing.yaml"}} {
+		if out, errs, code := letterhead(t, data, append([]string{"journal", "export"}, bad...)...); code == 0 || !strings.HasPrefix(errs, "letterhead: ") {
+			t.Errorf("journal export %v ended with %d: %q %q", bad, code, out, errs)
+		}
 	}
 }

@@ -17,8 +17,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"letterhead/e2e/program"
 )
 
 // wireTimeout is the time limit of a client on one connection. It only ends a hanging test.
@@ -27,25 +25,12 @@ const wireTimeout = 60 * time.Second
 // startWithFiles starts a server with a limit of open files.
 func startWithFiles(t testing.TB, data string, files int) *node {
 	t.Helper()
-	listen, err := program.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{data: data, url: "http://" + listen, out: newOutput(), done: make(chan struct{})}
-	n.cmd = exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$@"`, files), "sh", binary, "serve", "--data", data, "--listen", listen)
+	n := &node{t: t, data: data, out: newOutput()}
+	n.cmd = exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$@"`, files), "sh", binary, "serve", "--data", data, "--listen", anyPort)
 	n.cmd.Env = environ("LETTERHEAD_REFRESH=off")
 	n.cmd.Stdout, n.cmd.Stderr = n.out, n.out
-	if err := n.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(n.done)
-		n.cmd.Wait()
-	}()
-	t.Cleanup(n.kill)
-	if err := program.AwaitServing(n.url+"/readyz", readyTimeout, n.done); err != nil {
-		t.Fatalf("%v:\n%s", err, n.out)
-	}
+	n.run()
+	n.ready()
 	return n
 }
 
@@ -108,7 +93,7 @@ func TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient(t *testing.T) {
 		t.Skip("the attack needs several loopback addresses, which only Linux provides without configuration")
 	}
 	const clients, rounds, asked = 560, 3, 40
-	data := t.TempDir()
+	data := folder(t)
 	n := startWithFiles(t, data, 1024)
 	n.t = t
 	acc, key := account(t, data, "growth")
@@ -139,38 +124,47 @@ func TestClientsWithoutKey_WithholdingBodies_BlockNoOtherClient(t *testing.T) {
 	t.Logf("%d connections of the attackers were answered, %d dropped", a.answered.Load(), a.dropped.Load())
 }
 
-// BenchmarkLookupsUnderAttack measures the p99 of look-ups alternately without and with 1,000 attackers, and fails if
-// the attack increases it by 50 % or more.
+// BenchmarkLookupsUnderAttack measures the p99 of look-ups without attackers, while 1,000 attackers are busy with
+// another server on this machine, and while they attack the server that answers. It fails if the attack increases the
+// p99 by 50 % or more compared with the second in most rounds. The attackers share the processors with the server, so
+// a part of what they cost has nothing to do with its defences: the other server, of the same kind, takes that part
+// out. One round says little, because everything else on the machine shares the processors, too.
 func BenchmarkLookupsUnderAttack(b *testing.B) {
-	const attackers, clients, each, rounds = 1000, 4, 2500, 3
+	const attackers, clients, each, rounds = 1000, 4, 2500, 7
 	data := b.TempDir()
 	n := startWithFiles(b, data, 1024)
-	// keys creates an account for each client and returns their keys. One account may send only 3,000 requests per
-	// minute.
-	keys := func() []string {
+	other := startWithFiles(b, b.TempDir(), 1024)
+	// measure looks up with new accounts, one for each client: an account may send only 3,000 requests per minute.
+	measure := func(attacked *node) time.Duration {
 		t := &testing.T{}
-		var all []string
+		var keys []string
 		for range clients {
 			acc, key := account(t, data, "custom")
 			ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", strconv.Itoa(each), "--kind", "adjustment")
-			all = append(all, key)
+			keys = append(keys, key)
 		}
-		return all
+		if attacked != nil {
+			a := attack(strings.TrimPrefix(attacked.url, "http://"), attackers, 0, time.Second)
+			defer a.stop()
+		}
+		return p99(lookups(b, n, keys, each))
+	}
+	median := func(of []float64) float64 {
+		slices.Sort(of)
+		return of[len(of)/2]
 	}
 	for range b.N {
-		var alone, attacked []time.Duration
+		var beside, growth []float64 // of each round, in percent
 		for range rounds {
-			alone = append(alone, lookups(b, n, keys(), each)...)
-			other := keys()
-			a := attack(strings.TrimPrefix(n.url, "http://"), attackers, 0, time.Second)
-			attacked = append(attacked, lookups(b, n, other, each)...)
-			a.stop()
+			alone, control, under := measure(nil), measure(other), measure(n)
+			b.Logf("p99 %s without attackers, %s beside an attack on another server, %s under attack", alone, control, under)
+			beside = append(beside, 100*float64(control)/float64(alone))
+			growth = append(growth, 100*float64(under)/float64(control))
 		}
-		before, after := p99(alone), p99(attacked)
-		b.ReportMetric(float64(before.Microseconds()), "alone-p99-µs")
-		b.ReportMetric(float64(after.Microseconds()), "attacked-p99-µs")
-		if after >= before*3/2 {
-			b.Errorf("the p99 of look-ups grew from %s to %s, want less than 150 %%", before, after)
+		b.ReportMetric(median(beside), "beside-p99-%")
+		b.ReportMetric(median(growth), "attacked-p99-%")
+		if growth := median(growth); growth >= 150 {
+			b.Errorf("the p99 of look-ups grew to %.0f %% in the median of %d rounds, want less than 150 %%", growth, rounds)
 		}
 	}
 }
@@ -219,7 +213,7 @@ func lookups(b *testing.B, n *node, keys []string, each int) []time.Duration {
 // request immediately after an answer, until an answer has Connection: close.
 func TestSIGTERM_UnderLoad_AnswersEveryRequestThatWasRead(t *testing.T) {
 	const clients, before = 24, 5
-	data := t.TempDir()
+	data := folder(t)
 	n := start(t, data)
 	acc, key := account(t, data, "custom")
 	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "100000", "--kind", "adjustment")

@@ -41,7 +41,7 @@ func (n *node) balance(key string) float64 {
 // A client uses a batch, the compatible paths, the API reference and an MCP tool. Each request is charged as
 // documented.
 func TestContract_BatchV2AndMCP_ChargeAsDocumented(t *testing.T) {
-	data := t.TempDir()
+	data := folder(t)
 	n := start(t, data)
 	acc, secret := account(t, data, "growth")
 
@@ -114,7 +114,7 @@ func TestContract_BatchV2AndMCP_ChargeAsDocumented(t *testing.T) {
 // A client whose connection broke retries with the same key. Whenever the server is killed, the credit is spent
 // once, and later retries receive the same answer.
 func TestIdempotencyKey_ServerKilled_ChargesOnce(t *testing.T) {
-	data := t.TempDir()
+	data := folder(t)
 	n := start(t, data)
 	acc, secret := account(t, data, "growth")
 	const key = "order-4711"

@@ -86,7 +86,7 @@ func openPage[T any](t *testing.T, browser context.Context, width int64, url, sc
 
 func TestLogos_InBrowser_AreShown(t *testing.T) {
 	browser := openChromium(t)
-	n := start(t, t.TempDir())
+	n := start(t, folder(t))
 	t.Run("forty logos", func(t *testing.T) { checkFortyLogos(t, browser, n) })
 	t.Run("keys from another origin", func(t *testing.T) { checkCrossOriginKeys(t, browser, n) })
 	t.Run("missing logo", func(t *testing.T) { checkMissingLogo(t, browser, n) })
@@ -275,7 +275,7 @@ func letterheadIn(t *testing.T, folder, data string, args ...string) (stdout []b
 // The command and the endpoint return the same bytes, whether or not a server is running. Relative file names refer to
 // the working directory of the command.
 func TestLogoCommand_SameParameters_MatchesEndpoint(t *testing.T) {
-	data, folder := t.TempDir(), t.TempDir()
+	data, folder := folder(t), t.TempDir()
 	n := start(t, data)
 	cases := []struct {
 		path    string

@@ -44,7 +44,7 @@ type lossFolder struct {
 // newLossFolder creates a folder in which 50 credits were granted before the older copy and 21 after it.
 func newLossFolder(t *testing.T) lossFolder {
 	t.Helper()
-	w := lossFolder{data: t.TempDir(), older: t.TempDir(), newer: t.TempDir()}
+	w := lossFolder{data: folderWithoutStarter(t), older: t.TempDir(), newer: t.TempDir()}
 	n := start(t, w.data, "LETTERHEAD_STARTER=off")
 	w.account, w.key = account(t, w.data, "free")
 	n.stop()

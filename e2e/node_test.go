@@ -33,16 +33,16 @@ var binary string
 const givenBinary = "LETTERHEAD_E2E_BINARY"
 
 func TestMain(m *testing.M) {
-	if binary = os.Getenv(givenBinary); binary != "" {
-		os.Exit(m.Run())
-	}
 	dir, err := os.MkdirTemp("", "letterhead-e2e-")
 	if err != nil {
 		panic(err)
 	}
-	if binary, err = program.Build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	templates = dir
+	if binary = os.Getenv(givenBinary); binary == "" {
+		if binary, err = program.Build(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	code := m.Run()
 	os.RemoveAll(dir)
@@ -51,9 +51,9 @@ func TestMain(m *testing.M) {
 
 // node is one running `letterhead serve`.
 type node struct {
-	t    *testing.T
+	t    testing.TB
 	data string
-	url  string
+	url  string // set when the server listens
 	cmd  *exec.Cmd
 	out  *output
 	done chan struct{}
@@ -84,7 +84,7 @@ func (o *output) String() string {
 }
 
 // waitFor waits until the output matches a pattern and returns the submatches of the first match.
-func (o *output) waitFor(t *testing.T, pattern string, ended <-chan struct{}) []string {
+func (o *output) waitFor(t testing.TB, pattern string, ended <-chan struct{}) []string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
 	limit := time.After(readyTimeout)
@@ -112,42 +112,56 @@ func (o *output) waitFor(t *testing.T, pattern string, ended <-chan struct{}) []
 func environ(extra ...string) []string { return program.Environ(filepath.Dir(binary), extra...) }
 
 // launch starts a server without waiting until it is ready.
-func launch(t *testing.T, data string, env ...string) *node {
+func launch(t testing.TB, data string, env ...string) *node {
 	t.Helper()
 	return launchRelease(t, binary, data, env...)
 }
 
-func launchRelease(t *testing.T, release, data string, env ...string) *node {
+func launchRelease(t testing.TB, release, data string, env ...string) *node {
 	t.Helper()
-	listen, err := program.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{t: t, data: data, url: "http://" + listen, out: newOutput(), done: make(chan struct{})}
-	n.cmd = exec.Command(release, "serve", "--data", data, "--listen", listen)
+	n := &node{t: t, data: data, out: newOutput()}
+	n.cmd = exec.Command(release, "serve", "--data", data, "--listen", anyPort)
 	n.cmd.Env = environ(append([]string{"LETTERHEAD_REFRESH=off"}, env...)...)
 	n.cmd.Stdout, n.cmd.Stderr = n.out, n.out
+	n.run()
+	return n
+}
+
+// anyPort is an address whose port the system chooses, so that no other process can take it before the server listens.
+const anyPort = "127.0.0.1:0"
+
+// run starts the process, which is killed when the test ends.
+func (n *node) run() {
+	n.t.Helper()
 	if err := n.cmd.Start(); err != nil {
-		t.Fatal(err)
+		n.t.Fatal(err)
 	}
+	n.done = make(chan struct{})
 	go func() {
 		defer close(n.done)
 		n.cmd.Wait()
 	}()
-	t.Cleanup(n.kill)
-	return n
+	n.t.Cleanup(n.kill)
+}
+
+// listening waits until the server has logged the address on which it listens.
+func (n *node) listening() {
+	n.t.Helper()
+	n.url = "http://" + n.out.waitFor(n.t, `msg=serving listen=(\S+)`, n.done)[1]
 }
 
 // start starts a server and waits until /readyz answers 200.
-func start(t *testing.T, data string, env ...string) *node {
+func start(t testing.TB, data string, env ...string) *node {
 	t.Helper()
 	n := launch(t, data, env...)
 	n.ready()
 	return n
 }
 
+// ready waits until the server is ready.
 func (n *node) ready() {
 	n.t.Helper()
+	n.listening()
 	if err := program.AwaitServing(n.url+"/readyz", readyTimeout, n.done); err != nil {
 		n.t.Fatalf("%v:\n%s", err, n.out)
 	}
@@ -187,7 +201,7 @@ type answer struct {
 	body   []byte
 }
 
-func (a answer) json(t *testing.T) map[string]any {
+func (a answer) json(t testing.TB) map[string]any {
 	t.Helper()
 	var v map[string]any
 	if err := json.Unmarshal(a.body, &v); err != nil {
@@ -228,7 +242,7 @@ func (n *node) want(status int, path, key string) answer {
 }
 
 // letterhead runs a command on a data folder and returns its output and exit code.
-func letterhead(t *testing.T, data string, args ...string) (stdout, stderr string, code int) {
+func letterhead(t testing.TB, data string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"--data", data}, args...)...)
 	cmd.Env = environ()
@@ -242,7 +256,7 @@ func letterhead(t *testing.T, data string, args ...string) (stdout, stderr strin
 }
 
 // ok runs a command and fails the test if the command fails.
-func ok(t *testing.T, data string, args ...string) string {
+func ok(t testing.TB, data string, args ...string) string {
 	t.Helper()
 	out, errs, code := letterhead(t, data, args...)
 	if code != 0 {
@@ -258,7 +272,7 @@ type created struct {
 }
 
 // account creates an account and returns it with its secret key.
-func account(t *testing.T, data, plan string) (created, string) {
+func account(t testing.TB, data, plan string) (created, string) {
 	t.Helper()
 	var c created
 	decode(t, ok(t, data, "account", "create", "--name", "Acme", "--plan", plan, "--json"), &c)
@@ -271,7 +285,7 @@ func account(t *testing.T, data, plan string) (created, string) {
 	return c, ""
 }
 
-func decode(t *testing.T, text string, into any) {
+func decode(t testing.TB, text string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), into); err != nil {
 		t.Fatalf("decode JSON: %v\n%s", err, text)
@@ -290,7 +304,7 @@ type ledgerLine struct {
 	KeyID     string `json:"key_id"`
 }
 
-func ledgerOf(t *testing.T, data, accountID string, flags ...string) []ledgerLine {
+func ledgerOf(t testing.TB, data, accountID string, flags ...string) []ledgerLine {
 	t.Helper()
 	text := ok(t, data, append([]string{"ledger", "show", "--account", accountID, "--json"}, flags...)...)
 	var lines []ledgerLine

@@ -70,7 +70,7 @@ func listing(t *testing.T, folder string) string {
 // On a read-only folder, serve, account list and credits grant fail with the reason; the verifications and doctor work.
 func TestReadOnlyFolder_Commands_RejectChangesAndVerify(t *testing.T) {
 	for _, killed := range []bool{false, true} { // a kill leaves write-ahead logs
-		data := t.TempDir()
+		data := folderWithoutStarter(t)
 		n := start(t, data, "LETTERHEAD_STARTER=off")
 		acc, _ := account(t, data, "free")
 		if killed {

@@ -21,7 +21,8 @@ func TestFirstMinute_GreetingCommands_Work(t *testing.T) {
 	keys := n.out.waitFor(t, `(?m)^  keys\s+(\S+)`, n.done)[1]
 	n.out.waitFor(t, `50 credits`, n.done)
 	n.out.waitFor(t, `ledger show`, n.done)
-	if !strings.Contains(n.out.String(), n.url) {
+	n.listening()
+	if !strings.Contains(n.out.String(), "serves on "+n.url+"\n") {
 		t.Fatalf("the greeting lacks %s:\n%s", n.url, n.out)
 	}
 	secret := keyIn(t, keys, "SECRET", `lh_sk_[0-9A-Za-z]{38}`)
@@ -143,7 +144,7 @@ func TestImport_Interrupted_Resumes(t *testing.T) {
 // Whenever the server is killed, every answered look-up is in the ledger, and all chains, counts and read models agree
 // afterwards.
 func TestKill_UnderLoad_LosesNoAnsweredCharge(t *testing.T) {
-	data := t.TempDir()
+	data := folder(t)
 	n := start(t, data)
 	acc, key := account(t, data, "custom")
 	answered := map[string]bool{}
@@ -200,7 +201,7 @@ func TestKill_UnderLoad_LosesNoAnsweredCharge(t *testing.T) {
 }
 
 func TestServe_FolderHeldByServer_Fails(t *testing.T) {
-	data := t.TempDir()
+	data := folderWithoutStarter(t)
 	start(t, data, "LETTERHEAD_STARTER=off")
 	second := launch(t, data, "LETTERHEAD_STARTER=off")
 	<-second.done
@@ -211,7 +212,7 @@ func TestServe_FolderHeldByServer_Fails(t *testing.T) {
 
 // A server that starts while a command uses the folder reports that it waits, and serves after the command has ended.
 func TestServe_FolderHeldByCommand_Waits(t *testing.T) {
-	data := t.TempDir()
+	data := folderWithoutStarter(t)
 	start(t, data, "LETTERHEAD_STARTER=off").stop()
 	holder := exec.Command(binary, "--data", data, "events", "tail", "--from", "0")
 	holder.Env = environ()
@@ -236,7 +237,7 @@ func TestServe_FolderHeldByCommand_Waits(t *testing.T) {
 }
 
 func TestServe_DamagedLog_IsNamedAndUnchanged(t *testing.T) {
-	data := t.TempDir()
+	data := folder(t)
 	n := start(t, data)
 	n.stop()
 	path := filepath.Join(data, "events.db")

@@ -17,7 +17,7 @@ import (
 // spendingFolder creates a data folder with an account that has a snapshot and 7 of 300 credits left.
 func spendingFolder(t *testing.T) (data, accountID, secret string) {
 	t.Helper()
-	data = t.TempDir()
+	data = folder(t)
 	n := start(t, data)
 	acc, key := account(t, data, "growth")
 	ok(t, data, "credits", "grant", "--account", acc.Account.ID, "--amount", "250", "--kind", "adjustment")
@@ -98,7 +98,7 @@ func TestSnapshot_Changed_GivesNoCredits(t *testing.T) {
 	if out, errs, code := letterhead(t, data, "ledger", "verify"); code != 1 || !strings.Contains(errs, "damaged") {
 		t.Errorf("ledger verify ended with %d: %s%s", code, out, errs)
 	}
-	n := start(t, data)
+	n := start(t, data, "LETTERHEAD_METRICS_LISTEN=api")
 	if got := n.want(http.StatusOK, "/v1/me", key).json(t)["credits"].(map[string]any)["balance"]; got != 7.0 {
 		t.Errorf("the balance is %v, want 7", got)
 	}

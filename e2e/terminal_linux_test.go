@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
-
-	"letterhead/e2e/program"
 )
 
 // Requests of ioctl(2) for pseudo-terminals, https://man7.org/linux/man-pages/man2/ioctl_tty.2.html
@@ -42,25 +40,14 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 // A first start at a terminal prints the keys there and writes no file of keys.
 func TestFirstStart_AtTerminal_PrintsKeys(t *testing.T) {
 	ours, theirs := terminal(t)
-	listen, err := program.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
 	data := filepath.Join(t.TempDir(), "data")
-	n := &node{t: t, data: data, url: "http://" + listen, out: newOutput(), done: make(chan struct{})}
-	n.cmd = exec.Command(binary, "serve", "--data", data, "--listen", listen)
+	n := &node{t: t, data: data, out: newOutput()}
+	n.cmd = exec.Command(binary, "serve", "--data", data, "--listen", anyPort)
 	n.cmd.Env = environ("LETTERHEAD_REFRESH=off", "LETTERHEAD_STARTER=off")
 	n.cmd.Stdout = theirs
 	n.cmd.Stderr = n.out
-	if err := n.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	n.run()
 	theirs.Close()
-	go func() {
-		defer close(n.done)
-		n.cmd.Wait()
-	}()
-	t.Cleanup(n.kill)
 	go func() {
 		buf := make([]byte, 4096)
 		for {

@@ -17,7 +17,7 @@ import (
 
 // A damaged read model does not block the others, and a command can rebuild it.
 func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
-	data := t.TempDir()
+	data := folderWithoutStarter(t)
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	acc, key := account(t, data, "free")
 	n.stop()
@@ -50,7 +50,7 @@ func TestReadModel_Damaged_CanBeRebuilt(t *testing.T) {
 
 // Read models and the search index are disposable: the node rebuilds them from the log.
 func TestReadModels_Deleted_AreRebuilt(t *testing.T) {
-	data := t.TempDir()
+	data := folder(t)
 	n := start(t, data)
 	_, key := account(t, data, "free")
 	n.want(http.StatusOK, "/v1/brands/github.com", key)
@@ -77,7 +77,7 @@ func TestReadModels_Deleted_AreRebuilt(t *testing.T) {
 
 // A charge without a delivered answer can be reversed by its request ID.
 func TestCharge_ReversedByRequestID_ReturnsCreditOnce(t *testing.T) {
-	data := t.TempDir()
+	data := folder(t)
 	n := start(t, data)
 	acc, key := account(t, data, "free")
 	id := n.want(http.StatusOK, "/v1/brands/github.com", key).header.Get("X-Request-Id")
@@ -115,7 +115,7 @@ func TestDataFolder_Created_IsPrivate(t *testing.T) {
 
 // A command that follows the log does not delay the server's stop.
 func TestStop_CommandFollowingLog_DoesNotWaitForIt(t *testing.T) {
-	data := t.TempDir()
+	data := folderWithoutStarter(t)
 	n := start(t, data, "LETTERHEAD_STARTER=off")
 	tail := exec.Command(binary, "--data", data, "events", "tail", "--from", "0")
 	tail.Env = environ()

@@ -32,7 +32,7 @@ func undelivered(t *testing.T, data string, since time.Time, flags ...string) (l
 // A server that is killed under load leaves charges without answers. The command lists them and reverses each once. A
 // clean shutdown leaves none.
 func TestLedgerUndelivered_KilledUnderLoad_ListsWhatClientsDidNotReceive(t *testing.T) {
-	data, since := t.TempDir(), time.Now().Add(-time.Minute)
+	data, since := folder(t), time.Now().Add(-time.Minute)
 	n := start(t, data)
 	acc, key := account(t, data, "custom")
 	id := acc.Account.ID

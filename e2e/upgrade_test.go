@@ -31,7 +31,7 @@ func formatOf(t *testing.T, data string) int {
 // A single process finishes an upgrade of its folder at its start, before it writes anything that earlier releases
 // cannot read. Every release checks the folder's format first.
 func TestUpgrade_OneFolder_FinishesAtStart(t *testing.T) {
-	data := t.TempDir()
+	data := folder(t)
 	n := start(t, data)
 	customer, secret := account(t, data, "growth")
 	n.want(http.StatusOK, "/v1/brands/"+knownBrand, secret)

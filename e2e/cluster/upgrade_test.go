@@ -26,7 +26,7 @@ const (
 )
 
 // edits change the source files into those of a fictitious next release, with a new data format: CreditsCharged gets a
-// version 3 with an upcaster that adds a field, and the ledger gets a version 5 that shows the field.
+// version 3 with an upcaster that adds a field, and the ledger gets a version 7 that shows the field.
 var edits = []struct{ file, old, new string }{
 	{"eventschemas/codec.go", "const Format = 2\n", "const Format = 3\n"},
 	{"eventschemas/events.go", "\t\tKeyID string `json:\"key_id,omitempty\"`\n", "\t\tKeyID string `json:\"key_id,omitempty\"`\n\t\tCause string `json:\"cause,omitempty\"`\n"},
@@ -45,7 +45,7 @@ var edits = []struct{ file, old, new string }{
 	{"projections/ledger/ledger.go", "versionOf(withDetails, 2), versionOf(withoutDetails, 1)", "versionOf(withDetails+1, 3), versionOf(withDetails, 2)"},
 	{"projections/ledger/fold.go", "ev.HoldID, ev.Domain\n\t\td.keyID = ev.KeyID\n", "ev.HoldID, ev.Domain\n\t\td.keyID, d.cause = ev.KeyID, ev.Cause\n"},
 	{"projections/ledger/fold.go", "\tkeyID                       string\n", "\tkeyID, cause                string\n"},
-	{"projections/ledger/fold.go", "entries = append(entries, text(d.keyID), text(detail))", "if f.tables.Version > withDetails && d.cause != \"\" {\n\t\t\t\td.keyID += \" \" + d.cause\n\t\t\t}\n\t\t\tentries = append(entries, text(d.keyID), text(detail))"},
+	{"projections/ledger/fold.go", "entries = append(entries, text(d.keyID), text(detail), link)", "if f.tables.Version > withDetails && d.cause != \"\" {\n\t\t\t\td.keyID += \" \" + d.cause\n\t\t\t}\n\t\t\tentries = append(entries, text(d.keyID), text(detail), link)"},
 }
 
 // buildNext builds the next release from this tree and the edits.

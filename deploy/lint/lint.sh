@@ -69,7 +69,7 @@ fi
 if command -v promtool >/dev/null; then
   step "Prometheus"
   promtool check config deploy/prometheus/prometheus.yml
-  promtool test rules deploy/prometheus/alerts_test.yml
+  promtool test rules deploy/prometheus/alerts_test.yml deploy/prometheus/alerts_day_test.yml
 else
   skip "promtool (Debian: apt-get install prometheus)"
 fi

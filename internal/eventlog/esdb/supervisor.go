@@ -324,8 +324,13 @@ func (s *supervisor) watch(m *member) {
 	}
 }
 
-// replace retires the current member, and starts making another one. It ignores any other member.
+// replace retires the current member, and starts making another one. It ignores any other member, except that
+// the next server must be the leader after an append was rejected for it: the client ends its connection
+// then, and the end may arrive here first.
 func (s *supervisor) replace(m *member, why error) {
+	if isNotLeader(why) {
+		s.leader.Store(true)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != m || s.ctx.Err() != nil {
@@ -333,9 +338,6 @@ func (s *supervisor) replace(m *member, why error) {
 	}
 	s.current, s.lastErr, s.changed = nil, why, make(chan struct{})
 	s.cfg.Logger.Info("EventStoreDB: the connection is replaced", "error", why)
-	if isNotLeader(why) {
-		s.leader.Store(true)
-	}
 	s.pause = pauseAfter(time.Since(s.shared), s.pause)
 	pause := s.pause
 	s.work.Go(func() { s.drain(m) })

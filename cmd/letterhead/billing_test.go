@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	domain "letterhead/domain/billing"
 	"letterhead/eventschemas"
 	"letterhead/internal/testwait"
@@ -106,12 +108,29 @@ func TestBillingInbox_ListsShowsReplaysAndDismisses(t *testing.T) {
 	}
 }
 
+// gaugeValue returns the value of a gauge whose only label has a value; -1 if there is none.
+func gaugeValue(t *testing.T, metrics prometheus.Gatherer, name, label string) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name && m.GetLabel()[0].GetValue() == label {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	return -1
+}
+
 // TestBillingLink_PaymentGrantedByHand_ItsClaimsApply has a refund and a won dispute wait for a payment that an operator
 // granted.
 func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 	folder, id := openAccount(t)
 	output(t, folder, "credits", "grant", "--account", id, "--amount", "1000", "--payment-id", "pi_1", "--money", "4900", "--currency", "EUR", "--tax", "782", "--kind", "adjustment")
-	// work records reports, and has a worker apply them until some are left open.
+	// work records reports, and has a worker apply them until some are left, all of which it has found to wait.
 	work := func(left int, reports ...eventschemas.BillingReported) {
 		t.Helper()
 		n := openNode(t, folder)
@@ -121,7 +140,8 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		worker, err := billing.New(billing.Config{}, n.Log, n.AccountWriter, n.Billing)
+		metrics := prometheus.NewRegistry()
+		worker, err := billing.New(billing.Config{Registerer: metrics}, n.Log, n.AccountWriter, n.Billing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +154,7 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 			if err == nil {
 				open = state.Open()
 			}
-			return err == nil && len(open) == left
+			return err == nil && len(open) == left && gaugeValue(t, metrics, "letterhead_billing_open", domain.Waiting) == float64(left)
 		})
 		stop()
 		if err := errors.Join(<-ended, n.Close()); err != nil || !ok {

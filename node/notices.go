@@ -12,6 +12,7 @@ import (
 	"letterhead/commands"
 	domain "letterhead/domain/notices"
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/safehttp"
 	"letterhead/internal/webhook"
 	"letterhead/node/datafolder"
@@ -19,8 +20,12 @@ import (
 	worker "letterhead/workers/notices"
 )
 
-// shownNotices limits the deliveries that NoticesOf returns.
-const shownNotices = 50
+const (
+	// shownNotices limits the deliveries that NoticesOf returns.
+	shownNotices = 50
+	// maxRetryTurns limits the attempts of RetryNotice to append between the attempts of deliveries.
+	maxRetryTurns = 16
+)
 
 // openNotices starts the part that delivers notices.
 func (n *Node) openNotices(context.Context) ([]part, error) {
@@ -125,9 +130,27 @@ func (n *Node) NoticesOf(ctx context.Context, accountID string) (adminapi.Notice
 }
 
 // RetryNotice has the dead-lettered deliveries of a notice attempted again, and returns how many there were. Errors:
-// domain.ErrUnknown, domain.ErrNotDead, eventlog.ErrWrongRevision if something else happened to the account's notices at the
-// same time, and others of commands.Notices.Append.
+// domain.ErrUnknown, domain.ErrNotDead, commands.ErrBusy, and those of commands.Notices.Append except
+// eventlog.ErrWrongRevision. After an error, repeating the call completes it.
 func (n *Node) RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error) {
+	total := 0
+	for range maxRetryTurns {
+		retried, err := n.reopen(ctx, by, accountID, noticeID)
+		total += retried
+		switch {
+		case errors.Is(err, eventlog.ErrWrongRevision): // an attempt was recorded meanwhile
+			continue
+		case errors.Is(err, domain.ErrNotDead) && total > 0:
+			err = nil
+		}
+		return total, err
+	}
+	return total, fmt.Errorf("retry notice %s of account %s: %d races lost: %w", noticeID, accountID, maxRetryTurns, commands.ErrBusy)
+}
+
+// reopen is RetryNotice, but it fails with eventlog.ErrWrongRevision if another event is appended meanwhile. It returns how
+// many deliveries it has reopened before.
+func (n *Node) reopen(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error) {
 	if err := n.Folded(ctx, notices.Name); err != nil {
 		return 0, err
 	}

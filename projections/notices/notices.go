@@ -155,6 +155,7 @@ func (m *Model) Versions() []projections.Version {
 // Due is the deliveries of an account that are due.
 type Due struct {
 	AccountID string
+	Watch     notices.Watch
 	// Events is the number of events of the account's stream of notices that the deliveries follow from.
 	Events     uint64
 	Deliveries []notices.Delivery
@@ -164,7 +165,7 @@ type Due struct {
 // Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) Due(ctx context.Context, now time.Time, limit int) ([]Due, error) {
 	var found []delivery
-	events := map[string]uint64{}
+	accounts := map[string]watch{}
 	// One state of the database has both, so that events after a delivery's state are noticed.
 	err := m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
 		found = nil // drops rows of an earlier attempt
@@ -173,10 +174,10 @@ func (m *Model) Due(ctx context.Context, now time.Time, limit int) ([]Due, error
 			return err
 		}
 		for _, d := range found {
-			if _, known := events[d.account]; known {
+			if _, known := accounts[d.account]; known {
 				continue
 			}
-			if err := watches.Each(ctx, q, t, func(id string, w watch) { events[id] = w.events }, "WHERE account = $1", d.account); err != nil {
+			if err := watches.Each(ctx, q, t, func(id string, w watch) { accounts[id] = w }, "WHERE account = $1", d.account); err != nil {
 				return err
 			}
 		}
@@ -192,7 +193,8 @@ func (m *Model) Due(ctx context.Context, now time.Time, limit int) ([]Due, error
 		if !known {
 			i = len(all)
 			at[d.account] = i
-			all = append(all, Due{AccountID: d.account, Events: events[d.account]})
+			w := accounts[d.account]
+			all = append(all, Due{AccountID: d.account, Watch: w.Watch, Events: w.events})
 		}
 		all[i].Deliveries = append(all[i].Deliveries, d.Delivery)
 	}

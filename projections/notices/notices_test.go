@@ -54,13 +54,14 @@ func TestDelivery_FollowsItsEvents(t *testing.T) {
 		email := domain.Delivery{NoticeID: id, Kind: domain.LowBalance, Destination: domain.Email, RaisedAt: at, Balance: 37, Threshold: 40, State: domain.Open, NextAt: at}
 		webhook := email
 		webhook.Destination = domain.Webhook
+		watch := domain.Watch{Balance: 37, Settings: settings}
 		expect := func(now time.Time, want ...notices.Due) {
 			t.Helper()
 			if due, err := m.Due(t.Context(), now, notices.MaxPage); err != nil || !reflect.DeepEqual(due, want) {
 				t.Fatalf("due are %+v, %v, want %+v", due, err, want)
 			}
 		}
-		expect(at, notices.Due{AccountID: "a", Events: 1, Deliveries: []domain.Delivery{email, webhook}})
+		expect(at, notices.Due{AccountID: "a", Watch: watch, Events: 1, Deliveries: []domain.Delivery{email, webhook}})
 		expect(at.Add(-time.Microsecond))
 
 		e.Events("notices-a", at, eventschemas.NoticeAttempted{NoticeID: id, Destination: domain.Webhook, Attempt: 1},
@@ -71,7 +72,7 @@ func TestDelivery_FollowsItsEvents(t *testing.T) {
 		webhook.Attempts, webhook.NextAt, webhook.Reason = 1, at.Add(5*time.Second), "timeout"
 		email.Attempts, email.State, email.NextAt = 1, domain.Delivered, time.Time{}
 		expect(at)
-		expect(webhook.NextAt, notices.Due{AccountID: "a", Events: 5, Deliveries: []domain.Delivery{webhook}})
+		expect(webhook.NextAt, notices.Due{AccountID: "a", Watch: watch, Events: 5, Deliveries: []domain.Delivery{webhook}})
 		if got, err := m.Latest(t.Context(), "a", notices.MaxPage); err != nil || !slices.Equal(got, []domain.Delivery{email, webhook}) {
 			t.Errorf("the deliveries are %+v, %v, want %+v", got, err, []domain.Delivery{email, webhook})
 		}
@@ -85,7 +86,7 @@ func TestDelivery_FollowsItsEvents(t *testing.T) {
 		e.Events("notices-a", at, eventschemas.NoticeReopened{NoticeID: id, Destination: domain.Webhook})
 		e.CatchUp(r)
 		webhook.Attempts, webhook.NextAt, webhook.Reason = 0, at, ""
-		expect(at, notices.Due{AccountID: "a", Events: 7, Deliveries: []domain.Delivery{webhook}})
+		expect(at, notices.Due{AccountID: "a", Watch: watch, Events: 7, Deliveries: []domain.Delivery{webhook}})
 
 		e.Events("account-a", at, eventschemas.CreditsGranted{GrantID: "g2", Kind: "topup", Credits: 3})
 		e.CatchUp(r)

@@ -194,7 +194,7 @@ func (w *Worker) deliver(ctx context.Context, due notices.Due) {
 	events := due.Events
 	for i := 0; i < len(due.Deliveries) && err == nil; i++ {
 		n := Notice{due.AccountID, due.Deliveries[i]}
-		events, err = w.attempt(ctx, n, destinations[n.Destination], events)
+		events, err = w.attempt(ctx, n, due.Watch.Has(n.Destination), destinations[n.Destination], events)
 	}
 	// With another revision the read model is behind, or another node was faster.
 	if err != nil && ctx.Err() == nil && !errors.Is(err, eventlog.ErrWrongRevision) {
@@ -202,12 +202,13 @@ func (w *Worker) deliver(ctx context.Context, due notices.Due) {
 	}
 }
 
-// attempt makes one attempt, and returns the number of events of the account's stream of notices.
-func (w *Worker) attempt(ctx context.Context, n Notice, to string, events uint64) (uint64, error) {
+// attempt makes one attempt, and returns the number of events of the account's stream of notices. A destination that the
+// settings have is stored after them (see commands.Notices.Set): until then, attempts fail.
+func (w *Worker) attempt(ctx context.Context, n Notice, has bool, to string, events uint64) (uint64, error) {
 	by := commands.Request{ID: uuid.NewString(), Actor: actor, CorrelationID: n.NoticeID}
 	settled := eventschemas.NoticeSettled{NoticeID: n.NoticeID, Destination: n.Destination, Attempt: n.Attempts}
 	switch {
-	case to == "":
+	case to == "" && !has:
 		settled.Outcome, settled.Reason = domain.Outdated, noDestination
 	case n.Exhausted():
 		settled.Outcome, settled.Reason = domain.DeadLettered, cmp.Or(n.Reason, noOutcome)
@@ -244,7 +245,10 @@ func (w *Worker) attempt(ctx context.Context, n Notice, to string, events uint64
 
 func (w *Worker) send(ctx context.Context, to string, n Notice) Result {
 	sender := w.cfg.Senders[n.Destination]
-	if sender == nil {
+	switch {
+	case to == "":
+		return Result{Reason: noDestination}
+	case sender == nil:
 		return Result{Reason: notConfigured}
 	}
 	// A stop does not interrupt it: a receiver that has read the notice would get it again.

@@ -265,6 +265,8 @@ func TestRound_ToppedUpBefore_SendsNothing(t *testing.T) {
 func TestRound_DestinationRemoved_IsOutdated(t *testing.T) {
 	s := newService(t)
 	s.raise("a", domain.Webhook)
+	s.env.Events("notices-a", s.now(), eventschemas.NoticesSet{LowBalance: 40})
+	s.env.CatchUp(s.runner)
 	if err := s.names.Erase(t.Context(), commands.DestinationID("a", domain.Webhook)); err != nil {
 		t.Fatal(err)
 	}
@@ -274,6 +276,26 @@ func TestRound_DestinationRemoved_IsOutdated(t *testing.T) {
 	if hook.count() != 0 {
 		t.Errorf("sent %v", hook.notices)
 	}
+}
+
+// TestRound_DestinationNotStoredYet_IsTriedAgain attempts between the two writes of commands.Notices.Set.
+func TestRound_DestinationNotStoredYet_IsTriedAgain(t *testing.T) {
+	s := newService(t)
+	s.raise("a", domain.Webhook)
+	id := commands.DestinationID("a", domain.Webhook)
+	if err := s.names.Erase(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	var hook sent
+	w := s.worker(map[string]notices.Sender{domain.Webhook: &hook})
+	s.round(w)
+	d := s.expect("a", domain.Open, 1, "no_destination")
+	if err := s.names.Put(t.Context(), id, url); err != nil {
+		t.Fatal(err)
+	}
+	s.pass(d.NextAt.Sub(s.now()))
+	s.round(w)
+	s.expect("a", domain.Delivered, 2, "")
 }
 
 func TestRound_NoSender_IsTriedAgain(t *testing.T) {

@@ -178,7 +178,6 @@ func TestStripe_BadInput_StoresNothing(t *testing.T) {
 		{"another secret", s, body, signature(body, "whsec_other", now), "signature is not that of the body"},
 		{"another body", s, append(body, ' '), signature(body, newSecret, now), "signature is not that of the body"},
 		{"an old signature", s, body, signature(body, newSecret, now.Add(-10*time.Minute)), "older than 5 minutes"},
-		{"an old signature of a large body", s, large, signature(large, newSecret, now.Add(-10*time.Minute)), "older than 5 minutes"},
 		{"too large", s, large, signature(large, newSecret, now), "larger than 1024 KiB"},
 		{"empty", s, nil, signature(nil, newSecret, now), "not an event"},
 		{"not JSON", s, []byte("hello"), signature([]byte("hello"), newSecret, now), "not an event"},

@@ -240,6 +240,12 @@ func readSession(r *eventschemas.BillingReported, object []byte) error {
 	if err := json.Unmarshal(object, &s); err != nil {
 		return errors.New("its object is not a checkout session")
 	}
+	switch {
+	case s.Mode != "payment" && s.Mode != "subscription" && s.Mode != "setup":
+		return errors.New("its mode is unknown")
+	case s.Mode == "payment" && s.PaymentStatus != "paid" && s.PaymentStatus != "unpaid" && s.PaymentStatus != "no_payment_required":
+		return errors.New("its payment_status is unknown")
+	}
 	r.AccountID, r.Customer = accountIn(s.Account, s.Metadata[MetaAccount]), string(s.Customer)
 	paid := s.PaymentStatus == "paid" || s.PaymentStatus == "no_payment_required"
 	switch {

@@ -147,6 +147,19 @@ func TestFromStripe_EventsThatCannotBeUsed_HaveAProblem(t *testing.T) {
 
 // TestFromStripe_OtherReference_IsNotStored reads sessions and subscriptions of a shop that uses their references for other
 // things.
+func TestFromStripe_SessionInUnknownState_HasAProblem(t *testing.T) {
+	for _, c := range []struct{ name, object, problem string }{
+		{"status", strings.Replace(session, `"payment_status":"paid"`, `"payment_status":"partially_paid"`, 1), "its payment_status is unknown"},
+		{"no status", strings.Replace(session, `"payment_status":"paid",`, "", 1), "its payment_status is unknown"},
+		{"mode", strings.Replace(session, `"mode":"payment"`, `"mode":"invoice"`, 1), "its mode is unknown"},
+	} {
+		r, ok := billing.FromStripe(event("checkout.session.completed", c.object))
+		if !ok || r.Kind != "" || !strings.Contains(r.Problem, c.problem) {
+			t.Errorf("%s: %+v, used %t; want the problem %q", c.name, r, ok, c.problem)
+		}
+	}
+}
+
 func TestFromStripe_OtherReference_IsNotStored(t *testing.T) {
 	for _, reference := range []string{"jane@example.com", "order-77", strings.ToUpper(accountID), "{" + accountID + "}"} {
 		replaced := strings.NewReplacer(accountID, reference)

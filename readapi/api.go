@@ -230,7 +230,7 @@ type API struct {
 	reports     Reports
 	stripe      Stripe
 	catalog     *billing.Catalog
-	webhooks    *semaphore.Weighted // that are being read
+	webhooks    webhookPlaces
 	trusted     []netip.Prefix      // proxies whose X-Forwarded-For identifies the visitor of a logo request
 	timeout     time.Duration       // of a request that may wait for a crawl
 	logoWait    time.Duration       // of a logo request for a crawl
@@ -281,7 +281,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		}, lookup.Parts{
 			Credits: deps.Credits, Brands: deps.Brands, Index: deps.Index, Changes: deps.Changes, Counters: deps.Counters, CaughtUp: deps.CaughtUp,
 		}),
-		checkpoints: deps.Checkpoints, reports: deps.Reports, stripe: deps.Stripe, catalog: deps.Catalog, webhooks: semaphore.NewWeighted(maxWebhooks), extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
+		checkpoints: deps.Checkpoints, reports: deps.Reports, stripe: deps.Stripe, catalog: deps.Catalog, extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}
 	var err error
 	if a.pages, err = newPages(cfg.BaseURL, cfg.LogoHost, cfg.UserAgent); err != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -19,7 +21,7 @@ import (
 const (
 	// maxWebhookBody limits the body of a webhook.
 	maxWebhookBody = 1 << 20
-	// maxWebhooks limits the webhooks that are read at the same time.
+	// maxWebhooks limits the webhooks that are in progress at the same time.
 	maxWebhooks = 64
 	// webhookWithin limits the time in which the body of a webhook must arrive. Stripe sends it at once.
 	webhookWithin = 10 * time.Second
@@ -54,13 +56,18 @@ func (x *exchange) serveStripe() error {
 	if err := x.api.stripe.CheckHeader(signature); err != nil {
 		return webhookRejected(err)
 	}
-	if !x.api.webhooks.TryAcquire(1) {
-		return unavailable("Too many webhooks are being read. Send this one again.", retryBusy, errOverloaded)
+	place := x.api.webhooks.take(x.request.Body)
+	if place == nil {
+		return tooManyWebhooks()
 	}
-	defer x.api.webhooks.Release(1)
+	defer x.api.webhooks.leave(place)
 	x.limitBody(webhookWithin)
 	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.request.Body, maxWebhookBody))
 	switch {
+	case !x.api.webhooks.keep(place):
+		// net/http treats any failed read as a disconnected client, but this client still reads.
+		x.request = x.request.WithContext(context.WithoutCancel(x.request.Context()))
+		return tooManyWebhooks()
 	case errors.As(err, new(*http.MaxBytesError)):
 		return invalidRequest("The body is larger than %d KiB, which no event of Stripe is.", maxWebhookBody>>10)
 	case err != nil:
@@ -84,6 +91,67 @@ func (x *exchange) serveStripe() error {
 		return problemOf(err, x.api.now(), x.api.billingURL).withoutCredits()
 	}
 	return x.sendJSON(webhookBody{Received: true})
+}
+
+func tooManyWebhooks() *Problem {
+	return unavailable("Too many webhooks are being read. Send this one again.", retryBusy, errOverloaded)
+}
+
+// webhookPlaces limits the webhooks that are in progress. The signature of a webhook is known when its body has arrived, so
+// clients without a secret could take all places with bodies that they withhold: if all are taken, the client that has sent
+// its body for the longest time loses its place to the next one. It is safe for concurrent use.
+type webhookPlaces struct {
+	mu      sync.Mutex
+	taken   int
+	reading []*webhookPlace // the oldest first
+}
+
+// webhookPlace is the place of a webhook.
+type webhookPlace struct {
+	body *pacedBody // nil: it is there already
+	lost bool       // to another webhook
+}
+
+// take returns a place for a webhook, or nil if all are taken by webhooks whose bodies have arrived.
+func (p *webhookPlaces) take(body io.ReadCloser) *webhookPlace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.taken == maxWebhooks {
+		if len(p.reading) == 0 {
+			return nil
+		}
+		oldest := p.reading[0]
+		oldest.lost = true
+		oldest.body.cut()
+		p.reading = slices.Delete(p.reading, 0, 1)
+		p.taken--
+	}
+	place := &webhookPlace{}
+	if paced, ok := body.(*pacedBody); ok {
+		place.body = paced
+		p.reading = append(p.reading, place)
+	}
+	p.taken++
+	return place
+}
+
+// keep makes a place final, and reports false if it is lost.
+func (p *webhookPlaces) keep(place *webhookPlace) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.reading, place); i >= 0 {
+		p.reading = slices.Delete(p.reading, i, i+1)
+	}
+	return !place.lost
+}
+
+// leave ends the use of a place whose body was read.
+func (p *webhookPlaces) leave(place *webhookPlace) {
+	if p.keep(place) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.taken--
+	}
 }
 
 func webhookRejected(err error) *Problem {

@@ -213,12 +213,12 @@ func TestStripe_WithheldBodies_LeavePlaces(t *testing.T) {
 		synctest.Wait()
 		return answers
 	}
-	rejected := func(s *service, answers chan *http.Response) {
+	rejected := func(s *service, answers chan *http.Response, want int) {
 		s.t.Helper()
-		if len(answers) != readapi.MaxWebhooks {
-			s.t.Fatalf("%d of %d webhooks are answered", len(answers), readapi.MaxWebhooks)
+		if len(answers) != want {
+			s.t.Fatalf("%d webhooks are answered, want %d", len(answers), want)
 		}
-		for range readapi.MaxWebhooks {
+		for range want {
 			if resp := <-answers; resp.StatusCode != http.StatusBadRequest {
 				s.t.Fatalf("status %d, want 400", resp.StatusCode)
 			}
@@ -235,22 +235,29 @@ func TestStripe_WithheldBodies_LeavePlaces(t *testing.T) {
 			if a := s.stripeSends(paidSession("1", "a")); a.status != http.StatusOK {
 				s.t.Fatalf("%s: a signed webhook gets status %d", c.name, a.status)
 			}
-			rejected(s, answers)
+			rejected(s, answers, readapi.MaxWebhooks)
 		}
-		// A header that looks right holds a place for a limited time, however fast the body was until then.
+		// A header that looks right takes a place, which the client that has held it longest loses to the next webhook. The others
+		// hold theirs for a limited time, however fast the body was until then.
 		answers := withhold(s, fmt.Sprintf("Stripe-Signature: t=%d,v1=00\r\n", time.Now().Unix()))
-		if a := s.stripeSends(paidSession("1", "a")); a.status != http.StatusServiceUnavailable {
-			s.t.Fatalf("while all places are taken: status %d", a.status)
+		if a := s.stripeSends(paidSession("1", "a")); a.status != http.StatusOK {
+			s.t.Fatalf("while all places are taken: status %d, want 200", a.status)
+		}
+		if resp := <-answers; resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+			s.t.Fatalf("the webhook that lost its place gets status %d, want 503 with Retry-After", resp.StatusCode)
+		}
+		if synctest.Wait(); len(answers) != 0 {
+			s.t.Fatalf("%d more webhooks lost their places, want none", len(answers))
 		}
 		s.clock.add(readapi.WebhookWithin)
 		synctest.Wait()
 		if a := s.stripeSends(paidSession("1", "a")); a.status != http.StatusOK {
 			s.t.Fatalf("after %s: status %d", readapi.WebhookWithin, a.status)
 		}
-		rejected(s, answers)
+		rejected(s, answers, readapi.MaxWebhooks-1)
 	}, withStripe)
 	inBubble(t, func(s *service) {
-		rejected(s, withhold(s, fmt.Sprintf("Stripe-Signature: t=%d,v1=00\r\n", time.Now().Unix())))
+		rejected(s, withhold(s, fmt.Sprintf("Stripe-Signature: t=%d,v1=00\r\n", time.Now().Unix())), readapi.MaxWebhooks)
 	}) // without a secret
 }
 

@@ -3,6 +3,8 @@ package readapi
 import (
 	"io"
 	"net/http"
+	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -90,6 +92,8 @@ type pacedBody struct {
 	limit time.Duration // for the whole body; 0 if only the rate limits it
 	until time.Time     // end of that time
 
+	ended atomic.Bool // by cut
+
 	since time.Time // start of the wait for the first byte, then time of that byte
 	read  int64
 	whole bool
@@ -110,6 +114,9 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	if err := b.conn.SetReadDeadline(due); err != nil {
 		return 0, err
 	}
+	if b.ended.Load() { // cut may have set its deadline before this one
+		return 0, os.ErrDeadlineExceeded
+	}
 	n, err := b.ReadCloser.Read(p)
 	if b.read == 0 && n > 0 {
 		b.since = time.Now()
@@ -125,6 +132,12 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// cut ends the reading of the body, also from another goroutine.
+func (b *pacedBody) cut() {
+	b.ended.Store(true)
+	_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // fails only if the connection is closed
 }
 
 // limitBody limits the time in which the whole body of a request must arrive, from now on.

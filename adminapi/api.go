@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"letterhead/commands"
+	"letterhead/domain/billing"
 	"letterhead/domain/books"
 	"letterhead/domain/notices"
 	"letterhead/domain/operator"
@@ -145,6 +146,8 @@ type Operations interface {
 	// StartRebuild begins to rebuild a read model, which continues after the request.
 	StartRebuild(name string) error
 	Months(ctx context.Context) ([]Month, error)
+	// OpenReports folds the events of payment processors.
+	OpenReports(ctx context.Context) (*billing.State, error)
 	// Balances folds the whole log.
 	Balances(ctx context.Context, until time.Time) ([]books.Posting, error)
 	// Ready returns why the node does not serve everything; "" if it does.

@@ -101,6 +101,8 @@ func (x *exchange) listMonths() error {
 	return x.answer(http.StatusOK, map[string]any{"months": append([]Month{}, months...)})
 }
 
+var errReportRuns = &problem{http.StatusServiceUnavailable, "unavailable", "Another report is being made. Send the request again when it is finished.", errors.New("another report is running")}
+
 // getTrialBalance answers GET /admin/books/trial-balance. It folds the whole log, so few run at a time.
 func (x *exchange) getTrialBalance() error {
 	q := x.query("at")
@@ -109,7 +111,7 @@ func (x *exchange) getTrialBalance() error {
 		return q.err
 	}
 	if !x.api.reports.TryAcquire(1) {
-		return &problem{http.StatusServiceUnavailable, "unavailable", "Another report is being made. Send the request again when it is finished.", errors.New("another report is running")}
+		return errReportRuns
 	}
 	defer x.api.reports.Release(1)
 	balances, err := x.api.Operations.Balances(x.ctx, until)

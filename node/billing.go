@@ -51,6 +51,11 @@ func (n *Node) openBilling(context.Context) ([]part, error) {
 	return []part{n.led("billing", worker.Run)}, nil
 }
 
+// OpenReports folds the events of payment processors.
+func (n *Node) OpenReports(ctx context.Context) (*domain.State, error) {
+	return billing.Read(ctx, n.Log)
+}
+
 // Checkout creates a page on which an account pays for an offer.
 func (n *Node) Checkout(ctx context.Context, offer domain.Offer, accountID string) (stripeapi.Session, error) {
 	catalog, err := n.Catalog()

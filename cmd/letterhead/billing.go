@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/domain/account"
 	domain "letterhead/domain/billing"
@@ -91,7 +92,7 @@ func billingInbox(e *environment) *cobra.Command {
 			fmt.Fprintln(table, "EVENT\tAT\tTYPE\tSTATE\tCUSTOMER\tPAYMENT\tREASON")
 		}
 		for _, entry := range state.Open() {
-			shown := openEntryOf(state, entry)
+			shown := adminapi.OpenReportOf(state, entry)
 			if *asJSON {
 				err = printJSON(e.stdout, shown)
 			} else {
@@ -104,34 +105,6 @@ func billingInbox(e *environment) *cobra.Command {
 		return table.Flush()
 	})
 	return c
-}
-
-// openEntry is a report that was not applied, as it is printed.
-type openEntry struct {
-	Processor string    `json:"processor"`
-	EventID   string    `json:"event_id"`
-	Type      string    `json:"type"`
-	At        time.Time `json:"at"`
-	State     string    `json:"state"` // inbox, waiting, new
-	Reason    string    `json:"reason,omitempty"`
-	AccountID string    `json:"account_id,omitempty"`
-	Customer  string    `json:"customer,omitempty"`
-	PaymentID string    `json:"payment_id,omitempty"`
-}
-
-// openEntryOf decides a report that has no outcome, without a catalog, because waiting for another report does not depend
-// on it.
-func openEntryOf(state *domain.State, entry *domain.Entry) openEntry {
-	r := entry.Report
-	shown := openEntry{Processor: r.Processor, EventID: r.EventID, Type: r.Type, At: entry.At, State: entry.State, Reason: entry.Reason,
-		AccountID: r.AccountID, Customer: r.Customer, PaymentID: r.PaymentID}
-	if shown.State == "" {
-		shown.State = "new"
-		if d := state.Decide(entry, &domain.Catalog{}); d.Outcome == domain.Waiting {
-			shown.State, shown.Reason = d.Outcome, d.Reason
-		}
-	}
-	return shown
 }
 
 // findEntry returns the stream of an event of a processor, which may be without its processor.

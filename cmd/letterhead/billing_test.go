@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/adminapi"
 	domain "letterhead/domain/billing"
 	"letterhead/eventschemas"
 	"letterhead/internal/testwait"
@@ -57,7 +58,7 @@ func TestBillingInbox_ListsShowsReplaysAndDismisses(t *testing.T) {
 	states := func() map[string]string {
 		all := map[string]string{}
 		for line := range strings.Lines(output(t, folder, "billing", "inbox", "--json")) {
-			var e openEntry
+			var e adminapi.OpenReport
 			if err := json.Unmarshal([]byte(line), &e); err != nil {
 				t.Fatal(err)
 			}

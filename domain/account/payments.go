@@ -174,8 +174,8 @@ func (r refund) same(in Refund) error {
 	return nil
 }
 
-// moneyBack returns the money that a refund returns: the money that the command names, or else the credits'
-// share of the money that is left, rounded down. The share of the last credits is therefore the rest.
+// moneyBack returns the money that a refund returns: that of the command, or, if it has none, the share of the
+// refunded credits in the money that is left, rounded down. So the last refund returns all that is left.
 func (p payment) moneyBack(in Refund) (*eventschemas.Money, error) {
 	left := p.paid.Minor - p.returned
 	switch {

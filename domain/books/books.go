@@ -1,7 +1,7 @@
 // Package books assigns the credits and the money of an account's grants to its charges.
 //
-// Each grant is a lot. Charges use up the lots in the order of the stream. The net money of a lot is the money paid,
-// less its tax and less what refunds returned. A lot recognizes its net money in proportion to the credits used,
+// Each grant is a lot. Charges use up the lots in the order of the stream. The net money of a lot is the money that was
+// paid and not returned, without the tax on it. A lot recognizes its net money in proportion to the credits used,
 // rounded down to the minor unit; a lot that is used up has recognized all of it. A refund returns tax in proportion
 // to the money, rounded down; the refund of all money returns all tax.
 //

@@ -155,6 +155,9 @@ func (j *Journal) Apply(accountID string, ev eventschemas.Event, revision uint64
 	return postings
 }
 
+// Err returns the error of the ledger that the journal folds: see Ledger.Err.
+func (j *Journal) Err() error { return j.ledger.Err() }
+
 func (j *Journal) add(customer string, postings []Posting) {
 	if len(postings) == 0 {
 		return

@@ -212,6 +212,7 @@ func (e *export) apply(ev bookedEvent) (eventschemas.Event, error) {
 	body, err := ev.decode()
 	if err == nil {
 		e.postings = e.journal.Apply(ev.customer(), body, ev.Revision, ev.OccurredAt, e.postings)
+		err = e.journal.Err()
 	}
 	return body, err
 }

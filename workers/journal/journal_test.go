@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -525,4 +527,24 @@ func FuzzReadChart(f *testing.F) {
 			seen[strings.ToLower(code)] = true
 		}
 	})
+}
+
+// Earlier releases did not limit the sums of money, and a report must not show one that has overflowed.
+func TestReports_SumBeyondInt64_IsAnErrorThatNamesTheEvent(t *testing.T) {
+	w := newWorld(t)
+	for i := range 3 {
+		w.append(day(time.November, 3), "acc_1", granted("p"+strconv.Itoa(i), 1, math.MaxInt64/2, "EUR", 0))
+	}
+	log := w.stored()
+	_, trialBalance := Balances(t.Context(), log, time.Time{}, nil)
+	_, fold := Fold(t.Context(), log, time.Time{}, nil, func(time.Time, *books.Holder, string, books.Movement) {})
+	for name, err := range map[string]error{
+		"balances": trialBalance,
+		"fold":     fold,
+		"export":   Write(t.Context(), log, Options{Format: CSV, Chart: DefaultChart()}, io.Discard),
+	} {
+		if !errors.Is(err, books.ErrSum) || !strings.Contains(err.Error(), "EUR") || !strings.Contains(err.Error(), "acc_1") {
+			t.Errorf("%s: error %v, want one that names the currency and the account", name, err)
+		}
+	}
 }

@@ -265,7 +265,7 @@ func Fold(ctx context.Context, log eventlog.Log, until time.Time, progress Progr
 		ledger.Apply(e.customer(), body, e.Revision, e.OccurredAt, func(h *books.Holder, currency string, m books.Movement) {
 			moved(e.booked, h, currency, m)
 		})
-		return nil
+		return ledger.Err()
 	})
 	return ledger, err
 }

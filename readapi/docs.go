@@ -78,6 +78,7 @@ type page struct {
 type pages struct {
 	documents func() (documents, error)
 	gallery   *gallery
+	landing   *landing
 	statement *statementPage
 	csp       []string
 	docsURLs  map[Code]string
@@ -102,6 +103,9 @@ func newPages(baseURL, logoHost, userAgent string) (pages, error) {
 	}
 	p.csp = policyOf(style)
 	if p.gallery, err = newGallery(baseURL, logoHost, template.CSS(style), sourceOf(style)); err != nil {
+		return pages{}, err
+	}
+	if p.landing, err = newLanding(p.gallery, sourceOf(style), map[string]any{"BaseURL": baseURL, "Style": template.CSS(style)}); err != nil {
 		return pages{}, err
 	}
 	if p.statement, err = newStatementPage(baseURL); err != nil {

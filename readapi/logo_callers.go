@@ -62,10 +62,7 @@ type logoCaller struct {
 // request has an account's rights. It rejects with 429 beyond the limit of the address, and with 503
 // if the limits cannot be checked, but never because of a key: a bad key is treated like none.
 func (x *exchange) admitLogo() (logoCaller, *Problem) {
-	out := logoCaller{Address: addressUnknown}
-	if address := clientAddress(x.request, x.api.trusted); address.IsValid() {
-		out.Address = address.String()
-	}
+	out := logoCaller{Address: x.visitor()}
 	problem := x.checked(func(ctx context.Context) *Problem {
 		problem := x.useLogoKey(ctx, &out)
 		if problem != nil || out.Keyed {

@@ -81,6 +81,7 @@ func (a *API) newRouter() *mux.Router {
 	a.routeLogos(r)
 	a.routeV2(r)
 	a.routeDocs(r)
+	a.routeLanding(r)
 	a.routeAgents(r)
 	for pattern, handler := range a.extra {
 		r.Handle(pattern, extraHandler(pattern, handler))
@@ -187,12 +188,15 @@ func (x *exchange) checked(check func(context.Context) *Problem) *Problem {
 	return check(ctx)
 }
 
-// serveUnknown answers unknown paths.
+// serveUnknown answers unknown paths: with a page if a browser asks, otherwise with the error body.
 func (a *API) serveUnknown(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
 	x.route = "unknown"
 	if r.Method == http.MethodOptions && r.URL.Path == "*" { // about the server, not about a path
 		x.answerOptions(preflightMethods)
+		return
+	}
+	if x.sendMissing() {
 		return
 	}
 	message := "This path does not exist. The endpoints of the API start with /v1."

@@ -84,7 +84,8 @@ func greetFirst(e *environment, cfg config.Config, c node.NewAccount, adminURL s
 Letterhead serves on %[1]s
 
   account      %[2]s   plan %[3]s, %[4]d credits
-%[5]s  docs         %[1]s/docs
+%[5]s  start        %[1]s/
+  docs         %[1]s/docs
   a logo       %[1]s/logo/github.com?size=64
                (needs no key; %[1]s/docs/logos shows more)
 %[9]s
@@ -132,9 +133,10 @@ Letterhead serves on %s
 
   account      %s
   another key  %s%s key issue --account %s
+  start        %s/
   docs         %s/docs
 %s
-`, cfg.BaseURL, accountID, self, data, accountID, cfg.BaseURL, adminLine(adminURL))
+`, cfg.BaseURL, accountID, self, data, accountID, cfg.BaseURL, cfg.BaseURL, adminLine(adminURL))
 	return err
 }
 

@@ -1,0 +1,16 @@
+// Package htmx has the script with which pages replace a part of themselves by an answer of the server. It is the file
+// dist/htmx.min.js of the npm package htmx.org, unchanged.
+package htmx
+
+import _ "embed"
+
+// Version is the version of the npm package.
+const Version = "4.0.1"
+
+// Script is the script, in JavaScript.
+//
+//go:embed htmx.min.js
+var Script []byte
+
+// Config is the content of a page's meta element htmx-config: the script brings no style of its own, and keeps no history.
+const Config = "includeIndicatorCSS:false history:false"

@@ -1,0 +1,318 @@
+package readapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"html/template"
+	"image/png"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"letterhead/internal/htmx"
+	"letterhead/internal/monogram"
+	"letterhead/internal/ratelimit"
+	"letterhead/projections/search"
+	"letterhead/readapi/accept"
+)
+
+// landing is the first page. Its search belongs to the page: it counts for no account.
+type landing struct {
+	gallery  *gallery // of whose logos the page shows some
+	template *template.Template
+	csp      []string
+	icon     func() (page, error)
+	script   func() (page, error)
+	files    map[string]page // llms.txt and robots.txt
+	missing  page            // for a browser at an unknown path
+}
+
+const (
+	// landingSearchesPerMinute limits the searches from one visitor's address. Searching while someone types takes
+	// about one for each pause.
+	landingSearchesPerMinute = 120
+	// maxLandingResults limits the results of one search.
+	maxLandingResults = 8
+	// landingIcon is the side of the icon, in pixels: browsers show it at 16, or at 32 on dense screens.
+	landingIcon = 32
+)
+
+// scopeLandingSearches is the scope of the counters of the page's searches, by visitor's address.
+const scopeLandingSearches = "landing-searches"
+
+// scriptPath has the version in it, so that browsers may keep the script forever.
+const scriptPath = "/static/htmx-" + htmx.Version + ".js"
+
+// landingResults are the results of a search, and a sentence if there are none.
+type landingResults struct {
+	Results  []landingResult
+	Sentence string
+}
+
+// landingResult is a brand, with its icon for light and for dark pages.
+type landingResult struct {
+	Name, Domain, Light, Dark string
+}
+
+// landingView is the data of the template.
+type landingView struct {
+	Title, Kicker, BaseURL string
+	Style                  template.CSS
+	HTMXConfig, Script     string
+
+	Domain, Rejected string
+	Live             *galleryBrand // nil if the domain is rejected
+	Snippet          string
+	Query            string
+	MaxQuery         int
+	Found            landingResults
+	Wall             []galleryBrand
+}
+
+func newLanding(g *gallery, styleSource string, data map[string]any) (*landing, error) {
+	t, err := template.New("landing").ParseFS(pageFiles, "pages/layout.html", "pages/landing.html")
+	if err != nil {
+		return nil, fmt.Errorf("parse pages/landing.html: %w", err)
+	}
+	images := "'self'"
+	if !strings.HasPrefix(g.source, "../") {
+		images += " " + g.logoBase
+	}
+	l := &landing{gallery: g, template: t, files: map[string]page{},
+		csp: []string{"default-src 'none'; script-src 'self'; connect-src 'self'; img-src " + images + "; style-src " + styleSource +
+			"; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
+		icon:   sync.OnceValues(drawIcon),
+		script: sync.OnceValues(func() (page, error) { return newCompressedPage(htmx.Script) }),
+	}
+	if l.missing, err = renderPage("pages/missing.html", "Letterhead: no such page", "", data); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"llms.txt", "robots.txt"} {
+		source, err := pageFiles.ReadFile("pages/" + name)
+		if err != nil {
+			return nil, err
+		}
+		l.files[name] = newPage([]byte(strings.ReplaceAll(string(source), "{{.BaseURL}}", g.baseURL)))
+	}
+	_, err = l.page("", "", landingResults{})
+	return l, err
+}
+
+// page renders the page, with the logo of a domain or with the results of a search.
+func (l *landing) page(domain, query string, found landingResults) ([]byte, error) {
+	v := landingView{
+		Title: "Letterhead: the brand behind a domain", BaseURL: l.gallery.baseURL, Style: l.gallery.style,
+		HTMXConfig: htmx.Config, Script: strings.TrimPrefix(scriptPath, "/"),
+		Domain: domain, Query: query, MaxQuery: maxSearchRunes, Found: found,
+	}
+	if v.Domain == "" {
+		v.Domain = galleryDomain
+	}
+	path := url.PathEscape(v.Domain)
+	if v.Rejected = rejectedLogo("/" + path); v.Rejected == "" {
+		live := galleryBrand{Domain: v.Domain, OnLight: l.image(path, "size", "128", "background", "light"), OnDark: l.image(path, "size", "128", "background", "dark")}
+		live.OnLight.Alt, live.OnDark.Alt = "Logo of "+v.Domain, "Logo of "+v.Domain+" on a dark background"
+		v.Live = &live
+		v.Snippet = `<img src="` + template.HTMLEscapeString(l.gallery.image(path, "", "size", "128").URL) + `" alt="` + template.HTMLEscapeString(v.Domain) + `">`
+	}
+	for _, b := range l.gallery.wall {
+		b.OnLight.Source, b.OnDark.Source = l.fromHere(b.OnLight.Source), l.fromHere(b.OnDark.Source)
+		v.Wall = append(v.Wall, b)
+	}
+	var body bytes.Buffer
+	if err := l.template.ExecuteTemplate(&body, "page", v); err != nil {
+		return nil, fmt.Errorf("render pages/landing.html: %w", err)
+	}
+	return body.Bytes(), nil
+}
+
+// image returns a logo as the page refers to it.
+func (l *landing) image(domain string, parameters ...string) galleryImage {
+	i := l.gallery.image(domain, "", parameters...)
+	i.Source = l.fromHere(i.Source)
+	return i
+}
+
+// fromHere turns the URL of an image as reached from the gallery into the one as reached from the root.
+func (l *landing) fromHere(source string) string { return strings.TrimPrefix(source, "../") }
+
+// drawIcon draws the icon of the service: a PNG file in an ICO file, which every browser accepts at /favicon.ico.
+func drawIcon() (page, error) {
+	var drawn bytes.Buffer
+	if err := png.Encode(&drawn, monogram.Monogram{Domain: "letterhead", Name: "Letterhead"}.Draw(landingIcon)); err != nil {
+		return page{}, fmt.Errorf("draw the icon: %w", err)
+	}
+	const header = 6 + 16 // of the file, and of its only image
+	icon := []byte{0, 0, 1, 0, 1, 0, landingIcon, landingIcon, 0, 0, 1, 0, 32, 0}
+	icon = binary.LittleEndian.AppendUint32(icon, uint32(drawn.Len()))
+	icon = binary.LittleEndian.AppendUint32(icon, header)
+	return newPage(append(icon, drawn.Bytes()...)), nil
+}
+
+// routeLanding adds the first page, its parts, and the files that browsers, crawlers and agents look for at the root.
+func (a *API) routeLanding(r *mux.Router) {
+	add := func(path string, f func(*exchange) error) {
+		e := newEndpoint("landing", open, map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f})
+		e.plain = true
+		r.Handle(path, e)
+	}
+	add("/", (*exchange).serveLanding)
+	add("/suggest", (*exchange).serveSuggestions)
+	add(scriptPath, (*exchange).serveScript)
+	add("/favicon.ico", (*exchange).serveIcon)
+	for name := range a.pages.landing.files {
+		add("/"+name, func(x *exchange) error { return x.sendCached(typeText, x.api.pages.landing.files[name], pageCache) })
+	}
+	for _, path := range []string{"/docs/", "/v1", "/v1/"} {
+		add(path, func(x *exchange) error {
+			x.redirect(x.api.baseURL + "/docs")
+			return nil
+		})
+	}
+}
+
+// serveLanding answers GET and HEAD /. Without scripts its forms send ?domain= and ?q=.
+func (x *exchange) serveLanding() error {
+	sent := x.request.URL.Query()
+	query := strings.TrimSpace(sent.Get("q"))
+	found, problem := x.suggestions(query)
+	body, err := x.api.pages.landing.page(strings.TrimSpace(sent.Get("domain")), query, found)
+	if err != nil {
+		return err
+	}
+	x.Header()["Content-Security-Policy"] = x.api.pages.landing.csp
+	switch {
+	case problem != nil:
+		x.sendWith(problem, body)
+		return nil
+	case x.request.URL.RawQuery != "":
+		return x.sendCached(typeHTML, newPage(body), galleryCache)
+	}
+	return x.sendCached(typeHTML, newPage(body), pageCache)
+}
+
+// serveSuggestions answers GET and HEAD /suggest with the results of a search, as a part of the page.
+func (x *exchange) serveSuggestions() error {
+	found, problem := x.suggestions(strings.TrimSpace(x.request.URL.Query().Get("q")))
+	var body bytes.Buffer
+	if err := x.api.pages.landing.template.ExecuteTemplate(&body, "found", found); err != nil {
+		return fmt.Errorf("render the results of a search: %w", err)
+	}
+	x.Header()["Content-Security-Policy"] = x.api.pages.csp
+	x.sendWith(problem, body.Bytes())
+	return nil
+}
+
+// sendWith sends a page that must not be stored, with the status of a problem if there is one.
+func (x *exchange) sendWith(problem *Problem, body []byte) {
+	h, status := x.Header(), http.StatusOK
+	h["Cache-Control"] = cacheNever
+	if problem != nil {
+		x.problem, status = problem, problem.Status
+		if problem.RetryAfter > 0 {
+			h[headerRetryAfter] = []string{strconv.FormatInt(int64(problem.RetryAfter/time.Second), 10)}
+		}
+	}
+	x.send(status, typeHTML, body)
+}
+
+// suggestions searches for the page; an empty query has no results. Beyond the limit of the visitor's address, for a
+// query that cannot be searched for, and while the index is unavailable, it returns the problem, and its sentence for the
+// page.
+func (x *exchange) suggestions(query string) (landingResults, *Problem) {
+	if query == "" {
+		return landingResults{}, nil
+	}
+	hits, problem := x.searchForVisitor(query)
+	if problem != nil {
+		return landingResults{Sentence: problem.Message}, problem
+	}
+	var found landingResults
+	for _, hit := range hits {
+		icon := func(background string) string {
+			return x.api.pages.landing.image(url.PathEscape(hit.Domain), "size", gallerySize, "background", background).Source
+		}
+		found.Results = append(found.Results, landingResult{Name: hit.Name, Domain: hit.Domain, Light: icon("light"), Dark: icon("dark")})
+	}
+	if len(hits) == 0 {
+		found.Sentence = "No brand was found. To see the logo of a domain, enter it above."
+	}
+	return found, nil
+}
+
+func (x *exchange) searchForVisitor(query string) ([]search.Hit, *Problem) {
+	if problem := checkSearchText("The search", query); problem != nil {
+		return nil, problem
+	}
+	problem := x.checked(func(ctx context.Context) *Problem {
+		decision, err := x.api.counters.Take(ctx, ratelimit.Key{Scope: scopeLandingSearches, ID: x.visitor()}, 1, landingSearchesPerMinute)
+		if err != nil {
+			return unavailable("The limit of searches could not be checked. Try again in a moment.", retryUnavailable, err)
+		}
+		if !decision.Allowed {
+			return rateLimited("This address has searched too often in this minute. Try again when the minute has ended.", decision.RetryAfter(x.api.now()))
+		}
+		return nil
+	})
+	if problem != nil {
+		return nil, problem
+	}
+	ctx, cancel := context.WithTimeout(x.request.Context(), x.api.quick)
+	defer cancel()
+	hits, err := x.api.search.Search(ctx, query, maxLandingResults)
+	if err != nil {
+		return nil, unavailable("The search is unavailable; logos and look-ups by domain still work. Try again in a moment.", retryUnavailable, err)
+	}
+	return hits, nil
+}
+
+// visitor returns the address of the visitor, as limits count it.
+func (x *exchange) visitor() string {
+	if address := clientAddress(x.request, x.api.trusted); address.IsValid() {
+		return address.String()
+	}
+	return addressUnknown
+}
+
+func (x *exchange) serveScript() error {
+	script, err := x.api.pages.landing.script()
+	if err != nil {
+		return err
+	}
+	return x.sendCached(typeScript, script, assetCache)
+}
+
+func (x *exchange) serveIcon() error {
+	icon, err := x.api.pages.landing.icon()
+	if err != nil {
+		return err
+	}
+	return x.sendCached(typeIcon, icon, pageCache)
+}
+
+var (
+	typeScript = []string{"text/javascript; charset=utf-8"}
+	typeIcon   = []string{"image/x-icon"}
+)
+
+// sendMissing answers a browser at an unknown path with a page, and reports false to any other client: browsers name HTML
+// in the header Accept.
+func (x *exchange) sendMissing() bool {
+	weights := accept.Weights(x.request.Header["Accept"], "text/html", "application/json")
+	if x.request.Method != http.MethodGet && x.request.Method != http.MethodHead || weights[0] <= weights[1] {
+		return false
+	}
+	h := x.Header()
+	h["Content-Security-Policy"] = x.api.pages.csp
+	h["Cache-Control"] = cacheNever
+	h["Vary"] = varyAccept
+	x.send(http.StatusNotFound, typeHTML, x.api.pages.landing.missing.body)
+	return true
+}

@@ -219,8 +219,8 @@ func (x *exchange) reportClaim(in report, r eventschemas.BillingReported) error 
 	return x.answerReport(r, repeated, outcome)
 }
 
-// refundNow takes back credits of a payment, or the rest, which no report can say. It takes nothing if the refund has failed
-// or the dispute was won.
+// refundNow takes back credits of a payment, or the rest, which no report can say. A dispute takes no more than is left. It
+// takes nothing if the refund has failed or the dispute was won.
 func (x *exchange) refundNow(in report, id string, money *eventschemas.Money) error {
 	void, err := x.voided(in)
 	if err != nil {
@@ -235,6 +235,7 @@ func (x *exchange) refundNow(in report, id string, money *eventschemas.Money) er
 	}
 	done, err := x.api.Writer.RefundPayment(x.ctx, commands.RefundPayment{
 		Request: x.by(), AccountID: in.Account, RefundID: id, PaymentID: in.PaymentID, Credits: in.Credits, Money: money,
+		AtMost: claims[in.Type].kind == billing.KindDispute,
 	})
 	if err != nil {
 		return x.explain(in.Account, err)

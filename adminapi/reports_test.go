@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/commands"
 	rules "letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/domain/operator"
@@ -315,6 +316,48 @@ func TestReports_Waiting_IsLookedUpAgainWithTheSameKey(t *testing.T) {
 	last := s.send(refund)
 	if last.is(950); last.header.Get("Idempotency-Replayed") != "true" {
 		t.Error("the last answer was not remembered")
+	}
+}
+
+func TestReports_DisputeOfMoreCreditsThanAreLeft_TakesTheRestOnce(t *testing.T) {
+	s := start(t)
+	s.applyReports()
+	id := s.open("Acme").Account.ID
+	s.reported(id, `"type":"payment","payment_id":"p1","credits":1000,%s`, euros4900).is(1050)
+	s.reported(id, `"type":"refund","payment_id":"p1","refund_id":"r1","money":4410,"currency":"EUR"`).is(150)
+	s.reported(id, `"type":"refund","payment_id":"p1","refund_id":"r2","credits":500`).rejected(http.StatusConflict, "100 of its 1000 credits are left")
+	const of500 = `"type":"%s","payment_id":"p1","dispute_id":"d1","credits":500`
+	for i, kind := range []string{"dispute", "dispute", "chargeback"} {
+		m := s.reported(id, of500, kind).is(50)
+		if m.Repeated != (i > 0) || m.Refund == nil || m.Refund.Credits != 100 || m.Refund.Money == nil || m.Refund.Money.Minor != 490 {
+			t.Errorf("%s %d: %+v", kind, i, m)
+		}
+	}
+	// Nothing is left for another one.
+	if m := s.reported(id, `"type":"dispute","payment_id":"p1","dispute_id":"d2","credits":5`).is(50); !m.Repeated || m.Refund != nil {
+		t.Errorf("a dispute of a payment that was refunded: %+v", m)
+	}
+	// The repeat takes nothing of what returned meanwhile.
+	s.reported(id, `"type":"refund_failed","payment_id":"p1","refund_id":"r1"`).is(950)
+	s.reported(id, of500, "dispute").is(950)
+	s.reported(id, `"type":"dispute","payment_id":"p1","dispute_id":"d1","credits":99`).rejected(http.StatusConflict, "differs")
+	s.reported(id, `"type":"dispute_won","payment_id":"p1","dispute_id":"d1"`).is(1050)
+	s.reported(id, of500, "dispute").is(1050)
+}
+
+func TestReports_DisputeOfSpentCredits_TakesTheBalanceBelowZero(t *testing.T) {
+	s := start(t)
+	s.applyReports()
+	id := s.open("Acme").Account.ID
+	s.reported(id, `"type":"payment","payment_id":"p1","credits":1000,%s`, euros4900).is(1050)
+	for i := range 60 { // a credit each
+		_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{
+			Request: commands.Request{ID: fmt.Sprint("r", i), Actor: "account:" + id}, AccountID: id, BrandID: "7c0c2b1e-5a39-5b8d-9a50-0f4a3f1d2c3b", Domain: "acme.com",
+		})
+		s.must(err)
+	}
+	for range 2 {
+		s.reported(id, `"type":"dispute","payment_id":"p1","dispute_id":"d1","credits":2000,%s`, euros4900).is(-10)
 	}
 }
 

@@ -17,6 +17,7 @@ type RefundPayment struct {
 	Credits   int64               // 0 for all that remain of the payment
 	Money     *eventschemas.Money // nil for the share of the credits in the remaining money
 	ByMoney   bool                // remove the money's share of the remaining credits, in place of Credits
+	AtMost    bool                // take what is left if it is less than Credits and Money
 }
 
 // Refunded is the result of RefundPayment.
@@ -36,7 +37,7 @@ func (d *AccountWriter) RefundPayment(ctx context.Context, in RefundPayment) (Re
 	}
 	var made *eventschemas.PaymentRefunded // by the last decision, if the append was tried again
 	done, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
-		out, err := s.RefundPayment(account.Refund{RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: in.Money, ByMoney: in.ByMoney})
+		out, err := s.RefundPayment(account.Refund{RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: in.Money, ByMoney: in.ByMoney, AtMost: in.AtMost})
 		made = nil
 		if recorded, ok := s.RefundOf(in.RefundID); ok {
 			made = &recorded

@@ -164,6 +164,7 @@ type refund struct {
 	credits   int64
 	money     eventschemas.Money // zero if the event had none
 	reversed  bool
+	rest      bool // it left no credits of the payment
 }
 
 // fee is a fee of the payment processor.

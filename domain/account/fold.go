@@ -191,6 +191,7 @@ func (a *Account) applyRefunded(ev eventschemas.PaymentRefunded) {
 	p, r := a.payments[ev.PaymentID], refund{paymentID: ev.PaymentID, credits: ev.Credits}
 	p.returned += Returned(p.paid, p.returned, p.granted-p.refunded, ev)
 	p.refunded += ev.Credits
+	r.rest = p.refunded >= p.granted
 	if ev.Money != nil {
 		r.money = *ev.Money
 	}

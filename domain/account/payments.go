@@ -110,6 +110,8 @@ type Refund struct {
 	Money     *eventschemas.Money // nil for the share of the credits in what is left of the payment's money
 	// ByMoney removes the money's share of the credits that are left, rounded down, in place of Credits.
 	ByMoney bool
+	// AtMost makes Credits and Money limits: of a payment with less the refund takes what is left, if anything.
+	AtMost bool
 }
 
 // RefundPayment removes the credits of a refunded payment, even if they are spent. It is the only
@@ -128,14 +130,20 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	if known, ok := a.refunds[in.RefundID]; ok {
-		return repeated(), known.same(in)
-	}
 	p, ok := a.payments[in.PaymentID]
+	if known, ok := a.refunds[in.RefundID]; ok {
+		return repeated(), known.same(p, in)
+	}
 	if !ok {
 		return Outcome{}, ErrUnknownPayment
 	}
 	left := p.granted - p.refunded
+	if in.AtMost {
+		if left <= 0 {
+			return repeated(), nil
+		}
+		in = p.limited(in)
+	}
 	if in.ByMoney {
 		if in.Credits, err = p.creditsOf(in); err != nil {
 			return Outcome{}, err
@@ -161,8 +169,26 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 	}), nil
 }
 
-// same returns an error if the refund differs from the one recorded under its id.
-func (r refund) same(in Refund) error {
+// limited returns a refund of at most the credits and the money that are left of its payment.
+func (p payment) limited(in Refund) Refund {
+	in.Credits = min(in.Credits, p.granted-p.refunded)
+	if in.Money != nil && in.Money.Currency == p.paid.Currency {
+		in.Money = &eventschemas.Money{Minor: min(in.Money.Minor, p.paid.Minor-p.returned), Currency: in.Money.Currency}
+	}
+	return in
+}
+
+// same returns an error if the refund differs from the one recorded under its id. A limit that is above what was recorded
+// does not differ if the payment had no more.
+func (r refund) same(p payment, in Refund) error {
+	if in.AtMost && r.paymentID == in.PaymentID {
+		if in.Credits > r.credits && (r.rest || p.refunded >= p.granted) {
+			in.Credits = r.credits
+		}
+		if m := in.Money; m != nil && m.Currency == r.money.Currency && m.Minor > r.money.Minor && p.returned >= p.paid.Minor {
+			in.Money = &r.money
+		}
+	}
 	switch {
 	case r.paymentID != in.PaymentID:
 		return &PaymentMismatchError{ID: in.RefundID, Recorded: "payment " + r.paymentID, Asked: "payment " + in.PaymentID}

@@ -55,6 +55,8 @@ var (
 	ErrNotSeen = errors.New("not every node has confirmed it in time")
 	// ErrNotCharged means that a request was not charged.
 	ErrNotCharged = errors.New("was not charged")
+	// ErrNotClosed means that a month cannot be closed, for the reason that follows.
+	ErrNotClosed = errors.New("was not closed")
 	// ErrNoNoticesKey means that nodes that share an event store have no key that signs webhooks.
 	ErrNoNoticesKey = errors.New(`nodes that share an event store sign webhooks with the same key: set LETTERHEAD_NOTICES_KEY on all of them ("letterhead account notices --new-key" prints a key)`)
 )
@@ -146,6 +148,8 @@ type Operations interface {
 	// StartRebuild begins to rebuild a read model, which continues after the request.
 	StartRebuild(name string) error
 	Months(ctx context.Context) ([]Month, error)
+	// CloseMonth verifies the ledger and closes a month, unless it is closed. It returns ErrNotClosed if it must not be.
+	CloseMonth(ctx context.Context, by commands.Request, month time.Time) (closed Month, repeated bool, err error)
 	// OpenReports folds the events of payment processors.
 	OpenReports(ctx context.Context) (*billing.State, error)
 	// Balances folds the whole log.

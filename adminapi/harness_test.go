@@ -40,7 +40,9 @@ type service struct {
 	tok  map[operator.Scope]string
 	doc  *openapi3.T
 	ids  int
-	past atomic.Int64 // how much later than the node's clock the API's clock is, in nanoseconds
+	// ahead is how much later than the machine's clock the node's clock is, in nanoseconds.
+	ahead atomic.Int64
+	past  atomic.Int64 // how much later than the node's clock the API's clock is, in nanoseconds
 }
 
 var description = sync.OnceValues(func() (*openapi3.T, error) {
@@ -82,7 +84,7 @@ func serve(t *testing.T, settings map[string]string) *service {
 	s.must(err)
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
 	s.must(err)
-	s.node, err = node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: t.Output(), LogLevel: "error"})
+	s.node, err = node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: t.Output(), LogLevel: "error", Parts: node.Parts{Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }}})
 	s.must(err)
 	t.Cleanup(func() {
 		if err := s.node.Close(); err != nil {

@@ -101,6 +101,29 @@ func (x *exchange) listMonths() error {
 	return x.answer(http.StatusOK, map[string]any{"months": append([]Month{}, months...)})
 }
 
+// closeMonth answers POST /admin/books/{month}/close. It reads the whole log, so few run at a time.
+func (x *exchange) closeMonth() error {
+	if err := x.noBody(); err != nil {
+		return err
+	}
+	month, err := time.Parse(books.MonthLayout, x.request.PathValue("month"))
+	if err != nil {
+		return invalid("The path has a month like 2026-11 before /close.")
+	}
+	if !x.api.reports.TryAcquire(1) {
+		return errReportRuns
+	}
+	defer x.api.reports.Release(1)
+	closed, repeated, err := x.api.Operations.CloseMonth(x.ctx, x.by(), month)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, struct {
+		Month
+		Repeated bool `json:"repeated"`
+	}{closed, repeated})
+}
+
 var errReportRuns = &problem{http.StatusServiceUnavailable, "unavailable", "Another report is being made. Send the request again when it is finished.", errors.New("another report is running")}
 
 // getTrialBalance answers GET /admin/books/trial-balance. It folds the whole log, so few run at a time.

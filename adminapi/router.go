@@ -55,6 +55,7 @@ func operations() []operation {
 		{"GET", "/admin/projections", "listProjections", reading, (*exchange).listProjections},
 		{"POST", "/admin/projections/{name}/rebuild", "rebuildProjection", everything, (*exchange).rebuildProjection},
 		{"GET", "/admin/books/months", "listMonths", reading, (*exchange).listMonths},
+		{"POST", "/admin/books/{month}/close", "closeMonth", finances, (*exchange).closeMonth},
 		{"GET", "/admin/books/trial-balance", "getTrialBalance", reading, (*exchange).getTrialBalance},
 		{"GET", "/admin/tokens", "listTokens", everything, (*exchange).listTokens},
 		{"POST", "/admin/tokens", "issueToken", everything, (*exchange).issueToken},

@@ -286,8 +286,7 @@ func (n *Node) Months(ctx context.Context) ([]adminapi.Month, error) {
 	for i, m := range months {
 		all[i] = adminapi.Month{Month: m.Month.Format(books.MonthLayout), State: m.State(now)}
 		if p := m.Closing; p != nil {
-			all[i].ClosedAt, all[i].Position, all[i].Digest = p.ClosedAt, uint64(p.Position), p.Closing.Digest
-			all[i].Transactions, all[i].Totals = &p.Closing.Transactions, p.Closing.Totals
+			all[i] = closedMonth(p)
 		}
 	}
 	return all, nil

@@ -22,28 +22,13 @@ func booksClose(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		refused := func(err error) error { return fmt.Errorf("%s was not closed: %w", args[0], err) }
-		closer := n.PeriodCloser(e.reading("journal"))
-		period, err := closer.Check(ctx, month)
+		period, repeated, err := n.CloseMonthShowing(ctx, n.Operator(), month, e.reading("journal"), stages(e.stderr, "verify"))
 		if err != nil {
-			return refused(err)
+			return err
 		}
-		state := "was closed before"
-		if period == nil {
-			audit, err := n.AuditLedger(ctx, "", stages(e.stderr, "verify"))
-			if err != nil {
-				return refused(err)
-			}
-			if audit.Broken > 0 {
-				return refused(fmt.Errorf("the ledger has %d fault(s), the first is: %v; \"letterhead ledger verify\" lists them", audit.Broken, audit.Findings[0]))
-			}
-			repeated := false
-			if period, repeated, err = closer.Close(ctx, month); err != nil {
-				return refused(err)
-			}
-			if !repeated {
-				state = "closed"
-			}
+		state := "closed"
+		if repeated {
+			state = "was closed before"
 		}
 		if *asJSON {
 			return printJSON(e.stdout, periodJSON(period))

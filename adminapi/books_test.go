@@ -23,7 +23,7 @@ func TestCloseMonth_EndedMonth_IsClosedOnce(t *testing.T) {
 	s.post("/admin/books/november/close", "").rejected(http.StatusBadRequest, "2026-11")
 	s.send(request{method: "POST", path: closing(0), token: s.tok[operator.Support]}).rejected(http.StatusForbidden, "finance")
 
-	s.ahead.Store(int64(month.AddDate(0, 2, 3).Sub(time.Now()))) // the next month has ended
+	s.ahead.Store(int64(time.Until(month.AddDate(0, 2, 3)))) // the next month has ended
 	s.post(closing(1), "").rejected(http.StatusConflict, name(0)+" must be closed first")
 	type period struct {
 		Month, State, Digest string

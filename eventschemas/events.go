@@ -117,7 +117,7 @@ type (
 		RefundID  string `json:"refund_id"`
 		PaymentID string `json:"payment_id"`
 		Credits   int64  `json:"credits"`
-		Money     *Money `json:"money,omitempty"`
+		Money     *Money `json:"money,omitempty"` // what counted of the refund; see account.Returned
 	}
 	// KeyIssued makes an API key valid. Only its hash is ever stored.
 	KeyIssued struct {

@@ -163,6 +163,7 @@ type refund struct {
 	paymentID string
 	credits   int64
 	money     eventschemas.Money // zero if the event had none
+	returned  int64              // what counts of it, in minor units of the payment's money: see Returned
 	reversed  bool
 	rest      bool // it left no credits of the payment
 }

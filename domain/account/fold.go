@@ -189,7 +189,8 @@ func (a *Account) applyGranted(ev eventschemas.CreditsGranted) {
 
 func (a *Account) applyRefunded(ev eventschemas.PaymentRefunded) {
 	p, r := a.payments[ev.PaymentID], refund{paymentID: ev.PaymentID, credits: ev.Credits}
-	p.returned += Returned(p.paid, p.returned, p.granted-p.refunded, ev)
+	r.returned = Returned(p.paid, p.returned, p.granted-p.refunded, ev)
+	p.returned += r.returned
 	p.refunded += ev.Credits
 	r.rest = p.refunded >= p.granted
 	if ev.Money != nil {
@@ -202,9 +203,7 @@ func (a *Account) applyRefunded(ev eventschemas.PaymentRefunded) {
 func (a *Account) applyRefundReversed(ev eventschemas.RefundReversed) {
 	p, r := a.payments[ev.PaymentID], a.refunds[ev.RefundID]
 	p.refunded -= ev.Credits
-	if ev.Money != nil {
-		p.returned -= ev.Money.Minor
-	}
+	p.returned -= Unreturned(p.paid, p.returned, ev)
 	r.reversed = true
 	put(a, a.payments, ev.PaymentID, p)
 	put(a, a.refunds, ev.RefundID, r)

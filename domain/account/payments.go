@@ -264,6 +264,15 @@ func Returned(paid eventschemas.Money, before, remaining int64, ev eventschemas.
 	return min(ev.Money.Minor, left)
 }
 
+// Unreturned returns how many minor units of a payment a reversed refund no longer returns, given what was paid and returned
+// before. It is never more than what was returned.
+func Unreturned(paid eventschemas.Money, before int64, ev eventschemas.RefundReversed) int64 {
+	if ev.Money == nil || ev.Money.Currency != paid.Currency {
+		return 0
+	}
+	return min(ev.Money.Minor, before)
+}
+
 // RefundOf returns the refund that is recorded under an id.
 func (a *Account) RefundOf(id string) (ev eventschemas.PaymentRefunded, ok bool) {
 	r, ok := a.refunds[id]

@@ -159,7 +159,7 @@ func (s *settlement) void(c Claim) error {
 		}
 		s.balance += r.credits
 		s.payment.refunded -= r.credits
-		s.payment.returned -= r.money.Minor
+		s.payment.returned -= r.returned
 		s.events = append(s.events, s.reversal(c.ID, n, r))
 	}
 	return nil
@@ -190,7 +190,7 @@ func (a *Account) taken(claimID string, paid eventschemas.Money) part {
 	for _, r := range a.refundsOf(claimID) {
 		if !r.reversed {
 			all.credits += r.credits
-			all.minor += r.money.Minor
+			all.minor += r.returned
 			all.fixed = all.fixed || r.money.Currency != paid.Currency || r.money.Minor > paid.Minor
 		}
 	}
@@ -262,11 +262,12 @@ func (s *settlement) refund() {
 	s.events = append(s.events, refunds...)
 }
 
-// reversal returns the event that reverses a claim's refund after n others.
+// reversal returns the event that reverses a claim's refund after n others. Its money is what counted of the refund, so that
+// folds need not remember it.
 func (s *settlement) reversal(claimID string, n int, r refund) eventschemas.RefundReversed {
 	ev := eventschemas.RefundReversed{RefundID: claimRefund(claimID, n), PaymentID: s.paymentID, Credits: r.credits}
-	if r.money.Currency != "" {
-		ev.Money = &r.money
+	if currency := s.payment.paid.Currency; currency != "" {
+		ev.Money = &eventschemas.Money{Minor: r.returned, Currency: currency}
 	}
 	return ev
 }

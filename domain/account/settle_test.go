@@ -3,6 +3,8 @@ package account
 import (
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -60,6 +62,29 @@ func TestSettle_ClaimRefundedWithoutMoney_ReturnsNoneAgain(t *testing.T) {
 	old := []eventschemas.Event{opened, paidMoney("p1", 1000, euros(4900)), refunded("re_1", "p1", 100, nil)}
 	given(t, old...).when(settle("p1", claimed("re_1", 490))).isRepeated().
 		when(settle("p1", claimed("re_1", 490), claimed("dp_1", 4900))).then(refunded("dp_1", "p1", 900, euros(4410))).balance(0, 0)
+}
+
+// Releases before data format 2 recorded refunds without money, and did not limit their money, nor its currency. What counted
+// when it was refunded counts when it is reversed.
+func TestSettle_ReversalOfRefundOfEarlierRelease_ReversesWhatCounted(t *testing.T) {
+	for _, recorded := range []*eventschemas.Money{nil, euros(5000), euros(math.MaxInt64)} {
+		given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f1", "p1", 10, recorded)).
+			when(settle("p1", voided("f1", 1000))).then(refundReversed("f1", "p1", 10, euros(1000))).
+			when(refundMoney("f2", "p1", 5, euros(1001))).rejected(ErrRefundTooLarge).
+			when(settle("p1", voided("f1", 1000), claimed("f2", 5000))).then(refunded("f2", "p1", 10, euros(1000)))
+		given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f1", "p1", 10, recorded)).
+			when(settle("p1", voided("f1", 1000), claimed("f2", 5000))).
+			then(refundReversed("f1", "p1", 10, euros(1000)), refunded("f2", "p1", 10, euros(1000)))
+	}
+	given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f0", "p1", 5, euros(800)), refunded("f1", "p1", 5, euros(700))).
+		when(settle("p1", voided("f1", 700))).then(refundReversed("f1", "p1", 5, euros(200))).
+		when(refundMoney("f2", "p1", 5, euros(201))).rejected(ErrRefundTooLarge)
+	dollars := &eventschemas.Money{Minor: 700, Currency: "USD"}
+	given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f0", "p1", 5, euros(1000)), refunded("f1", "p1", 5, dollars)).
+		when(settle("p1", voided("f1", 700))).then(refundReversed("f1", "p1", 5, euros(0))).
+		when(refundMoney("f2", "p1", 5, euros(1))).rejected(ErrRefundTooLarge)
+	given(t, opened, paid("p1", 10), refunded("f1", "p1", 10, dollars)).
+		when(settle("p1", Claim{ID: "f1", Money: eventschemas.Money{Currency: "EUR"}, Void: true})).then(refundReversed("f1", "p1", 10, nil))
 }
 
 func TestSettle_BadInput_IsRejected(t *testing.T) {
@@ -272,5 +297,144 @@ func TestSettle_ReturnsAllMoney(t *testing.T) {
 				t.Fatalf("the same claims again: %+v, %v", again, err)
 			}
 		}
+	})
+}
+
+// The following holds for any refunds by hand, claims, and refunds that earlier releases recorded. All refunds of a payment
+// that were not reversed return no more money and credits than it has, and the account knows how much. A reversal gives back
+// what its refund took. A repeat changes nothing, nor does a snapshot.
+func TestRefunds_RandomHistories_ConserveMoney(t *testing.T) {
+	type taken struct {
+		payment        string
+		credits, minor int64
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, paid := New(testID), map[string]*eventschemas.Money{"p1": euros(rapid.Int64Range(0, 300).Draw(t, "paid")), "p2": nil}
+		granted, standing := map[string]int64{}, map[string]taken{}
+		left := func(payment string) (credits, minor int64) {
+			credits = granted[payment]
+			if m := paid[payment]; m != nil {
+				minor = m.Minor
+			}
+			for _, r := range standing {
+				if r.payment == payment {
+					credits, minor = credits-r.credits, minor-r.minor
+				}
+			}
+			return credits, minor
+		}
+		apply := func(ev eventschemas.Event, old bool) {
+			a.Apply(ev, start)
+			switch ev := ev.(type) {
+			case eventschemas.PaymentRefunded:
+				credits, minor := left(ev.PaymentID)
+				r := taken{payment: ev.PaymentID, credits: ev.Credits}
+				switch {
+				case paid[ev.PaymentID] == nil:
+				case ev.Money == nil:
+					r.minor = minor * ev.Credits / credits
+				case ev.Money.Currency == "EUR":
+					r.minor = min(ev.Money.Minor, minor)
+				}
+				if !old && (ev.Money == nil) != (paid[ev.PaymentID] == nil) || !old && ev.Money != nil && (r.minor != ev.Money.Minor) {
+					t.Fatalf("refund %+v of %+v, of which %d minor units are left", ev, ev.Money, minor)
+				}
+				if _, twice := standing[ev.RefundID]; twice {
+					t.Fatalf("refund %s was recorded twice", ev.RefundID)
+				}
+				standing[ev.RefundID] = r
+			case eventschemas.RefundReversed:
+				want := eventschemas.RefundReversed{RefundID: ev.RefundID, PaymentID: standing[ev.RefundID].payment, Credits: standing[ev.RefundID].credits}
+				if paid[ev.PaymentID] != nil {
+					want.Money = euros(standing[ev.RefundID].minor)
+				}
+				if !reflect.DeepEqual(ev, want) {
+					t.Fatalf("reversal %+v of %+v, want %+v of %+v", ev, ev.Money, want, want.Money)
+				}
+				delete(standing, ev.RefundID)
+			}
+		}
+		run := func(decide func() (Outcome, error)) {
+			before := a.Balance()
+			out, err := decide()
+			for _, ev := range out.Events {
+				apply(ev, false)
+			}
+			if err != nil {
+				if len(out.Events) > 0 {
+					t.Fatalf("rejected with %+v: %v", out.Events, err)
+				}
+				return
+			}
+			if again, err := decide(); err != nil || !again.Repeated || len(again.Events) > 0 {
+				t.Fatalf("the repeat: %+v, %v; first %+v from a balance of %d", again, err, out, before)
+			}
+		}
+		run(func() (Outcome, error) { return a.Open(Open{Holder: "h", Plan: plan.Free}) })
+		for id, money := range paid {
+			granted[id] = rapid.Int64Range(1, 12).Draw(t, "granted "+id)
+			run(func() (Outcome, error) {
+				return a.Grant(Grant{Kind: KindTopup, Credits: granted[id], PaymentID: id, Money: money})
+			})
+		}
+		id, payment := rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"p1", "p1", "p1", "p2"})
+		money := func(t *rapid.T, currencies ...string) *eventschemas.Money {
+			if rapid.IntRange(0, 3).Draw(t, "no money") == 0 {
+				return nil
+			}
+			return &eventschemas.Money{Minor: rapid.Int64Range(0, 400).Draw(t, "minor"), Currency: rapid.SampledFrom(currencies).Draw(t, "currency")}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"refund": func(t *rapid.T) {
+				in := Refund{
+					PaymentID: payment.Draw(t, "payment"), Credits: rapid.Int64Range(0, 6).Draw(t, "credits"),
+					Money: money(t, "EUR", "EUR", "USD"), AtMost: rapid.Bool().Draw(t, "at most"),
+				}
+				in.RefundID = in.PaymentID + id.Draw(t, "id")
+				in.ByMoney = in.Money != nil && in.Credits == 0 && rapid.Bool().Draw(t, "by money")
+				run(func() (Outcome, error) { return a.RefundPayment(in) })
+			},
+			"settle": func(t *rapid.T) {
+				in := Settle{PaymentID: payment.Draw(t, "payment")}
+				for _, claim := range []string{"a", "b", "c", "d"} {
+					if m := money(t, "EUR"); m != nil {
+						in.Claims = append(in.Claims, Claim{ID: in.PaymentID + claim, Money: *m, Void: rapid.Bool().Draw(t, "void")})
+					}
+				}
+				if len(in.Claims) > 0 && rapid.Bool().Draw(t, "with subject") {
+					in.Subject = rapid.SampledFrom(in.Claims).Draw(t, "subject").ID
+				}
+				run(func() (Outcome, error) { return a.SettlePayment(in) })
+			},
+			"refund of an earlier release": func(t *rapid.T) {
+				ev := eventschemas.PaymentRefunded{PaymentID: payment.Draw(t, "payment"), Money: money(t, "EUR", "EUR", "USD")}
+				ev.RefundID = ev.PaymentID + id.Draw(t, "id")
+				credits, _ := left(ev.PaymentID)
+				if _, known := a.RefundOf(ev.RefundID); known || credits == 0 {
+					return
+				}
+				ev.Credits = rapid.Int64Range(1, credits).Draw(t, "credits")
+				apply(ev, true)
+			},
+			"snapshot": func(t *rapid.T) {
+				restored := New(testID)
+				if err := restored.UnmarshalBinary(marshal(t, a)); err != nil {
+					t.Fatal(err)
+				}
+				a = restored
+			},
+			"": func(t *rapid.T) {
+				balance := int64(0)
+				for id, p := range a.payments {
+					credits, minor := left(id)
+					if balance += credits; credits < 0 || minor < 0 || p.granted-p.refunded != credits || p.paid.Minor-p.returned != minor {
+						t.Fatalf("%d credits and %d minor units of %s are left, the account has %+v", credits, minor, id, p)
+					}
+				}
+				if a.Balance() != balance {
+					t.Fatalf("the balance is %d, want %d", a.Balance(), balance)
+				}
+			},
+		})
 	})
 }

@@ -16,7 +16,7 @@ import (
 
 // FoldVersion is the version of the fold and of its snapshot. Snapshots of other versions are ignored:
 // increment it with every change of Apply or of the snapshot's format.
-const FoldVersion = 6
+const FoldVersion = 7
 
 // OldestFoldVersion is the version of the previous release, which may run at the same time as this one
 // until an upgrade is finished. Snapshots of earlier versions are no longer needed.
@@ -95,6 +95,7 @@ type snapshotRefund struct {
 	Credits  int64  `json:"credits"`
 	Minor    int64  `json:"minor,omitempty"`
 	Currency string `json:"currency,omitempty"`
+	Returned int64  `json:"returned,omitempty"`
 	Reversed bool   `json:"reversed,omitempty"`
 	Rest     bool   `json:"rest,omitempty"`
 }
@@ -182,7 +183,8 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 	for _, id := range slices.Sorted(maps.Keys(a.refunds)) {
 		r := a.refunds[id]
 		s.Refunds = append(s.Refunds, snapshotRefund{
-			ID: id, Payment: r.paymentID, Credits: r.credits, Minor: r.money.Minor, Currency: r.money.Currency, Reversed: r.reversed, Rest: r.rest,
+			ID: id, Payment: r.paymentID, Credits: r.credits, Minor: r.money.Minor, Currency: r.money.Currency,
+			Returned: r.returned, Reversed: r.reversed, Rest: r.rest,
 		})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.fees)) {
@@ -358,7 +360,8 @@ func (a *Account) restoreMoney(s snapshot) {
 	}
 	for _, r := range s.Refunds {
 		a.refunds[r.ID] = refund{
-			paymentID: r.Payment, credits: r.Credits, money: eventschemas.Money{Minor: r.Minor, Currency: r.Currency}, reversed: r.Reversed, rest: r.Rest,
+			paymentID: r.Payment, credits: r.Credits, money: eventschemas.Money{Minor: r.Minor, Currency: r.Currency},
+			returned: r.Returned, reversed: r.Reversed, rest: r.Rest,
 		}
 	}
 	for _, f := range s.Fees {

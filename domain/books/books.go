@@ -377,10 +377,7 @@ func (a *Account) restore(ev eventschemas.RefundReversed, effect *Effect) {
 		return
 	}
 	l := a.touch(lot)
-	credits, money, tax := min(ev.Credits, l.Refunded), int64(0), l.TaxDue() // no decision returns more
-	if ev.Money != nil {
-		money = min(ev.Money.Minor, l.Returned)
-	}
+	credits, money, tax := min(ev.Credits, l.Refunded), account.Unreturned(l.Paid, l.Returned, ev), l.TaxDue() // no decision returns more
 	l.Refunded -= credits
 	l.Returned -= money
 	a.open = min(a.open, lot)

@@ -74,6 +74,13 @@ func TestApply(t *testing.T) {
 			{eventschemas.RefundReversed{RefundID: "f", PaymentID: "p1", Credits: 2, Money: euros(100)}, []Use{{0, 1, 50, 0, 0}}, -1},
 			{charged("c2", 1), []Use{{0, 1, 50, 0, 0}}, 0},
 		},
+		"a reversed refund in another currency returns no money": {
+			{paid("p1", 4, euros(400)), nil, 0},
+			{refunded("p1", 2, euros(300)), nil, 0},
+			{refunded("p1", 1, &eventschemas.Money{Minor: 200, Currency: "USD"}), nil, 0},
+			{eventschemas.RefundReversed{RefundID: "f", PaymentID: "p1", Credits: 1, Money: &eventschemas.Money{Minor: 200, Currency: "USD"}}, nil, 0},
+			{charged("c1", 2), []Use{{0, 2, 100, 0, 0}}, 0},
+		},
 		"a refund takes unspent credits first": {
 			{paid("p1", 4, euros(400)), nil, 0},
 			{charged("c1", 1), []Use{{0, 1, 100, 0, 0}}, 0},
@@ -224,7 +231,12 @@ func (m *model) apply(ev eventschemas.Event) {
 	case eventschemas.PaymentRefunded:
 		i := slices.IndexFunc(m.lots, func(l Lot) bool { return l.PaymentID == ev.PaymentID })
 		l := &m.lots[i]
-		l.Returned += ev.Money.Minor
+		switch left := l.Paid.Minor - l.Returned; {
+		case ev.Money == nil:
+			l.Returned += left * ev.Credits / (l.Granted - l.Refunded)
+		case ev.Money.Currency == l.Paid.Currency:
+			l.Returned += min(ev.Money.Minor, left)
+		}
 		for range ev.Credits {
 			if l.Unspent() == 0 {
 				for j := len(m.credits) - 1; ; j-- {
@@ -240,16 +252,15 @@ func (m *model) apply(ev eventschemas.Event) {
 	case eventschemas.RefundReversed:
 		i := slices.IndexFunc(m.lots, func(l Lot) bool { return l.PaymentID == ev.PaymentID })
 		m.lots[i].Refunded -= ev.Credits
-		if ev.Money != nil {
-			m.lots[i].Returned -= ev.Money.Minor
-		}
+		m.lots[i].Returned -= ev.Money.Minor
 	}
 	m.cover()
 }
 
-// The following holds after any events that the account decides. The books are those of the model. The unspent credits
-// minus the deficit are the balance. No lot has recognized more than its net money, with breakage, and one that is used up
-// all of it. The movements add up to the lots.
+// The following holds after any events that the account decides, and after refunds that earlier releases recorded. The books
+// are those of the model. The unspent credits minus the deficit are the balance. The account refunds what the lots have left.
+// No lot returns more money than was paid, nor has it recognized more than its net money, with breakage, and one that is used
+// up all of it. The movements add up to the lots.
 func TestApply_RandomHistories_MatchModelAndConserveMoney(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		decider, ledger, m := account.New("a"), NewLedger(), &model{}
@@ -296,6 +307,12 @@ func TestApply_RandomHistories_MatchModelAndConserveMoney(t *testing.T) {
 				if l.Returned < l.Paid.Minor {
 					taxBack = l.Tax * l.Returned / l.Paid.Minor
 				}
+				if out, err := decider.RefundPayment(account.Refund{RefundID: "the rest", PaymentID: l.PaymentID}); l.Granted > l.Refunded && l.PaymentID != "" && err == nil {
+					rest := out.Events[0].(eventschemas.PaymentRefunded)
+					if left := l.Paid.Minor - l.Returned; left < 0 || rest.Credits != l.Granted-l.Refunded || rest.Money.Minor != left {
+						t.Fatalf("lot %d = %+v, the account refunds the rest with %+v of %+v", i, l, rest, rest.Money)
+					}
+				}
 				unspent += l.Unspent()
 				sum := want[l.Paid.Currency]
 				sum.Add(Movement{Received: l.Paid.Minor - l.Tax, Tax: l.Tax - taxBack, Refunded: l.Returned - taxBack, Recognized: l.Recognized,
@@ -330,6 +347,19 @@ func TestApply_RandomHistories_MatchModelAndConserveMoney(t *testing.T) {
 			}
 			apply(decider.RefundPayment(in))
 		}
+		oldRefund := func(t *rapid.T) { // its id is that of a claim, so that it may be reversed
+			lots := ledger.Holders()["a"].Lots()
+			l := rapid.SampledFrom(lots).Draw(t, "lot")
+			ev := eventschemas.PaymentRefunded{RefundID: fmt.Sprint(l.PaymentID, "/", rapid.IntRange(0, 1).Draw(t, "claim")), PaymentID: l.PaymentID}
+			if _, known := decider.RefundOf(ev.RefundID); known || l.PaymentID == "" || l.Granted == l.Refunded {
+				return
+			}
+			ev.Credits = rapid.Int64Range(1, l.Granted-l.Refunded).Draw(t, "credits")
+			if rapid.Bool().Draw(t, "with money") {
+				ev.Money = &eventschemas.Money{Minor: rapid.Int64Range(0, 2000).Draw(t, "minor"), Currency: rapid.SampledFrom([]string{"EUR", "JPY"}).Draw(t, "currency")}
+			}
+			apply(account.Outcome{Events: []eventschemas.Event{ev}}, nil)
+		}
 		settle := func(t *rapid.T) { // claims of a processor, which may become void
 			payment := rapid.SampledFrom(append(payments, "none")).Draw(t, "payment")
 			in := account.Settle{PaymentID: payment}
@@ -357,7 +387,7 @@ func TestApply_RandomHistories_MatchModelAndConserveMoney(t *testing.T) {
 				payments = append(payments, in.PaymentID)
 				apply(decider.Grant(in))
 			},
-			"refund": refund, "refund, as often again": refund, "settle": settle, "settle, as often again": settle,
+			"refund": refund, "refund, as often again": refund, "refund of an earlier release": oldRefund, "settle": settle, "settle, as often again": settle,
 			"reverse": reverse, "reverse, as often again": reverse,
 			"fee": func(t *rapid.T) {
 				n++

@@ -21,7 +21,7 @@ import (
 const (
 	// Name of the read model.
 	Name    = "payments"
-	version = 2
+	version = 3
 	// firstFormat is the first data format with this read model.
 	firstFormat = 2
 
@@ -418,9 +418,7 @@ func (f *fold) reverse(e *projections.Event, ev eventschemas.RefundReversed) {
 	at := e.OccurredAt
 	r.ID, r.payment, r.ReversedAt = ev.RefundID, ev.PaymentID, &at
 	p.AccountID, p.ID = e.Subject, ev.PaymentID
-	if ev.Money != nil {
-		p.RefundedMoney -= ev.Money.Minor
-	}
+	p.RefundedMoney -= account.Unreturned(eventschemas.Money{Minor: p.Money, Currency: p.Currency}, p.RefundedMoney, ev)
 	p.RefundedCredits -= ev.Credits
 	p.State = p.state()
 }

@@ -3,11 +3,14 @@ package payments_test
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/projections/engine"
 	"letterhead/projections/payments"
@@ -91,6 +94,88 @@ func TestGet_PaymentRefundedInParts(t *testing.T) {
 		}
 		if got, err := m.Get(t.Context(), "b", "p1"); err != nil || got.Credits != 1 {
 			t.Errorf("payment of account b = %+v, %v, want 1 credit", got, err)
+		}
+	})
+}
+
+// Earlier releases did not limit the money of a refund, nor its currency.
+func TestGet_RefundOfEarlierReleaseReversed_ReturnsNoMoreThanItCounted(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m, r := open(t, e)
+		dollars := &eventschemas.Money{Minor: 7, Currency: "USD"}
+		for i, s := range []struct {
+			event eventschemas.Event
+			want  int64
+		}{
+			{paid("p1", 10, euros(1000)), 0},
+			{refunded("f1", "p1", 5, euros(math.MaxInt64)), 1000},
+			{refunded("f2", "p1", 5, dollars), 1000},
+			{eventschemas.RefundReversed{RefundID: "f2", PaymentID: "p1", Credits: 5, Money: dollars}, 1000},
+			{eventschemas.RefundReversed{RefundID: "f1", PaymentID: "p1", Credits: 5, Money: euros(math.MaxInt64)}, 0},
+		} {
+			e.Events("account-a", at.Add(time.Duration(i)*time.Second), s.event)
+			e.CatchUp(r)
+			if got, err := m.Get(t.Context(), "a", "p1"); err != nil || got.RefundedMoney != s.want {
+				t.Fatalf("after %d events: payment %+v, %v, want %d minor units returned", i+1, got, err, s.want)
+			}
+		}
+	})
+}
+
+// The account refunds what the read model shows as left, after random refunds, claims, and refunds of earlier releases.
+func TestGet_RandomHistory_AgreesWithAccount(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		const many = 40
+		m, r := open(t, e)
+		a, rng := account.New("a"), rand.New(rand.NewPCG(1, 2))
+		apply := func(out account.Outcome, err error) {
+			if err != nil || len(out.Events) == 0 {
+				return
+			}
+			for _, ev := range out.Events {
+				a.Apply(ev, at)
+			}
+			e.Events("account-a", at, out.Events...)
+		}
+		apply(a.Open(account.Open{Holder: "h", Plan: "free"}))
+		for i := range many {
+			apply(a.Grant(account.Grant{Kind: account.KindTopup, Credits: 1 + rng.Int64N(9), PaymentID: fmt.Sprint("p", i), Money: euros(rng.Int64N(500))}))
+		}
+		for i := range many * 10 {
+			payment := fmt.Sprint("p", rng.IntN(many))
+			claim := fmt.Sprint(payment, "/", rng.IntN(2))
+			switch rng.IntN(3) {
+			case 0:
+				apply(a.RefundPayment(account.Refund{RefundID: fmt.Sprint("f", i), PaymentID: payment, Credits: 1 + rng.Int64N(2), Money: euros(rng.Int64N(100))}))
+			case 1:
+				apply(a.SettlePayment(account.Settle{PaymentID: payment, Claims: []account.Claim{{ID: claim, Money: *euros(rng.Int64N(300)), Void: rng.IntN(2) == 0}}}))
+			default:
+				old := eventschemas.PaymentRefunded{RefundID: claim, PaymentID: payment, Credits: 1, Money: []*eventschemas.Money{nil, euros(5000), {Minor: 7, Currency: "USD"}}[rng.IntN(3)]}
+				_, known := a.RefundOf(claim)
+				if rest, err := a.RefundPayment(account.Refund{RefundID: "rest", PaymentID: payment}); !known && err == nil && len(rest.Events) > 0 {
+					apply(account.Outcome{Events: []eventschemas.Event{old}}, nil)
+				}
+			}
+		}
+		e.CatchUp(r)
+		for i := range many {
+			got, err := m.Get(t.Context(), "a", fmt.Sprint("p", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.RefundedMoney < 0 || got.RefundedMoney > got.Money || got.RefundedCredits < 0 || got.RefundedCredits > got.Credits {
+				t.Errorf("payment %+v", got)
+			}
+			out, err := a.RefundPayment(account.Refund{RefundID: "rest", PaymentID: got.ID})
+			if err != nil || out.Repeated != (got.State == payments.Refunded) {
+				t.Errorf("refund of the rest of %+v: %+v, %v", got, out, err)
+			}
+			for _, ev := range out.Events {
+				rest := ev.(eventschemas.PaymentRefunded)
+				if rest.Credits != got.Credits-got.RefundedCredits || rest.Money.Minor != got.Money-got.RefundedMoney {
+					t.Errorf("payment %+v, but the account refunds the rest with %+v of %+v", got, rest, rest.Money)
+				}
+			}
 		}
 	})
 }

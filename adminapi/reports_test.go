@@ -345,6 +345,20 @@ func TestReports_DisputeOfMoreCreditsThanAreLeft_TakesTheRestOnce(t *testing.T) 
 	s.reported(id, of500, "dispute").is(1050)
 }
 
+func TestReports_DisputeOfMoreMoneyThanIsLeft_RepeatAfterAFailedRefundIsTheSame(t *testing.T) {
+	s := start(t)
+	s.applyReports()
+	id := s.open("Acme").Account.ID
+	s.reported(id, `"type":"payment","payment_id":"p1","credits":1000,%s`, euros4900).is(1050)
+	s.reported(id, `"type":"refund","payment_id":"p1","refund_id":"r1","money":4410,"currency":"EUR"`).is(150)
+	const dispute = `"type":"dispute","payment_id":"p1","dispute_id":"d1","credits":1000,%s`
+	s.reported(id, dispute, euros4900).is(50)
+	s.reported(id, `"type":"refund_failed","payment_id":"p1","refund_id":"r1"`).is(950)
+	if m := s.reported(id, dispute, euros4900).is(950); !m.Repeated || m.Refund == nil || m.Refund.Money.Minor != 490 {
+		t.Errorf("the repeat: %+v", m)
+	}
+}
+
 func TestReports_DisputeOfSpentCredits_TakesTheBalanceBelowZero(t *testing.T) {
 	s := start(t)
 	s.applyReports()

@@ -166,6 +166,7 @@ type refund struct {
 	returned  int64              // what counts of it, in minor units of the payment's money: see Returned
 	reversed  bool
 	rest      bool // it left no credits of the payment
+	restMoney bool // it left no money of the payment
 }
 
 // fee is a fee of the payment processor.

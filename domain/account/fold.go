@@ -192,7 +192,7 @@ func (a *Account) applyRefunded(ev eventschemas.PaymentRefunded) {
 	r.returned = Returned(p.paid, p.returned, p.granted-p.refunded, ev)
 	p.returned += r.returned
 	p.refunded += ev.Credits
-	r.rest = p.refunded >= p.granted
+	r.rest, r.restMoney = p.refunded >= p.granted, p.returned >= p.paid.Minor
 	if ev.Money != nil {
 		r.money = *ev.Money
 	}

@@ -185,7 +185,7 @@ func (r refund) same(p payment, in Refund) error {
 		if in.Credits > r.credits && (r.rest || p.refunded >= p.granted) {
 			in.Credits = r.credits
 		}
-		if m := in.Money; m != nil && m.Currency == r.money.Currency && m.Minor > r.money.Minor && p.returned >= p.paid.Minor {
+		if m := in.Money; m != nil && m.Currency == r.money.Currency && m.Minor > r.money.Minor && (r.restMoney || p.returned >= p.paid.Minor) {
 			in.Money = &r.money
 		}
 	}

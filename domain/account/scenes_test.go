@@ -369,6 +369,28 @@ func TestRefundPayment_MoneyButNoCreditsLeft_IsRejected(t *testing.T) {
 		when(refundMoney("f2", "p1", 0, euros(100))).rejected(ErrRefundTooLarge)
 }
 
+// A dispute limits its credits and money to what other refunds have left, and stays the same when one of those fails.
+func TestRefundPayment_AtMost_RepeatAfterAnotherRefundFailed_IsTheSame(t *testing.T) {
+	dispute := func(credits int64, money *eventschemas.Money) command {
+		return func(s *scene) {
+			s.out, s.err = s.account.RefundPayment(Refund{RefundID: "d1", PaymentID: "p1", Credits: credits, Money: money, AtMost: true})
+		}
+	}
+	returned := eventschemas.RefundReversed{RefundID: "f1", PaymentID: "p1", Credits: 9, Money: euros(900)}
+	given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f1", "p1", 9, euros(900))).
+		when(dispute(10, euros(1000))).then(refunded("d1", "p1", 1, euros(100))).
+		when(dispute(10, euros(1000))).isRepeated().
+		and(returned).
+		restored().
+		when(dispute(10, euros(1000))).isRepeated().
+		when(dispute(1, euros(99))).rejected(ErrPaymentMismatch).
+		when(dispute(10, &eventschemas.Money{Minor: 1000, Currency: "USD"})).rejected(ErrPaymentMismatch)
+	// It took less money than was left: more is another refund.
+	given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f1", "p1", 9, euros(900))).
+		when(dispute(10, euros(50))).then(refunded("d1", "p1", 1, euros(50))).
+		when(dispute(10, euros(51))).rejected(ErrPaymentMismatch)
+}
+
 func TestRefundPayment_ByMoney_TakesItsShareOfCredits(t *testing.T) {
 	byMoney := func(id, payment string, money *eventschemas.Money) command {
 		return func(s *scene) {

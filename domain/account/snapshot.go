@@ -90,14 +90,15 @@ type snapshotGrant struct {
 }
 
 type snapshotRefund struct {
-	ID       string `json:"id"`
-	Payment  string `json:"payment"`
-	Credits  int64  `json:"credits"`
-	Minor    int64  `json:"minor,omitempty"`
-	Currency string `json:"currency,omitempty"`
-	Returned int64  `json:"returned,omitempty"`
-	Reversed bool   `json:"reversed,omitempty"`
-	Rest     bool   `json:"rest,omitempty"`
+	ID        string `json:"id"`
+	Payment   string `json:"payment"`
+	Credits   int64  `json:"credits"`
+	Minor     int64  `json:"minor,omitempty"`
+	Currency  string `json:"currency,omitempty"`
+	Returned  int64  `json:"returned,omitempty"`
+	Reversed  bool   `json:"reversed,omitempty"`
+	Rest      bool   `json:"rest,omitempty"`
+	RestMoney bool   `json:"rest_money,omitempty"`
 }
 
 type snapshotFee struct {
@@ -184,7 +185,7 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 		r := a.refunds[id]
 		s.Refunds = append(s.Refunds, snapshotRefund{
 			ID: id, Payment: r.paymentID, Credits: r.credits, Minor: r.money.Minor, Currency: r.money.Currency,
-			Returned: r.returned, Reversed: r.reversed, Rest: r.rest,
+			Returned: r.returned, Reversed: r.reversed, Rest: r.rest, RestMoney: r.restMoney,
 		})
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.fees)) {
@@ -361,7 +362,7 @@ func (a *Account) restoreMoney(s snapshot) {
 	for _, r := range s.Refunds {
 		a.refunds[r.ID] = refund{
 			paymentID: r.Payment, credits: r.Credits, money: eventschemas.Money{Minor: r.Minor, Currency: r.Currency},
-			returned: r.Returned, reversed: r.Reversed, rest: r.Rest,
+			returned: r.Returned, reversed: r.Reversed, rest: r.Rest, restMoney: r.RestMoney,
 		}
 	}
 	for _, f := range s.Fees {

@@ -58,6 +58,17 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 	}
 }
 
+// restored continues with the account of a snapshot.
+func (s *scene) restored() *scene {
+	s.t.Helper()
+	a := New(testID)
+	if err := a.UnmarshalBinary(marshal(s.t, s.account)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.account = a
+	return s
+}
+
 var versionField = fmt.Sprintf(`"fold_version":%d`, FoldVersion)
 
 func TestUnusableSnapshots(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"letterhead/e2e/program"
+	"letterhead/internal/testwait"
 )
 
 // TestProofs_AccountOfAServer_IsCheckedAlone proves an account's month next to a running server, and checks the proof
@@ -93,5 +94,33 @@ func TestProofs_AccountOfAServer_IsCheckedAlone(t *testing.T) {
 	}
 	if _, err := os.Stat(file("none.txt")); err == nil {
 		t.Error("a proof that failed left a file")
+	}
+}
+
+// TestCheckpoints_MonthWasClosed_ServerMakesOne closes a month with events since the last checkpoint.
+func TestCheckpoints_MonthWasClosed_ServerMakesOne(t *testing.T) {
+	data := t.TempDir()
+	ok(t, data, "dev", "generate", "--accounts", "3", "--events", "200", "--months", "2", "--until", "2025-12")
+	ok(t, data, "ledger", "checkpoint")
+	account(t, data, "growth")
+	ok(t, data, "books", "close", "2025-11")
+	n := start(t, data, "LETTERHEAD_STARTER=off")
+	size := ""
+	if _, made := testwait.Until(readyTimeout, func() bool {
+		resp, err := http.Get(n.url + "/v1/ledger/checkpoint")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Split(string(text), "\n"); resp.StatusCode == http.StatusOK && len(lines) > 1 {
+			size = lines[1]
+		}
+		return size == "2"
+	}); !made {
+		t.Errorf("after the start with a closed month the log of checkpoints has the size %q, want 2", size)
 	}
 }

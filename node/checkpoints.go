@@ -52,33 +52,39 @@ func (n *Node) checkpointMaker(by eventlog.Metadata, progress func(accounts uint
 	return &checkpoint.Maker{Ledger: *n.Proofs(progress), Encoder: eventschemas.NewEncoder(n.Runner.Format), Metadata: by, Now: n.clock.Now, Key: n.ledgerKey}
 }
 
-// openCheckpoints starts the part that makes the first checkpoint of a ledger. Several nodes may do so at the same time.
+// openCheckpoints starts the part that makes checkpoints of a ledger. Every node ensures that there is a first one,
+// because it waits for it; the later ones are made on one node at a time.
 func (n *Node) openCheckpoints(context.Context) ([]part, error) {
-	return []part{{"checkpoints", n.firstCheckpoint}}, nil
+	maker := n.checkpointMaker(eventlog.Metadata{Actor: "system:checkpoint"}, nil)
+	regular := n.led("checkpoints", (&checkpoint.Regular{Maker: *maker, Logger: n.logger}).Run)
+	return []part{{regular.name, func(ctx context.Context) error {
+		if err := n.firstCheckpoint(ctx, maker); errors.Is(err, errNoLedgerKey) { // settings do not change while a node runs
+			<-ctx.Done()
+			return nil
+		}
+		return regular.run(ctx)
+	}}}, nil
 }
 
-// firstCheckpoint makes a checkpoint if there is none, and tries again until there is one.
-func (n *Node) firstCheckpoint(ctx context.Context) error {
-	maker := n.checkpointMaker(eventlog.Metadata{Actor: "system:checkpoint"}, nil)
-	for pause := firstCheckpointPause; ctx.Err() == nil; pause = min(2*pause, lastCheckpointPause) {
+// firstCheckpoint makes a checkpoint if there is none. It retries until there is one, ctx ends or the key is missing.
+func (n *Node) firstCheckpoint(ctx context.Context, maker *checkpoint.Maker) error {
+	for pause := firstCheckpointPause; ; pause = min(2*pause, lastCheckpointPause) {
 		_, err := maker.Ensure(ctx, time.Time{})
 		if err == nil {
 			n.checkpointed()
-			break
+			return nil
 		}
 		if errors.Is(err, errNoLedgerKey) || errors.Is(err, errLostLedgerKey) {
 			n.logger.Warn("the ledger has no checkpoints", "error", err)
-			break
+			return err
 		}
 		if ctx.Err() == nil && !errors.Is(err, eventschemas.ErrNotYet) {
 			n.logger.Warn("the first checkpoint of the ledger could not be made", "error", err, "again_in", pause)
 		}
-		if delay.For(ctx, pause) != nil {
-			break
+		if err := delay.For(ctx, pause); err != nil {
+			return err
 		}
 	}
-	<-ctx.Done()
-	return nil
 }
 
 // awaitCheckpoint waits, for some time, until the ledger has a checkpoint that can be read.

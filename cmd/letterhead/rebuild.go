@@ -214,7 +214,7 @@ func projectionsCompare(e *environment) *cobra.Command {
 
 func projectionsSwitch(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "switch NAME...", Short: "Make kept read models live", Args: someArgs,
-		Long: "Bring read models that \"projections rebuild --keep\" has kept to the end of the log, make them live, and drop the ones that were. If it is interrupted, the next start, or the node that folds, continues."}
+		Long: "Bring read models that \"projections rebuild --keep\" has kept to the end of the log, make them live, and drop the ones that were. If it is interrupted, the live ones stay, and the next switch, the next start or the node that folds continues."}
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolderApart(node.ToWrite, func(ctx context.Context, n *node.Node, _ *cobra.Command, names []string) error {
 		if err := n.Runner.Switch(ctx, names, progress(e.stderr, "switch")); err != nil {

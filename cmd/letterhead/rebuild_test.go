@@ -1,7 +1,9 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -60,5 +62,47 @@ func TestProjectionsRebuild_Keep_IsComparedAndSwitchedLater(t *testing.T) {
 	}
 	if got := output(t, folder, "projections", "verify"); strings.Contains(got, "differs") {
 		t.Errorf("verify printed %s", got)
+	}
+}
+
+func TestProjections_KeptTablesDiffer_StayUntilSwitchedOrDiscarded(t *testing.T) {
+	folder, id := openAccount(t)
+	output(t, folder, "credits", "grant", "--account", id, "--amount", "1000", "--payment-id", "pi_1", "--money", "4900", "--currency", "EUR")
+	output(t, folder, "projections", "rebuild", "payments", "usage", "--keep")
+	db, err := sql.Open("sqlite", filepath.Join(folder, "letterhead.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "UPDATE payments_v2_g1_payments SET money = 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		exit int
+		want string
+	}{
+		{[]string{"compare", "payments"}, exitFailure, "payments  the rebuilt model differs from the live one"},
+		{[]string{"compare", "payments", "--json"}, exitFailure, `"changed":1,`},
+		{[]string{"compare", "usage"}, exitOK, "agrees with the live one"},
+		{[]string{"rebuild", "payments"}, exitFailure, `make them live with "projections switch payments", or drop them with "projections discard payments"`},
+		{[]string{"rebuild", "payments", "--keep"}, exitFailure, "rebuilt tables are kept already"},
+		{[]string{"switch", "payments", "keys"}, exitFailure, "keys: no rebuilt tables are kept"},
+		{[]string{"discard", "payments", "keys"}, exitFailure, "keys: no rebuilt tables are kept"},
+		{[]string{"list", "--json"}, exitOK, `"kept":{"version":2,"generation":2,`},
+		{[]string{"switch", "payments"}, exitOK, "switched"},
+		{[]string{"switch", "payments"}, exitFailure, "payments: no rebuilt tables are kept"},
+		{[]string{"discard", "usage"}, exitOK, "discarded"},
+		{[]string{"discard", "usage"}, exitFailure, "usage: no rebuilt tables are kept"},
+	} {
+		code, stdout, stderr := commandLine(t.Context(), append(append([]string{"projections"}, c.args...), "--data", folder)...)
+		if code != c.exit || !strings.Contains(stdout+stderr, c.want) {
+			t.Errorf("%v ended with %d: %s%s\nwant %d and %q", c.args, code, stdout, stderr, c.exit, c.want)
+		}
+	}
+	if got := output(t, folder, "payment", "show", "pi_1", "--json"); !strings.Contains(got, "4900") {
+		t.Errorf("after the switch the payment is %s", got)
 	}
 }

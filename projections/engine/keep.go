@@ -74,7 +74,7 @@ func (r *Runner) Keep(ctx context.Context, names []string, progress func(Progres
 // Compare brings kept tables to the position of the live ones and compares every column of every row, in the order of the
 // primary keys. It compares one snapshot of the live tables. Its memory does not depend on their size. The results are
 // sorted by name. In a SQLite file it stops before it uses the reserve. Errors: ErrNotStarted, ErrUnknown, ErrNotKept,
-// ErrKeeping, ErrLiveTables, ErrNoSpace, sqlstore.ErrUnavailable, those of the log, ctx.Err().
+// ErrKeeping, ErrLiveTables, ErrNoSpace, projections.ErrNotReady, sqlstore.ErrUnavailable, those of the log, ctx.Err().
 func (r *Runner) Compare(ctx context.Context, names []string, progress func(Progress)) ([]projections.Comparison, error) {
 	k, models, err := r.keeper(names)
 	if err != nil {
@@ -89,7 +89,8 @@ func (r *Runner) Compare(ctx context.Context, names []string, progress func(Prog
 }
 
 // Switch makes kept tables live when they have caught up. On a shared database the leader does so, and Switch waits for
-// it. In a SQLite file it drops them before they use the reserve. Errors: as Rebuild, ErrNotKept, ErrKeeping.
+// it. In a SQLite file it drops them before they use the reserve. If ctx ends first, the live tables stay until the next
+// Switch, or the next start or the leader, continues. Errors: as Rebuild, ErrNotKept, ErrKeeping.
 func (r *Runner) Switch(ctx context.Context, names []string, progress func(Progress)) error {
 	_, models, err := r.keeper(names)
 	if err != nil {
@@ -267,8 +268,13 @@ func (k *keeper) compare(ctx context.Context, models []*model, progress func(Pro
 	}
 	for _, m := range models {
 		e, live := keptRecord(records, m.name, stateKept), liveRecord(records, m.name)
-		if e == nil || live == nil || m.version(e.version) == nil || live.version != e.version {
-			return nil, fmt.Errorf("%s: %w", m.name, ErrNotKept)
+		switch {
+		case e == nil:
+			return nil, m.notKept(nil, 0)
+		case live == nil:
+			return nil, fmt.Errorf("%s: %w", m.name, projections.ErrNotReady)
+		case m.version(e.version) == nil || live.version != e.version:
+			return nil, m.notKept(e, live.version)
 		}
 		k.scratch = append(k.scratch, m.withFold(m.version(e.version), *e))
 		k.results[m.name] = &projections.Verification{Name: m.name, Version: e.version}
@@ -386,7 +392,8 @@ func compareValues(a, b any) int {
 	return strings.Compare(fmt.Sprintf("%s", a), fmt.Sprintf("%s", b))
 }
 
-// release hands kept tables to the loop that makes them live.
+// release hands kept tables to the loop that makes them live. In one process it also takes over those of a Switch that was
+// interrupted.
 func (r *Runner) release(ctx context.Context, models []*model) (asked []record, err error) {
 	r.step.Lock() // against a rebuild and the start of the loops
 	defer r.step.Unlock()
@@ -397,12 +404,16 @@ func (r *Runner) release(ctx context.Context, models []*model) (asked []record, 
 			return err
 		}
 		for _, m := range models {
-			if err := m.checkFree(records, r.target(m)); err != nil {
+			e := keptRecord(records, m.name, stateKept)
+			if e == nil && m.interrupted() {
+				continue
+			}
+			target := r.target(m)
+			if err := m.checkFree(records, target); err != nil {
 				return err
 			}
-			e := keptRecord(records, m.name, stateKept)
-			if e == nil || e.version != r.target(m).Number {
-				return fmt.Errorf("%s: %w", m.name, ErrNotKept)
+			if e == nil || e.version != target.Number {
+				return m.notKept(e, target.Number)
 			}
 			err := oneRow(tx.ExecContext(ctx, "UPDATE projections_registry SET state = $1 WHERE name = $2 AND generation = $3 AND state = $4 AND position = $5",
 				stateBuilding, e.name, int64(e.generation), stateKept, int64(e.position)))
@@ -417,10 +428,28 @@ func (r *Runner) release(ctx context.Context, models []*model) (asked []record, 
 	if err != nil || r.shared {
 		return asked, err
 	}
-	for i, m := range models {
+	for _, m := range models {
+		e := keptRecord(asked, m.name, stateBuilding)
 		m.mu.Lock()
-		m.building, m.busy = m.withFold(r.target(m), asked[i]), true
+		if m.busy = true; e != nil {
+			m.building = m.withFold(r.target(m), *e)
+		}
 		m.mu.Unlock()
 	}
 	return asked, nil
+}
+
+// interrupted reports whether this process has begun to make tables live, and no loop fills them.
+func (m *model) interrupted() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.r.shared && m.building != nil && !m.busy
+}
+
+// notKept returns the ErrNotKept of a read model. e, which may be nil, is of another version than the one needed.
+func (m *model) notKept(e *record, version int) error {
+	if e == nil {
+		return fmt.Errorf("%s: %w", m.name, ErrNotKept)
+	}
+	return fmt.Errorf("%s: %w for version %d; \"projections discard %[1]s\" drops those of version %[4]d", m.name, ErrNotKept, version, e.version)
 }

@@ -11,6 +11,7 @@ import (
 	rules "letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/domain/operator"
+	"letterhead/eventschemas"
 	"letterhead/internal/testwait"
 	worker "letterhead/workers/billing"
 )
@@ -426,4 +427,40 @@ func TestReports_WaitingRefundOfPaymentGrantedByHand_IsAppliedWhenRepeated(t *te
 	s.reported(id, "%s", refund).kept("waiting")
 	s.post("/admin/accounts/"+id+"/grants", `{"credits":1000,"payment_id":"p1",`+euros4900+`}`).want(http.StatusOK, nil)
 	s.reported(id, "%s", refund).is(950)
+}
+
+// Operators refunded all credits for less money than was paid. A payment processor then returns more of it.
+func TestReports_MoneyButNoCreditsLeft_IsRecorded(t *testing.T) {
+	s := start(t)
+	s.applyReports()
+	id := s.open("Acme").Account.ID
+	returned := func(want int64) {
+		t.Helper()
+		var p struct {
+			RefundedCredits int64 `json:"refunded_credits"`
+			RefundedMoney   int64 `json:"refunded_money"`
+		}
+		s.get("/admin/payments/p1").want(http.StatusOK, &p)
+		if p.RefundedCredits != 1000 || p.RefundedMoney != want {
+			t.Errorf("payment %+v, want 1000 credits and %d minor units returned", p, want)
+		}
+	}
+	s.reported(id, `"type":"payment","payment_id":"p1","credits":1000,%s`, euros4900).is(1050)
+	s.post("/admin/accounts/"+id+"/refunds", `{"payment_id":"p1","refund_id":"hand","credits":1000,"money":1000,"currency":"EUR"}`).want(http.StatusOK, nil)
+	s.reported(id, `"type":"refund","payment_id":"p1","refund_id":"r1","credits":1,"money":100,"currency":"EUR"`).rejected(http.StatusConflict, "name only the money")
+	s.post("/admin/accounts/"+id+"/refunds", `{"payment_id":"p1","refund_id":"r2","money":100,"currency":"EUR"}`).want(http.StatusOK, nil)
+	returned(1100)
+	s.reported(id, `"type":"refund","payment_id":"p1","refund_id":"r3","money":200,"currency":"EUR"`).is(50)
+	returned(1300)
+	for i := range 2 {
+		m := s.reported(id, `"type":"dispute","payment_id":"p1","dispute_id":"d1","credits":1000,%s`, euros4900).is(50)
+		if m.Repeated != (i == 1) || m.Refund == nil || m.Refund.Credits != 1 || m.Refund.Money.Minor != 3600 {
+			t.Errorf("dispute %d: %+v", i, m)
+		}
+	}
+	_, err := s.node.AccountWriter.RecordFee(t.Context(), commands.RecordFee{Request: s.node.Operator(), AccountID: id, PaymentID: "p1", Money: eventschemas.Money{Minor: 145, Currency: "EUR"}})
+	s.must(err)
+	returned(4900)
+	s.reported(id, `"type":"dispute_won","payment_id":"p1","dispute_id":"d1"`).is(50) // r3 had less than its share of the credits
+	returned(1300)
 }

@@ -54,7 +54,7 @@ func creditsGrant(e *environment) *cobra.Command {
 
 func creditsRefund(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "refund", Short: "Take back credits of a refunded payment", Args: exactArgs(),
-		Long: "Take back all credits that are left of a payment, or a part of them. A payment can be refunded in several parts.\n\nWithout --money a refund returns money in proportion to its credits, and the last one the rest. Repeating a command with the same --refund-id changes nothing."}
+		Long: "Take back all credits that are left of a payment, or a part of them. A payment can be refunded in several parts.\n\nWithout --money a refund returns money in proportion to its credits, and the last one the rest. If no credits are left, --money without --amount returns money that is left, with a credit of the largest refund, which is recorded again with one less. Repeating a command with the same --refund-id changes nothing."}
 	accountID := c.Flags().String("account", "", "account id")
 	paymentID := c.Flags().String("payment-id", "", "reference of the payment")
 	amount := c.Flags().Int64("amount", 0, "credits to take back (default: all that are left of the payment)")

@@ -255,16 +255,16 @@ func grant(payment string, credits int64) command {
 	}
 }
 
+func refundBy(in Refund) command {
+	return func(s *scene) { s.out, s.err = s.account.RefundPayment(in) }
+}
+
 func refundOf(id, payment string, credits int64) command {
-	return func(s *scene) {
-		s.out, s.err = s.account.RefundPayment(Refund{RefundID: id, PaymentID: payment, Credits: credits})
-	}
+	return refundBy(Refund{RefundID: id, PaymentID: payment, Credits: credits})
 }
 
 func refundMoney(id, payment string, credits int64, money *eventschemas.Money) command {
-	return func(s *scene) {
-		s.out, s.err = s.account.RefundPayment(Refund{RefundID: id, PaymentID: payment, Credits: credits, Money: money})
-	}
+	return refundBy(Refund{RefundID: id, PaymentID: payment, Credits: credits, Money: money})
 }
 
 func feeOf(id, payment string, money eventschemas.Money) command {

@@ -118,7 +118,8 @@ type Refund struct {
 // decision that may take the balance below zero. All refunds of a payment remove at most the credits
 // that it granted, and return at most the money that was paid, in the same currency. A payment can be
 // refunded in parts, each under an id of its own; the same id is a repeat, and so is a refund of the
-// remainder when nothing is left. Errors: ErrInvalid, ErrNotFound, ErrUnknownPayment,
+// remainder when nothing is left. If no credits are left, money that is left can be returned without
+// naming credits: the largest refund gives a credit back, as in SettlePayment. Errors: ErrInvalid, ErrNotFound, ErrUnknownPayment,
 // ErrPaymentMismatch, ErrRefundTooLarge, ErrCreditLimit.
 func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 	err := firstError(text("refund id", in.RefundID, true), text("payment id", in.PaymentID, true), money(in.Money), a.exists())
@@ -138,6 +139,9 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 		return Outcome{}, ErrUnknownPayment
 	}
 	left := p.granted - p.refunded
+	if left <= 0 && p.owes(in) {
+		return a.refundMoney(p, in)
+	}
 	if in.AtMost {
 		if left <= 0 {
 			return repeated(), nil
@@ -155,7 +159,11 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 		in.Credits = left
 	}
 	if in.Credits > left || left == 0 {
-		return Outcome{}, fmt.Errorf("%w: %d of its %d credits are left", ErrRefundTooLarge, left, p.granted)
+		err := fmt.Errorf("%w: %d of its %d credits are left", ErrRefundTooLarge, left, p.granted)
+		if left == 0 && in.Credits > 0 && in.Money != nil && p.returned < p.paid.Minor {
+			err = fmt.Errorf("%w; name only the money to return more of it", err)
+		}
+		return Outcome{}, err
 	}
 	if in.Credits > MaxCredits+a.core.balance {
 		return Outcome{}, ErrCreditLimit
@@ -167,6 +175,14 @@ func (a *Account) RefundPayment(in Refund) (Outcome, error) {
 	return decided(eventschemas.PaymentRefunded{
 		RefundID: in.RefundID, PaymentID: in.PaymentID, Credits: in.Credits, Money: returned,
 	}), nil
+}
+
+// owes reports whether a refund is one of money, of which a payment without credits may have something left.
+func (p payment) owes(in Refund) bool {
+	if in.AtMost {
+		return in.Money != nil && in.Money.Minor > 0 && p.returned < p.paid.Minor
+	}
+	return in.Money != nil && in.Money.Minor > 0 && in.Credits == 0
 }
 
 // limited returns a refund of at most the credits and the money that are left of its payment.

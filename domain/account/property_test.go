@@ -103,6 +103,10 @@ func (b *book) add(t *rapid.T, ev eventschemas.Event, at time.Time) {
 			t.Fatalf("payment %s was refunded beyond its grant", ev.PaymentID)
 		}
 		b.addReturned(t, ev)
+	case eventschemas.RefundReversed: // its credits and its money are refunded again by the next events
+		b.refunds -= ev.Credits
+		b.payments[ev.PaymentID] += ev.Credits
+		b.money[ev.PaymentID] += ev.Money.Minor
 	case eventschemas.BreakageRecognized:
 		b.breakage += ev.Credits
 		if left := b.balance(); left != 0 || len(b.open) > 0 {

@@ -363,10 +363,45 @@ func TestRefundPayment_AfterRefundsOfEarlierReleases(t *testing.T) {
 		when(refundOf("f2", "p1", 0)).then(refunded("f2", "p1", 5, nil))
 }
 
-func TestRefundPayment_MoneyButNoCreditsLeft_IsRejected(t *testing.T) {
-	given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f1", "p1", 10, euros(900))).
+// A refund takes at least one credit, so the largest refund gives one back.
+func TestRefundPayment_MoneyButNoCreditsLeft_TakesCreditOfLargestRefund(t *testing.T) {
+	before := []eventschemas.Event{opened, paidMoney("p1", 10, euros(1000)), refunded("f0", "p1", 1, euros(0)), refunded("f1", "p1", 9, euros(900)), paidMoney("p2", 3, euros(5)), refunded("f9", "p2", 3, euros(0))}
+	after := []eventschemas.Event{refundReversed("f1", "p1", 9, euros(900)), refunded("f1.2", "p1", 8, euros(900)), refunded("f2", "p1", 1, euros(60))}
+	s := given(t, before...).
 		when(refundOf("f2", "p1", 0)).isRepeated().
-		when(refundMoney("f2", "p1", 0, euros(100))).rejected(ErrRefundTooLarge)
+		when(refundMoney("f2", "p1", 0, euros(0))).rejected(ErrRefundTooLarge).
+		when(refundMoney("f2", "p1", 1, euros(60))).rejected(ErrRefundTooLarge).
+		when(refundMoney("f2", "p1", 0, euros(101))).rejected(ErrRefundTooLarge).
+		when(refundMoney("f2", "p1", 0, &eventschemas.Money{Minor: 60, Currency: "USD"})).rejected(ErrInvalid)
+	s.when(refundMoney("f2", "p1", 0, euros(60))).then(after...).balance(0, 0).
+		when(refundMoney("f2", "p1", 0, euros(60))).isRepeated().
+		when(refundMoney("f1", "p1", 9, euros(900))).isRepeated().
+		when(refundMoney("f2", "p1", 0, euros(61))).rejected(ErrPaymentMismatch).
+		when(refundMoney("f3", "p1", 0, euros(41))).rejected(ErrRefundTooLarge).
+		when(refundMoney("f3", "p1", 0, euros(40))).
+		then(refundReversed("f1.2", "p1", 8, euros(900)), refunded("f1.3", "p1", 7, euros(900)), refunded("f3", "p1", 1, euros(40))).
+		when(refundMoney("f4", "p1", 0, euros(1))).rejected(ErrRefundTooLarge)
+	given(t, before...).when(refundBy(Refund{RefundID: "f2", PaymentID: "p1", Money: euros(60), ByMoney: true})).then(after...)
+	// The id of another part of the largest refund is taken.
+	given(t, before...).when(refundMoney("f1.2", "p1", 0, euros(60))).rejected(ErrRefundTooLarge)
+	// No refund can give a credit back.
+	given(t, opened, paidMoney("p1", 2, euros(100)), refunded("f0", "p1", 1, euros(0)), refunded("f1", "p1", 1, euros(0))).
+		when(refundMoney("f2", "p1", 0, euros(60))).rejected(ErrRefundTooLarge)
+	given(t, opened, paid("p1", 2), refunded("f0", "p1", 2, nil)).
+		when(refundMoney("f2", "p1", 0, euros(60))).rejected(ErrInvalid)
+}
+
+func TestRefundPayment_AtMost_MoneyButNoCreditsLeft_TakesCreditOfLargestRefund(t *testing.T) {
+	atMost := func(id string, credits int64, money *eventschemas.Money) command {
+		return refundBy(Refund{RefundID: id, PaymentID: "p1", Credits: credits, Money: money, AtMost: true})
+	}
+	given(t, opened, paidMoney("p1", 10, euros(1000)), refunded("f1", "p1", 10, euros(900))).
+		when(atMost("d1", 10, euros(0))).isRepeated().
+		when(atMost("d1", 10, nil)).isRepeated().
+		when(atMost("d1", 10, euros(500))).
+		then(refundReversed("f1", "p1", 10, euros(900)), refunded("f1.2", "p1", 9, euros(900)), refunded("d1", "p1", 1, euros(100))).
+		when(atMost("d1", 10, euros(500))).isRepeated().
+		when(atMost("d2", 10, euros(500))).isRepeated()
 }
 
 // A dispute limits its credits and money to what other refunds have left, and stays the same when one of those fails.
@@ -393,9 +428,7 @@ func TestRefundPayment_AtMost_RepeatAfterAnotherRefundFailed_IsTheSame(t *testin
 
 func TestRefundPayment_ByMoney_TakesItsShareOfCredits(t *testing.T) {
 	byMoney := func(id, payment string, money *eventschemas.Money) command {
-		return func(s *scene) {
-			s.out, s.err = s.account.RefundPayment(Refund{RefundID: id, PaymentID: payment, Money: money, ByMoney: true})
-		}
+		return refundBy(Refund{RefundID: id, PaymentID: payment, Money: money, ByMoney: true})
 	}
 	given(t, opened, paidMoney("p1", 10, euros(1000)), paid("p2", 5)).
 		when(byMoney("f1", "p1", euros(99))).rejected(ErrInvalid). // less than a credit

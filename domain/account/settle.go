@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -40,10 +41,10 @@ type Settle struct {
 // granted, and return no more than was paid; so a claim that finds too little left takes the rest when another one
 // becomes void, under an id with a number, such as dp_1.2.
 //
-// A refund takes at least one credit. If rounding up has left none for a claim that has money to return, the claim with the
-// most credits gives one back: its refunds are reversed, and it is refunded again with a credit less. So the money that is
-// returned is that of all claims, but not more than was paid, unless the payment has more claims than credits. Claims
-// that a release before data format 2 refunded without money, or in another currency, stay as they are.
+// A refund takes at least one credit. If none is left for a claim that has money to return, the claim with the most credits
+// gives one back, or else the largest other refund: its refunds are reversed, and it is refunded again with a credit less.
+// So the money that is returned is that of all claims, but not more than was paid, unless the payment has more refunds than
+// credits. Claims that a release before data format 2 refunded without money, or in another currency, stay as they are.
 //
 // Errors: ErrInvalid, ErrNotFound, ErrUnknownPayment, ErrPaymentMismatch, ErrRefundTooLarge (no credit is left for the
 // claim), ErrCreditLimit.
@@ -58,7 +59,7 @@ func (a *Account) SettlePayment(in Settle) (Outcome, error) {
 	if !ok {
 		return Outcome{}, ErrUnknownPayment
 	}
-	s := settlement{account: a, paymentID: in.PaymentID, payment: p, balance: a.core.balance}
+	s := settlement{account: a, paymentID: in.PaymentID, payment: p, claims: in.Claims, balance: a.core.balance}
 	claims := slices.Clone(in.Claims)
 	// The void ones are first, so that their credits are left for the others.
 	for _, step := range []func(Claim) error{s.check, s.void, s.add, s.take} {
@@ -74,14 +75,23 @@ func (a *Account) SettlePayment(in Settle) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	s.refund()
-	if len(s.events) == 0 {
-		return repeated(), nil
+	return s.refund()
+}
+
+// refundMoney returns money of a payment that has no credits left, with a credit of the largest refund.
+func (a *Account) refundMoney(p payment, in Refund) (Outcome, error) {
+	if in.AtMost {
+		in = p.limited(in)
 	}
-	if len(s.events) > MaxSettleEvents {
-		return Outcome{}, &InvalidError{Field: "claims", Reason: fmt.Sprintf("change more than %d refunds", MaxSettleEvents)}
+	if _, err := p.moneyBack(in); err != nil {
+		return Outcome{}, err
 	}
-	return decided(s.events...), nil
+	has := part{claimID: in.RefundID, minor: in.Money.Minor}
+	s := settlement{account: a, paymentID: in.PaymentID, payment: p, parts: []*part{&has}}
+	if err := s.giveTo(&has); err != nil {
+		return Outcome{}, err
+	}
+	return s.refund()
 }
 
 // settlement is a payment while its claims are settled.
@@ -89,8 +99,9 @@ type settlement struct {
 	account   *Account
 	paymentID string
 	payment   payment
+	claims    []Claim
 	balance   int64
-	parts     []*part // of claims that are not void
+	parts     []*part // of claims that are not void, and of other refunds if claims need their credits
 	events    []eventschemas.Event
 }
 
@@ -212,12 +223,9 @@ func (s *settlement) take(c Claim) error {
 		return ErrCreditLimit
 	}
 	if minor > 0 && has.credits+credits == 0 {
-		from := s.largest()
-		if from == nil {
-			return fmt.Errorf("%w: other refunds have taken all of its %d credits, and each needs one", ErrRefundTooLarge, p.granted)
+		if err := s.giveTo(has); err != nil {
+			return err
 		}
-		from.credits--
-		has.credits++
 	}
 	has.credits += credits
 	has.minor += minor
@@ -227,10 +235,43 @@ func (s *settlement) take(c Claim) error {
 	return nil
 }
 
-// largest returns the part with the most credits, or nil if none has two.
+// giveTo gives a part a credit of the largest one.
+func (s *settlement) giveTo(has *part) error {
+	from := s.largest()
+	if from == nil {
+		s.addOthers()
+		from = s.largest()
+	}
+	if from == nil {
+		return fmt.Errorf("%w: other refunds have taken all of its %d credits, and each needs one", ErrRefundTooLarge, s.payment.granted)
+	}
+	from.credits--
+	has.credits++
+	return nil
+}
+
+// addOthers puts the parts of the payment's refunds that are not of claims, such as those of operators, before the others.
+func (s *settlement) addOthers() {
+	var others []*part
+	ofClaim := func(id string) bool { return slices.ContainsFunc(s.claims, func(c Claim) bool { return c.ID == id }) }
+	ofOther := func(r refund) bool { return r.paymentID != s.paymentID }
+	for _, id := range slices.Sorted(maps.Keys(s.account.refunds)) {
+		first, numbered := ClaimOf(id)
+		if _, ok := s.account.refunds[first]; numbered && ok || ofClaim(id) || s.part(id) != nil || slices.ContainsFunc(s.account.refundsOf(id), ofOther) {
+			continue
+		}
+		has := s.account.taken(id, s.payment.paid)
+		others = append(others, &has)
+	}
+	s.parts = append(others, s.parts...)
+}
+
+// largest returns the part with the most credits, or nil if none has two. It skips one whose next refund would have the id of
+// another part.
 func (s *settlement) largest() (found *part) {
 	for _, p := range s.parts {
-		if p.fixed || p.credits < 2 || found != nil && cmp.Or(cmp.Compare(found.credits, p.credits), strings.Compare(p.claimID, found.claimID)) >= 0 {
+		next := s.part(claimRefund(p.claimID, len(s.account.refundsOf(p.claimID))))
+		if p.fixed || p.credits < 2 || next != nil && next != p || found != nil && cmp.Or(cmp.Compare(found.credits, p.credits), strings.Compare(p.claimID, found.claimID)) >= 0 {
 			continue
 		}
 		found = p
@@ -239,7 +280,7 @@ func (s *settlement) largest() (found *part) {
 }
 
 // refund makes the refunds of each claim its part. Those that cannot be completed by another one are reversed before.
-func (s *settlement) refund() {
+func (s *settlement) refund() (Outcome, error) {
 	var refunds []eventschemas.Event
 	for _, p := range s.parts {
 		made, has := s.account.refundsOf(p.claimID), s.account.taken(p.claimID, s.payment.paid)
@@ -260,6 +301,13 @@ func (s *settlement) refund() {
 		})
 	}
 	s.events = append(s.events, refunds...)
+	if len(s.events) == 0 {
+		return repeated(), nil
+	}
+	if len(s.events) > MaxSettleEvents {
+		return Outcome{}, &InvalidError{Field: "claims", Reason: fmt.Sprintf("change more than %d refunds", MaxSettleEvents)}
+	}
+	return decided(s.events...), nil
 }
 
 // reversal returns the event that reverses a claim's refund after n others. Its money is what counted of the refund, so that

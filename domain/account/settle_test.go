@@ -203,6 +203,22 @@ func TestSettle_NoCreditForMoreMoney_IsOneRefundAgain(t *testing.T) {
 		then(refundReversed("a.2", "p1", 1, euros(90)), refundReversed("b", "p1", 1, euros(10)), refunded("b.2", "p1", 1, euros(90)), refunded("c", "p1", 1, euros(10)))
 }
 
+// TestSettle_NoCreditLeft_RefundByHandGivesOneBack has no claim with two credits.
+func TestSettle_NoCreditLeft_RefundByHandGivesOneBack(t *testing.T) {
+	a, b, c := claimed("a", 10), claimed("b", 10), claimed("c", 10)
+	given(t, opened, paidMoney("p1", 10, euros(100)), refunded("hand", "p1", 5, euros(0)), refunded("x.2", "p1", 4, euros(0)), paidMoney("p2", 9, euros(1)), refunded("large", "p2", 9, euros(1))).
+		when(settle("p1", a)).then(refunded("a", "p1", 1, euros(10))).
+		when(settle("p1", a, b, c)).
+		then(refundReversed("hand", "p1", 5, euros(0)), refunded("hand.2", "p1", 3, euros(0)), refunded("b", "p1", 1, euros(10)), refunded("c", "p1", 1, euros(10))).
+		when(settle("p1", a, b, c)).isRepeated().
+		when(settle("p1", a, b, c, claimed("d", 10))).
+		then(refundReversed("x.2", "p1", 4, euros(0)), refunded("x.2.2", "p1", 3, euros(0)), refunded("d", "p1", 1, euros(10)))
+	// A void claim gives nothing more than its own credits.
+	given(t, opened, paidMoney("p1", 3, euros(100)), refunded("hand", "p1", 1, euros(0)), refunded("a", "p1", 2, euros(10))).
+		when(settle("p1", voided("a", 10), claimed("b", 90), c)).
+		then(refundReversed("a", "p1", 2, euros(10)), refunded("b", "p1", 1, euros(90)), refunded("c", "p1", 1, euros(10)))
+}
+
 func TestClaimOf_IdWithNumber(t *testing.T) {
 	for _, claim := range []string{"re_1", "dp.2", ".", "x.y"} {
 		for n := 1; n < 12; n++ {
@@ -377,7 +393,7 @@ func TestRefunds_RandomHistories_ConserveMoney(t *testing.T) {
 				return a.Grant(Grant{Kind: KindTopup, Credits: granted[id], PaymentID: id, Money: money})
 			})
 		}
-		id, payment := rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"p1", "p1", "p1", "p2"})
+		id, payment := rapid.SampledFrom([]string{"a", "b", "c", "hand", "hand too"}), rapid.SampledFrom([]string{"p1", "p1", "p1", "p2"})
 		money := func(t *rapid.T, currencies ...string) *eventschemas.Money {
 			if rapid.IntRange(0, 3).Draw(t, "no money") == 0 {
 				return nil

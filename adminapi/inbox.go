@@ -103,7 +103,7 @@ func (x *exchange) follow(done string, decide func(ctx context.Context, by comma
 	}
 	err = decide(x.ctx, x.by(), billing.Stream(processor, event))
 	switch {
-	case errors.Is(err, commands.ErrUnknownReport):
+	case errors.Is(err, commands.ErrUnknownReport), errors.Is(err, eventlog.ErrTooLarge): // no stream has such a long name
 		return notFound("There is no report %s. GET /admin/billing/inbox lists those that were not applied.", id)
 	case errors.Is(err, commands.ErrReportDone):
 		return &problem{http.StatusConflict, "conflict", "The report " + id + " was applied or dismissed already.", nil}

@@ -2,6 +2,7 @@ package adminapi_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"letterhead/domain/operator"
@@ -44,6 +45,7 @@ func TestInbox_EventOfUnknownCustomer_IsListedReplayedAndDismissed(t *testing.T)
 	}
 	s.post("/admin/billing/inbox/stripe:evt_1/replay", "").rejected(http.StatusConflict, "dismissed already")
 	s.post("/admin/billing/inbox/stripe:evt_2/replay", "").rejected(http.StatusNotFound, "evt_2")
+	s.post("/admin/billing/inbox/stripe:"+strings.Repeat("e", 300)+"/replay", "").rejected(http.StatusNotFound, "There is no report")
 	s.post("/admin/billing/inbox/evt_1/dismiss", "").rejected(http.StatusBadRequest, "stripe:evt_1")
 	s.get("/admin/billing/inbox?state=done").rejected(http.StatusBadRequest, "inbox, waiting, new")
 	s.send(request{method: "POST", path: "/admin/billing/inbox/stripe:evt_1/replay", token: s.tok[operator.Support]}).rejected(http.StatusForbidden, "finance")

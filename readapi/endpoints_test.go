@@ -349,6 +349,8 @@ func TestRouter_UnknownPathOrMethod_Is404Or405(t *testing.T) {
 		{"GET", "/v1/brands/batch", 405, "invalid_request", "OPTIONS, POST"},
 		{"DELETE", "/v1/me", 405, "invalid_request", "GET, OPTIONS"},
 		{"PUT", "/v1/search?q=a", 405, "invalid_request", "GET, OPTIONS"},
+		{"POST", "/", 405, "invalid_request", "GET, HEAD, OPTIONS"},
+		{"POST", "/v1/", 405, "invalid_request", "GET, HEAD, OPTIONS"},
 		{"POST", "/docs/errors", 405, "invalid_request", "GET, HEAD, OPTIONS"},
 		{"BREW", "/bot", 405, "invalid_request", "GET, HEAD, OPTIONS"},
 	} {

@@ -159,9 +159,7 @@ func drawIcon() (page, error) {
 // routeLanding adds the first page, its parts, and the files that browsers, crawlers and agents look for at the root.
 func (a *API) routeLanding(r *mux.Router) {
 	add := func(path string, f func(*exchange) error) {
-		e := newEndpoint("landing", open, map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f})
-		e.plain = true
-		r.Handle(path, e)
+		r.Handle(path, newEndpoint("landing", open, map[string]func(*exchange) error{http.MethodGet: f, http.MethodHead: f}))
 	}
 	add("/", (*exchange).serveLanding)
 	add("/suggest", (*exchange).serveSuggestions)

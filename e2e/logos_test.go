@@ -92,6 +92,7 @@ func TestLogos_InBrowser_AreShown(t *testing.T) {
 	t.Run("missing logo", func(t *testing.T) { checkMissingLogo(t, browser, n) })
 	t.Run("gallery", func(t *testing.T) { checkGallery(t, browser, n, 1280) })
 	t.Run("gallery on a phone", func(t *testing.T) { checkGallery(t, browser, n, 390) })
+	t.Run("first page", func(t *testing.T) { checkFirstPage(t, browser, n) })
 }
 
 // pageLogo is an image of a page.
@@ -256,6 +257,32 @@ func checkGallery(t *testing.T, browser context.Context, n *node, width int64) {
 			overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth})`)
 	if len(page.Broken) != 0 || len(page.Requested) < 40 || len(page.Requested) > 60 || page.Overflow != 0 {
 		t.Errorf("%d px wide: the page made %d requests, could not show %v and overflows by %d px", width, len(page.Requested), page.Broken, page.Overflow)
+	}
+}
+
+// checkFirstPage types into the search of the first page. The logo of figma.com is taller than wide.
+func checkFirstPage(t *testing.T, browser context.Context, n *node) {
+	type page struct {
+		Found     []string
+		Distorted []string
+	}
+	got := openPage[page](t, browser, 1280, n.url+"/", `(async () => {
+		const q = document.querySelector('#q'), found = document.querySelector('#found');
+		const results = new Promise(done => new MutationObserver(() => found.querySelector('a') && done()).observe(found, {childList: true, subtree: true}));
+		q.value = 'figm';
+		q.dispatchEvent(new Event('input', {bubbles: true}));
+		await results;
+		for (const i of document.images) i.loading = 'eager';
+		await Promise.all([...document.images].map(i => i.decode()));
+		const asDrawn = i => getComputedStyle(i).objectFit === 'contain' ||
+			i.clientWidth <= i.naturalWidth && Math.abs(i.clientWidth / i.clientHeight - i.naturalWidth / i.naturalHeight) < 0.05;
+		return {found: [...found.querySelectorAll('a')].map(a => a.textContent.trim()), distorted: [...document.images].filter(i => !asDrawn(i)).map(i => i.src)};
+	})()`)
+	if len(got.Found) == 0 || !strings.Contains(got.Found[0], "figma.com") {
+		t.Errorf("the search found %q, want figma.com first", got.Found)
+	}
+	if len(got.Distorted) != 0 {
+		t.Errorf("the logos %v are not shown as they were drawn", got.Distorted)
 	}
 }
 

@@ -152,6 +152,9 @@ type Operations interface {
 	CloseMonth(ctx context.Context, by commands.Request, month time.Time) (closed Month, repeated bool, err error)
 	// OpenReports folds the events of payment processors.
 	OpenReports(ctx context.Context) (*billing.State, error)
+	// FoldBooks folds the books of all accounts from what is booked before a time, or all of it if that is zero. It calls moved
+	// for each change, with the time to which it belongs.
+	FoldBooks(ctx context.Context, until time.Time, moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (*books.Ledger, error)
 	// Balances folds the whole log.
 	Balances(ctx context.Context, until time.Time) ([]books.Posting, error)
 	// Ready returns why the node does not serve everything; "" if it does.

@@ -17,8 +17,7 @@ import (
 func (x *exchange) getLedger() error {
 	q := x.query("from", "to", "type", "payment_id", "request_id", "key", "limit", "cursor")
 	f := ledger.Filter{Type: q.oneOf("type", ledger.Types()...), PaymentID: q.text("payment_id"), RequestID: q.text("request_id"), KeyID: q.text("key")}
-	f.From, _ = q.span("from")
-	_, f.Until = q.span("to")
+	f.From, f.Until = q.period()
 	limit := q.limit()
 	if text := q.text("cursor"); text != "" {
 		var err error
@@ -28,9 +27,6 @@ func (x *exchange) getLedger() error {
 	}
 	if q.err != nil {
 		return q.err
-	}
-	if !f.Until.IsZero() && !f.From.Before(f.Until) {
-		return invalid("The parameter from is after the parameter to.")
 	}
 	id, err := x.account()
 	if err != nil {

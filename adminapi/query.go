@@ -84,14 +84,16 @@ func (q *parameters) order(known []string) (by string, descending bool) {
 	return by, descending
 }
 
-func (q *parameters) limit() int {
+func (q *parameters) limit() int { return q.limitOf(defaultLimit, maxLimit) }
+
+func (q *parameters) limitOf(byDefault, largest int) int {
 	text := q.values.Get("limit")
 	if text == "" {
-		return defaultLimit
+		return byDefault
 	}
 	n, err := strconv.Atoi(text)
-	if (err != nil || n < 1 || n > maxLimit) && q.err == nil {
-		q.err = invalid("The parameter limit is a number from 1 to %d.", maxLimit)
+	if (err != nil || n < 1 || n > largest) && q.err == nil {
+		q.err = invalid("The parameter limit is a number from 1 to %d.", largest)
 	}
 	return n
 }
@@ -109,6 +111,16 @@ func (q *parameters) span(name string) (start, end time.Time) {
 		q.err = invalid("The parameter %s: %s.", name, err)
 	}
 	return start, end
+}
+
+// period returns the time from the beginning of from to the end of to; a zero time is open.
+func (q *parameters) period() (from, until time.Time) {
+	from, _ = q.span("from")
+	_, until = q.span("to")
+	if !until.IsZero() && !from.Before(until) && q.err == nil {
+		q.err = invalid("The parameter from is after the parameter to.")
+	}
+	return from, until
 }
 
 // moment returns the past moment of as_of.

@@ -292,6 +292,11 @@ func (n *Node) Months(ctx context.Context) ([]adminapi.Month, error) {
 	return all, nil
 }
 
+// FoldBooks folds the books of all accounts, as journal.Fold does.
+func (n *Node) FoldBooks(ctx context.Context, until time.Time, moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (*books.Ledger, error) {
+	return journal.Fold(ctx, n.Log, until, nil, moved)
+}
+
 // Balances returns the balances of the ledger accounts before a time, or now if it is zero.
 func (n *Node) Balances(ctx context.Context, until time.Time) ([]books.Posting, error) {
 	return journal.Balances(ctx, n.Log, until, nil)

@@ -1,0 +1,128 @@
+package adminapi
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"letterhead/domain/books"
+)
+
+// maxReportRows limits the rows of a report in an answer. Each page folds the whole log, so pages are long.
+const maxReportRows = 10_000
+
+// RevenueObject returns a row of the report of money for JSON. Money is in minor units.
+func RevenueObject(by string, r *books.RevenueRow) map[string]any {
+	object := map[string]any{by: r.Group, "currency": r.Currency, "opening_deferred": r.Opening, "received": r.Received, "tax": r.Tax,
+		"refunded": r.Refunded, "recognized": r.Recognized, "breakage": r.Breakage, "fees": r.Fees, "closing_deferred": r.Closing}
+	if by == books.ByPlan {
+		delete(object, "opening_deferred")
+		delete(object, "closing_deferred")
+	}
+	return markRunning(object, r.Running)
+}
+
+// UsageObject returns a row of the report of credits for JSON.
+func UsageObject(by string, u *books.UsageRow) map[string]any {
+	p, free := &u.Paid, &u.Promotional
+	return markRunning(map[string]any{by: u.Group, "paid_granted": p.CreditsGranted, "paid_used": p.CreditsUsed, "paid_broken": p.CreditsBroken, "paid_refunded": p.CreditsRefunded,
+		"promotional_granted": free.CreditsGranted, "promotional_used": free.CreditsUsed, "promotional_broken": free.CreditsBroken, "promotional_refunded": free.CreditsRefunded}, u.Running)
+}
+
+func markRunning(object map[string]any, running bool) map[string]any {
+	return Moment{Provisional: running}.Mark(object)
+}
+
+// UnspentObject returns a row of the report of unspent credits for JSON. Money is in minor units.
+func UnspentObject(u *books.UnspentRow) map[string]any {
+	return map[string]any{"account": u.Holder.ID, "plan": u.Holder.Plan, "closed": u.Holder.Closed, "currency": u.Currency, "credits": u.Credits, "deferred": u.Deferred, "deficit": u.Deficit}
+}
+
+// reportRow is a row of a report. Its exported fields are its place, which is that of a cursor.
+type reportRow struct {
+	Report string // and its groups
+	books.FlowKey
+	object map[string]any
+}
+
+// getRevenue answers GET /admin/books/revenue.
+func (x *exchange) getRevenue() error {
+	return x.reportFlows("revenue", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
+		for _, r := range f.Revenue(now) {
+			rows = append(rows, reportRow{FlowKey: r.FlowKey, object: RevenueObject(by, &r)})
+		}
+		return rows
+	})
+}
+
+// getUsage answers GET /admin/books/usage.
+func (x *exchange) getUsage() error {
+	return x.reportFlows("usage", func(by string, f *books.Flows, now time.Time) (rows []reportRow) {
+		for _, u := range f.Usage(now) {
+			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Group}, object: UsageObject(by, &u)})
+		}
+		return rows
+	})
+}
+
+// reportFlows answers with the report of a name, which rows derives from sums.
+func (x *exchange) reportFlows(name string, rows func(by string, f *books.Flows, now time.Time) []reportRow) error {
+	q := x.query("by", "from", "to", "limit", "cursor")
+	by := cmp.Or(q.oneOf("by", books.Groups()...), books.ByMonth)
+	from, until := q.period()
+	return x.report(q, name+" by "+by, func() ([]reportRow, error) {
+		flows := books.NewFlows(by, from, until)
+		if _, err := x.api.Operations.FoldBooks(x.ctx, until, flows.Add); err != nil {
+			return nil, err
+		}
+		return rows(by, flows, x.api.Now()), nil
+	})
+}
+
+// getDeferred answers GET /admin/books/deferred.
+func (x *exchange) getDeferred() error {
+	q := x.query("at", "limit", "cursor")
+	_, until := q.span("at")
+	return x.report(q, "deferred", func() (rows []reportRow, err error) {
+		ledger, err := x.api.Operations.FoldBooks(x.ctx, until, func(time.Time, *books.Holder, string, books.Movement) {})
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range ledger.Unspent() {
+			rows = append(rows, reportRow{FlowKey: books.FlowKey{Group: u.Holder.ID, Currency: u.Currency}, object: UnspentObject(&u)})
+		}
+		return rows, nil
+	})
+}
+
+// report answers with the rows of a report that follow those of the page before. It folds the whole log, so few run at a
+// time.
+func (x *exchange) report(q *parameters, name string, fold func() ([]reportRow, error)) error {
+	limit, last := q.limitOf(maxReportRows, maxReportRows), after[reportRow](q)
+	if q.err != nil {
+		return q.err
+	}
+	if last != nil && last.Report != name {
+		return invalid("The cursor is that of another report. Send the same path and the same by as before.")
+	}
+	if !x.api.reports.TryAcquire(1) {
+		return errReportRuns
+	}
+	defer x.api.reports.Release(1)
+	rows, err := fold()
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		rows[i].Report = name
+	}
+	if last != nil {
+		rows = slices.DeleteFunc(rows, func(r reportRow) bool { return r.Compare(last.FlowKey) <= 0 })
+	}
+	out, err := page("rows", q, rows, limit, func(r *reportRow) (any, error) { return r.object, nil })
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, out)
+}

@@ -62,7 +62,7 @@ type Config struct {
 
 	LogoHost       string         // host that serves logos at its root; "" = none
 	LogoTimeout    time.Duration  // how long a logo waits for a live crawl; 0 = 4 s
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For identifies the visitor of a logo request
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For identifies the visitor
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer

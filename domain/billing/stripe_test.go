@@ -145,8 +145,6 @@ func TestFromStripe_EventsThatCannotBeUsed_HaveAProblem(t *testing.T) {
 	}
 }
 
-// TestFromStripe_OtherReference_IsNotStored reads sessions and subscriptions of a shop that uses their references for other
-// things.
 func TestFromStripe_SessionInUnknownState_HasAProblem(t *testing.T) {
 	for _, c := range []struct{ name, object, problem string }{
 		{"status", strings.Replace(session, `"payment_status":"paid"`, `"payment_status":"partially_paid"`, 1), "its payment_status is unknown"},
@@ -160,6 +158,8 @@ func TestFromStripe_SessionInUnknownState_HasAProblem(t *testing.T) {
 	}
 }
 
+// TestFromStripe_OtherReference_IsNotStored reads sessions and subscriptions of a shop that uses their references for other
+// things.
 func TestFromStripe_OtherReference_IsNotStored(t *testing.T) {
 	for _, reference := range []string{"jane@example.com", "order-77", strings.ToUpper(accountID), "{" + accountID + "}"} {
 		replaced := strings.NewReplacer(accountID, reference)

@@ -148,7 +148,7 @@ type Operations interface {
 	// StartRebuild begins to rebuild a read model, which continues after the request.
 	StartRebuild(name string) error
 	Months(ctx context.Context) ([]Month, error)
-	// CloseMonth verifies the ledger and closes a month, unless it is closed. It returns ErrNotClosed if it must not be.
+	// CloseMonth verifies the ledger and closes a month, unless it is closed. It returns ErrNotClosed if the month must not be closed.
 	CloseMonth(ctx context.Context, by commands.Request, month time.Time) (closed Month, repeated bool, err error)
 	// OpenReports folds the events of payment processors.
 	OpenReports(ctx context.Context) (*billing.State, error)

@@ -29,8 +29,8 @@ type OpenReport struct {
 // newReport is the state of a report that has not been decided.
 const newReport = "new"
 
-// OpenReportOf returns a report of a state. It decides one that has no outcome, without a catalog, because waiting for
-// another report does not depend on it.
+// OpenReportOf returns an open report as it is shown. It decides a report without an outcome, with an empty catalog:
+// whether it waits for another report does not depend on prices.
 func OpenReportOf(state *billing.State, entry *billing.Entry) OpenReport {
 	r := entry.Report
 	shown := OpenReport{ID: r.Processor + ":" + r.EventID, Processor: r.Processor, EventID: r.EventID, Type: r.Type, At: entry.At, State: entry.State,

@@ -219,8 +219,8 @@ func (x *exchange) reportClaim(in report, r eventschemas.BillingReported) error 
 	return x.answerReport(r, repeated, outcome)
 }
 
-// refundNow takes back credits of a payment, or the rest, which no report can say. A dispute takes no more than is left. It
-// takes nothing if the refund has failed or the dispute was won.
+// refundNow takes back credits of a payment, or the rest of them, which a BillingReported cannot express. A dispute takes no
+// more than is left. It takes nothing if the refund has failed or the dispute was won.
 func (x *exchange) refundNow(in report, id string, money *eventschemas.Money) error {
 	void, err := x.voided(in)
 	if err != nil {

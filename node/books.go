@@ -70,7 +70,7 @@ func refused(err error) error {
 	return fmt.Errorf("was not closed: %w", err)
 }
 
-// closedMonth returns a month that is closed as it is shown.
+// closedMonth returns a closed month as it is shown.
 func closedMonth(p *books.Period) adminapi.Month {
 	return adminapi.Month{Month: p.Closing.Month, State: "closed", ClosedAt: p.ClosedAt, Position: uint64(p.Position), Digest: p.Closing.Digest,
 		Transactions: &p.Closing.Transactions, Totals: p.Closing.Totals}

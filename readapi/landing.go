@@ -25,7 +25,7 @@ import (
 
 // landing is the first page. Its search belongs to the page: it counts for no account.
 type landing struct {
-	gallery  *gallery // of whose logos the page shows some
+	gallery  *gallery // the page shows the logos of its wall
 	template *template.Template
 	csp      []string
 	icon     func() (page, error)

@@ -1,5 +1,5 @@
-// Package htmx has the script with which pages replace a part of themselves by an answer of the server. It is the file
-// dist/htmx.min.js of the npm package htmx.org, unchanged.
+// Package htmx embeds the script with which pages replace parts of themselves with answers of the server. It is the
+// unchanged file dist/htmx.min.js of the npm package htmx.org.
 package htmx
 
 import _ "embed"

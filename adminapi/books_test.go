@@ -1,6 +1,7 @@
 package adminapi_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/domain/books"
 	"letterhead/domain/operator"
@@ -152,4 +154,19 @@ func TestReports_TwoMonths_AddUp(t *testing.T) {
 	} {
 		s.get("/admin/books/"+path).rejected(http.StatusBadRequest, want)
 	}
+}
+
+// slowBooks are operations that do not close a month in time.
+type slowBooks struct{ adminapi.Operations }
+
+func (slowBooks) CloseMonth(context.Context, commands.Request, time.Time) (adminapi.Month, bool, error) {
+	return adminapi.Month{}, false, fmt.Errorf("2026-10 was not closed: %w", context.DeadlineExceeded)
+}
+
+func TestCloseMonth_OutOfTime_NamesTheCommand(t *testing.T) {
+	s := start(t)
+	cfg, deps := s.fixed()
+	deps.Operations = slowBooks{deps.Operations}
+	s.listen(cfg, deps)
+	s.post("/admin/books/2026-10/close", "").rejected(http.StatusServiceUnavailable, "letterhead books close 2026-10")
 }

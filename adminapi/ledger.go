@@ -2,7 +2,9 @@ package adminapi
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -111,6 +113,9 @@ func (x *exchange) closeMonth() error {
 	}
 	defer x.api.reports.Release(1)
 	closed, repeated, err := x.api.Operations.CloseMonth(x.ctx, x.by(), month)
+	if errors.Is(err, context.DeadlineExceeded) { // a repeat takes as long
+		return &problem{http.StatusServiceUnavailable, "unavailable", fmt.Sprintf("The month was not closed within %d seconds. Run \"letterhead books close %s\", which has no limit.", requestTimeout/time.Second, month.Format(books.MonthLayout)), err}
+	}
 	if err != nil {
 		return err
 	}

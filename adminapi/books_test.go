@@ -4,16 +4,21 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/domain/books"
 	"letterhead/domain/operator"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 )
 
 func TestCloseMonth_EndedMonth_IsClosedOnce(t *testing.T) {
@@ -169,4 +174,19 @@ func TestCloseMonth_OutOfTime_NamesTheCommand(t *testing.T) {
 	deps.Operations = slowBooks{deps.Operations}
 	s.listen(cfg, deps)
 	s.post("/admin/books/2026-10/close", "").rejected(http.StatusServiceUnavailable, "letterhead books close 2026-10")
+}
+
+// Earlier releases did not limit the sums of money.
+func TestTrialBalance_SumBeyondInt64_IsAConflictThatNamesTheAccount(t *testing.T) {
+	s := start(t)
+	encoder := eventschemas.NewEncoder(s.node.Runner.Format)
+	var granted []eventlog.Proposed
+	for i := range 3 {
+		ev, err := encoder.Encode(eventschemas.CreditsGranted{GrantID: fmt.Sprint(i), PaymentID: fmt.Sprint(i), Kind: "topup", Credits: 1, Money: &eventschemas.Money{Minor: math.MaxInt64 / 2, Currency: "EUR"}})
+		s.must(err)
+		granted = append(granted, eventlog.Proposed{ID: uuid.New(), Type: ev.Type, SchemaVersion: ev.SchemaVersion, OccurredAt: s.node.Now(), Data: ev.Data})
+	}
+	_, err := s.node.Log.Append(t.Context(), "account-a1", eventlog.NoStream(), granted)
+	s.must(err)
+	s.get("/admin/books/trial-balance").rejected(http.StatusConflict, "EUR, at revision 1 of account a1: the amounts are too large")
 }

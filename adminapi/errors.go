@@ -9,6 +9,7 @@ import (
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
+	"letterhead/domain/books"
 	"letterhead/domain/brand"
 	"letterhead/domain/notices"
 	"letterhead/domain/operator"
@@ -52,7 +53,7 @@ var conflicts = []error{
 	account.ErrExists, account.ErrClosed, account.ErrPaymentMismatch, account.ErrRefundTooLarge, account.ErrCreditLimit, account.ErrTooManyKeys, account.ErrKeyExists,
 	account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended,
 	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, payments.ErrAmbiguous, eventschemas.ErrNotYet,
-	engine.ErrBuilding, engine.ErrNoSpace, brands.ErrRestricted, notices.ErrNotDead, ErrNoNoticesKey, ErrNotClosed,
+	engine.ErrBuilding, engine.ErrNoSpace, brands.ErrRestricted, notices.ErrNotDead, ErrNoNoticesKey, ErrNotClosed, books.ErrSum,
 }
 
 // absent are errors about things that do not exist.

@@ -1,19 +1,11 @@
 package books
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 )
-
-// maxTurnover limits the sum of the absolute amounts that are moved in one commodity. No sum of them can overflow.
-const maxTurnover = 1 << 62
-
-// ErrSum means that the events move more money or credits than the sums of the books can hold.
-var ErrSum = errors.New("the amounts are too large to be summed up")
 
 // Movement is a change of the books in one currency; movements add up. Money is in minor units. Lots without money have
 // no currency: their credits are promotional.
@@ -45,24 +37,6 @@ func (m *Movement) Add(other Movement) {
 	m.CreditsRefunded += other.CreditsRefunded
 }
 
-// turnover returns an upper limit of the amounts of money in the sums of a movement, or more than maxTurnover.
-func (m *Movement) turnover() (sum uint64) {
-	for _, amount := range []int64{m.Received, m.Tax, m.Refunded, m.Recognized, m.Breakage, m.Fees} {
-		if sum = addTurnover(sum, amount); sum > maxTurnover {
-			break
-		}
-	}
-	return sum
-}
-
-// addTurnover adds the absolute value of an amount to a sum of at most maxTurnover.
-func addTurnover(sum uint64, amount int64) uint64 {
-	if amount < 0 {
-		return sum + -uint64(amount)
-	}
-	return sum + uint64(amount)
-}
-
 // Deferred returns by how much the deferred revenue grows: what is received, less refunds and revenue.
 func (m *Movement) Deferred() int64 {
 	return m.Received - m.Refunded - m.Recognized - m.Breakage
@@ -84,10 +58,9 @@ type Holder struct {
 // Ledger is the books of many accounts.
 type Ledger struct {
 	holders  map[string]*Holder
-	events   uint64            // applied
-	forgetAt time.Time         // when idle accounts forget old charges
-	turnover map[string]uint64 // by commodity, at most maxTurnover unless err is set
-	err      error
+	events   uint64    // applied
+	forgetAt time.Time // when idle accounts forget old charges
+	turnover Turnover
 }
 
 // idleEvents is the number of events of other accounts after which an account is idle and may forget old charges. It is
@@ -97,24 +70,12 @@ const idleEvents = 4096
 
 // NewLedger returns an empty Ledger.
 func NewLedger() *Ledger {
-	return &Ledger{holders: map[string]*Holder{}, turnover: map[string]uint64{}}
+	return &Ledger{holders: map[string]*Holder{}}
 }
 
 // Err returns an error that wraps ErrSum after an event whose amounts are too large, which earlier releases did not reject.
 // Sums are wrong from then on.
-func (l *Ledger) Err() error { return l.err }
-
-// count adds to the turnover in a commodity.
-func (l *Ledger) count(commodity string, amount uint64, accountID string, revision uint64) {
-	if amount == 0 || l.err != nil {
-		return
-	}
-	if amount > maxTurnover-l.turnover[commodity] {
-		l.err = fmt.Errorf("%s, at revision %d of account %s: %w", commodity, revision, accountID, ErrSum)
-		return
-	}
-	l.turnover[commodity] += amount
-}
+func (l *Ledger) Err() error { return l.turnover.Err() }
 
 // Types returns the event types that a Ledger folds; it ignores others.
 func Types() []string {
@@ -133,10 +94,12 @@ func (l *Ledger) Holders() map[string]*Holder { return l.holders }
 // fee, with that of the fee.
 func (l *Ledger) Apply(accountID string, ev eventschemas.Event, revision uint64, at time.Time, report func(h *Holder, currency string, m Movement)) {
 	moved := func(h *Holder, currency string, m Movement) {
-		l.count(currency, m.turnover(), accountID, revision)
+		for _, amount := range []int64{m.Received, m.Tax, m.Refunded, m.Recognized, m.Breakage, m.Fees} {
+			l.turnover.Add(currency, amount, accountID, revision)
+		}
 		report(h, currency, m)
 	}
-	l.count(CreditUnit, addTurnover(0, account.Delta(ev)), accountID, revision)
+	l.turnover.Add(CreditUnit, account.Delta(ev), accountID, revision)
 	h, ok := l.holders[accountID]
 	if !ok {
 		h = &Holder{Account: New(), ID: accountID}

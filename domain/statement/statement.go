@@ -158,6 +158,7 @@ type Sheet struct {
 	days       map[string]*Day
 	keys       map[string]*Key
 	money      map[string]*Money
+	turnover   books.Turnover // of the sums of money
 	statement  Statement
 }
 
@@ -227,6 +228,7 @@ func (s *Sheet) grant(ev eventschemas.CreditsGranted, l Line) {
 	g := Grant{Revision: l.Revision, At: l.At.UTC(), Kind: ev.Kind, Credits: ev.Credits, PaymentID: ev.PaymentID, Reason: ev.Reason}
 	if ev.Money != nil {
 		g.Currency, g.Money, g.Tax = ev.Money.Currency, ev.Money.Minor, ev.Tax
+		s.turnover.Add(g.Currency, g.Money, s.statement.AccountID, l.Revision)
 		sum := entry(s.money, g.Currency)
 		sum.Paid += g.Money
 		sum.PaidTax += g.Tax
@@ -240,6 +242,7 @@ func (s *Sheet) refund(ev eventschemas.PaymentRefunded, effect books.Effect, l L
 	if effect.Lot >= 0 {
 		if r.Currency = s.lots.Lots()[effect.Lot].Paid.Currency; r.Currency != "" {
 			r.Money, r.Tax = effect.Money, effect.Tax
+			s.turnover.Add(r.Currency, r.Money, s.statement.AccountID, l.Revision)
 			sum := entry(s.money, r.Currency)
 			sum.Refunded += r.Money
 			sum.RefundedTax += r.Tax
@@ -269,7 +272,7 @@ func entry[V any](all map[string]*V, key string) *V {
 }
 
 // Statement returns the statement of all lines so far; closed reports whether the books of the month are closed. Errors:
-// ErrNotBegun, ErrNoEvents, or that the lines do not add up to the balance.
+// ErrNotBegun, ErrNoEvents, books.ErrSum, or that the lines do not add up to the balance.
 func (s *Sheet) Statement(now time.Time, closed bool) (*Statement, error) {
 	st := s.statement
 	switch {
@@ -277,6 +280,8 @@ func (s *Sheet) Statement(now time.Time, closed bool) (*Statement, error) {
 		return nil, ErrNotBegun
 	case s.Head == nil:
 		return nil, ErrNoEvents
+	case s.turnover.Err() != nil:
+		return nil, s.turnover.Err()
 	}
 	st.Provisional, st.Closed = now.Before(s.end), closed
 	st.OpeningBalance, st.ClosingBalance, st.Chain = s.Opening, s.Head.Balance, s.Head.Chain

@@ -2,6 +2,9 @@ package statement_test
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,5 +136,17 @@ func TestStatement_LinesDoNotAddUp_Fails(t *testing.T) {
 	sheet.Add(statement.Line{Event: eventschemas.CreditsCharged{Credits: 1}, Count: 1, Booked: november})
 	if s, err := sheet.Statement(december, true); err == nil {
 		t.Errorf("%+v, want an error", s)
+	}
+}
+
+// Earlier releases did not limit the money of a payment, and a statement must not show a sum that has overflowed.
+func TestStatement_SumBeyondInt64_IsAnErrorThatNamesTheEvent(t *testing.T) {
+	sheet := statement.New("acc_1", november)
+	for i := range 3 {
+		payment := eventschemas.CreditsGranted{Kind: "topup", Credits: 1, PaymentID: fmt.Sprint("p", i), Money: euros(math.MaxInt64 / 2)}
+		sheet.Apply(payment, uint64(7+i), november, november, "")
+	}
+	if s, err := sheet.Statement(december, true); !errors.Is(err, books.ErrSum) || !strings.Contains(err.Error(), "EUR, at revision 8 of account acc_1") {
+		t.Errorf("%+v, %v, want an error that names the currency and the event", s, err)
 	}
 }

@@ -122,7 +122,8 @@ func rareConditions(typ string) string {
 	return `WHERE e.account_no = $1 AND e.type = '` + typ + `' AND e.revision < $2 ORDER BY e.revision`
 }
 
-// Books returns the lots of an account after the last entry of a State. Errors: as State.
+// Books returns the lots of an account after the last entry of a State. Errors: as State, and books.ErrSum if the money of the
+// lots cannot be summed up.
 func (m *Model) Books(ctx context.Context, last Entry) (*books.Account, error) {
 	moves, err := m.rare(ctx, last.AccountID, last.Revision, eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(), eventschemas.ChargeReversed{}.EventType(),
 		eventschemas.BreakageRecognized{}.EventType())
@@ -137,7 +138,7 @@ func (m *Model) Books(ctx context.Context, last Entry) (*books.Account, error) {
 		moves = append(moves, c)
 	}
 	slices.SortFunc(moves, func(a, b Entry) int { return cmp.Compare(a.Revision, b.Revision) })
-	lots, balance := books.New(), int64(0)
+	lots, balance, turnover := books.New(), int64(0), books.Turnover{}
 	// charge applies the charges that took the balance to after.
 	charge := func(after int64, e *Entry) {
 		if credits := balance - after; credits > 0 {
@@ -148,10 +149,13 @@ func (m *Model) Books(ctx context.Context, last Entry) (*books.Account, error) {
 	for i := range moves {
 		e := &moves[i]
 		charge(e.Balance-e.Amount, e)
+		if e.Type == (eventschemas.CreditsGranted{}).EventType() { // lots never have more money than was paid
+			turnover.Add(e.Currency, e.Money, last.AccountID, e.Revision)
+		}
 		lots.Apply(e.event(), e.Revision, e.At)
 	}
 	charge(last.Balance, &last)
-	return lots, nil
+	return lots, turnover.Err()
 }
 
 // event returns the event that moves credits, as far as books and statements use it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -200,6 +201,28 @@ func checkState(t tester, m *ledger.Model, want *past, accountID string, at time
 }
 
 // A past state of an account with a million events must not scan all of them; see TestByRequest_UsesIndex.
+// Earlier releases did not limit the money of a payment. The lots of these must not be summed up.
+func TestBooks_SumBeyondInt64_IsAnErrorThatNamesTheEvent(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m, r := open(t, e)
+		at := time.Date(2026, 11, 3, 9, 0, 0, 0, time.UTC)
+		e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Plan: "free"})
+		for i := range 3 {
+			e.Events("account-a", at, eventschemas.CreditsGranted{
+				GrantID: fmt.Sprint("p", i), Kind: "topup", Credits: 1, PaymentID: fmt.Sprint("p", i), Money: &eventschemas.Money{Minor: math.MaxInt64 / 2, Currency: "EUR"},
+			})
+		}
+		e.CatchUp(r)
+		s, err := m.State(t.Context(), "a", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lots, err := m.Books(t.Context(), s.Last); !errors.Is(err, books.ErrSum) || !strings.Contains(err.Error(), "EUR, at revision 2 of account a") {
+			t.Errorf("lots %+v, %v, want an error that names the currency and the event", lots, err)
+		}
+	})
+}
+
 func TestState_UsesIndex(t *testing.T) {
 	e := projectionstest.Open(t)
 	m, r := open(t, e)

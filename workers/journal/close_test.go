@@ -198,6 +198,29 @@ func TestClose_LateEvent_IsBookedInTheFirstOpenMonth(t *testing.T) {
 	}
 }
 
+func TestWrite_LateEvent_EveryTextFormatNamesItsTimeAndMonth(t *testing.T) {
+	w := story(t)
+	w.close(9, day(11, 20))
+	w.close(10, day(11, 20))
+	w.append(day(10, 31), "late", charged("late", 2))
+	for format, want := range map[Format][]string{
+		CSV:       {"late/0,2026-11-01,2026-10-31T12:30:00.000005Z,CreditsCharged,", ",2026-10,"},
+		JSONL:     {`"date":"2026-11-01","time":"2026-10-31T12:30:00.000005Z"`, `"late_for":"2026-10"`},
+		HLedger:   {"2026-11-01 * (late/0) CreditsCharged", "time:2026-10-31T12:30:00.000005Z", "late-for:2026-10"},
+		Beancount: {"2026-11-01 * \"CreditsCharged\"\n  transaction: \"late/0\"", `time: "2026-10-31T12:30:00.000005Z"`, `late-for: "2026-10"`},
+	} {
+		text := string(w.write(Options{Format: format, From: monthAt(11), Until: monthAt(12)}))
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: the export lacks %q:\n%s", format, part, text)
+			}
+		}
+		if closed := w.write(Options{Format: format, From: monthAt(10), Until: monthAt(11)}); bytes.Contains(closed, []byte("late/0")) {
+			t.Errorf("%s: the export of the closed month has the late event", format)
+		}
+	}
+}
+
 // TestClose_OrderOfAccountsInTheLog_DoesNotMatter swaps events of accounts as a copy may. One of them is far from the
 // others in time, and one is a reversal, which depends on the charges that are remembered.
 func TestClose_OrderOfAccountsInTheLog_DoesNotMatter(t *testing.T) {

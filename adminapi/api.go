@@ -29,6 +29,7 @@ import (
 	"letterhead/internal/telemetry"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
+	"letterhead/projections/checkpoints"
 	"letterhead/projections/engine"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
@@ -150,6 +151,9 @@ type Operations interface {
 	Months(ctx context.Context) ([]Month, error)
 	// CloseMonth verifies the ledger and closes a month, unless it is closed. It returns ErrNotClosed if the month must not be closed.
 	CloseMonth(ctx context.Context, by commands.Request, month time.Time) (closed Month, repeated bool, err error)
+	// MakeCheckpoint makes a checkpoint of the ledger. If since is not zero, it returns the last one instead if that is from this
+	// time on. progress may be nil. It returns ErrNoCheckpoint if none can be signed.
+	MakeCheckpoint(ctx context.Context, by commands.Request, since time.Time, progress func(accounts uint64)) (Checkpoint, error)
 	// OpenReports folds the events of payment processors.
 	OpenReports(ctx context.Context) (*billing.State, error)
 	// FoldBooks folds the books of all accounts from what is booked before a time, or all of it if that is zero. It calls moved
@@ -163,21 +167,22 @@ type Operations interface {
 
 // Deps are the parts that the API uses. All are required.
 type Deps struct {
-	Operations Operations
-	Plans      plan.Table
-	Writer     *commands.AccountWriter
-	Reports    *commands.Billing
-	Brands     *commands.Brands
-	Names      *accountnames.Table
-	Accounts   *accounts.Model
-	Keys       *keys.Directory
-	Ledger     *ledger.Model
-	Payments   *payments.Model
-	Index      *brands.Model
-	Operators  *operators.Model
-	Repeats    *repeats.Table
-	Log        eventlog.Log
-	Metrics    http.Handler // serves /metrics; nil if it is served elsewhere
+	Operations  Operations
+	Plans       plan.Table
+	Writer      *commands.AccountWriter
+	Reports     *commands.Billing
+	Brands      *commands.Brands
+	Names       *accountnames.Table
+	Accounts    *accounts.Model
+	Keys        *keys.Directory
+	Ledger      *ledger.Model
+	Payments    *payments.Model
+	Index       *brands.Model
+	Checkpoints *checkpoints.Model
+	Operators   *operators.Model
+	Repeats     *repeats.Table
+	Log         eventlog.Log
+	Metrics     http.Handler // serves /metrics; nil if it is served elsewhere
 }
 
 // Config configures the API.

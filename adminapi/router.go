@@ -54,6 +54,8 @@ func operations() []operation {
 		{"POST", "/admin/brands/{domain}/crawl", "crawlBrand", supporting, (*exchange).crawlBrand},
 		{"GET", "/admin/projections", "listProjections", reading, (*exchange).listProjections},
 		{"POST", "/admin/projections/{name}/rebuild", "rebuildProjection", everything, (*exchange).rebuildProjection},
+		{"GET", "/admin/ledger/checkpoints", "listCheckpoints", reading, (*exchange).listCheckpoints},
+		{"POST", "/admin/ledger/checkpoints", "makeCheckpoint", finances, (*exchange).makeCheckpoint},
 		{"GET", "/admin/books/months", "listMonths", reading, (*exchange).listMonths},
 		{"POST", "/admin/books/{month}/close", "closeMonth", finances, (*exchange).closeMonth},
 		{"GET", "/admin/books/revenue", "getRevenue", reading, (*exchange).getRevenue},

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"letterhead/adminapi"
+	"letterhead/commands"
 	"letterhead/domain/proof"
 	"letterhead/eventschemas"
 	"letterhead/internal/config"
@@ -37,15 +39,44 @@ var errNoLedgerKey = errors.New(`nodes that share an event store sign checkpoint
 // errLostLedgerKey means that checkpoints were signed with a key that is not in the data folder.
 var errLostLedgerKey = errors.New("the key that signs checkpoints is missing: set LETTERHEAD_LEDGER_KEY, restore ledger.key, or make a new one with `letterhead ledger key --rotate`")
 
+// errBadLedgerKey means that the file of the key was damaged.
+var errBadLedgerKey = errors.New("cannot be read; restore it, or remove the file and make a new one with `letterhead ledger key --rotate`")
+
+// errOtherLedgerKey means that the key is that of another log of checkpoints.
+var errOtherLedgerKey = errors.New("use a key with that name")
+
+// keyFaults are the errors because of which no checkpoint can be signed until an operator changes the key.
+var keyFaults = []error{errNoLedgerKey, errLostLedgerKey, errBadLedgerKey, errOtherLedgerKey}
+
 // Proofs returns what makes proofs of the ledger. progress, which may be nil, is called with the number of accounts read.
 func (n *Node) Proofs(progress func(accounts uint64)) *checkpoint.Ledger {
 	return &checkpoint.Ledger{Log: n.Log, Accounts: n.Accounts, Progress: progress, CaughtUp: func(ctx context.Context) error { return n.FoldedTo(ctx, accounts.Name) }}
 }
 
-// CheckpointMaker returns a Maker that acts for an operator. progress is that of Proofs.
-func (n *Node) CheckpointMaker(progress func(accounts uint64)) *checkpoint.Maker {
-	by := n.Operator()
-	return n.checkpointMaker(eventlog.Metadata{RequestID: by.ID, Actor: by.Actor}, progress)
+// MakeCheckpoint makes a checkpoint, unless since is not zero and there is one from that time on. progress is that of
+// Proofs. It returns adminapi.ErrNoCheckpoint if there is no key to sign it, and otherwise the errors of checkpoint.Maker,
+// with commands.ErrBusy.
+func (n *Node) MakeCheckpoint(ctx context.Context, by commands.Request, since time.Time, progress func(accounts uint64)) (adminapi.Checkpoint, error) {
+	maker := n.checkpointMaker(eventlog.Metadata{RequestID: by.ID, Actor: by.Actor}, progress)
+	var made *checkpoint.Made
+	var err error
+	if since.IsZero() {
+		made, err = maker.Make(ctx)
+	} else {
+		made, err = maker.Ensure(ctx, since)
+	}
+	switch {
+	case err == nil:
+		return adminapi.Checkpoint{Checkpoint: made.Checkpoint, Note: made.Note}, nil
+	case errors.Is(err, checkpoint.ErrBusy):
+		return adminapi.Checkpoint{}, fmt.Errorf("%w: %w", commands.ErrBusy, err)
+	}
+	for _, known := range keyFaults {
+		if errors.Is(err, known) {
+			return adminapi.Checkpoint{}, fmt.Errorf("%w: %w", adminapi.ErrNoCheckpoint, err)
+		}
+	}
+	return adminapi.Checkpoint{}, err
 }
 
 func (n *Node) checkpointMaker(by eventlog.Metadata, progress func(accounts uint64)) *checkpoint.Maker {
@@ -114,10 +145,10 @@ func (n *Node) ledgerKey(origin string) (note.Signer, error) {
 	}
 	key, err := note.NewSigner(private)
 	if err != nil {
-		return nil, fmt.Errorf("the key in %s cannot be read; restore it, or remove the file and make a new one with `letterhead ledger key --rotate`", n.Config.LedgerKeyPath())
+		return nil, fmt.Errorf("the key in %s %w", n.Config.LedgerKeyPath(), errBadLedgerKey)
 	}
 	if origin != "" && key.Name() != origin {
-		return nil, fmt.Errorf("the key that signs checkpoints has the name %s, but the ledger's checkpoints are those of %s; use a key with that name", key.Name(), origin)
+		return nil, fmt.Errorf("the key that signs checkpoints has the name %s, but the ledger's checkpoints are those of %s; %w", key.Name(), origin, errOtherLedgerKey)
 	}
 	return key, rememberPublicKey(n.Config, private)
 }

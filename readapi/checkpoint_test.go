@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"letterhead/domain/proof"
 	"letterhead/internal/sqlstore"
@@ -21,7 +22,7 @@ func TestCheckpoint_IsPublicAndSigned(t *testing.T) {
 	if a := ask(); a.status != http.StatusNotFound || !strings.Contains(string(a.body), "no checkpoint") {
 		t.Errorf("without a checkpoint: status %d, body %q", a.status, a.body)
 	}
-	made, err := s.node.CheckpointMaker(nil).Make(t.Context())
+	made, err := s.node.MakeCheckpoint(t.Context(), s.node.Operator(), time.Time{}, nil)
 	s.must(err)
 	s.must(s.node.FoldedTo(t.Context(), checkpoints.Name))
 	a := ask()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-json-experiment/json/jsontext"
@@ -150,7 +151,7 @@ func newDeriver(t *testing.T) *deriver {
 		s.known(domain, d.drawnRecord(domain))
 	}
 	s.known("plain.com", plainRecord("plain"))
-	_, err = s.node.CheckpointMaker(nil).Make(t.Context())
+	_, err = s.node.MakeCheckpoint(t.Context(), s.node.Operator(), time.Time{}, nil)
 	s.must(err)
 	s.must(s.node.FoldedTo(t.Context(), checkpoints.Name))
 	if _, err := s.assets.Put(t.Context(), []byte(heldFile), "svg"); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/sumdb/note"
 
+	"letterhead/adminapi"
 	"letterhead/domain/books"
 	"letterhead/domain/proof"
 	"letterhead/domain/statement"
@@ -35,12 +36,12 @@ func ledgerCheckpoint(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		made, err := e.makeCheckpoint(ctx, n, from)
+		made, err := n.MakeCheckpoint(ctx, n.Operator(), from, e.countAccounts("checkpoint"))
 		if err != nil {
 			return err
 		}
 		if *asJSON {
-			return printJSON(e.stdout, map[string]any{"checkpoint": noteJSON(made.Note, made.Checkpoint), "note": made.Note.Text})
+			return printJSON(e.stdout, made.Object())
 		}
 		_, err = io.WriteString(e.stdout, made.Note.Text)
 		return err
@@ -48,23 +49,10 @@ func ledgerCheckpoint(e *environment) *cobra.Command {
 	return c
 }
 
-// makeCheckpoint makes a checkpoint, unless since is not zero and there is one from that time on.
-func (e *environment) makeCheckpoint(ctx context.Context, n *node.Node, since time.Time) (*checkpoint.Made, error) {
-	maker := n.CheckpointMaker(e.countAccounts("checkpoint"))
-	if since.IsZero() {
-		return maker.Make(ctx)
-	}
-	return maker.Ensure(ctx, since)
-}
-
 // countAccounts shows the progress of a command that reads the streams of all accounts.
 func (e *environment) countAccounts(what string) func(accounts uint64) {
 	show := stages(e.stderr, what)
 	return func(accounts uint64) { show(backup.Progress{Stage: backup.StageChains, Done: accounts}) }
-}
-
-func noteJSON(n *proof.Note, c proof.Checkpoint) map[string]any {
-	return map[string]any{"origin": n.Origin, "size": n.Size, "root": fmt.Sprintf("%x", n.Root), "time": c.Time, "position": c.Position, "accounts": c.Accounts, "accounts_root": fmt.Sprintf("%x", c.Root)}
 }
 
 func ledgerProve(e *environment) *cobra.Command {
@@ -122,7 +110,7 @@ func (e *environment) checkpointAfter(ctx context.Context, end time.Time) error 
 		args = append(args, "--since", end.Format(time.RFC3339))
 	}
 	run := func(n *node.Node) error {
-		_, err := e.makeCheckpoint(ctx, n, end)
+		_, err := n.MakeCheckpoint(ctx, n.Operator(), end, e.countAccounts("checkpoint"))
 		return err
 	}
 	if e.node != nil {
@@ -176,7 +164,7 @@ func ledgerCheck(e *environment) *cobra.Command {
 
 func (e *environment) printReport(name string, r *proof.Report, old *proof.Note, asJSON bool) error {
 	if asJSON {
-		object := map[string]any{"account": r.AccountID, "month": r.Month.Format(books.MonthLayout), "provisional": r.Provisional, "events": r.Events, "checkpoint": noteJSON(r.Note, r.Checkpoint)}
+		object := map[string]any{"account": r.AccountID, "month": r.Month.Format(books.MonthLayout), "provisional": r.Provisional, "events": r.Events, "checkpoint": adminapi.CheckpointObject(r.Note, r.Checkpoint)}
 		if old != nil {
 			object["since"] = old.Size
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"letterhead/eventschemas"
@@ -92,6 +93,23 @@ func (m *Model) Last(ctx context.Context) (*Checkpoint, error) {
 		return nil, ErrNone
 	}
 	return &all[0], nil
+}
+
+// MaxPage limits the checkpoints of a page.
+const MaxPage = 1000
+
+// List returns checkpoints before that of a size, the last ones if it is 0, the newest first. Errors: projections.ErrNotReady,
+// sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) List(ctx context.Context, before uint64, limit int) ([]Checkpoint, error) {
+	below := int64(math.MaxInt64)
+	if before > 0 {
+		below = int64(before)
+	}
+	all, err := table.List(ctx, m.handle, "WHERE size < $1 ORDER BY size DESC LIMIT $2", below, min(max(limit, 0), MaxPage))
+	if err != nil {
+		return nil, fmt.Errorf("list checkpoints: %w", err)
+	}
+	return all, nil
 }
 
 type fold struct {

@@ -1,0 +1,99 @@
+package adminapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"letterhead/domain/operator"
+	"letterhead/domain/proof"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/node"
+)
+
+func TestCheckpoints_AreMadeSignedAndListed(t *testing.T) {
+	s := start(t)
+	s.open("Acme")
+	type made struct {
+		Checkpoint struct {
+			Origin, Root string
+			Size         uint64
+			Accounts     uint64
+		}
+		Note string
+	}
+	type listing struct {
+		Checkpoints []struct {
+			Origin, Root, Note string
+			Size               uint64
+		}
+		NextCursor string `json:"next_cursor"`
+	}
+	const path = "/admin/ledger/checkpoints"
+	list := func(query string) (l listing) {
+		t.Helper()
+		s.send(request{method: "GET", path: path + query, token: s.tok[operator.Read]}).want(http.StatusOK, &l)
+		return l
+	}
+	if l := list(""); len(l.Checkpoints) != 0 {
+		t.Fatalf("a new ledger has the checkpoints %+v", l)
+	}
+
+	var first, again, second, last made
+	making := request{method: "POST", path: path, key: "first", token: s.tok[operator.Finance]}
+	s.send(making).want(http.StatusOK, &first)
+	if a := s.send(making).want(http.StatusOK, &again); a.header.Get("Idempotency-Replayed") != "true" || again != first {
+		t.Errorf("the repeat is %+v, want %+v", again, first)
+	}
+	text, err := node.PublicLedgerKeys(s.node.Config)
+	s.must(err)
+	keys, err := proof.ParseKeys(text)
+	s.must(err)
+	if n, err := proof.Open(first.Note, keys); err != nil || n.Size != 1 || n.Origin != first.Checkpoint.Origin || fmt.Sprintf("%x", n.Root) != first.Checkpoint.Root || first.Checkpoint.Accounts != 1 {
+		t.Errorf("the first checkpoint is %+v, its note %+v, %v", first, n, err)
+	}
+
+	s.send(request{method: "POST", path: path, body: `{"since":"2020-01"}`}).want(http.StatusOK, &again)
+	if again != first {
+		t.Errorf("a checkpoint that was not needed: %+v, want %+v", again, first)
+	}
+	s.post(path, `{}`).want(http.StatusOK, &second)
+	s.send(request{method: "POST", path: path, body: `{"since":"2999-01-01"}`}).want(http.StatusOK, &last)
+	if second.Checkpoint.Size != 2 || last.Checkpoint.Size != 3 {
+		t.Errorf("the next checkpoints are %+v and %+v", second, last)
+	}
+
+	newest := list("?limit=2")
+	oldest := list("?limit=2&cursor=" + newest.NextCursor)
+	var notes []string
+	for _, c := range append(newest.Checkpoints, oldest.Checkpoints...) {
+		notes = append(notes, c.Note)
+	}
+	if want := []string{last.Note, second.Note, first.Note}; strings.Join(notes, "") != strings.Join(want, "") || oldest.NextCursor != "" || newest.Checkpoints[1].Root != second.Checkpoint.Root {
+		t.Errorf("the pages are %+v and %+v, want %q", newest, oldest, want)
+	}
+
+	// The log has the operator's token.
+	var tokens struct{ Tokens []struct{ ID, Scope string } }
+	s.get("/admin/tokens").want(http.StatusOK, &tokens)
+	events, err := s.node.Log.ReadStream(t.Context(), eventschemas.CheckpointsStream, 0, eventlog.Forward, 2)
+	s.must(err)
+	for _, token := range tokens.Tokens {
+		if token.Scope == "finance" && (len(events) != 2 || events[0].Metadata.Actor != "operator:"+token.ID || events[1].Metadata != events[0].Metadata) {
+			t.Errorf("the events of the first checkpoint are %+v", events)
+		}
+	}
+
+	s.send(request{method: "POST", path: path}).rejected(http.StatusBadRequest, "Idempotency-Key")
+	s.post(path, `{"since":"november"}`).rejected(http.StatusBadRequest, "2026-11-30T15:04:05Z")
+	s.post(path, `{"after":"2026-11"}`).rejected(http.StatusBadRequest, "after")
+	s.get(path+"?cursor=x").rejected(http.StatusBadRequest, "next_cursor")
+	s.get(path+"?limit=501").rejected(http.StatusBadRequest, "from 1 to 500")
+	s.send(request{method: "POST", path: path, key: "support", token: s.tok[operator.Support]}).rejected(http.StatusForbidden, "finance")
+
+	s.must(os.Remove(s.node.Config.LedgerKeyPath()))
+	s.post(path, "").rejected(http.StatusConflict, "No checkpoint was made: the key that signs checkpoints is missing")
+}

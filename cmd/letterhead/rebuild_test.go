@@ -14,7 +14,7 @@ func TestProjectionsRebuild_Keep_IsComparedAndSwitchedLater(t *testing.T) {
 	if got := output(t, folder, "projections", "rebuild", "payments", "search"); !strings.Contains(got, "payments  the rebuilt model agrees with the live one at position") || !strings.Contains(got, "it is live\n  payments: 1 rows agree, 0 only in the live table") || !strings.Contains(got, "search    rebuilt, not compared\n") {
 		t.Errorf("rebuild printed %s", got)
 	}
-	if got := output(t, folder, "projections", "list", "--json"); !strings.Contains(got, `"name":"payments","state":"live","version":2,"generation":2`) || strings.Contains(got, `"kept"`) {
+	if got := output(t, folder, "projections", "list", "--json"); !strings.Contains(got, `"name":"payments","state":"live","version":3,"generation":2`) || strings.Contains(got, `"kept"`) {
 		t.Errorf("after the rebuild: %s", got)
 	}
 	var kept struct {
@@ -73,7 +73,7 @@ func TestProjections_KeptTablesDiffer_StayUntilSwitchedOrDiscarded(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.ExecContext(t.Context(), "UPDATE payments_v2_g1_payments SET money = 1"); err != nil {
+	if _, err := db.ExecContext(t.Context(), "UPDATE payments_v3_g1_payments SET money = 1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
@@ -91,7 +91,7 @@ func TestProjections_KeptTablesDiffer_StayUntilSwitchedOrDiscarded(t *testing.T)
 		{[]string{"rebuild", "payments", "--keep"}, exitFailure, "rebuilt tables are kept already"},
 		{[]string{"switch", "payments", "keys"}, exitFailure, "keys: no rebuilt tables are kept"},
 		{[]string{"discard", "payments", "keys"}, exitFailure, "keys: no rebuilt tables are kept"},
-		{[]string{"list", "--json"}, exitOK, `"kept":{"version":2,"generation":2,`},
+		{[]string{"list", "--json"}, exitOK, `"kept":{"version":3,"generation":2,`},
 		{[]string{"switch", "payments"}, exitOK, "switched"},
 		{[]string{"switch", "payments"}, exitFailure, "payments: no rebuilt tables are kept"},
 		{[]string{"discard", "usage"}, exitOK, "discarded"},

@@ -73,7 +73,7 @@ func TestKeep_LiveTablesChanged_EveryDifferenceIsCounted(t *testing.T) {
 		e.CatchUp(r)
 		exec(t, e, `DELETE FROM ledger_v6_g1_entries WHERE position <= 9 OR position = (SELECT max(position) FROM ledger_v6_g1_entries)`)
 		exec(t, e, `UPDATE ledger_v6_g1_entries SET amount = amount + 1 WHERE position > 500 AND position <= 507`)
-		exec(t, e, `INSERT INTO payments_v2_g1_refunds (account, id, payment, credits, money, currency, refunded_at, reversed_at, revision) VALUES ('nobody', 'r', 'p', 1, 0, '', 0, 0, 0)`)
+		exec(t, e, `INSERT INTO payments_v3_g1_refunds (account, id, payment, credits, money, currency, refunded_at, reversed_at, revision) VALUES ('nobody', 'r', 'p', 1, 0, '', 0, 0, 0)`)
 		if _, err := r.Keep(t.Context(), nil, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +261,7 @@ func TestCompare_LiveTableIsMissing_IsErrLiveTables(t *testing.T) {
 		if _, err := r.Keep(t.Context(), []string{"payments"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, e, "DROP TABLE payments_v2_g1_refunds")
+		exec(t, e, "DROP TABLE payments_v3_g1_refunds")
 		if _, err := r.Compare(t.Context(), []string{"payments"}, nil); !errors.Is(err, engine.ErrLiveTables) {
 			t.Errorf("Compare = %v, want ErrLiveTables", err)
 		}

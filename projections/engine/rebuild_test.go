@@ -176,6 +176,7 @@ func TestRebuildAndVerify_WhileEventsAreAppended_Agree(t *testing.T) {
 					t.Errorf("%s at %d: %v %v", v.Name, v.Position, v.Difference, v.Err)
 				}
 			}
+			e.CatchUp(r) // the first round may end before the read models are built
 		}
 		stop()
 		close(tokens)

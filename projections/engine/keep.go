@@ -439,11 +439,12 @@ func (r *Runner) release(ctx context.Context, models []*model) (asked []record, 
 	return asked, nil
 }
 
-// interrupted reports whether this process has begun to make tables live, and no loop fills them.
+// interrupted reports whether this process has begun to make tables of the live version live, and no loop fills them.
+// A loop that is about to start builds those of a new version.
 func (m *model) interrupted() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.r.shared && m.building != nil && !m.busy
+	return !m.r.shared && m.building != nil && !m.busy && m.live != nil && m.live.version.Number == m.building.version.Number
 }
 
 // notKept returns the ErrNotKept of a read model. e, which may be nil, is of another version than the one needed.

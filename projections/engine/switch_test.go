@@ -188,6 +188,21 @@ func TestSwitch_Interrupted_NextStartContinues(t *testing.T) {
 	eventually(t, e, func() bool { return len(e.Tables("toy_v1_g1_")) == 0 })
 }
 
+func TestSwitch_NewVersionIsNotBuiltYet_IsErrBuilding(t *testing.T) {
+	e := projectionstest.Open(t)
+	r, stop := e.Start(engine.Config{}, newToy("toy", e.Store, 1))
+	e.Events("account-a", start, charge(0))
+	e.CatchUp(r)
+	stop()
+	r = e.New(engine.Config{}, newToy("toy", e.Store, 2, 1))
+	if err := r.Start(t.Context()); err != nil { // Run, which has not begun, builds version 2
+		t.Fatal(err)
+	}
+	if err := r.Switch(t.Context(), nil, nil); !errors.Is(err, engine.ErrBuilding) {
+		t.Errorf("Switch = %v, want ErrBuilding", err)
+	}
+}
+
 func TestSwitch_OnFollower_IsInterrupted_LeaderContinues(t *testing.T) {
 	eachNodes(t, func(t *testing.T, n *nodes) {
 		a, b := n.start(folding, 1), n.start(following, 1)

@@ -180,9 +180,7 @@ func (a *Account) applyGranted(ev eventschemas.CreditsGranted) {
 	p := a.payments[ev.PaymentID]
 	p.granted += ev.Credits
 	if ev.Money != nil {
-		p.paid.Minor += ev.Money.Minor
-		p.paid.Currency = ev.Money.Currency
-		p.tax += ev.Tax
+		p.paid, p.tax = *ev.Money, ev.Tax // a payment grants once
 	}
 	put(a, a.payments, ev.PaymentID, p)
 }

@@ -3,6 +3,7 @@ package account
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -361,6 +362,14 @@ func TestRefundPayment_AfterRefundsOfEarlierReleases(t *testing.T) {
 		when(refundOf("f2", "p1", 0)).then(refunded("f2", "p1", 5, euros(1000)))
 	given(t, opened, paid("p1", 10), refunded("f1", "p1", 5, euros(700))).
 		when(refundOf("f2", "p1", 0)).then(refunded("f2", "p1", 5, nil))
+}
+
+// A payment grants once. If a stream has a second grant of it, as no decision makes, their money must not be summed up: earlier
+// releases did not limit it.
+func TestRefundPayment_PaymentGrantedTwice_ReturnsMoneyOfOneGrant(t *testing.T) {
+	grant := eventschemas.CreditsGranted{GrantID: "p1", Kind: KindTopup, Credits: 5, PaymentID: "p1", Money: euros(math.MaxInt64)}
+	given(t, opened, grant, grant).
+		when(refundOf("f1", "p1", 0)).then(refunded("f1", "p1", 10, euros(math.MaxInt64)))
 }
 
 // A refund takes at least one credit, so the largest refund gives one back.

@@ -392,9 +392,7 @@ func (f *fold) grant(e *projections.Event, ev eventschemas.CreditsGranted) {
 	p.AccountID, p.ID, p.Kind, p.PaidAt = e.Subject, ev.PaymentID, ev.Kind, e.OccurredAt
 	p.Credits += ev.Credits
 	if ev.Money != nil {
-		p.Money += ev.Money.Minor
-		p.Currency = ev.Money.Currency
-		p.Tax += ev.Tax
+		p.Money, p.Currency, p.Tax = ev.Money.Minor, ev.Money.Currency, ev.Tax // a payment grants once
 	}
 	p.State = p.state()
 }

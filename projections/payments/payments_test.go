@@ -122,6 +122,18 @@ func TestGet_RefundOfEarlierReleaseReversed_ReturnsNoMoreThanItCounted(t *testin
 	})
 }
 
+// A payment grants once. If a stream has a second grant of it, as no decision makes, their money is not summed up.
+func TestGet_PaymentGrantedTwice_HasMoneyOfOneGrant(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m, r := open(t, e)
+		e.Events("account-a", at, paid("p1", 10, euros(math.MaxInt64)), paid("p1", 10, euros(math.MaxInt64)))
+		e.CatchUp(r)
+		if got, err := m.Get(t.Context(), "a", "p1"); err != nil || got.Money != math.MaxInt64 {
+			t.Errorf("payment %+v, %v, want %d minor units", got, err, math.MaxInt64)
+		}
+	})
+}
+
 // The account refunds what the read model shows as left, after random refunds, claims, and refunds of earlier releases.
 func TestGet_RandomHistory_AgreesWithAccount(t *testing.T) {
 	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/big"
 	"os"
@@ -546,5 +547,48 @@ func TestReports_SumBeyondInt64_IsAnErrorThatNamesTheEvent(t *testing.T) {
 		if !errors.Is(err, books.ErrSum) || !strings.Contains(err.Error(), "EUR") || !strings.Contains(err.Error(), "acc_1") {
 			t.Errorf("%s: error %v, want one that names the currency and the account", name, err)
 		}
+	}
+}
+
+func TestBeancount_AnyIDs_HaveNamesOfTheirOwn(t *testing.T) {
+	w, ids, longer := newWorld(t), map[string]bool{}, []string{""}
+	for range 3 {
+		var next []string
+		for _, id := range longer {
+			for _, part := range []string{"a", "A", "x", "X", "0", "2e", ".", "-"} {
+				next = append(next, id+part)
+				ids[id+part] = true
+			}
+		}
+		longer = next
+	}
+	known := map[string]string{"a": "A", "aA": "AA", "2e-": "2e-", "x2e": "X2e", "aX": "AX", "a.": "AX2e", ".": "0X2e", "-a": "0X2da", "00": "00"}
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		w.append(day(time.November, 3), id, granted("p", 1, 0, "EUR", 0))
+	}
+	names := map[string]string{}
+	var id string
+	for line := range strings.Lines(string(w.write(Options{Format: Beancount}))) {
+		if of, ok := strings.CutPrefix(line, "  account: "); ok {
+			var err error
+			if id, err = strconv.Unquote(strings.TrimSpace(of)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name, ok := strings.CutPrefix(line, "    Assets:Credits:")
+		if !ok {
+			continue
+		}
+		name, _, _ = strings.Cut(name, " ")
+		if other, twice := names[name]; twice {
+			t.Errorf("%q and %q have the name %s", other, id, name)
+		}
+		if want, ok := known[id]; ok && name != want {
+			t.Errorf("%q has the name %s, want %s", id, name, want)
+		}
+		names[name] = id
+	}
+	if len(names) < len(ids) {
+		t.Errorf("%d names for %d ids", len(names), len(ids))
 	}
 }

@@ -175,14 +175,13 @@ func (c *beancountEncoder) appendName(b []byte, t target) []byte {
 	b = append(append(b, class[0]-'a'+'A'), class[1:]...)
 	b = appendComponent(append(b, ':'), c.chart[t.account])
 	if t.customer != "" {
-		b = appendComponent(append(b, ':'), t.customer)
+		b = appendCustomer(append(b, ':'), t.customer)
 	}
 	return b
 }
 
 // appendComponent appends a part of an account's name, which has letters, digits and dashes and begins with a capital
-// letter or a digit: the first letter becomes a capital, and other bytes X and two hex digits. Ids without capitals
-// stay different.
+// letter or a digit: the first letter becomes a capital, and other bytes X and two hex digits.
 func appendComponent(b []byte, id string) []byte {
 	for i := range len(id) {
 		switch c := id[i]; {
@@ -198,6 +197,34 @@ func appendComponent(b []byte, id string) []byte {
 		}
 	}
 	return b
+}
+
+// appendCustomer appends an id as a part of an account's name. Different ids have different names: one whose component
+// could be that of another id has all its bytes as X and two hex digits instead.
+func appendCustomer(b []byte, id string) []byte {
+	if !ambiguous(id) {
+		return appendComponent(b, id)
+	}
+	b = append(b, '0')
+	for i := range len(id) {
+		b = fmt.Appendf(b, "X%02x", id[i])
+	}
+	return b
+}
+
+// ambiguous reports whether an id begins with a capital, like that which a small letter becomes; or with a 0 before a byte
+// that becomes X and hex digits, like the 0 that appendComponent adds; or has an X before hex digits, like those of a byte.
+func ambiguous(id string) bool {
+	const hex, allowed = "0123456789abcdef", "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
+	if 'A' <= id[0] && id[0] <= 'Z' || id[0] == '0' && len(id) > 1 && strings.IndexByte(allowed, id[1]) < 0 {
+		return true
+	}
+	for i := range len(id) - 2 {
+		if id[i] == 'X' && strings.IndexByte(hex, id[i+1]) >= 0 && strings.IndexByte(hex, id[i+2]) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // appendString appends a quoted text.

@@ -154,6 +154,12 @@ type Operations interface {
 	// MakeCheckpoint makes a checkpoint of the ledger. If since is not zero, it returns the last one instead if that is from this
 	// time on. progress may be nil. It returns ErrNoCheckpoint if none can be signed.
 	MakeCheckpoint(ctx context.Context, by commands.Request, since time.Time, progress func(accounts uint64)) (Checkpoint, error)
+	// LinkBilling links a customer or a payment to an account. It returns payments.ErrNotFound if the account has no such
+	// payment, and ErrLinked.
+	LinkBilling(ctx context.Context, by commands.Request, in Link) error
+	// Checkout creates a page on which an account pays for a pack, or for a price if pack is empty. It returns ErrNotSold,
+	// stripeapi.ErrNoKey and ErrNoPage.
+	Checkout(ctx context.Context, accountID, pack, price string) (CheckoutSession, error)
 	// OpenReports folds the events of payment processors.
 	OpenReports(ctx context.Context) (*billing.State, error)
 	// FoldBooks folds the books of all accounts from what is booked before a time, or all of it if that is zero. It calls moved

@@ -17,6 +17,7 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/stripeapi"
 	"letterhead/projections"
 	"letterhead/projections/accounts"
 	"letterhead/projections/brands"
@@ -54,12 +55,13 @@ var conflicts = []error{
 	account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended,
 	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, payments.ErrAmbiguous, eventschemas.ErrNotYet,
 	engine.ErrBuilding, engine.ErrNoSpace, brands.ErrRestricted, notices.ErrNotDead, ErrNoNoticesKey, ErrNotClosed, books.ErrSum, ErrNoCheckpoint,
+	ErrLinked, stripeapi.ErrNoKey,
 }
 
 // absent are errors about things that do not exist.
 var absent = []error{
 	account.ErrNotFound, account.ErrUnknownPayment, account.ErrUnknownKey, accounts.ErrNotFound, payments.ErrNotFound, brand.ErrNoSuchBrand, brands.ErrNotFound,
-	operator.ErrUnknownToken, statement.ErrNotBegun, statement.ErrNoEvents, ledger.ErrNotFound, engine.ErrUnknown, ErrNotCharged, notices.ErrUnknown,
+	operator.ErrUnknownToken, statement.ErrNotBegun, statement.ErrNoEvents, ledger.ErrNotFound, engine.ErrUnknown, ErrNotCharged, notices.ErrUnknown, ErrNotSold,
 }
 
 // malformed are errors about the values of a request.
@@ -96,6 +98,8 @@ func problemOf(err error) *problem {
 		return &problem{http.StatusConflict, "conflict", fmt.Sprintf("The last crawl failed (%s); the site is not crawled again before %s.", remembered.Outcome, remembered.Until.UTC().Format(timeLayout)), nil}
 	case errors.Is(err, ErrNotSeen):
 		return &problem{http.StatusServiceUnavailable, "not_confirmed", "It is recorded, but not every node has confirmed in time that it follows. Read the state before you rely on it.", err}
+	case errors.Is(err, ErrNoPage):
+		return &problem{http.StatusServiceUnavailable, "unavailable", "The payment processor did not create a page to pay on. The log has its reason under the X-Request-Id.", err}
 	case isOne(err, absent):
 		return notFound("%s.", sentence(err))
 	case isOne(err, conflicts):

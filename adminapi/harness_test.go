@@ -59,7 +59,13 @@ var description = sync.OnceValues(func() (*openapi3.T, error) {
 
 func start(t *testing.T) *service {
 	t.Helper()
-	s := serve(t, nil)
+	return startWith(t, nil)
+}
+
+// startWith starts a node with these settings, and issues a token of each scope.
+func startWith(t *testing.T, settings map[string]string) *service {
+	t.Helper()
+	s := serve(t, settings)
 	for _, scope := range operator.Scopes {
 		issued, err := s.node.IssueToken(t.Context(), s.node.Operator(), "test", scope, noEnd)
 		s.must(err)

@@ -45,6 +45,8 @@ func operations() []operation {
 		{"GET", "/admin/billing/inbox", "listInbox", reading, (*exchange).listInbox},
 		{"POST", "/admin/billing/inbox/{id}/replay", "replayReport", finances, (*exchange).replayReport},
 		{"POST", "/admin/billing/inbox/{id}/dismiss", "dismissReport", finances, (*exchange).dismissReport},
+		{"POST", "/admin/billing/links", "linkBilling", finances, (*exchange).linkBilling},
+		{"POST", "/admin/billing/checkouts", "createCheckout", finances, (*exchange).createCheckout},
 		{"GET", "/admin/brands", "listBrands", reading, (*exchange).listBrands},
 		{"GET", "/admin/brands/{domain}", "getBrand", reading, (*exchange).getBrand},
 		{"PUT", "/admin/brands/{domain}/overrides/{field}", "overrideField", supporting, (*exchange).overrideField},

@@ -13,12 +13,9 @@ import (
 
 	"letterhead/adminapi"
 	"letterhead/commands"
-	"letterhead/domain/account"
 	domain "letterhead/domain/billing"
-	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/node"
-	"letterhead/projections/payments"
 	"letterhead/workers/billing"
 )
 
@@ -36,46 +33,17 @@ func billingCheckout(e *environment) *cobra.Command {
 		case (*pack == "") == (*price == ""):
 			return usageError{errors.New("either --pack or --price is needed")}
 		}
-		if err := n.AccountExists(ctx, *accountID); err != nil {
+		session, err := n.Checkout(ctx, *accountID, *pack, *price)
+		if err != nil {
 			return explainAccount(*accountID, err)
 		}
-		catalog, err := n.Catalog()
-		if err != nil {
-			return err
-		}
-		offer, ok := catalog.Offer(*price)
-		if *pack != "" {
-			offer, ok = catalog.Pack(*pack)
-		}
-		if !ok {
-			return fmt.Errorf("LETTERHEAD_BILLING_FILE does not sell %s%s; it sells %s", *pack, *price, offers(catalog))
-		}
-		session, err := n.Checkout(ctx, offer, *accountID)
-		if err != nil {
-			return err
-		}
 		if *asJSON {
-			return printJSON(e.stdout, map[string]any{"id": session.ID, "url": session.URL})
+			return printJSON(e.stdout, session)
 		}
 		_, err = fmt.Fprintln(e.stdout, session.URL)
 		return err
 	})
 	return c
-}
-
-// offers lists the packs and prices of a catalog.
-func offers(c *domain.Catalog) string {
-	var all []string
-	for _, p := range c.Packs {
-		all = append(all, fmt.Sprintf("the pack %s (%s)", p.Name, p.Price))
-	}
-	for _, p := range c.Plans {
-		all = append(all, fmt.Sprintf("the price %s (%s)", p.Price, p.Plan))
-	}
-	if len(all) == 0 {
-		return "nothing"
-	}
-	return strings.Join(all, ", ")
 }
 
 func billingInbox(e *environment) *cobra.Command {
@@ -224,42 +192,18 @@ func billingLink(e *environment) *cobra.Command {
 		if (*customer == "") == (*payment == "") || *accountID == "" {
 			return usageError{errors.New("--account and either --customer or --payment are needed")}
 		}
-		if err := n.AccountExists(ctx, *accountID); err != nil {
-			return explainAccount(*accountID, err)
+		err := n.LinkBilling(ctx, n.Operator(), adminapi.Link{AccountID: *accountID, Processor: *processor, Customer: *customer, PaymentID: *payment})
+		if err != nil {
+			return explainAccount(*accountID, explainPayment(*payment, err))
 		}
-		by := n.Operator()
-		report, what := eventschemas.BillingReported{Kind: domain.KindCustomer, Customer: *customer}, "customer "+*customer
+		what := "customer " + *customer
 		if *payment != "" {
-			p, err := findPayment(ctx, n, *accountID, *payment)
-			if err != nil {
-				return err
-			}
-			state, err := billing.Read(ctx, n.Log)
-			if err != nil {
-				return err
-			}
-			if linked := state.AccountOfPayment(*processor, p.ID); linked != "" && linked != *accountID {
-				return fmt.Errorf("payment %s is linked to account %s already, and a link is final", p.ID, linked)
-			}
-			report, what = linkedPayment(p), "payment "+p.ID
+			what = "payment " + *payment
 		}
-		report.Processor, report.EventID, report.Type, report.AccountID = *processor, "link-"+by.ID, "letterhead.link", *accountID
-		if err := n.Billing.Record(ctx, by, report); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(e.stdout, "%s is linked to account %s\n", what, *accountID)
+		_, err = fmt.Fprintf(e.stdout, "%s is linked to account %s\n", what, *accountID)
 		return err
 	})
 	return c
-}
-
-// linkedPayment returns the report whose grant is the one that the ledger has, so that it is a repeat.
-func linkedPayment(p *payments.Payment) eventschemas.BillingReported {
-	r := eventschemas.BillingReported{Kind: domain.KindPayment, PaymentID: p.ID, GrantKind: account.KindTopup, Credits: p.Credits, Tax: p.Tax}
-	if p.Currency != "" {
-		r.Money = &eventschemas.Money{Minor: p.Money, Currency: p.Currency}
-	}
-	return r
 }
 
 // atMostOneArg accepts one argument or none.

@@ -111,13 +111,18 @@ func findPayment(ctx context.Context, n *node.Node, accountID, id string) (*paym
 		return nil, err
 	}
 	p, err := n.Payments.Get(ctx, accountID, id)
+	return p, explainPayment(id, err)
+}
+
+// explainPayment adds to the errors of a search for a payment what to do.
+func explainPayment(id string, err error) error {
 	switch {
 	case errors.Is(err, payments.ErrNotFound):
-		return nil, fmt.Errorf("there is no payment %s; %q lists the payments", id, "letterhead payment list")
+		return fmt.Errorf("there is no payment %s; %q lists the payments", id, "letterhead payment list")
 	case errors.Is(err, payments.ErrAmbiguous):
-		return nil, fmt.Errorf("%w: add --account; %q lists the payments", err, "letterhead payment list")
+		return fmt.Errorf("%w: add --account; %q lists the payments", err, "letterhead payment list")
 	}
-	return p, err
+	return err
 }
 
 func paymentFee(e *environment) *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -477,7 +478,9 @@ func TestAccountCommands_Repeats_AppendNothing(t *testing.T) {
 		want eventschemas.Event
 	}{
 		{"plan", func() (Done, error) { return d.ChangePlan(ctx, ChangePlan{w.request(), id, plan.Starter}) }, eventschemas.PlanChanged{From: "free", To: "starter"}},
-		{"issue", func() (Done, error) { return d.IssueKey(ctx, IssueKey{w.request(), id, "k1", key}) },
+		{"issue", func() (Done, error) {
+			return d.IssueKey(ctx, IssueKey{Request: w.request(), AccountID: id, KeyID: "k1", Key: key})
+		},
 			eventschemas.KeyIssued{KeyID: "k1", Hash: key.HashHex(), Last4: key.Last4, Kind: "secret"}},
 		{"revoke", func() (Done, error) { return d.RevokeKey(ctx, RevokeKey{w.request(), id, "k1"}) }, eventschemas.KeyRevoked{KeyID: "k1"}},
 		{"grant", func() (Done, error) {
@@ -492,7 +495,7 @@ func TestAccountCommands_Repeats_AppendNothing(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", step.name, done, err)
 		}
 		recs, events := w.events(id)
-		if last := len(events) - 1; events[last] != step.want || recs[last].Position != done.Position {
+		if last := len(events) - 1; !reflect.DeepEqual(events[last], step.want) || recs[last].Position != done.Position {
 			t.Fatalf("%s: %+v at %d, want %+v at %d", step.name, events[last], recs[last].Position, step.want, done.Position)
 		}
 		again, err := step.run()

@@ -15,13 +15,16 @@ type IssueKey struct {
 	AccountID string
 	KeyID     string
 	Key       apikey.Key
+	Terms     account.KeyTerms
 }
 
 // IssueKey makes a key valid. The same key under the same id is a repeat.
 // Errors: account.ErrKeyExists, account.ErrTooManyKeys, account.ErrClosed, account.ErrInvalid,
 // ErrInvalidRequest, and those of AccountWriter.
 func (d *AccountWriter) IssueKey(ctx context.Context, in IssueKey) (Done, error) {
-	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
-		return s.IssueKey(account.IssueKey{KeyID: in.KeyID, Hash: in.Key.HashHex(), Last4: in.Key.Last4, Kind: string(in.Key.Kind)})
+	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, now time.Time) (account.Outcome, error) {
+		return s.IssueKey(account.IssueKey{
+			KeyID: in.KeyID, Hash: in.Key.HashHex(), Last4: in.Key.Last4, Kind: string(in.Key.Kind), Terms: in.Terms,
+		}, now)
 	})
 }

@@ -121,10 +121,13 @@ type (
 	}
 	// KeyIssued makes an API key valid. Only its hash is ever stored.
 	KeyIssued struct {
-		KeyID string `json:"key_id"`
-		Hash  string `json:"hash"` // hex SHA-256 of the whole key
-		Last4 string `json:"last4"`
-		Kind  string `json:"kind"` // secret, publishable
+		KeyID     string     `json:"key_id"`
+		Hash      string     `json:"hash"` // hex SHA-256 of the whole key
+		Last4     string     `json:"last4"`
+		Kind      string     `json:"kind"`                 // secret, publishable
+		ExpiresAt *time.Time `json:"expires_at,omitempty"` // nil if it does not expire
+		Scopes    []string   `json:"scopes,omitempty"`     // logos, search; none for everything
+		Origins   []string   `json:"origins,omitempty"`    // none for all; domain/origin has their form
 	}
 	// KeyRevoked revokes a key forever.
 	KeyRevoked struct {

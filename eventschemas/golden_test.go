@@ -87,7 +87,12 @@ var golden = map[string]eventschemas.Event{
 	"BillingSettled.v1.least":  eventschemas.BillingSettled{Outcome: "applied"},
 	"BillingReopened.v1":       eventschemas.BillingReopened{},
 	"KeyIssued.v1":             eventschemas.KeyIssued{KeyID: "key-1", Hash: hashA, Last4: "x9Yz", Kind: "secret"},
-	"KeyRevoked.v1":            eventschemas.KeyRevoked{KeyID: "key-1"},
+	"KeyIssued.v2.limited": eventschemas.KeyIssued{
+		KeyID: "key-1", Hash: hashA, Last4: "x9Yz", Kind: "publishable", ExpiresAt: &moment,
+		Scopes: []string{"search"}, Origins: []string{"http://localhost:3000", "https://*.acme.com:8443", "https://acme.com"},
+	},
+	"KeyIssued.v2":  eventschemas.KeyIssued{KeyID: "key-1", Hash: hashA, Last4: "x9Yz", Kind: "secret"},
+	"KeyRevoked.v1": eventschemas.KeyRevoked{KeyID: "key-1"},
 	"UsageTicked.v1": eventschemas.UsageTicked{Entries: []eventschemas.UsageEntry{
 		{AccountID: accountID, Month: "2026-11", Searches: 12, Logos: 340, KeysUsed: []eventschemas.KeyUsed{{KeyID: "key-1", At: moment}, {KeyID: "key-2", At: moment.Add(-time.Second)}}},
 		{AccountID: accountID, Month: "2026-12", Searches: 1},

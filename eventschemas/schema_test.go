@@ -155,7 +155,7 @@ func objects(node any, do func(map[string]any)) {
 // optional lists the fields that may be absent.
 var optional = []string{
 	"payment_id", "money", "tax", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id",
-	"searches", "logos", "keys_used", "etag", "last_modified", "expires_at",
+	"searches", "logos", "keys_used", "etag", "last_modified", "expires_at", "scopes", "origins",
 }
 
 // optionalInBilling lists the fields that may be absent in billing events.
@@ -236,6 +236,8 @@ func TestSchemas_RejectWrongValues(t *testing.T) {
 		{"CreditsCharged.v1", "record_revision", `-1`}, {"CreditsCharged.v1", "request_hash", `"abc"`}, {"CreditsCharged.v1", "brand_id", `"12864C63-AC45-5D92-8400-971F92FE7D18"`},
 		{"HoldReleased.v1", "cause", `"bored"`}, {"ChargeReversed.v1", "reason", `"because"`}, {"KeyIssued.v1", "last4", `"abcde"`}, {"KeyIssued.v1", "kind", `"public"`},
 		{"KeyIssued.v1", "hash", `"9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08"`},
+		{"KeyIssued.v2.limited", "scopes", `["lookup"]`}, {"KeyIssued.v2.limited", "scopes", `[]`}, {"KeyIssued.v2.limited", "origins", `[]`}, {"KeyIssued.v2.limited", "origins", `["https://acme.com/"]`},
+		{"KeyIssued.v2.limited", "origins", `["https://acme.com","https://acme.com"]`}, {"KeyIssued.v2.limited", "origins", `["acme.com"]`},
 		{"UsageTicked.v1", "entries", `[]`}, {"UsageTicked.v1", "entries", `[{"account_id":"` + accountID + `","month":"2026-13"}]`},
 		{"LogosAllotted.v1", "requests", `0`},
 		{"CrawlRequested.v1", "lane", `"fast"`}, {"CrawlRequested.v1", "cause", `"whim"`}, {"CrawlRequested.v1", "allowed_ms", `0`},

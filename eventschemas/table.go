@@ -32,7 +32,7 @@ func Definitions() []Definition {
 		Define[PaymentFeeRecorded]().From(2),
 		Define[BreakageRecognized]().From(2),
 		Define[RefundReversed]().From(2),
-		Define[KeyIssued](),
+		Define[KeyIssued](keyHasTerms),
 		Define[KeyRevoked](),
 		// usage-<account>-<YYYYMM>, usage-node-<node>
 		Define[UsageTicked](),
@@ -89,6 +89,19 @@ var grantNamesItsTax = Change{
 	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },
 	Down: func(ev Event) any {
 		if ev.(CreditsGranted).Tax != 0 {
+			return nil
+		}
+		return ev
+	},
+}
+
+// keyHasTerms is version 2 of KeyIssued: it adds expires_at, scopes and origins, which version 1 cannot hold. The
+// previous release would accept such a key everywhere and forever.
+var keyHasTerms = Change{
+	Format: 2,
+	Up:     func(v1 []byte) ([]byte, error) { return v1, nil },
+	Down: func(ev Event) any {
+		if k := ev.(KeyIssued); k.ExpiresAt != nil || len(k.Scopes)+len(k.Origins) > 0 {
 			return nil
 		}
 		return ev

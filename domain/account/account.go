@@ -17,7 +17,7 @@ const (
 	// MaxOpenHolds limits the number of open holds: the largest plan starts 300 crawls a minute and a
 	// hold lives about 70 s at most.
 	MaxOpenHolds = 4096
-	// MaxKeys limits the number of valid keys.
+	// MaxKeys limits the keys that are neither revoked nor expired.
 	MaxKeys = 256
 	// MaxReleases limits the overdue holds that one decision releases, so that its events fit into one
 	// append.
@@ -118,7 +118,7 @@ type core struct {
 	month     int    // months since year 0, UTC, of the last charge
 	lookups   int64  // in that month
 	charges   uint64 // charges folded since an arbitrary start; numbers the entries of recent
-	validKeys int
+	validKeys int    // keys that are not revoked
 	revisions uint64 // events folded
 	lastAt    time.Time
 	head      eventschemas.Hash
@@ -173,13 +173,6 @@ type refund struct {
 type fee struct {
 	paymentID string
 	money     eventschemas.Money
-}
-
-type key struct {
-	hash    string
-	last4   string
-	kind    string
-	revoked bool
 }
 
 // keyed is a charge that came with an idempotency key.

@@ -294,9 +294,16 @@ func reinstate(s *scene) { s.out, s.err = s.account.Reinstate() }
 func closeAccount(s *scene) { s.out, s.err = s.account.Close("") }
 
 func issueKey(id, hash string) command {
-	return func(s *scene) {
-		s.out, s.err = s.account.IssueKey(IssueKey{KeyID: id, Hash: hash, Last4: "aB3d", Kind: "secret"})
-	}
+	return issuing(IssueKey{KeyID: id, Hash: hash, Last4: "aB3d", Kind: "secret"})
+}
+
+// issueLimited issues a publishable key.
+func issueLimited(id string, terms KeyTerms) command {
+	return issuing(IssueKey{KeyID: id, Hash: keyB, Last4: "aB3d", Kind: "publishable", Terms: terms})
+}
+
+func issuing(in IssueKey) command {
+	return func(s *scene) { s.out, s.err = s.account.IssueKey(in, s.now) }
 }
 
 func revokeKey(id string) command {

@@ -58,7 +58,7 @@ var (
 	ErrUnknownKey = errors.New("no such key")
 	// ErrKeyExists means that the key id belongs to another key.
 	ErrKeyExists = errors.New("key id is in use for another key")
-	// ErrTooManyKeys means that MaxKeys are valid.
+	// ErrTooManyKeys means that MaxKeys are neither revoked nor expired.
 	ErrTooManyKeys = errors.New("too many keys")
 )
 

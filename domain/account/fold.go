@@ -208,7 +208,7 @@ func (a *Account) applyRefundReversed(ev eventschemas.RefundReversed) {
 }
 
 func (a *Account) applyKeyIssued(ev eventschemas.KeyIssued) {
-	put(a, a.keys, ev.KeyID, key{hash: ev.Hash, last4: ev.Last4, kind: ev.Kind})
+	put(a, a.keys, ev.KeyID, keyOf(ev))
 	a.core.validKeys++
 }
 

@@ -2,7 +2,6 @@ package account
 
 import (
 	"fmt"
-	"slices"
 
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -107,68 +106,4 @@ func (a *Account) Close(reason string) (Outcome, error) {
 	}
 	out.Events = append(out.Events, eventschemas.AccountClosed{Reason: reason})
 	return out, nil
-}
-
-// IssueKey is the command to issue a key.
-type IssueKey struct {
-	KeyID string
-	Hash  string // hex SHA-256 of the whole key
-	Last4 string
-	Kind  string // secret, publishable
-}
-
-// keyKinds are the kinds of keys in the API.
-var keyKinds = []string{"secret", "publishable"}
-
-// IssueKey makes a key valid. The same key under the same id is a repeat, even after it was revoked.
-// Errors: ErrInvalid, ErrNotFound, ErrClosed, ErrKeyExists, ErrTooManyKeys.
-func (a *Account) IssueKey(in IssueKey) (Outcome, error) {
-	if err := firstError(text("key id", in.KeyID, true), hexHash("key hash", in.Hash), a.notClosed()); err != nil {
-		return Outcome{}, err
-	}
-	if len(in.Last4) != 4 {
-		return Outcome{}, &InvalidError{Field: "last4", Reason: "must be four characters"}
-	}
-	if !slices.Contains(keyKinds, in.Kind) {
-		return Outcome{}, &InvalidError{Field: "key kind", Reason: "must be secret or publishable"}
-	}
-	if known, ok := a.keys[in.KeyID]; ok {
-		if known.hash != in.Hash || known.kind != in.Kind {
-			return Outcome{}, ErrKeyExists
-		}
-		return repeated(), nil
-	}
-	if a.core.validKeys >= MaxKeys {
-		return Outcome{}, ErrTooManyKeys
-	}
-	return decided(eventschemas.KeyIssued{KeyID: in.KeyID, Hash: in.Hash, Last4: in.Last4, Kind: in.Kind}), nil
-}
-
-// RevokeKey revokes a key forever, even if the account is suspended or closed. Errors: ErrInvalid,
-// ErrNotFound, ErrUnknownKey.
-func (a *Account) RevokeKey(keyID string) (Outcome, error) {
-	if err := firstError(text("key id", keyID, true), a.exists()); err != nil {
-		return Outcome{}, err
-	}
-	known, ok := a.keys[keyID]
-	if !ok {
-		return Outcome{}, ErrUnknownKey
-	}
-	if known.revoked {
-		return repeated(), nil
-	}
-	return decided(eventschemas.KeyRevoked{KeyID: keyID}), nil
-}
-
-// hexHash validates a SHA-256 hash in lower-case hex.
-func hexHash(field, value string) error {
-	if len(value) != 64 {
-		return &InvalidError{Field: field, Reason: "must be 64 hex digits"}
-	}
-	for _, c := range []byte(value) {
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
-			return &InvalidError{Field: field, Reason: "must be 64 lower-case hex digits"}
-		}
-	}
-	return nil
 }

@@ -398,9 +398,11 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		},
 		"issue key": func(t *rapid.T) {
 			id := w.id(t, "k", 5)
-			w.run(t, "issue key", func() (Outcome, error) {
-				return w.account.IssueKey(IssueKey{KeyID: id, Hash: keyA, Last4: "abcd", Kind: "secret"})
-			})
+			in := IssueKey{KeyID: id, Hash: keyA, Last4: "abcd", Kind: "publishable"}
+			if rapid.Bool().Draw(t, "limited") {
+				in.Terms = KeyTerms{ExpiresAt: w.now.Add(time.Hour), Scopes: KeyScopes[:1], Origins: []string{"https://acme.com"}}
+			}
+			w.run(t, "issue key", func() (Outcome, error) { return w.account.IssueKey(in, w.now) })
 		},
 		"revoke key": func(t *rapid.T) {
 			id := w.id(t, "k", 5)
@@ -472,6 +474,7 @@ func randomEvent(t *rapid.T) eventschemas.Event {
 		eventschemas.BreakageRecognized{Credits: n, Policy: "terms"},
 		eventschemas.RefundReversed{RefundID: fmt.Sprint("f", n), PaymentID: fmt.Sprint("p", n), Credits: n, Money: euros(n)},
 		eventschemas.KeyIssued{KeyID: fmt.Sprint("k", n), Hash: keyB, Last4: "wxyz", Kind: "secret"},
+		limited(fmt.Sprint("k", n), start.Add(time.Duration(n)*24*time.Hour), KeyScopes, []string{"https://acme.com"}),
 		eventschemas.KeyRevoked{KeyID: fmt.Sprint("k", n)},
 	}).Draw(t, "event")
 }

@@ -604,30 +604,6 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-func TestKeys(t *testing.T) {
-	given(t, opened).
-		when(issueKey("k1", keyA)).then(eventschemas.KeyIssued{KeyID: "k1", Hash: keyA, Last4: "aB3d", Kind: "secret"}).
-		when(issueKey("k1", keyA)).isRepeated().
-		when(issueKey("k1", keyB)).rejected(ErrKeyExists).
-		when(revokeKey("k2")).rejected(ErrUnknownKey).
-		when(revokeKey("k1")).then(eventschemas.KeyRevoked{KeyID: "k1"}).
-		when(revokeKey("k1")).isRepeated().
-		when(issueKey("k1", keyA)).isRepeated()
-}
-
-func TestValidKeys_AreLimited(t *testing.T) {
-	s := given(t, opened)
-	for i := range MaxKeys {
-		s.and(eventschemas.KeyIssued{KeyID: fmt.Sprint("k", i), Hash: keyA, Last4: "aB3d", Kind: "secret"})
-	}
-	s.when(issueKey("one more", keyB)).rejected(ErrTooManyKeys).
-		and(eventschemas.KeyRevoked{KeyID: "k0"}).
-		when(issueKey("one more", keyB))
-	if s.err != nil {
-		t.Fatal(s.err)
-	}
-}
-
 func TestAmounts_BeyondLimit_AreRejected(t *testing.T) {
 	given(t, opened, granted(MaxCredits)).when(grant("p1", 1)).rejected(ErrCreditLimit)
 	given(t, opened).when(grant("p1", MaxCredits+1)).rejected(ErrInvalid)
@@ -671,12 +647,8 @@ func TestMalformedCommand_IsRejected(t *testing.T) {
 			s.out, s.err = s.account.Reverse(Reverse{ChargeID: "c", RequestID: "r", Credits: 1, Reason: "fun"}, s.now)
 		},
 		"kind of grant": func(s *scene) { s.out, s.err = s.account.Grant(Grant{GrantID: "g", Kind: "gift", Credits: 1}) },
-		"kind of key": func(s *scene) {
-			s.out, s.err = s.account.IssueKey(IssueKey{KeyID: "k", Hash: keyA, Last4: "abcd", Kind: "root"})
-		},
-		"last4": func(s *scene) {
-			s.out, s.err = s.account.IssueKey(IssueKey{KeyID: "k", Hash: keyA, Last4: "abc", Kind: "secret"})
-		},
+		"kind of key":   issuing(IssueKey{KeyID: "k", Hash: keyA, Last4: "abcd", Kind: "root"}),
+		"last4":         issuing(IssueKey{KeyID: "k", Hash: keyA, Last4: "abc", Kind: "secret"}),
 		"money": func(s *scene) {
 			s.out, s.err = s.account.Grant(Grant{GrantID: "g", Kind: KindTopup, Credits: 1, Money: &eventschemas.Money{Minor: 100, Currency: "eur"}})
 		},

@@ -109,11 +109,13 @@ type snapshotFee struct {
 }
 
 type snapshotKey struct {
-	ID      string `json:"id"`
-	Hash    string `json:"hash"`
-	Last4   string `json:"last4"`
-	Kind    string `json:"kind"`
-	Revoked bool   `json:"revoked"`
+	ID        string    `json:"id"`
+	Hash      string    `json:"hash"`
+	Last4     string    `json:"last4"`
+	Kind      string    `json:"kind"`
+	Revoked   bool      `json:"revoked"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	Terms     string    `json:"terms,omitempty"`
 }
 
 type snapshotCharge struct {
@@ -194,7 +196,7 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.keys)) {
 		k := a.keys[id]
-		s.Keys = append(s.Keys, snapshotKey{ID: id, Hash: k.hash, Last4: k.last4, Kind: k.kind, Revoked: k.revoked})
+		s.Keys = append(s.Keys, snapshotKey{ID: id, Hash: k.hash, Last4: k.last4, Kind: k.kind, Revoked: k.revoked, ExpiresAt: k.expiresAt, Terms: k.terms})
 	}
 	s.Charged = a.snapshotCharges()
 	s.KeysPast, s.KeysAt = a.core.keysPast, a.core.keysAt
@@ -369,7 +371,7 @@ func (a *Account) restoreMoney(s snapshot) {
 		a.fees[f.ID] = fee{paymentID: f.Payment, money: eventschemas.Money{Minor: f.Minor, Currency: f.Currency}}
 	}
 	for _, k := range s.Keys {
-		a.keys[k.ID] = key{hash: k.Hash, last4: k.Last4, kind: k.Kind, revoked: k.Revoked}
+		a.keys[k.ID] = key{hash: k.Hash, last4: k.Last4, kind: k.Kind, revoked: k.Revoked, expiresAt: k.ExpiresAt.UTC(), terms: k.Terms}
 	}
 	for _, k := range a.keys {
 		if !k.revoked {

@@ -19,7 +19,7 @@ func full(t testing.TB) *Account {
 		eventschemas.ChargeKept{ChargeID: charged("r2", "", "").ChargeID, RequestID: "r4"},
 		eventschemas.PaymentRefunded{RefundID: "f1", PaymentID: "p1", Credits: 2},
 		eventschemas.KeyIssued{KeyID: "k1", Hash: keyA, Last4: "abcd", Kind: "secret"},
-		eventschemas.KeyIssued{KeyID: "k2", Hash: keyB, Last4: "efgh", Kind: "publishable"},
+		limited("k2", start.Add(time.Hour), []string{ScopeSearch}, []string{"https://acme.com"}),
 		eventschemas.KeyRevoked{KeyID: "k1"},
 		eventschemas.CreditsGranted{GrantID: "p2", Kind: KindTopup, Credits: 50, PaymentID: "p2", Money: euros(100), Tax: 16}, refunded("f2", "p2", 10, euros(20)),
 		eventschemas.PaymentFeeRecorded{FeeID: "e1", PaymentID: "p2", Money: *euros(7)})

@@ -75,11 +75,13 @@ func (g *generator) issueKey(c *customer) {
 	if len(c.keys) == maxKeys {
 		return
 	}
+	now := g.now()
 	in := account.IssueKey{KeyID: g.uuid(), Hash: g.hex(32), Last4: g.hex(8)[:4], Kind: "secret"}
 	if len(c.keys) > 0 && g.chance(0.3) {
 		in.Kind = "publishable"
+		in.Terms = account.KeyTerms{Scopes: []string{account.ScopeLogos}, ExpiresAt: now.AddDate(1, 0, 0)}
 	}
-	out, err := c.IssueKey(in)
+	out, err := c.IssueKey(in, now)
 	if g.record(c, g.operator(), out, err) {
 		c.keys = append(c.keys, in.KeyID)
 	}

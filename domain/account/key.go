@@ -22,8 +22,8 @@ const (
 var KeyScopes = []string{ScopeLogos, ScopeSearch}
 
 const (
-	// MaxKeyOrigins limits the allowed origins of a key.
-	MaxKeyOrigins = 32
+	// MaxKeyOrigins limits the allowed origins of a key, which nodes keep in memory.
+	MaxKeyOrigins = 16
 	// MaxKeyLife limits the time until a key expires.
 	MaxKeyLife = 100 * 365 * 24 * time.Hour
 )

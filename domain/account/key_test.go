@@ -86,7 +86,7 @@ func TestIssueKey_BadTerms_ErrorSaysWhatToDo(t *testing.T) {
 		"must be publishable for a key with scopes or origins": {Kind: "secret", Terms: KeyTerms{Origins: []string{"https://acme.com"}}},
 		`scope must be logos or search, not "lookups"`:         {Kind: "publishable", Terms: KeyTerms{Scopes: []string{"lookups"}}},
 		`origin "acme.com" has no scheme; write https://host`:  {Kind: "publishable", Terms: KeyTerms{Origins: []string{"https://acme.com", "acme.com"}}},
-		"origins must be at most 32, not 33":                   {Kind: "publishable", Terms: KeyTerms{Origins: many}},
+		"origins must be at most 16, not 17":                   {Kind: "publishable", Terms: KeyTerms{Origins: many}},
 	} {
 		in.KeyID, in.Hash, in.Last4 = "k1", keyA, "aB3d"
 		s := given(t, opened)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
@@ -25,8 +26,10 @@ import (
 
 const (
 	// Name of the read model.
-	Name    = "keys"
-	version = 1
+	Name = "keys"
+	// withTerms is the version of the tables with the terms of keys, withoutTerms that of the previous release.
+	withTerms    = 2
+	withoutTerms = 1
 	// maxListed limits the keys of one account that List returns.
 	maxListed = 10_000
 )
@@ -39,6 +42,7 @@ type Key struct {
 	Revoked       bool
 	Plan          plan.ID
 	AccountStatus string // active, suspended or closed
+	account.KeyTerms
 }
 
 // Listed is a key as its owner sees it. Times are zero if the event has not happened.
@@ -50,6 +54,28 @@ type Listed struct {
 	IssuedAt   time.Time `json:"issued_at"`
 	RevokedAt  time.Time `json:"revoked_at,omitzero"`
 	LastUsedAt time.Time `json:"last_used_at,omitzero"` // may lag by a second
+	account.KeyTerms
+}
+
+// States of a key.
+const (
+	Active  = "active"
+	Expired = "expired"
+	Revoked = "revoked"
+)
+
+// States are all states of a key.
+var States = []string{Active, Expired, Revoked}
+
+// State returns the state of a key at a time.
+func (k *Listed) State(now time.Time) string {
+	switch {
+	case !k.RevokedAt.IsZero():
+		return Revoked
+	case k.Expired(now):
+		return Expired
+	}
+	return Active
 }
 
 // Directory is the read model. It is safe for concurrent use.
@@ -72,7 +98,7 @@ type Directory struct {
 
 type hash = [sha256.Size]byte
 
-// contents is the data in memory, about 300 bytes per key.
+// contents is the data in memory, about 300 bytes per key, and its origins.
 type contents struct {
 	byHash   map[hash]*known
 	byID     map[string]*known
@@ -85,6 +111,7 @@ type known struct {
 	revoked  bool
 	account  string
 	standing *standing
+	terms    account.KeyTerms
 }
 
 // standing is what all keys of an account share.
@@ -242,33 +269,39 @@ func (d *Directory) find(sum hash) (Key, bool) {
 	return Key{
 		ID: k.id, AccountID: k.account, Kind: k.kind, Revoked: k.revoked,
 		Plan: k.standing.plan, AccountStatus: k.standing.status,
+		KeyTerms: k.terms,
 	}, true
 }
 
 // List returns an account's keys in the order of issue, including revoked ones. Errors:
 // projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error) {
-	rows, err := keyTable.List(ctx, d.handle, "WHERE account = $1 ORDER BY issued_at, id LIMIT $2", accountID, maxListed)
+	all, err := d.list(ctx, "WHERE account = $1 ORDER BY issued_at, id LIMIT $2", accountID, maxListed)
 	if err != nil {
 		return nil, fmt.Errorf("list keys of account %s: %w", accountID, err)
-	}
-	var all []Listed
-	for _, k := range rows {
-		all = append(all, k.listed())
 	}
 	return all, nil
 }
 
 // Get returns one key by its id, and whether there is one. Errors: as List.
 func (d *Directory) Get(ctx context.Context, keyID string) (k Listed, found bool, err error) {
-	r, found, err := keyTable.Get(ctx, d.handle, keyID)
+	all, err := d.list(ctx, "WHERE id = $1", keyID)
 	switch {
 	case err != nil:
 		return Listed{}, false, fmt.Errorf("get key %s: %w", keyID, err)
-	case !found:
+	case len(all) == 0:
 		return Listed{}, false, nil
 	}
-	return r.listed(), true, nil
+	return all[0], true, nil
+}
+
+// list returns the keys that rest, the text from WHERE on, selects.
+func (d *Directory) list(ctx context.Context, rest string, args ...any) (all []Listed, err error) {
+	err = d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		all = nil // drops rows of an earlier attempt
+		return keyTables[t.Version].Each(ctx, q, t, func(_ string, k row) { all = append(all, k.listed()) }, rest, args...)
+	})
+	return all, err
 }
 
 // Reload implements projections.Reloader.
@@ -280,7 +313,7 @@ func (d *Directory) Reload(ctx context.Context, q projections.Queryer, t *projec
 	if err := accountTable.Each(ctx, q, t, func(id string, s standing) { fresh.accounts[id] = &s }, ""); err != nil {
 		return nil, fmt.Errorf("read accounts of keys: %w", err)
 	}
-	if err := keyTable.Each(ctx, q, t, func(_ string, k row) { fresh.put(&k) }, ""); err != nil {
+	if err := keyTables[t.Version].Each(ctx, q, t, func(_ string, k row) { fresh.put(&k) }, ""); err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
 	return func() {
@@ -315,7 +348,7 @@ func (c *contents) standing(accountID string) *standing {
 }
 
 func (c *contents) put(k *row) {
-	now := &known{id: k.id, kind: k.kind, hash: k.hash, revoked: k.revokedAt.Valid, account: k.account, standing: c.standing(k.account)}
+	now := &known{id: k.id, kind: k.kind, hash: k.hash, revoked: k.revokedAt.Valid, account: k.account, standing: c.standing(k.account), terms: k.terms()}
 	if before, ok := c.byID[k.id]; ok && before.hash != k.hash {
 		delete(c.byHash, before.hash)
 	}
@@ -326,6 +359,7 @@ func (k *row) listed() Listed {
 	return Listed{
 		ID: k.id, AccountID: k.account, Kind: k.kind, Last4: k.last4,
 		IssuedAt: timeOf(sql.NullInt64{Int64: k.issuedAt, Valid: true}), RevokedAt: timeOf(k.revokedAt), LastUsedAt: timeOf(k.lastUsedAt),
+		KeyTerms: k.terms(),
 	}
 }
 

@@ -25,8 +25,12 @@ CREATE TABLE {keys} (
 	last4        TEXT   NOT NULL,
 	issued_at    BIGINT NOT NULL,
 	revoked_at   BIGINT,
-	last_used_at BIGINT
-)`
+	last_used_at BIGINT`
+	// createTerms are the columns of version 2. Lists are separated by spaces.
+	createTerms = `,
+	expires_at   BIGINT,
+	scopes       TEXT   NOT NULL,
+	origins      TEXT   NOT NULL`
 	indexKeys = `CREATE INDEX IF NOT EXISTS {keys}_by_account ON {keys} (account)`
 	// indexHash is used by Lookup if it reads the rows.
 	indexHash      = `CREATE INDEX IF NOT EXISTS {keys}_by_hash ON {keys} (hash)`
@@ -47,28 +51,58 @@ type row struct {
 	hash                     hash
 	issuedAt                 int64
 	revokedAt, lastUsedAt    sql.NullInt64
+	expiresAt                sql.NullInt64
+	scopes, origins          string
 }
 
-var keyTable = projections.Keyed[string, row]{
-	Table:     projections.Table{Name: "keys", Create: createKeys, Indexes: []string{indexKeys}, Key: []string{"id"}},
-	Columns:   []string{"account", "kind", "hash", "last4", "issued_at", "revoked_at", "last_used_at"},
-	Compare:   strings.Compare,
-	AppendKey: projections.AppendText,
-	AppendRow: func(values []any, k *row) []any {
-		sum := k.hash
-		return append(values, k.account, k.kind, sum[:], k.last4, k.issuedAt, k.revokedAt, k.lastUsedAt)
-	},
-	Scan: func(r projections.Scanner, id *string, k *row) error {
-		var sum []byte
-		if err := r.Scan(id, &k.account, &k.kind, &sum, &k.last4, &k.issuedAt, &k.revokedAt, &k.lastUsedAt); err != nil {
-			return err
-		}
-		k.id = *id
-		if copy(k.hash[:], sum) != len(k.hash) || len(sum) != len(k.hash) {
-			return fmt.Errorf("hash of key %s has %d bytes", k.id, len(sum))
-		}
-		return nil
-	},
+func (k *row) terms() account.KeyTerms {
+	t := account.KeyTerms{ExpiresAt: timeOf(k.expiresAt)}
+	if k.scopes != "" {
+		t.Scopes = strings.Split(k.scopes, " ")
+	}
+	if k.origins != "" {
+		t.Origins = strings.Split(k.origins, " ")
+	}
+	return t
+}
+
+// keyTables are the keys table of each version.
+var keyTables = map[int]*projections.Keyed[string, row]{withTerms: newKeyTable(true), withoutTerms: newKeyTable(false)}
+
+func newKeyTable(terms bool) *projections.Keyed[string, row] {
+	create, columns := createKeys+"\n)", []string{"account", "kind", "hash", "last4", "issued_at", "revoked_at", "last_used_at"}
+	if terms {
+		create, columns = createKeys+createTerms+"\n)", append(columns, "expires_at", "scopes", "origins")
+	}
+	return &projections.Keyed[string, row]{
+		Table:     projections.Table{Name: "keys", Create: create, Indexes: []string{indexKeys}, Key: []string{"id"}},
+		Columns:   columns,
+		Compare:   strings.Compare,
+		AppendKey: projections.AppendText,
+		AppendRow: func(values []any, k *row) []any {
+			sum := k.hash
+			values = append(values, k.account, k.kind, sum[:], k.last4, k.issuedAt, k.revokedAt, k.lastUsedAt)
+			if terms {
+				values = append(values, k.expiresAt, k.scopes, k.origins)
+			}
+			return values
+		},
+		Scan: func(r projections.Scanner, id *string, k *row) error {
+			var sum []byte
+			into := []any{id, &k.account, &k.kind, &sum, &k.last4, &k.issuedAt, &k.revokedAt, &k.lastUsedAt}
+			if terms {
+				into = append(into, &k.expiresAt, &k.scopes, &k.origins)
+			}
+			if err := r.Scan(into...); err != nil {
+				return err
+			}
+			k.id = *id
+			if copy(k.hash[:], sum) != len(k.hash) || len(sum) != len(k.hash) {
+				return fmt.Errorf("hash of key %s has %d bytes", k.id, len(sum))
+			}
+			return nil
+		},
+	}
 }
 
 var accountTable = projections.Keyed[string, standing]{
@@ -88,16 +122,21 @@ func (d *Directory) Handle() *projections.Handle { return d.handle }
 
 // Versions implements projections.Projection.
 func (d *Directory) Versions() []projections.Version {
-	keys := keyTable.Table
+	return []projections.Version{d.versionOf(withTerms, 2), d.versionOf(withoutTerms, 1)}
+}
+
+// versionOf returns a version that readers use from a data format on.
+func (d *Directory) versionOf(number, format int) projections.Version {
+	keys := keyTables[number].Table
 	if d.shared {
 		keys.Indexes = []string{indexKeys, indexHash}
 	}
-	return []projections.Version{{
-		Number:     version,
+	return projections.Version{
+		Number: number, Format: format,
 		Categories: projections.Accounts | projections.Usage,
 		Tables:     []projections.Table{keys, accountTable.Table},
 		NewFold:    d.newFold,
-	}}
+	}
 }
 
 // Swap implements projections.Swapper. Folding these tables raised no fence, and those that were live before may have
@@ -117,7 +156,7 @@ type fold struct {
 }
 
 func (d *Directory) newFold(t *projections.Tables, empty bool) projections.Fold {
-	return &fold{directory: d, tables: t, keys: keyTable.Rows(t, keptRows, empty), accounts: accountTable.Rows(t, keptRows, empty)}
+	return &fold{directory: d, tables: t, keys: keyTables[t.Version].Rows(t, keptRows, empty), accounts: accountTable.Rows(t, keptRows, empty)}
 }
 
 // Fold implements projections.Fold.
@@ -198,7 +237,18 @@ func (f *fold) apply(e *projections.Event, n *news) error {
 			return err
 		}
 		k := f.changeKey(n, ev.KeyID)
-		*k = row{id: ev.KeyID, account: e.Subject, kind: ev.Kind, last4: ev.Last4, hash: sum, issuedAt: e.OccurredAt.UnixMicro()}
+		*k = row{
+			id: ev.KeyID, account: e.Subject, kind: ev.Kind, last4: ev.Last4, hash: sum, issuedAt: e.OccurredAt.UnixMicro(),
+			scopes: strings.Join(ev.Scopes, " "), origins: strings.Join(ev.Origins, " "),
+		}
+		if ev.ExpiresAt != nil {
+			k.expiresAt = sql.NullInt64{Int64: ev.ExpiresAt.UnixMicro(), Valid: true}
+		}
+		if f.tables.Version < withTerms && (k.expiresAt.Valid || k.scopes+k.origins != "") {
+			// These tables are live while one process builds those of this release. They have no columns for the
+			// terms, so the key is not valid before.
+			k.revokedAt = sql.NullInt64{Int64: k.issuedAt, Valid: true}
+		}
 	case eventschemas.KeyRevoked:
 		if k := f.keys.Get(ev.KeyID); k != nil && !k.revokedAt.Valid {
 			f.changeKey(n, ev.KeyID).revokedAt = sql.NullInt64{Int64: e.OccurredAt.UnixMicro(), Valid: true}
@@ -240,7 +290,7 @@ func (f *fold) changes(n *news) projections.Changes {
 	standings := make(map[string]standing, len(n.accounts))
 	writeAccounts := accountTable.Take(f.tables, f.accounts, func(id string, s *standing) { standings[id] = *s })
 	known := make([]row, 0, len(n.keys))
-	writeKeys := keyTable.Take(f.tables, f.keys, func(id string, k *row) {
+	writeKeys := keyTables[f.tables.Version].Take(f.tables, f.keys, func(id string, k *row) {
 		if _, ok := n.keys[id]; ok {
 			known = append(known, *k)
 		}

@@ -6,13 +6,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testwait"
 	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/keys"
@@ -78,7 +81,7 @@ func testLookup_AfterWaitFor_SeesChanges(t *testing.T, e *projectionstest.Env) {
 	} {
 		wait(t, e, r, e.Events("account-a", at, s.event))
 		s.change()
-		if got, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); err != nil || !ok || got != want {
+		if got, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); err != nil || !ok || !reflect.DeepEqual(got, want) {
 			t.Errorf("after %s: %+v, %v, want %+v", s.event.EventType(), got, err, want)
 		}
 	}
@@ -107,7 +110,7 @@ func testLookup_AfterRestartAndRebuild_FindsKeys(t *testing.T, e *projectionstes
 		for i := range 50 {
 			id := fmt.Sprint("a", i)
 			want := keys.Key{ID: "k" + id, AccountID: id, Kind: "secret", Plan: "free", AccountStatus: "active", Revoked: i%3 == 0}
-			if got, ok, err := d.Lookup(t.Context(), sum("lh_sk_"+id)); err != nil || !ok || got != want {
+			if got, ok, err := d.Lookup(t.Context(), sum("lh_sk_"+id)); err != nil || !ok || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %+v, %v, want %+v", when, got, err, want)
 			}
 		}
@@ -129,6 +132,84 @@ func testLookup_AfterRestartAndRebuild_FindsKeys(t *testing.T, e *projectionstes
 	wait(t, e, r, e.Events("account-a1", at, eventschemas.KeyRevoked{KeyID: "ka1"}))
 	if got, _, _ := d.Lookup(t.Context(), sum("lh_sk_a1")); !got.Revoked {
 		t.Error("a key revoked after the restart is valid")
+	}
+}
+
+// terms are those of limited.
+var terms = account.KeyTerms{ExpiresAt: at.Add(time.Hour), Scopes: []string{"search"}, Origins: []string{"https://*.acme.com", "https://acme.com"}}
+
+func limited(id, key string) eventschemas.Event {
+	ev := issued(id, key, "publishable").(eventschemas.KeyIssued)
+	ev.ExpiresAt, ev.Scopes, ev.Origins = &terms.ExpiresAt, terms.Scopes, terms.Origins
+	return ev
+}
+
+func TestLookup_KeyWithTerms_ReportsThem(t *testing.T) {
+	projectionstest.Each(t, testLookup_KeyWithTerms_ReportsThem)
+}
+
+func testLookup_KeyWithTerms_ReportsThem(t *testing.T, e *projectionstest.Env) {
+	d, r, stop := open(t, e)
+	last := e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, limited("k1", "lh_pk_one"))
+	wait(t, e, r, last)
+	check := func(when string) {
+		t.Helper()
+		want := keys.Key{ID: "k1", AccountID: "a", Kind: "publishable", Plan: "free", AccountStatus: "active", KeyTerms: terms}
+		if got, ok, err := d.Lookup(t.Context(), sum("lh_pk_one")); err != nil || !ok || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v, want %+v", when, got, err, want)
+		}
+		listed, found, err := d.Get(t.Context(), "k1")
+		if err != nil || !found || !reflect.DeepEqual(listed.KeyTerms, terms) {
+			t.Errorf("%s: listed with %+v, %v", when, listed, err)
+		}
+		if before, after := listed.State(terms.ExpiresAt.Add(-time.Second)), listed.State(terms.ExpiresAt); before != keys.Active || after != keys.Expired {
+			t.Errorf("%s: %s, and %s at its expiry", when, before, after)
+		}
+	}
+	check("live")
+	if err := r.Rebuild(e.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	check("after a rebuild")
+	stop()
+	d = setup(t, e)
+	r, _ = e.Start(engine.Config{}, d)
+	d.Open(last, r)
+	check("after a restart")
+	wait(t, e, r, e.Events("account-a", at, eventschemas.KeyRevoked{KeyID: "k1"}))
+	if listed, _, err := d.Get(t.Context(), "k1"); err != nil || listed.State(terms.ExpiresAt) != keys.Revoked {
+		t.Errorf("state of a key that was revoked and expired: %+v, %v", listed, err)
+	}
+}
+
+// The tables of the previous release have no columns for the terms of a key, and remain live while one process builds
+// those of this release.
+func TestLookup_TablesOfPreviousRelease_AcceptNoKeyWithTerms(t *testing.T) {
+	projectionstest.Each(t, testLookup_TablesOfPreviousRelease_AcceptNoKeyWithTerms)
+}
+
+func testLookup_TablesOfPreviousRelease_AcceptNoKeyWithTerms(t *testing.T, e *projectionstest.Env) {
+	d := setup(t, e)
+	r, stop := e.Start(engine.Config{InForce: 1}, d)
+	d.Open(0, r)
+	last := e.Events("account-a", at, eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"},
+		limited("k1", "lh_pk_one"), issued("k2", "lh_pk_two", "publishable"))
+	wait(t, e, r, last)
+	if k, ok, err := d.Lookup(t.Context(), sum("lh_pk_one")); err != nil || !ok || !k.Revoked {
+		t.Errorf("key with terms: %+v, %v, %v, want it revoked", k, ok, err)
+	}
+	if k, ok, err := d.Lookup(t.Context(), sum("lh_pk_two")); err != nil || !ok || k.Revoked || k.Expired(at) {
+		t.Errorf("key without terms: %+v, %v, %v", k, ok, err)
+	}
+	stop()
+	d = setup(t, e)
+	r, _ = e.Start(engine.Config{InForce: 2}, d)
+	d.Open(last, r)
+	if took, ok := testwait.Until(testwait.Timeout, func() bool {
+		k, _, err := d.Lookup(t.Context(), sum("lh_pk_one"))
+		return err == nil && !k.Revoked && reflect.DeepEqual(k.KeyTerms, terms)
+	}); !ok {
+		t.Errorf("waited %s for the tables of this release", took)
 	}
 }
 
@@ -206,7 +287,7 @@ func testLookup_BeforeCatchUp_IsNotReady(t *testing.T, e *projectionstest.Env) {
 	notYet := func(d *keys.Directory, when string) {
 		t.Helper()
 		for _, key := range []string{"lh_sk_one", "lh_sk_two"} {
-			if k, ok, err := d.Lookup(t.Context(), sum(key)); !errors.Is(err, projections.ErrNotReady) || ok || k != (keys.Key{}) {
+			if k, ok, err := d.Lookup(t.Context(), sum(key)); !errors.Is(err, projections.ErrNotReady) || ok || !reflect.DeepEqual(k, keys.Key{}) {
 				t.Errorf("%s: %s is %+v, %v, %v", when, key, k, ok, err)
 			}
 		}
@@ -274,10 +355,10 @@ func testList_ReportsLastUse(t *testing.T, e *projectionstest.Env) {
 		{ID: "k1", AccountID: "a", Kind: "secret", Last4: "one1", IssuedAt: at, LastUsedAt: at.Add(5 * time.Second)},
 		{ID: "k2", AccountID: "a", Kind: "publishable", Last4: "two2", IssuedAt: at.Add(time.Second), RevokedAt: at.Add(time.Minute)},
 	}
-	if err != nil || len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
-	if k, found, err := d.Get(t.Context(), "k2"); err != nil || !found || k != want[1] {
+	if k, found, err := d.Get(t.Context(), "k2"); err != nil || !found || !reflect.DeepEqual(k, want[1]) {
 		t.Errorf("key by id: %+v, %v, %v", k, found, err)
 	}
 	if _, found, err := d.Get(t.Context(), "nobody"); err != nil || found {

@@ -44,7 +44,7 @@ const (
 	awaitFirst, awaitLast = 20 * time.Millisecond, 160 * time.Millisecond
 	// releaseTimeout limits releasing the lease at the end.
 	releaseTimeout = time.Second
-	// maxRemembered limits the keys in memory, of about 400 bytes each.
+	// maxRemembered limits the keys in memory, of about 400 bytes each, or up to 5 KB with many long origins.
 	maxRemembered = 65_536
 )
 

@@ -3,6 +3,7 @@ package keys_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,7 +109,7 @@ func TestAwait_ChangeIsInForceOnEveryNode(t *testing.T) {
 	everywhere := func(when string) {
 		t.Helper()
 		for i, d := range others {
-			if got, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); err != nil || !ok || got != want {
+			if got, ok, err := d.Lookup(t.Context(), sum("lh_sk_one")); err != nil || !ok || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, node %d: %+v, %v, %v, want %+v", when, i, got, ok, err, want)
 			}
 		}
@@ -136,6 +137,25 @@ func TestAwait_ChangeIsInForceOnEveryNode(t *testing.T) {
 		decided(t, e, r, e.Events("account-a", at, s.event))
 		s.change()
 		everywhere(s.event.EventType())
+	}
+}
+
+// The terms of a key are part of what a node remembers.
+func TestLookup_FromMemory_ReportsTerms(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	_, r, _ := open(t, e)
+	_, d, _ := follower(t, e)
+	decided(t, e, r, e.Events("account-a", at,
+		eventschemas.AccountOpened{AccountID: "a", Holder: "h", Plan: "free"}, limited("k1", "lh_pk_one")))
+	if took, ok := testwait.Until(testwait.Timeout, func() bool {
+		before := answered(t, d, "memory")
+		k, ok, err := d.Lookup(t.Context(), sum("lh_pk_one"))
+		if err != nil || !ok || !reflect.DeepEqual(k.KeyTerms, terms) {
+			t.Fatalf("%+v, %v, %v, want the terms %+v", k, ok, err, terms)
+		}
+		return answered(t, d, "memory") > before
+	}); !ok {
+		t.Errorf("waited %s for a look-up from memory", took)
 	}
 }
 

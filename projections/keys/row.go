@@ -15,12 +15,20 @@ import (
 // selectLive reads a key with its account's status, the position of the live tables and the fence, in
 // one statement and so from one state of the database. There is always one row; without the key its
 // columns are null, and so is the fence after a crash of the server.
-const selectLive = `
-SELECT {position}, f.epoch, f.fence, k.id, k.account, k.kind, k.hash, k.revoked_at, a.plan, a.status
+var selectLive = map[int]string{
+	withTerms:    selectKey + ", k.expires_at, k.scopes, k.origins" + fromLive,
+	withoutTerms: selectKey + ", NULL, NULL, NULL" + fromLive,
+}
+
+const (
+	selectKey = `
+SELECT {position}, f.epoch, f.fence, k.id, k.account, k.kind, k.hash, k.revoked_at, a.plan, a.status`
+	fromLive = `
 FROM (SELECT 1 AS one) AS always
 LEFT JOIN key_fence AS f ON f.one = always.one
 LEFT JOIN {keys} AS k ON k.hash = $1
 LEFT JOIN {accounts} AS a ON a.id = k.account`
+)
 
 // recall implements Lookup in a shared database. Unknown keys are not remembered, because they may be
 // issued at any time.
@@ -43,12 +51,13 @@ func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, read
 	if o == nil {
 		return Key{}, false, mark{}, fmt.Errorf("%s: not opened: %w", Name, projections.ErrNotReady)
 	}
-	var at, epoch, fence, revoked sql.NullInt64
-	var id, account, kind, tier, status sql.NullString
+	var at, epoch, fence, revoked, expires sql.NullInt64
+	var id, account, kind, tier, status, scopes, origins sql.NullString
 	var stored []byte
 	err = d.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
 		stored = nil
-		err := q.QueryRowContext(ctx, t.SQL(selectLive), sum[:]).Scan(&at, &epoch, &fence, &id, &account, &kind, &stored, &revoked, &tier, &status)
+		err := q.QueryRowContext(ctx, t.SQL(selectLive[t.Version]), sum[:]).
+			Scan(&at, &epoch, &fence, &id, &account, &kind, &stored, &revoked, &tier, &status, &expires, &scopes, &origins)
 		if err == nil && !at.Valid {
 			return projections.ErrRetired
 		}
@@ -64,8 +73,10 @@ func (d *Directory) read(ctx context.Context, sum hash) (k Key, found bool, read
 	case !id.Valid || subtle.ConstantTimeCompare(stored, sum[:]) != 1:
 		return Key{}, false, mark{}, nil
 	}
+	limits := row{expiresAt: expires, scopes: scopes.String, origins: origins.String}
 	return Key{
 		ID: id.String, AccountID: account.String, Kind: kind.String, Revoked: revoked.Valid,
 		Plan: plan.ID(tier.String), AccountStatus: status.String,
+		KeyTerms: limits.terms(),
 	}, true, read, nil
 }

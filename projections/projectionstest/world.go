@@ -193,7 +193,12 @@ func (w *World) accountGroup(at time.Time) Group {
 func (w *World) issue(a *life) eventschemas.KeyIssued {
 	id := w.uuid()
 	a.keys = append(a.keys, id)
-	return eventschemas.KeyIssued{KeyID: id, Hash: w.hash(), Last4: id[:4], Kind: [...]string{"secret", "publishable"}[w.rng.IntN(2)]}
+	issued := eventschemas.KeyIssued{KeyID: id, Hash: w.hash(), Last4: id[:4], Kind: [...]string{"secret", "publishable"}[w.rng.IntN(2)]}
+	if issued.Kind == "publishable" {
+		expires := w.now.Truncate(time.Microsecond).AddDate(0, 0, w.rng.IntN(90))
+		issued.ExpiresAt, issued.Scopes, issued.Origins = &expires, account.KeyScopes[w.rng.IntN(3):], []string{"https://*.acme.com", "https://acme.com"}[w.rng.IntN(3):]
+	}
+	return issued
 }
 
 func (w *World) accountEvent(a *life, at time.Time, request string) eventschemas.Event {

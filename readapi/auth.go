@@ -2,12 +2,14 @@ package readapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"letterhead/domain/account"
+	"letterhead/domain/origin"
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
 	"letterhead/readapi/lookup"
@@ -18,6 +20,7 @@ type Caller struct {
 	lookup.Caller
 	Kind      apikey.Kind
 	Suspended bool
+	Terms     account.KeyTerms
 }
 
 const messageSuspended = "The account is suspended. Its owner can ask for it to be reinstated."
@@ -148,6 +151,9 @@ func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 	if !ok || found.Revoked || found.AccountStatus == string(account.Closed) {
 		return Caller{}, unauthorized("The API key is unknown or was revoked. Issue a new one.")
 	}
+	if found.Expired(a.now()) {
+		return Caller{}, unauthorized(fmt.Sprintf("The API key expired at %s. Issue a new one.", found.ExpiresAt.Format(time.RFC3339)))
+	}
 	row, err := a.plans.Get(found.Plan)
 	if err != nil {
 		return Caller{}, internalError(err)
@@ -155,7 +161,7 @@ func (a *API) callerBy(ctx context.Context, sent string) (Caller, *Problem) {
 	a.recorder.KeyUsed(found.AccountID, found.ID, a.now())
 	return Caller{
 		Caller: lookup.Caller{AccountID: found.AccountID, KeyID: found.ID, Plan: row},
-		Kind:   parsed.Kind, Suspended: found.AccountStatus == string(account.Suspended),
+		Kind:   parsed.Kind, Suspended: found.AccountStatus == string(account.Suspended), Terms: found.KeyTerms,
 	}, nil
 }
 
@@ -185,7 +191,7 @@ func (x *exchange) takeMinute(ctx context.Context) *Problem {
 	return nil
 }
 
-// forbid rejects suspended accounts, then the wrong kind of key.
+// forbid rejects suspended accounts, then the wrong kind of key, then keys whose terms exclude the request.
 func (x *exchange) forbid(secretOnly bool) *Problem {
 	switch {
 	case x.caller.Suspended:
@@ -193,5 +199,30 @@ func (x *exchange) forbid(secretOnly bool) *Problem {
 	case secretOnly && x.caller.Kind != apikey.Secret:
 		return forbidden("This endpoint needs a secret key (lh_sk_…), from a server. A publishable key may call search and the logo endpoints.")
 	}
-	return nil
+	return x.checkTerms()
+}
+
+// checkTerms rejects a search with a publishable key that has other scopes, or that pages of this origin may not use.
+// Secret keys have no such terms.
+func (x *exchange) checkTerms() *Problem {
+	terms := x.caller.Terms
+	if !terms.InScope(account.ScopeSearch) {
+		return forbidden(fmt.Sprintf("This publishable key is for %s only. To search, send a key with the scope %s.", strings.Join(terms.Scopes, " and "), account.ScopeSearch))
+	}
+	page := pageOrigin(x.request.Header)
+	switch {
+	case terms.FromOrigin(page):
+		return nil
+	case page == "":
+		return forbidden("This publishable key is for the pages of certain origins, and the request has neither Origin nor Referer. Search from one of these pages, or send a key without origins.")
+	}
+	return forbidden(fmt.Sprintf("This publishable key is not for pages of the origin %.100q. Issue a key that allows it.", page))
+}
+
+// pageOrigin returns the origin of the page that sent a request as Origin or else Referer has it, or "".
+func pageOrigin(h http.Header) string {
+	if sent := strings.Join(h["Origin"], ", "); sent != "" { // several are no origin, and match none
+		return sent
+	}
+	return origin.OfURL(h.Get("Referer"))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/internal/apikey"
 	"letterhead/internal/ratelimit"
@@ -97,7 +98,7 @@ func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 		}
 	}
 	caller, problem := x.callerOfLogo(ctx, sent)
-	if problem != nil || caller.Suspended {
+	if problem != nil || caller.Suspended || !x.mayUseForLogo(caller.Terms) {
 		degraded(keyInvalid)
 		return nil
 	}
@@ -114,6 +115,13 @@ func (x *exchange) useLogoKey(ctx context.Context, out *logoCaller) *Problem {
 		out.Keyed, out.Caller = true, caller
 	}
 	return nil
+}
+
+// mayUseForLogo reports whether the terms of a key allow this request. Unlike a search, a logo need not name a page:
+// browsers leave Referer out at the wish of the page or its visitor.
+func (x *exchange) mayUseForLogo(terms account.KeyTerms) bool {
+	page := pageOrigin(x.request.Header)
+	return terms.InScope(account.ScopeLogos) && (page == "" || terms.FromOrigin(page))
 }
 
 // callerOfLogo returns the owner of a key. A key that could not be checked in time is not used.

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"letterhead/commands"
 	"letterhead/domain/brand"
@@ -270,6 +272,50 @@ func TestKeys_IssuedOnce_RevokedImmediately(t *testing.T) {
 		t.Errorf("revoked keys: %+v", all.Keys)
 	}
 	s.send(request{method: "DELETE", path: "/admin/keys/missing"}).rejected(http.StatusNotFound, "missing")
+}
+
+func TestKeys_Terms_AreListedUntilTheKeyExpires(t *testing.T) {
+	s := start(t)
+	id := s.open("Acme").Account.ID
+	path := "/admin/accounts/" + id + "/keys"
+	expires := s.node.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	body := fmt.Sprintf(`{"kind":"publishable","name":"shop","expires_at":%q,"scopes":["search"],"origins":["https://Shop.acme.com/","https://*.acme.com"]}`, expires.Format(time.RFC3339))
+	type key struct {
+		ID, State       string
+		ExpiresAt       time.Time `json:"expires_at"`
+		Scopes, Origins []string
+	}
+	terms := func(k key) string { return fmt.Sprint(k.ExpiresAt.Format(time.RFC3339), k.Scopes, k.Origins) }
+	want := fmt.Sprint(expires.Format(time.RFC3339), []string{"search"}, []string{"https://*.acme.com", "https://shop.acme.com"})
+	var issued, again key
+	s.send(request{method: "POST", path: path, body: body, key: "k"}).want(http.StatusCreated, &issued)
+	s.send(request{method: "POST", path: path, body: body, key: "k"}).want(http.StatusCreated, &again)
+	if terms(issued) != want || terms(again) != want || again.ID != issued.ID {
+		t.Errorf("issued %+v, again %+v, want the terms %s", issued, again, want)
+	}
+	inState := func(state string) (found []key) {
+		var all struct{ Keys []key }
+		s.get(path+"?kind=publishable&state="+state).want(http.StatusOK, &all)
+		return slices.DeleteFunc(all.Keys, func(k key) bool { return k.ID != issued.ID })
+	}
+	if active := inState("active"); len(active) != 1 || terms(active[0]) != want || active[0].State != "active" {
+		t.Errorf("before the expiry: %+v", active)
+	}
+	s.past.Store(int64(time.Hour))
+	if expired := inState("expired"); len(expired) != 1 || terms(expired[0]) != want || expired[0].State != "expired" || len(inState("active")) != 0 {
+		t.Errorf("after the expiry: %+v", expired)
+	}
+	s.past.Store(0)
+	for body, want := range map[string]string{
+		`{"scopes":["search"]}`:                              "must be publishable",
+		`{"kind":"publishable","scopes":["lookup"]}`:         "scope must be logos or search",
+		`{"kind":"publishable","origins":["acme.com"]}`:      "write https://host",
+		`{"kind":"publishable","origins":["https://*.com"]}`: "different owners",
+		`{"expires_at":"2020-01-01T00:00:00Z"}`:              "is in the past",
+		`{"expires_at":"tomorrow"}`:                          "tomorrow",
+	} {
+		s.send(request{method: "POST", path: path, body: body, key: body}).rejected(http.StatusBadRequest, want)
+	}
 }
 
 func TestListings_Pages_HaveEveryRowOnce(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"letterhead/commands"
+	"letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/domain/books"
 	"letterhead/domain/notices"
@@ -85,6 +86,14 @@ type Key struct {
 	Kind string `json:"kind"`
 	Key  string `json:"key,omitempty"` // only once, when it is issued
 	Last string `json:"last4"`
+	account.KeyTerms
+}
+
+// NewKey describes a key to issue.
+type NewKey struct {
+	Kind  apikey.Kind
+	Name  string // to recognize it; may be empty
+	Terms account.KeyTerms
 }
 
 // Token is a token of an operator as it is shown.
@@ -126,7 +135,7 @@ type Operations interface {
 	// CreateAccount, IssueKey and IssueToken return the texts of new keys and tokens, but not when the request is
 	// repeated. With ErrNotSeen they return everything as well.
 	CreateAccount(ctx context.Context, by commands.Request, name string, id plan.ID) (NewAccount, error)
-	IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string) (Key, error)
+	IssueKey(ctx context.Context, by commands.Request, accountID string, in NewKey) (Key, error)
 	IssueToken(ctx context.Context, by commands.Request, name string, scope operator.Scope, expires time.Time) (Token, error)
 	RevokeToken(ctx context.Context, by commands.Request, id string) (repeated bool, err error)
 	Tokens(ctx context.Context) ([]Token, error)

@@ -6,15 +6,29 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/domain/account"
 	"letterhead/domain/operator"
 	"letterhead/internal/apikey"
 	"letterhead/projections/keys"
 )
 
+// shownKey is a key as the API lists it.
+type shownKey struct {
+	ID         string    `json:"id"`
+	Kind       string    `json:"kind"`
+	Last4      string    `json:"last4"`
+	Name       string    `json:"name"`
+	State      string    `json:"state"`
+	IssuedAt   time.Time `json:"issued_at"`
+	LastUsedAt time.Time `json:"last_used_at,omitzero"`
+	RevokedAt  time.Time `json:"revoked_at,omitzero"`
+	account.KeyTerms
+}
+
 // listKeys answers GET /admin/accounts/{id}/keys.
 func (x *exchange) listKeys() error {
 	q := x.query("kind", "state")
-	kind, state := q.oneOf("kind", string(apikey.Secret), string(apikey.Publishable)), q.oneOf("state", "active", "revoked")
+	kind, state := q.oneOf("kind", string(apikey.Secret), string(apikey.Publishable)), q.oneOf("state", keys.States...)
 	if q.err != nil {
 		return q.err
 	}
@@ -37,23 +51,16 @@ func (x *exchange) listKeys() error {
 	if err != nil {
 		return err
 	}
-	shown := []map[string]any{}
+	shown := []shownKey{}
 	for _, r := range rows {
-		now := "active"
-		if !r.RevokedAt.IsZero() {
-			now = "revoked"
-		}
+		now := r.State(x.api.Now())
 		if kind != "" && r.Kind != kind || state != "" && now != state {
 			continue
 		}
-		key := map[string]any{"id": r.ID, "kind": r.Kind, "last4": r.Last4, "name": names[r.ID], "state": now, "issued_at": r.IssuedAt}
-		if !r.LastUsedAt.IsZero() {
-			key["last_used_at"] = r.LastUsedAt
-		}
-		if !r.RevokedAt.IsZero() {
-			key["revoked_at"] = r.RevokedAt
-		}
-		shown = append(shown, key)
+		shown = append(shown, shownKey{
+			ID: r.ID, Kind: r.Kind, Last4: r.Last4, Name: names[r.ID], State: now,
+			IssuedAt: r.IssuedAt, LastUsedAt: r.LastUsedAt, RevokedAt: r.RevokedAt, KeyTerms: r.KeyTerms,
+		})
 	}
 	return x.answer(http.StatusOK, map[string]any{"keys": shown})
 }
@@ -63,6 +70,7 @@ func (x *exchange) issueKey() error {
 	in := struct {
 		Kind apikey.Kind `json:"kind"`
 		Name string      `json:"name"`
+		account.KeyTerms
 	}{Kind: apikey.Secret}
 	if err := x.decode(&in); err != nil {
 		return err
@@ -77,7 +85,7 @@ func (x *exchange) issueKey() error {
 	if err != nil {
 		return err
 	}
-	issued, err := x.api.Operations.IssueKey(x.ctx, x.by(), id, in.Kind, in.Name)
+	issued, err := x.api.Operations.IssueKey(x.ctx, x.by(), id, NewKey{Kind: in.Kind, Name: in.Name, Terms: in.KeyTerms})
 	if err != nil && !errors.Is(err, ErrNotSeen) {
 		return x.explain(id, err)
 	}

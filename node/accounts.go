@@ -32,6 +32,7 @@ type (
 	NewAccount = adminapi.NewAccount
 	Account    = adminapi.Account
 	Key        = adminapi.Key
+	NewKey     = adminapi.NewKey
 )
 
 // Operator returns the request of an operator at the command line.
@@ -116,7 +117,7 @@ func (n *Node) keysFor(ctx context.Context, by commands.Request, accountID, name
 	var out NewAccount
 	var unseen error
 	for _, kind := range []apikey.Kind{apikey.Secret, apikey.Publishable} {
-		k, err := n.IssueKey(ctx, by, accountID, kind, "")
+		k, err := n.IssueKey(ctx, by, accountID, NewKey{Kind: kind})
 		if err != nil && !errors.Is(err, ErrNotSeen) {
 			return out, err
 		}
@@ -134,8 +135,12 @@ func (n *Node) keysFor(ctx context.Context, by commands.Request, accountID, name
 
 // IssueKey makes a key and returns once requests with it are accepted. With ErrNotSeen the key exists, and is returned
 // as well. Repeating the request issues nothing, and returns the key without its text, which is stored nowhere.
-func (n *Node) IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string) (Key, error) {
-	text, err := apikey.Generate(kind, rand.Reader)
+func (n *Node) IssueKey(ctx context.Context, by commands.Request, accountID string, in NewKey) (Key, error) {
+	terms, err := in.Terms.Canonical(string(in.Kind))
+	if err != nil {
+		return Key{}, err
+	}
+	text, err := apikey.Generate(in.Kind, rand.Reader)
 	if err != nil {
 		return Key{}, err
 	}
@@ -143,20 +148,20 @@ func (n *Node) IssueKey(ctx context.Context, by commands.Request, accountID stri
 	if err != nil {
 		return Key{}, err
 	}
-	id := derivedID(by, "key/"+string(kind))
+	id := derivedID(by, "key/"+string(in.Kind))
 	done, err := n.AccountWriter.IssueKey(ctx, commands.IssueKey{
-		Request: by, AccountID: accountID, KeyID: id, Key: key,
+		Request: by, AccountID: accountID, KeyID: id, Key: key, Terms: terms,
 	})
 	if errors.Is(err, account.ErrKeyExists) {
-		return n.issuedBefore(ctx, accountID, id, name)
+		return n.issuedBefore(ctx, accountID, id, in.Name)
 	}
 	if err != nil {
 		return Key{}, err
 	}
-	issued := Key{ID: id, Kind: string(kind), Key: text, Last: key.Last4}
+	issued := Key{ID: id, Kind: string(in.Kind), Key: text, Last: key.Last4, KeyTerms: terms}
 	var named error
-	if name != "" {
-		named = n.name(ctx, id, name, n.closed(accountID))
+	if in.Name != "" {
+		named = n.name(ctx, id, in.Name, n.closed(accountID))
 	}
 	if err := n.AwaitKeys(ctx, done.Position); err != nil {
 		return issued, fmt.Errorf("key %s is issued: %w: %w", id, ErrNotSeen, errors.Join(err, named))
@@ -173,7 +178,7 @@ func (n *Node) issuedBefore(ctx context.Context, accountID, id, name string) (Ke
 	if err == nil && found && known.RevokedAt.IsZero() && name != "" && !n.isLate(known.IssuedAt) {
 		err = n.name(ctx, id, name, n.closed(accountID))
 	}
-	return Key{ID: id, Kind: known.Kind, Last: known.Last4}, err
+	return Key{ID: id, Kind: known.Kind, Last: known.Last4, KeyTerms: known.KeyTerms}, err
 }
 
 // CloseAccount closes an account and erases the personal data of its holder and keys.

@@ -47,7 +47,7 @@ func TestNames_OutcomeUnknown_RepeatStoresThemUntilTheyAreErased(t *testing.T) {
 			return err
 		}},
 		"Jane's key": {derivedID(issuing, "key/secret"), func(ctx context.Context) error {
-			_, err := n.IssueKey(ctx, issuing, account, apikey.Secret, "Jane's key")
+			_, err := n.IssueKey(ctx, issuing, account, NewKey{Kind: apikey.Secret, Name: "Jane's key"})
 			return err
 		}},
 		"Jane's token": {derivedID(byToken, "token"), func(ctx context.Context) error {
@@ -111,7 +111,7 @@ func TestNames_ErasedFromWhatIsInUse_LateRepeatDoesNotStoreThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.IssueKey(t.Context(), issuing, created.Account.ID, apikey.Secret, "Jane's key"); err != nil {
+		if _, err := n.IssueKey(t.Context(), issuing, created.Account.ID, NewKey{Kind: apikey.Secret, Name: "Jane's key"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := n.IssueToken(t.Context(), byToken, "Jane's token", operator.Read, time.Time{}); err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,7 +25,7 @@ func tokenIssue(e *environment) *cobra.Command {
 		Long: "Issue a token for the admin API (docs/admin.md). The scope read allows to read; support also keys, suspensions, crawls and overrides; finance also grants, refunds, payments and plans; admin everything."}
 	name := c.Flags().String("name", "", "a name for the token, to recognize it")
 	scope := c.Flags().String("scope", "", "read, support, finance or admin")
-	expires := c.Flags().String("expires", "", "when it expires: a duration such as 720h, or "+timeForms+" (default: never)")
+	expires := c.Flags().String("expires", "", expiryUsage)
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if !slices.Contains(operator.Scopes, operator.Scope(*scope)) {
@@ -57,10 +59,22 @@ func tokenIssue(e *environment) *cobra.Command {
 	return c
 }
 
+const expiryUsage = "when it expires: after a time such as 90d or 720h, at the end of a day or a month, or at a moment: " + timeForms + " (default: never)"
+
 // expiry returns the end of a duration, of a month or of a day, or a moment; zero for an empty text.
 func expiry(text string, now time.Time) (time.Time, error) {
+	if n, inDays := strings.CutSuffix(text, "d"); inDays {
+		days, err := strconv.ParseUint(n, 10, 16)
+		if err != nil {
+			return time.Time{}, usageError{fmt.Errorf("--expires takes a number of days such as 90d, not %q", text)}
+		}
+		return now.AddDate(0, 0, int(days)), nil
+	}
 	if d, err := time.ParseDuration(text); err == nil {
 		return now.Add(d), nil
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return at, nil // endOf returns the first moment after it
 	}
 	return endOf("--expires", text)
 }

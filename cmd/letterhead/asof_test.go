@@ -160,7 +160,7 @@ func TestSortKeys_UnknownUse_IsLast(t *testing.T) {
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	for _, descending := range []bool{false, true} {
 		rows := []keys.Listed{{ID: "never"}, {ID: "later", LastUsedAt: at.Add(1)}, {ID: "used", LastUsedAt: at.Add(-1)}}
-		sortKeys(rows, "used", descending, at)
+		sortKeys(rows, "used", descending, at, at)
 		if rows[2].ID != "later" || (rows[0].ID == "used") != descending {
 			t.Errorf("descending %t: %v", descending, rows)
 		}

@@ -67,7 +67,7 @@ var examples = map[string][]string{
 	"events tail":         {"events tail --stream account-", "events tail --from 0 --type CreditsCharged --no-follow"},
 	"events replay":       {"events replay --stream brand-github.com", "events replay --from-kafka --from-beginning --no-follow", "events replay --from-kafka --verify"},
 	"health":              {"health", "health --listen 127.0.0.1:8081"},
-	"key issue":           {"key issue --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --kind publishable --name website"},
+	"key issue":           {"key issue --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --kind publishable --name website --scope search --origin https://www.acme.com", "key issue --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --name ci --expires 90d"},
 	"key list":            {"key list --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11", "key list --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --state active --sort -used", "key list --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --as-of 2026-10-31T12:00:00Z"},
 	"key revoke":          {"key revoke 0b7d2c9a-1c55-4b8e-8a3f-6d2f9b1e4a77"},
 	"ledger check":        {"ledger check november.txt", "ledger check november.txt --key brands.example.com.pub --since october.txt"},

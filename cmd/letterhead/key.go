@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"letterhead/commands"
+	"letterhead/domain/account"
 	"letterhead/internal/apikey"
 	"letterhead/node"
 	"letterhead/projections/keys"
@@ -26,6 +27,9 @@ func keyIssue(e *environment) *cobra.Command {
 	accountID := c.Flags().String("account", "", "account id")
 	kind := c.Flags().String("kind", "secret", "secret or publishable")
 	name := c.Flags().String("name", "", "a name for the key, to recognize it")
+	expires := c.Flags().String("expires", "", expiryUsage)
+	scopes := c.Flags().StringSlice("scope", nil, "of a publishable key: "+strings.Join(account.KeyScopes, " or ")+"; may be repeated (default: both)")
+	origins := c.Flags().StringSlice("origin", nil, "of a publishable key: a site whose pages may use it, such as https://acme.com or https://*.acme.com; may be repeated (default: all)")
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
 		if *accountID == "" {
@@ -38,7 +42,15 @@ func keyIssue(e *environment) *cobra.Command {
 		if len(*name) > maxNameBytes {
 			return usageError{fmt.Errorf("--name takes at most %d bytes", maxNameBytes)}
 		}
-		issued, err := n.IssueKey(ctx, n.Operator(), *accountID, k, *name)
+		at, err := expiry(*expires, n.Now())
+		if err != nil {
+			return err
+		}
+		terms := account.KeyTerms{ExpiresAt: at, Scopes: *scopes, Origins: *origins}
+		issued, err := n.IssueKey(ctx, n.Operator(), *accountID, node.NewKey{Kind: k, Name: *name, Terms: terms})
+		if errors.Is(err, account.ErrInvalid) {
+			return usageError{err}
+		}
 		if err != nil && !errors.Is(err, node.ErrNotSeen) {
 			return explainAccount(*accountID, err)
 		}
@@ -47,18 +59,33 @@ func keyIssue(e *environment) *cobra.Command {
 		if *asJSON {
 			printed = printJSON(e.stdout, issued)
 		} else {
-			_, printed = fmt.Fprintf(e.stdout, "%s key %s\n%s\nIt is shown only now; only its hash is stored.\n", issued.Kind, issued.ID, issued.Key)
+			_, printed = fmt.Fprintf(e.stdout, "%s key %s\n%s%s\nIt is shown only now; only its hash is stored.\n", issued.Kind, issued.ID, termLines(issued.KeyTerms), issued.Key)
 		}
 		return errors.Join(err, printed)
 	})
 	return c
 }
 
+// termLines returns a line for each term that a key has.
+func termLines(t account.KeyTerms) string {
+	var lines string
+	if !t.ExpiresAt.IsZero() {
+		lines += "expires  " + t.ExpiresAt.Format(time.RFC3339) + "\n"
+	}
+	if len(t.Scopes) > 0 {
+		lines += "scopes   " + strings.Join(t.Scopes, ", ") + "\n"
+	}
+	if len(t.Origins) > 0 {
+		lines += "origins  " + strings.Join(t.Origins, ", ") + "\n"
+	}
+	return lines
+}
+
 func keyList(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the keys of an account", Args: exactArgs()}
 	accountID := c.Flags().String("account", "", "account id")
 	kind := c.Flags().String("kind", "", "only keys of this kind: secret or publishable")
-	state := c.Flags().String("state", "", "only keys in this state: active or revoked")
+	state := c.Flags().String("state", "", "only keys in this state: active, expired or revoked")
 	order := addSortFlag(c, []string{"issued", "used", "kind", "state"})
 	asOf := asOfFlag(c)
 	asJSON := jsonFlag(c)
@@ -72,8 +99,8 @@ func keyList(e *environment) *cobra.Command {
 		if !slices.Contains([]string{"", "secret", "publishable"}, *kind) {
 			return usageError{fmt.Errorf("--kind is secret or publishable, not %q", *kind)}
 		}
-		if !slices.Contains([]string{"", "active", "revoked"}, *state) {
-			return usageError{fmt.Errorf("--state is active or revoked, not %q", *state)}
+		if *state != "" && !slices.Contains(keys.States, *state) {
+			return usageError{fmt.Errorf("--state is active, expired or revoked, not %q", *state)}
 		}
 		by, descending, err := order()
 		if err != nil {
@@ -92,13 +119,15 @@ func keyList(e *environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		stateAt := n.Now()
 		if !at.IsZero() {
+			stateAt = at.Time
 			rows = pastKeys(rows, at.Time)
 		}
 		rows = slices.DeleteFunc(rows, func(k keys.Listed) bool {
-			return *kind != "" && k.Kind != *kind || *state != "" && keyState(k) != *state
+			return *kind != "" && k.Kind != *kind || *state != "" && k.State(stateAt) != *state
 		})
-		sortKeys(rows, by, descending, at.Time)
+		sortKeys(rows, by, descending, at.Time, stateAt)
 		ids := make([]string, len(rows))
 		for i, r := range rows {
 			ids[i] = r.ID
@@ -110,14 +139,15 @@ func keyList(e *environment) *cobra.Command {
 		table := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', 0)
 		if !*asJSON {
 			at.printMark(e.stdout)
-			fmt.Fprintln(table, "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED")
+			fmt.Fprintln(table, "ID\tKIND\tLAST FOUR\tNAME\tSTATE\tLAST USED\tEXPIRES\tSCOPES\tORIGINS")
 		}
 		for _, r := range rows {
-			state, used := keyState(r), lastUsed(r, at.Time)
+			state, used := r.State(stateAt), lastUsed(r, at.Time)
 			if *asJSON {
-				err = printJSON(e.stdout, at.Mark(map[string]any{"id": r.ID, "kind": r.Kind, "last4": r.Last4, "name": names[r.ID], "state": state, "last_used": used}))
+				err = printJSON(e.stdout, at.Mark(keyObject(r, names[r.ID], state, used)))
 			} else {
-				_, err = fmt.Fprintf(table, "%s\t%s\t…%s\t%s\t%s\t%s\n", r.ID, r.Kind, r.Last4, names[r.ID], state, used)
+				expires, scopes, origins := termColumns(r)
+				_, err = fmt.Fprintf(table, "%s\t%s\t…%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Kind, r.Last4, names[r.ID], state, used, expires, scopes, origins)
 			}
 			if err != nil {
 				return err
@@ -152,16 +182,42 @@ func lastUsed(k keys.Listed, at time.Time) string {
 
 func usedLater(k keys.Listed, at time.Time) bool { return !at.IsZero() && k.LastUsedAt.After(at) }
 
-func keyState(k keys.Listed) string {
-	if k.RevokedAt.IsZero() {
-		return "active"
+// keyObject returns a key as list --json prints it.
+func keyObject(k keys.Listed, name, state, used string) map[string]any {
+	object := map[string]any{"id": k.ID, "kind": k.Kind, "last4": k.Last4, "name": name, "state": state, "last_used": used}
+	if !k.ExpiresAt.IsZero() {
+		object["expires_at"] = k.ExpiresAt
 	}
-	return "revoked"
+	if len(k.Scopes) > 0 {
+		object["scopes"] = k.Scopes
+	}
+	if len(k.Origins) > 0 {
+		object["origins"] = k.Origins
+	}
+	return object
+}
+
+// termColumns returns the terms of a key as list prints them.
+func termColumns(k keys.Listed) (expires, scopes, origins string) {
+	expires, scopes, origins = "never", "all", "all"
+	if k.Kind != string(apikey.Publishable) {
+		scopes, origins = "-", "-"
+	}
+	if !k.ExpiresAt.IsZero() {
+		expires = k.ExpiresAt.Format(time.RFC3339)
+	}
+	if len(k.Scopes) > 0 {
+		scopes = strings.Join(k.Scopes, ",")
+	}
+	if len(k.Origins) > 0 {
+		origins = strings.Join(k.Origins, ",")
+	}
+	return expires, scopes, origins
 }
 
 // sortKeys sorts keys, which are in the order of their issue. Keys whose last use is unknown as of a time, unless that is
-// zero, are last when they are sorted by it.
-func sortKeys(rows []keys.Listed, by string, descending bool, at time.Time) {
+// zero, are last when they are sorted by it. Sorting by state uses the states at stateAt.
+func sortKeys(rows []keys.Listed, by string, descending bool, at, stateAt time.Time) {
 	slices.SortStableFunc(rows, func(a, b keys.Listed) int {
 		switch by {
 		case "used":
@@ -169,7 +225,7 @@ func sortKeys(rows []keys.Listed, by string, descending bool, at time.Time) {
 		case "kind":
 			return strings.Compare(a.Kind, b.Kind)
 		case "state":
-			return strings.Compare(keyState(a), keyState(b))
+			return strings.Compare(a.State(stateAt), b.State(stateAt))
 		}
 		return 0
 	})

@@ -61,8 +61,9 @@ func (t KeyTerms) FromOrigin(sent string) bool {
 	return len(t.Origins) == 0 || origin.Allows(t.Origins, sent)
 }
 
-// canonical returns the terms in the form that events contain. Errors: ErrInvalid.
-func (t KeyTerms) canonical(kind string) (KeyTerms, error) {
+// Canonical returns the terms of a key of a kind in the form that events contain: distinct, sorted scopes and origins.
+// Errors: ErrInvalid.
+func (t KeyTerms) Canonical(kind string) (KeyTerms, error) {
 	out := KeyTerms{Scopes: distinct(slices.Clone(t.Scopes))}
 	if !t.ExpiresAt.IsZero() {
 		out.ExpiresAt = t.ExpiresAt.UTC().Truncate(time.Microsecond)
@@ -149,7 +150,7 @@ func (a *Account) IssueKey(in IssueKey, now time.Time) (Outcome, error) {
 	if !slices.Contains(keyKinds, in.Kind) {
 		return Outcome{}, &InvalidError{Field: "key kind", Reason: "must be secret or publishable"}
 	}
-	terms, err := in.Terms.canonical(in.Kind)
+	terms, err := in.Terms.Canonical(in.Kind)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -1,5 +1,5 @@
 // Package keys is the read model of API keys. Requests ask its Directory whether a key is valid, which
-// account it belongs to, and that account's plan and status. In a single process it is in memory.
+// account it belongs to, its terms, and that account's plan and status. In a single process it is in memory.
 //
 // The Runner changes the Directory after the rows are committed and before WaitFor returns, so a
 // command that waits for its own event (revoke, suspend, change of plan) applies to every request that

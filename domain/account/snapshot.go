@@ -16,7 +16,7 @@ import (
 
 // FoldVersion is the version of the fold and of its snapshot. Snapshots of other versions are ignored:
 // increment it with every change of Apply or of the snapshot's format.
-const FoldVersion = 7
+const FoldVersion = 8
 
 // OldestFoldVersion is the version of the previous release, which may run at the same time as this one
 // until an upgrade is finished. Snapshots of earlier versions are no longer needed.

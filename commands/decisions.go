@@ -83,6 +83,15 @@ func onNoticesStream(ev eventschemas.Event) error {
 	return noDecision(ev, "notices")
 }
 
+// onSignInsStream returns an error for an event that streams of sign-ins do not hold.
+func onSignInsStream(ev eventschemas.Event) error {
+	switch ev.(type) {
+	case eventschemas.SignInLinkIssued, eventschemas.SignedIn, eventschemas.SignedOut, eventschemas.SignedOutEverywhere:
+		return nil
+	}
+	return noDecision(ev, "sign-ins")
+}
+
 func noDecision(ev eventschemas.Event, kind string) error {
 	return fmt.Errorf("no decision on %s streams appends %s", kind, ev.EventType())
 }

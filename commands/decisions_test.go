@@ -28,6 +28,7 @@ func TestDecisions_EveryEventType_HasAnIdentityOnOneKindOfStream(t *testing.T) {
 		"brand":     func(ev eventschemas.Event) error { return onBrandStream(ev) },
 		"operators": func(ev eventschemas.Event) error { return onOperatorsStream(ev) },
 		"notices":   func(ev eventschemas.Event) error { return onNoticesStream(ev) },
+		"sign-ins":  func(ev eventschemas.Event) error { return onSignInsStream(ev) },
 	}
 	for _, name := range eventschemas.Types() {
 		version := eventschemas.Current().Version(name)

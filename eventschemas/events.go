@@ -313,6 +313,37 @@ type (
 	}
 )
 
+// SignInsPrefix precedes the account id in the names of the streams of sign-ins.
+const SignInsPrefix = "signins-"
+
+// A person is an opaque id. Only hashes of the texts of links and sessions are ever stored.
+type (
+	// SignInLinkIssued makes a link valid with which a person can sign in once.
+	SignInLinkIssued struct {
+		LinkID    string    `json:"link_id"`
+		Hash      string    `json:"hash"` // hex SHA-256 of the link's token
+		Person    string    `json:"person"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	// SignedIn uses a link up and begins a session.
+	SignedIn struct {
+		SessionID string    `json:"session_id"`
+		LinkID    string    `json:"link_id"`
+		Hash      string    `json:"hash"` // hex SHA-256 of the session's token
+		Person    string    `json:"person"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	// SignedOut ends a session.
+	SignedOut struct {
+		SessionID string `json:"session_id"`
+	}
+	// SignedOutEverywhere ends all sessions, and all links that were not used, of a person; of all people of the account
+	// if there is none.
+	SignedOutEverywhere struct {
+		Person string `json:"person,omitempty"`
+	}
+)
+
 // CheckpointSize returns the number of checkpoints up to the LedgerCheckpointed with a revision.
 func CheckpointSize(revision uint64) uint64 { return (revision + 1) / 2 }
 
@@ -436,3 +467,7 @@ func (NoticesSet) EventType() string           { return "NoticesSet" }
 func (NoticeAttempted) EventType() string      { return "NoticeAttempted" }
 func (NoticeSettled) EventType() string        { return "NoticeSettled" }
 func (NoticeReopened) EventType() string       { return "NoticeReopened" }
+func (SignInLinkIssued) EventType() string     { return "SignInLinkIssued" }
+func (SignedIn) EventType() string             { return "SignedIn" }
+func (SignedOut) EventType() string            { return "SignedOut" }
+func (SignedOutEverywhere) EventType() string  { return "SignedOutEverywhere" }

@@ -155,7 +155,7 @@ func objects(node any, do func(map[string]any)) {
 // optional lists the fields that may be absent.
 var optional = []string{
 	"payment_id", "money", "tax", "reason", "hold_id", "item", "idempotency_key_hash", "request_hash", "key_id",
-	"searches", "logos", "keys_used", "etag", "last_modified", "expires_at", "scopes", "origins",
+	"searches", "logos", "keys_used", "etag", "last_modified", "expires_at", "scopes", "origins", "person",
 }
 
 // optionalInBilling lists the fields that may be absent in billing events.
@@ -216,6 +216,10 @@ func requiredHere(object map[string]any, field string) bool {
 		return has("refund_id") || has("fee_id")
 	case "reason":
 		return !has("grant_id") && !has("outcome")
+	case "expires_at": // optional for a token of an operator only
+		return has("link_id")
+	case "person":
+		return has("hash")
 	case "hold_id":
 		return !has("charge_id") || has("item")
 	case "idempotency_key_hash":
@@ -250,6 +254,8 @@ func TestSchemas_RejectWrongValues(t *testing.T) {
 		{"OperatorTokenIssued.v1", "scope", `"owner"`}, {"OperatorTokenIssued.v1", "hash", `"x"`}, {"OperatorTokenIssued.v1", "last4", `"abc"`},
 		{"NoticesSet.v1", "low_balance", `-1`}, {"NoticeAttempted.v1", "attempt", `0`}, {"NoticeAttempted.v1", "destination", `"pager"`}, {"NoticeAttempted.v1", "notice_id", `""`},
 		{"NoticeSettled.v1", "attempt", `-1`}, {"NoticeSettled.v1", "outcome", `"lost"`}, {"NoticeSettled.v1", "reason", `"https://example.com/"`}, {"NoticeReopened.v1", "destination", `""`},
+		{"SignInLinkIssued.v1", "person", `"jane@example.com"`}, {"SignInLinkIssued.v1", "person", `""`}, {"SignInLinkIssued.v1", "hash", `"x"`}, {"SignInLinkIssued.v1", "expires_at", `"2026-11-21"`},
+		{"SignedIn.v1", "session_id", `""`}, {"SignedIn.v1", "link_id", `""`}, {"SignedIn.v1", "person", `"Jane Doe"`}, {"SignedOut.v1", "session_id", `""`}, {"SignedOutEverywhere.v1", "person", `"-"`},
 		{"FieldOverridden.v1", "field", `"slogan"`}, {"FieldOverridden.v1", "value", `"#ff0000"`}, {"OverrideRemoved.v1", "field", `"id"`},
 	} {
 		refusesField(t, c.golden, []string{c.field}, c.value)

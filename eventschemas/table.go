@@ -68,6 +68,11 @@ func Definitions() []Definition {
 		Define[NoticeAttempted]().From(2),
 		Define[NoticeSettled]().From(2),
 		Define[NoticeReopened]().From(2),
+		// signins-<account>
+		Define[SignInLinkIssued]().From(2),
+		Define[SignedIn]().From(2),
+		Define[SignedOut]().From(2),
+		Define[SignedOutEverywhere]().From(2),
 	}
 }
 

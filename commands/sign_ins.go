@@ -1,0 +1,233 @@
+package commands
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/account"
+	"letterhead/domain/signin"
+	"letterhead/eventschemas"
+	"letterhead/internal/delay"
+	"letterhead/internal/eventlog"
+)
+
+const (
+	// maxSignInAttempts limits the attempts of a command to append: few people sign in to an account at the same time.
+	maxSignInAttempts = 16
+	// signInPage is the number of events of a stream of sign-ins per read.
+	signInPage = 256
+	// tokenBytes is the number of random bytes of a token of a link or a session.
+	tokenBytes = 32
+)
+
+// SignIns implements the use cases of sign-ins. Each command folds the relevant end of the account's stream of sign-ins,
+// decides, and appends at the revision that it folded. It is safe for concurrent use.
+type SignIns struct {
+	log      eventlog.Log
+	events   eventschemas.Encoder
+	now      func() time.Time
+	accounts *AccountWriter
+}
+
+// NewSignIns returns the commands for a log. events is as in AccountWriterConfig.
+func NewSignIns(log eventlog.Log, events eventschemas.Encoder, now func() time.Time, accounts *AccountWriter) *SignIns {
+	return &SignIns{log: log, events: events, now: now, accounts: accounts}
+}
+
+// Session is a session that has just begun.
+type Session struct {
+	signin.Session
+	// Position is the position to wait for in the read model of sessions before it finds the session.
+	Position eventlog.Position
+}
+
+// IssueLink makes a link valid with which a person of an account can sign in once until it expires, and returns the
+// token to put into it, which is stored nowhere. Each call issues another link. An empty person is signin.Owner.
+//
+// Errors: signin.ErrInvalid, signin.ErrTooManyLinks, account.ErrNotFound, account.ErrClosed, and those of update.
+func (s *SignIns) IssueLink(ctx context.Context, request Request, accountID, person string) (token string, expires time.Time, err error) {
+	if person == "" {
+		person = signin.Owner
+	}
+	token, hash := newToken()
+	in := signin.IssueLink{LinkID: uuid.NewString(), Hash: hash, Person: person}
+	_, err = s.update(ctx, request, accountID, in.LinkID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
+		in.Now = now
+		issued, err := state.IssueLink(in)
+		if err != nil || len(issued) == 0 {
+			return nil, err
+		}
+		expires = issued[0].(eventschemas.SignInLinkIssued).ExpiresAt
+		return issued, s.checkAccount(ctx, accountID)
+	})
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	return token, expires, nil
+}
+
+// Enter uses a link up and begins a session of its person. It returns the token of the session, which is stored nowhere.
+// Of concurrent calls with one link, only one succeeds.
+//
+// Errors: signin.ErrUnknownLink, also for an unknown account; signin.ErrLinkUsed, signin.ErrLinkExpired,
+// signin.ErrTooManySessions, account.ErrClosed, and those of update.
+func (s *SignIns) Enter(ctx context.Context, request Request, accountID, token string) (session string, begun Session, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) != tokenBytes || checkAccountID(accountID) != nil {
+		return "", Session{}, signin.ErrUnknownLink
+	}
+	session, hash := newToken()
+	in := signin.Enter{LinkHash: hashOf(token), SessionID: uuid.NewString(), SessionHash: hash}
+	done, err := s.update(ctx, request, accountID, in.SessionID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
+		in.Now = now
+		events, err := state.Enter(in)
+		if err != nil || len(events) == 0 {
+			return nil, err
+		}
+		for _, ev := range events {
+			state.Apply(ev, now)
+		}
+		begun.Session, _ = state.Session(in.SessionID, now)
+		return events, s.checkAccount(ctx, accountID)
+	})
+	if err != nil {
+		return "", Session{}, err
+	}
+	begun.Position = done.Position
+	return session, begun, nil
+}
+
+// SignOut ends a session of an account. If it is not open, that is a repeat. It takes effect where sessions are looked up:
+// wait there for the returned position. Errors: those of update.
+func (s *SignIns) SignOut(ctx context.Context, request Request, accountID, sessionID string) (Done, error) {
+	return s.update(ctx, request, accountID, sessionID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
+		return state.SignOut(sessionID, now), nil
+	})
+}
+
+// SignOutEverywhere ends all sessions and withdraws all links of a person, or of all people of the account if person is
+// empty. If there is nothing to end, that is a repeat. It takes effect as SignOut does. Errors: signin.ErrInvalid, and
+// those of update.
+func (s *SignIns) SignOutEverywhere(ctx context.Context, request Request, accountID, person string) (Done, error) {
+	return s.update(ctx, request, accountID, request.ID, func(state *signin.State, now time.Time) ([]eventschemas.Event, error) {
+		return state.SignOutEverywhere(person, now)
+	})
+}
+
+// newToken returns a random text and its hash.
+func newToken() (token, hash string) {
+	var raw [tokenBytes]byte
+	_, _ = rand.Read(raw[:]) // it never fails
+	token = base64.RawURLEncoding.EncodeToString(raw[:])
+	return token, hashOf(token)
+}
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// checkAccount returns account.ErrNotFound or account.ErrClosed if people cannot sign in to an account. It is called after
+// the stream of sign-ins was read: when an account is closed, its sessions are ended afterwards, so a decision that has not
+// seen the closing loses the race for the stream.
+func (s *SignIns) checkAccount(ctx context.Context, accountID string) error {
+	standing, err := s.accounts.Standing(ctx, accountID)
+	if err == nil && standing.Status == string(account.Closed) {
+		err = account.ErrClosed
+	}
+	return err
+}
+
+// update loads, decides and appends, and retries after a lost race or an append of unknown outcome: a decision that was
+// appended is a repeat.
+//
+// Errors: the decision's rejections; account.ErrNotFound if the account's id is malformed; ErrInvalidRequest;
+// eventschemas.ErrNotYet before an upgrade is finished; ErrBusy after too many attempts, or as AccountWriter;
+// eventlog.ErrUnavailable, eventlog.ErrCorrupt, eventlog.ErrClosed, ctx.Err().
+func (s *SignIns) update(ctx context.Context, request Request, accountID, key string, decide func(*signin.State, time.Time) ([]eventschemas.Event, error)) (Done, error) {
+	if err := errors.Join(request.Validate(), checkAccountID(accountID)); err != nil {
+		return Done{}, err
+	}
+	stream := signin.Stream(accountID)
+	pause := brandBackoff
+	for range maxSignInAttempts {
+		read, err := s.load(ctx, accountID)
+		if err != nil {
+			return Done{}, fmt.Errorf("read %s: %w", stream, err)
+		}
+		events, err := decide(read.state, read.now)
+		if err != nil {
+			return Done{}, err
+		}
+		if len(events) == 0 {
+			return Done{Position: read.position, Repeated: true}, nil
+		}
+		proposed, err := propose(s.events, onSignInsStream, stream, events, request, key, read.now)
+		if err != nil {
+			return Done{}, err
+		}
+		appended, err := s.log.Append(ctx, stream, eventlog.After(read.events), proposed)
+		if err == nil {
+			return Done{Position: appended.Position}, nil
+		}
+		if !errors.Is(err, eventlog.ErrWrongRevision) && !errors.Is(err, eventlog.ErrAmbiguous) {
+			return Done{}, err
+		}
+		if err := delay.For(ctx, delay.Jittered(pause)); err != nil {
+			return Done{}, err
+		}
+		pause = min(2*pause, maxBrandBackoff)
+	}
+	return Done{}, fmt.Errorf("decide about sign-ins of account %s: %d attempts: %w", accountID, maxSignInAttempts, ErrBusy)
+}
+
+// signIns is a stream of sign-ins as it was read.
+type signIns struct {
+	state    *signin.State
+	now      time.Time // of the decision
+	events   uint64    // of the whole stream
+	position eventlog.Position
+}
+
+// load folds the events of a stream that are relevant now. They are read from the end, because a stream grows for as long
+// as its account is used.
+func (s *SignIns) load(ctx context.Context, accountID string) (signIns, error) {
+	read := signIns{state: signin.New(accountID), now: monotonic(s.now(), time.Time{})}
+	var recent []eventlog.Recorded // the newest first
+	for from, more := eventlog.End, true; more; {
+		page, err := s.log.ReadStream(ctx, signin.Stream(accountID), from, eventlog.Backward, signInPage)
+		if err != nil {
+			return read, err
+		}
+		if len(page) > 0 && len(recent) == 0 {
+			read.events, read.position, read.now = page[0].Revision+1, page[0].Position, monotonic(read.now, page[0].OccurredAt)
+		}
+		more = len(page) == signInPage
+		for i := range page {
+			if read.now.Sub(page[i].OccurredAt) > signin.Relevant {
+				page, more = page[:i], false
+				break
+			}
+			from = page[i].Revision - 1
+		}
+		more = more && from != eventlog.End // revision 0 was read
+		recent = append(recent, page...)
+	}
+	for i := range slices.Backward(recent) {
+		ev, err := eventlog.Decode(&recent[i], eventschemas.Decode)
+		if err != nil {
+			return read, err
+		}
+		read.state.Apply(ev, recent[i].OccurredAt)
+	}
+	return read, nil
+}

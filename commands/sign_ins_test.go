@@ -1,0 +1,276 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"letterhead/domain/account"
+	"letterhead/domain/signin"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+)
+
+// signInsOf returns the commands of sign-ins on a world, with an account.
+func signInsOf(t *testing.T, now func() time.Time) (*world, *SignIns, string) {
+	t.Helper()
+	w := newWorld(t)
+	d := w.writer(AccountWriterConfig{})
+	return w, NewSignIns(w.log, eventschemas.Encoder{}, now, d), w.opened(d, 0)
+}
+
+func link(w *world, s *SignIns, id string) (token string) {
+	w.Helper()
+	token, _, err := s.IssueLink(w.Context(), w.request(), id, "")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return token
+}
+
+// signInEvents returns the stream of an account's sign-ins, in which no secret may be.
+func signInEvents(w *world, id string, secrets ...string) []eventschemas.Event {
+	w.Helper()
+	var all []eventschemas.Event
+	err := eventlog.ReadPages(w.Context(), w.log, signin.Stream(id), 10, func(page []eventlog.Recorded) error {
+		for i := range page {
+			for _, secret := range secrets {
+				if strings.Contains(fmt.Sprint(string(page[i].Data), page[i].Metadata), secret) {
+					w.Errorf("an event has a token: %s", page[i].Data)
+				}
+			}
+			ev, err := eventlog.Decode(&page[i], eventschemas.Decode)
+			if err != nil {
+				return err
+			}
+			all = append(all, ev)
+		}
+		return nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return all
+}
+
+func TestSignIn_LinkUntilSignedOut(t *testing.T) {
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	w, s, id := signInsOf(t, func() time.Time { return now })
+	token, expires, err := s.IssueLink(t.Context(), w.request(), id, "p2")
+	if err != nil || len(token) != 43 || !expires.Equal(now.Add(signin.LinkLifetime)) {
+		t.Fatalf("IssueLink = %d characters, %s, %v", len(token), expires, err)
+	}
+	session, begun, err := s.Enter(t.Context(), w.request(), id, token)
+	want := signin.Session{ID: begun.ID, AccountID: id, Person: "p2", StartedAt: now, ExpiresAt: now.Add(signin.SessionLifetime)}
+	if err != nil || len(session) != 43 || session == token || begun.Session != want || begun.ID == "" || begun.Position == 0 {
+		t.Fatalf("Enter = %d characters, %+v, %v; want %+v", len(session), begun, err, want)
+	}
+	if _, _, err := s.Enter(t.Context(), w.request(), id, token); !errors.Is(err, signin.ErrLinkUsed) {
+		t.Errorf("the link again: %v", err)
+	}
+	for i, repeated := range []bool{false, true} {
+		if done, err := s.SignOut(t.Context(), w.request(), id, begun.ID); err != nil || done.Repeated != repeated || done.Position <= begun.Position {
+			t.Errorf("sign-out %d: %+v, %v", i, done, err)
+		}
+	}
+	for i, repeated := range []bool{false, true} {
+		if i == 0 {
+			link(w, s, id)
+		}
+		if done, err := s.SignOutEverywhere(t.Context(), w.request(), id, ""); err != nil || done.Repeated != repeated {
+			t.Errorf("sign-out everywhere %d: %+v, %v", i, done, err)
+		}
+	}
+	events := signInEvents(w, id, token, session)
+	if issued, ok := events[0].(eventschemas.SignInLinkIssued); !ok || issued.Hash != hashHex(token) || len(events) != 5 {
+		t.Errorf("events %+v", events)
+	}
+	if in, ok := events[1].(eventschemas.SignedIn); !ok || in.Hash != hashHex(session) {
+		t.Errorf("events %+v", events)
+	}
+}
+
+func TestSignIns_BadInput_IsRejected(t *testing.T) {
+	w, s, id := signInsOf(t, time.Now)
+	token := link(w, s, id)
+	other := w.opened(s.accounts, 0)
+	for name, in := range map[string][2]string{
+		"another account": {other, token}, "an unknown account": {uuid.NewString(), token}, "no account": {"", token}, "an id that is none": {strings.Repeat("x", 1000), token},
+		"another token": {id, strings.Repeat("A", len(token))}, "no token": {id, ""}, "a longer token": {id, token + "AA"}, "no base64": {id, token[1:] + "+"},
+	} {
+		if _, _, err := s.Enter(t.Context(), w.request(), in[0], in[1]); !errors.Is(err, signin.ErrUnknownLink) {
+			t.Errorf("%s: %v, want %v", name, err, signin.ErrUnknownLink)
+		}
+	}
+	if _, _, err := s.IssueLink(t.Context(), w.request(), id, "jane@example.com"); !errors.Is(err, signin.ErrInvalid) {
+		t.Errorf("an address as person: %v", err)
+	}
+	if _, _, err := s.IssueLink(t.Context(), Request{}, id, ""); !errors.Is(err, ErrInvalidRequest) {
+		t.Errorf("no request: %v", err)
+	}
+	for _, unknown := range []string{uuid.NewString(), "none", ""} {
+		if _, _, err := s.IssueLink(t.Context(), w.request(), unknown, ""); !errors.Is(err, account.ErrNotFound) {
+			t.Errorf("account %q: %v, want %v", unknown, err, account.ErrNotFound)
+		}
+	}
+	if events := signInEvents(w, id); len(events) != 1 {
+		t.Errorf("events %+v, want the link only", events)
+	}
+}
+
+// TestEnter_ConcurrentUsesOfALink_OneWins uses a link many times at once, on two nodes.
+func TestEnter_ConcurrentUsesOfALink_OneWins(t *testing.T) {
+	w, s, id := signInsOf(t, time.Now)
+	nodes := []*SignIns{s, NewSignIns(w.log, eventschemas.Encoder{}, time.Now, w.writer(AccountWriterConfig{}))}
+	token := link(w, s, id)
+	results := make(chan error, 16)
+	for i := range cap(results) {
+		go func() {
+			_, _, err := nodes[i%2].Enter(t.Context(), w.request(), id, token)
+			results <- err
+		}()
+	}
+	won := 0
+	for range cap(results) {
+		if err := <-results; err == nil {
+			won++
+		} else if !errors.Is(err, signin.ErrLinkUsed) {
+			t.Error(err)
+		}
+	}
+	if events := signInEvents(w, id); won != 1 || len(events) != 2 {
+		t.Errorf("%d of %d began a session; events %+v", won, cap(results), events)
+	}
+}
+
+func TestEnter_OutcomeUnknown_BeginsOneSession(t *testing.T) {
+	w, s, id := signInsOf(t, time.Now)
+	token := link(w, s, id)
+	var lost atomic.Bool
+	w.log.set(func(f *faults) {
+		f.after = func(a sentAppend, err error) error {
+			if a.stream == signin.Stream(id) && lost.CompareAndSwap(false, true) {
+				return ambiguous()
+			}
+			return err
+		}
+	})
+	session, begun, err := s.Enter(t.Context(), w.request(), id, token)
+	events := signInEvents(w, id)
+	if err != nil || len(events) != 2 || begun.Position == 0 {
+		t.Fatalf("Enter: %+v, %v; events %+v", begun, err, events)
+	}
+	if in := events[1].(eventschemas.SignedIn); in.SessionID != begun.ID || in.Hash != hashHex(session) || !begun.ExpiresAt.Equal(in.ExpiresAt) {
+		t.Errorf("the event is %+v, Enter returned %+v", in, begun)
+	}
+}
+
+func TestSignIns_ClosedAccount_OpenNothing(t *testing.T) {
+	w, s, id := signInsOf(t, time.Now)
+	token := link(w, s, id)
+	_, begun, err := s.Enter(t.Context(), w.request(), id, link(w, s, id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.accounts.Suspend(t.Context(), SuspendAccount{Request: w.request(), AccountID: id, Reason: "operator"}); err != nil {
+		t.Fatal(err)
+	}
+	link(w, s, id) // a suspended account has people who pay its bill
+	if _, err := s.accounts.Close(t.Context(), CloseAccount{Request: w.request(), AccountID: id, Reason: "operator"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Enter(t.Context(), w.request(), id, token); !errors.Is(err, account.ErrClosed) {
+		t.Errorf("enter: %v, want %v", err, account.ErrClosed)
+	}
+	if _, _, err := s.IssueLink(t.Context(), w.request(), id, ""); !errors.Is(err, account.ErrClosed) {
+		t.Errorf("issue a link: %v, want %v", err, account.ErrClosed)
+	}
+	if done, err := s.SignOut(t.Context(), w.request(), id, begun.ID); err != nil || done.Repeated {
+		t.Errorf("sign out: %+v, %v", done, err)
+	}
+	if done, err := s.SignOutEverywhere(t.Context(), w.request(), id, ""); err != nil || done.Repeated {
+		t.Errorf("sign out everywhere: %+v, %v", done, err)
+	}
+}
+
+// TestEnter_AccountIsClosedMeanwhile_LeavesNoSession closes an account, and ends its sessions, after a sign-in has found the
+// account open.
+func TestEnter_AccountIsClosedMeanwhile_LeavesNoSession(t *testing.T) {
+	w, s, id := signInsOf(t, time.Now)
+	token := link(w, s, id)
+	var closing atomic.Bool
+	w.log.set(func(f *faults) {
+		f.before = func(a sentAppend) error {
+			if a.stream != signin.Stream(id) || !closing.CompareAndSwap(false, true) {
+				return nil
+			}
+			_, err := s.accounts.Close(context.WithoutCancel(a.ctx), CloseAccount{Request: w.request(), AccountID: id, Reason: "operator"})
+			if err == nil {
+				_, err = s.SignOutEverywhere(a.ctx, w.request(), id, "")
+			}
+			return err
+		}
+	})
+	if _, _, err := s.Enter(t.Context(), w.request(), id, token); err == nil {
+		t.Error("a session began after its account was closed")
+	}
+	for _, ev := range signInEvents(w, id) {
+		if _, ok := ev.(eventschemas.SignedIn); ok {
+			t.Errorf("%+v after the account was closed", ev)
+		}
+	}
+}
+
+// TestSignIns_LongStream_OnlyRelevantEventsAreRead has people sign in for months, and then many times in a day.
+func TestSignIns_LongStream_OnlyRelevantEventsAreRead(t *testing.T) {
+	now := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
+	w, s, id := signInsOf(t, func() time.Time { return now })
+	enter := func() Session {
+		t.Helper()
+		_, begun, err := s.Enter(t.Context(), w.request(), id, link(w, s, id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return begun
+	}
+	signOut := func(sessionID string) (reads int64) {
+		t.Helper()
+		before := w.log.reads.Load()
+		if done, err := s.SignOut(t.Context(), w.request(), id, sessionID); err != nil || done.Repeated {
+			t.Fatalf("sign out: %+v, %v", done, err)
+		}
+		return w.log.reads.Load() - before
+	}
+	for range signInPage * 2 / 3 {
+		now = now.Add(24 * time.Hour)
+		enter()
+	}
+	last := enter()
+	if reads := signOut(last.ID); reads != 1 {
+		t.Errorf("%d reads, want one", reads)
+	}
+	first := enter()
+	for range signInPage / 3 {
+		signOut(enter().ID)
+	}
+	if reads := signOut(first.ID); reads != 2 {
+		t.Errorf("%d reads of a page more, want two", reads)
+	}
+}
+
+func TestIssueLink_UpgradeNotFinished_StoresNothing(t *testing.T) {
+	w, s, id := signInsOf(t, time.Now)
+	s = NewSignIns(w.log, eventschemas.NewEncoder(func() int { return eventschemas.Format - 1 }), time.Now, s.accounts)
+	if _, _, err := s.IssueLink(t.Context(), w.request(), id, ""); !errors.Is(err, eventschemas.ErrNotYet) {
+		t.Errorf("IssueLink = %v, want %v", err, eventschemas.ErrNotYet)
+	}
+	if events := signInEvents(w, id); len(events) != 0 {
+		t.Errorf("events %+v", events)
+	}
+}

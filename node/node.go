@@ -43,6 +43,7 @@ import (
 	"letterhead/projections/notices"
 	"letterhead/projections/operators"
 	"letterhead/projections/payments"
+	"letterhead/projections/sessions"
 	"letterhead/projections/usage"
 	"letterhead/readapi/logo"
 )
@@ -76,6 +77,7 @@ type Node struct {
 	Checkpoints *checkpoints.Model
 	BrandReader *brands.Model
 	Operators   *operators.Model
+	Sessions    *sessions.Model
 
 	release string
 	lock    *datafolder.Lock
@@ -234,13 +236,14 @@ func (n *Node) openReadModels(ctx context.Context) error {
 	n.Accounts, n.Keys, n.Ledger = accounts.New(n.Store), keys.New(keys.Config{Now: n.machineClock, Logger: n.logger}, n.Store), ledger.New(n.Store)
 	n.usage, n.idempotency, n.Payments = usage.New(n.Store, n.Log), idempotency.New(n.Store), payments.New(n.Store)
 	n.Checkpoints, n.Operators, n.notices = checkpoints.New(n.Store), operators.New(n.Store), notices.New(n.Store)
+	n.Sessions = sessions.New(n.Store)
 	n.BrandReader, err = brands.New(brands.Config{CacheBytes: n.Config.BrandCacheBytes, Logger: n.logger, Registerer: n.metrics}, n.Store)
 	if err != nil {
 		return err
 	}
 	n.closing(func() error { n.BrandReader.Close(); return nil })
 	n.Runner, err = engine.New(engine.Config{FollowOnly: !n.Config.Has(config.RoleProjector), InForce: n.format, ReadOnly: n.reading, BatchEvents: n.batchEvents(), ScratchFolder: n.scratchPath(), Now: n.clock.Now, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("projector"), n.Store,
-		n.Accounts, n.Keys, n.usage, n.Ledger, n.Payments, n.idempotency, n.BrandReader, n.Checkpoints, n.Operators, n.notices)
+		n.Accounts, n.Keys, n.usage, n.Ledger, n.Payments, n.idempotency, n.BrandReader, n.Checkpoints, n.Operators, n.notices, n.Sessions)
 	if err != nil {
 		return err
 	}
@@ -252,12 +255,13 @@ func (n *Node) openReadModels(ctx context.Context) error {
 	if err := n.Runner.Start(ctx); err != nil || n.reading {
 		return err
 	}
-	// The directory answers once it holds every key event that the log held at the start.
+	// The directory answers once it holds every key event that the log held at the start; the sessions, too.
 	head, err := n.Log.Head(ctx)
 	if err != nil {
 		return err
 	}
 	n.Keys.Open(head, n.Runner)
+	n.Sessions.Open(head)
 	if n.brandWatch, err = brandwatch.New(ctx, brandwatch.Config{Follower: n.BrandReader, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("api")); err != nil {
 		return err
 	}

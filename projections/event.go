@@ -19,6 +19,7 @@ const (
 	Checkpoints                      // checkpoints, of the ledger
 	Operators                        // operators: their tokens
 	Notices                          // notices-<account>
+	SignIns                          // signins-<account>
 )
 
 // Event is a recorded event, decoded once for all folds. Folds share it and must not change it.

@@ -14,6 +14,7 @@ import (
 	"letterhead/projections/operators"
 	"letterhead/projections/payments"
 	"letterhead/projections/projectionstest"
+	"letterhead/projections/sessions"
 	"letterhead/projections/usage"
 )
 
@@ -37,6 +38,7 @@ type models struct {
 	checkpoints *checkpoints.Model
 	operators   *operators.Model
 	notices     *notices.Model
+	sessions    *sessions.Model
 }
 
 func newModels(t testing.TB, e *projectionstest.Env) models {
@@ -52,10 +54,10 @@ func newModels(t testing.TB, e *projectionstest.Env) models {
 	}
 	return models{
 		accounts: accounts.New(e.Store), keys: k, usage: usage.New(e.Store, e.Log),
-		ledger: ledger.New(e.Store), payments: payments.New(e.Store), idempotency: idempotency.New(e.Store), brands: b, checkpoints: checkpoints.New(e.Store), operators: operators.New(e.Store), notices: notices.New(e.Store),
+		ledger: ledger.New(e.Store), payments: payments.New(e.Store), idempotency: idempotency.New(e.Store), brands: b, checkpoints: checkpoints.New(e.Store), operators: operators.New(e.Store), notices: notices.New(e.Store), sessions: sessions.New(e.Store),
 	}
 }
 
 func (m models) all() []projections.Projection {
-	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.payments, m.idempotency, m.brands, m.checkpoints, m.operators, m.notices}
+	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.payments, m.idempotency, m.brands, m.checkpoints, m.operators, m.notices, m.sessions}
 }

@@ -15,6 +15,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/brand"
 	"letterhead/domain/notices"
+	"letterhead/domain/signin"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 )
@@ -43,6 +44,7 @@ type World struct {
 	checkpoints uint64
 	tokens      int
 	notices     int
+	signIns     int
 }
 
 type life struct {
@@ -137,6 +139,33 @@ func (w *World) notice() Group {
 	}[w.notices%3]}
 }
 
+// signInEvery is the number of groups from one event on a stream of sign-ins to the next.
+const signInEvery = 13
+
+// signIn returns the use of a link, or what ends sessions of the same people.
+func (w *World) signIn() Group {
+	w.signIns++
+	n := w.signIns
+	a := w.accounts[n%min(len(w.accounts), 7)] // few, so that they have several sessions
+	at := w.now.Truncate(time.Microsecond)
+	id := func(kind, n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, n) }
+	person := [...]string{signin.Owner, "p2"}[n/3%2]
+	in := []eventschemas.Event{
+		eventschemas.SignInLinkIssued{LinkID: id(1, n), Hash: fmt.Sprintf("%064x", n), Person: person, ExpiresAt: at.Add(signin.LinkLifetime)},
+		eventschemas.SignedIn{SessionID: id(2, n), LinkID: id(1, n), Hash: fmt.Sprintf("%064x", n), Person: person, ExpiresAt: at.Add(signin.SessionLifetime)},
+	}
+	g := Group{Stream: signin.Stream(a.id), At: at, Actor: "account:" + a.id, Events: in}
+	switch n % 19 {
+	case 5, 11:
+		g.Events = []eventschemas.Event{eventschemas.SignedOut{SessionID: id(2, n-3)}}
+	case 13:
+		g.Events = []eventschemas.Event{eventschemas.SignedOutEverywhere{Person: person}}
+	case 17:
+		g.Events = []eventschemas.Event{eventschemas.SignedOutEverywhere{}}
+	}
+	return g
+}
+
 // Next returns the next group. On average, 79 of 100 events are on account streams, 15 on usage streams and 6 on brand
 // streams. The books of each month end with the first group of a later one.
 func (w *World) Next() Group {
@@ -148,6 +177,9 @@ func (w *World) Next() Group {
 	}
 	if w.n%noticeEvery == 0 {
 		return w.notice()
+	}
+	if w.n%signInEvery == 0 {
+		return w.signIn()
 	}
 	w.now = w.now.Add(time.Duration(w.rng.Int64N(int64(2*w.step) + 1)))
 	at := w.now.Truncate(time.Microsecond)

@@ -1,0 +1,230 @@
+// Package sessions is the read model of the open sessions of people who have signed in to their accounts.
+package sessions
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"letterhead/domain/signin"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// Name of the read model.
+	Name    = "sessions"
+	version = 1
+	// firstFormat is the first data format with this read model.
+	firstFormat = 2
+	// keptAccounts limits the accounts whose sessions, of about 300 bytes each, the fold keeps between batches.
+	keptAccounts = 10_000
+	// accountsPerStatement limits the accounts of one statement that deletes rows.
+	accountsPerStatement = 500
+)
+
+// ErrNotFound means that there is no such session, or that it has ended.
+var ErrNotFound = errors.New("no such session")
+
+// Times are microseconds since 1970. A session that was ended has no row. One that has expired may have one, until the
+// next event of its account.
+const (
+	create = `
+CREATE TABLE {sessions} (
+	account    TEXT   NOT NULL,
+	id         TEXT   NOT NULL,
+	hash       TEXT   NOT NULL,
+	person     TEXT   NOT NULL,
+	started_at BIGINT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	PRIMARY KEY (account, id)
+)`
+	indexHash = `CREATE INDEX IF NOT EXISTS {sessions}_by_hash ON {sessions} (hash)`
+
+	into    = `{sessions} (account, id, hash, person, started_at, expires_at)`
+	columns = 6
+
+	selectAccounts = `SELECT account, id, hash, person, started_at, expires_at FROM {sessions} WHERE account`
+	deleteAccounts = `DELETE FROM {sessions} WHERE account IN `
+	// selectLive also reads how far the tables are folded, or NULL if they are not live. There is always one row.
+	selectLive = `
+SELECT {position}, s.account, s.id, s.person, s.started_at, s.expires_at
+FROM (SELECT 1 AS one) AS always
+LEFT JOIN {sessions} AS s ON s.hash = $1`
+	selectOpen = `
+SELECT id, person, started_at, expires_at FROM {sessions} WHERE account = $1 AND expires_at > $2 ORDER BY started_at, id LIMIT $3`
+)
+
+// Model is the read model.
+type Model struct {
+	handle *projections.Handle
+	from   atomic.Uint64 // see Open
+}
+
+// New returns the read model; it answers once a Runner has started it.
+func New(store *sqlstore.Store) *Model {
+	return &Model{handle: projections.NewHandle(Name, store)}
+}
+
+// Name implements projections.Projection.
+func (m *Model) Name() string { return Name }
+
+// Handle implements projections.Projection.
+func (m *Model) Handle() *projections.Handle { return m.handle }
+
+// Versions implements projections.Projection.
+func (m *Model) Versions() []projections.Version {
+	return []projections.Version{{
+		Number: version, Format: firstFormat,
+		Categories: projections.SignIns,
+		Tables:     []projections.Table{{Name: "sessions", Create: create, Indexes: []string{indexHash}, Key: []string{"account", "id"}}},
+		NewFold:    newFold,
+	}}
+}
+
+// Open keeps ByHash from answering before the tables are folded up to a position: the head of the log when the node started.
+// After a crash they may lack a sign-out that was answered.
+func (m *Model) Open(from eventlog.Position) { m.from.Store(uint64(from)) }
+
+// ByHash returns the open session whose token has a SHA-256. It reads the row, and that the tables are live, each time. So
+// the end of a session takes effect on every node as soon as it is folded. Errors: ErrNotFound, projections.ErrNotReady,
+// projections.ErrRetired, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte, at time.Time) (*signin.Session, error) {
+	var position, started, expires sql.NullInt64
+	var account, id, person sql.NullString
+	err := m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		err := q.QueryRowContext(ctx, t.SQL(selectLive), hex.EncodeToString(hash[:])).Scan(&position, &account, &id, &person, &started, &expires)
+		if err == nil && !position.Valid {
+			return projections.ErrRetired
+		}
+		return err
+	})
+	if from := m.from.Load(); err == nil && uint64(position.Int64) < from {
+		err = fmt.Errorf("%s: before position %d: %w", Name, from, projections.ErrNotReady)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get a session: %w", err)
+	}
+	session := sessionOf(account.String, id.String, person.String, started.Int64, expires.Int64)
+	if !id.Valid || !session.Open(at) {
+		return nil, ErrNotFound
+	}
+	return &session, nil
+}
+
+// List returns the open sessions of an account in the order of their beginning. Errors: as ByHash, but not ErrNotFound.
+func (m *Model) List(ctx context.Context, accountID string, at time.Time) ([]signin.Session, error) {
+	var all []signin.Session
+	err := m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
+		all = nil // drops rows of an earlier attempt
+		rows, err := q.QueryContext(ctx, t.SQL(selectOpen), accountID, at.UnixMicro(), signin.MaxSessions)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id, person string
+			var started, expires int64
+			if err := rows.Scan(&id, &person, &started, &expires); err != nil {
+				return err
+			}
+			all = append(all, sessionOf(accountID, id, person, started, expires))
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the sessions of account %s: %w", accountID, err)
+	}
+	return all, nil
+}
+
+func sessionOf(account, id, person string, started, expires int64) signin.Session {
+	return signin.Session{ID: id, AccountID: account, Person: person, StartedAt: time.UnixMicro(started).UTC(), ExpiresAt: time.UnixMicro(expires).UTC()}
+}
+
+// row is a row of the table.
+type row struct {
+	signin.Session
+	hash string
+}
+
+// fold keeps the rows of an account together, because one event may end all of them.
+type fold struct {
+	tables   *projections.Tables
+	accounts *projections.Rows[string, []row]
+}
+
+func newFold(t *projections.Tables, empty bool) projections.Fold {
+	query := t.SQL(selectAccounts)
+	load := func(ctx context.Context, q projections.Queryer, accounts []string, found func(string, []row)) error {
+		all := map[string][]row{}
+		err := projections.LoadRows(ctx, q, query, 1, projections.Texts(accounts), func(rows *sql.Rows) error {
+			var account, id, hash, person string
+			var started, expires int64
+			err := rows.Scan(&account, &id, &hash, &person, &started, &expires)
+			all[account] = append(all[account], row{sessionOf(account, id, person, started, expires), hash})
+			return err
+		})
+		for account, rows := range all {
+			found(account, rows)
+		}
+		return err
+	}
+	return &fold{tables: t, accounts: projections.NewRows(keptAccounts, empty, strings.Compare, load)}
+}
+
+// Fold implements projections.Fold.
+func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+	if err := f.accounts.Want(ctx, q, projections.Subjects(events)); err != nil {
+		return projections.Changes{}, err
+	}
+	for _, e := range events {
+		f.apply(e)
+	}
+	var changed []string
+	var values []any
+	f.accounts.Take(func(account string, sessions *[]row) {
+		changed = append(changed, account)
+		for _, s := range *sessions {
+			values = append(values, account, s.ID, s.hash, s.Person, s.StartedAt.UnixMicro(), s.ExpiresAt.UnixMicro())
+		}
+	})
+	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
+		for part := range slices.Chunk(changed, accountsPerStatement) {
+			if _, err := tx.ExecContext(ctx, f.tables.SQL(deleteAccounts)+sqlstore.In(1, len(part)), projections.Texts(part)...); err != nil {
+				return fmt.Errorf("delete sessions: %w", err)
+			}
+		}
+		return sqlstore.Insert(ctx, tx, f.tables.SQL(into), columns, "", values)
+	}}, nil
+}
+
+// apply applies an event. Its time, not a clock, decides which sessions have expired, so a replay gives the same rows.
+func (f *fold) apply(e *projections.Event) {
+	ended := func(s row) bool { return !s.Open(e.OccurredAt) }
+	switch ev := e.Body.(type) {
+	case eventschemas.SignedIn:
+		sessions := f.accounts.Change(e.Subject)
+		*sessions = append(slices.DeleteFunc(*sessions, ended), row{
+			signin.Session{ID: ev.SessionID, AccountID: e.Subject, Person: ev.Person, StartedAt: e.OccurredAt, ExpiresAt: ev.ExpiresAt.UTC()}, ev.Hash,
+		})
+	case eventschemas.SignedOut:
+		sessions := f.accounts.Change(e.Subject)
+		*sessions = slices.DeleteFunc(*sessions, func(s row) bool { return s.ID == ev.SessionID || ended(s) })
+	case eventschemas.SignedOutEverywhere:
+		sessions := f.accounts.Change(e.Subject)
+		*sessions = slices.DeleteFunc(*sessions, func(s row) bool { return ev.Person == "" || s.Person == ev.Person || ended(s) })
+	}
+}
+
+// Reset implements projections.Fold.
+func (f *fold) Reset() { f.accounts.Reset() }

@@ -212,12 +212,13 @@ type decision struct {
 
 // enforced waits until API requests follow a decision about an account, and answers.
 func (x *exchange) enforced(id string, done commands.Done, err error) error {
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNotSeen) {
 		return x.explain(id, err)
 	}
-	if err := x.api.Operations.AwaitKeys(x.ctx, done.Position); err != nil {
-		x.unconfirmed(errors.Join(ErrNotSeen, err))
+	if unseen := x.api.Operations.AwaitKeys(x.ctx, done.Position); unseen != nil {
+		err = errors.Join(err, ErrNotSeen, unseen)
 	}
+	x.unconfirmed(err)
 	return x.answer(http.StatusOK, decision{id, done.Balance, done.Repeated})
 }
 

@@ -111,6 +111,12 @@ type Token struct {
 	RevokedBy string         `json:"revoked_by,omitempty"`
 }
 
+// LoginLink is a link with which a person signs in to the dashboard of an account.
+type LoginLink struct {
+	URL       string    `json:"url,omitempty"` // only once, when the link is issued
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
 // Notices are the settings of an account's notices, and its last notices as they were delivered.
 type Notices struct {
 	LowBalance int64              `json:"low_balance"` // credits below which the balance is low; 0 for no notice
@@ -140,6 +146,8 @@ type Operations interface {
 	RevokeToken(ctx context.Context, by commands.Request, id string) (repeated bool, err error)
 	Tokens(ctx context.Context) ([]Token, error)
 	CloseAccount(ctx context.Context, by commands.Request, id string) (commands.Done, error)
+	// IssueLoginLink issues another link each time.
+	IssueLoginLink(ctx context.Context, by commands.Request, accountID, person string) (LoginLink, error)
 	// SetNotices replaces what is not nil.
 	SetNotices(ctx context.Context, in commands.SetNotices) (commands.Done, error)
 	NoticesOf(ctx context.Context, accountID string) (Notices, error)

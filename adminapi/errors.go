@@ -13,6 +13,7 @@ import (
 	"letterhead/domain/brand"
 	"letterhead/domain/notices"
 	"letterhead/domain/operator"
+	"letterhead/domain/signin"
 	"letterhead/domain/statement"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -53,7 +54,7 @@ var errUnknownPath = notFound("This path does not exist. GET /admin/openapi.yaml
 var conflicts = []error{
 	account.ErrExists, account.ErrClosed, account.ErrPaymentMismatch, account.ErrRefundTooLarge, account.ErrCreditLimit, account.ErrTooManyKeys, account.ErrKeyExists,
 	account.ErrTooLate, account.ErrChargeKept, account.ErrSuspended,
-	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, payments.ErrAmbiguous, eventschemas.ErrNotYet,
+	brand.ErrWithdrawn, brand.ErrRecordTooLarge, operator.ErrTooManyTokens, operator.ErrTokenExists, signin.ErrTooManyLinks, payments.ErrAmbiguous, eventschemas.ErrNotYet,
 	engine.ErrBuilding, engine.ErrNoSpace, brands.ErrRestricted, notices.ErrNotDead, ErrNoNoticesKey, ErrNotClosed, books.ErrSum, ErrNoCheckpoint,
 	ErrLinked, stripeapi.ErrNoKey,
 }
@@ -65,7 +66,7 @@ var absent = []error{
 }
 
 // malformed are errors about the values of a request.
-var malformed = []error{account.ErrInvalid, brand.ErrInvalidDomain, brand.ErrInvalidField, operator.ErrInvalid, commands.ErrInvalidReport, notices.ErrInvalid}
+var malformed = []error{account.ErrInvalid, brand.ErrInvalidDomain, brand.ErrInvalidField, operator.ErrInvalid, commands.ErrInvalidReport, notices.ErrInvalid, signin.ErrInvalid}
 
 // unavailable are errors that a later attempt may not have.
 var unavailable = []error{

@@ -8,6 +8,7 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/operator"
+	"letterhead/domain/signin"
 	"letterhead/internal/apikey"
 	"letterhead/projections/keys"
 )
@@ -92,6 +93,32 @@ func (x *exchange) issueKey() error {
 	x.unconfirmed(err)
 	remembered := issued
 	remembered.Key = ""
+	return x.answerOnce(http.StatusCreated, issued, remembered)
+}
+
+// issueLoginLink answers POST /admin/accounts/{id}/login-link.
+func (x *exchange) issueLoginLink() error {
+	in := struct {
+		Person string `json:"person"`
+	}{signin.Owner}
+	if len(x.body) > 0 {
+		if err := x.decode(&in); err != nil {
+			return err
+		}
+	}
+	if err := signin.CheckPerson(in.Person); err != nil {
+		return err
+	}
+	id, err := x.account()
+	if err != nil {
+		return err
+	}
+	issued, err := x.api.Operations.IssueLoginLink(x.ctx, x.by(), id, in.Person)
+	if err != nil {
+		return x.explain(id, err)
+	}
+	remembered := issued
+	remembered.URL = ""
 	return x.answerOnce(http.StatusCreated, issued, remembered)
 }
 

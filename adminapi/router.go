@@ -33,6 +33,7 @@ func operations() []operation {
 		{"POST", "/admin/accounts/{id}/reversals", "reverseRequest", finances, (*exchange).reverseRequest},
 		{"GET", "/admin/accounts/{id}/keys", "listKeys", reading, (*exchange).listKeys},
 		{"POST", "/admin/accounts/{id}/keys", "issueKey", supporting, (*exchange).issueKey},
+		{"POST", "/admin/accounts/{id}/login-link", "issueLoginLink", supporting, (*exchange).issueLoginLink},
 		{"GET", "/admin/accounts/{id}/notices", "getNotices", supporting, (*exchange).getNotices},
 		{"PUT", "/admin/accounts/{id}/notices", "setNotices", supporting, (*exchange).setNotices},
 		{"POST", "/admin/accounts/{id}/notices/{notice}/retry", "retryNotice", supporting, (*exchange).retryNotice},

@@ -12,7 +12,7 @@ type permission string
 
 const (
 	reading    permission = "read"    // GET
-	supporting permission = "support" // keys, notices, suspension, crawls, overrides
+	supporting permission = "support" // keys, login links, notices, suspension, crawls, overrides
 	finances   permission = "finance" // grants, refunds, payments, reversals, plans, closing months, checkpoints, links, checkouts
 	everything permission = "admin"   // opening and closing accounts, withdrawals, rebuilds, tokens
 )

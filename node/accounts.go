@@ -181,7 +181,8 @@ func (n *Node) issuedBefore(ctx context.Context, accountID, id, name string) (Ke
 	return Key{ID: id, Kind: known.Kind, Last: known.Last4, KeyTerms: known.KeyTerms}, err
 }
 
-// CloseAccount closes an account and erases the personal data of its holder and keys.
+// CloseAccount closes an account, erases the personal data of its holder and keys, and ends the sessions of its people. With
+// ErrNotSeen everything is done, and not every node was seen to follow.
 func (n *Node) CloseAccount(ctx context.Context, by commands.Request, id string) (commands.Done, error) {
 	row, err := n.Accounts.Get(ctx, id)
 	if err != nil {
@@ -203,7 +204,10 @@ func (n *Node) CloseAccount(ctx context.Context, by commands.Request, id string)
 			return done, err
 		}
 	}
-	return done, n.Notices.Erase(ctx, id)
+	if err := n.Notices.Erase(ctx, id); err != nil {
+		return done, err
+	}
+	return done, n.SignOutEverywhere(ctx, by, id, "")
 }
 
 // AwaitKeys waits until requests on every node follow the decisions up to a position. Every command that decides on

@@ -67,6 +67,7 @@ type Node struct {
 	Stripe        *stripeapi.Client
 	Brands        *commands.Brands
 	Notices       *commands.Notices
+	SignIns       *commands.SignIns
 	tokens        *commands.Operators
 
 	Runner      *engine.Runner
@@ -300,6 +301,7 @@ func (n *Node) openCommands(context.Context) error {
 		return err
 	}
 	n.Notices = commands.NewNotices(n.Log, events, n.clock.Now, n.AccountWriter, n.Names)
+	n.SignIns = commands.NewSignIns(n.Log, events, n.clock.Now, n.AccountWriter)
 	n.tokens = commands.NewOperators(n.Log, events, n.clock.Now)
 	n.Brands, err = commands.NewBrands(commands.BrandsConfig{Events: events, Now: n.clock.Now}, n.Log)
 	return err

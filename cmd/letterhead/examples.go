@@ -16,6 +16,9 @@ var examples = map[string][]string{
 		"account notices 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11", "account notices 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --low-balance 100 --webhook https://example.com/letterhead --email billing@example.com",
 		"account notices 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --retry 0b7d2c9a-1c55-5b8e-8a3f-6d2f9b1e4a77", "account notices --public-key",
 	},
+	"account login-link": {
+		"account login-link --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11", "account login-link --account 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11 --person p2 --json",
+	},
 	"account suspend":       {"account suspend 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
 	"account reinstate":     {"account reinstate 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
 	"account close":         {"account close 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+func TestLoginLink_PrintsOnlyTheURL(t *testing.T) {
+	folder, id := openAccount(t)
+	code, stdout, stderr := commandLine(t.Context(), "account", "login-link", "--account", id, "--data", folder)
+	link, err := url.Parse(strings.TrimSuffix(stdout, "\n"))
+	if code != exitOK || err != nil || link.Scheme != "http" || link.Path != "/dashboard/sign-in" || link.Query().Get("account") != id || len(link.Query().Get("token")) != 43 {
+		t.Fatalf("ended with %d: %d bytes on stdout, %v", code, len(stdout), err)
+	}
+	if !strings.Contains(stderr, "once") || !strings.Contains(stderr, "15 minutes") || strings.Contains(stderr, link.Query().Get("token")) {
+		t.Errorf("stderr %q", stderr)
+	}
+	var shown struct {
+		URL       string
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	text := output(t, folder, "account", "login-link", "--account", id, "--person", "p2", "--json")
+	if err := json.Unmarshal([]byte(text), &shown); err != nil || !strings.HasPrefix(shown.URL, "http://127.0.0.1:8080/dashboard/sign-in?account="+id+"&token=") || time.Until(shown.ExpiresAt) > 15*time.Minute {
+		t.Errorf("--json expires at %s: %v", shown.ExpiresAt, err)
+	}
+	if shown.URL == link.String() {
+		t.Error("the same link was printed twice")
+	}
+}
+
+func TestLoginLink_BadArguments_AreRejected(t *testing.T) {
+	folder, id := openAccount(t)
+	unknown := uuid.NewString()
+	output(t, folder, "account", "close", id)
+	for _, c := range []struct {
+		args []string
+		exit int
+		want string
+	}{
+		{nil, exitUsage, "--account is needed"},
+		{[]string{"--account", id, "--person", "jane@example.com"}, exitUsage, "not be a name"},
+		{[]string{id}, exitUsage, "argument"},
+		{[]string{"--account", unknown}, exitFailure, "there is no account " + unknown},
+		{[]string{"--account", "nobody"}, exitFailure, "there is no account nobody"},
+		{[]string{"--account", id}, exitFailure, "closed"},
+	} {
+		args := append([]string{"account", "login-link", "--data", folder}, c.args...)
+		if code, stdout, stderr := commandLine(t.Context(), args...); code != c.exit || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v ended with %d: %s%s, want %d and %q", c.args, code, stdout, stderr, c.exit, c.want)
+		}
+	}
+}

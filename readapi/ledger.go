@@ -3,7 +3,6 @@ package readapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/eventschemas"
 	"letterhead/projections/ledger"
@@ -212,11 +210,8 @@ func (x *exchange) serveLedgerRequest() error {
 			if err != nil {
 				return err
 			}
-			switch e.Type {
-			case eventschemas.CreditsCharged{}.EventType(), eventschemas.ChargeReversed{}.EventType():
-				body.Charged -= e.Amount
-			}
-			body.Entries = append(body.Entries, requestEntry{e, meaning(&e)})
+			body.Charged += e.Charged()
+			body.Entries = append(body.Entries, requestEntry{e, e.Meaning()})
 		}
 		return nil
 	})
@@ -229,35 +224,4 @@ func (x *exchange) serveLedgerRequest() error {
 	}
 	x.Header()["Cache-Control"] = cacheNever
 	return x.sendJSON(body)
-}
-
-// meaning explains an entry of a request; empty for events that requests do not cause.
-func meaning(e *ledger.Entry) string {
-	switch e.Type {
-	case eventschemas.CreditsHeld{}.EventType():
-		return fmt.Sprintf("%s held while the site of %s was to be crawled.", credits(e.Held), e.Domain)
-	case eventschemas.CreditsCharged{}.EventType():
-		if e.HoldID != "" {
-			return fmt.Sprintf("%s charged for the brand of %s, from those that were held.", credits(-e.Amount), e.Domain)
-		}
-		return fmt.Sprintf("The index had the brand of %s, with a logo. %s charged.", e.Domain, credits(-e.Amount))
-	case eventschemas.HoldReleased{}.EventType():
-		return fmt.Sprintf("%s released: the request ended without a charge to this hold.", credits(-e.Held))
-	case eventschemas.ChargeReversed{}.EventType():
-		if e.Reason == account.ReasonClientGone {
-			return fmt.Sprintf("The client had disconnected before the answer. %s returned.", credits(e.Amount))
-		}
-		return fmt.Sprintf("The operator reversed the charge. %s returned.", credits(e.Amount))
-	case eventschemas.ChargeKept{}.EventType():
-		return "The answer of this charge was sent again to a repeated request, which was not charged."
-	}
-	return ""
-}
-
-// credits returns the beginning of a passive sentence about a number of credits.
-func credits(n int64) string {
-	if n == 1 {
-		return "1 credit was"
-	}
-	return fmt.Sprintf("%d credits were", n)
 }

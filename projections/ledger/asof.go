@@ -158,6 +158,34 @@ func (m *Model) Books(ctx context.Context, last Entry) (*books.Account, error) {
 	return lots, turnover.Err()
 }
 
+// Spent returns the credits that an account was charged after a time, less those that were returned since for reversed
+// charges. Its cost does not depend on the number of charges. Errors: ErrUnfinished, projections.ErrNotReady,
+// sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (int64, error) {
+	last, err := m.Latest(ctx, accountID, Filter{}, 1)
+	if err != nil || len(last) == 0 {
+		return 0, err
+	}
+	from, spent := int64(-1), int64(0) // the last revision before
+	switch before, err := m.AsOf(ctx, accountID, after); {
+	case err == nil:
+		from, spent = int64(before.Revision), before.Balance
+	case !errors.Is(err, ErrNotFound):
+		return 0, err
+	}
+	moves, err := m.rare(ctx, accountID, last[0].Revision, eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(),
+		eventschemas.RefundReversed{}.EventType(), eventschemas.BreakageRecognized{}.EventType())
+	if err != nil {
+		return 0, err
+	}
+	for i := range moves {
+		if int64(moves[i].Revision) > from {
+			spent += moves[i].Amount
+		}
+	}
+	return spent - last[0].Balance, nil
+}
+
 // event returns the event that moves credits, as far as books and statements use it.
 func (e *Entry) event() eventschemas.Event {
 	var money *eventschemas.Money

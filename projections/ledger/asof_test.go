@@ -171,6 +171,33 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
+func TestSpent_AnyMoment_EqualsChargesLessReversalsSince(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		for n := range 6 {
+			appendBusy(e, fmt.Sprint("busy-", n), rand.New(rand.NewPCG(11, uint64(n))))
+		}
+		m, r := open(t, e)
+		e.CatchUp(r)
+		for n := range 6 {
+			id := fmt.Sprint("busy-", n)
+			entries := collect(t, m.Entries(t.Context(), id, ledger.Filter{}))
+			want := int64(0) // of the entries after one
+			for _, entry := range slices.Backward(entries) {
+				if got, err := m.Spent(t.Context(), id, entry.At); err != nil || got != want {
+					t.Fatalf("%s: %d credits are spent after revision %d, %v; want %d", id, got, entry.Revision, err, want)
+				}
+				want += entry.Charged()
+			}
+			if got, err := m.Spent(t.Context(), id, entries[0].At.Add(-time.Microsecond)); err != nil || got != want {
+				t.Errorf("%s: %d credits are spent altogether, %v; want %d", id, got, err, want)
+			}
+		}
+		if got, err := m.Spent(t.Context(), "nobody", at); err != nil || got != 0 {
+			t.Errorf("an unknown account has spent %d, %v", got, err)
+		}
+	})
+}
+
 func checkState(t tester, m *ledger.Model, want *past, accountID string, at time.Time) {
 	t.Helper()
 	s, err := m.State(t.Context(), accountID, at)

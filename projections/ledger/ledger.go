@@ -176,16 +176,16 @@ type Details struct {
 
 // Filter selects entries of an account.
 type Filter struct {
-	// RequestID, Type, PaymentID and KeyID, if not empty, select only the entries that have them.
-	RequestID, Type, PaymentID, KeyID string
+	// RequestID, Type, PaymentID, KeyID and Domain, if not empty, select only the entries that have them.
+	RequestID, Type, PaymentID, KeyID, Domain string
 	// From and Until, if not zero, select the entries from a time on and before another.
 	From, Until time.Time
 	// ForCustomer leaves out the fees of the payment processor.
 	ForCustomer bool
 	// Credits selects only the entries that change the balance. Their Held is 0.
 	Credits bool
-	// FromRevision is the first revision to return.
-	FromRevision uint64
+	// FromRevision is the first revision to return, and BeforeRevision, if not zero, the first one after the last.
+	FromRevision, BeforeRevision uint64
 	// Limit is the maximum number of entries; 0 means all.
 	Limit int
 
@@ -247,6 +247,12 @@ func (f Filter) conditions(accountID string) (where string, args []any) {
 	}
 	if f.KeyID != "" {
 		add("e.key_id = ?", f.KeyID)
+	}
+	if f.Domain != "" {
+		add("e.domain = ?", f.Domain)
+	}
+	if f.BeforeRevision != 0 {
+		add("e.revision < ?", int64(f.BeforeRevision))
 	}
 	if f.revisions != nil {
 		add("e.revision >= ? AND e.revision < ?", f.revisions[0], f.revisions[1])
@@ -323,7 +329,7 @@ func (m *Model) Entries(ctx context.Context, accountID string, f Filter) iter.Se
 	switch {
 	case f.Credits:
 		return entries
-	case f.Type != "" || f.PaymentID != "" || f.KeyID != "":
+	case f.Type != "" || f.PaymentID != "" || f.KeyID != "" || f.Domain != "":
 		return m.capturedAlone(ctx, entries)
 	}
 	return m.captured(ctx, entries)
@@ -366,6 +372,27 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 		return 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
 	}
 	return revision, nil
+}
+
+// Latest returns the last n selected entries of an account, the newest first; f.FromRevision and f.Limit do not count.
+// Errors: as Entries.
+func (m *Model) Latest(ctx context.Context, accountID string, f Filter, n int) (latest []Entry, err error) {
+	f.FromRevision, err = m.Last(ctx, accountID, f, n)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.Limit = n
+	for e, err := range m.Entries(ctx, accountID, f) {
+		if err != nil {
+			return nil, err
+		}
+		latest = append(latest, e)
+	}
+	slices.Reverse(latest)
+	return latest, nil
 }
 
 // ByRequest returns the entries of a request, of any account, in the order of the log. Errors: as

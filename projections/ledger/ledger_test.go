@@ -243,6 +243,10 @@ func TestEntries_Filters_SelectTogetherAndFindLast(t *testing.T) {
 			{ledger.Filter{RequestID: "r4"}, []uint64{4, 5}},
 			{ledger.Filter{RequestID: "r4", Type: "CreditsCharged"}, []uint64{4}},
 			{ledger.Filter{KeyID: "k3"}, nil},
+			{ledger.Filter{BeforeRevision: 3}, []uint64{0, 1, 2}},
+			{ledger.Filter{BeforeRevision: 7, KeyID: "k1", From: at.Add(3 * time.Hour)}, []uint64{4}},
+			{ledger.Filter{Domain: "d.com"}, []uint64{2, 3, 4, 7}},
+			{ledger.Filter{Domain: "e.com"}, nil},
 		} {
 			var got []uint64
 			for _, entry := range collect(t, m.Entries(t.Context(), "a", c.f)) {
@@ -250,6 +254,19 @@ func TestEntries_Filters_SelectTogetherAndFindLast(t *testing.T) {
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("%+v selects revisions %v, want %v", c.f, got, c.want)
+			}
+			for n := range len(c.want) + 2 {
+				page, err := m.Latest(t.Context(), "a", c.f, n+1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var latest []uint64
+				for _, entry := range slices.Backward(page) {
+					latest = append(latest, entry.Revision)
+				}
+				if want := c.want[max(0, len(c.want)-n-1):]; !slices.Equal(latest, want) {
+					t.Errorf("%+v: the latest %d are %v backwards, want %v", c.f, n+1, latest, want)
+				}
 			}
 			for n := 1; n <= len(c.want); n++ {
 				if first, err := m.Last(t.Context(), "a", c.f, n); err != nil || first != c.want[len(c.want)-n] {

@@ -82,6 +82,22 @@ func (m *Model) Statement(ctx context.Context, accountID string, month, now time
 	return st, nil
 }
 
+// Periods returns the months that have ended in the books. Errors: ErrUnfinished, projections.ErrNotReady,
+// sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) Periods(ctx context.Context) (ended *books.Periods, err error) {
+	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		if t.Version < withDetails {
+			return ErrUnfinished
+		}
+		ended, err = readPeriods(ctx, q, t)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("months of the books: %w", err)
+	}
+	return ended, nil
+}
+
 // readPeriods returns the months that have ended.
 func readPeriods(ctx context.Context, q projections.Queryer, t *projections.Tables) (*books.Periods, error) {
 	rows, err := q.QueryContext(ctx, t.SQL(selectPeriods))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"letterhead/domain/statement"
 	"letterhead/readapi/openapi"
 )
 
@@ -79,7 +80,7 @@ type pages struct {
 	documents func() (documents, error)
 	gallery   *gallery
 	landing   *landing
-	statement *statementPage
+	statement *statement.Page
 	csp       []string
 	docsURLs  map[Code]string
 }
@@ -108,7 +109,7 @@ func newPages(baseURL, logoHost, userAgent string) (pages, error) {
 	if p.landing, err = newLanding(p.gallery, sourceOf(style), map[string]any{"BaseURL": baseURL, "Style": template.CSS(style)}); err != nil {
 		return pages{}, err
 	}
-	if p.statement, err = newStatementPage(baseURL); err != nil {
+	if p.statement, err = statement.NewPage(baseURL); err != nil {
 		return pages{}, err
 	}
 	p.documents = sync.OnceValues(func() (documents, error) { return renderDocuments(baseURL, userAgent, template.CSS(style)) })

@@ -86,6 +86,7 @@ var (
 	cachePrivate = []string{"private"}
 	cacheNever   = []string{"no-store"}
 	noSniff      = []string{"nosniff"}
+	noReferrer   = []string{"no-referrer"}
 	anyOrigin    = []string{"*"}
 	exposed      = []string{"X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Credits-Remaining, Retry-After, X-Cache, X-Api-Key-Status"}
 	cacheHit     = []string{string(lookup.Hit)}
@@ -116,6 +117,12 @@ func (x *exchange) setCommonHeaders() {
 	h["Access-Control-Allow-Origin"] = anyOrigin
 	h["Access-Control-Expose-Headers"] = exposed
 	h["X-Content-Type-Options"] = noSniff
+}
+
+// closeToOtherSites makes browsers keep the answer from pages of other sites.
+func (x *exchange) closeToOtherSites() {
+	delete(x.Header(), "Access-Control-Allow-Origin")
+	delete(x.Header(), "Access-Control-Expose-Headers")
 }
 
 func (x *exchange) setCredits(remaining int64) {

@@ -101,6 +101,7 @@ type setup struct {
 	deps   func(*readapi.Deps)
 	// Fields of readapi.Config that are no settings.
 	extra          map[string]http.Handler
+	dashboard      http.Handler
 	requestTimeout time.Duration // 0 = patient; in a bubble, the default
 	// Set by inBubble.
 	bubble   bool
@@ -170,7 +171,7 @@ func (s *service) openAPI(set *setup) {
 	var err error
 	s.config, s.deps, err = s.node.API(s.t.Context())
 	s.must(err)
-	s.config.Extra, s.config.RequestTimeout = set.extra, set.requestTimeout
+	s.config.Extra, s.config.Dashboard, s.config.RequestTimeout = set.extra, set.dashboard, set.requestTimeout
 	if !set.bubble && set.requestTimeout == 0 {
 		s.config.RequestTimeout, s.config.QuickTimeout = patient, patient
 	}

@@ -43,13 +43,24 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	if framingAmbiguous(r) {
 		x.Header()["Connection"] = connectionClose
 	}
+	dashboard := isDashboard(r.URL.Path) && !a.logoHost.is(r.Host)
+	if dashboard {
+		x.closeToOtherSites()
+		x.plain = true
+		x.Header()["Referrer-Policy"] = noReferrer
+	}
 	operators := a.extra[r.URL.Path] != nil
 	if c := connOf(r.Context()); c != nil && !operators && !c.among.mayServe(c) {
 		x.Header()["Connection"] = connectionClose
 		x.fail(unavailable("Too many requests are running. Send this one again.", retryBusy, errOverloaded))
 		return
 	}
-	if isPreflight(r) && !operators {
+	if dashboard && a.dashboard != nil {
+		x.route = "dashboard"
+		a.dashboard.ServeHTTP(x, r)
+		return
+	}
+	if isPreflight(r) && !operators && !dashboard {
 		x.route = "preflight"
 		x.answerPreflight()
 		return

@@ -96,10 +96,14 @@ func extraHandler(pattern string, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := w.(*exchange)
 		x.request, x.route = r, name
-		delete(x.Header(), "Access-Control-Allow-Origin")
-		delete(x.Header(), "Access-Control-Expose-Headers")
+		x.closeToOtherSites()
 		handler.ServeHTTP(x, r)
 	})
+}
+
+// isDashboard reports whether a path belongs to the dashboard, however it is encoded.
+func isDashboard(path string) bool {
+	return path == "/dashboard" || strings.HasPrefix(path, "/dashboard/") || strings.HasPrefix(path, "/static/dashboard/")
 }
 
 // ServeHTTP passes a routed request through authentication and limits to its handler.

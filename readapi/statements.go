@@ -1,10 +1,7 @@
 package readapi
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"time"
@@ -20,14 +17,14 @@ import (
 type statementForm struct {
 	name, mediaType string
 	contentType     []string
-	render          func(*statementPage, *statement.Statement) ([]byte, error)
+	render          func(*statement.Page, *statement.Statement) ([]byte, error)
 }
 
 // statementForms are all forms; the first is the default.
 var statementForms = []statementForm{
-	{"json", "application/json", typeJSON, func(_ *statementPage, s *statement.Statement) ([]byte, error) { return s.JSON() }},
-	{"csv", "text/csv", []string{"text/csv; charset=utf-8"}, func(_ *statementPage, s *statement.Statement) ([]byte, error) { return s.CSV() }},
-	{"html", "text/html", typeHTML, (*statementPage).render},
+	{"json", "application/json", typeJSON, func(_ *statement.Page, s *statement.Statement) ([]byte, error) { return s.JSON() }},
+	{"csv", "text/csv", []string{"text/csv; charset=utf-8"}, func(_ *statement.Page, s *statement.Statement) ([]byte, error) { return s.CSV() }},
+	{"html", "text/html", typeHTML, (*statement.Page).Render},
 }
 
 // serveStatement answers GET /v1/statements/{month}.
@@ -59,7 +56,7 @@ func (x *exchange) serveStatement() error {
 		h["Vary"] = varyAccept
 	}
 	if form.name == "html" {
-		h["Content-Security-Policy"] = x.api.pages.statement.csp
+		h["Content-Security-Policy"] = []string{x.api.pages.statement.Policy}
 	}
 	x.send(http.StatusOK, form.contentType, body)
 	return nil
@@ -89,44 +86,4 @@ func (x *exchange) statementForm() (form statementForm, negotiated bool, problem
 		}
 	}
 	return statementForms[best], true, nil
-}
-
-// statementPage is the page of a statement, for a browser's print dialog.
-type statementPage struct {
-	template *template.Template
-	style    template.CSS
-	csp      []string
-	baseURL  string
-}
-
-func newStatementPage(baseURL string) (*statementPage, error) {
-	style, err := pageFiles.ReadFile("pages/statement.css")
-	if err != nil {
-		return nil, fmt.Errorf("read the style of statements: %w", err)
-	}
-	t, err := template.New("statement.html").Funcs(template.FuncMap{
-		"amount": func(minor int64, currency string) string {
-			return string(books.AppendAmount(nil, minor, currency)) + " " + currency
-		},
-		"at": func(t time.Time) string { return t.Format("2006-01-02 15:04") },
-	}).ParseFS(pageFiles, "pages/statement.html")
-	if err != nil {
-		return nil, fmt.Errorf("parse the page of statements: %w", err)
-	}
-	p := &statementPage{template: t, style: template.CSS(style), csp: policyOf(style), baseURL: baseURL}
-	_, err = p.render(&statement.Statement{Month: "2026-11"}) // so that an error in the template is detected at the start
-	return p, err
-}
-
-func (p *statementPage) render(s *statement.Statement) ([]byte, error) {
-	month, err := time.Parse(books.MonthLayout, s.Month)
-	if err != nil {
-		return nil, err
-	}
-	var body bytes.Buffer
-	err = p.template.Execute(&body, map[string]any{
-		"S": s, "Style": p.style, "BaseURL": p.baseURL, "Month": month.Format("January 2006"),
-		"First": month.Format(time.DateOnly), "Last": month.AddDate(0, 1, -1).Format(time.DateOnly),
-	})
-	return body.Bytes(), err
 }

@@ -240,7 +240,7 @@ type API struct {
 	quick       time.Duration       // of any other, and of everything except the crawl
 	batch       time.Duration       // in which a batch starts items
 	checks      *semaphore.Weighted // requests that are being checked
-	batches     shares              // by account, until the answer is sent
+	batches     *ratelimit.Shares   // by account, until the answer is sent
 	lookup      *lookup.Service
 	pages       pages
 	agents      *mcp.Server
@@ -249,7 +249,7 @@ type API struct {
 	logoEndpoint *endpoint
 	// ledgerTurns are the requests that read ledgers; ledgerReads includes those that wait, by account.
 	ledgerTurns *semaphore.Weighted
-	ledgerReads shares
+	ledgerReads *ratelimit.Shares
 	// ledgerCaughtUp is that of Deps, never nil.
 	ledgerCaughtUp func(ctx context.Context) error
 	extra          map[string]http.Handler
@@ -278,8 +278,8 @@ func New(cfg Config, deps Deps) (*API, error) {
 		keys: deps.Keys, recorder: deps.Recorder, quotas: deps.Quotas, credits: deps.Credits, usage: deps.Usage, ledger: deps.Ledger, ledgerCaughtUp: deps.LedgerCaughtUp,
 		search: deps.Search, assets: deps.Assets, logos: deps.Logos, filled: deps.Filled, counters: deps.Counters, trusted: cfg.TrustedProxies, timeout: cfg.RequestTimeout, logoWait: cfg.LogoTimeout,
 		logoHost: parseLogoHost(cfg.LogoHost, schemeOf(cfg.BaseURL)), logoURLs: logoURLs(cfg.BaseURL, cfg.LogoHost), quick: quick, batch: cfg.BatchTimeout,
-		checks: semaphore.NewWeighted(maxChecks), batches: shares{limit: maxAccountBatches},
-		ledgerTurns: semaphore.NewWeighted(ledgerReads()), ledgerReads: shares{limit: maxAccountLedgerReads},
+		checks: semaphore.NewWeighted(maxChecks), batches: ratelimit.NewShares(maxAccountBatches),
+		ledgerTurns: semaphore.NewWeighted(ledgerReads()), ledgerReads: ratelimit.NewShares(maxAccountLedgerReads),
 		lookup: lookup.New(lookup.Config{
 			CrawlTimeout: cfg.CrawlTimeout, LogoTimeout: cfg.LogoTimeout, Quick: quick, CrawlsPerMinute: cfg.CrawlsPerMinute, Logger: cfg.Logger, Now: cfg.Now,
 		}, lookup.Parts{

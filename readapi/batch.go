@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -26,35 +25,6 @@ const batchSendWithin = 60 * time.Second
 // maxAccountBatches limits the batches of one account, including those that wait for another batch
 // with the same key, and answers of up to 6 MiB that a slow client is still reading.
 const maxAccountBatches = lookup.MaxBatches / 8
-
-// shares limits the callers inside per key, so that no key uses up the capacity of all.
-type shares struct {
-	limit  int
-	mu     sync.Mutex
-	inside map[string]int
-}
-
-// enter returns the function that leaves again, or nil and false if the key's share is used up.
-func (s *shares) enter(key string) (leave func(), ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.inside[key] >= s.limit {
-		return nil, false
-	}
-	if s.inside == nil {
-		s.inside = map[string]int{}
-	}
-	s.inside[key]++
-	return func() { s.leave(key) }, true
-}
-
-func (s *shares) leave(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.inside[key]--; s.inside[key] == 0 {
-		delete(s.inside, key)
-	}
-}
 
 // routeBatch adds the paths of batch look-ups. They precede the paths with an identifier, which would
 // match "batch".
@@ -83,7 +53,7 @@ func (x *exchange) serveBatch() error {
 	if problem != nil {
 		return problem
 	}
-	leave, ok := x.api.batches.enter(x.caller.AccountID) // until the answer, which is in memory, is sent
+	leave, ok := x.api.batches.Enter(x.caller.AccountID) // until the answer, which is in memory, is sent
 	if !ok {
 		return fmt.Errorf("%w: the account has %d batches running", commands.ErrBusy, maxAccountBatches)
 	}

@@ -47,9 +47,6 @@ const (
 // scopeLandingSearches is the scope of the counters of the page's searches, by visitor's address.
 const scopeLandingSearches = "landing-searches"
 
-// scriptPath has the version in it, so that browsers may keep the script forever.
-const scriptPath = "/static/htmx-" + htmx.Version + ".js"
-
 // landingResults are the results of a search, and a sentence if there are none.
 type landingResults struct {
 	Results  []landingResult
@@ -109,7 +106,7 @@ func newLanding(g *gallery, styleSource string, data map[string]any) (*landing, 
 func (l *landing) page(domain, query string, found landingResults) ([]byte, error) {
 	v := landingView{
 		Title: "Letterhead: the brand behind a domain", BaseURL: l.gallery.baseURL, Style: l.gallery.style,
-		HTMXConfig: htmx.Config, Script: strings.TrimPrefix(scriptPath, "/"),
+		HTMXConfig: htmx.Config, Script: strings.TrimPrefix(htmx.Path, "/"),
 		Domain: domain, Query: query, MaxQuery: maxSearchRunes, Found: found,
 	}
 	if v.Domain == "" {
@@ -163,7 +160,7 @@ func (a *API) routeLanding(r *mux.Router) {
 	}
 	add("/", (*exchange).serveLanding)
 	add("/suggest", (*exchange).serveSuggestions)
-	add(scriptPath, (*exchange).serveScript)
+	add(htmx.Path, (*exchange).serveScript)
 	add("/favicon.ico", (*exchange).serveIcon)
 	for name := range a.pages.landing.files {
 		add("/"+name, func(x *exchange) error { return x.sendCached(typeText, x.api.pages.landing.files[name], pageCache) })

@@ -64,7 +64,7 @@ type ledgerQuery struct {
 // readLedger calls read when the read model has everything that was answered before, and it is this request's turn.
 func (x *exchange) readLedger(read func(ctx context.Context) error) error {
 	ctx := x.context()
-	leave, ok := x.api.ledgerReads.enter(x.caller.AccountID)
+	leave, ok := x.api.ledgerReads.Enter(x.caller.AccountID)
 	if !ok {
 		return unavailable("Other requests for this account's ledger are running. Send this one again after Retry-After.", retryBusy, errOverloaded)
 	}

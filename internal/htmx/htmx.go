@@ -7,6 +7,9 @@ import _ "embed"
 // Version is the version of the npm package.
 const Version = "4.0.1"
 
+// Path is where the script is served. It has the version in it, so that browsers may keep the script forever.
+const Path = "/static/htmx-" + Version + ".js"
+
 // Script is the script, in JavaScript.
 //
 //go:embed htmx.min.js

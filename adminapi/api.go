@@ -53,8 +53,8 @@ const (
 
 // Errors of Operations.
 var (
-	// ErrNotSeen means that a decision is durable, and that requests were not seen to follow it in time.
-	ErrNotSeen = errors.New("not every node has confirmed it in time")
+	// ErrNotSeen is commands.ErrNotSeen.
+	ErrNotSeen = commands.ErrNotSeen
 	// ErrNotCharged means that a request was not charged.
 	ErrNotCharged = errors.New("was not charged")
 	// ErrNotClosed means that a month cannot be closed, for the reason that follows.

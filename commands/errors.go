@@ -26,6 +26,8 @@ var (
 	// it for the account, within answersFor. Nothing was charged. Read the record from the brand's
 	// stream.
 	ErrOlderRecord = errors.New("the account has already received a newer record")
+	// ErrNotSeen: a decision is durable, and requests were not seen to follow it in time.
+	ErrNotSeen = errors.New("not every node has confirmed it in time")
 	// ErrUnknownRevision: the brand's stream has no such revision.
 	ErrUnknownRevision = errors.New("no such revision")
 	// ErrQuotaExceeded: the month's allowance is used up. The error is a *usage.QuotaExceededError.

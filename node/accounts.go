@@ -25,7 +25,7 @@ import (
 )
 
 // ErrNotSeen means that a decision is durable, and that requests were not seen to follow it in time.
-var ErrNotSeen = adminapi.ErrNotSeen
+var ErrNotSeen = commands.ErrNotSeen
 
 // NewAccount, Account and Key are printed by commands as the admin API answers them.
 type (

@@ -25,9 +25,10 @@ var layers = map[string][]string{
 	// The metered look-up, which must not depend on HTTP or on other parts of the API.
 	"readapi/lookup": {"readapi/lookup", "commands", "projections", "domain", "eventschemas", "internal"},
 	"adminapi":       {"adminapi", "commands", "projections", "domain", "eventschemas", "internal"},
+	"dashboard":      {"dashboard", "commands", "projections", "domain", "eventschemas", "internal"},
 	"workers":        {"commands", "projections", "domain", "eventschemas", "internal"},
 	// The composition root. Only cmd and tests may import it.
-	"node": {"node", "adminapi", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
+	"node": {"node", "adminapi", "dashboard", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
 	"cmd":  {"adminapi", "node", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
 	// Example programs, which may use only the event schemas as users would, and tests of the built binary.
 	"examples": {"examples", "eventschemas"},

@@ -1,0 +1,217 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"letterhead/projections/accounts"
+)
+
+// exchange is a request and its answer.
+type exchange struct {
+	*Dashboard
+	w       http.ResponseWriter
+	r       *http.Request
+	ctx     context.Context
+	token   string // of the session in the cookie; empty if there is none
+	session Session
+	account *accounts.Account // of the session; nil before it is known
+	name    string            // of the account's holder; empty if it was erased
+	form    url.Values        // of a POST
+}
+
+const cookieName = "letterhead_session"
+
+// maxToken limits the tokens that are looked up.
+const maxToken = 200
+
+// serve answers a request.
+func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", d.pages.policy)
+	d.mux.ServeHTTP(w, r)
+}
+
+// page is a page of the dashboard, or a form that it sends.
+type page struct {
+	method, path string // of net/http
+	open         bool   // it needs no session
+	serve        func(*exchange) error
+}
+
+func (d *Dashboard) route() {
+	d.mux = http.NewServeMux()
+	allowed := map[string]string{}
+	for _, p := range []page{
+		{"GET", "/dashboard/sign-in", true, (*exchange).showSignIn},
+		{"POST", "/dashboard/sign-in", true, (*exchange).signIn},
+		{"GET", "/dashboard/sign-out", false, (*exchange).showSignOut},
+		{"POST", "/dashboard/sign-out", false, (*exchange).signOut},
+		{"GET", "/dashboard", false, (*exchange).showOverview},
+		{"GET", "/dashboard/keys", false, (*exchange).showKeys},
+		{"POST", "/dashboard/keys", false, (*exchange).issueKey},
+		{"GET", "/dashboard/keys/{id}/revoke", false, (*exchange).showRevoke},
+		{"POST", "/dashboard/keys/{id}/revoke", false, (*exchange).revokeKey},
+		{"GET", "/dashboard/ledger", false, (*exchange).showLedger},
+		{"GET", "/dashboard/ledger/{request_id}", false, (*exchange).showRequest},
+		{"GET", "/dashboard/statements", false, (*exchange).showStatements},
+		{"GET", "/dashboard/statements/{month}", false, (*exchange).showStatement},
+	} {
+		d.mux.Handle(p.method+" "+p.path, d.handler(p))
+		if p.method == http.MethodPost {
+			allowed[p.path] = "GET, HEAD, POST"
+		} else if allowed[p.path] == "" {
+			allowed[p.path] = "GET, HEAD"
+		}
+	}
+	for path, methods := range allowed {
+		d.mux.Handle(path, d.handler(page{open: true, serve: func(x *exchange) error { // any other method
+			x.w.Header().Set("Allow", methods)
+			return &problem{http.StatusMethodNotAllowed, "This page cannot do that", "The address answers " + methods + " only.", nil}
+		}}))
+	}
+	d.mux.Handle("/dashboard/", d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
+	d.mux.Handle("GET /dashboard/{$}", http.RedirectHandler(d.base+"/dashboard", http.StatusMovedPermanently))
+	for name, file := range d.pages.static {
+		d.mux.Handle("GET /static/dashboard/"+name, file)
+	}
+	d.mux.Handle("/static/dashboard/", d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
+}
+
+// handler passes a request through its checks to a page.
+func (d *Dashboard) handler(p page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		x := &exchange{Dashboard: d, w: w, r: r, ctx: ctx}
+		if cookie, err := r.Cookie(cookieName); err == nil && len(cookie.Value) <= maxToken {
+			x.token = cookie.Value
+		}
+		if err := x.run(p); err != nil {
+			x.fail(err)
+		}
+	})
+}
+
+func (x *exchange) run(p page) error {
+	if x.r.Method == http.MethodPost {
+		// The body is read before the request takes a place, which a slow client must not keep.
+		if err := x.readForm(); err != nil {
+			return err
+		}
+		if !p.open {
+			if err := x.checkOrigin(); err != nil {
+				return err
+			}
+		}
+	}
+	if !x.running.TryAcquire(1) {
+		return errTooMany
+	}
+	defer x.running.Release(1)
+	if p.open {
+		return p.serve(x)
+	}
+	if err := x.authenticate(); err != nil {
+		return err
+	}
+	leave, ok := x.accounts.Enter(x.session.AccountID)
+	if !ok {
+		return errTooMany
+	}
+	defer leave()
+	return p.serve(x)
+}
+
+// authenticate finds the session of the cookie, and its account.
+func (x *exchange) authenticate() error {
+	if x.token == "" {
+		return ErrNoSession
+	}
+	var err error
+	if x.session, err = x.Sessions.Session(x.ctx, x.token); err != nil {
+		return err
+	}
+	a, err := x.Accounts.Get(x.ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
+	names, err := x.Names.Names(x.ctx, a.Holder)
+	if err != nil {
+		return err
+	}
+	x.account, x.name = a, names[a.Holder]
+	return nil
+}
+
+func (x *exchange) readForm() error {
+	x.r.Body = http.MaxBytesReader(x.w, x.r.Body, maxForm)
+	err := x.r.ParseForm()
+	x.form = x.r.PostForm
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return &problem{http.StatusRequestEntityTooLarge, "The form is too large", "It may have " + strconv.Itoa(maxForm>>10) + " KiB. Go back and shorten what you typed.", nil}
+	case err != nil:
+		return &problem{http.StatusBadRequest, "The form did not arrive", "It was cut off or is not encoded correctly. Go back and send it again.", nil}
+	}
+	return nil
+}
+
+// checkOrigin rejects forms that pages of other sites send.
+//
+// Browsers say where a request comes from, in Sec-Fetch-Site or else in Origin. Over plain HTTP to another machine they do
+// not: they leave the former out, and the latter is null, because the pages send no referrer. Then the form must have
+// the token of its session, which pages of other sites cannot read.
+func (x *exchange) checkOrigin() error {
+	err := x.protection.Check(x.r)
+	if err == nil {
+		return nil
+	}
+	unknown := x.r.Header.Get("Sec-Fetch-Site") == "" && x.r.Header.Get("Origin") == "null"
+	if unknown && x.token != "" && subtle.ConstantTimeCompare([]byte(x.form.Get("form")), []byte(formToken(x.token))) == 1 {
+		return nil
+	}
+	return &problem{http.StatusForbidden, "The form comes from another site", "The dashboard takes forms from its own pages only. Nothing was changed.", nil}
+}
+
+// formToken returns the token of the forms of a session. It does not reveal that of the session.
+func formToken(session string) string {
+	sum := sha256.Sum256([]byte("form " + session))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// setCookie sets the cookie of a session; an empty token deletes it. The browser sends it to the dashboard only, also when
+// a page of another site leads there, as that of a payment processor does.
+func (x *exchange) setCookie(token string, expires time.Time) {
+	cookie := &http.Cookie{Name: cookieName, Value: token, Path: x.base + "/dashboard", Expires: expires, HttpOnly: true, Secure: x.secure, SameSite: http.SameSiteLaxMode}
+	if token == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(x.w, cookie)
+}
+
+// redirect leads the browser to a page of the dashboard, given below /dashboard, with GET.
+func (x *exchange) redirect(page string) error {
+	x.w.Header().Set("Location", x.base+"/dashboard"+page)
+	x.w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// send answers with a whole body.
+func (x *exchange) send(status int, contentType string, body []byte) {
+	h := x.w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.w.WriteHeader(status)
+	_, _ = x.w.Write(body) // an error means that the client has left
+}

@@ -1,0 +1,31 @@
+// Shows times in the reader's time zone, and copies keys. The pages are complete without it.
+"use strict";
+(() => {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  // The Swedish form is that of the pages: 2026-11-30 12:00.
+  const form = (seconds) => new Intl.DateTimeFormat("sv-SE", {
+    year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", ...(seconds && {second: "2-digit"}), timeZoneName: "short",
+  });
+  const minutes = form(false), seconds = form(true);
+  const localize = () => {
+    for (const time of document.querySelectorAll("time[datetime*=T]")) {
+      const utc = time.textContent;
+      if (!utc.endsWith(" UTC") || zone === "UTC") continue;
+      time.title = utc;
+      time.textContent = (utc.split(":").length > 2 ? seconds : minutes).format(new Date(time.dateTime));
+    }
+    const note = document.getElementById("zone");
+    if (note && zone && zone !== "UTC") note.textContent = `Times are in your time zone, ${zone}; months and days of usage are in UTC.`;
+  };
+  localize();
+  document.addEventListener("htmx:after:swap", localize);
+  if (navigator.clipboard) {
+    for (const button of document.querySelectorAll("button[data-copy]")) {
+      button.hidden = false;
+      button.addEventListener("click", async () => {
+        await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+        document.getElementById("copied").textContent = "Copied";
+      });
+    }
+  }
+})();

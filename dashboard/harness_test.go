@@ -1,0 +1,444 @@
+package dashboard_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/net/html"
+
+	"letterhead/commands"
+	"letterhead/dashboard"
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/internal/config"
+	"letterhead/internal/eventlog"
+	"letterhead/node"
+	"letterhead/node/datafolder"
+	"letterhead/readapi"
+)
+
+// testDay is the time of every test at its start.
+var testDay = time.Date(2026, 11, 21, 12, 0, 1, 0, time.UTC)
+
+// service is a node with its API and the dashboard. All parts are real except the sessions and the clock.
+type service struct {
+	t        testing.TB
+	url      string
+	node     *node.Node
+	sessions *sessions
+	offset   *atomic.Int64 // of the clock
+	down     *atomic.Bool  // the event log is away
+}
+
+// start serves a service with a base URL.
+func start(t testing.TB, baseURL string) *service {
+	t.Helper()
+	s := &service{t: t, sessions: newSessions(), offset: &atomic.Int64{}, down: &atomic.Bool{}}
+	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{
+		"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off", "LETTERHEAD_BASE_URL": baseURL,
+	})
+	s.must(err)
+	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
+	s.must(err)
+	s.node, err = node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: io.Discard, LogLevel: "error", Parts: node.Parts{
+		Now: s.now, FlushEvery: time.Millisecond, Log: func(log eventlog.Log) eventlog.Log { return interruptible{log, s.down} },
+	}})
+	s.must(err)
+	t.Cleanup(func() { s.must(s.node.Close()) })
+	s.must(s.node.Runner.CatchUp(t.Context()))
+	apiConfig, deps, err := s.node.API(t.Context())
+	s.must(err)
+	apiConfig.Dashboard, err = s.node.Dashboard(s.sessions)
+	s.must(err)
+	api, err := readapi.New(apiConfig, deps)
+	s.must(err)
+	server := httptest.NewServer(api.Handler())
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+func (s *service) now() time.Time { return testDay.Add(time.Duration(s.offset.Load())) }
+
+func (s *service) advance(d time.Duration) { s.offset.Add(int64(d)) }
+
+func (s *service) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// interruptible is an event log that can be away for those who ask for its end or append to it. What runs in the
+// background reads on, so that the tests need not wait for it afterwards.
+type interruptible struct {
+	eventlog.Log
+	down *atomic.Bool
+}
+
+func (l interruptible) Head(ctx context.Context) (eventlog.Position, error) {
+	if l.down.Load() {
+		return 0, eventlog.ErrUnavailable
+	}
+	return l.Log.Head(ctx)
+}
+
+func (l interruptible) Append(ctx context.Context, stream string, expected eventlog.Expected, events []eventlog.Proposed) (eventlog.Appended, error) {
+	if l.down.Load() {
+		return eventlog.Appended{}, eventlog.ErrUnavailable
+	}
+	return l.Log.Append(ctx, stream, expected, events)
+}
+
+// sessions are sign-ins in memory.
+type sessions struct {
+	mu    sync.Mutex
+	err   error                        // of every call
+	links map[string]*link             // by account and token
+	open  map[string]dashboard.Session // by token
+}
+
+type link struct {
+	person        string
+	used, expired bool
+}
+
+func newSessions() *sessions {
+	return &sessions{links: map[string]*link{}, open: map[string]dashboard.Session{}}
+}
+
+func newToken() string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:])
+	return hex.EncodeToString(raw[:])
+}
+
+func (s *sessions) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+func (s *sessions) add(accountID string, l link) (token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	token = newToken()
+	s.links[accountID+"/"+token] = &l
+	return token
+}
+
+func (s *sessions) Enter(_ context.Context, accountID, token string) (string, time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.links[accountID+"/"+token]
+	switch {
+	case s.err != nil:
+		return "", time.Time{}, s.err
+	case l == nil:
+		return "", time.Time{}, dashboard.ErrLinkUnknown
+	case l.used:
+		return "", time.Time{}, dashboard.ErrLinkUsed
+	case l.expired:
+		return "", time.Time{}, dashboard.ErrLinkExpired
+	}
+	l.used = true
+	session := dashboard.Session{ID: uuid.NewString(), AccountID: accountID, Person: l.person, Expires: testDay.AddDate(0, 0, 7)}
+	text := newToken()
+	s.open[text] = session
+	return text, session.Expires, nil
+}
+
+func (s *sessions) Session(_ context.Context, token string) (dashboard.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session, ok := s.open[token]
+	if s.err == nil && !ok {
+		return session, dashboard.ErrNoSession
+	}
+	return session, s.err
+}
+
+func (s *sessions) SignOut(_ context.Context, ended dashboard.Session) error {
+	return s.end(func(o dashboard.Session) bool { return o.ID == ended.ID })
+}
+
+func (s *sessions) SignOutEverywhere(_ context.Context, ended dashboard.Session) error {
+	return s.end(func(o dashboard.Session) bool { return o.AccountID == ended.AccountID && o.Person == ended.Person })
+}
+
+func (s *sessions) end(ends func(dashboard.Session) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for token, session := range s.open {
+		if ends(session) {
+			delete(s.open, token)
+		}
+	}
+	return s.err
+}
+
+// customer is an account and a browser.
+type customer struct {
+	*service
+	id     string
+	client *http.Client
+}
+
+func operator() commands.Request {
+	return commands.Request{ID: uuid.NewString(), Actor: "operator:test"}
+}
+
+// browser returns a browser that follows no redirects.
+func browser(t testing.TB) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// newAccount opens an account, in which nobody is signed in.
+func (s *service) newAccount(name string, id plan.ID) *customer {
+	s.t.Helper()
+	created, err := s.node.CreateAccount(s.t.Context(), operator(), name, id)
+	s.must(err)
+	return &customer{service: s, id: created.Account.ID, client: browser(s.t)}
+}
+
+// signedIn opens an account and signs its owner in.
+func (s *service) signedIn(name string, id plan.ID) *customer {
+	s.t.Helper()
+	c := s.newAccount(name, id)
+	c.signIn("owner")
+	return c
+}
+
+func (c *customer) signIn(person string) {
+	c.t.Helper()
+	token := c.sessions.add(c.id, link{person: person})
+	a := c.post("/dashboard/sign-in", url.Values{"account": {c.id}, "token": {token}})
+	if a.status != http.StatusSeeOther || a.header.Get("Location") != "/dashboard" {
+		c.t.Fatalf("sign in: status %d to %q\n%s", a.status, a.header.Get("Location"), a.body)
+	}
+}
+
+// charge charges a look-up, and returns the id of its request.
+func (c *customer) charge(domain, keyID string) string {
+	c.t.Helper()
+	by := commands.Request{ID: "req_" + uuid.NewString(), Actor: "account:" + c.id}
+	_, err := c.node.AccountWriter.ChargeLookup(c.t.Context(), commands.ChargeLookup{Request: by, AccountID: c.id, BrandID: uuid.NewString(), Domain: domain, KeyID: keyID})
+	c.must(err)
+	return by.ID
+}
+
+func (c *customer) grant(credits int64, payment string) {
+	c.t.Helper()
+	_, err := c.node.AccountWriter.GrantCredits(c.t.Context(), commands.GrantCredits{Request: operator(), AccountID: c.id, Kind: account.KindTopup, Credits: credits,
+		PaymentID: payment, Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}})
+	c.must(err)
+}
+
+// answer is a completely read answer.
+type answer struct {
+	t      testing.TB
+	status int
+	header http.Header
+	body   string
+	page   *html.Node
+}
+
+func (c *customer) get(path string) answer {
+	c.t.Helper()
+	return c.send(http.MethodGet, path, nil, nil)
+}
+
+// post sends a form as a page of the dashboard does.
+func (c *customer) post(path string, form url.Values) answer {
+	c.t.Helper()
+	return c.send(http.MethodPost, path, form, http.Header{"Sec-Fetch-Site": {"same-origin"}})
+}
+
+// send sends a request, and checks what is true for every answer.
+func (c *customer) send(method, path string, form url.Values, header http.Header) answer {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(form.Encode()))
+	c.must(err)
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	response, err := c.client.Do(r)
+	c.must(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	c.must(err)
+	a := answer{t: c.t, status: response.StatusCode, header: response.Header, body: string(body)}
+	if strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+		a.page, err = html.Parse(bytes.NewReader(body))
+		c.must(err)
+	}
+	a.checkHeaders(method, path)
+	return a
+}
+
+func (a answer) checkHeaders(method, path string) {
+	a.t.Helper()
+	policy := a.header.Get("Content-Security-Policy")
+	if a.header.Get("Referrer-Policy") != "no-referrer" || strings.HasPrefix(path, "/dashboard") && a.header.Get("Cache-Control") != "no-store" ||
+		!strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || a.header.Get("X-Content-Type-Options") != "nosniff" {
+		a.t.Errorf("%s %s: status %d, header %v", method, path, a.status, a.header)
+	}
+	for name := range a.header {
+		if strings.HasPrefix(name, "Access-Control-") {
+			a.t.Errorf("%s %s: status %d has the header %s", method, path, a.status, name)
+		}
+	}
+}
+
+// elements returns the elements with a name.
+func (a answer) elements(name string) (all []*html.Node) {
+	a.t.Helper()
+	if a.page == nil {
+		a.t.Fatalf("status %d is no page: %s", a.status, a.body)
+	}
+	for n := range a.page.Descendants() {
+		if n.Type == html.ElementNode && n.Data == name {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func textOf(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// text returns the text of the main part of a page.
+func (a answer) text() string {
+	a.t.Helper()
+	return textOf(a.elements("main")[0])
+}
+
+// shows reports an error unless an answer has a status and its page has some texts.
+func (a answer) shows(status int, texts ...string) answer {
+	a.t.Helper()
+	if a.status != status {
+		a.t.Errorf("status %d, want %d", a.status, status)
+	}
+	text := a.text()
+	for _, want := range texts {
+		if !strings.Contains(text, want) {
+			a.t.Errorf("the page does not have %q:\n%s", want, text)
+		}
+	}
+	return a
+}
+
+// lacks reports an error if the body of an answer has a text.
+func (a answer) lacks(texts ...string) answer {
+	a.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(a.body, text) {
+			a.t.Errorf("the page has %q", text)
+		}
+	}
+	return a
+}
+
+// rows returns the texts of the cells of the rows of tables' bodies.
+func (a answer) rows() (rows [][]string) {
+	a.t.Helper()
+	for _, tr := range a.elements("tr") {
+		var cells []string
+		for n := range tr.ChildNodes() {
+			if n.Type == html.ElementNode {
+				cells = append(cells, textOf(n))
+			}
+		}
+		if tr.Parent.Data == "tbody" {
+			rows = append(rows, cells)
+		}
+	}
+	return rows
+}
+
+// link returns the address of the first link whose text begins so.
+func (a answer) link(text string) string {
+	a.t.Helper()
+	for _, n := range a.elements("a") {
+		if strings.HasPrefix(textOf(n), text) {
+			return attribute(n, "href")
+		}
+	}
+	a.t.Fatalf("there is no link %q:\n%s", text, a.body)
+	return ""
+}
+
+// form returns the address and the fields of the form that leads to an address.
+func (a answer) form(action string) (fields url.Values) {
+	a.t.Helper()
+	forms := a.elements("form")
+	i := slices.IndexFunc(forms, func(n *html.Node) bool { return attribute(n, "action") == action })
+	if i < 0 {
+		a.t.Fatalf("there is no form for %s:\n%s", action, a.body)
+	}
+	fields = url.Values{}
+	for n := range forms[i].Descendants() {
+		if n.Type == html.ElementNode && n.Data == "input" && (attribute(n, "type") != "radio" || strings.Contains(rendered(n), "checked")) {
+			fields.Set(attribute(n, "name"), attribute(n, "value"))
+		}
+	}
+	return fields
+}
+
+func rendered(n *html.Node) string {
+	var b strings.Builder
+	_ = html.Render(&b, n)
+	return b.String()
+}
+
+// problemOf returns the sentence about a field.
+func (a answer) problemOf(field string) string {
+	a.t.Helper()
+	for _, n := range a.elements("span") {
+		if attribute(n, "id") == field+"-problem" {
+			return textOf(n)
+		}
+	}
+	return ""
+}

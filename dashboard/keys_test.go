@@ -1,0 +1,183 @@
+package dashboard_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/testwait"
+)
+
+var keyText = regexp.MustCompile(`lh_[sp]k_[0-9A-Za-z]{38}`)
+
+// me returns the status of a request with a key.
+func (c *customer) me(key string) int {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.url+"/v1/me", nil)
+	c.must(err)
+	r.Header.Set("Authorization", "Bearer "+key)
+	response, err := c.client.Do(r)
+	c.must(err)
+	c.must(response.Body.Close())
+	return response.StatusCode
+}
+
+func TestKeys_IssuedAndRevoked_TakeEffectAtOnce(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	s.advance(time.Minute) // the key is newer than those of a new account
+	form := c.get("/dashboard/keys").shows(200, "Issue a key").form("/dashboard/keys")
+	form.Set("name", " Build server <1> ")
+	form.Set("kind", "secret")
+	issued := c.post("/dashboard/keys", form).shows(200, "The key is issued", "Build server <1>", "only this once")
+	key := keyText.FindString(issued.body)
+	if status := c.me(key); status != http.StatusOK {
+		t.Fatalf("a request with %q: status %d", key, status)
+	}
+
+	repeated := c.post("/dashboard/keys", form).shows(200, "issued before", key[len(key)-4:])
+	repeated.lacks(key)
+	list := c.get("/dashboard/keys").shows(200).lacks(key)
+	rows := list.rows()
+	if len(rows) != 3 { // those of a new account, and one
+		t.Fatalf("there are %d keys", len(rows))
+	}
+	if row := rows[0]; row[0] != "Build server <1>" || row[1] != "secret" || row[2] != "…"+key[len(key)-4:] || row[3] != "2026-11-21 12:01 UTC" || row[5] != "valid" {
+		t.Errorf("the key is listed as %q", row)
+	}
+
+	path := list.link("Revoke Build server")
+	c.get(path).shows(200, "Revoke the key Build server <1>?", "answer 401")
+	if status := c.me(key); status != http.StatusOK {
+		t.Errorf("before the confirmation: status %d", status)
+	}
+	a := c.post(path, c.get(path).form(path))
+	if a.status != http.StatusSeeOther {
+		t.Fatalf("status %d", a.status)
+	}
+	if status := c.me(key); status != http.StatusUnauthorized {
+		t.Errorf("after it: status %d", status)
+	}
+	done := c.get(a.header.Get("Location")).shows(200, "The key Build server <1> is revoked", "Revoked keys")
+	if rows := done.rows(); len(rows) != 3 || !strings.HasPrefix(rows[2][5], "revoked 2026-11-21") {
+		t.Errorf("the keys are listed as %q", rows)
+	}
+	if a := c.post(path, nil); a.status != http.StatusSeeOther {
+		t.Errorf("revoked again: status %d", a.status)
+	}
+}
+
+func TestKeys_Events_NameTheAccountAndTheSession(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	form := c.get("/dashboard/keys").form("/dashboard/keys")
+	form.Set("name", "ci")
+	c.post("/dashboard/keys", form).shows(200, "The key is issued")
+	last, err := s.node.Log.ReadStream(t.Context(), account.Stream(c.id), eventlog.End, eventlog.Backward, 1)
+	s.must(err)
+	e := last[0]
+	var session string
+	for _, o := range s.sessions.open {
+		session = o.ID
+	}
+	if e.Type != "KeyIssued" || e.Metadata.Actor != "account:"+c.id || e.Metadata.CorrelationID != session || strings.Contains(string(e.Data), `"ci"`) {
+		t.Errorf("the event is %s %+v %s", e.Type, e.Metadata, e.Data)
+	}
+}
+
+func TestKeys_WrongField_KeepsWhatWasTyped(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	for _, f := range []struct{ name, kind, nameProblem, kindProblem string }{
+		{"", "secret", "Give the key a name", ""},
+		{"  ", "publishable", "Give the key a name", ""},
+		{strings.Repeat("ä", 101), "secret", "101 characters", ""},
+		{"a\x00b", "secret", "cannot be shown", ""},
+		{"a\xffb", "secret", "cannot be shown", ""},
+		{"ci", "operator", "", "Choose secret or publishable"},
+		{"", "", "Give the key a name", "Choose secret or publishable"},
+	} {
+		form := c.get("/dashboard/keys").form("/dashboard/keys")
+		form.Set("name", f.name)
+		form.Set("kind", f.kind)
+		a := c.post("/dashboard/keys", form).shows(422)
+		if p := a.problemOf("name"); (p == "") != (f.nameProblem == "") || !strings.Contains(p, f.nameProblem) {
+			t.Errorf("%q: the sentence about the name is %q", f.name, p)
+		}
+		if p := a.problemOf("kind"); (p == "") != (f.kindProblem == "") || !strings.Contains(p, f.kindProblem) {
+			t.Errorf("%q: the sentence about the kind is %q", f.kind, p)
+		}
+		kept := a.form("/dashboard/keys")
+		if f.nameProblem != "cannot be shown" && kept.Get("name") != strings.TrimSpace(f.name) {
+			t.Errorf("the name %q is kept as %q", f.name, kept.Get("name"))
+		}
+		if f.kindProblem == "" && kept.Get("kind") != f.kind {
+			t.Errorf("the kind %q is kept as %q", f.kind, kept.Get("kind"))
+		}
+	}
+	if n := len(c.get("/dashboard/keys").rows()); n != 2 {
+		t.Errorf("the account has %d keys, want those of its opening", n)
+	}
+}
+
+func TestKeys_OfAnotherAccount_AreNotFound(t *testing.T) {
+	s := start(t, baseURL)
+	c, other := s.signedIn("Acme", plan.Growth), s.signedIn("Bolt", plan.Growth)
+	path := other.get("/dashboard/keys").link("Revoke")
+	for _, path := range []string{path, "/dashboard/keys/nothing/revoke", "/dashboard/keys/%00/revoke", "/dashboard/keys/%ff/revoke"} {
+		c.get(path).shows(404, "There is no such key")
+		c.post(path, nil).shows(404, "There is no such key")
+	}
+	if rows := other.get("/dashboard/keys").rows(); len(rows) != 2 || rows[0][5] != "valid" || rows[1][5] != "valid" {
+		t.Errorf("the keys of the other account are %q", rows)
+	}
+}
+
+func TestKeys_AccountThatCannotHaveMore_SaysWhy(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	issue := func() answer {
+		form := c.get("/dashboard/keys").form("/dashboard/keys")
+		form.Set("name", "one more")
+		return c.post("/dashboard/keys", form)
+	}
+	for range account.MaxKeys - 2 {
+		_, err := s.node.IssueKey(t.Context(), operator(), c.id, "secret", "")
+		s.must(err)
+	}
+	if a := issue().shows(409, fmt.Sprint(account.MaxKeys), "Revoke one"); a.form("/dashboard/keys").Get("name") != "one more" {
+		t.Error("the name is not kept")
+	}
+	_, err := s.node.CloseAccount(t.Context(), operator(), c.id)
+	s.must(err)
+	issue().shows(409, "This account is closed", "cannot get keys")
+}
+
+func TestKeys_Used_ShowWhen(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	s.advance(time.Hour)
+	key, err := s.node.IssueKey(t.Context(), operator(), c.id, "secret", "ci")
+	s.must(err)
+	if status := c.me(key.Key); status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	if _, used := testwait.Until(testwait.Timeout, func() bool { return c.get("/dashboard/keys").rows()[0][4] == "2026-11-21 13:00 UTC" }); !used {
+		t.Errorf("the keys are %q", c.get("/dashboard/keys").rows())
+	}
+	request := c.charge("acme.com", key.ID)
+	if a := c.get("/dashboard/ledger/" + request); !strings.Contains(a.text(), "ci, secret, ends with "+key.Last) {
+		t.Errorf("the key is not named:\n%s", a.text())
+	}
+	_, err = s.node.AccountWriter.Suspend(t.Context(), commands.SuspendAccount{Request: operator(), AccountID: c.id, Reason: "overdue"})
+	s.must(err)
+	s.must(s.node.CatchUp(t.Context()))
+	c.get("/dashboard/keys").shows(200, "This account is suspended")
+}

@@ -1,0 +1,117 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/books"
+	"letterhead/domain/statement"
+	"letterhead/internal/apikey"
+	"letterhead/internal/eventlog"
+	"letterhead/projections/accounts"
+	"letterhead/projections/keys"
+	"letterhead/projections/ledger"
+	"letterhead/projections/usage"
+)
+
+// Errors of Sessions.
+var (
+	// ErrLinkUnknown means that there is no such link.
+	ErrLinkUnknown = errors.New("no such sign-in link")
+	// ErrLinkExpired means that the link was not used in time, or was withdrawn.
+	ErrLinkExpired = errors.New("the sign-in link has expired")
+	// ErrLinkUsed means that the link has started a session before.
+	ErrLinkUsed = errors.New("the sign-in link was used before")
+	// ErrTooManySessions means that no further session can be started in this account before one ends.
+	ErrTooManySessions = errors.New("too many sessions")
+	// ErrNoSession means that no session has the token, or that it has ended.
+	ErrNoSession = errors.New("no such session")
+)
+
+// Session is a person's session in an account. Its token is known to the browser only.
+type Session struct {
+	ID        string
+	AccountID string
+	Person    string // an opaque id
+	Expires   time.Time
+}
+
+// Sessions are the sign-ins of people. Besides the errors that are listed, each method may return those of the stores.
+type Sessions interface {
+	// Enter uses a one-time link up and starts a session, whose token it returns. Session finds it from then on. Errors:
+	// ErrLinkUnknown, ErrLinkExpired, ErrLinkUsed, ErrTooManySessions.
+	Enter(ctx context.Context, accountID, token string) (session string, expires time.Time, err error)
+	// Session returns the session that has a token. Errors: ErrNoSession.
+	Session(ctx context.Context, token string) (Session, error)
+	// SignOut ends a session. Session does not find it any more, on any node.
+	SignOut(ctx context.Context, s Session) error
+	// SignOutEverywhere ends every session of the person in the account, and withdraws the person's links.
+	SignOutEverywhere(ctx context.Context, s Session) error
+}
+
+// IssuedKey is a key that was just issued.
+type IssuedKey struct {
+	ID   string
+	Kind string
+	Key  string // the text; empty if the request is a repeat, because it is stored nowhere
+	Last string // its last four characters
+}
+
+// Operations are use cases that take several parts of a node.
+type Operations interface {
+	// IssueKey makes a key and returns once requests with it are accepted. With commands.ErrNotSeen the key exists, and is
+	// returned as well. Errors: those of commands.AccountWriter.IssueKey.
+	IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string) (IssuedKey, error)
+	// AwaitKeys waits until requests on every node follow the decisions up to a position.
+	AwaitKeys(ctx context.Context, position eventlog.Position) error
+	// Folded waits until the named read models have what the log has now.
+	Folded(ctx context.Context, names ...string) error
+}
+
+// Interfaces of the other parts, reduced to the methods used here. Their own packages document each method and its errors.
+type (
+	// Writer is the part that decides about accounts; *commands.AccountWriter.
+	Writer interface {
+		Standing(ctx context.Context, accountID string) (commands.Standing, error)
+		RevokeKey(ctx context.Context, in commands.RevokeKey) (commands.Done, error)
+	}
+
+	// Quotas counts searches; *commands.QuotaWriter.
+	Quotas interface {
+		Searches(ctx context.Context, accountID, month string) (int64, error)
+	}
+
+	// Accounts is the read model of accounts.
+	Accounts interface {
+		Get(ctx context.Context, id string) (*accounts.Account, error)
+	}
+
+	// Names has the names of holders and keys; *accountnames.Table.
+	Names interface {
+		Names(ctx context.Context, ids ...string) (map[string]string, error)
+	}
+
+	// Keys is the read model of keys.
+	Keys interface {
+		List(ctx context.Context, accountID string) ([]keys.Listed, error)
+		Get(ctx context.Context, keyID string) (k keys.Listed, found bool, err error)
+	}
+
+	// Usage is the read model of what accounts use in a month.
+	Usage interface {
+		Get(ctx context.Context, accountID, month string) (usage.Counts, error)
+		List(ctx context.Context, accountID string) ([]usage.Counts, error)
+	}
+
+	// Ledger is the read model of money.
+	Ledger interface {
+		Latest(ctx context.Context, accountID string, f ledger.Filter, n int) ([]ledger.Entry, error)
+		Entries(ctx context.Context, accountID string, f ledger.Filter) iter.Seq2[ledger.Entry, error]
+		Spent(ctx context.Context, accountID string, after time.Time) (int64, error)
+		Periods(ctx context.Context) (*books.Periods, error)
+		Statement(ctx context.Context, accountID string, month, now time.Time) (*statement.Statement, error)
+	}
+)

@@ -1,0 +1,82 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"time"
+)
+
+// signInView is the data of the page that a link leads to.
+type signInView struct {
+	AccountID, Token string // hidden in the form
+	Problem          *problem
+	SignedOut        bool
+	Continue         bool // there is a session already
+}
+
+// linkProblems are the reasons why a link does not sign in.
+var linkProblems = []struct {
+	err     error
+	problem problem
+}{
+	{ErrLinkUsed, problem{http.StatusGone, "This link was used before", "Each link signs in once. If you have not used it yourself, someone else has: tell the operator of the service.", nil}},
+	{ErrLinkExpired, problem{http.StatusGone, "This link has expired", "Links can be used for some minutes only.", nil}},
+	{ErrLinkUnknown, problem{http.StatusNotFound, "This link is not known", "A part of it may be missing: copy all of it. Old links are forgotten.", nil}},
+	{ErrTooManySessions, problem{http.StatusConflict, "Too many people are signed in", "The account has as many sessions as it may have. Sign out everywhere in one of them, or wait until one has ended. The link was not used up.", nil}},
+}
+
+// showSignIn answers GET /dashboard/sign-in. It neither uses the link up nor checks it, because programs that preview
+// mails open links, too.
+func (x *exchange) showSignIn() error {
+	q := x.r.URL.Query()
+	v := signInView{AccountID: q.Get("account"), Token: q.Get("token"), SignedOut: q.Has("signed_out")}
+	return x.show(http.StatusOK, "signin", view{Title: "Sign in", Page: v})
+}
+
+// signIn answers POST /dashboard/sign-in.
+//
+// The form may come from a page of another site: it is sent without a cookie, so a forged one can only sign a visitor in to
+// an account of which the forger has a link. The name of the account is on each page, and what visitors do there harms and
+// reveals nothing of their own.
+func (x *exchange) signIn() error {
+	v := signInView{AccountID: x.form.Get("account"), Token: x.form.Get("token")}
+	err := error(ErrLinkUnknown)
+	var session string
+	var expires time.Time
+	if len(v.AccountID) <= maxToken && v.AccountID != "" && len(v.Token) <= maxToken && v.Token != "" {
+		session, expires, err = x.Sessions.Enter(x.ctx, v.AccountID, v.Token)
+	}
+	if err == nil {
+		x.setCookie(session, expires)
+		return x.redirect("")
+	}
+	for _, known := range linkProblems {
+		if errors.Is(err, known.err) {
+			v.Problem, v.Token = &known.problem, ""
+			if x.token != "" {
+				current, err := x.Sessions.Session(x.ctx, x.token)
+				v.Continue = err == nil && current.AccountID == v.AccountID
+			}
+			return x.show(known.problem.Status, "signin", view{Title: known.problem.Title, Page: v})
+		}
+	}
+	return err
+}
+
+// showSignOut answers GET /dashboard/sign-out.
+func (x *exchange) showSignOut() error {
+	return x.show(http.StatusOK, "signout", view{Title: "Sign out"})
+}
+
+// signOut answers POST /dashboard/sign-out.
+func (x *exchange) signOut() error {
+	end := x.Sessions.SignOut
+	if x.form.Get("everywhere") != "" {
+		end = x.Sessions.SignOutEverywhere
+	}
+	if err := end(x.ctx, x.session); err != nil {
+		return err
+	}
+	x.setCookie("", time.Time{})
+	return x.redirect("/sign-in?signed_out=1")
+}

@@ -1,0 +1,250 @@
+package dashboard_test
+
+import (
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"letterhead/domain/plan"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+)
+
+const baseURL = "http://brands.example.com"
+
+// paths are the pages that need a session.
+var paths = []string{"/dashboard", "/dashboard/keys", "/dashboard/ledger", "/dashboard/ledger/req_1", "/dashboard/statements", "/dashboard/statements/2026-11",
+	"/dashboard/sign-out", "/dashboard/keys/k/revoke"}
+
+func TestSignIn_Link_StartsASessionOnce(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.newAccount("Acme", plan.Growth)
+	token := s.sessions.add(c.id, link{person: "owner"})
+	path := "/dashboard/sign-in?" + url.Values{"account": {c.id}, "token": {token}}.Encode()
+	for range 3 { // as previews of a mail do
+		a := c.get(path).shows(200, "Sign in to the dashboard")
+		if len(a.header["Set-Cookie"]) > 0 {
+			t.Errorf("opening the link sets %v", a.header["Set-Cookie"])
+		}
+		if n := len(a.elements("form")); n != 1 {
+			t.Errorf("the page has %d forms", n)
+		}
+		if !regexp.MustCompile(`<form [^>]*action="/dashboard/sign-in"><input type="hidden" name="account" value="` + c.id + `"><input type="hidden" name="token" value="` + token + `">`).MatchString(a.body) {
+			t.Errorf("the form is not as documented:\n%s", a.body)
+		}
+	}
+	form := c.get(path).form("/dashboard/sign-in")
+	// The form carries no cookie, so any page may send it.
+	a := c.send(http.MethodPost, "/dashboard/sign-in", form, http.Header{"Origin": {"null"}})
+	if a.status != http.StatusSeeOther || a.header.Get("Location") != "/dashboard" {
+		t.Fatalf("status %d to %q", a.status, a.header.Get("Location"))
+	}
+	cookie := a.header.Get("Set-Cookie")
+	for _, want := range []string{"letterhead_session=", "Path=/dashboard", "HttpOnly", "SameSite=Lax", "Expires="} {
+		if !strings.Contains(cookie, want) {
+			t.Errorf("the cookie %q lacks %s", cookie, want)
+		}
+	}
+	if strings.Contains(cookie, "Secure") {
+		t.Errorf("the cookie of an http service is %q", cookie)
+	}
+	c.get("/dashboard").shows(200, "Balance")
+
+	again := c.post("/dashboard/sign-in", form).shows(410, "used before", "account login-link --account "+c.id, "You are signed in already")
+	other := &customer{service: s, id: c.id, client: browser(t)}
+	if again2 := other.post("/dashboard/sign-in", form).shows(410, "used before", "Get a new link").lacks("signed in already"); len(again.header["Set-Cookie"])+len(again2.header["Set-Cookie"]) > 0 {
+		t.Error("a used link sets a cookie")
+	}
+	other.get("/dashboard").shows(401, "not signed in")
+}
+
+func TestSignIn_LinkThatDoesNotWork_SaysWhyAndHowToGetAnother(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.newAccount("Acme", plan.Growth)
+	expired := s.sessions.add(c.id, link{person: "owner", expired: true})
+	for _, l := range []struct {
+		account, token string
+		status         int
+		text           string
+	}{
+		{c.id, expired, 410, "This link has expired"},
+		{c.id, "guess", 404, "This link is not known"},
+		{c.id, "", 404, "This link is not known"},
+		{"", expired, 404, "This link is not known"},
+		{"<b>", "x", 404, "This link is not known"},
+		{strings.Repeat("a", 300), "x", 404, "This link is not known"},
+	} {
+		a := c.post("/dashboard/sign-in", url.Values{"account": {l.account}, "token": {l.token}}).shows(l.status, l.text, "letterhead account login-link").lacks("<b>", expired)
+		if len(a.header["Set-Cookie"]) > 0 {
+			t.Errorf("%q: %v is set", l.token, a.header["Set-Cookie"])
+		}
+	}
+	c.get("/dashboard/sign-in").shows(200, "Get a new link").lacks("<form")
+}
+
+func TestSignIn_HTTPSAndPathInBaseURL_AreInTheCookie(t *testing.T) {
+	s := start(t, "https://brands.example.com/letterhead")
+	c := s.newAccount("Acme", plan.Growth)
+	token := s.sessions.add(c.id, link{person: "owner"})
+	a := c.post("/dashboard/sign-in", url.Values{"account": {c.id}, "token": {token}})
+	if cookie := a.header.Get("Set-Cookie"); a.header.Get("Location") != "/letterhead/dashboard" || !strings.Contains(cookie, "Path=/letterhead/dashboard;") || !strings.Contains(cookie, "; Secure") {
+		t.Errorf("to %q with the cookie %q", a.header.Get("Location"), cookie)
+	}
+	if action := c.get("/dashboard/sign-in?account=a&token=t").form("/letterhead/dashboard/sign-in"); action.Get("token") != "t" {
+		t.Errorf("the form has %v", action)
+	}
+}
+
+func TestPages_WithoutSession_ShowHowToSignIn(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.newAccount("Acme", plan.Growth)
+	c.client.Jar, _ = cookiejar.New(nil)
+	for _, cookie := range []string{"", "letterhead_session=guess", "letterhead_session=" + strings.Repeat("a", 3000)} {
+		header := http.Header{}
+		if cookie != "" {
+			header.Set("Cookie", cookie)
+		}
+		for _, path := range paths {
+			c.send(http.MethodGet, path, nil, header).shows(401, "You are not signed in", "letterhead account login-link").lacks("Acme", c.id)
+		}
+		c.send(http.MethodPost, "/dashboard/keys", url.Values{"name": {"ci"}}, header).shows(401, "You are not signed in")
+	}
+	// htmx would replace a part of the page by the answer.
+	if a := c.send(http.MethodGet, "/dashboard/ledger", nil, http.Header{"HX-Request": {"true"}}); a.header.Get("HX-Refresh") != "true" {
+		t.Errorf("a request of htmx: header %v", a.header)
+	}
+}
+
+func TestSignOut_HereOrEverywhere_EndsSessions(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	second, colleague := &customer{s, c.id, browser(t)}, &customer{s, c.id, browser(t)}
+	second.signIn("owner")
+	colleague.signIn("p2")
+
+	a := c.post("/dashboard/sign-out", c.get("/dashboard").form("/dashboard/sign-out"))
+	if a.status != http.StatusSeeOther || !strings.Contains(a.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("status %d, cookie %q", a.status, a.header.Get("Set-Cookie"))
+	}
+	c.get(a.header.Get("Location")).shows(200, "You have signed out", "Get a new link")
+	c.get("/dashboard").shows(401)
+	second.get("/dashboard").shows(200)
+
+	c.signIn("owner")
+	form := c.get("/dashboard/sign-out").shows(200, "Sign out everywhere", "owner").form("/dashboard/sign-out")
+	form.Set("everywhere", "1") // the button
+	if a := c.post("/dashboard/sign-out", form); a.status != http.StatusSeeOther {
+		t.Errorf("status %d", a.status)
+	}
+	second.get("/dashboard").shows(401)
+	colleague.get("/dashboard").shows(200)
+}
+
+func TestForms_OfAnotherSite_AreRefused(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	form := c.get("/dashboard/keys").form("/dashboard/keys")
+	form.Set("name", "ci")
+	token := form.Get("form")
+	if token == "" {
+		t.Fatal("the form has no token")
+	}
+	for _, f := range []struct {
+		header http.Header
+		token  string
+		ok     bool
+	}{
+		{http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://evil.example"}}, token, false},
+		{http.Header{"Sec-Fetch-Site": {"same-site"}, "Origin": {"http://other.example.com"}}, token, false},
+		{http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"null"}}, token, false},
+		{http.Header{"Origin": {"https://evil.example"}}, token, false},
+		{http.Header{"Origin": {"null"}}, "", false},
+		{http.Header{"Origin": {"null"}}, "guess", false},
+		{http.Header{"Origin": {"null"}}, token, true}, // over http, browsers say no more
+		{http.Header{"Origin": {baseURL}}, "", true},   // behind a proxy that replaces Host
+		{http.Header{"Sec-Fetch-Site": {"same-origin"}}, "", true},
+		{http.Header{}, "", true}, // no browser
+	} {
+		form.Set("form", f.token)
+		a := c.send(http.MethodPost, "/dashboard/keys", form, f.header)
+		if (a.status == http.StatusForbidden) == f.ok {
+			t.Errorf("%v with the token %q: status %d", f.header, f.token, a.status)
+		}
+		if !f.ok {
+			a.shows(403, "comes from another site")
+		}
+	}
+	for _, path := range []string{"/dashboard/sign-out", "/dashboard/keys/k/revoke"} {
+		c.send(http.MethodPost, path, url.Values{}, http.Header{"Sec-Fetch-Site": {"cross-site"}}).shows(403)
+	}
+	c.get("/dashboard").shows(200)
+}
+
+func TestPages_StoreAway_SayWhatIsAwayAndWhatWorks(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	c.charge("acme.com", "")
+	c.get("/dashboard").shows(200, "49", "Look-up of acme.com")
+	s.down.Store(true)
+	for _, path := range []string{"/dashboard", "/dashboard/ledger", "/dashboard/statements", "/dashboard/keys"} {
+		c.get(path).shows(200, "The event log cannot be reached", "may be missing")
+	}
+	c.get("/dashboard/ledger").shows(200, "Look-up of acme.com")
+	c.get("/dashboard/statements/2026-11").shows(503, "cannot be made now")
+	form := c.get("/dashboard/keys").form("/dashboard/keys")
+	form.Set("name", "ci")
+	if a := c.post("/dashboard/keys", form).shows(503, "The event log cannot be reached", "still served"); a.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	s.down.Store(false)
+	c.get("/dashboard").shows(200).lacks("may be missing")
+
+	for err, text := range map[error]string{sqlstore.ErrUnavailable: "The database cannot be reached", eventlog.ErrUnavailable: "The event log cannot be reached"} {
+		s.sessions.fail(err)
+		for _, path := range paths {
+			if a := c.get(path).shows(503, text, "still served"); a.header.Get("Retry-After") == "" || len(a.header["Set-Cookie"]) > 0 {
+				t.Errorf("%s: header %v", path, a.header)
+			}
+		}
+		c.post("/dashboard/sign-in", url.Values{"account": {c.id}, "token": {"t"}}).shows(503, text)
+	}
+	s.sessions.fail(nil)
+	c.get("/dashboard").shows(200)
+}
+
+func TestPaths_UnknownOrWrongMethod_ArePages(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	c.get("/dashboard/nothing").shows(404, "does not exist")
+	c.get("/static/dashboard/style-000000000000.css").shows(404, "does not exist")
+	for path, allow := range map[string]string{"/dashboard": "GET, HEAD", "/dashboard/keys": "GET, HEAD, POST", "/dashboard/sign-in": "GET, HEAD, POST"} {
+		for _, method := range []string{"PUT", "DELETE", "OPTIONS"} {
+			if a := c.send(method, path, nil, nil).shows(405, "cannot do that"); a.header.Get("Allow") != allow {
+				t.Errorf("%s %s: Allow %q, want %q", method, path, a.header.Get("Allow"), allow)
+			}
+		}
+	}
+	if a := c.get("/dashboard/"); a.status != http.StatusMovedPermanently || a.header.Get("Location") != "/dashboard" {
+		t.Errorf("status %d to %q", a.status, a.header.Get("Location"))
+	}
+	c.post("/dashboard/keys", url.Values{"name": {strings.Repeat("a", 20_000)}}).shows(413, "too large")
+	c.send(http.MethodPost, "/dashboard/keys", nil, http.Header{"Content-Type": {"application/x-www-form-urlencoded; x"}}).shows(400, "did not arrive")
+
+	page := c.get("/dashboard")
+	for _, n := range append(page.elements("script"), page.elements("link")...) {
+		source := attribute(n, "src") + attribute(n, "href")
+		if n.FirstChild != nil || source == "" {
+			t.Errorf("an element has inline code: %s", rendered(n))
+			continue
+		}
+		if strings.HasPrefix(source, "/static/dashboard/") {
+			if a := c.get(source); a.status != 200 || len(a.body) == 0 || !strings.Contains(a.header.Get("Cache-Control"), "immutable") {
+				t.Errorf("%s: status %d, header %v", source, a.status, a.header)
+			}
+		}
+	}
+	page.lacks("style=", "onclick=", "javascript:")
+}

@@ -161,29 +161,42 @@ func (m *Model) Books(ctx context.Context, last Entry) (*books.Account, error) {
 // Spent returns the credits that an account was charged after a time, less those that were returned since for reversed
 // charges. Its cost does not depend on the number of charges. Errors: ErrUnfinished, projections.ErrNotReady,
 // sqlstore.ErrUnavailable, ctx.Err().
-func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (int64, error) {
-	last, err := m.Latest(ctx, accountID, Filter{}, 1)
+func (m *Model) Spent(ctx context.Context, accountID string, after time.Time) (spent int64, err error) {
+	last, _, err := m.Latest(ctx, accountID, Filter{}, 1)
 	if err != nil || len(last) == 0 {
 		return 0, err
 	}
-	from, spent := int64(-1), int64(0) // the last revision before
-	switch before, err := m.AsOf(ctx, accountID, after); {
+	from, before := int64(-1), int64(0) // the last revision before, and the balance after it
+	switch e, err := m.AsOf(ctx, accountID, after); {
 	case err == nil:
-		from, spent = int64(before.Revision), before.Balance
+		from, before = int64(e.Revision), e.Balance
 	case !errors.Is(err, ErrNotFound):
 		return 0, err
 	}
-	moves, err := m.rare(ctx, accountID, last[0].Revision, eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(),
-		eventschemas.RefundReversed{}.EventType(), eventschemas.BreakageRecognized{}.EventType())
-	if err != nil {
-		return 0, err
-	}
-	for i := range moves {
-		if int64(moves[i].Revision) > from {
-			spent += moves[i].Amount
+	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		if t.Version < withDetails {
+			return ErrUnfinished
 		}
+		s, err := find(ctx, q, t, accountID)
+		if err != nil {
+			return err
+		}
+		moved := int64(0)
+		for _, typ := range []string{eventschemas.CreditsGranted{}.EventType(), eventschemas.PaymentRefunded{}.EventType(), eventschemas.RefundReversed{}.EventType(), eventschemas.BreakageRecognized{}.EventType()} {
+			statement := `SELECT COALESCE(SUM(amount), 0) FROM {entries} WHERE account_no = $1 AND type = '` + typ + `' AND revision > $2 AND revision <= $3`
+			var amount int64
+			if err := q.QueryRowContext(ctx, t.SQL(statement), s.no, from, int64(last[0].Revision)).Scan(&amount); err != nil {
+				return err
+			}
+			moved += amount
+		}
+		spent = before + moved - last[0].Balance
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("credits spent by account %s: %w", accountID, err)
 	}
-	return spent - last[0].Balance, nil
+	return spent, nil
 }
 
 // event returns the event that moves credits, as far as books and statements use it.

@@ -10,6 +10,9 @@ import (
 // SetMoved sets how many entries a copy of the log may have between two that were swapped.
 func (m *Model) SetMoved(entries int) { m.moved = entries }
 
+// SetScanned sets how many entries Latest looks at.
+func (m *Model) SetScanned(entries int64) { m.scanned = entries }
+
 // Explain returns the database's plan for reading a page of entries.
 func (m *Model) Explain(ctx context.Context, accountID string, f Filter) string {
 	where, args := f.pageConditions(accountID, f.FromRevision, pageRows)

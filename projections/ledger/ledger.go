@@ -29,6 +29,8 @@ const (
 	// Versions of the tables: the first finds requests by a hash, the second has the API key of
 	// charges, details, hashes, the ends of months, and an index of rare events.
 	withoutDetails, withDetails = 2, 6
+	// maxScanned limits the entries that Latest looks at, which takes some tens of milliseconds.
+	maxScanned = 20_000
 	// pageRows is the number of rows that an iteration has in memory.
 	pageRows = 1000
 )
@@ -275,13 +277,14 @@ func (f Filter) pageConditions(accountID string, from uint64, limit int) (where 
 
 // Model is the read model.
 type Model struct {
-	handle *projections.Handle
-	moved  int // as the constant, unless a test sets it
+	handle  *projections.Handle
+	moved   int   // as the constant, unless a test sets it
+	scanned int64 // as maxScanned, unless a test sets it
 }
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
-	return &Model{handle: projections.NewHandle(Name, store), moved: moved}
+	return &Model{handle: projections.NewHandle(Name, store), moved: moved, scanned: maxScanned}
 }
 
 // Name implements projections.Projection.
@@ -375,24 +378,79 @@ func (m *Model) Last(ctx context.Context, accountID string, f Filter, n int) (re
 }
 
 // Latest returns the last n selected entries of an account, the newest first; f.FromRevision and f.Limit do not count.
-// Errors: as Entries.
-func (m *Model) Latest(ctx context.Context, accountID string, f Filter, n int) (latest []Entry, err error) {
-	f.FromRevision, err = m.Last(ctx, accountID, f, n)
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil
+// If next is not zero there may be more: those of the same filter with next as BeforeRevision. No index has entries by
+// API key, payment, domain, or by one of the frequent types. Of those, Latest looks at a limited number of entries, so it may
+// return fewer than n although there are more. Errors: as Entries.
+func (m *Model) Latest(ctx context.Context, accountID string, f Filter, n int) (latest []Entry, next uint64, err error) {
+	f, floor, err := m.span(ctx, accountID, f)
+	if err != nil || f.revisions == nil {
+		return nil, 0, err
 	}
-	if err != nil {
-		return nil, err
+	f.FromRevision, err = m.Last(ctx, accountID, f, n+1) // one more shows that there are more
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, 0, err
 	}
-	f.Limit = n
-	for e, err := range m.Entries(ctx, accountID, f) {
-		if err != nil {
-			return nil, err
+	first, end := f.revisions[0], uint64(f.revisions[1])
+	if err == nil {
+		f.Limit = n + 1
+		f.revisions, f.BeforeRevision = nil, 0 // with more limits, SQLite would not use the index of rare types
+		for e, err := range m.Entries(ctx, accountID, f) {
+			if err != nil {
+				return nil, 0, err
+			}
+			if e.Revision >= end {
+				break
+			}
+			latest = append(latest, e)
 		}
-		latest = append(latest, e)
 	}
 	slices.Reverse(latest)
-	return latest, nil
+	switch {
+	case len(latest) > n:
+		latest = latest[:n]
+		next = latest[n-1].Revision
+	case first > floor:
+		next = uint64(first)
+	}
+	return latest, next, nil
+}
+
+// span sets the revisions that Latest looks at; the first one that the filter selects is floor. They are nil if there is no
+// such account.
+func (m *Model) span(ctx context.Context, accountID string, f Filter) (_ Filter, floor int64, err error) {
+	if f, err = m.bound(ctx, accountID, f); err != nil {
+		return f, 0, fmt.Errorf("ledger of account %s: %w", accountID, err)
+	}
+	f.From, f.Until = time.Time{}, time.Time{} // which are revisions now
+	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		s, err := find(ctx, q, t, accountID)
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		if err == nil && f.revisions == nil {
+			f.revisions = &[2]int64{0, s.head + 1}
+		}
+		return err
+	})
+	if err != nil || f.revisions == nil {
+		return f, 0, err
+	}
+	floor = f.revisions[0]
+	if f.BeforeRevision != 0 {
+		f.revisions[1] = min(f.revisions[1], int64(f.BeforeRevision))
+	}
+	if f.scans() {
+		f.revisions[0] = max(floor, f.revisions[1]-m.scanned)
+	}
+	return f, floor, nil
+}
+
+// scans reports whether the selected entries are found by looking at others as well.
+func (f *Filter) scans() bool {
+	if f.RequestID != "" || slices.Contains(rareTypes, f.Type) {
+		return false
+	}
+	return f.Type != "" || f.PaymentID != "" || f.KeyID != "" || f.Domain != "" || f.Credits
 }
 
 // ByRequest returns the entries of a request, of any account, in the order of the log. Errors: as

@@ -255,17 +255,12 @@ func TestEntries_Filters_SelectTogetherAndFindLast(t *testing.T) {
 			if !slices.Equal(got, c.want) {
 				t.Errorf("%+v selects revisions %v, want %v", c.f, got, c.want)
 			}
-			for n := range len(c.want) + 2 {
-				page, err := m.Latest(t.Context(), "a", c.f, n+1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var latest []uint64
-				for _, entry := range slices.Backward(page) {
-					latest = append(latest, entry.Revision)
-				}
-				if want := c.want[max(0, len(c.want)-n-1):]; !slices.Equal(latest, want) {
-					t.Errorf("%+v: the latest %d are %v backwards, want %v", c.f, n+1, latest, want)
+			for n := 1; n <= len(c.want)+1; n++ {
+				for _, scanned := range []int64{1, 3, 1000} {
+					m.SetScanned(scanned)
+					if got := latest(t, m, c.f, n); !slices.Equal(got, c.want) {
+						t.Errorf("%+v: pages of %d that look at %d entries have the revisions %v, want %v", c.f, n, scanned, got, c.want)
+					}
 				}
 			}
 			for n := 1; n <= len(c.want); n++ {
@@ -282,6 +277,27 @@ func TestEntries_Filters_SelectTogetherAndFindLast(t *testing.T) {
 			}
 		}
 	})
+}
+
+// latest returns the revisions of all pages of Latest, in the order of the stream.
+func latest(t *testing.T, m *ledger.Model, f ledger.Filter, n int) (revisions []uint64) {
+	t.Helper()
+	for range 100 {
+		page, next, err := m.Latest(t.Context(), "a", f, n)
+		if err != nil || len(page) > n {
+			t.Fatalf("%d entries, %v", len(page), err)
+		}
+		for _, e := range page {
+			revisions = append(revisions, e.Revision)
+		}
+		if next == 0 {
+			slices.Reverse(revisions)
+			return revisions
+		}
+		f.BeforeRevision = next
+	}
+	t.Fatal("the pages do not end")
+	return nil
 }
 
 // Until an upgrade from data format 1 is finished, readers use the tables of the previous release.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"image"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -41,6 +43,7 @@ type service struct {
 	url      string
 	node     *node.Node
 	sessions *sessions
+	log      eventlog.Log  // is never away
 	offset   *atomic.Int64 // of the clock
 	down     *atomic.Bool  // the event log is away
 }
@@ -56,7 +59,7 @@ func start(t testing.TB, baseURL string) *service {
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
 	s.must(err)
 	s.node, err = node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: io.Discard, LogLevel: "error", Parts: node.Parts{
-		Now: s.now, FlushEvery: time.Millisecond, Log: func(log eventlog.Log) eventlog.Log { return interruptible{log, s.down} },
+		Now: s.now, FlushEvery: time.Millisecond, Vectors: noVectors{}, Log: func(log eventlog.Log) eventlog.Log { s.log = log; return interruptible{log, s.down} },
 	}})
 	s.must(err)
 	t.Cleanup(func() { s.must(s.node.Close()) })
@@ -82,6 +85,13 @@ func (s *service) must(err error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// noVectors saves the time to compile the renderer of vectors, which no page needs.
+type noVectors struct{}
+
+func (noVectors) Render(context.Context, []byte, int) (*image.NRGBA, error) {
+	return nil, errors.New("no test draws a vector")
 }
 
 // interruptible is an event log that can be away for those who ask for its end or append to it. What runs in the

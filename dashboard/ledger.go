@@ -62,12 +62,13 @@ const allKinds = "all"
 
 // ledgerView is the data of the ledger.
 type ledgerView struct {
-	Filter  ledgerFilter
-	Kinds   []kind
-	Lines   []line
-	Older   string // query of the next page; empty on the last one
-	Newest  string // query of the first page; empty on that one
-	Rejects bool   // the filter is wrong, so nothing was read
+	Filter     ledgerFilter
+	Kinds      []kind
+	Lines      []line
+	Older      string // query of the next page; empty on the last one
+	Unsearched bool   // the page has fewer entries than there is room for, because older ones were not searched
+	Newest     string // query of the first page; empty on that one
+	Rejects    bool   // the filter is wrong, so nothing was read
 }
 
 // ledgerFilter is the filter as it was filled in. The problems are sentences for its fields.
@@ -191,13 +192,12 @@ func (x *exchange) showLedger() error {
 	}
 	notice := x.fresh(ledger.Name)
 	err := x.readLedger(func(ctx context.Context) error {
-		latest, err := x.Ledger.Latest(ctx, x.session.AccountID, filter, ledgerPage+1) // one more shows that there are more
+		latest, next, err := x.Ledger.Latest(ctx, x.session.AccountID, filter, ledgerPage)
 		if err != nil {
 			return err
 		}
-		if len(latest) > ledgerPage {
-			latest = latest[:ledgerPage]
-			v.Older = v.Filter.query(latest[ledgerPage-1].Revision)
+		if next > 0 {
+			v.Older, v.Unsearched = v.Filter.query(next), len(latest) < ledgerPage
 		}
 		v.Lines, err = x.lines(latest)
 		return err
@@ -322,7 +322,7 @@ func describe(e *ledger.Entry, keyName string) line {
 	}
 	money := ""
 	if e.Currency != "" {
-		money = string(books.AppendAmount(nil, max(e.Money, -e.Money), e.Currency)) + " " + e.Currency
+		money = books.Grouped(string(books.AppendAmount(nil, max(e.Money, -e.Money), e.Currency))) + " " + e.Currency
 	}
 	switch e.Type {
 	case eventschemas.CreditsCharged{}.EventType():

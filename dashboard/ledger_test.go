@@ -13,7 +13,9 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 	"letterhead/projections/ledger"
+	"letterhead/workers/generate"
 )
 
 // what returns the second cell of each row.
@@ -97,6 +99,25 @@ func TestLedger_Filters_Select(t *testing.T) {
 	}
 }
 
+func TestLedger_LongHistory_IsSearchedInParts(t *testing.T) {
+	s := start(t, baseURL)
+	o := generate.Defaults()
+	o.Accounts, o.Events = 1, 30_000
+	_, err := generate.History(t.Context(), s.log.(eventlog.Importer), o, func(int) {})
+	s.must(err)
+	s.must(s.node.CatchUp(t.Context()))
+	all, err := s.node.Accounts.List(t.Context(), "", 1)
+	s.must(err)
+	c := &customer{service: s, id: all[0].ID, client: browser(t)}
+	c.signIn("owner")
+	latest := c.get("/dashboard/ledger?domain=nothing.com").shows(200, "No entry matches among the latest")
+	c.get(latest.link("Search older entries")).shows(200, "No entry matches. Show the newest entries").lacks("Search older entries")
+	opened := c.get(c.get("/dashboard/ledger?type=KeyIssued").link("Search older entries")).shows(200, "Key issued")
+	if rows := opened.rows(); len(rows) == 0 {
+		t.Error("the keys of the first day are not found")
+	}
+}
+
 func TestLedger_WrongField_KeepsWhatWasTyped(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)
@@ -171,7 +192,7 @@ func TestStatements_Months_AreListedAndServed(t *testing.T) {
 		t.Fatalf("the months are %q", rows)
 	}
 	page := c.get(list.link("Print the statement of November 2026"))
-	if page.status != 200 || !strings.Contains(page.body, "Statement") || !strings.Contains(page.body, "<td>1049</td>") || !strings.Contains(page.body, "pi_1") {
+	if page.status != 200 || !strings.Contains(page.body, "Statement") || !strings.Contains(page.body, "<td>1,049</td>") || !strings.Contains(page.body, "pi_1") {
 		t.Errorf("status %d, page\n%s", page.status, page.body)
 	}
 	if a := c.get("/dashboard/statements/2026-12"); a.status != 200 || !strings.Contains(a.body, "Provisional: the month is not over") {

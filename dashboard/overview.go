@@ -121,7 +121,7 @@ func (x *exchange) loadBurn(v *overviewView, now time.Time) error {
 
 func (x *exchange) loadLatest(v *overviewView, _ time.Time) error {
 	return x.readLedger(func(ctx context.Context) error {
-		latest, err := x.Ledger.Latest(ctx, x.session.AccountID, ledger.Filter{Credits: true, ForCustomer: true}, latestEntries)
+		latest, _, err := x.Ledger.Latest(ctx, x.session.AccountID, ledger.Filter{Credits: true, ForCustomer: true}, latestEntries)
 		if err != nil {
 			return err
 		}

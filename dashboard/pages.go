@@ -136,20 +136,9 @@ var functions = template.FuncMap{
 	"yyyymm":  func(t time.Time) string { return t.UTC().Format(books.MonthLayout) },
 }
 
-// minus is the minus sign, which is as wide as a plus sign.
-const minus = "−"
-
-// number groups the digits of a number.
+// number groups the digits of a number, and gives it the minus sign, which is as wide as a digit.
 func number(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = minus, digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
+	return strings.Replace(books.Grouped(strconv.FormatInt(n, 10)), "-", "−", 1)
 }
 
 // signed is number with a sign, except for 0.

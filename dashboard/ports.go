@@ -108,7 +108,7 @@ type (
 
 	// Ledger is the read model of money.
 	Ledger interface {
-		Latest(ctx context.Context, accountID string, f ledger.Filter, n int) ([]ledger.Entry, error)
+		Latest(ctx context.Context, accountID string, f ledger.Filter, n int) (latest []ledger.Entry, next uint64, err error)
 		Entries(ctx context.Context, accountID string, f ledger.Filter) iter.Seq2[ledger.Entry, error]
 		Spent(ctx context.Context, accountID string, after time.Time) (int64, error)
 		Periods(ctx context.Context) (*books.Periods, error)

@@ -23,7 +23,7 @@
     for (const button of document.querySelectorAll("button[data-copy]")) {
       button.hidden = false;
       button.addEventListener("click", async () => {
-        await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+        await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value);
         document.getElementById("copied").textContent = "Copied";
       });
     }

@@ -47,6 +47,16 @@ func AppendAmount(b []byte, amount int64, commodity string) []byte {
 	return b
 }
 
+// Grouped returns a decimal number such as -1234.50 with a comma between thousands.
+func Grouped(number string) string {
+	digits, _, _ := strings.Cut(strings.TrimPrefix(number, "-"), ".")
+	start := len(number) - len(strings.TrimPrefix(number, "-"))
+	for i := start + len(digits) - 3; i > start; i -= 3 {
+		number = number[:i] + "," + number[i:]
+	}
+	return number
+}
+
 var powers = [MaxDecimals + 1]uint64{1, 10, 100, 1000, 10000}
 
 // MaxAmount limits a parsed amount, in minor units: the largest integer that every JSON reader represents exactly.

@@ -41,3 +41,13 @@ func TestAppendAmount_DecimalsOfTheCurrency(t *testing.T) {
 		}
 	}
 }
+
+func TestGrouped_Thousands_HaveCommas(t *testing.T) {
+	for number, want := range map[string]string{
+		"0": "0", "-1": "-1", "999": "999", "1000": "1,000", "-1000": "-1,000", "123456": "123,456", "1234567": "1,234,567", "-1234567.5678": "-1,234,567.5678", "49.00": "49.00",
+	} {
+		if got := Grouped(number); got != want {
+			t.Errorf("Grouped(%s) = %s, want %s", number, got, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
+	"strings"
 	"time"
 
 	"letterhead/domain/books"
@@ -32,7 +33,9 @@ func NewPage(baseURL string) (*Page, error) {
 		return nil, fmt.Errorf("read the style of statements: %w", err)
 	}
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		"amount": func(minor int64, currency string) string { return amount(minor, currency) + " " + currency },
+		"amount": func(minor int64, currency string) string { return grouped(amount(minor, currency)) + " " + currency },
+		"number": func(n int64) string { return grouped(number(n)) },
+		"taken":  func(n int64) string { return grouped(number(-n)) },
 		"at":     func(t time.Time) string { return t.Format("2006-01-02 15:04") },
 	}).ParseFS(pageFiles, "page.html")
 	if err != nil {
@@ -44,6 +47,9 @@ func NewPage(baseURL string) (*Page, error) {
 	_, err = p.Render(&Statement{Month: "2026-11"}) // so that an error in the template is detected at the start
 	return p, err
 }
+
+// grouped groups the digits of a number for people, and gives it the minus sign, which is as wide as a digit.
+func grouped(number string) string { return strings.Replace(books.Grouped(number), "-", "−", 1) }
 
 // Render returns the page of a statement.
 func (p *Page) Render(s *Statement) ([]byte, error) {

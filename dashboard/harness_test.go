@@ -119,13 +119,15 @@ func (l interruptible) Append(ctx context.Context, stream string, expected event
 type sessions struct {
 	mu    sync.Mutex
 	err   error                        // of every call
+	after error                        // of calls that made their change
+	held  chan struct{}                // ends calls of SignOut when it is closed; nil = at once
 	links map[string]*link             // by account and token
 	open  map[string]dashboard.Session // by token
 }
 
 type link struct {
-	person        string
-	used, expired bool
+	person                      string
+	used, expired, full, closed bool
 }
 
 func newSessions() *sessions {
@@ -165,12 +167,16 @@ func (s *sessions) Enter(_ context.Context, accountID, token string) (string, ti
 		return "", time.Time{}, dashboard.ErrLinkUsed
 	case l.expired:
 		return "", time.Time{}, dashboard.ErrLinkExpired
+	case l.full:
+		return "", time.Time{}, dashboard.ErrTooManySessions
+	case l.closed:
+		return "", time.Time{}, account.ErrClosed
 	}
 	l.used = true
 	session := dashboard.Session{ID: uuid.NewString(), AccountID: accountID, Person: l.person, Expires: testDay.AddDate(0, 0, 7)}
 	text := newToken()
 	s.open[text] = session
-	return text, session.Expires, nil
+	return text, session.Expires, s.after
 }
 
 func (s *sessions) Session(_ context.Context, token string) (dashboard.Session, error) {
@@ -184,6 +190,9 @@ func (s *sessions) Session(_ context.Context, token string) (dashboard.Session, 
 }
 
 func (s *sessions) SignOut(_ context.Context, ended dashboard.Session) error {
+	if s.held != nil {
+		<-s.held
+	}
 	return s.end(func(o dashboard.Session) bool { return o.ID == ended.ID })
 }
 
@@ -199,7 +208,7 @@ func (s *sessions) end(ends func(dashboard.Session) bool) error {
 			delete(s.open, token)
 		}
 	}
-	return s.err
+	return errors.Join(s.err, s.after)
 }
 
 // customer is an account and a browser.

@@ -39,10 +39,11 @@ type Session struct {
 	Expires   time.Time
 }
 
-// Sessions are the sign-ins of people. Besides the errors that are listed, each method may return those of the stores.
+// Sessions are the sign-ins of people. Besides the errors that are listed, each method may return those of the stores. With
+// commands.ErrNotSeen the change is made, and Session was not seen to follow in time.
 type Sessions interface {
 	// Enter uses a one-time link up and starts a session, whose token it returns. Session finds it from then on. Errors:
-	// ErrLinkUnknown, ErrLinkExpired, ErrLinkUsed, ErrTooManySessions.
+	// ErrLinkUnknown, ErrLinkExpired, ErrLinkUsed, ErrTooManySessions, account.ErrClosed.
 	Enter(ctx context.Context, accountID, token string) (session string, expires time.Time, err error)
 	// Session returns the session that has a token. Errors: ErrNoSession.
 	Session(ctx context.Context, token string) (Session, error)

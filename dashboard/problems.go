@@ -9,6 +9,7 @@ import (
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/domain/account"
+	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
@@ -57,8 +58,8 @@ func problemOf(err error) *problem {
 			"The dashboard can show nothing until it is back; you stay signed in. The documentation and stored images are still served. Requests with an API key may answer 503, which costs nothing.", err}
 	case errors.Is(err, projections.ErrNotReady), errors.As(err, new(*engine.QuarantinedError)):
 		return &problem{http.StatusServiceUnavailable, "This part of the dashboard is being prepared", "Its tables cannot be read yet. Look-ups, searches and logos are served as usual.", err}
-	case errors.Is(err, ledger.ErrUnfinished):
-		return &problem{http.StatusServiceUnavailable, "The service is being upgraded", "Statements and the past can be shown when the operator has finished the upgrade.", err}
+	case isOne(err, ledger.ErrUnfinished, eventschemas.ErrNotYet):
+		return &problem{http.StatusServiceUnavailable, "The service is being upgraded", "This can be done when the operator has finished the upgrade. Look-ups, searches and logos are served as usual.", err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &problem{http.StatusServiceUnavailable, "This took too long", "A part of the service did not answer in time. Load the page again.", err}
 	}
@@ -76,8 +77,8 @@ func isOne(err error, of ...error) bool {
 
 // fail answers with the page of an error.
 func (x *exchange) fail(err error) {
-	if x.r.Context().Err() != nil {
-		return // the client has left
+	if x.r.Context().Err() != nil { // the client has left, or has only closed its sending side and would read an empty 200
+		panic(http.ErrAbortHandler)
 	}
 	p := problemOf(err)
 	h := x.w.Header()

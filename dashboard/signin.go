@@ -4,6 +4,9 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
 )
 
 // signInView is the data of the page that a link leads to.
@@ -22,6 +25,7 @@ var linkProblems = []struct {
 	{ErrLinkUsed, problem{http.StatusGone, "This link was used before", "Each link signs in once. If you have not used it yourself, someone else has: tell the operator of the service.", nil}},
 	{ErrLinkExpired, problem{http.StatusGone, "This link has expired", "Links can be used for some minutes only.", nil}},
 	{ErrLinkUnknown, problem{http.StatusNotFound, "This link is not known", "A part of it may be missing: copy all of it. Old links are forgotten.", nil}},
+	{account.ErrClosed, problem{http.StatusGone, "This account is closed", "Nobody can sign in to it any more. The operator of the service has its ledger and statements.", nil}},
 	{ErrTooManySessions, problem{http.StatusConflict, "Too many people are signed in", "The account has as many sessions as it may have. Sign out everywhere in one of them, or wait until one has ended. The link was not used up.", nil}},
 }
 
@@ -46,7 +50,7 @@ func (x *exchange) signIn() error {
 	if len(v.AccountID) <= maxToken && v.AccountID != "" && len(v.Token) <= maxToken && v.Token != "" {
 		session, expires, err = x.Sessions.Enter(x.ctx, v.AccountID, v.Token)
 	}
-	if err == nil {
+	if err == nil || session != "" && errors.Is(err, commands.ErrNotSeen) {
 		x.setCookie(session, expires)
 		return x.redirect("")
 	}
@@ -74,9 +78,15 @@ func (x *exchange) signOut() error {
 	if x.form.Get("everywhere") != "" {
 		end = x.Sessions.SignOutEverywhere
 	}
-	if err := end(x.ctx, x.session); err != nil {
+	err := end(x.ctx, x.session)
+	if err != nil && !errors.Is(err, commands.ErrNotSeen) {
 		return err
 	}
 	x.setCookie("", time.Time{})
+	if err != nil {
+		x.account = nil
+		return &problem{http.StatusServiceUnavailable, "You have signed out, but not everywhere yet",
+			"Not every part of the service has confirmed it in time, so the session may still be accepted for a moment.", err}
+	}
 	return x.redirect("/sign-in?signed_out=1")
 }

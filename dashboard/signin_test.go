@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -8,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"letterhead/commands"
 	"letterhead/domain/plan"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
+	"letterhead/internal/testwait"
 )
 
 const baseURL = "http://brands.example.com"
@@ -65,6 +68,7 @@ func TestSignIn_LinkThatDoesNotWork_SaysWhyAndHowToGetAnother(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.newAccount("Acme", plan.Growth)
 	expired := s.sessions.add(c.id, link{person: "owner", expired: true})
+	const full, closed = "full", "closed"
 	for _, l := range []struct {
 		account, token string
 		status         int
@@ -76,6 +80,8 @@ func TestSignIn_LinkThatDoesNotWork_SaysWhyAndHowToGetAnother(t *testing.T) {
 		{"", expired, 404, "This link is not known"},
 		{"<b>", "x", 404, "This link is not known"},
 		{strings.Repeat("a", 300), "x", 404, "This link is not known"},
+		{full, s.sessions.add(full, link{full: true}), 409, "Too many people are signed in"},
+		{closed, s.sessions.add(closed, link{closed: true}), 410, "This account is closed"},
 	} {
 		a := c.post("/dashboard/sign-in", url.Values{"account": {l.account}, "token": {l.token}}).shows(l.status, l.text, "letterhead account login-link").lacks("<b>", expired)
 		if len(a.header["Set-Cookie"]) > 0 {
@@ -141,6 +147,40 @@ func TestSignOut_HereOrEverywhere_EndsSessions(t *testing.T) {
 	}
 	second.get("/dashboard").shows(401)
 	colleague.get("/dashboard").shows(200)
+}
+
+func TestSessions_ChangeNotSeenInTime_IsMadeAllTheSame(t *testing.T) {
+	s := start(t, baseURL)
+	s.sessions.after = fmt.Errorf("a node is away: %w", commands.ErrNotSeen)
+	c := s.signedIn("Acme", plan.Growth)
+	c.get("/dashboard").shows(200)
+	a := c.post("/dashboard/sign-out", nil).shows(503, "You have signed out, but not everywhere yet").lacks("Acme")
+	if !strings.Contains(a.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("the cookie is %q", a.header.Get("Set-Cookie"))
+	}
+	c.get("/dashboard").shows(401)
+}
+
+func TestAccount_ManyRequestsRunning_OthersAreServed(t *testing.T) {
+	s := start(t, baseURL)
+	c, other := s.signedIn("Acme", plan.Growth), s.signedIn("Bolt", plan.Growth)
+	s.sessions.held = make(chan struct{})
+	running := make(chan answer)
+	const limit = 8
+	for range limit {
+		go func() { running <- c.post("/dashboard/sign-out", nil) }()
+	}
+	if _, full := testwait.Until(testwait.Timeout, func() bool { return c.get("/dashboard/keys").status == 503 }); !full {
+		t.Error("a further request of the account is answered")
+	}
+	c.get("/dashboard/keys").shows(503, "Too many pages are being loaded")
+	other.get("/dashboard/keys").shows(200)
+	close(s.sessions.held)
+	for range limit {
+		if a := <-running; a.status != http.StatusSeeOther {
+			t.Errorf("status %d", a.status)
+		}
+	}
 }
 
 func TestForms_OfAnotherSite_AreRefused(t *testing.T) {

@@ -56,7 +56,7 @@ func problemOf(err error) *problem {
 	case isOne(err, sqlstore.ErrUnavailable, sqlstore.ErrClosed):
 		return &problem{http.StatusServiceUnavailable, "The database cannot be reached",
 			"The dashboard can show nothing until it is back; you stay signed in. The documentation and stored images are still served. Requests with an API key may answer 503, which costs nothing.", err}
-	case errors.Is(err, projections.ErrNotReady), errors.As(err, new(*engine.QuarantinedError)):
+	case isOne(err, projections.ErrNotReady, projections.ErrRetired), errors.As(err, new(*engine.QuarantinedError)):
 		return &problem{http.StatusServiceUnavailable, "This part of the dashboard is being prepared", "Its tables cannot be read yet. Look-ups, searches and logos are served as usual.", err}
 	case isOne(err, ledger.ErrUnfinished, eventschemas.ErrNotYet):
 		return &problem{http.StatusServiceUnavailable, "The service is being upgraded", "This can be done when the operator has finished the upgrade. Look-ups, searches and logos are served as usual.", err}

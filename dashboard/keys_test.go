@@ -155,8 +155,10 @@ func TestKeys_AccountThatCannotHaveMore_SaysWhy(t *testing.T) {
 	if a := issue().shows(409, fmt.Sprint(account.MaxKeys), "Revoke one"); a.form("/dashboard/keys").Get("name") != "one more" {
 		t.Error("the name is not kept")
 	}
-	_, err := s.node.CloseAccount(t.Context(), operator(), c.id)
+	// In the moment before closing it has ended the sessions of its people:
+	_, err := s.node.AccountWriter.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: c.id, Reason: "test"})
 	s.must(err)
+	s.must(s.node.CatchUp(t.Context()))
 	issue().shows(409, "This account is closed", "cannot get keys")
 }
 

@@ -183,6 +183,7 @@ func TestStatements_Months_AreListedAndServed(t *testing.T) {
 	c.grant(1000, "pi_1")
 	c.charge("acme.com", "")
 	s.advance(30 * 24 * time.Hour) // to 21 December
+	c.signIn("owner")
 	c.charge("bolt.com", "")
 	c.charge("bolt.com", "")
 

@@ -18,6 +18,7 @@ func TestOverview_Account_ShowsCreditsUsageAndBurnRate(t *testing.T) {
 
 	c.grant(1_200_000, "pi_1")
 	s.advance(10 * 24 * time.Hour) // to 1 December
+	c.signIn("owner")
 	for range 4 {
 		c.charge("acme.com", "")
 	}
@@ -49,6 +50,7 @@ func TestOverview_Account_ShowsCreditsUsageAndBurnRate(t *testing.T) {
 	}
 
 	s.advance(31 * 24 * time.Hour)
+	c.signIn("owner")
 	c.get("/dashboard").shows(200, "0 credits a day", "No credits were used")
 }
 

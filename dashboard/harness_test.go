@@ -234,7 +234,7 @@ func browser(t testing.TB) *http.Client {
 	return &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// newAccount opens an account, in which nobody is signed in.
+// newAccount opens an account without a session.
 func (s *service) newAccount(name string, id plan.ID) *customer {
 	s.t.Helper()
 	created, err := s.node.CreateAccount(s.t.Context(), operator(), name, id)

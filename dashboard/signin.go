@@ -25,7 +25,7 @@ var linkProblems = []struct {
 	{ErrLinkUsed, problem{http.StatusGone, "This link was used before", "Each link signs in once. If you have not used it yourself, someone else has: tell the operator of the service.", nil}},
 	{ErrLinkExpired, problem{http.StatusGone, "This link has expired", "Links can be used for some minutes only.", nil}},
 	{ErrLinkUnknown, problem{http.StatusNotFound, "This link is not known", "A part of it may be missing: copy all of it. Old links are forgotten.", nil}},
-	{account.ErrClosed, problem{http.StatusGone, "This account is closed", "Nobody can sign in to it any more. The operator of the service has its ledger and statements.", nil}},
+	{account.ErrClosed, problem{http.StatusGone, "This account is closed", "It takes no sign-ins any more. The operator of the service has its ledger and statements.", nil}},
 	{ErrTooManySessions, problem{http.StatusConflict, "Too many people are signed in", "The account has as many sessions as it may have. Sign out everywhere in one of them, or wait until one has ended. The link was not used up.", nil}},
 }
 

@@ -3,8 +3,6 @@ package dashboard_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"image"
 	"io"
@@ -51,7 +49,7 @@ type service struct {
 // start serves a service with a base URL.
 func start(t testing.TB, baseURL string) *service {
 	t.Helper()
-	s := &service{t: t, sessions: newSessions(), offset: &atomic.Int64{}, down: &atomic.Bool{}}
+	s := &service{t: t, offset: &atomic.Int64{}, down: &atomic.Bool{}}
 	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{
 		"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off", "LETTERHEAD_BASE_URL": baseURL,
 	})
@@ -66,6 +64,7 @@ func start(t testing.TB, baseURL string) *service {
 	s.must(s.node.Runner.CatchUp(t.Context()))
 	apiConfig, deps, err := s.node.API(t.Context())
 	s.must(err)
+	s.sessions = &sessions{Sessions: s.node.People()}
 	apiConfig.Dashboard, err = s.node.Dashboard(s.sessions)
 	s.must(err)
 	api, err := readapi.New(apiConfig, deps)
@@ -115,29 +114,13 @@ func (l interruptible) Append(ctx context.Context, stream string, expected event
 	return l.Log.Append(ctx, stream, expected, events)
 }
 
-// sessions are sign-ins in memory.
+// sessions are the sign-ins of the node, which can fail.
 type sessions struct {
+	dashboard.Sessions
 	mu    sync.Mutex
-	err   error                        // of every call
-	after error                        // of calls that made their change
-	held  chan struct{}                // ends calls of SignOut when it is closed; nil = at once
-	links map[string]*link             // by account and token
-	open  map[string]dashboard.Session // by token
-}
-
-type link struct {
-	person                      string
-	used, expired, full, closed bool
-}
-
-func newSessions() *sessions {
-	return &sessions{links: map[string]*link{}, open: map[string]dashboard.Session{}}
-}
-
-func newToken() string {
-	var raw [16]byte
-	_, _ = rand.Read(raw[:])
-	return hex.EncodeToString(raw[:])
+	err   error         // of every call
+	after error         // of calls that made their change
+	held  chan struct{} // ends calls of SignOut when it is closed; nil = at once
 }
 
 func (s *sessions) fail(err error) {
@@ -146,69 +129,42 @@ func (s *sessions) fail(err error) {
 	s.err = err
 }
 
-func (s *sessions) add(accountID string, l link) (token string) {
+func (s *sessions) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	token = newToken()
-	s.links[accountID+"/"+token] = &l
-	return token
+	return s.err
 }
 
-func (s *sessions) Enter(_ context.Context, accountID, token string) (string, time.Time, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.links[accountID+"/"+token]
-	switch {
-	case s.err != nil:
-		return "", time.Time{}, s.err
-	case l == nil:
-		return "", time.Time{}, dashboard.ErrLinkUnknown
-	case l.used:
-		return "", time.Time{}, dashboard.ErrLinkUsed
-	case l.expired:
-		return "", time.Time{}, dashboard.ErrLinkExpired
-	case l.full:
-		return "", time.Time{}, dashboard.ErrTooManySessions
-	case l.closed:
-		return "", time.Time{}, account.ErrClosed
+func (s *sessions) Enter(ctx context.Context, accountID, token string) (string, time.Time, error) {
+	if err := s.failure(); err != nil {
+		return "", time.Time{}, err
 	}
-	l.used = true
-	session := dashboard.Session{ID: uuid.NewString(), AccountID: accountID, Person: l.person, Expires: testDay.AddDate(0, 0, 7)}
-	text := newToken()
-	s.open[text] = session
-	return text, session.Expires, s.after
+	session, expires, err := s.Sessions.Enter(ctx, accountID, token)
+	return session, expires, errors.Join(err, s.after)
 }
 
-func (s *sessions) Session(_ context.Context, token string) (dashboard.Session, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	session, ok := s.open[token]
-	if s.err == nil && !ok {
-		return session, dashboard.ErrNoSession
+func (s *sessions) Session(ctx context.Context, token string) (dashboard.Session, error) {
+	if err := s.failure(); err != nil {
+		return dashboard.Session{}, err
 	}
-	return session, s.err
+	return s.Sessions.Session(ctx, token)
 }
 
-func (s *sessions) SignOut(_ context.Context, ended dashboard.Session) error {
+func (s *sessions) SignOut(ctx context.Context, ended dashboard.Session) error {
 	if s.held != nil {
 		<-s.held
 	}
-	return s.end(func(o dashboard.Session) bool { return o.ID == ended.ID })
+	return errors.Join(s.Sessions.SignOut(ctx, ended), s.after)
 }
 
-func (s *sessions) SignOutEverywhere(_ context.Context, ended dashboard.Session) error {
-	return s.end(func(o dashboard.Session) bool { return o.AccountID == ended.AccountID && o.Person == ended.Person })
-}
-
-func (s *sessions) end(ends func(dashboard.Session) bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for token, session := range s.open {
-		if ends(session) {
-			delete(s.open, token)
-		}
-	}
-	return errors.Join(s.err, s.after)
+// link issues a link, and returns its token.
+func (c *customer) link(person string) string {
+	c.t.Helper()
+	l, err := c.node.IssueLoginLink(c.t.Context(), operator(), c.id, person)
+	c.must(err)
+	u, err := url.Parse(l.URL)
+	c.must(err)
+	return u.Query().Get("token")
 }
 
 // customer is an account and a browser.
@@ -252,7 +208,7 @@ func (s *service) signedIn(name string, id plan.ID) *customer {
 
 func (c *customer) signIn(person string) {
 	c.t.Helper()
-	token := c.sessions.add(c.id, link{person: person})
+	token := c.link(person)
 	a := c.post("/dashboard/sign-in", url.Values{"account": {c.id}, "token": {token}})
 	if a.status != http.StatusSeeOther || a.header.Get("Location") != "/dashboard" {
 		c.t.Fatalf("sign in: status %d to %q\n%s", a.status, a.header.Get("Location"), a.body)
@@ -438,8 +394,13 @@ func (a answer) form(action string) (fields url.Values) {
 	}
 	fields = url.Values{}
 	for n := range forms[i].Descendants() {
-		if n.Type == html.ElementNode && n.Data == "input" && (attribute(n, "type") != "radio" || strings.Contains(rendered(n), "checked")) {
-			fields.Set(attribute(n, "name"), attribute(n, "value"))
+		kind := attribute(n, "type")
+		switch {
+		case n.Type != html.ElementNode:
+		case n.Data == "textarea":
+			fields.Add(attribute(n, "name"), textOf(n))
+		case n.Data == "input" && (kind != "radio" && kind != "checkbox" || strings.Contains(rendered(n), "checked")):
+			fields.Add(attribute(n, "name"), attribute(n, "value"))
 		}
 	}
 	return fields

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -13,6 +15,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/account"
+	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
 	"letterhead/projections/keys"
 )
@@ -20,22 +23,23 @@ import (
 const (
 	// maxKeyName limits the name of a key, in characters.
 	maxKeyName = 100
-	// maxRevoked limits the revoked keys that are listed, the latest first.
-	maxRevoked = 50
+	// maxEnded limits the revoked and expired keys that are listed, the latest first.
+	maxEnded = 50
 )
 
 // keysView is the data of the page of keys.
 type keysView struct {
-	Active, Revoked []keyRow
-	MoreRevoked     int // that are not listed
-	Form            keyForm
-	Done            string // what was just done
+	Valid, Ended []keyRow
+	MoreEnded    int // that are not listed
+	Form         keyForm
+	Done         string // what was just done
 }
 
 // keyRow is a key as it is listed.
 type keyRow struct {
 	keys.Listed
-	Name string // empty if it has none
+	Name  string // empty if it has none
+	State string // keys.Active, keys.Expired or keys.Revoked
 }
 
 // Title is the name of the key, or else its end.
@@ -46,16 +50,34 @@ func (k keyRow) Title() string {
 	return "…" + k.Last4
 }
 
+// EndedAt is when a key that is not valid was revoked, or expired.
+func (k keyRow) EndedAt() time.Time {
+	if k.State == keys.Revoked {
+		return k.RevokedAt
+	}
+	return k.ExpiresAt
+}
+
 // keyForm is the form for a new key as it was filled in. The problems are sentences for its fields.
 type keyForm struct {
-	ID, Name, Kind                   string
-	NameProblem, KindProblem, Failed string
-	MaxName                          int
+	ID, Name, Kind, Expires, Origins                                        string
+	Scopes                                                                  []string
+	NameProblem, KindProblem, ExpiresProblem, ScopesProblem, OriginsProblem string
+	Failed                                                                  string
+	MaxName                                                                 int
+}
+
+// Has reports whether a scope is chosen.
+func (f keyForm) Has(scope string) bool { return slices.Contains(f.Scopes, scope) }
+
+// wrong reports whether a field has a problem.
+func (f keyForm) wrong() bool {
+	return f.NameProblem+f.KindProblem+f.ExpiresProblem+f.ScopesProblem+f.OriginsProblem != ""
 }
 
 // newKeyForm returns an empty form. Its id makes a form that is sent twice issue one key.
 func newKeyForm() keyForm {
-	return keyForm{ID: uuid.NewString(), Kind: string(apikey.Secret), MaxName: maxKeyName}
+	return keyForm{ID: uuid.NewString(), Kind: string(apikey.Secret), Scopes: account.KeyScopes, MaxName: maxKeyName}
 }
 
 // showKeys answers GET /dashboard/keys.
@@ -71,12 +93,12 @@ func (x *exchange) showKeysWith(status int, form keyForm) error {
 	for i := range all { // the newest first
 		k := all[len(all)-1-i]
 		switch {
-		case k.RevokedAt.IsZero():
-			v.Active = append(v.Active, k)
-		case len(v.Revoked) < maxRevoked:
-			v.Revoked = append(v.Revoked, k)
+		case k.State == keys.Active:
+			v.Valid = append(v.Valid, k)
+		case len(v.Ended) < maxEnded:
+			v.Ended = append(v.Ended, k)
 		default:
-			v.MoreRevoked++
+			v.MoreEnded++
 		}
 		if k.ID == x.r.URL.Query().Get("revoked") && !k.RevokedAt.IsZero() {
 			v.Done = "The key " + k.Title() + " is revoked. Requests with it answer 401."
@@ -100,27 +122,31 @@ func (x *exchange) listKeys() ([]keyRow, error) {
 	}
 	rows := make([]keyRow, len(listed))
 	for i := range listed {
-		rows[i] = keyRow{listed[i], names[listed[i].ID]}
+		rows[i] = keyRow{listed[i], names[listed[i].ID], listed[i].State(x.Now())}
 	}
 	return rows, nil
 }
 
 // issueKey answers POST /dashboard/keys. The answer is the only page that has the text of the key.
 func (x *exchange) issueKey() error {
-	form := keyForm{ID: x.form.Get("id"), Name: strings.TrimSpace(x.form.Get("name")), Kind: x.form.Get("kind"), MaxName: maxKeyName}
+	form := keyForm{ID: x.form.Get("id"), Name: strings.TrimSpace(x.form.Get("name")), Kind: x.form.Get("kind"),
+		Expires: strings.TrimSpace(x.form.Get("expires")), Scopes: x.form["scope"], Origins: x.form.Get("origins"), MaxName: maxKeyName}
 	form.NameProblem = checkKeyName(form.Name)
-	if form.Kind != string(apikey.Secret) && form.Kind != string(apikey.Publishable) {
-		form.KindProblem = "Choose secret or publishable."
-	}
+	terms := form.terms()
 	if _, err := uuid.Parse(form.ID); err != nil {
 		form.ID = uuid.NewString() // it was not sent by the page, so it is no repeat
 	}
-	if form.NameProblem != "" || form.KindProblem != "" {
+	if form.wrong() {
 		return x.showKeysWith(http.StatusUnprocessableEntity, form)
 	}
-	issued, err := x.Operations.IssueKey(x.ctx, x.by(form.ID), x.session.AccountID, apikey.Kind(form.Kind), form.Name)
+	issued, err := x.Operations.IssueKey(x.ctx, x.by(form.ID), x.session.AccountID, apikey.Kind(form.Kind), form.Name, terms)
+	var invalid *account.InvalidError
 	notice := ""
 	switch {
+	case errors.As(err, &invalid) && form.reject(invalid):
+		return x.showKeysWith(http.StatusUnprocessableEntity, form)
+	case errors.Is(err, eventschemas.ErrNotYet):
+		form.Failed = "The service is being upgraded, and keys that expire or are limited can be issued when that is finished. A key without limits can be issued now."
 	case errors.Is(err, commands.ErrNotSeen):
 		x.log(&problem{Status: http.StatusServiceUnavailable, cause: err})
 		notice = "The key is issued, but not every part of the service has confirmed it in time. Requests with it may answer 401 for a moment."
@@ -138,6 +164,50 @@ func (x *exchange) issueKey() error {
 		IssuedKey
 		Name string
 	}{issued, form.Name}})
+}
+
+// terms returns the terms that the form asks for, and explains fields that it cannot read.
+func (f *keyForm) terms() (t account.KeyTerms) {
+	t.Origins = strings.FieldsFunc(f.Origins, func(r rune) bool { return unicode.IsSpace(r) || r == ',' })
+	if f.Expires != "" {
+		day, err := time.Parse(time.DateOnly, f.Expires)
+		if err != nil {
+			f.ExpiresProblem = "Choose a day, written as 2027-01-31, or leave the field empty."
+		}
+		t.ExpiresAt = day.AddDate(0, 0, 1)
+	}
+	switch f.Kind {
+	case string(apikey.Secret):
+		if len(t.Origins) > 0 {
+			f.OriginsProblem = "A secret key has no origins, because it must not be in web pages. Leave this empty, or choose publishable."
+		}
+	case string(apikey.Publishable):
+		if len(f.Scopes) == 0 {
+			f.ScopesProblem = "Choose at least one."
+		}
+		if !slices.Equal(f.Scopes, account.KeyScopes) {
+			t.Scopes = f.Scopes
+		}
+	default:
+		f.KindProblem = "Choose secret or publishable."
+	}
+	return t
+}
+
+// reject explains terms that the account rejects. It returns false if no field of the form has the cause.
+func (f *keyForm) reject(e *account.InvalidError) bool {
+	sentence := "The " + e.Field + " " + e.Reason + "."
+	switch e.Field {
+	case "expiry":
+		f.ExpiresProblem = sentence
+	case "scope":
+		f.ScopesProblem = sentence
+	case "origin", "origins":
+		f.OriginsProblem = sentence
+	default:
+		return false
+	}
+	return true
 }
 
 // checkKeyName returns a sentence about a name that a key cannot have.
@@ -170,15 +240,14 @@ func (x *exchange) key() (keyRow, error) {
 	if !isText(id) {
 		return keyRow{}, missing
 	}
-	k, found, err := x.Keys.Get(x.ctx, id)
+	k, err := x.keyOf(id)
 	if err != nil {
 		return keyRow{}, err
 	}
-	if !found || k.AccountID != x.session.AccountID {
+	if k == nil {
 		return keyRow{}, missing
 	}
-	names, err := x.Names.Names(x.ctx, id)
-	return keyRow{k, names[id]}, err
+	return *k, nil
 }
 
 // isText reports whether a value can be part of a query: PostgreSQL rejects other texts.

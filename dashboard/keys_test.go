@@ -11,8 +11,10 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
+	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/testwait"
+	"letterhead/node"
 )
 
 var keyText = regexp.MustCompile(`lh_[sp]k_[0-9A-Za-z]{38}`)
@@ -65,7 +67,7 @@ func TestKeys_IssuedAndRevoked_TakeEffectAtOnce(t *testing.T) {
 	if status := c.me(key); status != http.StatusUnauthorized {
 		t.Errorf("after it: status %d", status)
 	}
-	done := c.get(a.header.Get("Location")).shows(200, "The key Build server <1> is revoked", "Revoked keys")
+	done := c.get(a.header.Get("Location")).shows(200, "The key Build server <1> is revoked", "Revoked and expired keys")
 	if rows := done.rows(); len(rows) != 3 || !strings.HasPrefix(rows[2][5], "revoked 2026-11-21") {
 		t.Errorf("the keys are listed as %q", rows)
 	}
@@ -83,10 +85,9 @@ func TestKeys_Events_NameTheAccountAndTheSession(t *testing.T) {
 	last, err := s.node.Log.ReadStream(t.Context(), account.Stream(c.id), eventlog.End, eventlog.Backward, 1)
 	s.must(err)
 	e := last[0]
-	var session string
-	for _, o := range s.sessions.open {
-		session = o.ID
-	}
+	open, err := s.node.Sessions.List(t.Context(), c.id, s.now())
+	s.must(err)
+	session := open[0].ID
 	if e.Type != "KeyIssued" || e.Metadata.Actor != "account:"+c.id || e.Metadata.CorrelationID != session || strings.Contains(string(e.Data), `"ci"`) {
 		t.Errorf("the event is %s %+v %s", e.Type, e.Metadata, e.Data)
 	}
@@ -127,6 +128,78 @@ func TestKeys_WrongField_KeepsWhatWasTyped(t *testing.T) {
 	}
 }
 
+func TestKeys_WithTerms_AreLimitedAndExpire(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	s.advance(time.Minute)
+	form := c.get("/dashboard/keys").form("/dashboard/keys")
+	form.Set("name", "shop")
+	form.Set("kind", "publishable")
+	form.Set("expires", "2026-11-22")
+	form["scope"] = []string{"search"}
+	form.Set("origins", "https://Shop.acme.com/\r\nhttps://*.acme.org")
+	issued := c.post("/dashboard/keys", form).shows(200, "The key is issued", "Expires2026-11-23 00:00 UTC", "Forsearch only", "https://*.acme.orghttps://shop.acme.com")
+	key := keyText.FindString(issued.body)
+	list := c.get("/dashboard/keys")
+	if row := list.rows()[0]; row[1] != "publishable search only https://*.acme.org https://shop.acme.com" || row[5] != "valid until 2026-11-23 00:00 UTC" {
+		t.Errorf("the key is listed as %q", row)
+	}
+	c.get(list.link("Revoke shop")).shows(200, "Expires2026-11-23 00:00 UTC")
+	search := func(origin string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/v1/search?q=acme", nil)
+		s.must(err)
+		r.Header.Set("Authorization", "Bearer "+key)
+		r.Header.Set("Origin", origin)
+		response, err := c.client.Do(r)
+		s.must(err)
+		s.must(response.Body.Close())
+		return response.StatusCode
+	}
+	if allowed, rejected := search("https://shop.acme.com"), search("https://other.example"); allowed != http.StatusOK || rejected != http.StatusForbidden {
+		t.Errorf("a search from the key's origin: status %d, from another one: %d", allowed, rejected)
+	}
+	s.advance(36 * time.Hour)
+	if status := search("https://shop.acme.com"); status != http.StatusUnauthorized {
+		t.Errorf("after the last day: status %d", status)
+	}
+	rows := c.get("/dashboard/keys").shows(200, "Revoked and expired keys").rows()
+	if row := rows[len(rows)-1]; row[0] != "shop" || row[5] != "expired 2026-11-23 00:00 UTC" {
+		t.Errorf("the expired key is listed as %q", row)
+	}
+}
+
+func TestKeys_WrongTerms_AreExplained(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	for _, f := range []struct{ kind, expires, scopes, origins, field, problem string }{
+		{"secret", "soon", "logos search", "", "expires", "2027-01-31"},
+		{"secret", "2026-11-01", "logos search", "", "expires", "in the past"},
+		{"secret", "2926-11-01", "logos search", "", "expires", "100 years"},
+		{"secret", "", "logos search", "https://acme.com", "origins", "A secret key has no origins"},
+		{"publishable", "", "", "", "scopes", "at least one"},
+		{"publishable", "", "logos everything", "", "scopes", "must be logos or search"},
+		{"publishable", "", "logos", "acme.com", "origins", "has no scheme"},
+		{"publishable", "", "logos", strings.Repeat("https://acme.com ", 17), "origins", "must be at most 16"},
+	} {
+		form := c.get("/dashboard/keys").form("/dashboard/keys")
+		form.Set("name", "ci")
+		form.Set("kind", f.kind)
+		form.Set("expires", f.expires)
+		form["scope"] = strings.Fields(f.scopes)
+		form.Set("origins", f.origins)
+		a := c.post("/dashboard/keys", form).shows(422)
+		if p := a.problemOf(f.field); !strings.Contains(p, f.problem) {
+			t.Errorf("%+v: the sentence is %q", f, p)
+		}
+		if kept := a.form("/dashboard/keys"); kept.Get("expires") != f.expires || kept.Get("origins") != strings.TrimSpace(f.origins) {
+			t.Errorf("%+v: the form has %v", f, kept)
+		}
+	}
+	if n := len(c.get("/dashboard/keys").rows()); n != 2 {
+		t.Errorf("the account has %d keys, want those of its opening", n)
+	}
+}
+
 func TestKeys_OfAnotherAccount_AreNotFound(t *testing.T) {
 	s := start(t, baseURL)
 	c, other := s.signedIn("Acme", plan.Growth), s.signedIn("Bolt", plan.Growth)
@@ -149,7 +222,7 @@ func TestKeys_AccountThatCannotHaveMore_SaysWhy(t *testing.T) {
 		return c.post("/dashboard/keys", form)
 	}
 	for range account.MaxKeys - 2 {
-		_, err := s.node.IssueKey(t.Context(), operator(), c.id, "secret", "")
+		_, err := s.node.IssueKey(t.Context(), operator(), c.id, node.NewKey{Kind: apikey.Secret})
 		s.must(err)
 	}
 	if a := issue().shows(409, fmt.Sprint(account.MaxKeys), "Revoke one"); a.form("/dashboard/keys").Get("name") != "one more" {
@@ -166,7 +239,7 @@ func TestKeys_Used_ShowWhen(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)
 	s.advance(time.Hour)
-	key, err := s.node.IssueKey(t.Context(), operator(), c.id, "secret", "ci")
+	key, err := s.node.IssueKey(t.Context(), operator(), c.id, node.NewKey{Kind: apikey.Secret, Name: "ci"})
 	s.must(err)
 	if status := c.me(key.Key); status != http.StatusOK {
 		t.Fatalf("status %d", status)

@@ -282,7 +282,7 @@ func (x *exchange) keyOf(id string) (*keyRow, error) {
 		return nil, err
 	}
 	names, err := x.Names.Names(x.ctx, id)
-	return &keyRow{k, names[id]}, err
+	return &keyRow{k, names[id], k.State(x.Now())}, err
 }
 
 // lines describes entries.

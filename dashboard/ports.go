@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/domain/statement"
 	"letterhead/internal/apikey"
@@ -59,13 +60,14 @@ type IssuedKey struct {
 	Kind string
 	Key  string // the text; empty if the request is a repeat, because it is stored nowhere
 	Last string // its last four characters
+	account.KeyTerms
 }
 
 // Operations are use cases that take several parts of a node.
 type Operations interface {
 	// IssueKey makes a key and returns once requests with it are accepted. With commands.ErrNotSeen the key exists, and is
-	// returned as well. Errors: those of commands.AccountWriter.IssueKey.
-	IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string) (IssuedKey, error)
+	// returned as well. Errors: those of account.KeyTerms.Canonical and commands.AccountWriter.IssueKey.
+	IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string, terms account.KeyTerms) (IssuedKey, error)
 	// AwaitKeys waits until requests on every node follow the decisions up to a position.
 	AwaitKeys(ctx context.Context, position eventlog.Position) error
 	// Folded waits until the named read models have what the log has now.

@@ -11,6 +11,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/plan"
+	"letterhead/domain/signin"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/internal/testwait"
@@ -25,7 +26,7 @@ var paths = []string{"/dashboard", "/dashboard/keys", "/dashboard/ledger", "/das
 func TestSignIn_Link_StartsASessionOnce(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.newAccount("Acme", plan.Growth)
-	token := s.sessions.add(c.id, link{person: "owner"})
+	token := c.link("owner")
 	path := "/dashboard/sign-in?" + url.Values{"account": {c.id}, "token": {token}}.Encode()
 	for range 3 { // as previews of a mail do
 		a := c.get(path).shows(200, "Sign in to the dashboard")
@@ -67,8 +68,15 @@ func TestSignIn_Link_StartsASessionOnce(t *testing.T) {
 func TestSignIn_LinkThatDoesNotWork_SaysWhyAndHowToGetAnother(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.newAccount("Acme", plan.Growth)
-	expired := s.sessions.add(c.id, link{person: "owner", expired: true})
-	const full, closed = "full", "closed"
+	expired := c.link("owner")
+	s.advance(signin.LinkLifetime)
+	full, closed := s.newAccount("Full", plan.Growth), s.newAccount("Closed", plan.Growth)
+	for range signin.MaxSessions {
+		(&customer{s, full.id, browser(t)}).signIn("owner")
+	}
+	toFull, toClosed := full.link("owner"), closed.link("owner")
+	_, err := s.node.AccountWriter.Close(t.Context(), commands.CloseAccount{Request: operator(), AccountID: closed.id, Reason: "test"})
+	s.must(err)
 	for _, l := range []struct {
 		account, token string
 		status         int
@@ -80,8 +88,8 @@ func TestSignIn_LinkThatDoesNotWork_SaysWhyAndHowToGetAnother(t *testing.T) {
 		{"", expired, 404, "This link is not known"},
 		{"<b>", "x", 404, "This link is not known"},
 		{strings.Repeat("a", 300), "x", 404, "This link is not known"},
-		{full, s.sessions.add(full, link{full: true}), 409, "Too many people are signed in"},
-		{closed, s.sessions.add(closed, link{closed: true}), 410, "This account is closed"},
+		{full.id, toFull, 409, "Too many people are signed in"},
+		{closed.id, toClosed, 410, "This account is closed"},
 	} {
 		a := c.post("/dashboard/sign-in", url.Values{"account": {l.account}, "token": {l.token}}).shows(l.status, l.text, "letterhead account login-link").lacks("<b>", expired)
 		if len(a.header["Set-Cookie"]) > 0 {
@@ -94,7 +102,7 @@ func TestSignIn_LinkThatDoesNotWork_SaysWhyAndHowToGetAnother(t *testing.T) {
 func TestSignIn_HTTPSAndPathInBaseURL_AreInTheCookie(t *testing.T) {
 	s := start(t, "https://brands.example.com/letterhead")
 	c := s.newAccount("Acme", plan.Growth)
-	token := s.sessions.add(c.id, link{person: "owner"})
+	token := c.link("owner")
 	a := c.post("/dashboard/sign-in", url.Values{"account": {c.id}, "token": {token}})
 	if cookie := a.header.Get("Set-Cookie"); a.header.Get("Location") != "/letterhead/dashboard" || !strings.Contains(cookie, "Path=/letterhead/dashboard;") || !strings.Contains(cookie, "; Secure") {
 		t.Errorf("to %q with the cookie %q", a.header.Get("Location"), cookie)

@@ -2,17 +2,25 @@ package node
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
 	"letterhead/commands"
 	"letterhead/dashboard"
+	"letterhead/domain/account"
+	"letterhead/domain/signin"
 	"letterhead/internal/apikey"
+	"letterhead/internal/runs"
+	"letterhead/projections/sessions"
 )
 
 // Dashboard returns the handler of the pages for customers, for readapi.Config.Dashboard.
-func (n *Node) Dashboard(sessions dashboard.Sessions) (http.Handler, error) {
+func (n *Node) Dashboard(people dashboard.Sessions) (http.Handler, error) {
 	d, err := dashboard.New(dashboard.Config{BaseURL: n.Config.BaseURL, Plans: n.Plans, Logger: n.logger, Now: n.clock.Now}, dashboard.Deps{
-		Sessions: sessions, Operations: customers{n}, Writer: n.AccountWriter, Quotas: n.quotaWriter, Accounts: n.Accounts, Names: n.Names,
+		Sessions: people, Operations: customers{n}, Writer: n.AccountWriter, Quotas: n.quotaWriter, Accounts: n.Accounts, Names: n.Names,
 		Keys: n.Keys, Usage: n.usage, Ledger: n.Ledger,
 	})
 	if err != nil {
@@ -21,11 +29,61 @@ func (n *Node) Dashboard(sessions dashboard.Sessions) (http.Handler, error) {
 	return d.Handler(), nil
 }
 
+// People returns the sign-ins of customers.
+func (n *Node) People() dashboard.Sessions { return people{n} }
+
 // customers are the use cases of customers.
 type customers struct{ *Node }
 
 // IssueKey implements dashboard.Operations.
-func (c customers) IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string) (dashboard.IssuedKey, error) {
-	issued, err := c.Node.IssueKey(ctx, by, accountID, kind, name)
+func (c customers) IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string, terms account.KeyTerms) (dashboard.IssuedKey, error) {
+	issued, err := c.Node.IssueKey(ctx, by, accountID, NewKey{Kind: kind, Name: name, Terms: terms})
 	return dashboard.IssuedKey(issued), err
+}
+
+// people are the sign-ins of customers.
+type people struct{ node *Node }
+
+// links are the reasons why a link is rejected.
+var links = map[error]error{
+	signin.ErrUnknownLink: dashboard.ErrLinkUnknown, signin.ErrLinkExpired: dashboard.ErrLinkExpired, signin.ErrLinkUsed: dashboard.ErrLinkUsed, signin.ErrTooManySessions: dashboard.ErrTooManySessions,
+}
+
+// Enter implements dashboard.Sessions.
+func (p people) Enter(ctx context.Context, accountID, token string) (session string, expires time.Time, err error) {
+	session, begun, err := p.node.Enter(ctx, p.by(accountID), accountID, token)
+	for reason, known := range links {
+		if errors.Is(err, reason) {
+			err = fmt.Errorf("%w: %w", known, err)
+		}
+	}
+	return session, begun.ExpiresAt, err
+}
+
+// Session implements dashboard.Sessions.
+func (p people) Session(ctx context.Context, token string) (dashboard.Session, error) {
+	s, err := p.node.Sessions.ByHash(ctx, sha256.Sum256([]byte(token)), p.node.clock.Now())
+	if errors.Is(err, sessions.ErrNotFound) {
+		err = dashboard.ErrNoSession
+	}
+	if err != nil {
+		return dashboard.Session{}, err
+	}
+	return dashboard.Session{ID: s.ID, AccountID: s.AccountID, Person: s.Person, Expires: s.ExpiresAt}, nil
+}
+
+// SignOut implements dashboard.Sessions.
+func (p people) SignOut(ctx context.Context, s dashboard.Session) error {
+	return p.node.SignOut(ctx, p.by(s.AccountID), s.AccountID, s.ID)
+}
+
+// SignOutEverywhere implements dashboard.Sessions.
+func (p people) SignOutEverywhere(ctx context.Context, s dashboard.Session) error {
+	return p.node.SignOutEverywhere(ctx, p.by(s.AccountID), s.AccountID, s.Person)
+}
+
+// by returns the metadata of the events that a person causes.
+func (p people) by(accountID string) commands.Request {
+	id := runs.RequestID(p.node.runID)
+	return commands.Request{ID: id, Actor: "account:" + accountID, CorrelationID: id}
 }

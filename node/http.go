@@ -55,6 +55,9 @@ func (n *Node) handler(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	cfg.Extra = operators
+	if cfg.Dashboard, err = n.Dashboard(n.People()); err != nil {
+		return nil, err
+	}
 	api, err := readapi.New(cfg, deps)
 	if err != nil {
 		return nil, err

@@ -263,6 +263,7 @@ func (n *Node) openReadModels(ctx context.Context) error {
 	}
 	n.Keys.Open(head, n.Runner)
 	n.Sessions.Open(head)
+	n.Operators.Open(head)
 	if n.brandWatch, err = brandwatch.New(ctx, brandwatch.Config{Follower: n.BrandReader, Logger: n.logger, Registerer: n.metrics}, n.roles.Log("api")); err != nil {
 		return err
 	}

@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
 	"letterhead/internal/sqlstore"
 	"letterhead/projections"
 )
@@ -100,7 +102,10 @@ func (t *Token) Valid(at time.Time) bool {
 }
 
 // Model is the read model.
-type Model struct{ handle *projections.Handle }
+type Model struct {
+	handle *projections.Handle
+	from   atomic.Uint64 // see Open
+}
 
 // New returns the read model; it answers once a Runner has started it.
 func New(store *sqlstore.Store) *Model {
@@ -125,20 +130,34 @@ func (m *Model) Versions() []projections.Version {
 	}}
 }
 
-// ByHash returns the token with a hash, revoked or not. It reads the row each time, so a revocation takes effect on every
-// node as soon as it is folded. Errors: ErrNotFound, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+// Open keeps ByHash from answering before the tables are folded up to a position: the head of the log when the node started.
+// After a crash they may lack a revocation that was confirmed.
+func (m *Model) Open(from eventlog.Position) { m.from.Store(uint64(from)) }
+
+// ByHash returns the token with a hash, revoked or not. It reads the row, and that the tables are live, each time. So a
+// revocation takes effect on every node as soon as it is folded. Errors: ErrNotFound, projections.ErrNotReady,
+// projections.ErrRetired, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte) (*Token, error) {
 	text := hex.EncodeToString(hash[:])
-	all, err := table.List(ctx, m.handle, "WHERE hash = $1", text)
+	var found *Token
+	err := m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, at eventlog.Position) error {
+		found = nil // drops the row of an earlier attempt
+		if from := eventlog.Position(m.from.Load()); at < from {
+			return fmt.Errorf("%s: before position %d: %w", Name, from, projections.ErrNotReady)
+		}
+		return table.Each(ctx, q, t, func(_ string, token Token) {
+			if subtle.ConstantTimeCompare([]byte(token.hash), []byte(text)) == 1 {
+				found = &token
+			}
+		}, "WHERE hash = $1", text)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("get a token: %w", err)
 	}
-	for i := range all {
-		if subtle.ConstantTimeCompare([]byte(all[i].hash), []byte(text)) == 1 {
-			return &all[i], nil
-		}
+	if found == nil {
+		return nil, ErrNotFound
 	}
-	return nil, ErrNotFound
+	return found, nil
 }
 
 // List returns all tokens in the order of their issue. There are few: operator.MaxTokens that are not revoked.

@@ -9,6 +9,7 @@ import (
 
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
+	"letterhead/projections"
 	"letterhead/projections/engine"
 	"letterhead/projections/operators"
 	"letterhead/projections/projectionstest"
@@ -41,6 +42,61 @@ func TestByHash_Token_IsValidUntilRevokedOrExpired(t *testing.T) {
 		}
 		if all, err := m.List(t.Context()); err != nil || len(all) != 1 {
 			t.Errorf("%d tokens, %v, want 1", len(all), err)
+		}
+	})
+}
+
+func issued(id string, hash [sha256.Size]byte) eventschemas.Event {
+	return eventschemas.OperatorTokenIssued{TokenID: id, Hash: hex.EncodeToString(hash[:]), Last4: "9c0Z", Scope: "admin"}
+}
+
+// TestByHash_TablesReplacedByAnotherNode_SeesRevocation reads on a node that never hears of the other tables by itself. Its
+// old tables still exist, and are not folded any more.
+func TestByHash_TablesReplacedByAnotherNode_SeesRevocation(t *testing.T) {
+	e := projectionstest.OpenPostgres(t)
+	r, _ := e.Start(engine.Config{}, operators.New(e.Store))
+	hash := sha256.Sum256([]byte("token"))
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	e.Events(eventschemas.OperatorsStream, at, issued("a", hash))
+	e.CatchUp(r)
+	n := e.Node()
+	follower := operators.New(n.Store)
+	if err := n.New(engine.Config{FollowOnly: true}, follower).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if token, err := follower.ByHash(t.Context(), hash); err != nil || !token.Valid(at) {
+		t.Fatalf("%+v, %v", token, err)
+	}
+	if err := r.Rebuild(e.Context(), []string{operators.Name}, func(engine.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	e.Events(eventschemas.OperatorsStream, at, eventschemas.OperatorTokenRevoked{TokenID: "a"})
+	e.CatchUp(r)
+	if token, err := follower.ByHash(t.Context(), hash); err != nil || token.Valid(at) {
+		t.Errorf("on the other node: %+v, %v, want a revoked token", token, err)
+	}
+}
+
+func TestByHash_TablesBehindPosition_IsNotReady(t *testing.T) {
+	projectionstest.Each(t, func(t *testing.T, e *projectionstest.Env) {
+		m := operators.New(e.Store)
+		r, stop := e.Start(engine.Config{}, m)
+		hash := sha256.Sum256([]byte("token"))
+		at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+		e.Events(eventschemas.OperatorsStream, at, issued("a", hash))
+		e.CatchUp(r)
+		stop()
+		end := e.Events(eventschemas.OperatorsStream, at, eventschemas.OperatorTokenRevoked{TokenID: "a"})
+		m.Open(end)
+		if token, err := m.ByHash(t.Context(), hash); !errors.Is(err, projections.ErrNotReady) {
+			t.Errorf("before the revocation is folded: %+v, %v, want ErrNotReady", token, err)
+		}
+		restarted := operators.New(e.Store)
+		restarted.Open(end)
+		r, _ = e.Start(engine.Config{}, restarted)
+		e.CatchUp(r)
+		if token, err := restarted.ByHash(t.Context(), hash); err != nil || token.Valid(at) {
+			t.Errorf("after it: %+v, %v, want a revoked token", token, err)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -69,7 +68,7 @@ func backupPlace(at string) (string, error) {
 func stages(w io.Writer, what string) func(backup.Progress) {
 	var stage backup.Stage
 	var m *meter
-	if f, isFile := w.(*os.File); isFile && isTerminal(f) {
+	if onTerminal(w) {
 		var bar *progressbar.ProgressBar
 		return func(p backup.Progress) {
 			g := gaugeOf(p)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,7 +69,7 @@ PNG. The command describes the image and its source on standard error.`}
 		if e.node != nil { // the client of the admin socket writes the file, because its path is relative to the client
 			return draw(cmd.Context(), e.node, cmd, args)
 		}
-		if f, isFile := e.stdout.(*os.File); to == "-" && isFile && isTerminal(f) {
+		if to == "-" && onTerminal(e.stdout) {
 			return usageError{errors.New("an image cannot be printed to a terminal; name a file with -o, or use a pipe")}
 		}
 		out := e.stdout

@@ -211,7 +211,7 @@ func progress(w io.Writer, what string) func(engine.Progress) {
 		}
 		return m.text(g)
 	}
-	if f, isFile := w.(*os.File); isFile && isTerminal(f) {
+	if onTerminal(w) {
 		bar := progressbar.NewOptions64(1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressEvery/10))
 		return func(p engine.Progress) {
 			bar.ChangeMax64(max(int64(p.Target), 1))
@@ -231,4 +231,8 @@ func progress(w io.Writer, what string) func(engine.Progress) {
 	}
 }
 
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+// onTerminal reports whether what is written to w goes to a terminal.
+func onTerminal(w io.Writer) bool {
+	f, isFile := w.(*os.File)
+	return isFile && term.IsTerminal(int(f.Fd()))
+}

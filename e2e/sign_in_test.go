@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	formField  = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+	formAction = regexp.MustCompile(`<form [^>]*action="([^"]*)"`)
+)
+
+// The first start leaves a link to the dashboard, which signs in once.
+func TestFirstStart_SignInLink_SignsInOnce(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	n := launch(t, data)
+	file := n.out.waitFor(t, `(?m)^  dashboard\s+(\S+)$`, n.done)[1]
+	n.listening()
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(file) != data {
+		t.Errorf("the file of the link is %s: %v, %v, want mode 0600 in the data folder", file, info, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := strings.TrimSuffix(string(text), "\n")
+	if strings.Contains(n.out.String(), link) {
+		t.Error("the output is not a terminal, but the link was printed")
+	}
+	for range 2 { // looking at the link does not use it up
+		if page, response := visit(t, http.MethodGet, link, nil, nil); response.StatusCode != http.StatusOK || !strings.Contains(page, "<button") || len(response.Cookies()) > 0 {
+			t.Fatalf("status %d, cookies %v:\n%s", response.StatusCode, response.Cookies(), page)
+		}
+	}
+	page, _ := visit(t, http.MethodGet, link, nil, nil)
+	form := url.Values{}
+	for _, field := range formField.FindAllStringSubmatch(page, -1) {
+		form.Set(html.UnescapeString(field[1]), html.UnescapeString(field[2]))
+	}
+	action := n.url + html.UnescapeString(formAction.FindStringSubmatch(page)[1])
+	_, entered := visit(t, http.MethodPost, action, form, nil)
+	if entered.StatusCode != http.StatusSeeOther || len(entered.Cookies()) != 1 {
+		t.Fatalf("status %d, cookies %v", entered.StatusCode, entered.Cookies())
+	}
+	if page, response := visit(t, http.MethodGet, n.url+"/dashboard", nil, entered.Cookies()); response.StatusCode != http.StatusOK || !strings.Contains(page, "50") {
+		t.Errorf("the dashboard: status %d:\n%s", response.StatusCode, page)
+	}
+	if _, response := visit(t, http.MethodPost, action, form, nil); response.StatusCode == http.StatusSeeOther || len(response.Cookies()) > 0 {
+		t.Errorf("the link was used again: status %d, cookies %v", response.StatusCode, response.Cookies())
+	}
+
+	n.stop()
+	again := start(t, data)
+	again.out.waitFor(t, `dashboard .*account login-link --account`, again.done)
+	if _, response := visit(t, http.MethodGet, again.url+"/dashboard", nil, entered.Cookies()); response.StatusCode != http.StatusOK {
+		t.Errorf("after a restart the session is not open: status %d", response.StatusCode)
+	}
+}
+
+// visit sends a request as a browser does, without following redirects, and returns the page.
+func visit(t *testing.T, method, address string, form url.Values, cookies []*http.Cookie) (string, *http.Response) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form != nil {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for _, c := range cookies {
+		request.AddCookie(c)
+	}
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body), response
+}

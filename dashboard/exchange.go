@@ -66,6 +66,8 @@ func (d *Dashboard) route() {
 		{"GET", "/dashboard/ledger/{request_id}", false, (*exchange).showRequest},
 		{"GET", "/dashboard/statements", false, (*exchange).showStatements},
 		{"GET", "/dashboard/statements/{month}", false, (*exchange).showStatement},
+		{"GET", "/dashboard/credits", false, (*exchange).showCredits},
+		{"POST", "/dashboard/credits", false, (*exchange).buy},
 	} {
 		d.mux.Handle(p.method+" "+p.path, d.handler(p))
 		if p.method == http.MethodPost {

@@ -49,10 +49,15 @@ type service struct {
 // start serves a service with a base URL.
 func start(t testing.TB, baseURL string) *service {
 	t.Helper()
+	return startWith(t, map[string]string{"LETTERHEAD_BASE_URL": baseURL})
+}
+
+// startWith serves a service with settings.
+func startWith(t testing.TB, settings map[string]string) *service {
+	t.Helper()
 	s := &service{t: t, offset: &atomic.Int64{}, down: &atomic.Bool{}}
-	cfg, err := config.Load(func(string) (string, bool) { return "", false }, map[string]string{
-		"LETTERHEAD_DATA": t.TempDir(), "LETTERHEAD_STARTER": "off", "LETTERHEAD_BASE_URL": baseURL,
-	})
+	settings["LETTERHEAD_DATA"], settings["LETTERHEAD_STARTER"] = t.TempDir(), "off"
+	cfg, err := config.Load(func(string) (string, bool) { return "", false }, settings)
 	s.must(err)
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
 	s.must(err)

@@ -8,6 +8,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/account"
+	"letterhead/domain/billing"
 	"letterhead/domain/books"
 	"letterhead/domain/statement"
 	"letterhead/internal/apikey"
@@ -31,6 +32,9 @@ var (
 	// ErrNoSession means that no session has the token, or that it has ended.
 	ErrNoSession = errors.New("no such session")
 )
+
+// ErrNoPaymentPage means that the payment processor did not create a page to pay on.
+var ErrNoPaymentPage = errors.New("no payment page")
 
 // Session is a person's session in an account. Its token is known to the browser only.
 type Session struct {
@@ -68,6 +72,10 @@ type Operations interface {
 	// IssueKey makes a key and returns once requests with it are accepted. With commands.ErrNotSeen the key exists, and is
 	// returned as well. Errors: those of account.KeyTerms.Canonical and commands.AccountWriter.IssueKey.
 	IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string, terms account.KeyTerms) (IssuedKey, error)
+	// Offers returns the packs and plans that are sold. There are none if nothing is sold.
+	Offers() (*billing.Catalog, error)
+	// Checkout creates a page on which an account pays for an offer, and returns its address. Errors: ErrNoPaymentPage.
+	Checkout(ctx context.Context, accountID string, offer billing.Offer) (address string, err error)
 	// AwaitKeys waits until requests on every node follow the decisions up to a position.
 	AwaitKeys(ctx context.Context, position eventlog.Position) error
 	// Folded waits until the named read models have what the log has now.

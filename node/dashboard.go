@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -11,10 +12,12 @@ import (
 	"letterhead/commands"
 	"letterhead/dashboard"
 	"letterhead/domain/account"
+	"letterhead/domain/billing"
 	"letterhead/domain/signin"
 	"letterhead/internal/apikey"
 	"letterhead/internal/runs"
 	"letterhead/projections/sessions"
+	"letterhead/readapi"
 )
 
 // Dashboard returns the handler of the pages for customers, for readapi.Config.Dashboard.
@@ -39,6 +42,31 @@ type customers struct{ *Node }
 func (c customers) IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string, terms account.KeyTerms) (dashboard.IssuedKey, error) {
 	issued, err := c.Node.IssueKey(ctx, by, accountID, NewKey{Kind: kind, Name: name, Terms: terms})
 	return dashboard.IssuedKey(issued), err
+}
+
+// Offers implements dashboard.Operations. Without a key of the payment processor nothing is sold.
+func (c customers) Offers() (*billing.Catalog, error) {
+	if c.Config.StripeKey == "" {
+		return billing.ParseCatalog(nil)
+	}
+	return c.Catalog()
+}
+
+// Checkout implements dashboard.Operations. The payment page leads back to the dashboard unless the file of plans and
+// packs names other pages.
+func (c customers) Checkout(ctx context.Context, accountID string, offer billing.Offer) (string, error) {
+	catalog, err := c.Offers()
+	if err != nil {
+		return "", err
+	}
+	back := c.Config.BaseURL + "/dashboard/credits?payment="
+	checkout := readapi.Checkout(offer, accountID, catalog, c.Config.BaseURL)
+	checkout.SuccessURL, checkout.CancelURL = cmp.Or(catalog.SuccessURL, back+"made"), cmp.Or(catalog.CancelURL, back+"cancelled")
+	session, err := c.Stripe.Checkout(ctx, checkout)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", dashboard.ErrNoPaymentPage, err)
+	}
+	return session.URL, nil
 }
 
 // people are the sign-ins of customers.

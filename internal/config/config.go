@@ -146,8 +146,8 @@ func Settings() []Setting {
 			c.BaseURL = strings.TrimRight(v, "/")
 			return nil
 		}},
-		{"LETTERHEAD_BILLING_URL", "", "base URL + /docs/errors#insufficient_credits", "URL for adding credits, in 402 and quota answers", func(c *Config, v string) error {
-			c.BillingURL = cmp.Or(v, c.BaseURL+"/docs/errors#insufficient_credits")
+		{"LETTERHEAD_BILLING_URL", "", "base URL + /dashboard/credits", "URL for adding credits, in 402 and quota answers", func(c *Config, v string) error {
+			c.BillingURL = cmp.Or(v, c.BaseURL+"/dashboard/credits")
 			return nil
 		}},
 		{"LETTERHEAD_EVENTSTORE", "sqlite", "", "event store: sqlite (a file in the data folder), or an EventStoreDB as esdb:// or esdb+discover://", embeddedOr("sqlite", func(c *Config) *string { return &c.EventStore }, "esdb", "esdb+discover")},

@@ -1,0 +1,87 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+
+	"letterhead/domain/account"
+	"letterhead/domain/billing"
+	"letterhead/domain/plan"
+)
+
+// creditsView is the data of the page on which credits are bought.
+type creditsView struct {
+	Balance int64
+	Plan    plan.ID
+	Packs   []billing.PackPrice
+	Plans   []planOffer
+	Closed  bool
+}
+
+// planOffer is a plan that is sold.
+type planOffer struct {
+	billing.PlanPrice
+	Limits plan.Plan
+}
+
+// Subscribe reports whether the account may subscribe to a plan here. The payment page only adds subscriptions, so an
+// account that has a plan would pay for two.
+func (v creditsView) Subscribe() bool { return v.Plan == plan.Free && !v.Closed }
+
+// showCredits answers GET /dashboard/credits.
+func (x *exchange) showCredits() error {
+	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
+	catalog, err := x.Operations.Offers()
+	if err != nil {
+		return err
+	}
+	v := creditsView{Balance: standing.Balance, Plan: standing.Plan, Packs: catalog.Packs, Closed: standing.Status == string(account.Closed)}
+	for _, p := range catalog.Plans {
+		limits, err := x.Plans.Get(p.Plan)
+		if err != nil {
+			return err
+		}
+		v.Plans = append(v.Plans, planOffer{p, limits})
+	}
+	notice := ""
+	switch x.r.URL.Query().Get("payment") {
+	case "made":
+		notice = "Thank you. The credits are added as soon as the payment processor has confirmed the payment, which usually takes seconds. Load this page again to see them."
+	case "cancelled":
+		notice = "Nothing was paid."
+	}
+	return x.show(http.StatusOK, "credits", view{Title: "Credits", Section: "Credits", Notice: notice, Page: v})
+}
+
+// buy answers POST /dashboard/credits with a page that leads to the payment page. It is no redirect, because the
+// Content-Security-Policy allows forms to lead to this server only.
+func (x *exchange) buy() error {
+	catalog, err := x.Operations.Offers()
+	if err != nil {
+		return err
+	}
+	offer, ok := catalog.Offer(x.form.Get("price"))
+	if !ok {
+		return &problem{http.StatusNotFound, "This is not sold", "The offer has changed since the page was loaded. Go back to Credits for what is sold now.", nil}
+	}
+	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
+	switch {
+	case err != nil:
+		return err
+	case standing.Status == string(account.Closed):
+		return &problem{http.StatusConflict, "The account is closed", "Nothing can be bought for it.", nil}
+	case offer.Plan != "" && standing.Plan != plan.Free:
+		return &problem{http.StatusConflict, "The account has a plan already", "A second subscription would be paid as well. To change or end the plan, ask the operator of this service.", nil}
+	}
+	page, err := x.Operations.Checkout(x.ctx, x.session.AccountID, offer)
+	if errors.Is(err, ErrNoPaymentPage) {
+		return &problem{http.StatusServiceUnavailable, "The payment page could not be opened", "The payment processor did not answer as expected. Nothing was paid. Try again in a few minutes.", err}
+	}
+	if err != nil {
+		return err
+	}
+	return x.show(http.StatusOK, "pay", view{Title: "To the payment page", Section: "Credits", Page: page})
+}

@@ -1,0 +1,104 @@
+package dashboard_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"letterhead/domain/plan"
+)
+
+// processor is a stand-in for Stripe. It rejects the price price_gone.
+type processor struct{ sessions []url.Values }
+
+func (p *processor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil || r.PostForm.Get("line_items[0][price]") == "price_gone" {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"error":{"type":"invalid_request_error","message":"No such price"}}`))
+		return
+	}
+	p.sessions = append(p.sessions, r.PostForm)
+	_, _ = w.Write([]byte(`{"id":"cs_1","object":"checkout.session","url":"https://checkout.stripe.com/c/pay/cs_1?a=1&b=2"}`))
+}
+
+// selling serves a service that sells through a processor.
+func selling(t *testing.T, more string) (*service, *processor) {
+	t.Helper()
+	p := &processor{}
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	catalog := filepath.Join(t.TempDir(), "billing.yaml")
+	sold := "plans: [{price: price_growth, plan: growth, credits: 10000}]\npacks: [{price: price_small, name: small, credits: 500}, {price: price_gone, name: gone, credits: 5}]\n" + more
+	if err := os.WriteFile(catalog, []byte(sold), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return startWith(t, map[string]string{"LETTERHEAD_BASE_URL": baseURL, "LETTERHEAD_BILLING_FILE": catalog, "LETTERHEAD_STRIPE_KEY": "sk_test_1", "LETTERHEAD_STRIPE_URL": server.URL}), p
+}
+
+// buys sends the form of the page of credits for a price.
+func (c *customer) buys(price string) answer {
+	c.t.Helper()
+	form := c.get("/dashboard/credits").form("/dashboard/credits")
+	form.Set("price", price)
+	return c.post("/dashboard/credits", form)
+}
+
+func TestCredits_Bought_LeadToThePaymentPage(t *testing.T) {
+	s, stripe := selling(t, "")
+	c := s.signedIn("Acme", plan.Free)
+	rows := c.get("/dashboard/credits").shows(200, "The account has 50 credits", "Buy credits", "Plans").rows()
+	if len(rows) != 3 || rows[0][0] != "small" || rows[0][1] != "500" || rows[2][0] != "growth" || rows[2][1] != "10,000" || rows[2][3] != "unlimited" {
+		t.Fatalf("the offers are %q", rows)
+	}
+	page := c.buys("price_small").shows(200, "To the payment page")
+	const address = "https://checkout.stripe.com/c/pay/cs_1?a=1&b=2"
+	if page.link("Open the payment page") != address || attribute(page.elements("meta")[2], "content") != "0; url="+address {
+		t.Errorf("the page leads elsewhere:\n%s", page.body)
+	}
+	session := stripe.sessions[0]
+	if session.Get("client_reference_id") != c.id || session.Get("mode") != "payment" || session.Get("line_items[0][price]") != "price_small" ||
+		session.Get("success_url") != baseURL+"/dashboard/credits?payment=made" || session.Get("cancel_url") != baseURL+"/dashboard/credits?payment=cancelled" {
+		t.Errorf("the session is %v", session)
+	}
+	c.buys("price_growth").shows(200, "To the payment page")
+	if stripe.sessions[1].Get("mode") != "subscription" {
+		t.Errorf("the session is %v", stripe.sessions[1])
+	}
+	c.get("/dashboard/credits?payment=made").shows(200, "Thank you")
+	c.get("/dashboard/credits?payment=cancelled").shows(200, "Nothing was paid")
+
+	c.buys("price_gone").shows(503, "The payment page could not be opened", "Nothing was paid")
+	c.buys("price_other").shows(404, "This is not sold")
+	if len(stripe.sessions) != 2 {
+		t.Errorf("there are %d sessions", len(stripe.sessions))
+	}
+}
+
+func TestCredits_PagesOfTheCatalog_AreThoseAfterThePayment(t *testing.T) {
+	s, stripe := selling(t, "success_url: https://acme.com/thanks\n")
+	s.signedIn("Acme", plan.Free).buys("price_small").shows(200)
+	if session := stripe.sessions[0]; session.Get("success_url") != "https://acme.com/thanks" || session.Get("cancel_url") != baseURL+"/dashboard/credits?payment=cancelled" {
+		t.Errorf("the session is %v", session)
+	}
+}
+
+func TestCredits_AccountWithPlan_CannotSubscribeTwice(t *testing.T) {
+	s, stripe := selling(t, "")
+	c := s.signedIn("Acme", plan.Growth)
+	c.get("/dashboard/credits").shows(200, "The account's plan is growth", "ask the operator").lacks("price_growth")
+	c.buys("price_growth").shows(409, "The account has a plan already")
+	c.buys("price_small").shows(200)
+	if len(stripe.sessions) != 1 {
+		t.Errorf("there are %d sessions", len(stripe.sessions))
+	}
+}
+
+func TestCredits_NothingIsSold_SaysWhoAddsThem(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Free)
+	c.get("/dashboard/credits").shows(200, "does not sell credits here").lacks("<button>Buy")
+	c.post("/dashboard/credits", url.Values{"price": {"price_small"}}).shows(404, "This is not sold")
+}

@@ -61,7 +61,7 @@ type SetNotices struct {
 // Errors: notices.ErrInvalid, account.ErrNotFound, account.ErrClosed, eventschemas.ErrNotYet, ErrBusy, and those of the log
 // and of the table of names.
 func (n *Notices) Set(ctx context.Context, in SetNotices) (Done, error) {
-	if err := errors.Join(in.Request.Validate(), in.validate()); err != nil {
+	if err := errors.Join(in.Request.Validate(), in.Validate()); err != nil {
 		return Done{}, err
 	}
 	standing, err := n.accounts.Standing(ctx, in.AccountID)
@@ -125,7 +125,8 @@ func (n *Notices) Destinations(ctx context.Context, accountID string) (map[strin
 	return found, nil
 }
 
-func (in SetNotices) validate() error {
+// Validate checks the settings that are given. Errors: notices.ErrInvalid.
+func (in SetNotices) Validate() error {
 	if in.LowBalance != nil && *in.LowBalance < 0 {
 		return fmt.Errorf("%w: the threshold is %d credits; it must not be negative, and 0 is none", notices.ErrInvalid, *in.LowBalance)
 	}

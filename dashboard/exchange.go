@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"letterhead/projections/accounts"
@@ -51,7 +52,7 @@ type page struct {
 
 func (d *Dashboard) route() {
 	d.mux = http.NewServeMux()
-	allowed := map[string]string{}
+	allowed := map[string][]string{}
 	for _, p := range []page{
 		{"GET", "/dashboard/sign-in", true, (*exchange).showSignIn},
 		{"POST", "/dashboard/sign-in", true, (*exchange).signIn},
@@ -68,15 +69,17 @@ func (d *Dashboard) route() {
 		{"GET", "/dashboard/statements/{month}", false, (*exchange).showStatement},
 		{"GET", "/dashboard/credits", false, (*exchange).showCredits},
 		{"POST", "/dashboard/credits", false, (*exchange).buy},
+		{"GET", "/dashboard/notices", false, (*exchange).showNotices},
+		{"POST", "/dashboard/notices", false, (*exchange).setNotices},
+		{"POST", "/dashboard/notices/{id}/retry", false, (*exchange).retryNotice},
 	} {
 		d.mux.Handle(p.method+" "+p.path, d.handler(p))
-		if p.method == http.MethodPost {
-			allowed[p.path] = "GET, HEAD, POST"
-		} else if allowed[p.path] == "" {
-			allowed[p.path] = "GET, HEAD"
+		if allowed[p.path] = append(allowed[p.path], p.method); p.method == http.MethodGet {
+			allowed[p.path] = append(allowed[p.path], http.MethodHead)
 		}
 	}
-	for path, methods := range allowed {
+	for path, all := range allowed {
+		methods := strings.Join(all, ", ")
 		d.mux.Handle(path, d.handler(page{open: true, serve: func(x *exchange) error { // any other method
 			x.w.Header().Set("Allow", methods)
 			return &problem{http.StatusMethodNotAllowed, "This page cannot do that", "The address answers " + methods + " only.", nil}

@@ -10,9 +10,11 @@ import (
 	"letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/domain/books"
+	"letterhead/domain/notices"
 	"letterhead/domain/statement"
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/webhook"
 	"letterhead/projections/accounts"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
@@ -32,6 +34,9 @@ var (
 	// ErrNoSession means that no session has the token, or that it has ended.
 	ErrNoSession = errors.New("no such session")
 )
+
+// ErrNoWebhooks means that the service has no key to sign webhooks with.
+var ErrNoWebhooks = errors.New("webhooks cannot be signed")
 
 // ErrNoPaymentPage means that the payment processor did not create a page to pay on.
 var ErrNoPaymentPage = errors.New("no payment page")
@@ -67,6 +72,15 @@ type IssuedKey struct {
 	account.KeyTerms
 }
 
+// Notices are the settings of an account's notices, and its last notices.
+type Notices struct {
+	LowBalance int64  // credits below which the balance is low; 0 for no notice
+	Webhook    string // URL; empty if there is none
+	Email      string // address; empty if there is none
+	NoMail     bool   // the service has no mail server
+	Latest     []notices.Delivery
+}
+
 // Operations are use cases that take several parts of a node.
 type Operations interface {
 	// IssueKey makes a key and returns once requests with it are accepted. With commands.ErrNotSeen the key exists, and is
@@ -76,6 +90,15 @@ type Operations interface {
 	Offers() (*billing.Catalog, error)
 	// Checkout creates a page on which an account pays for an offer, and returns its address. Errors: ErrNoPaymentPage.
 	Checkout(ctx context.Context, accountID string, offer billing.Offer) (address string, err error)
+	// NoticesOf returns the settings of an account's notices and the last ones, the newest first.
+	NoticesOf(ctx context.Context, accountID string) (Notices, error)
+	// SetNotices changes the settings. Errors: ErrNoWebhooks, and those of commands.Notices.Set.
+	SetNotices(ctx context.Context, in commands.SetNotices) (commands.Done, error)
+	// RetryNotice has the deliveries of a notice that were given up attempted again, and returns how many there were.
+	// Errors: notices.ErrUnknown, notices.ErrNotDead.
+	RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error)
+	// NoticesKey returns the key that signs webhooks.
+	NoticesKey() (webhook.Key, error)
 	// AwaitKeys waits until requests on every node follow the decisions up to a position.
 	AwaitKeys(ctx context.Context, position eventlog.Position) error
 	// Folded waits until the named read models have what the log has now.

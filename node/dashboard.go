@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"letterhead/adminapi"
 	"letterhead/commands"
 	"letterhead/dashboard"
 	"letterhead/domain/account"
@@ -67,6 +68,21 @@ func (c customers) Checkout(ctx context.Context, accountID string, offer billing
 		return "", fmt.Errorf("%w: %w", dashboard.ErrNoPaymentPage, err)
 	}
 	return session.URL, nil
+}
+
+// NoticesOf implements dashboard.Operations.
+func (c customers) NoticesOf(ctx context.Context, accountID string) (dashboard.Notices, error) {
+	n, err := c.Node.NoticesOf(ctx, accountID)
+	return dashboard.Notices{LowBalance: n.LowBalance, Webhook: n.Webhook, Email: n.Email, NoMail: !c.Config.SMTP.IsSet(), Latest: n.Notices}, err
+}
+
+// SetNotices implements dashboard.Operations.
+func (c customers) SetNotices(ctx context.Context, in commands.SetNotices) (commands.Done, error) {
+	done, err := c.Node.SetNotices(ctx, in)
+	if errors.Is(err, adminapi.ErrNoNoticesKey) {
+		err = fmt.Errorf("%w: %w", dashboard.ErrNoWebhooks, err)
+	}
+	return done, err
 }
 
 // people are the sign-ins of customers.

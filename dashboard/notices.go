@@ -1,0 +1,110 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"letterhead/commands"
+	"letterhead/domain/account"
+	"letterhead/domain/notices"
+)
+
+// noticesView is the data of the page of notices.
+type noticesView struct {
+	Form      noticesForm
+	Latest    []notices.Delivery
+	PublicKey string // which verifies webhooks; empty without a webhook
+	NoMail    bool   // the service sends no e-mail
+	Done      string // what was just done
+}
+
+// noticesForm is the form of the settings as it was filled in. The problems are sentences for its fields.
+type noticesForm struct {
+	LowBalance, Webhook, Email                      string
+	LowBalanceProblem, WebhookProblem, EmailProblem string
+	Failed                                          string
+}
+
+// showNotices answers GET /dashboard/notices.
+func (x *exchange) showNotices() error { return x.showNoticesWith(http.StatusOK, nil) }
+
+// showNoticesWith shows a form that was rejected, or else the settings.
+func (x *exchange) showNoticesWith(status int, rejected *noticesForm) error {
+	current, err := x.Operations.NoticesOf(x.ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
+	v := noticesView{Latest: current.Latest, NoMail: current.NoMail}
+	v.Form = noticesForm{LowBalance: strconv.FormatInt(current.LowBalance, 10), Webhook: current.Webhook, Email: current.Email}
+	if rejected != nil {
+		v.Form = *rejected
+	}
+	if current.Webhook != "" {
+		key, err := x.Operations.NoticesKey()
+		if err != nil {
+			return err
+		}
+		v.PublicKey = key.Public()
+	}
+	switch x.r.URL.Query().Get("done") {
+	case "saved":
+		v.Done = "The settings are saved."
+	case "retried":
+		v.Done = "The notice is sent again."
+	}
+	return x.show(status, "notices", view{Title: "Notices", Section: "Notices", Page: v})
+}
+
+// setNotices answers POST /dashboard/notices.
+func (x *exchange) setNotices() error {
+	f := noticesForm{LowBalance: strings.TrimSpace(x.form.Get("low_balance")), Webhook: strings.TrimSpace(x.form.Get("webhook")), Email: strings.TrimSpace(x.form.Get("email"))}
+	low, err := strconv.ParseInt(f.LowBalance, 10, 64)
+	if f.LowBalance == "" {
+		low, err = 0, nil
+	}
+	if err != nil || (commands.SetNotices{LowBalance: &low}).Validate() != nil {
+		f.LowBalanceProblem = "Give a whole number of credits such as 100, or 0 for no notice."
+	}
+	if (commands.SetNotices{Webhook: &f.Webhook}).Validate() != nil {
+		f.WebhookProblem = "Give an https address on the public internet such as https://example.com/letterhead, or leave the field empty."
+	}
+	if (commands.SetNotices{Email: &f.Email}).Validate() != nil {
+		f.EmailProblem = "Give one address such as billing@example.com, or leave the field empty."
+	}
+	if f.LowBalanceProblem+f.WebhookProblem+f.EmailProblem != "" {
+		return x.showNoticesWith(http.StatusUnprocessableEntity, &f)
+	}
+	_, err = x.Operations.SetNotices(x.ctx, commands.SetNotices{Request: x.by(uuid.NewString()), AccountID: x.session.AccountID, LowBalance: &low, Webhook: &f.Webhook, Email: &f.Email})
+	switch {
+	case errors.Is(err, ErrNoWebhooks):
+		x.log(&problem{Status: http.StatusConflict, cause: err})
+		f.WebhookProblem = "This service cannot sign webhooks, because its operator has configured no key for it. Leave the field empty."
+	case errors.Is(err, account.ErrClosed):
+		f.Failed = "The account is closed, so it gets no notices."
+	case err != nil:
+		return err
+	default:
+		return x.redirect("/notices?done=saved")
+	}
+	return x.showNoticesWith(http.StatusConflict, &f)
+}
+
+// retryNotice answers POST /dashboard/notices/{id}/retry.
+func (x *exchange) retryNotice() error {
+	id := x.r.PathValue("id")
+	err := notices.ErrUnknown
+	if isText(id) {
+		_, err = x.Operations.RetryNotice(x.ctx, x.by(uuid.NewString()), x.session.AccountID, id)
+	}
+	switch {
+	case errors.Is(err, notices.ErrUnknown):
+		return &problem{http.StatusNotFound, "There is no such notice", "The account has no notice with this id.", nil}
+	case err != nil && !errors.Is(err, notices.ErrNotDead): // which is sent again already, or has arrived
+		return err
+	}
+	return x.redirect("/notices?done=retried")
+}

@@ -47,6 +47,7 @@ type Config struct {
 // Deps are the parts that the dashboard uses. All are required.
 type Deps struct {
 	Sessions   Sessions
+	API        API
 	Operations Operations
 	Writer     Writer
 	Quotas     Quotas
@@ -75,7 +76,7 @@ type Dashboard struct {
 // New returns the dashboard, or an error that names the part that is missing or wrong.
 func New(cfg Config, deps Deps) (*Dashboard, error) {
 	for name, part := range map[string]any{
-		"Sessions": deps.Sessions, "Operations": deps.Operations, "Writer": deps.Writer, "Quotas": deps.Quotas, "Accounts": deps.Accounts,
+		"Sessions": deps.Sessions, "API": deps.API, "Operations": deps.Operations, "Writer": deps.Writer, "Quotas": deps.Quotas, "Accounts": deps.Accounts,
 		"Names": deps.Names, "Keys": deps.Keys, "Usage": deps.Usage, "Ledger": deps.Ledger,
 	} {
 		if part == nil {

@@ -69,6 +69,8 @@ func (d *Dashboard) route() {
 		{"GET", "/dashboard/statements/{month}", false, (*exchange).showStatement},
 		{"GET", "/dashboard/credits", false, (*exchange).showCredits},
 		{"POST", "/dashboard/credits", false, (*exchange).buy},
+		{"GET", "/dashboard/playground", false, (*exchange).showPlayground},
+		{"POST", "/dashboard/playground", false, (*exchange).lookUp},
 		{"GET", "/dashboard/notices", false, (*exchange).showNotices},
 		{"POST", "/dashboard/notices", false, (*exchange).setNotices},
 		{"POST", "/dashboard/notices/{id}/retry", false, (*exchange).retryNotice},

@@ -70,8 +70,7 @@ func startWith(t testing.TB, settings map[string]string) *service {
 	apiConfig, deps, err := s.node.API(t.Context())
 	s.must(err)
 	s.sessions = &sessions{Sessions: s.node.People()}
-	apiConfig.Dashboard, err = s.node.Dashboard(s.sessions)
-	s.must(err)
+	apiConfig.Dashboard = s.node.Dashboard(s.sessions)
 	api, err := readapi.New(apiConfig, deps)
 	s.must(err)
 	server := httptest.NewServer(api.Handler())

@@ -25,7 +25,7 @@ var files embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "statements", "credits", "pay", "notices", "problem"}
+var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "statements", "credits", "pay", "notices", "playground", "problem"}
 
 // pages are the templates and the files that they refer to.
 type pages struct {
@@ -96,7 +96,7 @@ type view struct {
 // section is an entry of the navigation.
 type section struct{ Name, Path string }
 
-var sections = []section{{"Overview", ""}, {"Keys", "/keys"}, {"Ledger", "/ledger"}, {"Statements", "/statements"}, {"Credits", "/credits"}, {"Notices", "/notices"}}
+var sections = []section{{"Overview", ""}, {"Keys", "/keys"}, {"Ledger", "/ledger"}, {"Statements", "/statements"}, {"Playground", "/playground"}, {"Credits", "/credits"}, {"Notices", "/notices"}}
 
 // show answers with a page.
 func (x *exchange) show(status int, name string, v view) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net/http"
 	"time"
 
 	"letterhead/commands"
@@ -11,6 +12,7 @@ import (
 	"letterhead/domain/billing"
 	"letterhead/domain/books"
 	"letterhead/domain/notices"
+	"letterhead/domain/plan"
 	"letterhead/domain/statement"
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
@@ -79,6 +81,29 @@ type Notices struct {
 	Email      string // address; empty if there is none
 	NoMail     bool   // the service has no mail server
 	Latest     []notices.Delivery
+}
+
+// LookUp is a look-up of a person who has signed in.
+type LookUp struct {
+	AccountID  string
+	Plan       plan.Plan
+	Status     string // of the account
+	Identifier string
+	Once       string // idempotency key
+	From       string // network address of the person
+}
+
+// Response is a whole answer of the API.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// API is the API of the service.
+type API interface {
+	// LookUp returns what GET /v1/brands/{identifier} answers to a request of the account. Errors: ctx.Err().
+	LookUp(ctx context.Context, in LookUp) (Response, error)
 }
 
 // Operations are use cases that take several parts of a node.

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"letterhead/adminapi"
@@ -19,12 +21,17 @@ import (
 	"letterhead/internal/runs"
 	"letterhead/projections/sessions"
 	"letterhead/readapi"
+	"letterhead/readapi/lookup"
 )
 
-// Dashboard returns the handler of the pages for customers, for readapi.Config.Dashboard.
-func (n *Node) Dashboard(people dashboard.Sessions) (http.Handler, error) {
+// Dashboard returns what makes the pages for customers, for readapi.Config.Dashboard.
+func (n *Node) Dashboard(people dashboard.Sessions) func(api http.Handler) (http.Handler, error) {
+	return func(api http.Handler) (http.Handler, error) { return n.dashboard(people, api) }
+}
+
+func (n *Node) dashboard(people dashboard.Sessions, api http.Handler) (http.Handler, error) {
 	d, err := dashboard.New(dashboard.Config{BaseURL: n.Config.BaseURL, Plans: n.Plans, Logger: n.logger, Now: n.clock.Now}, dashboard.Deps{
-		Sessions: people, Operations: customers{n}, Writer: n.AccountWriter, Quotas: n.quotaWriter, Accounts: n.Accounts, Names: n.Names,
+		Sessions: people, API: ownAPI{api}, Operations: customers{n}, Writer: n.AccountWriter, Quotas: n.quotaWriter, Accounts: n.Accounts, Names: n.Names,
 		Keys: n.Keys, Usage: n.usage, Ledger: n.Ledger,
 	})
 	if err != nil {
@@ -35,6 +42,41 @@ func (n *Node) Dashboard(people dashboard.Sessions) (http.Handler, error) {
 
 // People returns the sign-ins of customers.
 func (n *Node) People() dashboard.Sessions { return people{n} }
+
+// ownAPI sends requests to the API of this process.
+type ownAPI struct{ handler http.Handler }
+
+// LookUp implements dashboard.API.
+func (a ownAPI) LookUp(ctx context.Context, in dashboard.LookUp) (dashboard.Response, error) {
+	ctx = readapi.SignedIn(ctx, readapi.Caller{
+		Caller: lookup.Caller{AccountID: in.AccountID, Plan: in.Plan}, Kind: apikey.Secret, Suspended: in.Status == string(account.Suspended),
+	})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/v1/brands/"+url.PathEscape(in.Identifier), http.NoBody)
+	if err != nil {
+		return dashboard.Response{}, err
+	}
+	r.RemoteAddr = in.From
+	r.Header.Set("Idempotency-Key", in.Once)
+	w := &answer{header: http.Header{}, status: http.StatusOK}
+	a.handler.ServeHTTP(w, r)
+	return dashboard.Response{Status: w.status, Header: w.header, Body: w.body.Bytes()}, ctx.Err()
+}
+
+// answer keeps an answer in memory.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) { a.status = status }
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // customers are the use cases of customers.
 type customers struct{ *Node }

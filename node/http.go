@@ -55,9 +55,7 @@ func (n *Node) handler(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	cfg.Extra = operators
-	if cfg.Dashboard, err = n.Dashboard(n.People()); err != nil {
-		return nil, err
-	}
+	cfg.Dashboard = n.Dashboard(n.People())
 	api, err := readapi.New(cfg, deps)
 	if err != nil {
 		return nil, err

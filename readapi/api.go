@@ -69,9 +69,10 @@ type Config struct {
 	Now        func() time.Time
 	NewID      func() string // request ids; nil = random UUIDs
 
-	// Dashboard serves /dashboard and below it, and /static/dashboard/, without authentication or limits of the API. It
-	// finds the id of a request in the answer's header X-Request-Id. nil = there is no dashboard.
-	Dashboard http.Handler
+	// Dashboard returns what serves /dashboard and below it, and /static/dashboard/, without authentication or limits of
+	// the API. It finds the id of a request in the answer's header X-Request-Id, and may send requests with a context of
+	// SignedIn to the API. nil = there is no dashboard.
+	Dashboard func(api http.Handler) (http.Handler, error)
 	// Extra are handlers of other parts that this server also serves, by path, without authentication
 	// or limits: /healthz, /readyz, /metrics.
 	Extra map[string]http.Handler
@@ -285,7 +286,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		}, lookup.Parts{
 			Credits: deps.Credits, Brands: deps.Brands, Index: deps.Index, Changes: deps.Changes, Counters: deps.Counters, CaughtUp: deps.CaughtUp,
 		}),
-		checkpoints: deps.Checkpoints, reports: deps.Reports, stripe: deps.Stripe, catalog: deps.Catalog, extra: cfg.Extra, dashboard: cfg.Dashboard, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
+		checkpoints: deps.Checkpoints, reports: deps.Reports, stripe: deps.Stripe, catalog: deps.Catalog, extra: cfg.Extra, log: cfg.Logger, now: cfg.Now, newID: cfg.NewID,
 	}
 	var err error
 	if a.pages, err = newPages(cfg.BaseURL, cfg.LogoHost, cfg.UserAgent); err != nil {
@@ -298,6 +299,11 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	a.router = a.newRouter()
+	if cfg.Dashboard != nil {
+		if a.dashboard, err = cfg.Dashboard(a.Handler()); err != nil {
+			return nil, err
+		}
+	}
 	return a, nil
 }
 

@@ -99,6 +99,9 @@ const (
 // key in ?c. If both are present the headers decide about the account, as for logos; an invalid c is
 // rejected all the same.
 func (a *API) callerOf(ctx context.Context, r *http.Request, inQuery bool) (Caller, *Problem) {
+	if caller, ok := signedIn(ctx); ok {
+		return caller, nil
+	}
 	if !inQuery {
 		return a.authenticate(ctx, r.Header)
 	}

@@ -171,7 +171,11 @@ func (s *service) openAPI(set *setup) {
 	var err error
 	s.config, s.deps, err = s.node.API(s.t.Context())
 	s.must(err)
-	s.config.Extra, s.config.Dashboard, s.config.RequestTimeout = set.extra, set.dashboard, set.requestTimeout
+	s.config.Extra, s.config.RequestTimeout = set.extra, set.requestTimeout
+	s.config.Dashboard = nil
+	if set.dashboard != nil {
+		s.config.Dashboard = func(http.Handler) (http.Handler, error) { return set.dashboard, nil }
+	}
 	if !set.bubble && set.requestTimeout == 0 {
 		s.config.RequestTimeout, s.config.QuickTimeout = patient, patient
 	}

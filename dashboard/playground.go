@@ -1,0 +1,108 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// maxIdentifier limits what is looked up, in bytes. It is longer than any domain.
+const maxIdentifier = 300
+
+// playgroundView is the data of the playground.
+type playgroundView struct {
+	ID         string // of the form: sent again, it repeats its answer
+	Identifier string
+	Problem    string // a sentence about the identifier
+	Available  int64
+	BaseURL    string
+	Answer     *playgroundAnswer
+}
+
+// playgroundAnswer is what the API answered.
+type playgroundAnswer struct {
+	Status        int
+	Source        string // of the answer; empty for an error
+	Remaining     string // credits, after the look-up; empty for some errors
+	Domain        string // of the brand; empty for an error
+	RequestID     string
+	Path          string // of the request
+	Body          string // indented
+	Code, Message string // of an error
+}
+
+// showPlayground answers GET /dashboard/playground.
+func (x *exchange) showPlayground() error {
+	return x.showPlaygroundWith(http.StatusOK, playgroundView{Identifier: x.r.URL.Query().Get("identifier")})
+}
+
+func (x *exchange) showPlaygroundWith(status int, v playgroundView) error {
+	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
+	v.ID, v.Available, v.BaseURL = uuid.NewString(), standing.Available, x.BaseURL
+	return x.show(status, "playground", view{Title: "Playground", Section: "Playground", Page: v})
+}
+
+// lookUp answers POST /dashboard/playground with what GET /v1/brands/{identifier} answers.
+func (x *exchange) lookUp() error {
+	v := playgroundView{Identifier: strings.TrimSpace(x.form.Get("identifier"))}
+	switch {
+	case v.Identifier == "":
+		v.Problem = "Give a domain such as github.com, or the address of a page or a mailbox there."
+	case len(v.Identifier) > maxIdentifier || !isText(v.Identifier):
+		v.Problem = "This is no domain, address of a page or mailbox."
+	}
+	if v.Problem != "" {
+		return x.showPlaygroundWith(http.StatusUnprocessableEntity, v)
+	}
+	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
+	plan, err := x.Plans.Get(standing.Plan)
+	if err != nil {
+		return err
+	}
+	id := x.form.Get("id")
+	if _, err := uuid.Parse(id); err != nil {
+		id = uuid.NewString() // it was not sent by the page, so it is no repeat
+	}
+	answer, err := x.API.LookUp(x.ctx, LookUp{AccountID: x.session.AccountID, Plan: plan, Status: standing.Status, Identifier: v.Identifier, Once: id, From: x.r.RemoteAddr})
+	if err != nil {
+		return err
+	}
+	if v.Answer, err = read(answer); err != nil {
+		return err
+	}
+	v.Answer.Path = "/v1/brands/" + url.PathEscape(v.Identifier)
+	return x.showPlaygroundWith(http.StatusOK, v)
+}
+
+// read describes an answer of the API to a look-up.
+func read(r Response) (*playgroundAnswer, error) {
+	a := &playgroundAnswer{Status: r.Status, RequestID: r.Header.Get("X-Request-Id"), Remaining: r.Header.Get("X-Credits-Remaining")}
+	var body struct {
+		Domain string
+		Error  struct{ Code, Message string }
+	}
+	var indented bytes.Buffer
+	if err := errors.Join(json.Unmarshal(r.Body, &body), json.Indent(&indented, r.Body, "", "  ")); err != nil {
+		return nil, fmt.Errorf("read the answer of the API: %w", err)
+	}
+	a.Body, a.Domain, a.Code, a.Message = indented.String(), body.Domain, body.Error.Code, body.Error.Message
+	switch r.Header.Get("X-Cache") {
+	case "HIT":
+		a.Source = "from the index"
+	case "MISS":
+		a.Source = "from a live crawl"
+	}
+	return a, nil
+}

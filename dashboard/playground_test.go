@@ -1,0 +1,77 @@
+package dashboard_test
+
+import (
+	"strings"
+	"testing"
+
+	"letterhead/commands"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+)
+
+// known puts a brand into the index.
+func (s *service) known(domain string, record eventschemas.Record) {
+	s.t.Helper()
+	_, err := s.node.Brands.ImportBrand(s.t.Context(), commands.ImportBrand{Request: operator(), Domain: domain, Source: "test 1", Record: record})
+	s.must(err)
+	s.must(s.node.CatchUp(s.t.Context()))
+}
+
+// withLogo is a record of a brand with a logo.
+func withLogo(name string) eventschemas.Record {
+	width, height := 512, 256
+	svg := eventschemas.Asset{ID: strings.Repeat("ab", 32), Format: "svg", Width: &width, Height: &height, Size: 1234}
+	return eventschemas.Record{Name: &name, Logos: []eventschemas.Logo{{Type: "icon", Formats: []eventschemas.Asset{svg}, Tags: []string{}}}}
+}
+
+// plays sends the form of the playground.
+func (c *customer) plays(identifier string) answer {
+	c.t.Helper()
+	form := c.get("/dashboard/playground").form("/dashboard/playground")
+	form.Set("identifier", identifier)
+	return c.post("/dashboard/playground", form)
+}
+
+func TestPlayground_KnownBrand_IsAnsweredAndChargedOnce(t *testing.T) {
+	s := start(t, baseURL)
+	s.known("acme.com", withLogo("Acme"))
+	c := s.signedIn("Acme", plan.Growth)
+	form := c.get("/dashboard/playground").shows(200, "can spend 50 credits").form("/dashboard/playground")
+	form.Set("identifier", " https://www.acme.com/about ")
+	a := c.post("/dashboard/playground", form).shows(200, "status 200, from the index, 49 credits left", `"name": "Acme"`, "curl -H", "/v1/brands/https:%2F%2Fwww.acme.com%2Fabout")
+	if images := a.elements("img"); len(images) != 3 || !strings.Contains(attribute(images[0], "src"), "/logo/acme.com?size=96") {
+		t.Errorf("the logos are %d images", len(images))
+	}
+	story := a.link("What this request cost")
+	c.get(story).shows(200, "acme.com")
+	c.post("/dashboard/playground", form).shows(200, "49 credits left") // the form was sent twice
+	c.plays("acme.com").shows(200, "48 credits left")
+}
+
+func TestPlayground_Errors_AreThoseOfTheAPI(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	c.plays("").shows(422, "Give a domain")
+	c.plays(strings.Repeat("a", 301)).shows(422, "no domain")
+	c.plays("a\x00b").shows(422, "no domain")
+	c.plays("co.uk").shows(200, "invalid_domain", "Errors cost nothing", "can spend 50 credits")
+}
+
+func TestPlayground_SuspendedAccount_IsForbidden(t *testing.T) {
+	s := start(t, baseURL)
+	s.known("acme.com", withLogo("Acme"))
+	c := s.signedIn("Acme", plan.Growth)
+	_, err := s.node.AccountWriter.Suspend(t.Context(), commands.SuspendAccount{Request: operator(), AccountID: c.id, Reason: "test"})
+	s.must(err)
+	s.must(s.node.CatchUp(t.Context()))
+	c.plays("acme.com").shows(200, "status 403", "forbidden", "suspended")
+}
+
+func TestPlayground_MinuteWindow_IsThatOfTheAccount(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Free)
+	for range 60 {
+		c.plays("co.uk")
+	}
+	c.plays("co.uk").shows(200, "status 429", "rate_limited")
+}

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"image"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -73,9 +73,12 @@ func startWith(t testing.TB, settings map[string]string) *service {
 	apiConfig.Dashboard = s.node.Dashboard(s.sessions)
 	api, err := readapi.New(apiConfig, deps)
 	s.must(err)
-	server := httptest.NewServer(api.Handler())
-	t.Cleanup(server.Close)
-	s.url = server.URL
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	s.must(err)
+	server := readapi.NewServer(api.Handler())
+	go func() { _ = server.Serve(readapi.NewListener(listener, nil, apiConfig.Logger)) }()
+	t.Cleanup(func() { s.must(server.Close()) })
+	s.url = "http://" + listener.Addr().String()
 	return s
 }
 

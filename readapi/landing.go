@@ -220,11 +220,12 @@ func (x *exchange) sendWith(problem *Problem, body []byte) {
 
 // suggestions searches for the page; an empty query has no results. Beyond the limit of the visitor's address, for a
 // query that cannot be searched for, and while the index is unavailable, it returns the problem, and its sentence for the
-// page.
+// page. Pages of other sites search with a key of their account.
 func (x *exchange) suggestions(query string) (landingResults, *Problem) {
 	if query == "" {
 		return landingResults{}, nil
 	}
+	x.closeToOtherSites()
 	hits, problem := x.searchForVisitor(query)
 	if problem != nil {
 		return landingResults{Sentence: problem.Message}, problem

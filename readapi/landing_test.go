@@ -79,8 +79,8 @@ func TestLanding_Search_FindsBrandsAndCountsForNoAccount(t *testing.T) {
 		if links := attributes(t, a.body, "a", "href"); a.status != http.StatusOK || !strings.Contains(strings.Join(links, " "), "./?domain=acme.com") {
 			t.Errorf("%s: status %d, links %v", path, a.status, links)
 		}
-		if a.header.Get("Content-Security-Policy") == "" {
-			t.Errorf("%s: no Content-Security-Policy", path)
+		if a.header.Get("Content-Security-Policy") == "" || a.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: header %v, want a Content-Security-Policy and nothing for pages of other sites", path, a.header)
 		}
 	}
 	if a := s.opened("/suggest?q=zzzzqqq", browser); a.status != http.StatusOK || !strings.Contains(string(a.body), "No brand was found") {

@@ -1,5 +1,6 @@
-// Package usage is the read model of what accounts use in a calendar month (UTC): successful look-ups,
-// searches, logos. It is for reports; the streams decide about limits.
+// Package usage is the read model of what accounts use in a calendar month and on a day (UTC): successful
+// look-ups, searches, logos, and by day the credits that come and go. It is for reports; the streams decide
+// about limits.
 package usage
 
 import (
@@ -19,8 +20,9 @@ import (
 
 const (
 	// Name of the read model.
-	Name    = "usage"
-	version = 1
+	Name = "usage"
+	// Versions of the tables: the first has months only.
+	withoutDays, withDays = 1, 2
 
 	// MaxMonths limits the results of List.
 	MaxMonths = 240
@@ -82,12 +84,21 @@ func (m *Model) Handle() *projections.Handle { return m.handle }
 
 // Versions implements projections.Projection.
 func (m *Model) Versions() []projections.Version {
-	return []projections.Version{{
-		Number:     version,
+	return []projections.Version{m.versionOf(withDays, 2), m.versionOf(withoutDays, 1)}
+}
+
+// versionOf returns a version that readers use from a data format on.
+func (m *Model) versionOf(number, format int) projections.Version {
+	v := projections.Version{
+		Number: number, Format: format,
 		Categories: projections.Accounts | projections.Usage,
 		Tables:     []projections.Table{table.Table},
 		NewFold:    m.newFold,
-	}}
+	}
+	if number >= withDays {
+		v.Tables = append(v.Tables, daysTable)
+	}
+	return v
 }
 
 // Get returns what an account used in a month (YYYY-MM), or zeros. Errors: projections.ErrNotReady,
@@ -131,13 +142,18 @@ func (m *Model) newFold(t *projections.Tables, empty bool) projections.Fold {
 
 // Fold implements projections.Fold.
 func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
-	sums := make(map[key]Counts)
+	sums, daily := make(map[key]Counts), days{}
 	add := func(account, month string, c Counts) {
 		k := key{account, month}
 		s := sums[k]
 		sums[k] = Counts{Lookups: s.Lookups + c.Lookups, Searches: s.Searches + c.Searches, Logos: s.Logos + c.Logos}
 	}
 	for _, e := range events {
+		if f.tables.Version >= withDays {
+			if err := daily.add(e); err != nil {
+				return projections.Changes{}, e.Errorf("%w", err)
+			}
+		}
 		switch ev := e.Body.(type) {
 		case eventschemas.CreditsCharged:
 			add(e.Subject, f.month(e.OccurredAt), Counts{Lookups: 1})
@@ -155,10 +171,10 @@ func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projec
 			}
 		}
 	}
-	return f.changes(ctx, q, sums)
+	return f.changes(ctx, q, sums, daily)
 }
 
-func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]Counts) (projections.Changes, error) {
+func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]Counts, daily days) (projections.Changes, error) {
 	if err := f.rows.Want(ctx, q, maps.Keys(sums)); err != nil {
 		return projections.Changes{}, err
 	}
@@ -169,7 +185,13 @@ func (f *fold) changes(ctx context.Context, q projections.Queryer, sums map[key]
 		row.Searches += c.Searches
 		row.Logos += c.Logos
 	}
-	return projections.Changes{Write: table.Take(f.tables, f.rows, nil)}, nil
+	months, days := table.Take(f.tables, f.rows, nil), daily.write(f.tables)
+	return projections.Changes{Write: func(ctx context.Context, tx *sqlstore.Tx) error {
+		if err := months(ctx, tx); err != nil {
+			return err
+		}
+		return days(ctx, tx)
+	}}, nil
 }
 
 // Reset implements projections.Fold.

@@ -1,0 +1,243 @@
+package usage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"letterhead/domain/account"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// MaxDays limits the days of a period, and MaxKeys its keys.
+	MaxDays = 400
+	MaxKeys = 100
+
+	day = 24 * time.Hour
+)
+
+// Errors of Period.
+var (
+	// ErrUnfinished: before the upgrade from data format 1 is finished, usage is known by month only.
+	ErrUnfinished = errors.New("usage has no days until the upgrade to this release is finished")
+	// ErrPeriod: the period has no day, or more than MaxDays.
+	ErrPeriod = errors.New("invalid period of usage")
+)
+
+// A row is what happened in an account on a day (UTC), with a key or without one. day is days since 1970. So the cost of a
+// period depends on its days and keys, and not on the number of look-ups.
+//
+// Rows are added to, not replaced: a fold need not read them.
+const (
+	createDays = `
+CREATE TABLE {days} (
+	account  TEXT   NOT NULL,
+	day      BIGINT NOT NULL,
+	key_id   TEXT   NOT NULL,
+	hits     BIGINT NOT NULL,
+	crawls   BIGINT NOT NULL,
+	charged  BIGINT NOT NULL,
+	returned BIGINT NOT NULL,
+	granted  BIGINT NOT NULL,
+	net      BIGINT NOT NULL,
+	searches BIGINT NOT NULL,
+	logos    BIGINT NOT NULL,
+	PRIMARY KEY (account, day, key_id)
+)`
+	intoDays   = `{days} (account, day, key_id, hits, crawls, charged, returned, granted, net, searches, logos)`
+	dayColumns = 11
+	addDays    = `ON CONFLICT (account, day, key_id) DO UPDATE SET hits = {days}.hits + excluded.hits, crawls = {days}.crawls + excluded.crawls,
+	charged = {days}.charged + excluded.charged, returned = {days}.returned + excluded.returned, granted = {days}.granted + excluded.granted,
+	net = {days}.net + excluded.net, searches = {days}.searches + excluded.searches, logos = {days}.logos + excluded.logos`
+
+	selectDays = `
+SELECT day, SUM(hits), SUM(crawls), SUM(charged), SUM(returned), SUM(granted), SUM(net), SUM(searches), SUM(logos)
+FROM {days} WHERE account = $1 AND day >= $2 AND day < $3 GROUP BY day ORDER BY day`
+	selectKeys = `
+SELECT key_id, SUM(hits), SUM(crawls), SUM(charged)
+FROM {days} WHERE account = $1 AND day >= $2 AND day < $3 AND charged > 0 GROUP BY key_id ORDER BY 4 DESC, key_id LIMIT $4`
+)
+
+var daysTable = projections.Table{Name: "days", Create: createDays, Key: []string{"account", "day", "key_id"}}
+
+// Day is what happened in an account on a day.
+type Day struct {
+	Start        time.Time // UTC
+	Hits, Crawls int64     // look-ups that were charged at once, and those for which credits were held before
+	Charged      int64     // credits
+	Returned     int64     // credits of charges of this or earlier days that were reversed
+	Granted      int64     // credits
+	Net          int64     // change of the balance
+	Searches     int64
+	Logos        int64
+}
+
+// Key is what was charged with a key.
+type Key struct {
+	ID           string // empty for charges without one, as those of older releases are
+	Hits, Crawls int64
+	Charged      int64 // credits, with those of charges that were reversed
+}
+
+// Period is what happened in an account on some days.
+type Period struct {
+	Days []Day // those on which anything happened, in order
+	Keys []Key // that were charged, the most credits first
+	More bool  // more than MaxKeys keys were charged; the others are left out
+}
+
+// Period returns what happened in an account from the day (UTC) of one time on, and before the day of another. Errors:
+// ErrPeriod, ErrUnfinished, projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) Period(ctx context.Context, accountID string, from, until time.Time) (p Period, err error) {
+	first, end := dayOf(from), dayOf(until)
+	if end <= first || end-first > MaxDays {
+		return p, fmt.Errorf("%w: %d days, must be from 1 to %d", ErrPeriod, end-first, MaxDays)
+	}
+	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
+		if t.Version < withDays {
+			return ErrUnfinished
+		}
+		p = Period{} // drops rows of an earlier attempt
+		if p.Days, err = readDays(ctx, q, t, accountID, first, end); err != nil {
+			return err
+		}
+		p.Keys, err = readKeys(ctx, q, t, accountID, first, end)
+		return err
+	})
+	if err != nil {
+		return Period{}, fmt.Errorf("usage of account %s from %s to %s: %w", accountID, from.UTC().Format(time.DateOnly), until.UTC().Format(time.DateOnly), err)
+	}
+	if p.More = len(p.Keys) > MaxKeys; p.More {
+		p.Keys = p.Keys[:MaxKeys]
+	}
+	return p, nil
+}
+
+func readDays(ctx context.Context, q projections.Queryer, t *projections.Tables, accountID string, first, end int64) (days []Day, err error) {
+	rows, err := q.QueryContext(ctx, t.SQL(selectDays), accountID, first, end)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var d Day
+		var n int64
+		if err := rows.Scan(&n, &d.Hits, &d.Crawls, &d.Charged, &d.Returned, &d.Granted, &d.Net, &d.Searches, &d.Logos); err != nil {
+			return nil, err
+		}
+		d.Start = time.Unix(n*int64(day/time.Second), 0).UTC()
+		days = append(days, d)
+	}
+	return days, rows.Err()
+}
+
+func readKeys(ctx context.Context, q projections.Queryer, t *projections.Tables, accountID string, first, end int64) (keys []Key, err error) {
+	rows, err := q.QueryContext(ctx, t.SQL(selectKeys), accountID, first, end, MaxKeys+1) // one more shows that there are more
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var k Key
+		if err := rows.Scan(&k.ID, &k.Hits, &k.Crawls, &k.Charged); err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, rows.Err()
+}
+
+// dayOf returns the day of a time, in days since 1970.
+func dayOf(at time.Time) int64 {
+	return at.UTC().Truncate(day).Unix() / int64(day/time.Second)
+}
+
+// dayKey is the primary key of a row of days.
+type dayKey struct {
+	account string
+	day     int64
+	key     string
+}
+
+func compareDays(a, b dayKey) int {
+	return cmp.Or(strings.Compare(a.account, b.account), cmp.Compare(a.day, b.day), strings.Compare(a.key, b.key))
+}
+
+// days sums up what events add to rows of days.
+type days map[dayKey]*Day
+
+func (s days) row(k dayKey) *Day {
+	d := s[k]
+	if d == nil {
+		d = &Day{}
+		s[k] = d
+	}
+	return d
+}
+
+// add adds an event.
+func (s days) add(e *projections.Event) error {
+	if ticked, ok := e.Body.(eventschemas.UsageTicked); ok {
+		return s.tick(e.OccurredAt, ticked)
+	}
+	net := account.Delta(e.Body)
+	k := dayKey{account: e.Subject, day: dayOf(e.OccurredAt)}
+	switch ev := e.Body.(type) {
+	case eventschemas.CreditsCharged:
+		k.key = ev.KeyID
+		d := s.row(k)
+		if d.Charged += ev.Credits; ev.HoldID != "" {
+			d.Crawls++
+		} else {
+			d.Hits++
+		}
+	case eventschemas.ChargeReversed:
+		s.row(k).Returned += ev.Credits
+	case eventschemas.CreditsGranted:
+		s.row(k).Granted += ev.Credits
+	}
+	if net != 0 {
+		s.row(k).Net += net
+	}
+	return nil
+}
+
+// tick adds usage that was recorded at a time, at most a moment after it: if in the next month, on the last day of its own.
+func (s days) tick(at time.Time, ticked eventschemas.UsageTicked) error {
+	for i := range ticked.Entries {
+		u := &ticked.Entries[i]
+		if u.Searches == 0 && u.Logos == 0 {
+			continue
+		}
+		month, err := time.Parse(monthLayout, u.Month)
+		if err != nil {
+			return fmt.Errorf("month of usage: %w", err)
+		}
+		n := min(max(dayOf(at), dayOf(month)), dayOf(month.AddDate(0, 1, -1)))
+		d := s.row(dayKey{account: u.AccountID, day: n})
+		d.Searches += u.Searches
+		d.Logos += u.Logos
+	}
+	return nil
+}
+
+// write returns the function that adds the sums to the table.
+func (s days) write(t *projections.Tables) func(ctx context.Context, tx *sqlstore.Tx) error {
+	values := make([]any, 0, len(s)*dayColumns)
+	for _, k := range slices.SortedFunc(maps.Keys(s), compareDays) {
+		d := s[k]
+		values = append(values, k.account, k.day, k.key, d.Hits, d.Crawls, d.Charged, d.Returned, d.Granted, d.Net, d.Searches, d.Logos)
+	}
+	return func(ctx context.Context, tx *sqlstore.Tx) error {
+		return sqlstore.Insert(ctx, tx, t.SQL(intoDays), dayColumns, t.SQL(addDays), values)
+	}
+}

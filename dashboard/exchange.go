@@ -59,6 +59,7 @@ func (d *Dashboard) route() {
 		{"GET", "/dashboard/sign-out", false, (*exchange).showSignOut},
 		{"POST", "/dashboard/sign-out", false, (*exchange).signOut},
 		{"GET", "/dashboard", false, (*exchange).showOverview},
+		{"GET", "/dashboard/usage", false, (*exchange).showUsage},
 		{"GET", "/dashboard/keys", false, (*exchange).showKeys},
 		{"POST", "/dashboard/keys", false, (*exchange).issueKey},
 		{"GET", "/dashboard/keys/{id}/revoke", false, (*exchange).showRevoke},

@@ -25,7 +25,7 @@ var files embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "statements", "credits", "pay", "notices", "playground", "problem"}
+var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "statements", "usage", "credits", "pay", "notices", "playground", "problem"}
 
 // pages are the templates and the files that they refer to.
 type pages struct {
@@ -34,6 +34,8 @@ type pages struct {
 	templates     map[string]*template.Template
 	static        map[string]http.Handler // by name
 	style, script string                  // paths
+
+	uplot, uplotStyle, charts string // paths
 }
 
 func newPages(base string) (*pages, error) {
@@ -49,8 +51,10 @@ func newPages(base string) (*pages, error) {
 	if p.style, err = p.add("style.css", "text/css; charset=utf-8"); err != nil {
 		return nil, err
 	}
-	p.script, err = p.add("dashboard.js", "text/javascript; charset=utf-8")
-	return p, err
+	if p.script, err = p.add("dashboard.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	return p, p.addCharts()
 }
 
 // add adds a static file, and returns its path. The path has a part of the file's hash in it, so that browsers may keep the
@@ -63,6 +67,11 @@ func (p *pages) add(file, contentType string) (string, error) {
 	sum := sha256.Sum256(body)
 	extension := path.Ext(file)
 	name := strings.TrimSuffix(file, extension) + "-" + hex.EncodeToString(sum[:6]) + extension
+	return p.serve(name, contentType, body), nil
+}
+
+// serve adds a static file whose name changes with its content, and returns its path.
+func (p *pages) serve(name, contentType string, body []byte) string {
 	p.static[name] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
@@ -70,7 +79,7 @@ func (p *pages) add(file, contentType string) (string, error) {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 		_, _ = w.Write(body) // an error means that the client has left
 	})
-	return p.base + "/static/dashboard/" + name, nil
+	return p.base + "/static/dashboard/" + name
 }
 
 // view is the data of a template.
@@ -96,7 +105,7 @@ type view struct {
 // section is an entry of the navigation.
 type section struct{ Name, Path string }
 
-var sections = []section{{"Overview", ""}, {"Keys", "/keys"}, {"Ledger", "/ledger"}, {"Statements", "/statements"}, {"Playground", "/playground"}, {"Credits", "/credits"}, {"Notices", "/notices"}}
+var sections = []section{{"Overview", ""}, {"Usage", "/usage"}, {"Keys", "/keys"}, {"Ledger", "/ledger"}, {"Statements", "/statements"}, {"Playground", "/playground"}, {"Credits", "/credits"}, {"Notices", "/notices"}}
 
 // show answers with a page.
 func (x *exchange) show(status int, name string, v view) error {

@@ -159,16 +159,18 @@ type (
 		Get(ctx context.Context, keyID string) (k keys.Listed, found bool, err error)
 	}
 
-	// Usage is the read model of what accounts use in a month.
+	// Usage is the read model of what accounts use in a month and on a day.
 	Usage interface {
 		Get(ctx context.Context, accountID, month string) (usage.Counts, error)
 		List(ctx context.Context, accountID string) ([]usage.Counts, error)
+		Period(ctx context.Context, accountID string, from, until time.Time) (usage.Period, error)
 	}
 
 	// Ledger is the read model of money.
 	Ledger interface {
 		Latest(ctx context.Context, accountID string, f ledger.Filter, n int) (latest []ledger.Entry, next uint64, err error)
 		Entries(ctx context.Context, accountID string, f ledger.Filter) iter.Seq2[ledger.Entry, error]
+		AsOf(ctx context.Context, accountID string, at time.Time) (ledger.Entry, error)
 		Spent(ctx context.Context, accountID string, after time.Time) (int64, error)
 		Periods(ctx context.Context) (*books.Periods, error)
 		Statement(ctx context.Context, accountID string, month, now time.Time) (*statement.Statement, error)

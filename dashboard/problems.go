@@ -16,6 +16,7 @@ import (
 	"letterhead/projections/accounts"
 	"letterhead/projections/engine"
 	"letterhead/projections/ledger"
+	"letterhead/projections/usage"
 )
 
 // problem is an error as a page shows it.
@@ -58,7 +59,7 @@ func problemOf(err error) *problem {
 			"The dashboard can show nothing until it is back; you stay signed in. The documentation and stored images are still served. Requests with an API key may answer 503, which costs nothing.", err}
 	case isOne(err, projections.ErrNotReady, projections.ErrRetired), errors.As(err, new(*engine.QuarantinedError)):
 		return &problem{http.StatusServiceUnavailable, "This part of the dashboard is being prepared", "Its tables cannot be read yet. Look-ups, searches and logos are served as usual.", err}
-	case isOne(err, ledger.ErrUnfinished, eventschemas.ErrNotYet):
+	case isOne(err, ledger.ErrUnfinished, usage.ErrUnfinished, eventschemas.ErrNotYet):
 		return &problem{http.StatusServiceUnavailable, "The service is being upgraded", "This can be done when the operator has finished the upgrade. Look-ups, searches and logos are served as usual.", err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &problem{http.StatusServiceUnavailable, "This took too long", "A part of the service did not answer in time. Load the page again.", err}

@@ -56,6 +56,7 @@ type Deps struct {
 	Keys       Keys
 	Usage      Usage
 	Ledger     Ledger
+	Events     Events
 }
 
 // Dashboard serves the pages.
@@ -71,13 +72,14 @@ type Dashboard struct {
 	running    *semaphore.Weighted
 	accounts   *ratelimit.Shares
 	ledgers    *semaphore.Weighted
+	replays    *replays
 }
 
 // New returns the dashboard, or an error that names the part that is missing or wrong.
 func New(cfg Config, deps Deps) (*Dashboard, error) {
 	for name, part := range map[string]any{
 		"Sessions": deps.Sessions, "API": deps.API, "Operations": deps.Operations, "Writer": deps.Writer, "Quotas": deps.Quotas, "Accounts": deps.Accounts,
-		"Names": deps.Names, "Keys": deps.Keys, "Usage": deps.Usage, "Ledger": deps.Ledger,
+		"Names": deps.Names, "Keys": deps.Keys, "Usage": deps.Usage, "Ledger": deps.Ledger, "Events": deps.Events,
 	} {
 		if part == nil {
 			return nil, fmt.Errorf("dashboard: %s is missing", name)
@@ -104,8 +106,15 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	if d.statements, err = statement.NewPage(cfg.BaseURL); err != nil {
 		return nil, err
 	}
+	d.replays = newReplays(d)
 	d.route()
 	return d, nil
+}
+
+// Close ends what goes on in the background.
+func (d *Dashboard) Close() error {
+	d.replays.close()
+	return nil
 }
 
 // Handler returns the handler of the paths /dashboard, below it, and /static/dashboard/.

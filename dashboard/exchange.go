@@ -66,6 +66,7 @@ func (d *Dashboard) route() {
 		{"POST", "/dashboard/keys/{id}/revoke", false, (*exchange).revokeKey},
 		{"GET", "/dashboard/ledger", false, (*exchange).showLedger},
 		{"GET", "/dashboard/ledger/{request_id}", false, (*exchange).showRequest},
+		{"GET", "/dashboard/replay", false, (*exchange).showReplay},
 		{"GET", "/dashboard/statements", false, (*exchange).showStatements},
 		{"GET", "/dashboard/statements/{month}", false, (*exchange).showStatement},
 		{"GET", "/dashboard/credits", false, (*exchange).showCredits},

@@ -25,7 +25,7 @@ var files embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "statements", "usage", "credits", "pay", "notices", "playground", "problem"}
+var names = []string{"signin", "signout", "overview", "keys", "issued", "revoke", "ledger", "request", "replay", "statements", "usage", "credits", "pay", "notices", "playground", "problem"}
 
 // pages are the templates and the files that they refer to.
 type pages struct {
@@ -88,6 +88,7 @@ type view struct {
 	Section string // of the navigation; empty for a page that is not in it
 	Notice  string // about what the page does not show
 	Page    any    // of the page
+	Refresh int    // seconds after which a browser without scripts loads the page again; 0 for never
 
 	// Set by show.
 	Base             string
@@ -105,7 +106,7 @@ type view struct {
 // section is an entry of the navigation.
 type section struct{ Name, Path string }
 
-var sections = []section{{"Overview", ""}, {"Usage", "/usage"}, {"Keys", "/keys"}, {"Ledger", "/ledger"}, {"Statements", "/statements"}, {"Playground", "/playground"}, {"Credits", "/credits"}, {"Notices", "/notices"}}
+var sections = []section{{"Overview", ""}, {"Usage", "/usage"}, {"Keys", "/keys"}, {"Ledger", "/ledger"}, {"Replay", "/replay"}, {"Statements", "/statements"}, {"Playground", "/playground"}, {"Credits", "/credits"}, {"Notices", "/notices"}}
 
 // show answers with a page.
 func (x *exchange) show(status int, name string, v view) error {
@@ -133,6 +134,7 @@ var functions = template.FuncMap{
 	"signed":  signed,
 	"credits": credits,
 	"rate":    rate,
+	"count":   func(n uint64) string { return number(int64(n)) },
 	"lines":   func(base string, all []line) any { return struct{ Base, Lines any }{base, all} },
 	"segment": url.PathEscape,
 	"wrong":   func(field, problem string) any { return struct{ Field, Problem string }{field, problem} },

@@ -56,7 +56,7 @@ func ReadChain(ctx context.Context, log eventlog.Log, stream string, f func(rec 
 			return fmt.Errorf("verify %s from revision %d: %w", stream, revision, err)
 		}
 		for i := range page {
-			if head, err = nextHead(head, stream, revision, &page[i]); err != nil {
+			if head, err = NextHead(head, stream, revision, &page[i]); err != nil {
 				return err
 			}
 			if err := f(&page[i], head); err != nil {
@@ -73,8 +73,9 @@ func ReadChain(ctx context.Context, log eventlog.Log, stream string, f func(rec 
 	}
 }
 
-// nextHead checks one stored event against the chain and returns its hash.
-func nextHead(head eventschemas.Hash, stream string, revision uint64, rec *eventlog.Recorded) (eventschemas.Hash, error) {
+// NextHead checks one stored event against the chain, whose head is the hash of the event before it, and returns its
+// hash. Errors: *ChainError.
+func NextHead(head eventschemas.Hash, stream string, revision uint64, rec *eventlog.Recorded) (eventschemas.Hash, error) {
 	if rec.Revision != revision {
 		return head, &ChainError{Stream: stream, Revision: revision, Reason: fmt.Sprintf("found revision %d in its place", rec.Revision)}
 	}

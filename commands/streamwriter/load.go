@@ -225,7 +225,7 @@ func (a *Actor[S]) fold(rec *eventlog.Recorded) error {
 	var head eventschemas.Hash
 	if a.chain != nil {
 		var err error
-		if head, err = nextHead(a.chain.Head(), a.stream, revision, rec); err != nil {
+		if head, err = NextHead(a.chain.Head(), a.stream, revision, rec); err != nil {
 			return err
 		}
 	}

@@ -137,6 +137,9 @@ func (a *Account) knownHold(id string, now time.Time) (h hold, isOpen, ok bool) 
 // when the hold is not open.
 func (a *Account) HoldRequest(holdID string) string { return a.open[holdID].requestID }
 
+// HoldLeft returns what is left of a hold; 0 when it is not open.
+func (a *Account) HoldLeft(holdID string) int64 { return a.open[holdID].left }
+
 // HoldDeadline returns the deadline of an open hold.
 func (a *Account) HoldDeadline(holdID string) (time.Time, bool) {
 	h, ok := a.open[holdID]

@@ -156,6 +156,9 @@ func (a *Account) Lots() []Lot { return a.lots }
 // zero.
 func (a *Account) Deficit() int64 { return a.deficit }
 
+// Remembered returns the number of entries in the state, a measure of its size in memory.
+func (a *Account) Remembered() int { return len(a.lots) + len(a.spans) + len(a.recent) }
+
 // Apply folds one event of the account's stream. The Uses of the effect are valid until the next event.
 func (a *Account) Apply(ev eventschemas.Event, revision uint64, at time.Time) Effect {
 	a.events++

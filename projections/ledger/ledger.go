@@ -161,6 +161,17 @@ type Entry struct {
 	Details
 }
 
+// EntryOf returns the entry of an event, whose body was decoded. What depends on the events before it is 0: the balance, and
+// what a charge takes out of a hold.
+func EntryOf(accountID string, e *eventlog.Recorded, body eventschemas.Event) Entry {
+	d := describe(&projections.Event{Recorded: e, Body: body})
+	return Entry{
+		Position: e.Position, AccountID: accountID, Revision: e.Revision, Type: e.Type, At: e.OccurredAt.UTC(), Amount: d.amount, Held: d.held,
+		RequestID: d.requestID, Actor: e.Metadata.Actor, Domain: d.domain, EventID: e.ID, ChargeID: d.chargeID, HoldID: d.holdID, PaymentID: d.paymentID,
+		KeyID: d.keyID, Hash: e.Metadata.Hash, Details: d.Details,
+	}
+}
+
 // Details are the fields that few entries have.
 type Details struct {
 	// Kind is the kind of a grant (free, subscription, topup, adjustment) or of a key that is issued.

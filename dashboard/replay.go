@@ -1,0 +1,397 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"letterhead/commands/streamwriter"
+	"letterhead/domain/books"
+	"letterhead/domain/timeline"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/projections/accounts"
+	"letterhead/projections/keys"
+	"letterhead/projections/ledger"
+)
+
+const (
+	// replayAround is the number of events before and after the position that are listed.
+	replayAround = 10
+	// maxReplayRows limits the holds, and the grants, that are listed.
+	maxReplayRows = 100
+	// maxCatchUps limits how often a page follows events that are appended while it is made.
+	maxCatchUps = 3
+	// refreshReplay is the number of seconds after which the page of a running replay is loaded again.
+	refreshReplay = 1
+)
+
+// replayView is the data of the replay.
+type replayView struct {
+	At        string // as it was asked for; empty for the newest event
+	AtProblem string
+	Newest    uint64 // revision of the last event in the log
+	Replayed  uint64 // number of events
+	Running   bool
+	Waits     bool // there is no room for it yet
+	Refresh   int  // seconds
+	End       *replayEnd
+
+	Now       *timeline.Moment // at the position; nil if there is none
+	Position  uint64
+	Latest    bool   // the position is the newest revision
+	Last      uint64 // revision that was replayed last
+	Opened    time.Time
+	LastAt    time.Time
+	Event     replayEvent
+	Around    []replayEvent
+	Holds     []timeline.Hold
+	MoreHolds int
+	Keys      []replayKey
+	Lots      []replayLot // with credits left
+	UsedUp    int         // others
+	MoreLots  int
+
+	Differences []difference
+	More        int    // differences that are not listed
+	Uncompared  string // why the read models cannot be compared
+	Entry       bool   // the ledger has the balance at this position
+
+	Month         time.Time // of the event
+	ProveCommand  string
+	VerifyCommand string
+}
+
+// Before and After are the positions beside this one.
+func (v *replayView) Before() uint64 { return v.Position - 1 }
+
+// After is the next position.
+func (v *replayView) After() uint64 { return v.Position + 1 }
+
+// Events is the number of events in the log.
+func (v *replayView) Events() uint64 { return v.Newest + 1 }
+
+// replayEvent is an event as it is described.
+type replayEvent struct {
+	line
+	Story bool // the ledger explains its request
+}
+
+// By says who caused the event.
+func (e *replayEvent) By() string {
+	kind, _, _ := strings.Cut(e.Actor, ":")
+	if by := map[string]string{"account": "the account", "operator": "the operator", "system": "the service"}[kind]; by != "" {
+		return by
+	}
+	return "unknown"
+}
+
+// replayKey is a valid key with its name.
+type replayKey struct {
+	timeline.Key
+	Name string
+}
+
+// Title is the name of the key, or else its end.
+func (k replayKey) Title() string {
+	return keyRow{Name: k.Name, Listed: keys.Listed{Last4: k.Last4}}.Title()
+}
+
+// replayLot is a grant with credits left.
+type replayLot struct{ timeline.Lot }
+
+// Name names the grant.
+func (l replayLot) Name() string {
+	if name := grants[l.Kind]; name != "" {
+		return name
+	}
+	return "Credits granted"
+}
+
+// showReplay answers GET /dashboard/replay: the account after an event, recomputed from the first one.
+func (x *exchange) showReplay() error {
+	v := replayView{At: strings.TrimSpace(x.r.URL.Query().Get("at"))}
+	newest, err := x.Events.Newest(x.ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
+	notice := x.fresh(accounts.Name, keys.Name, ledger.Name)
+	for follows := 0; ; follows++ {
+		v = replayView{At: v.At, Newest: newest}
+		position, ok := v.parse()
+		if !ok {
+			break
+		}
+		if err := x.replay(&v, position, notice == ""); err != nil {
+			return err
+		}
+		if len(v.Differences) == 0 || follows == maxCatchUps {
+			break
+		}
+		// An event that was appended meanwhile may be in a read model already.
+		now, err := x.Events.Newest(x.ctx, x.session.AccountID)
+		if err != nil {
+			return err
+		}
+		if now == newest {
+			break
+		}
+		newest = now
+		notice = x.fresh(accounts.Name, keys.Name, ledger.Name)
+	}
+	status := http.StatusOK
+	if v.AtProblem != "" {
+		status = http.StatusUnprocessableEntity
+	}
+	return x.show(status, "replay", view{Title: "Replay", Section: "Replay", Notice: notice, Refresh: v.Refresh, Page: &v})
+}
+
+// parse returns the position that was asked for, and false if there is none.
+func (v *replayView) parse() (position uint64, ok bool) {
+	if v.At == "" {
+		return v.Newest, true
+	}
+	position, err := strconv.ParseUint(v.At, 10, 63)
+	switch {
+	case err != nil || len(v.At) > maxCursorDigits:
+		if !isText(v.At) || len(v.At) > maxFilter {
+			v.At = ""
+		}
+		v.AtProblem = "A revision is a whole number from 0 on, without a sign."
+	case position > v.Newest:
+		v.AtProblem = fmt.Sprintf("The account has no such event yet: its newest revision is %s.", number(int64(v.Newest)))
+	}
+	return position, v.AtProblem == ""
+}
+
+// replay fills the view. The read models are compared if they have the newest event.
+func (x *exchange) replay(v *replayView, position uint64, comparable bool) error {
+	r, running, err := x.replays.of(x.ctx, x.session.AccountID, v.Newest)
+	if err != nil {
+		return err
+	}
+	v.Running = running
+	v.Waits = !running && !r.done(v.Newest)
+	if v.Running || v.Waits {
+		v.Refresh = refreshReplay
+	}
+	v.VerifyCommand = "letterhead ledger verify --account " + r.accountID
+	r.look(v, position)
+	if v.Now == nil {
+		return nil
+	}
+	if err := x.listEvents(v, r); err != nil {
+		return err
+	}
+	if err := x.nameKeys(v); err != nil {
+		return err
+	}
+	v.Month = books.MonthOf(v.Event.At)
+	month := v.Month.Format(books.MonthLayout)
+	v.ProveCommand = fmt.Sprintf("letterhead ledger prove --account %s --month %s -o %s.txt", r.accountID, month, month)
+	switch {
+	case v.Running || v.Waits || v.Uncompared != "":
+	case !comparable:
+		v.Uncompared = "They may be behind the event log now. Load the page again in a moment."
+	case v.Latest:
+		return x.compareNewest(v, r)
+	default:
+		return x.compareEntry(v)
+	}
+	return nil
+}
+
+// look takes what the replay has of the view.
+func (r *replay) look(v *replayView, position uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v.End, v.Replayed = r.end, r.timeline.Next()
+	v.Differences, v.More = append(v.Differences, r.differences...), r.more
+	if r.uncompared != nil {
+		v.Uncompared = problemOf(r.uncompared).Title + "."
+	}
+	if v.Replayed == 0 {
+		return
+	}
+	v.Last = v.Replayed - 1
+	if position > v.Last {
+		if v.End != nil && v.At != "" {
+			v.AtProblem = fmt.Sprintf("The replay ends at revision %s, for the reason above.", number(int64(v.Last)))
+			return
+		}
+		position = v.Last
+	}
+	m := r.timeline.At(position)
+	v.Now, v.Position, v.Latest = &m, position, position == v.Newest
+	v.Opened, v.LastAt = r.timeline.Opened(), r.timeline.LastAt()
+	v.Holds = m.Holds[:min(len(m.Holds), maxReplayRows)]
+	v.MoreHolds = len(m.Holds) - len(v.Holds)
+	for _, lot := range m.Lots {
+		switch {
+		case lot.Left == 0:
+			v.UsedUp++
+		case len(v.Lots) < maxReplayRows:
+			v.Lots = append(v.Lots, replayLot{lot})
+		default:
+			v.MoreLots++
+		}
+	}
+}
+
+// listEvents describes the event at the position and those around it. They are read from the log again, and checked again.
+func (x *exchange) listEvents(v *replayView, r *replay) error {
+	first, last := v.Position-min(v.Position, replayAround), min(v.Position+replayAround, v.Last)
+	r.mu.Lock()
+	from, head := r.timeline.Before(first)
+	r.mu.Unlock()
+	page, err := x.Events.Page(x.ctx, r.accountID, from, head, int(last-from)+1)
+	if broken := (*streamwriter.ChainError)(nil); errors.As(err, &broken) {
+		v.End = brokenChain(broken)
+	} else if err != nil {
+		return err
+	}
+	var entries []ledger.Entry
+	for i := range page {
+		e := &page[i]
+		if e.Revision < first {
+			continue
+		}
+		body, err := eventschemas.Decode(e.Type, e.SchemaVersion, e.Data)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, r.entry(&e.Recorded, body))
+	}
+	lines, err := x.lines(entries)
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		e := replayEvent{l, l.RequestID != ""}
+		if e.Type == (eventschemas.PaymentFeeRecorded{}).EventType() { // of which the ledger of customers has no entry
+			e.What, e.Detail, e.Story = "Fee of the payment processor recorded", "it moves no credits", false
+		}
+		if e.Revision == v.Position {
+			v.Event = e
+		}
+		v.Around = append(v.Around, e)
+	}
+	return nil
+}
+
+// entry returns the entry of an event, with the replayed balance.
+func (r *replay) entry(e *eventlog.Recorded, body eventschemas.Event) ledger.Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	entry := ledger.EntryOf(r.accountID, e, body)
+	entry.Balance = r.timeline.Balance(e.Revision)
+	return entry
+}
+
+// nameKeys lists the keys that were valid.
+func (x *exchange) nameKeys(v *replayView) error {
+	var ids []string
+	for _, k := range v.Now.Keys {
+		ids = append(ids, k.ID)
+	}
+	keyNames, err := x.Names.Names(x.ctx, ids...)
+	if err != nil {
+		return err
+	}
+	for _, k := range v.Now.Keys {
+		if !k.Expired(v.Event.At) {
+			v.Keys = append(v.Keys, replayKey{k, keyNames[k.ID]})
+		}
+	}
+	return nil
+}
+
+// compareEntry compares the balance with the entry of the ledger.
+func (x *exchange) compareEntry(v *replayView) error {
+	return x.readLedger(func(ctx context.Context) error {
+		for e, err := range x.Ledger.Entries(ctx, x.session.AccountID, ledger.Filter{FromRevision: v.Position, BeforeRevision: v.Position + 1}) {
+			if err != nil {
+				return err
+			}
+			v.Entry = e.Balance == v.Now.Balance
+		}
+		return nil
+	})
+}
+
+// compareNewest compares the account with the read models.
+func (x *exchange) compareNewest(v *replayView, r *replay) error {
+	differ := func(what, stored, replayed string) {
+		if stored != replayed {
+			v.Differences = append(v.Differences, difference{v.Position, what, stored, replayed})
+		}
+	}
+	stored, err := x.Accounts.Get(x.ctx, r.accountID)
+	if err != nil {
+		return err
+	}
+	differ("the revision of the account", number(int64(stored.Revision)), number(int64(v.Position)))
+	differ("the balance of the account", number(stored.Balance), number(v.Now.Balance))
+	differ("the plan", string(stored.Plan), string(v.Now.Plan))
+	differ("the status", string(stored.Status), string(v.Now.Status))
+	if err := x.compareKeys(v, differ); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	compared, held, head := r.compared, r.held, r.timeline.Head()
+	r.mu.Unlock()
+	if compared <= v.Position {
+		differ("the number of entries in the ledger", number(int64(compared)), number(int64(v.Position)+1))
+		return nil
+	}
+	differ("what the entries of the ledger hold", number(held), number(v.Now.Held))
+	return x.readLedger(func(ctx context.Context) error {
+		last, _, err := x.Ledger.Latest(ctx, r.accountID, ledger.Filter{}, 1)
+		if err == nil && len(last) > 0 && last[0].Revision == v.Position && last[0].Hash != "" {
+			differ("the hash in the ledger", last[0].Hash, hex.EncodeToString(head[:]))
+		}
+		return err
+	})
+}
+
+func (x *exchange) compareKeys(v *replayView, differ func(what, stored, replayed string)) error {
+	stored, err := x.Keys.List(x.ctx, x.session.AccountID)
+	if err != nil {
+		return err
+	}
+	terms := func(kind, last4 string, issued, expires time.Time) string {
+		text := kind + ", ends with " + last4 + ", issued at " + issued.Format(time.RFC3339Nano)
+		if !expires.IsZero() {
+			text += ", expires at " + expires.Format(time.RFC3339Nano)
+		}
+		return text
+	}
+	valid, revoked := map[string]string{}, 0
+	for _, k := range stored {
+		if k.RevokedAt.IsZero() {
+			valid[k.ID] = terms(k.Kind, k.Last4, k.IssuedAt, k.ExpiresAt)
+		} else {
+			revoked++
+		}
+	}
+	for _, k := range v.Now.Keys {
+		in, ok := valid[k.ID]
+		if !ok {
+			in = "not valid"
+		}
+		differ("key "+k.ID, in, terms(k.Kind, k.Last4, k.IssuedAt, k.ExpiresAt))
+		delete(valid, k.ID)
+	}
+	for _, k := range stored {
+		if in, ok := valid[k.ID]; ok {
+			differ("key "+k.ID, in, "not valid")
+		}
+	}
+	differ("the number of revoked keys", number(int64(revoked)), number(int64(v.Now.Revoked)))
+	return nil
+}

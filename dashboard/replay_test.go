@@ -1,0 +1,362 @@
+package dashboard_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/net/html"
+
+	"letterhead/commands"
+	"letterhead/commands/streamwriter"
+	"letterhead/dashboard"
+	"letterhead/domain/account"
+	"letterhead/domain/plan"
+	"letterhead/eventschemas"
+	"letterhead/internal/apikey"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/internal/testwait"
+	"letterhead/node"
+	"letterhead/workers/generate"
+)
+
+func (c *customer) hold(domain string) (commands.Request, string) {
+	c.t.Helper()
+	by := commands.Request{ID: "req_" + uuid.NewString(), Actor: "account:" + c.id}
+	hold, err := c.node.AccountWriter.HoldCredits(c.t.Context(), commands.HoldCredits{Request: by, AccountID: c.id, Domain: domain, Work: time.Minute})
+	c.must(err)
+	return by, hold.ID
+}
+
+// section returns the text of the section with a heading's id.
+func (a answer) section(id string) string {
+	a.t.Helper()
+	for _, n := range a.elements("section") {
+		if attribute(n, "aria-labelledby") == id {
+			return textOf(n)
+		}
+	}
+	return ""
+}
+
+// newest returns the revision of an account's last event.
+func (c *customer) newest() uint64 {
+	c.t.Helper()
+	last, err := c.log.ReadStream(c.t.Context(), account.Stream(c.id), eventlog.End, eventlog.Backward, 1)
+	c.must(err)
+	return last[0].Revision
+}
+
+// exec changes rows of the read models, as nothing in the service does.
+func (s *service) exec(statement string, args ...any) {
+	s.t.Helper()
+	s.must(s.node.CatchUp(s.t.Context()))
+	s.must(s.node.Store.Write(s.t.Context(), func(tx *sqlstore.Tx) error {
+		result, err := tx.Exec(statement, args...)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n != 1 {
+			return fmt.Errorf("%d rows, %w", n, err)
+		}
+		return nil
+	}))
+}
+
+func TestReplay_EveryRevision_ShowsTheAccountAsItWas(t *testing.T) {
+	s := start(t, baseURL)
+	c, w := s.signedIn("Acme", plan.Growth), s.node.AccountWriter
+	ctx := t.Context()
+	type state struct{ event, balance, held, plan, status, keys, lots, holds string }
+	now := state{event: "Account opened", balance: "0", held: "0 by 0", plan: "growth", status: "active", keys: "There are none", lots: "no grants yet"}
+	var want []state
+	then := func(change func(*state)) {
+		t.Helper()
+		s.advance(time.Second)
+		change(&now)
+		want = append(want, now)
+		if int(c.newest()) < len(want)-1 {
+			t.Fatalf("%s was not stored", now.event)
+		}
+	}
+	then(func(*state) {})
+	then(func(n *state) { n.event, n.balance, n.lots = "Free credits", "50", "5050" })
+	then(func(n *state) { n.event, n.keys = "Key issued, secret", "secret" })
+	then(func(n *state) { n.event, n.keys = "Key issued, publishable", "publishable" })
+	c.grant(1000, "pi_1")
+	then(func(n *state) {
+		n.event, n.balance, n.lots = "Credits bought, 49.00 EUR, pi_1", "1,050", "Credits boughtrevision 4"
+	})
+	key, err := s.node.IssueKey(ctx, operator(), c.id, node.NewKey{Kind: apikey.Secret, Name: "ci"})
+	s.must(err)
+	then(func(n *state) { n.event, n.keys = "Key issued, ci, secret", "cisecret"+key.Last })
+	charged := c.charge("acme.com", key.ID)
+	then(func(n *state) {
+		n.event, n.balance, n.lots = "Look-up of acme.com, key ci", "1,049", "5049"
+	})
+	first, firstID := c.hold("slow.com")
+	then(func(n *state) {
+		n.event, n.held, n.holds = "Held for the look-up of slow.com, 1 credit", "1 by 1 hold", "slow.comrevision 7"
+	})
+	second, secondID := c.hold("slower.com")
+	then(func(n *state) {
+		n.event, n.held, n.holds = "Held for the look-up of slower.com, 1 credit", "2 by 2 holds", "slower.comrevision 8"
+	})
+	s.must(w.ReleaseHold(ctx, commands.ReleaseHold{Request: first, AccountID: c.id, HoldID: firstID}))
+	then(func(n *state) { n.event, n.held = "Hold released, 1 credit", "1 by 1 hold" })
+	_, err = w.ChargeLookup(ctx, commands.ChargeLookup{Request: second, AccountID: c.id, BrandID: uuid.NewString(), Domain: "slower.com", HoldID: secondID})
+	s.must(err)
+	then(func(n *state) {
+		n.event, n.balance, n.held, n.lots, n.holds = "Look-up of slower.com", "1,048", "0 by 0 holds", "5048", ""
+	})
+	_, err = w.ChangePlan(ctx, commands.ChangePlan{Request: operator(), AccountID: c.id, Plan: plan.Starter})
+	s.must(err)
+	then(func(n *state) { n.event, n.plan = "Plan changed to starter", "starter" })
+	_, err = w.RevokeKey(ctx, commands.RevokeKey{Request: operator(), AccountID: c.id, KeyID: key.ID})
+	s.must(err)
+	then(func(n *state) { n.event, n.keys = "Key revoked, ci", "publishable" })
+	_, err = w.Suspend(ctx, commands.SuspendAccount{Request: operator(), AccountID: c.id, Reason: "unpaid"})
+	s.must(err)
+	then(func(n *state) { n.event, n.status = "Account suspended, unpaid", "suspended" })
+	_, err = w.RecordFee(ctx, commands.RecordFee{Request: operator(), AccountID: c.id, FeeID: "fee_1", PaymentID: "pi_1", Money: eventschemas.Money{Minor: 173, Currency: "EUR"}})
+	s.must(err)
+	then(func(n *state) { n.event = "Fee of the payment processor recorded" })
+	_, err = s.node.ReverseRequest(ctx, operator(), c.id, charged)
+	s.must(err)
+	then(func(n *state) {
+		n.event, n.balance, n.lots = "Charge returned, by the operator", "1,049", "5049"
+	})
+	_, err = w.RefundPayment(ctx, commands.RefundPayment{Request: operator(), AccountID: c.id, RefundID: "re_1", PaymentID: "pi_1"})
+	s.must(err)
+	then(func(n *state) { n.event, n.balance, n.lots = "Payment refunded", "49", "1 other grant is used up" })
+
+	at := func(revision int) string { return fmt.Sprintf("/dashboard/replay?at=%d", revision) }
+	for revision, n := range want {
+		a := c.get(at(revision)).shows(200, n.event, fmt.Sprintf("After revision %d", revision))
+		for id, text := range map[string]string{"balance": "Balance " + n.balance + " credits", "held": "Held " + n.held, "plan": "Plan " + n.plan, "status": "Status " + n.status, "keys": n.keys, "lots": n.lots, "holds": n.holds} {
+			if got := a.section(id); !strings.Contains(got, text) || text == "" && got != "" {
+				t.Errorf("at revision %d: the section is %q, want %q", revision, got, text)
+			}
+		}
+		if newest := revision == len(want)-1; newest {
+			a.shows(200, fmt.Sprintf("Replayed = stored, chain verified to revision %d.", revision))
+		} else {
+			a.shows(200, fmt.Sprintf("Chain verified to revision %d. The entry of the ledger has the same balance as the replay.", len(want)-1))
+		}
+		a.lacks("1.73") // what the payment processor takes
+		if rows := len(a.rows()); rows == 0 {
+			t.Errorf("at revision %d no events are listed", revision)
+		}
+		if revision > 0 && a.link("Back") != at(revision-1) || revision < len(want)-1 && a.link("Forward") != at(revision+1) {
+			t.Errorf("at revision %d the steps lead elsewhere", revision)
+		}
+	}
+	if a := c.get("/dashboard/replay"); a.text() != c.get(at(len(want)-1)).text() {
+		t.Errorf("without a revision the page is\n%s", a.text())
+	}
+	a := c.get(at(6)).shows(200, "the account account:"+c.id, "The index had the brand of acme.com", charged)
+	if a.link("Why was it charged?") != "/dashboard/ledger/"+charged || a.link("Print") != "/dashboard/statements/2026-11" {
+		t.Error("the links lead elsewhere")
+	}
+	a.shows(200, "letterhead ledger prove --account "+c.id+" --month 2026-11 -o 2026-11.txt")
+}
+
+func TestReplay_Position_IsExplainedIfWrong(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	for at, problem := range map[string]string{
+		"-1": "whole number", "x": "whole number", "1.5": "whole number", "%2B1": "whole number", "99999999999999999999": "whole number", "%ff": "whole number", "<b>": "whole number",
+		"4": "its newest revision is 3", "100000000000000000": "its newest revision is 3",
+	} {
+		a := c.get("/dashboard/replay?at="+at).shows(422, "Show the newest revision").lacks("<b>", "Balance")
+		if p := a.problemOf("at"); !strings.Contains(p, problem) {
+			t.Errorf("at=%s: the sentence is %q", at, p)
+		}
+	}
+	c.get("/dashboard/replay?at=+3+").shows(200, "After revision 3, the newest")
+	if a := c.get("/dashboard/replay?at=-1"); !slices.ContainsFunc(a.elements("input"), func(n *html.Node) bool { return attribute(n, "id") == "at" && attribute(n, "value") == "-1" }) {
+		t.Error("what was typed is not kept")
+	}
+}
+
+func TestReplay_AnotherAccount_IsNeverShown(t *testing.T) {
+	s := start(t, baseURL)
+	acme, bolt := s.signedIn("Acme", plan.Growth), s.signedIn("Bolt", plan.Free)
+	acme.charge("secret-of-acme.com", "")
+	for _, query := range []string{"", "?at=0", "?at=3", "?at=4", "?account=" + acme.id, "?at=4&account=" + acme.id} {
+		bolt.get("/dashboard/replay"+query).lacks("secret-of-acme.com", acme.id)
+	}
+	if a := (&customer{service: s, client: browser(t)}).get("/dashboard/replay"); a.status != 401 {
+		t.Errorf("without a session the status is %d", a.status)
+	}
+}
+
+func TestReplay_ChangedReadModels_AreReported(t *testing.T) {
+	for name, f := range map[string]struct {
+		statement string
+		args      func(c *customer) []any
+		texts     []string
+	}{
+		"balance": {"UPDATE accounts_v1_g1_accounts SET balance = 1234 WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"Revision 5: the balance of the account is stored as 1,234, replayed as 49."}},
+		"plan":    {"UPDATE accounts_v1_g1_accounts SET plan = 'scale' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the plan is stored as scale, replayed as growth."}},
+		"status":  {"UPDATE accounts_v1_g1_accounts SET status = 'suspended' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the status is stored as suspended, replayed as active."}},
+		"key":     {"UPDATE keys_v2_g1_keys SET revoked_at = 1 WHERE kind = 'secret' AND account = $1", func(c *customer) []any { return []any{c.id} }, []string{"is stored as not valid, replayed as secret, ends with", "the number of revoked keys is stored as 1, replayed as 0."}},
+		"entry": {"UPDATE ledger_v6_g1_entries SET balance = 48 WHERE revision = 1 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+			[]string{"Revision 1: the balance in the ledger is stored as 48, replayed as 50."}},
+		"held": {"UPDATE ledger_v6_g1_entries SET held = 7 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+			[]string{"what the entries of the ledger hold is stored as 7, replayed as 1."}},
+		"hash": {"UPDATE ledger_v6_g1_entries SET hash = $2 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id, []byte{1, 2}} },
+			[]string{"the hash in the ledger is stored as 0102, replayed as "}},
+		"lost entry": {"DELETE FROM ledger_v6_g1_entries WHERE revision = 2 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+			[]string{"Revision 2: the entry in the ledger is stored as missing, replayed as there."}},
+		"lost end": {"DELETE FROM ledger_v6_g1_entries WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
+			[]string{"the number of entries in the ledger is stored as 5, replayed as 6."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, baseURL)
+			c := s.signedIn("Acme", plan.Growth)
+			c.charge("acme.com", "")
+			c.hold("slow.com")
+			c.get("/dashboard/replay").shows(200, "Replayed = stored, chain verified to revision 5.")
+			s.exec(f.statement, f.args(c)...)
+			a := c.get("/dashboard/replay").shows(200, append(f.texts, "Replayed and stored differ.", "Balance 49 credits")...).lacks("Replayed = stored")
+			if strings.Contains(a.section("balance"), "1,234") {
+				t.Error("the replay shows what is stored")
+			}
+		})
+	}
+}
+
+func TestReplay_BrokenChain_IsReportedWithItsRevision(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	c.charge("acme.com", "")
+	forged, err := eventschemas.Encode(eventschemas.CreditsGranted{GrantID: "forged", Kind: account.KindAdjustment, Credits: 1_000_000})
+	s.must(err)
+	stream, next := account.Stream(c.id), c.newest()+1
+	event := eventlog.Proposed{ID: uuid.New(), Type: forged.Type, SchemaVersion: forged.SchemaVersion, OccurredAt: s.now(), Data: forged.Data, Metadata: eventlog.Metadata{Actor: "operator:forger", Hash: strings.Repeat("0", 64)}}
+	_, err = s.log.Append(t.Context(), stream, eventlog.After(next), []eventlog.Proposed{event})
+	s.must(err)
+	c.get("/dashboard/replay").shows(200, "The hash chain breaks at revision 5.", "its hash is not that of its content", "After revision 4", "Balance 49 credits").lacks("Replayed = stored", "1,000,0")
+	c.get("/dashboard/replay?at=1").shows(200, "The hash chain breaks at revision 5.", "Balance 50 credits", "After revision 1")
+	if p := c.get("/dashboard/replay?at=5").shows(422, "The hash chain breaks at revision 5.").problemOf("at"); !strings.Contains(p, "ends at revision 4") {
+		t.Errorf("the sentence is %q", p)
+	}
+}
+
+func TestReplay_UnreadableEvent_EndsIt(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	stream, next := account.Stream(c.id), c.newest()+1
+	var head eventschemas.Hash
+	s.must(streamwriter.ReadChain(t.Context(), s.log, stream, func(_ *eventlog.Recorded, h eventschemas.Hash) error { head = h; return nil }, nil))
+	event := eventlog.Proposed{ID: uuid.New(), Type: "CreditsCharged", SchemaVersion: 2, OccurredAt: s.now(), Data: []byte(`{"credits":"many"}`)}
+	streamwriter.Link(head, stream, next, &event)
+	if json.Unmarshal(event.Data, &eventschemas.CreditsCharged{}) == nil {
+		t.Fatal("the event can be read")
+	}
+	_, err := s.log.Append(t.Context(), stream, eventlog.After(next), []eventlog.Proposed{event})
+	s.must(err)
+	c.get("/dashboard/replay").shows(200, "The event of revision 4 cannot be read.", "After revision 3", "Balance 50 credits").lacks("Replayed = stored")
+}
+
+// long returns the owner of an account with many events.
+func (s *service) long(events int) *customer {
+	s.t.Helper()
+	o := generate.Defaults()
+	o.Accounts, o.Events = 1, events
+	_, err := generate.History(s.t.Context(), s.log.(eventlog.Importer), o, func(int) {})
+	s.must(err)
+	s.must(s.node.CatchUp(s.t.Context()))
+	all, err := s.node.Accounts.List(s.t.Context(), "", 1)
+	s.must(err)
+	c := &customer{service: s, id: all[0].ID, client: browser(s.t)}
+	c.signIn("owner")
+	return c
+}
+
+// ended loads a page until its replay has ended.
+func (c *customer) ended(path string) answer {
+	c.t.Helper()
+	var a answer
+	_, ok := testwait.Until(testwait.Timeout, func() bool {
+		a = c.get(path)
+		return !strings.Contains(a.body, `id="progress"`)
+	})
+	if !ok {
+		c.t.Fatalf("the replay does not end:\n%s", a.text())
+	}
+	return a
+}
+
+func TestReplay_LongHistory_ShowsItsProgressAndThenTheResult(t *testing.T) {
+	dashboard.SetReplayLimits(t, 100, 1, 32<<20)
+	s := start(t, baseURL)
+	c := s.long(6000)
+	newest := int(c.newest())
+	progress := c.get("/dashboard/replay").shows(200, "Replaying. Replayed ", " of 6,000 events", "So far: after revision ").lacks("Replayed = stored", "slider")
+	if !strings.Contains(progress.body, `<noscript><meta http-equiv="refresh"`) {
+		t.Error("a browser without scripts does not load the page again")
+	}
+	a := c.ended("/dashboard/replay").shows(200, "Replayed = stored, chain verified to revision 5,999.").lacks("http-equiv")
+	stored, err := s.node.Accounts.Get(t.Context(), c.id)
+	s.must(err)
+	if want := strings.Fields(a.section("balance"))[1]; strings.ReplaceAll(want, ",", "") != fmt.Sprint(stored.Balance) {
+		t.Errorf("the balance is %s, stored %d", want, stored.Balance)
+	}
+	for _, at := range []int{0, 1, 255, 256, 257, 3000, newest - 1} { // at once, because the states are kept
+		entry, err := s.ledgerBalance(t.Context(), c.id, uint64(at))
+		s.must(err)
+		a := c.get(fmt.Sprintf("/dashboard/replay?at=%d", at)).shows(200, "The entry of the ledger has the same balance").lacks(`id="progress"`)
+		if got := strings.Fields(a.section("balance"))[1]; strings.ReplaceAll(got, ",", "") != fmt.Sprint(entry) {
+			t.Errorf("at revision %d the balance is %s, want %d", at, got, entry)
+		}
+	}
+	for range 3 { // a kept replay goes on with the events that were appended since
+		c.charge("acme.com", "")
+	}
+	c.get("/dashboard/replay").shows(200, "Replayed = stored, chain verified to revision 6,002.")
+	s.advance(time.Hour) // after which it is not kept any more
+	c.get("/dashboard/replay").shows(200, "Replayed ", " of 6,003 events")
+	c.ended("/dashboard/replay")
+}
+
+// ledgerBalance returns the balance of an entry of the ledger.
+func (s *service) ledgerBalance(ctx context.Context, accountID string, revision uint64) (balance int64, err error) {
+	err = s.node.Store.Write(ctx, func(tx *sqlstore.Tx) error {
+		return tx.QueryRow("SELECT balance FROM ledger_v6_g1_entries WHERE revision = $1 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $2)", revision, accountID).Scan(&balance)
+	})
+	return balance, err
+}
+
+func TestReplay_NoRoom_WaitsAndShowsTheFirstState(t *testing.T) {
+	dashboard.SetReplayLimits(t, 100, 0, 32<<20)
+	c := start(t, baseURL).long(3000)
+	for range 2 {
+		c.get("/dashboard/replay").shows(200, "Other accounts are being replayed.", "Replayed 100 of 3,000 events", "So far: after revision 99")
+	}
+	c.get("/dashboard/replay?at=7").shows(200, "So far: after revision 7")
+}
+
+func TestReplay_MoreThanFitsIntoMemory_EndsWithAReason(t *testing.T) {
+	dashboard.SetReplayLimits(t, 100, 1, 1)
+	c := start(t, baseURL).long(3000)
+	a := c.get("/dashboard/replay").shows(200, "The history is too long for this page.", "letterhead ledger verify --account "+c.id, "After revision 99").lacks("Replayed = stored", `id="progress"`)
+	if a.link("Back") != "/dashboard/replay?at=98" {
+		t.Errorf("the step back leads to %s", a.link("Back"))
+	}
+}
+
+func TestReplay_LogOrReadModelsAway_SaysSo(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	s.down.Store(true)
+	c.get("/dashboard/replay").shows(http.StatusOK, "The event log cannot be reached", "The read models cannot be compared.", "Balance 50 credits").lacks("Replayed = stored")
+}

@@ -1,0 +1,329 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"letterhead/commands/streamwriter"
+	"letterhead/domain/timeline"
+	"letterhead/eventschemas"
+	"letterhead/projections/ledger"
+)
+
+// Limits of replays. Those that tests lower are variables.
+const (
+	// replayPage is the number of events that a replay has in memory at a time.
+	replayPage = 2048
+	// maxReplays limits the replays in memory that run or have ended.
+	maxReplays = 4
+	// replayKept is how long an ended replay is kept in memory after it was last looked at.
+	replayKept = 10 * time.Minute
+	// replayAbandoned is how long a replay runs on when its page is not loaded any more.
+	replayAbandoned = time.Minute
+	// replayTimeout limits the time that a replay runs.
+	replayTimeout = 10 * time.Minute
+	// maxDifferences limits the differences that are listed.
+	maxDifferences = 10
+)
+
+var (
+	// foldedAtOnce is the number of events that a request folds, which takes some tens of milliseconds. If there are more, the
+	// replay goes on in the background.
+	foldedAtOnce uint64 = 4096
+	// maxReplaying limits the replays that run in the background.
+	maxReplaying = 2
+	// replayMemory limits the memory of a replay. It is enough for about four million events.
+	replayMemory = 32 << 20
+)
+
+// replay is an account, recomputed from its first event on. The events are its only source; read models are compared.
+type replay struct {
+	accountID string
+	turn      sync.Mutex // of whoever reads on
+
+	mu       sync.Mutex // guards the rest
+	timeline *timeline.Timeline
+	settled  uint64     // the next revision when what was replayed had been compared
+	end      *replayEnd // nil unless it ends before the newest event
+	failed   error      // why it stopped in the background
+
+	// The comparison with the entries of the ledger.
+	compared    uint64 // revision of the first one that was not compared
+	held        int64  // credits that they hold
+	differences []difference
+	more        int   // differences that are not listed
+	uncompared  error // why further ones were not compared
+
+	// Guarded by replays.mu.
+	running bool
+	asked   time.Time // when it was last looked at
+}
+
+// replayEnd is why a replay cannot go on.
+type replayEnd struct {
+	Revision     uint64 // of the first event that was not replayed
+	Title, Text  string
+	Inconsistent bool // the event is damaged
+}
+
+// difference is a value of a read model that does not follow from the events.
+type difference struct {
+	Revision               uint64
+	What, Stored, Replayed string
+}
+
+// done reports whether everything up to a revision was replayed, and compared, that can be.
+func (r *replay) done(newest uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.settled > newest || r.end != nil && r.settled == r.timeline.Next()
+}
+
+// read replays at most n further events up to a revision, page by page. The caller has the turn.
+func (d *Dashboard) read(ctx context.Context, r *replay, newest, n uint64) error {
+	for end := min(newest+1, r.timeline.Next()+n); r.end == nil && r.timeline.Next() < end; {
+		from := r.timeline.Next()
+		page, err := d.Events.Page(ctx, r.accountID, from, r.timeline.Head(), int(min(end-from, replayPage)))
+		if broken := (*streamwriter.ChainError)(nil); err != nil && !errors.As(err, &broken) {
+			return err
+		} else if err == nil && len(page) == 0 {
+			return fmt.Errorf("replay of account %s: the log has no event of revision %d any more", r.accountID, from)
+		}
+		r.fold(page, err, d.replays.memory)
+		if err := d.compare(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fold applies a page of events, which may end with an error of the hash chain.
+func (r *replay) fold(page []Event, broken error, memory int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range page {
+		e := &page[i]
+		body, err := eventschemas.Decode(e.Type, e.SchemaVersion, e.Data)
+		if err != nil {
+			r.end = &replayEnd{e.Revision, "The event of revision " + number(int64(e.Revision)) + " cannot be read", "It is damaged, or of a newer release. Neither it nor those after it are replayed.", true}
+			return
+		}
+		r.timeline.Apply(body, e.OccurredAt, e.Head)
+	}
+	switch chain := (*streamwriter.ChainError)(nil); {
+	case errors.As(broken, &chain):
+		r.end = brokenChain(chain)
+	case r.timeline.Size() > memory:
+		r.end = &replayEnd{r.timeline.Next(), "The history is too long for this page",
+			fmt.Sprintf("Events from revision %s on are not replayed here.", number(int64(r.timeline.Next()))), false}
+	}
+}
+
+func brokenChain(broken *streamwriter.ChainError) *replayEnd {
+	return &replayEnd{broken.Revision, "The hash chain breaks at revision " + number(int64(broken.Revision)),
+		"The event of this revision was changed after it was stored: " + broken.Reason + ". Neither it nor those after it are replayed.", true}
+}
+
+// compare compares the entries of the ledger with the replay. If it cannot, it says so in the replay. The caller has the turn.
+func (d *Dashboard) compare(ctx context.Context, r *replay) error {
+	next := r.timeline.Next()
+	if err := d.ledgers.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer d.ledgers.Release(1)
+	var stopped error
+	for e, err := range d.Ledger.Entries(ctx, r.accountID, ledger.Filter{FromRevision: r.compared, BeforeRevision: next}) {
+		if err != nil {
+			stopped = err
+			break
+		}
+		r.compareEntry(&e)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uncompared, r.settled = stopped, next
+	return ctx.Err()
+}
+
+func (r *replay) compareEntry(e *ledger.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.Revision > r.compared {
+		r.differ(difference{r.compared, "the entry in the ledger", "missing", "there"})
+	}
+	if balance := r.timeline.Balance(e.Revision); e.Balance != balance {
+		r.differ(difference{e.Revision, "the balance in the ledger", number(e.Balance), number(balance)})
+	}
+	r.held += e.Held
+	r.compared = e.Revision + 1
+}
+
+func (r *replay) differ(d difference) {
+	if len(r.differences) == maxDifferences {
+		r.more++
+		return
+	}
+	r.differences = append(r.differences, d)
+}
+
+// replays are the replays in memory: at most one of an account.
+type replays struct {
+	dashboard *Dashboard
+	ctx       context.Context // of those in the background
+	cancel    context.CancelFunc
+	group     sync.WaitGroup
+
+	// The limits.
+	atOnce uint64
+	most   int
+	memory int
+
+	mu      sync.Mutex
+	kept    map[string]*replay
+	running int
+	closed  bool
+	expire  *time.Timer
+}
+
+func newReplays(d *Dashboard) *replays {
+	s := &replays{dashboard: d, kept: map[string]*replay{}, atOnce: foldedAtOnce, most: maxReplaying, memory: replayMemory}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// close ends all replays.
+func (s *replays) close() {
+	s.mu.Lock()
+	s.closed = true
+	clear(s.kept)
+	if s.expire != nil {
+		s.expire.Stop()
+	}
+	s.mu.Unlock()
+	s.cancel()
+	s.group.Wait()
+}
+
+// of returns an account's replay after it has read on, and whether it is being read on in the background. If it is not, and
+// is not done, there is no room for it yet.
+func (s *replays) of(ctx context.Context, accountID string, newest uint64) (r *replay, running bool, err error) {
+	r = s.find(accountID)
+	if !r.turn.TryLock() {
+		return r, !r.done(newest), nil
+	}
+	r.mu.Lock()
+	err, r.failed = r.failed, nil
+	r.mu.Unlock()
+	if err == nil {
+		err = s.dashboard.read(ctx, r, newest, s.atOnce)
+	}
+	if err == nil && !r.done(newest) && s.start(r, newest) {
+		return r, true, nil
+	}
+	r.turn.Unlock()
+	return r, false, err
+}
+
+// find returns the replay of an account that is kept, or else a new one.
+func (s *replays) find(accountID string) *replay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+	now := s.dashboard.Now()
+	if r := s.kept[accountID]; r != nil {
+		r.asked = now
+		return r
+	}
+	return &replay{accountID: accountID, timeline: timeline.New(accountID), asked: now}
+}
+
+// start reads a replay on in the background, which takes the turn over, and keeps it. It reports whether there is room.
+func (s *replays) start(r *replay, newest uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.kept[r.accountID]; s.closed || s.running >= s.most || other != nil && other != r || !s.makeRoom(r) {
+		return false
+	}
+	s.kept[r.accountID] = r
+	r.running = true
+	s.running++
+	s.group.Go(func() {
+		defer r.turn.Unlock()
+		err := s.run(r, newest)
+		if err != nil {
+			s.dashboard.Logger.Warn("replay of an account", "account", r.accountID, "error", err)
+		}
+		r.mu.Lock()
+		r.failed = err
+		r.mu.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r.running = false
+		s.running--
+		if s.expire == nil {
+			s.expire = time.AfterFunc(replayKept, s.expired)
+		}
+	})
+	return true
+}
+
+// run reads a replay on until it is done, or its page was not loaded for some time.
+func (s *replays) run(r *replay, newest uint64) error {
+	ctx, cancel := context.WithTimeout(s.ctx, replayTimeout)
+	defer cancel()
+	for !r.done(newest) && !s.abandoned(r) {
+		if err := s.dashboard.read(ctx, r, newest, replayPage); err != nil {
+			if s.ctx.Err() != nil {
+				return nil // the service stops
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *replays) abandoned(r *replay) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dashboard.Now().Sub(r.asked) > replayAbandoned
+}
+
+// forget drops the replays that were not looked at for long.
+func (s *replays) forget() {
+	for id, r := range s.kept {
+		if !r.running && s.dashboard.Now().Sub(r.asked) > replayKept {
+			delete(s.kept, id)
+		}
+	}
+}
+
+// expired drops replays when none is asked for that would.
+func (s *replays) expired() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+	s.expire = nil
+	if len(s.kept) > 0 && !s.closed {
+		s.expire = time.AfterFunc(replayKept, s.expired)
+	}
+}
+
+// makeRoom drops the replay that was looked at least recently, if a new one would be too many.
+func (s *replays) makeRoom(r *replay) bool {
+	if s.kept[r.accountID] == r || len(s.kept) < maxReplays {
+		return true
+	}
+	var oldest *replay
+	for _, other := range s.kept {
+		if !other.running && (oldest == nil || other.asked.Before(oldest.asked)) {
+			oldest = other
+		}
+	}
+	if oldest != nil {
+		delete(s.kept, oldest.accountID)
+	}
+	return oldest != nil
+}

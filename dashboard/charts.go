@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"letterhead/internal/uplot"
@@ -134,9 +135,7 @@ func (v *usageView) addDays(used []usage.Day) {
 		t.Hits, t.Crawls, t.Charged, t.Returned = t.Hits+row.Hits, t.Crawls+row.Crawls, t.Charged+row.Charged, t.Returned+row.Returned
 		t.Granted, t.Net, t.Searches, t.Logos = t.Granted+row.Granted, t.Net+row.Net, t.Searches+row.Searches, t.Logos+row.Logos
 	}
-	for i, j := 0, len(v.Days)-1; i < j; i, j = i+1, j-1 {
-		v.Days[i], v.Days[j] = v.Days[j], v.Days[i]
-	}
+	slices.Reverse(v.Days)
 }
 
 // keyUses names the keys.

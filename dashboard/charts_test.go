@@ -116,7 +116,7 @@ func TestUsage_Account_HasTablesOfCreditsLookupsAndKeys(t *testing.T) {
 	if status := c.post("/dashboard/keys/"+server.ID+"/revoke", nil).status; status != http.StatusSeeOther {
 		t.Fatalf("status %d", status)
 	}
-	a = c.get("/dashboard/usage").shows(200, "45 at the end", "refunds and the like changed the balance by −1,200")
+	a = c.get("/dashboard/usage").shows(200, "45 at the end", "Refunds changed the balance by −1,200.")
 	a.has("keys-table", []string{"Web <server> revoked", "4", "4", "66.7 %"})
 }
 
@@ -181,6 +181,15 @@ func TestUsage_Logos_AreCounted(t *testing.T) {
 	}); !counted {
 		t.Errorf("the page is\n%s", c.get("/dashboard/usage").text())
 	}
+}
+
+func TestUsage_EventLogAway_ShowsWhatThereIs(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	c.charge("acme.com", "")
+	c.get("/dashboard/usage").shows(200, "49 at the end")
+	s.down.Store(true)
+	c.get("/dashboard/usage").shows(200, "The event log cannot be reached. What happened in the last moments may be missing.", "49 at the end")
 }
 
 // The page loads files of the dashboard only, and its data is in the tables, so the policy needs no exception.

@@ -11,7 +11,7 @@
   const wholeDay = (day) => new Date(day * 864e5).toISOString().slice(0, 10);
   const font = "12px system-ui, sans-serif";
   const noData = "–";
-  const maxBar = 40; // pixels
+  const maxBar = 40, labelWidth = 62; // pixels
 
   // read returns the data of a chart: x and columns in ascending order of days, or in the order of the table.
   const read = (chart) => {
@@ -30,10 +30,10 @@
   // ticks returns the days to label: every so many days back from the last one, or the first days of months.
   const ticks = (u, _, min, max) => {
     const first = Math.ceil(min), last = Math.floor(max);
-    const most = Math.max(2, Math.floor(u.bbox.width / uPlot.pxRatio / 80)), days = last - first + 1;
+    const most = Math.max(2, Math.floor(u.bbox.width / uPlot.pxRatio / labelWidth)), days = last - first + 1;
     const found = [];
     if (days <= 120) {
-      const step = [1, 2, 7, 14, 28, 56].find((step) => days / step <= most) ?? 56;
+      const step = [1, 2, 7, 14, 28, 56].find((step) => (days - 1) / step < most) ?? 56;
       for (let day = last; day >= first; day -= step) found.unshift(day);
       return found;
     }
@@ -134,19 +134,20 @@
         u.ctx.restore();
       }]};
     }
-    chart.replaceChildren();
     return new uPlot(options, data, chart);
   };
 
-  const charts = [...document.querySelectorAll(".chart")].map((chart) => {
-    chart.hidden = false;
-    return {chart, drawn: draw(chart), width: chart.clientWidth};
-  });
-  const again = (c) => {
-    c.drawn.destroy();
-    c.width = c.chart.clientWidth;
-    c.drawn = draw(c.chart);
+  const drawn = new Map();
+  const redraw = (chart) => {
+    drawn.get(chart)?.destroy();
+    drawn.set(chart, draw(chart));
   };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach(again));
-  addEventListener("resize", () => charts.filter((c) => c.width !== c.chart.clientWidth).forEach(again));
+  const resized = new ResizeObserver((entries) => {
+    for (const {target} of entries) if (drawn.get(target)?.width !== target.clientWidth) redraw(target);
+  });
+  for (const chart of document.querySelectorAll(".chart")) {
+    chart.hidden = false;
+    resized.observe(chart); // which draws it, too
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => [...drawn.keys()].forEach(redraw));
 })();

@@ -124,10 +124,11 @@ func (l interruptible) Append(ctx context.Context, stream string, expected event
 // sessions are the sign-ins of the node, which can fail.
 type sessions struct {
 	dashboard.Sessions
-	mu    sync.Mutex
-	err   error         // of every call
-	after error         // of calls that made their change
-	held  chan struct{} // ends calls of SignOut when it is closed; nil = at once
+	mu      sync.Mutex
+	err     error         // of every call
+	after   error         // of calls that made their change
+	held    chan struct{} // ends calls of SignOut when it is closed; nil = at once
+	holding chan struct{} // gets a value from each call that is held
 }
 
 func (s *sessions) fail(err error) {
@@ -159,6 +160,7 @@ func (s *sessions) Session(ctx context.Context, token string) (dashboard.Session
 
 func (s *sessions) SignOut(ctx context.Context, ended dashboard.Session) error {
 	if s.held != nil {
+		s.holding <- struct{}{}
 		<-s.held
 	}
 	return errors.Join(s.Sessions.SignOut(ctx, ended), s.after)

@@ -188,7 +188,7 @@ func (x *exchange) replay(v *replayView, position uint64, comparable bool) error
 	if err := x.listEvents(v, r); err != nil {
 		return err
 	}
-	if err := x.nameKeys(v); err != nil {
+	if err := x.validKeys(v); err != nil {
 		return err
 	}
 	v.Month = books.MonthOf(v.Event.At)
@@ -293,22 +293,19 @@ func (r *replay) entry(e *eventlog.Recorded, body eventschemas.Event) ledger.Ent
 	return entry
 }
 
-// nameKeys lists the keys that were valid.
-func (x *exchange) nameKeys(v *replayView) error {
+// validKeys lists the keys that were valid.
+func (x *exchange) validKeys(v *replayView) error {
 	var ids []string
 	for _, k := range v.Now.Keys {
-		ids = append(ids, k.ID)
-	}
-	keyNames, err := x.Names.Names(x.ctx, ids...)
-	if err != nil {
-		return err
-	}
-	for _, k := range v.Now.Keys {
 		if !k.Expired(v.Event.At) {
-			v.Keys = append(v.Keys, replayKey{k, keyNames[k.ID]})
+			ids, v.Keys = append(ids, k.ID), append(v.Keys, replayKey{Key: k})
 		}
 	}
-	return nil
+	keyNames, err := x.Names.Names(x.ctx, ids...)
+	for i := range v.Keys {
+		v.Keys[i].Name = keyNames[v.Keys[i].ID]
+	}
+	return err
 }
 
 // compareEntry compares the balance with the entry of the ledger.
@@ -363,6 +360,10 @@ func (x *exchange) compareKeys(v *replayView, differ func(what, stored, replayed
 	stored, err := x.Keys.List(x.ctx, x.session.AccountID)
 	if err != nil {
 		return err
+	}
+	if len(stored) == keys.MaxListed {
+		v.Uncompared = "The account has more keys than can be compared."
+		return nil
 	}
 	terms := func(kind, last4 string, issued, expires time.Time) string {
 		text := kind + ", ends with " + last4 + ", issued at " + issued.Format(time.RFC3339Nano)

@@ -168,6 +168,21 @@ func TestReplay_EveryRevision_ShowsTheAccountAsItWas(t *testing.T) {
 	a.shows(200, "letterhead ledger prove --account "+c.id+" --month 2026-11 -o 2026-11.txt")
 }
 
+func TestReplay_KeyThatExpired_IsNotValidAnyMore(t *testing.T) {
+	s := start(t, baseURL)
+	c := s.signedIn("Acme", plan.Growth)
+	_, err := s.node.IssueKey(t.Context(), operator(), c.id, node.NewKey{Kind: apikey.Secret, Name: "short-lived", Terms: account.KeyTerms{ExpiresAt: s.now().Add(time.Minute)}})
+	s.must(err)
+	s.advance(time.Hour)
+	c.charge("acme.com", "")
+	if text := c.get("/dashboard/replay?at=4").shows(200, "Key issued, short-lived").section("keys"); !strings.Contains(text, "short-lived") {
+		t.Errorf("the valid keys are %q", text)
+	}
+	if text := c.get("/dashboard/replay").shows(200, "Replayed = stored").section("keys"); strings.Contains(text, "short-lived") {
+		t.Errorf("an hour later the valid keys are %q", text)
+	}
+}
+
 func TestReplay_Position_IsExplainedIfWrong(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)

@@ -30,8 +30,8 @@ const (
 	// withTerms is the version of the tables with the terms of keys, withoutTerms that of the previous release.
 	withTerms    = 2
 	withoutTerms = 1
-	// maxListed limits the keys of one account that List returns.
-	maxListed = 10_000
+	// MaxListed limits the keys of one account that List returns.
+	MaxListed = 10_000
 )
 
 // Key is what a request needs to know about its key.
@@ -276,7 +276,7 @@ func (d *Directory) find(sum hash) (Key, bool) {
 // List returns an account's keys in the order of issue, including revoked ones. Errors:
 // projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (d *Directory) List(ctx context.Context, accountID string) ([]Listed, error) {
-	all, err := d.list(ctx, "WHERE account = $1 ORDER BY issued_at, id LIMIT $2", accountID, maxListed)
+	all, err := d.list(ctx, "WHERE account = $1 ORDER BY issued_at, id LIMIT $2", accountID, MaxListed)
 	if err != nil {
 		return nil, fmt.Errorf("list keys of account %s: %w", accountID, err)
 	}

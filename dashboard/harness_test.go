@@ -41,9 +41,10 @@ type service struct {
 	url      string
 	node     *node.Node
 	sessions *sessions
-	log      eventlog.Log  // is never away
-	offset   *atomic.Int64 // of the clock
-	down     *atomic.Bool  // the event log is away
+	log      eventlog.Log                                                           // is never away
+	offset   *atomic.Int64                                                          // of the clock
+	down     *atomic.Bool                                                           // the event log is away
+	onRead   *atomic.Pointer[func(ctx context.Context, stream string, from uint64)] // called before a stream is read; nil = nothing
 }
 
 // start serves a service with a base URL.
@@ -55,14 +56,14 @@ func start(t testing.TB, baseURL string) *service {
 // startWith serves a service with settings.
 func startWith(t testing.TB, settings map[string]string) *service {
 	t.Helper()
-	s := &service{t: t, offset: &atomic.Int64{}, down: &atomic.Bool{}}
+	s := &service{t: t, offset: &atomic.Int64{}, down: &atomic.Bool{}, onRead: &atomic.Pointer[func(context.Context, string, uint64)]{}}
 	settings["LETTERHEAD_DATA"], settings["LETTERHEAD_STARTER"] = t.TempDir(), "off"
 	cfg, err := config.Load(func(string) (string, bool) { return "", false }, settings)
 	s.must(err)
 	lock, err := datafolder.Acquire(cfg.Data, datafolder.MayBeNew, "test")
 	s.must(err)
 	s.node, err = node.Open(t.Context(), cfg, lock, node.Options{Release: "test", Logs: io.Discard, LogLevel: "error", Parts: node.Parts{
-		Now: s.now, FlushEvery: time.Millisecond, Vectors: noVectors{}, Log: func(log eventlog.Log) eventlog.Log { s.log = log; return interruptible{log, s.down} },
+		Now: s.now, FlushEvery: time.Millisecond, Vectors: noVectors{}, Log: func(log eventlog.Log) eventlog.Log { s.log = log; return interruptible{log, s.down, s.onRead} },
 	}})
 	s.must(err)
 	t.Cleanup(func() { s.must(s.node.Close()) })
@@ -104,7 +105,15 @@ func (noVectors) Render(context.Context, []byte, int) (*image.NRGBA, error) {
 // background reads on, so that the tests need not wait for it afterwards.
 type interruptible struct {
 	eventlog.Log
-	down *atomic.Bool
+	down   *atomic.Bool
+	onRead *atomic.Pointer[func(ctx context.Context, stream string, from uint64)]
+}
+
+func (l interruptible) ReadStream(ctx context.Context, stream string, from uint64, direction eventlog.Direction, limit int) ([]eventlog.Recorded, error) {
+	if f := l.onRead.Load(); f != nil {
+		(*f)(ctx, stream, from)
+	}
+	return l.Log.ReadStream(ctx, stream, from, direction, limit)
 }
 
 func (l interruptible) Head(ctx context.Context) (eventlog.Position, error) {

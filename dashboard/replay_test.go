@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -285,16 +286,25 @@ func TestReplay_UnreadableEvent_EndsIt(t *testing.T) {
 // long returns the owner of an account with many events.
 func (s *service) long(events int) *customer {
 	s.t.Helper()
+	return s.longs(1, events)[0]
+}
+
+// longs returns the owners of accounts that have many events together.
+func (s *service) longs(n, events int) (all []*customer) {
+	s.t.Helper()
 	o := generate.Defaults()
-	o.Accounts, o.Events = 1, events
+	o.Accounts, o.Events = n, events
 	_, err := generate.History(s.t.Context(), s.log.(eventlog.Importer), o, func(int) {})
 	s.must(err)
 	s.must(s.node.CatchUp(s.t.Context()))
-	all, err := s.node.Accounts.List(s.t.Context(), "", 1)
+	list, err := s.node.Accounts.List(s.t.Context(), "", n)
 	s.must(err)
-	c := &customer{service: s, id: all[0].ID, client: browser(s.t)}
-	c.signIn("owner")
-	return c
+	for i := range list {
+		c := &customer{service: s, id: list[i].ID, client: browser(s.t)}
+		c.signIn("owner")
+		all = append(all, c)
+	}
+	return all
 }
 
 // ended loads a page until its replay has ended.
@@ -349,6 +359,54 @@ func (s *service) ledgerBalance(ctx context.Context, accountID string, revision 
 		return tx.QueryRow("SELECT balance FROM ledger_v6_g1_entries WHERE revision = $1 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $2)", revision, accountID).Scan(&balance)
 	})
 	return balance, err
+}
+
+// A replay stops when its page is not loaded any more, and goes on later where it stopped.
+func TestReplay_PageThatIsLeft_MakesRoomForAnother(t *testing.T) {
+	dashboard.SetReplayLimits(t, 100, 1, 32<<20)
+	s := start(t, baseURL)
+	both := s.longs(2, 20_000)
+	left, other := both[0], both[1]
+	reached, release := make(chan struct{}, 100), make(chan struct{})
+	var from atomic.Uint64 // of the last read of the page that is left
+	block := func(ctx context.Context, stream string, revision uint64) {
+		if stream == account.Stream(left.id) && revision > 100 && revision != eventlog.End {
+			from.Store(revision)
+			reached <- struct{}{}
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+		}
+	}
+	s.onRead.Store(&block)
+	left.get("/dashboard/replay").shows(200, "Replayed 100 of")
+	testwait.Receive(t, reached, "the replay to go on in the background")
+	other.get("/dashboard/replay").shows(200, "Other accounts are being replayed.")
+	s.advance(2 * time.Minute)
+	close(release)
+	other.ended("/dashboard/replay").shows(200, "Replayed = stored")
+	if at := from.Load(); at != 100+2048 {
+		t.Errorf("the replay went on to revision %d", at)
+	}
+	s.onRead.Store(nil)
+	left.ended("/dashboard/replay").shows(200, "Replayed = stored")
+}
+
+func TestReplay_ServiceThatStops_EndsIt(t *testing.T) {
+	dashboard.SetReplayLimits(t, 100, 1, 32<<20)
+	s := start(t, baseURL) // its end closes the node, which waits for the replay
+	c := s.long(3000)
+	reached := make(chan struct{}, 100)
+	block := func(ctx context.Context, stream string, revision uint64) {
+		if stream == account.Stream(c.id) && revision == 100 {
+			reached <- struct{}{}
+			<-ctx.Done()
+		}
+	}
+	s.onRead.Store(&block)
+	c.get("/dashboard/replay").shows(200, "Replayed 100 of")
+	testwait.Receive(t, reached, "the replay to go on in the background")
 }
 
 func TestReplay_NoRoom_WaitsAndShowsTheFirstState(t *testing.T) {

@@ -35,7 +35,7 @@ var (
 	foldedAtOnce uint64 = 4096
 	// maxReplaying limits the replays that run in the background.
 	maxReplaying = 2
-	// replayMemory limits the memory of a replay. It is enough for about four million events.
+	// replayMemory limits the memory of a replay. It is enough for about three million events.
 	replayMemory = 32 << 20
 )
 

@@ -74,7 +74,7 @@
       width: chart.clientWidth, height: 220, padding: [12, 24, 0, 0],
       cursor: {drag: {x: false, y: false, setScale: false}, y: false},
       legend: {markers: {width: 0, fill: (u, i) => u.series[i].color}},
-      scales: {x: {time: false, range: (u, min, max) => [min - 0.5, max + 0.5]}, y: {range: fromZero}},
+      scales: {x: {time: false, range: [x[0] - 0.5, x.at(-1) + 0.5]}, y: {range: fromZero}}, // uPlot would widen a single day
       axes: [
         {...axis, grid: {show: false}, splits: ticks, values: (u, days) => days.map(x.length > 120 ? monthAndYear : dayAndMonth)},
         {...axis, incrs: whole, space: 24, values: (u, all) => all.map((n) => number.format(n)), size: (u, values) => width(u, values ?? []) + 12},

@@ -83,7 +83,7 @@ type Day struct {
 
 // Key is what was charged with a key.
 type Key struct {
-	ID           string // empty for charges without one, as those of older releases are
+	ID           string // empty for charges without one, as those of older releases and of the dashboard are
 	Hits, Crawls int64
 	Charged      int64 // credits, with those of charges that were reversed
 }

@@ -16,6 +16,7 @@ type creditsView struct {
 	Packs   []billing.PackPrice
 	Plans   []planOffer
 	Closed  bool
+	Paid    bool // a payment was just made, of which the account may not know yet
 }
 
 // planOffer is a plan that is sold.
@@ -26,7 +27,7 @@ type planOffer struct {
 
 // Subscribe reports whether the account may subscribe to a plan here. The payment page only adds subscriptions, so an
 // account that has a plan would pay for two.
-func (v creditsView) Subscribe() bool { return v.Plan == plan.Free && !v.Closed }
+func (v creditsView) Subscribe() bool { return v.Plan == plan.Free && !v.Closed && !v.Paid }
 
 // showCredits answers GET /dashboard/credits.
 func (x *exchange) showCredits() error {
@@ -49,6 +50,7 @@ func (x *exchange) showCredits() error {
 	notice := ""
 	switch x.r.URL.Query().Get("payment") {
 	case "made":
+		v.Paid = true
 		notice = "Thank you. The credits are added as soon as the payment processor has confirmed the payment, which usually takes seconds. Load this page again to see them."
 	case "cancelled":
 		notice = "Nothing was paid."

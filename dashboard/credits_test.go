@@ -67,7 +67,7 @@ func TestCredits_Bought_LeadToThePaymentPage(t *testing.T) {
 	if stripe.sessions[1].Get("mode") != "subscription" {
 		t.Errorf("the session is %v", stripe.sessions[1])
 	}
-	c.get("/dashboard/credits?payment=made").shows(200, "Thank you")
+	c.get("/dashboard/credits?payment=made").shows(200, "Thank you").lacks("Subscribe")
 	c.get("/dashboard/credits?payment=cancelled").shows(200, "Nothing was paid")
 
 	c.buys("price_gone").shows(503, "The payment page could not be opened", "Nothing was paid")

@@ -86,7 +86,7 @@ func (d *Dashboard) route() {
 		methods := strings.Join(all, ", ")
 		d.mux.Handle(path, d.handler(page{open: true, serve: func(x *exchange) error { // any other method
 			x.w.Header().Set("Allow", methods)
-			return &problem{http.StatusMethodNotAllowed, "This page cannot do that", "The address answers " + methods + " only.", nil}
+			return &problem{http.StatusMethodNotAllowed, "This page cannot do that", "This URL answers " + methods + " only.", nil}
 		}}))
 	}
 	d.mux.Handle("/dashboard/", d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
@@ -186,11 +186,15 @@ func (x *exchange) checkOrigin() error {
 	if err == nil {
 		return nil
 	}
-	unknown := x.r.Header.Get("Sec-Fetch-Site") == "" && x.r.Header.Get("Origin") == "null"
-	if unknown && x.token != "" && subtle.ConstantTimeCompare([]byte(x.form.Get("form")), []byte(formToken(x.token))) == 1 {
+	if x.originUnknown() && x.token != "" && subtle.ConstantTimeCompare([]byte(x.form.Get("form")), []byte(formToken(x.token))) == 1 {
 		return nil
 	}
-	return &problem{http.StatusForbidden, "The form comes from another site", "The dashboard takes forms from its own pages only. Nothing was changed.", nil}
+	return errOtherSite
+}
+
+// originUnknown reports whether the browser does not say which site a form comes from.
+func (x *exchange) originUnknown() bool {
+	return x.r.Header.Get("Sec-Fetch-Site") == "" && x.r.Header.Get("Origin") == "null"
 }
 
 // formToken returns the token of the forms of a session. It does not reveal that of the session.

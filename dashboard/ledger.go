@@ -119,7 +119,7 @@ func (f *ledgerFilter) parse(q url.Values) (out ledger.Filter, ok bool) {
 		{"before", &f.Before, &f.BeforeProblem, func(v string) string {
 			var err error
 			if out.BeforeRevision, err = strconv.ParseUint(v, 10, 63); err != nil || out.BeforeRevision == 0 || len(v) > maxCursorDigits {
-				return "The address of this page is not one that the dashboard made."
+				return "The URL of this page is not one that the dashboard made."
 			}
 			return ""
 		}},

@@ -44,11 +44,7 @@ func (x *exchange) showNoticesWith(status int, rejected *noticesForm) error {
 		v.Form = *rejected
 	}
 	if current.Webhook != "" {
-		key, err := x.Operations.NoticesKey()
-		if err != nil {
-			return err
-		}
-		v.PublicKey = key.Public()
+		v.PublicKey = x.Operations.WebhookKey()
 	}
 	switch x.r.URL.Query().Get("done") {
 	case "saved":
@@ -70,7 +66,7 @@ func (x *exchange) setNotices() error {
 		f.LowBalanceProblem = "Give a whole number of credits such as 100, or 0 for no notice."
 	}
 	if (commands.SetNotices{Webhook: &f.Webhook}).Validate() != nil {
-		f.WebhookProblem = "Give an https address on the public internet such as https://example.com/letterhead, or leave the field empty."
+		f.WebhookProblem = "Give an https URL on the public internet such as https://example.com/letterhead, or leave the field empty."
 	}
 	if (commands.SetNotices{Email: &f.Email}).Validate() != nil {
 		f.EmailProblem = "Give one address such as billing@example.com, or leave the field empty."

@@ -1,6 +1,8 @@
 package dashboard_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,6 +29,13 @@ func TestNotices_Settings_AreSavedAndShown(t *testing.T) {
 	if kept := saved.form("/dashboard/notices"); kept.Get("low_balance") != "100" || kept.Get("webhook") != "https://hooks.example.com/letterhead" || kept.Get("email") != "billing@example.com" {
 		t.Errorf("the form has %v", kept)
 	}
+	key := filepath.Join(s.node.Config.Data, "notices.key")
+	s.must(os.Rename(key, key+".lost"))
+	c.get("/dashboard/notices").shows(200, "Settings").lacks("whpk_")
+	if _, err := os.Stat(key); !os.IsNotExist(err) {
+		t.Errorf("looking at the page made another key: %v", err)
+	}
+	s.must(os.Rename(key+".lost", key))
 	last, err := s.node.Log.ReadStream(t.Context(), notices.Stream(c.id), eventlog.End, eventlog.Backward, 1)
 	s.must(err)
 	if e := last[0]; e.Type != "NoticesSet" || e.Metadata.Actor != "account:"+c.id || strings.Contains(string(e.Data), "example.com") {
@@ -49,9 +58,9 @@ func TestNotices_WrongField_KeepsWhatWasTyped(t *testing.T) {
 		{"low_balance", "-1", "whole number"},
 		{"low_balance", "many", "whole number"},
 		{"low_balance", "9223372036854775808", "whole number"},
-		{"webhook", "http://example.com/", "https address"},
-		{"webhook", "https://127.0.0.1/", "https address"},
-		{"webhook", "https://example.com/" + strings.Repeat("a", 5000), "https address"},
+		{"webhook", "http://example.com/", "https URL"},
+		{"webhook", "https://127.0.0.1/", "https URL"},
+		{"webhook", "https://example.com/" + strings.Repeat("a", 5000), "https URL"},
 		{"email", "Jane <jane@example.com>", "one address"},
 		{"email", "a@example.com, b@example.com", "one address"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -39,33 +40,35 @@ type playgroundAnswer struct {
 
 // showPlayground answers GET /dashboard/playground.
 func (x *exchange) showPlayground() error {
-	return x.showPlaygroundWith(http.StatusOK, playgroundView{Identifier: x.r.URL.Query().Get("identifier")})
-}
-
-func (x *exchange) showPlaygroundWith(status int, v playgroundView) error {
 	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
 	if err != nil {
 		return err
 	}
-	v.ID, v.Available, v.BaseURL = uuid.NewString(), standing.Available, x.BaseURL
+	return x.showPlaygroundWith(http.StatusOK, playgroundView{Identifier: x.r.URL.Query().Get("identifier"), Available: standing.Available})
+}
+
+func (x *exchange) showPlaygroundWith(status int, v playgroundView) error {
+	if v.BaseURL = x.BaseURL; v.ID == "" {
+		v.ID = uuid.NewString()
+	}
 	return x.show(status, "playground", view{Title: "Playground", Section: "Playground", Page: v})
 }
 
 // lookUp answers POST /dashboard/playground with what GET /v1/brands/{identifier} answers.
 func (x *exchange) lookUp() error {
-	v := playgroundView{Identifier: strings.TrimSpace(x.form.Get("identifier"))}
-	switch {
-	case v.Identifier == "":
-		v.Problem = "Give a domain such as github.com, or the address of a page or a mailbox there."
-	case len(v.Identifier) > maxIdentifier || !isText(v.Identifier):
-		v.Problem = "This is no domain, address of a page or mailbox."
-	}
-	if v.Problem != "" {
-		return x.showPlaygroundWith(http.StatusUnprocessableEntity, v)
-	}
 	standing, err := x.Writer.Standing(x.ctx, x.session.AccountID)
 	if err != nil {
 		return err
+	}
+	v := playgroundView{Identifier: strings.TrimSpace(x.form.Get("identifier")), Available: standing.Available}
+	switch {
+	case v.Identifier == "":
+		v.Problem = "Give a domain such as github.com, or the URL of a page or an e-mail address there."
+	case len(v.Identifier) > maxIdentifier || !isText(v.Identifier) || strings.Trim(v.Identifier, ".") == "": // dots would change the path
+		v.Problem = "This is not a domain, page URL or e-mail address."
+	}
+	if v.Problem != "" {
+		return x.showPlaygroundWith(http.StatusUnprocessableEntity, v)
 	}
 	plan, err := x.Plans.Get(standing.Plan)
 	if err != nil {
@@ -75,12 +78,19 @@ func (x *exchange) lookUp() error {
 	if _, err := uuid.Parse(id); err != nil {
 		id = uuid.NewString() // it was not sent by the page, so it is no repeat
 	}
-	answer, err := x.API.LookUp(x.ctx, LookUp{AccountID: x.session.AccountID, Plan: plan, Status: standing.Status, Identifier: v.Identifier, Once: id, From: x.r.RemoteAddr})
+	// The look-up has limits of its own. What follows it needs no other part, so that its answer is shown.
+	answer, err := x.API.LookUp(x.r.Context(), LookUp{AccountID: x.session.AccountID, Plan: plan, Status: standing.Status, Identifier: v.Identifier, Once: id, From: x.r.RemoteAddr})
 	if err != nil {
 		return err
 	}
 	if v.Answer, err = read(answer); err != nil {
 		return err
+	}
+	if left, err := strconv.ParseInt(v.Answer.Remaining, 10, 64); err == nil {
+		v.Available = left
+	}
+	if answer.Status >= http.StatusInternalServerError { // the next attempt must not be charged twice
+		v.ID = id
 	}
 	v.Answer.Path = "/v1/brands/" + url.PathEscape(v.Identifier)
 	return x.showPlaygroundWith(http.StatusOK, v)

@@ -52,8 +52,9 @@ func TestPlayground_Errors_AreThoseOfTheAPI(t *testing.T) {
 	s := start(t, baseURL)
 	c := s.signedIn("Acme", plan.Growth)
 	c.plays("").shows(422, "Give a domain")
-	c.plays(strings.Repeat("a", 301)).shows(422, "no domain")
-	c.plays("a\x00b").shows(422, "no domain")
+	c.plays(strings.Repeat("a", 301)).shows(422, "not a domain")
+	c.plays("a\x00b").shows(422, "not a domain")
+	c.plays("..").shows(422, "not a domain")
 	c.plays("co.uk").shows(200, "invalid_domain", "Errors cost nothing", "can spend 50 credits")
 }
 

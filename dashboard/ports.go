@@ -17,7 +17,6 @@ import (
 	"letterhead/eventschemas"
 	"letterhead/internal/apikey"
 	"letterhead/internal/eventlog"
-	"letterhead/internal/webhook"
 	"letterhead/projections/accounts"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
@@ -114,8 +113,8 @@ type Operations interface {
 	IssueKey(ctx context.Context, by commands.Request, accountID string, kind apikey.Kind, name string, terms account.KeyTerms) (IssuedKey, error)
 	// Offers returns the packs and plans that are sold. There are none if nothing is sold.
 	Offers() (*billing.Catalog, error)
-	// Checkout creates a page on which an account pays for an offer, and returns its address. Errors: ErrNoPaymentPage.
-	Checkout(ctx context.Context, accountID string, offer billing.Offer) (address string, err error)
+	// Checkout creates a page on which an account pays for an offer, and returns its URL. Errors: ErrNoPaymentPage.
+	Checkout(ctx context.Context, accountID string, offer billing.Offer) (url string, err error)
 	// NoticesOf returns the settings of an account's notices and the last ones, the newest first.
 	NoticesOf(ctx context.Context, accountID string) (Notices, error)
 	// SetNotices changes the settings. Errors: ErrNoWebhooks, and those of commands.Notices.Set.
@@ -123,8 +122,8 @@ type Operations interface {
 	// RetryNotice has the deliveries of a notice that were given up attempted again, and returns how many there were.
 	// Errors: notices.ErrUnknown, notices.ErrNotDead.
 	RetryNotice(ctx context.Context, by commands.Request, accountID, noticeID string) (int, error)
-	// NoticesKey returns the key that signs webhooks.
-	NoticesKey() (webhook.Key, error)
+	// WebhookKey returns the public key of the one that signs webhooks; empty if there is none.
+	WebhookKey() string
 	// AwaitKeys waits until requests on every node follow the decisions up to a position.
 	AwaitKeys(ctx context.Context, position eventlog.Position) error
 	// Folded waits until the named read models have what the log has now.

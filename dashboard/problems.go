@@ -32,7 +32,8 @@ func (p *problem) Error() string { return fmt.Sprintf("%d %s", p.Status, p.Title
 func (p *problem) Unwrap() error { return p.cause }
 
 var (
-	errNoPage    = &problem{http.StatusNotFound, "This page does not exist", "The dashboard has nothing at this address.", nil}
+	errNoPage    = &problem{http.StatusNotFound, "This page does not exist", "The dashboard has nothing at this URL.", nil}
+	errOtherSite = &problem{http.StatusForbidden, "The form comes from another site", "The dashboard takes forms from its own pages only. Nothing was changed.", nil}
 	errTooMany   = &problem{http.StatusServiceUnavailable, "Too many pages are being loaded", "Wait a moment, then load this one again.", nil}
 	errSignedOut = &problem{http.StatusUnauthorized, "You are not signed in", "A session ends by itself after some days, or when you sign out.", nil}
 )

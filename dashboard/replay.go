@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"letterhead/commands/streamwriter"
+	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/domain/timeline"
 	"letterhead/eventschemas"
@@ -29,6 +31,8 @@ const (
 	maxCatchUps = 3
 	// refreshReplay is the number of seconds after which the page of a running replay is loaded again.
 	refreshReplay = 1
+	// refreshWaiting is that of a replay for which there is no room yet.
+	refreshWaiting = 5
 )
 
 // replayView is the data of the replay.
@@ -130,7 +134,7 @@ func (x *exchange) showReplay() error {
 		if err := x.replay(&v, position, notice == ""); err != nil {
 			return err
 		}
-		if len(v.Differences) == 0 || follows == maxCatchUps {
+		if len(v.Differences) == 0 {
 			break
 		}
 		// An event that was appended meanwhile may be in a read model already.
@@ -139,6 +143,11 @@ func (x *exchange) showReplay() error {
 			return err
 		}
 		if now == newest {
+			break
+		}
+		if follows == maxCatchUps { // the read models are ahead of each replay
+			v.Differences = slices.DeleteFunc(v.Differences, func(d difference) bool { return d.Revision == v.Position })
+			v.Uncompared = "Events are being appended all the time. Load the page again in a moment."
 			break
 		}
 		newest = now
@@ -177,8 +186,11 @@ func (x *exchange) replay(v *replayView, position uint64, comparable bool) error
 	}
 	v.Running = running
 	v.Waits = !running && !r.done(v.Newest)
-	if v.Running || v.Waits {
+	switch {
+	case v.Running:
 		v.Refresh = refreshReplay
+	case v.Waits:
+		v.Refresh = refreshWaiting
 	}
 	v.VerifyCommand = "letterhead ledger verify --account " + r.accountID
 	r.look(v, position)
@@ -365,17 +377,20 @@ func (x *exchange) compareKeys(v *replayView, differ func(what, stored, replayed
 		v.Uncompared = "The account has more keys than can be compared."
 		return nil
 	}
-	terms := func(kind, last4 string, issued, expires time.Time) string {
+	describe := func(kind, last4 string, issued time.Time, terms account.KeyTerms) string {
 		text := kind + ", ends with " + last4 + ", issued at " + issued.Format(time.RFC3339Nano)
-		if !expires.IsZero() {
-			text += ", expires at " + expires.Format(time.RFC3339Nano)
+		if !terms.ExpiresAt.IsZero() {
+			text += ", expires at " + terms.ExpiresAt.Format(time.RFC3339Nano)
+		}
+		if limits := slices.Concat(terms.Scopes, terms.Origins); len(limits) > 0 {
+			text += ", only for " + strings.Join(limits, ", ")
 		}
 		return text
 	}
 	valid, revoked := map[string]string{}, 0
 	for _, k := range stored {
 		if k.RevokedAt.IsZero() {
-			valid[k.ID] = terms(k.Kind, k.Last4, k.IssuedAt, k.ExpiresAt)
+			valid[k.ID] = describe(k.Kind, k.Last4, k.IssuedAt, k.KeyTerms)
 		} else {
 			revoked++
 		}
@@ -385,7 +400,7 @@ func (x *exchange) compareKeys(v *replayView, differ func(what, stored, replayed
 		if !ok {
 			in = "not valid"
 		}
-		differ("key "+k.ID, in, terms(k.Kind, k.Last4, k.IssuedAt, k.ExpiresAt))
+		differ("key "+k.ID, in, describe(k.Kind, k.Last4, k.IssuedAt, k.KeyTerms))
 		delete(valid, k.ID)
 	}
 	for _, k := range stored {

@@ -224,6 +224,8 @@ func TestReplay_ChangedReadModels_AreReported(t *testing.T) {
 		"plan":    {"UPDATE accounts_v1_g1_accounts SET plan = 'scale' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the plan is stored as scale, replayed as growth."}},
 		"status":  {"UPDATE accounts_v1_g1_accounts SET status = 'suspended' WHERE id = $1", func(c *customer) []any { return []any{c.id} }, []string{"the status is stored as suspended, replayed as active."}},
 		"key":     {"UPDATE keys_v2_g1_keys SET revoked_at = 1 WHERE kind = 'secret' AND account = $1", func(c *customer) []any { return []any{c.id} }, []string{"is stored as not valid, replayed as secret, ends with", "the number of revoked keys is stored as 1, replayed as 0."}},
+		"origins": {"UPDATE keys_v2_g1_keys SET origins = 'https://evil.example' WHERE kind = 'publishable' AND account = $1", func(c *customer) []any { return []any{c.id} },
+			[]string{"only for https://evil.example, replayed as publishable, ends with"}},
 		"entry": {"UPDATE ledger_v6_g1_entries SET balance = 48 WHERE revision = 1 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },
 			[]string{"Revision 1: the balance in the ledger is stored as 48, replayed as 50."}},
 		"held": {"UPDATE ledger_v6_g1_entries SET held = 7 WHERE revision = 5 AND account_no = (SELECT no FROM ledger_v6_g1_accounts WHERE account = $1)", func(c *customer) []any { return []any{c.id} },

@@ -42,7 +42,7 @@ var (
 // replay is an account, recomputed from its first event on. The events are its only source; read models are compared.
 type replay struct {
 	accountID string
-	turn      sync.Mutex // of whoever reads on
+	turn      sync.Mutex // of the goroutine that reads on
 
 	mu       sync.Mutex // guards the rest
 	timeline *timeline.Timeline
@@ -84,6 +84,11 @@ func (r *replay) done(newest uint64) bool {
 
 // read replays at most n further events up to a revision, page by page. The caller has the turn.
 func (d *Dashboard) read(ctx context.Context, r *replay, newest, n uint64) error {
+	if r.settled < r.timeline.Next() || r.uncompared != nil { // an earlier comparison was not completed
+		if err := d.compare(ctx, r); err != nil {
+			return err
+		}
+	}
 	for end := min(newest+1, r.timeline.Next()+n); r.end == nil && r.timeline.Next() < end; {
 		from := r.timeline.Next()
 		page, err := d.Events.Page(ctx, r.accountID, from, r.timeline.Head(), int(min(end-from, replayPage)))
@@ -127,7 +132,7 @@ func brokenChain(broken *streamwriter.ChainError) *replayEnd {
 		"The event of this revision was changed after it was stored: " + broken.Reason + ". Neither it nor those after it are replayed.", true}
 }
 
-// compare compares the entries of the ledger with the replay. If it cannot, it says so in the replay. The caller has the turn.
+// compare compares the entries of the ledger with the replay. If it cannot, the replay keeps the reason. The caller has the turn.
 func (d *Dashboard) compare(ctx context.Context, r *replay) error {
 	next := r.timeline.Next()
 	if err := d.ledgers.Acquire(ctx, 1); err != nil {
@@ -263,7 +268,7 @@ func (s *replays) start(r *replay, newest uint64) bool {
 		defer s.mu.Unlock()
 		r.running = false
 		s.running--
-		if s.expire == nil {
+		if s.expire == nil && !s.closed {
 			s.expire = time.AfterFunc(replayKept, s.expired)
 		}
 	})
@@ -274,15 +279,14 @@ func (s *replays) start(r *replay, newest uint64) bool {
 func (s *replays) run(r *replay, newest uint64) error {
 	ctx, cancel := context.WithTimeout(s.ctx, replayTimeout)
 	defer cancel()
-	for !r.done(newest) && !s.abandoned(r) {
-		if err := s.dashboard.read(ctx, r, newest, replayPage); err != nil {
-			if s.ctx.Err() != nil {
-				return nil // the service stops
-			}
-			return err
-		}
+	var err error
+	for err == nil && !r.done(newest) && !s.abandoned(r) {
+		err = errors.Join(s.dashboard.read(ctx, r, newest, replayPage), ctx.Err())
 	}
-	return nil
+	if s.ctx.Err() != nil {
+		return nil // the service stops
+	}
+	return err
 }
 
 func (s *replays) abandoned(r *replay) bool {

@@ -25,7 +25,7 @@ var linkProblems = []struct {
 	{ErrLinkUsed, problem{http.StatusGone, "This link was used before", "Each link signs in once. If you have not used it yourself, someone else has: tell the operator of the service.", nil}},
 	{ErrLinkExpired, problem{http.StatusGone, "This link has expired", "Links can be used for some minutes only.", nil}},
 	{ErrLinkUnknown, problem{http.StatusNotFound, "This link is not known", "A part of it may be missing: copy all of it. Old links are forgotten.", nil}},
-	{account.ErrClosed, problem{http.StatusGone, "This account is closed", "It takes no sign-ins any more. The operator of the service has its ledger and statements.", nil}},
+	{account.ErrClosed, problem{http.StatusGone, "This account is closed", "It no longer accepts sign-ins. The operator of the service has its ledger and statements.", nil}},
 	{ErrTooManySessions, problem{http.StatusConflict, "Too many people are signed in", "The account has as many sessions as it may have. Sign out everywhere in one of them, or wait until one has ended. The link was not used up.", nil}},
 }
 
@@ -37,12 +37,12 @@ func (x *exchange) showSignIn() error {
 	return x.show(http.StatusOK, "signin", view{Title: "Sign in", Page: v})
 }
 
-// signIn answers POST /dashboard/sign-in.
-//
-// The form may come from a page of another site: it is sent without a cookie, so a forged one can only sign a visitor in to
-// an account of which the forger has a link. The name of the account is on each page, and what visitors do there harms and
-// reveals nothing of their own.
+// signIn answers POST /dashboard/sign-in. A form of another site would sign a visitor in to an account of its maker's, in
+// place of the visitor's own.
 func (x *exchange) signIn() error {
+	if x.protection.Check(x.r) != nil && !x.originUnknown() {
+		return errOtherSite
+	}
 	v := signInView{AccountID: x.form.Get("account"), Token: x.form.Get("token")}
 	err := error(ErrLinkUnknown)
 	var session string

@@ -228,6 +228,15 @@ func TestForms_OfAnotherSite_AreRefused(t *testing.T) {
 		c.send(http.MethodPost, path, url.Values{}, http.Header{"Sec-Fetch-Site": {"cross-site"}}).shows(403)
 	}
 	c.get("/dashboard").shows(200)
+
+	other := s.signedIn("Mallory", plan.Free)
+	link := url.Values{"account": {other.id}, "token": {other.link("owner")}}
+	if a := c.send(http.MethodPost, "/dashboard/sign-in", link, http.Header{"Sec-Fetch-Site": {"cross-site"}}).shows(403, "comes from another site"); len(a.header["Set-Cookie"]) > 0 {
+		t.Errorf("another site signed a visitor in: %v", a.header)
+	}
+	if a := c.send(http.MethodPost, "/dashboard/sign-in", link, http.Header{"Origin": {"null"}}); a.status != http.StatusSeeOther {
+		t.Errorf("over plain HTTP: status %d", a.status)
+	}
 }
 
 func TestPages_StoreAway_SayWhatIsAwayAndWhatWorks(t *testing.T) {

@@ -54,7 +54,7 @@ func (x *exchange) showStatement() error {
 	}
 	month, err := time.Parse(books.MonthLayout, x.r.PathValue("month"))
 	if err != nil {
-		return missing("The address ends with a month, like 2026-11.")
+		return missing("The URL ends with a month, like 2026-11.")
 	}
 	if notice := x.fresh(ledger.Name); notice != "" { // a statement may be kept, so it must not lack entries
 		return &problem{http.StatusServiceUnavailable, "The statement cannot be made now", "The latest entries of the ledger cannot be read. Load the page again in a moment.", nil}

@@ -196,6 +196,7 @@ func (n *Node) CloseAccount(ctx context.Context, by commands.Request, id string)
 	if err != nil {
 		return done, err
 	}
+	ended := n.SignOutEverywhere(ctx, by, id, "") // first, because what follows may fail
 	if err := n.Names.Erase(ctx, row.Holder); err != nil {
 		return done, err
 	}
@@ -207,7 +208,7 @@ func (n *Node) CloseAccount(ctx context.Context, by commands.Request, id string)
 	if err := n.Notices.Erase(ctx, id); err != nil {
 		return done, err
 	}
-	return done, n.SignOutEverywhere(ctx, by, id, "")
+	return done, ended
 }
 
 // AwaitKeys waits until requests on every node follow the decisions up to a position. Every command that decides on

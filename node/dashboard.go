@@ -122,6 +122,16 @@ func (c customers) NoticesOf(ctx context.Context, accountID string) (dashboard.N
 	return dashboard.Notices{LowBalance: n.LowBalance, Webhook: n.Webhook, Email: n.Email, NoMail: !c.Config.SMTP.IsSet(), Latest: n.Notices}, err
 }
 
+// WebhookKey implements dashboard.Operations. It makes no key: receivers reject what a new one signs in place of one that
+// was lost.
+func (c customers) WebhookKey() string {
+	key, err := c.keyOfWebhooks()
+	if err != nil {
+		return ""
+	}
+	return key.Public()
+}
+
 // SetNotices implements dashboard.Operations.
 func (c customers) SetNotices(ctx context.Context, in commands.SetNotices) (commands.Done, error) {
 	done, err := c.Node.SetNotices(ctx, in)

@@ -75,12 +75,9 @@ type Hold struct {
 type Key struct {
 	ID, Kind, Last4 string
 	IssuedAt        time.Time
-	ExpiresAt       time.Time // zero if it does not expire
-	issued, revoked uint64    // revisions; the latter is 0 before
+	account.KeyTerms
+	issued, revoked uint64 // revisions; the latter is 0 before
 }
-
-// Expired reports whether the key was no longer valid at a time.
-func (k Key) Expired(at time.Time) bool { return account.KeyTerms{ExpiresAt: k.ExpiresAt}.Expired(at) }
 
 // Lot is the credits of a grant.
 type Lot struct {
@@ -218,7 +215,7 @@ func (t *Timeline) follow(holdID string, revision uint64) {
 }
 
 func (t *Timeline) issue(ev eventschemas.KeyIssued, revision uint64, at time.Time) {
-	k := Key{ID: ev.KeyID, Kind: ev.Kind, Last4: ev.Last4, IssuedAt: at.UTC(), issued: revision}
+	k := Key{ID: ev.KeyID, Kind: ev.Kind, Last4: ev.Last4, IssuedAt: at.UTC(), KeyTerms: account.KeyTerms{Scopes: ev.Scopes, Origins: ev.Origins}, issued: revision}
 	if ev.ExpiresAt != nil {
 		k.ExpiresAt = ev.ExpiresAt.UTC()
 	}

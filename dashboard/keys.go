@@ -32,7 +32,7 @@ type keysView struct {
 	Valid, Ended []keyRow
 	MoreEnded    int // that are not listed
 	Form         keyForm
-	Done         string // what was just done
+	Done         string // a sentence about the action that led to the page
 }
 
 // keyRow is a key as it is listed.

@@ -19,7 +19,7 @@ type noticesView struct {
 	Latest    []notices.Delivery
 	PublicKey string // which verifies webhooks; empty without a webhook
 	NoMail    bool   // the service sends no e-mail
-	Done      string // what was just done
+	Done      string // a sentence about the action that led to the page
 }
 
 // noticesForm is the form of the settings as it was filled in. The problems are sentences for its fields.

@@ -46,7 +46,7 @@ Try it:
 	return err
 }
 
-// Files in the data folder for what is shown only to a terminal. Their mode is 0600.
+// Secrets go to these files in the data folder, with mode 0600, if standard output is not a terminal.
 const (
 	// keysFile contains the two keys of the first account. A POSIX shell can read it with its command ".". The owner
 	// should delete it.

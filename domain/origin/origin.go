@@ -26,7 +26,7 @@ const wildcard = "*."
 // Parse returns the canonical form of an allowed origin: https://host or https://host:port, in lower case, with the
 // host in its ASCII form and without the default port. https://*.host allows every host below host, which must not be
 // a suffix that is open to everyone, such as com or github.io. http is only for the machine of the browser (localhost, 127.0.0.1).
-// The error names the text and says what to change.
+// The error quotes the text and explains how to correct it.
 func Parse(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	scheme, host, found := strings.Cut(text, "://")

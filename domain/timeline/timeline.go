@@ -254,7 +254,7 @@ func (t *Timeline) At(revision uint64) Moment {
 	return m
 }
 
-// holdsAt goes back until the holds that it has found add up to what was held.
+// holdsAt walks back from a revision until the open holds account for all credits that were held.
 func (t *Timeline) holdsAt(revision uint64) (open []Hold) {
 	held, seen := t.Held(revision), map[int64]bool{}
 	if held == 0 {

@@ -28,6 +28,9 @@ const (
 	addressShare = 4
 	// stalledWrite is how long a write may block before its connection may be closed to make room.
 	stalledWrite = 2 * time.Second
+	// waitGrace is how long a waiting connection is not closed for a client that has more connections
+	// than its own. Its request may be in transit, or not yet read because the processors are busy.
+	waitGrace = 2 * time.Second
 	// maxScan limits the search among ties: once this many connections were compared, other clients
 	// with equally many waiting connections are skipped.
 	maxScan = 1024
@@ -77,7 +80,9 @@ func unpackState(word int64) (s connState, at time.Time) {
 // one is closed: one that waits for a request, for a request's body, or for a client that does not
 // read its answer. It is the one that has waited longest, of the client with the most waiting
 // connections. Refusing the new connection instead would let a client that keeps connections open lock
-// others out. A connection whose request is being processed is never closed to make room.
+// others out. A connection whose request is being processed is never closed to make room, and one that
+// has just begun to wait (waitGrace) is not closed for a client with more connections: otherwise a
+// client whose many requests are all being processed would close those of the others.
 type connections struct {
 	limit     int            // without the reserve
 	reserve   int            // in addition to it, for health checks
@@ -143,15 +148,19 @@ func (c *connections) admit(conn *answerConn) bool {
 
 // add implements admit while holding the lock. The line, if any, is for the log.
 func (c *connections) add(conn *answerConn, address netip.Addr) (admitted bool, line []any) {
-	if of := c.of[address]; of != nil && len(of.open) >= c.byAddress {
-		madeRoom := c.evictOf(of)
+	has := 0
+	if of := c.of[address]; of != nil {
+		has = len(of.open)
+	}
+	if has >= c.byAddress {
+		madeRoom := c.evictOf(c.of[address])
 		line = c.atBound(address, madeRoom)
 		if !madeRoom {
 			c.refused.WithLabelValues("address").Inc()
 			return false, line
 		}
 	}
-	if c.full() && !c.evict() && c.reserved >= c.reserve {
+	if c.full() && !c.evictFor(has) && c.reserved >= c.reserve {
 		c.refused.WithLabelValues("all").Inc()
 		return false, line
 	}
@@ -209,11 +218,12 @@ func (c *connections) boundedAddress(conn net.Conn) netip.Addr {
 // full reports whether only the reserve is left. It needs the lock, as do the functions below.
 func (c *connections) full() bool { return c.open-c.reserved >= c.limit }
 
-// evict closes the connection that has waited longest, of the client with the most waiting
-// connections. It returns false if none is waiting.
-func (c *connections) evict() bool {
+// evictFor makes room for a client that has the given number of other connections. It closes the
+// connection that has waited longest, of the client with the most waiting connections. It returns false
+// if none may be closed.
+func (c *connections) evictFor(has int) bool {
 	for {
-		longest, word := c.longest()
+		longest, word := c.longest(has)
 		if longest == nil {
 			return false
 		}
@@ -227,7 +237,7 @@ func (c *connections) evict() bool {
 // waiting.
 func (c *connections) evictOf(of *client) bool {
 	for {
-		longest, word, _ := of.longest()
+		longest, word, _ := of.longest(0)
 		if longest == nil {
 			return false
 		}
@@ -237,10 +247,10 @@ func (c *connections) evictOf(of *client) bool {
 	}
 }
 
-// longest returns the connection to close, and its word; nil if none is waiting. A client has at most
-// as many waiting connections as open ones, so the search ends at the clients that have fewer open
-// than the best result so far has waiting.
-func (c *connections) longest() (longest *answerConn, word int64) {
+// longest returns the connection to close for a client that has the given number of others, and its
+// word; nil if none may be closed. A client has at most as many waiting connections as open ones, so the
+// search ends at the clients that have fewer open than the best result so far has waiting.
+func (c *connections) longest(has int) (longest *answerConn, word int64) {
 	var most int64 // waiting connections of the client of longest
 	var since time.Time
 	scanned := 0
@@ -254,7 +264,7 @@ func (c *connections) longest() (longest *answerConn, word int64) {
 				continue
 			}
 			scanned += size
-			conn, seen, at := of.longest()
+			conn, seen, at := of.longest(has)
 			if conn != nil && (waits > most || at.Before(since)) {
 				longest, word, since, most = conn, seen, at, waits
 			}
@@ -264,12 +274,13 @@ func (c *connections) longest() (longest *answerConn, word int64) {
 }
 
 // longest returns the client's connection that has waited longest, its word, and since when; nil if
-// none is waiting.
-func (of *client) longest() (longest *answerConn, word int64, since time.Time) {
+// none may be closed for a client that has the given number of connections.
+func (of *client) longest(has int) (longest *answerConn, word int64, since time.Time) {
 	for _, conn := range of.open {
 		seen := conn.word.Load()
 		state, at := unpackState(seen)
-		if !state.waits() || state == writing && time.Since(at) < stalledWrite {
+		waited := time.Since(at)
+		if !state.waits() || state == writing && waited < stalledWrite || len(of.open) < has && waited < waitGrace {
 			continue
 		}
 		if longest == nil || at.Before(since) {
@@ -348,7 +359,7 @@ func (c *connections) mayServe(conn *answerConn) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if conn.reserved.Load() && (!c.full() || c.evict() && !c.full()) {
+	if conn.reserved.Load() && (!c.full() || c.evictFor(len(conn.client.open)-1) && !c.full()) {
 		conn.reserved.Store(false)
 		c.reserved--
 	}

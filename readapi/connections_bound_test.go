@@ -112,20 +112,28 @@ func (h *held) send() {
 
 func (h *held) open() bool { return !h.end.ended.Load() }
 
-// victim implements the rule: the longest waiting connection of the client with the most waiting ones.
-// Each connection of a proxy is its own client.
-func victim(all []*held, isProxy func(*held) bool) *held {
+// victim implements the rule: the longest waiting connection of the client with the most waiting ones;
+// for a client with more connections than that one, only if it has waited for WaitGrace. Each connection
+// of a proxy is its own client.
+func victim(all []*held, isProxy func(*held) bool, has int) *held {
 	var best *held
 	most := 0
 	for _, h := range all {
 		if h.kind == "busy" || h.kind == "stalled" && time.Since(h.since) < readapi.StalledWrite {
 			continue
 		}
-		waits := 0
+		waits, open := 0, 0
 		for _, other := range all {
-			if other == h || other.kind != "busy" && other.address == h.address && !isProxy(h) {
+			if other != h && (other.address != h.address || isProxy(h)) {
+				continue
+			}
+			open++
+			if other.kind != "busy" {
 				waits++
 			}
+		}
+		if open < has && time.Since(h.since) < readapi.WaitGrace {
+			continue
 		}
 		if waits > most || waits == most && h.since.Before(best.since) {
 			best, most = h, waits
@@ -168,13 +176,21 @@ func TestConnections_AnySequence_EvictsLongestWaitingOfBusiestClient(t *testing.
 				of := slices.DeleteFunc(slices.Clone(all), func(h *held) bool { return h.address != address })
 				var out *held
 				refused := false
+				has := len(of)
+				if isProxy(added) {
+					has = 0
+				}
 				switch {
-				case !isProxy(added) && len(of) >= byAddress:
-					out = victim(of, isProxy)
+				case has >= byAddress:
+					out = victim(of, isProxy, has)
 					refused = out == nil
 				case len(all) >= limit:
-					out = victim(all, isProxy)
+					out = victim(all, isProxy, has)
 					refused = out == nil
+				}
+				if refused && kind == "stalled" {
+					// The server would wait for the end of lingerWithin, and later steps for BodyStartWithin.
+					kind = "idle"
 				}
 				h := b.hold(address, kind)
 				if refused == h.open() {
@@ -191,6 +207,29 @@ func TestConnections_AnySequence_EvictsLongestWaitingOfBusiestClient(t *testing.
 				})
 			}
 		})
+	})
+}
+
+// A client whose requests are all being processed closes no connection of another client that has just
+// connected and whose request may be in transit.
+func TestConnections_BusyClientConnectsAgain_ClosesNoFreshConnection(t *testing.T) {
+	t.Parallel()
+	const limit, byAddress = 12, 3
+	synctest.Test(t, func(t *testing.T) {
+		b := serveBounded(limit, nil, slog.New(slog.DiscardHandler))
+		defer b.close()
+		for i := range limit - 1 {
+			b.hold(fmt.Sprintf("192.0.2.%d", 1+i/byAddress), "busy")
+		}
+		fresh := b.hold("198.51.100.1", "silent")
+		const attacker = "192.0.2.4" // with two connections
+		if again := b.hold(attacker, "busy"); again.open() || !fresh.open() {
+			t.Errorf("the busy client's next connection is open: %t, the fresh connection: %t; want only the fresh one", again.open(), fresh.open())
+		}
+		time.Sleep(readapi.WaitGrace)
+		if again := b.hold(attacker, "busy"); !again.open() || fresh.open() {
+			t.Errorf("after %v, the busy client's next connection is open: %t, the silent connection: %t; want only the busy client's", readapi.WaitGrace, again.open(), fresh.open())
+		}
 	})
 }
 

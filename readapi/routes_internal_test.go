@@ -45,6 +45,7 @@ func NewPlainListener(l net.Listener) net.Listener {
 // Limits of a body, of a write, of the log, and of a drain.
 const (
 	StalledWrite    = stalledWrite
+	WaitGrace       = waitGrace
 	BoundLogEvery   = boundLogEvery
 	BodyStartWithin = bodyStartWithin
 	MinBodyRate     = minBodyRate

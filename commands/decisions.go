@@ -68,7 +68,7 @@ func onBrandStream(ev eventschemas.Event) error {
 // onOperatorsStream returns an error for an event that the stream of operators does not hold.
 func onOperatorsStream(ev eventschemas.Event) error {
 	switch ev.(type) {
-	case eventschemas.OperatorTokenIssued, eventschemas.OperatorTokenRevoked:
+	case eventschemas.OperatorTokenIssued, eventschemas.OperatorTokenRevoked, eventschemas.OperatorLinkIssued:
 		return nil
 	}
 	return noDecision(ev, "operators")

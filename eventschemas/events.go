@@ -295,7 +295,7 @@ type (
 	}
 )
 
-// OperatorsStream holds the tokens of operators.
+// OperatorsStream holds the tokens of operators, and the links with which they sign in.
 const OperatorsStream = "operators"
 
 type (
@@ -310,6 +310,14 @@ type (
 	// OperatorTokenRevoked revokes a token forever.
 	OperatorTokenRevoked struct {
 		TokenID string `json:"token_id"`
+	}
+	// OperatorLinkIssued makes a link valid with which an operator can sign in once. Signing in issues a token with the id
+	// of the link.
+	OperatorLinkIssued struct {
+		LinkID    string    `json:"link_id"`
+		Hash      string    `json:"hash"` // hex SHA-256 of the link's token
+		Scope     string    `json:"scope"`
+		ExpiresAt time.Time `json:"expires_at"`
 	}
 )
 
@@ -459,6 +467,7 @@ func (CheckpointBegun) EventType() string      { return "CheckpointBegun" }
 func (LedgerCheckpointed) EventType() string   { return "LedgerCheckpointed" }
 func (OperatorTokenIssued) EventType() string  { return "OperatorTokenIssued" }
 func (OperatorTokenRevoked) EventType() string { return "OperatorTokenRevoked" }
+func (OperatorLinkIssued) EventType() string   { return "OperatorLinkIssued" }
 func (RefundReversed) EventType() string       { return "RefundReversed" }
 func (BillingReported) EventType() string      { return "BillingReported" }
 func (BillingSettled) EventType() string       { return "BillingSettled" }

@@ -140,6 +140,7 @@ var golden = map[string]eventschemas.Event{
 	},
 	"OperatorTokenIssued.v1":       eventschemas.OperatorTokenIssued{TokenID: "token-1", Hash: hashA, Last4: "9c0Z", Scope: "finance", ExpiresAt: &moment},
 	"OperatorTokenRevoked.v1":      eventschemas.OperatorTokenRevoked{TokenID: "token-1"},
+	"OperatorLinkIssued.v1":        eventschemas.OperatorLinkIssued{LinkID: "link-1", Hash: hashA, Scope: "admin", ExpiresAt: moment},
 	"NoticesSet.v1":                eventschemas.NoticesSet{LowBalance: 100, Webhook: true, Email: true},
 	"NoticeAttempted.v1":           eventschemas.NoticeAttempted{NoticeID: requestID, Destination: "webhook", Attempt: 1},
 	"NoticeSettled.v1":             eventschemas.NoticeSettled{NoticeID: requestID, Destination: "webhook", Attempt: 10, Outcome: "dead_lettered", Reason: "status_503"},

@@ -252,6 +252,7 @@ func TestSchemas_RejectWrongValues(t *testing.T) {
 		{"PeriodEnded.v1", "month", `"2026-00"`}, {"PeriodClosed.v1", "month", `"2026-13"`}, {"PeriodClosed.v1", "digest", `"x"`}, {"PeriodClosed.v1", "position", `-1`}, {"PeriodClosed.v1", "totals", `[{"ledger_account":"","commodity":"EUR","change":1,"balance":1}]`},
 		{"LedgerCheckpointed.v1", "root", `"x"`}, {"LedgerCheckpointed.v1", "position", `0`}, {"LedgerCheckpointed.v1", "accounts", `-1`}, {"LedgerCheckpointed.v1", "note", `""`},
 		{"OperatorTokenIssued.v1", "scope", `"owner"`}, {"OperatorTokenIssued.v1", "hash", `"x"`}, {"OperatorTokenIssued.v1", "last4", `"abc"`},
+		{"OperatorLinkIssued.v1", "link_id", `""`}, {"OperatorLinkIssued.v1", "scope", `"owner"`}, {"OperatorLinkIssued.v1", "hash", `"x"`}, {"OperatorLinkIssued.v1", "expires_at", `"2026-11-21"`},
 		{"NoticesSet.v1", "low_balance", `-1`}, {"NoticeAttempted.v1", "attempt", `0`}, {"NoticeAttempted.v1", "destination", `"pager"`}, {"NoticeAttempted.v1", "notice_id", `""`},
 		{"NoticeSettled.v1", "attempt", `-1`}, {"NoticeSettled.v1", "outcome", `"lost"`}, {"NoticeSettled.v1", "reason", `"https://example.com/"`}, {"NoticeReopened.v1", "destination", `""`},
 		{"SignInLinkIssued.v1", "person", `"jane@example.com"`}, {"SignInLinkIssued.v1", "person", `""`}, {"SignInLinkIssued.v1", "hash", `"x"`}, {"SignInLinkIssued.v1", "expires_at", `"2026-11-21"`},

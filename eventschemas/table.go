@@ -59,6 +59,7 @@ func Definitions() []Definition {
 		// operators
 		Define[OperatorTokenIssued]().From(2),
 		Define[OperatorTokenRevoked]().From(2),
+		Define[OperatorLinkIssued]().From(2),
 		// billing-<processor>:<event>
 		Define[BillingReported]().From(2),
 		Define[BillingSettled]().From(2),

@@ -1,5 +1,6 @@
-// Package operator decides about the tokens with which operators use the admin API. Tokens are kept as hashes; their
-// names are not in events, because a name may be that of a person.
+// Package operator decides about the tokens with which operators use the admin API, and about the links with which they
+// sign in. A session is a token with an end. The texts of tokens and links are kept as hashes; the names of operators are
+// not in events.
 package operator
 
 import (
@@ -25,8 +26,17 @@ const (
 // Scopes are all scopes.
 var Scopes = []Scope{Read, Support, Finance, Admin}
 
-// MaxTokens limits the tokens that are not revoked.
-const MaxTokens = 1000
+// Limits of tokens and links.
+const (
+	// MaxTokens limits the tokens that are neither revoked nor expired.
+	MaxTokens = 1000
+	// LinkLifetime is how long a link can be used.
+	LinkLifetime = 15 * time.Minute
+	// SessionLifetime is how long the token of an operator who has signed in is valid. Using it does not extend it.
+	SessionLifetime = 12 * time.Hour
+	// MaxOpenLinks limits the links that can be used.
+	MaxOpenLinks = 20
+)
 
 // Errors of decisions. A rejected command results in no event.
 var (
@@ -36,24 +46,43 @@ var (
 	ErrUnknownToken = errors.New("no such token")
 	// ErrTokenExists means that the token id belongs to another token.
 	ErrTokenExists = errors.New("token id is in use for another token")
-	// ErrTooManyTokens means that MaxTokens are not revoked.
+	// ErrTooManyTokens means that MaxTokens are neither revoked nor expired.
 	ErrTooManyTokens = errors.New("too many tokens")
+	// ErrUnknownLink means that no such link was ever issued.
+	ErrUnknownLink = errors.New("no such sign-in link")
+	// ErrLinkExpired means that the link was not used in time.
+	ErrLinkExpired = errors.New("the sign-in link has expired")
+	// ErrLinkUsed means that an operator has signed in with the link before.
+	ErrLinkUsed = errors.New("the sign-in link was used before")
+	// ErrTooManyLinks means that MaxOpenLinks can be used.
+	ErrTooManyLinks = errors.New("too many sign-in links")
 )
 
 type token struct {
 	hash    string
+	expires time.Time // zero if it does not expire
 	revoked bool
+}
+
+func (t *token) valid(at time.Time) bool {
+	return !t.revoked && (t.expires.IsZero() || at.Before(t.expires))
+}
+
+type link struct {
+	hash    string
+	scope   Scope
+	expires time.Time
 }
 
 // Tokens is the state of the stream of operators.
 type Tokens struct {
 	events uint64
-	valid  int
-	tokens map[string]token
+	tokens map[string]token // by id; that of a session is the id of its link
+	links  map[string]link  // by id
 }
 
 // New returns the state before the first event.
-func New() *Tokens { return &Tokens{tokens: map[string]token{}} }
+func New() *Tokens { return &Tokens{tokens: map[string]token{}, links: map[string]link{}} }
 
 // Events returns the number of events that were applied.
 func (t *Tokens) Events() uint64 { return t.events }
@@ -63,13 +92,17 @@ func (t *Tokens) Apply(ev eventschemas.Event) {
 	t.events++
 	switch ev := ev.(type) {
 	case eventschemas.OperatorTokenIssued:
-		t.tokens[ev.TokenID] = token{hash: ev.Hash}
-		t.valid++
+		issued := token{hash: ev.Hash}
+		if ev.ExpiresAt != nil {
+			issued.expires = *ev.ExpiresAt
+		}
+		t.tokens[ev.TokenID] = issued
 	case eventschemas.OperatorTokenRevoked:
 		known := t.tokens[ev.TokenID]
 		known.revoked = true
 		t.tokens[ev.TokenID] = known
-		t.valid--
+	case eventschemas.OperatorLinkIssued:
+		t.links[ev.LinkID] = link{hash: ev.Hash, scope: Scope(ev.Scope), expires: ev.ExpiresAt}
 	}
 }
 
@@ -90,7 +123,7 @@ func (t *Tokens) Issue(in Issue) ([]eventschemas.Event, error) {
 	case in.TokenID == "" || len(in.Hash) != 64 || len(in.Last4) != 4:
 		return nil, fmt.Errorf("%w: it has no id or no hash", ErrInvalid)
 	case !slices.Contains(Scopes, in.Scope):
-		return nil, fmt.Errorf("%w: the scope is read, support, finance or admin, not %q", ErrInvalid, in.Scope)
+		return nil, invalidScope(in.Scope)
 	case !in.ExpiresAt.IsZero() && !in.ExpiresAt.After(in.Now):
 		return nil, fmt.Errorf("%w: it would expire at %s, which is in the past", ErrInvalid, in.ExpiresAt.UTC().Format(time.RFC3339))
 	}
@@ -100,8 +133,8 @@ func (t *Tokens) Issue(in Issue) ([]eventschemas.Event, error) {
 		}
 		return nil, nil
 	}
-	if t.valid >= MaxTokens {
-		return nil, fmt.Errorf("%w: %d are not revoked; revoke those that are not used", ErrTooManyTokens, t.valid)
+	if valid := t.valid(in.Now); valid >= MaxTokens {
+		return nil, fmt.Errorf("%w: %d are neither revoked nor expired; revoke those that are not used", ErrTooManyTokens, valid)
 	}
 	issued := eventschemas.OperatorTokenIssued{TokenID: in.TokenID, Hash: in.Hash, Last4: in.Last4, Scope: string(in.Scope)}
 	if !in.ExpiresAt.IsZero() {
@@ -109,6 +142,20 @@ func (t *Tokens) Issue(in Issue) ([]eventschemas.Event, error) {
 		issued.ExpiresAt = &at
 	}
 	return []eventschemas.Event{issued}, nil
+}
+
+func (t *Tokens) valid(at time.Time) int {
+	valid := 0
+	for _, known := range t.tokens {
+		if known.valid(at) {
+			valid++
+		}
+	}
+	return valid
+}
+
+func invalidScope(s Scope) error {
+	return fmt.Errorf("%w: the scope is read, support, finance or admin, not %q", ErrInvalid, s)
 }
 
 // Revoke revokes a token forever. Revoking it again is a repeat, which has no events. Errors: ErrUnknownToken.

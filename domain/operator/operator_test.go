@@ -69,7 +69,7 @@ func TestTokens_BadCommand_IsRejected(t *testing.T) {
 	}
 }
 
-func TestTokens_Limit_CountsThoseThatAreNotRevoked(t *testing.T) {
+func TestTokens_Limit_DoesNotCountRevoked(t *testing.T) {
 	tokens := operator.New()
 	for i := range operator.MaxTokens {
 		in := issue(time.Duration(i).String(), "1")

@@ -160,7 +160,7 @@ func (m *Model) ByHash(ctx context.Context, hash [sha256.Size]byte) (*Token, err
 	return found, nil
 }
 
-// List returns all tokens in the order of their issue. There are few: operator.MaxTokens that are not revoked.
+// List returns all tokens in the order of their issue, also those that are revoked or expired.
 // Errors: projections.ErrNotReady, sqlstore.ErrUnavailable, ctx.Err().
 func (m *Model) List(ctx context.Context) ([]Token, error) {
 	all, err := table.List(ctx, m.handle, "ORDER BY issued_at, id")

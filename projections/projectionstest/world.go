@@ -15,6 +15,7 @@ import (
 	"letterhead/domain/books"
 	"letterhead/domain/brand"
 	"letterhead/domain/notices"
+	"letterhead/domain/operator"
 	"letterhead/domain/signin"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -111,16 +112,24 @@ func (w *World) checkpoint() Group {
 // tokenEvery is the number of groups from one token of an operator to the next.
 const tokenEvery = 47
 
-// token returns the issue of a token, which revokes the one before.
+// token returns the issue of a token, which revokes the one before. Every other one is that of an operator who signs in.
 func (w *World) token() Group {
 	w.tokens++
 	n := w.tokens
 	id := func(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
-	events := []eventschemas.Event{eventschemas.OperatorTokenIssued{TokenID: id(n), Hash: fmt.Sprintf("%064x", n), Last4: "0000", Scope: "support"}}
+	at := w.now.Truncate(time.Microsecond)
+	issued := eventschemas.OperatorTokenIssued{TokenID: id(n), Hash: fmt.Sprintf("%064x", n), Last4: "0000", Scope: "support"}
+	var events []eventschemas.Event
+	if n%2 == 0 {
+		ends := at.Add(operator.SessionLifetime)
+		issued.ExpiresAt = &ends
+		events = append(events, eventschemas.OperatorLinkIssued{LinkID: id(n), Hash: fmt.Sprintf("%064x", n+1<<20), Scope: issued.Scope, ExpiresAt: at.Add(operator.LinkLifetime)})
+	}
+	events = append(events, issued)
 	if n > 1 {
 		events = append(events, eventschemas.OperatorTokenRevoked{TokenID: id(n - 1)})
 	}
-	return Group{Stream: eventschemas.OperatorsStream, At: w.now.Truncate(time.Microsecond), Actor: "operator:cli", Events: events}
+	return Group{Stream: eventschemas.OperatorsStream, At: at, Actor: "operator:cli", Events: events}
 }
 
 // noticeEvery is the number of groups from one event on a stream of notices to the next.

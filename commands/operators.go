@@ -21,7 +21,7 @@ const (
 	operatorPage = 512
 )
 
-// Operators implements the use cases of operators' tokens. Each command folds the stream, which is short, decides, and
+// Operators implements the use cases of operators' tokens and of their links to sign in. Each command folds the stream, which is short, decides, and
 // appends at the revision that it folded.
 type Operators struct {
 	log    eventlog.Log
@@ -47,11 +47,14 @@ type IssueToken struct {
 // operator.ErrTokenExists, operator.ErrTooManyTokens, eventschemas.ErrNotYet before an upgrade is finished, and those of
 // update.
 func (o *Operators) IssueToken(ctx context.Context, in IssueToken) (Done, error) {
-	// The id of the event has the hash, so that of two texts for one id only one is appended.
-	return o.update(ctx, in.Request, in.TokenID+"/"+in.Token.HashHex(), func(t *operator.Tokens, now time.Time) ([]eventschemas.Event, error) {
+	return o.update(ctx, in.Request, tokenDecision(in.TokenID, in.Token), func(t *operator.Tokens, now time.Time) ([]eventschemas.Event, error) {
 		return t.Issue(operator.Issue{TokenID: in.TokenID, Hash: in.Token.HashHex(), Last4: in.Token.Last4, Scope: in.Scope, ExpiresAt: in.ExpiresAt, Now: now})
 	})
 }
+
+// tokenDecision returns the key of the decision to issue a token. It has the hash, so that of two texts for one id only one
+// is appended.
+func tokenDecision(id string, token apikey.Key) string { return id + "/" + token.HashHex() }
 
 // RevokeToken revokes a token forever. It takes effect where tokens are looked up: wait there for the returned position.
 // Errors: operator.ErrUnknownToken, and those of update.

@@ -81,8 +81,7 @@ func (s *SignIns) IssueLink(ctx context.Context, request Request, accountID, per
 // Errors: signin.ErrUnknownLink, also for an unknown account; signin.ErrLinkUsed, signin.ErrLinkExpired,
 // signin.ErrTooManySessions, account.ErrClosed, and those of update.
 func (s *SignIns) Enter(ctx context.Context, request Request, accountID, token string) (session string, begun Session, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(raw) != tokenBytes || checkAccountID(accountID) != nil {
+	if !isToken(token) || checkAccountID(accountID) != nil {
 		return "", Session{}, signin.ErrUnknownLink
 	}
 	session, hash := newToken()
@@ -129,6 +128,12 @@ func newToken() (token, hash string) {
 	_, _ = rand.Read(raw[:]) // it never fails
 	token = base64.RawURLEncoding.EncodeToString(raw[:])
 	return token, hashOf(token)
+}
+
+// isToken reports whether a text has the form of those of newToken.
+func isToken(text string) bool {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	return err == nil && len(raw) == tokenBytes
 }
 
 func hashOf(token string) string {

@@ -37,8 +37,14 @@ func link(w *world, s *SignIns, id string) (token string) {
 // signInEvents returns the stream of an account's sign-ins, in which no secret may be.
 func signInEvents(w *world, id string, secrets ...string) []eventschemas.Event {
 	w.Helper()
+	return eventsWithout(w, signin.Stream(id), secrets...)
+}
+
+// eventsWithout returns the events of a stream, in which no secret may be.
+func eventsWithout(w *world, stream string, secrets ...string) []eventschemas.Event {
+	w.Helper()
 	var all []eventschemas.Event
-	err := eventlog.ReadPages(w.Context(), w.log, signin.Stream(id), 10, func(page []eventlog.Recorded) error {
+	err := eventlog.ReadPages(w.Context(), w.log, stream, 10, func(page []eventlog.Recorded) error {
 		for i := range page {
 			for _, secret := range secrets {
 				if strings.Contains(fmt.Sprint(string(page[i].Data), page[i].Metadata), secret) {

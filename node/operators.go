@@ -110,11 +110,7 @@ func (n *Node) AdminAPI(ctx context.Context) (adminapi.Config, adminapi.Deps, er
 // exists, and is returned as well. Repeating the request issues nothing, and returns the token without its text, which is
 // stored nowhere.
 func (n *Node) IssueToken(ctx context.Context, by commands.Request, name string, scope operator.Scope, expires time.Time) (adminapi.Token, error) {
-	text, err := apikey.Generate(apikey.Operator, rand.Reader)
-	if err != nil {
-		return adminapi.Token{}, err
-	}
-	key, err := apikey.Parse(text)
+	text, key, err := newOperatorToken()
 	if err != nil {
 		return adminapi.Token{}, err
 	}
@@ -135,6 +131,16 @@ func (n *Node) IssueToken(ctx context.Context, by commands.Request, name string,
 		return issued, fmt.Errorf("token %s is issued: %w: %w", id, ErrNotSeen, err)
 	}
 	return issued, nil
+}
+
+// newOperatorToken returns the text of a new token, and the part of it that may be stored.
+func newOperatorToken() (string, apikey.Key, error) {
+	text, err := apikey.Generate(apikey.Operator, rand.Reader)
+	if err != nil {
+		return "", apikey.Key{}, err
+	}
+	key, err := apikey.Parse(text)
+	return text, key, err
 }
 
 // tokenIssuedBefore returns a token without its text, and stores its name unless the token is revoked or the repeat is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -43,7 +44,7 @@ func accountCreate(e *environment) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		_, err := plan.Default().Get(plan.ID(*planName))
-		if err := errors.Join(checkName(*name), err); err != nil {
+		if err := errors.Join(checkName("--name", *name), err); err != nil {
 			return usageError{err}
 		}
 		return nil
@@ -216,9 +217,9 @@ func enforced(ctx context.Context, n *node.Node, accountID string, done commands
 	return err
 }
 
-func checkName(name string) error {
-	if name == "" || len(name) > maxNameBytes {
-		return fmt.Errorf("--name takes 1 to %d bytes", maxNameBytes)
+func checkName(flag, name string) error {
+	if strings.TrimSpace(name) == "" || len(name) > maxNameBytes {
+		return fmt.Errorf("%s takes 1 to %d bytes", flag, maxNameBytes)
 	}
 	return nil
 }

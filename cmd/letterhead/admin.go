@@ -17,21 +17,21 @@ import (
 )
 
 func adminCommand(e *environment) *cobra.Command {
-	return group("admin", "Manage access to the admin API", group("token", "Issue, list and revoke tokens of operators", tokenIssue(e), tokenList(e), tokenRevoke(e)))
+	return group("admin", "Manage access to the admin API and the dashboard of operators", adminLoginLink(e), group("token", "Issue, list and revoke tokens of operators", tokenIssue(e), tokenList(e), tokenRevoke(e)))
 }
 
 func tokenIssue(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "issue", Short: "Issue a token; it is shown once", Args: exactArgs(),
-		Long: "Issue a token for the admin API (docs/admin.md). The scope read allows to read; support also keys, suspensions, crawls and overrides; finance also grants, refunds, payments and plans; admin everything."}
+		Long: "Issue a token for the admin API (docs/admin.md). " + scopesHelp}
 	name := c.Flags().String("name", "", "a name for the token, to recognize it")
-	scope := c.Flags().String("scope", "", "read, support, finance or admin")
+	scope := scopeFlag(c)
 	expires := c.Flags().String("expires", "", expiryUsage)
 	asJSON := jsonFlag(c)
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		if !slices.Contains(operator.Scopes, operator.Scope(*scope)) {
-			return usageError{fmt.Errorf("--scope is read, support, finance or admin, not %q", *scope)}
+		if err := checkScope(*scope); err != nil {
+			return err
 		}
-		if err := checkName(*name); err != nil {
+		if err := checkName("--name", *name); err != nil {
 			return usageError{err}
 		}
 		at, err := expiry(*expires, n.Now())
@@ -57,6 +57,19 @@ func tokenIssue(e *environment) *cobra.Command {
 		return errors.Join(err, printed)
 	})
 	return c
+}
+
+const scopesHelp = "The scope read allows to read; support also keys, suspensions, crawls and overrides; finance also grants, refunds, payments and plans; admin everything."
+
+func scopeFlag(c *cobra.Command) *string {
+	return c.Flags().String("scope", "", "read, support, finance or admin")
+}
+
+func checkScope(scope string) error {
+	if !slices.Contains(operator.Scopes, operator.Scope(scope)) {
+		return usageError{fmt.Errorf("--scope is read, support, finance or admin, not %q", scope)}
+	}
+	return nil
 }
 
 const expiryUsage = "when it expires: after a time such as 90d or 720h, at the end of a day or a month, or at a moment: " + timeForms + " (default: never)"

@@ -22,6 +22,7 @@ var examples = map[string][]string{
 	"account suspend":       {"account suspend 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
 	"account reinstate":     {"account reinstate 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
 	"account close":         {"account close 5f0c6a1e-6f0b-4f6e-9d51-0f5b3a8e2c11"},
+	"admin login-link":      {"admin login-link --operator Jane --scope admin", "admin login-link --operator Jane --scope support --json"},
 	"admin token issue":     {"admin token issue --name billing --scope finance", "admin token issue --name audit --scope read --expires 720h --json"},
 	"admin token list":      {"admin token list"},
 	"admin token revoke":    {"admin token revoke 0b7d2c9a-1c55-4b8e-8a3f-6d2f9b1e4a77", "admin token revoke 0b7d2c9a-1c55-4b8e-8a3f-6d2f9b1e4a77 --erase-name"},

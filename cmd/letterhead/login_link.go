@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"letterhead/adminapi"
+	"letterhead/domain/operator"
 	"letterhead/domain/signin"
 	"letterhead/node"
 )
@@ -32,12 +34,39 @@ func accountLoginLink(e *environment) *cobra.Command {
 		if err != nil {
 			return explainAccount(*accountID, err)
 		}
-		if *asJSON {
-			return printJSON(e.stdout, link)
-		}
-		_, printed := fmt.Fprintln(e.stdout, link.URL)
-		_, explained := fmt.Fprintf(e.stderr, "The link signs in once, and expires at %s, in %d minutes.\n", link.ExpiresAt.Format(time.RFC3339), signin.LinkLifetime/time.Minute)
-		return errors.Join(printed, explained)
+		return printLink(e, link, signin.LinkLifetime, *asJSON)
 	})
 	return c
+}
+
+func adminLoginLink(e *environment) *cobra.Command {
+	c := &cobra.Command{Use: "login-link", Short: "Print a link to sign in to the dashboard of operators", Args: exactArgs(),
+		Long: "Print a link with which an operator signs in to the dashboard of operators for 12 hours (docs/admin.md). The link works once, and within 15 minutes. Only the link is printed to standard output. " + scopesHelp}
+	name := c.Flags().String("operator", "", "name of the operator who signs in; it is shown with the operator's actions")
+	scope := scopeFlag(c)
+	asJSON := jsonFlag(c)
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if err := checkName("--operator", *name); err != nil {
+			return usageError{err}
+		}
+		return checkScope(*scope)
+	}
+	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
+		link, err := n.IssueOperatorLink(ctx, n.Operator(), *name, operator.Scope(*scope))
+		if err != nil {
+			return err
+		}
+		return printLink(e, link, operator.LinkLifetime, *asJSON)
+	})
+	return c
+}
+
+// printLink prints only the link to standard output.
+func printLink(e *environment, link adminapi.LoginLink, lifetime time.Duration, asJSON bool) error {
+	if asJSON {
+		return printJSON(e.stdout, link)
+	}
+	_, printed := fmt.Fprintln(e.stdout, link.URL)
+	_, explained := fmt.Fprintf(e.stderr, "The link signs in once, and expires at %s, in %d minutes.\n", link.ExpiresAt.Format(time.RFC3339), lifetime/time.Minute)
+	return errors.Join(printed, explained)
 }

@@ -33,6 +33,50 @@ func TestLoginLink_PrintsOnlyTheURL(t *testing.T) {
 	}
 }
 
+func TestAdminLoginLink_PrintsOnlyTheURL(t *testing.T) {
+	folder, _ := openAccount(t)
+	code, stdout, stderr := commandLine(t.Context(), "admin", "login-link", "--operator", "Jane Doe", "--scope", "support", "--data", folder)
+	link, err := url.Parse(strings.TrimSuffix(stdout, "\n"))
+	if code != exitOK || err != nil || link.Scheme != "http" || link.Host != "127.0.0.1:8090" || link.Path != "/sign-in" || len(link.Query().Get("token")) != 43 {
+		t.Fatalf("ended with %d: %d bytes on stdout, %v", code, len(stdout), err)
+	}
+	if !strings.Contains(stderr, "once") || !strings.Contains(stderr, "15 minutes") || strings.Contains(stderr, link.Query().Get("token")) {
+		t.Errorf("stderr %q", stderr)
+	}
+	var shown struct {
+		URL       string
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	text := output(t, folder, "admin", "login-link", "--operator", "Jane Doe", "--scope", "admin", "--json")
+	if err := json.Unmarshal([]byte(text), &shown); err != nil || !strings.HasPrefix(shown.URL, "http://127.0.0.1:8090/sign-in?token=") || shown.URL == link.String() || time.Until(shown.ExpiresAt) > 15*time.Minute {
+		t.Errorf("--json expires at %s: %v", shown.ExpiresAt, err)
+	}
+}
+
+func TestAdminLoginLink_BadArguments_AreRejected(t *testing.T) {
+	folder, _ := openAccount(t)
+	for _, c := range []struct {
+		args []string
+		exit int
+		want string
+	}{
+		{[]string{"--scope", "admin"}, exitUsage, "--operator takes"},
+		{[]string{"--operator", " ", "--scope", "admin"}, exitUsage, "--operator takes"},
+		{[]string{"--operator", "Jane"}, exitUsage, "--scope is read, support, finance or admin"},
+		{[]string{"--operator", "Jane", "--scope", "owner"}, exitUsage, `not "owner"`},
+		{[]string{"Jane"}, exitUsage, "argument"},
+	} {
+		args := append([]string{"admin", "login-link", "--data", folder}, c.args...)
+		if code, stdout, stderr := commandLine(t.Context(), args...); code != c.exit || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v ended with %d: %s%s, want %d and %q", c.args, code, stdout, stderr, c.exit, c.want)
+		}
+	}
+	t.Setenv("LETTERHEAD_ADMIN_LISTEN", "off")
+	if code, stdout, stderr := commandLine(t.Context(), "admin", "login-link", "--operator", "Jane", "--scope", "read", "--data", folder); code != exitFailure || stdout != "" || !strings.Contains(stderr, "LETTERHEAD_ADMIN_LISTEN") {
+		t.Errorf("without an admin API it ended with %d: %s%s", code, stdout, stderr)
+	}
+}
+
 func TestLoginLink_BadArguments_AreRejected(t *testing.T) {
 	folder, id := openAccount(t)
 	unknown := uuid.NewString()

@@ -65,6 +65,34 @@ func TestFirstStart_SignInLink_SignsInOnce(t *testing.T) {
 	}
 }
 
+// The first start leaves a link to the dashboard of operators, which admits an administrator.
+func TestFirstStart_OperatorLink_IsInAFileOfItsOwner(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	n := launch(t, data, "LETTERHEAD_STARTER=off")
+	admin := n.out.waitFor(t, `admin API\s+(http://\S+)/admin `, n.done)[1]
+	file := n.out.waitFor(t, `(?m)^  operators\s+(\S+)$`, n.done)[1]
+	n.listening()
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(file) != data {
+		t.Errorf("the file of the link is %s: %v, %v, want mode 0600 in the data folder", file, info, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := strings.TrimSuffix(string(text), "\n")
+	if !strings.HasPrefix(link, admin+"/sign-in?token=") || strings.Contains(n.out.String(), "/sign-in?token=") {
+		t.Errorf("the link leads to %.40s; the output is\n%s", link, n.out)
+	}
+	out, errs, code := letterhead(t, data, "admin", "login-link", "--operator", "Jane", "--scope", "read")
+	if code != 0 || !strings.HasPrefix(out, admin+"/sign-in?token=") || strings.Count(out, "\n") != 1 {
+		t.Errorf("admin login-link ended with %d: %.40s\n%s", code, out, errs)
+	}
+	n.stop()
+	again := start(t, data)
+	again.out.waitFor(t, `operators .*admin login-link --operator NAME --scope admin`, again.done)
+}
+
 // visit sends a request as a browser does, without following redirects, and returns the page.
 func visit(t *testing.T, method, address string, form url.Values, cookies []*http.Cookie) (string, *http.Response) {
 	t.Helper()

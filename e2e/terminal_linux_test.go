@@ -37,8 +37,8 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// A first start at a terminal prints the keys there and writes no file of keys.
-func TestFirstStart_AtTerminal_PrintsKeys(t *testing.T) {
+// A first start at a terminal prints the keys and links there and writes no files of them.
+func TestFirstStart_AtTerminal_PrintsKeysAndLinks(t *testing.T) {
 	ours, theirs := terminal(t)
 	data := filepath.Join(t.TempDir(), "data")
 	n := &node{t: t, data: data, out: newOutput()}
@@ -59,11 +59,14 @@ func TestFirstStart_AtTerminal_PrintsKeys(t *testing.T) {
 		}
 	}()
 	secret := n.out.waitFor(t, `(?m)^  secret       (lh_sk_[0-9A-Za-z]{38})`, n.done)[1]
+	n.out.waitFor(t, `(?m)^  operators    http://\S+/sign-in\?token=[\w-]{43}`, n.done)
 	n.out.waitFor(t, `ledger show`, n.done)
 	n.ready()
 	n.want(200, "/v1/me", secret)
-	if _, err := os.Stat(filepath.Join(data, "first-keys")); !os.IsNotExist(err) {
-		t.Errorf("the file of keys exists or cannot be read: %v", err)
+	for _, file := range []string{"first-keys", "sign-in-link", "operator-sign-in-link"} {
+		if _, err := os.Stat(filepath.Join(data, file)); !os.IsNotExist(err) {
+			t.Errorf("the file %s exists or cannot be read: %v", file, err)
+		}
 	}
 	n.stop()
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"letterhead/domain/operator"
 	"letterhead/domain/signin"
 	"letterhead/internal/config"
 	"letterhead/node"
@@ -27,6 +28,10 @@ func greetFirst(ctx context.Context, e *environment, n *node.Node, c node.NewAcc
 	if err != nil {
 		return err
 	}
+	operators, err := showOperatorSignIn(ctx, e, n, adminURL, self)
+	if err != nil {
+		return err
+	}
 	_, err = fmt.Fprintf(e.stdout, `
 Letterhead serves on %[1]s
 
@@ -35,14 +40,14 @@ Letterhead serves on %[1]s
   docs         %[1]s/docs
   a logo       %[1]s/logo/github.com?size=64
                (needs no key; %[1]s/docs/logos shows more)
-%[8]s
+%[8]s%[10]s
 Try it:
   %[6]s %[1]s/v1/brands/github.com
   %[6]s '%[1]s/v1/search?q=githb'
   %[6]s %[1]s/v1/me
   %[7]s ledger show --account %[2]s --last 1
 
-`, cfg.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, curl, self, adminLine(adminURL), signIn)
+`, cfg.BaseURL, c.Account.ID, c.Account.Plan, c.Credits.Balance, keys, curl, self, adminLine(adminURL), signIn, operators)
 	return err
 }
 
@@ -53,6 +58,8 @@ const (
 	keysFile = "first-keys"
 	// signInFile contains a link to sign in to the dashboard of the first account.
 	signInFile = "sign-in-link"
+	// operatorSignInFile contains a link to sign in to the dashboard of operators.
+	operatorSignInFile = "operator-sign-in-link"
 )
 
 // showKeys returns the lines about the keys for the greeting, and the beginning of a curl command with the secret key.
@@ -82,15 +89,35 @@ func showSignIn(ctx context.Context, e *environment, n *node.Node, accountID, se
 		slog.WarnContext(ctx, "no link to sign in was issued", slog.Any("error", err))
 		return signInCommand(self, accountID), nil
 	}
-	minutes := int(signin.LinkLifetime / time.Minute)
-	if onTerminal(e.stdout) {
-		return fmt.Sprintf("  dashboard    %s\n  The link signs in once, within %d minutes.\n", link.URL, minutes), nil
+	return showLink(e, "dashboard", link.URL, filepath.Join(n.Config.Data, signInFile), signin.LinkLifetime)
+}
+
+// firstOperator is the name of the operator who signs in with the link of the first start.
+const firstOperator = "first operator"
+
+// showOperatorSignIn returns the lines about signing in to the dashboard of operators at the first start.
+func showOperatorSignIn(ctx context.Context, e *environment, n *node.Node, adminURL, self string) (string, error) {
+	if adminURL == "" {
+		return "", nil
 	}
-	path := filepath.Join(n.Config.Data, signInFile)
-	if err := datafolder.WriteFile(path, []byte(link.URL+"\n")); err != nil {
-		return "", fmt.Errorf("write the link to sign in to %s: %w", path, err)
+	link, err := n.IssueOperatorLink(ctx, n.Operator(), firstOperator, operator.Admin)
+	if err != nil { // the service runs all the same
+		slog.WarnContext(ctx, "no link for operators to sign in was issued", slog.Any("error", err))
+		return operatorCommand(adminURL, self), nil
 	}
-	return fmt.Sprintf("  dashboard    %s\n  The link in this file signs in once, within %d minutes.\n", path, minutes), nil
+	return showLink(e, "operators", link.URL, filepath.Join(n.Config.Data, operatorSignInFile), operator.LinkLifetime)
+}
+
+// showLink returns the lines about a link that signs in to a dashboard. Without a terminal the link is in a file.
+func showLink(e *environment, dashboard, url, path string, lifetime time.Duration) (string, error) {
+	shown, subject := url, "The link"
+	if !onTerminal(e.stdout) {
+		if err := datafolder.WriteFile(path, []byte(url+"\n")); err != nil {
+			return "", fmt.Errorf("write the link to sign in to %s: %w", path, err)
+		}
+		shown, subject = path, "The link in this file"
+	}
+	return fmt.Sprintf("  %-12s %s\n  %s signs in once, within %d minutes.\n", dashboard, shown, subject, lifetime/time.Minute), nil
 }
 
 // signInCommand returns the line with the command that makes a link to sign in.
@@ -98,8 +125,17 @@ func signInCommand(self, accountID string) string {
 	return fmt.Sprintf("  dashboard    %s account login-link --account %s\n", self, accountID)
 }
 
-// greetAgain prints what a person needs after any other start. At a terminal it has a link to sign in: a service that starts
-// again by itself needs none.
+// operatorCommand returns the line with the command that makes a link for operators to sign in, if there is a dashboard for
+// them.
+func operatorCommand(adminURL, self string) string {
+	if adminURL == "" {
+		return ""
+	}
+	return fmt.Sprintf("  operators    %s admin login-link --operator NAME --scope admin\n", self)
+}
+
+// greetAgain prints what a person needs after any other start. At a terminal it has a link to sign in to the dashboard of
+// the account: a service that starts again by itself needs none. Operators have names, so a command makes their links.
 func greetAgain(ctx context.Context, e *environment, n *node.Node, accountID, adminURL string) error {
 	cfg := n.Config
 	self := commandFor(cfg)
@@ -116,8 +152,8 @@ Letterhead serves on %[1]s
   another key  %[3]s key issue --account %[2]s
 %[4]s  start        %[1]s/
   docs         %[1]s/docs
-%[5]s
-`, cfg.BaseURL, accountID, self, signIn, adminLine(adminURL))
+%[5]s%[6]s
+`, cfg.BaseURL, accountID, self, signIn, adminLine(adminURL), operatorCommand(adminURL, self))
 	return err
 }
 

@@ -41,7 +41,13 @@ func TestScopes_EveryOperation_FollowTheDescription(t *testing.T) {
 			t.Errorf("%s %s is %s, described as %s", method, path, o.Name, described.GetOperation(method).OperationID)
 		}
 		for _, scope := range operator.Scopes {
-			a := s.send(request{method: method, path: fill(path), token: s.tok[scope]})
+			token := s.tok[scope]
+			if o.Name == "revokeOwnToken" { // later operations need that of the test
+				issued, err := s.node.IssueToken(t.Context(), s.node.Operator(), "test", scope, noEnd)
+				s.must(err)
+				token = issued.Token
+			}
+			a := s.send(request{method: method, path: fill(path), token: token})
 			allowed := slices.Contains(scopes, any(string(scope)))
 			if forbidden := a.status == http.StatusForbidden; forbidden == allowed {
 				t.Errorf("%s %s with scope %s: status %d, but described for %v", method, path, scope, a.status, scopes)

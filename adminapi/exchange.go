@@ -92,7 +92,7 @@ func (x *exchange) finish() {
 		level = slog.LevelError
 	case x.status > http.StatusInternalServerError:
 		level = slog.LevelWarn
-	case x.operation != nil && x.operation.requires != reading || x.status == http.StatusUnauthorized || x.status == http.StatusTooManyRequests:
+	case x.operation != nil && (x.operation.requires != reading || x.operation.method != http.MethodGet) || x.status == http.StatusUnauthorized || x.status == http.StatusTooManyRequests:
 		level = slog.LevelInfo
 	}
 	if x.problem != nil && x.problem.cause != nil {

@@ -186,6 +186,10 @@ func (x *exchange) revokeToken() error {
 	if err != nil {
 		return err
 	}
+	return x.revoke(id)
+}
+
+func (x *exchange) revoke(id string) error {
 	if err := x.noBody(); err != nil {
 		return err
 	}

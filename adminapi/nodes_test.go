@@ -16,7 +16,7 @@ func startTwo(t *testing.T) (one, other *service) {
 	t.Helper()
 	shared := map[string]string{
 		"LETTERHEAD_EVENTSTORE": esdbtest.Start(t).ConnectionString(), "LETTERHEAD_DATABASE": sqlstoretest.Schema(t, testservices.Postgres(t)),
-		"LETTERHEAD_ASSETS": "file://" + filepath.ToSlash(t.TempDir()),
+		"LETTERHEAD_ASSETS": "file://" + filepath.ToSlash(t.TempDir()), "LETTERHEAD_ADMIN_LISTEN": "127.0.0.1:8090", // in links; nothing listens there
 	}
 	nodes := make([]*service, 2)
 	for i, name := range []string{"a", "b"} {

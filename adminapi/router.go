@@ -68,6 +68,8 @@ func operations() []operation {
 		{"GET", "/admin/tokens", "listTokens", everything, (*exchange).listTokens},
 		{"POST", "/admin/tokens", "issueToken", everything, (*exchange).issueToken},
 		{"DELETE", "/admin/tokens/{id}", "revokeToken", everything, (*exchange).revokeToken},
+		{"GET", "/admin/me", "getOwnToken", reading, (*exchange).getOwnToken},
+		{"DELETE", "/admin/me", "revokeOwnToken", reading, (*exchange).revokeOwnToken},
 		{"GET", "/admin/health", "getHealth", reading, (*exchange).getHealth},
 	}
 }

@@ -1,0 +1,19 @@
+package adminapi
+
+import "net/http"
+
+// getOwnToken answers GET /admin/me.
+func (x *exchange) getOwnToken() error {
+	if q := x.query(); q.err != nil {
+		return q.err
+	}
+	names, err := x.api.Names.Names(x.ctx, x.token.ID)
+	if err != nil {
+		return err
+	}
+	own := Token{ID: x.token.ID, Name: names[x.token.ID], Scope: x.token.Scope, Last4: x.token.Last4, State: "active", IssuedAt: x.token.IssuedAt, ExpiresAt: x.token.ExpiresAt}
+	return x.answer(http.StatusOK, map[string]any{"token": own})
+}
+
+// revokeOwnToken answers DELETE /admin/me.
+func (x *exchange) revokeOwnToken() error { return x.revoke(x.token.ID) }

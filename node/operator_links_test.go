@@ -91,6 +91,17 @@ func TestIssueOperatorLink_EarlierOneLapsed_ErasesItsName(t *testing.T) {
 	}
 }
 
+func TestIssueOperatorLink_AnotherProcessServes_LeadsToItsAddress(t *testing.T) {
+	for address, want := range map[string]string{":8091": "localhost:8091", "0.0.0.0:8091": "localhost:8091", "[::]:8091": "localhost:8091", "10.1.2.3:8091": "10.1.2.3:8091", "admin.example.com:80": "admin.example.com:80"} {
+		t.Run(address, func(t *testing.T) {
+			t.Setenv("LETTERHEAD_ADMIN_LISTEN", address)
+			if link, _ := operatorLink(t, openNode(t), "Jane Doe", operator.Read); link.Host != want {
+				t.Errorf("the link leads to %s, want %s", link.Host, want)
+			}
+		})
+	}
+}
+
 func TestIssueOperatorLink_NoAdminAPI_IsRejected(t *testing.T) {
 	t.Setenv("LETTERHEAD_ADMIN_LISTEN", "off")
 	n := openNode(t)

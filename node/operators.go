@@ -61,10 +61,10 @@ func (f *front) serveAdmin(cfg *config.Config, failed chan<- error, logger *slog
 	return server, nil
 }
 
-// reachable replaces an unspecified address by localhost.
+// reachable replaces an unspecified or missing host by localhost.
 func reachable(address string) string {
 	host, port, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
 		return net.JoinHostPort("localhost", port)
 	}
 	return address

@@ -29,6 +29,7 @@ import (
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
 	"letterhead/internal/resvg"
+	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
 	"letterhead/projections/brandwatch"
@@ -214,7 +215,7 @@ func (s *service) serve(t testing.TB, wrap func(net.Listener) net.Listener) {
 	server := readapi.NewServer(s.api.Handler())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(wrap(l)) }()
-	transport := &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}
+	transport := &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true, ExpectContinueTimeout: testwait.Timeout}
 	s.transport, s.url = s.withContract(transport), "http://"+l.Addr().String()
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()

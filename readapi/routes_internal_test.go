@@ -46,6 +46,7 @@ func NewPlainListener(l net.Listener) net.Listener {
 const (
 	StalledWrite    = stalledWrite
 	WaitGrace       = waitGrace
+	MaxLingerBytes  = maxLingerBytes
 	BoundLogEvery   = boundLogEvery
 	BodyStartWithin = bodyStartWithin
 	MinBodyRate     = minBodyRate

@@ -163,8 +163,8 @@ func (x *exchange) keyUses(charged []usage.Key, total int64) ([]keyUse, error) {
 
 // addCharts adds the files that draw charts.
 func (p *pages) addCharts() (err error) {
-	p.uplot = p.serve(uplot.ScriptName, "text/javascript; charset=utf-8", uplot.Script)
-	p.uplotStyle = p.serve(uplot.StyleName, "text/css; charset=utf-8", uplot.Style)
-	p.charts, err = p.add("charts.js", "text/javascript; charset=utf-8")
+	p.uplot = p.static.Serve(uplot.ScriptName, "text/javascript; charset=utf-8", uplot.Script)
+	p.uplotStyle = p.static.Serve(uplot.StyleName, "text/css; charset=utf-8", uplot.Style)
+	p.charts, err = p.static.Add(files, "files/charts.js", "text/javascript; charset=utf-8")
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/html"
 
 	"letterhead/commands"
+	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/plan"
 	"letterhead/internal/apikey"
 	"letterhead/internal/testwait"
@@ -21,7 +22,7 @@ import (
 func (a answer) table(id string) (rows [][]string) {
 	a.t.Helper()
 	for _, t := range a.elements("table") {
-		if attribute(t, "id") != id {
+		if sitetest.Attribute(t, "id") != id {
 			continue
 		}
 		for n := range t.Descendants() {
@@ -31,7 +32,7 @@ func (a answer) table(id string) (rows [][]string) {
 			var cells []string
 			for cell := range n.ChildNodes() {
 				if cell.Type == html.ElementNode {
-					cells = append(cells, textOf(cell))
+					cells = append(cells, sitetest.Text(cell))
 				}
 			}
 			rows = append(rows, cells)
@@ -142,8 +143,8 @@ func TestUsage_Period_IsThatOfTheURL(t *testing.T) {
 		}
 		current := ""
 		for _, n := range a.elements("a") {
-			if attribute(n, "aria-current") == "true" {
-				current = attribute(n, "href")
+			if sitetest.Attribute(n, "aria-current") == "true" {
+				current = sitetest.Attribute(n, "href")
 			}
 		}
 		if value := strings.TrimPrefix(query, "?period="); !strings.HasSuffix(current, "/dashboard/usage?period="+value) && query != "" {
@@ -200,9 +201,9 @@ func TestUsage_Charts_AreDrawnByFilesOfTheServer(t *testing.T) {
 	a := c.get("/dashboard/usage").shows(200).lacks(" style=", "<style")
 	files := 0
 	for _, n := range append(a.elements("script"), a.elements("link")...) {
-		path := attribute(n, "src") + attribute(n, "href")
+		path := sitetest.Attribute(n, "src") + sitetest.Attribute(n, "href")
 		if n.FirstChild != nil {
-			t.Errorf("a script is in the page: %s", textOf(n))
+			t.Errorf("a script is in the page: %s", sitetest.Text(n))
 		}
 		if strings.Contains(path, "/static/dashboard/uplot-") || strings.Contains(path, "/static/dashboard/charts-") {
 			files++

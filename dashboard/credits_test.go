@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/plan"
 )
 
@@ -55,7 +56,7 @@ func TestCredits_Bought_LeadToThePaymentPage(t *testing.T) {
 	}
 	page := c.buys("price_small").shows(200, "To the payment page")
 	const address = "https://checkout.stripe.com/c/pay/cs_1?a=1&b=2"
-	if page.link("Open the payment page") != address || attribute(page.elements("meta")[3], "content") != "0; url="+address {
+	if page.link("Open the payment page") != address || sitetest.Attribute(page.elements("meta")[3], "content") != "0; url="+address {
 		t.Errorf("the page leads elsewhere:\n%s", page.body)
 	}
 	session := stripe.sessions[0]

@@ -2,9 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
@@ -12,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"letterhead/dashboard/site"
 	"letterhead/projections/accounts"
 )
 
@@ -35,11 +33,7 @@ const maxToken = 200
 
 // serve answers a request.
 func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", d.pages.policy)
+	site.Protect(w.Header())
 	d.mux.ServeHTTP(w, r)
 }
 
@@ -91,7 +85,7 @@ func (d *Dashboard) route() {
 	}
 	d.mux.Handle("/dashboard/", d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
 	d.mux.Handle("GET /dashboard/{$}", http.RedirectHandler(d.base+"/dashboard", http.StatusMovedPermanently))
-	for name, file := range d.pages.static {
+	for name, file := range d.pages.static.Files() {
 		d.mux.Handle("GET /static/dashboard/"+name, file)
 	}
 	d.mux.Handle("/static/dashboard/", d.handler(page{open: true, serve: func(*exchange) error { return errNoPage }}))
@@ -177,30 +171,11 @@ func (x *exchange) readForm() error {
 }
 
 // checkOrigin rejects forms that pages of other sites send.
-//
-// Browsers say where a request comes from, in Sec-Fetch-Site or else in Origin. Over plain HTTP to another machine they do
-// not: they leave the former out, and the latter is null, because the pages send no referrer. Then the form must have
-// the token of its session, which pages of other sites cannot read.
 func (x *exchange) checkOrigin() error {
-	err := x.protection.Check(x.r)
-	if err == nil {
-		return nil
-	}
-	if x.originUnknown() && x.token != "" && subtle.ConstantTimeCompare([]byte(x.form.Get("form")), []byte(formToken(x.token))) == 1 {
+	if site.FromOwnPage(x.r, x.protection, x.token, x.form) {
 		return nil
 	}
 	return errOtherSite
-}
-
-// originUnknown reports whether the browser does not say which site a form comes from.
-func (x *exchange) originUnknown() bool {
-	return x.r.Header.Get("Sec-Fetch-Site") == "" && x.r.Header.Get("Origin") == "null"
-}
-
-// formToken returns the token of the forms of a session. It does not reveal that of the session.
-func formToken(session string) string {
-	sum := sha256.Sum256([]byte("form " + session))
-	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // setCookie sets the cookie of a session; an empty token deletes it. The browser sends it to the dashboard only, also when
@@ -218,13 +193,4 @@ func (x *exchange) redirect(page string) error {
 	x.w.Header().Set("Location", x.base+"/dashboard"+page)
 	x.w.WriteHeader(http.StatusSeeOther)
 	return nil
-}
-
-// send answers with a whole body.
-func (x *exchange) send(status int, contentType string, body []byte) {
-	h := x.w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	x.w.WriteHeader(status)
-	_, _ = x.w.Write(body) // an error means that the client has left
 }

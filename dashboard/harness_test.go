@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,13 +19,17 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/net/html"
 
+	"letterhead/adminapi"
 	"letterhead/commands"
+	"letterhead/commands/streamwriter"
 	"letterhead/dashboard"
+	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 	"letterhead/internal/config"
 	"letterhead/internal/eventlog"
+	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
 	"letterhead/readapi"
@@ -178,7 +181,12 @@ func (s *sessions) SignOut(ctx context.Context, ended dashboard.Session) error {
 // link issues a link, and returns its token.
 func (c *customer) link(person string) string {
 	c.t.Helper()
-	l, err := c.node.IssueLoginLink(c.t.Context(), operator(), c.id, person)
+	var l adminapi.LoginLink
+	var err error
+	testwait.Until(testwait.Timeout, func() bool { // an account with a long history is loaded first
+		l, err = c.node.IssueLoginLink(c.t.Context(), operator(), c.id, person)
+		return !errors.As(err, new(*streamwriter.LoadingError))
+	})
 	c.must(err)
 	u, err := url.Parse(l.URL)
 	c.must(err)
@@ -309,42 +317,18 @@ func (a answer) checkHeaders(method, path string) {
 }
 
 // elements returns the elements with a name.
-func (a answer) elements(name string) (all []*html.Node) {
+func (a answer) elements(name string) []*html.Node {
 	a.t.Helper()
 	if a.page == nil {
 		a.t.Fatalf("status %d is no page: %s", a.status, a.body)
 	}
-	for n := range a.page.Descendants() {
-		if n.Type == html.ElementNode && n.Data == name {
-			all = append(all, n)
-		}
-	}
-	return all
-}
-
-func attribute(n *html.Node, name string) string {
-	for _, a := range n.Attr {
-		if a.Key == name {
-			return a.Val
-		}
-	}
-	return ""
-}
-
-func textOf(n *html.Node) string {
-	var b strings.Builder
-	for d := range n.Descendants() {
-		if d.Type == html.TextNode {
-			b.WriteString(d.Data)
-		}
-	}
-	return strings.Join(strings.Fields(b.String()), " ")
+	return sitetest.Elements(a.page, name)
 }
 
 // text returns the text of the main part of a page.
 func (a answer) text() string {
 	a.t.Helper()
-	return textOf(a.elements("main")[0])
+	return sitetest.Text(a.elements("main")[0])
 }
 
 // shows reports an error unless an answer has a status and its page has some texts.
@@ -374,68 +358,34 @@ func (a answer) lacks(texts ...string) answer {
 }
 
 // rows returns the texts of the cells of the rows of tables' bodies.
-func (a answer) rows() (rows [][]string) {
-	a.t.Helper()
-	for _, tr := range a.elements("tr") {
-		var cells []string
-		for n := range tr.ChildNodes() {
-			if n.Type == html.ElementNode {
-				cells = append(cells, textOf(n))
-			}
-		}
-		if tr.Parent.Data == "tbody" {
-			rows = append(rows, cells)
-		}
-	}
-	return rows
-}
+func (a answer) rows() [][]string { return sitetest.Rows(a.page) }
 
 // link returns the address of the first link whose text begins so.
 func (a answer) link(text string) string {
 	a.t.Helper()
-	for _, n := range a.elements("a") {
-		if strings.HasPrefix(textOf(n), text) {
-			return attribute(n, "href")
-		}
+	address, ok := sitetest.Link(a.page, text)
+	if !ok {
+		a.t.Fatalf("there is no link %q:\n%s", text, a.body)
 	}
-	a.t.Fatalf("there is no link %q:\n%s", text, a.body)
-	return ""
+	return address
 }
 
-// form returns the address and the fields of the form that leads to an address.
-func (a answer) form(action string) (fields url.Values) {
+// form returns the fields of the form that leads to an address.
+func (a answer) form(action string) url.Values {
 	a.t.Helper()
-	forms := a.elements("form")
-	i := slices.IndexFunc(forms, func(n *html.Node) bool { return attribute(n, "action") == action })
-	if i < 0 {
+	fields, ok := sitetest.Form(a.page, action)
+	if !ok {
 		a.t.Fatalf("there is no form for %s:\n%s", action, a.body)
 	}
-	fields = url.Values{}
-	for n := range forms[i].Descendants() {
-		kind := attribute(n, "type")
-		switch {
-		case n.Type != html.ElementNode:
-		case n.Data == "textarea":
-			fields.Add(attribute(n, "name"), textOf(n))
-		case n.Data == "input" && (kind != "radio" && kind != "checkbox" || strings.Contains(rendered(n), "checked")):
-			fields.Add(attribute(n, "name"), attribute(n, "value"))
-		}
-	}
 	return fields
-}
-
-func rendered(n *html.Node) string {
-	var b strings.Builder
-	_ = html.Render(&b, n)
-	return b.String()
 }
 
 // problemOf returns the sentence about a field.
 func (a answer) problemOf(field string) string {
 	a.t.Helper()
 	for _, n := range a.elements("span") {
-		if attribute(n, "id") == field+"-problem" {
-			return textOf(n)
+		if sitetest.Attribute(n, "id") == field+"-problem" {
+			return sitetest.Text(n)
 		}
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"letterhead/dashboard/site"
 	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/domain/brand"
@@ -332,10 +333,10 @@ func describe(e *ledger.Entry, keyName string) line {
 		}
 	case eventschemas.CreditsHeld{}.EventType():
 		l.What = "Held for the look-up of " + e.Domain
-		detail(credits(e.Held))
+		detail(site.Credits(e.Held))
 	case eventschemas.HoldReleased{}.EventType():
 		l.What = "Hold released"
-		detail(credits(-e.Held))
+		detail(site.Credits(-e.Held))
 	case eventschemas.ChargeReversed{}.EventType():
 		if l.What = "Charge returned"; e.Reason == account.ReasonClientGone {
 			detail("the client had left before the answer")

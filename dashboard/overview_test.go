@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/commands"
+	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/plan"
 )
 
@@ -81,7 +82,7 @@ func TestOverview_NoNameAndOtherAccounts_StayApart(t *testing.T) {
 	}
 	c.get("/dashboard/ledger/"+request).shows(404, "no entries of this request")
 	s.must(s.node.Names.Erase(t.Context(), holderOf(c)))
-	if a := c.get("/dashboard"); textOf(a.elements("header")[0]) == "" || a.shows(200).status != 200 {
+	if a := c.get("/dashboard"); sitetest.Text(a.elements("header")[0]) == "" || a.shows(200).status != 200 {
 		t.Error("an account without a name has no page")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"letterhead/commands"
+	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
 )
@@ -39,7 +40,7 @@ func TestPlayground_KnownBrand_IsAnsweredAndChargedOnce(t *testing.T) {
 	form := c.get("/dashboard/playground").shows(200, "can spend 50 credits").form("/dashboard/playground")
 	form.Set("identifier", " https://www.acme.com/about ")
 	a := c.post("/dashboard/playground", form).shows(200, "status 200, from the index, 49 credits left", `"name": "Acme"`, "curl -H", "/v1/brands/https:%2F%2Fwww.acme.com%2Fabout")
-	if images := a.elements("img"); len(images) != 3 || !strings.Contains(attribute(images[0], "src"), "/logo/acme.com?size=96") {
+	if images := a.elements("img"); len(images) != 3 || !strings.Contains(sitetest.Attribute(images[0], "src"), "/logo/acme.com?size=96") {
 		t.Errorf("the logos are %d images", len(images))
 	}
 	story := a.link("What this request cost")

@@ -8,6 +8,7 @@ import (
 
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
+	"letterhead/dashboard/site"
 	"letterhead/domain/account"
 	"letterhead/eventschemas"
 	"letterhead/internal/eventlog"
@@ -96,7 +97,7 @@ func (x *exchange) fail(err error) {
 	}
 	if err := x.show(p.Status, "problem", view{Title: p.Title, Page: p}); err != nil {
 		x.Logger.ErrorContext(x.ctx, "render the page of a problem", "request_id", x.requestID(), "error", err)
-		x.send(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte(p.Title+". "+p.Text+"\n"))
+		site.Send(x.w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte(p.Title+". "+p.Text+"\n"))
 	}
 }
 

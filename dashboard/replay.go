@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"letterhead/commands/streamwriter"
+	"letterhead/dashboard/site"
 	"letterhead/domain/account"
 	"letterhead/domain/books"
 	"letterhead/domain/timeline"
@@ -173,7 +174,7 @@ func (v *replayView) parse() (position uint64, ok bool) {
 		}
 		v.AtProblem = "A revision is a whole number from 0 on, without a sign."
 	case position > v.Newest:
-		v.AtProblem = fmt.Sprintf("The account has no such event yet: its newest revision is %s.", number(int64(v.Newest)))
+		v.AtProblem = fmt.Sprintf("The account has no such event yet: its newest revision is %s.", site.Number(int64(v.Newest)))
 	}
 	return position, v.AtProblem == ""
 }
@@ -233,7 +234,7 @@ func (r *replay) look(v *replayView, position uint64) {
 	v.Last = v.Replayed - 1
 	if position > v.Last {
 		if v.End != nil && v.At != "" {
-			v.AtProblem = fmt.Sprintf("The replay ends at revision %s, for the reason above.", number(int64(v.Last)))
+			v.AtProblem = fmt.Sprintf("The replay ends at revision %s, for the reason above.", site.Number(int64(v.Last)))
 			return
 		}
 		position = v.Last
@@ -344,8 +345,8 @@ func (x *exchange) compareNewest(v *replayView, r *replay) error {
 	if err != nil {
 		return err
 	}
-	differ("the revision of the account", number(int64(stored.Revision)), number(int64(v.Position)))
-	differ("the balance of the account", number(stored.Balance), number(v.Now.Balance))
+	differ("the revision of the account", site.Number(int64(stored.Revision)), site.Number(int64(v.Position)))
+	differ("the balance of the account", site.Number(stored.Balance), site.Number(v.Now.Balance))
 	differ("the plan", string(stored.Plan), string(v.Now.Plan))
 	differ("the status", string(stored.Status), string(v.Now.Status))
 	if err := x.compareKeys(v, differ); err != nil {
@@ -355,10 +356,10 @@ func (x *exchange) compareNewest(v *replayView, r *replay) error {
 	compared, held, head := r.compared, r.held, r.timeline.Head()
 	r.mu.Unlock()
 	if compared <= v.Position {
-		differ("the number of entries in the ledger", number(int64(compared)), number(int64(v.Position)+1))
+		differ("the number of entries in the ledger", site.Number(int64(compared)), site.Number(int64(v.Position)+1))
 		return nil
 	}
-	differ("what the entries of the ledger hold", number(held), number(v.Now.Held))
+	differ("what the entries of the ledger hold", site.Number(held), site.Number(v.Now.Held))
 	return x.readLedger(func(ctx context.Context) error {
 		last, _, err := x.Ledger.Latest(ctx, r.accountID, ledger.Filter{}, 1)
 		if err == nil && len(last) > 0 && last[0].Revision == v.Position && last[0].Hash != "" {
@@ -408,6 +409,6 @@ func (x *exchange) compareKeys(v *replayView, differ func(what, stored, replayed
 			differ("key "+k.ID, in, "not valid")
 		}
 	}
-	differ("the number of revoked keys", number(int64(revoked)), number(int64(v.Now.Revoked)))
+	differ("the number of revoked keys", site.Number(int64(revoked)), site.Number(int64(v.Now.Revoked)))
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/dashboard"
+	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/account"
 	"letterhead/domain/plan"
 	"letterhead/eventschemas"
@@ -40,8 +41,8 @@ func (c *customer) hold(domain string) (commands.Request, string) {
 func (a answer) section(id string) string {
 	a.t.Helper()
 	for _, n := range a.elements("section") {
-		if attribute(n, "aria-labelledby") == id {
-			return textOf(n)
+		if sitetest.Attribute(n, "aria-labelledby") == id {
+			return sitetest.Text(n)
 		}
 	}
 	return ""
@@ -197,7 +198,9 @@ func TestReplay_Position_IsExplainedIfWrong(t *testing.T) {
 		}
 	}
 	c.get("/dashboard/replay?at=+3+").shows(200, "After revision 3, the newest")
-	if a := c.get("/dashboard/replay?at=-1"); !slices.ContainsFunc(a.elements("input"), func(n *html.Node) bool { return attribute(n, "id") == "at" && attribute(n, "value") == "-1" }) {
+	if a := c.get("/dashboard/replay?at=-1"); !slices.ContainsFunc(a.elements("input"), func(n *html.Node) bool {
+		return sitetest.Attribute(n, "id") == "at" && sitetest.Attribute(n, "value") == "-1"
+	}) {
 		t.Error("what was typed is not kept")
 	}
 }

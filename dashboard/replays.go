@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"letterhead/commands/streamwriter"
+	"letterhead/dashboard/site"
 	"letterhead/domain/timeline"
 	"letterhead/eventschemas"
 	"letterhead/projections/ledger"
@@ -113,7 +114,7 @@ func (r *replay) fold(page []Event, broken error, memory int) {
 		e := &page[i]
 		body, err := eventschemas.Decode(e.Type, e.SchemaVersion, e.Data)
 		if err != nil {
-			r.end = &replayEnd{e.Revision, "The event of revision " + number(int64(e.Revision)) + " cannot be read", "It is damaged, or of a newer release. Neither it nor those after it are replayed.", true}
+			r.end = &replayEnd{e.Revision, "The event of revision " + site.Number(int64(e.Revision)) + " cannot be read", "It is damaged, or of a newer release. Neither it nor those after it are replayed.", true}
 			return
 		}
 		r.timeline.Apply(body, e.OccurredAt, e.Head)
@@ -123,12 +124,12 @@ func (r *replay) fold(page []Event, broken error, memory int) {
 		r.end = brokenChain(chain)
 	case r.timeline.Size() > memory:
 		r.end = &replayEnd{r.timeline.Next(), "The history is too long for this page",
-			fmt.Sprintf("Events from revision %s on are not replayed here.", number(int64(r.timeline.Next()))), false}
+			fmt.Sprintf("Events from revision %s on are not replayed here.", site.Number(int64(r.timeline.Next()))), false}
 	}
 }
 
 func brokenChain(broken *streamwriter.ChainError) *replayEnd {
-	return &replayEnd{broken.Revision, "The hash chain breaks at revision " + number(int64(broken.Revision)),
+	return &replayEnd{broken.Revision, "The hash chain breaks at revision " + site.Number(int64(broken.Revision)),
 		"The event of this revision was changed after it was stored: " + broken.Reason + ". Neither it nor those after it are replayed.", true}
 }
 
@@ -160,7 +161,7 @@ func (r *replay) compareEntry(e *ledger.Entry) {
 		r.differ(difference{r.compared, "the entry in the ledger", "missing", "there"})
 	}
 	if balance := r.timeline.Balance(e.Revision); e.Balance != balance {
-		r.differ(difference{e.Revision, "the balance in the ledger", number(e.Balance), number(balance)})
+		r.differ(difference{e.Revision, "the balance in the ledger", site.Number(e.Balance), site.Number(balance)})
 	}
 	r.held += e.Held
 	r.compared = e.Revision + 1

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"letterhead/commands"
+	"letterhead/dashboard/site"
 	"letterhead/domain/account"
 )
 
@@ -40,7 +41,7 @@ func (x *exchange) showSignIn() error {
 // signIn answers POST /dashboard/sign-in. A form of another site would sign a visitor in to an account of its maker's, in
 // place of the visitor's own.
 func (x *exchange) signIn() error {
-	if x.protection.Check(x.r) != nil && !x.originUnknown() {
+	if x.protection.Check(x.r) != nil && !site.OriginUnknown(x.r) {
 		return errOtherSite
 	}
 	v := signInView{AccountID: x.form.Get("account"), Token: x.form.Get("token")}

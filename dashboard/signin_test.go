@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"letterhead/commands"
+	"letterhead/dashboard/site/sitetest"
 	"letterhead/domain/plan"
 	"letterhead/domain/signin"
 	"letterhead/internal/eventlog"
@@ -291,9 +292,9 @@ func TestPaths_UnknownOrWrongMethod_ArePages(t *testing.T) {
 
 	page := c.get("/dashboard")
 	for _, n := range append(page.elements("script"), page.elements("link")...) {
-		source := attribute(n, "src") + attribute(n, "href")
+		source := sitetest.Attribute(n, "src") + sitetest.Attribute(n, "href")
 		if n.FirstChild != nil || source == "" {
-			t.Errorf("an element has inline code: %s", rendered(n))
+			t.Errorf("an element has inline code: %s", n.Data)
 			continue
 		}
 		if strings.HasPrefix(source, "/static/dashboard/") {

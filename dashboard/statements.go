@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"letterhead/dashboard/site"
 	"letterhead/domain/books"
 	"letterhead/domain/statement"
 	"letterhead/projections/ledger"
@@ -94,6 +95,6 @@ func (x *exchange) showStatement() error {
 	if format != "" {
 		x.w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="statement-%s.%s"`, s.Month, format))
 	}
-	x.send(http.StatusOK, contentType, body)
+	site.Send(x.w, http.StatusOK, contentType, body)
 	return nil
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -15,6 +14,7 @@ import (
 	"letterhead/commands"
 	"letterhead/commands/streamwriter"
 	"letterhead/dashboard"
+	"letterhead/dashboard/site"
 	"letterhead/domain/account"
 	"letterhead/domain/billing"
 	"letterhead/domain/signin"
@@ -61,26 +61,10 @@ func (a ownAPI) LookUp(ctx context.Context, in dashboard.LookUp) (dashboard.Resp
 	}
 	r.RemoteAddr = in.From
 	r.Header.Set("Idempotency-Key", in.Once)
-	w := &answer{header: http.Header{}, status: http.StatusOK}
+	w := site.NewAnswer()
 	a.handler.ServeHTTP(w, r)
-	return dashboard.Response{Status: w.status, Header: w.header, Body: w.body.Bytes()}, ctx.Err()
+	return dashboard.Response{Status: w.Status, Header: w.Header(), Body: w.Body.Bytes()}, ctx.Err()
 }
-
-// answer keeps an answer in memory.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (a *answer) Header() http.Header { return a.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (a *answer) WriteHeader(status int) { a.status = status }
-
-// Write implements http.ResponseWriter.
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // customers are the use cases of customers.
 type customers struct{ *Node }

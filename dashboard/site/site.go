@@ -1,0 +1,200 @@
+// Package site has the parts that the pages of customers and those of operators share: their style and script, functions
+// of their templates, static files, and the check of where a form comes from.
+package site
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"letterhead/domain/books"
+	"letterhead/internal/htmx"
+)
+
+//go:embed files
+var files embed.FS
+
+// Policy is the Content-Security-Policy of the pages: everything comes from files of their server.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// Protect sets the headers of every page and form: nothing is stored, and nothing is told to other sites.
+func Protect(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", Policy)
+}
+
+// HTMXConfig is the content of the meta element htmx-config of the pages.
+const HTMXConfig = "includeIndicatorCSS:false history:reload"
+
+// Static are the files that pages refer to.
+type Static struct {
+	Style, Script string // paths
+	HTMX          string // path
+
+	prefix string
+	files  map[string]http.Handler // by name
+}
+
+// NewStatic returns the shared files. They are served below a prefix, which ends in a slash; htmx is served at base and
+// htmx.Path.
+func NewStatic(base, prefix string) (*Static, error) {
+	s := &Static{HTMX: base + htmx.Path, prefix: prefix, files: map[string]http.Handler{}}
+	var err error
+	if s.Style, err = s.Add(files, "files/style.css", "text/css; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	s.Script, err = s.Add(files, "files/times.js", "text/javascript; charset=utf-8")
+	return s, err
+}
+
+// Add adds a file, and returns its path. The path has a part of the file's hash in it, so that browsers may keep the file
+// forever.
+func (s *Static) Add(from fs.FS, file, contentType string) (string, error) {
+	body, err := fs.ReadFile(from, file)
+	if err != nil {
+		return "", fmt.Errorf("read a file of the pages: %w", err)
+	}
+	sum := sha256.Sum256(body)
+	extension := path.Ext(file)
+	name := strings.TrimSuffix(path.Base(file), extension) + "-" + hex.EncodeToString(sum[:6]) + extension
+	return s.Serve(name, contentType, body), nil
+}
+
+// Serve adds a file whose name changes with its content, and returns its path.
+func (s *Static) Serve(name, contentType string, body []byte) string {
+	s.files[name] = Forever(contentType, body)
+	return s.prefix + name
+}
+
+// Forever returns a handler of a file that browsers may keep.
+func Forever(contentType string, body []byte) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		h.Set("Content-Type", contentType)
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body) // an error means that the client has left
+	})
+}
+
+// Files returns the handlers of the files by name.
+func (s *Static) Files() map[string]http.Handler { return s.files }
+
+// Template parses files of templates along with the shared ones.
+func Template(name string, more template.FuncMap, from fs.FS, paths ...string) (*template.Template, error) {
+	t, err := template.New(name).Funcs(functions).Funcs(more).ParseFS(files, "files/parts.html")
+	if err == nil {
+		t, err = t.ParseFS(from, paths...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("parse the page %s: %w", name, err)
+	}
+	return t, nil
+}
+
+// FromOwnPage reports whether a form comes from a page of its own site.
+//
+// Browsers say where a request comes from, in Sec-Fetch-Site or else in Origin. Over plain HTTP to another machine they do
+// not: they leave the former out, and the latter is null, because the pages send no referrer. Then the form must have
+// the token of its session, which pages of other sites cannot read.
+func FromOwnPage(r *http.Request, protection *http.CrossOriginProtection, session string, form url.Values) bool {
+	if protection.Check(r) == nil {
+		return true
+	}
+	return OriginUnknown(r) && session != "" && subtle.ConstantTimeCompare([]byte(form.Get("form")), []byte(FormToken(session))) == 1
+}
+
+// OriginUnknown reports whether the browser does not say which site a form comes from.
+func OriginUnknown(r *http.Request) bool {
+	return r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "null"
+}
+
+// FormToken returns the token of the forms of a session. It does not reveal that of the session.
+func FormToken(session string) string {
+	sum := sha256.Sum256([]byte("form " + session))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// Send answers with a whole body.
+func Send(w http.ResponseWriter, status int, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the client has left
+}
+
+// functions are those of the templates.
+var functions = template.FuncMap{
+	"number":  Number,
+	"signed":  Signed,
+	"credits": Credits,
+	"count":   func(n uint64) string { return Number(int64(n)) },
+	"segment": url.PathEscape,
+	"wrong":   func(field, problem string) any { return struct{ Field, Problem string }{field, problem} },
+	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"minute":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") + " UTC" },
+	"second":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" },
+	"date":    func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+	"long":    func(t time.Time) string { return t.UTC().Format("2 January 2006") },
+	"month":   func(t time.Time) string { return t.UTC().Format("January 2006") },
+	"yyyymm":  func(t time.Time) string { return t.UTC().Format(books.MonthLayout) },
+}
+
+// Number groups the digits of a number, and gives it the minus sign, which is as wide as a digit.
+func Number(n int64) string {
+	return strings.Replace(books.Grouped(strconv.FormatInt(n, 10)), "-", "−", 1)
+}
+
+// Signed is Number with a sign, except for 0.
+func Signed(n int64) string {
+	if n > 0 {
+		return "+" + Number(n)
+	}
+	return Number(n)
+}
+
+// Credits is a number of credits in words.
+func Credits(n int64) string {
+	if n == 1 {
+		return "1 credit"
+	}
+	return Number(n) + " credits"
+}
+
+// HTMX returns the handler of htmx, for a server that has no other one.
+func HTMX() http.Handler { return Forever("text/javascript; charset=utf-8", htmx.Script) }
+
+// Answer is an answer that is kept in memory. It implements http.ResponseWriter.
+type Answer struct {
+	Status int
+	Body   bytes.Buffer
+
+	header http.Header
+}
+
+// NewAnswer returns an answer that has not begun.
+func NewAnswer() *Answer { return &Answer{Status: http.StatusOK, header: http.Header{}} }
+
+// Header implements http.ResponseWriter.
+func (a *Answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *Answer) WriteHeader(status int) { a.Status = status }
+
+// Write implements http.ResponseWriter.
+func (a *Answer) Write(p []byte) (int, error) { return a.Body.Write(p) }

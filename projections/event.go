@@ -8,7 +8,7 @@ import (
 )
 
 // Category is a set of stream categories.
-type Category uint8
+type Category uint16
 
 // The stream categories.
 const (
@@ -20,6 +20,7 @@ const (
 	Operators                        // operators: their tokens
 	Notices                          // notices-<account>
 	SignIns                          // signins-<account>
+	Billing                          // billing-<processor>:<event>
 )
 
 // Event is a recorded event, decoded once for all folds. Folds share it and must not change it.

@@ -15,7 +15,7 @@ import (
 var prefixes = [...]struct {
 	prefix   string
 	category projections.Category
-}{{account.StreamPrefix, projections.Accounts}, {usage.StreamPrefix, projections.Usage}, {brand.StreamPrefix, projections.Brands}, {eventschemas.BooksStream, projections.Books}, {eventschemas.CheckpointsStream, projections.Checkpoints}, {eventschemas.OperatorsStream, projections.Operators}, {eventschemas.NoticesPrefix, projections.Notices}, {eventschemas.SignInsPrefix, projections.SignIns}}
+}{{account.StreamPrefix, projections.Accounts}, {usage.StreamPrefix, projections.Usage}, {brand.StreamPrefix, projections.Brands}, {eventschemas.BooksStream, projections.Books}, {eventschemas.CheckpointsStream, projections.Checkpoints}, {eventschemas.OperatorsStream, projections.Operators}, {eventschemas.NoticesPrefix, projections.Notices}, {eventschemas.SignInsPrefix, projections.SignIns}, {eventschemas.BillingPrefix, projections.Billing}}
 
 func decode(rec *eventlog.Recorded, into *projections.Event) {
 	into.Recorded = rec

@@ -5,6 +5,7 @@ import (
 
 	"letterhead/projections"
 	"letterhead/projections/accounts"
+	"letterhead/projections/actions"
 	"letterhead/projections/brands"
 	"letterhead/projections/checkpoints"
 	"letterhead/projections/idempotency"
@@ -39,6 +40,7 @@ type models struct {
 	operators   *operators.Model
 	notices     *notices.Model
 	sessions    *sessions.Model
+	actions     *actions.Model
 }
 
 func newModels(t testing.TB, e *projectionstest.Env) models {
@@ -54,10 +56,10 @@ func newModels(t testing.TB, e *projectionstest.Env) models {
 	}
 	return models{
 		accounts: accounts.New(e.Store), keys: k, usage: usage.New(e.Store, e.Log),
-		ledger: ledger.New(e.Store), payments: payments.New(e.Store), idempotency: idempotency.New(e.Store), brands: b, checkpoints: checkpoints.New(e.Store), operators: operators.New(e.Store), notices: notices.New(e.Store), sessions: sessions.New(e.Store),
+		ledger: ledger.New(e.Store), payments: payments.New(e.Store), idempotency: idempotency.New(e.Store), brands: b, checkpoints: checkpoints.New(e.Store), operators: operators.New(e.Store), notices: notices.New(e.Store), sessions: sessions.New(e.Store), actions: actions.New(e.Store),
 	}
 }
 
 func (m models) all() []projections.Projection {
-	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.payments, m.idempotency, m.brands, m.checkpoints, m.operators, m.notices, m.sessions}
+	return []projections.Projection{m.accounts, m.keys, m.usage, m.ledger, m.payments, m.idempotency, m.brands, m.checkpoints, m.operators, m.notices, m.sessions, m.actions}
 }

@@ -381,6 +381,109 @@ func TestBrand_Overridden_Withdrawn(t *testing.T) {
 	s.get("/admin/brands").want(http.StatusOK, nil)
 }
 
+func TestBrandHistory_CrawlsAndOverrides_AreListed(t *testing.T) {
+	s := start(t)
+	s.get("/admin/brands/acme.com/history").rejected(http.StatusNotFound, "acme.com")
+	s.get("/admin/brands/not_a_domain/history").rejected(http.StatusBadRequest, "")
+	before, after := "Acme", "Acme Inc."
+	evidence := []eventschemas.Evidence{{Field: "name", Source: "https://acme.com/", Method: "og:site_name", Confidence: 0.9}}
+	_, err := s.node.Brands.ImportBrand(t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: "acme.com", Source: "catalog 1", Evidence: evidence,
+		Record: eventschemas.Record{Name: &before, Company: eventschemas.EmptyCompany(), QualityScore: 0.5}})
+	s.must(err)
+	var crawl struct {
+		CrawlID string `json:"crawl_id"`
+	}
+	s.post("/admin/brands/acme.com/crawl", "").want(http.StatusAccepted, &crawl)
+	s.must(s.node.Brands.FailCrawl(t.Context(), commands.FailCrawl{Request: s.node.Operator(), Domain: "acme.com", CrawlID: crawl.CrawlID, Outcome: brand.Timeout}))
+	s.send(request{method: "PUT", path: "/admin/brands/acme.com/overrides/name", body: `{"value":"` + after + `"}`}).want(http.StatusOK, nil)
+	var history struct {
+		Changes []struct {
+			Type, Source, Outcome, Cause, Actor string
+			Fields                              []struct {
+				Field         string
+				Before, After json.RawMessage
+			}
+			Evidence []eventschemas.Evidence
+		}
+	}
+	s.get("/admin/brands/www.acme.com/history").want(http.StatusOK, &history)
+	var types []string
+	for _, c := range history.Changes {
+		types = append(types, c.Type)
+	}
+	if want := []string{"FieldOverridden", "CrawlFailed", "CrawlRequested", "BrandImported"}; !slices.Equal(types, want) {
+		t.Fatalf("the events are %v, want %v", types, want)
+	}
+	set, failed, imported := history.Changes[0], history.Changes[1], history.Changes[3]
+	if len(set.Fields) != 1 || set.Fields[0].Field != "name" || string(set.Fields[0].After) != `"Acme Inc."` || !strings.HasPrefix(set.Actor, "operator:") {
+		t.Errorf("the override is %+v", set)
+	}
+	if failed.Outcome != brand.Timeout || history.Changes[2].Cause != brand.CauseRefresh {
+		t.Errorf("the crawl is %+v, %+v", history.Changes[2], failed)
+	}
+	if imported.Source != "catalog 1" || !slices.Equal(imported.Evidence, evidence) || !slices.ContainsFunc(imported.Fields, func(f struct {
+		Field         string
+		Before, After json.RawMessage
+	}) bool {
+		return f.Field == "name" && len(f.Before) == 0 && string(f.After) == `"Acme"`
+	}) {
+		t.Errorf("the import is %+v", imported)
+	}
+	s.post("/admin/brands/acme.com/withdraw", "").want(http.StatusOK, nil)
+	s.get("/admin/brands/acme.com/history").rejected(http.StatusNotFound, "taken out")
+}
+
+func TestLedger_NewestFirst_PagesLeadToTheFirstEvent(t *testing.T) {
+	s := start(t)
+	id := s.open("Acme").Account.ID
+	var types []string
+	path := "/admin/accounts/" + id + "/ledger?order=newest&limit=3"
+	for next := path; next != ""; {
+		var page struct {
+			Entries []struct{ Type string }
+			Next    string `json:"next_cursor"`
+		}
+		s.get(next).want(http.StatusOK, &page)
+		for _, e := range page.Entries {
+			types = append(types, e.Type)
+		}
+		if next = ""; page.Next != "" {
+			next = path + "&cursor=" + page.Next
+		}
+	}
+	if want := []string{"KeyIssued", "KeyIssued", "CreditsGranted", "AccountOpened"}; !slices.Equal(types, want) {
+		t.Errorf("the events are %v, want %v", types, want)
+	}
+	s.get(path+"&cursor=0").rejected(http.StatusBadRequest, "cursor")
+	s.get("/admin/accounts/"+id+"/ledger?order=up").rejected(http.StatusBadRequest, "order")
+}
+
+func TestActions_OfOperators_ArePaged(t *testing.T) {
+	s := start(t)
+	id := s.open("Acme").Account.ID
+	s.post("/admin/accounts/"+id+"/suspend", `{"reason":"fraud"}`).want(http.StatusOK, nil)
+	type page struct {
+		Actions []struct {
+			Type, Actor, Stream string
+			RequestID           string `json:"request_id"`
+		}
+		Next string `json:"next_cursor"`
+	}
+	var first, second, none page
+	s.get("/admin/actions?stream=account-"+id+"&limit=1").want(http.StatusOK, &first)
+	if len(first.Actions) != 1 || first.Actions[0].Type != "AccountSuspended" || !strings.HasPrefix(first.Actions[0].Actor, "operator:") || first.Actions[0].RequestID == "" || first.Next == "" {
+		t.Fatalf("the newest action is %+v", first)
+	}
+	s.get("/admin/actions?stream=account-"+id+"&limit=1&cursor="+first.Next).want(http.StatusOK, &second)
+	if len(second.Actions) != 1 || second.Actions[0].Type == "AccountSuspended" {
+		t.Errorf("the second page is %+v", second)
+	}
+	if s.get("/admin/actions?actor=operator:unknown").want(http.StatusOK, &none); len(none.Actions) != 0 {
+		t.Errorf("an unknown actor has done %+v", none)
+	}
+	s.get("/admin/actions?cursor=0").rejected(http.StatusBadRequest, "cursor")
+}
+
 func TestReads_OfBooksAndModels(t *testing.T) {
 	s := start(t)
 	id := s.open("Acme").Account.ID

@@ -29,6 +29,7 @@ import (
 	"letterhead/internal/repeats"
 	"letterhead/internal/telemetry"
 	"letterhead/projections/accounts"
+	"letterhead/projections/actions"
 	"letterhead/projections/brands"
 	"letterhead/projections/checkpoints"
 	"letterhead/projections/engine"
@@ -203,6 +204,7 @@ type Deps struct {
 	Index       *brands.Model
 	Checkpoints *checkpoints.Model
 	Operators   *operators.Model
+	Actions     *actions.Model
 	Repeats     *repeats.Table
 	Log         eventlog.Log
 	Metrics     http.Handler // serves /metrics; nil if it is served elsewhere
@@ -219,12 +221,15 @@ type Config struct {
 	Registerer   prometheus.Registerer
 	Now          func() time.Time
 	NewID        func() string // request ids
+	// Pages makes what answers the paths outside the API, from the handler of the API; nil if nothing does.
+	Pages func(api http.Handler) (http.Handler, error)
 }
 
 // API is the HTTP API of operators.
 type API struct {
 	Config
 	Deps
+	pages    http.Handler // nil if there are none
 	hosts    map[string]bool
 	failures ratelimit.Counters // failed attempts to authenticate, by address
 	valid    validTokens
@@ -263,8 +268,25 @@ func New(cfg Config, deps Deps) (*API, error) {
 		}
 	}
 	a.route()
+	if cfg.Pages != nil {
+		if a.pages, err = cfg.Pages(a.Handler()); err != nil {
+			return nil, err
+		}
+	}
 	return a, nil
 }
 
 // Handler returns the handler to serve.
-func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
+func (a *API) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.pages == nil || r.URL.Path == "/admin" || strings.HasPrefix(r.URL.Path, "/admin/") || r.URL.Path == "/metrics" {
+			a.serve(w, r)
+			return
+		}
+		if p := a.checkHost(r); p != nil {
+			http.Error(w, p.Message, p.Status)
+			return
+		}
+		a.pages.ServeHTTP(w, r)
+	})
+}

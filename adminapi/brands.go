@@ -68,16 +68,38 @@ func (x *exchange) getBrand() error {
 	} else {
 		body, err = brands.AsOf(x.ctx, x.api.Log, domain, at.Time)
 	}
+	if err != nil {
+		return pastProblem(domain, err)
+	}
+	x.send(http.StatusOK, typeJSON, append(body.AppendTo(nil, x.api.BaseURL), '\n'))
+	return nil
+}
+
+// pastProblem explains why the records of a brand are not shown.
+func pastProblem(domain string, err error) error {
 	switch {
 	case errors.Is(err, brands.ErrNotFound):
 		return notFound("The index does not have %s, or its owner had it taken out.", domain)
 	case errors.Is(err, brands.ErrRestricted):
 		return &problem{http.StatusConflict, "conflict", domain + " is restricted now, so its older records are not shown.", nil}
-	case err != nil:
+	}
+	return err
+}
+
+// getBrandHistory answers GET /admin/brands/{domain}/history.
+func (x *exchange) getBrandHistory() error {
+	if q := x.query(); q.err != nil {
+		return q.err
+	}
+	domain, err := x.domain()
+	if err != nil {
 		return err
 	}
-	x.send(http.StatusOK, typeJSON, append(body.AppendTo(nil, x.api.BaseURL), '\n'))
-	return nil
+	past, err := brands.History(x.ctx, x.api.Log, domain)
+	if err != nil {
+		return pastProblem(domain, err)
+	}
+	return x.answer(http.StatusOK, past)
 }
 
 // decideBrand decides about the brand in the path, and waits until look-ups follow.

@@ -110,9 +110,20 @@ func problemOf(err error) *problem {
 	case errors.As(err, new(*engine.QuarantinedError)):
 		return &problem{http.StatusServiceUnavailable, "unavailable", "A read model is quarantined, so it cannot answer. GET /admin/projections has the reason; a rebuild may repair it.", err}
 	case errors.As(err, new(*streamwriter.LoadingError)), isOne(err, unavailable):
-		return &problem{http.StatusServiceUnavailable, "unavailable", "A part of the service could not be reached in time. Send the request again, with the same Idempotency-Key if it had one.", err}
+		return &problem{http.StatusServiceUnavailable, "unavailable", part(err) + " could not be reached in time. Send the request again, with the same Idempotency-Key if it had one.", err}
 	}
 	return &problem{http.StatusInternalServerError, "internal_error", "Something failed on our side. The log has the reason under the X-Request-Id.", err}
+}
+
+// part names the part of the service that an error is about.
+func part(err error) string {
+	switch {
+	case isOne(err, []error{eventlog.ErrUnavailable, eventlog.ErrAmbiguous, eventlog.ErrClosed}):
+		return "The event log"
+	case isOne(err, []error{sqlstore.ErrUnavailable, sqlstore.ErrClosed}):
+		return "The database"
+	}
+	return "A part of the service"
 }
 
 // sentence returns the text of an error with a capital letter.

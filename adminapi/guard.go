@@ -129,7 +129,7 @@ func (x *exchange) authenticate() error {
 // lookUp finds a token by its hash, unless its address has sent too many that are not valid. A look-up that fails does not
 // count.
 func (x *exchange) lookUp(hash [sha256.Size]byte) (*operators.Token, error) {
-	key := ratelimit.Key{Scope: "admin look-ups", ID: addressOf(x.request)}
+	key := ratelimit.Key{Scope: "admin look-ups", ID: ratelimit.AddressOf(x.request)}
 	known := x.api.valid.has(hash)
 	var taken ratelimit.Decision
 	if !known {
@@ -180,7 +180,7 @@ func unauthorized(message string) *problem {
 
 // unauthorized counts a failed attempt, and returns its answer.
 func (x *exchange) unauthorized(p *problem) error {
-	decision, err := x.api.failures.Take(x.ctx, ratelimit.Key{Scope: "admin failures", ID: addressOf(x.request)}, 1, maxFailures)
+	decision, err := x.api.failures.Take(x.ctx, ratelimit.Key{Scope: "admin failures", ID: ratelimit.AddressOf(x.request)}, 1, maxFailures)
 	if err != nil {
 		return err
 	}
@@ -189,22 +189,4 @@ func (x *exchange) unauthorized(p *problem) error {
 	}
 	x.writer.Header().Set("WWW-Authenticate", "Bearer")
 	return p
-}
-
-// addressBitsIPv6: a client has at least a /64.
-const addressBitsIPv6 = 64
-
-// addressOf returns the client's address, or the network of an IPv6 address.
-func addressOf(r *http.Request) string {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return ""
-	}
-	ip := at.Addr().Unmap().WithZone("")
-	if ip.Is6() {
-		if network, err := ip.Prefix(addressBitsIPv6); err == nil {
-			ip = network.Addr()
-		}
-	}
-	return ip.String()
 }

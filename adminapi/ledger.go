@@ -17,14 +17,20 @@ import (
 
 // getLedger answers GET /admin/accounts/{id}/ledger.
 func (x *exchange) getLedger() error {
-	q := x.query("from", "to", "type", "payment_id", "request_id", "key", "limit", "cursor")
+	q := x.query("from", "to", "type", "payment_id", "request_id", "key", "order", "limit", "cursor")
 	f := ledger.Filter{Type: q.oneOf("type", ledger.Types()...), PaymentID: q.text("payment_id"), RequestID: q.text("request_id"), KeyID: q.text("key")}
 	f.From, f.Until = q.period()
+	newest := q.oneOf("order", "oldest", "newest") == "newest"
 	limit := q.limit()
 	if text := q.text("cursor"); text != "" {
-		var err error
-		if f.FromRevision, err = strconv.ParseUint(text, 10, 62); err != nil {
+		revision, err := strconv.ParseUint(text, 10, 62)
+		switch {
+		case err != nil || newest && revision == 0:
 			return invalid("The parameter cursor is not a next_cursor of an answer.")
+		case newest:
+			f.BeforeRevision = revision
+		default:
+			f.FromRevision = revision
 		}
 	}
 	if q.err != nil {
@@ -37,9 +43,20 @@ func (x *exchange) getLedger() error {
 	if err := x.api.Operations.Folded(x.ctx, ledger.Name); err != nil {
 		return err
 	}
-	f.Limit = limit + 1 // one more shows that there are more
 	entries := []ledger.Entry{}
 	out := map[string]any{}
+	if newest {
+		latest, next, err := x.api.Ledger.Latest(x.ctx, id, f, limit)
+		if err != nil {
+			return err
+		}
+		if next > 0 {
+			out["next_cursor"] = strconv.FormatUint(next, 10)
+		}
+		out["entries"] = append(entries, latest...)
+		return x.answer(http.StatusOK, out)
+	}
+	f.Limit = limit + 1 // one more shows that there are more
 	for e, err := range x.api.Ledger.Entries(x.ctx, id, f) {
 		if err != nil {
 			return err

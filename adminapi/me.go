@@ -12,7 +12,7 @@ func (x *exchange) getOwnToken() error {
 		return err
 	}
 	own := Token{ID: x.token.ID, Name: names[x.token.ID], Scope: x.token.Scope, Last4: x.token.Last4, State: "active", IssuedAt: x.token.IssuedAt, ExpiresAt: x.token.ExpiresAt}
-	return x.answer(http.StatusOK, map[string]any{"token": own})
+	return x.answer(http.StatusOK, map[string]any{"token": own, "permissions": granted[x.token.Scope]})
 }
 
 // revokeOwnToken answers DELETE /admin/me.

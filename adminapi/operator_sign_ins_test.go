@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ type ownToken struct {
 		ExpiresAt                            time.Time `json:"expires_at"`
 		IssuedBy                             string    `json:"issued_by"`
 	}
+	Permissions []string
 }
 
 func TestMe_SignedInOperator_IsShownUntilSignedOut(t *testing.T) {
@@ -47,6 +49,9 @@ func TestMe_SignedInOperator_IsShownUntilSignedOut(t *testing.T) {
 	got := me.Token
 	if got.ID == "" || got.Name != "Jane Doe" || got.Scope != "finance" || got.State != "active" || !strings.HasSuffix(token, got.Last4) || got.ExpiresAt.Sub(got.IssuedAt) != operator.SessionLifetime {
 		t.Errorf("the token is %+v", got)
+	}
+	if want := []string{"read", "finance"}; !slices.Equal(me.Permissions, want) {
+		t.Errorf("the token has the permissions %v, want %v", me.Permissions, want)
 	}
 	if strings.Contains(a.text, token) || got.Token != "" || got.IssuedBy != "" {
 		t.Errorf("the answer has too much: %s", strings.ReplaceAll(a.text, token, "TOKEN"))
@@ -137,7 +142,7 @@ func TestNodes_OperatorSignsInAndOut_OtherFollows(t *testing.T) {
 		var first, second ownToken
 		s := other.send(me).want(http.StatusOK, &second)
 		one.send(me).want(http.StatusOK, &first)
-		if first != second {
+		if first.Token != second.Token {
 			t.Errorf("the nodes show %+v and %s", first, s.text)
 		}
 		if _, _, err := other.node.EnterOperator(t.Context(), link); !errors.Is(err, operator.ErrLinkUsed) {

@@ -50,6 +50,7 @@ func operations() []operation {
 		{"POST", "/admin/billing/checkouts", "createCheckout", finances, (*exchange).createCheckout},
 		{"GET", "/admin/brands", "listBrands", reading, (*exchange).listBrands},
 		{"GET", "/admin/brands/{domain}", "getBrand", reading, (*exchange).getBrand},
+		{"GET", "/admin/brands/{domain}/history", "getBrandHistory", reading, (*exchange).getBrandHistory},
 		{"PUT", "/admin/brands/{domain}/overrides/{field}", "overrideField", supporting, (*exchange).overrideField},
 		{"DELETE", "/admin/brands/{domain}/overrides/{field}", "removeOverride", supporting, (*exchange).removeOverride},
 		{"POST", "/admin/brands/{domain}/claim", "claimBrand", supporting, (*exchange).claimBrand},
@@ -70,6 +71,7 @@ func operations() []operation {
 		{"DELETE", "/admin/tokens/{id}", "revokeToken", everything, (*exchange).revokeToken},
 		{"GET", "/admin/me", "getOwnToken", reading, (*exchange).getOwnToken},
 		{"DELETE", "/admin/me", "revokeOwnToken", reading, (*exchange).revokeOwnToken},
+		{"GET", "/admin/actions", "listActions", reading, (*exchange).listActions},
 		{"GET", "/admin/health", "getHealth", reading, (*exchange).getHealth},
 	}
 }

@@ -84,6 +84,30 @@ func TestFirstStart_OperatorLink_IsInAFileOfItsOwner(t *testing.T) {
 	if !strings.HasPrefix(link, admin+"/sign-in?token=") || strings.Contains(n.out.String(), "/sign-in?token=") {
 		t.Errorf("the link leads to %.40s; the output is\n%s", link, n.out)
 	}
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := url.Values{"token": {u.Query().Get("token")}}
+	if page, resp := visit(t, http.MethodGet, link, nil, nil); resp.StatusCode != http.StatusOK || !strings.Contains(page, "Sign in as an operator") || len(resp.Cookies()) > 0 {
+		t.Errorf("the link answers %d with the cookies %v:\n%s", resp.StatusCode, resp.Cookies(), page)
+	}
+	_, signedIn := visit(t, http.MethodPost, admin+"/sign-in", form, nil)
+	if signedIn.StatusCode != http.StatusSeeOther || len(signedIn.Cookies()) != 1 {
+		t.Fatalf("the button of the link answers %d with the cookies %v", signedIn.StatusCode, signedIn.Cookies())
+	}
+	cookies := signedIn.Cookies()
+	if page, resp := visit(t, http.MethodGet, admin+"/accounts", nil, cookies); resp.StatusCode != http.StatusOK || !strings.Contains(page, "first account") {
+		t.Errorf("the page of accounts answers %d:\n%s", resp.StatusCode, page)
+	}
+	for _, path := range []string{"/accounts", "/books", "/operators", "/sign-in"} {
+		if _, resp := visit(t, http.MethodGet, n.url+path, nil, cookies); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("the public address answers %s with %d, want %d", path, resp.StatusCode, http.StatusNotFound)
+		}
+	}
+	if _, resp := visit(t, http.MethodPost, admin+"/sign-in", form, nil); resp.StatusCode != http.StatusGone || len(resp.Cookies()) > 0 {
+		t.Errorf("the used link answers %d with the cookies %v", resp.StatusCode, resp.Cookies())
+	}
 	out, errs, code := letterhead(t, data, "admin", "login-link", "--operator", "Jane", "--scope", "read")
 	if code != 0 || !strings.HasPrefix(out, admin+"/sign-in?token=") || strings.Count(out, "\n") != 1 {
 		t.Errorf("admin login-link ended with %d: %.40s\n%s", code, out, errs)

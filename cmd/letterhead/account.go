@@ -219,7 +219,7 @@ func enforced(ctx context.Context, n *node.Node, accountID string, done commands
 
 func checkName(flag, name string) error {
 	if strings.TrimSpace(name) == "" || len(name) > maxNameBytes {
-		return fmt.Errorf("%s takes 1 to %d bytes", flag, maxNameBytes)
+		return fmt.Errorf("%s takes 1 to %d bytes with a character other than a space", flag, maxNameBytes)
 	}
 	return nil
 }

@@ -26,9 +26,11 @@ var layers = map[string][]string{
 	"readapi/lookup": {"readapi/lookup", "commands", "projections", "domain", "eventschemas", "internal"},
 	"adminapi":       {"adminapi", "commands", "projections", "domain", "eventschemas", "internal"},
 	"dashboard":      {"dashboard", "commands", "projections", "domain", "eventschemas", "internal"},
-	"workers":        {"commands", "projections", "domain", "eventschemas", "internal"},
+	// The operators' pages, a client of the admin API.
+	"console": {"console", "dashboard/site", "domain", "internal"},
+	"workers": {"commands", "projections", "domain", "eventschemas", "internal"},
 	// The composition root. Only cmd and tests may import it.
-	"node": {"node", "adminapi", "dashboard", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
+	"node": {"node", "adminapi", "console", "dashboard", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
 	"cmd":  {"adminapi", "node", "readapi", "workers", "commands", "projections", "starter", "domain", "eventschemas", "internal"},
 	// Example programs, which may use only the event schemas as users would, and tests of the built binary.
 	"examples": {"examples", "eventschemas"},

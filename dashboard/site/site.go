@@ -29,7 +29,7 @@ var files embed.FS
 // Policy is the Content-Security-Policy of the pages: everything comes from files of their server.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// Protect sets the headers of every page and form: nothing is stored, and nothing is told to other sites.
+// Protect sets the headers of every page and form: browsers do not store it, and send no referrer from it.
 func Protect(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")

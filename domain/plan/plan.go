@@ -17,6 +17,9 @@ const (
 // FreeCredits are granted once, when an account is opened.
 const FreeCredits = 50
 
+// IDs are the plans, the smallest first.
+var IDs = []ID{Free, Starter, Growth, Custom}
+
 // LookupCredits is the price of a look-up that answers a brand with a logo.
 const LookupCredits int64 = 1
 

@@ -1,5 +1,5 @@
-// Package accountnames stores the names of account holders and of keys, and the destinations of notices, which are the
-// only personal data in the service. They are not in the event log because events are never rewritten, while personal data must be
+// Package accountnames stores the names of account holders, of keys and of operators, and the destinations of notices, which
+// are the only personal data in the service. They are not in the event log because events are never rewritten, while personal data must be
 // erasable. Events carry an opaque id, and this table maps it to a name until the name is erased.
 //
 // The table is not a read model. It cannot be rebuilt from the log, so it is written durably, is part of

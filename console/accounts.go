@@ -1,0 +1,262 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"letterhead/domain/plan"
+)
+
+// ledgerEntries is the number of entries of the ledger on the page of an account.
+const ledgerEntries = 25
+
+// accountRow is an account, as the API answers it.
+type accountRow struct {
+	Account struct {
+		ID     string `json:"id"`
+		Name   string `json:"name"`
+		Plan   string `json:"plan"`
+		Status string `json:"status"`
+	} `json:"account"`
+	Credits struct {
+		Balance   int64 `json:"balance"`
+		Remaining int64 `json:"remaining"`
+		Available int64 `json:"available"`
+	} `json:"credits"`
+	Lookups struct {
+		Month string `json:"month"`
+		Count int64  `json:"count"`
+	} `json:"lookups"`
+	OpenHolds int64     `json:"open_holds"`
+	OpenedAt  time.Time `json:"opened_at"`
+}
+
+// Held returns the credits that running requests hold.
+func (a accountRow) Held() int64 { return max(a.Credits.Remaining, 0) - max(a.Credits.Available, 0) }
+
+// accountsView is the data of the list of accounts.
+type accountsView struct {
+	Accounts   []accountRow `json:"accounts"`
+	NextCursor string       `json:"next_cursor"`
+	Query      url.Values
+	Plans      []plan.ID
+}
+
+// showAccounts answers GET /accounts.
+func (x *exchange) showAccounts() error {
+	v := accountsView{Query: x.filter("plan", "status", "sort", "cursor"), Plans: plan.IDs}
+	return x.list("/admin/accounts", v.Query, &v, func() error {
+		return x.show(http.StatusOK, "accounts", view{Title: "Accounts", Section: "Accounts", Page: v})
+	})
+}
+
+// filter returns the named parameters of a listing that are set.
+func (x *exchange) filter(names ...string) url.Values {
+	chosen := url.Values{}
+	if x.r.Method != http.MethodGet { // a form of the page
+		return chosen
+	}
+	for _, name := range names {
+		if value := x.r.URL.Query().Get(name); value != "" {
+			chosen.Set(name, value)
+		}
+	}
+	return chosen
+}
+
+// list gets a listing, and shows it. If the API rejects the filter, the page has the reason in place of rows.
+func (x *exchange) list(path string, query url.Values, out any, show func() error) error {
+	if err := x.get(path, query, out); err != nil {
+		return x.reject("filter", err, show)
+	}
+	return show()
+}
+
+// openAccount answers POST /accounts.
+func (x *exchange) openAccount() error {
+	var opened struct {
+		accountRow
+		Keys []apiKey `json:"keys"`
+	}
+	in := map[string]any{"name": x.form.Get("name"), "plan": x.form.Get("plan")}
+	if err := x.call(http.MethodPost, "/admin/accounts", in, &opened); err != nil {
+		return x.reject("open", err, x.showAccounts)
+	}
+	v := secretView{Title: "The account is open", Back: "/accounts/" + url.PathEscape(opened.Account.ID), BackTo: "The account"}
+	for _, k := range opened.Keys {
+		v.Secrets = append(v.Secrets, secret{"Its " + k.Kind + " key", k.Key})
+	}
+	v.Text = "These are its keys. They are shown only now."
+	return x.secret(v)
+}
+
+// secretView is the data of the page that shows texts once.
+type secretView struct {
+	Title, Text  string
+	Secrets      []secret
+	Back, BackTo string
+}
+
+// secret is a text that is stored nowhere; empty if the form was sent before.
+type secret struct{ Label, Text string }
+
+func (x *exchange) secret(v secretView) error {
+	if x.unconfirmed {
+		v.Text += unconfirmed
+	}
+	return x.show(http.StatusOK, "secret", view{Title: v.Title, Page: v})
+}
+
+// apiKey is a key, as the API answers it.
+type apiKey struct {
+	ID         string    `json:"id"`
+	Kind       string    `json:"kind"`
+	Key        string    `json:"key"`
+	Last4      string    `json:"last4"`
+	Name       string    `json:"name"`
+	State      string    `json:"state"`
+	IssuedAt   time.Time `json:"issued_at"`
+	LastUsedAt time.Time `json:"last_used_at"`
+	ExpiresAt  time.Time `json:"expires_at"`
+}
+
+// entry is an entry of the ledger, as the API answers it.
+type entry struct {
+	Revision  uint64    `json:"revision"`
+	Type      string    `json:"type"`
+	At        time.Time `json:"at"`
+	Amount    int64     `json:"amount"`
+	Held      int64     `json:"held"`
+	Balance   int64     `json:"balance"`
+	RequestID string    `json:"request_id"`
+	Actor     string    `json:"actor"`
+	Domain    string    `json:"domain"`
+	PaymentID string    `json:"payment_id"`
+	Kind      string    `json:"kind"`
+	Money     int64     `json:"money"`
+	Currency  string    `json:"currency"`
+	Reason    string    `json:"reason"`
+	Plan      string    `json:"plan"`
+}
+
+// accountView is the data of the page of an account.
+type accountView struct {
+	accountRow
+	Plans    []plan.ID
+	Keys     []apiKey
+	Entries  []entry
+	Older    string // cursor
+	Payments []payment
+	Query    url.Values
+}
+
+// showAccount answers GET /accounts/{id}.
+func (x *exchange) showAccount() error {
+	id := x.r.PathValue("id")
+	path := "/admin/accounts/" + url.PathEscape(id)
+	v := accountView{Plans: plan.IDs, Query: x.filter("cursor")}
+	if err := x.get(path, nil, &v); err != nil {
+		return err
+	}
+	var keys struct {
+		Keys []apiKey `json:"keys"`
+	}
+	if err := x.get(path+"/keys", nil, &keys); err != nil {
+		return err
+	}
+	var entries struct {
+		Entries    []entry `json:"entries"`
+		NextCursor string  `json:"next_cursor"`
+	}
+	query := url.Values{"order": {"newest"}, "limit": {strconv.Itoa(ledgerEntries)}}
+	if cursor := v.Query.Get("cursor"); cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	if err := x.get(path+"/ledger", query, &entries); err != nil {
+		return err
+	}
+	var paid struct {
+		Payments []payment `json:"payments"`
+	}
+	if err := x.get("/admin/payments", url.Values{"account": {v.Account.ID}, "sort": {"-paid"}, "limit": {strconv.Itoa(ledgerEntries)}}, &paid); err != nil {
+		return err
+	}
+	v.Keys, v.Entries, v.Older, v.Payments = keys.Keys, entries.Entries, entries.NextCursor, paid.Payments
+	title := v.Account.Name
+	if title == "" {
+		title = v.Account.ID
+	}
+	return x.show(http.StatusOK, "account", view{Title: title, Section: "Accounts", Page: v})
+}
+
+// changeAccount answers POST /accounts/{id}/{action}.
+func (x *exchange) changeAccount() error {
+	id, action := x.r.PathValue("id"), x.r.PathValue("action")
+	path := "/admin/accounts/" + url.PathEscape(id)
+	var send func() error
+	switch action {
+	case "grant":
+		send = func() error { return x.grant(path + "/grants") }
+	case "plan":
+		send = func() error {
+			return x.call(http.MethodPut, path+"/plan", map[string]any{"plan": x.form.Get("plan")}, nil)
+		}
+	case "suspend":
+		send = func() error {
+			return x.call(http.MethodPost, path+"/suspend", map[string]any{"reason": x.form.Get("reason")}, nil)
+		}
+	case "reinstate", "close":
+		send = func() error { return x.call(http.MethodPost, path+"/"+action, nil, nil) }
+	case "reverse":
+		send = func() error {
+			return x.call(http.MethodPost, path+"/reversals", map[string]any{"request_id": x.form.Get("request_id")}, nil)
+		}
+	case "revoke":
+		send = func() error {
+			return x.call(http.MethodDelete, "/admin/keys/"+url.PathEscape(x.form.Get("key")), nil, nil)
+		}
+	case "key":
+		return x.issueKey(path)
+	case "link":
+		return x.loginLink(path)
+	default:
+		return errNoPage
+	}
+	return x.act(action, send, "/accounts/"+url.PathEscape(id), action, x.showAccount)
+}
+
+func (x *exchange) grant(path string) error {
+	credits, err := x.whole("credits")
+	if err != nil {
+		return err
+	}
+	money, err := x.whole("money")
+	if err != nil {
+		return err
+	}
+	in := map[string]any{"kind": x.form.Get("kind"), "credits": credits, "payment_id": x.form.Get("payment_id"), "reason": x.form.Get("reason")}
+	if money != nil {
+		in["money"], in["currency"] = money, x.form.Get("currency")
+	}
+	return x.call(http.MethodPost, path, in, nil)
+}
+
+func (x *exchange) issueKey(path string) error {
+	var issued apiKey
+	if err := x.call(http.MethodPost, path+"/keys", map[string]any{"kind": x.form.Get("kind"), "name": x.form.Get("name")}, &issued); err != nil {
+		return x.reject("key", err, x.showAccount)
+	}
+	return x.secret(secretView{Title: "The key is issued", Text: "It is shown only now.", Secrets: []secret{{"The " + issued.Kind + " key", issued.Key}}, Back: "/accounts/" + url.PathEscape(x.r.PathValue("id")), BackTo: "The account"})
+}
+
+func (x *exchange) loginLink(path string) error {
+	var link struct {
+		URL string `json:"url"`
+	}
+	if err := x.call(http.MethodPost, path+"/login-link", map[string]any{"person": x.form.Get("person")}, &link); err != nil {
+		return x.reject("link", err, x.showAccount)
+	}
+	return x.secret(secretView{Title: "A sign-in link", Text: "It signs a person in to the dashboard of the account, once, within 15 minutes. It is shown only now.", Secrets: []secret{{"The link", link.URL}}, Back: "/accounts/" + url.PathEscape(x.r.PathValue("id")), BackTo: "The account"})
+}

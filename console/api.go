@@ -1,0 +1,90 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"letterhead/dashboard/site"
+)
+
+// get sends a GET request to the API, and decodes the answer.
+func (x *exchange) get(path string, query url.Values, out any) error {
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return x.call(http.MethodGet, path, nil, out)
+}
+
+const headerKey = "Idempotency-Key"
+
+// call sends a request to the API as the operator. The form that it comes from has an id, so that sending it twice does
+// nothing twice. in and out may be nil. An answer that is an error becomes a *problem.
+func (x *exchange) call(method, path string, in, out any) error {
+	var body io.Reader = http.NoBody
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(x.ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	r.Host, r.RemoteAddr = x.r.Host, x.r.RemoteAddr
+	r.Header.Set("Authorization", "Bearer "+x.token)
+	if in != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if once := x.form.Get("once"); method != http.MethodGet && once != "" {
+		r.Header.Set(headerKey, once)
+	}
+	w := site.NewAnswer()
+	x.API.ServeHTTP(w, r)
+	if err := x.ctx.Err(); err != nil {
+		return err
+	}
+	if w.Status >= http.StatusBadRequest {
+		x.apiID = w.Header().Get("X-Request-Id")
+		return problemOf(w)
+	}
+	x.unconfirmed = x.unconfirmed || w.Header().Get("X-Unconfirmed") != ""
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), out); err != nil {
+		return fmt.Errorf("decode the answer of %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// problemOf returns an error of the API as a page shows it.
+func problemOf(w *site.Answer) *problem {
+	var answer struct {
+		Error struct{ Code, Message string }
+	}
+	if json.Unmarshal(w.Body.Bytes(), &answer) != nil || answer.Error.Message == "" {
+		answer.Error.Message = "The API answered " + http.StatusText(w.Status) + "."
+	}
+	switch w.Status {
+	case http.StatusUnauthorized:
+		return errSignedOut
+	case http.StatusForbidden:
+		return &problem{w.Status, "You may not do this", answer.Error.Message}
+	case http.StatusNotFound:
+		return &problem{w.Status, "Not found", answer.Error.Message}
+	case http.StatusTooManyRequests:
+		return errTooManyFailures
+	case http.StatusServiceUnavailable:
+		return &problem{w.Status, "A part of the service does not answer", strings.ReplaceAll(answer.Error.Message, ", with the same "+headerKey+" if it had one", "")}
+	case http.StatusInternalServerError:
+		return &problem{w.Status, "Something failed on our side", answer.Error.Message}
+	}
+	return &problem{w.Status, "The request was rejected", answer.Error.Message}
+}

@@ -1,0 +1,83 @@
+package console
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// booksView is the data of the page of the books.
+type booksView struct {
+	Months []struct {
+		Month        string    `json:"month"`
+		State        string    `json:"state"`
+		ClosedAt     time.Time `json:"closed_at"`
+		Digest       string    `json:"digest"`
+		Transactions uint64    `json:"transactions"`
+	} `json:"months"`
+}
+
+// Closable reports whether a month is the first one that is open, so that it may be closed.
+func (v booksView) Closable(month string) bool {
+	for _, m := range v.Months {
+		if m.State == "open" {
+			return m.Month == month
+		}
+	}
+	return false
+}
+
+// showBooks answers GET /books.
+func (x *exchange) showBooks() error {
+	var v booksView
+	if err := x.get("/admin/books/months", nil, &v); err != nil {
+		return err
+	}
+	return x.show(http.StatusOK, "books", view{Title: "Books", Section: "Books", Page: v})
+}
+
+// closeMonth answers POST /books/{month}/close.
+func (x *exchange) closeMonth() error {
+	return x.act("close", func() error {
+		return x.call(http.MethodPost, "/admin/books/"+url.PathEscape(x.r.PathValue("month"))+"/close", nil, nil)
+	}, "/books", "month", x.showBooks)
+}
+
+// revenueRows is the number of rows on a page of the report of revenue.
+const revenueRows = 200
+
+// revenueView is the data of the report of revenue.
+type revenueView struct {
+	By         string
+	NextCursor string `json:"next_cursor"`
+	Rows       []struct {
+		Month       string `json:"month"`
+		Plan        string `json:"plan"`
+		Account     string `json:"account"`
+		Currency    string `json:"currency"`
+		Opening     int64  `json:"opening_deferred"`
+		Received    int64  `json:"received"`
+		Tax         int64  `json:"tax"`
+		Refunded    int64  `json:"refunded"`
+		Recognized  int64  `json:"recognized"`
+		Breakage    int64  `json:"breakage"`
+		Fees        int64  `json:"fees"`
+		Closing     int64  `json:"closing_deferred"`
+		Provisional bool   `json:"provisional"`
+	} `json:"rows"`
+	Query url.Values
+}
+
+// showRevenue answers GET /books/revenue. The report reads the whole log.
+func (x *exchange) showRevenue() error {
+	v := revenueView{Query: x.filter("by", "from", "to", "cursor")}
+	v.By = cmp.Or(v.Query.Get("by"), "month")
+	query := maps.Clone(v.Query)
+	query.Set("limit", strconv.Itoa(revenueRows))
+	return x.list("/admin/books/revenue", query, &v, func() error {
+		return x.show(http.StatusOK, "revenue", view{Title: "Revenue", Section: "Books", Page: v})
+	})
+}

@@ -1,0 +1,159 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"letterhead/domain/brand"
+)
+
+// brandsView is the data of the list of brands.
+type brandsView struct {
+	Brands []struct {
+		Domain  string  `json:"domain"`
+		Status  string  `json:"status"`
+		Claimed bool    `json:"claimed"`
+		Quality float64 `json:"quality_score"`
+		HasLogo bool    `json:"has_logo"`
+	} `json:"brands"`
+	NextCursor string `json:"next_cursor"`
+	Query      url.Values
+}
+
+// showBrands answers GET /brands. With the parameter domain it leads to the page of a brand.
+func (x *exchange) showBrands() error {
+	if domain := strings.TrimSpace(x.r.URL.Query().Get("domain")); domain != "" {
+		return x.redirect("/brands/"+url.PathEscape(domain), "")
+	}
+	v := brandsView{Query: x.filter("status", "claimed", "without_logo", "cursor")}
+	return x.list("/admin/brands", v.Query, &v, func() error {
+		return x.show(http.StatusOK, "brands", view{Title: "Brands", Section: "Brands", Page: v})
+	})
+}
+
+// brandView is the data of the page of a brand.
+type brandView struct {
+	Domain      string  `json:"domain"`
+	Name        string  `json:"name"`
+	Description string  `json:"description"`
+	Claimed     bool    `json:"claimed"`
+	Quality     float64 `json:"qualityScore"`
+	Logos       []struct {
+		Type    string `json:"type"`
+		Theme   string `json:"theme"`
+		Formats []struct {
+			Src    string `json:"src"`
+			Format string `json:"format"`
+			Width  int    `json:"width"`
+			Height int    `json:"height"`
+		} `json:"formats"`
+	} `json:"logos"`
+	Colors []struct {
+		Hex  string `json:"hex"`
+		Type string `json:"type"`
+	} `json:"colors"`
+
+	Record  string // JSON
+	Fields  []string
+	Changes []brandChange `json:"changes"` // the newest first
+	// Origin is the event that the record comes from; nil if there is no record.
+	Origin     *brandChange `json:"origin"`
+	Overridden []string     `json:"overridden"`
+}
+
+// brandChange is an event of a brand, as the API answers it.
+type brandChange struct {
+	Revision uint64    `json:"revision"`
+	At       time.Time `json:"at"`
+	Type     string    `json:"type"`
+	Actor    string    `json:"actor"`
+	Cause    string    `json:"cause"`
+	Outcome  string    `json:"outcome"`
+	Detail   string    `json:"detail"`
+	Source   string    `json:"source"`
+	Fields   []struct {
+		Field  string          `json:"field"`
+		Before json.RawMessage `json:"before"`
+		After  json.RawMessage `json:"after"`
+	} `json:"fields"`
+	Evidence []struct {
+		Field      string  `json:"field"`
+		Source     string  `json:"source"`
+		Method     string  `json:"method"`
+		Confidence float64 `json:"confidence"`
+	} `json:"evidence"`
+}
+
+// showBrand answers GET /brands/{domain}. A domain whose crawls have all failed has a history and no record.
+func (x *exchange) showBrand() error {
+	path := "/admin/brands/" + url.PathEscape(x.r.PathValue("domain"))
+	v := brandView{Fields: brand.Fields(), Domain: x.r.PathValue("domain")}
+	var record json.RawMessage
+	unknown, err := x.unknown(x.get(path, nil, &record))
+	if err != nil {
+		return err
+	}
+	// A domain without events is unknown, too. The history of a restricted brand is not shown.
+	if _, err := x.unknown(x.get(path+"/history", nil, &v)); err != nil {
+		return err
+	}
+	if unknown {
+		status := http.StatusOK
+		if len(v.Changes) == 0 {
+			status = http.StatusNotFound
+		}
+		return x.show(status, "brand", view{Title: v.Domain, Section: "Brands", Page: v})
+	}
+	if err := json.Unmarshal(record, &v); err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, record, "", "  "); err != nil {
+		return err
+	}
+	v.Record = text.String()
+	return x.show(http.StatusOK, "brand", view{Title: v.Domain, Section: "Brands", Page: v})
+}
+
+// unknown reports whether an error means that there is no such thing, or that it is not shown, and returns every other one.
+func (*exchange) unknown(err error) (bool, error) {
+	var p *problem
+	if errors.As(err, &p) && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict) {
+		return true, nil
+	}
+	return false, err
+}
+
+// changeBrand answers POST /brands/{domain}/{action}.
+func (x *exchange) changeBrand() error {
+	domain, action := x.r.PathValue("domain"), x.r.PathValue("action")
+	path := "/admin/brands/" + url.PathEscape(domain)
+	overrides := path + "/overrides/" + url.PathEscape(x.form.Get("field"))
+	page := "/brands/" + url.PathEscape(domain)
+	var send func() error
+	switch action {
+	case "override":
+		send = func() error {
+			value := json.RawMessage(x.form.Get("value"))
+			if !json.Valid(value) {
+				return &problem{http.StatusBadRequest, "The form was rejected", `The value is JSON, such as "Acme" with its quotes.`}
+			}
+			return x.call(http.MethodPut, overrides, map[string]any{"value": value}, nil)
+		}
+	case "remove":
+		send = func() error { return x.call(http.MethodDelete, overrides, nil, nil) }
+	case "claim", "crawl":
+		send = func() error { return x.call(http.MethodPost, path+"/"+action, nil, nil) }
+	case "withdraw":
+		page = "/brands"
+		send = func() error { return x.call(http.MethodPost, path+"/withdraw", nil, nil) }
+	default:
+		return errNoPage
+	}
+	return x.act(action, send, page, action, x.showBrand)
+}

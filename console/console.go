@@ -1,0 +1,155 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+
+	"letterhead/dashboard/site"
+	"letterhead/internal/ratelimit"
+)
+
+// Limits of requests.
+const (
+	// requestTimeout limits the work for a page, which may take several requests of the API.
+	requestTimeout = 60 * time.Second
+	// maxForm limits the body of a form.
+	maxForm = 64 << 10
+	// maxToken limits the tokens that are looked up.
+	maxToken = 200
+	// maxRunning limits the requests that run at a time.
+	maxRunning = 32
+	// maxFailures limits the links that an address may try in a minute and that do not sign in. Each is compared with the
+	// links in the log.
+	maxFailures = 20
+)
+
+// SignIn uses a one-time link up, and returns a token of the operator for the browser. Errors: operator.ErrUnknownLink,
+// operator.ErrLinkExpired, operator.ErrLinkUsed, operator.ErrTooManyTokens, and those of the stores.
+type SignIn func(ctx context.Context, link string) (token string, expires time.Time, err error)
+
+// Config configures the console. All fields are required.
+type Config struct {
+	// BaseURL is the URL of the service for its clients, from which logos are shown.
+	BaseURL string
+	SignIn  SignIn
+	API     http.Handler // the admin API
+	Metrics prometheus.Gatherer
+	Logger  *slog.Logger
+	Now     func() time.Time
+	NewID   func() string // ids of requests
+}
+
+// Console serves the pages.
+type Console struct {
+	Config
+	protection *http.CrossOriginProtection
+	policy     string // Content-Security-Policy
+	static     *site.Static
+	templates  map[string]*template.Template
+	mux        *http.ServeMux
+	running    *semaphore.Weighted
+	failures   ratelimit.Counters // links that did not sign in, by address
+}
+
+// New returns the console, or an error that names the part that is missing or wrong.
+func New(cfg Config) (*Console, error) {
+	if cfg.SignIn == nil || cfg.API == nil || cfg.Metrics == nil || cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil {
+		return nil, errors.New("console: a part is missing")
+	}
+	base, err := url.Parse(cfg.BaseURL)
+	if err != nil || base.Host == "" {
+		return nil, fmt.Errorf("console: BaseURL %q is not a URL", cfg.BaseURL)
+	}
+	c := &Console{Config: cfg, protection: http.NewCrossOriginProtection(), templates: map[string]*template.Template{}, running: semaphore.NewWeighted(maxRunning)}
+	if c.failures, err = ratelimit.NewMemory(ratelimit.Config{Now: cfg.Now}); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	c.policy = strings.Replace(site.Policy, "img-src 'self'", "img-src 'self' "+base.Scheme+"://"+base.Host, 1)
+	if c.static, err = site.NewStatic("", "/static/console/"); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if c.templates[name], err = site.Template(name, functions, files, "files/layout.html", "files/"+name+".html"); err != nil {
+			return nil, err
+		}
+	}
+	c.route()
+	return c, nil
+}
+
+// ServeHTTP implements http.Handler. It answers every path but those of the API.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	site.Protect(w.Header())
+	w.Header().Set("Content-Security-Policy", c.policy)
+	c.mux.ServeHTTP(w, r)
+}
+
+// page is a page, or a form that it sends.
+type page struct {
+	pattern string // of net/http
+	open    bool   // it needs no token
+	serve   func(*exchange) error
+}
+
+func (c *Console) route() {
+	c.mux = http.NewServeMux()
+	for _, p := range []page{
+		{"GET /sign-in", true, (*exchange).showSignIn},
+		{"POST /sign-in", true, (*exchange).signIn},
+		{"POST /sign-out", false, (*exchange).signOut},
+		{"GET /{$}", false, (*exchange).showHealth},
+		{"POST /projections/{name}/rebuild", false, (*exchange).rebuild},
+		{"GET /accounts", false, (*exchange).showAccounts},
+		{"POST /accounts", false, (*exchange).openAccount},
+		{"GET /accounts/{id}", false, (*exchange).showAccount},
+		{"POST /accounts/{id}/{action}", false, (*exchange).changeAccount},
+		{"GET /payments", false, (*exchange).showPayments},
+		{"GET /payments/{id}", false, (*exchange).showPayment},
+		{"POST /payments/{id}/refund", false, (*exchange).refund},
+		{"GET /inbox", false, (*exchange).showInbox},
+		{"POST /inbox/{id}/{action}", false, (*exchange).settleReport},
+		{"GET /books", false, (*exchange).showBooks},
+		{"POST /books/{month}/close", false, (*exchange).closeMonth},
+		{"GET /books/revenue", false, (*exchange).showRevenue},
+		{"GET /brands", false, (*exchange).showBrands},
+		{"GET /brands/{domain}", false, (*exchange).showBrand},
+		{"POST /brands/{domain}/{action}", false, (*exchange).changeBrand},
+		{"GET /operators", false, (*exchange).showOperators},
+		{"POST /operators", false, (*exchange).issueToken},
+		{"POST /operators/{id}/revoke", false, (*exchange).revokeToken},
+		{"GET /actions", false, (*exchange).showActions},
+		{"/", true, func(*exchange) error { return errNoPage }},
+	} {
+		c.mux.Handle(p.pattern, c.handler(p))
+	}
+	for name, file := range c.static.Files() {
+		c.mux.Handle("GET /static/console/"+name, file)
+	}
+	c.mux.Handle("GET "+c.static.HTMX, site.HTMX())
+}
+
+// handler passes a request through its checks to a page.
+func (c *Console) handler(p page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		x := &exchange{Console: c, w: w, r: r, ctx: ctx, id: c.NewID()}
+		w.Header().Set("X-Request-Id", x.id)
+		if cookie, err := r.Cookie(cookieName); err == nil && len(cookie.Value) <= maxToken {
+			x.token = cookie.Value
+		}
+		if err := x.run(p); err != nil {
+			x.fail(err)
+		}
+	})
+}

@@ -1,0 +1,383 @@
+package console_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"letterhead/commands"
+	"letterhead/console"
+	"letterhead/dashboard/site/sitetest"
+	"letterhead/domain/account"
+	"letterhead/domain/operator"
+	"letterhead/eventschemas"
+	"letterhead/internal/testwait"
+	"letterhead/projections/engine"
+)
+
+// pages are those that need a token.
+var pages = []string{"/", "/accounts", "/accounts/a", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/operators", "/actions"}
+
+func TestSignIn_Link_SignsInOnce(t *testing.T) {
+	s := start(t)
+	p := s.browser()
+	link := s.link("Ann", operator.Support)
+	path := "/sign-in?token=" + link
+	for range 3 { // as previews of a mail do
+		if a := p.get(path).shows(200, "Sign in as an operator"); len(a.header["Set-Cookie"]) > 0 {
+			t.Errorf("opening the link sets %v", a.header["Set-Cookie"])
+		}
+	}
+	form := p.get(path).form("/sign-in")
+	a := p.post("/sign-in", form)
+	a.leadsTo("/")
+	cookie := a.header.Get("Set-Cookie")
+	for _, want := range []string{"letterhead_operator=", "Path=/", "HttpOnly", "SameSite=Lax", "Expires="} {
+		if !strings.Contains(cookie, want) {
+			t.Errorf("the cookie %q lacks %s", cookie, want)
+		}
+	}
+	if page := p.get("/").shows(200, "Read models"); !strings.Contains(page.body, `<span class="account">Ann</span>`) || !strings.Contains(page.body, "Signed in with the scope support") {
+		t.Errorf("the page does not say who is signed in:\n%s", page.body)
+	}
+	other := s.browser()
+	if a := other.post("/sign-in", form).shows(410, "used before", "admin login-link"); len(a.header["Set-Cookie"]) > 0 {
+		t.Errorf("a used link sets %v", a.header["Set-Cookie"])
+	}
+	other.get("/").shows(401, "not signed in")
+	other.post("/sign-in", url.Values{"token": {"nonsense"}}).shows(404, "not known")
+	other.post("/sign-in", url.Values{}).shows(404, "not known")
+	late := s.link("Bo", operator.Read)
+	s.ahead.Add(int64(operator.LinkLifetime))
+	other.post("/sign-in", url.Values{"token": {late}}).shows(410, "expired")
+}
+
+func TestPages_WithoutToken_Are401AndRevealNothing(t *testing.T) {
+	s := start(t)
+	p := s.browser()
+	for _, path := range pages {
+		p.get(path).shows(401, "You are not signed in", "letterhead admin login-link").lacks("/sign-out", "<nav")
+	}
+	if a := p.send(http.MethodGet, "/", nil, http.Header{"Hx-Request": {"true"}}); a.header.Get("HX-Refresh") != "true" {
+		t.Errorf("htmx would replace a part of the page by the answer: %v", a.header)
+	}
+	p.get("/nothing").shows(404, "does not exist")
+	p.get("/dashboard").shows(404, "does not exist")
+}
+
+func TestPages_AnotherHost_AreMisdirected(t *testing.T) {
+	p := start(t).browser()
+	for _, path := range []string{"/", "/sign-in", "/admin/accounts"} {
+		if a := p.send(http.MethodGet, path, nil, http.Header{"Host": {"evil.example"}}); a.status != http.StatusMisdirectedRequest {
+			t.Errorf("%s of another host: status %d, want %d", path, a.status, http.StatusMisdirectedRequest)
+		}
+	}
+}
+
+func TestForms_OfAnotherSite_ChangeNothing(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	p := s.signedIn(operator.Admin)
+	page, action := "/accounts/"+id, "/accounts/"+id+"/suspend"
+	form := p.get(page).form(action)
+	forged := url.Values{"reason": {"operator"}}
+	for _, header := range []http.Header{{"Sec-Fetch-Site": {"cross-site"}}, {"Origin": {"https://evil.example"}}, {"Origin": {"null"}}} {
+		p.send(http.MethodPost, action, forged, header).shows(403, "another site", "Nothing was changed")
+	}
+	p.get(page).shows(200).lacks("The account is suspended")
+	// Over plain HTTP to another machine, browsers send Origin: null; the token of the form is the proof then.
+	p.send(http.MethodPost, action, form, http.Header{"Origin": {"null"}}).leadsTo(page + "?done=suspend")
+	p.get(page+"?done=suspend").shows(200, "The account is suspended.")
+}
+
+func TestSignOut_EndsTheTokenEverywhere(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Read)
+	form := p.get("/").form("/sign-out")
+	p.post("/sign-out", form).leadsTo("/sign-in?signed_out")
+	p.get("/sign-in?signed_out").shows(200, "You have signed out")
+	p.get("/accounts").shows(401, "not signed in")
+
+	q, admin := s.signedIn(operator.Read), s.signedIn(operator.Admin)
+	q.get("/accounts").shows(200)
+	all, err := s.node.Tokens(t.Context())
+	s.must(err)
+	var reader string
+	for _, k := range all {
+		if k.Scope == operator.Read && k.State == "active" {
+			reader = k.ID
+		}
+	}
+	admin.submit("/operators", "/operators/"+reader+"/revoke", nil).leadsTo("/operators?done=token")
+	q.get("/accounts").shows(401, "not signed in")
+}
+
+func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	p := s.signedIn(operator.Admin)
+	p.get("/accounts?sort=-balance").shows(200, "Acme")
+	p.get("/accounts?sort=nonsense").shows(400, "sort is one of", "Show all accounts")
+	page := "/accounts/" + id
+	p.get(page).shows(200, "50 credits", "CreditsGranted")
+
+	// What was typed stays, with the reason why it was rejected.
+	a := p.submit(page, page+"/grant", map[string]string{"credits": "1000", "kind": "topup"}).shows(400, "payment_id")
+	if got := a.form(page + "/grant"); got.Get("credits") != "1000" || got.Get("kind") != "topup" {
+		t.Errorf("the rejected form has %v", got)
+	}
+	p.submit(page, page+"/grant", map[string]string{"credits": "many"}).shows(400, `not "many"`)
+	fields := map[string]string{"credits": "1000", "kind": "topup", "payment_id": "pay_1", "money": "4900", "currency": "EUR"}
+	form := p.get(page).form(page + "/grant")
+	for name, value := range fields {
+		form.Set(name, value)
+	}
+	p.post(page+"/grant", form).leadsTo(page + "?done=grant")
+	p.post(page+"/grant", form).leadsTo(page + "?done=grant") // it was sent twice
+	p.get(page+"?done=grant").shows(200, "The credits are granted.", "1,050 credits", "topup 49.00 EUR", "pay_1")
+
+	p.submit(page, page+"/plan", map[string]string{"plan": "custom"}).leadsTo(page + "?done=plan")
+	p.submit(page, page+"/suspend", map[string]string{"reason": "fraud"}).leadsTo(page + "?done=suspend")
+	p.get(page).shows(200, "The account is suspended", "custom", "fraud")
+	p.submit(page, page+"/reinstate", nil).leadsTo(page + "?done=reinstate")
+
+	issued := p.submit(page, page+"/key", map[string]string{"name": "Build server", "kind": "publishable"}).shows(200, "The key is issued", "lh_pk_")
+	if !strings.Contains(issued.body, "readonly") {
+		t.Error("the key cannot be copied")
+	}
+	p.get(page).shows(200, "Build server").lacks("lh_pk_")
+	p.submit(page, page+"/link", map[string]string{"person": "p2"}).shows(200, "https://brands.example.com/dashboard/sign-in?account="+id)
+	p.submit(page, page+"/link", map[string]string{"person": "Ann Smith"}).shows(400, "lower-case")
+
+	charge := commands.Request{ID: "req_1", Actor: "account:" + id}
+	_, err := s.node.AccountWriter.ChargeLookup(t.Context(), commands.ChargeLookup{Request: charge, AccountID: id, BrandID: "b", Domain: "acme.com"})
+	s.must(err)
+	p.get(page).shows(200, "CreditsCharged acme.com", "1,049 credits")
+	p.submit(page, page+"/reverse", map[string]string{"request_id": "req_1"}).leadsTo(page + "?done=reverse")
+	p.get(page).shows(200, "ChargeReversed", "1,050 credits")
+	p.get("/accounts/nobody").shows(404, "There is no account nobody")
+	p.post(page+"/explode", url.Values{}).shows(404, "does not exist")
+}
+
+func TestForm_RejectedAndNotOnThePage_ShowsTheReason(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	p := s.signedIn(operator.Admin)
+	page := "/accounts/" + id
+	p.post(page+"/revoke", url.Values{"key": {"unknown"}}).shows(404, "There is no key unknown")
+	p.submit(page, page+"/close", nil).leadsTo(page + "?done=close")
+	p.get(page).shows(200, "The account is closed").lacks("Issue a key", "Grant the credits")
+	p.post(page+"/reinstate", url.Values{}).shows(409, "closed")
+}
+
+// The outcome of a form may be unknown. Sending it again does nothing twice.
+func TestForm_UnknownOutcome_IsSentAgain(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	p := s.signedIn(operator.Admin)
+	page, action := "/accounts/"+id, "/accounts/"+id+"/grant"
+	form := p.get(page).form(action)
+	form.Set("credits", "1000")
+	s.last.Store(true)
+	a := p.post(action, form).shows(503, "The log has the reason under the request id")
+	again := a.form(action)
+	if again.Get("credits") != "1000" || again.Get("once") != form.Get("once") {
+		t.Errorf("the form to send again has %v", again)
+	}
+	p.post(action, again).shows(503)
+	s.away.Store(false)
+	p.post(action, again).leadsTo(page + "?done=grant")
+	p.get(page).shows(200, "1,050 credits")
+	changed := again
+	changed.Set("credits", "2000")
+	p.post(action, changed).shows(400, "This form was sent before, with other values")
+}
+
+func TestPages_LogAway_SayWhatIsAway(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Admin)
+	link := s.link("Bo", operator.Read)
+	s.away.Store(true)
+	p.get("/").shows(200, "The service is not ready", "event log", "Crawls by outcome")
+	p.get("/accounts").shows(503, "event log")
+	other := s.browser()
+	other.post("/sign-in", url.Values{"token": {link}}).shows(503, "The event log cannot be reached")
+	s.away.Store(false)
+	other.post("/sign-in", url.Values{"token": {link}}).leadsTo("/")
+}
+
+func TestSignIn_ManyFailures_AreLimited(t *testing.T) {
+	s := start(t)
+	s.ahead.Add(int64(time.Minute - time.Duration(s.node.Now().Second())*time.Second)) // the limit is that of a whole minute
+	p := s.browser()
+	for range console.MaxFailures {
+		p.post("/sign-in", url.Values{"token": {"nonsense"}}).shows(404, "not known")
+	}
+	if a := p.post("/sign-in", url.Values{"token": {"nonsense"}}).shows(429, "Too many failed sign-ins"); a.header.Get("Retry-After") == "" {
+		t.Error("the answer does not say when to try again")
+	}
+}
+
+func TestAccounts_OpenAccount_ShowsItsKeysOnce(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Admin)
+	p.submit("/accounts", "/accounts", map[string]string{"name": " "}).shows(400, "name takes 1 to 200 bytes")
+	form := p.get("/accounts").form("/accounts")
+	form.Set("name", "Acme")
+	form.Set("plan", "growth")
+	p.post("/accounts", form).shows(200, "The account is open", "lh_sk_", "lh_pk_")
+	p.post("/accounts", form).shows(200, "was shown the first time").lacks("lh_sk_")
+	p.get("/accounts?plan=growth&status=active").shows(200, "Acme")
+}
+
+func TestPayments_Refund_IsRecorded(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	_, err := s.node.AccountWriter.GrantCredits(t.Context(), commands.GrantCredits{Request: s.node.Operator(), AccountID: id, Kind: account.KindTopup, Credits: 1000,
+		PaymentID: "pay/1", Money: &eventschemas.Money{Minor: 4900, Currency: "EUR"}})
+	s.must(err)
+	p := s.signedIn(operator.Finance)
+	p.get("/payments").shows(200, "pay/1", "49.00 EUR", "paid")
+	p.get("/payments?state=refunded").shows(200, "No payment matches")
+	page, action := "/payments/pay%2F1?account="+id, "/payments/pay%2F1/refund"
+	p.get(page).shows(200, "1,000 credits are not refunded")
+	a := p.submit(page, action, map[string]string{"credits": "5000"}).shows(409)
+	if got := a.form(action).Get("credits"); got != "5000" {
+		t.Errorf("the rejected form has %q credits", got)
+	}
+	p.submit(page, action, map[string]string{"credits": "100"}).leadsTo(page + "&done=refund")
+	p.get(page+"&done=refund").shows(200, "The refund is recorded.", "900 credits are not refunded", "4.90 EUR", "partly refunded")
+	p.get("/inbox").shows(200, "nothing in the inbox")
+	p.get("/books").shows(200, "running")
+	p.get("/books/revenue").shows(200, "Deferred after", "44.10 EUR")
+	p.get("/books/revenue?by=plan&from=nonsense").shows(400, "from")
+}
+
+func TestBooks_Month_IsClosed(t *testing.T) {
+	s := start(t)
+	s.account("Acme")
+	p := s.signedIn(operator.Finance)
+	p.get("/books").shows(200, "running").lacks("/close")
+	month := s.node.Now().UTC()
+	s.ahead.Add(int64(62 * 24 * 3600 * 1e9))
+	p = s.signedIn(operator.Finance)
+	action := "/books/" + month.Format("2006-01") + "/close"
+	p.submit("/books", action, nil).leadsTo("/books?done=month")
+	p.get("/books?done=month").shows(200, "The month is closed.", "closed")
+}
+
+func TestBrands_History_ShowsEvidenceAndChanges(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Admin)
+	name, other := "Acme", "Acme Inc."
+	record := eventschemas.Record{Name: &name, Company: eventschemas.EmptyCompany(), QualityScore: 0.5, Complete: true}
+	s.imported(record, "catalog 1")
+	p.get("/brands?domain=acme.com").leadsTo("/brands/acme.com")
+	p.get("/brands").shows(200, "acme.com")
+	p.get("/brands?status=nonsense").shows(400, "status is one of")
+	page := "/brands/acme.com"
+	p.get(page).shows(200, "Acme", "Quality 0.50", "og:site_name", "catalog 1", "BrandImported")
+	p.submit(page, page+"/override", map[string]string{"field": "name", "value": "Acme"}).shows(400, "JSON")
+	value, err := json.Marshal(other)
+	s.must(err)
+	p.submit(page, page+"/override", map[string]string{"field": "name", "value": string(value)}).leadsTo(page + "?done=override")
+	changed := p.get(page).shows(200, other, "An operator has set name")
+	rows := sitetest.Rows(changed.page)
+	at := slices.IndexFunc(rows, func(cells []string) bool { return strings.HasPrefix(cells[0], "FieldOverridden") })
+	if at < 0 || !strings.Contains(rows[at][0], "by operator:") || !strings.Contains(rows[at][2], other) {
+		t.Errorf("the history does not have the override:\n%v", rows)
+	}
+	// A record may have a logo without files; the page must show it, or what was set could not be removed.
+	p.submit(page, page+"/override", map[string]string{"field": "logos", "value": `[{"type":"logo","theme":null,"tags":[],"formats":[]}]`}).leadsTo(page + "?done=override")
+	p.get(page).shows(200, "Logos")
+	p.submit(page, page+"/remove", map[string]string{"field": "logos"}).leadsTo(page + "?done=remove")
+	p.submit(page, page+"/remove", map[string]string{"field": "name"}).leadsTo(page + "?done=remove")
+	p.submit(page, page+"/claim", nil).leadsTo(page + "?done=claim")
+	p.submit(page, page+"/crawl", nil).leadsTo(page + "?done=crawl")
+	p.get(page).shows(200, "claimed by its owner", "CrawlRequested")
+	p.submit(page, page+"/withdraw", nil).leadsTo("/brands?done=withdraw")
+	p.get(page).shows(404, "had it taken out")
+	p.submit(page, page+"/crawl", nil).shows(409, "withdrawn")
+	p.submit("/brands/unknown.com", "/brands/unknown.com/crawl", nil).leadsTo("/brands/unknown.com?done=crawl")
+	p.get("/brands/nonsense").shows(400)
+}
+
+// imported imports a record of acme.com.
+func (s *service) imported(record eventschemas.Record, source string) {
+	s.t.Helper()
+	_, err := s.node.Brands.ImportBrand(s.t.Context(), commands.ImportBrand{Request: s.node.Operator(), Domain: "acme.com", Source: source, Record: record,
+		Evidence: []eventschemas.Evidence{{Field: "name", Source: "https://acme.com/", Method: "og:site_name", Confidence: 0.9}}})
+	s.must(err)
+}
+
+func TestScope_DecidesWhatIsOfferedAndAccepted(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	page := "/accounts/" + id
+	offers := map[string]operator.Scope{"/grant": operator.Finance, "/plan": operator.Finance, "/suspend": operator.Support, "/key": operator.Support, "/close": operator.Admin}
+	for _, scope := range operator.Scopes {
+		p := s.signedIn(scope)
+		body := p.get(page).shows(200).body
+		for action, needs := range offers {
+			offered, want := strings.Contains(body, `action="`+page+action+`"`), scope == needs || scope == operator.Admin
+			if offered != want {
+				t.Errorf("the scope %s is offered %s: %t, want %t", scope, action, offered, want)
+			}
+		}
+		if scope == operator.Read {
+			p.post(page+"/grant", url.Values{"credits": {"1"}, "kind": {"adjustment"}}).shows(403, "needs a token with the scope")
+			p.get("/operators").shows(403, "You may not do this")
+		}
+	}
+	p := s.signedIn(operator.Read)
+	p.get("/").shows(200).lacks("Rebuild")
+}
+
+func TestHealth_Rebuild_Begins(t *testing.T) {
+	s := start(t)
+	s.account("Acme")
+	p := s.signedIn(operator.Admin)
+	p.get("/").shows(200, "accounts", "live", "Crawls by outcome")
+	p.submit("/", "/projections/accounts/rebuild", nil).leadsTo("/?done=rebuild")
+	p.get("/?done=rebuild").shows(200, "The rebuild has begun.")
+	if _, ok := testwait.Until(testwait.Timeout, func() bool {
+		models, err := s.node.ReadModels(t.Context())
+		s.must(err)
+		return slices.ContainsFunc(models, func(m engine.Status) bool { return m.Name == "accounts" && m.Generation > 1 })
+	}); !ok {
+		t.Error("the read model was not rebuilt")
+	}
+	p.post("/projections/nonsense/rebuild", url.Values{"form": {"x"}}).shows(404, "There is no read model nonsense")
+}
+
+func TestOperators_Token_IsShownOnce(t *testing.T) {
+	s := start(t)
+	p := s.signedIn(operator.Admin)
+	p.submit("/operators", "/operators", map[string]string{"name": "Nightly export", "scope": "read", "expires": "nonsense"}).shows(400, "2026-12-31")
+	a := p.submit("/operators", "/operators", map[string]string{"name": "Nightly export", "scope": "read"}).shows(200, "The token is issued", "lh_op_")
+	if !strings.Contains(a.text(), "shown only now") {
+		t.Errorf("the page does not say that the token is shown once:\n%s", a.text())
+	}
+	p.get("/operators").shows(200, "Nightly export", "this session").lacks("lh_op_", "<details>")
+	s.ahead.Add(int64(operator.SessionLifetime))
+	p.get("/operators").shows(401, "not signed in")
+	s.signedIn(operator.Admin).get("/operators").shows(200, "Show 1 revoked and expired token", "Nightly export")
+}
+
+func TestActions_OfOperators_AreListedWithTheirNames(t *testing.T) {
+	s := start(t)
+	id := s.account("Acme")
+	p := s.signedIn(operator.Admin)
+	p.submit("/accounts/"+id, "/accounts/"+id+"/suspend", nil).leadsTo("/accounts/" + id + "?done=suspend")
+	rows := sitetest.Rows(p.get("/actions").shows(200, "AccountSuspended", "account-"+id).page)
+	if by := rows[0][3]; !strings.HasPrefix(by, "Ann operator:") {
+		t.Errorf("the newest action is by %q, want Ann", by)
+	}
+	p.get("/actions?actor=operator:cli").shows(200, "AccountOpened", "command line").lacks("AccountSuspended")
+	p.get("/actions?stream=brand-acme.com").shows(200, "No action matches")
+	p.get("/actions?cursor=nonsense").shows(400, "cursor", "Show all actions")
+}

@@ -1,0 +1,149 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"letterhead/dashboard/site"
+)
+
+// exchange is a request and its answer.
+type exchange struct {
+	*Console
+	w     http.ResponseWriter
+	r     *http.Request
+	ctx   context.Context
+	id    string     // of the request
+	token string     // of the operator, from the cookie; empty if there is none
+	me    operator   // the token's owner; empty before it is known
+	form  url.Values // of a POST
+
+	rejected    string // name of the form that the API rejected
+	problem     *problem
+	shown       bool   // a form of the page has the reason why it was rejected
+	apiID       string // id of the request of the API that failed
+	unconfirmed bool   // the API has done something that not every node has confirmed
+}
+
+// operator is the owner of a token, as the API answers it.
+type operator struct {
+	Token struct {
+		ID        string    `json:"id"`
+		Name      string    `json:"name"`
+		Scope     string    `json:"scope"`
+		ExpiresAt time.Time `json:"expires_at"`
+	} `json:"token"`
+	Permissions []string `json:"permissions"`
+}
+
+// May reports whether the operator has a permission of the API.
+func (o operator) May(permission string) bool { return slices.Contains(o.Permissions, permission) }
+
+const cookieName = "letterhead_operator"
+
+func (x *exchange) run(p page) error {
+	if x.r.Method == http.MethodPost {
+		x.r.Body = http.MaxBytesReader(x.w, x.r.Body, maxForm)
+		err := x.r.ParseForm()
+		x.form = x.r.PostForm
+		switch {
+		case errors.As(err, new(*http.MaxBytesError)):
+			return &problem{http.StatusRequestEntityTooLarge, "The form is too large", "It may have " + strconv.Itoa(maxForm>>10) + " KiB. Go back and shorten what you typed."}
+		case err != nil:
+			return &problem{http.StatusBadRequest, "The form did not arrive", "It was cut off or is not encoded correctly. Go back and send it again."}
+		case !p.open && !site.FromOwnPage(x.r, x.protection, x.token, x.form):
+			return errOtherSite
+		}
+	}
+	if !x.running.TryAcquire(1) {
+		return errTooMany
+	}
+	defer x.running.Release(1)
+	if p.open {
+		return p.serve(x)
+	}
+	if x.token == "" {
+		return errSignedOut
+	}
+	if err := x.get("/admin/me", nil, &x.me); err != nil {
+		return err
+	}
+	return p.serve(x)
+}
+
+// setCookie sets the cookie with the operator's token; an empty token deletes it. The listener has no TLS, so only a proxy
+// knows whether the connection is encrypted.
+func (x *exchange) setCookie(token string, expires time.Time) {
+	cookie := &http.Cookie{Name: cookieName, Value: token, Path: "/", Expires: expires, HttpOnly: true, Secure: x.r.Header.Get("X-Forwarded-Proto") == "https", SameSite: http.SameSiteLaxMode}
+	if token == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(x.w, cookie)
+}
+
+// redirect leads the browser to a page with GET. The page says that something was done, if it is one of the keys of done.
+func (x *exchange) redirect(page, done string) error {
+	query := url.Values{}
+	if done != "" {
+		query.Set("done", done)
+	}
+	if x.unconfirmed {
+		query.Set("unconfirmed", "true")
+	}
+	if len(query) > 0 {
+		separator := "?"
+		if strings.Contains(page, "?") {
+			separator = "&"
+		}
+		page += separator + query.Encode()
+	}
+	x.w.Header().Set("Location", page)
+	x.w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// act sends a form to the API. If that accepts it, the browser is led to a page that says what was done; if it rejects the
+// input, show shows the page with the form again, with the reason and what was typed.
+func (x *exchange) act(form string, send func() error, page, done string, show func() error) error {
+	err := send()
+	if err == nil {
+		return x.redirect(page, done)
+	}
+	return x.reject(form, err, show)
+}
+
+// reject shows a form again if the API has rejected its input, and returns every other error.
+func (x *exchange) reject(form string, err error, show func() error) error {
+	var p *problem
+	if !errors.As(err, &p) || !slices.Contains(rejections, p.Status) {
+		return err
+	}
+	if strings.Contains(p.Text, headerKey) { // the API's words for programs
+		p = &problem{Status: p.Status, Title: p.Title, Text: "This form was sent before, with other values. Check it and send it again."}
+	}
+	x.rejected, x.problem = form, p
+	return show()
+}
+
+// rejections are the statuses with which the API rejects input.
+var rejections = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity}
+
+// whole returns a whole number of a form; nil if the field is empty.
+func (x *exchange) whole(field string) (*int64, error) {
+	text := x.form.Get(field)
+	if text == "" {
+		return nil, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, &problem{http.StatusBadRequest, "The form was rejected", fmt.Sprintf("Give a whole number such as 100 as %s, not %q.", field, text)}
+	}
+	return &n, nil
+}

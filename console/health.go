@@ -1,0 +1,133 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// refreshHealth is the number of seconds after which the page of the service's health is loaded again.
+const refreshHealth = 3
+
+// healthView is the data of the page about the service's health.
+type healthView struct {
+	Ready       bool     `json:"ready"`
+	Problems    []string `json:"problems"`
+	Position    uint64   `json:"position"`
+	Lag         uint64   `json:"lag"`
+	Projections []readModel
+	Figures     []figures
+	Refresh     int
+}
+
+// readModel is the state of a read model, as the API answers it.
+type readModel struct {
+	Name     string      `json:"name"`
+	State    string      `json:"state"`
+	Version  int         `json:"version"`
+	Position uint64      `json:"position"`
+	Lag      uint64      `json:"lag"`
+	Error    string      `json:"error"`
+	Building *generation `json:"building"`
+	Kept     *generation `json:"kept"`
+}
+
+// generation are tables of a read model that are filled beside the live ones.
+type generation struct {
+	Version  int    `json:"version"`
+	Position uint64 `json:"position"`
+}
+
+// showHealth answers GET /. If a part of the service does not answer, the page says so and shows the rest.
+func (x *exchange) showHealth() error {
+	v := healthView{Refresh: refreshHealth}
+	var models struct {
+		Projections []readModel `json:"projections"`
+	}
+	for _, part := range []struct {
+		path string
+		out  any
+	}{{"/admin/health", &v}, {"/admin/projections", &models}} {
+		var p *problem
+		if err := x.get(part.path, nil, part.out); err != nil && (!errors.As(err, &p) || p.Status != http.StatusServiceUnavailable) {
+			return err
+		}
+		if p != nil && !slices.Contains(v.Problems, p.Text) {
+			v.Ready, v.Problems = false, append(v.Problems, p.Text)
+		}
+	}
+	v.Projections, v.Figures = models.Projections, x.figures()
+	return x.show(http.StatusOK, "health", view{Title: "Health", Section: "Health", Page: v})
+}
+
+// rebuild answers POST /projections/{name}/rebuild.
+func (x *exchange) rebuild() error {
+	return x.act("rebuild", func() error {
+		return x.call(http.MethodPost, "/admin/projections/"+url.PathEscape(x.r.PathValue("name"))+"/rebuild", nil, nil)
+	}, "/", "rebuild", x.showHealth)
+}
+
+// figures are metrics of this process, summed by a label.
+type figures struct {
+	Title string
+	None  string // shown if there are none
+	Rows  []figure
+}
+
+type figure struct {
+	Name  string
+	Value int64
+}
+
+// shown are the metrics on the page.
+var shown = []struct {
+	figures
+	metric, label string
+	keep          func(value string) bool // nil for all
+}{
+	{figures{Title: "Crawls by outcome", None: "This process has ended none."}, "letterhead_crawls_total", "outcome", nil},
+	{figures{Title: "Crawls that wait for a worker, by topic", None: "This process crawls nothing."}, "letterhead_crawl_pool_queued", "lane", nil},
+	{figures{Title: "Messages published, by topic", None: "This process publishes none."}, "letterhead_relay_messages_total", "lane", nil},
+	{figures{Title: "Answers with an error, by status", None: "This process has sent none."}, "letterhead_http_requests_total", "status", func(status string) bool { return status >= "400" }},
+	{figures{Title: "Events of payment processors that wait, by state", None: "This process knows of none. The leading node does."}, "letterhead_billing_open", "state", nil},
+	{figures{Title: "Notices that wait, by state", None: "This process knows of none. The leading node does."}, "letterhead_notices_open", "state", nil},
+}
+
+// figures reads the metrics. Those that cannot be read are left out.
+func (x *exchange) figures() []figures {
+	families, err := x.Metrics.Gather()
+	if err != nil {
+		x.Logger.ErrorContext(x.ctx, "gather metrics for the console", "request_id", x.id, "error", err)
+	}
+	all := make([]figures, len(shown))
+	for i, s := range shown {
+		all[i] = s.figures
+		at := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == s.metric })
+		if at >= 0 {
+			all[i].Rows = sums(families[at], s.label, s.keep)
+		}
+	}
+	return all
+}
+
+// sums adds up a metric by the values of a label.
+func sums(family *dto.MetricFamily, label string, keep func(string) bool) []figure {
+	sum := map[string]float64{}
+	for _, m := range family.GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == label && (keep == nil || keep(l.GetValue())) {
+				sum[l.GetValue()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	rows := make([]figure, 0, len(sum))
+	for name, value := range sum {
+		rows = append(rows, figure{name, int64(value)})
+	}
+	slices.SortFunc(rows, func(a, b figure) int { return strings.Compare(a.Name, b.Name) })
+	return rows
+}

@@ -1,0 +1,125 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	domain "letterhead/domain/operator"
+)
+
+// operatorsView is the data of the page of operators' tokens.
+type operatorsView struct {
+	Tokens    []token `json:"tokens"` // in the order of their issue
+	Valid     []token // the newest first
+	Ended     []token // the newest first
+	MoreEnded int     // that are not in Ended
+	Scopes    []domain.Scope
+}
+
+// maxEnded limits the revoked and expired tokens on the page. There is one for each sign-in.
+const maxEnded = 50
+
+// token is a token of an operator, as the API answers it.
+type token struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Scope     string    `json:"scope"`
+	Token     string    `json:"token"`
+	Last4     string    `json:"last4"`
+	State     string    `json:"state"`
+	IssuedAt  time.Time `json:"issued_at"`
+	IssuedBy  string    `json:"issued_by"`
+	ExpiresAt time.Time `json:"expires_at"`
+	RevokedAt time.Time `json:"revoked_at"`
+	RevokedBy string    `json:"revoked_by"`
+}
+
+// showOperators answers GET /operators.
+func (x *exchange) showOperators() error {
+	v := operatorsView{Scopes: domain.Scopes}
+	if err := x.get("/admin/tokens", nil, &v); err != nil {
+		return err
+	}
+	for _, t := range slices.Backward(v.Tokens) {
+		switch {
+		case t.State == "active":
+			v.Valid = append(v.Valid, t)
+		case len(v.Ended) < maxEnded:
+			v.Ended = append(v.Ended, t)
+		default:
+			v.MoreEnded++
+		}
+	}
+	return x.show(http.StatusOK, "operators", view{Title: "Operators", Section: "Operators", Page: v})
+}
+
+// issueToken answers POST /operators.
+func (x *exchange) issueToken() error {
+	in := map[string]any{"name": x.form.Get("name"), "scope": x.form.Get("scope")}
+	if day := x.form.Get("expires"); day != "" {
+		last, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			return x.reject("token", &problem{http.StatusBadRequest, "The form was rejected", "Give the last day like 2026-12-31."}, x.showOperators)
+		}
+		in["expires_at"] = last.AddDate(0, 0, 1)
+	}
+	var issued token
+	if err := x.call(http.MethodPost, "/admin/tokens", in, &issued); err != nil {
+		return x.reject("token", err, x.showOperators)
+	}
+	return x.secret(secretView{Title: "The token is issued", Text: "Programs send it to the admin API. It is shown only now.", Secrets: []secret{{"The token", issued.Token}}, Back: "/operators", BackTo: "All tokens"})
+}
+
+// revokeToken answers POST /operators/{id}/revoke.
+func (x *exchange) revokeToken() error {
+	return x.act("revoke", func() error {
+		return x.call(http.MethodDelete, "/admin/tokens/"+url.PathEscape(x.r.PathValue("id")), nil, nil)
+	}, "/operators", "token", x.showOperators)
+}
+
+// actionsView is the data of the page of what operators have done.
+type actionsView struct {
+	Actions []struct {
+		Position uint64    `json:"position"`
+		At       time.Time `json:"at"`
+		Actor    string    `json:"actor"`
+		Type     string    `json:"type"`
+		Stream   string    `json:"stream"`
+		Revision uint64    `json:"revision"`
+	} `json:"actions"`
+	NextCursor string `json:"next_cursor"`
+	Query      url.Values
+	Names      map[string]string // of actors; empty without the permission to read tokens
+}
+
+// Page returns the page of the subject of a stream; empty if it has none.
+func (actionsView) Page(stream string) string {
+	category, subject, _ := strings.Cut(stream, "-")
+	switch category {
+	case "account", "notices", "signins":
+		return "/accounts/" + url.PathEscape(subject)
+	case "brand":
+		return "/brands/" + url.PathEscape(subject)
+	}
+	return ""
+}
+
+// showActions answers GET /actions.
+func (x *exchange) showActions() error {
+	v := actionsView{Query: x.filter("actor", "stream", "cursor"), Names: map[string]string{"operator:cli": "command line"}}
+	if x.me.May("admin") {
+		var all operatorsView
+		if err := x.get("/admin/tokens", nil, &all); err != nil {
+			x.Logger.WarnContext(x.ctx, "the names of operators cannot be read; the page shows ids", "request_id", x.id, "error", err)
+		}
+		for _, t := range all.Tokens {
+			v.Names["operator:"+t.ID] = t.Name
+		}
+	}
+	return x.list("/admin/actions", v.Query, &v, func() error {
+		return x.show(http.StatusOK, "actions", view{Title: "Actions", Section: "Actions", Page: v})
+	})
+}

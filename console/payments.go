@@ -1,0 +1,134 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// payment is a payment, as the API answers it.
+type payment struct {
+	AccountID       string         `json:"account_id"`
+	ID              string         `json:"payment_id"`
+	Kind            string         `json:"kind"`
+	Credits         int64          `json:"credits"`
+	Money           int64          `json:"money"`
+	Currency        string         `json:"currency"`
+	Tax             int64          `json:"tax"`
+	PaidAt          time.Time      `json:"paid_at"`
+	RefundedCredits int64          `json:"refunded_credits"`
+	RefundedMoney   int64          `json:"refunded_money"`
+	State           string         `json:"state"`
+	Refunds         []paymentEntry `json:"refunds"`
+	Fees            []paymentEntry `json:"fees"`
+}
+
+// Left returns the credits that are not refunded.
+func (p payment) Left() int64 { return p.Credits - p.RefundedCredits }
+
+// Refundable reports whether credits or money are left.
+func (p payment) Refundable() bool { return p.Left() > 0 || p.RefundedMoney < p.Money }
+
+// paymentEntry is a refund or a fee of a payment.
+type paymentEntry struct {
+	RefundID   string     `json:"refund_id"`
+	FeeID      string     `json:"fee_id"`
+	Credits    int64      `json:"credits"`
+	Money      int64      `json:"money"`
+	Currency   string     `json:"currency"`
+	At         time.Time  `json:"at"`
+	ReversedAt *time.Time `json:"reversed_at"`
+}
+
+// paymentsView is the data of the list of payments.
+type paymentsView struct {
+	Payments   []payment `json:"payments"`
+	NextCursor string    `json:"next_cursor"`
+	Query      url.Values
+}
+
+// showPayments answers GET /payments.
+func (x *exchange) showPayments() error {
+	v := paymentsView{Query: x.filter("account", "kind", "state", "sort", "cursor")}
+	query := url.Values{"sort": {"-paid"}}
+	for name, values := range v.Query {
+		query[name] = values
+	}
+	return x.list("/admin/payments", query, &v, func() error {
+		return x.show(http.StatusOK, "payments", view{Title: "Payments", Section: "Payments", Page: v})
+	})
+}
+
+// showPayment answers GET /payments/{id}.
+func (x *exchange) showPayment() error {
+	var p payment
+	account := x.r.URL.Query().Get("account")
+	if x.r.Method == http.MethodPost {
+		account = x.form.Get("account")
+	}
+	if err := x.get("/admin/payments/"+url.PathEscape(x.r.PathValue("id")), url.Values{"account": {account}}, &p); err != nil {
+		return err
+	}
+	return x.show(http.StatusOK, "payment", view{Title: "Payment " + p.ID, Section: "Payments", Page: p})
+}
+
+// refund answers POST /payments/{id}/refund.
+func (x *exchange) refund() error {
+	id, account := x.r.PathValue("id"), x.form.Get("account")
+	return x.act("refund", func() error {
+		in := map[string]any{"payment_id": id, "refund_id": x.form.Get("refund_id")}
+		for _, field := range []string{"credits", "money"} {
+			n, err := x.whole(field)
+			if err != nil {
+				return err
+			}
+			if n != nil {
+				in[field] = n
+			}
+		}
+		if in["money"] != nil {
+			in["currency"] = x.form.Get("currency")
+		}
+		return x.call(http.MethodPost, "/admin/accounts/"+url.PathEscape(account)+"/refunds", in, nil)
+	}, "/payments/"+url.PathEscape(id)+"?account="+url.QueryEscape(account), "refund", x.showPayment)
+}
+
+// inboxView is the data of the page of events of payment processors that were not applied.
+type inboxView struct {
+	Reports []struct {
+		ID        string    `json:"id"`
+		Type      string    `json:"type"`
+		At        time.Time `json:"at"`
+		State     string    `json:"state"`
+		Reason    string    `json:"reason"`
+		AccountID string    `json:"account_id"`
+		Customer  string    `json:"customer"`
+		PaymentID string    `json:"payment_id"`
+	} `json:"reports"`
+	Total int `json:"total"`
+}
+
+// showInbox answers GET /inbox.
+func (x *exchange) showInbox() error {
+	var v inboxView
+	if err := x.get("/admin/billing/inbox", nil, &v); err != nil {
+		return err
+	}
+	return x.show(http.StatusOK, "inbox", view{Title: "Inbox", Section: "Inbox", Page: v})
+}
+
+// settleReport answers POST /inbox/{id}/{action}.
+func (x *exchange) settleReport() error {
+	action := x.r.PathValue("action")
+	var in any
+	switch action {
+	case "replay":
+	case "dismiss":
+		in = map[string]any{"reason": x.form.Get("reason")}
+	default:
+		return errNoPage
+	}
+	return x.act("report", func() error {
+		return x.call(http.MethodPost, "/admin/billing/inbox/"+url.PathEscape(x.r.PathValue("id"))+"/"+action, in, nil)
+	}, "/inbox", action, x.showInbox)
+}

@@ -1,0 +1,98 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"letterhead/dashboard/site"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+)
+
+// problem is an error as a page shows it.
+type problem struct {
+	Status int
+	Title  string
+	Text   string
+}
+
+func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Title, p.Text) }
+
+var (
+	errNoPage          = &problem{http.StatusNotFound, "This page does not exist", "There is nothing at this URL."}
+	errOtherSite       = &problem{http.StatusForbidden, "The form comes from another site", "Forms are accepted from the pages of this site only. Nothing was changed."}
+	errTooMany         = &problem{http.StatusServiceUnavailable, "Too many pages are being loaded", "Wait a moment, then load this one again."}
+	errTooManyFailures = &problem{http.StatusTooManyRequests, "Too many failed sign-ins came from your address", "Wait a minute, then open a new link."}
+	errSignedOut       = &problem{http.StatusUnauthorized, "You are not signed in", "A session ends by itself after some hours, when you sign out, or when its token is revoked."}
+)
+
+// fail answers with the page of a problem.
+func (x *exchange) fail(err error) {
+	if x.r.Context().Err() != nil { // the client has left, or has only closed its sending side and would read an empty 200
+		panic(http.ErrAbortHandler)
+	}
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+	case errors.Is(err, eventlog.ErrUnavailable), errors.Is(err, eventlog.ErrAmbiguous), errors.Is(err, eventlog.ErrClosed):
+		p = &problem{http.StatusServiceUnavailable, "The event log cannot be reached", "You can sign in when it is back. The next attempt says whether the link was used up."}
+	case errors.Is(err, sqlstore.ErrUnavailable), errors.Is(err, sqlstore.ErrClosed):
+		p = &problem{http.StatusServiceUnavailable, "The database cannot be reached", "You can sign in when it is back. Links can be used for 15 minutes."}
+	case errors.Is(err, context.DeadlineExceeded):
+		p = &problem{http.StatusServiceUnavailable, "This took too long", "A part of the service did not answer in time. Load the page again."}
+	default:
+		p = &problem{http.StatusInternalServerError, "Something failed on our side", "Load the page again. If that keeps failing, look for the request id in the log."}
+		x.Logger.ErrorContext(x.ctx, "console", "request_id", x.id, "error", err)
+	}
+	switch p.Status {
+	case http.StatusServiceUnavailable:
+		x.w.Header().Set("Retry-After", "5")
+	case http.StatusTooManyRequests:
+		x.w.Header().Set("Retry-After", "60")
+	case http.StatusUnauthorized:
+		if x.token != "" {
+			x.setCookie("", x.Now())
+		}
+		x.w.Header().Set("WWW-Authenticate", `Cookie realm="operators"`) // required by RFC 9110, section 15.5.2; browsers ignore it
+		x.me = operator{}
+		if x.r.Header.Get("HX-Request") != "" {
+			x.w.Header().Set("HX-Refresh", "true") // shows the page instead of a part of it
+		}
+	}
+	x.rejected = ""
+	v := problemView{problem: p, ID: x.id}
+	if p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests {
+		v.ID = cmp.Or(x.apiID, x.id)
+		v.Again = x.again()
+	}
+	if err := x.show(p.Status, "problem", view{Title: p.Title, Page: v}); err != nil {
+		x.Logger.ErrorContext(x.ctx, "render the page of a problem", "request_id", x.id, "error", err)
+		site.Send(x.w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte(p.Title+". "+p.Text+"\n"))
+	}
+}
+
+// problemView is the data of the page of a problem.
+type problemView struct {
+	*problem
+	ID    string  // of the request in the log
+	Again []field // of the form that was sent; its outcome may be unknown, and sending it again does nothing twice
+}
+
+// field is a field of a form.
+type field struct{ Name, Value string }
+
+// again returns what was typed into a form; nil if none was sent.
+func (x *exchange) again() (fields []field) {
+	for name, values := range x.form {
+		for _, value := range values {
+			fields = append(fields, field{name, value})
+		}
+	}
+	slices.SortStableFunc(fields, func(a, b field) int { return strings.Compare(a.Name, b.Name) })
+	return fields
+}

@@ -1,0 +1,77 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+
+	"letterhead/dashboard/site"
+	domain "letterhead/domain/operator"
+	"letterhead/internal/ratelimit"
+)
+
+// signInView is the data of the page that a link leads to.
+type signInView struct {
+	Token     string // hidden in the form
+	Problem   *problem
+	SignedOut bool
+}
+
+// linkProblems are the reasons why a link does not sign in.
+var linkProblems = []struct {
+	err     error
+	problem problem
+}{
+	{domain.ErrLinkUsed, problem{http.StatusGone, "This link was used before", "Each link signs in once. If you have not used it yourself, someone else has: revoke the token of that sign-in on the page Operators."}},
+	{domain.ErrLinkExpired, problem{http.StatusGone, "This link has expired", "Links can be used for some minutes only."}},
+	{domain.ErrUnknownLink, problem{http.StatusNotFound, "This link is not known", "A part of it may be missing: copy all of it."}},
+	{domain.ErrTooManyTokens, problem{http.StatusConflict, "There are too many tokens", "Revoke those that are not used: \"letterhead admin token revoke\". The link was not used up."}},
+}
+
+// showSignIn answers GET /sign-in. It neither uses the link up nor checks it, because programs that preview mails open
+// links, too.
+func (x *exchange) showSignIn() error {
+	q := x.r.URL.Query()
+	return x.show(http.StatusOK, "signin", view{Title: "Sign in", Page: signInView{Token: q.Get("token"), SignedOut: q.Has("signed_out")}})
+}
+
+// signIn answers POST /sign-in. A form of another site would sign an operator in with a link of its maker's.
+func (x *exchange) signIn() error {
+	if x.protection.Check(x.r) != nil && !site.OriginUnknown(x.r) {
+		return errOtherSite
+	}
+	link := x.form.Get("token")
+	key := ratelimit.Key{Scope: "console sign-ins", ID: ratelimit.AddressOf(x.r)}
+	taken, err := x.failures.Take(x.ctx, key, 1, maxFailures)
+	if err != nil {
+		return err
+	}
+	if !taken.Allowed {
+		return errTooManyFailures
+	}
+	err = domain.ErrUnknownLink
+	if link != "" && len(link) <= maxToken {
+		token, expires, entered := x.SignIn(x.ctx, link)
+		if err = entered; err == nil {
+			if x.token != "" { // of an earlier sign-in in this browser
+				_ = x.call(http.MethodDelete, "/admin/me", nil, nil) // it ends by itself otherwise
+			}
+			x.setCookie(token, expires)
+			return errors.Join(x.failures.Give(x.ctx, key, 1, taken), x.redirect("/", ""))
+		}
+	}
+	for _, known := range linkProblems {
+		if errors.Is(err, known.err) {
+			return x.show(known.problem.Status, "signin", view{Title: known.problem.Title, Page: signInView{Problem: &known.problem}})
+		}
+	}
+	return err
+}
+
+// signOut answers POST /sign-out.
+func (x *exchange) signOut() error {
+	if err := x.call(http.MethodDelete, "/admin/me", nil, nil); err != nil {
+		return err
+	}
+	x.setCookie("", x.Now())
+	return x.redirect("/sign-in?signed_out", "")
+}

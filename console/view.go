@@ -1,0 +1,151 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"letterhead/dashboard/site"
+	"letterhead/domain/books"
+)
+
+//go:embed files
+var files embed.FS
+
+// names of the pages, which are files/NAME.html.
+var names = []string{"signin", "problem", "health", "accounts", "account", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "operators", "actions"}
+
+// section is an entry of the navigation.
+type section struct{ Name, Path string }
+
+var sections = []section{{"Health", "/"}, {"Accounts", "/accounts"}, {"Payments", "/payments"}, {"Inbox", "/inbox"}, {"Books", "/books"}, {"Brands", "/brands"}, {"Operators", "/operators"}, {"Actions", "/actions"}}
+
+// view is the data of a template.
+type view struct {
+	Title   string
+	Section string // of the navigation; empty for a page that is not in it
+	Page    any    // of the page
+
+	// Set by show.
+	Static   *site.Static
+	Icon     string
+	HTMX     string // configuration
+	Me       operator
+	Done     string // what the last form did
+	Reason   string // why a form was rejected that the page does not have
+	Path     string // of the request
+	Sections []section
+	x        *exchange
+}
+
+// done are sentences about what forms did, by the parameter with which they lead to a page.
+var done = map[string]string{
+	"rebuild": "The rebuild has begun.", "open": "The account is open.", "grant": "The credits are granted.", "plan": "The plan is changed.", "suspend": "The account is suspended.",
+	"reinstate": "The account is reinstated.", "close": "The account is closed.", "revoke": "The key is revoked.", "reverse": "The charges of the request are reversed.",
+	"refund": "The refund is recorded.", "replay": "The report is decided again.", "dismiss": "The report is dismissed.", "month": "The month is closed.",
+	"override": "The field is set.", "remove": "Crawls decide the field again.", "crawl": "A crawl is requested.", "claim": "The brand is claimed.", "withdraw": "The brand is withdrawn.", "token": "The token is revoked.",
+}
+
+// unconfirmed follows a sentence about what was done.
+const unconfirmed = " Not every node has confirmed it yet."
+
+// Form returns a form of the page: empty, or as it was typed if it was rejected.
+func (v view) Form(name string) form {
+	f := form{Token: site.FormToken(v.x.token), Once: v.x.NewID(), values: url.Values{}}
+	if v.x.rejected != "" && v.x.rejected == name {
+		f.values, f.Failed, v.x.shown = v.x.form, v.x.problem.Text, true
+	}
+	return f
+}
+
+// form is a form as a page shows it.
+type form struct {
+	Token  string // shows that it comes from a page of this site
+	Once   string // idempotency key
+	Failed string // why it was rejected; empty if it was not sent
+	values url.Values
+}
+
+// Get returns what was typed into a field, or else a default.
+func (f form) Get(field string, byDefault ...string) string {
+	if len(byDefault) > 0 && !f.values.Has(field) {
+		return byDefault[0]
+	}
+	return f.values.Get(field)
+}
+
+// show answers with a page. The status is that of the rejected form if there is one.
+func (x *exchange) show(status int, name string, v view) error {
+	v.Static, v.Icon, v.HTMX, v.Me, v.Sections, v.x = x.static, x.BaseURL+"/favicon.ico", site.HTMXConfig, x.me, sections, x
+	if x.rejected != "" {
+		status = x.problem.Status
+	}
+	v.Path = x.r.URL.EscapedPath()
+	query := x.r.URL.Query()
+	if x.r.Method == http.MethodGet {
+		if v.Done = done[query.Get("done")]; v.Done != "" && query.Has("unconfirmed") {
+			v.Done += unconfirmed
+		}
+	}
+	var body bytes.Buffer
+	err := x.templates[name].ExecuteTemplate(&body, "page", v)
+	if err == nil && x.rejected != "" && !x.shown {
+		body.Reset()
+		v.Reason = x.problem.Text
+		err = x.templates[name].ExecuteTemplate(&body, "page", v)
+	}
+	if err != nil {
+		return fmt.Errorf("render the page %s: %w", name, err)
+	}
+	site.Send(x.w, status, "text/html; charset=utf-8", body.Bytes())
+	return nil
+}
+
+// functions are those of the templates, besides the shared ones.
+var functions = template.FuncMap{
+	"money": func(minor int64, currency string) string {
+		return books.Grouped(string(books.AppendAmount(nil, minor, currency))) + " " + currency
+	},
+	"first":  func(query url.Values) string { return pageOf(query, "") },
+	"next":   pageOf,
+	"split":  strings.Fields,
+	"json":   shortened,
+	"words":  func(name string) string { return strings.ReplaceAll(name, "_", " ") },
+	"option": func(name, value, chosen string) any { return struct{ Name, Value, Chosen string }{name, value, chosen} },
+	"field": func(f form, name, label string) any {
+		return struct {
+			Form        form
+			Name, Label string
+		}{f, name, label}
+	},
+}
+
+// pageOf returns the query of a page of a listing: the first one if the cursor is empty.
+func pageOf(query url.Values, cursor string) string {
+	page := maps.Clone(query)
+	page.Del("cursor")
+	if cursor != "" {
+		page.Set("cursor", cursor)
+	}
+	if len(page) == 0 {
+		return ""
+	}
+	return "?" + page.Encode()
+}
+
+// maxShown limits a value in a history, in bytes.
+const maxShown = 2000
+
+// shortened returns a JSON value as text.
+func shortened(value json.RawMessage) string {
+	if len(value) > maxShown {
+		return strings.ToValidUTF8(string(value[:maxShown]), "") + "…"
+	}
+	return string(value)
+}

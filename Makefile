@@ -14,7 +14,7 @@ BENCH_REPLAY_EVENTS ?= 1000000
 ACCOUNTING := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/letterhead-accounting
 export PATH := $(PATH):$(ACCOUNTING)/bin
 
-.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet notice starter accounting-tools clean help
+.PHONY: run build test test-full test-short test-race-short test-race test-services test-cluster race verify release vet lint lint-openapi lint-deploy lint-tools lint-tools-all lint-workflows fuzz conformance bench bench-logos lab lab-cluster accuracy logo-sheet tour notice starter accounting-tools clean help
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -70,7 +70,7 @@ race: ## Run the tests under the race detector, without those of NO_RACE (needs 
 
 vet: ## go vet
 	go vet ./...
-	go vet -tags services,lab,conformance,logobench ./e2e/...
+	go vet -tags services,lab,conformance,logobench,tour ./e2e/...
 
 lint: vet ## go vet, gofmt and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
@@ -213,6 +213,9 @@ bench: ## Measure look-ups over HTTP, alone and on services, account streams, re
 	  go test -tags services ./e2e/cluster -run '^$$' -bench ChargedLookups -benchtime 1x -timeout 20m; \
 	else echo "$(SERVICES) is missing: look-ups on services were not measured"; fi
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bench-logos; else echo "npm is missing: logos were not compared with another image server"; fi
+
+tour: ## Draw the screenshots of docs/tour.md (needs Chromium)
+	go test -tags tour -count 1 -v -timeout 20m -run TestTour ./e2e
 
 bench-logos: build ## Compare the logo endpoint with npm's ipx on the same images (needs node and npm, which fetches it)
 	@for tool in node npm; do if ! command -v $$tool >/dev/null; then echo "$$tool is missing: nothing was measured. It comes with Node.js."; exit 1; fi; done

@@ -40,7 +40,7 @@ func openChromium(t *testing.T) context.Context {
 		t.Skip("Chromium is not installed")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.UserDataDir(t.TempDir()))
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(browserTimeout))
 	allocator, closeBrowser := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(closeBrowser)
 	browser, closeWindow := chromedp.NewContext(allocator)

@@ -1,0 +1,110 @@
+//go:build tour
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// maxTour limits the screenshots of the tour together, in bytes.
+const maxTour = 1 << 20
+
+// picture stores the visible part of the page as an image.
+func (v *visitor) picture(name string) (size int) {
+	v.t.Helper()
+	quality := int64(60)
+	time.Sleep(time.Second) // images and charts are drawn; nothing is asserted about it
+	shot, err := chromedp.Run(v.ctx, func(ctx context.Context, target *chromedp.Target) ([]byte, error) {
+		r, err := cdp.Call(ctx, target, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatWebp, Quality: &quality})
+		if err != nil {
+			return nil, err
+		}
+		return r.Data, nil
+	})
+	if err != nil {
+		v.t.Fatalf("picture %s: %v", name, err)
+	}
+	folder := filepath.Join("..", "docs", "tour")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		v.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".webp"), shot, 0o644); err != nil {
+		v.t.Fatal(err)
+	}
+	return len(shot)
+}
+
+// TestTour_Pages_AreDrawn makes the screenshots of docs/tour.md, from generated accounts and the starter index.
+func TestTour_Pages_AreDrawn(t *testing.T) {
+	browser := openChromium(t)
+	data := filepath.Join(t.TempDir(), "data")
+	ok(t, data, "dev", "generate", "--accounts", "12", "--events", "40000", "--months", "6", "--hot", "0.3", "--until", time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly))
+	n := start(t, data)
+	n.t = t
+	var busiest struct{ Account struct{ ID string } }
+	accounts := ok(t, data, "account", "list", "--sort", "-balance", "--status", "active", "--json")
+	if err := json.NewDecoder(strings.NewReader(accounts)).Decode(&busiest); err != nil {
+		t.Fatal(err)
+	}
+	id := busiest.Account.ID
+	guest, customer, operator := newVisitor(t, browser), newVisitor(t, browser), newVisitor(t, browser)
+	for _, v := range []*visitor{guest, customer, operator} {
+		if err := chromedp.Do(v.ctx, chromedp.EmulateViewport(1280, 800)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	customer.open(strings.TrimSpace(ok(t, data, "account", "login-link", "--account", id)))
+	customer.press("Sign in to the dashboard")
+	customer.sees("Balance")
+	link := strings.TrimSpace(ok(t, data, "admin", "login-link", "--operator", "Jane", "--scope", "admin"))
+	operator.open(link)
+	operator.press("Sign in as an operator")
+	operator.sees("The service is ready")
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := "http://" + u.Host
+	total := 0
+	for _, p := range []struct {
+		v                *visitor
+		name, path, sees string
+	}{
+		{guest, "01-first-page", n.url + "/", ""},
+		{customer, "02-overview", n.url + "/dashboard", "Balance"},
+		{customer, "03-usage", n.url + "/dashboard/usage?period=90d", "Credits"},
+		{customer, "04-keys", n.url + "/dashboard/keys", "Issue a key"},
+		{customer, "05-replay", n.url + "/dashboard/replay", "Replayed = stored"},
+		{customer, "06-playground", n.url + "/dashboard/playground", "Look it up"},
+		{operator, "07-health", admin + "/", "Read models"},
+		{operator, "08-account", admin + "/accounts/" + id, "Ledger"},
+		{operator, "09-brand", admin + "/brands/github.com", "History"},
+		{operator, "10-revenue", admin + "/books/revenue", "Recognized"},
+	} {
+		p.v.open(p.path)
+		if p.sees != "" {
+			p.v.sees(p.sees)
+		}
+		if p.name == "06-playground" {
+			p.v.fill("/dashboard/playground", "identifier", "figma.com")
+			p.v.press("Look it up")
+			p.v.sees("Answer")
+		}
+		total += p.v.picture(p.name)
+	}
+	t.Logf("%d KiB together", total>>10)
+	if total > maxTour {
+		t.Errorf("the screenshots have %d bytes together, want at most %d", total, maxTour)
+	}
+}

@@ -125,7 +125,7 @@ func TestAccount_Operator_GrantsSuspendsAndIssues(t *testing.T) {
 	page := "/accounts/" + id
 	p.get(page).shows(200, "50 credits", "CreditsGranted")
 
-	// What was typed stays, with the reason why it was rejected.
+	// A rejected form keeps its values, and has the reason.
 	a := p.submit(page, page+"/grant", map[string]string{"credits": "1000", "kind": "topup"}).shows(400, "payment_id")
 	if got := a.form(page + "/grant"); got.Get("credits") != "1000" || got.Get("kind") != "topup" {
 		t.Errorf("the rejected form has %v", got)
@@ -291,7 +291,7 @@ func TestBrands_History_ShowsEvidenceAndChanges(t *testing.T) {
 	if at < 0 || !strings.Contains(rows[at][0], "by operator:") || !strings.Contains(rows[at][2], other) {
 		t.Errorf("the history does not have the override:\n%v", rows)
 	}
-	// A record may have a logo without files; the page must show it, or what was set could not be removed.
+	// A record may have a logo without files; the page must show it, or the override could not be removed.
 	p.submit(page, page+"/override", map[string]string{"field": "logos", "value": `[{"type":"logo","theme":null,"tags":[],"formats":[]}]`}).leadsTo(page + "?done=override")
 	p.get(page).shows(200, "Logos")
 	p.submit(page, page+"/remove", map[string]string{"field": "logos"}).leadsTo(page + "?done=remove")

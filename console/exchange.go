@@ -109,8 +109,8 @@ func (x *exchange) redirect(page, done string) error {
 	return nil
 }
 
-// act sends a form to the API. If that accepts it, the browser is led to a page that says what was done; if it rejects the
-// input, show shows the page with the form again, with the reason and what was typed.
+// act sends a form to the API. If the API accepts it, the browser is led to a page with a sentence of done; if it rejects
+// the input, show shows the page again, with the reason and the values of the form.
 func (x *exchange) act(form string, send func() error, page, done string, show func() error) error {
 	err := send()
 	if err == nil {

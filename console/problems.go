@@ -86,7 +86,7 @@ type problemView struct {
 // field is a field of a form.
 type field struct{ Name, Value string }
 
-// again returns what was typed into a form; nil if none was sent.
+// again returns the fields of the form that was sent; nil if none was.
 func (x *exchange) again() (fields []field) {
 	for name, values := range x.form {
 		for _, value := range values {

@@ -52,7 +52,7 @@ var done = map[string]string{
 	"override": "The field is set.", "remove": "Crawls decide the field again.", "crawl": "A crawl is requested.", "claim": "The brand is claimed.", "withdraw": "The brand is withdrawn.", "token": "The token is revoked.",
 }
 
-// unconfirmed follows a sentence about what was done.
+// unconfirmed follows a sentence of done.
 const unconfirmed = " Not every node has confirmed it yet."
 
 // Form returns a form of the page: empty, or as it was typed if it was rejected.
@@ -72,7 +72,7 @@ type form struct {
 	values url.Values
 }
 
-// Get returns what was typed into a field, or else a default.
+// Get returns the value of a field that was sent, or else a default.
 func (f form) Get(field string, byDefault ...string) string {
 	if len(byDefault) > 0 && !f.values.Has(field) {
 		return byDefault[0]

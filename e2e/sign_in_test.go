@@ -21,20 +21,7 @@ var (
 func TestFirstStart_SignInLink_SignsInOnce(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	n := launch(t, data)
-	file := n.out.waitFor(t, `(?m)^  dashboard\s+(\S+)$`, n.done)[1]
-	n.listening()
-	info, err := os.Stat(file)
-	if err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(file) != data {
-		t.Errorf("the file of the link is %s: %v, %v, want mode 0600 in the data folder", file, info, err)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	link := strings.TrimSuffix(string(text), "\n")
-	if strings.Contains(n.out.String(), link) {
-		t.Error("the output is not a terminal, but the link was printed")
-	}
+	link := linkOfFirstStart(t, n, data, "dashboard")
 	for range 2 { // looking at the link does not use it up
 		if page, response := visit(t, http.MethodGet, link, nil, nil); response.StatusCode != http.StatusOK || !strings.Contains(page, "<button") || len(response.Cookies()) > 0 {
 			t.Fatalf("status %d, cookies %v:\n%s", response.StatusCode, response.Cookies(), page)
@@ -70,19 +57,9 @@ func TestFirstStart_OperatorLink_IsInAFileOfItsOwner(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	n := launch(t, data, "LETTERHEAD_STARTER=off")
 	admin := n.out.waitFor(t, `admin API\s+(http://\S+)/admin `, n.done)[1]
-	file := n.out.waitFor(t, `(?m)^  operators\s+(\S+)$`, n.done)[1]
-	n.listening()
-	info, err := os.Stat(file)
-	if err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(file) != data {
-		t.Errorf("the file of the link is %s: %v, %v, want mode 0600 in the data folder", file, info, err)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	link := strings.TrimSuffix(string(text), "\n")
-	if !strings.HasPrefix(link, admin+"/sign-in?token=") || strings.Contains(n.out.String(), "/sign-in?token=") {
-		t.Errorf("the link leads to %.40s; the output is\n%s", link, n.out)
+	link := linkOfFirstStart(t, n, data, "operators")
+	if !strings.HasPrefix(link, admin+"/sign-in?token=") {
+		t.Errorf("the link leads to %.40s", link)
 	}
 	u, err := url.Parse(link)
 	if err != nil {
@@ -115,6 +92,27 @@ func TestFirstStart_OperatorLink_IsInAFileOfItsOwner(t *testing.T) {
 	n.stop()
 	again := start(t, data)
 	again.out.waitFor(t, `operators .*admin login-link --operator NAME --scope admin`, again.done)
+}
+
+// linkOfFirstStart returns the link that the first start of a server without a terminal has written to a file, which the
+// line of a name in its output names.
+func linkOfFirstStart(t *testing.T, n *node, data, name string) string {
+	t.Helper()
+	file := n.out.waitFor(t, `(?m)^  `+name+`\s+(\S+)$`, n.done)[1]
+	n.listening()
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(file) != data {
+		t.Errorf("the file of the link is %s: %v, %v, want mode 0600 in the data folder", file, info, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := strings.TrimSuffix(string(text), "\n")
+	if strings.Contains(n.out.String(), link) {
+		t.Error("the output is not a terminal, but the link was printed")
+	}
+	return link
 }
 
 // visit sends a request as a browser does, without following redirects, and returns the page.

@@ -20,11 +20,19 @@ import (
 // maxTour limits the screenshots of the tour together, in bytes.
 const maxTour = 1 << 20
 
+// drawn is a script that waits until every image of the page in view is decoded, and every chart has its canvas.
+const drawn = `(() => {
+	const inView = i => i.getBoundingClientRect().top < innerHeight;
+	const images = [...document.images].filter(inView).every(i => i.complete && i.naturalWidth > 0);
+	const charts = [...document.querySelectorAll("[data-chart]")].every(c => c.querySelector("canvas"));
+	return images && charts ? "" : null;
+})()`
+
 // picture stores the visible part of the page as an image.
 func (v *visitor) picture(name string) (size int) {
 	v.t.Helper()
 	quality := int64(60)
-	time.Sleep(time.Second) // images and charts are drawn; nothing is asserted about it
+	v.run("draw the page", drawn)
 	shot, err := chromedp.Run(v.ctx, func(ctx context.Context, target *chromedp.Target) ([]byte, error) {
 		r, err := cdp.Call(ctx, target, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatWebp, Quality: &quality})
 		if err != nil {

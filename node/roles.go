@@ -16,6 +16,7 @@ import (
 	"letterhead/internal/safehttp"
 	"letterhead/internal/sqlstore"
 	"letterhead/workers/crawl"
+	"letterhead/workers/figures"
 	"letterhead/workers/refresh"
 	"letterhead/workers/relay"
 	"letterhead/workers/sweep"
@@ -44,6 +45,7 @@ func (n *Node) startRoles(ctx context.Context) error {
 		{n.Config.Has(config.RoleSweeper), n.openCheckpoints},
 		{n.Config.Has(config.RoleSweeper), n.openBilling},
 		{n.Config.Has(config.RoleSweeper), n.openNotices},
+		{n.Config.Has(config.RoleSweeper) && n.Config.BooksMetrics, n.openFigures},
 		{n.Config.Has(config.RoleRefresher), n.openRefresher},
 	} {
 		if !r.wanted {
@@ -224,6 +226,15 @@ func (n *Node) openSweeper(context.Context) ([]part, error) {
 		return nil, err
 	}
 	return []part{n.led("sweeper", sweeper.Run), {"stranded assets", n.removeStranded}, {"old snapshots", n.pruneSnapshots}}, nil
+}
+
+// openFigures starts the part that exports metrics of the books.
+func (n *Node) openFigures(context.Context) ([]part, error) {
+	worker, err := figures.New(figures.Config{Logger: n.logger, Registerer: n.metrics}, n.roles.Log("figures"))
+	if err != nil {
+		return nil, err
+	}
+	return []part{n.led("figures", worker.Run)}, nil
 }
 
 // pruneSnapshots deletes, once, the snapshots that neither this release nor the one before reads.

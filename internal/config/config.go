@@ -69,6 +69,7 @@ type Config struct {
 	LogoDiskBytes  int64          // disk cache for drawn logos, in the data folder
 	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted
 
+	BooksMetrics    bool          // export metrics of the books
 	Starter         bool          // load the embedded starter index
 	Refresh         bool          // crawl brands periodically in the background
 	CrawlTimeout    time.Duration // of a crawl that a request waits for
@@ -275,6 +276,7 @@ func Settings() []Setting {
 			return nil
 		}},
 		{"LETTERHEAD_PPROF", "off", "", "serve profiles of the process under /debug/pprof/ at LETTERHEAD_METRICS_LISTEN, which must be a separate address: on or off", onOff(func(c *Config) *bool { return &c.Pprof })},
+		{"LETTERHEAD_BOOKS_METRICS", "off", "", "export metrics of revenue, credits and accounts (for the dashboard business); at the start, one node with the role sweeper reads the events of all accounts for them: on or off", onOff(func(c *Config) *bool { return &c.BooksMetrics })},
 		{"LETTERHEAD_STARTER", "on", "", "load the embedded starter index at startup if it is missing or from an older release: on or off", onOff(func(c *Config) *bool { return &c.Starter })},
 		{"LETTERHEAD_REFRESH", "on", "", "crawl in the background: due records, and imported brands after their first look-up: on or off", onOff(func(c *Config) *bool { return &c.Refresh })},
 		{"LETTERHEAD_CRAWL_TIMEOUT", "8.5s", "", "how long a look-up waits for a live crawl", duration(time.Second, 60*time.Second, func(c *Config) *time.Duration { return &c.CrawlTimeout })},

@@ -174,8 +174,9 @@ func (r *Runner) build(ctx context.Context, models []*model, space freeSpace, pr
 
 func (r *Runner) index(ctx context.Context, units []*generation) error {
 	for _, g := range units {
-		// One transaction each, so that the live loop can write in between.
-		if err := r.store.Write(ctx, func(tx *sqlstore.Tx) error { return g.index(r.within(ctx), tx) }); err != nil {
+		// One transaction each, so that the live loop can write in between. Two nodes that both take themselves for the
+		// leader take turns: otherwise CREATE INDEX IF NOT EXISTS fails in one of them.
+		if err := r.store.Setup(ctx, func(tx *sqlstore.Tx) error { return g.index(r.within(ctx), tx) }); err != nil {
 			return err
 		}
 	}

@@ -168,26 +168,6 @@ func Fold(state *billing.State, rec *eventlog.Recorded) error {
 	return nil
 }
 
-// Read folds all billing streams of a log.
-func Read(ctx context.Context, log eventlog.Log) (*billing.State, error) {
-	state := billing.NewState()
-	for after := eventlog.Position(0); ; {
-		page, err := log.ReadAll(ctx, after, Filter, eventlog.MaxPage)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Events {
-			if err := Fold(state, &page.Events[i]); err != nil {
-				return nil, err
-			}
-		}
-		if page.End {
-			return state, nil
-		}
-		after = page.Next
-	}
-}
-
 // Apply decides the reports that are due, again and again until nothing changes, and returns how many could not be applied
 // for a passing reason.
 func (w *Worker) Apply(ctx context.Context) (failing int) {

@@ -16,7 +16,6 @@ import (
 
 	"letterhead/commands"
 	"letterhead/domain/account"
-	"letterhead/domain/billing"
 	"letterhead/domain/books"
 	"letterhead/domain/notices"
 	"letterhead/domain/operator"
@@ -33,6 +32,7 @@ import (
 	"letterhead/projections/brands"
 	"letterhead/projections/checkpoints"
 	"letterhead/projections/engine"
+	"letterhead/projections/inbox"
 	"letterhead/projections/keys"
 	"letterhead/projections/ledger"
 	"letterhead/projections/operators"
@@ -178,8 +178,6 @@ type Operations interface {
 	// Checkout creates a page on which an account pays for a pack, or for a price if pack is empty. It returns ErrNotSold,
 	// stripeapi.ErrNoKey and ErrNoPage.
 	Checkout(ctx context.Context, accountID, pack, price string) (CheckoutSession, error)
-	// OpenReports folds the events of payment processors.
-	OpenReports(ctx context.Context) (*billing.State, error)
 	// FoldBooks folds the books of all accounts from what is booked before a time, or all of it if that is zero. It calls moved
 	// for each change, with the time to which it belongs.
 	FoldBooks(ctx context.Context, until time.Time, moved func(at time.Time, h *books.Holder, currency string, m books.Movement)) (*books.Ledger, error)
@@ -201,6 +199,7 @@ type Deps struct {
 	Keys        *keys.Directory
 	Ledger      *ledger.Model
 	Payments    *payments.Model
+	Inbox       *inbox.Model
 	Index       *brands.Model
 	Checkpoints *checkpoints.Model
 	Operators   *operators.Model

@@ -33,8 +33,7 @@ type CheckoutSession struct {
 	URL string `json:"url"`
 }
 
-// linkBilling answers POST /admin/billing/links. A link of a payment folds the events of payment processors, so few run at
-// a time.
+// linkBilling answers POST /admin/billing/links.
 func (x *exchange) linkBilling() error {
 	var in Link
 	if err := x.decode(&in); err != nil {
@@ -47,12 +46,6 @@ func (x *exchange) linkBilling() error {
 		return err
 	}
 	in.Processor = cmp.Or(in.Processor, billing.Stripe)
-	if in.PaymentID != "" {
-		if !x.api.reports.TryAcquire(1) {
-			return errReportRuns
-		}
-		defer x.api.reports.Release(1)
-	}
 	err := x.api.Operations.LinkBilling(x.ctx, x.by(), in)
 	if errors.Is(err, payments.ErrNotFound) {
 		return notFound("The account %s has no payment %s. GET /admin/payments lists the payments.", in.AccountID, in.PaymentID)

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -10,66 +11,66 @@ import (
 	"letterhead/commands"
 	"letterhead/domain/billing"
 	"letterhead/internal/eventlog"
+	"letterhead/projections/inbox"
 )
 
-// OpenReport is an event of a payment processor that was not applied, as it is shown.
-type OpenReport struct {
-	ID        string    `json:"id"` // processor:event_id
-	Processor string    `json:"processor"`
-	EventID   string    `json:"event_id"`
-	Type      string    `json:"type"`
-	At        time.Time `json:"at"`
-	State     string    `json:"state"` // inbox, waiting, new
-	Reason    string    `json:"reason,omitempty"`
-	AccountID string    `json:"account_id,omitempty"`
-	Customer  string    `json:"customer,omitempty"`
-	PaymentID string    `json:"payment_id,omitempty"`
-}
-
-// newReport is the state of a report that has not been decided.
-const newReport = "new"
-
-// OpenReportOf returns an open report as it is shown. It decides a report without an outcome, with an empty catalog:
-// whether it waits for another report does not depend on prices.
-func OpenReportOf(state *billing.State, entry *billing.Entry) OpenReport {
-	r := entry.Report
-	shown := OpenReport{ID: r.Processor + ":" + r.EventID, Processor: r.Processor, EventID: r.EventID, Type: r.Type, At: entry.At, State: entry.State,
-		Reason: entry.Reason, AccountID: r.AccountID, Customer: r.Customer, PaymentID: r.PaymentID}
-	if shown.State == "" {
-		shown.State = newReport
-		if d := state.Decide(entry, &billing.Catalog{}); d.Outcome == billing.Waiting {
-			shown.State, shown.Reason = d.Outcome, d.Reason
-		}
-	}
-	return shown
-}
+// maxReportEvents limits the events of a report that are shown. Its copies, outcomes and reopenings are few.
+const maxReportEvents = 256
 
 // listInbox answers GET /admin/billing/inbox.
 func (x *exchange) listInbox() error {
 	q := x.query("state", "limit")
-	wanted, limit := q.oneOf("state", billing.Inbox, billing.Waiting, newReport), q.limit()
+	wanted, limit := q.oneOf("state", billing.Inbox, billing.Waiting, inbox.Undecided), q.limit()
 	if q.err != nil {
 		return q.err
 	}
-	if !x.api.reports.TryAcquire(1) {
-		return errReportRuns
+	if err := x.api.Operations.Folded(x.ctx, inbox.Name); err != nil {
+		return err
 	}
-	defer x.api.reports.Release(1)
-	state, err := x.api.Operations.OpenReports(x.ctx)
+	shown, total, err := x.api.Inbox.List(x.ctx, wanted, limit)
 	if err != nil {
 		return err
 	}
-	shown, total := []OpenReport{}, 0
-	for _, entry := range state.Open() {
-		r := OpenReportOf(state, entry)
-		if wanted != "" && r.State != wanted {
-			continue
-		}
-		if total++; total <= limit {
-			shown = append(shown, r)
-		}
+	return x.answer(http.StatusOK, map[string]any{"reports": append([]inbox.Report{}, shown...), "total": total})
+}
+
+// reportEvent is an event of a report's stream, as it is stored.
+type reportEvent struct {
+	At    time.Time       `json:"at"`
+	Event string          `json:"event"`
+	Actor string          `json:"actor"`
+	Data  json.RawMessage `json:"data"`
+}
+
+// showReport answers GET /admin/billing/inbox/{id} for a report in any state.
+func (x *exchange) showReport() error {
+	id, err := x.reportID()
+	if err != nil {
+		return err
 	}
-	return x.answer(http.StatusOK, map[string]any{"reports": shown, "total": total})
+	if err := x.api.Operations.Folded(x.ctx, inbox.Name); err != nil {
+		return err
+	}
+	r, found, err := x.api.Inbox.Get(x.ctx, id)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return noReport(id)
+	}
+	stored, err := x.api.Log.ReadStream(x.ctx, r.Stream(), 0, eventlog.Forward, maxReportEvents+1)
+	if err != nil {
+		return err
+	}
+	events := []reportEvent{}
+	for _, e := range stored[:min(len(stored), maxReportEvents)] {
+		events = append(events, reportEvent{e.OccurredAt, e.Type, e.Metadata.Actor, e.Data})
+	}
+	return x.answer(http.StatusOK, struct {
+		inbox.Report
+		Events    []reportEvent `json:"events"`
+		Truncated bool          `json:"truncated,omitempty"`
+	}{r, events, len(stored) > maxReportEvents})
 }
 
 // replayReport answers POST /admin/billing/inbox/{id}/replay.
@@ -93,18 +94,15 @@ func (x *exchange) dismissReport() error {
 
 // follow decides about the report in the path.
 func (x *exchange) follow(done string, decide func(ctx context.Context, by commands.Request, stream string) error) error {
-	id, err := x.pathValue("id")
+	id, err := x.reportID()
 	if err != nil {
 		return err
 	}
-	processor, event, ok := strings.Cut(id, ":")
-	if !ok || processor == "" || event == "" {
-		return invalid("The id of a report has its processor in front, such as stripe:evt_1. GET /admin/billing/inbox lists the ids.")
-	}
+	processor, event, _ := strings.Cut(id, ":")
 	err = decide(x.ctx, x.by(), billing.Stream(processor, event))
 	switch {
 	case errors.Is(err, commands.ErrUnknownReport), errors.Is(err, eventlog.ErrTooLarge): // no stream has such a long name
-		return notFound("There is no report %s. GET /admin/billing/inbox lists those that were not applied.", id)
+		return noReport(id)
 	case errors.Is(err, commands.ErrReportDone):
 		return &problem{http.StatusConflict, "conflict", "The report " + id + " was applied or dismissed already.", nil}
 	case errors.Is(err, eventlog.ErrWrongRevision):
@@ -113,4 +111,20 @@ func (x *exchange) follow(done string, decide func(ctx context.Context, by comma
 		return err
 	}
 	return x.answer(http.StatusOK, map[string]string{"id": id, "outcome": done})
+}
+
+// reportID returns the id of the report in the path.
+func (x *exchange) reportID() (string, error) {
+	id, err := x.pathValue("id")
+	if err != nil {
+		return "", err
+	}
+	if processor, event, ok := strings.Cut(id, ":"); !ok || processor == "" || event == "" {
+		return "", invalid("The id of a report has its processor in front, such as stripe:evt_1. GET /admin/billing/inbox lists the ids.")
+	}
+	return id, nil
+}
+
+func noReport(id string) error {
+	return notFound("There is no report %s. GET /admin/billing/inbox lists those that were not applied.", id)
 }

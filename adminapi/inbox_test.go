@@ -32,6 +32,18 @@ func TestInbox_EventOfUnknownCustomer_IsListedReplayedAndDismissed(t *testing.T)
 	if l := inbox(); l.Reports[0].ID != "stripe:evt_1" || l.Reports[0].Customer != "cus_1" || l.Reports[0].Reason == "" {
 		t.Fatalf("the inbox has %+v", l.Reports)
 	}
+	type shown struct {
+		ID, State, Reason string
+		Events            []struct {
+			Event, Actor string
+			Data         map[string]any
+		}
+	}
+	var whole shown
+	if s.get("/admin/billing/inbox/stripe:evt_1").want(http.StatusOK, &whole); whole.ID != "stripe:evt_1" || whole.State != "inbox" || whole.Reason == "" || len(whole.Events) != 2 ||
+		whole.Events[0].Event != "BillingReported" || whole.Events[0].Data["subject"] != "sub_1" || whole.Events[1].Actor != "system:billing" || whole.Events[1].Data["outcome"] != "inbox" {
+		t.Errorf("the report is %+v", whole)
+	}
 	s.post("/admin/billing/inbox/stripe:evt_1/replay", "").want(http.StatusOK, nil)
 	inbox() // the customer is still unknown
 	dismiss := request{method: "POST", path: "/admin/billing/inbox/stripe:evt_1/dismiss", body: `{"reason":"by hand"}`, key: "dismiss"}
@@ -43,6 +55,11 @@ func TestInbox_EventOfUnknownCustomer_IsListedReplayedAndDismissed(t *testing.T)
 	if s.get("/admin/billing/inbox").want(http.StatusOK, &l); l.Total != 0 || len(l.Reports) != 0 {
 		t.Errorf("after the dismissal the inbox has %+v", l)
 	}
+	if s.get("/admin/billing/inbox/stripe:evt_1").want(http.StatusOK, &whole); whole.State != "dismissed" || whole.Reason != "by hand" {
+		t.Errorf("the dismissed report is %+v", whole)
+	}
+	s.get("/admin/billing/inbox/stripe:evt_2").rejected(http.StatusNotFound, "There is no report stripe:evt_2")
+	s.get("/admin/billing/inbox/evt_1").rejected(http.StatusBadRequest, "stripe:evt_1")
 	s.post("/admin/billing/inbox/stripe:evt_1/replay", "").rejected(http.StatusConflict, "dismissed already")
 	s.post("/admin/billing/inbox/stripe:evt_2/replay", "").rejected(http.StatusNotFound, "evt_2")
 	s.post("/admin/billing/inbox/stripe:"+strings.Repeat("e", 300)+"/replay", "").rejected(http.StatusNotFound, "There is no report")

@@ -383,7 +383,9 @@ func (x *exchange) answerReport(r eventschemas.BillingReported, repeated bool, o
 	if out.State != billing.Applied {
 		return x.answerForNow(http.StatusAccepted, out)
 	}
-	out.Reason = ""
+	if out.Reason != billing.NothingLeft {
+		out.Reason = ""
+	}
 	return x.answer(http.StatusOK, out)
 }
 

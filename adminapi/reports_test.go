@@ -9,11 +9,10 @@ import (
 
 	"letterhead/commands"
 	rules "letterhead/domain/account"
-	"letterhead/domain/billing"
 	"letterhead/domain/operator"
 	"letterhead/eventschemas"
 	"letterhead/internal/testwait"
-	worker "letterhead/workers/billing"
+	"letterhead/projections/inbox"
 )
 
 // reported sends a report about a payment of an account, of which the other fields are given.
@@ -181,17 +180,18 @@ func TestReports_PaymentGrantedByHand_IsKnown(t *testing.T) {
 }
 
 // openReports returns the reports that were not applied.
-func (s *service) openReports() []*billing.Entry {
+func (s *service) openReports() []inbox.Report {
 	s.t.Helper()
-	state, err := worker.Read(s.t.Context(), s.node.Log)
+	s.must(s.node.Folded(s.t.Context(), inbox.Name))
+	all, _, err := s.node.Inbox.List(s.t.Context(), "", 1000)
 	s.must(err)
-	return state.Open()
+	return all
 }
 
 func (s *service) dismissReports() {
 	s.t.Helper()
 	for _, e := range s.openReports() {
-		s.must(s.node.Billing.Dismiss(s.t.Context(), s.node.Operator(), e.Stream, "test"))
+		s.must(s.node.Billing.Dismiss(s.t.Context(), s.node.Operator(), e.Stream(), "test"))
 	}
 }
 
@@ -216,12 +216,12 @@ func TestReports_WrongPaymentFirst_DoesNotBlockTheRightOne(t *testing.T) {
 	s.reported(id, `"type":"refund","payment_id":"p2","refund_id":"r2",%s`, euros4900).is(950)
 	// The wrong reports grant nothing when they are decided again.
 	for _, e := range s.openReports() {
-		s.must(s.node.Billing.Reopen(t.Context(), s.node.Operator(), e.Stream))
+		s.must(s.node.Billing.Reopen(t.Context(), s.node.Operator(), e.Stream()))
 	}
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {
 		open := s.openReports()
 		for _, e := range open {
-			if e.Report.AccountID != other || !strings.Contains(e.Reason, "another account, "+id) {
+			if e.AccountID != other || !strings.Contains(e.Reason, "another account, "+id) {
 				return false
 			}
 		}

@@ -44,6 +44,7 @@ func operations() []operation {
 		{"POST", "/admin/payments", "recordPayment", finances, (*exchange).recordPayment},
 		{"GET", "/admin/payments/{id}", "getPayment", reading, (*exchange).getPayment},
 		{"GET", "/admin/billing/inbox", "listInbox", reading, (*exchange).listInbox},
+		{"GET", "/admin/billing/inbox/{id}", "showReport", reading, (*exchange).showReport},
 		{"POST", "/admin/billing/inbox/{id}/replay", "replayReport", finances, (*exchange).replayReport},
 		{"POST", "/admin/billing/inbox/{id}/dismiss", "dismissReport", finances, (*exchange).dismissReport},
 		{"POST", "/admin/billing/links", "linkBilling", finances, (*exchange).linkBilling},

@@ -14,6 +14,8 @@ type Done struct {
 	Position eventlog.Position
 	Balance  int64
 	Repeated bool // no change; nothing was appended
+	// TookNothing is that of account.Outcome.
+	TookNothing bool
 }
 
 // Actors of events without a client's request.

@@ -20,7 +20,14 @@ type SettlePayment struct {
 // took. The same claims again are a repeat. Errors: those of account.SettlePayment, ErrInvalidRequest, and those of
 // AccountWriter.
 func (d *AccountWriter) SettlePayment(ctx context.Context, in SettlePayment) (Done, error) {
-	return d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
-		return s.SettlePayment(account.Settle{PaymentID: in.PaymentID, Claims: in.Claims, Subject: in.Subject})
+	nothing := false
+	done, err := d.decide(ctx, in.Request, in.AccountID, func(s *accountState, _ time.Time) (account.Outcome, error) {
+		out, err := s.SettlePayment(account.Settle{PaymentID: in.PaymentID, Claims: in.Claims, Subject: in.Subject})
+		nothing = out.TookNothing
+		return out, err
 	})
+	if err == nil { // otherwise the decision may still run
+		done.TookNothing = nothing
+	}
+	return done, err
 }

@@ -14,6 +14,7 @@ import (
 	domain "letterhead/domain/billing"
 	"letterhead/eventschemas"
 	"letterhead/internal/stripeapi"
+	"letterhead/projections/inbox"
 	"letterhead/projections/payments"
 	"letterhead/readapi"
 	"letterhead/workers/billing"
@@ -55,11 +56,6 @@ func (n *Node) openBilling(context.Context) ([]part, error) {
 		return nil, err
 	}
 	return []part{n.led("billing", worker.Run)}, nil
-}
-
-// OpenReports folds the events of payment processors.
-func (n *Node) OpenReports(ctx context.Context) (*domain.State, error) {
-	return billing.Read(ctx, n.Log)
 }
 
 // Checkout creates a page on which an account pays for a pack, or for a price if pack is empty. Errors: account.ErrNotFound,
@@ -110,18 +106,18 @@ func (n *Node) LinkBilling(ctx context.Context, by commands.Request, in adminapi
 	}
 	report := eventschemas.BillingReported{Kind: domain.KindCustomer, Customer: in.Customer}
 	if in.PaymentID != "" {
-		if err := n.CatchUp(ctx, payments.Name); err != nil {
+		if err := n.CatchUp(ctx, payments.Name, inbox.Name); err != nil {
 			return err
 		}
 		p, err := n.Payments.Get(ctx, in.AccountID, in.PaymentID)
 		if err != nil {
 			return err
 		}
-		state, err := billing.Read(ctx, n.Log)
+		linked, err := n.Inbox.AccountOfPayment(ctx, in.Processor, p.ID)
 		if err != nil {
 			return err
 		}
-		if linked := state.AccountOfPayment(in.Processor, p.ID); linked != "" && linked != in.AccountID {
+		if linked != "" && linked != in.AccountID {
 			return fmt.Errorf("payment %s is linked to account %s %w", p.ID, linked, adminapi.ErrLinked)
 		}
 		report = linkedPayment(p)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,7 +17,7 @@ import (
 	domain "letterhead/domain/billing"
 	"letterhead/internal/eventlog"
 	"letterhead/node"
-	"letterhead/workers/billing"
+	"letterhead/projections/inbox"
 )
 
 func billingCheckout(e *environment) *cobra.Command {
@@ -51,7 +52,7 @@ func billingInbox(e *environment) *cobra.Command {
 	c.Long = "List the events of the payment processor that were not applied: those in the inbox need you, those that wait apply by themselves when another event arrives. docs/billing.md explains the reasons."
 	asJSON := jsonFlag(c)
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, _ []string) error {
-		state, err := billing.Read(ctx, n.Log)
+		shown, err := openReports(ctx, n, "")
 		if err != nil {
 			return err
 		}
@@ -59,8 +60,7 @@ func billingInbox(e *environment) *cobra.Command {
 		if !*asJSON {
 			fmt.Fprintln(table, "EVENT\tAT\tTYPE\tSTATE\tCUSTOMER\tPAYMENT\tREASON")
 		}
-		for _, entry := range state.Open() {
-			shown := adminapi.OpenReportOf(state, entry)
+		for _, shown := range shown {
 			if *asJSON {
 				err = printJSON(e.stdout, shown)
 			} else {
@@ -75,28 +75,42 @@ func billingInbox(e *environment) *cobra.Command {
 	return c
 }
 
+// openReports returns the reports in a state that were not applied; all of them if it is empty.
+func openReports(ctx context.Context, n *node.Node, state string) ([]inbox.Report, error) {
+	if err := n.CatchUp(ctx, inbox.Name); err != nil {
+		return nil, err
+	}
+	all, _, err := n.Inbox.List(ctx, state, math.MaxInt32)
+	return all, err
+}
+
 // findEntry returns the stream of an event of a processor, which may be without its processor.
-func findEntry(state *domain.State, id string) string {
-	for _, entry := range state.Open() {
-		if entry.Report.EventID == id {
-			return entry.Stream
-		}
+func findEntry(ctx context.Context, n *node.Node, id string) (string, error) {
+	if err := n.CatchUp(ctx, inbox.Name); err != nil {
+		return "", err
+	}
+	open, found, err := n.Inbox.Open(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if found {
+		id = open
 	}
 	if processor, event, ok := strings.Cut(id, ":"); ok {
-		return domain.Stream(processor, event)
+		return domain.Stream(processor, event), nil
 	}
-	return domain.Stream(domain.Stripe, id)
+	return domain.Stream(domain.Stripe, id), nil
 }
 
 func billingInboxShow(e *environment) *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show an event of the payment processor", Args: exactArgs("ID"),
 		Long: "Show, as JSON, what the log holds about an event of the payment processor: what was taken from it, and what became of it."}
 	c.RunE = e.looksAt(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-		state, err := billing.Read(ctx, n.Log)
+		stream, err := findEntry(ctx, n, args[0])
 		if err != nil {
 			return err
 		}
-		stream, events := findEntry(state, args[0]), 0
+		events := 0
 		err = eventlog.ReadPages(ctx, n.Log, stream, inboxPage, func(page []eventlog.Recorded) error {
 			for _, rec := range page {
 				events++
@@ -126,19 +140,21 @@ func billingInboxReplay(e *environment) *cobra.Command {
 		if *all == (len(args) == 1) {
 			return usageError{errors.New("either an event's id or --all is needed")}
 		}
-		state, err := billing.Read(ctx, n.Log)
-		if err != nil {
-			return err
-		}
 		var streams []string
 		if *all {
-			for _, entry := range state.Open() {
-				if entry.State == domain.Inbox {
-					streams = append(streams, entry.Stream)
-				}
+			reports, err := openReports(ctx, n, domain.Inbox)
+			if err != nil {
+				return err
+			}
+			for _, r := range reports {
+				streams = append(streams, r.Stream())
 			}
 		} else {
-			streams = []string{findEntry(state, args[0])}
+			stream, err := findEntry(ctx, n, args[0])
+			if err != nil {
+				return err
+			}
+			streams = []string{stream}
 		}
 		for _, stream := range streams {
 			_, id, _ := strings.Cut(stream, ":")
@@ -146,7 +162,7 @@ func billingInboxReplay(e *environment) *cobra.Command {
 				return err
 			}
 		}
-		_, err = fmt.Fprintf(e.stdout, "%d events are applied again; %q shows what could not be\n", len(streams), "letterhead billing inbox")
+		_, err := fmt.Fprintf(e.stdout, "%d events are applied again; %q shows what could not be\n", len(streams), "letterhead billing inbox")
 		return err
 	})
 	return c
@@ -157,11 +173,11 @@ func billingInboxDismiss(e *environment) *cobra.Command {
 		Long: "Remove an event from the inbox, or one that waits, without applying it: after you have done by hand what it needs. The log keeps it, with the reason."}
 	reason := c.Flags().String("reason", "operator", "why it is not needed")
 	c.RunE = e.onFolder(func(ctx context.Context, n *node.Node, _ *cobra.Command, args []string) error {
-		state, err := billing.Read(ctx, n.Log)
+		stream, err := findEntry(ctx, n, args[0])
 		if err != nil {
 			return err
 		}
-		if err := explainReport(args[0], n.Billing.Dismiss(ctx, n.Operator(), findEntry(state, args[0]), *reason)); err != nil {
+		if err := explainReport(args[0], n.Billing.Dismiss(ctx, n.Operator(), stream, *reason)); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(e.stdout, "event %s is dismissed\n", args[0])

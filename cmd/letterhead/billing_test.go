@@ -13,12 +13,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"letterhead/adminapi"
 	domain "letterhead/domain/billing"
 	"letterhead/eventschemas"
 	"letterhead/internal/testwait"
 	"letterhead/node"
 	"letterhead/node/datafolder"
+	"letterhead/projections/inbox"
 	"letterhead/projections/payments"
 	"letterhead/workers/billing"
 )
@@ -58,7 +58,7 @@ func TestBillingInbox_ListsShowsReplaysAndDismisses(t *testing.T) {
 	states := func() map[string]string {
 		all := map[string]string{}
 		for line := range strings.Lines(output(t, folder, "billing", "inbox", "--json")) {
-			var e adminapi.OpenReport
+			var e inbox.Report
 			if err := json.Unmarshal([]byte(line), &e); err != nil {
 				t.Fatal(err)
 			}
@@ -149,17 +149,17 @@ func TestBillingLink_PaymentGrantedByHand_ItsClaimsApply(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- worker.Run(ctx) }()
-		var open []*domain.Entry
+		open := 0
 		_, ok := testwait.Until(time.Minute, func() bool {
-			state, err := billing.Read(t.Context(), n.Log)
+			err := n.CatchUp(t.Context(), inbox.Name)
 			if err == nil {
-				open = state.Open()
+				_, open, err = n.Inbox.List(t.Context(), "", 0)
 			}
-			return err == nil && len(open) == left && gaugeValue(t, metrics, "letterhead_billing_open", domain.Waiting) == float64(left)
+			return err == nil && open == left && gaugeValue(t, metrics, "letterhead_billing_open", domain.Waiting) == float64(left)
 		})
 		stop()
 		if err := errors.Join(<-ended, n.Close()); err != nil || !ok {
-			t.Fatalf("%d events are open, want %d; %v", len(open), left, err)
+			t.Fatalf("%d events are open, want %d; %v", open, left, err)
 		}
 	}
 	money := func(minor int64) *eventschemas.Money { return &eventschemas.Money{Minor: minor, Currency: "EUR"} }

@@ -303,6 +303,8 @@ func monthOf(t time.Time) int {
 type Outcome struct {
 	Events   []eventschemas.Event // none for a repeat
 	Repeated bool                 // the requested state already exists
+	// TookNothing is set by SettlePayment if the claim to settle has money to take, and nothing was left of the payment.
+	TookNothing bool
 }
 
 func repeated() Outcome { return Outcome{Repeated: true} }

@@ -75,7 +75,12 @@ func (a *Account) SettlePayment(in Settle) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	return s.refund()
+	out, err := s.refund()
+	if c := s.part(in.Subject); err == nil && c != nil && !c.fixed {
+		wants := func(claim Claim) bool { return claim.ID == in.Subject && claim.Money.Minor > 0 }
+		out.TookNothing = c.credits == 0 && c.minor == 0 && slices.ContainsFunc(in.Claims, wants)
+	}
+	return out, err
 }
 
 // refundMoney returns money of a payment that has no credits left, with a credit of the largest refund.

@@ -40,6 +40,9 @@ const (
 	Dismissed = "dismissed" // by an operator
 )
 
+// NothingLeft is the reason of a refund or dispute that was applied and took nothing.
+const NothingLeft = "nothing was left of the payment: other refunds and disputes had returned all of it"
+
 // Limits of reports.
 const (
 	MaxID       = 120 // bytes of an id

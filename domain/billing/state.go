@@ -178,9 +178,7 @@ func (s *State) Apply(stream string, revision uint64, ev eventschemas.Event, at 
 		}
 		s.forget(e)
 		e.Report, e.At, e.State, e.Reason, e.reopened = ev, at, "", "", false // a second one is a copy that can be used
-		if ev.Problem == "" {
-			s.learn(e)
-		}
+		s.learn(e)
 	case eventschemas.BillingReopened:
 		if e == nil {
 			return
@@ -245,7 +243,7 @@ func (s *State) keep(e *Entry) {
 // learn folds what a report says.
 func (s *State) learn(e *Entry) {
 	r := e.Report
-	if e.learned || r.Kind == "" || Validate(r) != nil || !knownState(r) {
+	if e.learned || !Usable(r, e.reopened) {
 		return
 	}
 	e.learned = true
@@ -275,6 +273,14 @@ func (s *State) learn(e *Entry) {
 		add(s.subs, of(r.Subject), statement[subscription]{v, e.Stream, sub})
 	}
 }
+
+// Usable reports whether what a report says counts. One with a problem counts after it was reopened, if it has a kind.
+func Usable(r eventschemas.BillingReported, reopened bool) bool {
+	return r.Kind != "" && (r.Problem == "" || reopened) && Validate(r) == nil && knownState(r)
+}
+
+// NotGranted returns why a refund or a dispute of a payment waits.
+func NotGranted(paymentID string) string { return "its payment " + paymentID + " was not granted yet" }
 
 // knownState reports whether a report has a state whose effect is known.
 func knownState(r eventschemas.BillingReported) (known bool) {
@@ -322,11 +328,6 @@ func subscriptionStage(state string) (rank, stage int, active, known bool) {
 		return 1, 0, false, true
 	}
 	return 0, 0, false, false
-}
-
-// AccountOfPayment returns the account to which a payment of a processor was granted, and "" if it was not.
-func (s *State) AccountOfPayment(processor, paymentID string) string {
-	return s.payments[key{processor, paymentID}]
 }
 
 // Open returns the reports that have not been applied, in the order of the log.
@@ -480,7 +481,7 @@ func (s *State) decideClaims(of key, r eventschemas.BillingReported) Decision {
 	}
 	accountID, granted := s.payments[whole]
 	if !granted {
-		return Decision{Outcome: Waiting, Reason: "its payment " + of.id + " was not granted yet"}
+		return Decision{Outcome: Waiting, Reason: NotGranted(of.id)}
 	}
 	if !names(r.AccountID, accountID) {
 		return ofAnother(of.id, accountID)

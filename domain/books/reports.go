@@ -115,9 +115,13 @@ func (f *Flows) months(now time.Time) map[FlowKey]flow {
 	return rows
 }
 
-// isRunning reports whether a group is the running month, whose figures change.
+// isRunning reports whether the figures of a group still change: those of the running month, and those of each plan and
+// account unless the report ends before now.
 func (f *Flows) isRunning(group string, now time.Time) bool {
-	return f.by == ByMonth && group == now.UTC().Format(MonthLayout)
+	if f.by == ByMonth {
+		return group == now.UTC().Format(MonthLayout)
+	}
+	return f.until.IsZero() || f.until.After(now)
 }
 
 // RevenueRow is the money of a group in one currency, in minor units.
@@ -126,7 +130,7 @@ type RevenueRow struct {
 	Movement       // within the time of the report
 	Opening  int64 // deferred revenue
 	Closing  int64 // deferred revenue
-	Running  bool  // it is that of the running month, whose figures change
+	Running  bool  // its figures still change, as those of the running month
 }
 
 // Revenue returns the report of money, in the order of FlowKey.Compare. A change of plan does not move deferred revenue, so
@@ -149,7 +153,7 @@ type UsageRow struct {
 	Group       string
 	Paid        Movement // of grants with money, in any currency
 	Promotional Movement
-	Running     bool // it is that of the running month, whose figures change
+	Running     bool // its figures still change, as those of the running month
 }
 
 // Usage returns the report of credits, in the order of groups.

@@ -38,6 +38,27 @@ func TestRevenue_ByMonth_EveryMonthOpensWithTheCloseBefore(t *testing.T) {
 	}
 }
 
+func TestReports_ByPlanOrAccount_AreRunningUnlessTheyEndBeforeNow(t *testing.T) {
+	now := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
+	for _, by := range []string{ByPlan, ByAccount} {
+		for _, c := range []struct {
+			until time.Time
+			want  bool
+		}{
+			{time.Time{}, true},
+			{time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), true},
+			{now, false},
+			{time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), false},
+		} {
+			f := NewFlows(by, time.Time{}, c.until)
+			f.Add(time.Date(2026, 10, 5, 0, 0, 0, 0, time.UTC), &Holder{ID: "a", Plan: "free"}, "EUR", Movement{Received: 100})
+			if r, u := f.Revenue(now), f.Usage(now); len(r) != 1 || r[0].Running != c.want || len(u) != 1 || u[0].Running != c.want {
+				t.Errorf("by %s until %s: %+v and %+v, want running %v", by, c.until, r, u, c.want)
+			}
+		}
+	}
+}
+
 func TestRevenue_ByMonth_RowsFromStartToEnd(t *testing.T) {
 	month := func(n int) time.Time { return time.Date(2026, time.Month(n), 1, 0, 0, 0, 0, time.UTC) }
 	for _, c := range []struct {
@@ -79,7 +100,7 @@ func TestFlows_ByPlanAndAccount_SumTheirRows(t *testing.T) {
 			t.Errorf("by %s: %s, want %s", by, got, want)
 		}
 		usage := f.Usage(at)
-		if last := usage[len(usage)-1]; last.Paid.CreditsGranted != 240 || last.Promotional.CreditsGranted != 5 || last.Running {
+		if last := usage[len(usage)-1]; last.Paid.CreditsGranted != 240 || last.Promotional.CreditsGranted != 5 || !last.Running {
 			t.Errorf("by %s: the last group used %+v", by, last)
 		}
 	}

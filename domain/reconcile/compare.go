@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -44,7 +45,7 @@ type found struct {
 	failed   bool                 // all rows are payments that failed
 }
 
-func (f *found) add(r *Row, within bool) {
+func (f *found) add(r *Row, within bool) error {
 	if f.line == 0 {
 		*f = found{kind: r.Kind, id: r.ID, payments: r.Payments, at: r.At, line: r.Line, failed: true}
 	}
@@ -55,6 +56,10 @@ func (f *found) add(r *Row, within bool) {
 		i, f.sums = len(f.sums), append(f.sums, eventschemas.Money{Currency: r.Paid.Currency})
 	}
 	f.sums[i].Minor += r.Paid.Minor
+	if f.sums[i].Minor > maxSum || f.sums[i].Minor < -maxSum {
+		return &ParseError{Line: r.Line, Err: fmt.Errorf("the sum of the %s %s is too large", f.kind, cmp.Or(f.id, f.payment()))}
+	}
+	return nil
 }
 
 // money returns the amount of the rows; the first that is not zero if there are several currencies.
@@ -104,6 +109,9 @@ type comparison struct {
 func Compare(ledger *Ledger, in *Reader, o Options) (*Report, error) {
 	c := &comparison{ledger: ledger, options: o, clearing: map[string]*Clearing{}, unknownByID: map[string]*found{}, outflowByID: map[string]*found{}, feeByID: map[string]*foundFee{}}
 	for currency, opening := range o.Opening {
+		if opening > maxSum || opening < -maxSum {
+			return nil, fmt.Errorf("the opening balance in %s is too large", currency)
+		}
 		c.clearing[currency] = &Clearing{Currency: currency, Opening: opening, Closing: opening}
 	}
 	var first, last time.Time
@@ -165,9 +173,9 @@ func (c *comparison) row(r *Row) error {
 	}
 	switch r.Kind {
 	case Payment:
-		c.pay(r).add(r, within)
+		return c.pay(r).add(r, within)
 	case Refund, Dispute:
-		c.outflow(r).add(r, within)
+		return c.outflow(r).add(r, within)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -650,6 +651,28 @@ func TestCompare_FeeRecordedUnderAnotherID_IsFoundOnce(t *testing.T) {
 		}
 		if got := feesOf(compare(t, ledger, c.export, reconcile.Options{})); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestCompare_SumTooLarge_NamesTheLine(t *testing.T) {
+	const largest = "90071992547409.91" // 256 of them are within the limit of a sum
+	export := header + strings.Repeat("2026-11-01,charge,eur,"+largest+",0,"+largest+",ch_1,ch_1,pi_1,,,\n", 300)
+	for _, c := range []struct {
+		name string
+		o    reconcile.Options
+		want string
+	}{
+		{"in the clearing account", reconcile.Options{}, "line 258: the sums of EUR are too large"},
+		{"outside the range", reconcile.Options{From: day(20), Until: day(21)}, "line 258: the sum of the payment ch_1 is too large"},
+		{"opening balance", reconcile.Options{Opening: map[string]int64{"EUR": math.MaxInt64}}, "the opening balance in EUR is too large"},
+	} {
+		in, err := reconcile.NewReader(strings.NewReader(export))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reconcile.Compare(reconcile.NewLedger(), in, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"letterhead/domain/account"
+	"letterhead/domain/billing"
 	"letterhead/domain/books"
 	"letterhead/domain/brand"
 	"letterhead/domain/notices"
@@ -46,6 +47,7 @@ type World struct {
 	tokens      int
 	notices     int
 	signIns     int
+	reports     int
 }
 
 type life struct {
@@ -175,6 +177,28 @@ func (w *World) signIn() Group {
 	return g
 }
 
+// reportEvery is the number of groups from one event on a stream of a payment processor's report to the next.
+const reportEvery = 7
+
+// report returns a report of a payment processor, or what becomes of an earlier one.
+func (w *World) report() Group {
+	w.reports++
+	n := w.reports
+	at := w.now.Truncate(time.Microsecond)
+	r := eventschemas.BillingReported{Processor: billing.Stripe, EventID: fmt.Sprint("evt_", n), Type: "test", CreatedAt: at, PaymentID: fmt.Sprint("pi_", n/4)}
+	switch n % 4 {
+	case 0:
+		r.Kind, r.Subject, r.State, r.Money = billing.KindRefund, fmt.Sprint("re_", n), "succeeded", &eventschemas.Money{Minor: 5, Currency: "EUR"}
+	case 1:
+		r.Kind, r.GrantKind, r.Credits, r.Customer = billing.KindPayment, account.KindTopup, 10, fmt.Sprint("cus_", n)
+	default: // the last refund or payment
+		r.EventID = fmt.Sprint("evt_", n/4*4+n%2)
+		next := []eventschemas.Event{eventschemas.BillingSettled{Outcome: [...]string{billing.Inbox, billing.Applied, billing.Dismissed}[n/4%3], Reason: "test"}, eventschemas.BillingReopened{}}
+		return Group{Stream: billing.Stream(r.Processor, r.EventID), At: at, Actor: "system:billing", Events: next}
+	}
+	return Group{Stream: billing.Stream(r.Processor, r.EventID), At: at, Actor: "system:stripe", Events: []eventschemas.Event{r}}
+}
+
 // Next returns the next group. On average, 79 of 100 events are on account streams, 15 on usage streams and 6 on brand
 // streams. The books of each month end with the first group of a later one.
 func (w *World) Next() Group {
@@ -189,6 +213,9 @@ func (w *World) Next() Group {
 	}
 	if w.n%signInEvery == 0 {
 		return w.signIn()
+	}
+	if w.n%reportEvery == 0 {
+		return w.report()
 	}
 	w.now = w.now.Add(time.Duration(w.rng.Int64N(int64(2*w.step) + 1)))
 	at := w.now.Truncate(time.Microsecond)

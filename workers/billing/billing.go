@@ -168,26 +168,6 @@ func Fold(state *billing.State, rec *eventlog.Recorded) error {
 	return nil
 }
 
-// Read folds all billing streams of a log.
-func Read(ctx context.Context, log eventlog.Log) (*billing.State, error) {
-	state := billing.NewState()
-	for after := eventlog.Position(0); ; {
-		page, err := log.ReadAll(ctx, after, Filter, eventlog.MaxPage)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Events {
-			if err := Fold(state, &page.Events[i]); err != nil {
-				return nil, err
-			}
-		}
-		if page.End {
-			return state, nil
-		}
-		after = page.Next
-	}
-}
-
 // Apply decides the reports that are due, again and again until nothing changes, and returns how many could not be applied
 // for a passing reason.
 func (w *Worker) Apply(ctx context.Context) (failing int) {
@@ -229,11 +209,16 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 		e.State, e.Reason = billing.Waiting, d.Reason
 		return false, nil
 	}
-	if err := w.effect(ctx, by, d); err != nil {
+	done, err := w.effect(ctx, by, d)
+	if err != nil {
 		if !refused(err) {
 			return false, err
 		}
 		d = billing.Decision{Outcome: billing.Inbox, Reason: err.Error(), AccountID: d.AccountID}
+	}
+	if done.TookNothing {
+		d.Reason = billing.NothingLeft
+		w.cfg.Logger.Warn("a refund or dispute of the payment processor took nothing", "event", e.Report.EventID, "type", e.Report.Type, "reason", d.Reason)
 	}
 	if e.State == billing.Inbox && d.Outcome == billing.Inbox && e.Reason == d.Reason {
 		return false, nil
@@ -255,22 +240,19 @@ func (w *Worker) apply(ctx context.Context, e *billing.Entry) (settled bool, err
 }
 
 // effect carries out a decision.
-func (w *Worker) effect(ctx context.Context, by commands.Request, d billing.Decision) error {
+func (w *Worker) effect(ctx context.Context, by commands.Request, d billing.Decision) (commands.Done, error) {
 	if g := d.Grant; g != nil {
-		_, err := w.accounts.GrantCredits(ctx, commands.GrantCredits{
+		return w.accounts.GrantCredits(ctx, commands.GrantCredits{
 			Request: by, AccountID: d.AccountID, Kind: g.Kind, Credits: g.Credits, PaymentID: g.PaymentID, Money: g.Money, Tax: g.Tax,
 		})
-		return err
 	}
 	if d.Settle != nil {
-		_, err := w.accounts.SettlePayment(ctx, commands.SettlePayment{Request: by, AccountID: d.AccountID, PaymentID: d.Settle.PaymentID, Claims: d.Settle.Claims, Subject: d.Settle.Subject})
-		return err
+		return w.accounts.SettlePayment(ctx, commands.SettlePayment{Request: by, AccountID: d.AccountID, PaymentID: d.Settle.PaymentID, Claims: d.Settle.Claims, Subject: d.Settle.Subject})
 	}
 	if d.Change {
-		_, err := w.accounts.ChangePlan(ctx, commands.ChangePlan{Request: by, AccountID: d.AccountID, Plan: d.Plan})
-		return err
+		return w.accounts.ChangePlan(ctx, commands.ChangePlan{Request: by, AccountID: d.AccountID, Plan: d.Plan})
 	}
-	return nil
+	return commands.Done{}, nil
 }
 
 // refused reports whether a rule of the account refuses the effect, so that trying again does not help.

@@ -139,7 +139,7 @@ func (l *ledger) run(id string, decide func(*account.Account) (account.Outcome, 
 	for _, ev := range out.Events {
 		a.Apply(ev, start)
 	}
-	return commands.Done{Balance: a.Balance(), Repeated: out.Repeated}, nil
+	return commands.Done{Balance: a.Balance(), Repeated: out.Repeated, TookNothing: out.TookNothing}, nil
 }
 
 func (l *ledger) GrantCredits(_ context.Context, in commands.GrantCredits) (commands.Done, error) {
@@ -429,8 +429,7 @@ func TestDismissed_IsNotAppliedAgain(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	await(t, "the link is applied", func() bool {
-		state, err := billing.Read(t.Context(), s.log)
-		return err == nil && len(state.Open()) == 0
+		return len(s.open(t)) == 0
 	})
 	stop()
 	if err := <-ended; err != nil || s.balance(t) != before {
@@ -671,6 +670,69 @@ func TestAnyOrder_EndsInSameAccount(t *testing.T) {
 	})
 }
 
+// A refund and a dispute of the whole payment: one of them takes it, and each report of the other one is applied once, with
+// the reason that it took nothing.
+func TestClaim_NothingLeftToTake_IsAppliedOnceWithReason(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		life := []stripeEvent{
+			packSession("evt_1", "paid", 0, "checkout.session.completed"), refunded("evt_2", "re_1", "pi_1", "succeeded", 4900, 1),
+			disputed("evt_3", "charge.dispute.created", "needs_response", "pi_1", 2), disputed("evt_4", "charge.dispute.closed", "lost", "pi_1", 3),
+		}
+		s := newService(t)
+		for _, e := range rapid.Permutation(slices.Concat(life, life)).Draw(t, "order") {
+			s.receive(e)
+			switch rapid.IntRange(0, 4).Draw(t, "then") {
+			case 0: // the worker reads several events at once
+				continue
+			case 1:
+				s.restart()
+			case 2:
+				s.log.failures = 1
+			}
+			s.work()
+			s.log.failures = 0
+		}
+		s.restart()
+		s.settle()
+		settled, reasons := map[string]int{}, map[string]map[string]bool{"re_1": {}, "dp_pi_1": {}}
+		for _, rec := range s.log.events {
+			ev, err := eventschemas.Decode(rec.Type, rec.SchemaVersion, rec.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcome, ok := ev.(eventschemas.BillingSettled)
+			if !ok {
+				continue
+			}
+			settled[rec.Stream]++
+			switch rec.Stream {
+			case domain.Stream(domain.Stripe, "evt_2"):
+				reasons["re_1"][outcome.Reason] = true
+			case domain.Stream(domain.Stripe, "evt_3"), domain.Stream(domain.Stripe, "evt_4"):
+				reasons["dp_pi_1"][outcome.Reason] = true
+			}
+		}
+		for stream, n := range settled {
+			if n != 1 {
+				t.Errorf("%s was settled %d times", stream, n)
+			}
+		}
+		a := s.ledger.accounts[acme]
+		for claim, of := range reasons {
+			want := ""
+			if _, took := a.RefundOf(claim); !took {
+				want = domain.NothingLeft
+			}
+			if len(of) != 1 || !of[want] {
+				t.Errorf("the reports of %s are applied with the reasons %v, want %q", claim, of, want)
+			}
+		}
+		if len(settled) != len(life) || a.Balance() != 0 {
+			t.Errorf("%d reports were settled, want %d; the balance is %d, want 0", len(settled), len(life), a.Balance())
+		}
+	})
+}
+
 // stores is a real log with the commands on it.
 type stores struct {
 	log      *sqlite.Log
@@ -707,6 +769,22 @@ func openStores(t *testing.T) *stores {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// open returns the reports that were not applied.
+func (s *stores) open(t *testing.T) []*domain.Entry {
+	t.Helper()
+	page, err := s.log.ReadAll(t.Context(), 0, billing.Filter, eventlog.MaxPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := domain.NewState()
+	for i := range page.Events {
+		if err := billing.Fold(state, &page.Events[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return state.Open()
 }
 
 func (s *stores) balance(t *testing.T) int64 {
@@ -747,8 +825,7 @@ func TestRun_TwoWorkers_ApplyOnce(t *testing.T) {
 		}
 	}
 	await(t, "the events are applied", func() bool {
-		state, err := billing.Read(t.Context(), s.log)
-		return err == nil && len(state.Open()) == 2 && s.balance(t) == before+450
+		return len(s.open(t)) == 2 && s.balance(t) == before+450
 	})
 	await(t, "the metrics show the open events", func() bool {
 		return strings.Contains(exposed(t, metrics), `letterhead_billing_open{state="inbox"} 1`) && strings.Contains(exposed(t, metrics), `letterhead_billing_open{state="waiting"} 1`)

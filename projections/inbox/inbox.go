@@ -1,0 +1,298 @@
+// Package inbox is the read model of what payment processors reported: which reports were applied, which are in the inbox of
+// the operator, and which wait. It is for listings; domain/billing decides the reports.
+package inbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"letterhead/domain/billing"
+	"letterhead/eventschemas"
+	"letterhead/internal/eventlog"
+	"letterhead/internal/sqlstore"
+	"letterhead/projections"
+)
+
+const (
+	// Name of the read model.
+	Name    = "inbox"
+	version = 1
+	// firstFormat is the first data format with this read model.
+	firstFormat = 2
+
+	// keptRows limits the rows, of about 500 bytes each, that the fold keeps between batches.
+	keptRows = 20_000
+)
+
+// Undecided is the state of a report that has not been decided.
+const Undecided = "new"
+
+// Times are microseconds since 1970. The state is empty until the report is decided. granted is the account to which the
+// report was applied. usable is that of billing.Usable, and reopened what it becomes when the report is reopened.
+const (
+	create = `
+CREATE TABLE {reports} (
+	id        TEXT   NOT NULL PRIMARY KEY,
+	processor TEXT   NOT NULL,
+	event     TEXT   NOT NULL,
+	position  BIGINT NOT NULL,
+	open      BIGINT NOT NULL,
+	at        BIGINT NOT NULL,
+	created   BIGINT NOT NULL,
+	type      TEXT   NOT NULL,
+	kind      TEXT   NOT NULL,
+	account   TEXT   NOT NULL,
+	customer  TEXT   NOT NULL,
+	payment   TEXT   NOT NULL,
+	invoice   TEXT   NOT NULL,
+	usable    BIGINT NOT NULL,
+	reopened  BIGINT NOT NULL,
+	state     TEXT   NOT NULL,
+	reason    TEXT   NOT NULL,
+	granted   TEXT   NOT NULL
+)`
+	indexOpen    = `CREATE INDEX IF NOT EXISTS {reports}_by_open ON {reports} (open, position)`
+	indexPayment = `CREATE INDEX IF NOT EXISTS {reports}_by_payment ON {reports} (processor, payment)`
+
+	// selectShown computes what no event says: that a refund or a dispute waits for its payment, which may be granted itself or
+	// as the invoice that the latest link names. It follows billing.State.
+	selectShown = `
+SELECT id, event, position, processor, at, type, account, customer, payment, reason, shown FROM (
+	SELECT r.id, r.event, r.position, r.open, r.processor, r.at, r.type, r.account, r.customer, r.payment, r.reason,
+		CASE WHEN r.state <> '' THEN r.state
+			WHEN r.usable = 0 OR r.kind NOT IN ('refund', 'dispute') THEN 'new'
+			WHEN EXISTS (SELECT 1 FROM {reports} AS g WHERE g.processor = r.processor AND g.payment = r.payment AND g.kind = 'payment' AND g.state = 'applied') THEN 'new'
+			WHEN EXISTS (SELECT 1 FROM {reports} AS g WHERE g.processor = r.processor AND g.kind = 'payment' AND g.state = 'applied' AND g.payment = (
+				SELECT l.invoice FROM {reports} AS l
+				WHERE l.processor = r.processor AND l.payment = r.payment AND l.kind = 'link' AND l.usable = 1 AND l.state <> 'dismissed'
+				ORDER BY l.created DESC, l.event DESC LIMIT 1)) THEN 'new'
+			ELSE 'waiting' END AS shown
+	FROM {reports} AS r
+) AS reports `
+	countOpen    = `SELECT count(*) FROM {reports} WHERE open = 1`
+	countInbox   = `SELECT count(*) FROM {reports} WHERE open = 1 AND state = 'inbox'`
+	countShown   = `SELECT count(*) FROM (` + selectShown + `WHERE open = 1 AND shown = $1) AS shown`
+	listOpen     = selectShown + `WHERE open = 1 ORDER BY position LIMIT $1`
+	listShown    = selectShown + `WHERE open = 1 AND shown = $2 ORDER BY position LIMIT $1`
+	selectByID   = selectShown + `WHERE id = $1`
+	openByEvent  = `SELECT id FROM {reports} WHERE open = 1 AND event = $1 ORDER BY position LIMIT 1`
+	accountOfPay = `
+SELECT granted FROM {reports} WHERE processor = $1 AND payment = $2 AND kind = 'payment' AND state = 'applied' ORDER BY position DESC LIMIT 1`
+)
+
+// row is what is known about a report.
+type row struct {
+	position uint64                       // of the first report in the stream
+	open     bool                         // neither applied nor dismissed
+	report   eventschemas.BillingReported // the fields that have columns
+	at       time.Time
+	usable   bool
+	reopened bool
+	state    string
+	reason   string
+	granted  string
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+var table = projections.Keyed[string, row]{
+	Table:     projections.Table{Name: "reports", Create: create, Indexes: []string{indexOpen, indexPayment}, Key: []string{"id"}},
+	Columns:   []string{"processor", "event", "position", "open", "at", "created", "type", "kind", "account", "customer", "payment", "invoice", "usable", "reopened", "state", "reason", "granted"},
+	Compare:   strings.Compare,
+	AppendKey: projections.AppendText,
+	AppendRow: func(values []any, r *row) []any {
+		e := &r.report
+		return append(values, e.Processor, e.EventID, int64(r.position), number(r.open), r.at.UnixMicro(), e.CreatedAt.UnixMicro(), e.Type, e.Kind,
+			e.AccountID, e.Customer, e.PaymentID, e.InvoiceID, number(r.usable), number(r.reopened), r.state, r.reason, r.granted)
+	},
+	Scan: func(scanned projections.Scanner, id *string, r *row) error {
+		var open, at, created, usable, reopened int64
+		e := &r.report
+		err := scanned.Scan(id, &e.Processor, &e.EventID, &r.position, &open, &at, &created, &e.Type, &e.Kind, &e.AccountID, &e.Customer, &e.PaymentID, &e.InvoiceID, &usable, &reopened, &r.state, &r.reason, &r.granted)
+		r.open, r.usable, r.reopened, r.at, e.CreatedAt = open != 0, usable != 0, reopened != 0, time.UnixMicro(at).UTC(), time.UnixMicro(created).UTC()
+		return err
+	},
+}
+
+// Report is an event of a payment processor, as it is shown.
+type Report struct {
+	ID        string    `json:"id"` // processor:event_id
+	Processor string    `json:"processor"`
+	EventID   string    `json:"event_id"`
+	Type      string    `json:"type"`
+	At        time.Time `json:"at"`
+	State     string    `json:"state"` // inbox, waiting, new; only Get returns those that are applied or dismissed
+	Reason    string    `json:"reason,omitempty"`
+	AccountID string    `json:"account_id,omitempty"`
+	Customer  string    `json:"customer,omitempty"`
+	PaymentID string    `json:"payment_id,omitempty"`
+}
+
+// Stream returns the name of the report's stream.
+func (r *Report) Stream() string { return billing.Stream(r.Processor, r.EventID) }
+
+func (r *Report) scan(row projections.Scanner) error {
+	var at int64
+	var position uint64
+	if err := row.Scan(&r.ID, &r.EventID, &position, &r.Processor, &at, &r.Type, &r.AccountID, &r.Customer, &r.PaymentID, &r.Reason, &r.State); err != nil {
+		return err
+	}
+	r.At = time.UnixMicro(at).UTC()
+	if r.State == billing.Waiting {
+		r.Reason = billing.NotGranted(r.PaymentID)
+	}
+	return nil
+}
+
+// Model is the read model.
+type Model struct{ handle *projections.Handle }
+
+// New returns the read model; it answers once a Runner has started it.
+func New(store *sqlstore.Store) *Model {
+	return &Model{handle: projections.NewHandle(Name, store)}
+}
+
+// Name implements projections.Projection.
+func (m *Model) Name() string { return Name }
+
+// Handle implements projections.Projection.
+func (m *Model) Handle() *projections.Handle { return m.handle }
+
+// Versions implements projections.Projection.
+func (m *Model) Versions() []projections.Version {
+	return []projections.Version{{
+		Number: version, Format: firstFormat,
+		Categories: projections.Billing,
+		Tables:     []projections.Table{table.Table},
+		NewFold: func(t *projections.Tables, empty bool) projections.Fold {
+			return &fold{tables: t, rows: table.Rows(t, keptRows, empty)}
+		},
+	}}
+}
+
+// List returns at most limit reports that were neither applied nor dismissed, in the order of the log, and how many there
+// are. state selects one of billing.Inbox, billing.Waiting and Undecided; all if it is empty. Errors: projections.ErrNotReady,
+// sqlstore.ErrUnavailable, ctx.Err().
+func (m *Model) List(ctx context.Context, state string, limit int) (all []Report, total int, err error) {
+	list, count, args, counted := listOpen, countOpen, []any{max(limit, 0)}, []any(nil)
+	switch {
+	case state == billing.Inbox:
+		list, count, args = listShown, countInbox, append(args, state)
+	case state != "":
+		list, count, args, counted = listShown, countShown, append(args, state), []any{state}
+	}
+	err = m.handle.Snapshot(ctx, func(q projections.Queryer, t *projections.Tables, _ eventlog.Position) error {
+		all = nil // drops rows of an earlier attempt
+		if err := q.QueryRowContext(ctx, t.SQL(count), counted...).Scan(&total); err != nil {
+			return err
+		}
+		rows, err := q.QueryContext(ctx, t.SQL(list), args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var r Report
+			if err := r.scan(rows); err != nil {
+				return err
+			}
+			all = append(all, r)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("list reports of payment processors: %w", err)
+	}
+	return all, total, nil
+}
+
+// Get returns the report with an id (processor:event_id), in any state, and reports whether it exists. Errors: as List.
+func (m *Model) Get(ctx context.Context, id string) (r Report, found bool, err error) {
+	found, err = m.one(ctx, r.scan, selectByID, id)
+	if err != nil {
+		err = fmt.Errorf("get report %s: %w", id, err)
+	}
+	return r, found, err
+}
+
+// Open returns the id of the first report of an event, of any processor, that was neither applied nor dismissed, and reports
+// whether there is one. Errors: as List.
+func (m *Model) Open(ctx context.Context, eventID string) (id string, found bool, err error) {
+	found, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&id) }, openByEvent, eventID)
+	if err != nil {
+		err = fmt.Errorf("find report %s: %w", eventID, err)
+	}
+	return id, found, err
+}
+
+// AccountOfPayment returns the account to which a payment of a processor was granted, and "" if no report has granted it.
+// Errors: as List.
+func (m *Model) AccountOfPayment(ctx context.Context, processor, paymentID string) (accountID string, err error) {
+	_, err = m.one(ctx, func(row projections.Scanner) error { return row.Scan(&accountID) }, accountOfPay, processor, paymentID)
+	if err != nil {
+		err = fmt.Errorf("find the account of payment %s: %w", paymentID, err)
+	}
+	return accountID, err
+}
+
+// one scans the only row of a query, and reports whether it has one.
+func (m *Model) one(ctx context.Context, scan func(projections.Scanner) error, query string, args ...any) (found bool, err error) {
+	err = m.handle.Read(func(q projections.Queryer, t *projections.Tables) error {
+		return scan(q.QueryRowContext(ctx, t.SQL(query), args...))
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+type fold struct {
+	tables *projections.Tables
+	rows   *projections.Rows[string, row]
+}
+
+// Fold implements projections.Fold. It follows billing.State: what comes after a report was applied or dismissed changes
+// nothing.
+func (f *fold) Fold(ctx context.Context, q projections.Queryer, events []*projections.Event) (projections.Changes, error) {
+	if err := f.rows.Want(ctx, q, projections.Subjects(events)); err != nil {
+		return projections.Changes{}, err
+	}
+	for _, e := range events {
+		known := f.rows.Get(e.Subject)
+		if known == nil && e.Revision > 0 || known != nil && !known.open {
+			continue
+		}
+		switch ev := e.Body.(type) {
+		case eventschemas.BillingReported:
+			r := f.rows.Change(e.Subject)
+			if known == nil {
+				r.position, r.open = uint64(e.Position), true
+			}
+			r.report, r.at, r.state, r.reason = ev, e.OccurredAt, "", ""
+			r.usable, r.reopened = billing.Usable(ev, false), billing.Usable(ev, true)
+		case eventschemas.BillingReopened:
+			if known != nil {
+				r := f.rows.Change(e.Subject)
+				r.state, r.reason, r.usable = "", "", r.reopened
+			}
+		case eventschemas.BillingSettled:
+			if known != nil {
+				r := f.rows.Change(e.Subject)
+				r.state, r.reason, r.open, r.granted = ev.Outcome, ev.Reason, ev.Outcome == billing.Inbox, ev.AccountID
+			}
+		}
+	}
+	return projections.Changes{Write: table.Take(f.tables, f.rows, nil)}, nil
+}
+
+// Reset implements projections.Fold.
+func (f *fold) Reset() { f.rows.Reset() }

@@ -409,6 +409,37 @@ func TestAppShell_WithBrowser_IsRendered(t *testing.T) {
 	}
 }
 
+func TestTemplateTitle_WithBrowser_IsDecidedAfterDrawing(t *testing.T) {
+	shell := files{"/": html(`<title>React App</title><meta name=description content="Web site created using create-react-app"><link rel=icon href=/icon.png><div id=root></div><script src=/app.js></script>`), "/icon.png": icon(128, blue)}
+	for name, c := range map[string]struct {
+		drawn string
+		found bool
+	}{
+		"drawn":        {`<title>React App</title><header><a href="/"><img src="/icon.png" alt="Acme Instruments"></a></header><h1>Acme Instruments</h1><p>We make careful instruments for curious people in Leeds.</p>`, true},
+		"the template": {`<title>React App</title><img src="/logo.svg" alt="logo"><p>Edit src/App.js and save to reload.</p><a href="https://reactjs.org">Learn React</a>`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			n.serve("acme.com", shell)
+			cfg := config(t)
+			cfg.Browser = &fakeBrowser{html: c.drawn, at: "https://acme.com/"}
+			crawler, err := crawl.New(cfg, n.client(), n.assets())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), crawlTime)
+			defer cancel()
+			result, _, err := crawler.Crawl(ctx, crawl.Target{Domain: "acme.com"})
+			if (err == nil) != c.found {
+				t.Fatalf("error: %v", err)
+			}
+			if c.found && text(result.Record.Name) != "Acme Instruments" {
+				t.Errorf("name is %s", text(result.Record.Name))
+			}
+		})
+	}
+}
+
 // broken is an asset store that fails.
 type broken struct{}
 

@@ -91,7 +91,9 @@ var (
 // tidyName cleans a candidate for the name, or returns "" if it cannot be one.
 func tidyName(text string, in Input) string {
 	text = page.Clean(marks.Replace(text), page.MaxValueRunes)
-	text = strings.TrimFunc(text, func(r rune) bool { return strings.ContainsRune(" \"'“”‘’«»‹›|-–—·•∙:,;，；。、【】「」『』→←", r) || isPictogram(r) })
+	text = strings.TrimFunc(text, func(r rune) bool {
+		return strings.ContainsRune(" \"'“”‘’«»‹›|-–—·•∙:,;，；。、【】「」『』→←", r) || isPictogram(r)
+	})
 	if !strings.HasSuffix(text, "!") || in.fit(text) < StrongFit && strings.ContainsRune(text, ' ') {
 		text = strings.TrimRight(text, "!")
 	}

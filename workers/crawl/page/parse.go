@@ -54,7 +54,7 @@ type place struct {
 	label    string  // its aria-label or title
 	excluded bool
 	hidden   bool
-	absent   bool // not shown to anybody, by an attribute: not even read aloud
+	absent   bool       // not shown to anybody, by an attribute: not even read aloud
 	soft     bool       // in a search, a menu of languages, a cart
 	logoWall bool       // among the logos of several
 	narrow   bool       // shown on small screens only

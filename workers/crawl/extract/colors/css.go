@@ -250,19 +250,10 @@ func cssColor(text string) (imaging.RGB, bool) {
 	if inside, ok := strings.CutPrefix(text, "color-mix("); ok {
 		return mixed(strings.TrimSuffix(inside, ")"))
 	}
-	if c, alpha, ok := imaging.ParseColor(wideGamut(text)); ok {
+	if c, alpha, ok := imaging.ParseColor(text); ok {
 		return c, alpha >= minAlpha
 	}
 	return channels(text)
-}
-
-// wideGamut treats the channels of display-p3 as those of sRGB: a color
-// declared in display-p3 is meant to look like its sRGB fallback.
-func wideGamut(text string) string {
-	if rest, ok := strings.CutPrefix(text, "color(display-p3"); ok {
-		return "color(srgb" + rest
-	}
-	return text
 }
 
 // channels parses three bare numbers: with percentages hue, saturation and

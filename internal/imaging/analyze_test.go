@@ -291,7 +291,7 @@ func TestParseColor(t *testing.T) {
 			t.Errorf("%s: alpha %v, want %v", css, alpha, want)
 		}
 	}
-	for _, css := range []string{"", "none", "currentcolor", "#ab", "#abcde", "#xyz", "rgb(1,2)", "rgb(1,2,3", "rgb(a,b,c)", "rgb(1,2,3,4,5)", "url(#a)", "var(--x)", "color(display-p3 1 0 0)", "rgb(nan,1,1)", "notacolor"} {
+	for _, css := range []string{"", "none", "currentcolor", "#ab", "#abcde", "#xyz", "rgb(1,2)", "rgb(1,2,3", "rgb(a,b,c)", "rgb(1,2,3,4,5)", "url(#a)", "var(--x)", "color(rec2020 1 0 0)", "rgb(nan,1,1)", "notacolor"} {
 		if c, _, ok := imaging.ParseColor(css); ok {
 			t.Errorf("%q is %s", css, c.Hex())
 		}

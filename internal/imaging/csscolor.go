@@ -30,6 +30,10 @@ func ParseColor(css string) (c RGB, alpha float64, ok bool) {
 	if css == "rebeccapurple" { // newer than the list
 		return RGB{0x66, 0x33, 0x99}, 1, true
 	}
+	// Art in display-p3 is meant to look like its fallback in sRGB.
+	if rest, found := strings.CutPrefix(css, "color(display-p3"); found {
+		css = "color(srgb" + rest
+	}
 	name, inside, found := strings.Cut(css, "(")
 	if !found || !strings.HasSuffix(inside, ")") {
 		return RGB{}, 0, false

@@ -44,7 +44,7 @@ const (
 
 // Defaults of a session's budget.
 const (
-	DefaultSessionFetches = 32
+	DefaultSessionFetches = 80
 	DefaultSessionBytes   = 20 << 20
 )
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/tdewolff/parse/v2"
 	"github.com/tdewolff/parse/v2/css"
+
+	"letterhead/internal/imaging"
 )
 
 // Limits of style sheets.
@@ -219,7 +221,20 @@ func parseDeclaration(tokens []css.Token) (declaration, bool) {
 	}
 	var ok bool
 	d.value, ok = cleanValue(name, value)
-	return d, ok
+	// Like a browser, which keeps an earlier declaration if it does not know the
+	// function of a later one.
+	return d, ok && !(colorProperties[name] && isUnknownColor(d.value))
+}
+
+// isUnknownColor reports whether a value is a color function that cannot be
+// drawn.
+func isUnknownColor(value string) bool {
+	name, _, isFunction := strings.Cut(strings.ToLower(value), "(")
+	if !isFunction || name == "url" || name == "var" || strings.Contains(value, "var(") {
+		return false
+	}
+	_, _, ok := imaging.ParseColor(value)
+	return !ok
 }
 
 func trimSpace(tokens []css.Token) []css.Token {

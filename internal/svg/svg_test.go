@@ -462,3 +462,16 @@ func TestSanitize_VariableBombs_TooLarge(t *testing.T) {
 		}
 	}
 }
+
+func TestSanitize_ColorOfWideGamut_IsDrawn(t *testing.T) {
+	for _, body := range []string{
+		`<path style="fill:#f00;fill:color(display-p3 1 0 0)" d="M0 0h9v9z"/>`,
+		`<path fill="color(display-p3 1 0 0)" d="M0 0h9v9z"/>`,
+		`<style>.a{fill:#f00;fill:color(rec2020 1 0 0)}</style><path class="a" d="M0 0h9v9z"/>`,
+	} {
+		clean, _, err := svg.Sanitize([]byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 10 10">` + body + `</svg>`))
+		if err != nil || strings.Contains(string(clean), "color(") {
+			t.Errorf("%s: %s, %v", body, clean, err)
+		}
+	}
+}

@@ -113,7 +113,8 @@ func (r *run) classified(ctx context.Context, response *safehttp.Response) (*hom
 			}
 		}
 	}
-	if verdict.Kind == classify.Shell && r.crawler.cfg.Browser != nil {
+	// The title of an app's template may change once its scripts have run.
+	if r.crawler.cfg.Browser != nil && (verdict.Kind == classify.Shell || verdict.Kind == classify.Placeholder && classify.Unrendered(h.page)) {
 		h, verdict = r.drawn(ctx, h, verdict)
 	}
 	return r.judged(h, verdict)
@@ -173,7 +174,7 @@ func (r *run) drawn(ctx context.Context, shell *home, was classify.Verdict) (*ho
 	drawn.Body, drawn.FinalURL = body[:min(len(body), page.MaxBytes)], at
 	drawn.Header = shell.response.Header.Clone()
 	drawn.Header.Set("Content-Type", "text/html; charset=utf-8")
-	h, verdict := r.read(ctx, &drawn)
+	h, verdict := r.readAs(ctx, &drawn, true)
 	if verdict.Kind != classify.Usable {
 		r.ruling = here
 		return shell, was
@@ -350,6 +351,11 @@ func (r *run) conditions() []safehttp.Header {
 
 // read parses a response and classifies it.
 func (r *run) read(ctx context.Context, response *safehttp.Response) (*home, classify.Verdict) {
+	return r.readAs(ctx, response, false)
+}
+
+// readAs is read; drawn is set if a browser has run the page's scripts.
+func (r *run) readAs(ctx context.Context, response *safehttp.Response, drawn bool) (*home, classify.Verdict) {
 	if r.onPlatform(response.FinalURL) {
 		h := &home{response: response, page: page.Parse(nil, "", response.FinalURL, r.site), at: time.Now()}
 		return h, classify.Verdict{Kind: classify.Missing, Sign: "its visitors are sent to another platform"}
@@ -359,7 +365,7 @@ func (r *run) read(ctx context.Context, response *safehttp.Response) (*home, cla
 	}
 	p := page.Parse(r.parsed(ctx, response.Body), response.Header.Get("Content-Type"), response.FinalURL, r.site)
 	verdict := classify.Home(classify.Answer{
-		Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body),
+		Status: response.StatusCode, Header: response.Header, Page: p, Site: r.site, Bytes: len(response.Body), Drawn: drawn,
 	})
 	return &home{response: response, page: p, at: time.Now()}, verdict
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"letterhead/domain/brand"
+	"letterhead/eventschemas"
 	"letterhead/workers/crawl"
 )
 
@@ -34,6 +35,35 @@ func (n *internet) wantsNot(t *testing.T, addresses ...string) {
 		if slices.Contains(addresses, a) {
 			t.Errorf("%s was requested", a)
 		}
+	}
+}
+
+func TestStylesheets_OfBuilderPage_DesignComesFirst(t *testing.T) {
+	n := newInternet(t)
+	head := `<title>Acme</title>`
+	site := files{}
+	add := func(path, text string) {
+		head += `<link rel=stylesheet href="` + path + `">`
+		site[path] = typed("text/css", text)
+	}
+	plugin := strings.Repeat(".p{margin:0}\n", 20_000)
+	for i := range 30 {
+		add(fmt.Sprintf("/wp-content/plugins/p%d/style.css", i), plugin)
+	}
+	add("/wp-content/themes/oak/style.css", "a{color:#0a6b4f}")
+	add("/wp-content/uploads/elementor/css/post-7.css", ".cta{background-color:#b3123c}")
+	site["/"] = html(head + `<h1>Acme</h1><main><p><a href="/x">Read more</a> <a class="cta" href="/y">Book</a></p></main>`)
+	n.serve("acme.com", site)
+	result, err := n.crawl("acme.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.wants(t, "acme.com/wp-content/themes/oak/style.css", "acme.com/wp-content/uploads/elementor/css/post-7.css")
+	if plugins := len(slices.DeleteFunc(slices.Clone(n.requests()), func(r string) bool { return !strings.Contains(r, "/plugins/") })); plugins == 0 || plugins == 30 {
+		t.Errorf("%d stylesheets of plug-ins were requested; bytes should limit them", plugins)
+	}
+	if !slices.ContainsFunc(result.Record.Colors, func(c eventschemas.Color) bool { return c.Hex == "#b3123c" }) {
+		t.Errorf("colors are %v", result.Record.Colors)
 	}
 }
 
@@ -273,8 +303,9 @@ func TestFetches_ManyFiles_StayWithinLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stats.Requests > 32 || len(n.requests()) > 32 {
-		t.Errorf("%d fetches, %d requests", stats.Requests, len(n.requests()))
+	others := slices.DeleteFunc(slices.Clone(n.requests()), func(r string) bool { return strings.HasSuffix(r, ".css") })
+	if stats.Requests > 80 || len(others) > 32 {
+		t.Errorf("%d fetches, %d requests without stylesheets", stats.Requests, len(others))
 	}
 	if most := n.busiest["acme.com"]; most > 4 {
 		t.Errorf("%d concurrent requests", most)
@@ -406,6 +437,37 @@ func TestAppShell_WithBrowser_IsRendered(t *testing.T) {
 	}
 	if _, _, err := crawler.Crawl(t.Context(), crawl.Target{Domain: "acme.com"}); err != nil || len(never.asked) > 0 {
 		t.Errorf("page with text: %v, rendered %v", err, never.asked)
+	}
+}
+
+func TestTemplateTitle_WithBrowser_IsDecidedAfterDrawing(t *testing.T) {
+	shell := files{"/": html(`<title>React App</title><meta name=description content="Web site created using create-react-app"><link rel=icon href=/icon.png><div id=root></div><script src=/app.js></script>`), "/icon.png": icon(128, blue)}
+	for name, c := range map[string]struct {
+		drawn string
+		found bool
+	}{
+		"drawn":        {`<title>React App</title><header><a href="/"><img src="/icon.png" alt="Acme Instruments"></a></header><h1>Acme Instruments</h1><p>We make careful instruments for curious people in Leeds.</p>`, true},
+		"the template": {`<title>React App</title><img src="/logo.svg" alt="logo"><p>Edit src/App.js and save to reload.</p><a href="https://reactjs.org">Learn React</a>`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newInternet(t)
+			n.serve("acme.com", shell)
+			cfg := config(t)
+			cfg.Browser = &fakeBrowser{html: c.drawn, at: "https://acme.com/"}
+			crawler, err := crawl.New(cfg, n.client(), n.assets())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), crawlTime)
+			defer cancel()
+			result, _, err := crawler.Crawl(ctx, crawl.Target{Domain: "acme.com"})
+			if (err == nil) != c.found {
+				t.Fatalf("error: %v", err)
+			}
+			if c.found && text(result.Record.Name) != "Acme Instruments" {
+				t.Errorf("name is %s", text(result.Record.Name))
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +16,10 @@ import (
 
 // Limits of stylesheets.
 const (
-	// maxSheets limits the linked stylesheets that are fetched, and maxImports
-	// those that they import.
-	maxSheets  = 6
+	// maxSheets limits the linked stylesheets that are fetched: pages of site
+	// builders have up to 42. Usually their bytes and the time are the limit.
+	// maxImports limits those that they import.
+	maxSheets  = 48
 	maxImports = 4
 	// maxSheetsBytes limits the text of all of them; a single one has at most
 	// safehttp.MaxCSSBytes.
@@ -36,11 +38,11 @@ type sheets struct {
 	bytes int
 }
 
-// linked returns the tasks that fetch the stylesheets of a page: those of the
-// site itself first, then those of its content hosts, those of font services
-// last.
+// linked returns the tasks that fetch the stylesheets of a page in the order of
+// their rank, and those of the same rank in the order of the page. Those of font
+// services are left out.
 func (s *sheets) linked(ctx context.Context, p *page.Page) []task {
-	list := slices.Clone(p.Styles)
+	list := slices.DeleteFunc(slices.Clone(p.Styles), func(u *url.URL) bool { return slices.Contains(fontHosts, u.Hostname()) })
 	slices.SortStableFunc(list, func(a, b *url.URL) int { return s.rank(a) - s.rank(b) })
 	return s.tasks(ctx, list, maxSheets)
 }
@@ -57,14 +59,29 @@ func (s *sheets) imported(ctx context.Context, p *page.Page) []task {
 	return s.tasks(ctx, list, maxImports)
 }
 
+var (
+	// designPaths are parts of paths of the sheets in which a site's own design
+	// is: its theme, the kit of its builder, files that builders write for it.
+	designPaths = regexp.MustCompile(`(?i)/(themes?|uploads|et-cache|skins?|templates?|hubfs)/|/static/css/|/_next/static/|[/_.-](kit|custom|global|theme|brand|site)[\w-]*[._-]?[\w-]*\.css|webflow\.[\w-]*\.css|\.webflow\.`)
+	// commonPaths are parts of paths of sheets that are the same on many sites:
+	// plug-ins, icons and distributions of libraries.
+	commonPaths = regexp.MustCompile(`(?i)/(plugins?|mu-plugins|modules|node_modules|vendors?|wp-includes|bower_components|libs?|npm)/|[/_.-](bootstrap|font-?awesome|fontello|dashicons|eicons|elementor-icons|icons?|icomoon|swiper|slick|owl|jquery|animate|animations|aos|lightbox|fancybox|magnific|photoswipe|splide|flickity|select2|normalize|reset|block-library|cookie|consent|gdpr|print|rtl|editor|tooltip|emoji)\b[\w.-]*\.css`)
+)
+
+// rank returns the place of a stylesheet among those of a page, from 0. The
+// site's design comes first, wherever it is served from.
 func (s *sheets) rank(u *url.URL) int {
+	rank := 0
 	switch {
-	case s.run.site.Own(u):
-		return 0
-	case slices.Contains(fontHosts, u.Hostname()):
-		return 2
+	case commonPaths.MatchString(u.Path):
+		rank = 4
+	case !designPaths.MatchString(u.Path):
+		rank = 2
 	}
-	return 1
+	if !s.run.site.Own(u) {
+		rank++
+	}
+	return rank
 }
 
 // tasks returns tasks for the first URLs of a list, each URL once.
@@ -83,7 +100,10 @@ func (s *sheets) tasks(ctx context.Context, list []*url.URL, limit int) []task {
 }
 
 func (s *sheets) fetch(ctx context.Context, u *url.URL) {
-	if s.run.files.Add(1) > maxFiles {
+	s.mu.Lock()
+	full := s.bytes >= maxSheetsBytes
+	s.mu.Unlock()
+	if full {
 		return
 	}
 	response, err := s.run.fetchUpTo(ctx, u, safehttp.MaxCSSBytes)

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
 	"letterhead/workers/crawl/page"
 )
 
@@ -28,7 +31,7 @@ func challengeHeader(h http.Header) string {
 // challengeTitles matches the complete first part of the titles of challenge
 // and refusal pages: "Access Denied" matches, "Access Denied Escape Rooms" does
 // not.
-var challengeTitles = regexp.MustCompile(`(?i)^(just a moment|attention required|access denied([.:!(-].*| \W.*)?|access to this (page|site|website) (has been|is|was) denied.*|are you (a )?(human|robot)|human verification( required)?|(please )?verify (that )?you('| a)re (a )?human.*|verifying (that )?you are (a )?human.*|security check(point)?|security verification|pardon our interruption|ddos-guard.*|checking your browser.*|one moment,? please|bot verification|robot or human|robot check|robot challenge|vercel security checkpoint.*|making sure you('| a)re not a bot|client challenge|(re)?captcha( challenge| verification| required| check)?|captcha-[\w-]*|request unsuccessful.*|request (rejected|blocked)|the request is blocked.*|error: the request could not be satisfied|(error )?(403[ :–-]*)?forbidden([.:!(-].*| \W.*)?|unusual traffic( (detected|from)\b.*)?|radware (bot manager )?(captcha|page).*|sucuri website firewall.*|you are being redirected|please wait while (your request is being|we) verif.*|bot or not|challenge validation|human check|not acceptable` +
+var challengeTitles = regexp.MustCompile(`(?i)^(just a moment|attention required|access denied([.:!(-].*| \W.*)?|access to this (page|site|website) (has been|is|was) denied.*|are you (a )?(human|robot)|human verification( required)?|(please )?verify (that )?you('| a)re (a )?human.*|verifying (that )?you are (a )?human.*|security check(point)?|security verification|pardon our interruption|ddos-guard.*|checking your browser.*|one moment,? please|bot verification|robot or human|robot check|robot challenge|vercel security checkpoint.*|making sure you('| a)re not a bot|client challenge|(re)?captcha( challenge| verification| required| check)?|captcha-[\w-]*|request unsuccessful.*|request (rejected|blocked)|the request is blocked.*|error: the request could not be satisfied|(error )?(403[ :–-]*)?forbidden([.:!(-].*| \W.*)?|unusual traffic( (detected|from)\b.*)?|radware (bot manager )?(captcha|page).*|sucuri website firewall.*|you are being redirected|please wait while (your request is being|we) verif.*|bot or not|challenge validation|human check|not acceptable|bot (detection|check|protection|challenge)|imunify360 bot-protection|crowdsec (captcha|access forbidden)|azure waf.*|verifying your (browser|connection).*|verification required|(browser|security) (check|verification) (in progress|required)|hold on|checking (your )?(connection|you are not a bot)|browser verification` +
 	`|(botschutz|sicherheits(über|ue)prüfung|nur einen moment|einen moment,? bitte|sind sie ein (mensch|roboter))|((vérification|contrôle) de sécurité|un instant|un moment,? s'il vous plaît|êtes-vous (un )?(humain|robot))|(verificación de seguridad|un momento|comprobación de seguridad|¿eres (un )?(humano|robot))|(verifica(zione)? di sicurezza|controllo di sicurezza|un attimo|un momento,? per favore|ci siamo quasi|sei un (robot|essere umano))|(verificação de segurança|(só )?um momento|você é (um )?(humano|robô))|(beveiligingscontrole|veiligheidscontrole|een (moment|ogenblik)( geduld)?( a\.?u\.?b)?)|(weryfikacja bezpieczeństwa|chwileczkę|jeszcze chwila|cierpliwości)|((vänta )?ett ögonblick|säkerhetskontroll|et øjeblik|sikkerhetskontroll|sikkerhedskontrol|hetkinen)|(bezpečnostní (kontrola|ověření)|okamžik( prosím)?)|(biztonsági ellenőrzés|egy pillanat)|(bir dakika( lütfen)?|lütfen bekleyin|güvenlik (kontrolü|doğrulaması))|(verificare de securitate|un moment)|(tunggu sebentar|chờ một chút)|((один )?момент|вы (не )?робот|вы человек|подтвердите, что вы.*|я не робот|проверка безопасности|перевірка безпеки|один момент, будь ласка)|人机验证|安全验证|访问验证|访问被阻断|로봇이 아닙니다|(请|請)稍(候|等)|잠시만 기다리(십시오|세요)|しばらくお待ちください)[\s.…!?]*$`)
 
 // challengeTitle reports whether a title is that of a challenge, and not the
@@ -62,6 +65,21 @@ var challengeScripts = []struct{ trace, sign string }{
 	{"window._pxBlock", "PerimeterX script"},
 	{"/.within.website/x/cmd/anubis", "Anubis script"},
 	{"bot-manager/challenge", "bot manager script"},
+	{"triggerInterstitialChallenge", "Akamai script"},
+	{"awsWafCookieDomainList", "AWS WAF script"},
+	{"KPSDK.start(", "Kasada script"},
+	{"_pxJsClientSrc", "PerimeterX script"},
+	{"bobcmd", "F5 script"},
+	{"rbzns", "Reblaze script"},
+	{"__qrator", "Qrator script"},
+	{"__ddg", "DDoS-Guard script"},
+	{"EO_Bot_Ssid", "EdgeOne script"},
+	{"_____tmd_____/punish", "Aliyun WAF script"},
+	{"wsidchk", "Imunify360 script"},
+	{"slowAES.decrypt", "InfinityFree script"},
+	{"distil_r_captcha", "Distil script"},
+	{"sbtsck", "StackPath script"},
+	{"onProtectionInitialized", "Imperva script"},
 }
 
 // challengeSources are parts of URLs of scripts and frames that are specific to
@@ -69,6 +87,7 @@ var challengeScripts = []struct{ trace, sign string }{
 var challengeSources = []string{
 	"captcha-delivery.com", "/cdn-cgi/challenge-platform/h/", "/_sec/cp_challenge", "validate.perfdrive.com", "captcha.awswaf.com", "token.awswaf.com",
 	"/.within.website/x/", "captcha.px-cdn.net", "/.well-known/sgcaptcha", "/TSPD/", "interstitial.datadome",
+	"/_____tmd_____/", "/__qrator/", "/.well-known/ddos-guard/", "/_fs-ch-", "/.azwaf/", "/sbbi/?sbbpg", "/149e9513-01fa-4fb0-aad4-566afd725d1b/", "/bunkerweb/", "/cdn-cgi/bm/cv",
 }
 
 // commonTraces also occur on good pages: bot detectors and captcha widgets of
@@ -82,7 +101,7 @@ var (
 )
 
 // challengeIDs are ids of elements of challenge pages.
-var challengeIDs = []string{"anubis_challenge", "px-captcha", "cf-challenge-running", "challenge-running", "challenge-error-text", "sec-if-cpt-container", "sec-text-if", "sgcaptcha-form", "checkbox-captcha-form"}
+var challengeIDs = []string{"anubis_challenge", "px-captcha", "cf-challenge-running", "challenge-running", "challenge-error-text", "sec-if-cpt-container", "sec-text-if", "sgcaptcha-form", "checkbox-captcha-form", "cf-wrapper-challenge", "ddg-captcha", "human-challenge"}
 
 // challengeSign returns the strongest trace of a challenge on a page, or "".
 // Whether it counts depends on the status and on the rest of the page.
@@ -151,6 +170,67 @@ func anonymous(a Answer) bool {
 	title := strings.ToLower(strings.TrimPrefix(strings.TrimSpace(p.Title), "www."))
 	return title == "" || title == a.Site.Domain || p.URL != nil && title == strings.TrimPrefix(p.URL.Hostname(), "www.")
 }
+
+var (
+	// setsCookie and comesBack match a script whose only work is to pass a
+	// wall: it sets a cookie and requests the page again.
+	setsCookie = regexp.MustCompile(`document\s*(\.cookie|\[["']cookie["']\])\s*=`)
+	comesBack  = regexp.MustCompile(`location\s*(\.reload|\.href\s*=|\.replace|\.assign|\s*=)|\.submit\(`)
+	// needsScripts matches what such a page says to visitors without scripts.
+	needsScripts = regexp.MustCompile(`(?i)(enable|activate|allow|requires?|turn on|activer|activez|aktivieren|habilit|abilit|включите) ?(js\b|java ?script|scripts)|java ?script .{0,20}(required|disabled|erforderlich|nécessaire)|ad ?blocker`)
+)
+
+// wallSign recognizes a wall that no trace of a vendor gives away: a page
+// without an owner that consists of scripts, and either sets a cookie and comes
+// back, or asks for scripts.
+func wallSign(a Answer) string {
+	p := a.Page
+	if !anonymous(a) || p.Refresh != nil || len(p.Images)+len(p.InlineSVGs)+len(p.Anchors) > 0 || len(p.Sources) == 0 && p.Script == "" {
+		return ""
+	}
+	if setsCookie.MatchString(p.Script) && comesBack.MatchString(p.Script) {
+		return "a script that sets a cookie and comes back"
+	}
+	if scripts, text := onlyScripts(p.Root); scripts && needsScripts.MatchString(text) {
+		return "scripts without a page"
+	}
+	return ""
+}
+
+// onlyScripts reports whether a body has no element in which an app could be
+// shown, and returns its text, including that for browsers without scripts.
+func onlyScripts(root *html.Node) (only bool, text string) {
+	only = true
+	var b strings.Builder
+	left := maxWallNodes
+	var walk func(*html.Node, bool)
+	walk = func(n *html.Node, inBody bool) {
+		if left--; left < 0 {
+			only = false
+			return
+		}
+		switch {
+		case n.Type == html.TextNode && inBody:
+			b.WriteString(n.Data + " ")
+		case n.Type == html.ElementNode && n.DataAtom == atom.Body:
+			inBody = true
+		case n.Type == html.ElementNode && (n.DataAtom == atom.Script || n.DataAtom == atom.Style):
+			return
+		case n.Type == html.ElementNode && inBody && n.DataAtom != atom.Noscript && n.DataAtom != atom.P && n.DataAtom != atom.Br:
+			only = false
+		}
+		for c := n.FirstChild; c != nil && only; c = c.NextSibling {
+			walk(c, inBody)
+		}
+	}
+	if root != nil {
+		walk(root, false)
+	}
+	return only, b.String()
+}
+
+// maxWallNodes limits the elements and texts of a wall.
+const maxWallNodes = 300
 
 // refusalWords limits the words of a refusal with both a typical title and
 // typical wording; some explain themselves.

@@ -57,6 +57,8 @@ type Answer struct {
 	Page   *page.Page // parsed from the body, whatever its type
 	Site   site.Site
 	Bytes  int // of the body
+	// Drawn is set if a browser has run the page's scripts.
+	Drawn bool
 }
 
 // Verdict is a kind and the sign on which it is based.
@@ -106,7 +108,13 @@ func Home(a Answer) Verdict {
 	if sign := placeholderSign(a); sign != "" {
 		return Verdict{Placeholder, sign}
 	}
+	if sign := softwareSign(a); sign != "" {
+		return Verdict{Placeholder, sign}
+	}
 	if sign := geoSign(a.Page); sign != "" {
+		return Verdict{Blocked, sign}
+	}
+	if sign := wallSign(a); sign != "" {
 		return Verdict{Blocked, sign}
 	}
 	if sign := gateSign(a.Page); sign != "" {
@@ -122,8 +130,10 @@ func status(code int) string {
 	return strings.TrimSpace(fmt.Sprintf("status %d %s", code, http.StatusText(code)))
 }
 
-// refusals are statuses of refusals. 999 is specific to LinkedIn.
-var refusals = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusUnavailableForLegalReasons, 999}
+// refusals are statuses of refusals of a GET for a home page. 405, 406, 412 and
+// 418 come from firewalls (Aliyun, ModSecurity, Kasada and others), 420 and 430
+// from limits, 444 and 493 from gateways; 999 is specific to LinkedIn.
+var refusals = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusPreconditionFailed, http.StatusTeapot, 420, 430, 444, http.StatusUnavailableForLegalReasons, 493, 999}
 
 // isHTML reports whether a response is a page: by its type, or without one by
 // its content.

@@ -41,6 +41,10 @@ func gateSign(p *page.Page) string {
 	return ""
 }
 
+// Unrendered reports whether a page is an app that its scripts have yet to draw,
+// whatever its title says.
+func Unrendered(p *page.Page) bool { return shellSign(p) != "" }
+
 // shellSign recognizes an app that is not yet rendered: scripts, almost no
 // text, and no other content.
 func shellSign(p *page.Page) string {

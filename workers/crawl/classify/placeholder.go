@@ -99,7 +99,7 @@ func placeholderSign(a Answer) string {
 	}
 	whole := strings.TrimSpace(p.Title)
 	switch {
-	case (emptyTitles.MatchString(said) || emptyTitles.MatchString(whole) || panelLogIns.MatchString(whole)) && !calledSo(a, said) && saysNothing(p, placeholderWords*2):
+	case (emptyTitles.MatchString(said) || emptyTitles.MatchString(whole) || panelLogIns.MatchString(whole)) && !calledSo(a, said) && saysNothing(p, placeholderWords*2) && !drawnApp(a, said):
 		return "default page"
 	case says(a, emptyTexts, p.Text) && saysNothing(p, placeholderWords*2):
 		return "default page"
@@ -113,6 +113,22 @@ func placeholderSign(a Answer) string {
 		return "directory listing"
 	}
 	return ""
+}
+
+// appTitles are titles of templates that an app keeps when its scripts have
+// drawn it.
+var appTitles = regexp.MustCompile(`(?i)^(vite \+ \w+( \+ \w+)?|(vite|react|nuxt|angular|vue|svelte|sveltekit|create next|create react) app)$`)
+
+// templateText matches what the templates themselves show.
+var templateText = regexp.MustCompile(`(?i)save to (test hmr|reload)|\bedit (src|app|pages)/|learn (react|next\.js|vue|angular|svelte)\b|click on the vite|count is \d|you did it!|congratulations! your app is running|welcome to your new|get started by editing`)
+
+// drawnWords is the least number of words of an app that was drawn.
+const drawnWords = 8
+
+// drawnApp reports whether scripts have drawn more than the template of an app
+// whose title was never changed.
+func drawnApp(a Answer, title string) bool {
+	return a.Drawn && appTitles.MatchString(title) && !templateText.MatchString(a.Page.Text) && a.Page.Words >= drawnWords && (len(a.Page.Headings) > 0 || len(a.Page.Images)+len(a.Page.InlineSVGs) > 0 || innerLinks(a.Page) > 0)
 }
 
 // soonWords limits the words of a page that announces itself only in its text.

@@ -115,6 +115,9 @@ func weighDescriptions(in Input) []described {
 		score = introDescription
 		add(in.intro(name.Value), "first paragraph", in.PageURL())
 		add(in.tagline(name.Value), "title", in.PageURL())
+		if line := in.Page.Meta("og:site_name"); sentenceLike(line) && sameKey(line) != sameKey(name.Value) {
+			add(line, "og:site_name", in.PageURL())
+		}
 	}
 	slices.SortStableFunc(all, func(a, b described) int { return cmp.Compare(b.score, a.score) })
 	return all
@@ -251,7 +254,8 @@ func isNotice(text string) bool {
 // isName reports whether a text is only the site's name or URL.
 func (in Input) isName(text string) bool {
 	f := Folded(text)
-	return f == Folded(in.Page.Meta("og:site_name")) || f == Folded(in.Site.Domain) || f == "www"+Folded(in.Site.Domain)
+	siteName := in.Page.Meta("og:site_name")
+	return f == Folded(siteName) && !sentenceLike(siteName) || f == Folded(in.Site.Domain) || f == "www"+Folded(in.Site.Domain)
 }
 
 // Dense reports whether a text consists mostly of characters that represent

@@ -68,6 +68,7 @@ const (
 	articlePenalty  = 12.0 // the name is the topic of the page
 	strangerPenalty = 10.0 // the name has nothing of the domain, while another candidate is the domain
 	personPlace     = 10.0 // an owner that is also a person, if the site has its own name
+	doubtPenalty    = 18.0 // a tagline, or a declaration that the page contradicts
 	lonePublisher   = 10.0 // a publisher unrelated to the domain that no other place names
 	// mostAgree is how many other places must agree on a name that does not fit
 	// the domain for it to compete with the bare domain.
@@ -109,6 +110,7 @@ func weighNames(in Input) []nameCandidate {
 	isDomainGiven := slices.ContainsFunc(all, func(c nameCandidate) bool {
 		return c.method != FromDomain && c.fit >= affixFit && c.text != in.Site.Label // in lower case it may be the name of a file or template
 	})
+	inContext := newNameContext(all, in)
 	for i := range all {
 		c := &all[i]
 		c.agree = agreement(all, c, in.Inner())
@@ -121,13 +123,16 @@ func weighNames(in Input) []nameCandidate {
 			c.score -= by
 			notes = append(notes, why)
 		}
-		if n := len(strings.Fields(c.text)); n > 7 {
+		if n := nameWords(c.text); n > 7 {
 			less(3*longPenalty, "very long")
 		} else if n > 4 && c.method != "og:site_name" { // a long og:site_name is intentional
 			less(longPenalty, "long")
 		}
 		if c.fit < wordFit && slogan.MatchString(c.text) {
 			less(2*longPenalty+fitWeight*c.fit, "a slogan") // its words match by coincidence
+		}
+		if reason := inContext.doubt(c); reason != "" {
+			less(doubtPenalty+fitWeight*c.fit, reason)
 		}
 		if isDomain(c.text, in) {
 			less(domainPenalty, "only the domain")
@@ -150,6 +155,7 @@ func weighNames(in Input) []nameCandidate {
 		c.note = strings.Join(notes, ", ")
 	}
 	yieldToDomain(all, in)
+	inContext.yieldToSite()
 	slices.SortStableFunc(all, func(a, b nameCandidate) int {
 		return cmp.Compare(b.score, a.score) // ties keep the order of the rules
 	})
@@ -224,6 +230,9 @@ func spelled(in Input, all []nameCandidate) string {
 		if part := partOf(c.text, same); beyondASCII(part) > beyondASCII(text) {
 			text = part
 		}
+	}
+	if most := in.casing(all, text); most != "" {
+		return most
 	}
 	if text != strings.ToLower(text) || text == strings.ToUpper(text) {
 		return text

@@ -186,7 +186,9 @@ func (c *collector) homeLinks(p *page.Page) {
 	for _, im := range p.Images {
 		if im.Home && !im.Excluded && (im.Zone != page.Body || mentionsLogo(im)) && images > 0 {
 			images--
-			c.add(withoutLogoWords(im.Alt), "logo alt", altBase)
+			if !isAddress(strings.TrimSpace(im.Alt)) || c.in.fit(im.Alt) >= exactFit {
+				c.add(withoutLogoWords(im.Alt), "logo alt", altBase)
+			}
 			c.add(withoutLogoWords(im.LinkLabel), "home link label", altBase)
 		}
 	}
@@ -208,7 +210,7 @@ func (c *collector) title(p *page.Page) {
 	segments := titleSegments(p.Title)
 	for i, segment := range segments {
 		base := titleBase
-		short := len(strings.Fields(segment)) <= shortWords && !(Dense(segment) && utf8.RuneCountInString(segment) > maxDenseName)
+		short := nameWords(segment) <= shortWords && !(Dense(segment) && utf8.RuneCountInString(segment) > maxDenseName)
 		switch {
 		case len(segments) == 1 && short:
 			base += shortBase

@@ -124,6 +124,63 @@ func TestName_BuildersAndLanguages_AreCleaned(t *testing.T) {
 	}
 }
 
+func TestName_OfTheSite_BeatsThatOfItsDomain(t *testing.T) {
+	feed := func(title string) string {
+		return `<link rel="alternate" type="application/rss+xml" title="` + title + ` &raquo; Feed" href="/feed/">`
+	}
+	for name, c := range map[string]struct{ domain, body, want string }{
+		"title and heading":                 {"holz-aus-tirol.at", `<title>Tischlerei Obermoser &amp; Söhne GmbH &amp; Co. KG</title><h1>Tischlerei Obermoser &amp; Söhne</h1>`, "Tischlerei Obermoser & Söhne"},
+		"a long title, feed and home link":  {"mzw.example", `<title>Malermeister Zacharias Wohlfahrt Werkstätten für Farbe | Kiel</title>` + feed("Malermeister Zacharias Wohlfahrt Werkstätten für Farbe") + `<header><a href="/">Malermeister Zacharias Wohlfahrt Werkstätten für Farbe</a></header>`, "Malermeister Zacharias Wohlfahrt Werkstätten für Farbe"},
+		"the words of the domain in a text": {"bestcoffee.example", `<title>Rösterei Lindqvist | Kaffee</title><meta property="og:site_name" content="Rösterei Lindqvist"><p>We roast Best Coffee. Best Coffee!</p>`, "Rösterei Lindqvist"},
+		"emoji around it":                   {"greens.example", `<title>🌿 Blattwerk &amp; Blüte 🌿</title><h1>Blattwerk &amp; Blüte</h1>`, "Blattwerk & Blüte"},
+		"emoji between the parts":           {"blattwerk.example", `<title>Blattwerk 🌿 Pflanzen für Zuhause</title>`, "Blattwerk"},
+	} {
+		t.Run(name, func(t *testing.T) { checkName(t, c.domain, c.body, c.want) })
+	}
+}
+
+func TestName_AddressOrIdentifier_IsRefused(t *testing.T) {
+	for _, text := range []string{"www.hof-birke.example", "hof-birke.example/startseite", "header_logo", "logo-neu-2.png", "cropped-hofladen-300x120", "site_title", "startseite.html"} {
+		t.Run(text, func(t *testing.T) {
+			checkName(t, "hofladen.example", `<title>Birkenhof</title><meta property="og:site_name" content="`+text+`"><header><a href="/"><img src="l.png" alt="`+text+`"></a></header>`, "Birkenhof")
+		})
+	}
+}
+
+func TestName_Capitals_FollowThePagesOwnUses(t *testing.T) {
+	checkName(t, "birkenhof.example", `<title>BIRKENHOF</title><p>Der Birkenhof liegt am See. Im Birkenhof wird gebacken. Birkenhof bleibt Birkenhof.</p>`, "Birkenhof")
+	checkName(t, "birkenhof.example", `<title>BIRKENHOF</title><p>BIRKENHOF liegt am See. Im Birkenhof wird gebacken.</p>`, "BIRKENHOF")
+	checkName(t, "stw.example", `<title>STW</title><p>Stw. Stw. Stw.</p>`, "STW")
+}
+
+func TestName_TaglineAsSiteName_IsTheDescription(t *testing.T) {
+	body := `<title>Handmade candles with care from Leeds</title><meta property="og:site_name" content="Handmade candles with care from Leeds"><h1>Handmade candles with care from Leeds</h1><header><a href="/"><img src="l.png" alt="Wickwood"></a></header>`
+	checkName(t, "wickwood-candles.example", body, "Wickwood")
+	if got, _ := extract.Description(extracttest.Read("wickwood-candles.example", body)); got.Value != "Handmade candles with care from Leeds" {
+		t.Errorf("description is %q by %s", got.Value, got.Method)
+	}
+	for _, name := range []string{"Museum of the Wide Sea", "Verein für das Leben", "Stiftung Haus der kleinen Forscher"} {
+		checkName(t, "mws.example", `<title>`+name+`</title><meta property="og:site_name" content="`+name+`">`, name)
+	}
+}
+
+func TestName_DeclarationThatThePageContradicts_IsIgnored(t *testing.T) {
+	checkName(t, "oakvale.example", extracttest.Organization(`"name":"Cheap Pills Direct","url":"https://oakvale.example"`)+`<title>Dr. Hanne Brook</title><h1>Dr. Hanne Brook</h1><header><a href="/">Dr. Hanne Brook</a></header>`, "Dr. Hanne Brook")
+	checkName(t, "oakvale.example", `<title>Praxis Brook</title><h1 style="display: none">Casino Royal Slots</h1>`, "Praxis Brook")
+}
+
+// checkName checks the name of a domain's home page.
+func checkName(t *testing.T, domain, body, want string) {
+	t.Helper()
+	in := extracttest.Read(domain, body)
+	if got, _ := extract.Name(in); got.Value != want {
+		t.Errorf("name is %q by %s, want %q", got.Value, got.Method, want)
+		for _, w := range extract.NamesWeighed(in) {
+			t.Logf("%6.1f %q %s (%s)", w.Score, w.Value, w.Method, w.Note)
+		}
+	}
+}
+
 func TestName_InnerPage_IsRead(t *testing.T) {
 	for name, c := range map[string]struct{ domain, address, body, want string }{
 		"the headline is not the name":      {"fieldpost.com", "https://fieldpost.com/2024/long-story", `<title>Long story - Quarterly thoughts</title><h1>Long story</h1>`, "Quarterly thoughts"},

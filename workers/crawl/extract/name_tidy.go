@@ -91,7 +91,9 @@ var (
 // tidyName cleans a candidate for the name, or returns "" if it cannot be one.
 func tidyName(text string, in Input) string {
 	text = page.Clean(marks.Replace(text), page.MaxValueRunes)
-	text = strings.Trim(text, " \"'“”‘’«»‹›|-–—·•∙:,；，。、【】「」『』★☆►▶→←✓")
+	text = strings.TrimFunc(text, func(r rune) bool {
+		return strings.ContainsRune(" \"'“”‘’«»‹›|-–—·•∙:,;，；。、【】「」『』→←", r) || isPictogram(r)
+	})
 	if !strings.HasSuffix(text, "!") || in.fit(text) < StrongFit && strings.ContainsRune(text, ' ') {
 		text = strings.TrimRight(text, "!")
 	}
@@ -120,10 +122,10 @@ func tidyName(text string, in Input) string {
 	case closed > opened:
 		text = strings.TrimRight(text, ")")
 	}
-	if utf8.RuneCountInString(text) > maxNameRunes || strings.ContainsAny(text, "<>{}") || Folded(text) == "" {
+	if utf8.RuneCountInString(legalForm.ReplaceAllString(text, "")) > maxNameRunes || strings.ContainsAny(text, "<>{}") || Folded(text) == "" {
 		return ""
 	}
-	if strings.Contains(text, "://") || strings.Contains(text, "@") && !strings.Contains(text, " ") || notName.MatchString(text) || numeral(text) && in.fit(text) < exactFit {
+	if strings.Contains(text, "://") || strings.Contains(text, "@") && !strings.Contains(text, " ") || notName.MatchString(text) || (numeral(text) || isAddress(text)) && in.fit(text) < exactFit && !isDomain(text, in) {
 		return ""
 	}
 	return text
@@ -132,6 +134,31 @@ func tidyName(text string, in Input) string {
 // notName matches text that no name contains: a mail address, a template's
 // variable or key.
 var notName = regexp.MustCompile(`[^\s@]@[^\s@]+\.[a-zA-Z]{2,}|\$\w|\b[a-z]+(?:\.[a-z_]+){3,}\b|\b[a-z]+_[a-z]+\.[a-z]+\.`)
+
+// addressName matches what is a file's name, a path or an identifier of a
+// program instead of a name: "logo-2.png", "acme.com/en", "site_title".
+var addressName = regexp.MustCompile(`(?i)^\S+\.(?:png|jpe?g|gif|svg|webp|avif|ico|bmp|html?|php\d?|aspx?|jsp|pdf|css|js|json|xml)$|^(?:www\.)?[\w-]+(?:\.[\w-]+)+[/?#]\S*$|^(?:www\.)?(?-i:[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,})$|^\S*[\pL\d]_[\pL\d]\S*$|^(?:cropped|img|image|dsc|logo|untitled|screenshot|unbenannt)?(?:[-_ ]\w+)*[-_ ]?\d+x\d+(?:px)?$|^(?:cropped|img|dsc|screenshot)[-_ ]\S*$`)
+
+// isAddress reports whether a text is a URL, a file's name or an identifier.
+func isAddress(text string) bool { return addressName.MatchString(text) }
+
+// isPictogram reports whether a character is an emoji, a star or another
+// ornament, or a part of one.
+func isPictogram(r rune) bool {
+	return r >= 0x2600 && r <= 0x27bf || r >= 0x2b00 && r <= 0x2bff || r >= 0x1f000 && r <= 0x1faff || r == 0xfe0f || r == 0x200d || r == '★' || r == '►' || r == '▶'
+}
+
+// nameWords counts the words of a name, without its legal form, separators and
+// pictograms.
+func nameWords(text string) int {
+	n := 0
+	for w := range strings.FieldsSeq(legalForm.ReplaceAllString(text, "")) {
+		if strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			n++
+		}
+	}
+	return n
+}
 
 // poweredBy matches the mention of the platform in a name.
 var poweredBy = regexp.MustCompile(`(?i)\s+(?:powered|hosted) by\s.+$`)
@@ -169,7 +196,7 @@ func isDomain(name string, in Input) bool {
 
 // titleSeparators separate the parts of a title: a bar, a dash or a colon with
 // space around it, brackets of East Asian titles, …
-var titleSeparators = regexp.MustCompile(`\s+[-–—|·•∙:»«›~/⋆★]+\s+|\s*[|｜»«¦┃]\s*|:\s+|：|\s+[–—]|[–—-]\s+|\s+::\s+|[【】「」『』]`)
+var titleSeparators = regexp.MustCompile(`\s+[\x{2600}-\x{27bf}\x{1f000}-\x{1faff}]+\x{fe0f}?\s+|\s+[-–—|·•∙:»«›~/⋆★]+\s+|\s*[|｜»«¦┃]\s*|:\s+|：|\s+[–—]|[–—-]\s+|\s+::\s+|[【】「」『』]`)
 
 // openCompound is a compound that its second word completes: Lesben- und
 // Schwulenverband. Its hyphen does not separate parts of a title.

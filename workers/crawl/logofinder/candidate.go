@@ -144,10 +144,51 @@ func (c *collector) best(limit int) []Candidate {
 		}
 		out[i] = x
 	}
+	out = withoutCrops(out)
 	slices.SortStableFunc(out, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Side, a.Side))
 	})
 	return out[:min(len(out), limit)]
+}
+
+// sizeVariant matches the file of a size that WordPress makes of an upload. A
+// square one is usually a crop.
+var sizeVariant = regexp.MustCompile(`(?i)-(\d{2,4})x(\d{2,4})(\.(?:png|jpe?g|webp|gif))$`)
+
+// cropPenalty keeps a crop of an upload from being a mark if anything else is
+// one.
+const cropPenalty = 15.0
+
+// withoutCrops drops the square crops of uploads that are candidates in another
+// size, whose score they may raise; the others count less. An icon is square in
+// any case.
+func withoutCrops(list []Candidate) []Candidate {
+	stem := func(u *url.URL) string { return u.Host + sizeVariant.ReplaceAllString(u.Path, "$3") }
+	isCrop := func(x Candidate) bool {
+		m := sizeVariant.FindStringSubmatch(x.URL.Path)
+		return x.Kind == Mark && m != nil && m[1] == m[2]
+	}
+	dropped := map[int]bool{}
+	for i := range list {
+		if !isCrop(list[i]) {
+			continue
+		}
+		at := slices.IndexFunc(list, func(o Candidate) bool { return o.Kind == Mark && !isCrop(o) && stem(o.URL) == stem(list[i].URL) })
+		if at < 0 {
+			list[i].add("a square crop", -cropPenalty)
+			continue
+		}
+		if dropped[i] = true; list[i].Score > list[at].Score {
+			list[at].add("a crop of it is a candidate", list[i].Score-list[at].Score)
+		}
+	}
+	kept := list[:0]
+	for i, x := range list {
+		if !dropped[i] {
+			kept = append(kept, x)
+		}
+	}
+	return kept
 }
 
 const agreementSign = "found in two ways"

@@ -159,6 +159,29 @@ func TestCandidates_Many_StayWithinLimits(t *testing.T) {
 	}
 }
 
+func TestCandidates_SquareCrop_BelongsToItsOriginal(t *testing.T) {
+	in := read(`<meta property="og:logo" content="/wp-content/uploads/oak-150x150.png"><header><a href="/"><img src="/wp-content/uploads/oak.png" alt="Acme"></a></header>`)
+	if got := best(in); !strings.HasSuffix(got, "/oak.png") {
+		t.Errorf("best is %s", got)
+	}
+	for _, c := range logofinder.Candidates(in) {
+		if strings.Contains(c.URL.Path, "150x150") {
+			t.Errorf("%s is a candidate", c.URL)
+		}
+	}
+}
+
+func TestCandidates_FormatThatIsNotSupported_GivesNextOfSrcset(t *testing.T) {
+	for _, body := range []string{
+		`<header><a href="/"><img class=logo src="/l.avif" srcset="/l.png 300w, /l.avif 600w" alt="Acme"></a></header>`,
+		`<header><a href="/"><picture><source type="image/png" srcset="/l.png 2x"><img class=logo src="/l.avif" alt="Acme"></picture></a></header>`,
+	} {
+		if got := best(read(body)); !strings.HasSuffix(got, "/l.png") {
+			t.Errorf("%s: best is %s", body, got)
+		}
+	}
+}
+
 func TestCandidates_BuilderIcon_IsIgnored(t *testing.T) {
 	in := read(`<link rel="icon" href="https://www.wix.com/favicon.ico"><link rel="icon" href="/vite.svg"><link rel="icon" href="https://s.w.org/favicon.ico"><link rel="apple-touch-icon" href="https://s2.wp.com/i/webclip.png"><link rel="icon" href="/own.png">`)
 	for _, c := range logofinder.Candidates(in) {

@@ -118,12 +118,43 @@ func TestRead_Logo_TypeThemeAndTransparency(t *testing.T) {
 
 func TestRead_LongMasthead_IsAllowed(t *testing.T) {
 	line := withInk(900, 50, color.NRGBA{}, blue, func(x, y float64) bool { return int(x*40)%2 == 0 })
-	for method, want := range map[string]error{"home link picture": nil, "header picture": logofinder.ErrNotLogo} {
+	for method, want := range map[string]error{"home link picture": nil, "json-ld logo": nil, "header picture": logofinder.ErrNotLogo} {
 		c := candidate(logofinder.Mark, 80)
 		c.Method = method
 		if _, err := logofinder.Read(t.Context(), renderer(t), c, encode(t, line)); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", method, err, want)
 		}
+	}
+}
+
+func TestRead_ArtOnGround_HasNoInk(t *testing.T) {
+	white, black := color.NRGBA{R: 255, G: 255, B: 255, A: 255}, color.NRGBA{A: 255}
+	onDisc := withInk(256, 256, color.NRGBA{}, white, disc)
+	for y := range 256 {
+		for x := range 256 {
+			if x > 104 && x < 152 && y > 64 && y < 192 {
+				onDisc.SetNRGBA(x, y, black)
+			}
+		}
+	}
+	if p := mustRead(t, candidate(logofinder.Mark, 80), onDisc); p.Theme != "" {
+		t.Errorf("dark art on a white disc is %q", p.Theme)
+	}
+	if p := mustRead(t, candidate(logofinder.Mark, 80), withInk(256, 256, color.NRGBA{}, white, disc)); p.Theme != "light" {
+		t.Errorf("a white disc is %q", p.Theme)
+	}
+}
+
+func TestSelect_FileAtKnownPath_DoesNotContradictDeclaredIcons(t *testing.T) {
+	declared := mustRead(t, candidate(logofinder.Icon, 20), withInk(128, 128, color.NRGBA{}, blue, cross))
+	probed := candidate(logofinder.Icon, 30)
+	probed.Probed = true
+	other := mustRead(t, probed, withInk(180, 180, color.NRGBA{}, blue, disc))
+	if got := logofinder.Select([]*logofinder.Image{declared, other}); len(got.Chosen) != 1 || got.Chosen[0] != declared {
+		t.Errorf("chosen: %d", len(got.Chosen))
+	}
+	if got := logofinder.Select([]*logofinder.Image{other}); len(got.Chosen) != 1 {
+		t.Error("a lone file at a known path is not chosen")
 	}
 }
 

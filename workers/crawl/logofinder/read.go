@@ -33,8 +33,8 @@ const (
 	// maxAspect is the largest ratio of width to height of a logo; separators
 	// and banners exceed it.
 	maxAspect = 12.0
-	// maxMasthead is the limit for an image that the page links home: a
-	// newspaper's or an authority's name may be one long line.
+	// maxMasthead is the limit for an image that the page links home or declares
+	// as its logo: a newspaper's or an authority's name may be one long line.
 	maxMasthead = 24.0
 	// photoPalette and photoShare identify a photograph: at least so many
 	// colors, and none with a larger share.
@@ -273,7 +273,7 @@ func (p *Image) look(img *image.NRGBA) error {
 	p.Colors = colors.Palette{Source: p.source(), Inks: seen.Palette}
 	p.aspect = float64(seen.Ink.Dx()) / float64(seen.Ink.Dy())
 	longest := maxAspect
-	if p.Kind == Mark && strings.HasPrefix(p.Method, methodHome) {
+	if p.Kind == Mark && (strings.HasPrefix(p.Method, methodHome) || isDeclared(p.Method)) {
 		longest = maxMasthead
 	}
 	if p.aspect > longest || p.aspect < 1/maxAspect {
@@ -286,6 +286,11 @@ func (p *Image) look(img *image.NRGBA) error {
 		return fmt.Errorf("%w: a photograph", ErrNotLogo)
 	}
 	return nil
+}
+
+// isDeclared reports whether a method is one of declared logos.
+func isDeclared(method string) bool {
+	return method == "json-ld logo" || method == "og:logo" || method == "logo" || method == "itemprop logo"
 }
 
 // of cuts its part out of a sprite. Errors: ErrNotLogo if the part is outside.
@@ -350,6 +355,14 @@ var (
 // light and dark, where perception may differ from the mean.
 func (p *Image) theme(seen imaging.Analysis) string {
 	seenTheme := seen.Theme()
+	if seenTheme == "light" {
+		if ground, ok := groundOf(p.Raster, seen); ok && ground.Luma() > paleLuma { // a dark crest is ink itself
+			if p.Kind != Mark || math.Abs(p.ratio()-1) < square {
+				return ""
+			}
+			return "dark"
+		}
+	}
 	if seenTheme == "" && p.Kind == Mark && math.Abs(p.ratio()-1) >= square {
 		// A logo with its own background is not an icon: its ink contrasts with
 		// the background.
@@ -374,6 +387,85 @@ func (p *Image) theme(seen imaging.Analysis) string {
 		return "dark"
 	}
 	return seenTheme
+}
+
+const (
+	// groundLines is the number of rows and of columns whose ends show a ground.
+	groundLines = 24
+	// groundFill is the least share of the ink's box that a ground fills with
+	// what is on it; a disc fills 79 %. groundEnds is the least share of the
+	// ends that have its color, and groundArt that of other colors.
+	groundFill = 0.7
+	groundEnds = 0.9
+	groundArt  = 0.06
+	// paleLuma is the luma from which a ground is one for dark art.
+	paleLuma = 200
+	// groundDeltaE is the largest ΔE2000 of shades of one ground.
+	groundDeltaE = 12
+)
+
+// groundOf returns the color of the disc or plate that art with clear corners
+// brings along: everything else is drawn within it.
+func groundOf(img *image.NRGBA, seen imaging.Analysis) (ground imaging.RGB, ok bool) {
+	box := seen.Ink
+	opaque := func(x, y int) bool { return img.Pix[y*img.Stride+4*x+3] >= 128 }
+	color := func(x, y int) imaging.RGB {
+		i := y*img.Stride + 4*x
+		return imaging.RGB{R: img.Pix[i], G: img.Pix[i+1], B: img.Pix[i+2]}
+	}
+	inset := max(1, min(box.Dx(), box.Dy())/48) // edges blend with what is behind them
+	var ends []imaging.RGB
+	lines := 0
+	scan := func(from, along image.Point, steps int) {
+		lines++
+		first, last := -1, -1
+		for i := range steps {
+			if at := from.Add(along.Mul(i)); opaque(at.X, at.Y) {
+				if first < 0 {
+					first = i
+				}
+				last = i
+			}
+		}
+		if first < 0 || last-first < 4*inset {
+			return
+		}
+		for _, i := range []int{first + inset, last - inset} {
+			at := from.Add(along.Mul(i))
+			ends = append(ends, color(at.X, at.Y))
+		}
+	}
+	for i := range groundLines {
+		scan(image.Pt(box.Min.X, box.Min.Y+(2*i+1)*box.Dy()/(2*groundLines)), image.Pt(1, 0), box.Dx())
+		scan(image.Pt(box.Min.X+(2*i+1)*box.Dx()/(2*groundLines), box.Min.Y), image.Pt(0, 1), box.Dy())
+	}
+	if len(ends) < lines {
+		return ground, false
+	}
+	ground = ends[len(ends)/2]
+	same := 0
+	for _, c := range ends {
+		if imaging.DeltaE(c, ground) < groundDeltaE {
+			same++
+		}
+	}
+	if float64(same) < groundEnds*float64(len(ends)) {
+		return ground, false
+	}
+	filled, art := 0, 0
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			if opaque(x, y) {
+				filled++
+			}
+		}
+	}
+	for _, swatch := range seen.Palette {
+		if imaging.DeltaE(swatch.Color, ground) >= 2*groundDeltaE {
+			art += int(1000 * swatch.Share)
+		}
+	}
+	return ground, float64(filled) >= groundFill*float64(box.Dx()*box.Dy()) && float64(art) >= 1000*groundArt
 }
 
 // cutClose is the share of clear pixels from which a logo has no background.

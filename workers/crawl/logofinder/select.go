@@ -17,6 +17,9 @@ const (
 	// sameHash is the number of bits by which two perceptual hashes of one
 	// image may differ.
 	sameHash = 4
+	// relatedHash is the number of bits by which two drawings of one symbol may
+	// differ: with another margin or background.
+	relatedHash = 20
 	// sameInk is the largest ΔE2000 between the main colors of two sizes of one
 	// drawing; scaling blends edges.
 	sameInk = 20.0
@@ -59,6 +62,12 @@ func Select(all []*Image) Selection {
 			icons = s.keep(icons, p, maxIcons)
 		}
 	}
+	// A file at a known path may be a framework's or the host's: it must not
+	// contradict what the page declares.
+	declared := slices.DeleteFunc(slices.Clone(icons), func(p *Image) bool { return p.Probed || p.tiny() })
+	icons = s.without(icons, func(p *Image) bool {
+		return p.Probed && len(declared) > 0 && !slices.ContainsFunc(declared, func(d *Image) bool { return imaging.HashDistance(d.Hash, p.Hash) <= relatedHash })
+	}, "differs from the declared icons")
 	// A tiny icon is used only if there is nothing else.
 	if slices.ContainsFunc(append(marks[:len(marks):len(marks)], icons...), func(p *Image) bool { return !p.tiny() }) {
 		icons = s.without(icons, (*Image).tiny, "tiny, and there is a larger one")

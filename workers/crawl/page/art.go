@@ -2,6 +2,7 @@ package page
 
 import (
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,7 +71,7 @@ func (g *gatherer) image(n *html.Node, words []string, at place) {
 	im.Alt = clean(alt, maxLinkText)
 	im.Home = im.Home || g.describedAsHome(at, im.Alt)
 	im.Large = largeSource(g.page, n)
-	if im.URL = g.imageURL(n); im.URL == nil {
+	if im.URL = g.imageURL(n); im.URL == nil || im.Large.URL != nil && undecodable(im.URL.Path) && !undecodable(im.Large.URL.Path) {
 		im.URL = im.Large.URL
 	}
 	if im.URL != nil {
@@ -302,11 +303,22 @@ func largest(srcset string) (best string, bestSize float64) {
 				size = v
 			}
 		}
-		if size > bestSize {
+		if undecodable(best) && best != "" && !undecodable(fields[0]) || size > bestSize && (!undecodable(fields[0]) || best == "" || undecodable(best)) {
 			best, bestSize = fields[0], size
 		}
 	}
 	return best, bestSize
+}
+
+// undecodable reports whether a reference is to a file in a format that the
+// crawl cannot decode, by its name.
+func undecodable(ref string) bool {
+	ref, _, _ = strings.Cut(ref, "?")
+	switch strings.ToLower(path.Ext(ref)) {
+	case ".avif", ".heic", ".jxl", ".jp2":
+		return true
+	}
+	return false
 }
 
 // pixels parses a width or height attribute; it returns 0 if the attribute is

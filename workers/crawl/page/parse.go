@@ -54,6 +54,7 @@ type place struct {
 	label    string  // its aria-label or title
 	excluded bool
 	hidden   bool
+	absent   bool       // not shown to anybody, by an attribute: not even read aloud
 	soft     bool       // in a search, a menu of languages, a cart
 	logoWall bool       // among the logos of several
 	narrow   bool       // shown on small screens only
@@ -212,7 +213,7 @@ func (g *gatherer) element(n *html.Node, at place) (place, bool) {
 			g.image(n, words, at)
 		}
 	case atom.H1:
-		if t := clean(inner(n), MaxValueRunes); t != "" && len(g.page.Headings) < maxHeadings {
+		if t := clean(inner(n), MaxValueRunes); t != "" && !at.absent && len(g.page.Headings) < maxHeadings {
 			g.page.Headings = append(g.page.Headings, t)
 		}
 	case atom.Picture:

@@ -109,7 +109,7 @@ func (g *gatherer) within(at place, n *html.Node, words []string) place {
 // shown updates a place for the attributes that control visibility.
 func (at place) shown(n *html.Node) place {
 	if _, hidden := lookup(n, "hidden"); hidden || strings.Contains(strings.ReplaceAll(strings.ToLower(Attr(n, "style")), " ", ""), "display:none") {
-		at.hidden = true
+		at.hidden, at.absent = true, true
 	}
 	class := Attr(n, "class")
 	if class == "" || n.DataAtom == atom.Body || n.DataAtom == atom.Html {

@@ -9,15 +9,28 @@ import (
 // MaxURLBytes limits a URL.
 const MaxURLBytes = 2048
 
-// Reference returns a reference of a page or a style sheet without the
-// characters that browsers ignore.
+// Reference returns a reference of a page or a style sheet as browsers read it:
+// without the characters that they ignore, and with slashes for backslashes
+// before the query (WHATWG URL, special schemes).
 func Reference(ref string) string {
-	return strings.Map(func(r rune) rune {
+	ref = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' || r == '\t' || r == 0 {
 			return -1
 		}
 		return r
 	}, strings.TrimSpace(ref))
+	if !strings.ContainsRune(ref, '\\') || hasScheme(ref, "data") {
+		return ref
+	}
+	end := strings.IndexAny(ref, "?#")
+	if end < 0 {
+		end = len(ref)
+	}
+	return strings.ReplaceAll(ref[:end], `\`, "/") + ref[end:]
+}
+
+func hasScheme(ref, scheme string) bool {
+	return len(ref) > len(scheme) && ref[len(scheme)] == ':' && strings.EqualFold(ref[:len(scheme)], scheme)
 }
 
 // Absolute resolves a Reference to an http or https URL without fragment, or

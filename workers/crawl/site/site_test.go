@@ -43,3 +43,17 @@ func TestSite_Hosts_AreRecognized(t *testing.T) {
 		t.Error("a nil URL belongs to the site")
 	}
 }
+
+func TestReference_Backslashes_AreSlashes(t *testing.T) {
+	for ref, want := range map[string]string{
+		`img\logo.png`:               "img/logo.png",
+		`\img\logo.png`:              "/img/logo.png",
+		`https:\\acme.com\logo.png`:  "https://acme.com/logo.png",
+		`\\cdn.acme.com\a.png?b=c\d`: `//cdn.acme.com/a.png?b=c\d`,
+		`data:image/svg+xml,a\b`:     `data:image/svg+xml,a\b`,
+	} {
+		if got := site.Reference(ref); got != want {
+			t.Errorf("%s is %s, want %s", ref, got, want)
+		}
+	}
+}

@@ -107,7 +107,7 @@ func choose(pool []pooled) chosenColors {
 	out := chosenColors{accent: -1, dark: -1, light: -1}
 	best := 0.0
 	for i, p := range pool {
-		if s := strength(pool, i); p.chromatic() && s > best {
+		if s := strength(pool, i); p.chromatic() && s > best && !yieldsToLogo(pool, i) {
 			out.accent, best = i, s
 		}
 	}
@@ -132,6 +132,37 @@ func choose(pool []pooled) chosenColors {
 	}
 	slices.SortStableFunc(out.rest, func(a, b int) int { return cmp.Compare(strength(pool, b), strength(pool, a)) })
 	return out
+}
+
+// declarations are methods of colors that generators and templates fill in.
+var declarations = []string{"theme-color", "tile color", "manifest theme_color", "manifest background_color"}
+
+// minLogoWeight is the weight from which a chromatic color of a logo is more
+// than its trimming: a tenth of the primary logo.
+const minLogoWeight = 0.3
+
+// yieldsToLogo reports whether a color is only declared for browsers' frames,
+// while a logo has a chromatic color of another hue: the frame may be a
+// template's.
+func yieldsToLogo(pool []pooled, at int) bool {
+	only := func(p pooled) bool {
+		return slices.Contains(declarations, p.method) && !slices.ContainsFunc(p.others, func(m string) bool { return !slices.Contains(declarations, m) })
+	}
+	if !only(pool[at]) {
+		return false
+	}
+	_, hue := oklch(pool[at].color)
+	logo := false
+	for i, other := range pool {
+		if i == at || !other.chromatic() || only(other) {
+			continue
+		}
+		if _, otherHue := oklch(other.color); hueDistance(hue, otherHue) < sameHue {
+			return false
+		}
+		logo = logo || (other.method == "logo palette" || slices.Contains(other.others, "logo palette")) && other.weight >= minLogoWeight
+	}
+	return logo
 }
 
 type kindOf struct {

@@ -177,6 +177,27 @@ func TestDecide_Stylesheets_GiveColors(t *testing.T) {
 	}
 }
 
+func TestDecide_VariableThatThePageDoesNotShow_CountsForNothing(t *testing.T) {
+	page := `<style>:root{--primary:#e50914;--brand:#0b5fff}a{color:var(--brand)}</style><p><a href=/x>More</a></p>`
+	if got := colorsOf(extracttest.Styled(page, "")); got != "accent #0b5fff" {
+		t.Errorf("got %q", got)
+	}
+	hidden := `<style>.btn{background:#e50914}a{color:#0b5fff}</style><p><a href=/x>More</a></p><div style="display: none"><a class=btn href=/y>Buy</a></div><div hidden><a class=btn href=/z>Buy</a></div>`
+	if got := colorsOf(extracttest.Styled(hidden, "")); got != "accent #0b5fff" {
+		t.Errorf("hidden buttons: %q", got)
+	}
+}
+
+func TestDecide_LoneThemeColor_YieldsToTheLogo(t *testing.T) {
+	page := `<meta name=theme-color content="#e50914"><meta name=msapplication-TileColor content="#e50914">`
+	if got := colorsOf(extracttest.Read("acme.com", page), swatches(t, "#0b5fff 0.6, #222222 0.4")...); !strings.HasPrefix(got, "accent #0b5fff") {
+		t.Errorf("got %q", got)
+	}
+	if got := colorsOf(extracttest.Read("acme.com", page), swatches(t, "#222222 1")...); !strings.HasPrefix(got, "accent #e50914") {
+		t.Errorf("a grey logo: %q", got)
+	}
+}
+
 func TestDecide_IgnoresForeignBlocks(t *testing.T) {
 	page := `<style>button{background:#00aa55}</style><div id=onetrust-consent-sdk><button>Accept</button></div><div class="cookie-banner"><p><a style="color:#00aa55" href=/c>more</a></p></div>`
 	if got := colorsOf(extracttest.Styled(page, "")); got != "" {
@@ -196,7 +217,7 @@ func TestDecide_FrameworkColor_NeedsSecondSource(t *testing.T) {
 }
 
 func TestWeighed_Colors_WinnerFirst(t *testing.T) {
-	in := extracttest.Styled(`<meta name=theme-color content="#e50914"><style>:root{--brand:#e50915}a{color:#0b5fff}</style><p><a href=/>x</a></p>`, "")
+	in := extracttest.Styled(`<meta name=theme-color content="#e50914"><style>:root{--brand:#e50915}a{color:#0b5fff}button{color:var(--brand)}</style><p><a href=/>x</a></p><button>y</button>`, "")
 	list := colors.Weighed(in, nil)
 	decided := colors.Decide(in, nil)
 	if len(list) != 2 || !list[0].Won || list[1].Won || list[0].Value != decided.Value[0].Hex || list[0].Method != decided.Method {

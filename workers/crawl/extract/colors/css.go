@@ -30,8 +30,8 @@ func (p *colorPool) sheets() {
 	if p.in.Style == nil {
 		return
 	}
-	p.variables()
 	p.surfaces()
+	p.variables()
 }
 
 // addSheet adds a color of a sheet. A grey one counts less, and a framework's
@@ -75,8 +75,34 @@ var (
 		`wp--preset--color--(black|white|cyan-bluish-gray|pale-pink|vivid-red|luminous-vivid-(orange|amber)|light-green-cyan|vivid-green-cyan|pale-cyan-blue|vivid-cyan-blue|vivid-purple)$)`)
 )
 
+// isShown reports whether a visitor sees a color on a button, a link, a heading
+// or the header; greys are everywhere. If the sheets color none of them, as those of an app that its
+// scripts draw, every color may be shown.
+func (p *colorPool) isShown(c imaging.RGB) bool {
+	return len(p.shown) == 0 || c.Chroma() < minChromatic || slices.ContainsFunc(p.shown, func(s imaging.RGB) bool { return imaging.DeltaE(s, c) < sameColor })
+}
+
+// maxShown limits the colors of the page that are kept for isShown, and the
+// elements that are looked at for them.
+const (
+	maxShown     = 64
+	maxShownFrom = 160
+)
+
+// sees keeps the colors of an element for isShown.
+func (p *colorPool) sees(n *html.Node, properties ...string) {
+	if p.seen++; p.seen > maxShownFrom {
+		return
+	}
+	for _, property := range properties {
+		if c, ok := cssColor(p.in.Style.Value(n, property)); ok && c.Chroma() >= minChromatic && len(p.shown) < maxShown && !slices.Contains(p.shown, c) {
+			p.shown = append(p.shown, c)
+		}
+	}
+}
+
 // variables adds the custom properties of the root that are named as the
-// brand's color.
+// brand's color, if the page shows it.
 func (p *colorPool) variables() {
 	type named struct {
 		color  imaging.RGB
@@ -89,7 +115,7 @@ func (p *colorPool) variables() {
 		if weight == 0 || len(v.Value) > maxCSSColor {
 			continue
 		}
-		if c, ok := cssColor(v.Value); ok && !slices.ContainsFunc(found, func(have named) bool { return have.color == c && have.weight >= weight }) {
+		if c, ok := cssColor(v.Value); ok && p.isShown(c) && !slices.ContainsFunc(found, func(have named) bool { return have.color == c && have.weight >= weight }) {
 			found = append(found, named{c, weight, v.Name})
 		}
 	}
@@ -133,9 +159,15 @@ func (p *colorPool) surfaces() {
 	buttons, links := map[imaging.RGB]int{}, map[imaging.RGB]int{}
 	buttonCount, linkCount, nodes := 0, 0, 0
 	var body *html.Node
-	var walk func(n *html.Node, text bool)
-	walk = func(n *html.Node, text bool) {
-		if nodes++; nodes > maxColorNodes || n.Type == html.ElementNode && (extract.ForeignBlock(n) || n.Data == "svg") {
+	var walk func(n *html.Node, text, head bool)
+	walk = func(n *html.Node, text, head bool) {
+		if nodes++; nodes > maxColorNodes || n.Type == html.ElementNode && (extract.ForeignBlock(n) || isAbsent(n)) {
+			return
+		}
+		if n.Type == html.ElementNode && n.Data == "svg" {
+			if head {
+				p.sees(n, "fill", "color")
+			}
 			return
 		}
 		if n.Type == html.ElementNode {
@@ -143,8 +175,10 @@ func (p *colorPool) surfaces() {
 				body = n
 			}
 			text = text || n.Data == "p" || n.Data == "li" || n.Data == "main" || n.Data == "article"
+			head = head || n.Data == "header" || n.Data == "nav"
 			switch {
 			case isButton(n):
+				p.sees(n, "background-color", "color", "border-color")
 				if c, ok := cssColor(p.in.Style.Value(n, "background-color")); ok && c != imaging.White && buttonCount < maxButtons {
 					buttons[c]++
 					buttonCount++
@@ -153,15 +187,18 @@ func (p *colorPool) surfaces() {
 				if c, ok := cssColor(p.in.Style.Value(n, "color")); ok && c.Chroma() >= minChromatic {
 					links[c]++
 					linkCount++
+					p.sees(n, "color")
 				}
+			case head, n.Data == "a", n.Data == "h1", n.Data == "h2", n.Data == "footer", n.Data == "section":
+				p.sees(n, "color", "background-color")
 			}
 		}
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
-			walk(c, text)
+			walk(c, text, head)
 		}
 	}
 	if p.in.Page.Root != nil {
-		walk(p.in.Page.Root, false)
+		walk(p.in.Page.Root, false, false)
 	}
 	if body != nil {
 		if c, ok := cssColor(p.in.Style.Value(body, "background-color")); ok && c.Brightness() < darkBelow {
@@ -178,6 +215,13 @@ func (p *colorPool) surfaces() {
 			p.addSheet(c, linkWeight*share, "link color")
 		}
 	}
+}
+
+// isAbsent reports whether an attribute keeps an element from being shown.
+func isAbsent(n *html.Node) bool {
+	style := page.Attr(n, "style")
+	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" }) ||
+		style != "" && strings.Contains(strings.ReplaceAll(strings.ToLower(style), " ", ""), "display:none")
 }
 
 // buttonName matches the class of a button.
@@ -206,19 +250,10 @@ func cssColor(text string) (imaging.RGB, bool) {
 	if inside, ok := strings.CutPrefix(text, "color-mix("); ok {
 		return mixed(strings.TrimSuffix(inside, ")"))
 	}
-	if c, alpha, ok := imaging.ParseColor(wideGamut(text)); ok {
+	if c, alpha, ok := imaging.ParseColor(text); ok {
 		return c, alpha >= minAlpha
 	}
 	return channels(text)
-}
-
-// wideGamut treats the channels of display-p3 as those of sRGB: a color
-// declared in display-p3 is meant to look like its sRGB fallback.
-func wideGamut(text string) string {
-	if rest, ok := strings.CutPrefix(text, "color(display-p3"); ok {
-		return "color(srgb" + rest
-	}
-	return text
 }
 
 // channels parses three bare numbers: with percentages hue, saturation and
@@ -321,8 +356,10 @@ var frameworkColors = hexes(
 	"f78da7 cf2e2e ff6900 fcb900 7bdcb5 00d084 8ed1fc 0693e3 9b51e0 2271b1 007cba 0073aa 006ba1 3858e9 135e96",                                                  // WordPress
 	"6ec1e4 54595f 7a7a7a 61ce70 2ea3f2 0170b9 046bd2 1e73be 0274be c36",                                                                                        // Elementor, Divi, Astra, GeneratePress
 	"1979c3 006bb4 1baf79", // Magento
-	"3898ec 116dff 1779ba 2199e8 00d1b2 485fc7 3273dc 1e87f0 1890ff 1677ff 2185d0 3182ce 2b6cb0",               // Webflow, Wix, Foundation, Bulma, UIkit, Ant, Semantic, Chakra
-	"3f51b5 1976d2 6200ee 6750a4 2196f3 ff4081 007aff 00b3ff 00b2ff 0000ee 0000ff 551a8b 0070f3 4c9aff 409eff", // Material, Swiper, Plyr, user agents, Element
+	"3898ec 116dff 1779ba 2199e8 00d1b2 485fc7 3273dc 1e87f0 1890ff 1677ff 2185d0 3182ce 2b6cb0",                                                                                                                 // Webflow, Wix, Foundation, Bulma, UIkit, Ant, Semantic, Chakra
+	"4054b2 23a455 a46497 96588a 7f54b3 720eec 446084 d26e4b 65bc7b a0ce4e 198fd9 719430 13aff0 2872fa 1559ed 0366d6 2f5aae cd2653 334fb4 557b97 2fb5d2 24b9d7 2a69b8 0d77b5 714b67 875a7b",                      // Elementor, WooCommerce, Flatsome, Avada, Enfold, OceanWP, Blocksy, Neve, Twenty Twenty, Shopify, PrestaShop, Joomla, Drupal, Odoo
+	"1863dc 68b631 6cc04a 0045a5 0063e3 0073ce 00aa3e 03a84e 1972f5 286efa 25d366 4dc247 1877f2 3b5998 1da1f2 0a66c2 0077b5 e1306c bd081c 0166ff 4285f4 1a73e8 006bff 0069ff 46b450 dc3232 ffb900 1867c0 228be6", // consent dialogs, chats, networks, forms, Vuetify, Mantine
+	"3f51b5 1976d2 6200ee 6750a4 2196f3 ff4081 007aff 00b3ff 00b2ff 0000ee 0000ff 551a8b 0070f3 4c9aff 409eff",                                                                                                   // Material, Swiper, Plyr, user agents, Element
 )
 
 // templateColors are the defaults of generators for icons and new projects.

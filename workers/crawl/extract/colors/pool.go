@@ -45,7 +45,9 @@ type pooled struct {
 type colorPool struct {
 	in          extract.Input
 	list        []pooled
-	backgrounds []pooled // dark ones that count only if nothing else is dark
+	backgrounds []pooled      // dark ones that count only if nothing else is dark
+	shown       []imaging.RGB // chromatic colors of what a visitor sees
+	seen        int           // elements that were looked at for them
 }
 
 func (p *colorPool) add(c imaging.RGB, weight float64, method, source string) {

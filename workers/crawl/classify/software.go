@@ -1,0 +1,207 @@
+package classify
+
+import (
+	_ "embed" // the table of software
+	"regexp"
+	"slices"
+	"strings"
+
+	"letterhead/workers/crawl/page"
+	"letterhead/workers/crawl/site"
+)
+
+// software.tsv lists programs that people run on their own domains. A program
+// that is not in it is recognized by the link or the generator of its log-in
+// page (unknownSoftware).
+//
+//go:embed software.tsv
+var softwareTable string
+
+// program is one row of the table.
+type program struct {
+	name   string
+	vendor []string // labels of its vendor's domains, where it is the brand
+	common bool     // the name is also a common word
+}
+
+// programs are the rows by the letters of each spelling.
+var programs = readPrograms(softwareTable)
+
+func readPrograms(table string) map[string]program {
+	out := map[string]program{}
+	for line := range strings.Lines(table) {
+		columns := strings.Split(strings.TrimSpace(line), "\t")
+		if strings.HasPrefix(line, "#") || len(columns) != 3 {
+			continue
+		}
+		names, common := strings.CutPrefix(columns[0], "*")
+		spellings := strings.Split(names, "|")
+		for _, spelling := range spellings {
+			out[site.Letters(spelling)] = program{name: spellings[0], vendor: strings.Split(columns[1], "|"), common: common}
+		}
+	}
+	return out
+}
+
+const (
+	// softwareWords limits the words of a page that only presents its program.
+	softwareWords = 300
+	// maxTitleParts limits the parts of a title that are looked at.
+	maxTitleParts = 6
+)
+
+var (
+	// softwareBorders separate a page's name and its program's in a title:
+	// "Sign in [Jenkins]", "Login – Nextcloud", "acme.com / localhost |
+	// phpMyAdmin 5.2.1".
+	softwareBorders = regexp.MustCompile(`\s+[-–—:/·•»›]+\s+|\s*[|·•»›\[\]()]+\s*|:\s+|\s+::\s+`)
+	// pageWords are the parts of a title that name a page of any program.
+	pageWords = regexp.MustCompile(`(?i)^(log ?-?in( page| form)?|log ?on|sign[ -]?(in|up|on)|sign in to .{0,30}|log in to .{0,30}|login to .{0,30}|(user|admin|member|web ?mail|server|client) (log ?in|area|portal)|dashboards?|(my )?home|welcome|explore|projects|overview|setup|set-?up configuration file|installation|install(er)?|getting started|start(er)? page|main page|please (log|sign) in|authentication( required)?|portal|web ?mail|admin(istration)?( panel| console| area| interface)?|control panel|web (client|interface|console|ui)|localhost.*|server|index|default( page)?|anmelden|anmeldung|connexion|iniciar sesi[oó]n|accesso|inloggen|zaloguj( się)?|вход|войти|登录|ログイン|v?\d[\d.]*)$`)
+	// welcomeWords surround a program's name.
+	welcomeWords = regexp.MustCompile(`(?i)^(welcome to|log ?in to|sign in to|powered by|willkommen bei|bienvenue (sur|à|dans)|bienvenido a|benvenuto (su|in)|welkom bij)\s+(?:the\s+|your\s+)?|\s+(log ?in|sign ?in|dashboard|web ?mail|server|admin(istration)?|portal|console|instance|installation|setup|v?\d[\d.]*)$`)
+	// freshInstall matches what programs write into new sites.
+	freshInstall = regexp.MustCompile(`(?i)welcome to wordpress\. this is your first post|willkommen (bei|zur deutschen version von) wordpress\.? dies ist (dein|der) erste|bienvenue (sur|dans) wordpress\. ceci est votre premier article|(te damos la bienvenida|bienvenido) a wordpress\. [ée]sta es tu primera entrada|benvenuto in wordpress\. questo è il tuo primo articolo|welkom bij wordpress\. dit is je eerste bericht|bem-vindo ao wordpress\. es[st]e é o seu primeiro (post|artigo)|witaj w wordpressie\. to jest twój pierwszy wpis|добро пожаловать в wordpress\. это ваша первая запись|wordpress へようこそ。こちらは最初の投稿です|no front page content has been created yet|congratulations and welcome to the drupal community|the install worked successfully! congratulations|yay! you[’']re on rails|you have successfully installed (joomla|ghost|strapi|moodle|mediawiki|symfony)|mediawiki has been (successfully )?installed|welcome to your (strapi|new ghost|directus) (app|site|project|server)`)
+)
+
+// softwareSign recognizes a page that presents the program that runs on the
+// domain, and not the domain's owner: every name that it gives is the
+// program's.
+func softwareSign(a Answer) string {
+	p := a.Page
+	if !declaresStranger(a) && !presents(p) && p.Words < softwareWords && freshInstall.MatchString(p.Text) {
+		return "a new installation"
+	}
+	found, own := program{}, false
+	look := func(text string) {
+		for _, part := range softwareParts(a, text) {
+			if is, ok := programOf(part); ok {
+				found = is
+			} else {
+				own = true
+			}
+		}
+	}
+	look(p.Title)
+	look(p.Meta("og:site_name"))
+	look(p.Meta("application-name", "apple-mobile-web-app-title"))
+	if found.name == "" {
+		return unknownSoftware(a)
+	}
+	if own || slices.Contains(found.vendor, a.Site.Label) || isCalled(a, found) || p.Words >= softwareWords || hasOwnLogo(a) {
+		return ""
+	}
+	if found.common && !p.Password && !runsScripts(p) && !logInTitles.MatchString(p.Title) && !strings.Contains(strings.ToLower(p.Meta("generator", "author", "description")), strings.ToLower(found.name)) && innerLinks(p) >= ownLinks {
+		return ""
+	}
+	return "a page of " + found.name + ", which runs there"
+}
+
+// declaresStranger reports whether a page declares a name that is no program's.
+func declaresStranger(a Answer) bool {
+	name := a.Page.Meta("og:site_name", "application-name")
+	if name == "" {
+		return false
+	}
+	return slices.ContainsFunc(softwareParts(a, name), func(part string) bool { _, ok := programOf(part); return !ok })
+}
+
+// softwareParts returns the parts of a title that are names: without those of
+// pages, and without the domain.
+func softwareParts(a Answer, title string) []string {
+	if _, ok := programs[site.Letters(title)]; ok {
+		return []string{title}
+	}
+	var out []string
+	for i, part := range softwareBorders.Split(title, -1) {
+		part = strings.TrimSpace(part)
+		letters := site.Letters(part)
+		if i >= maxTitleParts || letters == "" || pageWords.MatchString(part) || isHost(a, part) {
+			continue
+		}
+		out = append(out, part)
+	}
+	return out
+}
+
+// isHost reports whether a text is the name of the page's host, which programs
+// put into their titles.
+func isHost(a Answer, text string) bool {
+	text = strings.TrimPrefix(strings.ToLower(text), "www.")
+	if text == a.Site.Domain {
+		return true
+	}
+	return a.Page.URL != nil && text == strings.TrimPrefix(a.Page.URL.Hostname(), "www.")
+}
+
+// programOf returns the program that a part of a title names, with or without
+// words of welcome and a version around it.
+func programOf(part string) (program, bool) {
+	for range 3 { // "Welcome to Acme Webmail 1.6"
+		if is, ok := programs[site.Letters(part)]; ok {
+			return is, true
+		}
+		short := strings.TrimSpace(welcomeWords.ReplaceAllString(part, ""))
+		if short == part {
+			break
+		}
+		part = short
+	}
+	return program{}, false
+}
+
+// isCalled reports whether the domain, or one of the others of the site, is
+// named like a program. A domain that only contains the name runs it, unless
+// the name is a common word: nextcloud-acme.com, but jenkins-joinery.com.
+func isCalled(a Answer, is program) bool {
+	name := site.Letters(is.name)
+	return is.common && calledSo(a, is.name) || slices.ContainsFunc(a.Site.Labels(), func(l string) bool { return site.Letters(l) == name })
+}
+
+// hasOwnLogo reports whether the page shows an image that it calls by the
+// domain's name.
+func hasOwnLogo(a Answer) bool {
+	return slices.ContainsFunc(a.Page.Images, func(im page.Image) bool {
+		alt := strings.TrimSuffix(site.Letters(im.Alt), "logo")
+		return len(alt) >= minCalledLetters && !im.Foreign && inLabels(a.Site, alt)
+	})
+}
+
+func runsScripts(p *page.Page) bool { return p.Shell() && innerLinks(p) < ownLinks }
+
+// unknownSoftware recognizes the log-in page of a program that the table lacks:
+// all that the page names is its generator, or the name of another site that it
+// links to.
+func unknownSoftware(a Answer) string {
+	p := a.Page
+	if !p.Password || p.Words >= gateWords || hasOwnLogo(a) {
+		return ""
+	}
+	names := softwareParts(a, p.Title)
+	if site := p.Meta("og:site_name", "application-name"); site != "" {
+		names = append(names, softwareParts(a, site)...)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	name := site.Letters(welcomeWords.ReplaceAllString(names[0], ""))
+	for _, other := range names {
+		if site.Letters(welcomeWords.ReplaceAllString(other, "")) != name {
+			return ""
+		}
+	}
+	if len(name) < minCalledLetters || inLabels(a.Site, name) || slices.ContainsFunc(a.Site.Labels(), func(l string) bool { return strings.Contains(name, site.Letters(l)) }) {
+		return ""
+	}
+	if strings.HasPrefix(site.Letters(p.Meta("generator")), name) {
+		return "a page of its generator"
+	}
+	for _, link := range p.Anchors {
+		if link.URL == nil || a.Site.Own(link.URL) {
+			continue
+		}
+		if label := site.Letters(site.New(site.Registrable(link.URL.Hostname())).Label); len(label) >= minCalledLetters && (label == name || strings.HasPrefix(name, label)) {
+			return "a page of the program of " + link.URL.Hostname()
+		}
+	}
+	return ""
+}

@@ -20,7 +20,7 @@ import (
 )
 
 // pages are those that need a token.
-var pages = []string{"/", "/accounts", "/accounts/a", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/operators", "/actions"}
+var pages = []string{"/", "/accounts", "/accounts/a", "/accounts/a/replay", "/accounts/a/requests/r", "/accounts/a/statements/2026-11", "/payments", "/payments/p", "/inbox", "/books", "/books/revenue", "/brands", "/brands/acme.com", "/operators", "/actions"}
 
 func TestSignIn_Link_SignsInOnce(t *testing.T) {
 	s := start(t)

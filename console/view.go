@@ -19,7 +19,7 @@ import (
 var files embed.FS
 
 // names of the pages, which are files/NAME.html.
-var names = []string{"signin", "problem", "health", "accounts", "account", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "operators", "actions"}
+var names = []string{"signin", "problem", "health", "accounts", "account", "replay", "story", "secret", "payments", "payment", "inbox", "books", "revenue", "brands", "brand", "operators", "actions"}
 
 // section is an entry of the navigation.
 type section struct{ Name, Path string }
@@ -31,6 +31,8 @@ type view struct {
 	Title   string
 	Section string // of the navigation; empty for a page that is not in it
 	Page    any    // of the page
+	Notice  string // about what the page does not show
+	Refresh int    // seconds after which a browser without scripts loads the page again; 0 for never
 
 	// Set by show.
 	Static   *site.Static

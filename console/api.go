@@ -82,15 +82,15 @@ func problemOf(w *site.Answer) *problem {
 	case http.StatusUnauthorized:
 		return errSignedOut
 	case http.StatusForbidden:
-		return &problem{w.Status, "You may not do this", answer.Error.Message}
+		return &problem{Status: w.Status, Title: "You may not do this", Text: answer.Error.Message}
 	case http.StatusNotFound:
-		return &problem{w.Status, "Not found", answer.Error.Message}
+		return &problem{Status: w.Status, Title: "Not found", Text: answer.Error.Message}
 	case http.StatusTooManyRequests:
 		return errTooManyFailures
 	case http.StatusServiceUnavailable:
-		return &problem{w.Status, "A part of the service does not answer", strings.ReplaceAll(answer.Error.Message, ", with the same "+headerKey+" if it had one", "")}
+		return &problem{Status: w.Status, Title: "A part of the service does not answer", Text: strings.ReplaceAll(answer.Error.Message, ", with the same "+headerKey+" if it had one", "")}
 	case http.StatusInternalServerError:
-		return &problem{w.Status, "Something failed on our side", answer.Error.Message}
+		return &problem{Status: w.Status, Title: "Something failed on our side", Text: answer.Error.Message}
 	}
-	return &problem{w.Status, "The request was rejected", answer.Error.Message}
+	return &problem{Status: w.Status, Title: "The request was rejected", Text: answer.Error.Message}
 }

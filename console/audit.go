@@ -66,7 +66,7 @@ func (x *exchange) showStory() error {
 	}
 	s, err := x.Audit.Story(x.ctx, id, x.r.PathValue("request_id"), true)
 	if errors.Is(err, audit.ErrNoEntries) {
-		return &problem{http.StatusNotFound, "The ledger has no entries of this request", "A request has some if credits were held or charged. Its id is in the X-Request-Id of the answer."}
+		return &problem{Status: http.StatusNotFound, Title: "The ledger has no entries of this request", Text: "A request has some if credits were held or charged. Its id is in the X-Request-Id of the answer."}
 	}
 	if err != nil {
 		return err

@@ -143,7 +143,7 @@ func (x *exchange) changeBrand() error {
 		send = func() error {
 			value := json.RawMessage(x.form.Get("value"))
 			if !json.Valid(value) {
-				return &problem{http.StatusBadRequest, "The form was rejected", `The value is JSON, such as "Acme" with its quotes.`}
+				return &problem{Status: http.StatusBadRequest, Title: "The form was rejected", Text: `The value is JSON, such as "Acme" with its quotes.`, Field: "value"}
 			}
 			return x.call(http.MethodPut, overrides, map[string]any{"value": value}, nil)
 		}

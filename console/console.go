@@ -16,6 +16,7 @@ import (
 
 	"letterhead/dashboard/audit"
 	"letterhead/dashboard/site"
+	"letterhead/internal/disk"
 	"letterhead/internal/ratelimit"
 )
 
@@ -46,6 +47,7 @@ type Config struct {
 	API     http.Handler // the admin API
 	Audit   Audit        // asked only after the API has answered for the account
 	Metrics prometheus.Gatherer
+	Space   func() (disk.Space, error) // of the file system of the data folder
 	Logger  *slog.Logger
 	Now     func() time.Time
 	NewID   func() string // ids of requests
@@ -65,7 +67,7 @@ type Console struct {
 
 // New returns the console, or an error that names the part that is missing or wrong.
 func New(cfg Config) (*Console, error) {
-	if cfg.SignIn == nil || cfg.API == nil || cfg.Audit == nil || cfg.Metrics == nil || cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil {
+	if cfg.SignIn == nil || cfg.API == nil || cfg.Audit == nil || cfg.Metrics == nil || cfg.Space == nil || cfg.Logger == nil || cfg.Now == nil || cfg.NewID == nil {
 		return nil, errors.New("console: a part is missing")
 	}
 	base, err := url.Parse(cfg.BaseURL)

@@ -346,7 +346,7 @@ func TestHealth_Rebuild_Begins(t *testing.T) {
 	s := start(t)
 	s.account("Acme")
 	p := s.signedIn(operator.Admin)
-	p.get("/").shows(200, "accounts", "live", "Crawls by outcome")
+	p.get("/").shows(200, "accounts", "live", "Crawls by outcome", "Free on the disk of the data folder", "GiB of")
 	p.submit("/", "/projections/accounts/rebuild", nil).leadsTo("/?done=rebuild")
 	p.get("/?done=rebuild").shows(200, "The rebuild has begun.")
 	if _, ok := testwait.Until(testwait.Timeout, func() bool {

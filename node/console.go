@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"letterhead/console"
+	"letterhead/internal/disk"
 	"letterhead/internal/runs"
 )
 
@@ -17,7 +18,7 @@ func (n *Node) Console(api http.Handler) (http.Handler, error) {
 		return nil, err
 	}
 	return console.New(console.Config{
-		BaseURL: n.Config.BaseURL, SignIn: n.signInOperator, API: api, Audit: auditor, Metrics: n.metrics, Logger: n.logger, Now: n.clock.Now,
+		BaseURL: n.Config.BaseURL, SignIn: n.signInOperator, API: api, Audit: auditor, Metrics: n.metrics, Space: func() (disk.Space, error) { return disk.At(n.Config.Data) }, Logger: n.logger, Now: n.clock.Now,
 		NewID: func() string { return runs.RequestID(n.runID) },
 	})
 }
